@@ -1,0 +1,90 @@
+"""Which device runs the kernels. Import this before triton: Triton reads TRITON_INTERPRET when it is imported.
+
+`BACKEND` is "cuda" (compiled kernels) or "interpreter" (the same source, run by Triton's interpreter on the CPU). A
+machine without a Triton wheel has neither; `triton_missing()` says why, without importing anything heavy.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import sys
+from dataclasses import asdict, dataclass
+
+
+def triton_missing() -> str | None:
+    """Why the kernels cannot run here, or None where they can."""
+    if importlib.util.find_spec("triton") is not None:
+        return None
+    if sys.platform != "linux":
+        return f"Triton has no wheel for {platform.system()}; recorded runs are shown"
+    return "Triton is not installed; recorded runs are shown. `pip install -r requirements.txt` installs it"
+
+
+def choose_backend() -> str:
+    """Decide between "cuda" and "interpreter", and set TRITON_INTERPRET to match."""
+    import torch
+
+    forced = os.environ.get("TRITON_INTERPRET") == "1"
+    if torch.cuda.is_available() and not forced:
+        return "cuda"
+    if "triton" in sys.modules and not forced:
+        raise RuntimeError("triton was imported before kernels.backend, so its interpreter is off; import kernels first")
+    os.environ["TRITON_INTERPRET"] = "1"
+    return "interpreter"
+
+
+@dataclass(frozen=True)
+class DeviceInfo:
+    """The device that ran something, with the versions that matter. `backend` is "cuda" or "interpreter"."""
+
+    backend: str
+    name: str
+    torch: str
+    triton: str
+    python: str
+    driver: str = ""
+    sm_count: int = 0
+    memory_bytes: int = 0
+
+    def as_dict(self) -> dict:
+        return asdict(self)
+
+
+def device_info(backend: str) -> DeviceInfo:
+    """Describe the device at hand. Imports torch and triton."""
+    import torch
+    import triton
+
+    versions = {"torch": torch.__version__, "triton": triton.__version__, "python": platform.python_version()}
+    if backend == "cuda":
+        properties = torch.cuda.get_device_properties(0)
+        return DeviceInfo(
+            backend,
+            properties.name,
+            driver=_driver_version(),
+            sm_count=properties.multi_processor_count,
+            memory_bytes=properties.total_memory,
+            **versions,
+        )
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return DeviceInfo(backend, _cpu_name(), memory_bytes=memory, **versions)
+
+
+def _cpu_name() -> str:
+    try:
+        with open("/proc/cpuinfo") as file:
+            model = next((line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), "")
+    except OSError:
+        model = ""
+    return f"{model or platform.machine()}, {os.cpu_count()} cores"
+
+
+def _driver_version() -> str:
+    try:
+        with open("/proc/driver/nvidia/version") as file:
+            words = file.readline().split()
+    except OSError:
+        return ""
+    return next((word for word in words if word[:1].isdigit() and "." in word), "")

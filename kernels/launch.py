@@ -1,0 +1,77 @@
+"""What every launcher needs: tile configurations, the choice between descriptors and pointers, the device guard."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from kernels.problem import InvalidProblem
+from kernels.softmax import BACKEND
+from kernels.trace import LaunchInfo
+
+import triton  # isort: skip
+from triton.runtime.errors import OutOfResources  # isort: skip
+
+
+@dataclass(frozen=True)
+class TileConfig:
+    """Rows of a query tile and of a key tile, warps a program, and stages of the load pipeline."""
+
+    block_m: int
+    block_n: int
+    num_warps: int = 4
+    num_stages: int = 2
+
+
+def config_for_blocks(block_m: int, block_n: int, head_dim: int, itemsize: int) -> TileConfig:
+    """Warps and stages for tiles that the user chose: 8 warps for 128 rows, and as many stages as fit in 160 KiB."""
+    tile_bytes = triton.next_power_of_2(head_dim) * itemsize
+    stages = (160 * 1024 - block_m * tile_bytes) // (2 * block_n * tile_bytes)
+    return TileConfig(block_m, block_n, num_warps=8 if block_m >= 128 else 4, num_stages=min(max(stages, 1), 3))
+
+
+def can_use_tma(config: TileConfig, *tensors: torch.Tensor) -> bool:
+    """True when tensor descriptors can address all tensors: unit column stride, everything else a multiple of 16 bytes.
+
+    On a GPU also compute capability 9.0, and tiles of 16 rows or more: smaller ones came out wrong on an H200 (Triton 3.6).
+    """
+    if BACKEND == "cuda" and (torch.cuda.get_device_capability()[0] < 9 or min(config.block_m, config.block_n) < 16):
+        return False
+    for tensor in tensors:
+        steps = [stride * tensor.element_size() for stride in tensor.stride()[:-1]]
+        if tensor.stride(-1) != 1 or tensor.data_ptr() % 16 or any(step % 16 or step == 0 for step in steps):
+            return False
+    return True
+
+
+def launch_info(config: TileConfig, compiled: object | None) -> LaunchInfo:
+    """Facts about a launch; `compiled` is what Triton's launch returns, None in the interpreter."""
+    if compiled is None:
+        return LaunchInfo(config.num_warps, config.num_stages)
+    return LaunchInfo(config.num_warps, config.num_stages, compiled.metadata.shared, compiled.n_regs)
+
+
+@contextlib.contextmanager
+def on_device(tensor: torch.Tensor, config: TileConfig):
+    """Make the tensor's GPU current, and give Triton the allocator that descriptors made on the device need.
+
+    In the interpreter: no NumPy warnings, since arithmetic with infinities is as silent on a GPU. Raises InvalidProblem
+    for tiles that need more shared memory than the GPU has.
+    """
+    if not tensor.is_cuda:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "All-NaN", RuntimeWarning)
+            yield
+        return
+    triton.set_allocator(lambda size, alignment, stream: torch.empty(size, dtype=torch.int8, device=tensor.device))
+    try:
+        with torch.cuda.device(tensor.device):
+            yield
+    except OutOfResources as error:
+        tile = f"{config.block_m}x{config.block_n}"
+        needs = f"{tile} tiles of this head_dim and dtype need {error.required} bytes of {error.name}, the GPU has {error.limit}"
+        raise InvalidProblem("block_n", config.block_n, needs, "Choose smaller blocks.") from error

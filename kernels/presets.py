@@ -1,0 +1,42 @@
+"""Problems worth starting from. Each is recorded on a GPU, so that it can be shown anywhere at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kernels.problem import AttentionProblem
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A named problem and, in one line, what it is good for."""
+
+    label: str
+    purpose: str
+    problem: AttentionProblem
+
+
+PRESETS = {
+    "gpt2": Preset(
+        "GPT-2 head",
+        "1024 tokens, causal: half of the tiles are never visited",
+        AttentionProblem(q_len=1024, kv_len=1024, head_dim=64, mask="causal"),
+    ),
+    "tiny": Preset(
+        "Tiny",
+        "8 x 8 tiles of 4 rows: small enough to follow every number",
+        AttentionProblem(q_len=32, kv_len=32, head_dim=16, block_m=4, block_n=4),
+    ),
+    "llama3": Preset(
+        "Llama-3-8B head",
+        "2048 tokens of head_dim 128 in bfloat16, 128 x 64 tiles",
+        AttentionProblem(q_len=2048, kv_len=2048, head_dim=128, dtype="bfloat16", mask="causal", block_m=128, block_n=64),
+    ),
+    "ragged": Preset(
+        "Ragged",
+        "200 queries over 328 keys of head_dim 80: nothing divides evenly",
+        AttentionProblem(q_len=200, kv_len=328, head_dim=80, mask="causal", block_m=64, block_n=32),
+    ),
+}
+
+FIRST_PRESET = "gpt2"

@@ -1,0 +1,128 @@
+"""The one description of an attention problem, and the one place where it is validated."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, fields, replace
+
+DTYPES = {"float16": 2, "bfloat16": 2, "float32": 4}
+"""Accepted element types and the size of one element in bytes."""
+
+MASKS = ("full", "causal")
+INPUTS = ("normal", "growing_max", "falling_max", "large", "one_hot", "constant")
+BLOCKS = (4, 8, 16, 32, 64, 128)
+
+LIMITS = {
+    "batch": (1, 1024),
+    "q_heads": (1, 1024),
+    "kv_heads": (1, 1024),
+    "q_len": (1, 1 << 20),
+    "kv_len": (1, 1 << 20),
+    "head_dim": (16, 256),
+    "seed": (0, (1 << 31) - 1),
+}
+"""Smallest and largest accepted value of each whole-number field."""
+
+
+class InvalidProblem(ValueError):
+    """A problem that no kernel accepts. `field` is the name of the offending field."""
+
+    def __init__(self, field: str, given: object, accepted: str, remedy: str = "") -> None:
+        self.field = field
+        super().__init__(f"{field}={given!r} is not accepted: {accepted}.{' ' + remedy if remedy else ''}")
+
+
+@dataclass(frozen=True)
+class AttentionProblem:
+    """Shapes, element type, mask, tile sizes and inputs of one attention call.
+
+    Query is (batch, q_heads, q_len, head_dim); key and value are (batch, kv_heads, kv_len, head_dim), as in
+    `torch.nn.functional.scaled_dot_product_attention`. A causal mask is aligned to the bottom right: query i sees
+    the keys j <= i + kv_len - q_len. `block_m` and `block_n` are the rows of a query and of a key tile.
+
+    Raises InvalidProblem, which names the field, the value given and the values accepted.
+    """
+
+    batch: int = 1
+    q_heads: int = 1
+    kv_heads: int = 1
+    q_len: int = 256
+    kv_len: int = 256
+    head_dim: int = 64
+    dtype: str = "float16"
+    mask: str = "full"
+    block_m: int = 64
+    block_n: int = 64
+    inputs: str = "normal"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, (low, high) in LIMITS.items():
+            _check_int(name, getattr(self, name), low, high)
+        for name, accepted in (("dtype", tuple(DTYPES)), ("mask", MASKS), ("inputs", INPUTS), ("block_m", BLOCKS), ("block_n", BLOCKS)):
+            given = getattr(self, name)
+            if isinstance(given, bool) or given not in accepted:
+                raise InvalidProblem(name, given, f"expected one of {', '.join(map(str, accepted))}")
+        if self.q_heads % self.kv_heads:
+            raise InvalidProblem(
+                "kv_heads",
+                self.kv_heads,
+                f"it must divide q_heads={self.q_heads}",
+                "Every key and value head serves the same number of query heads.",
+            )
+
+    @property
+    def scale(self) -> float:
+        """Factor on the scores, 1 / sqrt(head_dim)."""
+        return 1.0 / math.sqrt(self.head_dim)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element of query, key, value and output."""
+        return DTYPES[self.dtype]
+
+    @property
+    def q_tiles(self) -> int:
+        """Query tiles of one head."""
+        return -(-self.q_len // self.block_m)
+
+    @property
+    def kv_tiles(self) -> int:
+        """Key tiles of one head."""
+        return -(-self.kv_len // self.block_n)
+
+    @property
+    def q_shape(self) -> tuple[int, int, int, int]:
+        return self.batch, self.q_heads, self.q_len, self.head_dim
+
+    @property
+    def kv_shape(self) -> tuple[int, int, int, int]:
+        return self.batch, self.kv_heads, self.kv_len, self.head_dim
+
+    @property
+    def is_causal(self) -> bool:
+        return self.mask == "causal"
+
+    def as_dict(self) -> dict[str, int | str]:
+        """Field names to plain values, fit for JSON and for a URL."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict) -> AttentionProblem:
+        """The reverse of `as_dict`; an unknown name is refused."""
+        known = {field.name for field in fields(cls)}
+        for name in values:
+            if name not in known:
+                raise InvalidProblem(name, values[name], f"there is no such field; the fields are {', '.join(sorted(known))}")
+        return cls(**values)
+
+    def with_(self, **changes: object) -> AttentionProblem:
+        """A copy with some fields changed, validated again."""
+        return replace(self, **changes)
+
+
+def _check_int(name: str, given: object, low: int, high: int) -> None:
+    if isinstance(given, bool) or not isinstance(given, int):
+        raise InvalidProblem(name, given, f"expected a whole number from {low} to {high}")
+    if not low <= given <= high:
+        raise InvalidProblem(name, given, f"expected {low} to {high}")

@@ -1,0 +1,55 @@
+"""Runs and measurements recorded on real GPUs and shipped with the project. Reading them needs neither torch nor triton."""
+
+from __future__ import annotations
+
+import functools
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernels.measure import Measurement
+from kernels.problem import AttentionProblem
+from kernels.report import ErrorReport
+from kernels.trace import InvalidTrace, Trace
+
+FOLDER = Path(__file__).parent
+INDEX = "index.json"
+FORMAT = "flash-attention-recordings"
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One recorded run: its trace, and how far its output was from float64."""
+
+    trace: Trace
+    report: ErrorReport
+
+
+@functools.cache
+def _index() -> dict:
+    document = json.loads((FOLDER / INDEX).read_text())
+    if (document.get("format"), document.get("version")) != (FORMAT, FORMAT_VERSION):
+        raise InvalidTrace(f"{INDEX} is {document.get('format')} version {document.get('version')}; expected {FORMAT} version {FORMAT_VERSION}")
+    return document
+
+
+@functools.cache
+def recorded_run(problem: AttentionProblem, algorithm: str) -> Recording | None:
+    """The recorded run of exactly this problem, or None."""
+    for run in _index()["runs"]:
+        if run["algorithm"] == algorithm and AttentionProblem.from_dict(run["problem"]) == problem:
+            return Recording(Trace.load(FOLDER / run["file"]), ErrorReport(**run["report"]))
+    return None
+
+
+@functools.cache
+def recorded_measurement(problem: AttentionProblem) -> Measurement | None:
+    """Recorded time and memory of exactly this problem, or None."""
+    found = (Measurement.from_dict(values) for values in _index()["measurements"])
+    return next((measurement for measurement in found if measurement.problem == problem), None)
+
+
+def recording_command() -> str:
+    """The command that made the shipped recordings."""
+    return _index()["command"]

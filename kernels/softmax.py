@@ -1,0 +1,159 @@
+"""Triton primitives that every kernel shares: tile loads and stores, number formats, the mask, the online softmax.
+
+Scores are kept in base-2 units inside the kernels (`scale * log2(e)` is folded into one factor), because the GPU has
+an exp2 instruction and no exp. Traces and lse are written in natural units.
+"""
+
+from __future__ import annotations
+
+from kernels.backend import choose_backend
+from kernels.interpreter import patch_once_per_launch
+
+BACKEND = choose_backend()
+
+import triton  # noqa: E402  (Triton reads TRITON_INTERPRET, which choose_backend sets, when it is imported)
+import triton.language as tl  # noqa: E402
+
+INTERPRETED = tl.constexpr(BACKEND == "interpreter")
+if INTERPRETED.value:
+    patch_once_per_launch()
+LN2 = tl.constexpr(0.6931471805599453)
+LOG2E = 1.4426950408889634
+
+
+def pure(function):
+    """Make a plain integer function callable from a kernel: compiled on a GPU, called as it is by the interpreter."""
+    return function if INTERPRETED.value else triton.jit(function)
+
+
+# --- tiles in memory -------------------------------------------------------------------------------------------------
+
+
+@triton.jit
+def head_offset(batch_head, q_heads, group_size, strides):
+    """Elements from the start of a (batch, heads, length, head_dim) tensor to the head that query head `batch_head` uses."""
+    batch = (batch_head // q_heads).to(tl.int64)
+    head = (batch_head % q_heads // group_size).to(tl.int64)
+    return batch * strides[0] + head * strides[1]
+
+
+@triton.jit
+def tile_view(ptr, n_rows, strides, HEAD_DIM: tl.constexpr, BLOCK_ROWS: tl.constexpr, BLOCK_D: tl.constexpr, USE_TMA: tl.constexpr):
+    """A (n_rows, HEAD_DIM) matrix as `load_tile` and `store_tile` take it: (descriptor or pointer, rows, strides)."""
+    if USE_TMA:
+        source = tl.make_tensor_descriptor(ptr, [n_rows, HEAD_DIM], [strides[2].to(tl.int64), 1], [BLOCK_ROWS, BLOCK_D])
+    else:
+        source = ptr
+    return source, n_rows, strides[2], strides[3]
+
+
+@triton.jit
+def tile_offsets(first_row, n_rows, HEAD_DIM: tl.constexpr, BLOCK_ROWS: tl.constexpr, BLOCK_D: tl.constexpr):
+    """Row and column indices of a tile, and which of them lie inside the matrix."""
+    offs_row = first_row + tl.arange(0, BLOCK_ROWS)
+    offs_d = tl.arange(0, BLOCK_D)
+    return offs_row, offs_d, offs_row < n_rows, offs_d < HEAD_DIM
+
+
+@triton.jit
+def load_tile(view, first_row, HEAD_DIM: tl.constexpr, BLOCK_ROWS: tl.constexpr, BLOCK_D: tl.constexpr, USE_TMA: tl.constexpr):
+    """(BLOCK_ROWS, BLOCK_D) tile from row `first_row` on; zero outside the matrix."""
+    source, n_rows, stride_row, stride_d = view
+    if USE_TMA:
+        tile = source.load([first_row, 0])
+    else:
+        offs_row, offs_d, row_inside, d_inside = tile_offsets(first_row, n_rows, HEAD_DIM, BLOCK_ROWS, BLOCK_D)
+        addresses = source + offs_row.to(tl.int64)[:, None] * stride_row + offs_d.to(tl.int64)[None, :] * stride_d
+        tile = tl.load(addresses, mask=row_inside[:, None] & d_inside[None, :], other=0.0)
+    return from_memory(tile)
+
+
+@triton.jit
+def store_tile(
+    view, tile, first_row, HEAD_DIM: tl.constexpr, BLOCK_ROWS: tl.constexpr, BLOCK_D: tl.constexpr, DTYPE: tl.constexpr, USE_TMA: tl.constexpr
+):
+    """Round a float32 (BLOCK_ROWS, BLOCK_D) tile to DTYPE and write what lies inside the matrix."""
+    target, n_rows, stride_row, stride_d = view
+    if USE_TMA:
+        target.store([first_row, 0], to_memory(tile, DTYPE))
+    else:
+        offs_row, offs_d, row_inside, d_inside = tile_offsets(first_row, n_rows, HEAD_DIM, BLOCK_ROWS, BLOCK_D)
+        addresses = target + offs_row.to(tl.int64)[:, None] * stride_row + offs_d.to(tl.int64)[None, :] * stride_d
+        tl.store(addresses, to_memory(tile, DTYPE), mask=row_inside[:, None] & d_inside[None, :])
+
+
+@triton.jit
+def tile_bytes(first_row, n_rows, HEAD_DIM: tl.constexpr, BLOCK_ROWS: tl.constexpr, BLOCK_D: tl.constexpr, ITEMSIZE: tl.constexpr):
+    """Bytes that `load_tile` or `store_tile` asks for: the elements that their masks leave, times ITEMSIZE."""
+    _, _, row_inside, d_inside = tile_offsets(first_row, n_rows, HEAD_DIM, BLOCK_ROWS, BLOCK_D)
+    return tl.sum(row_inside.to(tl.int32), axis=0) * tl.sum(d_inside.to(tl.int32), axis=0) * ITEMSIZE
+
+
+# --- number formats --------------------------------------------------------------------------------------------------
+
+
+@triton.jit
+def from_memory(tile):
+    """The tile as the dot products take it. The interpreter has no bfloat16 arithmetic, so it widens it to float32."""
+    if INTERPRETED and tile.dtype == tl.bfloat16:
+        tile = tile.to(tl.float32)
+    return tile
+
+
+@triton.jit
+def to_memory(tile, DTYPE: tl.constexpr):
+    """Round float32 to DTYPE, to nearest even. The interpreter's own conversion to bfloat16 truncates on some versions."""
+    if INTERPRETED and DTYPE == tl.bfloat16:
+        bits = tile.to(tl.uint32, bitcast=True)
+        bits = bits + 0x7FFF + ((bits >> 16) & 1)
+        tile = (bits >> 16).to(tl.uint16).to(tl.bfloat16, bitcast=True)
+    else:
+        tile = tile.to(DTYPE)
+    return tile
+
+
+@triton.jit
+def to_operand(tile, DTYPE: tl.constexpr):
+    """Round a float32 tile to DTYPE, ready to be an operand of a dot product."""
+    return from_memory(to_memory(tile, DTYPE))
+
+
+@triton.jit
+def matmul(a, b, acc, PRECISION: tl.constexpr):
+    """acc + a @ b in float32. Tiles under 16 wide are below the tensor cores' least size: multiply and add those."""
+    if a.shape[0] < 16 or b.shape[0] < 16 or b.shape[1] < 16:
+        acc += tl.sum(a.to(tl.float32)[:, :, None] * b.to(tl.float32)[None, :, :], axis=1)
+    else:
+        acc = tl.dot(a, b, acc, input_precision=PRECISION)
+    return acc
+
+
+# --- softmax ---------------------------------------------------------------------------------------------------------
+
+
+@triton.jit
+def mask_scores(
+    scores, first_q, first_k, q_len, kv_len, left, right,
+    BOUND_LEFT: tl.constexpr, BOUND_RIGHT: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    """Set the scores of keys that do not exist, or that the query does not see, to -inf."""
+    offs_n = first_k + tl.arange(0, BLOCK_N)
+    diagonal = first_q + tl.arange(0, BLOCK_M) + (kv_len - q_len)
+    visible = (offs_n < kv_len)[None, :]
+    if BOUND_RIGHT:
+        visible = visible & (offs_n[None, :] <= diagonal[:, None] + right)
+    if BOUND_LEFT:
+        visible = visible & (offs_n[None, :] >= diagonal[:, None] - left)
+    return tl.where(visible, scores, float("-inf"))
+
+
+@triton.jit
+def new_row_max(m, scores, scale_log2):
+    """Row max `m` after this tile, in scaled base-2 units; scale_log2 >= 0 lets the scale follow the maximum."""
+    return tl.maximum(m, tl.max(scores, axis=1) * scale_log2)
+
+
+@triton.jit
+def finite_or_zero(m):
+    """The row max as a shift: a row that has seen no key has m = -inf, and -inf - -inf would be NaN."""
+    return tl.where(m == float("-inf"), 0.0, m)

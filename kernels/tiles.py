@@ -1,0 +1,111 @@
+"""Which key tiles does a query tile visit? This file alone answers that.
+
+The functions are plain integer arithmetic. The host calls them as they are; the kernels run the very same source
+(compiled by Triton on a GPU, called directly by the interpreter), so that what is drawn and what is run cannot differ.
+
+A mask is a band. With `offset = kv_len - q_len` (bottom-right alignment), query i sees key j when
+`-left <= j - (i + offset) <= right` and `0 <= j < kv_len`. Full: both bounds beyond every key. Causal: `right = 0`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from kernels.problem import AttentionProblem
+
+
+def first_visited_tile(q_tile, q_len, kv_len, left, BLOCK_M, BLOCK_N):
+    """First key tile with a key that some row of the query tile sees."""
+    return max(q_tile * BLOCK_M + kv_len - q_len - left, 0) // BLOCK_N
+
+
+def end_visited_tile(q_tile, q_len, kv_len, right, BLOCK_M, BLOCK_N):
+    """One past the last key tile with a key that some row of the query tile sees."""
+    last_row = min(q_tile * BLOCK_M + BLOCK_M, q_len) - 1
+    end_key = min(max(last_row + kv_len - q_len + right + 1, 0), kv_len)
+    return (end_key + BLOCK_N - 1) // BLOCK_N
+
+
+def first_full_tile(q_tile, q_len, kv_len, left, BLOCK_M, BLOCK_N):
+    """First key tile whose every key is seen by every row, as far as the left bound goes."""
+    last_row = min(q_tile * BLOCK_M + BLOCK_M, q_len) - 1
+    return (max(last_row + kv_len - q_len - left, 0) + BLOCK_N - 1) // BLOCK_N
+
+
+def end_full_tile(q_tile, q_len, kv_len, right, BLOCK_M, BLOCK_N):
+    """One past the last key tile whose every key exists and is seen by every row, as far as the right bound goes."""
+    return min(max(q_tile * BLOCK_M + kv_len - q_len + right + 1, 0), kv_len) // BLOCK_N
+
+
+def band(problem: AttentionProblem) -> tuple[int, int]:
+    """(left, right) of the problem's mask; a bound that never cuts is q_len + kv_len."""
+    unbounded = problem.q_len + problem.kv_len
+    return unbounded, 0 if problem.is_causal else unbounded
+
+
+class TileKind(Enum):
+    """What the mask leaves of one tile of scores."""
+
+    FULL = "full"
+    PARTIAL = "partial"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True)
+class VisitedTiles:
+    """Key tiles of one query tile, as half-open ranges of tile indices: [first, end) is visited, [first_full, end_full) unmasked."""
+
+    first: int
+    first_full: int
+    end_full: int
+    end: int
+
+    def kind(self, kv_tile: int) -> TileKind:
+        if not self.first <= kv_tile < self.end:
+            return TileKind.SKIPPED
+        return TileKind.FULL if self.first_full <= kv_tile < self.end_full else TileKind.PARTIAL
+
+
+def visited_tiles(problem: AttentionProblem, q_tile: int) -> VisitedTiles:
+    """The key tiles that query tile `q_tile` (of any head) visits."""
+    left, right = band(problem)
+    shape = (q_tile, problem.q_len, problem.kv_len)
+    blocks = (problem.block_m, problem.block_n)
+    first = first_visited_tile(*shape, left, *blocks)
+    end = max(end_visited_tile(*shape, right, *blocks), first)
+    first_full = min(max(first_full_tile(*shape, left, *blocks), first), end)
+    end_full = min(max(end_full_tile(*shape, right, *blocks), first_full), end)
+    return VisitedTiles(first, first_full, end_full, end)
+
+
+@dataclass(frozen=True)
+class TileCounts:
+    """Tiles of the whole problem (all heads and batches) by what the mask leaves of them."""
+
+    full: int
+    partial: int
+    skipped: int
+
+    @property
+    def visited(self) -> int:
+        return self.full + self.partial
+
+
+def count_tiles(problem: AttentionProblem) -> TileCounts:
+    """Full, partial and skipped tiles over all heads; takes time linear in the number of query tiles."""
+    full = partial = 0
+    for q_tile in range(problem.q_tiles):
+        tiles = visited_tiles(problem, q_tile)
+        full += tiles.end_full - tiles.first_full
+        partial += tiles.end - tiles.first - (tiles.end_full - tiles.first_full)
+    heads = problem.batch * problem.q_heads
+    return TileCounts(full * heads, partial * heads, (problem.q_tiles * problem.kv_tiles - full - partial) * heads)
+
+
+def visible_keys(problem: AttentionProblem, row: int) -> tuple[int, int]:
+    """Half-open range of the keys that query row `row` sees; empty (first == end) for a row without a key."""
+    left, right = band(problem)
+    diagonal = row + problem.kv_len - problem.q_len
+    first = min(max(diagonal - left, 0), problem.kv_len)
+    return first, max(min(diagonal + right + 1, problem.kv_len), first)

@@ -1,0 +1,215 @@
+"""What a kernel did, step by step, as NumPy arrays; and the file format that keeps it.
+
+Importing this file needs neither torch nor triton, so that a page can show recorded traces anywhere. `run_traced`
+imports the kernel it runs.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import json
+import zipfile
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from kernels.backend import DeviceInfo
+from kernels.problem import AttentionProblem, InvalidProblem
+
+FORMAT = "flash-attention-trace"
+FORMAT_VERSION = 1
+MAX_FILE_BYTES = 1 << 30
+"""A trace file that unpacks to more than this is refused unread."""
+
+ACC_LIMIT_BYTES = 64 << 20
+"""The accumulator after each step is recorded while all of them together stay below this."""
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """One entry of the list of algorithms: what it is called, and the module whose `run_traced` runs it."""
+
+    label: str
+    module: str
+
+
+ALGORITHMS = {"flash2": Algorithm("FlashAttention-2", "kernels.forward")}
+
+
+class InvalidTrace(ValueError):
+    """A file that is not a trace of this version."""
+
+
+@dataclass(frozen=True)
+class LaunchInfo:
+    """How the kernel was launched. Shared memory and registers are the compiler's figures; 0 in the interpreter."""
+
+    num_warps: int
+    num_stages: int
+    shared_bytes: int = 0
+    registers: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """Every tile step of one run, in program order and, inside a program, in the order the program ran.
+
+    `steps` below is the number of entries. A program that visited no tile (the mask left it none) has one entry with
+    kv_tile = -1, in which it writes zeros. Rows past the end of a ragged query tile are NaN.
+    """
+
+    problem: AttentionProblem
+    algorithm: str
+    device: DeviceInfo
+    launch: LaunchInfo
+    recorded_at: str
+    """UTC date and time, ISO 8601."""
+    tensors: tuple[str, ...]
+    """Names of the tensors that bytes are counted for."""
+    program: np.ndarray
+    """int32 (steps,): linear program id."""
+    batch_head: np.ndarray
+    """int32 (steps,): batch * q_heads + head."""
+    q_tile: np.ndarray
+    """int32 (steps,)"""
+    kv_tile: np.ndarray
+    """int32 (steps,)"""
+    row_max: np.ndarray
+    """float32 (steps, block_m): running max of the scaled scores after the step, natural log units."""
+    row_sum: np.ndarray
+    """float32 (steps, block_m): running sum of exp(score - row_max)."""
+    alpha: np.ndarray
+    """float32 (steps, block_m): exp(old row max - new row max), the factor on the old sum and accumulator."""
+    tensor_bytes_read: np.ndarray
+    """int64 (steps, tensors): bytes that the step's loads asked for."""
+    tensor_bytes_written: np.ndarray
+    """int64 (steps, tensors): bytes that the step's stores asked for."""
+    output: np.ndarray
+    """float32 (batch, q_heads, q_len, head_dim); exact, since widened from the kernel's type."""
+    lse: np.ndarray
+    """float32 (batch, q_heads, q_len): log of the sum of exponentials of the scaled scores."""
+    acc: np.ndarray | None = None
+    """float32 (steps, block_m, head_dim): accumulator after the step; None where it would not fit ACC_LIMIT_BYTES."""
+    output_distance: np.ndarray | None = None
+    """float32 (steps, block_m): max over columns of |acc / row_sum - final output|; None without accumulators."""
+    sm: np.ndarray | None = None
+    """int32 (steps,): streaming multiprocessor; None in the interpreter."""
+    start_ns: np.ndarray | None = None
+    """int64 (steps,): on the GPU's global timer, from the first start of the launch; None in the interpreter."""
+    end_ns: np.ndarray | None = None
+    """int64 (steps,)"""
+
+    @property
+    def steps(self) -> int:
+        return len(self.program)
+
+    @property
+    def bytes_read(self) -> np.ndarray:
+        """int64 (steps,): requested bytes of all loads."""
+        return self.tensor_bytes_read.sum(axis=1)
+
+    @property
+    def bytes_written(self) -> np.ndarray:
+        """int64 (steps,): requested bytes of all stores."""
+        return self.tensor_bytes_written.sum(axis=1)
+
+    @property
+    def total_bytes(self) -> int:
+        """Requested bytes of the whole run, loads and stores."""
+        return int(self.tensor_bytes_read.sum() + self.tensor_bytes_written.sum())
+
+    def without_acc(self) -> Trace:
+        """The same trace without the accumulators, which make up most of its size."""
+        return Trace(**{field.name: getattr(self, field.name) for field in fields(self)} | {"acc": None})
+
+    def save(self, target: str | Path | BinaryIO, compress: bool = True) -> None:
+        """Write one .npz file: the arrays, and a JSON header with everything else. No pickle."""
+        arrays = {field.name: getattr(self, field.name) for field in fields(self)}
+        arrays = {name: value for name, value in arrays.items() if isinstance(value, np.ndarray)}
+        header = {
+            "format": FORMAT,
+            "version": FORMAT_VERSION,
+            "problem": self.problem.as_dict(),
+            "algorithm": self.algorithm,
+            "device": self.device.as_dict(),
+            "launch": vars(self.launch),
+            "recorded_at": self.recorded_at,
+            "tensors": list(self.tensors),
+        }
+        write = np.savez_compressed if compress else np.savez
+        write(target, header=np.frombuffer(json.dumps(header).encode(), np.uint8), **arrays)
+
+    def to_bytes(self, compress: bool = False) -> bytes:
+        """The file that `save` writes."""
+        buffer = io.BytesIO()
+        self.save(buffer, compress)
+        return buffer.getvalue()
+
+    @classmethod
+    def load(cls, source: str | Path | BinaryIO | bytes) -> Trace:
+        """Read what `save` wrote. Raises InvalidTrace, naming format and version, for anything else."""
+        if isinstance(source, bytes):
+            source = io.BytesIO(source)
+        try:
+            with zipfile.ZipFile(source) as archive:
+                unpacked = sum(entry.file_size for entry in archive.infolist())
+        except (zipfile.BadZipFile, OSError) as error:
+            raise InvalidTrace(f"not a trace file: {error}") from error
+        if unpacked > MAX_FILE_BYTES:
+            raise InvalidTrace(f"unpacks to {unpacked / 1e9:.1f} GB; at most {MAX_FILE_BYTES / 1e9:.1f} GB is read")
+        if hasattr(source, "seek"):
+            source.seek(0)
+        try:
+            with np.load(source, allow_pickle=False) as file:
+                arrays = {name: file[name] for name in file.files}
+        except (ValueError, OSError, zipfile.BadZipFile, EOFError) as error:
+            raise InvalidTrace(f"not a trace file: {error}") from error
+        return cls._from_arrays(arrays)
+
+    @classmethod
+    def _from_arrays(cls, arrays: dict[str, np.ndarray]) -> Trace:
+        try:
+            header = json.loads(arrays.pop("header").tobytes())
+            found = header["format"], header["version"]
+        except (KeyError, ValueError, TypeError) as error:
+            raise InvalidTrace("not a trace file: it has no readable header") from error
+        if found != (FORMAT, FORMAT_VERSION):
+            raise InvalidTrace(f"this is {found[0]} version {found[1]}; expected {FORMAT} version {FORMAT_VERSION}")
+        try:
+            trace = cls(
+                problem=AttentionProblem.from_dict(header["problem"]),
+                algorithm=header["algorithm"],
+                device=DeviceInfo(**header["device"]),
+                launch=LaunchInfo(**header["launch"]),
+                recorded_at=header["recorded_at"],
+                tensors=tuple(header["tensors"]),
+                **arrays,
+            )
+        except (KeyError, TypeError, InvalidProblem) as error:
+            raise InvalidTrace(f"a damaged trace file: {error}") from error
+        trace._check_shapes()
+        return trace
+
+    def _check_shapes(self) -> None:
+        steps, rows = self.steps, self.problem.block_m
+        expected = dict.fromkeys(("program", "batch_head", "q_tile", "kv_tile", "sm", "start_ns", "end_ns"), (steps,))
+        expected |= dict.fromkeys(("row_max", "row_sum", "alpha", "output_distance"), (steps, rows))
+        expected |= {name: (steps, len(self.tensors)) for name in ("tensor_bytes_read", "tensor_bytes_written")}
+        expected |= {"output": self.problem.q_shape, "lse": self.problem.q_shape[:3], "acc": (steps, rows, self.problem.head_dim)}
+        for name, shape in expected.items():
+            array = getattr(self, name)
+            if array is not None and array.shape != shape:
+                raise InvalidTrace(f"a damaged trace file: {name} has shape {array.shape}, expected {shape}")
+
+
+def run_traced(problem: AttentionProblem, algorithm: str = "flash2") -> Trace:
+    """Run the algorithm's kernels on `make_inputs(problem)` with TRACE on, on the GPU or in Triton's interpreter.
+
+    Raises InvalidProblem for an unknown algorithm, and whatever the device raises (out of memory, say).
+    """
+    if algorithm not in ALGORITHMS:
+        raise InvalidProblem("algorithm", algorithm, f"expected one of {', '.join(ALGORITHMS)}")
+    return importlib.import_module(ALGORITHMS[algorithm].module).run_traced(problem)

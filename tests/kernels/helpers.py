@@ -1,0 +1,31 @@
+"""Shared by the kernel tests: running a kernel on a problem, and FlashAttention's own list of shapes."""
+
+import torch
+
+from kernels import tiles
+from kernels.forward import flash_forward
+from kernels.inputs import make_inputs
+from kernels.launch import config_for_blocks
+from kernels.recorder import DEVICE
+
+FLASH_ATTENTION_SHAPES = [(113, 203), (128, 217), (108, 256), (256, 512), (512, 256), (1024, 1024), (1023, 1024), (1024, 1023)]
+CAUSAL_SHAPES = [(1, 239), (3, 799), (127, 512), (127, 513)]
+"""q_len, kv_len of tests/test_flash_attn.py in Dao-AILab/flash-attention; the second list is for causal masks."""
+
+SMALL_SHAPES = [(1, 1), (7, 33), (64, 64), (40, 20)]
+
+
+def run_forward(problem, inputs=None):
+    """(O, lse) of `_attn_fwd` on the problem, on the device at hand."""
+    left, right = tiles.band(problem)
+    config = config_for_blocks(problem.block_m, problem.block_n, problem.head_dim, problem.itemsize)
+    inputs = make_inputs(problem, DEVICE) if inputs is None else inputs
+    out, lse, _ = flash_forward(*inputs, left=left, right=right, scale=problem.scale, config=config)
+    return out, lse
+
+
+def max_difference(a, b):
+    """Largest |a - b|, where equal infinities and two NaN count as equal."""
+    a, b = a.double().cpu(), b.double().cpu()
+    same = (a == b) | (a.isnan() & b.isnan())
+    return float(torch.where(same, 0.0, (a - b).abs().nan_to_num(nan=float("inf"))).max())

@@ -1,0 +1,40 @@
+"""tiles.py against the mask written out key by key."""
+
+import itertools
+
+import pytest
+
+from kernels.problem import AttentionProblem
+from kernels.tiles import TileKind, count_tiles, visible_keys, visited_tiles
+
+SHAPES = [(1, 1), (1, 9), (9, 1), (16, 16), (17, 40), (40, 17), (64, 64), (33, 100)]
+
+
+@pytest.mark.parametrize("mask", ["full", "causal"])
+@pytest.mark.parametrize(("q_len", "kv_len"), SHAPES, ids=lambda value: str(value))
+def test_tile_kinds_match_the_mask_key_by_key(q_len, kv_len, mask):
+    for block_m, block_n in itertools.product((4, 16), (8, 16)):
+        problem = AttentionProblem(q_len=q_len, kv_len=kv_len, mask=mask, block_m=block_m, block_n=block_n)
+        seen = dict.fromkeys(TileKind, 0)
+        for q_tile, kv_tile in itertools.product(range(problem.q_tiles), range(problem.kv_tiles)):
+            rows = range(q_tile * block_m, min((q_tile + 1) * block_m, q_len))
+            keys = range(kv_tile * block_n, (kv_tile + 1) * block_n)
+            visible = [key < kv_len and (mask == "full" or key <= row + kv_len - q_len) for row in rows for key in keys]
+            expected = TileKind.FULL if all(visible) else TileKind.PARTIAL if any(visible) else TileKind.SKIPPED
+            kind = visited_tiles(problem, q_tile).kind(kv_tile)
+            assert kind is expected, (problem, q_tile, kv_tile)
+            seen[kind] += 1
+        counts = count_tiles(problem)
+        assert (counts.full, counts.partial, counts.skipped) == tuple(seen.values())
+
+
+def test_visible_keys_is_bottom_right_aligned():
+    causal = AttentionProblem(q_len=3, kv_len=5, mask="causal")
+    assert [visible_keys(causal, row) for row in range(3)] == [(0, 3), (0, 4), (0, 5)]
+    short = AttentionProblem(q_len=5, kv_len=3, mask="causal")
+    assert [visible_keys(short, row)[1] for row in range(5)] == [0, 0, 1, 2, 3]
+
+
+def test_counts_cover_every_head():
+    problem = AttentionProblem(batch=2, q_heads=3, kv_heads=1, mask="causal")
+    assert count_tiles(problem).visited == 6 * count_tiles(problem.with_(batch=1, q_heads=1)).visited
