@@ -74,6 +74,8 @@ class Job:
         self._answer: tuple[dict, bytes] | None = None
         self._failure: Exception | None = None
         self.cancelled = False
+        self.started = False
+        """Whether a worker process has begun it. A job that died with its worker before that is handed to the next one."""
 
     @property
     def done(self) -> bool:
@@ -250,6 +252,11 @@ class WorkerClient:
                 return
             if message is None:
                 self._process.wait()
+                if not job.started and not job.cancelled:
+                    job.started = True  # once: a second death is the job's own
+                    with self._lock:
+                        self._queue.appendleft(job)
+                    return
                 job.finish(failure=Cancelled() if job.cancelled else Crashed(self._process.returncode, self._last_words()))
                 return
             if self._take(job, *message):
@@ -257,6 +264,9 @@ class WorkerClient:
 
     def _take(self, job: Job, message: dict, blob: bytes) -> bool:
         """Apply one message of the worker to the job; True when it was the last one."""
+        if message["event"] == "started":
+            job.started = True
+            return False
         if message["event"] == "progress":
             job.fraction, job.label = message["fraction"], message["label"]
             return False

@@ -11,40 +11,20 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import math
-import os
-import statistics
 import sys
-import tempfile
-import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from kernels.backend import DeviceInfo
+from kernels.clocks import CpuClock, CudaClock, Timing
+from kernels.peers import PEERS
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.traffic import forward_flops
 
-os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # torch's profiler writes a line to stderr at every start otherwise
-
 FORMAT = "flash-attention-measurements"
 FORMAT_VERSION = 1
-BUDGET_S = 1.0
-"""Seconds of timed calls a peer, once warm; at least MIN_SAMPLES calls and at most MAX_SAMPLES."""
-MIN_SAMPLES, MAX_SAMPLES = 5, 200
-L2_FLUSH_BYTES = 256 << 20
-
-
-@dataclass(frozen=True)
-class Timing:
-    """Milliseconds of one call: median, 10th and 90th percentile of `samples` calls after warm-up."""
-
-    median_ms: float
-    low_ms: float
-    high_ms: float
-    samples: int
 
 
 @dataclass(frozen=True)
@@ -90,15 +70,6 @@ class Measurement:
         )
 
 
-@dataclass(frozen=True)
-class Peer:
-    """One implementation of attention: its label, the backends it is timed on, and what prepares a call on a problem."""
-
-    label: str
-    backends: tuple[str, ...]
-    prepare: Callable[[AttentionProblem, tuple], Callable[[], object]]
-
-
 def measure(problem: AttentionProblem, peers: Iterable[str] | None = None, progress: Callable[[str], None] = lambda peer: None) -> Measurement:
     """Time and memory of the named peers (all that the device has, by default) on `make_inputs(problem)`.
 
@@ -113,7 +84,7 @@ def measure(problem: AttentionProblem, peers: Iterable[str] | None = None, progr
         if name not in PEERS or BACKEND not in PEERS[name].backends:
             accepted = ", ".join(key for key, peer in PEERS.items() if BACKEND in peer.backends)
             raise InvalidProblem("peers", name, f"on this device expected some of {accepted}")
-    clock = _CudaClock() if BACKEND == "cuda" else _CpuClock()
+    clock = CudaClock() if BACKEND == "cuda" else CpuClock()
     inputs = make_inputs(problem, clock.device)
     results, calls = {}, {}
     for name in names:
@@ -142,7 +113,7 @@ def refuse_naive(problem: AttentionProblem, free_bytes: int) -> str | None:
     return None if needed <= free_bytes else f"needs {needed / 1e9:,.1f} GB, {free_bytes / 1e9:,.1f} GB free"
 
 
-def _try_peer(name: str, problem: AttentionProblem, inputs: tuple, clock: _CpuClock | _CudaClock) -> tuple[PeerResult, Callable | None]:
+def _try_peer(name: str, problem: AttentionProblem, inputs: tuple, clock: CpuClock | CudaClock) -> tuple[PeerResult, Callable | None]:
     """Warm the peer up and take its memory; a peer that does not take this problem says so in its own words."""
     import torch
 
@@ -154,172 +125,6 @@ def _try_peer(name: str, problem: AttentionProblem, inputs: tuple, clock: _CpuCl
         return PeerResult(name, refused=str(error).split(". ")[0]), None
     except (RuntimeError, InvalidProblem) as error:
         return PeerResult(name, refused=str(error).splitlines()[0][:200]), None
-
-
-# --- clocks ----------------------------------------------------------------------------------------------------------
-
-
-class _CpuClock:
-    device = "cpu"
-
-    def free_bytes(self) -> int:
-        return available_memory_bytes()
-
-    def peak_extra_bytes(self, call: Callable[[], object]) -> int:
-        """Peak of allocated minus freed bytes over the allocation events of torch's profiler."""
-        from torch.profiler import ProfilerActivity, profile
-
-        with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
-            call()
-        with tempfile.NamedTemporaryFile(suffix=".json") as file:
-            profiler.export_chrome_trace(file.name)
-            events = json.loads(Path(file.name).read_text())["traceEvents"]
-        changes = sorted((event["ts"], event["args"]["Bytes"]) for event in events if event.get("name") == "[memory]")
-        return max(itertools.accumulate((change for _, change in changes), initial=0))
-
-    def time_in_turn(self, calls: dict[str, Callable[[], object]]) -> dict[str, Timing]:
-        def sample(call: Callable[[], object]) -> float:
-            began = time.perf_counter()
-            call()
-            return (time.perf_counter() - began) * 1e3
-
-        return _time_in_turn(calls, sample)
-
-
-class _CudaClock:
-    device = "cuda"
-
-    def __init__(self) -> None:
-        import torch
-
-        self._torch = torch
-        self._flush = torch.empty(L2_FLUSH_BYTES, dtype=torch.int8, device="cuda")
-
-    def free_bytes(self) -> int:
-        return self._torch.cuda.mem_get_info()[0]
-
-    def peak_extra_bytes(self, call: Callable[[], object]) -> int:
-        cuda = self._torch.cuda
-        cuda.synchronize()
-        cuda.reset_peak_memory_stats()
-        before = cuda.memory_allocated()
-        call()
-        cuda.synchronize()
-        return cuda.max_memory_allocated() - before
-
-    def time_in_turn(self, calls: dict[str, Callable[[], object]]) -> dict[str, Timing]:
-        def sample(call: Callable[[], object]) -> float:
-            self._flush.zero_()  # inputs come from HBM, not from the L2 that the call before filled
-            start, end = (self._torch.cuda.Event(enable_timing=True) for _ in range(2))
-            start.record()
-            call()
-            end.record()
-            end.synchronize()
-            return start.elapsed_time(end)
-
-        return _time_in_turn({name: self._replay(call) for name, call in calls.items()}, sample)
-
-    def _replay(self, call: Callable[[], object]) -> Callable[[], object]:
-        """The call captured in a CUDA graph, so that small problems are not timed by their launch overhead."""
-        cuda = self._torch.cuda
-        stream = cuda.Stream()
-        stream.wait_stream(cuda.current_stream())
-        with cuda.stream(stream):
-            call()
-        cuda.current_stream().wait_stream(stream)
-        graph = cuda.CUDAGraph()
-        with cuda.graph(graph):
-            call()
-        graph.replay()
-        return graph.replay
-
-
-def _time_in_turn(calls: dict[str, Callable[[], object]], sample: Callable[[Callable], float]) -> dict[str, Timing]:
-    """Round by round, one call of each peer, so that a drift of the machine meets all of them alike."""
-    spent = {name: [] for name in calls}
-    waiting = set(calls)
-    while waiting:
-        for name in sorted(waiting):
-            spent[name].append(sample(calls[name]))
-            if len(spent[name]) >= MAX_SAMPLES or (len(spent[name]) >= MIN_SAMPLES and sum(spent[name]) > BUDGET_S * 1e3):
-                waiting.remove(name)
-    return {name: _timing(samples) for name, samples in spent.items()}
-
-
-def _timing(samples: list[float]) -> Timing:
-    ordered = sorted(samples)
-    last = len(ordered) - 1
-    return Timing(statistics.median(ordered), ordered[math.floor(0.1 * last)], ordered[math.ceil(0.9 * last)], len(ordered))
-
-
-def available_memory_bytes() -> int:
-    """Memory that a new program could take without swapping, from /proc/meminfo; where that is missing, all there is."""
-    try:
-        with open("/proc/meminfo") as file:
-            return next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable"))
-    except (OSError, StopIteration):
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
-# --- peers -----------------------------------------------------------------------------------------------------------
-
-
-def _prepare_naive(problem: AttentionProblem, inputs: tuple) -> Callable[[], object]:
-    from kernels.reference import naive_attention
-    from kernels.tiles import band
-
-    left, right = band(problem)
-    return lambda: naive_attention(*inputs, scale=problem.scale, left=left, right=right)
-
-
-def _prepare_ours(problem: AttentionProblem, inputs: tuple) -> Callable[[], object]:
-    from kernels.forward import flash_forward
-    from kernels.launch import config_for_blocks
-    from kernels.tiles import band
-
-    left, right = band(problem)
-    config = config_for_blocks(problem.block_m, problem.block_n, problem.head_dim, problem.itemsize)
-    return lambda: flash_forward(*inputs, left=left, right=right, scale=problem.scale, config=config)
-
-
-def _prepare_sdpa(backend: str | None) -> Callable[[AttentionProblem, tuple], Callable[[], object]]:
-    def prepare(problem: AttentionProblem, inputs: tuple) -> Callable[[], object]:
-        import torch.nn.functional as F
-        from torch.nn.attention.bias import causal_lower_right
-
-        arguments = {"enable_gqa": problem.q_heads != problem.kv_heads}
-        if problem.is_causal and problem.q_len == problem.kv_len:
-            arguments["is_causal"] = True
-        elif problem.is_causal:
-            arguments["attn_mask"] = causal_lower_right(problem.q_len, problem.kv_len)
-
-        def call() -> object:
-            with _sdpa_backend(backend):
-                return F.scaled_dot_product_attention(*inputs, **arguments)
-
-        return call
-
-    return prepare
-
-
-@contextmanager
-def _sdpa_backend(name: str | None) -> Iterator[None]:
-    from torch.nn.attention import SDPBackend, sdpa_kernel
-
-    if name is None:
-        yield
-    else:
-        with sdpa_kernel(getattr(SDPBackend, name)):
-            yield
-
-
-PEERS = {
-    "naive": Peer("naive attention (torch)", ("cuda", "interpreter"), _prepare_naive),
-    "flash2": Peer("our kernel, this problem's tiles", ("cuda",), _prepare_ours),
-    "sdpa": Peer("torch's fused attention on the CPU", ("interpreter",), _prepare_sdpa(None)),
-    "sdpa_flash": Peer("SDPA flash (FlashAttention-2)", ("cuda",), _prepare_sdpa("FLASH_ATTENTION")),
-    "sdpa_cudnn": Peer("SDPA cuDNN", ("cuda",), _prepare_sdpa("CUDNN_ATTENTION")),
-}
 
 
 # --- command line ----------------------------------------------------------------------------------------------------

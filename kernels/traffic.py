@@ -54,6 +54,14 @@ def standard_bytes(problem: AttentionProblem) -> int:
     return sum(stage.bytes_moved for stage in standard_stages(problem))
 
 
+def standard_ledger(problem: AttentionProblem) -> dict[str, int]:
+    """Bytes of standard attention by tensor, reads and writes together: S and P each cross the bus twice."""
+    score, softmax, product = standard_stages(problem)
+    row_block = product.bytes_written
+    key_block = score.bytes_read - row_block
+    return {"Q": row_block, "K": key_block, "V": key_block, "S": 2 * score.bytes_written, "P": 2 * softmax.bytes_written, "O": row_block}
+
+
 def flash_requested_bytes(problem: AttentionProblem) -> int:
     """Bytes that FlashAttention-2's loads and stores ask for: Q, O and lse once, K and V once for every query tile.
 

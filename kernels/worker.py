@@ -68,7 +68,8 @@ def trace_job(request: dict, progress: Progress) -> tuple[dict, bytes]:
 
 def measure_job(request: dict, progress: Progress) -> tuple[dict, bytes]:
     """Time and memory of the peers on one problem."""
-    from kernels.measure import PEERS, measure
+    from kernels.measure import measure
+    from kernels.peers import PEERS
 
     problem = AttentionProblem.from_dict(request["problem"])
 
@@ -148,7 +149,7 @@ def _asked_bytes(message: str) -> int | None:
 
 
 def _free_bytes() -> int:
-    from kernels.measure import available_memory_bytes
+    from kernels.clocks import available_memory_bytes
     from kernels.softmax import BACKEND
 
     if BACKEND == "cuda":
@@ -178,7 +179,7 @@ def limit_memory(extra_bytes: int | None) -> None:
     """
     import resource
 
-    from kernels.measure import available_memory_bytes
+    from kernels.clocks import available_memory_bytes
 
     extra = extra_bytes if extra_bytes is not None else int(0.9 * available_memory_bytes())
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
@@ -204,6 +205,7 @@ def serve(jobs: queue.Queue, out: BinaryIO) -> None:
         def progress(fraction: float, label: str, identity: dict = identity) -> None:
             write_message(out, identity | {"event": "progress", "fraction": fraction, "label": label})
 
+        write_message(out, identity | {"event": "started"})
         try:
             answer, blob = JOBS[request["job"]](request, progress)
         except Exception as error:  # every failure of a job is an answer; the loop goes on

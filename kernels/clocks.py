@@ -1,0 +1,137 @@
+"""Time and peak memory of calls: on CUDA by device events and torch's allocator, on a CPU by the process clock and torch's profiler."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # torch's profiler writes a line to stderr at every start otherwise
+
+BUDGET_S = 1.0
+"""Seconds of timed calls a peer, once warm; at least MIN_SAMPLES calls and at most MAX_SAMPLES."""
+MIN_SAMPLES, MAX_SAMPLES = 5, 200
+L2_FLUSH_BYTES = 256 << 20
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Milliseconds of one call: median, 10th and 90th percentile of `samples` calls after warm-up."""
+
+    median_ms: float
+    low_ms: float
+    high_ms: float
+    samples: int
+
+
+class CpuClock:
+    """The CPU at hand."""
+
+    device = "cpu"
+
+    def free_bytes(self) -> int:
+        return available_memory_bytes()
+
+    def peak_extra_bytes(self, call: Callable[[], object]) -> int:
+        """Peak of allocated minus freed bytes over the allocation events of torch's profiler."""
+        from torch.profiler import ProfilerActivity, profile
+
+        with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+            call()
+        with tempfile.NamedTemporaryFile(suffix=".json") as file:
+            profiler.export_chrome_trace(file.name)
+            events = json.loads(Path(file.name).read_text())["traceEvents"]
+        changes = sorted((event["ts"], event["args"]["Bytes"]) for event in events if event.get("name") == "[memory]")
+        return max(itertools.accumulate((change for _, change in changes), initial=0))
+
+    def time_in_turn(self, calls: dict[str, Callable[[], object]]) -> dict[str, Timing]:
+        def sample(call: Callable[[], object]) -> float:
+            began = time.perf_counter()
+            call()
+            return (time.perf_counter() - began) * 1e3
+
+        return _time_in_turn(calls, sample)
+
+
+class CudaClock:
+    """The current CUDA device."""
+
+    device = "cuda"
+
+    def __init__(self) -> None:
+        import torch
+
+        self._torch = torch
+        self._flush = torch.empty(L2_FLUSH_BYTES, dtype=torch.int8, device="cuda")
+
+    def free_bytes(self) -> int:
+        return self._torch.cuda.mem_get_info()[0]
+
+    def peak_extra_bytes(self, call: Callable[[], object]) -> int:
+        cuda = self._torch.cuda
+        cuda.synchronize()
+        cuda.reset_peak_memory_stats()
+        before = cuda.memory_allocated()
+        call()
+        cuda.synchronize()
+        return cuda.max_memory_allocated() - before
+
+    def time_in_turn(self, calls: dict[str, Callable[[], object]]) -> dict[str, Timing]:
+        def sample(call: Callable[[], object]) -> float:
+            self._flush.zero_()  # inputs come from HBM, not from the L2 that the call before filled
+            start, end = (self._torch.cuda.Event(enable_timing=True) for _ in range(2))
+            start.record()
+            call()
+            end.record()
+            end.synchronize()
+            return start.elapsed_time(end)
+
+        return _time_in_turn({name: self._replay(call) for name, call in calls.items()}, sample)
+
+    def _replay(self, call: Callable[[], object]) -> Callable[[], object]:
+        """The call captured in a CUDA graph, so that small problems are not timed by their launch overhead."""
+        cuda = self._torch.cuda
+        stream = cuda.Stream()
+        stream.wait_stream(cuda.current_stream())
+        with cuda.stream(stream):
+            call()
+        cuda.current_stream().wait_stream(stream)
+        graph = cuda.CUDAGraph()
+        with cuda.graph(graph):
+            call()
+        graph.replay()
+        return graph.replay
+
+
+def _time_in_turn(calls: dict[str, Callable[[], object]], sample: Callable[[Callable], float]) -> dict[str, Timing]:
+    """Round by round, one call of each peer, so that a drift of the machine meets all of them alike."""
+    spent = {name: [] for name in calls}
+    waiting = set(calls)
+    while waiting:
+        for name in sorted(waiting):
+            spent[name].append(sample(calls[name]))
+            if len(spent[name]) >= MAX_SAMPLES or (len(spent[name]) >= MIN_SAMPLES and sum(spent[name]) > BUDGET_S * 1e3):
+                waiting.remove(name)
+    return {name: _timing(samples) for name, samples in spent.items()}
+
+
+def _timing(samples: list[float]) -> Timing:
+    ordered = sorted(samples)
+    last = len(ordered) - 1
+    return Timing(statistics.median(ordered), ordered[math.floor(0.1 * last)], ordered[math.ceil(0.9 * last)], len(ordered))
+
+
+def available_memory_bytes() -> int:
+    """Memory that a new program could take without swapping, from /proc/meminfo; where that is missing, all there is."""
+    try:
+        with open("/proc/meminfo") as file:
+            return next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable"))
+    except (OSError, StopIteration):
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

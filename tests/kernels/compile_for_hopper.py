@@ -1,0 +1,111 @@
+"""Run as a program: compile `_attn_fwd` for compute capability 9.0 without a GPU, and print the PTX as JSON.
+
+For each mask three times: as it is, with TRACE on, and from a copy of the source with every `if TRACE` removed.
+"""
+
+import ast
+import importlib.util
+import json
+import os
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+os.environ["TRITON_INTERPRET"] = "0"
+os.environ["TRITON_DISABLE_LINE_INFO"] = "1"
+os.environ["TRITON_CACHE_DIR"] = tempfile.mkdtemp()
+
+import torch
+
+import kernels.backend
+
+kernels.backend.choose_backend = lambda: "cuda"
+
+import triton
+from triton.backends.compiler import GPUTarget
+
+from kernels import forward, recorder, tiles
+from kernels.inputs import make_inputs
+from kernels.launch import TileConfig
+from kernels.problem import AttentionProblem
+
+
+class HopperWithoutAGpu:
+    """As much of Triton's driver as compiling asks for."""
+
+    def get_current_device(self):
+        return 0
+
+    def get_current_stream(self, device=None):
+        return 0
+
+    def get_current_target(self):
+        return GPUTarget("cuda", 90, 32)
+
+
+class Compiled(Exception):
+    """Carries the compiled kernel out of the launcher, which would go on to run it."""
+
+
+class CompileOnly:
+    def __init__(self, kernel):
+        self.kernel = kernel
+
+    def __getitem__(self, grid):
+        def launch(*args, **arguments):
+            raise Compiled(self.kernel.warmup(*args, grid=grid, **arguments))
+
+        return launch
+
+
+def without_tracing(source):
+    """The source with the body of every `if TRACE...:` left out."""
+    dropped = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id.startswith("TRACE"):
+            dropped |= set(range(node.lineno, node.end_lineno + 1))
+    assert dropped
+    return "\n".join(line for number, line in enumerate(source.splitlines(), 1) if number not in dropped)
+
+
+def load(path):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def ptx(module, mask, traced):
+    problem = AttentionProblem(q_len=256, kv_len=256, mask=mask)
+    left, right = tiles.band(problem)
+    buffers = recorder.allocate(problem.q_tiles, problem.kv_tiles, 5, problem.block_m, problem.head_dim) if traced else None
+    kernel, module._attn_fwd = module._attn_fwd, CompileOnly(module._attn_fwd)
+    try:
+        config = TileConfig(problem.block_m, problem.block_n)
+        module.flash_forward(*make_inputs(problem), left=left, right=right, scale=problem.scale, config=config, trace=buffers)
+    except Compiled as compiled:
+        text = compiled.args[0].asm["ptx"]
+        return re.sub(r"//.*", "", text)
+    finally:
+        module._attn_fwd = kernel
+
+
+triton.runtime.driver.set_active(HopperWithoutAGpu())
+torch.cuda.get_device_capability = lambda *args: (9, 0)
+recorder.DEVICE = "cpu"
+with tempfile.TemporaryDirectory() as folder:
+    path = Path(folder) / "stripped.py"
+    path.write_text(without_tracing((ROOT / "kernels" / "forward.py").read_text()))
+    stripped = load(path)
+    result = {
+        mask: {
+            "plain": {"ptx": ptx(forward, mask, False)},
+            "traced": {"ptx": ptx(forward, mask, True)},
+            "stripped": {"ptx": ptx(stripped, mask, False)},
+        }
+        for mask in ("full", "causal")
+    }
+print(json.dumps(result))

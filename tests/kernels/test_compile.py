@@ -1,0 +1,33 @@
+"""Compiles the kernels for a GPU on a machine without one: TRACE off leaves nothing behind, and what is used is what Hopper has."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+COMPILER = ROOT / "tests" / "kernels" / "compile_for_hopper.py"
+
+
+@pytest.fixture(scope="module")
+def compiled():
+    run = subprocess.run([sys.executable, str(COMPILER)], capture_output=True, text=True, cwd=ROOT)
+    assert run.returncode == 0, run.stderr[-2000:]
+    return json.loads(run.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("mask", ["full", "causal"])
+def test_with_trace_off_the_code_is_that_of_a_source_without_tracing(compiled, mask):
+    assert compiled[mask]["plain"]["ptx"] == compiled[mask]["stripped"]["ptx"]
+    assert "globaltimer" not in compiled[mask]["plain"]["ptx"]
+    assert "globaltimer" in compiled[mask]["traced"]["ptx"]
+    assert compiled[mask]["traced"]["ptx"] != compiled[mask]["plain"]["ptx"]
+
+
+@pytest.mark.parametrize("mask", ["full", "causal"])
+def test_hopper_gets_tensor_cores_and_bulk_copies(compiled, mask):
+    ptx = compiled[mask]["plain"]["ptx"]
+    assert "wgmma.mma_async" in ptx
+    assert "cp.async.bulk.tensor" in ptx

@@ -1,0 +1,22 @@
+// Entry of the Streamlit component. It runs again at every rerun and theme change; the player lives on.
+
+const players = new WeakMap();
+
+export default function (component) {
+  const { data, parentElement, setStateValue } = component;
+  let player = players.get(parentElement);
+  if (!player) {
+    const root = parentElement.querySelector(".fa-player");
+    player = new Player(root);
+    players.set(parentElement, player);
+  }
+  player.load(data.run, data.place);
+  let last = data.place;
+  player.onSettled = (place) => {
+    if (place !== last) setStateValue("where", { run: data.run.id, place: (last = place) });
+  };
+  return () => {
+    players.delete(parentElement);
+    player.destroy();
+  };
+}
