@@ -55,7 +55,9 @@ class Visit:
         shown = f"(words) => {PLAYER}?.querySelector('.fa-notes')?.textContent.includes(words)"
         self.page.wait_for_function(shown, arg=provenance, timeout=60_000)
         if self.page.url.startswith("http"):
-            self.page.locator(".stMarkdownBadge").filter(has_text=re.compile("interpreter|CUDA|replay")).first.wait_for(state="attached", timeout=60_000)
+            self.page.locator(".stMarkdownBadge").filter(has_text=re.compile("interpreter|CUDA|replay")).first.wait_for(
+                state="attached", timeout=60_000
+            )
             self.page.locator("[data-test-script-state=notRunning]").wait_for(timeout=60_000)
         return self
 
