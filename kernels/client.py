@@ -218,9 +218,9 @@ class WorkerClient:
         try:
             message = self._messages.get(timeout=START_LIMIT_S)
         except queue.Empty:
+            self._kill()
             message = None
         if message is None:
-            self._kill()
             self._process.wait()
             self.start_failure = self._last_words() or f"the worker did not start within {START_LIMIT_S:g} s"
             self._fail_waiting()

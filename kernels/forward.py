@@ -10,7 +10,7 @@ import torch
 
 from kernels import tiles
 from kernels.inputs import make_inputs
-from kernels.launch import TileConfig, can_use_tma, config_for_blocks, launch_info, on_device
+from kernels.launch import TRITON_DTYPES, TileConfig, can_use_tma, config_for_blocks, launch_info, on_device, tile_arguments
 from kernels.problem import AttentionProblem
 from kernels.recorder import (
     DEVICE,
@@ -28,7 +28,6 @@ from kernels.softmax import (
     LN2,
     LOG2E,
     finite_or_zero,
-    head_offset,
     load_tile,
     mask_scores,
     matmul,
@@ -47,10 +46,14 @@ import triton.language as tl  # isort: skip
 TENSORS = ("Q", "K", "V", "O", "lse")
 """Columns of the requested bytes; the kernel reads the first three and writes the last two."""
 
+HEADS_IN_TURN = 16
+"""Under a causal mask, so many heads take turns from their longest query tile to their shortest: even work, and K and V stay in L2."""
+
 first_visited_tile = pure(tiles.first_visited_tile)
 end_visited_tile = pure(tiles.end_visited_tile)
 first_full_tile = pure(tiles.first_full_tile)
 end_full_tile = pure(tiles.end_full_tile)
+last_tiles_first = pure(tiles.last_tiles_first)
 
 
 @triton.jit
@@ -104,25 +107,21 @@ def _attn_fwd_inner(
 
 @triton.jit
 def _attn_fwd(
-    q_ptr, k_ptr, v_ptr, o_ptr, lse_ptr, q_strides, k_strides, v_strides, o_strides,
-    q_heads, group_size, q_len, kv_len, left, right, scale_log2, trace, max_steps,
-    BOUND_LEFT: tl.constexpr, BOUND_RIGHT: tl.constexpr, RAGGED: tl.constexpr,
+    query, key, value, out, lse_ptr, q_strides, k_strides, v_strides, o_strides,
+    heads_in_turn, q_heads, group_size, q_len, kv_len, left, right, scale_log2, trace, max_steps,
+    BOUND_LEFT: tl.constexpr, BOUND_RIGHT: tl.constexpr, RAGGED: tl.constexpr, DTYPE: tl.constexpr,
     HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr,
     PRECISION: tl.constexpr, USE_TMA: tl.constexpr, TRACE: tl.constexpr, TRACE_ACC: tl.constexpr,
 ):  # fmt: skip
     """One query tile of one head. lse is (batch, q_heads, q_len), contiguous; strides are (batch, head, row, column)."""
-    DTYPE: tl.constexpr = q_ptr.dtype.element_ty
     ITEMSIZE: tl.constexpr = DTYPE.primitive_bitwidth // 8
-    q_tile = tl.program_id(0)
-    batch_head = tl.program_id(1)
-    q_base = q_ptr + head_offset(batch_head, q_heads, 1, q_strides)
-    k_base = k_ptr + head_offset(batch_head, q_heads, group_size, k_strides)
-    v_base = v_ptr + head_offset(batch_head, q_heads, group_size, v_strides)
-    o_base = o_ptr + head_offset(batch_head, q_heads, 1, o_strides)
-    q_view = tile_view(q_base, q_len, q_strides, HEAD_DIM, BLOCK_M, BLOCK_D, USE_TMA)
-    k_view = tile_view(k_base, kv_len, k_strides, HEAD_DIM, BLOCK_N, BLOCK_D, USE_TMA)
-    v_view = tile_view(v_base, kv_len, v_strides, HEAD_DIM, BLOCK_N, BLOCK_D, USE_TMA)
-    o_view = tile_view(o_base, q_len, o_strides, HEAD_DIM, BLOCK_M, BLOCK_D, USE_TMA)
+    q_tiles = tl.cdiv(q_len, BLOCK_M)
+    batch_head, q_tile = last_tiles_first(tl.program_id(0), heads_in_turn, q_tiles, tl.num_programs(0) // q_tiles)
+    batch, head = batch_head // q_heads, batch_head % q_heads
+    q_view = tile_view(query, q_strides, batch, head, q_len, USE_TMA)
+    k_view = tile_view(key, k_strides, batch, head // group_size, kv_len, USE_TMA)
+    v_view = tile_view(value, v_strides, batch, head // group_size, kv_len, USE_TMA)
+    o_view = tile_view(out, o_strides, batch, head, q_len, USE_TMA)
     first_q = q_tile * BLOCK_M
     # [load Q] (BLOCK_M, BLOCK_D)
     q = load_tile(q_view, first_q, HEAD_DIM, BLOCK_M, BLOCK_D, USE_TMA)
@@ -130,7 +129,7 @@ def _attn_fwd(
     l = tl.zeros((BLOCK_M,), tl.float32)
     acc = tl.zeros((BLOCK_M, BLOCK_D), tl.float32)
     # [end]
-    first_slot = (batch_head * tl.num_programs(0) + q_tile) * max_steps
+    first_slot = (batch_head * q_tiles + q_tile) * max_steps
     slot = first_slot
     if TRACE:  # stays as it is where the mask leaves this query tile no key tile
         record_where(trace, slot, batch_head, q_tile, -1)
@@ -161,7 +160,7 @@ def _attn_fwd(
             )  # fmt: skip
 
     # [store O, lse]
-    o = acc / l[:, None]
+    o = acc * (1.0 / l)[:, None]
     lse = m * LN2 + tl.log(l)
     offs_m = first_q + tl.arange(0, BLOCK_M)
     if BOUND_LEFT or BOUND_RIGHT:  # a row that sees no key gives 0 and -inf, not the 0 / 0 of its empty sums
@@ -193,19 +192,21 @@ def flash_forward(
     out = torch.empty_like(query)
     lse = torch.empty((batch, q_heads, q_len), dtype=torch.float32, device=query.device)
     unbounded = q_len + kv_len
-    grid = (triton.cdiv(q_len, config.block_m), batch * q_heads)
+    heads = batch * q_heads
+    use_tma = can_use_tma(config, query, key, value, out)
+    block_d = triton.next_power_of_2(head_dim)
     with on_device(query, config):
-        compiled = _attn_fwd[grid](
-            query, key, value, out, lse,
+        compiled = _attn_fwd[(triton.cdiv(q_len, config.block_m) * heads,)](
+            *tile_arguments((query, key, value, out), (config.block_m, config.block_n, config.block_n, config.block_m), block_d, use_tma), lse,
             q_strides=query.stride(), k_strides=key.stride(), v_strides=value.stride(), o_strides=out.stride(),
+            heads_in_turn=min(heads, HEADS_IN_TURN if right < unbounded else 1),
             q_heads=q_heads, group_size=q_heads // kv_heads, q_len=q_len, kv_len=kv_len,
             left=left, right=right, scale_log2=scale * LOG2E,
             trace=trace, max_steps=triton.cdiv(kv_len, config.block_n),
             BOUND_LEFT=left < unbounded, BOUND_RIGHT=right < unbounded, RAGGED=kv_len % config.block_n != 0,
-            HEAD_DIM=head_dim, BLOCK_M=config.block_m, BLOCK_N=config.block_n, BLOCK_D=triton.next_power_of_2(head_dim),
+            DTYPE=TRITON_DTYPES[query.dtype], HEAD_DIM=head_dim, BLOCK_M=config.block_m, BLOCK_N=config.block_n, BLOCK_D=block_d,
             PRECISION="ieee" if query.dtype == torch.float32 else "tf32",
-            USE_TMA=can_use_tma(config, query, key, value, out),
-            TRACE=trace is not None, TRACE_ACC=trace is not None and trace.acc.shape[0] > 1,
+            USE_TMA=use_tma, TRACE=trace is not None, TRACE_ACC=trace is not None and trace.acc.shape[0] > 1,
             num_warps=config.num_warps, num_stages=config.num_stages,
         )  # fmt: skip
     return out, lse, launch_info(config, compiled)

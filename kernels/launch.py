@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +15,12 @@ from kernels.softmax import BACKEND
 from kernels.trace import LaunchInfo
 
 import triton  # isort: skip
+import triton.language as tl  # isort: skip
 from triton.runtime.errors import OutOfResources  # isort: skip
+from triton.tools.tensor_descriptor import TensorDescriptor  # isort: skip
+
+
+TRITON_DTYPES = {torch.float16: tl.float16, torch.bfloat16: tl.bfloat16, torch.float32: tl.float32}
 
 
 @dataclass(frozen=True)
@@ -32,6 +38,14 @@ def config_for_blocks(block_m: int, block_n: int, head_dim: int, itemsize: int) 
     tile_bytes = triton.next_power_of_2(head_dim) * itemsize
     stages = (160 * 1024 - block_m * tile_bytes) // (2 * block_n * tile_bytes)
     return TileConfig(block_m, block_n, num_warps=8 if block_m >= 128 else 4, num_stages=min(max(stages, 1), 3))
+
+
+def tile_arguments(tensors: Sequence[torch.Tensor], block_rows: Sequence[int], block_d: int, use_tma: bool) -> list:
+    """The tensors as a kernel takes them: descriptors of (1, 1, rows, block_d) tiles, or the tensors themselves."""
+    if not use_tma:
+        return list(tensors)
+    blocks = zip(tensors, block_rows, strict=True)
+    return [TensorDescriptor(tensor, list(tensor.shape), list(tensor.stride()), [1, 1, rows, block_d]) for tensor, rows in blocks]
 
 
 def can_use_tma(config: TileConfig, *tensors: torch.Tensor) -> bool:
@@ -57,7 +71,7 @@ def launch_info(config: TileConfig, compiled: object | None) -> LaunchInfo:
 
 @contextlib.contextmanager
 def on_device(tensor: torch.Tensor, config: TileConfig):
-    """Make the tensor's GPU current, and give Triton the allocator that descriptors made on the device need.
+    """Make the tensor's GPU current.
 
     In the interpreter: no NumPy warnings, since arithmetic with infinities is as silent on a GPU. Raises InvalidProblem
     for tiles that need more shared memory than the GPU has.
@@ -67,7 +81,6 @@ def on_device(tensor: torch.Tensor, config: TileConfig):
             warnings.filterwarnings("ignore", "All-NaN", RuntimeWarning)
             yield
         return
-    triton.set_allocator(lambda size, alignment, stream: torch.empty(size, dtype=torch.int8, device=tensor.device))
     try:
         with torch.cuda.device(tensor.device):
             yield

@@ -30,21 +30,16 @@ def pure(function):
 
 
 @triton.jit
-def head_offset(batch_head, q_heads, group_size, strides):
-    """Elements from the start of a (batch, heads, length, head_dim) tensor to the head that query head `batch_head` uses."""
-    batch = (batch_head // q_heads).to(tl.int64)
-    head = (batch_head % q_heads // group_size).to(tl.int64)
-    return batch * strides[0] + head * strides[1]
+def tile_view(tensor, strides, batch, head, n_rows, USE_TMA: tl.constexpr):
+    """One head of a (batch, heads, n_rows, head_dim) tensor as `load_tile` and `store_tile` take it.
 
-
-@triton.jit
-def tile_view(ptr, n_rows, strides, HEAD_DIM: tl.constexpr, BLOCK_ROWS: tl.constexpr, BLOCK_D: tl.constexpr, USE_TMA: tl.constexpr):
-    """A (n_rows, HEAD_DIM) matrix as `load_tile` and `store_tile` take it: (descriptor or pointer, rows, strides)."""
+    `tensor` is a descriptor where the layout allows one (see launch.can_use_tma), else a pointer.
+    """
     if USE_TMA:
-        source = tl.make_tensor_descriptor(ptr, [n_rows, HEAD_DIM], [strides[2].to(tl.int64), 1], [BLOCK_ROWS, BLOCK_D])
+        source = tensor
     else:
-        source = ptr
-    return source, n_rows, strides[2], strides[3]
+        source = tensor + batch.to(tl.int64) * strides[0] + head.to(tl.int64) * strides[1]
+    return source, batch, head, n_rows, strides[2], strides[3]
 
 
 @triton.jit
@@ -58,9 +53,9 @@ def tile_offsets(first_row, n_rows, HEAD_DIM: tl.constexpr, BLOCK_ROWS: tl.const
 @triton.jit
 def load_tile(view, first_row, HEAD_DIM: tl.constexpr, BLOCK_ROWS: tl.constexpr, BLOCK_D: tl.constexpr, USE_TMA: tl.constexpr):
     """(BLOCK_ROWS, BLOCK_D) tile from row `first_row` on; zero outside the matrix."""
-    source, n_rows, stride_row, stride_d = view
+    source, batch, head, n_rows, stride_row, stride_d = view
     if USE_TMA:
-        tile = source.load([first_row, 0])
+        tile = source.load([batch, head, first_row, 0]).reshape((BLOCK_ROWS, BLOCK_D))
     else:
         offs_row, offs_d, row_inside, d_inside = tile_offsets(first_row, n_rows, HEAD_DIM, BLOCK_ROWS, BLOCK_D)
         addresses = source + offs_row.to(tl.int64)[:, None] * stride_row + offs_d.to(tl.int64)[None, :] * stride_d
@@ -73,9 +68,9 @@ def store_tile(
     view, tile, first_row, HEAD_DIM: tl.constexpr, BLOCK_ROWS: tl.constexpr, BLOCK_D: tl.constexpr, DTYPE: tl.constexpr, USE_TMA: tl.constexpr
 ):
     """Round a float32 (BLOCK_ROWS, BLOCK_D) tile to DTYPE and write what lies inside the matrix."""
-    target, n_rows, stride_row, stride_d = view
+    target, batch, head, n_rows, stride_row, stride_d = view
     if USE_TMA:
-        target.store([first_row, 0], to_memory(tile, DTYPE))
+        target.store([batch, head, first_row, 0], to_memory(tile, DTYPE).reshape((1, 1, BLOCK_ROWS, BLOCK_D)))
     else:
         offs_row, offs_d, row_inside, d_inside = tile_offsets(first_row, n_rows, HEAD_DIM, BLOCK_ROWS, BLOCK_D)
         addresses = target + offs_row.to(tl.int64)[:, None] * stride_row + offs_d.to(tl.int64)[None, :] * stride_d
@@ -122,7 +117,8 @@ def to_operand(tile, DTYPE: tl.constexpr):
 def matmul(a, b, acc, PRECISION: tl.constexpr):
     """acc + a @ b in float32. Tiles under 16 wide are below the tensor cores' least size: multiply and add those."""
     if a.shape[0] < 16 or b.shape[0] < 16 or b.shape[1] < 16:
-        acc += tl.sum(a.to(tl.float32)[:, :, None] * b.to(tl.float32)[None, :, :], axis=1)
+        # Summed over the last axis: over a middle axis of 4, Triton 3.6 gave wrong sums on an H200.
+        acc += tl.sum(a.to(tl.float32)[:, None, :] * tl.trans(b).to(tl.float32)[None, :, :], axis=2)
     else:
         acc = tl.dot(a, b, acc, input_precision=PRECISION)
     return acc

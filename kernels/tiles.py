@@ -38,6 +38,14 @@ def end_full_tile(q_tile, q_len, kv_len, right, BLOCK_M, BLOCK_N):
     return min(max(q_tile * BLOCK_M + kv_len - q_len + right + 1, 0), kv_len) // BLOCK_N
 
 
+def last_tiles_first(program, heads_in_turn, q_tiles, heads):
+    """(head, query tile) of a program: `heads_in_turn` heads at a time, from their last query tiles to their first."""
+    first_head = program // (heads_in_turn * q_tiles) * heads_in_turn
+    members = min(heads - first_head, heads_in_turn)  # the last turn may be short
+    place = program - first_head * q_tiles
+    return first_head + place % members, q_tiles - 1 - place // members
+
+
 def band(problem: AttentionProblem) -> tuple[int, int]:
     """(left, right) of the problem's mask; a bound that never cuts is q_len + kv_len."""
     unbounded = problem.q_len + problem.kv_len

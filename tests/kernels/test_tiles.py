@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from kernels.problem import AttentionProblem
-from kernels.tiles import TileKind, count_tiles, visible_keys, visited_tiles
+from kernels.tiles import TileKind, count_tiles, last_tiles_first, visible_keys, visited_tiles
 
 SHAPES = [(1, 1), (1, 9), (9, 1), (16, 16), (17, 40), (40, 17), (64, 64), (33, 100)]
 
@@ -38,3 +38,15 @@ def test_visible_keys_is_bottom_right_aligned():
 def test_counts_cover_every_head():
     problem = AttentionProblem(batch=2, q_heads=3, kv_heads=1, mask="causal")
     assert count_tiles(problem).visited == 6 * count_tiles(problem.with_(batch=1, q_heads=1)).visited
+
+
+@pytest.mark.parametrize(("heads", "in_turn"), [(1, 1), (5, 1), (5, 2), (6, 3), (7, 16), (33, 16)])
+def test_programs_cover_every_tile_once_long_ones_first_within_their_turn(heads, in_turn):
+    q_tiles, in_turn = 4, min(heads, in_turn)
+    order = [last_tiles_first(program, in_turn, q_tiles, heads) for program in range(heads * q_tiles)]
+    assert sorted(order) == list(itertools.product(range(heads), range(q_tiles)))
+    turns = [head // in_turn for head, _ in order]
+    assert turns == sorted(turns)
+    for turn in set(turns):
+        tiles = [q_tile for (_, q_tile), of in zip(order, turns, strict=True) if of == turn]
+        assert tiles == sorted(tiles, reverse=True)

@@ -109,7 +109,8 @@ def test_distance_from_the_final_output_ends_at_its_rounding(problem):
 def count_requests(monkeypatch):
     """Count, from outside the kernel, the bytes that the interpreter's masked loads and stores ask for.
 
-    Returns a function that takes named tensors and gives {(program, name): [bytes of each request, in order]}.
+    Returns a function that takes named tensors and gives {(program, name): [bytes of each request, in order]}. A program is told
+    by the address of the query tile that it loads.
     """
     if DEVICE != "cpu":
         pytest.skip("counts the interpreter's requests")
@@ -119,12 +120,11 @@ def count_requests(monkeypatch):
     load, store = InterpreterBuilder.create_masked_load, InterpreterBuilder.create_masked_store
 
     def note(pointers, mask):
-        x, y, _ = interpreter_builder.grid_idx
         itemsize = pointers.get_element_ty().primitive_bitwidth // 8
         asked = mask if isinstance(mask, np.ndarray) else mask.data  # descriptors hand over the bare array
         addresses = np.broadcast_to(pointers.data, asked.shape)[asked]
         if addresses.size:
-            requests.append((y * interpreter_builder.grid_dim[0] + x, int(addresses.min()), addresses.size * itemsize))
+            requests.append((interpreter_builder.grid_idx[0], int(addresses.min()), addresses.size * itemsize))
 
     def counted_load(self, pointers, mask, *rest, **named):
         note(pointers, mask)
@@ -137,13 +137,20 @@ def count_requests(monkeypatch):
     monkeypatch.setattr(InterpreterBuilder, "create_masked_load", counted_load)
     monkeypatch.setattr(InterpreterBuilder, "create_masked_store", counted_store)
 
-    def by_tensor(tensors):
+    def by_tensor(tensors, problem):
+        starts = {name: tensor.untyped_storage().data_ptr() for name, tensor in tensors.items()}
+        in_tensor = defaultdict(list)
+        for launched, address, size in requests:
+            for name, start in starts.items():
+                if start <= address < start + tensors[name].untyped_storage().nbytes():
+                    in_tensor[launched, name].append((address - start, size))
         counted = defaultdict(list)
-        for program, address, size in requests:
-            for name, tensor in tensors.items():
-                start = tensor.untyped_storage().data_ptr()
-                if start <= address < start + tensor.untyped_storage().nbytes():
-                    counted[program, name].append(size)
+        for (launched, name), sizes in in_tensor.items():
+            (offset, _), *others = in_tensor[launched, "Q"]
+            assert not others
+            row = offset // (problem.head_dim * problem.itemsize)
+            program = row // problem.q_len * problem.q_tiles + row % problem.q_len // problem.block_m
+            counted[program, name] = [size for _, size in sizes]
         return counted
 
     return by_tensor
@@ -163,7 +170,7 @@ def test_bytes_match_an_independent_count_of_loads_and_stores(problem, count_req
     launch_forward = forward.flash_forward
     monkeypatch.setattr(forward, "flash_forward", keep)
     run = run_traced(problem)
-    counted = count_requests(tensors)
+    counted = count_requests(tensors, problem)
     requested = run.tensor_bytes_read + run.tensor_bytes_written
     assert np.array_equal(run.tensor_bytes_read > 0, (requested > 0) & np.isin(run.tensors, ("Q", "K", "V")))
     for program, (column, name) in itertools.product(np.unique(run.program), enumerate(run.tensors)):
