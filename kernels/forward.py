@@ -14,9 +14,10 @@ from kernels.launch import TRITON_DTYPES, TileConfig, can_use_tma, config_for_bl
 from kernels.problem import AttentionProblem
 from kernels.recorder import (
     DEVICE,
-    TraceBuffers,
-    allocate,
-    collect,
+    Recorder,
+    TileRows,
+    assemble,
+    make_recorder,
     record_acc,
     record_bytes,
     record_end,
@@ -33,6 +34,7 @@ from kernels.softmax import (
     matmul,
     new_row_max,
     pure,
+    store_rows,
     store_tile,
     tile_bytes,
     tile_view,
@@ -43,8 +45,9 @@ from kernels.trace import LaunchInfo, Trace
 import triton  # isort: skip
 import triton.language as tl  # isort: skip
 
-TENSORS = ("Q", "K", "V", "O", "lse")
-"""Columns of the requested bytes; the kernel reads the first three and writes the last two."""
+REQUESTS = (("Q", "read"), ("K", "read"), ("V", "read"), ("O", "write"), ("lse", "write"))
+READ_Q, READ_K, READ_V, WRITE_O, WRITE_LSE = (tl.constexpr(column) for column in range(len(REQUESTS)))
+ROW_FIELDS = ("row_max", "row_sum", "alpha")
 
 HEADS_IN_TURN = 16
 """Under a causal mask, so many heads take turns from their longest query tile to their shortest: even work, and K and V stay in L2."""
@@ -64,6 +67,7 @@ def _attn_fwd_inner(
     PRECISION: tl.constexpr, USE_TMA: tl.constexpr, TRACE: tl.constexpr, TRACE_ACC: tl.constexpr,
 ):  # fmt: skip
     """Attend to key tiles [first_tile, end_tile). acc (BLOCK_M, BLOCK_D), l and m (BLOCK_M,) are float32."""
+    offs_m = q_tile * BLOCK_M + tl.arange(0, BLOCK_M)
     for kv_tile in tl.range(first_tile, end_tile):
         first_k = kv_tile * BLOCK_N
         if TRACE:
@@ -74,7 +78,7 @@ def _attn_fwd_inner(
         scores = matmul(q, tl.trans(k), tl.zeros((BLOCK_M, BLOCK_N), tl.float32), PRECISION)
         if MASKED:
             # [mask]
-            scores = mask_scores(scores, q_tile * BLOCK_M, first_k, q_len, kv_len, left, right, BOUND_LEFT, BOUND_RIGHT, BLOCK_M, BLOCK_N)
+            scores = mask_scores(scores, offs_m, first_k, q_len, kv_len, left, right, BOUND_LEFT, BOUND_RIGHT, BLOCK_N)
         # [row max]
         m_new = new_row_max(m, scores, scale_log2)
         shift = finite_or_zero(m_new)
@@ -93,13 +97,13 @@ def _attn_fwd_inner(
         if TRACE:
             record_where(trace, slot, batch_head, q_tile, kv_tile)
             n_bytes = tile_bytes(first_k, kv_len, HEAD_DIM, BLOCK_N, BLOCK_D, ITEMSIZE)
-            record_bytes(trace, slot, n_bytes, 1, 5)
-            record_bytes(trace, slot, n_bytes, 2, 5)
+            record_bytes(trace, slot, n_bytes, READ_K)
+            record_bytes(trace, slot, n_bytes, READ_V)
             record_rows(trace, slot, m * LN2, 0, BLOCK_M)
             record_rows(trace, slot, l, 1, BLOCK_M)
             record_rows(trace, slot, alpha, 2, BLOCK_M)
             if TRACE_ACC:
-                record_acc(trace, slot, acc, BLOCK_M, BLOCK_D)
+                record_acc(trace.acc, slot, acc, BLOCK_M, BLOCK_D)
             record_end(trace, slot)
             slot += 1
     return acc, l, m, slot
@@ -133,12 +137,12 @@ def _attn_fwd(
     slot = first_slot
     if TRACE:  # stays as it is where the mask leaves this query tile no key tile
         record_where(trace, slot, batch_head, q_tile, -1)
-        record_bytes(trace, slot, tile_bytes(first_q, q_len, HEAD_DIM, BLOCK_M, BLOCK_D, ITEMSIZE), 0, 5)
+        record_bytes(trace, slot, tile_bytes(first_q, q_len, HEAD_DIM, BLOCK_M, BLOCK_D, ITEMSIZE), READ_Q)
         record_rows(trace, slot, m, 0, BLOCK_M)
         record_rows(trace, slot, l, 1, BLOCK_M)
         record_rows(trace, slot, l + 1, 2, BLOCK_M)
         if TRACE_ACC:
-            record_acc(trace, slot, acc, BLOCK_M, BLOCK_D)
+            record_acc(trace.acc, slot, acc, BLOCK_M, BLOCK_D)
 
     first = first_visited_tile(q_tile, q_len, kv_len, left, BLOCK_M, BLOCK_N)
     end = end_visited_tile(q_tile, q_len, kv_len, right, BLOCK_M, BLOCK_N)
@@ -169,23 +173,23 @@ def _attn_fwd(
         o = tl.where(sees_a_key[:, None], o, 0.0)
         lse = tl.where(sees_a_key, lse, float("-inf"))
     store_tile(o_view, o, first_q, HEAD_DIM, BLOCK_M, BLOCK_D, DTYPE, USE_TMA)
-    tl.store(lse_ptr + batch_head.to(tl.int64) * q_len + offs_m, lse, mask=offs_m < q_len)
+    store_rows(lse_ptr + batch_head.to(tl.int64) * q_len, offs_m, q_len, lse)
     # [end]
     if TRACE:
         slot = tl.maximum(slot - 1, first_slot)
-        record_bytes(trace, slot, tile_bytes(first_q, q_len, HEAD_DIM, BLOCK_M, BLOCK_D, ITEMSIZE), 3, 5)
-        record_bytes(trace, slot, tile_bytes(first_q, q_len, 1, BLOCK_M, 1, 4), 4, 5)
+        record_bytes(trace, slot, tile_bytes(first_q, q_len, HEAD_DIM, BLOCK_M, BLOCK_D, ITEMSIZE), WRITE_O)
+        record_bytes(trace, slot, tile_bytes(first_q, q_len, 1, BLOCK_M, 1, 4), WRITE_LSE)
 
 
 def flash_forward(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *,
-    left: int, right: int, scale: float, config: TileConfig, trace: TraceBuffers | None = None,
+    left: int, right: int, scale: float, config: TileConfig, recorder: Recorder | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor, LaunchInfo]:  # fmt: skip
     """Launch `_attn_fwd`. Returns O (batch, q_heads, q_len, head_dim) of query.dtype, lse (batch, q_heads, q_len) in float32,
     and how it was launched.
 
     The mask is the band `-left <= j - (i + kv_len - q_len) <= right`; a bound that no key reaches is left out of the
-    compiled code. Any strides are taken as they are. `trace` makes the kernel record its steps.
+    compiled code. Any strides are taken as they are. A `recorder` makes the kernel write down its steps.
     """
     batch, q_heads, q_len, head_dim = query.shape
     kv_heads, kv_len = key.shape[1:3]
@@ -201,12 +205,12 @@ def flash_forward(
             q_strides=query.stride(), k_strides=key.stride(), v_strides=value.stride(), o_strides=out.stride(),
             heads_in_turn=min(heads, HEADS_IN_TURN if right < unbounded else 1),
             q_heads=q_heads, group_size=q_heads // kv_heads, q_len=q_len, kv_len=kv_len,
-            left=left, right=right, scale_log2=scale * LOG2E,
-            trace=trace, max_steps=triton.cdiv(kv_len, config.block_n),
+            left=left, right=right, scale_log2=scale * LOG2E.value,
+            trace=recorder and recorder.buffers, max_steps=triton.cdiv(kv_len, config.block_n),
             BOUND_LEFT=left < unbounded, BOUND_RIGHT=right < unbounded, RAGGED=kv_len % config.block_n != 0,
             DTYPE=TRITON_DTYPES[query.dtype], HEAD_DIM=head_dim, BLOCK_M=config.block_m, BLOCK_N=config.block_n, BLOCK_D=block_d,
             PRECISION="ieee" if query.dtype == torch.float32 else "tf32",
-            USE_TMA=use_tma, TRACE=trace is not None, TRACE_ACC=trace is not None and trace.acc.shape[0] > 1,
+            USE_TMA=use_tma, TRACE=recorder is not None, TRACE_ACC=recorder is not None and recorder.with_acc,
             num_warps=config.num_warps, num_stages=config.num_stages,
         )  # fmt: skip
     return out, lse, launch_info(config, compiled)
@@ -217,7 +221,8 @@ def run_traced(problem: AttentionProblem) -> Trace:
     query, key, value = make_inputs(problem, DEVICE)
     left, right = tiles.band(problem)
     config = config_for_blocks(problem.block_m, problem.block_n, problem.head_dim, problem.itemsize)
+    rows = TileRows("", "q_tile", problem.block_m, problem.q_len)
     programs = problem.batch * problem.q_heads * problem.q_tiles
-    buffers = allocate(programs, problem.kv_tiles, len(TENSORS), problem.block_m, triton.next_power_of_2(problem.head_dim))
-    out, lse, launch = flash_forward(query, key, value, left=left, right=right, scale=problem.scale, config=config, trace=buffers)
-    return collect(buffers, problem, "flash2", problem.kv_tiles, TENSORS, ("O", "lse"), out, lse, launch)
+    recorder = make_recorder("_attn_fwd", REQUESTS, ROW_FIELDS, rows, (rows._replace(field="acc"),), programs, problem.kv_tiles, problem.head_dim)
+    out, lse, launch = flash_forward(query, key, value, left=left, right=right, scale=problem.scale, config=config, recorder=recorder)
+    return assemble(problem, "flash2", [(recorder, launch)], output=out, lse=lse)

@@ -27,6 +27,12 @@ def make_inputs(problem: AttentionProblem, device: str = "cpu") -> tuple[torch.T
     return tuple(torch.from_numpy(array).to(dtype).to(device) for array in (query, key, value))
 
 
+def make_d_output(problem: AttentionProblem, device: str = "cpu") -> torch.Tensor:
+    """Gradient of the output, (batch, q_heads, q_len, head_dim): standard normal, from a seed of its own."""
+    rng = np.random.default_rng((problem.seed, 1))
+    return torch.from_numpy(_normal(rng, problem.q_shape)).to(getattr(torch, problem.dtype)).to(device)
+
+
 def _normal(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
     return rng.standard_normal(shape, dtype=np.float32)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -67,6 +68,16 @@ def launch_info(config: TileConfig, compiled: object | None) -> LaunchInfo:
     if compiled is None:
         return LaunchInfo(config.num_warps, config.num_stages)
     return LaunchInfo(config.num_warps, config.num_stages, compiled.metadata.shared, compiled.n_regs)
+
+
+INTERPRETER_SMS = 8
+"""Streaming multiprocessors that rules reckon with in the interpreter, which has none."""
+
+
+@functools.cache
+def sm_count() -> int:
+    """Streaming multiprocessors of the current device."""
+    return torch.cuda.get_device_properties().multi_processor_count if BACKEND == "cuda" else INTERPRETER_SMS
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields, replace
 DTYPES = {"float16": 2, "bfloat16": 2, "float32": 4}
 """Accepted element types and the size of one element in bytes."""
 
-MASKS = ("full", "causal")
+MASKS = ("full", "causal", "window")
 INPUTS = ("normal", "growing_max", "falling_max", "large", "one_hot", "constant")
 BLOCKS = (4, 8, 16, 32, 64, 128)
 
@@ -20,6 +20,9 @@ LIMITS = {
     "kv_len": (1, 1 << 20),
     "head_dim": (16, 256),
     "seed": (0, (1 << 31) - 1),
+    "window_left": (0, 1 << 20),
+    "window_right": (0, 1 << 20),
+    "kv_splits": (0, 1024),
 }
 """Smallest and largest accepted value of each whole-number field."""
 
@@ -38,7 +41,9 @@ class AttentionProblem:
 
     Query is (batch, q_heads, q_len, head_dim); key and value are (batch, kv_heads, kv_len, head_dim), as in
     `torch.nn.functional.scaled_dot_product_attention`. A causal mask is aligned to the bottom right: query i sees
-    the keys j <= i + kv_len - q_len. `block_m` and `block_n` are the rows of a query and of a key tile.
+    the keys j <= i + kv_len - q_len. A window mask leaves, around that diagonal, `window_left` keys before it and
+    `window_right` keys after it. `block_m` and `block_n` are the rows of a query and of a key tile. `kv_splits` is for
+    split-KV decoding: into how many parts the keys are split, 0 for as many as fill the device.
 
     Raises InvalidProblem, which names the field, the value given and the values accepted.
     """
@@ -55,6 +60,9 @@ class AttentionProblem:
     block_n: int = 64
     inputs: str = "normal"
     seed: int = 0
+    window_left: int = 128
+    window_right: int = 0
+    kv_splits: int = 0
 
     def __post_init__(self) -> None:
         for name, (low, high) in LIMITS.items():

@@ -18,7 +18,7 @@ INTERPRETED = tl.constexpr(BACKEND == "interpreter")
 if INTERPRETED.value:
     patch_once_per_launch()
 LN2 = tl.constexpr(0.6931471805599453)
-LOG2E = 1.4426950408889634
+LOG2E = tl.constexpr(1.4426950408889634)
 
 
 def pure(function):
@@ -84,6 +84,18 @@ def tile_bytes(first_row, n_rows, HEAD_DIM: tl.constexpr, BLOCK_ROWS: tl.constex
     return tl.sum(row_inside.to(tl.int32), axis=0) * tl.sum(d_inside.to(tl.int32), axis=0) * ITEMSIZE
 
 
+@triton.jit
+def load_rows(ptr, offs, n_rows, other):
+    """One float32 value a row, `other` past the end."""
+    return tl.load(ptr + offs, mask=offs < n_rows, other=other)
+
+
+@triton.jit
+def store_rows(ptr, offs, n_rows, values):
+    """Write one value a row that exists."""
+    tl.store(ptr + offs, values, mask=offs < n_rows)
+
+
 # --- number formats --------------------------------------------------------------------------------------------------
 
 
@@ -128,13 +140,10 @@ def matmul(a, b, acc, PRECISION: tl.constexpr):
 
 
 @triton.jit
-def mask_scores(
-    scores, first_q, first_k, q_len, kv_len, left, right,
-    BOUND_LEFT: tl.constexpr, BOUND_RIGHT: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-):  # fmt: skip
-    """Set the scores of keys that do not exist, or that the query does not see, to -inf."""
+def mask_scores(scores, offs_m, first_k, q_len, kv_len, left, right, BOUND_LEFT: tl.constexpr, BOUND_RIGHT: tl.constexpr, BLOCK_N: tl.constexpr):
+    """Set the scores (rows, BLOCK_N) of keys that do not exist, or that query `offs_m` does not see, to -inf."""
     offs_n = first_k + tl.arange(0, BLOCK_N)
-    diagonal = first_q + tl.arange(0, BLOCK_M) + (kv_len - q_len)
+    diagonal = offs_m + (kv_len - q_len)
     visible = (offs_n < kv_len)[None, :]
     if BOUND_RIGHT:
         visible = visible & (offs_n[None, :] <= diagonal[:, None] + right)
@@ -153,3 +162,28 @@ def new_row_max(m, scores, scale_log2):
 def finite_or_zero(m):
     """The row max as a shift: a row that has seen no key has m = -inf, and -inf - -inf would be NaN."""
     return tl.where(m == float("-inf"), 0.0, m)
+
+
+# --- P from lse, for the backward pass ------------------------------------------------------------------------------
+
+
+@triton.jit
+def load_lse(lse_ptr, offs_m, q_len, kv_len, left, right, BOUND_LEFT: tl.constexpr, BOUND_RIGHT: tl.constexpr):
+    """lse of the rows in base 2; +inf for rows without a key and past the end, so that their P is 0."""
+    lse = load_rows(lse_ptr, offs_m, q_len, float("inf")) * LOG2E
+    if BOUND_LEFT or BOUND_RIGHT:
+        diagonal = offs_m + (kv_len - q_len)
+        lse = tl.where((diagonal + right >= 0) & (diagonal - left < kv_len), lse, float("inf"))
+    return lse
+
+
+@triton.jit
+def mask_transposed(tile_t, offs_m, offs_n, q_len, kv_len, left, right, BOUND_LEFT: tl.constexpr, BOUND_RIGHT: tl.constexpr):
+    """Zero a (keys, queries) tile where the query does not see the key. Keys past the end are zero rows of K and need no mask."""
+    diagonal = offs_m + (kv_len - q_len)
+    visible = (offs_n >= 0)[:, None]
+    if BOUND_RIGHT:
+        visible = visible & (offs_n[:, None] <= diagonal[None, :] + right)
+    if BOUND_LEFT:
+        visible = visible & (offs_n[:, None] >= diagonal[None, :] - left)
+    return tl.where(visible, tile_t, 0.0)

@@ -4,7 +4,7 @@ The functions are plain integer arithmetic. The host calls them as they are; the
 (compiled by Triton on a GPU, called directly by the interpreter), so that what is drawn and what is run cannot differ.
 
 A mask is a band. With `offset = kv_len - q_len` (bottom-right alignment), query i sees key j when
-`-left <= j - (i + offset) <= right` and `0 <= j < kv_len`. Full: both bounds beyond every key. Causal: `right = 0`.
+`-left <= j - (i + offset) <= right` and `0 <= j < kv_len`. Full: both bounds beyond every key. Causal: `right = 0`. Window: both bounds.
 """
 
 from __future__ import annotations
@@ -38,6 +38,33 @@ def end_full_tile(q_tile, q_len, kv_len, right, BLOCK_M, BLOCK_N):
     return min(max(q_tile * BLOCK_M + kv_len - q_len + right + 1, 0), kv_len) // BLOCK_N
 
 
+def first_visiting_tile(kv_tile, q_len, kv_len, right, BLOCK_M, BLOCK_N):
+    """First query tile with a row that sees some key of the key tile."""
+    return max(kv_tile * BLOCK_N - (kv_len - q_len) - right, 0) // BLOCK_M
+
+
+def end_visiting_tile(kv_tile, q_len, kv_len, left, BLOCK_M, BLOCK_N):
+    """One past the last query tile with a row that sees some key of the key tile."""
+    last_key = min(kv_tile * BLOCK_N + BLOCK_N, kv_len) - 1
+    end_row = min(max(last_key - (kv_len - q_len) + left + 1, 0), q_len)
+    return (end_row + BLOCK_M - 1) // BLOCK_M
+
+
+def first_full_visiting_tile(kv_tile, q_len, kv_len, right, BLOCK_M, BLOCK_N):
+    """First query tile whose every row sees every key of the key tile, as far as the right bound goes."""
+    last_key = min(kv_tile * BLOCK_N + BLOCK_N, kv_len) - 1
+    return (max(last_key - (kv_len - q_len) - right, 0) + BLOCK_M - 1) // BLOCK_M
+
+
+def end_full_visiting_tile(kv_tile, q_len, kv_len, left, BLOCK_M, BLOCK_N):
+    """One past the last query tile whose every row sees every key of the key tile, as far as the left bound goes.
+
+    Rows past the end of the queries count as seeing every key: they are zero, and add nothing to any gradient.
+    """
+    whole_tiles = max(kv_tile * BLOCK_N - (kv_len - q_len) + left + 1, 0) // BLOCK_M
+    return min(whole_tiles, (q_len + BLOCK_M - 1) // BLOCK_M)
+
+
 def last_tiles_first(program, heads_in_turn, q_tiles, heads):
     """(head, query tile) of a program: `heads_in_turn` heads at a time, from their last query tiles to their first."""
     first_head = program // (heads_in_turn * q_tiles) * heads_in_turn
@@ -49,7 +76,9 @@ def last_tiles_first(program, heads_in_turn, q_tiles, heads):
 def band(problem: AttentionProblem) -> tuple[int, int]:
     """(left, right) of the problem's mask; a bound that never cuts is q_len + kv_len."""
     unbounded = problem.q_len + problem.kv_len
-    return unbounded, 0 if problem.is_causal else unbounded
+    if problem.mask == "window":
+        return min(problem.window_left, unbounded), min(problem.window_right, unbounded)
+    return unbounded, 0 if problem.mask == "causal" else unbounded
 
 
 class TileKind(Enum):
@@ -84,6 +113,18 @@ def visited_tiles(problem: AttentionProblem, q_tile: int) -> VisitedTiles:
     end = max(end_visited_tile(*shape, right, *blocks), first)
     first_full = min(max(first_full_tile(*shape, left, *blocks), first), end)
     end_full = min(max(end_full_tile(*shape, right, *blocks), first_full), end)
+    return VisitedTiles(first, first_full, end_full, end)
+
+
+def visiting_tiles(problem: AttentionProblem, kv_tile: int) -> VisitedTiles:
+    """The query tiles that visit key tile `kv_tile` in the backward pass, as ranges of query tile indices."""
+    left, right = band(problem)
+    shape = (kv_tile, problem.q_len, problem.kv_len)
+    blocks = (problem.block_m, problem.block_n)
+    first = first_visiting_tile(*shape, right, *blocks)
+    end = max(end_visiting_tile(*shape, left, *blocks), first)
+    first_full = min(max(first_full_visiting_tile(*shape, right, *blocks), first), end)
+    end_full = min(max(end_full_visiting_tile(*shape, left, *blocks), first_full), end)
     return VisitedTiles(first, first_full, end_full, end)
 
 

@@ -10,7 +10,7 @@ import importlib
 import io
 import json
 import zipfile
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -36,7 +36,13 @@ class Algorithm:
     module: str
 
 
-ALGORITHMS = {"flash2": Algorithm("FlashAttention-2", "kernels.forward")}
+ALGORITHMS = {
+    "flash2": Algorithm("FlashAttention-2", "kernels.forward"),
+    "flash1": Algorithm("FlashAttention-1", "kernels.forward_kv_outer"),
+    "split_kv": Algorithm("Split-KV decoding", "kernels.split_kv"),
+    "backward": Algorithm("Backward", "kernels.backward"),
+    "backward_q_outer": Algorithm("Backward, query outer", "kernels.backward_q_outer"),
+}
 
 
 class InvalidTrace(ValueError):
@@ -64,43 +70,65 @@ class Trace:
     problem: AttentionProblem
     algorithm: str
     device: DeviceInfo
-    launch: LaunchInfo
+    kernels: tuple[str, ...]
+    """Names of the kernels, in launch order."""
+    launches: tuple[LaunchInfo, ...]
+    """How each of them was launched."""
     recorded_at: str
     """UTC date and time, ISO 8601."""
     tensors: tuple[str, ...]
     """Names of the tensors that bytes are counted for."""
+    kernel: np.ndarray
+    """int8 (steps,): index into `kernels`."""
     program: np.ndarray
-    """int32 (steps,): linear program id."""
+    """int32 (steps,): linear id of the program inside its launch."""
     batch_head: np.ndarray
     """int32 (steps,): batch * q_heads + head."""
     q_tile: np.ndarray
     """int32 (steps,)"""
     kv_tile: np.ndarray
     """int32 (steps,)"""
-    row_max: np.ndarray
-    """float32 (steps, block_m): running max of the scaled scores after the step, natural log units."""
-    row_sum: np.ndarray
-    """float32 (steps, block_m): running sum of exp(score - row_max)."""
-    alpha: np.ndarray
-    """float32 (steps, block_m): exp(old row max - new row max), the factor on the old sum and accumulator."""
     tensor_bytes_read: np.ndarray
     """int64 (steps, tensors): bytes that the step's loads asked for."""
     tensor_bytes_written: np.ndarray
     """int64 (steps, tensors): bytes that the step's stores asked for."""
-    output: np.ndarray
-    """float32 (batch, q_heads, q_len, head_dim); exact, since widened from the kernel's type."""
-    lse: np.ndarray
-    """float32 (batch, q_heads, q_len): log of the sum of exponentials of the scaled scores."""
+    row_max: np.ndarray | None = None
+    """float32 (steps, block_m): running max of the scaled scores after the step, natural log units."""
+    row_sum: np.ndarray | None = None
+    """float32 (steps, block_m): running sum of exp(score - row_max)."""
+    alpha: np.ndarray | None = None
+    """float32 (steps, block_m): exp(old row max - new row max), the factor on the old sum and accumulator."""
+    row_share: np.ndarray | None = None
+    """float32 (steps, block_m): backward, the row sums of the recomputed tile of P."""
+    weight: np.ndarray | None = None
+    """float32 (steps, block_m): combine, exp(lse of the split - lse): what the split counts for in each row."""
     acc: np.ndarray | None = None
-    """float32 (steps, block_m, head_dim): accumulator after the step; None where it would not fit ACC_LIMIT_BYTES."""
+    """float32 (steps, block_m, head_dim): the accumulator after the step (forward: O, flash1: normalised; backward: dQ). None where it
+    would not fit ACC_LIMIT_BYTES."""
+    acc_dk: np.ndarray | None = None
+    """float32 (steps, block_n, head_dim): backward, dK of the key tile after the step."""
+    acc_dv: np.ndarray | None = None
+    """float32 (steps, block_n, head_dim): backward, dV of the key tile after the step."""
     output_distance: np.ndarray | None = None
-    """float32 (steps, block_m): max over columns of |acc / row_sum - final output|; None without accumulators."""
+    """float32 (steps, block_m): max over columns of |output so far - final output|; None without accumulators."""
     sm: np.ndarray | None = None
     """int32 (steps,): streaming multiprocessor; None in the interpreter."""
     start_ns: np.ndarray | None = None
-    """int64 (steps,): on the GPU's global timer, from the first start of the launch; None in the interpreter."""
+    """int64 (steps,): on the GPU's global timer, from the first start of the run; None in the interpreter."""
     end_ns: np.ndarray | None = None
     """int64 (steps,)"""
+    output: np.ndarray | None = None
+    """float32 (batch, q_heads, q_len, head_dim); exact, since widened from the kernel's type."""
+    lse: np.ndarray | None = None
+    """float32 (batch, q_heads, q_len): log of the sum of exponentials of the scaled scores."""
+    delta: np.ndarray | None = None
+    """float32 (batch, q_heads, q_len): backward, D = rowsum(O * dO)."""
+    d_query: np.ndarray | None = None
+    """float32 (batch, q_heads, q_len, head_dim): gradients, of backward."""
+    d_key: np.ndarray | None = None
+    """float32 (batch, kv_heads, kv_len, head_dim)"""
+    d_value: np.ndarray | None = None
+    """float32 (batch, kv_heads, kv_len, head_dim)"""
 
     @property
     def steps(self) -> int:
@@ -123,7 +151,7 @@ class Trace:
 
     def without_acc(self) -> Trace:
         """The same trace without the accumulators, which make up most of its size."""
-        return Trace(**{field.name: getattr(self, field.name) for field in fields(self)} | {"acc": None})
+        return replace(self, acc=None, acc_dk=None, acc_dv=None)
 
     def save(self, target: str | Path | BinaryIO, compress: bool = True) -> None:
         """Write one .npz file: the arrays, and a JSON header with everything else. No pickle."""
@@ -135,7 +163,8 @@ class Trace:
             "problem": self.problem.as_dict(),
             "algorithm": self.algorithm,
             "device": self.device.as_dict(),
-            "launch": vars(self.launch),
+            "kernels": list(self.kernels),
+            "launches": [vars(launch) for launch in self.launches],
             "recorded_at": self.recorded_at,
             "tensors": list(self.tensors),
         }
@@ -183,7 +212,8 @@ class Trace:
                 problem=AttentionProblem.from_dict(header["problem"]),
                 algorithm=header["algorithm"],
                 device=DeviceInfo(**header["device"]),
-                launch=LaunchInfo(**header["launch"]),
+                kernels=tuple(header["kernels"]),
+                launches=tuple(LaunchInfo(**launch) for launch in header["launches"]),
                 recorded_at=header["recorded_at"],
                 tensors=tuple(header["tensors"]),
                 **arrays,
@@ -194,12 +224,19 @@ class Trace:
         return trace
 
     def _check_shapes(self) -> None:
-        steps, rows = self.steps, self.problem.block_m
-        expected = dict.fromkeys(("program", "batch_head", "q_tile", "kv_tile", "sm", "start_ns", "end_ns"), (steps,))
-        expected |= dict.fromkeys(("row_max", "row_sum", "alpha", "output_distance"), (steps, rows))
-        expected |= {name: (steps, len(self.tensors)) for name in ("tensor_bytes_read", "tensor_bytes_written")}
-        expected |= {"output": self.problem.q_shape, "lse": self.problem.q_shape[:3], "acc": (steps, rows, self.problem.head_dim)}
-        for name, shape in expected.items():
+        problem, steps = self.problem, self.steps
+        shapes = {
+            (steps,): ("kernel", "program", "batch_head", "q_tile", "kv_tile", "sm", "start_ns", "end_ns"),
+            (steps, problem.block_m): ("row_max", "row_sum", "alpha", "row_share", "weight", "output_distance"),
+            (steps, len(self.tensors)): ("tensor_bytes_read", "tensor_bytes_written"),
+            (steps, problem.block_m, problem.head_dim): ("acc",),
+            (steps, problem.block_n, problem.head_dim): ("acc_dk", "acc_dv"),
+            problem.q_shape: ("output", "d_query"),
+            problem.q_shape[:3]: ("lse", "delta"),
+            problem.kv_shape: ("d_key", "d_value"),
+        }
+        expected = [(name, shape) for shape, names in shapes.items() for name in names]
+        for name, shape in expected:
             array = getattr(self, name)
             if array is not None and array.shape != shape:
                 raise InvalidTrace(f"a damaged trace file: {name} has shape {array.shape}, expected {shape}")

@@ -81,11 +81,13 @@ def load(path):
 def ptx(module, mask, traced):
     problem = AttentionProblem(q_len=256, kv_len=256, mask=mask)
     left, right = tiles.band(problem)
-    buffers = recorder.allocate(problem.q_tiles, problem.kv_tiles, 5, problem.block_m, problem.head_dim) if traced else None
+    rows = recorder.TileRows("", "q_tile", problem.block_m, problem.q_len)
+    arguments = (module.REQUESTS, module.ROW_FIELDS, rows, (rows,), problem.q_tiles, problem.kv_tiles, problem.head_dim)
+    recording = recorder.make_recorder("_attn_fwd", *arguments) if traced else None
     kernel, module._attn_fwd = module._attn_fwd, CompileOnly(module._attn_fwd)
     try:
         config = TileConfig(problem.block_m, problem.block_n)
-        module.flash_forward(*make_inputs(problem), left=left, right=right, scale=problem.scale, config=config, trace=buffers)
+        module.flash_forward(*make_inputs(problem), left=left, right=right, scale=problem.scale, config=config, recorder=recording)
     except Compiled as compiled:
         text = compiled.args[0].asm["ptx"]
         return re.sub(r"//.*", "", text)

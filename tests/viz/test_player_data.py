@@ -40,7 +40,8 @@ def hand_built(problem, clock=False):
     written[np.append(program[1:] != program[:-1], True), 3] = 7
     return Trace(
         problem=problem, algorithm="flash2", device=DeviceInfo("cuda" if clock else "interpreter", "made up", "t", "t", "p"),
-        launch=LaunchInfo(4, 2), recorded_at="2026-01-01T00:00:00", tensors=TENSORS,
+        kernels=("_attn_fwd",), launches=(LaunchInfo(4, 2),), recorded_at="2026-01-01T00:00:00", tensors=TENSORS,
+        kernel=np.zeros(count, np.int8),
         program=program.astype(np.int32), batch_head=head, q_tile=q_tile, kv_tile=kv_tile,
         row_max=np.zeros((count, rows), np.float32),
         row_sum=np.repeat((within + 1.0)[:, None] * problem.block_n, rows, axis=1).astype(np.float32),
