@@ -124,11 +124,10 @@ def _backward(
         return torch.zeros_like(query), torch.zeros_like(key), torch.zeros_like(value)
     masked = min(left, right) < query.shape[2] + key.shape[2]
     choose = (query.shape[3], query.dtype, masked)
-    d_query, d_key, d_value, _, _ = flash_backward(
+    return flash_backward(
         query, key, value, out, lse, d_out, left=left, right=right, scale=scale, d_lse=d_lse,
         dk_dv_config=choose_config("dk_dv", *choose, query.shape[2]), dq_config=choose_config("dq", *choose, key.shape[2]),
     )  # fmt: skip
-    return d_query, d_key, d_value
 
 
 @_backward.register_fake

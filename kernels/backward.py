@@ -5,6 +5,8 @@ Dao 2023 (FlashAttention-2), algorithm 2, as two kernels after a small one; Chu,
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 
 from kernels import backward_dk_dv, backward_dq, tiles
@@ -22,6 +24,7 @@ import triton  # isort: skip
 import triton.language as tl  # isort: skip
 
 REQUESTS = (("O", "read"), ("dO", "read"), ("D", "write"))
+PREPROCESS_CONFIG = TileConfig(64, 64, 4, 1)
 READ_O, READ_DO, WRITE_D = (tl.constexpr(column) for column in range(len(REQUESTS)))
 
 
@@ -60,87 +63,114 @@ def _attn_bwd_preprocess(
         record_end(trace, slot)
 
 
+@dataclass
+class BackwardCall:
+    """One backward pass: the tensors, the outputs allocated for it, and a method a kernel. Run in the order of the methods."""
+
+    query: torch.Tensor
+    key: torch.Tensor
+    value: torch.Tensor
+    out: torch.Tensor
+    lse: torch.Tensor
+    d_out: torch.Tensor
+    left: int
+    right: int
+    scale: float
+    d_lse: torch.Tensor | None = None
+
+    def __post_init__(self) -> None:
+        self.d_query, self.d_key, self.d_value = (torch.empty_like(tensor) for tensor in (self.query, self.key, self.value))
+        self.delta = torch.empty_like(self.lse)
+        q_len, head_dim = self.query.shape[2:]
+        kv_len = self.key.shape[2]
+        unbounded = q_len + kv_len
+        self.block_d = triton.next_power_of_2(head_dim)
+        self._common = {
+            "q_len": q_len, "kv_len": kv_len, "left": self.left, "right": self.right, "scale": self.scale,
+            "scale_log2": self.scale * LOG2E.value, "group_size": self.query.shape[1] // self.key.shape[1],
+            "q_strides": self.query.stride(), "k_strides": self.key.stride(), "v_strides": self.value.stride(), "do_strides": self.d_out.stride(),
+            "BOUND_LEFT": self.left < unbounded, "BOUND_RIGHT": self.right < unbounded, "DTYPE": TRITON_DTYPES[self.query.dtype],
+            "HEAD_DIM": head_dim, "BLOCK_D": self.block_d, "PRECISION": "ieee" if self.query.dtype == torch.float32 else "tf32",
+        }  # fmt: skip
+
+    def preprocess(self, recorder: Recorder | None = None) -> LaunchInfo:
+        """delta = rowsum(O * dO) - d_lse."""
+        batch, q_heads, q_len, head_dim = self.query.shape
+        config = PREPROCESS_CONFIG if recorder is None else TileConfig(recorder.rows.block, recorder.rows.block)
+        with on_device(self.query, config):
+            compiled = _attn_bwd_preprocess[(triton.cdiv(q_len, config.block_m), batch * q_heads)](
+                self.out, self.d_out, self.d_lse, self.delta, o_strides=self.out.stride(), do_strides=self.d_out.stride(),
+                q_heads=q_heads, q_len=q_len, trace=recorder and recorder.buffers, DTYPE=TRITON_DTYPES[self.query.dtype], HEAD_DIM=head_dim,
+                BLOCK_M=config.block_m, BLOCK_D=self.block_d, HAS_D_LSE=self.d_lse is not None, TRACE=recorder is not None,
+                num_warps=config.num_warps,
+            )  # fmt: skip
+        return launch_info(config, compiled)
+
+    def dk_dv(self, config: TileConfig, recorder: Recorder | None = None) -> LaunchInfo:
+        """d_key and d_value; needs delta."""
+        batch, kv_heads, kv_len, _ = self.key.shape
+        used = (self.query, self.key, self.value, self.d_out, self.d_key, self.d_value)
+        rows = (config.block_m, config.block_n, config.block_n, config.block_m, config.block_n, config.block_n)
+        use_tma = can_use_tma(config, *used)
+        with on_device(self.query, config):
+            compiled = _attn_bwd_dk_dv[(triton.cdiv(kv_len, config.block_n), batch * kv_heads)](
+                *tile_arguments(used, rows, self.block_d, use_tma), self.lse, self.delta,
+                dk_strides=self.d_key.stride(), dv_strides=self.d_value.stride(), kv_heads=kv_heads,
+                USE_TMA=use_tma, **_launching(config, recorder), **self._common,
+            )  # fmt: skip
+        return launch_info(config, compiled)
+
+    def dq(self, config: TileConfig, recorder: Recorder | None = None) -> LaunchInfo:
+        """d_query; needs delta."""
+        batch, q_heads, q_len, _ = self.query.shape
+        heads, kv_len = batch * q_heads, self.key.shape[2]
+        used = (self.query, self.key, self.value, self.d_out, self.d_query)
+        rows = (config.block_m, config.block_n, config.block_n, config.block_m, config.block_m)
+        use_tma = can_use_tma(config, *used)
+        heads_in_turn = min(heads, HEADS_IN_TURN if self._common["BOUND_RIGHT"] else 1)
+        with on_device(self.query, config):
+            compiled = _attn_bwd_dq[(triton.cdiv(q_len, config.block_m) * heads,)](
+                *tile_arguments(used, rows, self.block_d, use_tma), self.lse, self.delta,
+                dq_strides=self.d_query.stride(), heads_in_turn=heads_in_turn, q_heads=q_heads, RAGGED=kv_len % config.block_n != 0,
+                USE_TMA=use_tma, **_launching(config, recorder), **self._common,
+            )  # fmt: skip
+        return launch_info(config, compiled)
+
+
 def flash_backward(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, out: torch.Tensor, lse: torch.Tensor, d_out: torch.Tensor, *,
-    left: int, right: int, scale: float, dk_dv_config: TileConfig, dq_config: TileConfig,
-    d_lse: torch.Tensor | None = None, recorders: tuple[Recorder, Recorder, Recorder] | None = None,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, tuple[LaunchInfo, ...]]:  # fmt: skip
-    """Gradients of attention: dQ, dK and dV, shaped and typed as query, key and value; D (batch, q_heads, q_len); the three launches.
+    left: int, right: int, scale: float, dk_dv_config: TileConfig, dq_config: TileConfig, d_lse: torch.Tensor | None = None,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
+    """dQ, dK and dV, shaped and typed as query, key and value.
 
     `out` and `lse` are what the forward pass gave, `d_out` and `d_lse` the gradients of both. Any strides are taken as they are.
     """
-    batch, q_heads, q_len, head_dim = query.shape
-    kv_heads, kv_len = key.shape[1:3]
-    d_query, d_key, d_value = torch.empty_like(query), torch.empty_like(key), torch.empty_like(value)
-    delta = torch.empty((batch, q_heads, q_len), dtype=torch.float32, device=query.device)
-    unbounded = q_len + kv_len
-    block_d = triton.next_power_of_2(head_dim)
-    traces = [None, None, None] if recorders is None else recorders
-    shape = {"q_len": q_len, "kv_len": kv_len, "left": left, "right": right, "scale": scale, "scale_log2": scale * LOG2E.value}
-    shape |= {"BOUND_LEFT": left < unbounded, "BOUND_RIGHT": right < unbounded, "DTYPE": TRITON_DTYPES[query.dtype]}
-    shape |= {"HEAD_DIM": head_dim, "BLOCK_D": block_d, "PRECISION": "ieee" if query.dtype == torch.float32 else "tf32"}
-
-    def preprocess(config: TileConfig) -> object:
-        return _attn_bwd_preprocess[(triton.cdiv(q_len, config.block_m), batch * q_heads)](
-            out, d_out, d_lse, delta, o_strides=out.stride(), do_strides=d_out.stride(), q_heads=q_heads, q_len=q_len,
-            trace=traces[0] and traces[0].buffers, DTYPE=TRITON_DTYPES[query.dtype], HEAD_DIM=head_dim,
-            BLOCK_M=config.block_m, BLOCK_D=block_d, HAS_D_LSE=d_lse is not None, TRACE=traces[0] is not None,
-        )  # fmt: skip
-
-    def dk_dv(config: TileConfig) -> object:
-        used = (query, key, value, d_out, d_key, d_value)
-        use_tma = can_use_tma(config, *used)
-        rows = (config.block_m, config.block_n, config.block_n, config.block_m, config.block_n, config.block_n)
-        return _attn_bwd_dk_dv[(triton.cdiv(kv_len, config.block_n), batch * kv_heads)](
-            *tile_arguments(used, rows, block_d, use_tma), lse, delta,
-            q_strides=query.stride(), k_strides=key.stride(), v_strides=value.stride(), do_strides=d_out.stride(),
-            dk_strides=d_key.stride(), dv_strides=d_value.stride(), kv_heads=kv_heads, group_size=q_heads // kv_heads,
-            USE_TMA=use_tma, BLOCK_M=config.block_m, BLOCK_N=config.block_n, **_recording(traces[1]), **_launching(config), **shape,
-        )  # fmt: skip
-
-    def dq(config: TileConfig) -> object:
-        used = (query, key, value, d_out, d_query)
-        use_tma = can_use_tma(config, *used)
-        rows = (config.block_m, config.block_n, config.block_n, config.block_m, config.block_m)
-        heads = batch * q_heads
-        return _attn_bwd_dq[(triton.cdiv(q_len, config.block_m) * heads,)](
-            *tile_arguments(used, rows, block_d, use_tma), lse, delta,
-            q_strides=query.stride(), k_strides=key.stride(), v_strides=value.stride(), do_strides=d_out.stride(), dq_strides=d_query.stride(),
-            heads_in_turn=min(heads, HEADS_IN_TURN if right < unbounded else 1), q_heads=q_heads, group_size=q_heads // kv_heads,
-            RAGGED=kv_len % config.block_n != 0,
-            USE_TMA=use_tma, BLOCK_M=config.block_m, BLOCK_N=config.block_n, **_recording(traces[2]), **_launching(config), **shape,
-        )  # fmt: skip
-
-    launches = []
-    for launch, config in ((preprocess, dq_config), (dk_dv, dk_dv_config), (dq, dq_config)):
-        with on_device(query, config):
-            launches.append(launch_info(config, launch(config)))
-    return d_query, d_key, d_value, delta, tuple(launches)
+    call = BackwardCall(query, key, value, out, lse, d_out, left, right, scale, d_lse)
+    call.preprocess()
+    call.dk_dv(dk_dv_config)
+    call.dq(dq_config)
+    return call.d_query, call.d_key, call.d_value
 
 
-def _recording(recorder: Recorder | None) -> dict:
-    if recorder is None:
-        return {"trace": None, "max_steps": 0, "TRACE": False, "TRACE_ACC": False}
-    return {"trace": recorder.buffers, "max_steps": recorder.max_steps, "TRACE": True, "TRACE_ACC": recorder.with_acc}
-
-
-def _launching(config: TileConfig) -> dict:
-    return {"num_warps": config.num_warps, "num_stages": config.num_stages}
+def _launching(config: TileConfig, recorder: Recorder | None) -> dict:
+    traced = recorder is not None
+    return {
+        "BLOCK_M": config.block_m, "BLOCK_N": config.block_n, "num_warps": config.num_warps, "num_stages": config.num_stages,
+        "trace": recorder.buffers if traced else None, "max_steps": recorder.max_steps if traced else 0,
+        "TRACE": traced, "TRACE_ACC": traced and recorder.with_acc,
+    }  # fmt: skip
 
 
 def run_traced(problem: AttentionProblem) -> Trace:
     """Run the forward kernel, then the three backward kernels with TRACE on, on the problem's own inputs, dO and tiles."""
     query, key, value = make_inputs(problem, DEVICE)
-    d_out = make_d_output(problem, DEVICE)
     left, right = tiles.band(problem)
     config = config_for_blocks(problem.block_m, problem.block_n, problem.head_dim, problem.itemsize)
-    mask = {"left": left, "right": right, "scale": problem.scale}
-    out, lse, _ = flash_forward(query, key, value, config=config, **mask)
+    out, lse, _ = flash_forward(query, key, value, left=left, right=right, scale=problem.scale, config=config)
+    call = BackwardCall(query, key, value, out, lse, make_d_output(problem, DEVICE), left, right, problem.scale)
     recorders = backward_recorders(problem)
-    d_query, d_key, d_value, delta, launches = flash_backward(
-        query, key, value, out, lse, d_out, dk_dv_config=config, dq_config=config, recorders=recorders, **mask
-    )
-    results = {"output": out, "lse": lse, "delta": delta, "d_query": d_query, "d_key": d_key, "d_value": d_value}
+    launches = (call.preprocess(recorders[0]), call.dk_dv(config, recorders[1]), call.dq(config, recorders[2]))
+    results = {"output": out, "lse": lse, "delta": call.delta, "d_query": call.d_query, "d_key": call.d_key, "d_value": call.d_value}
     return assemble(problem, "backward", list(zip(recorders, launches, strict=True)), **results)
 
 

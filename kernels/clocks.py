@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import math
@@ -51,13 +52,17 @@ class CpuClock:
         changes = sorted((event["ts"], event["args"]["Bytes"]) for event in events if event.get("name") == "[memory]")
         return max(itertools.accumulate((change for _, change in changes), initial=0))
 
-    def time_in_turn(self, calls: dict[str, Callable[[], object]]) -> dict[str, Timing]:
+    def context(self) -> contextlib.AbstractContextManager:
+        """What everything that is measured is prepared and called in."""
+        return contextlib.nullcontext()
+
+    def time_in_turn(self, calls: dict[str, Callable[[], object]], budget_s: float | None = None) -> dict[str, Timing]:
         def sample(call: Callable[[], object]) -> float:
             began = time.perf_counter()
             call()
             return (time.perf_counter() - began) * 1e3
 
-        return _time_in_turn(calls, sample)
+        return _time_in_turn(calls, sample, budget_s)
 
 
 class CudaClock:
@@ -69,6 +74,7 @@ class CudaClock:
         import torch
 
         self._torch = torch
+        self._stream = torch.cuda.Stream()
         self._flush = torch.empty(L2_FLUSH_BYTES, dtype=torch.int8, device="cuda")
 
     def free_bytes(self) -> int:
@@ -83,7 +89,11 @@ class CudaClock:
         cuda.synchronize()
         return cuda.max_memory_allocated() - before
 
-    def time_in_turn(self, calls: dict[str, Callable[[], object]]) -> dict[str, Timing]:
+    def context(self) -> contextlib.AbstractContextManager:
+        """One stream for everything: autograd runs a backward pass on the stream of its forward pass, where it can be captured."""
+        return self._torch.cuda.stream(self._stream)
+
+    def time_in_turn(self, calls: dict[str, Callable[[], object]], budget_s: float | None = None) -> dict[str, Timing]:
         def sample(call: Callable[[], object]) -> float:
             self._flush.zero_()  # inputs come from HBM, not from the L2 that the call before filled
             start, end = (self._torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -93,31 +103,28 @@ class CudaClock:
             end.synchronize()
             return start.elapsed_time(end)
 
-        return _time_in_turn({name: self._replay(call) for name, call in calls.items()}, sample)
+        return _time_in_turn({name: self._replay(call) for name, call in calls.items()}, sample, budget_s)
 
     def _replay(self, call: Callable[[], object]) -> Callable[[], object]:
         """The call captured in a CUDA graph, so that small problems are not timed by their launch overhead."""
-        cuda = self._torch.cuda
-        stream = cuda.Stream()
-        stream.wait_stream(cuda.current_stream())
-        with cuda.stream(stream):
-            call()
-        cuda.current_stream().wait_stream(stream)
-        graph = cuda.CUDAGraph()
-        with cuda.graph(graph):
+        call()
+        self._torch.cuda.synchronize()
+        graph = self._torch.cuda.CUDAGraph()
+        with self._torch.cuda.graph(graph, stream=self._stream):
             call()
         graph.replay()
         return graph.replay
 
 
-def _time_in_turn(calls: dict[str, Callable[[], object]], sample: Callable[[Callable], float]) -> dict[str, Timing]:
-    """Round by round, one call of each peer, so that a drift of the machine meets all of them alike."""
+def _time_in_turn(calls: dict[str, Callable[[], object]], sample: Callable[[Callable], float], budget_s: float | None) -> dict[str, Timing]:
+    """Round by round, one call of each peer, so that a drift of the machine meets all of them alike. `budget_s` is for each peer."""
+    budget_ms = 1e3 * (BUDGET_S if budget_s is None else budget_s)
     spent = {name: [] for name in calls}
     waiting = set(calls)
     while waiting:
         for name in sorted(waiting):
             spent[name].append(sample(calls[name]))
-            if len(spent[name]) >= MAX_SAMPLES or (len(spent[name]) >= MIN_SAMPLES and sum(spent[name]) > BUDGET_S * 1e3):
+            if len(spent[name]) >= MAX_SAMPLES or (len(spent[name]) >= MIN_SAMPLES and sum(spent[name]) > budget_ms):
                 waiting.remove(name)
     return {name: _timing(samples) for name, samples in spent.items()}
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kernels.backend import DeviceInfo
 from kernels.clocks import CpuClock, CudaClock, Timing
@@ -23,8 +24,14 @@ from kernels.peers import PEERS
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.traffic import forward_flops
 
+if TYPE_CHECKING:
+    import torch
+
 FORMAT = "flash-attention-measurements"
 FORMAT_VERSION = 1
+
+
+DIRECTIONS = ("forward", "backward")
 
 
 @dataclass(frozen=True)
@@ -34,12 +41,16 @@ class PeerResult:
     peer: str
     timing: Timing | None = None
     peak_extra_bytes: int | None = None
-    """Peak of allocated bytes during a call beyond the inputs; the output counts."""
+    """Peak of allocated bytes during a call beyond what was there before it: the inputs, and for a backward pass what the forward
+    pass saved. The results count."""
     refused: str | None = None
+    direction: str = "forward"
 
     def tflops(self, problem: AttentionProblem) -> float | None:
-        """10^12 floating-point operations a second, by FlashAttention's count of operations."""
-        return forward_flops(problem) / self.timing.median_ms / 1e9 if self.timing else None
+        """10^12 floating-point operations a second, by FlashAttention's count: backward 2.5 times forward."""
+        if self.timing is None:
+            return None
+        return forward_flops(problem) * (2.5 if self.direction == "backward" else 1.0) / self.timing.median_ms / 1e9
 
 
 @dataclass(frozen=True)
@@ -51,8 +62,8 @@ class Measurement:
     recorded_at: str
     results: tuple[PeerResult, ...]
 
-    def result(self, peer: str) -> PeerResult | None:
-        return next((result for result in self.results if result.peer == peer), None)
+    def result(self, peer: str, direction: str = "forward") -> PeerResult | None:
+        return next((result for result in self.results if (result.peer, result.direction) == (peer, direction)), None)
 
     def as_dict(self) -> dict:
         return asdict(self)
@@ -70,61 +81,94 @@ class Measurement:
         )
 
 
-def measure(problem: AttentionProblem, peers: Iterable[str] | None = None, progress: Callable[[str], None] = lambda peer: None) -> Measurement:
-    """Time and memory of the named peers (all that the device has, by default) on `make_inputs(problem)`.
+def measure(
+    problem: AttentionProblem, peers: Iterable[str] | None = None, directions: Iterable[str] = ("forward",),
+    progress: Callable[[str], None] = lambda peer: None, budget_s: float | None = None,
+) -> Measurement:  # fmt: skip
+    """Time and memory of the named peers (by default those that the device has) on `make_inputs(problem)`.
 
-    `progress` is called with the name of the peer that comes next. Raises InvalidProblem for an unknown peer.
+    `progress` is called with the name of the peer that comes next, `budget_s` is the time of the timed calls of each
+    peer. Raises InvalidProblem for an unknown peer or direction.
     """
     from kernels.backend import device_info
-    from kernels.inputs import make_inputs
+    from kernels.inputs import make_d_output, make_inputs
     from kernels.softmax import BACKEND
 
-    names = list(peers) if peers is not None else [name for name, peer in PEERS.items() if BACKEND in peer.backends]
-    for name in names:
-        if name not in PEERS or BACKEND not in PEERS[name].backends:
-            accepted = ", ".join(key for key, peer in PEERS.items() if BACKEND in peer.backends)
-            raise InvalidProblem("peers", name, f"on this device expected some of {accepted}")
+    names = list(peers) if peers is not None else [name for name, peer in PEERS.items() if BACKEND in peer.backends and peer.by_default]
+    _check_names(names, directions, BACKEND)
     clock = CudaClock() if BACKEND == "cuda" else CpuClock()
-    inputs = make_inputs(problem, clock.device)
-    results, calls = {}, {}
+    results = []
+    with clock.context():
+        inputs, d_output = make_inputs(problem, clock.device), make_d_output(problem, clock.device)
+        for direction in directions:
+            found, calls = {}, {}
+            for name in names:
+                progress(name)
+                found[name], call = _try_peer(name, direction, problem, inputs, d_output, clock)
+                if call is not None:
+                    calls[name] = call
+            progress("timing")
+            for name, timing in clock.time_in_turn(calls, budget_s).items():
+                found[name] = replace(found[name], timing=timing)
+            results += found.values()
+    return Measurement(problem, device_info(BACKEND), datetime.now(UTC).isoformat(timespec="seconds"), tuple(results))
+
+
+def _check_names(names: list[str], directions: Iterable[str], backend: str) -> None:
     for name in names:
-        progress(name)
-        refusal = refuse_naive(problem, clock.free_bytes()) if name == "naive" else None
-        if refusal is None:
-            results[name], call = _try_peer(name, problem, inputs, clock)
-            if call is not None:
-                calls[name] = call
-        else:
-            results[name] = PeerResult(name, refused=refusal)
-    progress("timing")
-    for name, timing in clock.time_in_turn(calls).items():
-        results[name] = replace(results[name], timing=timing)
-    return Measurement(problem, device_info(BACKEND), datetime.now(UTC).isoformat(timespec="seconds"), tuple(results.values()))
+        if name not in PEERS or backend not in PEERS[name].backends:
+            accepted = ", ".join(key for key, peer in PEERS.items() if backend in peer.backends)
+            raise InvalidProblem("peers", name, f"on this device expected some of {accepted}")
+    for direction in directions:
+        if direction not in DIRECTIONS:
+            raise InvalidProblem("directions", direction, f"expected some of {', '.join(DIRECTIONS)}")
 
 
-def naive_peak_bytes(problem: AttentionProblem) -> int:
-    """Modelled peak of naive attention beyond its inputs: two (q_len, kv_len) matrices for every head at once."""
-    return 2 * problem.batch * problem.q_heads * problem.q_len * problem.kv_len * problem.itemsize
+def naive_peak_bytes(problem: AttentionProblem, direction: str = "forward") -> int:
+    """Modelled peak of naive attention beyond its inputs: so many (q_len, kv_len) matrices for every head at once.
+
+    Forward S and P; backward P, which autograd kept, and dP, dS and one of their temporaries.
+    """
+    matrices = 2 if direction == "forward" else 4
+    return matrices * problem.batch * problem.q_heads * problem.q_len * problem.kv_len * problem.itemsize
 
 
-def refuse_naive(problem: AttentionProblem, free_bytes: int) -> str | None:
+def refuse_naive(problem: AttentionProblem, free_bytes: int, direction: str = "forward") -> str | None:
     """Why naive attention is not run on this problem, or None if it fits."""
-    needed = naive_peak_bytes(problem)
+    needed = naive_peak_bytes(problem, direction)
     return None if needed <= free_bytes else f"needs {needed / 1e9:,.1f} GB, {free_bytes / 1e9:,.1f} GB free"
 
 
-def _try_peer(name: str, problem: AttentionProblem, inputs: tuple, clock: CpuClock | CudaClock) -> tuple[PeerResult, Callable | None]:
+def _try_peer(
+    name: str, direction: str, problem: AttentionProblem, inputs: tuple, d_output: torch.Tensor, clock: CpuClock | CudaClock
+) -> tuple[PeerResult, Callable | None]:
     """Warm the peer up and take its memory; a peer that does not take this problem says so in its own words."""
     import torch
 
+    peer = PEERS[name]
+    refusal = refuse_naive(problem, clock.free_bytes(), direction) if name == "naive" else None
+    if direction == "backward" and not peer.differentiable:
+        refusal = "forward only"
+    if refusal is not None:
+        return PeerResult(name, refused=refusal, direction=direction), None
     try:
-        call = PEERS[name].prepare(problem, inputs)
+        attend = peer.make(problem)
+        call = (lambda: attend(*inputs)) if direction == "forward" else _backward_call(attend, inputs, d_output)
         call()
-        return PeerResult(name, peak_extra_bytes=clock.peak_extra_bytes(call)), call
+        return PeerResult(name, peak_extra_bytes=clock.peak_extra_bytes(call), direction=direction), call
     except torch.OutOfMemoryError as error:
-        return PeerResult(name, refused=str(error).split(". ")[0]), None
+        return PeerResult(name, refused=str(error).split(". ")[0], direction=direction), None
     except (RuntimeError, InvalidProblem) as error:
-        return PeerResult(name, refused=str(error).splitlines()[0][:200]), None
+        return PeerResult(name, refused=str(error).splitlines()[0][:200], direction=direction), None
+
+
+def _backward_call(attend: Callable, inputs: tuple, d_output: torch.Tensor) -> Callable[[], object]:
+    """One backward pass over a graph that is kept."""
+    import torch
+
+    leaves = [tensor.detach().requires_grad_() for tensor in inputs]
+    out = attend(*leaves)
+    return lambda: torch.autograd.grad(out, leaves, d_output, retain_graph=True)
 
 
 # --- command line ----------------------------------------------------------------------------------------------------
@@ -135,7 +179,8 @@ def parse_problems(arguments: argparse.Namespace) -> list[AttentionProblem]:
     problems = []
     for length, head_dim, mask, dtype in itertools.product(arguments.length, arguments.head_dim, arguments.mask, arguments.dtype):
         fields = {"head_dim": head_dim, "mask": mask, "dtype": dtype, "q_len": length, "kv_len": arguments.kv_len or length}
-        fields |= {"batch": arguments.batch, "q_heads": arguments.q_heads, "kv_heads": arguments.kv_heads or arguments.q_heads}
+        q_heads = arguments.width // head_dim if arguments.width else arguments.q_heads
+        fields |= {"batch": arguments.batch, "q_heads": q_heads, "kv_heads": arguments.kv_heads or q_heads}
         if arguments.tokens:
             fields["batch"] = max(1, arguments.tokens // length)
         problems.append(AttentionProblem(**fields, block_m=arguments.block_m, block_n=arguments.block_n))
@@ -158,10 +203,13 @@ def _argument_parser() -> argparse.ArgumentParser:
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--tokens", type=int, help="instead of --batch: tokens a launch; batch = tokens / length")
     parser.add_argument("--q-heads", type=int, default=16)
+    parser.add_argument("--width", type=int, help="instead of --q-heads: heads x head_dim; heads = width / head_dim")
     parser.add_argument("--kv-heads", type=int)
     parser.add_argument("--block-m", type=int, default=128)
     parser.add_argument("--block-n", type=int, default=64)
     parser.add_argument("--peers", type=words, help=f"some of {', '.join(PEERS)} (default: all that the device has)")
+    parser.add_argument("--directions", type=words, default=["forward"], help="forward, backward or both: forward,backward")
+    parser.add_argument("--budget", type=float, help="seconds of timed calls a peer (default 1)")
     parser.add_argument("--out", type=Path, help="write JSON here instead of to standard output")
     return parser
 
@@ -172,7 +220,7 @@ def main(argv: list[str] | None = None) -> int:
         problems = parse_problems(arguments)
         measurements = []
         for problem in problems:
-            measurements.append(measure(problem, arguments.peers))
+            measurements.append(measure(problem, arguments.peers, arguments.directions, budget_s=arguments.budget))
             print(_line(measurements[-1]), file=sys.stderr, flush=True)
     except InvalidProblem as error:
         print(f"error: {error}", file=sys.stderr)
@@ -189,14 +237,14 @@ def main(argv: list[str] | None = None) -> int:
 
 def _line(measurement: Measurement) -> str:
     problem = measurement.problem
-    cells = [f"N {problem.q_len} d {problem.head_dim} {problem.mask} {problem.dtype} b{problem.batch} h{problem.q_heads}:"]
+    lines = [f"N {problem.q_len} x {problem.kv_len} d {problem.head_dim} {problem.mask} {problem.dtype} b{problem.batch} h{problem.q_heads}"]
     for result in measurement.results:
         if result.timing is None:
-            cells.append(f"{result.peer} refused ({result.refused})")
+            lines.append(f"  {result.direction:8} {result.peer:14} {result.refused}")
         else:
-            extra = result.peak_extra_bytes / 2**20
-            cells.append(f"{result.peer} {result.timing.median_ms:.3f} ms {result.tflops(problem):.1f} TFLOP/s +{extra:.0f} MiB")
-    return "  ".join(cells)
+            speed = f"{result.timing.median_ms:9.3f} ms {result.tflops(problem):7.1f} TFLOP/s"
+            lines.append(f"  {result.direction:8} {result.peer:14} {speed} +{result.peak_extra_bytes / 2**20:,.0f} MiB")
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

@@ -5,55 +5,87 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kernels.problem import AttentionProblem
+
+if TYPE_CHECKING:
+    import torch
+
+    Attention = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 @dataclass(frozen=True)
 class Peer:
-    """One implementation of attention: its label, the backends it is timed on, and what prepares a call on a problem."""
+    """One implementation: its label, the backends it is timed on, and what makes an attention function for a problem."""
 
     label: str
     backends: tuple[str, ...]
-    prepare: Callable[[AttentionProblem, tuple], Callable[[], object]]
+    make: Callable[[AttentionProblem], Attention]
+    differentiable: bool = True
+    by_default: bool = True
+    """Whether it is measured when nobody names peers; FlexAttention compiles for a long time first."""
 
 
-def _prepare_naive(problem: AttentionProblem, inputs: tuple) -> Callable[[], object]:
+def _naive(problem: AttentionProblem) -> Attention:
     from kernels.reference import naive_attention
     from kernels.tiles import band
 
     left, right = band(problem)
-    return lambda: naive_attention(*inputs, scale=problem.scale, left=left, right=right)
+    return lambda query, key, value: naive_attention(query, key, value, scale=problem.scale, left=left, right=right)
 
 
-def _prepare_ours(problem: AttentionProblem, inputs: tuple) -> Callable[[], object]:
+def _ours(problem: AttentionProblem) -> Attention:
+    from kernels.attention import flash_attention
+
+    window = (problem.window_left, problem.window_right) if problem.mask == "window" else None
+    return lambda query, key, value: flash_attention(query, key, value, is_causal=problem.is_causal, window=window, enable_gqa=True)
+
+
+def _ours_with_the_problems_tiles(problem: AttentionProblem) -> Attention:
     from kernels.forward import flash_forward
     from kernels.launch import config_for_blocks
     from kernels.tiles import band
 
     left, right = band(problem)
     config = config_for_blocks(problem.block_m, problem.block_n, problem.head_dim, problem.itemsize)
-    return lambda: flash_forward(*inputs, left=left, right=right, scale=problem.scale, config=config)
+    return lambda query, key, value: flash_forward(query, key, value, left=left, right=right, scale=problem.scale, config=config)[0]
 
 
-def _prepare_sdpa(backend: str | None) -> Callable[[AttentionProblem, tuple], Callable[[], object]]:
-    def prepare(problem: AttentionProblem, inputs: tuple) -> Callable[[], object]:
+def _sdpa(backend: str | None) -> Callable[[AttentionProblem], Attention]:
+    def make(problem: AttentionProblem) -> Attention:
         import torch.nn.functional as F
-        from torch.nn.attention.bias import causal_lower_right
 
-        arguments = {"enable_gqa": problem.q_heads != problem.kv_heads}
-        if problem.is_causal and problem.q_len == problem.kv_len:
-            arguments["is_causal"] = True
-        elif problem.is_causal:
-            arguments["attn_mask"] = causal_lower_right(problem.q_len, problem.kv_len)
+        arguments = _sdpa_mask(problem)
+        if problem.q_heads != problem.kv_heads:
+            arguments["enable_gqa"] = True
 
-        def call() -> object:
+        def attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
             with _sdpa_backend(backend):
-                return F.scaled_dot_product_attention(*inputs, **arguments)
+                return F.scaled_dot_product_attention(query, key, value, **arguments)
 
-        return call
+        return attend
 
-    return prepare
+    return make
+
+
+def _sdpa_mask(problem: AttentionProblem) -> dict:
+    """is_causal where it means the same; a bias or a bool mask where lengths differ or there is a window."""
+    if problem.mask == "full":
+        return {}
+    if problem.is_causal and problem.q_len == problem.kv_len:
+        return {"is_causal": True}
+    import torch
+    from torch.nn.attention.bias import causal_lower_right
+
+    from kernels.reference import visible_mask
+    from kernels.tiles import band
+
+    if problem.is_causal:
+        return {"attn_mask": causal_lower_right(problem.q_len, problem.kv_len)}
+    left, right = band(problem)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    return {"attn_mask": visible_mask(problem.q_len, problem.kv_len, left, right, device=device)}
 
 
 @contextmanager
@@ -67,10 +99,30 @@ def _sdpa_backend(name: str | None) -> Iterator[None]:
             yield
 
 
+def _flex(problem: AttentionProblem) -> Attention:
+    import torch
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    from kernels.tiles import band
+
+    left, right = band(problem)
+    offset = problem.kv_len - problem.q_len
+
+    def visible(batch: torch.Tensor, head: torch.Tensor, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+        return (k <= q + offset + right) & (k >= q + offset - left)
+
+    block_mask = None if problem.mask == "full" else create_block_mask(visible, None, None, problem.q_len, problem.kv_len)
+    compiled = torch.compile(flex_attention, dynamic=False)
+    return lambda query, key, value: compiled(query, key, value, block_mask=block_mask, enable_gqa=problem.q_heads != problem.kv_heads)
+
+
 PEERS = {
-    "naive": Peer("naive (torch)", ("cuda", "interpreter"), _prepare_naive),
-    "flash2": Peer("our kernel", ("cuda",), _prepare_ours),
-    "sdpa": Peer("torch fused (CPU)", ("interpreter",), _prepare_sdpa(None)),
-    "sdpa_flash": Peer("SDPA flash", ("cuda",), _prepare_sdpa("FLASH_ATTENTION")),
-    "sdpa_cudnn": Peer("SDPA cuDNN", ("cuda",), _prepare_sdpa("CUDNN_ATTENTION")),
+    "naive": Peer("naive (torch)", ("cuda", "interpreter"), _naive),
+    "ours": Peer("our kernels, tuned tiles", ("cuda",), _ours),
+    "flash2": Peer("our kernel", ("cuda",), _ours_with_the_problems_tiles, differentiable=False),
+    "sdpa": Peer("torch fused (CPU)", ("interpreter",), _sdpa(None)),
+    "sdpa_flash": Peer("SDPA flash", ("cuda",), _sdpa("FLASH_ATTENTION")),
+    "sdpa_efficient": Peer("SDPA efficient", ("cuda",), _sdpa("EFFICIENT_ATTENTION")),
+    "sdpa_cudnn": Peer("SDPA cuDNN", ("cuda",), _sdpa("CUDNN_ATTENTION")),
+    "flex": Peer("FlexAttention", ("cuda",), _flex, by_default=False),
 }

@@ -181,7 +181,8 @@ def _attn_combine(
         if TRACE:
             record_where(trace, slot, batch_kv_head, row_tile, -1)
             record_bytes(trace, slot, tile_bytes(row_tile * BLOCK_M, n_rows, HEAD_DIM, BLOCK_M, BLOCK_D, 4), READ_PARTIAL_O)
-            record_bytes(trace, slot, 2 * tile_bytes(row_tile * BLOCK_M, n_rows, 1, BLOCK_M, 1, 4), READ_PARTIAL_LSE)
+            row_bytes = tile_bytes(row_tile * BLOCK_M, n_rows, 1, BLOCK_M, 1, 4)
+            record_bytes(trace, slot, row_bytes + tl.where(split == 0, splits, 0) * row_bytes, READ_PARTIAL_LSE)
             record_rows(trace, slot, weight, 0, BLOCK_M)
             record_end(trace, slot)
             slot += 1

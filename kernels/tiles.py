@@ -61,8 +61,9 @@ def end_full_visiting_tile(kv_tile, q_len, kv_len, left, BLOCK_M, BLOCK_N):
 
     Rows past the end of the queries count as seeing every key: they are zero, and add nothing to any gradient.
     """
-    whole_tiles = max(kv_tile * BLOCK_N - (kv_len - q_len) + left + 1, 0) // BLOCK_M
-    return min(whole_tiles, (q_len + BLOCK_M - 1) // BLOCK_M)
+    end_row = max(kv_tile * BLOCK_N - (kv_len - q_len) + left + 1, 0)
+    all_tiles = (q_len + BLOCK_M - 1) // BLOCK_M
+    return min(max(end_row // BLOCK_M, min(end_row // q_len, 1) * all_tiles), all_tiles)
 
 
 def last_tiles_first(program, heads_in_turn, q_tiles, heads):

@@ -76,7 +76,7 @@ def measure_job(request: dict, progress: Progress) -> tuple[dict, bytes]:
     def next_peer(name: str) -> None:
         progress(0.0, f"measuring {PEERS[name].label}" if name in PEERS else name)
 
-    return {"measurement": measure(problem, request.get("peers"), next_peer).as_dict()}, b""
+    return {"measurement": measure(problem, request.get("peers"), progress=next_peer).as_dict()}, b""
 
 
 JOBS = {"trace": trace_job, "measure": measure_job}

@@ -15,6 +15,13 @@ CAUSAL_SHAPES = [(1, 239), (3, 799), (127, 512), (127, 513)]
 SMALL_SHAPES = [(1, 1), (7, 33), (64, 64), (40, 20)]
 
 
+def problem_id(problem):
+    """A readable name of a problem for a test."""
+    heads = f"h{problem.q_heads}over{problem.kv_heads}"
+    blocks = f"{problem.block_m}x{problem.block_n}"
+    return f"q{problem.q_len}-k{problem.kv_len}-d{problem.head_dim}-{problem.dtype}-{problem.mask}-{heads}-{blocks}-{problem.inputs}"
+
+
 def run_forward(problem, inputs=None):
     """(O, lse) of `_attn_fwd` on the problem, on the device at hand."""
     left, right = tiles.band(problem)

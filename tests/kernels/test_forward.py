@@ -10,13 +10,7 @@ from kernels.inputs import make_inputs
 from kernels.problem import INPUTS, AttentionProblem
 from kernels.recorder import DEVICE
 from kernels.reference import attention_by_rows, judge
-from tests.kernels.helpers import CAUSAL_SHAPES, FLASH_ATTENTION_SHAPES, SMALL_SHAPES, run_forward
-
-
-def problem_id(problem):
-    heads = f"h{problem.q_heads}over{problem.kv_heads}"
-    blocks = f"{problem.block_m}x{problem.block_n}"
-    return f"q{problem.q_len}-k{problem.kv_len}-d{problem.head_dim}-{problem.dtype}-{problem.mask}-{heads}-{blocks}-{problem.inputs}"
+from tests.kernels.helpers import CAUSAL_SHAPES, FLASH_ATTENTION_SHAPES, SMALL_SHAPES, problem_id, run_forward
 
 
 def assert_right(problem):
@@ -36,9 +30,9 @@ def assert_right(problem):
 
 
 SMALL = [
-    AttentionProblem(q_len=q_len, kv_len=kv_len, head_dim=head_dim, dtype=dtype, mask=mask, block_m=32, block_n=16)
+    AttentionProblem(q_len=q_len, kv_len=kv_len, head_dim=head_dim, dtype=dtype, mask=mask, block_m=32, block_n=16, window_left=9, window_right=4)
     for (q_len, kv_len), mask, (dtype, head_dim) in itertools.product(
-        SMALL_SHAPES, ("full", "causal"), (("float16", 64), ("bfloat16", 40), ("float32", 17))
+        SMALL_SHAPES, ("full", "causal", "window"), (("float16", 64), ("bfloat16", 40), ("float32", 17))
     )
 ]
 

@@ -25,7 +25,7 @@ def test_naive_attention_that_does_not_fit_is_refused_before_it_is_run(monkeypat
     assert naive_peak_bytes(problem) == 2 * 8 * 32 * 16384**2 * 2
     assert refuse_naive(problem, 24_000_000_000) == "needs 274.9 GB, 24.0 GB free"
     assert refuse_naive(SMALL, 24_000_000_000) is None
-    monkeypatch.setattr(measuring, "refuse_naive", lambda problem, free: "needs 68 GB, 24 GB free")
+    monkeypatch.setattr(measuring, "refuse_naive", lambda problem, free, direction: "needs 68 GB, 24 GB free")
     result = measure(SMALL, ["naive"]).result("naive")
     assert (result.refused, result.timing, result.peak_extra_bytes) == ("needs 68 GB, 24 GB free", None, None)
 
@@ -48,6 +48,14 @@ def test_naive_memory_is_at_least_its_score_matrices_and_fused_memory_is_less():
     assert naive.peak_extra_bytes >= naive_peak_bytes(problem)
     assert fused.peak_extra_bytes < naive.peak_extra_bytes / 2
     assert fused.peak_extra_bytes >= problem.q_len * problem.head_dim * 4
+
+
+def test_both_directions_are_measured_and_a_forward_only_peer_says_so():
+    measurement = measure(SMALL, ["naive"], directions=("forward", "backward"))
+    assert [result.direction for result in measurement.results] == ["forward", "backward"]
+    assert measurement.result("naive", "backward").timing.median_ms > 0
+    with pytest.raises(InvalidProblem, match=r"directions='sideways' is not accepted: expected some of forward, backward"):
+        measure(SMALL, ["naive"], directions=("sideways",))
 
 
 def test_an_unknown_peer_is_refused_with_the_accepted_ones():

@@ -30,8 +30,8 @@ def test_tile_kinds_match_the_mask_key_by_key(q_len, kv_len, window):
             assert kind is expected, (problem, q_tile, kv_tile)
             assert (visiting_tiles(problem, kv_tile).kind(q_tile) is TileKind.SKIPPED) == (expected is TileKind.SKIPPED), (problem, q_tile, kv_tile)
             in_keys = [seen for seen, key in zip(visible, [key for _ in rows for key in keys], strict=True) if key < kv_len]
-            if visiting_tiles(problem, kv_tile).kind(q_tile) is TileKind.FULL:  # keys past the end need no mask in the backward pass
-                assert all(in_keys), (problem, q_tile, kv_tile)
+            # Keys and rows past the end need no mask in the backward pass.
+            assert (visiting_tiles(problem, kv_tile).kind(q_tile) is TileKind.FULL) == all(in_keys), (problem, q_tile, kv_tile)
             seen[kind] += 1
         counts = count_tiles(problem)
         assert (counts.full, counts.partial, counts.skipped) == tuple(seen.values())

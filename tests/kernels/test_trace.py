@@ -1,7 +1,6 @@
 """Every step of a trace against the float64 oracle and against an independent count of bytes."""
 
-import itertools
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.recorder import DEVICE
 from kernels.reference import oracle
 from kernels.tiles import visited_tiles
-from kernels.trace import InvalidTrace, Trace, run_traced
+from kernels.trace import ALGORITHMS, InvalidTrace, Trace, run_traced
 from kernels.traffic import flash_requested_bytes
 from tests.kernels.helpers import run_forward
 
@@ -25,6 +24,7 @@ PROBLEMS = [
     AttentionProblem(q_len=33, kv_len=50, head_dim=16, block_m=16, block_n=16, batch=2, q_heads=4, kv_heads=2),
     AttentionProblem(q_len=17, kv_len=13, head_dim=16, block_m=4, block_n=8, mask="causal", inputs="growing_max"),
     AttentionProblem(q_len=40, kv_len=64, head_dim=16, block_m=16, block_n=16, inputs="large"),
+    AttentionProblem(q_len=60, kv_len=50, head_dim=16, block_m=16, block_n=16, mask="window", window_left=9, window_right=4),
 ]
 
 
@@ -35,23 +35,32 @@ def problem_id(problem):
 traced = pytest.mark.parametrize("problem", PROBLEMS, ids=problem_id)
 
 
+def rows_of(run, step):
+    first = int(run.q_tile[step]) * run.problem.block_m
+    return slice(first, min(first + run.problem.block_m, run.problem.q_len))
+
+
+def keys_seen(run, step):
+    """Keys of the tiles that the step's query tile has visited once the step is done."""
+    if run.kv_tile[step] < 0:
+        return torch.arange(0)
+    first_tile = visited_tiles(run.problem, int(run.q_tile[step])).first
+    return torch.arange(first_tile * run.problem.block_n, min((int(run.kv_tile[step]) + 1) * run.problem.block_n, run.problem.kv_len))
+
+
+@pytest.mark.parametrize("algorithm", ["flash2", "flash1"])
 @traced
-def test_every_step_matches_the_float64_oracle(problem):
-    run = run_traced(problem)
+def test_every_step_matches_the_float64_oracle(problem, algorithm):
+    run = run_traced(problem, algorithm)
     left, right = tiles.band(problem)
     exact = oracle(*make_inputs(problem), scale=problem.scale, left=left, right=right)
     unit_roundoff = torch.finfo(getattr(torch, problem.dtype)).eps
     size = float(exact.value.abs().max())
-    previous = None
-    for step in range(run.steps):
-        head = divmod(int(run.batch_head[step]), problem.q_heads)
-        first_row = int(run.q_tile[step]) * problem.block_m
-        rows = slice(first_row, min(first_row + problem.block_m, problem.q_len))
+    row_max_before = {}
+    for step in np.flatnonzero(run.q_tile >= 0):
+        head, rows = divmod(int(run.batch_head[step]), problem.q_heads), rows_of(run, step)
         count = rows.stop - rows.start
-        first_tile = visited_tiles(problem, int(run.q_tile[step])).first
-        end_key = min((int(run.kv_tile[step]) + 1) * problem.block_n, problem.kv_len) if run.kv_tile[step] >= 0 else 0
-        keys = torch.arange(first_tile * problem.block_n, end_key)
-        m, l, acc = (tensor.numpy() for tensor in exact.after_keys(head, rows, keys))
+        m, l, acc = (tensor.numpy() for tensor in exact.after_keys(head, rows, keys_seen(run, step)))
         got_m, got_l, got_acc = run.row_max[step, :count], run.row_sum[step, :count], run.acc[step, :count]
         scale = np.maximum(np.abs(np.where(np.isinf(m), 0, m)), 1)
         finite = np.isfinite(m)
@@ -60,16 +69,20 @@ def test_every_step_matches_the_float64_oracle(problem):
         assert (np.abs(got_m[finite] - m[finite]) <= 2e-6 * scale[finite]).all()
         # An error e of a score moves its exponential by a factor exp(e); the sum and the accumulator follow.
         np.testing.assert_allclose(got_l, l, rtol=1e-5 * scale.max())
-        # P is rounded to the type of the inputs before P V; the accumulator is compared in units of its row sum.
-        assert np.abs(got_acc - acc).max() <= (unit_roundoff + 1e-5 * scale.max()) * size * max(l.max(), 1)
-        fresh = previous is None or run.program[step] != run.program[step - 1]
-        before = np.full(count, -np.inf) if fresh else previous
+        # P is rounded to the type of the inputs before P V. FlashAttention-1 keeps O normalised, FlashAttention-2 in units of its row sum.
+        if algorithm == "flash1":
+            acc, units = np.divide(acc, l[:, None], where=l[:, None] > 0, out=np.zeros_like(acc)), 1
+        else:
+            units = max(l.max(), 1)
+        assert np.abs(got_acc - acc).max() <= (unit_roundoff + 1e-5 * scale.max()) * size * units
+        place = int(run.batch_head[step]), int(run.q_tile[step])
+        before = row_max_before.get(place, np.full(count, -np.inf))
         if run.kv_tile[step] >= 0:
             with np.errstate(invalid="ignore"):
                 alpha = np.where(np.isinf(before), 0.0, np.exp(before - m))
             np.testing.assert_allclose(run.alpha[step, :count], alpha, rtol=2e-5 * scale.max(), atol=1e-30)
         assert np.isnan(run.row_max[step, count:]).all()
-        previous = m
+        row_max_before[place] = m
 
 
 @traced
@@ -97,85 +110,97 @@ def test_bytes_are_the_modelled_requests(problem):
     assert run_traced(problem).total_bytes == flash_requested_bytes(problem)
 
 
+@pytest.mark.parametrize("algorithm", ["flash2", "flash1"])
 @traced
-def test_distance_from_the_final_output_ends_at_its_rounding(problem):
-    run = run_traced(problem)
-    last = np.flatnonzero(np.diff(run.program, append=-1))
+def test_distance_from_the_final_output_ends_at_its_rounding(problem, algorithm):
+    run = run_traced(problem, algorithm)
+    steps = np.flatnonzero(run.q_tile >= 0)
+    places = {(int(run.batch_head[step]), int(run.q_tile[step])): step for step in steps}
+    last = list(places.values())
     eps = torch.finfo(getattr(torch, problem.dtype)).eps
     assert np.nanmax(run.output_distance[last]) <= eps * np.abs(run.output).max()
 
 
-@pytest.fixture
-def count_requests(monkeypatch):
-    """Count, from outside the kernel, the bytes that the interpreter's masked loads and stores ask for.
+NAMES = {
+    "query": "Q", "key": "K", "value": "V", "out": "O", "lse_ptr": "lse", "d_out": "dO", "delta_ptr": "D",
+    "d_query": "dQ", "d_key": "dK", "d_value": "dV", "sum_dk": "dK", "sum_dv": "dV", "state_o": "O", "state_m": "m", "state_l": "l",
+    "partial_o_ptr": "partial O", "partial_lse_ptr": "partial lse",
+}  # fmt: skip
+"""The tensor that a kernel's argument is."""
 
-    Returns a function that takes named tensors and gives {(program, name): [bytes of each request, in order]}. A program is told
-    by the address of the query tile that it loads.
-    """
+
+@pytest.fixture
+def requests(monkeypatch):
+    """Every masked load and store of the interpreter, counted from outside the kernels: [(kernel, program, tensor, direction, bytes)]."""
     if DEVICE != "cpu":
         pytest.skip("counts the interpreter's requests")
-    from triton.runtime.interpreter import InterpreterBuilder, interpreter_builder
+    from triton.runtime import interpreter
 
-    requests = []
-    load, store = InterpreterBuilder.create_masked_load, InterpreterBuilder.create_masked_store
+    found, launched = [], {}
+    launch = interpreter.GridExecutor.__call__
+    load, store = interpreter.InterpreterBuilder.create_masked_load, interpreter.InterpreterBuilder.create_masked_store
 
-    def note(pointers, mask):
+    def launch_noted(self, *args, **arguments):
+        bound = dict(zip(self.arg_names, args, strict=False)) | arguments
+        launched.clear()
+        launched["kernel"] = self.fn.__name__
+        launched["ranges"] = [
+            (NAMES[name], storage.data_ptr(), storage.data_ptr() + storage.nbytes())
+            for name, value in bound.items()
+            if name in NAMES and value is not None
+            for storage in [getattr(value, "base", value).untyped_storage()]
+        ]
+        return launch(self, *args, **arguments)
+
+    def note(pointers, mask, direction):
         itemsize = pointers.get_element_ty().primitive_bitwidth // 8
         asked = mask if isinstance(mask, np.ndarray) else mask.data  # descriptors hand over the bare array
         addresses = np.broadcast_to(pointers.data, asked.shape)[asked]
-        if addresses.size:
-            requests.append((interpreter_builder.grid_idx[0], int(addresses.min()), addresses.size * itemsize))
+        for tensor, start, end in launched["ranges"]:
+            if addresses.size and start <= int(addresses.min()) < end:
+                found.append((launched["kernel"], interpreter.interpreter_builder.grid_idx, tensor, direction, addresses.size * itemsize))
 
     def counted_load(self, pointers, mask, *rest, **named):
-        note(pointers, mask)
+        note(pointers, mask, "read")
         return load(self, pointers, mask, *rest, **named)
 
     def counted_store(self, pointers, value, mask, *rest, **named):
-        note(pointers, mask)
+        note(pointers, mask, "write")
         return store(self, pointers, value, mask, *rest, **named)
 
-    monkeypatch.setattr(InterpreterBuilder, "create_masked_load", counted_load)
-    monkeypatch.setattr(InterpreterBuilder, "create_masked_store", counted_store)
-
-    def by_tensor(tensors, problem):
-        starts = {name: tensor.untyped_storage().data_ptr() for name, tensor in tensors.items()}
-        in_tensor = defaultdict(list)
-        for launched, address, size in requests:
-            for name, start in starts.items():
-                if start <= address < start + tensors[name].untyped_storage().nbytes():
-                    in_tensor[launched, name].append((address - start, size))
-        counted = defaultdict(list)
-        for (launched, name), sizes in in_tensor.items():
-            (offset, _), *others = in_tensor[launched, "Q"]
-            assert not others
-            row = offset // (problem.head_dim * problem.itemsize)
-            program = row // problem.q_len * problem.q_tiles + row % problem.q_len // problem.block_m
-            counted[program, name] = [size for _, size in sizes]
-        return counted
-
-    return by_tensor
+    monkeypatch.setattr(interpreter.GridExecutor, "__call__", launch_noted)
+    monkeypatch.setattr(interpreter.InterpreterBuilder, "create_masked_load", counted_load)
+    monkeypatch.setattr(interpreter.InterpreterBuilder, "create_masked_store", counted_store)
+    return found
 
 
+def in_order(entries):
+    """{(kernel, tensor, direction): the multiset, over programs, of the non-zero requests of a program in order}."""
+    programs = defaultdict(lambda: defaultdict(list))
+    for kernel, program, tensor, direction, size in entries:
+        if size:
+            programs[kernel, tensor, direction][program].append(int(size))
+    return {key: Counter(tuple(sizes) for sizes in of.values()) for key, of in programs.items()}
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
 @traced
-def test_bytes_match_an_independent_count_of_loads_and_stores(problem, count_requests, monkeypatch):
-    from kernels import forward
-
-    tensors = {}
-
-    def keep(query, key, value, **arguments):
-        out, lse, launch = launch_forward(query, key, value, **arguments)
-        tensors.update(Q=query, K=key, V=value, O=out, lse=lse)
-        return out, lse, launch
-
-    launch_forward = forward.flash_forward
-    monkeypatch.setattr(forward, "flash_forward", keep)
-    run = run_traced(problem)
-    counted = count_requests(tensors, problem)
-    requested = run.tensor_bytes_read + run.tensor_bytes_written
-    assert np.array_equal(run.tensor_bytes_read > 0, (requested > 0) & np.isin(run.tensors, ("Q", "K", "V")))
-    for program, (column, name) in itertools.product(np.unique(run.program), enumerate(run.tensors)):
-        in_order = requested[run.program == program, column]
-        assert list(in_order[in_order > 0]) == counted[program, name], (program, name)
+def test_bytes_match_an_independent_count_of_loads_and_stores(problem, algorithm, requests):
+    run = run_traced(problem, algorithm)
+    entries = [
+        (run.kernels[run.kernel[step]], int(run.program[step]), tensor, direction, amounts[step, column])
+        for direction, amounts in (("read", run.tensor_bytes_read), ("write", run.tensor_bytes_written))
+        for step in range(run.steps)
+        for column, tensor in enumerate(run.tensors)
+    ]
+    counted = in_order(entry for entry in requests if entry[0] in run.kernels)
+    claimed = in_order(entries)
+    assert claimed.keys() == counted.keys()
+    for key, programs in claimed.items():
+        if key[:2] == ("_attn_combine", "partial lse"):  # its first step claims two loads at once
+            assert sum(sum(sizes) * n for sizes, n in programs.items()) == sum(sum(sizes) * n for sizes, n in counted[key].items())
+        else:
+            assert programs == counted[key], key
 
 
 def test_growing_max_rescales_every_step_and_falling_max_never():
@@ -233,5 +258,5 @@ def test_a_trace_with_arrays_of_wrong_shape_is_refused():
 
 
 def test_an_unknown_algorithm_is_refused_by_name():
-    with pytest.raises(InvalidProblem, match="algorithm='flash9' is not accepted: expected one of flash2"):
+    with pytest.raises(InvalidProblem, match="algorithm='flash9' is not accepted: expected one of flash2, flash1"):
         run_traced(AttentionProblem(), "flash9")

@@ -1,0 +1,130 @@
+"""Rebuild the table of tiles for the GPU at hand: `python -m kernels.tune`. Takes some minutes; compiles in parallel first.
+
+For every kernel, head_dim, mask and length class it times the candidates on one shape and keeps the fastest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import functools
+import itertools
+import json
+import multiprocessing
+import os
+import sys
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+
+from kernels.problem import AttentionProblem, InvalidProblem
+
+TOKENS, WIDTH = 16384, 2048
+"""Tokens a launch, and heads x head_dim: the shapes of FlashAttention's own benchmarks."""
+LENGTHS = {"short": 1024, "long": 8192}
+COMPILE_LENGTH = 512
+BUDGET_S = 0.1
+CANDIDATES = {
+    "forward": [(64, 64, 4, 2), (64, 64, 4, 3), (64, 128, 4, 2), (64, 128, 4, 3), (128, 64, 4, 2), (128, 64, 4, 3), (128, 128, 4, 2),
+                (128, 64, 8, 2), (128, 64, 8, 3), (128, 128, 8, 2), (64, 32, 4, 2), (64, 32, 4, 3), (128, 32, 8, 2)],
+    "dk_dv": [(32, 64, 4, 2), (32, 64, 4, 3), (64, 64, 4, 2), (64, 64, 4, 3), (32, 128, 4, 2), (32, 128, 8, 2), (64, 128, 8, 2), (64, 128, 8, 3),
+              (128, 128, 8, 2), (128, 64, 4, 2), (128, 64, 8, 2), (32, 32, 4, 2), (64, 32, 4, 2)],
+    "dq": [(64, 32, 4, 2), (64, 32, 4, 3), (64, 64, 4, 2), (64, 64, 4, 3), (64, 128, 4, 2), (128, 32, 4, 2), (128, 32, 4, 3), (128, 64, 4, 2),
+           (128, 64, 8, 2), (128, 64, 8, 3), (128, 128, 8, 2), (32, 32, 4, 2), (32, 64, 4, 2)],
+}  # fmt: skip
+"""(BLOCK_M, BLOCK_N, warps, stages) of each kernel."""
+
+
+def problem_for(head_dim: int, mask: str, length: int) -> AttentionProblem:
+    heads = WIDTH // head_dim
+    return AttentionProblem(batch=TOKENS // length, q_heads=heads, kv_heads=heads, q_len=length, kv_len=length, head_dim=head_dim, mask=mask)
+
+
+def prepare(kernel: str, problem: AttentionProblem) -> Callable[[tuple], object]:
+    """Tensors on the GPU, and a function that launches the kernel on them with a candidate's tiles."""
+    import torch
+
+    from kernels.backward import BackwardCall
+    from kernels.forward import flash_forward
+    from kernels.launch import TileConfig
+    from kernels.tiles import band
+    from kernels.tuning import fallback_config
+
+    def draw(shape: tuple) -> torch.Tensor:
+        return torch.randn(shape, dtype=getattr(torch, problem.dtype), device="cuda")
+
+    query, key, value, d_out = (draw(shape) for shape in (problem.q_shape, problem.kv_shape, problem.kv_shape, problem.q_shape))
+    left, right = band(problem)
+    mask = {"left": left, "right": right, "scale": problem.scale}
+    if kernel == "forward":
+        return lambda candidate: flash_forward(query, key, value, config=TileConfig(*candidate), **mask)
+    out, lse, _ = flash_forward(query, key, value, config=fallback_config("forward", problem.head_dim, problem.itemsize), **mask)
+    call = BackwardCall(query, key, value, out, lse, d_out, **mask)
+    call.preprocess()
+    return lambda candidate: getattr(call, kernel)(TileConfig(*candidate))
+
+
+def _compile(job: tuple) -> None:
+    """Run one candidate on a short sequence in a process of its own, so that Triton's cache on disk has it."""
+    kernel, head_dim, mask, candidate = job
+    with contextlib.suppress(InvalidProblem):  # does not fit the shared memory
+        prepare(kernel, problem_for(head_dim, mask, COMPILE_LENGTH).with_(batch=1))(candidate)
+
+
+def tune(kernels: list[str], head_dims: list[int], say: Callable[[str], None]) -> dict[str, dict]:
+    """The fastest candidate of every class, with its time in ms, by the name of the class."""
+    jobs = [(k, d, mask, c) for k, d, mask in itertools.product(kernels, head_dims, ("full", "causal")) for c in CANDIDATES[k]]
+    with ProcessPoolExecutor(max(os.cpu_count() - 2, 1), mp_context=multiprocessing.get_context("spawn")) as pool:
+        list(pool.map(_compile, jobs, chunksize=2))
+
+    from kernels.clocks import CudaClock
+    from kernels.tuning import shape_class
+
+    clock, classes = CudaClock(), {}
+    for kernel, head_dim, mask, (name, length) in itertools.product(kernels, head_dims, ("full", "causal"), LENGTHS.items()):
+        problem = problem_for(head_dim, mask, length)
+        calls = {}
+        with clock.context():
+            launch = prepare(kernel, problem)
+            for candidate in CANDIDATES[kernel]:
+                with contextlib.suppress(InvalidProblem):  # does not fit the shared memory
+                    launch(candidate)
+                    calls[candidate] = functools.partial(launch, candidate)
+            timings = clock.time_in_turn(calls, BUDGET_S)
+        best = min(timings, key=lambda key: timings[key].median_ms)
+        key = shape_class(kernel, head_dim, problem.itemsize, mask == "causal", length)
+        config = dict(zip(("block_m", "block_n", "num_warps", "num_stages"), best, strict=True))
+        ranking = sorted((timing.median_ms, key) for key, timing in timings.items())
+        classes[key] = {"config": config, "median_ms": timings[best].median_ms, "problem": problem.as_dict()}
+        say(f"{key} ({name}): " + "  ".join(f"{candidate} {median:.3f}" for median, candidate in ranking[:4]))
+    return classes
+
+
+def main(argv: list[str] | None = None) -> int:
+    from kernels.tuning import FOLDER, FORMAT, FORMAT_VERSION, KERNELS, architecture
+
+    parser = argparse.ArgumentParser(prog="python -m kernels.tune", description=__doc__.split("\n\n")[0])
+    parser.add_argument("--kernels", type=lambda text: text.split(","), default=list(KERNELS), help=f"some of {', '.join(KERNELS)}")
+    parser.add_argument("--head-dims", type=lambda text: [int(part) for part in text.split(",")], default=[32, 64, 128, 256])
+    parser.add_argument("--out", type=Path, help="file to write (default: the table of this architecture, other classes kept)")
+    arguments = parser.parse_args(argv)
+
+    from kernels.backend import device_info
+    from kernels.softmax import BACKEND
+
+    if BACKEND != "cuda":
+        print("error: tuning needs a CUDA GPU", file=sys.stderr)
+        return 2
+    path = arguments.out or FOLDER / f"{architecture()}.json"
+    path.parent.mkdir(exist_ok=True)
+    kept = json.loads(path.read_text())["classes"] if path.exists() else {}
+    classes = tune(arguments.kernels, arguments.head_dims, lambda line: print(line, file=sys.stderr, flush=True))
+    document = {"format": FORMAT, "version": FORMAT_VERSION, "device": asdict(device_info(BACKEND)), "tuned_at": datetime.now(UTC).isoformat()}
+    path.write_text(json.dumps(document | {"classes": kept | classes}, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
