@@ -30,7 +30,10 @@ def choose_backend() -> str:
     if torch.cuda.is_available() and not forced:
         return "cuda"
     if "triton" in sys.modules and not forced:
-        raise RuntimeError("triton was imported before kernels.backend, so its interpreter is off; import kernels first")
+        raise RuntimeError(
+            "triton was imported before the kernels, so its interpreter is off and there is no GPU; "
+            "import the kernels first (some parts of torch import triton too), or start with TRITON_INTERPRET=1"
+        )
     os.environ["TRITON_INTERPRET"] = "1"
     return "interpreter"
 

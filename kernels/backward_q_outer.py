@@ -5,6 +5,8 @@ Chu, Liu and Lin 2026, algorithm 6. One program a batch and key head. dK and dV 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 
 from kernels import tiles
@@ -178,7 +180,7 @@ def run_traced(problem: AttentionProblem) -> Trace:
     query, key, value = make_inputs(problem, DEVICE)
     d_out = make_d_output(problem, DEVICE)
     left, right = tiles.band(problem)
-    config = config_for_blocks(problem.block_m, problem.block_n, problem.head_dim, problem.itemsize)
+    config = replace(config_for_blocks(problem.block_m, problem.block_n, problem.head_dim, problem.itemsize), num_stages=1)
     mask = {"left": left, "right": right, "scale": problem.scale, "config": config}
     out, lse, _ = flash_forward(query, key, value, **mask)
     q_rows = TileRows("", "q_tile", problem.block_m, problem.q_len)

@@ -64,8 +64,10 @@ class Cancelled(JobFailure):
 class Job:
     """One job in the queue or on the device. Made by `WorkerClient.submit`."""
 
-    def __init__(self, client: WorkerClient, request: dict, time_limit_s: float) -> None:
+    def __init__(self, client: WorkerClient, request: dict, time_limit_s: float, blob: bytes = b"") -> None:
         self.request = request
+        self.blob = blob
+        """Bytes that travel with the request; let go of once the job has ended."""
         self.time_limit_s = time_limit_s
         self.fraction = 0.0
         self.label = "waiting"
@@ -104,18 +106,20 @@ class Job:
 
     def finish(self, answer: tuple[dict, bytes] | None = None, failure: Exception | None = None) -> None:
         """Called by the client, once."""
-        self._answer, self._failure = answer, failure
+        self._answer, self._failure, self.blob = answer, failure, b""
         self._finished.set()
 
 
 class WorkerClient:
     """Starts the worker process, restarts it when it dies, and passes it one job at a time."""
 
-    def __init__(self, time_limit_s: float = 120.0, memory_limit_bytes: int | None = None) -> None:
+    def __init__(self, time_limit_s: float = 120.0, memory_limit_bytes: int | None = None, kernel: str = "") -> None:
+        """`kernel` is the user's own "file.py:function"; only a worker that was started with it can run it."""
         self.time_limit_s = time_limit_s
         self.device: DeviceInfo | None = None
         self.start_failure: str | None = None
         self._arguments = [] if memory_limit_bytes is None else ["--memory-limit", str(memory_limit_bytes)]
+        self._arguments += ["--kernel", kernel] if kernel else []
         self._lock = threading.Lock()
         self._wake = threading.Condition(self._lock)
         self._queue: collections.deque[Job] = collections.deque()
@@ -131,9 +135,9 @@ class WorkerClient:
 
     # --- for the page ---
 
-    def submit(self, job: str, *, time_limit_s: float | None = None, **parameters: object) -> Job:
-        """Queue a job of `kernels.worker.JOBS`; the parameters must be JSON."""
-        handle = Job(self, {"id": next(self._numbers), "job": job, **parameters}, time_limit_s or self.time_limit_s)
+    def submit(self, job: str, *, time_limit_s: float | None = None, blob: bytes = b"", **parameters: object) -> Job:
+        """Queue a job of `kernels.worker.JOBS`; the parameters must be JSON, `blob` reaches it as request["blob"]."""
+        handle = Job(self, {"id": next(self._numbers), "job": job, **parameters}, time_limit_s or self.time_limit_s, blob)
         with self._wake:
             if self._closed:
                 raise RuntimeError("the worker client is closed")
@@ -241,7 +245,7 @@ class WorkerClient:
     def _run(self, job: Job) -> None:
         deadline = time.monotonic() + job.time_limit_s
         with contextlib.suppress(OSError):  # it died before the job reached it: the reader says so below
-            write_message(self._process.stdin, job.request)
+            write_message(self._process.stdin, job.request, job.blob)
         while True:
             try:
                 message = self._messages.get(timeout=max(deadline - time.monotonic(), 0.0))

@@ -19,6 +19,8 @@ os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # torch's profiler writes a lin
 BUDGET_S = 1.0
 """Seconds of timed calls a peer, once warm; at least MIN_SAMPLES calls and at most MAX_SAMPLES."""
 MIN_SAMPLES, MAX_SAMPLES = 5, 200
+WIDE_SPREAD = 0.25
+"""A spread above it is said beside the number."""
 L2_FLUSH_BYTES = 256 << 20
 
 
@@ -30,6 +32,15 @@ class Timing:
     low_ms: float
     high_ms: float
     samples: int
+
+    @property
+    def spread(self) -> float:
+        """From the 10th to the 90th percentile, as a share of the median."""
+        return (self.high_ms - self.low_ms) / self.median_ms
+
+    @property
+    def is_wide(self) -> bool:
+        return self.spread > WIDE_SPREAD
 
 
 class CpuClock:
@@ -56,7 +67,15 @@ class CpuClock:
         """What everything that is measured is prepared and called in."""
         return contextlib.nullcontext()
 
+    def prepare(self, call: Callable[[], object]) -> Callable[[], object]:
+        """The call as it is timed."""
+        return call
+
     def time_in_turn(self, calls: dict[str, Callable[[], object]], budget_s: float | None = None) -> dict[str, Timing]:
+        """Prepare the calls, then time them."""
+        return self.time_prepared(calls, budget_s)
+
+    def time_prepared(self, calls: dict[str, Callable[[], object]], budget_s: float | None = None) -> dict[str, Timing]:
         def sample(call: Callable[[], object]) -> float:
             began = time.perf_counter()
             call()
@@ -78,6 +97,7 @@ class CudaClock:
         self._flush = torch.empty(L2_FLUSH_BYTES, dtype=torch.int8, device="cuda")
 
     def free_bytes(self) -> int:
+        self._torch.cuda.empty_cache()  # what torch keeps for later is free
         return self._torch.cuda.mem_get_info()[0]
 
     def peak_extra_bytes(self, call: Callable[[], object]) -> int:
@@ -94,6 +114,10 @@ class CudaClock:
         return self._torch.cuda.stream(self._stream)
 
     def time_in_turn(self, calls: dict[str, Callable[[], object]], budget_s: float | None = None) -> dict[str, Timing]:
+        """Prepare the calls, then time them."""
+        return self.time_prepared({name: self.prepare(call) for name, call in calls.items()}, budget_s)
+
+    def time_prepared(self, calls: dict[str, Callable[[], object]], budget_s: float | None = None) -> dict[str, Timing]:
         def sample(call: Callable[[], object]) -> float:
             self._flush.zero_()  # inputs come from HBM, not from the L2 that the call before filled
             start, end = (self._torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -103,9 +127,9 @@ class CudaClock:
             end.synchronize()
             return start.elapsed_time(end)
 
-        return _time_in_turn({name: self._replay(call) for name, call in calls.items()}, sample, budget_s)
+        return _time_in_turn(calls, sample, budget_s)
 
-    def _replay(self, call: Callable[[], object]) -> Callable[[], object]:
+    def prepare(self, call: Callable[[], object]) -> Callable[[], object]:
         """The call captured in a CUDA graph, so that small problems are not timed by their launch overhead."""
         call()
         self._torch.cuda.synchronize()
@@ -113,7 +137,12 @@ class CudaClock:
         with self._torch.cuda.graph(graph, stream=self._stream):
             call()
         graph.replay()
-        return graph.replay
+
+        def replay() -> None:
+            graph.replay()
+
+        replay.keeps_alive = call  # the graph reads the tensors of the call, and does not own them
+        return replay
 
 
 def _time_in_turn(calls: dict[str, Callable[[], object]], sample: Callable[[Callable], float], budget_s: float | None) -> dict[str, Timing]:

@@ -117,7 +117,7 @@ def _attn_fwd_kv_outer(
             # [PV] (BLOCK_M, BLOCK_D) += (BLOCK_M, BLOCK_N) @ (BLOCK_N, BLOCK_D)
             pv = matmul(to_operand(p, DTYPE), v, tl.zeros((BLOCK_M, BLOCK_D), tl.float32), PRECISION)
             o = o + pv * weight[:, None]
-            # [store O, m, l]
+            # [store O, m, l, lse] lse at the last visit, when O takes its final type
             last_visit = kv_tile + 1 == end_visited_tile(q_tile, q_len, kv_len, right, BLOCK_M, BLOCK_N)
             store_rows(state_m + first_row, offs_m, q_len, m_new)
             store_rows(state_l + first_row, offs_m, q_len, l_new)

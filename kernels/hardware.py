@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+SHARED_BYTES_PER_CLOCK = 128
+"""32 banks of 4 bytes: what one SM can read from shared memory in one clock."""
+
 
 @dataclass(frozen=True)
 class Gpu:
@@ -19,17 +22,47 @@ class Gpu:
     register_bytes_per_sm: int
     fp16_flops: float
     source: str
+    l1_bytes_per_sm: int = 256 << 10
+    """SRAM of one SM that L1 cache and shared memory divide between them."""
+    fp16_flops_per_clock: int = 4096
+    """FLOP that the tensor cores of one SM do in one clock: dense float16, a multiplication and an addition counted as two.
+
+    White papers of the A100 and H100 architectures; Blackwell does twice Hopper's (FlashAttention-4, 2026)."""
 
     @property
     def balance(self) -> float:
         """FLOP per byte above which a kernel is bound by compute."""
         return self.fp16_flops / self.hbm_bandwidth
 
+    @property
+    def shared_bytes_per_program(self) -> int:
+        """Most shared memory that one program can have: the system keeps 1 KiB (CUDA tuning guides of Ampere, Hopper, Blackwell)."""
+        return self.shared_bytes_per_sm - 1024
+
+    @property
+    def sram_bytes(self) -> int:
+        """L1 and shared memory of all SMs together."""
+        return self.sm_count * self.l1_bytes_per_sm
+
+    @property
+    def clock_hz(self) -> float:
+        """Clock at which the tensor cores reach the datasheet's peak; derived."""
+        return self.fp16_flops / (self.sm_count * self.fp16_flops_per_clock)
+
+    @property
+    def sram_bandwidth(self) -> float:
+        """Bytes/s that all SMs together read from shared memory at that clock; derived.
+
+        32 banks of 4 bytes a clock and SM (CUDA C++ Programming Guide, shared memory of compute capability 5.0 and later).
+        """
+        return self.sm_count * SHARED_BYTES_PER_CLOCK * self.clock_hz
+
 
 GPUS = {
     "A100": Gpu(
         "A100 80GB SXM", 80e9, 2.039e12, 40e6, 108, 164 << 10, 256 << 10, 312e12,
         "NVIDIA A100 datasheet (2188504); CUDA C++ Programming Guide, compute capability 8.0",
+        l1_bytes_per_sm=192 << 10, fp16_flops_per_clock=2048,
     ),
     "H100": Gpu(
         "H100 SXM", 80e9, 3.35e12, 50e6, 132, 228 << 10, 256 << 10, 989e12,
@@ -42,6 +75,7 @@ GPUS = {
     "B200": Gpu(
         "B200", 192e9, 8.0e12, 126e6, 148, 228 << 10, 256 << 10, 2250e12,
         "NVIDIA Blackwell architecture brief; CUDA C++ Programming Guide, compute capability 10.0",
+        fp16_flops_per_clock=8192,
     ),
 }  # fmt: skip
 

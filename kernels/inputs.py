@@ -1,12 +1,16 @@
-"""Seeded query, key and value tensors: the same numbers on every backend."""
+"""Seeded query, key and value tensors: the same numbers on every backend. Only the functions that make tensors import torch."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-import torch
 
 from kernels.problem import AttentionProblem
 from kernels.tiles import visible_keys
+
+if TYPE_CHECKING:
+    import torch
 
 
 def make_inputs(problem: AttentionProblem, device: str = "cpu") -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -20,15 +24,23 @@ def make_inputs(problem: AttentionProblem, device: str = "cpu") -> tuple[torch.T
     one_hot       each query matches one key that it sees, and ignores the others
     constant      all scores of a row are equal: attention is the mean of the visible values
     """
+    import torch
+
+    dtype = getattr(torch, problem.dtype)
+    return tuple(torch.from_numpy(array).to(dtype).to(device) for array in draw_inputs(problem))
+
+
+def draw_inputs(problem: AttentionProblem) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The numbers of `make_inputs` as NumPy float32 arrays, before they are rounded to problem.dtype."""
     rng = np.random.default_rng(problem.seed)
     query, key = _DRAW[problem.inputs](problem, rng)
-    value = _normal(rng, problem.kv_shape)
-    dtype = getattr(torch, problem.dtype)
-    return tuple(torch.from_numpy(array).to(dtype).to(device) for array in (query, key, value))
+    return query, key, _normal(rng, problem.kv_shape)
 
 
 def make_d_output(problem: AttentionProblem, device: str = "cpu") -> torch.Tensor:
     """Gradient of the output, (batch, q_heads, q_len, head_dim): standard normal, from a seed of its own."""
+    import torch
+
     rng = np.random.default_rng((problem.seed, 1))
     return torch.from_numpy(_normal(rng, problem.q_shape)).to(getattr(torch, problem.dtype)).to(device)
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from kernels.backend import DeviceInfo
 from kernels.clocks import CpuClock, CudaClock, Timing
+from kernels.gpu_state import GpuState, summarise, watch_gpu
 from kernels.peers import PEERS
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.traffic import forward_flops
@@ -45,6 +46,8 @@ class PeerResult:
     pass saved. The results count."""
     refused: str | None = None
     direction: str = "forward"
+    out_of_memory: bool = False
+    """Whether it was refused because the device has too little memory: a result, not a fault."""
 
     def tflops(self, problem: AttentionProblem) -> float | None:
         """10^12 floating-point operations a second, by FlashAttention's count: backward 2.5 times forward."""
@@ -61,6 +64,8 @@ class Measurement:
     device: DeviceInfo
     recorded_at: str
     results: tuple[PeerResult, ...]
+    gpu: GpuState | None = None
+    """Clocks and throttling meanwhile, where nvidia-smi gives them."""
 
     def result(self, peer: str, direction: str = "forward") -> PeerResult | None:
         return next((result for result in self.results if (result.peer, result.direction) == (peer, direction)), None)
@@ -78,6 +83,7 @@ class Measurement:
             results=tuple(
                 PeerResult(**result | {"timing": Timing(**result["timing"]) if result["timing"] else None}) for result in values["results"]
             ),
+            gpu=GpuState(**gpu | {"slowed_by": tuple(gpu["slowed_by"])}) if (gpu := values.get("gpu")) else None,
         )
 
 
@@ -91,27 +97,47 @@ def measure(
     peer. Raises InvalidProblem for an unknown peer or direction.
     """
     from kernels.backend import device_info
-    from kernels.inputs import make_d_output, make_inputs
     from kernels.softmax import BACKEND
 
     names = list(peers) if peers is not None else [name for name, peer in PEERS.items() if BACKEND in peer.backends and peer.by_default]
     _check_names(names, directions, BACKEND)
     clock = CudaClock() if BACKEND == "cuda" else CpuClock()
     results = []
-    with clock.context():
-        inputs, d_output = make_inputs(problem, clock.device), make_d_output(problem, clock.device)
+    with clock.context(), watch_gpu(BACKEND == "cuda") as readings:
+        *inputs, d_output = draw_tensors(problem, clock.device)
         for direction in directions:
-            found, calls = {}, {}
-            for name in names:
-                progress(name)
-                found[name], call = _try_peer(name, direction, problem, inputs, d_output, clock)
-                if call is not None:
-                    calls[name] = call
-            progress("timing")
-            for name, timing in clock.time_in_turn(calls, budget_s).items():
-                found[name] = replace(found[name], timing=timing)
-            results += found.values()
-    return Measurement(problem, device_info(BACKEND), datetime.now(UTC).isoformat(timespec="seconds"), tuple(results))
+            results += _measure_direction(names, direction, problem, tuple(inputs), d_output, clock, progress, budget_s)
+    recorded_at = datetime.now(UTC).isoformat(timespec="seconds")
+    return Measurement(problem, device_info(BACKEND), recorded_at, tuple(results), summarise(readings))
+
+
+def _measure_direction(
+    names: list[str], direction: str, problem: AttentionProblem, inputs: tuple, d_output: torch.Tensor, clock: CpuClock | CudaClock,
+    progress: Callable[[str], None], budget_s: float | None,
+) -> list[PeerResult]:  # fmt: skip
+    found, calls = {}, {}
+    for name in names:
+        progress(name)
+        found[name], call = _try_peer(name, direction, problem, inputs, d_output, clock)
+        if call is not None:
+            calls[name] = call
+    progress("timing")
+    for name, timing in clock.time_prepared(calls, budget_s).items():
+        found[name] = replace(found[name], timing=timing)
+    return list(found.values())
+
+
+def draw_tensors(problem: AttentionProblem, device: str) -> tuple[torch.Tensor, ...]:
+    """query, key, value and d_output. Normal ones are drawn on a GPU itself: `make_inputs` takes longer than all peers together."""
+    import torch
+
+    from kernels.inputs import make_d_output, make_inputs
+
+    if device == "cpu" or problem.inputs != "normal":
+        return *make_inputs(problem, device), make_d_output(problem, device)
+    generator = torch.Generator(device).manual_seed(problem.seed)
+    shapes = (problem.q_shape, problem.kv_shape, problem.kv_shape, problem.q_shape)
+    return tuple(torch.randn(shape, generator=generator, device=device).to(getattr(torch, problem.dtype)) for shape in shapes)
 
 
 def _check_names(names: list[str], directions: Iterable[str], backend: str) -> None:
@@ -146,26 +172,30 @@ def _try_peer(
     import torch
 
     peer = PEERS[name]
-    refusal = refuse_naive(problem, clock.free_bytes(), direction) if name == "naive" else None
-    if direction == "backward" and not peer.differentiable:
-        refusal = "forward only"
+    too_large = refuse_naive(problem, clock.free_bytes(), direction) if name == "naive" else None
+    refusal = "forward only" if direction == "backward" and not peer.differentiable else too_large
     if refusal is not None:
-        return PeerResult(name, refused=refusal, direction=direction), None
+        return PeerResult(name, refused=refusal, direction=direction, out_of_memory=refusal == too_large), None
     try:
-        attend = peer.make(problem)
-        call = (lambda: attend(*inputs)) if direction == "forward" else _backward_call(attend, inputs, d_output)
+        call = make_call(name, direction, problem, inputs, d_output)
         call()
-        return PeerResult(name, peak_extra_bytes=clock.peak_extra_bytes(call), direction=direction), call
-    except torch.OutOfMemoryError as error:
-        return PeerResult(name, refused=str(error).split(". ")[0], direction=direction), None
-    except (RuntimeError, InvalidProblem) as error:
-        return PeerResult(name, refused=str(error).splitlines()[0][:200], direction=direction), None
+        peak = clock.peak_extra_bytes(call)
+        return PeerResult(name, peak_extra_bytes=peak, direction=direction), clock.prepare(call)
+    except Exception as error:  # whatever an implementation or its compiler raises: the others are measured all the same
+        if "CUDA error" in str(error):
+            raise  # the context is lost, and with it every call that follows
+        memory = isinstance(error, (torch.OutOfMemoryError, MemoryError)) or "can't allocate memory" in str(error)
+        words = str(error).split(". ")[0] if memory else str(error) or type(error).__name__
+        return PeerResult(name, refused=words.splitlines()[0][:200], direction=direction, out_of_memory=memory), None
 
 
-def _backward_call(attend: Callable, inputs: tuple, d_output: torch.Tensor) -> Callable[[], object]:
-    """One backward pass over a graph that is kept."""
+def make_call(name: str, direction: str, problem: AttentionProblem, inputs: tuple, d_output: torch.Tensor) -> Callable[[], object]:
+    """What is timed: one forward pass of the peer, or one backward pass over a graph that is kept."""
     import torch
 
+    attend = PEERS[name].make(problem)
+    if direction == "forward":
+        return lambda: attend(*inputs)
     leaves = [tensor.detach().requires_grad_() for tensor in inputs]
     out = attend(*leaves)
     return lambda: torch.autograd.grad(out, leaves, d_output, retain_graph=True)
@@ -177,10 +207,11 @@ def _backward_call(attend: Callable, inputs: tuple, d_output: torch.Tensor) -> C
 def parse_problems(arguments: argparse.Namespace) -> list[AttentionProblem]:
     """The product of the comma-separated lists on the command line."""
     problems = []
-    for length, head_dim, mask, dtype in itertools.product(arguments.length, arguments.head_dim, arguments.mask, arguments.dtype):
+    lists = (arguments.batch, arguments.length, arguments.head_dim, arguments.mask, arguments.dtype)
+    for batch, length, head_dim, mask, dtype in itertools.product(*lists):
         fields = {"head_dim": head_dim, "mask": mask, "dtype": dtype, "q_len": length, "kv_len": arguments.kv_len or length}
-        q_heads = arguments.width // head_dim if arguments.width else arguments.q_heads
-        fields |= {"batch": arguments.batch, "q_heads": q_heads, "kv_heads": arguments.kv_heads or q_heads}
+        q_heads = max(1, arguments.width // head_dim) if arguments.width else arguments.q_heads
+        fields |= {"batch": batch, "q_heads": q_heads, "kv_heads": arguments.kv_heads or q_heads}
         if arguments.tokens:
             fields["batch"] = max(1, arguments.tokens // length)
         problems.append(AttentionProblem(**fields, block_m=arguments.block_m, block_n=arguments.block_n))
@@ -200,7 +231,7 @@ def _argument_parser() -> argparse.ArgumentParser:
     parser.add_argument("--head-dim", type=numbers, default=[64])
     parser.add_argument("--mask", type=words, default=["full"], help="full, causal or both: full,causal")
     parser.add_argument("--dtype", type=words, default=["float16"])
-    parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument("--batch", type=numbers, default=[1], help="comma separated (default 1)")
     parser.add_argument("--tokens", type=int, help="instead of --batch: tokens a launch; batch = tokens / length")
     parser.add_argument("--q-heads", type=int, default=16)
     parser.add_argument("--width", type=int, help="instead of --q-heads: heads x head_dim; heads = width / head_dim")

@@ -101,12 +101,16 @@ def _sdpa_backend(name: str | None) -> Iterator[None]:
 
 def _flex(problem: AttentionProblem) -> Attention:
     import torch
+    import torch._dynamo
+    import torch._functorch.config
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
     from kernels.tiles import band
 
     left, right = band(problem)
     offset = problem.kv_len - problem.q_len
+    torch._dynamo.reset()  # after eight shapes it would fall back to attention that is not fused, without a word
+    torch._functorch.config.donated_buffer = False  # a backward pass is timed several times over one graph
 
     def visible(batch: torch.Tensor, head: torch.Tensor, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
         return (k <= q + offset + right) & (k >= q + offset - left)
@@ -120,6 +124,7 @@ PEERS = {
     "naive": Peer("naive (torch)", ("cuda", "interpreter"), _naive),
     "ours": Peer("our kernels, tuned tiles", ("cuda",), _ours),
     "flash2": Peer("our kernel", ("cuda",), _ours_with_the_problems_tiles, differentiable=False),
+    "sdpa_math": Peer("SDPA math", ("cuda", "interpreter"), _sdpa("MATH"), by_default=False),
     "sdpa": Peer("torch fused (CPU)", ("interpreter",), _sdpa(None)),
     "sdpa_flash": Peer("SDPA flash", ("cuda",), _sdpa("FLASH_ATTENTION")),
     "sdpa_efficient": Peer("SDPA efficient", ("cuda",), _sdpa("EFFICIENT_ATTENTION")),

@@ -121,6 +121,8 @@ def assemble(problem: AttentionProblem, algorithm: str, launches: list[tuple[Rec
     steps = {name: _concatenate([part.get(name) for part in parts], [len(part["program"]) for part in parts]) for name in fields}
     if "acc" in steps and algorithm in ("flash1", "flash2"):
         steps["output_distance"] = _output_distance(steps, results["output"].float().cpu().numpy(), problem, normalised=algorithm == "flash1")
+    if algorithm.startswith("backward") and {"acc", "acc_dk", "acc_dv"} & set(steps):
+        steps["gradient_distance"] = _gradient_distance(steps, results, problem, scaled=algorithm == "backward_q_outer")
     if (clock := steps.pop("clock")) is not None and (clock[:, 0] >= 0).any():
         first = clock[:, 0].min()
         steps |= {"sm": clock[:, 2].astype(np.int32), "start_ns": clock[:, 0] - first, "end_ns": clock[:, 1] - first}
@@ -181,6 +183,26 @@ def _output_distance(steps: dict[str, np.ndarray], output: np.ndarray, problem: 
     with np.errstate(divide="ignore", invalid="ignore"):
         partial = steps["acc"] if normalised else np.where(row_sum == 0, 0, steps["acc"] / row_sum)
     return np.abs(partial - final).max(axis=2)
+
+
+def _gradient_distance(steps: dict[str, np.ndarray], results: dict[str, torch.Tensor], problem: AttentionProblem, scaled: bool) -> np.ndarray:
+    """float32 (steps, 3): largest |sum so far - final| of the step's tile of dQ, dK and dV. Sums of dQ and dK lack the scale unless `scaled`."""
+    group, factor = problem.q_heads // problem.kv_heads, 1.0 if scaled else problem.scale
+    sums = (
+        ("acc", "d_query", "q_tile", problem.block_m, 1, factor),
+        ("acc_dk", "d_key", "kv_tile", problem.block_n, group, factor),
+        ("acc_dv", "d_value", "kv_tile", problem.block_n, group, 1.0),
+    )
+    distance = np.full((len(steps["program"]), 3), np.nan, np.float32)
+    for column, (acc, result, tile, block, heads_a_sum, scale) in enumerate(sums):
+        if acc not in steps:
+            continue
+        final = results[result].float().cpu().numpy().reshape(-1, *results[result].shape[2:])
+        for step in np.flatnonzero(np.isfinite(steps[acc][:, 0, 0])):
+            first = steps[tile][step] * block
+            rows = final[steps["batch_head"][step] // heads_a_sum, first : first + block]
+            distance[step, column] = np.abs(steps[acc][step, : len(rows)] * scale - rows).max()
+    return distance
 
 
 # --- what kernels call -----------------------------------------------------------------------------------------------

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 import torch
 
+from kernels.inputs import make_d_output, make_inputs
 from kernels.problem import AttentionProblem
 from kernels.report import ErrorReport
 from kernels.tiles import band
+from kernels.trace import Trace
 
 CHUNK_BYTES = 256 << 20
 """Scores that the oracle holds at once when only output and lse are wanted."""
@@ -39,7 +41,7 @@ def naive_attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
     visible = visible_mask(q_len, kv_len, left, right, device=query.device)
     weights = torch.softmax(scores.masked_fill_(~visible, float("-inf")), dim=-1)
     if q_len > kv_len + right:  # the first rows see no key: softmax of nothing but -inf is NaN
-        weights.masked_fill_(~visible, 0.0)
+        weights = weights.masked_fill(~visible, 0.0)  # not in place: autograd needs the softmax as it was
     return weights @ value
 
 
@@ -104,6 +106,29 @@ def attention_by_rows(
     return out, lse
 
 
+def gradients_by_heads(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, d_out: torch.Tensor, *, scale: float, left: int, right: int, dtype: torch.dtype
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Gradients of query, key and value computed in `dtype` throughout, one head at a time (Chu, Liu and Lin 2026, eq 15 to 24).
+
+    d_out is shaped as query. Holds a few (q_len, kv_len) matrices of `dtype`.
+    """
+    group = query.shape[1] // key.shape[1]
+    grads = tuple(torch.zeros(tensor.shape, dtype=dtype, device=query.device) for tensor in (query, key, value))
+    visible = visible_mask(query.shape[2], key.shape[2], left, right, device=query.device)
+    for b in range(query.shape[0]):
+        for h in range(query.shape[1]):
+            q, k, v, do = (tensor.to(dtype) for tensor in (query[b, h], key[b, h // group], value[b, h // group], d_out[b, h]))
+            scores = (q @ k.T * scale).masked_fill_(~visible, float("-inf"))
+            p = torch.softmax(scores, dim=-1).masked_fill_(~visible, 0.0)
+            delta = ((p @ v) * do).sum(dim=-1, keepdim=True)
+            ds = p * (do @ v.T - delta) * scale
+            grads[0][b, h] = ds @ k
+            grads[1][b, h // group] += ds.T @ q
+            grads[2][b, h // group] += p.T @ do
+    return grads
+
+
 def error_report(out: torch.Tensor, exact: torch.Tensor, low_precision: torch.Tensor, factor: float = 2.0) -> ErrorReport:
     """Judge `out` by the rule of FlashAttention's own tests (tests/test_flash_attn.py).
 
@@ -136,3 +161,28 @@ def judge(problem: AttentionProblem, out: torch.Tensor, inputs: tuple[torch.Tens
     exact, _ = attention_by_rows(*inputs, scale=problem.scale, left=left, right=right, dtype=torch.float64)
     low_precision, _ = attention_by_rows(*inputs, scale=problem.scale, left=left, right=right, dtype=inputs[0].dtype)
     return error_report(out.to(exact.device), exact, low_precision)
+
+
+def judge_gradients(
+    problem: AttentionProblem, gradients: tuple[torch.Tensor, ...], inputs: tuple[torch.Tensor, ...], d_out: torch.Tensor
+) -> dict[str, ErrorReport]:
+    """Error reports of dQ, dK and dV of the problem, computed on the device of the inputs. The rule allows gradients three times the naive error."""
+    left, right = band(problem)
+    mask = {"scale": problem.scale, "left": left, "right": right}
+    exact = gradients_by_heads(*inputs, d_out, **mask, dtype=torch.float64)
+    low_precision = gradients_by_heads(*inputs, d_out, **mask, dtype=inputs[0].dtype)
+    names = ("dQ", "dK", "dV")
+    return {
+        name: error_report(ours.to(e.device), e, low, factor=3.0) for name, ours, e, low in zip(names, gradients, exact, low_precision, strict=True)
+    }
+
+
+def judge_trace(trace: Trace) -> ErrorReport:
+    """The error report of what a traced run computed: its output, or of a backward pass the gradient that is furthest off."""
+    device = "cuda" if trace.device.backend == "cuda" else "cpu"
+    inputs = make_inputs(trace.problem, device)
+    if trace.d_query is None:
+        return judge(trace.problem, torch.from_numpy(trace.output), inputs)
+    gradients = tuple(torch.from_numpy(array) for array in (trace.d_query, trace.d_key, trace.d_value))
+    reports = judge_gradients(trace.problem, gradients, inputs, make_d_output(trace.problem, device))
+    return max(reports.values(), key=lambda report: report.max_error / report.tolerance if report.tolerance else report.max_error)

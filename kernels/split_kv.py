@@ -50,8 +50,6 @@ SPLIT_REQUESTS = (("Q", "read"), ("K", "read"), ("V", "read"), ("partial O", "wr
 READ_Q, READ_K, READ_V, WRITE_PARTIAL_O, WRITE_PARTIAL_LSE = (tl.constexpr(column) for column in range(len(SPLIT_REQUESTS)))
 COMBINE_REQUESTS = (("partial O", "read"), ("partial lse", "read"), ("O", "write"), ("lse", "write"))
 READ_PARTIAL_O, READ_PARTIAL_LSE, WRITE_O, WRITE_LSE = (tl.constexpr(column) for column in range(len(COMBINE_REQUESTS)))
-PROGRAMS_PER_SM = 2
-"""Programs that the rule for the number of splits gives every SM: one loads while another computes."""
 
 
 @triton.jit
@@ -204,8 +202,8 @@ def _attn_combine(
 
 
 def choose_splits(programs: int, kv_tiles: int) -> int:
-    """So many parts that PROGRAMS_PER_SM programs run on every SM, but never more parts than key tiles."""
-    return min(max(-(-PROGRAMS_PER_SM * sm_count() // programs), 1), max(kv_tiles, 1))
+    """So many parts that the current device is full: `tiles.splits_to_fill`."""
+    return tiles.splits_to_fill(programs, kv_tiles, sm_count())
 
 
 def flash_split_kv(
@@ -259,8 +257,7 @@ def split_plan(q_shape: tuple, kv_shape: tuple, left: int, right: int, config: T
     end = max(tiles.end_visited_tile(0, q_len, kv_len, right, q_len, config.block_n), first)
     row_tiles = triton.cdiv(q_heads // kv_heads * q_len, config.block_m)
     splits = min(splits, max(end - first, 1)) or choose_splits(batch * kv_heads * row_tiles, end - first)
-    tiles_per_split = max(triton.cdiv(end - first, splits), 1)
-    return first, end, max(triton.cdiv(end - first, tiles_per_split), 1), tiles_per_split
+    return first, end, *tiles.split_evenly(end - first, splits)
 
 
 def run_traced(problem: AttentionProblem) -> Trace:

@@ -66,6 +66,21 @@ def end_full_visiting_tile(kv_tile, q_len, kv_len, left, BLOCK_M, BLOCK_N):
     return min(max(end_row // BLOCK_M, min(end_row // q_len, 1) * all_tiles), all_tiles)
 
 
+PROGRAMS_PER_SM = 1
+"""Programs that the rule for the number of splits gives an SM: its pipeline of loads keeps the memory busy, and more parts cost more to combine."""
+
+
+def splits_to_fill(programs: int, kv_tiles: int, sm_count: int) -> int:
+    """Into how many parts to split the keys, so that all programs run at once, one an SM; never more parts than key tiles."""
+    return min(max(PROGRAMS_PER_SM * sm_count // programs, 1), max(kv_tiles, 1))
+
+
+def split_evenly(kv_tiles: int, splits: int) -> tuple[int, int]:
+    """(number of parts, key tiles of a part): parts of equal length, but for a shorter last one; none is empty unless there is no tile."""
+    tiles_per_split = max(-(-kv_tiles // splits), 1)
+    return max(-(-kv_tiles // tiles_per_split), 1), tiles_per_split
+
+
 def last_tiles_first(program, heads_in_turn, q_tiles, heads):
     """(head, query tile) of a program: `heads_in_turn` heads at a time, from their last query tiles to their first."""
     first_head = program // (heads_in_turn * q_tiles) * heads_in_turn

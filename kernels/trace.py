@@ -34,14 +34,20 @@ class Algorithm:
 
     label: str
     module: str
+    idea: str
+    """In one line, what it does with the tiles."""
+    triton: bool = True
+    """False where torch runs it tile by tile, since there is no kernel of ours."""
 
 
 ALGORITHMS = {
-    "flash2": Algorithm("FlashAttention-2", "kernels.forward"),
-    "flash1": Algorithm("FlashAttention-1", "kernels.forward_kv_outer"),
-    "split_kv": Algorithm("Split-KV decoding", "kernels.split_kv"),
-    "backward": Algorithm("Backward", "kernels.backward"),
-    "backward_q_outer": Algorithm("Backward, query outer", "kernels.backward_q_outer"),
+    "flash2": Algorithm("FlashAttention-2", "kernels.forward", "a query tile stays, keys and values stream past it"),
+    "flash1": Algorithm("FlashAttention-1", "kernels.forward_kv_outer", "a key tile stays, O, m and l travel to HBM and back at every step"),
+    "split_kv": Algorithm("Split-KV decoding", "kernels.split_kv", "every part of the keys by a program of its own, then combined with lse"),
+    "backward": Algorithm("Backward", "kernels.backward", "D, then dK and dV key tile by key tile, then dQ query tile by query tile"),
+    "backward_q_outer": Algorithm("Backward, query outer", "kernels.backward_q_outer", "dK and dV travel to HBM and back at every step"),
+    "row_wise": Algorithm("Row-wise", "kernels.row_wise", "whole rows of S stay on the chip; run in torch, tile by tile", triton=False),
+    "standard": Algorithm("Standard attention", "kernels.standard", "S and P go to HBM and back; run in torch, tile by tile", triton=False),
 }
 
 
@@ -111,6 +117,8 @@ class Trace:
     """float32 (steps, block_n, head_dim): backward, dV of the key tile after the step."""
     output_distance: np.ndarray | None = None
     """float32 (steps, block_m): max over columns of |output so far - final output|; None without accumulators."""
+    gradient_distance: np.ndarray | None = None
+    """float32 (steps, 3): backward, largest |dQ, dK, dV of the step's tile so far - final|; NaN for one that the kernel does not sum."""
     sm: np.ndarray | None = None
     """int32 (steps,): streaming multiprocessor; None in the interpreter."""
     start_ns: np.ndarray | None = None
@@ -152,6 +160,10 @@ class Trace:
     def without_acc(self) -> Trace:
         """The same trace without the accumulators, which make up most of its size."""
         return replace(self, acc=None, acc_dk=None, acc_dv=None)
+
+    def without_results(self) -> Trace:
+        """The same trace without output and gradients, for recordings that are only shown; lse and D stay."""
+        return replace(self, output=None, d_query=None, d_key=None, d_value=None)
 
     def save(self, target: str | Path | BinaryIO, compress: bool = True) -> None:
         """Write one .npz file: the arrays, and a JSON header with everything else. No pickle."""
@@ -228,6 +240,7 @@ class Trace:
         shapes = {
             (steps,): ("kernel", "program", "batch_head", "q_tile", "kv_tile", "sm", "start_ns", "end_ns"),
             (steps, problem.block_m): ("row_max", "row_sum", "alpha", "row_share", "weight", "output_distance"),
+            (steps, 3): ("gradient_distance",),
             (steps, len(self.tensors)): ("tensor_bytes_read", "tensor_bytes_written"),
             (steps, problem.block_m, problem.head_dim): ("acc",),
             (steps, problem.block_n, problem.head_dim): ("acc_dk", "acc_dv"),

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from kernels.problem import AttentionProblem
 from kernels.tiles import visited_tiles
+
+if TYPE_CHECKING:
+    from kernels.trace import Trace
 
 LSE_BYTES = 4
 """lse is float32 whatever the type of the inputs."""
@@ -54,6 +60,23 @@ def standard_bytes(problem: AttentionProblem) -> int:
     return sum(stage.bytes_moved for stage in standard_stages(problem))
 
 
+def backward_standard_ledger(problem: AttentionProblem) -> dict[str, int]:
+    """Bytes of the standard backward pass by tensor, reads and writes together, as five kernels:
+
+    dV = P^T dO, dP = dO V^T, dS = P * (dP - rowsum(P * dP)), dQ = dS K, dK = dS^T Q. Dao et al. 2022, algorithm 3; Chu, Liu and
+    Lin 2026, section 3: 7 T^2 accesses (P read twice, dP written and read, dS written and read twice).
+    """
+    heads = problem.batch * problem.q_heads
+    rows, keys = (heads * length * problem.head_dim * problem.itemsize for length in (problem.q_len, problem.kv_len))
+    matrix = heads * problem.q_len * problem.kv_len * problem.itemsize
+    return {"Q": rows, "K": keys, "V": keys, "P": 2 * matrix, "dP": 2 * matrix, "dS": 3 * matrix, "dO": 2 * rows, "dQ": rows, "dK": keys, "dV": keys}
+
+
+def backward_standard_bytes(problem: AttentionProblem) -> int:
+    """Bytes of the standard backward pass: the sum over its ledger."""
+    return sum(backward_standard_ledger(problem).values())
+
+
 def standard_ledger(problem: AttentionProblem) -> dict[str, int]:
     """Bytes of standard attention by tensor, reads and writes together: S and P each cross the bus twice."""
     score, softmax, product = standard_stages(problem)
@@ -98,18 +121,59 @@ class SramPart:
     """"shared memory" or "registers": where a Hopper kernel keeps it."""
 
 
-def sram_parts(problem: AttentionProblem) -> tuple[SramPart, ...]:
-    """What one program of FlashAttention-2 keeps on the chip, with the bytes of its tiles (one pipeline stage).
+def sram_parts(problem: AttentionProblem, kernel: str = "_attn_fwd") -> tuple[SramPart, ...]:
+    """What one program of a kernel (a name of Trace.kernels) keeps on the chip, with the bytes of its tiles (one pipeline stage).
 
-    Dao 2023, algorithm 1, line by line. Scores, accumulator and row state are float32.
+    Dao 2023, algorithms 1 and 2, line by line; the torch algorithms by their own lines. Sums, scores and row state are float32.
     """
-    q_tile = problem.block_m * problem.head_dim * problem.itemsize
-    kv_tile = problem.block_n * problem.head_dim * problem.itemsize
-    return (
-        SramPart("Q", q_tile, "shared memory"),
-        SramPart("K", kv_tile, "shared memory"),
-        SramPart("V", kv_tile, "shared memory"),
-        SramPart("S, P", problem.block_m * problem.block_n * 4, "registers"),
-        SramPart("O", problem.block_m * problem.head_dim * 4, "registers"),
-        SramPart("m, l", problem.block_m * 8, "registers"),
-    )
+    m, n, d, itemsize = problem.block_m, problem.block_n, problem.head_dim, problem.itemsize
+    q_tile, kv_tile, square = m * d * itemsize, n * d * itemsize, m * n * 4
+    whole_rows = m * problem.kv_len * 4
+    bytes_of = {
+        "Q": q_tile, "O": q_tile, "dO": q_tile, "K": kv_tile, "V": kv_tile, "S, P": square, "dS": square, "S": square, "P": square,
+        "acc O": m * d * 4, "dQ": m * d * 4, "dK": n * d * 4, "dV": n * d * 4, "m, l": m * 8, "lse, D": m * 8, "D": m * 4,
+        "rows of S": whole_rows, "rows of P": whole_rows, "partial O": m * d * 4, "m": m * 4,
+    }  # fmt: skip
+    places = {name: "shared memory" if name in TILES_OF_HBM else "registers" for name in bytes_of}
+    return tuple(SramPart(name.removeprefix("acc "), bytes_of[name], places[name]) for name in ON_CHIP[kernel])
+
+
+TILES_OF_HBM = ("Q", "K", "V", "O", "dO", "partial O", "S", "P")
+ON_CHIP = {
+    "_attn_fwd": ("Q", "K", "V", "S, P", "acc O", "m, l"),
+    "_attn_fwd_kv_outer": ("K", "V", "Q", "S, P", "acc O", "m, l"),
+    "_attn_split_kv": ("Q", "K", "V", "S, P", "acc O", "m, l"),
+    "_attn_combine": ("partial O", "acc O", "lse, D"),
+    "_attn_bwd_preprocess": ("O", "dO", "D"),
+    "_attn_bwd_dk_dv": ("K", "V", "Q", "dO", "S, P", "dS", "dK", "dV", "lse, D"),
+    "_attn_bwd_dq": ("Q", "dO", "K", "V", "S, P", "dS", "dQ", "lse, D"),
+    "_attn_bwd_q_outer": ("Q", "dO", "O", "K", "V", "S, P", "dS", "dK", "dV", "dQ", "lse, D"),
+    "row-wise, scores": ("Q", "K", "rows of S", "m"),
+    "row-wise, values": ("V", "rows of P", "acc O"),
+    "scores": ("Q", "K", "S"),
+    "softmax, read S": ("rows of S", "m"),
+    "softmax, write P": ("rows of P", "m, l"),
+    "product": ("P", "V", "acc O"),
+}
+"""What lies on the chip, by the name of the kernel; "acc O" is the float32 sum that becomes a tile of O."""
+
+
+def step_flops(trace: Trace) -> np.ndarray:
+    """float64 (steps,): modelled floating-point operations of each tile step, whole tiles as the matrix units compute them.
+
+    Products only (2 m n k each), as FlashAttention counts; D and the combining of parts count their own few operations.
+    """
+    problem = trace.problem
+    tile = problem.block_m * problem.block_n * problem.head_dim
+    rows = problem.block_m * problem.head_dim
+    of_kernel = np.array([PRODUCTS.get(name, 0) * 2.0 * tile + (2.0 * rows if name in ROW_WORK else 0.0) for name in trace.kernels])
+    visited = (trace.kv_tile >= 0) & (trace.q_tile >= 0) | np.isin(trace.kernel, [i for i, name in enumerate(trace.kernels) if name in ROW_WORK])
+    return of_kernel[trace.kernel] * visited
+
+
+PRODUCTS = {
+    "_attn_fwd": 2, "_attn_fwd_kv_outer": 2, "_attn_split_kv": 2, "_attn_bwd_dk_dv": 4, "_attn_bwd_dq": 3, "_attn_bwd_q_outer": 5,
+    "row-wise, scores": 1, "row-wise, values": 1, "scores": 1, "product": 1,
+}  # fmt: skip
+"""Matrix products of a tile step."""
+ROW_WORK = ("_attn_bwd_preprocess", "_attn_combine")

@@ -67,7 +67,8 @@ def fallback_config(kernel: str, head_dim: int, itemsize: int) -> TileConfig:
 
 
 def split_config(rows: int, head_dim: int, itemsize: int) -> TileConfig:
-    """Tiles of split-KV decoding: just the packed rows, and key tiles large enough to keep the memory busy."""
+    """Tiles of split-KV decoding: just the packed rows, and key tiles large enough to keep the memory busy with one program an SM."""
     block_m = next((block for block in (16, 32, 64) if rows <= block), 64)
-    block_n = 64 if head_dim <= 128 and itemsize == 2 else 32
-    return TileConfig(block_m, block_n, 4, 3)
+    if itemsize == 4:
+        return TileConfig(block_m, 32, 4, 3)
+    return TileConfig(block_m, 128 if head_dim <= 128 else 64, 4, 3)

@@ -48,10 +48,7 @@ Progress = Callable[[float, str], None]
 
 def trace_job(request: dict, progress: Progress) -> tuple[dict, bytes]:
     """Run one algorithm with TRACE on and judge its output. The bytes are the trace file."""
-    import torch
-
-    from kernels.inputs import make_inputs
-    from kernels.reference import judge
+    from kernels.reference import judge_trace
     from kernels.trace import run_traced
 
     problem = AttentionProblem.from_dict(request["problem"])
@@ -61,13 +58,11 @@ def trace_job(request: dict, progress: Progress) -> tuple[dict, bytes]:
         trace = run_traced(problem, request["algorithm"])
     seconds = time.perf_counter() - began
     progress(1.0, "comparing with float64")
-    device = "cuda" if trace.device.backend == "cuda" else "cpu"
-    report = judge(problem, torch.from_numpy(trace.output), make_inputs(problem, device))
-    return {"report": asdict(report), "seconds": seconds}, trace.without_acc().to_bytes()
+    return {"report": asdict(judge_trace(trace)), "seconds": seconds}, trace.without_acc().to_bytes()
 
 
 def measure_job(request: dict, progress: Progress) -> tuple[dict, bytes]:
-    """Time and memory of the peers on one problem."""
+    """Time and memory of the peers on one problem; `directions` and `budget_s` as `kernels.measure.measure` takes them."""
     from kernels.measure import measure
     from kernels.peers import PEERS
 
@@ -76,10 +71,53 @@ def measure_job(request: dict, progress: Progress) -> tuple[dict, bytes]:
     def next_peer(name: str) -> None:
         progress(0.0, f"measuring {PEERS[name].label}" if name in PEERS else name)
 
-    return {"measurement": measure(problem, request.get("peers"), progress=next_peer).as_dict()}, b""
+    directions = tuple(request.get("directions", ("forward",)))
+    return {"measurement": measure(problem, request.get("peers"), directions, next_peer, request.get("budget_s")).as_dict()}, b""
 
 
-JOBS = {"trace": trace_job, "measure": measure_job}
+def ceilings_job(request: dict, progress: Progress) -> tuple[dict, bytes]:
+    """Copy bandwidth and matrix products of the device at hand."""
+    from kernels.ceilings import measure_ceilings
+
+    return {"ceilings": [ceiling.as_dict() for ceiling in measure_ceilings(lambda words: progress(0.0, f"measuring {words}"))]}, b""
+
+
+def operations_job(request: dict, progress: Progress) -> tuple[dict, bytes]:
+    """Bytes of each operation of naive attention, counted from its tensors."""
+    from kernels.op_traffic import count_operations
+
+    counted = count_operations(AttentionProblem.from_dict(request["problem"]), request["direction"])
+    return {"operations": [asdict(operation) for operation in counted]}, b""
+
+
+def lesson_gradients_job(request: dict, progress: Progress) -> tuple[dict, bytes]:
+    """The derivatives of a GradientLesson by torch's autograd in float64, and by this project's kernels in float32, as nested lists."""
+    import torch
+
+    from kernels.lessons.autograd import autograd_gradients, kernel_gradients
+    from kernels.lessons.gradients import GradientLesson
+
+    lesson = GradientLesson.from_dict(request["problem"])
+    progress(0.0, "differentiating")
+    answer = {"autograd": autograd_gradients(lesson), "kernel": kernel_gradients(lesson)}
+    return {who: {name: tensor.tolist() for name, tensor in found.items()} for who, found in answer.items()} | {"torch": torch.__version__}, b""
+
+
+def check_job(request: dict, progress: Progress) -> tuple[dict, bytes]:
+    """Check one case, or vary its tiles and scale. The bytes of the answer are the error maps."""
+    from kernels.check import answer
+
+    return answer(request, progress)
+
+
+JOBS = {
+    "trace": trace_job,
+    "measure": measure_job,
+    "lesson_gradients": lesson_gradients_job,
+    "check": check_job,
+    "ceilings": ceilings_job,
+    "operations": operations_job,
+}
 
 
 class _ReportPrograms:
@@ -192,7 +230,7 @@ def limit_memory(extra_bytes: int | None) -> None:
 def _read_jobs(stream: BinaryIO, jobs: queue.Queue) -> None:
     """Pass jobs on; when the client is gone, end the process even in the middle of a job."""
     while (message := read_message(stream)) is not None:
-        jobs.put(message[0])
+        jobs.put(message[0] | {"blob": message[1]})
     os._exit(0)
 
 
@@ -220,6 +258,7 @@ def serve(jobs: queue.Queue, out: BinaryIO) -> None:
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m kernels.worker", description=__doc__.split("\n\n")[0])
     parser.add_argument("--memory-limit", type=int, help="bytes that jobs may allocate on the CPU (default: 0.9 of what is free)")
+    parser.add_argument("--kernel", help="file.py:function of the user, that check and measure jobs may name")
     arguments = parser.parse_args(argv)
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
@@ -230,6 +269,10 @@ def main(argv: list[str] | None = None) -> None:
     from kernels.backend import device_info
     from kernels.softmax import BACKEND
 
+    if arguments.kernel:
+        from kernels.user_kernel import UserKernel, name_user_kernel
+
+        name_user_kernel(UserKernel.unchecked(arguments.kernel))  # a file that is missing by now is the job's failure
     if BACKEND == "interpreter":
         limit_memory(arguments.memory_limit)
     write_message(out, {"event": "ready", "device": device_info(BACKEND).as_dict()})

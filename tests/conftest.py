@@ -6,6 +6,10 @@ os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
 import pytest
 
+from kernels.backend import choose_backend
+
+choose_backend()  # before any test module: some parts of torch import triton, which reads TRITON_INTERPRET only once
+
 
 def pytest_collection_modifyitems(items):
     if not any("gpu" in item.keywords for item in items):

@@ -7,6 +7,7 @@ from streamlit.testing.v1 import AppTest
 
 from kernels.client import Crashed, OutOfMemory
 from kernels.presets import PRESETS
+from kernels.trace import ALGORITHMS
 from viz import runs
 
 SMALL = {"q_len": 64, "kv_len": 64, "block_m": 32, "block_n": 32, "head_dim": 16}
@@ -47,15 +48,72 @@ def test_the_first_view_is_the_recorded_gpt2_head_with_four_figures():
     assert list(metrics(app)) == ["Error · recorded", "Bytes · counted", "Time · recorded", "Memory · recorded"]
     assert metrics(app)["Bytes · counted"] == ("2.49 MB", "3.6× less: standard 8.91 MB")
     assert metrics(app)["Error · recorded"][1].startswith("passes: allowed")
-    assert len(app.get("plotly_chart")) == 6
+    assert len(app.get("plotly_chart")) == 8
 
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_every_preset_shows_its_recording(name):
-    app = open_app(**PRESETS[name].problem.as_dict())
+    preset = PRESETS[name]
+    app = open_app(**preset.problem.as_dict(), algorithm=preset.algorithm or "flash2")
     assert not app.exception
     assert player(app)["provenance"].startswith("recorded on")
     assert app.selectbox(key="preset").value == name
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_every_algorithm_plays_a_recording_and_a_run(algorithm):
+    name = next(name for name, preset in PRESETS.items() if algorithm in preset.recorded)
+    app = open_app(**PRESETS[name].problem.as_dict(), algorithm=algorithm)
+    assert not app.exception
+    assert player(app)["provenance"].startswith("recorded on")
+    live = open_app(**SMALL, algorithm=algorithm)
+    assert not live.exception
+    data = player(live)
+    assert data["title"].startswith(ALGORITHMS[algorithm].label)
+    assert data["provenance"].startswith("run here")
+    assert metrics(live)["Error · measured"][1].startswith("passes")
+    assert [kernel["name"] for kernel in data["kernels"]]
+
+
+def test_the_algorithm_is_in_the_url_and_an_unknown_one_is_the_first():
+    app = open_app(**SMALL, algorithm="flash1")
+    assert app.selectbox(key="algorithm").value == "flash1"
+    app.selectbox(key="algorithm").select("backward").run()
+    assert app.query_params["algorithm"] in ("backward", ["backward"])
+    assert player(app)["title"].startswith("Backward")
+    assert player(open_app(**SMALL, algorithm="<script>"))["title"].startswith("FlashAttention-2")
+
+
+def test_the_decoding_preset_brings_its_algorithm():
+    app = open_app()
+    app.selectbox(key="preset").select("decode").run()
+    assert player(app)["title"].startswith("Split-KV decoding")
+
+
+def test_two_runs_are_compared_under_one_transport():
+    app = open_app(**SMALL, versus="flash1", place="race:250")
+    assert not app.exception
+    component = json.loads(app.get("bidi_component")[0].proto.json)
+    assert component["place"] == "race:250"
+    titles = [run["title"] for run in component["run"]["runs"]]
+    assert titles[0].startswith("FlashAttention-2")
+    assert titles[1].startswith("FlashAttention-1")
+    assert "Modelled" in component["run"]["clock_words"]
+    assert {"A", "B", "B − A"} <= set(app.dataframe[0].value.columns)
+
+
+def test_a_second_run_may_have_other_blocks_and_another_mask():
+    app = open_app(**SMALL, versus="flash2", versus_block_m="16", versus_mask="causal")
+    runs_shown = json.loads(app.get("bidi_component")[0].proto.json)["run"]["runs"]
+    assert [run["problem"]["block_m"] for run in runs_shown] == [32, 16]
+    assert [run["problem"]["mask"] for run in runs_shown] == ["causal", "causal"]
+
+
+def test_a_window_without_a_window_mask_is_the_same_problem():
+    app = open_app(window_left=7)
+    assert player(app)["provenance"].startswith("recorded on")
+    windowed = open_app(**SMALL, mask="window", window_left=7)
+    assert player(windowed)["problem"]["left"] == 7
 
 
 def test_choosing_a_preset_sets_every_field():

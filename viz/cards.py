@@ -6,8 +6,8 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from kernels.measure import Measurement, PeerResult
-from kernels.traffic import standard_bytes
-from viz import theme
+from kernels.traffic import backward_standard_bytes, standard_bytes
+from viz import runs, theme
 from viz.runs import Run
 
 RULE = (
@@ -28,10 +28,11 @@ def four_figures(run: Run, measurement: Measurement | None) -> None:
     verdict = "passes" if report.passes else "FAILS"
     allowed = f"{verdict}: allowed {theme.format_error(report.tolerance)}"
     _card(row, f"Error · {origin}", theme.format_error(report.max_error), allowed, RULE, color="green" if report.passes else "red")
-    ours, standard = run.trace.total_bytes, standard_bytes(run.trace.problem)
+    backward = runs.direction(run.trace.algorithm) == "backward"
+    ours, standard = run.trace.total_bytes, (backward_standard_bytes if backward else standard_bytes)(run.trace.problem)
     _card(row, "Bytes · counted", theme.format_bytes(ours), _against(standard / ours, f"standard {theme.format_bytes(standard)}"), REQUESTED)
     explained = measurement_words(measurement, run)
-    for words in _time_and_memory(measurement, origin):
+    for words in _time_and_memory(measurement, origin, runs.direction(run.trace.algorithm)):
         _card(row, *words, explained)
 
 
@@ -49,12 +50,13 @@ def _faster(ratio: float, words: str) -> str:
     return f"{theme.format_ratio(ratio)} faster: {words}" if ratio > 1 else f"{theme.format_ratio(1 / ratio)} slower: {words}"
 
 
-def _time_and_memory(measurement: Measurement | None, origin: str) -> list[tuple[str, str, str]]:
+def _time_and_memory(measurement: Measurement | None, origin: str, direction: str) -> list[tuple[str, str, str]]:
     """Label, value and comparison of the two measured cards: our kernel on a GPU, torch's fused attention on a CPU."""
-    ours, naive = _result(measurement, ("flash2", "sdpa")), _result(measurement, ("naive",))
+    names = ("flash2", "sdpa") if direction == "forward" else ("ours", "sdpa")
+    ours, naive = _result(measurement, names, direction), _result(measurement, ("naive",), direction)
     if ours is None or ours.timing is None:
         return [(f"{what} · {origin}", "–", ours.refused if ours else "not measured") for what in ("Time", "Memory")]
-    what = ("Time", "Memory") if ours.peer == "flash2" else ("Torch time", "Torch memory")
+    what = ("Time", "Memory") if ours.peer in ("flash2", "ours") else ("Torch time", "Torch memory")
     time_words = memory_words = f"naive {naive.refused if naive else 'not run'}"
     if naive and naive.timing:
         time_words = _faster(naive.timing.median_ms / ours.timing.median_ms, f"naive {theme.format_ms(naive.timing.median_ms)}")
@@ -65,10 +67,9 @@ def _time_and_memory(measurement: Measurement | None, origin: str) -> list[tuple
     ]
 
 
-def _result(measurement: Measurement | None, names: tuple[str, ...]) -> PeerResult | None:
-    if measurement is None:
-        return None
-    return next((result for result in measurement.results if result.peer in names), None)
+def _result(measurement: Measurement | None, names: tuple[str, ...], direction: str) -> PeerResult | None:
+    found = (measurement.result(name, direction) for name in names) if measurement else ()
+    return next((result for result in found if result), None)
 
 
 def measurement_words(measurement: Measurement | None, run: Run) -> str:

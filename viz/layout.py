@@ -6,6 +6,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from kernels.backend import triton_missing
+from kernels.problem import AttentionProblem
 from viz import runs, theme
 
 STYLE = """<style>
@@ -14,6 +15,7 @@ STYLE = """<style>
 [data-testid="stMetric"] > div { padding: 0.3rem 0.8rem; }
 [data-testid="stMainBlockContainer"] > [data-testid="stVerticalBlock"] { gap: 0.7rem; }
 [data-testid="stMainBlockContainer"] h4 { padding: 0; }
+[data-testid="stMarkdownContainer"] table { display: block; max-width: 100%; overflow-x: auto; }
 </style>"""
 """What the theme has no setting for: the charts and the player need the width, and the cards less height."""
 
@@ -78,3 +80,9 @@ def source_badges(words: str, run: runs.Run) -> None:
 def plot(figure: go.Figure, key: str) -> None:
     """A chart in the page's own fonts and colours."""
     st.plotly_chart(figure, key=key, width="stretch", theme=None, config={"displayModeBar": False})
+
+
+def explore_link(label: str, problem: AttentionProblem, algorithm: str = "flash2", **more: str) -> None:
+    """A link that opens Explore in exactly this state; `more` are further parameters of its URL, such as step="37"."""
+    parameters = {name: str(value) for name, value in problem.as_dict().items()}
+    st.page_link("viz/pages/explore.py", label=label, icon=":material/play_circle:", query_params={"algorithm": algorithm, **parameters, **more})

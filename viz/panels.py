@@ -11,10 +11,15 @@ from kernels.client import Cancelled, Job, JobFailure
 from kernels.hardware import Gpu
 from kernels.measure import Measurement, naive_peak_bytes
 from kernels.problem import AttentionProblem, InvalidProblem
-from kernels.trace import Trace
+from kernels.schedule import chrome_trace, program_spans, step_schedule
+from kernels.tiles import count_tiles
+from kernels.trace import ALGORITHMS, Trace
 from kernels.traffic import forward_flops
-from viz import runs, theme
-from viz.player.data import player_data
+from viz import runs
+from viz.figures.mask import mask_figure
+from viz.figures.timeline import busy_share, timeline_figure
+from viz.layout import colors, plot
+from viz.player.data import duel_data, player_data
 from viz.player.player import export_html, show_player
 
 WAIT_S = 1.2
@@ -28,13 +33,13 @@ def current_run(
     recording = runs.recorded(problem, algorithm)
     if backend == "replay":
         if recording is None:
-            st.info("Without Triton only the recorded problems can be shown. Choose one of them under “Start from”.", icon=":material/history:")
+            _only_recordings(problem, algorithm)
         return recording
-    wanted = st.session_state.get("live_problem")
-    if recording is not None and wanted != problem:
+    live = st.session_state.setdefault("live_runs", set())
+    if recording is not None and (problem, algorithm) not in live:
         help_words = f"Shown now: {recording.provenance}. This runs the kernel on the device at hand."
         if button_place.button("Run it here", icon=":material/play_arrow:", width="stretch", help=help_words):
-            st.session_state["live_problem"] = problem
+            live.add((problem, algorithm))
             st.rerun()
         return recording
     job = _live_job(store, backend, problem, algorithm)
@@ -46,14 +51,23 @@ def current_run(
     return _finished(store, job)
 
 
+def _only_recordings(problem: AttentionProblem, algorithm: str) -> None:
+    known = [ALGORITHMS[name].label for name in ALGORITHMS if runs.recorded(problem, name)]
+    if known:
+        words = f"{ALGORITHMS[algorithm].label} was not recorded for this problem. Recorded are: {', '.join(known)}."
+    else:
+        words = "Without Triton only the recorded problems can be shown. Choose one of them under “Start from”."
+    st.info(words, icon=":material/history:")
+
+
 def _live_job(store: runs.RunStore, backend: str, problem: AttentionProblem, algorithm: str) -> Job | None:
     job = store.peek("trace", problem, algorithm)
     if job is not None:
         return job
-    seconds = runs.estimated_seconds(problem, backend)
+    seconds = runs.estimated_seconds(problem, algorithm, backend)
     if seconds > runs.IMMEDIATE_S:
         st.info(f"This run takes about {seconds:,.0f} s here.", icon=":material/timer:")
-        if not st.button("Run", type="primary", icon=":material/play_arrow:"):
+        if not st.button("Run", type="primary", icon=":material/play_arrow:", key=f"run-{algorithm}"):
             return None
     return store.trace(problem, algorithm)
 
@@ -63,7 +77,7 @@ def _finished(store: runs.RunStore, job: Job) -> runs.Run | None:
         return runs.finished_run(job)
     except (InvalidProblem, JobFailure) as error:
         (st.info if isinstance(error, Cancelled) else st.error)(str(error), icon=":material/error:")
-        if st.button("Try again", icon=":material/refresh:"):
+        if st.button("Try again", icon=":material/refresh:", key=f"again-{id(job)}"):
             store.forget(job)
             st.rerun()
         return None
@@ -102,12 +116,26 @@ def player_panel(run: runs.Run, gpu: Gpu) -> None:
         st.query_params["step"] = now
 
 
+@functools.lru_cache(maxsize=8)
+def _duel_data(first: runs.Run, second: runs.Run, gpu: Gpu) -> dict:
+    return duel_data((first.trace, first.provenance), (second.trace, second.provenance), gpu)
+
+
+@st.fragment
+def duel_panel(first: runs.Run, second: runs.Run, gpu: Gpu) -> None:
+    """Both runs side by side under one transport, with the place in the URL."""
+    place = st.query_params.get("place", "steps:0")
+    now = show_player(_duel_data(first, second, gpu), key="duel", place=place)
+    if now != place:
+        st.query_params["place"] = now
+
+
 def measurement_panel(store: runs.RunStore | None, backend: str, run: runs.Run) -> Measurement | None:
     """Time and memory of this problem: recorded with a recorded run, else measured here once the page is at rest."""
     if run.recorded:
         return runs.recorded_measure(run.trace.problem)
-    problem = runs.measured_problem(run.trace.problem, backend)
-    job = store.peek("measure", problem)
+    problem, direction = runs.measured_problem(run.trace.problem, backend), runs.direction(run.trace.algorithm)
+    job = store.peek("measure", problem, direction)
     if job is not None and job.done:
         try:
             return runs.finished_measurement(job)
@@ -117,36 +145,40 @@ def measurement_panel(store: runs.RunStore | None, backend: str, run: runs.Run) 
                 store.forget(job)
                 st.rerun()
             return None
-    if job is None and backend != "cuda" and (naive_peak_bytes(problem) > 4e9 or forward_flops(problem) > 2e11):
+    if job is None and backend != "cuda" and (naive_peak_bytes(problem, direction) > 4e9 or forward_flops(problem) > 2e11):
         st.caption("Time and memory of a problem of this size take a while on a CPU.")
         if st.button("Measure here", icon=":material/speed:"):
-            store.measurement(problem)
+            store.measurement(problem, direction)
             st.rerun()
         return None
-    _measuring(store, problem)
+    _measuring(store, problem, direction)
     return None
 
 
 @st.fragment(run_every=0.7)
-def _measuring(store: runs.RunStore, problem: AttentionProblem) -> None:
+def _measuring(store: runs.RunStore, problem: AttentionProblem, direction: str) -> None:
     """Asks for the measurement at its second turn, so that a quick change of the problem does not queue one for each value."""
-    job = store.peek("measure", problem)
+    job = store.peek("measure", problem, direction)
     if job is not None and job.done:
         st.rerun()
-    if job is None and st.session_state.get("measure_next") == problem:
-        job = store.measurement(problem)
-    st.session_state["measure_next"] = problem
+    if job is None and st.session_state.get("measure_next") == (problem, direction):
+        job = store.measurement(problem, direction)
+    st.session_state["measure_next"] = (problem, direction)
     st.caption(f"Time and memory: {job.label if job else 'about to be measured'} …")
 
 
+def _file_name(trace: Trace) -> str:
+    problem = trace.problem
+    return f"{trace.algorithm}-{problem.q_len}x{problem.kv_len}-d{problem.head_dim}-{problem.dtype}-{problem.mask}"
+
+
 def take_away(run: runs.Run, gpu: Gpu) -> None:
-    """Downloads: the player as one file for a talk without a network, and the trace for one's own analysis."""
-    problem = run.trace.problem
-    name = f"{run.trace.algorithm}-{problem.q_len}x{problem.kv_len}-d{problem.head_dim}-{problem.dtype}-{problem.mask}"
+    """Downloads: the player as one file for a talk without a network, the trace for one's own analysis, the timeline for Perfetto."""
+    trace, name = run.trace, _file_name(run.trace)
     with st.container(horizontal=True):
         st.download_button(
             "Player as one HTML file",
-            lambda: export_html(_player_data(run.trace, run.provenance, gpu)),
+            lambda: export_html(_player_data(trace, run.provenance, gpu)),
             f"{name}.html",
             "text/html",
             icon=":material/slideshow:",
@@ -154,11 +186,46 @@ def take_away(run: runs.Run, gpu: Gpu) -> None:
             help="Opens in any browser without a network or a server.",
         )
         st.download_button(
-            f"Trace (.npz, {theme.format_bytes(run.trace.output.nbytes + 4 * run.trace.row_max.nbytes)} or less)",
-            lambda: run.trace.to_bytes(compress=True),
+            "Trace (.npz)",
+            lambda: trace.to_bytes(compress=True),
             f"{name}.npz",
             "application/octet-stream",
             icon=":material/download:",
             on_click="ignore",
             help="NumPy arrays, one entry a tile step; kernels.trace.Trace.load reads it.",
         )
+        st.download_button(
+            "SM timeline for Perfetto (.json)",
+            lambda: chrome_trace(trace, step_schedule(trace, gpu.sm_count)),
+            f"{name}.trace.json",
+            "application/json",
+            icon=":material/view_timeline:",
+            on_click="ignore",
+            help="Chrome trace format: open it at ui.perfetto.dev or in chrome://tracing.",
+        )
+
+
+def timeline_panel(run: runs.Run, gpu: Gpu) -> None:
+    """Which program ran when on which SM, by the GPU's clock or as modelled."""
+    schedule = step_schedule(run.trace, gpu.sm_count)
+    spans = program_spans(run.trace, schedule)
+    count = run.trace.device.sm_count if schedule.measured else gpu.sm_count
+    source = (
+        f"**{'Recorded' if run.recorded else 'Measured'}** by the GPU's timer in the traced launch, which runs slower than an untraced one"
+        if schedule.measured
+        else f"**Modelled**: one program an SM of the {gpu.name}, in launch order, every tile step as long as the others"
+    )
+    busy = busy_share(spans, count)
+    st.caption(f"{source}. {len(spans):,} programs on {len({s.sm for s in spans})} of {count} SMs; {100 * busy:.0f} % of the SMs' time in use.")
+    plot(timeline_figure(spans, schedule, colors()), key="timeline")
+
+
+def mask_panel(problem: AttentionProblem) -> None:
+    """Full, partial and skipped tiles, and the share of the work that the mask saves."""
+    counts = count_tiles(problem)
+    everything = counts.visited + counts.skipped
+    st.caption(
+        f"**Counted** from the mask: {counts.full:,} full, {counts.partial:,} partial and {counts.skipped:,} skipped tiles in all heads. "
+        f"Skipping saves {100 * counts.skipped / everything:.0f} % of the tiles; only partial ones are masked inside the kernel."
+    )
+    plot(mask_figure(problem, colors()), key="mask-tiles")

@@ -10,13 +10,16 @@ from dataclasses import dataclass
 import streamlit as st
 
 from kernels.backend import triton_missing
+from kernels.check_cases import CheckCase
 from kernels.client import Job, WorkerClient
+from kernels.lessons.gradients import GradientLesson
 from kernels.measure import Measurement
 from kernels.problem import AttentionProblem
 from kernels.recordings import recorded_measurement, recorded_run
 from kernels.report import ErrorReport
 from kernels.tiles import count_tiles
 from kernels.trace import Trace
+from viz.options import kernel_argument
 
 REMEMBERED = 48
 IMMEDIATE_S = 3.0
@@ -57,8 +60,33 @@ class RunStore:
     def trace(self, problem: AttentionProblem, algorithm: str) -> Job:
         return self._job("trace", problem, algorithm, {"algorithm": algorithm})
 
-    def measurement(self, problem: AttentionProblem) -> Job:
-        return self._job("measure", problem, "", {})
+    def measurement(self, problem: AttentionProblem, direction: str = "forward") -> Job:
+        return self._job("measure", problem, direction, {"directions": [direction]})
+
+    def lesson_gradients(self, lesson: GradientLesson) -> Job:
+        """Derivatives of a small problem by torch; see `kernels.worker.lesson_gradients_job`."""
+        return self._job("lesson_gradients", lesson, "", {})
+
+    def check(self, case: CheckCase, part: str = "case", file: bytes = b"", kernel_version: str = "") -> Job:
+        """The check of a case, or with part "sensitivity" how it moves; `file` is the upload that the case names by its digest."""
+        return self._job("check", case, part + kernel_version, {"part": part, "blob": file})
+
+    def measure_point(self, problem: AttentionProblem, peers: tuple[str, ...], directions: tuple[str, ...], budget_s: float) -> Job:
+        """One point of a sweep: the named peers in the named directions."""
+        parameters = {"peers": list(peers), "directions": list(directions), "budget_s": budget_s}
+        return self._job("measure", problem, f"{','.join(peers)} {','.join(directions)}", parameters)
+
+    def ceilings(self) -> Job:
+        """Copy bandwidth and matrix products of the device at hand."""
+        return self._job("ceilings", AttentionProblem(), "", {})
+
+    def operations(self, problem: AttentionProblem, direction: str) -> Job:
+        """Bytes of naive attention, counted operation by operation."""
+        return self._job("operations", problem, direction, {"direction": direction})
+
+    def measure_beside(self, problem: AttentionProblem, peers: tuple[str, ...], kernel_version: str) -> Job:
+        """Time and memory of these peers, the user's kernel among them, on one problem."""
+        return self._job("measure", problem, kernel_version, {"peers": list(peers)})
 
     def forget(self, job: Job) -> None:
         """Let the next request start anew, after a failure."""
@@ -66,7 +94,7 @@ class RunStore:
             for key in [key for key, value in self._jobs.items() if value is job]:
                 del self._jobs[key]
 
-    def _job(self, kind: str, problem: AttentionProblem, algorithm: str, parameters: dict) -> Job:
+    def _job(self, kind: str, problem: AttentionProblem | GradientLesson, algorithm: str, parameters: dict) -> Job:
         key = (kind, problem, algorithm)
         with self._lock:
             if key not in self._jobs:
@@ -80,7 +108,7 @@ class RunStore:
 @st.cache_resource(show_spinner=False)
 def run_store() -> RunStore | None:
     """The store and its worker, started at the first page; None where triton is missing."""
-    return None if triton_missing() else RunStore(WorkerClient())
+    return None if triton_missing() else RunStore(WorkerClient(kernel=kernel_argument()))
 
 
 def backend(store: RunStore | None) -> str:
@@ -117,9 +145,24 @@ def recorded_measure(problem: AttentionProblem) -> Measurement | None:
     return recorded_measurement(problem)
 
 
-def estimated_seconds(problem: AttentionProblem, backend_name: str) -> float:
+def direction(algorithm: str) -> str:
+    """What is measured beside an algorithm: the forward or the backward pass."""
+    return "backward" if algorithm.startswith("backward") else "forward"
+
+
+STEP_COST = {"backward": 2.6, "backward_q_outer": 2.0, "flash1": 1.2, "row_wise": 0.15, "standard": 0.2}
+"""Time of a traced run in the interpreter against FlashAttention-2's."""
+
+
+def estimated_seconds(problem: AttentionProblem, algorithm: str, backend_name: str) -> float:
     """Rough time of a traced run, to decide whether it waits for the Run button; fitted on two cores of an AMD EPYC."""
-    steps = count_tiles(problem).visited
+    counts = count_tiles(problem)
+    everything = counts.visited + counts.skipped
+    steps = {"standard": 4 * everything, "row_wise": 2 * everything}.get(algorithm, counts.visited)
+    if algorithm == "split_kv":  # the heads that share a key head are packed into one tile
+        rows = problem.q_heads // problem.kv_heads * problem.q_len
+        steps = problem.batch * problem.kv_heads * -(-rows // problem.block_m) * problem.kv_tiles
     if backend_name == "cuda":
         return 0.5 + 2e-5 * steps
-    return steps * (2.2e-3 + 1.3e-7 * problem.block_m * problem.block_n + 4e-8 * problem.block_m * problem.head_dim)
+    per_step = 2.2e-3 + 1.3e-7 * problem.block_m * problem.block_n + 4e-8 * problem.block_m * problem.head_dim
+    return steps * per_step * STEP_COST.get(algorithm, 1.0)

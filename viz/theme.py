@@ -32,19 +32,21 @@ class Palette:
     now: str
     good: str
     bad: str
+    plain: str
+    """A tile of which nothing more is known than that it was computed."""
     scale: tuple[str, ...] = CIVIDIS
 
 
 LIGHT = Palette(
     background="#ffffff", surface="#f3f5f7", text="#16202a", muted="#4c5966", line="#c3ccd5",
     query="#0072b2", key="#d55e00", value="#00805e", output="#a6528a", state="#5b5fc7",
-    flash="#0072b2", standard="#d55e00", now="#d40060", good="#00704f", bad="#b3261e",
+    flash="#0072b2", standard="#d55e00", now="#d40060", good="#00704f", bad="#b3261e", plain="#b4bcc4",
 )  # fmt: skip
 
 DARK = Palette(
     background="#0f151b", surface="#1a232c", text="#edf2f7", muted="#a9b7c4", line="#41505e",
     query="#56b4e9", key="#f0883e", value="#2fc79c", output="#e39cc5", state="#a5a8ff",
-    flash="#56b4e9", standard="#f0883e", now="#ff5fa2", good="#2fc79c", bad="#ff8a80",
+    flash="#56b4e9", standard="#f0883e", now="#ff5fa2", good="#2fc79c", bad="#ff8a80", plain="#5d6975",
 )  # fmt: skip
 
 ABOUT_NUMBERS = (
@@ -54,6 +56,17 @@ ABOUT_NUMBERS = (
 
 TENSOR_COLORS = {"Q": "query", "K": "key", "V": "value", "O": "output", "lse": "state", "S": "muted", "P": "muted"}
 """Which palette entry a tensor is drawn in; a gradient has the colour of its tensor."""
+
+
+PEER_COLORS = {
+    "naive": "standard", "ours": "flash", "flash2": "flash", "sdpa": "value", "sdpa_flash": "value", "sdpa_efficient": "output",
+    "sdpa_cudnn": "state", "sdpa_math": "muted", "flex": "now",
+}  # fmt: skip
+"""Which palette entry an implementation is drawn in, on every chart."""
+
+
+def peer_color(name: str, colors: Palette) -> str:
+    return getattr(colors, PEER_COLORS.get(name, "text"))
 
 
 def palette(dark: bool) -> Palette:
@@ -98,6 +111,11 @@ def format_bytes(count: float) -> str:
     return f"{count:.0f} B"
 
 
+def format_length(count: int) -> str:
+    """A sequence length on an axis: 512, 1k, 16k; whole as it is where it is no multiple of 1024."""
+    return f"{count // 1024}k" if count and count % 1024 == 0 else f"{count}"
+
+
 def format_kib(count: float) -> str:
     """Sizes of on-chip memory are powers of two: 56 KiB."""
     return f"{significant(count / 1024)} KiB"
@@ -117,9 +135,25 @@ def format_error(error: float) -> str:
     return "0" if error == 0 else f"{error:.1e}"
 
 
+def format_flops(count: float) -> str:
+    """Floating-point operations, decimal units: 268 MFLOP. For a rate write "/s" after it."""
+    for unit, size in (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if count >= 0.9995 * size:
+            return f"{significant(count / size)} {unit}FLOP"
+    return f"{significant(count)} FLOP"
+
+
 def format_ratio(ratio: float) -> str:
     """How many times: 2.9×, 18×."""
     return f"{ratio:.0f}×" if ratio >= 10 else f"{ratio:.1f}×"
+
+
+def format_entry(value: float) -> str:
+    """An entry of a small matrix: two decimals, one from 10 on, powers of ten from 1000 on and below 0.005."""
+    size = abs(value)
+    if size != 0 and not 0.005 <= size < 999.5:
+        return f"{value:.0e}".replace("e-0", "e-").replace("e+0", "e")
+    return f"{value:.2f}" if size < 9.995 else f"{value:.1f}"
 
 
 def significant(number: float, digits: int = 3) -> str:
@@ -128,3 +162,26 @@ def significant(number: float, digits: int = 3) -> str:
         return "0"
     text = f"{number:.{digits}g}"
     return f"{float(text):,.0f}" if "e" in text or float(text) >= 10 ** (digits - 1) else text
+
+
+def format_number(number: float, digits: int = 3) -> str:
+    """Any float: 0.135, −2, 4.54e−05, ∞, NaN."""
+    number = float(number)
+    if number != number:
+        return "NaN"
+    if number in (float("inf"), float("-inf")):
+        return "∞" if number > 0 else "−∞"
+    if number == 0 or 1e-3 <= abs(number) < 1e6:
+        text = significant(number, digits)
+    else:
+        text = f"{number:.{digits - 1}e}"
+    return text.replace("-", "−")
+
+
+def format_tex(number: float, digits: int = 3) -> str:
+    """`format_number` for formulas: 4.54 times ten to the -5 as TeX sets it, infinity as its sign."""
+    text = format_number(number, digits).replace("−", "-")
+    if not any(figure.isdigit() for figure in text):
+        return text.replace("∞", r"\infty").replace("NaN", r"\text{NaN}")
+    mantissa, power, exponent = text.replace(",", "{,}").partition("e")
+    return rf"{mantissa} \cdot 10^{{{int(exponent)}}}" if power else mantissa

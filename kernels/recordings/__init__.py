@@ -7,13 +7,18 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
+from kernels.document import Document, read_document
 from kernels.measure import Measurement
 from kernels.problem import AttentionProblem
 from kernels.report import ErrorReport
-from kernels.trace import InvalidTrace, Trace
+from kernels.trace import InvalidTrace, LaunchInfo, Trace
 
 FOLDER = Path(__file__).parent
 INDEX = "index.json"
+FILES = {"sweeps": "sweeps.json", "ceilings": "ceilings.json", "counters": "counters.json"}
+"""Measurements beyond those of the presets, in the format of kernels.document."""
 FORMAT = "flash-attention-recordings"
 FORMAT_VERSION = 1
 
@@ -53,3 +58,34 @@ def recorded_measurement(problem: AttentionProblem) -> Measurement | None:
 def recording_command() -> str:
     """The command that made the shipped recordings."""
     return _index()["command"]
+
+
+@functools.cache
+def recorded_document(part: str) -> Document:
+    """The recorded "sweeps", "ceilings" or "counters"; empty where nobody recorded them. Raises InvalidDocument for a damaged file."""
+    path = FOLDER / FILES[part]
+    return read_document(path.read_bytes()) if path.exists() else Document()
+
+
+@dataclass(frozen=True)
+class RecordedLaunch:
+    """One compiled kernel of a recorded run, and what the compiler gave it."""
+
+    problem: AttentionProblem
+    kernel: str
+    info: LaunchInfo
+    device: str
+
+
+@functools.cache
+def recorded_launches() -> tuple[RecordedLaunch, ...]:
+    """Every kernel of every recorded run, read from the headers alone. Kernels that torch ran tile by tile are left out."""
+    found = []
+    for run in _index()["runs"]:
+        with np.load(FOLDER / run["file"], allow_pickle=False) as file:
+            header = json.loads(file["header"].tobytes())
+        problem = AttentionProblem.from_dict(header["problem"])
+        for kernel, launch in zip(header["kernels"], header["launches"], strict=True):
+            if launch["num_warps"]:
+                found.append(RecordedLaunch(problem, kernel, LaunchInfo(**launch), header["device"]["name"]))
+    return tuple(found)

@@ -1,6 +1,5 @@
 """The shipped recordings: every preset is there, whole, right, and says where it is from."""
 
-import numpy as np
 import pytest
 
 from kernels.presets import FIRST_PRESET, PRESETS
@@ -8,9 +7,10 @@ from kernels.recordings import FOLDER, recorded_measurement, recorded_run, recor
 from kernels.trace import ALGORITHMS
 from kernels.traffic import flash_requested_bytes
 
+RECORDED = [(name, algorithm) for name, preset in PRESETS.items() for algorithm in preset.recorded]
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-@pytest.mark.parametrize("preset", PRESETS)
+
+@pytest.mark.parametrize(("preset", "algorithm"), RECORDED, ids=["-".join(pair) for pair in RECORDED])
 def test_every_preset_is_recorded_on_a_gpu(preset, algorithm):
     problem = PRESETS[preset].problem
     recording = recorded_run(problem, algorithm)
@@ -22,18 +22,23 @@ def test_every_preset_is_recorded_on_a_gpu(preset, algorithm):
     assert trace.device.triton
     assert trace.device.driver
     assert trace.recorded_at[:2] == "20"
-    assert (trace.end_ns > trace.start_ns).all()
-    assert (trace.sm < trace.device.sm_count).all()
-    assert np.isfinite(trace.output_distance[:, 0]).all()
+    if ALGORITHMS[algorithm].triton:
+        assert (trace.end_ns > trace.start_ns).all()
+        assert (trace.sm < trace.device.sm_count).all()
     if algorithm == "flash2":
         assert trace.total_bytes == flash_requested_bytes(problem)
+
+
+def test_every_algorithm_is_recorded_for_some_preset():
+    assert {algorithm for _, algorithm in RECORDED} == set(ALGORITHMS)
 
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_every_preset_has_recorded_time_and_memory(preset):
     measurement = recorded_measurement(PRESETS[preset].problem)
     assert measurement.result("naive").timing.median_ms > 0
-    assert measurement.result("flash2").timing.median_ms > 0
+    assert measurement.result("ours").timing.median_ms > 0
+    assert measurement.result("ours", "backward").timing.median_ms > 0
     assert measurement.device.backend == "cuda"
 
 
@@ -44,5 +49,5 @@ def test_other_problems_have_no_recording():
 
 
 def test_recordings_stay_small_and_name_their_command():
-    assert sum(file.stat().st_size for file in FOLDER.glob("*.npz")) < 5e6
+    assert sum(file.stat().st_size for file in FOLDER.iterdir() if file.is_file()) < 5e6
     assert recording_command().startswith("python -m kernels.record")

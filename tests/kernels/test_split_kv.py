@@ -120,7 +120,7 @@ def test_keys_outside_the_window_are_not_loaded():
 
 def test_the_rule_fills_the_device_and_never_makes_empty_parts(monkeypatch):
     monkeypatch.setattr("kernels.split_kv.sm_count", lambda: 132)
-    assert choose_splits(programs=8, kv_tiles=1024) == 33
+    assert choose_splits(programs=8, kv_tiles=1024) == 16
     assert choose_splits(programs=1000, kv_tiles=1024) == 1
     assert choose_splits(programs=1, kv_tiles=5) == 5
     first, end, splits, per_split = split_plan((1, 32, 1, 128), (1, 8, 1000, 128), 10**6, 10**6, TileConfig(16, 64), 0)

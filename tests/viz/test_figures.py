@@ -7,12 +7,17 @@ from kernels.backend import DeviceInfo
 from kernels.clocks import Timing
 from kernels.measure import Measurement, PeerResult
 from kernels.problem import AttentionProblem
+from kernels.schedule import program_spans, step_schedule
+from kernels.tiles import count_tiles
+from kernels.trace import run_traced
 from kernels.traffic import standard_ledger
 from tests.viz.test_player_data import hand_built
 from viz import theme
 from viz.figures.comparison import memory_figure, time_figure
-from viz.figures.ledger import kernel_ledger, ledger_figure
-from viz.figures.row_state import row_state_figures, spread_rows
+from viz.figures.ledger import difference_table, kernel_ledger, ledger_figure, ledgers_of
+from viz.figures.mask import mask_figure, tile_kinds
+from viz.figures.row_state import gradient_figures, row_state_figures, spread_rows, state_figures
+from viz.figures.timeline import busy_share, timeline_figure
 
 PROBLEM = AttentionProblem(q_len=64, kv_len=64, head_dim=16, block_m=16, block_n=16, mask="causal")
 
@@ -35,13 +40,12 @@ def test_row_state_leaves_out_what_was_not_recorded():
 
 def test_rows_are_spread_from_the_first_to_the_last():
     assert spread_rows(hand_built(PROBLEM), 3) == [(0, 0), (0, 32), (0, 63)]
-    assert spread_rows(hand_built(PROBLEM.with_(q_len=1)), 3) == [(0, 0)]
 
 
 def test_the_ledger_sets_counted_beside_modelled():
     trace = hand_built(PROBLEM)
     assert kernel_ledger(trace) == {"Q": 20, "K": 100, "V": 200, "O": 28, "lse": 0}
-    standard, ours = ledger_figure(trace, theme.LIGHT).data
+    standard, ours = ledger_figure(*ledgers_of(trace), theme.LIGHT).data
     assert "modelled" in standard.name
     assert "counted: 348 B" in ours.name
     assert dict(zip(ours.y, ours.x, strict=True)) == kernel_ledger(trace) | {"S": 0, "P": 0}
@@ -97,3 +101,54 @@ def test_bytes_read_well(count, text):
 @pytest.mark.parametrize(("value", "text"), [(0.0911, "91.1 µs"), (1.5, "1.5 ms"), (12345.0, "12.3 s")])
 def test_times_read_well(value, text):
     assert theme.format_ms(value) == text
+
+
+def test_two_runs_are_compared_tensor_by_tensor():
+    runs = [run_traced(PROBLEM, name) for name in ("flash2", "flash1")]
+    first, second = ledgers_of(*runs)
+    assert second.label.startswith("B: FlashAttention-1")
+    rows = {row["tensor"]: row for row in difference_table(first, second)}
+    assert rows["all"]["A"] == theme.format_bytes(runs[0].total_bytes)
+    assert rows["all"]["B"] == theme.format_bytes(runs[1].total_bytes)
+    assert rows["K"]["B − A"].startswith("−")  # key outer reads every key tile once
+    assert rows["O"]["B − A"].startswith("+")  # and O at every step
+
+
+def test_a_backward_run_is_set_beside_the_standard_backward_pass():
+    trace = run_traced(PROBLEM, "backward")
+    own, standard = ledgers_of(trace)
+    assert standard.modelled
+    assert {"dP", "dS", "P"} <= set(standard.bytes)
+    assert not {"dP", "dS", "P", "S"} & set(own.bytes)
+    figures = state_figures(trace, theme.LIGHT)
+    assert list(figures) == ["dQ", "dK", "dV"]
+    for figure in gradient_figures(trace, theme.LIGHT).values():
+        for line in figure.data:
+            assert line.y[-1] <= line.y[0]  # the sum arrives at the final gradient
+
+
+@pytest.mark.parametrize("mask", ["full", "causal", "window"])
+def test_the_mask_view_counts_what_the_traversal_counts(mask):
+    problem = PROBLEM.with_(mask=mask, window_left=20, q_len=50)
+    counts = count_tiles(problem)
+    kinds = tile_kinds(problem)
+    assert [int((kinds == kind).sum()) for kind in (0, 1, 2)] == [counts.skipped, counts.partial, counts.full]
+    assert np.array_equal(mask_figure(problem, theme.LIGHT).data[0].z, kinds)
+
+
+def test_large_masks_are_thinned_out():
+    kinds = tile_kinds(PROBLEM.with_(q_len=16384, kv_len=16384))
+    assert kinds.shape == (256, 256)
+    assert kinds[0].tolist() == [1] + [0] * 255
+
+
+def test_the_timeline_has_a_bar_a_program_on_its_sm():
+    trace = run_traced(PROBLEM.with_(q_heads=2, kv_heads=2), "flash2")
+    schedule = step_schedule(trace, 3)
+    spans = program_spans(trace, schedule)
+    bars = timeline_figure(spans, schedule, theme.LIGHT).data[0]
+    assert len(bars.x) == 8
+    assert sorted(set(bars.y)) == [0, 1, 2]
+    assert sum(bars.x) == trace.steps
+    assert 0.5 < busy_share(spans, 3) <= 1
+    assert busy_share(spans, 6) == pytest.approx(busy_share(spans, 3) / 2)

@@ -12,9 +12,9 @@ from kernels.presets import PRESETS
 from kernels.problem import AttentionProblem
 from kernels.recordings import recorded_run
 from kernels.tiles import visited_tiles
-from kernels.trace import LaunchInfo, Trace
+from kernels.trace import ALGORITHMS, LaunchInfo, Trace, run_traced
 from kernels.traffic import standard_bytes
-from viz.player.data import attention_share, player_data, select_steps
+from viz.player.data import attention_share, duel_data, player_data, select_steps, turns
 
 TENSORS = ("Q", "K", "V", "O", "lse")
 
@@ -63,15 +63,15 @@ def test_steps_rows_and_bytes_arrive_unchanged():
     data = player_data(trace, "made up", GPUS["A100"])
     steps = data["steps"]
     assert steps["count"] == trace.steps == 10
-    assert decode(steps["q"], "uint32").tolist() == trace.q_tile.tolist()
+    assert decode(steps["q"], "int32").tolist() == trace.q_tile.tolist()
     assert decode(steps["kv"], "int32").tolist() == trace.kv_tile.tolist()
     assert decode(steps["kv_end"], "int32").tolist() == (trace.kv_tile + 1).tolist()
     classes = np.array(steps["byte_classes"])[decode(steps["byte_class"], "uint16")]
     assert np.array_equal(classes, trace.tensor_bytes_read + trace.tensor_bytes_written)
     assert data["rows"]["offsets"] == list(range(16))
-    assert np.array_equal(decode(data["rows"]["l"], "float32").reshape(10, 16), trace.row_sum)
+    assert np.array_equal(decode(data["rows"]["values"]["l"], "float32").reshape(10, 16), trace.row_sum)
     assert decode(data["clock"]["start"], "uint32").tolist() == trace.start_ns.tolist()
-    distance = 10 ** (decode(data["rows"]["distance"], "uint16") / 65535 * 12 - 9)
+    distance = 10 ** (decode(data["rows"]["values"]["distance"], "uint16") / 65535 * 12 - 9)
     np.testing.assert_allclose(distance, 0.01, rtol=1e-3)
     assert [tensor["written"] for tensor in data["tensors"]] == [False, False, False, True, False]
 
@@ -80,9 +80,9 @@ def test_numbers_carry_their_source():
     data = player_data(hand_built(PROBLEM), "run here by Triton's interpreter", GPUS["A100"])
     assert data["provenance"] == "run here by Triton's interpreter"
     assert data["standard_bytes"] == standard_bytes(PROBLEM)
-    assert data["sram"]["gpu"] == "A100 80GB SXM"
-    assert data["sram"]["capacity"] == 164 * 1024
-    assert data["clock"] is None
+    assert data["gpu"] == {"capacity": 164 * 1024, "name": "A100 80GB SXM"}
+    assert data["clock"]["measured"] is False
+    assert player_data(hand_built(PROBLEM, clock=True), "", GPUS["A100"])["clock"]["measured"] is True
 
 
 def test_tile_kinds_are_those_of_the_mask():
@@ -157,3 +157,74 @@ def test_the_id_changes_with_the_run_and_not_with_a_rerun():
     assert player_data(hand_built(PROBLEM), "here", GPUS["A100"])["id"] == first
     assert player_data(trace, "there", GPUS["A100"])["id"] != first
     assert player_data(hand_built(PROBLEM.with_(mask="full")), "here", GPUS["A100"])["id"] != first
+
+
+REAL = AttentionProblem(q_len=40, kv_len=56, head_dim=16, block_m=16, block_n=16, mask="causal", q_heads=2, kv_heads=1)
+
+
+@pytest.fixture(scope="module", params=ALGORITHMS)
+def real(request):
+    return run_traced(REAL, request.param).without_acc()
+
+
+def test_every_algorithm_gives_player_data_that_names_its_kernels(real):
+    data = player_data(real, "here", GPUS["H200"])
+    assert [kernel["name"] for kernel in data["kernels"]] == list(real.kernels)
+    assert data["steps"]["count"] == real.steps
+    classes = np.array(data["steps"]["byte_classes"])[decode(data["steps"]["byte_class"], "uint16")]
+    assert classes.sum() == real.total_bytes
+    for kernel in data["kernels"]:
+        assert kernel["source"]["phases"][0] or kernel["source"]["phases"][1]
+        assert sum(part["bytes"] for part in kernel["sram"]) > 0
+    json.dumps(data)
+
+
+def test_every_tensor_around_the_grid_is_moved_by_some_phase(real):
+    data = player_data(real, "here", GPUS["H200"])
+    phases = [phase for kernel in data["kernels"] for part in kernel["source"]["phases"] for phase in part]
+    moved = {tensor for phase in phases if phase.startswith(("load ", "store ")) for tensor in phase.split(" ", 1)[1].split(", ")}
+    assert {name for side in data["strips"].values() for name in side} <= moved
+    assert set(real.tensors) <= moved
+
+
+def test_shares_of_every_algorithm_add_up_to_one(real):
+    share = attention_share(real)
+    for kernel, name in enumerate(real.kernels):
+        if name in ("_attn_bwd_preprocess", "scores", "softmax, read S", "row-wise, scores"):
+            assert not share[real.kernel == kernel].any()
+            continue
+        for head in np.unique(real.batch_head):
+            own = (real.kernel == kernel) & (real.batch_head == head)
+            for tile in np.unique(real.q_tile[own & (real.q_tile >= 0)]):
+                total = share[own & (real.q_tile == tile)].sum(axis=0)
+                first = tile * REAL.block_m
+                rows = min((80 if real.algorithm == "split_kv" else 40) - first, REAL.block_m)
+                np.testing.assert_allclose(total[:rows], 1, atol=2e-3)
+
+
+def test_turns_keep_one_tile_on_the_chip(real):
+    turn = turns(real)
+    for one in np.unique(turn):
+        steps = turn == one
+        assert len(np.unique(real.kernel[steps])) == 1
+        assert min(len(np.unique(real.q_tile[steps])), len(np.unique(real.kv_tile[steps]))) == 1
+
+
+def test_a_part_of_the_keys_covers_the_tiles_that_its_program_read():
+    run = run_traced(REAL.with_(kv_splits=2), "split_kv")
+    data = player_data(run, "here", GPUS["H200"])
+    combine = run.kernel == 1
+    kv, end = (decode(data["steps"][name], "int32")[combine] for name in ("kv", "kv_end"))
+    assert (kv[0], end[0], kv[1], end[1]) == (0, 2, 2, 4)
+
+
+def test_two_runs_share_one_modelled_clock():
+    runs = [run_traced(REAL, name) for name in ("flash2", "flash1")]
+    data = duel_data((runs[0], "a"), (runs[1], "b"), GPUS["A100"])
+    for trace, text in zip(runs, data["costs"], strict=True):
+        ends = decode(text, "float64")
+        assert len(ends) == trace.steps
+        assert (np.diff(ends) > 0).all()
+        bandwidth_bound = 1e9 * trace.total_bytes / GPUS["A100"].hbm_bandwidth
+        assert ends[-1] >= bandwidth_bound * (1 - 1e-12)
+    assert data["runs"][0]["id"] != data["runs"][1]["id"]

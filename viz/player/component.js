@@ -1,4 +1,4 @@
-// Entry of the Streamlit component. It runs again at every rerun and theme change; the player lives on.
+// Entry of the Streamlit components. It runs again at every rerun and theme change; the player lives on.
 
 const players = new WeakMap();
 
@@ -7,7 +7,7 @@ export default function (component) {
   let player = players.get(parentElement);
   if (!player) {
     const root = parentElement.querySelector(".fa-player");
-    player = new Player(root);
+    player = new (data.run.runs ? Duel : Player)(root);
     players.set(parentElement, player);
   }
   player.load(data.run, data.place);

@@ -12,10 +12,8 @@ const ICONS = {
   full: "M3 3h5v2H5v3H3zM12 3h5v5h-2V5h-3zM3 12h2v3h3v2H3zM15 12h2v5h-5v-2h3z",
 };
 
-const TENSOR_COLOR = { Q: "query", K: "key", V: "value", O: "output", lse: "state" };
-
 const COUNTED = "Counted: bytes that the kernel's loads and stores asked for. Re-reads of K and V may hit the L2 cache, so this is not DRAM traffic.";
-const MODELLED = "Modelled: Q, K, V read, S and P written to HBM and read back, O written (Dao et al. 2022, algorithm 0).";
+const MODELLED = "Modelled: standard attention, every matrix of scores written to HBM and read back (Dao et al. 2022, algorithm 0; backward: algorithm 3).";
 
 function element(tag, attributes = {}, children = []) {
   const node = document.createElement(tag);
@@ -47,17 +45,40 @@ function choice(label, names, get, set, words = {}) {
   return group;
 }
 
+// The legend; `says` is what an unvisited tile means in the run at hand.
 function legend() {
+  const unvisited = element("span", {}, [""]);
   const entry = (swatch, words) => element("span", {}, [element("i", { class: `fa-swatch fa-swatch-${swatch}` }), words]);
-  return element("div", { class: "fa-legend" }, [
-    entry("unvisited", "S: never in HBM"),
+  const node = element("div", { class: "fa-legend" }, [
+    entry("unvisited", unvisited),
     entry("skipped", "skipped by the mask"),
     entry("scale", "visited: share of its rows' attention, 0 to 100 %"),
   ]);
+  node.says = (words) => (unvisited.textContent = words);
+  return node;
 }
 
-// All panels of a player inside `root`. `player` is asked for its timeline and told what the user does.
-function buildPanels(root, player) {
+// Start, back, play, forward, end; `owner` is a player or a duel.
+function transportButtons(owner, play) {
+  return element("div", { class: "fa-group" }, [
+    iconButton("start", "first step (Home)", () => owner.goTo(0)),
+    iconButton("back", "step back (left arrow)", () => owner.step(-1)),
+    play,
+    iconButton("forward", "step forward (right arrow)", () => owner.step(1)),
+    iconButton("end", "last step (End)", () => owner.goTo(owner.lastPosition())),
+  ]);
+}
+
+function speedButtons(owner, rate) {
+  return element("div", { class: "fa-group" }, [
+    iconButton("slower", "slower ([)", () => owner.changeSpeed(-1)),
+    rate,
+    iconButton("faster", "faster (])", () => owner.changeSpeed(1)),
+  ]);
+}
+
+// All panels of a player inside `root`. `player` is asked for its timeline and told what the user does. An embedded one has no transport.
+function buildPanels(root, player, embedded) {
   const canvas = (name, label) => element("canvas", { class: `fa-${name}`, role: "img", "aria-label": label });
   const nodes = {
     stage: canvas("stage", "score tiles between the strips of Q, K, V and O"),
@@ -69,6 +90,7 @@ function buildPanels(root, player) {
     slider: element("input", { type: "range", class: "fa-slider", min: "0", step: "1", "aria-label": "step" }),
     count: element("span", { class: "fa-count" }),
     rate: element("span", { class: "fa-rate" }),
+    legend: legend(),
     readout: element("div", { class: "fa-readout", "aria-live": "polite" }),
     notes: element("div", { class: "fa-notes" }),
     play: iconButton("play", "play or pause (space)", () => player.toggle()),
@@ -78,22 +100,16 @@ function buildPanels(root, player) {
   nodes.slider.oninput = () => player.goTo(player.sliderPosition());
   nodes.stage.onclick = (event) => player.pick(event);
   nodes.stage.onmousemove = (event) => (nodes.stage.title = player.describe(event));
-  const transport = element("div", { class: "fa-group" }, [
-    iconButton("start", "first step (Home)", () => player.goTo(0)),
-    iconButton("back", "step back (left arrow)", () => player.step(-1)),
-    nodes.play,
-    iconButton("forward", "step forward (right arrow)", () => player.step(1)),
-    iconButton("end", "last step (End)", () => player.goTo(lastPosition(player.timeline))),
-  ]);
-  const speed = element("div", { class: "fa-group" }, [
-    iconButton("slower", "slower ([)", () => player.changeSpeed(-1)),
-    nodes.rate,
-    iconButton("faster", "faster (])", () => player.changeSpeed(1)),
-  ]);
+  if (embedded) {
+    root.append(nodes.stage, nodes.legend, nodes.chip, nodes.bytes);
+    return nodes;
+  }
+  const transport = transportButtons(player, nodes.play);
+  const speed = speedButtons(player, nodes.rate);
   const full = iconButton("full", "full screen (f)", () => player.fullScreen());
   root.append(
     element("div", { class: "fa-main" }, [
-      element("div", { class: "fa-left" }, [nodes.stage, legend(), nodes.chip]),
+      element("div", { class: "fa-left" }, [nodes.stage, nodes.legend, nodes.chip]),
       element("div", { class: "fa-right" }, [nodes.source, nodes.rowTitle, nodes.rows]),
     ]),
     nodes.bytes,
@@ -109,11 +125,14 @@ function buildPanels(root, player) {
 }
 
 // The kernel's lines; returns [{line, phase}] for highlighting.
-function fillSource(node, source) {
+function fillSource(node, model, index) {
+  const { source, name, each } = model.kernels[index];
   const lines = [];
-  const parts = ["before the loop", "for each key tile", "after the loop"];
-  node.replaceChildren(element("div", { class: "fa-file" }, [source.file]));
+  const parts = [source.lines[1].length ? "before the loop" : "once a query tile", each, "after the loop"];
+  const place = model.kernels.length > 1 ? ` · ${name} (${index + 1} of ${model.kernels.length})` : "";
+  node.replaceChildren(element("div", { class: "fa-file" }, [`${source.file}${place}`]));
   source.lines.forEach((part, index) => {
+    if (!part.length) return;
     node.append(element("div", { class: "fa-part" }, [parts[index]]));
     for (const [number, words, phase] of part) {
       const line = element("div", { class: "fa-line" }, [element("span", { class: "fa-number" }, [String(number)]), element("code", {}, [words])]);

@@ -10,21 +10,40 @@ function isDark(root) {
   return 0.299 * r + 0.587 * g + 0.114 * b < 128;
 }
 
+// A key press for the player or the duel that the keyboard moves, unless somebody types in a field.
+function handleKey(owner, event) {
+  if (activePlayer !== owner || event.ctrlKey || event.metaKey || event.altKey) return;
+  const target = event.composedPath()[0];
+  if (target instanceof HTMLElement && target !== owner.nodes.slider) {
+    if (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)) return;
+    if (target.tagName === "BUTTON" && event.key === " ") return; // the button's own
+    if (!owner.root.contains(target) && target.closest("[role=slider],[role=listbox],[role=tablist],[role=radiogroup],[role=combobox]")) return;
+  }
+  const action = owner.key(event.key);
+  if (!action) return;
+  event.preventDefault();
+  event.stopPropagation();
+  action();
+}
+
 class Player {
-  constructor(root, onSettled) {
+  // An embedded player has no transport of its own: a duel moves it.
+  constructor(root, onSettled, embedded = false) {
     this.root = root;
     this.onSettled = onSettled;
     this.reduced = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
     this.doneLayer = new DoneLayer();
-    this.pinned = null; // {programFirst, row}: the row that the user picked
+    this.pinned = null; // {head, q, row}: the row that the user picked
     this.moved = 0; // when the position last changed, for transitions
-    this.nodes = buildPanels(root, this);
-    this.root.onpointerdown = this.root.onfocusin = () => (activePlayer = this);
-    this.onKey = (event) => this.key(event);
-    document.addEventListener("keydown", this.onKey);
+    this.nodes = buildPanels(root, this, embedded);
+    if (!embedded) {
+      this.root.onpointerdown = this.root.onfocusin = () => (activePlayer = this);
+      this.onKey = (event) => handleKey(this, event);
+      document.addEventListener("keydown", this.onKey);
+    }
     this.observer = new ResizeObserver(() => this.draw());
     [this.nodes.stage, this.nodes.chip, this.nodes.rows].forEach((canvas) => this.observer.observe(canvas));
-    activePlayer = this;
+    if (!embedded) activePlayer = this;
   }
 
   destroy() {
@@ -46,8 +65,8 @@ class Player {
       this.pinned = null;
       goToText(this.timeline, place);
       this.root.setAttribute("aria-label", `Playback of ${data.title}. ${data.provenance}`);
-      this.lines = fillSource(this.nodes.source, data.source);
-      this.litPhase = null;
+      this.shownKernel = null;
+      this.nodes.legend.says(data.unvisited);
       this.byteBars = fillBytes(this.nodes.bytes, this.model);
       this.nodes.notes.textContent = [data.provenance, ...data.notes].join(" · ");
     }
@@ -58,38 +77,36 @@ class Player {
 
   usePalette(palette) {
     this.palette = palette;
-    for (const name of ["now", "surface", "text", "muted", "line", "background", "standard"]) this.root.style.setProperty(`--fa-${name}`, palette[name]);
+    Object.entries(this.rootColors()).forEach(([name, color]) => this.root.style.setProperty(name, color));
+    this.doneLayer.key = "";
+  }
+
+  // The palette as the style sheet asks for it.
+  rootColors() {
+    const { palette } = this;
+    const names = ["now", "surface", "text", "muted", "line", "background", "standard", "plain"];
     const last = palette.scale.length - 1;
     const stops = palette.scale.map((color, i) => `${color} ${100 * (i / last) ** 2}%`); // shareColor goes by the square root
-    this.root.style.setProperty("--fa-scale", `linear-gradient(90deg, ${stops.join(", ")})`);
-    this.doneLayer.key = "";
+    return { ...Object.fromEntries(names.map((name) => [`--fa-${name}`, palette[name]])), "--fa-scale": `linear-gradient(90deg, ${stops.join(", ")})` };
   }
 
   // --- what the user does ---
 
-  key(event) {
-    if (activePlayer !== this || event.ctrlKey || event.metaKey || event.altKey) return;
-    const target = event.composedPath()[0];
-    if (target instanceof HTMLElement && target !== this.nodes.slider) {
-      if (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)) return;
-      if (target.tagName === "BUTTON" && event.key === " ") return; // the button's own
-      if (!this.root.contains(target) && target.closest("[role=slider],[role=listbox],[role=tablist],[role=radiogroup],[role=combobox]")) return;
-    }
-    const actions = {
+  key(name) {
+    return {
       " ": () => this.toggle(),
       ArrowRight: () => this.step(1),
       ArrowLeft: () => this.step(-1),
       Home: () => this.goTo(0),
-      End: () => this.goTo(lastPosition(this.timeline)),
+      End: () => this.goTo(this.lastPosition()),
       "[": () => this.changeSpeed(-1),
       "]": () => this.changeSpeed(1),
       f: () => this.fullScreen(),
-    };
-    const action = actions[event.key];
-    if (!action) return;
-    event.preventDefault();
-    event.stopPropagation();
-    action();
+    }[name];
+  }
+
+  lastPosition() {
+    return lastPosition(this.timeline);
   }
 
   toggle() {
@@ -189,23 +206,18 @@ class Player {
     return { head: heads[index], q, kv, offset: (across - q) * this.model.data.problem.block_m };
   }
 
-  programOf(head, q) {
-    return this.model.q.findIndex((tile, step) => tile === q && this.model.head[step] === head);
-  }
-
   pick(event) {
     const hit = this.hit(event);
-    const programFirst = hit ? this.programOf(hit.head, hit.q) : -1;
-    if (programFirst < 0) return;
-    const row = Math.min(this.model.offsets.findLastIndex((offset) => offset <= hit.offset), rowCount(this.model, programFirst) - 1);
-    const same = this.pinned?.programFirst === programFirst && this.pinned.row === row;
-    this.pinned = same ? null : { programFirst, row };
+    if (!hit) return;
+    const row = Math.min(this.model.offsets.findLastIndex((offset) => offset <= hit.offset), rowCount(this.model, hit.q) - 1);
+    const same = this.pinned && this.pinned.head === hit.head && this.pinned.q === hit.q && this.pinned.row === row;
+    this.pinned = same ? null : { head: hit.head, q: hit.q, row };
     this.refresh();
   }
 
   describe(event) {
     const hit = this.hit(event);
-    return hit ? tileWords(this.model, hit) : "";
+    return hit ? tileWords(this.model, hit, this.stateAt(performance.now()).kernel) : "";
   }
 
   // --- what is shown ---
@@ -233,7 +245,7 @@ class Player {
     drawRows(nodes.rows, model, palette, at, this.pinned);
     nodes.slider.value = timeline.order === "one" ? at.done : timeline.position;
     this.drawBytes(at, active, now);
-    this.highlight(at.phase);
+    this.highlight(at.kernel, at.phase);
   }
 
   // The cursor, with what the panels ask of it.
@@ -243,15 +255,23 @@ class Player {
     const transition = timeline.playing ? 500 / timeline.speed : 500;
     at.tween = this.reduced || timeline.speed > 8 ? 1 : Math.min(1, (now - this.moved) / transition);
     at.isDone = (step) => at.finished || (timeline.order === "gpu" ? timeline.moments.end[step] <= at.time : step < at.done);
-    const head = at.step >= 0 ? model.head[at.step] : at.finished && timeline.order === "one" ? model.head[model.count - 1] : model.head[0];
-    at.head = head;
-    at.programOf = (q) => this.programOf(head, q);
-    if (at.step >= 0) {
-      const alphas = Array.from({ length: rowCount(model, at.step) }, (_, row) => rowState(model, at.step, row).alpha);
+    const standing = at.step >= 0 ? at.step : at.finished ? model.count - 1 : this.latestStarted(at);
+    at.head = model.head[at.finished && timeline.order === "gpu" ? 0 : standing];
+    at.kernel = model.kernel[standing];
+    if (at.step >= 0 && model.values.alpha && model.q[at.step] >= 0) {
+      const alphas = Array.from({ length: rowCount(model, model.q[at.step]) }, (_, row) => valueAt(model, "alpha", at.step, row));
       at.alphaRange = [Math.min(...alphas), Math.max(...alphas)];
       at.meanAlpha = 1 + (alphas.reduce((sum, value) => sum + value, 0) / alphas.length - 1) * at.tween;
     }
     return at;
+  }
+
+  // With all programs at once: a step of the kernel that runs at this moment.
+  latestStarted(at) {
+    const { model, timeline } = this;
+    let latest = 0;
+    if (timeline.order === "gpu" && at.started) for (let i = 0; i < model.count; i++) if (timeline.moments.start[i] <= at.time) latest = i;
+    return latest;
   }
 
   // Returns how many tiles are in progress.
@@ -264,7 +284,7 @@ class Player {
     this.shown = { layouts, heads };
     const layoutOf = (step) => layouts[heads.indexOf(model.head[step])];
     const { steps, active } = this.doneAndActive(at, heads);
-    const key = [model.data.id, palette.background, width, height, window.devicePixelRatio, timeline.order, heads.join()].join("|");
+    const key = [model.data.id, palette.background, width, height, window.devicePixelRatio, timeline.order, heads.join(), model.data.fresh ? at.kernel : ""].join("|");
     this.doneLayer.update(key, width, height, layouts, layoutOf, model, palette, steps);
     context.clearRect(0, 0, width, height);
     context.drawImage(this.doneLayer.canvas, 0, 0, width, height);
@@ -276,9 +296,9 @@ class Player {
     } else {
       heads.forEach((head, i) => text(context, `head ${head}`, layouts[i].x, layouts[i].y - 7, palette.muted));
     }
-    if (at.step >= 0 && !at.complete && model.kv[at.step] >= 0) drawInProgress(context, layouts[0], model, palette, at);
+    if (at.step >= 0 && !at.complete && model.kv[at.step] >= 0 && model.q[at.step] >= 0) drawInProgress(context, layouts[0], model, palette, at);
     active.forEach((step) => outline(context, cellBox(layoutOf(step), model, step), palette.now, 2.5));
-    if (this.pinned) drawPinnedRow(context, layoutOf(this.pinned.programFirst), model, palette, this.pinned);
+    if (this.pinned) drawPinnedRow(context, layouts[heads.indexOf(this.pinned.head)], model, palette, this.pinned);
     return active.length;
   }
 
@@ -286,11 +306,13 @@ class Player {
     const { model, timeline } = this;
     const gpu = timeline.order === "gpu";
     const steps = [];
-    const active = !gpu && at.step >= 0 && model.kv[at.step] >= 0 ? [at.step] : [];
+    const hasCell = (i) => model.kv[i] >= 0 && model.q[i] >= 0;
+    const active = !gpu && at.step >= 0 && hasCell(at.step) ? [at.step] : [];
     for (let i = 0; i < model.count; i++) {
       if (!gpu && model.head[i] !== heads[0]) continue;
+      if (model.data.fresh && model.kernel[i] !== at.kernel) continue;
       if (at.isDone(i)) steps.push(i);
-      else if (gpu && at.started && timeline.moments.start[i] <= at.time && model.kv[i] >= 0) active.push(i);
+      else if (gpu && at.started && timeline.moments.start[i] <= at.time && hasCell(i)) active.push(i);
     }
     return { steps, active };
   }
@@ -300,7 +322,7 @@ class Player {
     const bytes = bytesSoFar(timeline, at);
     byteBars.parts.forEach((part, t) => {
       part.style.width = `${bytes.perTensor[t] * byteBars.scale}%`;
-      part.style.background = this.palette[TENSOR_COLOR[model.data.tensors[t].name] ?? "state"];
+      part.style.background = this.palette[tensorColor(model.data.tensors[t].name)];
     });
     byteBars.words.textContent = `${formatBytes(bytes.total)} counted`;
     nodes.count.textContent = countWords(timeline, at);
@@ -311,7 +333,12 @@ class Player {
     nodes.readout.textContent = readoutWords(timeline, at, bytes, active, this.pinned);
   }
 
-  highlight(phase) {
+  highlight(kernel, phase) {
+    if (kernel !== this.shownKernel) {
+      this.shownKernel = kernel;
+      this.lines = fillSource(this.nodes.source, this.model, kernel);
+      this.litPhase = null;
+    }
     if (phase === this.litPhase) return;
     this.litPhase = phase;
     let first = null;

@@ -8,7 +8,7 @@ from pathlib import Path
 import streamlit as st
 
 FOLDER = Path(__file__).parent
-SCRIPTS = ("model.js", "timeline.js", "stage.js", "chip.js", "rows.js", "words.js", "dom.js", "player.js")
+SCRIPTS = ("model.js", "timeline.js", "stage.js", "chip.js", "rows.js", "words.js", "dom.js", "player.js", "duel.js")
 MOUNT = '<div class="fa-player" role="group" tabindex="-1"></div>'
 
 
@@ -20,9 +20,9 @@ _component = st.components.v2.component("flash_attention_player", html=MOUNT, cs
 
 
 def show_player(data: dict, key: str, place: str = "0") -> str:
-    """Mount the player on `player_data(...)`. `place` is where it starts; returns where it stands after the last move.
+    """Mount the player on `player_data(...)` or `duel_data(...)`. `place` is where it starts; returns where it stands after the last move.
 
-    Places are the player's own words: "37" after 37 steps, "37.2" in the second phase of the next one, "gpu:12".
+    Places are the player's own words: "37" after 37 steps, "37.2" in the second phase of the next one, "gpu:12"; of two runs "race:120".
     """
     result = _component(key=key, data={"run": data, "place": place}, default={"where": None}, on_where_change=lambda: None)
     where = result.where
@@ -44,7 +44,7 @@ def export_html(data: dict, place: str = "0") -> str:
 <script type="module">
 {_read(*SCRIPTS)}
 const {{ run, place }} = JSON.parse(document.getElementById("run").textContent);
-const player = new Player(document.querySelector(".fa-player"), (where) => history.replaceState(null, "", `#${{where}}`));
+const player = new (run.runs ? Duel : Player)(document.querySelector(".fa-player"), (where) => history.replaceState(null, "", `#${{where}}`));
 player.load(run, location.hash.slice(1) || place);
 </script></body></html>
 """

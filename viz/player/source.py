@@ -42,24 +42,32 @@ class KernelSource:
 
 
 @functools.cache
-def kernel_source(file: str, kernel: str, inner: str) -> KernelSource:
-    """Read `kernel` and the function `inner` that holds its loop body from a file of the project.
+def kernel_source(file: str, kernel: str, inner: str = "", loop: int = 0) -> KernelSource:
+    """Read the marked lines of `kernel` from a file of the project.
 
-    Lines that only serve the trace (under `if TRACE`) are left out; line numbers are those of the file.
+    The loop over tiles is the body of the function `inner` where one is named, else the kernel's own innermost loop, and
+    where it has several of them the one numbered `loop`. A kernel without a loop is all prologue. Lines that only serve
+    the trace (under `if TRACE`, or calls of a log) are left out; line numbers are those of the file.
     """
     text = (ROOT / file).read_text()
     functions = {node.name: node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)}
-    lines = text.splitlines()
-    traced = _traced_lines(text)
-    outer, body = functions[kernel], functions[inner]
-    call = next(node.lineno for node in ast.walk(outer) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == inner)
-    marked = functools.partial(_marked, lines, traced)
-    return KernelSource(
-        file=file,
-        prologue=marked(outer.lineno, call),
-        loop=marked(body.lineno, body.end_lineno),
-        epilogue=marked(call, outer.end_lineno),
-    )
+    outer = functions[kernel]
+    marked = functools.partial(_marked, text.splitlines(), _traced_lines(text))
+    if inner:
+        body = functions[inner]
+        call = next(n.lineno for n in ast.walk(outer) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == inner)
+        return KernelSource(file, marked(outer.lineno, call), marked(body.lineno, body.end_lineno), marked(call, outer.end_lineno))
+    loops = sorted((node for node in ast.walk(outer) if isinstance(node, ast.For) and _is_innermost(node)), key=lambda node: node.lineno)
+    if not loops:
+        return KernelSource(file, marked(outer.lineno, outer.end_lineno), (), ())
+    before = loops[loop - 1].end_lineno + 1 if loop else outer.lineno
+    body, is_last = loops[loop], loop == len(loops) - 1
+    epilogue = marked(body.end_lineno + 1, outer.end_lineno) if is_last else ()
+    return KernelSource(file, marked(before, body.lineno), marked(body.lineno, body.end_lineno), epilogue)
+
+
+def _is_innermost(loop: ast.For) -> bool:
+    return not any(isinstance(node, ast.For) for node in ast.walk(loop) if node is not loop)
 
 
 def _traced_lines(text: str) -> set[int]:

@@ -41,9 +41,10 @@ function shareColor(palette, share) {
 
 // Rectangles of the stage for one head: the grid, and the strips around it.
 function stageLayout(width, height, model) {
-  const left = 30 + STRIP + 6;
-  const top = LABEL + 2 * STRIP + 20;
-  const right = 6 + STRIP + 24;
+  const { strips } = model.data;
+  const left = 30 + strips.left.length * (STRIP + 4) + 2;
+  const top = LABEL + strips.top.length * (STRIP + 2) + 18;
+  const right = 6 + strips.right.length * (STRIP + 4) + 20;
   let cellWidth = (width - left - right) / model.kvTiles;
   let cellHeight = (height - top - 6) / model.qTiles;
   cellWidth = Math.min(cellWidth, Math.max(cellHeight * 3, 24));
@@ -95,15 +96,17 @@ function visiblePath(context, model, step, box) {
 }
 
 function drawDone(context, layout, model, palette, step) {
-  if (model.kv[step] < 0) return;
+  const { cells } = model.kernels[model.kernel[step]];
+  if (model.kv[step] < 0 || model.q[step] < 0 || !cells) return;
   const box = cellBox(layout, model, step);
   const gap = layout.cellWidth > 5 && layout.cellHeight > 5 ? 1 : 0;
-  context.fillStyle = shareColor(palette, model.share[step] / 65535);
-  if (tileKind(model, step) === KIND.partial && layout.cellHeight >= 6) {
+  const color = cells === "share" ? shareColor(palette, model.share[step] / 65535) : palette.plain;
+  context.fillStyle = color;
+  if (cells === "share" && tileKind(model, step) === KIND.partial && layout.cellHeight >= 6) {
     context.clearRect(box.x, box.y, box.w, box.h);
     context.fillStyle = palette.surface;
     context.fillRect(box.x, box.y, box.w - gap, box.h - gap);
-    context.fillStyle = shareColor(palette, model.share[step] / 65535);
+    context.fillStyle = color;
     visiblePath(context, model, step, { ...box, w: box.w - gap, h: box.h - gap });
     context.fill();
   } else {
@@ -113,15 +116,15 @@ function drawDone(context, layout, model, palette, step) {
 
 // The tile in progress: grey once its scores exist, in its colour once they are exponentials.
 function drawInProgress(context, layout, model, palette, at) {
-  const loop = model.data.source.phases[1];
+  const loop = model.kernels[at.kernel].source.phases[1];
   const phase = loop.indexOf(at.phase);
-  if (phase >= loop.indexOf("exponentials")) drawDone(context, layout, model, palette, at.step);
-  else if (phase >= loop.indexOf("QK^T")) {
+  const colored = loop.findIndex((name) => ["exponentials", "P from lse", "load P", "weigh", "PV"].includes(name));
+  const grey = loop.findIndex((name) => ["QK^T", "load S"].includes(name));
+  if (phase >= colored && colored >= 0) drawDone(context, layout, model, palette, at.step);
+  else if (phase >= grey && grey >= 0) {
     const box = cellBox(layout, model, at.step);
-    context.globalAlpha = 0.6;
-    context.fillStyle = palette.muted;
+    context.fillStyle = palette.plain;
     context.fillRect(box.x, box.y, box.w, box.h);
-    context.globalAlpha = 1;
   }
 }
 
@@ -203,8 +206,8 @@ function text(context, words, x, y, color, { size = 11, align = "left", weight =
   context.fillText(words, x, y);
 }
 
-// A strip of tiles of one tensor. `lit` tiles are on the chip, `full` ones are in HBM; output tiles fill as they are stored.
-function drawStrip(context, { x, y, step, thick, count, vertical, color, palette, lit, label }) {
+// A strip of tiles of one tensor; `lit` says of each how bright it is, and whether it is being moved.
+function drawStrip(context, { x, y, step, thick, count, vertical, color, palette, lit }) {
   for (let i = 0; i < count; i++) {
     const box = vertical ? { x, y: y + i * step, w: thick, h: step } : { x: x + i * step, y, w: step, h: thick };
     const gap = step > 4 ? 1 : 0;
@@ -215,7 +218,6 @@ function drawStrip(context, { x, y, step, thick, count, vertical, color, palette
     context.globalAlpha = 1;
     if (state.active) outline(context, { ...box, w: box.w - gap + 1, h: box.h - gap + 1 }, palette.now, 2);
   }
-  if (label) text(context, label.words, label.x, label.y, color, { weight: "600", size: 13, align: label.align ?? "left" });
 }
 
 // Every how many tiles a label fits.
@@ -229,43 +231,51 @@ function drawLabels(context, layout, model, palette) {
     text(context, `${kv}`, layout.x + (kv + 0.5) * layout.cellWidth, LABEL / 2 + 1, palette.muted, { align: "center" });
   }
   const everyQ = labelEvery(layout.cellHeight, 15);
+  const x = layout.x - 6 - model.data.strips.left.length * (STRIP + 4);
   for (let q = 0; q < model.qTiles; q += everyQ) {
-    text(context, `${q}`, layout.x - STRIP - 10, layout.y + (q + 0.5) * layout.cellHeight, palette.muted, { align: "right" });
+    text(context, `${q}`, x, layout.y + (q + 0.5) * layout.cellHeight, palette.muted, { align: "right" });
   }
 }
 
+// Where a strip lies: along the top, or left or right of the grid.
+function stripBox(strip, layout) {
+  if (strip.side === "top") return { x: layout.x, y: LABEL + 2 + strip.place * (STRIP + 2), step: layout.cellWidth };
+  const x = strip.side === "left" ? layout.x - 6 - STRIP - strip.place * (STRIP + 4) : layout.x + layout.width + 6 + strip.place * (STRIP + 4);
+  return { x, y: layout.y, step: layout.cellHeight, vertical: true };
+}
+
 function drawStrips(context, layout, model, palette, at) {
-  const phase = at.step < 0 ? "" : at.phase;
-  const kv = at.step < 0 ? -1 : model.kv[at.step];
-  const q = at.step < 0 ? -1 : model.q[at.step];
-  const loaded = (tile, active) => ({ level: active || tile ? 1 : 0.45, active });
-  const common = { palette, thick: STRIP };
-  const topK = LABEL + 2;
-  const row = { ...common, x: layout.x, step: layout.cellWidth, count: model.kvTiles };
-  const label = (words, y) => ({ words, x: layout.x - 8, y, align: "right" });
-  drawStrip(context, { ...row, y: topK, color: palette.key, lit: (i) => loaded(i === kv, i === kv && phase === "load K"), label: label("K", topK + STRIP / 2) });
-  drawStrip(context, { ...row, y: topK + STRIP + 2, color: palette.value, lit: (i) => loaded(i === kv, i === kv && phase === "load V"), label: label("V", topK + STRIP * 1.5 + 2) });
-  const column = { ...common, y: layout.y, step: layout.cellHeight, count: model.qTiles, vertical: true };
-  drawStrip(context, { ...column, x: layout.x - STRIP - 6, color: palette.query, lit: (i) => loaded(i === q, i === q && phase === "load Q") });
-  text(context, "Q", layout.x - STRIP / 2 - 6, layout.y - 8, palette.query, { weight: "600", size: 13, align: "center" });
-  const outX = layout.x + layout.width + 6;
-  const stored = (i) => {
-    const first = at.programOf(i);
-    if (first < 0) return { level: at.finished ? 1 : 0.12, active: false };
-    const last = model.programLast[first];
-    if (at.isDone(last)) return { level: 1, active: i === q && phase.startsWith("store") };
-    let done = 0;
-    while (first + done <= last && at.isDone(first + done)) done++;
-    return { level: done || i === q ? 0.25 + (0.5 * done) / (last - first + 1) : 0.12, active: i === q && phase.startsWith("store") };
-  };
-  drawStrip(context, { ...column, x: outX, color: palette.output, lit: stored });
-  text(context, "O", outX + STRIP / 2, layout.y - 8, palette.output, { weight: "600", size: 13, align: "center" });
+  for (const strip of model.strips) {
+    const box = stripBox(strip, layout);
+    const count = strip.along === "kv" ? model.kvTiles : model.qTiles;
+    drawStrip(context, { ...box, thick: STRIP, count, color: palette[strip.color], palette, lit: (i) => stripState(model, strip, at, i) });
+    const options = { weight: "600", size: strip.name.length > 2 ? 11 : 13 };
+    if (strip.side === "top") text(context, strip.name, layout.x - 8, box.y + STRIP / 2, palette[strip.color], { ...options, align: "right" });
+    else text(context, strip.name, box.x + STRIP / 2, layout.y - 8, palette[strip.color], { ...options, align: "center" });
+  }
+}
+
+// How bright tile i of a strip is, and whether it is being moved right now.
+function stripState(model, strip, at, i) {
+  const step = at.step;
+  const here = step >= 0 && (strip.along === "q" ? model.q[step] === i : model.kv[step] <= i && i < model.kvEnd[step]);
+  const active = here && [...movedTensors(at.phase, "load"), ...movedTensors(at.phase, "store")].includes(strip.name);
+  if (!strip.store) {
+    const loads = step >= 0 && model.kernels[at.kernel].source.phases.flat().some((phase) => movedTensors(phase, "load").includes(strip.name));
+    return { level: here && loads ? 1 : 0.45, active };
+  }
+  const steps = fillingSteps(model, strip, at.head)[i];
+  if (!steps.length) return { level: at.finished ? 1 : 0.12, active };
+  let filled = 0;
+  for (const one of steps) if (at.isDone(strip.store.everyStep ? one : model.turnLast[one])) filled += 1;
+    else if (at.isDone(one)) filled += 0.6;
+  return { level: 0.12 + (0.88 * filled) / steps.length, active };
 }
 
 function drawPinnedRow(context, layout, model, palette, pinned) {
   if (!layout) return;
   const offset = model.offsets[pinned.row] / model.data.problem.block_m;
-  const y = layout.y + (model.q[pinned.programFirst] + offset) * layout.cellHeight + 0.5;
+  const y = layout.y + (pinned.q + offset) * layout.cellHeight + 0.5;
   context.strokeStyle = palette.now;
   context.lineWidth = 1;
   context.setLineDash([4, 3]);

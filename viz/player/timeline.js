@@ -1,6 +1,6 @@
 // Where the playback stands. Positions count phases: 0 is before the first, model.phaseStart[count] after the last.
 // "one" plays programs one after the other, as recorded in program order. "gpu" plays them all at once: by the GPU's own
-// clock where there is one, else in lockstep (every program's first step, then every program's second one, ...).
+// clock where there is one, else in modelled waves over the SMs (see kernels/schedule.py).
 
 const SPEEDS = [0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256];
 const UNITS = ["tile", "phase", "program"];
@@ -12,14 +12,10 @@ function makeTimeline(model) {
 
 // Distinct start times, and for each step when it starts and ends.
 function gpuMoments(model) {
-  const start = new Float64Array(model.count);
-  const end = new Float64Array(model.count);
-  for (let i = 0; i < model.count; i++) {
-    start[i] = model.clock ? model.clock.start[i] : i - model.programFirst[i];
-    end[i] = model.clock ? Math.max(model.clock.end[i], start[i] + 1) : start[i] + 1;
-  }
+  const start = Float64Array.from(model.clock.start);
+  const end = Float64Array.from(model.clock.end, (value, i) => Math.max(value, start[i] + 1));
   const times = Array.from(new Set(start)).sort((a, b) => a - b);
-  return { start, end, times, last: end.reduce((a, b) => Math.max(a, b), 0), measured: Boolean(model.clock) };
+  return { start, end, times, last: end.reduce((a, b) => Math.max(a, b), 0), measured: model.clock.measured };
 }
 
 function lastPosition(timeline) {
@@ -37,8 +33,8 @@ function cursor(timeline) {
   if (position === 0) return { step: -1, phase: "", done: 0, started: false, finished: false };
   const step = stepAt(model, position);
   const inStep = position - model.phaseStart[step];
-  const complete = inStep === model.phases[step].length;
-  return { step, phase: model.phases[step][inStep - 1], done: complete ? step + 1 : step, complete, started: true, finished: position === lastPosition(timeline) };
+  const complete = inStep >= model.phases[step].length;
+  return { step, phase: model.phases[step][inStep - 1] ?? "", done: complete ? step + 1 : step, complete, started: true, finished: position === lastPosition(timeline) };
 }
 
 // The step whose phases include position (1-based within the step).
@@ -60,11 +56,11 @@ function moved(timeline, direction, unit = timeline.unit) {
   if (unit === "phase") return clampPosition(timeline, position + direction);
   if (direction > 0) {
     const step = position === 0 ? 0 : Math.min(stepAt(model, position) + (cursor(timeline).complete ? 1 : 0), model.count - 1);
-    return model.phaseStart[(unit === "program" ? model.programLast[step] : step) + 1];
+    return model.phaseStart[(unit === "program" ? model.turnLast[step] : step) + 1];
   }
   if (position === 0) return 0;
   const step = stepAt(model, position);
-  return model.phaseStart[unit === "program" ? model.programFirst[step] : step];
+  return model.phaseStart[unit === "program" ? model.turnFirst[step] : step];
 }
 
 function clampPosition(timeline, position) {

@@ -21,30 +21,38 @@ function bytesSoFar(timeline, at) {
 }
 
 function rowWords(model, at, pinned) {
-  const { first, row } = shownRow(model, at, pinned);
-  const number = model.q[first] * model.data.problem.block_m + model.offsets[row];
+  const { q, row } = shownRow(model, at, pinned);
+  const number = q * model.data.problem.block_m + model.offsets[row];
   return `row ${number}${pinned ? " (picked; click it again to let go)" : " (click a tile to pick one)"}`;
+}
+
+function gpuWords(timeline, at, bytes, active) {
+  if (at.finished) return `All programs have ended. ${formatBytes(bytes.total)} requested.`;
+  const basis = timeline.moments.measured ? "by the GPU's clock (traced launch)" : `modelled: one program an SM of the ${timeline.model.data.gpu.name}, every step as long`;
+  return `${active} tiles in progress, ${basis}. ${formatBytes(bytes.total)} requested so far.`;
 }
 
 function readoutWords(timeline, at, bytes, active, pinned) {
   const { model } = timeline;
-  if (timeline.order === "gpu") {
-    if (at.finished) return `All programs have ended. ${formatBytes(bytes.total)} requested.`;
-    const basis = timeline.moments.measured ? "by the GPU's clock (traced launch)" : "in lockstep: this trace has no GPU clock";
-    return `${active} tiles in progress, ${basis}. ${formatBytes(bytes.total)} requested so far.`;
-  }
+  if (timeline.order === "gpu") return gpuWords(timeline, at, bytes, active);
   if (at.step < 0) return "Not started. Space plays, the arrow keys step.";
-  const { first, row } = shownRow(model, at, pinned);
-  const state = rowState(model, at.step, model.programFirst[at.step] === first ? row : 0);
+  const kernel = model.kernels.length > 1 ? `${model.kernels[at.kernel].name}: ` : "";
+  const shown = shownRow(model, at, pinned);
+  const row = pinned && pinned.q === model.q[at.step] ? pinned.row : 0;
+  const states = model.kernels[at.kernel].series
+    .filter((name) => model.values[name] && name !== "distance")
+    .map((name) => `${SERIES[name].name} ${formatNumber(valueAt(model, name, at.step, row))}`);
+  const [q, kv] = [model.q[at.step], model.kv[at.step]];
   const partial = tileKind(model, at.step) === KIND.partial ? " (partly masked)" : "";
-  const where = model.kv[at.step] < 0 ? `Query tile ${model.q[at.step]} sees no key` : `Query tile ${model.q[at.step]}, key tile ${model.kv[at.step]}${partial}`;
+  const where = q < 0 ? `key tile ${kv} is seen by no query` : kv < 0 ? `query tile ${q}${shown.steps.length > 1 || model.kernels[at.kernel].cells ? " sees no key" : ""}` : `query tile ${q}, key tile ${kv}${partial}`;
   const phase = at.complete ? "" : `: ${at.phase}`;
-  return `${where}${phase}. m ${formatNumber(state.m)}, l ${formatNumber(state.l)}, α ${formatNumber(state.alpha)}. ${formatBytes(bytes.total)} so far.`;
+  const sentence = `${kernel}${where}${phase}. ${states.length && kv >= 0 && q >= 0 ? `${states.join(", ")}. ` : ""}${formatBytes(bytes.total)} so far.`;
+  return sentence[0].toUpperCase() + sentence.slice(1);
 }
 
-function tileWords(model, hit) {
+function tileWords(model, hit, kernel) {
   const kind = ["skipped by the mask", "partly masked", "full"][model.kinds[hit.q * model.kvTiles + hit.kv]];
-  const step = model.kv.findIndex((kv, i) => model.q[i] === hit.q && model.head[i] === hit.head && kv <= hit.kv && hit.kv < model.kvEnd[i]);
-  const share = step < 0 ? "" : `, ${formatNumber((100 * model.share[step]) / 65535)} % of the attention of its rows`;
+  const step = model.kv.findIndex((kv, i) => model.kernel[i] === kernel && model.q[i] === hit.q && model.head[i] === hit.head && kv <= hit.kv && hit.kv < model.kvEnd[i]);
+  const share = step < 0 || model.kernels[kernel].cells !== "share" ? "" : `, ${formatNumber((100 * model.share[step]) / 65535)} % of the attention of its rows`;
   return `query tile ${hit.q}, key tile ${hit.kv}: ${kind}${share}. Click to follow this row.`;
 }

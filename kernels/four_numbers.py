@@ -1,0 +1,158 @@
+"""Bytes of one attention call in four meanings that are never mixed: modelled, requested (counted), compulsory, DRAM (hardware counters).
+
+Requested bytes pass the L2 cache, DRAM bytes are what it could not serve; the difference is the L2's share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kernels.counters import CounterRun
+from kernels.op_traffic import Operation
+from kernels.problem import BLOCKS, AttentionProblem
+from kernels.tiles import visited_tiles, visiting_tiles
+from kernels.traffic import LSE_BYTES, backward_standard_bytes, compulsory_bytes, flash_requested_bytes, standard_stages
+
+KINDS = ("modelled", "requested", "compulsory", "DRAM")
+SMALL_SHARE = 0.02
+"""Operations under this share of the whole are drawn as one."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Bytes of one kernel or operation."""
+
+    name: str
+    bytes: float
+
+
+@dataclass(frozen=True)
+class Number:
+    """One of the four: its parts in the order they run, or why it is not there."""
+
+    kind: str
+    parts: tuple[Part, ...] = ()
+    missing: str = ""
+    source: str = ""
+    """Where the number is from, in words."""
+
+    @property
+    def bytes(self) -> float | None:
+        return sum(part.bytes for part in self.parts) if self.parts else None
+
+
+def standard_numbers(
+    problem: AttentionProblem, direction: str, operations: Iterable[Operation], counters: CounterRun | None
+) -> tuple[Number, Number, Number, Number]:
+    """The four numbers of naive attention; `operations` are those of `count_operations`."""
+    if direction == "forward":
+        modelled = tuple(Part(stage.name, stage.bytes_moved) for stage in standard_stages(problem))
+    else:
+        modelled = (Part("five kernels", backward_standard_bytes(problem)),)
+    counted = joined_small(Part(operation.name, operation.bytes_moved) for operation in operations)
+    return (
+        Number("modelled", modelled, source="S and P cross the bus twice: Dao et al. 2022, algorithm 0 (backward: algorithm 3)"),
+        Number("requested", counted, "" if counted else "not counted", "counted from the tensors that each torch operation reads and writes"),
+        _compulsory(problem, direction),
+        dram_number(counters),
+    )
+
+
+def our_numbers(
+    problem: AttentionProblem, direction: str, operations: Iterable[Operation], counters: CounterRun | None
+) -> tuple[Number, Number, Number, Number]:
+    """The four numbers of our kernels; `operations` are what they counted under TRACE with the tiles they run with."""
+    operations = tuple(operations)
+    counted = tuple(Part(operation.name, operation.bytes_moved) for operation in operations)
+    return (
+        Number("modelled", our_modelled_parts(problem, direction, operations), source="every tile that the mask leaves, times its loads and stores"),
+        Number("requested", counted, "" if counted else "not counted", "counted by the kernels from the masks of their own loads and stores"),
+        _compulsory(problem, direction),
+        dram_number(counters),
+    )
+
+
+def dram_number(counters: CounterRun | None) -> Number:
+    if counters is None:
+        return Number("DRAM", missing="not recorded")
+    parts = joined_small(Part(kernel.short_name, kernel.dram_bytes) for kernel in counters.kernels)
+    return Number("DRAM", parts, source=f"hardware counters of {counters.device.name}, the L2 empty before each kernel")
+
+
+def joined_small(parts: Iterable[Part]) -> tuple[Part, ...]:
+    """The parts, with those under SMALL_SHARE put together at the end."""
+    parts = tuple(parts)
+    whole = sum(part.bytes for part in parts)
+    large = tuple(part for part in parts if part.bytes >= SMALL_SHARE * whole)
+    rest = sum(part.bytes for part in parts) - sum(part.bytes for part in large)
+    return large + ((Part("the rest", rest),) if rest else ())
+
+
+def _compulsory(problem: AttentionProblem, direction: str) -> Number:
+    words = "every input read once, every result written once"
+    return Number("compulsory", (Part("all", compulsory_of(problem, direction)),), source=words)
+
+
+def compulsory_of(problem: AttentionProblem, direction: str) -> int:
+    """Least bytes of a forward kernel, or of a backward pass: Q, K, V, O, dO and lse read once, dQ, dK and dV written once."""
+    if direction == "forward":
+        return compulsory_bytes(problem)
+    rows = problem.batch * problem.q_heads * problem.q_len
+    keys = problem.batch * problem.kv_heads * problem.kv_len
+    return (4 * rows + 4 * keys) * problem.head_dim * problem.itemsize + rows * LSE_BYTES
+
+
+def our_modelled_parts(problem: AttentionProblem, direction: str, operations: tuple[Operation, ...]) -> tuple[Part, ...]:
+    """Requested bytes by formula, with the tiles that the counted kernels ran with, or the problem's own."""
+    tiles = {operation.name: tiles_of(operation, problem) for operation in operations}
+    if direction == "forward":
+        return (Part("_attn_fwd", flash_requested_bytes(tiles.get("_attn_fwd", problem))),)
+    formulas = {"_attn_bwd_preprocess": preprocess_bytes, "_attn_bwd_dk_dv": dk_dv_bytes, "_attn_bwd_dq": dq_bytes}
+    return tuple(Part(name, formula(tiles.get(name, problem))) for name, formula in formulas.items())
+
+
+def tiles_of(operation: Operation, problem: AttentionProblem) -> AttentionProblem:
+    """The problem with the tiles that an operation names ("64x128 tiles"); as it is where it names none."""
+    sides = operation.shape.removesuffix(" tiles").split("x")
+    if len(sides) != 2 or not all(side.isdigit() and int(side) in BLOCKS for side in sides):
+        return problem
+    return problem.with_(block_m=int(sides[0]), block_n=int(sides[1]))
+
+
+def preprocess_bytes(problem: AttentionProblem) -> int:
+    """O and dO read, D written."""
+    rows = problem.batch * problem.q_heads * problem.q_len
+    return 2 * rows * problem.head_dim * problem.itemsize + rows * LSE_BYTES
+
+
+def dk_dv_bytes(problem: AttentionProblem) -> int:
+    """K and V read and dK and dV written once; Q, dO, lse and D again for every key tile that sees them.
+
+    Dao 2023, algorithm 2, with dQ left to a kernel of its own.
+    """
+    row = problem.head_dim * problem.itemsize
+    streamed = 0
+    for kv_tile in range(problem.kv_tiles):
+        tiles = visiting_tiles(problem, kv_tile)
+        rows = min(tiles.end * problem.block_m, problem.q_len) - tiles.first * problem.block_m
+        streamed += max(rows, 0) * (2 * row + 2 * LSE_BYTES)
+    return problem.batch * (problem.kv_heads * 4 * problem.kv_len * row + problem.q_heads * streamed)
+
+
+def dq_bytes(problem: AttentionProblem) -> int:
+    """Q, dO, lse and D read and dQ written once; K and V again for every query tile that sees them."""
+    row = problem.head_dim * problem.itemsize
+    per_head = problem.q_len * (3 * row + 2 * LSE_BYTES)
+    for q_tile in range(problem.q_tiles):
+        tiles = visited_tiles(problem, q_tile)
+        keys = min(tiles.end * problem.block_n, problem.kv_len) - tiles.first * problem.block_n
+        per_head += 2 * max(keys, 0) * row
+    return problem.batch * problem.q_heads * per_head
+
+
+def l2_share(requested: Number, dram: Number) -> float | None:
+    """Share of the requested bytes that never reached DRAM; None where either is not there or DRAM moved more."""
+    if not requested.bytes or dram.bytes is None or dram.bytes > requested.bytes:
+        return None
+    return 1 - dram.bytes / requested.bytes

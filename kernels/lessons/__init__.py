@@ -1,0 +1,1 @@
+"""The NumPy behind the Learn chapters, one file a chapter."""

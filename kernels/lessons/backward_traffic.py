@@ -1,0 +1,104 @@
+"""What the backward pass moves: square matrices of the standard one, and the inner loops of the tiled ones, in elements. Modelled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kernels.problem import AttentionProblem
+from kernels.trace import Trace
+
+SUM_BYTES = 4
+"""dK and dV that travel to HBM and back are kept in float32."""
+
+
+@dataclass(frozen=True)
+class SquareAccess:
+    """One line of standard attention's backward pass: which square matrices it loads from HBM and stores there."""
+
+    line: str
+    loads: tuple[str, ...]
+    stores: tuple[str, ...]
+
+    @property
+    def count(self) -> int:
+        return len(self.loads) + len(self.stores)
+
+
+STANDARD_BACKWARD = (
+    SquareAccess("dV = Pᵀ dO", ("P",), ()),
+    SquareAccess("dP = dO Vᵀ", (), ("dP",)),
+    SquareAccess("dS = P ∘ (dP − D)", ("P", "dP"), ("dS",)),
+    SquareAccess("dQ = dS K", ("dS",), ()),
+    SquareAccess("dK = dSᵀ Q", ("dS",), ()),
+)
+"""Chu, Liu and Lin 2026, "Backward Pass: Insufficient Memory", eq 31 and 32: 7 T^2 accesses together."""
+
+
+def standard_backward_elements(problem: AttentionProblem) -> int:
+    """Elements of square matrices that the standard backward pass moves: 7 q_len kv_len a head."""
+    return sum(access.count for access in STANDARD_BACKWARD) * problem.batch * problem.q_heads * problem.q_len * problem.kv_len
+
+
+@dataclass(frozen=True)
+class LoopOrder:
+    """One way to order the loops of the backward pass, by what one step of its inner loop loads and stores.
+
+    Blocks of |J| key rows by head_dim (`kv_blocks`), or of |I| query rows (`q_blocks`). Those in `read_back` are sums that a step
+    stores: it has to load them first, which the slides do not count.
+    """
+
+    slug: str
+    label: str
+    source: str
+    q_blocks: tuple[str, ...] = ()
+    kv_blocks: tuple[str, ...] = ()
+    read_back: tuple[str, ...] = ()
+    algorithm: str = ""
+    """Of kernels.trace.ALGORITHMS, where this project has a kernel of this order."""
+
+
+LOOP_ORDERS = (
+    LoopOrder(
+        "algorithm 6", "query tile outside", "Chu, Liu and Lin 2026, algorithm 6",
+        kv_blocks=("load K", "load V", "store dK", "store dV"), read_back=("load dK", "load dV"), algorithm="backward_q_outer",
+    ),
+    LoopOrder(
+        "algorithm 7", "key tile outside, D computed again and again", "Chu, Liu and Lin 2026, algorithm 7 (a draft)",
+        q_blocks=("load Q", "load dO", "load O", "store dQ"), read_back=("load dQ",),
+    ),
+    LoopOrder(
+        "algorithm 8", "key tile outside, D computed once", "Chu, Liu and Lin 2026, algorithm 8",
+        q_blocks=("load Q", "load dO", "store dQ"), read_back=("load dQ",),
+    ),
+    LoopOrder(
+        "this project", "two kernels: only inputs in the loops", "kernels/backward.py",
+        q_blocks=("load Q", "load dO"), kv_blocks=("load K", "load V"), algorithm="backward",
+    ),
+)  # fmt: skip
+"""Written for one head and no mask."""
+
+
+def inner_loop_elements(order: LoopOrder, problem: AttentionProblem, read_back: bool) -> int:
+    """Elements that the inner loop moves over the whole pass of one head; `read_back` adds the sums it loads before it stores them.
+
+    A block of every key tile for each of T_r query tiles is T_r kv_len head_dim elements, and the other way round T_c q_len head_dim:
+    the slides' 4 T_r |J| d for all T_c key tiles, and their 3 T_c |I| d for all T_r query tiles.
+    """
+    per_kv_block = problem.q_tiles * problem.kv_len * problem.head_dim
+    per_q_block = problem.kv_tiles * problem.q_len * problem.head_dim
+    elements = len(order.q_blocks) * per_q_block + len(order.kv_blocks) * per_kv_block
+    return elements + (len(order.read_back) * (per_q_block if order.q_blocks else per_kv_block) if read_back else 0)
+
+
+def counted_inner_loop_elements(trace: Trace) -> int:
+    """The same of a traced run, from the bytes its loads and stores asked for. Of algorithms "backward" and "backward_q_outer"."""
+    read = dict(zip(trace.tensors, trace.tensor_bytes_read.T, strict=True))
+    written = dict(zip(trace.tensors, trace.tensor_bytes_written.T, strict=True))
+    size = trace.problem.itemsize
+    if trace.algorithm == "backward_q_outer":
+        inputs = sum(int(read[name].sum()) for name in ("K", "V"))
+        sums = sum(int(read[name].sum() + written[name].sum()) for name in ("dK", "dV"))
+        return inputs // size + sums // SUM_BYTES
+    dk_dv, dq = (trace.kernel == trace.kernels.index(name) for name in ("_attn_bwd_dk_dv", "_attn_bwd_dq"))
+    streamed = sum(int(read[name][dk_dv].sum()) for name in ("Q", "dO")) + sum(int(read[name][dq].sum()) for name in ("K", "V"))
+    return streamed // size

@@ -1,0 +1,136 @@
+"""Products in tiles: C = A B, attention without softmax, and what softmax asks for. Pure NumPy, float64, small matrices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kernels.lessons.softmax import softmax
+
+MODES = ("none", "own", "online")
+"""What stands between the products: nothing; each tile's own softmax (wrong); the online softmax."""
+
+
+class UnfitMatrices(ValueError):
+    """Matrices whose shapes do not fit together; says which, and what would fit."""
+
+
+@dataclass(frozen=True, eq=False)
+class ProductStep:
+    """One tile product C_ij += A_ik B_kj."""
+
+    i: int
+    j: int
+    k: int
+    partial: np.ndarray
+    """A_ik B_kj"""
+    result: np.ndarray
+    """All of C after this step."""
+    elements_read: int
+    """Elements of A and B read up to and with this step."""
+
+
+def tiled_product(a: np.ndarray, b: np.ndarray, tile: int) -> tuple[ProductStep, ...]:
+    """C = A B for A (M, K), B (K, N) in tiles of `tile` x `tile`, those at the edges smaller; C_ij is finished before the next.
+
+    Raises UnfitMatrices where the columns of A are not the rows of B.
+    """
+    if a.shape[1] != b.shape[0]:
+        raise UnfitMatrices(f"A has {a.shape[1]} columns and B has {b.shape[0]} rows. A B needs as many columns of A as rows of B.")
+    result, read, steps = np.zeros((a.shape[0], b.shape[1])), 0, []
+    for i in range(tiles_of(a.shape[0], tile)):
+        for j in range(tiles_of(b.shape[1], tile)):
+            for k in range(tiles_of(a.shape[1], tile)):
+                a_tile, b_tile = a[span(i, tile), span(k, tile)], b[span(k, tile), span(j, tile)]
+                partial = a_tile @ b_tile
+                result[span(i, tile), span(j, tile)] += partial
+                read += a_tile.size + b_tile.size
+                steps.append(ProductStep(i, j, k, partial, result.copy(), read))
+    return tuple(steps)
+
+
+def elements_one_by_one(a: np.ndarray, b: np.ndarray) -> int:
+    """Elements read when every element of C fetches its row of A and its column of B: tiles of one element."""
+    return tiled_product(a, b, 1)[-1].elements_read
+
+
+def span(index: int, tile: int) -> slice:
+    """Rows or columns of tile `index`."""
+    return slice(index * tile, (index + 1) * tile)
+
+
+def tiles_of(length: int, tile: int) -> int:
+    return -(-length // tile)
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionStep:
+    """One key tile j for query tile i. Row state is (rows of the tile,); it is only of use in mode "online"."""
+
+    i: int
+    j: int
+    kv_tiles: int
+    scores: np.ndarray
+    """S_ij = scale Q_i K_j^T, (rows, keys)"""
+    weights: np.ndarray
+    """What is multiplied with V_j: S_ij itself, its own softmax, or exp(S_ij - m)."""
+    m: np.ndarray
+    alpha: np.ndarray
+    l: np.ndarray
+    accumulator: np.ndarray
+    """Rows of tile i of the sum over the key tiles so far, (rows, head_dim)"""
+    output: np.ndarray
+    """All of O as it would be if the loop ended here: for "online" the accumulator divided by l."""
+
+    @property
+    def last_of_row(self) -> bool:
+        return self.j == self.kv_tiles - 1
+
+
+def tiled_attention(query: np.ndarray, key: np.ndarray, value: np.ndarray, tile: int, mode: str) -> tuple[AttentionStep, ...]:
+    """Attention of query (M, d), key (N, d), value (N, e) in tiles of `tile` rows, with `mode` of MODES in between.
+
+    "none" is algorithm 2 of Chu, Liu and Lin 2026: O_i += (Q_i K_j^T) V_j. "own" normalises every tile for itself and adds
+    up, which is not attention. "online" is FlashAttention-2, algorithm 1 (Dao 2023). Scores are scaled by 1 / sqrt(d).
+    Raises UnfitMatrices where the shapes do not fit.
+    """
+    check_attention_shapes(query, key, value)
+    scale = 1.0 / np.sqrt(query.shape[1])
+    output, steps = np.zeros((len(query), value.shape[1])), []
+    kv_tiles = tiles_of(len(key), tile)
+    for i in range(tiles_of(len(query), tile)):
+        rows = query[span(i, tile)]
+        m, l = np.full(len(rows), -np.inf), np.zeros(len(rows))
+        accumulator = np.zeros((len(rows), value.shape[1]))
+        for j in range(kv_tiles):
+            scores = scale * rows @ key[span(j, tile)].T
+            weights, m, alpha, l = join_tile(scores, m, l, mode)
+            accumulator = alpha[:, None] * accumulator + weights @ value[span(j, tile)]
+            output[span(i, tile)] = accumulator / l[:, None] if mode == "online" else accumulator
+            steps.append(AttentionStep(i, j, kv_tiles, scores, weights, m, alpha, l, accumulator, output.copy()))
+    return tuple(steps)
+
+
+def join_tile(scores: np.ndarray, m: np.ndarray, l: np.ndarray, mode: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """(weights, m, alpha, l) after a tile of scores (rows, keys); m and l (rows,) are the state before it."""
+    if mode == "online":
+        m_new = np.maximum(m, scores.max(axis=1))
+        weights, alpha = np.exp(scores - m_new[:, None]), np.exp(m - m_new)
+        return weights, m_new, alpha, alpha * l + weights.sum(axis=1)
+    weights = scores if mode == "none" else softmax(scores)
+    return weights, m, np.ones(len(scores)), l + weights.sum(axis=1)
+
+
+def check_attention_shapes(query: np.ndarray, key: np.ndarray, value: np.ndarray) -> None:
+    """Raises UnfitMatrices where Q, K and V do not fit together."""
+    if query.shape[1] != key.shape[1]:
+        raise UnfitMatrices(f"Q has {query.shape[1]} columns and K has {key.shape[1]}. A query and a key need the same length.")
+    if len(key) != len(value):
+        raise UnfitMatrices(f"K has {len(key)} rows and V has {len(value)}. Every key needs one value.")
+
+
+def whole_attention(query: np.ndarray, key: np.ndarray, value: np.ndarray, mode: str) -> np.ndarray:
+    """(M, e): the same at once, as the reference: S V for mode "none", else softmax(S) V."""
+    scores = query @ key.T / np.sqrt(query.shape[1])
+    return (scores if mode == "none" else softmax(scores)) @ value

@@ -1,0 +1,47 @@
+"""How long the units of one SM need for one tile of attention: tensor cores, exponentials, multiply-adds. Modelled, in clocks.
+
+Shah et al. 2024 (FlashAttention-3), section 3, and Zadouri et al. 2026 (FlashAttention-4): exponentials keep up with the tensor cores less
+and less. Rates a clock and SM: CUDA C++ Programming Guide, throughput of arithmetic instructions, compute capability 8.0, 9.0 and 10.0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kernels.hardware import Gpu
+
+EXPONENTIALS_PER_CLOCK = 16
+FMAS_PER_CLOCK = {"A100": 64, "H100": 128, "H200": 128, "B200": 128}
+"""float32 multiply-adds a clock and SM."""
+
+
+@dataclass(frozen=True)
+class TileClocks:
+    """Clocks of each unit for one tile."""
+
+    tensor_cores: float
+    exponentials: float
+    polynomial: float
+
+    @property
+    def in_turn(self) -> float:
+        """One unit at a time."""
+        return self.tensor_cores + self.exponentials + self.polynomial
+
+    @property
+    def overlapped(self) -> float:
+        """All at once, each on another tile: the slowest sets the pace."""
+        return max(self.tensor_cores, self.exponentials, self.polynomial)
+
+
+def tile_clocks(gpu_key: str, gpu: Gpu, block_m: int, block_n: int, head_dim: int, polynomial_share: float = 0.0, degree: int = 3) -> TileClocks:
+    """QK^T and PV on the tensor cores, block_m block_n exponentials on their unit, a share of them as `degree` multiply-adds instead.
+
+    Loads, masks, maxima and sums are left out, and so are the additions around the polynomial.
+    """
+    scores = block_m * block_n
+    return TileClocks(
+        tensor_cores=4 * scores * head_dim / gpu.fp16_flops_per_clock,
+        exponentials=(1 - polynomial_share) * scores / EXPONENTIALS_PER_CLOCK,
+        polynomial=polynomial_share * scores * degree / FMAS_PER_CLOCK[gpu_key],
+    )

@@ -1,0 +1,76 @@
+"""Five ideas: what falls with what, and the costs against formulas written out here and against the kernels' own inputs."""
+
+import numpy as np
+import pytest
+
+from kernels.hardware import GPUS
+from kernels.inputs import make_inputs
+from kernels.lessons.ideas import NEEDS, chip_capacity, costs, falls_with, longest_whole_row, three_pass_bytes, tile_sums, whole_rows_fit
+from kernels.problem import AttentionProblem
+from kernels.traffic import standard_bytes
+
+GPU = GPUS["H200"]
+PROBLEM = AttentionProblem(q_len=4096, kv_len=4096, head_dim=64, block_m=128, block_n=64)
+N, D = 4096, 64
+
+
+@pytest.mark.parametrize(
+    ("left_out", "fallen"),
+    [
+        ("fusion", set()),
+        ("tiling", {"fusion"}),
+        ("online softmax", {"tiling", "fusion", "lse", "recomputation"}),
+        ("recomputation", {"fusion"}),
+        ("lse", {"recomputation", "fusion"}),
+    ],
+)
+def test_what_falls_with_what(left_out, fallen):
+    assert falls_with(left_out) == fallen
+
+
+def test_costs_with_all_five():
+    every = costs(PROBLEM, GPU)
+    assert every.forward_bytes == 2 * N * D * 2 + 4 * N + (N // 128) * 2 * N * D * 2
+    assert every.kept_bytes == 4 * N
+    assert every.backward_flops == 5 * 2 * N * N * D
+    assert every.weight_sum == pytest.approx(1)
+    assert every.output_error < 1e-14
+
+
+def test_costs_without_one():
+    every = costs(PROBLEM, GPU)
+    assert costs(PROBLEM, GPU, "fusion").forward_bytes == standard_bytes(PROBLEM)
+    assert costs(PROBLEM, GPU, "tiling").chip_bytes == 128 * N * 4 + 4 * 128 * D + 2 * 64 * D * 2 + 128 * D * 2 + 128 * 8
+    assert costs(PROBLEM, GPU, "recomputation").kept_bytes == 2 * N * N
+    assert costs(PROBLEM, GPU, "recomputation").forward_bytes == every.forward_bytes + 2 * N * N
+    assert costs(PROBLEM, GPU, "recomputation").backward_flops == 4 * 2 * N * N * D
+    assert costs(PROBLEM, GPU, "lse").backward_flops == 6 * 2 * N * N * D
+    without = costs(PROBLEM, GPU, "online softmax")
+    assert without.weight_sum == pytest.approx(64)
+    assert without.output_error > 0.1
+    assert three_pass_bytes(PROBLEM) == every.forward_bytes + 32 * 2 * N * D * 2
+    assert set(NEEDS) == {"fusion", "tiling", "online softmax", "recomputation", "lse"}
+
+
+def test_short_rows_still_fit_and_the_limit_is_where_they_stop():
+    limit = longest_whole_row(PROBLEM, GPU)
+    fits, over = (PROBLEM.with_(q_len=length, kv_len=length) for length in (limit, limit + 1))
+    assert whole_rows_fit(fits, GPU)
+    assert not whole_rows_fit(over, GPU)
+    assert costs(fits, GPU, "tiling").forward_bytes == costs(fits, GPU).forward_bytes
+    assert costs(over, GPU, "tiling").forward_bytes == standard_bytes(over)
+    assert chip_capacity(GPU) == (228 + 256) * 1024
+    assert longest_whole_row(PROBLEM.with_(block_m=128, head_dim=256, block_n=128), GPUS["A100"]) > 0
+
+
+def test_the_check_uses_the_inputs_of_the_kernels():
+    problem = AttentionProblem(q_len=32, kv_len=40, head_dim=16, block_n=8, dtype="float32", seed=3)
+    query, key, value = (tensor[0, 0].double().numpy() for tensor in make_inputs(problem))
+    scores = query[:8] @ key.T / 4
+    tiles = [np.exp(scores[:, at : at + 8]) for at in range(0, 40, 8)]
+    wrong = sum(tile / tile.sum(axis=1, keepdims=True) @ value[8 * index : 8 * index + 8] for index, tile in enumerate(tiles))
+    right = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True) @ value
+    weight_sum, error = tile_sums(problem, online=False)
+    assert weight_sum == pytest.approx(5)
+    assert error == pytest.approx(np.abs(wrong - right).max())
+    assert tile_sums(problem, online=True) == (pytest.approx(1), pytest.approx(0, abs=1e-14))

@@ -1,0 +1,94 @@
+"""Formulas of the traffic chapter: against the requested bytes of problems, against the slides' conditions, at their edges."""
+
+import pytest
+
+from kernels.lessons import io as lesson
+from kernels.problem import AttentionProblem
+from kernels.requested import REQUESTED_BYTES
+from kernels.traffic import compulsory_bytes, standard_bytes
+from kernels.trace import run_traced
+
+SMALL = AttentionProblem(q_len=96, kv_len=96, head_dim=16, block_m=32, block_n=16)
+MEMORIES = [1 << 12, 1 << 13, 20_000, 1 << 15, 83_456, 1 << 17]
+
+
+@pytest.mark.parametrize(("name", "formula"), [("flash1", lesson.flash1_bytes), ("flash2", lesson.flash2_bytes)])
+def test_curves_pass_through_what_the_kernels_count(name, formula):
+    modelled = formula(SMALL.q_len, SMALL.head_dim, lesson.BlockSizes(SMALL.block_m, SMALL.block_n), SMALL.itemsize)
+    assert modelled == REQUESTED_BYTES[name](SMALL) == run_traced(SMALL, name).total_bytes
+
+
+def test_other_curves_agree_with_the_formulas_of_a_problem():
+    assert lesson.standard_bytes(96, 16, 2) == standard_bytes(SMALL)
+    assert lesson.row_wise_bytes(96, 16, 32, 2) == REQUESTED_BYTES["row_wise"](SMALL)
+    assert lesson.compulsory_bytes(96, 16, 2) == compulsory_bytes(SMALL)
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+@pytest.mark.parametrize("d", [16, 64, 100, 128])
+def test_blocks_of_eq_44_and_79_fit_and_the_papers_backward_blocks_do_not(memory, d):
+    forward, backward = lesson.query_outer_blocks(memory, d, 4), lesson.query_outer_blocks(memory, d, 8)
+    assert lesson.elements(lesson.forward_blocks(forward, d)) <= memory
+    assert lesson.elements(lesson.backward_blocks(backward, d)) <= memory
+    assert lesson.elements(lesson.backward_blocks(forward, d)) > memory
+    for sizes, share in ((forward, 4), (backward, 8)):
+        assert max(sizes.query * d, sizes.key * d, sizes.query * sizes.key) <= memory // share
+        assert (sizes.query + 1) * d > memory // share  # the query tile cannot be one row taller
+
+
+def test_block_lists_name_four_and_eight_blocks():
+    sizes = lesson.BlockSizes(128, 64)
+    assert [block.tensor for block in lesson.forward_blocks(sizes, 64)] == ["Q", "O", "K/V", "S"]
+    assert len(lesson.backward_blocks(sizes, 64)) == 8
+    assert lesson.elements(lesson.forward_blocks(sizes, 64)) == 2 * 128 * 64 + 64 * 64 + 128 * 64
+
+
+def test_the_key_outer_order_gives_the_large_tile_to_the_keys():
+    assert lesson.key_outer_blocks(1 << 15, 64) == lesson.BlockSizes(64, 128)
+    assert lesson.query_outer_blocks(1 << 15, 64, 4) == lesson.BlockSizes(128, 64)
+
+
+def test_row_wise_is_linear_while_all_fits_then_cubic_then_impossible():
+    length, d = 512, 64
+    all_fits = 3 * length * d + length + d
+    assert lesson.row_wise_rows(length, d, all_fits) == length
+    assert lesson.row_wise_bytes(length, d, length, 2) == 4 * length * d * 2
+    assert lesson.row_wise_rows(length, d, all_fits - 1) == (all_fits - 1) // length
+    assert lesson.row_wise_rows(length, d, length - 1) == 0
+    assert lesson.curve_bytes("row_wise", length, d, length - 1, 2) is None
+    assert lesson.curve_bytes("flash2", length, d, 4 * d - 1, 2) is None
+
+
+@pytest.mark.parametrize(("name", "order"), [("standard", (4, 1, 1)), ("row_wise", (8, 2, 0.5)), ("flash1", (4, 4, 0.5)), ("flash2", (4, 4, 0.5))])
+def test_bytes_grow_as_the_orders_say_for_long_sequences(name, order):
+    factors = lesson.growth(name, 1 << 14, 64, 1 << 15, 2)
+    assert tuple(factors.values()) == pytest.approx(order, rel=0.06)
+
+
+def test_growth_says_where_a_point_does_not_fit():
+    assert lesson.growth("row_wise", 1024, 64, 1500, 2)["T"] is None
+    assert lesson.growth("row_wise", 2048, 64, 1500, 2) == {"T": None, "d": None, "M": None}
+
+
+def test_the_lower_bound_meets_inputs_and_outputs_at_m_equal_td():
+    length, d = 1024, 64
+    assert lesson.lower_bound_bytes(length, d, length * d, 2) == length * d * 2
+    assert lesson.lower_bound_bytes(length, d, 1 << 13, 2) < lesson.curve_bytes("flash2", length, d, 1 << 13, 2)
+
+
+def test_kernel_rows_rounds_down_to_a_tile():
+    assert [lesson.kernel_rows(rows) for rows in (3, 4, 31, 32, 127, 5000)] == [None, 4, 16, 32, 64, 128]
+
+
+def test_computing_gamma_once_moves_less_than_at_each_step():
+    sizes = lesson.BlockSizes(64, 64)
+    each, once = (lesson.key_outer_backward_bytes(1024, 64, sizes, 2, each_step) for each_step in (True, False))
+    assert once < each
+    assert each - once == 1024 * (16 * (64 * 2 - 4) - (2 * 64 * 2 + 4))
+
+
+def test_row_wise_backward_moves_eight_matrices_if_all_fits():
+    assert lesson.row_wise_backward_rows(128, 16, 8 * 128 * 16 + 256) == 128
+    assert lesson.row_wise_backward_bytes(128, 16, 128, 2) == 8 * 128 * 16 * 2
+    assert lesson.row_wise_backward_rows(1024, 64, 1 << 15) == 16
+    assert lesson.row_wise_backward_bytes(1024, 64, 16, 2) > 4 * lesson.row_wise_backward_bytes(1024, 64, 128, 2)

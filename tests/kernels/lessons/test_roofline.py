@@ -1,0 +1,72 @@
+"""Roofline numbers against the documents they are from."""
+
+import pytest
+
+from kernels.hardware import GPUS
+from kernels.lessons import roofline as lesson
+from kernels.problem import AttentionProblem
+from kernels.trace import run_traced
+from kernels.traffic import compulsory_bytes, standard_stages
+
+PROBLEM = AttentionProblem(q_len=1024, kv_len=1024, head_dim=64)
+A100 = GPUS["A100"]
+
+
+def test_the_slides_example_and_where_its_3_74_comes_from():
+    example = lesson.slide_example(1024, 1024, 64, 2, A100)
+    assert example.compute_seconds * 1e6 == pytest.approx(0.86, abs=0.005)
+    assert example.memory_seconds * 1e6 == pytest.approx(4.11, abs=0.005)
+    assert example.binary_memory_seconds * 1e6 == pytest.approx(3.74, abs=0.005)
+
+
+def test_the_a100s_156_needs_a_rounded_bandwidth():
+    ridges = [A100.fp16_flops / bandwidth for bandwidth in lesson.A100_BANDWIDTHS.values()]
+    assert [round(ridge) for ridge in ridges] == [201, 156, 153]
+    assert A100.hbm_bandwidth in lesson.A100_BANDWIDTHS.values()
+
+
+def test_sram_of_the_a100_is_about_20_mb_at_about_19_tb_a_second():
+    """Document 002: about 20 MB, about 19 TB/s, about 10 times HBM's bandwidth, nearly 4000 times smaller."""
+    assert A100.sram_bytes == pytest.approx(20e6, rel=0.1)
+    assert A100.sram_bandwidth == pytest.approx(19e12, rel=0.05)
+    assert A100.sram_bandwidth / A100.hbm_bandwidth == pytest.approx(10, rel=0.1)
+    assert A100.hbm_bytes / A100.sram_bytes == pytest.approx(4000, rel=0.1)
+    assert A100.clock_hz == pytest.approx(1.41e9, rel=0.01)
+    assert [gpu.shared_bytes_per_program >> 10 for gpu in GPUS.values()] == [163, 227, 227, 227]
+
+
+def test_with_a_perfect_cache_steps_are_the_standard_stages_and_the_compulsory_bytes():
+    *three, fused = lesson.steps(PROBLEM, "perfect")
+    for step, stage in zip(three, standard_stages(PROBLEM), strict=True):
+        assert (step.bytes, step.flops, step.intensity) == (stage.bytes_moved, stage.flops, stage.intensity)
+    assert fused.bytes == compulsory_bytes(PROBLEM) - 4 * PROBLEM.q_len
+    assert fused.flops == sum(step.flops for step in three)
+
+
+def test_without_a_cache_intensities_are_document_004s():
+    """Its formulas, with tiles of D: S below E = T_Q T_K / (T_Q + T_K), PV about E, softmax C / 2 in elements."""
+    score, softmax, product, fused = lesson.steps(PROBLEM, "none")
+    tile, best = 64, 64 * 64 / 128
+    assert score.intensity == pytest.approx(tile**2 / (2 * tile + tile**2 / 64))
+    assert product.intensity == pytest.approx(tile**2 / (tile**2 / 64 + tile + tile / 1024 * tile))
+    assert score.intensity < best and product.intensity == pytest.approx(best, rel=0.05)
+    assert softmax.intensity == lesson.SOFTMAX_FLOPS / 4
+    assert fused.elements < lesson.printed_fused_elements(PROBLEM)
+    printed = fused.flops / (lesson.printed_fused_elements(PROBLEM) * 2)
+    assert printed == pytest.approx((2 * 64 + 1.5) / (2 * 64) * best)
+
+
+def test_the_fused_row_without_a_cache_is_what_the_kernel_counts():
+    small = PROBLEM.with_(q_len=96, kv_len=128, head_dim=16, block_m=32, block_n=32)
+    trace = run_traced(small, "flash2")
+    assert lesson.steps(small, "none")[3].bytes == trace.total_bytes - 4 * small.q_len
+
+
+def test_the_roof_has_a_slope_and_a_top():
+    assert lesson.attainable_flops(A100, 1.0) == A100.hbm_bandwidth
+    assert lesson.attainable_flops(A100, A100.balance) == pytest.approx(A100.fp16_flops)
+    assert lesson.attainable_flops(A100, 1e6) == A100.fp16_flops
+    score, *_, fused = lesson.steps(PROBLEM, "perfect")
+    assert (score.bound_by(A100), fused.bound_by(A100)) == ("memory", "compute")
+    assert score.seconds(A100) == score.bytes / A100.hbm_bandwidth
+    assert fused.seconds(A100) == fused.flops / A100.fp16_flops

@@ -1,0 +1,106 @@
+"""The softmax lesson: overflow in each format, the online form against the whole, the wrong update, and counted passes."""
+
+import math
+
+import numpy as np
+import pytest
+
+from kernels.lessons.softmax import (
+    FORMATS,
+    all_ways,
+    exp_limits,
+    online_shares,
+    online_steps,
+    shares_of_sum,
+    softmax,
+    softmax_in,
+    unscaled_shares,
+)
+
+ROW = np.array([3.0, 2.0, 5.0, 1.0])
+LARGE = np.array([1000.0, 999.0, 995.0])
+
+
+@pytest.mark.parametrize("number_format", FORMATS)
+def test_large_scores_overflow_unless_the_max_is_subtracted(number_format):
+    naive, stable = softmax_in(LARGE, number_format, False), softmax_in(LARGE, number_format, True)
+    assert naive.fails
+    assert np.isnan(naive.shares).all()
+    assert not stable.fails
+    assert stable.exponents.tolist() == [0, -1, -5]
+    assert stable.shares.dtype == FORMATS[number_format]
+    assert np.allclose(stable.shares.astype(float), softmax(LARGE), atol=2e-3)
+
+
+def test_very_negative_scores_underflow_to_zero_over_zero():
+    assert softmax_in(-LARGE, "float32", False).fails
+    assert not softmax_in(-LARGE, "float32", True).fails
+
+
+def test_a_sum_that_overflows_alone_is_a_failure():
+    almost = np.full(8, 11.0)  # exp(11) fits in float16, eight of them do not
+    result = softmax_in(almost, "float16", False)
+    assert np.isfinite(result.exponentials).all()
+    assert result.fails
+
+
+@pytest.mark.parametrize("number_format", FORMATS)
+def test_the_limits_are_where_exp_leaves_the_format(number_format):
+    low, high = exp_limits(number_format)
+    kind = FORMATS[number_format]
+    with np.errstate(all="ignore"):
+        assert np.isinf(np.exp(kind(high * 1.002)))
+        assert np.isfinite(np.exp(kind(high * 0.998)))
+        assert np.exp(kind(low * 1.002)) == 0
+        assert np.exp(kind(low * 0.99)) > 0
+
+
+def test_the_documents_example_element_by_element():
+    steps = online_steps(ROW, 1)
+    e = math.exp
+    assert [step.m for step in steps] == [3, 3, 5, 5]
+    assert [step.alpha for step in steps] == pytest.approx([0, 1, e(-2), 1])
+    assert [step.l for step in steps] == pytest.approx([1, 1 + e(-1), (1 + e(-1)) * e(-2) + 1, e(-2) + e(-3) + 1 + e(-4)])
+    assert steps[2].l_unscaled == pytest.approx(1 + e(-1) + 1)  # the wrong update
+
+
+def test_the_documents_example_in_two_blocks():
+    first, second = online_steps(ROW, 2)
+    assert first.l == pytest.approx(1.3678794412)
+    assert second.alpha * first.l == pytest.approx(0.1851223516)
+    assert second.l == pytest.approx(1.2034379905)
+    assert (first.start, first.end, second.start, second.end) == (0, 2, 2, 4)
+
+
+@pytest.mark.parametrize("block", [1, 2, 3, 7, 64])
+@pytest.mark.parametrize("row", [ROW, LARGE, -LARGE, np.zeros(5), np.array([7.0]), np.random.default_rng(0).normal(0, 300, 40)], ids=range(6))
+def test_any_row_in_any_blocks_gives_the_softmax(row, block):
+    steps = online_steps(row, block)
+    assert len(steps) == -(-len(row) // block)
+    assert np.allclose(online_shares(row, steps), softmax(row), rtol=1e-12)
+    parts = shares_of_sum(steps)
+    assert np.allclose(parts.sum(axis=1), [step.l for step in steps])
+    assert np.allclose(shares_of_sum(steps, rescale=False).sum(axis=1), [step.l_unscaled for step in steps])
+    for run in all_ways(row, block).values():
+        assert run.known[-1].o == pytest.approx(softmax(row) @ np.arange(1, len(row) + 1))
+
+
+def test_without_rescale_weights_still_sum_to_one_and_are_wrong():
+    weights = unscaled_shares(online_steps(ROW, 2))
+    assert weights.sum() == pytest.approx(1)
+    assert weights[0] == pytest.approx(weights[2])  # 3 and 5, each the max of its own block
+    assert np.abs(weights - softmax(ROW)).max() > 0.4
+
+
+def test_without_rescale_nothing_is_wrong_if_the_max_comes_first():
+    row = np.sort(ROW)[::-1]
+    assert np.allclose(unscaled_shares(online_steps(row, 1)), softmax(row))
+
+
+def test_three_two_and_one_pass_read_what_they_say():
+    ways = all_ways(ROW, 2)
+    assert {name: run.elements_read for name, run in ways.items()} == {"three passes": 12, "two passes": 8, "one pass": 4}
+    assert ways["two passes"].reads == ((0, 0), (0, 1), (1, 0), (1, 1))
+    assert ways["two passes"].passes == ("m, l", "o")
+    assert [known.l is None for known in ways["three passes"].known] == [True, True, False, False, False, False]
+    assert ways["one pass"].known[0].o == pytest.approx(softmax(ROW[:2]) @ [1, 2])  # the surrogate: right for what was read

@@ -1,0 +1,202 @@
+"""The traffic and roofline chapters through AppTest."""
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from kernels.client import Crashed
+from viz import runs
+
+SMALL = {"io_t": 128, "io_d": 16, "io_m": 16, "io_bm": 64, "io_bn": 64}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def stop_the_worker():
+    yield
+    store = runs.run_store()
+    if store:
+        store.client.close()
+    runs.run_store.clear()
+
+
+def open_chapter(chapter, **query):
+    app = AppTest.from_file("../../app.py", default_timeout=60).run()
+    app.switch_page("viz/pages/learn.py")
+    app.query_params["chapter"] = chapter
+    for name, value in query.items():
+        app.query_params[name] = str(value)
+    return app.run()
+
+
+def words(app):
+    return "\n".join(element.value for element in [*app.markdown, *app.caption])
+
+
+def until(app, text):
+    """Run again until the text is there: what the page's own timer does in a browser."""
+    for _ in range(60):
+        assert not app.exception
+        if text in words(app):
+            return words(app)
+        with runs.run_store()._lock:
+            jobs = list(runs.run_store()._jobs.values())
+        for job in jobs:
+            job.wait(20)
+        app.run()
+    raise AssertionError(f"{text!r} never came: {words(app)}")
+
+
+def links(app):
+    return [link.proto.label for link in app.get("page_link")]
+
+
+@pytest.mark.parametrize("view", ["Forward", "Growth", "SRAM", "Backward"])
+def test_every_view_of_traffic_opens_with_a_figure(view):
+    app = open_chapter("io", io_view=view, **SMALL)
+    assert not app.exception and not app.error
+    assert len(app.get("plotly_chart")) == 1
+
+
+@pytest.mark.parametrize("view", ["Roofline", "Time", "Tables", "Memory"])
+def test_every_view_of_roofline_opens(view):
+    app = open_chapter("roofline", roofline_view=view)
+    assert not app.exception and not app.error
+    assert len(app.get("plotly_chart")) == (0 if view == "Tables" else 1)
+    assert links(app) == ["Watch the three kernels", "Watch the fused kernel"]
+
+
+def test_forward_sets_counted_beside_modelled_for_all_four():
+    app = open_chapter("io", **SMALL)
+    text = until(app, "**One step of the inner loop**, counted")
+    cards = [markdown.value for markdown in app.markdown if "** modelled" in markdown.value or "B** modelled" in markdown.value]
+    assert len(cards) == 4
+    for card in cards:
+        modelled = card.split("= **")[1].split(" B**")[0]
+        assert f"**{modelled} B** counted" in card
+    assert "run here by Triton" in text or "run here on" in text
+    assert links(app).count("Watch it") == 4
+
+
+def test_growth_counts_on_demand():
+    app = open_chapter("io", io_view="Growth", io_axis="against M", io_t=128, io_d=128)
+    button = next(button for button in app.button if button.label.startswith("Count with the kernels"))
+    assert not [trace for trace in drawn(app) if "counted" in trace.get("name", "")]
+    button.click().run()
+    for _ in range(60):
+        points = [trace for trace in drawn(app) if "counted" in trace.get("name", "")]
+        if points and not any(button.label == "Cancel" for button in app.button):
+            break
+        with runs.run_store()._lock:
+            jobs = list(runs.run_store()._jobs.values())
+        for job in jobs:
+            job.wait(20)
+        app.run()
+    assert [trace["name"] for trace in points] == ["FlashAttention-1, counted", "FlashAttention-2, counted"]
+
+
+def drawn(app):
+    import json
+
+    return json.loads(app.get("plotly_chart")[0].proto.spec)["data"]
+
+
+def test_sram_shows_both_rules_and_what_compiled_kernels_take():
+    text = words(open_chapter("io", io_view="SRAM", io_d=64, io_m=64, io_gpu="A100"))
+    assert "=128$" in text and "=64$" in text
+    assert "**1.50 M**" in text
+    assert "| `_attn_fwd` | 64 × 64, 64 float16 | 3 | 73 KiB |" in text
+    assert "163 KiB" in text
+
+
+def test_backward_counts_six_blocks_where_the_slides_count_four():
+    app = open_chapter("io", io_view="Backward", **SMALL)
+    until(app, "| 6 | 49,152 | 49,152 |") if False else until(app, "elements, counted")
+    for _ in range(60):
+        rows = [line for line in words(app).splitlines() if "algorithm 6" in line and line.startswith("|")]
+        if "–" not in rows[0]:
+            break
+        with runs.run_store()._lock:
+            jobs = list(runs.run_store()._jobs.values())
+        for job in jobs:
+            job.wait(20)
+        app.run()
+    elements = 6 * 2 * 128 * 16
+    assert rows[0].endswith(f"| 4 | 6 | {elements:,} | {elements:,} |")
+
+
+def test_long_counting_waits_for_a_button():
+    app = open_chapter("io", io_t=4096)
+    assert not app.exception
+    assert any(button.label.startswith("Count with the kernels, about") for button in app.button)
+    assert runs.run_store().peek("trace", _problem(4096), "flash2") is None
+
+
+def _problem(length):
+    from kernels.problem import AttentionProblem
+
+    return AttentionProblem(q_len=length, kv_len=length)
+
+
+def test_what_does_not_fit_is_said():
+    text = words(open_chapter("io", io_t=16384, io_m=16))
+    assert "one row of 16,384 scores does not fit" in text
+    app = open_chapter("io", io_view="Growth", io_m=256, io_d=16)
+    assert not app.exception
+    assert "No point can be counted" in words(app)
+
+
+@pytest.mark.parametrize(
+    ("chapter", "query"),
+    [
+        ("io", {"io_t": "7", "io_d": "x", "io_m": "-1", "io_bm": "1e9", "io_view": "?", "io_gpu": "none", "io_axis": "Q"}),
+        ("roofline", {"roofline_q": "3", "roofline_k": "", "roofline_d": "9999", "roofline_gpu": "<b>", "roofline_view": "Forward"}),
+    ],
+)
+def test_a_url_may_hold_anything(chapter, query):
+    app = open_chapter(chapter, **query)
+    assert not app.exception
+    assert len(app.get("plotly_chart")) == 1
+
+
+def test_the_slides_example_is_reproduced_and_corrected():
+    text = words(open_chapter("roofline", roofline_view="Time", roofline_gpu="B200", roofline_q=4096))
+    assert "=0.86$ µs computing" in text and "=4.11$ µs moving" in text
+    assert "the slides print 3.74 µs" in text
+
+
+def test_tables_are_held_against_the_kernels_count():
+    app = open_chapter("roofline", roofline_view="Tables", roofline_q=128, roofline_k=128, roofline_d=16)
+    text = until(app, "**Counted** by our fused kernel")
+    fused = 2 * 128 * 16 * 2 + 2 * 2 * 128 * 16 * 2
+    assert f"{fused:,} B, the table's {fused:,} B" in text
+
+
+def test_decoding_is_bound_by_memory_on_every_gpu():
+    for gpu in ("A100", "B200"):
+        text = words(open_chapter("roofline", roofline_view="Tables", roofline_q=1, roofline_k=4096, roofline_gpu=gpu))
+        assert "| compute |" not in text and text.count("| memory |") == 8
+
+
+def test_without_triton_models_are_shown_and_the_page_says_why_nothing_is_counted(monkeypatch):
+    monkeypatch.setattr(runs, "triton_missing", lambda: "Triton has no wheel for Darwin")
+    monkeypatch.setattr("viz.layout.triton_missing", lambda: "Triton has no wheel for Darwin")
+    monkeypatch.setattr(runs, "run_store", lambda: None)
+    app = open_chapter("io", **SMALL)
+    assert not app.exception
+    assert "only recorded runs are counted" in words(app)
+    assert len(app.get("plotly_chart")) == 1
+
+
+def test_a_failure_is_a_message_with_a_way_on(monkeypatch):
+    def fail(job):
+        raise Crashed(-11)
+
+    monkeypatch.setattr(runs, "finished_run", fail)
+    app = open_chapter("io", **SMALL | {"io_bm": 32})
+    for _ in range(20):
+        if app.error:
+            break
+        app.run()
+    assert str(Crashed(-11)) in app.error[0].value
+    monkeypatch.undo()
+    next(button for button in app.button if button.label == "Count again").click().run()
+    until(app, "**One step of the inner loop**, counted")

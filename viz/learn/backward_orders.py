@@ -1,0 +1,116 @@
+"""Panel of the Gradients chapter: what the standard backward pass moves, and the loop orders of the tiled one."""
+
+from __future__ import annotations
+
+import functools
+
+import streamlit as st
+
+from kernels.client import Job, JobFailure
+from kernels.lessons.backward_traffic import (
+    LOOP_ORDERS,
+    STANDARD_BACKWARD,
+    counted_inner_loop_elements,
+    inner_loop_elements,
+    standard_backward_elements,
+)
+from kernels.problem import BLOCKS, AttentionProblem, InvalidProblem
+from viz import runs, theme
+from viz.figures.gradients import loop_order_figure
+from viz.layout import explore_link, plot
+from viz.learn.formulas import formulas
+
+LENGTHS = (16, 1 << 16)
+HEAD_DIMS = (16, 32, 64, 128, 256)
+TILES = tuple(block for block in BLOCKS if block >= 16)
+WAIT_S = 0.4
+
+
+def loop_orders_panel(palette: theme.Palette) -> None:
+    st.subheader("Which loop goes outside?", anchor=False)
+    problem = _problem()
+    standard, tiled = st.columns(2, gap="large")
+    with standard:
+        _standard_table(problem)
+    tiled.markdown(
+        "**In tiles**, no square matrix moves. What moves in the inner loop depends on the order of the loops:\n"
+        "- keep the query tile, and dK and dV travel;\n- keep the key tile, and dQ travels;\n"
+        "- use two kernels, one in each order, and no sum travels: the scores are computed twice instead.\n\n"
+        "A sum that travels must be read back before it is stored. The slides leave that out."
+    )
+    counted = _counted(problem)
+    slides = [inner_loop_elements(order, problem, read_back=False) for order in LOOP_ORDERS]
+    with_sums = [inner_loop_elements(order, problem, read_back=True) for order in LOOP_ORDERS]
+    plot(loop_order_figure(LOOP_ORDERS, slides, with_sums, counted, palette), key="gradients_orders")
+    formulas(
+        rf"4\,T_r\,|J|\,d \cdot T_c = {_tex(slides[0])}",
+        rf"3\,T_c\,|I|\,d \cdot T_r = {_tex(slides[2])}",
+        rf"T_r = {problem.q_tiles},\; T_c = {problem.kv_tiles},",
+        rf"|I| = {problem.block_m},\; |J| = {problem.block_n},\; d = {problem.head_dim}",
+    )
+    st.caption(
+        "Elements that the inner loops move, one head, no mask; lse and D, one number a row, are left out. dK and dV that travel are float32: "
+        "twice the bytes an element. Algorithm 7 is the slides' draft, which loads O again at every step to compute D anew."
+    )
+    with st.container(horizontal=True):
+        explore_link("Play the two kernels on this shape", problem, algorithm="backward")
+        explore_link("Play algorithm 6 on this shape", problem, algorithm="backward_q_outer")
+
+
+def _tex(count: int) -> str:
+    return f"{count:,}".replace(",", "{,}")
+
+
+def _standard_table(problem: AttentionProblem) -> None:
+    rows = [f"| {access.line} | {', '.join(access.loads)} | {', '.join(access.stores)} |" for access in STANDARD_BACKWARD]
+    st.markdown("\n".join(["| **standard backward** | loads T × T | stores T × T |", "|:--|:--|:--|", *rows]))
+    total, times = standard_backward_elements(problem), sum(access.count for access in STANDARD_BACKWARD)
+    st.markdown(
+        f"${times}\\,T^2 = {times} \\cdot {problem.q_len}^2$ = {total:,} elements, {theme.format_bytes(total * problem.itemsize)} in float16 "
+        "(modelled: Chu, Liu and Lin 2026)."
+    )
+
+
+def _problem() -> AttentionProblem:
+    with st.container(horizontal=True, gap="small"):
+        length = st.number_input("Tokens T", *LENGTHS, 128, 16, key="gradients_tokens", bind="query-params", width=140)
+        head_dim = st.selectbox("head_dim d", HEAD_DIMS, 1, key="gradients_head_dim", bind="query-params", width=140)
+        block_m = st.selectbox("Query rows in a tile |I|", TILES, 1, key="gradients_block_m", bind="query-params", width=170)
+        block_n = st.selectbox("Key rows in a tile |J|", TILES, 1, key="gradients_block_n", bind="query-params", width=170)
+    return AttentionProblem(q_len=length, kv_len=length, head_dim=head_dim, block_m=block_m, block_n=block_n)
+
+
+def _counted(problem: AttentionProblem) -> dict[str, int]:
+    """Algorithm -> elements counted by a traced run, for the runs that are there; asks for those that are quick."""
+    store = runs.run_store()
+    name = runs.backend(store)
+    found, jobs = {}, []
+    for algorithm in (order.algorithm for order in LOOP_ORDERS if order.algorithm):
+        recording = runs.recorded(problem, algorithm)
+        if recording is not None:
+            found[algorithm] = counted_inner_loop_elements(recording.trace)
+        elif name != "replay" and runs.estimated_seconds(problem, algorithm, name) <= runs.IMMEDIATE_S:
+            jobs.append((algorithm, store.trace(problem, algorithm)))
+    for algorithm, job in jobs:
+        if job.wait(WAIT_S):
+            try:
+                found[algorithm] = _elements(job)
+            except (InvalidProblem, JobFailure) as error:
+                st.warning(f"{algorithm} was not counted: {error}", icon=":material/error:")
+        else:
+            _wait_for(job)
+    if not found and not jobs:
+        why = "there is no worker process here" if name == "replay" else "a run of this size takes too long to start by itself; play it below"
+        st.caption(f"Nothing counted: {why}.")
+    return found
+
+
+@functools.lru_cache(maxsize=32)
+def _elements(job: Job) -> int:
+    return counted_inner_loop_elements(runs.finished_run(job).trace)
+
+
+@st.fragment(run_every=0.4)
+def _wait_for(job: Job) -> None:
+    if job.done:
+        st.rerun()
