@@ -29,11 +29,11 @@ class CheckedKernel:
 
 
 OURS = {
-    "flash_attention": CheckedKernel("flash_attention, the public call", tiles=False),
-    "flash2": CheckedKernel("FlashAttention-2: _attn_fwd, _attn_bwd_*"),
-    "flash1": CheckedKernel("FlashAttention-1: _attn_fwd_kv_outer", gradients=False),
-    "split_kv": CheckedKernel("Split-KV decoding: _attn_split_kv, _attn_combine", gradients=False),
-    "backward_q_outer": CheckedKernel("Backward, query outer: _attn_bwd_q_outer"),
+    "flash_attention": CheckedKernel("flash_attention(), the public call", tiles=False),
+    "flash2": CheckedKernel("FlashAttention-2, forward and backward"),
+    "flash1": CheckedKernel("FlashAttention-1, forward", gradients=False),
+    "split_kv": CheckedKernel("Split-KV decoding, forward", gradients=False),
+    "backward_q_outer": CheckedKernel("FlashAttention-2 forward, backward in the query-outer order"),
 }
 
 

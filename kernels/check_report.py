@@ -22,7 +22,7 @@ RULE = (
     "that of naive attention computed in the type of the inputs, for gradients three times, plus the rounding of values of this size; "
     "for lse, twice the error of float32 plus four roundings."
 )
-MAP_TITLES = {"output": "O: rows of the query, columns of head_dim", "weights": "Weight of each group of key tiles: rows of the query, keys"}
+MAP_TITLES = {"O": "O: rows of the query, columns of head_dim", "weights": "Weight of each group of key tiles: rows of the query, keys"}
 VERDICTS = {"pass": "PASSES", "fail": "FAILS", "invalid": "NOT CHECKED"}
 
 STYLE = """

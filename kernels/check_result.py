@@ -96,7 +96,7 @@ class KeylessRows:
 class ErrorMap:
     """Errors over the allowed error, largest of each cell: above 1 a cell fails.
 
-    A cell covers `row_step` rows and `column_step` columns. `kind` is "output" (query rows x head_dim), "weights" (query rows x keys:
+    A cell covers `row_step` rows and `column_step` columns. `kind` is "O" (query rows x head_dim), "weights" (query rows x keys:
     how much of its attention each row gives to a group of key tiles) or a gradient's name.
     """
 

@@ -138,7 +138,7 @@ def _compare(
         factor = 2.0 if name == "O" else 3.0
         check, error, codes = check_tensor(name, got[name].to(exact.device), exact, naive, in_float32, factor, _largest(tensors.inputs[2]))
         checks.append(check)
-        maps.append(error_map("output" if name == "O" else name, error, check.tolerance, codes))
+        maps.append(error_map(name, error, check.tolerance, codes))
         if check.reference != problem.dtype:
             notes.append(f"Naive attention in {problem.dtype} gives NaN or infinity for {name}: the rule's allowance is that of {check.reference}.")
     if "lse" in got:

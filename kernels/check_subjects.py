@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from kernels import tiles
@@ -121,7 +123,8 @@ def _guarded(name: str, call: Callable) -> Callable:
 
     def guarded(*tensors: torch.Tensor):
         try:
-            return call(*tensors)
+            with _quiet():
+                return call(*tensors)
         except (Refused, Broken, UserKernelError, MemoryError, torch.OutOfMemoryError):
             raise
         except (InvalidProblem, NotImplementedError) as error:
@@ -133,6 +136,15 @@ def _guarded(name: str, call: Callable) -> Callable:
             raise (Refused(_words(error)) if torch_itself else Broken(f"it raised {_words(error)}")) from error
 
     return guarded
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """No NumPy warnings from the interpreter: arithmetic with infinities is as silent on a GPU."""
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        warnings.filterwarnings("ignore", "Lower right causal bias", UserWarning)
+        yield
 
 
 def _words(error: BaseException) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import itertools
 import json
 import math
@@ -97,6 +98,7 @@ class CudaClock:
         self._flush = torch.empty(L2_FLUSH_BYTES, dtype=torch.int8, device="cuda")
 
     def free_bytes(self) -> int:
+        gc.collect()  # graphs of earlier calls lie in cycles, and with them their memory
         self._torch.cuda.empty_cache()  # what torch keeps for later is free
         return self._torch.cuda.mem_get_info()[0]
 

@@ -1,6 +1,6 @@
 """Bytes of one attention call in four meanings that are never mixed: modelled, requested (counted), compulsory, DRAM (hardware counters).
 
-Requested bytes pass the L2 cache, DRAM bytes are what it could not serve; the difference is the L2's share.
+Requested bytes go to the caches (on Hopper some are merged before the L2), DRAM bytes are what those could not serve.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def dq_bytes(problem: AttentionProblem) -> int:
     return problem.batch * problem.q_heads * per_head
 
 
-def l2_share(requested: Number, dram: Number) -> float | None:
+def cache_share(requested: Number, dram: Number) -> float | None:
     """Share of the requested bytes that never reached DRAM; None where either is not there or DRAM moved more."""
     if not requested.bytes or dram.bytes is None or dram.bytes > requested.bytes:
         return None

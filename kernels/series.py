@@ -119,7 +119,7 @@ def curves(source: str, measurements: Iterable[Measurement], view: View) -> list
     """The curves of one source along the view's axis.
 
     Of the families of shapes that lie there, the one the view names is taken if it has been measured (or a larger one that
-    holds all of it), else the one with the most points. Where a point was measured twice, the later one counts.
+    holds all of it), else the one with the most points. Where a point was measured twice, the last one given counts.
     """
     families: dict[tuple, dict[int, list[Measurement]]] = defaultdict(lambda: defaultdict(list))
     for measurement in measurements:
@@ -134,7 +134,7 @@ def curves(source: str, measurements: Iterable[Measurement], view: View) -> list
     chosen = max((found for found in families.values() if members <= _members(found)), key=len)
     found: dict[tuple[str, str], dict[int, Point]] = defaultdict(dict)
     for x in sorted(chosen):
-        for measurement in sorted(chosen[x], key=lambda measurement: measurement.recorded_at):
+        for measurement in chosen[x]:
             for result in measurement.results:
                 found[result.peer, result.direction][x] = Point(x, measurement.problem, result)
     return [Curve(source, peer, direction, tuple(points.values())) for (peer, direction), points in found.items()]

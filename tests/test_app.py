@@ -102,6 +102,13 @@ def test_two_runs_are_compared_under_one_transport():
     assert {"A", "B", "B − A"} <= set(app.dataframe[0].value.columns)
 
 
+def test_two_recordings_are_compared_too():
+    app = open_app(versus="flash1")
+    assert not app.exception
+    shown = json.loads(app.get("bidi_component")[0].proto.json)["run"]["runs"]
+    assert all(run["provenance"].startswith("recorded on") for run in shown)
+
+
 def test_a_second_run_may_have_other_blocks_and_another_mask():
     app = open_app(**SMALL, versus="flash2", versus_block_m="16", versus_mask="causal")
     runs_shown = json.loads(app.get("bidi_component")[0].proto.json)["run"]["runs"]

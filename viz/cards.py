@@ -32,7 +32,7 @@ def four_figures(run: Run, measurement: Measurement | None) -> None:
     ours, standard = run.trace.total_bytes, (backward_standard_bytes if backward else standard_bytes)(run.trace.problem)
     _card(row, "Bytes · counted", theme.format_bytes(ours), _against(standard / ours, f"standard {theme.format_bytes(standard)}"), REQUESTED)
     explained = measurement_words(measurement, run)
-    for words in _time_and_memory(measurement, origin, runs.direction(run.trace.algorithm)):
+    for words in _time_and_memory(measurement, origin, run.trace.algorithm):
         _card(row, *words, explained)
 
 
@@ -50,13 +50,19 @@ def _faster(ratio: float, words: str) -> str:
     return f"{theme.format_ratio(ratio)} faster: {words}" if ratio > 1 else f"{theme.format_ratio(1 / ratio)} slower: {words}"
 
 
-def _time_and_memory(measurement: Measurement | None, origin: str, direction: str) -> list[tuple[str, str, str]]:
+MEASURED_AS = {"flash2": ("flash2", ""), "split_kv": ("ours", ""), "backward": ("ours", ""), "backward_q_outer": ("ours", "FA-2 ")}
+"""The peer whose time stands beside an algorithm on a GPU, and whose it is. The algorithms that are kept for comparison are not timed."""
+
+
+def _time_and_memory(measurement: Measurement | None, origin: str, algorithm: str) -> list[tuple[str, str, str]]:
     """Label, value and comparison of the two measured cards: our kernel on a GPU, torch's fused attention on a CPU."""
-    names = ("flash2", "sdpa") if direction == "forward" else ("ours", "sdpa")
-    ours, naive = _result(measurement, names, direction), _result(measurement, ("naive",), direction)
+    peer, whose = MEASURED_AS.get(algorithm, ("flash2", "FA-2 "))
+    direction = runs.direction(algorithm)
+    ours, naive = _result(measurement, (peer, "sdpa"), direction), _result(measurement, ("naive",), direction)
     if ours is None or ours.timing is None:
         return [(f"{what} · {origin}", "–", ours.refused if ours else "not measured") for what in ("Time", "Memory")]
-    what = ("Time", "Memory") if ours.peer in ("flash2", "ours") else ("Torch time", "Torch memory")
+    whose = "Torch " if ours.peer == "sdpa" else whose
+    what = [f"{whose}{word}".capitalize() if not whose else f"{whose}{word}" for word in ("time", "memory")]
     time_words = memory_words = f"naive {naive.refused if naive else 'not run'}"
     if naive and naive.timing:
         time_words = _faster(naive.timing.median_ms / ours.timing.median_ms, f"naive {theme.format_ms(naive.timing.median_ms)}")

@@ -27,9 +27,12 @@ WAIT_S = 1.2
 
 
 def current_run(
-    store: runs.RunStore | None, backend: str, problem: AttentionProblem, algorithm: str, button_place: DeltaGenerator
+    store: runs.RunStore | None, backend: str, problem: AttentionProblem, algorithm: str, button_place: DeltaGenerator | None = None
 ) -> runs.Run | None:
-    """The run to show: the shipped recording, or a live run, started here. None while there is none yet; says why."""
+    """The run to show: the shipped recording, or a live run, started here. None while there is none yet; says why.
+
+    `button_place` is where a recording offers to be run here; without one it does not.
+    """
     recording = runs.recorded(problem, algorithm)
     if backend == "replay":
         if recording is None:
@@ -38,7 +41,7 @@ def current_run(
     live = st.session_state.setdefault("live_runs", set())
     if recording is not None and (problem, algorithm) not in live:
         help_words = f"Shown now: {recording.provenance}. This runs the kernel on the device at hand."
-        if button_place.button("Run it here", icon=":material/play_arrow:", width="stretch", help=help_words):
+        if button_place and button_place.button("Run it here", icon=":material/play_arrow:", width="stretch", help=help_words):
             live.add((problem, algorithm))
             st.rerun()
         return recording

@@ -86,3 +86,47 @@ def test_the_command_line_writes_what_measure_gives(tmp_path, capsys):
 def test_the_command_line_refuses_in_one_line(capsys):
     assert measuring.main(["--length", "0"]) == 2
     assert capsys.readouterr().err == "error: q_len=0 is not accepted: expected 1 to 1048576.\n"
+
+
+def test_memory_that_runs_out_is_a_result_of_its_own_kind(monkeypatch):
+    import torch
+
+    monkeypatch.setattr(measuring, "refuse_naive", lambda problem, free, direction: "needs 68 GB, 24 GB free")
+    assert measure(SMALL, ["naive"]).result("naive").out_of_memory
+
+    def out_of_memory(*arguments):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 68 GiB")
+
+    monkeypatch.setattr(measuring, "make_call", out_of_memory)
+    result = measure(SMALL, [FUSED]).result(FUSED)
+    assert (result.out_of_memory, result.refused) == (True, "CUDA out of memory")
+
+
+def test_a_peer_that_fails_says_so_and_costs_the_others_nothing(monkeypatch):
+    made = measuring.make_call
+
+    def fail(name, *arguments):
+        if name == "naive":
+            raise TypeError("a compiler's own words")
+        return made(name, *arguments)
+
+    monkeypatch.setattr(measuring, "make_call", fail)
+    measurement = measure(SMALL, ["naive", FUSED])
+    assert measurement.result("naive").refused == "a compiler's own words"
+    assert not measurement.result("naive").out_of_memory
+    assert measurement.result(FUSED).timing is not None
+
+
+def test_a_lost_cuda_context_is_not_taken_for_a_peer_that_refuses(monkeypatch):
+    def lost(*arguments):
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+    monkeypatch.setattr(measuring, "make_call", lost)
+    with pytest.raises(RuntimeError, match="CUDA error"):
+        measure(SMALL, ["naive"])
+
+
+def test_the_command_line_takes_several_batches(capsys):
+    assert measuring.main(["--length", "32", "--batch", "1,2", "--q-heads", "1", "--peers", "naive", "--budget", "0.01"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [values["problem"]["batch"] for values in document["measurements"]] == [1, 2]

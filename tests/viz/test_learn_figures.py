@@ -37,7 +37,8 @@ def test_blocks_say_what_is_too_much():
     figure = blocks_figure(bars, {"M": 8192, "GPU": 200 << 10}, theme.LIGHT)
     assert sum(trace.x[list(trace.y).index("large")] for trace in figure.data if "large" in trace.y) == 10240
     words = [note.text for note in figure.layout.annotations]
-    assert "2 KiB" in words and "10 KiB (+2)" in words
+    assert "2 KiB" in words
+    assert "10 KiB (+2)" in words
     assert [shape.x0 for shape in figure.layout.shapes] == [8192, 200 << 10]
 
 

@@ -159,6 +159,15 @@ def test_the_json_download_is_a_file_that_the_page_takes_back(swept):
     assert file_source(text.encode()).words == "from your file, measured on NVIDIA H200, 2026\\-11\\-21, torch 2.11.0, Triton 3.6.0, driver 580.1"
 
 
+def test_peers_that_met_in_one_run_are_compared_with_each_other():
+    together, later = measurement(512), measurement(512)
+    alone = type(later)(later.problem, later.device, "2027-01-01T00:00:00", (later.results[1].__class__("ours", refused="x"),), None)
+    recorded = {curve.peer: curve for curve in Source("recorded", document().with_(measurements=(together, alone))).curves(VIEW)}
+    assert recorded["ours"].points[0].result == together.results[1]
+    live = {curve.peer: curve for curve in Source("here", document().with_(measurements=(together, alone))).curves(VIEW)}
+    assert live["ours"].points[0].result.refused == "x"
+
+
 def test_a_file_without_measurements_is_refused():
     with pytest.raises(InvalidDocument, match="it holds no measurement"):
         file_source(b'{"format": "flash-attention-measurements", "version": 1}')

@@ -37,7 +37,7 @@ def share_figure(found: ErrorMap, place: int, problem: AttentionProblem, colors:
     if found.kind == "weights":
         _tile_lines(figure, found.columns, found.column_step, "v", colors)
         if tile is not None:
-            _pickable_tiles(figure, found, problem, tile, colors)
+            _draw_pickable_tiles(figure, found, problem, tile, colors)
     row_words = "key row" if found.kind in ("dK", "dV") else "query row"
     _axes(figure, found, row_words, "key" if found.kind == "weights" else "column of head_dim")
     return theme.style_figure(figure, colors, height=380)
@@ -93,15 +93,21 @@ def _tile_lines(figure: go.Figure, total: int, step: int, direction: str, colors
     figure.add_scatter(x=x, y=y, mode="lines", line={"color": colors.background, "width": 1}, hoverinfo="skip", showlegend=False)
 
 
-def _pickable_tiles(figure: go.Figure, found: ErrorMap, problem: AttentionProblem, tile: tuple[int, int], colors: theme.Palette) -> None:
-    rows, columns = problem.q_tiles, -(-found.columns // found.column_step)
-    if rows * columns <= MOST_MARKERS:
-        q, group = (index.ravel() for index in np.meshgrid(np.arange(rows), np.arange(columns), indexing="ij"))
-        kv = group * (found.column_step // problem.block_n)
+def pickable_tiles(found: ErrorMap, problem: AttentionProblem) -> list[tuple[int, int]]:
+    """(query tile, first key tile of a column) of each tile that can be picked, in the order of the chart's points; [] for too many."""
+    columns, tiles_a_column = -(-found.columns // found.column_step), found.column_step // problem.block_n
+    if problem.q_tiles * columns > MOST_MARKERS:
+        return []
+    return [(q_tile, column * tiles_a_column) for q_tile in range(problem.q_tiles) for column in range(columns)]
+
+
+def _draw_pickable_tiles(figure: go.Figure, found: ErrorMap, problem: AttentionProblem, tile: tuple[int, int], colors: theme.Palette) -> None:
+    if picks := pickable_tiles(found, problem):
+        q, kv = np.array(picks).T
         marker = {"symbol": "square", "size": 26, "opacity": 0, "color": colors.now}
         figure.add_scatter(
-            x=(group + 0.5) * found.column_step - 0.5, y=np.minimum((q + 0.5) * problem.block_m - 0.5, found.rows), mode="markers", marker=marker,
-            customdata=np.stack([q, kv], axis=1), showlegend=False,
+            x=kv * problem.block_n + (found.column_step - 1) / 2, y=np.minimum((q + 0.5) * problem.block_m - 0.5, found.rows), mode="markers",
+            marker=marker, customdata=np.stack([q, kv], axis=1), showlegend=False,
             hovertemplate="query tile %{customdata[0]}, key tile %{customdata[1]}: pick it<extra></extra>",
             unselected={"marker": {"opacity": 0}}, selected={"marker": {"opacity": 0}},
         )  # fmt: skip

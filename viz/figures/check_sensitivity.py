@@ -25,41 +25,46 @@ def blocks_figure(points: tuple[SensitivityPoint, ...], colors: theme.Palette) -
     line = {"color": colors.text, "dash": "dash"}
     figure.add_scatter(x=labels, y=allowed, mode="lines", line=line, name="allowed", hovertemplate="allowed %{y:.2e}<extra></extra>")
     figure.update_xaxes(title="BLOCK_M × BLOCK_N", type="category")
-    figure.update_yaxes(title="largest |error| of O", type="log", exponentformat="power", dtick=1)
-    return theme.style_figure(figure, colors, height=320)
+    figure.update_yaxes(title="largest |error| of O", rangemode="tozero", exponentformat="e")
+    return theme.style_figure(figure, colors, height=340)
 
 
 def scales_figure(points: tuple[SensitivityPoint, ...], colors: theme.Palette) -> go.Figure:
-    """Largest error of O over the factor on the query; a cross at the top marks NaN or infinity where float64 has none."""
+    """Largest error of O over the factor on the query; a cross at the top marks NaN or infinity where float64 has none.
+
+    An error of 0 has no place on a log axis: it is drawn at the bottom, and said on hover.
+    """
     figure = go.Figure()
     factors = [f"2<sup>{point.label.removeprefix('2^')}</sup>" for point in points]
-    series = (
-        ("this kernel", colors.flash, "solid", [point.max_error for point in points]),
-        ("low-precision reference", colors.standard, "solid", [point.naive_max_error for point in points]),
-        ("allowed", colors.text, "dash", [point.tolerance for point in points]),
+    series = (  # the kernel last, on top
+        ("allowed", colors.text, "dash", 2, [point.tolerance for point in points]),
+        ("reference", colors.standard, "solid", 6, [point.naive_max_error for point in points]),
+        ("this kernel", colors.flash, "solid", 2, [point.max_error for point in points]),
     )
-    for name, color, dash, values in series:
-        hover = f"{name}: %{{y:.2e}}<br>largest score %{{customdata:.2e}}<extra></extra>"
+    drawn = [value for *_, values in series for value in values if 0 < value < math.inf]
+    floor, top = min(drawn, default=1.0) / 10, max(drawn, default=1.0) * 30
+    for name, color, dash, width, values in series:
+        hover = f"{name}: %{{customdata[0]:.2e}}<br>largest score %{{customdata[1]:.2e}}<extra></extra>"
         figure.add_scatter(
-            x=factors, y=[_finite(value) for value in values], mode="lines" if dash == "dash" else "lines+markers", name=name,
-            line={"color": color, "dash": dash}, customdata=[point.largest_score for point in points], hovertemplate=hover,
+            x=factors, y=[max(value, floor) if value < math.inf else None for value in values], mode="lines" if dash == "dash" else "lines+markers",
+            name=name, line={"color": color, "dash": dash, "width": width}, hovertemplate=hover,
+            customdata=[(value, point.largest_score) for value, point in zip(values, points, strict=True)],
         )  # fmt: skip
-    top = max((value for *_, values in series for value in values if 0 < value < math.inf), default=1.0) * 30
     broken = (
         ("this kernel", colors.bad, [point.wrong_nonfinite for point in points]),
-        ("naive attention", colors.standard, [point.naive_wrong_nonfinite for point in points]),
+        ("reference", colors.standard, [point.naive_wrong_nonfinite for point in points]),
     )
     for level, (name, color, wrong) in enumerate(broken):
         at = [factor for factor, count in zip(factors, wrong, strict=True) if count]
-        counts = [count for count in wrong if count]
         marker = {"symbol": "x", "size": 12, "color": color}
-        hover = f"{name}: %{{customdata:,}} elements NaN or infinite<extra></extra>"
-        height = [top / 6**level] * len(at)
-        figure.add_scatter(x=at, y=height, mode="markers", marker=marker, name=f"{name}: NaN or infinity", customdata=counts, hovertemplate=hover)
+        figure.add_scatter(
+            x=at, y=[top / 6**level] * len(at), mode="markers", marker=marker, name=f"NaN: {name}", customdata=[count for count in wrong if count],
+            hovertemplate=f"{name}: %{{customdata:,}} elements NaN or infinite<extra></extra>",
+        )  # fmt: skip
     figure.update_xaxes(title="factor on the query", type="category", categoryorder="array", categoryarray=factors)
     figure.update_yaxes(title="largest |error| of O", type="log", exponentformat="power", dtick=1)
     return theme.style_figure(figure, colors, height=340)
 
 
 def _finite(value: float) -> float | None:
-    return value if 0 < value < math.inf else None
+    return value if value < math.inf else None

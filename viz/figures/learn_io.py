@@ -125,23 +125,7 @@ def blocks_figure(bars: Sequence[SramBar], limits: Mapping[str, int], colors: th
     figure = go.Figure()
     capacity = next(iter(limits.values()))
     for at in range(max(len(bar.parts) for bar in bars)):
-        here = [(bar, *bar.parts[at]) for bar in bars if at < len(bar.parts)]
-        fills = [theme.tensor_color(name.split("/")[0], colors) for _, name, _ in here]
-        figure.add_trace(
-            go.Bar(
-                y=[bar.label for bar, _, _ in here],
-                x=[size for *_, size in here],
-                orientation="h",
-                showlegend=False,
-                marker={"color": fills, "line": {"color": colors.background, "width": 2}},
-                text=[name for _, name, _ in here],
-                textposition="inside",
-                insidetextanchor="middle",
-                textangle=0,
-                textfont={"color": colors.background, "size": 14},
-                hovertemplate=[f"{name}: {theme.format_kib(size)}<extra></extra>" for _, name, size in here],
-            )
-        )
+        figure.add_trace(_part_trace([(bar, *bar.parts[at]) for bar in bars if at < len(bar.parts)], colors))
     longest = max(*(bar.total for bar in bars), *limits.values())
     for bar in bars:
         over = bar.total - capacity
@@ -167,3 +151,21 @@ def blocks_figure(bars: Sequence[SramBar], limits: Mapping[str, int], colors: th
     figure.update_yaxes(autorange="reversed", tickfont_size=14, showgrid=False, ticklabelstandoff=6)
     figure.update_layout(barmode="stack", bargap=0.35, margin={"t": 30 + 18 * len(limits)})
     return figure
+
+
+def _part_trace(here: Sequence[tuple[SramBar, str, int]], colors: theme.Palette) -> go.Bar:
+    """The parts that stand at the same place in their bars: (bar, tensor, bytes)."""
+    fills = [theme.tensor_color(name.split("/")[0], colors) for _, name, _ in here]
+    return go.Bar(
+        y=[bar.label for bar, _, _ in here],
+        x=[size for *_, size in here],
+        orientation="h",
+        showlegend=False,
+        marker={"color": fills, "line": {"color": colors.background, "width": 2}},
+        text=[name for _, name, _ in here],
+        textposition="inside",
+        insidetextanchor="middle",
+        textangle=0,
+        textfont={"color": colors.background, "size": 14},
+        hovertemplate=[f"{name}: {theme.format_kib(size)}<extra></extra>" for _, name, size in here],
+    )

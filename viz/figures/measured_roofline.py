@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import plotly.graph_objects as go
 
@@ -13,7 +15,7 @@ SYMBOLS = {"counted": "circle", "DRAM": "diamond", "modelled": "circle-open"}
 BYTES_WORDS = {"counted": "requested bytes (counted)", "DRAM": "DRAM bytes (hardware counters)", "modelled": "modelled bytes"}
 MOST_NAMED = 6
 """Calls that are named beside their marks; more of them are named in the legend."""
-PLACES = ("top center", "bottom center", "top right", "bottom right")
+PLACES = ("top center", "middle right", "bottom center", "middle left")
 """Where a call's name stands, in turn from the fastest on, so that neighbours do not cover each other; below the roof's slope beside it."""
 
 
@@ -29,8 +31,9 @@ def roofline_figure(roofs: list[Roof], points: list[RoofPoint], colors: theme.Pa
         calls.setdefault((point.peer, point.direction, point.problem), []).append(point)
     ridge = min((roof.ridge for roof in roofs), default=0.0)
     fastest_first = sorted(calls.items(), key=lambda call: -call[1][0].flops_per_s)
-    for index, ((peer, direction, _), of_call) in enumerate(fastest_first):
-        place = "bottom right" if of_call[0].intensity < ridge else PLACES[index % len(PLACES)]
+    places = itertools.cycle(PLACES)
+    for (peer, direction, _), of_call in fastest_first:
+        place = "bottom right" if of_call[0].intensity < ridge else next(places)
         _add_call(figure, peer, direction, of_call, colors, place if len(calls) <= MOST_NAMED else None)
     theme.style_figure(figure, colors, height=470)
     figure.update_xaxes(type="log", title={"text": "FLOP per byte", "standoff": 4}, dtick=1, exponentformat="power")

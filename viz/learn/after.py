@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from kernels import tiles
-from kernels.hardware import DEFAULT_GPU, GPUS
+from kernels.hardware import DEFAULT_GPU, GPUS, Gpu
 from kernels.lessons import late_rescale, low_precision, units
 from kernels.lessons import split_kv as splitting
 from kernels.problem import BLOCKS, INPUTS, AttentionProblem
@@ -21,6 +21,7 @@ BIND = {"bind": "query-params"}
 HEADS = (1, 2, 4, 8, 16, 32)
 TILES = tuple(block for block in BLOCKS if block >= 16)
 SHOWN_PARTS = 6
+PROGRAMS_AN_SM = "one program" if tiles.PROGRAMS_PER_SM == 1 else f"{tiles.PROGRAMS_PER_SM} programs"
 INPUT_HELP = "\n".join(f"- **{name}**: {words}" for name, words in INPUT_WORDS.items())
 
 
@@ -50,6 +51,28 @@ def _split(palette: theme.Palette) -> None:
     problem, gpu, splits = _decoding()
     rule = splitting.occupancy(problem, gpu.sm_count)
     plan = splitting.occupancy(problem, gpu.sm_count, splits)
+    _sm_squares(problem, plan, gpu, palette)
+    curve, cost = st.columns([3, 2], gap="large", vertical_alignment="center")
+    with curve:
+        plot(figures.split_steps_figure(splitting.occupancy_curve(problem, gpu.sm_count), plan, rule, palette), key="after_steps")
+    with cost:
+        unsplit = splitting.row_programs(problem)
+        wanted = tiles.splits_to_fill(unsplit, problem.kv_tiles, gpu.sm_count)
+        extra, cache = splitting.partial_bytes(problem, plan.splits), splitting.cache_bytes(problem)
+        st.markdown(
+            f"- The kernel's rule: {PROGRAMS_AN_SM} an SM at once, {tiles.PROGRAMS_PER_SM} × {gpu.sm_count} ÷ {unsplit}, but never more parts than "
+            f"the {problem.kv_tiles} key tiles: {wanted}; in equal numbers of whole tiles **{rule.splits} parts**.\n"
+            f"- Shown: **{plan.tile_steps}** tile steps instead of {splitting.occupancy(problem, gpu.sm_count, 1).tile_steps} with one part, "
+            f"in {plan.waves} {'wave' if plan.waves == 1 else 'waves'}.\n"
+            f"- Price: partial results of {theme.format_bytes(extra)} written and read, beside {theme.format_bytes(cache)} of keys and values.\n\n"
+            "All modelled: every key tile takes the same time."
+        )
+    _merge(problem, plan, palette)
+    _masked(problem)
+
+
+def _sm_squares(problem: AttentionProblem, plan: splitting.Occupancy, gpu: Gpu, palette: theme.Palette) -> None:
+    """The SMs with work: without splitting on the left, with it on the right."""
     before, after = st.columns(2, gap="large")
     with before:
         programs = splitting.unsplit_programs(problem)
@@ -62,31 +85,13 @@ def _split(palette: theme.Palette) -> None:
         plot(figures.sm_figure(splitting.dealt(plan.programs, gpu.sm_count), plan.programs, palette), key="after_sms_after")
     programs_words = ", ".join(f"{name} {count:,}" for name, count in programs.items())
     st.caption(
-        f"Modelled on {gpu.name}, {gpu.sm_count} SMs, one program each at once. Number in a square: its "
+        f"Modelled on {gpu.name}, {gpu.sm_count} SMs, {PROGRAMS_AN_SM} each at once. Number in a square: its "
         f"programs. {programs_words} (heads, then heads × query tiles), split-KV {plan.programs:,} (key heads × parts: heads that share keys share a "
         "program)."
     )
-    curve, cost = st.columns([3, 2], gap="large", vertical_alignment="center")
-    with curve:
-        plot(figures.split_steps_figure(splitting.occupancy_curve(problem, gpu.sm_count), plan, rule, palette), key="after_steps")
-    with cost:
-        unsplit = splitting.row_programs(problem)
-        programs_an_sm = "one program" if tiles.PROGRAMS_PER_SM == 1 else f"{tiles.PROGRAMS_PER_SM} programs"
-        wanted = tiles.splits_to_fill(unsplit, problem.kv_tiles, gpu.sm_count)
-        extra, cache = splitting.partial_bytes(problem, plan.splits), splitting.cache_bytes(problem)
-        st.markdown(
-            f"- The kernel's rule: {programs_an_sm} an SM at once, {tiles.PROGRAMS_PER_SM} × {gpu.sm_count} ÷ {unsplit}, but never more parts than "
-            f"the {problem.kv_tiles} key tiles: {wanted}; in equal numbers of whole tiles **{rule.splits} parts**.\n"
-            f"- Shown: **{plan.tile_steps}** tile steps instead of {splitting.occupancy(problem, gpu.sm_count, 1).tile_steps} with one part, "
-            f"in {plan.waves} {'wave' if plan.waves == 1 else 'waves'}.\n"
-            f"- Price: partial results of {theme.format_bytes(extra)} written and read, beside {theme.format_bytes(cache)} of keys and values.\n\n"
-            "All modelled: every key tile takes the same time."
-        )
-    _merge(problem, plan, palette)
-    _masked(problem)
 
 
-def _decoding() -> tuple[AttentionProblem, object, int]:
+def _decoding() -> tuple[AttentionProblem, Gpu, int]:
     with st.container(horizontal=True, gap="small"):
         kv_len = st.number_input("Keys", 64, 16384, 8192, 64, key="after_keys", width=140, **BIND)
         q_len = st.number_input("Queries", 1, 1024, 1, 1, key="after_queries", width=120, **BIND)

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 import streamlit as st
 
 from kernels.client import Cancelled, Job, JobFailure
+from kernels.presets import PRESETS
 from kernels.problem import AttentionProblem, InvalidProblem
+from kernels.requested import REQUESTED_BYTES
 from viz import runs
 
 Wanted = tuple[AttentionProblem, str]
@@ -46,6 +48,16 @@ def counted_runs(store: runs.RunStore | None, backend: str, wanted: Sequence[Wan
     if not all(job.done for job in started.values()):
         _progress(list(started.values()), key)
     return found | _finished(store, started, key)
+
+
+def recorded_counts() -> None:
+    """A table of the recorded presets: modelled bytes beside those that the kernels counted on a GPU."""
+    rows = ["| recorded run | algorithm | modelled | counted | where |", "|:--|:--|--:|--:|:--|"]
+    for preset in PRESETS.values():
+        for algorithm, modelled in REQUESTED_BYTES.items():
+            if run := runs.recorded(preset.problem, algorithm):
+                rows.append(f"| {preset.label} | {algorithm} | {modelled(preset.problem):,} B | {run.trace.total_bytes:,} B | {run.provenance} |")
+    st.markdown("\n".join(rows))
 
 
 def _asked(seconds: float, key: str) -> bool:

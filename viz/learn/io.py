@@ -14,11 +14,11 @@ from kernels.problem import AttentionProblem
 from kernels.requested import REQUESTED_BYTES
 from kernels.tiles import count_tiles
 from kernels.trace import Trace
-from kernels.traffic import compulsory_bytes
+from kernels.traffic import compulsory_bytes, standard_bytes
 from viz import runs, theme
 from viz.figures.learn_io import ByteBar, Curve, bytes_figure, growth_figure
 from viz.layout import colors, explore_link, plot
-from viz.learn.counts import counted_runs
+from viz.learn.counts import counted_runs, recorded_counts
 from viz.learn.io_backward import backward_view
 from viz.learn.io_sram import sram_view
 
@@ -111,6 +111,8 @@ def _forward_view(inputs: Inputs, store: runs.RunStore | None, backend: str) -> 
     figure, counting = st.container(), st.container()
     with counting:
         found = counted_runs(store, backend, wanted, "io_forward")
+        if backend == "replay":
+            recorded_counts()
     traces = {entry.algorithm: found[key].trace for entry in entries if (key := (entry.problem, entry.algorithm)) in found}
     totals = {name: trace.total_bytes for name, trace in traces.items()}
     bars = [ByteBar(entry.label, entry.modelled, totals.get(entry.algorithm), entry.color) for entry in entries]
@@ -183,12 +185,13 @@ def _row_wise_entry(inputs: Inputs) -> list[Entry]:
 
 
 def _card(entry: Entry, counted: int | None, inputs: Inputs) -> None:
-    words = "not counted: no tile has so many rows" if not entry.runnable else "counting…" if counted is None else f"**{counted:,} B** counted"
+    words = "not counted: no tile has so many rows" if not entry.runnable else "not counted yet" if counted is None else f"**{counted:,} B** counted"
     room = theme.format_kib(inputs.memory_bytes)
     verdict = f":green[fits in {room}]" if entry.on_chip <= inputs.memory_bytes else f":red[more than {room}]"
+    once = f"{standard_bytes(entry.problem):,} B if K and V cross once, as Explore shows it  \n" if entry.algorithm == "standard" else ""
     microseconds = theme.format_ms(entry.modelled / inputs.gpu.hbm_bandwidth * 1e3)
     st.markdown(
-        f"**{entry.label}**\n\n${entry.formula}$\n\n= **{entry.modelled:,} B** modelled  \n{words}  \n"
+        f"**{entry.label}**\n\n${entry.formula}$\n\n= **{entry.modelled:,} B** modelled  \n{words}  \n{once}"
         f"{microseconds} at {theme.format_bytes(inputs.gpu.hbm_bandwidth)}/s ({inputs.gpu.name})  \n"
         f"on the chip: {entry.on_chip_words}, {theme.format_kib(entry.on_chip)}, {verdict}"
     )

@@ -7,10 +7,13 @@ import streamlit as st
 from kernels.hardware import Gpu
 from kernels.lessons import io as lesson
 from kernels.problem import AttentionProblem
-from kernels.recordings import recorded_launches
+from kernels.recordings import RecordedLaunch, recorded_launches
 from viz import theme
 from viz.figures.learn_io import SramBar, blocks_figure
 from viz.layout import colors, explore_link, plot
+
+WITHOUT_TILES = ("_attn_bwd_preprocess", "_attn_combine")
+"""Kernels that hold no tiles of queries and keys together."""
 
 
 def sram_view(problem: AttentionProblem, memory_bytes: int, gpu: Gpu) -> None:
@@ -29,6 +32,8 @@ def sram_view(problem: AttentionProblem, memory_bytes: int, gpu: Gpu) -> None:
         _bar("your tiles, forward", yours, lesson.forward_blocks(yours, d), size),
         _bar("your tiles, backward", yours, lesson.backward_blocks(yours, d), size),
     ]
+    launches = _nearest_launches(problem)
+    bars += _compiled_bars(launches)
     limits = {
         f"M = {theme.format_kib(memory_bytes)}": memory_bytes,
         f"{gpu.name}: {theme.format_kib(gpu.shared_bytes_per_program)} a program": gpu.shared_bytes_per_program,
@@ -36,14 +41,14 @@ def sram_view(problem: AttentionProblem, memory_bytes: int, gpu: Gpu) -> None:
     plot(blocks_figure(bars, limits, colors()), key="io_blocks")
     st.caption(
         "**Modelled**: blocks that the inner loop holds, all in float16, as the slides (Chu, Liu and Lin 2026) count them, without m, l and lse. "
-        "K/V: one place, since V takes K's once K is used."
+        "K/V: one place, since V takes K's once K is used. **Recorded**: shared memory of the compiled kernel, table below."
     )
     left, right = st.columns(2, gap="large")
     with left:
         _forward_rule(memory, d, forward)
     with right:
         _backward_rule(memory, d, backward, paper)
-    _compiled(gpu, d)
+    _compiled(gpu, launches)
     with st.container(horizontal=True):
         explore_link("Forward with your tiles", problem, "flash2")
         explore_link("Backward with your tiles", problem, "backward")
@@ -51,6 +56,16 @@ def sram_view(problem: AttentionProblem, memory_bytes: int, gpu: Gpu) -> None:
 
 def _bar(label: str, sizes: lesson.BlockSizes, blocks: tuple[lesson.Block, ...], size: int) -> SramBar:
     return SramBar(f"{label}<br>{sizes.query} × {sizes.key}", [(block.tensor, block.elements * size) for block in blocks])
+
+
+def _compiled_bars(launches: list[RecordedLaunch]) -> list[SramBar]:
+    """Shared memory of the nearest recorded forward and dK/dV kernel."""
+    bars = []
+    for kernel in ("_attn_fwd", "_attn_bwd_dk_dv"):
+        if launch := next((launch for launch in launches if launch.kernel == kernel), None):
+            tile = f"{launch.problem.block_m} × {launch.problem.block_n}, d = {launch.problem.head_dim}"
+            bars.append(SramBar(f"our {kernel}, recorded<br>{tile}", [("shared memory", launch.info.shared_bytes)]))
+    return bars
 
 
 def _forward_rule(memory: int, d: int, sizes: lesson.BlockSizes) -> None:
@@ -80,11 +95,21 @@ def _backward_rule(memory: int, d: int, sizes: lesson.BlockSizes, paper: lesson.
     )
 
 
-def _compiled(gpu: Gpu, d: int) -> None:
-    """What the compiler gave to recorded kernels, those of the reader's d first: shared memory, and registers, where S, P and the sums live."""
+def _nearest_launches(problem: AttentionProblem) -> list[RecordedLaunch]:
+    """Recorded kernels that hold tiles of queries and keys, of the recorded d nearest to the reader's; nearest tiles first, none twice."""
+    found = [launch for launch in recorded_launches() if launch.kernel not in WITHOUT_TILES and launch.problem.block_m >= 16]
+    nearest = min((abs(launch.problem.head_dim - problem.head_dim) for launch in found), default=0)
+    near = [launch for launch in found if abs(launch.problem.head_dim - problem.head_dim) == nearest]
+    near.sort(key=lambda launch: abs(launch.problem.block_m - problem.block_m) + abs(launch.problem.block_n - problem.block_n))
+    unique = {(launch.kernel, launch.problem.block_m, launch.problem.block_n, launch.problem.dtype): launch for launch in reversed(near)}
+    return list(reversed(unique.values()))
+
+
+def _compiled(gpu: Gpu, launches: list[RecordedLaunch]) -> None:
+    """What the compiler gave to recorded kernels: shared memory, and registers, where S, P and the sums live."""
     st.markdown("**What our compiled kernels take** (recorded)")
     rows = ["| kernel | tiles, d | stages | shared memory | share | registers a thread | GPU |", "|:--|:--|--:|--:|--:|--:|:--|"]
-    for launch in sorted(recorded_launches(), key=lambda launch: abs(launch.problem.head_dim - d)):
+    for launch in launches:
         problem, info = launch.problem, launch.info
         share = info.shared_bytes / gpu.shared_bytes_per_program
         rows.append(

@@ -19,7 +19,7 @@ problem, run_button_place = controls.problem_controls(backend)
 versus = controls.versus_controls(problem) if problem else None
 gpu = controls.gpu_control()
 run = panels.current_run(store, backend, problem, algorithm, run_button_place) if problem else None
-other = panels.current_run(store, backend, *versus, run_button_place) if run and versus else None
+other = panels.current_run(store, backend, *versus) if run and versus else None
 
 if run:
     kpis = st.container()

@@ -46,7 +46,7 @@ function drawChip(canvas, model, palette, at) {
   const narrow = width < 440; // the row sums go below the bar
   const rowsWidth = narrow ? width : Math.min(190, width * 0.32);
   const barWidth = narrow || !kernel.bars ? width : width - rowsWidth - 18;
-  text(context, narrow ? `SRAM (${gpu})` : `SRAM of one SM (${gpu})`, 0, 8, palette.text, { size: 12, weight: "600" });
+  text(context, barWidth < 340 ? "SRAM" : `SRAM of one SM (${gpu})`, 0, 8, palette.text, { size: 12, weight: "600" });
   const fits = used <= capacity;
   const words = `${formatKib(used)} of ${formatKib(capacity)}${fits ? "" : ": does not fit"}`;
   text(context, words, barWidth, 8, fits ? palette.text : palette.bad, { size: 12, align: "right", weight: fits ? "" : "600" });
@@ -142,7 +142,7 @@ function drawShares(context, box, model, palette, at, name) {
     bar(row, 0, before, palette.state);
     bar(row, before, valueAt(model, name, at.step, row), palette.state, 0.55);
   }
-  barFloor(context, box, palette, "solid: before this step; all together: 1");
+  barFloor(context, box, palette, "light: this step; all of them: 1");
 }
 
 // A function that draws part of a row's bar: from `base` on, `size` tall, in units that `scale` turns into pixels.

@@ -101,7 +101,7 @@ function buildPanels(root, player, embedded) {
   nodes.stage.onclick = (event) => player.pick(event);
   nodes.stage.onmousemove = (event) => (nodes.stage.title = player.describe(event));
   if (embedded) {
-    root.append(nodes.stage, nodes.legend, nodes.chip, nodes.bytes);
+    root.append(nodes.stage, nodes.chip, nodes.bytes);
     return nodes;
   }
   const transport = transportButtons(player, nodes.play);
@@ -144,9 +144,9 @@ function fillSource(node, model, index) {
 }
 
 // The two bars of bytes, on one scale; returns what changes with the position.
-function fillBytes(node, model) {
+function fillBytes(node, model, largest = 0) {
   const { tensors, standard_bytes: standard } = model.data;
-  const scale = 100 / Math.max(model.bytes[model.count], standard);
+  const scale = 100 / Math.max(model.bytes[model.count], standard, largest);
   const parts = tensors.map(({ name, written }) => element("span", { class: "fa-part-bar", title: `${name}, ${written ? "written" : "read"}` }));
   const words = element("span", { class: "fa-byte-words" });
   node.replaceChildren(

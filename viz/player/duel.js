@@ -19,6 +19,8 @@ class Duel {
   }
 
   build() {
+    this.legend = legend();
+    this.legend.says("not visited yet");
     const nodes = (this.nodes = {
       play: iconButton("play", "play or pause (space)", () => this.toggle()),
       slider: element("input", { type: "range", class: "fa-slider", min: "0", step: "1", "aria-label": "position of both runs" }),
@@ -34,6 +36,7 @@ class Duel {
     const full = iconButton("full", "full screen (f)", () => this.fullScreen());
     this.root.append(
       element("div", { class: "fa-duel" }, columns),
+      this.legend,
       element("div", { class: "fa-controls" }, [
         element("div", { class: "fa-transport" }, [transport, nodes.slider, nodes.count, full]),
         speed,
@@ -58,6 +61,8 @@ class Duel {
       this.panes[i].load(run, "0");
       this.titles[i].textContent = `${"AB"[i]}  ${run.title}`;
     });
+    const largest = Math.max(...this.panes.map((pane) => Math.max(pane.model.bytes[pane.model.count], pane.model.data.standard_bytes)));
+    this.panes.forEach((pane) => pane.scaleBytes(largest));
     this.costs = data.costs.map((text) => decode(text, Float64Array));
     if (changed) {
       const [, order, position] = /^(steps|race):(\d+)$/.exec(place ?? "") ?? [null, "steps", "0"];

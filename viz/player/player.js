@@ -67,12 +67,17 @@ class Player {
       this.root.setAttribute("aria-label", `Playback of ${data.title}. ${data.provenance}`);
       this.shownKernel = null;
       this.nodes.legend.says(data.unvisited);
-      this.byteBars = fillBytes(this.nodes.bytes, this.model);
+      this.scaleBytes();
       this.nodes.notes.textContent = [data.provenance, ...data.notes].join(" · ");
     }
     this.model.data = data;
     this.usePalette(data.palettes[isDark(this.root) ? "dark" : "light"]);
     this.refresh();
+  }
+
+  // The bars of bytes, drawn so that `largest` would still fit.
+  scaleBytes(largest) {
+    this.byteBars = fillBytes(this.nodes.bytes, this.model, largest);
   }
 
   usePalette(palette) {
@@ -291,8 +296,7 @@ class Player {
     if (layouts.length === 1) {
       drawStrips(context, layouts[0], model, palette, at);
       drawLabels(context, layouts[0], model, palette);
-      text(context, "HBM", 2, LABEL / 2 + 1, palette.muted, { size: 11, weight: "600" });
-      if (allHeads.length > 1) text(context, `head ${heads[0]}`, 2, LABEL + 12, palette.muted);
+      text(context, allHeads.length > 1 ? `head ${heads[0]}` : "HBM", 2, LABEL / 2 + 1, palette.muted, { size: 11, weight: "600" });
     } else {
       heads.forEach((head, i) => text(context, `head ${head}`, layouts[i].x, layouts[i].y - 7, palette.muted));
     }
