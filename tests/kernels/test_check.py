@@ -27,6 +27,8 @@ SMALL = AttentionProblem(q_len=36, kv_len=50, head_dim=16, block_m=16, block_n=3
 @pytest.mark.parametrize("kernel", [name for name in kernels_on(BACKEND, False) if name != "flex"])
 def test_right_kernels_pass(kernel):
     result = run_check(CheckCase(SMALL, kernel, repeats=2))
+    if kernel not in OURS and result.verdict == "invalid":
+        pytest.skip(result.reason)  # not every backend of torch takes every mask
     assert result.verdict == "pass", result.reason
     assert result.repeats.runs == 2
     names = [tensor.name for tensor in result.tensors]

@@ -50,7 +50,7 @@ def test_shapes_that_are_none_are_refused(text):
         parse_shapes(text)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200, deadline=None, derandomize=True)
 @given(st.text(max_size=60))
 def test_any_text_gives_shapes_or_a_refusal(text):
     shapes, refusal = (), ""
@@ -90,7 +90,7 @@ ANYTHING = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.te
 FIELDS = st.sampled_from([*AttentionProblem().as_dict(), "colour"])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300, deadline=None, derandomize=True)
 @given(st.dictionaries(FIELDS, ANYTHING, max_size=5))
 def test_any_values_give_a_problem_or_a_refusal_that_names_a_field(values):
     problem = refusal = None

@@ -77,7 +77,7 @@ def test_every_tile_can_be_picked_and_the_chosen_one_is_outlined(colors):
     figure = share_figure(MAP, 0, PROBLEM, colors, (0, 1))
     points = figure.data[-1]
     assert list(zip(points.x, points.y, strict=True)) == [(1.5, 1.5), (5.5, 1.5)]
-    (outline,) = figure.layout.shapes
+    _, outline = figure.layout.shapes
     assert (outline.x0, outline.x1, outline.y0, outline.y1) == (3.5, 5.5, -0.5, 3.5)
 
 

@@ -112,10 +112,11 @@ def _draw_pickable_tiles(figure: go.Figure, found: ErrorMap, problem: AttentionP
             unselected={"marker": {"opacity": 0}}, selected={"marker": {"opacity": 0}},
         )  # fmt: skip
     first_key = tile[1] // (found.column_step // problem.block_n) * found.column_step
-    figure.add_shape(
-        type="rect", x0=first_key - 0.5, x1=min(first_key + found.column_step, found.columns) - 0.5, y0=tile[0] * problem.block_m - 0.5,
-        y1=min((tile[0] + 1) * problem.block_m, found.rows) - 0.5, line={"color": colors.now, "width": 3},
-    )  # fmt: skip
+    for color, width in ((colors.background, 6), (colors.text, 3)):  # seen on every colour of the map
+        figure.add_shape(
+            type="rect", x0=first_key - 0.5, x1=min(first_key + found.column_step, found.columns) - 0.5, y0=tile[0] * problem.block_m - 0.5,
+            y1=min((tile[0] + 1) * problem.block_m, found.rows) - 0.5, line={"color": color, "width": width},
+        )  # fmt: skip
 
 
 def _axes(figure: go.Figure, found: ErrorMap, rows: str, columns: str) -> None:
