@@ -7,7 +7,7 @@ import importlib
 _HOMES = {
     "AttentionProblem": "kernels.problem",
     "InvalidProblem": "kernels.problem",
-    "Measurement": "kernels.measure",
+    "Measurement": "kernels.measurement",
     "Trace": "kernels.trace",
     "MultiHeadAttention": "kernels.layer",
     "flash_attention": "kernels.attention",

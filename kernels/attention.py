@@ -90,9 +90,6 @@ def _band(q_len: int, kv_len: int, is_causal: bool, window: tuple[int | None, in
     return left, 0 if is_causal else right
 
 
-# --- registered operators --------------------------------------------------------------------------------------------
-
-
 @torch.library.custom_op("flash_attention::forward", mutates_args=())
 def _forward(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, left: int, right: int, scale: float) -> tuple[torch.Tensor, torch.Tensor]:
     batch, q_heads, q_len, head_dim = query.shape

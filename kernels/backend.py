@@ -11,6 +11,7 @@ import os
 import platform
 import sys
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 
 
 def triton_missing() -> str | None:
@@ -52,12 +53,14 @@ class DeviceInfo:
     memory_bytes: int = 0
 
     def as_dict(self) -> dict:
+        """Field names to plain values, fit for JSON."""
         return asdict(self)
 
 
 def device_info(backend: str) -> DeviceInfo:
     """Describe the device at hand. Imports torch and triton."""
     import torch
+
     import triton
 
     versions = {"torch": torch.__version__, "triton": triton.__version__, "python": platform.python_version()}
@@ -73,6 +76,11 @@ def device_info(backend: str) -> DeviceInfo:
         )
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return DeviceInfo(backend, _cpu_name(), memory_bytes=memory, **versions)
+
+
+def utc_now() -> str:
+    """Date and time in UTC, ISO 8601, in whole seconds: when something was recorded."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _cpu_name() -> str:

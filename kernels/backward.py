@@ -14,14 +14,24 @@ from kernels.backward_dk_dv import _attn_bwd_dk_dv
 from kernels.backward_dq import _attn_bwd_dq
 from kernels.forward import HEADS_IN_TURN, flash_forward
 from kernels.inputs import make_d_output, make_inputs
-from kernels.launch import TRITON_DTYPES, TileConfig, can_use_tma, config_for_blocks, launch_info, on_device, tile_arguments
+from kernels.launch import (
+    TRITON_DTYPES,
+    TileConfig,
+    can_use_tma,
+    config_arguments,
+    config_for_blocks,
+    launch_info,
+    on_device,
+    problem_arguments,
+    tile_arguments,
+)
 from kernels.problem import AttentionProblem
 from kernels.recorder import DEVICE, Recorder, TileRows, assemble, make_recorder, record_bytes, record_end, record_start, record_where
-from kernels.softmax import LOG2E, load_rows, load_tile, store_rows, tile_bytes, tile_view
+from kernels.softmax import load_rows, load_tile, store_rows, tile_bytes, tile_view
 from kernels.trace import LaunchInfo, Trace
 
-import triton  # isort: skip
-import triton.language as tl  # isort: skip
+import triton
+import triton.language as tl
 
 REQUESTS = (("O", "read"), ("dO", "read"), ("D", "write"))
 PREPROCESS_CONFIG = TileConfig(64, 64, 4, 1)
@@ -81,16 +91,10 @@ class BackwardCall:
     def __post_init__(self) -> None:
         self.d_query, self.d_key, self.d_value = (torch.empty_like(tensor) for tensor in (self.query, self.key, self.value))
         self.delta = torch.empty_like(self.lse)
-        q_len, head_dim = self.query.shape[2:]
-        kv_len = self.key.shape[2]
-        unbounded = q_len + kv_len
-        self.block_d = triton.next_power_of_2(head_dim)
-        self._common = {
-            "q_len": q_len, "kv_len": kv_len, "left": self.left, "right": self.right, "scale": self.scale,
-            "scale_log2": self.scale * LOG2E.value, "group_size": self.query.shape[1] // self.key.shape[1],
-            "q_strides": self.query.stride(), "k_strides": self.key.stride(), "v_strides": self.value.stride(), "do_strides": self.d_out.stride(),
-            "BOUND_LEFT": self.left < unbounded, "BOUND_RIGHT": self.right < unbounded, "DTYPE": TRITON_DTYPES[self.query.dtype],
-            "HEAD_DIM": head_dim, "BLOCK_D": self.block_d, "PRECISION": "ieee" if self.query.dtype == torch.float32 else "tf32",
+        self.block_d = triton.next_power_of_2(self.query.shape[3])
+        self._common = problem_arguments(self.query, self.key, self.left, self.right, self.scale) | {
+            "scale": self.scale, "q_strides": self.query.stride(), "k_strides": self.key.stride(), "v_strides": self.value.stride(),
+            "do_strides": self.d_out.stride(),
         }  # fmt: skip
 
     def preprocess(self, recorder: Recorder | None = None) -> LaunchInfo:
@@ -116,7 +120,7 @@ class BackwardCall:
             compiled = _attn_bwd_dk_dv[(triton.cdiv(kv_len, config.block_n), batch * kv_heads)](
                 *tile_arguments(used, rows, self.block_d, use_tma), self.lse, self.delta,
                 dk_strides=self.d_key.stride(), dv_strides=self.d_value.stride(), kv_heads=kv_heads,
-                USE_TMA=use_tma, **_launching(config, recorder), **self._common,
+                USE_TMA=use_tma, **config_arguments(config, recorder), **self._common,
             )  # fmt: skip
         return launch_info(config, compiled)
 
@@ -132,7 +136,7 @@ class BackwardCall:
             compiled = _attn_bwd_dq[(triton.cdiv(q_len, config.block_m) * heads,)](
                 *tile_arguments(used, rows, self.block_d, use_tma), self.lse, self.delta,
                 dq_strides=self.d_query.stride(), heads_in_turn=heads_in_turn, q_heads=q_heads, RAGGED=kv_len % config.block_n != 0,
-                USE_TMA=use_tma, **_launching(config, recorder), **self._common,
+                USE_TMA=use_tma, **config_arguments(config, recorder), **self._common,
             )  # fmt: skip
         return launch_info(config, compiled)
 
@@ -150,15 +154,6 @@ def flash_backward(
     call.dk_dv(dk_dv_config)
     call.dq(dq_config)
     return call.d_query, call.d_key, call.d_value
-
-
-def _launching(config: TileConfig, recorder: Recorder | None) -> dict:
-    traced = recorder is not None
-    return {
-        "BLOCK_M": config.block_m, "BLOCK_N": config.block_n, "num_warps": config.num_warps, "num_stages": config.num_stages,
-        "trace": recorder.buffers if traced else None, "max_steps": recorder.max_steps if traced else 0,
-        "TRACE": traced, "TRACE_ACC": traced and recorder.with_acc,
-    }  # fmt: skip
 
 
 def run_traced(problem: AttentionProblem) -> Trace:

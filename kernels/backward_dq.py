@@ -9,8 +9,8 @@ from kernels import tiles
 from kernels.recorder import record_acc, record_bytes, record_end, record_rows, record_start, record_where
 from kernels.softmax import load_lse, load_rows, load_tile, mask_scores, matmul, pure, store_tile, tile_bytes, tile_view, to_operand
 
-import triton  # isort: skip
-import triton.language as tl  # isort: skip
+import triton
+import triton.language as tl
 
 REQUESTS = (("K", "read"), ("V", "read"), ("Q", "read"), ("dO", "read"), ("lse", "read"), ("D", "read"), ("dQ", "write"))
 READ_K, READ_V, READ_Q, READ_DO, READ_LSE, READ_D, WRITE_DQ = (tl.constexpr(column) for column in range(len(REQUESTS)))

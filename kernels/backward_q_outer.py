@@ -12,7 +12,7 @@ import torch
 from kernels import tiles
 from kernels.forward import flash_forward
 from kernels.inputs import make_d_output, make_inputs
-from kernels.launch import TRITON_DTYPES, TileConfig, config_for_blocks, launch_info, on_device
+from kernels.launch import TileConfig, config_arguments, config_for_blocks, launch_info, on_device, problem_arguments
 from kernels.problem import AttentionProblem
 from kernels.recorder import (
     DEVICE,
@@ -27,11 +27,11 @@ from kernels.recorder import (
     record_start,
     record_where,
 )
-from kernels.softmax import LOG2E, load_lse, load_tile, mask_transposed, matmul, pure, store_tile, tile_bytes, tile_view, to_operand
+from kernels.softmax import load_lse, load_tile, mask_transposed, matmul, pure, store_tile, tile_bytes, tile_view, to_operand
 from kernels.trace import LaunchInfo, Trace
 
-import triton  # isort: skip
-import triton.language as tl  # isort: skip
+import triton
+import triton.language as tl
 
 REQUESTS = (
     ("O", "read"), ("dO", "read"), ("lse", "read"), ("Q", "read"), ("K", "read"), ("V", "read"),
@@ -154,23 +154,16 @@ def flash_backward_q_outer(
 
     dK = dV = 0 are written to HBM by torch beforehand, and both are rounded to the type of key by torch afterwards.
     """
-    batch, q_heads, q_len, head_dim = query.shape
-    kv_heads, kv_len = key.shape[1:3]
+    batch, kv_heads = key.shape[:2]
+    config = replace(config, num_stages=1)  # a load must not run ahead of the stores of the step before it
     d_query = torch.empty_like(query)
     sum_dk, sum_dv = (torch.zeros(key.shape, dtype=torch.float32, device=key.device) for _ in range(2))
-    unbounded = q_len + kv_len
     with on_device(query, config):
         compiled = _attn_bwd_q_outer[(batch * kv_heads,)](
             query, key, value, out, d_out, d_query, sum_dk, sum_dv, lse,
             q_strides=query.stride(), k_strides=key.stride(), v_strides=value.stride(), o_strides=out.stride(),
             do_strides=d_out.stride(), dq_strides=d_query.stride(), sum_strides=sum_dk.stride(),
-            kv_heads=kv_heads, group_size=q_heads // kv_heads, q_len=q_len, kv_len=kv_len, left=left, right=right,
-            scale=scale, scale_log2=scale * LOG2E.value, trace=recorder and recorder.buffers, max_steps=recorder.max_steps if recorder else 0,
-            BOUND_LEFT=left < unbounded, BOUND_RIGHT=right < unbounded, DTYPE=TRITON_DTYPES[query.dtype], HEAD_DIM=head_dim,
-            BLOCK_M=config.block_m, BLOCK_N=config.block_n, BLOCK_D=triton.next_power_of_2(head_dim),
-            PRECISION="ieee" if query.dtype == torch.float32 else "tf32",
-            TRACE=recorder is not None, TRACE_ACC=recorder is not None and recorder.with_acc,
-            num_warps=config.num_warps, num_stages=1,
+            kv_heads=kv_heads, scale=scale, **problem_arguments(query, key, left, right, scale), **config_arguments(config, recorder),
         )  # fmt: skip
     return d_query, sum_dk.to(key.dtype), sum_dv.to(value.dtype), launch_info(config, compiled)
 
@@ -180,7 +173,7 @@ def run_traced(problem: AttentionProblem) -> Trace:
     query, key, value = make_inputs(problem, DEVICE)
     d_out = make_d_output(problem, DEVICE)
     left, right = tiles.band(problem)
-    config = replace(config_for_blocks(problem.block_m, problem.block_n, problem.head_dim, problem.itemsize), num_stages=1)
+    config = config_for_blocks(problem.block_m, problem.block_n, problem.head_dim, problem.itemsize)
     mask = {"left": left, "right": right, "scale": problem.scale, "config": config}
     out, lse, _ = flash_forward(query, key, value, **mask)
     q_rows = TileRows("", "q_tile", problem.block_m, problem.q_len)

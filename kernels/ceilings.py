@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 
 from kernels.backend import DeviceInfo
 from kernels.clocks import CpuClock, CudaClock, Timing
@@ -38,6 +37,7 @@ class Ceiling:
         return self.work / self.timing.median_ms * 1e3
 
     def as_dict(self) -> dict:
+        """Field names to plain values, fit for JSON."""
         return asdict(self)
 
     @classmethod
@@ -52,7 +52,7 @@ def measure_ceilings(progress: Callable[[str], None] = lambda words: None) -> tu
     """Copy and products, one after the other, on normally distributed numbers (zeros run faster)."""
     import torch
 
-    from kernels.backend import device_info
+    from kernels.backend import device_info, utc_now
     from kernels.softmax import BACKEND
 
     clock = CudaClock() if BACKEND == "cuda" else CpuClock()
@@ -66,7 +66,7 @@ def measure_ceilings(progress: Callable[[str], None] = lambda words: None) -> tu
             call()
         timings = clock.time_in_turn({str(index): call for index, call in enumerate(calls)}, BUDGET_S).values()
         timing = min(timings, key=lambda timing: timing.median_ms)
-        found.append(Ceiling(kind, dtype, work, timing, device, datetime.now(UTC).isoformat(timespec="seconds")))
+        found.append(Ceiling(kind, dtype, work, timing, device, utc_now()))
 
     with clock.context():
         source = torch.randn(COPY_BYTES[clock.device] // 4, device=clock.device)

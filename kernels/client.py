@@ -81,6 +81,7 @@ class Job:
 
     @property
     def done(self) -> bool:
+        """Whether it has ended, with an answer or a failure."""
         return self._finished.is_set()
 
     @property
@@ -133,8 +134,6 @@ class WorkerClient:
         threading.Thread(target=self._dispatch, daemon=True, name="worker-client").start()
         atexit.register(self.close)
 
-    # --- for the page ---
-
     def submit(self, job: str, *, time_limit_s: float | None = None, blob: bytes = b"", **parameters: object) -> Job:
         """Queue a job of `kernels.worker.JOBS`; the parameters must be JSON, `blob` reaches it as request["blob"]."""
         handle = Job(self, {"id": next(self._numbers), "job": job, **parameters}, time_limit_s or self.time_limit_s, blob)
@@ -161,12 +160,14 @@ class WorkerClient:
         return self._process.pid if self._process is not None and self._process.poll() is None else None
 
     def jobs_ahead(self, job: Job) -> int:
+        """Jobs that the device does before this one; 0 while it runs, and once it has ended."""
         with self._lock:
             if job not in self._queue:
                 return 0
             return self._queue.index(job) + (self._running is not None)
 
     def cancel(self, job: Job) -> None:
+        """See `Job.cancel`."""
         with self._lock:
             if job in self._queue:
                 self._queue.remove(job)
@@ -187,8 +188,6 @@ class WorkerClient:
             self._wake.notify()
         for job in waiting:
             job.finish(failure=Cancelled())
-
-    # --- the dispatcher thread ---
 
     def _dispatch(self) -> None:
         while True:

@@ -46,6 +46,7 @@ class Timing:
 
     @property
     def is_wide(self) -> bool:
+        """Whether the spread is worth a word beside the number."""
         return self.spread > WIDE_SPREAD
 
 
@@ -55,6 +56,7 @@ class CpuClock:
     device = "cpu"
 
     def free_bytes(self) -> int:
+        """Memory that a call may take."""
         return available_memory_bytes()
 
     def peak_extra_bytes(self, call: Callable[[], object]) -> int:
@@ -82,6 +84,8 @@ class CpuClock:
         return self.time_prepared(calls, budget_s)
 
     def time_prepared(self, calls: dict[str, Callable[[], object]], budget_s: float | None = None) -> dict[str, Timing]:
+        """Time calls that `prepare` gave, in turn; `budget_s` seconds each (default BUDGET_S)."""
+
         def sample(call: Callable[[], object]) -> float:
             began = time.perf_counter()
             call()
@@ -103,11 +107,13 @@ class CudaClock:
         self._flush = torch.empty(L2_FLUSH_BYTES, dtype=torch.int8, device="cuda")
 
     def free_bytes(self) -> int:
+        """Memory that a call may take, once what is cached and no longer used was given back."""
         gc.collect()  # graphs of earlier calls lie in cycles, and with them their memory
         self._torch.cuda.empty_cache()  # what torch keeps for later is free
         return self._torch.cuda.mem_get_info()[0]
 
     def peak_extra_bytes(self, call: Callable[[], object]) -> int:
+        """Peak of torch's allocator during the call, beyond what was allocated before it."""
         cuda = self._torch.cuda
         cuda.synchronize()
         cuda.reset_peak_memory_stats()
@@ -125,6 +131,8 @@ class CudaClock:
         return self.time_prepared({name: self.prepare(call) for name, call in calls.items()}, budget_s)
 
     def time_prepared(self, calls: dict[str, Callable[[], object]], budget_s: float | None = None) -> dict[str, Timing]:
+        """Time calls that `prepare` gave, in turn; `budget_s` seconds each (default BUDGET_S). The L2 cache is flushed before each."""
+
         def sample(call: Callable[[], object]) -> float:
             self._flush.zero_()  # inputs come from HBM, not from the L2 that the call before filled
             start, end = (self._torch.cuda.Event(enable_timing=True) for _ in range(2))

@@ -54,22 +54,27 @@ class KernelCounters:
 
     @property
     def time_ms(self) -> float:
+        """Duration on the GPU."""
         return self.metrics["gpu__time_duration.sum"] / 1e6
 
     @property
     def dram_read_bytes(self) -> float:
+        """Bytes read from DRAM."""
         return self.metrics["dram__bytes_read.sum"]
 
     @property
     def dram_written_bytes(self) -> float:
+        """Bytes written to DRAM."""
         return self.metrics["dram__bytes_write.sum"]
 
     @property
     def dram_bytes(self) -> float:
+        """Bytes read from DRAM and written to it."""
         return self.dram_read_bytes + self.dram_written_bytes
 
     @property
     def l2_bytes(self) -> float:
+        """Bytes that crossed the L2 cache."""
         return self.metrics["lts__t_bytes.sum"]
 
     @property
@@ -93,13 +98,16 @@ class CounterRun:
 
     @property
     def dram_bytes(self) -> float:
+        """Over all kernels."""
         return sum(kernel.dram_bytes for kernel in self.kernels)
 
     @property
     def l2_bytes(self) -> float:
+        """Over all kernels."""
         return sum(kernel.l2_bytes for kernel in self.kernels)
 
     def as_dict(self) -> dict:
+        """Field names to plain values, fit for JSON."""
         return asdict(self)
 
     @classmethod

@@ -9,15 +9,17 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import asdict, dataclass, fields, replace
-from datetime import UTC, datetime
+from datetime import datetime
 
 from kernels.backend import DeviceInfo
 from kernels.ceilings import Ceiling
 from kernels.clocks import Timing
 from kernels.counters import CounterRun
-from kernels.measure import DIRECTIONS, FORMAT, FORMAT_VERSION, Measurement, PeerResult
+from kernels.measurement import DIRECTIONS, Measurement, PeerResult
 from kernels.problem import InvalidProblem
 
+FORMAT = "flash-attention-measurements"
+FORMAT_VERSION = 1
 MAX_FILE_BYTES = 16 << 20
 RECORDINGS_FORMAT = "flash-attention-recordings"
 """The index of a folder of recordings holds measurements too, in the same form."""
@@ -47,6 +49,7 @@ class Document:
         return tuple(dict.fromkeys(entry.device for entry in entries))
 
     def as_dict(self) -> dict:
+        """Field names to plain values, fit for JSON, with the name and version of the format."""
         return {"format": FORMAT, "version": FORMAT_VERSION} | asdict(self)
 
     def to_json(self) -> str:
@@ -54,6 +57,7 @@ class Document:
         return json.dumps(self.as_dict(), indent=1) + "\n"
 
     def with_(self, **changes: object) -> Document:
+        """A copy with some fields changed."""
         return replace(self, **changes)
 
 
@@ -182,8 +186,3 @@ def _words(name: str, value: object) -> str:
 def _number(name: str, value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or not 0 <= value < 1e30:
         raise InvalidDocument(f"{name}={str(value)[:40]!r} is not accepted: expected a number from 0")
-
-
-def now() -> str:
-    """UTC date and time, ISO 8601."""
-    return datetime.now(UTC).isoformat(timespec="seconds")

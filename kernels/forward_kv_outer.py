@@ -6,11 +6,13 @@ runs it. O is kept normalised in HBM, in float32: rounded at every step it would
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 
 from kernels import tiles
 from kernels.inputs import make_inputs
-from kernels.launch import TRITON_DTYPES, TileConfig, config_for_blocks, launch_info, on_device
+from kernels.launch import TileConfig, config_arguments, config_for_blocks, launch_info, on_device, problem_arguments
 from kernels.problem import AttentionProblem
 from kernels.recorder import (
     DEVICE,
@@ -27,7 +29,6 @@ from kernels.recorder import (
 )
 from kernels.softmax import (
     LN2,
-    LOG2E,
     finite_or_zero,
     load_rows,
     load_tile,
@@ -43,8 +44,8 @@ from kernels.softmax import (
 )
 from kernels.trace import LaunchInfo, Trace
 
-import triton  # isort: skip
-import triton.language as tl  # isort: skip
+import triton
+import triton.language as tl
 
 REQUESTS = (
     ("Q", "read"), ("K", "read"), ("V", "read"), ("O", "read"), ("m", "read"), ("l", "read"),
@@ -163,24 +164,16 @@ def flash_forward_kv_outer(
     O = 0, l = 0 and m = -inf are written to HBM by torch beforehand (the paper's line 2), outside what is traced.
     """
     batch, q_heads, q_len, head_dim = query.shape
-    kv_heads, kv_len = key.shape[1:3]
+    config = replace(config, num_stages=1)  # a load must not run ahead of the stores of the step before it
     float32 = {"dtype": torch.float32, "device": query.device}
     out, state_o = torch.zeros_like(query), torch.zeros((batch, q_heads, q_len, head_dim), **float32)
     state_m, lse = (torch.full((batch, q_heads, q_len), float("-inf"), **float32) for _ in range(2))
     state_l = torch.zeros((batch, q_heads, q_len), **float32)
-    unbounded = q_len + kv_len
     with on_device(query, config):
         compiled = _attn_fwd_kv_outer[(batch * q_heads,)](
             query, key, value, out, state_o, state_m, state_l, lse,
             q_strides=query.stride(), k_strides=key.stride(), v_strides=value.stride(), o_strides=out.stride(), state_strides=state_o.stride(),
-            q_heads=q_heads, group_size=q_heads // kv_heads, q_len=q_len, kv_len=kv_len,
-            left=left, right=right, scale_log2=scale * LOG2E.value,
-            trace=recorder and recorder.buffers, max_steps=recorder.max_steps if recorder else 0,
-            BOUND_LEFT=left < unbounded, BOUND_RIGHT=right < unbounded, DTYPE=TRITON_DTYPES[query.dtype], HEAD_DIM=head_dim,
-            BLOCK_M=config.block_m, BLOCK_N=config.block_n, BLOCK_D=triton.next_power_of_2(head_dim),
-            PRECISION="ieee" if query.dtype == torch.float32 else "tf32",
-            TRACE=recorder is not None, TRACE_ACC=recorder is not None and recorder.with_acc,
-            num_warps=config.num_warps, num_stages=1,
+            q_heads=q_heads, **problem_arguments(query, key, left, right, scale), **config_arguments(config, recorder),
         )  # fmt: skip
     return out, lse, launch_info(config, compiled)
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from kernels.counters import CounterRun
 from kernels.op_traffic import Operation
 from kernels.problem import BLOCKS, AttentionProblem
-from kernels.tiles import visited_tiles, visiting_tiles
-from kernels.traffic import LSE_BYTES, backward_standard_bytes, compulsory_bytes, flash_requested_bytes, standard_stages
+from kernels.requested import dk_dv_bytes, dq_bytes, flash2_requested_bytes, preprocess_bytes
+from kernels.traffic import backward_standard_bytes, compulsory_bytes, standard_stages
 
 KINDS = ("modelled", "requested", "compulsory", "DRAM")
 SMALL_SHARE = 0.02
@@ -39,6 +39,7 @@ class Number:
 
     @property
     def bytes(self) -> float | None:
+        """Sum of the parts; None where there is none."""
         return sum(part.bytes for part in self.parts) if self.parts else None
 
 
@@ -74,6 +75,7 @@ def our_numbers(
 
 
 def dram_number(counters: CounterRun | None) -> Number:
+    """What hardware counters read, kernel by kernel; without them, that nothing is recorded."""
     if counters is None:
         return Number("DRAM", missing="not recorded")
     parts = joined_small(Part(kernel.short_name, kernel.dram_bytes) for kernel in counters.kernels)
@@ -91,23 +93,14 @@ def joined_small(parts: Iterable[Part]) -> tuple[Part, ...]:
 
 def _compulsory(problem: AttentionProblem, direction: str) -> Number:
     words = "every input read once, every result written once"
-    return Number("compulsory", (Part("all", compulsory_of(problem, direction)),), source=words)
-
-
-def compulsory_of(problem: AttentionProblem, direction: str) -> int:
-    """Least bytes of a forward kernel, or of a backward pass: Q, K, V, O, dO and lse read once, dQ, dK and dV written once."""
-    if direction == "forward":
-        return compulsory_bytes(problem)
-    rows = problem.batch * problem.q_heads * problem.q_len
-    keys = problem.batch * problem.kv_heads * problem.kv_len
-    return (4 * rows + 4 * keys) * problem.head_dim * problem.itemsize + rows * LSE_BYTES
+    return Number("compulsory", (Part("all", compulsory_bytes(problem, direction)),), source=words)
 
 
 def our_modelled_parts(problem: AttentionProblem, direction: str, operations: tuple[Operation, ...]) -> tuple[Part, ...]:
     """Requested bytes by formula, with the tiles that the counted kernels ran with, or the problem's own."""
     tiles = {operation.name: tiles_of(operation, problem) for operation in operations}
     if direction == "forward":
-        return (Part("_attn_fwd", flash_requested_bytes(tiles.get("_attn_fwd", problem))),)
+        return (Part("_attn_fwd", flash2_requested_bytes(tiles.get("_attn_fwd", problem))),)
     formulas = {"_attn_bwd_preprocess": preprocess_bytes, "_attn_bwd_dk_dv": dk_dv_bytes, "_attn_bwd_dq": dq_bytes}
     return tuple(Part(name, formula(tiles.get(name, problem))) for name, formula in formulas.items())
 
@@ -118,37 +111,6 @@ def tiles_of(operation: Operation, problem: AttentionProblem) -> AttentionProble
     if len(sides) != 2 or not all(side.isdigit() and int(side) in BLOCKS for side in sides):
         return problem
     return problem.with_(block_m=int(sides[0]), block_n=int(sides[1]))
-
-
-def preprocess_bytes(problem: AttentionProblem) -> int:
-    """O and dO read, D written."""
-    rows = problem.batch * problem.q_heads * problem.q_len
-    return 2 * rows * problem.head_dim * problem.itemsize + rows * LSE_BYTES
-
-
-def dk_dv_bytes(problem: AttentionProblem) -> int:
-    """K and V read and dK and dV written once; Q, dO, lse and D again for every key tile that sees them.
-
-    Dao 2023, algorithm 2, with dQ left to a kernel of its own.
-    """
-    row = problem.head_dim * problem.itemsize
-    streamed = 0
-    for kv_tile in range(problem.kv_tiles):
-        tiles = visiting_tiles(problem, kv_tile)
-        rows = min(tiles.end * problem.block_m, problem.q_len) - tiles.first * problem.block_m
-        streamed += max(rows, 0) * (2 * row + 2 * LSE_BYTES)
-    return problem.batch * (problem.kv_heads * 4 * problem.kv_len * row + problem.q_heads * streamed)
-
-
-def dq_bytes(problem: AttentionProblem) -> int:
-    """Q, dO, lse and D read and dQ written once; K and V again for every query tile that sees them."""
-    row = problem.head_dim * problem.itemsize
-    per_head = problem.q_len * (3 * row + 2 * LSE_BYTES)
-    for q_tile in range(problem.q_tiles):
-        tiles = visited_tiles(problem, q_tile)
-        keys = min(tiles.end * problem.block_n, problem.kv_len) - tiles.first * problem.block_n
-        per_head += 2 * max(keys, 0) * row
-    return problem.batch * problem.q_heads * per_head
 
 
 def cache_share(requested: Number, dram: Number) -> float | None:

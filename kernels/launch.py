@@ -7,19 +7,22 @@ import functools
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from kernels.problem import InvalidProblem
-from kernels.softmax import BACKEND
+from kernels.softmax import BACKEND, LOG2E
 from kernels.trace import LaunchInfo
 
-import triton  # isort: skip
-import triton.language as tl  # isort: skip
-from triton.runtime.errors import OutOfResources  # isort: skip
-from triton.tools.tensor_descriptor import TensorDescriptor  # isort: skip
+import triton
+import triton.language as tl
+from triton.runtime.errors import OutOfResources
+from triton.tools.tensor_descriptor import TensorDescriptor
 
+if TYPE_CHECKING:
+    from kernels.recorder import Recorder
 
 TRITON_DTYPES = {torch.float16: tl.float16, torch.bfloat16: tl.bfloat16, torch.float32: tl.float32}
 
@@ -61,6 +64,31 @@ def can_use_tma(config: TileConfig, *tensors: torch.Tensor) -> bool:
         if tensor.stride(-1) != 1 or tensor.data_ptr() % 16 or any(step % 16 or step == 0 for step in steps):
             return False
     return True
+
+
+def problem_arguments(query: torch.Tensor, key: torch.Tensor, left: int, right: int, scale: float) -> dict:
+    """Arguments by keyword that every attention kernel takes: lengths, the band, and what is compiled in for them.
+
+    A bound that no key reaches is left out of the compiled code.
+    """
+    q_heads, q_len, head_dim = query.shape[1:]
+    kv_heads, kv_len = key.shape[1:3]
+    unbounded = q_len + kv_len
+    return {
+        "group_size": q_heads // kv_heads, "q_len": q_len, "kv_len": kv_len, "left": left, "right": right, "scale_log2": scale * LOG2E.value,
+        "BOUND_LEFT": left < unbounded, "BOUND_RIGHT": right < unbounded, "DTYPE": TRITON_DTYPES[query.dtype],
+        "HEAD_DIM": head_dim, "BLOCK_D": triton.next_power_of_2(head_dim), "PRECISION": "ieee" if query.dtype == torch.float32 else "tf32",
+    }  # fmt: skip
+
+
+def config_arguments(config: TileConfig, recorder: Recorder | None) -> dict:
+    """Arguments by keyword of a kernel with one loop: its tiles, warps and stages, and the buffers of its trace."""
+    traced = recorder is not None
+    return {
+        "BLOCK_M": config.block_m, "BLOCK_N": config.block_n, "num_warps": config.num_warps, "num_stages": config.num_stages,
+        "trace": recorder.buffers if traced else None, "max_steps": recorder.max_steps if traced else 0,
+        "TRACE": traced, "TRACE_ACC": traced and recorder.with_acc,
+    }  # fmt: skip
 
 
 def launch_info(config: TileConfig, compiled: object | None) -> LaunchInfo:

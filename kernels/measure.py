@@ -10,81 +10,21 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kernels.backend import DeviceInfo
-from kernels.clocks import CpuClock, CudaClock, Timing
-from kernels.gpu_state import GpuState, summarise, watch_gpu
+from kernels.clocks import CpuClock, CudaClock
+from kernels.document import Document
+from kernels.gpu_state import summarise, watch_gpu
+from kernels.measurement import DIRECTIONS, Measurement, PeerResult
 from kernels.peers import PEERS
 from kernels.problem import AttentionProblem, InvalidProblem
-from kernels.traffic import forward_flops
 
 if TYPE_CHECKING:
     import torch
-
-FORMAT = "flash-attention-measurements"
-FORMAT_VERSION = 1
-
-
-DIRECTIONS = ("forward", "backward")
-
-
-@dataclass(frozen=True)
-class PeerResult:
-    """What one implementation gave. `refused` says why it was not run ("needs 68 GB, 24 GB free"); then the rest is None."""
-
-    peer: str
-    timing: Timing | None = None
-    peak_extra_bytes: int | None = None
-    """Peak of allocated bytes during a call beyond what was there before it: the inputs, and for a backward pass what the forward
-    pass saved. The results count."""
-    refused: str | None = None
-    direction: str = "forward"
-    out_of_memory: bool = False
-    """Whether it was refused because the device has too little memory: a result, not a fault."""
-
-    def tflops(self, problem: AttentionProblem) -> float | None:
-        """10^12 floating-point operations a second, by FlashAttention's count: backward 2.5 times forward."""
-        if self.timing is None:
-            return None
-        return forward_flops(problem) * (2.5 if self.direction == "backward" else 1.0) / self.timing.median_ms / 1e9
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """All peers on one problem."""
-
-    problem: AttentionProblem
-    device: DeviceInfo
-    recorded_at: str
-    results: tuple[PeerResult, ...]
-    gpu: GpuState | None = None
-    """Clocks and throttling meanwhile, where nvidia-smi gives them."""
-
-    def result(self, peer: str, direction: str = "forward") -> PeerResult | None:
-        return next((result for result in self.results if (result.peer, result.direction) == (peer, direction)), None)
-
-    def as_dict(self) -> dict:
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: dict) -> Measurement:
-        """The reverse of `as_dict`."""
-        return cls(
-            problem=AttentionProblem.from_dict(values["problem"]),
-            device=DeviceInfo(**values["device"]),
-            recorded_at=values["recorded_at"],
-            results=tuple(
-                PeerResult(**result | {"timing": Timing(**result["timing"]) if result["timing"] else None}) for result in values["results"]
-            ),
-            gpu=GpuState(**gpu | {"slowed_by": tuple(gpu["slowed_by"])}) if (gpu := values.get("gpu")) else None,
-        )
 
 
 def measure(
@@ -96,7 +36,7 @@ def measure(
     `progress` is called with the name of the peer that comes next, `budget_s` is the time of the timed calls of each
     peer. Raises InvalidProblem for an unknown peer or direction.
     """
-    from kernels.backend import device_info
+    from kernels.backend import device_info, utc_now
     from kernels.softmax import BACKEND
 
     names = list(peers) if peers is not None else [name for name, peer in PEERS.items() if BACKEND in peer.backends and peer.by_default]
@@ -107,7 +47,7 @@ def measure(
         *inputs, d_output = draw_tensors(problem, clock.device)
         for direction in directions:
             results += _measure_direction(names, direction, problem, tuple(inputs), d_output, clock, progress, budget_s)
-    recorded_at = datetime.now(UTC).isoformat(timespec="seconds")
+    recorded_at = utc_now()
     return Measurement(problem, device_info(BACKEND), recorded_at, tuple(results), summarise(readings))
 
 
@@ -201,9 +141,6 @@ def make_call(name: str, direction: str, problem: AttentionProblem, inputs: tupl
     return lambda: torch.autograd.grad(out, leaves, d_output, retain_graph=True)
 
 
-# --- command line ----------------------------------------------------------------------------------------------------
-
-
 def parse_problems(arguments: argparse.Namespace) -> list[AttentionProblem]:
     """The product of the comma-separated lists on the command line."""
     problems = []
@@ -246,6 +183,7 @@ def _argument_parser() -> argparse.ArgumentParser:
 
 
 def main(argv: list[str] | None = None) -> int:
+    """The command line: measure every problem it names. Returns 0, or 2 for a problem or peer that is not accepted."""
     arguments = _argument_parser().parse_args(argv)
     try:
         problems = parse_problems(arguments)
@@ -256,13 +194,12 @@ def main(argv: list[str] | None = None) -> int:
     except InvalidProblem as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    document = {"format": FORMAT, "version": FORMAT_VERSION, "command": " ".join(["python -m kernels.measure", *(argv or sys.argv[1:])])}
-    document["measurements"] = [measurement.as_dict() for measurement in measurements]
-    text = json.dumps(document, indent=1)
+    command = " ".join(["python -m kernels.measure", *(sys.argv[1:] if argv is None else argv)])
+    text = Document(command, tuple(measurements)).to_json()
     if arguments.out:
-        arguments.out.write_text(text + "\n")
+        arguments.out.write_text(text)
     else:
-        print(text)
+        print(text, end="")
     return 0
 
 

@@ -13,7 +13,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-from datetime import UTC, datetime
 from pathlib import Path
 
 from kernels.counters import BASIC_METRICS, MORE_METRICS, CounterRun, KernelCounters, parse_csv, split_at_markers
@@ -58,6 +57,7 @@ def read_counters(problem: AttentionProblem, calls: list[tuple[str, str]]) -> tu
 
 
 def find_ncu() -> str | None:
+    """Path of the program, on the PATH or where the CUDA toolkit puts it; None where there is none."""
     places = sorted(glob.glob("/opt/nvidia/nsight-compute/*/ncu") + glob.glob("/usr/local/cuda*/bin/ncu"))
     return shutil.which("ncu") or (places[-1] if places else None)
 
@@ -104,10 +104,10 @@ def _run_group(command: list[str]) -> tuple[int, str]:
 
 
 def _counter_runs(problem: AttentionProblem, calls: list[tuple[str, str]], groups: list[tuple[KernelCounters, ...]]) -> tuple[CounterRun, ...]:
-    from kernels.backend import device_info
+    from kernels.backend import device_info, utc_now
     from kernels.softmax import BACKEND
 
-    device, recorded_at = device_info(BACKEND), datetime.now(UTC).isoformat(timespec="seconds")
+    device, recorded_at = device_info(BACKEND), utc_now()
     runs = []
     for (peer, direction), kernels in zip(calls, groups, strict=True):
         if kernels:  # a peer that does not take this problem launched nothing

@@ -101,10 +101,12 @@ class AttentionProblem:
 
     @property
     def q_shape(self) -> tuple[int, int, int, int]:
+        """(batch, q_heads, q_len, head_dim): of query and output."""
         return self.batch, self.q_heads, self.q_len, self.head_dim
 
     @property
     def kv_shape(self) -> tuple[int, int, int, int]:
+        """(batch, kv_heads, kv_len, head_dim): of key and value."""
         return self.batch, self.kv_heads, self.kv_len, self.head_dim
 
     @property

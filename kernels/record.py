@@ -13,14 +13,15 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from kernels.document import Document
+from kernels.document import FORMAT_VERSION, RECORDINGS_FORMAT, Document
 from kernels.presets import PRESETS
-from kernels.recordings import FILES, FOLDER, FORMAT, FORMAT_VERSION, INDEX
+from kernels.recordings import FILES, FOLDER, INDEX
 
 
 def record(folder: Path, command: str) -> None:
     """Record every preset into `folder`. Imports torch and triton; takes about a minute on an H200."""
-    from kernels.measure import DIRECTIONS, measure
+    from kernels.measure import measure
+    from kernels.measurement import DIRECTIONS
     from kernels.reference import judge_trace
     from kernels.trace import run_traced
 
@@ -35,7 +36,7 @@ def record(folder: Path, command: str) -> None:
             runs.append({"problem": preset.problem.as_dict(), "algorithm": algorithm, "file": file, "report": asdict(report)})
             _say(f"{file}: {trace.steps} steps, largest error {report.max_error:.2e} of {report.tolerance:.2e}")
         measurements.append(measure(preset.problem, directions=DIRECTIONS).as_dict())
-    index = {"format": FORMAT, "version": FORMAT_VERSION, "command": command, "runs": runs, "measurements": measurements}
+    index = {"format": RECORDINGS_FORMAT, "version": FORMAT_VERSION, "command": command, "runs": runs, "measurements": measurements}
     (folder / INDEX).write_text(json.dumps(index, indent=1) + "\n")
 
 
@@ -100,6 +101,7 @@ PARTS = {
 
 
 def main(argv: list[str] | None = None) -> int:
+    """The command line. Returns 0, or 2 for a part that there is not."""
     parser = argparse.ArgumentParser(prog="python -m kernels.record", description=__doc__.split("\n\n")[0])
     parser.add_argument("--out", type=Path, default=FOLDER, help="folder to write to (default: the shipped recordings)")
     parser.add_argument("--parts", type=lambda text: text.split(","), default=list(PARTS), help=f"some of {','.join(PARTS)} (default: all)")

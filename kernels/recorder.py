@@ -7,20 +7,19 @@ program ran. Slots left at batch_head = -1 were not used.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import NamedTuple
 
 import numpy as np
 import torch
 
-from kernels.backend import device_info
+from kernels.backend import device_info, utc_now
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.softmax import BACKEND, INTERPRETED
 from kernels.trace import ACC_LIMIT_BYTES, LaunchInfo, Trace
 
-import triton  # isort: skip
-import triton.language as tl  # isort: skip
-from triton.language.extra.cuda import globaltimer, smid  # isort: skip
+import triton
+import triton.language as tl
+from triton.language.extra.cuda import globaltimer, smid
 
 DEVICE = "cuda" if BACKEND == "cuda" else "cpu"
 REQUEST_COLUMNS = tl.constexpr(16)
@@ -110,9 +109,6 @@ def make_recorder(
     return Recorder(kernel, requests, row_fields, rows, accumulators, max_steps, buffers)
 
 
-# --- a Trace of the buffers ------------------------------------------------------------------------------------------
-
-
 def assemble(problem: AttentionProblem, algorithm: str, launches: list[tuple[Recorder, LaunchInfo]], **results: torch.Tensor) -> Trace:
     """The Trace of one or more launches, in launch order. `results` are output tensors by the name of their field in Trace."""
     tensors = tuple(dict.fromkeys(tensor for recorder, _ in launches for tensor, _ in recorder.requests))
@@ -132,7 +128,7 @@ def assemble(problem: AttentionProblem, algorithm: str, launches: list[tuple[Rec
         device=device_info(BACKEND),
         kernels=tuple(recorder.kernel for recorder, _ in launches),
         launches=tuple(launch for _, launch in launches),
-        recorded_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        recorded_at=utc_now(),
         tensors=tensors,
         kernel=np.repeat(np.arange(len(parts), dtype=np.int8), [len(part["program"]) for part in parts]),
         **{name: tensor.float().cpu().numpy() for name, tensor in results.items()},
@@ -203,9 +199,6 @@ def _gradient_distance(steps: dict[str, np.ndarray], results: dict[str, torch.Te
             rows = final[steps["batch_head"][step] // heads_a_sum, first : first + block]
             distance[step, column] = np.abs(steps[acc][step, : len(rows)] * scale - rows).max()
     return distance
-
-
-# --- what kernels call -----------------------------------------------------------------------------------------------
 
 
 @triton.jit

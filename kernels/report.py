@@ -18,4 +18,5 @@ class ErrorReport:
 
     @property
     def passes(self) -> bool:
+        """Whether the largest error is allowed; NaN is not."""
         return self.max_error <= self.tolerance

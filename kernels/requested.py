@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from kernels.problem import AttentionProblem
 from kernels.tiles import visited_tiles, visiting_tiles
-from kernels.traffic import LSE_BYTES, flash_requested_bytes, standard_bytes
+from kernels.traffic import LSE_BYTES, standard_bytes
 
 STATE_BYTES = 4
 """m, l, D and every sum that an algorithm parks in HBM are float32."""
@@ -16,7 +16,8 @@ STATE_BYTES = 4
 def standard_requested_bytes(problem: AttentionProblem) -> int:
     """What standard attention asks for tile by tile: `standard_bytes`, and K and V again for every further query tile.
 
-    Document 004, second table (no cache), with the query tile kept while K is streamed.
+    MSRA SH Triton Study Group 2025, "Flash-Attention (Algorithm)", the table without an L2 cache, but with the query tile kept while K
+    is streamed.
     """
     key_block = problem.batch * problem.q_heads * problem.kv_len * problem.head_dim * problem.itemsize
     return standard_bytes(problem) + 2 * (problem.q_tiles - 1) * key_block
@@ -29,6 +30,16 @@ def row_wise_requested_bytes(problem: AttentionProblem) -> int:
     """
     per_head = 2 * problem.q_len * problem.head_dim + 2 * problem.q_tiles * problem.kv_len * problem.head_dim
     return per_head * problem.itemsize * problem.batch * problem.q_heads
+
+
+def flash2_requested_bytes(problem: AttentionProblem) -> int:
+    """What FlashAttention-2 asks for: Q, O and lse once, K and V once for every query tile that sees them.
+
+    Dao 2023 (FlashAttention-2), algorithm 1, with the tiles that the mask skips left out.
+    """
+    row = problem.head_dim * problem.itemsize
+    per_head = problem.q_len * (2 * row + LSE_BYTES) + _streamed_keys(problem) * 2 * row
+    return problem.batch * problem.q_heads * per_head
 
 
 def flash1_requested_bytes(problem: AttentionProblem) -> int:
@@ -48,20 +59,33 @@ def flash1_requested_bytes(problem: AttentionProblem) -> int:
 
 
 def backward_requested_bytes(problem: AttentionProblem) -> int:
-    """What the three backward kernels ask for: D; then Q, dO, lse and D at every step past a key tile; then K and V past a query tile.
+    """What the three backward kernels ask for, all together.
 
     Dao 2023 (FlashAttention-2), algorithm 2, with dQ in a kernel of its own instead of atomic adds.
     """
-    heads, row = problem.batch * problem.q_heads, problem.head_dim * problem.itemsize
-    keys = problem.batch * problem.kv_heads * problem.kv_len
-    preprocess = heads * problem.q_len * (2 * row + STATE_BYTES)
-    dk_dv = 4 * keys * row
+    return preprocess_bytes(problem) + dk_dv_bytes(problem) + dq_bytes(problem)
+
+
+def preprocess_bytes(problem: AttentionProblem) -> int:
+    """What `_attn_bwd_preprocess` asks for: O and dO read, D written."""
+    row = problem.head_dim * problem.itemsize
+    return problem.batch * problem.q_heads * problem.q_len * (2 * row + STATE_BYTES)
+
+
+def dk_dv_bytes(problem: AttentionProblem) -> int:
+    """What `_attn_bwd_dk_dv` asks for: K, V, dK and dV once; Q, dO, lse and D again for every key tile that they see."""
+    row, streamed = problem.head_dim * problem.itemsize, 0
     for kv_tile in range(problem.kv_tiles):
         tiles = visiting_tiles(problem, kv_tile)
-        queries = min(tiles.end * problem.block_m, problem.q_len) - tiles.first * problem.block_m
-        dk_dv += heads * max(queries, 0) * (2 * row + 2 * STATE_BYTES)
-    dq = heads * problem.q_len * (3 * row + 2 * STATE_BYTES) + heads * _streamed_keys(problem) * 2 * row
-    return preprocess + dk_dv + dq
+        streamed += max(min(tiles.end * problem.block_m, problem.q_len) - tiles.first * problem.block_m, 0)
+    return problem.batch * (problem.kv_heads * problem.kv_len * 4 * row + problem.q_heads * streamed * (2 * row + LSE_BYTES + STATE_BYTES))
+
+
+def dq_bytes(problem: AttentionProblem) -> int:
+    """What `_attn_bwd_dq` asks for: Q, dO, lse, D and dQ once; K and V again for every query tile that sees them."""
+    row = problem.head_dim * problem.itemsize
+    per_head = problem.q_len * (3 * row + LSE_BYTES + STATE_BYTES) + _streamed_keys(problem) * 2 * row
+    return problem.batch * problem.q_heads * per_head
 
 
 def backward_q_outer_requested_bytes(problem: AttentionProblem) -> int:
@@ -87,7 +111,7 @@ REQUESTED_BYTES = {
     "standard": standard_requested_bytes,
     "row_wise": row_wise_requested_bytes,
     "flash1": flash1_requested_bytes,
-    "flash2": flash_requested_bytes,
+    "flash2": flash2_requested_bytes,
     "backward": backward_requested_bytes,
     "backward_q_outer": backward_q_outer_requested_bytes,
 }

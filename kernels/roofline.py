@@ -8,16 +8,13 @@ from dataclasses import dataclass
 from kernels.backend import DeviceInfo
 from kernels.ceilings import COPY, PRODUCT, Ceiling
 from kernels.counters import CounterRun
-from kernels.four_numbers import compulsory_of
-from kernels.hardware import GPUS
-from kernels.measure import Measurement
+from kernels.hardware import GPUS, Gpu
+from kernels.measurement import Measurement
 from kernels.problem import AttentionProblem
-from kernels.traffic import backward_standard_bytes, forward_flops, standard_bytes
+from kernels.traffic import attention_flops, backward_standard_bytes, compulsory_bytes, standard_bytes
 
 MATERIALISING = ("naive", "sdpa_math")
 """Peers that write S and P to memory."""
-BACKWARD_FLOPS = 2.5
-"""Backward over forward, by FlashAttention's count."""
 
 
 @dataclass(frozen=True)
@@ -51,9 +48,9 @@ class RoofPoint:
     problem: AttentionProblem
 
 
-def work(problem: AttentionProblem, direction: str) -> float:
-    """Floating-point operations, by FlashAttention's count."""
-    return forward_flops(problem) * (BACKWARD_FLOPS if direction == "backward" else 1.0)
+def datasheet_roof(gpu: Gpu) -> Roof:
+    """What the datasheet of a GPU allows in float16."""
+    return Roof(f"datasheet of the {gpu.name}", gpu.hbm_bandwidth, gpu.fp16_flops, "datasheet")
 
 
 def roofs(ceilings: Iterable[Ceiling], device: DeviceInfo | None, dtype: str) -> list[Roof]:
@@ -68,7 +65,7 @@ def roofs(ceilings: Iterable[Ceiling], device: DeviceInfo | None, dtype: str) ->
         found.append(Roof(label, copies[-1].per_second, product.per_second, "measured"))
     gpu = next((gpu for key, gpu in GPUS.items() if device is not None and key in device.name), None)
     if gpu is not None and dtype != "float32":
-        found.append(Roof(f"datasheet of the {gpu.name}", gpu.hbm_bandwidth, gpu.fp16_flops, "datasheet"))
+        found.append(datasheet_roof(gpu))
     return found
 
 
@@ -76,7 +73,7 @@ def counter_points(runs: Iterable[CounterRun]) -> list[RoofPoint]:
     """Two points a run: over the bytes it asked for, where they were counted, and over those that reached DRAM. Time by the same counters."""
     points = []
     for run in runs:
-        flops = work(run.problem, run.direction)
+        flops = attention_flops(run.problem, run.direction)
         speed = flops / (sum(kernel.time_ms for kernel in run.kernels) / 1e3)
         counted = sum(operation.bytes_moved for operation in run.counted)
         for bytes_are, moved in (("counted", counted), ("DRAM", run.dram_bytes)):
@@ -94,7 +91,7 @@ def timed_points(measurement: Measurement, directions: Iterable[str]) -> list[Ro
         if result.peer in MATERIALISING:
             moved = standard_bytes(problem) if result.direction == "forward" else backward_standard_bytes(problem)
         else:
-            moved = compulsory_of(problem, result.direction)
-        flops = work(problem, result.direction)
+            moved = compulsory_bytes(problem, result.direction)
+        flops = attention_flops(problem, result.direction)
         points.append(RoofPoint(result.peer, result.direction, "modelled", flops / moved, flops / result.timing.median_ms * 1e3, problem))
     return points

@@ -7,7 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kernels.measure import Measurement, PeerResult, naive_peak_bytes
+from kernels.measure import naive_peak_bytes
+from kernels.measurement import Measurement, PeerResult
 from kernels.problem import AttentionProblem
 
 AXES = ("length", "head_dim", "batch")
@@ -76,10 +77,12 @@ class Curve:
 
     @property
     def measured(self) -> tuple[Point, ...]:
+        """Points with a timing."""
         return tuple(point for point in self.points if point.result.timing is not None)
 
     @property
     def out_of_memory(self) -> tuple[Point, ...]:
+        """Points at which the device had too little memory."""
         return tuple(point for point in self.points if point.result.out_of_memory)
 
     def exponent(self, metric: str) -> float | None:

@@ -26,9 +26,6 @@ def pure(function):
     return function if INTERPRETED.value else triton.jit(function)
 
 
-# --- tiles in memory -------------------------------------------------------------------------------------------------
-
-
 @triton.jit
 def tile_view(tensor, strides, batch, head, n_rows, USE_TMA: tl.constexpr):
     """One head of a (batch, heads, n_rows, head_dim) tensor as `load_tile` and `store_tile` take it.
@@ -96,9 +93,6 @@ def store_rows(ptr, offs, n_rows, values):
     tl.store(ptr + offs, values, mask=offs < n_rows)
 
 
-# --- number formats --------------------------------------------------------------------------------------------------
-
-
 @triton.jit
 def from_memory(tile):
     """The tile as the dot products take it. The interpreter has no bfloat16 arithmetic, so it widens it to float32."""
@@ -136,9 +130,6 @@ def matmul(a, b, acc, PRECISION: tl.constexpr):
     return acc
 
 
-# --- softmax ---------------------------------------------------------------------------------------------------------
-
-
 @triton.jit
 def mask_scores(scores, offs_m, first_k, q_len, kv_len, left, right, BOUND_LEFT: tl.constexpr, BOUND_RIGHT: tl.constexpr, BLOCK_N: tl.constexpr):
     """Set the scores (rows, BLOCK_N) of keys that do not exist, or that query `offs_m` does not see, to -inf."""
@@ -162,9 +153,6 @@ def new_row_max(m, scores, scale_log2):
 def finite_or_zero(m):
     """The row max as a shift: a row that has seen no key has m = -inf, and -inf - -inf would be NaN."""
     return tl.where(m == float("-inf"), 0.0, m)
-
-
-# --- P from lse, for the backward pass ------------------------------------------------------------------------------
 
 
 @triton.jit

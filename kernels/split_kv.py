@@ -11,7 +11,17 @@ import torch
 
 from kernels import tiles
 from kernels.inputs import make_inputs
-from kernels.launch import TRITON_DTYPES, TileConfig, can_use_tma, config_for_blocks, launch_info, on_device, sm_count, tile_arguments
+from kernels.launch import (
+    TRITON_DTYPES,
+    TileConfig,
+    can_use_tma,
+    config_for_blocks,
+    launch_info,
+    on_device,
+    problem_arguments,
+    sm_count,
+    tile_arguments,
+)
 from kernels.problem import AttentionProblem
 from kernels.recorder import (
     DEVICE,
@@ -28,7 +38,6 @@ from kernels.recorder import (
 )
 from kernels.softmax import (
     LN2,
-    LOG2E,
     finite_or_zero,
     from_memory,
     load_tile,
@@ -43,8 +52,8 @@ from kernels.softmax import (
 )
 from kernels.trace import LaunchInfo, Trace
 
-import triton  # isort: skip
-import triton.language as tl  # isort: skip
+import triton
+import triton.language as tl
 
 SPLIT_REQUESTS = (("Q", "read"), ("K", "read"), ("V", "read"), ("partial O", "write"), ("partial lse", "write"))
 READ_Q, READ_K, READ_V, WRITE_PARTIAL_O, WRITE_PARTIAL_LSE = (tl.constexpr(column) for column in range(len(SPLIT_REQUESTS)))
@@ -224,7 +233,6 @@ def flash_split_kv(
     out, lse = torch.empty_like(query), torch.empty((batch, q_heads, q_len), **float32)
     partial_o = torch.empty((heads, splits, n_rows, head_dim), **float32)
     partial_lse = torch.empty((heads, splits, n_rows), **float32)
-    unbounded = q_len + kv_len
     use_tma = can_use_tma(config, key, value)
     split_recorder, combine_recorder = recorders or (None, None)
     with on_device(query, config):
@@ -232,12 +240,9 @@ def flash_split_kv(
         split = _attn_split_kv[(splits, heads, row_tiles)](
             query, k_argument, v_argument, partial_o, partial_lse,
             q_strides=query.stride(), k_strides=key.stride(), v_strides=value.stride(),
-            kv_heads=kv_heads, group_size=group_size, q_len=q_len, kv_len=kv_len, first_visited=first, end_visited=end,
-            splits=splits, tiles_per_split=tiles_per_split, left=left, right=right, scale_log2=scale * LOG2E.value,
-            trace=split_recorder and split_recorder.buffers,
-            BOUND_LEFT=left < unbounded, BOUND_RIGHT=right < unbounded, RAGGED=kv_len % config.block_n != 0,
-            DTYPE=TRITON_DTYPES[query.dtype], HEAD_DIM=head_dim, BLOCK_M=config.block_m, BLOCK_N=config.block_n, BLOCK_D=block_d,
-            PRECISION="ieee" if query.dtype == torch.float32 else "tf32", USE_TMA=use_tma,
+            kv_heads=kv_heads, first_visited=first, end_visited=end, splits=splits, tiles_per_split=tiles_per_split,
+            trace=split_recorder and split_recorder.buffers, **problem_arguments(query, key, left, right, scale),
+            BLOCK_M=config.block_m, BLOCK_N=config.block_n, RAGGED=kv_len % config.block_n != 0, USE_TMA=use_tma,
             TRACE=recorders is not None, TRACE_ACC=recorders is not None and split_recorder.with_acc,
             num_warps=config.num_warps, num_stages=config.num_stages,
         )  # fmt: skip

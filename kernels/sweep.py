@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kernels.document import Document
-from kernels.measure import DIRECTIONS, measure
+from kernels.measure import measure
+from kernels.measurement import DIRECTIONS
 from kernels.problem import AttentionProblem
 
 TOKENS, WIDTH = 16384, 2048
@@ -87,9 +88,6 @@ def _speeds(measurement: object) -> str:
         speed = result.tflops(measurement.problem)
         found.append(f"{result.peer} {'fwd' if result.direction == 'forward' else 'bwd'} {f'{speed:.0f}' if speed else '-'}")
     return ", ".join(found)
-
-
-# --- compile first, in parallel --------------------------------------------------------------------------------------
 
 
 def warm(cells: list[Cell], say: Callable[[str], None]) -> None:

@@ -115,6 +115,7 @@ class VisitedTiles:
     end: int
 
     def kind(self, kv_tile: int) -> TileKind:
+        """What the mask leaves of one tile of the row."""
         if not self.first <= kv_tile < self.end:
             return TileKind.SKIPPED
         return TileKind.FULL if self.first_full <= kv_tile < self.end_full else TileKind.PARTIAL
@@ -154,6 +155,7 @@ class TileCounts:
 
     @property
     def visited(self) -> int:
+        """Tiles that a kernel loads."""
         return self.full + self.partial
 
 

@@ -6,12 +6,11 @@ Bytes are counted from the very slices that a step reads and writes.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 
 import numpy as np
 import torch
 
-from kernels.backend import device_info
+from kernels.backend import device_info, utc_now
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.recorder import BUFFER_LIMIT_BYTES
 from kernels.softmax import BACKEND
@@ -94,7 +93,7 @@ class StepLog:
             device=device_info(BACKEND),
             kernels=self._kernels,
             launches=(LaunchInfo(0, 0),) * len(self._kernels),
-            recorded_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            recorded_at=utc_now(),
             tensors=self._tensors,
             kernel=kernel.astype(np.int8),
             program=program,

@@ -140,6 +140,7 @@ class Trace:
 
     @property
     def steps(self) -> int:
+        """Number of entries."""
         return len(self.program)
 
     @property

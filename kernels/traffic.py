@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kernels.problem import AttentionProblem
-from kernels.tiles import visited_tiles
 
 if TYPE_CHECKING:
     from kernels.trace import Trace
 
 LSE_BYTES = 4
 """lse is float32 whatever the type of the inputs."""
+BACKWARD_FLOPS = 2.5
+"""Backward over forward: five matrix products instead of two."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Stage:
 
     @property
     def bytes_moved(self) -> int:
+        """Bytes read and written."""
         return self.bytes_read + self.bytes_written
 
     @property
@@ -85,30 +87,25 @@ def standard_ledger(problem: AttentionProblem) -> dict[str, int]:
     return {"Q": row_block, "K": key_block, "V": key_block, "S": 2 * score.bytes_written, "P": 2 * softmax.bytes_written, "O": row_block}
 
 
-def flash_requested_bytes(problem: AttentionProblem) -> int:
-    """Bytes that FlashAttention-2's loads and stores ask for: Q, O and lse once, K and V once for every query tile.
-
-    Dao 2023 (FlashAttention-2), algorithm 1, with the mask's skipped tiles left out. A cache may serve re-reads.
+def compulsory_bytes(problem: AttentionProblem, direction: str = "forward") -> int:
+    """Least bytes of a forward pass: Q, K and V read once, O and lse written once; and of a backward pass:
+    Q, K, V, O, dO and lse read once, dQ, dK and dV written once.
     """
-    per_head = 2 * problem.q_len * problem.head_dim * problem.itemsize + problem.q_len * LSE_BYTES
-    for q_tile in range(problem.q_tiles):
-        tiles = visited_tiles(problem, q_tile)
-        keys = min(tiles.end * problem.block_n, problem.kv_len) - tiles.first * problem.block_n
-        per_head += 2 * max(keys, 0) * problem.head_dim * problem.itemsize
-    return per_head * problem.batch * problem.q_heads
-
-
-def compulsory_bytes(problem: AttentionProblem) -> int:
-    """Least bytes any forward kernel moves: Q, K and V read once, O and lse written once."""
     rows = problem.batch * problem.q_heads * problem.q_len
     keys = problem.batch * problem.kv_heads * problem.kv_len
-    return (2 * rows + 2 * keys) * problem.head_dim * problem.itemsize + rows * LSE_BYTES
+    times = 2 if direction == "forward" else 4
+    return times * (rows + keys) * problem.head_dim * problem.itemsize + rows * LSE_BYTES
 
 
 def forward_flops(problem: AttentionProblem) -> int:
     """4 b h q_len kv_len d, half of it when causal: the convention of FlashAttention's benchmarks."""
     flops = 4 * problem.batch * problem.q_heads * problem.q_len * problem.kv_len * problem.head_dim
     return flops // 2 if problem.is_causal else flops
+
+
+def attention_flops(problem: AttentionProblem, direction: str) -> float:
+    """Floating-point operations of a pass, by FlashAttention's count: backward 2.5 times forward."""
+    return forward_flops(problem) * (BACKWARD_FLOPS if direction == "backward" else 1.0)
 
 
 @dataclass(frozen=True)
@@ -131,7 +128,7 @@ def sram_parts(problem: AttentionProblem, kernel: str = "_attn_fwd") -> tuple[Sr
     whole_rows = m * problem.kv_len * 4
     bytes_of = {
         "Q": q_tile, "O": q_tile, "dO": q_tile, "K": kv_tile, "V": kv_tile, "S, P": square, "dS": square, "S": square, "P": square,
-        "acc O": m * d * 4, "dQ": m * d * 4, "dK": n * d * 4, "dV": n * d * 4, "m, l": m * 8, "lse, D": m * 8, "D": m * 4,
+        "acc O": m * d * 4, "dQ": m * d * 4, "dK": n * d * 4, "dV": n * d * 4, "m, l": m * 8, "lse, D": m * 8, "lse": m * 4, "D": m * 4,
         "rows of S": whole_rows, "rows of P": whole_rows, "partial O": m * d * 4, "m": m * 4,
     }  # fmt: skip
     places = {name: "shared memory" if name in TILES_OF_HBM else "registers" for name in bytes_of}
@@ -143,7 +140,7 @@ ON_CHIP = {
     "_attn_fwd": ("Q", "K", "V", "S, P", "acc O", "m, l"),
     "_attn_fwd_kv_outer": ("K", "V", "Q", "S, P", "acc O", "m, l"),
     "_attn_split_kv": ("Q", "K", "V", "S, P", "acc O", "m, l"),
-    "_attn_combine": ("partial O", "acc O", "lse, D"),
+    "_attn_combine": ("partial O", "acc O", "lse"),
     "_attn_bwd_preprocess": ("O", "dO", "D"),
     "_attn_bwd_dk_dv": ("K", "V", "Q", "dO", "S, P", "dS", "dK", "dV", "lse, D"),
     "_attn_bwd_dq": ("Q", "dO", "K", "V", "S, P", "dS", "dQ", "lse, D"),

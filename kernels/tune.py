@@ -16,13 +16,11 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 
 from kernels.problem import AttentionProblem, InvalidProblem
+from kernels.sweep import problem_for
 
-TOKENS, WIDTH = 16384, 2048
-"""Tokens a launch, and heads x head_dim: the shapes of FlashAttention's own benchmarks."""
 LENGTHS = {"short": 1024, "long": 8192}
 COMPILE_LENGTH = 512
 BUDGET_S = 0.1
@@ -36,11 +34,6 @@ CANDIDATES = {
            (128, 64, 8, 2), (128, 64, 8, 3), (128, 128, 8, 2), (32, 32, 4, 2), (32, 64, 4, 2)],
 }  # fmt: skip
 """(BLOCK_M, BLOCK_N, warps, stages) of each kernel."""
-
-
-def problem_for(head_dim: int, mask: str, length: int) -> AttentionProblem:
-    heads = WIDTH // head_dim
-    return AttentionProblem(batch=TOKENS // length, q_heads=heads, kv_heads=heads, q_len=length, kv_len=length, head_dim=head_dim, mask=mask)
 
 
 def prepare(kernel: str, problem: AttentionProblem) -> Callable[[tuple], object]:
@@ -71,7 +64,7 @@ def _compile(job: tuple) -> None:
     """Run one candidate on a short sequence in a process of its own, so that Triton's cache on disk has it."""
     kernel, head_dim, mask, candidate = job
     with contextlib.suppress(InvalidProblem):  # does not fit the shared memory
-        prepare(kernel, problem_for(head_dim, mask, COMPILE_LENGTH).with_(batch=1))(candidate)
+        prepare(kernel, problem_for(COMPILE_LENGTH, head_dim, mask, "float16").with_(batch=1))(candidate)
 
 
 def tune(kernels: list[str], head_dims: list[int], say: Callable[[str], None]) -> dict[str, dict]:
@@ -85,7 +78,7 @@ def tune(kernels: list[str], head_dims: list[int], say: Callable[[str], None]) -
 
     clock, classes = CudaClock(), {}
     for kernel, head_dim, mask, (name, length) in itertools.product(kernels, head_dims, ("full", "causal"), LENGTHS.items()):
-        problem = problem_for(head_dim, mask, length)
+        problem = problem_for(length, head_dim, mask, "float16")
         calls = {}
         with clock.context():
             launch = prepare(kernel, problem)
@@ -104,6 +97,7 @@ def tune(kernels: list[str], head_dims: list[int], say: Callable[[str], None]) -
 
 
 def main(argv: list[str] | None = None) -> int:
+    """The command line. Returns 0, or 2 without a GPU."""
     from kernels.tuning import FOLDER, FORMAT, FORMAT_VERSION, KERNELS, architecture
 
     parser = argparse.ArgumentParser(prog="python -m kernels.tune", description=__doc__.split("\n\n")[0])
@@ -112,7 +106,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, help="file to write (default: the table of this architecture, other classes kept)")
     arguments = parser.parse_args(argv)
 
-    from kernels.backend import device_info
+    from kernels.backend import device_info, utc_now
     from kernels.softmax import BACKEND
 
     if BACKEND != "cuda":
@@ -122,7 +116,7 @@ def main(argv: list[str] | None = None) -> int:
     path.parent.mkdir(exist_ok=True)
     kept = json.loads(path.read_text())["classes"] if path.exists() else {}
     classes = tune(arguments.kernels, arguments.head_dims, lambda line: print(line, file=sys.stderr, flush=True))
-    document = {"format": FORMAT, "version": FORMAT_VERSION, "device": asdict(device_info(BACKEND)), "tuned_at": datetime.now(UTC).isoformat()}
+    document = {"format": FORMAT, "version": FORMAT_VERSION, "device": asdict(device_info(BACKEND)), "tuned_at": utc_now()}
     path.write_text(json.dumps(document | {"classes": kept | classes}, indent=1) + "\n")
     return 0
 

@@ -35,8 +35,10 @@ def tuned_table(architecture: str) -> dict[str, TileConfig]:
     if not path.exists():
         return {}
     document = json.loads(path.read_text())
-    if (document.get("format"), document.get("version")) != (FORMAT, FORMAT_VERSION):
-        raise ValueError(f"{path.name} is {document.get('format')} version {document.get('version')}; expected {FORMAT} version {FORMAT_VERSION}")
+    found = document.get("format"), document.get("version")
+    if found != (FORMAT, FORMAT_VERSION):
+        remedy = "Make it anew with python -m kernels.tune."
+        raise ValueError(f"{path.name} is {found[0]} version {found[1]}; expected {FORMAT} version {FORMAT_VERSION}. {remedy}")
     return {key: TileConfig(**entry["config"]) for key, entry in document["classes"].items()}
 
 

@@ -122,9 +122,6 @@ def read_upload(data: bytes) -> Upload:
     return upload
 
 
-# --- what the tensors must be ---------------------------------------------------------------------------------------
-
-
 def _check(tensors: dict[str, Tensor], found: dict[str, Tensor]) -> None:
     for name in ("query", "key", "value"):
         if name not in tensors:
@@ -159,8 +156,6 @@ def _check(tensors: dict[str, Tensor], found: dict[str, Tensor]) -> None:
 def _quoted(name: str) -> str:
     return repr(name if len(name) <= 40 else name[:40] + "…")
 
-
-# --- .npz ------------------------------------------------------------------------------------------------------------
 
 _ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, RuntimeError, struct.error, SyntaxError, MemoryError)
 
@@ -219,9 +214,6 @@ def _read_npy(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Tensor:
             raise InvalidUpload(f"{_quoted(entry.filename)} has bytes after its array. Save it again with numpy.savez.")
     array = np.frombuffer(raw, dtype).reshape(shape, order="F" if fortran_order else "C")
     return Tensor(dtype.name, array.astype(dtype.newbyteorder("="), order="C"))
-
-
-# --- .safetensors ----------------------------------------------------------------------------------------------------
 
 
 def _read_safetensors(data: bytes) -> dict[str, Tensor]:

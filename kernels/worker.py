@@ -41,8 +41,6 @@ def write_message(stream: BinaryIO, message: dict, blob: bytes = b"") -> None:
     stream.flush()
 
 
-# --- jobs ------------------------------------------------------------------------------------------------------------
-
 Progress = Callable[[float, str], None]
 
 
@@ -151,9 +149,6 @@ class _ReportPrograms:
             del self._builder.set_grid_idx
 
 
-# --- failures --------------------------------------------------------------------------------------------------------
-
-
 def describe_failure(error: BaseException) -> dict:
     """What the client needs to raise the right failure: kind, message, and for memory what was asked and what was free."""
     causes = _causes(error)
@@ -224,9 +219,6 @@ def limit_memory(extra_bytes: int | None) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (_data_bytes() + extra, hard))
 
 
-# --- the loop --------------------------------------------------------------------------------------------------------
-
-
 def _read_jobs(stream: BinaryIO, jobs: queue.Queue) -> None:
     """Pass jobs on; when the client is gone, end the process even in the middle of a job."""
     while (message := read_message(stream)) is not None:
@@ -256,6 +248,7 @@ def serve(jobs: queue.Queue, out: BinaryIO) -> None:
 
 
 def main(argv: list[str] | None = None) -> None:
+    """The child process: say what device there is, then answer jobs until standard input ends."""
     parser = argparse.ArgumentParser(prog="python -m kernels.worker", description=__doc__.split("\n\n")[0])
     parser.add_argument("--memory-limit", type=int, help="bytes that jobs may allocate on the CPU (default: 0.9 of what is free)")
     parser.add_argument("--kernel", help="file.py:function of the user, that check and measure jobs may name")

@@ -7,6 +7,7 @@ os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 import pytest
 
 from kernels.backend import choose_backend
+from tests.browser import CHROMIUM, FLAGS, running_app
 
 choose_backend()  # before any test module: some parts of torch import triton, which reads TRITON_INTERPRET only once
 
@@ -21,6 +22,40 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if "gpu" in item.keywords:
             item.add_marker(pytest.mark.skip(reason="no CUDA GPU"))
+
+
+@pytest.fixture(scope="module")
+def stop_the_worker():
+    """The worker that the pages of a test file share ends with that file."""
+    from viz import runs
+
+    yield
+    store = runs.run_store()
+    if store:
+        store.client.close()
+    runs.run_store.clear()
+
+
+@pytest.fixture(scope="module")
+def url():
+    """Of the app, run as the README says."""
+    with running_app() as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Chromium through Playwright; where REQUIRE_BROWSER is set, a missing one is a failure and not a skip."""
+    if not os.environ.get("REQUIRE_BROWSER"):
+        pytest.importorskip("playwright", reason="playwright is not installed")
+        if CHROMIUM is None:
+            pytest.skip("Chromium is not installed")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as session:
+        chromium = session.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield chromium
+        chromium.close()
 
 
 @pytest.fixture

@@ -1,32 +1,18 @@
 """The Explore page through Streamlit's AppTest: what it shows, in every state of the worker."""
 
 import json
+import re
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from kernels.client import Crashed, OutOfMemory
 from kernels.presets import PRESETS
 from kernels.trace import ALGORITHMS
+from tests.pages import open_page
 from viz import runs
 
+pytestmark = pytest.mark.usefixtures("stop_the_worker")
 SMALL = {"q_len": 64, "kv_len": 64, "block_m": 32, "block_n": 32, "head_dim": 16}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def stop_the_worker():
-    yield
-    store = runs.run_store()
-    if store:
-        store.client.close()
-    runs.run_store.clear()
-
-
-def open_app(**query):
-    app = AppTest.from_file("../app.py", default_timeout=60)
-    for name, value in query.items():
-        app.query_params[name] = str(value)
-    return app.run()
 
 
 def player(app):
@@ -40,10 +26,10 @@ def metrics(app):
 
 
 def test_the_first_view_is_the_recorded_gpt2_head_with_four_figures():
-    app = open_app()
+    app = open_page()
     assert not app.exception
     data = player(app)
-    assert data["title"] == "FlashAttention-2, 1024 x 1024, head_dim 64, float16, causal"
+    assert data["title"] == "FlashAttention-2, 1024 × 1024, head_dim 64, float16, causal"
     assert data["provenance"].startswith("recorded on NVIDIA H200")
     assert list(metrics(app)) == ["Error · recorded", "Bytes · counted", "Time · recorded", "Memory · recorded"]
     assert metrics(app)["Bytes · counted"] == ("2.49 MB", "3.6× less: standard 8.91 MB")
@@ -54,7 +40,7 @@ def test_the_first_view_is_the_recorded_gpt2_head_with_four_figures():
 @pytest.mark.parametrize("name", PRESETS)
 def test_every_preset_shows_its_recording(name):
     preset = PRESETS[name]
-    app = open_app(**preset.problem.as_dict(), algorithm=preset.algorithm or "flash2")
+    app = open_page(**preset.problem.as_dict(), algorithm=preset.algorithm or "flash2")
     assert not app.exception
     assert player(app)["provenance"].startswith("recorded on")
     assert app.selectbox(key="preset").value == name
@@ -63,10 +49,10 @@ def test_every_preset_shows_its_recording(name):
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_every_algorithm_plays_a_recording_and_a_run(algorithm):
     name = next(name for name, preset in PRESETS.items() if algorithm in preset.recorded)
-    app = open_app(**PRESETS[name].problem.as_dict(), algorithm=algorithm)
+    app = open_page(**PRESETS[name].problem.as_dict(), algorithm=algorithm)
     assert not app.exception
     assert player(app)["provenance"].startswith("recorded on")
-    live = open_app(**SMALL, algorithm=algorithm)
+    live = open_page(**SMALL, algorithm=algorithm)
     assert not live.exception
     data = player(live)
     assert data["title"].startswith(ALGORITHMS[algorithm].label)
@@ -76,22 +62,22 @@ def test_every_algorithm_plays_a_recording_and_a_run(algorithm):
 
 
 def test_the_algorithm_is_in_the_url_and_an_unknown_one_is_the_first():
-    app = open_app(**SMALL, algorithm="flash1")
+    app = open_page(**SMALL, algorithm="flash1")
     assert app.selectbox(key="algorithm").value == "flash1"
     app.selectbox(key="algorithm").select("backward").run()
     assert app.query_params["algorithm"] in ("backward", ["backward"])
     assert player(app)["title"].startswith("Backward")
-    assert player(open_app(**SMALL, algorithm="<script>"))["title"].startswith("FlashAttention-2")
+    assert player(open_page(**SMALL, algorithm="<script>"))["title"].startswith("FlashAttention-2")
 
 
 def test_the_decoding_preset_brings_its_algorithm():
-    app = open_app()
+    app = open_page()
     app.selectbox(key="preset").select("decode").run()
     assert player(app)["title"].startswith("Split-KV decoding")
 
 
 def test_two_runs_are_compared_under_one_transport():
-    app = open_app(**SMALL, versus="flash1", place="race:250")
+    app = open_page(**SMALL, versus="flash1", place="race:250")
     assert not app.exception
     component = json.loads(app.get("bidi_component")[0].proto.json)
     assert component["place"] == "race:250"
@@ -100,31 +86,32 @@ def test_two_runs_are_compared_under_one_transport():
     assert titles[1].startswith("FlashAttention-1")
     assert "Modelled" in component["run"]["clock_words"]
     assert {"A", "B", "B − A"} <= set(app.dataframe[0].value.columns)
+    assert re.fullmatch(r"[\d.]+× less: B .+B", metrics(app)["A: Bytes · counted"][1])
 
 
 def test_two_recordings_are_compared_too():
-    app = open_app(versus="flash1")
+    app = open_page(versus="flash1")
     assert not app.exception
     shown = json.loads(app.get("bidi_component")[0].proto.json)["run"]["runs"]
     assert all(run["provenance"].startswith("recorded on") for run in shown)
 
 
 def test_a_second_run_may_have_other_blocks_and_another_mask():
-    app = open_app(**SMALL, versus="flash2", versus_block_m="16", versus_mask="causal")
+    app = open_page(**SMALL, versus="flash2", versus_block_m="16", versus_mask="causal")
     runs_shown = json.loads(app.get("bidi_component")[0].proto.json)["run"]["runs"]
     assert [run["problem"]["block_m"] for run in runs_shown] == [32, 16]
     assert [run["problem"]["mask"] for run in runs_shown] == ["causal", "causal"]
 
 
 def test_a_window_without_a_window_mask_is_the_same_problem():
-    app = open_app(window_left=7)
+    app = open_page(window_left=7)
     assert player(app)["provenance"].startswith("recorded on")
-    windowed = open_app(**SMALL, mask="window", window_left=7)
+    windowed = open_page(**SMALL, mask="window", window_left=7)
     assert player(windowed)["problem"]["left"] == 7
 
 
 def test_choosing_a_preset_sets_every_field():
-    app = open_app()
+    app = open_page()
     app.selectbox(key="preset").select("ragged").run()
     for field, value in PRESETS["ragged"].problem.as_dict().items():
         assert app.session_state[field] == value
@@ -132,7 +119,7 @@ def test_choosing_a_preset_sets_every_field():
 
 
 def test_another_problem_is_run_here_and_measured():
-    app = open_app(**SMALL)
+    app = open_page(**SMALL)
     assert not app.exception
     data = player(app)
     assert data["provenance"].startswith("run here")
@@ -154,7 +141,7 @@ def _problem():
 
 
 def test_a_recorded_problem_can_be_run_here_instead():
-    app = open_app(**PRESETS["tiny"].problem.as_dict())
+    app = open_page(**PRESETS["tiny"].problem.as_dict())
     assert player(app)["provenance"].startswith("recorded on")
     next(button for button in app.button if button.label == "Run it here").click().run()
     assert player(app)["provenance"].startswith("run here")
@@ -169,7 +156,7 @@ def test_a_recorded_problem_can_be_run_here_instead():
     ],
 )
 def test_a_problem_that_no_kernel_takes_is_explained(query, message):
-    app = open_app(**query)
+    app = open_page(**query)
     assert not app.exception
     assert message in app.error[0].value
     assert player(app) is None
@@ -180,11 +167,11 @@ def test_without_triton_recordings_are_shown_and_the_page_says_why(monkeypatch):
     monkeypatch.setattr(runs, "triton_missing", lambda: "Triton has no wheel for Darwin; recorded runs are shown")
     monkeypatch.setattr("viz.layout.triton_missing", lambda: "Triton has no wheel for Darwin; recorded runs are shown")
     monkeypatch.setattr(runs, "run_store", lambda: None)
-    app = open_app()
+    app = open_page()
     assert not app.exception
     assert player(app)["provenance"].startswith("recorded on")
     assert any("replay" in markdown.value for markdown in app.markdown)
-    other = open_app(**SMALL)
+    other = open_page(**SMALL)
     assert not other.exception
     assert "only the recorded problems can be shown" in other.info[0].value
 
@@ -195,7 +182,7 @@ def test_a_failure_of_the_worker_is_a_message_with_a_way_on(failure, monkeypatch
         raise failure
 
     monkeypatch.setattr(runs, "finished_run", fail)
-    app = open_app(**SMALL, seed=11)
+    app = open_page(**SMALL, seed=11)
     assert not app.exception
     assert str(failure) in app.error[0].value
     assert "Try again" in [button.label for button in app.button]
@@ -205,12 +192,12 @@ def test_a_failure_of_the_worker_is_a_message_with_a_way_on(failure, monkeypatch
 
 
 def test_long_work_is_announced_and_not_started():
-    app = open_app(q_len=8192, kv_len=8192, block_m=16, block_n=16)
+    app = open_page(q_len=8192, kv_len=8192, block_m=16, block_n=16)
     assert "This run takes about" in app.info[0].value
     assert "Run" in [button.label for button in app.button]
     assert player(app) is None
 
 
 def test_the_step_in_the_url_reaches_the_player():
-    app = open_app(step="12.3")
+    app = open_page(step="12.3")
     assert json.loads(app.get("bidi_component")[0].proto.json)["place"] == "12.3"

@@ -1,37 +1,15 @@
 """The page and the player in a real browser: Debian's Chromium through Playwright."""
 
-import os
 import re
 
 import pytest
 
-from tests.browser import CHROMIUM, FLAGS, PLAYER, Visit, running_app
-
-if not os.environ.get("REQUIRE_BROWSER"):  # where it is set, a missing browser is a failure and not a skip
-    pytest.importorskip("playwright", reason="playwright is not installed")
-    if CHROMIUM is None:
-        pytest.skip("Chromium is not installed", allow_module_level=True)
-
-from playwright.sync_api import sync_playwright
+from tests.browser import PLAYER, Visit
 
 pytestmark = pytest.mark.browser
 
 SMALL = "?q_len=128&kv_len=128&block_m=32&block_n=32&mask=full"
 """16 steps in the interpreter."""
-
-
-@pytest.fixture(scope="module")
-def url():
-    with running_app() as address:
-        yield address
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with sync_playwright() as session:
-        chromium = session.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture
@@ -113,10 +91,14 @@ def test_a_rerun_and_a_theme_change_leave_the_step_alone(visit):
     page.press(*["ArrowRight"] * 3)
     page.page.evaluate(f"{PLAYER}.dataset.mark = 'same element'")
     page.page.get_by_text("GPU whose SRAM is drawn").wait_for()
-    page.page.locator("[data-testid=stSelectbox]", has_text="GPU whose SRAM").get_by_role("combobox").click()
+    choice = page.page.locator("[data-testid=stSelectbox]", has_text="GPU whose SRAM").get_by_role("combobox")
+    choice.scroll_into_view_if_needed()
+    page.page.wait_for_timeout(300)  # a list that opens while the sidebar scrolls is closed again
+    choice.click()
     page.page.get_by_role("option", name="A100").click()
     page.wait_for_url("gpu=A100")
     page.page.wait_for_timeout(800)
+    page.wait_for_player("run here")
     assert page.step() == (3, 16)
     page.page.emulate_media(color_scheme="dark")
     page.page.wait_for_function(f"() => {PLAYER}.style.getPropertyValue('--fa-background') === '#0f151b'", timeout=15_000)
@@ -223,3 +205,112 @@ def test_the_page_fits_a_phone(browser, url):
     assert wide[0] <= wide[1]
     assert phone.page.evaluate("document.documentElement.scrollWidth") <= 390
     phone.context.close()
+
+
+TINY = "?q_len=32&kv_len=32&head_dim=16&block_m=4&block_n=4&mask=full"
+"""64 tiles; every algorithm was recorded for it."""
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "steps"),
+    [("flash2", 64), ("flash1", 64), ("split_kv&kv_splits=2", 80), ("backward", 136), ("backward_q_outer", 64), ("row_wise", 128), ("standard", 256)],
+    ids=lambda value: str(value).split("&")[0],
+)
+def test_every_algorithm_steps_from_its_first_tile_to_its_last(visit, algorithm, steps):
+    page = visit(f"/{TINY}&algorithm={algorithm}").wait_for_player(" ")
+    assert page.step() == (0, steps)
+    page.press(*["ArrowRight"] * 12)
+    assert page.step() == (12, steps)
+    page.click("[data-name=phase]")
+    page.press("ArrowRight", "ArrowRight")
+    assert page.text(".fa-lit code")
+    page.press("End")
+    assert page.step() == (steps, steps)
+    page.click("[data-name=gpu]")
+    assert page.text(".fa-readout").startswith("All programs have ended.")
+    page.assert_clean()
+
+
+def test_the_source_changes_with_the_kernel_of_a_backward_run(visit):
+    page = visit(f"/{TINY}&algorithm=backward&step=7").wait_for_player("recorded on")
+    shown = [page.text(".fa-file")]
+    for presses in (4, 60):
+        page.press(*["ArrowRight"] * presses)
+        shown.append(page.text(".fa-file"))
+    page.press("End")
+    assert [words.split(" · ")[0] for words in shown] == ["1/3 _attn_bwd_preprocess", "2/3 _attn_bwd_dk_dv", "2/3 _attn_bwd_dk_dv"]
+    assert page.text(".fa-file") == "3/3 _attn_bwd_dq · kernels/backward_dq.py"
+    page.assert_clean()
+
+
+def test_a_split_run_names_its_parts(visit):
+    page = visit(f"/{TINY}&algorithm=split_kv&kv_splits=2&step=6").wait_for_player("run here")
+    assert "part 1, key tile 5" in page.text(".fa-readout")
+    page.press("End")
+    assert "part 1, key tiles 4 to 7" in page.text(".fa-readout")
+    page.assert_clean()
+
+
+def duel_count(page):
+    return page.text(".fa-transport .fa-count")
+
+
+def wait_for_duel(page):
+    page.page.wait_for_function(f"() => {PLAYER}?.querySelector('.fa-duel')", timeout=60_000)
+    page.page.locator("[data-test-script-state=notRunning]").wait_for(timeout=60_000)
+
+
+def test_a_duel_plays_by_key_and_its_place_comes_back_from_the_url(visit):
+    page = visit(f"/{TINY}&versus=flash1")
+    wait_for_duel(page)
+    page.press("ArrowRight", "ArrowRight", "ArrowRight")
+    assert duel_count(page) == "step 3 / 64"
+    page.wait_for_url("place=steps%3A3")
+    page.press("]", "]", "]", "Space")
+    page.page.wait_for_function(f"() => {PLAYER}.querySelector('.fa-transport .fa-count').textContent === 'step 64 / 64'", timeout=15_000)
+    page.press("Home", *["ArrowRight"] * 5)
+    page.wait_for_url("place=steps%3A5")
+    page.page.reload()
+    wait_for_duel(page)
+    assert duel_count(page) == "step 5 / 64"
+    page.assert_clean()
+
+
+def test_a_race_runs_both_on_one_clock(visit):
+    page = visit(f"/{TINY}&versus=flash1&place=race:400")
+    wait_for_duel(page)
+    assert duel_count(page).endswith("modelled")
+    done = re.match(r"A: (\d+) of 64 steps, .*? B: (\d+) of 64 steps", page.text(".fa-readout"))
+    assert int(done[1]) > int(done[2])
+    page.press("ArrowRight")
+    page.wait_for_url("place=race%3A410")
+    page.press("End")
+    assert re.match(r"A: 64 of 64 steps in [\d.]+ ns, .* B: 64 of 64 steps in", page.text(".fa-readout"))
+    page.click("[data-name=steps]")
+    assert duel_count(page) == "step 64 / 64"
+    page.assert_clean()
+
+
+def test_an_exported_backward_run_plays_from_a_file(visit, tmp_path):
+    page = visit(f"/{TINY}&algorithm=backward").wait_for_player("recorded on")
+    with page.page.expect_download(timeout=30_000) as download:
+        page.page.get_by_role("button", name="Player as one HTML file").click()
+    path = tmp_path / "backward.html"
+    download.value.save_as(path)
+    alone = visit(path.as_uri())
+    alone.wait_for_player("recorded on")
+    alone.press("]", "]", "]", "]", "]", "Space")
+    alone.page.wait_for_function(f"() => {PLAYER}.querySelector('.fa-count').textContent === 'step 136 / 136'", timeout=15_000)
+    assert "_attn_bwd_dq" in alone.text(".fa-file")
+    alone.assert_clean()
+
+
+def test_a_lesson_steps_by_arrow_key_and_its_link_opens_the_player_in_the_state(visit):
+    page = visit("/learn?chapter=tiling").page
+    page.get_by_text("2 of 8").wait_for(timeout=30_000)
+    page.keyboard.press("ArrowRight")
+    page.get_by_text("3 of 8").wait_for(timeout=15_000)
+    page.get_by_role("link", name=re.compile("The kernel at work on")).click()
+    page.wait_for_function(f"() => {PLAYER}?.querySelector('.fa-count')?.textContent.startsWith('step 0 / ')", timeout=60_000)
+    assert "algorithm=flash2" in page.url
+    assert "block_m=" in page.url

@@ -1,36 +1,15 @@
 """The Check page in a real browser: tiles that can be picked, rows that open their case, reports that can be taken along."""
 
 import json
-import os
 import re
 
 import pytest
 
-from tests.browser import CHROMIUM, FLAGS, Visit, running_app
+from tests.browser import Visit
 
-if not os.environ.get("REQUIRE_BROWSER"):  # where it is set, a missing browser is a failure and not a skip
-    pytest.importorskip("playwright", reason="playwright is not installed")
-    if CHROMIUM is None:
-        pytest.skip("Chromium is not installed", allow_module_level=True)
-
-from playwright.sync_api import expect, sync_playwright
-
+expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed").expect
 pytestmark = pytest.mark.browser
 SMALL = "kernel=flash2&q_len=96&kv_len=96&block_m=32&block_n=32&head_dim=16&mask=full"
-
-
-@pytest.fixture(scope="module")
-def url():
-    with running_app() as address:
-        yield address
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with sync_playwright() as session:
-        chromium = session.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture

@@ -4,23 +4,15 @@ import json
 import time
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from kernels.document import Document
 from tests.kernels.documents import document, measurement
+from tests.pages import open_page
 from viz import runs
 from viz.measure import sources
 
+pytestmark = pytest.mark.usefixtures("stop_the_worker")
 PAGE = "viz/pages/measure.py"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def stop_the_worker():
-    yield
-    store = runs.run_store()
-    if store:
-        store.client.close()
-    runs.run_store.clear()
 
 
 @pytest.fixture(autouse=True)
@@ -31,12 +23,8 @@ def recording(monkeypatch):
     return found
 
 
-def open_page(**query):
-    app = AppTest.from_file("../app.py", default_timeout=60)
-    for name, value in query.items():
-        app.query_params[name] = str(value)
-    app.switch_page(PAGE)
-    return app.run()
+def open_measure(**query):
+    return open_page(PAGE, **query)
 
 
 def figures(app):
@@ -52,7 +40,7 @@ def metrics(app):
 
 
 def test_the_first_view_is_the_recorded_sweep_with_its_table_and_origin():
-    app = open_page()
+    app = open_measure()
     assert not app.exception
     assert metrics(app)["Speed-up · N 2k · recorded"] == "10×"
     assert metrics(app)["Memory of a sequence"] == "∝ N^1.0"
@@ -66,27 +54,27 @@ def test_the_first_view_is_the_recorded_sweep_with_its_table_and_origin():
 
 @pytest.mark.parametrize(("chart", "title"), [("TFLOP/s", "TFLOP/s"), ("memory", "peak memory"), ("speed-up", "times faster")])
 def test_every_chart_has_its_place_in_the_url(chart, title):
-    app = open_page(chart=chart)
+    app = open_measure(chart=chart)
     assert not app.exception
     assert figures(app)[0]["layout"]["title"]["text"].startswith(title)
 
 
 def test_both_directions_have_a_chart_each(recording):
     recording["sweeps"] = document().with_(measurements=tuple(measurement(n, direction=d) for n in (512, 1024) for d in ("forward", "backward")))
-    app = open_page(which="both")
+    app = open_measure(which="both")
     assert not app.exception
     assert len(app.dataframe) >= 2
 
 
 def test_without_a_recording_the_page_says_how_to_make_one(recording):
     recording.clear()
-    app = open_page()
+    app = open_measure()
     assert not app.exception
     assert "No sweep is recorded in this copy" in app.info[0].value
 
 
 def test_a_choice_that_nobody_recorded_says_what_there_is_and_goes_there():
-    app = open_page(hd=256, element="bfloat16")
+    app = open_measure(hd=256, element="bfloat16")
     assert "It holds head_dim 64, full, float16, length 512, 1024, 2048, 4096" in app.info[0].value
     next(button for button in app.button if button.label == "Show what it holds").click().run()
     assert not app.exception
@@ -102,13 +90,13 @@ def test_a_choice_that_nobody_recorded_says_what_there_is_and_goes_there():
     ],
 )
 def test_nothing_in_a_url_breaks_the_page(query):
-    app = open_page(**query)
+    app = open_measure(**query)
     assert not app.exception
     assert figures(app)
 
 
 def test_a_range_that_is_empty_is_explained():
-    app = open_page(length_from=4096, length_to=256)
+    app = open_measure(length_from=4096, length_to=256)
     assert not app.exception
     assert "must not lie beyond" in app.error[0].value
 
@@ -123,7 +111,7 @@ def wait_for_the_sweep(app, limit_s=90):
 
 
 def measure_here(**query):
-    app = open_page(**query)
+    app = open_measure(**query)
     store = runs.run_store()
     assert store.client.wait_ready(60)
     app.run()
@@ -170,7 +158,7 @@ def test_ceilings_of_this_device_are_measured_on_demand():
 
 
 def test_a_file_is_laid_beside_the_recording():
-    app = open_page()
+    app = open_measure()
     text = Document(command="mine", measurements=tuple(measurement(n) for n in (512, 1024, 2048))).to_json()
     app.file_uploader[0].upload("mine.json", text.encode(), "application/json").run()
     assert not app.exception
@@ -184,7 +172,7 @@ def test_a_file_is_laid_beside_the_recording():
     ids=["truncated", "binary", "other", "empty"],
 )
 def test_a_file_that_is_no_recording_is_explained(content, message):
-    app = open_page()
+    app = open_measure()
     app.file_uploader[0].upload("x.json", content, "application/json").run()
     assert not app.exception
     assert "is not accepted" in app.error[0].value
@@ -196,7 +184,7 @@ def test_without_triton_the_recording_is_shown_and_nothing_is_measured(monkeypat
     monkeypatch.setattr(runs, "triton_missing", lambda: "Triton has no wheel for Darwin; recorded runs are shown")
     monkeypatch.setattr("viz.layout.triton_missing", lambda: "Triton has no wheel for Darwin; recorded runs are shown")
     monkeypatch.setattr(runs, "run_store", lambda: None)
-    app = open_page()
+    app = open_measure()
     assert not app.exception
     assert figures(app)
     assert next(button for button in app.button if button.label == "Measure here").disabled

@@ -3,9 +3,9 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from streamlit.testing.v1 import AppTest
 
 from kernels.problem import AttentionProblem
+from tests.pages import open_page
 from viz import runs
 
 FIELDS = [*AttentionProblem().as_dict(), "preset", "algorithm", "step", "gpu", "nonsense"]
@@ -20,9 +20,6 @@ def test_explore_takes_or_explains_any_url(query):
         patch.setattr(runs, "backend", lambda store: "replay")  # the widgets are the point, not what they start
         patch.setattr(runs, "run_store", lambda: None)
         patch.setattr("viz.layout.triton_missing", lambda: "no Triton")
-        app = AppTest.from_file("../app.py", default_timeout=60)
-        for name, value in query.items():
-            app.query_params[name] = value
-        app.run()
+        app = open_page(**query)
     assert not app.exception, (query, app.exception[0].value)
     assert app.get("bidi_component") or app.error or app.info, query

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from kernels.measure import Measurement, PeerResult
+from kernels.measurement import Measurement, PeerResult
 from kernels.traffic import backward_standard_bytes, standard_bytes
 from viz import runs, theme
 from viz.runs import Run
@@ -20,20 +20,22 @@ REQUESTED = (
 )
 
 
-def four_figures(run: Run, measurement: Measurement | None) -> None:
-    """One row of cards; a figure that nobody measured says so."""
+def four_figures(run: Run, measurement: Measurement | None, other: Run | None = None) -> None:
+    """One row of cards; a figure that nobody measured says so. Beside a second run, B, they are about A, and its bytes against B's."""
     row = st.container(horizontal=True, gap="small", key="figures")
     origin = "recorded" if run.recorded else "measured"
     report = run.report
     verdict = "passes" if report.passes else "FAILS"
     allowed = f"{verdict}: allowed {theme.format_error(report.tolerance)}"
-    _card(row, f"Error · {origin}", theme.format_error(report.max_error), allowed, RULE, color="green" if report.passes else "red")
+    mark = "A: " if other else ""
+    _card(row, f"{mark}Error · {origin}", theme.format_error(report.max_error), allowed, RULE, color="green" if report.passes else "red")
     backward = runs.direction(run.trace.algorithm) == "backward"
     ours, standard = run.trace.total_bytes, (backward_standard_bytes if backward else standard_bytes)(run.trace.problem)
-    _card(row, "Bytes · counted", theme.format_bytes(ours), _against(standard / ours, f"standard {theme.format_bytes(standard)}"), REQUESTED)
+    rival, whose = (other.trace.total_bytes, "B") if other else (standard, "modelled" if run.trace.algorithm == "standard" else "standard")
+    _card(row, f"{mark}Bytes · counted", theme.format_bytes(ours), _against(rival / ours, f"{whose} {theme.format_bytes(rival)}"), REQUESTED)
     explained = measurement_words(measurement, run)
     for words in _time_and_memory(measurement, origin, run.trace.algorithm):
-        _card(row, *words, explained)
+        _card(row, f"{mark}{words[0]}", *words[1:], explained)
 
 
 def _card(row: DeltaGenerator, label: str, value: str, comparison: str, explained: str, color: str = "off") -> None:

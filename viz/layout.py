@@ -15,6 +15,8 @@ STYLE = """<style>
 [data-testid="stMetric"] > div { padding: 0.3rem 0.8rem; }
 [data-testid="stMainBlockContainer"] > [data-testid="stVerticalBlock"] { gap: 0.7rem; }
 [data-testid="stMainBlockContainer"] h4 { padding: 0; }
+[data-testid="stPageLink-NavLink"], [data-testid="stPageLink-NavLink"] * { white-space: normal; }
+[data-testid="stMetric"] [data-testid="stMetricDelta"] p, [data-testid="stMetric"] [data-testid="stMetricLabel"] p { white-space: normal; }
 [data-testid="stMarkdownContainer"] table { display: block; max-width: 100%; overflow-x: auto; }
 </style>"""
 """What the theme has no setting for: the charts and the player need the width, and the cards less height."""

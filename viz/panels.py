@@ -9,7 +9,8 @@ from streamlit.delta_generator import DeltaGenerator
 
 from kernels.client import Cancelled, Job, JobFailure
 from kernels.hardware import Gpu
-from kernels.measure import Measurement, naive_peak_bytes
+from kernels.measure import naive_peak_bytes
+from kernels.measurement import Measurement
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.schedule import chrome_trace, program_spans, step_schedule
 from kernels.tiles import count_tiles
@@ -17,10 +18,11 @@ from kernels.trace import ALGORITHMS, Trace
 from kernels.traffic import forward_flops
 from viz import runs
 from viz.figures.mask import mask_figure
-from viz.figures.timeline import busy_share, timeline_figure
+from viz.figures.timeline import busy_share, timeline_figure, without_pauses
 from viz.layout import colors, plot
 from viz.player.data import duel_data, player_data
 from viz.player.player import export_html, show_player
+from viz.player.views import VIEWS
 
 WAIT_S = 1.2
 """How long a page waits for a short job before it shows a progress bar instead."""
@@ -211,7 +213,7 @@ def take_away(run: runs.Run, gpu: Gpu) -> None:
 def timeline_panel(run: runs.Run, gpu: Gpu) -> None:
     """Which program ran when on which SM, by the GPU's clock or as modelled."""
     schedule = step_schedule(run.trace, gpu.sm_count)
-    spans = program_spans(run.trace, schedule)
+    spans = without_pauses(program_spans(run.trace, schedule))
     count = run.trace.device.sm_count if schedule.measured else gpu.sm_count
     source = (
         f"**{'Recorded' if run.recorded else 'Measured'}** by the GPU's timer in the traced launch, which runs slower than an untraced one"
@@ -219,8 +221,17 @@ def timeline_panel(run: runs.Run, gpu: Gpu) -> None:
         else f"**Modelled**: one program an SM of the {gpu.name}, in launch order, every tile step as long as the others"
     )
     busy = busy_share(spans, count)
-    st.caption(f"{source}. {len(spans):,} programs on {len({s.sm for s in spans})} of {count} SMs; {100 * busy:.0f} % of the SMs' time in use.")
-    plot(timeline_figure(spans, schedule, colors()), key="timeline")
+    pauses = " The pauses between the launches are left out." if schedule.measured and len(run.trace.kernels) > 1 else ""
+    st.caption(
+        f"{source}. {len(spans):,} programs on {len({s.sm for s in spans})} of {count} SMs; {100 * busy:.0f} % of the SMs' time in use.{pauses}"
+    )
+    plot(timeline_figure(spans, schedule, colors(), _kernels_by_key(run.trace)), key="timeline")
+
+
+def _kernels_by_key(trace: Trace) -> frozenset[str]:
+    """The kernels whose programs differ by the keys they take: a key tile that stays, or a part of the keys."""
+    views = zip(trace.kernels, VIEWS[trace.algorithm].kernels, strict=True)
+    return frozenset(name for name, view in views if view.stays == "kv_tile" or name == "_attn_split_kv")
 
 
 def mask_panel(problem: AttentionProblem) -> None:

@@ -13,7 +13,7 @@ from kernels.backend import triton_missing
 from kernels.check_cases import CheckCase
 from kernels.client import Job, WorkerClient
 from kernels.lessons.gradients import GradientLesson
-from kernels.measure import Measurement
+from kernels.measurement import Measurement
 from kernels.problem import AttentionProblem
 from kernels.recordings import recorded_measurement, recorded_run
 from kernels.report import ErrorReport
@@ -22,7 +22,7 @@ from kernels.trace import Trace
 from viz.options import kernel_argument
 
 REMEMBERED = 48
-IMMEDIATE_S = 3.0
+IMMEDIATE_S = 8.0
 """Work that is estimated to take longer waits for the Run button."""
 
 
@@ -37,6 +37,7 @@ class Run:
 
     @property
     def provenance(self) -> str:
+        """Where and by what it was run, in words."""
         device = self.trace.device
         if self.recorded:
             return f"recorded on {device.name}, Triton {device.triton}, {self.trace.recorded_at[:10]}"
@@ -58,9 +59,11 @@ class RunStore:
         return self._jobs.get((kind, problem, algorithm))
 
     def trace(self, problem: AttentionProblem, algorithm: str) -> Job:
+        """One algorithm with TRACE on, judged against float64."""
         return self._job("trace", problem, algorithm, {"algorithm": algorithm})
 
     def measurement(self, problem: AttentionProblem, direction: str = "forward") -> Job:
+        """Time and memory of all peers."""
         return self._job("measure", problem, direction, {"directions": [direction]})
 
     def lesson_gradients(self, lesson: GradientLesson) -> Job:
@@ -142,6 +145,7 @@ def finished_measurement(job: Job) -> Measurement:
 
 
 def recorded_measure(problem: AttentionProblem) -> Measurement | None:
+    """Shipped time and memory of exactly this problem."""
     return recorded_measurement(problem)
 
 

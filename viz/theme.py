@@ -5,6 +5,7 @@ Categories are Okabe and Ito's colours, which readers with any colour vision tel
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 
 import plotly.graph_objects as go
@@ -66,15 +67,23 @@ PEER_COLORS = {
 
 
 def peer_color(name: str, colors: Palette) -> str:
+    """Colour of an implementation; text colour for one that is not in PEER_COLORS, such as the user's own."""
     return getattr(colors, PEER_COLORS.get(name, "text"))
 
 
 def palette(dark: bool) -> Palette:
+    """The palette of one appearance."""
     return DARK if dark else LIGHT
 
 
+def tensor_entry(name: str) -> str:
+    """Palette entry of a tensor; a gradient's is that of its tensor."""
+    return TENSOR_COLORS.get(name.removeprefix("d"), "state")
+
+
 def tensor_color(name: str, colors: Palette) -> str:
-    return getattr(colors, TENSOR_COLORS.get(name.removeprefix("d"), "state"))
+    """Colour of a tensor or of its gradient."""
+    return getattr(colors, tensor_entry(name))
 
 
 def palettes_for_player() -> dict[str, dict]:
@@ -98,9 +107,6 @@ def style_figure(figure: go.Figure, colors: Palette, height: int = 320) -> go.Fi
     figure.update_xaxes(**axis, automargin=True)
     figure.update_yaxes(**axis, automargin=True)
     return figure
-
-
-# --- number formats --------------------------------------------------------------------------------------------------
 
 
 def format_bytes(count: float) -> str:
@@ -148,12 +154,18 @@ def format_ratio(ratio: float) -> str:
     return f"{ratio:.0f}×" if ratio >= 10 else f"{ratio:.1f}×"
 
 
-def format_entry(value: float) -> str:
-    """An entry of a small matrix: two decimals, one from 10 on, powers of ten from 1000 on and below 0.005."""
+def format_entry(value: float, whole: bool = False) -> str:
+    """An entry of a small matrix: two decimals, one from 10 on, a power of ten from 1000 on and below 0.005; none where the matrix is `whole`."""
     size = abs(value)
-    if size != 0 and not 0.005 <= size < 999.5:
-        return f"{value:.0e}".replace("e-0", "e-").replace("e+0", "e")
-    return f"{value:.2f}" if size < 9.995 else f"{value:.1f}"
+    if not math.isfinite(value):
+        return format_number(value)
+    if whole and size < 99_999.5:
+        text = f"{value:,.0f}"
+    elif value == 0 or 0.005 <= size < 999.5:
+        text = f"{value:.2f}" if size < 9.995 else f"{value:.1f}"
+    else:
+        text = f"{value:.0e}".replace("e-0", "e-").replace("e+0", "e")
+    return text.replace("-", "−")
 
 
 def significant(number: float, digits: int = 3) -> str:
@@ -167,15 +179,20 @@ def significant(number: float, digits: int = 3) -> str:
 def format_number(number: float, digits: int = 3) -> str:
     """Any float: 0.135, −2, 4.54e−05, ∞, NaN."""
     number = float(number)
-    if number != number:
+    if math.isnan(number):
         return "NaN"
-    if number in (float("inf"), float("-inf")):
+    if math.isinf(number):
         return "∞" if number > 0 else "−∞"
     if number == 0 or 1e-3 <= abs(number) < 1e6:
         text = significant(number, digits)
     else:
         text = f"{number:.{digits - 1}e}"
     return text.replace("-", "−")
+
+
+def count_tex(count: int) -> str:
+    """A whole number for formulas, every digit: 65{,}536."""
+    return f"{count:,}".replace(",", "{,}")
 
 
 def format_tex(number: float, digits: int = 3) -> str:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kernels.problem import AttentionProblem
+from kernels.requested import STATE_BYTES
 from kernels.trace import Trace
-
-SUM_BYTES = 4
-"""dK and dV that travel to HBM and back are kept in float32."""
 
 
 @dataclass(frozen=True)
@@ -21,6 +19,7 @@ class SquareAccess:
 
     @property
     def count(self) -> int:
+        """Square matrices that cross the bus."""
         return len(self.loads) + len(self.stores)
 
 
@@ -98,7 +97,7 @@ def counted_inner_loop_elements(trace: Trace) -> int:
     if trace.algorithm == "backward_q_outer":
         inputs = sum(int(read[name].sum()) for name in ("K", "V"))
         sums = sum(int(read[name].sum() + written[name].sum()) for name in ("dK", "dV"))
-        return inputs // size + sums // SUM_BYTES
+        return inputs // size + sums // STATE_BYTES
     dk_dv, dq = (trace.kernel == trace.kernels.index(name) for name in ("_attn_bwd_dk_dv", "_attn_bwd_dq"))
     streamed = sum(int(read[name][dk_dv].sum()) for name in ("Q", "dO")) + sum(int(read[name][dq].sum()) for name in ("K", "V"))
     return streamed // size

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, fields
 
 import numpy as np
 
+from kernels.lessons.softmax import log_sum_exp, softmax
 from kernels.problem import InvalidProblem
 
 LIMITS = {"length": (2, 8), "dim": (1, 8), "seed": (0, 9999), "spread": (0.1, 10.0)}
@@ -68,18 +69,6 @@ class GradientLesson:
         numbers |= {name: rng.standard_normal((self.dim, self.dim)) / math.sqrt(self.dim) for name in WEIGHTS}
         numbers["W_Q"] *= self.spread
         return numbers | {"dY": rng.standard_normal((self.length, self.dim))}
-
-
-def softmax(scores: np.ndarray) -> np.ndarray:
-    """Of the last axis, with its max taken out first."""
-    exponentials = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    return exponentials / exponentials.sum(axis=-1, keepdims=True)
-
-
-def log_sum_exp(scores: np.ndarray) -> np.ndarray:
-    """m + log l of the last axis: the one number a row that the forward pass keeps."""
-    row_max = scores.max(axis=-1)
-    return row_max + np.log(np.exp(scores - row_max[..., None]).sum(axis=-1))
 
 
 def forward(lesson: GradientLesson, given: Mapping[str, np.ndarray] | None = None) -> dict[str, np.ndarray]:
@@ -179,9 +168,6 @@ def largest_differences(lesson: GradientLesson, reference: Mapping[str, np.ndarr
     lines = derived(lesson)
     pairs = {line: (lines[line], np.asarray(reference[name])) for line, name in REFERENCES.items() if name in reference}
     return {line: float(np.abs(got - expected).max()) for line, (got, expected) in pairs.items()}
-
-
-# --- the slip of one document ----------------------------------------------------------------------------------------
 
 
 def block_sums(lesson: GradientLesson, block: int) -> np.ndarray:

@@ -11,7 +11,8 @@ from kernels.hardware import Gpu
 from kernels.lessons.softmax import softmax
 from kernels.lessons.tiling import join_tile
 from kernels.problem import AttentionProblem
-from kernels.traffic import LSE_BYTES, flash_requested_bytes, sram_parts, standard_bytes
+from kernels.requested import flash2_requested_bytes
+from kernels.traffic import LSE_BYTES, sram_parts, standard_bytes
 
 NEEDS = {
     "fusion": ("tiling", "recomputation"),
@@ -60,7 +61,7 @@ def costs(problem: AttentionProblem, gpu: Gpu, left_out: str | None = None) -> C
     product = 2 * square * problem.head_dim
     weight_sum, error = tile_sums(problem, online=left_out != "online softmax")
     every = Costs(
-        forward_bytes=flash_requested_bytes(problem),
+        forward_bytes=flash2_requested_bytes(problem),
         chip_bytes=sum(part.bytes for part in sram_parts(problem)),
         kept_bytes=problem.q_len * LSE_BYTES,
         backward_flops=5 * product,
@@ -95,6 +96,7 @@ def chip_capacity(gpu: Gpu) -> int:
 
 
 def whole_rows_fit(problem: AttentionProblem, gpu: Gpu) -> bool:
+    """Whether one SM can hold `whole_row_bytes`."""
     return whole_row_bytes(problem) <= chip_capacity(gpu)
 
 
@@ -106,7 +108,7 @@ def longest_whole_row(problem: AttentionProblem, gpu: Gpu) -> int:
 
 def three_pass_bytes(problem: AttentionProblem) -> int:
     """Forward bytes when tiles are right without an online softmax: K read for m, again for l, and with V for O."""
-    return flash_requested_bytes(problem) + 2 * problem.q_tiles * problem.kv_len * problem.head_dim * problem.itemsize
+    return flash2_requested_bytes(problem) + 2 * problem.q_tiles * problem.kv_len * problem.head_dim * problem.itemsize
 
 
 @functools.lru_cache(maxsize=64)

@@ -18,9 +18,6 @@ def tiles(length: int, block: int) -> int:
     return -(-length // block)
 
 
-# --- block sizes ------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class BlockSizes:
     """Rows of a query tile (the slides' |I|) and of a key tile (|J|)."""
@@ -30,6 +27,7 @@ class BlockSizes:
 
     @property
     def usable(self) -> bool:
+        """Whether both hold a row at least."""
         return min(self.query, self.key) >= 1
 
 
@@ -71,6 +69,7 @@ def backward_blocks(sizes: BlockSizes, d: int) -> tuple[Block, ...]:
 
 
 def elements(blocks: tuple[Block, ...]) -> int:
+    """Elements of all blocks together."""
     return sum(block.elements for block in blocks)
 
 
@@ -87,9 +86,6 @@ def row_wise_rows(length: int, d: int, memory: int) -> int:
 def kernel_rows(rows: int) -> int | None:
     """The tallest tile of at most so many rows that the kernels take; None below the smallest."""
     return max((block for block in BLOCKS if block <= rows), default=None)
-
-
-# --- bytes of the forward pass ---------------------------------------------------------------------------------------
 
 
 def standard_bytes(length: int, d: int, itemsize: int) -> int:
@@ -151,9 +147,6 @@ def growth(name: str, length: int, d: int, memory: int, itemsize: int) -> dict[s
     doubled = {"T": (2 * length, d, memory), "d": (length, 2 * d, memory), "M": (length, d, 2 * memory)}
     there = {what: curve_bytes(name, *point, itemsize) for what, point in doubled.items()}
     return {what: value / here if here and value else None for what, value in there.items()}
-
-
-# --- bytes of the backward pass --------------------------------------------------------------------------------------
 
 
 def row_wise_backward_rows(length: int, d: int, memory: int) -> int:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernels.inputs import draw_inputs
-from kernels.lessons.gradients import softmax
+from kernels.lessons.softmax import softmax
 from kernels.problem import AttentionProblem
 
 LOG2E = math.log2(math.e)

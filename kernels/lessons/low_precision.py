@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernels.lessons.gradients import softmax
+from kernels.lessons.softmax import softmax
 
 E4M3_MAX = 448.0
 """Largest finite number of the format: OCP 8-bit floating point specification (OFP8) 1.0."""
@@ -37,6 +37,7 @@ class OutlierInputs:
     heads: int = 4
 
     def draw(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The seeded inputs."""
         rng = np.random.default_rng(self.seed)
         shape = (self.heads, self.length, self.head_dim)
         return tuple(

@@ -30,6 +30,7 @@ class Step:
 
     @property
     def bytes(self) -> int:
+        """Bytes moved between HBM and the chip."""
         return self.elements * self.itemsize
 
     @property
@@ -42,9 +43,11 @@ class Step:
         return max(self.memory_seconds(gpu), self.compute_seconds(gpu))
 
     def memory_seconds(self, gpu: Gpu) -> float:
+        """Least time to move the bytes, at the datasheet's bandwidth."""
         return self.bytes / gpu.hbm_bandwidth
 
     def compute_seconds(self, gpu: Gpu) -> float:
+        """Least time to do the work, at the datasheet's peak."""
         return self.flops / gpu.fp16_flops
 
     def bound_by(self, gpu: Gpu) -> str:
@@ -53,7 +56,8 @@ class Step:
 
 
 def steps(problem: AttentionProblem, l2: str) -> tuple[Step, Step, Step, Step]:
-    """S = Q K^T, softmax, P V, and all of it fused: document 004, tables "100% L2 cache hit ratio" and "no L2 cache".
+    """S = Q K^T, softmax, P V, and all of it fused: the two tables of MSRA SH Triton Study Group 2025,
+    "Flash-Attention (Algorithm)", with a 100% L2 cache hit ratio and with no L2 cache.
 
     One head, no mask. The fused row of the second table is corrected: a program keeps its query tile and its part of O, so
     Q and O cross the bus once, not once for every key tile.
@@ -82,14 +86,9 @@ def steps(problem: AttentionProblem, l2: str) -> tuple[Step, Step, Step, Step]:
 
 
 def printed_fused_elements(problem: AttentionProblem) -> int:
-    """Elements of the fused kernel as document 004's second table prints them, Q and O again for every key tile."""
+    """Elements of the fused kernel as the second of these tables prints them, Q and O again for every key tile."""
     d = problem.head_dim
     return 2 * problem.kv_tiles * problem.q_len * d + 2 * problem.q_tiles * problem.kv_len * d
-
-
-def attainable_flops(gpu: Gpu, intensity: float) -> float:
-    """FLOP/s under the roofline: the memory's slope up to the ridge, then the peak (Williams, Waterman and Patterson 2009)."""
-    return min(gpu.fp16_flops, gpu.hbm_bandwidth * intensity)
 
 
 @dataclass(frozen=True)
@@ -105,6 +104,7 @@ class SlideExample:
 
 
 def slide_example(queries: int, keys: int, d: int, itemsize: int, gpu: Gpu) -> SlideExample:
+    """The slides' comparison for other lengths, another head_dim `d` and another GPU; `itemsize` in bytes."""
     flops, moved = 4 * queries * keys * d, 4 * queries * keys * itemsize
     binary = moved / (gpu.hbm_bandwidth / 1e12 * TEBI)
     return SlideExample(flops, moved, flops / gpu.fp16_flops, moved / gpu.hbm_bandwidth, binary)

@@ -10,9 +10,6 @@ import numpy as np
 FORMATS = {"float16": np.float16, "float32": np.float32, "float64": np.float64}
 
 
-# --- overflow, and the shift that avoids it ---------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, eq=False)
 class InFormat:
     """exp, sum and division of a row, all in one number format; arrays are (n,) of that format."""
@@ -58,7 +55,10 @@ def softmax(x: np.ndarray) -> np.ndarray:
     return exponentials / exponentials.sum(axis=-1, keepdims=True)
 
 
-# --- online ----------------------------------------------------------------------------------------------------------
+def log_sum_exp(x: np.ndarray) -> np.ndarray:
+    """m + log l of the last axis: the one number a row that the forward pass keeps."""
+    row_max = x.max(axis=-1)
+    return row_max + np.log(np.exp(x - row_max[..., None]).sum(axis=-1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,9 +122,6 @@ def unscaled_shares(steps: tuple[OnlineStep, ...]) -> np.ndarray:
     """(n,): the weights that an accumulator without rescale gives: each term keeps the max of its own time."""
     terms = np.concatenate([step.terms for step in steps])
     return terms / terms.sum()
-
-
-# --- passes over the data --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

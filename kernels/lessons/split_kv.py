@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernels.inputs import draw_inputs
-from kernels.lessons.gradients import log_sum_exp, softmax
+from kernels.lessons.softmax import log_sum_exp, softmax
 from kernels.problem import AttentionProblem
 from kernels.tiles import PROGRAMS_PER_SM, split_evenly, splits_to_fill
 

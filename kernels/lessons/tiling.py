@@ -61,6 +61,7 @@ def span(index: int, tile: int) -> slice:
 
 
 def tiles_of(length: int, tile: int) -> int:
+    """How many tiles of `tile` rows cover `length`; the last may be short."""
     return -(-length // tile)
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from kernels.document import Document, read_document
-from kernels.measure import Measurement
+from kernels.document import FORMAT_VERSION, RECORDINGS_FORMAT, Document, read_document
+from kernels.measurement import Measurement
 from kernels.problem import AttentionProblem
 from kernels.report import ErrorReport
 from kernels.trace import InvalidTrace, LaunchInfo, Trace
@@ -19,8 +19,6 @@ FOLDER = Path(__file__).parent
 INDEX = "index.json"
 FILES = {"sweeps": "sweeps.json", "ceilings": "ceilings.json", "counters": "counters.json"}
 """Measurements beyond those of the presets, in the format of kernels.document."""
-FORMAT = "flash-attention-recordings"
-FORMAT_VERSION = 1
 
 
 @dataclass(frozen=True)
@@ -34,8 +32,9 @@ class Recording:
 @functools.cache
 def _index() -> dict:
     document = json.loads((FOLDER / INDEX).read_text())
-    if (document.get("format"), document.get("version")) != (FORMAT, FORMAT_VERSION):
-        raise InvalidTrace(f"{INDEX} is {document.get('format')} version {document.get('version')}; expected {FORMAT} version {FORMAT_VERSION}")
+    found = document.get("format"), document.get("version")
+    if found != (RECORDINGS_FORMAT, FORMAT_VERSION):
+        raise InvalidTrace(f"{INDEX} is {found[0]} version {found[1]}; expected {RECORDINGS_FORMAT} version {FORMAT_VERSION}")
     return document
 
 

@@ -1,6 +1,7 @@
 """A small FlashAttention in Triton with a bug, and without it: `streamlit run app.py -- --kernel tests/kernels/buggy_kernel.py:attention`"""
 
 import torch
+
 import triton
 import triton.language as tl
 

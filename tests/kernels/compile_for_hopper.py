@@ -24,13 +24,13 @@ import kernels.backend
 
 kernels.backend.choose_backend = lambda: "cuda"
 
-import triton
-from triton.backends.compiler import GPUTarget
-
 from kernels import forward, recorder, tiles
 from kernels.inputs import make_inputs
 from kernels.launch import TileConfig
 from kernels.problem import AttentionProblem
+
+import triton
+from triton.backends.compiler import GPUTarget
 
 
 class HopperWithoutAGpu:

@@ -1,4 +1,4 @@
-"""Shared by the kernel tests: running a kernel on a problem, and FlashAttention's own list of shapes."""
+"""Shared by the kernel tests: running a kernel on a problem, and small shapes."""
 
 import torch
 
@@ -7,10 +7,6 @@ from kernels.forward import flash_forward
 from kernels.inputs import make_inputs
 from kernels.launch import config_for_blocks
 from kernels.recorder import DEVICE
-
-FLASH_ATTENTION_SHAPES = [(113, 203), (128, 217), (108, 256), (256, 512), (512, 256), (1024, 1024), (1023, 1024), (1024, 1023)]
-CAUSAL_SHAPES = [(1, 239), (3, 799), (127, 512), (127, 513)]
-"""q_len, kv_len of tests/test_flash_attn.py in Dao-AILab/flash-attention; the second list is for causal masks."""
 
 SMALL_SHAPES = [(1, 1), (7, 33), (64, 64), (40, 20)]
 

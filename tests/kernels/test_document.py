@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from kernels import recordings
-from kernels.document import RECORDINGS_FORMAT, Document, InvalidDocument, read_document
+from kernels.document import Document, InvalidDocument, read_document
 from kernels.recordings import FILES, FOLDER, INDEX, recorded_document
 from tests.kernels.documents import DEVICE, document
 
@@ -74,7 +73,6 @@ def test_a_damaged_file_is_refused_with_the_place(content, message):
 
 
 def test_measurements_of_a_folder_of_recordings_are_read():
-    assert RECORDINGS_FORMAT == recordings.FORMAT
     found = read_document((FOLDER / INDEX).read_bytes())
     assert len(found.measurements) > 0
     assert found.command.startswith("python -m kernels.record")

@@ -6,11 +6,12 @@ import pytest
 import torch
 
 from kernels import tiles
+from kernels.check_cases import TRUSTED_CAUSAL_SHAPES, TRUSTED_SHAPES
 from kernels.inputs import make_inputs
 from kernels.problem import INPUTS, AttentionProblem
 from kernels.recorder import DEVICE
 from kernels.reference import attention_by_rows, judge
-from tests.kernels.helpers import CAUSAL_SHAPES, FLASH_ATTENTION_SHAPES, SMALL_SHAPES, problem_id, run_forward
+from tests.kernels.helpers import SMALL_SHAPES, problem_id, run_forward
 
 
 def assert_right(problem):
@@ -107,7 +108,7 @@ FLASH_ATTENTION_LIST = [
         q_len=q_len, kv_len=kv_len, head_dim=head_dim, dtype=dtype, mask=mask, batch=2, q_heads=6, kv_heads=kv_heads, block_m=64, block_n=64
     )
     for mask in ("full", "causal")
-    for q_len, kv_len in FLASH_ATTENTION_SHAPES + (CAUSAL_SHAPES if mask == "causal" else [])
+    for q_len, kv_len in TRUSTED_SHAPES + (TRUSTED_CAUSAL_SHAPES if mask == "causal" else ())
     for head_dim in (16, 32, 40, 59, 64, 80, 96, 111, 128, 160, 192, 256)
     for dtype in ("float16", "bfloat16")
     for kv_heads in ((6, 2, 1) if head_dim == 64 else (6,))

@@ -11,10 +11,11 @@ if DEVICE != "cpu":
     pytest.skip("the interpreter is off on a GPU", allow_module_level=True)
 
 import numpy as np
-import triton.language as tl
 
 from kernels import interpreter as ours
 from kernels.trace import run_traced
+
+import triton.language as tl
 
 triton_interpreter = importlib.import_module("triton.runtime.interpreter")
 PROBLEM = AttentionProblem(q_len=32, kv_len=64, head_dim=16, block_m=16, block_n=16, mask="causal")

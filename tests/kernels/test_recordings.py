@@ -4,8 +4,8 @@ import pytest
 
 from kernels.presets import FIRST_PRESET, PRESETS
 from kernels.recordings import FOLDER, recorded_measurement, recorded_run, recording_command
+from kernels.requested import flash2_requested_bytes
 from kernels.trace import ALGORITHMS
-from kernels.traffic import flash_requested_bytes
 
 RECORDED = [(name, algorithm) for name, preset in PRESETS.items() for algorithm in preset.recorded]
 
@@ -26,7 +26,7 @@ def test_every_preset_is_recorded_on_a_gpu(preset, algorithm):
         assert (trace.end_ns > trace.start_ns).all()
         assert (trace.sm < trace.device.sm_count).all()
     if algorithm == "flash2":
-        assert trace.total_bytes == flash_requested_bytes(problem)
+        assert trace.total_bytes == flash2_requested_bytes(problem)
 
 
 def test_every_algorithm_is_recorded_for_some_preset():

@@ -6,9 +6,9 @@ import torch.nn.functional as F
 from torch.nn.attention.bias import causal_lower_right
 
 from kernels import tiles
-from kernels.inputs import make_inputs
+from kernels.inputs import make_d_output, make_inputs
 from kernels.problem import AttentionProblem
-from kernels.reference import attention_by_rows, error_report, judge, naive_attention, oracle
+from kernels.reference import attention_by_rows, error_report, gradients_by_heads, judge, judge_gradients, naive_attention, oracle
 
 PROBLEMS = [
     AttentionProblem(q_len=20, kv_len=33, head_dim=16, dtype="float32"),
@@ -32,6 +32,24 @@ def test_every_reference_agrees_with_torch_in_float64(problem):
         attention_by_rows(*inputs, **arguments(problem), dtype=torch.float64)[0],
     ):
         torch.testing.assert_close(got, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("problem", PROBLEMS, ids=["full", "causal-grouped"])
+def test_gradients_agree_with_autograd_in_float64(problem):
+    inputs = [tensor.double().requires_grad_() for tensor in make_inputs(problem)]
+    d_out = make_d_output(problem)
+    expected = torch.autograd.grad(naive_attention(*inputs, **arguments(problem)), inputs, d_out.double())
+    got = gradients_by_heads(*make_inputs(problem), d_out, **arguments(problem), dtype=torch.float64)
+    torch.testing.assert_close(got, expected, rtol=1e-11, atol=1e-12)
+
+
+def test_the_rule_for_gradients_names_the_one_that_is_wrong():
+    problem = PROBLEMS[1].with_(dtype="float16")
+    inputs, d_out = make_inputs(problem), make_d_output(problem)
+    exact = gradients_by_heads(*inputs, d_out, **arguments(problem), dtype=torch.float64)
+    assert all(report.passes for report in judge_gradients(problem, exact, inputs, d_out).values())
+    wrong = (exact[0], exact[1] + 1.0, exact[2])
+    assert {name for name, report in judge_gradients(problem, wrong, inputs, d_out).items() if not report.passes} == {"dK"}
 
 
 def test_references_give_zero_and_minus_infinity_to_rows_without_a_key():

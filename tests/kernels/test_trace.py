@@ -11,9 +11,9 @@ from kernels.inputs import make_inputs
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.recorder import DEVICE
 from kernels.reference import oracle
+from kernels.requested import flash2_requested_bytes
 from kernels.tiles import visited_tiles
 from kernels.trace import ALGORITHMS, InvalidTrace, Trace, run_traced
-from kernels.traffic import flash_requested_bytes
 from tests.kernels.helpers import run_forward
 
 PROBLEMS = [
@@ -107,7 +107,7 @@ def test_tracing_changes_no_result(problem):
 
 @traced
 def test_bytes_are_the_modelled_requests(problem):
-    assert run_traced(problem).total_bytes == flash_requested_bytes(problem)
+    assert run_traced(problem).total_bytes == flash2_requested_bytes(problem)
 
 
 @pytest.mark.parametrize("algorithm", ["flash2", "flash1"])

@@ -2,11 +2,12 @@
 
 import pytest
 
-from kernels.hardware import GPUS, gpu_named
+from kernels.hardware import GPUS
 from kernels.problem import AttentionProblem
+from kernels.requested import flash2_requested_bytes
 from kernels.traffic import (
+    attention_flops,
     compulsory_bytes,
-    flash_requested_bytes,
     forward_flops,
     sram_parts,
     standard_bytes,
@@ -32,10 +33,22 @@ def test_the_slides_example_is_reproduced():
 
 def test_flash_requests_lie_between_compulsory_and_standard_for_long_sequences():
     problem = AttentionProblem(q_len=4096, kv_len=4096, head_dim=64, block_m=128)
-    assert compulsory_bytes(problem) < flash_requested_bytes(problem) < standard_bytes(problem)
+    assert compulsory_bytes(problem) < flash2_requested_bytes(problem) < standard_bytes(problem)
     causal = problem.with_(mask="causal")
-    assert flash_requested_bytes(causal) < 0.6 * flash_requested_bytes(problem)
+    assert flash2_requested_bytes(causal) < 0.6 * flash2_requested_bytes(problem)
     assert forward_flops(causal) == forward_flops(problem) // 2
+
+
+def test_compulsory_bytes_of_a_backward_pass():
+    problem = AttentionProblem(q_heads=4, kv_heads=2, q_len=10, kv_len=20, head_dim=16)
+    rows, keys = 4 * 10, 2 * 20
+    assert compulsory_bytes(problem, "backward") == (4 * rows + 4 * keys) * 16 * 2 + rows * 4
+
+
+def test_a_backward_pass_counts_as_two_and_a_half_forward_passes():
+    problem = AttentionProblem(q_len=64, kv_len=32, head_dim=16, mask="causal")
+    assert attention_flops(problem, "forward") == forward_flops(problem) == 2 * 64 * 32 * 16
+    assert attention_flops(problem, "backward") == 5 * 64 * 32 * 16
 
 
 def test_stages_and_parts_have_sizes_one_can_check_by_hand():
@@ -44,9 +57,3 @@ def test_stages_and_parts_have_sizes_one_can_check_by_hand():
     assert (score.bytes_read, score.bytes_written, score.flops) == (2 * 8 * 16 * 4, 8 * 8 * 4, 2 * 8 * 8 * 16)
     assert score.intensity == pytest.approx(2048 / 1280)
     assert {part.name: part.bytes for part in sram_parts(problem)} == {"Q": 256, "K": 512, "V": 512, "S, P": 128, "O": 256, "m, l": 32}
-
-
-def test_a_gpu_is_found_by_the_name_its_driver_reports():
-    assert gpu_named("NVIDIA H100 80GB HBM3").name == "H100 SXM"
-    assert gpu_named("AMD EPYC").name == "H200 SXM"
-    assert GPUS["A100"].balance == pytest.approx(153, abs=1)

@@ -4,13 +4,13 @@ import re
 from urllib.parse import parse_qs
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from kernels.client import Crashed
 from kernels.hardware import GPUS
 from kernels.lessons.gradients import GradientLesson
 from kernels.lessons.split_kv import occupancy
 from kernels.problem import AttentionProblem
+from tests import pages
 from viz import runs
 from viz.learn import gradients
 from viz.learn.gradient_lines import LINE_WORDS, SLIDES
@@ -34,12 +34,7 @@ def no_worker(monkeypatch):
 
 
 def open_chapter(slug, **query):
-    app = AppTest.from_file("../../app.py", default_timeout=60)
-    app.run()
-    app.query_params["chapter"] = slug
-    for name, value in query.items():
-        app.query_params[name] = str(value)
-    app.switch_page("viz/pages/learn.py").run()
+    app = pages.open_chapter(slug, **query)
     assert not app.exception
     return app
 

@@ -3,9 +3,9 @@
 from urllib.parse import parse_qs
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from kernels.problem import AttentionProblem
+from tests.pages import open_chapter
 from viz import runs
 
 ONE_PASS, NO_RESCALE, PASSES = "One pass", "Without the rescale", "Three passes, two, one"
@@ -15,15 +15,6 @@ ONE_PASS, NO_RESCALE, PASSES = "One pass", "Without the rescale", "Three passes,
 def no_worker(monkeypatch):
     """These chapters need none, and a test need not wait for it."""
     monkeypatch.setattr(runs, "run_store", lambda: None)
-
-
-def open_chapter(slug, **query):
-    app = AppTest.from_file("../../app.py", default_timeout=60)
-    app.run()
-    app.query_params["chapter"] = slug
-    for name, value in query.items():
-        app.query_params[name] = str(value)
-    return app.switch_page("viz/pages/learn.py").run()
 
 
 def html(app):

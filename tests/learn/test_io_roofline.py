@@ -3,34 +3,17 @@
 import json
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from kernels.client import Crashed
 from kernels.presets import PRESETS
 from kernels.problem import AttentionProblem
 from kernels.recordings import recorded_launches
 from kernels.requested import REQUESTED_BYTES
+from tests.pages import open_chapter
 from viz import runs, theme
 
+pytestmark = pytest.mark.usefixtures("stop_the_worker")
 SMALL = {"io_t": 128, "io_d": 16, "io_m": 16, "io_bm": 64, "io_bn": 64}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def stop_the_worker():
-    yield
-    store = runs.run_store()
-    if store:
-        store.client.close()
-    runs.run_store.clear()
-
-
-def open_chapter(chapter, **query):
-    app = AppTest.from_file("../../app.py", default_timeout=60).run()
-    app.switch_page("viz/pages/learn.py")
-    app.query_params["chapter"] = chapter
-    for name, value in query.items():
-        app.query_params[name] = str(value)
-    return app.run()
 
 
 def words(app):

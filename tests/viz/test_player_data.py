@@ -216,6 +216,8 @@ def test_a_part_of_the_keys_covers_the_tiles_that_its_program_read():
     combine = run.kernel == 1
     kv, end = (decode(data["steps"][name], "int32")[combine] for name in ("kv", "kv_end"))
     assert (kv[0], end[0], kv[1], end[1]) == (0, 2, 2, 4)
+    assert data["parts"] == [0, 2, 4]
+    assert player_data(hand_built(PROBLEM), "here", GPUS["H200"])["parts"] == []
 
 
 def test_two_runs_share_one_modelled_clock():

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 import plotly.graph_objects as go
 
 from kernels.hardware import Gpu
-from kernels.lessons.roofline import Step, attainable_flops
+from kernels.lessons.roofline import Step
+from kernels.roofline import datasheet_roof
 from viz import theme
 
 STEP_COLORS = {"S = QKᵀ": "key", "softmax": "state", "O = PV": "value", "fused": "flash"}
@@ -44,7 +45,7 @@ def roofline_figure(gpu: Gpu, steps: Mapping[str, Sequence[Step]], others: Seque
 
 def _point(gpu: Gpu, step: Step, case: str, side: str, colors: theme.Palette) -> go.Scatter:
     """One step on the roof; named where the L2 cache is perfect."""
-    color, rate = getattr(colors, STEP_COLORS[step.name]), attainable_flops(gpu, step.intensity)
+    color, rate = getattr(colors, STEP_COLORS[step.name]), datasheet_roof(gpu).attainable(step.intensity)
     return go.Scatter(
         x=[step.intensity],
         y=[rate],
@@ -61,9 +62,10 @@ def _point(gpu: Gpu, step: Step, case: str, side: str, colors: theme.Palette) ->
 
 
 def _roof(gpu: Gpu, color: str, width: float, colors: theme.Palette) -> go.Scatter:
-    x = [INTENSITIES[0], gpu.balance, INTENSITIES[1]]
+    roof = datasheet_roof(gpu)
+    x = [INTENSITIES[0], roof.ridge, INTENSITIES[1]]
     return go.Scatter(
-        x=x, y=[attainable_flops(gpu, value) for value in x], mode="lines", name=gpu.name, line={"color": color, "width": width},
+        x=x, y=[roof.attainable(value) for value in x], mode="lines", name=gpu.name, line={"color": color, "width": width},
         hovertemplate=f"{gpu.name}: {theme.format_flops(gpu.fp16_flops)}/s, {theme.format_bytes(gpu.hbm_bandwidth)}/s<extra></extra>",
     )  # fmt: skip
 

@@ -29,7 +29,7 @@ def tile_kinds(problem: AttentionProblem) -> np.ndarray:
 def mask_figure(problem: AttentionProblem, colors: theme.Palette) -> go.Figure:
     """One cell a tile of one head, in three flat colours."""
     kinds = tile_kinds(problem)
-    shades = (colors.surface, colors.key, colors.query)
+    shades = (colors.surface, colors.plain, colors.muted)
     scale = [[edge, shade] for i, shade in enumerate(shades) for edge in (i / 3, (i + 1) / 3)]
     gap = 1 if max(kinds.shape) <= 64 else 0
     figure = go.Figure(
@@ -41,6 +41,11 @@ def mask_figure(problem: AttentionProblem, colors: theme.Palette) -> go.Figure:
     )  # fmt: skip
     theme.style_figure(figure, colors, height=360)
     figure.update_layout(margin_t=12)
-    figure.update_xaxes(title="key tile", showgrid=False, constrain="domain")
-    figure.update_yaxes(title="query tile", showgrid=False, autorange="reversed")
+    figure.update_xaxes(title="key tile", showgrid=False, constrain="domain", **_ticks(kinds.shape[1]))
+    figure.update_yaxes(title="query tile", showgrid=False, autorange="reversed", **_ticks(kinds.shape[0]))
     return figure
+
+
+def _ticks(tiles: int) -> dict:
+    """Whole numbers, also where there are few tiles."""
+    return {"dtick": 1} if tiles <= 8 else {}

@@ -12,9 +12,10 @@ from viz import theme
 
 LARGE_UP_TO = 14
 """Columns of one equation up to which its numbers are drawn large enough for the last row of a room."""
-
 STRONGEST_TINT = 50
-"""Per cent of the tensor's colour behind the largest value: more would cost the number its contrast."""
+"""Per cent of the matrix's colour behind its largest value: more would cost the number its contrast."""
+LOOKS = ("plain", "now", "done", "waiting", "empty", "bad")
+"""A cell is untouched, in the tile at work, finished, not reached yet, never stored (hatched, no number), or wrong."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,48 +25,78 @@ class Matrix:
     label: str
     values: np.ndarray
     color: str
+    """Palette entry."""
+    looks: np.ndarray | None = None
+    """(rows, columns): one of LOOKS for each cell. None tints the cells by magnitude."""
+    tile: tuple[int, int] | None = None
+    """(rows, columns) of a tile, drawn by heavier lines."""
+    note: str = ""
+    """In small print below."""
     marked_row: int | None = None
     """A row drawn with a frame."""
-    columns_in_block: int = 0
-    """Draw a rule after every so many columns; 0 for none."""
+
+
+def looks(shape: tuple[int, int], rest: str = "plain", **regions: tuple[slice, slice]) -> np.ndarray:
+    """Looks (rows, columns): `rest` everywhere but in the regions, named by their look; later ones lie on top."""
+    array = np.full(shape, rest, dtype=object)
+    for look, region in regions.items():
+        array[region] = look
+    return array
 
 
 def matrices_html(parts: Sequence[Matrix | str], colors: theme.Palette) -> str:
     """One equation: matrices and, as plain strings, the signs between them. Hovering a cell shows the number in full."""
-    drawn = "".join(_table(part, colors) if isinstance(part, Matrix) else _sign(part, colors) for part in parts)
+    drawn = "".join(_figure(part, colors) if isinstance(part, Matrix) else f'<span class="sign">{part}</span>' for part in parts)
     columns = sum(part.values.shape[1] if part.values.ndim == 2 else 1 for part in parts if isinstance(part, Matrix))
     size = "1.15rem" if columns <= LARGE_UP_TO else "0.95rem"
-    style = f"display:flex;flex-wrap:wrap;align-items:center;gap:0.5rem 0.9rem;padding:0.3rem 0;max-width:100%;font-size:{size}"
-    return f'<div style="{style}">{drawn}</div>'
+    return f'{_style(colors)}<div class="matrices" style="font-size:{size}">{drawn}</div>'
 
 
-def _sign(text: str, colors: theme.Palette) -> str:
-    return f'<span style="font-size:1.3em;color:{colors.text};white-space:nowrap">{text}</span>'
-
-
-def _table(matrix: Matrix, colors: theme.Palette) -> str:
+def _figure(matrix: Matrix, colors: theme.Palette) -> str:
     values = matrix.values if matrix.values.ndim == 2 else matrix.values[:, None]
     finite = np.abs(values[np.isfinite(values)])
     largest = float(finite.max()) if finite.size and finite.max() > 0 else 1.0
-    cells = [[_cell(value, largest, matrix, at, column, colors) for column, value in enumerate(row)] for at, row in enumerate(values.tolist())]
-    rows = "".join(f"<tr>{''.join(row)}</tr>" for row in cells)
+    whole = bool((finite == np.round(finite)).all())
+    rows = []
+    for row, entries in enumerate(values.tolist()):
+        cells = "".join(_cell(matrix, value, largest, whole, row, column) for column, value in enumerate(entries))
+        rows.append(f'<tr class="marked">{cells}</tr>' if row == matrix.marked_row else f"<tr>{cells}</tr>")
     shape = " × ".join(map(str, matrix.values.shape))
-    label = f'<span style="font-weight:600;color:{matrix.color}">{matrix.label}</span>'
-    caption = f'{label} <span style="color:{colors.muted};font-size:0.85em">({shape})</span>'
-    table_style = f"border-collapse:collapse;font-size:inherit;color:{colors.text};font-variant-numeric:tabular-nums"
-    table = f'<table style="{table_style}">{rows}</table>'
-    return f'<div style="max-width:100%;overflow-x:auto"><div style="margin-bottom:0.15rem;white-space:nowrap">{caption}</div>{table}</div>'
+    caption = f"<figcaption>{matrix.label} <small>({shape})</small></figcaption>"
+    note = f"<small>{matrix.note}</small>" if matrix.note else ""
+    return f'<figure style="--tensor:{getattr(colors, matrix.color)}">{caption}<table>{"".join(rows)}</table>{note}</figure>'
 
 
-def _cell(value: float, largest: float, matrix: Matrix, row: int, column: int, colors: theme.Palette) -> str:
-    tint = STRONGEST_TINT * min(abs(value) / largest, 1.0) if math.isfinite(value) else 0.0
-    style = [
-        f"background:color-mix(in srgb,{matrix.color} {tint:.0f}%,transparent)",
-        f"border:1px solid {colors.line}",
-        "padding:0.12em 0.4em;min-width:3em;text-align:right;white-space:nowrap",
-    ]
-    if matrix.columns_in_block and (column + 1) % matrix.columns_in_block == 0 and column + 1 < matrix.values.shape[-1]:
-        style.append(f"border-right:3px solid {colors.text}")
-    if row == matrix.marked_row:
-        style.append(f"border-top:2px solid {colors.now};border-bottom:2px solid {colors.now}")
-    return f'<td title="{value!r}" style="{";".join(style)}">{theme.format_entry(value)}</td>'
+def _cell(matrix: Matrix, value: float, largest: float, whole: bool, row: int, column: int) -> str:
+    tile = matrix.tile or (0, 0)
+    names = [name for name, index, size in (("top", row, tile[0]), ("left", column, tile[1])) if size and index and index % size == 0]
+    text, style = theme.format_entry(value, whole), ""
+    if matrix.looks is None:
+        tint = STRONGEST_TINT * min(abs(value) / largest, 1.0) if math.isfinite(value) else 0.0
+        style = f' style="--tint:{tint:.0f}%"'
+    else:
+        names.insert(0, matrix.looks[row, column])
+        text = "" if names[0] == "empty" else text
+    return f'<td class="{" ".join(names)}" title="{value!r}"{style}>{text}</td>'
+
+
+def _style(colors: theme.Palette) -> str:
+    hatch = f"repeating-linear-gradient(135deg, transparent 0 5px, {colors.line} 5px 6px)"
+    return f"""<style>
+.matrices {{ display: flex; flex-wrap: wrap; gap: 0.5rem 0.9rem; align-items: center; padding: 0.3rem 0; max-width: 100%; color: {colors.text}; }}
+.matrices figure {{ margin: 0; max-width: 100%; overflow-x: auto; }}
+.matrices figcaption {{ margin-bottom: 0.15rem; font-weight: 600; color: var(--tensor); white-space: nowrap; }}
+.matrices small {{ color: {colors.muted}; font-size: 0.85em; font-weight: 400; }}
+.matrices .sign {{ font-size: 1.3em; white-space: nowrap; }}
+.matrices table {{ border-collapse: collapse; font-size: inherit; font-variant-numeric: tabular-nums; margin: 0; }}
+.matrices td {{ min-width: 2.6em; height: 1.7em; padding: 0.12em 0.4em; text-align: right; white-space: nowrap; border: 1px solid {colors.line};
+  background: color-mix(in srgb, var(--tensor) var(--tint, 0%), transparent); }}
+.matrices tr.marked td {{ border-top: 2px solid {colors.now}; border-bottom: 2px solid {colors.now}; }}
+.matrices td.top {{ border-top: 2px solid var(--tensor); }}
+.matrices td.left {{ border-left: 2px solid var(--tensor); }}
+.matrices td.now {{ --tint: 30%; font-weight: 700; }}
+.matrices td.done {{ --tint: 10%; }}
+.matrices td.waiting {{ color: {colors.muted}; }}
+.matrices td.empty {{ background: {hatch}; }}
+.matrices td.bad {{ color: {colors.bad}; font-weight: 700; text-decoration: underline wavy; }}
+</style>"""

@@ -50,7 +50,7 @@ def row_state_figures(trace: Trace, rows: list[tuple[int, int]], colors: theme.P
             own = (trace.batch_head == batch_head) & (trace.q_tile == q_tile) & (trace.kv_tile >= 0) & ~np.isnan(values[:, offset])
             steps = np.flatnonzero(own)
             lines.append((f"row {row}", trace.kv_tile[steps], values[steps, offset]))
-        figures[title] = _figure(f"{title}, over the key tiles", "key tile", lines, scale, field == "output_distance", colors)
+        figures[title] = _figure(title, "key tile", lines, scale, field == "output_distance", colors)
     return figures
 
 
@@ -68,7 +68,7 @@ def gradient_figures(trace: Trace, colors: theme.Palette) -> dict[str, go.Figure
         for chosen in tiles[np.unique(np.linspace(0, len(tiles) - 1, 5).round().astype(int))]:
             steps = known[getattr(trace, tile)[known] == chosen]
             lines.append((f"tile {chosen}", np.arange(1, len(steps) + 1), np.maximum(distance[steps], 1e-9)))
-        figures[name] = _figure(f"distance of tiles of {name} from the final ones, over their steps", "step", lines, "log", True, colors)
+        figures[name] = _figure(f"distance of {name} from its final value", "step of the tile", lines, "log", True, colors)
     return figures
 
 
@@ -88,6 +88,7 @@ def _figure(title: str, unit: str, lines: list[tuple], scale: str, decades: bool
             )
         )
     theme.style_figure(figure, colors, height=300)
+    figure.update_xaxes(title={"text": unit, "standoff": 4})
     figure.update_yaxes(type=scale, exponentformat="power", dtick=1 if decades else None)
-    figure.update_layout(title={"text": title, "font_size": 15, "y": 0.98}, legend={"y": -0.12, "yanchor": "top"}, margin_t=34)
+    figure.update_layout(title={"text": title, "font_size": 15, "y": 0.98}, legend={"y": -0.24, "yanchor": "top"}, margin_t=34)
     return figure

@@ -1,16 +1,16 @@
-"""One step of a tiled product or of tiled attention, as grids of numbers: the tiles at work, what is done, what never exists."""
+"""One step of a tiled product or of tiled attention, as matrices of numbers: the tiles at work, what is done, what never exists."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from kernels.lessons.tiling import AttentionStep, ProductStep, span, tiles_of
-from viz.figures.number_grid import Grid, looks
+from viz.figures.matrices import Matrix, looks
 
 ALL = slice(None)
 
 
-def product_grids(a: np.ndarray, b: np.ndarray, tile: int, step: ProductStep) -> list[Grid | str]:
+def product_matrices(a: np.ndarray, b: np.ndarray, tile: int, step: ProductStep) -> list[Matrix | str]:
     """A (M, K) and B (K, N) with the two tiles at work, their product, and C (M, N) so far."""
     i, j, k = span(step.i, tile), span(step.j, tile), span(step.k, tile)
     finished = np.zeros(step.result.shape, dtype=bool)
@@ -23,33 +23,33 @@ def product_grids(a: np.ndarray, b: np.ndarray, tile: int, step: ProductStep) ->
     name_a, name_b = f"A{_sub(step.i, step.k)}", f"B{_sub(step.k, step.j)}"
     progress = "done" if step.k + 1 == tiles_of(a.shape[1], tile) else "so far"
     return [
-        Grid("A", a, "query", looks(a.shape, now=(i, k)), size, name_a),
+        Matrix("A", a, "query", looks(a.shape, now=(i, k)), size, name_a),
         "×",
-        Grid("B", b, "key", looks(b.shape, now=(k, j)), size, name_b),
+        Matrix("B", b, "key", looks(b.shape, now=(k, j)), size, name_b),
         "→",
-        Grid(f"{name_a} {name_b}", step.partial, "muted", looks(step.partial.shape, "now"), size, "is added to"),
+        Matrix(f"{name_a} {name_b}", step.partial, "muted", looks(step.partial.shape, "now"), size, "is added to"),
         "→",
-        Grid("C", step.result, "output", of_c, size, f"C{_sub(step.i, step.j)} {progress}"),
+        Matrix("C", step.result, "output", of_c, size, f"C{_sub(step.i, step.j)} {progress}"),
     ]
 
 
-def attention_grids(query: np.ndarray, key: np.ndarray, value: np.ndarray, tile: int, step: AttentionStep) -> list[Grid | str]:
+def attention_matrices(query: np.ndarray, key: np.ndarray, value: np.ndarray, tile: int, step: AttentionStep) -> list[Matrix | str]:
     """Q, the transpose of K, the one tile of S that exists, V, and O so far."""
     rows, keys = span(step.i, tile), span(step.j, tile)
     return [
-        Grid("Q", query, "query", looks(query.shape, now=(rows, ALL)), (tile, query.shape[1])),
+        Matrix("Q", query, "query", looks(query.shape, now=(rows, ALL)), (tile, query.shape[1])),
         "×",
-        Grid("K<sup>T</sup>", key.T, "key", looks(key.T.shape, now=(ALL, keys)), (key.shape[1], tile)),
+        Matrix("K<sup>T</sup>", key.T, "key", looks(key.T.shape, now=(ALL, keys)), (key.shape[1], tile)),
         "→",
         _one_tile("S", step.scores, (len(query), len(key)), tile, step),
         "×",
-        Grid("V", value, "value", looks(value.shape, now=(keys, ALL)), (tile, value.shape[1])),
+        Matrix("V", value, "value", looks(value.shape, now=(keys, ALL)), (tile, value.shape[1])),
         "→",
         _output(tile, step),
     ]
 
 
-def softmax_grids(value: np.ndarray, exact: np.ndarray, tile: int, step: AttentionStep, online: bool) -> list[Grid | str]:
+def softmax_matrices(value: np.ndarray, exact: np.ndarray, tile: int, step: AttentionStep, online: bool) -> list[Matrix | str]:
     """The tile of S and what is made of it, the state of its rows, V, O so far, and the right O; a finished row that is wrong is marked."""
     shape = (len(exact), len(value))
     rows = span(step.i, tile)
@@ -59,32 +59,32 @@ def softmax_grids(value: np.ndarray, exact: np.ndarray, tile: int, step: Attenti
     output.looks[finished & ~np.isclose(output.values, exact)] = "bad"
     state = {"m": step.m, "α": step.alpha, "l": step.l} if online else {"Σ": step.l}
     of_state = looks((len(exact), 1), "empty", now=(rows, ALL))
-    columns = [Grid(name, _column(values, rows, len(exact)), "state", of_state, (tile, 1)) for name, values in state.items()]
+    columns = [Matrix(name, _column(values, rows, len(exact)), "state", of_state, (tile, 1)) for name, values in state.items()]
     return [
         _one_tile("S", step.scores, shape, tile, step),
         "→",
         _one_tile("P", step.weights, shape, tile, step),
         *columns,
         "×",
-        Grid("V", value, "value", looks(value.shape, now=(span(step.j, tile), ALL)), (tile, value.shape[1])),
+        Matrix("V", value, "value", looks(value.shape, now=(span(step.j, tile), ALL)), (tile, value.shape[1])),
         "→",
         output,
-        Grid("O taken at once", exact, "good", looks(exact.shape), (tile, exact.shape[1]), "softmax(S) V"),
+        Matrix("O taken at once", exact, "good", looks(exact.shape), (tile, exact.shape[1]), "softmax(S) V"),
     ]
 
 
-def _one_tile(name: str, tile_values: np.ndarray, shape: tuple[int, int], tile: int, step: AttentionStep) -> Grid:
+def _one_tile(name: str, tile_values: np.ndarray, shape: tuple[int, int], tile: int, step: AttentionStep) -> Matrix:
     """A matrix of which only the tile at work exists."""
     region = (span(step.i, tile), span(step.j, tile))
     values = np.zeros(shape)
     values[region] = tile_values
-    return Grid(f"{name}{_sub(step.i, step.j)}", values, "muted", looks(shape, "empty", now=region), (tile, tile), "hatched: never stored")
+    return Matrix(f"{name}{_sub(step.i, step.j)}", values, "muted", looks(shape, "empty", now=region), (tile, tile), "hatched: never stored")
 
 
-def _output(tile: int, step: AttentionStep) -> Grid:
+def _output(tile: int, step: AttentionStep) -> Matrix:
     rows = span(step.i, tile)
     of_output = looks(step.output.shape, "empty", done=(slice(0, rows.start), ALL), now=(rows, ALL))
-    return Grid("O", step.output, "output", of_output, (tile, step.output.shape[1]), f"O{_sub(step.i)} {'done' if step.last_of_row else 'so far'}")
+    return Matrix("O", step.output, "output", of_output, (tile, step.output.shape[1]), f"O{_sub(step.i)} {'done' if step.last_of_row else 'so far'}")
 
 
 def _column(values: np.ndarray, rows: slice, length: int) -> np.ndarray:

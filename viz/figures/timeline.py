@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import plotly.graph_objects as go
 
 from kernels.schedule import ProgramSpan, Schedule
@@ -10,13 +12,15 @@ from viz import theme
 MAX_SPANS = 4000
 
 
-def timeline_figure(spans: list[ProgramSpan], schedule: Schedule, colors: theme.Palette) -> go.Figure:
-    """A bar a program: SM against time, coloured by query tile (by key tile where a kernel keeps those)."""
+def timeline_figure(spans: list[ProgramSpan], schedule: Schedule, colors: theme.Palette, by_key: frozenset[str] = frozenset()) -> go.Figure:
+    """A bar a program: SM against time, coloured by its query tile, or by its first key tile in the kernels that `by_key` names."""
     spans = spans[:MAX_SPANS]
     micro = 1e-3 if schedule.measured else 1
     unit = "µs" if schedule.measured else "tile steps"
-    tiles = [max(span.q_tile if span.steps > 1 or span.q_tile >= 0 else span.kv_tile, 0) for span in spans]
+    tiles = [max(span.kv_tile if span.kernel in by_key else span.q_tile, 0) for span in spans]
+    words = ["key tile" if span.kernel in by_key else "query tile" for span in spans]
     order = {sm: place for place, sm in enumerate(sorted({span.sm for span in spans}))}
+    bar = {"title": {"text": "<br>or ".join(sorted(set(words), reverse=True))}, "thickness": 12, "tickformat": "d"}
     figure = go.Figure(
         go.Bar(
             base=[span.start * micro for span in spans],
@@ -25,9 +29,10 @@ def timeline_figure(spans: list[ProgramSpan], schedule: Schedule, colors: theme.
             orientation="h",
             marker={
                 "color": tiles, "colorscale": [[i / (len(colors.scale) - 1), color] for i, color in enumerate(colors.scale)],
-                "colorbar": {"title": {"text": "query tile"}, "thickness": 12}, "line": {"width": 0.5, "color": colors.background},
+                "colorbar": bar | {"nticks": min(max(tiles, default=0) + 1, 9)}, "line": {"width": 0.5, "color": colors.background},
             },
-            customdata=[(span.sm, span.kernel, _tile_words(span), span.steps, span.start * micro, span.end * micro) for span in spans],
+            customdata=[(span.sm, span.kernel, f"head {span.batch_head}, {word} {tile}", span.steps, span.start * micro, span.end * micro)
+                        for span, word, tile in zip(spans, words, tiles, strict=True)],
             hovertemplate=f"SM %{{customdata[0]}}: %{{customdata[1]}}<br>%{{customdata[2]}}, %{{customdata[3]}} steps<br>"
             f"%{{customdata[4]:.2f}} to %{{customdata[5]:.2f}} {unit}<extra></extra>",
         )
@@ -39,8 +44,15 @@ def timeline_figure(spans: list[ProgramSpan], schedule: Schedule, colors: theme.
     return figure
 
 
-def _tile_words(span: ProgramSpan) -> str:
-    return f"head {span.batch_head}, query tile {span.q_tile}" if span.q_tile >= 0 else f"head {span.batch_head}, key tile {span.kv_tile}"
+def without_pauses(spans: list[ProgramSpan]) -> list[ProgramSpan]:
+    """The same spans, moved together where nothing runs: between two launches the host is at work, not the GPU."""
+    reach, cut = None, 0
+    moved = []
+    for span in sorted(spans, key=lambda span: span.start):
+        cut += max(span.start - reach, 0) if reach is not None else 0
+        reach = span.end if reach is None else max(reach, span.end)
+        moved.append(replace(span, start=span.start - cut, end=span.end - cut))
+    return moved
 
 
 def busy_share(spans: list[ProgramSpan], sm_count: int) -> float:

@@ -1,4 +1,4 @@
-"""Chapter 7: split keys, FlashAttention-3 and 4, each with a piece computed from the reader's numbers. Rows F3, A10 and A11."""
+"""Chapter 7: split keys, FlashAttention-3 and 4, each with a piece computed from the reader's numbers."""
 
 from __future__ import annotations
 
@@ -125,8 +125,8 @@ def _merge(problem: AttentionProblem, plan: splitting.Occupancy, palette: theme.
             else f"Largest difference of the merged row from the whole one: :red-badge[{theme.format_error(row.error)}]."
         )
     columns = {"m": row.row_max, "l": row.row_sum, "lse": row.lse_of_part, "weight": row.weights}
-    parts = [Matrix(name, values[:shown], palette.state) for name, values in columns.items()]
-    parts.append(Matrix("o, first 6 of 64 features", row.outputs[:shown, :6], palette.output))
+    parts = [Matrix(name, values[:shown], "state") for name, values in columns.items()]
+    parts.append(Matrix("o, first 6 of 64 features", row.outputs[:shown, :6], "output"))
     st.html(matrices_html(parts, palette))
     single = splitting.one_row(problem).with_(kv_splits=plan.splits)
     which = f"The first {shown} of {len(row.weights)} parts. " if shown < len(row.weights) else ""

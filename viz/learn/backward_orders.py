@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import functools
-
 import streamlit as st
 
-from kernels.client import Job, JobFailure
 from kernels.lessons.backward_traffic import (
     LOOP_ORDERS,
     STANDARD_BACKWARD,
@@ -14,19 +11,20 @@ from kernels.lessons.backward_traffic import (
     inner_loop_elements,
     standard_backward_elements,
 )
-from kernels.problem import BLOCKS, AttentionProblem, InvalidProblem
+from kernels.problem import BLOCKS, AttentionProblem
 from viz import runs, theme
 from viz.figures.gradients import loop_order_figure
 from viz.layout import explore_link, plot
+from viz.learn.counts import counted_runs
 from viz.learn.formulas import formulas
 
 LENGTHS = (16, 1 << 16)
 HEAD_DIMS = (16, 32, 64, 128, 256)
 TILES = tuple(block for block in BLOCKS if block >= 16)
-WAIT_S = 0.4
 
 
 def loop_orders_panel(palette: theme.Palette) -> None:
+    """Shape controls, the standard pass line by line, and elements of each order: modelled, and counted where a kernel of ours has it."""
     st.subheader("Which loop goes outside?", anchor=False)
     problem = _problem()
     standard, tiled = st.columns(2, gap="large")
@@ -43,8 +41,8 @@ def loop_orders_panel(palette: theme.Palette) -> None:
     with_sums = [inner_loop_elements(order, problem, read_back=True) for order in LOOP_ORDERS]
     plot(loop_order_figure(LOOP_ORDERS, slides, with_sums, counted, palette), key="gradients_orders")
     formulas(
-        rf"4\,T_r\,|J|\,d \cdot T_c = {_tex(slides[0])}",
-        rf"3\,T_c\,|I|\,d \cdot T_r = {_tex(slides[2])}",
+        rf"4\,T_r\,|J|\,d \cdot T_c = {theme.count_tex(slides[0])}",
+        rf"3\,T_c\,|I|\,d \cdot T_r = {theme.count_tex(slides[2])}",
         rf"T_r = {problem.q_tiles},\; T_c = {problem.kv_tiles},",
         rf"|I| = {problem.block_m},\; |J| = {problem.block_n},\; d = {problem.head_dim}",
     )
@@ -55,10 +53,6 @@ def loop_orders_panel(palette: theme.Palette) -> None:
     with st.container(horizontal=True):
         explore_link("Play the two kernels on this shape", problem, algorithm="backward")
         explore_link("Play algorithm 6 on this shape", problem, algorithm="backward_q_outer")
-
-
-def _tex(count: int) -> str:
-    return f"{count:,}".replace(",", "{,}")
 
 
 def _standard_table(problem: AttentionProblem) -> None:
@@ -81,36 +75,8 @@ def _problem() -> AttentionProblem:
 
 
 def _counted(problem: AttentionProblem) -> dict[str, int]:
-    """Algorithm -> elements counted by a traced run, for the runs that are there; asks for those that are quick."""
+    """Algorithm -> elements counted by a traced run, for the runs that are there."""
     store = runs.run_store()
-    name = runs.backend(store)
-    found, jobs = {}, []
-    for algorithm in (order.algorithm for order in LOOP_ORDERS if order.algorithm):
-        recording = runs.recorded(problem, algorithm)
-        if recording is not None:
-            found[algorithm] = counted_inner_loop_elements(recording.trace)
-        elif name != "replay" and runs.estimated_seconds(problem, algorithm, name) <= runs.IMMEDIATE_S:
-            jobs.append((algorithm, store.trace(problem, algorithm)))
-    for algorithm, job in jobs:
-        if job.wait(WAIT_S):
-            try:
-                found[algorithm] = _elements(job)
-            except (InvalidProblem, JobFailure) as error:
-                st.warning(f"{algorithm} was not counted: {error}", icon=":material/error:")
-        else:
-            _wait_for(job)
-    if not found and not jobs:
-        why = "there is no worker process here" if name == "replay" else "a run of this size takes too long to start by itself; play it below"
-        st.caption(f"Nothing counted: {why}.")
-    return found
-
-
-@functools.lru_cache(maxsize=32)
-def _elements(job: Job) -> int:
-    return counted_inner_loop_elements(runs.finished_run(job).trace)
-
-
-@st.fragment(run_every=0.4)
-def _wait_for(job: Job) -> None:
-    if job.done:
-        st.rerun()
+    wanted = [(problem, order.algorithm) for order in LOOP_ORDERS if order.algorithm]
+    found = counted_runs(store, runs.backend(store), wanted, "gradients_orders")
+    return {algorithm: counted_inner_loop_elements(run.trace) for (_, algorithm), run in found.items()}

@@ -29,19 +29,16 @@ class Slide:
 class Draw:
     """Makes a Matrix of a named value, in its tensor's colour."""
 
-    def __init__(self, values: Mapping[str, np.ndarray], colors: theme.Palette) -> None:
-        self.values, self.colors = values, colors
+    def __init__(self, values: Mapping[str, np.ndarray]) -> None:
+        self.values = values
 
     def __call__(self, name: str, *, transposed: bool = False, label: str = "", marked_row: int | None = None) -> Matrix:
         values = self.values[name].T if transposed else self.values[name]
         shown = label or (name.replace("W_", "W<sub>") + "</sub>" if "W_" in name else name)
-        return Matrix(shown + (T if transposed else ""), values, theme.tensor_color(name, self.colors), marked_row)
-
-    def of(self, label: str, values: np.ndarray, color: str) -> Matrix:
-        return Matrix(label, values, getattr(self.colors, color))
+        return Matrix(shown + (T if transposed else ""), values, theme.tensor_entry(name), marked_row=marked_row)
 
 
-def forward_slide(draw: Draw, lesson: GradientLesson, row: int) -> Slide:
+def _forward_slide(draw: Draw, lesson: GradientLesson, row: int) -> Slide:
     times = f"× {theme.significant(lesson.scale)} ="
     return Slide(
         "First forward. The loss **L** is any number computed from O; the backward pass starts from dO = ∂L/∂O, which the layers above hand down.",
@@ -50,7 +47,7 @@ def forward_slide(draw: Draw, lesson: GradientLesson, row: int) -> Slide:
     )
 
 
-def dv_slide(draw: Draw, lesson: GradientLesson, row: int) -> Slide:
+def _dv_slide(draw: Draw, lesson: GradientLesson, row: int) -> Slide:
     return Slide(
         "Row j of V enters **every** row i of O, with weight $P_{ij}$: add up what comes back from all of them.",
         (
@@ -64,7 +61,7 @@ def dv_slide(draw: Draw, lesson: GradientLesson, row: int) -> Slide:
     )
 
 
-def dp_slide(draw: Draw, lesson: GradientLesson, row: int) -> Slide:
+def _dp_slide(draw: Draw, lesson: GradientLesson, row: int) -> Slide:
     return Slide(
         "$P_{ij}$ multiplies row j of V into row i of O: its gradient is the dot product of the two rows.",
         (
@@ -77,7 +74,7 @@ def dp_slide(draw: Draw, lesson: GradientLesson, row: int) -> Slide:
     )
 
 
-def ds_by_deltas_slide(draw: Draw, lesson: GradientLesson, row: int) -> Slide:
+def _ds_by_deltas_slide(draw: Draw, lesson: GradientLesson, row: int) -> Slide:
     v = draw.values
     return Slide(
         f"Softmax ties a row together: each score of row {row} moves every entry of that row of P. The quotient rule, with δ for "
@@ -89,10 +86,10 @@ def ds_by_deltas_slide(draw: Draw, lesson: GradientLesson, row: int) -> Slide:
         ),
         (
             (
-                draw.of(f"J{T} of row {row}", v["J quotient"][row].T, "state"),
-                draw.of(f"dP, row {row}", v["dP"][row], "muted"),
+                Matrix(f"J{T} of row {row}", v["J quotient"][row].T, "state"),
+                Matrix(f"dP, row {row}", v["dP"][row], "muted"),
                 "=",
-                draw.of(f"dS, row {row}", v["dS deltas"][row], "output"),
+                Matrix(f"dS, row {row}", v["dS deltas"][row], "output"),
             ),
         ),
         ("J quotient", "dS deltas"),
@@ -100,7 +97,7 @@ def ds_by_deltas_slide(draw: Draw, lesson: GradientLesson, row: int) -> Slide:
     )
 
 
-def ds_by_logarithm_slide(draw: Draw, lesson: GradientLesson, row: int) -> Slide:
+def _ds_by_logarithm_slide(draw: Draw, lesson: GradientLesson, row: int) -> Slide:
     v = draw.values
     return Slide(
         "The logarithm turns the quotient into a difference, so no quotient rule. Differentiate, multiply by P, and the same J stands there.",
@@ -111,11 +108,11 @@ def ds_by_logarithm_slide(draw: Draw, lesson: GradientLesson, row: int) -> Slide
         ),
         (
             (
-                draw.of(f"P, row {row}", v["P"][row], "muted"),
+                Matrix(f"P, row {row}", v["P"][row], "muted"),
                 "∘ (",
-                draw.of("δ − P<sub>t</sub>", np.eye(len(v["P"])) - v["P"][row][None, :], "muted"),
+                Matrix("δ − P<sub>t</sub>", np.eye(len(v["P"])) - v["P"][row][None, :], "muted"),
                 ") =",
-                draw.of(f"J of row {row}", v["J logarithm"][row], "state"),
+                Matrix(f"J of row {row}", v["J logarithm"][row], "state"),
             ),
             (draw("P", marked_row=row), "∘ (", draw("dP", marked_row=row), "−", draw("D of O", label="D"), ") =", draw("dS", marked_row=row)),
         ),
@@ -124,7 +121,7 @@ def ds_by_logarithm_slide(draw: Draw, lesson: GradientLesson, row: int) -> Slide
     )
 
 
-def d_slide(draw: Draw, lesson: GradientLesson, row: int) -> Slide:
+def _d_slide(draw: Draw, lesson: GradientLesson, row: int) -> Slide:
     v = draw.values
     return Slide(
         f"Swap the two sums and P, dP are gone: {lesson.dim} products a row in place of {lesson.length}, and no square matrix has to be there.",
@@ -136,14 +133,14 @@ def d_slide(draw: Draw, lesson: GradientLesson, row: int) -> Slide:
         ),
         (
             (draw("P"), "∘", draw("dP"), "→", draw("D of P", label="row sums")),
-            (draw("O"), "∘", draw("dO"), "→", draw("D of O", label="row sums"), "&emsp;", draw.of("difference", v["D of P"] - v["D of O"], "bad")),
+            (draw("O"), "∘", draw("dO"), "→", draw("D of O", label="row sums"), "&emsp;", Matrix("difference", v["D of P"] - v["D of O"], "bad")),
         ),
         ("D of P", "D of O"),
         "D: derivative of L by a factor on row i of P",
     )
 
 
-def dq_slide(draw: Draw, lesson: GradientLesson, row: int) -> Slide:
+def _dq_slide(draw: Draw, lesson: GradientLesson, row: int) -> Slide:
     return Slide(
         "S = QKᵀ/√d is a product like O = PV: the same rule once more, and the factor 1/√d comes along.",
         (r"dQ = \tfrac{1}{\sqrt d}\,dS\,K",),
@@ -152,7 +149,7 @@ def dq_slide(draw: Draw, lesson: GradientLesson, row: int) -> Slide:
     )
 
 
-def dk_slide(draw: Draw, lesson: GradientLesson, row: int) -> Slide:
+def _dk_slide(draw: Draw, lesson: GradientLesson, row: int) -> Slide:
     return Slide(
         "A key is seen by every query: add over the rows, as for dV.",
         (r"dK = \tfrac{1}{\sqrt d}\,dS^{\mathsf T} Q",),
@@ -161,7 +158,7 @@ def dk_slide(draw: Draw, lesson: GradientLesson, row: int) -> Slide:
     )
 
 
-def lse_slide(draw: Draw, lesson: GradientLesson, row: int) -> Slide:
+def _lse_slide(draw: Draw, lesson: GradientLesson, row: int) -> Slide:
     kept, square = lesson.length, lesson.length**2
     return Slide(
         f"P need not be kept. One number a row brings it back, tile by tile: {kept} numbers instead of {square} here, N instead of N².",
@@ -176,7 +173,7 @@ def lse_slide(draw: Draw, lesson: GradientLesson, row: int) -> Slide:
     )
 
 
-def layer_slide(draw: Draw, lesson: GradientLesson, row: int) -> Slide:
+def _layer_slide(draw: Draw, lesson: GradientLesson, row: int) -> Slide:
     return Slide(
         "Around attention stand four more products of the same kind: $Q = Z W_Q$, $K = Z W_K$, $V = Z W_V$ and $Y = O W_O$. Z feeds Q, K and V, "
         "so three gradients come back to it.",
@@ -196,16 +193,16 @@ def layer_slide(draw: Draw, lesson: GradientLesson, row: int) -> Slide:
 
 
 SLIDES = {
-    "forward": forward_slide,
-    "dV": dv_slide,
-    "dP": dp_slide,
-    "dS deltas": ds_by_deltas_slide,
-    "dS log": ds_by_logarithm_slide,
-    "D": d_slide,
-    "dQ": dq_slide,
-    "dK": dk_slide,
-    "lse": lse_slide,
-    "layer": layer_slide,
+    "forward": _forward_slide,
+    "dV": _dv_slide,
+    "dP": _dp_slide,
+    "dS deltas": _ds_by_deltas_slide,
+    "dS log": _ds_by_logarithm_slide,
+    "D": _d_slide,
+    "dQ": _dq_slide,
+    "dK": _dk_slide,
+    "lse": _lse_slide,
+    "layer": _layer_slide,
 }
 """In the order of the derivation; the keys stand in the URL."""
 

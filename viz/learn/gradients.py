@@ -1,4 +1,4 @@
-"""Chapter 6: the derivation line by line on the reader's numbers, each line checked against autograd. Rows A2, A8, A9, S4, D1 and D2."""
+"""Chapter 6: the derivation line by line on the reader's numbers, each line checked against autograd."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _verdict(lesson: GradientLesson, line: str, difference: float, who: str) -> 
 
 
 def _slide(line: str, lesson: GradientLesson, row: int, references: dict, palette: theme.Palette) -> None:
-    slide = SLIDES[line](Draw(lesson_maths.derived(lesson), palette), lesson, row)
+    slide = SLIDES[line](Draw(lesson_maths.derived(lesson)), lesson, row)
     with st.container(border=True, key="gradients_slide"):
         st.markdown(slide.words)
         formulas(*slide.formulas)
@@ -172,8 +172,8 @@ def _block_panel(lesson: GradientLesson, palette: theme.Palette) -> None:
         default = None if "gradients_block" in st.session_state else min(2, lesson.length)
         block = st.slider("Keys in a block", 1, lesson.length, default, key="gradients_block", bind="query-params")
         lines = lesson_maths.derived(lesson)
-        sums = Matrix("rowsum(P ∘ dP) in each block", lesson_maths.block_sums(lesson, block), palette.bad)
-        st.html(matrices_html([sums, "≠" if block < lesson.length else "=", Matrix("D", lines["D of O"], palette.state)], palette))
+        sums = Matrix("rowsum(P ∘ dP) in each block", lesson_maths.block_sums(lesson, block), "bad")
+        st.html(matrices_html([sums, "≠" if block < lesson.length else "=", Matrix("D", lines["D of O"], "state")], palette))
         error = lesson_maths.block_errors(lesson)[block - 1]
         worst = float(np.abs(lesson_maths.d_scores_by_blocks(lesson, block) - lines["dS"]).max())
         if block < lesson.length:

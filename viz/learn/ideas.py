@@ -1,4 +1,4 @@
-"""Chapter 1: five ideas, how they need each other, and what breaks without one of them. Row F1."""
+"""Chapter 1: five ideas, how they need each other, and what breaks without one of them."""
 
 from __future__ import annotations
 
@@ -107,10 +107,10 @@ def _story(problem: AttentionProblem, gpu: Gpu, with_all: Costs, now: Costs) -> 
     return {
         None: "**All five stand.** An arrow leads from an idea to the one it needs: take one away, and see what it held up. "
         f"No kernel can move less than {bytes_of(compulsory_bytes(problem))}: Q, K and V in, O and lse out.",
-        "fusion": f"**Three kernels instead of one.** S and P, $N^2 = {_tex(n * n)}$ numbers each, are written to HBM and read back: "
+        "fusion": f"**Three kernels instead of one.** S and P, $N^2 = {theme.count_tex(n * n)}$ numbers each, are written to HBM and read back: "
         f"$4 N^2 \\cdot {size}$ B = {bytes_of(4 * n * n * size)}. The other four still work, but have nothing to save.",
-        "tiling": f"**{min(problem.block_m, n)} whole rows of scores at once**: ${problem.block_m} \\cdot {_tex(n)} \\cdot 4$ B, with the tiles "
-        f"beside them {theme.format_kib(whole_row_bytes(problem))}. An SM of the {gpu.name} has {theme.format_kib(chip_capacity(gpu))}: "
+        "tiling": f"**{min(problem.block_m, n)} whole rows of scores at once**: ${problem.block_m} \\cdot {theme.count_tex(n)} \\cdot 4$ B, with the "
+        f"tiles beside them {theme.format_kib(whole_row_bytes(problem))}. An SM of the {gpu.name} has {theme.format_kib(chip_capacity(gpu))}: "
         f"that {fits}. "
         f"The limit is N = {longest_whole_row(problem, gpu):,}.",
         "online softmax": f"**Each tile divides by its own sum**, so the weights of a row add up to "
@@ -143,7 +143,3 @@ def _figures(place: DeltaGenerator, problem: AttentionProblem, gpu: Gpu, with_al
 
 def _flops(flops: float) -> str:
     return f"{theme.significant(flops / 1e9)} GFLOP"
-
-
-def _tex(number: int) -> str:
-    return f"{number:,}".replace(",", "{,}")

@@ -8,7 +8,7 @@ from kernels.lessons import io as lesson
 from kernels.lessons.backward_traffic import LOOP_ORDERS, counted_inner_loop_elements, inner_loop_elements
 from kernels.problem import AttentionProblem
 from kernels.requested import REQUESTED_BYTES
-from kernels.traffic import backward_standard_bytes
+from kernels.traffic import backward_standard_bytes, compulsory_bytes
 from viz import runs
 from viz.figures.learn_io import ByteBar, bytes_figure
 from viz.layout import colors, explore_link, plot
@@ -22,8 +22,7 @@ def backward_view(problem: AttentionProblem, memory: int, store: runs.RunStore |
     with st.container():
         found = {algorithm: run for (_, algorithm), run in counted_runs(store, backend, wanted, "io_backward").items()}
     with figure:
-        least = 8 * problem.q_len * problem.head_dim * problem.itemsize + 4 * problem.q_len
-        plot(bytes_figure(_bars(problem, memory, found), least, colors()), key="io_backward_bytes")
+        plot(bytes_figure(_bars(problem, memory, found), compulsory_bytes(problem, "backward"), colors()), key="io_backward_bytes")
         st.caption(
             "**Counted** (solid) for the two orders that are kernels here, "
             + (next(iter(found.values())).provenance if found else "not yet run")

@@ -1,4 +1,4 @@
-"""Chapter 2: overflow, the online softmax step by step, what the rescale is for, and passes over the data. Rows S1 to S3."""
+"""Chapter 2: overflow, the online softmax step by step, what the rescale is for, and passes over the data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chapter 3: a product in tiles, attention without softmax in tiles, and what softmax asks for. Row A4."""
+"""Chapter 3: a product in tiles, attention without softmax in tiles, and what softmax asks for."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from kernels.lessons.tiling import (
     whole_attention,
 )
 from kernels.problem import AttentionProblem
-from viz.figures.number_grid import grids_html
-from viz.figures.tiles_at_work import attention_grids, product_grids, softmax_grids
+from viz.figures.matrices import matrices_html
+from viz.figures.tiles_at_work import attention_matrices, product_matrices, softmax_matrices
 from viz.layout import colors, explore_link
 from viz.learn.stepper import stepper
 from viz.theme import format_error, format_number, format_tex
@@ -81,7 +81,7 @@ def _matrices(names: str) -> tuple[list[np.ndarray] | None, int]:
 def _product(a: np.ndarray, b: np.ndarray, tile: int) -> tuple[int, int]:
     steps = tiled_product(a, b, tile)
     step = steps[stepper("tiling_step", len(steps), first=2) - 1]
-    st.html(grids_html(product_grids(a, b, tile, step), colors()))
+    st.html(matrices_html(product_matrices(a, b, tile, step), colors()))
     names = [f"A_{{{step.i + 1}{k + 1}}} B_{{{k + 1}{step.j + 1}}}" for k in range(tiles_of(a.shape[1], tile))]
     names[step.k] = rf"\boldsymbol{{{names[step.k]}}}"
     words, numbers = st.columns([3, 4], gap="large", vertical_alignment="center")
@@ -100,7 +100,7 @@ def _product(a: np.ndarray, b: np.ndarray, tile: int) -> tuple[int, int]:
 def _no_softmax(query: np.ndarray, key: np.ndarray, value: np.ndarray, tile: int) -> tuple[int, int]:
     steps = tiled_attention(query, key, value, tile, "none")
     step = steps[stepper("tiling_step", len(steps), first=2) - 1]
-    st.html(grids_html(attention_grids(query, key, value, tile, step), colors()))
+    st.html(matrices_html(attention_matrices(query, key, value, tile, step), colors()))
     i, j = step.i + 1, step.j + 1
     st.latex(rf"O_{{{i}}} \mathrel{{+}}= S_{{{i}{j}}} V_{{{j}}}, \quad S_{{{i}{j}}} = Q_{{{i}}} K_{{{j}}}^\top / \sqrt{{{query.shape[1]}}}")
     difference = np.abs(steps[-1].output - whole_attention(query, key, value, "none")).max()
@@ -127,7 +127,7 @@ def _softmax(query: np.ndarray, key: np.ndarray, value: np.ndarray, tile: int) -
     steps = tiled_attention(query, key, value, tile, way)
     step = steps[stepper("tiling_step", len(steps), first=2) - 1]
     exact = whole_attention(query, key, value, "online")
-    st.html(grids_html(softmax_grids(value, exact, tile, step, way == "online"), colors()))
+    st.html(matrices_html(softmax_matrices(value, exact, tile, step, way == "online"), colors()))
     error = float(np.abs(steps[-1].output - exact).max())
     _broken(step, error) if way == "own" else _mended(step, steps, tile, error)
     return tiles_of(len(query), tile), step.kv_tiles

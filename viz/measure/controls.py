@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import streamlit as st
 
-from kernels.measure import DIRECTIONS
+from kernels.measurement import DIRECTIONS
 from kernels.peers import PEERS
 from kernels.problem import DTYPES, LIMITS, AttentionProblem, InvalidProblem
 from kernels.series import AXES, View

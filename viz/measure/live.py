@@ -9,7 +9,7 @@ import streamlit as st
 from kernels.ceilings import Ceiling
 from kernels.client import Cancelled, Job, JobFailure
 from kernels.document import Document
-from kernels.measure import Measurement
+from kernels.measurement import Measurement
 from kernels.peers import PEERS
 from kernels.problem import AttentionProblem, InvalidProblem
 from viz import runs, theme
@@ -37,10 +37,12 @@ class LiveSweep:
 
     @property
     def active(self) -> bool:
+        """Whether a point runs or waits."""
         return self.running is not None or bool(self.waiting)
 
     @property
     def done(self) -> int:
+        """Points that have ended."""
         return self.total - len(self.waiting) - (self.running is not None)
 
     def advance(self, store: runs.RunStore) -> Measurement | None:
@@ -140,6 +142,7 @@ def live_source(backend: str) -> Source:
 
 
 def keep(measurement: Measurement, command: str) -> None:
+    """Add a point to this session's measurements."""
     document = st.session_state.setdefault("live", Document())
     commands = [*(document.command.split(" && ") if document.command else []), command]
     st.session_state["live"] = document.with_(
@@ -148,6 +151,7 @@ def keep(measurement: Measurement, command: str) -> None:
 
 
 def keep_ceilings(job: Job) -> None:
+    """Take the ceilings of a job that has ended into this session's measurements. Raises what the job raises."""
     document = st.session_state.setdefault("live", Document())
     st.session_state["live"] = document.with_(ceilings=tuple(Ceiling.from_dict(values) for values in job.result(0)[0]["ceilings"]))
 

@@ -26,6 +26,7 @@ class Source:
 
     @property
     def device(self) -> DeviceInfo | None:
+        """The first device named; None where nothing was measured."""
         return next(iter(self.document.devices), None)
 
     @property
@@ -38,6 +39,7 @@ class Source:
 
     @property
     def date(self) -> str:
+        """Day of the measurements, or the first and the last."""
         dates = sorted({entry.recorded_at[:10] for entry in (*self.document.measurements, *self.document.ceilings, *self.document.counters)})
         return dates[0] if len(dates) <= 1 else f"{dates[0]} to {dates[-1]}"
 
@@ -55,6 +57,7 @@ def plain(text: str) -> str:
 
 
 def version_words(device: DeviceInfo) -> str:
+    """Versions that matter for the numbers: "torch 2.11.0, Triton 3.6.0, driver 580"."""
     parts = [f"torch {device.torch}"]
     if device.backend == "cuda":
         parts += [f"Triton {device.triton}", f"driver {device.driver}"]

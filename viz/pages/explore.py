@@ -29,7 +29,7 @@ if run:
         panels.player_panel(run, gpu)
     measurement = panels.measurement_panel(store, backend, run)
     with kpis:
-        cards.four_figures(run, measurement)
+        cards.four_figures(run, measurement, other)
 
     figures = state_figures(run.trace, colors())
     if figures:
@@ -55,8 +55,9 @@ if run:
         st.subheader("Time and memory", anchor="cost")
         st.caption(cards.measurement_words(measurement, run))
         if measurement:
-            plot(time_figure(measurement, colors()), key="time")
-            plot(memory_figure(measurement, colors()), key="memory")
+            direction = runs.direction(run.trace.algorithm)
+            plot(time_figure(measurement, colors(), direction), key="time")
+            plot(memory_figure(measurement, colors(), direction), key="memory")
 
     timeline, mask = st.columns([3, 2], gap="large")
     with timeline:

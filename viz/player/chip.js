@@ -7,7 +7,7 @@ const NEEDED_UNTIL = { _attn_fwd: { K: "QK^T" }, _attn_split_kv: { K: "QK^T" }, 
 const WORKS_ON = {
   "QK^T": ["S, P", "S", "rows of S"], mask: ["S, P", "S"], "row max": ["m, l", "m"], exponentials: ["S, P", "rows of P"], rescale: ["O"], PV: ["O"],
   "P from lse": ["S, P"], dP: ["dS"], dS: ["dS"], dV: ["dV"], dK: ["dK"], dQ: ["dQ"], D: ["D"], softmax: ["rows of P"], "row sum": ["m, l"],
-  weigh: ["O"], "log-sum-exp": ["lse, D"], "load S": ["rows of S"], "store P": ["rows of P"],
+  weigh: ["O"], "log-sum-exp": ["lse"], "load S": ["rows of S"], "store P": ["rows of P"],
 };
 
 function partColor(name) {
@@ -46,19 +46,20 @@ function drawChip(canvas, model, palette, at) {
   const narrow = width < 440; // the row sums go below the bar
   const rowsWidth = narrow ? width : Math.min(190, width * 0.32);
   const barWidth = narrow || !kernel.bars ? width : width - rowsWidth - 18;
-  text(context, barWidth < 340 ? "SRAM" : `SRAM of one SM (${gpu})`, 0, 8, palette.text, { size: 12, weight: "600" });
+  const enlarged = used < capacity / 12 ? (0.75 * capacity) / used : 1; // tiles too small to be seen to scale
+  text(context, barWidth < 340 || enlarged > 1 ? "SRAM" : `SRAM of one SM (${gpu})`, 0, 8, palette.text, { size: 12, weight: "600" });
   const fits = used <= capacity;
-  const words = `${formatKib(used)} of ${formatKib(capacity)}${fits ? "" : ": does not fit"}`;
+  const words = `${formatKib(used)} of ${formatKib(capacity)}${fits ? "" : ": does not fit"}${enlarged > 1 ? `, drawn ${formatNumber(enlarged, 2)}× larger` : ""}`;
   text(context, words, barWidth, 8, fits ? palette.text : palette.bad, { size: 12, align: "right", weight: fits ? "" : "600" });
   const top = 18;
   const thick = narrow ? 22 : Math.max(18, Math.min(30, height - 38));
-  const scale = barWidth / Math.max(used, capacity);
+  const scale = (enlarged * barWidth) / Math.max(used, capacity);
   context.fillStyle = palette.surface;
   context.fillRect(0, top, barWidth, thick);
   let x = 0;
   for (const part of parts) {
     const w = part.bytes * scale;
-    const live = at.step >= 0 && isLive(kernel, part, at.phase);
+    const live = at.step >= 0 ? isLive(kernel, part, at.phase) : at.started && !at.finished;
     const fade = part.name === "O" && at.phase === "rescale" ? at.meanAlpha : 1;
     context.globalAlpha = live ? 0.25 + 0.75 * fade : 0.18;
     context.fillStyle = palette[partColor(part.name)];
@@ -69,9 +70,11 @@ function drawChip(canvas, model, palette, at) {
   }
   context.strokeStyle = fits ? palette.muted : palette.bad;
   context.lineWidth = fits ? 1 : 2;
-  context.strokeRect(0.5, top + 0.5, capacity * scale - 1, thick - 1);
+  const end = enlarged > 1 ? barWidth + 4 : capacity * scale; // an enlarged bar is open on the right
+  context.strokeRect(0.5, top + 0.5, end - 1, thick - 1);
   drawPartLabels(context, parts, scale, top + thick + 10, barWidth, palette);
   const box = narrow ? { x: 0, y: 66, w: width, h: height - 66 } : { x: barWidth + 18, y: 0, w: rowsWidth, h: height };
+  if (enlarged > 1) context.clearRect(barWidth, top - 1, 8, thick + 2);
   if (kernel.bars === "l") drawRowSums(context, box, model, palette, at);
   else if (kernel.bars) drawShares(context, box, model, palette, at, kernel.bars);
 }
@@ -96,6 +99,7 @@ function drawPartLabels(context, parts, scale, y, barWidth, palette) {
 // One bar a row of the query tile: its sum l. In the rescale phase the old sum shrinks by alpha, and the new part grows on it.
 function drawRowSums(context, box, model, palette, at) {
   text(context, "row sum l of the tile's rows", box.x, box.y + 8, palette.text, { size: 12, weight: "600" });
+  if ("time" in at) text(context, "shown when played one by one", box.x, box.y + 26, palette.muted, { size: 11 });
   if (at.step < 0 || model.q[at.step] < 0) return;
   const q = model.q[at.step];
   const count = rowCount(model, q);
@@ -130,6 +134,7 @@ function drawRowSums(context, box, model, palette, at) {
 // One bar a row: what earlier tiles hold of its row of P, or weigh in its output, and what this one adds. All of them make 1.
 function drawShares(context, box, model, palette, at, name) {
   text(context, name === "share" ? "rows of P seen so far" : "weights of the parts so far", box.x, box.y + 8, palette.text, { size: 12, weight: "600" });
+  if ("time" in at) text(context, "shown when played one by one", box.x, box.y + 26, palette.muted, { size: 11 });
   if (at.step < 0 || model.q[at.step] < 0) return;
   const q = model.q[at.step];
   const count = rowCount(model, q);

@@ -125,6 +125,7 @@ def player_data(trace: Trace, provenance: str, gpu: Gpu) -> dict:
         "tensors": [{"name": name, "written": bool(trace.tensor_bytes_written[:, i].any())} for i, name in enumerate(trace.tensors)],
         "standard_bytes": backward_standard_bytes(problem) if backward else standard_bytes(problem),
         "strips": {"top": view.top, "left": view.left, "right": view.right},
+        "parts": _parts(trace),
         "unvisited": view.unvisited,
         "fresh": view.fresh,
         "gpu": {"capacity": gpu.shared_bytes_per_sm, "name": gpu.name},
@@ -161,7 +162,7 @@ def modelled_ns(trace: Trace, gpu: Gpu) -> np.ndarray:
 
 def _title(trace: Trace) -> str:
     problem = trace.problem
-    shape = f"{problem.q_len} x {problem.kv_len}, head_dim {problem.head_dim}"
+    shape = f"{problem.q_len} × {problem.kv_len}, head_dim {problem.head_dim}"
     return f"{ALGORITHMS[trace.algorithm].label}, {shape}, {problem.dtype}, {problem.mask}"
 
 
@@ -203,6 +204,15 @@ def _steps(trace: Trace, first: np.ndarray, last: np.ndarray) -> dict:
         "byte_class": _encode(index.reshape(-1), "uint16"),
         "byte_classes": classes.tolist(),
     }
+
+
+def _parts(trace: Trace) -> list[int]:
+    """First key tile of each part of the keys, and one past the last; empty where the keys are not split."""
+    if trace.algorithm != "split_kv":
+        return []
+    kv, kv_end = _key_tiles(trace)
+    combines = trace.kernel == 1
+    return [*np.unique(kv[combines]).tolist(), int(kv_end[combines].max())]
 
 
 def _key_tiles(trace: Trace) -> tuple[np.ndarray, np.ndarray]:

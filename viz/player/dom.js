@@ -45,16 +45,19 @@ function choice(label, names, get, set, words = {}) {
   return group;
 }
 
-// The legend; `says` is what an unvisited tile means in the run at hand.
+// The legend; `says` takes what an unvisited tile means, and the runs at hand.
 function legend() {
-  const unvisited = element("span", {}, [""]);
+  const [unvisited, largest] = [element("span"), element("span")];
   const entry = (swatch, words) => element("span", {}, [element("i", { class: `fa-swatch fa-swatch-${swatch}` }), words]);
-  const node = element("div", { class: "fa-legend" }, [
-    entry("unvisited", unvisited),
-    entry("skipped", "skipped by the mask"),
-    entry("scale", "visited: share of its rows' attention, 0 to 100 %"),
-  ]);
-  node.says = (words) => (unvisited.textContent = words);
+  const skipped = entry("skipped", "skipped by the mask");
+  const plain = entry("plain", "scores computed");
+  const node = element("div", { class: "fa-legend" }, [entry("unvisited", unvisited), skipped, plain, entry("scale", largest)]);
+  node.says = (words, models) => {
+    unvisited.textContent = words;
+    skipped.hidden = !models.some((model) => model.kinds.includes(KIND.skipped));
+    plain.hidden = !models.some((model) => model.kernels.some((kernel) => kernel.cells === "plain"));
+    largest.textContent = `share of its rows' attention, 0 to ${formatNumber(100 * Math.max(...models.map((model) => model.scaleShare)), 2)} %`;
+  };
   return node;
 }
 
@@ -129,8 +132,9 @@ function fillSource(node, model, index) {
   const { source, name, each } = model.kernels[index];
   const lines = [];
   const parts = [source.lines[1].length ? "before the loop" : "once a query tile", each, "after the loop"];
-  const place = model.kernels.length > 1 ? ` · ${name} (${index + 1} of ${model.kernels.length})` : "";
-  node.replaceChildren(element("div", { class: "fa-file" }, [`${source.file}${place}`]));
+  const place = model.kernels.length > 1 ? `${index + 1}/${model.kernels.length} ${name} · ` : "";
+  node.replaceChildren(element("div", { class: "fa-file", title: `${place}${source.file}` }, [`${place}${source.file}`]));
+  node.scrollTop = 0;
   source.lines.forEach((part, index) => {
     if (!part.length) return;
     node.append(element("div", { class: "fa-part" }, [parts[index]]));

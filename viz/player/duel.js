@@ -20,7 +20,6 @@ class Duel {
 
   build() {
     this.legend = legend();
-    this.legend.says("not visited yet");
     const nodes = (this.nodes = {
       play: iconButton("play", "play or pause (space)", () => this.toggle()),
       slider: element("input", { type: "range", class: "fa-slider", min: "0", step: "1", "aria-label": "position of both runs" }),
@@ -61,6 +60,10 @@ class Duel {
       this.panes[i].load(run, "0");
       this.titles[i].textContent = `${"AB"[i]}  ${run.title}`;
     });
+    const models = this.panes.map((pane) => pane.model);
+    const share = Math.max(...models.map((model) => model.scaleShare)); // one scale of colours for both
+    models.forEach((model) => (model.scaleShare = share));
+    this.legend.says("not visited yet", models);
     const largest = Math.max(...this.panes.map((pane) => Math.max(pane.model.bytes[pane.model.count], pane.model.data.standard_bytes)));
     this.panes.forEach((pane) => pane.scaleBytes(largest));
     this.costs = data.costs.map((text) => decode(text, Float64Array));
@@ -214,5 +217,6 @@ class Duel {
 }
 
 function formatTime(ns) {
+  if (ns < 1e3) return `${formatNumber(ns)} ns`;
   return ns < 1e6 ? `${formatNumber(ns / 1e3)} µs` : `${formatNumber(ns / 1e6)} ms`;
 }

@@ -61,6 +61,12 @@ function makeModel(data) {
   model.phases = Array.from({ length: count }, (_, i) => stepPhases(model, i));
   model.phaseStart = new Uint32Array(count + 1); // phases before each step
   for (let i = 0; i < count; i++) model.phaseStart[i + 1] = model.phaseStart[i] + Math.max(model.phases[i].length, 1);
+  // A part of the keys is a tile of its own where partial results are kept; `parts` holds where each begins, and the end.
+  model.parts = data.parts.length > 2 ? data.parts : [];
+  model.heads = [...new Set(model.head)];
+  // What a key tile holds of its rows' attention; a step may be about several. The brightest colour is the largest of them.
+  model.tileShare = Float64Array.from(model.share, (share, i) => share / 65535 / Math.max(1, model.kvEnd[i] - model.kv[i]));
+  model.scaleShare = model.tileShare.reduce((most, share, i) => (model.kernels[model.kernel[i]].cells === "share" ? Math.max(most, share) : most), 1e-5);
   model.strips = makeStrips(model);
   return model;
 }
@@ -96,7 +102,9 @@ function makeStrips(model) {
     const stores = model.kernels.flatMap((kernel, k) =>
       kernel.source.phases.flatMap((phases, part) => (phases.some((phase) => movedTensors(phase, "store").includes(name)) ? [{ kernel: k, everyStep: part === 1 }] : [])),
     );
-    return { name, side, place, along, color: tensorColor(name), store: stores[0], filled: new Map() };
+    const count = along === "kv" ? model.kvTiles : model.qTiles;
+    const edges = name.startsWith("partial ") && model.parts.length ? model.parts : Array.from({ length: count + 1 }, (_, i) => i);
+    return { name, side, place, along, edges, color: tensorColor(name), store: stores[0], filled: new Map() };
   };
   return [...top.map(make("top")), ...left.map(make("left")), ...right.map(make("right"))];
 }

@@ -66,7 +66,7 @@ class Player {
       goToText(this.timeline, place);
       this.root.setAttribute("aria-label", `Playback of ${data.title}. ${data.provenance}`);
       this.shownKernel = null;
-      this.nodes.legend.says(data.unvisited);
+      this.nodes.legend.says(data.unvisited, [this.model]);
       this.scaleBytes();
       this.nodes.notes.textContent = [data.provenance, ...data.notes].join(" · ");
     }
@@ -283,7 +283,7 @@ class Player {
   drawStage(at) {
     const { model, palette, timeline } = this;
     const { context, width, height } = fitCanvas(this.nodes.stage);
-    const allHeads = [...new Set(model.head)];
+    const allHeads = model.heads;
     const heads = timeline.order === "gpu" ? allHeads : [at.head];
     const layouts = headLayouts(width, height, model, heads);
     this.shown = { layouts, heads };
@@ -294,14 +294,17 @@ class Player {
     context.clearRect(0, 0, width, height);
     context.drawImage(this.doneLayer.canvas, 0, 0, width, height);
     if (layouts.length === 1) {
+      if (model.parts.length) drawParts(context, layouts[0], model, palette, LABEL + 2);
       drawStrips(context, layouts[0], model, palette, at);
       drawLabels(context, layouts[0], model, palette);
-      text(context, allHeads.length > 1 ? `head ${heads[0]}` : "HBM", 2, LABEL / 2 + 1, palette.muted, { size: 11, weight: "600" });
+      text(context, allHeads.length > 1 ? headName(model, heads[0]) : "HBM", 2, LABEL / 2 + 1, palette.muted, { size: 11, weight: "600" });
     } else {
-      heads.forEach((head, i) => text(context, `head ${head}`, layouts[i].x, layouts[i].y - 7, palette.muted));
+      if (model.parts.length) layouts.forEach((layout) => drawParts(context, layout, model, palette));
+      heads.forEach((head, i) => text(context, headName(model, head), layouts[i].x, layouts[i].y - 7, palette.muted));
     }
     if (at.step >= 0 && !at.complete && model.kv[at.step] >= 0 && model.q[at.step] >= 0) drawInProgress(context, layouts[0], model, palette, at);
-    active.forEach((step) => outline(context, cellBox(layoutOf(step), model, step), palette.now, 2.5));
+    const thin = Math.min(layouts[0].cellWidth, layouts[0].cellHeight) < 8 && layouts.length > 1;
+    active.forEach((step) => outline(context, cellBox(layoutOf(step), model, step), palette.now, thin ? 1 : 2.5));
     if (this.pinned) drawPinnedRow(context, layouts[heads.indexOf(this.pinned.head)], model, palette, this.pinned);
     return active.length;
   }

@@ -1,13 +1,13 @@
 // Curves beside the grid: one row's state, or the state of the tile that is summed, step by step.
 
 const SERIES = {
-  m: { name: "m", title: "row max", color: "key" },
+  m: { name: "m", title: "row max", color: "state" },
   l: { name: "l", title: "row sum", color: "state" },
-  alpha: { name: "α", title: "rescale factor", color: "value", range: [0, 1] },
+  alpha: { name: "α", title: "rescale factor", color: "state", range: [0, 1] },
   distance: { name: "|O − O_final|", title: "distance of the output so far from the final one, largest column, log scale", color: "output", log: true },
-  share: { name: "P", title: "what this tile holds of the row of P", color: "value", range: [0, 1] },
+  share: { name: "P", title: "what this tile holds of the row of P", color: "muted", range: [0, 1] },
   shares: { name: "Σ P", title: "what the tiles so far hold of the row of P: 1 when all were seen", color: "state", range: [0, 1], sumOf: "share" },
-  weight: { name: "weight", title: "exp(lse of the part − lse): what this part of the keys counts for", color: "value", range: [0, 1] },
+  weight: { name: "weight", title: "exp(lse of the part − lse): what this part of the keys counts for", color: "state", range: [0, 1] },
   weights: { name: "Σ weight", title: "weights of the parts so far: 1 when all were combined", color: "state", range: [0, 1], sumOf: "weight" },
   dQ: { name: "|dQ − final|", title: "largest distance of the tile of dQ so far from the final one, log scale", color: "query", log: true },
   dK: { name: "|dK − final|", title: "largest distance of the tile of dK so far from the final one, log scale", color: "key", log: true },
@@ -46,11 +46,12 @@ function drawRows(canvas, model, palette, at, pinned) {
   names.forEach((name, index) => {
     const box = { x: 92, y: index * tall + 3, w: width - 98, h: tall - 6 };
     const steps = stepsOfSeries(model, name, shown);
-    drawSeries(context, box, palette, at, SERIES[name], steps, seriesValues(model, name, steps, shown.row));
+    const begins = (i) => model.parts.includes(model.kv[steps[i]]) && model.kernel[steps[i]] === 0; // a part begins with an empty state
+    drawSeries(context, box, palette, at, SERIES[name], steps, seriesValues(model, name, steps, shown.row), begins);
   });
 }
 
-function drawSeries(context, box, palette, at, series, steps, values) {
+function drawSeries(context, box, palette, at, series, steps, values, begins) {
   let current = -1; // the last of the steps that has been reached
   while (current + 1 < steps.length && (at.isDone(steps[current + 1]) || steps[current + 1] === at.step)) current++;
   const color = palette[series.color];
@@ -70,7 +71,7 @@ function drawSeries(context, box, palette, at, series, steps, values) {
     context.strokeStyle = context.fillStyle = color;
     context.lineWidth = 2;
     context.beginPath();
-    for (let i = 0; i <= to; i++) if (Number.isFinite(scaled[i])) context.lineTo(x(i), y(scaled[i]));
+    for (let i = 0; i <= to; i++) if (Number.isFinite(scaled[i])) context[begins(i) ? "moveTo" : "lineTo"](x(i), y(scaled[i]));
     context.stroke();
     if (values.length <= 40) {
       for (let i = 0; i <= to; i++) {

@@ -34,9 +34,11 @@ function hatch(context, color, spacing = 5, cross = false) {
   return context.createPattern(tile, "repeat");
 }
 
-function shareColor(palette, share) {
-  const at = Math.sqrt(Math.min(1, share)) * (palette.scale.length - 1);
-  return palette.scale[Math.round(at)];
+// The colour of a share of the row's attention, in parts of the largest one that is drawn.
+function shareColor(palette, part) {
+  const at = Math.sqrt(Math.min(1, part)) * (palette.scale.length - 1);
+  const [low, high] = [Math.floor(at), Math.ceil(at)].map((i) => [1, 3, 5].map((from) => parseInt(palette.scale[i].slice(from, from + 2), 16)));
+  return `rgb(${low.map((channel, i) => Math.round(channel + (high[i] - channel) * (at % 1))).join()})`;
 }
 
 // Rectangles of the stage for one head: the grid, and the strips around it.
@@ -48,7 +50,7 @@ function stageLayout(width, height, model) {
   let cellWidth = (width - left - right) / model.kvTiles;
   let cellHeight = (height - top - 6) / model.qTiles;
   cellWidth = Math.min(cellWidth, Math.max(cellHeight * 3, 24));
-  cellHeight = Math.min(cellHeight, Math.max(cellWidth * 3, 24, model.qTiles === 1 ? 110 : 0));
+  cellHeight = Math.min(cellHeight, Math.max(cellWidth * 3, 24, model.qTiles === 1 ? 150 : 0));
   const gridWidth = cellWidth * model.kvTiles;
   const x = left + Math.max(0, (width - left - right - gridWidth) / 2);
   return { x, y: top, cellWidth, cellHeight, width: gridWidth, height: cellHeight * model.qTiles };
@@ -57,7 +59,8 @@ function stageLayout(width, height, model) {
 // Small multiples for all programs at once: one grid a head.
 function headLayouts(width, height, model, heads) {
   if (heads.length === 1) return [stageLayout(width, height, model)];
-  const columns = Math.ceil(Math.sqrt((heads.length * width) / height));
+  const shortest = (columns) => Math.min((width / columns - 8) / model.kvTiles, (height / Math.ceil(heads.length / columns) - 16) / model.qTiles);
+  const columns = heads.reduce((best, _, i) => (shortest(i + 1) > shortest(best) ? i + 1 : best), 1); // tiles as large as they can be
   const rowsOfHeads = Math.ceil(heads.length / columns);
   const w = width / columns;
   const h = height / rowsOfHeads;
@@ -100,7 +103,7 @@ function drawDone(context, layout, model, palette, step) {
   if (model.kv[step] < 0 || model.q[step] < 0 || !cells) return;
   const box = cellBox(layout, model, step);
   const gap = layout.cellWidth > 5 && layout.cellHeight > 5 ? 1 : 0;
-  const color = cells === "share" ? shareColor(palette, model.share[step] / 65535) : palette.plain;
+  const color = cells === "share" ? shareColor(palette, model.tileShare[step] / model.scaleShare) : palette.plain;
   context.fillStyle = color;
   if (cells === "share" && tileKind(model, step) === KIND.partial && layout.cellHeight >= 6) {
     context.clearRect(box.x, box.y, box.w, box.h);
@@ -206,17 +209,28 @@ function text(context, words, x, y, color, { size = 11, align = "left", weight =
   context.fillText(words, x, y);
 }
 
-// A strip of tiles of one tensor; `lit` says of each how bright it is, and whether it is being moved.
-function drawStrip(context, { x, y, step, thick, count, vertical, color, palette, lit }) {
-  for (let i = 0; i < count; i++) {
-    const box = vertical ? { x, y: y + i * step, w: thick, h: step } : { x: x + i * step, y, w: step, h: thick };
-    const gap = step > 4 ? 1 : 0;
-    const state = lit(i);
+// A strip of tiles of one tensor, each from one of `edges` to the next; `lit` says of each how bright it is, and whether it is being moved.
+function drawStrip(context, { x, y, step, thick, edges, vertical, color, palette, lit }) {
+  for (let i = 0; i + 1 < edges.length; i++) {
+    const long = (edges[i + 1] - edges[i]) * step;
+    const box = vertical ? { x, y: y + edges[i] * step, w: thick, h: long } : { x: x + edges[i] * step, y, w: long, h: thick };
+    const gap = long > 4 ? 1 : 0;
+    const state = lit(edges[i], edges[i + 1]);
     context.globalAlpha = state.level;
     context.fillStyle = color;
     context.fillRect(box.x, box.y, Math.max(vertical ? box.w : box.w - gap, 0.6), Math.max(vertical ? box.h - gap : box.h, 0.6));
     context.globalAlpha = 1;
     if (state.active) outline(context, { ...box, w: box.w - gap + 1, h: box.h - gap + 1 }, palette.now, 2);
+  }
+}
+
+// A gap between the parts of the keys, across the grid and the strips above it.
+function drawParts(context, layout, model, palette, top = layout.y) {
+  const thick = Math.min(4, (layout.width / model.parts.length) * 0.3);
+  for (const tile of model.parts.slice(1, -1)) {
+    const x = layout.x + tile * layout.cellWidth - 0.5 - thick / 2;
+    context.fillStyle = palette.background;
+    context.fillRect(x, top, thick, layout.y + layout.height - top);
   }
 }
 
@@ -247,24 +261,31 @@ function stripBox(strip, layout) {
 function drawStrips(context, layout, model, palette, at) {
   for (const strip of model.strips) {
     const box = stripBox(strip, layout);
-    const count = strip.along === "kv" ? model.kvTiles : model.qTiles;
-    drawStrip(context, { ...box, thick: STRIP, count, color: palette[strip.color], palette, lit: (i) => stripState(model, strip, at, i) });
+    drawStrip(context, { ...box, thick: STRIP, edges: strip.edges, color: palette[strip.color], palette, lit: (from, end) => stripState(model, strip, at, from, end) });
+    if (strip.edges === model.parts) numberParts(context, layout, model, palette, box.y + STRIP / 2);
     const options = { weight: "600", size: strip.name.length > 2 ? 11 : 13 };
     if (strip.side === "top") text(context, strip.name, layout.x - 8, box.y + STRIP / 2, palette[strip.color], { ...options, align: "right" });
     else text(context, strip.name, box.x + STRIP / 2, layout.y - 8, palette[strip.color], { ...options, align: "center" });
   }
 }
 
-// How bright tile i of a strip is, and whether it is being moved right now.
-function stripState(model, strip, at, i) {
+function numberParts(context, layout, model, palette, y) {
+  const widths = model.parts.slice(1).map((end, i) => (end - model.parts[i]) * layout.cellWidth);
+  if (Math.min(...widths) < 18) return;
+  widths.forEach((width, i) => text(context, `${i}`, layout.x + model.parts[i] * layout.cellWidth + width / 2, y, palette.text, { size: 10.5, align: "center", weight: "600" }));
+}
+
+// How bright the part [from, end) of a strip is, and whether it is being moved right now.
+function stripState(model, strip, at, from, end) {
   const step = at.step;
-  const here = step >= 0 && (strip.along === "q" ? model.q[step] === i : model.kv[step] <= i && i < model.kvEnd[step]);
+  const here = step >= 0 && (strip.along === "q" ? model.q[step] === from : model.kv[step] < end && from < model.kvEnd[step]);
   const active = here && [...movedTensors(at.phase, "load"), ...movedTensors(at.phase, "store")].includes(strip.name);
   if (!strip.store) {
     const loads = step >= 0 && model.kernels[at.kernel].source.phases.flat().some((phase) => movedTensors(phase, "load").includes(strip.name));
     return { level: here && loads ? 1 : 0.45, active };
   }
-  const steps = fillingSteps(model, strip, at.head)[i];
+  const tiles = fillingSteps(model, strip, at.head);
+  const steps = end - from > 1 ? tiles.slice(from, end).flat() : tiles[from];
   if (!steps.length) return { level: at.finished ? 1 : 0.12, active };
   let filled = 0;
   for (const one of steps) if (at.isDone(strip.store.everyStep ? one : model.turnLast[one])) filled += 1;

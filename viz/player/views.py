@@ -66,11 +66,11 @@ VIEWS = {
             ),
             KernelView(("kernels/backward_dq.py", "_attn_bwd_dq", "_attn_bwd_dq_inner"), series=("share", "shares", "dQ"), bars="share"),
         ),
-        top=("K", "V", "dK", "dV"), left=("Q", "dO"), right=("O", "D", "dQ"), unvisited="P: recomputed from lse, never in HBM", fresh=True,
+        top=("K", "V", "dK", "dV"), left=("Q", "dO"), right=("O", "D", "dQ"), unvisited="P: recomputed, never in HBM", fresh=True,
     ),
     "backward_q_outer": AlgorithmView(
         (KernelView(("kernels/backward_q_outer.py", "_attn_bwd_q_outer"), series=("share", "shares", "dK", "dV"), bars="share"),),
-        top=("K", "V", "dK", "dV"), left=("Q", "dO"), right=("O", "dQ"), unvisited="P: recomputed from lse, never in HBM",
+        top=("K", "V", "dK", "dV"), left=("Q", "dO"), right=("O", "dQ"), unvisited="P: recomputed, never in HBM",
     ),
     "row_wise": AlgorithmView(
         (
@@ -85,6 +85,6 @@ VIEWS = {
             KernelView((STANDARD, "_softmax", "", 1), each="for each tile of P", series=("share", "shares"), bars="share"),
             KernelView((STANDARD, "_product"), series=("share", "shares", "distance"), bars="share"),
         ),
-        unvisited="not computed yet; S and P lie in HBM",
+        unvisited="not yet; S and P go to HBM",
     ),
 }  # fmt: skip

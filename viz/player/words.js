@@ -20,10 +20,22 @@ function bytesSoFar(timeline, at) {
   return { total: perTensor.reduce((a, b) => a + b, 0), perTensor };
 }
 
+// Split-KV packs the query heads that share a key head into one tile of rows.
+function isPacked(model) {
+  const { rows, q_len } = model.data.problem;
+  return rows > q_len;
+}
+
+function headName(model, head) {
+  return `${isPacked(model) ? "K head" : "head"} ${head}`;
+}
+
 function rowWords(model, at, pinned) {
-  const { q, row } = shownRow(model, at, pinned);
-  const number = q * model.data.problem.block_m + model.offsets[row];
-  return `row ${number}${pinned ? " (picked; click it again to let go)" : " (click a tile to pick one)"}`;
+  const { head, q, row } = shownRow(model, at, pinned);
+  const { block_m, q_len, rows } = model.data.problem;
+  const number = q * block_m + model.offsets[row];
+  const packed = isPacked(model) ? `: head ${head * (rows / q_len) + Math.floor(number / q_len)}, query ${number % q_len}` : "";
+  return `row ${number}${packed}${pinned ? " (picked; click it again to let go)" : " (click a tile to pick one)"}`;
 }
 
 function gpuWords(timeline, at, bytes, active) {
@@ -43,11 +55,17 @@ function readoutWords(timeline, at, bytes, active, pinned) {
     .filter((name) => model.values[name] && name !== "distance")
     .map((name) => `${SERIES[name].name} ${formatNumber(valueAt(model, name, at.step, row))}`);
   const [q, kv] = [model.q[at.step], model.kv[at.step]];
+  const part = model.parts.findLastIndex((first) => first <= kv);
   const partial = tileKind(model, at.step) === KIND.partial ? " (partly masked)" : "";
-  const where = q < 0 ? `key tile ${kv} is seen by no query` : kv < 0 ? `query tile ${q}${shown.steps.length > 1 || model.kernels[at.kernel].cells ? " sees no key" : ""}` : `query tile ${q}, key tile ${kv}${partial}`;
+  const where = q < 0 ? `key tile ${kv} is seen by no query` : kv < 0 ? `query tile ${q}${shown.steps.length > 1 || model.kernels[at.kernel].cells ? " sees no key" : ""}` : part >= 0 ? `part ${part}, ${partTiles(model, at.step)}` : `query tile ${q}, key tile ${kv}${partial}`;
   const phase = at.complete ? "" : `: ${at.phase}`;
   const sentence = `${kernel}${where}${phase}. ${states.length && kv >= 0 && q >= 0 ? `${states.join(", ")}. ` : ""}${formatBytes(bytes.total)} so far.`;
   return sentence[0].toUpperCase() + sentence.slice(1);
+}
+
+function partTiles(model, step) {
+  const [kv, end] = [model.kv[step], model.kvEnd[step]];
+  return end - kv > 1 ? `key tiles ${kv} to ${end - 1}` : `key tile ${kv}`;
 }
 
 function tileWords(model, hit, kernel) {

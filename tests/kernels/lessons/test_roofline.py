@@ -5,6 +5,7 @@ import pytest
 from kernels.hardware import GPUS
 from kernels.lessons import roofline as lesson
 from kernels.problem import AttentionProblem
+from kernels.roofline import datasheet_roof
 from kernels.trace import run_traced
 from kernels.traffic import compulsory_bytes, standard_stages
 
@@ -64,9 +65,11 @@ def test_the_fused_row_without_a_cache_is_what_the_kernel_counts():
 
 
 def test_the_roof_has_a_slope_and_a_top():
-    assert lesson.attainable_flops(A100, 1.0) == A100.hbm_bandwidth
-    assert lesson.attainable_flops(A100, A100.balance) == pytest.approx(A100.fp16_flops)
-    assert lesson.attainable_flops(A100, 1e6) == A100.fp16_flops
+    roof = datasheet_roof(A100)
+    assert roof.ridge == A100.balance
+    assert roof.attainable(1.0) == A100.hbm_bandwidth
+    assert roof.attainable(roof.ridge) == pytest.approx(A100.fp16_flops)
+    assert roof.attainable(1e6) == A100.fp16_flops
     score, *_, fused = lesson.steps(PROBLEM, "perfect")
     assert (score.bound_by(A100), fused.bound_by(A100)) == ("memory", "compute")
     assert score.seconds(A100) == score.bytes / A100.hbm_bandwidth

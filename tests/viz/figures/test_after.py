@@ -1,35 +1,13 @@
-"""Charts of the last two chapters, on hand-built data."""
+"""Charts of the last chapter, on hand-built data."""
 
 import numpy as np
-import pytest
 
 from kernels.hardware import GPUS
-from kernels.lessons.backward_traffic import LOOP_ORDERS
-from kernels.lessons.gradients import BlockError
 from kernels.lessons.late_rescale import LateRescale, exp2_errors
 from kernels.lessons.low_precision import PrecisionResult
 from kernels.lessons.split_kv import Occupancy, SplitRow
 from kernels.lessons.units import tile_clocks
-from viz.figures import after, gradients
-from viz.theme import DARK, LIGHT
-
-
-@pytest.fixture(params=[LIGHT, DARK], ids=["light", "dark"])
-def colors(request):
-    return request.param
-
-
-def test_block_errors_frame_the_chosen_block(colors):
-    errors = (BlockError(1, 0.5, 0.4, 0.3), BlockError(2, 0.0, 0.0, 0.0))
-    figure = gradients.block_error_figure(errors, 2, colors)
-    assert [list(bar.y) for bar in figure.data] == [[0.5, 0.0], [0.4, 0.0], [0.3, 0.0]]
-    assert [list(bar.marker.line.width) for bar in figure.data] == [[0, 3]] * 3
-
-
-def test_loop_orders_leave_out_what_nobody_counted(colors):
-    figure = gradients.loop_order_figure(LOOP_ORDERS, [4, 3, 2, 1], [5, 4, 3, 1], {"backward": 1}, colors)
-    assert list(figure.data[2].x) == [None, None, None, 1]
-    assert figure.data[1].text == ("5", "4", "3", "1")
+from viz.figures import after
 
 
 def test_every_sm_has_a_square_and_the_rest_of_the_line_none(colors):

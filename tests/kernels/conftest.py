@@ -1,0 +1,21 @@
+"""Fixtures of the kernel tests."""
+
+import pytest
+
+from kernels import ceilings, sweep
+from kernels.problem import AttentionProblem
+from kernels.recorder import DEVICE
+
+
+@pytest.fixture
+def quick_cells(monkeypatch):
+    """Two small cells that stand for the sweep, and ceilings of small tensors."""
+    peers = ("naive", "sdpa" if DEVICE == "cpu" else "ours")
+    problem = AttentionProblem(head_dim=16, dtype="float32", block_m=32, block_n=32)
+    cells = [sweep.Cell(problem.with_(q_len=length, kv_len=length), peers) for length in (32, 64)]
+    monkeypatch.setattr(sweep, "BUDGET_S", 0.01)
+    monkeypatch.setattr(sweep, "sweep_cells", lambda: cells)
+    monkeypatch.setattr(ceilings, "COPY_BYTES", dict.fromkeys(("cpu", "cuda"), 1 << 20))
+    monkeypatch.setattr(ceilings, "PRODUCT_SIZE", dict.fromkeys(("cpu", "cuda"), 64))
+    monkeypatch.setattr(ceilings, "BUDGET_S", 0.01)
+    return cells

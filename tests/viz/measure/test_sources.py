@@ -1,0 +1,49 @@
+"""Origins of numbers: what they are called, and the files they are read from and written to."""
+
+import csv
+import io
+import json
+
+import pytest
+
+from kernels.document import InvalidDocument, read_document
+from kernels.series import View, curves
+from tests.kernels.documents import document
+from viz.measure.sources import Source, file_source, plain, to_csv, to_document
+
+VIEW = View("length", 1024, 64, "float16", "full", q_heads=4)
+
+
+@pytest.fixture
+def swept():
+    return curves("recorded", document().measurements, VIEW)
+
+
+def test_the_csv_names_device_versions_date_and_command(swept):
+    source = Source("recorded", document())
+    rows = list(csv.DictReader(io.StringIO(to_csv([source], swept))))
+    assert len(rows) == 8
+    last = next(row for row in rows if (row["peer"], row["q_len"]) == ("naive", "4096"))
+    assert (last["median_ms"], last["refused"]) == ("", "needs 68.0 GB, 24.0 GB free")
+    first = rows[0]
+    assert (first["device_name"], first["device_torch"], first["device_driver"]) == ("NVIDIA H200", "2.11.0", "580.1")
+    assert (first["recorded_at"][:10], first["command"]) == ("2026-11-21", "python -m kernels.record")
+    assert float(first["median_ms"]) == 1.0
+
+
+def test_the_json_download_is_a_file_that_the_page_takes_back(swept):
+    source = Source("recorded", document())
+    text = json.dumps(to_document([source], swept).as_dict())
+    back = read_document(text)
+    assert back.measurements == document().measurements
+    assert back.ceilings == document().ceilings
+    assert file_source(text.encode()).words == "from your file, measured on NVIDIA H200, 2026\\-11\\-21, torch 2.11.0, Triton 3.6.0, driver 580.1"
+
+
+def test_a_file_without_measurements_is_refused():
+    with pytest.raises(InvalidDocument, match="it holds no measurement"):
+        file_source(b'{"format": "flash-attention-measurements", "version": 1}')
+
+
+def test_text_of_a_file_cannot_become_a_picture_or_a_link():
+    assert plain("![x](http://a.b)") == "\\!\\[x\\]\\(http\\://a.b\\)"
