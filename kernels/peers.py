@@ -122,8 +122,8 @@ def _flex(problem: AttentionProblem) -> Attention:
 
 PEERS = {
     "naive": Peer("naive (torch)", ("cuda", "interpreter"), _naive),
-    "ours": Peer("our kernels, tuned tiles", ("cuda",), _ours),
-    "flash2": Peer("our kernel", ("cuda",), _ours_with_the_problems_tiles, differentiable=False),
+    "ours": Peer("our kernels, tiles tuned for a full GPU", ("cuda",), _ours),
+    "flash2": Peer("our kernel, these tiles", ("cuda",), _ours_with_the_problems_tiles, differentiable=False),
     "sdpa_math": Peer("SDPA math", ("cuda", "interpreter"), _sdpa("MATH"), by_default=False),
     "sdpa": Peer("torch fused (CPU)", ("interpreter",), _sdpa(None)),
     "sdpa_flash": Peer("SDPA flash", ("cuda",), _sdpa("FLASH_ATTENTION")),

@@ -44,7 +44,7 @@ def test_the_first_view_is_the_recorded_sweep_with_its_table_and_origin():
     assert not app.exception
     assert metrics(app)["Speed-up · N 2k · recorded"] == "10×"
     assert metrics(app)["Memory of a sequence"] == "∝ N^1.0"
-    assert set(names(figures(app)[0])) == {"naive (torch)", "our kernels, tuned tiles"}
+    assert set(names(figures(app)[0])) == {"naive (torch)", "our kernels, tiles tuned for a full GPU"}
     assert any(caption.value.startswith("recorded on NVIDIA H200") for caption in app.caption)
     assert list(app.dataframe[0].value["naive"]) == ["1 ms ±10%", "4 ms ±10%", "16 ms ±10%", "out of memory"]
     assert any("wide spread" in caption.value for caption in app.caption)
@@ -162,7 +162,7 @@ def test_a_file_is_laid_beside_the_recording():
     text = Document(command="mine", measurements=tuple(measurement(n) for n in (512, 1024, 2048))).to_json()
     app.file_uploader[0].upload("mine.json", text.encode(), "application/json").run()
     assert not app.exception
-    assert "our kernels, tuned tiles · file" in names(figures(app)[0])
+    assert "our kernels, tiles tuned for a full GPU · file" in names(figures(app)[0])
     assert any("from your file, measured on NVIDIA H200" in caption.value for caption in app.caption)
 
 

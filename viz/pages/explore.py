@@ -39,13 +39,14 @@ if run:
             with place:
                 plot(figure, key=title)
 
+    direction = runs.direction(algorithm)
     traffic, cost = st.columns(2, gap="large")
     with traffic:
         st.subheader("Traffic by tensor", anchor="traffic")
         st.caption(
             "**Counted**: bytes that the loads and stores asked for; re-reads may hit the L2 cache, so this is not DRAM traffic. "
             "**Modelled**: standard attention writes its matrices to HBM and reads them back (Dao et al. 2022, algorithms 0 and 3). "
-            f"The least that any forward kernel can move is {theme.format_bytes(compulsory_bytes(run.trace.problem))} (modelled)."
+            f"The least that any {direction} kernel can move is {theme.format_bytes(compulsory_bytes(run.trace.problem, direction))} (modelled)."
         )
         ledgers = ledgers_of(run.trace, other.trace if other else None)
         plot(ledger_figure(*ledgers, colors()), key="ledger")

@@ -12,7 +12,7 @@ def test_the_roofline_has_both_roofs_and_names_a_few_calls_on_the_spot():
     assert figure.data[0].name == "measured copy and float16 product: 4 TB/s, 600 TFLOP/s"
     assert figure.data[1].name == "datasheet of the H200 SXM: 4.8 TB/s, 989 TFLOP/s"
     calls = figure.data[2:]
-    assert {trace.name for trace in calls} == {"our kernels, tuned tiles", "naive (torch)"}
+    assert {trace.name for trace in calls} == {"our kernels, tiles tuned for a full GPU", "naive (torch)"}
     assert all(list(trace.marker.symbol) == ["circle", "diamond"] for trace in calls)
     assert not any(trace.showlegend for trace in calls)
     many = [point for peer in range(MOST_NAMED + 1) for point in counter_points([counter_run(f"peer {peer}")])]

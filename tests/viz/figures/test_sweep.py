@@ -21,7 +21,7 @@ def traces(figure):
 
 def test_time_is_drawn_with_its_spread_and_exponent(swept):
     figure = sweep_figure(swept, "time", "length", theme.LIGHT)
-    naive, ours = traces(figure)["naive (torch)"], traces(figure)["our kernels, tuned tiles"]
+    naive, ours = traces(figure)["naive (torch)"], traces(figure)["our kernels, tiles tuned for a full GPU"]
     assert list(ours.x) == list(LENGTHS)
     assert list(naive.y) == [1.0, 4.0, 16.0]
     assert list(naive.error_y.array) == pytest.approx([0.1, 0.4, 1.6])
@@ -32,9 +32,9 @@ def test_time_is_drawn_with_its_spread_and_exponent(swept):
 
 def test_a_wide_spread_is_a_hollow_mark(swept):
     shown = traces(sweep_figure(swept, "time", "length", theme.LIGHT))
-    assert set(shown["our kernels, tuned tiles"].marker.symbol) == {"circle-open"}
+    assert set(shown["our kernels, tiles tuned for a full GPU"].marker.symbol) == {"circle-open"}
     assert set(shown["naive (torch)"].marker.symbol) == {"square"}
-    assert set(traces(sweep_figure(swept, "memory", "length", theme.LIGHT))["our kernels, tuned tiles"].marker.symbol) == {"circle"}
+    assert set(traces(sweep_figure(swept, "memory", "length", theme.LIGHT))["our kernels, tiles tuned for a full GPU"].marker.symbol) == {"circle"}
 
 
 def test_running_out_of_memory_is_drawn_where_it_happens(swept):
