@@ -55,7 +55,7 @@ def _left_out() -> str | None:
 def _shape() -> tuple[AttentionProblem | None, Gpu]:
     """The reader's shape: the widgets, and the problem if they make one."""
     places = st.columns(5)
-    length = places[0].number_input("N, queries and keys", 16, INTERPRETER_LENGTH, 4096, 16, key="ideas_n", bind="query-params")
+    length = places[0].number_input("N, queries and keys", 16, INTERPRETER_LENGTH, 2048, 16, key="ideas_n", bind="query-params")
     head_dim = places[1].number_input("d, head_dim", 16, 256, 64, 16, key="ideas_d", bind="query-params")
     block_m = places[2].selectbox("BLOCK_M, queries a tile", BLOCKS, BLOCKS.index(128), key="ideas_block_m", bind="query-params")
     block_n = places[3].selectbox("BLOCK_N, keys a tile", BLOCKS, BLOCKS.index(64), key="ideas_block_n", bind="query-params")
