@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kernels.clocks import available_memory_bytes
 from kernels.problem import AttentionProblem
 from kernels.tiles import visible_keys
 
@@ -31,7 +33,14 @@ def make_inputs(problem: AttentionProblem, device: str = "cpu") -> tuple[torch.T
 
 
 def draw_inputs(problem: AttentionProblem) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The numbers of `make_inputs` as NumPy float32 arrays, before they are rounded to problem.dtype."""
+    """The numbers of `make_inputs` as NumPy float32 arrays, before they are rounded to problem.dtype.
+
+    Raises MemoryError, before anything is drawn, for tensors that would not fit the memory of the host: a system that promises
+    more than it has would swap for minutes and then kill the process.
+    """
+    needed = 4 * (math.prod(problem.q_shape) + 2 * math.prod(problem.kv_shape))
+    if needed > available_memory_bytes():
+        raise MemoryError(f"can't allocate memory: tried to allocate {needed} bytes for query, key and value")
     rng = np.random.default_rng(problem.seed)
     query, key = _DRAW[problem.inputs](problem, rng)
     return query, key, _normal(rng, problem.kv_shape)

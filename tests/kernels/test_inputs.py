@@ -51,3 +51,9 @@ def test_the_row_max_moves_from_tile_to_tile(inputs, sign):
     problem = AttentionProblem(q_len=16, kv_len=512, head_dim=64, block_n=16, inputs=inputs)
     tile_max = scores_of(problem).scores[0, 0].reshape(16, 32, 16).max(dim=-1).values
     assert (sign * tile_max.diff(dim=1) > 0).all()
+
+
+def test_tensors_beyond_the_memory_of_the_host_are_refused_before_they_are_drawn():
+    problem = AttentionProblem(batch=1024, q_heads=1024, kv_heads=1024, q_len=1, kv_len=1 << 20, head_dim=256)
+    with pytest.raises(MemoryError, match="tried to allocate 2251800887427072 bytes for query, key and value"):
+        make_inputs(problem)
