@@ -12,7 +12,7 @@ import torch
 from kernels import backward_dk_dv, backward_dq, tiles
 from kernels.backward_dk_dv import _attn_bwd_dk_dv
 from kernels.backward_dq import _attn_bwd_dq
-from kernels.forward import HEADS_IN_TURN, flash_forward
+from kernels.forward import flash_forward
 from kernels.inputs import make_d_output, make_inputs
 from kernels.launch import (
     TRITON_DTYPES,
@@ -131,7 +131,7 @@ class BackwardCall:
         used = (self.query, self.key, self.value, self.d_out, self.d_query)
         rows = (config.block_m, config.block_n, config.block_n, config.block_m, config.block_m)
         use_tma = can_use_tma(config, *used)
-        heads_in_turn = min(heads, HEADS_IN_TURN if self._common["BOUND_RIGHT"] else 1)
+        heads_in_turn = tiles.heads_in_turn(heads, self._common["BOUND_RIGHT"])
         with on_device(self.query, config):
             compiled = _attn_bwd_dq[(triton.cdiv(q_len, config.block_m) * heads,)](
                 *tile_arguments(used, rows, self.block_d, use_tma), self.lse, self.delta,

@@ -5,13 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 
 import numpy as np
 import torch
 
 from kernels import tiles
-from kernels.backend import device_info
+from kernels.backend import device_info, utc_now
 from kernels.check_cases import OURS, UPLOADED, USER, CheckCase
 from kernels.check_compare import check_lse, check_tensor, error_map, key_group_probe, worst_heads
 from kernels.check_result import CheckResult, ErrorMap, KeylessRows, Repeats, TensorCheck, label_of
@@ -63,7 +62,7 @@ def run_check(case: CheckCase, upload: Upload | None = None, progress: Progress 
     """Check the case on the device at hand. Raises InvalidProblem for one that cannot be, and what the device raises (out of memory, say)."""
     began = time.perf_counter()
     user_name = user_kernel().name if case.kernel == USER else ""
-    empty = CheckResult(case, label_of(case, user_name), device_info(BACKEND), datetime.now(UTC).isoformat(timespec="seconds"), 0.0)
+    empty = CheckResult(case, label_of(case, user_name), device_info(BACKEND), utc_now(), 0.0)
     tensors = tensors_of(case, upload)
     notes = _notes(case)
     with count_interpreted_launches() as launches:

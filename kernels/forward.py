@@ -49,9 +49,6 @@ REQUESTS = (("Q", "read"), ("K", "read"), ("V", "read"), ("O", "write"), ("lse",
 READ_Q, READ_K, READ_V, WRITE_O, WRITE_LSE = (tl.constexpr(column) for column in range(len(REQUESTS)))
 ROW_FIELDS = ("row_max", "row_sum", "alpha")
 
-HEADS_IN_TURN = 16
-"""Under a causal mask, so many heads take turns from their longest query tile to their shortest: even work, and K and V stay in L2."""
-
 first_visited_tile = pure(tiles.first_visited_tile)
 end_visited_tile = pure(tiles.end_visited_tile)
 first_full_tile = pure(tiles.first_full_tile)
@@ -203,7 +200,7 @@ def flash_forward(
         compiled = _attn_fwd[(triton.cdiv(q_len, config.block_m) * heads,)](
             *tile_arguments((query, key, value, out), (config.block_m, config.block_n, config.block_n, config.block_m), block_d, use_tma), lse,
             q_strides=query.stride(), k_strides=key.stride(), v_strides=value.stride(), o_strides=out.stride(),
-            heads_in_turn=min(heads, HEADS_IN_TURN if right < unbounded else 1),
+            heads_in_turn=tiles.heads_in_turn(heads, right < unbounded),
             q_heads=q_heads, group_size=q_heads // kv_heads, q_len=q_len, kv_len=kv_len,
             left=left, right=right, scale_log2=scale * LOG2E.value,
             trace=recorder and recorder.buffers, max_steps=triton.cdiv(kv_len, config.block_n),

@@ -8,7 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kernels.tiles import launch_order
 from kernels.trace import Trace
+
+LAST_TILES_FIRST = ("_attn_fwd", "_attn_bwd_dq")
+"""Kernels that are launched in the order of `tiles.launch_order`; programs of the others are launched as they are numbered."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,10 +35,11 @@ def step_schedule(trace: Trace, sm_count: int) -> Schedule:
     for kernel in _launches(trace):
         members = np.flatnonzero(np.isin(trace.kernel, kernel))
         free = [(ready, unit) for unit in range(sm_count)]
+        members = members[np.argsort(trace.program[members], kind="stable")]
         programs, first = np.unique(trace.program[members], return_index=True)
-        order = programs[np.argsort(first)] if len(kernel) > 1 else programs
-        steps_of = {program: members[trace.program[members] == program] for program in order}
-        for program in order:
+        steps_of = dict(zip(programs.tolist(), np.split(members, first[1:]), strict=True))
+        in_reverse = trace.kernels[kernel[0]] in LAST_TILES_FIRST
+        for program in launch_order(trace.problem) if in_reverse else programs.tolist():
             begin, unit = heapq.heappop(free)
             own = steps_of[program]
             start[own] = begin + np.arange(len(own))

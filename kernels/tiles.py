@@ -81,6 +81,15 @@ def split_evenly(kv_tiles: int, splits: int) -> tuple[int, int]:
     return max(-(-kv_tiles // tiles_per_split), 1), tiles_per_split
 
 
+HEADS_IN_TURN = 16
+"""Under a causal mask, so many heads take turns from their longest query tile to their shortest: even work, and K and V stay in L2."""
+
+
+def heads_in_turn(heads: int, bound_right: bool) -> int:
+    """How many heads take turns in the launch order of the kernels that keep a query tile."""
+    return min(heads, HEADS_IN_TURN if bound_right else 1)
+
+
 def last_tiles_first(program, heads_in_turn, q_tiles, heads):
     """(head, query tile) of a program: `heads_in_turn` heads at a time, from their last query tiles to their first."""
     first_head = program // (heads_in_turn * q_tiles) * heads_in_turn
@@ -119,6 +128,14 @@ class VisitedTiles:
         if not self.first <= kv_tile < self.end:
             return TileKind.SKIPPED
         return TileKind.FULL if self.first_full <= kv_tile < self.end_full else TileKind.PARTIAL
+
+
+def launch_order(problem: AttentionProblem) -> list[int]:
+    """Programs (head * q_tiles + query tile) of a kernel that keeps a query tile, in the order in which the GPU is given them."""
+    heads, right = problem.batch * problem.q_heads, band(problem)[1]
+    turn = heads_in_turn(heads, right < problem.q_len + problem.kv_len)
+    order = (last_tiles_first(program, turn, problem.q_tiles, heads) for program in range(heads * problem.q_tiles))
+    return [head * problem.q_tiles + q_tile for head, q_tile in order]
 
 
 def visited_tiles(problem: AttentionProblem, q_tile: int) -> VisitedTiles:

@@ -60,3 +60,17 @@ def test_the_export_is_chrome_trace_json_with_a_slice_a_program():
     names = {event["tid"] for event in document["traceEvents"] if event.get("name") == "thread_name"}
     assert names == {event["tid"] for event in slices}
     assert document["otherData"]["name"] == "NVIDIA H200"
+
+
+@pytest.mark.parametrize("mask", ["full", "causal"])
+def test_modelled_programs_start_in_the_order_of_the_launch(mask):
+    problem = PROBLEM.with_(mask=mask)
+    trace = run_traced(problem, "flash2")
+    schedule = step_schedule(trace, 1)
+    firsts = np.unique(trace.program, return_index=True)[1]
+    started = trace.program[firsts[np.argsort(schedule.start[firsts])]].tolist()
+    expected = {
+        "causal": [head * 4 + tile for tile in (3, 2, 1, 0) for head in range(4)],  # all heads take turns
+        "full": [head * 4 + tile for head in range(4) for tile in (3, 2, 1, 0)],
+    }
+    assert started == expected[mask]

@@ -56,7 +56,6 @@ if run:
         st.subheader("Time and memory", anchor="cost")
         st.caption(cards.measurement_words(measurement, run))
         if measurement:
-            direction = runs.direction(run.trace.algorithm)
             plot(time_figure(measurement, colors(), direction), key="time")
             plot(memory_figure(measurement, colors(), direction), key="memory")
 
