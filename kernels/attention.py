@@ -1,6 +1,6 @@
 """`flash_attention`: the public call. Shapes and names as `torch.nn.functional.scaled_dot_product_attention`, autograd, torch.compile.
 
-The call validates, the registered operators save and launch; see forward.py, split_kv.py and backward.py for the kernels.
+The call validates, the registered operators save and launch; see forward.py, forward_hopper.py, split_kv.py and backward.py for the kernels.
 """
 
 from __future__ import annotations
@@ -11,8 +11,12 @@ import torch
 
 from kernels.backward import flash_backward
 from kernels.forward import flash_forward
+from kernels.softmax import BACKEND
 from kernels.split_kv import flash_split_kv
-from kernels.tuning import choose_config, split_config
+from kernels.tuning import choose_config, hopper_config, split_config
+
+if BACKEND == "cuda":
+    from kernels.forward_hopper import can_run_hopper, flash_forward_hopper, keeps_gpu_busy
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 MAX_PACKED_ROWS = 64
@@ -102,8 +106,12 @@ def _forward(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, left: 
     if packed_rows <= MAX_PACKED_ROWS:
         out, lse, _ = flash_split_kv(query, key, value, config=split_config(packed_rows, head_dim, query.element_size()), **mask)
         return out, lse
-    masked = min(left, right) < q_len + kv_len
-    out, lse, _ = flash_forward(query, key, value, config=choose_config("forward", head_dim, query.dtype, masked, kv_len), **mask)
+    choose = (head_dim, query.dtype, min(left, right) < q_len + kv_len, kv_len)
+    hopper = hopper_config(*choose)
+    if hopper and can_run_hopper(query, key, value) and keeps_gpu_busy(query, right, kv_len, hopper):
+        out, lse, _ = flash_forward_hopper(query, key, value, config=hopper, **mask)
+    else:
+        out, lse, _ = flash_forward(query, key, value, config=choose_config("forward", *choose), **mask)
     return out, lse
 
 

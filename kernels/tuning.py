@@ -17,7 +17,7 @@ from kernels.softmax import BACKEND
 FOLDER = Path(__file__).parent / "tuned"
 FORMAT = "flash-attention-tiles"
 FORMAT_VERSION = 1
-KERNELS = ("forward", "dk_dv", "dq")
+KERNELS = ("forward", "forward_hopper", "dk_dv", "dq")
 SHORT_LENGTH = 2048
 """Sequences up to this length are a class of their own: fewer steps a program, so that its start and end weigh more."""
 
@@ -57,6 +57,12 @@ def choose_config(kernel: str, head_dim: int, dtype: torch.dtype, masked: bool, 
     itemsize = dtype.itemsize
     found = tuned_table(architecture()).get(shape_class(kernel, head_dim, itemsize, masked, length))
     return found or fallback_config(kernel, head_dim, itemsize)
+
+
+@functools.lru_cache(maxsize=1024)
+def hopper_config(head_dim: int, dtype: torch.dtype, masked: bool, length: int) -> TileConfig | None:
+    """Tiles of forward_hopper.py for a shape, None where the table of this architecture has none: forward.py is faster there, or the only one."""
+    return tuned_table(architecture()).get(shape_class("forward_hopper", head_dim, dtype.itemsize, masked, length))
 
 
 def fallback_config(kernel: str, head_dim: int, itemsize: int) -> TileConfig:

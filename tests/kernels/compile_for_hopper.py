@@ -1,6 +1,7 @@
-"""Run as a program: compile `_attn_fwd` for compute capability 9.0 without a GPU, and print the PTX as JSON.
+"""Run as a program: compile the forward kernels for compute capability 9.0 without a GPU, and print the PTX as JSON.
 
-For each mask three times: as it is, with TRACE on, and from a copy of the source with every `if TRACE` removed.
+`_attn_fwd` for each mask three times: as it is, with TRACE on, and from a copy of the source with every `if TRACE` removed.
+`_attn_fwd_hopper` for some shapes, named "head_dim mask block_m".
 """
 
 import ast
@@ -24,7 +25,7 @@ import kernels.backend
 
 kernels.backend.choose_backend = lambda: "cuda"
 
-from kernels import forward, recorder, tiles
+from kernels import forward, forward_hopper, recorder, tiles
 from kernels.inputs import make_inputs
 from kernels.launch import TileConfig
 from kernels.problem import AttentionProblem
@@ -95,6 +96,16 @@ def ptx(module, mask, traced):
         module._attn_fwd = kernel
 
 
+def hopper_ptx(head_dim, mask, block_m):
+    problem = AttentionProblem(q_heads=2, kv_heads=1, q_len=300, kv_len=300, head_dim=head_dim, mask=mask)
+    query, key, value = make_inputs(problem)
+    left, right = tiles.band(problem)
+    config = TileConfig(block_m, 128, 4 * (block_m // 64 + 1), 2)
+    mask = {"left": left, "right": right, "scale": problem.scale}
+    tensors, arguments = forward_hopper.launch_arguments(query, key, value, query, torch.empty(query.shape[:3]), config=config, **mask)
+    return re.sub(r"//.*", "", forward_hopper._attn_fwd_hopper.warmup(*tensors, grid=(1,), **arguments).asm["ptx"])
+
+
 triton.runtime.driver.set_active(HopperWithoutAGpu())
 torch.cuda.get_device_capability = lambda *args: (9, 0)
 recorder.DEVICE = "cpu"
@@ -110,4 +121,6 @@ with tempfile.TemporaryDirectory() as folder:
         }
         for mask in ("full", "causal")
     }
+for case in ((64, "full", 192), (64, "causal", 128), (96, "window", 128), (128, "causal", 128)):
+    result["{} {} {}".format(*case)] = {"ptx": hopper_ptx(*case)}
 print(json.dumps(result))

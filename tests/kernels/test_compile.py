@@ -1,6 +1,7 @@
 """Compiles the kernels for a GPU on a machine without one: TRACE off leaves nothing behind, and what is used is what Hopper has."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -31,3 +32,13 @@ def test_hopper_gets_tensor_cores_and_bulk_copies(compiled, mask):
     ptx = compiled[mask]["plain"]["ptx"]
     assert "wgmma.mma_async" in ptx
     assert "cp.async.bulk.tensor" in ptx
+
+
+@pytest.mark.parametrize(("case", "threads"), [("64 full 192", 512), ("64 causal 128", 384), ("96 window 128", 384), ("128 causal 128", 384)])
+def test_the_kernel_for_hopper_has_a_loading_warp_and_warpgroups_that_compute(compiled, case, threads):
+    ptx = compiled[case]["ptx"]
+    assert re.search(rf"\.reqntid {threads}\b", ptx)
+    assert "wgmma.mma_async" in ptx
+    assert "setmaxnreg.inc" in ptx
+    assert "cp.async.bulk.tensor.4d.shared" in ptx  # Q, K and V in
+    assert "cp.async.bulk.tensor.4d.global" in ptx  # O out
