@@ -13,10 +13,10 @@ from kernels.backward import flash_backward
 from kernels.forward import flash_forward
 from kernels.softmax import BACKEND
 from kernels.split_kv import flash_split_kv
-from kernels.tuning import choose_config, hopper_config, split_config
+from kernels.tuning import choose_config, split_config
 
 if BACKEND == "cuda":
-    from kernels.forward_hopper import can_run_hopper, flash_forward_hopper, keeps_gpu_busy
+    from kernels.forward_hopper import chosen_config, flash_forward_hopper
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 MAX_PACKED_ROWS = 64
@@ -106,12 +106,12 @@ def _forward(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, left: 
     if packed_rows <= MAX_PACKED_ROWS:
         out, lse, _ = flash_split_kv(query, key, value, config=split_config(packed_rows, head_dim, query.element_size()), **mask)
         return out, lse
-    choose = (head_dim, query.dtype, min(left, right) < q_len + kv_len, kv_len)
-    hopper = hopper_config(*choose)
-    if hopper and can_run_hopper(query, key, value) and keeps_gpu_busy(query, right, kv_len, hopper):
+    hopper = chosen_config(query, key, value, left, right) if BACKEND == "cuda" else None
+    if hopper:
         out, lse, _ = flash_forward_hopper(query, key, value, config=hopper, **mask)
     else:
-        out, lse, _ = flash_forward(query, key, value, config=choose_config("forward", *choose), **mask)
+        masked = min(left, right) < q_len + kv_len
+        out, lse, _ = flash_forward(query, key, value, config=choose_config("forward", head_dim, query.dtype, masked, kv_len), **mask)
     return out, lse
 
 

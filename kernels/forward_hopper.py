@@ -16,16 +16,35 @@ from __future__ import annotations
 import torch
 
 from kernels import tiles
+from kernels.inputs import make_inputs
 from kernels.launch import TileConfig, can_use_tma, launch_info, on_device, sm_count
+from kernels.problem import AttentionProblem, InvalidProblem
+from kernels.recorder import (
+    DEVICE,
+    ROW_COLUMNS,
+    Recorder,
+    TileRows,
+    assemble,
+    make_recorder,
+    record_bytes,
+    record_end,
+    record_start,
+    record_where,
+)
 from kernels.softmax import BACKEND, LN2, LOG2E
-from kernels.trace import LaunchInfo
+from kernels.trace import LaunchInfo, Trace
+from kernels.tuning import hopper_config
 
 import triton
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, mbarrier, tma, warpgroup_mma, warpgroup_mma_wait
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+from triton.language.extra.cuda import globaltimer
 
+REQUESTS = (("Q", "read"), ("K", "read"), ("V", "read"), ("O", "write"), ("lse", "write"))
+READ_Q, READ_K, READ_V, WRITE_O, WRITE_LSE = (gl.constexpr(column) for column in range(len(REQUESTS)))
+ROW_FIELDS = ("row_max", "row_sum", "alpha")
 KNOWN_VERSIONS = ("3.6", "3.7")
 """Gluon is experimental: Triton 3.9, for one, has renamed some of it. Elsewhere forward.py runs."""
 ROWS = gl.constexpr(64)
@@ -36,7 +55,7 @@ REGISTERS = {2: (240, 24), 3: (160, 32)}
 
 SIZES = (
     "group_size", "q_len", "kv_len", "left", "right",
-    "pairs", "units", "q_tiles", "per_head", "per_head_multiplier", "per_head_shift", "q_heads", "q_heads_multiplier", "q_heads_shift",
+    "pairs", "units", "q_tiles", "per_head", "per_head_multiplier", "per_head_shift", "q_heads", "q_heads_multiplier", "q_heads_shift", "max_steps",
 )  # fmt: skip
 """Arguments of the kernel that are sizes: none is compiled in, so that one compiled kernel serves every shape."""
 
@@ -200,10 +219,37 @@ def _write_out(
 
 
 @gluon.jit
+def _record_step(
+    trace, max_steps, GROUP: gl.constexpr, batch_head, q_tile, q_tiles, kv_tile, first, end, m, l, alpha, start, q_len, kv_len, row_bytes,
+    BLOCK_M: gl.constexpr, BLOCK_N: gl.constexpr, ROW_LAYOUT: gl.constexpr,
+):  # fmt: skip
+    """What forward.py records of a step. Each warpgroup writes its rows, the first also the rest; `start` is its clock when Q K^T was issued."""
+    slot = (batch_head * q_tiles + q_tile) * max_steps + kv_tile - first
+    rows = trace.rows + slot.to(gl.int64) * (ROW_COLUMNS * BLOCK_M) + GROUP * ROWS + gl.arange(0, ROWS, layout=ROW_LAYOUT)
+    gl.store(rows, m * LN2)
+    gl.store(rows + BLOCK_M, l)
+    gl.store(rows + 2 * BLOCK_M, alpha)
+    if GROUP == 0:
+        record_where(trace, slot, batch_head, q_tile, kv_tile)
+        key_bytes = gl.minimum(kv_len - kv_tile * BLOCK_N, BLOCK_N) * row_bytes
+        record_bytes(trace, slot, key_bytes, READ_K)
+        record_bytes(trace, slot, key_bytes, READ_V)
+        n_rows = gl.minimum(q_len - q_tile * BLOCK_M, BLOCK_M)
+        if kv_tile == first:
+            record_bytes(trace, slot, n_rows * row_bytes, READ_Q)
+        if kv_tile + 1 == end:
+            record_bytes(trace, slot, n_rows * row_bytes, WRITE_O)
+            record_bytes(trace, slot, n_rows * 4, WRITE_LSE)
+        record_start(trace, slot)  # names the SM; the start itself lies behind
+        gl.store(trace.clock + slot.to(gl.int64) * 3, start)
+        record_end(trace, slot)
+
+
+@gluon.jit
 def _attend(
-    GROUP: gl.constexpr, descs, rings, o_buffers, lse_ptr, problem, work, scale_log2,
+    GROUP: gl.constexpr, descs, rings, o_buffers, lse_ptr, problem, work, scale_log2, trace, max_steps,
     BOUND_LEFT: gl.constexpr, BOUND_RIGHT: gl.constexpr, RAGGED: gl.constexpr, BLOCK_N: gl.constexpr, BLOCK_D: gl.constexpr,
-    GROUPS: gl.constexpr, STAGES: gl.constexpr, Q_STAGES: gl.constexpr,
+    GROUPS: gl.constexpr, STAGES: gl.constexpr, Q_STAGES: gl.constexpr, TRACE: gl.constexpr,
 ):  # fmt: skip
     """A warpgroup that computes: rows GROUP * ROWS and on of every query tile of this program."""
     BLOCK_M: gl.constexpr = GROUPS * ROWS
@@ -219,6 +265,7 @@ def _attend(
     q_buffers, q_full, q_empty = q_ring
     o_buffer = o_buffers.index(GROUP)
     q_heads = work[5]
+    row_bytes = o_desc.shape[3].to(gl.int32) * (DTYPE.primitive_bitwidth // 8)
 
     unit = gl.program_id(0)
     second = unit < 0
@@ -228,6 +275,8 @@ def _attend(
     first, end, first_full, end_full = _key_tiles(q_tile, q_len, kv_len, left, right, BLOCK_M, BLOCK_N)
     first_q = q_tile * BLOCK_M + GROUP * ROWS
     mbarrier.wait(q_full.index(GROUP), 0)
+    if TRACE:
+        start = globaltimer()
     first_scores = _scores(q_buffers.index(GROUP).reshape([ROWS, BLOCK_D]), k_ring, step, BLOCK_N, BLOCK_D, STAGES, S_LAYOUT)
     first_scores = warpgroup_mma_wait(0, deps=[first_scores])
     _release(k_ring, step, STAGES)
@@ -237,6 +286,11 @@ def _attend(
         first_scores, done_m, done_l, first_q, first, first_full, end_full, q_len, kv_len, left, right, scale_log2,
         BOUND_LEFT, BOUND_RIGHT, RAGGED, BLOCK_N, S_LAYOUT,
     )  # fmt: skip
+    if TRACE:
+        _record_step(
+            trace, max_steps, GROUP, batch * q_heads + head, q_tile, work[2], first, first, end, m, l, alpha, start, q_len, kv_len, row_bytes,
+            BLOCK_M, BLOCK_N, ROW_LAYOUT,
+        )  # fmt: skip
     p = gl.convert_layout(first_p.to(DTYPE), P_LAYOUT)
     acc = gl.zeros([ROWS, BLOCK_D], gl.float32, O_LAYOUT)
     adds = second  # false: P V of an item's first tile starts its sum
@@ -250,6 +304,8 @@ def _attend(
         q = q_buffers.index((item % Q_STAGES) * GROUPS + GROUP).reshape([ROWS, BLOCK_D])
         for kv_tile in range(from_tile, to_tile):
             step += 1
+            if TRACE:
+                start = globaltimer()
             acc = acc * gl.convert_layout(alpha, gl.SliceLayout(1, O_LAYOUT))[:, None]
             scores = _scores(q, k_ring, step, BLOCK_N, BLOCK_D, STAGES, S_LAYOUT)
             acc = _add_values(p, acc, adds, v_ring, step - 1, BLOCK_N, BLOCK_D, STAGES)
@@ -261,6 +317,11 @@ def _attend(
             )  # fmt: skip
             acc, p = warpgroup_mma_wait(0, deps=[acc, p])  # p as well: its registers are read until then
             _release(v_ring, step - 1, STAGES)
+            if TRACE:
+                _record_step(
+                    trace, max_steps, GROUP, batch * q_heads + head, first_q // BLOCK_M, work[2], kv_tile, first, end, m, l, alpha, start,
+                    q_len, kv_len, row_bytes, BLOCK_M, BLOCK_N, ROW_LAYOUT,
+                )  # fmt: skip
             p = gl.convert_layout(new_p.to(DTYPE), P_LAYOUT)
             adds = begins == False  # noqa: E712 (a tensor)
         if begins:
@@ -313,9 +374,10 @@ def _ring(SLOTS: gl.constexpr, READERS: gl.constexpr, desc):
 @gluon.jit(do_not_specialize=SIZES)
 def _attn_fwd_hopper(
     q_desc, k_desc, v_desc, o_desc, lse_ptr, scale_log2, group_size, q_len, kv_len, left, right,
-    pairs, units, q_tiles, per_head, per_head_multiplier, per_head_shift, q_heads, q_heads_multiplier, q_heads_shift,
+    pairs, units, q_tiles, per_head, per_head_multiplier, per_head_shift, q_heads, q_heads_multiplier, q_heads_shift, trace, max_steps,
     BOUND_LEFT: gl.constexpr, BOUND_RIGHT: gl.constexpr, RAGGED: gl.constexpr, BLOCK_N: gl.constexpr, BLOCK_D: gl.constexpr,
     GROUPS: gl.constexpr, STAGES: gl.constexpr, Q_STAGES: gl.constexpr, COMPUTE_REGISTERS: gl.constexpr, LOAD_REGISTERS: gl.constexpr,
+    TRACE: gl.constexpr,
 ):  # fmt: skip
     """A persistent program; see the head of this file. lse is (batch, q_heads, q_len), contiguous."""
     o_shape: gl.constexpr = o_desc.block_type.shape
@@ -330,20 +392,20 @@ def _attn_fwd_hopper(
     work = (pairs, units, q_tiles, per_head, (per_head_multiplier, per_head_shift), q_heads, (q_heads_multiplier, q_heads_shift))
     if GROUPS == 2:
         gl.warp_specialize([
-            (_attend, (0, descs, rings, o_buffers, lse_ptr, problem, work, scale_log2,
-                       BOUND_LEFT, BOUND_RIGHT, RAGGED, BLOCK_N, BLOCK_D, GROUPS, STAGES, Q_STAGES)),
-            (_attend, (1, descs, rings, o_buffers, lse_ptr, problem, work, scale_log2,
-                       BOUND_LEFT, BOUND_RIGHT, RAGGED, BLOCK_N, BLOCK_D, GROUPS, STAGES, Q_STAGES)),
+            (_attend, (0, descs, rings, o_buffers, lse_ptr, problem, work, scale_log2, trace, max_steps,
+                       BOUND_LEFT, BOUND_RIGHT, RAGGED, BLOCK_N, BLOCK_D, GROUPS, STAGES, Q_STAGES, TRACE)),
+            (_attend, (1, descs, rings, o_buffers, lse_ptr, problem, work, scale_log2, trace, max_steps,
+                       BOUND_LEFT, BOUND_RIGHT, RAGGED, BLOCK_N, BLOCK_D, GROUPS, STAGES, Q_STAGES, TRACE)),
             (_load_tiles, (descs, rings, problem, work, BLOCK_N, GROUPS, STAGES, Q_STAGES)),
         ], [4, 1], [COMPUTE_REGISTERS, LOAD_REGISTERS])  # fmt: skip
     else:
         gl.warp_specialize([
-            (_attend, (0, descs, rings, o_buffers, lse_ptr, problem, work, scale_log2,
-                       BOUND_LEFT, BOUND_RIGHT, RAGGED, BLOCK_N, BLOCK_D, GROUPS, STAGES, Q_STAGES)),
-            (_attend, (1, descs, rings, o_buffers, lse_ptr, problem, work, scale_log2,
-                       BOUND_LEFT, BOUND_RIGHT, RAGGED, BLOCK_N, BLOCK_D, GROUPS, STAGES, Q_STAGES)),
-            (_attend, (2, descs, rings, o_buffers, lse_ptr, problem, work, scale_log2,
-                       BOUND_LEFT, BOUND_RIGHT, RAGGED, BLOCK_N, BLOCK_D, GROUPS, STAGES, Q_STAGES)),
+            (_attend, (0, descs, rings, o_buffers, lse_ptr, problem, work, scale_log2, trace, max_steps,
+                       BOUND_LEFT, BOUND_RIGHT, RAGGED, BLOCK_N, BLOCK_D, GROUPS, STAGES, Q_STAGES, TRACE)),
+            (_attend, (1, descs, rings, o_buffers, lse_ptr, problem, work, scale_log2, trace, max_steps,
+                       BOUND_LEFT, BOUND_RIGHT, RAGGED, BLOCK_N, BLOCK_D, GROUPS, STAGES, Q_STAGES, TRACE)),
+            (_attend, (2, descs, rings, o_buffers, lse_ptr, problem, work, scale_log2, trace, max_steps,
+                       BOUND_LEFT, BOUND_RIGHT, RAGGED, BLOCK_N, BLOCK_D, GROUPS, STAGES, Q_STAGES, TRACE)),
             (_load_tiles, (descs, rings, problem, work, BLOCK_N, GROUPS, STAGES, Q_STAGES)),
         ], [4, 4, 1], [COMPUTE_REGISTERS, COMPUTE_REGISTERS, LOAD_REGISTERS])  # fmt: skip
 
@@ -388,11 +450,18 @@ def can_run_hopper(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) 
     return rows_fit and query.dtype in GLUON_DTYPES and can_use_tma(TileConfig(64, 64), query, key, value)
 
 
-def keeps_gpu_busy(query: torch.Tensor, right: int, kv_len: int, config: TileConfig) -> bool:
-    """Whether there is work for three quarters of the SMs: with less, the smaller tiles of forward.py are faster (measured on an H200)."""
-    batch, q_heads, q_len, _ = query.shape
+def chosen_config(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, left: int, right: int) -> TileConfig | None:
+    """The tiles with which this kernel is to run here, None where forward.py is to: what cannot run, or is not in the tuned table.
+
+    So is what does not keep three quarters of the SMs busy: there the smaller tiles of forward.py are faster (measured on an H200).
+    """
+    batch, q_heads, q_len, head_dim = query.shape
+    kv_len = key.shape[2]
+    config = hopper_config(head_dim, query.dtype, min(left, right) < q_len + kv_len, kv_len)
+    if config is None or not can_run_hopper(query, key, value):
+        return None
     units = work_units(batch, q_heads, triton.cdiv(q_len, config.block_m), right < q_len + kv_len)["units"]
-    return 4 * units >= 3 * sm_count()
+    return config if 4 * units >= 3 * sm_count() else None
 
 
 def _descriptor(tensor: torch.Tensor, rows: int, block_d: int) -> TensorDescriptor:
@@ -403,7 +472,7 @@ def _descriptor(tensor: torch.Tensor, rows: int, block_d: int) -> TensorDescript
 
 def launch_arguments(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, out: torch.Tensor, lse: torch.Tensor, *,
-    left: int, right: int, scale: float, config: TileConfig,
+    left: int, right: int, scale: float, config: TileConfig, recorder: Recorder | None = None,
 ) -> tuple[list, dict]:  # fmt: skip
     """Arguments of `_attn_fwd_hopper`: by position, and by keyword."""
     batch, q_heads, q_len, head_dim = query.shape
@@ -418,21 +487,58 @@ def launch_arguments(
         "BOUND_LEFT": left < unbounded, "BOUND_RIGHT": right < unbounded, "RAGGED": kv_len % config.block_n != 0,
         "BLOCK_N": config.block_n, "BLOCK_D": block_d, "GROUPS": groups, "STAGES": config.num_stages, "Q_STAGES": 2,
         "COMPUTE_REGISTERS": compute, "LOAD_REGISTERS": load, "num_warps": 4,
+        "trace": recorder and recorder.buffers, "max_steps": recorder.max_steps if recorder else 0, "TRACE": recorder is not None,
     }  # fmt: skip
     return [_descriptor(tensor, rows, block_d) for tensor, rows in tensors] + [lse], arguments
 
 
 def flash_forward_hopper(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *, left: int, right: int, scale: float, config: TileConfig,
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *,
+    left: int, right: int, scale: float, config: TileConfig, recorder: Recorder | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor, LaunchInfo]:  # fmt: skip
     """Launch `_attn_fwd_hopper`; arguments and results as of `flash_forward`, for what `can_run_hopper` accepts.
 
     `config.block_m` is 128 or 192 (64 rows for each warpgroup that computes), `config.num_warps` counts the loading warp's
-    warpgroup too: 12 or 16.
+    warpgroup too: 12 or 16. A `recorder` makes the kernel write down its steps.
     """
     out = torch.empty_like(query)
     lse = torch.empty(query.shape[:3], dtype=torch.float32, device=query.device)
-    tensors, arguments = launch_arguments(query, key, value, out, lse, left=left, right=right, scale=scale, config=config)
+    tensors, arguments = launch_arguments(query, key, value, out, lse, left=left, right=right, scale=scale, config=config, recorder=recorder)
     with on_device(query, config):
         compiled = _attn_fwd_hopper[(min(sm_count(), arguments["units"]),)](*tensors, **arguments)
     return out, lse, launch_info(config, compiled)
+
+
+def traced_launch(problem: AttentionProblem, config: TileConfig) -> tuple[Recorder, LaunchInfo, torch.Tensor, torch.Tensor]:
+    """Run the kernel on the problem's own inputs with TRACE on. Returns what it wrote down, how it was launched, O and lse.
+
+    Raises InvalidProblem for what it does not take.
+    """
+    tensors = make_inputs(problem, DEVICE)
+    if not can_run_hopper(*tensors):
+        raise InvalidProblem("head_dim", problem.head_dim, "forward_hopper.py takes 16-bit types, a multiple of 8 from 40 to 128, and a Hopper GPU")
+    left, right = tiles.band(problem)
+    rows = TileRows("", "q_tile", config.block_m, problem.q_len)
+    programs = problem.batch * problem.q_heads * triton.cdiv(problem.q_len, config.block_m)
+    max_steps = triton.cdiv(problem.kv_len, config.block_n)
+    recorder = make_recorder("_attn_fwd_hopper", REQUESTS, ROW_FIELDS, rows, (), programs, max_steps, problem.head_dim)
+    out, lse, launch = flash_forward_hopper(*tensors, left=left, right=right, scale=problem.scale, config=config, recorder=recorder)
+    return recorder, launch, out, lse
+
+
+def run_traced(problem: AttentionProblem) -> Trace:
+    """The trace of the kernel on the problem, whose tiles are 128 x 128. A query tile that sees no key has one step, wholly masked."""
+    if (problem.block_m, problem.block_n) != (128, 128):
+        raise InvalidProblem("block_m", problem.block_m, "forward_hopper.py is traced with 128 x 128 tiles", "Choose those.")
+    recorder, launch, out, lse = traced_launch(problem, TileConfig(128, 128, 12, 2))
+    return assemble(problem, "flash2", [(recorder, launch)], output=out, lse=lse)
+
+
+def requested_bytes(problem: AttentionProblem, config: TileConfig) -> tuple[int, int]:
+    """(read, written): bytes that the kernel asks for with these tiles, counted by itself."""
+    recorder, *_ = traced_launch(problem, config)
+    counted = recorder.buffers.requested.sum(dim=0, dtype=torch.int64).tolist()
+    by_direction = {
+        direction: sum(n for n, request in zip(counted, REQUESTS, strict=False) if request[1] == direction) for direction in ("read", "write")
+    }
+    return by_direction["read"], by_direction["write"]

@@ -98,19 +98,25 @@ def _compulsory(problem: AttentionProblem, direction: str) -> Number:
 
 def our_modelled_parts(problem: AttentionProblem, direction: str, operations: tuple[Operation, ...]) -> tuple[Part, ...]:
     """Requested bytes by formula, with the tiles that the counted kernels ran with, or the problem's own."""
-    tiles = {operation.name: tiles_of(operation, problem) for operation in operations}
     if direction == "forward":
-        return (Part("_attn_fwd", flash2_requested_bytes(tiles.get("_attn_fwd", problem))),)
+        counted = next(iter(operations), None)
+        name, sides = (counted.name, tile_sides(counted)) if counted else ("_attn_fwd", None)
+        return (Part(name, flash2_requested_bytes(problem, sides)),)
+    tiles = {operation.name: tiles_of(operation, problem) for operation in operations}
     formulas = {"_attn_bwd_preprocess": preprocess_bytes, "_attn_bwd_dk_dv": dk_dv_bytes, "_attn_bwd_dq": dq_bytes}
     return tuple(Part(name, formula(tiles.get(name, problem))) for name, formula in formulas.items())
 
 
-def tiles_of(operation: Operation, problem: AttentionProblem) -> AttentionProblem:
-    """The problem with the tiles that an operation names ("64x128 tiles"); as it is where it names none."""
+def tile_sides(operation: Operation) -> tuple[int, int] | None:
+    """(BLOCK_M, BLOCK_N) that an operation names ("64x128 tiles"), None where it names none."""
     sides = operation.shape.removesuffix(" tiles").split("x")
-    if len(sides) != 2 or not all(side.isdigit() and int(side) in BLOCKS for side in sides):
-        return problem
-    return problem.with_(block_m=int(sides[0]), block_n=int(sides[1]))
+    return (int(sides[0]), int(sides[1])) if len(sides) == 2 and all(side.isdigit() and int(side) for side in sides) else None
+
+
+def tiles_of(operation: Operation, problem: AttentionProblem) -> AttentionProblem:
+    """The problem with the tiles that an operation names; as it is where it names none, or none that a problem may have."""
+    sides = tile_sides(operation)
+    return problem.with_(block_m=sides[0], block_n=sides[1]) if sides and set(sides) <= set(BLOCKS) else problem
 
 
 def cache_share(requested: Number, dram: Number) -> float | None:

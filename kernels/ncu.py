@@ -129,9 +129,20 @@ def requested(problem: AttentionProblem, peer: str, direction: str) -> tuple[Ope
     if peer != "ours":
         return ()
     if direction == "forward":
-        return (_traced_kernel(problem, "flash2", "forward", "_attn_fwd"),)
+        return (_hopper_kernel(problem) or _traced_kernel(problem, "flash2", "forward", "_attn_fwd"),)
     kernels = {"_attn_bwd_preprocess": "dq", "_attn_bwd_dk_dv": "dk_dv", "_attn_bwd_dq": "dq"}
     return tuple(_traced_kernel(problem, "backward", tuned, name) for name, tuned in kernels.items())
+
+
+def _hopper_kernel(problem: AttentionProblem) -> Operation | None:
+    """What forward_hopper.py asks for, where that is what `flash_attention` runs; else None."""
+    from kernels.forward_hopper import chosen_config, requested_bytes
+    from kernels.inputs import make_inputs
+    from kernels.recorder import DEVICE
+    from kernels.tiles import band
+
+    config = chosen_config(*make_inputs(problem, DEVICE), *band(problem))
+    return config and Operation("_attn_fwd_hopper", *requested_bytes(problem, config), f"{config.block_m}x{config.block_n} tiles")
 
 
 def _traced_kernel(problem: AttentionProblem, algorithm: str, tuned: str, name: str) -> Operation:

@@ -32,13 +32,14 @@ def row_wise_requested_bytes(problem: AttentionProblem) -> int:
     return per_head * problem.itemsize * problem.batch * problem.q_heads
 
 
-def flash2_requested_bytes(problem: AttentionProblem) -> int:
+def flash2_requested_bytes(problem: AttentionProblem, blocks: tuple[int, int] | None = None) -> int:
     """What FlashAttention-2 asks for: Q, O and lse once, K and V once for every query tile that sees them.
 
-    Dao 2023 (FlashAttention-2), algorithm 1, with the tiles that the mask skips left out.
+    Dao 2023 (FlashAttention-2), algorithm 1, with the tiles that the mask skips left out; `blocks` are other tile sizes than
+    the problem's.
     """
     row = problem.head_dim * problem.itemsize
-    per_head = problem.q_len * (2 * row + LSE_BYTES) + _streamed_keys(problem) * 2 * row
+    per_head = problem.q_len * (2 * row + LSE_BYTES) + _streamed_keys(problem, blocks) * 2 * row
     return problem.batch * problem.q_heads * per_head
 
 
@@ -98,12 +99,13 @@ def backward_q_outer_requested_bytes(problem: AttentionProblem) -> int:
     return problem.batch * problem.q_heads * (once + _streamed_keys(problem) * (2 * row + 4 * state_row))
 
 
-def _streamed_keys(problem: AttentionProblem) -> int:
+def _streamed_keys(problem: AttentionProblem, blocks: tuple[int, int] | None = None) -> int:
     """Keys that the query tiles of one head load, all together."""
+    block_m, block_n = blocks or (problem.block_m, problem.block_n)
     total = 0
-    for q_tile in range(problem.q_tiles):
-        tiles = visited_tiles(problem, q_tile)
-        total += max(min(tiles.end * problem.block_n, problem.kv_len) - tiles.first * problem.block_n, 0)
+    for q_tile in range(-(-problem.q_len // block_m)):
+        tiles = visited_tiles(problem, q_tile, (block_m, block_n))
+        total += max(min(tiles.end * block_n, problem.kv_len) - tiles.first * block_n, 0)
     return total
 
 

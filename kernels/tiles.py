@@ -138,11 +138,11 @@ def launch_order(problem: AttentionProblem) -> list[int]:
     return [head * problem.q_tiles + q_tile for head, q_tile in order]
 
 
-def visited_tiles(problem: AttentionProblem, q_tile: int) -> VisitedTiles:
-    """The key tiles that query tile `q_tile` (of any head) visits."""
+def visited_tiles(problem: AttentionProblem, q_tile: int, blocks: tuple[int, int] | None = None) -> VisitedTiles:
+    """The key tiles that query tile `q_tile` (of any head) visits; `blocks` are other tile sizes than the problem's."""
     left, right = band(problem)
     shape = (q_tile, problem.q_len, problem.kv_len)
-    blocks = (problem.block_m, problem.block_n)
+    blocks = blocks or (problem.block_m, problem.block_n)
     first = first_visited_tile(*shape, left, *blocks)
     end = max(end_visited_tile(*shape, right, *blocks), first)
     first_full = min(max(first_full_tile(*shape, left, *blocks), first), end)

@@ -2,15 +2,21 @@
 
 import random
 
+import numpy as np
 import pytest
 import torch
 
 from kernels import forward_hopper
 from kernels.attention import flash_attention
 from kernels.forward_hopper import can_run_hopper, divisor, flash_forward_hopper, work_units
+from kernels.inputs import make_inputs
 from kernels.launch import TileConfig
-from kernels.reference import attention_by_rows, naive_attention
+from kernels.problem import AttentionProblem, InvalidProblem
+from kernels.recorder import DEVICE
+from kernels.reference import attention_by_rows, judge_trace, naive_attention
+from kernels.requested import flash2_requested_bytes
 from kernels.softmax import BACKEND
+from kernels.trace import run_traced
 
 SHAPES = [(1, 1), (64, 64), (113, 203), (128, 217), (256, 512), (512, 256), (1, 239), (3, 799), (127, 512), (384, 384), (1023, 1024), (1024, 1023)]
 HEADS = [(2, 2), (6, 3), (4, 1)]
@@ -92,18 +98,15 @@ def test_250_repeats_are_bitwise_equal(head_dim, groups, mask):
 
 @pytest.mark.gpu
 @on_hopper
-@pytest.mark.parametrize("mask", ["full", "causal", "both"])
-def test_infinities_and_nan_come_out_where_float64_has_them(mask):
-    query, key, value = (draw((2, 4, 300, 64), torch.float16, seed) for seed in range(3))
-    query[0, 0, 5, 3], key[0, 0, 100, 1] = float("inf"), float("-inf")
-    if mask == "full":  # under a mask, a NaN in V reaches the rows whose tile holds it: 0 * NaN
-        value[0, 1, 200, 7] = float("nan")
-    left, right = bounds(mask, 300, 300)
-    out, lse = attend(query, key, value, mask, 2)
-    exact, exact_lse = attention_by_rows(query, key, value, dtype=torch.float64, scale=0.125, left=left, right=right)
-    for found, expected in ((out, exact), (lse, exact_lse)):
-        assert torch.equal(found.isnan(), expected.isnan())
-        assert torch.equal(found.isinf(), expected.isinf())
+@pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan")])
+@pytest.mark.parametrize("where", [0, 1, 2])
+def test_infinities_and_nan_give_what_float64_gives(where, value):
+    tensors = [draw((2, 4, 300, 64), torch.float16, seed).abs() for seed in range(3)]
+    tensors[where][0, 1, 200, 7] = value
+    out, _ = attend(*tensors, "full", 2)
+    exact, _ = attention_by_rows(*tensors, dtype=torch.float64, scale=0.125, left=600, right=600)
+    assert torch.equal(out.isnan(), exact.isnan())
+    assert torch.equal(out.isinf(), exact.isinf())
 
 
 @pytest.mark.gpu
@@ -137,3 +140,41 @@ def test_one_compiled_kernel_serves_all_shapes():
             2,
         )
     assert sum(len(compiled[0]) for compiled in kernel.device_caches.values()) == before
+
+
+@pytest.mark.gpu
+@on_hopper
+@pytest.mark.parametrize("head_dim", [64, 96, 128])
+@pytest.mark.parametrize("mask", ["full", "causal", "window"])
+def test_its_trace_is_that_of_the_portable_kernel_with_the_same_tiles(mask, head_dim):
+    sizes = {"batch": 2, "q_heads": 4, "kv_heads": 2, "q_len": 700, "kv_len": 800, "head_dim": head_dim, "block_m": 128, "block_n": 128}
+    problem = AttentionProblem(**sizes, mask=mask, window_left=200, window_right=30)
+    trace, portable = forward_hopper.run_traced(problem), run_traced(problem, "flash2")
+    assert judge_trace(trace).passes
+    for name in ("batch_head", "q_tile", "kv_tile", "tensor_bytes_read", "tensor_bytes_written"):
+        np.testing.assert_array_equal(getattr(trace, name), getattr(portable, name))
+    for name in ("row_max", "row_sum", "alpha"):
+        np.testing.assert_allclose(getattr(trace, name), getattr(portable, name), rtol=2e-3, atol=2e-3)
+    assert (trace.end_ns >= trace.start_ns).all()
+    read, written = forward_hopper.requested_bytes(problem, CONFIGS[2])
+    assert read + written == flash2_requested_bytes(problem)
+    if head_dim == 64:
+        assert sum(forward_hopper.requested_bytes(problem, CONFIGS[3])) == flash2_requested_bytes(problem, (192, 128))
+
+
+@pytest.mark.gpu
+@on_hopper
+def test_tracing_changes_no_bit():
+    problem = AttentionProblem(q_heads=8, kv_heads=8, q_len=700, kv_len=700, head_dim=128, mask="causal", block_m=128, block_n=128)
+    *_, out, lse = forward_hopper.traced_launch(problem, CONFIGS[2])
+    plain = flash_forward_hopper(*make_inputs(problem, DEVICE), left=1400, right=0, scale=problem.scale, config=CONFIGS[2])
+    assert torch.equal(out, plain[0])
+    assert torch.equal(lse, plain[1])
+
+
+def test_elsewhere_its_trace_is_refused_in_words():
+    if BACKEND != "cuda":
+        with pytest.raises(InvalidProblem, match="Hopper"):
+            forward_hopper.run_traced(AttentionProblem(q_len=128, kv_len=128, block_m=128, block_n=128))
+    with pytest.raises(InvalidProblem, match="128 x 128"):
+        forward_hopper.run_traced(AttentionProblem(q_len=128, kv_len=128, block_m=64, block_n=64))
