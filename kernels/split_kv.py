@@ -174,7 +174,7 @@ def _attn_combine(
     acc = tl.zeros((BLOCK_M, BLOCK_D), tl.float32)
     # [end]
     slot = (row_tile * tl.num_programs(0) + batch_kv_head) * splits
-    for split in range(0, splits):
+    for split in tl.range(0, splits, loop_unroll_factor=8):  # few programs run here: the loads of several parts have to be under way at once
         if TRACE:
             record_start(trace, slot)
         partial = first + split * n_rows + rows
