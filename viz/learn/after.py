@@ -8,7 +8,10 @@ from kernels import tiles
 from kernels.hardware import DEFAULT_GPU, GPUS, Gpu
 from kernels.lessons import late_rescale, low_precision, units
 from kernels.lessons import split_kv as splitting
+from kernels.measurement import Measurement
+from kernels.peers import PEERS
 from kernels.problem import BLOCKS, INPUTS, AttentionProblem
+from kernels.recordings import recorded_document
 from viz import theme
 from viz.controls import INPUT_WORDS
 from viz.figures import after as figures
@@ -22,6 +25,8 @@ HEADS = (1, 2, 4, 8, 16, 32)
 TILES = tuple(block for block in BLOCKS if block >= 16)
 SHOWN_PARTS = 6
 PROGRAMS_AN_SM = "one program" if tiles.PROGRAMS_PER_SM == 1 else f"{tiles.PROGRAMS_PER_SM} programs"
+HOPPER_SHAPE = (16384, 128, "full", "float16")
+HOPPER_PEERS = ("ours", "sdpa_flash", "sdpa_cudnn")
 INPUT_HELP = "\n".join(f"- **{name}**: {words}" for name, words in INPUT_WORDS.items())
 
 
@@ -163,6 +168,7 @@ def _flash3(palette: theme.Palette) -> None:
     st.caption("For Hopper. Shah et al. 2024, FlashAttention-3: Fast and Accurate Attention with Asynchrony and Low-precision, arXiv 2407.08608.")
     st.subheader("Why overlap", anchor=False)
     _clocks(palette, "after_overlap", polynomial=False)
+    _built_here()
     st.subheader("8 bits and outliers", anchor=False)
     inputs, block = _outliers()
     results = low_precision.compare(inputs, block)
@@ -185,6 +191,35 @@ def _flash3(palette: theme.Palette) -> None:
     )
     length = inputs.length
     explore_link("This shape in float16 in the player", AttentionProblem(q_len=length, kv_len=length, head_dim=inputs.head_dim))
+
+
+def _built_here() -> None:
+    """Our own kernel of this kind, with the recorded speeds of it and its peers."""
+    words = (
+        "**Built here**: `kernels/forward_hopper.py`, which `flash_attention` runs on Hopper GPUs. One warp loads, two or three groups of four warps "
+        "compute 64 rows each, and a group issues the scores of a key tile together with $PV$ of the tile before it. Its tiles, their order and the "
+        "bytes asked for are those of the kernel in the player."
+    )
+    if measurement := _recorded_on_hopper():
+        problem = measurement.problem
+        speeds = {result.peer: result.tflops(problem) for result in measurement.results if result.direction == "forward"}
+        shown = [f"{PEERS[peer].label} {speeds[peer]:.0f}" for peer in HOPPER_PEERS if speeds.get(peer)]
+        words += (
+            f" Recorded on {measurement.device.name} with {problem.q_len:,} keys, head_dim {problem.head_dim}, {problem.dtype}, in TFLOP/s: "
+            f"{', '.join(shown)}."
+        )
+    st.markdown(words)
+
+
+def _recorded_on_hopper() -> Measurement | None:
+    """The recorded measurement of HOPPER_SHAPE with all of HOPPER_PEERS, or None."""
+    for measurement in recorded_document("sweeps").measurements:
+        problem = measurement.problem
+        if (problem.q_len, problem.head_dim, problem.mask, problem.dtype) == HOPPER_SHAPE and all(
+            measurement.result(peer, "forward") for peer in HOPPER_PEERS
+        ):
+            return measurement
+    return None
 
 
 def _outliers() -> tuple[low_precision.OutlierInputs, int]:
