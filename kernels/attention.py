@@ -13,9 +13,10 @@ from kernels.backward import flash_backward
 from kernels.forward import flash_forward
 from kernels.softmax import BACKEND
 from kernels.split_kv import flash_split_kv
-from kernels.tuning import choose_config, split_config
+from kernels.tuning import choose_config, gluon_is_known, split_config
 
-if BACKEND == "cuda":
+HOPPER_KERNEL = BACKEND == "cuda" and gluon_is_known()
+if HOPPER_KERNEL:
     from kernels.forward_hopper import chosen_config, flash_forward_hopper
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
@@ -106,7 +107,7 @@ def _forward(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, left: 
     if packed_rows <= MAX_PACKED_ROWS:
         out, lse, _ = flash_split_kv(query, key, value, config=split_config(packed_rows, head_dim, query.element_size()), **mask)
         return out, lse
-    hopper = chosen_config(query, key, value, left, right) if BACKEND == "cuda" else None
+    hopper = chosen_config(query, key, value, left, right) if HOPPER_KERNEL else None
     if hopper:
         out, lse, _ = flash_forward_hopper(query, key, value, config=hopper, **mask)
     else:

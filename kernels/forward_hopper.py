@@ -33,7 +33,7 @@ from kernels.recorder import (
 )
 from kernels.softmax import BACKEND, LN2, LOG2E
 from kernels.trace import LaunchInfo, Trace
-from kernels.tuning import hopper_config
+from kernels.tuning import gluon_is_known, hopper_config
 
 import triton
 from triton.experimental import gluon
@@ -45,8 +45,6 @@ from triton.language.extra.cuda import globaltimer
 REQUESTS = (("Q", "read"), ("K", "read"), ("V", "read"), ("O", "write"), ("lse", "write"))
 READ_Q, READ_K, READ_V, WRITE_O, WRITE_LSE = (gl.constexpr(column) for column in range(len(REQUESTS)))
 ROW_FIELDS = ("row_max", "row_sum", "alpha")
-KNOWN_VERSIONS = ("3.6", "3.7")
-"""Gluon is experimental: Triton 3.9, for one, has renamed some of it. Elsewhere forward.py runs."""
 ROWS = gl.constexpr(64)
 """Query rows of a warpgroup: the height of its matrix instruction."""
 GLUON_DTYPES = {torch.float16: gl.float16, torch.bfloat16: gl.bfloat16}
@@ -443,7 +441,7 @@ def work_units(batch: int, q_heads: int, q_tiles: int, bound_right: bool) -> dic
 
 def can_run_hopper(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> bool:
     """True on compute capability 9.0, for 16-bit inputs of head_dim 33 to 128 that descriptors can address, in a Triton whose Gluon is known."""
-    if BACKEND != "cuda" or torch.cuda.get_device_capability() != (9, 0) or not triton.__version__.startswith(KNOWN_VERSIONS):
+    if BACKEND != "cuda" or torch.cuda.get_device_capability() != (9, 0) or not gluon_is_known():
         return False
     head_dim = query.shape[3]
     rows_fit = 32 < head_dim <= 128 and head_dim * query.element_size() % 16 == 0  # the rows of O too, which is made here

@@ -136,10 +136,14 @@ def requested(problem: AttentionProblem, peer: str, direction: str) -> tuple[Ope
 
 def _hopper_kernel(problem: AttentionProblem) -> Operation | None:
     """What forward_hopper.py asks for, where that is what `flash_attention` runs; else None."""
-    from kernels.forward_hopper import chosen_config, requested_bytes
+    from kernels.attention import HOPPER_KERNEL
     from kernels.inputs import make_inputs
     from kernels.recorder import DEVICE
     from kernels.tiles import band
+
+    if not HOPPER_KERNEL:
+        return None
+    from kernels.forward_hopper import chosen_config, requested_bytes
 
     config = chosen_config(*make_inputs(problem, DEVICE), *band(problem))
     return config and Operation("_attn_fwd_hopper", *requested_bytes(problem, config), f"{config.block_m}x{config.block_n} tiles")

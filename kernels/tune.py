@@ -77,10 +77,10 @@ def candidates(kernel: str, head_dim: int) -> list[tuple]:
     """What can be timed for a kernel and head_dim on the GPU at hand."""
     if kernel != "forward_hopper":
         return CANDIDATES[kernel]
-    from kernels.tuning import architecture
+    from kernels.tuning import architecture, gluon_is_known
 
     fitting = [candidate for candidate, head_dims in HOPPER_HEAD_DIMS.items() if head_dim in head_dims]
-    return [PORTABLE, *fitting] if fitting and architecture() == "sm90" else []
+    return [PORTABLE, *fitting] if fitting and architecture() == "sm90" and gluon_is_known() else []
 
 
 def _compile(job: tuple) -> None:

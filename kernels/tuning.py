@@ -14,10 +14,13 @@ import torch
 from kernels.launch import TileConfig, config_for_blocks
 from kernels.softmax import BACKEND
 
+import triton
+
 FOLDER = Path(__file__).parent / "tuned"
 FORMAT = "flash-attention-tiles"
 FORMAT_VERSION = 1
 KERNELS = ("forward", "forward_hopper", "dk_dv", "dq")
+GLUON_VERSIONS = ("3.6.", "3.7.")
 SHORT_LENGTH = 2048
 """Sequences up to this length are a class of their own: fewer steps a program, so that its start and end weigh more."""
 
@@ -57,6 +60,11 @@ def choose_config(kernel: str, head_dim: int, dtype: torch.dtype, masked: bool, 
     itemsize = dtype.itemsize
     found = tuned_table(architecture()).get(shape_class(kernel, head_dim, itemsize, masked, length))
     return found or fallback_config(kernel, head_dim, itemsize)
+
+
+def gluon_is_known() -> bool:
+    """Whether forward_hopper.py can be imported and compiled. Gluon is experimental: Triton 3.9, for one, has renamed some of it."""
+    return triton.__version__.startswith(GLUON_VERSIONS)
 
 
 @functools.lru_cache(maxsize=1024)
