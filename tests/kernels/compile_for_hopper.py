@@ -34,7 +34,6 @@ from kernels.tuning import gluon_is_known
 import triton
 from triton.backends.compiler import GPUTarget
 
-
 HOPPER_CASES = ((64, "full", 192), (64, "causal", 128), (96, "window", 128), (128, "causal", 128))
 
 
