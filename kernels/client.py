@@ -50,7 +50,7 @@ class Crashed(JobFailure):
 
     def __init__(self, exit_code: int | None, detail: str = "") -> None:
         self.exit_code = exit_code
-        how = f"signal {-exit_code}" if exit_code is not None and exit_code < 0 else f"exit status {exit_code}"
+        how = "no process" if exit_code is None else f"signal {-exit_code}" if exit_code < 0 else f"exit status {exit_code}"
         super().__init__(f"The worker process crashed ({how}){': ' + detail if detail else ''}. It was restarted; try again.")
 
 
@@ -131,7 +131,8 @@ class WorkerClient:
         self._messages: queue.Queue = queue.Queue()
         self._ready = threading.Event()
         self._stderr: collections.deque[str] = collections.deque(maxlen=20)
-        threading.Thread(target=self._dispatch, daemon=True, name="worker-client").start()
+        self._dispatcher = threading.Thread(target=self._dispatch, daemon=True, name="worker-client")
+        self._dispatcher.start()
         atexit.register(self.close)
 
     def submit(self, job: str, *, time_limit_s: float | None = None, blob: bytes = b"", **parameters: object) -> Job:
@@ -178,6 +179,7 @@ class WorkerClient:
 
     def close(self) -> None:
         """Stop the worker; jobs in the queue are cancelled."""
+        atexit.unregister(self.close)
         with self._wake:
             self._closed = True
             waiting, running = list(self._queue), self._running
@@ -196,6 +198,7 @@ class WorkerClient:
                     return
             if self.process_id is None:
                 self._start()
+                continue  # a job that came while the start failed is for the next try, not for the process that is gone
             with self._wake:
                 while not self._queue and not self._closed and self.process_id is not None:
                     self._wake.wait(0.5)  # also notices a worker that died between jobs
@@ -213,7 +216,16 @@ class WorkerClient:
     def _start(self) -> None:
         command = [sys.executable, "-m", "kernels.worker", *self._arguments]
         pipe = subprocess.PIPE
-        self._process = subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, stderr=pipe)
+        with self._lock:  # so that close() either comes before, or finds the process and ends it
+            if self._closed:
+                return
+            try:
+                self._process = subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, stderr=pipe)
+            except OSError as error:  # no memory or no file descriptors left, say
+                self._process, self.start_failure = None, f"it cannot be started: {error}"
+        if self._process is None:
+            self._fail_waiting(None)
+            return
         self._messages = queue.Queue()
         self._stderr.clear()
         threading.Thread(target=self._read, args=(self._process, self._messages), daemon=True).start()
@@ -226,19 +238,19 @@ class WorkerClient:
         if message is None:
             self._process.wait()
             self.start_failure = self._last_words() or f"the worker did not start within {START_LIMIT_S:g} s"
-            self._fail_waiting()
+            self._fail_waiting(self._process.returncode)
             return
         self.start_failure = None
         self.device = DeviceInfo(**message[0]["device"])
         self._ready.set()
 
-    def _fail_waiting(self) -> None:
+    def _fail_waiting(self, exit_code: int | None) -> None:
         """A worker that cannot start answers every job in the queue, then is given some time before the next try."""
         with self._lock:
             waiting = list(self._queue)
             self._queue.clear()
         for job in waiting:
-            job.finish(failure=Crashed(self._process.returncode, self.start_failure))
+            job.finish(failure=Crashed(exit_code, self.start_failure))
         time.sleep(1.0)
 
     def _run(self, job: Job) -> None:

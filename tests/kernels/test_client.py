@@ -171,4 +171,26 @@ def test_a_worker_that_cannot_start_fails_its_jobs_in_its_own_words(monkeypatch)
     with pytest.raises(Crashed, match="exit status 1"):
         job.result(30)
     assert client.start_failure
+    later = submit(client, SMALL)  # comes while the client pauses before the next try
+    with pytest.raises(Crashed, match="exit status 1"):
+        later.result(30)
     client.close()
+
+
+def test_a_worker_that_the_system_refuses_to_start_fails_its_jobs(monkeypatch):
+    def refuse(*args, **more):
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr("kernels.client.subprocess.Popen", refuse)
+    client = WorkerClient()
+    with pytest.raises(Crashed, match="Too many open files"):
+        submit(client, SMALL).result(30)
+    client.close()
+
+
+def test_a_client_closed_while_its_worker_starts_leaves_no_process():
+    for _ in range(20):
+        client = WorkerClient()
+        client.close()
+        client._dispatcher.join(30)
+        assert client.process_id is None
