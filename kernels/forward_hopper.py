@@ -1,8 +1,8 @@
 """FlashAttention forward for Hopper GPUs: loads, products and softmax of different tiles at the same time.
 
-Shah et al. 2024, "FlashAttention-3", sections 3.1 and 3.2, for 16-bit types. Same algorithm, same order of tiles and same
-results a row as forward.py, which says what happens in a tile step; this file says when. It is written in Gluon, Triton's
-explicit layer, because the plain language keeps softmax and products in turn. What overlaps:
+Shah et al. 2024, "FlashAttention-3", sections 3.1 and 3.2, for 16-bit types. Same algorithm and same order of tiles as forward.py,
+which says what happens in a tile step; this file says when. It is written in Gluon, Triton's explicit layer, because the
+plain language keeps softmax and products in turn. What overlaps:
 
 - One warp loads tiles by TMA; two or three warpgroups of 64 query rows each compute. While one is in its softmax, another
   multiplies.
@@ -17,7 +17,7 @@ import torch
 
 from kernels import tiles
 from kernels.inputs import make_inputs
-from kernels.launch import TileConfig, can_use_tma, launch_info, on_device, sm_count
+from kernels.launch import TileConfig, band_arguments, can_use_tma, launch_info, on_device, sm_count
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.recorder import (
     DEVICE,
@@ -31,7 +31,7 @@ from kernels.recorder import (
     record_start,
     record_where,
 )
-from kernels.softmax import BACKEND, LN2, LOG2E
+from kernels.softmax import BACKEND, LN2
 from kernels.trace import LaunchInfo, Trace
 from kernels.tuning import gluon_is_known, hopper_config
 
@@ -181,7 +181,7 @@ def _softmax(
         if (kv_tile < first_full) | (kv_tile >= end_full):  # a branch, as a second loop over the same Q came out wrong (ptxas 12.8)
             offs_n = gl.arange(0, BLOCK_N, layout=gl.SliceLayout(0, LAYOUT))
             diagonal = first_q + gl.arange(0, ROWS, layout=gl.SliceLayout(1, LAYOUT)) + (kv_len - q_len - kv_tile * BLOCK_N)
-            last = diagonal * 0 + (kv_len - 1 - kv_tile * BLOCK_N)
+            last = gl.full([ROWS], kv_len - 1 - kv_tile * BLOCK_N, gl.int32, gl.SliceLayout(1, LAYOUT))
             if BOUND_RIGHT:
                 last = gl.minimum(diagonal + right, last)
             scores = gl.where(offs_n[None, :] <= last[:, None], scores, float("-inf"))
@@ -440,7 +440,7 @@ def work_units(batch: int, q_heads: int, q_tiles: int, bound_right: bool) -> dic
 
 
 def can_run_hopper(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> bool:
-    """True on compute capability 9.0, for 16-bit inputs of head_dim 33 to 128 that descriptors can address, in a Triton whose Gluon is known."""
+    """True on compute capability 9.0, for 16-bit inputs of head_dim 40 to 128, a multiple of 8, that descriptors can address, in a known Triton."""
     if BACKEND != "cuda" or torch.cuda.get_device_capability() != (9, 0) or not gluon_is_known():
         return False
     head_dim = query.shape[3]
@@ -451,7 +451,8 @@ def can_run_hopper(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) 
 def chosen_config(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, left: int, right: int) -> TileConfig | None:
     """The tiles with which this kernel is to run here, None where forward.py is to: what cannot run, or is not in the tuned table.
 
-    So is what does not keep three quarters of the SMs busy: there the smaller tiles of forward.py are faster (measured on an H200).
+    So is what does not keep three quarters of the SMs busy: of 18 such shapes measured on an H200 (batch 1, 8 or 16 heads, 256 to 1024
+    keys), forward.py with its smaller tiles was faster in 14, by 6 to 75 %, and slower in three, full at head_dim 128, by 8 to 16 %.
     """
     batch, q_heads, q_len, head_dim = query.shape
     kv_len = key.shape[2]
@@ -474,17 +475,15 @@ def launch_arguments(
 ) -> tuple[list, dict]:  # fmt: skip
     """Arguments of `_attn_fwd_hopper`: by position, and by keyword."""
     batch, q_heads, q_len, head_dim = query.shape
-    kv_heads, kv_len = key.shape[1:3]
-    unbounded = q_len + kv_len
     groups = config.block_m // ROWS.value
     block_d = max(triton.next_power_of_2(head_dim), 64)
     tensors = zip((query, key, value, out), (ROWS.value, config.block_n, config.block_n, ROWS.value), strict=True)
     compute, load = REGISTERS[groups]
-    arguments = work_units(batch, q_heads, triton.cdiv(q_len, config.block_m), right < unbounded) | {
-        "group_size": q_heads // kv_heads, "q_len": q_len, "kv_len": kv_len, "left": left, "right": right, "scale_log2": scale * LOG2E.value,
-        "BOUND_LEFT": left < unbounded, "BOUND_RIGHT": right < unbounded, "RAGGED": kv_len % config.block_n != 0,
-        "BLOCK_N": config.block_n, "BLOCK_D": block_d, "GROUPS": groups, "STAGES": config.num_stages, "Q_STAGES": 2,
-        "COMPUTE_REGISTERS": compute, "LOAD_REGISTERS": load, "num_warps": 4,
+    arguments = band_arguments(query, key, left, right, scale)
+    arguments |= work_units(batch, q_heads, triton.cdiv(q_len, config.block_m), arguments["BOUND_RIGHT"])
+    arguments |= {
+        "RAGGED": key.shape[2] % config.block_n != 0, "BLOCK_N": config.block_n, "BLOCK_D": block_d,
+        "GROUPS": groups, "STAGES": config.num_stages, "Q_STAGES": 2, "COMPUTE_REGISTERS": compute, "LOAD_REGISTERS": load, "num_warps": 4,
         "trace": recorder and recorder.buffers, "max_steps": recorder.max_steps if recorder else 0, "TRACE": recorder is not None,
     }  # fmt: skip
     return [_descriptor(tensor, rows, block_d) for tensor, rows in tensors] + [lse], arguments
@@ -527,7 +526,8 @@ def traced_launch(problem: AttentionProblem, config: TileConfig) -> tuple[Record
 def run_traced(problem: AttentionProblem) -> Trace:
     """The trace of the kernel on the problem, whose tiles are 128 x 128. A query tile that sees no key has one step, wholly masked."""
     if (problem.block_m, problem.block_n) != (128, 128):
-        raise InvalidProblem("block_m", problem.block_m, "forward_hopper.py is traced with 128 x 128 tiles", "Choose those.")
+        name = "block_n" if problem.block_m == 128 else "block_m"
+        raise InvalidProblem(name, getattr(problem, name), "forward_hopper.py is traced with 128 x 128 tiles", "Choose those.")
     recorder, launch, out, lse = traced_launch(problem, TileConfig(128, 128, 12, 2))
     return assemble(problem, "flash2", [(recorder, launch)], output=out, lse=lse)
 

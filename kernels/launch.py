@@ -66,18 +66,25 @@ def can_use_tma(config: TileConfig, *tensors: torch.Tensor) -> bool:
     return True
 
 
-def problem_arguments(query: torch.Tensor, key: torch.Tensor, left: int, right: int, scale: float) -> dict:
-    """Arguments by keyword that every attention kernel takes: lengths, the band, and what is compiled in for them.
+def band_arguments(query: torch.Tensor, key: torch.Tensor, left: int, right: int, scale: float) -> dict:
+    """Arguments by keyword that every attention kernel takes, in Triton and in Gluon: lengths, the band, and which bounds are compiled in.
 
     A bound that no key reaches is left out of the compiled code.
     """
-    q_heads, q_len, head_dim = query.shape[1:]
-    kv_heads, kv_len = key.shape[1:3]
+    q_len, kv_len = query.shape[2], key.shape[2]
     unbounded = q_len + kv_len
     return {
-        "group_size": q_heads // kv_heads, "q_len": q_len, "kv_len": kv_len, "left": left, "right": right, "scale_log2": scale * LOG2E.value,
-        "BOUND_LEFT": left < unbounded, "BOUND_RIGHT": right < unbounded, "DTYPE": TRITON_DTYPES[query.dtype],
-        "HEAD_DIM": head_dim, "BLOCK_D": triton.next_power_of_2(head_dim), "PRECISION": "ieee" if query.dtype == torch.float32 else "tf32",
+        "group_size": query.shape[1] // key.shape[1], "q_len": q_len, "kv_len": kv_len, "left": left, "right": right,
+        "scale_log2": scale * LOG2E.value, "BOUND_LEFT": left < unbounded, "BOUND_RIGHT": right < unbounded,
+    }  # fmt: skip
+
+
+def problem_arguments(query: torch.Tensor, key: torch.Tensor, left: int, right: int, scale: float) -> dict:
+    """`band_arguments`, and the types and widths that the Triton kernels compile in."""
+    head_dim = query.shape[3]
+    return band_arguments(query, key, left, right, scale) | {
+        "DTYPE": TRITON_DTYPES[query.dtype], "HEAD_DIM": head_dim, "BLOCK_D": triton.next_power_of_2(head_dim),
+        "PRECISION": "ieee" if query.dtype == torch.float32 else "tf32",
     }  # fmt: skip
 
 

@@ -121,7 +121,7 @@ def tune(kernels: list[str], head_dims: list[int], say: Callable[[str], None]) -
         else:
             config = dict(zip(("block_m", "block_n", "num_warps", "num_stages"), best, strict=True))
             classes[key] = {"config": config, "median_ms": median_ms, "problem": problem.as_dict()}
-        say(f"{key} ({name}): " + "  ".join(f"{candidate} {timings[candidate].median_ms:.3f}" for candidate in ranking[:4]))
+        say(f"{key} ({name}): " + "  ".join(f"{candidate or 'forward.py'} {timings[candidate].median_ms:.3f}" for candidate in ranking[:4]))
     return classes
 
 

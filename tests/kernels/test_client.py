@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import threading
 import time
 
@@ -188,9 +189,19 @@ def test_a_worker_that_the_system_refuses_to_start_fails_its_jobs(monkeypatch):
     client.close()
 
 
-def test_a_client_closed_while_its_worker_starts_leaves_no_process():
-    for _ in range(20):
-        client = WorkerClient()
-        client.close()
-        client._dispatcher.join(30)
-        assert client.process_id is None
+def test_a_client_closed_while_its_worker_starts_leaves_no_process(monkeypatch):
+    popen = subprocess.Popen
+
+    def slow(*args, **more):
+        process = popen(*args, **more)
+        time.sleep(0.3)
+        return process
+
+    monkeypatch.setattr("kernels.client.subprocess.Popen", slow)
+    client = WorkerClient()
+    time.sleep(0.1)
+    client.close()
+    client._dispatcher.join(30)
+    assert client.process_id is None
+    client._start()  # as a dispatcher does to which close() came first
+    assert client.process_id is None

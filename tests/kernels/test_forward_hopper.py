@@ -1,6 +1,8 @@
 """The forward kernel for Hopper GPUs: same results as float64 says, whatever the shape; its host code on any machine."""
 
+import itertools
 import random
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -51,12 +53,29 @@ def test_a_division_by_multiplication_is_exact():
         assert -(1 << 31) <= multiplier < 1 << 31
 
 
+@pytest.mark.parametrize("bound_right", [False, True])
+@pytest.mark.parametrize("programs", [1, 4, 132])
 @pytest.mark.parametrize("q_tiles", [1, 2, 3, 8, 9])
-def test_units_of_work_hold_every_query_tile_once(q_tiles):
-    for bound_right in (False, True):
-        work = work_units(3, 5, q_tiles, bound_right)
-        assert 2 * work["pairs"] + (work["units"] - work["pairs"]) == 3 * 5 * q_tiles
-        assert work["pairs"] == 0 or bound_right
+def test_the_programs_share_out_every_query_tile_once(q_tiles, programs, bound_right, monkeypatch):
+    """Runs the kernel's own `_place` and `_next` on the host."""
+    where = lambda condition, a, b: a if condition else b  # noqa: E731
+    umulhi = lambda a, b: a * (b % (1 << 32)) >> 32  # noqa: E731
+    monkeypatch.setattr(forward_hopper, "gl", SimpleNamespace(where=where, umulhi=umulhi, num_programs=lambda axis: programs))
+    monkeypatch.setattr(forward_hopper, "_divide", forward_hopper._divide.fn)
+    sizes = work_units(3, 5, q_tiles, bound_right)
+    divisors = [(sizes[f"{name}_multiplier"], sizes[f"{name}_shift"]) for name in ("per_head", "q_heads")]
+    work = (sizes["pairs"], sizes["units"], q_tiles, sizes["per_head"], divisors[0], 5, divisors[1])
+    places, lengths = [], []
+    for program in range(min(programs, sizes["units"])):
+        unit, second = program, False
+        while unit < sizes["units"]:
+            places.append(forward_hopper._place.fn(unit, second, work))
+            if unit < sizes["pairs"]:
+                lengths.append((unit, places[-1][2] + 1))
+            unit, second = forward_hopper._next.fn(unit, second, work)
+    assert sorted(places) == sorted(itertools.product(range(3), range(5), range(q_tiles)))
+    pairs = {unit: sum(length for other, length in lengths if other == unit) for unit, _ in lengths}
+    assert set(pairs.values()) <= {q_tiles + 1}  # all pairs are the same work under a causal mask
 
 
 @pytest.mark.skipif(BACKEND == "cuda", reason="says what happens without a GPU")
@@ -82,6 +101,7 @@ def test_matches_float64_by_flash_attentions_rule(head_dim, groups, mask, dtype)
             low = naive_attention(query, key, value, **more)
             allowed = 2 * (low.double() - exact).abs().max() + 1e-5
             assert (out.double() - exact).abs().max() <= allowed, (q_len, kv_len, q_heads)
+            assert torch.equal(lse == float("-inf"), exact_lse == float("-inf"))
             torch.testing.assert_close(lse.double(), exact_lse.double(), rtol=1e-4, atol=1e-4)
 
 
