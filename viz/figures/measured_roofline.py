@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import plotly.graph_objects as go
 
@@ -13,10 +11,6 @@ from viz.figures.sweep import peer_label
 
 SYMBOLS = {"counted": "circle", "DRAM": "diamond", "modelled": "circle-open"}
 BYTES_WORDS = {"counted": "requested bytes (counted)", "DRAM": "DRAM bytes (hardware counters)", "modelled": "modelled bytes"}
-MOST_NAMED = 6
-"""Calls that are named beside their marks; more of them are named in the legend."""
-PLACES = ("top center", "middle right", "bottom center", "middle left")
-"""Where a call's name stands, in turn from the fastest on, so that neighbours do not cover each other; below the roof's slope beside it."""
 
 
 def roofline_figure(roofs: list[Roof], points: list[RoofPoint], colors: theme.Palette) -> go.Figure:
@@ -29,12 +23,8 @@ def roofline_figure(roofs: list[Roof], points: list[RoofPoint], colors: theme.Pa
     calls = {}
     for point in points:
         calls.setdefault((point.peer, point.direction, point.problem), []).append(point)
-    ridge = min((roof.ridge for roof in roofs), default=0.0)
-    fastest_first = sorted(calls.items(), key=lambda call: -call[1][0].flops_per_s)
-    places = itertools.cycle(PLACES)
-    for (peer, direction, _), of_call in fastest_first:
-        place = "bottom right" if of_call[0].intensity < ridge else next(places)
-        _add_call(figure, peer, direction, of_call, colors, place if len(calls) <= MOST_NAMED else None)
+    for (peer, direction, _), of_call in sorted(calls.items(), key=lambda call: -call[1][0].flops_per_s):  # the legend names the fastest first
+        _add_call(figure, peer, direction, of_call, colors)
     theme.style_figure(figure, colors, height=470)
     figure.update_xaxes(type="log", title={"text": "FLOP per byte", "standoff": 4}, dtick=1, exponentformat="power")
     figure.update_yaxes(type="log", dtick=1, tickvals=[10.0**power for power in range(8, 17)])
@@ -53,23 +43,19 @@ def _add_roof(figure: go.Figure, roof: Roof, low: float, high: float, colors: th
     )  # fmt: skip
 
 
-def _add_call(figure: go.Figure, peer: str, direction: str, points: list[RoofPoint], colors: theme.Palette, place: str | None) -> None:
-    """A call with its name beside it, or in the legend where `place` is None."""
+def _add_call(figure: go.Figure, peer: str, direction: str, points: list[RoofPoint], colors: theme.Palette) -> None:
+    """A call, named in the legend: fused kernels are so close to each other that names beside their marks would cover one another."""
     color = theme.peer_color(peer, colors)
     label = peer_label(peer) + (" backward" if direction == "backward" else "")
     figure.add_scatter(
         x=[point.intensity for point in points],
         y=[point.flops_per_s for point in points],
-        mode="lines+markers+text" if place else "lines+markers",
+        mode="lines+markers",
         name=label,
         line={"color": color, "width": 1.5, "dash": "dot"},
         marker={"color": color, "size": 13, "symbol": [SYMBOLS[point.bytes_are] for point in points], "line": {"width": 2, "color": color}},
-        text=[label if index == 0 else "" for index in range(len(points))],
-        textposition=place or "top center",
-        textfont={"color": color, "size": 13},
         hovertext=[_hover(label, point) for point in points],
         hoverinfo="text",
-        showlegend=place is None,
     )
 
 
