@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+"""The project's folder, in which child processes are started."""
 
 _HOMES = {
     "AttentionProblem": "kernels.problem",
     "InvalidProblem": "kernels.problem",
-    "Measurement": "kernels.measurement",
-    "Trace": "kernels.trace",
-    "MultiHeadAttention": "kernels.layer",
-    "flash_attention": "kernels.attention",
-    "make_inputs": "kernels.inputs",
-    "naive_attention": "kernels.reference",
-    "run_traced": "kernels.trace",
+    "Measurement": "kernels.measure.measurement",
+    "Trace": "kernels.trace.trace",
+    "MultiHeadAttention": "kernels.attention.layer",
+    "flash_attention": "kernels.attention.flash_attention",
+    "make_inputs": "kernels.problem.inputs",
+    "naive_attention": "kernels.oracle.reference",
+    "run_traced": "kernels.trace.trace",
 }
 
 __all__ = sorted(_HOMES)

@@ -6,8 +6,8 @@ os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
 import pytest
 
-from kernels.backend import choose_backend
-from tests.browser import CHROMIUM, FLAGS, running_app
+from kernels.device.backend import choose_backend
+from tests.browser.visit import CHROMIUM, FLAGS, running_app
 
 choose_backend()  # before any test module: some parts of torch import triton, which reads TRITON_INTERPRET only once
 
@@ -27,7 +27,7 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture(scope="module")
 def stop_the_worker():
     """The worker that the pages of a test file share ends with that file."""
-    from viz import runs
+    from viz.shared import runs
 
     yield
     store = runs.run_store()

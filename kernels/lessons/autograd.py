@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 
-from kernels.attention import flash_attention
+from kernels.attention.flash_attention import flash_attention
 from kernels.lessons.gradients import WEIGHTS, GradientLesson
-from kernels.recorder import DEVICE
+from kernels.primitives.recorder import DEVICE
 
 SMALLEST_HEAD_DIM = 16
 

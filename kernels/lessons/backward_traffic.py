@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kernels.problem import AttentionProblem
-from kernels.requested import STATE_BYTES
-from kernels.trace import Trace
+from kernels.trace.trace import Trace
+from kernels.traffic.requested import STATE_BYTES
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class LoopOrder:
     kv_blocks: tuple[str, ...] = ()
     read_back: tuple[str, ...] = ()
     algorithm: str = ""
-    """Of kernels.trace.ALGORITHMS, where this project has a kernel of this order."""
+    """Of kernels.trace.trace.ALGORITHMS, where this project has a kernel of this order."""
 
 
 LOOP_ORDERS = (
@@ -70,7 +70,7 @@ LOOP_ORDERS = (
         q_blocks=("load Q", "load dO", "store dQ"), read_back=("load dQ",),
     ),
     LoopOrder(
-        "this project", "two kernels: only inputs in the loops", "kernels/backward.py",
+        "this project", "two kernels: only inputs in the loops", "kernels/algorithms/backward/backward.py",
         q_blocks=("load Q", "load dO"), kv_blocks=("load K", "load V"), algorithm="backward",
     ),
 )  # fmt: skip

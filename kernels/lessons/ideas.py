@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from kernels.hardware import Gpu
+from kernels.device.gpus import Gpu
 from kernels.lessons.softmax import softmax
 from kernels.lessons.tiling import join_tile
 from kernels.problem import AttentionProblem
-from kernels.requested import flash2_requested_bytes
-from kernels.traffic import LSE_BYTES, sram_parts, standard_bytes
+from kernels.traffic.modelled import LSE_BYTES, sram_parts, standard_bytes
+from kernels.traffic.requested import flash2_requested_bytes
 
 NEEDS = {
     "fusion": ("tiling", "recomputation"),
@@ -116,7 +116,7 @@ def tile_sums(problem: AttentionProblem, online: bool, rows: int = 8) -> tuple[f
     """(sum of the weights of row 0, largest error of O) of the first `rows` queries, key tile by key tile, in float64.
 
     Tiles are joined by the online softmax, or each is normalised for itself and the results are added. The inputs are
-    those of kernels.inputs ("normal", before rounding) for this problem's lengths, head_dim and seed, one head.
+    those of kernels.problem.inputs ("normal", before rounding) for this problem's lengths, head_dim and seed, one head.
     """
     rng = np.random.default_rng(problem.seed)
     shape = (problem.kv_len, problem.head_dim)

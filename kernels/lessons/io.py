@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kernels.problem import BLOCKS
-from kernels.requested import STATE_BYTES
-from kernels.traffic import LSE_BYTES
+from kernels.traffic.modelled import LSE_BYTES
+from kernels.traffic.requested import STATE_BYTES
 
 
 def tiles(length: int, block: int) -> int:

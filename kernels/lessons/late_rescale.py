@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernels.inputs import draw_inputs
 from kernels.lessons.softmax import softmax
 from kernels.problem import AttentionProblem
+from kernels.problem.inputs import draw_inputs
 
 LOG2E = math.log2(math.e)
 THRESHOLDS = (0, 1, 2, 4, 8, 16)

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernels.inputs import draw_inputs
 from kernels.lessons.softmax import log_sum_exp, softmax
 from kernels.problem import AttentionProblem
-from kernels.tiles import PROGRAMS_PER_SM, split_evenly, splits_to_fill
+from kernels.problem.inputs import draw_inputs
+from kernels.problem.tiles import PROGRAMS_PER_SM, split_evenly, splits_to_fill
 
 ROW_TILE = 16
 """Packed rows of one program at least: the smallest tile of the tensor cores."""

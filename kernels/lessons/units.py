@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kernels.hardware import Gpu
+from kernels.device.gpus import Gpu
 
 EXPONENTIALS_PER_CLOCK = 16
 FMAS_PER_CLOCK = {"A100": 64, "H100": 128, "H200": 128, "B200": 128}

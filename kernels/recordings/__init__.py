@@ -9,16 +9,16 @@ from pathlib import Path
 
 import numpy as np
 
-from kernels.document import FORMAT_VERSION, RECORDINGS_FORMAT, Document, read_document
-from kernels.measurement import Measurement
+from kernels.measure.document import FORMAT_VERSION, RECORDINGS_FORMAT, Document, read_document
+from kernels.measure.measurement import Measurement
+from kernels.oracle.report import ErrorReport
 from kernels.problem import AttentionProblem
-from kernels.report import ErrorReport
-from kernels.trace import InvalidTrace, LaunchInfo, Trace
+from kernels.trace.trace import InvalidTrace, LaunchInfo, Trace
 
 FOLDER = Path(__file__).parent
 INDEX = "index.json"
 FILES = {"sweeps": "sweeps.json", "ceilings": "ceilings.json", "counters": "counters.json"}
-"""Measurements beyond those of the presets, in the format of kernels.document."""
+"""Measurements beyond those of the presets, in the format of kernels.measure.document."""
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from kernels import ceilings, sweep
+from kernels.measure import ceilings, sweep
+from kernels.primitives.recorder import DEVICE
 from kernels.problem import AttentionProblem
-from kernels.recorder import DEVICE
 
 
 @pytest.fixture

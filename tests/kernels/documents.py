@@ -1,14 +1,14 @@
 """Hand-built measurements for tests: plain numbers that are easy to check."""
 
-from kernels.backend import DeviceInfo
-from kernels.ceilings import Ceiling
-from kernels.clocks import Timing
-from kernels.counters import CounterRun, KernelCounters
-from kernels.document import Document
-from kernels.gpu_state import GpuState
-from kernels.measurement import Measurement, PeerResult
-from kernels.op_traffic import Operation
+from kernels.device.backend import DeviceInfo
+from kernels.device.clocks import Timing
+from kernels.device.gpu_state import GpuState
+from kernels.measure.ceilings import Ceiling
+from kernels.measure.counters import CounterRun, KernelCounters
+from kernels.measure.document import Document
+from kernels.measure.measurement import Measurement, PeerResult
 from kernels.problem import AttentionProblem
+from kernels.traffic.operations import Operation
 
 DEVICE = DeviceInfo("cuda", "NVIDIA H200", "2.11.0", "3.6.0", "3.12.3", "580.1", 132, 150_000_000_000)
 DATE = "2026-11-21T03:00:00+00:00"

@@ -2,11 +2,11 @@
 
 import torch
 
-from kernels import tiles
-from kernels.forward import flash_forward
-from kernels.inputs import make_inputs
-from kernels.launch import config_for_blocks
-from kernels.recorder import DEVICE
+from kernels.algorithms.flash2.forward import flash_forward
+from kernels.primitives.launch import config_for_blocks
+from kernels.primitives.recorder import DEVICE
+from kernels.problem import tiles
+from kernels.problem.inputs import make_inputs
 
 SMALL_SHAPES = [(1, 1), (7, 33), (64, 64), (40, 20)]
 

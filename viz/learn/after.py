@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import streamlit as st
 
-from kernels import tiles
-from kernels.hardware import DEFAULT_GPU, GPUS, Gpu
+from kernels.device.gpus import DEFAULT_GPU, GPUS, Gpu
 from kernels.lessons import late_rescale, low_precision, units
 from kernels.lessons import split_kv as splitting
-from kernels.measurement import Measurement
-from kernels.peers import PEERS
-from kernels.problem import BLOCKS, INPUTS, AttentionProblem
+from kernels.measure.measurement import Measurement
+from kernels.measure.peers import PEERS
+from kernels.problem import BLOCKS, INPUTS, AttentionProblem, tiles
 from kernels.recordings import recorded_document
-from viz import theme
-from viz.controls import INPUT_WORDS
-from viz.figures import after as figures
-from viz.figures.matrices import Matrix, matrices_html
-from viz.layout import colors, explore_link, plot
+from viz.learn.figures import after as figures
+from viz.learn.figures.matrices import Matrix, matrices_html
 from viz.learn.formulas import formulas
+from viz.shared import theme
+from viz.shared.layout import colors, explore_link, plot
+from viz.shared.problem_form import INPUT_WORDS
 
 TOPICS = ("Split the keys", "FlashAttention-3", "FlashAttention-4")
 BIND = {"bind": "query-params"}
@@ -196,7 +195,7 @@ def _flash3(palette: theme.Palette) -> None:
 def _built_here() -> None:
     """Our own kernel of this kind, with the recorded speeds of it and its peers."""
     words = (
-        "**Built here**: `kernels/forward_hopper.py`, which `flash_attention` runs on Hopper GPUs where it is the faster. One warp loads, two or "
+        "**Built here**: `kernels/algorithms/flash3/forward_hopper.py`, which `flash_attention` runs on Hopper GPUs where it is the faster. One warp loads, two or "
         "three groups of four warps compute 64 rows each, and a group issues the scores of a key tile together with $PV$ of the tile before it. It "
         "visits the same tiles in the same order, and asks for the same bytes, as the kernel in the player with tiles of that size."
     )

@@ -12,11 +12,11 @@ from kernels.lessons.backward_traffic import (
     standard_backward_elements,
 )
 from kernels.problem import BLOCKS, AttentionProblem
-from viz import runs, theme
-from viz.figures.gradients import loop_order_figure
-from viz.layout import explore_link, plot
 from viz.learn.counts import counted_runs
+from viz.learn.figures.gradients import loop_order_figure
 from viz.learn.formulas import formulas
+from viz.shared import runs, theme
+from viz.shared.layout import explore_link, plot
 
 LENGTHS = (16, 1 << 16)
 HEAD_DIMS = (16, 32, 64, 128, 256)

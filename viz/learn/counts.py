@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from kernels.client import Cancelled, Job, JobFailure
-from kernels.presets import PRESETS
 from kernels.problem import AttentionProblem, InvalidProblem
-from kernels.requested import REQUESTED_BYTES
-from viz import runs
+from kernels.problem.presets import PRESETS
+from kernels.traffic.requested import REQUESTED_BYTES
+from kernels.worker.client import Cancelled, Job, JobFailure
+from viz.shared import runs
 
 Wanted = tuple[AttentionProblem, str]
-"""A problem, and the name of an algorithm in kernels.trace.ALGORITHMS."""
+"""A problem, and the name of an algorithm in kernels.trace.trace.ALGORITHMS."""
 
 AT_ONCE_S = 5.0
 """Counting that is estimated to take longer waits for a button."""

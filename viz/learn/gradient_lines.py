@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernels.lessons.gradients import GradientLesson
-from viz import theme
-from viz.figures.matrices import Matrix
+from viz.learn.figures.matrices import Matrix
+from viz.shared import theme
 
 T = "<sup>T</sup>"
 

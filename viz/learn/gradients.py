@@ -8,17 +8,17 @@ from collections.abc import Mapping
 import numpy as np
 import streamlit as st
 
-from kernels.client import Job, JobFailure
 from kernels.lessons import gradients as lesson_maths
 from kernels.lessons.gradients import LIMITS, GradientLesson
 from kernels.problem import AttentionProblem, InvalidProblem
-from viz import runs, theme
-from viz.figures.gradients import block_error_figure
-from viz.figures.matrices import Matrix, matrices_html
-from viz.layout import colors, explore_link, plot
+from kernels.worker.client import Job, JobFailure
 from viz.learn.backward_orders import loop_orders_panel
+from viz.learn.figures.gradients import block_error_figure
+from viz.learn.figures.matrices import Matrix, matrices_html
 from viz.learn.formulas import formulas
 from viz.learn.gradient_lines import LINE_WORDS, ROW_BY_ROW, SLIDES, Draw
+from viz.shared import runs, theme
+from viz.shared.layout import colors, explore_link, plot
 
 DEFAULT = GradientLesson()
 WAIT_S = 0.4

@@ -5,14 +5,14 @@ from __future__ import annotations
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from kernels.hardware import DEFAULT_GPU, GPUS, Gpu
+from kernels.device.gpus import DEFAULT_GPU, GPUS, Gpu
 from kernels.lessons.ideas import NEEDS, Costs, chip_capacity, costs, falls_with, longest_whole_row, three_pass_bytes, whole_row_bytes, whole_rows_fit
 from kernels.problem import BLOCKS, AttentionProblem, InvalidProblem
-from kernels.traffic import compulsory_bytes, standard_bytes
-from viz import theme
-from viz.controls import INTERPRETER_LENGTH
-from viz.figures.idea_map import Box, idea_map_html
-from viz.layout import colors, explore_link
+from kernels.traffic.modelled import compulsory_bytes, standard_bytes
+from viz.learn.figures.idea_map import Box, idea_map_html
+from viz.shared import theme
+from viz.shared.layout import colors, explore_link
+from viz.shared.problem_form import INTERPRETER_LENGTH
 
 NONE = "all five"
 
@@ -29,7 +29,7 @@ def show() -> None:
     words.markdown(_story(problem, gpu, with_all, now)[left_out])
     _figures(numbers, problem, gpu, with_all, now)
     st.caption(
-        "One head, float16, forward pass unless said otherwise. Bytes, sizes and FLOPs are **modelled**: requested bytes by kernels/traffic.py, "
+        "One head, float16, forward pass unless said otherwise. Bytes, sizes and FLOPs are **modelled**: requested bytes by kernels/traffic/modelled.py, "
         "in which re-reads of K and V count in full though the L2 cache may serve them; products of the backward pass after Dao et al. 2022, "
         "algorithm 4. Weight sum and error are **computed** here in float64, on the inputs that the links below run."
     )

@@ -8,19 +8,19 @@ from dataclasses import dataclass
 import numpy as np
 import streamlit as st
 
-from kernels.hardware import DEFAULT_GPU, GPUS, Gpu
+from kernels.device.gpus import DEFAULT_GPU, GPUS, Gpu
 from kernels.lessons import io as lesson
 from kernels.problem import AttentionProblem
-from kernels.requested import REQUESTED_BYTES
-from kernels.tiles import count_tiles
-from kernels.trace import Trace
-from kernels.traffic import compulsory_bytes, standard_bytes
-from viz import runs, theme
-from viz.figures.learn_io import ByteBar, Curve, bytes_figure, growth_figure
-from viz.layout import colors, explore_link, plot
+from kernels.problem.tiles import count_tiles
+from kernels.trace.trace import Trace
+from kernels.traffic.modelled import compulsory_bytes, standard_bytes
+from kernels.traffic.requested import REQUESTED_BYTES
 from viz.learn.counts import counted_runs, recorded_counts
+from viz.learn.figures.io import ByteBar, Curve, bytes_figure, growth_figure
 from viz.learn.io_backward import backward_view
 from viz.learn.io_sram import sram_view
+from viz.shared import runs, theme
+from viz.shared.layout import colors, explore_link, plot
 
 LENGTHS = (128, 256, 512, 1024, 2048, 4096, 8192, 16384)
 HEAD_DIMS = (16, 32, 64, 128, 256)

@@ -7,12 +7,12 @@ import streamlit as st
 from kernels.lessons import io as lesson
 from kernels.lessons.backward_traffic import LOOP_ORDERS, counted_inner_loop_elements, inner_loop_elements
 from kernels.problem import AttentionProblem
-from kernels.requested import REQUESTED_BYTES
-from kernels.traffic import backward_standard_bytes, compulsory_bytes
-from viz import runs
-from viz.figures.learn_io import ByteBar, bytes_figure
-from viz.layout import colors, explore_link, plot
+from kernels.traffic.modelled import backward_standard_bytes, compulsory_bytes
+from kernels.traffic.requested import REQUESTED_BYTES
 from viz.learn.counts import counted_runs
+from viz.learn.figures.io import ByteBar, bytes_figure
+from viz.shared import runs
+from viz.shared.layout import colors, explore_link, plot
 
 
 def backward_view(problem: AttentionProblem, memory: int, store: runs.RunStore | None, backend: str) -> None:

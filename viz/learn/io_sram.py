@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import streamlit as st
 
-from kernels.hardware import Gpu
+from kernels.device.gpus import Gpu
 from kernels.lessons import io as lesson
 from kernels.problem import AttentionProblem
 from kernels.recordings import RecordedLaunch, recorded_launches
-from viz import theme
-from viz.figures.learn_io import SramBar, blocks_figure
-from viz.layout import colors, explore_link, plot
+from viz.learn.figures.io import SramBar, blocks_figure
+from viz.shared import theme
+from viz.shared.layout import colors, explore_link, plot
 
 WITHOUT_TILES = ("_attn_bwd_preprocess", "_attn_combine")
 """Kernels that hold no tiles of queries and keys together."""

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from kernels.hardware import GPUS, SHARED_BYTES_PER_CLOCK, Gpu
+from kernels.device.gpus import GPUS, SHARED_BYTES_PER_CLOCK, Gpu
 from kernels.lessons import roofline as lesson
 from kernels.problem import AttentionProblem
-from kernels.traffic import LSE_BYTES
-from viz import runs, theme
-from viz.figures.learn_roofline import hierarchy_figure, roofline_figure, times_figure
-from viz.layout import colors, explore_link, plot
+from kernels.traffic.modelled import LSE_BYTES
 from viz.learn.counts import counted_runs
+from viz.learn.figures.roofline import hierarchy_figure, roofline_figure, times_figure
+from viz.shared import runs, theme
+from viz.shared.layout import colors, explore_link, plot
 
 LENGTHS = (1, 16, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 65536)
 HEAD_DIMS = (16, 32, 64, 128, 256)

@@ -19,11 +19,11 @@ from kernels.lessons.softmax import (
     unscaled_shares,
 )
 from kernels.problem import AttentionProblem
-from viz.figures.softmax_charts import overflow_figure, sum_figure, unscaled_figure, weights_figure
-from viz.figures.softmax_row import passes_html, row_html
-from viz.layout import colors, explore_link, plot
+from viz.learn.figures.softmax_charts import overflow_figure, sum_figure, unscaled_figure, weights_figure
+from viz.learn.figures.softmax_row import passes_html, row_html
 from viz.learn.stepper import stepper
-from viz.theme import format_error, format_number, format_tex
+from viz.shared.layout import colors, explore_link, plot
+from viz.shared.theme import format_error, format_number, format_tex
 
 EXAMPLES = ("3, 2, 5, 1", "1000, 999, 995")
 PARTS = ("Subtract the max", "One pass", "Without the rescale", "Three passes, two, one")

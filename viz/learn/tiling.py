@@ -19,11 +19,11 @@ from kernels.lessons.tiling import (
     whole_attention,
 )
 from kernels.problem import AttentionProblem
-from viz.figures.matrices import matrices_html
-from viz.figures.tiles_at_work import attention_matrices, product_matrices, softmax_matrices
-from viz.layout import colors, explore_link
+from viz.learn.figures.matrices import matrices_html
+from viz.learn.figures.tiles_at_work import attention_matrices, product_matrices, softmax_matrices
 from viz.learn.stepper import stepper
-from viz.theme import format_error, format_number, format_tex
+from viz.shared.layout import colors, explore_link
+from viz.shared.theme import format_error, format_number, format_tex
 
 PARTS = ("A product in tiles", "Attention without softmax", "Softmax in between")
 MATRICES = {

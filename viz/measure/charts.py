@@ -6,13 +6,13 @@ import json
 
 import streamlit as st
 
-from kernels.series import Curve, Point
-from viz import theme
-from viz.figures.measured_points import point_figure
-from viz.figures.sweep import LETTERS, curve_values, format_metric, peer_label, sweep_figure
-from viz.layout import colors, plot
+from kernels.measure.series import Curve, Point
 from viz.measure.controls import ONE_POINT, Choice, shape_words
+from viz.measure.figures.points import point_figure
+from viz.measure.figures.sweep import LETTERS, curve_values, format_metric, peer_label, sweep_figure
 from viz.measure.sources import Source, plain, to_csv, to_document
+from viz.shared import theme
+from viz.shared.layout import colors, plot
 
 CHARTS = {"time": "time", "TFLOP/s": "tflops", "memory": "memory", "speed-up": "speedup"}
 OURS = ("ours", "sdpa")

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 
 import streamlit as st
 
-from kernels.measurement import DIRECTIONS
-from kernels.peers import PEERS
+from kernels.measure.measurement import DIRECTIONS
+from kernels.measure.peers import PEERS
+from kernels.measure.series import AXES, View
+from kernels.measure.sweep import TOKENS, WIDTH
 from kernels.problem import DTYPES, LIMITS, AttentionProblem, InvalidProblem
-from kernels.series import AXES, View
-from kernels.sweep import TOKENS, WIDTH
-from viz import theme
+from viz.shared import theme
 
 ONE_POINT = "one point"
 BOTH = "both"
@@ -32,7 +32,7 @@ class Choice:
 
     view: View
     axis: str
-    """One of kernels.series.AXES, or "one point"."""
+    """One of kernels.measure.series.AXES, or "one point"."""
     points: tuple[int, ...]
     directions: tuple[str, ...]
     peers: tuple[str, ...]

@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 
 import streamlit as st
 
-from kernels.ceilings import Ceiling
-from kernels.client import Cancelled, Job, JobFailure
-from kernels.document import Document
-from kernels.measurement import Measurement
-from kernels.peers import PEERS
+from kernels.measure.ceilings import Ceiling
+from kernels.measure.document import Document
+from kernels.measure.measurement import Measurement
+from kernels.measure.peers import PEERS
 from kernels.problem import AttentionProblem, InvalidProblem
-from viz import runs, theme
+from kernels.worker.client import Cancelled, Job, JobFailure
 from viz.measure.controls import Choice
 from viz.measure.sources import HERE, Source, plain
+from viz.shared import runs, theme
 
 BUDGET_S = {"cuda": 0.2, "interpreter": 0.4}
 """Seconds of timed calls a peer and direction."""

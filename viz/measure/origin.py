@@ -6,13 +6,13 @@ import functools
 
 import streamlit as st
 
-from kernels.document import MAX_FILE_BYTES, Document, InvalidDocument
-from kernels.gpu_state import clock_words
-from kernels.series import Curve
-from viz import runs
+from kernels.device.gpu_state import clock_words
+from kernels.measure.document import MAX_FILE_BYTES, Document, InvalidDocument
+from kernels.measure.series import Curve
 from viz.measure import live
 from viz.measure.controls import HEAD_DIMS, LENGTHS, MASKS, Choice
 from viz.measure.sources import FILE, HERE, RECORDED, Source, file_source, plain, recorded_source
+from viz.shared import runs
 
 LEFT_OUT_SHOWN = 6
 SOURCE_HELP = (

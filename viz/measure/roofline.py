@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import streamlit as st
 
-from kernels.backend import DeviceInfo
-from kernels.client import JobFailure
-from kernels.roofline import RoofPoint, counter_points, roofs, timed_points
-from kernels.series import Curve
-from viz import runs
-from viz.figures.measured_roofline import roofline_figure
-from viz.layout import colors, plot
+from kernels.device.backend import DeviceInfo
+from kernels.measure.roofline import RoofPoint, counter_points, roofs, timed_points
+from kernels.measure.series import Curve
+from kernels.worker.client import JobFailure
 from viz.measure import live
 from viz.measure.controls import Choice
+from viz.measure.figures.roofline import roofline_figure
 from viz.measure.sources import HERE, Source
+from viz.shared import runs
+from viz.shared.layout import colors, plot
 
 EXPLAINED = (
     "Left of a roof's corner memory sets the pace, right of it the matrix units. A filled circle stands over the bytes a call **requested** "

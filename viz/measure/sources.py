@@ -7,10 +7,10 @@ import io
 import re
 from dataclasses import dataclass, replace
 
-from kernels.backend import DeviceInfo
-from kernels.document import Document, InvalidDocument, read_document
+from kernels.device.backend import DeviceInfo
+from kernels.measure.document import Document, InvalidDocument, read_document
+from kernels.measure.series import Curve, View, curves
 from kernels.recordings import recorded_document
-from kernels.series import Curve, View, curves
 
 RECORDED, HERE, FILE = "recorded", "here", "file"
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import streamlit as st
 
-from kernels.client import JobFailure
-from kernels.counters import CounterRun
-from kernels.four_numbers import Number, cache_share, our_numbers, standard_numbers
-from kernels.op_traffic import Operation
+from kernels.measure.counters import CounterRun
+from kernels.measure.four_numbers import Number, cache_share, our_numbers, standard_numbers
 from kernels.problem import AttentionProblem
-from viz import runs, theme
-from viz.figures.four_numbers import four_numbers_figure
-from viz.layout import colors, plot
+from kernels.traffic.operations import Operation
+from kernels.worker.client import JobFailure
 from viz.measure.controls import Choice, problem_at
+from viz.measure.figures.four_numbers import four_numbers_figure
 from viz.measure.sources import Source
+from viz.shared import runs, theme
+from viz.shared.layout import colors, plot
 
 CHOSEN = "chosen at the side"
 EXPLAINED = (

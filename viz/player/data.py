@@ -12,14 +12,14 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from kernels.hardware import Gpu
-from kernels.schedule import step_schedule
-from kernels.tiles import TileKind, band, visited_tiles
-from kernels.trace import ALGORITHMS, Trace
-from kernels.traffic import backward_standard_bytes, sram_parts, standard_bytes, step_flops
-from viz import theme
+from kernels.device.gpus import Gpu
+from kernels.problem.tiles import TileKind, band, visited_tiles
+from kernels.trace.schedule import step_schedule
+from kernels.trace.trace import ALGORITHMS, Trace
+from kernels.traffic.modelled import backward_standard_bytes, sram_parts, standard_bytes, step_flops
 from viz.player.source import KernelSource, SourceLine, kernel_source
 from viz.player.views import VIEWS, KernelView
+from viz.shared import theme
 
 MAX_STEPS = 4096
 MAX_ROW_VALUES = 9000

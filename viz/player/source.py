@@ -11,9 +11,9 @@ import functools
 import re
 import textwrap
 from dataclasses import dataclass
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from kernels import ROOT
+
 MARKER = re.compile(r"\s*# \[(?P<phase>.+?)\]")
 
 

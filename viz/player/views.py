@@ -38,22 +38,22 @@ class AlgorithmView:
 
 
 FORWARD_SERIES = ("m", "l", "alpha", "distance")
-BACKWARD = "kernels/backward.py"
-STANDARD = "kernels/standard.py"
+BACKWARD = "kernels/algorithms/backward/backward.py"
+STANDARD = "kernels/algorithms/standard/standard.py"
 
 VIEWS = {
-    "flash2": AlgorithmView((KernelView(("kernels/forward.py", "_attn_fwd", "_attn_fwd_inner"), series=FORWARD_SERIES, bars="l"),)),
+    "flash2": AlgorithmView((KernelView(("kernels/algorithms/flash2/forward.py", "_attn_fwd", "_attn_fwd_inner"), series=FORWARD_SERIES, bars="l"),)),
     "flash1": AlgorithmView(
         (
             KernelView(
-                ("kernels/forward_kv_outer.py", "_attn_fwd_kv_outer"), "kv_tile", "for each query tile that sees it", FORWARD_SERIES, bars="l"
+                ("kernels/algorithms/flash1/forward_kv_outer.py", "_attn_fwd_kv_outer"), "kv_tile", "for each query tile that sees it", FORWARD_SERIES, bars="l"
             ),
         )
     ),
     "split_kv": AlgorithmView(
         (
-            KernelView(("kernels/split_kv.py", "_attn_split_kv"), series=FORWARD_SERIES, bars="l"),
-            KernelView(("kernels/split_kv.py", "_attn_combine"), each="for each part of the keys", series=("weight", "weights"), bars="weight"),
+            KernelView(("kernels/algorithms/split_kv/split_kv.py", "_attn_split_kv"), series=FORWARD_SERIES, bars="l"),
+            KernelView(("kernels/algorithms/split_kv/split_kv.py", "_attn_combine"), each="for each part of the keys", series=("weight", "weights"), bars="weight"),
         ),
         top=("K", "V", "partial O"),
     ),
@@ -61,21 +61,21 @@ VIEWS = {
         (
             KernelView((BACKWARD, "_attn_bwd_preprocess"), cells=""),
             KernelView(
-                ("kernels/backward_dk_dv.py", "_attn_bwd_dk_dv", "_attn_bwd_dk_dv_inner"),
+                ("kernels/algorithms/backward/dk_dv.py", "_attn_bwd_dk_dv", "_attn_bwd_dk_dv_inner"),
                 "kv_tile", "for each query tile that sees it", ("share", "shares", "dK", "dV"), "share",
             ),
-            KernelView(("kernels/backward_dq.py", "_attn_bwd_dq", "_attn_bwd_dq_inner"), series=("share", "shares", "dQ"), bars="share"),
+            KernelView(("kernels/algorithms/backward/dq.py", "_attn_bwd_dq", "_attn_bwd_dq_inner"), series=("share", "shares", "dQ"), bars="share"),
         ),
         top=("K", "V", "dK", "dV"), left=("Q", "dO"), right=("O", "D", "dQ"), unvisited="P: recomputed, never in HBM", fresh=True,
     ),
     "backward_q_outer": AlgorithmView(
-        (KernelView(("kernels/backward_q_outer.py", "_attn_bwd_q_outer"), series=("share", "shares", "dK", "dV"), bars="share"),),
+        (KernelView(("kernels/algorithms/backward_q_outer/q_outer.py", "_attn_bwd_q_outer"), series=("share", "shares", "dK", "dV"), bars="share"),),
         top=("K", "V", "dK", "dV"), left=("Q", "dO"), right=("O", "dQ"), unvisited="P: recomputed, never in HBM",
     ),
     "row_wise": AlgorithmView(
         (
-            KernelView(("kernels/row_wise.py", "_row_wise"), series=("m",), cells="plain"),
-            KernelView(("kernels/row_wise.py", "_row_wise", "", 1), series=("share", "shares", "distance"), bars="share"),
+            KernelView(("kernels/algorithms/row_wise/row_wise.py", "_row_wise"), series=("m",), cells="plain"),
+            KernelView(("kernels/algorithms/row_wise/row_wise.py", "_row_wise", "", 1), series=("share", "shares", "distance"), bars="share"),
         )
     ),
     "standard": AlgorithmView(

@@ -10,7 +10,7 @@ from kernels.lessons.backward_traffic import (
     inner_loop_elements,
     standard_backward_elements,
 )
-from kernels.trace import ALGORITHMS
+from kernels.trace.trace import ALGORITHMS
 
 BY_SLUG = {order.slug: order for order in LOOP_ORDERS}
 PROBLEMS = [

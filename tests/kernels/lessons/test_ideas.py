@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from kernels.hardware import GPUS
-from kernels.inputs import make_inputs
+from kernels.device.gpus import GPUS
 from kernels.lessons.ideas import NEEDS, chip_capacity, costs, falls_with, longest_whole_row, three_pass_bytes, tile_sums, whole_rows_fit
 from kernels.problem import AttentionProblem
-from kernels.traffic import standard_bytes
+from kernels.problem.inputs import make_inputs
+from kernels.traffic.modelled import standard_bytes
 
 GPU = GPUS["H200"]
 PROBLEM = AttentionProblem(q_len=4096, kv_len=4096, head_dim=64, block_m=128, block_n=64)

@@ -4,9 +4,9 @@ import pytest
 
 from kernels.lessons import io as lesson
 from kernels.problem import AttentionProblem
-from kernels.requested import REQUESTED_BYTES
-from kernels.trace import run_traced
-from kernels.traffic import compulsory_bytes, standard_bytes
+from kernels.trace.trace import run_traced
+from kernels.traffic.modelled import compulsory_bytes, standard_bytes
+from kernels.traffic.requested import REQUESTED_BYTES
 
 SMALL = AttentionProblem(q_len=96, kv_len=96, head_dim=16, block_m=32, block_n=16)
 MEMORIES = [1 << 12, 1 << 13, 20_000, 1 << 15, 83_456, 1 << 17]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kernels.hardware import GPUS
+from kernels.device.gpus import GPUS
 from kernels.lessons import late_rescale, units
 from kernels.problem import AttentionProblem
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from kernels.hardware import GPUS
+from kernels.device.gpus import GPUS
 from kernels.lessons import roofline as lesson
+from kernels.measure.roofline import datasheet_roof
 from kernels.problem import AttentionProblem
-from kernels.roofline import datasheet_roof
-from kernels.trace import run_traced
-from kernels.traffic import compulsory_bytes, standard_stages
+from kernels.trace.trace import run_traced
+from kernels.traffic.modelled import compulsory_bytes, standard_stages
 
 PROBLEM = AttentionProblem(q_len=1024, kv_len=1024, head_dim=64)
 A100 = GPUS["A100"]

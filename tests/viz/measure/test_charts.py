@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernels.series import View, curves
+from kernels.measure.series import View, curves
 from tests.kernels.documents import document, measurement
 from viz.measure.charts import spread_notes, table_rows
 from viz.measure.sources import Source

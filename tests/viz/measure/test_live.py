@@ -5,7 +5,7 @@ from viz.measure.live import command_for
 
 
 def test_the_command_repeats_the_sweep():
-    from kernels.measure import _argument_parser, parse_problems
+    from kernels.measure.measure import _argument_parser, parse_problems
 
     for problems in (
         [measurement(n).problem for n in LENGTHS],

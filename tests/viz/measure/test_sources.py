@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from kernels.document import InvalidDocument, read_document
-from kernels.series import View, curves
+from kernels.measure.document import InvalidDocument, read_document
+from kernels.measure.series import View, curves
 from tests.kernels.documents import document
 from viz.measure.sources import Source, file_source, plain, to_csv, to_document
 

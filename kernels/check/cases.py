@@ -1,0 +1,161 @@
+"""What can be checked: the kernels, one case, and lists of cases. Needs neither torch nor triton."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+
+from kernels.measure.peers import PEERS
+from kernels.problem import AttentionProblem, InvalidProblem
+from kernels.problem.tiles import count_tiles
+
+BOTH = ("cuda", "interpreter")
+USER = "user"
+"""Name of the kernel that was named on the command line."""
+UPLOADED = "uploaded"
+"""Name of a result that came in a file, computed elsewhere."""
+
+
+@dataclass(frozen=True)
+class CheckedKernel:
+    """One implementation: what it gives beside O, and whether it runs with the tiles of the problem."""
+
+    label: str
+    backends: tuple[str, ...] = BOTH
+    gradients: bool = True
+    lse: bool = True
+    tiles: bool = True
+
+
+OURS = {
+    "flash_attention": CheckedKernel("flash_attention(), the public call", tiles=False),
+    "flash2": CheckedKernel("FlashAttention-2, forward and backward"),
+    "flash1": CheckedKernel("FlashAttention-1, forward", gradients=False),
+    "split_kv": CheckedKernel("Split-KV decoding, forward", gradients=False),
+    "backward_q_outer": CheckedKernel("FlashAttention-2 forward, backward in the query-outer order"),
+}
+
+
+def _peers() -> dict[str, CheckedKernel]:
+    others = {name: peer for name, peer in PEERS.items() if name not in ("ours", "flash2", USER)}
+    return {name: CheckedKernel(peer.label, peer.backends, peer.differentiable, lse=False, tiles=False) for name, peer in others.items()}
+
+
+KERNELS = OURS | _peers() | {USER: CheckedKernel("your kernel", lse=False, tiles=False)}
+
+
+def kernels_on(backend: str, with_user: bool) -> list[str]:
+    """Names of the kernels that can be checked on "cuda" or "interpreter"; the user's own first."""
+    names = [name for name, kernel in KERNELS.items() if backend in kernel.backends and name != USER]
+    return [USER, *names] if with_user else names
+
+
+@dataclass(frozen=True)
+class CheckCase:
+    """One check: a kernel, a problem, whether gradients count, and how many runs must be bitwise equal.
+
+    `upload` is the digest of the file that the tensors come from, "" for those of `make_inputs`. Raises InvalidProblem.
+    """
+
+    problem: AttentionProblem
+    kernel: str = "flash_attention"
+    gradients: bool = True
+    repeats: int = 3
+    upload: str = ""
+
+    def __post_init__(self) -> None:
+        if self.kernel not in KERNELS and self.kernel != UPLOADED:
+            raise InvalidProblem("kernel", self.kernel, f"expected one of {', '.join(KERNELS)}")
+        if isinstance(self.repeats, bool) or not isinstance(self.repeats, int) or not 1 <= self.repeats <= MAX_REPEATS:
+            raise InvalidProblem("repeats", self.repeats, f"expected a whole number from 1 to {MAX_REPEATS}")
+
+    def as_dict(self) -> dict:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict) -> CheckCase:
+        """The reverse of `as_dict`."""
+        return cls(**values | {"problem": AttentionProblem.from_dict(values["problem"])})
+
+
+MAX_REPEATS = 250
+
+# --- lists of cases --------------------------------------------------------------------------------------------------
+
+TRUSTED_SHAPES = ((113, 203), (128, 217), (108, 256), (256, 512), (512, 256), (1024, 1024), (1023, 1024), (1024, 1023))
+"""(q_len, kv_len) of Dao-AILab/flash-attention, tests/test_flash_attn.py."""
+TRUSTED_CAUSAL_SHAPES = ((1, 239), (3, 799), (127, 512), (127, 513))
+"""The same file's further shapes for causal masks."""
+MAX_SHAPES = 100
+MAX_CASES = 400
+INTERPRETER_CASE_S = 3.0
+"""Cases that the interpreter is estimated to need longer for are left out of a grid."""
+
+
+def parse_shapes(text: str) -> tuple[tuple[int, int], ...]:
+    """Lengths such as "113x203, 128" as (q_len, kv_len) pairs. Raises InvalidProblem."""
+    shapes = []
+    for part in filter(None, re.split(r"[,;\s]+", text.strip())):
+        found = re.fullmatch(r"(\d{1,7})(?:[x×](\d{1,7}))?", part, flags=re.ASCII)
+        if not found:
+            raise InvalidProblem("shapes", part[:40], "expected lengths such as 256, or 113x203 for query and key length, separated by commas")
+        shapes.append((int(found[1]), int(found[2] or found[1])))
+    if not 1 <= len(shapes) <= MAX_SHAPES:
+        raise InvalidProblem("shapes", f"{len(shapes)} shapes", f"expected 1 to {MAX_SHAPES}")
+    return tuple(dict.fromkeys(shapes))
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Cases to run, and how many were left out because they would take too long on this backend."""
+
+    cases: tuple[CheckCase, ...]
+    left_out: tuple[CheckCase, ...]
+
+    @property
+    def words(self) -> str:
+        """What was left out, for the page; "" where nothing was."""
+        if not self.left_out:
+            return ""
+        shapes = dict.fromkeys(f"{case.problem.q_len}x{case.problem.kv_len}" for case in self.left_out)
+        return f"{len(self.left_out)} cases left out, more than {INTERPRETER_CASE_S:g} s each in the interpreter: {', '.join(shapes)}"
+
+
+def grid_cases(
+    base: CheckCase, backend: str, shapes: Iterable[tuple[int, int]] | None, head_dims: Iterable[int], dtypes: Iterable[str], masks: Iterable[str]
+) -> Grid:
+    """The product of shapes, head_dims, dtypes and masks on top of `base`; shapes None stands for the trusted list.
+
+    Raises InvalidProblem for a value that no kernel takes, and for more than MAX_CASES cases.
+    """
+    cases = []
+    for mask in masks:
+        trusted = TRUSTED_SHAPES + (TRUSTED_CAUSAL_SHAPES if mask == "causal" else ())
+        for q_len, kv_len in trusted if shapes is None else shapes:
+            for head_dim in head_dims:
+                for dtype in dtypes:
+                    problem = base.problem.with_(q_len=q_len, kv_len=kv_len, head_dim=head_dim, dtype=dtype, mask=mask)
+                    cases.append(replace(base, problem=problem, upload=""))
+    if not 1 <= len(cases) <= MAX_CASES:
+        raise InvalidProblem("grid", f"{len(cases)} cases", f"expected 1 to {MAX_CASES}", "Choose fewer shapes, head_dims, dtypes or masks.")
+    if backend == "cuda":
+        return Grid(tuple(cases), ())
+    short = [estimated_seconds(case, backend) <= INTERPRETER_CASE_S for case in cases]
+    return Grid(
+        tuple(case for case, keep in zip(cases, short, strict=True) if keep),
+        tuple(case for case, keep in zip(cases, short, strict=True) if not keep),
+    )
+
+
+def estimated_seconds(case: CheckCase, backend: str) -> float:
+    """Rough time of a case, to warn before long ones; fitted on two cores of an AMD EPYC, on CUDA from the reference's work."""
+    problem = case.problem
+    scores = problem.batch * problem.q_heads * problem.q_len * problem.kv_len
+    reference = scores * problem.head_dim * (6 if case.gradients else 2) * (2e-13 if backend == "cuda" else 1e-9)
+    if backend == "cuda" or case.kernel not in {*OURS, USER}:
+        return 0.3 + reference * (1 if backend == "cuda" else 1 + case.repeats / 4)
+    tiles = count_tiles(problem if KERNELS[case.kernel].tiles else problem.with_(block_m=64, block_n=64)).visited
+    runs = 1 + case.repeats  # and one for the weights of the key tiles
+    steps = tiles * (runs + (3 * case.repeats if case.gradients and KERNELS[case.kernel].gradients else 0))
+    return 0.2 + reference + steps * 1.6e-3

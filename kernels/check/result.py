@@ -1,0 +1,277 @@
+"""What a check found, as plain values and NumPy arrays. Needs neither torch nor triton."""
+
+from __future__ import annotations
+
+import io
+import math
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from kernels.check.cases import KERNELS, UPLOADED, CheckCase
+from kernels.device.backend import DeviceInfo
+
+FORMAT = "flash-attention-check"
+FORMAT_VERSION = 1
+
+ULP_EDGES = (0.5, 1, 2, 4, 8, 16, 64, 256, 1024)
+"""Upper edges of the bins of the ulp histogram; the last bin has none. Up to 0.5 is correctly rounded."""
+
+FINITE, NOT_FINITE_AS_EXACT, MISSING, UNEXPECTED = 0, 1, 2, 3
+"""Codes of the map of NaN and infinity: finite as in float64; the same NaN or infinity as in float64; finite where float64 is
+not; not finite where float64 is finite, or NaN where it is infinite."""
+
+
+@dataclass(frozen=True)
+class TensorCheck:
+    """One tensor against float64, beside the same error of a low-precision reference.
+
+    The rule of FlashAttention's tests: max_error <= tolerance, where the tolerance is 2 (gradients 3) times the reference's largest
+    error plus the rounding of values of this size (kernels.oracle.reference.error_report).
+    """
+
+    name: str
+    max_error: float
+    mean_error: float
+    naive_max_error: float
+    naive_mean_error: float
+    tolerance: float
+    worst: tuple[int, ...]
+    """Index of the largest error: (batch, head, row, column), for lse without the column."""
+    worst_value: float
+    exact_value: float
+    """The float64 value at that index."""
+    wrong_nonfinite: int
+    """Elements that are NaN or infinite where float64 is not the same, or finite where it is not."""
+    nonfinite: int
+    """Elements that are NaN or infinite, rightly or not."""
+    elements: int
+    ulps: tuple[int, ...] = ()
+    """Elements by their error in units in the last place of their type; bins by ULP_EDGES. Empty for lse."""
+    naive_ulps: tuple[int, ...] = ()
+    reference: str = ""
+    """What the low-precision reference was."""
+
+    @property
+    def passes(self) -> bool:
+        return self.max_error <= self.tolerance
+
+    @property
+    def ratio(self) -> float:
+        """Largest error over that of the low-precision reference."""
+        if self.naive_max_error == 0:
+            return 1.0 if self.max_error == 0 else math.inf
+        return self.max_error / self.naive_max_error if math.isfinite(self.naive_max_error) else 0.0
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """Whether runs on the same inputs gave the same bits."""
+
+    runs: int
+    differing: dict[str, int]
+    """Elements of each tensor that were not the same in every run."""
+    largest: float
+    """Largest difference between any run and the first."""
+
+    @property
+    def equal(self) -> bool:
+        return not any(self.differing.values())
+
+
+@dataclass(frozen=True)
+class KeylessRows:
+    """Rows that see no key. They must give output 0 and lse -inf."""
+
+    count: int
+    wrong_output: int
+    wrong_lse: int
+
+    @property
+    def right(self) -> bool:
+        return self.wrong_output == 0 and self.wrong_lse == 0
+
+
+@dataclass(frozen=True, eq=False)
+class ErrorMap:
+    """Errors over the allowed error, largest of each cell: above 1 a cell fails.
+
+    A cell covers `row_step` rows and `column_step` columns. `kind` is "O" (query rows x head_dim), "weights" (query rows x keys:
+    how much of its attention each row gives to a group of key tiles) or a gradient's name.
+    """
+
+    kind: str
+    values: np.ndarray
+    """float32 (heads, row cells, column cells)"""
+    heads: np.ndarray
+    """int32 (heads,): batch * heads + head of each map: the worst ones."""
+    row_step: int
+    column_step: int
+    rows: int
+    columns: int
+    codes: np.ndarray | None = None
+    """uint8, shaped as values: FINITE, NOT_FINITE_AS_EXACT, MISSING, UNEXPECTED; None where every element is finite."""
+    first_step: np.ndarray | None = None
+    """int32 (heads, query tiles): of "weights", the step of the traced run of FlashAttention-2 in which the tile's program begins."""
+
+
+@dataclass(frozen=True, eq=False)
+class CheckResult:
+    """The whole check of one case."""
+
+    case: CheckCase
+    label: str
+    device: DeviceInfo
+    checked_at: str
+    seconds: float
+    tensors: tuple[TensorCheck, ...] = ()
+    repeats: Repeats | None = None
+    keyless: KeylessRows | None = None
+    refused: str = ""
+    """Why the kernel did not run at all; then there is no verdict on it."""
+    broken: str = ""
+    """What the kernel did instead of giving a result: raised, or returned something of another shape."""
+    notes: tuple[str, ...] = ()
+    interpreted: bool = False
+    """Whether Triton's interpreter ran it."""
+    maps: tuple[ErrorMap, ...] = ()
+
+    @property
+    def verdict(self) -> str:
+        """ "pass", "fail", or "invalid" where nothing could be checked."""
+        if self.refused:
+            return "invalid"
+        keyless_right = self.keyless is None or self.keyless.right
+        return "pass" if not self.broken and keyless_right and all(tensor.passes for tensor in self.tensors) else "fail"
+
+    @property
+    def reason(self) -> str:
+        """The verdict in one sentence."""
+        if self.refused or self.broken:
+            return self.refused or self.broken
+        failing = [tensor for tensor in self.tensors if not tensor.passes]
+        if failing:
+            worst = max(failing, key=lambda tensor: tensor.max_error / tensor.tolerance if tensor.tolerance else math.inf)
+            if worst.wrong_nonfinite:
+                return f"{worst.name} has {worst.wrong_nonfinite:,} elements with NaN or infinity where float64 has none, or the reverse"
+            return f"{worst.name} is off by {worst.max_error:.1e}; {worst.tolerance:.1e} is allowed"
+        if self.keyless is not None and not self.keyless.right:
+            return f"{max(self.keyless.wrong_output, self.keyless.wrong_lse):,} rows without a key do not give 0 and lse -inf"
+        return "every error is below what the rule allows"
+
+    def tensor(self, name: str) -> TensorCheck | None:
+        return next((tensor for tensor in self.tensors if tensor.name == name), None)
+
+    def map(self, kind: str) -> ErrorMap | None:
+        return next((found for found in self.maps if found.kind == kind), None)
+
+    def as_dict(self) -> dict:
+        """Everything but the maps, as plain values. NaN and infinities are left as floats: see `strict`."""
+        values = {name: getattr(self, name) for name in ("label", "checked_at", "seconds", "refused", "broken", "interpreted")}
+        return values | {
+            "verdict": self.verdict,
+            "reason": self.reason,
+            "case": self.case.as_dict(),
+            "device": self.device.as_dict(),
+            "notes": list(self.notes),
+            "tensors": [asdict(tensor) | {"passes": tensor.passes, "ratio": tensor.ratio} for tensor in self.tensors],
+            "repeats": asdict(self.repeats) if self.repeats else None,
+            "keyless": asdict(self.keyless) if self.keyless else None,
+        }
+
+    @classmethod
+    def from_dict(cls, values: dict, maps: tuple[ErrorMap, ...] = ()) -> CheckResult:
+        """The reverse of `as_dict`."""
+        known = TensorCheck.__dataclass_fields__
+        tensors = [{name: value for name, value in tensor.items() if name in known} for tensor in values["tensors"]]
+        tuples = ("worst", "ulps", "naive_ulps")
+        return cls(
+            case=CheckCase.from_dict(values["case"]),
+            device=DeviceInfo(**values["device"]),
+            notes=tuple(values["notes"]),
+            tensors=tuple(TensorCheck(**tensor | {name: tuple(tensor[name]) for name in tuples}) for tensor in tensors),
+            repeats=Repeats(**values["repeats"]) if values["repeats"] else None,
+            keyless=KeylessRows(**values["keyless"]) if values["keyless"] else None,
+            maps=maps,
+            **{name: values[name] for name in ("label", "checked_at", "seconds", "refused", "broken", "interpreted")},
+        )
+
+
+@dataclass(frozen=True)
+class SensitivityPoint:
+    """One variation of the case: tiles, or a factor on the query. Errors are those of O."""
+
+    label: str
+    max_error: float
+    tolerance: float
+    naive_max_error: float
+    wrong_nonfinite: int
+    naive_wrong_nonfinite: int
+    largest_score: float = 0.0
+    """Largest |scaled score| in float64, of a factor on the query."""
+    difference: float = 0.0
+    """Largest difference from the output with the problem's own tiles."""
+    refused: str = ""
+
+    @property
+    def passes(self) -> bool:
+        return not self.refused and self.max_error <= self.tolerance
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """How the error moves with the tiles and with the scale of the input."""
+
+    blocks: tuple[SensitivityPoint, ...]
+    scales: tuple[SensitivityPoint, ...]
+    notes: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict) -> Sensitivity:
+        points = {name: tuple(SensitivityPoint(**point) for point in values[name]) for name in ("blocks", "scales")}
+        return cls(**points, notes=tuple(values["notes"]))
+
+
+def label_of(case: CheckCase, user_name: str = "") -> str:
+    """What the page calls the kernel of a case."""
+    if case.kernel == UPLOADED:
+        return "result from the file"
+    return user_name if case.kernel == "user" and user_name else KERNELS[case.kernel].label
+
+
+def strict(value: object) -> object:
+    """The value with NaN and infinities as the strings "nan", "inf" and "-inf": strict JSON has no such numbers."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {key: strict(item) for key, item in value.items()}
+    return [strict(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def maps_to_bytes(maps: tuple[ErrorMap, ...]) -> bytes:
+    """The maps as one .npz, for the pipe between worker and page."""
+    arrays = {}
+    for place, found in enumerate(maps):
+        shape = np.array([found.row_step, found.column_step, found.rows, found.columns])
+        parts = {"values": found.values, "heads": found.heads, "codes": found.codes, "first_step": found.first_step, "shape": shape}
+        arrays |= {f"{place}|{found.kind}|{name}": array for name, array in parts.items() if array is not None}
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)
+    return buffer.getvalue()
+
+
+def maps_from_bytes(blob: bytes) -> tuple[ErrorMap, ...]:
+    """The reverse of `maps_to_bytes`."""
+    found: dict[tuple[int, str], dict] = {}
+    with np.load(io.BytesIO(blob), allow_pickle=False) as file:
+        for key in file.files:
+            place, kind, name = key.split("|")
+            found.setdefault((int(place), kind), {})[name] = file[key]
+    maps = []
+    for (_, kind), parts in sorted(found.items()):
+        row_step, column_step, rows, columns = (int(number) for number in parts.pop("shape"))
+        maps.append(ErrorMap(kind, row_step=row_step, column_step=column_step, rows=rows, columns=columns, **parts))
+    return tuple(maps)

@@ -1,0 +1,189 @@
+"""How each kernel that can be checked is called: forward to (O, lse or None), and gradients where it has them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from kernels.algorithms.backward.backward import flash_backward
+from kernels.algorithms.backward_q_outer.q_outer import flash_backward_q_outer
+from kernels.algorithms.flash1.forward_kv_outer import flash_forward_kv_outer
+from kernels.algorithms.flash2.forward import flash_forward
+from kernels.algorithms.split_kv.split_kv import flash_split_kv
+from kernels.attention.flash_attention import flash_attention
+from kernels.check.cases import KERNELS, OURS, USER
+from kernels.check.user_kernel import UserKernelError, user_kernel
+from kernels.measure.peers import PEERS
+from kernels.primitives.launch import config_for_blocks
+from kernels.primitives.softmax import BACKEND
+from kernels.problem import AttentionProblem, InvalidProblem, tiles
+
+Forward = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor | None]]
+Gradients = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], tuple[torch.Tensor, ...]]
+
+
+class Refused(Exception):
+    """The kernel does not take this problem; the message is its own reason."""
+
+
+class Broken(Exception):
+    """The kernel took the problem and raised, or gave something that is no attention output."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One kernel on one problem. Gradients are of query, key and value, from query, key, value and dO."""
+
+    forward: Forward
+    gradients: Gradients | None
+
+
+def make_subject(name: str, problem: AttentionProblem) -> Subject:
+    """The kernel on the problem's mask and tiles. Raises Refused, or UserKernelError where the user's file cannot be imported."""
+    if BACKEND not in KERNELS[name].backends:
+        accepted = ", ".join(key for key, kernel in KERNELS.items() if BACKEND in kernel.backends)
+        raise InvalidProblem("kernel", name, f"expected one of {accepted} on this device")
+    if name in OURS and name != "flash_attention":
+        forward, gradients = _with_tiles(name, problem)
+    elif name == "flash_attention":
+        forward, gradients = _public_call(problem)
+    else:
+        forward, gradients = _peer(name, problem)
+    return Subject(_guarded(name, forward), _guarded(name, gradients) if KERNELS[name].gradients else None)
+
+
+def _with_tiles(name: str, problem: AttentionProblem) -> tuple[Forward, Gradients]:
+    left, right = tiles.band(problem)
+    config = config_for_blocks(problem.block_m, problem.block_n, problem.head_dim, problem.itemsize)
+    mask = {"left": left, "right": right, "scale": problem.scale}
+    launch = {"flash1": flash_forward_kv_outer, "split_kv": flash_split_kv}.get(name, flash_forward)
+    more = {"splits": problem.kv_splits} if name == "split_kv" else {}
+
+    def gradients(query, key, value, d_out):
+        out, lse, _ = flash_forward(query, key, value, config=config, **mask)
+        if name == "backward_q_outer":
+            return flash_backward_q_outer(query, key, value, out, lse, d_out, config=config, **mask)[:3]
+        return flash_backward(query, key, value, out, lse, d_out, dk_dv_config=config, dq_config=config, **mask)
+
+    return lambda query, key, value: launch(query, key, value, config=config, **mask, **more)[:2], gradients
+
+
+def _public_call(problem: AttentionProblem) -> tuple[Forward, Gradients]:
+    window = (problem.window_left, problem.window_right) if problem.mask == "window" else None
+    options = {"is_causal": problem.is_causal, "window": window, "enable_gqa": True}
+    return (
+        lambda query, key, value: flash_attention(query, key, value, return_lse=True, **options),
+        _by_autograd(lambda query, key, value: flash_attention(query, key, value, **options)),
+    )
+
+
+def _peer(name: str, problem: AttentionProblem) -> tuple[Forward, Gradients]:
+    if name == USER:
+        user_kernel()
+    try:
+        attend = PEERS[name].make(problem)
+    except (InvalidProblem, NotImplementedError) as error:
+        raise Refused(str(error)) from error
+
+    def forward(query, key, value):
+        out = attend(query, key, value)
+        _check_output(out, query)
+        return out.detach(), None
+
+    return forward, _by_autograd(attend)
+
+
+def _by_autograd(attend: Callable) -> Gradients:
+    def gradients(query, key, value, d_out):
+        leaves = [tensor.detach().requires_grad_() for tensor in (query, key, value)]
+        out = attend(*leaves)
+        if not out.requires_grad:
+            raise Refused("it has no gradients: its output does not depend on Q, K and V for autograd")
+        found = torch.autograd.grad(out, leaves, d_out, allow_unused=True)
+        return tuple(torch.zeros_like(leaf) if gradient is None else gradient for gradient, leaf in zip(found, leaves, strict=True))
+
+    return gradients
+
+
+def _check_output(out: object, query: torch.Tensor) -> None:
+    if not isinstance(out, torch.Tensor):
+        raise Broken(f"it returned {type(out).__name__}; expected a tensor shaped as query")
+    if out.shape != query.shape or out.dtype != query.dtype:
+        raise Broken(f"it returned {out.dtype} {tuple(out.shape)}; expected {query.dtype} {tuple(query.shape)}, as query")
+
+
+def _guarded(name: str, call: Callable) -> Callable:
+    """The call with its failures told apart: refused, broken, or one that ends the job (memory, a lost CUDA context)."""
+
+    def guarded(*tensors: torch.Tensor):
+        try:
+            with _quiet():
+                return call(*tensors)
+        except (Refused, Broken, UserKernelError, MemoryError, torch.OutOfMemoryError):
+            raise
+        except (InvalidProblem, NotImplementedError) as error:
+            raise Refused(_words(error)) from error
+        except Exception as error:  # any failure of a kernel under test is an answer about it
+            if "CUDA error" in str(error) or "can't allocate memory" in str(error):
+                raise
+            torch_itself = name != USER and name not in OURS
+            raise (Refused(_words(error)) if torch_itself else Broken(f"it raised {_words(error)}")) from error
+
+    return guarded
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """No NumPy warnings from the interpreter: arithmetic with infinities is as silent on a GPU."""
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        warnings.filterwarnings("ignore", "Lower right causal bias", UserWarning)
+        yield
+
+
+def _words(error: BaseException) -> str:
+    while error.__cause__ is not None:
+        error = error.__cause__
+    text = f"{error}".strip().splitlines()
+    return f"{type(error).__name__}: {text[0][:300]}" if text else type(error).__name__
+
+
+@contextmanager
+def poisoned_memory() -> Iterator[None]:
+    """Fresh tensors start as NaN, so that an element no kernel wrote is seen."""
+    before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    filled = torch.utils.deterministic.fill_uninitialized_memory
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.utils.deterministic.fill_uninitialized_memory = True
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before[0], warn_only=before[1])
+        torch.utils.deterministic.fill_uninitialized_memory = filled
+
+
+@contextmanager
+def count_interpreted_launches() -> Iterator[list[int]]:
+    """A list that grows by one for every launch that Triton's interpreter runs meanwhile."""
+    launches: list[int] = []
+    if BACKEND != "interpreter":
+        yield launches
+        return
+    from triton.runtime.interpreter import interpreter_builder
+
+    original = interpreter_builder.set_grid_dim
+
+    def set_grid_dim(*grid: int) -> None:
+        launches.append(1)
+        original(*grid)
+
+    interpreter_builder.set_grid_dim = set_grid_dim
+    try:
+        yield launches
+    finally:
+        del interpreter_builder.set_grid_dim

@@ -1,0 +1,7 @@
+"""`python -m kernels.measure`"""
+
+import sys
+
+from kernels.measure.measure import main
+
+sys.exit(main())

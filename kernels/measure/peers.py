@@ -1,0 +1,133 @@
+"""Implementations of attention that are measured beside each other. Importing this file imports neither torch nor triton."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kernels.problem import AttentionProblem
+
+if TYPE_CHECKING:
+    import torch
+
+    Attention = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Peer:
+    """One implementation: its label, the backends it is timed on, and what makes an attention function for a problem."""
+
+    label: str
+    backends: tuple[str, ...]
+    make: Callable[[AttentionProblem], Attention]
+    differentiable: bool = True
+    by_default: bool = True
+    """Whether it is measured when nobody names peers; FlexAttention compiles for a long time first."""
+
+
+def _naive(problem: AttentionProblem) -> Attention:
+    from kernels.oracle.reference import naive_attention
+    from kernels.problem.tiles import band
+
+    left, right = band(problem)
+    return lambda query, key, value: naive_attention(query, key, value, scale=problem.scale, left=left, right=right)
+
+
+def _ours(problem: AttentionProblem) -> Attention:
+    from kernels.attention.flash_attention import flash_attention
+
+    window = (problem.window_left, problem.window_right) if problem.mask == "window" else None
+    return lambda query, key, value: flash_attention(query, key, value, is_causal=problem.is_causal, window=window, enable_gqa=True)
+
+
+def _ours_with_the_problems_tiles(problem: AttentionProblem) -> Attention:
+    from kernels.algorithms.flash2.forward import flash_forward
+    from kernels.primitives.launch import config_for_blocks
+    from kernels.problem.tiles import band
+
+    left, right = band(problem)
+    config = config_for_blocks(problem.block_m, problem.block_n, problem.head_dim, problem.itemsize)
+    return lambda query, key, value: flash_forward(query, key, value, left=left, right=right, scale=problem.scale, config=config)[0]
+
+
+def _sdpa(backend: str | None) -> Callable[[AttentionProblem], Attention]:
+    def make(problem: AttentionProblem) -> Attention:
+        import torch.nn.functional as F
+
+        arguments = _sdpa_mask(problem)
+        if problem.q_heads != problem.kv_heads:
+            arguments["enable_gqa"] = True
+
+        def attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+            with _sdpa_backend(backend):
+                return F.scaled_dot_product_attention(query, key, value, **arguments)
+
+        return attend
+
+    return make
+
+
+def _sdpa_mask(problem: AttentionProblem) -> dict:
+    """is_causal where it means the same; a bias or a bool mask where lengths differ or there is a window."""
+    if problem.mask == "full":
+        return {}
+    if problem.is_causal and problem.q_len == problem.kv_len:
+        return {"is_causal": True}
+    import torch
+    from torch.nn.attention.bias import causal_lower_right
+
+    from kernels.oracle.reference import visible_mask
+    from kernels.problem.tiles import band
+
+    if problem.is_causal:
+        return {"attn_mask": causal_lower_right(problem.q_len, problem.kv_len)}
+    left, right = band(problem)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    return {"attn_mask": visible_mask(problem.q_len, problem.kv_len, left, right, device=device)}
+
+
+@contextmanager
+def _sdpa_backend(name: str | None) -> Iterator[None]:
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    if name is None:
+        yield
+    else:
+        with sdpa_kernel(getattr(SDPBackend, name)):
+            yield
+
+
+def _flex(problem: AttentionProblem) -> Attention:
+    import torch
+    import torch._dynamo
+    import torch._functorch.config
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    from kernels.problem.tiles import band
+
+    left, right = band(problem)
+    offset = problem.kv_len - problem.q_len
+    torch._dynamo.reset()  # after eight shapes it would fall back to attention that is not fused, without a word
+    torch._functorch.config.donated_buffer = False  # a backward pass is timed several times over one graph
+
+    def visible(batch: torch.Tensor, head: torch.Tensor, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+        return (k <= q + offset + right) & (k >= q + offset - left)
+
+    block_mask = None if problem.mask == "full" else create_block_mask(visible, None, None, problem.q_len, problem.kv_len)
+    compiled = torch.compile(flex_attention, dynamic=False)
+    return lambda query, key, value: compiled(query, key, value, block_mask=block_mask, enable_gqa=problem.q_heads != problem.kv_heads)
+
+
+PEERS = {
+    "naive": Peer("naive (torch)", ("cuda", "interpreter"), _naive),
+    "ours": Peer("our kernels, tiles tuned for a full GPU", ("cuda",), _ours),
+    "flash2": Peer("our kernel, these tiles", ("cuda",), _ours_with_the_problems_tiles, differentiable=False),
+    "sdpa_math": Peer("SDPA math", ("cuda", "interpreter"), _sdpa("MATH"), by_default=False),
+    "sdpa": Peer("torch fused (CPU)", ("interpreter",), _sdpa(None)),
+    "sdpa_flash": Peer("SDPA flash", ("cuda",), _sdpa("FLASH_ATTENTION")),
+    "sdpa_efficient": Peer("SDPA efficient", ("cuda",), _sdpa("EFFICIENT_ATTENTION")),
+    "sdpa_cudnn": Peer("SDPA cuDNN", ("cuda",), _sdpa("CUDNN_ATTENTION")),
+    "flex": Peer("FlexAttention", ("cuda",), _flex, by_default=False),
+}

@@ -1,0 +1,90 @@
+"""Which tiles a kernel runs with: one table an architecture, made by `python -m kernels.tune`, and rules where it is silent.
+
+Nothing is tuned while a page or a model runs.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from pathlib import Path
+
+import torch
+
+from kernels.primitives.launch import TileConfig, config_for_blocks
+from kernels.primitives.softmax import BACKEND
+
+import triton
+
+FOLDER = Path(__file__).parent / "tuned"
+FORMAT = "flash-attention-tiles"
+FORMAT_VERSION = 1
+KERNELS = ("forward", "forward_hopper", "dk_dv", "dq")
+GLUON_VERSIONS = ("3.6.", "3.7.")
+SHORT_LENGTH = 2048
+"""Sequences up to this length are a class of their own: fewer steps a program, so that its start and end weigh more."""
+
+
+def shape_class(kernel: str, head_dim: int, itemsize: int, masked: bool, length: int) -> str:
+    """The key of the table: "forward-d64-2B-causal-short"."""
+    width = next(size for size in (32, 64, 128, 256) if head_dim <= size)
+    return f"{kernel}-d{width}-{itemsize}B-{'causal' if masked else 'full'}-{'short' if length <= SHORT_LENGTH else 'long'}"
+
+
+@functools.cache
+def tuned_table(architecture: str) -> dict[str, TileConfig]:
+    """The table of an architecture ("sm90"), empty where there is none. Raises ValueError for a file of another version."""
+    path = FOLDER / f"{architecture}.json"
+    if not path.exists():
+        return {}
+    document = json.loads(path.read_text())
+    found = document.get("format"), document.get("version")
+    if found != (FORMAT, FORMAT_VERSION):
+        remedy = "Make it anew with python -m kernels.tune."
+        raise ValueError(f"{path.name} is {found[0]} version {found[1]}; expected {FORMAT} version {FORMAT_VERSION}. {remedy}")
+    return {key: TileConfig(**entry["config"]) for key, entry in document["classes"].items()}
+
+
+@functools.cache
+def architecture() -> str:
+    """ "sm90" for compute capability 9.0; "interpreter" without a GPU."""
+    if BACKEND != "cuda":
+        return "interpreter"
+    major, minor = torch.cuda.get_device_capability()
+    return f"sm{major}{minor}"
+
+
+@functools.lru_cache(maxsize=1024)
+def choose_config(kernel: str, head_dim: int, dtype: torch.dtype, masked: bool, length: int) -> TileConfig:
+    """Tiles of "forward", "dk_dv" or "dq" for a shape; `length` is that of the sequence that is streamed."""
+    itemsize = dtype.itemsize
+    found = tuned_table(architecture()).get(shape_class(kernel, head_dim, itemsize, masked, length))
+    return found or fallback_config(kernel, head_dim, itemsize)
+
+
+def gluon_is_known() -> bool:
+    """Whether forward_hopper.py can be imported and compiled. Gluon is experimental: Triton 3.9, for one, has renamed some of it."""
+    return triton.__version__.startswith(GLUON_VERSIONS)
+
+
+@functools.lru_cache(maxsize=1024)
+def hopper_config(head_dim: int, dtype: torch.dtype, masked: bool, length: int) -> TileConfig | None:
+    """Tiles of forward_hopper.py for a shape, None where the table of this architecture has none: forward.py is faster there, or the only one."""
+    return tuned_table(architecture()).get(shape_class("forward_hopper", head_dim, dtype.itemsize, masked, length))
+
+
+def fallback_config(kernel: str, head_dim: int, itemsize: int) -> TileConfig:
+    """Tiles that fit everywhere: 64 x 64, smaller where rows are long. Float32 runs on the ordinary cores, so its tiles are small."""
+    if itemsize == 4:
+        return TileConfig(32, 32, 4, 1)
+    if kernel == "forward":
+        return config_for_blocks(64, 64 if head_dim <= 128 else 32, head_dim, itemsize)
+    return TileConfig(64, 64, 4, 2) if head_dim <= 128 else TileConfig(32, 32, 4, 1)
+
+
+def split_config(rows: int, head_dim: int, itemsize: int) -> TileConfig:
+    """Tiles of split-KV decoding: just the packed rows, and key tiles large enough to keep the memory busy with one program an SM."""
+    block_m = next((block for block in (16, 32, 64) if rows <= block), 64)
+    if itemsize == 4:
+        return TileConfig(block_m, 32, 4, 3)
+    return TileConfig(block_m, 128 if head_dim <= 128 else 64, 4, 3)

@@ -1,0 +1,101 @@
+"""Seeded query, key and value tensors: the same numbers on every backend. Only the functions that make tensors import torch."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kernels.device.clocks import available_memory_bytes
+from kernels.problem.attention_problem import AttentionProblem
+from kernels.problem.tiles import visible_keys
+
+if TYPE_CHECKING:
+    import torch
+
+
+def make_inputs(problem: AttentionProblem, device: str = "cpu") -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """query (batch, q_heads, q_len, head_dim), key and value (batch, kv_heads, kv_len, head_dim), of problem.dtype.
+
+    Drawn on the CPU by NumPy's PCG64 from problem.seed in float32, then rounded to problem.dtype. The distributions:
+    normal        standard normal; scores have standard deviation 1
+    growing_max   the largest score of a row grows from each key tile to the next: a rescale at every step
+    falling_max   the largest score of a row lies in its first key tile: no rescale after it
+    large         scores of several hundred: exponentials overflow unless the row max is subtracted
+    one_hot       each query matches one key that it sees, and ignores the others
+    constant      all scores of a row are equal: attention is the mean of the visible values
+    """
+    import torch
+
+    dtype = getattr(torch, problem.dtype)
+    return tuple(torch.from_numpy(array).to(dtype).to(device) for array in draw_inputs(problem))
+
+
+def draw_inputs(problem: AttentionProblem) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The numbers of `make_inputs` as NumPy float32 arrays, before they are rounded to problem.dtype.
+
+    Raises MemoryError, before anything is drawn, for tensors that would not fit the memory of the host: a system that promises
+    more than it has would swap for minutes and then kill the process.
+    """
+    needed = 4 * (math.prod(problem.q_shape) + 2 * math.prod(problem.kv_shape))
+    if needed > available_memory_bytes():
+        raise MemoryError(f"can't allocate memory: tried to allocate {needed} bytes for query, key and value")
+    rng = np.random.default_rng(problem.seed)
+    query, key = _DRAW[problem.inputs](problem, rng)
+    return query, key, _normal(rng, problem.kv_shape)
+
+
+def make_d_output(problem: AttentionProblem, device: str = "cpu") -> torch.Tensor:
+    """Gradient of the output, (batch, q_heads, q_len, head_dim): standard normal, from a seed of its own."""
+    import torch
+
+    rng = np.random.default_rng((problem.seed, 1))
+    return torch.from_numpy(_normal(rng, problem.q_shape)).to(getattr(torch, problem.dtype)).to(device)
+
+
+def _normal(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    return rng.standard_normal(shape, dtype=np.float32)
+
+
+def _draw_normal(problem: AttentionProblem, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    return _normal(rng, problem.q_shape), _normal(rng, problem.kv_shape)
+
+
+def _draw_large(problem: AttentionProblem, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    query, key = _draw_normal(problem, rng)
+    return query * np.float32(16), key * np.float32(16)  # scores of standard deviation 256
+
+
+def _draw_constant(problem: AttentionProblem, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    return np.full(problem.q_shape, 0.5, np.float32), np.full(problem.kv_shape, 0.5, np.float32)
+
+
+def _draw_one_hot(problem: AttentionProblem, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    key = _normal(rng, problem.kv_shape)
+    key *= np.float32(np.sqrt(problem.head_dim)) / np.linalg.norm(key, axis=-1, keepdims=True)
+    ranges = np.array([visible_keys(problem, row) for row in range(problem.q_len)])
+    picked = ranges[:, 0] + rng.integers(0, np.maximum(ranges[:, 1] - ranges[:, 0], 1))
+    heads = np.repeat(key, problem.q_heads // problem.kv_heads, axis=1)
+    return np.float32(16) * heads[:, :, np.minimum(picked, problem.kv_len - 1)], key
+
+
+def _draw_ramp(problem: AttentionProblem, rng: np.random.Generator, direction: int) -> tuple[np.ndarray, np.ndarray]:
+    """Keys whose score with every query moves by `step` from tile to tile, with noise well below a step."""
+    step = min(1.0, 256.0 / problem.kv_tiles)
+    level = direction * step * (np.arange(problem.kv_len) // problem.block_n)
+    level -= direction * step * (problem.kv_tiles - 1) / 2  # centred, so that low precision spends its bits on both sides
+    query = np.ones(problem.q_shape, np.float32) + np.float32(0.05) * _normal(rng, problem.q_shape)
+    key = np.float32(0.05) * _normal(rng, problem.kv_shape)
+    key += (level / np.sqrt(problem.head_dim)).astype(np.float32)[:, None]
+    return query, key
+
+
+_DRAW = {
+    "normal": _draw_normal,
+    "growing_max": lambda problem, rng: _draw_ramp(problem, rng, +1),
+    "falling_max": lambda problem, rng: _draw_ramp(problem, rng, -1),
+    "large": _draw_large,
+    "one_hot": _draw_one_hot,
+    "constant": _draw_constant,
+}

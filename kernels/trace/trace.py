@@ -1,0 +1,278 @@
+"""What a kernel did, step by step, as NumPy arrays; and the file format that keeps it.
+
+Importing this file needs neither torch nor triton, so that a page can show recorded traces anywhere. `run_traced`
+imports the kernel it runs.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import json
+import zipfile
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from kernels.device.backend import DeviceInfo
+from kernels.problem import AttentionProblem, InvalidProblem
+
+FORMAT = "flash-attention-trace"
+FORMAT_VERSION = 1
+MAX_FILE_BYTES = 1 << 30
+"""A trace file that unpacks to more than this is refused unread."""
+
+ACC_LIMIT_BYTES = 64 << 20
+"""The accumulator after each step is recorded while all of them together stay below this."""
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """One entry of the list of algorithms: what it is called, and the module whose `run_traced` runs it."""
+
+    label: str
+    module: str
+    idea: str
+    """In one line, what it does with the tiles."""
+    triton: bool = True
+    """False where torch runs it tile by tile, since there is no kernel of ours."""
+
+
+ALGORITHMS = {
+    "flash2": Algorithm("FlashAttention-2", "kernels.algorithms.flash2.forward", "a query tile stays, keys and values stream past it"),
+    "flash1": Algorithm(
+        "FlashAttention-1", "kernels.algorithms.flash1.forward_kv_outer", "a key tile stays, O, m and l travel to HBM and back at every step"
+    ),
+    "split_kv": Algorithm(
+        "Split-KV decoding", "kernels.algorithms.split_kv.split_kv", "every part of the keys by a program of its own, then combined with lse"
+    ),
+    "backward": Algorithm(
+        "Backward", "kernels.algorithms.backward.backward", "D, then dK and dV key tile by key tile, then dQ query tile by query tile"
+    ),
+    "backward_q_outer": Algorithm(
+        "Backward, query outer", "kernels.algorithms.backward_q_outer.q_outer", "dK and dV travel to HBM and back at every step"
+    ),
+    "row_wise": Algorithm(
+        "Row-wise", "kernels.algorithms.row_wise.row_wise", "whole rows of S stay on the chip; run in torch, tile by tile", triton=False
+    ),
+    "standard": Algorithm(
+        "Standard attention", "kernels.algorithms.standard.standard", "S and P go to HBM and back; run in torch, tile by tile", triton=False
+    ),
+}
+
+
+class InvalidTrace(ValueError):
+    """A file that is not a trace of this version."""
+
+
+@dataclass(frozen=True)
+class LaunchInfo:
+    """How the kernel was launched. Shared memory and registers are the compiler's figures; 0 in the interpreter."""
+
+    num_warps: int
+    num_stages: int
+    shared_bytes: int = 0
+    registers: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """Every tile step of one run, in program order and, inside a program, in the order the program ran.
+
+    `steps` below is the number of entries. A program that visited no tile (the mask left it none) has one entry with
+    kv_tile = -1, in which it writes zeros. Rows past the end of a ragged query tile are NaN.
+    """
+
+    problem: AttentionProblem
+    algorithm: str
+    device: DeviceInfo
+    kernels: tuple[str, ...]
+    """Names of the kernels, in launch order."""
+    launches: tuple[LaunchInfo, ...]
+    """How each of them was launched."""
+    recorded_at: str
+    """UTC date and time, ISO 8601."""
+    tensors: tuple[str, ...]
+    """Names of the tensors that bytes are counted for."""
+    kernel: np.ndarray
+    """int8 (steps,): index into `kernels`."""
+    program: np.ndarray
+    """int32 (steps,): linear id of the program inside its launch."""
+    batch_head: np.ndarray
+    """int32 (steps,): batch * q_heads + head."""
+    q_tile: np.ndarray
+    """int32 (steps,)"""
+    kv_tile: np.ndarray
+    """int32 (steps,)"""
+    tensor_bytes_read: np.ndarray
+    """int64 (steps, tensors): bytes that the step's loads asked for."""
+    tensor_bytes_written: np.ndarray
+    """int64 (steps, tensors): bytes that the step's stores asked for."""
+    row_max: np.ndarray | None = None
+    """float32 (steps, block_m): running max of the scaled scores after the step, natural log units."""
+    row_sum: np.ndarray | None = None
+    """float32 (steps, block_m): running sum of exp(score - row_max)."""
+    alpha: np.ndarray | None = None
+    """float32 (steps, block_m): exp(old row max - new row max), the factor on the old sum and accumulator."""
+    row_share: np.ndarray | None = None
+    """float32 (steps, block_m): backward, the row sums of the recomputed tile of P."""
+    weight: np.ndarray | None = None
+    """float32 (steps, block_m): combine, exp(lse of the split - lse): what the split counts for in each row."""
+    acc: np.ndarray | None = None
+    """float32 (steps, block_m, head_dim): the accumulator after the step (forward: O, flash1: normalised; backward: dQ). None where it
+    would not fit ACC_LIMIT_BYTES."""
+    acc_dk: np.ndarray | None = None
+    """float32 (steps, block_n, head_dim): backward, dK of the key tile after the step."""
+    acc_dv: np.ndarray | None = None
+    """float32 (steps, block_n, head_dim): backward, dV of the key tile after the step."""
+    output_distance: np.ndarray | None = None
+    """float32 (steps, block_m): max over columns of |output so far - final output|; None without accumulators."""
+    gradient_distance: np.ndarray | None = None
+    """float32 (steps, 3): backward, largest |dQ, dK, dV of the step's tile so far - final|; NaN for one that the kernel does not sum."""
+    sm: np.ndarray | None = None
+    """int32 (steps,): streaming multiprocessor; None in the interpreter."""
+    start_ns: np.ndarray | None = None
+    """int64 (steps,): on the GPU's global timer, from the first start of the run; None in the interpreter."""
+    end_ns: np.ndarray | None = None
+    """int64 (steps,)"""
+    output: np.ndarray | None = None
+    """float32 (batch, q_heads, q_len, head_dim); exact, since widened from the kernel's type."""
+    lse: np.ndarray | None = None
+    """float32 (batch, q_heads, q_len): log of the sum of exponentials of the scaled scores."""
+    delta: np.ndarray | None = None
+    """float32 (batch, q_heads, q_len): backward, D = rowsum(O * dO)."""
+    d_query: np.ndarray | None = None
+    """float32 (batch, q_heads, q_len, head_dim): gradients, of backward."""
+    d_key: np.ndarray | None = None
+    """float32 (batch, kv_heads, kv_len, head_dim)"""
+    d_value: np.ndarray | None = None
+    """float32 (batch, kv_heads, kv_len, head_dim)"""
+
+    @property
+    def steps(self) -> int:
+        """Number of entries."""
+        return len(self.program)
+
+    @property
+    def bytes_read(self) -> np.ndarray:
+        """int64 (steps,): requested bytes of all loads."""
+        return self.tensor_bytes_read.sum(axis=1)
+
+    @property
+    def bytes_written(self) -> np.ndarray:
+        """int64 (steps,): requested bytes of all stores."""
+        return self.tensor_bytes_written.sum(axis=1)
+
+    @property
+    def total_bytes(self) -> int:
+        """Requested bytes of the whole run, loads and stores."""
+        return int(self.tensor_bytes_read.sum() + self.tensor_bytes_written.sum())
+
+    def without_acc(self) -> Trace:
+        """The same trace without the accumulators, which make up most of its size."""
+        return replace(self, acc=None, acc_dk=None, acc_dv=None)
+
+    def without_results(self) -> Trace:
+        """The same trace without output and gradients, for recordings that are only shown; lse and D stay."""
+        return replace(self, output=None, d_query=None, d_key=None, d_value=None)
+
+    def save(self, target: str | Path | BinaryIO, compress: bool = True) -> None:
+        """Write one .npz file: the arrays, and a JSON header with everything else. No pickle."""
+        arrays = {field.name: getattr(self, field.name) for field in fields(self)}
+        arrays = {name: value for name, value in arrays.items() if isinstance(value, np.ndarray)}
+        header = {
+            "format": FORMAT,
+            "version": FORMAT_VERSION,
+            "problem": self.problem.as_dict(),
+            "algorithm": self.algorithm,
+            "device": self.device.as_dict(),
+            "kernels": list(self.kernels),
+            "launches": [vars(launch) for launch in self.launches],
+            "recorded_at": self.recorded_at,
+            "tensors": list(self.tensors),
+        }
+        write = np.savez_compressed if compress else np.savez
+        write(target, header=np.frombuffer(json.dumps(header).encode(), np.uint8), **arrays)
+
+    def to_bytes(self, compress: bool = False) -> bytes:
+        """The file that `save` writes."""
+        buffer = io.BytesIO()
+        self.save(buffer, compress)
+        return buffer.getvalue()
+
+    @classmethod
+    def load(cls, source: str | Path | BinaryIO | bytes) -> Trace:
+        """Read what `save` wrote. Raises InvalidTrace, naming format and version, for anything else."""
+        if isinstance(source, bytes):
+            source = io.BytesIO(source)
+        try:
+            with zipfile.ZipFile(source) as archive:
+                unpacked = sum(entry.file_size for entry in archive.infolist())
+        except (zipfile.BadZipFile, OSError) as error:
+            raise InvalidTrace(f"not a trace file: {error}") from error
+        if unpacked > MAX_FILE_BYTES:
+            raise InvalidTrace(f"unpacks to {unpacked / 1e9:.1f} GB; at most {MAX_FILE_BYTES / 1e9:.1f} GB is read")
+        if hasattr(source, "seek"):
+            source.seek(0)
+        try:
+            with np.load(source, allow_pickle=False) as file:
+                arrays = {name: file[name] for name in file.files}
+        except (ValueError, OSError, zipfile.BadZipFile, EOFError) as error:
+            raise InvalidTrace(f"not a trace file: {error}") from error
+        return cls._from_arrays(arrays)
+
+    @classmethod
+    def _from_arrays(cls, arrays: dict[str, np.ndarray]) -> Trace:
+        try:
+            header = json.loads(arrays.pop("header").tobytes())
+            found = header["format"], header["version"]
+        except (KeyError, ValueError, TypeError) as error:
+            raise InvalidTrace("not a trace file: it has no readable header") from error
+        if found != (FORMAT, FORMAT_VERSION):
+            raise InvalidTrace(f"this is {found[0]} version {found[1]}; expected {FORMAT} version {FORMAT_VERSION}")
+        try:
+            trace = cls(
+                problem=AttentionProblem.from_dict(header["problem"]),
+                algorithm=header["algorithm"],
+                device=DeviceInfo(**header["device"]),
+                kernels=tuple(header["kernels"]),
+                launches=tuple(LaunchInfo(**launch) for launch in header["launches"]),
+                recorded_at=header["recorded_at"],
+                tensors=tuple(header["tensors"]),
+                **arrays,
+            )
+        except (KeyError, TypeError, InvalidProblem) as error:
+            raise InvalidTrace(f"a damaged trace file: {error}") from error
+        trace._check_shapes()
+        return trace
+
+    def _check_shapes(self) -> None:
+        problem, steps = self.problem, self.steps
+        shapes = {
+            (steps,): ("kernel", "program", "batch_head", "q_tile", "kv_tile", "sm", "start_ns", "end_ns"),
+            (steps, problem.block_m): ("row_max", "row_sum", "alpha", "row_share", "weight", "output_distance"),
+            (steps, 3): ("gradient_distance",),
+            (steps, len(self.tensors)): ("tensor_bytes_read", "tensor_bytes_written"),
+            (steps, problem.block_m, problem.head_dim): ("acc",),
+            (steps, problem.block_n, problem.head_dim): ("acc_dk", "acc_dv"),
+            problem.q_shape: ("output", "d_query"),
+            problem.q_shape[:3]: ("lse", "delta"),
+            problem.kv_shape: ("d_key", "d_value"),
+        }
+        expected = [(name, shape) for shape, names in shapes.items() for name in names]
+        for name, shape in expected:
+            array = getattr(self, name)
+            if array is not None and array.shape != shape:
+                raise InvalidTrace(f"a damaged trace file: {name} has shape {array.shape}, expected {shape}")
+
+
+def run_traced(problem: AttentionProblem, algorithm: str = "flash2") -> Trace:
+    """Run the algorithm's kernels on `make_inputs(problem)` with TRACE on, on the GPU or in Triton's interpreter.
+
+    Raises InvalidProblem for an unknown algorithm, and whatever the device raises (out of memory, say).
+    """
+    if algorithm not in ALGORITHMS:
+        raise InvalidProblem("algorithm", algorithm, f"expected one of {', '.join(ALGORITHMS)}")
+    return importlib.import_module(ALGORITHMS[algorithm].module).run_traced(problem)

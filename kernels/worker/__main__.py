@@ -1,0 +1,5 @@
+"""`python -m kernels.worker`: the child process."""
+
+from kernels.worker.server import main
+
+main()

@@ -1,0 +1,186 @@
+"""The traffic and roofline chapters through AppTest."""
+
+import json
+
+import pytest
+
+from kernels.problem import AttentionProblem
+from kernels.problem.presets import PRESETS
+from kernels.recordings import recorded_launches
+from kernels.traffic.requested import REQUESTED_BYTES
+from kernels.worker.client import Crashed
+from tests.app.pages import open_chapter
+from viz.shared import runs, theme
+
+pytestmark = pytest.mark.usefixtures("stop_the_worker")
+SMALL = {"io_t": 128, "io_d": 16, "io_m": 16, "io_bm": 64, "io_bn": 64}
+
+
+def words(app):
+    return "\n".join(element.value for element in [*app.markdown, *app.caption])
+
+
+def until(app, text):
+    """Run again until the text is there: what the page's own timer does in a browser."""
+    for _ in range(60):
+        assert not app.exception
+        if text in words(app):
+            return words(app)
+        waited(app)
+    raise AssertionError(f"{text!r} never came: {words(app)}")
+
+
+def waited(app):
+    """The page once every job has ended."""
+    with runs.run_store()._lock:
+        jobs = list(runs.run_store()._jobs.values())
+    for job in jobs:
+        job.wait(20)
+    return app.run()
+
+
+def drawn(app):
+    """Traces of the page's first chart."""
+    return json.loads(app.get("plotly_chart")[0].proto.spec)["data"]
+
+
+def links(app):
+    return [link.proto.label for link in app.get("page_link")]
+
+
+@pytest.mark.parametrize("view", ["Forward", "Growth", "SRAM", "Backward"])
+def test_every_view_of_traffic_opens_with_a_figure(view):
+    app = open_chapter("io", io_view=view, **SMALL)
+    assert not app.exception
+    assert not app.error
+    assert len(app.get("plotly_chart")) == 1
+
+
+@pytest.mark.parametrize("view", ["Roofline", "Time", "Tables", "Memory"])
+def test_every_view_of_roofline_opens(view):
+    app = open_chapter("roofline", roofline_view=view)
+    assert not app.exception
+    assert not app.error
+    assert len(app.get("plotly_chart")) == (0 if view == "Tables" else 1)
+    assert links(app) == ["Watch the three kernels", "Watch the fused kernel"]
+
+
+def test_forward_sets_counted_beside_modelled_for_all_four():
+    app = open_chapter("io", **SMALL)
+    text = until(app, "**One step of the inner loop**, counted")
+    cards = [markdown.value for markdown in app.markdown if "B** modelled" in markdown.value]
+    assert len(cards) == 4
+    for card in cards:
+        modelled = card.split("= **")[1].split(" B**")[0]
+        assert f"**{modelled} B** counted" in card
+    assert "run here by Triton" in text or "run here on" in text
+    assert links(app).count("Watch it") == 4
+
+
+def test_growth_counts_on_demand():
+    app = open_chapter("io", io_view="Growth", io_axis="against M", io_t=128, io_d=128)
+    button = next(button for button in app.button if button.label.startswith("Count with the kernels"))
+    assert not [trace for trace in drawn(app) if "counted" in trace.get("name", "")]
+    button.click().run()
+    waited(app)
+    points = [trace for trace in drawn(app) if "counted" in trace.get("name", "")]
+    assert [trace["name"] for trace in points] == ["FlashAttention-1, counted", "FlashAttention-2, counted"]
+
+
+def test_sram_shows_both_rules_and_what_compiled_kernels_take():
+    text = words(open_chapter("io", io_view="SRAM", io_d=64, io_m=64, io_gpu="A100"))
+    assert "=128$" in text
+    assert "=64$" in text
+    assert "**1.50 M**" in text
+    launch = next(launch for launch in recorded_launches() if launch.kernel == "_attn_fwd" and launch.problem.head_dim == 64)
+    assert launch.info.shared_bytes > 0
+    tiles = f"{launch.problem.block_m} × {launch.problem.block_n}"
+    assert f"| `_attn_fwd` | {tiles}, 64 {launch.problem.dtype} | {launch.info.num_stages} | {theme.format_kib(launch.info.shared_bytes)} |" in text
+    assert "_attn_bwd_preprocess" not in text
+    assert "163 KiB" in text
+
+
+def test_backward_counts_six_blocks_where_the_slides_count_four():
+    app = open_chapter("io", io_view="Backward", **SMALL)
+    elements = 6 * 2 * 128 * 16
+    until(app, f"| 4 | 6 | {elements:,} | {elements:,} |")
+    names = [trace["name"] for trace in drawn(app) if trace.get("showlegend") is False]
+    assert names == ["modelled", "counted"]
+
+
+def test_long_counting_waits_for_a_button():
+    app = open_chapter("io", io_t=4096)
+    assert not app.exception
+    assert any(button.label.startswith("Count with the kernels, about") for button in app.button)
+    assert runs.run_store().peek("trace", AttentionProblem(q_len=4096, kv_len=4096), "flash2") is None
+
+
+def test_what_does_not_fit_is_said():
+    text = words(open_chapter("io", io_t=16384, io_m=16))
+    assert "one row of 16,384 scores does not fit" in text
+    app = open_chapter("io", io_view="Growth", io_m=256, io_d=16)
+    assert not app.exception
+    assert "No point can be counted" in words(app)
+
+
+@pytest.mark.parametrize(
+    ("chapter", "query"),
+    [
+        ("io", {"io_t": "7", "io_d": "x", "io_m": "-1", "io_bm": "1e9", "io_view": "?", "io_gpu": "none", "io_axis": "Q"}),
+        ("roofline", {"roofline_q": "3", "roofline_k": "", "roofline_d": "9999", "roofline_gpu": "<b>", "roofline_view": "Forward"}),
+    ],
+)
+def test_a_url_may_hold_anything(chapter, query):
+    app = open_chapter(chapter, **query)
+    assert not app.exception
+    assert len(app.get("plotly_chart")) == 1
+
+
+def test_the_slides_example_is_reproduced_and_corrected():
+    text = words(open_chapter("roofline", roofline_view="Time", roofline_gpu="B200", roofline_q=4096))
+    assert "=0.86$ µs computing" in text
+    assert "=4.11$ µs moving" in text
+    assert "the slides print 3.74 µs" in text
+
+
+def test_tables_are_held_against_the_kernels_count():
+    app = open_chapter("roofline", roofline_view="Tables", roofline_q=128, roofline_k=128, roofline_d=16)
+    text = until(app, "**Counted** by our fused kernel")
+    fused = 2 * 128 * 16 * 2 + 2 * 2 * 128 * 16 * 2
+    assert f"{fused:,} B, the table's {fused:,} B" in text
+
+
+def test_decoding_is_bound_by_memory_on_every_gpu():
+    for gpu in ("A100", "B200"):
+        text = words(open_chapter("roofline", roofline_view="Tables", roofline_q=1, roofline_k=4096, roofline_gpu=gpu))
+        assert "| compute |" not in text
+        assert text.count("| memory |") == 8
+
+
+def test_without_triton_models_are_shown_and_the_page_says_why_nothing_is_counted(monkeypatch):
+    monkeypatch.setattr(runs, "triton_missing", lambda: "Triton has no wheel for Darwin")
+    monkeypatch.setattr("viz.shared.layout.triton_missing", lambda: "Triton has no wheel for Darwin")
+    monkeypatch.setattr(runs, "run_store", lambda: None)
+    app = open_chapter("io", **SMALL)
+    assert not app.exception
+    assert "only recorded runs are counted" in words(app)
+    assert len(app.get("plotly_chart")) == 1
+    for preset in PRESETS.values():
+        foretold = f"{REQUESTED_BYTES['flash2'](preset.problem):,} B"
+        assert f"| {preset.label} | flash2 | {foretold} | {foretold} |" in words(app)
+
+
+def test_a_failure_is_a_message_with_a_way_on(monkeypatch):
+    def fail(job):
+        raise Crashed(-11)
+
+    monkeypatch.setattr(runs, "finished_run", fail)
+    app = open_chapter("io", **SMALL | {"io_bm": 32})
+    for _ in range(20):
+        if app.error:
+            break
+        app.run()
+    assert str(Crashed(-11)) in app.error[0].value
+    monkeypatch.undo()
+    next(button for button in app.button if button.label == "Count again").click().run()
+    until(app, "**One step of the inner loop**, counted")

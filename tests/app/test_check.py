@@ -1,0 +1,353 @@
+"""The Check page through Streamlit's AppTest: verdicts, files, the grid, a kernel from the command line, and URLs that hold anything."""
+
+import io
+import json
+import re
+import sys
+import time
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from streamlit.testing.v1 import AppTest
+
+from kernels.problem import AttentionProblem, tiles
+from kernels.problem.presets import PRESETS
+from kernels.recordings import recorded_run
+from tests import BUGGY_KERNEL as BUGGY
+from tests import ROOT
+from viz.check import runs as check_runs
+from viz.shared import runs
+
+SMALL = {"q_len": 48, "kv_len": 64, "block_m": 16, "block_n": 32, "head_dim": 16, "mask": "full", "seed": 1}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def stop_the_worker():
+    yield
+    close_store()
+
+
+def close_store():
+    store = runs.run_store()
+    if store:
+        store.client.close()
+    runs.run_store.clear()
+
+
+def page(timeout=60):
+    """The Check page by itself, as navigation runs it; the URL is set on it before `run`."""
+    return AppTest.from_file(ROOT / "viz" / "check" / "page.py", default_timeout=timeout)
+
+
+def open_page(**query):
+    store = runs.run_store()
+    if store:
+        assert store.client.wait_ready(60)
+    app = page()
+    for name, value in query.items():
+        app.query_params[name] = str(value)
+    return app.run()
+
+
+def settled(app, until, limit_s=60):
+    """Run again until the page shows what it waits for: fragments do not run by themselves here."""
+    deadline = time.monotonic() + limit_s
+    while not until(app) and time.monotonic() < deadline:
+        time.sleep(0.2)
+        app.run()
+    assert until(app), [element.value for element in (*app.markdown, *app.error, *app.info)]
+    return app
+
+
+def words(app):
+    return "\n".join(element.value for element in (*app.markdown, *app.caption, *app.error, *app.info))
+
+
+def metrics(app):
+    return {metric.label: (metric.value, metric.delta) for metric in app.metric}
+
+
+def has_verdict(app):
+    return any("PASSES" in element.value or "FAILS" in element.value or "NOT CHECKED" in element.value for element in app.markdown)
+
+
+@pytest.fixture(autouse=True)
+def links(monkeypatch):
+    """page_link knows only pages of the whole app; here it is noted what it would open."""
+    opened = []
+    monkeypatch.setattr("viz.shared.layout.st.page_link", lambda page, **options: opened.append(options["query_params"]))
+    return opened
+
+
+def test_a_kernel_of_ours_passes_with_the_numbers_behind_it(links):
+    app = settled(open_page(**SMALL, kernel="flash2"), has_verdict)
+    assert not app.exception
+    assert "PASSES" in words(app)
+    assert list(metrics(app)) == ["O error", "lse error", "dQ error", "dK error", "dV error", "3 runs"]
+    assert metrics(app)["3 runs"] == ("equal", "bit by bit")
+    assert all(delta.startswith("≤") for label, (_, delta) in metrics(app).items() if label.endswith("error"))
+    assert len(app.get("plotly_chart")) >= 4
+
+
+def test_a_tile_links_into_explore_at_its_step(links):
+    app = settled(open_page(**SMALL, kernel="flash2", tile="0.2.1"), has_verdict)
+    assert "query tile 2, key tile 1" in words(app)
+    problem = AttentionProblem.from_dict(SMALL)
+    before = sum(tiles.visited_tiles(problem, q_tile).end for q_tile in range(2))
+    assert links[-1]["step"] == str(before + 1 + 1)
+    assert {name: links[-1][name] for name in SMALL} == {name: str(value) for name, value in SMALL.items()}
+    assert links[-1]["algorithm"] == "flash2"
+
+
+@pytest.mark.parametrize("tile", ["", "9.9.9", "0.99.0", "a.b.c", "1.2", "²..", "-1.0.0", "0.0." + "9" * 50])
+def test_a_tile_that_is_none_falls_back_to_the_worst(tile, links):
+    app = settled(open_page(**SMALL, kernel="flash2", tile=tile), has_verdict)
+    assert not app.exception
+    assert re.search(r"Head 0, query tile [0-2], key tile [01]:", words(app))
+
+
+def test_sensitivity_and_report_are_there():
+    app = settled(open_page(**SMALL, kernel="flash2"), lambda app: any("Scale of the input" in element.value for element in app.caption))
+    assert any("Tile sizes" in element.value for element in app.caption)
+    assert [button.label for button in app.get("download_button")] == ["Report as one HTML file", "Numbers as JSON"]
+    assert app.code[0].value.startswith("python -m kernels.check --kernel flash2 --shapes 48x64")
+
+
+def test_a_kernel_that_does_not_take_the_problem_is_not_checked():
+    app = settled(open_page(**SMALL | {"kv_len": 63}, kernel="flash1", gradients="true"), has_verdict)
+    assert "forward only" in words(app)
+    other = open_page(**SMALL | {"q_heads": 3, "kv_heads": 2})
+    assert not other.exception
+    assert "kv_heads=2 is not accepted" in other.error[0].value
+    assert other.number_input(key="q_heads").value == 3
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+
+def file_of(**named):
+    buffer = io.BytesIO()
+    np.savez(buffer, **named)
+    return buffer.getvalue()
+
+
+def tensors(factor=1.0):
+    rng = np.random.default_rng(0)
+    q, k, v = (rng.standard_normal((1, 2, 20, 16)).astype(np.float32) for _ in range(3))
+    scores = q.astype(float) @ k.transpose(0, 1, 3, 2) / 4.0
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    o = (weights / weights.sum(axis=-1, keepdims=True)) @ v
+    o[0, 1, 7, 3] *= factor
+    return {"q": q, "k": k, "v": v, "o": o.astype(np.float32)}
+
+
+def upload(app, data, name="mine.npz"):
+    app.file_uploader[0].upload(name, data, "application/octet-stream")
+    return app.run()
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(1.0, "PASSES"), (1.5, "FAILS")])
+def test_a_result_from_a_file_is_judged(factor, verdict):
+    app = settled(upload(open_page(**SMALL), file_of(**tensors(factor))), has_verdict)
+    assert not app.exception
+    assert f"{verdict}" in words(app)
+    assert "mine.npz: query, key, value, output" in words(app)
+    assert "tensors of your file" in words(app)
+    if verdict == "FAILS":
+        assert "head 1, row 7, column 3" in str(app.dataframe[0].value)
+
+
+def test_a_kernel_runs_on_the_tensors_of_a_file(links):
+    app = settled(upload(open_page(**SMALL, kernel="flash2", judge="kernel"), file_of(**tensors())), has_verdict)
+    assert not app.exception
+    assert "PASSES" in words(app)
+    assert "3 runs" in metrics(app)
+    assert links[-1]["q_len"] == "20"
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "The file is empty"),
+        (b"nonsense", "neither an .npz nor a .safetensors"),
+        (file_of(q=np.zeros((2, 2))), "There is no key"),
+        (file_of(**{name: np.zeros((1, 1, 4, 7), np.float32) for name in "qkv"}), "head_dim=7 is not accepted"),
+    ],
+)
+def test_a_file_that_is_not_taken_is_explained_and_nothing_is_lost(data, message):
+    app = upload(open_page(**SMALL), data)
+    assert not app.exception
+    assert message in app.error[0].value
+    assert app.number_input(key="q_len").value == SMALL["q_len"]
+
+
+# --- a kernel from the command line ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def named(monkeypatch):
+    def name(text):
+        close_store()
+        monkeypatch.setattr(sys, "argv", ["app.py", "--kernel", text])
+
+    yield name
+    close_store()
+
+
+@pytest.mark.parametrize(("function", "verdict"), [("attention", "FAILS"), ("attention_fixed", "PASSES")])
+def test_a_kernel_named_on_the_command_line_is_checked(named, function, verdict):
+    named(f"{BUGGY}:{function}")
+    app = settled(open_page(**SMALL), has_verdict)
+    assert not app.exception
+    assert app.selectbox(key="kernel").value == "user"
+    assert verdict in words(app)
+    assert f"buggy_kernel.py:{function}" in words(app)
+
+
+def test_a_kernel_of_torch_is_measured_beside_the_others(named, tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "import torch\ndef attention(q, k, v, attn_mask=None, is_causal=False):\n"
+        "    return torch.softmax(q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5, dim=-1) @ v\n"
+    )
+    named(f"{tmp_path / 'mine.py'}:attention")
+    app = settled(open_page(**SMALL), lambda app: "median, peers in turn on the same tensors" in words(app))
+    assert not app.exception
+    assert "PASSES" in words(app)
+    assert "mine.py:attention" in "".join(chart.proto.spec for chart in app.get("plotly_chart"))
+
+
+def test_without_the_command_line_no_url_names_a_kernel():
+    app = open_page(**SMALL, kernel="user")
+    assert "user" not in app.selectbox(key="kernel").options
+    assert app.selectbox(key="kernel").value != "user"
+    job = runs.run_store().client.submit("check", problem={"problem": AttentionProblem.from_dict(SMALL).as_dict(), "kernel": "user"}, part="case")
+    with pytest.raises(Exception, match="no file was named on the command line"):
+        job.result(60)
+
+
+def test_a_wrong_name_is_explained_on_the_page(named):
+    named("nothing.py:attention")
+    app = open_page(**SMALL)
+    assert not app.exception
+    assert "there is no file nothing.py here" in app.error[0].value
+    assert "user" not in app.selectbox(key="kernel").options
+
+
+# --- the grid --------------------------------------------------------------------------------------------------------
+
+
+def run_grid(**query):
+    app = open_page(view="grid", **SMALL | query)
+    next(button for button in app.button if button.label.startswith("Run ")).click().run()
+    return settled(app, lambda app: "Select a row to open its case" in words(app))
+
+
+def test_a_grid_runs_all_cases_and_says_what_it_left_out():
+    app = run_grid(shapes="16, 20x30, 9000", kernel="flash1")
+    assert not app.exception
+    assert ":green[**4 pass**]" in words(app)
+    assert "2 cases left out, more than 3 s each in the interpreter: 9000x9000" in words(app)
+    table = app.dataframe[0].value
+    assert list(table["verdict"]) == ["passes"] * 4
+    assert list(table["error / allowed"]) == sorted(table["error / allowed"], reverse=True)
+
+
+def test_failures_come_first_and_a_row_opens_its_case(named):
+    named(f"{BUGGY}:attention")
+    app = run_grid(shapes="16, 80")
+    table = app.dataframe[0].value
+    assert list(table["verdict"]) == ["FAILS", "FAILS", "passes", "passes"]  # one tile alone needs no rescale
+    assert set(table["query"][:2]) == {80}
+
+
+def test_opening_a_row_sets_every_widget(monkeypatch):
+    from types import SimpleNamespace
+
+    from kernels.check.cases import CheckCase
+    from viz.check import grid as check_grid
+
+    state = {"grid-table": SimpleNamespace(selection=SimpleNamespace(rows=[1]))}
+    monkeypatch.setattr(check_grid.st, "session_state", state)
+    problem = AttentionProblem(q_len=7, mask="causal")
+    check_grid._open([(CheckCase(AttentionProblem()), None), (CheckCase(problem), None)])
+    assert state["view"] == "case"
+    assert {name: state[name] for name in problem.as_dict()} == problem.as_dict()
+
+
+def test_a_stopped_grid_keeps_what_it_has():
+    from kernels.check.cases import CheckCase
+
+    store = runs.run_store()
+    assert store.client.wait_ready(60)
+    cases = tuple(CheckCase(AttentionProblem.from_dict(SMALL | {"seed": seed}), "flash1") for seed in range(20, 26))
+    grid = check_runs.GridRun(cases, "", None)
+    grid.advance(store)
+    assert len(grid.jobs) == check_runs.AT_ONCE
+    assert grid.jobs[0].wait(60)
+    grid.advance(store)
+    grid.stop()
+    for job in grid.jobs:
+        job.wait(30)
+    assert not grid.running
+    outcomes = grid.outcomes()
+    assert 1 <= len(outcomes) <= check_runs.AT_ONCE + 1
+    assert any(getattr(outcome, "verdict", "") == "pass" for _, outcome in outcomes)
+
+
+# --- anything in the URL ---------------------------------------------------------------------------------------------
+
+FIELDS = [
+    *AttentionProblem().as_dict(),
+    "kernel",
+    "gradients",
+    "repeats",
+    "view",
+    "judge",
+    "map",
+    "tile",
+    "shapes",
+    "head_dims",
+    "dtypes",
+    "masks",
+    "preset",
+]
+VALUES = st.one_of(
+    st.text(max_size=20),
+    st.integers(-10, 10**7).map(str),
+    st.sampled_from(["nan", "inf", "1e9", "true", "[1]", "grid", "case", "user", "flash2", "null", "%00"]),
+)
+
+
+@settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(query=st.dictionaries(st.sampled_from(FIELDS), VALUES, min_size=1, max_size=6))
+def test_a_url_may_hold_anything(query):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runs, "backend", lambda store: "replay")  # the widgets are the point, not what they start
+        patch.setattr(runs, "run_store", lambda: None)
+        patch.setattr("viz.shared.layout.triton_missing", lambda: "no Triton")
+        app = page()
+        for name, value in query.items():
+            app.query_params[name] = value
+        app.run()
+    assert not app.exception, (query, app.exception[0].value)
+
+
+@settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(query=st.dictionaries(st.sampled_from(["shapes", "head_dims", "dtypes", "masks", "repeats", "kernel"]), VALUES, min_size=1, max_size=4))
+def test_the_grid_takes_or_explains_any_url(query):
+    app = open_page(view="grid", **query)
+    assert not app.exception, (query, app.exception[0].value)
+
+
+def test_without_triton_the_recorded_verdict_is_shown(monkeypatch):
+    monkeypatch.setattr(runs, "triton_missing", lambda: "Triton has no wheel for Darwin")
+    monkeypatch.setattr("viz.shared.layout.triton_missing", lambda: "Triton has no wheel for Darwin")
+    monkeypatch.setattr(runs, "run_store", lambda: None)
+    app = page().run()
+    assert not app.exception
+    assert "Without Triton nothing can be checked here" in app.info[0].value
+    report = recorded_run(next(iter(PRESETS.values())).problem, "flash2").report
+    assert metrics(app)["O error"][0] == f"{report.max_error:.1e}"
+    assert json.dumps(words(app)).count("PASSES") == 1

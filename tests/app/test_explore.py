@@ -1,0 +1,203 @@
+"""The Explore page through Streamlit's AppTest: what it shows, in every state of the worker."""
+
+import json
+import re
+
+import pytest
+
+from kernels.problem.presets import PRESETS
+from kernels.trace.trace import ALGORITHMS
+from kernels.worker.client import Crashed, OutOfMemory
+from tests.app.pages import open_page
+from viz.shared import runs
+
+pytestmark = pytest.mark.usefixtures("stop_the_worker")
+SMALL = {"q_len": 64, "kv_len": 64, "block_m": 32, "block_n": 32, "head_dim": 16}
+
+
+def player(app):
+    """Player data of the page, or None."""
+    found = app.get("bidi_component")
+    return json.loads(found[0].proto.json)["run"] if found else None
+
+
+def metrics(app):
+    return {metric.label: (metric.value, metric.delta) for metric in app.metric}
+
+
+def test_the_first_view_is_the_recorded_gpt2_head_with_four_figures():
+    app = open_page()
+    assert not app.exception
+    data = player(app)
+    assert data["title"] == "FlashAttention-2, 1024 × 1024, head_dim 64, float16, causal"
+    assert data["provenance"].startswith("recorded on NVIDIA H200")
+    assert list(metrics(app)) == ["Error · recorded", "Bytes · counted", "Time · recorded", "Memory · recorded"]
+    assert metrics(app)["Bytes · counted"] == ("2.49 MB", "3.6× less: standard 8.91 MB")
+    assert metrics(app)["Error · recorded"][1].startswith("passes: allowed")
+    assert len(app.get("plotly_chart")) == 8
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_preset_shows_its_recording(name):
+    preset = PRESETS[name]
+    app = open_page(**preset.problem.as_dict(), algorithm=preset.algorithm or "flash2")
+    assert not app.exception
+    assert player(app)["provenance"].startswith("recorded on")
+    assert app.selectbox(key="preset").value == name
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_every_algorithm_plays_a_recording_and_a_run(algorithm):
+    name = next(name for name, preset in PRESETS.items() if algorithm in preset.recorded)
+    app = open_page(**PRESETS[name].problem.as_dict(), algorithm=algorithm)
+    assert not app.exception
+    assert player(app)["provenance"].startswith("recorded on")
+    live = open_page(**SMALL, algorithm=algorithm)
+    assert not live.exception
+    data = player(live)
+    assert data["title"].startswith(ALGORITHMS[algorithm].label)
+    assert data["provenance"].startswith("run here")
+    assert metrics(live)["Error · measured"][1].startswith("passes")
+    assert [kernel["name"] for kernel in data["kernels"]]
+
+
+def test_the_algorithm_is_in_the_url_and_an_unknown_one_is_the_first():
+    app = open_page(**SMALL, algorithm="flash1")
+    assert app.selectbox(key="algorithm").value == "flash1"
+    app.selectbox(key="algorithm").select("backward").run()
+    assert app.query_params["algorithm"] == "backward"
+    assert player(app)["title"].startswith("Backward")
+    assert player(open_page(**SMALL, algorithm="<script>"))["title"].startswith("FlashAttention-2")
+
+
+def test_the_decoding_preset_brings_its_algorithm():
+    app = open_page()
+    app.selectbox(key="preset").select("decode").run()
+    assert player(app)["title"].startswith("Split-KV decoding")
+
+
+def test_two_runs_are_compared_under_one_transport():
+    app = open_page(**SMALL, versus="flash1", place="race:250")
+    assert not app.exception
+    component = json.loads(app.get("bidi_component")[0].proto.json)
+    assert component["place"] == "race:250"
+    titles = [run["title"] for run in component["run"]["runs"]]
+    assert titles[0].startswith("FlashAttention-2")
+    assert titles[1].startswith("FlashAttention-1")
+    assert "Modelled" in component["run"]["clock_words"]
+    assert {"A", "B", "B − A"} <= set(app.dataframe[0].value.columns)
+    assert re.fullmatch(r"[\d.]+× less: B .+B", metrics(app)["A: Bytes · counted"][1])
+
+
+def test_two_recordings_are_compared_too():
+    app = open_page(versus="flash1")
+    assert not app.exception
+    shown = json.loads(app.get("bidi_component")[0].proto.json)["run"]["runs"]
+    assert all(run["provenance"].startswith("recorded on") for run in shown)
+
+
+def test_a_second_run_may_have_other_blocks_and_another_mask():
+    app = open_page(**SMALL, versus="flash2", versus_block_m="16", versus_mask="causal")
+    runs_shown = json.loads(app.get("bidi_component")[0].proto.json)["run"]["runs"]
+    assert [run["problem"]["block_m"] for run in runs_shown] == [32, 16]
+    assert [run["problem"]["mask"] for run in runs_shown] == ["causal", "causal"]
+
+
+def test_a_window_without_a_window_mask_is_the_same_problem():
+    app = open_page(window_left=7)
+    assert player(app)["provenance"].startswith("recorded on")
+    windowed = open_page(**SMALL, mask="window", window_left=7)
+    assert player(windowed)["problem"]["left"] == 7
+
+
+def test_choosing_a_preset_sets_every_field():
+    app = open_page()
+    app.selectbox(key="preset").select("ragged").run()
+    for field, value in PRESETS["ragged"].problem.as_dict().items():
+        assert app.session_state[field] == value
+    assert player(app)["problem"]["kv_len"] == 328
+
+
+def test_another_problem_is_run_here_and_measured():
+    app = open_page(**SMALL)
+    assert not app.exception
+    data = player(app)
+    assert data["provenance"].startswith("run here")
+    assert data["steps"]["count"] == 3
+    for _ in range(40):
+        if len(metrics(app)) == 4 and "not measured" not in str(metrics(app)):
+            break
+        job = runs.run_store().measurement(runs.measured_problem(_problem(), runs.backend(runs.run_store())))
+        job.wait(20)
+        app.run()
+    labels = list(metrics(app))
+    assert labels[:2] == ["Error · measured", "Bytes · counted"]
+    assert labels[2] in ("Torch time · measured", "Time · measured")
+    assert metrics(app)[labels[2]][0] != "–"
+
+
+def _problem():
+    return PRESETS["gpt2"].problem.with_(**SMALL)
+
+
+def test_a_recorded_problem_can_be_run_here_instead():
+    app = open_page(**PRESETS["tiny"].problem.as_dict())
+    assert player(app)["provenance"].startswith("recorded on")
+    next(button for button in app.button if button.label == "Run it here").click().run()
+    assert player(app)["provenance"].startswith("run here")
+    assert metrics(app)["Error · measured"][1].startswith("passes")
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ({"q_heads": 6, "kv_heads": 4}, "kv_heads=4 is not accepted: it must divide q_heads=6"),
+        ({"q_heads": 3, "kv_heads": 2}, "Every key and value head serves the same number of query heads"),
+    ],
+)
+def test_a_problem_that_no_kernel_takes_is_explained(query, message):
+    app = open_page(**query)
+    assert not app.exception
+    assert message in app.error[0].value
+    assert player(app) is None
+    assert app.number_input(key="q_heads").value == query["q_heads"]  # nothing the user entered is lost
+
+
+def test_without_triton_recordings_are_shown_and_the_page_says_why(monkeypatch):
+    monkeypatch.setattr(runs, "triton_missing", lambda: "Triton has no wheel for Darwin; recorded runs are shown")
+    monkeypatch.setattr("viz.shared.layout.triton_missing", lambda: "Triton has no wheel for Darwin; recorded runs are shown")
+    monkeypatch.setattr(runs, "run_store", lambda: None)
+    app = open_page()
+    assert not app.exception
+    assert player(app)["provenance"].startswith("recorded on")
+    assert any("replay" in markdown.value for markdown in app.markdown)
+    other = open_page(**SMALL)
+    assert not other.exception
+    assert "only the recorded problems can be shown" in other.info[0].value
+
+
+@pytest.mark.parametrize("failure", [OutOfMemory(68_000_000_000, 24_000_000_000), Crashed(-11)], ids=["memory", "crash"])
+def test_a_failure_of_the_worker_is_a_message_with_a_way_on(failure, monkeypatch):
+    def fail(job):
+        raise failure
+
+    monkeypatch.setattr(runs, "finished_run", fail)
+    app = open_page(**SMALL, seed=11)
+    assert not app.exception
+    assert str(failure) in app.error[0].value
+    assert "Try again" in [button.label for button in app.button]
+    monkeypatch.undo()
+    next(button for button in app.button if button.label == "Try again").click().run()
+    assert player(app)["provenance"].startswith("run here")
+
+
+def test_long_work_is_announced_and_not_started():
+    app = open_page(q_len=8192, kv_len=8192, block_m=16, block_n=16)
+    assert "This run takes about" in app.info[0].value
+    assert "Run" in [button.label for button in app.button]
+    assert player(app) is None
+
+
+def test_the_step_in_the_url_reaches_the_player():
+    app = open_page(step="12.3")
+    assert json.loads(app.get("bidi_component")[0].proto.json)["place"] == "12.3"

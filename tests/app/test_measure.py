@@ -1,0 +1,190 @@
+"""The Measure page through Streamlit's AppTest: recorded, live, from a file, and with whatever a URL may hold."""
+
+import json
+import time
+
+import pytest
+
+from kernels.measure.document import Document
+from tests.app.pages import open_page
+from tests.kernels.documents import document, measurement
+from viz.measure import sources
+from viz.shared import runs
+
+pytestmark = pytest.mark.usefixtures("stop_the_worker")
+PAGE = "measure"
+
+
+@pytest.fixture(autouse=True)
+def recording(monkeypatch):
+    """The hand-built document stands for the shipped one, so that the tests hold whatever is shipped."""
+    found = {"sweeps": document()}
+    monkeypatch.setattr(sources, "recorded_document", lambda part: found.get(part, Document()))
+    return found
+
+
+def open_measure(**query):
+    return open_page(PAGE, **query)
+
+
+def figures(app):
+    return [json.loads(chart.proto.spec) for chart in app.get("plotly_chart")]
+
+
+def names(figure):
+    return [trace.get("name", "").split("  ")[0] for trace in figure["data"]]
+
+
+def metrics(app):
+    return {metric.label: metric.value for metric in app.metric}
+
+
+def test_the_first_view_is_the_recorded_sweep_with_its_table_and_origin():
+    app = open_measure()
+    assert not app.exception
+    assert metrics(app)["Speed-up · N 2k · recorded"] == "10×"
+    assert metrics(app)["Memory of a sequence"] == "∝ N^1.0"
+    assert set(names(figures(app)[0])) == {"naive (torch)", "our kernels, tiles tuned for a full GPU"}
+    assert any(caption.value.startswith("recorded on NVIDIA H200") for caption in app.caption)
+    assert list(app.dataframe[0].value["naive"]) == ["1 ms ±10%", "4 ms ±10%", "16 ms ±10%", "out of memory"]
+    assert any("wide spread" in caption.value for caption in app.caption)
+    assert any("python -m kernels.record" in code.value for code in app.code)
+    assert [heading.value for heading in app.subheader] == ["Roofline", "Traffic: four numbers that are not the same"]
+
+
+@pytest.mark.parametrize(("chart", "title"), [("TFLOP/s", "TFLOP/s"), ("memory", "peak memory"), ("speed-up", "times faster")])
+def test_every_chart_has_its_place_in_the_url(chart, title):
+    app = open_measure(chart=chart)
+    assert not app.exception
+    assert figures(app)[0]["layout"]["title"]["text"].startswith(title)
+
+
+def test_both_directions_have_a_chart_each(recording):
+    recording["sweeps"] = document().with_(measurements=tuple(measurement(n, direction=d) for n in (512, 1024) for d in ("forward", "backward")))
+    app = open_measure(which="both")
+    assert not app.exception
+    assert len(app.dataframe) >= 2
+
+
+def test_without_a_recording_the_page_says_how_to_make_one(recording):
+    recording.clear()
+    app = open_measure()
+    assert not app.exception
+    assert "No sweep is recorded in this copy" in app.info[0].value
+
+
+def test_a_choice_that_nobody_recorded_says_what_there_is_and_goes_there():
+    app = open_measure(hd=256, element="bfloat16")
+    assert "It holds head_dim 64, full, float16, length 512, 1024, 2048, 4096" in app.info[0].value
+    next(button for button in app.button if button.label == "Show what it holds").click().run()
+    assert not app.exception
+    assert not app.info
+    assert app.selectbox(key="hd").value == 64
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"hd": "77", "masking": "sideways", "element": "int8", "which": "up", "axis": "time", "peers": "nobody", "length_from": "9e9"},
+        {"from": "nowhere", "chart": "pie", "shape": "round", "roof": "thatched", "len": "-1", "seqs": "a", "heads": "1e9", "load": "x"},
+    ],
+)
+def test_nothing_in_a_url_breaks_the_page(query):
+    app = open_measure(**query)
+    assert not app.exception
+    assert figures(app)
+
+
+def test_a_range_that_is_empty_is_explained():
+    app = open_measure(length_from=4096, length_to=256)
+    assert not app.exception
+    assert "must not lie beyond" in app.error[0].value
+
+
+def wait_for_the_sweep(app, limit_s=90):
+    until = time.monotonic() + limit_s
+    while (sweep := app.session_state["sweep"]).active and time.monotonic() < until:
+        if sweep.running is not None:
+            sweep.running.wait(5)
+        app.run()
+    return app
+
+
+def measure_here(**query):
+    app = open_measure(**query)
+    store = runs.run_store()
+    assert store.client.wait_ready(60)
+    app.run()
+    next(button for button in app.button if button.label == "Measure here").click().run()
+    return app
+
+
+SMALL = {"length_from": 128, "length_to": 256, "peers": "naive", "masking": "causal"}
+
+
+def test_a_sweep_here_is_measured_point_by_point_and_laid_beside_the_recording():
+    app = wait_for_the_sweep(measure_here(**SMALL))
+    assert not app.exception
+    live = app.session_state["live"]
+    assert [found.problem.q_len for found in live.measurements] == [128, 256]
+    assert live.command.startswith("python -m kernels.measure --length 128,256 --head-dim 64 --mask causal")
+    assert names(figures(app)[0]) == ["naive (torch)"]
+    assert any("measured here on" in caption.value for caption in app.caption)
+
+
+def test_a_cancelled_sweep_keeps_what_it_has():
+    app = measure_here(**SMALL | {"length_to": 4096})
+    while not app.session_state["live"].measurements:
+        app.session_state["sweep"].running and app.session_state["sweep"].running.wait(30)
+        app.run()
+    app.session_state["sweep"].cancel()
+    app.run()
+    assert not app.exception
+    assert "What had been measured stays" in app.info[0].value
+    assert app.session_state["live"].measurements
+    assert names(figures(app)[0]) == ["naive (torch)"]
+
+
+def test_ceilings_of_this_device_are_measured_on_demand():
+    app = wait_for_the_sweep(measure_here(**SMALL | {"length_to": 128, "from": "here"}))
+    next(button for button in app.button if button.label.startswith("Measure the ceilings")).click().run()
+    for _ in range(60):
+        if app.session_state["live"].ceilings:
+            break
+        time.sleep(0.5)
+        app.run()
+    assert not app.exception
+    assert {ceiling.kind for ceiling in app.session_state["live"].ceilings} == {"copy", "product"}
+
+
+def test_a_file_is_laid_beside_the_recording():
+    app = open_measure()
+    text = Document(command="mine", measurements=tuple(measurement(n) for n in (512, 1024, 2048))).to_json()
+    app.file_uploader[0].upload("mine.json", text.encode(), "application/json").run()
+    assert not app.exception
+    assert "our kernels, tiles tuned for a full GPU · file" in names(figures(app)[0])
+    assert any("from your file, measured on NVIDIA H200" in caption.value for caption in app.caption)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"{", "not JSON"), (b"\xff\xfe\x00", "not JSON"), (b"{}", "expected flash\\-attention\\-measurements version 1"), (b"", "not JSON")],
+    ids=["truncated", "binary", "other", "empty"],
+)
+def test_a_file_that_is_no_recording_is_explained(content, message):
+    app = open_measure()
+    app.file_uploader[0].upload("x.json", content, "application/json").run()
+    assert not app.exception
+    assert "is not accepted" in app.error[0].value
+    assert message in app.error[0].value
+    assert figures(app)
+
+
+def test_without_triton_the_recording_is_shown_and_nothing_is_measured(monkeypatch):
+    monkeypatch.setattr(runs, "triton_missing", lambda: "Triton has no wheel for Darwin; recorded runs are shown")
+    monkeypatch.setattr("viz.shared.layout.triton_missing", lambda: "Triton has no wheel for Darwin; recorded runs are shown")
+    monkeypatch.setattr(runs, "run_store", lambda: None)
+    app = open_measure()
+    assert not app.exception
+    assert figures(app)
+    assert next(button for button in app.button if button.label == "Measure here").disabled

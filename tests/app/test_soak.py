@@ -1,0 +1,95 @@
+"""Many sessions and many runs through one worker: every answer right, nobody starved, memory of both processes flat."""
+
+import gc
+import threading
+
+import numpy as np
+import pytest
+
+from kernels.check.cases import CheckCase
+from kernels.check.result import CheckResult
+from kernels.problem import AttentionProblem
+from kernels.trace.trace import Trace, run_traced
+from kernels.worker.client import WorkerClient
+from viz.shared.runs import REMEMBERED, RunStore
+
+SESSIONS, JOBS_EACH = 10, 3
+TINY = AttentionProblem(q_len=8, kv_len=8, head_dim=16, block_m=8, block_n=8)
+
+
+@pytest.fixture(scope="module")
+def store():
+    client = WorkerClient()
+    yield RunStore(client)
+    client.close()
+
+
+def resident_bytes(process_id="self"):
+    with open(f"/proc/{process_id}/status") as file:
+        return next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmRSS"))
+
+
+def problem_of(session, place):
+    shapes = ((8, 8), (9, 17), (16, 5), (1, 24), (20, 20))
+    q_len, kv_len = shapes[session % len(shapes)]
+    return TINY.with_(q_len=q_len, kv_len=kv_len, mask=("full", "causal")[session % 2], seed=100 * session + place)
+
+
+def test_ten_sessions_at_once_each_get_their_own_right_traces(store):
+    found, waited = {}, []
+
+    def session(number):
+        for place in range(JOBS_EACH):
+            problem = problem_of(number, place)
+            job = store.trace(problem, "flash2")
+            waited.append(job.jobs_ahead)
+            found[problem] = Trace.load(job.result(120)[1])
+
+    threads = [threading.Thread(target=session, args=(number,)) for number in range(SESSIONS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == SESSIONS * JOBS_EACH
+    for problem, trace in found.items():
+        assert trace.problem == problem
+        assert np.array_equal(trace.output, run_traced(problem).output)
+    assert max(waited) < SESSIONS  # one job a session waits at a time, so that nobody waits longer than for the others' one
+    assert store.client.queue_length == 0
+
+
+def test_sessions_that_ask_the_same_share_one_job(store):
+    problem = problem_of(3, 99)
+    assert store.trace(problem, "flash2") is store.trace(problem, "flash2")
+    assert store.check(CheckCase(problem)) is store.check(CheckCase(problem))
+    assert store.check(CheckCase(problem)) is not store.check(CheckCase(problem), "sensitivity")
+
+
+def test_a_job_that_fails_harms_nobody_else(store):
+    bad = store.client.submit("trace", problem=TINY.as_dict() | {"mask": "round"}, algorithm="flash2")
+    good = [store.trace(problem_of(session, 50), "flash2") for session in range(3)]
+    with pytest.raises(Exception, match="mask='round' is not accepted"):
+        bad.result(60)
+    assert all(np.isfinite(Trace.load(job.result(60)[1]).output).all() for job in good)
+
+
+def one_round(store, seed):
+    problem = TINY.with_(seed=seed)
+    trace = Trace.load(store.trace(problem, "flash2").result(60)[1])
+    answer, _ = store.check(CheckCase(problem, "flash2", repeats=1)).result(60)
+    assert trace.problem == problem
+    assert CheckResult.from_dict(answer["check"]).verdict == "pass"
+
+
+def test_memory_of_both_processes_stays_flat(store):
+    for seed in range(1000, 1025):  # also fills the store, which forgets beyond REMEMBERED
+        one_round(store, seed)
+    gc.collect()
+    before = resident_bytes(), resident_bytes(store.client.process_id)
+    for seed in range(2000, 2060):
+        one_round(store, seed)
+    gc.collect()
+    after = resident_bytes(), resident_bytes(store.client.process_id)
+    grown = [now - then for now, then in zip(after, before, strict=True)]
+    assert max(grown) < 12 << 20, grown
+    assert len(store._jobs) <= REMEMBERED

@@ -1,0 +1,70 @@
+"""The Check page in a real browser: tiles that can be picked, rows that open their case, reports that can be taken along."""
+
+import json
+import re
+
+import pytest
+
+from tests.browser.visit import Visit
+
+expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed").expect
+pytestmark = pytest.mark.browser
+SMALL = "kernel=flash2&q_len=96&kv_len=96&block_m=32&block_n=32&head_dim=16&mask=full"
+
+
+@pytest.fixture
+def page(browser, url):
+    visits = []
+
+    def open_page(query):
+        visits.append(Visit(browser, f"{url}/check?{query}"))
+        return visits[-1].page
+
+    yield open_page
+    for visit in visits:
+        assert visit.outside == []
+        visit.context.close()
+
+
+def test_a_tile_that_is_clicked_is_shown_linked_and_kept_in_the_url(page):
+    found = page(SMALL)
+    expect(found.get_by_role("heading", name="PASSES")).to_be_visible(timeout=60_000)
+    expect(found.get_by_text("Tile sizes.")).to_be_visible(timeout=60_000)
+    chart = found.locator(".st-key-weights .nsewdrag").first
+    chart.scroll_into_view_if_needed()
+    box = chart.bounding_box()
+    chart.click(position={"x": box["width"] * 5 / 6, "y": box["height"] / 2})  # the last key tile of the middle query tile
+    expect(found.get_by_text("Head 0, query tile 1, key tile 2:")).to_be_visible(timeout=20_000)
+    assert "tile=0.1.2" in found.url
+    found.get_by_role("link", name=re.compile("This tile in Explore, step 6")).click()
+    found.wait_for_url(re.compile("step=6"))
+    found.wait_for_url(re.compile("q_len=96"))
+
+
+def test_a_row_of_the_grid_opens_its_case(page):
+    found = page(SMALL + "&view=grid&shapes=16x24,40&masks=full&head_dims=16")
+    found.get_by_role("button", name="Run 2 cases").click(timeout=60_000)
+    expect(found.get_by_text("Select a row to open its case")).to_be_visible(timeout=60_000)
+    table = found.locator(".st-key-grid-table canvas").first
+    table.scroll_into_view_if_needed()
+    box = table.bounding_box()
+    found.mouse.click(box["x"] + 12, box["y"] + 52)  # the box that selects the first row
+    expect(found.get_by_role("heading", name="PASSES")).to_be_visible(timeout=60_000)
+    assert re.search(r"q_len=(16|40)\b", found.url)
+
+
+def test_the_report_is_one_file_that_opens_anywhere(page, browser, tmp_path):
+    found = page(SMALL)
+    expect(found.get_by_text("Tile sizes.")).to_be_visible(timeout=60_000)
+    with found.expect_download() as waiting:
+        found.get_by_role("button", name="Report as one HTML file").click()
+    waiting.value.save_as(tmp_path / "report.html")
+    report = Visit(browser, (tmp_path / "report.html").as_uri())
+    expect(report.page.get_by_text("PASSES").first).to_be_visible()
+    expect(report.page.get_by_role("img").first).to_be_visible()
+    report.assert_clean()
+    report.context.close()
+    with found.expect_download() as waiting:
+        found.get_by_role("button", name="Numbers as JSON").click()
+    waiting.value.save_as(tmp_path / "report.json")
+    assert json.loads((tmp_path / "report.json").read_text())["checks"][0]["verdict"] == "pass"

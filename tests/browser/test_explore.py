@@ -1,0 +1,316 @@
+"""The page and the player in a real browser: Debian's Chromium through Playwright."""
+
+import re
+
+import pytest
+
+from tests.browser.visit import PLAYER, Visit
+
+pytestmark = pytest.mark.browser
+
+SMALL = "?q_len=128&kv_len=128&block_m=32&block_n=32&mask=full"
+"""16 steps in the interpreter."""
+
+
+@pytest.fixture
+def visit(browser, url):
+    visits = []
+
+    def open_page(path="/", **context):
+        visits.append(Visit(browser, path if path.startswith("file:") else url + path, **context))
+        return visits[-1]
+
+    yield open_page
+    for page in visits:
+        page.context.close()
+
+
+def test_the_first_view_is_a_recording_and_nothing_leaves_the_machine(visit):
+    page = visit().wait_for_player("recorded on NVIDIA H200")
+    assert page.step() == (0, 136)
+    page.press("ArrowRight")
+    assert page.step() == (1, 136)
+    page.assert_clean()
+
+
+def test_it_plays_pauses_and_stops_at_the_end(visit):
+    page = visit("/" + SMALL).wait_for_player("run here")
+    page.press("]", "]", "]", "Space")
+    page.page.wait_for_function(f"() => /^step ([2-9]|1\\d) /.test({PLAYER}.querySelector('.fa-count').textContent)")
+    page.page.wait_for_function(f"() => {PLAYER}.querySelector('.fa-count').textContent === 'step 16 / 16'", timeout=15_000)
+    assert page.page.evaluate(f"{PLAYER}.querySelector('[aria-label^=play]').getAttribute('aria-pressed')") == "false"
+    page.press("Home", "Space")
+    page.press("Space")
+    before = page.step()
+    page.page.wait_for_timeout(400)
+    assert page.step() == before
+    page.assert_clean()
+
+
+def test_keys_step_by_tile_phase_and_program(visit):
+    page = visit("/" + SMALL).wait_for_player("run here")
+    page.press("ArrowRight", "ArrowRight", "ArrowLeft")
+    assert page.step() == (1, 16)
+    page.click("[data-name=program]")
+    page.press("ArrowRight", "ArrowRight")
+    assert page.step() == (8, 16)
+    page.click("[data-name=phase]")
+    page.press("ArrowRight")
+    assert page.step() == (9, 16)
+    assert "load Q" in page.text(".fa-lit code")
+    assert ": load Q." in page.text(".fa-readout")
+    page.press(*["ArrowRight"] * 5)
+    assert "[rescale]" in page.text(".fa-lit code")
+    page.press("End")
+    assert page.step() == (16, 16)
+    page.press("Home")
+    assert page.step() == (0, 16)
+    assert page.text(".fa-rate").startswith("8 ")
+    page.press("]")
+    assert page.text(".fa-rate").startswith("16 ")
+    page.press("[", "[")
+    assert page.text(".fa-rate").startswith("4 ")
+    page.assert_clean()
+
+
+def test_the_step_is_in_the_url_and_comes_back_from_it(visit):
+    page = visit("/" + SMALL).wait_for_player("run here")
+    page.press(*["ArrowRight"] * 5)
+    page.wait_for_url("step=5")
+    page.page.reload()
+    page.wait_for_player("run here")
+    assert page.step() == (5, 16)
+    deep = visit("/" + SMALL + "&step=6.3").wait_for_player("run here")
+    assert deep.step() == (7, 16)
+    assert ": row max." in deep.text(".fa-readout")
+    deep.assert_clean()
+
+
+def test_a_rerun_and_a_theme_change_leave_the_step_alone(visit):
+    page = visit("/" + SMALL, color_scheme="light").wait_for_player("run here")
+    page.press(*["ArrowRight"] * 3)
+    page.page.evaluate(f"{PLAYER}.dataset.mark = 'same element'")
+    page.page.get_by_text("GPU whose SRAM is drawn").wait_for()
+    choice = page.page.locator("[data-testid=stSelectbox]", has_text="GPU whose SRAM").get_by_role("combobox")
+    choice.scroll_into_view_if_needed()
+    page.page.wait_for_timeout(300)  # a list that opens while the sidebar scrolls is closed again
+    choice.click()
+    page.page.get_by_role("option", name="A100").click()
+    page.wait_for_url("gpu=A100")
+    page.page.wait_for_timeout(800)
+    page.wait_for_player("run here")
+    assert page.step() == (3, 16)
+    page.page.emulate_media(color_scheme="dark")
+    page.page.wait_for_function(f"() => {PLAYER}.style.getPropertyValue('--fa-background') === '#0f151b'", timeout=15_000)
+    assert page.step() == (3, 16)
+    assert page.page.evaluate(f"{PLAYER}.dataset.mark") == "same element"
+    page.assert_clean()
+
+
+def test_a_change_of_the_problem_runs_it_and_starts_from_the_first_step(visit):
+    page = visit("/?step=40").wait_for_player("recorded on")
+    assert page.step() == (40, 136)
+    page.page.get_by_label("query length").fill("256")
+    page.page.get_by_label("query length").press("Enter")
+    page.wait_for_player("run here")
+    assert page.step()[0] == 0
+    page.wait_for_url("q_len=256")
+    page.assert_clean()
+
+
+def test_all_programs_at_once_follow_the_recorded_clock(visit):
+    page = visit().wait_for_player("recorded on")
+    page.click("[data-name=gpu]")
+    page.press(*["ArrowRight"] * 4)
+    assert re.search(r"^\d+ tiles in progress, by the GPU's clock", page.text(".fa-readout"))
+    assert int(page.text(".fa-readout").split()[0]) > 1
+    page.wait_for_url("step=gpu%3A4")
+    page.press("End")
+    assert page.text(".fa-readout").startswith("All programs have ended. 2.49 MB")
+    page.assert_clean()
+
+
+def test_a_click_picks_a_row_and_a_second_one_lets_it_go(visit):
+    page = visit().wait_for_player("recorded on")
+    box = page.page.evaluate(
+        f"(() => {{ const b = {PLAYER}.querySelector('.fa-stage').getBoundingClientRect(); return [b.x, b.y, b.width, b.height] }})()"
+    )
+    at = (box[0] + 0.3 * box[2], box[1] + 0.8 * box[3])
+    page.page.mouse.click(*at)
+    picked = page.text(".fa-head")
+    assert re.fullmatch(r"row \d+ \(picked; click it again to let go\)", picked)
+    assert int(picked.split()[1]) > 500
+    page.page.mouse.click(*at)
+    assert "click a tile to pick one" in page.text(".fa-head")
+    page.assert_clean()
+
+
+def test_an_impossible_url_gives_a_message_and_no_traceback(visit):
+    page = visit("/?q_heads=6&kv_heads=4")
+    page.page.get_by_text("kv_heads=4 is not accepted: it must divide q_heads=6").wait_for(timeout=20_000)
+    assert page.page.get_by_text("Traceback").count() == 0
+    nonsense = visit("/?q_len=banana&mask=sliding&head_dim=100000&step=%00x").wait_for_player("recorded on")
+    assert nonsense.step() == (0, 136)
+
+
+def test_long_work_waits_for_a_button_shows_progress_and_can_be_cancelled(visit):
+    page = visit("/?q_len=4096&kv_len=4096&block_m=16&block_n=16&mask=full")
+    page.page.get_by_text(re.compile(r"This run takes about [\d,]+ s here")).wait_for(timeout=30_000)
+    page.page.get_by_role("button", name="Run", exact=True).click()
+    page.page.get_by_text("running the kernel in the interpreter").wait_for(timeout=30_000)
+    page.page.get_by_role("button", name="Cancel").click()
+    page.page.get_by_text("Cancelled.").wait_for(timeout=30_000)
+    after = visit("/" + SMALL).wait_for_player("run here")
+    assert after.step() == (0, 16)
+
+
+def test_two_sessions_at_once_see_their_own_runs(visit):
+    pages = [visit(f"/{SMALL}&seed={seed}&kv_len={64 * seed}") for seed in (1, 2, 3)]
+    for seed, page in enumerate(pages, start=1):
+        page.wait_for_player("run here")
+        assert page.step() == (0, 8 * seed)
+        page.assert_clean()
+
+
+def test_focus_is_kept_from_form_fields_and_motion_can_be_reduced(visit):
+    page = visit("/" + SMALL, reduced_motion="reduce").wait_for_player("run here")
+    field = page.page.get_by_label("query length")
+    field.click()
+    page.press("ArrowRight", "Home", "f")
+    assert page.step() == (0, 16)
+    page.page.keyboard.press("Escape")
+
+
+def test_the_exported_page_plays_from_a_file_without_a_server(visit, tmp_path):
+    page = visit("/" + SMALL).wait_for_player("run here")
+    with page.page.expect_download(timeout=30_000) as download:
+        page.page.get_by_role("button", name="Player as one HTML file").click()
+    path = tmp_path / "player.html"
+    download.value.save_as(path)
+    assert '<script type="module">' in path.read_text()
+    alone = visit(path.as_uri())
+    alone.wait_for_player("run here")
+    alone.press("ArrowRight", "ArrowRight")
+    assert alone.step() == (2, 16)
+    alone.press("]", "]", "]", "Space")
+    alone.page.wait_for_function(f"() => {PLAYER}.querySelector('.fa-count').textContent === 'step 16 / 16'", timeout=15_000)
+    alone.assert_clean()
+
+
+def test_the_page_fits_a_phone(browser, url):
+    phone = Visit(browser, url + "/" + SMALL)
+    phone.page.set_viewport_size({"width": 390, "height": 844})
+    phone.wait_for_player("run here")
+    wide = phone.page.evaluate(f"(() => {{ const p = {PLAYER}; return [p.scrollWidth, p.clientWidth] }})()")
+    assert wide[0] <= wide[1]
+    assert phone.page.evaluate("document.documentElement.scrollWidth") <= 390
+    phone.context.close()
+
+
+TINY = "?q_len=32&kv_len=32&head_dim=16&block_m=4&block_n=4&mask=full"
+"""64 tiles; every algorithm was recorded for it."""
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "steps"),
+    [("flash2", 64), ("flash1", 64), ("split_kv&kv_splits=2", 80), ("backward", 136), ("backward_q_outer", 64), ("row_wise", 128), ("standard", 256)],
+    ids=lambda value: str(value).split("&")[0],
+)
+def test_every_algorithm_steps_from_its_first_tile_to_its_last(visit, algorithm, steps):
+    page = visit(f"/{TINY}&algorithm={algorithm}").wait_for_player(" ")
+    assert page.step() == (0, steps)
+    page.press(*["ArrowRight"] * 12)
+    assert page.step() == (12, steps)
+    page.click("[data-name=phase]")
+    page.press("ArrowRight", "ArrowRight")
+    assert page.text(".fa-lit code")
+    page.press("End")
+    assert page.step() == (steps, steps)
+    page.click("[data-name=gpu]")
+    assert page.text(".fa-readout").startswith("All programs have ended.")
+    page.assert_clean()
+
+
+def test_the_source_changes_with_the_kernel_of_a_backward_run(visit):
+    page = visit(f"/{TINY}&algorithm=backward&step=7").wait_for_player("recorded on")
+    shown = [page.text(".fa-file")]
+    for presses in (4, 60):
+        page.press(*["ArrowRight"] * presses)
+        shown.append(page.text(".fa-file"))
+    page.press("End")
+    assert [words.split(" · ")[0] for words in shown] == ["1/3 _attn_bwd_preprocess", "2/3 _attn_bwd_dk_dv", "2/3 _attn_bwd_dk_dv"]
+    assert page.text(".fa-file") == "3/3 _attn_bwd_dq · kernels/algorithms/backward/dq.py"
+    page.assert_clean()
+
+
+def test_a_split_run_names_its_parts(visit):
+    page = visit(f"/{TINY}&algorithm=split_kv&kv_splits=2&step=6").wait_for_player("run here")
+    assert "part 1, key tile 5" in page.text(".fa-readout")
+    page.press("End")
+    assert "part 1, key tiles 4 to 7" in page.text(".fa-readout")
+    page.assert_clean()
+
+
+def duel_count(page):
+    return page.text(".fa-transport .fa-count")
+
+
+def wait_for_duel(page):
+    page.page.wait_for_function(f"() => {PLAYER}?.querySelector('.fa-duel')", timeout=60_000)
+    page.page.locator("[data-test-script-state=notRunning]").wait_for(timeout=60_000)
+
+
+def test_a_duel_plays_by_key_and_its_place_comes_back_from_the_url(visit):
+    page = visit(f"/{TINY}&versus=flash1")
+    wait_for_duel(page)
+    page.press("ArrowRight", "ArrowRight", "ArrowRight")
+    assert duel_count(page) == "step 3 / 64"
+    page.wait_for_url("place=steps%3A3")
+    page.press("]", "]", "]", "Space")
+    page.page.wait_for_function(f"() => {PLAYER}.querySelector('.fa-transport .fa-count').textContent === 'step 64 / 64'", timeout=15_000)
+    page.press("Home", *["ArrowRight"] * 5)
+    page.wait_for_url("place=steps%3A5")
+    page.page.reload()
+    wait_for_duel(page)
+    assert duel_count(page) == "step 5 / 64"
+    page.assert_clean()
+
+
+def test_a_race_runs_both_on_one_clock(visit):
+    page = visit(f"/{TINY}&versus=flash1&place=race:400")
+    wait_for_duel(page)
+    assert duel_count(page).endswith("modelled")
+    done = re.match(r"A: (\d+) of 64 steps, .*? B: (\d+) of 64 steps", page.text(".fa-readout"))
+    assert int(done[1]) > int(done[2])
+    page.press("ArrowRight")
+    page.wait_for_url("place=race%3A410")
+    page.press("End")
+    assert re.match(r"A: 64 of 64 steps in [\d.]+ ns, .* B: 64 of 64 steps in", page.text(".fa-readout"))
+    page.click("[data-name=steps]")
+    assert duel_count(page) == "step 64 / 64"
+    page.assert_clean()
+
+
+def test_an_exported_backward_run_plays_from_a_file(visit, tmp_path):
+    page = visit(f"/{TINY}&algorithm=backward").wait_for_player("recorded on")
+    with page.page.expect_download(timeout=30_000) as download:
+        page.page.get_by_role("button", name="Player as one HTML file").click()
+    path = tmp_path / "backward.html"
+    download.value.save_as(path)
+    alone = visit(path.as_uri())
+    alone.wait_for_player("recorded on")
+    alone.press("]", "]", "]", "]", "]", "Space")
+    alone.page.wait_for_function(f"() => {PLAYER}.querySelector('.fa-count').textContent === 'step 136 / 136'", timeout=15_000)
+    assert "_attn_bwd_dq" in alone.text(".fa-file")
+    alone.assert_clean()
+
+
+def test_a_lesson_steps_by_arrow_key_and_its_link_opens_the_player_in_the_state(visit):
+    page = visit("/learn?chapter=tiling").page
+    page.get_by_text("2 of 8").wait_for(timeout=30_000)
+    page.keyboard.press("ArrowRight")
+    page.get_by_text("3 of 8").wait_for(timeout=15_000)
+    page.get_by_role("link", name=re.compile("The kernel at work on")).click()
+    page.wait_for_function(f"() => {PLAYER}?.querySelector('.fa-count')?.textContent.startsWith('step 0 / ')", timeout=60_000)
+    assert "algorithm=flash2" in page.url
+    assert "block_m=" in page.url

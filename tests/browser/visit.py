@@ -1,0 +1,84 @@
+"""For the browser tests: the app on a free port, and a page of Chromium that keeps account of what went wrong."""
+
+import contextlib
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+
+from tests import ROOT
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"]
+PLAYER = "[...document.querySelectorAll('*')].map((e) => (e.shadowRoot ?? e).querySelector?.('.fa-player')).find(Boolean)"
+
+
+@contextlib.contextmanager
+def running_app():
+    """The URL of the app, run as the README says."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.headless=true", f"--server.port={port}"]
+    server = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    url = f"http://127.0.0.1:{port}"
+    try:
+        for _ in range(240):
+            with contextlib.suppress(OSError):
+                urllib.request.urlopen(f"{url}/_stcore/health", timeout=1)
+                break
+            time.sleep(0.25)
+        yield url
+    finally:
+        server.terminate()
+        server.wait(20)
+
+
+class Visit:
+    """One browser page on the app (or on a file), with the errors and the requests that left the machine."""
+
+    def __init__(self, browser, url, **context):
+        self.context = browser.new_context(viewport={"width": 1280, "height": 720}, **context)
+        self.page = self.context.new_page()
+        self.errors, self.outside = [], []
+        self.page.on("console", lambda message: self.errors.append(message.text) if message.type == "error" else None)
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        here = ("http://127.0.0.1", "ws://127.0.0.1", "data:", "blob:", "file:")
+        self.page.on("request", lambda request: self.outside.append(request.url) if not request.url.startswith(here) else None)
+        self.page.goto(url)
+
+    def wait_for_player(self, provenance=""):
+        """Until the player shows a run of that provenance and, in the app, the worker has said what it runs on."""
+        shown = f"(words) => {PLAYER}?.querySelector('.fa-notes')?.textContent.includes(words)"
+        self.page.wait_for_function(shown, arg=provenance, timeout=60_000)
+        if self.page.url.startswith("http"):
+            self.page.locator(".stMarkdownBadge").filter(has_text=re.compile("interpreter|CUDA|replay")).first.wait_for(
+                state="attached", timeout=60_000
+            )
+            self.page.locator("[data-test-script-state=notRunning]").wait_for(timeout=60_000)
+        return self
+
+    def text(self, css):
+        return self.page.evaluate(f"(css) => {PLAYER}.querySelector(css).textContent", css)
+
+    def click(self, css):
+        self.page.evaluate(f"(css) => {PLAYER}.querySelector(css).click()", css)
+
+    def step(self):
+        """(step, steps) as the player counts them."""
+        return tuple(int(word) for word in self.text(".fa-count").removeprefix("step ").split(" / "))
+
+    def press(self, *keys):
+        for key in keys:
+            self.page.keyboard.press(key)
+        return self
+
+    def wait_for_url(self, words):
+        self.page.wait_for_function("(words) => location.search.includes(words)", arg=words, timeout=15_000)
+
+    def assert_clean(self):
+        assert self.errors == []
+        assert self.outside == []

@@ -1,0 +1,210 @@
+"""The backward kernels by FlashAttention's rule, and every step of their traces against float64."""
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+
+from kernels.algorithms.backward.backward import flash_backward
+from kernels.algorithms.flash2.forward import flash_forward
+from kernels.check.cases import TRUSTED_CAUSAL_SHAPES, TRUSTED_SHAPES
+from kernels.oracle.reference import judge_gradients, oracle
+from kernels.primitives.launch import config_for_blocks
+from kernels.primitives.recorder import DEVICE
+from kernels.problem import AttentionProblem, tiles
+from kernels.problem.inputs import make_d_output, make_inputs
+from kernels.problem.tiles import visited_tiles, visiting_tiles
+from kernels.trace.trace import run_traced
+from tests.kernels.helpers import problem_id
+
+GRADIENTS = ("d_query", "d_key", "d_value")
+
+PROBLEMS = [
+    AttentionProblem(q_len=64, kv_len=64, head_dim=16, block_m=16, block_n=32),
+    AttentionProblem(q_len=64, kv_len=64, head_dim=16, block_m=32, block_n=16, mask="causal", dtype="bfloat16"),
+    AttentionProblem(q_len=45, kv_len=77, head_dim=24, block_m=16, block_n=16, mask="causal"),
+    AttentionProblem(q_len=77, kv_len=45, head_dim=20, block_m=16, block_n=16, mask="causal", dtype="float32"),
+    AttentionProblem(q_len=33, kv_len=50, head_dim=16, block_m=16, block_n=16, batch=2, q_heads=4, kv_heads=2),
+    AttentionProblem(q_len=60, kv_len=50, head_dim=16, block_m=16, block_n=16, mask="window", window_left=9, window_right=4),
+    AttentionProblem(q_len=17, kv_len=13, head_dim=16, block_m=4, block_n=8, mask="causal"),
+]
+traced = pytest.mark.parametrize("problem", PROBLEMS, ids=problem_id)
+
+
+def run_backward(problem, inputs=None, config=None):
+    inputs = make_inputs(problem, DEVICE) if inputs is None else inputs
+    left, right = tiles.band(problem)
+    mask = {"left": left, "right": right, "scale": problem.scale}
+    config = config or config_for_blocks(problem.block_m, problem.block_n, problem.head_dim, problem.itemsize)
+    out, lse, _ = flash_forward(*inputs, config=config, **mask)
+    return flash_backward(*inputs, out, lse, make_d_output(problem, DEVICE), dk_dv_config=config, dq_config=config, **mask)
+
+
+def assert_right(problem, gradients):
+    for name, report in judge_gradients(problem, gradients, make_inputs(problem, DEVICE), make_d_output(problem, DEVICE)).items():
+        assert report.passes, (name, report)
+
+
+@dataclass(frozen=True)
+class Exact:
+    """What the kernels go through, in float64, for every query head: P, dS without the scale, D, and what it is made of."""
+
+    weights: torch.Tensor
+    d_scores: torch.Tensor
+    delta: torch.Tensor
+    query: torch.Tensor
+    d_out: torch.Tensor
+
+
+def exact_intermediates(problem):
+    """By Chu, Liu and Lin 2026, eq 15 to 24."""
+    query, key, value = make_inputs(problem)
+    d_out = make_d_output(problem).double()
+    left, right = tiles.band(problem)
+    forward = oracle(query, key, value, scale=problem.scale, left=left, right=right)
+    delta = (d_out * forward.output).sum(dim=-1)
+    d_scores = forward.weights * (d_out @ forward.value.transpose(-1, -2) - delta[..., None])
+    return Exact(forward.weights, d_scores, delta, query.double(), d_out)
+
+
+@traced
+def test_gradients_are_right(problem, poisoned):
+    assert_right(problem, run_backward(problem))
+
+
+@pytest.mark.parametrize("algorithm", ["backward", "backward_q_outer"])
+@traced
+def test_traced_gradients_are_right(problem, algorithm):
+    run = run_traced(problem, algorithm)
+    assert_right(problem, [torch.from_numpy(getattr(run, name)) for name in GRADIENTS])
+
+
+def test_launching_for_real_and_tracing_give_the_same():
+    problem = PROBLEMS[2]
+    run = run_traced(problem, "backward")
+    for name, got in zip(GRADIENTS, run_backward(problem), strict=True):
+        assert np.array_equal(getattr(run, name), got.float().cpu().numpy())
+
+
+def rows_and_keys(problem, q_tile, kv_tile):
+    rows = slice(q_tile * problem.block_m, min((q_tile + 1) * problem.block_m, problem.q_len))
+    keys = slice(kv_tile * problem.block_n, min((kv_tile + 1) * problem.block_n, problem.kv_len))
+    return rows, keys
+
+
+@traced
+def test_delta_and_the_shares_of_attention_match_float64(problem):
+    run, exact = run_traced(problem, "backward"), exact_intermediates(problem)
+    eps = torch.finfo(getattr(torch, problem.dtype)).eps
+    np.testing.assert_allclose(run.delta, exact.delta.numpy(), atol=4 * eps * problem.head_dim)
+    for step in np.flatnonzero((run.kernel > 0) & (run.kv_tile >= 0) & (run.q_tile >= 0)):
+        head = divmod(int(run.batch_head[step]), problem.q_heads)
+        rows, keys = rows_and_keys(problem, int(run.q_tile[step]), int(run.kv_tile[step]))
+        share = exact.weights[head][rows, keys].sum(dim=1).numpy()
+        np.testing.assert_allclose(run.row_share[step, : len(share)], share, atol=1e-4)
+
+
+@pytest.mark.parametrize("algorithm", ["backward", "backward_q_outer"])
+@traced
+def test_every_partial_sum_of_dk_and_dv_matches_float64(problem, algorithm):
+    run, exact = run_traced(problem, algorithm), exact_intermediates(problem)
+    kernel = run.kernels.index("_attn_bwd_dk_dv" if algorithm == "backward" else "_attn_bwd_q_outer")
+    scale = 1.0 if algorithm == "backward" else problem.scale  # the fast kernel scales dK once, at the end
+    eps = torch.finfo(getattr(torch, problem.dtype)).eps
+    sums = {}
+    for step in np.flatnonzero((run.kernel == kernel) & (run.q_tile >= 0) & (run.kv_tile >= 0)):
+        batch, head = divmod(int(run.batch_head[step]), problem.q_heads)
+        q_tile, kv_tile = int(run.q_tile[step]), int(run.kv_tile[step])
+        rows, keys = rows_and_keys(problem, q_tile, kv_tile)
+        place = batch, head * problem.kv_heads // problem.q_heads, kv_tile
+        dk, dv = sums.get(place, (0, 0))
+        dk = dk + exact.d_scores[batch, head][rows, keys].T @ exact.query[batch, head][rows] * scale
+        dv = dv + exact.weights[batch, head][rows, keys].T @ exact.d_out[batch, head][rows]
+        sums[place] = dk, dv
+        for got, expected in ((run.acc_dk[step], dk), (run.acc_dv[step], dv)):
+            size = max(float(expected.abs().max()), 1.0)
+            np.testing.assert_allclose(got[: len(expected)], expected.numpy(), atol=(8 * eps + 1e-5) * size * 4)
+
+
+@traced
+def test_every_partial_sum_of_dq_matches_float64(problem):
+    run, exact = run_traced(problem, "backward"), exact_intermediates(problem)
+    keys_of_head = make_inputs(problem)[1].double()
+    eps = torch.finfo(getattr(torch, problem.dtype)).eps
+    for program in np.unique(run.program[run.kernel == 2]):
+        total = 0
+        for step in np.flatnonzero((run.kernel == 2) & (run.program == program) & (run.kv_tile >= 0)):
+            batch, head = divmod(int(run.batch_head[step]), problem.q_heads)
+            rows, keys = rows_and_keys(problem, int(run.q_tile[step]), int(run.kv_tile[step]))
+            kv_head = head * problem.kv_heads // problem.q_heads
+            total = total + exact.d_scores[batch, head][rows, keys] @ keys_of_head[batch, kv_head][keys]
+            size = max(float(total.abs().max()), 1.0)
+            np.testing.assert_allclose(run.acc[step, : len(total)], total.numpy(), atol=(8 * eps + 1e-5) * size * 4)
+
+
+@traced
+def test_steps_visit_the_tiles_of_tiles_py(problem):
+    run = run_traced(problem, "backward")
+    group = problem.q_heads // problem.kv_heads
+    for program in np.unique(run.program[run.kernel == 1]):
+        steps = np.flatnonzero((run.kernel == 1) & (run.program == program))
+        tiles_of_program = visiting_tiles(problem, int(program) % problem.kv_tiles)
+        expected = list(range(tiles_of_program.first, tiles_of_program.end)) * group
+        assert list(run.q_tile[steps]) == (expected or [-1])
+        assert set(run.kv_tile[steps]) == {program % problem.kv_tiles}
+    for program in np.unique(run.program[run.kernel == 2]):
+        steps = np.flatnonzero((run.kernel == 2) & (run.program == program))
+        visited = visited_tiles(problem, int(program) % problem.q_tiles)
+        assert list(run.kv_tile[steps]) == (list(range(visited.first, visited.end)) or [-1])
+
+
+def test_the_query_outer_order_moves_more(poisoned):
+    """Chu, Liu and Lin 2026: 4 T_r |J| d in the inner loop against 3 T_c |I| d."""
+    problem = AttentionProblem(q_len=128, kv_len=128, head_dim=16, block_m=16, block_n=16)
+    key_outer, query_outer = run_traced(problem, "backward"), run_traced(problem, "backward_q_outer")
+    assert query_outer.total_bytes > 1.3 * (key_outer.total_bytes - key_outer.tensor_bytes_read[key_outer.kernel == 2].sum())
+
+
+def test_rows_and_keys_that_nobody_sees_have_zero_gradients(poisoned):
+    problem = AttentionProblem(q_len=60, kv_len=90, head_dim=16, mask="window", window_left=5, window_right=0, block_m=16, block_n=16)
+    _, d_key, d_value = run_backward(problem)
+    assert not d_key[0, 0, :25].any()
+    assert not d_value[0, 0, :25].any()
+    d_query, _, _ = run_backward(problem.with_(q_len=90, kv_len=60, mask="causal"))
+    assert not d_query[0, 0, :30].any()
+    assert d_query.isfinite().all()
+
+
+FLASH_ATTENTION_LIST = [
+    AttentionProblem(
+        q_len=q_len, kv_len=kv_len, head_dim=d, dtype=dtype, mask=mask, batch=2, q_heads=6, kv_heads=kv_heads, block_m=block, block_n=block
+    )
+    for mask in ("full", "causal", "window")
+    for q_len, kv_len in TRUSTED_SHAPES + (TRUSTED_CAUSAL_SHAPES if mask == "causal" else ())
+    for d, block in ((16, 64), (32, 64), (40, 64), (64, 64), (96, 64), (111, 64), (128, 64), (192, 32), (256, 32))
+    for dtype in ("float16", "bfloat16")
+    for kv_heads in ((6, 2, 1) if d == 64 else (6,))
+]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("problem", FLASH_ATTENTION_LIST, ids=problem_id)
+def test_flash_attentions_own_list_is_right(problem, poisoned):
+    assert_right(problem, run_backward(problem))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("mask", ["full", "causal"])
+@pytest.mark.parametrize("head_dim", [16, 64, 128])
+def test_float32_is_right_on_the_gpu(head_dim, mask, poisoned):
+    problem = AttentionProblem(q_len=300, kv_len=333, head_dim=head_dim, dtype="float32", mask=mask, block_m=32, block_n=32)
+    assert_right(problem, run_backward(problem))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("block_m", "block_n"), list(itertools.product((16, 32, 64, 128), repeat=2)))
+def test_every_tile_size_is_right_on_the_gpu(block_m, block_n, poisoned):
+    problem = AttentionProblem(q_len=200, kv_len=328, head_dim=64, mask="causal", block_m=block_m, block_n=block_n)
+    assert_right(problem, run_backward(problem))

@@ -1,0 +1,202 @@
+"""The forward kernel for Hopper GPUs: same results as float64 says, whatever the shape; its host code on any machine."""
+
+import itertools
+import random
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from kernels.algorithms.flash3 import forward_hopper
+from kernels.algorithms.flash3.forward_hopper import can_run_hopper, divisor, flash_forward_hopper, work_units
+from kernels.attention.flash_attention import flash_attention
+from kernels.oracle.reference import attention_by_rows, judge_trace, naive_attention
+from kernels.primitives.launch import TileConfig
+from kernels.primitives.recorder import DEVICE
+from kernels.primitives.softmax import BACKEND
+from kernels.problem import AttentionProblem, InvalidProblem
+from kernels.problem.inputs import make_inputs
+from kernels.trace.trace import run_traced
+from kernels.traffic.requested import flash2_requested_bytes
+
+SHAPES = [(1, 1), (64, 64), (113, 203), (128, 217), (256, 512), (512, 256), (1, 239), (3, 799), (127, 512), (384, 384), (1023, 1024), (1024, 1023)]
+HEADS = [(2, 2), (6, 3), (4, 1)]
+BOUNDS = {"full": (None, None), "causal": (None, 0), "window": (128, 0), "both": (30, 17), "diagonal": (0, 0), "right": (None, 300)}
+CONFIGS = {2: TileConfig(128, 128, 12, 2), 3: TileConfig(192, 128, 16, 2)}
+on_hopper = pytest.mark.skipif(BACKEND != "cuda" or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU")
+
+
+def draw(shape, dtype, seed):
+    return torch.randn(shape, generator=torch.Generator("cuda").manual_seed(seed), device="cuda", dtype=dtype)
+
+
+def bounds(name, q_len, kv_len):
+    return [q_len + kv_len if bound is None else bound for bound in BOUNDS[name]]
+
+
+def attend(query, key, value, mask, groups):
+    left, right = bounds(mask, query.shape[2], key.shape[2])
+    assert can_run_hopper(query, key, value)
+    return flash_forward_hopper(query, key, value, left=left, right=right, scale=query.shape[3] ** -0.5, config=CONFIGS[groups])[:2]
+
+
+def test_a_division_by_multiplication_is_exact():
+    random.seed(0)
+    for _ in range(20000):
+        number = random.choice([random.randint(1, 200), random.randint(1, 1 << 31)])
+        multiplier, shift = divisor(number)
+        for value in (random.randrange(1 << 31), random.randrange((1 << 31) // number + 1) * number, (random.randrange(99) + 1) * number - 1):
+            if value < 1 << 31:
+                quotient = value if multiplier == 0 else (value * (multiplier % (1 << 32)) >> 32) >> shift
+                assert quotient == value // number, (value, number)
+        assert -(1 << 31) <= multiplier < 1 << 31
+
+
+@pytest.mark.parametrize("bound_right", [False, True])
+@pytest.mark.parametrize("programs", [1, 4, 132])
+@pytest.mark.parametrize("q_tiles", [1, 2, 3, 8, 9])
+def test_the_programs_share_out_every_query_tile_once(q_tiles, programs, bound_right, monkeypatch):
+    """Runs the kernel's own `_place` and `_next` on the host."""
+    where = lambda condition, a, b: a if condition else b  # noqa: E731
+    umulhi = lambda a, b: a * (b % (1 << 32)) >> 32  # noqa: E731
+    monkeypatch.setattr(forward_hopper, "gl", SimpleNamespace(where=where, umulhi=umulhi, num_programs=lambda axis: programs))
+    monkeypatch.setattr(forward_hopper, "_divide", forward_hopper._divide.fn)
+    sizes = work_units(3, 5, q_tiles, bound_right)
+    divisors = [(sizes[f"{name}_multiplier"], sizes[f"{name}_shift"]) for name in ("per_head", "q_heads")]
+    work = (sizes["pairs"], sizes["units"], q_tiles, sizes["per_head"], divisors[0], 5, divisors[1])
+    places, lengths = [], []
+    for program in range(min(programs, sizes["units"])):
+        unit, second = program, False
+        while unit < sizes["units"]:
+            places.append(forward_hopper._place.fn(unit, second, work))
+            if unit < sizes["pairs"]:
+                lengths.append((unit, places[-1][2] + 1))
+            unit, second = forward_hopper._next.fn(unit, second, work)
+    assert sorted(places) == sorted(itertools.product(range(3), range(5), range(q_tiles)))
+    pairs = {unit: sum(length for other, length in lengths if other == unit) for unit, _ in lengths}
+    assert set(pairs.values()) <= {q_tiles + 1}  # all pairs are the same work under a causal mask
+
+
+@pytest.mark.skipif(BACKEND == "cuda", reason="says what happens without a GPU")
+def test_without_a_hopper_gpu_it_is_not_used():
+    query = torch.zeros((1, 1, 64, 64), dtype=torch.float16)
+    assert not can_run_hopper(query, query, query)
+
+
+@pytest.mark.gpu
+@on_hopper
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("mask", list(BOUNDS))
+@pytest.mark.parametrize(("head_dim", "groups"), [(40, 2), (64, 2), (64, 3), (96, 2), (128, 2)])
+def test_matches_float64_by_flash_attentions_rule(head_dim, groups, mask, dtype):
+    for q_len, kv_len in SHAPES:
+        for q_heads, kv_heads in HEADS:
+            query = draw((2, q_len, q_heads, head_dim), dtype, 0).transpose(1, 2)  # as a model has it: heads after rows
+            key, value = (draw((2, kv_heads, kv_len, head_dim), dtype, seed) for seed in (1, 2))
+            left, right = bounds(mask, q_len, kv_len)
+            more = {"scale": head_dim**-0.5, "left": left, "right": right}
+            out, lse = attend(query, key, value, mask, groups)
+            exact, exact_lse = attention_by_rows(query, key, value, dtype=torch.float64, **more)
+            low = naive_attention(query, key, value, **more)
+            allowed = 2 * (low.double() - exact).abs().max() + 1e-5
+            assert (out.double() - exact).abs().max() <= allowed, (q_len, kv_len, q_heads)
+            assert torch.equal(lse == float("-inf"), exact_lse == float("-inf"))
+            torch.testing.assert_close(lse.double(), exact_lse.double(), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.gpu
+@on_hopper
+@pytest.mark.parametrize("mask", ["full", "causal"])
+@pytest.mark.parametrize(("head_dim", "groups"), [(64, 2), (64, 3), (128, 2)])
+def test_250_repeats_are_bitwise_equal(head_dim, groups, mask):
+    query, key, value = (draw((4, 8, 1111, head_dim), torch.float16, seed) for seed in range(3))
+    first = attend(query, key, value, mask, groups)
+    for _ in range(250):
+        assert all(torch.equal(a, b) for a, b in zip(first, attend(query, key, value, mask, groups), strict=True))
+
+
+@pytest.mark.gpu
+@on_hopper
+@pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan")])
+@pytest.mark.parametrize("where", [0, 1, 2])
+def test_infinities_and_nan_give_what_float64_gives(where, value):
+    tensors = [draw((2, 4, 300, 64), torch.float16, seed).abs() for seed in range(3)]
+    tensors[where][0, 1, 200, 7] = value
+    out, _ = attend(*tensors, "full", 2)
+    exact, _ = attention_by_rows(*tensors, dtype=torch.float64, scale=0.125, left=600, right=600)
+    assert torch.equal(out.isnan(), exact.isnan())
+    assert torch.equal(out.isinf(), exact.isinf())
+
+
+@pytest.mark.gpu
+@on_hopper
+def test_the_public_call_uses_it(monkeypatch):
+    used = []
+    monkeypatch.setattr(
+        "kernels.attention.flash_attention.flash_forward_hopper", lambda *args, **more: used.append(1) or flash_forward_hopper(*args, **more)
+    )
+    query, key, value = (draw((8, 8, 512, 64), torch.float16, seed) for seed in range(3))
+    out = flash_attention(query, key, value)
+    assert used
+    sliced = torch.cat([query, query], dim=-1)[..., :64]  # rows apart: the descriptors take any strides
+    assert torch.equal(flash_attention(sliced, key, value), out)
+    assert len(used) == 2
+    assert flash_attention(query[:1], key[:1], value[:1]).shape == (1, 8, 512, 64)
+    assert len(used) == 2  # too little work for the whole GPU
+
+
+@pytest.mark.gpu
+@on_hopper
+def test_one_compiled_kernel_serves_all_shapes():
+    kernel = forward_hopper._attn_fwd_hopper
+    query, key, value = (draw((1, 2, 256, 64), torch.float16, seed) for seed in range(3))
+    attend(query, key, value, "full", 2)
+    before = sum(len(compiled[0]) for compiled in kernel.device_caches.values())
+    for q_len, heads in ((1, 1), (3, 2), (16, 16), (300, 3), (1024, 1)):
+        attend(
+            draw((1, heads, q_len, 64), torch.float16, 3),
+            draw((1, heads, 512, 64), torch.float16, 4),
+            draw((1, heads, 512, 64), torch.float16, 5),
+            "full",
+            2,
+        )
+    assert sum(len(compiled[0]) for compiled in kernel.device_caches.values()) == before
+
+
+@pytest.mark.gpu
+@on_hopper
+@pytest.mark.parametrize("head_dim", [64, 96, 128])
+@pytest.mark.parametrize("mask", ["full", "causal", "window"])
+def test_its_trace_is_that_of_the_portable_kernel_with_the_same_tiles(mask, head_dim):
+    sizes = {"batch": 2, "q_heads": 4, "kv_heads": 2, "q_len": 700, "kv_len": 800, "head_dim": head_dim, "block_m": 128, "block_n": 128}
+    problem = AttentionProblem(**sizes, mask=mask, window_left=200, window_right=30)
+    trace, portable = forward_hopper.run_traced(problem), run_traced(problem, "flash2")
+    assert judge_trace(trace).passes
+    for name in ("batch_head", "q_tile", "kv_tile", "tensor_bytes_read", "tensor_bytes_written"):
+        np.testing.assert_array_equal(getattr(trace, name), getattr(portable, name))
+    for name in ("row_max", "row_sum", "alpha"):
+        np.testing.assert_allclose(getattr(trace, name), getattr(portable, name), rtol=2e-3, atol=2e-3)
+    assert (trace.end_ns >= trace.start_ns).all()
+    read, written = forward_hopper.requested_bytes(problem, CONFIGS[2])
+    assert read + written == flash2_requested_bytes(problem)
+    if head_dim == 64:
+        assert sum(forward_hopper.requested_bytes(problem, CONFIGS[3])) == flash2_requested_bytes(problem, (192, 128))
+
+
+@pytest.mark.gpu
+@on_hopper
+def test_tracing_changes_no_bit():
+    problem = AttentionProblem(q_heads=8, kv_heads=8, q_len=700, kv_len=700, head_dim=128, mask="causal", block_m=128, block_n=128)
+    *_, out, lse = forward_hopper.traced_launch(problem, CONFIGS[2])
+    plain = flash_forward_hopper(*make_inputs(problem, DEVICE), left=1400, right=0, scale=problem.scale, config=CONFIGS[2])
+    assert torch.equal(out, plain[0])
+    assert torch.equal(lse, plain[1])
+
+
+def test_elsewhere_its_trace_is_refused_in_words():
+    if BACKEND != "cuda":
+        with pytest.raises(InvalidProblem, match="Hopper"):
+            forward_hopper.run_traced(AttentionProblem(q_len=128, kv_len=128, block_m=128, block_n=128))
+    with pytest.raises(InvalidProblem, match="128 x 128"):
+        forward_hopper.run_traced(AttentionProblem(q_len=128, kv_len=128, block_m=64, block_n=64))

@@ -1,0 +1,154 @@
+"""Split-KV decoding: right, each part's state and each weight against float64, and the choice of the number of parts."""
+
+import numpy as np
+import pytest
+import torch
+
+from kernels.algorithms.split_kv.split_kv import choose_splits, flash_split_kv, split_plan
+from kernels.oracle.reference import attention_by_rows, judge, oracle
+from kernels.primitives.launch import TileConfig
+from kernels.primitives.recorder import DEVICE
+from kernels.problem import AttentionProblem, tiles
+from kernels.problem.inputs import make_inputs
+from kernels.trace.trace import run_traced
+from tests.kernels.helpers import problem_id
+
+PROBLEMS = [
+    AttentionProblem(q_len=1, kv_len=100, head_dim=16, block_m=16, block_n=16, kv_splits=3),
+    AttentionProblem(q_len=1, kv_len=200, head_dim=24, block_m=16, block_n=16, q_heads=8, kv_heads=2, kv_splits=5, dtype="bfloat16"),
+    AttentionProblem(q_len=4, kv_len=133, head_dim=16, block_m=16, block_n=16, q_heads=6, kv_heads=2, batch=2, mask="causal", kv_splits=4),
+    AttentionProblem(
+        q_len=16, kv_len=120, head_dim=16, block_m=16, block_n=16, q_heads=2, mask="window", window_left=40, window_right=2, kv_splits=3
+    ),
+    AttentionProblem(q_len=16, kv_len=7, head_dim=16, block_m=16, block_n=16, mask="causal", dtype="float32"),
+    AttentionProblem(q_len=5, kv_len=64, head_dim=16, block_m=4, block_n=8, q_heads=3, kv_splits=2),
+]
+traced = pytest.mark.parametrize("problem", PROBLEMS, ids=problem_id)
+
+
+def run_split(problem, splits=None):
+    left, right = tiles.band(problem)
+    config = TileConfig(problem.block_m, problem.block_n)
+    out, lse, _ = flash_split_kv(
+        *make_inputs(problem, DEVICE),
+        left=left,
+        right=right,
+        scale=problem.scale,
+        config=config,
+        splits=problem.kv_splits if splits is None else splits,
+    )
+    return out, lse
+
+
+@traced
+def test_output_and_lse_are_right(problem, poisoned):
+    inputs = make_inputs(problem, DEVICE)
+    out, lse = run_split(problem)
+    assert judge(problem, out, inputs).passes
+    left, right = tiles.band(problem)
+    _, exact = attention_by_rows(*inputs, scale=problem.scale, left=left, right=right, dtype=torch.float64)
+    assert torch.equal(lse == float("-inf"), exact == float("-inf"))
+    torch.testing.assert_close(lse.double(), exact, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("splits", [1, 2, 7, 1000])
+def test_the_number_of_parts_changes_only_the_rounding(splits, poisoned):
+    problem = PROBLEMS[2]
+    out, lse = run_split(problem, splits)
+    reference, reference_lse = run_split(problem, 1)
+    torch.testing.assert_close(out, reference, rtol=2e-3, atol=2e-3)
+    torch.testing.assert_close(lse, reference_lse, rtol=1e-6, atol=1e-6)
+
+
+def packed_rows(problem, step_row):
+    """(head of the group, query) of a packed row."""
+    return step_row // problem.q_len, step_row % problem.q_len
+
+
+@traced
+def test_every_step_and_every_weight_matches_float64(problem):
+    run = run_traced(problem, "split_kv")
+    left, right = tiles.band(problem)
+    exact = oracle(*make_inputs(problem), scale=problem.scale, left=left, right=right)
+    group = problem.q_heads // problem.kv_heads
+    config = TileConfig(problem.block_m, problem.block_n)
+    first, end, splits, per_split = split_plan(problem.q_shape, problem.kv_shape, left, right, config, problem.kv_splits)
+    size = float(exact.value.abs().max())
+    eps = torch.finfo(getattr(torch, problem.dtype)).eps
+    for step in range(run.steps):
+        split = (
+            int(run.program[step]) % splits
+            if run.kernel[step] == 0
+            else int(np.sum((run.program == run.program[step])[:step] & (run.kernel[:step] == 1)))
+        )
+        batch, kv_head = divmod(int(run.batch_head[step]), problem.kv_heads)
+        from_tile = first + split * per_split
+        to_tile = min(from_tile + per_split, end) if run.kernel[step] == 1 else int(run.kv_tile[step]) + 1
+        keys = torch.arange(from_tile * problem.block_n, max(min(to_tile * problem.block_n, problem.kv_len), from_tile * problem.block_n))
+        for row in range(min(problem.block_m, group * problem.q_len - int(run.q_tile[step]) * problem.block_m)):
+            member, query = packed_rows(problem, int(run.q_tile[step]) * problem.block_m + row)
+            head = batch, kv_head * group + member
+            m, l, acc = exact.after_keys(head, slice(query, query + 1), keys)
+            if run.kernel[step] == 1:
+                part, whole = float(m + l.log()), float(exact.lse[head][query])
+                expected = 0.0 if part == float("-inf") else np.exp(part - whole)
+                assert run.weight[step, row] == pytest.approx(expected, abs=1e-5)
+                continue
+            assert run.row_max[step, row] == pytest.approx(float(m), abs=1e-5)
+            assert run.row_sum[step, row] == pytest.approx(float(l), rel=1e-4)
+            if run.kv_tile[step] >= 0:
+                np.testing.assert_allclose(run.acc[step, row], acc[0].numpy(), atol=(eps + 1e-5) * size * max(float(l), 1))
+
+
+@traced
+def test_weights_of_all_parts_add_up_to_one(problem):
+    run = run_traced(problem, "split_kv")
+    combine = run.kernel == 1
+    rows = min(problem.block_m, problem.q_heads // problem.kv_heads * problem.q_len)
+    for program in np.unique(run.program[combine]):
+        total = run.weight[combine & (run.program == program), :rows].sum(axis=0)
+        seen = np.isclose(total, 1, atol=1e-5)
+        assert (seen | np.isnan(total) | (total == 0)).all()
+
+
+def test_keys_outside_the_window_are_not_loaded():
+    problem = AttentionProblem(q_len=1, kv_len=640, head_dim=16, block_m=16, block_n=16, mask="window", window_left=30, kv_splits=2)
+    run = run_traced(problem, "split_kv")
+    assert set(run.kv_tile[run.kernel == 0]) == {38, 39}
+
+
+def test_the_rule_fills_the_device_and_never_makes_empty_parts(monkeypatch):
+    monkeypatch.setattr("kernels.algorithms.split_kv.split_kv.sm_count", lambda: 132)
+    assert choose_splits(programs=8, kv_tiles=1024) == 16
+    assert choose_splits(programs=1000, kv_tiles=1024) == 1
+    assert choose_splits(programs=1, kv_tiles=5) == 5
+    first, end, splits, per_split = split_plan((1, 32, 1, 128), (1, 8, 1000, 128), 10**6, 10**6, TileConfig(16, 64), 0)
+    assert (first, end) == (0, 16)
+    assert (splits - 1) * per_split < end <= splits * per_split
+
+
+@pytest.mark.parametrize("case", ["row", "part"])
+def test_scores_of_minus_infinity(case, poisoned):
+    """A whole row of them gives NaN as in float64; a part of them gives what the other parts give."""
+    problem = PROBLEMS[0]
+    query, key, value = make_inputs(problem, DEVICE)
+    query.fill_(1.0)
+    key[0, 0, : 100 if case == "row" else 40] = float("-inf")
+    left, right = tiles.band(problem)
+    arguments = {"scale": problem.scale, "left": left, "right": right}
+    out, _, _ = flash_split_kv(query, key, value, config=TileConfig(16, 16), splits=3, **arguments)
+    exact, _ = attention_by_rows(query, key, value, dtype=torch.float64, **arguments)
+    assert torch.equal(out.isnan(), exact.isnan())
+    assert exact.isnan().all() == (case == "row")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kv_len", [1, 63, 1000, 65536, 131072])
+@pytest.mark.parametrize("q_len", [1, 3, 16])
+@pytest.mark.parametrize("heads", [(32, 8), (8, 8), (8, 1)], ids=lambda heads: f"{heads[0]}over{heads[1]}")
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_decoding_is_right_on_the_gpu(kv_len, q_len, heads, dtype, poisoned):
+    problem = AttentionProblem(
+        q_len=q_len, kv_len=kv_len, head_dim=128, dtype=dtype, mask="causal", q_heads=heads[0], kv_heads=heads[1], block_m=64, block_n=64
+    )
+    assert judge(problem, run_split(problem)[0], make_inputs(problem, DEVICE)).passes

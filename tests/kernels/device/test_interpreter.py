@@ -1,0 +1,64 @@
+"""The interpreter's patches, applied once a launch: same results, fewer patches, nothing left behind."""
+
+import importlib
+
+import pytest
+
+from kernels.primitives.recorder import DEVICE
+from kernels.problem import AttentionProblem
+
+if DEVICE != "cpu":
+    pytest.skip("the interpreter is off on a GPU", allow_module_level=True)
+
+import numpy as np
+
+from kernels.device import interpreter as ours
+from kernels.trace.trace import run_traced
+
+import triton.language as tl
+
+triton_interpreter = importlib.import_module("triton.runtime.interpreter")
+PROBLEM = AttentionProblem(q_len=32, kv_len=64, head_dim=16, block_m=16, block_n=16, mask="causal")
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    calls = []
+    original = triton_interpreter._patch_builtin
+    monkeypatch.setattr(triton_interpreter, "_patch_builtin", lambda *args: (calls.append(1), original(*args)))
+    return calls
+
+
+def test_results_are_the_same_with_and_without(counted, monkeypatch):
+    quick = run_traced(PROBLEM)
+    once = len(counted)
+    monkeypatch.setattr(triton_interpreter, "_patch_lang", triton_interpreter._patch_lang.original)
+    counted.clear()
+    slow = run_traced(PROBLEM)
+    assert len(counted) > 20 * once
+    for name in ("output", "lse", "row_max", "row_sum", "alpha", "acc", "tensor_bytes_read"):
+        assert np.array_equal(getattr(quick, name), getattr(slow, name), equal_nan=True), name
+
+
+def test_the_language_is_as_before_after_a_launch():
+    before = {name: getattr(tl, name) for name in ("load", "dot", "sum", "arange", "range")}
+    run_traced(PROBLEM)
+    assert {name: getattr(tl, name) for name in before} == before
+
+
+def test_the_language_is_restored_after_a_kernel_that_raises(monkeypatch):
+    before = tl.load
+    monkeypatch.setattr("kernels.algorithms.flash2.forward.end_visited_tile", lambda *args: 1 / 0)
+    with pytest.raises(Exception, match="division by zero"):
+        run_traced(PROBLEM)
+    monkeypatch.undo()
+    assert tl.load is before
+    assert np.isfinite(run_traced(PROBLEM).output).all()
+
+
+def test_an_unknown_version_runs_unchanged(monkeypatch):
+    monkeypatch.setattr("triton.__version__", "9.9.9")
+    monkeypatch.setattr(triton_interpreter, "_patch_lang", triton_interpreter._patch_lang.original)
+    assert ours.patch_once_per_launch() is False
+    assert triton_interpreter._patch_lang is not None
+    assert not hasattr(triton_interpreter._patch_lang, "once_per_launch")

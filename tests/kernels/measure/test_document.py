@@ -1,0 +1,93 @@
+"""document.py: what is written is read back, and anything else is refused with the place where it is wrong."""
+
+import json
+
+import pytest
+
+from kernels.measure.document import Document, InvalidDocument, read_document
+from kernels.recordings import FILES, FOLDER, INDEX, recorded_document
+from tests.kernels.documents import DEVICE, document
+
+
+def changed(path, value):
+    """The document's JSON with one value replaced; `path` is keys and indices."""
+    values = json.loads(document().to_json())
+    place = values
+    for key in path[:-1]:
+        place = place[key]
+    if value is None:
+        del place[path[-1]]
+    else:
+        place[path[-1]] = value
+    return json.dumps(values)
+
+
+def test_a_document_survives_json():
+    assert read_document(document().to_json()) == document()
+    assert read_document(document().to_json().encode()) == document()
+
+
+def test_every_device_is_named_once():
+    assert document().devices == (DEVICE,)
+    assert Document().devices == ()
+
+
+RESULT = ("measurements", 0, "results", 0)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "not JSON"),
+        ("[" * 100_000, "not JSON"),
+        ('{"a": NaN}', "NaN is no JSON number"),
+        ("[]", "this is something else version ; expected flash-attention-measurements version 1"),
+        ('{"format": "flash-attention-measurements", "version": 9}', "this is flash-attention-measurements version 9; expected .* version 1"),
+        (changed(("measurements",), {"a": 1}), "measurements is dict; expected a list"),
+        (changed(("measurements", 0, "problem", "head_dim"), 300), r"measurements\[0\]: head_dim=300 is not accepted: expected 16 to 256"),
+        (changed(("measurements", 1, "problem"), None), r"measurements\[1\] has no 'problem'"),
+        (changed(("measurements", 0, "device", "color"), "red"), r"measurements\[0\] is damaged: .*color"),
+        (changed(("measurements", 0, "device", "name"), 5), "name is int; expected a text"),
+        (changed(("measurements", 0, "recorded_at"), "yesterday"), "recorded_at='yesterday' is not accepted: expected a date"),
+        (changed((*RESULT, "direction"), "up"), "direction='up' is not accepted: expected one of forward, backward"),
+        (changed((*RESULT, "timing", "median_ms"), -1), "median_ms='-1' is not accepted: expected a number from 0"),
+        (changed((*RESULT, "timing", "median_ms"), 99), "expected 0 < 10th percentile <= median <= 90th percentile"),
+        (changed((*RESULT, "timing", "median_ms"), "fast"), "median_ms='fast' is not accepted"),
+        (changed((*RESULT, "timing"), []), "naive has neither a timing nor a reason why not"),
+        (changed((*RESULT, "peak_extra_bytes"), 1e40), "peak_extra_bytes='1e\\+40' is not accepted"),
+        (changed((*RESULT, "peer"), "x" * 10_000), "peer is str; expected a text of at most"),
+        (changed(("measurements", 0, "gpu", "slowed_by"), [3]), "slowed_by is int"),
+        (changed(("ceilings", 0, "kind"), "wall"), "kind='wall' is not accepted: expected copy or product"),
+        (changed(("ceilings", 0, "timing"), None), r"ceilings\[0\] has no 'timing'"),
+        (changed(("counters", 0, "kernels", 0, "metrics", "dram__bytes_read.sum"), None), r"counters\[0\] has no 'dram__bytes_read.sum'"),
+        (changed(("counters", 0, "kernels", 0, "metrics", "lts__t_bytes.sum"), "many"), "lts__t_bytes.sum='many' is not accepted"),
+        (changed(("counters", 0, "counted", 0, "bytes_read"), -5), "bytes_read='-5' is not accepted"),
+        (changed(("command",), 5), "command is int; expected a text"),
+        (changed(("left_out",), [1]), "left_out is int"),
+        (" " * (17 << 20), "17.8 MB; at most 17 MB are read"),
+    ],
+)
+def test_a_damaged_file_is_refused_with_the_place(content, message):
+    with pytest.raises(InvalidDocument, match=message):
+        read_document(content)
+
+
+def test_measurements_of_a_folder_of_recordings_are_read():
+    found = read_document((FOLDER / INDEX).read_bytes())
+    assert len(found.measurements) > 0
+    assert found.command.startswith("python -m kernels.record")
+
+
+@pytest.mark.parametrize("part", FILES)
+def test_what_is_shipped_is_whole_and_small(part):
+    path = FOLDER / FILES[part]
+    found = recorded_document(part)
+    if not path.exists():
+        assert found == Document()
+        return
+    assert path.stat().st_size < 2e6
+    assert found.command.startswith("python -m kernels.record")
+    assert found.measurements or found.ceilings or found.counters or found.left_out
+    for device in found.devices:
+        assert device.backend == "cuda"
+        assert device.driver

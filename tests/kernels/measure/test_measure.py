@@ -1,0 +1,133 @@
+"""measure.py: what is refused, what is measured, and that it survives JSON. No wall-clock time is asserted."""
+
+import json
+
+import pytest
+
+from kernels.device import clocks
+from kernels.measure import measure as measuring
+from kernels.measure.measure import measure, naive_peak_bytes, refuse_naive
+from kernels.measure.measurement import Measurement
+from kernels.measure.peers import PEERS
+from kernels.primitives.recorder import DEVICE
+from kernels.problem import AttentionProblem, InvalidProblem
+
+SMALL = AttentionProblem(q_len=256, kv_len=256, dtype="float32", block_m=32, block_n=32)
+FUSED = "sdpa" if DEVICE == "cpu" else "sdpa_flash"
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(clocks, "BUDGET_S", 0.05)
+
+
+def test_naive_attention_that_does_not_fit_is_refused_before_it_is_run(monkeypatch):
+    problem = AttentionProblem(batch=8, q_heads=32, kv_heads=32, q_len=16384, kv_len=16384)
+    assert naive_peak_bytes(problem) == 2 * 8 * 32 * 16384**2 * 2
+    assert refuse_naive(problem, 24_000_000_000) == "needs 274.9 GB, 24.0 GB free"
+    assert refuse_naive(SMALL, 24_000_000_000) is None
+    monkeypatch.setattr(measuring, "refuse_naive", lambda problem, free, direction: "needs 68 GB, 24 GB free")
+    result = measure(SMALL, ["naive"]).result("naive")
+    assert (result.refused, result.timing, result.peak_extra_bytes) == ("needs 68 GB, 24 GB free", None, None)
+
+
+def test_time_and_memory_of_every_peer():
+    said = []
+    measurement = measure(SMALL, progress=said.append)
+    assert {result.peer for result in measurement.results} == set(said) - {"timing"}
+    for result in measurement.results:
+        if result.refused is None:
+            assert 0 < result.timing.low_ms <= result.timing.median_ms <= result.timing.high_ms
+            assert result.timing.samples >= clocks.MIN_SAMPLES
+            assert result.tflops(SMALL) > 0
+
+
+def test_naive_memory_is_at_least_its_score_matrices_and_fused_memory_is_less():
+    problem = SMALL.with_(q_len=1024, kv_len=1024)
+    measurement = measure(problem, ["naive"] + ([FUSED] if DEVICE == "cpu" else ["flash2"]))
+    naive, fused = measurement.results
+    assert naive.peak_extra_bytes >= naive_peak_bytes(problem)
+    assert fused.peak_extra_bytes < naive.peak_extra_bytes / 2
+    assert fused.peak_extra_bytes >= problem.q_len * problem.head_dim * 4
+
+
+def test_both_directions_are_measured_and_a_forward_only_peer_says_so():
+    measurement = measure(SMALL, ["naive"], directions=("forward", "backward"))
+    assert [result.direction for result in measurement.results] == ["forward", "backward"]
+    assert measurement.result("naive", "backward").timing.median_ms > 0
+    with pytest.raises(InvalidProblem, match=r"directions='sideways' is not accepted: expected some of forward, backward"):
+        measure(SMALL, ["naive"], directions=("sideways",))
+
+
+def test_an_unknown_peer_is_refused_with_the_accepted_ones():
+    with pytest.raises(InvalidProblem, match=r"peers='torch' is not accepted: on this device expected some of naive, "):
+        measure(SMALL, ["torch"])
+
+
+def test_the_interpreter_is_never_timed_as_a_kernel():
+    assert PEERS["flash2"].backends == ("cuda",)
+
+
+def test_a_measurement_survives_json():
+    measurement = measure(SMALL, ["naive"])
+    assert Measurement.from_dict(json.loads(json.dumps(measurement.as_dict()))) == measurement
+
+
+def test_the_command_line_writes_what_measure_gives(tmp_path, capsys):
+    out = tmp_path / "m.json"
+    assert measuring.main(["--length", "64,128", "--mask", "full,causal", "--q-heads", "1", "--peers", "naive", "--out", str(out)]) == 0
+    document = json.loads(out.read_text())
+    assert (document["format"], document["version"]) == ("flash-attention-measurements", 1)
+    assert document["command"].startswith("python -m kernels.measure --length 64,128")
+    problems = [Measurement.from_dict(values).problem for values in document["measurements"]]
+    assert [(problem.q_len, problem.mask) for problem in problems] == [(64, "full"), (64, "causal"), (128, "full"), (128, "causal")]
+    assert "naive" in capsys.readouterr().err
+
+
+def test_the_command_line_refuses_in_one_line(capsys):
+    assert measuring.main(["--length", "0"]) == 2
+    assert capsys.readouterr().err == "error: q_len=0 is not accepted: expected 1 to 1048576.\n"
+
+
+def test_memory_that_runs_out_is_a_result_of_its_own_kind(monkeypatch):
+    import torch
+
+    monkeypatch.setattr(measuring, "refuse_naive", lambda problem, free, direction: "needs 68 GB, 24 GB free")
+    assert measure(SMALL, ["naive"]).result("naive").out_of_memory
+
+    def out_of_memory(*arguments):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 68 GiB")
+
+    monkeypatch.setattr(measuring, "make_call", out_of_memory)
+    result = measure(SMALL, [FUSED]).result(FUSED)
+    assert (result.out_of_memory, result.refused) == (True, "CUDA out of memory")
+
+
+def test_a_peer_that_fails_says_so_and_costs_the_others_nothing(monkeypatch):
+    made = measuring.make_call
+
+    def fail(name, *arguments):
+        if name == "naive":
+            raise TypeError("a compiler's own words")
+        return made(name, *arguments)
+
+    monkeypatch.setattr(measuring, "make_call", fail)
+    measurement = measure(SMALL, ["naive", FUSED])
+    assert measurement.result("naive").refused == "a compiler's own words"
+    assert not measurement.result("naive").out_of_memory
+    assert measurement.result(FUSED).timing is not None
+
+
+def test_a_lost_cuda_context_is_not_taken_for_a_peer_that_refuses(monkeypatch):
+    def lost(*arguments):
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+    monkeypatch.setattr(measuring, "make_call", lost)
+    with pytest.raises(RuntimeError, match="CUDA error"):
+        measure(SMALL, ["naive"])
+
+
+def test_the_command_line_takes_several_batches(capsys):
+    assert measuring.main(["--length", "32", "--batch", "1,2", "--q-heads", "1", "--peers", "naive", "--budget", "0.01"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [values["problem"]["batch"] for values in document["measurements"]] == [1, 2]

@@ -1,0 +1,105 @@
+"""The references against torch's own attention, and the rule that judges results."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.nn.attention.bias import causal_lower_right
+
+from kernels.oracle.reference import attention_by_rows, error_report, gradients_by_heads, judge, judge_gradients, naive_attention, oracle
+from kernels.problem import AttentionProblem, tiles
+from kernels.problem.inputs import make_d_output, make_inputs
+
+PROBLEMS = [
+    AttentionProblem(q_len=20, kv_len=33, head_dim=16, dtype="float32"),
+    AttentionProblem(q_len=20, kv_len=33, head_dim=16, dtype="float32", mask="causal", q_heads=4, kv_heads=2, batch=2),
+]
+
+
+def arguments(problem):
+    left, right = tiles.band(problem)
+    return {"scale": problem.scale, "left": left, "right": right}
+
+
+@pytest.mark.parametrize("problem", PROBLEMS, ids=["full", "causal-grouped"])
+def test_every_reference_agrees_with_torch_in_float64(problem):
+    inputs = [tensor.double() for tensor in make_inputs(problem)]
+    mask = causal_lower_right(problem.q_len, problem.kv_len) if problem.is_causal else None
+    expected = F.scaled_dot_product_attention(*inputs, attn_mask=mask, enable_gqa=True)
+    for got in (
+        naive_attention(*inputs, **arguments(problem)),
+        oracle(*inputs, **arguments(problem)).output,
+        attention_by_rows(*inputs, **arguments(problem), dtype=torch.float64)[0],
+    ):
+        torch.testing.assert_close(got, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("problem", PROBLEMS, ids=["full", "causal-grouped"])
+def test_gradients_agree_with_autograd_in_float64(problem):
+    inputs = [tensor.double().requires_grad_() for tensor in make_inputs(problem)]
+    d_out = make_d_output(problem)
+    expected = torch.autograd.grad(naive_attention(*inputs, **arguments(problem)), inputs, d_out.double())
+    got = gradients_by_heads(*make_inputs(problem), d_out, **arguments(problem), dtype=torch.float64)
+    torch.testing.assert_close(got, expected, rtol=1e-11, atol=1e-12)
+
+
+def test_the_rule_for_gradients_names_the_one_that_is_wrong():
+    problem = PROBLEMS[1].with_(dtype="float16")
+    inputs, d_out = make_inputs(problem), make_d_output(problem)
+    exact = gradients_by_heads(*inputs, d_out, **arguments(problem), dtype=torch.float64)
+    assert all(report.passes for report in judge_gradients(problem, exact, inputs, d_out).values())
+    wrong = (exact[0], exact[1] + 1.0, exact[2])
+    assert {name for name, report in judge_gradients(problem, wrong, inputs, d_out).items() if not report.passes} == {"dK"}
+
+
+def test_references_give_zero_and_minus_infinity_to_rows_without_a_key():
+    problem = AttentionProblem(q_len=9, kv_len=4, head_dim=16, mask="causal", dtype="float32")
+    inputs = make_inputs(problem)
+    out, lse = attention_by_rows(*inputs, **arguments(problem), dtype=torch.float64)
+    for result in (out, naive_attention(*inputs, **arguments(problem)), oracle(*inputs, **arguments(problem)).output):
+        assert (result[0, 0, :5] == 0).all()
+        assert torch.isfinite(result).all()
+    assert (lse[0, 0, :5] == float("-inf")).all()
+
+
+def test_chunks_of_rows_change_nothing(monkeypatch):
+    problem = PROBLEMS[1]
+    inputs = make_inputs(problem)
+    whole = attention_by_rows(*inputs, **arguments(problem), dtype=torch.float64)
+    monkeypatch.setattr("kernels.oracle.reference.CHUNK_BYTES", 8 * problem.kv_len * 3)
+    parts = attention_by_rows(*inputs, **arguments(problem), dtype=torch.float64)
+    torch.testing.assert_close(whole, parts, rtol=1e-14, atol=1e-14)
+
+
+def test_oracle_partial_state_is_the_online_softmax():
+    problem = PROBLEMS[0]
+    exact = oracle(*make_inputs(problem), **arguments(problem))
+    m, l, acc = exact.after_keys((0, 0), slice(0, 20), torch.arange(33))
+    torch.testing.assert_close(m + l.log(), exact.lse[0, 0])
+    torch.testing.assert_close(acc / l[:, None], exact.output[0, 0])
+    m, l, acc = exact.after_keys((0, 0), slice(0, 2), torch.arange(0))
+    assert (m == float("-inf")).all()
+    assert not l.any()
+    assert not acc.any()
+
+
+def test_the_rule_passes_small_and_fails_large_errors():
+    problem = AttentionProblem(q_len=64, kv_len=64)
+    inputs = make_inputs(problem)
+    exact, _ = attention_by_rows(*inputs, **arguments(problem), dtype=torch.float64)
+    good = judge(problem, exact.half(), inputs)
+    assert good.passes
+    assert good.tolerance >= 2 * good.naive_max_error > 0
+    wrong = exact.clone()
+    wrong[0, 0, 3, 5] += 2 * good.tolerance
+    assert not judge(problem, wrong, inputs).passes
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_a_nan_where_the_exact_result_is_finite_is_an_infinite_error(bad):
+    exact = torch.zeros(3, dtype=torch.float64)
+    out = torch.tensor([0.0, bad, 0.0])
+    report = error_report(out, exact, torch.zeros(3, dtype=torch.float16))
+    assert report.max_error == float("inf")
+    assert not report.passes
+    same = error_report(out, out.double(), out.half())
+    assert same.passes

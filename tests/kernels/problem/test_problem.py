@@ -1,0 +1,55 @@
+"""AttentionProblem: what is accepted, and what a refusal says."""
+
+import subprocess
+import sys
+
+import pytest
+
+from kernels.problem import AttentionProblem, InvalidProblem
+
+
+def test_defaults_are_valid_and_derived_shapes_follow():
+    problem = AttentionProblem(q_len=100, kv_len=130, block_m=32, block_n=64, q_heads=4, kv_heads=2, batch=3)
+    assert (problem.q_tiles, problem.kv_tiles) == (4, 3)
+    assert problem.q_shape == (3, 4, 100, 64)
+    assert problem.kv_shape == (3, 2, 130, 64)
+    assert problem.scale == pytest.approx(64**-0.5)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"q_len": 0}, r"q_len=0 is not accepted: expected 1 to 1048576\."),
+        ({"head_dim": 257}, r"head_dim=257 is not accepted: expected 16 to 256\."),
+        ({"head_dim": 64.0}, r"head_dim=64.0 is not accepted: expected a whole number from 16 to 256\."),
+        ({"batch": True}, r"batch=True is not accepted: expected a whole number"),
+        ({"dtype": "float8"}, r"dtype='float8' is not accepted: expected one of float16, bfloat16, float32\."),
+        ({"mask": "sliding"}, r"mask='sliding' is not accepted: expected one of full, causal"),
+        ({"block_m": 48}, r"block_m=48 is not accepted: expected one of 4, 8, 16, 32, 64, 128\."),
+        ({"inputs": ""}, r"inputs='' is not accepted: expected one of normal, growing_max"),
+        ({"q_heads": 6, "kv_heads": 4}, r"kv_heads=4 is not accepted: it must divide q_heads=6\. Every key and value head"),
+    ],
+    ids=lambda value: str(value) if isinstance(value, dict) else "",
+)
+def test_a_refusal_names_field_value_and_what_is_accepted(change, message):
+    with pytest.raises(InvalidProblem, match=message) as caught:
+        AttentionProblem(**change)
+    assert caught.value.field in change
+
+
+def test_from_dict_refuses_an_unknown_field():
+    with pytest.raises(InvalidProblem, match=r"heads=4 is not accepted: there is no such field; the fields are batch, block_m"):
+        AttentionProblem.from_dict({"heads": 4})
+
+
+def test_dict_round_trip_and_with():
+    problem = AttentionProblem(mask="causal", dtype="bfloat16")
+    assert AttentionProblem.from_dict(problem.as_dict()) == problem
+    with pytest.raises(InvalidProblem, match="q_len=-1"):
+        problem.with_(q_len=-1)
+
+
+def test_problem_tiles_traffic_and_trace_import_neither_torch_nor_triton():
+    modules = "kernels.problem, kernels.problem.tiles, kernels.traffic.modelled, kernels.device.gpus, kernels.trace.trace, kernels.worker.client, kernels.problem.presets"
+    code = f"import sys, {modules}; print(sorted({{'torch', 'triton', 'streamlit', 'plotly'}} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

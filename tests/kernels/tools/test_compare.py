@@ -1,0 +1,54 @@
+"""Our kernels against each peer: ratios of times, their mean, and the table."""
+
+import json
+
+import pytest
+
+from kernels.device.clocks import Timing
+from kernels.measure.document import Document
+from kernels.measure.measurement import Measurement, PeerResult
+from kernels.problem import AttentionProblem
+from kernels.tools import compare
+from kernels.tools.compare import markdown_table, time_ratios
+from tests.kernels.documents import DEVICE
+
+
+def run(length, **times):
+    results = [PeerResult(peer, Timing(ms, ms, ms, 5), 0) if ms else PeerResult(peer, refused="needs more") for peer, ms in times.items()]
+    return Measurement(AttentionProblem(q_len=length, kv_len=length), DEVICE, "2026-01-01T00:00:00+00:00", tuple(results))
+
+
+RUNS = (
+    run(64, ours=1.0, naive=8.0, sdpa_flash=0.5),
+    run(128, ours=2.0, naive=4.0, sdpa_flash=1.0),
+    run(256, ours=3.0, naive=None),
+    run(512, naive=9.0),
+)
+
+
+def test_ratios_are_over_problems_on_which_both_were_timed():
+    assert time_ratios(RUNS) == {("forward", 64, "naive"): [8.0, 2.0], ("forward", 64, "sdpa_flash"): [0.5, 0.5]}
+
+
+def test_the_table_has_geometric_means_and_marks_where_a_peer_is_faster():
+    header, _, line = markdown_table(time_ratios(RUNS)).splitlines()
+    assert header == "| | naive (torch) | SDPA flash |"
+    assert line == "| forward, head_dim 64 | 4.00 (2) | **0.50** (2) |"
+
+
+def test_the_command_line_reads_a_file_and_refuses_one_without_ours(tmp_path, capsys):
+    path = tmp_path / "m.json"
+    path.write_text(Document(measurements=RUNS).to_json())
+    assert compare.main([str(path)]) == 0
+    assert "4.00 (2)" in capsys.readouterr().out
+    path.write_text(Document(measurements=RUNS[3:]).to_json())
+    assert compare.main([str(path)]) == 2
+    assert "--peers ours" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("content", ["no JSON", json.dumps({"format": "other", "version": 1})])
+def test_a_file_of_another_kind_is_refused_in_one_line(tmp_path, capsys, content):
+    path = tmp_path / "m.json"
+    path.write_text(content)
+    assert compare.main([str(path)]) == 2
+    assert capsys.readouterr().err.count("\n") == 1

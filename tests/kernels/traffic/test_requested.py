@@ -1,0 +1,24 @@
+"""Foretold bytes against counted ones: every formula equals, to the byte, what a trace of the same problem asks for."""
+
+import pytest
+
+from kernels.problem import AttentionProblem
+from kernels.trace.trace import ALGORITHMS, run_traced
+from kernels.traffic.requested import REQUESTED_BYTES
+
+PROBLEMS = {
+    "full": AttentionProblem(q_len=64, kv_len=64, head_dim=16, block_m=16, block_n=32),
+    "causal-ragged-gqa": AttentionProblem(q_len=50, kv_len=70, head_dim=24, block_m=16, block_n=32, mask="causal", q_heads=2, kv_heads=1),
+    "rows-without-a-key": AttentionProblem(q_len=70, kv_len=50, head_dim=16, block_m=16, block_n=16, mask="causal", dtype="float32"),
+    "window": AttentionProblem(q_len=40, kv_len=120, head_dim=16, block_m=16, block_n=16, mask="window", window_left=20, window_right=5),
+}
+
+
+@pytest.mark.parametrize("problem", PROBLEMS.values(), ids=PROBLEMS)
+@pytest.mark.parametrize("algorithm", REQUESTED_BYTES)
+def test_formulas_foretell_every_counted_byte(problem, algorithm):
+    assert REQUESTED_BYTES[algorithm](problem) == run_traced(problem, algorithm).total_bytes
+
+
+def test_every_algorithm_with_one_loop_order_has_a_formula():
+    assert set(REQUESTED_BYTES) == set(ALGORITHMS) - {"split_kv"}

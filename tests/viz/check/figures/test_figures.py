@@ -1,0 +1,116 @@
+"""Figures of the Check page on results made by hand."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from kernels.check.cases import CheckCase
+from kernels.check.result import CheckResult, ErrorMap, SensitivityPoint, TensorCheck
+from kernels.device.backend import DeviceInfo
+from kernels.problem import AttentionProblem
+from viz.check.figures.errors import errors_figure, ulps_figure
+from viz.check.figures.maps import LEAST_SHARE, codes_figure, pickable_tiles, share_figure
+from viz.check.figures.sensitivity import blocks_figure, scales_figure
+from viz.check.runs import worst_share
+from viz.shared import theme
+
+PROBLEM = AttentionProblem(q_len=4, kv_len=6, block_m=4, block_n=4, mask="causal")
+TENSOR = TensorCheck("O", 1e-3, 1e-4, 2e-3, 1e-4, 4e-3, (0, 0, 1, 2), 0.5, 0.499, 0, 0, 64, (60, 4) + (0,) * 8, (50, 14) + (0,) * 8, "float16")
+RESULT = CheckResult(CheckCase(PROBLEM), "ours", DeviceInfo("interpreter", "cpu", "2", "3", "3.12"), "2026-01-01", 0.1, (TENSOR,))
+MAP = ErrorMap("weights", np.array([[[0.5, 0.0], [2.0, 0.0], [0.1, 0.0], [0.0, 0.2]]], np.float32), np.array([0]), 1, 4, 4, 6)
+
+
+@pytest.fixture(params=[False, True], ids=["light", "dark"])
+def colors(request):
+    return theme.palette(request.param)
+
+
+def named(figure):
+    return {trace.name: trace for trace in figure.data if trace.name}
+
+
+def test_errors_stand_beside_what_is_allowed(colors):
+    failing = replace(TENSOR, name="dQ", max_error=1.0)
+    figure = errors_figure(replace(RESULT, tensors=(TENSOR, failing)), colors)
+    assert list(named(figure)["this kernel"].x) == [1.0, 1e-3]
+    assert list(named(figure)["allowed"].y) == ["dQ", "O"]
+    assert [trace.line.color for trace in figure.data if trace.mode == "lines"] == [colors.bad, colors.good]
+
+
+def test_what_no_log_axis_can_show_is_written(colors):
+    figure = errors_figure(replace(RESULT, tensors=(replace(TENSOR, max_error=math.inf, wrong_nonfinite=12),)), colors)
+    assert figure.layout.annotations[0].text == "NaN or infinity in 12 elements"
+    assert len(named(figure)["this kernel"].x) == 0
+    assert errors_figure(replace(RESULT, tensors=(replace(TENSOR, max_error=0.0),)), colors).layout.annotations[0].text == "no error at all"
+
+
+def test_ulps_are_shares_of_all_elements(colors):
+    figure = ulps_figure(TENSOR, colors)
+    assert named(figure)["this kernel"].y[0] == 60 / 64
+    assert sum(named(figure)["low-precision reference"].y) == 1
+
+
+def test_a_map_is_warning_red_exactly_above_what_is_allowed(colors):
+    heat = share_figure(MAP, 0, PROBLEM, colors).data[0]
+    span = heat.zmax - heat.zmin
+
+    def color_of(share):
+        place = (math.log10(share) - heat.zmin) / span
+        return [color for stop, color in heat.colorscale if stop <= place][-1]
+
+    assert color_of(1.01) == colors.bad
+    assert color_of(0.99) != colors.bad
+    assert heat.customdata[1][0][2] == 2.0
+
+
+def test_keys_that_no_row_sees_are_left_blank(colors):
+    shown = share_figure(MAP, 0, PROBLEM, colors).data[0].z
+    assert np.isnan(shown[0][1])  # row 0 sees the keys 0 to 2
+    assert shown[2][1] == pytest.approx(math.log10(LEAST_SHARE))  # row 2 sees key 4: an error of 0 is drawn
+    assert shown[0][0] == pytest.approx(math.log10(0.5))
+
+
+def test_every_tile_can_be_picked_and_the_chosen_one_is_outlined(colors):
+    assert pickable_tiles(MAP, PROBLEM) == [(0, 0), (0, 1)]
+    figure = share_figure(MAP, 0, PROBLEM, colors, (0, 1))
+    points = figure.data[-1]
+    assert list(zip(points.x, points.y, strict=True)) == [(1.5, 1.5), (5.5, 1.5)]
+    _, outline = figure.layout.shapes
+    assert (outline.x0, outline.x1, outline.y0, outline.y1) == (3.5, 5.5, -0.5, 3.5)
+
+
+def test_too_many_tiles_are_not_pickable():
+    problem = AttentionProblem(q_len=4096, kv_len=4096, block_m=4, block_n=4)
+    many = replace(MAP, values=np.zeros((1, 160, 64), np.float32), row_step=26, column_step=64, rows=4096, columns=4096)
+    assert pickable_tiles(many, problem) == []
+
+
+def test_nan_and_infinity_are_told_apart(colors):
+    found = replace(MAP, kind="O", codes=np.array([[[0, 1], [2, 3], [0, 0], [0, 0]]], np.uint8))
+    heat = codes_figure(found, 0, colors).data[0]
+    assert heat.customdata[1][1] == "NaN or infinity, but not in float64"
+    assert (heat.zmin, heat.zmax) == (0, 3)
+
+
+def test_sensitivity_shows_zero_nan_and_refusals(colors):
+    points = (
+        SensitivityPoint("2^0", 1e-3, 4e-3, 2e-3, 0, 0, 5.0),
+        SensitivityPoint("2^4", 0.0, 4e-3, 2e-3, 0, 0, 80.0),
+        SensitivityPoint("2^9", math.inf, 4e-3, 2e-3, 7, 3, 2e3),
+    )
+    figure = named(scales_figure(points, colors))
+    kernel = figure["this kernel"]
+    assert kernel.y[0] == 1e-3
+    assert 0 < kernel.y[1] < 1e-3
+    assert kernel.customdata[1][0] == 0
+    assert kernel.y[2] is None
+    assert list(figure["NaN: this kernel"].customdata) == [7]
+    refused = SensitivityPoint("128 x 128", math.inf, 0.0, 0.0, 0, 0, refused="too large")
+    assert list(named(blocks_figure((points[0], refused), colors))["allowed"].x) == ["2^0"]
+
+
+def test_the_worst_share_is_over_all_tensors():
+    assert worst_share(RESULT) == 0.25
+    assert worst_share(replace(RESULT, tensors=(TENSOR, replace(TENSOR, max_error=1.0, tolerance=0.0)))) == math.inf

@@ -1,0 +1,24 @@
+"""The picture of the five ideas: a box each, an arrow for each need, and what is broken marked without colour too."""
+
+from kernels.lessons.ideas import NEEDS
+from viz.learn.figures.idea_map import ARROWS, PLACES, Box, idea_map_html
+from viz.shared import theme
+
+BECAUSE = {(idea, need): f"why {need}" for idea, needs in NEEDS.items() for need in needs}
+
+
+def test_every_idea_has_a_place_and_every_need_an_arrow():
+    assert set(PLACES) == set(NEEDS)
+    assert set(ARROWS) == set(BECAUSE)
+
+
+def test_left_out_and_fallen_are_said_in_words():
+    states = {"lse": "out", "recomputation": "falls"}
+    html = idea_map_html([Box(name, "does", "12 MB", states.get(name, "stands")) for name in NEEDS], BECAUSE, theme.LIGHT)
+    assert html.count("<section") == 5
+    assert html.count(">left out<") == 1
+    assert html.count(">falls<") == 1
+    assert html.count("✕") == 2  # lse is needed by recomputation, and that by fusion
+    assert "why tiling" in html
+    assert theme.LIGHT.bad in html
+    assert theme.DARK.bad in idea_map_html([Box(name, "", "") for name in NEEDS], BECAUSE, theme.DARK)

@@ -1,0 +1,38 @@
+"""Figures of the roofline chapter: the numbers given are the numbers drawn."""
+
+import pytest
+
+from kernels.device.gpus import GPUS
+from kernels.lessons import roofline as lesson
+from kernels.problem import AttentionProblem
+from viz.learn.figures.roofline import hierarchy_figure, roofline_figure, times_figure
+from viz.shared import theme
+
+PROBLEM = AttentionProblem(q_len=1024, kv_len=1024, head_dim=64)
+
+
+def test_steps_lie_on_the_roof_of_the_chosen_gpu():
+    gpu = GPUS["A100"]
+    steps = {case: lesson.steps(PROBLEM, case) for case in lesson.L2_CASES}
+    figure = roofline_figure(gpu, steps, [GPUS["B200"]], theme.LIGHT)
+    points = {trace.name: (trace.x[0], trace.y[0]) for trace in figure.data if trace.showlegend is False}
+    assert len(points) == 8
+    for x, y in points.values():
+        assert y == min(gpu.fp16_flops, x * gpu.hbm_bandwidth)
+    assert points["fused, perfect"][1] == gpu.fp16_flops > points["fused, none"][1]
+
+
+def test_times_are_bytes_over_bandwidth_and_flops_over_peak():
+    gpu, steps = GPUS["H200"], lesson.steps(PROBLEM, "perfect")
+    moving, computing = times_figure(gpu, steps, theme.LIGHT).data
+    assert list(moving.x) == [step.bytes / gpu.hbm_bandwidth for step in steps]
+    assert list(computing.x) == [step.flops / gpu.fp16_flops for step in steps]
+
+
+@pytest.mark.parametrize("name", GPUS)
+def test_the_hierarchy_has_hbm_and_sram_of_every_gpu_and_marks_one(name):
+    figure = hierarchy_figure(list(GPUS.values()), GPUS[name], theme.LIGHT)
+    lines = {trace.name: trace for trace in figure.data}
+    assert list(lines) == [gpu.name for gpu in GPUS.values()]
+    assert list(lines[GPUS[name].name].y) == [GPUS[name].hbm_bytes, GPUS[name].sram_bytes]
+    assert [trace.name for trace in figure.data if trace.line.dash == "solid"] == [GPUS[name].name]

@@ -1,0 +1,73 @@
+"""Curves of the Measure page, on the hand-built document."""
+
+import pytest
+
+from kernels.measure.series import View, curves
+from tests.kernels.documents import LENGTHS, document, measurement
+from viz.measure.figures.sweep import sweep_figure
+from viz.shared import theme
+
+VIEW = View("length", 1024, 64, "float16", "full", q_heads=4)
+
+
+@pytest.fixture
+def swept():
+    return curves("recorded", document().measurements, VIEW)
+
+
+def traces(figure):
+    return {trace.name.split("  ")[0]: trace for trace in figure.data}
+
+
+def test_time_is_drawn_with_its_spread_and_exponent(swept):
+    figure = sweep_figure(swept, "time", "length", theme.LIGHT)
+    naive, ours = traces(figure)["naive (torch)"], traces(figure)["our kernels, tiles tuned for a full GPU"]
+    assert list(ours.x) == list(LENGTHS)
+    assert list(naive.y) == [1.0, 4.0, 16.0]
+    assert list(naive.error_y.array) == pytest.approx([0.1, 0.4, 1.6])
+    assert naive.name.endswith("∝ N<sup>2.00</sup>")
+    assert (figure.layout.xaxis.type, figure.layout.yaxis.type) == ("log", "log")
+    assert list(figure.layout.xaxis.ticktext) == ["512", "1k", "2k", "4k"]
+
+
+def test_a_wide_spread_is_a_hollow_mark(swept):
+    shown = traces(sweep_figure(swept, "time", "length", theme.LIGHT))
+    assert set(shown["our kernels, tiles tuned for a full GPU"].marker.symbol) == {"circle-open"}
+    assert set(shown["naive (torch)"].marker.symbol) == {"square"}
+    assert set(traces(sweep_figure(swept, "memory", "length", theme.LIGHT))["our kernels, tiles tuned for a full GPU"].marker.symbol) == {"circle"}
+
+
+def test_running_out_of_memory_is_drawn_where_it_happens(swept):
+    figure = sweep_figure(swept, "memory", "length", theme.DARK)
+    line = figure.layout.shapes[0]
+    assert (line.x0, line.x1) == (4096, 4096)
+    assert "out of memory: needs 68.0 GB, 24.0 GB free" in figure.layout.annotations[0].text
+    needed = traces(figure)["naive (torch): needed (modelled)"]
+    assert list(needed.y) == [2 * 4 * 4096**2 * 2]
+    assert len(sweep_figure(swept, "time", "length", theme.DARK).layout.shapes) == 1
+
+
+def test_speed_up_leaves_naive_out_and_stops_where_naive_does(swept):
+    (ours,) = sweep_figure(swept, "speedup", "length", theme.LIGHT).data
+    assert list(ours.x) == [512, 1024, 2048]
+    assert list(ours.y) == pytest.approx([10, 10, 10])
+
+
+def test_live_and_recorded_lie_over_each_other_and_are_told_apart(swept):
+    both = swept + curves("here", [measurement(n) for n in LENGTHS], VIEW)
+    figure = sweep_figure(both, "time", "length", theme.LIGHT)
+    dashes = {trace.name.split("  ")[0]: trace.line.dash for trace in figure.data}
+    assert dashes["naive (torch) · recorded"] == "solid"
+    assert dashes["naive (torch) · here"] == "dash"
+
+
+def test_an_unknown_implementation_keeps_its_name(swept):
+    other = curves("file", [measurement(n) for n in LENGTHS], VIEW)[1]
+    renamed = type(other)("file", "my_kernel", "forward", other.points)
+    assert "my_kernel · file" in traces(sweep_figure([*swept, renamed], "time", "length", theme.LIGHT))
+
+
+def test_nothing_measured_still_gives_a_figure():
+    assert len(sweep_figure([], "time", "length", theme.LIGHT).data) == 0
+    refused = curves("here", [measurement(512, naive_fits=False)], VIEW)[:1]
+    assert len(sweep_figure(refused, "time", "length", theme.LIGHT).layout.shapes) == 1

@@ -1,0 +1,232 @@
+"""Trace -> player data, on hand-built traces, decoded as the player's script decodes it."""
+
+import base64
+import json
+
+import numpy as np
+import pytest
+
+from kernels.device.backend import DeviceInfo
+from kernels.device.gpus import GPUS
+from kernels.problem import AttentionProblem
+from kernels.problem.presets import PRESETS
+from kernels.problem.tiles import visited_tiles
+from kernels.recordings import recorded_run
+from kernels.trace.trace import ALGORITHMS, LaunchInfo, Trace, run_traced
+from kernels.traffic.modelled import standard_bytes
+from viz.player.data import attention_share, duel_data, player_data, select_steps, turns
+
+TENSORS = ("Q", "K", "V", "O", "lse")
+
+
+def decode(text, dtype):
+    return np.frombuffer(base64.b64decode(text), np.dtype(dtype).newbyteorder("<"))
+
+
+def hand_built(problem, clock=False):
+    """A trace of the right shape whose row state is made up: row sum counts the keys seen, the max never moves."""
+    steps = []
+    for head in range(problem.batch * problem.q_heads):
+        for q_tile in range(problem.q_tiles):
+            tiles = visited_tiles(problem, q_tile)
+            steps += [(head, q_tile, kv) for kv in range(tiles.first, tiles.end)] or [(head, q_tile, -1)]
+    head, q_tile, kv_tile = (np.array(column, np.int32) for column in zip(*steps, strict=True))
+    count, rows = len(steps), problem.block_m
+    program = head * problem.q_tiles + q_tile
+    within = np.arange(count) - np.searchsorted(program, program)
+    read = np.tile(np.array([0, 10, 20, 0, 0]), (count, 1))
+    read[within == 0, 0] = 5
+    written = np.zeros_like(read)
+    written[np.append(program[1:] != program[:-1], True), 3] = 7
+    return Trace(
+        problem=problem, algorithm="flash2", device=DeviceInfo("cuda" if clock else "interpreter", "made up", "t", "t", "p"),
+        kernels=("_attn_fwd",), launches=(LaunchInfo(4, 2),), recorded_at="2026-01-01T00:00:00", tensors=TENSORS,
+        kernel=np.zeros(count, np.int8),
+        program=program.astype(np.int32), batch_head=head, q_tile=q_tile, kv_tile=kv_tile,
+        row_max=np.zeros((count, rows), np.float32),
+        row_sum=np.repeat((within + 1.0)[:, None] * problem.block_n, rows, axis=1).astype(np.float32),
+        alpha=np.where(within[:, None] == 0, 0, 1).repeat(rows, axis=1).astype(np.float32),
+        tensor_bytes_read=read, tensor_bytes_written=written,
+        output=np.zeros(problem.q_shape, np.float32), lse=np.zeros(problem.q_shape[:3], np.float32),
+        output_distance=np.full((count, rows), 0.01, np.float32),
+        sm=within.astype(np.int32) if clock else None,
+        start_ns=within * 100 if clock else None,
+        end_ns=within * 100 + 50 if clock else None,
+    )  # fmt: skip
+
+
+PROBLEM = AttentionProblem(q_len=64, kv_len=64, head_dim=16, block_m=16, block_n=16, mask="causal")
+
+
+def test_steps_rows_and_bytes_arrive_unchanged():
+    trace = hand_built(PROBLEM, clock=True)
+    data = player_data(trace, "made up", GPUS["A100"])
+    steps = data["steps"]
+    assert steps["count"] == trace.steps == 10
+    assert decode(steps["q"], "int32").tolist() == trace.q_tile.tolist()
+    assert decode(steps["kv"], "int32").tolist() == trace.kv_tile.tolist()
+    assert decode(steps["kv_end"], "int32").tolist() == (trace.kv_tile + 1).tolist()
+    classes = np.array(steps["byte_classes"])[decode(steps["byte_class"], "uint16")]
+    assert np.array_equal(classes, trace.tensor_bytes_read + trace.tensor_bytes_written)
+    assert data["rows"]["offsets"] == list(range(16))
+    assert np.array_equal(decode(data["rows"]["values"]["l"], "float32").reshape(10, 16), trace.row_sum)
+    assert decode(data["clock"]["start"], "uint32").tolist() == trace.start_ns.tolist()
+    distance = 10 ** (decode(data["rows"]["values"]["distance"], "uint16") / 65535 * 12 - 9)
+    np.testing.assert_allclose(distance, 0.01, rtol=1e-3)
+    assert [tensor["written"] for tensor in data["tensors"]] == [False, False, False, True, False]
+
+
+def test_numbers_carry_their_source():
+    data = player_data(hand_built(PROBLEM), "run here by Triton's interpreter", GPUS["A100"])
+    assert data["provenance"] == "run here by Triton's interpreter"
+    assert data["standard_bytes"] == standard_bytes(PROBLEM)
+    assert data["gpu"] == {"capacity": 164 * 1024, "name": "A100 80GB SXM"}
+    assert data["clock"]["measured"] is False
+    assert player_data(hand_built(PROBLEM, clock=True), "", GPUS["A100"])["clock"]["measured"] is True
+
+
+def test_tile_kinds_are_those_of_the_mask():
+    kinds = decode(player_data(hand_built(PROBLEM), "", GPUS["A100"])["kinds"], "uint8").reshape(4, 4)
+    assert kinds.tolist() == [[1, 0, 0, 0], [2, 1, 0, 0], [2, 2, 1, 0], [2, 2, 2, 1]]
+
+
+def test_attention_shares_add_up_to_one_for_every_row_of_a_real_trace():
+    trace = recorded_run(PRESETS["ragged"].problem, "flash2").trace
+    share = attention_share(trace)
+    for program in np.unique(trace.program):
+        steps = trace.program == program
+        rows = min(trace.problem.q_len - int(trace.q_tile[steps][0]) * trace.problem.block_m, trace.problem.block_m)
+        np.testing.assert_allclose(share[steps][:, :rows].sum(axis=0), 1, atol=1e-5)
+
+
+def test_a_query_tile_without_a_key_has_no_share_and_no_loop():
+    problem = AttentionProblem(q_len=48, kv_len=16, head_dim=16, block_m=16, block_n=16, mask="causal")
+    trace = hand_built(problem)
+    object.__setattr__(trace, "row_max", np.where(trace.kv_tile[:, None] < 0, -np.inf, trace.row_max).astype(np.float32))
+    data = player_data(trace, "", GPUS["A100"])
+    assert decode(data["steps"]["kv"], "int32").tolist() == [-1, -1, 0]
+    assert decode(data["steps"]["share"], "uint16").tolist()[:2] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("problem", "limit", "note"),
+    [
+        (PROBLEM.with_(q_heads=8, kv_heads=8), 40, "4 of 8 heads are drawn"),
+        (PROBLEM, 5, "2 of 4 query tiles are drawn"),
+        (PROBLEM.with_(q_len=16, kv_len=160, mask="full"), 4, "3 consecutive key tiles are drawn as one step"),
+    ],
+    ids=["heads", "query tiles", "key tiles"],
+)
+def test_too_many_steps_are_sampled_or_grouped_and_the_page_is_told(problem, limit, note):
+    trace = hand_built(problem)
+    selection = select_steps(trace, limit)
+    assert len(selection.first) <= limit
+    assert selection.notes == (note,)
+    assert (trace.program[selection.first] == trace.program[selection.last]).all()
+
+
+def test_grouped_steps_keep_all_bytes_and_all_attention(monkeypatch):
+    problem = PROBLEM.with_(q_len=16, kv_len=160, mask="full")
+    trace = hand_built(problem)
+    monkeypatch.setattr("viz.player.data.select_steps", lambda trace: select_steps(trace, 4))
+    data = player_data(trace, "", GPUS["A100"])
+    steps = data["steps"]
+    classes = np.array(steps["byte_classes"])[decode(steps["byte_class"], "uint16")]
+    assert classes.sum() == trace.total_bytes
+    assert decode(steps["share"], "uint16").sum() / 65535 == pytest.approx(1, abs=1e-3)
+    assert decode(steps["kv_end"], "int32").tolist() == [3, 6, 9, 10]
+
+
+def test_all_steps_are_kept_where_they_fit():
+    trace = hand_built(PROBLEM)
+    selection = select_steps(trace)
+    assert selection.notes == ()
+    assert np.array_equal(selection.first, np.arange(trace.steps))
+    assert np.array_equal(selection.last, np.arange(trace.steps))
+
+
+def test_32_by_32_tiles_stay_under_200_kilobytes():
+    trace = hand_built(AttentionProblem(q_len=2048, kv_len=2048))
+    assert trace.steps == 1024
+    assert len(json.dumps(player_data(trace, "made up", GPUS["H200"]))) < 200_000
+
+
+def test_the_id_changes_with_the_run_and_not_with_a_rerun():
+    trace = hand_built(PROBLEM)
+    first = player_data(trace, "here", GPUS["A100"])["id"]
+    assert player_data(hand_built(PROBLEM), "here", GPUS["A100"])["id"] == first
+    assert player_data(trace, "there", GPUS["A100"])["id"] != first
+    assert player_data(hand_built(PROBLEM.with_(mask="full")), "here", GPUS["A100"])["id"] != first
+
+
+REAL = AttentionProblem(q_len=40, kv_len=56, head_dim=16, block_m=16, block_n=16, mask="causal", q_heads=2, kv_heads=1)
+
+
+@pytest.fixture(scope="module", params=ALGORITHMS)
+def real(request):
+    return run_traced(REAL, request.param).without_acc()
+
+
+def test_every_algorithm_gives_player_data_that_names_its_kernels(real):
+    data = player_data(real, "here", GPUS["H200"])
+    assert [kernel["name"] for kernel in data["kernels"]] == list(real.kernels)
+    assert data["steps"]["count"] == real.steps
+    classes = np.array(data["steps"]["byte_classes"])[decode(data["steps"]["byte_class"], "uint16")]
+    assert classes.sum() == real.total_bytes
+    for kernel in data["kernels"]:
+        assert kernel["source"]["phases"][0] or kernel["source"]["phases"][1]
+        assert sum(part["bytes"] for part in kernel["sram"]) > 0
+    json.dumps(data)
+
+
+def test_every_tensor_around_the_grid_is_moved_by_some_phase(real):
+    data = player_data(real, "here", GPUS["H200"])
+    phases = [phase for kernel in data["kernels"] for part in kernel["source"]["phases"] for phase in part]
+    moved = {tensor for phase in phases if phase.startswith(("load ", "store ")) for tensor in phase.split(" ", 1)[1].split(", ")}
+    assert {name for side in data["strips"].values() for name in side} <= moved
+    assert set(real.tensors) <= moved
+
+
+def test_shares_of_every_algorithm_add_up_to_one(real):
+    share = attention_share(real)
+    for kernel, name in enumerate(real.kernels):
+        if name in ("_attn_bwd_preprocess", "scores", "softmax, read S", "row-wise, scores"):
+            assert not share[real.kernel == kernel].any()
+            continue
+        for head in np.unique(real.batch_head):
+            own = (real.kernel == kernel) & (real.batch_head == head)
+            for tile in np.unique(real.q_tile[own & (real.q_tile >= 0)]):
+                total = share[own & (real.q_tile == tile)].sum(axis=0)
+                first = tile * REAL.block_m
+                rows = min((80 if real.algorithm == "split_kv" else 40) - first, REAL.block_m)
+                np.testing.assert_allclose(total[:rows], 1, atol=2e-3)
+
+
+def test_turns_keep_one_tile_on_the_chip(real):
+    turn = turns(real)
+    for one in np.unique(turn):
+        steps = turn == one
+        assert len(np.unique(real.kernel[steps])) == 1
+        assert min(len(np.unique(real.q_tile[steps])), len(np.unique(real.kv_tile[steps]))) == 1
+
+
+def test_a_part_of_the_keys_covers_the_tiles_that_its_program_read():
+    run = run_traced(REAL.with_(kv_splits=2), "split_kv")
+    data = player_data(run, "here", GPUS["H200"])
+    combine = run.kernel == 1
+    kv, end = (decode(data["steps"][name], "int32")[combine] for name in ("kv", "kv_end"))
+    assert (kv[0], end[0], kv[1], end[1]) == (0, 2, 2, 4)
+    assert data["parts"] == [0, 2, 4]
+    assert player_data(hand_built(PROBLEM), "here", GPUS["H200"])["parts"] == []
+
+
+def test_two_runs_share_one_modelled_clock():
+    runs = [run_traced(REAL, name) for name in ("flash2", "flash1")]
+    data = duel_data((runs[0], "a"), (runs[1], "b"), GPUS["A100"])
+    for trace, text in zip(runs, data["costs"], strict=True):
+        ends = decode(text, "float64")
+        assert len(ends) == trace.steps
+        assert (np.diff(ends) > 0).all()
+        bandwidth_bound = 1e9 * trace.total_bytes / GPUS["A100"].hbm_bandwidth
+        assert ends[-1] >= bandwidth_bound * (1 - 1e-12)
+    assert data["runs"][0]["id"] != data["runs"][1]["id"]

@@ -1,0 +1,41 @@
+"""Time and memory of the peers on one problem."""
+
+from dataclasses import replace
+
+import pytest
+
+from kernels.device.backend import DeviceInfo
+from kernels.device.clocks import Timing
+from kernels.measure.measurement import Measurement, PeerResult
+from kernels.problem import AttentionProblem
+from viz.shared import theme
+from viz.shared.figures.comparison import memory_figure, time_figure
+
+PROBLEM = AttentionProblem(q_len=64, kv_len=64, head_dim=16, block_m=16, block_n=16, mask="causal")
+
+
+@pytest.fixture
+def measurement():
+    results = (
+        PeerResult("naive", refused="needs 68 GB, 24 GB free"),
+        PeerResult("flash2", Timing(2.0, 1.5, 3.0, 20), 5_000_000),
+    )
+    return Measurement(PROBLEM, DeviceInfo("cuda", "NVIDIA H200", "2", "3", "3"), "2026-01-01", results)
+
+
+def test_time_shows_median_and_spread_and_a_refusal_as_a_result(measurement):
+    figure = time_figure(measurement, theme.DARK)
+    bars = figure.data[0]
+    assert dict(zip(bars.y, bars.x, strict=True)) == {"naive (torch)": 0, "our kernel, these tiles": 2.0}
+    assert list(bars.error_x.array) == [1.0, 0.0]
+    assert list(bars.error_x.arrayminus) == [0.5, 0.0]
+    assert {note.text for note in figure.layout.annotations} == {"2 ms", "needs 68 GB, 24 GB free"}
+    assert "5 MB" in {note.text for note in memory_figure(measurement, theme.DARK).layout.annotations}
+
+
+def test_only_the_asked_direction_is_drawn(measurement):
+    backward = PeerResult("flash2", Timing(7.0, 6.0, 8.0, 20), 9_000_000, direction="backward")
+    both = replace(measurement, results=(*measurement.results, backward))
+    assert list(time_figure(both, theme.LIGHT).data[0].x) == [2.0, 0]
+    assert list(time_figure(both, theme.LIGHT, "backward").data[0].x) == [7.0]
+    assert list(memory_figure(both, theme.LIGHT, "backward").data[0].x) == [9_000_000]

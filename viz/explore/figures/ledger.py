@@ -1,0 +1,80 @@
+"""The traffic ledger: bytes by tensor, of one run beside another run or beside standard attention."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import plotly.graph_objects as go
+
+from kernels.trace.trace import ALGORITHMS, Trace
+from kernels.traffic.modelled import backward_standard_ledger, standard_ledger
+from viz.shared import theme
+
+ORDER = ("Q", "K", "V", "S", "P", "dP", "dS", "O", "partial O", "dO", "m", "l", "lse", "partial lse", "D", "dQ", "dK", "dV")
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """Bytes by tensor, reads and writes together, and what to call them ("FlashAttention-2, counted")."""
+
+    label: str
+    bytes: dict[str, int]
+    modelled: bool = False
+
+
+def kernel_ledger(trace: Trace) -> dict[str, int]:
+    """Requested bytes of a run by tensor, reads and writes together (counted)."""
+    totals = (trace.tensor_bytes_read + trace.tensor_bytes_written).sum(axis=0)
+    return dict(zip(trace.tensors, totals.tolist(), strict=True))
+
+
+def ledgers_of(trace: Trace, other: Trace | None = None) -> tuple[Ledger, Ledger]:
+    """The run's ledger, and the other run's or, without one, that of the standard algorithm of the same direction."""
+    own = Ledger(f"{ALGORITHMS[trace.algorithm].label}, counted", kernel_ledger(trace))
+    if other is not None:
+        return own, Ledger(f"B: {ALGORITHMS[other.algorithm].label}, counted", kernel_ledger(other))
+    if trace.algorithm.startswith("backward"):
+        return own, Ledger("standard backward, modelled", backward_standard_ledger(trace.problem), modelled=True)
+    return own, Ledger("standard attention, modelled", standard_ledger(trace.problem), modelled=True)
+
+
+def ledger_figure(first: Ledger, second: Ledger, colors: theme.Palette) -> go.Figure:
+    """Two bars a tensor. A tensor that an algorithm never moves has no bar."""
+    names = [name for name in ORDER if name in first.bytes or name in second.bytes]
+    figure = go.Figure()
+    for ledger, color in ((second, colors.standard), (first, colors.flash)):
+        values = [ledger.bytes.get(name, 0) for name in names]
+        figure.add_trace(
+            go.Bar(
+                name=f"{ledger.label}: {theme.format_bytes(sum(values))}",
+                y=names,
+                x=values,
+                orientation="h",
+                marker={
+                    "color": color,
+                    "pattern": {"shape": "/" if ledger.modelled else "", "fillmode": "overlay", "fgcolor": colors.background, "size": 6},
+                },
+                text=[theme.format_bytes(value) if value else "none" for value in values],
+                textposition="outside",
+                textfont={"size": 12, "color": colors.text},
+                constraintext="none",
+                cliponaxis=False,
+                hovertemplate="%{y}: %{text}<extra></extra>",
+            )
+        )
+    theme.style_figure(figure, colors, height=110 + 44 * len(names))
+    figure.update_xaxes(showticklabels=False, showgrid=False, range=[0, 1.18 * max(*first.bytes.values(), *second.bytes.values(), 1)])
+    figure.update_yaxes(autorange="reversed", tickfont_size=15)
+    figure.update_layout(bargap=0.2, legend={"traceorder": "reversed", "orientation": "v"})
+    return figure
+
+
+def difference_table(first: Ledger, second: Ledger) -> list[dict[str, str]]:
+    """One row a tensor: bytes of both, and how many more the second moves."""
+    names = [name for name in ORDER if name in first.bytes or name in second.bytes]
+    rows = []
+    for name in [*names, "all"]:
+        a, b = (sum(ledger.bytes.values()) if name == "all" else ledger.bytes.get(name, 0) for ledger in (first, second))
+        sign = "+" if b >= a else "−"
+        rows.append({"tensor": name, "A": theme.format_bytes(a), "B": theme.format_bytes(b), "B − A": f"{sign}{theme.format_bytes(abs(b - a))}"})
+    return rows

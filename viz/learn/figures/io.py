@@ -1,0 +1,171 @@
+"""Figures of the traffic chapter: bytes by algorithm, bytes against T, d and M, blocks against SRAM."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import plotly.graph_objects as go
+
+from viz.shared import theme
+
+
+@dataclass(frozen=True)
+class ByteBar:
+    """One algorithm: its label, modelled and counted bytes (None where no run was counted), and the palette entry it is drawn in."""
+
+    label: str
+    modelled: int
+    counted: int | None
+    color: str
+
+
+def bytes_figure(bars: Sequence[ByteBar], least: int, colors: theme.Palette) -> go.Figure:
+    """Two bars an algorithm, modelled hatched and counted solid; a line at the least that any algorithm moves."""
+    longest = max(max(bar.modelled, bar.counted or 0) for bar in bars)
+    figure = go.Figure()
+    figure.add_trace(_bar_trace("modelled", [(bar, bar.modelled) for bar in bars], "/", colors))
+    figure.add_trace(_bar_trace("counted", [(bar, bar.counted) for bar in bars if bar.counted is not None], "", colors))
+    for name, pattern in (("counted", ""), ("modelled", "/")):
+        figure.add_trace(go.Bar(name=name, x=[None], y=[bars[0].label], marker=_fill(colors.muted, pattern, colors)))
+    theme.style_figure(figure, colors, height=84 + 62 * len(bars))
+    figure.add_vline(x=least, line={"color": colors.text, "width": 1.5, "dash": "dot"})
+    least_words = f"least possible: {theme.format_bytes(least)}"
+    figure.add_annotation(x=least, y=1, yref="paper", yanchor="bottom", xanchor="left", showarrow=False, text=least_words)
+    figure.update_xaxes(showticklabels=False, showgrid=False, range=[0, 1.38 * longest])
+    figure.update_yaxes(autorange="reversed", tickfont_size=15, showgrid=False, ticklabelstandoff=6)
+    figure.update_layout(legend={"y": 1.08}, margin={"t": 56})
+    return figure
+
+
+def _bar_trace(name: str, values: Sequence[tuple[ByteBar, int]], pattern: str, colors: theme.Palette) -> go.Bar:
+    """Bars of one kind. A modelled bar makes room for a counted one above it, where there is one."""
+    counted = name == "counted"
+    return go.Bar(
+        name=name,
+        y=[bar.label for bar, _ in values],
+        x=[value for _, value in values],
+        orientation="h",
+        width=[0.36 if bar.counted is not None else 0.44 for bar, _ in values],
+        offset=[-0.38 if counted else 0.02 if bar.counted is not None else -0.22 for bar, _ in values],
+        marker=_fill([getattr(colors, bar.color) for bar, _ in values], pattern, colors),
+        text=[theme.format_bytes(value) for _, value in values],
+        showlegend=False,
+        textposition="outside",
+        textfont={"color": colors.text, "size": 14},
+        constraintext="none",
+        cliponaxis=False,
+        hovertemplate=[f"{bar.label}<br>{value:,} bytes, {name}<extra></extra>" for bar, value in values],
+    )
+
+
+def _fill(color: str | list[str], pattern: str, colors: theme.Palette) -> dict:
+    return {"color": color, "pattern": {"shape": pattern, "fillmode": "overlay", "fgcolor": colors.background, "size": 6}}
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Bytes over the swept quantity; None where an algorithm does not fit."""
+
+    label: str
+    x: Sequence[float]
+    y: Sequence[float | None]
+    color: str
+    dash: str = "solid"
+
+
+def growth_figure(
+    curves: Sequence[Curve], points: Mapping[str, Sequence[tuple[float, int]]], axis: str, here: float, colors: theme.Palette
+) -> go.Figure:
+    """Modelled lines on log axes; `points` are counted, by the label of their curve. The reader's own value is marked."""
+    figure = go.Figure()
+    for curve in curves:
+        figure.add_trace(
+            go.Scatter(
+                x=curve.x, y=curve.y, name=curve.label, mode="lines",
+                line={"color": getattr(colors, curve.color), "width": 3 if curve.dash == "solid" else 2, "dash": curve.dash},
+                text=["" if value is None else theme.format_bytes(value) for value in curve.y],
+                hovertemplate=f"{curve.label}, {axis} = %{{x:,}}: %{{text}}, modelled<extra></extra>",
+            )
+        )  # fmt: skip
+        if found := points.get(curve.label):
+            figure.add_trace(
+                go.Scatter(
+                    x=[x for x, _ in found], y=[y for _, y in found], mode="markers", name=f"{curve.label}, counted", showlegend=False,
+                    marker={"color": getattr(colors, curve.color), "size": 13, "line": {"color": colors.text, "width": 2}},
+                    text=[theme.format_bytes(y) for _, y in found],
+                    hovertemplate=f"{curve.label}, {axis} = %{{x:,}}: %{{text}}, counted<extra></extra>",
+                )
+            )  # fmt: skip
+    theme.style_figure(figure, colors, height=360)
+    figure.add_vline(x=here, line={"color": colors.now, "width": 1.5, "dash": "dot"})
+    x = curves[0].x
+    ends = [math.log10(min(x) / 1.1), math.log10(max(x) * 1.1)]
+    figure.update_xaxes(type="log", title=axis, tickvals=list(x), ticktext=[f"{value:,}" for value in x], tickangle=0, range=ends)
+    figure.update_yaxes(type="log", exponentformat="SI", ticksuffix="B", dtick=1)
+    figure.update_layout(margin={"t": 48, "r": 16})
+    return figure
+
+
+@dataclass(frozen=True)
+class SramBar:
+    """What lies in SRAM together: the bar's label, and bytes by tensor."""
+
+    label: str
+    parts: Sequence[tuple[str, int]]
+
+    @property
+    def total(self) -> int:
+        return sum(size for _, size in self.parts)
+
+
+def blocks_figure(bars: Sequence[SramBar], limits: Mapping[str, int], colors: theme.Palette) -> go.Figure:
+    """Stacked blocks of SRAM against the capacities in `limits` (label -> bytes). A bar past the first limit says by how many KiB."""
+    figure = go.Figure()
+    capacity = next(iter(limits.values()))
+    for at in range(max(len(bar.parts) for bar in bars)):
+        figure.add_trace(_part_trace([(bar, *bar.parts[at]) for bar in bars if at < len(bar.parts)], colors))
+    longest = max(*(bar.total for bar in bars), *limits.values())
+    for bar in bars:
+        over = bar.total - capacity
+        words = theme.format_kib(bar.total) + (f" (+{theme.significant(over / 1024)})" if over > 0 else "")
+        figure.add_annotation(
+            x=bar.total,
+            y=bar.label,
+            text=words,
+            showarrow=False,
+            xanchor="left",
+            xshift=8,
+            bgcolor=colors.background,
+            font={"color": colors.bad if over > 0 else colors.text},
+        )
+    theme.style_figure(figure, colors, height=96 + 58 * len(bars))
+    for at, (label, size) in enumerate(limits.items()):
+        figure.add_vline(
+            x=size, layer="below", line={"color": colors.now if at == 0 else colors.muted, "width": 2, "dash": "solid" if at == 0 else "dash"}
+        )
+        side = "right" if size > 0.5 * longest else "left"
+        figure.add_annotation(x=size, y=1, yref="paper", yanchor="bottom", yshift=18 * at, showarrow=False, text=label, xanchor=side)
+    figure.update_xaxes(showticklabels=False, showgrid=False, range=[0, 1.32 * longest])
+    figure.update_yaxes(autorange="reversed", tickfont_size=14, showgrid=False, ticklabelstandoff=6)
+    figure.update_layout(barmode="stack", bargap=0.35, margin={"t": 30 + 18 * len(limits)})
+    return figure
+
+
+def _part_trace(here: Sequence[tuple[SramBar, str, int]], colors: theme.Palette) -> go.Bar:
+    """The parts that stand at the same place in their bars: (bar, tensor, bytes)."""
+    fills = [theme.tensor_color(name.split("/")[0], colors) for _, name, _ in here]
+    return go.Bar(
+        y=[bar.label for bar, _, _ in here],
+        x=[size for *_, size in here],
+        orientation="h",
+        showlegend=False,
+        marker={"color": fills, "line": {"color": colors.background, "width": 2}},
+        text=[name for _, name, _ in here],
+        textposition="inside",
+        insidetextanchor="middle",
+        textangle=0,
+        textfont={"color": colors.background, "size": 14},
+        hovertemplate=[f"{name}: {theme.format_kib(size)}<extra></extra>" for _, name, size in here],
+    )

@@ -1,0 +1,134 @@
+"""Figures of the roofline chapter: the roofline with attention's steps on it, time by step, the memory hierarchy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import plotly.graph_objects as go
+
+from kernels.device.gpus import Gpu
+from kernels.lessons.roofline import Step
+from kernels.measure.roofline import datasheet_roof
+from viz.shared import theme
+
+STEP_COLORS = {"S = QKᵀ": "key", "softmax": "state", "O = PV": "value", "fused": "flash"}
+L2_WORDS = {"perfect": "every re-read hits L2", "none": "no re-read hits L2"}
+SIZES = {"S = QKᵀ": 25, "softmax": 17, "O = PV": 13, "fused": 19}
+"""S and PV often have the same intensity: one is drawn around the other."""
+SYMBOLS = {"perfect": "circle", "none": "circle-open"}
+INTENSITIES = (0.1, 10_000.0)
+
+
+def roofline_figure(gpu: Gpu, steps: Mapping[str, Sequence[Step]], others: Sequence[Gpu], colors: theme.Palette) -> go.Figure:
+    """Attainable FLOP/s over FLOP a byte, log axes. `steps` by L2 case: filled with a perfect L2 cache, open without any."""
+    figure = go.Figure()
+    for other in others:
+        figure.add_trace(_roof(other, colors.line, 1.5, colors))
+    figure.add_trace(_roof(gpu, colors.text, 4, colors))
+    figure.add_vline(x=gpu.balance, line={"color": colors.muted, "dash": "dot", "width": 1.5})
+    for case, found in steps.items():
+        for step, side in zip(found, ("top left", "bottom right", "bottom right", "top center"), strict=True):
+            figure.add_trace(_point(gpu, step, case, side, colors))
+    for case, words in L2_WORDS.items():
+        marker = {"symbol": SYMBOLS[case], "size": 12, "color": colors.text, "line": {"width": 2, "color": colors.text}}
+        figure.add_trace(go.Scatter(x=[None], y=[None], mode="markers", name=words, marker=marker))
+    theme.style_figure(figure, colors, height=400)
+    ridge = f"ridge: {theme.significant(gpu.balance)} FLOP/B"
+    figure.add_annotation(x=math.log10(gpu.balance), y=0.02, yref="paper", text=ridge, showarrow=False, xanchor="right", xshift=-6)
+    figure.update_xaxes(type="log", title="FLOP a byte of HBM traffic", dtick=1, range=[math.log10(x) for x in INTENSITIES])
+    rates = [10.0**power for power in range(11, 16)]
+    words = [f"{theme.format_flops(rate)}/s" for rate in rates]
+    figure.update_yaxes(type="log", title="attainable, modelled", tickvals=rates, ticktext=words, range=[11, 15.6])
+    return figure
+
+
+def _point(gpu: Gpu, step: Step, case: str, side: str, colors: theme.Palette) -> go.Scatter:
+    """One step on the roof; named where the L2 cache is perfect."""
+    color, rate = getattr(colors, STEP_COLORS[step.name]), datasheet_roof(gpu).attainable(step.intensity)
+    return go.Scatter(
+        x=[step.intensity],
+        y=[rate],
+        mode="markers+text",
+        name=f"{step.name}, {case}",
+        showlegend=False,
+        text=[step.name if case == "perfect" else ""],
+        textposition=side,
+        textfont={"color": color, "size": 15},
+        marker={"symbol": SYMBOLS[case], "size": SIZES[step.name], "color": color, "line": {"width": 4 if case == "none" else 2, "color": color}},
+        hovertemplate=f"{step.name}, {L2_WORDS[case]}<br>{theme.significant(step.intensity)} FLOP a byte<br>"
+        f"at most {theme.format_flops(rate)}/s: {step.bound_by(gpu)} sets the pace<extra></extra>",
+    )
+
+
+def _roof(gpu: Gpu, color: str, width: float, colors: theme.Palette) -> go.Scatter:
+    roof = datasheet_roof(gpu)
+    x = [INTENSITIES[0], roof.ridge, INTENSITIES[1]]
+    return go.Scatter(
+        x=x, y=[roof.attainable(value) for value in x], mode="lines", name=gpu.name, line={"color": color, "width": width},
+        hovertemplate=f"{gpu.name}: {theme.format_flops(gpu.fp16_flops)}/s, {theme.format_bytes(gpu.hbm_bandwidth)}/s<extra></extra>",
+    )  # fmt: skip
+
+
+def times_figure(gpu: Gpu, steps: Sequence[Step], colors: theme.Palette) -> go.Figure:
+    """Two bars a step: time to move its bytes and time to do its work, each at the datasheet's best."""
+    figure = go.Figure()
+    longest = max(step.seconds(gpu) for step in steps)
+    for name, seconds, color in (
+        ("moving bytes", [step.memory_seconds(gpu) for step in steps], "standard"),
+        ("computing", [step.compute_seconds(gpu) for step in steps], "value"),
+    ):
+        figure.add_trace(
+            go.Bar(
+                name=name,
+                y=[step.name for step in steps],
+                x=seconds,
+                orientation="h",
+                marker_color=getattr(colors, color),
+                text=[theme.format_ms(value * 1e3) for value in seconds],
+                textposition="outside",
+                textfont={"color": colors.text, "size": 14},
+                constraintext="none",
+                cliponaxis=False,
+                hovertemplate=f"%{{y}}, {name}: %{{text}}<extra></extra>",
+            )
+        )
+    theme.style_figure(figure, colors, height=70 + 62 * len(steps))
+    figure.update_xaxes(showticklabels=False, showgrid=False, range=[0, 1.25 * longest])
+    figure.update_yaxes(autorange="reversed", tickfont_size=16, showgrid=False, ticklabelstandoff=6)
+    figure.update_layout(bargap=0.25)
+    return figure
+
+
+def hierarchy_figure(gpus: Sequence[Gpu], chosen: Gpu, colors: theme.Palette) -> go.Figure:
+    """Capacity against bandwidth, log axes: all SRAM of a GPU, and its HBM. A line a GPU."""
+    figure = go.Figure()
+    tones = (colors.query, colors.key, colors.value, colors.output)
+    for at, gpu in enumerate(gpus):
+        bold = gpu == chosen
+        figure.add_trace(
+            go.Scatter(
+                x=[gpu.hbm_bandwidth, gpu.sram_bandwidth],
+                y=[gpu.hbm_bytes, gpu.sram_bytes],
+                mode="lines+markers",
+                name=gpu.name,
+                line={"color": tones[at % len(tones)], "width": 4 if bold else 2, "dash": "solid" if bold else "dot"},
+                marker={"size": 20 if bold else 12, "symbol": ["square", "diamond"]},
+                text=[
+                    f"HBM: {theme.format_bytes(gpu.hbm_bytes)}, {theme.format_bytes(gpu.hbm_bandwidth)}/s",
+                    f"SRAM: {theme.format_bytes(gpu.sram_bytes)}, {theme.format_bytes(gpu.sram_bandwidth)}/s",
+                ],
+                hovertemplate=f"{gpu.name}<br>%{{text}}<extra></extra>",
+            )
+        )
+    theme.style_figure(figure, colors, height=380)
+    widest, smallest = max(gpu.sram_bandwidth for gpu in gpus), min(gpu.sram_bytes for gpu in gpus)
+    slowest, largest = min(gpu.hbm_bandwidth for gpu in gpus), max(gpu.hbm_bytes for gpu in gpus)
+    for words, x, y, anchor, shift in (("HBM: large, slow", slowest, largest, "left", 18), ("SRAM: small, fast", widest, smallest, "right", -22)):
+        place = {"x": math.log10(x), "y": math.log10(y), "xanchor": anchor, "yshift": shift}
+        figure.add_annotation(text=words, showarrow=False, font_size=16, **place)
+    figure.update_xaxes(
+        type="log", title="bandwidth, bytes a second", exponentformat="SI", tickvals=[1e12, 2e12, 5e12, 1e13, 2e13, 5e13], range=[12.1, 13.75]
+    )
+    figure.update_yaxes(type="log", title="capacity, bytes", exponentformat="SI", dtick=1, range=[6.5, 12])
+    return figure

@@ -1,0 +1,41 @@
+"""All peers at one shape: a bar each, for any metric of the sweep."""
+
+from __future__ import annotations
+
+import plotly.graph_objects as go
+
+from kernels.measure.series import Curve
+from viz.measure.figures.sweep import TITLES, curve_values, format_metric, peer_label
+from viz.shared import theme
+
+
+def point_figure(curves: list[Curve], metric: str, colors: theme.Palette) -> go.Figure:
+    """Horizontal bars, the first curve on top; a peer without a value says why it has none."""
+    shown = [curve for curve in reversed(curves) if metric != "speedup" or curve.peer != "naive"]
+    many = len({curve.source for curve in shown}) > 1
+    values = [next((y for _, y in curve_values(curve, curves, metric)), None) for curve in shown]
+    labels = [peer_label(curve.peer) + (f" · {curve.source}" if many else "") for curve in shown]
+    figure = go.Figure(
+        go.Bar(
+            x=[value or 0 for value in values],
+            y=labels,
+            orientation="h",
+            marker_color=[theme.peer_color(curve.peer, colors) for curve in shown],
+            marker_pattern_shape=["/" if curve.source == "here" and many else "" for curve in shown],
+            hoverinfo="skip",
+        )
+    )
+    theme.style_figure(figure, colors, height=90 + 44 * len(shown))
+    for curve, label, value in zip(shown, labels, values, strict=True):
+        words = format_metric(value, metric) if value is not None else refusal_words(curve)
+        figure.add_annotation(x=value or 0, y=label, text=words, showarrow=False, xanchor="left", xshift=8)
+    figure.update_xaxes(range=[0, 1.45 * max([value or 0 for value in values], default=1) or 1], showticklabels=False, showgrid=False)
+    figure.update_yaxes(showgrid=False)
+    figure.update_layout(title={"text": TITLES[metric], "font_size": 15, "y": 0.97}, bargap=0.3)
+    return figure
+
+
+def refusal_words(curve: Curve, longest: int = 60) -> str:
+    """Why the last point of a curve has no number."""
+    refused = next((point.result.refused for point in reversed(curve.points) if point.result.refused), None)
+    return "no naive attention beside it" if refused is None else refused if len(refused) <= longest else f"{refused[:longest]}…"

@@ -1,0 +1,38 @@
+"""Measure: speed, memory and traffic of attention, live on this machine and recorded on a GPU."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from viz.measure import charts, live
+from viz.measure.controls import measure_controls
+from viz.measure.origin import how_measured, missing_words, source_row
+from viz.measure.roofline import roofline_panel
+from viz.measure.traffic import traffic_panel
+from viz.shared import runs, theme
+from viz.shared.layout import header
+
+store = runs.run_store()
+backend = runs.backend(store)
+header("Measure: speed, memory, traffic", store)
+choice = measure_controls(backend)
+
+if choice:
+    shown = source_row(store, backend, choice)
+    live.live_panel(store)
+    curves = charts.shown_curves(shown, choice)
+    st.caption(" · ".join(source.words for source in shown if source.device))
+    missing_words(shown, curves, choice)
+    if curves:
+        charts.cards(curves, choice)
+        charts.charts_panel(curves, choice)
+        charts.downloads(shown, curves)
+
+    st.subheader("Roofline", anchor="roofline")
+    roofline_panel(store, backend, shown, curves, choice)
+
+    st.subheader("Traffic: four numbers that are not the same", anchor="traffic")
+    traffic_panel(store, backend, shown, choice)
+
+    how_measured(shown)
+    st.caption(theme.ABOUT_NUMBERS)

@@ -1,0 +1,28 @@
+"""What was said after `streamlit run app.py --`: today `--kernel file.py:function`. Nothing on a page can change it."""
+
+from __future__ import annotations
+
+import sys
+
+from kernels.check.user_kernel import UserKernel
+from kernels.problem import InvalidProblem
+
+
+def named_kernel() -> UserKernel | None:
+    """The user's kernel, None where none was named. Raises InvalidProblem for a name that is no file and function."""
+    words = sys.argv[1:]
+    for place, word in enumerate(words):
+        if word == "--kernel":
+            return UserKernel.parse(words[place + 1] if place + 1 < len(words) else "")
+        if word.startswith("--kernel="):
+            return UserKernel.parse(word.removeprefix("--kernel="))
+    return None
+
+
+def kernel_argument() -> str:
+    """The kernel for the worker's command line; "" where none was named, or where the name is wrong: the Check page says so."""
+    try:
+        kernel = named_kernel()
+    except InvalidProblem:
+        return ""
+    return kernel.argument if kernel else ""
