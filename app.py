@@ -4,7 +4,11 @@ from pathlib import Path
 
 import streamlit as st
 
-st.set_page_config(page_title="FlashAttention, played back", page_icon=Path(__file__).parent / "viz" / "assets" / "icon.svg", layout="wide")
+st.set_page_config(
+    page_title="FlashAttention, played back",
+    page_icon=Path(__file__).parent / "viz" / "assets" / "icon.svg",
+    layout="wide",
+)
 st.navigation(
     [
         st.Page("viz/explore/page.py", title="Explore", icon=":material/play_circle:", default=True),

@@ -7,7 +7,19 @@ import triton.language as tl
 
 
 @triton.jit
-def _attention(q, k, v, out, q_len, kv_len, scale, D: tl.constexpr, BLOCK: tl.constexpr, CAUSAL: tl.constexpr, RESCALE: tl.constexpr):
+def _attention(
+    q,
+    k,
+    v,
+    out,
+    q_len,
+    kv_len,
+    scale,
+    D: tl.constexpr,
+    BLOCK: tl.constexpr,
+    CAUSAL: tl.constexpr,
+    RESCALE: tl.constexpr,
+):
     head, offs_d = tl.program_id(1).to(tl.int64), tl.arange(0, D)
     rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     m = tl.full((BLOCK,), float("-inf"), tl.float32)
@@ -41,7 +53,9 @@ def _launch(query, key, value, is_causal, rescale):
     batch, heads, q_len, head_dim = query.shape
     out = torch.empty_like(query)
     grid = (triton.cdiv(q_len, 32), batch * heads)
-    _attention[grid](query, key, value, out, q_len, key.shape[2], head_dim**-0.5, head_dim, 32, is_causal, rescale)
+    _attention[grid](
+        query, key, value, out, q_len, key.shape[2], head_dim**-0.5, head_dim, 32, is_causal, rescale
+    )
     return out
 
 

@@ -41,10 +41,14 @@ def test_importing_kernels_alone_is_light():
     assert not {"torch", "triton", "numpy"} & imported_by("import kernels")
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "viz").rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "viz").rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT))
+)
 def test_only_theme_holds_a_colour(path):
     if path.name == "theme.py":
         return
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            assert not (node.value.startswith("#") and len(node.value) in (4, 7) and node.value[1:].isalnum()), node.value
+            assert not (
+                node.value.startswith("#") and len(node.value) in (4, 7) and node.value[1:].isalnum()
+            ), node.value

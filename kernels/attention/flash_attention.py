@@ -66,9 +66,13 @@ def _validate(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, enabl
     named = {"query": query, "key": key, "value": value}
     for name, tensor in named.items():
         if tensor.dim() != 4:
-            raise ValueError(f"{name} has shape {tuple(tensor.shape)}; expected (batch, heads, length, head_dim)")
+            raise ValueError(
+                f"{name} has shape {tuple(tensor.shape)}; expected (batch, heads, length, head_dim)"
+            )
         if tensor.dtype != query.dtype or tensor.dtype not in DTYPES:
-            raise ValueError(f"{name} has dtype {tensor.dtype}; expected float16, bfloat16 or float32, the same for query, key and value")
+            raise ValueError(
+                f"{name} has dtype {tensor.dtype}; expected float16, bfloat16 or float32, the same for query, key and value"
+            )
         if tensor.device != query.device:
             raise ValueError(f"{name} is on {tensor.device}; expected {query.device}, where query is")
     batch, q_heads, _, head_dim = query.shape
@@ -76,27 +80,39 @@ def _validate(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, enabl
         raise ValueError(f"query has head_dim {head_dim}; expected 16 to 256")
     if key.shape != value.shape or key.shape[0] != batch or key.shape[3] != head_dim:
         expected = f"(batch {batch}, heads, length, head_dim {head_dim}) for both"
-        raise ValueError(f"key has shape {tuple(key.shape)} and value {tuple(value.shape)}; expected {expected}")
+        raise ValueError(
+            f"key has shape {tuple(key.shape)} and value {tuple(value.shape)}; expected {expected}"
+        )
     kv_heads = key.shape[1]
     if kv_heads != q_heads and not (enable_gqa and kv_heads and q_heads % kv_heads == 0):
-        expected = f"a divisor of the {q_heads} query heads" if enable_gqa else f"{q_heads}, as query has; with enable_gqa=True also a divisor"
+        expected = (
+            f"a divisor of the {q_heads} query heads"
+            if enable_gqa
+            else f"{q_heads}, as query has; with enable_gqa=True also a divisor"
+        )
         raise ValueError(f"key has {kv_heads} heads; expected {expected}")
 
 
-def _band(q_len: int, kv_len: int, is_causal: bool, window: tuple[int | None, int | None] | None) -> tuple[int, int]:
+def _band(
+    q_len: int, kv_len: int, is_causal: bool, window: tuple[int | None, int | None] | None
+) -> tuple[int, int]:
     """(left, right) bounds of the mask around the diagonal; q_len + kv_len where a side is open."""
     unbounded = q_len + kv_len
     left, right = (None, None) if window is None else window
     for name, bound in (("left", left), ("right", right)):
         if bound is not None and (isinstance(bound, bool) or not isinstance(bound, int) or bound < 0):
-            raise ValueError(f"window {name}={bound!r} is not accepted: expected a whole number from 0, or None")
+            raise ValueError(
+                f"window {name}={bound!r} is not accepted: expected a whole number from 0, or None"
+            )
     left = unbounded if left is None else min(left, unbounded)
     right = unbounded if right is None else min(right, unbounded)
     return left, 0 if is_causal else right
 
 
 @torch.library.custom_op("flash_attention::forward", mutates_args=())
-def _forward(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, left: int, right: int, scale: float) -> tuple[torch.Tensor, torch.Tensor]:
+def _forward(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, left: int, right: int, scale: float
+) -> tuple[torch.Tensor, torch.Tensor]:
     batch, q_heads, q_len, head_dim = query.shape
     kv_heads, kv_len = key.shape[1:3]
     if query.numel() == 0 or kv_len == 0:
@@ -105,14 +121,18 @@ def _forward(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, left: 
     mask = {"left": left, "right": right, "scale": scale}
     packed_rows = q_heads // kv_heads * q_len
     if packed_rows <= MAX_PACKED_ROWS:
-        out, lse, _ = flash_split_kv(query, key, value, config=split_config(packed_rows, head_dim, query.element_size()), **mask)
+        out, lse, _ = flash_split_kv(
+            query, key, value, config=split_config(packed_rows, head_dim, query.element_size()), **mask
+        )
         return out, lse
     hopper = chosen_config(query, key, value, left, right) if HOPPER_KERNEL else None
     if hopper:
         out, lse, _ = flash_forward_hopper(query, key, value, config=hopper, **mask)
     else:
         masked = min(left, right) < q_len + kv_len
-        out, lse, _ = flash_forward(query, key, value, config=choose_config("forward", head_dim, query.dtype, masked, kv_len), **mask)
+        out, lse, _ = flash_forward(
+            query, key, value, config=choose_config("forward", head_dim, query.dtype, masked, kv_len), **mask
+        )
     return out, lse
 
 
@@ -152,7 +172,9 @@ def _differentiate(ctx, d_out, d_lse):
     if d_out is None:
         d_out = torch.zeros_like(out)
     d_lse = None if d_lse is None else d_lse.contiguous()
-    gradients = torch.ops.flash_attention.backward(query, key, value, out, lse, d_out, d_lse, ctx.left, ctx.right, ctx.scale)
+    gradients = torch.ops.flash_attention.backward(
+        query, key, value, out, lse, d_out, d_lse, ctx.left, ctx.right, ctx.scale
+    )
     return *gradients, None, None, None
 
 

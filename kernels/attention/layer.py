@@ -15,7 +15,15 @@ class MultiHeadAttention(nn.Module):
     those of `torch.nn.MultiheadAttention` with as many key and value heads, split in three.
     """
 
-    def __init__(self, embed_dim: int, num_heads: int, *, num_kv_heads: int | None = None, bias: bool = True, is_causal: bool = False) -> None:
+    def __init__(
+        self,
+        embed_dim: int,
+        num_heads: int,
+        *,
+        num_kv_heads: int | None = None,
+        bias: bool = True,
+        is_causal: bool = False,
+    ) -> None:
         super().__init__()
         num_kv_heads = num_kv_heads or num_heads
         if embed_dim % num_heads or num_heads % num_kv_heads:
@@ -35,7 +43,11 @@ class MultiHeadAttention(nn.Module):
         # Views, not copies: the kernels take (batch, heads, length, head_dim) with the strides of (batch, length, heads, head_dim).
         query, key, value = (
             projection(x).unflatten(-1, (heads, self.head_dim)).transpose(1, 2)
-            for projection, heads in ((self.q_proj, self.num_heads), (self.k_proj, self.num_kv_heads), (self.v_proj, self.num_kv_heads))
+            for projection, heads in (
+                (self.q_proj, self.num_heads),
+                (self.k_proj, self.num_kv_heads),
+                (self.v_proj, self.num_kv_heads),
+            )
         )
         attended = flash_attention(query, key, value, is_causal=self.is_causal, enable_gqa=True)
         return self.out_proj(attended.transpose(1, 2).flatten(-2))

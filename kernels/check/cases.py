@@ -39,7 +39,10 @@ OURS = {
 
 def _peers() -> dict[str, CheckedKernel]:
     others = {name: peer for name, peer in PEERS.items() if name not in ("ours", "flash2", USER)}
-    return {name: CheckedKernel(peer.label, peer.backends, peer.differentiable, lse=False, tiles=False) for name, peer in others.items()}
+    return {
+        name: CheckedKernel(peer.label, peer.backends, peer.differentiable, lse=False, tiles=False)
+        for name, peer in others.items()
+    }
 
 
 KERNELS = OURS | _peers() | {USER: CheckedKernel("your kernel", lse=False, tiles=False)}
@@ -67,7 +70,11 @@ class CheckCase:
     def __post_init__(self) -> None:
         if self.kernel not in KERNELS and self.kernel != UPLOADED:
             raise InvalidProblem("kernel", self.kernel, f"expected one of {', '.join(KERNELS)}")
-        if isinstance(self.repeats, bool) or not isinstance(self.repeats, int) or not 1 <= self.repeats <= MAX_REPEATS:
+        if (
+            isinstance(self.repeats, bool)
+            or not isinstance(self.repeats, int)
+            or not 1 <= self.repeats <= MAX_REPEATS
+        ):
             raise InvalidProblem("repeats", self.repeats, f"expected a whole number from 1 to {MAX_REPEATS}")
 
     def as_dict(self) -> dict:
@@ -83,7 +90,16 @@ MAX_REPEATS = 250
 
 # --- lists of cases --------------------------------------------------------------------------------------------------
 
-TRUSTED_SHAPES = ((113, 203), (128, 217), (108, 256), (256, 512), (512, 256), (1024, 1024), (1023, 1024), (1024, 1023))
+TRUSTED_SHAPES = (
+    (113, 203),
+    (128, 217),
+    (108, 256),
+    (256, 512),
+    (512, 256),
+    (1024, 1024),
+    (1023, 1024),
+    (1024, 1023),
+)
 """(q_len, kv_len) of Dao-AILab/flash-attention, tests/test_flash_attn.py."""
 TRUSTED_CAUSAL_SHAPES = ((1, 239), (3, 799), (127, 512), (127, 513))
 """The same file's further shapes for causal masks."""
@@ -99,7 +115,11 @@ def parse_shapes(text: str) -> tuple[tuple[int, int], ...]:
     for part in filter(None, re.split(r"[,;\s]+", text.strip())):
         found = re.fullmatch(r"(\d{1,7})(?:[x×](\d{1,7}))?", part, flags=re.ASCII)
         if not found:
-            raise InvalidProblem("shapes", part[:40], "expected lengths such as 256, or 113x203 for query and key length, separated by commas")
+            raise InvalidProblem(
+                "shapes",
+                part[:40],
+                "expected lengths such as 256, or 113x203 for query and key length, separated by commas",
+            )
         shapes.append((int(found[1]), int(found[2] or found[1])))
     if not 1 <= len(shapes) <= MAX_SHAPES:
         raise InvalidProblem("shapes", f"{len(shapes)} shapes", f"expected 1 to {MAX_SHAPES}")
@@ -123,7 +143,12 @@ class Grid:
 
 
 def grid_cases(
-    base: CheckCase, backend: str, shapes: Iterable[tuple[int, int]] | None, head_dims: Iterable[int], dtypes: Iterable[str], masks: Iterable[str]
+    base: CheckCase,
+    backend: str,
+    shapes: Iterable[tuple[int, int]] | None,
+    head_dims: Iterable[int],
+    dtypes: Iterable[str],
+    masks: Iterable[str],
 ) -> Grid:
     """The product of shapes, head_dims, dtypes and masks on top of `base`; shapes None stands for the trusted list.
 
@@ -135,10 +160,17 @@ def grid_cases(
         for q_len, kv_len in trusted if shapes is None else shapes:
             for head_dim in head_dims:
                 for dtype in dtypes:
-                    problem = base.problem.with_(q_len=q_len, kv_len=kv_len, head_dim=head_dim, dtype=dtype, mask=mask)
+                    problem = base.problem.with_(
+                        q_len=q_len, kv_len=kv_len, head_dim=head_dim, dtype=dtype, mask=mask
+                    )
                     cases.append(replace(base, problem=problem, upload=""))
     if not 1 <= len(cases) <= MAX_CASES:
-        raise InvalidProblem("grid", f"{len(cases)} cases", f"expected 1 to {MAX_CASES}", "Choose fewer shapes, head_dims, dtypes or masks.")
+        raise InvalidProblem(
+            "grid",
+            f"{len(cases)} cases",
+            f"expected 1 to {MAX_CASES}",
+            "Choose fewer shapes, head_dims, dtypes or masks.",
+        )
     if backend == "cuda":
         return Grid(tuple(cases), ())
     short = [estimated_seconds(case, backend) <= INTERPRETER_CASE_S for case in cases]
@@ -152,10 +184,14 @@ def estimated_seconds(case: CheckCase, backend: str) -> float:
     """Rough time of a case, to warn before long ones; fitted on two cores of an AMD EPYC, on CUDA from the reference's work."""
     problem = case.problem
     scores = problem.batch * problem.q_heads * problem.q_len * problem.kv_len
-    reference = scores * problem.head_dim * (6 if case.gradients else 2) * (2e-13 if backend == "cuda" else 1e-9)
+    reference = (
+        scores * problem.head_dim * (6 if case.gradients else 2) * (2e-13 if backend == "cuda" else 1e-9)
+    )
     if backend == "cuda" or case.kernel not in {*OURS, USER}:
         return 0.3 + reference * (1 if backend == "cuda" else 1 + case.repeats / 4)
-    tiles = count_tiles(problem if KERNELS[case.kernel].tiles else problem.with_(block_m=64, block_n=64)).visited
+    tiles = count_tiles(
+        problem if KERNELS[case.kernel].tiles else problem.with_(block_m=64, block_n=64)
+    ).visited
     runs = 1 + case.repeats  # and one for the weights of the key tiles
     steps = tiles * (runs + (3 * case.repeats if case.gradients and KERNELS[case.kernel].gradients else 0))
     return 0.2 + reference + steps * 1.6e-3

@@ -7,7 +7,15 @@ import math
 import torch
 import torch.nn.functional as F
 
-from kernels.check.result import FINITE, MISSING, NOT_FINITE_AS_EXACT, ULP_EDGES, UNEXPECTED, ErrorMap, TensorCheck
+from kernels.check.result import (
+    FINITE,
+    MISSING,
+    NOT_FINITE_AS_EXACT,
+    ULP_EDGES,
+    UNEXPECTED,
+    ErrorMap,
+    TensorCheck,
+)
 from kernels.oracle.reference import error_report
 
 MAP_ROWS, MAP_COLUMNS, MAP_HEADS = 160, 128, 4
@@ -15,7 +23,13 @@ MAP_ROWS, MAP_COLUMNS, MAP_HEADS = 160, 128, 4
 
 
 def check_tensor(
-    name: str, got: torch.Tensor, exact: torch.Tensor, naive: torch.Tensor, in_float32: torch.Tensor, factor: float, largest_value: float
+    name: str,
+    got: torch.Tensor,
+    exact: torch.Tensor,
+    naive: torch.Tensor,
+    in_float32: torch.Tensor,
+    factor: float,
+    largest_value: float,
 ) -> tuple[TensorCheck, torch.Tensor, torch.Tensor]:
     """The check, |got - exact| in float64, and the codes of NaN and infinity, both shaped as `got`.
 
@@ -90,7 +104,9 @@ def ulp_counts(got: torch.Tensor, exact: torch.Tensor, dtype: torch.dtype) -> tu
     both = got.isfinite() & exact.isfinite()
     exact = exact[both]
     least = math.log2(kinds.smallest_normal)
-    exponent = torch.where(exact == 0, least, torch.clamp(torch.frexp(exact).exponent.double() - 1, min=least))
+    exponent = torch.where(
+        exact == 0, least, torch.clamp(torch.frexp(exact).exponent.double() - 1, min=least)
+    )
     ulps = (got[both].double() - exact).abs() / (kinds.eps * torch.exp2(exponent))
     bins = torch.bucketize(ulps, torch.tensor(ULP_EDGES, dtype=torch.float64, device=got.device))
     return tuple(torch.bincount(bins, minlength=len(ULP_EDGES) + 1).tolist())

@@ -15,14 +15,27 @@ from html import escape
 import numpy as np
 
 from kernels.check.cases import UPLOADED, USER, CheckCase
-from kernels.check.result import FORMAT, FORMAT_VERSION, ULP_EDGES, CheckResult, ErrorMap, Sensitivity, SensitivityPoint, TensorCheck, strict
+from kernels.check.result import (
+    FORMAT,
+    FORMAT_VERSION,
+    ULP_EDGES,
+    CheckResult,
+    ErrorMap,
+    Sensitivity,
+    SensitivityPoint,
+    TensorCheck,
+    strict,
+)
 
 RULE = (
     "FlashAttention's own rule (Dao-AILab/flash-attention, tests/test_flash_attn.py): the largest error against float64 may be at most twice "
     "that of naive attention computed in the type of the inputs, for gradients three times, plus the rounding of values of this size; "
     "for lse, twice the error of float32 plus four roundings."
 )
-MAP_TITLES = {"O": "O: rows of the query, columns of head_dim", "weights": "Weight of each group of key tiles: rows of the query, keys"}
+MAP_TITLES = {
+    "O": "O: rows of the query, columns of head_dim",
+    "weights": "Weight of each group of key tiles: rows of the query, keys",
+}
 VERDICTS = {"pass": "PASSES", "fail": "FAILS", "invalid": "NOT CHECKED"}
 
 STYLE = """
@@ -50,29 +63,53 @@ def to_json(results: list[CheckResult], sensitivities: list[Sensitivity | None],
         result.as_dict() | {"sensitivity": sensitivity.as_dict() if sensitivity else None}
         for result, sensitivity in zip(results, sensitivities, strict=True)
     ]
-    document = {"format": FORMAT, "version": FORMAT_VERSION, "rule": RULE, "command": command, "ulp_edges": list(ULP_EDGES), "checks": checks}
+    document = {
+        "format": FORMAT,
+        "version": FORMAT_VERSION,
+        "rule": RULE,
+        "command": command,
+        "ulp_edges": list(ULP_EDGES),
+        "checks": checks,
+    }
     return json.dumps(strict(document), indent=1, allow_nan=False) + "\n"
 
 
 def shell_command(case: CheckCase, kernel: str = "", file: str = "") -> str:
     """The command that repeats the check; `kernel` is the user's own, `file` the name of an upload."""
     problem = case.problem
-    parts = ["python -m kernels.check", f"--kernel {kernel or 'file.py:function'}" if case.kernel == USER else f"--kernel {case.kernel}"]
+    parts = [
+        "python -m kernels.check",
+        f"--kernel {kernel or 'file.py:function'}" if case.kernel == USER else f"--kernel {case.kernel}",
+    ]
     if case.kernel == UPLOADED:
         parts = parts[:1]
     if case.upload:
         parts += [f"--file {file or 'FILE'}"]
     else:
-        parts += [f"--shapes {problem.q_len}x{problem.kv_len}", f"--head-dim {problem.head_dim}", f"--dtype {problem.dtype}"]
-        parts += [f"--batch {problem.batch}", f"--q-heads {problem.q_heads}", f"--kv-heads {problem.kv_heads}"]
+        parts += [
+            f"--shapes {problem.q_len}x{problem.kv_len}",
+            f"--head-dim {problem.head_dim}",
+            f"--dtype {problem.dtype}",
+        ]
+        parts += [
+            f"--batch {problem.batch}",
+            f"--q-heads {problem.q_heads}",
+            f"--kv-heads {problem.kv_heads}",
+        ]
         parts += [f"--inputs {problem.inputs}", f"--seed {problem.seed}"]
-    parts += [f"--mask {problem.mask}", f"--blocks {problem.block_m},{problem.block_n}", f"--repeats {case.repeats}"]
+    parts += [
+        f"--mask {problem.mask}",
+        f"--blocks {problem.block_m},{problem.block_n}",
+        f"--repeats {case.repeats}",
+    ]
     if problem.mask == "window":
         parts.append(f"--window {problem.window_left},{problem.window_right}")
     return " ".join([*parts, *(["--forward"] if not case.gradients else [])])
 
 
-def to_html(result: CheckResult, sensitivity: Sensitivity | None = None, style: str = "", command: str = "") -> str:
+def to_html(
+    result: CheckResult, sensitivity: Sensitivity | None = None, style: str = "", command: str = ""
+) -> str:
     """The whole report as one page that loads nothing. `style` is CSS that sets --good, --bad, --text and the like on :root."""
     body = [
         f"<h1>{escape(result.label)}</h1>",
@@ -116,12 +153,31 @@ def _rows(header: tuple[str, ...], rows: list[tuple[tuple[str, ...], bool]]) -> 
 def _errors_table(result: CheckResult) -> str:
     if not result.tensors:
         return ""
-    header = ("", "verdict", "max error", "allowed", "mean error", "reference max", "reference mean", "ratio", "wrong NaN/inf", "worst at")
-    return "<h2>Errors against float64</h2>" + _rows(header, [(_error_cells(tensor), tensor.passes) for tensor in result.tensors])
+    header = (
+        "",
+        "verdict",
+        "max error",
+        "allowed",
+        "mean error",
+        "reference max",
+        "reference mean",
+        "ratio",
+        "wrong NaN/inf",
+        "worst at",
+    )
+    return "<h2>Errors against float64</h2>" + _rows(
+        header, [(_error_cells(tensor), tensor.passes) for tensor in result.tensors]
+    )
 
 
 def _error_cells(tensor: TensorCheck) -> tuple[str, ...]:
-    numbers = (tensor.max_error, tensor.tolerance, tensor.mean_error, tensor.naive_max_error, tensor.naive_mean_error)
+    numbers = (
+        tensor.max_error,
+        tensor.tolerance,
+        tensor.mean_error,
+        tensor.naive_max_error,
+        tensor.naive_mean_error,
+    )
     where = f"{tensor.worst}: {_number(tensor.worst_value)}, exact {_number(tensor.exact_value)}"
     return (
         tensor.name, "passes" if tensor.passes else "FAILS", *(_number(number) for number in numbers), f"{tensor.ratio:.2f}",
@@ -136,7 +192,11 @@ def _facts(result: CheckResult) -> str:
         same = "bitwise equal" if result.repeats.equal else unequal
         lines.append(f"{result.repeats.runs} runs: {same}.")
     if result.keyless:
-        right = "all give 0" if result.keyless.right else f"{result.keyless.wrong_output:,} do not give 0, {result.keyless.wrong_lse:,} lse not -inf"
+        right = (
+            "all give 0"
+            if result.keyless.right
+            else f"{result.keyless.wrong_output:,} do not give 0, {result.keyless.wrong_lse:,} lse not -inf"
+        )
         lines.append(f"{result.keyless.count:,} rows without a key: {right}.")
     if result.interpreted:
         lines.append("Run by Triton's interpreter on the CPU: the numbers are those of its arithmetic.")
@@ -156,12 +216,19 @@ def _sensitivity(sensitivity: Sensitivity | None) -> str:
         if point.refused:
             return (point.label, point.refused, "", "", "", "")
         errors = (point.max_error, point.tolerance, point.naive_max_error)
-        return (point.label, *map(_number, errors), f"{point.wrong_nonfinite:,}", f"{point.naive_wrong_nonfinite:,}")
+        return (
+            point.label,
+            *map(_number, errors),
+            f"{point.wrong_nonfinite:,}",
+            f"{point.naive_wrong_nonfinite:,}",
+        )
 
     parts = [f"<p>{escape(note)}</p>" for note in sensitivity.notes]
     for title, points in (("Tile sizes", sensitivity.blocks), ("Factor on the query", sensitivity.scales)):
         if points:
-            parts.append(f"<h2>{title}</h2>" + _rows(header, [(cells(point), point.passes) for point in points]))
+            parts.append(
+                f"<h2>{title}</h2>" + _rows(header, [(cells(point), point.passes) for point in points])
+            )
     return "".join(parts)
 
 
@@ -183,8 +250,12 @@ def _ulps(result: CheckResult) -> str:
     for place, label in enumerate(ulp_labels()):
         for kind, counts, offset in (("", tensor.ulps, 6), (" naive", tensor.naive_ulps, 30)):
             tall = height * counts[place] / max(sum(counts), 1)
-            bars.append(f'<rect class="bar{kind}" x="{place * gap + offset}" y="{height - tall:.1f}" width="22" height="{tall:.1f}"/>')
-        bars.append(f'<text x="{place * gap + 29}" y="{height + 16}" text-anchor="middle">{escape(label)}</text>')
+            bars.append(
+                f'<rect class="bar{kind}" x="{place * gap + offset}" y="{height - tall:.1f}" width="22" height="{tall:.1f}"/>'
+            )
+        bars.append(
+            f'<text x="{place * gap + 29}" y="{height + 16}" text-anchor="middle">{escape(label)}</text>'
+        )
     caption = "Share of the elements of O by their error in units in the last place; behind it, paler, the low-precision reference."
     picture = f'<svg viewBox="0 0 {width} {height + 24}" role="img" aria-label="{caption}" style="max-width:40rem">{"".join(bars)}</svg>'
     return f"<h2>Units in the last place</h2><figure>{picture}<figcaption>{caption}</figcaption></figure>"
@@ -196,7 +267,9 @@ def _map(found: ErrorMap) -> str:
     for head, values in zip(found.heads, found.values, strict=True):
         source = base64.b64encode(_png(values)).decode()
         words = f"Head {head}: largest share of the allowed error {np.nanmax(values):.2f}"
-        pictures.append(f'<figure><img alt="{escape(words)}" src="data:image/png;base64,{source}"><figcaption>{escape(words)}</figcaption></figure>')
+        pictures.append(
+            f'<figure><img alt="{escape(words)}" src="data:image/png;base64,{source}"><figcaption>{escape(words)}</figcaption></figure>'
+        )
     cell = f"A cell is {found.row_step} x {found.column_step}; full strength is more than the rule allows."
     return f"<h2>{escape(title)}</h2><p>{cell}</p>{''.join(pictures)}"
 
@@ -212,4 +285,9 @@ def _png(values: np.ndarray) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
     header = struct.pack(">IIBBBBB", values.shape[1], values.shape[0], 8, 4, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(lines)) + chunk(b"IEND", b"")
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", header)
+        + chunk(b"IDAT", zlib.compress(lines))
+        + chunk(b"IEND", b"")
+    )

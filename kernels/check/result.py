@@ -142,7 +142,11 @@ class CheckResult:
         if self.refused:
             return "invalid"
         keyless_right = self.keyless is None or self.keyless.right
-        return "pass" if not self.broken and keyless_right and all(tensor.passes for tensor in self.tensors) else "fail"
+        return (
+            "pass"
+            if not self.broken and keyless_right and all(tensor.passes for tensor in self.tensors)
+            else "fail"
+        )
 
     @property
     def reason(self) -> str:
@@ -151,7 +155,10 @@ class CheckResult:
             return self.refused or self.broken
         failing = [tensor for tensor in self.tensors if not tensor.passes]
         if failing:
-            worst = max(failing, key=lambda tensor: tensor.max_error / tensor.tolerance if tensor.tolerance else math.inf)
+            worst = max(
+                failing,
+                key=lambda tensor: tensor.max_error / tensor.tolerance if tensor.tolerance else math.inf,
+            )
             if worst.wrong_nonfinite:
                 return f"{worst.name} has {worst.wrong_nonfinite:,} elements with NaN or infinity where float64 has none, or the reverse"
             return f"{worst.name} is off by {worst.max_error:.1e}; {worst.tolerance:.1e} is allowed"
@@ -167,14 +174,19 @@ class CheckResult:
 
     def as_dict(self) -> dict:
         """Everything but the maps, as plain values. NaN and infinities are left as floats: see `strict`."""
-        values = {name: getattr(self, name) for name in ("label", "checked_at", "seconds", "refused", "broken", "interpreted")}
+        values = {
+            name: getattr(self, name)
+            for name in ("label", "checked_at", "seconds", "refused", "broken", "interpreted")
+        }
         return values | {
             "verdict": self.verdict,
             "reason": self.reason,
             "case": self.case.as_dict(),
             "device": self.device.as_dict(),
             "notes": list(self.notes),
-            "tensors": [asdict(tensor) | {"passes": tensor.passes, "ratio": tensor.ratio} for tensor in self.tensors],
+            "tensors": [
+                asdict(tensor) | {"passes": tensor.passes, "ratio": tensor.ratio} for tensor in self.tensors
+            ],
             "repeats": asdict(self.repeats) if self.repeats else None,
             "keyless": asdict(self.keyless) if self.keyless else None,
         }
@@ -183,17 +195,24 @@ class CheckResult:
     def from_dict(cls, values: dict, maps: tuple[ErrorMap, ...] = ()) -> CheckResult:
         """The reverse of `as_dict`."""
         known = TensorCheck.__dataclass_fields__
-        tensors = [{name: value for name, value in tensor.items() if name in known} for tensor in values["tensors"]]
+        tensors = [
+            {name: value for name, value in tensor.items() if name in known} for tensor in values["tensors"]
+        ]
         tuples = ("worst", "ulps", "naive_ulps")
         return cls(
             case=CheckCase.from_dict(values["case"]),
             device=DeviceInfo(**values["device"]),
             notes=tuple(values["notes"]),
-            tensors=tuple(TensorCheck(**tensor | {name: tuple(tensor[name]) for name in tuples}) for tensor in tensors),
+            tensors=tuple(
+                TensorCheck(**tensor | {name: tuple(tensor[name]) for name in tuples}) for tensor in tensors
+            ),
             repeats=Repeats(**values["repeats"]) if values["repeats"] else None,
             keyless=KeylessRows(**values["keyless"]) if values["keyless"] else None,
             maps=maps,
-            **{name: values[name] for name in ("label", "checked_at", "seconds", "refused", "broken", "interpreted")},
+            **{
+                name: values[name]
+                for name in ("label", "checked_at", "seconds", "refused", "broken", "interpreted")
+            },
         )
 
 
@@ -231,7 +250,9 @@ class Sensitivity:
 
     @classmethod
     def from_dict(cls, values: dict) -> Sensitivity:
-        points = {name: tuple(SensitivityPoint(**point) for point in values[name]) for name in ("blocks", "scales")}
+        points = {
+            name: tuple(SensitivityPoint(**point) for point in values[name]) for name in ("blocks", "scales")
+        }
         return cls(**points, notes=tuple(values["notes"]))
 
 
@@ -256,8 +277,16 @@ def maps_to_bytes(maps: tuple[ErrorMap, ...]) -> bytes:
     arrays = {}
     for place, found in enumerate(maps):
         shape = np.array([found.row_step, found.column_step, found.rows, found.columns])
-        parts = {"values": found.values, "heads": found.heads, "codes": found.codes, "first_step": found.first_step, "shape": shape}
-        arrays |= {f"{place}|{found.kind}|{name}": array for name, array in parts.items() if array is not None}
+        parts = {
+            "values": found.values,
+            "heads": found.heads,
+            "codes": found.codes,
+            "first_step": found.first_step,
+            "shape": shape,
+        }
+        arrays |= {
+            f"{place}|{found.kind}|{name}": array for name, array in parts.items() if array is not None
+        }
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)
     return buffer.getvalue()
@@ -273,5 +302,7 @@ def maps_from_bytes(blob: bytes) -> tuple[ErrorMap, ...]:
     maps = []
     for (_, kind), parts in sorted(found.items()):
         row_step, column_step, rows, columns = (int(number) for number in parts.pop("shape"))
-        maps.append(ErrorMap(kind, row_step=row_step, column_step=column_step, rows=rows, columns=columns, **parts))
+        maps.append(
+            ErrorMap(kind, row_step=row_step, column_step=column_step, rows=rows, columns=columns, **parts)
+        )
     return tuple(maps)

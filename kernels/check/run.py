@@ -12,7 +12,14 @@ import torch
 from kernels.check.cases import OURS, UPLOADED, USER, CheckCase
 from kernels.check.compare import check_lse, check_tensor, error_map, key_group_probe, worst_heads
 from kernels.check.result import CheckResult, ErrorMap, KeylessRows, Repeats, TensorCheck, label_of
-from kernels.check.subjects import Broken, Refused, Subject, count_interpreted_launches, make_subject, poisoned_memory
+from kernels.check.subjects import (
+    Broken,
+    Refused,
+    Subject,
+    count_interpreted_launches,
+    make_subject,
+    poisoned_memory,
+)
 from kernels.check.uploads import Tensor, Upload
 from kernels.check.user_kernel import UserKernelError, user_kernel
 from kernels.device.backend import device_info, utc_now
@@ -57,7 +64,9 @@ def _to_torch(tensor: Tensor) -> torch.Tensor:
     return torch.from_numpy(tensor.array.copy()).to(DEVICE)
 
 
-def run_check(case: CheckCase, upload: Upload | None = None, progress: Progress = lambda fraction, words: None) -> CheckResult:
+def run_check(
+    case: CheckCase, upload: Upload | None = None, progress: Progress = lambda fraction, words: None
+) -> CheckResult:
     """Check the case on the device at hand. Raises InvalidProblem for one that cannot be, and what the device raises (out of memory, say)."""
     began = time.perf_counter()
     user_name = user_kernel().name if case.kernel == USER else ""
@@ -87,11 +96,15 @@ def run_check(case: CheckCase, upload: Upload | None = None, progress: Progress 
 
 def _notes(case: CheckCase) -> list[str]:
     if case.kernel == USER and BACKEND == "interpreter" and case.problem.dtype == "bfloat16":
-        return ["Triton's interpreter multiplies bfloat16 wrongly unless a kernel widens it first: check bfloat16 on a GPU."]
+        return [
+            "Triton's interpreter multiplies bfloat16 wrongly unless a kernel widens it first: check bfloat16 on a GPU."
+        ]
     return []
 
 
-def _first_run(case: CheckCase, subject: Subject | None, tensors: Tensors, notes: list[str]) -> dict[str, torch.Tensor]:
+def _first_run(
+    case: CheckCase, subject: Subject | None, tensors: Tensors, notes: list[str]
+) -> dict[str, torch.Tensor]:
     """O, lse and gradients by name, those that there are. Memory starts as NaN, but under torch's own kernels, which that would change."""
     if subject is None:
         return tensors.results
@@ -101,7 +114,9 @@ def _first_run(case: CheckCase, subject: Subject | None, tensors: Tensors, notes
     return _run(case, subject, tensors, notes)
 
 
-def _run(case: CheckCase, subject: Subject, tensors: Tensors, notes: list[str] | None = None) -> dict[str, torch.Tensor]:
+def _run(
+    case: CheckCase, subject: Subject, tensors: Tensors, notes: list[str] | None = None
+) -> dict[str, torch.Tensor]:
     out, lse = subject.forward(*tensors.inputs)
     got = {"O": out} if lse is None else {"O": out, "lse": lse}
     if not case.gradients:
@@ -129,16 +144,23 @@ def _compare(
     careful = attention_by_rows(*tensors.inputs, **mask, dtype=torch.float32)
     pairs = {"O": (exact_out, naive_out, careful[0])}
     if "dQ" in got:
-        every = [gradients_by_heads(*tensors.inputs, tensors.d_out, **mask, dtype=dtype) for dtype in (torch.float64, low, torch.float32)]
+        every = [
+            gradients_by_heads(*tensors.inputs, tensors.d_out, **mask, dtype=dtype)
+            for dtype in (torch.float64, low, torch.float32)
+        ]
         pairs |= dict(zip(GRADIENTS, zip(*every, strict=True), strict=True))
     checks, maps = [], []
     for name, (exact, naive, in_float32) in pairs.items():
         factor = 2.0 if name == "O" else 3.0
-        check, error, codes = check_tensor(name, got[name].to(exact.device), exact, naive, in_float32, factor, _largest(tensors.inputs[2]))
+        check, error, codes = check_tensor(
+            name, got[name].to(exact.device), exact, naive, in_float32, factor, _largest(tensors.inputs[2])
+        )
         checks.append(check)
         maps.append(error_map(name, error, check.tolerance, codes))
         if check.reference != problem.dtype:
-            notes.append(f"Naive attention in {problem.dtype} gives NaN or infinity for {name}: the rule's allowance is that of {check.reference}.")
+            notes.append(
+                f"Naive attention in {problem.dtype} gives NaN or infinity for {name}: the rule's allowance is that of {check.reference}."
+            )
     if "lse" in got:
         checks.insert(1, check_lse(got["lse"].to(exact_lse.device), exact_lse, careful[1]))
     return tuple(checks), maps, _keyless(problem, got)
@@ -150,7 +172,11 @@ def _largest(tensor: torch.Tensor) -> float:
 
 
 def _keyless(problem: AttentionProblem, got: dict[str, torch.Tensor]) -> KeylessRows | None:
-    rows = [row for row in range(problem.q_len) if tiles.visible_keys(problem, row)[0] == tiles.visible_keys(problem, row)[1]]
+    rows = [
+        row
+        for row in range(problem.q_len)
+        if tiles.visible_keys(problem, row)[0] == tiles.visible_keys(problem, row)[1]
+    ]
     if not rows:
         return None
     per_head = problem.batch * problem.q_heads
@@ -163,13 +189,24 @@ def _repeat(case: CheckCase, subject: Subject, tensors: Tensors, got: dict[str, 
     """Bitwise comparison of `case.repeats` runs. The first run counts where its poisoned memory cannot have changed how torch works."""
     first = got if case.kernel != USER or BACKEND == "interpreter" else _run(case, subject, tensors)
     differing, largest = dict.fromkeys(first, 0), 0.0
-    unequal = {name: torch.zeros(tensor.shape, dtype=torch.bool, device=tensor.device) for name, tensor in first.items()}
+    unequal = {
+        name: torch.zeros(tensor.shape, dtype=torch.bool, device=tensor.device)
+        for name, tensor in first.items()
+    }
     for _ in range(case.repeats - 1):
         for name, tensor in _run(case, subject, tensors).items():
             different = _bits(tensor) != _bits(first[name])
             unequal[name] |= different
             if different.any():
-                largest = max(largest, float((tensor.double() - first[name].double())[different].abs().nan_to_num(nan=float("inf")).max()))
+                largest = max(
+                    largest,
+                    float(
+                        (tensor.double() - first[name].double())[different]
+                        .abs()
+                        .nan_to_num(nan=float("inf"))
+                        .max()
+                    ),
+                )
     differing |= {name: int(where.sum()) for name, where in unequal.items()}
     return Repeats(case.repeats, differing, largest)
 
@@ -193,7 +230,10 @@ def _weights(problem: AttentionProblem, subject: Subject, tensors: Tensors) -> E
         return None
     left, right = tiles.band(problem)
     mask = {"scale": problem.scale, "left": left, "right": right}
-    exact, naive, careful = (attention_by_rows(query, key, probe, **mask, dtype=dtype)[0] for dtype in (torch.float64, query.dtype, torch.float32))
+    exact, naive, careful = (
+        attention_by_rows(query, key, probe, **mask, dtype=dtype)[0]
+        for dtype in (torch.float64, query.dtype, torch.float32)
+    )
     check, error, _ = check_tensor("weights", got, exact, naive, careful, 2.0, 1.0)
     found = error_map("weights", error[..., :groups], check.tolerance, None)
     heads = worst_heads(error)

@@ -24,10 +24,17 @@ POINTS = 8
 POINT_LIMIT_S = 4.0
 
 
-def run_sensitivity(case: CheckCase, upload: Upload | None = None, progress: Progress = lambda fraction, words: None) -> Sensitivity:
+def run_sensitivity(
+    case: CheckCase, upload: Upload | None = None, progress: Progress = lambda fraction, words: None
+) -> Sensitivity:
     """Vary tiles and scale. A result from a file has nothing to vary. Raises InvalidProblem for a case that cannot be run."""
     if case.kernel == UPLOADED:
-        raise InvalidProblem("kernel", case.kernel, "a result from a file cannot be run again", "Choose a kernel to run on its Q, K and V.")
+        raise InvalidProblem(
+            "kernel",
+            case.kernel,
+            "a result from a file cannot be run again",
+            "Choose a kernel to run on its Q, K and V.",
+        )
     inputs = tensors_of(case, upload).inputs
     notes: list[str] = []
     try:
@@ -41,7 +48,9 @@ def run_sensitivity(case: CheckCase, upload: Upload | None = None, progress: Pro
 # --- tiles -----------------------------------------------------------------------------------------------------------
 
 
-def _blocks(case: CheckCase, inputs: tuple, progress: Progress, notes: list[str]) -> tuple[SensitivityPoint, ...]:
+def _blocks(
+    case: CheckCase, inputs: tuple, progress: Progress, notes: list[str]
+) -> tuple[SensitivityPoint, ...]:
     if not KERNELS[case.kernel].tiles:
         notes.append("This kernel chooses its tiles itself.")
         return ()
@@ -49,7 +58,9 @@ def _blocks(case: CheckCase, inputs: tuple, progress: Progress, notes: list[str]
     wanted = [problem.with_(block_m=block_m, block_n=block_n) for block_m, block_n in BLOCKS]
     quick = [_is_quick(replace(case, problem=tiled)) for tiled in wanted]
     if not all(quick):
-        notes.append(f"Tiles left out, since the interpreter is slow on small ones: {_names(wanted, quick, False)}.")
+        notes.append(
+            f"Tiles left out, since the interpreter is slow on small ones: {_names(wanted, quick, False)}."
+        )
     wanted = [tiled for tiled, keep in zip(wanted, quick, strict=True) if keep]
     references = _references(problem, inputs, problem.scale)
     base, _ = make_subject(case.kernel, problem).forward(*inputs)
@@ -69,11 +80,16 @@ def _blocks(case: CheckCase, inputs: tuple, progress: Progress, notes: list[str]
 
 
 def _is_quick(case: CheckCase) -> bool:
-    return BACKEND == "cuda" or estimated_seconds(replace(case, gradients=False, repeats=1), BACKEND) <= POINT_LIMIT_S
+    return (
+        BACKEND == "cuda"
+        or estimated_seconds(replace(case, gradients=False, repeats=1), BACKEND) <= POINT_LIMIT_S
+    )
 
 
 def _names(wanted: list[AttentionProblem], quick: list[bool], which: bool) -> str:
-    return ", ".join(f"{tiled.block_m}x{tiled.block_n}" for tiled, keep in zip(wanted, quick, strict=True) if keep is which)
+    return ", ".join(
+        f"{tiled.block_m}x{tiled.block_n}" for tiled, keep in zip(wanted, quick, strict=True) if keep is which
+    )
 
 
 # --- scale -----------------------------------------------------------------------------------------------------------
@@ -100,7 +116,9 @@ def _scales(case: CheckCase, inputs: tuple, progress: Progress) -> tuple[Sensiti
         references = _references(case.problem, (scaled, key, value), case.problem.scale)
         naive_wrong = int((~references[1].isfinite() & references[0].isfinite()).sum())
         largest = _largest_score(scaled, key, case.problem.scale)
-        points.append(_point(f"2^{power}", _judge(out, references, value), naive_wrong, largest_score=largest))
+        points.append(
+            _point(f"2^{power}", _judge(out, references, value), naive_wrong, largest_score=largest)
+        )
     return tuple(points)
 
 
@@ -110,7 +128,12 @@ def _largest_score(query: torch.Tensor, key: torch.Tensor, scale: float) -> floa
     for b in range(query.shape[0]):
         for h in range(query.shape[1]):
             for rows in query[b, h].double().split(4096):
-                largest = max(largest, float((rows @ key[b, h // group].double().T * scale).abs().nan_to_num(nan=math.inf).max()))
+                largest = max(
+                    largest,
+                    float(
+                        (rows @ key[b, h // group].double().T * scale).abs().nan_to_num(nan=math.inf).max()
+                    ),
+                )
     return largest
 
 
@@ -121,7 +144,9 @@ def _references(problem: AttentionProblem, inputs: tuple, scale: float) -> tuple
     """O in float64, in the type of the inputs, and in float32."""
     left, right = tiles.band(problem)
     dtypes = (torch.float64, inputs[0].dtype, torch.float32)
-    return tuple(attention_by_rows(*inputs, scale=scale, left=left, right=right, dtype=dtype)[0] for dtype in dtypes)
+    return tuple(
+        attention_by_rows(*inputs, scale=scale, left=left, right=right, dtype=dtype)[0] for dtype in dtypes
+    )
 
 
 def _judge(out: torch.Tensor, references: tuple[torch.Tensor, ...], value: torch.Tensor) -> TensorCheck:
@@ -130,4 +155,12 @@ def _judge(out: torch.Tensor, references: tuple[torch.Tensor, ...], value: torch
 
 
 def _point(label: str, check: TensorCheck, naive_wrong: int, **more: float) -> SensitivityPoint:
-    return SensitivityPoint(label, check.max_error, check.tolerance, check.naive_max_error, check.wrong_nonfinite, naive_wrong, **more)
+    return SensitivityPoint(
+        label,
+        check.max_error,
+        check.tolerance,
+        check.naive_max_error,
+        check.wrong_nonfinite,
+        naive_wrong,
+        **more,
+    )

@@ -68,7 +68,9 @@ def _with_tiles(name: str, problem: AttentionProblem) -> tuple[Forward, Gradient
         out, lse, _ = flash_forward(query, key, value, config=config, **mask)
         if name == "backward_q_outer":
             return flash_backward_q_outer(query, key, value, out, lse, d_out, config=config, **mask)[:3]
-        return flash_backward(query, key, value, out, lse, d_out, dk_dv_config=config, dq_config=config, **mask)
+        return flash_backward(
+            query, key, value, out, lse, d_out, dk_dv_config=config, dq_config=config, **mask
+        )
 
     return lambda query, key, value: launch(query, key, value, config=config, **mask, **more)[:2], gradients
 
@@ -105,7 +107,10 @@ def _by_autograd(attend: Callable) -> Gradients:
         if not out.requires_grad:
             raise Refused("it has no gradients: its output does not depend on Q, K and V for autograd")
         found = torch.autograd.grad(out, leaves, d_out, allow_unused=True)
-        return tuple(torch.zeros_like(leaf) if gradient is None else gradient for gradient, leaf in zip(found, leaves, strict=True))
+        return tuple(
+            torch.zeros_like(leaf) if gradient is None else gradient
+            for gradient, leaf in zip(found, leaves, strict=True)
+        )
 
     return gradients
 
@@ -114,7 +119,9 @@ def _check_output(out: object, query: torch.Tensor) -> None:
     if not isinstance(out, torch.Tensor):
         raise Broken(f"it returned {type(out).__name__}; expected a tensor shaped as query")
     if out.shape != query.shape or out.dtype != query.dtype:
-        raise Broken(f"it returned {out.dtype} {tuple(out.shape)}; expected {query.dtype} {tuple(query.shape)}, as query")
+        raise Broken(
+            f"it returned {out.dtype} {tuple(out.shape)}; expected {query.dtype} {tuple(query.shape)}, as query"
+        )
 
 
 def _guarded(name: str, call: Callable) -> Callable:
@@ -132,7 +139,9 @@ def _guarded(name: str, call: Callable) -> Callable:
             if "CUDA error" in str(error) or "can't allocate memory" in str(error):
                 raise
             torch_itself = name != USER and name not in OURS
-            raise (Refused(_words(error)) if torch_itself else Broken(f"it raised {_words(error)}")) from error
+            raise (
+                Refused(_words(error)) if torch_itself else Broken(f"it raised {_words(error)}")
+            ) from error
 
     return guarded
 
@@ -156,7 +165,10 @@ def _words(error: BaseException) -> str:
 @contextmanager
 def poisoned_memory() -> Iterator[None]:
     """Fresh tensors start as NaN, so that an element no kernel wrote is seen."""
-    before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    before = (
+        torch.are_deterministic_algorithms_enabled(),
+        torch.is_deterministic_algorithms_warn_only_enabled(),
+    )
     filled = torch.utils.deterministic.fill_uninitialized_memory
     torch.use_deterministic_algorithms(True, warn_only=True)
     torch.utils.deterministic.fill_uninitialized_memory = True

@@ -33,7 +33,9 @@ class UserKernel:
         """From "my_file.py:my_function"; the path is made absolute. Raises InvalidProblem, which says what is wrong."""
         path, colon, function = text.rpartition(":")
         if not colon or not path.endswith(".py") or not function.isidentifier():
-            raise InvalidProblem("kernel", text, "expected a Python file and a function in it, such as my_file.py:my_function")
+            raise InvalidProblem(
+                "kernel", text, "expected a Python file and a function in it, such as my_file.py:my_function"
+            )
         if not Path(path).is_file():
             raise InvalidProblem("kernel", text, f"there is no file {path} here")
         return cls(Path(path).resolve(), function)
@@ -87,7 +89,9 @@ def _load(kernel: UserKernel, version: str) -> Callable:
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:  # whatever the file does at import is an answer to the user
-        raise UserKernelError(f"{kernel.name} could not be imported: {type(error).__name__}: {error}") from error
+        raise UserKernelError(
+            f"{kernel.name} could not be imported: {type(error).__name__}: {error}"
+        ) from error
     function = getattr(module, kernel.function, None)
     if not callable(function):
         raise UserKernelError(f"{kernel.path.name} has no function {kernel.function}")
@@ -114,7 +118,12 @@ def call_arguments(function: Callable, problem: AttentionProblem, device: str) -
     for name in arguments:
         if not _takes(function, name):
             remedy = "Choose a full mask, or a causal one with equal lengths." if name == "attn_mask" else ""
-            raise InvalidProblem("kernel", getattr(function, "__name__", "?"), f"it has no parameter {name}, which this problem needs", remedy)
+            raise InvalidProblem(
+                "kernel",
+                getattr(function, "__name__", "?"),
+                f"it has no parameter {name}, which this problem needs",
+                remedy,
+            )
     return arguments
 
 
@@ -123,10 +132,14 @@ def _takes(function: Callable, name: str) -> bool:
         parameters = inspect.signature(function).parameters
     except (TypeError, ValueError):
         return True  # a builtin does not say
-    return name in parameters or any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values())
+    return name in parameters or any(
+        parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()
+    )
 
 
-def attend_with(kernel: UserKernel, problem: AttentionProblem) -> Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]:
+def attend_with(
+    kernel: UserKernel, problem: AttentionProblem
+) -> Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]:
     """The user's function on the problem's mask, as an attention function of kernels.measure.peers."""
     from kernels.primitives.recorder import DEVICE
 
@@ -148,11 +161,18 @@ def name_user_kernel(kernel: UserKernel) -> None:
     from kernels.measure.peers import PEERS, Peer
 
     _named[:] = [kernel]
-    PEERS["user"] = Peer(kernel.name, ("cuda", "interpreter"), lambda problem: attend_with(kernel, problem), by_default=False)
+    PEERS["user"] = Peer(
+        kernel.name, ("cuda", "interpreter"), lambda problem: attend_with(kernel, problem), by_default=False
+    )
 
 
 def user_kernel() -> UserKernel:
     """The kernel that was named on this process's command line. Raises InvalidProblem where none was."""
     if not _named:
-        raise InvalidProblem("kernel", "user", "no file was named on the command line", "Start with: streamlit run app.py -- --kernel my_file.py:fn")
+        raise InvalidProblem(
+            "kernel",
+            "user",
+            "no file was named on the command line",
+            "Start with: streamlit run app.py -- --kernel my_file.py:fn",
+        )
     return _named[0]

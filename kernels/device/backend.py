@@ -86,7 +86,9 @@ def utc_now() -> str:
 def _cpu_name() -> str:
     try:
         with open("/proc/cpuinfo") as file:
-            model = next((line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), "")
+            model = next(
+                (line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), ""
+            )
     except OSError:
         model = ""
     return f"{model or platform.machine()}, {os.cpu_count()} cores"

@@ -20,7 +20,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import torch
 
-os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # torch's profiler writes a line to stderr at every start otherwise
+os.environ.setdefault(
+    "KINETO_LOG_LEVEL", "99"
+)  # torch's profiler writes a line to stderr at every start otherwise
 
 BUDGET_S = 1.0
 """Seconds of timed calls a peer, once warm; at least MIN_SAMPLES calls and at most MAX_SAMPLES."""
@@ -68,7 +70,9 @@ class CpuClock:
         with tempfile.NamedTemporaryFile(suffix=".json") as file:
             profiler.export_chrome_trace(file.name)
             events = json.loads(Path(file.name).read_text())["traceEvents"]
-        changes = sorted((event["ts"], event["args"]["Bytes"]) for event in events if event.get("name") == "[memory]")
+        changes = sorted(
+            (event["ts"], event["args"]["Bytes"]) for event in events if event.get("name") == "[memory]"
+        )
         return max(itertools.accumulate((change for _, change in changes), initial=0))
 
     def context(self) -> contextlib.AbstractContextManager:
@@ -79,11 +83,15 @@ class CpuClock:
         """The call as it is timed."""
         return call
 
-    def time_in_turn(self, calls: dict[str, Callable[[], object]], budget_s: float | None = None) -> dict[str, Timing]:
+    def time_in_turn(
+        self, calls: dict[str, Callable[[], object]], budget_s: float | None = None
+    ) -> dict[str, Timing]:
         """Prepare the calls, then time them."""
         return self.time_prepared(calls, budget_s)
 
-    def time_prepared(self, calls: dict[str, Callable[[], object]], budget_s: float | None = None) -> dict[str, Timing]:
+    def time_prepared(
+        self, calls: dict[str, Callable[[], object]], budget_s: float | None = None
+    ) -> dict[str, Timing]:
         """Time calls that `prepare` gave, in turn; `budget_s` seconds each (default BUDGET_S)."""
 
         def sample(call: Callable[[], object]) -> float:
@@ -126,11 +134,15 @@ class CudaClock:
         """One stream for everything: autograd runs a backward pass on the stream of its forward pass, where it can be captured."""
         return self._torch.cuda.stream(self._stream)
 
-    def time_in_turn(self, calls: dict[str, Callable[[], object]], budget_s: float | None = None) -> dict[str, Timing]:
+    def time_in_turn(
+        self, calls: dict[str, Callable[[], object]], budget_s: float | None = None
+    ) -> dict[str, Timing]:
         """Prepare the calls, then time them."""
         return self.time_prepared({name: self.prepare(call) for name, call in calls.items()}, budget_s)
 
-    def time_prepared(self, calls: dict[str, Callable[[], object]], budget_s: float | None = None) -> dict[str, Timing]:
+    def time_prepared(
+        self, calls: dict[str, Callable[[], object]], budget_s: float | None = None
+    ) -> dict[str, Timing]:
         """Time calls that `prepare` gave, in turn; `budget_s` seconds each (default BUDGET_S). The L2 cache is flushed before each."""
 
         def sample(call: Callable[[], object]) -> float:
@@ -176,7 +188,9 @@ def _stream() -> torch.cuda.Stream:
     return stream
 
 
-def _time_in_turn(calls: dict[str, Callable[[], object]], sample: Callable[[Callable], float], budget_s: float | None) -> dict[str, Timing]:
+def _time_in_turn(
+    calls: dict[str, Callable[[], object]], sample: Callable[[Callable], float], budget_s: float | None
+) -> dict[str, Timing]:
     """Round by round, one call of each peer, so that a drift of the machine meets all of them alike. `budget_s` is for each peer."""
     budget_ms = 1e3 * (BUDGET_S if budget_s is None else budget_s)
     spent = {name: [] for name in calls}
@@ -184,7 +198,9 @@ def _time_in_turn(calls: dict[str, Callable[[], object]], sample: Callable[[Call
     while waiting:
         for name in sorted(waiting):
             spent[name].append(sample(calls[name]))
-            if len(spent[name]) >= MAX_SAMPLES or (len(spent[name]) >= MIN_SAMPLES and sum(spent[name]) > budget_ms):
+            if len(spent[name]) >= MAX_SAMPLES or (
+                len(spent[name]) >= MIN_SAMPLES and sum(spent[name]) > budget_ms
+            ):
                 waiting.remove(name)
     return {name: _timing(samples) for name, samples in spent.items()}
 
@@ -192,7 +208,12 @@ def _time_in_turn(calls: dict[str, Callable[[], object]], sample: Callable[[Call
 def _timing(samples: list[float]) -> Timing:
     ordered = sorted(samples)
     last = len(ordered) - 1
-    return Timing(statistics.median(ordered), ordered[math.floor(0.1 * last)], ordered[math.ceil(0.9 * last)], len(ordered))
+    return Timing(
+        statistics.median(ordered),
+        ordered[math.floor(0.1 * last)],
+        ordered[math.ceil(0.9 * last)],
+        len(ordered),
+    )
 
 
 def available_memory_bytes() -> int:

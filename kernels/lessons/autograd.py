@@ -28,7 +28,12 @@ def autograd_gradients(lesson: GradientLesson) -> dict[str, torch.Tensor]:
     found = dict(zip([*(f"d{name}" for name in by), "D"], gradients, strict=True))
     scores = values["S"].detach().requires_grad_()
     found["P"] = torch.autograd.grad(torch.logsumexp(scores, dim=-1).sum(), scores)[0]
-    found["J"] = torch.stack([torch.autograd.functional.jacobian(lambda row: torch.softmax(row, dim=-1), row) for row in scores.detach()])
+    found["J"] = torch.stack(
+        [
+            torch.autograd.functional.jacobian(lambda row: torch.softmax(row, dim=-1), row)
+            for row in scores.detach()
+        ]
+    )
     return found
 
 

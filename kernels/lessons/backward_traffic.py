@@ -35,7 +35,13 @@ STANDARD_BACKWARD = (
 
 def standard_backward_elements(problem: AttentionProblem) -> int:
     """Elements of square matrices that the standard backward pass moves: 7 q_len kv_len a head."""
-    return sum(access.count for access in STANDARD_BACKWARD) * problem.batch * problem.q_heads * problem.q_len * problem.kv_len
+    return (
+        sum(access.count for access in STANDARD_BACKWARD)
+        * problem.batch
+        * problem.q_heads
+        * problem.q_len
+        * problem.kv_len
+    )
 
 
 @dataclass(frozen=True)
@@ -86,7 +92,9 @@ def inner_loop_elements(order: LoopOrder, problem: AttentionProblem, read_back: 
     per_kv_block = problem.q_tiles * problem.kv_len * problem.head_dim
     per_q_block = problem.kv_tiles * problem.q_len * problem.head_dim
     elements = len(order.q_blocks) * per_q_block + len(order.kv_blocks) * per_kv_block
-    return elements + (len(order.read_back) * (per_q_block if order.q_blocks else per_kv_block) if read_back else 0)
+    return elements + (
+        len(order.read_back) * (per_q_block if order.q_blocks else per_kv_block) if read_back else 0
+    )
 
 
 def counted_inner_loop_elements(trace: Trace) -> int:
@@ -99,5 +107,7 @@ def counted_inner_loop_elements(trace: Trace) -> int:
         sums = sum(int(read[name].sum() + written[name].sum()) for name in ("dK", "dV"))
         return inputs // size + sums // STATE_BYTES
     dk_dv, dq = (trace.kernel == trace.kernels.index(name) for name in ("_attn_bwd_dk_dv", "_attn_bwd_dq"))
-    streamed = sum(int(read[name][dk_dv].sum()) for name in ("Q", "dO")) + sum(int(read[name][dq].sum()) for name in ("K", "V"))
+    streamed = sum(int(read[name][dk_dv].sum()) for name in ("Q", "dO")) + sum(
+        int(read[name][dq].sum()) for name in ("K", "V")
+    )
     return streamed // size

@@ -41,7 +41,11 @@ class GradientLesson:
         for name, (low, high) in LIMITS.items():
             given = getattr(self, name)
             kind = "number" if name == "spread" else "whole number"
-            if isinstance(given, bool) or not isinstance(given, (int, float) if name == "spread" else int) or not low <= given <= high:
+            if (
+                isinstance(given, bool)
+                or not isinstance(given, (int, float) if name == "spread" else int)
+                or not low <= given <= high
+            ):
                 raise InvalidProblem(name, given, f"expected a {kind} from {low:g} to {high:g}")
 
     @property
@@ -59,7 +63,9 @@ class GradientLesson:
         known = [field.name for field in fields(cls)]
         for name in values:
             if name not in known:
-                raise InvalidProblem(name, values[name], f"there is no such field; the fields are {', '.join(known)}")
+                raise InvalidProblem(
+                    name, values[name], f"there is no such field; the fields are {', '.join(known)}"
+                )
         return cls(**values)
 
     def numbers(self) -> dict[str, np.ndarray]:
@@ -83,7 +89,9 @@ def forward(lesson: GradientLesson, given: Mapping[str, np.ndarray] | None = Non
     values.setdefault("S", values["Q"] @ values["K"].T * lesson.scale)
     values["lse"] = log_sum_exp(values["S"])
     values.setdefault("P", softmax(values["S"]))
-    values.setdefault("O", (values["P"] * values.get("row factor", np.ones(lesson.length))[:, None]) @ values["V"])
+    values.setdefault(
+        "O", (values["P"] * values.get("row factor", np.ones(lesson.length))[:, None]) @ values["V"]
+    )
     values.setdefault("Y", values["O"] @ values["W_O"])
     return values
 
@@ -144,7 +152,10 @@ def finite_differences(lesson: GradientLesson) -> dict[str, np.ndarray]:
     def loss(given: Mapping[str, np.ndarray]) -> np.ndarray:
         return (forward(lesson, given)["Y"] * values["dY"]).sum()
 
-    names = {name: name[1:] for name in ("dV", "dP", "dS", "dQ", "dK", "dO", "dZ", *(f"d{weight}" for weight in WEIGHTS))} | {"D": "row factor"}
+    names = {
+        name: name[1:]
+        for name in ("dV", "dP", "dS", "dQ", "dK", "dO", "dZ", *(f"d{weight}" for weight in WEIGHTS))
+    } | {"D": "row factor"}
     found = {name: _central(loss, variable, values[variable]) for name, variable in names.items()}
     found["P"] = _central(lambda given: log_sum_exp(given["S"]).sum(), "S", values["S"])
     rows = [_central(lambda given: softmax(given["S"]), "S", row) for row in values["S"]]  # [t, l]
@@ -166,7 +177,11 @@ def _central(function: object, name: str, at: np.ndarray) -> np.ndarray:
 def largest_differences(lesson: GradientLesson, reference: Mapping[str, np.ndarray]) -> dict[str, float]:
     """Line -> largest difference of any element from `reference`, for the lines whose derivative it has."""
     lines = derived(lesson)
-    pairs = {line: (lines[line], np.asarray(reference[name])) for line, name in REFERENCES.items() if name in reference}
+    pairs = {
+        line: (lines[line], np.asarray(reference[name]))
+        for line, name in REFERENCES.items()
+        if name in reference
+    }
     return {line: float(np.abs(got - expected).max()) for line, (got, expected) in pairs.items()}
 
 
@@ -202,5 +217,10 @@ def block_errors(lesson: GradientLesson) -> tuple[BlockError, ...]:
         d_scores = d_scores_by_blocks(lesson, block)
         wrong = (d_scores, d_scores @ lines["K"] * lesson.scale, d_scores.T @ lines["Q"] * lesson.scale)
         pairs = zip(wrong, right, strict=True)
-        found.append(BlockError(block, *(float(np.abs(got - good).max() / max(np.abs(good).max(), 1e-300)) for got, good in pairs)))
+        found.append(
+            BlockError(
+                block,
+                *(float(np.abs(got - good).max() / max(np.abs(good).max(), 1e-300)) for got, good in pairs),
+            )
+        )
     return tuple(found)

@@ -70,7 +70,8 @@ def costs(problem: AttentionProblem, gpu: Gpu, left_out: str | None = None) -> C
     )
     changes = {
         "fusion": {"forward_bytes": standard_bytes(problem)},
-        "tiling": {"chip_bytes": whole_row_bytes(problem)} | ({} if whole_rows_fit(problem, gpu) else {"forward_bytes": standard_bytes(problem)}),
+        "tiling": {"chip_bytes": whole_row_bytes(problem)}
+        | ({} if whole_rows_fit(problem, gpu) else {"forward_bytes": standard_bytes(problem)}),
         "recomputation": {
             "forward_bytes": every.forward_bytes + square * problem.itemsize,
             "kept_bytes": square * problem.itemsize,
@@ -87,7 +88,14 @@ def whole_row_bytes(problem: AttentionProblem) -> int:
     K and V still stream in tiles of BLOCK_N: a product may be cut there without a change of its result.
     """
     tiles = {part.name: part.bytes for part in sram_parts(problem)}
-    return problem.block_m * problem.kv_len * FLOAT32_BYTES + tiles["Q"] + tiles["K"] + tiles["V"] + tiles["O"] + tiles["m, l"]
+    return (
+        problem.block_m * problem.kv_len * FLOAT32_BYTES
+        + tiles["Q"]
+        + tiles["K"]
+        + tiles["V"]
+        + tiles["O"]
+        + tiles["m, l"]
+    )
 
 
 def chip_capacity(gpu: Gpu) -> int:
@@ -108,7 +116,10 @@ def longest_whole_row(problem: AttentionProblem, gpu: Gpu) -> int:
 
 def three_pass_bytes(problem: AttentionProblem) -> int:
     """Forward bytes when tiles are right without an online softmax: K read for m, again for l, and with V for O."""
-    return flash2_requested_bytes(problem) + 2 * problem.q_tiles * problem.kv_len * problem.head_dim * problem.itemsize
+    return (
+        flash2_requested_bytes(problem)
+        + 2 * problem.q_tiles * problem.kv_len * problem.head_dim * problem.itemsize
+    )
 
 
 @functools.lru_cache(maxsize=64)
@@ -131,5 +142,7 @@ def tile_sums(problem: AttentionProblem, online: bool, rows: int = 8) -> tuple[f
         output = alpha[:, None] * output + weights @ value[keys]
     exact = softmax(scores) @ value
     if online:
-        return float((np.exp(scores[0] - m[0]) / l[0]).sum()), float(np.abs(output / l[:, None] - exact).max())
+        return float((np.exp(scores[0] - m[0]) / l[0]).sum()), float(
+            np.abs(output / l[:, None] - exact).max()
+        )
     return float(l[0]), float(np.abs(output - exact).max())

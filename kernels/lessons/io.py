@@ -163,7 +163,9 @@ def row_wise_backward_bytes(length: int, d: int, rows: int, itemsize: int) -> in
     return length * d * (4 * itemsize + tiles(length, rows) * (2 * itemsize + 4 * STATE_BYTES))
 
 
-def key_outer_backward_bytes(length: int, d: int, sizes: BlockSizes, itemsize: int, gamma_each_step: bool) -> int:
+def key_outer_backward_bytes(
+    length: int, d: int, sizes: BlockSizes, itemsize: int, gamma_each_step: bool
+) -> int:
     """Algorithm 8 as one kernel, dQ through HBM in float32. `gamma_each_step`: draft 7, which loads O again at every step instead of D."""
     row, state_row = d * itemsize, d * STATE_BYTES
     step = 2 * row + 2 * state_row + LSE_BYTES + (row if gamma_each_step else STATE_BYTES)

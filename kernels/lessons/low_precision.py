@@ -41,7 +41,9 @@ class OutlierInputs:
         rng = np.random.default_rng(self.seed)
         shape = (self.heads, self.length, self.head_dim)
         return tuple(
-            rng.standard_normal(shape) + self.outlier_size * rng.standard_normal(shape) * (rng.random(shape) < self.outlier_share) for _ in range(3)
+            rng.standard_normal(shape)
+            + self.outlier_size * rng.standard_normal(shape) * (rng.random(shape) < self.outlier_share)
+            for _ in range(3)
         )
 
 
@@ -106,13 +108,20 @@ def compare(inputs: OutlierInputs, rows_in_block: int) -> tuple[PrecisionResult,
     query, key, value = inputs.draw()
     exact = attention(query, key, value)
     rotation = random_rotation(inputs.head_dim, inputs.seed)
-    ways = {"float16": attention(*(tensor.astype(np.float16).astype(np.float64) for tensor in (query, key, value)))}
+    ways = {
+        "float16": attention(
+            *(tensor.astype(np.float16).astype(np.float64) for tensor in (query, key, value))
+        )
+    }
     for rotated in (False, True):
         q, k = (query @ rotation, key @ rotation) if rotated else (query, key)
         for block, scale in ((None, "one scale a tensor"), (rows_in_block, "one scale a block")):
             label = f"e4m3, {scale}{', rotated' if rotated else ''}"
             ways[label] = attention_e4m3(*(quantize(tensor, block) for tensor in (q, k, value)))
-    return tuple(PrecisionResult(label, float(np.sqrt(((got - exact) ** 2).mean())), float(np.abs(got - exact).max())) for label, got in ways.items())
+    return tuple(
+        PrecisionResult(label, float(np.sqrt(((got - exact) ** 2).mean())), float(np.abs(got - exact).max()))
+        for label, got in ways.items()
+    )
 
 
 @functools.lru_cache(maxsize=32)

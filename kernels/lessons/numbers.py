@@ -44,7 +44,9 @@ def parse_matrix(text: str | None, name: str, largest: int = 8) -> np.ndarray:
         raise UnreadableNumbers(f"{name}: {error}") from None
     for index, row in enumerate(numbers):
         if len(row) != len(numbers[0]):
-            raise UnreadableNumbers(f"{name}: row {index + 1} has {len(row)} numbers and row 1 has {len(numbers[0])}. Give every row the same.")
+            raise UnreadableNumbers(
+                f"{name}: row {index + 1} has {len(row)} numbers and row 1 has {len(numbers[0])}. Give every row the same."
+            )
     return np.array(numbers)
 
 
@@ -62,7 +64,11 @@ def _number(word: str) -> float:
     try:
         number = float(word)
     except ValueError:
-        raise UnreadableNumbers(f"“{shown}” is no number. Accepted are numbers such as 3, -0.5 or 1e3, with commas or spaces between.") from None
+        raise UnreadableNumbers(
+            f"“{shown}” is no number. Accepted are numbers such as 3, -0.5 or 1e3, with commas or spaces between."
+        ) from None
     if not abs(number) <= LARGEST:
-        raise UnreadableNumbers(f"“{shown}” is not accepted: give finite numbers from {-LARGEST:,.0f} to {LARGEST:,.0f}.")
+        raise UnreadableNumbers(
+            f"“{shown}” is not accepted: give finite numbers from {-LARGEST:,.0f} to {LARGEST:,.0f}."
+        )
     return number

@@ -82,7 +82,9 @@ def steps(problem: AttentionProblem, l2: str) -> tuple[Step, Step, Step, Step]:
     )
     names = ("S = QKᵀ", "softmax", "O = PV", "fused")
     work = (*flops, sum(flops))
-    return tuple(Step(*row, problem.itemsize, count) for *row, count in zip(names, formulas, moved, work, strict=True))
+    return tuple(
+        Step(*row, problem.itemsize, count) for *row, count in zip(names, formulas, moved, work, strict=True)
+    )
 
 
 def printed_fused_elements(problem: AttentionProblem) -> int:

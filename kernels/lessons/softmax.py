@@ -98,7 +98,9 @@ def online_steps(x: np.ndarray, block: int) -> tuple[OnlineStep, ...]:
         terms = np.exp(part - m_new)
         block_sum = float(terms.sum())
         l_new, l_unscaled_new = alpha * l + block_sum, l_unscaled + block_sum
-        steps.append(OnlineStep(start, start + len(part), m, m_new, alpha, terms, l, l_new, l_unscaled, l_unscaled_new))
+        steps.append(
+            OnlineStep(start, start + len(part), m, m_new, alpha, terms, l, l_new, l_unscaled, l_unscaled_new)
+        )
         m, l, l_unscaled = m_new, l_new, l_unscaled_new
     return tuple(steps)
 

@@ -69,12 +69,30 @@ def split_row(problem: AttentionProblem, splits: int) -> SplitRow:
     bounds = np.minimum(np.arange(parts + 1) * tiles_per_split * problem.block_n, problem.kv_len)
     pieces = [slice(*bound) for bound in itertools.pairwise(bounds.tolist())]
     row_max = np.array([scores[piece].max() for piece in pieces])
-    row_sum = np.array([np.exp(scores[piece] - top).sum() for piece, top in zip(pieces, row_max, strict=True)])
-    outputs = np.stack([np.exp(scores[p] - top) @ values[p] / total for p, top, total in zip(pieces, row_max, row_sum, strict=True)])
+    row_sum = np.array(
+        [np.exp(scores[piece] - top).sum() for piece, top in zip(pieces, row_max, strict=True)]
+    )
+    outputs = np.stack(
+        [
+            np.exp(scores[p] - top) @ values[p] / total
+            for p, top, total in zip(pieces, row_max, row_sum, strict=True)
+        ]
+    )
     lse_of_part = row_max + np.log(row_sum)
     lse = float(log_sum_exp(lse_of_part))
     weights = np.exp(lse_of_part - lse)
-    return SplitRow(bounds[:-1], bounds[1:], row_max, row_sum, lse_of_part, outputs, lse, weights, weights @ outputs, softmax(scores) @ values)
+    return SplitRow(
+        bounds[:-1],
+        bounds[1:],
+        row_max,
+        row_sum,
+        lse_of_part,
+        outputs,
+        lse,
+        weights,
+        weights @ outputs,
+        softmax(scores) @ values,
+    )
 
 
 @dataclass(frozen=True)
@@ -129,7 +147,10 @@ def occupancy(problem: AttentionProblem, sm_count: int, splits: int = 0) -> Occu
 
 def occupancy_curve(problem: AttentionProblem, sm_count: int) -> tuple[Occupancy, ...]:
     """For every number of parts that gives parts of a length of their own, from 1 to one key tile each."""
-    found = {plan.splits: plan for plan in (occupancy(problem, sm_count, splits) for splits in range(1, problem.kv_tiles + 1))}
+    found = {
+        plan.splits: plan
+        for plan in (occupancy(problem, sm_count, splits) for splits in range(1, problem.kv_tiles + 1))
+    }
     return tuple(found[splits] for splits in sorted(found))
 
 

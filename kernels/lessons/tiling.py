@@ -37,7 +37,9 @@ def tiled_product(a: np.ndarray, b: np.ndarray, tile: int) -> tuple[ProductStep,
     Raises UnfitMatrices where the columns of A are not the rows of B.
     """
     if a.shape[1] != b.shape[0]:
-        raise UnfitMatrices(f"A has {a.shape[1]} columns and B has {b.shape[0]} rows. A B needs as many columns of A as rows of B.")
+        raise UnfitMatrices(
+            f"A has {a.shape[1]} columns and B has {b.shape[0]} rows. A B needs as many columns of A as rows of B."
+        )
     result, read, steps = np.zeros((a.shape[0], b.shape[1])), 0, []
     for i in range(tiles_of(a.shape[0], tile)):
         for j in range(tiles_of(b.shape[1], tile)):
@@ -89,7 +91,9 @@ class AttentionStep:
         return self.j == self.kv_tiles - 1
 
 
-def tiled_attention(query: np.ndarray, key: np.ndarray, value: np.ndarray, tile: int, mode: str) -> tuple[AttentionStep, ...]:
+def tiled_attention(
+    query: np.ndarray, key: np.ndarray, value: np.ndarray, tile: int, mode: str
+) -> tuple[AttentionStep, ...]:
     """Attention of query (M, d), key (N, d), value (N, e) in tiles of `tile` rows, with `mode` of MODES in between.
 
     "none" is algorithm 2 of Chu, Liu and Lin 2026: O_i += (Q_i K_j^T) V_j. "own" normalises every tile for itself and adds
@@ -109,11 +113,15 @@ def tiled_attention(query: np.ndarray, key: np.ndarray, value: np.ndarray, tile:
             weights, m, alpha, l = join_tile(scores, m, l, mode)
             accumulator = alpha[:, None] * accumulator + weights @ value[span(j, tile)]
             output[span(i, tile)] = accumulator / l[:, None] if mode == "online" else accumulator
-            steps.append(AttentionStep(i, j, kv_tiles, scores, weights, m, alpha, l, accumulator, output.copy()))
+            steps.append(
+                AttentionStep(i, j, kv_tiles, scores, weights, m, alpha, l, accumulator, output.copy())
+            )
     return tuple(steps)
 
 
-def join_tile(scores: np.ndarray, m: np.ndarray, l: np.ndarray, mode: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def join_tile(
+    scores: np.ndarray, m: np.ndarray, l: np.ndarray, mode: str
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """(weights, m, alpha, l) after a tile of scores (rows, keys); m and l (rows,) are the state before it."""
     if mode == "online":
         m_new = np.maximum(m, scores.max(axis=1))
@@ -126,7 +134,9 @@ def join_tile(scores: np.ndarray, m: np.ndarray, l: np.ndarray, mode: str) -> tu
 def check_attention_shapes(query: np.ndarray, key: np.ndarray, value: np.ndarray) -> None:
     """Raises UnfitMatrices where Q, K and V do not fit together."""
     if query.shape[1] != key.shape[1]:
-        raise UnfitMatrices(f"Q has {query.shape[1]} columns and K has {key.shape[1]}. A query and a key need the same length.")
+        raise UnfitMatrices(
+            f"Q has {query.shape[1]} columns and K has {key.shape[1]}. A query and a key need the same length."
+        )
     if len(key) != len(value):
         raise UnfitMatrices(f"K has {len(key)} rows and V has {len(value)}. Every key needs one value.")
 

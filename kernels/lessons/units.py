@@ -34,7 +34,15 @@ class TileClocks:
         return max(self.tensor_cores, self.exponentials, self.polynomial)
 
 
-def tile_clocks(gpu_key: str, gpu: Gpu, block_m: int, block_n: int, head_dim: int, polynomial_share: float = 0.0, degree: int = 3) -> TileClocks:
+def tile_clocks(
+    gpu_key: str,
+    gpu: Gpu,
+    block_m: int,
+    block_n: int,
+    head_dim: int,
+    polynomial_share: float = 0.0,
+    degree: int = 3,
+) -> TileClocks:
     """QK^T and PV on the tensor cores, block_m block_n exponentials on their unit, a share of them as `degree` multiply-adds instead.
 
     Loads, masks, maxima and sums are left out, and so are the additions around the polynomial.

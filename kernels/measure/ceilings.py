@@ -44,7 +44,9 @@ class Ceiling:
         """The reverse of `as_dict`. Raises ValueError for another kind."""
         if values["kind"] not in (COPY, PRODUCT):
             raise ValueError(f"kind={values['kind']!r} is not accepted: expected {COPY} or {PRODUCT}")
-        return cls(**values | {"timing": Timing(**values["timing"]), "device": DeviceInfo(**values["device"])})
+        return cls(
+            **values | {"timing": Timing(**values["timing"]), "device": DeviceInfo(**values["device"])}
+        )
 
 
 def measure_ceilings(progress: Callable[[str], None] = lambda words: None) -> tuple[Ceiling, ...]:
@@ -63,7 +65,9 @@ def measure_ceilings(progress: Callable[[str], None] = lambda words: None) -> tu
         progress(f"{kind} {dtype}".strip())
         for call in calls:
             call()
-        timings = clock.time_in_turn({str(index): call for index, call in enumerate(calls)}, BUDGET_S).values()
+        timings = clock.time_in_turn(
+            {str(index): call for index, call in enumerate(calls)}, BUDGET_S
+        ).values()
         timing = min(timings, key=lambda timing: timing.median_ms)
         found.append(Ceiling(kind, dtype, work, timing, device, utc_now()))
 
@@ -75,7 +79,9 @@ def measure_ceilings(progress: Callable[[str], None] = lambda words: None) -> tu
         take(COPY, "", 2.0 * COPY_BYTES[clock.device], lambda: target.copy_(source), by_kernel)
         size = PRODUCT_SIZE[clock.device]
         for dtype in PRODUCT_DTYPES[clock.device]:
-            left, right = (torch.randn(size, size, device=clock.device).to(getattr(torch, dtype)) for _ in range(2))
+            left, right = (
+                torch.randn(size, size, device=clock.device).to(getattr(torch, dtype)) for _ in range(2)
+            )
             out = torch.empty_like(left)
             take(PRODUCT, dtype, 2.0 * size**3, lambda a=left, b=right, c=out: torch.mm(a, b, out=c))
     return tuple(found)

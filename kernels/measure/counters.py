@@ -14,7 +14,12 @@ from kernels.device.backend import DeviceInfo
 from kernels.problem import AttentionProblem
 from kernels.traffic.operations import Operation
 
-BASIC_METRICS = ("gpu__time_duration.sum", "dram__bytes_read.sum", "dram__bytes_write.sum", "lts__t_bytes.sum")
+BASIC_METRICS = (
+    "gpu__time_duration.sum",
+    "dram__bytes_read.sum",
+    "dram__bytes_write.sum",
+    "lts__t_bytes.sum",
+)
 TENSOR_METRICS = (
     "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
     "sm__pipe_tensor_op_gmma_cycles_active.avg.pct_of_peak_sustained_active",
@@ -129,7 +134,9 @@ class CounterRun:
 
 def parse_csv(text: str, metrics: tuple[str, ...]) -> list[KernelCounters]:
     """The kernels of ncu's raw page: a header line, a line of units, one line a kernel. Metrics that ncu left empty are left out."""
-    rows = list(csv.DictReader(io.StringIO("\n".join(line for line in text.splitlines() if line.startswith('"')))))
+    rows = list(
+        csv.DictReader(io.StringIO("\n".join(line for line in text.splitlines() if line.startswith('"'))))
+    )
     if not rows:
         return []
     units, kernels = rows[0], []

@@ -69,10 +69,14 @@ def read_document(content: bytes | str) -> Document:
         values = json.loads(content, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise InvalidDocument(f"not JSON: {error}") from error
-    found = (values.get("format"), values.get("version")) if isinstance(values, dict) else ("something else", "")
+    found = (
+        (values.get("format"), values.get("version")) if isinstance(values, dict) else ("something else", "")
+    )
     if found not in ((FORMAT, FORMAT_VERSION), (RECORDINGS_FORMAT, FORMAT_VERSION)):
         given = f"{found[0] or 'a file that names no format,'} version {found[1]}"
-        raise InvalidDocument(f"this is {given[:MAX_WORDS]}; expected {FORMAT} version {FORMAT_VERSION}, as python -m kernels.measure --out writes")
+        raise InvalidDocument(
+            f"this is {given[:MAX_WORDS]}; expected {FORMAT} version {FORMAT_VERSION}, as python -m kernels.measure --out writes"
+        )
     return Document(
         command=_words("command", values.get("command", "")),
         measurements=_entries(values, "measurements", _measurement),
@@ -139,13 +143,17 @@ def _check_origin(entry: Measurement | Ceiling | CounterRun) -> None:
     try:
         datetime.fromisoformat(entry.recorded_at)
     except ValueError:
-        raise InvalidDocument(f"recorded_at={entry.recorded_at[:40]!r} is not accepted: expected a date and time in ISO 8601") from None
+        raise InvalidDocument(
+            f"recorded_at={entry.recorded_at[:40]!r} is not accepted: expected a date and time in ISO 8601"
+        ) from None
 
 
 def _check_result(result: PeerResult) -> None:
     _check_plain(result)
     if result.direction not in DIRECTIONS:
-        raise InvalidDocument(f"direction={result.direction!r} is not accepted: expected one of {', '.join(DIRECTIONS)}")
+        raise InvalidDocument(
+            f"direction={result.direction!r} is not accepted: expected one of {', '.join(DIRECTIONS)}"
+        )
     if result.timing is None and not result.refused:
         raise InvalidDocument(f"{result.peer} has neither a timing nor a reason why not")
     if result.timing is not None:
@@ -160,7 +168,9 @@ def _check_timing(timing: Timing) -> None:
         _number(name, getattr(timing, name))
     if not 0 < timing.low_ms <= timing.median_ms <= timing.high_ms:
         given = f"{timing.low_ms:g}, {timing.median_ms:g}, {timing.high_ms:g}"
-        raise InvalidDocument(f"timing {given} ms is not accepted: expected 0 < 10th percentile <= median <= 90th percentile")
+        raise InvalidDocument(
+            f"timing {given} ms is not accepted: expected 0 < 10th percentile <= median <= 90th percentile"
+        )
     _number("samples", timing.samples)
 
 
@@ -179,10 +189,17 @@ def _check_plain(entry: object) -> None:
 
 def _words(name: str, value: object) -> str:
     if not isinstance(value, str) or len(value) > 20 * MAX_WORDS:
-        raise InvalidDocument(f"{name} is {type(value).__name__}; expected a text of at most {20 * MAX_WORDS} characters")
+        raise InvalidDocument(
+            f"{name} is {type(value).__name__}; expected a text of at most {20 * MAX_WORDS} characters"
+        )
     return value
 
 
 def _number(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or not 0 <= value < 1e30:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not math.isfinite(value)
+        or not 0 <= value < 1e30
+    ):
         raise InvalidDocument(f"{name}={str(value)[:40]!r} is not accepted: expected a number from 0")

@@ -53,8 +53,17 @@ def standard_numbers(
         modelled = (Part("five kernels", backward_standard_bytes(problem)),)
     counted = joined_small(Part(operation.name, operation.bytes_moved) for operation in operations)
     return (
-        Number("modelled", modelled, source="S and P cross the bus twice: Dao et al. 2022, algorithm 0 (backward: algorithm 3)"),
-        Number("requested", counted, "" if counted else "not counted", "counted from the tensors that each torch operation reads and writes"),
+        Number(
+            "modelled",
+            modelled,
+            source="S and P cross the bus twice: Dao et al. 2022, algorithm 0 (backward: algorithm 3)",
+        ),
+        Number(
+            "requested",
+            counted,
+            "" if counted else "not counted",
+            "counted from the tensors that each torch operation reads and writes",
+        ),
         _compulsory(problem, direction),
         dram_number(counters),
     )
@@ -67,8 +76,17 @@ def our_numbers(
     operations = tuple(operations)
     counted = tuple(Part(operation.name, operation.bytes_moved) for operation in operations)
     return (
-        Number("modelled", our_modelled_parts(problem, direction, operations), source="every tile that the mask leaves, times its loads and stores"),
-        Number("requested", counted, "" if counted else "not counted", "counted by the kernels from the masks of their own loads and stores"),
+        Number(
+            "modelled",
+            our_modelled_parts(problem, direction, operations),
+            source="every tile that the mask leaves, times its loads and stores",
+        ),
+        Number(
+            "requested",
+            counted,
+            "" if counted else "not counted",
+            "counted by the kernels from the masks of their own loads and stores",
+        ),
         _compulsory(problem, direction),
         dram_number(counters),
     )
@@ -79,7 +97,9 @@ def dram_number(counters: CounterRun | None) -> Number:
     if counters is None:
         return Number("DRAM", missing="not recorded")
     parts = joined_small(Part(kernel.short_name, kernel.dram_bytes) for kernel in counters.kernels)
-    return Number("DRAM", parts, source=f"hardware counters of {counters.device.name}, the L2 empty before each kernel")
+    return Number(
+        "DRAM", parts, source=f"hardware counters of {counters.device.name}, the L2 empty before each kernel"
+    )
 
 
 def joined_small(parts: Iterable[Part]) -> tuple[Part, ...]:
@@ -96,27 +116,39 @@ def _compulsory(problem: AttentionProblem, direction: str) -> Number:
     return Number("compulsory", (Part("all", compulsory_bytes(problem, direction)),), source=words)
 
 
-def our_modelled_parts(problem: AttentionProblem, direction: str, operations: tuple[Operation, ...]) -> tuple[Part, ...]:
+def our_modelled_parts(
+    problem: AttentionProblem, direction: str, operations: tuple[Operation, ...]
+) -> tuple[Part, ...]:
     """Requested bytes by formula, with the tiles that the counted kernels ran with, or the problem's own."""
     if direction == "forward":
         counted = next(iter(operations), None)
         name, sides = (counted.name, tile_sides(counted)) if counted else ("_attn_fwd", None)
         return (Part(name, flash2_requested_bytes(problem, sides)),)
     tiles = {operation.name: tiles_of(operation, problem) for operation in operations}
-    formulas = {"_attn_bwd_preprocess": preprocess_bytes, "_attn_bwd_dk_dv": dk_dv_bytes, "_attn_bwd_dq": dq_bytes}
+    formulas = {
+        "_attn_bwd_preprocess": preprocess_bytes,
+        "_attn_bwd_dk_dv": dk_dv_bytes,
+        "_attn_bwd_dq": dq_bytes,
+    }
     return tuple(Part(name, formula(tiles.get(name, problem))) for name, formula in formulas.items())
 
 
 def tile_sides(operation: Operation) -> tuple[int, int] | None:
     """(BLOCK_M, BLOCK_N) that an operation names ("64x128 tiles"), None where it names none."""
     sides = operation.shape.removesuffix(" tiles").split("x")
-    return (int(sides[0]), int(sides[1])) if len(sides) == 2 and all(side.isdigit() and int(side) for side in sides) else None
+    return (
+        (int(sides[0]), int(sides[1]))
+        if len(sides) == 2 and all(side.isdigit() and int(side) for side in sides)
+        else None
+    )
 
 
 def tiles_of(operation: Operation, problem: AttentionProblem) -> AttentionProblem:
     """The problem with the tiles that an operation names; as it is where it names none, or none that a problem may have."""
     sides = tile_sides(operation)
-    return problem.with_(block_m=sides[0], block_n=sides[1]) if sides and set(sides) <= set(BLOCKS) else problem
+    return (
+        problem.with_(block_m=sides[0], block_n=sides[1]) if sides and set(sides) <= set(BLOCKS) else problem
+    )
 
 
 def cache_share(requested: Number, dram: Number) -> float | None:

@@ -39,14 +39,20 @@ def measure(
     from kernels.device.backend import device_info, utc_now
     from kernels.primitives.softmax import BACKEND
 
-    names = list(peers) if peers is not None else [name for name, peer in PEERS.items() if BACKEND in peer.backends and peer.by_default]
+    names = (
+        list(peers)
+        if peers is not None
+        else [name for name, peer in PEERS.items() if BACKEND in peer.backends and peer.by_default]
+    )
     _check_names(names, directions, BACKEND)
     clock = CudaClock() if BACKEND == "cuda" else CpuClock()
     results = []
     with clock.context(), watch_gpu(BACKEND == "cuda") as readings:
         *inputs, d_output = draw_tensors(problem, clock.device)
         for direction in directions:
-            results += _measure_direction(names, direction, problem, tuple(inputs), d_output, clock, progress, budget_s)
+            results += _measure_direction(
+                names, direction, problem, tuple(inputs), d_output, clock, progress, budget_s
+            )
     recorded_at = utc_now()
     return Measurement(problem, device_info(BACKEND), recorded_at, tuple(results), summarise(readings))
 
@@ -77,7 +83,10 @@ def draw_tensors(problem: AttentionProblem, device: str) -> tuple[torch.Tensor, 
         return *make_inputs(problem, device), make_d_output(problem, device)
     generator = torch.Generator(device).manual_seed(problem.seed)
     shapes = (problem.q_shape, problem.kv_shape, problem.kv_shape, problem.q_shape)
-    return tuple(torch.randn(shape, generator=generator, device=device).to(getattr(torch, problem.dtype)) for shape in shapes)
+    return tuple(
+        torch.randn(shape, generator=generator, device=device).to(getattr(torch, problem.dtype))
+        for shape in shapes
+    )
 
 
 def _check_names(names: list[str], directions: Iterable[str], backend: str) -> None:
@@ -106,7 +115,12 @@ def refuse_naive(problem: AttentionProblem, free_bytes: int, direction: str = "f
 
 
 def _try_peer(
-    name: str, direction: str, problem: AttentionProblem, inputs: tuple, d_output: torch.Tensor, clock: CpuClock | CudaClock
+    name: str,
+    direction: str,
+    problem: AttentionProblem,
+    inputs: tuple,
+    d_output: torch.Tensor,
+    clock: CpuClock | CudaClock,
 ) -> tuple[PeerResult, Callable | None]:
     """Warm the peer up and take its memory; a peer that does not take this problem says so in its own words."""
     import torch
@@ -115,21 +129,31 @@ def _try_peer(
     too_large = refuse_naive(problem, clock.free_bytes(), direction) if name == "naive" else None
     refusal = "forward only" if direction == "backward" and not peer.differentiable else too_large
     if refusal is not None:
-        return PeerResult(name, refused=refusal, direction=direction, out_of_memory=refusal == too_large), None
+        return PeerResult(
+            name, refused=refusal, direction=direction, out_of_memory=refusal == too_large
+        ), None
     try:
         call = make_call(name, direction, problem, inputs, d_output)
         call()
         peak = clock.peak_extra_bytes(call)
         return PeerResult(name, peak_extra_bytes=peak, direction=direction), clock.prepare(call)
-    except Exception as error:  # whatever an implementation or its compiler raises: the others are measured all the same
+    except (
+        Exception
+    ) as error:  # whatever an implementation or its compiler raises: the others are measured all the same
         if "CUDA error" in str(error):
             raise  # the context is lost, and with it every call that follows
-        memory = isinstance(error, (torch.OutOfMemoryError, MemoryError)) or "can't allocate memory" in str(error)
+        memory = isinstance(error, (torch.OutOfMemoryError, MemoryError)) or "can't allocate memory" in str(
+            error
+        )
         words = str(error).split(". ")[0] if memory else str(error) or type(error).__name__
-        return PeerResult(name, refused=words.splitlines()[0][:200], direction=direction, out_of_memory=memory), None
+        return PeerResult(
+            name, refused=words.splitlines()[0][:200], direction=direction, out_of_memory=memory
+        ), None
 
 
-def make_call(name: str, direction: str, problem: AttentionProblem, inputs: tuple, d_output: torch.Tensor) -> Callable[[], object]:
+def make_call(
+    name: str, direction: str, problem: AttentionProblem, inputs: tuple, d_output: torch.Tensor
+) -> Callable[[], object]:
     """What is timed: one forward pass of the peer, or one backward pass over a graph that is kept."""
     import torch
 
@@ -146,7 +170,13 @@ def parse_problems(arguments: argparse.Namespace) -> list[AttentionProblem]:
     problems = []
     lists = (arguments.batch, arguments.length, arguments.head_dim, arguments.mask, arguments.dtype)
     for batch, length, head_dim, mask, dtype in itertools.product(*lists):
-        fields = {"head_dim": head_dim, "mask": mask, "dtype": dtype, "q_len": length, "kv_len": arguments.kv_len or length}
+        fields = {
+            "head_dim": head_dim,
+            "mask": mask,
+            "dtype": dtype,
+            "q_len": length,
+            "kv_len": arguments.kv_len or length,
+        }
         q_heads = max(1, arguments.width // head_dim) if arguments.width else arguments.q_heads
         fields |= {"batch": batch, "q_heads": q_heads, "kv_heads": arguments.kv_heads or q_heads}
         if arguments.tokens:
@@ -163,20 +193,30 @@ def _argument_parser() -> argparse.ArgumentParser:
         return text.split(",")
 
     parser = argparse.ArgumentParser(prog="python -m kernels.measure", description=__doc__.split("\n\n")[0])
-    parser.add_argument("--length", type=numbers, default=[1024], help="sequence lengths, comma separated (default 1024)")
+    parser.add_argument(
+        "--length", type=numbers, default=[1024], help="sequence lengths, comma separated (default 1024)"
+    )
     parser.add_argument("--kv-len", type=int, help="key length, where it differs from --length")
     parser.add_argument("--head-dim", type=numbers, default=[64])
     parser.add_argument("--mask", type=words, default=["full"], help="full, causal or both: full,causal")
     parser.add_argument("--dtype", type=words, default=["float16"])
     parser.add_argument("--batch", type=numbers, default=[1], help="comma separated (default 1)")
-    parser.add_argument("--tokens", type=int, help="instead of --batch: tokens a launch; batch = tokens / length")
+    parser.add_argument(
+        "--tokens", type=int, help="instead of --batch: tokens a launch; batch = tokens / length"
+    )
     parser.add_argument("--q-heads", type=int, default=16)
-    parser.add_argument("--width", type=int, help="instead of --q-heads: heads x head_dim; heads = width / head_dim")
+    parser.add_argument(
+        "--width", type=int, help="instead of --q-heads: heads x head_dim; heads = width / head_dim"
+    )
     parser.add_argument("--kv-heads", type=int)
     parser.add_argument("--block-m", type=int, default=128)
     parser.add_argument("--block-n", type=int, default=64)
-    parser.add_argument("--peers", type=words, help=f"some of {', '.join(PEERS)} (default: all that the device has)")
-    parser.add_argument("--directions", type=words, default=["forward"], help="forward, backward or both: forward,backward")
+    parser.add_argument(
+        "--peers", type=words, help=f"some of {', '.join(PEERS)} (default: all that the device has)"
+    )
+    parser.add_argument(
+        "--directions", type=words, default=["forward"], help="forward, backward or both: forward,backward"
+    )
     parser.add_argument("--budget", type=float, help="seconds of timed calls a peer (default 1)")
     parser.add_argument("--out", type=Path, help="write JSON here instead of to standard output")
     return parser
@@ -189,7 +229,9 @@ def main(argv: list[str] | None = None) -> int:
         problems = parse_problems(arguments)
         measurements = []
         for problem in problems:
-            measurements.append(measure(problem, arguments.peers, arguments.directions, budget_s=arguments.budget))
+            measurements.append(
+                measure(problem, arguments.peers, arguments.directions, budget_s=arguments.budget)
+            )
             print(_line(measurements[-1]), file=sys.stderr, flush=True)
     except InvalidProblem as error:
         print(f"error: {error}", file=sys.stderr)
@@ -205,11 +247,15 @@ def main(argv: list[str] | None = None) -> int:
 
 def _line(measurement: Measurement) -> str:
     problem = measurement.problem
-    lines = [f"N {problem.q_len} x {problem.kv_len} d {problem.head_dim} {problem.mask} {problem.dtype} b{problem.batch} h{problem.q_heads}"]
+    lines = [
+        f"N {problem.q_len} x {problem.kv_len} d {problem.head_dim} {problem.mask} {problem.dtype} b{problem.batch} h{problem.q_heads}"
+    ]
     for result in measurement.results:
         if result.timing is None:
             lines.append(f"  {result.direction:8} {result.peer:14} {result.refused}")
         else:
             speed = f"{result.timing.median_ms:9.3f} ms {result.tflops(problem):7.1f} TFLOP/s"
-            lines.append(f"  {result.direction:8} {result.peer:14} {speed} +{result.peak_extra_bytes / 2**20:,.0f} MiB")
+            lines.append(
+                f"  {result.direction:8} {result.peer:14} {speed} +{result.peak_extra_bytes / 2**20:,.0f} MiB"
+            )
     return "\n".join(lines)

@@ -47,7 +47,9 @@ class Measurement:
 
     def result(self, peer: str, direction: str = "forward") -> PeerResult | None:
         """What one peer gave in one direction; None where it was not asked."""
-        return next((result for result in self.results if (result.peer, result.direction) == (peer, direction)), None)
+        return next(
+            (result for result in self.results if (result.peer, result.direction) == (peer, direction)), None
+        )
 
     def as_dict(self) -> dict:
         """Field names to plain values, fit for JSON."""
@@ -61,7 +63,10 @@ class Measurement:
             device=DeviceInfo(**values["device"]),
             recorded_at=values["recorded_at"],
             results=tuple(
-                PeerResult(**result | {"timing": Timing(**result["timing"]) if result["timing"] else None}) for result in values["results"]
+                PeerResult(**result | {"timing": Timing(**result["timing"]) if result["timing"] else None})
+                for result in values["results"]
             ),
-            gpu=GpuState(**gpu | {"slowed_by": tuple(gpu["slowed_by"])}) if (gpu := values.get("gpu")) else None,
+            gpu=GpuState(**gpu | {"slowed_by": tuple(gpu["slowed_by"])})
+            if (gpu := values.get("gpu"))
+            else None,
         )

@@ -16,7 +16,14 @@ import tempfile
 from pathlib import Path
 
 from kernels import ROOT
-from kernels.measure.counters import BASIC_METRICS, MORE_METRICS, CounterRun, KernelCounters, parse_csv, split_at_markers
+from kernels.measure.counters import (
+    BASIC_METRICS,
+    MORE_METRICS,
+    CounterRun,
+    KernelCounters,
+    parse_csv,
+    split_at_markers,
+)
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.traffic.operations import Operation
 
@@ -26,7 +33,11 @@ COUNTED_PROBLEMS = tuple(
     for head_dim, mask in ((64, "full"), (128, "causal"), (128, "full"))
 )
 """Problems whose counters are recorded: S is ten times the L2, and every tensor of attention itself fits in it."""
-COUNTED_CALLS = tuple((peer, direction) for direction in ("forward", "backward") for peer in ("naive", "ours", "sdpa_flash", "sdpa_cudnn"))
+COUNTED_CALLS = tuple(
+    (peer, direction)
+    for direction in ("forward", "backward")
+    for peer in ("naive", "ours", "sdpa_flash", "sdpa_cudnn")
+)
 
 
 class CountersUnavailable(RuntimeError):
@@ -47,9 +58,19 @@ def read_counters(problem: AttentionProblem, calls: list[tuple[str, str]]) -> tu
     except CountersUnavailable as error:
         if not error.other_metrics_may_work:
             raise
-        text, used = _run_ncu(ncu, problem, calls, BASIC_METRICS)  # a metric that this ncu does not know costs the others nothing
+        text, used = _run_ncu(
+            ncu, problem, calls, BASIC_METRICS
+        )  # a metric that this ncu does not know costs the others nothing
     kernels = parse_csv(text, used)
-    if lacking := next((f"{kernel.short_name} has no {name}" for kernel in kernels for name in BASIC_METRICS if name not in kernel.metrics), None):
+    if lacking := next(
+        (
+            f"{kernel.short_name} has no {name}"
+            for kernel in kernels
+            for name in BASIC_METRICS
+            if name not in kernel.metrics
+        ),
+        None,
+    ):
         raise CountersUnavailable(f"ncu gave no full set of counters: {lacking}")
     groups = split_at_markers(kernels)
     if len(groups) != len(calls):
@@ -66,14 +87,18 @@ def find_ncu() -> str | None:
 def available_metrics(ncu: str) -> tuple[str, ...]:
     """The wanted metrics that this chip has, by ncu's own list."""
     try:
-        listed = subprocess.run([ncu, "--query-metrics"], capture_output=True, text=True, timeout=LIMIT_S).stdout
+        listed = subprocess.run(
+            [ncu, "--query-metrics"], capture_output=True, text=True, timeout=LIMIT_S
+        ).stdout
     except (OSError, subprocess.SubprocessError):
         return BASIC_METRICS
     names = {line.split()[0] for line in listed.splitlines() if line.strip()}
     return BASIC_METRICS + tuple(metric for metric in MORE_METRICS if metric.split(".")[0] in names)
 
 
-def _run_ncu(ncu: str, problem: AttentionProblem, calls: list[tuple[str, str]], metrics: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+def _run_ncu(
+    ncu: str, problem: AttentionProblem, calls: list[tuple[str, str]], metrics: tuple[str, ...]
+) -> tuple[str, tuple[str, ...]]:
     """The CSV that ncu wrote, and the metrics asked for. Clocks are left as they are; caches are flushed before each kernel."""
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "ncu.csv"
@@ -87,14 +112,18 @@ def _run_ncu(ncu: str, problem: AttentionProblem, calls: list[tuple[str, str]], 
         raise CountersUnavailable("this machine does not allow hardware counters (ERR_NVGPUCTRPERM)")
     if exit_code != 0 or not any(line.startswith('"') for line in text.splitlines()):
         detail = errors or said.strip().splitlines()[-1:] or ["it said nothing"]
-        raise CountersUnavailable(f"ncu failed (exit status {exit_code}): {detail[0][:300]}", other_metrics_may_work=True)
+        raise CountersUnavailable(
+            f"ncu failed (exit status {exit_code}): {detail[0][:300]}", other_metrics_may_work=True
+        )
     return text, metrics
 
 
 def _run_group(command: list[str]) -> tuple[int, str]:
     """Exit status and output of ncu, which is ended with the program it looks at when it takes too long."""
     pipe = subprocess.PIPE
-    process = subprocess.Popen(command, stdout=pipe, stderr=subprocess.STDOUT, text=True, cwd=ROOT, start_new_session=True)
+    process = subprocess.Popen(
+        command, stdout=pipe, stderr=subprocess.STDOUT, text=True, cwd=ROOT, start_new_session=True
+    )
     try:
         said, _ = process.communicate(timeout=LIMIT_S)
     except subprocess.TimeoutExpired:
@@ -104,7 +133,9 @@ def _run_group(command: list[str]) -> tuple[int, str]:
     return process.returncode, said
 
 
-def _counter_runs(problem: AttentionProblem, calls: list[tuple[str, str]], groups: list[tuple[KernelCounters, ...]]) -> tuple[CounterRun, ...]:
+def _counter_runs(
+    problem: AttentionProblem, calls: list[tuple[str, str]], groups: list[tuple[KernelCounters, ...]]
+) -> tuple[CounterRun, ...]:
     from kernels.device.backend import device_info, utc_now
     from kernels.primitives.softmax import BACKEND
 
@@ -147,7 +178,9 @@ def _hopper_kernel(problem: AttentionProblem) -> Operation | None:
     from kernels.algorithms.flash3.forward_hopper import chosen_config, requested_bytes
 
     config = chosen_config(*make_inputs(problem, DEVICE), *band(problem))
-    return config and Operation("_attn_fwd_hopper", *requested_bytes(problem, config), f"{config.block_m}x{config.block_n} tiles")
+    return config and Operation(
+        "_attn_fwd_hopper", *requested_bytes(problem, config), f"{config.block_m}x{config.block_n} tiles"
+    )
 
 
 def _traced_kernel(problem: AttentionProblem, algorithm: str, tuned: str, name: str) -> Operation:
@@ -158,10 +191,14 @@ def _traced_kernel(problem: AttentionProblem, algorithm: str, tuned: str, name: 
     from kernels.trace.trace import run_traced
 
     length = problem.q_len if tuned == "dk_dv" else problem.kv_len
-    config = choose_config(tuned, problem.head_dim, getattr(torch, problem.dtype), problem.mask != "full", length)
+    config = choose_config(
+        tuned, problem.head_dim, getattr(torch, problem.dtype), problem.mask != "full", length
+    )
     trace = run_traced(problem.with_(block_m=config.block_m, block_n=config.block_n), algorithm)
     steps = trace.kernel == trace.kernels.index(name)
-    read, written = (int(counted[steps].sum()) for counted in (trace.tensor_bytes_read, trace.tensor_bytes_written))
+    read, written = (
+        int(counted[steps].sum()) for counted in (trace.tensor_bytes_read, trace.tensor_bytes_written)
+    )
     return Operation(name, read, written, f"{config.block_m}x{config.block_n} tiles")
 
 

@@ -32,14 +32,18 @@ def _naive(problem: AttentionProblem) -> Attention:
     from kernels.problem.tiles import band
 
     left, right = band(problem)
-    return lambda query, key, value: naive_attention(query, key, value, scale=problem.scale, left=left, right=right)
+    return lambda query, key, value: naive_attention(
+        query, key, value, scale=problem.scale, left=left, right=right
+    )
 
 
 def _ours(problem: AttentionProblem) -> Attention:
     from kernels.attention.flash_attention import flash_attention
 
     window = (problem.window_left, problem.window_right) if problem.mask == "window" else None
-    return lambda query, key, value: flash_attention(query, key, value, is_causal=problem.is_causal, window=window, enable_gqa=True)
+    return lambda query, key, value: flash_attention(
+        query, key, value, is_causal=problem.is_causal, window=window, enable_gqa=True
+    )
 
 
 def _ours_with_the_problems_tiles(problem: AttentionProblem) -> Attention:
@@ -49,7 +53,9 @@ def _ours_with_the_problems_tiles(problem: AttentionProblem) -> Attention:
 
     left, right = band(problem)
     config = config_for_blocks(problem.block_m, problem.block_n, problem.head_dim, problem.itemsize)
-    return lambda query, key, value: flash_forward(query, key, value, left=left, right=right, scale=problem.scale, config=config)[0]
+    return lambda query, key, value: flash_forward(
+        query, key, value, left=left, right=right, scale=problem.scale, config=config
+    )[0]
 
 
 def _sdpa(backend: str | None) -> Callable[[AttentionProblem], Attention]:
@@ -115,9 +121,15 @@ def _flex(problem: AttentionProblem) -> Attention:
     def visible(batch: torch.Tensor, head: torch.Tensor, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
         return (k <= q + offset + right) & (k >= q + offset - left)
 
-    block_mask = None if problem.mask == "full" else create_block_mask(visible, None, None, problem.q_len, problem.kv_len)
+    block_mask = (
+        None
+        if problem.mask == "full"
+        else create_block_mask(visible, None, None, problem.q_len, problem.kv_len)
+    )
     compiled = torch.compile(flex_attention, dynamic=False)
-    return lambda query, key, value: compiled(query, key, value, block_mask=block_mask, enable_gqa=problem.q_heads != problem.kv_heads)
+    return lambda query, key, value: compiled(
+        query, key, value, block_mask=block_mask, enable_gqa=problem.q_heads != problem.kv_heads
+    )
 
 
 PEERS = {

@@ -11,7 +11,12 @@ from kernels.measure.ceilings import COPY, PRODUCT, Ceiling
 from kernels.measure.counters import CounterRun
 from kernels.measure.measurement import Measurement
 from kernels.problem import AttentionProblem
-from kernels.traffic.modelled import attention_flops, backward_standard_bytes, compulsory_bytes, standard_bytes
+from kernels.traffic.modelled import (
+    attention_flops,
+    backward_standard_bytes,
+    compulsory_bytes,
+    standard_bytes,
+)
 
 MATERIALISING = ("naive", "sdpa_math")
 """Peers that write S and P to memory."""
@@ -59,7 +64,9 @@ def roofs(ceilings: Iterable[Ceiling], device: DeviceInfo | None, dtype: str) ->
     of_device = [ceiling for ceiling in ceilings if device is None or ceiling.device.name == device.name]
     copies = [ceiling for ceiling in of_device if ceiling.kind == COPY]
     products = [ceiling for ceiling in of_device if ceiling.kind == PRODUCT]
-    product = next((ceiling for ceiling in products if ceiling.dtype == dtype), products[0] if products else None)
+    product = next(
+        (ceiling for ceiling in products if ceiling.dtype == dtype), products[0] if products else None
+    )
     if copies and product:
         label = f"measured copy and {product.dtype} product"
         found.append(Roof(label, copies[-1].per_second, product.per_second, "measured"))
@@ -78,7 +85,9 @@ def counter_points(runs: Iterable[CounterRun]) -> list[RoofPoint]:
         counted = sum(operation.bytes_moved for operation in run.counted)
         for bytes_are, moved in (("counted", counted), ("DRAM", run.dram_bytes)):
             if moved:
-                points.append(RoofPoint(run.peer, run.direction, bytes_are, flops / moved, speed, run.problem))
+                points.append(
+                    RoofPoint(run.peer, run.direction, bytes_are, flops / moved, speed, run.problem)
+                )
     return points
 
 
@@ -89,9 +98,20 @@ def timed_points(measurement: Measurement, directions: Iterable[str]) -> list[Ro
         if result.timing is None or result.direction not in directions:
             continue
         if result.peer in MATERIALISING:
-            moved = standard_bytes(problem) if result.direction == "forward" else backward_standard_bytes(problem)
+            moved = (
+                standard_bytes(problem) if result.direction == "forward" else backward_standard_bytes(problem)
+            )
         else:
             moved = compulsory_bytes(problem, result.direction)
         flops = attention_flops(problem, result.direction)
-        points.append(RoofPoint(result.peer, result.direction, "modelled", flops / moved, flops / result.timing.median_ms * 1e3, problem))
+        points.append(
+            RoofPoint(
+                result.peer,
+                result.direction,
+                "modelled",
+                flops / moved,
+                flops / result.timing.median_ms * 1e3,
+                problem,
+            )
+        )
     return points

@@ -140,7 +140,9 @@ def curves(source: str, measurements: Iterable[Measurement], view: View) -> list
         for measurement in chosen[x]:
             for result in measurement.results:
                 found[result.peer, result.direction][x] = Point(x, measurement.problem, result)
-    return [Curve(source, peer, direction, tuple(points.values())) for (peer, direction), points in found.items()]
+    return [
+        Curve(source, peer, direction, tuple(points.values())) for (peer, direction), points in found.items()
+    ]
 
 
 def _members(found: dict[int, list[Measurement]]) -> set[int]:
@@ -155,7 +157,14 @@ def _is_wanted(key: tuple, view: View) -> bool:
 
 def speedups(curve: Curve, others: Iterable[Curve]) -> list[tuple[int, float]]:
     """(x, time of naive attention over the time of the curve) where the same source measured both."""
-    naive = next((other for other in others if (other.source, other.peer, other.direction) == (curve.source, "naive", curve.direction)), None)
+    naive = next(
+        (
+            other
+            for other in others
+            if (other.source, other.peer, other.direction) == (curve.source, "naive", curve.direction)
+        ),
+        None,
+    )
     if naive is None:
         return []
     times = {point.x: point.value("time") for point in naive.measured}

@@ -40,7 +40,13 @@ class Cell:
 def problem_for(length: int, head_dim: int, mask: str, dtype: str) -> AttentionProblem:
     """As many sequences as make TOKENS, as many heads as make WIDTH."""
     heads = max(1, WIDTH // head_dim)
-    shape = {"batch": max(1, TOKENS // length), "q_heads": heads, "kv_heads": heads, "q_len": length, "kv_len": length}
+    shape = {
+        "batch": max(1, TOKENS // length),
+        "q_heads": heads,
+        "kv_heads": heads,
+        "q_len": length,
+        "kv_len": length,
+    }
     return AttentionProblem(**shape, head_dim=head_dim, mask=mask, dtype=dtype)
 
 
@@ -53,11 +59,18 @@ def sweep_cells() -> list[Cell]:
         for length, head_dim, mask in itertools.product(LENGTHS, head_dims, ("full", "causal"))
     ]
     flex = itertools.product(FLEX_LENGTHS, (64, 128), ("full", "causal"))
-    return cells + [Cell(problem_for(length, head_dim, mask, "float16"), ("ours", "flex")) for length, head_dim, mask in flex]
+    return cells + [
+        Cell(problem_for(length, head_dim, mask, "float16"), ("ours", "flex"))
+        for length, head_dim, mask in flex
+    ]
 
 
 def run_sweep(
-    cells: list[Cell], minutes: float, save: Callable[[Document], None], say: Callable[[str], None], directions: tuple[str, ...] = DIRECTIONS
+    cells: list[Cell],
+    minutes: float,
+    save: Callable[[Document], None],
+    say: Callable[[str], None],
+    directions: tuple[str, ...] = DIRECTIONS,
 ) -> Document:
     """Measure cell by cell until `minutes` have passed; `save` is called after each with all there is, and with what is left out."""
     began = time.monotonic()
@@ -69,7 +82,9 @@ def run_sweep(
             break
         try:
             measurement = measure(cell.problem, cell.peers, directions, budget_s=BUDGET_S)
-        except RuntimeError as error:  # a lost CUDA context costs this cell and all after it, and they are left out
+        except (
+            RuntimeError
+        ) as error:  # a lost CUDA context costs this cell and all after it, and they are left out
             say(f"{cell.name}: {str(error).splitlines()[0]}")
             if "CUDA error" in str(error):
                 break
@@ -77,7 +92,9 @@ def run_sweep(
         left = tuple(name for name in document.left_out if name != cell.name)
         document = document.with_(measurements=(*document.measurements, measurement), left_out=left)
         save(document)
-        say(f"{index + 1}/{len(cells)} {time.monotonic() - began:4.0f} s  {cell.name}: {_speeds(measurement)}")
+        say(
+            f"{index + 1}/{len(cells)} {time.monotonic() - began:4.0f} s  {cell.name}: {_speeds(measurement)}"
+        )
     save(document)
     return document
 
@@ -86,7 +103,9 @@ def _speeds(measurement: object) -> str:
     found = []
     for result in measurement.results:
         speed = result.tflops(measurement.problem)
-        found.append(f"{result.peer} {'fwd' if result.direction == 'forward' else 'bwd'} {f'{speed:.0f}' if speed else '-'}")
+        found.append(
+            f"{result.peer} {'fwd' if result.direction == 'forward' else 'bwd'} {f'{speed:.0f}' if speed else '-'}"
+        )
     return ", ".join(found)
 
 
@@ -99,13 +118,17 @@ def warm(cells: list[Cell], say: Callable[[str], None]) -> None:
         return
     began = time.monotonic()
     workers = min(len(jobs), max((os.cpu_count() or 2) - 2, 1))
-    with multiprocessing.get_context("spawn").Pool(workers) as pool:  # leaving it ends the processes, finished or not
+    with multiprocessing.get_context("spawn").Pool(
+        workers
+    ) as pool:  # leaving it ends the processes, finished or not
         answers = pool.map_async(_compile, jobs, chunksize=1)
         try:
             failures = [failure for failure in answers.get(WARM_LIMIT_S) if failure]
         except multiprocessing.TimeoutError:
             failures = [f"not all had ended after {WARM_LIMIT_S} s"]
-    say(f"compiled for {len(jobs)} groups of shapes in {time.monotonic() - began:.0f} s {'; '.join(failures)}")
+    say(
+        f"compiled for {len(jobs)} groups of shapes in {time.monotonic() - began:.0f} s {'; '.join(failures)}"
+    )
 
 
 def _jobs(cells: list[Cell]) -> list[tuple]:
@@ -114,7 +137,13 @@ def _jobs(cells: list[Cell]) -> list[tuple]:
     for cell in cells:
         for peer in ("ours", "flex"):
             if peer in cell.peers:
-                key = (peer, cell.problem.head_dim, cell.problem.mask, cell.problem.dtype, cell.problem.q_len if peer == "flex" else 0)
+                key = (
+                    peer,
+                    cell.problem.head_dim,
+                    cell.problem.mask,
+                    cell.problem.dtype,
+                    cell.problem.q_len if peer == "flex" else 0,
+                )
                 groups.setdefault(key, []).append(cell.problem)
     return [(peer, tuple(problems)) for (peer, *_), problems in groups.items()]
 
@@ -130,6 +159,8 @@ def _compile(job: tuple) -> str:
             *inputs, d_output = draw_tensors(problem, "cuda")
             for direction in DIRECTIONS:
                 make_call(peer, direction, problem, tuple(inputs), d_output)()
-    except Exception as error:  # whatever a compiler raises: the sweep meets it again and says so in its place
+    except (
+        Exception
+    ) as error:  # whatever a compiler raises: the sweep meets it again and says so in its place
         return f"{peer} {problems[0].head_dim} {problems[0].mask}: {type(error).__name__} {str(error).splitlines()[:1]}"
     return ""

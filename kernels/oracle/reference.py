@@ -17,7 +17,13 @@ CHUNK_BYTES = 256 << 20
 
 
 def visible_mask(
-    q_len: int, kv_len: int, left: int, right: int, first_row: int = 0, rows: int | None = None, device: str | torch.device = "cpu"
+    q_len: int,
+    kv_len: int,
+    left: int,
+    right: int,
+    first_row: int = 0,
+    rows: int | None = None,
+    device: str | torch.device = "cpu",
 ) -> torch.Tensor:
     """bool (rows, kv_len): which keys the queries from `first_row` on see; the band of kernels.problem.tiles, aligned bottom right."""
     count = q_len - first_row if rows is None else rows
@@ -26,7 +32,9 @@ def visible_mask(
     return (keys <= diagonal + right) & (keys >= diagonal - left)
 
 
-def naive_attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *, scale: float, left: int, right: int) -> torch.Tensor:
+def naive_attention(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *, scale: float, left: int, right: int
+) -> torch.Tensor:
     """Standard attention with S and P materialised in the type of the inputs (Dao et al. 2022, algorithm 0).
 
     query (batch, q_heads, q_len, head_dim), key and value (batch, kv_heads, kv_len, head_dim). A row without a key gives 0.
@@ -61,15 +69,23 @@ class Oracle:
     value: torch.Tensor
     """(..., kv_len, head_dim): one copy for every query head."""
 
-    def after_keys(self, head: tuple[int, int], rows: slice, keys: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def after_keys(
+        self, head: tuple[int, int], rows: slice, keys: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Row max m, row sum l and accumulator of the online softmax once the keys of the index tensor `keys` were seen."""
         scores = self.scores[head][rows][:, keys]
-        m = scores.max(dim=-1).values if len(keys) else torch.full(scores.shape[:1], float("-inf"), dtype=torch.float64)
+        m = (
+            scores.max(dim=-1).values
+            if len(keys)
+            else torch.full(scores.shape[:1], float("-inf"), dtype=torch.float64)
+        )
         exponentials = torch.exp(scores - torch.where(m == float("-inf"), 0.0, m)[:, None])
         return m, exponentials.sum(dim=-1), exponentials @ self.value[head][keys]
 
 
-def oracle(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *, scale: float, left: int, right: int) -> Oracle:
+def oracle(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *, scale: float, left: int, right: int
+) -> Oracle:
     """The float64 oracle on the CPU. Holds (q_len, kv_len) in float64 for every head several times: for small problems."""
     query, key, value = (tensor.detach().cpu().double() for tensor in (query, key, value))
     group = query.shape[1] // key.shape[1]
@@ -81,7 +97,14 @@ def oracle(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *, scale
 
 
 def attention_by_rows(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *, scale: float, left: int, right: int, dtype: torch.dtype
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    *,
+    scale: float,
+    left: int,
+    right: int,
+    dtype: torch.dtype,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Output and lse of standard attention computed in `dtype`, a block of rows at a time: for problems of any length.
 
@@ -107,18 +130,31 @@ def attention_by_rows(
 
 
 def gradients_by_heads(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, d_out: torch.Tensor, *, scale: float, left: int, right: int, dtype: torch.dtype
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    d_out: torch.Tensor,
+    *,
+    scale: float,
+    left: int,
+    right: int,
+    dtype: torch.dtype,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Gradients of query, key and value computed in `dtype` throughout, one head at a time (Chu, Liu and Lin 2026, eq 15 to 24).
 
     d_out is shaped as query. Holds a few (q_len, kv_len) matrices of `dtype`.
     """
     group = query.shape[1] // key.shape[1]
-    grads = tuple(torch.zeros(tensor.shape, dtype=dtype, device=query.device) for tensor in (query, key, value))
+    grads = tuple(
+        torch.zeros(tensor.shape, dtype=dtype, device=query.device) for tensor in (query, key, value)
+    )
     visible = visible_mask(query.shape[2], key.shape[2], left, right, device=query.device)
     for b in range(query.shape[0]):
         for h in range(query.shape[1]):
-            q, k, v, do = (tensor.to(dtype) for tensor in (query[b, h], key[b, h // group], value[b, h // group], d_out[b, h]))
+            q, k, v, do = (
+                tensor.to(dtype)
+                for tensor in (query[b, h], key[b, h // group], value[b, h // group], d_out[b, h])
+            )
             scores = (q @ k.T * scale).masked_fill_(~visible, float("-inf"))
             p = torch.softmax(scores, dim=-1).masked_fill_(~visible, 0.0)
             delta = ((p @ v) * do).sum(dim=-1, keepdim=True)
@@ -129,7 +165,9 @@ def gradients_by_heads(
     return grads
 
 
-def error_report(out: torch.Tensor, exact: torch.Tensor, low_precision: torch.Tensor, factor: float = 2.0) -> ErrorReport:
+def error_report(
+    out: torch.Tensor, exact: torch.Tensor, low_precision: torch.Tensor, factor: float = 2.0
+) -> ErrorReport:
     """Judge `out` by the rule of FlashAttention's own tests (tests/test_flash_attn.py).
 
     `exact` is the float64 result, `low_precision` the naive result in the type of the inputs. The absolute term is what
@@ -141,7 +179,9 @@ def error_report(out: torch.Tensor, exact: torch.Tensor, low_precision: torch.Te
     rounded = exact.to(low_precision.dtype)
     rounding = _error(rounded + 0.3 - 0.3, rounded.double())
     tolerance = factor * (_max(naive_error) + _max(rounding))
-    return ErrorReport(_max(error), float(error.mean()) if error.numel() else 0.0, _max(naive_error), tolerance)
+    return ErrorReport(
+        _max(error), float(error.mean()) if error.numel() else 0.0, _max(naive_error), tolerance
+    )
 
 
 def _error(out: torch.Tensor, exact: torch.Tensor) -> torch.Tensor:
@@ -155,16 +195,23 @@ def _max(error: torch.Tensor) -> float:
     return float(error.max()) if error.numel() else 0.0
 
 
-def judge(problem: AttentionProblem, out: torch.Tensor, inputs: tuple[torch.Tensor, torch.Tensor, torch.Tensor]) -> ErrorReport:
+def judge(
+    problem: AttentionProblem, out: torch.Tensor, inputs: tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+) -> ErrorReport:
     """The error report of an output of the problem, computed on the device of the inputs."""
     left, right = band(problem)
     exact, _ = attention_by_rows(*inputs, scale=problem.scale, left=left, right=right, dtype=torch.float64)
-    low_precision, _ = attention_by_rows(*inputs, scale=problem.scale, left=left, right=right, dtype=inputs[0].dtype)
+    low_precision, _ = attention_by_rows(
+        *inputs, scale=problem.scale, left=left, right=right, dtype=inputs[0].dtype
+    )
     return error_report(out.to(exact.device), exact, low_precision)
 
 
 def judge_gradients(
-    problem: AttentionProblem, gradients: tuple[torch.Tensor, ...], inputs: tuple[torch.Tensor, ...], d_out: torch.Tensor
+    problem: AttentionProblem,
+    gradients: tuple[torch.Tensor, ...],
+    inputs: tuple[torch.Tensor, ...],
+    d_out: torch.Tensor,
 ) -> dict[str, ErrorReport]:
     """Error reports of dQ, dK and dV of the problem, computed on the device of the inputs. The rule allows gradients three times the naive error."""
     left, right = band(problem)
@@ -173,7 +220,8 @@ def judge_gradients(
     low_precision = gradients_by_heads(*inputs, d_out, **mask, dtype=inputs[0].dtype)
     names = ("dQ", "dK", "dV")
     return {
-        name: error_report(ours.to(e.device), e, low, factor=3.0) for name, ours, e, low in zip(names, gradients, exact, low_precision, strict=True)
+        name: error_report(ours.to(e.device), e, low, factor=3.0)
+        for name, ours, e, low in zip(names, gradients, exact, low_precision, strict=True)
     }
 
 
@@ -185,4 +233,7 @@ def judge_trace(trace: Trace) -> ErrorReport:
         return judge(trace.problem, torch.from_numpy(trace.output), inputs)
     gradients = tuple(torch.from_numpy(array) for array in (trace.d_query, trace.d_key, trace.d_value))
     reports = judge_gradients(trace.problem, gradients, inputs, make_d_output(trace.problem, device))
-    return max(reports.values(), key=lambda report: report.max_error / report.tolerance if report.tolerance else report.max_error)
+    return max(
+        reports.values(),
+        key=lambda report: report.max_error / report.tolerance if report.tolerance else report.max_error,
+    )

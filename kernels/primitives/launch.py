@@ -41,15 +41,22 @@ def config_for_blocks(block_m: int, block_n: int, head_dim: int, itemsize: int) 
     """Warps and stages for tiles that the user chose: 8 warps for 128 rows, and as many stages as fit in 160 KiB."""
     tile_bytes = triton.next_power_of_2(head_dim) * itemsize
     stages = (160 * 1024 - block_m * tile_bytes) // (2 * block_n * tile_bytes)
-    return TileConfig(block_m, block_n, num_warps=8 if block_m >= 128 else 4, num_stages=min(max(stages, 1), 3))
+    return TileConfig(
+        block_m, block_n, num_warps=8 if block_m >= 128 else 4, num_stages=min(max(stages, 1), 3)
+    )
 
 
-def tile_arguments(tensors: Sequence[torch.Tensor], block_rows: Sequence[int], block_d: int, use_tma: bool) -> list:
+def tile_arguments(
+    tensors: Sequence[torch.Tensor], block_rows: Sequence[int], block_d: int, use_tma: bool
+) -> list:
     """The tensors as a kernel takes them: descriptors of (1, 1, rows, block_d) tiles, or the tensors themselves."""
     if not use_tma:
         return list(tensors)
     blocks = zip(tensors, block_rows, strict=True)
-    return [TensorDescriptor(tensor, list(tensor.shape), list(tensor.stride()), [1, 1, rows, block_d]) for tensor, rows in blocks]
+    return [
+        TensorDescriptor(tensor, list(tensor.shape), list(tensor.stride()), [1, 1, rows, block_d])
+        for tensor, rows in blocks
+    ]
 
 
 def can_use_tma(config: TileConfig, *tensors: torch.Tensor) -> bool:
@@ -57,7 +64,9 @@ def can_use_tma(config: TileConfig, *tensors: torch.Tensor) -> bool:
 
     On a GPU also compute capability 9.0, and tiles of 16 rows or more: smaller ones came out wrong on an H200 (Triton 3.6).
     """
-    if BACKEND == "cuda" and (torch.cuda.get_device_capability()[0] < 9 or min(config.block_m, config.block_n) < 16):
+    if BACKEND == "cuda" and (
+        torch.cuda.get_device_capability()[0] < 9 or min(config.block_m, config.block_n) < 16
+    ):
         return False
     for tensor in tensors:
         steps = [stride * tensor.element_size() for stride in tensor.stride()[:-1]]

@@ -90,8 +90,12 @@ def make_recorder(
     slots, block_d = programs * max_steps, triton.next_power_of_2(head_dim)
     if (needed := slots * rows.block * ROW_COLUMNS.value * 4) > BUFFER_LIMIT_BYTES:
         accepted = f"its trace could have {slots:,} steps and would take {needed / 1e9:.1f} GB, at most {BUFFER_LIMIT_BYTES / 1e9:.1f} GB is recorded"
-        raise InvalidProblem("q_len", rows.total, accepted, "Choose larger tiles, fewer heads or a shorter sequence.")
-    acc_slots = slots if slots * sum(acc.block for acc in accumulators) * block_d * 4 <= ACC_LIMIT_BYTES else 1
+        raise InvalidProblem(
+            "q_len", rows.total, accepted, "Choose larger tiles, fewer heads or a shorter sequence."
+        )
+    acc_slots = (
+        slots if slots * sum(acc.block for acc in accumulators) * block_d * 4 <= ACC_LIMIT_BYTES else 1
+    )
 
     def full(shape: tuple[int, ...], value: float, dtype: torch.dtype) -> torch.Tensor:
         return torch.full(shape, value, dtype=dtype, device=DEVICE)
@@ -109,19 +113,35 @@ def make_recorder(
     return Recorder(kernel, requests, row_fields, rows, accumulators, max_steps, buffers)
 
 
-def assemble(problem: AttentionProblem, algorithm: str, launches: list[tuple[Recorder, LaunchInfo]], **results: torch.Tensor) -> Trace:
+def assemble(
+    problem: AttentionProblem,
+    algorithm: str,
+    launches: list[tuple[Recorder, LaunchInfo]],
+    **results: torch.Tensor,
+) -> Trace:
     """The Trace of one or more launches, in launch order. `results` are output tensors by the name of their field in Trace."""
     tensors = tuple(dict.fromkeys(tensor for recorder, _ in launches for tensor, _ in recorder.requests))
     parts = [_used_steps(recorder, problem, tensors) for recorder, _ in launches]
     fields = {name for part in parts for name in part}
-    steps = {name: _concatenate([part.get(name) for part in parts], [len(part["program"]) for part in parts]) for name in fields}
+    steps = {
+        name: _concatenate([part.get(name) for part in parts], [len(part["program"]) for part in parts])
+        for name in fields
+    }
     if "acc" in steps and algorithm in ("flash1", "flash2"):
-        steps["output_distance"] = _output_distance(steps, results["output"].float().cpu().numpy(), problem, normalised=algorithm == "flash1")
+        steps["output_distance"] = _output_distance(
+            steps, results["output"].float().cpu().numpy(), problem, normalised=algorithm == "flash1"
+        )
     if algorithm.startswith("backward") and {"acc", "acc_dk", "acc_dv"} & set(steps):
-        steps["gradient_distance"] = _gradient_distance(steps, results, problem, scaled=algorithm == "backward_q_outer")
+        steps["gradient_distance"] = _gradient_distance(
+            steps, results, problem, scaled=algorithm == "backward_q_outer"
+        )
     if (clock := steps.pop("clock")) is not None and (clock[:, 0] >= 0).any():
         first = clock[:, 0].min()
-        steps |= {"sm": clock[:, 2].astype(np.int32), "start_ns": clock[:, 0] - first, "end_ns": clock[:, 1] - first}
+        steps |= {
+            "sm": clock[:, 2].astype(np.int32),
+            "start_ns": clock[:, 0] - first,
+            "end_ns": clock[:, 1] - first,
+        }
     return Trace(
         problem=problem,
         algorithm=algorithm,
@@ -136,7 +156,9 @@ def assemble(problem: AttentionProblem, algorithm: str, launches: list[tuple[Rec
     )
 
 
-def _used_steps(recorder: Recorder, problem: AttentionProblem, tensors: tuple[str, ...]) -> dict[str, np.ndarray]:
+def _used_steps(
+    recorder: Recorder, problem: AttentionProblem, tensors: tuple[str, ...]
+) -> dict[str, np.ndarray]:
     """The slots of a launch that were used, as arrays by the name of their field in Trace; "clock" is (steps, 3)."""
     where = recorder.buffers.where.cpu().numpy()
     used = np.flatnonzero(where[:, 0] >= 0)
@@ -150,14 +172,19 @@ def _used_steps(recorder: Recorder, problem: AttentionProblem, tensors: tuple[st
     }
     requested = recorder.buffers.requested.cpu().numpy()[used].astype(np.int64)
     for direction, field in (("read", "tensor_bytes_read"), ("write", "tensor_bytes_written")):
-        columns = [[at for at, request in enumerate(recorder.requests) if request == (tensor, direction)] for tensor in tensors]
+        columns = [
+            [at for at, request in enumerate(recorder.requests) if request == (tensor, direction)]
+            for tensor in tensors
+        ]
         steps[field] = np.stack([requested[:, at].sum(axis=1) for at in columns], axis=1)
     rows = recorder.buffers.rows.cpu().numpy()[used]
     exist = recorder.rows.exist(steps)
     for column, field in enumerate(recorder.row_fields):
         steps[field] = np.where(exist, rows[:, column], np.float32("nan"))
     if recorder.with_acc:
-        for acc, buffer in zip(recorder.accumulators, (recorder.buffers.acc, recorder.buffers.acc_2), strict=False):
+        for acc, buffer in zip(
+            recorder.accumulators, (recorder.buffers.acc, recorder.buffers.acc_2), strict=False
+        ):
             values = buffer.cpu().numpy()[used][:, :, : problem.head_dim]
             steps[acc.field] = np.where(acc.exist(steps)[:, :, None], values, np.float32("nan"))
     return steps
@@ -166,22 +193,35 @@ def _used_steps(recorder: Recorder, problem: AttentionProblem, tensors: tuple[st
 def _concatenate(parts: list[np.ndarray | None], counts: list[int]) -> np.ndarray:
     """The parts one after the other; a launch that does not have the field fills its steps with NaN."""
     shape = next(part.shape[1:] for part in parts if part is not None)
-    filled = [np.full((count, *shape), np.nan, np.float32) if part is None else part for part, count in zip(parts, counts, strict=True)]
+    filled = [
+        np.full((count, *shape), np.nan, np.float32) if part is None else part
+        for part, count in zip(parts, counts, strict=True)
+    ]
     return np.concatenate(filled)
 
 
-def _output_distance(steps: dict[str, np.ndarray], output: np.ndarray, problem: AttentionProblem, normalised: bool) -> np.ndarray:
+def _output_distance(
+    steps: dict[str, np.ndarray], output: np.ndarray, problem: AttentionProblem, normalised: bool
+) -> np.ndarray:
     """float32 (steps, block_m): max over columns of |output so far - final output|; a row without a key so far counts as 0."""
-    padded = np.full((problem.batch * problem.q_heads, problem.q_tiles * problem.block_m, problem.head_dim), np.nan, np.float32)
+    padded = np.full(
+        (problem.batch * problem.q_heads, problem.q_tiles * problem.block_m, problem.head_dim),
+        np.nan,
+        np.float32,
+    )
     padded[:, : problem.q_len] = output.reshape(-1, problem.q_len, problem.head_dim)
-    final = padded.reshape(-1, problem.q_tiles, problem.block_m, problem.head_dim)[steps["batch_head"], steps["q_tile"]]
+    final = padded.reshape(-1, problem.q_tiles, problem.block_m, problem.head_dim)[
+        steps["batch_head"], steps["q_tile"]
+    ]
     row_sum = steps["row_sum"][:, :, None]
     with np.errstate(divide="ignore", invalid="ignore"):
         partial = steps["acc"] if normalised else np.where(row_sum == 0, 0, steps["acc"] / row_sum)
     return np.abs(partial - final).max(axis=2)
 
 
-def _gradient_distance(steps: dict[str, np.ndarray], results: dict[str, torch.Tensor], problem: AttentionProblem, scaled: bool) -> np.ndarray:
+def _gradient_distance(
+    steps: dict[str, np.ndarray], results: dict[str, torch.Tensor], problem: AttentionProblem, scaled: bool
+) -> np.ndarray:
     """float32 (steps, 3): largest |sum so far - final| of the step's tile of dQ, dK and dV. Sums of dQ and dK lack the scale unless `scaled`."""
     group, factor = problem.q_heads // problem.kv_heads, 1.0 if scaled else problem.scale
     sums = (
@@ -219,7 +259,9 @@ def record_bytes(trace, slot, n_bytes, COLUMN: tl.constexpr):
 @triton.jit
 def record_rows(trace, slot, values, COLUMN: tl.constexpr, BLOCK: tl.constexpr):
     """One value a row, for the field that column COLUMN stands for."""
-    tl.store(trace.rows + slot.to(tl.int64) * (ROW_COLUMNS * BLOCK) + COLUMN * BLOCK + tl.arange(0, BLOCK), values)
+    tl.store(
+        trace.rows + slot.to(tl.int64) * (ROW_COLUMNS * BLOCK) + COLUMN * BLOCK + tl.arange(0, BLOCK), values
+    )
 
 
 @triton.jit

@@ -48,34 +48,63 @@ def tile_offsets(first_row, n_rows, HEAD_DIM: tl.constexpr, BLOCK_ROWS: tl.const
 
 
 @triton.jit
-def load_tile(view, first_row, HEAD_DIM: tl.constexpr, BLOCK_ROWS: tl.constexpr, BLOCK_D: tl.constexpr, USE_TMA: tl.constexpr):
+def load_tile(
+    view,
+    first_row,
+    HEAD_DIM: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_D: tl.constexpr,
+    USE_TMA: tl.constexpr,
+):
     """(BLOCK_ROWS, BLOCK_D) tile from row `first_row` on; zero outside the matrix."""
     source, batch, head, n_rows, stride_row, stride_d = view
     if USE_TMA:
         tile = source.load([batch, head, first_row, 0]).reshape((BLOCK_ROWS, BLOCK_D))
     else:
-        offs_row, offs_d, row_inside, d_inside = tile_offsets(first_row, n_rows, HEAD_DIM, BLOCK_ROWS, BLOCK_D)
-        addresses = source + offs_row.to(tl.int64)[:, None] * stride_row + offs_d.to(tl.int64)[None, :] * stride_d
+        offs_row, offs_d, row_inside, d_inside = tile_offsets(
+            first_row, n_rows, HEAD_DIM, BLOCK_ROWS, BLOCK_D
+        )
+        addresses = (
+            source + offs_row.to(tl.int64)[:, None] * stride_row + offs_d.to(tl.int64)[None, :] * stride_d
+        )
         tile = tl.load(addresses, mask=row_inside[:, None] & d_inside[None, :], other=0.0)
     return from_memory(tile)
 
 
 @triton.jit
 def store_tile(
-    view, tile, first_row, HEAD_DIM: tl.constexpr, BLOCK_ROWS: tl.constexpr, BLOCK_D: tl.constexpr, DTYPE: tl.constexpr, USE_TMA: tl.constexpr
+    view,
+    tile,
+    first_row,
+    HEAD_DIM: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_D: tl.constexpr,
+    DTYPE: tl.constexpr,
+    USE_TMA: tl.constexpr,
 ):
     """Round a float32 (BLOCK_ROWS, BLOCK_D) tile to DTYPE and write what lies inside the matrix."""
     target, batch, head, n_rows, stride_row, stride_d = view
     if USE_TMA:
         target.store([batch, head, first_row, 0], to_memory(tile, DTYPE).reshape((1, 1, BLOCK_ROWS, BLOCK_D)))
     else:
-        offs_row, offs_d, row_inside, d_inside = tile_offsets(first_row, n_rows, HEAD_DIM, BLOCK_ROWS, BLOCK_D)
-        addresses = target + offs_row.to(tl.int64)[:, None] * stride_row + offs_d.to(tl.int64)[None, :] * stride_d
+        offs_row, offs_d, row_inside, d_inside = tile_offsets(
+            first_row, n_rows, HEAD_DIM, BLOCK_ROWS, BLOCK_D
+        )
+        addresses = (
+            target + offs_row.to(tl.int64)[:, None] * stride_row + offs_d.to(tl.int64)[None, :] * stride_d
+        )
         tl.store(addresses, to_memory(tile, DTYPE), mask=row_inside[:, None] & d_inside[None, :])
 
 
 @triton.jit
-def tile_bytes(first_row, n_rows, HEAD_DIM: tl.constexpr, BLOCK_ROWS: tl.constexpr, BLOCK_D: tl.constexpr, ITEMSIZE: tl.constexpr):
+def tile_bytes(
+    first_row,
+    n_rows,
+    HEAD_DIM: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_D: tl.constexpr,
+    ITEMSIZE: tl.constexpr,
+):
     """Bytes that `load_tile` or `store_tile` asks for: the elements that their masks leave, times ITEMSIZE."""
     _, _, row_inside, d_inside = tile_offsets(first_row, n_rows, HEAD_DIM, BLOCK_ROWS, BLOCK_D)
     return tl.sum(row_inside.to(tl.int32), axis=0) * tl.sum(d_inside.to(tl.int32), axis=0) * ITEMSIZE
@@ -131,7 +160,18 @@ def matmul(a, b, acc, PRECISION: tl.constexpr):
 
 
 @triton.jit
-def mask_scores(scores, offs_m, first_k, q_len, kv_len, left, right, BOUND_LEFT: tl.constexpr, BOUND_RIGHT: tl.constexpr, BLOCK_N: tl.constexpr):
+def mask_scores(
+    scores,
+    offs_m,
+    first_k,
+    q_len,
+    kv_len,
+    left,
+    right,
+    BOUND_LEFT: tl.constexpr,
+    BOUND_RIGHT: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+):
     """Set the scores (rows, BLOCK_N) of keys that do not exist, or that query `offs_m` does not see, to -inf."""
     offs_n = first_k + tl.arange(0, BLOCK_N)
     diagonal = offs_m + (kv_len - q_len)
@@ -156,7 +196,9 @@ def finite_or_zero(m):
 
 
 @triton.jit
-def load_lse(lse_ptr, offs_m, q_len, kv_len, left, right, BOUND_LEFT: tl.constexpr, BOUND_RIGHT: tl.constexpr):
+def load_lse(
+    lse_ptr, offs_m, q_len, kv_len, left, right, BOUND_LEFT: tl.constexpr, BOUND_RIGHT: tl.constexpr
+):
     """lse of the rows in base 2; +inf for rows without a key and past the end, so that their P is 0."""
     lse = load_rows(lse_ptr, offs_m, q_len, float("inf")) * LOG2E
     if BOUND_LEFT or BOUND_RIGHT:
@@ -166,7 +208,9 @@ def load_lse(lse_ptr, offs_m, q_len, kv_len, left, right, BOUND_LEFT: tl.constex
 
 
 @triton.jit
-def mask_transposed(tile_t, offs_m, offs_n, q_len, kv_len, left, right, BOUND_LEFT: tl.constexpr, BOUND_RIGHT: tl.constexpr):
+def mask_transposed(
+    tile_t, offs_m, offs_n, q_len, kv_len, left, right, BOUND_LEFT: tl.constexpr, BOUND_RIGHT: tl.constexpr
+):
     """Zero a (keys, queries) tile where the query does not see the key. Keys past the end are zero rows of K and need no mask."""
     diagonal = offs_m + (kv_len - q_len)
     visible = (offs_n >= 0)[:, None]

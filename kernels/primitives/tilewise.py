@@ -22,12 +22,16 @@ ROW_FIELDS = ("row_max", "row_sum", "row_share", "output_distance")
 class StepLog:
     """What a run reads, writes and holds, step by step. Reads before a program's first step count for that step."""
 
-    def __init__(self, problem: AttentionProblem, kernels: tuple[str, ...], tensors: tuple[str, ...], steps: int) -> None:
+    def __init__(
+        self, problem: AttentionProblem, kernels: tuple[str, ...], tensors: tuple[str, ...], steps: int
+    ) -> None:
         """Raises InvalidProblem for a run of too many steps to record."""
         needed = steps * problem.block_m * 4 * len(ROW_FIELDS)
         if needed > BUFFER_LIMIT_BYTES:
             accepted = f"its trace would have {steps:,} steps and take {needed / 1e9:.1f} GB, at most {BUFFER_LIMIT_BYTES / 1e9:.1f} GB is recorded"
-            raise InvalidProblem("q_len", problem.q_len, accepted, "Choose larger tiles, fewer heads or a shorter sequence.")
+            raise InvalidProblem(
+                "q_len", problem.q_len, accepted, "Choose larger tiles, fewer heads or a shorter sequence."
+            )
         self._problem, self._kernels, self._tensors = problem, kernels, tensors
         self._where: list[tuple[int, ...]] = []
         self._bytes: list[np.ndarray] = []
@@ -113,13 +117,17 @@ class StepLog:
         final = output.float().cpu().numpy().reshape(-1, self._problem.q_len, self._problem.head_dim)
         for step, acc in enumerate(self._accs):
             if acc is not None:
-                distance = np.abs(acc - final[batch_head[step], tile(q_tile[step], self._problem.block_m)]).max(axis=1)
+                distance = np.abs(
+                    acc - final[batch_head[step], tile(q_tile[step], self._problem.block_m)]
+                ).max(axis=1)
                 self._rows["output_distance"][step][: len(distance)] = distance
 
     def _stacked_acc(self) -> np.ndarray | None:
         if not self._keeps_acc:
             return None
-        stacked = np.full((len(self._accs), self._problem.block_m, self._problem.head_dim), np.nan, np.float32)
+        stacked = np.full(
+            (len(self._accs), self._problem.block_m, self._problem.head_dim), np.nan, np.float32
+        )
         for step, acc in enumerate(self._accs):
             if acc is not None:
                 stacked[step, : len(acc)] = acc

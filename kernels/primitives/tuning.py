@@ -41,7 +41,9 @@ def tuned_table(architecture: str) -> dict[str, TileConfig]:
     found = document.get("format"), document.get("version")
     if found != (FORMAT, FORMAT_VERSION):
         remedy = "Make it anew with python -m kernels.tune."
-        raise ValueError(f"{path.name} is {found[0]} version {found[1]}; expected {FORMAT} version {FORMAT_VERSION}. {remedy}")
+        raise ValueError(
+            f"{path.name} is {found[0]} version {found[1]}; expected {FORMAT} version {FORMAT_VERSION}. {remedy}"
+        )
     return {key: TileConfig(**entry["config"]) for key, entry in document["classes"].items()}
 
 
@@ -70,7 +72,9 @@ def gluon_is_known() -> bool:
 @functools.lru_cache(maxsize=1024)
 def hopper_config(head_dim: int, dtype: torch.dtype, masked: bool, length: int) -> TileConfig | None:
     """Tiles of forward_hopper.py for a shape, None where the table of this architecture has none: forward.py is faster there, or the only one."""
-    return tuned_table(architecture()).get(shape_class("forward_hopper", head_dim, dtype.itemsize, masked, length))
+    return tuned_table(architecture()).get(
+        shape_class("forward_hopper", head_dim, dtype.itemsize, masked, length)
+    )
 
 
 def fallback_config(kernel: str, head_dim: int, itemsize: int) -> TileConfig:

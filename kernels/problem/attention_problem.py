@@ -67,7 +67,13 @@ class AttentionProblem:
     def __post_init__(self) -> None:
         for name, (low, high) in LIMITS.items():
             _check_int(name, getattr(self, name), low, high)
-        for name, accepted in (("dtype", tuple(DTYPES)), ("mask", MASKS), ("inputs", INPUTS), ("block_m", BLOCKS), ("block_n", BLOCKS)):
+        for name, accepted in (
+            ("dtype", tuple(DTYPES)),
+            ("mask", MASKS),
+            ("inputs", INPUTS),
+            ("block_m", BLOCKS),
+            ("block_n", BLOCKS),
+        ):
             given = getattr(self, name)
             if isinstance(given, bool) or given not in accepted:
                 raise InvalidProblem(name, given, f"expected one of {', '.join(map(str, accepted))}")
@@ -123,7 +129,9 @@ class AttentionProblem:
         known = {field.name for field in fields(cls)}
         for name in values:
             if name not in known:
-                raise InvalidProblem(name, values[name], f"there is no such field; the fields are {', '.join(sorted(known))}")
+                raise InvalidProblem(
+                    name, values[name], f"there is no such field; the fields are {', '.join(sorted(known))}"
+                )
         return cls(**values)
 
     def with_(self, **changes: object) -> AttentionProblem:

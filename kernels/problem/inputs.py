@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     import torch
 
 
-def make_inputs(problem: AttentionProblem, device: str = "cpu") -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def make_inputs(
+    problem: AttentionProblem, device: str = "cpu"
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """query (batch, q_heads, q_len, head_dim), key and value (batch, kv_heads, kv_len, head_dim), of problem.dtype.
 
     Drawn on the CPU by NumPy's PCG64 from problem.seed in float32, then rounded to problem.dtype. The distributions:
@@ -80,11 +82,15 @@ def _draw_one_hot(problem: AttentionProblem, rng: np.random.Generator) -> tuple[
     return np.float32(16) * heads[:, :, np.minimum(picked, problem.kv_len - 1)], key
 
 
-def _draw_ramp(problem: AttentionProblem, rng: np.random.Generator, direction: int) -> tuple[np.ndarray, np.ndarray]:
+def _draw_ramp(
+    problem: AttentionProblem, rng: np.random.Generator, direction: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Keys whose score with every query moves by `step` from tile to tile, with noise well below a step."""
     step = min(1.0, 256.0 / problem.kv_tiles)
     level = direction * step * (np.arange(problem.kv_len) // problem.block_n)
-    level -= direction * step * (problem.kv_tiles - 1) / 2  # centred, so that low precision spends its bits on both sides
+    level -= (
+        direction * step * (problem.kv_tiles - 1) / 2
+    )  # centred, so that low precision spends its bits on both sides
     query = np.ones(problem.q_shape, np.float32) + np.float32(0.05) * _normal(rng, problem.q_shape)
     key = np.float32(0.05) * _normal(rng, problem.kv_shape)
     key += (level / np.sqrt(problem.head_dim)).astype(np.float32)[:, None]

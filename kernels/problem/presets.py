@@ -34,7 +34,9 @@ PRESETS = {
     "llama3": Preset(
         "Llama-3-8B head",
         "2048 tokens of head_dim 128 in bfloat16, 128 x 64 tiles",
-        AttentionProblem(q_len=2048, kv_len=2048, head_dim=128, dtype="bfloat16", mask="causal", block_m=128, block_n=64),
+        AttentionProblem(
+            q_len=2048, kv_len=2048, head_dim=128, dtype="bfloat16", mask="causal", block_m=128, block_n=64
+        ),
         recorded=("flash2", "flash1", "backward"),
     ),
     "ragged": Preset(
@@ -45,19 +47,33 @@ PRESETS = {
     "layer": Preset(
         "GPT-2 layer",
         "12 heads of 1024 tokens, causal: 192 programs in waves over the SMs of a GPU",
-        AttentionProblem(q_heads=12, kv_heads=12, q_len=1024, kv_len=1024, head_dim=64, mask="causal", block_n=128),
+        AttentionProblem(
+            q_heads=12, kv_heads=12, q_len=1024, kv_len=1024, head_dim=64, mask="causal", block_n=128
+        ),
         recorded=("flash2", "backward"),
     ),
     "window": Preset(
         "Sliding window",
         "1024 tokens that see the 255 before them: most tiles are never visited",
-        AttentionProblem(q_len=1024, kv_len=1024, head_dim=64, mask="window", window_left=255, window_right=0),
+        AttentionProblem(
+            q_len=1024, kv_len=1024, head_dim=64, mask="window", window_left=255, window_right=0
+        ),
         recorded=("flash2", "flash1", "backward"),
     ),
     "decode": Preset(
         "Decoding step",
         "Llama-3-8B's next token: 1 query, 32 heads over 8, against 8192 keys",
-        AttentionProblem(q_heads=32, kv_heads=8, q_len=1, kv_len=8192, head_dim=128, dtype="bfloat16", block_m=16, block_n=64, kv_splits=16),
+        AttentionProblem(
+            q_heads=32,
+            kv_heads=8,
+            q_len=1,
+            kv_len=8192,
+            head_dim=128,
+            dtype="bfloat16",
+            block_m=16,
+            block_n=64,
+            kv_splits=16,
+        ),
         algorithm="split_kv",
         recorded=("split_kv", "flash2"),
     ),

@@ -134,11 +134,15 @@ def launch_order(problem: AttentionProblem) -> list[int]:
     """Programs (head * q_tiles + query tile) of a kernel that keeps a query tile, in the order in which the GPU is given them."""
     heads, right = problem.batch * problem.q_heads, band(problem)[1]
     turn = heads_in_turn(heads, right < problem.q_len + problem.kv_len)
-    order = (last_tiles_first(program, turn, problem.q_tiles, heads) for program in range(heads * problem.q_tiles))
+    order = (
+        last_tiles_first(program, turn, problem.q_tiles, heads) for program in range(heads * problem.q_tiles)
+    )
     return [head * problem.q_tiles + q_tile for head, q_tile in order]
 
 
-def visited_tiles(problem: AttentionProblem, q_tile: int, blocks: tuple[int, int] | None = None) -> VisitedTiles:
+def visited_tiles(
+    problem: AttentionProblem, q_tile: int, blocks: tuple[int, int] | None = None
+) -> VisitedTiles:
     """The key tiles that query tile `q_tile` (of any head) visits; `blocks` are other tile sizes than the problem's."""
     left, right = band(problem)
     shape = (q_tile, problem.q_len, problem.kv_len)
@@ -184,7 +188,9 @@ def count_tiles(problem: AttentionProblem) -> TileCounts:
         full += tiles.end_full - tiles.first_full
         partial += tiles.end - tiles.first - (tiles.end_full - tiles.first_full)
     heads = problem.batch * problem.q_heads
-    return TileCounts(full * heads, partial * heads, (problem.q_tiles * problem.kv_tiles - full - partial) * heads)
+    return TileCounts(
+        full * heads, partial * heads, (problem.q_tiles * problem.kv_tiles - full - partial) * heads
+    )
 
 
 def visible_keys(problem: AttentionProblem, row: int) -> tuple[int, int]:

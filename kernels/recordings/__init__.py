@@ -34,7 +34,9 @@ def _index() -> dict:
     document = json.loads((FOLDER / INDEX).read_text())
     found = document.get("format"), document.get("version")
     if found != (RECORDINGS_FORMAT, FORMAT_VERSION):
-        raise InvalidTrace(f"{INDEX} is {found[0]} version {found[1]}; expected {RECORDINGS_FORMAT} version {FORMAT_VERSION}")
+        raise InvalidTrace(
+            f"{INDEX} is {found[0]} version {found[1]}; expected {RECORDINGS_FORMAT} version {FORMAT_VERSION}"
+        )
     return document
 
 

@@ -55,7 +55,13 @@ def _words(ratio: float, problems: int) -> str:
 def main(argv: list[str] | None = None) -> int:
     """The command line. Returns 0, or 2 for a file that holds no measurements of ours beside a peer's."""
     parser = argparse.ArgumentParser(prog="python -m kernels.compare", description=__doc__.split("\n\n")[0])
-    parser.add_argument("file", type=Path, nargs="?", default=FOLDER / FILES["sweeps"], help="measurements (default: the shipped recording)")
+    parser.add_argument(
+        "file",
+        type=Path,
+        nargs="?",
+        default=FOLDER / FILES["sweeps"],
+        help="measurements (default: the shipped recording)",
+    )
     arguments = parser.parse_args(argv)
     try:
         ratios = time_ratios(read_document(arguments.file.read_bytes()).measurements)
@@ -63,7 +69,10 @@ def main(argv: list[str] | None = None) -> int:
         print(f"error: {arguments.file}: {error}", file=sys.stderr)
         return 2
     if not ratios:
-        print(f"error: {arguments.file} holds no problem on which ours and a peer were both timed: measure with --peers ours,…", file=sys.stderr)
+        print(
+            f"error: {arguments.file} holds no problem on which ours and a peer were both timed: measure with --peers ours,…",
+            file=sys.stderr,
+        )
         return 2
     print(markdown_table(ratios))
     return 0

@@ -28,15 +28,32 @@ def record(folder: Path, command: str) -> None:
     runs, measurements = [], []
     for name, preset in PRESETS.items():
         for algorithm in preset.recorded:
-            run_traced(preset.problem, algorithm)  # once to compile, so that the recorded clock shows a warm launch
+            run_traced(
+                preset.problem, algorithm
+            )  # once to compile, so that the recorded clock shows a warm launch
             trace = run_traced(preset.problem, algorithm)
             report = judge_trace(trace)
             file = f"{name}.{algorithm}.npz"
             trace.without_acc().without_results().save(folder / file)
-            runs.append({"problem": preset.problem.as_dict(), "algorithm": algorithm, "file": file, "report": asdict(report)})
-            _say(f"{file}: {trace.steps} steps, largest error {report.max_error:.2e} of {report.tolerance:.2e}")
+            runs.append(
+                {
+                    "problem": preset.problem.as_dict(),
+                    "algorithm": algorithm,
+                    "file": file,
+                    "report": asdict(report),
+                }
+            )
+            _say(
+                f"{file}: {trace.steps} steps, largest error {report.max_error:.2e} of {report.tolerance:.2e}"
+            )
         measurements.append(measure(preset.problem, directions=DIRECTIONS).as_dict())
-    index = {"format": RECORDINGS_FORMAT, "version": FORMAT_VERSION, "command": command, "runs": runs, "measurements": measurements}
+    index = {
+        "format": RECORDINGS_FORMAT,
+        "version": FORMAT_VERSION,
+        "command": command,
+        "runs": runs,
+        "measurements": measurements,
+    }
     (folder / INDEX).write_text(json.dumps(index, indent=1) + "\n")
 
 
@@ -46,7 +63,9 @@ def record_ceilings(folder: Path, command: str, minutes: float) -> None:
 
     found = measure_ceilings()
     for ceiling in found:
-        _say(f"{ceiling.kind} {ceiling.dtype}: {ceiling.per_second / 1e12:,.2f} T{'B' if ceiling.kind == 'copy' else 'FLOP'}/s")
+        _say(
+            f"{ceiling.kind} {ceiling.dtype}: {ceiling.per_second / 1e12:,.2f} T{'B' if ceiling.kind == 'copy' else 'FLOP'}/s"
+        )
     write_document(folder / FILES["ceilings"], Document(command=command, ceilings=found))
 
 
@@ -60,7 +79,12 @@ def record_counters(folder: Path, command: str, minutes: float) -> None:
             runs = read_counters(problem, list(COUNTED_CALLS))
         except (CountersUnavailable, OSError, RuntimeError) as error:
             _say(f"counters are skipped: {error}")
-            document = document.with_(left_out=(*document.left_out, f"counters of head_dim {problem.head_dim} {problem.mask}: {error}"))
+            document = document.with_(
+                left_out=(
+                    *document.left_out,
+                    f"counters of head_dim {problem.head_dim} {problem.mask}: {error}",
+                )
+            )
         else:
             document = document.with_(counters=(*document.counters, *runs))
             for run in runs:
@@ -103,12 +127,27 @@ PARTS = {
 def main(argv: list[str] | None = None) -> int:
     """The command line. Returns 0, or 2 for a part that there is not."""
     parser = argparse.ArgumentParser(prog="python -m kernels.record", description=__doc__.split("\n\n")[0])
-    parser.add_argument("--out", type=Path, default=FOLDER, help="folder to write to (default: the shipped recordings)")
-    parser.add_argument("--parts", type=lambda text: text.split(","), default=list(PARTS), help=f"some of {','.join(PARTS)} (default: all)")
-    parser.add_argument("--minutes", type=float, default=7.0, help="most minutes of the sweeps (default 7); the rest is left out, and named")
+    parser.add_argument(
+        "--out", type=Path, default=FOLDER, help="folder to write to (default: the shipped recordings)"
+    )
+    parser.add_argument(
+        "--parts",
+        type=lambda text: text.split(","),
+        default=list(PARTS),
+        help=f"some of {','.join(PARTS)} (default: all)",
+    )
+    parser.add_argument(
+        "--minutes",
+        type=float,
+        default=7.0,
+        help="most minutes of the sweeps (default 7); the rest is left out, and named",
+    )
     arguments = parser.parse_args(argv)
     if unknown := [part for part in arguments.parts if part not in PARTS]:
-        print(f"error: --parts {','.join(unknown)} is not accepted: expected some of {','.join(PARTS)}", file=sys.stderr)
+        print(
+            f"error: --parts {','.join(unknown)} is not accepted: expected some of {','.join(PARTS)}",
+            file=sys.stderr,
+        )
         return 2
     parts = "" if arguments.parts == list(PARTS) else f" --parts {','.join(arguments.parts)}"
     command = f"python -m kernels.record{parts} --minutes {arguments.minutes:g}"

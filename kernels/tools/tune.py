@@ -54,7 +54,9 @@ def prepare(kernel: str, problem: AttentionProblem) -> Callable[[tuple], object]
     def draw(shape: tuple) -> torch.Tensor:
         return torch.randn(shape, dtype=getattr(torch, problem.dtype), device="cuda")
 
-    query, key, value, d_out = (draw(shape) for shape in (problem.q_shape, problem.kv_shape, problem.kv_shape, problem.q_shape))
+    query, key, value, d_out = (
+        draw(shape) for shape in (problem.q_shape, problem.kv_shape, problem.kv_shape, problem.q_shape)
+    )
     left, right = band(problem)
     mask = {"left": left, "right": right, "scale": problem.scale}
     if kernel == "forward":
@@ -62,12 +64,18 @@ def prepare(kernel: str, problem: AttentionProblem) -> Callable[[tuple], object]
     if kernel == "forward_hopper":
         from kernels.algorithms.flash3.forward_hopper import flash_forward_hopper
 
-        tuned = choose_config("forward", problem.head_dim, query.dtype, problem.mask != "full", problem.kv_len)
+        tuned = choose_config(
+            "forward", problem.head_dim, query.dtype, problem.mask != "full", problem.kv_len
+        )
         portable = functools.partial(flash_forward, query, key, value, config=tuned, **mask)
         return lambda candidate: (
-            portable() if candidate == PORTABLE else flash_forward_hopper(query, key, value, config=TileConfig(*candidate), **mask)
+            portable()
+            if candidate == PORTABLE
+            else flash_forward_hopper(query, key, value, config=TileConfig(*candidate), **mask)
         )
-    out, lse, _ = flash_forward(query, key, value, config=fallback_config("forward", problem.head_dim, problem.itemsize), **mask)
+    out, lse, _ = flash_forward(
+        query, key, value, config=fallback_config("forward", problem.head_dim, problem.itemsize), **mask
+    )
     call = BackwardCall(query, key, value, out, lse, d_out, **mask)
     call.preprocess()
     return lambda candidate: getattr(call, kernel)(TileConfig(*candidate))
@@ -92,15 +100,23 @@ def _compile(job: tuple) -> None:
 
 def tune(kernels: list[str], head_dims: list[int], say: Callable[[str], None]) -> dict[str, dict | None]:
     """The fastest candidate of every class, with its time in ms, by the name of the class; None where the class is to be left out."""
-    jobs = [(k, d, mask, c) for k, d, mask in itertools.product(kernels, head_dims, ("full", "causal")) for c in candidates(k, d)]
-    with ProcessPoolExecutor(max(os.cpu_count() - 2, 1), mp_context=multiprocessing.get_context("spawn")) as pool:
+    jobs = [
+        (k, d, mask, c)
+        for k, d, mask in itertools.product(kernels, head_dims, ("full", "causal"))
+        for c in candidates(k, d)
+    ]
+    with ProcessPoolExecutor(
+        max(os.cpu_count() - 2, 1), mp_context=multiprocessing.get_context("spawn")
+    ) as pool:
         list(pool.map(_compile, jobs, chunksize=2))
 
     from kernels.device.clocks import CudaClock
     from kernels.primitives.tuning import shape_class
 
     clock, classes = CudaClock(), {}
-    for kernel, head_dim, mask, (name, length) in itertools.product(kernels, head_dims, ("full", "causal"), LENGTHS.items()):
+    for kernel, head_dim, mask, (name, length) in itertools.product(
+        kernels, head_dims, ("full", "causal"), LENGTHS.items()
+    ):
         options = candidates(kernel, head_dim)
         if not options:
             continue
@@ -121,7 +137,12 @@ def tune(kernels: list[str], head_dims: list[int], say: Callable[[str], None]) -
         else:
             config = dict(zip(("block_m", "block_n", "num_warps", "num_stages"), best, strict=True))
             classes[key] = {"config": config, "median_ms": median_ms, "problem": problem.as_dict()}
-        say(f"{key} ({name}): " + "  ".join(f"{candidate or 'forward.py'} {timings[candidate].median_ms:.3f}" for candidate in ranking[:4]))
+        say(
+            f"{key} ({name}): "
+            + "  ".join(
+                f"{candidate or 'forward.py'} {timings[candidate].median_ms:.3f}" for candidate in ranking[:4]
+            )
+        )
     return classes
 
 
@@ -130,9 +151,18 @@ def main(argv: list[str] | None = None) -> int:
     from kernels.primitives.tuning import FOLDER, FORMAT, FORMAT_VERSION, KERNELS, architecture
 
     parser = argparse.ArgumentParser(prog="python -m kernels.tune", description=__doc__.split("\n\n")[0])
-    parser.add_argument("--kernels", type=lambda text: text.split(","), default=list(KERNELS), help=f"some of {', '.join(KERNELS)}")
-    parser.add_argument("--head-dims", type=lambda text: [int(part) for part in text.split(",")], default=[32, 64, 128, 256])
-    parser.add_argument("--out", type=Path, help="file to write (default: the table of this architecture, other classes kept)")
+    parser.add_argument(
+        "--kernels",
+        type=lambda text: text.split(","),
+        default=list(KERNELS),
+        help=f"some of {', '.join(KERNELS)}",
+    )
+    parser.add_argument(
+        "--head-dims", type=lambda text: [int(part) for part in text.split(",")], default=[32, 64, 128, 256]
+    )
+    parser.add_argument(
+        "--out", type=Path, help="file to write (default: the table of this architecture, other classes kept)"
+    )
     arguments = parser.parse_args(argv)
 
     from kernels.device.backend import device_info, utc_now
@@ -144,8 +174,15 @@ def main(argv: list[str] | None = None) -> int:
     path = arguments.out or FOLDER / f"{architecture()}.json"
     path.parent.mkdir(exist_ok=True)
     kept = json.loads(path.read_text())["classes"] if path.exists() else {}
-    classes = tune(arguments.kernels, arguments.head_dims, lambda line: print(line, file=sys.stderr, flush=True))
-    document = {"format": FORMAT, "version": FORMAT_VERSION, "device": asdict(device_info(BACKEND)), "tuned_at": utc_now()}
+    classes = tune(
+        arguments.kernels, arguments.head_dims, lambda line: print(line, file=sys.stderr, flush=True)
+    )
+    document = {
+        "format": FORMAT,
+        "version": FORMAT_VERSION,
+        "device": asdict(device_info(BACKEND)),
+        "tuned_at": utc_now(),
+    }
     chosen = {key: entry for key, entry in (kept | classes).items() if entry}
     path.write_text(json.dumps(document | {"classes": chosen}, indent=1) + "\n")
     return 0

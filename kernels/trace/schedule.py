@@ -86,7 +86,10 @@ def program_spans(trace: Trace, schedule: Schedule) -> list[ProgramSpan]:
         spans.append(
             ProgramSpan(
                 kernel=trace.kernels[trace.kernel[steps[0]]],
-                **{name: int(getattr(trace, name)[steps[0]]) for name in ("program", "batch_head", "q_tile", "kv_tile")},
+                **{
+                    name: int(getattr(trace, name)[steps[0]])
+                    for name in ("program", "batch_head", "q_tile", "kv_tile")
+                },
                 sm=int(schedule.sm[steps[0]]),
                 start=int(schedule.start[steps].min()),
                 end=int(schedule.end[steps].max()),
@@ -99,10 +102,24 @@ def program_spans(trace: Trace, schedule: Schedule) -> list[ProgramSpan]:
 def chrome_trace(trace: Trace, schedule: Schedule) -> str:
     """The timeline as Chrome trace JSON, which Perfetto opens: a track an SM, a slice a program. A modelled step counts as one microsecond."""
     micro = 1e-3 if schedule.measured else 1.0
-    events = [{"ph": "M", "name": "process_name", "pid": 0, "args": {"name": f"{trace.device.name}: {trace.algorithm}"}}]
-    events += [{"ph": "M", "name": "thread_name", "pid": 0, "tid": sm, "args": {"name": f"SM {sm}"}} for sm in np.unique(schedule.sm).tolist()]
+    events = [
+        {
+            "ph": "M",
+            "name": "process_name",
+            "pid": 0,
+            "args": {"name": f"{trace.device.name}: {trace.algorithm}"},
+        }
+    ]
+    events += [
+        {"ph": "M", "name": "thread_name", "pid": 0, "tid": sm, "args": {"name": f"SM {sm}"}}
+        for sm in np.unique(schedule.sm).tolist()
+    ]
     for span in program_spans(trace, schedule):
-        tile = f"q tile {span.q_tile}, head {span.batch_head}" if span.q_tile >= 0 else f"key tile {span.kv_tile}"
+        tile = (
+            f"q tile {span.q_tile}, head {span.batch_head}"
+            if span.q_tile >= 0
+            else f"key tile {span.kv_tile}"
+        )
         event = {"ph": "X", "name": tile, "cat": span.kernel, "pid": 0, "tid": span.sm}
         event |= {"ts": span.start * micro, "dur": (span.end - span.start) * micro}
         events.append(event | {"args": {"kernel": span.kernel, "program": span.program, "steps": span.steps}})

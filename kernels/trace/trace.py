@@ -41,24 +41,42 @@ class Algorithm:
 
 
 ALGORITHMS = {
-    "flash2": Algorithm("FlashAttention-2", "kernels.algorithms.flash2.forward", "a query tile stays, keys and values stream past it"),
+    "flash2": Algorithm(
+        "FlashAttention-2",
+        "kernels.algorithms.flash2.forward",
+        "a query tile stays, keys and values stream past it",
+    ),
     "flash1": Algorithm(
-        "FlashAttention-1", "kernels.algorithms.flash1.forward_kv_outer", "a key tile stays, O, m and l travel to HBM and back at every step"
+        "FlashAttention-1",
+        "kernels.algorithms.flash1.forward_kv_outer",
+        "a key tile stays, O, m and l travel to HBM and back at every step",
     ),
     "split_kv": Algorithm(
-        "Split-KV decoding", "kernels.algorithms.split_kv.split_kv", "every part of the keys by a program of its own, then combined with lse"
+        "Split-KV decoding",
+        "kernels.algorithms.split_kv.split_kv",
+        "every part of the keys by a program of its own, then combined with lse",
     ),
     "backward": Algorithm(
-        "Backward", "kernels.algorithms.backward.backward", "D, then dK and dV key tile by key tile, then dQ query tile by query tile"
+        "Backward",
+        "kernels.algorithms.backward.backward",
+        "D, then dK and dV key tile by key tile, then dQ query tile by query tile",
     ),
     "backward_q_outer": Algorithm(
-        "Backward, query outer", "kernels.algorithms.backward_q_outer.q_outer", "dK and dV travel to HBM and back at every step"
+        "Backward, query outer",
+        "kernels.algorithms.backward_q_outer.q_outer",
+        "dK and dV travel to HBM and back at every step",
     ),
     "row_wise": Algorithm(
-        "Row-wise", "kernels.algorithms.row_wise.row_wise", "whole rows of S stay on the chip; run in torch, tile by tile", triton=False
+        "Row-wise",
+        "kernels.algorithms.row_wise.row_wise",
+        "whole rows of S stay on the chip; run in torch, tile by tile",
+        triton=False,
     ),
     "standard": Algorithm(
-        "Standard attention", "kernels.algorithms.standard.standard", "S and P go to HBM and back; run in torch, tile by tile", triton=False
+        "Standard attention",
+        "kernels.algorithms.standard.standard",
+        "S and P go to HBM and back; run in torch, tile by tile",
+        triton=False,
     ),
 }
 
@@ -213,7 +231,9 @@ class Trace:
         except (zipfile.BadZipFile, OSError) as error:
             raise InvalidTrace(f"not a trace file: {error}") from error
         if unpacked > MAX_FILE_BYTES:
-            raise InvalidTrace(f"unpacks to {unpacked / 1e9:.1f} GB; at most {MAX_FILE_BYTES / 1e9:.1f} GB is read")
+            raise InvalidTrace(
+                f"unpacks to {unpacked / 1e9:.1f} GB; at most {MAX_FILE_BYTES / 1e9:.1f} GB is read"
+            )
         if hasattr(source, "seek"):
             source.seek(0)
         try:
@@ -231,7 +251,9 @@ class Trace:
         except (KeyError, ValueError, TypeError) as error:
             raise InvalidTrace("not a trace file: it has no readable header") from error
         if found != (FORMAT, FORMAT_VERSION):
-            raise InvalidTrace(f"this is {found[0]} version {found[1]}; expected {FORMAT} version {FORMAT_VERSION}")
+            raise InvalidTrace(
+                f"this is {found[0]} version {found[1]}; expected {FORMAT} version {FORMAT_VERSION}"
+            )
         try:
             trace = cls(
                 problem=AttentionProblem.from_dict(header["problem"]),
@@ -252,7 +274,14 @@ class Trace:
         problem, steps = self.problem, self.steps
         shapes = {
             (steps,): ("kernel", "program", "batch_head", "q_tile", "kv_tile", "sm", "start_ns", "end_ns"),
-            (steps, problem.block_m): ("row_max", "row_sum", "alpha", "row_share", "weight", "output_distance"),
+            (steps, problem.block_m): (
+                "row_max",
+                "row_sum",
+                "alpha",
+                "row_share",
+                "weight",
+                "output_distance",
+            ),
             (steps, 3): ("gradient_distance",),
             (steps, len(self.tensors)): ("tensor_bytes_read", "tensor_bytes_written"),
             (steps, problem.block_m, problem.head_dim): ("acc",),

@@ -69,9 +69,22 @@ def backward_standard_ledger(problem: AttentionProblem) -> dict[str, int]:
     Lin 2026, section 3: 7 T^2 accesses (P read twice, dP written and read, dS written and read twice).
     """
     heads = problem.batch * problem.q_heads
-    rows, keys = (heads * length * problem.head_dim * problem.itemsize for length in (problem.q_len, problem.kv_len))
+    rows, keys = (
+        heads * length * problem.head_dim * problem.itemsize for length in (problem.q_len, problem.kv_len)
+    )
     matrix = heads * problem.q_len * problem.kv_len * problem.itemsize
-    return {"Q": rows, "K": keys, "V": keys, "P": 2 * matrix, "dP": 2 * matrix, "dS": 3 * matrix, "dO": 2 * rows, "dQ": rows, "dK": keys, "dV": keys}
+    return {
+        "Q": rows,
+        "K": keys,
+        "V": keys,
+        "P": 2 * matrix,
+        "dP": 2 * matrix,
+        "dS": 3 * matrix,
+        "dO": 2 * rows,
+        "dQ": rows,
+        "dK": keys,
+        "dV": keys,
+    }
 
 
 def backward_standard_bytes(problem: AttentionProblem) -> int:
@@ -84,7 +97,14 @@ def standard_ledger(problem: AttentionProblem) -> dict[str, int]:
     score, softmax, product = standard_stages(problem)
     row_block = product.bytes_written
     key_block = score.bytes_read - row_block
-    return {"Q": row_block, "K": key_block, "V": key_block, "S": 2 * score.bytes_written, "P": 2 * softmax.bytes_written, "O": row_block}
+    return {
+        "Q": row_block,
+        "K": key_block,
+        "V": key_block,
+        "S": 2 * score.bytes_written,
+        "P": 2 * softmax.bytes_written,
+        "O": row_block,
+    }
 
 
 def compulsory_bytes(problem: AttentionProblem, direction: str = "forward") -> int:
@@ -132,7 +152,9 @@ def sram_parts(problem: AttentionProblem, kernel: str = "_attn_fwd") -> tuple[Sr
         "rows of S": whole_rows, "rows of P": whole_rows, "partial O": m * d * 4, "m": m * 4,
     }  # fmt: skip
     places = {name: "shared memory" if name in TILES_OF_HBM else "registers" for name in bytes_of}
-    return tuple(SramPart(name.removeprefix("acc "), bytes_of[name], places[name]) for name in ON_CHIP[kernel])
+    return tuple(
+        SramPart(name.removeprefix("acc "), bytes_of[name], places[name]) for name in ON_CHIP[kernel]
+    )
 
 
 TILES_OF_HBM = ("Q", "K", "V", "O", "dO", "partial O", "S", "P")
@@ -163,8 +185,15 @@ def step_flops(trace: Trace) -> np.ndarray:
     problem = trace.problem
     tile = problem.block_m * problem.block_n * problem.head_dim
     rows = problem.block_m * problem.head_dim
-    of_kernel = np.array([PRODUCTS.get(name, 0) * 2.0 * tile + (2.0 * rows if name in ROW_WORK else 0.0) for name in trace.kernels])
-    visited = (trace.kv_tile >= 0) & (trace.q_tile >= 0) | np.isin(trace.kernel, [i for i, name in enumerate(trace.kernels) if name in ROW_WORK])
+    of_kernel = np.array(
+        [
+            PRODUCTS.get(name, 0) * 2.0 * tile + (2.0 * rows if name in ROW_WORK else 0.0)
+            for name in trace.kernels
+        ]
+    )
+    visited = (trace.kv_tile >= 0) & (trace.q_tile >= 0) | np.isin(
+        trace.kernel, [i for i, name in enumerate(trace.kernels) if name in ROW_WORK]
+    )
     return of_kernel[trace.kernel] * visited
 
 

@@ -79,7 +79,10 @@ def dk_dv_bytes(problem: AttentionProblem) -> int:
     for kv_tile in range(problem.kv_tiles):
         tiles = visiting_tiles(problem, kv_tile)
         streamed += max(min(tiles.end * problem.block_m, problem.q_len) - tiles.first * problem.block_m, 0)
-    return problem.batch * (problem.kv_heads * problem.kv_len * 4 * row + problem.q_heads * streamed * (2 * row + LSE_BYTES + STATE_BYTES))
+    return problem.batch * (
+        problem.kv_heads * problem.kv_len * 4 * row
+        + problem.q_heads * streamed * (2 * row + LSE_BYTES + STATE_BYTES)
+    )
 
 
 def dq_bytes(problem: AttentionProblem) -> int:

@@ -33,7 +33,9 @@ class OutOfMemory(JobFailure):
     def __init__(self, asked_bytes: int | None, free_bytes: int) -> None:
         self.asked_bytes, self.free_bytes = asked_bytes, free_bytes
         asked = f"{asked_bytes / 1e9:,.2f} GB" if asked_bytes is not None else "more memory"
-        super().__init__(f"Out of memory: asked for {asked}, {free_bytes / 1e9:,.2f} GB free. Choose a smaller problem.")
+        super().__init__(
+            f"Out of memory: asked for {asked}, {free_bytes / 1e9:,.2f} GB free. Choose a smaller problem."
+        )
 
 
 class TimedOut(JobFailure):
@@ -41,7 +43,9 @@ class TimedOut(JobFailure):
 
     def __init__(self, limit_s: float) -> None:
         self.limit_s = limit_s
-        super().__init__(f"Stopped after {limit_s:g} s, the time limit. Choose a smaller problem or larger tiles.")
+        super().__init__(
+            f"Stopped after {limit_s:g} s, the time limit. Choose a smaller problem or larger tiles."
+        )
 
 
 class Crashed(JobFailure):
@@ -49,8 +53,16 @@ class Crashed(JobFailure):
 
     def __init__(self, exit_code: int | None, detail: str = "") -> None:
         self.exit_code = exit_code
-        how = "no process" if exit_code is None else f"signal {-exit_code}" if exit_code < 0 else f"exit status {exit_code}"
-        super().__init__(f"The worker process crashed ({how}){': ' + detail if detail else ''}. It was restarted; try again.")
+        how = (
+            "no process"
+            if exit_code is None
+            else f"signal {-exit_code}"
+            if exit_code < 0
+            else f"exit status {exit_code}"
+        )
+        super().__init__(
+            f"The worker process crashed ({how}){': ' + detail if detail else ''}. It was restarted; try again."
+        )
 
 
 class Cancelled(JobFailure):
@@ -113,7 +125,9 @@ class Job:
 class WorkerClient:
     """Starts the worker process, restarts it when it dies, and passes it one job at a time."""
 
-    def __init__(self, time_limit_s: float = 120.0, memory_limit_bytes: int | None = None, kernel: str = "") -> None:
+    def __init__(
+        self, time_limit_s: float = 120.0, memory_limit_bytes: int | None = None, kernel: str = ""
+    ) -> None:
         """`kernel` is the user's own "file.py:function"; only a worker that was started with it can run it."""
         self.time_limit_s = time_limit_s
         self.device: DeviceInfo | None = None
@@ -134,9 +148,16 @@ class WorkerClient:
         self._dispatcher.start()
         atexit.register(self.close)
 
-    def submit(self, job: str, *, time_limit_s: float | None = None, blob: bytes = b"", **parameters: object) -> Job:
+    def submit(
+        self, job: str, *, time_limit_s: float | None = None, blob: bytes = b"", **parameters: object
+    ) -> Job:
         """Queue a job of `kernels.worker.server.JOBS`; the parameters must be JSON, `blob` reaches it as request["blob"]."""
-        handle = Job(self, {"id": next(self._numbers), "job": job, **parameters}, time_limit_s or self.time_limit_s, blob)
+        handle = Job(
+            self,
+            {"id": next(self._numbers), "job": job, **parameters},
+            time_limit_s or self.time_limit_s,
+            blob,
+        )
         with self._wake:
             if self._closed:
                 raise RuntimeError("the worker client is closed")
@@ -271,7 +292,11 @@ class WorkerClient:
                     with self._lock:
                         self._queue.appendleft(job)
                     return
-                job.finish(failure=Cancelled() if job.cancelled else Crashed(self._process.returncode, self._last_words()))
+                job.finish(
+                    failure=Cancelled()
+                    if job.cancelled
+                    else Crashed(self._process.returncode, self._last_words())
+                )
                 return
             if self._take(job, *message):
                 return

@@ -70,14 +70,23 @@ def measure_job(request: dict, progress: Progress) -> tuple[dict, bytes]:
         progress(0.0, f"measuring {PEERS[name].label}" if name in PEERS else name)
 
     directions = tuple(request.get("directions", ("forward",)))
-    return {"measurement": measure(problem, request.get("peers"), directions, next_peer, request.get("budget_s")).as_dict()}, b""
+    return {
+        "measurement": measure(
+            problem, request.get("peers"), directions, next_peer, request.get("budget_s")
+        ).as_dict()
+    }, b""
 
 
 def ceilings_job(request: dict, progress: Progress) -> tuple[dict, bytes]:
     """Copy bandwidth and matrix products of the device at hand."""
     from kernels.measure.ceilings import measure_ceilings
 
-    return {"ceilings": [ceiling.as_dict() for ceiling in measure_ceilings(lambda words: progress(0.0, f"measuring {words}"))]}, b""
+    return {
+        "ceilings": [
+            ceiling.as_dict()
+            for ceiling in measure_ceilings(lambda words: progress(0.0, f"measuring {words}"))
+        ]
+    }, b""
 
 
 def operations_job(request: dict, progress: Progress) -> tuple[dict, bytes]:
@@ -98,7 +107,9 @@ def lesson_gradients_job(request: dict, progress: Progress) -> tuple[dict, bytes
     lesson = GradientLesson.from_dict(request["problem"])
     progress(0.0, "differentiating")
     answer = {"autograd": autograd_gradients(lesson), "kernel": kernel_gradients(lesson)}
-    return {who: {name: tensor.tolist() for name, tensor in found.items()} for who, found in answer.items()} | {"torch": torch.__version__}, b""
+    return {
+        who: {name: tensor.tolist() for name, tensor in found.items()} for who, found in answer.items()
+    } | {"torch": torch.__version__}, b""
 
 
 def check_job(request: dict, progress: Progress) -> tuple[dict, bytes]:
@@ -140,7 +151,9 @@ class _ReportPrograms:
             if time.monotonic() - self._said > PROGRESS_EVERY_S:
                 nx, ny, nz = interpreter_builder.grid_dim
                 self._said = time.monotonic()
-                self._progress(((x * ny + y) * nz + z) / (nx * ny * nz), "running the kernel in the interpreter")
+                self._progress(
+                    ((x * ny + y) * nz + z) / (nx * ny * nz), "running the kernel in the interpreter"
+                )
 
         interpreter_builder.set_grid_idx = set_grid_idx
 
@@ -157,7 +170,12 @@ def describe_failure(error: BaseException) -> dict:
             return {"kind": "invalid_problem", "message": str(cause), "field": cause.field}
     memory = next((cause for cause in causes if _is_out_of_memory(cause)), None)
     if memory is not None:
-        return {"kind": "out_of_memory", "message": str(memory).splitlines()[0], "asked": _asked_bytes(str(memory)), "free": _free_bytes()}
+        return {
+            "kind": "out_of_memory",
+            "message": str(memory).splitlines()[0],
+            "asked": _asked_bytes(str(memory)),
+            "free": _free_bytes(),
+        }
     message = f"{type(causes[-1]).__name__}: {causes[-1]}".splitlines()[0]
     return {"kind": "crashed" if "CUDA error" in message else "failed", "message": message}
 
@@ -170,7 +188,11 @@ def _causes(error: BaseException) -> list[BaseException]:
 
 
 def _is_out_of_memory(error: BaseException) -> bool:
-    return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error)
+    return (
+        isinstance(error, MemoryError)
+        or type(error).__name__ == "OutOfMemoryError"
+        or "can't allocate memory" in str(error)
+    )
 
 
 def _asked_bytes(message: str) -> int | None:
@@ -250,7 +272,11 @@ def serve(jobs: queue.Queue, out: BinaryIO) -> None:
 def main(argv: list[str] | None = None) -> None:
     """The child process: say what device there is, then answer jobs until standard input ends."""
     parser = argparse.ArgumentParser(prog="python -m kernels.worker", description=__doc__.split("\n\n")[0])
-    parser.add_argument("--memory-limit", type=int, help="bytes that jobs may allocate on the CPU (default: 0.9 of what is free)")
+    parser.add_argument(
+        "--memory-limit",
+        type=int,
+        help="bytes that jobs may allocate on the CPU (default: 0.9 of what is free)",
+    )
     parser.add_argument("--kernel", help="file.py:function of the user, that check and measure jobs may name")
     arguments = parser.parse_args(argv)
     out = os.fdopen(os.dup(1), "wb")
@@ -265,7 +291,9 @@ def main(argv: list[str] | None = None) -> None:
     if arguments.kernel:
         from kernels.check.user_kernel import UserKernel, name_user_kernel
 
-        name_user_kernel(UserKernel.unchecked(arguments.kernel))  # a file that is missing by now is the job's failure
+        name_user_kernel(
+            UserKernel.unchecked(arguments.kernel)
+        )  # a file that is missing by now is the job's failure
     if BACKEND == "interpreter":
         limit_memory(arguments.memory_limit)
     write_message(out, {"event": "ready", "device": device_info(BACKEND).as_dict()})

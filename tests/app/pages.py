@@ -12,7 +12,9 @@ def open_page(page="", **query):
     for name, value in query.items():
         app.query_params[name] = str(value)
     if page:
-        app._page_hash = calc_hash(page)  # switch_page finds a page by its file only after a first, wasted, run of Explore
+        app._page_hash = calc_hash(
+            page
+        )  # switch_page finds a page by its file only after a first, wasted, run of Explore
     return app.run()
 
 

@@ -70,14 +70,19 @@ def metrics(app):
 
 
 def has_verdict(app):
-    return any("PASSES" in element.value or "FAILS" in element.value or "NOT CHECKED" in element.value for element in app.markdown)
+    return any(
+        "PASSES" in element.value or "FAILS" in element.value or "NOT CHECKED" in element.value
+        for element in app.markdown
+    )
 
 
 @pytest.fixture(autouse=True)
 def links(monkeypatch):
     """page_link knows only pages of the whole app; here it is noted what it would open."""
     opened = []
-    monkeypatch.setattr("viz.shared.layout.st.page_link", lambda page, **options: opened.append(options["query_params"]))
+    monkeypatch.setattr(
+        "viz.shared.layout.st.page_link", lambda page, **options: opened.append(options["query_params"])
+    )
     return opened
 
 
@@ -109,9 +114,15 @@ def test_a_tile_that_is_none_falls_back_to_the_worst(tile, links):
 
 
 def test_sensitivity_and_report_are_there():
-    app = settled(open_page(**SMALL, kernel="flash2"), lambda app: any("Scale of the input" in element.value for element in app.caption))
+    app = settled(
+        open_page(**SMALL, kernel="flash2"),
+        lambda app: any("Scale of the input" in element.value for element in app.caption),
+    )
     assert any("Tile sizes" in element.value for element in app.caption)
-    assert [button.label for button in app.get("download_button")] == ["Report as one HTML file", "Numbers as JSON"]
+    assert [button.label for button in app.get("download_button")] == [
+        "Report as one HTML file",
+        "Numbers as JSON",
+    ]
     assert app.code[0].value.startswith("python -m kernels.check --kernel flash2 --shapes 48x64")
 
 
@@ -160,7 +171,9 @@ def test_a_result_from_a_file_is_judged(factor, verdict):
 
 
 def test_a_kernel_runs_on_the_tensors_of_a_file(links):
-    app = settled(upload(open_page(**SMALL, kernel="flash2", judge="kernel"), file_of(**tensors())), has_verdict)
+    app = settled(
+        upload(open_page(**SMALL, kernel="flash2", judge="kernel"), file_of(**tensors())), has_verdict
+    )
     assert not app.exception
     assert "PASSES" in words(app)
     assert "3 runs" in metrics(app)
@@ -173,7 +186,10 @@ def test_a_kernel_runs_on_the_tensors_of_a_file(links):
         (b"", "The file is empty"),
         (b"nonsense", "neither an .npz nor a .safetensors"),
         (file_of(q=np.zeros((2, 2))), "There is no key"),
-        (file_of(**{name: np.zeros((1, 1, 4, 7), np.float32) for name in "qkv"}), "head_dim=7 is not accepted"),
+        (
+            file_of(**{name: np.zeros((1, 1, 4, 7), np.float32) for name in "qkv"}),
+            "head_dim=7 is not accepted",
+        ),
     ],
 )
 def test_a_file_that_is_not_taken_is_explained_and_nothing_is_lost(data, message):
@@ -222,7 +238,11 @@ def test_without_the_command_line_no_url_names_a_kernel():
     app = open_page(**SMALL, kernel="user")
     assert "user" not in app.selectbox(key="kernel").options
     assert app.selectbox(key="kernel").value != "user"
-    job = runs.run_store().client.submit("check", problem={"problem": AttentionProblem.from_dict(SMALL).as_dict(), "kernel": "user"}, part="case")
+    job = runs.run_store().client.submit(
+        "check",
+        problem={"problem": AttentionProblem.from_dict(SMALL).as_dict(), "kernel": "user"},
+        part="case",
+    )
     with pytest.raises(Exception, match="no file was named on the command line"):
         job.result(60)
 
@@ -281,7 +301,9 @@ def test_a_stopped_grid_keeps_what_it_has():
 
     store = runs.run_store()
     assert store.client.wait_ready(60)
-    cases = tuple(CheckCase(AttentionProblem.from_dict(SMALL | {"seed": seed}), "flash1") for seed in range(20, 26))
+    cases = tuple(
+        CheckCase(AttentionProblem.from_dict(SMALL | {"seed": seed}), "flash1") for seed in range(20, 26)
+    )
     grid = check_runs.GridRun(cases, "", None)
     grid.advance(store)
     assert len(grid.jobs) == check_runs.AT_ONCE
@@ -320,11 +342,18 @@ VALUES = st.one_of(
 )
 
 
-@settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=25,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(query=st.dictionaries(st.sampled_from(FIELDS), VALUES, min_size=1, max_size=6))
 def test_a_url_may_hold_anything(query):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runs, "backend", lambda store: "replay")  # the widgets are the point, not what they start
+        patch.setattr(
+            runs, "backend", lambda store: "replay"
+        )  # the widgets are the point, not what they start
         patch.setattr(runs, "run_store", lambda: None)
         patch.setattr("viz.shared.layout.triton_missing", lambda: "no Triton")
         app = page()
@@ -334,8 +363,20 @@ def test_a_url_may_hold_anything(query):
     assert not app.exception, (query, app.exception[0].value)
 
 
-@settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(query=st.dictionaries(st.sampled_from(["shapes", "head_dims", "dtypes", "masks", "repeats", "kernel"]), VALUES, min_size=1, max_size=4))
+@settings(
+    max_examples=15,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    query=st.dictionaries(
+        st.sampled_from(["shapes", "head_dims", "dtypes", "masks", "repeats", "kernel"]),
+        VALUES,
+        min_size=1,
+        max_size=4,
+    )
+)
 def test_the_grid_takes_or_explains_any_url(query):
     app = open_page(view="grid", **query)
     assert not app.exception, (query, app.exception[0].value)

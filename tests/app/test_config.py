@@ -45,7 +45,12 @@ def kernel_file(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "words", [["--kernel", "mine.py:attention"], ["--kernel=mine.py:attention"], ["--other", "x", "--kernel", "mine.py:attention"]]
+    "words",
+    [
+        ["--kernel", "mine.py:attention"],
+        ["--kernel=mine.py:attention"],
+        ["--other", "x", "--kernel", "mine.py:attention"],
+    ],
 )
 def test_a_kernel_is_taken_from_the_command_line(words, kernel_file, monkeypatch):
     monkeypatch.setattr("sys.argv", ["app.py", *words])

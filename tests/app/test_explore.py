@@ -31,7 +31,12 @@ def test_the_first_view_is_the_recorded_gpt2_head_with_four_figures():
     data = player(app)
     assert data["title"] == "FlashAttention-2, 1024 × 1024, head_dim 64, float16, causal"
     assert data["provenance"].startswith("recorded on NVIDIA H200")
-    assert list(metrics(app)) == ["Error · recorded", "Bytes · counted", "Time · recorded", "Memory · recorded"]
+    assert list(metrics(app)) == [
+        "Error · recorded",
+        "Bytes · counted",
+        "Time · recorded",
+        "Memory · recorded",
+    ]
     assert metrics(app)["Bytes · counted"] == ("2.49 MB", "3.6× less: standard 8.91 MB")
     assert metrics(app)["Error · recorded"][1].startswith("passes: allowed")
     assert len(app.get("plotly_chart")) == 8
@@ -164,8 +169,12 @@ def test_a_problem_that_no_kernel_takes_is_explained(query, message):
 
 
 def test_without_triton_recordings_are_shown_and_the_page_says_why(monkeypatch):
-    monkeypatch.setattr(runs, "triton_missing", lambda: "Triton has no wheel for Darwin; recorded runs are shown")
-    monkeypatch.setattr("viz.shared.layout.triton_missing", lambda: "Triton has no wheel for Darwin; recorded runs are shown")
+    monkeypatch.setattr(
+        runs, "triton_missing", lambda: "Triton has no wheel for Darwin; recorded runs are shown"
+    )
+    monkeypatch.setattr(
+        "viz.shared.layout.triton_missing", lambda: "Triton has no wheel for Darwin; recorded runs are shown"
+    )
     monkeypatch.setattr(runs, "run_store", lambda: None)
     app = open_page()
     assert not app.exception
@@ -176,7 +185,9 @@ def test_without_triton_recordings_are_shown_and_the_page_says_why(monkeypatch):
     assert "only the recorded problems can be shown" in other.info[0].value
 
 
-@pytest.mark.parametrize("failure", [OutOfMemory(68_000_000_000, 24_000_000_000), Crashed(-11)], ids=["memory", "crash"])
+@pytest.mark.parametrize(
+    "failure", [OutOfMemory(68_000_000_000, 24_000_000_000), Crashed(-11)], ids=["memory", "crash"]
+)
 def test_a_failure_of_the_worker_is_a_message_with_a_way_on(failure, monkeypatch):
     def fail(job):
         raise failure

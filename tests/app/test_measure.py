@@ -49,10 +49,15 @@ def test_the_first_view_is_the_recorded_sweep_with_its_table_and_origin():
     assert list(app.dataframe[0].value["naive"]) == ["1 ms ±10%", "4 ms ±10%", "16 ms ±10%", "out of memory"]
     assert any("wide spread" in caption.value for caption in app.caption)
     assert any("python -m kernels.record" in code.value for code in app.code)
-    assert [heading.value for heading in app.subheader] == ["Roofline", "Traffic: four numbers that are not the same"]
+    assert [heading.value for heading in app.subheader] == [
+        "Roofline",
+        "Traffic: four numbers that are not the same",
+    ]
 
 
-@pytest.mark.parametrize(("chart", "title"), [("TFLOP/s", "TFLOP/s"), ("memory", "peak memory"), ("speed-up", "times faster")])
+@pytest.mark.parametrize(
+    ("chart", "title"), [("TFLOP/s", "TFLOP/s"), ("memory", "peak memory"), ("speed-up", "times faster")]
+)
 def test_every_chart_has_its_place_in_the_url(chart, title):
     app = open_measure(chart=chart)
     assert not app.exception
@@ -60,7 +65,9 @@ def test_every_chart_has_its_place_in_the_url(chart, title):
 
 
 def test_both_directions_have_a_chart_each(recording):
-    recording["sweeps"] = document().with_(measurements=tuple(measurement(n, direction=d) for n in (512, 1024) for d in ("forward", "backward")))
+    recording["sweeps"] = document().with_(
+        measurements=tuple(measurement(n, direction=d) for n in (512, 1024) for d in ("forward", "backward"))
+    )
     app = open_measure(which="both")
     assert not app.exception
     assert len(app.dataframe) >= 2
@@ -85,8 +92,25 @@ def test_a_choice_that_nobody_recorded_says_what_there_is_and_goes_there():
 @pytest.mark.parametrize(
     "query",
     [
-        {"hd": "77", "masking": "sideways", "element": "int8", "which": "up", "axis": "time", "peers": "nobody", "length_from": "9e9"},
-        {"from": "nowhere", "chart": "pie", "shape": "round", "roof": "thatched", "len": "-1", "seqs": "a", "heads": "1e9", "load": "x"},
+        {
+            "hd": "77",
+            "masking": "sideways",
+            "element": "int8",
+            "which": "up",
+            "axis": "time",
+            "peers": "nobody",
+            "length_from": "9e9",
+        },
+        {
+            "from": "nowhere",
+            "chart": "pie",
+            "shape": "round",
+            "roof": "thatched",
+            "len": "-1",
+            "seqs": "a",
+            "heads": "1e9",
+            "load": "x",
+        },
     ],
 )
 def test_nothing_in_a_url_breaks_the_page(query):
@@ -168,7 +192,12 @@ def test_a_file_is_laid_beside_the_recording():
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(b"{", "not JSON"), (b"\xff\xfe\x00", "not JSON"), (b"{}", "expected flash\\-attention\\-measurements version 1"), (b"", "not JSON")],
+    [
+        (b"{", "not JSON"),
+        (b"\xff\xfe\x00", "not JSON"),
+        (b"{}", "expected flash\\-attention\\-measurements version 1"),
+        (b"", "not JSON"),
+    ],
     ids=["truncated", "binary", "other", "empty"],
 )
 def test_a_file_that_is_no_recording_is_explained(content, message):
@@ -181,8 +210,12 @@ def test_a_file_that_is_no_recording_is_explained(content, message):
 
 
 def test_without_triton_the_recording_is_shown_and_nothing_is_measured(monkeypatch):
-    monkeypatch.setattr(runs, "triton_missing", lambda: "Triton has no wheel for Darwin; recorded runs are shown")
-    monkeypatch.setattr("viz.shared.layout.triton_missing", lambda: "Triton has no wheel for Darwin; recorded runs are shown")
+    monkeypatch.setattr(
+        runs, "triton_missing", lambda: "Triton has no wheel for Darwin; recorded runs are shown"
+    )
+    monkeypatch.setattr(
+        "viz.shared.layout.triton_missing", lambda: "Triton has no wheel for Darwin; recorded runs are shown"
+    )
     monkeypatch.setattr(runs, "run_store", lambda: None)
     app = open_measure()
     assert not app.exception

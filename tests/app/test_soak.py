@@ -32,7 +32,9 @@ def resident_bytes(process_id="self"):
 def problem_of(session, place):
     shapes = ((8, 8), (9, 17), (16, 5), (1, 24), (20, 20))
     q_len, kv_len = shapes[session % len(shapes)]
-    return TINY.with_(q_len=q_len, kv_len=kv_len, mask=("full", "causal")[session % 2], seed=100 * session + place)
+    return TINY.with_(
+        q_len=q_len, kv_len=kv_len, mask=("full", "causal")[session % 2], seed=100 * session + place
+    )
 
 
 def test_ten_sessions_at_once_each_get_their_own_right_traces(store):
@@ -54,7 +56,9 @@ def test_ten_sessions_at_once_each_get_their_own_right_traces(store):
     for problem, trace in found.items():
         assert trace.problem == problem
         assert np.array_equal(trace.output, run_traced(problem).output)
-    assert max(waited) < SESSIONS  # one job a session waits at a time, so that nobody waits longer than for the others' one
+    assert (
+        max(waited) < SESSIONS
+    )  # one job a session waits at a time, so that nobody waits longer than for the others' one
     assert store.client.queue_length == 0
 
 

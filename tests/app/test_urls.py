@@ -9,7 +9,25 @@ from tests.app.pages import open_page
 from viz.shared import runs
 
 FIELDS = [*AttentionProblem().as_dict(), "preset", "algorithm", "step", "gpu", "nonsense"]
-WORDS = ["nan", "inf", "1e9", "-1", "0", "true", "[1]", "null", "%00", "flash2", "backward", "window", "causal", "float32", "gpu:3", "12.3", "9" * 40]
+WORDS = [
+    "nan",
+    "inf",
+    "1e9",
+    "-1",
+    "0",
+    "true",
+    "[1]",
+    "null",
+    "%00",
+    "flash2",
+    "backward",
+    "window",
+    "causal",
+    "float32",
+    "gpu:3",
+    "12.3",
+    "9" * 40,
+]
 VALUES = st.one_of(st.text(max_size=20), st.integers(-10, 10**7).map(str), st.sampled_from(WORDS))
 
 
@@ -17,7 +35,9 @@ VALUES = st.one_of(st.text(max_size=20), st.integers(-10, 10**7).map(str), st.sa
 @given(query=st.dictionaries(st.sampled_from(FIELDS), VALUES, min_size=1, max_size=6))
 def test_explore_takes_or_explains_any_url(query):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runs, "backend", lambda store: "replay")  # the widgets are the point, not what they start
+        patch.setattr(
+            runs, "backend", lambda store: "replay"
+        )  # the widgets are the point, not what they start
         patch.setattr(runs, "run_store", lambda: None)
         patch.setattr("viz.shared.layout.triton_missing", lambda: "no Triton")
         app = open_page(**query)

@@ -33,7 +33,9 @@ def test_a_tile_that_is_clicked_is_shown_linked_and_kept_in_the_url(page):
     chart = found.locator(".st-key-weights .nsewdrag").first
     chart.scroll_into_view_if_needed()
     box = chart.bounding_box()
-    chart.click(position={"x": box["width"] * 5 / 6, "y": box["height"] / 2})  # the last key tile of the middle query tile
+    chart.click(
+        position={"x": box["width"] * 5 / 6, "y": box["height"] / 2}
+    )  # the last key tile of the middle query tile
     expect(found.get_by_text("Head 0, query tile 1, key tile 2:")).to_be_visible(timeout=20_000)
     assert "tile=0.1.2" in found.url
     found.get_by_role("link", name=re.compile("This tile in Explore, step 6")).click()

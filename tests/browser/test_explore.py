@@ -36,9 +36,16 @@ def test_the_first_view_is_a_recording_and_nothing_leaves_the_machine(visit):
 def test_it_plays_pauses_and_stops_at_the_end(visit):
     page = visit("/" + SMALL).wait_for_player("run here")
     page.press("]", "]", "]", "Space")
-    page.page.wait_for_function(f"() => /^step ([2-9]|1\\d) /.test({PLAYER}.querySelector('.fa-count').textContent)")
-    page.page.wait_for_function(f"() => {PLAYER}.querySelector('.fa-count').textContent === 'step 16 / 16'", timeout=15_000)
-    assert page.page.evaluate(f"{PLAYER}.querySelector('[aria-label^=play]').getAttribute('aria-pressed')") == "false"
+    page.page.wait_for_function(
+        f"() => /^step ([2-9]|1\\d) /.test({PLAYER}.querySelector('.fa-count').textContent)"
+    )
+    page.page.wait_for_function(
+        f"() => {PLAYER}.querySelector('.fa-count').textContent === 'step 16 / 16'", timeout=15_000
+    )
+    assert (
+        page.page.evaluate(f"{PLAYER}.querySelector('[aria-label^=play]').getAttribute('aria-pressed')")
+        == "false"
+    )
     page.press("Home", "Space")
     page.press("Space")
     before = page.step()
@@ -101,7 +108,9 @@ def test_a_rerun_and_a_theme_change_leave_the_step_alone(visit):
     page.wait_for_player("run here")
     assert page.step() == (3, 16)
     page.page.emulate_media(color_scheme="dark")
-    page.page.wait_for_function(f"() => {PLAYER}.style.getPropertyValue('--fa-background') === '#0f151b'", timeout=15_000)
+    page.page.wait_for_function(
+        f"() => {PLAYER}.style.getPropertyValue('--fa-background') === '#0f151b'", timeout=15_000
+    )
     assert page.step() == (3, 16)
     assert page.page.evaluate(f"{PLAYER}.dataset.mark") == "same element"
     page.assert_clean()
@@ -193,7 +202,9 @@ def test_the_exported_page_plays_from_a_file_without_a_server(visit, tmp_path):
     alone.press("ArrowRight", "ArrowRight")
     assert alone.step() == (2, 16)
     alone.press("]", "]", "]", "Space")
-    alone.page.wait_for_function(f"() => {PLAYER}.querySelector('.fa-count').textContent === 'step 16 / 16'", timeout=15_000)
+    alone.page.wait_for_function(
+        f"() => {PLAYER}.querySelector('.fa-count').textContent === 'step 16 / 16'", timeout=15_000
+    )
     alone.assert_clean()
 
 
@@ -213,7 +224,15 @@ TINY = "?q_len=32&kv_len=32&head_dim=16&block_m=4&block_n=4&mask=full"
 
 @pytest.mark.parametrize(
     ("algorithm", "steps"),
-    [("flash2", 64), ("flash1", 64), ("split_kv&kv_splits=2", 80), ("backward", 136), ("backward_q_outer", 64), ("row_wise", 128), ("standard", 256)],
+    [
+        ("flash2", 64),
+        ("flash1", 64),
+        ("split_kv&kv_splits=2", 80),
+        ("backward", 136),
+        ("backward_q_outer", 64),
+        ("row_wise", 128),
+        ("standard", 256),
+    ],
     ids=lambda value: str(value).split("&")[0],
 )
 def test_every_algorithm_steps_from_its_first_tile_to_its_last(visit, algorithm, steps):
@@ -238,7 +257,11 @@ def test_the_source_changes_with_the_kernel_of_a_backward_run(visit):
         page.press(*["ArrowRight"] * presses)
         shown.append(page.text(".fa-file"))
     page.press("End")
-    assert [words.split(" · ")[0] for words in shown] == ["1/3 _attn_bwd_preprocess", "2/3 _attn_bwd_dk_dv", "2/3 _attn_bwd_dk_dv"]
+    assert [words.split(" · ")[0] for words in shown] == [
+        "1/3 _attn_bwd_preprocess",
+        "2/3 _attn_bwd_dk_dv",
+        "2/3 _attn_bwd_dk_dv",
+    ]
     assert page.text(".fa-file") == "3/3 _attn_bwd_dq · kernels/algorithms/backward/dq.py"
     page.assert_clean()
 
@@ -267,7 +290,10 @@ def test_a_duel_plays_by_key_and_its_place_comes_back_from_the_url(visit):
     assert duel_count(page) == "step 3 / 64"
     page.wait_for_url("place=steps%3A3")
     page.press("]", "]", "]", "Space")
-    page.page.wait_for_function(f"() => {PLAYER}.querySelector('.fa-transport .fa-count').textContent === 'step 64 / 64'", timeout=15_000)
+    page.page.wait_for_function(
+        f"() => {PLAYER}.querySelector('.fa-transport .fa-count').textContent === 'step 64 / 64'",
+        timeout=15_000,
+    )
     page.press("Home", *["ArrowRight"] * 5)
     page.wait_for_url("place=steps%3A5")
     page.page.reload()
@@ -300,7 +326,9 @@ def test_an_exported_backward_run_plays_from_a_file(visit, tmp_path):
     alone = visit(path.as_uri())
     alone.wait_for_player("recorded on")
     alone.press("]", "]", "]", "]", "]", "Space")
-    alone.page.wait_for_function(f"() => {PLAYER}.querySelector('.fa-count').textContent === 'step 136 / 136'", timeout=15_000)
+    alone.page.wait_for_function(
+        f"() => {PLAYER}.querySelector('.fa-count').textContent === 'step 136 / 136'", timeout=15_000
+    )
     assert "_attn_bwd_dq" in alone.text(".fa-file")
     alone.assert_clean()
 
@@ -311,6 +339,8 @@ def test_a_lesson_steps_by_arrow_key_and_its_link_opens_the_player_in_the_state(
     page.keyboard.press("ArrowRight")
     page.get_by_text("3 of 8").wait_for(timeout=15_000)
     page.get_by_role("link", name=re.compile("The kernel at work on")).click()
-    page.wait_for_function(f"() => {PLAYER}?.querySelector('.fa-count')?.textContent.startsWith('step 0 / ')", timeout=60_000)
+    page.wait_for_function(
+        f"() => {PLAYER}?.querySelector('.fa-count')?.textContent.startsWith('step 0 / ')", timeout=60_000
+    )
     assert "algorithm=flash2" in page.url
     assert "block_m=" in page.url

@@ -12,7 +12,14 @@ import urllib.request
 from tests import ROOT
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"]
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
 PLAYER = "[...document.querySelectorAll('*')].map((e) => (e.shadowRoot ?? e).querySelector?.('.fa-player')).find(Boolean)"
 
 
@@ -22,7 +29,15 @@ def running_app():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.headless=true", f"--server.port={port}"]
+    command = [
+        sys.executable,
+        "-m",
+        "streamlit",
+        "run",
+        "app.py",
+        "--server.headless=true",
+        f"--server.port={port}",
+    ]
     server = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     url = f"http://127.0.0.1:{port}"
     try:
@@ -44,10 +59,15 @@ class Visit:
         self.context = browser.new_context(viewport={"width": 1280, "height": 720}, **context)
         self.page = self.context.new_page()
         self.errors, self.outside = [], []
-        self.page.on("console", lambda message: self.errors.append(message.text) if message.type == "error" else None)
+        self.page.on(
+            "console", lambda message: self.errors.append(message.text) if message.type == "error" else None
+        )
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         here = ("http://127.0.0.1", "ws://127.0.0.1", "data:", "blob:", "file:")
-        self.page.on("request", lambda request: self.outside.append(request.url) if not request.url.startswith(here) else None)
+        self.page.on(
+            "request",
+            lambda request: self.outside.append(request.url) if not request.url.startswith(here) else None,
+        )
         self.page.goto(url)
 
     def wait_for_player(self, provenance=""):
@@ -55,9 +75,9 @@ class Visit:
         shown = f"(words) => {PLAYER}?.querySelector('.fa-notes')?.textContent.includes(words)"
         self.page.wait_for_function(shown, arg=provenance, timeout=60_000)
         if self.page.url.startswith("http"):
-            self.page.locator(".stMarkdownBadge").filter(has_text=re.compile("interpreter|CUDA|replay")).first.wait_for(
-                state="attached", timeout=60_000
-            )
+            self.page.locator(".stMarkdownBadge").filter(
+                has_text=re.compile("interpreter|CUDA|replay")
+            ).first.wait_for(state="attached", timeout=60_000)
             self.page.locator("[data-test-script-state=notRunning]").wait_for(timeout=60_000)
         return self
 

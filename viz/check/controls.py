@@ -38,14 +38,22 @@ def kernel_controls(backend: str, user: UserKernel | None) -> tuple[str, bool, i
         kernel = st.selectbox("Kernel to check", names, key="kernel", bind="query-params", help=help_words)
         left, right = st.columns([3, 2], vertical_alignment="bottom")
         gradients = left.toggle("gradients", True, key="gradients", bind="query-params")
-        repeats = right.number_input("runs", 1, MAX_REPEATS, 3, key="repeats", bind="query-params", help="compared bit by bit")
+        repeats = right.number_input(
+            "runs", 1, MAX_REPEATS, 3, key="repeats", bind="query-params", help="compared bit by bit"
+        )
     return kernel, gradients, repeats
 
 
 def upload_control() -> tuple[bytes, UploadFacts | None]:
     """The user's own file and what is in it; None without one, or after showing why it is not taken."""
     with st.sidebar.expander("Own tensors (.npz, .safetensors)"):
-        file = st.file_uploader("Q, K, V and results", ["npz", "safetensors"], key="tensors", help=FILE_HELP, label_visibility="collapsed")
+        file = st.file_uploader(
+            "Q, K, V and results",
+            ["npz", "safetensors"],
+            key="tensors",
+            help=FILE_HELP,
+            label_visibility="collapsed",
+        )
     if file is None:
         return b"", None
     data = file.getvalue()
@@ -54,7 +62,11 @@ def upload_control() -> tuple[bytes, UploadFacts | None]:
     except (InvalidUpload, InvalidProblem) as error:
         st.error(f"{file.name}: {error}", icon=":material/error:")
         return b"", None
-    ignored = f"; not understood and left alone: {', '.join(name[:30] for name in facts.ignored[:8])}" if facts.ignored else ""
+    ignored = (
+        f"; not understood and left alone: {', '.join(name[:30] for name in facts.ignored[:8])}"
+        if facts.ignored
+        else ""
+    )
     st.caption(f"{file.name}: {', '.join(facts.names)}{ignored}. A file is not part of the URL.")
     return data, facts
 
@@ -69,5 +81,13 @@ def subject_control(facts: UploadFacts | None, kernel: str) -> str:
     if facts is None or not facts.has_output:
         return kernel
     help_words = f"**result**: the O in the file, and what else is in it. **kernel**: {kernel} on the Q, K and V of the file."
-    chosen = st.segmented_control("Judge", ["result", "kernel"], default="result", required=True, key="judge", bind="query-params", help=help_words)
+    chosen = st.segmented_control(
+        "Judge",
+        ["result", "kernel"],
+        default="result",
+        required=True,
+        key="judge",
+        bind="query-params",
+        help=help_words,
+    )
     return UPLOADED if chosen == "result" else kernel

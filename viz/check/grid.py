@@ -29,14 +29,21 @@ def grid_page(store: runs.RunStore, backend: str, base: CheckCase, user: UserKer
     run: GridRun | None = st.session_state.get(STATE)
     current = run is not None and run.cases == grid.cases
     with st.container(horizontal=True, vertical_alignment="center"):
-        if st.button(f"Run {len(grid.cases)} cases", type="primary", icon=":material/play_arrow:", disabled=current and run.running):
+        if st.button(
+            f"Run {len(grid.cases)} cases",
+            type="primary",
+            icon=":material/play_arrow:",
+            disabled=current and run.running,
+        ):
             if run is not None:
                 run.stop()
             run = st.session_state[STATE] = GridRun(grid.cases, grid.words, user)
         if grid.words:
             st.caption(f":material/info: {grid.words}.")
     if run is None:
-        st.caption("Heads, tiles, inputs and seed are those of the sidebar; lengths, head_dim, dtype and mask are these.")
+        st.caption(
+            "Heads, tiles, inputs and seed are those of the sidebar; lengths, head_dim, dtype and mask are these."
+        )
         return
     if run.running:
         _running(store, run)
@@ -46,7 +53,9 @@ def grid_page(store: runs.RunStore, backend: str, base: CheckCase, user: UserKer
 
 def _controls(backend: str, base: CheckCase) -> object | None:
     columns = st.columns([2, 1, 1, 1])
-    shapes = columns[0].text_input("shapes", TRUSTED, key="shapes", bind="query-params", max_chars=600, help=SHAPES_HELP)
+    shapes = columns[0].text_input(
+        "shapes", TRUSTED, key="shapes", bind="query-params", max_chars=600, help=SHAPES_HELP
+    )
     head_dims = columns[1].multiselect("head_dim", HEAD_DIMS, [64], key="head_dims", bind="query-params")
     dtypes = columns[2].multiselect("dtypes", list(DTYPES), ["float16"], key="dtypes", bind="query-params")
     masks = columns[3].multiselect("masks", MASKS, ["full", "causal"], key="masks", bind="query-params")
@@ -83,8 +92,16 @@ def _table(run: GridRun) -> None:
     verdicts = [outcome.verdict if isinstance(outcome, CheckResult) else "error" for _, outcome in ended]
     failed, passed = verdicts.count("fail"), verdicts.count("pass")
     rest = len(ended) - failed - passed
-    words = [f":red[**{failed} fail**]" if failed else "", f":green[**{passed} pass**]" if passed else "", f"{rest} not checked" if rest else ""]
-    stopped = f"; stopped after {len(ended)} of {len(run.cases)} cases" if len(ended) < len(run.cases) or run.stopped else ""
+    words = [
+        f":red[**{failed} fail**]" if failed else "",
+        f":green[**{passed} pass**]" if passed else "",
+        f"{rest} not checked" if rest else "",
+    ]
+    stopped = (
+        f"; stopped after {len(ended)} of {len(run.cases)} cases"
+        if len(ended) < len(run.cases) or run.stopped
+        else ""
+    )
     st.markdown(" · ".join(filter(None, words)) + stopped)
     if not ended:
         return
@@ -101,7 +118,9 @@ def _draw(run: GridRun, on_select: object = "ignore") -> None:
     rows = [_row(case, outcome) for case, outcome in run.outcomes()]
     if rows:
         table = {name: [row[name] for row in rows] for name in rows[0]}
-        share = st.column_config.NumberColumn("error / allowed", format="%.2f", help="the largest of all tensors; above 1 fails")
+        share = st.column_config.NumberColumn(
+            "error / allowed", format="%.2f", help="the largest of all tensors; above 1 fails"
+        )
         st.dataframe(
             table, hide_index=True, key="grid-table", on_select=on_select, selection_mode="single-row", column_config={"error / allowed": share},
             height="auto",
@@ -116,7 +135,12 @@ def _row(case: CheckCase, outcome: CheckResult | Exception) -> dict:
         return row | {"error / allowed": None, "repeated": "", "why": str(outcome)}
     repeated = "" if outcome.repeats is None else "equal" if outcome.repeats.equal else "differs"
     word = {"pass": "passes", "fail": "FAILS", "invalid": "not checked"}[outcome.verdict]
-    return row | {"verdict": word, "error / allowed": worst_share(outcome) if outcome.tensors else None, "repeated": repeated, "why": outcome.reason}
+    return row | {
+        "verdict": word,
+        "error / allowed": worst_share(outcome) if outcome.tensors else None,
+        "repeated": repeated,
+        "why": outcome.reason,
+    }
 
 
 def _open(ended: list) -> None:

@@ -29,7 +29,9 @@ def maps(result: CheckResult) -> None:
     weights = result.map("weights")
     with left:
         if weights is None:
-            st.caption("What a row gives to which key tile can be asked of a kernel that runs here, not of a result from a file.")
+            st.caption(
+                "What a row gives to which key tile can be asked of a kernel that runs here, not of a result from a file."
+            )
         else:
             _weights_panel(result, weights)
     with right:
@@ -37,7 +39,10 @@ def maps(result: CheckResult) -> None:
 
 
 def _weights_panel(result: CheckResult, weights: ErrorMap) -> None:
-    st.caption("**Over the keys**: how much each row attends to each key tile, against float64. Pick a tile.", help=WEIGHTS)
+    st.caption(
+        "**Over the keys**: how much each row attends to each key tile, against float64. Pick a tile.",
+        help=WEIGHTS,
+    )
     head, q_tile, kv_tile = _chosen_tile(result, weights)
     place = int(np.flatnonzero(weights.heads == head)[0])
     figure = share_figure(weights, place, result.case.problem, colors(), (q_tile, kv_tile))
@@ -55,7 +60,15 @@ def _clickable(figure: go.Figure, head: int, picks: list[tuple[int, int]]) -> No
             q_tile, kv_tile = picks[points[0]["point_index"]]
             st.query_params["tile"] = f"{head}.{q_tile}.{kv_tile}"
 
-    st.plotly_chart(figure, key="weights", width="stretch", theme=None, config={"displayModeBar": False}, on_select=pick, selection_mode="points")
+    st.plotly_chart(
+        figure,
+        key="weights",
+        width="stretch",
+        theme=None,
+        config={"displayModeBar": False},
+        on_select=pick,
+        selection_mode="points",
+    )
 
 
 def _chosen_tile(result: CheckResult, weights: ErrorMap) -> tuple[int, int, int]:
@@ -68,20 +81,28 @@ def _chosen_tile(result: CheckResult, weights: ErrorMap) -> tuple[int, int, int]
             return head, q_tile, kv_tile
     values = np.nan_to_num(weights.values[0], nan=np.inf)
     row, column = np.unravel_index(int(np.argmax(values)), values.shape)
-    return int(weights.heads[0]), int(row * weights.row_step // problem.block_m), int(column * weights.column_step // problem.block_n)
+    return (
+        int(weights.heads[0]),
+        int(row * weights.row_step // problem.block_m),
+        int(column * weights.column_step // problem.block_n),
+    )
 
 
 def _head_choice(weights: ErrorMap, head: int, q_tile: int, kv_tile: int) -> None:
     if len(weights.heads) < 2:
         return
     heads = [int(number) for number in weights.heads]
-    chosen = st.segmented_control("Heads with the largest errors", heads, default=head, required=True, key=f"head-{head}-{heads}")
+    chosen = st.segmented_control(
+        "Heads with the largest errors", heads, default=head, required=True, key=f"head-{head}-{heads}"
+    )
     if chosen != head:
         st.query_params["tile"] = f"{chosen}.{q_tile}.{kv_tile}"
         st.rerun()
 
 
-def _tile_link(result: CheckResult, weights: ErrorMap, place: int, head: int, q_tile: int, kv_tile: int) -> None:
+def _tile_link(
+    result: CheckResult, weights: ErrorMap, place: int, head: int, q_tile: int, kv_tile: int
+) -> None:
     problem = result.case.problem
     first_row = q_tile * problem.block_m // weights.row_step
     last_row = (min((q_tile + 1) * problem.block_m, problem.q_len) - 1) // weights.row_step
@@ -89,7 +110,9 @@ def _tile_link(result: CheckResult, weights: ErrorMap, place: int, head: int, q_
     share = float(np.nan_to_num(weights.values[place][first_row : last_row + 1, column], nan=np.inf).max())
     grouped = weights.column_step // problem.block_n
     group = f" ({grouped} key tiles share a column)" if grouped > 1 else ""
-    st.markdown(f"Head {head}, query tile {q_tile}, key tile {kv_tile}: **{_times(share)}** the allowed error{group}.")
+    st.markdown(
+        f"Head {head}, query tile {q_tile}, key tile {kv_tile}: **{_times(share)}** the allowed error{group}."
+    )
     visited = visited_tiles(problem, q_tile)
     more = {}
     if weights.first_step is not None and visited.first <= kv_tile < visited.end:
@@ -109,9 +132,19 @@ def _tensor_panel(result: CheckResult) -> None:
     caption, chart = st.container(), st.container()
     kind = kinds[0]
     if len(kinds) > 1:
-        kind = st.segmented_control("Tensor", kinds, default=kind, required=True, key="map", bind="query-params", label_visibility="collapsed")
+        kind = st.segmented_control(
+            "Tensor",
+            kinds,
+            default=kind,
+            required=True,
+            key="map",
+            bind="query-params",
+            label_visibility="collapsed",
+        )
     found = result.map(kind if kind in kinds else kinds[0])
-    caption.caption(f"**{found.kind} over its columns**, head {found.heads[0]}. Red is more than the rule allows.")
+    caption.caption(
+        f"**{found.kind} over its columns**, head {found.heads[0]}. Red is more than the rule allows."
+    )
     with chart:
         plot(share_figure(found, 0, result.case.problem, colors()), key="tensor-map")
     if found.codes is None:

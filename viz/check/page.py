@@ -21,7 +21,15 @@ user = check_controls.user_kernel()
 kernel, gradients, repeats = check_controls.kernel_controls(backend, user)
 problem, _ = controls.problem_controls(backend)
 file, facts = check_controls.upload_control()
-view = st.segmented_control("View", ["case", "grid"], default="case", required=True, key="view", bind="query-params", label_visibility="collapsed")
+view = st.segmented_control(
+    "View",
+    ["case", "grid"],
+    default="case",
+    required=True,
+    key="view",
+    bind="query-params",
+    label_visibility="collapsed",
+)
 
 if problem and backend in ("starting", "replay"):
     recorded_verdict(problem, backend)

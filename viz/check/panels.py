@@ -49,7 +49,9 @@ def _wait_for_sensitivity(job: Job) -> None:
     waiting(job, "cancel-sensitivity")
 
 
-def current_check(store: runs.RunStore, backend: str, case: CheckCase, file: bytes, user: UserKernel | None) -> CheckResult | None:
+def current_check(
+    store: runs.RunStore, backend: str, case: CheckCase, file: bytes, user: UserKernel | None
+) -> CheckResult | None:
     """The result of the case, asked for here; None while there is none yet, after saying why."""
     version = version_of(case, user)
     job = store.peek("check", case, "case" + version)
@@ -92,13 +94,23 @@ def verdict(result: CheckResult) -> None:
         if result.case.kernel == UPLOADED
         else "run here"
     )
-    source = "tensors of your file" if result.case.upload else f"{result.case.problem.inputs} inputs, seed {result.case.problem.seed}"
-    st.caption(f"**Measured**: {by} on {device.name}, torch {device.torch}, Triton {device.triton}; {source}.")
+    source = (
+        "tensors of your file"
+        if result.case.upload
+        else f"{result.case.problem.inputs} inputs, seed {result.case.problem.seed}"
+    )
+    st.caption(
+        f"**Measured**: {by} on {device.name}, torch {device.torch}, Triton {device.triton}; {source}."
+    )
     for note in result.notes:
         st.caption(f":material/info: {note}")
     if result.keyless:
         right, wrong = result.keyless.right, max(result.keyless.wrong_output, result.keyless.wrong_lse)
-        words = "all give 0 and lse −∞, as they must" if right else f":red[{wrong:,} of them do not give 0 and lse −∞]"
+        words = (
+            "all give 0 and lse −∞, as they must"
+            if right
+            else f":red[{wrong:,} of them do not give 0 and lse −∞]"
+        )
         st.caption(f":material/info: {result.keyless.count:,} rows see no key: {words}.")
 
 
@@ -116,10 +128,20 @@ def figures(result: CheckResult) -> None:
         equal = result.repeats.equal
         value = "equal" if equal else "differ"
         counted = f"{sum(result.repeats.differing.values()):,}"
-        words = "bit by bit" if equal else f"{counted} values, by up to {theme.format_error(result.repeats.largest)}"
+        words = (
+            "bit by bit"
+            if equal
+            else f"{counted} values, by up to {theme.format_error(result.repeats.largest)}"
+        )
         help_words = "The same inputs again and again. Different bits mean atomics, a race or memory that nobody wrote; it is no part of the verdict."
         row.metric(
-            f"{result.repeats.runs} runs", value, words, delta_color="green" if equal else "red", delta_arrow="off", help=help_words, border=True
+            f"{result.repeats.runs} runs",
+            value,
+            words,
+            delta_color="green" if equal else "red",
+            delta_arrow="off",
+            help=help_words,
+            border=True,
         )
 
 
@@ -169,7 +191,9 @@ def numbers(result: CheckResult) -> None:
 # --- sensitivity, measurement, report -------------------------------------------------------------------------------
 
 
-def sensitivity(store: runs.RunStore, backend: str, result: CheckResult, file: bytes, user: UserKernel | None) -> Sensitivity | None:
+def sensitivity(
+    store: runs.RunStore, backend: str, result: CheckResult, file: bytes, user: UserKernel | None
+) -> Sensitivity | None:
     """How the error moves with tiles and scale. Asked for by itself where it is quick."""
     if not can_vary(result):
         return None
@@ -178,7 +202,9 @@ def sensitivity(store: runs.RunStore, backend: str, result: CheckResult, file: b
     job = store.peek("check", case, "sensitivity" + version)
     if job is None:
         seconds = 8 * estimated_seconds(CheckCase(case.problem, case.kernel, False, 1), backend)
-        if seconds > IMMEDIATE_S and not st.button(f"Vary tiles and scale (about {seconds:,.0f} s)", icon=":material/tune:"):
+        if seconds > IMMEDIATE_S and not st.button(
+            f"Vary tiles and scale (about {seconds:,.0f} s)", icon=":material/tune:"
+        ):
             return None
         job = store.check(case, "sensitivity", file, version)
     if not job.done:
@@ -196,14 +222,18 @@ def _draw_sensitivity(found: Sensitivity) -> None:
     left, right = st.columns(2, gap="large") if found.blocks else (None, st.container())
     if found.blocks:
         with left:
-            st.caption("**Tile sizes.** The same inputs with other tiles; the order of the sums changes, the result must not.")
+            st.caption(
+                "**Tile sizes.** The same inputs with other tiles; the order of the sums changes, the result must not."
+            )
             plot(blocks_figure(found.blocks, colors()), key="blocks")
             for point in found.blocks:
                 if point.refused:
                     st.caption(f"{point.label}: {point.refused}")
     if found.scales:
         with right:
-            st.caption("**Scale of the input.** The query times powers of two, up to the first that its type cannot hold.")
+            st.caption(
+                "**Scale of the input.** The query times powers of two, up to the first that its type cannot hold."
+            )
             plot(scales_figure(found.scales, colors()), key="scales")
 
 
@@ -213,7 +243,9 @@ def beside_ours(store: runs.RunStore, backend: str, result: CheckResult, user: U
         return
     st.subheader("Time and memory beside ours", anchor="cost")
     if result.interpreted:
-        st.caption("Triton's interpreter ran your kernel: its time is no speed of a kernel. On a CUDA GPU it is timed here beside ours and torch's.")
+        st.caption(
+            "Triton's interpreter ran your kernel: its time is no speed of a kernel. On a CUDA GPU it is timed here beside ours and torch's."
+        )
         return
     problem = runs.measured_problem(result.case.problem, backend)
     peers = [USER, *(("ours", "sdpa_flash", "sdpa_cudnn") if backend == "cuda" else ("sdpa",)), "naive"]
@@ -223,7 +255,9 @@ def beside_ours(store: runs.RunStore, backend: str, result: CheckResult, user: U
         return
     measurement = _ended(store, job, runs.finished_measurement, "again-cost")
     if measurement is not None:
-        st.caption(f"**Measured** here on {measurement.device.name}, {problem.dtype}: median, peers in turn on the same tensors.")
+        st.caption(
+            f"**Measured** here on {measurement.device.name}, {problem.dtype}: median, peers in turn on the same tensors."
+        )
         left, right = st.columns(2, gap="large")
         with left:
             plot(time_figure(measurement, colors()), key="time")
@@ -231,7 +265,9 @@ def beside_ours(store: runs.RunStore, backend: str, result: CheckResult, user: U
             plot(memory_figure(measurement, colors()), key="memory")
 
 
-def report(result: CheckResult, found: Sensitivity | None, user: UserKernel | None, file_name: str = "") -> None:
+def report(
+    result: CheckResult, found: Sensitivity | None, user: UserKernel | None, file_name: str = ""
+) -> None:
     """Downloads, and the command that repeats the check."""
     command = shell_command(result.case, user.argument if user else "", file_name)
     problem = result.case.problem

@@ -14,9 +14,16 @@ def recorded_verdict(problem: AttentionProblem, backend: str) -> None:
     """The recorded error report of this problem, and why there is no live check."""
     run = runs.recorded(problem, "flash2")
     if backend == "replay":
-        st.info("Without Triton nothing can be checked here; recorded verdicts are shown.", icon=":material/history:")
+        st.info(
+            "Without Triton nothing can be checked here; recorded verdicts are shown.",
+            icon=":material/history:",
+        )
     if run is None:
-        words = "The worker process is starting …" if backend == "starting" else "No recording of this problem. Choose one under “Start from”."
+        words = (
+            "The worker process is starting …"
+            if backend == "starting"
+            else "No recording of this problem. Choose one under “Start from”."
+        )
         st.caption(words)
         return
     report = run.report
@@ -25,6 +32,13 @@ def recorded_verdict(problem: AttentionProblem, backend: str) -> None:
     row = st.container(horizontal=True, gap="small", key="figures")
     words = f"{'≤' if report.passes else 'FAILS: >'} {theme.format_error(report.tolerance)}"
     color = "green" if report.passes else "red"
-    row.metric("O error", theme.format_error(report.max_error), words, delta_color=color, delta_arrow="off", border=True)
+    row.metric(
+        "O error",
+        theme.format_error(report.max_error),
+        words,
+        delta_color=color,
+        delta_arrow="off",
+        border=True,
+    )
     row.metric("O mean error", theme.format_error(report.mean_error), border=True)
     row.metric("Naive error", theme.format_error(report.naive_max_error), border=True)

@@ -90,5 +90,8 @@ def _order(outcome: CheckResult | Exception) -> tuple[int, float]:
 
 def worst_share(result: CheckResult) -> float:
     """Largest error over what is allowed, of all tensors."""
-    shares = [tensor.max_error / tensor.tolerance if tensor.tolerance else (0.0 if tensor.passes else float("inf")) for tensor in result.tensors]
+    shares = [
+        tensor.max_error / tensor.tolerance if tensor.tolerance else (0.0 if tensor.passes else float("inf"))
+        for tensor in result.tensors
+    ]
     return max(shares, default=0.0)

@@ -35,7 +35,9 @@ if run:
 
     figures = state_figures(run.trace, colors())
     if figures:
-        st.subheader("Gradient tiles" if run.trace.gradient_distance is not None else "Row state", anchor="rows")
+        st.subheader(
+            "Gradient tiles" if run.trace.gradient_distance is not None else "Row state", anchor="rows"
+        )
         source_badges("written by the kernel itself after each tile step", run)
         for place, (title, figure) in zip(st.columns(len(figures)), figures.items(), strict=True):
             with place:

@@ -29,7 +29,11 @@ WAIT_S = 1.2
 
 
 def current_run(
-    store: runs.RunStore | None, backend: str, problem: AttentionProblem, algorithm: str, button_place: DeltaGenerator | None = None
+    store: runs.RunStore | None,
+    backend: str,
+    problem: AttentionProblem,
+    algorithm: str,
+    button_place: DeltaGenerator | None = None,
 ) -> runs.Run | None:
     """The run to show: the shipped recording, or a live run, started here. None while there is none yet; says why.
 
@@ -43,7 +47,9 @@ def current_run(
     live = st.session_state.setdefault("live_runs", set())
     if recording is not None and (problem, algorithm) not in live:
         help_words = f"Shown now: {recording.provenance}. This runs the kernel on the device at hand."
-        if button_place and button_place.button("Run it here", icon=":material/play_arrow:", width="stretch", help=help_words):
+        if button_place and button_place.button(
+            "Run it here", icon=":material/play_arrow:", width="stretch", help=help_words
+        ):
             live.add((problem, algorithm))
             st.rerun()
         return recording
@@ -61,7 +67,9 @@ def _only_recordings(problem: AttentionProblem, algorithm: str) -> None:
     if known:
         words = f"{ALGORITHMS[algorithm].label} was not recorded for this problem. Recorded are: {', '.join(known)}."
     else:
-        words = "Without Triton only the recorded problems can be shown. Choose one of them under “Start from”."
+        words = (
+            "Without Triton only the recorded problems can be shown. Choose one of them under “Start from”."
+        )
     st.info(words, icon=":material/history:")
 
 
@@ -139,7 +147,10 @@ def measurement_panel(store: runs.RunStore | None, backend: str, run: runs.Run) 
     """Time and memory of this problem: recorded with a recorded run, else measured here once the page is at rest."""
     if run.recorded:
         return runs.recorded_measure(run.trace.problem)
-    problem, direction = runs.measured_problem(run.trace.problem, backend), runs.direction(run.trace.algorithm)
+    problem, direction = (
+        runs.measured_problem(run.trace.problem, backend),
+        runs.direction(run.trace.algorithm),
+    )
     job = store.peek("measure", problem, direction)
     if job is not None and job.done:
         try:
@@ -150,7 +161,11 @@ def measurement_panel(store: runs.RunStore | None, backend: str, run: runs.Run) 
                 store.forget(job)
                 st.rerun()
             return None
-    if job is None and backend != "cuda" and (naive_peak_bytes(problem, direction) > 4e9 or forward_flops(problem) > 2e11):
+    if (
+        job is None
+        and backend != "cuda"
+        and (naive_peak_bytes(problem, direction) > 4e9 or forward_flops(problem) > 2e11)
+    ):
         st.caption("Time and memory of a problem of this size take a while on a CPU.")
         if st.button("Measure here", icon=":material/speed:"):
             store.measurement(problem, direction)
@@ -221,7 +236,11 @@ def timeline_panel(run: runs.Run, gpu: Gpu) -> None:
         else f"**Modelled**: one program an SM of the {gpu.name}, in launch order, every tile step as long as the others"
     )
     busy = busy_share(spans, count)
-    pauses = " The pauses between the launches are left out." if schedule.measured and len(run.trace.kernels) > 1 else ""
+    pauses = (
+        " The pauses between the launches are left out."
+        if schedule.measured and len(run.trace.kernels) > 1
+        else ""
+    )
     st.caption(
         f"{source}. {len(spans):,} programs on {len({s.sm for s in spans})} of {count} SMs; {100 * busy:.0f} % of the SMs' time in use.{pauses}"
     )

@@ -58,7 +58,10 @@ def _split(palette: theme.Palette) -> None:
     _sm_squares(problem, plan, gpu, palette)
     curve, cost = st.columns([3, 2], gap="large", vertical_alignment="center")
     with curve:
-        plot(figures.split_steps_figure(splitting.occupancy_curve(problem, gpu.sm_count), plan, rule, palette), key="after_steps")
+        plot(
+            figures.split_steps_figure(splitting.occupancy_curve(problem, gpu.sm_count), plan, rule, palette),
+            key="after_steps",
+        )
     with cost:
         unsplit = splitting.row_programs(problem)
         wanted = tiles.splits_to_fill(unsplit, problem.kv_tiles, gpu.sm_count)
@@ -75,7 +78,9 @@ def _split(palette: theme.Palette) -> None:
     _masked(problem)
 
 
-def _sm_squares(problem: AttentionProblem, plan: splitting.Occupancy, gpu: Gpu, palette: theme.Palette) -> None:
+def _sm_squares(
+    problem: AttentionProblem, plan: splitting.Occupancy, gpu: Gpu, palette: theme.Palette
+) -> None:
     """The SMs with work: without splitting on the left, with it on the right."""
     before, after = st.columns(2, gap="large")
     with before:
@@ -85,8 +90,13 @@ def _sm_squares(problem: AttentionProblem, plan: splitting.Occupancy, gpu: Gpu, 
         count = programs["FlashAttention-2"]
         plot(figures.sm_figure(splitting.dealt(count, gpu.sm_count), count, palette), key="after_sms_before")
     with after:
-        st.markdown(f"**Split-KV**, {plan.splits} {'part' if plan.splits == 1 else 'parts'} of {plan.tiles_per_split} key tiles")
-        plot(figures.sm_figure(splitting.dealt(plan.programs, gpu.sm_count), plan.programs, palette), key="after_sms_after")
+        st.markdown(
+            f"**Split-KV**, {plan.splits} {'part' if plan.splits == 1 else 'parts'} of {plan.tiles_per_split} key tiles"
+        )
+        plot(
+            figures.sm_figure(splitting.dealt(plan.programs, gpu.sm_count), plan.programs, palette),
+            key="after_sms_after",
+        )
     programs_words = ", ".join(f"{name} {count:,}" for name, count in programs.items())
     st.caption(
         f"Modelled on {gpu.name}, {gpu.sm_count} SMs, {PROGRAMS_AN_SM} each at once. Number in a square: its "
@@ -100,12 +110,25 @@ def _decoding() -> tuple[AttentionProblem, Gpu, int]:
         kv_len = st.number_input("Keys", 64, 16384, 8192, 64, key="after_keys", width=140, **BIND)
         q_len = st.number_input("Queries", 1, 1024, 1, 1, key="after_queries", width=120, **BIND)
         kv_heads = st.selectbox("Key heads", HEADS, HEADS.index(8), key="after_kv_heads", width=110, **BIND)
-        group = st.selectbox("Query heads to each", HEADS[:4], HEADS.index(4), key="after_group", width=150, **BIND)
-        block_n = st.selectbox("Keys in a tile", TILES, TILES.index(64), key="after_block_n", width=120, **BIND)
-        gpu = st.selectbox("GPU", list(GPUS), list(GPUS).index(DEFAULT_GPU), key="after_gpu", width=110, **BIND)
+        group = st.selectbox(
+            "Query heads to each", HEADS[:4], HEADS.index(4), key="after_group", width=150, **BIND
+        )
+        block_n = st.selectbox(
+            "Keys in a tile", TILES, TILES.index(64), key="after_block_n", width=120, **BIND
+        )
+        gpu = st.selectbox(
+            "GPU", list(GPUS), list(GPUS).index(DEFAULT_GPU), key="after_gpu", width=110, **BIND
+        )
         splits = st.number_input("Parts, 0: the rule", 0, 1024, 0, 1, key="after_splits", width=150, **BIND)
     problem = AttentionProblem(
-        q_heads=kv_heads * group, kv_heads=kv_heads, q_len=q_len, kv_len=kv_len, head_dim=64, block_m=16, block_n=block_n, kv_splits=splits
+        q_heads=kv_heads * group,
+        kv_heads=kv_heads,
+        q_len=q_len,
+        kv_len=kv_len,
+        head_dim=64,
+        block_m=16,
+        block_n=block_n,
+        kv_splits=splits,
     )
     return problem, GPUS[gpu], splits
 
@@ -120,7 +143,10 @@ def _merge(problem: AttentionProblem, plan: splitting.Occupancy, palette: theme.
     with chart:
         plot(figures.parts_figure(row, palette), key="after_parts")
     with words:
-        formulas(r"\mathrm{lse} = \ln\sum_s e^{\mathrm{lse}_s}", r"O = \sum_s e^{\mathrm{lse}_s - \mathrm{lse}}\,O_s")
+        formulas(
+            r"\mathrm{lse} = \ln\sum_s e^{\mathrm{lse}_s}",
+            r"O = \sum_s e^{\mathrm{lse}_s - \mathrm{lse}}\,O_s",
+        )
         st.markdown(
             f"lse = {row.lse:.4f}; weights add up to {row.weights.sum():.12g}. Largest difference of the merged row from the whole one: "
             f":green-badge[{theme.format_error(row.error)}] (float64 rounding). The plain mean of the parts is off by "
@@ -134,15 +160,25 @@ def _merge(problem: AttentionProblem, plan: splitting.Occupancy, palette: theme.
     st.html(matrices_html(parts, palette))
     single = splitting.one_row(problem).with_(kv_splits=plan.splits)
     which = f"The first {shown} of {len(row.weights)} parts. " if shown < len(row.weights) else ""
-    st.caption(f"{which}Computed now in float64 from the numbers that the kernel takes for one query of one head, seed 0.")
+    st.caption(
+        f"{which}Computed now in float64 from the numbers that the kernel takes for one query of one head, seed 0."
+    )
     with st.container(horizontal=True):
         explore_link("This row in the kernel, with these parts", single, algorithm="split_kv")
-        explore_link("All heads, with these parts", problem.with_(kv_splits=plan.splits), algorithm="split_kv")
+        explore_link(
+            "All heads, with these parts", problem.with_(kv_splits=plan.splits), algorithm="split_kv"
+        )
 
 
 def _masked(problem: AttentionProblem) -> None:
     """Tiles that a causal mask spares where there are fewer queries than keys."""
-    chunk = AttentionProblem(q_len=min(256, problem.kv_len), kv_len=problem.kv_len, mask="causal", block_m=64, block_n=problem.block_n)
+    chunk = AttentionProblem(
+        q_len=min(256, problem.kv_len),
+        kv_len=problem.kv_len,
+        mask="causal",
+        block_m=64,
+        block_n=problem.block_n,
+    )
     counts = tiles.count_tiles(chunk)
     st.subheader("Fewer queries than keys, and a mask", anchor=False)
     st.markdown(
@@ -164,7 +200,9 @@ def _flash3(palette: theme.Palette) -> None:
             "Reported on the H100": "1.5 to 2.0 × FlashAttention-2; up to 740 TFLOP/s in float16, close to 1.2 PFLOP/s in FP8.",
         }
     )
-    st.caption("For Hopper. Shah et al. 2024, FlashAttention-3: Fast and Accurate Attention with Asynchrony and Low-precision, arXiv 2407.08608.")
+    st.caption(
+        "For Hopper. Shah et al. 2024, FlashAttention-3: Fast and Accurate Attention with Asynchrony and Low-precision, arXiv 2407.08608."
+    )
     st.subheader("Why overlap", anchor=False)
     _clocks(palette, "after_overlap", polynomial=False)
     _built_here()
@@ -178,7 +216,11 @@ def _flash3(palette: theme.Palette) -> None:
     with right:
         plot(figures.rotation_figure(before, after, palette), key="after_rotation")
     tensor, both = results[1].rmse, results[-1].rmse
-    formulas(r"(Q M)(K M)^{\mathsf T}", r"= Q\,M M^{\mathsf T} K^{\mathsf T} = Q K^{\mathsf T},", r"M = \mathrm{diag}(\pm 1)\,H / \sqrt d")
+    formulas(
+        r"(Q M)(K M)^{\mathsf T}",
+        r"= Q\,M M^{\mathsf T} K^{\mathsf T} = Q K^{\mathsf T},",
+        r"M = \mathrm{diag}(\pm 1)\,H / \sqrt d",
+    )
     st.markdown(
         f"A rotation M changes no score, but it spreads an outlier over all {inputs.head_dim} features: the largest entry of row {row} goes from "
         f"{abs(before).max():.1f} to {abs(after).max():.1f}. Here scale by block and rotation together give **{theme.format_ratio(tensor / both)}** "
@@ -189,7 +231,10 @@ def _flash3(palette: theme.Palette) -> None:
         "error over all of them. The default inputs are the paper's (section 4.3): 0.1 % of the entries get a number of deviation 10 on top."
     )
     length = inputs.length
-    explore_link("This shape in float16 in the player", AttentionProblem(q_len=length, kv_len=length, head_dim=inputs.head_dim))
+    explore_link(
+        "This shape in float16 in the player",
+        AttentionProblem(q_len=length, kv_len=length, head_dim=inputs.head_dim),
+    )
 
 
 def _built_here() -> None:
@@ -201,7 +246,11 @@ def _built_here() -> None:
     )
     if measurement := _recorded_on_hopper():
         problem = measurement.problem
-        speeds = {result.peer: result.tflops(problem) for result in measurement.results if result.direction == "forward"}
+        speeds = {
+            result.peer: result.tflops(problem)
+            for result in measurement.results
+            if result.direction == "forward"
+        }
         shown = [f"{PEERS[peer].label} {speeds[peer]:.0f}" for peer in HOPPER_PEERS if speeds.get(peer)]
         words += (
             f" Recorded on {measurement.device.name} with {problem.q_len:,} keys, head_dim {problem.head_dim}, {problem.dtype}, in TFLOP/s: "
@@ -224,11 +273,26 @@ def _recorded_on_hopper() -> Measurement | None:
 def _outliers() -> tuple[low_precision.OutlierInputs, int]:
     default = low_precision.OutlierInputs()
     with st.container(horizontal=True, gap="small"):
-        length = st.number_input("Tokens", *low_precision.LENGTHS, default.length, 32, key="after_tokens", width=130, **BIND)
+        length = st.number_input(
+            "Tokens", *low_precision.LENGTHS, default.length, 32, key="after_tokens", width=130, **BIND
+        )
         dims = low_precision.HEAD_DIMS
-        head_dim = st.selectbox("head_dim", dims, dims.index(default.head_dim), key="after_head_dim", width=110, **BIND)
-        share = st.number_input("Outliers, per cent", 0.0, 10.0, 100 * default.outlier_share, 0.1, key="after_outliers", width=150, **BIND)
-        size = st.number_input("Their deviation", 0.0, 1000.0, default.outlier_size, 1.0, key="after_size", width=140, **BIND)
+        head_dim = st.selectbox(
+            "head_dim", dims, dims.index(default.head_dim), key="after_head_dim", width=110, **BIND
+        )
+        share = st.number_input(
+            "Outliers, per cent",
+            0.0,
+            10.0,
+            100 * default.outlier_share,
+            0.1,
+            key="after_outliers",
+            width=150,
+            **BIND,
+        )
+        size = st.number_input(
+            "Their deviation", 0.0, 1000.0, default.outlier_size, 1.0, key="after_size", width=140, **BIND
+        )
         block = st.selectbox("Rows in a block", TILES, TILES.index(64), key="after_block", width=130, **BIND)
         seed = st.number_input("Seed", 0, 9999, default.seed, 1, key="after_seed", width=110, **BIND)
     return low_precision.OutlierInputs(length, head_dim, share / 100, size, seed), block
@@ -237,10 +301,14 @@ def _outliers() -> tuple[low_precision.OutlierInputs, int]:
 def _clocks(palette: theme.Palette, prefix: str, polynomial: bool) -> None:
     """Clocks of the units of one SM for one tile, on each generation of GPU."""
     with st.container(horizontal=True, gap="small"):
-        head_dim = st.selectbox("head_dim", (64, 128, 256), 0 if polynomial else 1, key=f"{prefix}_head_dim", width=110, **BIND)
+        head_dim = st.selectbox(
+            "head_dim", (64, 128, 256), 0 if polynomial else 1, key=f"{prefix}_head_dim", width=110, **BIND
+        )
         share = 0
         if polynomial:
-            share = st.slider("Exponentials by polynomial, per cent", 0, 100, 0, 5, key=f"{prefix}_share", width=300, **BIND)
+            share = st.slider(
+                "Exponentials by polynomial, per cent", 0, 100, 0, 5, key=f"{prefix}_share", width=300, **BIND
+            )
     gpus = {"A100": GPUS["A100"], "H100": GPUS["H100"], "B200": GPUS["B200"]}
     clocks = {key: units.tile_clocks(key, gpu, 128, 128, head_dim, share / 100) for key, gpu in gpus.items()}
     plot(figures.clocks_figure(clocks, palette), key=f"{prefix}_clocks")
@@ -286,8 +354,12 @@ def _flash4(palette: theme.Palette) -> None:
 
 def _late_rescale(palette: theme.Palette) -> None:
     with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
-        inputs = st.selectbox("Inputs", ("normal", "growing_max", "large"), 1, key="after_inputs", width=150, **BIND)
-        threshold = st.select_slider("Threshold, powers of two", late_rescale.THRESHOLDS, 8, key="after_threshold", width=260, **BIND)
+        inputs = st.selectbox(
+            "Inputs", ("normal", "growing_max", "large"), 1, key="after_inputs", width=150, **BIND
+        )
+        threshold = st.select_slider(
+            "Threshold, powers of two", late_rescale.THRESHOLDS, 8, key="after_threshold", width=260, **BIND
+        )
     problem = AttentionProblem(q_len=128, kv_len=2048, head_dim=64, inputs=inputs)
     results = [late_rescale.late_rescale(problem, step) for step in late_rescale.THRESHOLDS]
     plot(figures.late_rescale_figure(results, threshold, palette), key="after_rescales")

@@ -56,7 +56,10 @@ def loop_orders_panel(palette: theme.Palette) -> None:
 
 
 def _standard_table(problem: AttentionProblem) -> None:
-    rows = [f"| {access.line} | {', '.join(access.loads)} | {', '.join(access.stores)} |" for access in STANDARD_BACKWARD]
+    rows = [
+        f"| {access.line} | {', '.join(access.loads)} | {', '.join(access.stores)} |"
+        for access in STANDARD_BACKWARD
+    ]
     st.markdown("\n".join(["| **standard backward** | loads T × T | stores T × T |", "|:--|:--|:--|", *rows]))
     total, times = standard_backward_elements(problem), sum(access.count for access in STANDARD_BACKWARD)
     st.markdown(
@@ -67,10 +70,18 @@ def _standard_table(problem: AttentionProblem) -> None:
 
 def _problem() -> AttentionProblem:
     with st.container(horizontal=True, gap="small"):
-        length = st.number_input("Tokens T", *LENGTHS, 128, 16, key="gradients_tokens", bind="query-params", width=140)
-        head_dim = st.selectbox("head_dim d", HEAD_DIMS, 1, key="gradients_head_dim", bind="query-params", width=140)
-        block_m = st.selectbox("Query rows in a tile |I|", TILES, 1, key="gradients_block_m", bind="query-params", width=170)
-        block_n = st.selectbox("Key rows in a tile |J|", TILES, 1, key="gradients_block_n", bind="query-params", width=170)
+        length = st.number_input(
+            "Tokens T", *LENGTHS, 128, 16, key="gradients_tokens", bind="query-params", width=140
+        )
+        head_dim = st.selectbox(
+            "head_dim d", HEAD_DIMS, 1, key="gradients_head_dim", bind="query-params", width=140
+        )
+        block_m = st.selectbox(
+            "Query rows in a tile |I|", TILES, 1, key="gradients_block_m", bind="query-params", width=170
+        )
+        block_n = st.selectbox(
+            "Key rows in a tile |J|", TILES, 1, key="gradients_block_n", bind="query-params", width=170
+        )
     return AttentionProblem(q_len=length, kv_len=length, head_dim=head_dim, block_m=block_m, block_n=block_n)
 
 

@@ -22,7 +22,9 @@ WAIT_S = 0.3
 """How long a page waits for the first counts before it is drawn without them."""
 
 
-def counted_runs(store: runs.RunStore | None, backend: str, wanted: Sequence[Wanted], key: str, ask: bool = False) -> dict[Wanted, runs.Run]:
+def counted_runs(
+    store: runs.RunStore | None, backend: str, wanted: Sequence[Wanted], key: str, ask: bool = False
+) -> dict[Wanted, runs.Run]:
     """The runs that are there; those that are not are started, short ones at once, long ones (all, with `ask`) by a button drawn here.
 
     Draws progress, failures and reasons in place; the page is drawn again when all are there. `key` tells this place from others.
@@ -32,7 +34,9 @@ def counted_runs(store: runs.RunStore | None, backend: str, wanted: Sequence[Wan
     if not missing:
         return found
     if backend == "replay":
-        st.caption(":material/history: Without Triton the kernels cannot run here: only recorded runs are counted.")
+        st.caption(
+            ":material/history: Without Triton the kernels cannot run here: only recorded runs are counted."
+        )
         return found
     jobs = {item: store.peek("trace", *item) for item in missing}
     new = [item for item, job in jobs.items() if job is None]
@@ -56,13 +60,19 @@ def recorded_counts() -> None:
     for preset in PRESETS.values():
         for algorithm, modelled in REQUESTED_BYTES.items():
             if run := runs.recorded(preset.problem, algorithm):
-                rows.append(f"| {preset.label} | {algorithm} | {modelled(preset.problem):,} B | {run.trace.total_bytes:,} B | {run.provenance} |")
+                rows.append(
+                    f"| {preset.label} | {algorithm} | {modelled(preset.problem):,} B | {run.trace.total_bytes:,} B | {run.provenance} |"
+                )
     st.markdown("\n".join(rows))
 
 
 def _asked(seconds: float, key: str) -> bool:
     place = st.empty()
-    asked = place.button(f"Count with the kernels, about {max(seconds, 1):,.0f} s", key=f"{key}_count", icon=":material/calculate:")
+    asked = place.button(
+        f"Count with the kernels, about {max(seconds, 1):,.0f} s",
+        key=f"{key}_count",
+        icon=":material/calculate:",
+    )
     if asked:
         place.empty()  # a bar takes its place
     return asked

@@ -32,10 +32,14 @@ class Draw:
     def __init__(self, values: Mapping[str, np.ndarray]) -> None:
         self.values = values
 
-    def __call__(self, name: str, *, transposed: bool = False, label: str = "", marked_row: int | None = None) -> Matrix:
+    def __call__(
+        self, name: str, *, transposed: bool = False, label: str = "", marked_row: int | None = None
+    ) -> Matrix:
         values = self.values[name].T if transposed else self.values[name]
         shown = label or (name.replace("W_", "W<sub>") + "</sub>" if "W_" in name else name)
-        return Matrix(shown + (T if transposed else ""), values, theme.tensor_entry(name), marked_row=marked_row)
+        return Matrix(
+            shown + (T if transposed else ""), values, theme.tensor_entry(name), marked_row=marked_row
+        )
 
 
 def _forward_slide(draw: Draw, lesson: GradientLesson, row: int) -> Slide:
@@ -114,7 +118,15 @@ def _ds_by_logarithm_slide(draw: Draw, lesson: GradientLesson, row: int) -> Slid
                 ") =",
                 Matrix(f"J of row {row}", v["J logarithm"][row], "state"),
             ),
-            (draw("P", marked_row=row), "∘ (", draw("dP", marked_row=row), "−", draw("D of O", label="D"), ") =", draw("dS", marked_row=row)),
+            (
+                draw("P", marked_row=row),
+                "∘ (",
+                draw("dP", marked_row=row),
+                "−",
+                draw("D of O", label="D"),
+                ") =",
+                draw("dS", marked_row=row),
+            ),
         ),
         ("J logarithm", "dS"),
         "J: Jacobian of softmax, all rows",
@@ -133,7 +145,15 @@ def _d_slide(draw: Draw, lesson: GradientLesson, row: int) -> Slide:
         ),
         (
             (draw("P"), "∘", draw("dP"), "→", draw("D of P", label="row sums")),
-            (draw("O"), "∘", draw("dO"), "→", draw("D of O", label="row sums"), "&emsp;", Matrix("difference", v["D of P"] - v["D of O"], "bad")),
+            (
+                draw("O"),
+                "∘",
+                draw("dO"),
+                "→",
+                draw("D of O", label="row sums"),
+                "&emsp;",
+                Matrix("difference", v["D of P"] - v["D of O"], "bad"),
+            ),
         ),
         ("D of P", "D of O"),
         "D: derivative of L by a factor on row i of P",
@@ -184,7 +204,17 @@ def _layer_slide(draw: Draw, lesson: GradientLesson, row: int) -> Slide:
             r"dZ = dQ\,W_Q^{\mathsf T} + dK\,W_K^{\mathsf T} + dV\,W_V^{\mathsf T}",
         ),
         (
-            (draw("O", transposed=True), draw("dY"), "=", draw("dW_O"), "&emsp;", draw("dY"), draw("W_O", transposed=True), "=", draw("dO")),
+            (
+                draw("O", transposed=True),
+                draw("dY"),
+                "=",
+                draw("dW_O"),
+                "&emsp;",
+                draw("dY"),
+                draw("W_O", transposed=True),
+                "=",
+                draw("dO"),
+            ),
             (draw("Z", transposed=True), "× (dQ, dK, dV) =", draw("dW_Q"), draw("dW_K"), draw("dW_V")),
             (draw("dZ"),),
         ),

@@ -47,7 +47,14 @@ def show() -> None:
 def _inputs() -> tuple[str, GradientLesson, int]:
     """The line to show, the problem, and the row for the lines that show one. Streamlit refuses what a URL spoils; the default stands then."""
     with st.container(horizontal=True, gap="small", vertical_alignment="bottom", key="gradients_inputs"):
-        line = st.segmented_control("Line of the derivation", list(SLIDES), default="dV", required=True, key="gradients_line", bind="query-params")
+        line = st.segmented_control(
+            "Line of the derivation",
+            list(SLIDES),
+            default="dV",
+            required=True,
+            key="gradients_line",
+            bind="query-params",
+        )
         length = _number("Tokens N", "gradients_length", "length", 1)
         dim = _number("Features d", "gradients_dim", "dim", 1)
         spread = _number("Spread of S", "gradients_spread", "spread", 0.1)
@@ -56,13 +63,17 @@ def _inputs() -> tuple[str, GradientLesson, int]:
         if line in ROW_BY_ROW:
             if st.session_state.get("gradients_row", 0) >= length:
                 st.session_state["gradients_row"] = length - 1
-            row = st.number_input("Row", 0, length - 1, step=1, key="gradients_row", bind="query-params", width=80)
+            row = st.number_input(
+                "Row", 0, length - 1, step=1, key="gradients_row", bind="query-params", width=80
+            )
     return line, GradientLesson(length, dim, seed, float(spread)), row
 
 
 def _number(label: str, key: str, field: str, step: float) -> int | float:
     low, high = LIMITS[field]
-    return st.number_input(label, low, high, getattr(DEFAULT, field), step, key=key, bind="query-params", width=105)
+    return st.number_input(
+        label, low, high, getattr(DEFAULT, field), step, key=key, bind="query-params", width=105
+    )
 
 
 # --- what the lines are checked against ------------------------------------------------------------------------------
@@ -73,24 +84,38 @@ def _references(lesson: GradientLesson) -> tuple[dict[str, Mapping[str, np.ndarr
     stand_in = {DIFFERENCES: lesson_maths.finite_differences(lesson)}
     store = runs.run_store()
     if runs.backend(store) == "replay":
-        return stand_in, "No worker process here: **central finite differences** in NumPy stand in for autograd; they resolve about 1e-10."
+        return (
+            stand_in,
+            "No worker process here: **central finite differences** in NumPy stand in for autograd; they resolve about 1e-10.",
+        )
     job = store.lesson_gradients(lesson)
     if not job.wait(WAIT_S):
         _wait_for(job)
-        return stand_in, "Autograd is on its way; until it is there, **central finite differences** in NumPy stand in."
+        return (
+            stand_in,
+            "Autograd is on its way; until it is there, **central finite differences** in NumPy stand in.",
+        )
     try:
-        return _answers(job), f"**Measured** now, on the same numbers: torch {job.result(0)[0]['torch']}, in the worker process."
+        return _answers(
+            job
+        ), f"**Measured** now, on the same numbers: torch {job.result(0)[0]['torch']}, in the worker process."
     except (InvalidProblem, JobFailure) as error:
         if st.button("Try autograd again", icon=":material/refresh:"):
             store.forget(job)
             st.rerun()
-        return stand_in, f"Autograd gave no answer ({error}): **central finite differences** in NumPy stand in."
+        return (
+            stand_in,
+            f"Autograd gave no answer ({error}): **central finite differences** in NumPy stand in.",
+        )
 
 
 @functools.lru_cache(maxsize=32)
 def _answers(job: Job) -> dict[str, dict[str, np.ndarray]]:
     answer = job.result(0)[0]
-    return {who: {name: np.array(rows) for name, rows in answer[key].items()} for who, key in ((AUTOGRAD, "autograd"), (KERNEL, "kernel"))}
+    return {
+        who: {name: np.array(rows) for name, rows in answer[key].items()}
+        for who, key in ((AUTOGRAD, "autograd"), (KERNEL, "kernel"))
+    }
 
 
 @st.fragment(run_every=0.4)
@@ -118,7 +143,9 @@ def _slide(line: str, lesson: GradientLesson, row: int, references: dict, palett
             st.html(matrices_html(equation, palette))
         who = next(iter(references))
         differences = lesson_maths.largest_differences(lesson, references[who])
-        said = [f"{LINE_WORDS[name]} {_verdict(lesson, name, differences[name], who)}" for name in slide.checks]
+        said = [
+            f"{LINE_WORDS[name]} {_verdict(lesson, name, differences[name], who)}" for name in slide.checks
+        ]
         if said:
             remark = f" · {slide.checked_against}" if slide.checked_against else ""
             st.markdown(f"Largest difference from {who}{remark}: " + " · ".join(said))
@@ -130,9 +157,20 @@ def _back_and_forward(line: str) -> None:
     lines = list(SLIDES)
     at = lines.index(line)
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
-        for name, icon, move, shortcut in (("Back", ":material/chevron_left:", -1, "Left"), ("Forward", ":material/chevron_right:", 1, "Right")):
+        for name, icon, move, shortcut in (
+            ("Back", ":material/chevron_left:", -1, "Left"),
+            ("Forward", ":material/chevron_right:", 1, "Right"),
+        ):
             target = min(max(at + move, 0), len(lines) - 1)
-            st.button(name, icon=icon, shortcut=shortcut, disabled=target == at, on_click=_take_line, args=(lines[target],), key=f"gradients_{name}")
+            st.button(
+                name,
+                icon=icon,
+                shortcut=shortcut,
+                disabled=target == at,
+                on_click=_take_line,
+                args=(lines[target],),
+                key=f"gradients_{name}",
+            )
         st.caption(f"line {at + 1} of {len(lines)}", width="content")
 
 
@@ -143,11 +181,16 @@ def _take_line(line: str) -> None:
 def _all_lines(lesson: GradientLesson, references: dict, note: str) -> None:
     st.subheader("Every line against autograd", anchor=False)
     st.caption(note + " Largest difference of any element; green where it is rounding.")
-    found = {who: lesson_maths.largest_differences(lesson, reference) for who, reference in references.items()}
+    found = {
+        who: lesson_maths.largest_differences(lesson, reference) for who, reference in references.items()
+    }
     head = ["| line | " + " | ".join(found) + " |", "|:--|" + ":--|" * len(found)]
     rows = []
     for line, words in LINE_WORDS.items():
-        cells = [_verdict(lesson, line, differences[line], who) if line in differences else "" for who, differences in found.items()]
+        cells = [
+            _verdict(lesson, line, differences[line], who) if line in differences else ""
+            for who, differences in found.items()
+        ]
         rows.append(f"| {words} | " + " | ".join(cells) + " |")
     half = -(-len(rows) // 2)
     for place, part in zip(st.columns(2), (rows[:half], rows[half:]), strict=True):
@@ -170,10 +213,16 @@ def _block_panel(lesson: GradientLesson, palette: theme.Palette) -> None:
         if st.session_state.get("gradients_block", 1) > lesson.length:
             st.session_state["gradients_block"] = lesson.length
         default = None if "gradients_block" in st.session_state else min(2, lesson.length)
-        block = st.slider("Keys in a block", 1, lesson.length, default, key="gradients_block", bind="query-params")
+        block = st.slider(
+            "Keys in a block", 1, lesson.length, default, key="gradients_block", bind="query-params"
+        )
         lines = lesson_maths.derived(lesson)
         sums = Matrix("rowsum(P ∘ dP) in each block", lesson_maths.block_sums(lesson, block), "bad")
-        st.html(matrices_html([sums, "≠" if block < lesson.length else "=", Matrix("D", lines["D of O"], "state")], palette))
+        st.html(
+            matrices_html(
+                [sums, "≠" if block < lesson.length else "=", Matrix("D", lines["D of O"], "state")], palette
+            )
+        )
         error = lesson_maths.block_errors(lesson)[block - 1]
         worst = float(np.abs(lesson_maths.d_scores_by_blocks(lesson, block) - lines["dS"]).max())
         if block < lesson.length:
@@ -182,6 +231,11 @@ def _block_panel(lesson: GradientLesson, palette: theme.Palette) -> None:
                 "The sums of the blocks add up to D, but each block takes off only its own."
             )
         else:
-            st.markdown(f"The block spans the row: error of dS :green-badge[{theme.format_error(worst)}], which is rounding.")
+            st.markdown(
+                f"The block spans the row: error of dS :green-badge[{theme.format_error(worst)}], which is rounding."
+            )
     with chart:
-        plot(block_error_figure(lesson_maths.block_errors(lesson), block, palette), key="gradients_block_errors")
+        plot(
+            block_error_figure(lesson_maths.block_errors(lesson), block, palette),
+            key="gradients_block_errors",
+        )

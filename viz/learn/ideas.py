@@ -6,7 +6,17 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from kernels.device.gpus import DEFAULT_GPU, GPUS, Gpu
-from kernels.lessons.ideas import NEEDS, Costs, chip_capacity, costs, falls_with, longest_whole_row, three_pass_bytes, whole_row_bytes, whole_rows_fit
+from kernels.lessons.ideas import (
+    NEEDS,
+    Costs,
+    chip_capacity,
+    costs,
+    falls_with,
+    longest_whole_row,
+    three_pass_bytes,
+    whole_row_bytes,
+    whole_rows_fit,
+)
 from kernels.problem import BLOCKS, AttentionProblem, InvalidProblem
 from kernels.traffic.modelled import compulsory_bytes, standard_bytes
 from viz.learn.figures.idea_map import Box, idea_map_html
@@ -19,7 +29,11 @@ NONE = "all five"
 
 def show() -> None:
     left_out = _left_out()
-    picture, words, numbers = st.container(), st.container(), st.container(horizontal=True, gap="small", key="figures")
+    picture, words, numbers = (
+        st.container(),
+        st.container(),
+        st.container(horizontal=True, gap="small", key="figures"),
+    )
     problem, gpu = _shape()
     if problem is None:
         return
@@ -55,13 +69,23 @@ def _left_out() -> str | None:
 def _shape() -> tuple[AttentionProblem | None, Gpu]:
     """The reader's shape: the widgets, and the problem if they make one."""
     places = st.columns(5)
-    length = places[0].number_input("N, queries and keys", 16, INTERPRETER_LENGTH, 2048, 16, key="ideas_n", bind="query-params")
+    length = places[0].number_input(
+        "N, queries and keys", 16, INTERPRETER_LENGTH, 2048, 16, key="ideas_n", bind="query-params"
+    )
     head_dim = places[1].number_input("d, head_dim", 16, 256, 64, 16, key="ideas_d", bind="query-params")
-    block_m = places[2].selectbox("BLOCK_M, queries a tile", BLOCKS, BLOCKS.index(128), key="ideas_block_m", bind="query-params")
-    block_n = places[3].selectbox("BLOCK_N, keys a tile", BLOCKS, BLOCKS.index(64), key="ideas_block_n", bind="query-params")
-    gpu = places[4].selectbox("GPU", list(GPUS), list(GPUS).index(DEFAULT_GPU), key="ideas_gpu", bind="query-params")
+    block_m = places[2].selectbox(
+        "BLOCK_M, queries a tile", BLOCKS, BLOCKS.index(128), key="ideas_block_m", bind="query-params"
+    )
+    block_n = places[3].selectbox(
+        "BLOCK_N, keys a tile", BLOCKS, BLOCKS.index(64), key="ideas_block_n", bind="query-params"
+    )
+    gpu = places[4].selectbox(
+        "GPU", list(GPUS), list(GPUS).index(DEFAULT_GPU), key="ideas_gpu", bind="query-params"
+    )
     try:
-        return AttentionProblem(q_len=length, kv_len=length, head_dim=head_dim, block_m=block_m, block_n=block_n), GPUS[gpu]
+        return AttentionProblem(
+            q_len=length, kv_len=length, head_dim=head_dim, block_m=block_m, block_n=block_n
+        ), GPUS[gpu]
     except InvalidProblem as error:
         st.error(str(error), icon=":material/error:")
         return None, GPUS[gpu]
@@ -73,17 +97,31 @@ def _fallen(problem: AttentionProblem, gpu: Gpu, left_out: str | None) -> set[st
     return falls_with(left_out)
 
 
-def _boxes(problem: AttentionProblem, gpu: Gpu, with_all: Costs, left_out: str | None, fallen: set[str]) -> list[Box]:
+def _boxes(
+    problem: AttentionProblem, gpu: Gpu, with_all: Costs, left_out: str | None, fallen: set[str]
+) -> list[Box]:
     matrix = problem.q_len * problem.kv_len * problem.itemsize
     said = {
-        "fusion": ("one kernel: S and P never reach HBM", f"saves {theme.format_bytes(4 * matrix)} of traffic"),
+        "fusion": (
+            "one kernel: S and P never reach HBM",
+            f"saves {theme.format_bytes(4 * matrix)} of traffic",
+        ),
         "tiling": (
             f"{problem.block_m} × {problem.block_n} scores at a time",
             f"{theme.format_kib(with_all.chip_bytes)} of {theme.format_kib(chip_capacity(gpu))} on an SM",
         ),
-        "online softmax": ("joins tiles by a running max and sum", f"{problem.kv_tiles:,} tiles, error {theme.format_error(with_all.output_error)}"),
-        "recomputation": ("the backward pass makes P again", f"keeps {theme.format_bytes(matrix)} of P out of HBM"),
-        "lse": ("one number a row: P = exp(S − lse)", f"{theme.format_bytes(with_all.kept_bytes)} instead of {theme.format_bytes(matrix)}"),
+        "online softmax": (
+            "joins tiles by a running max and sum",
+            f"{problem.kv_tiles:,} tiles, error {theme.format_error(with_all.output_error)}",
+        ),
+        "recomputation": (
+            "the backward pass makes P again",
+            f"keeps {theme.format_bytes(matrix)} of P out of HBM",
+        ),
+        "lse": (
+            "one number a row: P = exp(S − lse)",
+            f"{theme.format_bytes(with_all.kept_bytes)} instead of {theme.format_bytes(matrix)}",
+        ),
     }
     state = {name: "out" if name == left_out else "falls" if name in fallen else "stands" for name in NEEDS}
     return [Box(name, *said[name], state[name]) for name in NEEDS]
@@ -92,7 +130,10 @@ def _boxes(problem: AttentionProblem, gpu: Gpu, with_all: Costs, left_out: str |
 def _because(problem: AttentionProblem) -> dict[tuple[str, str], str]:
     return {
         ("fusion", "tiling"): "S must fit on the chip",
-        ("tiling", "online softmax"): f"a tile sees {min(problem.block_n, problem.kv_len):,} of {problem.kv_len:,} keys",
+        (
+            "tiling",
+            "online softmax",
+        ): f"a tile sees {min(problem.block_n, problem.kv_len):,} of {problem.kv_len:,} keys",
         ("fusion", "recomputation"): "the backward pass needs P",
         ("recomputation", "lse"): "one tile of P, at once, without its row",
         ("lse", "online softmax"): "lse = m + log l",
@@ -102,7 +143,9 @@ def _because(problem: AttentionProblem) -> dict[tuple[str, str], str]:
 def _story(problem: AttentionProblem, gpu: Gpu, with_all: Costs, now: Costs) -> dict[str | None, str]:
     """What happens without an idea, in two sentences with their formula and its value."""
     n, size, bytes_of = problem.q_len, problem.itemsize, theme.format_bytes
-    fits = "still fits, so fusion stands" if whole_rows_fit(problem, gpu) else "does not fit, and fusion falls"
+    fits = (
+        "still fits, so fusion stands" if whole_rows_fit(problem, gpu) else "does not fit, and fusion falls"
+    )
     product = f"$2 N^2 d$ = {_flops(2 * n * n * problem.head_dim)}"
     return {
         None: "**All five stand.** An arrow leads from an idea to the one it needs: take one away, and see what it held up. "
@@ -126,7 +169,11 @@ def _story(problem: AttentionProblem, gpu: Gpu, with_all: Costs, now: Costs) -> 
 def _figures(place: DeltaGenerator, problem: AttentionProblem, gpu: Gpu, with_all: Costs, now: Costs) -> None:
     """Five cards: the cost now, and what to hold it against."""
     changed = now.forward_bytes != with_all.forward_bytes
-    against = f"all five {theme.format_bytes(with_all.forward_bytes)}" if changed else f"standard {theme.format_bytes(standard_bytes(problem))}"
+    against = (
+        f"all five {theme.format_bytes(with_all.forward_bytes)}"
+        if changed
+        else f"standard {theme.format_bytes(standard_bytes(problem))}"
+    )
     capacity, usual = chip_capacity(gpu), with_all.backward_flops
     error = (theme.format_number if now.output_error > 1e-3 else theme.format_error)(now.output_error)
     matrix = theme.format_bytes(problem.q_len * problem.kv_len * problem.itemsize)
@@ -138,7 +185,9 @@ def _figures(place: DeltaGenerator, problem: AttentionProblem, gpu: Gpu, with_al
         ("Products, backward", _flops(now.backward_flops), f"all five {_flops(usual)}", now.backward_flops > usual),
     )  # fmt: skip
     for label, value, comparison, worse in cards:
-        place.metric(label, value, comparison, delta_color="red" if worse else "off", delta_arrow="off", border=True)
+        place.metric(
+            label, value, comparison, delta_color="red" if worse else "off", delta_arrow="off", border=True
+        )
 
 
 def _flops(flops: float) -> str:

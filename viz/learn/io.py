@@ -57,7 +57,13 @@ def show() -> None:
     inputs = _inputs()
     with st.container(horizontal=True, gap="large"):
         view = st.segmented_control(
-            "View", list(VIEWS), default="Forward", required=True, key="io_view", bind="query-params", label_visibility="collapsed"
+            "View",
+            list(VIEWS),
+            default="Forward",
+            required=True,
+            key="io_view",
+            bind="query-params",
+            label_visibility="collapsed",
         )
         axis = _axis_control()[-1] if view == "Growth" else None
     if axis:
@@ -68,7 +74,15 @@ def show() -> None:
 
 def _axis_control() -> str:
     axes = ["against T", "against d", "against M"]
-    return st.segmented_control("Axis", axes, default=axes[0], required=True, key="io_axis", bind="query-params", label_visibility="collapsed")
+    return st.segmented_control(
+        "Axis",
+        axes,
+        default=axes[0],
+        required=True,
+        key="io_axis",
+        bind="query-params",
+        label_visibility="collapsed",
+    )
 
 
 def _inputs() -> Inputs:
@@ -78,7 +92,9 @@ def _inputs() -> Inputs:
         memory = _slider("SRAM M, KiB", MEMORIES_KIB, 64, "io_m", "On-chip memory that one program may use.")
         block_m = _slider("BLOCK_M", BLOCK_ROWS, 64, "io_bm", "Rows of a query tile, |I| of the slides.")
         block_n = _slider("BLOCK_N", BLOCK_ROWS, 64, "io_bn", "Rows of a key tile, |J| of the slides.")
-        gpu = st.selectbox("GPU", list(GPUS), list(GPUS).index(DEFAULT_GPU), key="io_gpu", bind="query-params", width=130)
+        gpu = st.selectbox(
+            "GPU", list(GPUS), list(GPUS).index(DEFAULT_GPU), key="io_gpu", bind="query-params", width=130
+        )
     problem = AttentionProblem(q_len=length, kv_len=length, head_dim=d, block_m=block_m, block_n=block_n)
     return Inputs(problem, memory << 10, GPUS[gpu])
 
@@ -113,9 +129,15 @@ def _forward_view(inputs: Inputs, store: runs.RunStore | None, backend: str) -> 
         found = counted_runs(store, backend, wanted, "io_forward")
         if backend == "replay":
             recorded_counts()
-    traces = {entry.algorithm: found[key].trace for entry in entries if (key := (entry.problem, entry.algorithm)) in found}
+    traces = {
+        entry.algorithm: found[key].trace
+        for entry in entries
+        if (key := (entry.problem, entry.algorithm)) in found
+    }
     totals = {name: trace.total_bytes for name, trace in traces.items()}
-    bars = [ByteBar(entry.label, entry.modelled, totals.get(entry.algorithm), entry.color) for entry in entries]
+    bars = [
+        ByteBar(entry.label, entry.modelled, totals.get(entry.algorithm), entry.color) for entry in entries
+    ]
     with figure:
         plot(bytes_figure(bars, compulsory_bytes(inputs.problem), colors()), key="io_bytes")
         st.caption(
@@ -138,7 +160,10 @@ def _inner_loops(traces: dict[str, Trace]) -> None:
     """Why the query-outer order moves less: what one step of each inner loop asks for, counted."""
     if not {"flash1", "flash2"} <= set(traces):
         return
-    first, second = (theme.format_bytes(float(np.median(traces[name].bytes_read + traces[name].bytes_written))) for name in ("flash1", "flash2"))
+    first, second = (
+        theme.format_bytes(float(np.median(traces[name].bytes_read + traces[name].bytes_written)))
+        for name in ("flash1", "flash2")
+    )
     st.markdown(
         f"**One step of the inner loop**, counted: FlashAttention-1 asks for **{first}** (Q, O, m, l in; O, m, l out), "
         f"FlashAttention-2 for **{second}** (K, V in): its O, m and l stay on the chip."
@@ -153,8 +178,22 @@ def _entries(inputs: Inputs) -> list[Entry]:
     flash1 = r"2Tdb+T_c\,T(db+8d+16)+T(db-4d+4)"
     flash2 = r"2Tdb+2\,T_r\,Tdb+4T"
     flash = [
-        Entry("flash1", "FlashAttention-1", "value", formula=flash1, modelled=REQUESTED_BYTES["flash1"](problem), **in_tile),
-        Entry("flash2", "FlashAttention-2", "flash", formula=flash2, modelled=REQUESTED_BYTES["flash2"](problem), **in_tile),
+        Entry(
+            "flash1",
+            "FlashAttention-1",
+            "value",
+            formula=flash1,
+            modelled=REQUESTED_BYTES["flash1"](problem),
+            **in_tile,
+        ),
+        Entry(
+            "flash2",
+            "FlashAttention-2",
+            "flash",
+            formula=flash2,
+            modelled=REQUESTED_BYTES["flash2"](problem),
+            **in_tile,
+        ),
     ]
     standard = Entry(
         "standard", "standard", "standard", problem, r"4T^2b+2Tdb+2\,T_r\,Tdb", length * size,
@@ -168,7 +207,9 @@ def _row_wise_entry(inputs: Inputs) -> list[Entry]:
     problem, length, d = inputs.problem, inputs.length, inputs.d
     rows = lesson.row_wise_rows(length, d, inputs.memory)
     if rows == 0:
-        st.caption(f"Row-wise is missing: one row of {length:,} scores does not fit into M = {theme.format_kib(inputs.memory_bytes)}.")
+        st.caption(
+            f"Row-wise is missing: one row of {length:,} scores does not fit into M = {theme.format_kib(inputs.memory_bytes)}."
+        )
         return []
     tile = rows if rows == length else lesson.kernel_rows(rows) or rows
     runnable = lesson.kernel_rows(tile) == tile
@@ -185,10 +226,20 @@ def _row_wise_entry(inputs: Inputs) -> list[Entry]:
 
 
 def _card(entry: Entry, counted: int | None, inputs: Inputs) -> None:
-    words = "not counted: no tile has so many rows" if not entry.runnable else "not counted yet" if counted is None else f"**{counted:,} B** counted"
+    words = (
+        "not counted: no tile has so many rows"
+        if not entry.runnable
+        else "not counted yet"
+        if counted is None
+        else f"**{counted:,} B** counted"
+    )
     room = theme.format_kib(inputs.memory_bytes)
     verdict = f":green[fits in {room}]" if entry.on_chip <= inputs.memory_bytes else f":red[more than {room}]"
-    once = f"{standard_bytes(entry.problem):,} B if K and V cross once, as Explore shows it  \n" if entry.algorithm == "standard" else ""
+    once = (
+        f"{standard_bytes(entry.problem):,} B if K and V cross once, as Explore shows it  \n"
+        if entry.algorithm == "standard"
+        else ""
+    )
     microseconds = theme.format_ms(entry.modelled / inputs.gpu.hbm_bandwidth * 1e3)
     st.markdown(
         f"**{entry.label}**\n\n${entry.formula}$\n\n= **{entry.modelled:,} B** modelled  \n{words}  \n{once}"
@@ -222,7 +273,13 @@ def _growth_view(inputs: Inputs, axis: str, store: runs.RunStore | None, backend
     here = {"T": inputs.length, "d": inputs.d, "M": inputs.memory_bytes >> 10}[axis]
     size = inputs.problem.itemsize
     curves = [
-        Curve(label, x, [lesson.curve_bytes(name, length, d, memory // size, size) for length, d, memory in sweep], color, dash)
+        Curve(
+            label,
+            x,
+            [lesson.curve_bytes(name, length, d, memory // size, size) for length, d, memory in sweep],
+            color,
+            dash,
+        )
         for name, (label, color, dash) in CURVE_WORDS.items()
     ]
     figure, counting = st.container(), st.container()
@@ -234,16 +291,27 @@ def _growth_view(inputs: Inputs, axis: str, store: runs.RunStore | None, backend
     }
     with counting:
         if runnable:
-            found = counted_runs(store, backend, [(problem, name) for (name, _), problem in runnable.items()], "io_growth", ask=True)
+            found = counted_runs(
+                store,
+                backend,
+                [(problem, name) for (name, _), problem in runnable.items()],
+                "io_growth",
+                ask=True,
+            )
         else:
             found = {}
-            st.caption("No point can be counted: eq 44 gives tiles that the kernels do not take. Choose M of 16, 32, 64 or 128 KiB, or another d.")
+            st.caption(
+                "No point can be counted: eq 44 gives tiles that the kernels do not take. Choose M of 16, 32, 64 or 128 KiB, or another d."
+            )
     points: dict[str, list] = {}
     for (name, value), problem in runnable.items():
         if (run := found.get((problem, name))) is not None:
             points.setdefault(CURVE_WORDS[name][0], []).append((value, run.trace.total_bytes))
     with figure:
-        plot(growth_figure(curves, points, {"T": "T", "d": "d", "M": "M, KiB"}[axis], here, colors()), key="io_growth")
+        plot(
+            growth_figure(curves, points, {"T": "T", "d": "d", "M": "M, KiB"}[axis], here, colors()),
+            key="io_growth",
+        )
         st.caption(
             "Lines: **modelled**, with the largest tiles that M allows (eq 44). Dots: **counted** by the kernels, where they take those very tiles. "
             "A line ends where not one row fits. Lower bound: no exact algorithm beats that order for every M from d to Td "
@@ -254,24 +322,38 @@ def _growth_view(inputs: Inputs, axis: str, store: runs.RunStore | None, backend
 
 def _kernel_problem(name: str, length: int, d: int, memory_bytes: int, size: int) -> AttentionProblem | None:
     """The problem whose tiles are the curve's own; None where the kernels take no such tiles, or the run would be long."""
-    blocks = lesson.query_outer_blocks(memory_bytes // size, d, 4) if name == "flash2" else lesson.key_outer_blocks(memory_bytes // size, d)
+    blocks = (
+        lesson.query_outer_blocks(memory_bytes // size, d, 4)
+        if name == "flash2"
+        else lesson.key_outer_blocks(memory_bytes // size, d)
+    )
     if blocks.query not in BLOCK_ROWS or blocks.key not in BLOCK_ROWS:
         return None
-    problem = AttentionProblem(q_len=length, kv_len=length, head_dim=d, block_m=blocks.query, block_n=blocks.key)
+    problem = AttentionProblem(
+        q_len=length, kv_len=length, head_dim=d, block_m=blocks.query, block_n=blocks.key
+    )
     return problem if count_tiles(problem).visited <= POINT_STEPS else None
 
 
 def _growth_table(inputs: Inputs) -> None:
     here = f"T = {inputs.length:,}, d = {inputs.d}, M = {theme.format_kib(inputs.memory_bytes)}"
     st.markdown(f"**Bytes change by this factor**, from {here} (modelled)")
-    orders = {"standard": "T^2", "row_wise": r"T^3d/M,\;\;Td\text{ if all fits}", "flash1": "T^2d^2/M", "flash2": "T^2d^2/M", "compulsory": "Td"}
+    orders = {
+        "standard": "T^2",
+        "row_wise": r"T^3d/M,\;\;Td\text{ if all fits}",
+        "flash1": "T^2d^2/M",
+        "flash2": "T^2d^2/M",
+        "compulsory": "Td",
+    }
     rows = ["| | order | T doubles | d doubles | M doubles |", "|:--|:--|--:|--:|--:|"]
     for name, order in orders.items():
         factors = lesson.growth(name, inputs.length, inputs.d, inputs.memory, inputs.problem.itemsize)
         cells = ["does not fit" if value is None else f"× {value:.2f}" for value in factors.values()]
         rows.append(f"| {CURVE_WORDS[name][0]} | $O({order})$ | {' | '.join(cells)} |")
     st.markdown("\n".join(rows))
-    st.caption("Orders: eq 30, 39, 45 and 50 of Chu, Liu and Lin 2026. Factors differ from the order where tiles round and where Q and O count too.")
+    st.caption(
+        "Orders: eq 30, 39, 45 and 50 of Chu, Liu and Lin 2026. Factors differ from the order where tiles round and where Q and O count too."
+    )
 
 
 VIEWS = {

@@ -20,9 +20,15 @@ def backward_view(problem: AttentionProblem, memory: int, store: runs.RunStore |
     figure = st.container()
     wanted = [(problem, "backward_q_outer"), (problem, "backward")]
     with st.container():
-        found = {algorithm: run for (_, algorithm), run in counted_runs(store, backend, wanted, "io_backward").items()}
+        found = {
+            algorithm: run
+            for (_, algorithm), run in counted_runs(store, backend, wanted, "io_backward").items()
+        }
     with figure:
-        plot(bytes_figure(_bars(problem, memory, found), compulsory_bytes(problem, "backward"), colors()), key="io_backward_bytes")
+        plot(
+            bytes_figure(_bars(problem, memory, found), compulsory_bytes(problem, "backward"), colors()),
+            key="io_backward_bytes",
+        )
         st.caption(
             "**Counted** (solid) for the two orders that are kernels here, "
             + (next(iter(found.values())).provenance if found else "not yet run")
@@ -49,19 +55,36 @@ def _bars(problem: AttentionProblem, memory: int, found: dict[str, runs.Run]) ->
     if rows:
         label = f"row-wise, {rows:,} {'row' if rows == 1 else 'rows'}"
         bars.append(ByteBar(label, lesson.row_wise_backward_bytes(length, d, rows, size), None, "state"))
-    outer = {"label": "query outside (alg. 6)", "color": "query", "modelled": REQUESTED_BYTES["backward_q_outer"](problem)}
+    outer = {
+        "label": "query outside (alg. 6)",
+        "color": "query",
+        "modelled": REQUESTED_BYTES["backward_q_outer"](problem),
+    }
     ours = {"label": "our two kernels", "color": "flash", "modelled": REQUESTED_BYTES["backward"](problem)}
     return [
         *bars,
         ByteBar(counted=counted.get("backward_q_outer"), **outer),
-        ByteBar("key outside, draft (alg. 7)", lesson.key_outer_backward_bytes(length, d, tile, size, True), None, "value"),
-        ByteBar("key outside (alg. 8)", lesson.key_outer_backward_bytes(length, d, tile, size, False), None, "value"),
+        ByteBar(
+            "key outside, draft (alg. 7)",
+            lesson.key_outer_backward_bytes(length, d, tile, size, True),
+            None,
+            "value",
+        ),
+        ByteBar(
+            "key outside (alg. 8)",
+            lesson.key_outer_backward_bytes(length, d, tile, size, False),
+            None,
+            "value",
+        ),
         ByteBar(counted=counted.get("backward"), **ours),
     ]
 
 
 def _loop_table(problem: AttentionProblem, found: dict[str, runs.Run]) -> str:
-    rows = ["| order | a step moves | blocks, as the slides count | blocks | elements, counted | elements, modelled |", "|:--|:--|--:|--:|--:|--:|"]
+    rows = [
+        "| order | a step moves | blocks, as the slides count | blocks | elements, counted | elements, modelled |",
+        "|:--|:--|--:|--:|--:|--:|",
+    ]
     for order in LOOP_ORDERS:
         blocks = [*order.q_blocks, *order.kv_blocks]
         run = found.get(order.algorithm)

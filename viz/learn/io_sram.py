@@ -22,7 +22,9 @@ def sram_view(problem: AttentionProblem, memory_bytes: int, gpu: Gpu) -> None:
     memory = memory_bytes // size
     forward, backward, paper = (lesson.query_outer_blocks(memory, d, share) for share in (4, 8, 4))
     if not backward.usable:
-        st.error(f"M = {theme.format_kib(memory_bytes)} holds no tile of d = {d}: eq 79 gives no row. Choose a larger M or a smaller d.")
+        st.error(
+            f"M = {theme.format_kib(memory_bytes)} holds no tile of d = {d}: eq 79 gives no row. Choose a larger M or a smaller d."
+        )
         return
     yours = lesson.BlockSizes(problem.block_m, problem.block_n)
     bars = [
@@ -55,7 +57,9 @@ def sram_view(problem: AttentionProblem, memory_bytes: int, gpu: Gpu) -> None:
 
 
 def _bar(label: str, sizes: lesson.BlockSizes, blocks: tuple[lesson.Block, ...], size: int) -> SramBar:
-    return SramBar(f"{label}<br>{sizes.query} × {sizes.key}", [(block.tensor, block.elements * size) for block in blocks])
+    return SramBar(
+        f"{label}<br>{sizes.query} × {sizes.key}", [(block.tensor, block.elements * size) for block in blocks]
+    )
 
 
 def _compiled_bars(launches: list[RecordedLaunch]) -> list[SramBar]:
@@ -64,7 +68,9 @@ def _compiled_bars(launches: list[RecordedLaunch]) -> list[SramBar]:
     for kernel in ("_attn_fwd", "_attn_bwd_dk_dv"):
         if launch := next((launch for launch in launches if launch.kernel == kernel), None):
             tile = f"{launch.problem.block_m} × {launch.problem.block_n}, d = {launch.problem.head_dim}"
-            bars.append(SramBar(f"our {kernel}, recorded<br>{tile}", [("shared memory", launch.info.shared_bytes)]))
+            bars.append(
+                SramBar(f"our {kernel}, recorded<br>{tile}", [("shared memory", launch.info.shared_bytes)])
+            )
     return bars
 
 
@@ -76,7 +82,9 @@ def _forward_rule(memory: int, d: int, sizes: lesson.BlockSizes) -> None:
         "\n\n"
         rf"$|I|d={sizes.query * d}$, $\;|J|d={sizes.key * d}$, $\;|I||J|={sizes.query * sizes.key}$: each $\le M/4={memory // 4}$ elements."
     )
-    st.caption("The slides ask for < M/4 in eq 43. Where 4d divides M the blocks are exactly M/4, so the right sign is ≤: four of them then fill M.")
+    st.caption(
+        "The slides ask for < M/4 in eq 43. Where 4d divides M the blocks are exactly M/4, so the right sign is ≤: four of them then fill M."
+    )
 
 
 def _backward_rule(memory: int, d: int, sizes: lesson.BlockSizes, paper: lesson.BlockSizes) -> None:
@@ -97,18 +105,32 @@ def _backward_rule(memory: int, d: int, sizes: lesson.BlockSizes, paper: lesson.
 
 def _nearest_launches(problem: AttentionProblem) -> list[RecordedLaunch]:
     """Recorded kernels that hold tiles of queries and keys, of the recorded d nearest to the reader's; nearest tiles first, none twice."""
-    found = [launch for launch in recorded_launches() if launch.kernel not in WITHOUT_TILES and launch.problem.block_m >= 16]
+    found = [
+        launch
+        for launch in recorded_launches()
+        if launch.kernel not in WITHOUT_TILES and launch.problem.block_m >= 16
+    ]
     nearest = min((abs(launch.problem.head_dim - problem.head_dim) for launch in found), default=0)
     near = [launch for launch in found if abs(launch.problem.head_dim - problem.head_dim) == nearest]
-    near.sort(key=lambda launch: abs(launch.problem.block_m - problem.block_m) + abs(launch.problem.block_n - problem.block_n))
-    unique = {(launch.kernel, launch.problem.block_m, launch.problem.block_n, launch.problem.dtype): launch for launch in reversed(near)}
+    near.sort(
+        key=lambda launch: (
+            abs(launch.problem.block_m - problem.block_m) + abs(launch.problem.block_n - problem.block_n)
+        )
+    )
+    unique = {
+        (launch.kernel, launch.problem.block_m, launch.problem.block_n, launch.problem.dtype): launch
+        for launch in reversed(near)
+    }
     return list(reversed(unique.values()))
 
 
 def _compiled(gpu: Gpu, launches: list[RecordedLaunch]) -> None:
     """What the compiler gave to recorded kernels: shared memory, and registers, where S, P and the sums live."""
     st.markdown("**What our compiled kernels take** (recorded)")
-    rows = ["| kernel | tiles, d | stages | shared memory | share | registers a thread | GPU |", "|:--|:--|--:|--:|--:|--:|:--|"]
+    rows = [
+        "| kernel | tiles, d | stages | shared memory | share | registers a thread | GPU |",
+        "|:--|:--|--:|--:|--:|--:|:--|",
+    ]
     for launch in launches:
         problem, info = launch.problem, launch.info
         share = info.shared_bytes / gpu.shared_bytes_per_program

@@ -36,7 +36,13 @@ def show() -> None:
     store = runs.run_store()
     inputs = _inputs(store)
     view = st.segmented_control(
-        "View", list(VIEWS), default="Roofline", required=True, key="roofline_view", bind="query-params", label_visibility="collapsed"
+        "View",
+        list(VIEWS),
+        default="Roofline",
+        required=True,
+        key="roofline_view",
+        bind="query-params",
+        label_visibility="collapsed",
     )
     VIEWS[view](inputs, store)
     with st.container(horizontal=True):
@@ -46,13 +52,23 @@ def show() -> None:
 
 def _inputs(store: runs.RunStore | None) -> Inputs:
     with st.container(horizontal=True, gap="medium"):
-        gpu = st.selectbox("GPU", list(GPUS), list(GPUS).index(SLIDE_GPU), key="roofline_gpu", bind="query-params", width=140, help=_at_hand(store))
+        gpu = st.selectbox(
+            "GPU",
+            list(GPUS),
+            list(GPUS).index(SLIDE_GPU),
+            key="roofline_gpu",
+            bind="query-params",
+            width=140,
+            help=_at_hand(store),
+        )
         queries = _slider("queries", LENGTHS, SLIDE.q_len, "roofline_q")
         keys = _slider("keys", LENGTHS, SLIDE.kv_len, "roofline_k")
         d = _slider("head_dim", HEAD_DIMS, SLIDE.head_dim, "roofline_d")
         block_m = _slider("BLOCK_M", BLOCK_ROWS, SLIDE.block_m, "roofline_bm")
         block_n = _slider("BLOCK_N", BLOCK_ROWS, SLIDE.block_n, "roofline_bn")
-    return Inputs(AttentionProblem(q_len=queries, kv_len=keys, head_dim=d, block_m=block_m, block_n=block_n), GPUS[gpu])
+    return Inputs(
+        AttentionProblem(q_len=queries, kv_len=keys, head_dim=d, block_m=block_m, block_n=block_n), GPUS[gpu]
+    )
 
 
 def _slider(label: str, options: Sequence[int], value: int, key: str) -> int:
@@ -76,7 +92,10 @@ def _at_hand(store: runs.RunStore | None) -> str | None:
 def _roofline_view(inputs: Inputs, store: runs.RunStore | None) -> None:
     gpu = inputs.gpu
     steps = {case: lesson.steps(inputs.problem, case) for case in lesson.L2_CASES}
-    plot(roofline_figure(gpu, steps, [other for other in GPUS.values() if other != gpu], colors()), key="roofline_roof")
+    plot(
+        roofline_figure(gpu, steps, [other for other in GPUS.values() if other != gpu], colors()),
+        key="roofline_roof",
+    )
     st.caption(
         "**Modelled**: bytes and FLOPs of each step by formula, placed on the roof that the GPU's datasheet gives. Softmax: 3 operations an element, "
         "put at the tensor cores' peak like the products, which flatters it."
@@ -99,7 +118,9 @@ def _ridge_of_the_a100() -> None:
     gpu = GPUS["A100"]
     ridges = {name: gpu.fp16_flops / bandwidth for name, bandwidth in lesson.A100_BANDWIDTHS.items()}
     words = " · ".join(f"{name}: **{ridge:.0f}** FLOP/B" for name, ridge in ridges.items())
-    st.caption(f"The much quoted 156 FLOP/B of the A100 is {theme.format_flops(gpu.fp16_flops)}/s over a rounded bandwidth. {words}.")
+    st.caption(
+        f"The much quoted 156 FLOP/B of the A100 is {theme.format_flops(gpu.fp16_flops)}/s over a rounded bandwidth. {words}."
+    )
 
 
 # --- time -------------------------------------------------------------------------------------------------------------
@@ -119,7 +140,9 @@ def _time_view(inputs: Inputs, store: runs.RunStore | None) -> None:
         st.markdown("**Your shape**, S and P against the products")
         _example(inputs.problem, inputs.gpu)
     with slide.container(border=True, height="stretch"):
-        st.markdown(f"**The slides' example**: T = {SLIDE.q_len:,}, d = {SLIDE.head_dim}, float16, {GPUS[SLIDE_GPU].name}")
+        st.markdown(
+            f"**The slides' example**: T = {SLIDE.q_len:,}, d = {SLIDE.head_dim}, float16, {GPUS[SLIDE_GPU].name}"
+        )
         found = _example(SLIDE, GPUS[SLIDE_GPU])
         st.caption(
             f"For the second line the slides print 3.74 µs. Their own numbers give {_microseconds(found.memory_seconds)} µs; "
@@ -134,9 +157,16 @@ def _example(problem: AttentionProblem, gpu: Gpu) -> lesson.SlideExample:
     peak, bandwidth = theme.format_flops(gpu.fp16_flops), theme.format_bytes(gpu.hbm_bandwidth)
     for top, bottom, seconds, words in (
         (rf"4\cdot{size}\cdot{problem.head_dim}\text{{ FLOP}}", peak, example.compute_seconds, "computing"),
-        (rf"4\cdot{size}\cdot{problem.itemsize}\text{{ B}}", bandwidth, example.memory_seconds, "moving S and P"),
+        (
+            rf"4\cdot{size}\cdot{problem.itemsize}\text{{ B}}",
+            bandwidth,
+            example.memory_seconds,
+            "moving S and P",
+        ),
     ):
-        st.markdown(rf"$\displaystyle\frac{{{top}}}{{\text{{{bottom}/s}}}}={_microseconds(seconds)}$ µs {words}")
+        st.markdown(
+            rf"$\displaystyle\frac{{{top}}}{{\text{{{bottom}/s}}}}={_microseconds(seconds)}$ µs {words}"
+        )
     return example
 
 
@@ -148,7 +178,10 @@ def _microseconds(seconds: float) -> str:
 
 
 def _tables_view(inputs: Inputs, store: runs.RunStore | None) -> None:
-    for case, title in (("perfect", "Every re-read hits the L2 cache"), ("none", "No re-read hits the L2 cache")):
+    for case, title in (
+        ("perfect", "Every re-read hits the L2 cache"),
+        ("none", "No re-read hits the L2 cache"),
+    ):
         st.markdown(f"**{title}**, modelled")
         st.markdown(_table(lesson.steps(inputs.problem, case), inputs.gpu))
     problem, fused = inputs.problem, lesson.steps(inputs.problem, "none")[3]
@@ -172,7 +205,10 @@ def _tables_view(inputs: Inputs, store: runs.RunStore | None) -> None:
 
 
 def _table(steps: Sequence[lesson.Step], gpu: Gpu) -> str:
-    rows = ["| | elements moved | bytes | work | FLOP/B | sets the pace | least time | against S |", "|:--|:--|--:|--:|--:|:--|--:|--:|"]
+    rows = [
+        "| | elements moved | bytes | work | FLOP/B | sets the pace | least time | against S |",
+        "|:--|:--|--:|--:|--:|:--|--:|--:|",
+    ]
     for step in steps:
         rows.append(
             f"| **{step.name}** | ${step.moved}$ | {theme.format_bytes(step.bytes)} | {theme.format_flops(step.flops)} "

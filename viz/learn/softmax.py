@@ -54,7 +54,9 @@ def _input() -> tuple[np.ndarray | None, int]:
     except UnreadableNumbers as error:
         st.error(str(error), icon=":material/error:")
         row = None
-    block = middle.number_input("block, numbers at a time", 1, 64, 2, key="softmax_block", bind="query-params")
+    block = middle.number_input(
+        "block, numbers at a time", 1, 64, 2, key="softmax_block", bind="query-params"
+    )
     return row, max(1, int(block))
 
 
@@ -83,8 +85,12 @@ def _one_pass(row: np.ndarray, steps: tuple[OnlineStep, ...], block: int) -> Non
 
 def _update(step: OnlineStep) -> list[str]:
     """The three updates with the numbers of this step."""
-    before, largest, m = (format_tex(value, 6) for value in (step.m_before, step.m + np.log(step.terms.max()), step.m))
-    l_before, l, alpha, added = (format_tex(value, 4) for value in (step.l_before, step.l, step.alpha, step.block_sum))
+    before, largest, m = (
+        format_tex(value, 6) for value in (step.m_before, step.m + np.log(step.terms.max()), step.m)
+    )
+    l_before, l, alpha, added = (
+        format_tex(value, 4) for value in (step.l_before, step.l, step.alpha, step.block_sum)
+    )
     return [
         rf"m' = \max(m, \max x) = \max({before},\, {largest}) = {m}",
         rf"\alpha = e^{{m - m'}} = e^{{{before} - {_negative(m)}}} = {alpha}",
@@ -103,7 +109,9 @@ def _without_rescale(row: np.ndarray, steps: tuple[OnlineStep, ...], block: int)
     sums, weights = st.columns(2, gap="large")
     with sums:
         plot(unscaled_figure(steps, now, colors()), key="softmax_unscaled")
-        added, alpha, l_before, l = (format_tex(value, 4) for value in (step.block_sum, step.alpha, step.l_before, step.l))
+        added, alpha, l_before, l = (
+            format_tex(value, 4) for value in (step.block_sum, step.alpha, step.l_before, step.l)
+        )
         wrong_before, wrong_l = format_tex(step.l_unscaled_before, 4), format_tex(step.l_unscaled, 4)
         terms = r"\textstyle\sum e^{x - m'}"
         st.latex(
@@ -114,7 +122,10 @@ def _without_rescale(row: np.ndarray, steps: tuple[OnlineStep, ...], block: int)
         plot(weights_figure(row, right, wrong, colors()), key="softmax_weights")
         worst = int(np.abs(wrong - right).argmax())
         if abs(wrong[worst] - right[worst]) < 1e-12:
-            st.info("No harm on this row: its max is in the first block, so every later α is 1. Try [3, 2, 5, 1].", icon=":material/info:")
+            st.info(
+                "No harm on this row: its max is in the first block, so every later α is 1. Try [3, 2, 5, 1].",
+                icon=":material/info:",
+            )
         else:
             st.error(
                 f"Terms taken against different maxima are mixed. The weights still add up to {format_number(wrong.sum())}, so nothing looks "
@@ -124,9 +135,17 @@ def _without_rescale(row: np.ndarray, steps: tuple[OnlineStep, ...], block: int)
 
 
 def _overflow(row: np.ndarray, steps: tuple[OnlineStep, ...], block: int) -> None:
-    st.markdown("**Softmax** turns a row of scores into positive weights that add up to 1. But exp soon leaves what a number format can hold.")
+    st.markdown(
+        "**Softmax** turns a row of scores into positive weights that add up to 1. But exp soon leaves what a number format can hold."
+    )
     number_format = st.segmented_control(
-        "number format", list(FORMATS), default="float32", required=True, key="softmax_format", bind="query-params", label_visibility="collapsed"
+        "number format",
+        list(FORMATS),
+        default="float32",
+        required=True,
+        key="softmax_format",
+        bind="query-params",
+        label_visibility="collapsed",
     )
     plot(overflow_figure(row, exp_limits(number_format), number_format, colors()), key="softmax_overflow")
     for place, subtract in zip(st.columns(2, gap="large"), (False, True), strict=True):
@@ -136,15 +155,30 @@ def _overflow(row: np.ndarray, steps: tuple[OnlineStep, ...], block: int) -> Non
 
 def _in_format(result: InFormat, number_format: str, subtract: bool) -> None:
     """One way to compute the softmax: formula, verdict, and every number of it."""
-    st.latex(r"\frac{e^{x_i - m}}{\sum_j e^{x_j - m}}, \quad m = \max_j x_j" if subtract else r"\frac{e^{x_i}}{\sum_j e^{x_j}}")
+    st.latex(
+        r"\frac{e^{x_i - m}}{\sum_j e^{x_j - m}}, \quad m = \max_j x_j"
+        if subtract
+        else r"\frac{e^{x_i}}{\sum_j e^{x_j}}"
+    )
     verdict = f"in {number_format}, the sum is {format_number(result.total, 4)}"
     if result.fails:
         st.error(f"Fails {verdict}.", icon=":material/close:")
     else:
-        st.success(f"Works {verdict}." + ("" if subtract else f" Try [{EXAMPLES[1]}]."), icon=":material/check:")
+        st.success(
+            f"Works {verdict}." + ("" if subtract else f" Try [{EXAMPLES[1]}]."), icon=":material/check:"
+        )
     exponent = "x − m" if subtract else "x"
-    columns = {exponent: (result.exponents, 6), f"e^({exponent})": (result.exponentials, 4), "weight": (result.shares, 4)}
-    st.table({name: [format_number(value, digits) for value in values] for name, (values, digits) in columns.items()})
+    columns = {
+        exponent: (result.exponents, 6),
+        f"e^({exponent})": (result.exponentials, 4),
+        "weight": (result.shares, 4),
+    }
+    st.table(
+        {
+            name: [format_number(value, digits) for value in values]
+            for name, (values, digits) in columns.items()
+        }
+    )
 
 
 def _passes(row: np.ndarray, steps: tuple[OnlineStep, ...], block: int) -> None:
@@ -176,8 +210,17 @@ def _links(steps: tuple[OnlineStep, ...]) -> None:
     """Explore with as many key tiles as there are blocks, and a max that grows as on this row, or does not."""
     grows = any(step.alpha < 1 for step in steps[1:])
     length = 4 * max(len(steps), 2)
-    problem = AttentionProblem(q_len=4, kv_len=length, head_dim=16, block_m=4, block_n=4, inputs="growing_max" if grows else "falling_max")
+    problem = AttentionProblem(
+        q_len=4,
+        kv_len=length,
+        head_dim=16,
+        block_m=4,
+        block_n=4,
+        inputs="growing_max" if grows else "falling_max",
+    )
     words = "the max grows, a rescale at each tile" if grows else "the max comes first, no rescale"
     with st.container(horizontal=True):
         explore_link(f"The same in the kernel: {length // 4} key tiles, {words}", problem)
-        explore_link("Scores that overflow without the max", problem.with_(inputs="large", kv_len=32, q_len=32))
+        explore_link(
+            "Scores that overflow without the max", problem.with_(inputs="large", kv_len=32, q_len=32)
+        )

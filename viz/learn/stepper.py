@@ -16,14 +16,31 @@ def stepper(key: str, count: int, first: int = 1) -> int:
     row = st.container(horizontal=True, vertical_alignment="center", gap="small")
     buttons = row.container(horizontal=True, gap="small", width="content")
     words = f"%d of {count}"
-    now = row.slider("step", 1, count, min(first, count), key=key, bind="query-params", label_visibility="collapsed", format=words)
+    now = row.slider(
+        "step",
+        1,
+        count,
+        min(first, count),
+        key=key,
+        bind="query-params",
+        label_visibility="collapsed",
+        format=words,
+    )
     for name, icon, target, shortcut in (
         ("First", ":material/first_page:", 1, "Home"),
         ("Back", ":material/chevron_left:", max(now - 1, 1), "Left"),
         ("Forward", ":material/chevron_right:", min(now + 1, count), "Right"),
         ("Last", ":material/last_page:", count, "End"),
     ):
-        buttons.button(name, key=f"{key}_{name}", icon=icon, on_click=_go, args=(key, target), disabled=target == now, shortcut=shortcut)
+        buttons.button(
+            name,
+            key=f"{key}_{name}",
+            icon=icon,
+            on_click=_go,
+            args=(key, target),
+            disabled=target == now,
+            shortcut=shortcut,
+        )
     return now
 
 

@@ -82,14 +82,26 @@ def _product(a: np.ndarray, b: np.ndarray, tile: int) -> tuple[int, int]:
     steps = tiled_product(a, b, tile)
     step = steps[stepper("tiling_step", len(steps), first=2) - 1]
     st.html(matrices_html(product_matrices(a, b, tile, step), colors()))
-    names = [f"A_{{{step.i + 1}{k + 1}}} B_{{{k + 1}{step.j + 1}}}" for k in range(tiles_of(a.shape[1], tile))]
+    names = [
+        f"A_{{{step.i + 1}{k + 1}}} B_{{{k + 1}{step.j + 1}}}" for k in range(tiles_of(a.shape[1], tile))
+    ]
     names[step.k] = rf"\boldsymbol{{{names[step.k]}}}"
     words, numbers = st.columns([3, 4], gap="large", vertical_alignment="center")
     words.latex(f"C_{{{step.i + 1}{step.j + 1}}} = {' + '.join(names)}")
     one_by_one, tiled = elements_one_by_one(a, b), steps[-1].elements_read
     with numbers.container(horizontal=True):
-        st.metric("Numbers read so far", f"{step.elements_read:,}", f"of {tiled:,} in tiles of {tile} × {tile}", **QUIET)
-        st.metric("Element by element", f"{one_by_one:,}", f"{format_number(one_by_one / tiled, 2)}× as many", **QUIET)
+        st.metric(
+            "Numbers read so far",
+            f"{step.elements_read:,}",
+            f"of {tiled:,} in tiles of {tile} × {tile}",
+            **QUIET,
+        )
+        st.metric(
+            "Element by element",
+            f"{one_by_one:,}",
+            f"{format_number(one_by_one / tiled, 2)}× as many",
+            **QUIET,
+        )
     st.caption(
         "A sum does not care in which portions it is added up, so a product falls apart into products of tiles. A tile that has been fetched is "
         "used for every row or column of its partner: larger tiles, fewer reads. Reads are **counted** by the loop that made this picture."
@@ -102,9 +114,14 @@ def _no_softmax(query: np.ndarray, key: np.ndarray, value: np.ndarray, tile: int
     step = steps[stepper("tiling_step", len(steps), first=2) - 1]
     st.html(matrices_html(attention_matrices(query, key, value, tile, step), colors()))
     i, j = step.i + 1, step.j + 1
-    st.latex(rf"O_{{{i}}} \mathrel{{+}}= S_{{{i}{j}}} V_{{{j}}}, \quad S_{{{i}{j}}} = Q_{{{i}}} K_{{{j}}}^\top / \sqrt{{{query.shape[1]}}}")
+    st.latex(
+        rf"O_{{{i}}} \mathrel{{+}}= S_{{{i}{j}}} V_{{{j}}}, \quad S_{{{i}{j}}} = Q_{{{i}}} K_{{{j}}}^\top / \sqrt{{{query.shape[1]}}}"
+    )
     difference = np.abs(steps[-1].output - whole_attention(query, key, value, "none")).max()
-    held = sum(part.size for part in (query[span(step.i, tile)], key[span(step.j, tile)], step.scores, step.accumulator))
+    held = sum(
+        part.size
+        for part in (query[span(step.i, tile)], key[span(step.j, tile)], step.scores, step.accumulator)
+    )
     st.caption(
         f"Only one tile of S exists at a time: {step.scores.size} numbers instead of {len(query) * len(key)}. Held at once: Q and O of the query "
         f"tile, K or V of the key tile, and that tile of S, {held} numbers (Chu, Liu and Lin 2026, algorithm 2; the scale 1/√d is added here). "
@@ -135,10 +152,15 @@ def _softmax(query: np.ndarray, key: np.ndarray, value: np.ndarray, tile: int) -
 
 def _broken(step: AttentionStep, error: float) -> None:
     if step.kv_tiles == 1:
-        st.info("One tile holds the whole row here, so its own sum is the sum of the row. Take smaller tiles.", icon=":material/info:")
+        st.info(
+            "One tile holds the whole row here, so its own sum is the sum of the row. Take smaller tiles.",
+            icon=":material/info:",
+        )
         return
     i, j = step.i + 1, step.j + 1
-    st.latex(rf"O_{{{i}}} \mathrel{{+}}= \text{{softmax}}(S_{{{i}{j}}})\, V_{{{j}}} \quad \text{{divides by the sum of one tile}}")
+    st.latex(
+        rf"O_{{{i}}} \mathrel{{+}}= \text{{softmax}}(S_{{{i}{j}}})\, V_{{{j}}} \quad \text{{divides by the sum of one tile}}"
+    )
     st.error(
         f"The weights of a row add up to {step.kv_tiles}, 1 for each key tile, instead of 1 (Σ), and O is off by up to {format_number(error)} "
         "(computed). A sum can be taken in portions; a quotient whose denominator needs the whole row cannot.",
@@ -149,7 +171,9 @@ def _broken(step: AttentionStep, error: float) -> None:
 def _mended(step: AttentionStep, steps: tuple[AttentionStep, ...], tile: int, error: float) -> None:
     before = steps[steps.index(step) - 1] if step.j else None
     m_old, l_old = (before.m[0], before.l[0]) if before else (-np.inf, 0.0)
-    m, alpha, l_before, l, added = (format_tex(value, 4) for value in (step.m[0], step.alpha[0], l_old, step.l[0], step.weights[0].sum()))
+    m, alpha, l_before, l, added = (
+        format_tex(value, 4) for value in (step.m[0], step.alpha[0], l_old, step.l[0], step.weights[0].sum())
+    )
     for place, formula in zip(
         st.columns([2, 1, 2], vertical_alignment="center"),
         (

@@ -28,7 +28,10 @@ def shown_curves(sources: list[Source], choice: Choice) -> list[Curve]:
             if curve.peer in choice.peers or curve.source == "file":
                 found.append(curve)
     if choice.axis == ONE_POINT:
-        kept = (Curve(c.source, c.peer, c.direction, tuple(p for p in c.points if p.x == choice.view.length)) for c in found)
+        kept = (
+            Curve(c.source, c.peer, c.direction, tuple(p for p in c.points if p.x == choice.view.length))
+            for c in found
+        )
         found = [curve for curve in kept if curve.points]
     return [curve for curve in found if curve.direction in choice.directions]
 
@@ -47,20 +50,40 @@ def cards(curves: list[Curve], choice: Choice) -> None:
     less = naive.value("memory") / max(ours.value("memory"), 1)
     row = st.container(horizontal=True, gap="small", key="figures")
     times = f"{theme.format_ms(ours.value('time'))}, naive {theme.format_ms(naive.value('time'))}"
-    _card(row, f"Speed-up{direction} · {at}", theme.format_ratio(speed), times, f"{label} against naive attention, {source}, median of each.")
+    _card(
+        row,
+        f"Speed-up{direction} · {at}",
+        theme.format_ratio(speed),
+        times,
+        f"{label} against naive attention, {source}, median of each.",
+    )
     memory = f"{theme.format_bytes(ours.value('memory'))}, naive {theme.format_bytes(naive.value('memory'))}"
-    _card(row, f"Memory · {at}", f"{theme.format_ratio(less)} less", memory, f"Peak of allocated bytes beyond the inputs, {source}; results count.")
+    _card(
+        row,
+        f"Memory · {at}",
+        f"{theme.format_ratio(less)} less",
+        memory,
+        f"Peak of allocated bytes beyond the inputs, {source}; results count.",
+    )
     for metric in ("time", "memory"):
         _exponent_card(row, curves, ours, source, metric, axis)
 
 
-def _exponent_card(row: object, curves: list[Curve], ours: Point, source: str, metric: str, axis: str) -> None:
-    of = {curve.peer: curve.exponent(metric) for curve in curves if (curve.source, curve.direction) == (source, ours.result.direction)}
+def _exponent_card(
+    row: object, curves: list[Curve], ours: Point, source: str, metric: str, axis: str
+) -> None:
+    of = {
+        curve.peer: curve.exponent(metric)
+        for curve in curves
+        if (curve.source, curve.direction) == (source, ours.result.direction)
+    }
     naive, fused = of.get("naive"), of.get(ours.result.peer)
     if naive is None or fused is None or axis != "length":
         return
     help_words = f"{EXPONENT} {peer_label(ours.result.peer)} against naive attention, {source}."
-    _card(row, f"{metric.capitalize()} of a sequence", f"∝ N^{fused:.1f}", f"naive ∝ N^{naive:.1f}", help_words)
+    _card(
+        row, f"{metric.capitalize()} of a sequence", f"∝ N^{fused:.1f}", f"naive ∝ N^{naive:.1f}", help_words
+    )
 
 
 def _card(row: object, label: str, value: str, words: str, help_words: str) -> None:
@@ -71,9 +94,17 @@ def _largest_pair(curves: list[Curve]) -> tuple[Point, Point, str] | None:
     """Naive attention and the fused one at the largest place both have; live ones before recorded ones."""
     pairs = []
     for naive in (curve for curve in curves if curve.peer == "naive"):
-        for ours in (curve for curve in curves if curve.peer in OURS and (curve.source, curve.direction) == (naive.source, naive.direction)):
+        for ours in (
+            curve
+            for curve in curves
+            if curve.peer in OURS and (curve.source, curve.direction) == (naive.source, naive.direction)
+        ):
             by_x = {point.x: point for point in ours.measured}
-            pairs += [(naive.source == "here", p.x, p, by_x[p.x], naive.source) for p in naive.measured if p.x in by_x]
+            pairs += [
+                (naive.source == "here", p.x, p, by_x[p.x], naive.source)
+                for p in naive.measured
+                if p.x in by_x
+            ]
     return max(pairs, key=lambda pair: pair[:2])[2:] if pairs else None
 
 
@@ -107,7 +138,9 @@ def charts_panel(curves: list[Curve], choice: Choice) -> None:
                 st.caption(EXPONENT)
     notes = spread_notes(curves)
     if notes:
-        st.caption(f":material/warning: wide spread (10th to 90th percentile over a quarter of the median): {plain(notes)}.")
+        st.caption(
+            f":material/warning: wide spread (10th to 90th percentile over a quarter of the median): {plain(notes)}."
+        )
 
 
 def table_rows(curves: list[Curve], metric: str, axis: str) -> dict[str, list[str]]:
@@ -120,7 +153,9 @@ def table_rows(curves: list[Curve], metric: str, axis: str) -> dict[str, list[st
             continue
         values = dict(curve_values(curve, curves, metric))
         points = {point.x: point for point in curve.points}
-        rows[curve.peer + (f" · {curve.source}" if many else "")] = [_cell(points.get(x), values.get(x), metric) for x in xs]
+        rows[curve.peer + (f" · {curve.source}" if many else "")] = [
+            _cell(points.get(x), values.get(x), metric) for x in xs
+        ]
     return rows
 
 
@@ -157,7 +192,10 @@ def fixed_words(curves: list[Curve], choice: Choice) -> str:
 def spread_notes(curves: list[Curve], most: int = 4) -> str:
     """Which numbers are not to be trusted to the digit: "naive at 512 (41 %)"."""
     wide = [
-        (point.result.timing.spread, f"{peer_label(curve.peer)} {curve.direction} at {point.x:,} ({point.result.timing.spread:.0%}, {curve.source})")
+        (
+            point.result.timing.spread,
+            f"{peer_label(curve.peer)} {curve.direction} at {point.x:,} ({point.result.timing.spread:.0%}, {curve.source})",
+        )
         for curve in curves
         for point in curve.measured
         if point.result.timing.is_wide

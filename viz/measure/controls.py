@@ -82,7 +82,9 @@ def _accepted(choice: Choice) -> bool:
         if not choice.points:
             raise InvalidProblem("from", "", "it must not lie beyond “to”")
         if not choice.peers:
-            raise InvalidProblem("peers", "", f"expected some of {', '.join(name for name in PEERS if name not in HIDDEN)}")
+            raise InvalidProblem(
+                "peers", "", f"expected some of {', '.join(name for name in PEERS if name not in HIDDEN)}"
+            )
         choice.problems(choice.view.dtype)
     except InvalidProblem as error:
         st.error(str(error), icon=":material/error:")
@@ -91,11 +93,17 @@ def _accepted(choice: Choice) -> bool:
 
 
 def _segments(label: str, options: tuple[str, ...], key: str) -> str:
-    return st.segmented_control(label, options, default=options[0], required=True, key=key, bind="query-params")
+    return st.segmented_control(
+        label, options, default=options[0], required=True, key=key, bind="query-params"
+    )
 
 
-def _pick(place: object, label: str, options: tuple, default: object, key: str, help_words: str | None = None) -> object:
-    return place.selectbox(label, options, options.index(default), key=key, bind="query-params", help=help_words)
+def _pick(
+    place: object, label: str, options: tuple, default: object, key: str, help_words: str | None = None
+) -> object:
+    return place.selectbox(
+        label, options, options.index(default), key=key, bind="query-params", help=help_words
+    )
 
 
 def _range(axis: str, longest: int) -> tuple[int, ...]:
@@ -113,13 +121,29 @@ def _shape(axis: str, on_cpu: bool) -> dict[str, int]:
     with st.expander("Batch and heads"):
         options = ("batch", TOKENS_WORDS)
         help_words = f"{TOKENS_WORDS} a launch and heads x head_dim = {WIDTH}, as the recorded sweep: batch shrinks as the length grows."
-        first, place = (options[0], "") if on_cpu else (options[1], "gpu_")  # keys apart: the defaults are, and a worker is slow to say which
-        load = st.segmented_control("hold fixed", options, default=first, required=True, key=f"{place}load", bind="query-params", help=help_words)
+        first, place = (
+            (options[0], "") if on_cpu else (options[1], "gpu_")
+        )  # keys apart: the defaults are, and a worker is slow to say which
+        load = st.segmented_control(
+            "hold fixed",
+            options,
+            default=first,
+            required=True,
+            key=f"{place}load",
+            bind="query-params",
+            help=help_words,
+        )
         if load == TOKENS_WORDS and axis != "batch":
             return {"tokens": TOKENS, "width": WIDTH}
         left, right = st.columns(2)
-        batch = left.number_input("batch", LIMITS["batch"][0], 64, 1, key="seqs", bind="query-params") if axis != "batch" else 1
-        heads = right.number_input("heads", LIMITS["q_heads"][0], 128, 4 if on_cpu else 16, key=f"{place}heads", bind="query-params")
+        batch = (
+            left.number_input("batch", LIMITS["batch"][0], 64, 1, key="seqs", bind="query-params")
+            if axis != "batch"
+            else 1
+        )
+        heads = right.number_input(
+            "heads", LIMITS["q_heads"][0], 128, 4 if on_cpu else 16, key=f"{place}heads", bind="query-params"
+        )
         return {"batch": int(batch), "q_heads": int(heads)}
 
 
@@ -130,5 +154,12 @@ def shape_words(problem: AttentionProblem, axis: str, tokens: bool) -> str:
         parts.append(f"length {theme.format_length(problem.q_len)}")
     parts += [problem.mask, problem.dtype]
     if tokens:
-        return ", ".join([*parts, f"{problem.batch * problem.q_len:,} tokens a launch, heads × head_dim = {problem.q_heads * problem.head_dim:,}"])
-    return ", ".join([*parts, *([] if axis == "batch" else [f"batch {problem.batch}"]), f"{problem.q_heads} heads"])
+        return ", ".join(
+            [
+                *parts,
+                f"{problem.batch * problem.q_len:,} tokens a launch, heads × head_dim = {problem.q_heads * problem.head_dim:,}",
+            ]
+        )
+    return ", ".join(
+        [*parts, *([] if axis == "batch" else [f"batch {problem.batch}"]), f"{problem.q_heads} heads"]
+    )

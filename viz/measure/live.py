@@ -49,7 +49,9 @@ class LiveSweep:
         """Queue the next point, or take the result of the one that has ended."""
         if self.running is None:
             if self.waiting:
-                self.running = store.measure_point(self.waiting.pop(0), self.peers, self.directions, self.budget_s)
+                self.running = store.measure_point(
+                    self.waiting.pop(0), self.peers, self.directions, self.budget_s
+                )
             return None
         if not self.running.done:
             return None
@@ -81,7 +83,13 @@ def available_peers(peers: tuple[str, ...], backend: str) -> tuple[str, ...]:
 def start_button(store: runs.RunStore | None, backend: str, choice: Choice) -> None:
     """The button that measures the chosen points here; says why where it cannot."""
     if backend in ("replay", "starting"):
-        st.button("Measure here", icon=":material/speed:", disabled=True, width="stretch", help=f"No device to measure on: {backend}.")
+        st.button(
+            "Measure here",
+            icon=":material/speed:",
+            disabled=True,
+            width="stretch",
+            help=f"No device to measure on: {backend}.",
+        )
         return
     peers = available_peers(choice.peers, backend)
     sweep = st.session_state.get("sweep")
@@ -89,7 +97,14 @@ def start_button(store: runs.RunStore | None, backend: str, choice: Choice) -> N
     names = ", ".join(PEERS[name].label for name in peers)
     count = len(choice.points)
     help_words = f"{count} {'point' if count == 1 else 'points'} on {store.client.device.name}: {names or 'none of the chosen peers runs here'}."
-    if st.button("Measure here", icon=":material/speed:", type="primary", disabled=busy or not peers, width="stretch", help=help_words):
+    if st.button(
+        "Measure here",
+        icon=":material/speed:",
+        type="primary",
+        disabled=busy or not peers,
+        width="stretch",
+        help=help_words,
+    ):
         start(choice, backend)
         st.rerun()
 
@@ -113,18 +128,30 @@ def start(choice: Choice, backend: str) -> None:
     problems = choice.problems(dtype)
     peers = available_peers(choice.peers, backend)
     command = command_for(problems, peers, choice.directions, BUDGET_S[backend])
-    st.session_state["sweep"] = LiveSweep(problems, peers, choice.directions, BUDGET_S[backend], command, len(problems))
+    st.session_state["sweep"] = LiveSweep(
+        problems, peers, choice.directions, BUDGET_S[backend], command, len(problems)
+    )
 
 
-def command_for(problems: list[AttentionProblem], peers: tuple[str, ...], directions: tuple[str, ...], budget_s: float) -> str:
+def command_for(
+    problems: list[AttentionProblem], peers: tuple[str, ...], directions: tuple[str, ...], budget_s: float
+) -> str:
     """The shell command that measures the same again."""
     first = problems[0]
 
     def values(name: str) -> str:
         return ",".join(dict.fromkeys(str(getattr(problem, name)) for problem in problems))
 
-    parts = [f"--length {values('q_len')}", f"--head-dim {values('head_dim')}", f"--mask {first.mask}", f"--dtype {first.dtype}"]
-    if len({problem.batch * problem.q_len for problem in problems}) == 1 and len({problem.batch for problem in problems}) > 1:
+    parts = [
+        f"--length {values('q_len')}",
+        f"--head-dim {values('head_dim')}",
+        f"--mask {first.mask}",
+        f"--dtype {first.dtype}",
+    ]
+    if (
+        len({problem.batch * problem.q_len for problem in problems}) == 1
+        and len({problem.batch for problem in problems}) > 1
+    ):
         parts.append(f"--tokens {first.batch * first.q_len}")
     else:
         parts.append(f"--batch {values('batch')}")
@@ -138,7 +165,9 @@ def command_for(problems: list[AttentionProblem], peers: tuple[str, ...], direct
 
 def live_source(backend: str) -> Source:
     """What this session has measured so far."""
-    return Source(HERE, st.session_state.setdefault("live", Document()), CPU_DTYPE if backend != "cuda" else None)
+    return Source(
+        HERE, st.session_state.setdefault("live", Document()), CPU_DTYPE if backend != "cuda" else None
+    )
 
 
 def keep(measurement: Measurement, command: str) -> None:
@@ -153,7 +182,9 @@ def keep(measurement: Measurement, command: str) -> None:
 def keep_ceilings(job: Job) -> None:
     """Take the ceilings of a job that has ended into this session's measurements. Raises what the job raises."""
     document = st.session_state.setdefault("live", Document())
-    st.session_state["live"] = document.with_(ceilings=tuple(Ceiling.from_dict(values) for values in job.result(0)[0]["ceilings"]))
+    st.session_state["live"] = document.with_(
+        ceilings=tuple(Ceiling.from_dict(values) for values in job.result(0)[0]["ceilings"])
+    )
 
 
 @st.fragment(run_every=0.4)
@@ -168,7 +199,11 @@ def sweep_progress(store: runs.RunStore) -> None:
     words = f"point {sweep.done + 1} of {sweep.total}"
     if sweep.running is not None:
         ahead = sweep.running.jobs_ahead
-        words += f": {ahead} {'job' if ahead == 1 else 'jobs'} ahead in the queue" if ahead else f": {sweep.running.label}"
+        words += (
+            f": {ahead} {'job' if ahead == 1 else 'jobs'} ahead in the queue"
+            if ahead
+            else f": {sweep.running.label}"
+        )
     bar, button = st.columns([5, 1], vertical_alignment="center")
     bar.progress(sweep.done / sweep.total, text=words)
     if button.button("Cancel", icon=":material/stop:", key="cancel-sweep", width="stretch"):

@@ -30,7 +30,15 @@ def source_row(store: runs.RunStore | None, backend: str, choice: Choice) -> lis
         live.start_button(store, backend, choice)
     found = [_recorded(), live.live_source(backend), *([uploaded] if uploaded else [])]
     options = [source.name for source in found]
-    names = pills.pills("Numbers", options, selection_mode="multi", default=[RECORDED, HERE], key="from", bind="query-params", help=SOURCE_HELP)
+    names = pills.pills(
+        "Numbers",
+        options,
+        selection_mode="multi",
+        default=[RECORDED, HERE],
+        key="from",
+        bind="query-params",
+        help=SOURCE_HELP,
+    )
     return [source for source in found if source.name in names]
 
 
@@ -44,8 +52,16 @@ def _recorded() -> Source:
 
 def _upload() -> Source | None:
     """The user's file, or None; a file that is not accepted is explained and stays out."""
-    st.markdown("What `python -m kernels.measure --out my.json` or `python -m kernels.record` wrote, or this page's own JSON.")
-    file = st.file_uploader("Measurements (.json)", type="json", key="upload", on_change=_show_file, max_upload_size=MAX_FILE_BYTES >> 20)
+    st.markdown(
+        "What `python -m kernels.measure --out my.json` or `python -m kernels.record` wrote, or this page's own JSON."
+    )
+    file = st.file_uploader(
+        "Measurements (.json)",
+        type="json",
+        key="upload",
+        on_change=_show_file,
+        max_upload_size=MAX_FILE_BYTES >> 20,
+    )
     if file is None:
         return None
     try:
@@ -82,7 +98,10 @@ def missing_words(shown: list[Source], curves: list[Curve], choice: Choice) -> N
             _listed(problem.dtype for problem in problems),
             "length " + _listed(problem.q_len for problem in problems),
         ]
-        st.info(f"**{source.name}** has nothing for this choice. It holds {', '.join(held)}.", icon=":material/search_off:")
+        st.info(
+            f"**{source.name}** has nothing for this choice. It holds {', '.join(held)}.",
+            icon=":material/search_off:",
+        )
         first = problems[0]
         if first.head_dim in HEAD_DIMS and first.mask in MASKS:
             st.button("Show what it holds", key=f"jump-{source.name}", on_click=_jump, args=(source,))
@@ -90,9 +109,15 @@ def missing_words(shown: list[Source], curves: list[Curve], choice: Choice) -> N
 
 def _nothing_yet(source: Source) -> None:
     if source.name == RECORDED:
-        st.info("No sweep is recorded in this copy. On a GPU machine `python -m kernels.record` writes one.", icon=":material/history:")
+        st.info(
+            "No sweep is recorded in this copy. On a GPU machine `python -m kernels.record` writes one.",
+            icon=":material/history:",
+        )
     elif source.name == FILE:
-        st.info("Your file holds no sweep; its ceilings and counters are used below.", icon=":material/upload_file:")
+        st.info(
+            "Your file holds no sweep; its ceilings and counters are used below.",
+            icon=":material/upload_file:",
+        )
 
 
 def _listed(values: object) -> str:
@@ -120,7 +145,9 @@ def how_measured(shown: list[Source]) -> None:
                 st.caption(plain(said))
             if left_out := source.document.left_out:
                 st.caption(
-                    plain(f"Left out ({len(left_out)}): {'; '.join(left_out[:LEFT_OUT_SHOWN])}{' …' if len(left_out) > LEFT_OUT_SHOWN else ''}")
+                    plain(
+                        f"Left out ({len(left_out)}): {'; '.join(left_out[:LEFT_OUT_SHOWN])}{' …' if len(left_out) > LEFT_OUT_SHOWN else ''}"
+                    )
                 )
         st.caption(
             "Each number is the median of calls after warm-up, peers in turn round by round, with the 10th and 90th percentile. On CUDA by device "

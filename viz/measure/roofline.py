@@ -22,7 +22,9 @@ EXPLAINED = (
 )
 
 
-def roofline_panel(store: runs.RunStore | None, backend: str, shown: list[Source], curves: list[Curve], choice: Choice) -> None:
+def roofline_panel(
+    store: runs.RunStore | None, backend: str, shown: list[Source], curves: list[Curve], choice: Choice
+) -> None:
     """One device at a time: points of different devices do not belong under one roof."""
     devices = {source.name: source for source in shown if source.device is not None}
     if not devices:
@@ -31,7 +33,15 @@ def roofline_panel(store: runs.RunStore | None, backend: str, shown: list[Source
     names = list(devices)
     name = names[0]
     if len(names) > 1:
-        name = st.segmented_control("Device", names, default=names[0], required=True, key="roof", bind="query-params", label_visibility="collapsed")
+        name = st.segmented_control(
+            "Device",
+            names,
+            default=names[0],
+            required=True,
+            key="roof",
+            bind="query-params",
+            label_visibility="collapsed",
+        )
     source = devices.get(name, devices[names[0]])
     dtype = source.dtype or choice.view.dtype
     lines = roofs(source.document.ceilings, source.device, dtype)
@@ -56,7 +66,9 @@ def source_points(source: Source, device: DeviceInfo, curves: list[Curve], choic
     points = counter_points(counted)
     measured = [point for curve in curves if curve.source == source.name for point in curve.measured]
     lengths = {run.problem.q_len for run in counted}
-    beside = [point for point in measured if point.problem.q_len in lengths]  # one length for all, where there is such a one
+    beside = [
+        point for point in measured if point.problem.q_len in lengths
+    ]  # one length for all, where there is such a one
     largest = max((point.x for point in beside or measured), default=None)
     problems = {point.problem for point in beside or measured if point.x == largest}
     seen = {(point.peer, point.direction) for point in points}
@@ -76,7 +88,10 @@ def _ceilings_button(store: runs.RunStore | None, backend: str, source: Source) 
     job = st.session_state.get("ceilings_job")
     if job is not None:
         _await_ceilings(store)
-    elif st.button("Measure the ceilings again" if source.document.ceilings else "Measure the ceilings of this device", icon=":material/straighten:"):
+    elif st.button(
+        "Measure the ceilings again" if source.document.ceilings else "Measure the ceilings of this device",
+        icon=":material/straighten:",
+    ):
         st.session_state["ceilings_job"] = store.ceilings()
         st.rerun()
 

@@ -34,13 +34,20 @@ class Source:
         """ "recorded on NVIDIA H200, 2026-11-21, torch 2.11.0, Triton 3.6.0, driver 580"."""
         if self.device is None:
             return f"{self.name}: nothing yet"
-        verb = {RECORDED: "recorded on", HERE: "measured here on"}.get(self.name, "from your file, measured on")
+        verb = {RECORDED: "recorded on", HERE: "measured here on"}.get(
+            self.name, "from your file, measured on"
+        )
         return f"{verb} {plain(f'{self.device.name}, {self.date}, {version_words(self.device)}')}"
 
     @property
     def date(self) -> str:
         """Day of the measurements, or the first and the last."""
-        dates = sorted({entry.recorded_at[:10] for entry in (*self.document.measurements, *self.document.ceilings, *self.document.counters)})
+        dates = sorted(
+            {
+                entry.recorded_at[:10]
+                for entry in (*self.document.measurements, *self.document.ceilings, *self.document.counters)
+            }
+        )
         return dates[0] if len(dates) <= 1 else f"{dates[0]} to {dates[-1]}"
 
     def curves(self, view: View) -> list[Curve]:
@@ -103,13 +110,24 @@ def to_csv(sources: list[Source], shown: list[Curve]) -> str:
     for curve in shown:
         document = described[curve.source].document
         for point in curve.points:
-            origin = next(entry for entry in document.measurements if entry.problem == point.problem and point.result in entry.results)
+            origin = next(
+                entry
+                for entry in document.measurements
+                if entry.problem == point.problem and point.result in entry.results
+            )
             timing = point.result.timing
             times = [timing.median_ms, timing.low_ms, timing.high_ms, timing.samples] if timing else [""] * 4
-            rest = [point.value("tflops") or "", point.result.peak_extra_bytes if timing else "", point.result.refused or "", origin.recorded_at]
+            rest = [
+                point.value("tflops") or "",
+                point.result.peak_extra_bytes if timing else "",
+                point.result.refused or "",
+                origin.recorded_at,
+            ]
             fields = [getattr(point.problem, name) for name in problem_fields]
             device = [getattr(origin.device, name) for name in device_fields]
-            writer.writerow([curve.source, curve.peer, curve.direction, *fields, *times, *rest, *device, document.command])
+            writer.writerow(
+                [curve.source, curve.peer, curve.direction, *fields, *times, *rest, *device, document.command]
+            )
     return text.getvalue()
 
 
@@ -119,7 +137,9 @@ def to_document(sources: list[Source], shown: list[Curve]) -> Document:
     documents = []
     for source in sources:
         if source.name in names:
-            problems = {point.problem for curve in shown if curve.source == source.name for point in curve.points}
+            problems = {
+                point.problem for curve in shown if curve.source == source.name for point in curve.points
+            }
             kept = tuple(entry for entry in source.document.measurements if entry.problem in problems)
             documents.append(source.document.with_(measurements=kept, left_out=()))
     return merged(documents)

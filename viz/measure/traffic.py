@@ -30,7 +30,9 @@ def traffic_panel(store: runs.RunStore | None, backend: str, shown: list[Source]
     for direction in choice.directions:
         if len(choice.directions) > 1:
             st.markdown(f"**{direction}**")
-        runs_here = {run.peer: run for run in counters if (run.problem, run.direction) == (problem, direction)}
+        runs_here = {
+            run.peer: run for run in counters if (run.problem, run.direction) == (problem, direction)
+        }
         naive, ours = runs_here.get("naive"), runs_here.get("ours")
         operations = naive.counted if naive else _count_naive(store, backend, problem, direction)
         standard = standard_numbers(problem, direction, operations, naive)
@@ -38,10 +40,16 @@ def traffic_panel(store: runs.RunStore | None, backend: str, shown: list[Source]
         flash = our_numbers(problem, direction, counted, ours)
         left, right = st.columns(2, gap="large")
         with left:
-            plot(four_numbers_figure("standard attention", standard, colors().standard, colors()), key=f"four-standard-{direction}")
+            plot(
+                four_numbers_figure("standard attention", standard, colors().standard, colors()),
+                key=f"four-standard-{direction}",
+            )
             _share_words("Standard attention", standard, naive)
         with right:
-            plot(four_numbers_figure("our kernels", flash, colors().flash, colors()), key=f"four-ours-{direction}")
+            plot(
+                four_numbers_figure("our kernels", flash, colors().flash, colors()),
+                key=f"four-ours-{direction}",
+            )
             _share_words("Our kernels", flash, ours)
         if runs_here:
             _kernel_table(list(runs_here.values()), direction)
@@ -52,9 +60,21 @@ def _problem_choice(counters: list[CounterRun], choice: Choice) -> AttentionProb
     recorded = {_words(run.problem): run.problem for run in counters}
     options = [*recorded, CHOSEN]
     here = problem_at(choice.view, "length", choice.view.length, choice.view.dtype)
-    first = next((words for words, problem in recorded.items() if (problem.head_dim, problem.mask) == (here.head_dim, here.mask)), options[0])
+    first = next(
+        (
+            words
+            for words, problem in recorded.items()
+            if (problem.head_dim, problem.mask) == (here.head_dim, here.mask)
+        ),
+        options[0],
+    )
     picked = st.selectbox(
-        "Shape", options, options.index(first), key="shape", bind="query-params", help="Shapes with hardware counters, or your own."
+        "Shape",
+        options,
+        options.index(first),
+        key="shape",
+        bind="query-params",
+        help="Shapes with hardware counters, or your own.",
     )
     if picked in recorded:
         return recorded[picked]
@@ -68,7 +88,9 @@ def _words(problem: AttentionProblem) -> str:
     return f"{lengths}, {heads} heads of {problem.head_dim}, {problem.mask}, {problem.dtype}"
 
 
-def _count_naive(store: runs.RunStore | None, backend: str, problem: AttentionProblem, direction: str) -> tuple[Operation, ...]:
+def _count_naive(
+    store: runs.RunStore | None, backend: str, problem: AttentionProblem, direction: str
+) -> tuple[Operation, ...]:
     """Counted in the worker, on shapes alone: milliseconds."""
     if store is None or backend in ("replay", "starting"):
         return ()
@@ -82,7 +104,9 @@ def _count_naive(store: runs.RunStore | None, backend: str, problem: AttentionPr
         return ()
 
 
-def _count_ours(store: runs.RunStore | None, backend: str, problem: AttentionProblem, direction: str) -> tuple[Operation, ...]:
+def _count_ours(
+    store: runs.RunStore | None, backend: str, problem: AttentionProblem, direction: str
+) -> tuple[Operation, ...]:
     """Counted by running the forward kernel on one head, where that is quick; every head asks for the same."""
     if store is None or backend in ("replay", "starting") or direction != "forward":
         return ()
@@ -90,7 +114,10 @@ def _count_ours(store: runs.RunStore | None, backend: str, problem: AttentionPro
     heads = problem.batch * problem.q_heads
     job = store.peek("trace", head, "flash2")
     seconds = runs.estimated_seconds(head, "flash2", backend)
-    if job is None and (seconds < runs.IMMEDIATE_S or st.button(f"Count our kernel here (about {seconds:.0f} s)", icon=":material/calculate:")):
+    if job is None and (
+        seconds < runs.IMMEDIATE_S
+        or st.button(f"Count our kernel here (about {seconds:.0f} s)", icon=":material/calculate:")
+    ):
         job = store.trace(head, "flash2")
     if job is None or not job.wait(3.0):
         return ()
@@ -108,10 +135,16 @@ def _share_words(label: str, numbers: tuple[Number, ...], counters: CounterRun |
     of = {number.kind: number for number in numbers}
     requested, dram, least = of["requested"], of["DRAM"], of["compulsory"]
     if counters is None or dram.bytes is None:
-        st.caption("DRAM bytes come from hardware counters: `python -m kernels.record --parts counters` on a GPU that allows them.")
+        st.caption(
+            "DRAM bytes come from hardware counters: `python -m kernels.record --parts counters` on a GPU that allows them."
+        )
         return
     share = cache_share(requested, dram)
-    asked = "" if share is None else f" asked for {theme.format_bytes(requested.bytes)}; the caches served **{share:.0%}** of it"
+    asked = (
+        ""
+        if share is None
+        else f" asked for {theme.format_bytes(requested.bytes)}; the caches served **{share:.0%}** of it"
+    )
     words = f"{label}{asked}: {theme.format_bytes(counters.l2_bytes)} passed the L2, {theme.format_bytes(dram.bytes)} crossed DRAM."
     if requested.bytes and dram.bytes > requested.bytes:
         words += " More than its tensors hold: one torch operation may run several kernels, with tensors between them."
@@ -133,7 +166,9 @@ def _kernel_table(found: list[CounterRun], direction: str) -> None:
 def kernel_rows(found: list[CounterRun]) -> dict[str, list[str]]:
     """A row a kernel: its time, its DRAM and L2 bytes, how busy the tensor cores were."""
     kernels = [(run, kernel) for run in found for kernel in run.kernels]
-    tensor = ["–" if kernel.tensor_percent is None else f"{kernel.tensor_percent:.0f} %" for _, kernel in kernels]
+    tensor = [
+        "–" if kernel.tensor_percent is None else f"{kernel.tensor_percent:.0f} %" for _, kernel in kernels
+    ]
     return {
         "by": [run.peer for run, _ in kernels],
         "kernel": [kernel.short_name for _, kernel in kernels],

@@ -8,7 +8,17 @@ from pathlib import Path
 import streamlit as st
 
 FOLDER = Path(__file__).parent
-SCRIPTS = ("model.js", "timeline.js", "stage.js", "chip.js", "rows.js", "words.js", "dom.js", "player.js", "duel.js")
+SCRIPTS = (
+    "model.js",
+    "timeline.js",
+    "stage.js",
+    "chip.js",
+    "rows.js",
+    "words.js",
+    "dom.js",
+    "player.js",
+    "duel.js",
+)
 MOUNT = '<div class="fa-player" role="group" tabindex="-1"></div>'
 
 
@@ -16,7 +26,9 @@ def _read(*names: str) -> str:
     return "\n".join((FOLDER / name).read_text() for name in names)
 
 
-_component = st.components.v2.component("flash_attention_player", html=MOUNT, css=_read("player.css"), js=_read(*SCRIPTS, "component.js"))
+_component = st.components.v2.component(
+    "flash_attention_player", html=MOUNT, css=_read("player.css"), js=_read(*SCRIPTS, "component.js")
+)
 
 
 def show_player(data: dict, key: str, place: str = "0") -> str:
@@ -24,7 +36,9 @@ def show_player(data: dict, key: str, place: str = "0") -> str:
 
     Places are the player's own words: "37" after 37 steps, "37.2" in the second phase of the next one, "gpu:12"; of two runs "race:120".
     """
-    result = _component(key=key, data={"run": data, "place": place}, default={"where": None}, on_where_change=lambda: None)
+    result = _component(
+        key=key, data={"run": data, "place": place}, default={"where": None}, on_where_change=lambda: None
+    )
     where = result.where
     return where["place"] if where and where["run"] == data["id"] else place
 

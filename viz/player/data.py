@@ -41,7 +41,9 @@ def turns(trace: Trace) -> np.ndarray:
     """int (steps,): number of the turn of the outer loop that each step belongs to: consecutive steps with the same tile staying on the chip."""
     stays = np.array([view.stays == "kv_tile" for view in VIEWS[trace.algorithm].kernels])[trace.kernel]
     tile = np.where(stays, trace.kv_tile, trace.q_tile)
-    head = np.where(stays, 0, trace.batch_head)  # query heads that share a key head take turns under one key tile
+    head = np.where(
+        stays, 0, trace.batch_head
+    )  # query heads that share a key head take turns under one key tile
     key = np.stack([trace.kernel, trace.program, tile, head])
     return np.cumsum(np.append(True, (key[:, 1:] != key[:, :-1]).any(axis=0))) - 1
 
@@ -65,7 +67,9 @@ def select_steps(trace: Trace, limit: int = MAX_STEPS) -> Selection:
     if size > 1:
         notes.append(f"{size} consecutive key tiles are drawn as one step")
     turn = turns(trace)[kept]
-    place = np.arange(len(kept)) - np.maximum.accumulate(np.where(np.diff(turn, prepend=-1) != 0, np.arange(len(kept)), 0))
+    place = np.arange(len(kept)) - np.maximum.accumulate(
+        np.where(np.diff(turn, prepend=-1) != 0, np.arange(len(kept)), 0)
+    )
     is_first = place % size == 0
     is_last = np.append(is_first[1:], True)
     return Selection(kept[is_first], kept[is_last], tuple(notes))
@@ -93,7 +97,11 @@ def attention_share(trace: Trace) -> np.ndarray:
 def _share_of_online_state(trace: Trace) -> np.ndarray:
     online = np.flatnonzero(np.isfinite(trace.row_sum).any(axis=1) & (trace.q_tile >= 0))
     whole_rows = trace.algorithm != "split_kv"  # there, every program begins with an empty state
-    state = trace.batch_head.astype(np.int64) * trace.problem.q_tiles + trace.q_tile if whole_rows else trace.program
+    state = (
+        trace.batch_head.astype(np.int64) * trace.problem.q_tiles + trace.q_tile
+        if whole_rows
+        else trace.program
+    )
     tile = trace.batch_head.astype(np.int64) * (trace.q_tile.max() + 1) + trace.q_tile
     order = online[np.argsort(state[online], kind="stable")]
     fresh = np.diff(state[order], prepend=-1) != 0
@@ -115,28 +123,41 @@ def player_data(trace: Trace, provenance: str, gpu: Gpu) -> dict:
     selection = select_steps(trace)
     left, right = band(problem)
     first, last = selection.first, selection.last
-    shape = {"q_tiles": int(trace.q_tile.max()) + 1, "kv_tiles": problem.kv_tiles, "left": left, "right": right, "rows": _rows_in_all(trace)}
+    shape = {
+        "q_tiles": int(trace.q_tile.max()) + 1,
+        "kv_tiles": problem.kv_tiles,
+        "left": left,
+        "right": right,
+        "rows": _rows_in_all(trace),
+    }
     backward = trace.d_query is not None or trace.algorithm.startswith("backward")
     data = {
         "title": _title(trace),
         "provenance": provenance,
         "problem": problem.as_dict() | shape,
         "notes": list(selection.notes),
-        "tensors": [{"name": name, "written": bool(trace.tensor_bytes_written[:, i].any())} for i, name in enumerate(trace.tensors)],
+        "tensors": [
+            {"name": name, "written": bool(trace.tensor_bytes_written[:, i].any())}
+            for i, name in enumerate(trace.tensors)
+        ],
         "standard_bytes": backward_standard_bytes(problem) if backward else standard_bytes(problem),
         "strips": {"top": view.top, "left": view.left, "right": view.right},
         "parts": _parts(trace),
         "unvisited": view.unvisited,
         "fresh": view.fresh,
         "gpu": {"capacity": gpu.shared_bytes_per_sm, "name": gpu.name},
-        "kernels": [_kernel(kernel, name, trace) for kernel, name in zip(view.kernels, trace.kernels, strict=True)],
+        "kernels": [
+            _kernel(kernel, name, trace) for kernel, name in zip(view.kernels, trace.kernels, strict=True)
+        ],
         "palettes": theme.palettes_for_player(),
         "kinds": _encode(_tile_kinds(trace), "uint8"),
         "steps": _steps(trace, first, last),
         "rows": _rows(trace, last),
         "clock": _clock(trace, first, last, gpu),
     }
-    digest = hashlib.sha256(repr([data["title"], provenance, data["steps"], data["rows"]]).encode())  # another GPU's SRAM is no other run
+    digest = hashlib.sha256(
+        repr([data["title"], provenance, data["steps"], data["rows"]]).encode()
+    )  # another GPU's SRAM is no other run
     return data | {"id": digest.hexdigest()[:16]}
 
 
@@ -152,12 +173,20 @@ def duel_data(first: tuple[Trace, str], second: tuple[Trace, str], gpu: Gpu) -> 
         "no caches, no latency, no idle SM."
     )
     title = f"{runs[0]['title']} against {runs[1]['title']}"
-    return {"id": runs[0]["id"] + runs[1]["id"], "title": title, "runs": runs, "costs": costs, "clock_words": words}
+    return {
+        "id": runs[0]["id"] + runs[1]["id"],
+        "title": title,
+        "runs": runs,
+        "costs": costs,
+        "clock_words": words,
+    }
 
 
 def modelled_ns(trace: Trace, gpu: Gpu) -> np.ndarray:
     """float64 (steps,): the longer of a step's counted bytes at the GPU's bandwidth and its modelled FLOPs at its peak (a roofline)."""
-    return 1e9 * np.maximum((trace.bytes_read + trace.bytes_written) / gpu.hbm_bandwidth, step_flops(trace) / gpu.fp16_flops)
+    return 1e9 * np.maximum(
+        (trace.bytes_read + trace.bytes_written) / gpu.hbm_bandwidth, step_flops(trace) / gpu.fp16_flops
+    )
 
 
 def _title(trace: Trace) -> str:
@@ -169,7 +198,11 @@ def _title(trace: Trace) -> str:
 def _rows_in_all(trace: Trace) -> int:
     """Rows that the query tiles cut: the queries; for split-KV those of all heads that share a key head."""
     problem = trace.problem
-    return problem.q_len * (problem.q_heads // problem.kv_heads) if trace.algorithm == "split_kv" else problem.q_len
+    return (
+        problem.q_len * (problem.q_heads // problem.kv_heads)
+        if trace.algorithm == "split_kv"
+        else problem.q_len
+    )
 
 
 def _kernel(view: KernelView, name: str, trace: Trace) -> dict:
@@ -187,7 +220,12 @@ def _kernel(view: KernelView, name: str, trace: Trace) -> dict:
 
 def _steps(trace: Trace, first: np.ndarray, last: np.ndarray) -> dict:
     ends = last + 1
-    requested = np.concatenate([np.zeros((1, len(trace.tensors)), np.int64), np.cumsum(trace.tensor_bytes_read + trace.tensor_bytes_written, axis=0)])
+    requested = np.concatenate(
+        [
+            np.zeros((1, len(trace.tensors)), np.int64),
+            np.cumsum(trace.tensor_bytes_read + trace.tensor_bytes_written, axis=0),
+        ]
+    )
     per_step = requested[ends] - requested[first]
     classes, index = np.unique(per_step, axis=0, return_inverse=True)
     mean_share = np.concatenate([[0.0], np.cumsum(_row_mean(attention_share(trace), trace))])
@@ -233,7 +271,9 @@ def _key_tiles(trace: Trace) -> tuple[np.ndarray, np.ndarray]:
 
 def _row_mean(values: np.ndarray, trace: Trace) -> np.ndarray:
     """Mean over the rows of each step that exist."""
-    rows = np.minimum(_rows_in_all(trace) - np.maximum(trace.q_tile, 0) * trace.problem.block_m, trace.problem.block_m)
+    rows = np.minimum(
+        _rows_in_all(trace) - np.maximum(trace.q_tile, 0) * trace.problem.block_m, trace.problem.block_m
+    )
     return np.nansum(np.where(np.arange(values.shape[1]) < rows[:, None], values, 0), axis=1) / rows
 
 
@@ -250,13 +290,22 @@ def _rows(trace: Trace, last: np.ndarray) -> dict:
     for name, array in known.items():
         values = array[last][:, picked]
         unit = name in ("alpha", "weight")
-        encoded[name] = _encode(np.round(65535 * np.clip(np.nan_to_num(values, nan=1.0), 0, 1)), "uint16") if unit else _encode(values, "float32")
+        encoded[name] = (
+            _encode(np.round(65535 * np.clip(np.nan_to_num(values, nan=1.0), 0, 1)), "uint16")
+            if unit
+            else _encode(values, "float32")
+        )
     if trace.row_share is not None:
-        encoded["share"] = _encode(np.round(65535 * np.clip(np.nan_to_num(trace.row_share[last][:, picked]), 0, 1)), "uint16")
+        encoded["share"] = _encode(
+            np.round(65535 * np.clip(np.nan_to_num(trace.row_share[last][:, picked]), 0, 1)), "uint16"
+        )
     if trace.output_distance is not None:
         encoded["distance"] = _encode_log(trace.output_distance[last][:, picked])
     if trace.gradient_distance is not None:
-        encoded |= {name: _encode_log(trace.gradient_distance[last, column]) for column, name in enumerate(("dQ", "dK", "dV"))}
+        encoded |= {
+            name: _encode_log(trace.gradient_distance[last, column])
+            for column, name in enumerate(("dQ", "dK", "dV"))
+        }
     return {"offsets": picked.tolist(), "values": encoded}
 
 
@@ -306,4 +355,6 @@ def _source(source: KernelSource) -> dict:
 
 
 def _encode(values: np.ndarray, dtype: str) -> str:
-    return base64.b64encode(np.ascontiguousarray(values, np.dtype(dtype).newbyteorder("<")).tobytes()).decode()
+    return base64.b64encode(
+        np.ascontiguousarray(values, np.dtype(dtype).newbyteorder("<")).tobytes()
+    ).decode()

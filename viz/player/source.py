@@ -55,9 +55,21 @@ def kernel_source(file: str, kernel: str, inner: str = "", loop: int = 0) -> Ker
     marked = functools.partial(_marked, text.splitlines(), _traced_lines(text))
     if inner:
         body = functions[inner]
-        call = next(n.lineno for n in ast.walk(outer) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == inner)
-        return KernelSource(file, marked(outer.lineno, call), marked(body.lineno, body.end_lineno), marked(call, outer.end_lineno))
-    loops = sorted((node for node in ast.walk(outer) if isinstance(node, ast.For) and _is_innermost(node)), key=lambda node: node.lineno)
+        call = next(
+            n.lineno
+            for n in ast.walk(outer)
+            if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == inner
+        )
+        return KernelSource(
+            file,
+            marked(outer.lineno, call),
+            marked(body.lineno, body.end_lineno),
+            marked(call, outer.end_lineno),
+        )
+    loops = sorted(
+        (node for node in ast.walk(outer) if isinstance(node, ast.For) and _is_innermost(node)),
+        key=lambda node: node.lineno,
+    )
     if not loops:
         return KernelSource(file, marked(outer.lineno, outer.end_lineno), (), ())
     before = loops[loop - 1].end_lineno + 1 if loop else outer.lineno
@@ -90,10 +102,14 @@ def _marked(lines: list[str], traced: set[int], first: int, last: int) -> tuple[
         if marker:
             if not phase and lines[number - 2].strip().startswith("if "):
                 found.append((number - 1, lines[number - 2], marker["phase"]))
-            elif found and found[-1][1].strip().startswith("if "):  # `if MASKED:` belongs to the phase that it guards
+            elif found and found[-1][1].strip().startswith(
+                "if "
+            ):  # `if MASKED:` belongs to the phase that it guards
                 found[-1] = (*found[-1][:2], marker["phase"])
             phase = marker["phase"]
         if phase and line.strip() and number not in traced:
             found.append((number, line, phase))
     texts = textwrap.dedent("\n".join(text for _, text, _ in found)).splitlines()
-    return tuple(SourceLine(number, text, phase) for (number, _, phase), text in zip(found, texts, strict=True))
+    return tuple(
+        SourceLine(number, text, phase) for (number, _, phase), text in zip(found, texts, strict=True)
+    )

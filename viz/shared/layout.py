@@ -87,4 +87,9 @@ def plot(figure: go.Figure, key: str) -> None:
 def explore_link(label: str, problem: AttentionProblem, algorithm: str = "flash2", **more: str) -> None:
     """A link that opens Explore in exactly this state; `more` are further parameters of its URL, such as step="37"."""
     parameters = {name: str(value) for name, value in problem.as_dict().items()}
-    st.page_link("viz/explore/page.py", label=label, icon=":material/play_circle:", query_params={"algorithm": algorithm, **parameters, **more})
+    st.page_link(
+        "viz/explore/page.py",
+        label=label,
+        icon=":material/play_circle:",
+        query_params={"algorithm": algorithm, **parameters, **more},
+    )

@@ -38,7 +38,9 @@ def _take_preset() -> None:
 
 def _matching_preset() -> str:
     try:
-        current = _problem_of({field: st.session_state.get(field, getattr(DEFAULT, field)) for field in FIELDS})
+        current = _problem_of(
+            {field: st.session_state.get(field, getattr(DEFAULT, field)) for field in FIELDS}
+        )
     except InvalidProblem:
         return CUSTOM
     return next((name for name, preset in PRESETS.items() if preset.problem == current), CUSTOM)
@@ -66,16 +68,31 @@ def problem_controls(backend: str) -> tuple[AttentionProblem | None, DeltaGenera
         _choice(right, "BLOCK_N", "block_n", BLOCKS, help_words="rows of a key tile")
         _choice(left, "dtype", "dtype", tuple(DTYPES))
         _number(right, "seed", "seed")
-        _choice(st, "inputs", "inputs", INPUTS, help_words="\n".join(f"- **{name}**: {words}" for name, words in INPUT_WORDS.items()))
+        _choice(
+            st,
+            "inputs",
+            "inputs",
+            INPUTS,
+            help_words="\n".join(f"- **{name}**: {words}" for name, words in INPUT_WORDS.items()),
+        )
         with st.expander("Batch, heads, window, splits"):
             left, right = st.columns(2)
             windowed = st.session_state.get("mask", DEFAULT.mask) == "window"
             _number(left, "query heads", "q_heads", 128)
             _number(right, "key heads", "kv_heads", 128)
             _number(left, "batch", "batch", 64)
-            _number(right, "key splits", "kv_splits", help_words="for split-KV decoding; 0: as many as fill the device")
-            _number(left, "keys before", "window_left", disabled=not windowed, help_words="of a sliding window")
-            _number(right, "keys after", "window_right", disabled=not windowed, help_words="of a sliding window")
+            _number(
+                right,
+                "key splits",
+                "kv_splits",
+                help_words="for split-KV decoding; 0: as many as fill the device",
+            )
+            _number(
+                left, "keys before", "window_left", disabled=not windowed, help_words="of a sliding window"
+            )
+            _number(
+                right, "keys after", "window_right", disabled=not windowed, help_words="of a sliding window"
+            )
     st.session_state["preset"] = _matching_preset()
     preset_place.selectbox(
         "Start from",
@@ -116,13 +133,19 @@ def versus_controls(problem: AttentionProblem) -> tuple[AttentionProblem, str] |
         algorithm = st.selectbox("B: algorithm", [NONE, *ALGORITHMS], key="versus", bind="query-params")
         left, middle, right = st.columns(3)
         changes = {
-            "block_m": left.selectbox("B: BLOCK_M", [SAME, *map(str, BLOCKS)], key="versus_block_m", bind="query-params"),
-            "block_n": middle.selectbox("B: BLOCK_N", [SAME, *map(str, BLOCKS)], key="versus_block_n", bind="query-params"),
+            "block_m": left.selectbox(
+                "B: BLOCK_M", [SAME, *map(str, BLOCKS)], key="versus_block_m", bind="query-params"
+            ),
+            "block_n": middle.selectbox(
+                "B: BLOCK_N", [SAME, *map(str, BLOCKS)], key="versus_block_n", bind="query-params"
+            ),
             "mask": right.selectbox("B: mask", [SAME, *MASKS], key="versus_mask", bind="query-params"),
         }
     if algorithm == NONE:
         return None
-    changed = {field: int(value) if value.isdigit() else value for field, value in changes.items() if value != SAME}
+    changed = {
+        field: int(value) if value.isdigit() else value for field, value in changes.items() if value != SAME
+    }
     try:
         return problem.with_(**changed), algorithm
     except InvalidProblem as error:
@@ -133,14 +156,33 @@ def versus_controls(problem: AttentionProblem) -> tuple[AttentionProblem, str] |
 def gpu_control() -> Gpu:
     """The GPU whose on-chip memory the player draws the tiles against."""
     names = list(GPUS)
-    name = st.sidebar.selectbox("GPU whose SRAM is drawn", names, names.index(DEFAULT_GPU), key="gpu", bind="query-params")
+    name = st.sidebar.selectbox(
+        "GPU whose SRAM is drawn", names, names.index(DEFAULT_GPU), key="gpu", bind="query-params"
+    )
     return GPUS[name]
 
 
-def _number(place: object, label: str, field: str, high: int | None = None, disabled: bool = False, help_words: str | None = None) -> None:
+def _number(
+    place: object,
+    label: str,
+    field: str,
+    high: int | None = None,
+    disabled: bool = False,
+    help_words: str | None = None,
+) -> None:
     low, limit = LIMITS[field]
     high = min(high or limit, limit)
-    place.number_input(label, low, high, getattr(DEFAULT, field), 1, key=field, bind="query-params", disabled=disabled, help=help_words)
+    place.number_input(
+        label,
+        low,
+        high,
+        getattr(DEFAULT, field),
+        1,
+        key=field,
+        bind="query-params",
+        disabled=disabled,
+        help=help_words,
+    )
 
 
 def _choice(place: object, label: str, field: str, options: tuple, help_words: str | None = None) -> None:

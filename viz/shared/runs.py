@@ -74,7 +74,9 @@ class RunStore:
         """The check of a case, or with part "sensitivity" how it moves; `file` is the upload that the case names by its digest."""
         return self._job("check", case, part + kernel_version, {"part": part, "blob": file})
 
-    def measure_point(self, problem: AttentionProblem, peers: tuple[str, ...], directions: tuple[str, ...], budget_s: float) -> Job:
+    def measure_point(
+        self, problem: AttentionProblem, peers: tuple[str, ...], directions: tuple[str, ...], budget_s: float
+    ) -> Job:
         """One point of a sweep: the named peers in the named directions."""
         parameters = {"peers": list(peers), "directions": list(directions), "budget_s": budget_s}
         return self._job("measure", problem, f"{','.join(peers)} {','.join(directions)}", parameters)
@@ -97,7 +99,9 @@ class RunStore:
             for key in [key for key, value in self._jobs.items() if value is job]:
                 del self._jobs[key]
 
-    def _job(self, kind: str, problem: AttentionProblem | GradientLesson, algorithm: str, parameters: dict) -> Job:
+    def _job(
+        self, kind: str, problem: AttentionProblem | GradientLesson, algorithm: str, parameters: dict
+    ) -> Job:
         key = (kind, problem, algorithm)
         with self._lock:
             if key not in self._jobs:
@@ -154,7 +158,14 @@ def direction(algorithm: str) -> str:
     return "backward" if algorithm.startswith("backward") else "forward"
 
 
-STEP_COST = {"backward": 3.0, "backward_q_outer": 2.9, "flash1": 2.1, "split_kv": 1.2, "row_wise": 0.01, "standard": 0.01}
+STEP_COST = {
+    "backward": 3.0,
+    "backward_q_outer": 2.9,
+    "flash1": 2.1,
+    "split_kv": 1.2,
+    "row_wise": 0.01,
+    "standard": 0.01,
+}
 """Time of a step that `estimated_seconds` counts, against one of FlashAttention-2: measured at 512 x 512, head_dim 64, 64 x 64 tiles."""
 
 

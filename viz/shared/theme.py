@@ -11,7 +11,18 @@ from dataclasses import asdict, dataclass
 import plotly.graph_objects as go
 
 FONT = "Source Sans, Source Sans Pro, sans-serif"
-CIVIDIS = ("#00224e", "#123570", "#3b496c", "#575d6d", "#707173", "#8a8678", "#a59c74", "#c3b369", "#e1cc55", "#fee838")
+CIVIDIS = (
+    "#00224e",
+    "#123570",
+    "#3b496c",
+    "#575d6d",
+    "#707173",
+    "#8a8678",
+    "#a59c74",
+    "#c3b369",
+    "#e1cc55",
+    "#fee838",
+)
 
 
 @dataclass(frozen=True)
@@ -55,7 +66,15 @@ ABOUT_NUMBERS = (
     "**Measured**: on this machine, now. **Recorded**: measured on the GPU and at the date named."
 )
 
-TENSOR_COLORS = {"Q": "query", "K": "key", "V": "value", "O": "output", "lse": "state", "S": "muted", "P": "muted"}
+TENSOR_COLORS = {
+    "Q": "query",
+    "K": "key",
+    "V": "value",
+    "O": "output",
+    "lse": "state",
+    "S": "muted",
+    "P": "muted",
+}
 """Which palette entry a tensor is drawn in; a gradient has the colour of its tensor."""
 
 
@@ -93,14 +112,26 @@ def palettes_for_player() -> dict[str, dict]:
 
 def style_figure(figure: go.Figure, colors: Palette, height: int = 320) -> go.Figure:
     """Fonts, grid lines, margins and a transparent background; changes the figure and returns it."""
-    axis = {"gridcolor": colors.line, "linecolor": colors.line, "zerolinecolor": colors.line, "title_font_size": 14, "tickfont_size": 13}
+    axis = {
+        "gridcolor": colors.line,
+        "linecolor": colors.line,
+        "zerolinecolor": colors.line,
+        "title_font_size": 14,
+        "tickfont_size": 13,
+    }
     figure.update_layout(
         height=height,
         font={"family": FONT, "size": 14, "color": colors.text},
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
         margin={"l": 8, "r": 8, "t": 36, "b": 8},
-        hoverlabel={"font_size": 14, "font_family": FONT, "bgcolor": colors.surface, "font_color": colors.text, "bordercolor": colors.line},
+        hoverlabel={
+            "font_size": 14,
+            "font_family": FONT,
+            "bgcolor": colors.surface,
+            "font_color": colors.text,
+            "bordercolor": colors.line,
+        },
         legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "font_size": 13},
         colorway=[colors.query, colors.key, colors.value, colors.output, colors.state],
     )

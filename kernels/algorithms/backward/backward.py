@@ -25,7 +25,17 @@ from kernels.primitives.launch import (
     problem_arguments,
     tile_arguments,
 )
-from kernels.primitives.recorder import DEVICE, Recorder, TileRows, assemble, make_recorder, record_bytes, record_end, record_start, record_where
+from kernels.primitives.recorder import (
+    DEVICE,
+    Recorder,
+    TileRows,
+    assemble,
+    make_recorder,
+    record_bytes,
+    record_end,
+    record_start,
+    record_where,
+)
 from kernels.primitives.softmax import load_rows, load_tile, store_rows, tile_bytes, tile_view
 from kernels.problem import AttentionProblem, tiles
 from kernels.problem.inputs import make_d_output, make_inputs
@@ -90,7 +100,9 @@ class BackwardCall:
     d_lse: torch.Tensor | None = None
 
     def __post_init__(self) -> None:
-        self.d_query, self.d_key, self.d_value = (torch.empty_like(tensor) for tensor in (self.query, self.key, self.value))
+        self.d_query, self.d_key, self.d_value = (
+            torch.empty_like(tensor) for tensor in (self.query, self.key, self.value)
+        )
         self.delta = torch.empty_like(self.lse)
         self.block_d = triton.next_power_of_2(self.query.shape[3])
         self._common = problem_arguments(self.query, self.key, self.left, self.right, self.scale) | {
@@ -101,7 +113,9 @@ class BackwardCall:
     def preprocess(self, recorder: Recorder | None = None) -> LaunchInfo:
         """delta = rowsum(O * dO) - d_lse."""
         batch, q_heads, q_len, head_dim = self.query.shape
-        config = PREPROCESS_CONFIG if recorder is None else TileConfig(recorder.rows.block, recorder.rows.block)
+        config = (
+            PREPROCESS_CONFIG if recorder is None else TileConfig(recorder.rows.block, recorder.rows.block)
+        )
         with on_device(self.query, config):
             compiled = _attn_bwd_preprocess[(triton.cdiv(q_len, config.block_m), batch * q_heads)](
                 self.out, self.d_out, self.d_lse, self.delta, o_strides=self.out.stride(), do_strides=self.d_out.stride(),
@@ -115,7 +129,14 @@ class BackwardCall:
         """d_key and d_value; needs delta."""
         batch, kv_heads, kv_len, _ = self.key.shape
         used = (self.query, self.key, self.value, self.d_out, self.d_key, self.d_value)
-        rows = (config.block_m, config.block_n, config.block_n, config.block_m, config.block_n, config.block_n)
+        rows = (
+            config.block_m,
+            config.block_n,
+            config.block_n,
+            config.block_m,
+            config.block_n,
+            config.block_n,
+        )
         use_tma = can_use_tma(config, *used)
         with on_device(self.query, config):
             compiled = _attn_bwd_dk_dv[(triton.cdiv(kv_len, config.block_n), batch * kv_heads)](
@@ -161,12 +182,27 @@ def run_traced(problem: AttentionProblem) -> Trace:
     """Run the forward kernel, then the three backward kernels with TRACE on, on the problem's own inputs, dO and tiles."""
     query, key, value = make_inputs(problem, DEVICE)
     left, right = tiles.band(problem)
-    config = replace(config_for_blocks(problem.block_m, problem.block_n, problem.head_dim, problem.itemsize), num_stages=1)
+    config = replace(
+        config_for_blocks(problem.block_m, problem.block_n, problem.head_dim, problem.itemsize), num_stages=1
+    )
     out, lse, _ = flash_forward(query, key, value, left=left, right=right, scale=problem.scale, config=config)
-    call = BackwardCall(query, key, value, out, lse, make_d_output(problem, DEVICE), left, right, problem.scale)
+    call = BackwardCall(
+        query, key, value, out, lse, make_d_output(problem, DEVICE), left, right, problem.scale
+    )
     recorders = backward_recorders(problem)
-    launches = (call.preprocess(recorders[0]), call.dk_dv(config, recorders[1]), call.dq(config, recorders[2]))
-    results = {"output": out, "lse": lse, "delta": call.delta, "d_query": call.d_query, "d_key": call.d_key, "d_value": call.d_value}
+    launches = (
+        call.preprocess(recorders[0]),
+        call.dk_dv(config, recorders[1]),
+        call.dq(config, recorders[2]),
+    )
+    results = {
+        "output": out,
+        "lse": lse,
+        "delta": call.delta,
+        "d_query": call.d_query,
+        "d_key": call.d_key,
+        "d_value": call.d_value,
+    }
     return assemble(problem, "backward", list(zip(recorders, launches, strict=True)), **results)
 
 

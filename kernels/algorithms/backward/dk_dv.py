@@ -6,15 +6,44 @@ every accumulator is used as it stands: S^T = K Q^T gives dV += P^T dO without t
 
 from __future__ import annotations
 
-from kernels.primitives.recorder import record_acc, record_bytes, record_end, record_rows, record_start, record_where
-from kernels.primitives.softmax import load_lse, load_rows, load_tile, mask_transposed, matmul, pure, store_tile, tile_bytes, tile_view, to_operand
+from kernels.primitives.recorder import (
+    record_acc,
+    record_bytes,
+    record_end,
+    record_rows,
+    record_start,
+    record_where,
+)
+from kernels.primitives.softmax import (
+    load_lse,
+    load_rows,
+    load_tile,
+    mask_transposed,
+    matmul,
+    pure,
+    store_tile,
+    tile_bytes,
+    tile_view,
+    to_operand,
+)
 from kernels.problem import tiles
 
 import triton
 import triton.language as tl
 
-REQUESTS = (("K", "read"), ("V", "read"), ("Q", "read"), ("dO", "read"), ("lse", "read"), ("D", "read"), ("dK", "write"), ("dV", "write"))
-READ_K, READ_V, READ_Q, READ_DO, READ_LSE, READ_D, WRITE_DK, WRITE_DV = (tl.constexpr(column) for column in range(len(REQUESTS)))
+REQUESTS = (
+    ("K", "read"),
+    ("V", "read"),
+    ("Q", "read"),
+    ("dO", "read"),
+    ("lse", "read"),
+    ("D", "read"),
+    ("dK", "write"),
+    ("dV", "write"),
+)
+READ_K, READ_V, READ_Q, READ_DO, READ_LSE, READ_D, WRITE_DK, WRITE_DV = (
+    tl.constexpr(column) for column in range(len(REQUESTS))
+)
 
 first_visiting_tile = pure(tiles.first_visiting_tile)
 end_visiting_tile = pure(tiles.end_visiting_tile)
@@ -67,7 +96,9 @@ def _attn_bwd_dk_dv_inner(
             record_bytes(trace, slot, q_bytes, READ_DO)
             record_bytes(trace, slot, row_bytes, READ_LSE)
             record_bytes(trace, slot, row_bytes, READ_D)
-            record_rows(trace, slot, tl.sum(tl.where((offs_n < kv_len)[:, None], p_t, 0.0), axis=0), 0, BLOCK_M)
+            record_rows(
+                trace, slot, tl.sum(tl.where((offs_n < kv_len)[:, None], p_t, 0.0), axis=0), 0, BLOCK_M
+            )
             if TRACE_ACC:
                 record_acc(trace.acc, slot, dk, BLOCK_N, BLOCK_D)
                 record_acc(trace.acc_2, slot, dv, BLOCK_N, BLOCK_D)
@@ -111,8 +142,12 @@ def _attn_bwd_dk_dv(
 
     first = first_visiting_tile(kv_tile, q_len, kv_len, right, BLOCK_M, BLOCK_N)
     end = end_visiting_tile(kv_tile, q_len, kv_len, left, BLOCK_M, BLOCK_N)
-    first_full = min(max(first_full_visiting_tile(kv_tile, q_len, kv_len, right, BLOCK_M, BLOCK_N), first), end)
-    end_full = min(max(end_full_visiting_tile(kv_tile, q_len, kv_len, left, BLOCK_M, BLOCK_N), first_full), end)
+    first_full = min(
+        max(first_full_visiting_tile(kv_tile, q_len, kv_len, right, BLOCK_M, BLOCK_N), first), end
+    )
+    end_full = min(
+        max(end_full_visiting_tile(kv_tile, q_len, kv_len, left, BLOCK_M, BLOCK_N), first_full), end
+    )
     for member in range(group_size):
         head = kv_head * group_size + member
         batch_head = batch * (kv_heads * group_size) + head

@@ -5,15 +5,43 @@ Dao 2023 (FlashAttention-2), algorithm 2, with the loop over key tiles inside. P
 
 from __future__ import annotations
 
-from kernels.primitives.recorder import record_acc, record_bytes, record_end, record_rows, record_start, record_where
-from kernels.primitives.softmax import load_lse, load_rows, load_tile, mask_scores, matmul, pure, store_tile, tile_bytes, tile_view, to_operand
+from kernels.primitives.recorder import (
+    record_acc,
+    record_bytes,
+    record_end,
+    record_rows,
+    record_start,
+    record_where,
+)
+from kernels.primitives.softmax import (
+    load_lse,
+    load_rows,
+    load_tile,
+    mask_scores,
+    matmul,
+    pure,
+    store_tile,
+    tile_bytes,
+    tile_view,
+    to_operand,
+)
 from kernels.problem import tiles
 
 import triton
 import triton.language as tl
 
-REQUESTS = (("K", "read"), ("V", "read"), ("Q", "read"), ("dO", "read"), ("lse", "read"), ("D", "read"), ("dQ", "write"))
-READ_K, READ_V, READ_Q, READ_DO, READ_LSE, READ_D, WRITE_DQ = (tl.constexpr(column) for column in range(len(REQUESTS)))
+REQUESTS = (
+    ("K", "read"),
+    ("V", "read"),
+    ("Q", "read"),
+    ("dO", "read"),
+    ("lse", "read"),
+    ("D", "read"),
+    ("dQ", "write"),
+)
+READ_K, READ_V, READ_Q, READ_DO, READ_LSE, READ_D, WRITE_DQ = (
+    tl.constexpr(column) for column in range(len(REQUESTS))
+)
 
 first_visited_tile = pure(tiles.first_visited_tile)
 end_visited_tile = pure(tiles.end_visited_tile)
@@ -41,7 +69,9 @@ def _attn_bwd_dq_inner(
         scores = matmul(q, tl.trans(k), tl.zeros((BLOCK_M, BLOCK_N), tl.float32), PRECISION)
         if MASKED:
             # [mask]
-            scores = mask_scores(scores, offs_m, first_k, q_len, kv_len, left, right, BOUND_LEFT, BOUND_RIGHT, BLOCK_N)
+            scores = mask_scores(
+                scores, offs_m, first_k, q_len, kv_len, left, right, BOUND_LEFT, BOUND_RIGHT, BLOCK_N
+            )
         # [P from lse] (BLOCK_M, BLOCK_N)
         p = tl.exp2(scores * scale_log2 - lse[:, None])
         # [load V] (BLOCK_N, BLOCK_D)
@@ -78,7 +108,9 @@ def _attn_bwd_dq(
     """dQ of one query tile: the key tiles are streamed past it."""
     ITEMSIZE: tl.constexpr = DTYPE.primitive_bitwidth // 8
     q_tiles = tl.cdiv(q_len, BLOCK_M)
-    batch_head, q_tile = last_tiles_first(tl.program_id(0), heads_in_turn, q_tiles, tl.num_programs(0) // q_tiles)
+    batch_head, q_tile = last_tiles_first(
+        tl.program_id(0), heads_in_turn, q_tiles, tl.num_programs(0) // q_tiles
+    )
     batch, head = batch_head // q_heads, batch_head % q_heads
     q_view = tile_view(query, q_strides, batch, head, q_len, USE_TMA)
     do_view = tile_view(d_out, do_strides, batch, head, q_len, USE_TMA)

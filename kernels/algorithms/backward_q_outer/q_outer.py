@@ -10,7 +10,14 @@ from dataclasses import replace
 import torch
 
 from kernels.algorithms.flash2.forward import flash_forward
-from kernels.primitives.launch import TileConfig, config_arguments, config_for_blocks, launch_info, on_device, problem_arguments
+from kernels.primitives.launch import (
+    TileConfig,
+    config_arguments,
+    config_for_blocks,
+    launch_info,
+    on_device,
+    problem_arguments,
+)
 from kernels.primitives.recorder import (
     DEVICE,
     Recorder,
@@ -24,7 +31,17 @@ from kernels.primitives.recorder import (
     record_start,
     record_where,
 )
-from kernels.primitives.softmax import load_lse, load_tile, mask_transposed, matmul, pure, store_tile, tile_bytes, tile_view, to_operand
+from kernels.primitives.softmax import (
+    load_lse,
+    load_tile,
+    mask_transposed,
+    matmul,
+    pure,
+    store_tile,
+    tile_bytes,
+    tile_view,
+    to_operand,
+)
 from kernels.problem import AttentionProblem, tiles
 from kernels.problem.inputs import make_d_output, make_inputs
 from kernels.trace.trace import LaunchInfo, Trace
@@ -36,7 +53,9 @@ REQUESTS = (
     ("O", "read"), ("dO", "read"), ("lse", "read"), ("Q", "read"), ("K", "read"), ("V", "read"),
     ("dK", "read"), ("dV", "read"), ("dK", "write"), ("dV", "write"), ("dQ", "write"),
 )  # fmt: skip
-READ_O, READ_DO, READ_LSE, READ_Q, READ_K, READ_V, READ_DK, READ_DV, WRITE_DK, WRITE_DV, WRITE_DQ = (tl.constexpr(i) for i in range(len(REQUESTS)))
+READ_O, READ_DO, READ_LSE, READ_Q, READ_K, READ_V, READ_DK, READ_DV, WRITE_DK, WRITE_DV, WRITE_DQ = (
+    tl.constexpr(i) for i in range(len(REQUESTS))
+)
 
 first_visited_tile = pure(tiles.first_visited_tile)
 end_visited_tile = pure(tiles.end_visited_tile)
@@ -73,7 +92,16 @@ def _attn_bwd_q_outer(
         o = load_tile(o_view, first_q, HEAD_DIM, BLOCK_M, BLOCK_D, False)
         do = load_tile(do_view, first_q, HEAD_DIM, BLOCK_M, BLOCK_D, False)
         delta = tl.sum(o.to(tl.float32) * do.to(tl.float32), axis=1)
-        lse = load_lse(lse_ptr + batch_head.to(tl.int64) * q_len, offs_m, q_len, kv_len, left, right, BOUND_LEFT, BOUND_RIGHT)
+        lse = load_lse(
+            lse_ptr + batch_head.to(tl.int64) * q_len,
+            offs_m,
+            q_len,
+            kv_len,
+            left,
+            right,
+            BOUND_LEFT,
+            BOUND_RIGHT,
+        )
         q = load_tile(q_view, first_q, HEAD_DIM, BLOCK_M, BLOCK_D, False)
         dq_t = tl.zeros((BLOCK_D, BLOCK_M), tl.float32)
         # [end]
@@ -101,7 +129,17 @@ def _attn_bwd_q_outer(
             # [P from lse] (BLOCK_N, BLOCK_M)
             p_t = tl.exp2(scores_t * scale_log2 - lse[None, :])
             # [mask]
-            p_t = mask_transposed(p_t, offs_m, first_k + tl.arange(0, BLOCK_N), q_len, kv_len, left, right, BOUND_LEFT, BOUND_RIGHT)
+            p_t = mask_transposed(
+                p_t,
+                offs_m,
+                first_k + tl.arange(0, BLOCK_N),
+                q_len,
+                kv_len,
+                left,
+                right,
+                BOUND_LEFT,
+                BOUND_RIGHT,
+            )
             # [dV] (BLOCK_N, BLOCK_D) += (BLOCK_N, BLOCK_M) @ (BLOCK_M, BLOCK_D)
             dv = matmul(to_operand(p_t, DTYPE), do, dv, PRECISION)
             # [dP] (BLOCK_N, BLOCK_M) = (BLOCK_N, BLOCK_D) @ (BLOCK_D, BLOCK_M)
@@ -127,7 +165,13 @@ def _attn_bwd_q_outer(
                 record_bytes(trace, slot, sum_bytes, READ_DV)
                 record_bytes(trace, slot, sum_bytes, WRITE_DK)
                 record_bytes(trace, slot, sum_bytes, WRITE_DV)
-                record_rows(trace, slot, tl.sum(tl.where((first_k + tl.arange(0, BLOCK_N) < kv_len)[:, None], p_t, 0.0), axis=0), 0, BLOCK_M)
+                record_rows(
+                    trace,
+                    slot,
+                    tl.sum(tl.where((first_k + tl.arange(0, BLOCK_N) < kv_len)[:, None], p_t, 0.0), axis=0),
+                    0,
+                    BLOCK_M,
+                )
                 if TRACE_ACC:
                     record_acc(trace.acc, slot, dk, BLOCK_N, BLOCK_D)
                     record_acc(trace.acc_2, slot, dv, BLOCK_N, BLOCK_D)
@@ -141,7 +185,9 @@ def _attn_bwd_q_outer(
             last_slot = slot
             if end_kv_tile > first_kv_tile:
                 last_slot = slot - 1
-            record_bytes(trace, last_slot, tile_bytes(first_q, q_len, HEAD_DIM, BLOCK_M, BLOCK_D, ITEMSIZE), WRITE_DQ)
+            record_bytes(
+                trace, last_slot, tile_bytes(first_q, q_len, HEAD_DIM, BLOCK_M, BLOCK_D, ITEMSIZE), WRITE_DQ
+            )
             slot = last_slot + 1
 
 
@@ -181,6 +227,19 @@ def run_traced(problem: AttentionProblem) -> Trace:
     steps = group * problem.q_tiles * problem.kv_tiles
     accumulators = (kv_rows, kv_rows._replace(field="acc_dv"))
     programs = problem.batch * problem.kv_heads
-    recorder = make_recorder("_attn_bwd_q_outer", REQUESTS, ("row_share",), q_rows, accumulators, programs, steps, problem.head_dim)
-    d_query, d_key, d_value, launch = flash_backward_q_outer(query, key, value, out, lse, d_out, recorder=recorder, **mask)
-    return assemble(problem, "backward_q_outer", [(recorder, launch)], output=out, lse=lse, d_query=d_query, d_key=d_key, d_value=d_value)
+    recorder = make_recorder(
+        "_attn_bwd_q_outer", REQUESTS, ("row_share",), q_rows, accumulators, programs, steps, problem.head_dim
+    )
+    d_query, d_key, d_value, launch = flash_backward_q_outer(
+        query, key, value, out, lse, d_out, recorder=recorder, **mask
+    )
+    return assemble(
+        problem,
+        "backward_q_outer",
+        [(recorder, launch)],
+        output=out,
+        lse=lse,
+        d_query=d_query,
+        d_key=d_key,
+        d_value=d_value,
+    )

@@ -10,7 +10,14 @@ from dataclasses import replace
 
 import torch
 
-from kernels.primitives.launch import TileConfig, config_arguments, config_for_blocks, launch_info, on_device, problem_arguments
+from kernels.primitives.launch import (
+    TileConfig,
+    config_arguments,
+    config_for_blocks,
+    launch_info,
+    on_device,
+    problem_arguments,
+)
 from kernels.primitives.recorder import (
     DEVICE,
     Recorder,
@@ -50,7 +57,9 @@ REQUESTS = (
     ("Q", "read"), ("K", "read"), ("V", "read"), ("O", "read"), ("m", "read"), ("l", "read"),
     ("O", "write"), ("m", "write"), ("l", "write"), ("lse", "write"),
 )  # fmt: skip
-READ_Q, READ_K, READ_V, READ_O, READ_M, READ_L, WRITE_O, WRITE_M, WRITE_L, WRITE_LSE = (tl.constexpr(column) for column in range(len(REQUESTS)))
+READ_Q, READ_K, READ_V, READ_O, READ_M, READ_L, WRITE_O, WRITE_M, WRITE_L, WRITE_LSE = (
+    tl.constexpr(column) for column in range(len(REQUESTS))
+)
 ROW_FIELDS = ("row_max", "row_sum", "alpha")
 
 first_visiting_tile = pure(tiles.first_visiting_tile)
@@ -103,7 +112,9 @@ def _attn_fwd_kv_outer(
             # [QK^T] (BLOCK_M, BLOCK_N) = (BLOCK_M, BLOCK_D) @ (BLOCK_D, BLOCK_N)
             scores = matmul(q, tl.trans(k), tl.zeros((BLOCK_M, BLOCK_N), tl.float32), PRECISION)
             # [mask]
-            scores = mask_scores(scores, offs_m, first_k, q_len, kv_len, left, right, BOUND_LEFT, BOUND_RIGHT, BLOCK_N)
+            scores = mask_scores(
+                scores, offs_m, first_k, q_len, kv_len, left, right, BOUND_LEFT, BOUND_RIGHT, BLOCK_N
+            )
             # [row max]
             m_new = new_row_max(m, scores, scale_log2)
             shift = finite_or_zero(m_new)
@@ -130,7 +141,9 @@ def _attn_fwd_kv_outer(
             tl.debug_barrier()  # the next key tile's loads of O, m and l must see these stores
             if TRACE:
                 record_where(trace, slot, batch_head, q_tile, kv_tile)
-                record_bytes(trace, slot, tile_bytes(first_q, q_len, HEAD_DIM, BLOCK_M, BLOCK_D, ITEMSIZE), READ_Q)
+                record_bytes(
+                    trace, slot, tile_bytes(first_q, q_len, HEAD_DIM, BLOCK_M, BLOCK_D, ITEMSIZE), READ_Q
+                )
                 state_bytes = tile_bytes(first_q, q_len, HEAD_DIM, BLOCK_M, BLOCK_D, 4)
                 row_bytes = tile_bytes(first_q, q_len, 1, BLOCK_M, 1, 4)
                 record_bytes(trace, slot, state_bytes, READ_O)
@@ -184,6 +197,17 @@ def run_traced(problem: AttentionProblem) -> Trace:
     config = config_for_blocks(problem.block_m, problem.block_n, problem.head_dim, problem.itemsize)
     rows = TileRows("", "q_tile", problem.block_m, problem.q_len)
     heads, steps = problem.batch * problem.q_heads, problem.q_tiles * problem.kv_tiles
-    recorder = make_recorder("_attn_fwd_kv_outer", REQUESTS, ROW_FIELDS, rows, (rows._replace(field="acc"),), heads, steps, problem.head_dim)
-    out, lse, launch = flash_forward_kv_outer(query, key, value, left=left, right=right, scale=problem.scale, config=config, recorder=recorder)
+    recorder = make_recorder(
+        "_attn_fwd_kv_outer",
+        REQUESTS,
+        ROW_FIELDS,
+        rows,
+        (rows._replace(field="acc"),),
+        heads,
+        steps,
+        problem.head_dim,
+    )
+    out, lse, launch = flash_forward_kv_outer(
+        query, key, value, left=left, right=right, scale=problem.scale, config=config, recorder=recorder
+    )
     return assemble(problem, "flash1", [(recorder, launch)], output=out, lse=lse)

@@ -8,7 +8,15 @@ from __future__ import annotations
 
 import torch
 
-from kernels.primitives.launch import TRITON_DTYPES, TileConfig, can_use_tma, config_for_blocks, launch_info, on_device, tile_arguments
+from kernels.primitives.launch import (
+    TRITON_DTYPES,
+    TileConfig,
+    can_use_tma,
+    config_for_blocks,
+    launch_info,
+    on_device,
+    tile_arguments,
+)
 from kernels.primitives.recorder import (
     DEVICE,
     Recorder,
@@ -74,7 +82,9 @@ def _attn_fwd_inner(
         scores = matmul(q, tl.trans(k), tl.zeros((BLOCK_M, BLOCK_N), tl.float32), PRECISION)
         if MASKED:
             # [mask]
-            scores = mask_scores(scores, offs_m, first_k, q_len, kv_len, left, right, BOUND_LEFT, BOUND_RIGHT, BLOCK_N)
+            scores = mask_scores(
+                scores, offs_m, first_k, q_len, kv_len, left, right, BOUND_LEFT, BOUND_RIGHT, BLOCK_N
+            )
         # [row max]
         m_new = new_row_max(m, scores, scale_log2)
         shift = finite_or_zero(m_new)
@@ -116,7 +126,9 @@ def _attn_fwd(
     """One query tile of one head. lse is (batch, q_heads, q_len), contiguous; strides are (batch, head, row, column)."""
     ITEMSIZE: tl.constexpr = DTYPE.primitive_bitwidth // 8
     q_tiles = tl.cdiv(q_len, BLOCK_M)
-    batch_head, q_tile = last_tiles_first(tl.program_id(0), heads_in_turn, q_tiles, tl.num_programs(0) // q_tiles)
+    batch_head, q_tile = last_tiles_first(
+        tl.program_id(0), heads_in_turn, q_tiles, tl.num_programs(0) // q_tiles
+    )
     batch, head = batch_head // q_heads, batch_head % q_heads
     q_view = tile_view(query, q_strides, batch, head, q_len, USE_TMA)
     k_view = tile_view(key, k_strides, batch, head // group_size, kv_len, USE_TMA)
@@ -219,6 +231,17 @@ def run_traced(problem: AttentionProblem) -> Trace:
     config = config_for_blocks(problem.block_m, problem.block_n, problem.head_dim, problem.itemsize)
     rows = TileRows("", "q_tile", problem.block_m, problem.q_len)
     programs = problem.batch * problem.q_heads * problem.q_tiles
-    recorder = make_recorder("_attn_fwd", REQUESTS, ROW_FIELDS, rows, (rows._replace(field="acc"),), programs, problem.kv_tiles, problem.head_dim)
-    out, lse, launch = flash_forward(query, key, value, left=left, right=right, scale=problem.scale, config=config, recorder=recorder)
+    recorder = make_recorder(
+        "_attn_fwd",
+        REQUESTS,
+        ROW_FIELDS,
+        rows,
+        (rows._replace(field="acc"),),
+        programs,
+        problem.kv_tiles,
+        problem.head_dim,
+    )
+    out, lse, launch = flash_forward(
+        query, key, value, left=left, right=right, scale=problem.scale, config=config, recorder=recorder
+    )
     return assemble(problem, "flash2", [(recorder, launch)], output=out, lse=lse)

@@ -15,7 +15,14 @@ from __future__ import annotations
 
 import torch
 
-from kernels.primitives.launch import TileConfig, band_arguments, can_use_tma, launch_info, on_device, sm_count
+from kernels.primitives.launch import (
+    TileConfig,
+    band_arguments,
+    can_use_tma,
+    launch_info,
+    on_device,
+    sm_count,
+)
 from kernels.primitives.recorder import (
     DEVICE,
     ROW_COLUMNS,
@@ -37,7 +44,13 @@ from kernels.trace.trace import LaunchInfo, Trace
 import triton
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
-from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, mbarrier, tma, warpgroup_mma, warpgroup_mma_wait
+from triton.experimental.gluon.language.nvidia.hopper import (
+    fence_async_shared,
+    mbarrier,
+    tma,
+    warpgroup_mma,
+    warpgroup_mma_wait,
+)
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 from triton.language.extra.cuda import globaltimer
 
@@ -93,7 +106,9 @@ def _next(unit, second, work):
 @gluon.jit
 def _key_tiles(q_tile, q_len, kv_len, left, right, BLOCK_M: gl.constexpr, BLOCK_N: gl.constexpr):
     """(first, end, first_full, end_full) of tiles.VisitedTiles; one tile at least, wholly masked where the rows see no key."""
-    first = gl.minimum(first_visited_tile(q_tile, q_len, kv_len, left, BLOCK_M, BLOCK_N), gl.cdiv(kv_len, BLOCK_N) - 1)
+    first = gl.minimum(
+        first_visited_tile(q_tile, q_len, kv_len, left, BLOCK_M, BLOCK_N), gl.cdiv(kv_len, BLOCK_N) - 1
+    )
     end = gl.maximum(end_visited_tile(q_tile, q_len, kv_len, right, BLOCK_M, BLOCK_N), first + 1)
     first_full = first_full_tile(q_tile, q_len, kv_len, left, BLOCK_M, BLOCK_N)
     return first, end, first_full, end_full_tile(q_tile, q_len, kv_len, right, BLOCK_M, BLOCK_N)
@@ -130,7 +145,15 @@ def _load_tiles(
         new_batch, head, q_tile = _place(unit, second, work)
         first, end, first_full, end_full = _key_tiles(q_tile, q_len, kv_len, left, right, BLOCK_M, BLOCK_N)
         for group in gl.static_range(GROUPS):
-            _load(q_desc, new_batch, head, q_tile * BLOCK_M + group * ROWS, q_ring, item * GROUPS + group, Q_STAGES * GROUPS)
+            _load(
+                q_desc,
+                new_batch,
+                head,
+                q_tile * BLOCK_M + group * ROWS,
+                q_ring,
+                item * GROUPS + group,
+                Q_STAGES * GROUPS,
+            )
         for kv_tile in range(first, end):
             _load(k_desc, new_batch, head // group_size, kv_tile * BLOCK_N, k_ring, step, STAGES)
             if step > 0:
@@ -145,17 +168,23 @@ def _load_tiles(
 
 
 @gluon.jit
-def _scores(q, k_ring, step, BLOCK_N: gl.constexpr, BLOCK_D: gl.constexpr, STAGES: gl.constexpr, LAYOUT: gl.constexpr):
+def _scores(
+    q, k_ring, step, BLOCK_N: gl.constexpr, BLOCK_D: gl.constexpr, STAGES: gl.constexpr, LAYOUT: gl.constexpr
+):
     """Issue Q K^T of this step's key tile: (ROWS, BLOCK_N), float32."""
     buffers, full, empty = k_ring
     slot = step % STAGES
     mbarrier.wait(full.index(slot), (step // STAGES) & 1)
     k = buffers.index(slot).reshape([BLOCK_N, BLOCK_D])
-    return warpgroup_mma(q, k.permute((1, 0)), gl.zeros([ROWS, BLOCK_N], gl.float32, LAYOUT), use_acc=False, is_async=True)
+    return warpgroup_mma(
+        q, k.permute((1, 0)), gl.zeros([ROWS, BLOCK_N], gl.float32, LAYOUT), use_acc=False, is_async=True
+    )
 
 
 @gluon.jit
-def _add_values(p, acc, adds, v_ring, step, BLOCK_N: gl.constexpr, BLOCK_D: gl.constexpr, STAGES: gl.constexpr):
+def _add_values(
+    p, acc, adds, v_ring, step, BLOCK_N: gl.constexpr, BLOCK_D: gl.constexpr, STAGES: gl.constexpr
+):
     """Issue acc + P V of this step's key tile, or P V alone where `adds` is false: (ROWS, BLOCK_D), float32."""
     buffers, full, empty = v_ring
     slot = step % STAGES
@@ -177,9 +206,15 @@ def _softmax(
 ):  # fmt: skip
     """Mask, row max, exponentials and row sum of a tile, as forward.py has them. Returns P, m, l and alpha."""
     if BOUND_LEFT or BOUND_RIGHT or RAGGED:
-        if (kv_tile < first_full) | (kv_tile >= end_full):  # a branch, as a second loop over the same Q came out wrong (ptxas 12.8)
+        if (kv_tile < first_full) | (
+            kv_tile >= end_full
+        ):  # a branch, as a second loop over the same Q came out wrong (ptxas 12.8)
             offs_n = gl.arange(0, BLOCK_N, layout=gl.SliceLayout(0, LAYOUT))
-            diagonal = first_q + gl.arange(0, ROWS, layout=gl.SliceLayout(1, LAYOUT)) + (kv_len - q_len - kv_tile * BLOCK_N)
+            diagonal = (
+                first_q
+                + gl.arange(0, ROWS, layout=gl.SliceLayout(1, LAYOUT))
+                + (kv_len - q_len - kv_tile * BLOCK_N)
+            )
             last = gl.full([ROWS], kv_len - 1 - kv_tile * BLOCK_N, gl.int32, gl.SliceLayout(1, LAYOUT))
             if BOUND_RIGHT:
                 last = gl.minimum(diagonal + right, last)
@@ -222,7 +257,12 @@ def _record_step(
 ):  # fmt: skip
     """What forward.py records of a step. Each warpgroup writes its rows, the first also the rest; `start` is its clock when Q K^T was issued."""
     slot = (batch_head * q_tiles + q_tile) * max_steps + kv_tile - first
-    rows = trace.rows + slot.to(gl.int64) * (ROW_COLUMNS * BLOCK_M) + GROUP * ROWS + gl.arange(0, ROWS, layout=ROW_LAYOUT)
+    rows = (
+        trace.rows
+        + slot.to(gl.int64) * (ROW_COLUMNS * BLOCK_M)
+        + GROUP * ROWS
+        + gl.arange(0, ROWS, layout=ROW_LAYOUT)
+    )
     gl.store(rows, m * LN2)
     gl.store(rows + BLOCK_M, l)
     gl.store(rows + 2 * BLOCK_M, alpha)
@@ -254,8 +294,12 @@ def _attend(
     q_ring, k_ring, v_ring = rings
     group_size, q_len, kv_len, left, right = problem
     units = work[1]
-    S_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, BLOCK_N, 16])
-    O_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, BLOCK_D, 16])
+    S_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(
+        version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, BLOCK_N, 16]
+    )
+    O_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(
+        version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, BLOCK_D, 16]
+    )
     P_LAYOUT: gl.constexpr = gl.DotOperandLayout(0, O_LAYOUT, 2)
     ROW_LAYOUT: gl.constexpr = gl.SliceLayout(1, S_LAYOUT)
     DTYPE: gl.constexpr = o_desc.dtype
@@ -274,7 +318,9 @@ def _attend(
     mbarrier.wait(q_full.index(GROUP), 0)
     if TRACE:
         start = globaltimer()
-    first_scores = _scores(q_buffers.index(GROUP).reshape([ROWS, BLOCK_D]), k_ring, step, BLOCK_N, BLOCK_D, STAGES, S_LAYOUT)
+    first_scores = _scores(
+        q_buffers.index(GROUP).reshape([ROWS, BLOCK_D]), k_ring, step, BLOCK_N, BLOCK_D, STAGES, S_LAYOUT
+    )
     first_scores = warpgroup_mma_wait(0, deps=[first_scores])
     _release(k_ring, step, STAGES)
     done_m = gl.full([ROWS], float("-inf"), gl.float32, ROW_LAYOUT)
@@ -294,7 +340,11 @@ def _attend(
     begins = second
     from_tile = first + 1
     to_tile = end
-    done_batch, done_head, done_q = 0, 0, 0  # (not names for batch, head, first_q: Triton would not see them change in the loop)
+    done_batch, done_head, done_q = (
+        0,
+        0,
+        0,
+    )  # (not names for batch, head, first_q: Triton would not see them change in the loop)
     more = True
     while more:
         # Two rounds an item: its first tile, beside the last P V of the item before; then the others.
@@ -337,7 +387,9 @@ def _attend(
             more = unit < units
             if more:
                 batch, head, q_tile = _place(unit, second, work)
-                first, end, first_full, end_full = _key_tiles(q_tile, q_len, kv_len, left, right, BLOCK_M, BLOCK_N)
+                first, end, first_full, end_full = _key_tiles(
+                    q_tile, q_len, kv_len, left, right, BLOCK_M, BLOCK_N
+                )
                 first_q = q_tile * BLOCK_M + GROUP * ROWS
                 mbarrier.wait(q_full.index((item % Q_STAGES) * GROUPS + GROUP), (item // Q_STAGES) & 1)
             m = gl.full([ROWS], float("-inf"), gl.float32, ROW_LAYOUT)
@@ -359,7 +411,9 @@ def _attend(
 def _ring(SLOTS: gl.constexpr, READERS: gl.constexpr, desc):
     """Buffers for tiles of a descriptor, with a barrier each for "loaded" and for "read by all readers"."""
     shape: gl.constexpr = desc.block_type.shape
-    buffers = gl.allocate_shared_memory(desc.dtype, [SLOTS, shape[0], shape[1], shape[2], shape[3]], desc.layout)
+    buffers = gl.allocate_shared_memory(
+        desc.dtype, [SLOTS, shape[0], shape[1], shape[2], shape[3]], desc.layout
+    )
     full = gl.allocate_shared_memory(gl.int64, [SLOTS, 1], mbarrier.MBarrierLayout())
     empty = gl.allocate_shared_memory(gl.int64, [SLOTS, 1], mbarrier.MBarrierLayout())
     for slot in gl.static_range(SLOTS):
@@ -378,7 +432,9 @@ def _attn_fwd_hopper(
 ):  # fmt: skip
     """A persistent program; see the head of this file. lse is (batch, q_heads, q_len), contiguous."""
     o_shape: gl.constexpr = o_desc.block_type.shape
-    o_buffers = gl.allocate_shared_memory(o_desc.dtype, [GROUPS, o_shape[0], o_shape[1], o_shape[2], o_shape[3]], o_desc.layout)
+    o_buffers = gl.allocate_shared_memory(
+        o_desc.dtype, [GROUPS, o_shape[0], o_shape[1], o_shape[2], o_shape[3]], o_desc.layout
+    )
     q_ring = _ring(Q_STAGES * GROUPS, 1, q_desc)
     k_ring = _ring(STAGES, GROUPS, k_desc)
     v_ring = _ring(STAGES, GROUPS, v_desc)
@@ -386,7 +442,15 @@ def _attn_fwd_hopper(
     descs = (q_desc, k_desc, v_desc, o_desc)
     rings = (q_ring, k_ring, v_ring)
     problem = (group_size, q_len, kv_len, left, right)
-    work = (pairs, units, q_tiles, per_head, (per_head_multiplier, per_head_shift), q_heads, (q_heads_multiplier, q_heads_shift))
+    work = (
+        pairs,
+        units,
+        q_tiles,
+        per_head,
+        (per_head_multiplier, per_head_shift),
+        q_heads,
+        (q_heads_multiplier, q_heads_shift),
+    )
     if GROUPS == 2:
         gl.warp_specialize([
             (_attend, (0, descs, rings, o_buffers, lse_ptr, problem, work, scale_log2, trace, max_steps,
@@ -431,7 +495,11 @@ def work_units(batch: int, q_heads: int, q_tiles: int, bound_right: bool) -> dic
     in_pairs = bound_right and q_tiles > 1
     per_head = q_tiles // 2 if in_pairs else q_tiles
     pairs = heads * per_head if in_pairs else 0
-    work = {"pairs": pairs, "units": pairs + heads * (q_tiles % 2) if in_pairs else heads * q_tiles, "q_tiles": q_tiles}
+    work = {
+        "pairs": pairs,
+        "units": pairs + heads * (q_tiles % 2) if in_pairs else heads * q_tiles,
+        "q_tiles": q_tiles,
+    }
     for name, number in (("per_head", per_head), ("q_heads", q_heads)):
         multiplier, shift = divisor(number)
         work |= {name: number, f"{name}_multiplier": multiplier, f"{name}_shift": shift}
@@ -443,11 +511,15 @@ def can_run_hopper(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) 
     if BACKEND != "cuda" or torch.cuda.get_device_capability() != (9, 0) or not gluon_is_known():
         return False
     head_dim = query.shape[3]
-    rows_fit = 32 < head_dim <= 128 and head_dim * query.element_size() % 16 == 0  # the rows of O too, which is made here
+    rows_fit = (
+        32 < head_dim <= 128 and head_dim * query.element_size() % 16 == 0
+    )  # the rows of O too, which is made here
     return rows_fit and query.dtype in GLUON_DTYPES and can_use_tma(TileConfig(64, 64), query, key, value)
 
 
-def chosen_config(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, left: int, right: int) -> TileConfig | None:
+def chosen_config(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, left: int, right: int
+) -> TileConfig | None:
     """The tiles with which this kernel is to run here, None where forward.py is to: what cannot run, or is not in the tuned table.
 
     So is what does not keep three quarters of the SMs busy: of 18 such shapes measured on an H200 (batch 1, 8 or 16 heads, 256 to 1024
@@ -476,7 +548,9 @@ def launch_arguments(
     batch, q_heads, q_len, head_dim = query.shape
     groups = config.block_m // ROWS.value
     block_d = max(triton.next_power_of_2(head_dim), 64)
-    tensors = zip((query, key, value, out), (ROWS.value, config.block_n, config.block_n, ROWS.value), strict=True)
+    tensors = zip(
+        (query, key, value, out), (ROWS.value, config.block_n, config.block_n, ROWS.value), strict=True
+    )
     compute, load = REGISTERS[groups]
     arguments = band_arguments(query, key, left, right, scale)
     arguments |= work_units(batch, q_heads, triton.cdiv(q_len, config.block_m), arguments["BOUND_RIGHT"])
@@ -499,26 +573,38 @@ def flash_forward_hopper(
     """
     out = torch.empty_like(query)
     lse = torch.empty(query.shape[:3], dtype=torch.float32, device=query.device)
-    tensors, arguments = launch_arguments(query, key, value, out, lse, left=left, right=right, scale=scale, config=config, recorder=recorder)
+    tensors, arguments = launch_arguments(
+        query, key, value, out, lse, left=left, right=right, scale=scale, config=config, recorder=recorder
+    )
     with on_device(query, config):
         compiled = _attn_fwd_hopper[(min(sm_count(), arguments["units"]),)](*tensors, **arguments)
     return out, lse, launch_info(config, compiled)
 
 
-def traced_launch(problem: AttentionProblem, config: TileConfig) -> tuple[Recorder, LaunchInfo, torch.Tensor, torch.Tensor]:
+def traced_launch(
+    problem: AttentionProblem, config: TileConfig
+) -> tuple[Recorder, LaunchInfo, torch.Tensor, torch.Tensor]:
     """Run the kernel on the problem's own inputs with TRACE on. Returns what it wrote down, how it was launched, O and lse.
 
     Raises InvalidProblem for what it does not take.
     """
     tensors = make_inputs(problem, DEVICE)
     if not can_run_hopper(*tensors):
-        raise InvalidProblem("head_dim", problem.head_dim, "forward_hopper.py takes 16-bit types, a multiple of 8 from 40 to 128, and a Hopper GPU")
+        raise InvalidProblem(
+            "head_dim",
+            problem.head_dim,
+            "forward_hopper.py takes 16-bit types, a multiple of 8 from 40 to 128, and a Hopper GPU",
+        )
     left, right = tiles.band(problem)
     rows = TileRows("", "q_tile", config.block_m, problem.q_len)
     programs = problem.batch * problem.q_heads * triton.cdiv(problem.q_len, config.block_m)
     max_steps = triton.cdiv(problem.kv_len, config.block_n)
-    recorder = make_recorder("_attn_fwd_hopper", REQUESTS, ROW_FIELDS, rows, (), programs, max_steps, problem.head_dim)
-    out, lse, launch = flash_forward_hopper(*tensors, left=left, right=right, scale=problem.scale, config=config, recorder=recorder)
+    recorder = make_recorder(
+        "_attn_fwd_hopper", REQUESTS, ROW_FIELDS, rows, (), programs, max_steps, problem.head_dim
+    )
+    out, lse, launch = flash_forward_hopper(
+        *tensors, left=left, right=right, scale=problem.scale, config=config, recorder=recorder
+    )
     return recorder, launch, out, lse
 
 
@@ -526,7 +612,9 @@ def run_traced(problem: AttentionProblem) -> Trace:
     """The trace of the kernel on the problem, whose tiles are 128 x 128. A query tile that sees no key has one step, wholly masked."""
     if (problem.block_m, problem.block_n) != (128, 128):
         name = "block_n" if problem.block_m == 128 else "block_m"
-        raise InvalidProblem(name, getattr(problem, name), "forward_hopper.py is traced with 128 x 128 tiles", "Choose those.")
+        raise InvalidProblem(
+            name, getattr(problem, name), "forward_hopper.py is traced with 128 x 128 tiles", "Choose those."
+        )
     recorder, launch, out, lse = traced_launch(problem, TileConfig(128, 128, 12, 2))
     return assemble(problem, "flash2", [(recorder, launch)], output=out, lse=lse)
 
@@ -536,6 +624,7 @@ def requested_bytes(problem: AttentionProblem, config: TileConfig) -> tuple[int,
     recorder, *_ = traced_launch(problem, config)
     counted = recorder.buffers.requested.sum(dim=0, dtype=torch.int64).tolist()
     by_direction = {
-        direction: sum(n for n, request in zip(counted, REQUESTS, strict=False) if request[1] == direction) for direction in ("read", "write")
+        direction: sum(n for n, request in zip(counted, REQUESTS, strict=False) if request[1] == direction)
+        for direction in ("read", "write")
     }
     return by_direction["read"], by_direction["write"]

@@ -21,7 +21,12 @@ TENSORS = ("Q", "K", "V", "O")
 
 
 def _row_wise(
-    log: StepLog, problem: AttentionProblem, inputs: tuple[torch.Tensor, ...], visible: torch.Tensor, out: torch.Tensor, lse: torch.Tensor
+    log: StepLog,
+    problem: AttentionProblem,
+    inputs: tuple[torch.Tensor, ...],
+    visible: torch.Tensor,
+    out: torch.Tensor,
+    lse: torch.Tensor,
 ) -> None:
     """out (batch, q_heads, q_len, head_dim) and lse (batch, q_heads, q_len), one block of rows after the other."""
     query, key, value = inputs

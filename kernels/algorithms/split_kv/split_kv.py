@@ -54,10 +54,20 @@ from kernels.trace.trace import LaunchInfo, Trace
 import triton
 import triton.language as tl
 
-SPLIT_REQUESTS = (("Q", "read"), ("K", "read"), ("V", "read"), ("partial O", "write"), ("partial lse", "write"))
-READ_Q, READ_K, READ_V, WRITE_PARTIAL_O, WRITE_PARTIAL_LSE = (tl.constexpr(column) for column in range(len(SPLIT_REQUESTS)))
+SPLIT_REQUESTS = (
+    ("Q", "read"),
+    ("K", "read"),
+    ("V", "read"),
+    ("partial O", "write"),
+    ("partial lse", "write"),
+)
+READ_Q, READ_K, READ_V, WRITE_PARTIAL_O, WRITE_PARTIAL_LSE = (
+    tl.constexpr(column) for column in range(len(SPLIT_REQUESTS))
+)
 COMBINE_REQUESTS = (("partial O", "read"), ("partial lse", "read"), ("O", "write"), ("lse", "write"))
-READ_PARTIAL_O, READ_PARTIAL_LSE, WRITE_O, WRITE_LSE = (tl.constexpr(column) for column in range(len(COMBINE_REQUESTS)))
+READ_PARTIAL_O, READ_PARTIAL_LSE, WRITE_O, WRITE_LSE = (
+    tl.constexpr(column) for column in range(len(COMBINE_REQUESTS))
+)
 
 
 @triton.jit
@@ -83,7 +93,12 @@ def _attn_split_kv(
     v_view = tile_view(value, v_strides, batch, kv_head, kv_len, USE_TMA)
     # [load Q] (BLOCK_M, BLOCK_D)
     heads = kv_head * group_size + rows // q_len
-    q_rows = query + batch.to(tl.int64) * q_strides[0] + heads.to(tl.int64) * q_strides[1] + offs_m.to(tl.int64) * q_strides[2]
+    q_rows = (
+        query
+        + batch.to(tl.int64) * q_strides[0]
+        + heads.to(tl.int64) * q_strides[1]
+        + offs_m.to(tl.int64) * q_strides[2]
+    )
     inside = (rows < n_rows)[:, None] & (offs_d < HEAD_DIM)[None, :]
     q = from_memory(tl.load(q_rows[:, None] + offs_d[None, :] * q_strides[3], mask=inside, other=0.0))
     m = tl.full((BLOCK_M,), float("-inf"), tl.float32)
@@ -96,7 +111,9 @@ def _attn_split_kv(
     slot = program * tiles_per_split
     if TRACE:
         record_where(trace, slot, batch_kv_head, row_tile, -1)
-        record_bytes(trace, slot, tile_bytes(row_tile * BLOCK_M, n_rows, HEAD_DIM, BLOCK_M, BLOCK_D, ITEMSIZE), READ_Q)
+        record_bytes(
+            trace, slot, tile_bytes(row_tile * BLOCK_M, n_rows, HEAD_DIM, BLOCK_M, BLOCK_D, ITEMSIZE), READ_Q
+        )
         record_rows(trace, slot, m, 0, BLOCK_M)
         record_rows(trace, slot, l, 1, BLOCK_M)
         record_rows(trace, slot, l + 1, 2, BLOCK_M)
@@ -110,7 +127,9 @@ def _attn_split_kv(
         scores = matmul(q, tl.trans(k), tl.zeros((BLOCK_M, BLOCK_N), tl.float32), PRECISION)
         if BOUND_LEFT or BOUND_RIGHT or RAGGED:
             # [mask]
-            scores = mask_scores(scores, offs_m, first_k, q_len, kv_len, left, right, BOUND_LEFT, BOUND_RIGHT, BLOCK_N)
+            scores = mask_scores(
+                scores, offs_m, first_k, q_len, kv_len, left, right, BOUND_LEFT, BOUND_RIGHT, BLOCK_N
+            )
         # [row max]
         m_new = new_row_max(m, scores, scale_log2)
         shift = finite_or_zero(m_new)
@@ -141,12 +160,21 @@ def _attn_split_kv(
     # [store partial O, lse]
     partial = (batch_kv_head * splits + split).to(tl.int64) * n_rows + rows
     # A part without a visible key weighs nothing when the parts are combined: lse -inf, and O 0 instead of 0 / 0.
-    tl.store(partial_o_ptr + partial[:, None] * HEAD_DIM + offs_d[None, :], acc * tl.where(l == 0.0, 0.0, 1.0 / l)[:, None], mask=inside)
+    tl.store(
+        partial_o_ptr + partial[:, None] * HEAD_DIM + offs_d[None, :],
+        acc * tl.where(l == 0.0, 0.0, 1.0 / l)[:, None],
+        mask=inside,
+    )
     tl.store(partial_lse_ptr + partial, m * LN2 + tl.log(l), mask=rows < n_rows)
     # [end]
     if TRACE:
         slot = tl.maximum(slot - 1, program * tiles_per_split)
-        record_bytes(trace, slot, tile_bytes(row_tile * BLOCK_M, n_rows, HEAD_DIM, BLOCK_M, BLOCK_D, 4), WRITE_PARTIAL_O)
+        record_bytes(
+            trace,
+            slot,
+            tile_bytes(row_tile * BLOCK_M, n_rows, HEAD_DIM, BLOCK_M, BLOCK_D, 4),
+            WRITE_PARTIAL_O,
+        )
         record_bytes(trace, slot, tile_bytes(row_tile * BLOCK_M, n_rows, 1, BLOCK_M, 1, 4), WRITE_PARTIAL_LSE)
 
 
@@ -165,7 +193,9 @@ def _attn_combine(
     first = batch_kv_head.to(tl.int64) * splits * n_rows
     # [load partial lse] (BLOCK_S, BLOCK_M)
     known = (offs_s < splits)[:, None] & (rows < n_rows)[None, :]
-    parts = tl.load(partial_lse_ptr + first + offs_s[:, None] * n_rows + rows[None, :], mask=known, other=float("-inf"))
+    parts = tl.load(
+        partial_lse_ptr + first + offs_s[:, None] * n_rows + rows[None, :], mask=known, other=float("-inf")
+    )
     # [log-sum-exp]
     largest = tl.max(parts, axis=0)
     shift = finite_or_zero(largest)
@@ -173,7 +203,9 @@ def _attn_combine(
     acc = tl.zeros((BLOCK_M, BLOCK_D), tl.float32)
     # [end]
     slot = (row_tile * tl.num_programs(0) + batch_kv_head) * splits
-    for split in tl.range(0, splits, loop_unroll_factor=8):  # few programs run here: the loads of several parts have to be under way at once
+    for split in tl.range(
+        0, splits, loop_unroll_factor=8
+    ):  # few programs run here: the loads of several parts have to be under way at once
         if TRACE:
             record_start(trace, slot)
         partial = first + split * n_rows + rows
@@ -186,9 +218,16 @@ def _attn_combine(
         # [end]
         if TRACE:
             record_where(trace, slot, batch_kv_head, row_tile, -1)
-            record_bytes(trace, slot, tile_bytes(row_tile * BLOCK_M, n_rows, HEAD_DIM, BLOCK_M, BLOCK_D, 4), READ_PARTIAL_O)
+            record_bytes(
+                trace,
+                slot,
+                tile_bytes(row_tile * BLOCK_M, n_rows, HEAD_DIM, BLOCK_M, BLOCK_D, 4),
+                READ_PARTIAL_O,
+            )
             row_bytes = tile_bytes(row_tile * BLOCK_M, n_rows, 1, BLOCK_M, 1, 4)
-            record_bytes(trace, slot, row_bytes + tl.where(split == 0, splits, 0) * row_bytes, READ_PARTIAL_LSE)
+            record_bytes(
+                trace, slot, row_bytes + tl.where(split == 0, splits, 0) * row_bytes, READ_PARTIAL_LSE
+            )
             record_rows(trace, slot, weight, 0, BLOCK_M)
             record_end(trace, slot)
             slot += 1
@@ -199,13 +238,23 @@ def _attn_combine(
     acc = tl.where(((largest == float("-inf")) & sees_a_key)[:, None], float("nan"), acc)
     batch, kv_head = batch_kv_head // (q_heads // group_size), batch_kv_head % (q_heads // group_size)
     heads = kv_head * group_size + rows // q_len
-    o_rows = out + batch.to(tl.int64) * o_strides[0] + heads.to(tl.int64) * o_strides[1] + (rows % q_len).to(tl.int64) * o_strides[2]
+    o_rows = (
+        out
+        + batch.to(tl.int64) * o_strides[0]
+        + heads.to(tl.int64) * o_strides[1]
+        + (rows % q_len).to(tl.int64) * o_strides[2]
+    )
     tl.store(o_rows[:, None] + offs_d[None, :] * o_strides[3], to_memory(acc, DTYPE), mask=inside)
     store_rows(lse_ptr + batch_kv_head.to(tl.int64) * n_rows, rows, n_rows, lse)
     # [end]
     if TRACE:
         itemsize: tl.constexpr = DTYPE.primitive_bitwidth // 8
-        record_bytes(trace, slot - 1, tile_bytes(row_tile * BLOCK_M, n_rows, HEAD_DIM, BLOCK_M, BLOCK_D, itemsize), WRITE_O)
+        record_bytes(
+            trace,
+            slot - 1,
+            tile_bytes(row_tile * BLOCK_M, n_rows, HEAD_DIM, BLOCK_M, BLOCK_D, itemsize),
+            WRITE_O,
+        )
         record_bytes(trace, slot - 1, tile_bytes(row_tile * BLOCK_M, n_rows, 1, BLOCK_M, 1, 4), WRITE_LSE)
 
 
@@ -235,7 +284,9 @@ def flash_split_kv(
     use_tma = can_use_tma(config, key, value)
     split_recorder, combine_recorder = recorders or (None, None)
     with on_device(query, config):
-        k_argument, v_argument = tile_arguments((key, value), (config.block_n, config.block_n), block_d, use_tma)
+        k_argument, v_argument = tile_arguments(
+            (key, value), (config.block_n, config.block_n), block_d, use_tma
+        )
         split = _attn_split_kv[(splits, heads, row_tiles)](
             query, k_argument, v_argument, partial_o, partial_lse,
             q_strides=query.stride(), k_strides=key.stride(), v_strides=value.stride(),
@@ -253,7 +304,9 @@ def flash_split_kv(
     return out, lse, (launch_info(config, split), launch_info(config, combine))
 
 
-def split_plan(q_shape: tuple, kv_shape: tuple, left: int, right: int, config: TileConfig, splits: int) -> tuple[int, int, int, int]:
+def split_plan(
+    q_shape: tuple, kv_shape: tuple, left: int, right: int, config: TileConfig, splits: int
+) -> tuple[int, int, int, int]:
     """(first key tile, one past the last, number of parts, key tiles of a part) of a decoding call; skips tiles that no query sees."""
     batch, q_heads, q_len, _ = q_shape
     kv_heads, kv_len = kv_shape[1:3]
@@ -270,7 +323,9 @@ def run_traced(problem: AttentionProblem) -> Trace:
     left, right = tiles.band(problem)
     config = config_for_blocks(problem.block_m, problem.block_n, problem.head_dim, problem.itemsize)
     rows = TileRows("", "q_tile", problem.block_m, problem.q_heads // problem.kv_heads * problem.q_len)
-    _, _, splits, tiles_per_split = split_plan(problem.q_shape, problem.kv_shape, left, right, config, problem.kv_splits)
+    _, _, splits, tiles_per_split = split_plan(
+        problem.q_shape, problem.kv_shape, left, right, config, problem.kv_splits
+    )
     heads = problem.batch * problem.kv_heads * triton.cdiv(rows.total, rows.block)
     recorders = (
         make_recorder("_attn_split_kv", SPLIT_REQUESTS, ("row_max", "row_sum", "alpha"), rows, (rows._replace(field="acc"),),
@@ -278,6 +333,14 @@ def run_traced(problem: AttentionProblem) -> Trace:
         make_recorder("_attn_combine", COMBINE_REQUESTS, ("weight",), rows, (), heads, splits, problem.head_dim),
     )  # fmt: skip
     out, lse, launches = flash_split_kv(
-        query, key, value, left=left, right=right, scale=problem.scale, config=config, splits=problem.kv_splits, recorders=recorders
+        query,
+        key,
+        value,
+        left=left,
+        right=right,
+        scale=problem.scale,
+        config=config,
+        splits=problem.kv_splits,
+        recorders=recorders,
     )
     return assemble(problem, "split_kv", list(zip(recorders, launches, strict=True)), output=out, lse=lse)

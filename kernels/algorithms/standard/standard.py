@@ -20,7 +20,14 @@ KERNELS = ("scores", "softmax, read S", "softmax, write P", "product")
 TENSORS = ("Q", "K", "S", "P", "V", "O")
 
 
-def _scores(log: StepLog, problem: AttentionProblem, query: torch.Tensor, key: torch.Tensor, scores: torch.Tensor, visible: torch.Tensor) -> None:
+def _scores(
+    log: StepLog,
+    problem: AttentionProblem,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    scores: torch.Tensor,
+    visible: torch.Tensor,
+) -> None:
     """scores (batch, q_heads, q_len, kv_len), written to HBM in the type of the inputs."""
     for program, batch, head, _, rows in log.programs():
         k_head = key[batch, head * problem.kv_heads // problem.q_heads]
@@ -41,7 +48,9 @@ def _scores(log: StepLog, problem: AttentionProblem, query: torch.Tensor, key: t
             # [end]
 
 
-def _softmax(log: StepLog, problem: AttentionProblem, scores: torch.Tensor, weights: torch.Tensor, lse: torch.Tensor) -> None:
+def _softmax(
+    log: StepLog, problem: AttentionProblem, scores: torch.Tensor, weights: torch.Tensor, lse: torch.Tensor
+) -> None:
     """weights (batch, q_heads, q_len, kv_len), written to HBM; the rows of one query tile lie on the chip meanwhile."""
     for program, batch, head, _, rows in log.programs():
         count = len(lse[batch, head, rows])
@@ -70,7 +79,9 @@ def _softmax(log: StepLog, problem: AttentionProblem, scores: torch.Tensor, weig
             log.rows(row_max=m, row_sum=l, row_share=p.sum(dim=1))
 
 
-def _product(log: StepLog, problem: AttentionProblem, weights: torch.Tensor, value: torch.Tensor, out: torch.Tensor) -> None:
+def _product(
+    log: StepLog, problem: AttentionProblem, weights: torch.Tensor, value: torch.Tensor, out: torch.Tensor
+) -> None:
     """out (batch, q_heads, q_len, head_dim)."""
     for program, batch, head, _, rows in log.programs():
         v_head = value[batch, head * problem.kv_heads // problem.q_heads]

@@ -57,20 +57,29 @@ SHOWN_BY = {
     "A12": ("learn:io",),
     "A13": ("learn:io",),
     "A14": ("learn:roofline",),
-    "A15": ("learn:roofline", "test:tests/kernels/traffic/test_modelled.py::test_the_slides_example_is_reproduced"),
+    "A15": (
+        "learn:roofline",
+        "test:tests/kernels/traffic/test_modelled.py::test_the_slides_example_is_reproduced",
+    ),
     "A16": ("learn:roofline", "module:kernels.device.gpus"),
     "S1": ("learn:softmax",),
     "S2": ("learn:softmax",),
     "S3": ("learn:softmax",),
     "S4": ("learn:gradients", "explore:backward"),
-    "D1": ("learn:gradients", "test:tests/kernels/lessons/test_gradients.py::test_every_line_is_what_autograd_gives"),
+    "D1": (
+        "learn:gradients",
+        "test:tests/kernels/lessons/test_gradients.py::test_every_line_is_what_autograd_gives",
+    ),
     "D2": (
         "learn:gradients",
         "module:kernels.attention.layer",
         "test:tests/kernels/attention/test_layer.py::test_output_and_gradients_are_those_of_torchs_layer_in_float64",
     ),
     "F1": ("learn:ideas",),
-    "F2": ("module:kernels.attention.flash_attention", "test:tests/kernels/algorithms/flash2/test_forward.py::test_any_strides_without_copies"),
+    "F2": (
+        "module:kernels.attention.flash_attention",
+        "test:tests/kernels/algorithms/flash2/test_forward.py::test_any_strides_without_copies",
+    ),
     "F3": ("learn:after",),
 }
 
@@ -79,7 +88,9 @@ def exists(target):
     """Whether a target is there: a chapter with a page, a kernel of the list, a module, a test."""
     kind, _, name = target.partition(":")
     if kind == "learn":
-        return name in {chapter.slug for chapter in CHAPTERS} and callable(getattr(importlib.import_module(f"viz.learn.{name}"), "show", None))
+        return name in {chapter.slug for chapter in CHAPTERS} and callable(
+            getattr(importlib.import_module(f"viz.learn.{name}"), "show", None)
+        )
     if kind == "explore":
         return name in ALGORITHMS and importlib.util.find_spec(ALGORITHMS[name].module) is not None
     if kind == "module":
@@ -90,13 +101,17 @@ def exists(target):
     if kind == "test":
         file, _, function = name.partition("::")
         path = ROOT / file
-        return path.is_file() and function in {node.name for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)}
+        return path.is_file() and function in {
+            node.name for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)
+        }
     raise ValueError(f"{target!r}: a target starts with learn:, explore:, module: or test:")
 
 
 def missing(rows, shown_by):
     """Rows without a target, and targets that are not there."""
-    return [row for row in rows if not shown_by.get(row)] + [target for targets in shown_by.values() for target in targets if not exists(target)]
+    return [row for row in rows if not shown_by.get(row)] + [
+        target for targets in shown_by.values() for target in targets if not exists(target)
+    ]
 
 
 @pytest.mark.parametrize("row", ROWS)
@@ -110,7 +125,12 @@ def test_no_row_is_made_up():
 
 @pytest.mark.parametrize("kind", ["learn", "explore"])
 def test_every_chapter_and_every_algorithm_shows_something(kind):
-    targets = {target.partition(":")[2] for targets in SHOWN_BY.values() for target in targets if target.startswith(kind)}
+    targets = {
+        target.partition(":")[2]
+        for targets in SHOWN_BY.values()
+        for target in targets
+        if target.startswith(kind)
+    }
     assert targets == ({chapter.slug for chapter in CHAPTERS} if kind == "learn" else set(ALGORITHMS))
 
 

@@ -48,7 +48,10 @@ def html(app):
 
 
 def links(app):
-    return [{name: values[0] for name, values in parse_qs(link.proto.query_string).items()} for link in app.get("page_link")]
+    return [
+        {name: values[0] for name, values in parse_qs(link.proto.query_string).items()}
+        for link in app.get("page_link")
+    ]
 
 
 def badges(app, color):
@@ -116,7 +119,9 @@ def test_the_blocks_own_sum_is_wrong_until_the_block_spans_the_row(no_worker):
 
 
 def test_fewer_tokens_shorten_what_depended_on_them(no_worker):
-    app = open_chapter("gradients", gradients_length=8, gradients_line="dS log", gradients_row=7, gradients_block=8)
+    app = open_chapter(
+        "gradients", gradients_length=8, gradients_line="dS log", gradients_row=7, gradients_block=8
+    )
     assert app.number_input(key="gradients_row").value == 7
     app.number_input(key="gradients_length").set_value(3).run()
     assert not app.exception
@@ -125,18 +130,27 @@ def test_fewer_tokens_shorten_what_depended_on_them(no_worker):
 
 
 def test_both_loop_orders_are_counted_by_the_kernels(store):
-    problem = {"gradients_tokens": 64, "gradients_head_dim": 16, "gradients_block_m": 16, "gradients_block_n": 32}
+    problem = {
+        "gradients_tokens": 64,
+        "gradients_head_dim": 16,
+        "gradients_block_m": 16,
+        "gradients_block_n": 32,
+    }
     shape = AttentionProblem(q_len=64, kv_len=64, head_dim=16, block_m=16, block_n=32)
     for algorithm in ("backward", "backward_q_outer"):
         store.trace(shape, algorithm).wait(60)
     app = open_chapter("gradients", **problem)
-    spec = next(chart.proto.spec for chart in app.get("plotly_chart") if "counted by the kernel" in chart.proto.spec)
+    spec = next(
+        chart.proto.spec for chart in app.get("plotly_chart") if "counted by the kernel" in chart.proto.spec
+    )
     assert f"{6 * 4 * 64 * 16:,}" in spec
     assert "7\\,T^2 = 7 \\cdot 64^2" in words(app)
 
 
 def test_the_links_open_the_backward_pass_in_that_state(no_worker):
-    app = open_chapter("gradients", gradients_tokens=64, gradients_head_dim=16, gradients_block_m=16, gradients_block_n=32)
+    app = open_chapter(
+        "gradients", gradients_tokens=64, gradients_head_dim=16, gradients_block_m=16, gradients_block_n=32
+    )
     found = links(app)
     assert {link["algorithm"] for link in found} == {"backward", "backward_q_outer"}
     assert {"q_len": "64", "head_dim": "16", "block_m": "16", "block_n": "32"}.items() <= found[0].items()
@@ -162,7 +176,9 @@ def test_a_spoiled_url_is_no_trouble(query, no_worker):
 
 def test_splitting_fills_the_gpu_and_merging_is_exact(no_worker):
     app = open_chapter("after")
-    plan = occupancy(AttentionProblem(q_heads=32, kv_heads=8, q_len=1, kv_len=8192, block_m=16), GPUS["H200"].sm_count)
+    plan = occupancy(
+        AttentionProblem(q_heads=32, kv_heads=8, q_len=1, kv_len=8192, block_m=16), GPUS["H200"].sm_count
+    )
     assert f"**Split-KV**, {plan.splits} parts of {plan.tiles_per_split} key tiles" in words(app)
     titles = [chart.proto.spec for chart in app.get("plotly_chart")]
     assert any("32 of 132 SMs busy" in title for title in titles)
@@ -175,13 +191,26 @@ def test_splitting_fills_the_gpu_and_merging_is_exact(no_worker):
 def test_the_link_opens_the_same_row_and_the_same_parts(no_worker):
     app = open_chapter("after", after_keys=640, after_splits=5, after_row_inputs="growing_max")
     row, heads, _ = links(app)
-    assert {"algorithm": "split_kv", "q_heads": "1", "kv_len": "640", "kv_splits": "5", "inputs": "growing_max"}.items() <= row.items()
-    assert {"algorithm": "split_kv", "q_heads": "32", "kv_heads": "8", "kv_splits": "5"}.items() <= heads.items()
+    assert {
+        "algorithm": "split_kv",
+        "q_heads": "1",
+        "kv_len": "640",
+        "kv_splits": "5",
+        "inputs": "growing_max",
+    }.items() <= row.items()
+    assert {
+        "algorithm": "split_kv",
+        "q_heads": "32",
+        "kv_heads": "8",
+        "kv_splits": "5",
+    }.items() <= heads.items()
 
 
 def test_eight_bits_are_compared_on_the_readers_inputs(no_worker):
     app = open_chapter("after", after_topic="FlashAttention-3", after_tokens=64)
-    spec = next(chart.proto.spec for chart in app.get("plotly_chart") if "root mean square error" in chart.proto.spec)
+    spec = next(
+        chart.proto.spec for chart in app.get("plotly_chart") if "root mean square error" in chart.proto.spec
+    )
     assert spec.count("e4m3,") == 4
     before = spec
     app.number_input(key="after_size").set_value(100.0).run()
@@ -205,12 +234,36 @@ def test_late_rescales_keep_the_output(no_worker):
 @pytest.mark.parametrize(
     "query",
     [
-        {"after_keys": "63", "after_queries": "0", "after_kv_heads": "3", "after_gpu": "TPU", "after_splits": "-1"},
-        {"after_keys": "16384", "after_splits": "1024", "after_queries": "1024", "after_kv_heads": "32", "after_group": "8"},
+        {
+            "after_keys": "63",
+            "after_queries": "0",
+            "after_kv_heads": "3",
+            "after_gpu": "TPU",
+            "after_splits": "-1",
+        },
+        {
+            "after_keys": "16384",
+            "after_splits": "1024",
+            "after_queries": "1024",
+            "after_kv_heads": "32",
+            "after_group": "8",
+        },
         {"after_keys": "65", "after_block_n": "128", "after_row_inputs": "large"},
-        {"after_topic": "FlashAttention-3", "after_outliers": "100", "after_size": "-1", "after_tokens": "33", "after_block": "128"},
+        {
+            "after_topic": "FlashAttention-3",
+            "after_outliers": "100",
+            "after_size": "-1",
+            "after_tokens": "33",
+            "after_block": "128",
+        },
         {"after_topic": "FlashAttention-3", "after_outliers": "0", "after_size": "0", "after_head_dim": "65"},
-        {"after_topic": "FlashAttention-4", "after_threshold": "3", "after_inputs": "none", "after_degree": "9", "after_units_share": "101"},
+        {
+            "after_topic": "FlashAttention-4",
+            "after_threshold": "3",
+            "after_inputs": "none",
+            "after_degree": "9",
+            "after_units_share": "101",
+        },
         {"after_topic": "FlashAttention-5"},
     ],
     ids=str,

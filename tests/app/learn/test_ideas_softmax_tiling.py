@@ -27,7 +27,10 @@ def formulas(app):
 
 def links(app):
     """Query of each link to Explore."""
-    return [{name: values[0] for name, values in parse_qs(link.proto.query_string).items()} for link in app.get("page_link")]
+    return [
+        {name: values[0] for name, values in parse_qs(link.proto.query_string).items()}
+        for link in app.get("page_link")
+    ]
 
 
 def metrics(app):
@@ -55,7 +58,10 @@ def test_all_five_stand_with_the_readers_numbers():
     assert all(link["q_len"] == link["kv_len"] == "1024" and link["block_m"] == "128" for link in links(app))
 
 
-@pytest.mark.parametrize(("left_out", "fallen"), [("fusion", 0), ("tiling", 1), ("online softmax", 4), ("recomputation", 1), ("lse", 2)])
+@pytest.mark.parametrize(
+    ("left_out", "fallen"),
+    [("fusion", 0), ("tiling", 1), ("online softmax", 4), ("recomputation", 1), ("lse", 2)],
+)
 def test_leaving_one_out_shows_what_falls(left_out, fallen):
     app = open_chapter("ideas", ideas_show=f"without {left_out}")
     assert not errors(app)
@@ -76,7 +82,15 @@ def test_short_rows_need_no_tiling():
 
 @pytest.mark.parametrize(
     "query",
-    [{"ideas_n": "x"}, {"ideas_n": -5}, {"ideas_n": 10**12}, {"ideas_d": 1}, {"ideas_block_m": 7}, {"ideas_gpu": "Z80"}, {"ideas_show": "?"}],
+    [
+        {"ideas_n": "x"},
+        {"ideas_n": -5},
+        {"ideas_n": 10**12},
+        {"ideas_d": 1},
+        {"ideas_block_m": 7},
+        {"ideas_gpu": "Z80"},
+        {"ideas_show": "?"},
+    ],
 )
 def test_a_url_may_hold_anything(query):
     app = open_chapter("ideas", **query)
@@ -131,7 +145,9 @@ def test_passes_count_their_reads():
 
 
 @pytest.mark.parametrize("part", ["Subtract the max", ONE_PASS, NO_RESCALE, PASSES])
-@pytest.mark.parametrize("text", ["7", "-1e6 1e6", "0 0 0", " ".join(map(str, range(64))), "65504, 65505, -65504"])
+@pytest.mark.parametrize(
+    "text", ["7", "-1e6 1e6", "0 0 0", " ".join(map(str, range(64))), "65504, 65505, -65504"]
+)
 def test_any_numbers_are_drawn(part, text):
     app = open_chapter("softmax", softmax_part=part, softmax_x=text, softmax_block=3)
     assert not app.exception
@@ -156,7 +172,14 @@ def test_a_text_that_is_no_row_is_explained_and_kept(text, message):
 
 
 @pytest.mark.parametrize(
-    "query", [{"softmax_step": 99}, {"softmax_step": "x"}, {"softmax_block": 0}, {"softmax_block": 10**9}, {"softmax_part": "?"}]
+    "query",
+    [
+        {"softmax_step": 99},
+        {"softmax_step": "x"},
+        {"softmax_block": 0},
+        {"softmax_block": 10**9},
+        {"softmax_part": "?"},
+    ],
 )
 def test_a_url_of_the_softmax_chapter_may_hold_anything(query):
     app = open_chapter("softmax", **{"softmax_part": ONE_PASS} | query)
@@ -196,7 +219,12 @@ def test_softmax_breaks_the_sum_and_the_running_max_mends_it():
 
 def test_the_readers_own_matrices():
     app = open_chapter(
-        "tiling", tiling_part="Attention without softmax", tiling_q="1 2; 3 4; 5 6", tiling_k="1 0; 0 1", tiling_v="2; 3", tiling_tile=1
+        "tiling",
+        tiling_part="Attention without softmax",
+        tiling_q="1 2; 3 4; 5 6",
+        tiling_k="1 0; 0 1",
+        tiling_v="2; 3",
+        tiling_tile=1,
     )
     assert not errors(app)
     assert app.slider(key="tiling_step").max == 6
@@ -224,7 +252,9 @@ def test_the_links_of_all_three_chapters_name_a_problem_that_kernels_take():
     for slug in ("ideas", "softmax", "tiling"):
         for link in links(open_chapter(slug)):
             known = AttentionProblem().as_dict()
-            AttentionProblem(**{name: type(known[name])(value) for name, value in link.items() if name in known})
+            AttentionProblem(
+                **{name: type(known[name])(value) for name, value in link.items() if name in known}
+            )
 
 
 def test_switching_chapters_raises_nothing():

@@ -92,10 +92,17 @@ def test_sram_shows_both_rules_and_what_compiled_kernels_take():
     assert "=128$" in text
     assert "=64$" in text
     assert "**1.50 M**" in text
-    launch = next(launch for launch in recorded_launches() if launch.kernel == "_attn_fwd" and launch.problem.head_dim == 64)
+    launch = next(
+        launch
+        for launch in recorded_launches()
+        if launch.kernel == "_attn_fwd" and launch.problem.head_dim == 64
+    )
     assert launch.info.shared_bytes > 0
     tiles = f"{launch.problem.block_m} × {launch.problem.block_n}"
-    assert f"| `_attn_fwd` | {tiles}, 64 {launch.problem.dtype} | {launch.info.num_stages} | {theme.format_kib(launch.info.shared_bytes)} |" in text
+    assert (
+        f"| `_attn_fwd` | {tiles}, 64 {launch.problem.dtype} | {launch.info.num_stages} | {theme.format_kib(launch.info.shared_bytes)} |"
+        in text
+    )
     assert "_attn_bwd_preprocess" not in text
     assert "163 KiB" in text
 
@@ -126,8 +133,28 @@ def test_what_does_not_fit_is_said():
 @pytest.mark.parametrize(
     ("chapter", "query"),
     [
-        ("io", {"io_t": "7", "io_d": "x", "io_m": "-1", "io_bm": "1e9", "io_view": "?", "io_gpu": "none", "io_axis": "Q"}),
-        ("roofline", {"roofline_q": "3", "roofline_k": "", "roofline_d": "9999", "roofline_gpu": "<b>", "roofline_view": "Forward"}),
+        (
+            "io",
+            {
+                "io_t": "7",
+                "io_d": "x",
+                "io_m": "-1",
+                "io_bm": "1e9",
+                "io_view": "?",
+                "io_gpu": "none",
+                "io_axis": "Q",
+            },
+        ),
+        (
+            "roofline",
+            {
+                "roofline_q": "3",
+                "roofline_k": "",
+                "roofline_d": "9999",
+                "roofline_gpu": "<b>",
+                "roofline_view": "Forward",
+            },
+        ),
     ],
 )
 def test_a_url_may_hold_anything(chapter, query):
@@ -152,7 +179,9 @@ def test_tables_are_held_against_the_kernels_count():
 
 def test_decoding_is_bound_by_memory_on_every_gpu():
     for gpu in ("A100", "B200"):
-        text = words(open_chapter("roofline", roofline_view="Tables", roofline_q=1, roofline_k=4096, roofline_gpu=gpu))
+        text = words(
+            open_chapter("roofline", roofline_view="Tables", roofline_q=1, roofline_k=4096, roofline_gpu=gpu)
+        )
         assert "| compute |" not in text
         assert text.count("| memory |") == 8
 

@@ -30,13 +30,18 @@ def close(got, expected, rtol=2e-5, atol=2e-5):
 
 def test_it_is_scaled_dot_product_attention(qkv):
     close(flash_attention(*qkv), F.scaled_dot_product_attention(*in_float64(qkv)))
-    close(flash_attention(*qkv, is_causal=True), F.scaled_dot_product_attention(*in_float64(qkv), is_causal=True))
+    close(
+        flash_attention(*qkv, is_causal=True),
+        F.scaled_dot_product_attention(*in_float64(qkv), is_causal=True),
+    )
     close(flash_attention(*qkv, scale=0.3), F.scaled_dot_product_attention(*in_float64(qkv), scale=0.3))
 
 
 def test_causal_is_aligned_to_the_bottom_right():
     query, key, value = draw(1, 2, 10, 16), draw(1, 2, 25, 16, seed=1), draw(1, 2, 25, 16, seed=2)
-    expected = F.scaled_dot_product_attention(*in_float64((query, key, value)), attn_mask=causal_lower_right(10, 25).to(DEVICE))
+    expected = F.scaled_dot_product_attention(
+        *in_float64((query, key, value)), attn_mask=causal_lower_right(10, 25).to(DEVICE)
+    )
     close(flash_attention(query, key, value, is_causal=True), expected)
 
 
@@ -45,7 +50,10 @@ def test_causal_is_aligned_to_the_bottom_right():
 def test_windows(window, is_causal, qkv):
     left, right = (1000 if bound is None else bound for bound in window)
     visible = visible_mask(33, 33, left, 0 if is_causal else right).to(DEVICE)
-    close(flash_attention(*qkv, window=window, is_causal=is_causal), F.scaled_dot_product_attention(*in_float64(qkv), attn_mask=visible))
+    close(
+        flash_attention(*qkv, window=window, is_causal=is_causal),
+        F.scaled_dot_product_attention(*in_float64(qkv), attn_mask=visible),
+    )
 
 
 @pytest.mark.parametrize("scale", [-0.7, 0.0])
@@ -57,7 +65,11 @@ def test_any_finite_scale(scale, qkv):
 @pytest.mark.parametrize("q_len", [1, 33], ids=["decoding", "prefill"])
 @pytest.mark.parametrize("kv_heads", [1, 2, 4])
 def test_grouped_heads(kv_heads, q_len):
-    query, key, value = draw(2, 4, q_len, 16), draw(2, kv_heads, 70, 16, seed=1), draw(2, kv_heads, 70, 16, seed=2)
+    query, key, value = (
+        draw(2, 4, q_len, 16),
+        draw(2, kv_heads, 70, 16, seed=1),
+        draw(2, kv_heads, 70, 16, seed=2),
+    )
     expected = F.scaled_dot_product_attention(*in_float64((query, key, value)), enable_gqa=True)
     close(flash_attention(query, key, value, enable_gqa=True), expected)
 
@@ -65,11 +77,16 @@ def test_grouped_heads(kv_heads, q_len):
 def test_lse_is_returned_and_differentiated(qkv):
     out, lse = flash_attention(*qkv, is_causal=True, return_lse=True)
     exact = in_float64(qkv)
-    scores = (exact[0] @ exact[1].transpose(-1, -2) / 32**0.5).masked_fill(~visible_mask(33, 33, 1000, 0).to(DEVICE), float("-inf"))
+    scores = (exact[0] @ exact[1].transpose(-1, -2) / 32**0.5).masked_fill(
+        ~visible_mask(33, 33, 1000, 0).to(DEVICE), float("-inf")
+    )
     close(lse, torch.logsumexp(scores, dim=-1))
     for loss, exact_loss in (
         (lse.square().sum(), torch.logsumexp(scores, dim=-1).square().sum()),
-        (out.square().sum() + lse.sum(), (torch.softmax(scores, dim=-1) @ exact[2]).square().sum() + torch.logsumexp(scores, dim=-1).sum()),
+        (
+            out.square().sum() + lse.sum(),
+            (torch.softmax(scores, dim=-1) @ exact[2]).square().sum() + torch.logsumexp(scores, dim=-1).sum(),
+        ),
     ):
         got = torch.autograd.grad(loss, qkv, retain_graph=True)
         expected = torch.autograd.grad(exact_loss, exact, retain_graph=True, allow_unused=True)
@@ -103,7 +120,9 @@ def test_layouts_of_models_are_taken_as_they_are():
     packed = draw(2, 33, 3, 4, 32)  # (batch, length, q k v, heads, head_dim), as a fused projection gives it
     query, key, value = packed.unbind(dim=2)
     out = flash_attention(query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2), is_causal=True)
-    expected = F.scaled_dot_product_attention(*(tensor.transpose(1, 2).double() for tensor in (query, key, value)), is_causal=True)
+    expected = F.scaled_dot_product_attention(
+        *(tensor.transpose(1, 2).double() for tensor in (query, key, value)), is_causal=True
+    )
     close(out, expected)
 
 
@@ -151,11 +170,23 @@ def test_nothing_to_do_gives_nothing():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda q, k, v: (q[0], k, v), r"query has shape \(4, 33, 32\); expected \(batch, heads, length, head_dim\)"),
-        (lambda q, k, v: (q, k.half(), v), r"key has dtype torch.float16; expected float16, bfloat16 or float32, the same for"),
+        (
+            lambda q, k, v: (q[0], k, v),
+            r"query has shape \(4, 33, 32\); expected \(batch, heads, length, head_dim\)",
+        ),
+        (
+            lambda q, k, v: (q, k.half(), v),
+            r"key has dtype torch.float16; expected float16, bfloat16 or float32, the same for",
+        ),
         (lambda q, k, v: (q.double(), k.double(), v.double()), r"query has dtype torch.float64; expected"),
-        (lambda q, k, v: (q, k[:, :2], v[:, :2]), r"key has 2 heads; expected 4, as query has; with enable_gqa=True also a divisor"),
-        (lambda q, k, v: (q, k[..., :16], v), r"key has shape \(2, 4, 33, 16\) and value \(2, 4, 33, 32\); expected \(batch 2, heads, length"),
+        (
+            lambda q, k, v: (q, k[:, :2], v[:, :2]),
+            r"key has 2 heads; expected 4, as query has; with enable_gqa=True also a divisor",
+        ),
+        (
+            lambda q, k, v: (q, k[..., :16], v),
+            r"key has shape \(2, 4, 33, 16\) and value \(2, 4, 33, 32\); expected \(batch 2, heads, length",
+        ),
         (lambda q, k, v: (q[..., :8], k[..., :8], v[..., :8]), r"query has head_dim 8; expected 16 to 256"),
     ],
 )
@@ -164,7 +195,10 @@ def test_a_refusal_says_what_was_given_and_what_is_accepted(change, message, qkv
         flash_attention(*change(*qkv))
 
 
-@pytest.mark.parametrize(("options", "message"), [({"window": (-1, 0)}, "window left=-1"), ({"scale": float("nan")}, "scale=nan is not accepted")])
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"window": (-1, 0)}, "window left=-1"), ({"scale": float("nan")}, "scale=nan is not accepted")],
+)
 def test_a_refused_option_is_named(options, message, qkv):
     with pytest.raises(ValueError, match=message):
         flash_attention(*qkv, **options)
@@ -191,7 +225,9 @@ def test_250_repeats_are_bitwise_equal(head_dim, is_causal, dtype):
 def test_inputs_beyond_two_to_the_31_elements():
     batch, heads, length, d = 3, 64, 90000, 128
     assert batch * heads * length * d > 2**31
-    query, key, value = (torch.empty((batch, heads, length, d), dtype=torch.float16, device="cuda").normal_() for _ in range(3))
+    query, key, value = (
+        torch.empty((batch, heads, length, d), dtype=torch.float16, device="cuda").normal_() for _ in range(3)
+    )
     out = flash_attention(query, key, value, window=(64, 0))
     head, rows = (2, 63), slice(length - 200, length)
     keys = slice(length - 400, length)

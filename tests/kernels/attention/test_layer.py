@@ -28,7 +28,11 @@ def test_output_and_gradients_are_those_of_torchs_layer_in_float64(is_causal):
     theirs = theirs.double()
     x = torch.randn(2, 33, 64, generator=torch.Generator().manual_seed(1)).to(DEVICE).requires_grad_()
     exact_x = x.detach().double().requires_grad_()
-    mask = nn.Transformer.generate_square_subsequent_mask(33, device=DEVICE, dtype=torch.float64) if is_causal else None
+    mask = (
+        nn.Transformer.generate_square_subsequent_mask(33, device=DEVICE, dtype=torch.float64)
+        if is_causal
+        else None
+    )
     out, expected = ours(x), theirs(exact_x, exact_x, exact_x, attn_mask=mask, need_weights=False)[0]
     torch.testing.assert_close(out.double(), expected, rtol=1e-4, atol=1e-5)
     weight = torch.randn_like(out)
@@ -37,7 +41,9 @@ def test_output_and_gradients_are_those_of_torchs_layer_in_float64(is_causal):
     torch.testing.assert_close(x.grad.double(), exact_x.grad, rtol=1e-4, atol=1e-4)
     got = torch.cat([getattr(ours, name).weight.grad for name in PROJECTIONS])
     torch.testing.assert_close(got.double(), theirs.in_proj_weight.grad, rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(ours.out_proj.weight.grad.double(), theirs.out_proj.weight.grad, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(
+        ours.out_proj.weight.grad.double(), theirs.out_proj.weight.grad, rtol=1e-4, atol=1e-4
+    )
 
 
 def test_shared_key_and_value_heads():
@@ -51,5 +57,8 @@ def test_shared_key_and_value_heads():
 @pytest.mark.parametrize("sizes", [(64, 5, None), (64, 4, 3)])
 def test_sizes_that_do_not_fit_are_refused(sizes):
     embed_dim, num_heads, num_kv_heads = sizes
-    with pytest.raises(ValueError, match=f"embed_dim={embed_dim}, num_heads={num_heads}, num_kv_heads={num_kv_heads or num_heads} do not fit"):
+    with pytest.raises(
+        ValueError,
+        match=f"embed_dim={embed_dim}, num_heads={num_heads}, num_kv_heads={num_kv_heads or num_heads} do not fit",
+    ):
         MultiHeadAttention(embed_dim, num_heads, num_kv_heads=num_kv_heads)

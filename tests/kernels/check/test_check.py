@@ -30,7 +30,11 @@ def test_right_kernels_pass(kernel):
     assert result.verdict == "pass", result.reason
     assert result.repeats.runs == 2
     names = [tensor.name for tensor in result.tensors]
-    assert names == ["O", *(["lse"] if KERNELS[kernel].lse else []), *(["dQ", "dK", "dV"] if KERNELS[kernel].gradients else [])]
+    assert names == [
+        "O",
+        *(["lse"] if KERNELS[kernel].lse else []),
+        *(["dQ", "dK", "dV"] if KERNELS[kernel].gradients else []),
+    ]
     assert all(tensor.mean_error <= tensor.max_error <= tensor.tolerance for tensor in result.tensors)
     assert result.interpreted == (BACKEND == "interpreter" and kernel in OURS)
 
@@ -41,7 +45,10 @@ def broken_subject(monkeypatch, spoil, gradients=None):
 
     def make(name, problem):
         subject = original(name, problem)
-        return Subject(lambda *tensors: spoil(*subject.forward(*tensors)), gradients and (lambda *tensors: gradients(*subject.gradients(*tensors))))
+        return Subject(
+            lambda *tensors: spoil(*subject.forward(*tensors)),
+            gradients and (lambda *tensors: gradients(*subject.gradients(*tensors))),
+        )
 
     monkeypatch.setattr(check_run, "make_subject", make)
 
@@ -103,7 +110,9 @@ def test_runs_that_differ_are_counted_but_are_no_verdict(monkeypatch):
     def spoil(out, lse):
         if next(runs) == 2:
             out = out.clone()
-            out[0, 0, 3, :4] = torch.nextafter(out[0, 0, 3, :4].float(), torch.tensor(9.0)).to(out.dtype) + 1e-3
+            out[0, 0, 3, :4] = (
+                torch.nextafter(out[0, 0, 3, :4].float(), torch.tensor(9.0)).to(out.dtype) + 1e-3
+            )
         return out, lse
 
     result = check_broken(monkeypatch, spoil, repeats=4)
@@ -132,7 +141,11 @@ def test_rows_without_a_key_must_give_zero(monkeypatch):
         return out, lse
 
     result = check_broken(monkeypatch, spoil, problem=problem)
-    assert (result.keyless.wrong_output, result.keyless.wrong_lse, result.verdict) == (0, SMALL.q_heads, "fail")
+    assert (result.keyless.wrong_output, result.keyless.wrong_lse, result.verdict) == (
+        0,
+        SMALL.q_heads,
+        "fail",
+    )
 
 
 def test_infinite_inputs_pass_where_float64_gives_the_same():
@@ -141,7 +154,9 @@ def test_infinite_inputs_pass_where_float64_gives_the_same():
     inputs[2][0, 0, 5, 3] = float("inf")
     names = dict(zip(("query", "key", "value"), inputs, strict=True))
     upload = Upload({name: Tensor("float32", tensor.numpy()) for name, tensor in names.items()}, (), "f" * 64)
-    result = run_check(CheckCase(problem.with_(dtype="float32"), "flash2", gradients=False, upload="f" * 64), upload)
+    result = run_check(
+        CheckCase(problem.with_(dtype="float32"), "flash2", gradients=False, upload="f" * 64), upload
+    )
     out = result.tensor("O")
     assert (result.verdict, out.nonfinite, out.wrong_nonfinite) == ("pass", 16, 0)
     assert (result.map("O").codes == 1).sum() == 16
@@ -176,7 +191,9 @@ def test_values_beyond_the_types_largest_number_are_infinite():
 
 def test_the_probe_of_the_keys_sums_to_one_in_every_row():
     problem = AttentionProblem(q_len=24, kv_len=300, head_dim=16, block_n=16)
-    query, key, value = (torch.randn(shape) for shape in (problem.q_shape, problem.kv_shape, problem.kv_shape))
+    query, key, value = (
+        torch.randn(shape) for shape in (problem.q_shape, problem.kv_shape, problem.kv_shape)
+    )
     probe, keys = key_group_probe(value, problem.block_n)
     assert keys == 2 * problem.block_n  # 19 tiles, 16 columns
     weights = torch.softmax(query @ key.transpose(-1, -2), dim=-1)
@@ -211,13 +228,18 @@ def test_the_step_of_a_tile_is_that_of_the_trace(problem):
     trace = run_traced(problem, "flash2")
     heads = torch.arange(problem.batch * problem.q_heads)
     starts = program_starts(problem, heads)
-    for step, (head, q_tile, kv_tile) in enumerate(zip(trace.batch_head, trace.q_tile, trace.kv_tile, strict=True)):
+    for step, (head, q_tile, kv_tile) in enumerate(
+        zip(trace.batch_head, trace.q_tile, trace.kv_tile, strict=True)
+    ):
         first = tiles.visited_tiles(problem, int(q_tile)).first
         assert step == starts[head, q_tile] + (kv_tile - first if kv_tile >= 0 else 0)
 
 
 def test_a_run_that_the_player_samples_has_no_steps():
-    assert program_starts(AttentionProblem(q_len=4096, kv_len=4096, block_m=32, block_n=32), torch.zeros(1)) is None
+    assert (
+        program_starts(AttentionProblem(q_len=4096, kv_len=4096, block_m=32, block_n=32), torch.zeros(1))
+        is None
+    )
 
 
 # --- sensitivity -----------------------------------------------------------------------------------------------------
@@ -232,7 +254,9 @@ def test_tiles_and_scale_are_varied_up_to_the_overflow():
     *held, overflow = found.scales
     assert math.isinf(overflow.largest_score)
     assert all(math.isfinite(point.largest_score) for point in held)
-    assert any(point.naive_wrong_nonfinite for point in held)  # float16 scores overflow in naive attention before the query does
+    assert any(
+        point.naive_wrong_nonfinite for point in held
+    )  # float16 scores overflow in naive attention before the query does
 
 
 def test_factors_end_one_beyond_what_the_type_holds():

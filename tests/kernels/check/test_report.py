@@ -29,19 +29,33 @@ def result():
 
 
 def test_results_survive_the_pipe(result):
-    again = CheckResult.from_dict(json.loads(json.dumps(result.as_dict())), maps_from_bytes(maps_to_bytes(result.maps)))
+    again = CheckResult.from_dict(
+        json.loads(json.dumps(result.as_dict())), maps_from_bytes(maps_to_bytes(result.maps))
+    )
     assert again.as_dict() == result.as_dict()
     assert [found.kind for found in again.maps] == ["O", "dQ", "dK", "dV", "weights"]
     for ours, theirs in zip(result.maps, again.maps, strict=True):
         assert np.array_equal(ours.values, theirs.values)
-        assert (ours.row_step, ours.column_step, ours.rows, ours.columns) == (theirs.row_step, theirs.column_step, theirs.rows, theirs.columns)
+        assert (ours.row_step, ours.column_step, ours.rows, ours.columns) == (
+            theirs.row_step,
+            theirs.column_step,
+            theirs.rows,
+            theirs.columns,
+        )
 
 
 def test_the_json_report_is_strict_and_holds_the_numbers(result):
-    spoiled = replace(result, tensors=(replace(result.tensors[0], max_error=math.inf, worst_value=math.nan), *result.tensors[1:]))
+    spoiled = replace(
+        result,
+        tensors=(replace(result.tensors[0], max_error=math.inf, worst_value=math.nan), *result.tensors[1:]),
+    )
     document = json.loads(to_json([spoiled], [None]), parse_constant=pytest.fail)
     (found,) = document["checks"]
-    assert (found["verdict"], found["tensors"][0]["max_error"], found["tensors"][0]["worst_value"]) == ("fail", "inf", "nan")
+    assert (found["verdict"], found["tensors"][0]["max_error"], found["tensors"][0]["worst_value"]) == (
+        "fail",
+        "inf",
+        "nan",
+    )
     assert found["tensors"][1]["max_error"] == result.tensors[1].max_error
     assert found["case"]["problem"]["q_len"] == SMALL.q_len
 
@@ -52,9 +66,15 @@ def test_the_html_report_is_whole_and_loads_nothing(result):
     class Reader(HTMLParser):
         def handle_starttag(self, tag, attributes):
             tags.append(tag)
-            loaded.extend(value for name, value in attributes if name in ("src", "href") and not value.startswith("data:"))
+            loaded.extend(
+                value
+                for name, value in attributes
+                if name in ("src", "href") and not value.startswith("data:")
+            )
 
-    page = to_html(replace(result, label="<script>alert(1)</script>"), run_sensitivity(CheckCase(SMALL, "flash2")))
+    page = to_html(
+        replace(result, label="<script>alert(1)</script>"), run_sensitivity(CheckCase(SMALL, "flash2"))
+    )
     Reader().feed(page)
     assert loaded == []
     assert "script" not in tags
@@ -72,7 +92,9 @@ def test_the_command_of_a_report_repeats_the_check(result, monkeypatch):
         return result
 
     monkeypatch.setattr(check_run, "run_check", run)
-    problem = SMALL.with_(mask="window", window_left=7, window_right=2, inputs="large", seed=5, dtype="bfloat16")
+    problem = SMALL.with_(
+        mask="window", window_left=7, window_right=2, inputs="large", seed=5, dtype="bfloat16"
+    )
     for case in (CheckCase(problem, "flash1", False, 7), CheckCase(SMALL)):
         assert check.main(shell_command(case).split()[3:]) == 0
         assert seen.pop() == case
@@ -80,9 +102,24 @@ def test_the_command_of_a_report_repeats_the_check(result, monkeypatch):
 
 def test_exit_status_is_the_verdict(capsys, tmp_path):
     small = ["--shapes", "32", "--head-dim", "16", "--repeats", "1"]
-    assert check.main([*small, "--kernel", "flash2", "--json", str(tmp_path / "a.json"), "--html", str(tmp_path / "a.html")]) == 0
+    assert (
+        check.main(
+            [
+                *small,
+                "--kernel",
+                "flash2",
+                "--json",
+                str(tmp_path / "a.json"),
+                "--html",
+                str(tmp_path / "a.html"),
+            ]
+        )
+        == 0
+    )
     assert "PASS    32x32 d16" in capsys.readouterr().out
-    assert json.loads((tmp_path / "a.json").read_text())["command"].startswith("python -m kernels.check --shapes 32")
+    assert json.loads((tmp_path / "a.json").read_text())["command"].startswith(
+        "python -m kernels.check --shapes 32"
+    )
     assert (tmp_path / "a.html").read_text().startswith("<!doctype html>")
     assert check.main([*small, "--shapes", "64", "--kernel", f"{BUGGY}:attention"]) == 1
     assert "FAILS" in capsys.readouterr().out

@@ -40,7 +40,11 @@ def packed(named, dtype="F16"):
     """A valid .safetensors file of arrays; their bytes are taken as they are."""
     header, body = {"__metadata__": {"format": "pt"}}, b""
     for name, array in named.items():
-        header[name] = {"dtype": dtype, "shape": list(array.shape), "data_offsets": [len(body), len(body) + array.nbytes]}
+        header[name] = {
+            "dtype": dtype,
+            "shape": list(array.shape),
+            "data_offsets": [len(body), len(body) + array.nbytes],
+        }
         body += array.tobytes()
     return safetensors(header, body)
 
@@ -57,7 +61,10 @@ def test_npz_is_read_as_it_is(dtype, compressed):
 
 
 def test_layouts_of_npz_are_understood():
-    named = arrays("float32") | {"k": np.asfortranarray(arrays("float32")["k"]), "v": arrays("float32")["v"].astype(">f4")}
+    named = arrays("float32") | {
+        "k": np.asfortranarray(arrays("float32")["k"]),
+        "v": arrays("float32")["v"].astype(">f4"),
+    }
     upload = read_upload(npz(**named))
     for ours, name in (("query", "q"), ("key", "k"), ("value", "v")):
         assert np.array_equal(upload.tensors[ours].array, named[name])
@@ -76,7 +83,11 @@ def test_safetensors_written_by_the_format_s_own_rules_with_spaces_in_the_header
     named = arrays("float32")
     header, body = {}, b""
     for name, array in named.items():
-        header[name] = {"dtype": "F32", "shape": list(array.shape), "data_offsets": [len(body), len(body) + array.nbytes]}
+        header[name] = {
+            "dtype": "F32",
+            "shape": list(array.shape),
+            "data_offsets": [len(body), len(body) + array.nbytes],
+        }
         body += array.tobytes()
     text = json.dumps(header).encode()
     upload = read_upload(safetensors(text + b" " * (-len(text) % 8), body))
@@ -84,7 +95,9 @@ def test_safetensors_written_by_the_format_s_own_rules_with_spaces_in_the_header
 
 
 def test_names_may_be_written_in_many_ways_and_others_are_left_alone():
-    named = dict(zip(("Query", "KEY", "v", "softmax_lse", "Out", "note"), arrays(names="abcdef").values(), strict=True))
+    named = dict(
+        zip(("Query", "KEY", "v", "softmax_lse", "Out", "note"), arrays(names="abcdef").values(), strict=True)
+    )
     named |= {"softmax_lse": named["softmax_lse"][..., 0], "note": np.array(["text is not even read"])}
     facts = read_upload(npz(**named)).facts
     assert set(facts.names) == {"query", "key", "value", "lse", "output"}
@@ -126,7 +139,10 @@ BAD = {
     "pickle": (pickle.dumps({"q": 1}), "neither an .npz nor a .safetensors"),
     "npy": (arrays()["q"].dumps(), "neither an .npz nor a .safetensors"),
     "single array": (npy_header((2,)) + b"12345678", "a single .npy array"),
-    "pickled array": (npz(**arrays(names="kv"), q=np.array([{"a": 1}], dtype=object)), "holds Python objects, which only a pickle"),
+    "pickled array": (
+        npz(**arrays(names="kv"), q=np.array([{"a": 1}], dtype=object)),
+        "holds Python objects, which only a pickle",
+    ),
     "cut off": (GOOD[: len(GOOD) // 2], "cut off: it has no directory"),
     "damaged": (patched(GOOD, b"NUMPY", b"NUMPX"), "damaged or no .npz"),
     "flipped bytes": (GOOD[:300] + bytes([GOOD[300] ^ 255]) + GOOD[301:], "damaged or no .npz"),
@@ -141,17 +157,32 @@ BAD = {
     "integers": (npz(**arrays("int32")), "'q.npy' has dtype 'int32'; expected float16"),
     "complex": (npz(**arrays("complex64")), "dtype 'complex64'"),
     "records": (npz(q=np.zeros(3, [("a", "f4")])), "dtype"),
-    "float64": (npz(**arrays("float64")), "query has dtype float64; expected float16, bfloat16, float32, the same for query, key, value and dO"),
+    "float64": (
+        npz(**arrays("float64")),
+        "query has dtype float64; expected float16, bfloat16, float32, the same for query, key, value and dO",
+    ),
     "two dtypes": (npz(**arrays(names="qk"), v=arrays("float32")["v"]), "value has dtype float32"),
-    "head_dim differs": (npz(**arrays(names="q"), **arrays(shape=(1, 2, 8, 32), names="kv")), "batch and head_dim must be the same"),
+    "head_dim differs": (
+        npz(**arrays(names="q"), **arrays(shape=(1, 2, 8, 32), names="kv")),
+        "batch and head_dim must be the same",
+    ),
     "lengths differ": (
         npz(**arrays(names="qk"), **arrays(shape=(1, 2, 9, 16), names="v")),
         r"value has shape \(1, 2, 9, 16\); expected \(1, 2, 8, 16\)",
     ),
     "lse without o": (npz(**arrays(), lse=np.zeros((1, 2, 8), np.float32)), "The file has lse but no output"),
-    "one gradient": (npz(**arrays(), o=arrays()["q"], dq=arrays()["q"]), "gradients are checked together: dO, dQ, dK and dV"),
-    "huge shape": (zip_of(q=npy_header((1 << 20, 1 << 20)), k=b"", v=b""), "says it has shape .* too few bytes"),
-    "negative shape": (zip_of(q=patched(npy_header((1234, 1)), b"1234", b"  -4"), k=b"", v=b""), "shape|damaged"),
+    "one gradient": (
+        npz(**arrays(), o=arrays()["q"], dq=arrays()["q"]),
+        "gradients are checked together: dO, dQ, dK and dV",
+    ),
+    "huge shape": (
+        zip_of(q=npy_header((1 << 20, 1 << 20)), k=b"", v=b""),
+        "says it has shape .* too few bytes",
+    ),
+    "negative shape": (
+        zip_of(q=patched(npy_header((1234, 1)), b"1234", b"  -4"), k=b"", v=b""),
+        "shape|damaged",
+    ),
     "trailing bytes": (zip_of(q=npy_header((1,)) + b"12345678"), "has bytes after its array"),
     "lzma": (None, "packed by an unusual method"),
     "no braces": (safetensors(b"[1, 2, 3, 4]"), "neither an .npz nor"),
@@ -159,15 +190,39 @@ BAD = {
     "deep json": (safetensors(b'{"q":' + b"[" * 100_000), "no valid JSON"),
     "long number": (safetensors(b'{"q": ' + b"9" * 9000 + b"}"), "no valid JSON"),
     "name twice": (safetensors(b'{"q": 1, "q": 2}'), "a name appears twice"),
-    "header longer than the file": (safetensors({"q": 1}, length=1 << 40), "1,099,511,627,776 bytes; the file is cut off"),
+    "header longer than the file": (
+        safetensors({"q": 1}, length=1 << 40),
+        "1,099,511,627,776 bytes; the file is cut off",
+    ),
     "no entry": (safetensors({"q": 7}), "'q' has no dtype, shape and data_offsets"),
-    "offsets beyond the end": (safetensors({"q": {"dtype": "F16", "shape": [4], "data_offsets": [0, 8]}}), "which its bytes in the file do not fit"),
-    "offsets reversed": (safetensors({"q": {"dtype": "F16", "shape": [0], "data_offsets": [4, 0]}}, b"1234"), "do not fit"),
-    "offsets negative": (safetensors({"q": {"dtype": "F16", "shape": [2], "data_offsets": [-4, 0]}}, b"1234"), "no whole number from 0"),
-    "shape of booleans": (safetensors({"q": {"dtype": "F16", "shape": [True, 2], "data_offsets": [0, 4]}}, b"1234"), "no whole number from 0"),
-    "odd dtype": (safetensors({"q": {"dtype": ["F16"], "shape": [2], "data_offsets": [0, 4]}}, b"1234"), "has dtype"),
-    "integer dtype": (safetensors({"q": {"dtype": "I64", "shape": [1], "data_offsets": [0, 8]}}, b"12345678"), "has dtype 'I64'; expected F16, BF16"),
-    "100 axes": (safetensors({"q": {"dtype": "F16", "shape": [1] * 100, "data_offsets": [0, 2]}}, b"12"), "100 dimensions"),
+    "offsets beyond the end": (
+        safetensors({"q": {"dtype": "F16", "shape": [4], "data_offsets": [0, 8]}}),
+        "which its bytes in the file do not fit",
+    ),
+    "offsets reversed": (
+        safetensors({"q": {"dtype": "F16", "shape": [0], "data_offsets": [4, 0]}}, b"1234"),
+        "do not fit",
+    ),
+    "offsets negative": (
+        safetensors({"q": {"dtype": "F16", "shape": [2], "data_offsets": [-4, 0]}}, b"1234"),
+        "no whole number from 0",
+    ),
+    "shape of booleans": (
+        safetensors({"q": {"dtype": "F16", "shape": [True, 2], "data_offsets": [0, 4]}}, b"1234"),
+        "no whole number from 0",
+    ),
+    "odd dtype": (
+        safetensors({"q": {"dtype": ["F16"], "shape": [2], "data_offsets": [0, 4]}}, b"1234"),
+        "has dtype",
+    ),
+    "integer dtype": (
+        safetensors({"q": {"dtype": "I64", "shape": [1], "data_offsets": [0, 8]}}, b"12345678"),
+        "has dtype 'I64'; expected F16, BF16",
+    ),
+    "100 axes": (
+        safetensors({"q": {"dtype": "F16", "shape": [1] * 100, "data_offsets": [0, 2]}}, b"12"),
+        "100 dimensions",
+    ),
 }
 
 
@@ -192,7 +247,11 @@ def test_no_pickle_is_ever_loaded(monkeypatch):
         def __reduce__(self):
             return print, ("run",)
 
-    for data in (npz(q=np.array([Evil()], dtype=object)), pickle.dumps(Evil()), npz(**arrays(), extra=np.array([Evil()], dtype=object))):
+    for data in (
+        npz(q=np.array([Evil()], dtype=object)),
+        pickle.dumps(Evil()),
+        npz(**arrays(), extra=np.array([Evil()], dtype=object)),
+    ):
         with contextlib.suppress(InvalidUpload):
             read_upload(data)
     assert loaded == []
@@ -279,13 +338,26 @@ def test_a_good_file_with_any_damage_is_read_or_refused(good, data):
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5), lambda inner: st.lists(inner, max_size=4)
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=4),
 )
-ENTRY = st.fixed_dictionaries({}, optional={"dtype": st.sampled_from(["F16", "BF16", "F32", "I8"]) | JSON, "shape": JSON, "data_offsets": JSON})
+ENTRY = st.fixed_dictionaries(
+    {},
+    optional={
+        "dtype": st.sampled_from(["F16", "BF16", "F32", "I8"]) | JSON,
+        "shape": JSON,
+        "data_offsets": JSON,
+    },
+)
 
 
 @settings(max_examples=150, deadline=None, derandomize=True)
-@given(st.dictionaries(st.sampled_from(["q", "k", "v", "o", "dq", "__metadata__", "x"]), ENTRY | JSON, max_size=5), st.binary(max_size=64))
+@given(
+    st.dictionaries(
+        st.sampled_from(["q", "k", "v", "o", "dq", "__metadata__", "x"]), ENTRY | JSON, max_size=5
+    ),
+    st.binary(max_size=64),
+)
 def test_any_header_is_read_or_refused(header, body):
     assert_read_or_refused(safetensors(header, body))
 
@@ -294,7 +366,10 @@ def test_any_header_is_read_or_refused(header, body):
 @given(
     st.dictionaries(
         st.sampled_from(["q", "k", "v", "do", "o", "lse", "dq", "dk", "dv", "x"]),
-        st.tuples(st.lists(st.integers(0, 20), max_size=5), st.sampled_from(["f2", "f4", "f8", "i4", "c8", "U3", "?"])),
+        st.tuples(
+            st.lists(st.integers(0, 20), max_size=5),
+            st.sampled_from(["f2", "f4", "f8", "i4", "c8", "U3", "?"]),
+        ),
         max_size=6,
     )
 )

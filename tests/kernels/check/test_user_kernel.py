@@ -42,7 +42,9 @@ def test_a_missing_rescale_fails_and_the_fixed_kernel_passes(function, verdict):
 
 
 def test_a_kernel_of_torch_is_checked_with_its_gradients(named):
-    named("import torch.nn.functional as F\ndef attention(*args, **kwargs):\n    return F.scaled_dot_product_attention(*args, **kwargs)\n")
+    named(
+        "import torch.nn.functional as F\ndef attention(*args, **kwargs):\n    return F.scaled_dot_product_attention(*args, **kwargs)\n"
+    )
     result = run_check(CheckCase(SMALL, "user", repeats=1))
     assert result.verdict == "pass"
     assert result.tensor("dK").passes
@@ -52,9 +54,21 @@ def test_a_kernel_of_torch_is_checked_with_its_gradients(named):
 @pytest.mark.parametrize(
     ("source", "verdict", "words"),
     [
-        ("def attention(q, k, v): raise RuntimeError('no such luck')", "fail", "it raised RuntimeError: no such luck"),
-        ("def attention(q, k, v): raise NotImplementedError('only on Sundays')", "invalid", "only on Sundays"),
-        ("def attention(q, k, v): return q[..., :8]", "fail", r"it returned torch.float16 \(1, 1, 32, 8\); expected torch.float16 \(1, 1, 32, 16\)"),
+        (
+            "def attention(q, k, v): raise RuntimeError('no such luck')",
+            "fail",
+            "it raised RuntimeError: no such luck",
+        ),
+        (
+            "def attention(q, k, v): raise NotImplementedError('only on Sundays')",
+            "invalid",
+            "only on Sundays",
+        ),
+        (
+            "def attention(q, k, v): return q[..., :8]",
+            "fail",
+            r"it returned torch.float16 \(1, 1, 32, 8\); expected torch.float16 \(1, 1, 32, 16\)",
+        ),
         ("def attention(q, k, v): return q.float()", "fail", "it returned torch.float32"),
         ("def attention(q, k, v): return None", "fail", "it returned NoneType; expected a tensor"),
         ("def attention(q k): pass", "invalid", "mine.py:attention could not be imported: SyntaxError"),
@@ -93,7 +107,9 @@ def test_masks_reach_a_kernel_as_scaled_dot_product_attention_takes_them():
         call_arguments(attention, square.with_(q_heads=4, kv_heads=2), DEVICE)
 
 
-@pytest.mark.parametrize("text", ["nothing.py:f", "file.txt:f", f"{BUGGY}", f"{BUGGY}:not a name", f"{BUGGY}:", ""])
+@pytest.mark.parametrize(
+    "text", ["nothing.py:f", "file.txt:f", f"{BUGGY}", f"{BUGGY}:not a name", f"{BUGGY}:", ""]
+)
 def test_a_name_that_is_no_file_and_function_is_refused(text):
     with pytest.raises(InvalidProblem, match=r"expected a Python file and a function in it|there is no file"):
         UserKernel.parse(text)

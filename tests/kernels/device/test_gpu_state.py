@@ -11,7 +11,11 @@ def test_throttling_is_read_from_nvidia_smi():
     assert parse_reading("1980, 1980, 412.07, 41, 0x0000000000000004\n") == (1980.0, 1980.0, 412.07, 41.0, 4)
     with pytest.raises(ValueError, match="could not convert"):
         parse_reading("1980, 1980, [N/A], 41, 0x4")
-    idle, busy, slow = (345.0, 1980.0, 90.0, 30.0, 1), (1980.0, 1980.0, 600.0, 50.0, 0), (1700.0, 1980.0, 690.0, 55.0, 0x4 | 0x20)
+    idle, busy, slow = (
+        (345.0, 1980.0, 90.0, 30.0, 1),
+        (1980.0, 1980.0, 600.0, 50.0, 0),
+        (1700.0, 1980.0, 690.0, 55.0, 0x4 | 0x20),
+    )
     state = summarise([idle, busy, slow])
     assert (state.sm_mhz_low, state.sm_mhz_median, state.power_w, state.samples) == (1700, 1840, 690, 2)
     assert state.slowed_by == ("power limit", "temperature")

@@ -25,7 +25,9 @@ PROBLEM = AttentionProblem(q_len=32, kv_len=64, head_dim=16, block_m=16, block_n
 def counted(monkeypatch):
     calls = []
     original = triton_interpreter._patch_builtin
-    monkeypatch.setattr(triton_interpreter, "_patch_builtin", lambda *args: (calls.append(1), original(*args)))
+    monkeypatch.setattr(
+        triton_interpreter, "_patch_builtin", lambda *args: (calls.append(1), original(*args))
+    )
     return calls
 
 

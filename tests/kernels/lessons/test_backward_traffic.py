@@ -22,19 +22,29 @@ PROBLEMS = [
 def test_standard_attention_moves_seven_square_matrices():
     assert sum(access.count for access in STANDARD_BACKWARD) == 7
     assert standard_backward_elements(AttentionProblem(q_len=1024, kv_len=1024)) == 7 * 1024**2
-    assert standard_backward_elements(AttentionProblem(batch=2, q_heads=4, q_len=10, kv_len=20)) == 8 * 7 * 200
+    assert (
+        standard_backward_elements(AttentionProblem(batch=2, q_heads=4, q_len=10, kv_len=20)) == 8 * 7 * 200
+    )
 
 
 def test_the_slides_formulas_for_all_tiles():
     problem = AttentionProblem(q_len=128, kv_len=128, head_dim=64, block_m=32, block_n=16)
     rows, columns = 4, 8
-    assert inner_loop_elements(BY_SLUG["algorithm 6"], problem, read_back=False) == 4 * rows * 16 * 64 * columns
-    assert inner_loop_elements(BY_SLUG["algorithm 8"], problem, read_back=False) == 3 * columns * 32 * 64 * rows
-    assert inner_loop_elements(BY_SLUG["algorithm 7"], problem, read_back=False) == 4 * columns * 32 * 64 * rows
+    assert (
+        inner_loop_elements(BY_SLUG["algorithm 6"], problem, read_back=False) == 4 * rows * 16 * 64 * columns
+    )
+    assert (
+        inner_loop_elements(BY_SLUG["algorithm 8"], problem, read_back=False) == 3 * columns * 32 * 64 * rows
+    )
+    assert (
+        inner_loop_elements(BY_SLUG["algorithm 7"], problem, read_back=False) == 4 * columns * 32 * 64 * rows
+    )
 
 
 @pytest.mark.parametrize("problem", PROBLEMS, ids=["whole tiles", "ragged"])
-@pytest.mark.parametrize("order", [order for order in LOOP_ORDERS if order.algorithm], ids=lambda order: order.slug)
+@pytest.mark.parametrize(
+    "order", [order for order in LOOP_ORDERS if order.algorithm], ids=lambda order: order.slug
+)
 def test_the_kernels_count_what_the_model_says_once_sums_are_read_back(order, problem):
     assert order.algorithm in ALGORITHMS
     counted = counted_inner_loop_elements(run_traced(problem, order.algorithm))
@@ -43,7 +53,10 @@ def test_the_kernels_count_what_the_model_says_once_sums_are_read_back(order, pr
 
 def test_sums_that_travel_are_what_the_slides_leave_out():
     problem = PROBLEMS[0]
-    extra = {order.slug: inner_loop_elements(order, problem, True) - inner_loop_elements(order, problem, False) for order in LOOP_ORDERS}
+    extra = {
+        order.slug: inner_loop_elements(order, problem, True) - inner_loop_elements(order, problem, False)
+        for order in LOOP_ORDERS
+    }
     assert extra["algorithm 6"] == 2 * problem.q_tiles * problem.kv_len * problem.head_dim
     assert extra["algorithm 8"] == problem.kv_tiles * problem.q_len * problem.head_dim
     assert extra["this project"] == 0

@@ -7,11 +7,22 @@ import pytest
 
 from kernels.lessons import gradients
 from kernels.lessons.autograd import autograd_gradients, kernel_gradients
-from kernels.lessons.gradients import REFERENCES, GradientLesson, derived, finite_differences, largest_differences
+from kernels.lessons.gradients import (
+    REFERENCES,
+    GradientLesson,
+    derived,
+    finite_differences,
+    largest_differences,
+)
 from kernels.problem import InvalidProblem
 from kernels.worker.server import JOBS
 
-LESSONS = [GradientLesson(), GradientLesson(8, 8, 3, 10.0), GradientLesson(2, 1, 5, 0.1), GradientLesson(7, 3, 1, 2.0)]
+LESSONS = [
+    GradientLesson(),
+    GradientLesson(8, 8, 3, 10.0),
+    GradientLesson(2, 1, 5, 0.1),
+    GradientLesson(7, 3, 1, 2.0),
+]
 WITH_KERNEL = {"dV", "dQ", "dK", "dO", "dZ", "dW_Q", "dW_K", "dW_V", "dW_O"}
 
 
@@ -20,7 +31,10 @@ def largest(lesson, line):
 
 
 def scaled(lesson, reference):
-    return {line: difference / largest(lesson, line) for line, difference in largest_differences(lesson, reference).items()}
+    return {
+        line: difference / largest(lesson, line)
+        for line, difference in largest_differences(lesson, reference).items()
+    }
 
 
 @pytest.mark.parametrize("lesson", LESSONS, ids=str)

@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 
 from kernels.device.gpus import GPUS
-from kernels.lessons.ideas import NEEDS, chip_capacity, costs, falls_with, longest_whole_row, three_pass_bytes, tile_sums, whole_rows_fit
+from kernels.lessons.ideas import (
+    NEEDS,
+    chip_capacity,
+    costs,
+    falls_with,
+    longest_whole_row,
+    three_pass_bytes,
+    tile_sums,
+    whole_rows_fit,
+)
 from kernels.problem import AttentionProblem
 from kernels.problem.inputs import make_inputs
 from kernels.traffic.modelled import standard_bytes
@@ -40,7 +49,10 @@ def test_costs_with_all_five():
 def test_costs_without_one():
     every = costs(PROBLEM, GPU)
     assert costs(PROBLEM, GPU, "fusion").forward_bytes == standard_bytes(PROBLEM)
-    assert costs(PROBLEM, GPU, "tiling").chip_bytes == 128 * N * 4 + 4 * 128 * D + 2 * 64 * D * 2 + 128 * D * 2 + 128 * 8
+    assert (
+        costs(PROBLEM, GPU, "tiling").chip_bytes
+        == 128 * N * 4 + 4 * 128 * D + 2 * 64 * D * 2 + 128 * D * 2 + 128 * 8
+    )
     assert costs(PROBLEM, GPU, "recomputation").kept_bytes == 2 * N * N
     assert costs(PROBLEM, GPU, "recomputation").forward_bytes == every.forward_bytes + 2 * N * N
     assert costs(PROBLEM, GPU, "recomputation").backward_flops == 4 * 2 * N * N * D
@@ -68,7 +80,10 @@ def test_the_check_uses_the_inputs_of_the_kernels():
     query, key, value = (tensor[0, 0].double().numpy() for tensor in make_inputs(problem))
     scores = query[:8] @ key.T / 4
     tiles = [np.exp(scores[:, at : at + 8]) for at in range(0, 40, 8)]
-    wrong = sum(tile / tile.sum(axis=1, keepdims=True) @ value[8 * index : 8 * index + 8] for index, tile in enumerate(tiles))
+    wrong = sum(
+        tile / tile.sum(axis=1, keepdims=True) @ value[8 * index : 8 * index + 8]
+        for index, tile in enumerate(tiles)
+    )
     right = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True) @ value
     weight_sum, error = tile_sums(problem, online=False)
     assert weight_sum == pytest.approx(5)

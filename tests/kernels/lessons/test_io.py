@@ -12,9 +12,13 @@ SMALL = AttentionProblem(q_len=96, kv_len=96, head_dim=16, block_m=32, block_n=1
 MEMORIES = [1 << 12, 1 << 13, 20_000, 1 << 15, 83_456, 1 << 17]
 
 
-@pytest.mark.parametrize(("name", "formula"), [("flash1", lesson.flash1_bytes), ("flash2", lesson.flash2_bytes)])
+@pytest.mark.parametrize(
+    ("name", "formula"), [("flash1", lesson.flash1_bytes), ("flash2", lesson.flash2_bytes)]
+)
 def test_curves_pass_through_what_the_kernels_count(name, formula):
-    modelled = formula(SMALL.q_len, SMALL.head_dim, lesson.BlockSizes(SMALL.block_m, SMALL.block_n), SMALL.itemsize)
+    modelled = formula(
+        SMALL.q_len, SMALL.head_dim, lesson.BlockSizes(SMALL.block_m, SMALL.block_n), SMALL.itemsize
+    )
     assert modelled == REQUESTED_BYTES[name](SMALL) == run_traced(SMALL, name).total_bytes
 
 
@@ -59,7 +63,10 @@ def test_row_wise_is_linear_while_all_fits_then_cubic_then_impossible():
     assert lesson.curve_bytes("flash2", length, d, 4 * d - 1, 2) is None
 
 
-@pytest.mark.parametrize(("name", "order"), [("standard", (4, 1, 1)), ("row_wise", (8, 2, 0.5)), ("flash1", (4, 4, 0.5)), ("flash2", (4, 4, 0.5))])
+@pytest.mark.parametrize(
+    ("name", "order"),
+    [("standard", (4, 1, 1)), ("row_wise", (8, 2, 0.5)), ("flash1", (4, 4, 0.5)), ("flash2", (4, 4, 0.5))],
+)
 def test_bytes_grow_as_the_orders_say_for_long_sequences(name, order):
     factors = lesson.growth(name, 1 << 14, 64, 1 << 15, 2)
     assert tuple(factors.values()) == pytest.approx(order, rel=0.06)
@@ -73,7 +80,9 @@ def test_growth_says_where_a_point_does_not_fit():
 def test_the_lower_bound_meets_inputs_and_outputs_at_m_equal_td():
     length, d = 1024, 64
     assert lesson.lower_bound_bytes(length, d, length * d, 2) == length * d * 2
-    assert lesson.lower_bound_bytes(length, d, 1 << 13, 2) < lesson.curve_bytes("flash2", length, d, 1 << 13, 2)
+    assert lesson.lower_bound_bytes(length, d, 1 << 13, 2) < lesson.curve_bytes(
+        "flash2", length, d, 1 << 13, 2
+    )
 
 
 def test_kernel_rows_rounds_down_to_a_tile():
@@ -82,7 +91,9 @@ def test_kernel_rows_rounds_down_to_a_tile():
 
 def test_computing_gamma_once_moves_less_than_at_each_step():
     sizes = lesson.BlockSizes(64, 64)
-    each, once = (lesson.key_outer_backward_bytes(1024, 64, sizes, 2, each_step) for each_step in (True, False))
+    each, once = (
+        lesson.key_outer_backward_bytes(1024, 64, sizes, 2, each_step) for each_step in (True, False)
+    )
     assert once < each
     assert each - once == 1024 * (16 * (64 * 2 - 4) - (2 * 64 * 2 + 4))
 
@@ -91,4 +102,6 @@ def test_row_wise_backward_moves_eight_matrices_if_all_fits():
     assert lesson.row_wise_backward_rows(128, 16, 8 * 128 * 16 + 256) == 128
     assert lesson.row_wise_backward_bytes(128, 16, 128, 2) == 8 * 128 * 16 * 2
     assert lesson.row_wise_backward_rows(1024, 64, 1 << 15) == 16
-    assert lesson.row_wise_backward_bytes(1024, 64, 16, 2) > 4 * lesson.row_wise_backward_bytes(1024, 64, 128, 2)
+    assert lesson.row_wise_backward_bytes(1024, 64, 16, 2) > 4 * lesson.row_wise_backward_bytes(
+        1024, 64, 128, 2
+    )

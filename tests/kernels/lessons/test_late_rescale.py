@@ -19,7 +19,9 @@ def test_no_threshold_changes_the_output(inputs, threshold):
 
 
 def test_a_max_that_grows_at_every_tile_is_rescaled_ever_more_rarely():
-    rescales = [late_rescale.late_rescale(PROBLEM, threshold).rescales for threshold in late_rescale.THRESHOLDS]
+    rescales = [
+        late_rescale.late_rescale(PROBLEM, threshold).rescales for threshold in late_rescale.THRESHOLDS
+    ]
     assert rescales[0] == 32 * 15
     assert rescales == sorted(rescales, reverse=True)
     assert rescales[-1] < rescales[0] / 8

@@ -11,7 +11,14 @@ INPUTS = OutlierInputs(length=256, head_dim=64, outlier_share=0.01, outlier_size
 
 
 def test_rounding_is_that_of_torchs_float8():
-    numbers = np.concatenate([np.linspace(-448, 448, 20001), np.random.default_rng(0).standard_normal(20000), 2.0 ** np.arange(-14, 9), [0.0]])
+    numbers = np.concatenate(
+        [
+            np.linspace(-448, 448, 20001),
+            np.random.default_rng(0).standard_normal(20000),
+            2.0 ** np.arange(-14, 9),
+            [0.0],
+        ]
+    )
     numbers = numbers.astype(np.float32)
     expected = torch.from_numpy(numbers).to(torch.float8_e4m3fn).double().numpy()
     assert np.array_equal(round_e4m3(numbers.astype(np.float64)), expected)

@@ -6,7 +6,9 @@ import pytest
 from kernels.lessons.numbers import UnreadableNumbers, parse_matrix, parse_row
 
 
-@pytest.mark.parametrize("text", ["3, 2, 5, 1", "[3, 2, 5, 1]", " 3 2\t5\n1 ", "3;2;5;1", "3.0,2e0,+5,1,", "(3 2 5 1)"])
+@pytest.mark.parametrize(
+    "text", ["3, 2, 5, 1", "[3, 2, 5, 1]", " 3 2\t5\n1 ", "3;2;5;1", "3.0,2e0,+5,1,", "(3 2 5 1)"]
+)
 def test_a_row_may_be_written_in_many_ways(text):
     assert parse_row(text).tolist() == [3, 2, 5, 1]
 

@@ -60,7 +60,9 @@ def test_the_documents_example_element_by_element():
     e = math.exp
     assert [step.m for step in steps] == [3, 3, 5, 5]
     assert [step.alpha for step in steps] == pytest.approx([0, 1, e(-2), 1])
-    assert [step.l for step in steps] == pytest.approx([1, 1 + e(-1), (1 + e(-1)) * e(-2) + 1, e(-2) + e(-3) + 1 + e(-4)])
+    assert [step.l for step in steps] == pytest.approx(
+        [1, 1 + e(-1), (1 + e(-1)) * e(-2) + 1, e(-2) + e(-3) + 1 + e(-4)]
+    )
     assert steps[2].l_unscaled == pytest.approx(1 + e(-1) + 1)  # the wrong update
 
 
@@ -73,7 +75,11 @@ def test_the_documents_example_in_two_blocks():
 
 
 @pytest.mark.parametrize("block", [1, 2, 3, 7, 64])
-@pytest.mark.parametrize("row", [ROW, LARGE, -LARGE, np.zeros(5), np.array([7.0]), np.random.default_rng(0).normal(0, 300, 40)], ids=range(6))
+@pytest.mark.parametrize(
+    "row",
+    [ROW, LARGE, -LARGE, np.zeros(5), np.array([7.0]), np.random.default_rng(0).normal(0, 300, 40)],
+    ids=range(6),
+)
 def test_any_row_in_any_blocks_gives_the_softmax(row, block):
     steps = online_steps(row, block)
     assert len(steps) == -(-len(row) // block)
@@ -99,8 +105,21 @@ def test_without_rescale_nothing_is_wrong_if_the_max_comes_first():
 
 def test_three_two_and_one_pass_read_what_they_say():
     ways = all_ways(ROW, 2)
-    assert {name: run.elements_read for name, run in ways.items()} == {"three passes": 12, "two passes": 8, "one pass": 4}
+    assert {name: run.elements_read for name, run in ways.items()} == {
+        "three passes": 12,
+        "two passes": 8,
+        "one pass": 4,
+    }
     assert ways["two passes"].reads == ((0, 0), (0, 1), (1, 0), (1, 1))
     assert ways["two passes"].passes == ("m, l", "o")
-    assert [known.l is None for known in ways["three passes"].known] == [True, True, False, False, False, False]
-    assert ways["one pass"].known[0].o == pytest.approx(softmax(ROW[:2]) @ [1, 2])  # the surrogate: right for what was read
+    assert [known.l is None for known in ways["three passes"].known] == [
+        True,
+        True,
+        False,
+        False,
+        False,
+        False,
+    ]
+    assert ways["one pass"].known[0].o == pytest.approx(
+        softmax(ROW[:2]) @ [1, 2]
+    )  # the surrogate: right for what was read

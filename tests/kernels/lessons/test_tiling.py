@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 
-from kernels.lessons.tiling import MODES, UnfitMatrices, elements_one_by_one, tiled_attention, tiled_product, whole_attention
+from kernels.lessons.tiling import (
+    MODES,
+    UnfitMatrices,
+    elements_one_by_one,
+    tiled_attention,
+    tiled_product,
+    whole_attention,
+)
 
 RNG = np.random.default_rng(0)
 A, B = RNG.integers(-3, 4, (4, 4)).astype(float), RNG.integers(-3, 4, (4, 4)).astype(float)
@@ -12,7 +19,9 @@ QUERY, KEY, VALUE = RNG.normal(size=(5, 3)), 3 * RNG.normal(size=(7, 3)), RNG.no
 
 def test_four_by_four_in_two_by_two_tiles():
     steps = tiled_product(A, B, 2)
-    assert [(step.i, step.j, step.k) for step in steps] == [(i, j, k) for i in range(2) for j in range(2) for k in range(2)]
+    assert [(step.i, step.j, step.k) for step in steps] == [
+        (i, j, k) for i in range(2) for j in range(2) for k in range(2)
+    ]
     assert np.array_equal(steps[1].result[:2, :2], A[:2, :2] @ B[:2, :2] + A[:2, 2:] @ B[2:, :2])
     assert np.array_equal(steps[1].result[2:], np.zeros((2, 4)))
     assert np.array_equal(steps[-1].result, A @ B)

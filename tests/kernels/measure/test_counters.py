@@ -2,7 +2,14 @@
 
 import pytest
 
-from kernels.measure.counters import BASIC_METRICS, MORE_METRICS, CounterRun, KernelCounters, parse_csv, split_at_markers
+from kernels.measure.counters import (
+    BASIC_METRICS,
+    MORE_METRICS,
+    CounterRun,
+    KernelCounters,
+    parse_csv,
+    split_at_markers,
+)
 from tests.kernels.documents import NCU_CSV, counter_run
 
 
@@ -22,7 +29,10 @@ def test_the_csv_of_ncu_is_read_in_base_units():
 
 def test_markers_part_the_calls():
     groups = split_at_markers(parse_csv(NCU_CSV, BASIC_METRICS))
-    assert [[kernel.short_name for kernel in group] for group in groups] == [["softmax_forward", "_attn_fwd"], ["sm90_gemm"]]
+    assert [[kernel.short_name for kernel in group] for group in groups] == [
+        ["softmax_forward", "_attn_fwd"],
+        ["sm90_gemm"],
+    ]
 
 
 def test_a_counter_run_survives_a_dictionary():

@@ -55,12 +55,16 @@ def test_both_directions_are_measured_and_a_forward_only_peer_says_so():
     measurement = measure(SMALL, ["naive"], directions=("forward", "backward"))
     assert [result.direction for result in measurement.results] == ["forward", "backward"]
     assert measurement.result("naive", "backward").timing.median_ms > 0
-    with pytest.raises(InvalidProblem, match=r"directions='sideways' is not accepted: expected some of forward, backward"):
+    with pytest.raises(
+        InvalidProblem, match=r"directions='sideways' is not accepted: expected some of forward, backward"
+    ):
         measure(SMALL, ["naive"], directions=("sideways",))
 
 
 def test_an_unknown_peer_is_refused_with_the_accepted_ones():
-    with pytest.raises(InvalidProblem, match=r"peers='torch' is not accepted: on this device expected some of naive, "):
+    with pytest.raises(
+        InvalidProblem, match=r"peers='torch' is not accepted: on this device expected some of naive, "
+    ):
         measure(SMALL, ["torch"])
 
 
@@ -75,12 +79,33 @@ def test_a_measurement_survives_json():
 
 def test_the_command_line_writes_what_measure_gives(tmp_path, capsys):
     out = tmp_path / "m.json"
-    assert measuring.main(["--length", "64,128", "--mask", "full,causal", "--q-heads", "1", "--peers", "naive", "--out", str(out)]) == 0
+    assert (
+        measuring.main(
+            [
+                "--length",
+                "64,128",
+                "--mask",
+                "full,causal",
+                "--q-heads",
+                "1",
+                "--peers",
+                "naive",
+                "--out",
+                str(out),
+            ]
+        )
+        == 0
+    )
     document = json.loads(out.read_text())
     assert (document["format"], document["version"]) == ("flash-attention-measurements", 1)
     assert document["command"].startswith("python -m kernels.measure --length 64,128")
     problems = [Measurement.from_dict(values).problem for values in document["measurements"]]
-    assert [(problem.q_len, problem.mask) for problem in problems] == [(64, "full"), (64, "causal"), (128, "full"), (128, "causal")]
+    assert [(problem.q_len, problem.mask) for problem in problems] == [
+        (64, "full"),
+        (64, "causal"),
+        (128, "full"),
+        (128, "causal"),
+    ]
     assert "naive" in capsys.readouterr().err
 
 
@@ -128,6 +153,11 @@ def test_a_lost_cuda_context_is_not_taken_for_a_peer_that_refuses(monkeypatch):
 
 
 def test_the_command_line_takes_several_batches(capsys):
-    assert measuring.main(["--length", "32", "--batch", "1,2", "--q-heads", "1", "--peers", "naive", "--budget", "0.01"]) == 0
+    assert (
+        measuring.main(
+            ["--length", "32", "--batch", "1,2", "--q-heads", "1", "--peers", "naive", "--budget", "0.01"]
+        )
+        == 0
+    )
     document = json.loads(capsys.readouterr().out)
     assert [values["problem"]["batch"] for values in document["measurements"]] == [1, 2]

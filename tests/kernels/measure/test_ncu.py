@@ -28,7 +28,9 @@ else:
 
 def stand_in(folder, csv, fails=False, denied=False):
     path = folder / "ncu"
-    path.write_text(STAND_IN.format(python=sys.executable, metric="sm__throughput", csv=csv, fails=fails, denied=denied))
+    path.write_text(
+        STAND_IN.format(python=sys.executable, metric="sm__throughput", csv=csv, fails=fails, denied=denied)
+    )
     path.chmod(0o755)
     return folder
 
@@ -52,7 +54,11 @@ def test_counters_of_each_call_are_read(tmp_path, monkeypatch, fails):
         (WHOLE, True, "this machine does not allow hardware counters"),
         ("==PROF== nothing", False, "ncu failed"),
         (NCU_CSV, False, "ncu gave no full set of counters: sm90_gemm has no lts__t_bytes.sum"),
-        (NCU_HEADER + '\n"","","byte","byte","ns","byte"\n"0","spin_kernel","0","0","1","0"\n', False, "kernels of 1 calls, 2 were made"),
+        (
+            NCU_HEADER + '\n"","","byte","byte","ns","byte"\n"0","spin_kernel","0","0","1","0"\n',
+            False,
+            "kernels of 1 calls, 2 were made",
+        ),
     ],
 )
 def test_where_there_are_no_counters_it_says_why(tmp_path, monkeypatch, csv, denied, message):

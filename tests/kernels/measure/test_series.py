@@ -22,7 +22,11 @@ def test_an_exponent_is_fitted_to_the_larger_half():
 
 def test_a_curve_holds_what_differs_in_length_alone():
     measured = [measurement(length) for length in reversed(LENGTHS)]
-    others = [measurement(512, mask="causal"), measurement(512, dtype="bfloat16"), measurement(512, head_dim=128)]
+    others = [
+        measurement(512, mask="causal"),
+        measurement(512, dtype="bfloat16"),
+        measurement(512, head_dim=128),
+    ]
     found = by_peer(curves("recorded", measured + others, VIEW))
     assert [point.x for point in found["naive"].points] == list(LENGTHS)
     assert found["naive"].exponent("time") == pytest.approx(2)
@@ -39,11 +43,18 @@ def test_exponents_are_of_one_sequence_where_the_tokens_of_a_launch_are_fixed():
 
 
 def test_shapes_that_do_not_belong_together_are_kept_apart():
-    fixed, tokens = [measurement(n, heads=8) for n in LENGTHS[:2]], [measurement(n, batch=4096 // n) for n in LENGTHS]
+    fixed, tokens = (
+        [measurement(n, heads=8) for n in LENGTHS[:2]],
+        [measurement(n, batch=4096 // n) for n in LENGTHS],
+    )
     assert len(by_peer(curves("here", fixed + tokens, VIEW))["naive"].points) == 4
     wanted = View("length", 1024, 64, "float16", "full", batch=1, q_heads=8)
-    assert {point.problem.q_heads for point in by_peer(curves("here", fixed + tokens, wanted))["naive"].points} == {8}
-    assert len(by_peer(curves("here", fixed[:1] + tokens, wanted))["naive"].points) == 1  # one point just measured is not hidden
+    assert {
+        point.problem.q_heads for point in by_peer(curves("here", fixed + tokens, wanted))["naive"].points
+    } == {8}
+    assert (
+        len(by_peer(curves("here", fixed[:1] + tokens, wanted))["naive"].points) == 1
+    )  # one point just measured is not hidden
     by_tokens = View("length", 1024, 64, "float16", "full", tokens=4096, width=256)
     assert len(by_peer(curves("here", fixed + tokens, by_tokens))["naive"].points) == 4
 

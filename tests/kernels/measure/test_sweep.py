@@ -12,7 +12,10 @@ def test_the_sweep_is_that_of_the_benchmarks_and_the_most_asked_for_comes_first(
     assert {cell.problem.q_len for cell in cells} == {512, 1024, 2048, 4096, 8192, 16384}
     assert {cell.problem.mask for cell in cells} == {"full", "causal"}
     first = cells[: 6 * 2 * 2]
-    assert {(cell.problem.dtype, cell.problem.head_dim) for cell in first} == {("float16", 64), ("float16", 128)}
+    assert {(cell.problem.dtype, cell.problem.head_dim) for cell in first} == {
+        ("float16", 64),
+        ("float16", 128),
+    }
     assert len({cell.problem for cell in cells[:72]}) == 72
     assert all("flex" in cell.peers for cell in cells[72:])
 
@@ -40,6 +43,8 @@ def test_a_cell_that_fails_costs_that_cell_and_a_lost_device_the_rest(quick_cell
 
     monkeypatch.setattr(sweep, "measure", fail)
     message = "no such thing"
-    assert sweep.run_sweep(quick_cells, 1.0, lambda document: None, lambda line: None).left_out == (quick_cells[0].name,)
+    assert sweep.run_sweep(quick_cells, 1.0, lambda document: None, lambda line: None).left_out == (
+        quick_cells[0].name,
+    )
     message = "CUDA error: an illegal memory access was encountered"
     assert len(sweep.run_sweep(quick_cells, 1.0, lambda document: None, lambda line: None).left_out) == 2

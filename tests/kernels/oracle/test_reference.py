@@ -5,13 +5,23 @@ import torch
 import torch.nn.functional as F
 from torch.nn.attention.bias import causal_lower_right
 
-from kernels.oracle.reference import attention_by_rows, error_report, gradients_by_heads, judge, judge_gradients, naive_attention, oracle
+from kernels.oracle.reference import (
+    attention_by_rows,
+    error_report,
+    gradients_by_heads,
+    judge,
+    judge_gradients,
+    naive_attention,
+    oracle,
+)
 from kernels.problem import AttentionProblem, tiles
 from kernels.problem.inputs import make_d_output, make_inputs
 
 PROBLEMS = [
     AttentionProblem(q_len=20, kv_len=33, head_dim=16, dtype="float32"),
-    AttentionProblem(q_len=20, kv_len=33, head_dim=16, dtype="float32", mask="causal", q_heads=4, kv_heads=2, batch=2),
+    AttentionProblem(
+        q_len=20, kv_len=33, head_dim=16, dtype="float32", mask="causal", q_heads=4, kv_heads=2, batch=2
+    ),
 ]
 
 
@@ -48,14 +58,20 @@ def test_the_rule_for_gradients_names_the_one_that_is_wrong():
     exact = gradients_by_heads(*inputs, d_out, **arguments(problem), dtype=torch.float64)
     assert all(report.passes for report in judge_gradients(problem, exact, inputs, d_out).values())
     wrong = (exact[0], exact[1] + 1.0, exact[2])
-    assert {name for name, report in judge_gradients(problem, wrong, inputs, d_out).items() if not report.passes} == {"dK"}
+    assert {
+        name for name, report in judge_gradients(problem, wrong, inputs, d_out).items() if not report.passes
+    } == {"dK"}
 
 
 def test_references_give_zero_and_minus_infinity_to_rows_without_a_key():
     problem = AttentionProblem(q_len=9, kv_len=4, head_dim=16, mask="causal", dtype="float32")
     inputs = make_inputs(problem)
     out, lse = attention_by_rows(*inputs, **arguments(problem), dtype=torch.float64)
-    for result in (out, naive_attention(*inputs, **arguments(problem)), oracle(*inputs, **arguments(problem)).output):
+    for result in (
+        out,
+        naive_attention(*inputs, **arguments(problem)),
+        oracle(*inputs, **arguments(problem)).output,
+    ):
         assert (result[0, 0, :5] == 0).all()
         assert torch.isfinite(result).all()
     assert (lse[0, 0, :5] == float("-inf")).all()

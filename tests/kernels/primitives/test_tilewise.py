@@ -14,9 +14,31 @@ from kernels.traffic.modelled import compulsory_bytes, standard_bytes
 
 PROBLEMS = {
     "full": AttentionProblem(q_len=48, kv_len=64, head_dim=16, block_m=16, block_n=16),
-    "causal": AttentionProblem(q_len=40, kv_len=56, head_dim=24, block_m=16, block_n=16, mask="causal", q_heads=2, kv_heads=1, dtype="float32"),
-    "no key": AttentionProblem(q_len=48, kv_len=16, head_dim=16, block_m=16, block_n=16, mask="causal", dtype="bfloat16"),
-    "window": AttentionProblem(q_len=50, kv_len=50, head_dim=16, block_m=16, block_n=8, mask="window", window_left=9, window_right=2, batch=2),
+    "causal": AttentionProblem(
+        q_len=40,
+        kv_len=56,
+        head_dim=24,
+        block_m=16,
+        block_n=16,
+        mask="causal",
+        q_heads=2,
+        kv_heads=1,
+        dtype="float32",
+    ),
+    "no key": AttentionProblem(
+        q_len=48, kv_len=16, head_dim=16, block_m=16, block_n=16, mask="causal", dtype="bfloat16"
+    ),
+    "window": AttentionProblem(
+        q_len=50,
+        kv_len=50,
+        head_dim=16,
+        block_m=16,
+        block_n=8,
+        mask="window",
+        window_left=9,
+        window_right=2,
+        batch=2,
+    ),
 }
 
 
@@ -36,7 +58,9 @@ def test_output_and_lse_are_right(problem, algorithm):
     assert judge_trace(trace).passes
     left, right = band(problem)
     exact = oracle(*make_inputs(problem, DEVICE), scale=problem.scale, left=left, right=right).lse
-    tolerance = {"float32": 1e-5, "float16": 5e-3, "bfloat16": 5e-2}[problem.dtype]  # S is rounded to the type of the inputs in HBM
+    tolerance = {"float32": 1e-5, "float16": 5e-3, "bfloat16": 5e-2}[
+        problem.dtype
+    ]  # S is rounded to the type of the inputs in HBM
     torch.testing.assert_close(torch.from_numpy(trace.lse).double(), exact, atol=tolerance, rtol=tolerance)
 
 
@@ -58,7 +82,10 @@ def test_row_wise_moves_no_matrix_of_scores(problem):
     keys = heads * problem.kv_len * problem.head_dim * problem.itemsize
     rows = heads * problem.q_len * problem.head_dim * problem.itemsize
     assert trace.total_bytes == 2 * rows + 2 * problem.q_tiles * keys
-    assert trace.total_bytes >= compulsory_bytes(problem.with_(kv_heads=problem.q_heads)) - 4 * heads * problem.q_len
+    assert (
+        trace.total_bytes
+        >= compulsory_bytes(problem.with_(kv_heads=problem.q_heads)) - 4 * heads * problem.q_len
+    )
 
 
 @pytest.mark.parametrize("algorithm", ["standard", "row_wise"])
@@ -70,7 +97,9 @@ def test_rows_of_p_are_whole_and_the_output_arrives(problem, algorithm):
             own = (trace.kernel == last) & (trace.batch_head == head) & (trace.q_tile == tile)
             total = trace.row_share[own].sum(axis=0)
             rows = min(problem.q_len - tile * problem.block_m, problem.block_m)
-            exact = np.where(np.isfinite(trace.lse.reshape(-1, problem.q_len)[head, tile * problem.block_m :][:rows]), 1, 0)
+            exact = np.where(
+                np.isfinite(trace.lse.reshape(-1, problem.q_len)[head, tile * problem.block_m :][:rows]), 1, 0
+            )
             np.testing.assert_allclose(total[:rows], exact, atol=2e-2)
             assert np.nanmax(trace.output_distance[own][-1]) <= 2e-2
 

@@ -15,9 +15,15 @@ def scores_of(problem):
 
 @pytest.mark.parametrize("inputs", INPUTS)
 def test_shapes_types_and_seeds(inputs):
-    problem = AttentionProblem(batch=2, q_heads=4, kv_heads=2, q_len=20, kv_len=30, head_dim=16, dtype="bfloat16", inputs=inputs)
+    problem = AttentionProblem(
+        batch=2, q_heads=4, kv_heads=2, q_len=20, kv_len=30, head_dim=16, dtype="bfloat16", inputs=inputs
+    )
     query, key, value = make_inputs(problem)
-    assert (tuple(query.shape), tuple(key.shape), tuple(value.shape)) == (problem.q_shape, problem.kv_shape, problem.kv_shape)
+    assert (tuple(query.shape), tuple(key.shape), tuple(value.shape)) == (
+        problem.q_shape,
+        problem.kv_shape,
+        problem.kv_shape,
+    )
     assert query.dtype == key.dtype == value.dtype == torch.bfloat16
     again, other = make_inputs(problem), make_inputs(problem.with_(seed=1))
     assert all(torch.equal(a, b) for a, b in zip((query, key, value), again, strict=True))
@@ -26,7 +32,9 @@ def test_shapes_types_and_seeds(inputs):
 
 def test_the_numbers_do_not_depend_on_the_machine():
     query, _, value = make_inputs(AttentionProblem(q_len=2, kv_len=2, head_dim=16, dtype="float32"))
-    assert query[0, 0, 0, :3].tolist() == pytest.approx([1.1176220178604126, -1.3871248960494995, -0.4265716075897217], abs=0)
+    assert query[0, 0, 0, :3].tolist() == pytest.approx(
+        [1.1176220178604126, -1.3871248960494995, -0.4265716075897217], abs=0
+    )
     assert value[0, 0, 1, -1].item() == pytest.approx(-0.13884983956813812, abs=0)
 
 
@@ -36,7 +44,9 @@ def test_large_scores_are_in_the_hundreds():
 
 
 def test_one_hot_gives_nearly_all_attention_to_one_visible_key():
-    weights = scores_of(AttentionProblem(q_len=50, kv_len=70, head_dim=64, mask="causal", inputs="one_hot")).weights
+    weights = scores_of(
+        AttentionProblem(q_len=50, kv_len=70, head_dim=64, mask="causal", inputs="one_hot")
+    ).weights
     assert weights.max(dim=-1).values.min() > 0.99
 
 
@@ -54,5 +64,7 @@ def test_the_row_max_moves_from_tile_to_tile(inputs, sign):
 
 def test_tensors_beyond_the_memory_of_the_host_are_refused_before_they_are_drawn():
     problem = AttentionProblem(batch=1024, q_heads=1024, kv_heads=1024, q_len=1, kv_len=1 << 20, head_dim=256)
-    with pytest.raises(MemoryError, match="tried to allocate 2251800887427072 bytes for query, key and value"):
+    with pytest.raises(
+        MemoryError, match="tried to allocate 2251800887427072 bytes for query, key and value"
+    ):
         make_inputs(problem)

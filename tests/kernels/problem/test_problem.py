@@ -23,11 +23,17 @@ def test_defaults_are_valid_and_derived_shapes_follow():
         ({"head_dim": 257}, r"head_dim=257 is not accepted: expected 16 to 256\."),
         ({"head_dim": 64.0}, r"head_dim=64.0 is not accepted: expected a whole number from 16 to 256\."),
         ({"batch": True}, r"batch=True is not accepted: expected a whole number"),
-        ({"dtype": "float8"}, r"dtype='float8' is not accepted: expected one of float16, bfloat16, float32\."),
+        (
+            {"dtype": "float8"},
+            r"dtype='float8' is not accepted: expected one of float16, bfloat16, float32\.",
+        ),
         ({"mask": "sliding"}, r"mask='sliding' is not accepted: expected one of full, causal"),
         ({"block_m": 48}, r"block_m=48 is not accepted: expected one of 4, 8, 16, 32, 64, 128\."),
         ({"inputs": ""}, r"inputs='' is not accepted: expected one of normal, growing_max"),
-        ({"q_heads": 6, "kv_heads": 4}, r"kv_heads=4 is not accepted: it must divide q_heads=6\. Every key and value head"),
+        (
+            {"q_heads": 6, "kv_heads": 4},
+            r"kv_heads=4 is not accepted: it must divide q_heads=6\. Every key and value head",
+        ),
     ],
     ids=lambda value: str(value) if isinstance(value, dict) else "",
 )
@@ -38,7 +44,10 @@ def test_a_refusal_names_field_value_and_what_is_accepted(change, message):
 
 
 def test_from_dict_refuses_an_unknown_field():
-    with pytest.raises(InvalidProblem, match=r"heads=4 is not accepted: there is no such field; the fields are batch, block_m"):
+    with pytest.raises(
+        InvalidProblem,
+        match=r"heads=4 is not accepted: there is no such field; the fields are batch, block_m",
+    ):
         AttentionProblem.from_dict({"heads": 4})
 
 
@@ -52,4 +61,7 @@ def test_dict_round_trip_and_with():
 def test_problem_tiles_traffic_and_trace_import_neither_torch_nor_triton():
     modules = "kernels.problem, kernels.problem.tiles, kernels.traffic.modelled, kernels.device.gpus, kernels.trace.trace, kernels.worker.client, kernels.problem.presets"
     code = f"import sys, {modules}; print(sorted({{'torch', 'triton', 'streamlit', 'plotly'}} & set(sys.modules)))"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        == "[]\n"
+    )

@@ -5,12 +5,26 @@ import itertools
 import pytest
 
 from kernels.problem import AttentionProblem
-from kernels.problem.tiles import TileKind, count_tiles, last_tiles_first, visible_keys, visited_tiles, visiting_tiles
+from kernels.problem.tiles import (
+    TileKind,
+    count_tiles,
+    last_tiles_first,
+    visible_keys,
+    visited_tiles,
+    visiting_tiles,
+)
 
 SHAPES = [(1, 1), (1, 9), (9, 1), (16, 16), (17, 40), (40, 17), (64, 64), (33, 100)]
 
 
-WINDOWS = {"full": (1000, 1000), "causal": (1000, 0), "window-8-3": (8, 3), "window-0-0": (0, 0), "window-20-0": (20, 0), "window-0-30": (0, 30)}
+WINDOWS = {
+    "full": (1000, 1000),
+    "causal": (1000, 0),
+    "window-8-3": (8, 3),
+    "window-0-0": (0, 0),
+    "window-20-0": (20, 0),
+    "window-0-30": (0, 30),
+}
 
 
 @pytest.mark.parametrize("window", WINDOWS)
@@ -24,14 +38,30 @@ def test_tile_kinds_match_the_mask_key_by_key(q_len, kv_len, window):
         for q_tile, kv_tile in itertools.product(range(problem.q_tiles), range(problem.kv_tiles)):
             rows = range(q_tile * block_m, min((q_tile + 1) * block_m, q_len))
             keys = range(kv_tile * block_n, (kv_tile + 1) * block_n)
-            visible = [key < kv_len and -left <= key - (row + kv_len - q_len) <= right for row in rows for key in keys]
-            expected = TileKind.FULL if all(visible) else TileKind.PARTIAL if any(visible) else TileKind.SKIPPED
+            visible = [
+                key < kv_len and -left <= key - (row + kv_len - q_len) <= right
+                for row in rows
+                for key in keys
+            ]
+            expected = (
+                TileKind.FULL if all(visible) else TileKind.PARTIAL if any(visible) else TileKind.SKIPPED
+            )
             kind = visited_tiles(problem, q_tile).kind(kv_tile)
             assert kind is expected, (problem, q_tile, kv_tile)
-            assert (visiting_tiles(problem, kv_tile).kind(q_tile) is TileKind.SKIPPED) == (expected is TileKind.SKIPPED), (problem, q_tile, kv_tile)
-            in_keys = [seen for seen, key in zip(visible, [key for _ in rows for key in keys], strict=True) if key < kv_len]
+            assert (visiting_tiles(problem, kv_tile).kind(q_tile) is TileKind.SKIPPED) == (
+                expected is TileKind.SKIPPED
+            ), (problem, q_tile, kv_tile)
+            in_keys = [
+                seen
+                for seen, key in zip(visible, [key for _ in rows for key in keys], strict=True)
+                if key < kv_len
+            ]
             # Keys and rows past the end need no mask in the backward pass.
-            assert (visiting_tiles(problem, kv_tile).kind(q_tile) is TileKind.FULL) == all(in_keys), (problem, q_tile, kv_tile)
+            assert (visiting_tiles(problem, kv_tile).kind(q_tile) is TileKind.FULL) == all(in_keys), (
+                problem,
+                q_tile,
+                kv_tile,
+            )
             seen[kind] += 1
         counts = count_tiles(problem)
         assert (counts.full, counts.partial, counts.skipped) == tuple(seen.values())

@@ -14,8 +14,13 @@ from tests.kernels.documents import DEVICE
 
 
 def run(length, **times):
-    results = [PeerResult(peer, Timing(ms, ms, ms, 5), 0) if ms else PeerResult(peer, refused="needs more") for peer, ms in times.items()]
-    return Measurement(AttentionProblem(q_len=length, kv_len=length), DEVICE, "2026-01-01T00:00:00+00:00", tuple(results))
+    results = [
+        PeerResult(peer, Timing(ms, ms, ms, 5), 0) if ms else PeerResult(peer, refused="needs more")
+        for peer, ms in times.items()
+    ]
+    return Measurement(
+        AttentionProblem(q_len=length, kv_len=length), DEVICE, "2026-01-01T00:00:00+00:00", tuple(results)
+    )
 
 
 RUNS = (
@@ -27,7 +32,10 @@ RUNS = (
 
 
 def test_ratios_are_over_problems_on_which_both_were_timed():
-    assert time_ratios(RUNS) == {("forward", 64, "naive"): [8.0, 2.0], ("forward", 64, "sdpa_flash"): [0.5, 0.5]}
+    assert time_ratios(RUNS) == {
+        ("forward", 64, "naive"): [8.0, 2.0],
+        ("forward", 64, "sdpa_flash"): [0.5, 0.5],
+    }
 
 
 def test_the_table_has_geometric_means_and_marks_where_a_peer_is_faster():

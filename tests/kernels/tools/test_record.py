@@ -18,10 +18,15 @@ def test_parts_are_written_each_to_its_file_with_the_command(quick_cells, tmp_pa
 
 def test_a_part_that_does_not_exist_is_refused_in_one_line(capsys):
     assert record.main(["--parts", "sweeps,songs"]) == 2
-    assert capsys.readouterr().err == "error: --parts songs is not accepted: expected some of traces,ceilings,counters,sweeps\n"
+    assert (
+        capsys.readouterr().err
+        == "error: --parts songs is not accepted: expected some of traces,ceilings,counters,sweeps\n"
+    )
 
 
-def test_counters_that_are_not_allowed_are_skipped_with_a_message_and_overwrite_nothing(tmp_path, monkeypatch, capsys):
+def test_counters_that_are_not_allowed_are_skipped_with_a_message_and_overwrite_nothing(
+    tmp_path, monkeypatch, capsys
+):
     from kernels.measure import ncu
 
     monkeypatch.setattr(ncu, "find_ncu", lambda: None)

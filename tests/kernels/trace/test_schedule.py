@@ -11,7 +11,9 @@ from kernels.recordings import recorded_run
 from kernels.trace.schedule import chrome_trace, program_spans, step_schedule
 from kernels.trace.trace import ALGORITHMS, run_traced
 
-PROBLEM = AttentionProblem(q_len=64, kv_len=64, head_dim=16, block_m=16, block_n=16, mask="causal", q_heads=4, kv_heads=2)
+PROBLEM = AttentionProblem(
+    q_len=64, kv_len=64, head_dim=16, block_m=16, block_n=16, mask="causal", q_heads=4, kv_heads=2
+)
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)

@@ -18,13 +18,23 @@ from tests.kernels.helpers import run_forward
 
 PROBLEMS = [
     AttentionProblem(q_len=64, kv_len=64, head_dim=16, block_m=16, block_n=32),
-    AttentionProblem(q_len=64, kv_len=64, head_dim=16, block_m=32, block_n=16, mask="causal", dtype="bfloat16"),
+    AttentionProblem(
+        q_len=64, kv_len=64, head_dim=16, block_m=32, block_n=16, mask="causal", dtype="bfloat16"
+    ),
     AttentionProblem(q_len=45, kv_len=77, head_dim=24, block_m=16, block_n=16, mask="causal"),
-    AttentionProblem(q_len=77, kv_len=45, head_dim=20, block_m=16, block_n=16, mask="causal", dtype="float32"),
-    AttentionProblem(q_len=33, kv_len=50, head_dim=16, block_m=16, block_n=16, batch=2, q_heads=4, kv_heads=2),
-    AttentionProblem(q_len=17, kv_len=13, head_dim=16, block_m=4, block_n=8, mask="causal", inputs="growing_max"),
+    AttentionProblem(
+        q_len=77, kv_len=45, head_dim=20, block_m=16, block_n=16, mask="causal", dtype="float32"
+    ),
+    AttentionProblem(
+        q_len=33, kv_len=50, head_dim=16, block_m=16, block_n=16, batch=2, q_heads=4, kv_heads=2
+    ),
+    AttentionProblem(
+        q_len=17, kv_len=13, head_dim=16, block_m=4, block_n=8, mask="causal", inputs="growing_max"
+    ),
     AttentionProblem(q_len=40, kv_len=64, head_dim=16, block_m=16, block_n=16, inputs="large"),
-    AttentionProblem(q_len=60, kv_len=50, head_dim=16, block_m=16, block_n=16, mask="window", window_left=9, window_right=4),
+    AttentionProblem(
+        q_len=60, kv_len=50, head_dim=16, block_m=16, block_n=16, mask="window", window_left=9, window_right=4
+    ),
 ]
 
 
@@ -45,7 +55,10 @@ def keys_seen(run, step):
     if run.kv_tile[step] < 0:
         return torch.arange(0)
     first_tile = visited_tiles(run.problem, int(run.q_tile[step])).first
-    return torch.arange(first_tile * run.problem.block_n, min((int(run.kv_tile[step]) + 1) * run.problem.block_n, run.problem.kv_len))
+    return torch.arange(
+        first_tile * run.problem.block_n,
+        min((int(run.kv_tile[step]) + 1) * run.problem.block_n, run.problem.kv_len),
+    )
 
 
 @pytest.mark.parametrize("algorithm", ["flash2", "flash1"])
@@ -138,7 +151,10 @@ def requests(monkeypatch):
 
     found, launched = [], {}
     launch = interpreter.GridExecutor.__call__
-    load, store = interpreter.InterpreterBuilder.create_masked_load, interpreter.InterpreterBuilder.create_masked_store
+    load, store = (
+        interpreter.InterpreterBuilder.create_masked_load,
+        interpreter.InterpreterBuilder.create_masked_store,
+    )
 
     def launch_noted(self, *args, **arguments):
         bound = dict(zip(self.arg_names, args, strict=False)) | arguments
@@ -158,7 +174,15 @@ def requests(monkeypatch):
         addresses = np.broadcast_to(pointers.data, asked.shape)[asked]
         for tensor, start, end in launched["ranges"]:
             if addresses.size and start <= int(addresses.min()) < end:
-                found.append((launched["kernel"], interpreter.interpreter_builder.grid_idx, tensor, direction, addresses.size * itemsize))
+                found.append(
+                    (
+                        launched["kernel"],
+                        interpreter.interpreter_builder.grid_idx,
+                        tensor,
+                        direction,
+                        addresses.size * itemsize,
+                    )
+                )
 
     def counted_load(self, pointers, mask, *rest, **named):
         note(pointers, mask, "read")
@@ -198,7 +222,9 @@ def test_bytes_match_an_independent_count_of_loads_and_stores(problem, algorithm
     assert claimed.keys() == counted.keys()
     for key, programs in claimed.items():
         if key[:2] == ("_attn_combine", "partial lse"):  # its first step claims two loads at once
-            assert sum(sum(sizes) * n for sizes, n in programs.items()) == sum(sum(sizes) * n for sizes, n in counted[key].items())
+            assert sum(sum(sizes) * n for sizes, n in programs.items()) == sum(
+                sum(sizes) * n for sizes, n in counted[key].items()
+            )
         else:
             assert programs == counted[key], key
 
@@ -236,7 +262,10 @@ def test_other_versions_and_other_files_are_refused_by_name(tmp_path, monkeypatc
     monkeypatch.setattr(trace, "FORMAT_VERSION", 7)
     newer = run.to_bytes()
     monkeypatch.undo()
-    with pytest.raises(InvalidTrace, match="this is flash-attention-trace version 7; expected flash-attention-trace version 1"):
+    with pytest.raises(
+        InvalidTrace,
+        match="this is flash-attention-trace version 7; expected flash-attention-trace version 1",
+    ):
         Trace.load(newer)
     with pytest.raises(InvalidTrace, match="not a trace file"):
         Trace.load(b"hello")
@@ -258,5 +287,7 @@ def test_a_trace_with_arrays_of_wrong_shape_is_refused():
 
 
 def test_an_unknown_algorithm_is_refused_by_name():
-    with pytest.raises(InvalidProblem, match="algorithm='flash9' is not accepted: expected one of flash2, flash1"):
+    with pytest.raises(
+        InvalidProblem, match="algorithm='flash9' is not accepted: expected one of flash2, flash1"
+    ):
         run_traced(AttentionProblem(), "flash9")

@@ -4,7 +4,15 @@ import pytest
 
 from kernels.device.gpus import GPUS
 from kernels.problem import AttentionProblem
-from kernels.traffic.modelled import attention_flops, compulsory_bytes, forward_flops, sram_parts, standard_bytes, standard_ledger, standard_stages
+from kernels.traffic.modelled import (
+    attention_flops,
+    compulsory_bytes,
+    forward_flops,
+    sram_parts,
+    standard_bytes,
+    standard_ledger,
+    standard_stages,
+)
 from kernels.traffic.requested import flash2_requested_bytes
 
 
@@ -48,4 +56,11 @@ def test_stages_and_parts_have_sizes_one_can_check_by_hand():
     score = standard_stages(problem)[0]
     assert (score.bytes_read, score.bytes_written, score.flops) == (2 * 8 * 16 * 4, 8 * 8 * 4, 2 * 8 * 8 * 16)
     assert score.intensity == pytest.approx(2048 / 1280)
-    assert {part.name: part.bytes for part in sram_parts(problem)} == {"Q": 256, "K": 512, "V": 512, "S, P": 128, "O": 256, "m, l": 32}
+    assert {part.name: part.bytes for part in sram_parts(problem)} == {
+        "Q": 256,
+        "K": 512,
+        "V": 512,
+        "S, P": 128,
+        "O": 256,
+        "m, l": 32,
+    }

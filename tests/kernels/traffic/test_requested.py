@@ -8,9 +8,22 @@ from kernels.traffic.requested import REQUESTED_BYTES
 
 PROBLEMS = {
     "full": AttentionProblem(q_len=64, kv_len=64, head_dim=16, block_m=16, block_n=32),
-    "causal-ragged-gqa": AttentionProblem(q_len=50, kv_len=70, head_dim=24, block_m=16, block_n=32, mask="causal", q_heads=2, kv_heads=1),
-    "rows-without-a-key": AttentionProblem(q_len=70, kv_len=50, head_dim=16, block_m=16, block_n=16, mask="causal", dtype="float32"),
-    "window": AttentionProblem(q_len=40, kv_len=120, head_dim=16, block_m=16, block_n=16, mask="window", window_left=20, window_right=5),
+    "causal-ragged-gqa": AttentionProblem(
+        q_len=50, kv_len=70, head_dim=24, block_m=16, block_n=32, mask="causal", q_heads=2, kv_heads=1
+    ),
+    "rows-without-a-key": AttentionProblem(
+        q_len=70, kv_len=50, head_dim=16, block_m=16, block_n=16, mask="causal", dtype="float32"
+    ),
+    "window": AttentionProblem(
+        q_len=40,
+        kv_len=120,
+        head_dim=16,
+        block_m=16,
+        block_n=16,
+        mask="window",
+        window_left=20,
+        window_right=5,
+    ),
 }
 
 

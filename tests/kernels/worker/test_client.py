@@ -128,7 +128,9 @@ def test_threads_at_once_each_get_their_own_right_result(client):
     results = {}
 
     def session(seed):
-        problem = AttentionProblem(q_len=33, kv_len=40, head_dim=16, block_m=16, block_n=16, seed=seed, mask="causal")
+        problem = AttentionProblem(
+            q_len=33, kv_len=40, head_dim=16, block_m=16, block_n=16, seed=seed, mask="causal"
+        )
         results[seed] = trace_of(submit(client, problem))
 
     threads = [threading.Thread(target=session, args=(seed,)) for seed in range(6)]

@@ -26,8 +26,20 @@ def test_the_table_says_what_the_chart_shows(swept):
 
 def test_peers_that_met_in_one_run_are_compared_with_each_other():
     together, later = measurement(512), measurement(512)
-    alone = type(later)(later.problem, later.device, "2027-01-01T00:00:00", (later.results[1].__class__("ours", refused="x"),), None)
-    recorded = {curve.peer: curve for curve in Source("recorded", document().with_(measurements=(together, alone))).curves(VIEW)}
+    alone = type(later)(
+        later.problem,
+        later.device,
+        "2027-01-01T00:00:00",
+        (later.results[1].__class__("ours", refused="x"),),
+        None,
+    )
+    recorded = {
+        curve.peer: curve
+        for curve in Source("recorded", document().with_(measurements=(together, alone))).curves(VIEW)
+    }
     assert recorded["ours"].points[0].result == together.results[1]
-    live = {curve.peer: curve for curve in Source("here", document().with_(measurements=(together, alone))).curves(VIEW)}
+    live = {
+        curve.peer: curve
+        for curve in Source("here", document().with_(measurements=(together, alone))).curves(VIEW)
+    }
     assert live["ours"].points[0].result.refused == "x"

@@ -26,7 +26,11 @@ def test_the_csv_names_device_versions_date_and_command(swept):
     last = next(row for row in rows if (row["peer"], row["q_len"]) == ("naive", "4096"))
     assert (last["median_ms"], last["refused"]) == ("", "needs 68.0 GB, 24.0 GB free")
     first = rows[0]
-    assert (first["device_name"], first["device_torch"], first["device_driver"]) == ("NVIDIA H200", "2.11.0", "580.1")
+    assert (first["device_name"], first["device_torch"], first["device_driver"]) == (
+        "NVIDIA H200",
+        "2.11.0",
+        "580.1",
+    )
     assert (first["recorded_at"][:10], first["command"]) == ("2026-11-21", "python -m kernels.record")
     assert float(first["median_ms"]) == 1.0
 
@@ -37,7 +41,10 @@ def test_the_json_download_is_a_file_that_the_page_takes_back(swept):
     back = read_document(text)
     assert back.measurements == document().measurements
     assert back.ceilings == document().ceilings
-    assert file_source(text.encode()).words == "from your file, measured on NVIDIA H200, 2026\\-11\\-21, torch 2.11.0, Triton 3.6.0, driver 580.1"
+    assert (
+        file_source(text.encode()).words
+        == "from your file, measured on NVIDIA H200, 2026\\-11\\-21, torch 2.11.0, Triton 3.6.0, driver 580.1"
+    )
 
 
 def test_a_file_without_measurements_is_refused():

@@ -95,14 +95,18 @@ def test_attention_shares_add_up_to_one_for_every_row_of_a_real_trace():
     share = attention_share(trace)
     for program in np.unique(trace.program):
         steps = trace.program == program
-        rows = min(trace.problem.q_len - int(trace.q_tile[steps][0]) * trace.problem.block_m, trace.problem.block_m)
+        rows = min(
+            trace.problem.q_len - int(trace.q_tile[steps][0]) * trace.problem.block_m, trace.problem.block_m
+        )
         np.testing.assert_allclose(share[steps][:, :rows].sum(axis=0), 1, atol=1e-5)
 
 
 def test_a_query_tile_without_a_key_has_no_share_and_no_loop():
     problem = AttentionProblem(q_len=48, kv_len=16, head_dim=16, block_m=16, block_n=16, mask="causal")
     trace = hand_built(problem)
-    object.__setattr__(trace, "row_max", np.where(trace.kv_tile[:, None] < 0, -np.inf, trace.row_max).astype(np.float32))
+    object.__setattr__(
+        trace, "row_max", np.where(trace.kv_tile[:, None] < 0, -np.inf, trace.row_max).astype(np.float32)
+    )
     data = player_data(trace, "", GPUS["A100"])
     assert decode(data["steps"]["kv"], "int32").tolist() == [-1, -1, 0]
     assert decode(data["steps"]["share"], "uint16").tolist()[:2] == [0, 0]
@@ -113,7 +117,11 @@ def test_a_query_tile_without_a_key_has_no_share_and_no_loop():
     [
         (PROBLEM.with_(q_heads=8, kv_heads=8), 40, "4 of 8 heads are drawn"),
         (PROBLEM, 5, "2 of 4 query tiles are drawn"),
-        (PROBLEM.with_(q_len=16, kv_len=160, mask="full"), 4, "3 consecutive key tiles are drawn as one step"),
+        (
+            PROBLEM.with_(q_len=16, kv_len=160, mask="full"),
+            4,
+            "3 consecutive key tiles are drawn as one step",
+        ),
     ],
     ids=["heads", "query tiles", "key tiles"],
 )
@@ -159,7 +167,9 @@ def test_the_id_changes_with_the_run_and_not_with_a_rerun():
     assert player_data(hand_built(PROBLEM.with_(mask="full")), "here", GPUS["A100"])["id"] != first
 
 
-REAL = AttentionProblem(q_len=40, kv_len=56, head_dim=16, block_m=16, block_n=16, mask="causal", q_heads=2, kv_heads=1)
+REAL = AttentionProblem(
+    q_len=40, kv_len=56, head_dim=16, block_m=16, block_n=16, mask="causal", q_heads=2, kv_heads=1
+)
 
 
 @pytest.fixture(scope="module", params=ALGORITHMS)
@@ -182,7 +192,12 @@ def test_every_algorithm_gives_player_data_that_names_its_kernels(real):
 def test_every_tensor_around_the_grid_is_moved_by_some_phase(real):
     data = player_data(real, "here", GPUS["H200"])
     phases = [phase for kernel in data["kernels"] for part in kernel["source"]["phases"] for phase in part]
-    moved = {tensor for phase in phases if phase.startswith(("load ", "store ")) for tensor in phase.split(" ", 1)[1].split(", ")}
+    moved = {
+        tensor
+        for phase in phases
+        if phase.startswith(("load ", "store "))
+        for tensor in phase.split(" ", 1)[1].split(", ")
+    }
     assert {name for side in data["strips"].values() for name in side} <= moved
     assert set(real.tensors) <= moved
 

@@ -25,7 +25,16 @@ def test_lines_are_those_of_the_file():
 def test_phases_stand_in_the_order_of_a_tile_step():
     source = kernel_source(*FLASH2)
     assert source.phases(source.prologue) == ("load Q",)
-    assert source.phases(source.loop) == ("load K", "QK^T", "mask", "row max", "exponentials", "rescale", "load V", "PV")
+    assert source.phases(source.loop) == (
+        "load K",
+        "QK^T",
+        "mask",
+        "row max",
+        "exponentials",
+        "rescale",
+        "load V",
+        "PV",
+    )
     assert source.phases(source.epilogue) == ("store O, lse",)
 
 
@@ -48,7 +57,9 @@ def test_kernels_with_loops_of_their_own_are_cut_at_them():
     for view in (VIEWS["flash1"], VIEWS["row_wise"]):
         for kernel in view.kernels:
             source = kernel_source(*kernel.source)
-            phases[kernel.source] = [source.phases(part) for part in (source.prologue, source.loop, source.epilogue)]
+            phases[kernel.source] = [
+                source.phases(part) for part in (source.prologue, source.loop, source.epilogue)
+            ]
     outer, inner, _ = next(iter(phases.values()))
     assert outer == ("load K, V",)
     assert inner[0] == "load Q, O, m, l"
@@ -66,7 +77,9 @@ def test_the_script_knows_every_phase(algorithm):
     for kernel in VIEWS[algorithm].kernels:
         source = kernel_source(*kernel.source)
         for phase in source.phases(source.prologue + source.loop + source.epilogue):
-            assert phase.startswith(("load ", "store ")) or re.search(rf'"{re.escape(phase)}":|\b{re.escape(phase)}:', known), phase
+            assert phase.startswith(("load ", "store ")) or re.search(
+                rf'"{re.escape(phase)}":|\b{re.escape(phase)}:', known
+            ), phase
 
 
 @pytest.mark.parametrize("algorithm", VIEWS)

@@ -27,7 +27,16 @@ def test_text_and_marks_stand_out_from_the_background(colors):
 
 
 @pytest.mark.parametrize(
-    ("count", "text"), [(0, "0 B"), (999, "999 B"), (1000, "1 kB"), (999_600, "1 MB"), (1_181_696, "1.18 MB"), (68e9, "68 GB"), (2e14, "200 TB")]
+    ("count", "text"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1000, "1 kB"),
+        (999_600, "1 MB"),
+        (1_181_696, "1.18 MB"),
+        (68e9, "68 GB"),
+        (2e14, "200 TB"),
+    ],
 )
 def test_bytes_read_well(count, text):
     assert theme.format_bytes(count) == text
@@ -49,13 +58,24 @@ def test_entries_of_matrices_are_short(value, whole, text):
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(0.1353, "0.135"), (-2, "−2"), (4.54e-5, "4.54e−05"), (float("inf"), "∞"), (float("nan"), "NaN"), (12345, "12,300")]
+    ("value", "text"),
+    [
+        (0.1353, "0.135"),
+        (-2, "−2"),
+        (4.54e-5, "4.54e−05"),
+        (float("inf"), "∞"),
+        (float("nan"), "NaN"),
+        (12345, "12,300"),
+    ],
 )
 def test_numbers_have_three_digits_and_a_minus_sign(value, text):
     assert theme.format_number(value) == text
 
 
-@pytest.mark.parametrize(("value", "tex"), [(0.1353, "0.135"), (4.54e-5, r"4.54 \cdot 10^{-5}"), (float("-inf"), r"-\infty"), (12345, "12{,}300")])
+@pytest.mark.parametrize(
+    ("value", "tex"),
+    [(0.1353, "0.135"), (4.54e-5, r"4.54 \cdot 10^{-5}"), (float("-inf"), r"-\infty"), (12345, "12{,}300")],
+)
 def test_numbers_in_formulas(value, tex):
     assert theme.format_tex(value) == tex
 

@@ -15,22 +15,54 @@ MOST_LINES = 40
 MOST_MARKERS = 4096
 LEAST_SHARE = 1e-3
 """Errors below this share of the allowed one have the colour of it."""
-CODE_WORDS = ("finite, as float64", "NaN or infinity, as float64", "finite, but not in float64", "NaN or infinity, but not in float64")
+CODE_WORDS = (
+    "finite, as float64",
+    "NaN or infinity, as float64",
+    "finite, but not in float64",
+    "NaN or infinity, but not in float64",
+)
 
 
-def share_figure(found: ErrorMap, place: int, problem: AttentionProblem, colors: theme.Palette, tile: tuple[int, int] | None = None) -> go.Figure:
+def share_figure(
+    found: ErrorMap,
+    place: int,
+    problem: AttentionProblem,
+    colors: theme.Palette,
+    tile: tuple[int, int] | None = None,
+) -> go.Figure:
     """Errors of one head over the allowed error. With a `tile` (query tile, key tile) it is outlined, and every tile can be picked."""
     values = np.nan_to_num(found.values[place], nan=np.inf)
     x, y = _centers(found.column_step, found.columns), _centers(found.row_step, found.rows)
-    shown = np.where((values == 0) & _never_visible(found, problem), np.nan, np.log10(np.clip(values, LEAST_SHARE, 10)))
+    shown = np.where(
+        (values == 0) & _never_visible(found, problem), np.nan, np.log10(np.clip(values, LEAST_SHARE, 10))
+    )
     along = "keys" if found.kind == "weights" else "columns"
     hover = f"rows from %{{customdata[0]}}, {along} from %{{customdata[1]}}<br>%{{customdata[2]:.3g}} of the allowed error<extra></extra>"
-    rows_from, columns_from = np.meshgrid(y - (found.row_step - 1) / 2, x - (found.column_step - 1) / 2, indexing="ij")
-    bar = {"title": {"text": "error /<br>allowed", "font_size": 13}, "tickvals": [-3, -2, -1, 0, 1], "thickness": 14}
+    rows_from, columns_from = np.meshgrid(
+        y - (found.row_step - 1) / 2, x - (found.column_step - 1) / 2, indexing="ij"
+    )
+    bar = {
+        "title": {"text": "error /<br>allowed", "font_size": 13},
+        "tickvals": [-3, -2, -1, 0, 1],
+        "thickness": 14,
+    }
     bar["ticktext"] = ["0.001", "0.01", "0.1", "1", "10"]
-    heat = {"z": shown, "x": x, "y": y, "customdata": np.stack([rows_from, columns_from, np.minimum(values, 1e9)], axis=-1)}
+    heat = {
+        "z": shown,
+        "x": x,
+        "y": y,
+        "customdata": np.stack([rows_from, columns_from, np.minimum(values, 1e9)], axis=-1),
+    }
     figure = go.Figure(
-        go.Heatmap(**heat, hovertemplate=hover, zmin=-3, zmax=1, colorscale=_passing_scale(colors), colorbar=bar, hoverongaps=False),
+        go.Heatmap(
+            **heat,
+            hovertemplate=hover,
+            zmin=-3,
+            zmax=1,
+            colorscale=_passing_scale(colors),
+            colorbar=bar,
+            hoverongaps=False,
+        ),
     )
     by_rows = problem.block_n if found.kind in ("dK", "dV") else problem.block_m
     _tile_lines(figure, found.rows, by_rows, "h", colors)
@@ -49,9 +81,23 @@ def codes_figure(found: ErrorMap, place: int, colors: theme.Palette) -> go.Figur
     scale = [[(code + side) / 4, color] for code, color in enumerate(steps) for side in (0, 1)]
     x, y = _centers(found.column_step, found.columns), _centers(found.row_step, found.rows)
     words = np.array(CODE_WORDS)[found.codes[place]]
-    bar = {"tickvals": [0.375, 1.125, 1.875, 2.625], "ticktext": [text.replace(", ", ",<br>") for text in CODE_WORDS], "thickness": 14}
+    bar = {
+        "tickvals": [0.375, 1.125, 1.875, 2.625],
+        "ticktext": [text.replace(", ", ",<br>") for text in CODE_WORDS],
+        "thickness": 14,
+    }
     hover = "row %{y:.0f}, column %{x:.0f}<br>%{customdata}<extra></extra>"
-    heat = go.Heatmap(z=found.codes[place], x=x, y=y, customdata=words, zmin=0, zmax=3, colorscale=scale, colorbar=bar, hovertemplate=hover)
+    heat = go.Heatmap(
+        z=found.codes[place],
+        x=x,
+        y=y,
+        customdata=words,
+        zmin=0,
+        zmax=3,
+        colorscale=scale,
+        colorbar=bar,
+        hovertemplate=hover,
+    )
     figure = go.Figure(heat)
     _axes(figure, found, "row", "column of head_dim")
     return theme.style_figure(figure, colors, height=320)
@@ -65,7 +111,10 @@ def _centers(step: int, total: int) -> np.ndarray:
 def _passing_scale(colors: theme.Palette) -> list[list]:
     """The scale of the theme up to what is allowed, one warning colour beyond; in powers of ten from -3 to 1."""
     last = len(colors.scale) - 1
-    return [[0.75 * place / last, color] for place, color in enumerate(colors.scale)] + [[0.75, colors.bad], [1, colors.bad]]
+    return [[0.75 * place / last, color] for place, color in enumerate(colors.scale)] + [
+        [0.75, colors.bad],
+        [1, colors.bad],
+    ]
 
 
 def _never_visible(found: ErrorMap, problem: AttentionProblem) -> np.ndarray:
@@ -86,11 +135,21 @@ def _tile_lines(figure: go.Figure, total: int, step: int, direction: str, colors
         return
     at = np.arange(step, total, step) - 0.5
     spans = figure.data[0].x if direction == "h" else figure.data[0].y
-    ends = [spans[0] - (spans[1] - spans[0]) / 2 if len(spans) > 1 else -0.5, spans[-1] + (spans[1] - spans[0]) / 2 if len(spans) > 1 else 0.5]
+    ends = [
+        spans[0] - (spans[1] - spans[0]) / 2 if len(spans) > 1 else -0.5,
+        spans[-1] + (spans[1] - spans[0]) / 2 if len(spans) > 1 else 0.5,
+    ]
     across = np.tile([*ends, np.nan], len(at))
     along = np.stack([at, at, np.full(len(at), np.nan)], axis=1).ravel()
     x, y = (across, along) if direction == "h" else (along, across)
-    figure.add_scatter(x=x, y=y, mode="lines", line={"color": colors.background, "width": 1}, hoverinfo="skip", showlegend=False)
+    figure.add_scatter(
+        x=x,
+        y=y,
+        mode="lines",
+        line={"color": colors.background, "width": 1},
+        hoverinfo="skip",
+        showlegend=False,
+    )
 
 
 def pickable_tiles(found: ErrorMap, problem: AttentionProblem) -> list[tuple[int, int]]:
@@ -98,10 +157,18 @@ def pickable_tiles(found: ErrorMap, problem: AttentionProblem) -> list[tuple[int
     columns, tiles_a_column = -(-found.columns // found.column_step), found.column_step // problem.block_n
     if problem.q_tiles * columns > MOST_MARKERS:
         return []
-    return [(q_tile, column * tiles_a_column) for q_tile in range(problem.q_tiles) for column in range(columns)]
+    return [
+        (q_tile, column * tiles_a_column) for q_tile in range(problem.q_tiles) for column in range(columns)
+    ]
 
 
-def _draw_pickable_tiles(figure: go.Figure, found: ErrorMap, problem: AttentionProblem, tile: tuple[int, int], colors: theme.Palette) -> None:
+def _draw_pickable_tiles(
+    figure: go.Figure,
+    found: ErrorMap,
+    problem: AttentionProblem,
+    tile: tuple[int, int],
+    colors: theme.Palette,
+) -> None:
     if picks := pickable_tiles(found, problem):
         q, kv = np.array(picks).T
         marker = {"symbol": "square", "size": 26, "opacity": 0, "color": colors.now}

@@ -23,7 +23,14 @@ def blocks_figure(points: tuple[SensitivityPoint, ...], colors: theme.Palette) -
     )  # fmt: skip
     allowed = [_finite(point.tolerance) for point in shown]
     line = {"color": colors.text, "dash": "dash"}
-    figure.add_scatter(x=labels, y=allowed, mode="lines", line=line, name="allowed", hovertemplate="allowed %{y:.2e}<extra></extra>")
+    figure.add_scatter(
+        x=labels,
+        y=allowed,
+        mode="lines",
+        line=line,
+        name="allowed",
+        hovertemplate="allowed %{y:.2e}<extra></extra>",
+    )
     figure.update_xaxes(title="BLOCK_M × BLOCK_N", type="category")
     figure.update_yaxes(title="largest |error| of O", rangemode="tozero", exponentformat="e")
     return theme.style_figure(figure, colors, height=340)
@@ -61,7 +68,9 @@ def scales_figure(points: tuple[SensitivityPoint, ...], colors: theme.Palette) -
             x=at, y=[top / 6**level] * len(at), mode="markers", marker=marker, name=f"NaN: {name}", customdata=[count for count in wrong if count],
             hovertemplate=f"{name}: %{{customdata:,}} elements NaN or infinite<extra></extra>",
         )  # fmt: skip
-    figure.update_xaxes(title="factor on the query", type="category", categoryorder="array", categoryarray=factors)
+    figure.update_xaxes(
+        title="factor on the query", type="category", categoryorder="array", categoryarray=factors
+    )
     figure.update_yaxes(title="largest |error| of O", type="log", exponentformat="power", dtick=1)
     return theme.style_figure(figure, colors, height=340)
 

@@ -10,7 +10,26 @@ from kernels.trace.trace import ALGORITHMS, Trace
 from kernels.traffic.modelled import backward_standard_ledger, standard_ledger
 from viz.shared import theme
 
-ORDER = ("Q", "K", "V", "S", "P", "dP", "dS", "O", "partial O", "dO", "m", "l", "lse", "partial lse", "D", "dQ", "dK", "dV")
+ORDER = (
+    "Q",
+    "K",
+    "V",
+    "S",
+    "P",
+    "dP",
+    "dS",
+    "O",
+    "partial O",
+    "dO",
+    "m",
+    "l",
+    "lse",
+    "partial lse",
+    "D",
+    "dQ",
+    "dK",
+    "dV",
+)
 
 
 @dataclass(frozen=True)
@@ -34,7 +53,9 @@ def ledgers_of(trace: Trace, other: Trace | None = None) -> tuple[Ledger, Ledger
     if other is not None:
         return own, Ledger(f"B: {ALGORITHMS[other.algorithm].label}, counted", kernel_ledger(other))
     if trace.algorithm.startswith("backward"):
-        return own, Ledger("standard backward, modelled", backward_standard_ledger(trace.problem), modelled=True)
+        return own, Ledger(
+            "standard backward, modelled", backward_standard_ledger(trace.problem), modelled=True
+        )
     return own, Ledger("standard attention, modelled", standard_ledger(trace.problem), modelled=True)
 
 
@@ -52,7 +73,12 @@ def ledger_figure(first: Ledger, second: Ledger, colors: theme.Palette) -> go.Fi
                 orientation="h",
                 marker={
                     "color": color,
-                    "pattern": {"shape": "/" if ledger.modelled else "", "fillmode": "overlay", "fgcolor": colors.background, "size": 6},
+                    "pattern": {
+                        "shape": "/" if ledger.modelled else "",
+                        "fillmode": "overlay",
+                        "fgcolor": colors.background,
+                        "size": 6,
+                    },
                 },
                 text=[theme.format_bytes(value) if value else "none" for value in values],
                 textposition="outside",
@@ -63,7 +89,11 @@ def ledger_figure(first: Ledger, second: Ledger, colors: theme.Palette) -> go.Fi
             )
         )
     theme.style_figure(figure, colors, height=110 + 44 * len(names))
-    figure.update_xaxes(showticklabels=False, showgrid=False, range=[0, 1.18 * max(*first.bytes.values(), *second.bytes.values(), 1)])
+    figure.update_xaxes(
+        showticklabels=False,
+        showgrid=False,
+        range=[0, 1.18 * max(*first.bytes.values(), *second.bytes.values(), 1)],
+    )
     figure.update_yaxes(autorange="reversed", tickfont_size=15)
     figure.update_layout(bargap=0.2, legend={"traceorder": "reversed", "orientation": "v"})
     return figure
@@ -74,7 +104,17 @@ def difference_table(first: Ledger, second: Ledger) -> list[dict[str, str]]:
     names = [name for name in ORDER if name in first.bytes or name in second.bytes]
     rows = []
     for name in [*names, "all"]:
-        a, b = (sum(ledger.bytes.values()) if name == "all" else ledger.bytes.get(name, 0) for ledger in (first, second))
+        a, b = (
+            sum(ledger.bytes.values()) if name == "all" else ledger.bytes.get(name, 0)
+            for ledger in (first, second)
+        )
         sign = "+" if b >= a else "−"
-        rows.append({"tensor": name, "A": theme.format_bytes(a), "B": theme.format_bytes(b), "B − A": f"{sign}{theme.format_bytes(abs(b - a))}"})
+        rows.append(
+            {
+                "tensor": name,
+                "A": theme.format_bytes(a),
+                "B": theme.format_bytes(b),
+                "B − A": f"{sign}{theme.format_bytes(abs(b - a))}",
+            }
+        )
     return rows

@@ -17,7 +17,9 @@ WORDS = ("skipped", "partial", "full")
 def tile_kinds(problem: AttentionProblem) -> np.ndarray:
     """int8 (q_tiles, kv_tiles), at most MAX_TILES a side: 0 skipped, 1 partial, 2 full."""
     rows = np.unique(np.linspace(0, problem.q_tiles - 1, min(problem.q_tiles, MAX_TILES)).round().astype(int))
-    columns = np.unique(np.linspace(0, problem.kv_tiles - 1, min(problem.kv_tiles, MAX_TILES)).round().astype(int))
+    columns = np.unique(
+        np.linspace(0, problem.kv_tiles - 1, min(problem.kv_tiles, MAX_TILES)).round().astype(int)
+    )
     kinds = np.zeros((len(rows), len(columns)), np.int8)
     for place, q_tile in enumerate(rows):
         tiles = visited_tiles(problem, int(q_tile))

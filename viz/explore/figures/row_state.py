@@ -24,7 +24,11 @@ def spread_rows(trace: Trace, count: int = 5) -> list[tuple[int, int]]:
     exist = (trace.row_max if trace.row_max is not None else trace.row_share)[steps]
     last_tile = int(trace.q_tile[steps].max())
     in_last = np.isfinite(exist[trace.q_tile[steps] == last_tile]).any(axis=0).sum()
-    rows = np.unique(np.linspace(0, last_tile * trace.problem.block_m + max(int(in_last), 1) - 1, count).round().astype(int))
+    rows = np.unique(
+        np.linspace(0, last_tile * trace.problem.block_m + max(int(in_last), 1) - 1, count)
+        .round()
+        .astype(int)
+    )
     return [(int(trace.batch_head[0]), int(row)) for row in rows]
 
 
@@ -37,7 +41,9 @@ def state_figures(trace: Trace, colors: theme.Palette) -> dict[str, go.Figure]:
     return row_state_figures(trace, spread_rows(trace), colors)
 
 
-def row_state_figures(trace: Trace, rows: list[tuple[int, int]], colors: theme.Palette) -> dict[str, go.Figure]:
+def row_state_figures(
+    trace: Trace, rows: list[tuple[int, int]], colors: theme.Palette
+) -> dict[str, go.Figure]:
     """A figure for each quantity that the trace has: one line a row over the key tiles, in the order the kernel visited them."""
     figures = {}
     for title, (field, scale) in ROW_PANELS.items():
@@ -47,7 +53,12 @@ def row_state_figures(trace: Trace, rows: list[tuple[int, int]], colors: theme.P
         lines = []
         for batch_head, row in rows:
             q_tile, offset = divmod(row, trace.problem.block_m)
-            own = (trace.batch_head == batch_head) & (trace.q_tile == q_tile) & (trace.kv_tile >= 0) & ~np.isnan(values[:, offset])
+            own = (
+                (trace.batch_head == batch_head)
+                & (trace.q_tile == q_tile)
+                & (trace.kv_tile >= 0)
+                & ~np.isnan(values[:, offset])
+            )
             steps = np.flatnonzero(own)
             lines.append((f"row {row}", trace.kv_tile[steps], values[steps, offset]))
         figures[title] = _figure(title, "key tile", lines, scale, field == "output_distance", colors)
@@ -68,11 +79,15 @@ def gradient_figures(trace: Trace, colors: theme.Palette) -> dict[str, go.Figure
         for chosen in tiles[np.unique(np.linspace(0, len(tiles) - 1, 5).round().astype(int))]:
             steps = known[getattr(trace, tile)[known] == chosen]
             lines.append((f"tile {chosen}", np.arange(1, len(steps) + 1), np.maximum(distance[steps], 1e-9)))
-        figures[name] = _figure(f"distance of {name} from its final value", "step of the tile", lines, "log", True, colors)
+        figures[name] = _figure(
+            f"distance of {name} from its final value", "step of the tile", lines, "log", True, colors
+        )
     return figures
 
 
-def _figure(title: str, unit: str, lines: list[tuple], scale: str, decades: bool, colors: theme.Palette) -> go.Figure:
+def _figure(
+    title: str, unit: str, lines: list[tuple], scale: str, decades: bool, colors: theme.Palette
+) -> go.Figure:
     figure = go.Figure()
     hues = (colors.query, colors.key, colors.value, colors.output, colors.state)
     for index, (name, x, y) in enumerate(lines):
@@ -90,5 +105,7 @@ def _figure(title: str, unit: str, lines: list[tuple], scale: str, decades: bool
     theme.style_figure(figure, colors, height=300)
     figure.update_xaxes(title={"text": unit, "standoff": 4})
     figure.update_yaxes(type=scale, exponentformat="power", dtick=1 if decades else None)
-    figure.update_layout(title={"text": title, "font_size": 15, "y": 0.98}, legend={"y": -0.24, "yanchor": "top"}, margin_t=34)
+    figure.update_layout(
+        title={"text": title, "font_size": 15, "y": 0.98}, legend={"y": -0.24, "yanchor": "top"}, margin_t=34
+    )
     return figure

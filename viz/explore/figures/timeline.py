@@ -12,7 +12,9 @@ from viz.shared import theme
 MAX_SPANS = 4000
 
 
-def timeline_figure(spans: list[ProgramSpan], schedule: Schedule, colors: theme.Palette, by_key: frozenset[str] = frozenset()) -> go.Figure:
+def timeline_figure(
+    spans: list[ProgramSpan], schedule: Schedule, colors: theme.Palette, by_key: frozenset[str] = frozenset()
+) -> go.Figure:
     """A bar a program: SM against time, coloured by its query tile, or by its first key tile in the kernels that `by_key` names."""
     spans = spans[:MAX_SPANS]
     micro = 1e-3 if schedule.measured else 1
@@ -20,7 +22,11 @@ def timeline_figure(spans: list[ProgramSpan], schedule: Schedule, colors: theme.
     tiles = [max(span.kv_tile if span.kernel in by_key else span.q_tile, 0) for span in spans]
     words = ["key tile" if span.kernel in by_key else "query tile" for span in spans]
     order = {sm: place for place, sm in enumerate(sorted({span.sm for span in spans}))}
-    bar = {"title": {"text": "<br>or ".join(sorted(set(words), reverse=True))}, "thickness": 12, "tickformat": "d"}
+    bar = {
+        "title": {"text": "<br>or ".join(sorted(set(words), reverse=True))},
+        "thickness": 12,
+        "tickformat": "d",
+    }
     figure = go.Figure(
         go.Bar(
             base=[span.start * micro for span in spans],
@@ -37,7 +43,9 @@ def timeline_figure(spans: list[ProgramSpan], schedule: Schedule, colors: theme.
             f"%{{customdata[4]:.2f}} to %{{customdata[5]:.2f}} {unit}<extra></extra>",
         )
     )  # fmt: skip
-    theme.style_figure(figure, colors, height=min(150 + 5 * len(order), 620) if len(order) > 6 else 120 + 22 * len(order))
+    theme.style_figure(
+        figure, colors, height=min(150 + 5 * len(order), 620) if len(order) > 6 else 120 + 22 * len(order)
+    )
     figure.update_layout(bargap=0.05, showlegend=False, margin_t=12)
     figure.update_xaxes(title=f"time in {unit}")
     figure.update_yaxes(title="SM", showgrid=False, autorange="reversed", showticklabels=False)

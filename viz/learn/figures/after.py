@@ -30,7 +30,10 @@ def sm_figure(programs_of_sm: np.ndarray, programs: int, colors: theme.Palette) 
             showscale=False,
             xgap=2,
             ygap=2,
-            text=[["" if not programs > 0 else f"{programs:.0f}" for programs in line] for line in padded.reshape(lines, SMS_IN_A_LINE)[::-1]],
+            text=[
+                ["" if not programs > 0 else f"{programs:.0f}" for programs in line]
+                for line in padded.reshape(lines, SMS_IN_A_LINE)[::-1]
+            ],
             texttemplate="%{text}",
             textfont={"size": 11, "color": colors.background},
             hovertemplate="%{z} programs<extra></extra>",
@@ -41,11 +44,15 @@ def sm_figure(programs_of_sm: np.ndarray, programs: int, colors: theme.Palette) 
     figure.update_xaxes(visible=False)
     figure.update_yaxes(visible=False)
     title = f"<b>{busy} of {len(programs_of_sm)} SMs busy</b>, {programs:,} programs"
-    figure.update_layout(title={"text": title, "font_size": 15, "y": 0.97, "x": 0}, margin={"l": 0, "r": 0, "t": 30, "b": 2})
+    figure.update_layout(
+        title={"text": title, "font_size": 15, "y": 0.97, "x": 0}, margin={"l": 0, "r": 0, "t": 30, "b": 2}
+    )
     return figure
 
 
-def split_steps_figure(curve: Sequence[Occupancy], chosen: Occupancy, rule: Occupancy, colors: theme.Palette) -> go.Figure:
+def split_steps_figure(
+    curve: Sequence[Occupancy], chosen: Occupancy, rule: Occupancy, colors: theme.Palette
+) -> go.Figure:
     """Tile steps until the last program ends, over the number of parts; the kernel's rule and the reader's choice are marked."""
     figure = go.Figure(
         go.Scatter(
@@ -59,7 +66,10 @@ def split_steps_figure(curve: Sequence[Occupancy], chosen: Occupancy, rule: Occu
             name="each number of parts",
         )
     )
-    marked = ((rule, "the kernel's rule", colors.flash, "diamond", 15), (chosen, "shown", colors.now, "circle-open", 18))
+    marked = (
+        (rule, "the kernel's rule", colors.flash, "diamond", 15),
+        (chosen, "shown", colors.now, "circle-open", 18),
+    )
     for plan, name, color, symbol, size in marked:
         figure.add_trace(
             go.Scatter(
@@ -72,7 +82,12 @@ def split_steps_figure(curve: Sequence[Occupancy], chosen: Occupancy, rule: Occu
     figure.update_xaxes(type="log", tickvals=_powers_of_two(curve[-1].splits))
     figure.update_yaxes(type="log", tickvals=_powers_of_two(max(plan.tile_steps for plan in curve)))
     figure.update_layout(
-        title={"text": "key tiles in a row until the last program ends, by parts", "font_size": 15, "y": 0.98}, legend={"y": -0.12, "yanchor": "top"}
+        title={
+            "text": "key tiles in a row until the last program ends, by parts",
+            "font_size": 15,
+            "y": 0.98,
+        },
+        legend={"y": -0.12, "yanchor": "top"},
     )
     return figure
 
@@ -85,7 +100,9 @@ def _powers_of_two(largest: int) -> list[int]:
 
 def parts_figure(row: SplitRow, colors: theme.Palette) -> go.Figure:
     """The weight of each part in the merged row; hovering gives its m, l and lse."""
-    keys = [f"{first}–{end - 1}" for first, end in zip(row.first_key.tolist(), row.end_key.tolist(), strict=True)]
+    keys = [
+        f"{first}–{end - 1}" for first, end in zip(row.first_key.tolist(), row.end_key.tolist(), strict=True)
+    ]
     figure = go.Figure(
         go.Bar(
             x=list(range(len(keys))),
@@ -100,7 +117,10 @@ def parts_figure(row: SplitRow, colors: theme.Palette) -> go.Figure:
     theme.style_figure(figure, colors, height=240)
     figure.update_xaxes(title="part", dtick=1 if len(keys) <= 16 else None)
     figure.update_yaxes(rangemode="tozero", nticks=5)
-    figure.update_layout(title={"text": "weight of each part, exp(lse of the part − lse)", "font_size": 15, "y": 0.98}, bargap=0.15)
+    figure.update_layout(
+        title={"text": "weight of each part, exp(lse of the part − lse)", "font_size": 15, "y": 0.98},
+        bargap=0.15,
+    )
     return figure
 
 
@@ -118,9 +138,14 @@ def clocks_figure(clocks: Mapping[str, TileClocks], colors: theme.Palette) -> go
         values = [getattr(clocks[gpu], field) for gpu in names]
         if not any(values):
             continue
-        marker = {"color": color, "pattern": {"shape": pattern, "fillmode": "overlay", "fgcolor": colors.background, "size": 6}}
+        marker = {
+            "color": color,
+            "pattern": {"shape": pattern, "fillmode": "overlay", "fgcolor": colors.background, "size": 6},
+        }
         hover = f"{title}: %{{x:,.0f}} clocks<extra></extra>"
-        figure.add_trace(go.Bar(name=title, y=labels[::2], x=values, orientation="h", marker=marker, hovertemplate=hover))
+        figure.add_trace(
+            go.Bar(name=title, y=labels[::2], x=values, orientation="h", marker=marker, hovertemplate=hover)
+        )
     slowest = [max(units, key=lambda unit: getattr(clocks[gpu], unit[1])) for gpu in names]
     figure.add_trace(
         go.Bar(
@@ -146,13 +171,23 @@ def clocks_figure(clocks: Mapping[str, TileClocks], colors: theme.Palette) -> go
 def precision_figure(results: Sequence[PrecisionResult], colors: theme.Palette) -> go.Figure:
     """Root mean square error of each way to round."""
     hatched = ["/" if "block" in result.label else "" for result in results]
-    shades = [colors.muted if result.label == "float16" else colors.flash if "rotated" in result.label else colors.standard for result in results]
+    shades = [
+        colors.muted
+        if result.label == "float16"
+        else colors.flash
+        if "rotated" in result.label
+        else colors.standard
+        for result in results
+    ]
     figure = go.Figure(
         go.Bar(
             y=[result.label.replace(", ", ",<br>", 1) for result in results],
             x=[result.rmse for result in results],
             orientation="h",
-            marker={"color": shades, "pattern": {"shape": hatched, "fillmode": "overlay", "fgcolor": colors.background}},
+            marker={
+                "color": shades,
+                "pattern": {"shape": hatched, "fillmode": "overlay", "fgcolor": colors.background},
+            },
             text=[theme.format_error(result.rmse) for result in results],
             textposition="outside",
             cliponaxis=False,
@@ -161,9 +196,13 @@ def precision_figure(results: Sequence[PrecisionResult], colors: theme.Palette) 
         )
     )
     theme.style_figure(figure, colors, height=330)
-    figure.update_xaxes(showticklabels=False, showgrid=False, range=[0, 1.5 * max(result.rmse for result in results)])
+    figure.update_xaxes(
+        showticklabels=False, showgrid=False, range=[0, 1.5 * max(result.rmse for result in results)]
+    )
     figure.update_yaxes(autorange="reversed", showgrid=False)
-    figure.update_layout(title={"text": "root mean square error of O against float64", "font_size": 15, "y": 0.98}, bargap=0.25)
+    figure.update_layout(
+        title={"text": "root mean square error of O against float64", "font_size": 15, "y": 0.98}, bargap=0.25
+    )
     return figure
 
 
@@ -171,10 +210,21 @@ def rotation_figure(before: np.ndarray, after: np.ndarray, colors: theme.Palette
     """Magnitudes of one row of K, as it is and rotated."""
     figure = go.Figure()
     for name, values, color in (("as it is", before, colors.standard), ("rotated", after, colors.flash)):
-        figure.add_trace(go.Bar(name=name, y=np.abs(values), marker_color=color, hovertemplate=f"{name}, feature %{{x}}: %{{y:.2f}}<extra></extra>"))
+        figure.add_trace(
+            go.Bar(
+                name=name,
+                y=np.abs(values),
+                marker_color=color,
+                hovertemplate=f"{name}, feature %{{x}}: %{{y:.2f}}<extra></extra>",
+            )
+        )
     theme.style_figure(figure, colors, height=260)
     figure.update_xaxes(title="feature")
-    figure.update_layout(title={"text": "magnitudes of the loudest row of K", "font_size": 15, "y": 0.98}, margin_t=66, bargap=0.1)
+    figure.update_layout(
+        title={"text": "magnitudes of the loudest row of K", "font_size": 15, "y": 0.98},
+        margin_t=66,
+        bargap=0.1,
+    )
     return figure
 
 
@@ -185,7 +235,13 @@ def late_rescale_figure(results: Sequence[LateRescale], chosen: int, colors: the
         go.Bar(
             x=[f"2<sup>{result.threshold:g}</sup>" for result in results],
             y=shares,
-            marker={"color": colors.state, "line": {"color": colors.text, "width": [3 if result.threshold == chosen else 0 for result in results]}},
+            marker={
+                "color": colors.state,
+                "line": {
+                    "color": colors.text,
+                    "width": [3 if result.threshold == chosen else 0 for result in results],
+                },
+            },
             text=[f"{result.rescales:,}" for result in results],
             textposition="outside",
             cliponaxis=False,
@@ -196,7 +252,9 @@ def late_rescale_figure(results: Sequence[LateRescale], chosen: int, colors: the
     theme.style_figure(figure, colors, height=280)
     figure.update_xaxes(title="growth of the max that is let pass", type="category")
     figure.update_yaxes(tickformat=".0%", range=[0, 1.15 * max(*shares, 0.01)], nticks=5)
-    figure.update_layout(title={"text": "rescales, of all that a kernel could do", "font_size": 15, "y": 0.98}, bargap=0.25)
+    figure.update_layout(
+        title={"text": "rescales, of all that a kernel could do", "font_size": 15, "y": 0.98}, bargap=0.25
+    )
     return figure
 
 
@@ -206,9 +264,20 @@ def exp2_figure(x: np.ndarray, error: np.ndarray, degree: int, colors: theme.Pal
     for (name, size), color in zip(ROUNDING.items(), (colors.value, colors.state), strict=True):
         for sign in (1, -1):
             figure.add_hline(y=sign * size, line={"color": color, "dash": "dash", "width": 2})
-        figure.add_annotation(x=0.5, y=size, text=f"rounding to {name}", showarrow=False, yshift=10, font_color=color)
+        figure.add_annotation(
+            x=0.5, y=size, text=f"rounding to {name}", showarrow=False, yshift=10, font_color=color
+        )
     hover = "x %{x:.3f}: %{y:.2e}<extra></extra>"
-    figure.add_trace(go.Scatter(x=x, y=error, mode="lines", line={"color": colors.key, "width": 3}, name=f"degree {degree}", hovertemplate=hover))
+    figure.add_trace(
+        go.Scatter(
+            x=x,
+            y=error,
+            mode="lines",
+            line={"color": colors.key, "width": 3},
+            name=f"degree {degree}",
+            hovertemplate=hover,
+        )
+    )
     theme.style_figure(figure, colors, height=280)
     figure.update_xaxes(title="x")
     figure.update_yaxes(tickformat=".0e", nticks=7, exponentformat="power")

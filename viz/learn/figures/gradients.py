@@ -29,7 +29,10 @@ def block_error_figure(errors: Sequence[BlockError], chosen: int, colors: theme.
                 marker={
                     "color": color,
                     "pattern": {"shape": pattern, "fillmode": "overlay", "fgcolor": colors.background},
-                    "line": {"color": colors.text, "width": [3 if error.block == chosen else 0 for error in errors]},
+                    "line": {
+                        "color": colors.text,
+                        "width": [3 if error.block == chosen else 0 for error in errors],
+                    },
                 },
                 hovertemplate=f"block of %{{x}} keys: error of {name} %{{y:.2g}} of its largest value<extra></extra>",
             )
@@ -37,12 +40,20 @@ def block_error_figure(errors: Sequence[BlockError], chosen: int, colors: theme.
     theme.style_figure(figure, colors, height=300)
     figure.update_xaxes(title="keys in a block (the last size is the whole row)", type="category")
     figure.update_yaxes(tickformat=".0%", rangemode="tozero", nticks=6)
-    figure.update_layout(title={"text": "largest error, as a share of the largest right value", "font_size": 15, "y": 0.98}, margin_t=66, bargap=0.25)
+    figure.update_layout(
+        title={"text": "largest error, as a share of the largest right value", "font_size": 15, "y": 0.98},
+        margin_t=66,
+        bargap=0.25,
+    )
     return figure
 
 
 def loop_order_figure(
-    orders: Sequence[LoopOrder], slides: Sequence[int], with_sums: Sequence[int], counted: Mapping[str, int], colors: theme.Palette
+    orders: Sequence[LoopOrder],
+    slides: Sequence[int],
+    with_sums: Sequence[int],
+    counted: Mapping[str, int],
+    colors: theme.Palette,
 ) -> go.Figure:
     """Elements that each order's inner loops move: as the slides count them, with the sums read back, and counted by a kernel."""
     figure = go.Figure()
@@ -60,7 +71,15 @@ def loop_order_figure(
                 y=labels,
                 x=values,
                 orientation="h",
-                marker={"color": color, "pattern": {"shape": pattern, "fillmode": "overlay", "fgcolor": colors.background, "size": 6}},
+                marker={
+                    "color": color,
+                    "pattern": {
+                        "shape": pattern,
+                        "fillmode": "overlay",
+                        "fgcolor": colors.background,
+                        "size": 6,
+                    },
+                },
                 text=[f"{value:,}" if value is not None else "" for value in values],
                 textposition="outside",
                 cliponaxis=False,

@@ -18,7 +18,13 @@ class Box:
     """ "stands", "out" or "falls"."""
 
 
-PLACES = {"fusion": (1, 1), "tiling": (1, 3), "online softmax": (1, 5), "recomputation": (3, 1), "lse": (3, 5)}
+PLACES = {
+    "fusion": (1, 1),
+    "tiling": (1, 3),
+    "online softmax": (1, 5),
+    "recomputation": (3, 1),
+    "lse": (3, 5),
+}
 """idea -> (row, column) of a grid whose even rows and columns hold the arrows."""
 
 ARROWS = {

@@ -26,20 +26,28 @@ def bytes_figure(bars: Sequence[ByteBar], least: int, colors: theme.Palette) -> 
     longest = max(max(bar.modelled, bar.counted or 0) for bar in bars)
     figure = go.Figure()
     figure.add_trace(_bar_trace("modelled", [(bar, bar.modelled) for bar in bars], "/", colors))
-    figure.add_trace(_bar_trace("counted", [(bar, bar.counted) for bar in bars if bar.counted is not None], "", colors))
+    figure.add_trace(
+        _bar_trace("counted", [(bar, bar.counted) for bar in bars if bar.counted is not None], "", colors)
+    )
     for name, pattern in (("counted", ""), ("modelled", "/")):
-        figure.add_trace(go.Bar(name=name, x=[None], y=[bars[0].label], marker=_fill(colors.muted, pattern, colors)))
+        figure.add_trace(
+            go.Bar(name=name, x=[None], y=[bars[0].label], marker=_fill(colors.muted, pattern, colors))
+        )
     theme.style_figure(figure, colors, height=84 + 62 * len(bars))
     figure.add_vline(x=least, line={"color": colors.text, "width": 1.5, "dash": "dot"})
     least_words = f"least possible: {theme.format_bytes(least)}"
-    figure.add_annotation(x=least, y=1, yref="paper", yanchor="bottom", xanchor="left", showarrow=False, text=least_words)
+    figure.add_annotation(
+        x=least, y=1, yref="paper", yanchor="bottom", xanchor="left", showarrow=False, text=least_words
+    )
     figure.update_xaxes(showticklabels=False, showgrid=False, range=[0, 1.38 * longest])
     figure.update_yaxes(autorange="reversed", tickfont_size=15, showgrid=False, ticklabelstandoff=6)
     figure.update_layout(legend={"y": 1.08}, margin={"t": 56})
     return figure
 
 
-def _bar_trace(name: str, values: Sequence[tuple[ByteBar, int]], pattern: str, colors: theme.Palette) -> go.Bar:
+def _bar_trace(
+    name: str, values: Sequence[tuple[ByteBar, int]], pattern: str, colors: theme.Palette
+) -> go.Bar:
     """Bars of one kind. A modelled bar makes room for a counted one above it, where there is one."""
     counted = name == "counted"
     return go.Bar(
@@ -61,7 +69,10 @@ def _bar_trace(name: str, values: Sequence[tuple[ByteBar, int]], pattern: str, c
 
 
 def _fill(color: str | list[str], pattern: str, colors: theme.Palette) -> dict:
-    return {"color": color, "pattern": {"shape": pattern, "fillmode": "overlay", "fgcolor": colors.background, "size": 6}}
+    return {
+        "color": color,
+        "pattern": {"shape": pattern, "fillmode": "overlay", "fgcolor": colors.background, "size": 6},
+    }
 
 
 @dataclass(frozen=True)
@@ -76,7 +87,11 @@ class Curve:
 
 
 def growth_figure(
-    curves: Sequence[Curve], points: Mapping[str, Sequence[tuple[float, int]]], axis: str, here: float, colors: theme.Palette
+    curves: Sequence[Curve],
+    points: Mapping[str, Sequence[tuple[float, int]]],
+    axis: str,
+    here: float,
+    colors: theme.Palette,
 ) -> go.Figure:
     """Modelled lines on log axes; `points` are counted, by the label of their curve. The reader's own value is marked."""
     figure = go.Figure()
@@ -102,7 +117,14 @@ def growth_figure(
     figure.add_vline(x=here, line={"color": colors.now, "width": 1.5, "dash": "dot"})
     x = curves[0].x
     ends = [math.log10(min(x) / 1.1), math.log10(max(x) * 1.1)]
-    figure.update_xaxes(type="log", title=axis, tickvals=list(x), ticktext=[f"{value:,}" for value in x], tickangle=0, range=ends)
+    figure.update_xaxes(
+        type="log",
+        title=axis,
+        tickvals=list(x),
+        ticktext=[f"{value:,}" for value in x],
+        tickangle=0,
+        range=ends,
+    )
     figure.update_yaxes(type="log", exponentformat="SI", ticksuffix="B", dtick=1)
     figure.update_layout(margin={"t": 48, "r": 16})
     return figure
@@ -143,10 +165,25 @@ def blocks_figure(bars: Sequence[SramBar], limits: Mapping[str, int], colors: th
     theme.style_figure(figure, colors, height=96 + 58 * len(bars))
     for at, (label, size) in enumerate(limits.items()):
         figure.add_vline(
-            x=size, layer="below", line={"color": colors.now if at == 0 else colors.muted, "width": 2, "dash": "solid" if at == 0 else "dash"}
+            x=size,
+            layer="below",
+            line={
+                "color": colors.now if at == 0 else colors.muted,
+                "width": 2,
+                "dash": "solid" if at == 0 else "dash",
+            },
         )
         side = "right" if size > 0.5 * longest else "left"
-        figure.add_annotation(x=size, y=1, yref="paper", yanchor="bottom", yshift=18 * at, showarrow=False, text=label, xanchor=side)
+        figure.add_annotation(
+            x=size,
+            y=1,
+            yref="paper",
+            yanchor="bottom",
+            yshift=18 * at,
+            showarrow=False,
+            text=label,
+            xanchor=side,
+        )
     figure.update_xaxes(showticklabels=False, showgrid=False, range=[0, 1.32 * longest])
     figure.update_yaxes(autorange="reversed", tickfont_size=14, showgrid=False, ticklabelstandoff=6)
     figure.update_layout(barmode="stack", bargap=0.35, margin={"t": 30 + 18 * len(limits)})

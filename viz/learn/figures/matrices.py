@@ -46,8 +46,13 @@ def looks(shape: tuple[int, int], rest: str = "plain", **regions: tuple[slice, s
 
 def matrices_html(parts: Sequence[Matrix | str], colors: theme.Palette) -> str:
     """One equation: matrices and, as plain strings, the signs between them. Hovering a cell shows the number in full."""
-    drawn = "".join(_figure(part, colors) if isinstance(part, Matrix) else f'<span class="sign">{part}</span>' for part in parts)
-    columns = sum(part.values.shape[1] if part.values.ndim == 2 else 1 for part in parts if isinstance(part, Matrix))
+    drawn = "".join(
+        _figure(part, colors) if isinstance(part, Matrix) else f'<span class="sign">{part}</span>'
+        for part in parts
+    )
+    columns = sum(
+        part.values.shape[1] if part.values.ndim == 2 else 1 for part in parts if isinstance(part, Matrix)
+    )
     size = "1.15rem" if columns <= LARGE_UP_TO else "0.95rem"
     return f'{_style(colors)}<div class="matrices" style="font-size:{size}">{drawn}</div>'
 
@@ -59,7 +64,9 @@ def _figure(matrix: Matrix, colors: theme.Palette) -> str:
     whole = bool((finite == np.round(finite)).all())
     rows = []
     for row, entries in enumerate(values.tolist()):
-        cells = "".join(_cell(matrix, value, largest, whole, row, column) for column, value in enumerate(entries))
+        cells = "".join(
+            _cell(matrix, value, largest, whole, row, column) for column, value in enumerate(entries)
+        )
         rows.append(f'<tr class="marked">{cells}</tr>' if row == matrix.marked_row else f"<tr>{cells}</tr>")
     shape = " × ".join(map(str, matrix.values.shape))
     caption = f"<figcaption>{matrix.label} <small>({shape})</small></figcaption>"
@@ -69,7 +76,11 @@ def _figure(matrix: Matrix, colors: theme.Palette) -> str:
 
 def _cell(matrix: Matrix, value: float, largest: float, whole: bool, row: int, column: int) -> str:
     tile = matrix.tile or (0, 0)
-    names = [name for name, index, size in (("top", row, tile[0]), ("left", column, tile[1])) if size and index and index % size == 0]
+    names = [
+        name
+        for name, index, size in (("top", row, tile[0]), ("left", column, tile[1]))
+        if size and index and index % size == 0
+    ]
     text, style = theme.format_entry(value, whole), ""
     if matrix.looks is None:
         tint = STRONGEST_TINT * min(abs(value) / largest, 1.0) if math.isfinite(value) else 0.0

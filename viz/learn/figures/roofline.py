@@ -20,7 +20,9 @@ SYMBOLS = {"perfect": "circle", "none": "circle-open"}
 INTENSITIES = (0.1, 10_000.0)
 
 
-def roofline_figure(gpu: Gpu, steps: Mapping[str, Sequence[Step]], others: Sequence[Gpu], colors: theme.Palette) -> go.Figure:
+def roofline_figure(
+    gpu: Gpu, steps: Mapping[str, Sequence[Step]], others: Sequence[Gpu], colors: theme.Palette
+) -> go.Figure:
     """Attainable FLOP/s over FLOP a byte, log axes. `steps` by L2 case: filled with a perfect L2 cache, open without any."""
     figure = go.Figure()
     for other in others:
@@ -31,15 +33,32 @@ def roofline_figure(gpu: Gpu, steps: Mapping[str, Sequence[Step]], others: Seque
         for step, side in zip(found, ("top left", "bottom right", "bottom right", "top center"), strict=True):
             figure.add_trace(_point(gpu, step, case, side, colors))
     for case, words in L2_WORDS.items():
-        marker = {"symbol": SYMBOLS[case], "size": 12, "color": colors.text, "line": {"width": 2, "color": colors.text}}
+        marker = {
+            "symbol": SYMBOLS[case],
+            "size": 12,
+            "color": colors.text,
+            "line": {"width": 2, "color": colors.text},
+        }
         figure.add_trace(go.Scatter(x=[None], y=[None], mode="markers", name=words, marker=marker))
     theme.style_figure(figure, colors, height=400)
     ridge = f"ridge: {theme.significant(gpu.balance)} FLOP/B"
-    figure.add_annotation(x=math.log10(gpu.balance), y=0.02, yref="paper", text=ridge, showarrow=False, xanchor="right", xshift=-6)
-    figure.update_xaxes(type="log", title="FLOP a byte of HBM traffic", dtick=1, range=[math.log10(x) for x in INTENSITIES])
+    figure.add_annotation(
+        x=math.log10(gpu.balance),
+        y=0.02,
+        yref="paper",
+        text=ridge,
+        showarrow=False,
+        xanchor="right",
+        xshift=-6,
+    )
+    figure.update_xaxes(
+        type="log", title="FLOP a byte of HBM traffic", dtick=1, range=[math.log10(x) for x in INTENSITIES]
+    )
     rates = [10.0**power for power in range(11, 16)]
     words = [f"{theme.format_flops(rate)}/s" for rate in rates]
-    figure.update_yaxes(type="log", title="attainable, modelled", tickvals=rates, ticktext=words, range=[11, 15.6])
+    figure.update_yaxes(
+        type="log", title="attainable, modelled", tickvals=rates, ticktext=words, range=[11, 15.6]
+    )
     return figure
 
 
@@ -55,7 +74,12 @@ def _point(gpu: Gpu, step: Step, case: str, side: str, colors: theme.Palette) ->
         text=[step.name if case == "perfect" else ""],
         textposition=side,
         textfont={"color": color, "size": 15},
-        marker={"symbol": SYMBOLS[case], "size": SIZES[step.name], "color": color, "line": {"width": 4 if case == "none" else 2, "color": color}},
+        marker={
+            "symbol": SYMBOLS[case],
+            "size": SIZES[step.name],
+            "color": color,
+            "line": {"width": 4 if case == "none" else 2, "color": color},
+        },
         hovertemplate=f"{step.name}, {L2_WORDS[case]}<br>{theme.significant(step.intensity)} FLOP a byte<br>"
         f"at most {theme.format_flops(rate)}/s: {step.bound_by(gpu)} sets the pace<extra></extra>",
     )
@@ -112,7 +136,11 @@ def hierarchy_figure(gpus: Sequence[Gpu], chosen: Gpu, colors: theme.Palette) ->
                 y=[gpu.hbm_bytes, gpu.sram_bytes],
                 mode="lines+markers",
                 name=gpu.name,
-                line={"color": tones[at % len(tones)], "width": 4 if bold else 2, "dash": "solid" if bold else "dot"},
+                line={
+                    "color": tones[at % len(tones)],
+                    "width": 4 if bold else 2,
+                    "dash": "solid" if bold else "dot",
+                },
                 marker={"size": 20 if bold else 12, "symbol": ["square", "diamond"]},
                 text=[
                     f"HBM: {theme.format_bytes(gpu.hbm_bytes)}, {theme.format_bytes(gpu.hbm_bandwidth)}/s",
@@ -124,11 +152,18 @@ def hierarchy_figure(gpus: Sequence[Gpu], chosen: Gpu, colors: theme.Palette) ->
     theme.style_figure(figure, colors, height=380)
     widest, smallest = max(gpu.sram_bandwidth for gpu in gpus), min(gpu.sram_bytes for gpu in gpus)
     slowest, largest = min(gpu.hbm_bandwidth for gpu in gpus), max(gpu.hbm_bytes for gpu in gpus)
-    for words, x, y, anchor, shift in (("HBM: large, slow", slowest, largest, "left", 18), ("SRAM: small, fast", widest, smallest, "right", -22)):
+    for words, x, y, anchor, shift in (
+        ("HBM: large, slow", slowest, largest, "left", 18),
+        ("SRAM: small, fast", widest, smallest, "right", -22),
+    ):
         place = {"x": math.log10(x), "y": math.log10(y), "xanchor": anchor, "yshift": shift}
         figure.add_annotation(text=words, showarrow=False, font_size=16, **place)
     figure.update_xaxes(
-        type="log", title="bandwidth, bytes a second", exponentformat="SI", tickvals=[1e12, 2e12, 5e12, 1e13, 2e13, 5e13], range=[12.1, 13.75]
+        type="log",
+        title="bandwidth, bytes a second",
+        exponentformat="SI",
+        tickvals=[1e12, 2e12, 5e12, 1e13, 2e13, 5e13],
+        range=[12.1, 13.75],
     )
     figure.update_yaxes(type="log", title="capacity, bytes", exponentformat="SI", dtick=1, range=[6.5, 12])
     return figure

@@ -9,7 +9,9 @@ from kernels.lessons.softmax import OnlineStep
 from viz.shared import theme
 
 
-def overflow_figure(x: np.ndarray, limits: tuple[float, float], number_format: str, colors: theme.Palette) -> go.Figure:
+def overflow_figure(
+    x: np.ndarray, limits: tuple[float, float], number_format: str, colors: theme.Palette
+) -> go.Figure:
     """Exponents on a line, x above and x - max(x) below, with the zones where exp is infinite or rounds to zero."""
     low, high = limits
     rows = {"x": x, "x − max": x - x.max()}
@@ -17,18 +19,41 @@ def overflow_figure(x: np.ndarray, limits: tuple[float, float], number_format: s
     reach = 0.12 * np.ptp(everything)
     left, right = everything.min() - reach, everything.max() + reach
     figure = go.Figure()
-    for start, end, color, words, side in ((high, right, colors.bad, "exp is ∞", "right"), (left, low, colors.muted, "exp is 0", "left")):
+    for start, end, color, words, side in (
+        (high, right, colors.bad, "exp is ∞", "right"),
+        (left, low, colors.muted, "exp is 0", "left"),
+    ):
         figure.add_vrect(start, end, fillcolor=color, opacity=0.16, line_width=0)
         font = {"color": color, "size": 16}
         figure.add_annotation(
-            x=right if side == "right" else left, y=1, yref="paper", xanchor=side, yanchor="bottom", text=words, showarrow=False, font=font
+            x=right if side == "right" else left,
+            y=1,
+            yref="paper",
+            xanchor=side,
+            yanchor="bottom",
+            text=words,
+            showarrow=False,
+            font=font,
         )
     for name, values in rows.items():
         outside = (values > high) | (values < low)
-        marker = {"size": 16, "color": np.where(outside, colors.bad, colors.query), "symbol": np.where(outside, "x", "circle")}
+        marker = {
+            "size": 16,
+            "color": np.where(outside, colors.bad, colors.query),
+            "symbol": np.where(outside, "x", "circle"),
+        }
         marker["line"] = {"color": colors.background, "width": 1}
         hover = f"{name} = %{{x:.6g}}<extra></extra>"
-        figure.add_trace(go.Scatter(x=values, y=[name] * len(values), mode="markers", name=name, marker=marker, hovertemplate=hover))
+        figure.add_trace(
+            go.Scatter(
+                x=values,
+                y=[name] * len(values),
+                mode="markers",
+                name=name,
+                marker=marker,
+                hovertemplate=hover,
+            )
+        )
     theme.style_figure(figure, colors, height=170)
     title = f"exponent: {number_format} holds e<sup>{theme.format_number(low)}</sup> to e<sup>{theme.format_number(high)}</sup>"
     figure.update_xaxes(range=[left, right], title=title, showgrid=False, zeroline=True)
@@ -47,13 +72,21 @@ def sum_figure(steps: tuple[OnlineStep, ...], now: int, colors: theme.Palette) -
         ("terms of this block", [step.block_sum for step in seen], colors.now),
     ):
         marker = {"color": color, "opacity": strength, "line": {"color": colors.background, "width": 1}}
-        figure.add_bar(x=names, y=values, name=label, marker=marker, hovertemplate=f"%{{x}}, {label}: %{{y:.6g}}<extra></extra>")
+        figure.add_bar(
+            x=names,
+            y=values,
+            name=label,
+            marker=marker,
+            hovertemplate=f"%{{x}}, {label}: %{{y:.6g}}<extra></extra>",
+        )
     for index, step in enumerate(seen):
         if index and len(steps) <= 16:
             _drop(figure, index, step, len(steps) <= 8, colors)
         if len(steps) <= 16:
             text = f"<b>{theme.format_number(step.l, 4)}</b>"
-            figure.add_annotation(x=index, y=step.l, text=text, showarrow=False, yanchor="bottom", font_size=16)
+            figure.add_annotation(
+                x=index, y=step.l, text=text, showarrow=False, yanchor="bottom", font_size=16
+            )
     _sums(figure, len(steps), max(step.l for step in steps), colors)
     return figure.update_layout(bargap=0.55)
 
@@ -61,14 +94,33 @@ def sum_figure(steps: tuple[OnlineStep, ...], now: int, colors: theme.Palette) -
 def _drop(figure: go.Figure, index: int, step: OnlineStep, with_text: bool, colors: theme.Palette) -> None:
     """Between two bars: the old sum at its old height, and an arrow down to what the rescale leaves of it."""
     after = step.alpha * step.l_before
-    for height, start, end in ((step.l_before, index - 0.75, index - 0.4), (after, index - 0.6, index - 0.25)):
-        figure.add_shape(type="line", x0=start, x1=end, y0=height, y1=height, line={"color": colors.state, "dash": "dot", "width": 2})
+    for height, start, end in (
+        (step.l_before, index - 0.75, index - 0.4),
+        (after, index - 0.6, index - 0.25),
+    ):
+        figure.add_shape(
+            type="line",
+            x0=start,
+            x1=end,
+            y0=height,
+            y1=height,
+            line={"color": colors.state, "dash": "dot", "width": 2},
+        )
     if step.alpha < 1:
         arrow = {"showarrow": True, "arrowhead": 2, "arrowwidth": 2, "arrowcolor": colors.state}
-        figure.add_annotation(x=index - 0.5, y=after, ax=index - 0.5, ay=step.l_before, axref="x", ayref="y", text="", **arrow)
+        figure.add_annotation(
+            x=index - 0.5, y=after, ax=index - 0.5, ay=step.l_before, axref="x", ayref="y", text="", **arrow
+        )
     if with_text:
         text = f"× {theme.format_number(step.alpha)}"
-        figure.add_annotation(x=index - 0.5, y=step.l_before, text=text, showarrow=False, yanchor="bottom", font={"size": 15, "color": colors.state})
+        figure.add_annotation(
+            x=index - 0.5,
+            y=step.l_before,
+            text=text,
+            showarrow=False,
+            yanchor="bottom",
+            font={"size": 15, "color": colors.state},
+        )
 
 
 def unscaled_figure(steps: tuple[OnlineStep, ...], now: int, colors: theme.Palette) -> go.Figure:
@@ -84,7 +136,10 @@ def unscaled_figure(steps: tuple[OnlineStep, ...], now: int, colors: theme.Palet
             x=names,
             y=values,
             name=label,
-            marker={"color": color, "pattern": {"shape": pattern, "fgcolor": colors.background, "fillmode": "overlay", "size": 6}},
+            marker={
+                "color": color,
+                "pattern": {"shape": pattern, "fgcolor": colors.background, "fillmode": "overlay", "size": 6},
+            },
             text=[theme.format_number(value, 4) for value in values] if len(steps) <= 8 else None,
             textposition="outside",
             textangle=0,
@@ -99,12 +154,18 @@ def weights_figure(x: np.ndarray, right: np.ndarray, wrong: np.ndarray, colors: 
     """The weight of each number (n,): softmax, and what an accumulator without rescale gives."""
     figure = go.Figure()
     places = np.arange(len(x))
-    for label, weights, color, pattern in (("softmax", right, colors.good, ""), ("without α", wrong, colors.bad, "/")):
+    for label, weights, color, pattern in (
+        ("softmax", right, colors.good, ""),
+        ("without α", wrong, colors.bad, "/"),
+    ):
         figure.add_bar(
             x=places,
             y=weights,
             name=label,
-            marker={"color": color, "pattern": {"shape": pattern, "fgcolor": colors.background, "fillmode": "overlay", "size": 6}},
+            marker={
+                "color": color,
+                "pattern": {"shape": pattern, "fgcolor": colors.background, "fillmode": "overlay", "size": 6},
+            },
             text=[theme.format_number(weight) for weight in weights] if len(x) <= 8 else None,
             textposition="outside",
             textangle=0,
@@ -113,12 +174,21 @@ def weights_figure(x: np.ndarray, right: np.ndarray, wrong: np.ndarray, colors: 
             hovertemplate=label + ", x = %{customdata:.6g}: %{y:.4g}<extra></extra>",
         )
     theme.style_figure(figure, colors, height=235)
-    figure.update_layout(bargap=0.25, title={"text": "weight of each score", "font_size": 15, "x": 1, "xanchor": "right", "y": 0.97})
+    figure.update_layout(
+        bargap=0.25,
+        title={"text": "weight of each score", "font_size": 15, "x": 1, "xanchor": "right", "y": 0.97},
+    )
     shown = places[:: 1 + len(x) // 16]
     figure.update_xaxes(
-        tickvals=shown, ticktext=[theme.format_number(x[place], 6) for place in shown], tickfont_size=15, showgrid=False, zeroline=False
+        tickvals=shown,
+        ticktext=[theme.format_number(x[place], 6) for place in shown],
+        tickfont_size=15,
+        showgrid=False,
+        zeroline=False,
     )
-    return figure.update_yaxes(range=[0, 1.18 * max(right.max(), wrong.max())], showticklabels=False, showgrid=False)
+    return figure.update_yaxes(
+        range=[0, 1.18 * max(right.max(), wrong.max())], showticklabels=False, showgrid=False
+    )
 
 
 def _name(index: int) -> str:
@@ -136,5 +206,9 @@ def _sums(figure: go.Figure, count: int, highest: float, colors: theme.Palette) 
         categoryarray=[_name(index) for index in range(count)],
     )
     figure.update_yaxes(range=[0, 1.15 * highest], rangemode="tozero")
-    figure.update_layout(barmode="stack", bargap=0.3, title={"text": "row sum l", "font_size": 15, "x": 1, "xanchor": "right", "y": 0.97})
+    figure.update_layout(
+        barmode="stack",
+        bargap=0.3,
+        title={"text": "row sum l", "font_size": 15, "x": 1, "xanchor": "right", "y": 0.97},
+    )
     return figure

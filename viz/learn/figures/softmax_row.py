@@ -35,11 +35,20 @@ def _way(name: str, run: PassesRun, reads_done: int) -> str:
     done = reads_done >= len(run.reads)
     strips = []
     for index, finds in enumerate(run.passes):
-        cells = "".join(_read(at, reads_done, done) for at, (this_pass, _) in enumerate(run.reads) if this_pass == index)
+        cells = "".join(
+            _read(at, reads_done, done) for at, (this_pass, _) in enumerate(run.reads) if this_pass == index
+        )
         strips.append(f'<div class="strip"><span class="finds">pass {index + 1}: {finds}</span>{cells}</div>')
     known = run.known[min(reads_done, len(run.reads)) - 1]
-    values = " &nbsp; ".join(f"{key} = {'?' if value is None else theme.format_number(value, 4)}" for key, value in vars(known).items())
-    said = f"done after {run.elements_read:,} scores read" if done else f"{min(reads_done, len(run.reads))} of {len(run.reads)} blocks read"
+    values = " &nbsp; ".join(
+        f"{key} = {'?' if value is None else theme.format_number(value, 4)}"
+        for key, value in vars(known).items()
+    )
+    said = (
+        f"done after {run.elements_read:,} scores read"
+        if done
+        else f"{min(reads_done, len(run.reads))} of {len(run.reads)} blocks read"
+    )
     return f'<section class="{"done" if done else ""}"><h5>{name}</h5>{"".join(strips)}<p><b>{values}</b><br>{said}</p></section>'
 
 

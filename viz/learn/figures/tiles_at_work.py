@@ -27,13 +27,17 @@ def product_matrices(a: np.ndarray, b: np.ndarray, tile: int, step: ProductStep)
         "×",
         Matrix("B", b, "key", looks(b.shape, now=(k, j)), size, name_b),
         "→",
-        Matrix(f"{name_a} {name_b}", step.partial, "muted", looks(step.partial.shape, "now"), size, "is added to"),
+        Matrix(
+            f"{name_a} {name_b}", step.partial, "muted", looks(step.partial.shape, "now"), size, "is added to"
+        ),
         "→",
         Matrix("C", step.result, "output", of_c, size, f"C{_sub(step.i, step.j)} {progress}"),
     ]
 
 
-def attention_matrices(query: np.ndarray, key: np.ndarray, value: np.ndarray, tile: int, step: AttentionStep) -> list[Matrix | str]:
+def attention_matrices(
+    query: np.ndarray, key: np.ndarray, value: np.ndarray, tile: int, step: AttentionStep
+) -> list[Matrix | str]:
     """Q, the transpose of K, the one tile of S that exists, V, and O so far."""
     rows, keys = span(step.i, tile), span(step.j, tile)
     return [
@@ -49,7 +53,9 @@ def attention_matrices(query: np.ndarray, key: np.ndarray, value: np.ndarray, ti
     ]
 
 
-def softmax_matrices(value: np.ndarray, exact: np.ndarray, tile: int, step: AttentionStep, online: bool) -> list[Matrix | str]:
+def softmax_matrices(
+    value: np.ndarray, exact: np.ndarray, tile: int, step: AttentionStep, online: bool
+) -> list[Matrix | str]:
     """The tile of S and what is made of it, the state of its rows, V, O so far, and the right O; a finished row that is wrong is marked."""
     shape = (len(exact), len(value))
     rows = span(step.i, tile)
@@ -59,32 +65,53 @@ def softmax_matrices(value: np.ndarray, exact: np.ndarray, tile: int, step: Atte
     output.looks[finished & ~np.isclose(output.values, exact)] = "bad"
     state = {"m": step.m, "α": step.alpha, "l": step.l} if online else {"Σ": step.l}
     of_state = looks((len(exact), 1), "empty", now=(rows, ALL))
-    columns = [Matrix(name, _column(values, rows, len(exact)), "state", of_state, (tile, 1)) for name, values in state.items()]
+    columns = [
+        Matrix(name, _column(values, rows, len(exact)), "state", of_state, (tile, 1))
+        for name, values in state.items()
+    ]
     return [
         _one_tile("S", step.scores, shape, tile, step),
         "→",
         _one_tile("P", step.weights, shape, tile, step),
         *columns,
         "×",
-        Matrix("V", value, "value", looks(value.shape, now=(span(step.j, tile), ALL)), (tile, value.shape[1])),
+        Matrix(
+            "V", value, "value", looks(value.shape, now=(span(step.j, tile), ALL)), (tile, value.shape[1])
+        ),
         "→",
         output,
         Matrix("O taken at once", exact, "good", looks(exact.shape), (tile, exact.shape[1]), "softmax(S) V"),
     ]
 
 
-def _one_tile(name: str, tile_values: np.ndarray, shape: tuple[int, int], tile: int, step: AttentionStep) -> Matrix:
+def _one_tile(
+    name: str, tile_values: np.ndarray, shape: tuple[int, int], tile: int, step: AttentionStep
+) -> Matrix:
     """A matrix of which only the tile at work exists."""
     region = (span(step.i, tile), span(step.j, tile))
     values = np.zeros(shape)
     values[region] = tile_values
-    return Matrix(f"{name}{_sub(step.i, step.j)}", values, "muted", looks(shape, "empty", now=region), (tile, tile), "hatched: never stored")
+    return Matrix(
+        f"{name}{_sub(step.i, step.j)}",
+        values,
+        "muted",
+        looks(shape, "empty", now=region),
+        (tile, tile),
+        "hatched: never stored",
+    )
 
 
 def _output(tile: int, step: AttentionStep) -> Matrix:
     rows = span(step.i, tile)
     of_output = looks(step.output.shape, "empty", done=(slice(0, rows.start), ALL), now=(rows, ALL))
-    return Matrix("O", step.output, "output", of_output, (tile, step.output.shape[1]), f"O{_sub(step.i)} {'done' if step.last_of_row else 'so far'}")
+    return Matrix(
+        "O",
+        step.output,
+        "output",
+        of_output,
+        (tile, step.output.shape[1]),
+        f"O{_sub(step.i)} {'done' if step.last_of_row else 'so far'}",
+    )
 
 
 def _column(values: np.ndarray, rows: slice, length: int) -> np.ndarray:

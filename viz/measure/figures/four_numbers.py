@@ -8,10 +8,17 @@ from kernels.measure.four_numbers import Number
 from viz.shared import theme
 
 PATTERNS = {"modelled": "/", "requested": "", "compulsory": ".", "DRAM": ""}
-LABELS = {"modelled": "modelled", "requested": "requested<br>(counted)", "compulsory": "compulsory<br>(modelled)", "DRAM": "DRAM<br>(counters)"}
+LABELS = {
+    "modelled": "modelled",
+    "requested": "requested<br>(counted)",
+    "compulsory": "compulsory<br>(modelled)",
+    "DRAM": "DRAM<br>(counters)",
+}
 
 
-def four_numbers_figure(title: str, numbers: tuple[Number, ...], color: str, colors: theme.Palette) -> go.Figure:
+def four_numbers_figure(
+    title: str, numbers: tuple[Number, ...], color: str, colors: theme.Palette
+) -> go.Figure:
     """A bar each, cut into the kernels or operations it is the sum of. An absent number says why."""
     figure = go.Figure()
     for number in numbers:
@@ -23,7 +30,12 @@ def four_numbers_figure(title: str, numbers: tuple[Number, ...], color: str, col
                 marker={
                     "color": color if number.kind != "compulsory" else colors.muted,
                     "opacity": 1.0 if index % 2 == 0 else 0.62,
-                    "pattern": {"shape": PATTERNS[number.kind], "fillmode": "overlay", "fgcolor": colors.background, "size": 6},
+                    "pattern": {
+                        "shape": PATTERNS[number.kind],
+                        "fillmode": "overlay",
+                        "fgcolor": colors.background,
+                        "size": 6,
+                    },
                     "line": {"color": colors.background, "width": 1.5},
                 },
                 hovertext=f"{part.name}: {theme.format_bytes(part.bytes)}<br>{number.kind}: {number.source}",
@@ -39,5 +51,11 @@ def four_numbers_figure(title: str, numbers: tuple[Number, ...], color: str, col
     widest = max(number.bytes or 0 for number in numbers)
     figure.update_xaxes(range=[0, 1.32 * widest], showticklabels=False, showgrid=False)
     figure.update_yaxes(autorange="reversed", tickfont_size=14, showgrid=False)
-    figure.update_layout(barmode="stack", bargap=0.28, showlegend=False, title={"text": title, "font_size": 15, "y": 0.98}, margin_t=34)
+    figure.update_layout(
+        barmode="stack",
+        bargap=0.28,
+        showlegend=False,
+        title={"text": title, "font_size": 15, "y": 0.98},
+        margin_t=34,
+    )
     return figure

@@ -29,7 +29,11 @@ def point_figure(curves: list[Curve], metric: str, colors: theme.Palette) -> go.
     for curve, label, value in zip(shown, labels, values, strict=True):
         words = format_metric(value, metric) if value is not None else refusal_words(curve)
         figure.add_annotation(x=value or 0, y=label, text=words, showarrow=False, xanchor="left", xshift=8)
-    figure.update_xaxes(range=[0, 1.45 * max([value or 0 for value in values], default=1) or 1], showticklabels=False, showgrid=False)
+    figure.update_xaxes(
+        range=[0, 1.45 * max([value or 0 for value in values], default=1) or 1],
+        showticklabels=False,
+        showgrid=False,
+    )
     figure.update_yaxes(showgrid=False)
     figure.update_layout(title={"text": TITLES[metric], "font_size": 15, "y": 0.97}, bargap=0.3)
     return figure
@@ -38,4 +42,10 @@ def point_figure(curves: list[Curve], metric: str, colors: theme.Palette) -> go.
 def refusal_words(curve: Curve, longest: int = 60) -> str:
     """Why the last point of a curve has no number."""
     refused = next((point.result.refused for point in reversed(curve.points) if point.result.refused), None)
-    return "no naive attention beside it" if refused is None else refused if len(refused) <= longest else f"{refused[:longest]}…"
+    return (
+        "no naive attention beside it"
+        if refused is None
+        else refused
+        if len(refused) <= longest
+        else f"{refused[:longest]}…"
+    )

@@ -10,7 +10,11 @@ from viz.measure.figures.sweep import peer_label
 from viz.shared import theme
 
 SYMBOLS = {"counted": "circle", "DRAM": "diamond", "modelled": "circle-open"}
-BYTES_WORDS = {"counted": "requested bytes (counted)", "DRAM": "DRAM bytes (hardware counters)", "modelled": "modelled bytes"}
+BYTES_WORDS = {
+    "counted": "requested bytes (counted)",
+    "DRAM": "DRAM bytes (hardware counters)",
+    "modelled": "modelled bytes",
+}
 
 
 def roofline_figure(roofs: list[Roof], points: list[RoofPoint], colors: theme.Palette) -> go.Figure:
@@ -23,13 +27,21 @@ def roofline_figure(roofs: list[Roof], points: list[RoofPoint], colors: theme.Pa
     calls = {}
     for point in points:
         calls.setdefault((point.peer, point.direction, point.problem), []).append(point)
-    for (peer, direction, _), of_call in sorted(calls.items(), key=lambda call: -call[1][0].flops_per_s):  # the legend names the fastest first
+    for (peer, direction, _), of_call in sorted(
+        calls.items(), key=lambda call: -call[1][0].flops_per_s
+    ):  # the legend names the fastest first
         _add_call(figure, peer, direction, of_call, colors)
     theme.style_figure(figure, colors, height=470)
-    figure.update_xaxes(type="log", title={"text": "FLOP per byte", "standoff": 4}, dtick=1, exponentformat="power")
+    figure.update_xaxes(
+        type="log", title={"text": "FLOP per byte", "standoff": 4}, dtick=1, exponentformat="power"
+    )
     figure.update_yaxes(type="log", dtick=1, tickvals=[10.0**power for power in range(8, 17)])
     figure.update_yaxes(ticktext=[f"{theme.format_flops(10.0**power)}/s" for power in range(8, 17)])
-    figure.update_layout(legend={"yref": "container", "y": 0, "yanchor": "bottom", "font_size": 13}, margin_t=12, hovermode="closest")
+    figure.update_layout(
+        legend={"yref": "container", "y": 0, "yanchor": "bottom", "font_size": 13},
+        margin_t=12,
+        hovermode="closest",
+    )
     return figure
 
 
@@ -43,7 +55,9 @@ def _add_roof(figure: go.Figure, roof: Roof, low: float, high: float, colors: th
     )  # fmt: skip
 
 
-def _add_call(figure: go.Figure, peer: str, direction: str, points: list[RoofPoint], colors: theme.Palette) -> None:
+def _add_call(
+    figure: go.Figure, peer: str, direction: str, points: list[RoofPoint], colors: theme.Palette
+) -> None:
     """A call, named in the legend: fused kernels are so close to each other that names beside their marks would cover one another."""
     color = theme.peer_color(peer, colors)
     label = peer_label(peer) + (" backward" if direction == "backward" else "")
@@ -53,13 +67,16 @@ def _add_call(figure: go.Figure, peer: str, direction: str, points: list[RoofPoi
         mode="lines+markers",
         name=label,
         line={"color": color, "width": 1.5, "dash": "dot"},
-        marker={"color": color, "size": 13, "symbol": [SYMBOLS[point.bytes_are] for point in points], "line": {"width": 2, "color": color}},
+        marker={
+            "color": color,
+            "size": 13,
+            "symbol": [SYMBOLS[point.bytes_are] for point in points],
+            "line": {"width": 2, "color": color},
+        },
         hovertext=[_hover(label, point) for point in points],
         hoverinfo="text",
     )
 
 
 def _hover(label: str, point: RoofPoint) -> str:
-    return (
-        f"{label}<br>{theme.significant(point.intensity)} FLOP per byte, {BYTES_WORDS[point.bytes_are]}<br>{theme.format_flops(point.flops_per_s)}/s"
-    )
+    return f"{label}<br>{theme.significant(point.intensity)} FLOP per byte, {BYTES_WORDS[point.bytes_are]}<br>{theme.format_flops(point.flops_per_s)}/s"

@@ -17,7 +17,13 @@ TITLES = {
     "speedup": "times faster than naive attention",
 }
 LETTERS = {"length": "N", "head_dim": "d", "batch": "b"}
-SYMBOLS = {"naive": "square", "ours": "circle", "sdpa_flash": "diamond", "sdpa_efficient": "triangle-up", "sdpa_cudnn": "triangle-down"}
+SYMBOLS = {
+    "naive": "square",
+    "ours": "circle",
+    "sdpa_flash": "diamond",
+    "sdpa_efficient": "triangle-up",
+    "sdpa_cudnn": "triangle-down",
+}
 RANKS = {"naive": 1, "ours": 2}
 DASHES = {"recorded": "solid", "here": "dash", "file": "dot"}
 
@@ -31,7 +37,9 @@ def sweep_figure(curves: list[Curve], metric: str, axis: str, colors: theme.Pale
     """One line a peer and source; hollow marks have a wide spread, vertical lines say where naive attention runs out of memory."""
     figure = go.Figure()
     many = len({curve.source for curve in curves}) > 1
-    for curve in sorted(curves, key=lambda curve: curve.peer == "ours"):  # ours on top, where lines cover each other
+    for curve in sorted(
+        curves, key=lambda curve: curve.peer == "ours"
+    ):  # ours on top, where lines cover each other
         points = curve_values(curve, curves, metric)
         if points:
             figure.add_trace(_line(curve, points, metric, axis, colors, many))
@@ -63,7 +71,9 @@ def legend_words(curve: Curve, metric: str, axis: str, many: bool) -> str:
     return words if exponent is None else f"{words}  ∝ {LETTERS[axis]}<sup>{exponent:.2f}</sup>"
 
 
-def _line(curve: Curve, points: list[tuple[int, float]], metric: str, axis: str, colors: theme.Palette, many: bool) -> go.Scatter:
+def _line(
+    curve: Curve, points: list[tuple[int, float]], metric: str, axis: str, colors: theme.Palette, many: bool
+) -> go.Scatter:
     color = theme.peer_color(curve.peer, colors)
     timings = {point.x: point.result.timing for point in curve.measured}
     wide = [metric != "memory" and timings[x].is_wide for x, _ in points]
@@ -74,8 +84,17 @@ def _line(curve: Curve, points: list[tuple[int, float]], metric: str, axis: str,
         y=[y for _, y in points],
         name=legend_words(curve, metric, axis, many),
         mode="lines+markers",
-        line={"color": color, "width": 3 if curve.peer == "ours" else 2, "dash": DASHES.get(curve.source, "dashdot")},
-        marker={"color": color, "size": 9, "symbol": [f"{symbol}-open" if open_ else symbol for open_ in wide], "line": {"width": 2, "color": color}},
+        line={
+            "color": color,
+            "width": 3 if curve.peer == "ours" else 2,
+            "dash": DASHES.get(curve.source, "dashdot"),
+        },
+        marker={
+            "color": color,
+            "size": 9,
+            "symbol": [f"{symbol}-open" if open_ else symbol for open_ in wide],
+            "line": {"width": 2, "color": color},
+        },
         error_y={
             "type": "data",
             "visible": timed,
@@ -105,14 +124,20 @@ def format_metric(value: float, metric: str) -> str:
 
 
 def _log_axes(figure: go.Figure, xs: list[int], ys: list[float], metric: str) -> None:
-    figure.update_xaxes(type="log", tickvals=xs, ticktext=[theme.format_length(x) for x in xs], minor_ticks="")
+    figure.update_xaxes(
+        type="log", tickvals=xs, ticktext=[theme.format_length(x) for x in xs], minor_ticks=""
+    )
     positive = [y for y in ys if y > 0]
     if not positive:
         return
     low, high = math.floor(math.log10(min(positive)) + 1e-9), math.ceil(math.log10(max(positive)) - 1e-9)
     steps = (1, 2, 5) if high - low <= 3 else (1,)
     ticks = [step * 10.0**power for power in range(low, high + 1) for step in steps]
-    figure.update_yaxes(type="log", tickvals=ticks, ticktext=[format_metric(tick, metric).removesuffix(" TFLOP/s") for tick in ticks])
+    figure.update_yaxes(
+        type="log",
+        tickvals=ticks,
+        ticktext=[format_metric(tick, metric).removesuffix(" TFLOP/s") for tick in ticks],
+    )
 
 
 def _out_of_memory(figure: go.Figure, curves: list[Curve], metric: str, colors: theme.Palette) -> None:
@@ -121,7 +146,15 @@ def _out_of_memory(figure: go.Figure, curves: list[Curve], metric: str, colors: 
         if not curve.out_of_memory:
             continue
         color, first = theme.peer_color(curve.peer, colors), curve.out_of_memory[0]
-        figure.add_shape(type="line", x0=first.x, x1=first.x, y0=0, y1=1, yref="paper", line={"color": color, "dash": "dot", "width": 2})
+        figure.add_shape(
+            type="line",
+            x0=first.x,
+            x1=first.x,
+            y0=0,
+            y1=1,
+            yref="paper",
+            line={"color": color, "dash": "dot", "width": 2},
+        )
         words = f"{peer_label(curve.peer)} · {curve.source}<br>out of memory: {first.result.refused}"
         figure.add_annotation(
             x=math.log10(first.x), y=1, yref="paper", text=words, showarrow=False, xanchor="right", yanchor="top", align="right",

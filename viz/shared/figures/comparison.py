@@ -24,14 +24,29 @@ def time_figure(measurement: Measurement, colors: theme.Palette, direction: str 
         "thickness": 1.5,
     }
     words = [theme.format_ms(value) for value in medians]
-    return _bars(f"time of one {direction} call, median, 10th to 90th percentile", results, medians, highs, words, colors, error_x=spread)
+    return _bars(
+        f"time of one {direction} call, median, 10th to 90th percentile",
+        results,
+        medians,
+        highs,
+        words,
+        colors,
+        error_x=spread,
+    )
 
 
 def memory_figure(measurement: Measurement, colors: theme.Palette, direction: str = "forward") -> go.Figure:
     """Horizontal bars of the peak of allocated bytes during a call of one direction, beyond the inputs."""
     results = _results(measurement, direction)
     peaks = [result.peak_extra_bytes or 0 for result in results]
-    return _bars("peak memory beyond the inputs", results, peaks, peaks, [theme.format_bytes(peak) for peak in peaks], colors)
+    return _bars(
+        "peak memory beyond the inputs",
+        results,
+        peaks,
+        peaks,
+        [theme.format_bytes(peak) for peak in peaks],
+        colors,
+    )
 
 
 def _results(measurement: Measurement, direction: str) -> list[PeerResult]:
@@ -40,7 +55,15 @@ def _results(measurement: Measurement, direction: str) -> list[PeerResult]:
     return own[::-1]
 
 
-def _bars(title: str, results: list[PeerResult], values: list, ends: list, words: list[str], colors: theme.Palette, **options: object) -> go.Figure:
+def _bars(
+    title: str,
+    results: list[PeerResult],
+    values: list,
+    ends: list,
+    words: list[str],
+    colors: theme.Palette,
+    **options: object,
+) -> go.Figure:
     labels = [PEERS[result.peer].label for result in results]
     figure = go.Figure(
         go.Bar(
@@ -55,7 +78,14 @@ def _bars(title: str, results: list[PeerResult], values: list, ends: list, words
     )
     theme.style_figure(figure, colors, height=84 + 44 * len(results))
     for label, result, end, said in zip(labels, results, ends, words, strict=True):
-        figure.add_annotation(x=end, y=label, text=said if result.refused is None else result.refused, showarrow=False, xanchor="left", xshift=8)
+        figure.add_annotation(
+            x=end,
+            y=label,
+            text=said if result.refused is None else result.refused,
+            showarrow=False,
+            xanchor="left",
+            xshift=8,
+        )
     figure.update_yaxes(showgrid=False)
     figure.update_xaxes(range=[0, 1.35 * max(*ends, 1e-9)], showticklabels=False, showgrid=False)
     figure.update_layout(title={"text": title, "font_size": 15, "y": 0.97}, bargap=0.3, showlegend=False)
@@ -63,7 +93,9 @@ def _bars(title: str, results: list[PeerResult], values: list, ends: list, words
 
 
 def _color(result: PeerResult, colors: theme.Palette) -> str:
-    return {"naive": colors.standard, "flash2": colors.flash, "ours": colors.flash}.get(result.peer, colors.muted)
+    return {"naive": colors.standard, "flash2": colors.flash, "ours": colors.flash}.get(
+        result.peer, colors.muted
+    )
 
 
 def _words(result: PeerResult) -> str:

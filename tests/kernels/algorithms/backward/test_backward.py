@@ -23,11 +23,19 @@ GRADIENTS = ("d_query", "d_key", "d_value")
 
 PROBLEMS = [
     AttentionProblem(q_len=64, kv_len=64, head_dim=16, block_m=16, block_n=32),
-    AttentionProblem(q_len=64, kv_len=64, head_dim=16, block_m=32, block_n=16, mask="causal", dtype="bfloat16"),
+    AttentionProblem(
+        q_len=64, kv_len=64, head_dim=16, block_m=32, block_n=16, mask="causal", dtype="bfloat16"
+    ),
     AttentionProblem(q_len=45, kv_len=77, head_dim=24, block_m=16, block_n=16, mask="causal"),
-    AttentionProblem(q_len=77, kv_len=45, head_dim=20, block_m=16, block_n=16, mask="causal", dtype="float32"),
-    AttentionProblem(q_len=33, kv_len=50, head_dim=16, block_m=16, block_n=16, batch=2, q_heads=4, kv_heads=2),
-    AttentionProblem(q_len=60, kv_len=50, head_dim=16, block_m=16, block_n=16, mask="window", window_left=9, window_right=4),
+    AttentionProblem(
+        q_len=77, kv_len=45, head_dim=20, block_m=16, block_n=16, mask="causal", dtype="float32"
+    ),
+    AttentionProblem(
+        q_len=33, kv_len=50, head_dim=16, block_m=16, block_n=16, batch=2, q_heads=4, kv_heads=2
+    ),
+    AttentionProblem(
+        q_len=60, kv_len=50, head_dim=16, block_m=16, block_n=16, mask="window", window_left=9, window_right=4
+    ),
     AttentionProblem(q_len=17, kv_len=13, head_dim=16, block_m=4, block_n=8, mask="causal"),
 ]
 traced = pytest.mark.parametrize("problem", PROBLEMS, ids=problem_id)
@@ -39,11 +47,15 @@ def run_backward(problem, inputs=None, config=None):
     mask = {"left": left, "right": right, "scale": problem.scale}
     config = config or config_for_blocks(problem.block_m, problem.block_n, problem.head_dim, problem.itemsize)
     out, lse, _ = flash_forward(*inputs, config=config, **mask)
-    return flash_backward(*inputs, out, lse, make_d_output(problem, DEVICE), dk_dv_config=config, dq_config=config, **mask)
+    return flash_backward(
+        *inputs, out, lse, make_d_output(problem, DEVICE), dk_dv_config=config, dq_config=config, **mask
+    )
 
 
 def assert_right(problem, gradients):
-    for name, report in judge_gradients(problem, gradients, make_inputs(problem, DEVICE), make_d_output(problem, DEVICE)).items():
+    for name, report in judge_gradients(
+        problem, gradients, make_inputs(problem, DEVICE), make_d_output(problem, DEVICE)
+    ).items():
         assert report.passes, (name, report)
 
 
@@ -125,7 +137,9 @@ def test_every_partial_sum_of_dk_and_dv_matches_float64(problem, algorithm):
         sums[place] = dk, dv
         for got, expected in ((run.acc_dk[step], dk), (run.acc_dv[step], dv)):
             size = max(float(expected.abs().max()), 1.0)
-            np.testing.assert_allclose(got[: len(expected)], expected.numpy(), atol=(8 * eps + 1e-5) * size * 4)
+            np.testing.assert_allclose(
+                got[: len(expected)], expected.numpy(), atol=(8 * eps + 1e-5) * size * 4
+            )
 
 
 @traced
@@ -141,7 +155,9 @@ def test_every_partial_sum_of_dq_matches_float64(problem):
             kv_head = head * problem.kv_heads // problem.q_heads
             total = total + exact.d_scores[batch, head][rows, keys] @ keys_of_head[batch, kv_head][keys]
             size = max(float(total.abs().max()), 1.0)
-            np.testing.assert_allclose(run.acc[step, : len(total)], total.numpy(), atol=(8 * eps + 1e-5) * size * 4)
+            np.testing.assert_allclose(
+                run.acc[step, : len(total)], total.numpy(), atol=(8 * eps + 1e-5) * size * 4
+            )
 
 
 @traced
@@ -164,11 +180,15 @@ def test_the_query_outer_order_moves_more(poisoned):
     """Chu, Liu and Lin 2026: 4 T_r |J| d in the inner loop against 3 T_c |I| d."""
     problem = AttentionProblem(q_len=128, kv_len=128, head_dim=16, block_m=16, block_n=16)
     key_outer, query_outer = run_traced(problem, "backward"), run_traced(problem, "backward_q_outer")
-    assert query_outer.total_bytes > 1.3 * (key_outer.total_bytes - key_outer.tensor_bytes_read[key_outer.kernel == 2].sum())
+    assert query_outer.total_bytes > 1.3 * (
+        key_outer.total_bytes - key_outer.tensor_bytes_read[key_outer.kernel == 2].sum()
+    )
 
 
 def test_rows_and_keys_that_nobody_sees_have_zero_gradients(poisoned):
-    problem = AttentionProblem(q_len=60, kv_len=90, head_dim=16, mask="window", window_left=5, window_right=0, block_m=16, block_n=16)
+    problem = AttentionProblem(
+        q_len=60, kv_len=90, head_dim=16, mask="window", window_left=5, window_right=0, block_m=16, block_n=16
+    )
     _, d_key, d_value = run_backward(problem)
     assert not d_key[0, 0, :25].any()
     assert not d_value[0, 0, :25].any()
@@ -179,11 +199,30 @@ def test_rows_and_keys_that_nobody_sees_have_zero_gradients(poisoned):
 
 FLASH_ATTENTION_LIST = [
     AttentionProblem(
-        q_len=q_len, kv_len=kv_len, head_dim=d, dtype=dtype, mask=mask, batch=2, q_heads=6, kv_heads=kv_heads, block_m=block, block_n=block
+        q_len=q_len,
+        kv_len=kv_len,
+        head_dim=d,
+        dtype=dtype,
+        mask=mask,
+        batch=2,
+        q_heads=6,
+        kv_heads=kv_heads,
+        block_m=block,
+        block_n=block,
     )
     for mask in ("full", "causal", "window")
     for q_len, kv_len in TRUSTED_SHAPES + (TRUSTED_CAUSAL_SHAPES if mask == "causal" else ())
-    for d, block in ((16, 64), (32, 64), (40, 64), (64, 64), (96, 64), (111, 64), (128, 64), (192, 32), (256, 32))
+    for d, block in (
+        (16, 64),
+        (32, 64),
+        (40, 64),
+        (64, 64),
+        (96, 64),
+        (111, 64),
+        (128, 64),
+        (192, 32),
+        (256, 32),
+    )
     for dtype in ("float16", "bfloat16")
     for kv_heads in ((6, 2, 1) if d == 64 else (6,))
 ]
@@ -199,12 +238,16 @@ def test_flash_attentions_own_list_is_right(problem, poisoned):
 @pytest.mark.parametrize("mask", ["full", "causal"])
 @pytest.mark.parametrize("head_dim", [16, 64, 128])
 def test_float32_is_right_on_the_gpu(head_dim, mask, poisoned):
-    problem = AttentionProblem(q_len=300, kv_len=333, head_dim=head_dim, dtype="float32", mask=mask, block_m=32, block_n=32)
+    problem = AttentionProblem(
+        q_len=300, kv_len=333, head_dim=head_dim, dtype="float32", mask=mask, block_m=32, block_n=32
+    )
     assert_right(problem, run_backward(problem))
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize(("block_m", "block_n"), list(itertools.product((16, 32, 64, 128), repeat=2)))
 def test_every_tile_size_is_right_on_the_gpu(block_m, block_n, poisoned):
-    problem = AttentionProblem(q_len=200, kv_len=328, head_dim=64, mask="causal", block_m=block_m, block_n=block_n)
+    problem = AttentionProblem(
+        q_len=200, kv_len=328, head_dim=64, mask="causal", block_m=block_m, block_n=block_n
+    )
     assert_right(problem, run_backward(problem))

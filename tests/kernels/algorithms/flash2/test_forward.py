@@ -19,18 +19,34 @@ def assert_right(problem):
     report = judge(problem, out, inputs)
     assert report.passes, report
     left, right = tiles.band(problem)
-    _, exact_lse = attention_by_rows(*inputs, scale=problem.scale, left=left, right=right, dtype=torch.float64)
+    _, exact_lse = attention_by_rows(
+        *inputs, scale=problem.scale, left=left, right=right, dtype=torch.float64
+    )
     assert torch.equal(lse == float("-inf"), exact_lse == float("-inf"))
     finite = torch.isfinite(exact_lse)
-    if finite.any():  # scores are float32 sums of head_dim products; what float32 itself loses on them is the measure
-        _, float32_lse = attention_by_rows(*inputs, scale=problem.scale, left=left, right=right, dtype=torch.float32)
+    if (
+        finite.any()
+    ):  # scores are float32 sums of head_dim products; what float32 itself loses on them is the measure
+        _, float32_lse = attention_by_rows(
+            *inputs, scale=problem.scale, left=left, right=right, dtype=torch.float32
+        )
         rounding = torch.finfo(torch.float32).eps * exact_lse[finite].abs().max().clamp(min=1.0)
         allowed = 2 * (float32_lse.double() - exact_lse)[finite].abs().max() + 4 * rounding
         assert float((lse.double() - exact_lse)[finite].abs().max()) <= float(allowed)
 
 
 SMALL = [
-    AttentionProblem(q_len=q_len, kv_len=kv_len, head_dim=head_dim, dtype=dtype, mask=mask, block_m=32, block_n=16, window_left=9, window_right=4)
+    AttentionProblem(
+        q_len=q_len,
+        kv_len=kv_len,
+        head_dim=head_dim,
+        dtype=dtype,
+        mask=mask,
+        block_m=32,
+        block_n=16,
+        window_left=9,
+        window_right=4,
+    )
     for (q_len, kv_len), mask, (dtype, head_dim) in itertools.product(
         SMALL_SHAPES, ("full", "causal", "window"), (("float16", 64), ("bfloat16", 40), ("float32", 17))
     )
@@ -45,16 +61,33 @@ def test_forward_is_right(problem, poisoned):
 @pytest.mark.parametrize("inputs", INPUTS)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_forward_is_right_for_every_input_distribution(inputs, dtype, poisoned):
-    assert_right(AttentionProblem(q_len=100, kv_len=130, head_dim=32, dtype=dtype, mask="causal", block_m=32, block_n=32, inputs=inputs))
+    assert_right(
+        AttentionProblem(
+            q_len=100,
+            kv_len=130,
+            head_dim=32,
+            dtype=dtype,
+            mask="causal",
+            block_m=32,
+            block_n=32,
+            inputs=inputs,
+        )
+    )
 
 
 @pytest.mark.parametrize("block", [4, 8])
 def test_tiles_below_the_tensor_cores_size_are_right(block, poisoned):
-    assert_right(AttentionProblem(q_len=21, kv_len=19, head_dim=16, block_m=block, block_n=block, mask="causal"))
+    assert_right(
+        AttentionProblem(q_len=21, kv_len=19, head_dim=16, block_m=block, block_n=block, mask="causal")
+    )
 
 
 def test_batch_and_grouped_heads_are_right(poisoned):
-    assert_right(AttentionProblem(batch=2, q_heads=6, kv_heads=2, q_len=20, kv_len=36, head_dim=16, block_m=16, block_n=16))
+    assert_right(
+        AttentionProblem(
+            batch=2, q_heads=6, kv_heads=2, q_len=20, kv_len=36, head_dim=16, block_m=16, block_n=16
+        )
+    )
 
 
 def test_large_scores_overflow_naive_exponentials_but_not_the_kernel(poisoned):
@@ -67,12 +100,16 @@ def test_large_scores_overflow_naive_exponentials_but_not_the_kernel(poisoned):
 
 @pytest.mark.parametrize("layout", ["heads_last", "every_second", "transposed", "expanded"])
 def test_any_strides_without_copies(layout, poisoned):
-    problem = AttentionProblem(batch=2, q_heads=2, kv_heads=2, q_len=24, kv_len=24, head_dim=16, block_m=16, block_n=16)
+    problem = AttentionProblem(
+        batch=2, q_heads=2, kv_heads=2, q_len=24, kv_len=24, head_dim=16, block_m=16, block_n=16
+    )
     plain = make_inputs(problem, DEVICE)
     if layout == "heads_last":  # (batch, length, heads, head_dim) in memory
         strided = [tensor.transpose(1, 2).contiguous().transpose(1, 2) for tensor in plain]
     elif layout == "every_second":  # a view of every second element: no descriptor can address it
-        strided = [torch.stack([tensor, torch.full_like(tensor, float("nan"))], dim=-1)[..., 0] for tensor in plain]
+        strided = [
+            torch.stack([tensor, torch.full_like(tensor, float("nan"))], dim=-1)[..., 0] for tensor in plain
+        ]
     elif layout == "transposed":  # columns far apart
         strided = [tensor.transpose(2, 3).contiguous().transpose(2, 3) for tensor in plain]
     else:  # every head the same memory
@@ -84,7 +121,9 @@ def test_any_strides_without_copies(layout, poisoned):
 
 
 def test_rows_without_a_key_give_zero_and_minus_infinity(poisoned):
-    out, lse = run_forward(AttentionProblem(q_len=50, kv_len=20, head_dim=16, mask="causal", block_m=16, block_n=16))
+    out, lse = run_forward(
+        AttentionProblem(q_len=50, kv_len=20, head_dim=16, mask="causal", block_m=16, block_n=16)
+    )
     assert torch.equal(out[0, 0, :30], torch.zeros_like(out[0, 0, :30]))
     assert (lse[0, 0, :30] == float("-inf")).all()
     assert torch.isfinite(lse[0, 0, 30:]).all()
@@ -104,7 +143,16 @@ def test_infinities_and_nan_give_what_float64_gives(value, where, poisoned):
 
 FLASH_ATTENTION_LIST = [
     AttentionProblem(
-        q_len=q_len, kv_len=kv_len, head_dim=head_dim, dtype=dtype, mask=mask, batch=2, q_heads=6, kv_heads=kv_heads, block_m=64, block_n=64
+        q_len=q_len,
+        kv_len=kv_len,
+        head_dim=head_dim,
+        dtype=dtype,
+        mask=mask,
+        batch=2,
+        q_heads=6,
+        kv_heads=kv_heads,
+        block_m=64,
+        block_n=64,
     )
     for mask in ("full", "causal")
     for q_len, kv_len in TRUSTED_SHAPES + (TRUSTED_CAUSAL_SHAPES if mask == "causal" else ())
@@ -124,11 +172,17 @@ def test_flash_attentions_own_list_is_right(problem, poisoned):
 @pytest.mark.parametrize("mask", ["full", "causal"])
 @pytest.mark.parametrize("head_dim", [16, 40, 64, 128])
 def test_float32_is_right_on_the_gpu(head_dim, mask, poisoned):
-    assert_right(AttentionProblem(q_len=300, kv_len=333, head_dim=head_dim, dtype="float32", mask=mask, block_m=64, block_n=32))
+    assert_right(
+        AttentionProblem(
+            q_len=300, kv_len=333, head_dim=head_dim, dtype="float32", mask=mask, block_m=64, block_n=32
+        )
+    )
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("block_m", [4, 16, 32, 64, 128])
 @pytest.mark.parametrize("block_n", [4, 16, 32, 64, 128])
 def test_every_tile_size_is_right_on_the_gpu(block_m, block_n, poisoned):
-    assert_right(AttentionProblem(q_len=200, kv_len=328, head_dim=64, mask="causal", block_m=block_m, block_n=block_n))
+    assert_right(
+        AttentionProblem(q_len=200, kv_len=328, head_dim=64, mask="causal", block_m=block_m, block_n=block_n)
+    )

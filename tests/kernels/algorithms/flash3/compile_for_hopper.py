@@ -88,12 +88,27 @@ def ptx(module, mask, traced):
     problem = AttentionProblem(q_len=256, kv_len=256, mask=mask)
     left, right = tiles.band(problem)
     rows = recorder.TileRows("", "q_tile", problem.block_m, problem.q_len)
-    arguments = (module.REQUESTS, module.ROW_FIELDS, rows, (rows,), problem.q_tiles, problem.kv_tiles, problem.head_dim)
+    arguments = (
+        module.REQUESTS,
+        module.ROW_FIELDS,
+        rows,
+        (rows,),
+        problem.q_tiles,
+        problem.kv_tiles,
+        problem.head_dim,
+    )
     recording = recorder.make_recorder("_attn_fwd", *arguments) if traced else None
     kernel, module._attn_fwd = module._attn_fwd, CompileOnly(module._attn_fwd)
     try:
         config = TileConfig(problem.block_m, problem.block_n)
-        module.flash_forward(*make_inputs(problem), left=left, right=right, scale=problem.scale, config=config, recorder=recording)
+        module.flash_forward(
+            *make_inputs(problem),
+            left=left,
+            right=right,
+            scale=problem.scale,
+            config=config,
+            recorder=recording,
+        )
     except Compiled as compiled:
         text = compiled.args[0].asm["ptx"]
         return re.sub(r"//.*", "", text)
@@ -107,7 +122,9 @@ def hopper_ptx(module, head_dim, mask, block_m):
     left, right = tiles.band(problem)
     config = TileConfig(block_m, 128, 4 * (block_m // 64 + 1), 2)
     mask = {"left": left, "right": right, "scale": problem.scale}
-    tensors, arguments = module.launch_arguments(query, key, value, query, torch.empty(query.shape[:3]), config=config, **mask)
+    tensors, arguments = module.launch_arguments(
+        query, key, value, query, torch.empty(query.shape[:3]), config=config, **mask
+    )
     return re.sub(r"//.*", "", module._attn_fwd_hopper.warmup(*tensors, grid=(1,), **arguments).asm["ptx"])
 
 

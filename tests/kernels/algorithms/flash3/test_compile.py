@@ -13,7 +13,12 @@ from tests import ROOT
 
 @pytest.fixture(scope="module")
 def compiled():
-    run = subprocess.run([sys.executable, "-m", "tests.kernels.algorithms.flash3.compile_for_hopper"], capture_output=True, text=True, cwd=ROOT)
+    run = subprocess.run(
+        [sys.executable, "-m", "tests.kernels.algorithms.flash3.compile_for_hopper"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    )
     assert run.returncode == 0, run.stderr[-2000:]
     return json.loads(run.stdout.splitlines()[-1])
 
@@ -40,7 +45,10 @@ def test_with_trace_off_the_kernel_for_hopper_is_that_of_a_source_without_tracin
 
 
 @pytest.mark.skipif(not gluon_is_known(), reason="this Triton's Gluon is not known")
-@pytest.mark.parametrize(("case", "threads"), [("64 full 192", 512), ("64 causal 128", 384), ("96 window 128", 384), ("128 causal 128", 384)])
+@pytest.mark.parametrize(
+    ("case", "threads"),
+    [("64 full 192", 512), ("64 causal 128", 384), ("96 window 128", 384), ("128 causal 128", 384)],
+)
 def test_the_kernel_for_hopper_has_a_loading_warp_and_warpgroups_that_compute(compiled, case, threads):
     ptx = compiled[case]["ptx"]
     assert re.search(rf"\.reqntid {threads}\b", ptx)

@@ -20,11 +20,33 @@ from kernels.problem.inputs import make_inputs
 from kernels.trace.trace import run_traced
 from kernels.traffic.requested import flash2_requested_bytes
 
-SHAPES = [(1, 1), (64, 64), (113, 203), (128, 217), (256, 512), (512, 256), (1, 239), (3, 799), (127, 512), (384, 384), (1023, 1024), (1024, 1023)]
+SHAPES = [
+    (1, 1),
+    (64, 64),
+    (113, 203),
+    (128, 217),
+    (256, 512),
+    (512, 256),
+    (1, 239),
+    (3, 799),
+    (127, 512),
+    (384, 384),
+    (1023, 1024),
+    (1024, 1023),
+]
 HEADS = [(2, 2), (6, 3), (4, 1)]
-BOUNDS = {"full": (None, None), "causal": (None, 0), "window": (128, 0), "both": (30, 17), "diagonal": (0, 0), "right": (None, 300)}
+BOUNDS = {
+    "full": (None, None),
+    "causal": (None, 0),
+    "window": (128, 0),
+    "both": (30, 17),
+    "diagonal": (0, 0),
+    "right": (None, 300),
+}
 CONFIGS = {2: TileConfig(128, 128, 12, 2), 3: TileConfig(192, 128, 16, 2)}
-on_hopper = pytest.mark.skipif(BACKEND != "cuda" or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU")
+on_hopper = pytest.mark.skipif(
+    BACKEND != "cuda" or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU"
+)
 
 
 def draw(shape, dtype, seed):
@@ -38,7 +60,9 @@ def bounds(name, q_len, kv_len):
 def attend(query, key, value, mask, groups):
     left, right = bounds(mask, query.shape[2], key.shape[2])
     assert can_run_hopper(query, key, value)
-    return flash_forward_hopper(query, key, value, left=left, right=right, scale=query.shape[3] ** -0.5, config=CONFIGS[groups])[:2]
+    return flash_forward_hopper(
+        query, key, value, left=left, right=right, scale=query.shape[3] ** -0.5, config=CONFIGS[groups]
+    )[:2]
 
 
 def test_a_division_by_multiplication_is_exact():
@@ -46,7 +70,11 @@ def test_a_division_by_multiplication_is_exact():
     for _ in range(20000):
         number = random.choice([random.randint(1, 200), random.randint(1, 1 << 31)])
         multiplier, shift = divisor(number)
-        for value in (random.randrange(1 << 31), random.randrange((1 << 31) // number + 1) * number, (random.randrange(99) + 1) * number - 1):
+        for value in (
+            random.randrange(1 << 31),
+            random.randrange((1 << 31) // number + 1) * number,
+            (random.randrange(99) + 1) * number - 1,
+        ):
             if value < 1 << 31:
                 quotient = value if multiplier == 0 else (value * (multiplier % (1 << 32)) >> 32) >> shift
                 assert quotient == value // number, (value, number)
@@ -60,7 +88,9 @@ def test_the_programs_share_out_every_query_tile_once(q_tiles, programs, bound_r
     """Runs the kernel's own `_place` and `_next` on the host."""
     where = lambda condition, a, b: a if condition else b  # noqa: E731
     umulhi = lambda a, b: a * (b % (1 << 32)) >> 32  # noqa: E731
-    monkeypatch.setattr(forward_hopper, "gl", SimpleNamespace(where=where, umulhi=umulhi, num_programs=lambda axis: programs))
+    monkeypatch.setattr(
+        forward_hopper, "gl", SimpleNamespace(where=where, umulhi=umulhi, num_programs=lambda axis: programs)
+    )
     monkeypatch.setattr(forward_hopper, "_divide", forward_hopper._divide.fn)
     sizes = work_units(3, 5, q_tiles, bound_right)
     divisors = [(sizes[f"{name}_multiplier"], sizes[f"{name}_shift"]) for name in ("per_head", "q_heads")]
@@ -92,7 +122,9 @@ def test_without_a_hopper_gpu_it_is_not_used():
 def test_matches_float64_by_flash_attentions_rule(head_dim, groups, mask, dtype):
     for q_len, kv_len in SHAPES:
         for q_heads, kv_heads in HEADS:
-            query = draw((2, q_len, q_heads, head_dim), dtype, 0).transpose(1, 2)  # as a model has it: heads after rows
+            query = draw((2, q_len, q_heads, head_dim), dtype, 0).transpose(
+                1, 2
+            )  # as a model has it: heads after rows
             key, value = (draw((2, kv_heads, kv_len, head_dim), dtype, seed) for seed in (1, 2))
             left, right = bounds(mask, q_len, kv_len)
             more = {"scale": head_dim**-0.5, "left": left, "right": right}
@@ -113,7 +145,9 @@ def test_250_repeats_are_bitwise_equal(head_dim, groups, mask):
     query, key, value = (draw((4, 8, 1111, head_dim), torch.float16, seed) for seed in range(3))
     first = attend(query, key, value, mask, groups)
     for _ in range(250):
-        assert all(torch.equal(a, b) for a, b in zip(first, attend(query, key, value, mask, groups), strict=True))
+        assert all(
+            torch.equal(a, b) for a, b in zip(first, attend(query, key, value, mask, groups), strict=True)
+        )
 
 
 @pytest.mark.gpu
@@ -134,7 +168,8 @@ def test_infinities_and_nan_give_what_float64_gives(where, value):
 def test_the_public_call_uses_it(monkeypatch):
     used = []
     monkeypatch.setattr(
-        "kernels.attention.flash_attention.flash_forward_hopper", lambda *args, **more: used.append(1) or flash_forward_hopper(*args, **more)
+        "kernels.attention.flash_attention.flash_forward_hopper",
+        lambda *args, **more: used.append(1) or flash_forward_hopper(*args, **more),
     )
     query, key, value = (draw((8, 8, 512, 64), torch.float16, seed) for seed in range(3))
     out = flash_attention(query, key, value)
@@ -169,7 +204,16 @@ def test_one_compiled_kernel_serves_all_shapes():
 @pytest.mark.parametrize("head_dim", [64, 96, 128])
 @pytest.mark.parametrize("mask", ["full", "causal", "window"])
 def test_its_trace_is_that_of_the_portable_kernel_with_the_same_tiles(mask, head_dim):
-    sizes = {"batch": 2, "q_heads": 4, "kv_heads": 2, "q_len": 700, "kv_len": 800, "head_dim": head_dim, "block_m": 128, "block_n": 128}
+    sizes = {
+        "batch": 2,
+        "q_heads": 4,
+        "kv_heads": 2,
+        "q_len": 700,
+        "kv_len": 800,
+        "head_dim": head_dim,
+        "block_m": 128,
+        "block_n": 128,
+    }
     problem = AttentionProblem(**sizes, mask=mask, window_left=200, window_right=30)
     trace, portable = forward_hopper.run_traced(problem), run_traced(problem, "flash2")
     assert judge_trace(trace).passes
@@ -181,15 +225,21 @@ def test_its_trace_is_that_of_the_portable_kernel_with_the_same_tiles(mask, head
     read, written = forward_hopper.requested_bytes(problem, CONFIGS[2])
     assert read + written == flash2_requested_bytes(problem)
     if head_dim == 64:
-        assert sum(forward_hopper.requested_bytes(problem, CONFIGS[3])) == flash2_requested_bytes(problem, (192, 128))
+        assert sum(forward_hopper.requested_bytes(problem, CONFIGS[3])) == flash2_requested_bytes(
+            problem, (192, 128)
+        )
 
 
 @pytest.mark.gpu
 @on_hopper
 def test_tracing_changes_no_bit():
-    problem = AttentionProblem(q_heads=8, kv_heads=8, q_len=700, kv_len=700, head_dim=128, mask="causal", block_m=128, block_n=128)
+    problem = AttentionProblem(
+        q_heads=8, kv_heads=8, q_len=700, kv_len=700, head_dim=128, mask="causal", block_m=128, block_n=128
+    )
     *_, out, lse = forward_hopper.traced_launch(problem, CONFIGS[2])
-    plain = flash_forward_hopper(*make_inputs(problem, DEVICE), left=1400, right=0, scale=problem.scale, config=CONFIGS[2])
+    plain = flash_forward_hopper(
+        *make_inputs(problem, DEVICE), left=1400, right=0, scale=problem.scale, config=CONFIGS[2]
+    )
     assert torch.equal(out, plain[0])
     assert torch.equal(lse, plain[1])
 

@@ -15,10 +15,40 @@ from tests.kernels.helpers import problem_id
 
 PROBLEMS = [
     AttentionProblem(q_len=1, kv_len=100, head_dim=16, block_m=16, block_n=16, kv_splits=3),
-    AttentionProblem(q_len=1, kv_len=200, head_dim=24, block_m=16, block_n=16, q_heads=8, kv_heads=2, kv_splits=5, dtype="bfloat16"),
-    AttentionProblem(q_len=4, kv_len=133, head_dim=16, block_m=16, block_n=16, q_heads=6, kv_heads=2, batch=2, mask="causal", kv_splits=4),
     AttentionProblem(
-        q_len=16, kv_len=120, head_dim=16, block_m=16, block_n=16, q_heads=2, mask="window", window_left=40, window_right=2, kv_splits=3
+        q_len=1,
+        kv_len=200,
+        head_dim=24,
+        block_m=16,
+        block_n=16,
+        q_heads=8,
+        kv_heads=2,
+        kv_splits=5,
+        dtype="bfloat16",
+    ),
+    AttentionProblem(
+        q_len=4,
+        kv_len=133,
+        head_dim=16,
+        block_m=16,
+        block_n=16,
+        q_heads=6,
+        kv_heads=2,
+        batch=2,
+        mask="causal",
+        kv_splits=4,
+    ),
+    AttentionProblem(
+        q_len=16,
+        kv_len=120,
+        head_dim=16,
+        block_m=16,
+        block_n=16,
+        q_heads=2,
+        mask="window",
+        window_left=40,
+        window_right=2,
+        kv_splits=3,
     ),
     AttentionProblem(q_len=16, kv_len=7, head_dim=16, block_m=16, block_n=16, mask="causal", dtype="float32"),
     AttentionProblem(q_len=5, kv_len=64, head_dim=16, block_m=4, block_n=8, q_heads=3, kv_splits=2),
@@ -72,7 +102,9 @@ def test_every_step_and_every_weight_matches_float64(problem):
     exact = oracle(*make_inputs(problem), scale=problem.scale, left=left, right=right)
     group = problem.q_heads // problem.kv_heads
     config = TileConfig(problem.block_m, problem.block_n)
-    first, end, splits, per_split = split_plan(problem.q_shape, problem.kv_shape, left, right, config, problem.kv_splits)
+    first, end, splits, per_split = split_plan(
+        problem.q_shape, problem.kv_shape, left, right, config, problem.kv_splits
+    )
     size = float(exact.value.abs().max())
     eps = torch.finfo(getattr(torch, problem.dtype)).eps
     for step in range(run.steps):
@@ -84,8 +116,13 @@ def test_every_step_and_every_weight_matches_float64(problem):
         batch, kv_head = divmod(int(run.batch_head[step]), problem.kv_heads)
         from_tile = first + split * per_split
         to_tile = min(from_tile + per_split, end) if run.kernel[step] == 1 else int(run.kv_tile[step]) + 1
-        keys = torch.arange(from_tile * problem.block_n, max(min(to_tile * problem.block_n, problem.kv_len), from_tile * problem.block_n))
-        for row in range(min(problem.block_m, group * problem.q_len - int(run.q_tile[step]) * problem.block_m)):
+        keys = torch.arange(
+            from_tile * problem.block_n,
+            max(min(to_tile * problem.block_n, problem.kv_len), from_tile * problem.block_n),
+        )
+        for row in range(
+            min(problem.block_m, group * problem.q_len - int(run.q_tile[step]) * problem.block_m)
+        ):
             member, query = packed_rows(problem, int(run.q_tile[step]) * problem.block_m + row)
             head = batch, kv_head * group + member
             m, l, acc = exact.after_keys(head, slice(query, query + 1), keys)
@@ -97,7 +134,9 @@ def test_every_step_and_every_weight_matches_float64(problem):
             assert run.row_max[step, row] == pytest.approx(float(m), abs=1e-5)
             assert run.row_sum[step, row] == pytest.approx(float(l), rel=1e-4)
             if run.kv_tile[step] >= 0:
-                np.testing.assert_allclose(run.acc[step, row], acc[0].numpy(), atol=(eps + 1e-5) * size * max(float(l), 1))
+                np.testing.assert_allclose(
+                    run.acc[step, row], acc[0].numpy(), atol=(eps + 1e-5) * size * max(float(l), 1)
+                )
 
 
 @traced
@@ -112,7 +151,9 @@ def test_weights_of_all_parts_add_up_to_one(problem):
 
 
 def test_keys_outside_the_window_are_not_loaded():
-    problem = AttentionProblem(q_len=1, kv_len=640, head_dim=16, block_m=16, block_n=16, mask="window", window_left=30, kv_splits=2)
+    problem = AttentionProblem(
+        q_len=1, kv_len=640, head_dim=16, block_m=16, block_n=16, mask="window", window_left=30, kv_splits=2
+    )
     run = run_traced(problem, "split_kv")
     assert set(run.kv_tile[run.kernel == 0]) == {38, 39}
 
@@ -122,7 +163,9 @@ def test_the_rule_fills_the_device_and_never_makes_empty_parts(monkeypatch):
     assert choose_splits(programs=8, kv_tiles=1024) == 16
     assert choose_splits(programs=1000, kv_tiles=1024) == 1
     assert choose_splits(programs=1, kv_tiles=5) == 5
-    first, end, splits, per_split = split_plan((1, 32, 1, 128), (1, 8, 1000, 128), 10**6, 10**6, TileConfig(16, 64), 0)
+    first, end, splits, per_split = split_plan(
+        (1, 32, 1, 128), (1, 8, 1000, 128), 10**6, 10**6, TileConfig(16, 64), 0
+    )
     assert (first, end) == (0, 16)
     assert (splits - 1) * per_split < end <= splits * per_split
 
@@ -149,6 +192,14 @@ def test_scores_of_minus_infinity(case, poisoned):
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_decoding_is_right_on_the_gpu(kv_len, q_len, heads, dtype, poisoned):
     problem = AttentionProblem(
-        q_len=q_len, kv_len=kv_len, head_dim=128, dtype=dtype, mask="causal", q_heads=heads[0], kv_heads=heads[1], block_m=64, block_n=64
+        q_len=q_len,
+        kv_len=kv_len,
+        head_dim=128,
+        dtype=dtype,
+        mask="causal",
+        q_heads=heads[0],
+        kv_heads=heads[1],
+        block_m=64,
+        block_n=64,
     )
     assert judge(problem, run_split(problem)[0], make_inputs(problem, DEVICE)).passes

@@ -17,9 +17,40 @@ from viz.check.runs import worst_share
 from viz.shared import theme
 
 PROBLEM = AttentionProblem(q_len=4, kv_len=6, block_m=4, block_n=4, mask="causal")
-TENSOR = TensorCheck("O", 1e-3, 1e-4, 2e-3, 1e-4, 4e-3, (0, 0, 1, 2), 0.5, 0.499, 0, 0, 64, (60, 4) + (0,) * 8, (50, 14) + (0,) * 8, "float16")
-RESULT = CheckResult(CheckCase(PROBLEM), "ours", DeviceInfo("interpreter", "cpu", "2", "3", "3.12"), "2026-01-01", 0.1, (TENSOR,))
-MAP = ErrorMap("weights", np.array([[[0.5, 0.0], [2.0, 0.0], [0.1, 0.0], [0.0, 0.2]]], np.float32), np.array([0]), 1, 4, 4, 6)
+TENSOR = TensorCheck(
+    "O",
+    1e-3,
+    1e-4,
+    2e-3,
+    1e-4,
+    4e-3,
+    (0, 0, 1, 2),
+    0.5,
+    0.499,
+    0,
+    0,
+    64,
+    (60, 4) + (0,) * 8,
+    (50, 14) + (0,) * 8,
+    "float16",
+)
+RESULT = CheckResult(
+    CheckCase(PROBLEM),
+    "ours",
+    DeviceInfo("interpreter", "cpu", "2", "3", "3.12"),
+    "2026-01-01",
+    0.1,
+    (TENSOR,),
+)
+MAP = ErrorMap(
+    "weights",
+    np.array([[[0.5, 0.0], [2.0, 0.0], [0.1, 0.0], [0.0, 0.2]]], np.float32),
+    np.array([0]),
+    1,
+    4,
+    4,
+    6,
+)
 
 
 @pytest.fixture(params=[False, True], ids=["light", "dark"])
@@ -40,10 +71,17 @@ def test_errors_stand_beside_what_is_allowed(colors):
 
 
 def test_what_no_log_axis_can_show_is_written(colors):
-    figure = errors_figure(replace(RESULT, tensors=(replace(TENSOR, max_error=math.inf, wrong_nonfinite=12),)), colors)
+    figure = errors_figure(
+        replace(RESULT, tensors=(replace(TENSOR, max_error=math.inf, wrong_nonfinite=12),)), colors
+    )
     assert figure.layout.annotations[0].text == "NaN or infinity in 12 elements"
     assert len(named(figure)["this kernel"].x) == 0
-    assert errors_figure(replace(RESULT, tensors=(replace(TENSOR, max_error=0.0),)), colors).layout.annotations[0].text == "no error at all"
+    assert (
+        errors_figure(replace(RESULT, tensors=(replace(TENSOR, max_error=0.0),)), colors)
+        .layout.annotations[0]
+        .text
+        == "no error at all"
+    )
 
 
 def test_ulps_are_shares_of_all_elements(colors):
@@ -83,7 +121,9 @@ def test_every_tile_can_be_picked_and_the_chosen_one_is_outlined(colors):
 
 def test_too_many_tiles_are_not_pickable():
     problem = AttentionProblem(q_len=4096, kv_len=4096, block_m=4, block_n=4)
-    many = replace(MAP, values=np.zeros((1, 160, 64), np.float32), row_step=26, column_step=64, rows=4096, columns=4096)
+    many = replace(
+        MAP, values=np.zeros((1, 160, 64), np.float32), row_step=26, column_step=64, rows=4096, columns=4096
+    )
     assert pickable_tiles(many, problem) == []
 
 
@@ -113,4 +153,7 @@ def test_sensitivity_shows_zero_nan_and_refusals(colors):
 
 def test_the_worst_share_is_over_all_tensors():
     assert worst_share(RESULT) == 0.25
-    assert worst_share(replace(RESULT, tensors=(TENSOR, replace(TENSOR, max_error=1.0, tolerance=0.0)))) == math.inf
+    assert (
+        worst_share(replace(RESULT, tensors=(TENSOR, replace(TENSOR, max_error=1.0, tolerance=0.0))))
+        == math.inf
+    )

@@ -28,7 +28,10 @@ def test_the_timeline_has_a_bar_a_program_on_its_sm():
 def test_pauses_between_launches_are_left_out_and_work_keeps_its_length():
     trace = run_traced(PROBLEM, "flash2")
     span = program_spans(trace, step_schedule(trace, 3))[0]
-    spans = [replace(span, start=start, end=end, sm=sm) for start, end, sm in ((5, 20, 0), (10, 25, 1), (900, 910, 0))]
+    spans = [
+        replace(span, start=start, end=end, sm=sm)
+        for start, end, sm in ((5, 20, 0), (10, 25, 1), (900, 910, 0))
+    ]
     assert [(one.start, one.end) for one in without_pauses(spans)] == [(5, 20), (10, 25), (25, 35)]
     assert without_pauses([]) == []
 
@@ -38,6 +41,9 @@ def test_a_bar_has_the_colour_of_the_tile_that_its_program_is_about():
     schedule = step_schedule(trace, 3)
     spans = program_spans(trace, schedule)
     bars = timeline_figure(spans, schedule, theme.LIGHT, frozenset({"_attn_bwd_dk_dv"})).data[0]
-    of = {name: {tile for span, tile in zip(spans, bars.marker.color, strict=True) if span.kernel == name} for name in trace.kernels}
+    of = {
+        name: {tile for span, tile in zip(spans, bars.marker.color, strict=True) if span.kernel == name}
+        for name in trace.kernels
+    }
     assert of["_attn_bwd_dk_dv"] == set(range(PROBLEM.kv_tiles))
     assert of["_attn_bwd_dq"] == set(range(PROBLEM.q_tiles))

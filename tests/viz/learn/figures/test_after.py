@@ -27,7 +27,18 @@ def test_steps_mark_the_rule_and_the_choice(colors):
 
 def test_parts_name_their_keys(colors):
     part = np.array([0.25, 0.75])
-    row = SplitRow(np.array([0, 64]), np.array([64, 100]), part, part, part, np.ones((2, 3)), 1.0, part, np.ones(3), np.ones(3))
+    row = SplitRow(
+        np.array([0, 64]),
+        np.array([64, 100]),
+        part,
+        part,
+        part,
+        np.ones((2, 3)),
+        1.0,
+        part,
+        np.ones(3),
+        np.ones(3),
+    )
     figure = after.parts_figure(row, colors)
     assert figure.data[0].hovertext == ("0–63", "64–99")
     assert list(figure.data[0].y) == [0.25, 0.75]
@@ -54,7 +65,9 @@ def test_rotation_draws_magnitudes(colors):
 
 
 def test_late_rescales_are_shares(colors):
-    figure = after.late_rescale_figure([LateRescale(0, 10, 20, 1.0, 0.0), LateRescale(8, 0, 20, 9.0, 0.0)], 8, colors)
+    figure = after.late_rescale_figure(
+        [LateRescale(0, 10, 20, 1.0, 0.0), LateRescale(8, 0, 20, 9.0, 0.0)], 8, colors
+    )
     assert list(figure.data[0].y) == [0.5, 0.0]
     assert list(figure.data[0].marker.line.width) == [0, 3]
 

@@ -47,7 +47,9 @@ def test_a_marked_row_is_framed():
 
 def test_cells_carry_look_tile_lines_and_number():
     of_cells = looks((2, 2), now=(slice(0, 1), slice(0, 2)), empty=(slice(1, 2), slice(1, 2)))
-    html = matrices_html([Matrix("A", np.array([[1.5, -2.0], [np.inf, 1e-9]]), "query", of_cells, (1, 1))], LIGHT)
+    html = matrices_html(
+        [Matrix("A", np.array([[1.5, -2.0], [np.inf, 1e-9]]), "query", of_cells, (1, 1))], LIGHT
+    )
     assert re.findall(r'<td class="([^"]*)"[^>]*>([^<]*)</td>', html) == [
         ("now", "1.50"),
         ("now left", "−2.00"),
@@ -59,6 +61,8 @@ def test_cells_carry_look_tile_lines_and_number():
 
 def test_wide_equations_are_smaller():
     def size(columns):
-        return re.search(r"font-size:([\d.]+)rem", matrices_html((Matrix("A", np.ones((1, columns)), "query"),), LIGHT))[1]
+        return re.search(
+            r"font-size:([\d.]+)rem", matrices_html((Matrix("A", np.ones((1, columns)), "query"),), LIGHT)
+        )[1]
 
     assert float(size(LARGE_UP_TO)) > float(size(LARGE_UP_TO + 1))

@@ -56,4 +56,7 @@ def test_long_rows_are_drawn_without_crowding(count):
     for now in (0, count - 1):
         assert len([text for text in words(sum_figure(steps, now, theme.LIGHT)) if text]) <= 16
         unscaled_figure(steps, now, theme.LIGHT)
-    assert len(weights_figure(row, softmax(row), unscaled_shares(steps), theme.LIGHT).layout.xaxis.tickvals) <= 17
+    assert (
+        len(weights_figure(row, softmax(row), unscaled_shares(steps), theme.LIGHT).layout.xaxis.tickvals)
+        <= 17
+    )

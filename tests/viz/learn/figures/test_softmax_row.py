@@ -10,7 +10,9 @@ ROW = np.array([3.0, 2.0, 5.0, 1.0])
 
 
 def test_the_row_shows_blocks_seen_at_work_and_waiting():
-    html = row_html(np.array([3.0, 2, 5, 1, 0, 0]), online_steps(np.array([3.0, 2, 5, 1, 0, 0]), 2), 1, theme.LIGHT)
+    html = row_html(
+        np.array([3.0, 2, 5, 1, 0, 0]), online_steps(np.array([3.0, 2, 5, 1, 0, 0]), 2), 1, theme.LIGHT
+    )
     assert [html.count(f'class="block {look}"') for look in ("seen", "now", "waiting")] == [1, 1, 1]
     assert html.count("<span>·</span>") == 2  # what has not been read has no exponential yet
     assert "<span>0.135</span>" in html

@@ -30,7 +30,10 @@ def test_a_product_step_shows_its_two_tiles_and_what_is_done():
 
 def test_only_one_tile_of_the_scores_exists():
     steps = tiled_attention(QUERY, KEY, VALUE, 2, "none")
-    drawn = {matrix.label.split("<")[0]: matrix for matrix in matrices_of(attention_matrices(QUERY, KEY, VALUE, 2, steps[2]))}
+    drawn = {
+        matrix.label.split("<")[0]: matrix
+        for matrix in matrices_of(attention_matrices(QUERY, KEY, VALUE, 2, steps[2]))
+    }
     assert (drawn["S"].looks == "now").sum() == 4
     assert (drawn["S"].looks == "empty").sum() == 12
     assert np.allclose(drawn["S"].values[2:, :2], (QUERY @ KEY.T / 2)[2:, :2])
@@ -43,7 +46,10 @@ def test_wrong_rows_are_marked_once_they_are_finished(mode, state, bad):
     exact = whole_attention(QUERY, KEY, VALUE, "online")
     steps = tiled_attention(QUERY, KEY, VALUE, 2, mode)
     for step, marked in ((steps[0], 0), (steps[1], bad), (steps[-1], 2 * bad)):
-        drawn = {matrix.label: matrix for matrix in matrices_of(softmax_matrices(VALUE, exact, 2, step, mode == "online"))}
+        drawn = {
+            matrix.label: matrix
+            for matrix in matrices_of(softmax_matrices(VALUE, exact, 2, step, mode == "online"))
+        }
         assert (drawn["O"].looks == "bad").sum() == marked
         assert set(state) <= set(drawn)
     assert np.array_equal(drawn["O taken at once"].values, exact)

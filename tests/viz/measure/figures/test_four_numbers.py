@@ -10,11 +10,18 @@ from viz.shared import theme
 
 def test_the_four_bars_are_cut_into_kernels_and_an_absent_one_says_why():
     run = counter_run("naive", counted=3e9, dram=2.7e9)
-    figure = four_numbers_figure("standard", standard_numbers(run.problem, "forward", run.counted, run), theme.LIGHT.standard, theme.LIGHT)
+    figure = four_numbers_figure(
+        "standard",
+        standard_numbers(run.problem, "forward", run.counted, run),
+        theme.LIGHT.standard,
+        theme.LIGHT,
+    )
     sums = {}
     for bar in figure.data:
         sums[bar.y[0]] = sums.get(bar.y[0], 0) + bar.x[0]
     assert sums["DRAM<br>(counters)"] == pytest.approx(2.7e9)
     assert sum(bar.y[0] == "modelled" for bar in figure.data) == 3
-    without = four_numbers_figure("ours", our_numbers(run.problem, "forward", (), None), theme.DARK.flash, theme.DARK)
+    without = four_numbers_figure(
+        "ours", our_numbers(run.problem, "forward", (), None), theme.DARK.flash, theme.DARK
+    )
     assert {"not counted", "not recorded"} <= {note.text for note in without.layout.annotations}
