@@ -12,12 +12,12 @@ _HOMES = {
     "AttentionProblem": "kernels.problem",
     "InvalidProblem": "kernels.problem",
     "Measurement": "kernels.measure.measurement",
-    "Trace": "kernels.trace.trace",
+    "Trace": "kernels.trace",
     "MultiHeadAttention": "kernels.attention.layer",
     "flash_attention": "kernels.attention.flash_attention",
     "make_inputs": "kernels.problem.inputs",
-    "naive_attention": "kernels.oracle.reference",
-    "run_traced": "kernels.trace.trace",
+    "naive_attention": "kernels.oracle.naive",
+    "run_traced": "kernels.algorithms",
 }
 
 __all__ = sorted(_HOMES)

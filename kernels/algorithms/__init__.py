@@ -1,0 +1,94 @@
+"""The registry of algorithms: one folder each, with its entry and its kernels.
+
+`ALGORITHMS` holds every `ENTRY` of a module `entry` in a subfolder. A folder that an environment variable
+names (FLASH_ATTENTION_ALGORITHMS, several are separated as in PATH) is searched too, so that an algorithm can
+be tried without changing the project. Importing this package imports neither torch nor triton.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pkgutil
+from typing import TYPE_CHECKING, Protocol, cast
+
+from kernels.problem import AttentionProblem, InvalidProblem
+from kernels.trace.algorithm import Algorithm
+from kernels.trace.trace import Trace
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+FURTHER_FOLDERS = "FLASH_ATTENTION_ALGORITHMS"
+FIRST = "flash2"
+"""The algorithm that pages start with."""
+
+ALGORITHMS: dict[str, Algorithm] = {}
+"""Every algorithm by its name, in the order in which pages list them."""
+
+
+def discover() -> None:
+    """Fill ALGORITHMS from the folders. Raises ValueError for two entries of one name."""
+    for folder in filter(None, os.environ.get(FURTHER_FOLDERS, "").split(os.pathsep)):
+        if folder not in __path__:
+            __path__.append(folder)
+    entries: dict[str, Algorithm] = {}
+    for package in pkgutil.iter_modules(__path__):
+        name = f"{__name__}.{package.name}"
+        folder = pkgutil.resolve_name(name).__path__ if package.ispkg else []
+        if any(module.name == "entry" for module in pkgutil.iter_modules(folder)):
+            entry: Algorithm = importlib.import_module(f"{name}.entry").ENTRY
+            if entry.name in entries:
+                raise ValueError(f"two algorithms are called {entry.name!r}; give {name} another name")
+            entries[entry.name] = entry
+    ALGORITHMS.clear()
+    ALGORITHMS.update(sorted(entries.items(), key=lambda item: (item[1].rank, item[0])))
+
+
+def algorithm_of(trace: Trace) -> Algorithm:
+    """The entry of a trace's algorithm. Raises InvalidProblem if it is not known here."""
+    return named(trace.algorithm)
+
+
+def named(name: str) -> Algorithm:
+    """The entry of that name. Raises InvalidProblem, which lists the names, if there is none."""
+    if name not in ALGORITHMS:
+        raise InvalidProblem("algorithm", name, f"expected one of {', '.join(ALGORITHMS)}")
+    return ALGORITHMS[name]
+
+
+class Runner(Protocol):
+    """What the module that an entry names as its `runner` defines.
+
+    `forward` and `gradients` are there if the entry says that it is `checked`. They run on tensors of the
+    problem's shapes with the problem's mask and tiles, without recording.
+    """
+
+    def run_traced(self, problem: AttentionProblem) -> Trace:
+        """Run the kernels on `make_inputs(problem)` with TRACE on."""
+
+    def forward(
+        self, problem: AttentionProblem, query: Tensor, key: Tensor, value: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """(O, lse): O shaped and typed as query, lse (batch, q_heads, q_len) in float32."""
+
+    def gradients(
+        self, problem: AttentionProblem, query: Tensor, key: Tensor, value: Tensor, d_out: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """(dQ, dK, dV), shaped and typed as query, key and value."""
+
+
+def runner_of(name: str) -> Runner:
+    """The module that runs an algorithm. Imports torch, and triton if the algorithm has a kernel."""
+    return cast(Runner, importlib.import_module(named(name).runner))
+
+
+def run_traced(problem: AttentionProblem, algorithm: str = FIRST) -> Trace:
+    """Run the algorithm's kernels on `make_inputs(problem)` with TRACE on, on the GPU or in the interpreter.
+
+    Raises InvalidProblem for an unknown algorithm, and whatever the device raises (out of memory, say).
+    """
+    return runner_of(algorithm).run_traced(problem)
+
+
+discover()

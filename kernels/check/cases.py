@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 
+from kernels.algorithms import ALGORITHMS
 from kernels.measure.peers import PEERS
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.problem.tiles import count_tiles
@@ -28,13 +29,13 @@ class CheckedKernel:
     tiles: bool = True
 
 
-OURS = {
-    "flash_attention": CheckedKernel("flash_attention(), the public call", tiles=False),
-    "flash2": CheckedKernel("FlashAttention-2, forward and backward"),
-    "flash1": CheckedKernel("FlashAttention-1, forward", gradients=False),
-    "split_kv": CheckedKernel("Split-KV decoding, forward", gradients=False),
-    "backward_q_outer": CheckedKernel("FlashAttention-2 forward, backward in the query-outer order"),
+PUBLIC_CALL = "flash_attention"
+OURS = {PUBLIC_CALL: CheckedKernel("flash_attention(), the public call", tiles=False)} | {
+    name: CheckedKernel(algorithm.checked, gradients=algorithm.has_gradients)
+    for name, algorithm in ALGORITHMS.items()
+    if algorithm.checked
 }
+"""Kernels of this project, by the names that commands and URLs give them."""
 
 
 def _peers() -> dict[str, CheckedKernel]:

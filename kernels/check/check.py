@@ -167,7 +167,7 @@ def main(argv: list[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     try:
         upload = read_upload(arguments.file.read_bytes()) if arguments.file else None
-        from kernels.primitives.softmax import BACKEND
+        from kernels.device.runtime import BACKEND
 
         grid = _cases(arguments, upload, BACKEND)
         results, sensitivities = _run(arguments, grid, upload)

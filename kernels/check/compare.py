@@ -16,76 +16,36 @@ from kernels.check.result import (
     ErrorMap,
     TensorCheck,
 )
-from kernels.oracle.reference import error_report
+from kernels.oracle.rule import Comparison, absolute_error, mean_of
 
 MAP_ROWS, MAP_COLUMNS, MAP_HEADS = 160, 128, 4
 """Cells of a map, and the heads that are kept: those with the largest errors."""
 
 
-def check_tensor(
-    name: str,
-    got: torch.Tensor,
-    exact: torch.Tensor,
-    naive: torch.Tensor,
-    in_float32: torch.Tensor,
-    factor: float,
-    largest_value: float,
-) -> tuple[TensorCheck, torch.Tensor, torch.Tensor]:
-    """The check, |got - exact| in float64, and the codes of NaN and infinity, both shaped as `got`.
-
-    Where naive attention in the type of the inputs is not finite although float64 is, its error is infinite and the rule would allow
-    anything; then the reference is attention in float32, rounded to that type, and the allowance grows by the rounding of P.
-    """
-    low = naive.dtype
-    exact = _as_stored(exact, low)
-    report, reference, extra = error_report(got, exact, naive, factor), str(low).removeprefix("torch."), 0.0
-    if math.isinf(report.naive_max_error) and low != torch.float32:
-        naive, reference = in_float32.to(low), f"float32 rounded to {reference}"
-        report, extra = error_report(got, exact, naive, factor), factor * torch.finfo(low).eps * largest_value
-    error, naive_error = _difference(got, exact), _difference(naive, exact)
+def check_tensor(name: str, got: torch.Tensor, comparison: Comparison) -> tuple[TensorCheck, torch.Tensor]:
+    """The check of a tensor that was held against the exact one, and its codes of NaN and infinity."""
+    report, exact, reference = comparison.report, comparison.exact, comparison.reference
     codes = finite_codes(got, exact)
+    worst = torch.unravel_index(comparison.error.argmax(), comparison.error.shape)
+    index = tuple(int(i) for i in worst)
     check = TensorCheck(
-        name, report.max_error, report.mean_error, report.naive_max_error, _mean(naive_error), report.tolerance + extra,
-        **_worst(got, exact, error), wrong_nonfinite=int((codes >= MISSING).sum()), nonfinite=int((~got.isfinite()).sum()),
-        elements=got.numel(), ulps=ulp_counts(got, exact, low), naive_ulps=ulp_counts(naive, exact, low), reference=reference,
-    )  # fmt: skip
-    return check, error, codes
-
-
-def check_lse(got: torch.Tensor, exact: torch.Tensor, in_float32: torch.Tensor) -> TensorCheck:
-    """lse (batch, heads, rows) is a float32 sum in every kernel: twice the error of float32 plus four roundings of its largest value."""
-    error, reference = _difference(got, exact), _difference(in_float32, exact)
-    finite = exact[exact.isfinite()]
-    rounding = torch.finfo(torch.float32).eps * max(float(finite.abs().max()) if finite.numel() else 0.0, 1.0)
-    of_reference = float(reference[exact.isfinite()].max()) if finite.numel() else 0.0
-    codes = finite_codes(got, exact)
-    return TensorCheck(
-        "lse", float(error.max()), _mean(error), of_reference, _mean(reference), 2 * of_reference + 4 * rounding,
-        **_worst(got, exact, error), wrong_nonfinite=int((codes >= MISSING).sum()), nonfinite=int((~got.isfinite()).sum()),
-        elements=got.numel(), reference="float32",
-    )  # fmt: skip
-
-
-def _as_stored(exact: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """The exact values, infinite where they lie beyond the largest number of the type they are stored in."""
-    stored = exact.to(dtype).double()
-    return torch.where(stored.isinf(), stored, exact)
-
-
-def _difference(got: torch.Tensor, exact: torch.Tensor) -> torch.Tensor:
-    got = got.double()
-    same = (got == exact) | (got.isnan() & exact.isnan())
-    return torch.where(same, 0.0, (got - exact).abs().nan_to_num(nan=float("inf"), posinf=float("inf")))
-
-
-def _mean(error: torch.Tensor) -> float:
-    return float(error.mean()) if error.numel() else 0.0
-
-
-def _worst(got: torch.Tensor, exact: torch.Tensor, error: torch.Tensor) -> dict:
-    place = int(error.argmax())
-    index = tuple(int(i) for i in torch.unravel_index(torch.tensor(place), error.shape))
-    return {"worst": index, "worst_value": float(got[index]), "exact_value": float(exact[index])}
+        name=name,
+        max_error=report.max_error,
+        mean_error=report.mean_error,
+        naive_max_error=report.naive_max_error,
+        naive_mean_error=mean_of(absolute_error(reference, exact)),
+        tolerance=report.tolerance,
+        worst=index,
+        worst_value=float(got[index]),
+        exact_value=float(exact[index]),
+        wrong_nonfinite=int((codes >= MISSING).sum()),
+        nonfinite=int((~got.isfinite()).sum()),
+        elements=got.numel(),
+        ulps=() if name == "lse" else ulp_counts(got, exact, reference.dtype),
+        naive_ulps=() if name == "lse" else ulp_counts(reference, exact, reference.dtype),
+        reference=comparison.reference_name,
+    )
+    return check, codes
 
 
 def finite_codes(got: torch.Tensor, exact: torch.Tensor) -> torch.Tensor:

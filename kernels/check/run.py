@@ -10,22 +10,23 @@ import numpy as np
 import torch
 
 from kernels.check.cases import OURS, UPLOADED, USER, CheckCase
-from kernels.check.compare import check_lse, check_tensor, error_map, key_group_probe, worst_heads
+from kernels.check.compare import check_tensor, error_map, key_group_probe, worst_heads
 from kernels.check.result import CheckResult, ErrorMap, KeylessRows, Repeats, TensorCheck, label_of
 from kernels.check.subjects import (
     Broken,
     Refused,
     Subject,
-    count_interpreted_launches,
     make_subject,
     poisoned_memory,
 )
 from kernels.check.uploads import Tensor, Upload
 from kernels.check.user_kernel import UserKernelError, user_kernel
 from kernels.device.backend import device_info, utc_now
-from kernels.oracle.reference import attention_by_rows, gradients_by_heads
-from kernels.primitives.recorder import DEVICE
-from kernels.primitives.softmax import BACKEND
+from kernels.device.interpreter import count_launches
+from kernels.device.runtime import BACKEND, DEVICE
+from kernels.oracle.exact import attention_by_rows
+from kernels.oracle.report import FACTORS
+from kernels.oracle.rule import compare, compare_gradients, compare_lse, largest_finite
 from kernels.problem import AttentionProblem, tiles
 from kernels.problem.inputs import make_d_output, make_inputs
 
@@ -73,7 +74,7 @@ def run_check(
     empty = CheckResult(case, label_of(case, user_name), device_info(BACKEND), utc_now(), 0.0)
     tensors = tensors_of(case, upload)
     notes = _notes(case)
-    with count_interpreted_launches() as launches:
+    with count_launches(BACKEND == "interpreter") as launches:
         try:
             subject = None if case.kernel == UPLOADED else make_subject(case.kernel, case.problem)
             progress(0.05, "running the kernel")
@@ -136,47 +137,35 @@ def _run(
 def _compare(
     problem: AttentionProblem, tensors: Tensors, got: dict[str, torch.Tensor], notes: list[str]
 ) -> tuple[tuple[TensorCheck, ...], list[ErrorMap], KeylessRows | None]:
-    left, right = tiles.band(problem)
-    mask = {"scale": problem.scale, "left": left, "right": right}
-    low = getattr(torch, problem.dtype)
-    exact_out, exact_lse = attention_by_rows(*tensors.inputs, **mask, dtype=torch.float64)
-    naive_out, _ = attention_by_rows(*tensors.inputs, **mask, dtype=low)
-    careful = attention_by_rows(*tensors.inputs, **mask, dtype=torch.float32)
-    pairs = {"O": (exact_out, naive_out, careful[0])}
-    if "dQ" in got:
-        every = [
-            gradients_by_heads(*tensors.inputs, tensors.d_out, **mask, dtype=dtype)
-            for dtype in (torch.float64, low, torch.float32)
-        ]
-        pairs |= dict(zip(GRADIENTS, zip(*every, strict=True), strict=True))
-    checks, maps = [], []
-    for name, (exact, naive, in_float32) in pairs.items():
-        factor = 2.0 if name == "O" else 3.0
-        check, error, codes = check_tensor(
-            name, got[name].to(exact.device), exact, naive, in_float32, factor, _largest(tensors.inputs[2])
-        )
-        checks.append(check)
-        maps.append(error_map(name, error, check.tolerance, codes))
-        if check.reference != problem.dtype:
-            notes.append(
-                f"Naive attention in {problem.dtype} gives NaN or infinity for {name}: the rule's allowance is that of {check.reference}."
-            )
+    inputs, largest = tensors.inputs, largest_finite(tensors.inputs[2])
+    mask = {"scale": problem.scale, "band": problem.band}
+    exact_out, exact_lse = attention_by_rows(*inputs, **mask, dtype=torch.float64)
+    naive_out, _ = attention_by_rows(*inputs, **mask, dtype=getattr(torch, problem.dtype))
+    careful_out, careful_lse = attention_by_rows(*inputs, **mask, dtype=torch.float32)
+    device, factor = exact_out.device, FACTORS["forward"]
+    compared = {"O": compare(got["O"].to(device), exact_out, naive_out, lambda: careful_out, factor, largest)}
     if "lse" in got:
-        checks.insert(1, check_lse(got["lse"].to(exact_lse.device), exact_lse, careful[1]))
+        compared["lse"] = compare_lse(got["lse"].to(device), exact_lse, careful_lse)
+    if "dQ" in got:
+        gradients = (got["dQ"], got["dK"], got["dV"])
+        compared |= compare_gradients(problem, gradients, inputs, tensors.d_out)
+    checks, maps = [], []
+    for name, comparison in compared.items():
+        check, codes = check_tensor(name, got[name].to(device), comparison)
+        checks.append(check)
+        if name != "lse":
+            maps.append(error_map(name, comparison.error, check.tolerance, codes))
+            if check.reference != problem.dtype:
+                notes.append(
+                    f"Naive attention in {problem.dtype} gives NaN or infinity for {name}: the tolerance is "
+                    f"that of {check.reference}."
+                )
     return tuple(checks), maps, _keyless(problem, got)
 
 
-def _largest(tensor: torch.Tensor) -> float:
-    finite = tensor[tensor.isfinite()]
-    return float(finite.abs().max()) if finite.numel() else 0.0
-
-
 def _keyless(problem: AttentionProblem, got: dict[str, torch.Tensor]) -> KeylessRows | None:
-    rows = [
-        row
-        for row in range(problem.q_len)
-        if tiles.visible_keys(problem, row)[0] == tiles.visible_keys(problem, row)[1]
-    ]
+    ranges = (problem.band.visible_keys(row) for row in range(problem.q_len))
+    rows = [row for row, (first, end) in enumerate(ranges) if first == end]
     if not rows:
         return None
     per_head = problem.batch * problem.q_heads
@@ -228,14 +217,14 @@ def _weights(problem: AttentionProblem, subject: Subject, tensors: Tensors) -> E
         got, _ = subject.forward(query, key, probe)
     except (Refused, Broken):
         return None
-    left, right = tiles.band(problem)
-    mask = {"scale": problem.scale, "left": left, "right": right}
+    mask = {"scale": problem.scale, "band": problem.band}
     exact, naive, careful = (
         attention_by_rows(query, key, probe, **mask, dtype=dtype)[0]
         for dtype in (torch.float64, query.dtype, torch.float32)
     )
-    check, error, _ = check_tensor("weights", got, exact, naive, careful, 2.0, 1.0)
-    found = error_map("weights", error[..., :groups], check.tolerance, None)
+    comparison = compare(got, exact, naive, lambda: careful, FACTORS["forward"], 1.0)
+    error = comparison.error
+    found = error_map("weights", error[..., :groups], comparison.report.tolerance, None)
     heads = worst_heads(error)
     return replace(found, column_step=keys, columns=problem.kv_len, first_step=program_starts(problem, heads))
 

@@ -14,9 +14,11 @@ from kernels.check.run import Progress, tensors_of
 from kernels.check.subjects import Broken, Refused, make_subject
 from kernels.check.uploads import Upload
 from kernels.check.user_kernel import UserKernelError
-from kernels.oracle.reference import attention_by_rows
-from kernels.primitives.softmax import BACKEND
-from kernels.problem import AttentionProblem, InvalidProblem, tiles
+from kernels.device.runtime import BACKEND
+from kernels.oracle.exact import attention_by_rows
+from kernels.oracle.report import FACTORS
+from kernels.oracle.rule import compare, largest_finite
+from kernels.problem import AttentionProblem, InvalidProblem
 
 BLOCKS = ((16, 16), (32, 32), (64, 32), (32, 64), (64, 64), (128, 32), (128, 64), (64, 128), (128, 128))
 POINTS = 8
@@ -142,16 +144,18 @@ def _largest_score(query: torch.Tensor, key: torch.Tensor, scale: float) -> floa
 
 def _references(problem: AttentionProblem, inputs: tuple, scale: float) -> tuple[torch.Tensor, ...]:
     """O in float64, in the type of the inputs, and in float32."""
-    left, right = tiles.band(problem)
     dtypes = (torch.float64, inputs[0].dtype, torch.float32)
     return tuple(
-        attention_by_rows(*inputs, scale=scale, left=left, right=right, dtype=dtype)[0] for dtype in dtypes
+        attention_by_rows(*inputs, scale=scale, band=problem.band, dtype=dtype)[0] for dtype in dtypes
     )
 
 
 def _judge(out: torch.Tensor, references: tuple[torch.Tensor, ...], value: torch.Tensor) -> TensorCheck:
-    finite = value[value.isfinite()]
-    return check_tensor("O", out, *references, 2.0, float(finite.abs().max()) if finite.numel() else 0.0)[0]
+    exact, naive, in_float32 = references
+    largest = largest_finite(value)
+    return check_tensor(
+        "O", out, compare(out, exact, naive, lambda: in_float32, FACTORS["forward"], largest)
+    )[0]
 
 
 def _point(label: str, check: TensorCheck, naive_wrong: int, **more: float) -> SensitivityPoint:

@@ -10,18 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from kernels.algorithms.backward.backward import flash_backward
-from kernels.algorithms.backward_q_outer.q_outer import flash_backward_q_outer
-from kernels.algorithms.flash1.forward_kv_outer import flash_forward_kv_outer
-from kernels.algorithms.flash2.forward import flash_forward
-from kernels.algorithms.split_kv.split_kv import flash_split_kv
+from kernels.algorithms import ALGORITHMS, runner_of
 from kernels.attention.flash_attention import flash_attention
-from kernels.check.cases import KERNELS, OURS, USER
+from kernels.check.cases import KERNELS, OURS, PUBLIC_CALL, USER
 from kernels.check.user_kernel import UserKernelError, user_kernel
+from kernels.device.runtime import BACKEND
 from kernels.measure.peers import PEERS
-from kernels.primitives.launch import config_for_blocks
-from kernels.primitives.softmax import BACKEND
-from kernels.problem import AttentionProblem, InvalidProblem, tiles
+from kernels.problem import AttentionProblem, InvalidProblem
 
 Forward = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor | None]]
 Gradients = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], tuple[torch.Tensor, ...]]
@@ -48,31 +43,22 @@ def make_subject(name: str, problem: AttentionProblem) -> Subject:
     if BACKEND not in KERNELS[name].backends:
         accepted = ", ".join(key for key, kernel in KERNELS.items() if BACKEND in kernel.backends)
         raise InvalidProblem("kernel", name, f"expected one of {accepted} on this device")
-    if name in OURS and name != "flash_attention":
-        forward, gradients = _with_tiles(name, problem)
-    elif name == "flash_attention":
+    if name in ALGORITHMS:
+        forward, gradients = _algorithm(name, problem)
+    elif name == PUBLIC_CALL:
         forward, gradients = _public_call(problem)
     else:
         forward, gradients = _peer(name, problem)
     return Subject(_guarded(name, forward), _guarded(name, gradients) if KERNELS[name].gradients else None)
 
 
-def _with_tiles(name: str, problem: AttentionProblem) -> tuple[Forward, Gradients]:
-    left, right = tiles.band(problem)
-    config = config_for_blocks(problem.block_m, problem.block_n, problem.head_dim, problem.itemsize)
-    mask = {"left": left, "right": right, "scale": problem.scale}
-    launch = {"flash1": flash_forward_kv_outer, "split_kv": flash_split_kv}.get(name, flash_forward)
-    more = {"splits": problem.kv_splits} if name == "split_kv" else {}
-
-    def gradients(query, key, value, d_out):
-        out, lse, _ = flash_forward(query, key, value, config=config, **mask)
-        if name == "backward_q_outer":
-            return flash_backward_q_outer(query, key, value, out, lse, d_out, config=config, **mask)[:3]
-        return flash_backward(
-            query, key, value, out, lse, d_out, dk_dv_config=config, dq_config=config, **mask
-        )
-
-    return lambda query, key, value: launch(query, key, value, config=config, **mask, **more)[:2], gradients
+def _algorithm(name: str, problem: AttentionProblem) -> tuple[Forward, Gradients]:
+    """An algorithm with the problem's own tiles."""
+    runner = runner_of(name)
+    return (
+        lambda query, key, value: runner.forward(problem, query, key, value),
+        lambda query, key, value, d_out: runner.gradients(problem, query, key, value, d_out),
+    )
 
 
 def _public_call(problem: AttentionProblem) -> tuple[Forward, Gradients]:
@@ -177,25 +163,3 @@ def poisoned_memory() -> Iterator[None]:
     finally:
         torch.use_deterministic_algorithms(before[0], warn_only=before[1])
         torch.utils.deterministic.fill_uninitialized_memory = filled
-
-
-@contextmanager
-def count_interpreted_launches() -> Iterator[list[int]]:
-    """A list that grows by one for every launch that Triton's interpreter runs meanwhile."""
-    launches: list[int] = []
-    if BACKEND != "interpreter":
-        yield launches
-        return
-    from triton.runtime.interpreter import interpreter_builder
-
-    original = interpreter_builder.set_grid_dim
-
-    def set_grid_dim(*grid: int) -> None:
-        launches.append(1)
-        original(*grid)
-
-    interpreter_builder.set_grid_dim = set_grid_dim
-    try:
-        yield launches
-    finally:
-        del interpreter_builder.set_grid_dim

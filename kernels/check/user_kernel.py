@@ -76,7 +76,7 @@ _loaded: dict[UserKernel, tuple[str, Callable]] = {}
 
 
 def _load(kernel: UserKernel, version: str) -> Callable:
-    import kernels.algorithms.flash2.forward  # noqa: F401  (chooses the backend before the file can import triton)
+    import kernels.device.runtime  # noqa: F401  (chooses the backend before the file can import triton)
 
     if _loaded.get(kernel, ("",))[0] == version:
         return _loaded[kernel][1]
@@ -105,14 +105,13 @@ def call_arguments(function: Callable, problem: AttentionProblem, device: str) -
     `is_causal` where both lengths are the same; else a bool `attn_mask`, because torch's is_causal is aligned to the top left. Raises
     InvalidProblem where the function has no such parameter.
     """
-    from kernels.oracle.reference import visible_mask
-    from kernels.problem.tiles import band
+    from kernels.oracle.naive import visible_mask
 
     arguments = {}
     if problem.is_causal and problem.q_len == problem.kv_len:
         arguments["is_causal"] = True
     elif problem.mask != "full":
-        arguments["attn_mask"] = visible_mask(problem.q_len, problem.kv_len, *band(problem), device=device)
+        arguments["attn_mask"] = visible_mask(problem.band, device=device)
     if problem.q_heads != problem.kv_heads:
         arguments["enable_gqa"] = True
     for name in arguments:
@@ -141,7 +140,7 @@ def attend_with(
     kernel: UserKernel, problem: AttentionProblem
 ) -> Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]:
     """The user's function on the problem's mask, as an attention function of kernels.measure.peers."""
-    from kernels.primitives.recorder import DEVICE
+    from kernels.device.runtime import DEVICE
 
     function = kernel.load()
     arguments = call_arguments(function, problem, DEVICE)

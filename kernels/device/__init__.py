@@ -1,0 +1,1 @@
+"""The machine at hand: CUDA or Triton's interpreter, facts about GPUs, memory, clocks. Knows nothing of attention."""

@@ -1,7 +1,6 @@
-"""Which device runs the kernels. Import this before triton: Triton reads TRITON_INTERPRET when it is imported.
+"""Chooses between compiled kernels and Triton's interpreter, and describes the device.
 
-`BACKEND` is "cuda" (compiled kernels) or "interpreter" (the same source, run by Triton's interpreter on the CPU). A
-machine without a Triton wheel has neither; `triton_missing()` says why, without importing anything heavy.
+Importing this file imports neither torch nor triton.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from datetime import UTC, datetime
 
 
 def triton_missing() -> str | None:
-    """Why the kernels cannot run here, or None where they can."""
+    """Why the kernels cannot run here; None if they can."""
     if importlib.util.find_spec("triton") is not None:
         return None
     if sys.platform != "linux":
@@ -24,7 +23,11 @@ def triton_missing() -> str | None:
 
 
 def choose_backend() -> str:
-    """Decide between "cuda" and "interpreter", and set TRITON_INTERPRET to match."""
+    """Decide between "cuda" (compiled kernels) and "interpreter" (the same source, run by Triton's interpreter
+    on the CPU), and set TRITON_INTERPRET to match.
+
+    Raises RuntimeError if triton was imported too early to choose the interpreter.
+    """
     import torch
 
     forced = os.environ.get("TRITON_INTERPRET") == "1"
@@ -32,8 +35,8 @@ def choose_backend() -> str:
         return "cuda"
     if "triton" in sys.modules and not forced:
         raise RuntimeError(
-            "triton was imported before the kernels, so its interpreter is off and there is no GPU; "
-            "import the kernels first (some parts of torch import triton too), or start with TRITON_INTERPRET=1"
+            "triton was imported before the kernels, so its interpreter is off and there is no GPU; import "
+            "the kernels first (some parts of torch import triton too), or start with TRITON_INTERPRET=1"
         )
     os.environ["TRITON_INTERPRET"] = "1"
     return "interpreter"
@@ -63,7 +66,11 @@ def device_info(backend: str) -> DeviceInfo:
 
     import triton
 
-    versions = {"torch": torch.__version__, "triton": triton.__version__, "python": platform.python_version()}
+    versions = {
+        "torch": torch.__version__,
+        "triton": triton.__version__,
+        "python": platform.python_version(),
+    }
     if backend == "cuda":
         properties = torch.cuda.get_device_properties(0)
         return DeviceInfo(
@@ -86,9 +93,8 @@ def utc_now() -> str:
 def _cpu_name() -> str:
     try:
         with open("/proc/cpuinfo") as file:
-            model = next(
-                (line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), ""
-            )
+            lines = (line.split(":", 1)[1].strip() for line in file if line.startswith("model name"))
+            model = next(lines, "")
     except OSError:
         model = ""
     return f"{model or platform.machine()}, {os.cpu_count()} cores"

@@ -60,28 +60,52 @@ class Gpu:
 
 GPUS = {
     "A100": Gpu(
-        "A100 80GB SXM", 80e9, 2.039e12, 40e6, 108, 164 << 10, 256 << 10, 312e12,
-        "NVIDIA A100 datasheet (2188504); CUDA C++ Programming Guide, compute capability 8.0",
-        l1_bytes_per_sm=192 << 10, fp16_flops_per_clock=2048,
+        name="A100 80GB SXM",
+        hbm_bytes=80e9,
+        hbm_bandwidth=2.039e12,
+        l2_bytes=40e6,
+        sm_count=108,
+        shared_bytes_per_sm=164 << 10,
+        register_bytes_per_sm=256 << 10,
+        fp16_flops=312e12,
+        source="NVIDIA A100 datasheet (2188504); CUDA C++ Programming Guide, compute capability 8.0",
+        l1_bytes_per_sm=192 << 10,
+        fp16_flops_per_clock=2048,
     ),
     "H100": Gpu(
-        "H100 SXM", 80e9, 3.35e12, 50e6, 132, 228 << 10, 256 << 10, 989e12,
-        "NVIDIA H100 datasheet; CUDA C++ Programming Guide, compute capability 9.0",
+        name="H100 SXM",
+        hbm_bytes=80e9,
+        hbm_bandwidth=3.35e12,
+        l2_bytes=50e6,
+        sm_count=132,
+        shared_bytes_per_sm=228 << 10,
+        register_bytes_per_sm=256 << 10,
+        fp16_flops=989e12,
+        source="NVIDIA H100 datasheet; CUDA C++ Programming Guide, compute capability 9.0",
     ),
     "H200": Gpu(
-        "H200 SXM", 141e9, 4.8e12, 50e6, 132, 228 << 10, 256 << 10, 989e12,
-        "NVIDIA H200 datasheet; CUDA C++ Programming Guide, compute capability 9.0",
+        name="H200 SXM",
+        hbm_bytes=141e9,
+        hbm_bandwidth=4.8e12,
+        l2_bytes=50e6,
+        sm_count=132,
+        shared_bytes_per_sm=228 << 10,
+        register_bytes_per_sm=256 << 10,
+        fp16_flops=989e12,
+        source="NVIDIA H200 datasheet; CUDA C++ Programming Guide, compute capability 9.0",
     ),
     "B200": Gpu(
-        "B200", 192e9, 8.0e12, 126e6, 148, 228 << 10, 256 << 10, 2250e12,
-        "NVIDIA Blackwell architecture brief; CUDA C++ Programming Guide, compute capability 10.0",
+        name="B200",
+        hbm_bytes=192e9,
+        hbm_bandwidth=8.0e12,
+        l2_bytes=126e6,
+        sm_count=148,
+        shared_bytes_per_sm=228 << 10,
+        register_bytes_per_sm=256 << 10,
+        fp16_flops=2250e12,
+        source="NVIDIA Blackwell architecture brief; CUDA C++ Programming Guide, compute capability 10.0",
         fp16_flops_per_clock=8192,
     ),
-}  # fmt: skip
+}
 
 DEFAULT_GPU = "H200"
-
-
-def gpu_named(device_name: str) -> Gpu:
-    """The GPU whose key stands in a device's name ("NVIDIA H200" gives the H200), else the default one."""
-    return next((gpu for key, gpu in GPUS.items() if key in device_name), GPUS[DEFAULT_GPU])

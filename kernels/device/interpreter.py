@@ -1,22 +1,24 @@
-"""Makes Triton's interpreter affordable: language patches are applied once a launch instead of at every nested call.
+"""Everything that this project changes in Triton's interpreter, or listens to in it.
 
-The interpreter replaces the functions of `triton.language` for the time of a launch. It also does so again whenever one
-jitted function calls another (`tl.max` and `tl.sum` are jitted too), about half of the cost of a tile step, although
-the outer launch already holds the same patch. Results do not change: the very same replacements are in force.
+The interpreter replaces the functions of `triton.language` during a launch. It replaces them again whenever
+one jitted function calls another (`tl.max` and `tl.sum` are jitted too), although the outer launch already
+holds the same patch. That costs about half of a tile step. `patch_once_per_launch` leaves the inner patches
+out. Results do not change: the very same replacements are in force.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 SUPPORTED = ("3.6.", "3.7.", "3.8.", "3.9.")
-"""Triton versions whose interpreter was read and tested; any other one runs unchanged."""
+"""Triton versions whose interpreter was read and tested. Any other one runs unchanged."""
 
 
 class _Launch:
-    """The patches of the launch under way. `restore` is what the interpreter calls when the launch ends."""
+    """The patches of the launch under way. The interpreter calls `restore` when the launch ends."""
 
     def __init__(self, patch: Callable) -> None:
         self._patch = patch
@@ -46,7 +48,7 @@ class _Nested:
 
 
 def patch_once_per_launch() -> bool:
-    """Install the change into the interpreter that is loaded; True if it is in force, False for an unknown version."""
+    """Patch the language once per launch, not once per nested call. False if this Triton is not SUPPORTED."""
     import triton
 
     interpreter = importlib.import_module("triton.runtime.interpreter")
@@ -70,7 +72,57 @@ def patch_once_per_launch() -> bool:
         launch.add(modules_of[id(names)], function)
         return launch if outermost else nested
 
-    patch_lang.once_per_launch = True
-    patch_lang.original = original
+    patch_lang.once_per_launch = True  # type: ignore[attr-defined]  # a mark on our own function
+    patch_lang.original = original  # type: ignore[attr-defined]
     interpreter._patch_lang = patch_lang
     return True
+
+
+@contextlib.contextmanager
+def count_launches(listen: bool = True) -> Iterator[list[int]]:
+    """A list that grows by one entry per launch that the interpreter runs in the meantime.
+
+    With `listen` False (no interpreter) it stays empty, and triton is not imported.
+    """
+    launches: list[int] = []
+    if not listen:
+        yield launches
+        return
+    from triton.runtime.interpreter import interpreter_builder
+
+    original = interpreter_builder.set_grid_dim
+
+    def set_grid_dim(*grid: int) -> None:
+        launches.append(1)
+        original(*grid)
+
+    interpreter_builder.set_grid_dim = set_grid_dim
+    try:
+        yield launches
+    finally:
+        del interpreter_builder.set_grid_dim
+
+
+@contextlib.contextmanager
+def watch_programs(report: Callable[[float], None], listen: bool = True) -> Iterator[None]:
+    """Call `report` with the share of the launch's programs that came before each program that starts.
+
+    With `listen` False (no interpreter) nothing is reported, and triton is not imported.
+    """
+    if not listen:
+        yield
+        return
+    from triton.runtime.interpreter import interpreter_builder
+
+    original = interpreter_builder.set_grid_idx
+
+    def set_grid_idx(x: int, y: int, z: int) -> None:
+        original(x, y, z)
+        nx, ny, nz = interpreter_builder.grid_dim
+        report(((x * ny + y) * nz + z) / (nx * ny * nz))
+
+    interpreter_builder.set_grid_idx = set_grid_idx
+    try:
+        yield
+    finally:
+        del interpreter_builder.set_grid_idx

@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 
 from kernels.attention.flash_attention import flash_attention
+from kernels.device.runtime import DEVICE
 from kernels.lessons.gradients import WEIGHTS, GradientLesson
-from kernels.primitives.recorder import DEVICE
 
 SMALLEST_HEAD_DIM = 16
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kernels.algorithms.backward.entry import DK_DV, DQ
+from kernels.algorithms.backward_q_outer.entry import ENTRY as QUERY_OUTER
+from kernels.algorithms.chip import FLOAT32_BYTES as STATE_BYTES
 from kernels.problem import AttentionProblem
-from kernels.trace.trace import Trace
-from kernels.traffic.requested import STATE_BYTES
+from kernels.trace import Trace
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ class LoopOrder:
     kv_blocks: tuple[str, ...] = ()
     read_back: tuple[str, ...] = ()
     algorithm: str = ""
-    """Of kernels.trace.trace.ALGORITHMS, where this project has a kernel of this order."""
+    """Of kernels.algorithms.ALGORITHMS, where this project has a kernel of this order."""
 
 
 LOOP_ORDERS = (
@@ -102,11 +104,11 @@ def counted_inner_loop_elements(trace: Trace) -> int:
     read = dict(zip(trace.tensors, trace.tensor_bytes_read.T, strict=True))
     written = dict(zip(trace.tensors, trace.tensor_bytes_written.T, strict=True))
     size = trace.problem.itemsize
-    if trace.algorithm == "backward_q_outer":
+    if trace.algorithm == QUERY_OUTER.name:
         inputs = sum(int(read[name].sum()) for name in ("K", "V"))
         sums = sum(int(read[name].sum() + written[name].sum()) for name in ("dK", "dV"))
         return inputs // size + sums // STATE_BYTES
-    dk_dv, dq = (trace.kernel == trace.kernels.index(name) for name in ("_attn_bwd_dk_dv", "_attn_bwd_dq"))
+    dk_dv, dq = (trace.kernel == trace.kernels.index(name) for name in (DK_DV.name, DQ.name))
     streamed = sum(int(read[name][dk_dv].sum()) for name in ("Q", "dO")) + sum(
         int(read[name][dq].sum()) for name in ("K", "V")
     )

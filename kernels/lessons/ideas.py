@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from kernels.algorithms.flash2.entry import FORWARD, requested_bytes
+from kernels.algorithms.standard.traffic import standard_bytes
 from kernels.device.gpus import Gpu
 from kernels.lessons.softmax import softmax
 from kernels.lessons.tiling import join_tile
 from kernels.problem import AttentionProblem
-from kernels.traffic.modelled import LSE_BYTES, sram_parts, standard_bytes
-from kernels.traffic.requested import flash2_requested_bytes
+from kernels.traffic.modelled import LSE_BYTES
 
 NEEDS = {
     "fusion": ("tiling", "recomputation"),
@@ -61,8 +62,8 @@ def costs(problem: AttentionProblem, gpu: Gpu, left_out: str | None = None) -> C
     product = 2 * square * problem.head_dim
     weight_sum, error = tile_sums(problem, online=left_out != "online softmax")
     every = Costs(
-        forward_bytes=flash2_requested_bytes(problem),
-        chip_bytes=sum(part.bytes for part in sram_parts(problem)),
+        forward_bytes=requested_bytes(problem),
+        chip_bytes=sum(part.bytes_of(problem) for part in FORWARD.parts),
         kept_bytes=problem.q_len * LSE_BYTES,
         backward_flops=5 * product,
         weight_sum=weight_sum,
@@ -87,7 +88,7 @@ def whole_row_bytes(problem: AttentionProblem) -> int:
 
     K and V still stream in tiles of BLOCK_N: a product may be cut there without a change of its result.
     """
-    tiles = {part.name: part.bytes for part in sram_parts(problem)}
+    tiles = {part.name: part.bytes_of(problem) for part in FORWARD.parts}
     return (
         problem.block_m * problem.kv_len * FLOAT32_BYTES
         + tiles["Q"]
@@ -117,8 +118,7 @@ def longest_whole_row(problem: AttentionProblem, gpu: Gpu) -> int:
 def three_pass_bytes(problem: AttentionProblem) -> int:
     """Forward bytes when tiles are right without an online softmax: K read for m, again for l, and with V for O."""
     return (
-        flash2_requested_bytes(problem)
-        + 2 * problem.q_tiles * problem.kv_len * problem.head_dim * problem.itemsize
+        requested_bytes(problem) + 2 * problem.q_tiles * problem.kv_len * problem.head_dim * problem.itemsize
     )
 
 

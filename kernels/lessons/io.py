@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kernels.algorithms.chip import FLOAT32_BYTES as STATE_BYTES
 from kernels.problem import BLOCKS
 from kernels.traffic.modelled import LSE_BYTES
-from kernels.traffic.requested import STATE_BYTES
 
 
 def tiles(length: int, block: int) -> int:

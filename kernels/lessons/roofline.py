@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kernels.algorithms.standard.traffic import standard_stages
 from kernels.device.gpus import Gpu
 from kernels.problem import AttentionProblem
-from kernels.traffic.modelled import standard_stages
 
 SOFTMAX_FLOPS = 3
 """Operations an element of S that softmax counts: subtract, exponential, divide (Chu, Liu and Lin 2026, "Memory Versus Computation")."""

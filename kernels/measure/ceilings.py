@@ -54,7 +54,7 @@ def measure_ceilings(progress: Callable[[str], None] = lambda words: None) -> tu
     import torch
 
     from kernels.device.backend import device_info, utc_now
-    from kernels.primitives.softmax import BACKEND
+    from kernels.device.runtime import BACKEND
 
     clock = CudaClock() if BACKEND == "cuda" else CpuClock()
     device = device_info(BACKEND)

@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from kernels.algorithms import ALGORITHMS
+from kernels.algorithms.flash2.entry import FORWARD
+from kernels.algorithms.flash2.entry import requested_bytes as flash2_requested_bytes
+from kernels.algorithms.standard.traffic import standard_bytes, standard_stages
 from kernels.measure.counters import CounterRun
 from kernels.problem import BLOCKS, AttentionProblem
-from kernels.traffic.modelled import backward_standard_bytes, compulsory_bytes, standard_stages
+from kernels.traffic.modelled import compulsory_bytes
 from kernels.traffic.operations import Operation
-from kernels.traffic.requested import dk_dv_bytes, dq_bytes, flash2_requested_bytes, preprocess_bytes
 
 KINDS = ("modelled", "requested", "compulsory", "DRAM")
 SMALL_SHARE = 0.02
@@ -50,7 +53,7 @@ def standard_numbers(
     if direction == "forward":
         modelled = tuple(Part(stage.name, stage.bytes_moved) for stage in standard_stages(problem))
     else:
-        modelled = (Part("five kernels", backward_standard_bytes(problem)),)
+        modelled = (Part("five kernels", standard_bytes(problem, "backward")),)
     counted = joined_small(Part(operation.name, operation.bytes_moved) for operation in operations)
     return (
         Number(
@@ -122,15 +125,13 @@ def our_modelled_parts(
     """Requested bytes by formula, with the tiles that the counted kernels ran with, or the problem's own."""
     if direction == "forward":
         counted = next(iter(operations), None)
-        name, sides = (counted.name, tile_sides(counted)) if counted else ("_attn_fwd", None)
+        name, sides = (counted.name, tile_sides(counted)) if counted else (FORWARD.name, None)
         return (Part(name, flash2_requested_bytes(problem, sides)),)
     tiles = {operation.name: tiles_of(operation, problem) for operation in operations}
-    formulas = {
-        "_attn_bwd_preprocess": preprocess_bytes,
-        "_attn_bwd_dk_dv": dk_dv_bytes,
-        "_attn_bwd_dq": dq_bytes,
-    }
-    return tuple(Part(name, formula(tiles.get(name, problem))) for name, formula in formulas.items())
+    kernels = ALGORITHMS["backward"].kernels
+    return tuple(
+        Part(kernel.name, kernel.requested_bytes(tiles.get(kernel.name, problem))) for kernel in kernels
+    )
 
 
 def tile_sides(operation: Operation) -> tuple[int, int] | None:

@@ -37,7 +37,7 @@ def measure(
     peer. Raises InvalidProblem for an unknown peer or direction.
     """
     from kernels.device.backend import device_info, utc_now
-    from kernels.primitives.softmax import BACKEND
+    from kernels.device.runtime import BACKEND
 
     names = (
         list(peers)

@@ -137,7 +137,7 @@ def _counter_runs(
     problem: AttentionProblem, calls: list[tuple[str, str]], groups: list[tuple[KernelCounters, ...]]
 ) -> tuple[CounterRun, ...]:
     from kernels.device.backend import device_info, utc_now
-    from kernels.primitives.softmax import BACKEND
+    from kernels.device.runtime import BACKEND
 
     device, recorded_at = device_info(BACKEND), utc_now()
     runs = []
@@ -169,15 +169,15 @@ def requested(problem: AttentionProblem, peer: str, direction: str) -> tuple[Ope
 def _hopper_kernel(problem: AttentionProblem) -> Operation | None:
     """What forward_hopper.py asks for, where that is what `flash_attention` runs; else None."""
     from kernels.attention.flash_attention import HOPPER_KERNEL
-    from kernels.primitives.recorder import DEVICE
+    from kernels.device.runtime import DEVICE
     from kernels.problem.inputs import make_inputs
-    from kernels.problem.tiles import band
 
     if not HOPPER_KERNEL:
         return None
-    from kernels.algorithms.flash3.forward_hopper import chosen_config, requested_bytes
+    from kernels.algorithms.flash3.launch import chosen_config
+    from kernels.algorithms.flash3.run import requested_bytes
 
-    config = chosen_config(*make_inputs(problem, DEVICE), *band(problem))
+    config = chosen_config(*make_inputs(problem, DEVICE), problem.band)
     return config and Operation(
         "_attn_fwd_hopper", *requested_bytes(problem, config), f"{config.block_m}x{config.block_n} tiles"
     )
@@ -187,8 +187,8 @@ def _traced_kernel(problem: AttentionProblem, algorithm: str, tuned: str, name: 
     """What one kernel asks for with the tiles that the tuned table gives it."""
     import torch
 
+    from kernels.algorithms import run_traced
     from kernels.primitives.tuning import choose_config
-    from kernels.trace.trace import run_traced
 
     length = problem.q_len if tuned == "dk_dv" else problem.kv_len
     config = choose_config(

@@ -28,12 +28,10 @@ class Peer:
 
 
 def _naive(problem: AttentionProblem) -> Attention:
-    from kernels.oracle.reference import naive_attention
-    from kernels.problem.tiles import band
+    from kernels.oracle.naive import naive_attention
 
-    left, right = band(problem)
     return lambda query, key, value: naive_attention(
-        query, key, value, scale=problem.scale, left=left, right=right
+        query, key, value, scale=problem.scale, band=problem.band
     )
 
 
@@ -48,13 +46,11 @@ def _ours(problem: AttentionProblem) -> Attention:
 
 def _ours_with_the_problems_tiles(problem: AttentionProblem) -> Attention:
     from kernels.algorithms.flash2.forward import flash_forward
-    from kernels.primitives.launch import config_for_blocks
-    from kernels.problem.tiles import band
+    from kernels.primitives.launch import config_of
 
-    left, right = band(problem)
-    config = config_for_blocks(problem.block_m, problem.block_n, problem.head_dim, problem.itemsize)
+    config = config_of(problem)
     return lambda query, key, value: flash_forward(
-        query, key, value, left=left, right=right, scale=problem.scale, config=config
+        query, key, value, band=problem.band, scale=problem.scale, config=config
     )[0]
 
 
@@ -84,14 +80,12 @@ def _sdpa_mask(problem: AttentionProblem) -> dict:
     import torch
     from torch.nn.attention.bias import causal_lower_right
 
-    from kernels.oracle.reference import visible_mask
-    from kernels.problem.tiles import band
+    from kernels.oracle.naive import visible_mask
 
     if problem.is_causal:
         return {"attn_mask": causal_lower_right(problem.q_len, problem.kv_len)}
-    left, right = band(problem)
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    return {"attn_mask": visible_mask(problem.q_len, problem.kv_len, left, right, device=device)}
+    return {"attn_mask": visible_mask(problem.band, device=device)}
 
 
 @contextmanager
@@ -111,9 +105,7 @@ def _flex(problem: AttentionProblem) -> Attention:
     import torch._functorch.config
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
-    from kernels.problem.tiles import band
-
-    left, right = band(problem)
+    left, right = problem.band.left, problem.band.right
     offset = problem.kv_len - problem.q_len
     torch._dynamo.reset()  # after eight shapes it would fall back to attention that is not fused, without a word
     torch._functorch.config.donated_buffer = False  # a backward pass is timed several times over one graph

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from kernels.algorithms.standard.traffic import standard_bytes
 from kernels.device.backend import DeviceInfo
 from kernels.device.gpus import GPUS, Gpu
 from kernels.measure.ceilings import COPY, PRODUCT, Ceiling
@@ -13,9 +14,7 @@ from kernels.measure.measurement import Measurement
 from kernels.problem import AttentionProblem
 from kernels.traffic.modelled import (
     attention_flops,
-    backward_standard_bytes,
     compulsory_bytes,
-    standard_bytes,
 )
 
 MATERIALISING = ("naive", "sdpa_math")
@@ -98,9 +97,7 @@ def timed_points(measurement: Measurement, directions: Iterable[str]) -> list[Ro
         if result.timing is None or result.direction not in directions:
             continue
         if result.peer in MATERIALISING:
-            moved = (
-                standard_bytes(problem) if result.direction == "forward" else backward_standard_bytes(problem)
-            )
+            moved = standard_bytes(problem, result.direction)
         else:
             moved = compulsory_bytes(problem, result.direction)
         flops = attention_flops(problem, result.direction)

@@ -111,7 +111,7 @@ def _speeds(measurement: object) -> str:
 
 def warm(cells: list[Cell], say: Callable[[str], None]) -> None:
     """Compile what the cells need, in processes of their own, so that Triton's and torch's caches on disk have it. On CUDA only."""
-    from kernels.primitives.softmax import BACKEND
+    from kernels.device.runtime import BACKEND
 
     jobs = [job for job in dict.fromkeys(_jobs(cells)) if BACKEND == "cuda"]
     if not jobs:

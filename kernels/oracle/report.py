@@ -1,22 +1,37 @@
-"""How far a result is from the exact one. Needs neither torch nor triton."""
+"""How far a result is from the exact one, and the words of the rule that judges it. Imports no torch."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+FACTORS = {"forward": 2.0, "backward": 3.0}
+"""The rule allows an output twice, a gradient three times the error of naive attention in the same type."""
+
+TIMES = {2.0: "twice", 3.0: "three times"}
+
 
 @dataclass(frozen=True)
 class ErrorReport:
-    """Errors against float64, and FlashAttention's rule: at most twice the error of naive attention in the same type."""
+    """Errors of one tensor against float64, and the tolerance of the rule (`kernels.oracle.rule`)."""
 
     max_error: float
     mean_error: float
     naive_max_error: float
-    """The same for naive attention computed in the type of the inputs."""
+    """The largest error of the low-precision reference."""
     tolerance: float
-    """2 * naive_max_error, plus twice the rounding of values of this size."""
+    """`factor` times (naive_max_error + the rounding of values of this size)."""
+    factor: float = FACTORS["forward"]
 
     @property
     def passes(self) -> bool:
         """Whether the largest error is allowed; NaN is not."""
         return self.max_error <= self.tolerance
+
+
+def rule_words(factor: float) -> str:
+    """The rule in one sentence, for outputs (factor 2) or gradients (factor 3)."""
+    times = TIMES[factor]
+    return (
+        f"FlashAttention's own rule: the largest error against float64 may be at most {times} the error of "
+        f"naive attention in the same type, plus {times} the rounding of values of this size."
+    )

@@ -1,35 +1,38 @@
-"""What every launcher needs: tile configurations, the choice between descriptors and pointers, the device guard."""
+"""What every launcher needs: tiles, the choice between descriptors and pointers, arguments, the device guard."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import torch
 
-from kernels.primitives.softmax import BACKEND, LOG2E
-from kernels.problem import InvalidProblem
-from kernels.trace.trace import LaunchInfo
+from kernels.device.runtime import BACKEND
+from kernels.oracle.naive import group_size
+from kernels.primitives.numbers import LOG2E
+from kernels.primitives.recorder import Recorder
+from kernels.problem import AttentionProblem, Band, InvalidProblem
+from kernels.trace import LaunchInfo
 
 import triton
 import triton.language as tl
 from triton.runtime.errors import OutOfResources
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-if TYPE_CHECKING:
-    from kernels.primitives.recorder import Recorder
-
 TRITON_DTYPES = {torch.float16: tl.float16, torch.bfloat16: tl.bfloat16, torch.float32: tl.float32}
+
+Arguments = dict[str, Any]
+"""Arguments of a kernel by keyword: numbers, tuples, types and trace buffers."""
 
 
 @dataclass(frozen=True)
 class TileConfig:
-    """Rows of a query tile and of a key tile, warps a program, and stages of the load pipeline."""
+    """Rows of a query tile and of a key tile, warps per program, and stages of the load pipeline."""
 
     block_m: int
     block_n: int
@@ -38,7 +41,7 @@ class TileConfig:
 
 
 def config_for_blocks(block_m: int, block_n: int, head_dim: int, itemsize: int) -> TileConfig:
-    """Warps and stages for tiles that the user chose: 8 warps for 128 rows, and as many stages as fit in 160 KiB."""
+    """Warps and stages for tiles that the user chose: 8 warps for 128 rows, and the stages that fit in 160 KiB."""
     tile_bytes = triton.next_power_of_2(head_dim) * itemsize
     stages = (160 * 1024 - block_m * tile_bytes) // (2 * block_n * tile_bytes)
     return TileConfig(
@@ -46,12 +49,18 @@ def config_for_blocks(block_m: int, block_n: int, head_dim: int, itemsize: int) 
     )
 
 
+def config_of(problem: AttentionProblem) -> TileConfig:
+    """The problem's own tiles."""
+    return config_for_blocks(problem.block_m, problem.block_n, problem.head_dim, problem.itemsize)
+
+
 def tile_arguments(
-    tensors: Sequence[torch.Tensor], block_rows: Sequence[int], block_d: int, use_tma: bool
-) -> list:
-    """The tensors as a kernel takes them: descriptors of (1, 1, rows, block_d) tiles, or the tensors themselves."""
+    tensors: Sequence[torch.Tensor], block_rows: Sequence[int], use_tma: bool
+) -> list[torch.Tensor | TensorDescriptor]:
+    """The tensors as a kernel takes them: descriptors of (1, 1, rows, head_dim) tiles, or the tensors themselves."""
     if not use_tma:
         return list(tensors)
+    block_d = triton.next_power_of_2(tensors[0].shape[-1])
     blocks = zip(tensors, block_rows, strict=True)
     return [
         TensorDescriptor(tensor, list(tensor.shape), list(tensor.stride()), [1, 1, rows, block_d])
@@ -60,14 +69,15 @@ def tile_arguments(
 
 
 def can_use_tma(config: TileConfig, *tensors: torch.Tensor) -> bool:
-    """True when tensor descriptors can address all tensors: unit column stride, everything else a multiple of 16 bytes.
+    """Whether tensor descriptors can address all tensors.
 
-    On a GPU also compute capability 9.0, and tiles of 16 rows or more: smaller ones came out wrong on an H200 (Triton 3.6).
+    Columns must be adjacent, and every other stride a multiple of 16 bytes. A GPU must have compute
+    capability 9.0 and tiles of 16 rows or more: smaller ones came out wrong on an H200 (Triton 3.6).
     """
-    if BACKEND == "cuda" and (
-        torch.cuda.get_device_capability()[0] < 9 or min(config.block_m, config.block_n) < 16
-    ):
-        return False
+    if BACKEND == "cuda":
+        too_old = torch.cuda.get_device_capability()[0] < 9
+        if too_old or min(config.block_m, config.block_n) < 16:
+            return False
     for tensor in tensors:
         steps = [stride * tensor.element_size() for stride in tensor.stride()[:-1]]
         if tensor.stride(-1) != 1 or tensor.data_ptr() % 16 or any(step % 16 or step == 0 for step in steps):
@@ -75,39 +85,47 @@ def can_use_tma(config: TileConfig, *tensors: torch.Tensor) -> bool:
     return True
 
 
-def band_arguments(query: torch.Tensor, key: torch.Tensor, left: int, right: int, scale: float) -> dict:
-    """Arguments by keyword that every attention kernel takes, in Triton and in Gluon: lengths, the band, and which bounds are compiled in.
+def band_arguments(query: torch.Tensor, key: torch.Tensor, band: Band, scale: float) -> Arguments:
+    """Arguments of every attention kernel, in Triton and in Gluon: heads, mask and scale.
 
-    A bound that no key reaches is left out of the compiled code.
+    A bound that hides no key is left out of the compiled code.
     """
-    q_len, kv_len = query.shape[2], key.shape[2]
-    unbounded = q_len + kv_len
     return {
-        "group_size": query.shape[1] // key.shape[1], "q_len": q_len, "kv_len": kv_len, "left": left, "right": right,
-        "scale_log2": scale * LOG2E.value, "BOUND_LEFT": left < unbounded, "BOUND_RIGHT": right < unbounded,
-    }  # fmt: skip
+        "group_size": group_size(query, key),
+        "band": band,
+        "scale_log2": scale * LOG2E.value,
+        "BOUND_LEFT": band.bounds_left,
+        "BOUND_RIGHT": band.bounds_right,
+    }
 
 
-def problem_arguments(query: torch.Tensor, key: torch.Tensor, left: int, right: int, scale: float) -> dict:
+def problem_arguments(query: torch.Tensor, key: torch.Tensor, band: Band, scale: float) -> Arguments:
     """`band_arguments`, and the types and widths that the Triton kernels compile in."""
     head_dim = query.shape[3]
-    return band_arguments(query, key, left, right, scale) | {
-        "DTYPE": TRITON_DTYPES[query.dtype], "HEAD_DIM": head_dim, "BLOCK_D": triton.next_power_of_2(head_dim),
+    return band_arguments(query, key, band, scale) | {
+        "DTYPE": TRITON_DTYPES[query.dtype],
+        "HEAD_DIM": head_dim,
+        "BLOCK_D": triton.next_power_of_2(head_dim),
         "PRECISION": "ieee" if query.dtype == torch.float32 else "tf32",
-    }  # fmt: skip
+    }
 
 
-def config_arguments(config: TileConfig, recorder: Recorder | None) -> dict:
-    """Arguments by keyword of a kernel with one loop: its tiles, warps and stages, and the buffers of its trace."""
+def config_arguments(config: TileConfig, recorder: Recorder | None) -> Arguments:
+    """Tiles, warps and stages of a kernel, and the buffers of its trace."""
     traced = recorder is not None
     return {
-        "BLOCK_M": config.block_m, "BLOCK_N": config.block_n, "num_warps": config.num_warps, "num_stages": config.num_stages,
-        "trace": recorder.buffers if traced else None, "max_steps": recorder.max_steps if traced else 0,
-        "TRACE": traced, "TRACE_ACC": traced and recorder.with_acc,
-    }  # fmt: skip
+        "BLOCK_M": config.block_m,
+        "BLOCK_N": config.block_n,
+        "num_warps": config.num_warps,
+        "num_stages": config.num_stages,
+        "trace": recorder.buffers if traced else None,
+        "max_steps": recorder.max_steps if traced else 0,
+        "TRACE": traced,
+        "TRACE_ACC": traced and recorder.with_acc,
+    }
 
 
-def launch_info(config: TileConfig, compiled: object | None) -> LaunchInfo:
+def launch_info(config: TileConfig, compiled: Any) -> LaunchInfo:
     """Facts about a launch; `compiled` is what Triton's launch returns, None in the interpreter."""
     if compiled is None:
         return LaunchInfo(config.num_warps, config.num_stages)
@@ -115,21 +133,23 @@ def launch_info(config: TileConfig, compiled: object | None) -> LaunchInfo:
 
 
 INTERPRETER_SMS = 8
-"""Streaming multiprocessors that rules reckon with in the interpreter, which has none."""
+"""Streaming multiprocessors that rules assume in the interpreter, which has none."""
 
 
 @functools.cache
 def sm_count() -> int:
     """Streaming multiprocessors of the current device."""
-    return torch.cuda.get_device_properties().multi_processor_count if BACKEND == "cuda" else INTERPRETER_SMS
+    if BACKEND != "cuda":
+        return INTERPRETER_SMS
+    return torch.cuda.get_device_properties().multi_processor_count
 
 
 @contextlib.contextmanager
-def on_device(tensor: torch.Tensor, config: TileConfig):
+def on_device(tensor: torch.Tensor, config: TileConfig) -> Iterator[None]:
     """Make the tensor's GPU current.
 
-    In the interpreter: no NumPy warnings, since arithmetic with infinities is as silent on a GPU. Raises InvalidProblem
-    for tiles that need more shared memory than the GPU has.
+    In the interpreter NumPy's warnings are off, since arithmetic with infinities is as silent on a GPU.
+    Raises InvalidProblem for tiles that need more shared memory than the GPU has.
     """
     if not tensor.is_cuda:
         with np.errstate(all="ignore"), warnings.catch_warnings():
@@ -140,6 +160,8 @@ def on_device(tensor: torch.Tensor, config: TileConfig):
         with torch.cuda.device(tensor.device):
             yield
     except OutOfResources as error:
-        tile = f"{config.block_m}x{config.block_n}"
-        needs = f"{tile} tiles of this head_dim and dtype need {error.required} bytes of {error.name}, the GPU has {error.limit}"
+        needs = (
+            f"{config.block_m}x{config.block_n} tiles of this head_dim and dtype need {error.required} bytes "
+            f"of {error.name}, the GPU has {error.limit}"
+        )
         raise InvalidProblem("block_n", config.block_n, needs, "Choose smaller blocks.") from error

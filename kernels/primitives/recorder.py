@@ -1,7 +1,7 @@
-"""What a kernel writes down under its constexpr TRACE: buffers, the Triton primitives that fill them, and how a Trace is made of them.
+"""What a kernel writes down under its constexpr TRACE: the buffers, and the Triton primitives that fill them.
 
-A program owns `max_steps` consecutive slots and fills one slot a tile step, so the buffers keep the order in which each
-program ran. Slots left at batch_head = -1 were not used.
+A program owns `max_steps` consecutive slots and fills one slot per tile step, so the buffers keep the order in
+which each program ran. Slots that stay at batch_head = -1 were not used.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from kernels.device.backend import device_info, utc_now
-from kernels.primitives.softmax import BACKEND, INTERPRETED
+from kernels.device.runtime import DEVICE
+from kernels.primitives.numbers import INTERPRETED, LN2
 from kernels.problem import AttentionProblem, InvalidProblem
-from kernels.trace.trace import ACC_LIMIT_BYTES, LaunchInfo, Trace
+from kernels.trace.algorithm import Kernel
+from kernels.trace.trace import ACC_LIMIT_BYTES
 
 import triton
 import triton.language as tl
 from triton.language.extra.cuda import globaltimer, smid
 
-DEVICE = "cuda" if BACKEND == "cuda" else "cpu"
 REQUEST_COLUMNS = tl.constexpr(16)
 ROW_COLUMNS = tl.constexpr(3)
 BUFFER_LIMIT_BYTES = 1 << 30
@@ -29,10 +29,13 @@ BUFFER_LIMIT_BYTES = 1 << 30
 
 
 class TraceBuffers(NamedTuple):
-    """Device buffers of one traced launch. `slots` is programs x max_steps; accumulators that are not recorded have one entry."""
+    """Device buffers of one traced launch. `slots` is programs x max_steps.
+
+    A buffer of accumulators has one entry if they are not recorded.
+    """
 
     where: torch.Tensor
-    """int32 (slots, 3): batch_head, q_tile, kv_tile. -1: the program visited no such tile in this step."""
+    """int32 (slots, 3): batch_head, q_tile, kv_tile. -1: the step is about no such tile."""
     rows: torch.Tensor
     """float32 (slots, ROW_COLUMNS, rows)"""
     requested: torch.Tensor
@@ -45,200 +48,85 @@ class TraceBuffers(NamedTuple):
     """The same for a kernel with two accumulators."""
 
 
-class TileRows(NamedTuple):
-    """The rows that a record is about: the field of Trace it becomes, what counts its tiles, rows of a tile and of all tiles."""
-
-    field: str
-    tile: str
-    """"q_tile" or "kv_tile"."""
-    block: int
-    total: int
-
-    def exist(self, steps: dict[str, np.ndarray]) -> np.ndarray:
-        """bool (steps, block): rows of the step's tile that lie inside the matrix."""
-        return np.maximum(steps[self.tile], 0)[:, None] * self.block + np.arange(self.block) < self.total
-
-
 @dataclass(frozen=True)
 class Recorder:
-    """One traced launch: what its columns mean, and the buffers."""
+    """One traced launch: the kernel's entry, which says what the columns mean, and the buffers."""
 
-    kernel: str
-    requests: tuple[tuple[str, str], ...]
-    """(tensor, "read" or "write") of each column of `requested`."""
-    row_fields: tuple[str, ...]
-    """The field of Trace that each column of `rows` becomes."""
-    rows: TileRows
-    """The rows that `row_fields` are about; its own field is empty."""
-    accumulators: tuple[TileRows, ...]
+    kernel: Kernel
+    problem: AttentionProblem
+    rows: int
+    """Rows of all query tiles: the queries, or those of several heads packed together."""
+    block_m: int
+    """Rows of a query tile; the problem's, unless the kernel has its own."""
     max_steps: int
     buffers: TraceBuffers
 
     @property
     def with_acc(self) -> bool:
         """Whether the kernel is to record its accumulators."""
-        return bool(self.accumulators) and self.buffers.acc.shape[0] == self.buffers.where.shape[0]
+        return bool(self.kernel.sums) and self.buffers.acc.shape[0] == self.buffers.where.shape[0]
+
+    def rows_exist(self, steps: dict[str, np.ndarray], tile: str = "q_tile") -> np.ndarray:
+        """bool (steps, block): which rows of each step's query tile, or key tile, lie inside the matrix."""
+        block, total = self.block_m, self.rows
+        if tile == "kv_tile":
+            block, total = self.problem.block_n, self.problem.kv_len
+        return np.maximum(steps[tile], 0)[:, None] * block + np.arange(block) < total
 
 
 def make_recorder(
-    kernel: str, requests: tuple, row_fields: tuple, rows: TileRows, accumulators: tuple[TileRows, ...], programs: int, max_steps: int, head_dim: int
-) -> Recorder:  # fmt: skip
-    """Buffers on the device; float buffers start as NaN so that a value nobody wrote is seen.
+    kernel: Kernel,
+    problem: AttentionProblem,
+    *,
+    rows: int,
+    programs: int,
+    max_steps: int,
+    block_m: int | None = None,
+) -> Recorder:
+    """Buffers on the device. Float buffers start as NaN, so that a value that no program wrote is seen.
 
-    Raises InvalidProblem for a run with too many steps to trace. Accumulators are recorded up to ACC_LIMIT_BYTES.
+    Raises InvalidProblem for a run with too many steps to trace. Accumulators are recorded up to
+    ACC_LIMIT_BYTES.
     """
-    slots, block_d = programs * max_steps, triton.next_power_of_2(head_dim)
-    if (needed := slots * rows.block * ROW_COLUMNS.value * 4) > BUFFER_LIMIT_BYTES:
-        accepted = f"its trace could have {slots:,} steps and would take {needed / 1e9:.1f} GB, at most {BUFFER_LIMIT_BYTES / 1e9:.1f} GB is recorded"
-        raise InvalidProblem(
-            "q_len", rows.total, accepted, "Choose larger tiles, fewer heads or a shorter sequence."
-        )
-    acc_slots = (
-        slots if slots * sum(acc.block for acc in accumulators) * block_d * 4 <= ACC_LIMIT_BYTES else 1
-    )
+    block_m = block_m or problem.block_m
+    slots, block_d = programs * max_steps, triton.next_power_of_2(problem.head_dim)
+    refuse_long_traces(problem, slots, slots * block_m * ROW_COLUMNS.value * 4)
+    blocks = [block_m if each.tile == "q_tile" else problem.block_n for each in kernel.sums]
+    acc_slots = slots if slots * sum(blocks) * block_d * 4 <= ACC_LIMIT_BYTES else 1
 
     def full(shape: tuple[int, ...], value: float, dtype: torch.dtype) -> torch.Tensor:
         return torch.full(shape, value, dtype=dtype, device=DEVICE)
 
-    accs = [full((acc_slots, acc.block, block_d), float("nan"), torch.float32) for acc in accumulators]
+    accs = [full((acc_slots, block, block_d), float("nan"), torch.float32) for block in blocks]
     accs += [full((1, 1, 1), float("nan"), torch.float32)] * (2 - len(accs))
     buffers = TraceBuffers(
         where=full((slots, 3), -1, torch.int32),
-        rows=full((slots, ROW_COLUMNS.value, rows.block), float("nan"), torch.float32),
+        rows=full((slots, ROW_COLUMNS.value, block_m), float("nan"), torch.float32),
         requested=full((slots, REQUEST_COLUMNS.value), 0, torch.int32),
         clock=full((slots, 3), -1, torch.int64),
         acc=accs[0],
         acc_2=accs[1],
     )
-    return Recorder(kernel, requests, row_fields, rows, accumulators, max_steps, buffers)
+    return Recorder(kernel, problem, rows, block_m, max_steps, buffers)
 
 
-def assemble(
-    problem: AttentionProblem,
-    algorithm: str,
-    launches: list[tuple[Recorder, LaunchInfo]],
-    **results: torch.Tensor,
-) -> Trace:
-    """The Trace of one or more launches, in launch order. `results` are output tensors by the name of their field in Trace."""
-    tensors = tuple(dict.fromkeys(tensor for recorder, _ in launches for tensor, _ in recorder.requests))
-    parts = [_used_steps(recorder, problem, tensors) for recorder, _ in launches]
-    fields = {name for part in parts for name in part}
-    steps = {
-        name: _concatenate([part.get(name) for part in parts], [len(part["program"]) for part in parts])
-        for name in fields
-    }
-    if "acc" in steps and algorithm in ("flash1", "flash2"):
-        steps["output_distance"] = _output_distance(
-            steps, results["output"].float().cpu().numpy(), problem, normalised=algorithm == "flash1"
-        )
-    if algorithm.startswith("backward") and {"acc", "acc_dk", "acc_dv"} & set(steps):
-        steps["gradient_distance"] = _gradient_distance(
-            steps, results, problem, scaled=algorithm == "backward_q_outer"
-        )
-    if (clock := steps.pop("clock")) is not None and (clock[:, 0] >= 0).any():
-        first = clock[:, 0].min()
-        steps |= {
-            "sm": clock[:, 2].astype(np.int32),
-            "start_ns": clock[:, 0] - first,
-            "end_ns": clock[:, 1] - first,
-        }
-    return Trace(
-        problem=problem,
-        algorithm=algorithm,
-        device=device_info(BACKEND),
-        kernels=tuple(recorder.kernel for recorder, _ in launches),
-        launches=tuple(launch for _, launch in launches),
-        recorded_at=utc_now(),
-        tensors=tensors,
-        kernel=np.repeat(np.arange(len(parts), dtype=np.int8), [len(part["program"]) for part in parts]),
-        **{name: tensor.float().cpu().numpy() for name, tensor in results.items()},
-        **steps,
-    )
+def refuse_long_traces(problem: AttentionProblem, steps: int, needed_bytes: int) -> None:
+    """Raises InvalidProblem if a trace of so many steps, with buffers of so many bytes, is too long to record."""
+    if needed_bytes > BUFFER_LIMIT_BYTES:
+        limit = f"at most {BUFFER_LIMIT_BYTES / 1e9:.1f} GB is recorded"
+        accepted = f"its trace could have {steps:,} steps and take {needed_bytes / 1e9:.1f} GB, {limit}"
+        remedy = "Choose larger tiles, fewer heads or a shorter sequence."
+        raise InvalidProblem("q_len", problem.q_len, accepted, remedy)
 
 
-def _used_steps(
-    recorder: Recorder, problem: AttentionProblem, tensors: tuple[str, ...]
-) -> dict[str, np.ndarray]:
-    """The slots of a launch that were used, as arrays by the name of their field in Trace; "clock" is (steps, 3)."""
-    where = recorder.buffers.where.cpu().numpy()
-    used = np.flatnonzero(where[:, 0] >= 0)
-    batch_head, q_tile, kv_tile = where[used].T
-    steps = {
-        "program": (used // recorder.max_steps).astype(np.int32),
-        "batch_head": batch_head,
-        "q_tile": q_tile,
-        "kv_tile": kv_tile,
-        "clock": recorder.buffers.clock.cpu().numpy()[used],
-    }
-    requested = recorder.buffers.requested.cpu().numpy()[used].astype(np.int64)
-    for direction, field in (("read", "tensor_bytes_read"), ("write", "tensor_bytes_written")):
-        columns = [
-            [at for at, request in enumerate(recorder.requests) if request == (tensor, direction)]
-            for tensor in tensors
-        ]
-        steps[field] = np.stack([requested[:, at].sum(axis=1) for at in columns], axis=1)
-    rows = recorder.buffers.rows.cpu().numpy()[used]
-    exist = recorder.rows.exist(steps)
-    for column, field in enumerate(recorder.row_fields):
-        steps[field] = np.where(exist, rows[:, column], np.float32("nan"))
-    if recorder.with_acc:
-        for acc, buffer in zip(
-            recorder.accumulators, (recorder.buffers.acc, recorder.buffers.acc_2), strict=False
-        ):
-            values = buffer.cpu().numpy()[used][:, :, : problem.head_dim]
-            steps[acc.field] = np.where(acc.exist(steps)[:, :, None], values, np.float32("nan"))
-    return steps
+def read_columns(kernel: Kernel, *tensors: str) -> tuple[tl.constexpr, ...]:
+    """Columns of `TraceBuffers.requested` for reads of these tensors."""
+    return tuple(tl.constexpr(kernel.column(tensor, "read")) for tensor in tensors)
 
 
-def _concatenate(parts: list[np.ndarray | None], counts: list[int]) -> np.ndarray:
-    """The parts one after the other; a launch that does not have the field fills its steps with NaN."""
-    shape = next(part.shape[1:] for part in parts if part is not None)
-    filled = [
-        np.full((count, *shape), np.nan, np.float32) if part is None else part
-        for part, count in zip(parts, counts, strict=True)
-    ]
-    return np.concatenate(filled)
-
-
-def _output_distance(
-    steps: dict[str, np.ndarray], output: np.ndarray, problem: AttentionProblem, normalised: bool
-) -> np.ndarray:
-    """float32 (steps, block_m): max over columns of |output so far - final output|; a row without a key so far counts as 0."""
-    padded = np.full(
-        (problem.batch * problem.q_heads, problem.q_tiles * problem.block_m, problem.head_dim),
-        np.nan,
-        np.float32,
-    )
-    padded[:, : problem.q_len] = output.reshape(-1, problem.q_len, problem.head_dim)
-    final = padded.reshape(-1, problem.q_tiles, problem.block_m, problem.head_dim)[
-        steps["batch_head"], steps["q_tile"]
-    ]
-    row_sum = steps["row_sum"][:, :, None]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        partial = steps["acc"] if normalised else np.where(row_sum == 0, 0, steps["acc"] / row_sum)
-    return np.abs(partial - final).max(axis=2)
-
-
-def _gradient_distance(
-    steps: dict[str, np.ndarray], results: dict[str, torch.Tensor], problem: AttentionProblem, scaled: bool
-) -> np.ndarray:
-    """float32 (steps, 3): largest |sum so far - final| of the step's tile of dQ, dK and dV. Sums of dQ and dK lack the scale unless `scaled`."""
-    group, factor = problem.q_heads // problem.kv_heads, 1.0 if scaled else problem.scale
-    sums = (
-        ("acc", "d_query", "q_tile", problem.block_m, 1, factor),
-        ("acc_dk", "d_key", "kv_tile", problem.block_n, group, factor),
-        ("acc_dv", "d_value", "kv_tile", problem.block_n, group, 1.0),
-    )
-    distance = np.full((len(steps["program"]), 3), np.nan, np.float32)
-    for column, (acc, result, tile, block, heads_a_sum, scale) in enumerate(sums):
-        if acc not in steps:
-            continue
-        final = results[result].float().cpu().numpy().reshape(-1, *results[result].shape[2:])
-        for step in np.flatnonzero(np.isfinite(steps[acc][:, 0, 0])):
-            first = steps[tile][step] * block
-            rows = final[steps["batch_head"][step] // heads_a_sum, first : first + block]
-            distance[step, column] = np.abs(steps[acc][step, : len(rows)] * scale - rows).max()
-    return distance
+def write_columns(kernel: Kernel, *tensors: str) -> tuple[tl.constexpr, ...]:
+    """Columns of `TraceBuffers.requested` for writes of these tensors."""
+    return tuple(tl.constexpr(kernel.column(tensor, "write")) for tensor in tensors)
 
 
 @triton.jit
@@ -258,10 +146,17 @@ def record_bytes(trace, slot, n_bytes, COLUMN: tl.constexpr):
 
 @triton.jit
 def record_rows(trace, slot, values, COLUMN: tl.constexpr, BLOCK: tl.constexpr):
-    """One value a row, for the field that column COLUMN stands for."""
-    tl.store(
-        trace.rows + slot.to(tl.int64) * (ROW_COLUMNS * BLOCK) + COLUMN * BLOCK + tl.arange(0, BLOCK), values
-    )
+    """One value per row, for the field that column COLUMN stands for."""
+    row = trace.rows + slot.to(tl.int64) * (ROW_COLUMNS * BLOCK) + COLUMN * BLOCK
+    tl.store(row + tl.arange(0, BLOCK), values)
+
+
+@triton.jit
+def record_state(trace, slot, m, l, alpha, BLOCK: tl.constexpr):
+    """State of the online softmax after a step: the row fields row_max, row_sum and alpha. m is in base 2."""
+    record_rows(trace, slot, m * LN2, 0, BLOCK)
+    record_rows(trace, slot, l, 1, BLOCK)
+    record_rows(trace, slot, alpha, 2, BLOCK)
 
 
 @triton.jit

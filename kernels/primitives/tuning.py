@@ -1,6 +1,6 @@
-"""Which tiles a kernel runs with: one table an architecture, made by `python -m kernels.tune`, and rules where it is silent.
+"""Which tiles a kernel runs with: a table per architecture, and a rule for shapes that are not in it.
 
-Nothing is tuned while a page or a model runs.
+`python -m kernels.tune` makes the table. Nothing is tuned while a page or a model runs.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from pathlib import Path
 
 import torch
 
+from kernels.device.runtime import BACKEND
 from kernels.primitives.launch import TileConfig, config_for_blocks
-from kernels.primitives.softmax import BACKEND
 
 import triton
 
@@ -22,28 +22,29 @@ FORMAT_VERSION = 1
 KERNELS = ("forward", "forward_hopper", "dk_dv", "dq")
 GLUON_VERSIONS = ("3.6.", "3.7.")
 SHORT_LENGTH = 2048
-"""Sequences up to this length are a class of their own: fewer steps a program, so that its start and end weigh more."""
+"""Sequences up to this length are a class of their own: a program has few steps, so its start and end weigh
+more."""
 
 
 def shape_class(kernel: str, head_dim: int, itemsize: int, masked: bool, length: int) -> str:
     """The key of the table: "forward-d64-2B-causal-short"."""
     width = next(size for size in (32, 64, 128, 256) if head_dim <= size)
-    return f"{kernel}-d{width}-{itemsize}B-{'causal' if masked else 'full'}-{'short' if length <= SHORT_LENGTH else 'long'}"
+    mask, size = "causal" if masked else "full", "short" if length <= SHORT_LENGTH else "long"
+    return f"{kernel}-d{width}-{itemsize}B-{mask}-{size}"
 
 
 @functools.cache
 def tuned_table(architecture: str) -> dict[str, TileConfig]:
-    """The table of an architecture ("sm90"), empty where there is none. Raises ValueError for a file of another version."""
+    """The table of an architecture ("sm90"), empty if there is none. Raises ValueError for another version."""
     path = FOLDER / f"{architecture}.json"
     if not path.exists():
         return {}
     document = json.loads(path.read_text())
     found = document.get("format"), document.get("version")
     if found != (FORMAT, FORMAT_VERSION):
-        remedy = "Make it anew with python -m kernels.tune."
-        raise ValueError(
-            f"{path.name} is {found[0]} version {found[1]}; expected {FORMAT} version {FORMAT_VERSION}. {remedy}"
-        )
+        given, expected = f"{found[0]} version {found[1]}", f"{FORMAT} version {FORMAT_VERSION}"
+        remedy = "Make it again with python -m kernels.tune."
+        raise ValueError(f"{path.name} is {given}; expected {expected}. {remedy}")
     return {key: TileConfig(**entry["config"]) for key, entry in document["classes"].items()}
 
 
@@ -65,20 +66,19 @@ def choose_config(kernel: str, head_dim: int, dtype: torch.dtype, masked: bool, 
 
 
 def gluon_is_known() -> bool:
-    """Whether forward_hopper.py can be imported and compiled. Gluon is experimental: Triton 3.9, for one, has renamed some of it."""
+    """Whether the Hopper kernel can be imported and compiled. Gluon is experimental: Triton 3.9 renamed parts of it."""
     return triton.__version__.startswith(GLUON_VERSIONS)
 
 
 @functools.lru_cache(maxsize=1024)
 def hopper_config(head_dim: int, dtype: torch.dtype, masked: bool, length: int) -> TileConfig | None:
-    """Tiles of forward_hopper.py for a shape, None where the table of this architecture has none: forward.py is faster there, or the only one."""
-    return tuned_table(architecture()).get(
-        shape_class("forward_hopper", head_dim, dtype.itemsize, masked, length)
-    )
+    """Tiles of the Hopper kernel for a shape; None if the plain kernel is faster there, or the only one."""
+    name = shape_class("forward_hopper", head_dim, dtype.itemsize, masked, length)
+    return tuned_table(architecture()).get(name)
 
 
 def fallback_config(kernel: str, head_dim: int, itemsize: int) -> TileConfig:
-    """Tiles that fit everywhere: 64 x 64, smaller where rows are long. Float32 runs on the ordinary cores, so its tiles are small."""
+    """Tiles that fit everywhere: 64 x 64, smaller if rows are long. Float32 uses no tensor cores: small tiles."""
     if itemsize == 4:
         return TileConfig(32, 32, 4, 1)
     if kernel == "forward":
@@ -87,7 +87,8 @@ def fallback_config(kernel: str, head_dim: int, itemsize: int) -> TileConfig:
 
 
 def split_config(rows: int, head_dim: int, itemsize: int) -> TileConfig:
-    """Tiles of split-KV decoding: just the packed rows, and key tiles large enough to keep the memory busy with one program an SM."""
+    """Tiles of split-KV decoding: the packed rows, and key tiles large enough for one program to keep an SM's
+    share of the memory busy."""
     block_m = next((block for block in (16, 32, 64) if rows <= block), 64)
     if itemsize == 4:
         return TileConfig(block_m, 32, 4, 3)

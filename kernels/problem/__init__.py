@@ -1,4 +1,4 @@
-"""What is asked: the attention problem and its validation, presets, seeded inputs, tiles. Imports neither torch nor triton."""
+"""What is asked: the attention problem and its validation, the mask, tiles, presets, seeded inputs."""
 
 from kernels.problem.attention_problem import (
     BLOCKS,
@@ -9,5 +9,6 @@ from kernels.problem.attention_problem import (
     AttentionProblem,
     InvalidProblem,
 )
+from kernels.problem.band import Band
 
-__all__ = ["BLOCKS", "DTYPES", "INPUTS", "LIMITS", "MASKS", "AttentionProblem", "InvalidProblem"]
+__all__ = ["BLOCKS", "DTYPES", "INPUTS", "LIMITS", "MASKS", "AttentionProblem", "Band", "InvalidProblem"]

@@ -1,9 +1,11 @@
-"""The one description of an attention problem, and the one place where it is validated."""
+"""The one description of an attention problem, and the one place that validates it."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, fields, replace
+
+from kernels.problem.band import Band
 
 DTYPES = {"float16": 2, "bfloat16": 2, "float32": 4}
 """Accepted element types and the size of one element in bytes."""
@@ -34,16 +36,24 @@ class InvalidProblem(ValueError):
         self.field = field
         super().__init__(f"{field}={given!r} is not accepted: {accepted}.{' ' + remedy if remedy else ''}")
 
+    @classmethod
+    def from_message(cls, field: str, message: str) -> InvalidProblem:
+        """The same failure again in another process, from its field and its whole message."""
+        error = cls(field, None, "")
+        error.args = (message,)
+        return error
+
 
 @dataclass(frozen=True)
 class AttentionProblem:
     """Shapes, element type, mask, tile sizes and inputs of one attention call.
 
     Query is (batch, q_heads, q_len, head_dim); key and value are (batch, kv_heads, kv_len, head_dim), as in
-    `torch.nn.functional.scaled_dot_product_attention`. A causal mask is aligned to the bottom right: query i sees
-    the keys j <= i + kv_len - q_len. A window mask leaves, around that diagonal, `window_left` keys before it and
-    `window_right` keys after it. `block_m` and `block_n` are the rows of a query and of a key tile. `kv_splits` is for
-    split-KV decoding: into how many parts the keys are split, 0 for as many as fill the device.
+    `torch.nn.functional.scaled_dot_product_attention`. A causal mask is aligned to the bottom right: query i
+    sees the keys j <= i + kv_len - q_len. A window mask keeps, around that diagonal, `window_left` keys
+    before it and `window_right` keys after it. `block_m` and `block_n` are the rows of a query tile and of a
+    key tile. `kv_splits` is for split-KV decoding: the number of parts that the keys are split into, 0 for as
+    many as fill the device.
 
     Raises InvalidProblem, which names the field, the value given and the values accepted.
     """
@@ -67,23 +77,20 @@ class AttentionProblem:
     def __post_init__(self) -> None:
         for name, (low, high) in LIMITS.items():
             _check_int(name, getattr(self, name), low, high)
-        for name, accepted in (
-            ("dtype", tuple(DTYPES)),
-            ("mask", MASKS),
-            ("inputs", INPUTS),
-            ("block_m", BLOCKS),
-            ("block_n", BLOCKS),
-        ):
+        choices = {
+            "dtype": tuple(DTYPES),
+            "mask": MASKS,
+            "inputs": INPUTS,
+            "block_m": BLOCKS,
+            "block_n": BLOCKS,
+        }
+        for name, accepted in choices.items():
             given = getattr(self, name)
             if isinstance(given, bool) or given not in accepted:
                 raise InvalidProblem(name, given, f"expected one of {', '.join(map(str, accepted))}")
         if self.q_heads % self.kv_heads:
-            raise InvalidProblem(
-                "kv_heads",
-                self.kv_heads,
-                f"it must divide q_heads={self.q_heads}",
-                "Every key and value head serves the same number of query heads.",
-            )
+            remedy = "Every key and value head serves the same number of query heads."
+            raise InvalidProblem("kv_heads", self.kv_heads, f"it must divide q_heads={self.q_heads}", remedy)
 
     @property
     def scale(self) -> float:
@@ -94,6 +101,36 @@ class AttentionProblem:
     def itemsize(self) -> int:
         """Bytes of one element of query, key, value and output."""
         return DTYPES[self.dtype]
+
+    @property
+    def band(self) -> Band:
+        """The mask."""
+        left, right = None, None
+        if self.mask == "window":
+            left, right = self.window_left, self.window_right
+        elif self.mask == "causal":
+            right = 0
+        return Band.of(self.q_len, self.kv_len, left, right)
+
+    @property
+    def heads(self) -> int:
+        """Query heads of all batches."""
+        return self.batch * self.q_heads
+
+    @property
+    def key_heads(self) -> int:
+        """Key heads of all batches."""
+        return self.batch * self.kv_heads
+
+    @property
+    def group_size(self) -> int:
+        """Query heads that share one key head. Query head h reads key head h // group_size."""
+        return self.q_heads // self.kv_heads
+
+    @property
+    def packed_rows(self) -> int:
+        """Queries of all the heads that share one key head: split-KV decoding packs them into one tile."""
+        return self.group_size * self.q_len
 
     @property
     def q_tiles(self) -> int:
@@ -117,6 +154,7 @@ class AttentionProblem:
 
     @property
     def is_causal(self) -> bool:
+        """Whether the mask is the causal one."""
         return self.mask == "causal"
 
     def as_dict(self) -> dict[str, int | str]:
@@ -129,14 +167,13 @@ class AttentionProblem:
         known = {field.name for field in fields(cls)}
         for name in values:
             if name not in known:
-                raise InvalidProblem(
-                    name, values[name], f"there is no such field; the fields are {', '.join(sorted(known))}"
-                )
+                accepted = f"there is no such field; the fields are {', '.join(sorted(known))}"
+                raise InvalidProblem(name, values[name], accepted)
         return cls(**values)
 
-    def with_(self, **changes: object) -> AttentionProblem:
+    def with_(self, **changes: int | str) -> AttentionProblem:
         """A copy with some fields changed, validated again."""
-        return replace(self, **changes)
+        return replace(self, **changes)  # type: ignore[arg-type]  # __post_init__ checks every field
 
 
 def _check_int(name: str, given: object, low: int, high: int) -> None:

@@ -1,4 +1,7 @@
-"""Seeded query, key and value tensors: the same numbers on every backend. Only the functions that make tensors import torch."""
+"""Seeded query, key and value tensors: the same numbers on every backend.
+
+Only the functions that make tensors import torch.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,6 @@ import numpy as np
 
 from kernels.device.clocks import available_memory_bytes
 from kernels.problem.attention_problem import AttentionProblem
-from kernels.problem.tiles import visible_keys
 
 if TYPE_CHECKING:
     import torch
@@ -18,9 +20,10 @@ if TYPE_CHECKING:
 def make_inputs(
     problem: AttentionProblem, device: str = "cpu"
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """query (batch, q_heads, q_len, head_dim), key and value (batch, kv_heads, kv_len, head_dim), of problem.dtype.
+    """query (batch, q_heads, q_len, head_dim), key and value (batch, kv_heads, kv_len, head_dim).
 
-    Drawn on the CPU by NumPy's PCG64 from problem.seed in float32, then rounded to problem.dtype. The distributions:
+    Drawn on the CPU in float32 by NumPy's PCG64 from problem.seed, then rounded to problem.dtype. The
+    distributions of `problem.inputs`:
     normal        standard normal; scores have standard deviation 1
     growing_max   the largest score of a row grows from each key tile to the next: a rescale at every step
     falling_max   the largest score of a row lies in its first key tile: no rescale after it
@@ -31,14 +34,15 @@ def make_inputs(
     import torch
 
     dtype = getattr(torch, problem.dtype)
-    return tuple(torch.from_numpy(array).to(dtype).to(device) for array in draw_inputs(problem))
+    query, key, value = (torch.from_numpy(array).to(dtype).to(device) for array in draw_inputs(problem))
+    return query, key, value
 
 
 def draw_inputs(problem: AttentionProblem) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The numbers of `make_inputs` as NumPy float32 arrays, before they are rounded to problem.dtype.
 
-    Raises MemoryError, before anything is drawn, for tensors that would not fit the memory of the host: a system that promises
-    more than it has would swap for minutes and then kill the process.
+    Raises MemoryError before anything is drawn if the tensors do not fit the free memory of the host. A
+    system that promises more memory than it has would swap for minutes and then kill the process.
     """
     needed = 4 * (math.prod(problem.q_shape) + 2 * math.prod(problem.kv_shape))
     if needed > available_memory_bytes():
@@ -76,9 +80,9 @@ def _draw_constant(problem: AttentionProblem, rng: np.random.Generator) -> tuple
 def _draw_one_hot(problem: AttentionProblem, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     key = _normal(rng, problem.kv_shape)
     key *= np.float32(np.sqrt(problem.head_dim)) / np.linalg.norm(key, axis=-1, keepdims=True)
-    ranges = np.array([visible_keys(problem, row) for row in range(problem.q_len)])
+    ranges = np.array([problem.band.visible_keys(row) for row in range(problem.q_len)])
     picked = ranges[:, 0] + rng.integers(0, np.maximum(ranges[:, 1] - ranges[:, 0], 1))
-    heads = np.repeat(key, problem.q_heads // problem.kv_heads, axis=1)
+    heads = np.repeat(key, problem.group_size, axis=1)
     return np.float32(16) * heads[:, :, np.minimum(picked, problem.kv_len - 1)], key
 
 
@@ -87,10 +91,8 @@ def _draw_ramp(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Keys whose score with every query moves by `step` from tile to tile, with noise well below a step."""
     step = min(1.0, 256.0 / problem.kv_tiles)
-    level = direction * step * (np.arange(problem.kv_len) // problem.block_n)
-    level -= (
-        direction * step * (problem.kv_tiles - 1) / 2
-    )  # centred, so that low precision spends its bits on both sides
+    tile = np.arange(problem.kv_len) // problem.block_n
+    level = direction * step * (tile - (problem.kv_tiles - 1) / 2)  # centred: low precision is finest near 0
     query = np.ones(problem.q_shape, np.float32) + np.float32(0.05) * _normal(rng, problem.q_shape)
     key = np.float32(0.05) * _normal(rng, problem.kv_shape)
     key += (level / np.sqrt(problem.head_dim)).astype(np.float32)[:, None]

@@ -1,4 +1,4 @@
-"""Problems worth starting from. Each is recorded on a GPU, so that it can be shown anywhere at once."""
+"""Problems worth starting from. Runs of them are recorded on a GPU, so that any machine can show them at once."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ class Preset:
     purpose: str
     problem: AttentionProblem
     algorithm: str | None = None
-    """The algorithm that the problem is about; None where it suits all of them."""
-    recorded: tuple[str, ...] = ("flash2", "flash1", "backward", "backward_q_outer", "row_wise", "standard")
-    """Algorithms of which a run is shipped."""
+    """Name of the algorithm that the problem is about; None if it suits all of them."""
 
 
 PRESETS = {
@@ -37,7 +35,6 @@ PRESETS = {
         AttentionProblem(
             q_len=2048, kv_len=2048, head_dim=128, dtype="bfloat16", mask="causal", block_m=128, block_n=64
         ),
-        recorded=("flash2", "flash1", "backward"),
     ),
     "ragged": Preset(
         "Ragged",
@@ -50,7 +47,6 @@ PRESETS = {
         AttentionProblem(
             q_heads=12, kv_heads=12, q_len=1024, kv_len=1024, head_dim=64, mask="causal", block_n=128
         ),
-        recorded=("flash2", "backward"),
     ),
     "window": Preset(
         "Sliding window",
@@ -58,7 +54,6 @@ PRESETS = {
         AttentionProblem(
             q_len=1024, kv_len=1024, head_dim=64, mask="window", window_left=255, window_right=0
         ),
-        recorded=("flash2", "flash1", "backward"),
     ),
     "decode": Preset(
         "Decoding step",
@@ -75,7 +70,6 @@ PRESETS = {
             kv_splits=16,
         ),
         algorithm="split_kv",
-        recorded=("split_kv", "flash2"),
     ),
 }
 

@@ -1,109 +1,112 @@
 """Which key tiles does a query tile visit? This file alone answers that.
 
-The functions are plain integer arithmetic. The host calls them as they are; the kernels run the very same source
-(compiled by Triton on a GPU, called directly by the interpreter), so that what is drawn and what is run cannot differ.
-
-A mask is a band. With `offset = kv_len - q_len` (bottom-right alignment), query i sees key j when
-`-left <= j - (i + offset) <= right` and `0 <= j < kv_len`. Full: both bounds beyond every key. Causal: `right = 0`. Window: both bounds.
+The functions with upper-case arguments are plain integer arithmetic. The host calls them as they are. The
+kernels run the very same source: Triton compiles it on a GPU, the interpreter calls it directly. So what is
+drawn and what is run cannot differ. Their `band` is a `kernels.problem.band.Band`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING
 
-from kernels.problem.attention_problem import AttentionProblem
+if TYPE_CHECKING:
+    from kernels.problem.attention_problem import AttentionProblem
 
 
-def first_visited_tile(q_tile, q_len, kv_len, left, BLOCK_M, BLOCK_N):
+def first_visited_tile(q_tile, band, BLOCK_M, BLOCK_N):
     """First key tile with a key that some row of the query tile sees."""
-    return max(q_tile * BLOCK_M + kv_len - q_len - left, 0) // BLOCK_N
+    return max(q_tile * BLOCK_M + band.kv_len - band.q_len - band.left, 0) // BLOCK_N
 
 
-def end_visited_tile(q_tile, q_len, kv_len, right, BLOCK_M, BLOCK_N):
+def end_visited_tile(q_tile, band, BLOCK_M, BLOCK_N):
     """One past the last key tile with a key that some row of the query tile sees."""
-    last_row = min(q_tile * BLOCK_M + BLOCK_M, q_len) - 1
-    end_key = min(max(last_row + kv_len - q_len + right + 1, 0), kv_len)
+    last_row = min(q_tile * BLOCK_M + BLOCK_M, band.q_len) - 1
+    end_key = min(max(last_row + band.kv_len - band.q_len + band.right + 1, 0), band.kv_len)
     return (end_key + BLOCK_N - 1) // BLOCK_N
 
 
-def first_full_tile(q_tile, q_len, kv_len, left, BLOCK_M, BLOCK_N):
-    """First key tile whose every key is seen by every row, as far as the left bound goes."""
-    last_row = min(q_tile * BLOCK_M + BLOCK_M, q_len) - 1
-    return (max(last_row + kv_len - q_len - left, 0) + BLOCK_N - 1) // BLOCK_N
+def first_full_tile(q_tile, band, BLOCK_M, BLOCK_N):
+    """First key tile with no key that the left bound hides from some row."""
+    last_row = min(q_tile * BLOCK_M + BLOCK_M, band.q_len) - 1
+    return (max(last_row + band.kv_len - band.q_len - band.left, 0) + BLOCK_N - 1) // BLOCK_N
 
 
-def end_full_tile(q_tile, q_len, kv_len, right, BLOCK_M, BLOCK_N):
-    """One past the last key tile whose every key exists and is seen by every row, as far as the right bound goes."""
-    return min(max(q_tile * BLOCK_M + kv_len - q_len + right + 1, 0), kv_len) // BLOCK_N
+def end_full_tile(q_tile, band, BLOCK_M, BLOCK_N):
+    """One past the last key tile whose every key exists and is not hidden from any row by the right bound."""
+    return min(max(q_tile * BLOCK_M + band.kv_len - band.q_len + band.right + 1, 0), band.kv_len) // BLOCK_N
 
 
-def first_visiting_tile(kv_tile, q_len, kv_len, right, BLOCK_M, BLOCK_N):
+def first_visiting_tile(kv_tile, band, BLOCK_M, BLOCK_N):
     """First query tile with a row that sees some key of the key tile."""
-    return max(kv_tile * BLOCK_N - (kv_len - q_len) - right, 0) // BLOCK_M
+    return max(kv_tile * BLOCK_N - (band.kv_len - band.q_len) - band.right, 0) // BLOCK_M
 
 
-def end_visiting_tile(kv_tile, q_len, kv_len, left, BLOCK_M, BLOCK_N):
+def end_visiting_tile(kv_tile, band, BLOCK_M, BLOCK_N):
     """One past the last query tile with a row that sees some key of the key tile."""
-    last_key = min(kv_tile * BLOCK_N + BLOCK_N, kv_len) - 1
-    end_row = min(max(last_key - (kv_len - q_len) + left + 1, 0), q_len)
+    last_key = min(kv_tile * BLOCK_N + BLOCK_N, band.kv_len) - 1
+    end_row = min(max(last_key - (band.kv_len - band.q_len) + band.left + 1, 0), band.q_len)
     return (end_row + BLOCK_M - 1) // BLOCK_M
 
 
-def first_full_visiting_tile(kv_tile, q_len, kv_len, right, BLOCK_M, BLOCK_N):
-    """First query tile whose every row sees every key of the key tile, as far as the right bound goes."""
-    last_key = min(kv_tile * BLOCK_N + BLOCK_N, kv_len) - 1
-    return (max(last_key - (kv_len - q_len) - right, 0) + BLOCK_M - 1) // BLOCK_M
+def first_full_visiting_tile(kv_tile, band, BLOCK_M, BLOCK_N):
+    """First query tile with no row from which the right bound hides a key of the key tile."""
+    last_key = min(kv_tile * BLOCK_N + BLOCK_N, band.kv_len) - 1
+    return (max(last_key - (band.kv_len - band.q_len) - band.right, 0) + BLOCK_M - 1) // BLOCK_M
 
 
-def end_full_visiting_tile(kv_tile, q_len, kv_len, left, BLOCK_M, BLOCK_N):
-    """One past the last query tile whose every row sees every key of the key tile, as far as the left bound goes.
+def end_full_visiting_tile(kv_tile, band, BLOCK_M, BLOCK_N):
+    """One past the last query tile with no row from which the left bound hides a key of the key tile.
 
-    Rows past the end of the queries count as seeing every key: they are zero, and add nothing to any gradient.
+    Rows past the end of the queries count as seeing every key: they are zero, and add nothing to a gradient.
     """
-    end_row = max(kv_tile * BLOCK_N - (kv_len - q_len) + left + 1, 0)
-    all_tiles = (q_len + BLOCK_M - 1) // BLOCK_M
-    return min(max(end_row // BLOCK_M, min(end_row // q_len, 1) * all_tiles), all_tiles)
+    end_row = max(kv_tile * BLOCK_N - (band.kv_len - band.q_len) + band.left + 1, 0)
+    all_tiles = (band.q_len + BLOCK_M - 1) // BLOCK_M
+    return min(max(end_row // BLOCK_M, min(end_row // band.q_len, 1) * all_tiles), all_tiles)
 
 
 PROGRAMS_PER_SM = 1
-"""Programs that the rule for the number of splits gives an SM: its pipeline of loads keeps the memory busy, and more parts cost more to combine."""
+"""Split-KV decoding starts one program per SM: its load pipeline keeps the memory busy, and every further
+part of the keys costs time when the parts are combined."""
 
 
 def splits_to_fill(programs: int, kv_tiles: int, sm_count: int) -> int:
-    """Into how many parts to split the keys, so that all programs run at once, one an SM; never more parts than key tiles."""
+    """Number of parts of the keys with which all programs run at once; never more than there are key tiles."""
     return min(max(PROGRAMS_PER_SM * sm_count // programs, 1), max(kv_tiles, 1))
 
 
 def split_evenly(kv_tiles: int, splits: int) -> tuple[int, int]:
-    """(number of parts, key tiles of a part): parts of equal length, but for a shorter last one; none is empty unless there is no tile."""
+    """(number of parts, key tiles per part). The last part may be shorter; none is empty if there is a tile."""
     tiles_per_split = max(-(-kv_tiles // splits), 1)
     return max(-(-kv_tiles // tiles_per_split), 1), tiles_per_split
 
 
 HEADS_IN_TURN = 16
-"""Under a causal mask, so many heads take turns from their longest query tile to their shortest: even work, and K and V stay in L2."""
+"""Under a causal mask, this many heads take turns from their longest query tile to their shortest. The SMs
+get even work, and the keys and values of the heads stay in the L2 cache."""
 
 
-def heads_in_turn(heads: int, bound_right: bool) -> int:
-    """How many heads take turns in the launch order of the kernels that keep a query tile."""
-    return min(heads, HEADS_IN_TURN if bound_right else 1)
+def heads_in_turn(heads: int, bounds_right: bool) -> int:
+    """Number of heads that take turns in the launch order of the kernels that keep a query tile."""
+    return min(heads, HEADS_IN_TURN if bounds_right else 1)
 
 
 def last_tiles_first(program, heads_in_turn, q_tiles, heads):
-    """(head, query tile) of a program: `heads_in_turn` heads at a time, from their last query tiles to their first."""
+    """(head, query tile) of a program: `heads_in_turn` heads at a time, from their last query tile down."""
     first_head = program // (heads_in_turn * q_tiles) * heads_in_turn
     members = min(heads - first_head, heads_in_turn)  # the last turn may be short
-    place = program - first_head * q_tiles
-    return first_head + place % members, q_tiles - 1 - place // members
+    position = program - first_head * q_tiles
+    return first_head + position % members, q_tiles - 1 - position // members
 
 
-def band(problem: AttentionProblem) -> tuple[int, int]:
-    """(left, right) of the problem's mask; a bound that never cuts is q_len + kv_len."""
-    unbounded = problem.q_len + problem.kv_len
-    if problem.mask == "window":
-        return min(problem.window_left, unbounded), min(problem.window_right, unbounded)
-    return unbounded, 0 if problem.mask == "causal" else unbounded
+def launch_order(problem: AttentionProblem) -> list[int]:
+    """Programs (head * q_tiles + query tile) in the order in which the GPU is given them, for a kernel that
+    keeps a query tile and launches the longest programs first."""
+    turn = heads_in_turn(problem.heads, problem.band.bounds_right)
+    programs = range(problem.heads * problem.q_tiles)
+    order = (last_tiles_first(program, turn, problem.q_tiles, problem.heads) for program in programs)
+    return [head * problem.q_tiles + q_tile for head, q_tile in order]
 
 
 class TileKind(Enum):
@@ -116,53 +119,47 @@ class TileKind(Enum):
 
 @dataclass(frozen=True)
 class VisitedTiles:
-    """Key tiles of one query tile, as half-open ranges of tile indices: [first, end) is visited, [first_full, end_full) unmasked."""
+    """Tiles that one tile meets, as half-open ranges of tile indices.
+
+    [first, end) is visited, and [first_full, end_full) of it needs no mask.
+    """
 
     first: int
     first_full: int
     end_full: int
     end: int
 
-    def kind(self, kv_tile: int) -> TileKind:
-        """What the mask leaves of one tile of the row."""
-        if not self.first <= kv_tile < self.end:
+    @property
+    def count(self) -> int:
+        """Number of visited tiles."""
+        return self.end - self.first
+
+    def kind(self, tile: int) -> TileKind:
+        """What the mask leaves of the tile with that index."""
+        if not self.first <= tile < self.end:
             return TileKind.SKIPPED
-        return TileKind.FULL if self.first_full <= kv_tile < self.end_full else TileKind.PARTIAL
-
-
-def launch_order(problem: AttentionProblem) -> list[int]:
-    """Programs (head * q_tiles + query tile) of a kernel that keeps a query tile, in the order in which the GPU is given them."""
-    heads, right = problem.batch * problem.q_heads, band(problem)[1]
-    turn = heads_in_turn(heads, right < problem.q_len + problem.kv_len)
-    order = (
-        last_tiles_first(program, turn, problem.q_tiles, heads) for program in range(heads * problem.q_tiles)
-    )
-    return [head * problem.q_tiles + q_tile for head, q_tile in order]
+        return TileKind.FULL if self.first_full <= tile < self.end_full else TileKind.PARTIAL
 
 
 def visited_tiles(
     problem: AttentionProblem, q_tile: int, blocks: tuple[int, int] | None = None
 ) -> VisitedTiles:
-    """The key tiles that query tile `q_tile` (of any head) visits; `blocks` are other tile sizes than the problem's."""
-    left, right = band(problem)
-    shape = (q_tile, problem.q_len, problem.kv_len)
-    blocks = blocks or (problem.block_m, problem.block_n)
-    first = first_visited_tile(*shape, left, *blocks)
-    end = max(end_visited_tile(*shape, right, *blocks), first)
-    first_full = min(max(first_full_tile(*shape, left, *blocks), first), end)
-    end_full = min(max(end_full_tile(*shape, right, *blocks), first_full), end)
+    """The key tiles that query tile `q_tile` (of any head) visits; `blocks` replaces the problem's tile sizes."""
+    band, sizes = problem.band, blocks or (problem.block_m, problem.block_n)
+    first = first_visited_tile(q_tile, band, *sizes)
+    end = max(end_visited_tile(q_tile, band, *sizes), first)
+    first_full = min(max(first_full_tile(q_tile, band, *sizes), first), end)
+    end_full = min(max(end_full_tile(q_tile, band, *sizes), first_full), end)
     return VisitedTiles(first, first_full, end_full, end)
 
 
 def visiting_tiles(problem: AttentionProblem, kv_tile: int) -> VisitedTiles:
-    """The query tiles that visit key tile `kv_tile` in the backward pass, as ranges of query tile indices."""
-    left, right = band(problem)
-    shape = (kv_tile, problem.q_len, problem.kv_len)
-    blocks = (problem.block_m, problem.block_n)
-    first = first_visiting_tile(*shape, right, *blocks)
-    end = max(end_visiting_tile(*shape, left, *blocks), first)
-    first_full = min(max(first_full_visiting_tile(*shape, right, *blocks), first), end)
-    end_full = min(max(end_full_visiting_tile(*shape, left, *blocks), first_full), end)
+    """The query tiles that visit key tile `kv_tile` in the backward pass."""
+    band, sizes = problem.band, (problem.block_m, problem.block_n)
+    first = first_visiting_tile(kv_tile, band, *sizes)
+    end = max(end_visiting_tile(kv_tile, band, *sizes), first)
+    first_full = min(max(first_full_visiting_tile(kv_tile, band, *sizes), first), end)
+    end_full = min(max(end_full_visiting_tile(kv_tile, band, *sizes), first_full), end)
     return VisitedTiles(first, first_full, end_full, end)
 
 
@@ -179,6 +176,11 @@ class TileCounts:
         """Tiles that a kernel loads."""
         return self.full + self.partial
 
+    @property
+    def all(self) -> int:
+        """Tiles of the whole matrix of scores."""
+        return self.visited + self.skipped
+
 
 def count_tiles(problem: AttentionProblem) -> TileCounts:
     """Full, partial and skipped tiles over all heads; takes time linear in the number of query tiles."""
@@ -186,16 +188,25 @@ def count_tiles(problem: AttentionProblem) -> TileCounts:
     for q_tile in range(problem.q_tiles):
         tiles = visited_tiles(problem, q_tile)
         full += tiles.end_full - tiles.first_full
-        partial += tiles.end - tiles.first - (tiles.end_full - tiles.first_full)
-    heads = problem.batch * problem.q_heads
-    return TileCounts(
-        full * heads, partial * heads, (problem.q_tiles * problem.kv_tiles - full - partial) * heads
-    )
+        partial += tiles.count - (tiles.end_full - tiles.first_full)
+    skipped = problem.q_tiles * problem.kv_tiles - full - partial
+    return TileCounts(full * problem.heads, partial * problem.heads, skipped * problem.heads)
 
 
-def visible_keys(problem: AttentionProblem, row: int) -> tuple[int, int]:
-    """Half-open range of the keys that query row `row` sees; empty (first == end) for a row without a key."""
-    left, right = band(problem)
-    diagonal = row + problem.kv_len - problem.q_len
-    first = min(max(diagonal - left, 0), problem.kv_len)
-    return first, max(min(diagonal + right + 1, problem.kv_len), first)
+def streamed_keys(problem: AttentionProblem, blocks: tuple[int, int] | None = None) -> int:
+    """Keys that the query tiles of one head load, all together: a key counts once per tile that loads it."""
+    block_m, block_n = blocks or (problem.block_m, problem.block_n)
+    total = 0
+    for q_tile in range(-(-problem.q_len // block_m)):
+        tiles = visited_tiles(problem, q_tile, (block_m, block_n))
+        total += max(min(tiles.end * block_n, problem.kv_len) - tiles.first * block_n, 0)
+    return total
+
+
+def streamed_queries(problem: AttentionProblem) -> int:
+    """Queries that the key tiles of one head load, all together."""
+    total = 0
+    for kv_tile in range(problem.kv_tiles):
+        tiles = visiting_tiles(problem, kv_tile)
+        total += max(min(tiles.end * problem.block_m, problem.q_len) - tiles.first * problem.block_m, 0)
+    return total

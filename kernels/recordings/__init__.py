@@ -9,11 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
+from kernels.algorithms import ALGORITHMS
 from kernels.measure.document import FORMAT_VERSION, RECORDINGS_FORMAT, Document, read_document
 from kernels.measure.measurement import Measurement
 from kernels.oracle.report import ErrorReport
 from kernels.problem import AttentionProblem
-from kernels.trace.trace import InvalidTrace, LaunchInfo, Trace
+from kernels.trace import InvalidTrace, LaunchInfo, Trace
 
 FOLDER = Path(__file__).parent
 INDEX = "index.json"
@@ -74,6 +75,8 @@ class RecordedLaunch:
 
     problem: AttentionProblem
     kernel: str
+    has_product: bool
+    """Whether it multiplies tiles of queries and keys."""
     info: LaunchInfo
     device: str
 
@@ -86,7 +89,10 @@ def recorded_launches() -> tuple[RecordedLaunch, ...]:
         with np.load(FOLDER / run["file"], allow_pickle=False) as file:
             header = json.loads(file["header"].tobytes())
         problem = AttentionProblem.from_dict(header["problem"])
+        entry = ALGORITHMS[header["algorithm"]]
         for kernel, launch in zip(header["kernels"], header["launches"], strict=True):
             if launch["num_warps"]:
-                found.append(RecordedLaunch(problem, kernel, LaunchInfo(**launch), header["device"]["name"]))
+                has_product = entry.kernel(kernel).products > 0
+                info, device = LaunchInfo(**launch), header["device"]["name"]
+                found.append(RecordedLaunch(problem, kernel, has_product, info, device))
     return tuple(found)

@@ -20,14 +20,14 @@ from kernels.recordings import FILES, FOLDER, INDEX
 
 def record(folder: Path, command: str) -> None:
     """Record every preset into `folder`. Imports torch and triton; takes about a minute on an H200."""
+    from kernels.algorithms import ALGORITHMS, run_traced
     from kernels.measure.measure import measure
     from kernels.measure.measurement import DIRECTIONS
-    from kernels.oracle.reference import judge_trace
-    from kernels.trace.trace import run_traced
+    from kernels.oracle.rule import judge_trace
 
     runs, measurements = [], []
     for name, preset in PRESETS.items():
-        for algorithm in preset.recorded:
+        for algorithm in [entry.name for entry in ALGORITHMS.values() if name in entry.recorded]:
             run_traced(
                 preset.problem, algorithm
             )  # once to compile, so that the recorded clock shows a warm launch

@@ -45,11 +45,10 @@ def prepare(kernel: str, problem: AttentionProblem) -> Callable[[tuple], object]
     """Tensors on the GPU, and a function that launches the kernel on them with a candidate's tiles."""
     import torch
 
-    from kernels.algorithms.backward.backward import BackwardCall
+    from kernels.algorithms.backward.launch import BackwardCall
     from kernels.algorithms.flash2.forward import flash_forward
     from kernels.primitives.launch import TileConfig
     from kernels.primitives.tuning import choose_config, fallback_config
-    from kernels.problem.tiles import band
 
     def draw(shape: tuple) -> torch.Tensor:
         return torch.randn(shape, dtype=getattr(torch, problem.dtype), device="cuda")
@@ -57,12 +56,11 @@ def prepare(kernel: str, problem: AttentionProblem) -> Callable[[tuple], object]
     query, key, value, d_out = (
         draw(shape) for shape in (problem.q_shape, problem.kv_shape, problem.kv_shape, problem.q_shape)
     )
-    left, right = band(problem)
-    mask = {"left": left, "right": right, "scale": problem.scale}
+    mask = {"band": problem.band, "scale": problem.scale}
     if kernel == "forward":
         return lambda candidate: flash_forward(query, key, value, config=TileConfig(*candidate), **mask)
     if kernel == "forward_hopper":
-        from kernels.algorithms.flash3.forward_hopper import flash_forward_hopper
+        from kernels.algorithms.flash3.launch import flash_forward_hopper
 
         tuned = choose_config(
             "forward", problem.head_dim, query.dtype, problem.mask != "full", problem.kv_len
@@ -166,7 +164,7 @@ def main(argv: list[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
 
     from kernels.device.backend import device_info, utc_now
-    from kernels.primitives.softmax import BACKEND
+    from kernels.device.runtime import BACKEND
 
     if BACKEND != "cuda":
         print("error: tuning needs a CUDA GPU", file=sys.stderr)

@@ -1,12 +1,10 @@
 """What a kernel did, step by step, as NumPy arrays; and the file format that keeps it.
 
-Importing this file needs neither torch nor triton, so that a page can show recorded traces anywhere. `run_traced`
-imports the kernel it runs.
+Importing this file imports neither torch nor triton, so that a page can show recorded traces anywhere.
 """
 
 from __future__ import annotations
 
-import importlib
 import io
 import json
 import zipfile
@@ -25,60 +23,12 @@ MAX_FILE_BYTES = 1 << 30
 """A trace file that unpacks to more than this is refused unread."""
 
 ACC_LIMIT_BYTES = 64 << 20
-"""The accumulator after each step is recorded while all of them together stay below this."""
+"""The accumulator after each step is recorded if all of them together are at most this large."""
 
 
-@dataclass(frozen=True)
-class Algorithm:
-    """One entry of the list of algorithms: what it is called, and the module whose `run_traced` runs it."""
-
-    label: str
-    module: str
-    idea: str
-    """In one line, what it does with the tiles."""
-    triton: bool = True
-    """False where torch runs it tile by tile, since there is no kernel of ours."""
-
-
-ALGORITHMS = {
-    "flash2": Algorithm(
-        "FlashAttention-2",
-        "kernels.algorithms.flash2.forward",
-        "a query tile stays, keys and values stream past it",
-    ),
-    "flash1": Algorithm(
-        "FlashAttention-1",
-        "kernels.algorithms.flash1.forward_kv_outer",
-        "a key tile stays, O, m and l travel to HBM and back at every step",
-    ),
-    "split_kv": Algorithm(
-        "Split-KV decoding",
-        "kernels.algorithms.split_kv.split_kv",
-        "every part of the keys by a program of its own, then combined with lse",
-    ),
-    "backward": Algorithm(
-        "Backward",
-        "kernels.algorithms.backward.backward",
-        "D, then dK and dV key tile by key tile, then dQ query tile by query tile",
-    ),
-    "backward_q_outer": Algorithm(
-        "Backward, query outer",
-        "kernels.algorithms.backward_q_outer.q_outer",
-        "dK and dV travel to HBM and back at every step",
-    ),
-    "row_wise": Algorithm(
-        "Row-wise",
-        "kernels.algorithms.row_wise.row_wise",
-        "whole rows of S stay on the chip; run in torch, tile by tile",
-        triton=False,
-    ),
-    "standard": Algorithm(
-        "Standard attention",
-        "kernels.algorithms.standard.standard",
-        "S and P go to HBM and back; run in torch, tile by tile",
-        triton=False,
-    ),
-}
+PER_STEP = ("kernel", "program", "batch_head", "q_tile", "kv_tile", "sm", "start_ns", "end_ns")
+PER_ROW = ("row_max", "row_sum", "alpha", "row_share", "weight", "output_distance")
+"""Fields of Trace with one value per step, and with one per step and row."""
 
 
 class InvalidTrace(ValueError):
@@ -87,7 +37,7 @@ class InvalidTrace(ValueError):
 
 @dataclass(frozen=True)
 class LaunchInfo:
-    """How the kernel was launched. Shared memory and registers are the compiler's figures; 0 in the interpreter."""
+    """How a kernel was launched. Shared memory and registers are the compiler's; 0 in the interpreter."""
 
     num_warps: int
     num_stages: int
@@ -97,14 +47,16 @@ class LaunchInfo:
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """Every tile step of one run, in program order and, inside a program, in the order the program ran.
+    """Every tile step of one run, ordered by program and, within a program, by time.
 
-    `steps` below is the number of entries. A program that visited no tile (the mask left it none) has one entry with
-    kv_tile = -1, in which it writes zeros. Rows past the end of a ragged query tile are NaN.
+    `steps` below is the number of entries. A program that visits no tile, because the mask leaves it none,
+    has one entry with kv_tile = -1, in which it writes zeros. Rows past the end of a ragged query tile are
+    NaN.
     """
 
     problem: AttentionProblem
     algorithm: str
+    """Name of its entry in `kernels.algorithms`."""
     device: DeviceInfo
     kernels: tuple[str, ...]
     """Names of the kernels, in launch order."""
@@ -137,10 +89,10 @@ class Trace:
     row_share: np.ndarray | None = None
     """float32 (steps, block_m): backward, the row sums of the recomputed tile of P."""
     weight: np.ndarray | None = None
-    """float32 (steps, block_m): combine, exp(lse of the split - lse): what the split counts for in each row."""
+    """float32 (steps, block_m): combine, exp(lse of the part - lse), the weight of the part in each row."""
     acc: np.ndarray | None = None
-    """float32 (steps, block_m, head_dim): the accumulator after the step (forward: O, flash1: normalised; backward: dQ). None where it
-    would not fit ACC_LIMIT_BYTES."""
+    """float32 (steps, block_m, head_dim): the accumulator of O or dQ after the step. None if all of them
+    together would be larger than ACC_LIMIT_BYTES."""
     acc_dk: np.ndarray | None = None
     """float32 (steps, block_n, head_dim): backward, dK of the key tile after the step."""
     acc_dv: np.ndarray | None = None
@@ -148,7 +100,8 @@ class Trace:
     output_distance: np.ndarray | None = None
     """float32 (steps, block_m): max over columns of |output so far - final output|; None without accumulators."""
     gradient_distance: np.ndarray | None = None
-    """float32 (steps, 3): backward, largest |dQ, dK, dV of the step's tile so far - final|; NaN for one that the kernel does not sum."""
+    """float32 (steps, 3): backward, largest |sum so far - final| of the step's tile of dQ, dK and dV; NaN for
+    one that the kernel does not sum."""
     sm: np.ndarray | None = None
     """int32 (steps,): streaming multiprocessor; None in the interpreter."""
     start_ns: np.ndarray | None = None
@@ -271,37 +224,25 @@ class Trace:
         return trace
 
     def _check_shapes(self) -> None:
+        """Raises InvalidTrace for an array of another shape than the header says."""
         problem, steps = self.problem, self.steps
-        shapes = {
-            (steps,): ("kernel", "program", "batch_head", "q_tile", "kv_tile", "sm", "start_ns", "end_ns"),
-            (steps, problem.block_m): (
-                "row_max",
-                "row_sum",
-                "alpha",
-                "row_share",
-                "weight",
-                "output_distance",
-            ),
-            (steps, 3): ("gradient_distance",),
-            (steps, len(self.tensors)): ("tensor_bytes_read", "tensor_bytes_written"),
-            (steps, problem.block_m, problem.head_dim): ("acc",),
-            (steps, problem.block_n, problem.head_dim): ("acc_dk", "acc_dv"),
-            problem.q_shape: ("output", "d_query"),
-            problem.q_shape[:3]: ("lse", "delta"),
-            problem.kv_shape: ("d_key", "d_value"),
+        expected = {
+            **dict.fromkeys(PER_STEP, (steps,)),
+            **dict.fromkeys(PER_ROW, (steps, problem.block_m)),
+            "gradient_distance": (steps, 3),
+            "tensor_bytes_read": (steps, len(self.tensors)),
+            "tensor_bytes_written": (steps, len(self.tensors)),
+            "acc": (steps, problem.block_m, problem.head_dim),
+            "acc_dk": (steps, problem.block_n, problem.head_dim),
+            "acc_dv": (steps, problem.block_n, problem.head_dim),
+            "output": problem.q_shape,
+            "d_query": problem.q_shape,
+            "lse": problem.q_shape[:3],
+            "delta": problem.q_shape[:3],
+            "d_key": problem.kv_shape,
+            "d_value": problem.kv_shape,
         }
-        expected = [(name, shape) for shape, names in shapes.items() for name in names]
-        for name, shape in expected:
+        for name, shape in expected.items():
             array = getattr(self, name)
             if array is not None and array.shape != shape:
                 raise InvalidTrace(f"a damaged trace file: {name} has shape {array.shape}, expected {shape}")
-
-
-def run_traced(problem: AttentionProblem, algorithm: str = "flash2") -> Trace:
-    """Run the algorithm's kernels on `make_inputs(problem)` with TRACE on, on the GPU or in Triton's interpreter.
-
-    Raises InvalidProblem for an unknown algorithm, and whatever the device raises (out of memory, say).
-    """
-    if algorithm not in ALGORITHMS:
-        raise InvalidProblem("algorithm", algorithm, f"expected one of {', '.join(ALGORITHMS)}")
-    return importlib.import_module(ALGORITHMS[algorithm].module).run_traced(problem)

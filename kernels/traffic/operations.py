@@ -39,8 +39,7 @@ def count_operations(problem: AttentionProblem, direction: str = "forward") -> t
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
 
-    from kernels.oracle.reference import naive_attention
-    from kernels.problem.tiles import band
+    from kernels.oracle.naive import naive_attention
 
     counted: list[Operation] = []
 
@@ -52,12 +51,11 @@ def count_operations(problem: AttentionProblem, direction: str = "forward") -> t
                 counted.append(_operation(name, args, result))
             return result
 
-    left, right = band(problem)
     dtype = getattr(torch, problem.dtype)
     shapes = (problem.q_shape, problem.kv_shape, problem.kv_shape)
     inputs = [torch.empty(shape, dtype=dtype, device="meta", requires_grad=True) for shape in shapes]
     with Count():
-        out = naive_attention(*inputs, scale=problem.scale, left=left, right=right)
+        out = naive_attention(*inputs, scale=problem.scale, band=problem.band)
         if direction == "backward":
             counted.clear()
             torch.autograd.grad(out, inputs, torch.empty_like(out))

@@ -7,6 +7,7 @@ line of JSON, followed by as many raw bytes as its "size" says. Whatever a kerne
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import queue
@@ -18,6 +19,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import BinaryIO
 
+from kernels.device.interpreter import watch_programs
 from kernels.problem import AttentionProblem, InvalidProblem
 
 CRASHED_EXIT = 70
@@ -46,13 +48,13 @@ Progress = Callable[[float, str], None]
 
 def trace_job(request: dict, progress: Progress) -> tuple[dict, bytes]:
     """Run one algorithm with TRACE on and judge its output. The bytes are the trace file."""
-    from kernels.oracle.reference import judge_trace
-    from kernels.trace.trace import run_traced
+    from kernels.algorithms import run_traced
+    from kernels.oracle.rule import judge_trace
 
     problem = AttentionProblem.from_dict(request["problem"])
     progress(0.0, "running the kernel")
     began = time.perf_counter()
-    with _ReportPrograms(progress):
+    with report_programs(progress):
         trace = run_traced(problem, request["algorithm"])
     seconds = time.perf_counter() - began
     progress(1.0, "comparing with float64")
@@ -129,37 +131,18 @@ JOBS = {
 }
 
 
-class _ReportPrograms:
-    """Report the share of programs that Triton's interpreter has started; on CUDA there is nothing to report."""
+def report_programs(progress: Progress) -> contextlib.AbstractContextManager[None]:
+    """Report the share of programs that Triton's interpreter has started; nothing on CUDA."""
+    from kernels.device.runtime import INTERPRETED
 
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
-        self._said = time.monotonic()
+    said = [time.monotonic()]
 
-    def __enter__(self) -> None:
-        from kernels.primitives.softmax import BACKEND
+    def report(share: float) -> None:
+        if time.monotonic() - said[0] > PROGRESS_EVERY_S:
+            said[0] = time.monotonic()
+            progress(share, "running the kernel in the interpreter")
 
-        self._builder = None
-        if BACKEND != "interpreter":
-            return
-        from triton.runtime.interpreter import interpreter_builder
-
-        self._builder, original = interpreter_builder, interpreter_builder.set_grid_idx
-
-        def set_grid_idx(x: int, y: int, z: int) -> None:
-            original(x, y, z)
-            if time.monotonic() - self._said > PROGRESS_EVERY_S:
-                nx, ny, nz = interpreter_builder.grid_dim
-                self._said = time.monotonic()
-                self._progress(
-                    ((x * ny + y) * nz + z) / (nx * ny * nz), "running the kernel in the interpreter"
-                )
-
-        interpreter_builder.set_grid_idx = set_grid_idx
-
-    def __exit__(self, *error: object) -> None:
-        if self._builder is not None:
-            del self._builder.set_grid_idx
+    return watch_programs(report, INTERPRETED)
 
 
 def describe_failure(error: BaseException) -> dict:
@@ -205,7 +188,7 @@ def _asked_bytes(message: str) -> int | None:
 
 def _free_bytes() -> int:
     from kernels.device.clocks import available_memory_bytes
-    from kernels.primitives.softmax import BACKEND
+    from kernels.device.runtime import BACKEND
 
     if BACKEND == "cuda":
         import torch
@@ -286,7 +269,7 @@ def main(argv: list[str] | None = None) -> None:
 
     from kernels.algorithms.flash2 import forward  # noqa: F401  (warm: the first job should not wait for imports)
     from kernels.device.backend import device_info
-    from kernels.primitives.softmax import BACKEND
+    from kernels.device.runtime import BACKEND
 
     if arguments.kernel:
         from kernels.check.user_kernel import UserKernel, name_user_kernel

@@ -5,8 +5,8 @@ import re
 
 import pytest
 
+from kernels.algorithms import ALGORITHMS
 from kernels.problem.presets import PRESETS
-from kernels.trace.trace import ALGORITHMS
 from kernels.worker.client import Crashed, OutOfMemory
 from tests.app.pages import open_page
 from viz.shared import runs

@@ -2,8 +2,8 @@
 
 import pytest
 
+from kernels.device.runtime import DEVICE
 from kernels.measure import ceilings, sweep
-from kernels.primitives.recorder import DEVICE
 from kernels.problem import AttentionProblem
 
 

@@ -3,9 +3,8 @@
 import torch
 
 from kernels.algorithms.flash2.forward import flash_forward
-from kernels.primitives.launch import config_for_blocks
-from kernels.primitives.recorder import DEVICE
-from kernels.problem import tiles
+from kernels.device.runtime import DEVICE
+from kernels.primitives.launch import config_of
 from kernels.problem.inputs import make_inputs
 
 SMALL_SHAPES = [(1, 1), (7, 33), (64, 64), (40, 20)]
@@ -20,10 +19,9 @@ def problem_id(problem):
 
 def run_forward(problem, inputs=None):
     """(O, lse) of `_attn_fwd` on the problem, on the device at hand."""
-    left, right = tiles.band(problem)
-    config = config_for_blocks(problem.block_m, problem.block_n, problem.head_dim, problem.itemsize)
+    config = config_of(problem)
     inputs = make_inputs(problem, DEVICE) if inputs is None else inputs
-    out, lse, _ = flash_forward(*inputs, left=left, right=right, scale=problem.scale, config=config)
+    out, lse, _ = flash_forward(*inputs, band=problem.band, scale=problem.scale, config=config)
     return out, lse
 
 

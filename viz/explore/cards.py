@@ -5,15 +5,14 @@ from __future__ import annotations
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from kernels.algorithms.standard.entry import ENTRY as STANDARD
+from kernels.algorithms.standard.traffic import standard_bytes
 from kernels.measure.measurement import Measurement, PeerResult
-from kernels.traffic.modelled import backward_standard_bytes, standard_bytes
-from viz.shared import runs, theme
+from kernels.oracle.report import FACTORS, rule_words
+from kernels.trace.algorithm import Algorithm
+from viz.shared import theme
 from viz.shared.runs import Run
 
-RULE = (
-    "FlashAttention's own rule: the largest error against float64 may be at most twice the error of naive attention in the same type, "
-    "plus twice the rounding of values of this size."
-)
 REQUESTED = (
     "Counted: bytes that the kernel's loads and stores asked for. Modelled for standard attention: S and P written to HBM and read back "
     "(Dao et al. 2022, algorithm 0)."
@@ -21,41 +20,33 @@ REQUESTED = (
 
 
 def four_figures(run: Run, measurement: Measurement | None, other: Run | None = None) -> None:
-    """One row of cards; a figure that nobody measured says so. Beside a second run, B, they are about A, and its bytes against B's."""
+    """One row of cards; a figure that was not measured says so.
+
+    Beside a second run, B, the cards are about A, and compare its bytes with B's.
+    """
     row = st.container(horizontal=True, gap="small", key="figures")
     origin = "recorded" if run.recorded else "measured"
-    report = run.report
-    verdict = "passes" if report.passes else "FAILS"
-    allowed = f"{verdict}: allowed {theme.format_error(report.tolerance)}"
     mark = "A: " if other else ""
-    _card(
-        row,
-        f"{mark}Error · {origin}",
-        theme.format_error(report.max_error),
-        allowed,
-        RULE,
-        color="green" if report.passes else "red",
-    )
-    backward = runs.direction(run.trace.algorithm) == "backward"
-    ours, standard = (
-        run.trace.total_bytes,
-        (backward_standard_bytes if backward else standard_bytes)(run.trace.problem),
-    )
-    rival, whose = (
-        (other.trace.total_bytes, "B")
-        if other
-        else (standard, "modelled" if run.trace.algorithm == "standard" else "standard")
-    )
-    _card(
-        row,
-        f"{mark}Bytes · counted",
-        theme.format_bytes(ours),
-        _against(rival / ours, f"{whose} {theme.format_bytes(rival)}"),
-        REQUESTED,
-    )
+    _error_card(row, f"{mark}Error · {origin}", run)
+    ours = run.trace.total_bytes
+    rival, whose = standard_bytes(run.trace.problem, run.algorithm.direction), "standard"
+    if other:
+        rival, whose = other.trace.total_bytes, "B"
+    elif run.algorithm is STANDARD:
+        whose = "modelled"
+    comparison = _against(rival / ours, f"{whose} {theme.format_bytes(rival)}")
+    _card(row, f"{mark}Bytes · counted", theme.format_bytes(ours), comparison, REQUESTED)
     explained = measurement_words(measurement, run)
-    for words in _time_and_memory(measurement, origin, run.trace.algorithm):
+    for words in _time_and_memory(measurement, origin, run.algorithm):
         _card(row, f"{mark}{words[0]}", *words[1:], explained)
+
+
+def _error_card(row: DeltaGenerator, label: str, run: Run) -> None:
+    report = run.report
+    allowed = f"{'passes' if report.passes else 'FAILS'}: allowed {theme.format_error(report.tolerance)}"
+    rule = rule_words(FACTORS[run.algorithm.direction])
+    color = "green" if report.passes else "red"
+    _card(row, label, theme.format_error(report.max_error), allowed, rule, color=color)
 
 
 def _card(
@@ -82,41 +73,28 @@ def _faster(ratio: float, words: str) -> str:
     )
 
 
-MEASURED_AS = {
-    "flash2": ("flash2", ""),
-    "split_kv": ("ours", ""),
-    "backward": ("ours", ""),
-    "backward_q_outer": ("ours", "FA-2 "),
-}
-"""The peer whose time stands beside an algorithm on a GPU, and whose it is. The algorithms that are kept for comparison are not timed."""
-
-
 def _time_and_memory(
-    measurement: Measurement | None, origin: str, algorithm: str
+    measurement: Measurement | None, origin: str, algorithm: Algorithm
 ) -> list[tuple[str, str, str]]:
-    """Label, value and comparison of the two measured cards: our kernel on a GPU, torch's fused attention on a CPU."""
-    peer, whose = MEASURED_AS.get(algorithm, ("flash2", "FA-2 "))
-    direction = runs.direction(algorithm)
-    ours, naive = _result(measurement, (peer, "sdpa"), direction), _result(measurement, ("naive",), direction)
+    """Label, value and comparison of the two measured cards: our kernel on a GPU, torch's fused attention on
+    a CPU."""
+    peer, whose = algorithm.timed_as
+    ours = _result(measurement, (peer, "sdpa"), algorithm.direction)
+    naive = _result(measurement, ("naive",), algorithm.direction)
     if ours is None or ours.timing is None:
-        return [
-            (f"{what} · {origin}", "–", ours.refused if ours else "not measured")
-            for what in ("Time", "Memory")
-        ]
+        refused = (ours.refused if ours else None) or "not measured"
+        return [(f"{what} · {origin}", "–", refused) for what in ("Time", "Memory")]
     whose = "Torch " if ours.peer == "sdpa" else whose
-    what = [f"{whose}{word}".capitalize() if not whose else f"{whose}{word}" for word in ("time", "memory")]
+    names = [f"{whose}{word}" if whose else word.capitalize() for word in ("time", "memory")]
     time_words = memory_words = f"naive {naive.refused if naive else 'not run'}"
     if naive and naive.timing:
-        time_words = _faster(
-            naive.timing.median_ms / ours.timing.median_ms, f"naive {theme.format_ms(naive.timing.median_ms)}"
-        )
-        memory_words = _against(
-            naive.peak_extra_bytes / max(ours.peak_extra_bytes, 1),
-            f"naive {theme.format_bytes(naive.peak_extra_bytes)}",
-        )
+        ratio = naive.timing.median_ms / ours.timing.median_ms
+        time_words = _faster(ratio, f"naive {theme.format_ms(naive.timing.median_ms)}")
+        ratio = naive.peak_extra_bytes / max(ours.peak_extra_bytes, 1)
+        memory_words = _against(ratio, f"naive {theme.format_bytes(naive.peak_extra_bytes)}")
     return [
-        (f"{what[0]} · {origin}", theme.format_ms(ours.timing.median_ms), time_words),
-        (f"{what[1]} · {origin}", theme.format_bytes(ours.peak_extra_bytes), memory_words),
+        (f"{names[0]} · {origin}", theme.format_ms(ours.timing.median_ms), time_words),
+        (f"{names[1]} · {origin}", theme.format_bytes(ours.peak_extra_bytes), memory_words),
     ]
 
 

@@ -43,7 +43,7 @@ if run:
             with place:
                 plot(figure, key=title)
 
-    direction = runs.direction(algorithm)
+    direction = run.algorithm.direction
     traffic, cost = st.columns(2, gap="large")
     with traffic:
         st.subheader("Traffic by tensor", anchor="traffic")

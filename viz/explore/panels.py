@@ -7,20 +7,21 @@ import functools
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from kernels.algorithms import ALGORITHMS
 from kernels.device.gpus import Gpu
 from kernels.measure.measure import naive_peak_bytes
 from kernels.measure.measurement import Measurement
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.problem.tiles import count_tiles
-from kernels.trace.schedule import chrome_trace, program_spans, step_schedule
-from kernels.trace.trace import ALGORITHMS, Trace
+from kernels.trace import Trace
+from kernels.trace.perfetto import chrome_trace
+from kernels.trace.schedule import program_spans, step_schedule
 from kernels.traffic.modelled import forward_flops
 from kernels.worker.client import Cancelled, Job, JobFailure
 from viz.explore.figures.mask import mask_figure
 from viz.explore.figures.timeline import busy_share, timeline_figure, without_pauses
 from viz.player.component import export_html, show_player
 from viz.player.data import duel_data, player_data
-from viz.player.views import VIEWS
 from viz.shared import runs
 from viz.shared.layout import colors, plot
 
@@ -77,7 +78,7 @@ def _live_job(store: runs.RunStore, backend: str, problem: AttentionProblem, alg
     job = store.peek("trace", problem, algorithm)
     if job is not None:
         return job
-    seconds = runs.estimated_seconds(problem, algorithm, backend)
+    seconds = runs.estimated_seconds(problem, ALGORITHMS[algorithm], backend)
     if seconds > runs.IMMEDIATE_S:
         st.info(f"This run takes about {seconds:,.0f} s here.", icon=":material/timer:")
         if not st.button("Run", type="primary", icon=":material/play_arrow:", key=f"run-{algorithm}"):
@@ -149,7 +150,7 @@ def measurement_panel(store: runs.RunStore | None, backend: str, run: runs.Run) 
         return runs.recorded_measure(run.trace.problem)
     problem, direction = (
         runs.measured_problem(run.trace.problem, backend),
-        runs.direction(run.trace.algorithm),
+        run.algorithm.direction,
     )
     job = store.peek("measure", problem, direction)
     if job is not None and job.done:
@@ -212,11 +213,11 @@ def take_away(run: runs.Run, gpu: Gpu) -> None:
             "application/octet-stream",
             icon=":material/download:",
             on_click="ignore",
-            help="NumPy arrays, one entry a tile step; kernels.trace.trace.Trace.load reads it.",
+            help="NumPy arrays, one entry a tile step; kernels.trace.Trace.load reads it.",
         )
         st.download_button(
             "SM timeline for Perfetto (.json)",
-            lambda: chrome_trace(trace, step_schedule(trace, gpu.sm_count)),
+            lambda: chrome_trace(trace, step_schedule(trace, run.algorithm, gpu.sm_count)),
             f"{name}.trace.json",
             "application/json",
             icon=":material/view_timeline:",
@@ -227,7 +228,7 @@ def take_away(run: runs.Run, gpu: Gpu) -> None:
 
 def timeline_panel(run: runs.Run, gpu: Gpu) -> None:
     """Which program ran when on which SM, by the GPU's clock or as modelled."""
-    schedule = step_schedule(run.trace, gpu.sm_count)
+    schedule = step_schedule(run.trace, run.algorithm, gpu.sm_count)
     spans = without_pauses(program_spans(run.trace, schedule))
     count = run.trace.device.sm_count if schedule.measured else gpu.sm_count
     source = (
@@ -244,13 +245,14 @@ def timeline_panel(run: runs.Run, gpu: Gpu) -> None:
     st.caption(
         f"{source}. {len(spans):,} programs on {len({s.sm for s in spans})} of {count} SMs; {100 * busy:.0f} % of the SMs' time in use.{pauses}"
     )
-    plot(timeline_figure(spans, schedule, colors(), _kernels_by_key(run.trace)), key="timeline")
+    plot(timeline_figure(spans, schedule, colors(), _kernels_by_key(run)), key="timeline")
 
 
-def _kernels_by_key(trace: Trace) -> frozenset[str]:
+def _kernels_by_key(run: runs.Run) -> frozenset[str]:
     """The kernels whose programs differ by the keys they take: a key tile that stays, or a part of the keys."""
-    views = zip(trace.kernels, VIEWS[trace.algorithm].kernels, strict=True)
-    return frozenset(name for name, view in views if view.stays == "kv_tile" or name == "_attn_split_kv")
+    return frozenset(
+        kernel.name for kernel in run.algorithm.kernels if kernel.stays == "kv_tile" or kernel.splits_keys
+    )
 
 
 def mask_panel(problem: AttentionProblem) -> None:

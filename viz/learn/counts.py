@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import streamlit as st
 
+from kernels.algorithms import ALGORITHMS
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.problem.presets import PRESETS
-from kernels.traffic.requested import REQUESTED_BYTES
 from kernels.worker.client import Cancelled, Job, JobFailure
 from viz.shared import runs
 
 Wanted = tuple[AttentionProblem, str]
-"""A problem, and the name of an algorithm in kernels.trace.trace.ALGORITHMS."""
+"""A problem, and the name of an algorithm in kernels.algorithms.ALGORITHMS."""
 
 AT_ONCE_S = 5.0
 """Counting that is estimated to take longer waits for a button."""
@@ -41,7 +41,9 @@ def counted_runs(
     jobs = {item: store.peek("trace", *item) for item in missing}
     new = [item for item, job in jobs.items() if job is None]
     if new:
-        seconds = sum(runs.estimated_seconds(problem, algorithm, backend) for problem, algorithm in new)
+        seconds = sum(
+            runs.estimated_seconds(problem, ALGORITHMS[algorithm], backend) for problem, algorithm in new
+        )
         if (ask or seconds > AT_ONCE_S) and not _asked(seconds, key):
             new = []
         jobs |= {item: store.trace(*item) for item in new}
@@ -58,10 +60,12 @@ def recorded_counts() -> None:
     """A table of the recorded presets: modelled bytes beside those that the kernels counted on a GPU."""
     rows = ["| recorded run | algorithm | modelled | counted | where |", "|:--|:--|--:|--:|:--|"]
     for preset in PRESETS.values():
-        for algorithm, modelled in REQUESTED_BYTES.items():
-            if run := runs.recorded(preset.problem, algorithm):
+        for algorithm in ALGORITHMS.values():
+            run = runs.recorded(preset.problem, algorithm.name)
+            if run and algorithm.has_formula:
+                modelled = algorithm.requested_bytes(preset.problem)
                 rows.append(
-                    f"| {preset.label} | {algorithm} | {modelled(preset.problem):,} B | {run.trace.total_bytes:,} B | {run.provenance} |"
+                    f"| {preset.label} | {algorithm.name} | {modelled:,} B | {run.trace.total_bytes:,} B | {run.provenance} |"
                 )
     st.markdown("\n".join(rows))
 

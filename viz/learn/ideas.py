@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from kernels.algorithms.standard.traffic import standard_bytes
 from kernels.device.gpus import DEFAULT_GPU, GPUS, Gpu
 from kernels.lessons.ideas import (
     NEEDS,
@@ -18,7 +19,7 @@ from kernels.lessons.ideas import (
     whole_rows_fit,
 )
 from kernels.problem import BLOCKS, AttentionProblem, InvalidProblem
-from kernels.traffic.modelled import compulsory_bytes, standard_bytes
+from kernels.traffic.modelled import compulsory_bytes
 from viz.learn.figures.idea_map import Box, idea_map_html
 from viz.shared import theme
 from viz.shared.layout import colors, explore_link

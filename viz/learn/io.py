@@ -8,13 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 import streamlit as st
 
+from kernels.algorithms import ALGORITHMS
+from kernels.algorithms.standard.traffic import standard_bytes
 from kernels.device.gpus import DEFAULT_GPU, GPUS, Gpu
 from kernels.lessons import io as lesson
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import count_tiles
-from kernels.trace.trace import Trace
-from kernels.traffic.modelled import compulsory_bytes, standard_bytes
-from kernels.traffic.requested import REQUESTED_BYTES
+from kernels.trace import Trace
+from kernels.traffic.modelled import compulsory_bytes
 from viz.learn.counts import counted_runs, recorded_counts
 from viz.learn.figures.io import ByteBar, Curve, bytes_figure, growth_figure
 from viz.learn.io_backward import backward_view
@@ -183,7 +184,7 @@ def _entries(inputs: Inputs) -> list[Entry]:
             "FlashAttention-1",
             "value",
             formula=flash1,
-            modelled=REQUESTED_BYTES["flash1"](problem),
+            modelled=ALGORITHMS["flash1"].requested_bytes(problem),
             **in_tile,
         ),
         Entry(
@@ -191,13 +192,13 @@ def _entries(inputs: Inputs) -> list[Entry]:
             "FlashAttention-2",
             "flash",
             formula=flash2,
-            modelled=REQUESTED_BYTES["flash2"](problem),
+            modelled=ALGORITHMS["flash2"].requested_bytes(problem),
             **in_tile,
         ),
     ]
     standard = Entry(
         "standard", "standard", "standard", problem, r"4T^2b+2Tdb+2\,T_r\,Tdb", length * size,
-        "one row of S, for the softmax", REQUESTED_BYTES["standard"](problem),
+        "one row of S, for the softmax", ALGORITHMS["standard"].requested_bytes(problem),
     )  # fmt: skip
     return [standard, *_row_wise_entry(inputs), *flash]
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import streamlit as st
 
+from kernels.algorithms import ALGORITHMS
+from kernels.algorithms.standard.traffic import standard_bytes
 from kernels.lessons import io as lesson
 from kernels.lessons.backward_traffic import LOOP_ORDERS, counted_inner_loop_elements, inner_loop_elements
 from kernels.problem import AttentionProblem
-from kernels.traffic.modelled import backward_standard_bytes, compulsory_bytes
-from kernels.traffic.requested import REQUESTED_BYTES
+from kernels.traffic.modelled import compulsory_bytes
 from viz.learn.counts import counted_runs
 from viz.learn.figures.io import ByteBar, bytes_figure
 from viz.shared import runs
@@ -51,16 +52,20 @@ def _bars(problem: AttentionProblem, memory: int, found: dict[str, runs.Run]) ->
     tile = lesson.BlockSizes(problem.block_m, problem.block_n)
     counted = {algorithm: run.trace.total_bytes for algorithm, run in found.items()}
     rows = lesson.row_wise_backward_rows(length, d, memory)
-    bars = [ByteBar("standard, 7 T²", backward_standard_bytes(problem), None, "standard")]
+    bars = [ByteBar("standard, 7 T²", standard_bytes(problem, "backward"), None, "standard")]
     if rows:
         label = f"row-wise, {rows:,} {'row' if rows == 1 else 'rows'}"
         bars.append(ByteBar(label, lesson.row_wise_backward_bytes(length, d, rows, size), None, "state"))
     outer = {
         "label": "query outside (alg. 6)",
         "color": "query",
-        "modelled": REQUESTED_BYTES["backward_q_outer"](problem),
+        "modelled": ALGORITHMS["backward_q_outer"].requested_bytes(problem),
     }
-    ours = {"label": "our two kernels", "color": "flash", "modelled": REQUESTED_BYTES["backward"](problem)}
+    ours = {
+        "label": "our two kernels",
+        "color": "flash",
+        "modelled": ALGORITHMS["backward"].requested_bytes(problem),
+    }
     return [
         *bars,
         ByteBar(counted=counted.get("backward_q_outer"), **outer),

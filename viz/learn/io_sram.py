@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import streamlit as st
 
+from kernels.algorithms.backward.entry import DK_DV
+from kernels.algorithms.flash2.entry import FORWARD
 from kernels.device.gpus import Gpu
 from kernels.lessons import io as lesson
 from kernels.problem import AttentionProblem
@@ -11,9 +13,6 @@ from kernels.recordings import RecordedLaunch, recorded_launches
 from viz.learn.figures.io import SramBar, blocks_figure
 from viz.shared import theme
 from viz.shared.layout import colors, explore_link, plot
-
-WITHOUT_TILES = ("_attn_bwd_preprocess", "_attn_combine")
-"""Kernels that hold no tiles of queries and keys together."""
 
 
 def sram_view(problem: AttentionProblem, memory_bytes: int, gpu: Gpu) -> None:
@@ -65,7 +64,7 @@ def _bar(label: str, sizes: lesson.BlockSizes, blocks: tuple[lesson.Block, ...],
 def _compiled_bars(launches: list[RecordedLaunch]) -> list[SramBar]:
     """Shared memory of the nearest recorded forward and dK/dV kernel."""
     bars = []
-    for kernel in ("_attn_fwd", "_attn_bwd_dk_dv"):
+    for kernel in (FORWARD.name, DK_DV.name):
         if launch := next((launch for launch in launches if launch.kernel == kernel), None):
             tile = f"{launch.problem.block_m} × {launch.problem.block_n}, d = {launch.problem.head_dim}"
             bars.append(
@@ -105,11 +104,7 @@ def _backward_rule(memory: int, d: int, sizes: lesson.BlockSizes, paper: lesson.
 
 def _nearest_launches(problem: AttentionProblem) -> list[RecordedLaunch]:
     """Recorded kernels that hold tiles of queries and keys, of the recorded d nearest to the reader's; nearest tiles first, none twice."""
-    found = [
-        launch
-        for launch in recorded_launches()
-        if launch.kernel not in WITHOUT_TILES and launch.problem.block_m >= 16
-    ]
+    found = [launch for launch in recorded_launches() if launch.has_product and launch.problem.block_m >= 16]
     nearest = min((abs(launch.problem.head_dim - problem.head_dim) for launch in found), default=0)
     near = [launch for launch in found if abs(launch.problem.head_dim - problem.head_dim) == nearest]
     near.sort(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from kernels.algorithms.flash2.entry import ENTRY as FLASH2
 from kernels.measure.counters import CounterRun
 from kernels.measure.four_numbers import Number, cache_share, our_numbers, standard_numbers
 from kernels.problem import AttentionProblem
@@ -112,13 +113,13 @@ def _count_ours(
         return ()
     head = problem.with_(batch=1, q_heads=1, kv_heads=1)
     heads = problem.batch * problem.q_heads
-    job = store.peek("trace", head, "flash2")
-    seconds = runs.estimated_seconds(head, "flash2", backend)
+    job = store.peek("trace", head, FLASH2.name)
+    seconds = runs.estimated_seconds(head, FLASH2, backend)
     if job is None and (
         seconds < runs.IMMEDIATE_S
         or st.button(f"Count our kernel here (about {seconds:.0f} s)", icon=":material/calculate:")
     ):
-        job = store.trace(head, "flash2")
+        job = store.trace(head, FLASH2.name)
     if job is None or not job.wait(3.0):
         return ()
     try:
@@ -127,7 +128,11 @@ def _count_ours(
         st.warning(f"Not counted: {error}", icon=":material/error:")
         return ()
     read, written = int(trace.tensor_bytes_read.sum()), int(trace.tensor_bytes_written.sum())
-    return (Operation("_attn_fwd", heads * read, heads * written, f"{head.block_m}x{head.block_n} tiles"),)
+    return (
+        Operation(
+            FLASH2.kernels[0].name, heads * read, heads * written, f"{head.block_m}x{head.block_n} tiles"
+        ),
+    )
 
 
 def _share_words(label: str, numbers: tuple[Number, ...], counters: CounterRun | None) -> None:

@@ -1,115 +1,164 @@
 """The kernel's own source text, with the phase that each line belongs to.
 
-A comment `# [name]` in a kernel starts a phase and `# [end]` ends it. The file is read as text, so that the page needs
-no triton; what is shown is what runs.
+A comment `# [name]` in a kernel starts a phase and `# [end]` ends it. The files are read as text, so that the
+page needs no triton; what is shown is what runs.
 """
 
 from __future__ import annotations
 
 import ast
 import functools
+import importlib.util
 import re
 import textwrap
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from kernels import ROOT
+from kernels.trace.algorithm import SourceRef
 
 MARKER = re.compile(r"\s*# \[(?P<phase>.+?)\]")
 
 
 @dataclass(frozen=True)
 class SourceLine:
-    """One line of a kernel, or of its inner function. `phase` is "" for a line outside every phase."""
+    """One line of a kernel, of its inner function, or of a primitive that it calls."""
 
     number: int
     text: str
     phase: str
+    file: str
+
+
+Lines = tuple[SourceLine, ...]
 
 
 @dataclass(frozen=True)
 class KernelSource:
-    """The marked part of a kernel: before its loop over tiles, the loop body, and after it."""
+    """The marked lines of a kernel: before its loop over tiles, the loop body, and after it."""
 
     file: str
-    prologue: tuple[SourceLine, ...]
-    loop: tuple[SourceLine, ...]
-    epilogue: tuple[SourceLine, ...]
+    """Path from the project's folder, or the whole path of a file elsewhere."""
+    before: Lines
+    step: Lines
+    after: Lines
 
-    @staticmethod
-    def phases(lines: tuple[SourceLine, ...]) -> tuple[str, ...]:
-        """Names of the phases in the order in which they stand."""
-        return tuple(dict.fromkeys(line.phase for line in lines if line.phase))
+
+def phases_of(lines: Lines) -> tuple[str, ...]:
+    """Names of the phases in the order in which they first stand."""
+    return tuple(dict.fromkeys(line.phase for line in lines))
 
 
 @functools.cache
-def kernel_source(file: str, kernel: str, inner: str = "", loop: int = 0) -> KernelSource:
-    """Read the marked lines of `kernel` from a file of the project.
+def kernel_source(ref: SourceRef) -> KernelSource:
+    """Read the marked lines of a kernel.
 
-    The loop over tiles is the body of the function `inner` where one is named, else the kernel's own innermost loop, and
-    where it has several of them the one numbered `loop`. A kernel without a loop is all prologue. Lines that only serve
-    the trace (under `if TRACE`, or calls of a log) are left out; line numbers are those of the file.
+    The loop over tiles is the body of the inner function if the reference names one, else the kernel's own
+    innermost loop with the number `ref.loop`. A kernel without a loop has only lines before it. Lines that
+    only serve the trace (under `if TRACE`) are left out. Line numbers are those of the file.
     """
-    text = (ROOT / file).read_text()
-    functions = {node.name: node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)}
-    outer = functions[kernel]
-    marked = functools.partial(_marked, text.splitlines(), _traced_lines(text))
-    if inner:
-        body = functions[inner]
-        call = next(
-            n.lineno
-            for n in ast.walk(outer)
-            if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == inner
-        )
-        return KernelSource(
-            file,
-            marked(outer.lineno, call),
-            marked(body.lineno, body.end_lineno),
-            marked(call, outer.end_lineno),
-        )
-    loops = sorted(
-        (node for node in ast.walk(outer) if isinstance(node, ast.For) and _is_innermost(node)),
-        key=lambda node: node.lineno,
-    )
+    module = _Module.read(ref.module)
+    outer = module.functions[ref.function]
+    if ref.inner:
+        body = module.functions[ref.inner]
+        call = next(node.lineno for node in ast.walk(outer) if _calls(node, ref.inner))
+        spans = ((outer.lineno, call), (body.lineno, _end(body)), (call, _end(outer)))
+    else:
+        spans = _spans_around_loop(outer, ref.loop)
+    before, step, after = (_with_primitives(module.marked(first, last), ref) for first, last in spans)
+    return KernelSource(module.file, before, step, after)
+
+
+def _spans_around_loop(function: ast.FunctionDef, number: int) -> tuple[tuple[int, int], ...]:
+    """(first, last) lines before one of the innermost loops, in it, and after it.
+
+    Lines after a loop belong to it only if it is the last one, since they come before the next one.
+    """
+    loops = [node for node in ast.walk(function) if isinstance(node, ast.For) and _is_innermost(node)]
+    loops.sort(key=lambda node: node.lineno)
+    nothing = (1, 0)
     if not loops:
-        return KernelSource(file, marked(outer.lineno, outer.end_lineno), (), ())
-    before = loops[loop - 1].end_lineno + 1 if loop else outer.lineno
-    body, is_last = loops[loop], loop == len(loops) - 1
-    epilogue = marked(body.end_lineno + 1, outer.end_lineno) if is_last else ()
-    return KernelSource(file, marked(before, body.lineno), marked(body.lineno, body.end_lineno), epilogue)
+        return (function.lineno, _end(function)), nothing, nothing
+    loop = loops[number]
+    first = _end(loops[number - 1]) + 1 if number else function.lineno
+    after = (_end(loop) + 1, _end(function)) if loop is loops[-1] else nothing
+    return (first, loop.lineno), (loop.lineno, _end(loop)), after
 
 
 def _is_innermost(loop: ast.For) -> bool:
     return not any(isinstance(node, ast.For) for node in ast.walk(loop) if node is not loop)
 
 
-def _traced_lines(text: str) -> set[int]:
-    """Numbers of the lines under `if TRACE:` and `if TRACE_ACC:`."""
-    numbers = set()
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id.startswith("TRACE"):
-            numbers |= set(range(node.lineno, node.end_lineno + 1))
-    return numbers
+def _calls(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name
 
 
-def _marked(lines: list[str], traced: set[int], first: int, last: int) -> tuple[SourceLine, ...]:
-    """The lines from the first marker between two line numbers to `# [end]`, each with its phase."""
-    phase, found = "", []
-    for number in range(first, last + 1):
-        line = lines[number - 1]
-        marker = MARKER.match(line)
-        if marker and marker["phase"] == "end":
-            break
-        if marker:
-            if not phase and lines[number - 2].strip().startswith("if "):
-                found.append((number - 1, lines[number - 2], marker["phase"]))
-            elif found and found[-1][1].strip().startswith(
-                "if "
-            ):  # `if MASKED:` belongs to the phase that it guards
-                found[-1] = (*found[-1][:2], marker["phase"])
-            phase = marker["phase"]
-        if phase and line.strip() and number not in traced:
-            found.append((number, line, phase))
-    texts = textwrap.dedent("\n".join(text for _, text, _ in found)).splitlines()
-    return tuple(
-        SourceLine(number, text, phase) for (number, _, phase), text in zip(found, texts, strict=True)
-    )
+def _end(node: ast.stmt) -> int:
+    return node.end_lineno or node.lineno
+
+
+def _with_primitives(lines: Lines, ref: SourceRef) -> Lines:
+    """The lines, with the marked lines of a primitive, indented, below the line that calls it."""
+    shown: list[SourceLine] = []
+    for line in lines:
+        shown.append(line)
+        for name, function in ref.steps:
+            if f"{function}(" in line.text:
+                module = _Module.read(name)
+                node = module.functions[function]
+                indent = line.text[: len(line.text) - len(line.text.lstrip())] + "    "
+                shown += [
+                    replace(inner, text=indent + inner.text)
+                    for inner in module.marked(node.lineno, _end(node))
+                ]
+    return tuple(shown)
+
+
+@dataclass(frozen=True)
+class _Module:
+    """A source file, its functions, and the lines that only serve the trace."""
+
+    file: str
+    lines: tuple[str, ...]
+    functions: dict[str, ast.FunctionDef]
+    traced: frozenset[int]
+
+    @staticmethod
+    @functools.cache
+    def read(name: str) -> _Module:
+        """Read a module's file without importing the module. Its packages are imported."""
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.origin is None:
+            raise ModuleNotFoundError(f"there is no module {name}")
+        path = Path(spec.origin)
+        text = path.read_text()
+        tree = ast.parse(text)
+        functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+        traced: set[int] = set()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.If) and "TRACE" in ast.unparse(node.test):
+                traced |= set(range(node.lineno, _end(node) + 1))
+        file = str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
+        return _Module(file, tuple(text.splitlines()), functions, frozenset(traced))
+
+    def marked(self, first: int, last: int) -> Lines:
+        """The lines from the first marker between two line numbers to `# [end]`, each with its phase."""
+        phase = ""
+        found: list[tuple[int, str, str]] = []
+        for number in range(first, last + 1):
+            line = self.lines[number - 1]
+            marker = MARKER.match(line)
+            if marker and marker["phase"] == "end":
+                break
+            if marker:
+                before = self.lines[number - 2]
+                if not phase and before.strip().startswith("if "):
+                    found.append((number - 1, before, marker["phase"]))
+                elif found and found[-1][1].strip().startswith("if "):  # it guards the phase that follows
+                    found[-1] = (*found[-1][:2], marker["phase"])
+                phase = marker["phase"]
+            if phase and line.strip() and number not in self.traced:
+                found.append((number, line, phase))
+        texts = textwrap.dedent("\n".join(text for _, text, _ in found)).splitlines()
+        pairs = zip(found, texts, strict=True)
+        return tuple(SourceLine(number, text, name, self.file) for (number, _, name), text in pairs)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from kernels.algorithms import ALGORITHMS
 from kernels.device.gpus import DEFAULT_GPU, GPUS, Gpu
 from kernels.problem import BLOCKS, DTYPES, INPUTS, LIMITS, MASKS, AttentionProblem, InvalidProblem
 from kernels.problem.presets import FIRST_PRESET, PRESETS
-from kernels.trace.trace import ALGORITHMS
 
 INTERPRETER_LENGTH = 16384
 DEFAULT = PRESETS[FIRST_PRESET].problem

@@ -9,15 +9,16 @@ from dataclasses import dataclass
 
 import streamlit as st
 
+from kernels.algorithms import algorithm_of
 from kernels.check.cases import CheckCase
 from kernels.device.backend import triton_missing
 from kernels.lessons.gradients import GradientLesson
 from kernels.measure.measurement import Measurement
 from kernels.oracle.report import ErrorReport
 from kernels.problem import AttentionProblem
-from kernels.problem.tiles import count_tiles
 from kernels.recordings import recorded_measurement, recorded_run
-from kernels.trace.trace import Trace
+from kernels.trace import Trace
+from kernels.trace.algorithm import Algorithm
 from kernels.worker.client import Job, WorkerClient
 from viz.shared.options import kernel_argument
 
@@ -34,6 +35,11 @@ class Run:
     report: ErrorReport
     recorded: bool
     seconds: float | None = None
+
+    @property
+    def algorithm(self) -> Algorithm:
+        """The entry of the trace's algorithm."""
+        return algorithm_of(self.trace)
 
     @property
     def provenance(self) -> str:
@@ -153,31 +159,14 @@ def recorded_measure(problem: AttentionProblem) -> Measurement | None:
     return recorded_measurement(problem)
 
 
-def direction(algorithm: str) -> str:
-    """What is measured beside an algorithm: the forward or the backward pass."""
-    return "backward" if algorithm.startswith("backward") else "forward"
+def estimated_seconds(problem: AttentionProblem, algorithm: Algorithm, backend_name: str) -> float:
+    """Rough time of a traced run, to decide whether it waits for the Run button.
 
-
-STEP_COST = {
-    "backward": 3.0,
-    "backward_q_outer": 2.9,
-    "flash1": 2.1,
-    "split_kv": 1.2,
-    "row_wise": 0.01,
-    "standard": 0.01,
-}
-"""Time of a step that `estimated_seconds` counts, against one of FlashAttention-2: measured at 512 x 512, head_dim 64, 64 x 64 tiles."""
-
-
-def estimated_seconds(problem: AttentionProblem, algorithm: str, backend_name: str) -> float:
-    """Rough time of a traced run, to decide whether it waits for the Run button; fitted on two cores of an AMD EPYC."""
-    counts = count_tiles(problem)
-    everything = counts.visited + counts.skipped
-    steps = {"standard": 4 * everything, "row_wise": 2 * everything}.get(algorithm, counts.visited)
-    if algorithm == "split_kv":  # the heads that share a key head are packed into one tile
-        rows = problem.q_heads // problem.kv_heads * problem.q_len
-        steps = problem.batch * problem.kv_heads * -(-rows // problem.block_m) * problem.kv_tiles
+    Fitted on two cores of an AMD EPYC, and on an H200.
+    """
+    steps = algorithm.steps(problem)
     if backend_name == "cuda":
         return 0.5 + 2e-5 * steps
-    per_step = 2.2e-3 + 1.3e-7 * problem.block_m * problem.block_n + 4e-8 * problem.block_m * problem.head_dim
-    return steps * per_step * STEP_COST.get(algorithm, 1.0)
+    rows = problem.block_m
+    per_step = 2.2e-3 + 1.3e-7 * rows * problem.block_n + 4e-8 * rows * problem.head_dim
+    return steps * per_step * algorithm.step_cost

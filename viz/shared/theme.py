@@ -96,8 +96,8 @@ def palette(dark: bool) -> Palette:
 
 
 def tensor_entry(name: str) -> str:
-    """Palette entry of a tensor; a gradient's is that of its tensor."""
-    return TENSOR_COLORS.get(name.removeprefix("d"), "state")
+    """Palette entry of a tensor; a gradient or a partial result has that of its tensor."""
+    return TENSOR_COLORS.get(name.removeprefix("partial ").removeprefix("d"), "state")
 
 
 def tensor_color(name: str, colors: Palette) -> str:

@@ -1,6 +1,7 @@
-"""Backward with the query tile outside: dK and dV travel to HBM and back at every step. For comparison of traffic; it need not be fast.
+"""Backward with the query tile outside: dK and dV travel to HBM and back at every step.
 
-Chu, Liu and Lin 2026, algorithm 6. One program a batch and key head. dK and dV are kept in HBM in float32. `# [name]` marks phases.
+Chu, Liu and Lin 2026, algorithm 6. One program per batch and key head. dK and dV are kept in HBM in float32.
+It is kept to compare its traffic; it need not be fast.
 """
 
 from __future__ import annotations
@@ -9,111 +10,80 @@ from dataclasses import replace
 
 import torch
 
-from kernels.algorithms.flash2.forward import flash_forward
-from kernels.primitives.launch import (
-    TileConfig,
-    config_arguments,
-    config_for_blocks,
-    launch_info,
-    on_device,
-    problem_arguments,
-)
+from kernels.algorithms.backward_q_outer.entry import BACKWARD
+from kernels.primitives.launch import TileConfig, config_arguments, launch_info, on_device, problem_arguments
+from kernels.primitives.masking import load_lse, mask_transposed
+from kernels.primitives.numbers import matmul, to_operand
 from kernels.primitives.recorder import (
-    DEVICE,
     Recorder,
-    TileRows,
-    assemble,
-    make_recorder,
+    read_columns,
     record_acc,
     record_bytes,
     record_end,
     record_rows,
     record_start,
     record_where,
+    write_columns,
 )
-from kernels.primitives.softmax import (
-    load_lse,
-    load_tile,
-    mask_transposed,
-    matmul,
-    pure,
-    store_tile,
-    tile_bytes,
-    tile_view,
-    to_operand,
-)
-from kernels.problem import AttentionProblem, tiles
-from kernels.problem.inputs import make_d_output, make_inputs
-from kernels.trace.trace import LaunchInfo, Trace
+from kernels.primitives.tile_io import load_tile, row_bytes, store_tile, tile_bytes, tile_view
+from kernels.primitives.traversal import end_visited_tile, first_visited_tile
+from kernels.problem import Band
+from kernels.trace import LaunchInfo
 
 import triton
 import triton.language as tl
 
-REQUESTS = (
-    ("O", "read"), ("dO", "read"), ("lse", "read"), ("Q", "read"), ("K", "read"), ("V", "read"),
-    ("dK", "read"), ("dV", "read"), ("dK", "write"), ("dV", "write"), ("dQ", "write"),
-)  # fmt: skip
-READ_O, READ_DO, READ_LSE, READ_Q, READ_K, READ_V, READ_DK, READ_DV, WRITE_DK, WRITE_DV, WRITE_DQ = (
-    tl.constexpr(i) for i in range(len(REQUESTS))
-)
-
-first_visited_tile = pure(tiles.first_visited_tile)
-end_visited_tile = pure(tiles.end_visited_tile)
+READ_O, READ_DO, READ_LSE, READ_Q = read_columns(BACKWARD, "O", "dO", "lse", "Q")
+READ_K, READ_V, READ_DK, READ_DV = read_columns(BACKWARD, "K", "V", "dK", "dV")
+WRITE_DK, WRITE_DV, WRITE_DQ = write_columns(BACKWARD, "dK", "dV", "dQ")
 
 
 @triton.jit
 def _attn_bwd_q_outer(
     query, key, value, out, d_out, d_query, sum_dk, sum_dv, lse_ptr,
     q_strides, k_strides, v_strides, o_strides, do_strides, dq_strides, sum_strides,
-    kv_heads, group_size, q_len, kv_len, left, right, scale, scale_log2, trace, max_steps,
+    kv_heads, group_size, band, scale, scale_log2, trace, max_steps,
     BOUND_LEFT: tl.constexpr, BOUND_RIGHT: tl.constexpr, DTYPE: tl.constexpr, HEAD_DIM: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr, PRECISION: tl.constexpr,
     TRACE: tl.constexpr, TRACE_ACC: tl.constexpr,
 ):  # fmt: skip
-    """All tiles of one key head. sum_dk and sum_dv (batch, kv_heads, kv_len, head_dim) are float32 and start at zero."""
+    """All tiles of one key head. sum_dk and sum_dv (batch, kv_heads, band.kv_len, head_dim) are float32 and start at zero."""
     ITEMSIZE: tl.constexpr = DTYPE.primitive_bitwidth // 8
     batch_kv_head = tl.program_id(0)
     batch, kv_head = batch_kv_head // kv_heads, batch_kv_head % kv_heads
-    k_view = tile_view(key, k_strides, batch, kv_head, kv_len, False)
-    v_view = tile_view(value, v_strides, batch, kv_head, kv_len, False)
-    dk_view = tile_view(sum_dk, sum_strides, batch, kv_head, kv_len, False)
-    dv_view = tile_view(sum_dv, sum_strides, batch, kv_head, kv_len, False)
+    k_view = tile_view(key, k_strides, batch, kv_head, band.kv_len, False)
+    v_view = tile_view(value, v_strides, batch, kv_head, band.kv_len, False)
+    dk_view = tile_view(sum_dk, sum_strides, batch, kv_head, band.kv_len, False)
+    dv_view = tile_view(sum_dv, sum_strides, batch, kv_head, band.kv_len, False)
     slot = batch_kv_head * max_steps
-    for member_tile in range(0, group_size * tl.cdiv(q_len, BLOCK_M)):
-        head = kv_head * group_size + member_tile // tl.cdiv(q_len, BLOCK_M)
-        q_tile = member_tile % tl.cdiv(q_len, BLOCK_M)
+    q_tiles = tl.cdiv(band.q_len, BLOCK_M)
+    for member_tile in range(0, group_size * q_tiles):
+        head = kv_head * group_size + member_tile // q_tiles
+        q_tile = member_tile % q_tiles
         batch_head = batch * (kv_heads * group_size) + head
-        q_view = tile_view(query, q_strides, batch, head, q_len, False)
-        o_view = tile_view(out, o_strides, batch, head, q_len, False)
-        do_view = tile_view(d_out, do_strides, batch, head, q_len, False)
+        q_view = tile_view(query, q_strides, batch, head, band.q_len, False)
+        o_view = tile_view(out, o_strides, batch, head, band.q_len, False)
+        do_view = tile_view(d_out, do_strides, batch, head, band.q_len, False)
         first_q = q_tile * BLOCK_M
         offs_m = first_q + tl.arange(0, BLOCK_M)
         # [load O, dO, lse, Q] (BLOCK_M, BLOCK_D)
         o = load_tile(o_view, first_q, HEAD_DIM, BLOCK_M, BLOCK_D, False)
         do = load_tile(do_view, first_q, HEAD_DIM, BLOCK_M, BLOCK_D, False)
         delta = tl.sum(o.to(tl.float32) * do.to(tl.float32), axis=1)
-        lse = load_lse(
-            lse_ptr + batch_head.to(tl.int64) * q_len,
-            offs_m,
-            q_len,
-            kv_len,
-            left,
-            right,
-            BOUND_LEFT,
-            BOUND_RIGHT,
-        )
+        lse_rows = lse_ptr + batch_head.to(tl.int64) * band.q_len
+        lse = load_lse(lse_rows, offs_m, band, BOUND_LEFT, BOUND_RIGHT)
         q = load_tile(q_view, first_q, HEAD_DIM, BLOCK_M, BLOCK_D, False)
         dq_t = tl.zeros((BLOCK_D, BLOCK_M), tl.float32)
         # [end]
-        first_kv_tile = first_visited_tile(q_tile, q_len, kv_len, left, BLOCK_M, BLOCK_N)
-        end_kv_tile = end_visited_tile(q_tile, q_len, kv_len, right, BLOCK_M, BLOCK_N)
+        first_kv_tile = first_visited_tile(q_tile, band, BLOCK_M, BLOCK_N)
+        end_kv_tile = end_visited_tile(q_tile, band, BLOCK_M, BLOCK_N)
         if TRACE:
-            q_bytes = tile_bytes(first_q, q_len, HEAD_DIM, BLOCK_M, BLOCK_D, ITEMSIZE)
+            q_bytes = tile_bytes(first_q, band.q_len, HEAD_DIM, BLOCK_M, BLOCK_D, ITEMSIZE)
             record_where(trace, slot, batch_head, q_tile, -1)
             record_bytes(trace, slot, q_bytes, READ_O)
             record_bytes(trace, slot, q_bytes, READ_DO)
             record_bytes(trace, slot, q_bytes, READ_Q)
-            record_bytes(trace, slot, tile_bytes(first_q, q_len, 1, BLOCK_M, 1, 4), READ_LSE)
+            record_bytes(trace, slot, row_bytes(first_q, band.q_len, BLOCK_M), READ_LSE)
             record_rows(trace, slot, delta * 0.0, 0, BLOCK_M)
         for kv_tile in range(first_kv_tile, end_kv_tile):
             first_k = kv_tile * BLOCK_N
@@ -129,17 +99,8 @@ def _attn_bwd_q_outer(
             # [P from lse] (BLOCK_N, BLOCK_M)
             p_t = tl.exp2(scores_t * scale_log2 - lse[None, :])
             # [mask]
-            p_t = mask_transposed(
-                p_t,
-                offs_m,
-                first_k + tl.arange(0, BLOCK_N),
-                q_len,
-                kv_len,
-                left,
-                right,
-                BOUND_LEFT,
-                BOUND_RIGHT,
-            )
+            offs_n = first_k + tl.arange(0, BLOCK_N)
+            p_t = mask_transposed(p_t, offs_m, offs_n, band, BOUND_LEFT, BOUND_RIGHT)
             # [dV] (BLOCK_N, BLOCK_D) += (BLOCK_N, BLOCK_M) @ (BLOCK_M, BLOCK_D)
             dv = matmul(to_operand(p_t, DTYPE), do, dv, PRECISION)
             # [dP] (BLOCK_N, BLOCK_M) = (BLOCK_N, BLOCK_D) @ (BLOCK_D, BLOCK_M)
@@ -157,47 +118,49 @@ def _attn_bwd_q_outer(
             tl.debug_barrier()  # the next query tile's loads of dK and dV must see these stores
             if TRACE:
                 record_where(trace, slot, batch_head, q_tile, kv_tile)
-                kv_bytes = tile_bytes(first_k, kv_len, HEAD_DIM, BLOCK_N, BLOCK_D, ITEMSIZE)
-                sum_bytes = tile_bytes(first_k, kv_len, HEAD_DIM, BLOCK_N, BLOCK_D, 4)
+                kv_bytes = tile_bytes(first_k, band.kv_len, HEAD_DIM, BLOCK_N, BLOCK_D, ITEMSIZE)
+                sum_bytes = tile_bytes(first_k, band.kv_len, HEAD_DIM, BLOCK_N, BLOCK_D, 4)
                 record_bytes(trace, slot, kv_bytes, READ_K)
                 record_bytes(trace, slot, kv_bytes, READ_V)
                 record_bytes(trace, slot, sum_bytes, READ_DK)
                 record_bytes(trace, slot, sum_bytes, READ_DV)
                 record_bytes(trace, slot, sum_bytes, WRITE_DK)
                 record_bytes(trace, slot, sum_bytes, WRITE_DV)
-                record_rows(
-                    trace,
-                    slot,
-                    tl.sum(tl.where((first_k + tl.arange(0, BLOCK_N) < kv_len)[:, None], p_t, 0.0), axis=0),
-                    0,
-                    BLOCK_M,
-                )
+                share = tl.sum(tl.where((offs_n < band.kv_len)[:, None], p_t, 0.0), axis=0)
+                record_rows(trace, slot, share, 0, BLOCK_M)
                 if TRACE_ACC:
                     record_acc(trace.acc, slot, dk, BLOCK_N, BLOCK_D)
                     record_acc(trace.acc_2, slot, dv, BLOCK_N, BLOCK_D)
                 record_end(trace, slot)
                 slot += 1
         # [store dQ]
-        dq_view = tile_view(d_query, dq_strides, batch, head, q_len, False)
+        dq_view = tile_view(d_query, dq_strides, batch, head, band.q_len, False)
         store_tile(dq_view, tl.trans(dq_t), first_q, HEAD_DIM, BLOCK_M, BLOCK_D, DTYPE, False)
         # [end]
         if TRACE:
             last_slot = slot
             if end_kv_tile > first_kv_tile:
                 last_slot = slot - 1
-            record_bytes(
-                trace, last_slot, tile_bytes(first_q, q_len, HEAD_DIM, BLOCK_M, BLOCK_D, ITEMSIZE), WRITE_DQ
-            )
+            record_bytes(trace, last_slot, q_bytes, WRITE_DQ)
             slot = last_slot + 1
 
 
 def flash_backward_q_outer(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, out: torch.Tensor, lse: torch.Tensor, d_out: torch.Tensor, *,
-    left: int, right: int, scale: float, config: TileConfig, recorder: Recorder | None = None,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, LaunchInfo]:  # fmt: skip
-    """dQ, dK and dV by the query-outer order; arguments as of `flash_backward`.
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    out: torch.Tensor,
+    lse: torch.Tensor,
+    d_out: torch.Tensor,
+    *,
+    band: Band,
+    scale: float,
+    config: TileConfig,
+    recorder: Recorder | None = None,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, LaunchInfo]:
+    """dQ, dK and dV by the query-outer order, and how the kernel was launched; arguments as of `flash_backward`.
 
-    dK = dV = 0 are written to HBM by torch beforehand, and both are rounded to the type of key by torch afterwards.
+    torch writes dK = dV = 0 to HBM beforehand, and rounds both to the type of key afterwards.
     """
     batch, kv_heads = key.shape[:2]
     config = replace(config, num_stages=1)  # a load must not run ahead of the stores of the step before it
@@ -205,41 +168,25 @@ def flash_backward_q_outer(
     sum_dk, sum_dv = (torch.zeros(key.shape, dtype=torch.float32, device=key.device) for _ in range(2))
     with on_device(query, config):
         compiled = _attn_bwd_q_outer[(batch * kv_heads,)](
-            query, key, value, out, d_out, d_query, sum_dk, sum_dv, lse,
-            q_strides=query.stride(), k_strides=key.stride(), v_strides=value.stride(), o_strides=out.stride(),
-            do_strides=d_out.stride(), dq_strides=d_query.stride(), sum_strides=sum_dk.stride(),
-            kv_heads=kv_heads, scale=scale, **problem_arguments(query, key, left, right, scale), **config_arguments(config, recorder),
-        )  # fmt: skip
+            query,
+            key,
+            value,
+            out,
+            d_out,
+            d_query,
+            sum_dk,
+            sum_dv,
+            lse,
+            q_strides=query.stride(),
+            k_strides=key.stride(),
+            v_strides=value.stride(),
+            o_strides=out.stride(),
+            do_strides=d_out.stride(),
+            dq_strides=d_query.stride(),
+            sum_strides=sum_dk.stride(),
+            kv_heads=kv_heads,
+            scale=scale,
+            **problem_arguments(query, key, band, scale),
+            **config_arguments(config, recorder),
+        )
     return d_query, sum_dk.to(key.dtype), sum_dv.to(value.dtype), launch_info(config, compiled)
-
-
-def run_traced(problem: AttentionProblem) -> Trace:
-    """Run the forward kernel, then this one with TRACE on, on the problem's own inputs, dO and tiles."""
-    query, key, value = make_inputs(problem, DEVICE)
-    d_out = make_d_output(problem, DEVICE)
-    left, right = tiles.band(problem)
-    config = config_for_blocks(problem.block_m, problem.block_n, problem.head_dim, problem.itemsize)
-    mask = {"left": left, "right": right, "scale": problem.scale, "config": config}
-    out, lse, _ = flash_forward(query, key, value, **mask)
-    q_rows = TileRows("", "q_tile", problem.block_m, problem.q_len)
-    kv_rows = TileRows("acc_dk", "kv_tile", problem.block_n, problem.kv_len)
-    group = problem.q_heads // problem.kv_heads
-    steps = group * problem.q_tiles * problem.kv_tiles
-    accumulators = (kv_rows, kv_rows._replace(field="acc_dv"))
-    programs = problem.batch * problem.kv_heads
-    recorder = make_recorder(
-        "_attn_bwd_q_outer", REQUESTS, ("row_share",), q_rows, accumulators, programs, steps, problem.head_dim
-    )
-    d_query, d_key, d_value, launch = flash_backward_q_outer(
-        query, key, value, out, lse, d_out, recorder=recorder, **mask
-    )
-    return assemble(
-        problem,
-        "backward_q_outer",
-        [(recorder, launch)],
-        output=out,
-        lse=lse,
-        d_query=d_query,
-        d_key=d_key,
-        d_value=d_value,
-    )

@@ -1,0 +1,1 @@
+"""Row-wise attention, tile by tile in torch."""

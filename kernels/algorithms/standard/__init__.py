@@ -1,0 +1,1 @@
+"""Standard attention, tile by tile in torch."""

@@ -10,7 +10,7 @@ import importlib.util
 
 import pytest
 
-from kernels.trace.trace import ALGORITHMS
+from kernels.algorithms import ALGORITHMS
 from tests import ROOT
 from viz.learn import CHAPTERS
 

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
+from kernels.algorithms import ALGORITHMS
 from kernels.problem import AttentionProblem
 from kernels.problem.presets import PRESETS
 from kernels.recordings import recorded_launches
-from kernels.traffic.requested import REQUESTED_BYTES
 from kernels.worker.client import Crashed
 from tests.app.pages import open_chapter
 from viz.shared import runs, theme
@@ -195,7 +195,7 @@ def test_without_triton_models_are_shown_and_the_page_says_why_nothing_is_counte
     assert "only recorded runs are counted" in words(app)
     assert len(app.get("plotly_chart")) == 1
     for preset in PRESETS.values():
-        foretold = f"{REQUESTED_BYTES['flash2'](preset.problem):,} B"
+        foretold = f"{ALGORITHMS['flash2'].requested_bytes(preset.problem):,} B"
         assert f"| {preset.label} | flash2 | {foretold} | {foretold} |" in words(app)
 
 

@@ -6,8 +6,10 @@ import torch.nn.functional as F
 from torch.nn.attention.bias import causal_lower_right
 
 from kernels import flash_attention
-from kernels.oracle.reference import attention_by_rows, visible_mask
-from kernels.primitives.recorder import DEVICE
+from kernels.device.runtime import DEVICE
+from kernels.oracle.exact import attention_by_rows
+from kernels.oracle.naive import visible_mask
+from kernels.problem import Band
 
 
 def draw(*shape, dtype=torch.float32, requires_grad=True, seed=0):
@@ -48,8 +50,8 @@ def test_causal_is_aligned_to_the_bottom_right():
 @pytest.mark.parametrize("window", [(5, 0), (0, 7), (3, 3), (None, 2), (4, None), (None, None)])
 @pytest.mark.parametrize("is_causal", [False, True])
 def test_windows(window, is_causal, qkv):
-    left, right = (1000 if bound is None else bound for bound in window)
-    visible = visible_mask(33, 33, left, 0 if is_causal else right).to(DEVICE)
+    left, right = window
+    visible = visible_mask(Band.of(33, 33, left, 0 if is_causal else right), device=DEVICE)
     close(
         flash_attention(*qkv, window=window, is_causal=is_causal),
         F.scaled_dot_product_attention(*in_float64(qkv), attn_mask=visible),
@@ -58,7 +60,7 @@ def test_windows(window, is_causal, qkv):
 
 @pytest.mark.parametrize("scale", [-0.7, 0.0])
 def test_any_finite_scale(scale, qkv):
-    expected, _ = attention_by_rows(*qkv, scale=scale, left=1000, right=0, dtype=torch.float64)
+    expected, _ = attention_by_rows(*qkv, scale=scale, band=Band.of(33, 33, right=0), dtype=torch.float64)
     close(flash_attention(*qkv, scale=scale, is_causal=True), expected)
 
 
@@ -78,7 +80,7 @@ def test_lse_is_returned_and_differentiated(qkv):
     out, lse = flash_attention(*qkv, is_causal=True, return_lse=True)
     exact = in_float64(qkv)
     scores = (exact[0] @ exact[1].transpose(-1, -2) / 32**0.5).masked_fill(
-        ~visible_mask(33, 33, 1000, 0).to(DEVICE), float("-inf")
+        ~visible_mask(Band.of(33, 33, right=0), device=DEVICE), float("-inf")
     )
     close(lse, torch.logsumexp(scores, dim=-1))
     for loss, exact_loss in (
@@ -99,8 +101,8 @@ def test_gradients_against_autograd_in_float64(case):
     kv_heads, q_len = (2 if case in ("grouped", "decoding") else 4), (3 if case == "decoding" else 40)
     tensors = [draw(2, 4, q_len, 16), draw(2, kv_heads, 50, 16, seed=1), draw(2, kv_heads, 50, 16, seed=2)]
     options = {"is_causal": case == "causal", "window": (9, 3) if case == "window" else None}
-    left, right = (9, 3) if case == "window" else (1000, 0 if case == "causal" else 1000)
-    visible = visible_mask(q_len, 50, left, right).to(DEVICE)
+    left, right = (9, 3) if case == "window" else (None, 0 if case == "causal" else None)
+    visible = visible_mask(Band.of(q_len, 50, left, right), device=DEVICE)
     out = flash_attention(*tensors, enable_gqa=True, **options)
     exact = in_float64(tensors)
     expected = F.scaled_dot_product_attention(*exact, attn_mask=visible, enable_gqa=True)
@@ -229,13 +231,16 @@ def test_inputs_beyond_two_to_the_31_elements():
         torch.empty((batch, heads, length, d), dtype=torch.float16, device="cuda").normal_() for _ in range(3)
     )
     out = flash_attention(query, key, value, window=(64, 0))
-    head, rows = (2, 63), slice(length - 200, length)
-    keys = slice(length - 400, length)
+    batch_head, last_rows, their_keys = (2, 63), slice(length - 200, length), slice(length - 400, length)
     exact, _ = attention_by_rows(
-        query[None, head[0], head[1], None, rows], key[None, head[0], head[1], None, keys], value[None, head[0], head[1], None, keys],
-        scale=d**-0.5, left=64, right=0, dtype=torch.float64,
-    )  # fmt: skip
-    torch.testing.assert_close(out[head][rows].double(), exact[0, 0], rtol=2e-3, atol=2e-3)
+        query[batch_head][None, None, last_rows],
+        key[batch_head][None, None, their_keys],
+        value[batch_head][None, None, their_keys],
+        scale=d**-0.5,
+        band=Band.of(200, 400, 64, 0),
+        dtype=torch.float64,
+    )
+    torch.testing.assert_close(out[batch_head][last_rows].double(), exact[0, 0], rtol=2e-3, atol=2e-3)
 
 
 @pytest.mark.gpu

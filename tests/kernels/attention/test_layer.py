@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from kernels.attention.layer import MultiHeadAttention
-from kernels.primitives.recorder import DEVICE
+from kernels.device.runtime import DEVICE
 
 PROJECTIONS = ("q_proj", "k_proj", "v_proj")
 

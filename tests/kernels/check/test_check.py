@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from kernels.algorithms import run_traced
 from kernels.check import run as check_run
 from kernels.check.cases import KERNELS, OURS, UPLOADED, CheckCase, kernels_on
 from kernels.check.compare import check_tensor, error_map, key_group_probe, ulp_counts
@@ -15,9 +16,8 @@ from kernels.check.run import program_starts, run_check
 from kernels.check.sensitivity import factors, run_sensitivity
 from kernels.check.subjects import Subject
 from kernels.check.uploads import Tensor, Upload
-from kernels.primitives.softmax import BACKEND
+from kernels.device.runtime import BACKEND
 from kernels.problem import AttentionProblem, InvalidProblem, tiles
-from kernels.trace.trace import run_traced
 
 SMALL = AttentionProblem(q_len=36, kv_len=50, head_dim=16, block_m=16, block_n=32, mask="causal", q_heads=2)
 

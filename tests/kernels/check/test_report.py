@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
+from kernels.algorithms import run_traced
 from kernels.check import check
 from kernels.check import run as check_run
 from kernels.check.cases import CheckCase
@@ -15,9 +16,8 @@ from kernels.check.report import shell_command, to_html, to_json
 from kernels.check.result import CheckResult, maps_from_bytes, maps_to_bytes
 from kernels.check.run import run_check
 from kernels.check.sensitivity import run_sensitivity
-from kernels.primitives.softmax import BACKEND
+from kernels.device.runtime import BACKEND
 from kernels.problem import AttentionProblem
-from kernels.trace.trace import run_traced
 from tests import BUGGY_KERNEL as BUGGY
 
 SMALL = AttentionProblem(q_len=36, kv_len=50, head_dim=16, block_m=16, block_n=32, mask="causal", q_heads=2)

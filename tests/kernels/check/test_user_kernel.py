@@ -8,7 +8,7 @@ import pytest
 from kernels.check.cases import CheckCase
 from kernels.check.run import run_check
 from kernels.check.user_kernel import UserKernel, call_arguments, name_user_kernel
-from kernels.primitives.recorder import DEVICE
+from kernels.device.runtime import DEVICE
 from kernels.problem import AttentionProblem, InvalidProblem
 from tests import BUGGY_KERNEL as BUGGY
 

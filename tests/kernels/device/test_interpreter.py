@@ -4,7 +4,7 @@ import importlib
 
 import pytest
 
-from kernels.primitives.recorder import DEVICE
+from kernels.device.runtime import DEVICE
 from kernels.problem import AttentionProblem
 
 if DEVICE != "cpu":
@@ -12,8 +12,8 @@ if DEVICE != "cpu":
 
 import numpy as np
 
+from kernels.algorithms import run_traced
 from kernels.device import interpreter as ours
-from kernels.trace.trace import run_traced
 
 import triton.language as tl
 
@@ -50,7 +50,7 @@ def test_the_language_is_as_before_after_a_launch():
 
 def test_the_language_is_restored_after_a_kernel_that_raises(monkeypatch):
     before = tl.load
-    monkeypatch.setattr("kernels.algorithms.flash2.forward.end_visited_tile", lambda *args: 1 / 0)
+    monkeypatch.setattr("kernels.primitives.traversal.end_visited_tile", lambda *args: 1 / 0)
     with pytest.raises(Exception, match="division by zero"):
         run_traced(PROBLEM)
     monkeypatch.undo()

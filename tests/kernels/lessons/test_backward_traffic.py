@@ -3,6 +3,7 @@
 import pytest
 
 from kernels import AttentionProblem, run_traced
+from kernels.algorithms import ALGORITHMS
 from kernels.lessons.backward_traffic import (
     LOOP_ORDERS,
     STANDARD_BACKWARD,
@@ -10,7 +11,6 @@ from kernels.lessons.backward_traffic import (
     inner_loop_elements,
     standard_backward_elements,
 )
-from kernels.trace.trace import ALGORITHMS
 
 BY_SLUG = {order.slug: order for order in LOOP_ORDERS}
 PROBLEMS = [

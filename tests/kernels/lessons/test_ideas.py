@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from kernels.algorithms.standard.traffic import standard_bytes
 from kernels.device.gpus import GPUS
 from kernels.lessons.ideas import (
     NEEDS,
@@ -16,7 +17,6 @@ from kernels.lessons.ideas import (
 )
 from kernels.problem import AttentionProblem
 from kernels.problem.inputs import make_inputs
-from kernels.traffic.modelled import standard_bytes
 
 GPU = GPUS["H200"]
 PROBLEM = AttentionProblem(q_len=4096, kv_len=4096, head_dim=64, block_m=128, block_n=64)

@@ -2,11 +2,11 @@
 
 import pytest
 
+from kernels.algorithms import ALGORITHMS, run_traced
+from kernels.algorithms.standard.traffic import standard_bytes
 from kernels.lessons import io as lesson
 from kernels.problem import AttentionProblem
-from kernels.trace.trace import run_traced
-from kernels.traffic.modelled import compulsory_bytes, standard_bytes
-from kernels.traffic.requested import REQUESTED_BYTES
+from kernels.traffic.modelled import compulsory_bytes
 
 SMALL = AttentionProblem(q_len=96, kv_len=96, head_dim=16, block_m=32, block_n=16)
 MEMORIES = [1 << 12, 1 << 13, 20_000, 1 << 15, 83_456, 1 << 17]
@@ -19,12 +19,12 @@ def test_curves_pass_through_what_the_kernels_count(name, formula):
     modelled = formula(
         SMALL.q_len, SMALL.head_dim, lesson.BlockSizes(SMALL.block_m, SMALL.block_n), SMALL.itemsize
     )
-    assert modelled == REQUESTED_BYTES[name](SMALL) == run_traced(SMALL, name).total_bytes
+    assert modelled == ALGORITHMS[name].requested_bytes(SMALL) == run_traced(SMALL, name).total_bytes
 
 
 def test_other_curves_agree_with_the_formulas_of_a_problem():
     assert lesson.standard_bytes(96, 16, 2) == standard_bytes(SMALL)
-    assert lesson.row_wise_bytes(96, 16, 32, 2) == REQUESTED_BYTES["row_wise"](SMALL)
+    assert lesson.row_wise_bytes(96, 16, 32, 2) == ALGORITHMS["row_wise"].requested_bytes(SMALL)
     assert lesson.compulsory_bytes(96, 16, 2) == compulsory_bytes(SMALL)
 
 

@@ -2,12 +2,13 @@
 
 import pytest
 
+from kernels.algorithms import run_traced
+from kernels.algorithms.standard.traffic import standard_stages
 from kernels.device.gpus import GPUS
 from kernels.lessons import roofline as lesson
 from kernels.measure.roofline import datasheet_roof
 from kernels.problem import AttentionProblem
-from kernels.trace.trace import run_traced
-from kernels.traffic.modelled import compulsory_bytes, standard_stages
+from kernels.traffic.modelled import compulsory_bytes
 
 PROBLEM = AttentionProblem(q_len=1024, kv_len=1024, head_dim=64)
 A100 = GPUS["A100"]

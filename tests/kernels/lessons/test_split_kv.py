@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from kernels.algorithms import run_traced
 from kernels.lessons import split_kv
 from kernels.problem import AttentionProblem, tiles
-from kernels.trace.trace import run_traced
 
 DECODING = AttentionProblem(q_heads=32, kv_heads=8, q_len=1, kv_len=8192, head_dim=64, block_m=16, block_n=64)
 

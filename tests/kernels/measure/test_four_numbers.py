@@ -2,6 +2,7 @@
 
 import pytest
 
+from kernels.algorithms.standard.traffic import standard_bytes
 from kernels.measure.four_numbers import (
     KINDS,
     cache_share,
@@ -12,7 +13,7 @@ from kernels.measure.four_numbers import (
 )
 from kernels.measure.ncu import requested
 from kernels.problem import AttentionProblem
-from kernels.traffic.modelled import backward_standard_bytes, compulsory_bytes, standard_bytes
+from kernels.traffic.modelled import compulsory_bytes
 from kernels.traffic.operations import Operation
 from tests.kernels.documents import counter_run
 

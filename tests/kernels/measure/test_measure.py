@@ -5,11 +5,11 @@ import json
 import pytest
 
 from kernels.device import clocks
+from kernels.device.runtime import DEVICE
 from kernels.measure import measure as measuring
 from kernels.measure.measure import measure, naive_peak_bytes, refuse_naive
 from kernels.measure.measurement import Measurement
 from kernels.measure.peers import PEERS
-from kernels.primitives.recorder import DEVICE
 from kernels.problem import AttentionProblem, InvalidProblem
 
 SMALL = AttentionProblem(q_len=256, kv_len=256, dtype="float32", block_m=32, block_n=32)

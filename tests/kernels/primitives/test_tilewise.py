@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 import torch
 
-from kernels.oracle.reference import judge_trace, oracle
-from kernels.primitives.recorder import DEVICE
+from kernels.algorithms import run_traced
+from kernels.algorithms.standard.traffic import standard_bytes
+from kernels.device.runtime import DEVICE
+from kernels.oracle.exact import oracle
+from kernels.oracle.rule import judge_trace
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.problem.inputs import make_inputs
-from kernels.problem.tiles import band
-from kernels.trace.trace import run_traced
-from kernels.traffic.modelled import compulsory_bytes, standard_bytes
+from kernels.traffic.modelled import compulsory_bytes
 
 PROBLEMS = {
     "full": AttentionProblem(q_len=48, kv_len=64, head_dim=16, block_m=16, block_n=16),
@@ -56,8 +57,7 @@ def bytes_of(trace, tensor):
 def test_output_and_lse_are_right(problem, algorithm):
     trace = run_traced(problem, algorithm)
     assert judge_trace(trace).passes
-    left, right = band(problem)
-    exact = oracle(*make_inputs(problem, DEVICE), scale=problem.scale, left=left, right=right).lse
+    exact = oracle(*make_inputs(problem, DEVICE), scale=problem.scale, band=problem.band).lse
     tolerance = {"float32": 1e-5, "float16": 5e-3, "bfloat16": 5e-2}[
         problem.dtype
     ]  # S is rounded to the type of the inputs in HBM

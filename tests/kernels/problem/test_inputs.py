@@ -3,14 +3,13 @@
 import pytest
 import torch
 
-from kernels.oracle.reference import oracle
-from kernels.problem import INPUTS, AttentionProblem, tiles
+from kernels.oracle.exact import oracle
+from kernels.problem import INPUTS, AttentionProblem
 from kernels.problem.inputs import make_inputs
 
 
 def scores_of(problem):
-    left, right = tiles.band(problem)
-    return oracle(*make_inputs(problem), scale=problem.scale, left=left, right=right)
+    return oracle(*make_inputs(problem), scale=problem.scale, band=problem.band)
 
 
 @pytest.mark.parametrize("inputs", INPUTS)

@@ -4,12 +4,11 @@ import itertools
 
 import pytest
 
-from kernels.problem import AttentionProblem
+from kernels.problem import AttentionProblem, Band
 from kernels.problem.tiles import (
     TileKind,
     count_tiles,
     last_tiles_first,
-    visible_keys,
     visited_tiles,
     visiting_tiles,
 )
@@ -68,10 +67,17 @@ def test_tile_kinds_match_the_mask_key_by_key(q_len, kv_len, window):
 
 
 def test_visible_keys_is_bottom_right_aligned():
-    causal = AttentionProblem(q_len=3, kv_len=5, mask="causal")
-    assert [visible_keys(causal, row) for row in range(3)] == [(0, 3), (0, 4), (0, 5)]
-    short = AttentionProblem(q_len=5, kv_len=3, mask="causal")
-    assert [visible_keys(short, row)[1] for row in range(5)] == [0, 0, 1, 2, 3]
+    causal = Band.of(3, 5, right=0)
+    assert [causal.visible_keys(row) for row in range(3)] == [(0, 3), (0, 4), (0, 5)]
+    short = Band.of(5, 3, right=0)
+    assert [short.visible_keys(row)[1] for row in range(5)] == [0, 0, 1, 2, 3]
+
+
+def test_a_bound_beyond_every_key_is_no_bound():
+    assert Band.of(4, 6, 1000, 1000) == Band.of(4, 6)
+    assert not Band.of(4, 6).masks
+    assert Band.of(4, 6, left=0).bounds_left
+    assert not Band.of(4, 6, left=0).bounds_right
 
 
 def test_counts_cover_every_head():

@@ -2,10 +2,10 @@
 
 import pytest
 
+from kernels.algorithms import ALGORITHMS
+from kernels.algorithms.flash2.entry import requested_bytes as flash2_requested_bytes
 from kernels.problem.presets import FIRST_PRESET, PRESETS
 from kernels.recordings import FOLDER, recorded_measurement, recorded_run, recording_command
-from kernels.trace.trace import ALGORITHMS
-from kernels.traffic.requested import flash2_requested_bytes
 
 RECORDED = [(name, algorithm) for name, preset in PRESETS.items() for algorithm in preset.recorded]
 

@@ -5,15 +5,21 @@ import json
 import numpy as np
 import pytest
 
+from kernels.algorithms import ALGORITHMS, algorithm_of, run_traced
 from kernels.problem import AttentionProblem
 from kernels.problem.presets import PRESETS
 from kernels.recordings import recorded_run
-from kernels.trace.schedule import chrome_trace, program_spans, step_schedule
-from kernels.trace.trace import ALGORITHMS, run_traced
+from kernels.trace import schedule as schedules
+from kernels.trace.perfetto import chrome_trace
+from kernels.trace.schedule import program_spans
 
 PROBLEM = AttentionProblem(
     q_len=64, kv_len=64, head_dim=16, block_m=16, block_n=16, mask="causal", q_heads=4, kv_heads=2
 )
+
+
+def step_schedule(trace, sm_count):
+    return schedules.step_schedule(trace, algorithm_of(trace), sm_count)
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from kernels.oracle.reference import oracle
-from kernels.primitives.recorder import DEVICE
-from kernels.problem import AttentionProblem, InvalidProblem, tiles
+from kernels.algorithms import ALGORITHMS, run_traced
+from kernels.device.runtime import DEVICE
+from kernels.oracle.exact import oracle
+from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.problem.inputs import make_inputs
 from kernels.problem.tiles import visited_tiles
 from kernels.trace import trace
-from kernels.trace.trace import ALGORITHMS, InvalidTrace, Trace, run_traced
-from kernels.traffic.requested import flash2_requested_bytes
+from kernels.trace.trace import InvalidTrace, Trace
 from tests.kernels.helpers import run_forward
 
 PROBLEMS = [
@@ -65,8 +65,7 @@ def keys_seen(run, step):
 @traced
 def test_every_step_matches_the_float64_oracle(problem, algorithm):
     run = run_traced(problem, algorithm)
-    left, right = tiles.band(problem)
-    exact = oracle(*make_inputs(problem), scale=problem.scale, left=left, right=right)
+    exact = oracle(*make_inputs(problem), scale=problem.scale, band=problem.band)
     unit_roundoff = torch.finfo(getattr(torch, problem.dtype)).eps
     size = float(exact.value.abs().max())
     row_max_before = {}
@@ -120,7 +119,7 @@ def test_tracing_changes_no_result(problem):
 
 @traced
 def test_bytes_are_the_modelled_requests(problem):
-    assert run_traced(problem).total_bytes == flash2_requested_bytes(problem)
+    assert run_traced(problem).total_bytes == ALGORITHMS["flash2"].requested_bytes(problem)
 
 
 @pytest.mark.parametrize("algorithm", ["flash2", "flash1"])
@@ -207,7 +206,9 @@ def in_order(entries):
     return {key: Counter(tuple(sizes) for sizes in of.values()) for key, of in programs.items()}
 
 
-@pytest.mark.parametrize("algorithm", [name for name, algorithm in ALGORITHMS.items() if algorithm.triton])
+@pytest.mark.parametrize(
+    "algorithm", [name for name, algorithm in ALGORITHMS.items() if algorithm.runs_in == "triton"]
+)
 @traced
 def test_bytes_match_an_independent_count_of_loads_and_stores(problem, algorithm, requests):
     run = run_traced(problem, algorithm)

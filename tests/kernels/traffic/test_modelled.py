@@ -2,18 +2,11 @@
 
 import pytest
 
+from kernels.algorithms import ALGORITHMS
+from kernels.algorithms.standard.traffic import standard_bytes, standard_ledger, standard_stages
 from kernels.device.gpus import GPUS
 from kernels.problem import AttentionProblem
-from kernels.traffic.modelled import (
-    attention_flops,
-    compulsory_bytes,
-    forward_flops,
-    sram_parts,
-    standard_bytes,
-    standard_ledger,
-    standard_stages,
-)
-from kernels.traffic.requested import flash2_requested_bytes
+from kernels.traffic.modelled import attention_flops, compulsory_bytes, forward_flops
 
 
 def test_standard_attention_moves_four_square_matrices_beside_its_inputs():
@@ -33,9 +26,9 @@ def test_the_slides_example_is_reproduced():
 
 def test_flash_requests_lie_between_compulsory_and_standard_for_long_sequences():
     problem = AttentionProblem(q_len=4096, kv_len=4096, head_dim=64, block_m=128)
-    assert compulsory_bytes(problem) < flash2_requested_bytes(problem) < standard_bytes(problem)
+    assert compulsory_bytes(problem) < ALGORITHMS["flash2"].requested_bytes(problem) < standard_bytes(problem)
     causal = problem.with_(mask="causal")
-    assert flash2_requested_bytes(causal) < 0.6 * flash2_requested_bytes(problem)
+    assert ALGORITHMS["flash2"].requested_bytes(causal) < 0.6 * ALGORITHMS["flash2"].requested_bytes(problem)
     assert forward_flops(causal) == forward_flops(problem) // 2
 
 
@@ -56,7 +49,7 @@ def test_stages_and_parts_have_sizes_one_can_check_by_hand():
     score = standard_stages(problem)[0]
     assert (score.bytes_read, score.bytes_written, score.flops) == (2 * 8 * 16 * 4, 8 * 8 * 4, 2 * 8 * 8 * 16)
     assert score.intensity == pytest.approx(2048 / 1280)
-    assert {part.name: part.bytes for part in sram_parts(problem)} == {
+    assert {part.name: part.bytes_of(problem) for part in ALGORITHMS["flash2"].kernels[0].parts} == {
         "Q": 256,
         "K": 512,
         "V": 512,

@@ -2,9 +2,8 @@
 
 import pytest
 
+from kernels.algorithms import ALGORITHMS, run_traced
 from kernels.problem import AttentionProblem
-from kernels.trace.trace import ALGORITHMS, run_traced
-from kernels.traffic.requested import REQUESTED_BYTES
 
 PROBLEMS = {
     "full": AttentionProblem(q_len=64, kv_len=64, head_dim=16, block_m=16, block_n=32),
@@ -27,11 +26,14 @@ PROBLEMS = {
 }
 
 
+FORETOLD = [name for name, algorithm in ALGORITHMS.items() if algorithm.has_formula]
+
+
 @pytest.mark.parametrize("problem", PROBLEMS.values(), ids=PROBLEMS)
-@pytest.mark.parametrize("algorithm", REQUESTED_BYTES)
+@pytest.mark.parametrize("algorithm", FORETOLD)
 def test_formulas_foretell_every_counted_byte(problem, algorithm):
-    assert REQUESTED_BYTES[algorithm](problem) == run_traced(problem, algorithm).total_bytes
+    assert ALGORITHMS[algorithm].requested_bytes(problem) == run_traced(problem, algorithm).total_bytes
 
 
 def test_every_algorithm_with_one_loop_order_has_a_formula():
-    assert set(REQUESTED_BYTES) == set(ALGORITHMS) - {"split_kv"}
+    assert set(FORETOLD) == set(ALGORITHMS) - {"split_kv"}

@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 
+from kernels.algorithms.standard.traffic import standard_bytes
 from kernels.device.backend import DeviceInfo
 from kernels.device.gpus import GPUS
 from kernels.problem import AttentionProblem
@@ -13,7 +14,6 @@ from kernels.problem.presets import PRESETS
 from kernels.problem.tiles import visited_tiles
 from kernels.recordings import recorded_run
 from kernels.trace.trace import ALGORITHMS, LaunchInfo, Trace, run_traced
-from kernels.traffic.modelled import standard_bytes
 from viz.player.data import attention_share, duel_data, player_data, select_steps, turns
 
 TENSORS = ("Q", "K", "V", "O", "lse")

@@ -7,7 +7,6 @@ import plotly.graph_objects as go
 
 from kernels.check.result import ErrorMap
 from kernels.problem import AttentionProblem
-from kernels.problem.tiles import band
 from viz.shared import theme
 
 MOST_LINES = 40
@@ -121,7 +120,7 @@ def _never_visible(found: ErrorMap, problem: AttentionProblem) -> np.ndarray:
     """Cells of "weights" whose rows see none of their keys: nothing is drawn there."""
     if found.kind != "weights":
         return np.zeros(found.values.shape[1:], bool)
-    left, right = band(problem)
+    left, right = problem.band.left, problem.band.right
     offset = problem.kv_len - problem.q_len
     first_row = np.arange(found.values.shape[1])[:, None] * found.row_step + offset
     last_row = np.minimum(first_row + found.row_step, found.rows + offset) - 1

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
-from kernels.trace.trace import ALGORITHMS, Trace
-from kernels.traffic.modelled import backward_standard_ledger, standard_ledger
+from kernels.algorithms import algorithm_of
+from kernels.algorithms.standard.traffic import standard_ledger
+from kernels.trace import Trace
 from viz.shared import theme
 
 ORDER = (
@@ -48,20 +49,27 @@ def kernel_ledger(trace: Trace) -> dict[str, int]:
 
 
 def ledgers_of(trace: Trace, other: Trace | None = None) -> tuple[Ledger, Ledger]:
-    """The run's ledger, and the other run's or, without one, that of the standard algorithm of the same direction."""
-    own = Ledger(f"{ALGORITHMS[trace.algorithm].label}, counted", kernel_ledger(trace))
+    """The run's ledger, and the other run's; without one, that of the standard algorithm of its direction."""
+    algorithm = algorithm_of(trace)
+    own = Ledger(f"{algorithm.label}, counted", kernel_ledger(trace))
     if other is not None:
-        return own, Ledger(f"B: {ALGORITHMS[other.algorithm].label}, counted", kernel_ledger(other))
-    if trace.algorithm.startswith("backward"):
-        return own, Ledger(
-            "standard backward, modelled", backward_standard_ledger(trace.problem), modelled=True
-        )
-    return own, Ledger("standard attention, modelled", standard_ledger(trace.problem), modelled=True)
+        return own, Ledger(f"B: {algorithm_of(other).label}, counted", kernel_ledger(other))
+    label = {"forward": "standard attention, modelled", "backward": "standard backward, modelled"}
+    direction = algorithm.direction
+    return own, Ledger(label[direction], standard_ledger(trace.problem, direction), modelled=True)
+
+
+def _in_order(first: Ledger, second: Ledger) -> list[str]:
+    """Names of the tensors that either algorithm moves: those of ORDER first."""
+    moved = [*first.bytes, *second.bytes]
+    return [name for name in ORDER if name in moved] + [
+        name for name in dict.fromkeys(moved) if name not in ORDER
+    ]
 
 
 def ledger_figure(first: Ledger, second: Ledger, colors: theme.Palette) -> go.Figure:
     """Two bars a tensor. A tensor that an algorithm never moves has no bar."""
-    names = [name for name in ORDER if name in first.bytes or name in second.bytes]
+    names = _in_order(first, second)
     figure = go.Figure()
     for ledger, color in ((second, colors.standard), (first, colors.flash)):
         values = [ledger.bytes.get(name, 0) for name in names]
@@ -101,7 +109,7 @@ def ledger_figure(first: Ledger, second: Ledger, colors: theme.Palette) -> go.Fi
 
 def difference_table(first: Ledger, second: Ledger) -> list[dict[str, str]]:
     """One row a tensor: bytes of both, and how many more the second moves."""
-    names = [name for name in ORDER if name in first.bytes or name in second.bytes]
+    names = _in_order(first, second)
     rows = []
     for name in [*names, "all"]:
         a, b = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import plotly.graph_objects as go
 
-from kernels.trace.trace import Trace
+from kernels.trace import Trace
 from viz.shared import theme
 
 ROW_PANELS = {

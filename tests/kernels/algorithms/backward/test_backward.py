@@ -7,16 +7,17 @@ import numpy as np
 import pytest
 import torch
 
-from kernels.algorithms.backward.backward import flash_backward
+from kernels.algorithms import run_traced
+from kernels.algorithms.backward.launch import flash_backward
 from kernels.algorithms.flash2.forward import flash_forward
 from kernels.check.cases import TRUSTED_CAUSAL_SHAPES, TRUSTED_SHAPES
-from kernels.oracle.reference import judge_gradients, oracle
-from kernels.primitives.launch import config_for_blocks
-from kernels.primitives.recorder import DEVICE
-from kernels.problem import AttentionProblem, tiles
+from kernels.device.runtime import DEVICE
+from kernels.oracle.exact import oracle
+from kernels.oracle.rule import compare_gradients
+from kernels.primitives.launch import config_of
+from kernels.problem import AttentionProblem
 from kernels.problem.inputs import make_d_output, make_inputs
 from kernels.problem.tiles import visited_tiles, visiting_tiles
-from kernels.trace.trace import run_traced
 from tests.kernels.helpers import problem_id
 
 GRADIENTS = ("d_query", "d_key", "d_value")
@@ -43,9 +44,8 @@ traced = pytest.mark.parametrize("problem", PROBLEMS, ids=problem_id)
 
 def run_backward(problem, inputs=None, config=None):
     inputs = make_inputs(problem, DEVICE) if inputs is None else inputs
-    left, right = tiles.band(problem)
-    mask = {"left": left, "right": right, "scale": problem.scale}
-    config = config or config_for_blocks(problem.block_m, problem.block_n, problem.head_dim, problem.itemsize)
+    mask = {"band": problem.band, "scale": problem.scale}
+    config = config or config_of(problem)
     out, lse, _ = flash_forward(*inputs, config=config, **mask)
     return flash_backward(
         *inputs, out, lse, make_d_output(problem, DEVICE), dk_dv_config=config, dq_config=config, **mask
@@ -53,10 +53,9 @@ def run_backward(problem, inputs=None, config=None):
 
 
 def assert_right(problem, gradients):
-    for name, report in judge_gradients(
-        problem, gradients, make_inputs(problem, DEVICE), make_d_output(problem, DEVICE)
-    ).items():
-        assert report.passes, (name, report)
+    inputs, d_out = make_inputs(problem, DEVICE), make_d_output(problem, DEVICE)
+    for name, comparison in compare_gradients(problem, gradients, inputs, d_out).items():
+        assert comparison.report.passes, (name, comparison.report)
 
 
 @dataclass(frozen=True)
@@ -74,8 +73,7 @@ def exact_intermediates(problem):
     """By Chu, Liu and Lin 2026, eq 15 to 24."""
     query, key, value = make_inputs(problem)
     d_out = make_d_output(problem).double()
-    left, right = tiles.band(problem)
-    forward = oracle(query, key, value, scale=problem.scale, left=left, right=right)
+    forward = oracle(query, key, value, scale=problem.scale, band=problem.band)
     delta = (d_out * forward.output).sum(dim=-1)
     d_scores = forward.weights * (d_out @ forward.value.transpose(-1, -2) - delta[..., None])
     return Exact(forward.weights, d_scores, delta, query.double(), d_out)

@@ -6,9 +6,10 @@ import pytest
 import torch
 
 from kernels.check.cases import TRUSTED_CAUSAL_SHAPES, TRUSTED_SHAPES
-from kernels.oracle.reference import attention_by_rows, judge
-from kernels.primitives.recorder import DEVICE
-from kernels.problem import INPUTS, AttentionProblem, tiles
+from kernels.device.runtime import DEVICE
+from kernels.oracle.exact import attention_by_rows
+from kernels.oracle.rule import compare_lse, compare_output
+from kernels.problem import INPUTS, AttentionProblem
 from kernels.problem.inputs import make_inputs
 from tests.kernels.helpers import SMALL_SHAPES, problem_id, run_forward
 
@@ -16,23 +17,14 @@ from tests.kernels.helpers import SMALL_SHAPES, problem_id, run_forward
 def assert_right(problem):
     inputs = make_inputs(problem, DEVICE)
     out, lse = run_forward(problem, inputs)
-    report = judge(problem, out, inputs)
+    report = compare_output(problem, out, inputs).report
     assert report.passes, report
-    left, right = tiles.band(problem)
-    _, exact_lse = attention_by_rows(
-        *inputs, scale=problem.scale, left=left, right=right, dtype=torch.float64
+    exact, in_float32 = (
+        attention_by_rows(*inputs, scale=problem.scale, band=problem.band, dtype=dtype)[1]
+        for dtype in (torch.float64, torch.float32)
     )
-    assert torch.equal(lse == float("-inf"), exact_lse == float("-inf"))
-    finite = torch.isfinite(exact_lse)
-    if (
-        finite.any()
-    ):  # scores are float32 sums of head_dim products; what float32 itself loses on them is the measure
-        _, float32_lse = attention_by_rows(
-            *inputs, scale=problem.scale, left=left, right=right, dtype=torch.float32
-        )
-        rounding = torch.finfo(torch.float32).eps * exact_lse[finite].abs().max().clamp(min=1.0)
-        allowed = 2 * (float32_lse.double() - exact_lse)[finite].abs().max() + 4 * rounding
-        assert float((lse.double() - exact_lse)[finite].abs().max()) <= float(allowed)
+    report = compare_lse(lse, exact, in_float32).report
+    assert report.passes, report
 
 
 SMALL = [
@@ -136,7 +128,7 @@ def test_infinities_and_nan_give_what_float64_gives(value, where, poisoned):
     inputs = [tensor.abs() for tensor in make_inputs(problem, DEVICE)]
     inputs[("query", "key", "value").index(where)][0, 0, 3] = value
     out, _ = run_forward(problem, inputs)
-    exact, _ = attention_by_rows(*inputs, scale=problem.scale, left=1000, right=1000, dtype=torch.float64)
+    exact, _ = attention_by_rows(*inputs, scale=problem.scale, band=problem.band, dtype=torch.float64)
     assert torch.equal(out.isnan(), exact.isnan())
     assert torch.equal(out.isinf(), exact.isinf())
 

@@ -8,17 +8,21 @@ import numpy as np
 import pytest
 import torch
 
-from kernels.algorithms.flash3 import forward_hopper
-from kernels.algorithms.flash3.forward_hopper import can_run_hopper, divisor, flash_forward_hopper, work_units
+from kernels.algorithms import run_traced
+from kernels.algorithms.flash2.entry import requested_bytes as flash2_requested_bytes
+from kernels.algorithms.flash3 import run as flash3
+from kernels.algorithms.flash3 import work as work_module
+from kernels.algorithms.flash3.kernel import _attn_fwd_hopper
+from kernels.algorithms.flash3.launch import can_run_hopper, flash_forward_hopper
+from kernels.algorithms.flash3.work import divisor, next_unit, query_tile_of, work_units
 from kernels.attention.flash_attention import flash_attention
-from kernels.oracle.reference import attention_by_rows, judge_trace, naive_attention
+from kernels.device.runtime import BACKEND, DEVICE
+from kernels.oracle.exact import attention_by_rows
+from kernels.oracle.naive import naive_attention
+from kernels.oracle.rule import judge_trace
 from kernels.primitives.launch import TileConfig
-from kernels.primitives.recorder import DEVICE
-from kernels.primitives.softmax import BACKEND
-from kernels.problem import AttentionProblem, InvalidProblem
+from kernels.problem import AttentionProblem, Band, InvalidProblem
 from kernels.problem.inputs import make_inputs
-from kernels.trace.trace import run_traced
-from kernels.traffic.requested import flash2_requested_bytes
 
 SHAPES = [
     (1, 1),
@@ -53,23 +57,18 @@ def draw(shape, dtype, seed):
     return torch.randn(shape, generator=torch.Generator("cuda").manual_seed(seed), device="cuda", dtype=dtype)
 
 
-def bounds(name, q_len, kv_len):
-    return [q_len + kv_len if bound is None else bound for bound in BOUNDS[name]]
-
-
 def attend(query, key, value, mask, groups):
-    left, right = bounds(mask, query.shape[2], key.shape[2])
+    band = Band.of(query.shape[2], key.shape[2], *BOUNDS[mask])
     assert can_run_hopper(query, key, value)
-    return flash_forward_hopper(
-        query, key, value, left=left, right=right, scale=query.shape[3] ** -0.5, config=CONFIGS[groups]
-    )[:2]
+    scale, config = query.shape[3] ** -0.5, CONFIGS[groups]
+    return flash_forward_hopper(query, key, value, band=band, scale=scale, config=config)[:2]
 
 
 def test_a_division_by_multiplication_is_exact():
     random.seed(0)
     for _ in range(20000):
         number = random.choice([random.randint(1, 200), random.randint(1, 1 << 31)])
-        multiplier, shift = divisor(number)
+        _, multiplier, shift = divisor(number)
         for value in (
             random.randrange(1 << 31),
             random.randrange((1 << 31) // number + 1) * number,
@@ -85,24 +84,21 @@ def test_a_division_by_multiplication_is_exact():
 @pytest.mark.parametrize("programs", [1, 4, 132])
 @pytest.mark.parametrize("q_tiles", [1, 2, 3, 8, 9])
 def test_the_programs_share_out_every_query_tile_once(q_tiles, programs, bound_right, monkeypatch):
-    """Runs the kernel's own `_place` and `_next` on the host."""
+    """Runs the kernel's own `query_tile_of` and `next_unit` on the host."""
     where = lambda condition, a, b: a if condition else b  # noqa: E731
     umulhi = lambda a, b: a * (b % (1 << 32)) >> 32  # noqa: E731
-    monkeypatch.setattr(
-        forward_hopper, "gl", SimpleNamespace(where=where, umulhi=umulhi, num_programs=lambda axis: programs)
-    )
-    monkeypatch.setattr(forward_hopper, "_divide", forward_hopper._divide.fn)
-    sizes = work_units(3, 5, q_tiles, bound_right)
-    divisors = [(sizes[f"{name}_multiplier"], sizes[f"{name}_shift"]) for name in ("per_head", "q_heads")]
-    work = (sizes["pairs"], sizes["units"], q_tiles, sizes["per_head"], divisors[0], 5, divisors[1])
+    language = SimpleNamespace(where=where, umulhi=umulhi, num_programs=lambda axis: programs)
+    monkeypatch.setattr(work_module, "gl", language)
+    monkeypatch.setattr(work_module, "divide", work_module.divide.fn)
+    work = work_units(3, 5, q_tiles, bound_right)
     places, lengths = [], []
-    for program in range(min(programs, sizes["units"])):
+    for program in range(min(programs, work.units)):
         unit, second = program, False
-        while unit < sizes["units"]:
-            places.append(forward_hopper._place.fn(unit, second, work))
-            if unit < sizes["pairs"]:
+        while unit < work.units:
+            places.append(query_tile_of.fn(unit, second, work))
+            if unit < work.pairs:
                 lengths.append((unit, places[-1][2] + 1))
-            unit, second = forward_hopper._next.fn(unit, second, work)
+            unit, second = next_unit.fn(unit, second, work)
     assert sorted(places) == sorted(itertools.product(range(3), range(5), range(q_tiles)))
     pairs = {unit: sum(length for other, length in lengths if other == unit) for unit, _ in lengths}
     assert set(pairs.values()) <= {q_tiles + 1}  # all pairs are the same work under a causal mask
@@ -126,8 +122,7 @@ def test_matches_float64_by_flash_attentions_rule(head_dim, groups, mask, dtype)
                 1, 2
             )  # as a model has it: heads after rows
             key, value = (draw((2, kv_heads, kv_len, head_dim), dtype, seed) for seed in (1, 2))
-            left, right = bounds(mask, q_len, kv_len)
-            more = {"scale": head_dim**-0.5, "left": left, "right": right}
+            more = {"scale": head_dim**-0.5, "band": Band.of(q_len, kv_len, *BOUNDS[mask])}
             out, lse = attend(query, key, value, mask, groups)
             exact, exact_lse = attention_by_rows(query, key, value, dtype=torch.float64, **more)
             low = naive_attention(query, key, value, **more)
@@ -158,7 +153,7 @@ def test_infinities_and_nan_give_what_float64_gives(where, value):
     tensors = [draw((2, 4, 300, 64), torch.float16, seed).abs() for seed in range(3)]
     tensors[where][0, 1, 200, 7] = value
     out, _ = attend(*tensors, "full", 2)
-    exact, _ = attention_by_rows(*tensors, dtype=torch.float64, scale=0.125, left=600, right=600)
+    exact, _ = attention_by_rows(*tensors, dtype=torch.float64, scale=0.125, band=Band.of(300, 300))
     assert torch.equal(out.isnan(), exact.isnan())
     assert torch.equal(out.isinf(), exact.isinf())
 
@@ -184,7 +179,7 @@ def test_the_public_call_uses_it(monkeypatch):
 @pytest.mark.gpu
 @on_hopper
 def test_one_compiled_kernel_serves_all_shapes():
-    kernel = forward_hopper._attn_fwd_hopper
+    kernel = _attn_fwd_hopper
     query, key, value = (draw((1, 2, 256, 64), torch.float16, seed) for seed in range(3))
     attend(query, key, value, "full", 2)
     before = sum(len(compiled[0]) for compiled in kernel.device_caches.values())
@@ -215,19 +210,17 @@ def test_its_trace_is_that_of_the_portable_kernel_with_the_same_tiles(mask, head
         "block_n": 128,
     }
     problem = AttentionProblem(**sizes, mask=mask, window_left=200, window_right=30)
-    trace, portable = forward_hopper.run_traced(problem), run_traced(problem, "flash2")
+    trace, portable = flash3.run_traced(problem), run_traced(problem, "flash2")
     assert judge_trace(trace).passes
     for name in ("batch_head", "q_tile", "kv_tile", "tensor_bytes_read", "tensor_bytes_written"):
         np.testing.assert_array_equal(getattr(trace, name), getattr(portable, name))
     for name in ("row_max", "row_sum", "alpha"):
         np.testing.assert_allclose(getattr(trace, name), getattr(portable, name), rtol=2e-3, atol=2e-3)
     assert (trace.end_ns >= trace.start_ns).all()
-    read, written = forward_hopper.requested_bytes(problem, CONFIGS[2])
+    read, written = flash3.requested_bytes(problem, CONFIGS[2])
     assert read + written == flash2_requested_bytes(problem)
     if head_dim == 64:
-        assert sum(forward_hopper.requested_bytes(problem, CONFIGS[3])) == flash2_requested_bytes(
-            problem, (192, 128)
-        )
+        assert sum(flash3.requested_bytes(problem, CONFIGS[3])) == flash2_requested_bytes(problem, (192, 128))
 
 
 @pytest.mark.gpu
@@ -236,9 +229,9 @@ def test_tracing_changes_no_bit():
     problem = AttentionProblem(
         q_heads=8, kv_heads=8, q_len=700, kv_len=700, head_dim=128, mask="causal", block_m=128, block_n=128
     )
-    *_, out, lse = forward_hopper.traced_launch(problem, CONFIGS[2])
+    *_, out, lse = flash3.traced_launch(problem, CONFIGS[2])
     plain = flash_forward_hopper(
-        *make_inputs(problem, DEVICE), left=1400, right=0, scale=problem.scale, config=CONFIGS[2]
+        *make_inputs(problem, DEVICE), band=problem.band, scale=problem.scale, config=CONFIGS[2]
     )
     assert torch.equal(out, plain[0])
     assert torch.equal(lse, plain[1])
@@ -247,6 +240,6 @@ def test_tracing_changes_no_bit():
 def test_elsewhere_its_trace_is_refused_in_words():
     if BACKEND != "cuda":
         with pytest.raises(InvalidProblem, match="Hopper"):
-            forward_hopper.run_traced(AttentionProblem(q_len=128, kv_len=128, block_m=128, block_n=128))
+            flash3.run_traced(AttentionProblem(q_len=128, kv_len=128, block_m=128, block_n=128))
     with pytest.raises(InvalidProblem, match="128 x 128"):
-        forward_hopper.run_traced(AttentionProblem(q_len=128, kv_len=128, block_m=64, block_n=64))
+        flash3.run_traced(AttentionProblem(q_len=128, kv_len=128, block_m=64, block_n=64))

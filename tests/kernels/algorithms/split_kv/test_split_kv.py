@@ -4,13 +4,15 @@ import numpy as np
 import pytest
 import torch
 
-from kernels.algorithms.split_kv.split_kv import choose_splits, flash_split_kv, split_plan
-from kernels.oracle.reference import attention_by_rows, judge, oracle
+from kernels.algorithms import run_traced
+from kernels.algorithms.split_kv.launch import flash_split_kv, split_plan
+from kernels.device.runtime import DEVICE
+from kernels.oracle.exact import attention_by_rows, oracle
+from kernels.oracle.rule import compare_lse, compare_output
 from kernels.primitives.launch import TileConfig
-from kernels.primitives.recorder import DEVICE
-from kernels.problem import AttentionProblem, tiles
+from kernels.problem import AttentionProblem, Band
 from kernels.problem.inputs import make_inputs
-from kernels.trace.trace import run_traced
+from kernels.problem.tiles import splits_to_fill
 from tests.kernels.helpers import problem_id
 
 PROBLEMS = [
@@ -57,12 +59,10 @@ traced = pytest.mark.parametrize("problem", PROBLEMS, ids=problem_id)
 
 
 def run_split(problem, splits=None):
-    left, right = tiles.band(problem)
     config = TileConfig(problem.block_m, problem.block_n)
     out, lse, _ = flash_split_kv(
         *make_inputs(problem, DEVICE),
-        left=left,
-        right=right,
+        band=problem.band,
         scale=problem.scale,
         config=config,
         splits=problem.kv_splits if splits is None else splits,
@@ -74,11 +74,12 @@ def run_split(problem, splits=None):
 def test_output_and_lse_are_right(problem, poisoned):
     inputs = make_inputs(problem, DEVICE)
     out, lse = run_split(problem)
-    assert judge(problem, out, inputs).passes
-    left, right = tiles.band(problem)
-    _, exact = attention_by_rows(*inputs, scale=problem.scale, left=left, right=right, dtype=torch.float64)
-    assert torch.equal(lse == float("-inf"), exact == float("-inf"))
-    torch.testing.assert_close(lse.double(), exact, rtol=1e-5, atol=1e-5)
+    assert compare_output(problem, out, inputs).report.passes
+    exact, in_float32 = (
+        attention_by_rows(*inputs, scale=problem.scale, band=problem.band, dtype=dtype)[1]
+        for dtype in (torch.float64, torch.float32)
+    )
+    assert compare_lse(lse, exact, in_float32).report.passes
 
 
 @pytest.mark.parametrize("splits", [1, 2, 7, 1000])
@@ -98,12 +99,11 @@ def packed_rows(problem, step_row):
 @traced
 def test_every_step_and_every_weight_matches_float64(problem):
     run = run_traced(problem, "split_kv")
-    left, right = tiles.band(problem)
-    exact = oracle(*make_inputs(problem), scale=problem.scale, left=left, right=right)
+    exact = oracle(*make_inputs(problem), scale=problem.scale, band=problem.band)
     group = problem.q_heads // problem.kv_heads
     config = TileConfig(problem.block_m, problem.block_n)
     first, end, splits, per_split = split_plan(
-        problem.q_shape, problem.kv_shape, left, right, config, problem.kv_splits
+        problem.band, problem.key_heads, problem.packed_rows, config, problem.kv_splits
     )
     size = float(exact.value.abs().max())
     eps = torch.finfo(getattr(torch, problem.dtype)).eps
@@ -159,13 +159,13 @@ def test_keys_outside_the_window_are_not_loaded():
 
 
 def test_the_rule_fills_the_device_and_never_makes_empty_parts(monkeypatch):
-    monkeypatch.setattr("kernels.algorithms.split_kv.split_kv.sm_count", lambda: 132)
-    assert choose_splits(programs=8, kv_tiles=1024) == 16
-    assert choose_splits(programs=1000, kv_tiles=1024) == 1
-    assert choose_splits(programs=1, kv_tiles=5) == 5
-    first, end, splits, per_split = split_plan(
-        (1, 32, 1, 128), (1, 8, 1000, 128), 10**6, 10**6, TileConfig(16, 64), 0
-    )
+    monkeypatch.setattr("kernels.algorithms.split_kv.launch.sm_count", lambda: 132)
+    assert splits_to_fill(programs=8, kv_tiles=1024, sm_count=132) == 16
+    assert splits_to_fill(programs=1000, kv_tiles=1024, sm_count=132) == 1
+    assert splits_to_fill(programs=1, kv_tiles=5, sm_count=132) == 5
+    plan = split_plan(Band.of(1, 1000), key_heads=8, packed_rows=4, config=TileConfig(16, 64), splits=0)
+    first, end, splits, per_split = plan
+    assert splits == 16
     assert (first, end) == (0, 16)
     assert (splits - 1) * per_split < end <= splits * per_split
 
@@ -177,8 +177,7 @@ def test_scores_of_minus_infinity(case, poisoned):
     query, key, value = make_inputs(problem, DEVICE)
     query.fill_(1.0)
     key[0, 0, : 100 if case == "row" else 40] = float("-inf")
-    left, right = tiles.band(problem)
-    arguments = {"scale": problem.scale, "left": left, "right": right}
+    arguments = {"scale": problem.scale, "band": problem.band}
     out, _, _ = flash_split_kv(query, key, value, config=TileConfig(16, 16), splits=3, **arguments)
     exact, _ = attention_by_rows(query, key, value, dtype=torch.float64, **arguments)
     assert torch.equal(out.isnan(), exact.isnan())
@@ -202,4 +201,4 @@ def test_decoding_is_right_on_the_gpu(kv_len, q_len, heads, dtype, poisoned):
         block_m=64,
         block_n=64,
     )
-    assert judge(problem, run_split(problem)[0], make_inputs(problem, DEVICE)).passes
+    assert compare_output(problem, run_split(problem)[0], make_inputs(problem, DEVICE)).report.passes

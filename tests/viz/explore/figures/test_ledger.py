@@ -1,8 +1,8 @@
 """Traffic by tensor: counted beside modelled, two runs beside each other."""
 
+from kernels.algorithms import run_traced
+from kernels.algorithms.standard.traffic import standard_ledger
 from kernels.problem import AttentionProblem
-from kernels.trace.trace import run_traced
-from kernels.traffic.modelled import standard_ledger
 from tests.viz.player.test_data import hand_built
 from viz.explore.figures.ledger import difference_table, kernel_ledger, ledger_figure, ledgers_of
 from viz.explore.figures.row_state import gradient_figures, state_figures

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from kernels.algorithms import run_traced
 from kernels.problem import AttentionProblem
 from kernels.trace.schedule import program_spans, step_schedule
-from kernels.trace.trace import run_traced
 from viz.explore.figures.timeline import busy_share, timeline_figure, without_pauses
 from viz.shared import theme
 

@@ -1,0 +1,57 @@
+"""Parts that programs keep on the chip, with the bytes of one pipeline stage. Sums and scores are float32."""
+
+from __future__ import annotations
+
+from kernels.problem import AttentionProblem
+from kernels.trace.algorithm import ChipPart
+
+SHARED = "shared memory"
+FLOAT32_BYTES = 4
+"""m, l, lse, D and every sum are float32, on the chip as in HBM."""
+
+
+def row_bytes(problem: AttentionProblem) -> int:
+    """Bytes of one row of Q, K, V, O or a gradient."""
+    return problem.head_dim * problem.itemsize
+
+
+def sum_row_bytes(problem: AttentionProblem) -> int:
+    """Bytes of one row of a float32 sum."""
+    return problem.head_dim * FLOAT32_BYTES
+
+
+def query_tile(name: str) -> ChipPart:
+    """A tile of rows of Q, O or dO."""
+    return ChipPart(name, lambda problem: problem.block_m * row_bytes(problem), (name,), SHARED)
+
+
+def key_tile(name: str) -> ChipPart:
+    """A tile of rows of K or V."""
+    return ChipPart(name, lambda problem: problem.block_n * row_bytes(problem), (name,), SHARED)
+
+
+def query_sum(name: str, memory: str = "registers") -> ChipPart:
+    """A float32 sum with the rows of a query tile."""
+    return ChipPart(name, lambda problem: problem.block_m * sum_row_bytes(problem), (name,), memory)
+
+
+def key_sum(name: str) -> ChipPart:
+    """A float32 sum with the rows of a key tile."""
+    return ChipPart(name, lambda problem: problem.block_n * sum_row_bytes(problem), (name,))
+
+
+def scores(name: str, *holds: str, memory: str = "registers") -> ChipPart:
+    """A tile of scores, or of something of the same shape."""
+    return ChipPart(
+        name, lambda problem: problem.block_m * problem.block_n * FLOAT32_BYTES, holds or (name,), memory
+    )
+
+
+def whole_rows(name: str, holds: str) -> ChipPart:
+    """All scores of the rows of a query tile."""
+    return ChipPart(name, lambda problem: problem.block_m * problem.kv_len * FLOAT32_BYTES, (holds,))
+
+
+def row_state(*holds: str) -> ChipPart:
+    """Float32 numbers with one value per row of a query tile."""
+    return ChipPart(", ".join(holds), lambda problem: len(holds) * problem.block_m * FLOAT32_BYTES, holds)

@@ -1,0 +1,42 @@
+"""Runs FlashAttention-1: traced on a problem's own inputs, or on given tensors for a check."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from kernels.algorithms.flash1.entry import ENTRY, FORWARD
+from kernels.algorithms.flash1.forward_kv_outer import flash_forward_kv_outer
+from kernels.device.runtime import DEVICE
+from kernels.primitives.assemble import assemble
+from kernels.primitives.launch import config_of
+from kernels.primitives.recorder import make_recorder
+from kernels.problem import AttentionProblem
+from kernels.problem.inputs import make_inputs
+from kernels.trace import Trace
+
+
+def run_traced(problem: AttentionProblem) -> Trace:
+    """Run the kernel on the problem's own inputs and tiles with TRACE on."""
+    recorder = make_recorder(
+        FORWARD,
+        problem,
+        rows=problem.q_len,
+        programs=problem.heads,
+        max_steps=problem.q_tiles * problem.kv_tiles,
+    )
+    out, lse, launch = flash_forward_kv_outer(
+        *make_inputs(problem, DEVICE),
+        band=problem.band,
+        scale=problem.scale,
+        config=config_of(problem),
+        recorder=recorder,
+    )
+    return assemble(ENTRY, problem, [(recorder, launch)], output=out, lse=lse)
+
+
+def forward(problem: AttentionProblem, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+    """O and lse with the problem's mask and tiles."""
+    out, lse, _ = flash_forward_kv_outer(
+        query, key, value, band=problem.band, scale=problem.scale, config=config_of(problem)
+    )
+    return out, lse

@@ -1,0 +1,82 @@
+"""What is known of FlashAttention-2."""
+
+from kernels.algorithms.chip import (
+    FLOAT32_BYTES,
+    key_tile,
+    query_sum,
+    query_tile,
+    row_bytes,
+    row_state,
+    scores,
+)
+from kernels.problem import AttentionProblem
+from kernels.problem.tiles import streamed_keys
+from kernels.trace.algorithm import Algorithm, Kernel, Phase, RecordedSum, SourceRef
+
+ONLINE_SOFTMAX = ("kernels.primitives.online_softmax", "online_softmax")
+
+TILE_STEP = (
+    Phase("load K", loads=("K",)),
+    Phase("QK^T", needs=("Q", "K"), makes=("S",), shows="scores"),
+    Phase("mask", needs=("S",), makes=("S",), only_masked=True),
+    Phase("row max", needs=("S", "m"), makes=("m",)),
+    Phase("exponentials", needs=("S", "m"), makes=("P",), shows="share"),
+    Phase("rescale", needs=("P", "m", "l", "O"), makes=("l", "O"), rescales=True),
+    Phase("load V", loads=("V",)),
+    Phase("PV", needs=("P", "V", "O"), makes=("O",)),
+)
+"""A tile step of every kernel that keeps a query tile and streams keys past it."""
+
+ON_CHIP = (
+    query_tile("Q"),
+    key_tile("K"),
+    key_tile("V"),
+    scores("S, P", "S", "P"),
+    query_sum("O"),
+    row_state("m", "l"),
+)
+ROW_FIELDS = ("row_max", "row_sum", "alpha")
+SERIES = ("m", "l", "alpha", "distance")
+
+
+def requested_bytes(problem: AttentionProblem, blocks: tuple[int, int] | None = None) -> int:
+    """Q, O and lse once, K and V once per query tile that sees them.
+
+    Dao 2023, algorithm 1, without the tiles that the mask skips; `blocks` replaces the problem's tile sizes.
+    """
+    row = row_bytes(problem)
+    per_head = problem.q_len * (2 * row + FLOAT32_BYTES) + streamed_keys(problem, blocks) * 2 * row
+    return problem.heads * per_head
+
+
+FORWARD = Kernel(
+    name="_attn_fwd",
+    source=SourceRef(
+        "kernels.algorithms.flash2.forward", "_attn_fwd", inner="_attn_fwd_inner", steps=(ONLINE_SOFTMAX,)
+    ),
+    before=(Phase("load Q", loads=("Q",), makes=("m", "l", "O")),),
+    step=TILE_STEP,
+    after=(Phase("store O, lse", needs=("O", "m", "l"), stores=("O", "lse")),),
+    parts=ON_CHIP,
+    requested_bytes=requested_bytes,
+    products=2,
+    row_fields=ROW_FIELDS,
+    sums=(RecordedSum("acc", "q_tile", "output", divided_by_row_sum=True),),
+    longest_first=True,
+    series=SERIES,
+    bars="l",
+)
+
+ENTRY = Algorithm(
+    name="flash2",
+    label="FlashAttention-2",
+    idea="a query tile stays, keys and values stream past it",
+    direction="forward",
+    kernels=(FORWARD,),
+    runner="kernels.algorithms.flash2.run",
+    rank=1,
+    timed_as=("flash2", ""),
+    checked="FlashAttention-2, forward and backward",
+    has_gradients=True,
+    recorded=("gpt2", "tiny", "llama3", "ragged", "layer", "window", "decode"),
+)

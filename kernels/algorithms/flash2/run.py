@@ -1,0 +1,47 @@
+"""Runs FlashAttention-2: traced on a problem's own inputs, or on given tensors for a check."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from kernels.algorithms.backward.launch import backward_of
+from kernels.algorithms.flash2.entry import ENTRY, FORWARD
+from kernels.algorithms.flash2.forward import flash_forward
+from kernels.device.runtime import DEVICE
+from kernels.oracle.exact import Gradients
+from kernels.primitives.assemble import assemble
+from kernels.primitives.launch import config_of
+from kernels.primitives.recorder import make_recorder
+from kernels.problem import AttentionProblem
+from kernels.problem.inputs import make_inputs
+from kernels.trace import Trace
+
+
+def run_traced(problem: AttentionProblem) -> Trace:
+    """Run the kernel on the problem's own inputs and tiles with TRACE on."""
+    programs = problem.heads * problem.q_tiles
+    recorder = make_recorder(
+        FORWARD, problem, rows=problem.q_len, programs=programs, max_steps=problem.kv_tiles
+    )
+    out, lse, launch = flash_forward(
+        *make_inputs(problem, DEVICE),
+        band=problem.band,
+        scale=problem.scale,
+        config=config_of(problem),
+        recorder=recorder,
+    )
+    return assemble(ENTRY, problem, [(recorder, launch)], output=out, lse=lse)
+
+
+def forward(problem: AttentionProblem, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+    """O and lse with the problem's mask and tiles."""
+    config = config_of(problem)
+    out, lse, _ = flash_forward(query, key, value, band=problem.band, scale=problem.scale, config=config)
+    return out, lse
+
+
+def gradients(
+    problem: AttentionProblem, query: Tensor, key: Tensor, value: Tensor, d_out: Tensor
+) -> Gradients:
+    """dQ, dK and dV by the two backward kernels."""
+    return backward_of(problem, query, key, value, *forward(problem, query, key, value), d_out)

@@ -1,0 +1,167 @@
+"""A warpgroup that computes: 64 query rows of one query tile after another."""
+
+from __future__ import annotations
+
+from kernels.algorithms.flash3.recording import record_step
+from kernels.algorithms.flash3.rings import release, wait_for
+from kernels.algorithms.flash3.softmax import softmax_step, write_out
+from kernels.algorithms.flash3.work import next_unit, take_item
+
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import (
+    mbarrier,
+    tma,
+    warpgroup_mma,
+    warpgroup_mma_wait,
+)
+from triton.language.extra.cuda import globaltimer
+
+
+@gluon.jit
+def issue_scores(q, k_ring, step, FIXED: gl.constexpr, LAYOUT: gl.constexpr):
+    """Issue Q K^T of this step's key tile: (ROWS, BLOCK_N), float32."""
+    ROWS: gl.constexpr = FIXED.ROWS
+    BLOCK_N: gl.constexpr = FIXED.BLOCK_N
+    BLOCK_D: gl.constexpr = FIXED.BLOCK_D
+    k = wait_for(k_ring, step, FIXED.STAGES).reshape([BLOCK_N, BLOCK_D])
+    zeros = gl.zeros([ROWS, BLOCK_N], gl.float32, LAYOUT)
+    return warpgroup_mma(q, k.permute((1, 0)), zeros, use_acc=False, is_async=True)
+
+
+@gluon.jit
+def issue_values(p, acc, adds, v_ring, step, FIXED: gl.constexpr):
+    """Issue acc + P V of this step's key tile, or P V alone if `adds` is false: (ROWS, BLOCK_D), float32."""
+    BLOCK_N: gl.constexpr = FIXED.BLOCK_N
+    BLOCK_D: gl.constexpr = FIXED.BLOCK_D
+    v = wait_for(v_ring, step, FIXED.STAGES).reshape([BLOCK_N, BLOCK_D])
+    return warpgroup_mma(p, v, acc, use_acc=adds, is_async=True)
+
+
+@gluon.jit
+def attend(
+    GROUP: gl.constexpr, descs, rings, o_buffers, lse_ptr, band, work, scale_log2, trace, max_steps,
+    FIXED: gl.constexpr,
+):  # fmt: skip
+    """Rows GROUP * ROWS and on of every query tile of this program."""
+    S_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], instr_shape=[16, FIXED.BLOCK_N, 16])
+    O_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], instr_shape=[16, FIXED.BLOCK_D, 16])
+    P_LAYOUT: gl.constexpr = gl.DotOperandLayout(0, O_LAYOUT, 2)
+    ROW_LAYOUT: gl.constexpr = gl.SliceLayout(1, S_LAYOUT)
+    O_ROW_LAYOUT: gl.constexpr = gl.SliceLayout(1, O_LAYOUT)
+    DTYPE: gl.constexpr = descs.o.dtype
+    ROWS: gl.constexpr = FIXED.ROWS
+    BLOCK_D: gl.constexpr = FIXED.BLOCK_D
+    STAGES: gl.constexpr = FIXED.STAGES
+    o_buffer = o_buffers.index(GROUP)
+    q_heads = work.q_heads.number
+    row_bytes = descs.o.shape[3].to(gl.int32) * (DTYPE.primitive_bitwidth // 8)
+
+    unit = gl.program_id(0)
+    second = unit < 0
+    items = 0
+    step = 0
+    item = take_item(unit, second, work, band, GROUP, FIXED)
+    mbarrier.wait(rings.q.full.index(GROUP), 0)
+    if FIXED.TRACE:
+        start = globaltimer()
+    q = rings.q.buffers.index(GROUP).reshape([ROWS, BLOCK_D])
+    first_scores = issue_scores(q, rings.k, step, FIXED, S_LAYOUT)
+    first_scores = warpgroup_mma_wait(0, deps=[first_scores])
+    release(rings.k, step, STAGES)
+    done_m = gl.full([ROWS], float("-inf"), gl.float32, ROW_LAYOUT)
+    done_l = gl.zeros([ROWS], gl.float32, ROW_LAYOUT)
+    first_p, m, l, alpha = softmax_step(
+        first_scores, done_m, done_l, item, item.first, band, scale_log2, FIXED, S_LAYOUT
+    )
+    if FIXED.TRACE:
+        record_step(
+            trace,
+            max_steps,
+            item,
+            item.first,
+            m,
+            l,
+            alpha,
+            start,
+            work,
+            band,
+            row_bytes,
+            GROUP,
+            FIXED,
+            ROW_LAYOUT,
+        )
+    p = gl.convert_layout(first_p.to(DTYPE), P_LAYOUT)
+    acc = gl.zeros([ROWS, BLOCK_D], gl.float32, O_LAYOUT)
+    adds = second  # false: P V of an item's first tile starts its sum
+    begins = second
+    from_tile = item.first + 1
+    to_tile = item.end
+    done_batch, done_head, done_q = 0, 0, 0  # (not the item: Triton would not see it change in the loop)
+    more = True
+    while more:
+        # Two rounds per item: its first tile, beside the last P V of the item before; then the others.
+        q_slot = (items % FIXED.Q_STAGES) * FIXED.GROUPS + GROUP
+        q = rings.q.buffers.index(q_slot).reshape([ROWS, BLOCK_D])
+        for kv_tile in range(from_tile, to_tile):
+            step += 1
+            if FIXED.TRACE:
+                start = globaltimer()
+            acc = acc * gl.convert_layout(alpha, O_ROW_LAYOUT)[:, None]
+            scores = issue_scores(q, rings.k, step, FIXED, S_LAYOUT)
+            acc = issue_values(p, acc, adds, rings.v, step - 1, FIXED)
+            scores = warpgroup_mma_wait(1, deps=[scores])
+            release(rings.k, step, STAGES)
+            new_p, m, l, alpha = softmax_step(scores, m, l, item, kv_tile, band, scale_log2, FIXED, S_LAYOUT)
+            acc, p = warpgroup_mma_wait(0, deps=[acc, p])  # p as well: its registers are read until then
+            release(rings.v, step - 1, STAGES)
+            if FIXED.TRACE:
+                record_step(
+                    trace,
+                    max_steps,
+                    item,
+                    kv_tile,
+                    m,
+                    l,
+                    alpha,
+                    start,
+                    work,
+                    band,
+                    row_bytes,
+                    GROUP,
+                    FIXED,
+                    ROW_LAYOUT,
+                )
+            p = gl.convert_layout(new_p.to(DTYPE), P_LAYOUT)
+            adds = begins == False  # noqa: E712 (a tensor)
+        if begins:
+            write_out(
+                acc, done_m, done_l, o_buffer, descs.o, lse_ptr, done_batch, done_head, q_heads, done_q, band,
+                FIXED, ROW_LAYOUT, O_LAYOUT,
+            )  # fmt: skip
+            from_tile = item.first + 1
+            to_tile = item.end
+            begins = unit < 0
+        else:
+            mbarrier.arrive(rings.q.empty.index(q_slot))
+            done_batch, done_head, done_q, done_m, done_l = item.batch, item.head, item.first_q, m, l
+            items += 1
+            unit, second = next_unit(unit, second, work)
+            more = unit < work.units
+            if more:
+                item = take_item(unit, second, work, band, GROUP, FIXED)
+                next_slot = (items % FIXED.Q_STAGES) * FIXED.GROUPS + GROUP
+                mbarrier.wait(rings.q.full.index(next_slot), (items // FIXED.Q_STAGES) & 1)
+            m = gl.full([ROWS], float("-inf"), gl.float32, ROW_LAYOUT)
+            l = gl.zeros([ROWS], gl.float32, ROW_LAYOUT)
+            from_tile = item.first
+            to_tile = item.first + 1
+            begins = more
+    acc = acc * gl.convert_layout(alpha, O_ROW_LAYOUT)[:, None]
+    acc = issue_values(p, acc, adds, rings.v, step, FIXED)
+    acc, p = warpgroup_mma_wait(0, deps=[acc, p])
+    write_out(
+        acc, done_m, done_l, o_buffer, descs.o, lse_ptr, done_batch, done_head, q_heads, done_q, band,
+        FIXED, ROW_LAYOUT, O_LAYOUT,
+    )  # fmt: skip
+    tma.store_wait(0)

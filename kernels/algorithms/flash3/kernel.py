@@ -1,0 +1,61 @@
+"""The kernel: buffers, and the roles of its warps."""
+
+from __future__ import annotations
+
+from kernels.algorithms.flash3.attend import attend
+from kernels.algorithms.flash3.loader import load_tiles
+from kernels.algorithms.flash3.rings import Descriptors, Rings, make_ring
+from kernels.algorithms.flash3.work import Divisor, Work
+from kernels.problem import Band
+
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared
+
+SIZES = (
+    *("group_size", "q_len", "kv_len", "left", "right", "max_steps", "pairs", "units", "q_tiles"),
+    *("per_head", "per_head_multiplier", "per_head_shift"),
+    *("q_heads", "q_heads_multiplier", "q_heads_shift"),
+)
+"""Arguments that are sizes: none is compiled in, so that one compiled kernel serves every shape.
+
+They come one by one: `do_not_specialize` does not reach into a tuple."""
+
+
+@gluon.jit(do_not_specialize=SIZES)
+def _attn_fwd_hopper(
+    q_desc, k_desc, v_desc, o_desc, lse_ptr, scale_log2, group_size, q_len, kv_len, left, right,
+    pairs, units, q_tiles, per_head, per_head_multiplier, per_head_shift,
+    q_heads, q_heads_multiplier, q_heads_shift, trace, max_steps,
+    FIXED: gl.constexpr, COMPUTE_REGISTERS: gl.constexpr, LOAD_REGISTERS: gl.constexpr,
+):  # fmt: skip
+    """A persistent program; see the package. lse is (batch, q_heads, q_len), contiguous."""
+    band = Band(q_len, kv_len, left, right)
+    by_per_head = Divisor(per_head, per_head_multiplier, per_head_shift)
+    by_q_heads = Divisor(q_heads, q_heads_multiplier, q_heads_shift)
+    work = Work(pairs, units, q_tiles, by_per_head, by_q_heads)
+    GROUPS: gl.constexpr = FIXED.GROUPS
+    shape: gl.constexpr = o_desc.block_type.shape
+    o_buffers = gl.allocate_shared_memory(
+        o_desc.dtype, [GROUPS, shape[0], shape[1], shape[2], shape[3]], o_desc.layout
+    )
+    q_ring = make_ring(FIXED.Q_STAGES * GROUPS, 1, q_desc)
+    k_ring = make_ring(FIXED.STAGES, GROUPS, k_desc)
+    v_ring = make_ring(FIXED.STAGES, GROUPS, v_desc)
+    fence_async_shared()
+    descs = Descriptors(q_desc, k_desc, v_desc, o_desc)
+    rings = Rings(q_ring, k_ring, v_ring)
+    # Gluon takes no starred arguments, and a constexpr in a tuple variable would become a tensor.
+    if GROUPS == 2:
+        gl.warp_specialize([
+            (attend, (0, descs, rings, o_buffers, lse_ptr, band, work, scale_log2, trace, max_steps, FIXED)),
+            (attend, (1, descs, rings, o_buffers, lse_ptr, band, work, scale_log2, trace, max_steps, FIXED)),
+            (load_tiles, (descs, rings, group_size, band, work, FIXED)),
+        ], [4, 1], [COMPUTE_REGISTERS, LOAD_REGISTERS])  # fmt: skip
+    else:
+        gl.warp_specialize([
+            (attend, (0, descs, rings, o_buffers, lse_ptr, band, work, scale_log2, trace, max_steps, FIXED)),
+            (attend, (1, descs, rings, o_buffers, lse_ptr, band, work, scale_log2, trace, max_steps, FIXED)),
+            (attend, (2, descs, rings, o_buffers, lse_ptr, band, work, scale_log2, trace, max_steps, FIXED)),
+            (load_tiles, (descs, rings, group_size, band, work, FIXED)),
+        ], [4, 4, 1], [COMPUTE_REGISTERS, COMPUTE_REGISTERS, LOAD_REGISTERS])  # fmt: skip

@@ -1,0 +1,139 @@
+"""Launches the Hopper kernel, and decides where it is the one to run."""
+
+from __future__ import annotations
+
+import torch
+
+from kernels.algorithms.flash3.kernel import _attn_fwd_hopper
+from kernels.algorithms.flash3.rings import Fixed
+from kernels.algorithms.flash3.work import Work, work_units
+from kernels.device.runtime import BACKEND
+from kernels.oracle.naive import group_size
+from kernels.primitives.launch import (
+    Arguments,
+    TileConfig,
+    can_use_tma,
+    launch_info,
+    on_device,
+    sm_count,
+)
+from kernels.primitives.numbers import LOG2E
+from kernels.primitives.recorder import Recorder
+from kernels.primitives.tuning import gluon_is_known, hopper_config
+from kernels.problem import Band
+from kernels.trace import LaunchInfo
+
+import triton
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+
+GLUON_DTYPES = {torch.float16: gl.float16, torch.bfloat16: gl.bfloat16}
+REGISTERS = {2: (240, 24), 3: (160, 32)}
+"""Registers of a thread that computes and of one that loads, by the number of warpgroups that compute."""
+
+
+def can_run_hopper(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> bool:
+    """Whether the kernel takes these tensors here.
+
+    It needs compute capability 9.0, a Triton whose Gluon is known, 16-bit inputs of head_dim 40 to 128 (a
+    multiple of 8), and strides that descriptors can address.
+    """
+    if BACKEND != "cuda" or torch.cuda.get_device_capability() != (9, 0) or not gluon_is_known():
+        return False
+    head_dim = query.shape[3]
+    rows_fit = (
+        32 < head_dim <= 128 and head_dim * query.element_size() % 16 == 0
+    )  # O's too, which is made here
+    return rows_fit and query.dtype in GLUON_DTYPES and can_use_tma(TileConfig(64, 64), query, key, value)
+
+
+def chosen_config(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, band: Band
+) -> TileConfig | None:
+    """The tiles with which this kernel is to run here; None if the plain kernel is to run.
+
+    That is so for what this kernel does not take, and for shapes that are not in the tuned table. It is also
+    so for shapes that do not keep three quarters of the SMs busy: of 18 such shapes measured on an H200
+    (batch 1, 8 or 16 heads, 256 to 1024 keys), the plain kernel with its smaller tiles was faster in 14, by 6
+    to 75 %, and slower in three, full at head_dim 128, by 8 to 16 %.
+    """
+    batch, q_heads, q_len, head_dim = query.shape
+    config = hopper_config(head_dim, query.dtype, band.masks, band.kv_len)
+    if config is None or not can_run_hopper(query, key, value):
+        return None
+    units = work_units(batch, q_heads, triton.cdiv(q_len, config.block_m), band.bounds_right).units
+    return config if 4 * units >= 3 * sm_count() else None
+
+
+def _descriptor(tensor: torch.Tensor, rows: int, block_d: int) -> TensorDescriptor:
+    block = [1, 1, rows, block_d]
+    layout = gl.NVMMASharedLayout.get_default_for(block, GLUON_DTYPES[tensor.dtype])
+    return TensorDescriptor(tensor, list(tensor.shape), list(tensor.stride()), block, layout)
+
+
+def _launch_arguments(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    out: torch.Tensor,
+    lse: torch.Tensor,
+    *,
+    band: Band,
+    scale: float,
+    config: TileConfig,
+    recorder: Recorder | None = None,
+) -> tuple[list[TensorDescriptor | torch.Tensor], Arguments, Work]:
+    """Arguments of `_attn_fwd_hopper` by position and by keyword, and the work that programs share out."""
+    batch, q_heads, q_len, head_dim = query.shape
+    fixed = Fixed(
+        BOUND_LEFT=band.bounds_left,
+        BOUND_RIGHT=band.bounds_right,
+        RAGGED=band.kv_len % config.block_n != 0,
+        BLOCK_N=config.block_n,
+        BLOCK_D=max(triton.next_power_of_2(head_dim), 64),
+        GROUPS=config.block_m // Fixed.ROWS,
+        STAGES=config.num_stages,
+        TRACE=recorder is not None,
+    )
+    rows = (fixed.ROWS, config.block_n, config.block_n, fixed.ROWS)
+    tensors = zip((query, key, value, out), rows, strict=True)
+    work = work_units(batch, q_heads, triton.cdiv(q_len, config.block_m), band.bounds_right)
+    compute, load = REGISTERS[fixed.GROUPS]
+    arguments = {
+        "scale_log2": scale * LOG2E.value,
+        "group_size": group_size(query, key),
+        **band._asdict(),
+        **work.arguments(),
+        "trace": recorder.buffers if recorder else None,
+        "max_steps": recorder.max_steps if recorder else 0,
+        "FIXED": fixed,
+        "COMPUTE_REGISTERS": compute,
+        "LOAD_REGISTERS": load,
+        "num_warps": 4,
+    }
+    return [_descriptor(tensor, n, fixed.BLOCK_D) for tensor, n in tensors] + [lse], arguments, work
+
+
+def flash_forward_hopper(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    *,
+    band: Band,
+    scale: float,
+    config: TileConfig,
+    recorder: Recorder | None = None,
+) -> tuple[torch.Tensor, torch.Tensor, LaunchInfo]:
+    """Launch `_attn_fwd_hopper`; arguments and results as of `flash_forward`, for what `can_run_hopper` accepts.
+
+    `config.block_m` is 128 or 192, 64 rows for each warpgroup that computes. `config.num_warps` counts the
+    loading warp's warpgroup too: 12 or 16. A `recorder` makes the kernel write down its steps.
+    """
+    out = torch.empty_like(query)
+    lse = torch.empty(query.shape[:3], dtype=torch.float32, device=query.device)
+    tensors, arguments, work = _launch_arguments(
+        query, key, value, out, lse, band=band, scale=scale, config=config, recorder=recorder
+    )
+    with on_device(query, config):
+        compiled = _attn_fwd_hopper[(min(sm_count(), work.units),)](*tensors, **arguments)
+    return out, lse, launch_info(config, compiled)

@@ -1,0 +1,44 @@
+"""The warp that loads."""
+
+from __future__ import annotations
+
+from kernels.algorithms.flash3.rings import load_into
+from kernels.algorithms.flash3.work import next_unit, take_item
+
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+
+
+@gluon.jit
+def load_tiles(descs, rings, group_size, band, work, FIXED: gl.constexpr):
+    """Load the tiles of every item of this program.
+
+    V of a tile is asked for after K of the next, the order in which they are used.
+    """
+    GROUPS: gl.constexpr = FIXED.GROUPS
+    STAGES: gl.constexpr = FIXED.STAGES
+    Q_SLOTS: gl.constexpr = FIXED.Q_STAGES * FIXED.GROUPS
+    unit = gl.program_id(0)
+    second = gl.program_id(0) < 0
+    items = 0
+    step = 0
+    batch = 0
+    kv_head = 0
+    row = 0
+    while unit < work.units:
+        item = take_item(unit, second, work, band, 0, FIXED)
+        for group in gl.static_range(GROUPS):
+            q_row = item.first_q + group * FIXED.ROWS
+            load_into(rings.q, descs.q, item.batch, item.head, q_row, items * GROUPS + group, Q_SLOTS)
+        for kv_tile in range(item.first, item.end):
+            first_k = kv_tile * FIXED.BLOCK_N
+            load_into(rings.k, descs.k, item.batch, item.head // group_size, first_k, step, STAGES)
+            if step > 0:
+                load_into(rings.v, descs.v, batch, kv_head, row, step - 1, STAGES)
+            batch = item.batch
+            kv_head = item.head // group_size
+            row = first_k
+            step += 1
+        items += 1
+        unit, second = next_unit(unit, second, work)
+    load_into(rings.v, descs.v, batch, kv_head, row, step - 1, STAGES)

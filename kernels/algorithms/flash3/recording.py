@@ -1,0 +1,56 @@
+"""What the Hopper kernel writes down of a step under TRACE: what flash2/forward.py writes down."""
+
+from __future__ import annotations
+
+from kernels.algorithms.flash2.entry import FORWARD
+from kernels.primitives.numbers import LN2
+from kernels.primitives.recorder import (
+    ROW_COLUMNS,
+    read_columns,
+    record_bytes,
+    record_end,
+    record_start,
+    record_where,
+    write_columns,
+)
+
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+
+READ_Q, READ_K, READ_V = read_columns(FORWARD, "Q", "K", "V")
+WRITE_O, WRITE_LSE = write_columns(FORWARD, "O", "lse")
+
+
+@gluon.jit
+def record_step(
+    trace, max_steps, item, kv_tile, m, l, alpha, start, work, band, row_bytes,
+    GROUP: gl.constexpr, FIXED: gl.constexpr, ROW_LAYOUT: gl.constexpr,
+):  # fmt: skip
+    """Each warpgroup writes its rows, and the first one also the rest.
+
+    `start` is the global timer when Q K^T was issued, `row_bytes` are the bytes of a row of Q, K, V or O.
+    """
+    BLOCK_M: gl.constexpr = FIXED.BLOCK_M
+    BLOCK_N: gl.constexpr = FIXED.BLOCK_N
+    ROWS: gl.constexpr = FIXED.ROWS
+    batch_head = item.batch * work.q_heads.number + item.head
+    slot = (batch_head * work.q_tiles + item.q_tile) * max_steps + kv_tile - item.first
+    rows = trace.rows + slot.to(gl.int64) * (ROW_COLUMNS * BLOCK_M) + GROUP * ROWS
+    rows = rows + gl.arange(0, ROWS, layout=ROW_LAYOUT)
+    gl.store(rows, m * LN2)
+    gl.store(rows + BLOCK_M, l)
+    gl.store(rows + 2 * BLOCK_M, alpha)
+    if GROUP == 0:
+        record_where(trace, slot, batch_head, item.q_tile, kv_tile)
+        key_bytes = gl.minimum(band.kv_len - kv_tile * BLOCK_N, BLOCK_N) * row_bytes
+        record_bytes(trace, slot, key_bytes, READ_K)
+        record_bytes(trace, slot, key_bytes, READ_V)
+        n_rows = gl.minimum(band.q_len - item.q_tile * BLOCK_M, BLOCK_M)
+        if kv_tile == item.first:
+            record_bytes(trace, slot, n_rows * row_bytes, READ_Q)
+        if kv_tile + 1 == item.end:
+            record_bytes(trace, slot, n_rows * row_bytes, WRITE_O)
+            record_bytes(trace, slot, n_rows * 4, WRITE_LSE)
+        record_start(trace, slot)  # names the SM; the start itself lies behind
+        gl.store(trace.clock + slot.to(gl.int64) * 3, start)
+        record_end(trace, slot)

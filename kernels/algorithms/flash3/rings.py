@@ -1,0 +1,101 @@
+"""Rings of tile buffers in shared memory, between the warp that loads and the warpgroups that compute."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import mbarrier, tma
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """What is compiled into the kernel, as one constexpr."""
+
+    BOUND_LEFT: bool
+    BOUND_RIGHT: bool
+    RAGGED: bool
+    """Whether the last key tile is not whole."""
+    BLOCK_N: int
+    BLOCK_D: int
+    GROUPS: int
+    """Warpgroups that compute."""
+    STAGES: int
+    """Slots of the rings of K and V."""
+    TRACE: bool
+    Q_STAGES: int = 2
+    """Query tiles in the ring of Q, each of GROUPS slots."""
+    ROWS: int = 64
+    """Query rows of a warpgroup: the height of its matrix instruction."""
+
+    @property
+    def BLOCK_M(self) -> int:  # noqa: N802 (named like the constexprs beside it)
+        """Rows of a query tile."""
+        return self.GROUPS * self.ROWS
+
+
+class Ring(NamedTuple):
+    """Buffers for tiles of a descriptor, with a barrier each for "loaded" and for "read by all readers"."""
+
+    buffers: gl.shared_memory_descriptor
+    full: gl.shared_memory_descriptor
+    empty: gl.shared_memory_descriptor
+
+
+class Rings(NamedTuple):
+    """The rings of Q, K and V."""
+
+    q: Ring
+    k: Ring
+    v: Ring
+
+
+class Descriptors(NamedTuple):
+    """Tensor descriptors of Q, K, V and O."""
+
+    q: gl.tensor
+    k: gl.tensor
+    v: gl.tensor
+    o: gl.tensor
+
+
+@gluon.jit
+def make_ring(SLOTS: gl.constexpr, READERS: gl.constexpr, desc):
+    """A ring of SLOTS tiles of the descriptor, each read by READERS warpgroups."""
+    shape: gl.constexpr = desc.block_type.shape
+    buffers = gl.allocate_shared_memory(
+        desc.dtype, [SLOTS, shape[0], shape[1], shape[2], shape[3]], desc.layout
+    )
+    full = gl.allocate_shared_memory(gl.int64, [SLOTS, 1], mbarrier.MBarrierLayout())
+    empty = gl.allocate_shared_memory(gl.int64, [SLOTS, 1], mbarrier.MBarrierLayout())
+    for slot in gl.static_range(SLOTS):
+        mbarrier.init(full.index(slot), count=1)
+        mbarrier.init(empty.index(slot), count=READERS)
+    return Ring(buffers, full, empty)
+
+
+@gluon.jit
+def load_into(ring, desc, batch, head, row, turn, SLOTS: gl.constexpr):
+    """Copy the tile from `row` on into slot `turn % SLOTS`, once those who read the slot have left it."""
+    slot = turn % SLOTS
+    mbarrier.wait(ring.empty.index(slot), (turn // SLOTS + 1) & 1)
+    mbarrier.expect(ring.full.index(slot), desc.block_type.nbytes)
+    tma.async_copy_global_to_shared(
+        desc, [batch, head, row, 0], ring.full.index(slot), ring.buffers.index(slot)
+    )
+
+
+@gluon.jit
+def wait_for(ring, turn, SLOTS: gl.constexpr):
+    """The buffer of slot `turn % SLOTS`, once its tile has arrived."""
+    slot = turn % SLOTS
+    mbarrier.wait(ring.full.index(slot), (turn // SLOTS) & 1)
+    return ring.buffers.index(slot)
+
+
+@gluon.jit
+def release(ring, turn, SLOTS: gl.constexpr):
+    """Say that this warpgroup has read the slot. It may be loaded again once all have."""
+    mbarrier.arrive(ring.empty.index(turn % SLOTS))

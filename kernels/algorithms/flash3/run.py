@@ -1,0 +1,72 @@
+"""Runs the Hopper kernel with TRACE on, on a problem's own inputs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import torch
+
+from kernels.algorithms.flash2.entry import ENTRY, FORWARD
+from kernels.algorithms.flash3.launch import can_run_hopper, flash_forward_hopper
+from kernels.device.runtime import DEVICE
+from kernels.primitives.assemble import assemble
+from kernels.primitives.launch import TileConfig
+from kernels.primitives.recorder import Recorder, make_recorder
+from kernels.problem import AttentionProblem, InvalidProblem
+from kernels.problem.inputs import make_inputs
+from kernels.trace import LaunchInfo, Trace
+
+KERNEL = replace(FORWARD, name="_attn_fwd_hopper", sums=())
+TRACED_CONFIG = TileConfig(128, 128, 12, 2)
+
+
+class TracedLaunch(NamedTuple):
+    """What the kernel wrote down, how it was launched, O and lse."""
+
+    recorder: Recorder
+    launch: LaunchInfo
+    out: torch.Tensor
+    lse: torch.Tensor
+
+
+def traced_launch(problem: AttentionProblem, config: TileConfig) -> TracedLaunch:
+    """Run the kernel on the problem's own inputs with TRACE on. Raises InvalidProblem for what it does not take."""
+    inputs = make_inputs(problem, DEVICE)
+    if not can_run_hopper(*inputs):
+        accepted = "the Hopper kernel takes 16-bit types, a multiple of 8 from 40 to 128, and a Hopper GPU"
+        raise InvalidProblem("head_dim", problem.head_dim, accepted)
+    recorder = make_recorder(
+        KERNEL,
+        problem,
+        rows=problem.q_len,
+        programs=problem.heads * -(-problem.q_len // config.block_m),
+        max_steps=-(-problem.kv_len // config.block_n),
+        block_m=config.block_m,
+    )
+    out, lse, launch = flash_forward_hopper(
+        *inputs, band=problem.band, scale=problem.scale, config=config, recorder=recorder
+    )
+    return TracedLaunch(recorder, launch, out, lse)
+
+
+def run_traced(problem: AttentionProblem) -> Trace:
+    """The trace of the kernel on the problem, whose tiles are 128 x 128.
+
+    A query tile that sees no key has one step, which is wholly masked.
+    """
+    for name in ("block_m", "block_n"):
+        if getattr(problem, name) != 128:
+            accepted = "the Hopper kernel is traced with 128 x 128 tiles"
+            raise InvalidProblem(name, getattr(problem, name), accepted, "Choose those.")
+    recorder, launch, out, lse = traced_launch(problem, TRACED_CONFIG)
+    return assemble(ENTRY, problem, [(recorder, launch)], output=out, lse=lse)
+
+
+def requested_bytes(problem: AttentionProblem, config: TileConfig) -> tuple[int, int]:
+    """(read, written): bytes that the kernel asks for with these tiles, counted by itself."""
+    recorder = traced_launch(problem, config).recorder
+    counted = recorder.buffers.requested.sum(dim=0, dtype=torch.int64).tolist()
+    columns = list(zip(counted, KERNEL.requests, strict=False))
+    read, written = (sum(n for n, (_, way) in columns if way == wanted) for wanted in ("read", "write"))
+    return read, written

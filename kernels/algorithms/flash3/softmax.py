@@ -1,0 +1,58 @@
+"""Mask and online softmax of a warpgroup, and the output it writes."""
+
+from __future__ import annotations
+
+from kernels.primitives.masking import sees_a_key
+from kernels.primitives.numbers import LN2
+from kernels.primitives.online_softmax import online_softmax
+
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, tma
+
+barrier = getattr(gl, "barrier", None) or gl.thread_barrier  # its name until Triton 3.6
+
+
+@gluon.jit
+def softmax_step(scores, m, l, item, kv_tile, band, scale_log2, FIXED: gl.constexpr, LAYOUT: gl.constexpr):
+    """Mask, row max, exponentials and row sum of a tile, as in flash2/forward.py. Returns P, m, l and alpha."""
+    BLOCK_N: gl.constexpr = FIXED.BLOCK_N
+    ROWS: gl.constexpr = FIXED.ROWS
+    if FIXED.BOUND_LEFT or FIXED.BOUND_RIGHT or FIXED.RAGGED:
+        # A branch, since a second loop over the same Q came out wrong (ptxas 12.8).
+        if (kv_tile < item.first_full) | (kv_tile >= item.end_full):
+            ROW: gl.constexpr = gl.SliceLayout(1, LAYOUT)
+            offs_n = gl.arange(0, BLOCK_N, layout=gl.SliceLayout(0, LAYOUT))
+            shift_to_diagonal = band.kv_len - band.q_len - kv_tile * BLOCK_N
+            diagonal = item.first_q + gl.arange(0, ROWS, layout=ROW) + shift_to_diagonal
+            last = gl.full([ROWS], band.kv_len - 1 - kv_tile * BLOCK_N, gl.int32, ROW)
+            if FIXED.BOUND_RIGHT:
+                last = gl.minimum(diagonal + band.right, last)
+            scores = gl.where(offs_n[None, :] <= last[:, None], scores, float("-inf"))
+            if FIXED.BOUND_LEFT:
+                scores = gl.where(offs_n[None, :] >= (diagonal - band.left)[:, None], scores, float("-inf"))
+    return online_softmax(scores, m, l, scale_log2)
+
+
+@gluon.jit
+def write_out(
+    acc, m, l, o_buffer, o_desc, lse_ptr, batch, head, q_heads, first_q, band,
+    FIXED: gl.constexpr, ROW_LAYOUT: gl.constexpr, LAYOUT: gl.constexpr,
+):  # fmt: skip
+    """Normalise, and write the rows of O and lse that exist. O is on its way when this returns."""
+    ROWS: gl.constexpr = FIXED.ROWS
+    BLOCK_D: gl.constexpr = FIXED.BLOCK_D
+    offs_m = first_q + gl.arange(0, ROWS, layout=ROW_LAYOUT)
+    lse = m * LN2 + gl.log(l)
+    o = acc * gl.convert_layout(1.0 / l, gl.SliceLayout(1, LAYOUT))[:, None]
+    if FIXED.BOUND_LEFT or FIXED.BOUND_RIGHT:  # a row that sees no key gives 0 and -inf
+        visible = sees_a_key(offs_m, band)
+        lse = gl.where(visible, lse, float("-inf"))
+        o = gl.where(gl.convert_layout(visible, gl.SliceLayout(1, LAYOUT))[:, None], o, 0.0)
+    rows = lse_ptr + (batch * q_heads + head).to(gl.int64) * band.q_len
+    gl.store(rows + offs_m, lse, mask=offs_m < band.q_len)
+    tma.store_wait(0)  # the output before this one has left the buffer
+    barrier()
+    o_buffer.reshape([ROWS, BLOCK_D]).store(o.to(o_desc.dtype))
+    fence_async_shared()
+    tma.async_copy_shared_to_global(o_desc, [batch, head, first_q, 0], o_buffer)

@@ -1,0 +1,90 @@
+"""Row-wise attention, tile by tile in torch: whole rows of S stay on the chip, K and then V are streamed past.
+
+Chu, Liu and Lin 2026, algorithm 1 and eq 36: nothing of size q_len x kv_len goes to HBM, but the chip must
+hold block_m whole rows of S. A comment `# [name]` starts a phase of a tile step (declared in entry.py).
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from kernels.algorithms.row_wise.entry import ENTRY
+from kernels.device.runtime import DEVICE
+from kernels.oracle.naive import visible_mask
+from kernels.primitives.tilewise import StepLog, tile_rows
+from kernels.problem import AttentionProblem
+from kernels.problem.inputs import make_inputs
+from kernels.trace import Trace
+
+
+def _row_wise(
+    log: StepLog,
+    problem: AttentionProblem,
+    inputs: tuple[Tensor, Tensor, Tensor],
+    visible: Tensor,
+    out: Tensor,
+    lse: Tensor,
+) -> None:
+    """Fill out (batch, q_heads, q_len, head_dim) and lse (batch, q_heads, q_len), some rows at a time."""
+    query, key, value = inputs
+    for program in log.programs():
+        _, batch, head, rows = program
+        key_head = head // problem.group_size
+        # [load Q] (block_m, head_dim)
+        q = log.read("Q", query[batch, head, rows])
+        m = torch.full((len(q),), float("-inf"), device=q.device)
+        s: list[Tensor] = []
+        # [end]
+        for kv_tile in range(problem.kv_tiles):
+            log.step(0, program, kv_tile)
+            keys = tile_rows(kv_tile, problem.block_n)
+            # [load K] (block_n, head_dim)
+            k = log.read("K", key[batch, key_head, keys])
+            # [QK^T] (block_m, block_n): stays on the chip
+            s.append((q @ k.T * problem.scale).masked_fill(~visible[rows, keys], float("-inf")))
+            # [row max]
+            m = torch.maximum(m, s[-1].amax(dim=1))
+            # [end]
+            log.rows(row_max=m)
+        # [softmax] (block_m, kv_len): P takes the place of S
+        shift = torch.where(m == float("-inf"), 0.0, m)
+        p = torch.exp(torch.cat(s, dim=1) - shift[:, None])
+        l = p.sum(dim=1)
+        p = p * torch.where(l == 0, 0.0, 1 / l)[:, None]
+        o = torch.zeros(q.shape, device=q.device)
+        # [end]
+        for kv_tile in range(problem.kv_tiles):
+            log.step(1, program, kv_tile)
+            keys = tile_rows(kv_tile, problem.block_n)
+            # [load V] (block_n, head_dim)
+            v = log.read("V", value[batch, key_head, keys])
+            # [PV] (block_m, head_dim)
+            o = o + p[:, keys].to(query.dtype).float() @ v
+            # [end]
+            log.rows(row_max=m, row_sum=l, row_share=p[:, keys].sum(dim=1), acc=o)
+        # [store O]
+        log.write("O", out[batch, head, rows], o)
+        # [end]
+        lse[batch, head, rows] = m + torch.log(l)
+
+
+def _run(
+    problem: AttentionProblem, query: Tensor, key: Tensor, value: Tensor
+) -> tuple[StepLog, Tensor, Tensor]:
+    log = StepLog(ENTRY, problem)
+    out, lse = torch.empty_like(query), torch.empty(problem.q_shape[:3], device=query.device)
+    visible = visible_mask(problem.band, device=query.device)
+    _row_wise(log, problem, (query, key, value), visible, out, lse)
+    return log, out, lse
+
+
+def run_traced(problem: AttentionProblem) -> Trace:
+    """Run the steps on the problem's own inputs and tiles. Raises InvalidProblem for too many steps."""
+    log, out, lse = _run(problem, *make_inputs(problem, DEVICE))
+    return log.trace(out, lse)
+
+
+def forward(problem: AttentionProblem, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+    """O and lse with the problem's mask and tiles."""
+    return _run(problem, query, key, value)[1:]

@@ -1,0 +1,57 @@
+"""What is known of split-KV decoding."""
+
+from kernels.algorithms.chip import SHARED, query_sum, row_state
+from kernels.algorithms.flash2.entry import ON_CHIP, ONLINE_SOFTMAX, ROW_FIELDS, SERIES, TILE_STEP
+from kernels.trace.algorithm import Algorithm, Kernel, Phase, RecordedSum, SourceRef
+
+SPLIT = Kernel(
+    name="_attn_split_kv",
+    source=SourceRef("kernels.algorithms.split_kv.split", "_attn_split_kv", steps=(ONLINE_SOFTMAX,)),
+    before=(Phase("load Q", loads=("Q",), makes=("m", "l", "O")),),
+    step=TILE_STEP,
+    after=(Phase("store partial O, lse", needs=("O", "m", "l"), stores=("partial O", "partial lse")),),
+    parts=ON_CHIP,
+    products=2,
+    row_fields=ROW_FIELDS,
+    sums=(RecordedSum("acc", "q_tile", ""),),
+    splits_keys=True,
+    series=SERIES,
+    bars="l",
+)
+
+COMBINE = Kernel(
+    name="_attn_combine",
+    source=SourceRef("kernels.algorithms.split_kv.combine", "_attn_combine"),
+    before=(
+        Phase("load partial lse", loads=("partial lse",)),
+        Phase("log-sum-exp", needs=("partial lse",), makes=("lse", "O")),
+    ),
+    step=(
+        Phase("load partial O", loads=("partial O",)),
+        Phase("weigh", loads=("partial lse",), needs=("partial O", "lse", "O"), makes=("O",), shows="share"),
+    ),
+    after=(Phase("store O, lse", needs=("O", "lse"), stores=("O", "lse")),),
+    parts=(query_sum("partial O", SHARED), query_sum("O"), row_state("lse")),
+    row_flops=2,
+    row_fields=("weight",),
+    combines_parts=True,
+    each="for each part of the keys",
+    series=("weight", "weights"),
+    bars="weight",
+)
+
+ENTRY = Algorithm(
+    name="split_kv",
+    label="Split-KV decoding",
+    idea="each part of the keys has a program of its own, then lse combines the parts",
+    direction="forward",
+    kernels=(SPLIT, COMBINE),
+    runner="kernels.algorithms.split_kv.run",
+    rank=3,
+    top=("K", "V", "partial O"),
+    packs_heads=True,
+    step_cost=1.2,
+    timed_as=("ours", ""),
+    checked="Split-KV decoding, forward",
+    recorded=("decode",),
+)

@@ -1,0 +1,46 @@
+"""Runs split-KV decoding: traced on a problem's own inputs, or on given tensors for a check."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from kernels.algorithms.split_kv.entry import COMBINE, ENTRY, SPLIT
+from kernels.algorithms.split_kv.launch import flash_split_kv, split_plan
+from kernels.device.runtime import DEVICE
+from kernels.primitives.assemble import assemble
+from kernels.primitives.launch import config_of
+from kernels.primitives.recorder import make_recorder
+from kernels.problem import AttentionProblem
+from kernels.problem.inputs import make_inputs
+from kernels.trace import Trace
+
+
+def run_traced(problem: AttentionProblem) -> Trace:
+    """Run both kernels on the problem's own inputs and tiles with TRACE on; block_m counts packed rows."""
+    rows, config = problem.packed_rows, config_of(problem)
+    plan = split_plan(problem.band, problem.key_heads, rows, config, problem.kv_splits)
+    programs = problem.key_heads * -(-rows // problem.block_m)
+    recorders = (
+        make_recorder(
+            SPLIT, problem, rows=rows, programs=programs * plan.splits, max_steps=plan.tiles_per_split
+        ),
+        make_recorder(COMBINE, problem, rows=rows, programs=programs, max_steps=plan.splits),
+    )
+    out, lse, launches = flash_split_kv(
+        *make_inputs(problem, DEVICE),
+        band=problem.band,
+        scale=problem.scale,
+        config=config,
+        splits=problem.kv_splits,
+        recorders=recorders,
+    )
+    return assemble(ENTRY, problem, list(zip(recorders, launches, strict=True)), output=out, lse=lse)
+
+
+def forward(problem: AttentionProblem, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+    """O and lse with the problem's mask, tiles and parts of the keys."""
+    config = config_of(problem)
+    out, lse, _ = flash_split_kv(
+        query, key, value, band=problem.band, scale=problem.scale, config=config, splits=problem.kv_splits
+    )
+    return out, lse

@@ -1,0 +1,113 @@
+"""What is known of standard attention."""
+
+from kernels.algorithms.chip import (
+    SHARED,
+    key_tile,
+    query_sum,
+    query_tile,
+    row_bytes,
+    row_state,
+    scores,
+    whole_rows,
+)
+from kernels.problem import AttentionProblem
+from kernels.trace.algorithm import Algorithm, Kernel, Phase, RecordedSum, SourceRef
+
+RUNNER = "kernels.algorithms.standard.run"
+
+
+def matrix_bytes(problem: AttentionProblem) -> int:
+    """S or P once, over all heads."""
+    return problem.heads * problem.q_len * problem.kv_len * problem.itemsize
+
+
+def product_bytes(problem: AttentionProblem) -> int:
+    """Q or O once, K or V once per query tile, S or P once.
+
+    MSRA SH Triton Study Group 2025, the table without an L2 cache, but with the query tile kept while K is
+    streamed. The mask saves nothing.
+    """
+    tiles = problem.q_len + problem.q_tiles * problem.kv_len
+    return matrix_bytes(problem) + problem.heads * tiles * row_bytes(problem)
+
+
+SCORES = Kernel(
+    name="scores",
+    source=SourceRef(RUNNER, "_scores"),
+    before=(Phase("load Q", loads=("Q",)),),
+    step=(
+        Phase("load K", loads=("K",)),
+        Phase("QK^T", needs=("Q", "K"), makes=("S",), shows="scores"),
+        Phase("mask", needs=("S",), makes=("S",), only_masked=True),
+        Phase("store S", needs=("S",), stores=("S",)),
+    ),
+    parts=(query_tile("Q"), key_tile("K"), scores("S", memory=SHARED)),
+    requested_bytes=product_bytes,
+    products=1,
+    cells="plain",
+)
+
+READ_SCORES = Kernel(
+    name="softmax, read S",
+    source=SourceRef(RUNNER, "_softmax"),
+    step=(
+        Phase("load S", loads=("S",), needs=("S",), shows="scores"),
+        Phase("row max", needs=("S", "m"), makes=("m",)),
+    ),
+    parts=(whole_rows("rows of S", "S"), row_state("m")),
+    requested_bytes=matrix_bytes,
+    row_fields=("row_max",),
+    each="for each tile of S",
+    series=("m",),
+    cells="plain",
+)
+
+WRITE_WEIGHTS = Kernel(
+    name="softmax, write P",
+    source=SourceRef(RUNNER, "_softmax", loop=1),
+    before=(Phase("row sum", needs=("S", "m"), makes=("l",)),),
+    step=(
+        Phase("exponentials", needs=("S", "m", "l", "P"), makes=("P",), shows="share"),
+        Phase("store P", needs=("P",), stores=("P",)),
+    ),
+    parts=(whole_rows("rows of P", "P"), row_state("m", "l")),
+    requested_bytes=matrix_bytes,
+    row_fields=("row_max", "row_sum", "row_share"),
+    each="for each tile of P",
+    series=("share", "shares"),
+    bars="share",
+)
+
+PRODUCT = Kernel(
+    name="product",
+    source=SourceRef(RUNNER, "_product"),
+    step=(
+        Phase("load P", loads=("P",), shows="share"),
+        Phase("load V", loads=("V",)),
+        Phase("PV", needs=("P", "V", "O"), makes=("O",)),
+    ),
+    after=(Phase("store O", needs=("O",), stores=("O",)),),
+    parts=(scores("P", memory=SHARED), key_tile("V"), query_sum("O")),
+    requested_bytes=product_bytes,
+    products=1,
+    row_fields=("row_share",),
+    sums=(RecordedSum("acc", "q_tile", "output"),),
+    series=("share", "shares", "distance"),
+    bars="share",
+)
+
+ENTRY = Algorithm(
+    name="standard",
+    label="Standard attention",
+    idea="S and P go to HBM and back; run in torch, tile by tile",
+    direction="forward",
+    kernels=(SCORES, READ_SCORES, WRITE_WEIGHTS, PRODUCT),
+    runner=RUNNER,
+    rank=7,
+    runs_in="torch",
+    unvisited="not yet; S and P go to HBM",
+    skips_tiles=False,
+    step_cost=0.01,
+    checked="Standard attention in three kernels, forward",
+    recorded=("gpt2", "tiny", "ragged"),
+)

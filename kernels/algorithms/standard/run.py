@@ -1,0 +1,119 @@
+"""Standard attention, tile by tile in torch: S = Q K^T, P = softmax(S) and O = P V in turn, S and P in HBM.
+
+Dao et al. 2022, algorithm 0. The steps are those of three plain kernels. The mask saves nothing: S is computed
+whole. A comment `# [name]` starts a phase of a tile step (declared in entry.py).
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from kernels.algorithms.standard.entry import ENTRY
+from kernels.device.runtime import DEVICE
+from kernels.oracle.naive import visible_mask
+from kernels.primitives.tilewise import StepLog, tile_rows
+from kernels.problem import AttentionProblem
+from kernels.problem.inputs import make_inputs
+from kernels.trace import Trace
+
+
+def _scores(
+    log: StepLog, problem: AttentionProblem, query: Tensor, key: Tensor, scores: Tensor, visible: Tensor
+) -> None:
+    """Fill scores (batch, q_heads, q_len, kv_len), which are in HBM in the type of the inputs."""
+    for program in log.programs():
+        _, batch, head, rows = program
+        k_head = key[batch, head // problem.group_size]
+        # [load Q] (block_m, head_dim)
+        q = log.read("Q", query[batch, head, rows])
+        # [end]
+        for kv_tile in range(problem.kv_tiles):
+            log.step(0, program, kv_tile)
+            keys = tile_rows(kv_tile, problem.block_n)
+            # [load K] (block_n, head_dim)
+            k = log.read("K", k_head[keys])
+            # [QK^T] (block_m, block_n)
+            s = q @ k.T * problem.scale
+            # [mask]
+            s = s.masked_fill(~visible[rows, keys], float("-inf"))
+            # [store S]
+            log.write("S", scores[batch, head, rows, keys], s)
+            # [end]
+
+
+def _softmax(log: StepLog, problem: AttentionProblem, scores: Tensor, weights: Tensor, lse: Tensor) -> None:
+    """Fill weights (batch, q_heads, q_len, kv_len) in HBM; the rows of a query tile stay on the chip."""
+    for program in log.programs():
+        _, batch, head, rows = program
+        count = len(lse[batch, head, rows])
+        m = torch.full((count,), float("-inf"), device=scores.device)
+        s: list[Tensor] = []
+        for kv_tile in range(problem.kv_tiles):
+            log.step(1, program, kv_tile)
+            # [load S] (block_m, block_n)
+            s.append(log.read("S", scores[batch, head, rows, tile_rows(kv_tile, problem.block_n)]))
+            # [row max]
+            m = torch.maximum(m, s[-1].amax(dim=1))
+            # [end]
+            log.rows(row_max=m)
+        # [row sum]
+        shift = torch.where(m == float("-inf"), 0.0, m)
+        l = torch.cat([torch.exp(tile - shift[:, None]) for tile in s], dim=1).sum(dim=1)
+        lse[batch, head, rows] = m + torch.log(l)
+        # [end]
+        for kv_tile in range(problem.kv_tiles):
+            log.step(2, program, kv_tile)
+            # [exponentials] (block_m, block_n)
+            p = torch.exp(s[kv_tile] - shift[:, None]) * torch.where(l == 0, 0.0, 1 / l)[:, None]
+            # [store P]
+            log.write("P", weights[batch, head, rows, tile_rows(kv_tile, problem.block_n)], p)
+            # [end]
+            log.rows(row_max=m, row_sum=l, row_share=p.sum(dim=1))
+
+
+def _product(log: StepLog, problem: AttentionProblem, weights: Tensor, value: Tensor, out: Tensor) -> None:
+    """Fill out (batch, q_heads, q_len, head_dim)."""
+    for program in log.programs():
+        _, batch, head, rows = program
+        v_head = value[batch, head // problem.group_size]
+        o = torch.zeros(out[batch, head, rows].shape, device=out.device)
+        for kv_tile in range(problem.kv_tiles):
+            log.step(3, program, kv_tile)
+            keys = tile_rows(kv_tile, problem.block_n)
+            # [load P] (block_m, block_n)
+            p = log.read("P", weights[batch, head, rows, keys])
+            # [load V] (block_n, head_dim)
+            v = log.read("V", v_head[keys])
+            # [PV] (block_m, head_dim)
+            o = o + p @ v
+            # [end]
+            log.rows(acc=o, row_share=p.sum(dim=1))
+        # [store O]
+        log.write("O", out[batch, head, rows], o)
+        # [end]
+
+
+def _run(
+    problem: AttentionProblem, query: Tensor, key: Tensor, value: Tensor
+) -> tuple[StepLog, Tensor, Tensor]:
+    log = StepLog(ENTRY, problem)
+    square = (*problem.q_shape[:3], problem.kv_len)
+    scores, weights = (query.new_empty(square) for _ in range(2))
+    out, lse = torch.empty_like(query), torch.empty(problem.q_shape[:3], device=query.device)
+    _scores(log, problem, query, key, scores, visible_mask(problem.band, device=query.device))
+    _softmax(log, problem, scores, weights, lse)
+    _product(log, problem, weights, value, out)
+    return log, out, lse
+
+
+def run_traced(problem: AttentionProblem) -> Trace:
+    """Run the three kernels' steps on the problem's own inputs and tiles. Raises InvalidProblem if they are too
+    many to record."""
+    log, out, lse = _run(problem, *make_inputs(problem, DEVICE))
+    return log.trace(out, lse)
+
+
+def forward(problem: AttentionProblem, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+    """O and lse with the problem's mask and tiles."""
+    return _run(problem, query, key, value)[1:]

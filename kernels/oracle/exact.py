@@ -1,0 +1,129 @@
+"""Exact attention: computed in float64, or in any other type for a reference of that precision."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from kernels.oracle.naive import group_size, one_key_head_per_query_head, visible_mask
+from kernels.problem import Band
+
+CHUNK_BYTES = 256 << 20
+"""Largest matrix of scores that is held at once if only output and lse are wanted."""
+
+MINUS_INFINITY = float("-inf")
+
+
+@dataclass(frozen=True)
+class Oracle:
+    """Attention in float64 with every intermediate. The tensors start with (batch, q_heads, ...)."""
+
+    scores: torch.Tensor
+    """(..., q_len, kv_len): scaled scores, -inf if the query does not see the key."""
+    visible: torch.Tensor
+    """(q_len, kv_len), without heads."""
+    weights: torch.Tensor
+    """(..., q_len, kv_len): softmax of the scores."""
+    output: torch.Tensor
+    """(..., q_len, head_dim)"""
+    lse: torch.Tensor
+    """(..., q_len)"""
+    value: torch.Tensor
+    """(..., kv_len, head_dim): one copy per query head."""
+
+    def after_keys(
+        self, head: tuple[int, int], rows: slice, keys: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Row max m, row sum l and accumulator of the online softmax after the keys with these indices.
+
+        m and l are (rows,), the accumulator is (rows, head_dim).
+        """
+        scores = self.scores[head][rows][:, keys]
+        if len(keys):
+            m = scores.max(dim=-1).values
+        else:
+            m = torch.full(scores.shape[:1], MINUS_INFINITY, dtype=torch.float64)
+        exponentials = torch.exp(scores - torch.where(m == MINUS_INFINITY, 0.0, m)[:, None])
+        return m, exponentials.sum(dim=-1), exponentials @ self.value[head][keys]
+
+
+def oracle(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *, scale: float, band: Band
+) -> Oracle:
+    """The float64 oracle on the CPU. Holds several (q_len, kv_len) matrices per head: for small problems."""
+    query, key, value = (tensor.detach().cpu().double() for tensor in (query, key, value))
+    key, value = one_key_head_per_query_head(query, key, value)
+    visible = visible_mask(band)
+    scores = (query @ key.transpose(-2, -1) * scale).masked_fill(~visible, MINUS_INFINITY)
+    weights = torch.softmax(scores, dim=-1).masked_fill(~visible, 0.0)
+    return Oracle(scores, visible, weights, weights @ value, torch.logsumexp(scores, dim=-1), value)
+
+
+def attention_by_rows(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    *,
+    scale: float,
+    band: Band,
+    dtype: torch.dtype,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Output and lse of standard attention computed in `dtype`, some rows at a time: for any length.
+
+    float64 gives the exact result; the type of the inputs gives the reference that a tolerance comes from.
+    Both results are of `dtype`, on the device of the inputs.
+    """
+    batch, q_heads, q_len, _ = query.shape
+    group = group_size(query, key)
+    rows = max(1, min(q_len, CHUNK_BYTES // (8 * band.kv_len)))
+    out = torch.empty(query.shape, dtype=dtype, device=query.device)
+    lse = torch.empty(query.shape[:3], dtype=dtype, device=query.device)
+    for b in range(batch):
+        for h in range(q_heads):
+            keys, values = key[b, h // group].to(dtype), value[b, h // group].to(dtype)
+            for first in range(0, q_len, rows):
+                block = query[b, h, first : first + rows].to(dtype)
+                visible = visible_mask(band, first, len(block), query.device)
+                scores = (block @ keys.T * scale).masked_fill_(~visible, MINUS_INFINITY)
+                weights = torch.softmax(scores, dim=-1).masked_fill_(~visible, 0.0)
+                lse[b, h, first : first + rows] = torch.logsumexp(scores, dim=-1)
+                out[b, h, first : first + rows] = weights @ values
+    return out, lse
+
+
+Gradients = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+"""dQ, dK and dV, shaped as query, key and value."""
+
+
+def gradients_by_heads(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    d_out: torch.Tensor,
+    *,
+    scale: float,
+    band: Band,
+    dtype: torch.dtype,
+) -> Gradients:
+    """Gradients of query, key and value computed in `dtype`, one head at a time.
+
+    Chu, Liu and Lin 2026, eq 15 to 24. d_out is shaped as query. Holds a few (q_len, kv_len) matrices.
+    """
+    group = group_size(query, key)
+    d_query, d_key, d_value = (
+        torch.zeros(tensor.shape, dtype=dtype, device=query.device) for tensor in (query, key, value)
+    )
+    visible = visible_mask(band, device=query.device)
+    for b in range(query.shape[0]):
+        for h in range(query.shape[1]):
+            heads = (query[b, h], key[b, h // group], value[b, h // group], d_out[b, h])
+            q, k, v, do = (tensor.to(dtype) for tensor in heads)
+            scores = (q @ k.T * scale).masked_fill_(~visible, MINUS_INFINITY)
+            p = torch.softmax(scores, dim=-1).masked_fill_(~visible, 0.0)
+            delta = ((p @ v) * do).sum(dim=-1, keepdim=True)
+            ds = p * (do @ v.T - delta) * scale
+            d_query[b, h] = ds @ k
+            d_key[b, h // group] += ds.T @ q
+            d_value[b, h // group] += p.T @ do
+    return d_query, d_key, d_value

@@ -1,0 +1,158 @@
+"""The rule by which a result is right: that of FlashAttention's own tests (tests/test_flash_attn.py).
+
+The largest error against float64 may be at most `factor` times the largest error of naive attention in the
+type of the inputs, plus `factor` times what adding and subtracting 0.3 costs in that type. This is the one
+owner of the rule: of its factors, of NaN and infinity, and of a naive reference that overflows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from kernels.oracle.exact import Gradients, attention_by_rows, gradients_by_heads
+from kernels.oracle.report import FACTORS, ErrorReport
+from kernels.problem import AttentionProblem
+from kernels.problem.inputs import make_d_output, make_inputs
+from kernels.trace import Trace
+
+Inputs = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+"""query, key and value."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A tensor held against the exact one, element by element, and the report on it."""
+
+    error: torch.Tensor
+    """|got - exact| in float64; infinite if only one of the two is finite."""
+    exact: torch.Tensor
+    """float64, infinite beyond the largest number of the type that the result is stored in."""
+    reference: torch.Tensor
+    """The low-precision result that the tolerance comes from."""
+    reference_name: str
+    """How the reference was computed: "float16", or "float32 rounded to float16"."""
+    report: ErrorReport
+
+
+def compare(
+    got: torch.Tensor,
+    exact: torch.Tensor,
+    naive: torch.Tensor,
+    in_float32: Callable[[], torch.Tensor],
+    factor: float,
+    largest_value: float,
+) -> Comparison:
+    """Hold `got` against `exact` (float64) by the rule; `naive` is naive attention in the type of the inputs.
+
+    If naive attention is not finite although the exact result is, its error is infinite and would allow
+    anything. Then the reference is `in_float32` rounded to that type (for float32 the exact result), and the
+    tolerance grows by the rounding of P: `factor` times eps times `largest_value`, the largest |V|.
+    """
+    low = naive.dtype
+    exact = _as_stored(exact, low)
+    reference, name, extra = naive, str(low).removeprefix("torch."), 0.0
+    if math.isinf(_largest(absolute_error(naive, exact))):
+        careful, word = (exact, "float64") if low == torch.float32 else (in_float32(), "float32")
+        reference, name = careful.to(low), f"{word} rounded to {name}"
+        extra = factor * torch.finfo(low).eps * largest_value
+    error, reference_error = absolute_error(got, exact), _largest(absolute_error(reference, exact))
+    stored = exact.to(low)
+    rounding = _largest(absolute_error(stored + 0.3 - 0.3, stored.double()))
+    tolerance = factor * (reference_error + rounding) + extra
+    report = ErrorReport(_largest(error), mean_of(error), reference_error, tolerance, factor)
+    return Comparison(error, exact, reference, name, report)
+
+
+def compare_lse(got: torch.Tensor, exact: torch.Tensor, in_float32: torch.Tensor) -> Comparison:
+    """Hold lse against the exact one. It is a float32 sum in every kernel.
+
+    Allowed are twice the error of attention in float32 and four roundings of the largest value.
+    """
+    error, reference_error = absolute_error(got, exact), absolute_error(in_float32, exact)
+    finite = exact.isfinite()
+    of_reference = _largest(reference_error[finite])
+    rounding = torch.finfo(torch.float32).eps * max(largest_finite(exact), 1.0)
+    tolerance = FACTORS["forward"] * of_reference + 4 * rounding
+    report = ErrorReport(_largest(error), mean_of(error), of_reference, tolerance)
+    return Comparison(error, exact, in_float32, "float32", report)
+
+
+def absolute_error(got: torch.Tensor, exact: torch.Tensor) -> torch.Tensor:
+    """|got - exact| in float64: 0 if both are the same infinity or both NaN, infinite if only one is finite."""
+    got, exact = got.double(), exact.double()
+    same = (got == exact) | (got.isnan() & exact.isnan())
+    return torch.where(same, 0.0, (got - exact).abs().nan_to_num(nan=math.inf, posinf=math.inf))
+
+
+def mean_of(error: torch.Tensor) -> float:
+    """Mean of the elements; 0 if there are none."""
+    return float(error.mean()) if error.numel() else 0.0
+
+
+def largest_finite(tensor: torch.Tensor) -> float:
+    """Largest |element| among the finite ones; 0 if there are none."""
+    finite = tensor[tensor.isfinite()]
+    return float(finite.abs().max()) if finite.numel() else 0.0
+
+
+def _as_stored(exact: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    stored = exact.to(dtype).double()
+    return torch.where(stored.isinf(), stored, exact)
+
+
+def _largest(error: torch.Tensor) -> float:
+    return float(error.max()) if error.numel() else 0.0
+
+
+def compare_output(problem: AttentionProblem, out: torch.Tensor, inputs: Inputs) -> Comparison:
+    """An output of the problem by the rule, computed on the device of the inputs."""
+
+    def reference(dtype: torch.dtype) -> torch.Tensor:
+        return attention_by_rows(*inputs, scale=problem.scale, band=problem.band, dtype=dtype)[0]
+
+    exact, naive = reference(torch.float64), reference(inputs[0].dtype)
+    largest = largest_finite(inputs[2])
+    out = out.to(exact.device)
+    return compare(out, exact, naive, lambda: reference(torch.float32), FACTORS["forward"], largest)
+
+
+def compare_gradients(
+    problem: AttentionProblem, gradients: Gradients, inputs: Inputs, d_out: torch.Tensor
+) -> dict[str, Comparison]:
+    """dQ, dK and dV of the problem by the rule, computed on the device of the inputs."""
+
+    def reference(dtype: torch.dtype) -> Gradients:
+        return gradients_by_heads(*inputs, d_out, scale=problem.scale, band=problem.band, dtype=dtype)
+
+    exact, naive = reference(torch.float64), reference(inputs[0].dtype)
+    largest, factor = largest_finite(inputs[2]), FACTORS["backward"]
+    compared = {}
+    for index, name in enumerate(("dQ", "dK", "dV")):
+        got = gradients[index].to(exact[index].device)
+
+        def in_float32(index: int = index) -> torch.Tensor:
+            return reference(torch.float32)[index]
+
+        compared[name] = compare(got, exact[index], naive[index], in_float32, factor, largest)
+    return compared
+
+
+def judge_trace(trace: Trace) -> ErrorReport:
+    """The report on what a traced run computed: its output, or the gradient of a backward pass that is
+    furthest off."""
+    device = "cuda" if trace.device.backend == "cuda" else "cpu"
+    inputs = make_inputs(trace.problem, device)
+    if trace.d_query is None or trace.d_key is None or trace.d_value is None:
+        return compare_output(trace.problem, torch.from_numpy(trace.output), inputs).report
+    d_query, d_key, d_value = (torch.from_numpy(a) for a in (trace.d_query, trace.d_key, trace.d_value))
+    d_out = make_d_output(trace.problem, device)
+    compared = compare_gradients(trace.problem, (d_query, d_key, d_value), inputs, d_out)
+    return max((comparison.report for comparison in compared.values()), key=_share_of_tolerance)
+
+
+def _share_of_tolerance(report: ErrorReport) -> float:
+    return report.max_error / report.tolerance if report.tolerance else report.max_error

@@ -1,0 +1,150 @@
+"""From the buffers of traced launches to a Trace."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from kernels.device.backend import device_info, utc_now
+from kernels.device.runtime import BACKEND
+from kernels.primitives.recorder import Recorder
+from kernels.problem import AttentionProblem
+from kernels.trace.algorithm import Algorithm, RecordedSum
+from kernels.trace.trace import LaunchInfo, Trace
+
+Steps = dict[str, np.ndarray]
+"""Arrays with one entry per step, by the name of their field in Trace."""
+
+GRADIENTS = ("d_query", "d_key", "d_value")
+"""In the order of the columns of Trace.gradient_distance."""
+
+
+def assemble(
+    algorithm: Algorithm,
+    problem: AttentionProblem,
+    launches: list[tuple[Recorder, LaunchInfo]],
+    **results: torch.Tensor,
+) -> Trace:
+    """The Trace of one or more launches, in launch order.
+
+    `results` are output tensors by the name of their field in Trace.
+    """
+    tensors = tuple(dict.fromkeys(name for recorder, _ in launches for name, _ in recorder.kernel.requests))
+    final = {name: tensor.float().cpu().numpy() for name, tensor in results.items()}
+    launched = [_used_steps(recorder, problem, tensors) for recorder, _ in launches]
+    for (recorder, _), steps in zip(launches, launched, strict=True):
+        add_distances(problem, recorder.kernel.sums, steps, final)
+    counts = [len(steps["program"]) for steps in launched]
+    fields = dict.fromkeys(name for steps in launched for name in steps)
+    joined = {name: _joined([steps.get(name) for steps in launched], counts) for name in fields}
+    clock = joined.pop("clock")
+    if (clock[:, 0] >= 0).any():
+        first = clock[:, 0].min()
+        joined["sm"] = clock[:, 2].astype(np.int32)
+        joined["start_ns"], joined["end_ns"] = clock[:, 0] - first, clock[:, 1] - first
+    return Trace(
+        problem=problem,
+        algorithm=algorithm.name,
+        device=device_info(BACKEND),
+        kernels=tuple(recorder.kernel.name for recorder, _ in launches),
+        launches=tuple(launch for _, launch in launches),
+        recorded_at=utc_now(),
+        tensors=tensors,
+        kernel=np.repeat(np.arange(len(counts), dtype=np.int8), counts),
+        **final,
+        **joined,
+    )
+
+
+def _used_steps(recorder: Recorder, problem: AttentionProblem, tensors: tuple[str, ...]) -> Steps:
+    """The slots of a launch that were used; "clock" is (steps, 3)."""
+    buffers = recorder.buffers
+    where = buffers.where.cpu().numpy()
+    used = np.flatnonzero(where[:, 0] >= 0)
+    batch_head, q_tile, kv_tile = where[used].T
+    steps = {
+        "program": (used // recorder.max_steps).astype(np.int32),
+        "batch_head": batch_head,
+        "q_tile": q_tile,
+        "kv_tile": kv_tile,
+        "clock": buffers.clock.cpu().numpy()[used],
+    }
+    requests = recorder.kernel.requests
+    requested = buffers.requested.cpu().numpy()[used].astype(np.int64)
+    for direction, field in (("read", "tensor_bytes_read"), ("write", "tensor_bytes_written")):
+        counted = np.zeros((len(used), len(tensors)), np.int64)
+        for column, (tensor, way) in enumerate(requests):
+            if way == direction:
+                counted[:, tensors.index(tensor)] += requested[:, column]
+        steps[field] = counted
+    rows, exist = buffers.rows.cpu().numpy()[used], recorder.rows_exist(steps)
+    for column, field in enumerate(recorder.kernel.row_fields):
+        steps[field] = np.where(exist, rows[:, column], np.float32("nan"))
+    if recorder.with_acc:
+        for each, buffer in zip(recorder.kernel.sums, (buffers.acc, buffers.acc_2), strict=False):
+            values = buffer.cpu().numpy()[used][:, :, : problem.head_dim]
+            exist = recorder.rows_exist(steps, each.tile)
+            steps[each.field] = np.where(exist[:, :, None], values, np.float32("nan"))
+    return steps
+
+
+def _joined(parts: list[np.ndarray | None], counts: list[int]) -> np.ndarray:
+    """The parts one after the other; a launch without the field has NaN in its steps."""
+    shape = next(part.shape[1:] for part in parts if part is not None)
+    pairs = zip(parts, counts, strict=True)
+    return np.concatenate(
+        [np.full((count, *shape), np.nan, np.float32) if part is None else part for part, count in pairs]
+    )
+
+
+def add_distances(
+    problem: AttentionProblem, sums: tuple[RecordedSum, ...], steps: Steps, final: dict[str, np.ndarray]
+) -> None:
+    """Add to the steps how far each recorded sum is from the result that it ends as.
+
+    `output_distance` is float32 (steps, block_m), `gradient_distance` float32 (steps, 3).
+    """
+    recorded = [each for each in sums if each.field in steps and each.result]
+    for each in recorded:
+        if each.result == "output":
+            steps["output_distance"] = _output_distance(problem, each, steps, final["output"])
+    gradients = [each for each in recorded if each.result in GRADIENTS]
+    if gradients:
+        distance = np.full((len(steps["program"]), 3), np.nan, np.float32)
+        for each in gradients:
+            column = GRADIENTS.index(each.result)
+            distance[:, column] = _gradient_distance(problem, each, steps, final[each.result])
+        steps["gradient_distance"] = distance
+
+
+def _output_distance(
+    problem: AttentionProblem, each: RecordedSum, steps: Steps, output: np.ndarray
+) -> np.ndarray:
+    """Largest |output so far - final output| over the columns; a row without a key so far counts as 0."""
+    padded_rows = problem.q_tiles * problem.block_m
+    padded = np.full((problem.heads, padded_rows, problem.head_dim), np.nan, np.float32)
+    padded[:, : problem.q_len] = output.reshape(-1, problem.q_len, problem.head_dim)
+    by_tile = padded.reshape(-1, problem.q_tiles, problem.block_m, problem.head_dim)
+    partial = steps[each.field]
+    if each.divided_by_row_sum:
+        row_sum = steps["row_sum"][:, :, None]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            partial = np.where(row_sum == 0, 0, partial / row_sum)
+    return np.abs(partial - by_tile[steps["batch_head"], steps["q_tile"]]).max(axis=2)
+
+
+def _gradient_distance(
+    problem: AttentionProblem, each: RecordedSum, steps: Steps, gradient: np.ndarray
+) -> np.ndarray:
+    """float32 (steps,): largest |sum so far - final| of the step's tile; NaN if the step has no such sum."""
+    of_keys = each.tile == "kv_tile"
+    block = problem.block_n if of_keys else problem.block_m
+    heads = steps["batch_head"] // problem.group_size if of_keys else steps["batch_head"]
+    final = gradient.reshape(-1, *gradient.shape[2:])
+    factor = each.factor(problem)
+    distance = np.full(len(steps["program"]), np.nan, np.float32)
+    for step in np.flatnonzero(np.isfinite(steps[each.field][:, 0, 0])):
+        first = steps[each.tile][step] * block
+        rows = final[heads[step], first : first + block]
+        distance[step] = np.abs(steps[each.field][step, : len(rows)] * factor - rows).max()
+    return distance

@@ -1,0 +1,55 @@
+"""The mask inside a tile. `band` is a `kernels.problem.band.Band`; a bound that hides no key is not compiled in."""
+
+from __future__ import annotations
+
+from kernels.primitives.numbers import LOG2E
+from kernels.primitives.tile_io import load_rows
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def sees_a_key(offs_m, band):
+    """Whether each query sees a key at all."""
+    diagonal = offs_m + (band.kv_len - band.q_len)
+    return (diagonal + band.right >= 0) & (diagonal - band.left < band.kv_len)
+
+
+@triton.jit
+def mask_scores(
+    scores, offs_m, first_k, band, BOUND_LEFT: tl.constexpr, BOUND_RIGHT: tl.constexpr, BLOCK_N: tl.constexpr
+):
+    """Set the scores (rows, BLOCK_N) of keys that do not exist, or that query `offs_m` does not see, to -inf."""
+    offs_n = first_k + tl.arange(0, BLOCK_N)
+    diagonal = offs_m + (band.kv_len - band.q_len)
+    visible = (offs_n < band.kv_len)[None, :]
+    if BOUND_RIGHT:
+        visible = visible & (offs_n[None, :] <= diagonal[:, None] + band.right)
+    if BOUND_LEFT:
+        visible = visible & (offs_n[None, :] >= diagonal[:, None] - band.left)
+    return tl.where(visible, scores, float("-inf"))
+
+
+@triton.jit
+def mask_transposed(tile_t, offs_m, offs_n, band, BOUND_LEFT: tl.constexpr, BOUND_RIGHT: tl.constexpr):
+    """Zero a (keys, queries) tile at the keys that a query does not see.
+
+    Keys past the end are zero rows of K and need no mask.
+    """
+    diagonal = offs_m + (band.kv_len - band.q_len)
+    visible = (offs_n >= 0)[:, None]
+    if BOUND_RIGHT:
+        visible = visible & (offs_n[:, None] <= diagonal[None, :] + band.right)
+    if BOUND_LEFT:
+        visible = visible & (offs_n[:, None] >= diagonal[None, :] - band.left)
+    return tl.where(visible, tile_t, 0.0)
+
+
+@triton.jit
+def load_lse(lse_ptr, offs_m, band, BOUND_LEFT: tl.constexpr, BOUND_RIGHT: tl.constexpr):
+    """lse of the rows in base 2; +inf for rows without a key and past the end, so that their P is 0."""
+    lse = load_rows(lse_ptr, offs_m, band.q_len, float("inf")) * LOG2E
+    if BOUND_LEFT or BOUND_RIGHT:
+        lse = tl.where(sees_a_key(offs_m, band), lse, float("inf"))
+    return lse

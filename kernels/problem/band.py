@@ -1,0 +1,55 @@
+"""The mask as a band around the diagonal: the one owner of its bounds, of "no bound" and of clamping."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Band(NamedTuple):
+    """Query i sees key j if `-left <= j - (i + kv_len - q_len) <= right`: aligned to the bottom right.
+
+    `left` and `right` lie between 0 and `unbounded`, a bound that no key reaches. Kernels take the band as
+    it is, as one argument.
+    """
+
+    q_len: int
+    kv_len: int
+    left: int
+    right: int
+
+    @classmethod
+    def of(cls, q_len: int, kv_len: int, left: int | None = None, right: int | None = None) -> Band:
+        """A band of these lengths; None leaves a side open, and a larger bound than needed is clamped."""
+        unbounded = q_len + kv_len
+        return cls(
+            q_len,
+            kv_len,
+            unbounded if left is None else min(left, unbounded),
+            unbounded if right is None else min(right, unbounded),
+        )
+
+    @property
+    def unbounded(self) -> int:
+        """A bound that no key reaches."""
+        return self.q_len + self.kv_len
+
+    @property
+    def bounds_left(self) -> bool:
+        """Whether the left bound can hide a key."""
+        return self.left < self.unbounded
+
+    @property
+    def bounds_right(self) -> bool:
+        """Whether the right bound can hide a key."""
+        return self.right < self.unbounded
+
+    @property
+    def masks(self) -> bool:
+        """Whether either bound can hide a key."""
+        return self.bounds_left or self.bounds_right
+
+    def visible_keys(self, row: int) -> tuple[int, int]:
+        """Half-open range of the keys that query `row` sees; first == end if it sees none."""
+        diagonal = row + self.kv_len - self.q_len
+        first = min(max(diagonal - self.left, 0), self.kv_len)
+        return first, max(min(diagonal + self.right + 1, self.kv_len), first)

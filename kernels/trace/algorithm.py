@@ -1,0 +1,211 @@
+"""What is known of an algorithm: the words in which a trace is told.
+
+One `Algorithm` owns all that the rest of the project knows of it. Schedule, traffic, checks, player and pages
+take the entry and look nothing up by name. The entries are in `kernels/algorithms/`. Importing this file
+imports neither torch nor triton.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kernels.problem import AttentionProblem
+from kernels.problem.tiles import count_tiles
+
+BytesOf = Callable[[AttentionProblem], int]
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A part of a tile step. The comment `# [name]` in the kernel's source starts its lines.
+
+    `loads` and `stores` name tensors in HBM, `makes` and `needs` name data on the chip. A tensor that is
+    loaded has the same name on the chip.
+    """
+
+    name: str
+    loads: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    makes: tuple[str, ...] = ()
+    stores: tuple[str, ...] = ()
+    shows: str = ""
+    """What can be drawn of the tile from this phase on: "scores" (computed) or "share" (its share of the row)."""
+    only_masked: bool = False
+    """Whether tiles that the mask leaves whole have no such phase."""
+    rescales: bool = False
+    """Whether the old sums are multiplied by the rescale factor in this phase."""
+
+
+@dataclass(frozen=True)
+class ChipPart:
+    """A block of data that a program keeps on the chip."""
+
+    name: str
+    bytes_of: BytesOf
+    holds: tuple[str, ...]
+    """The data of the phases that lies in it."""
+    memory: str = "registers"
+    """"shared memory" or "registers": where a Hopper kernel keeps it."""
+
+
+@dataclass(frozen=True)
+class RecordedSum:
+    """An accumulator that a step records: the field of Trace it becomes, and the result that it ends as."""
+
+    field: str
+    """"acc", "acc_dk" or "acc_dv"."""
+    tile: str
+    """"q_tile" or "kv_tile": the tile whose rows it sums."""
+    result: str
+    """Field of Trace with the final values: "output", "d_query", "d_key" or "d_value"; "" for a partial one."""
+    factor: Callable[[AttentionProblem], float] = lambda problem: 1.0
+    """The final values are this many times the sum."""
+    divided_by_row_sum: bool = False
+    """Whether the sum still has to be divided by the row sum."""
+
+
+@dataclass(frozen=True)
+class SourceRef:
+    """Where the source of a kernel is: the module, its function, and the function of its inner loop."""
+
+    module: str
+    function: str
+    inner: str = ""
+    loop: int = 0
+    """Which of the kernel's innermost loops, if it has several and no inner function."""
+    steps: tuple[tuple[str, str], ...] = ()
+    """(module, function) of primitives whose phases are shown below the line that calls them."""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One kernel: its phases, what it keeps on the chip, what a step records, and how it is drawn."""
+
+    name: str
+    """As in Trace.kernels."""
+    source: SourceRef
+    step: tuple[Phase, ...]
+    """Phases of one round of the inner loop; of the whole program for a kernel without a loop."""
+    before: tuple[Phase, ...] = ()
+    """Phases at the start of a turn of the outer loop."""
+    after: tuple[Phase, ...] = ()
+    """Phases at the end of a turn of the outer loop."""
+    parts: tuple[ChipPart, ...] = ()
+    requested_bytes: BytesOf | None = None
+    """Bytes that all programs ask for, by formula; the docstring of the formula names its source."""
+    products: int = 0
+    """Matrix products per visited tile, 2 m n k FLOPs each."""
+    row_flops: int = 0
+    """Further FLOPs per row and column of head_dim."""
+    row_fields: tuple[str, ...] = ()
+    """Fields of Trace with one value per row that a step records, in the order of its columns."""
+    sums: tuple[RecordedSum, ...] = ()
+    stays: str = "q_tile"
+    """The tile that stays on the chip during a turn of the outer loop: "q_tile" or "kv_tile"."""
+    longest_first: bool = False
+    """Whether programs are launched in the order of `tiles.launch_order`; else as they are numbered."""
+    splits_keys: bool = False
+    """Whether each program takes a part of the keys of its rows."""
+    combines_parts: bool = False
+    """Whether a step is about a whole part of the keys."""
+    each: str = "for each key tile"
+    """What a round of the inner loop is about, in words."""
+    series: tuple[str, ...] = ()
+    """Curves that the player draws beside the grid, by their names in rows.js."""
+    bars: str = ""
+    """What the bars of the tile's rows show: "l", "share" or "weight"; "" for none."""
+    cells: str = "share"
+    """How a finished tile is drawn: "share" of the row's attention, "plain" (computed), "" (not at all)."""
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        """All phases in the order in which they run."""
+        return (*self.before, *self.step, *self.after)
+
+    @property
+    def requests(self) -> tuple[tuple[str, str], ...]:
+        """(tensor, "read" or "write") of everything the kernel moves: the columns of the recorded bytes."""
+        reads = [(name, "read") for phase in self.phases for name in phase.loads]
+        writes = [(name, "write") for phase in self.phases for name in phase.stores]
+        return tuple(dict.fromkeys(reads + writes))
+
+    def column(self, tensor: str, direction: str) -> int:
+        """Column of the recorded bytes of a tensor."""
+        return self.requests.index((tensor, direction))
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """One algorithm: its kernels in launch order, and everything the pages say and draw of it."""
+
+    name: str
+    """In URLs, files and commands."""
+    label: str
+    idea: str
+    """In one line, what it does with the tiles."""
+    direction: str
+    """"forward" or "backward"."""
+    kernels: tuple[Kernel, ...]
+    runner: str
+    """Module with `run_traced(problem)`, and with `forward` and `gradients` if it is `checked`."""
+    rank: int = 100
+    """Place in the lists of pages; equal ranks are sorted by name."""
+    runs_in: str = "triton"
+    """"triton" for kernels of ours, "torch" if torch runs it tile by tile."""
+    top: tuple[str, ...] = ("K", "V")
+    """Strips above the grid: tensors cut along the keys."""
+    left: tuple[str, ...] = ("Q",)
+    """Strips left of the grid: tensors cut along the queries that are only read."""
+    right: tuple[str, ...] = ("O",)
+    """Strips right of the grid: tensors cut along the queries."""
+    unvisited: str = "S: never in HBM"
+    """What a tile that was not visited means."""
+    each_kernel_anew: bool = False
+    """Whether each kernel goes over the grid from the start."""
+    packs_heads: bool = False
+    """Whether the query heads that share a key head are packed into one query tile."""
+    skips_tiles: bool = True
+    """Whether tiles that the mask hides are left out."""
+    step_cost: float = 1.0
+    """Interpreted time of a step against one of FlashAttention-2, measured at 512 x 512, head_dim 64, 64 x 64."""
+    timed_as: tuple[str, str] = ("flash2", "FA-2 ")
+    """The peer whose time stands beside it on a GPU, and whose time that is; "" for its own."""
+    checked: str = ""
+    """What the Check page calls it; "" if it is not offered there."""
+    has_gradients: bool = False
+    """Whether its check covers gradients."""
+    recorded: tuple[str, ...] = ()
+    """Names of the presets of which a run is recorded."""
+
+    def kernel(self, name: str) -> Kernel:
+        """The kernel of that name. Raises KeyError if there is none."""
+        for kernel in self.kernels:
+            if kernel.name == name:
+                return kernel
+        raise KeyError(name)
+
+    def rows(self, problem: AttentionProblem) -> int:
+        """Rows that the query tiles cut: the queries, or those of all heads that share a key head."""
+        return problem.packed_rows if self.packs_heads else problem.q_len
+
+    @property
+    def has_formula(self) -> bool:
+        """Whether there is a formula of the bytes that it asks for."""
+        return all(kernel.requested_bytes is not None for kernel in self.kernels)
+
+    def requested_bytes(self, problem: AttentionProblem) -> int:
+        """Bytes that all its kernels ask for, by formula. Raises KeyError if a kernel has no formula."""
+        total = 0
+        for kernel in self.kernels:
+            if kernel.requested_bytes is None:
+                raise KeyError(f"{kernel.name} has no formula of its requested bytes")
+            total += kernel.requested_bytes(problem)
+        return total
+
+    def steps(self, problem: AttentionProblem) -> int:
+        """Tile steps of a run, estimated: the programs of a query tile times the key tiles they visit."""
+        if self.packs_heads:
+            return problem.key_heads * -(-problem.packed_rows // problem.block_m) * problem.kv_tiles
+        counts = count_tiles(problem)
+        return counts.visited if self.skips_tiles else counts.all * len(self.kernels)

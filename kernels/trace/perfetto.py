@@ -1,0 +1,29 @@
+"""The schedule as Chrome trace JSON, which Perfetto opens."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+
+from kernels.trace.schedule import Schedule, program_spans
+from kernels.trace.trace import Trace
+
+
+def chrome_trace(trace: Trace, schedule: Schedule) -> str:
+    """One track per SM, one slice per program. A modelled tile step counts as one microsecond."""
+    micro = 1e-3 if schedule.measured else 1.0
+    process = f"{trace.device.name}: {trace.algorithm}"
+    events: list[dict] = [{"ph": "M", "name": "process_name", "pid": 0, "args": {"name": process}}]
+    for sm in np.unique(schedule.sm).tolist():
+        events.append({"ph": "M", "name": "thread_name", "pid": 0, "tid": sm, "args": {"name": f"SM {sm}"}})
+    for span in program_spans(trace, schedule):
+        in_rows = span.q_tile >= 0
+        name = f"q tile {span.q_tile}, head {span.batch_head}" if in_rows else f"key tile {span.kv_tile}"
+        times = {"ts": span.start * micro, "dur": (span.end - span.start) * micro}
+        details = {"kernel": span.kernel, "program": span.program, "steps": span.steps}
+        event = {"ph": "X", "name": name, "cat": span.kernel, "pid": 0, "tid": span.sm}
+        events.append(event | times | {"args": details})
+    clock = "the GPU's global timer" if schedule.measured else "modelled: a tile step is 1 us"
+    notes = {"problem": trace.problem.as_dict(), "clock": clock, **trace.device.as_dict()}
+    return json.dumps({"traceEvents": events, "displayTimeUnit": "ns", "otherData": notes})

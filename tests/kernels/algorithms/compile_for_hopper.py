@@ -1,0 +1,111 @@
+"""Run as a program: compile the kernels for compute capability 9.0 without a GPU, and print their PTX as JSON.
+
+Every algorithm's own launch code runs; each launch compiles its kernel and goes no further. Which sources are
+compiled is decided by PYTHONPATH. "traced" as an argument adds the kernels with TRACE on.
+"""
+
+import contextlib
+import json
+import os
+import re
+import sys
+import tempfile
+from collections import defaultdict
+from types import SimpleNamespace
+
+os.environ["TRITON_INTERPRET"] = "0"
+os.environ["TRITON_DISABLE_LINE_INFO"] = "1"
+os.environ["TRITON_CACHE_DIR"] = tempfile.mkdtemp()
+
+import torch
+
+import kernels.device.backend
+
+kernels.device.backend.choose_backend = lambda: "cuda"
+
+from kernels.device import runtime
+
+runtime.DEVICE = "cpu"
+
+from kernels.algorithms import ALGORITHMS, runner_of
+from kernels.primitives.launch import TileConfig
+from kernels.primitives.tuning import gluon_is_known
+from kernels.problem import AttentionProblem
+from kernels.problem.inputs import make_d_output, make_inputs
+
+import triton
+from triton.backends.compiler import GPUTarget
+
+HOPPER_CASES = ((64, "full", 192), (64, "causal", 128), (96, "window", 128), (128, "causal", 128))
+COMPARED = (64, "causal", 128)
+"""The case that is also compiled without tracing."""
+TRACED = "traced" in sys.argv
+SIZES = {"q_heads": 2, "kv_heads": 1, "q_len": 8, "kv_len": 300, "block_m": 64, "block_n": 64}
+
+
+class HopperWithoutAGpu:
+    """As much of Triton's driver as compiling asks for."""
+
+    def get_current_device(self):
+        return 0
+
+    def get_current_stream(self, device=None):
+        return 0
+
+    def get_current_target(self):
+        return GPUTarget("cuda", 90, 32)
+
+
+compiled = defaultdict(list)
+"""PTX of each kernel that was launched, by its name."""
+run = triton.JITFunction.run
+
+
+def compile_only(kernel, *arguments, grid, warmup, **options):
+    ptx = run(kernel, *arguments, grid=grid, warmup=True, **options).asm["ptx"]
+    compiled[kernel.__name__].append(re.sub(r"//.*", "", ptx))
+
+
+def of_algorithm(name, traced):
+    """{kernel: PTX} of what an algorithm launches under a causal mask, which has tiles with and without a mask."""
+    problem = AttentionProblem(mask="causal", **SIZES)
+    runner = runner_of(name)
+    inputs, d_out = make_inputs(problem), make_d_output(problem)
+    compiled.clear()
+    if traced:
+        with contextlib.suppress(Exception):  # the buffers stay empty, and that is no trace
+            runner.run_traced(problem)
+    else:
+        if hasattr(runner, "forward"):
+            runner.forward(problem, *inputs)
+        if hasattr(runner, "gradients"):
+            runner.gradients(problem, *inputs, d_out)
+    return {kernel: ptx[0] for kernel, ptx in compiled.items()}
+
+
+def of_hopper(head_dim, mask, block_m):
+    """PTX of the Hopper kernel."""
+    from kernels.algorithms.flash3.launch import flash_forward_hopper
+
+    problem = AttentionProblem(q_heads=2, kv_heads=1, q_len=300, kv_len=300, head_dim=head_dim, mask=mask)
+    config = TileConfig(block_m, 128, 4 * (block_m // 64 + 1), 2)
+    compiled.clear()
+    flash_forward_hopper(*make_inputs(problem), band=problem.band, scale=problem.scale, config=config)
+    return compiled["_attn_fwd_hopper"][0]
+
+
+triton.JITFunction.run = compile_only
+triton.runtime.driver.set_active(HopperWithoutAGpu())
+torch.cuda.get_device_capability = lambda *args: (9, 0)
+torch.cuda.get_device_properties = lambda *args: SimpleNamespace(multi_processor_count=132)
+result = {}
+for name, algorithm in ALGORITHMS.items():
+    if algorithm.runs_in == "triton":
+        result[name] = of_algorithm(name, traced=False)
+        if TRACED:
+            result[f"{name} traced"] = of_algorithm(name, traced=True)
+if gluon_is_known():
+    result["hopper"] = {
+        "{} {} {}".format(*case): of_hopper(*case) for case in HOPPER_CASES if TRACED or case == COMPARED
+    }
+print(json.dumps(result))

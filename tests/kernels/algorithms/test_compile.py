@@ -1,0 +1,108 @@
+"""Compiles the kernels for a GPU on a machine without one: TRACE off leaves nothing behind, and what is used is what Hopper has."""
+
+import ast
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from kernels.algorithms import ALGORITHMS
+from kernels.primitives.tuning import gluon_is_known
+from tests import ROOT
+
+needs_gluon = pytest.mark.skipif(not gluon_is_known(), reason="this Triton's Gluon is not known")
+THREADS = {"64 full 192": 512, "64 causal 128": 384, "96 window 128": 384, "128 causal 128": 384}
+LAUNCHED = {name for name, algorithm in ALGORITHMS.items() if algorithm.runs_in == "triton"}
+
+
+def is_about_tracing(node):
+    """Whether a node is an `if` on TRACE, TRACE_ACC or FIXED.TRACE."""
+    if not isinstance(node, ast.If):
+        return False
+    names = {child.id for child in ast.walk(node.test) if isinstance(child, ast.Name)}
+    return any(word.startswith("TRACE") for word in names) or ast.unparse(node.test) == "FIXED.TRACE"
+
+
+def without_tracing(source):
+    """The source with every `if` on tracing left out."""
+    dropped = set()
+    for node in filter(is_about_tracing, ast.walk(ast.parse(source))):
+        dropped |= set(range(node.lineno, node.end_lineno + 1))
+    return "\n".join(line for number, line in enumerate(source.splitlines(), 1) if number not in dropped)
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory):
+    """PTX of the kernels as they are, and of a copy of the sources without tracing."""
+    stripped = tmp_path_factory.mktemp("stripped")
+    shutil.copytree(
+        ROOT / "kernels", stripped / "kernels", ignore=shutil.ignore_patterns("__pycache__", "*.npz")
+    )
+    changed = []
+    for path in (stripped / "kernels" / "algorithms").rglob("*.py"):
+        source = path.read_text()
+        if source.strip() != without_tracing(source).strip():
+            path.write_text(without_tracing(source))
+            changed.append(path.parent.name)
+    assert set(changed) == LAUNCHED | {"flash3"}
+    program = ROOT / "tests" / "kernels" / "algorithms" / "compile_for_hopper.py"
+    runs = [
+        subprocess.Popen(
+            [sys.executable, program, *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"PYTHONPATH": str(folder)},
+        )
+        for folder, arguments in ((ROOT, ["traced"]), (stripped, []))
+    ]
+    results = []
+    for run in runs:
+        out, errors = run.communicate()
+        assert run.returncode == 0, errors[-2000:]
+        results.append(json.loads(out.splitlines()[-1]))
+    return results
+
+
+@pytest.mark.parametrize("algorithm", sorted(LAUNCHED - {"backward"}))
+def test_with_trace_off_the_code_is_that_of_a_source_without_tracing(compiled, algorithm):
+    as_it_is, stripped = compiled
+    assert as_it_is[algorithm]
+    assert as_it_is[algorithm] == stripped[algorithm]
+    assert not any("globaltimer" in ptx for ptx in as_it_is[algorithm].values())
+
+
+@pytest.mark.parametrize("algorithm", sorted(LAUNCHED))
+def test_with_trace_on_every_kernel_of_the_entry_reads_the_clock(compiled, algorithm):
+    traced = compiled[0][f"{algorithm} traced"]
+    for kernel in ALGORITHMS[algorithm].kernels:
+        assert "globaltimer" in traced[kernel.source.function], kernel.name
+
+
+def test_hopper_gets_tensor_cores_and_bulk_copies(compiled):
+    ptx = compiled[0]["flash2"]["_attn_fwd"]
+    assert "wgmma.mma_async" in ptx
+    assert "cp.async.bulk.tensor" in ptx
+
+
+@needs_gluon
+def test_with_trace_off_the_kernel_for_hopper_is_that_of_a_source_without_tracing(compiled):
+    as_it_is, stripped = compiled
+    for case, ptx in stripped["hopper"].items():
+        assert as_it_is["hopper"][case] == ptx
+        assert "globaltimer" not in ptx
+
+
+@needs_gluon
+@pytest.mark.parametrize("case", THREADS)
+def test_the_kernel_for_hopper_has_a_loading_warp_and_warpgroups_that_compute(compiled, case):
+    ptx = compiled[0]["hopper"][case]
+    assert re.search(rf"\.reqntid {THREADS[case]}\b", ptx)
+    assert "wgmma.mma_async" in ptx
+    assert "setmaxnreg.inc" in ptx
+    assert "cp.async.bulk.tensor.4d.shared" in ptx  # Q, K and V in
+    assert "cp.async.bulk.tensor.4d.global" in ptx  # O out

@@ -1,0 +1,70 @@
+"""Which steps of a long trace are drawn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kernels.trace import Trace
+from kernels.trace.algorithm import Algorithm
+
+MAX_STEPS = 4096
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The drawn steps: `first` and `last` hold the index in the trace of the first and last step of each.
+
+    `notes` say in words what was left out.
+    """
+
+    first: np.ndarray
+    last: np.ndarray
+    notes: tuple[str, ...]
+
+
+def turns(trace: Trace, algorithm: Algorithm) -> np.ndarray:
+    """int (steps,): number of the turn of the outer loop that each step belongs to.
+
+    A turn is a run of consecutive steps with the same tile staying on the chip.
+    """
+    keeps_keys = np.array([kernel.stays == "kv_tile" for kernel in algorithm.kernels])[trace.kernel]
+    tile = np.where(keeps_keys, trace.kv_tile, trace.q_tile)
+    head = np.where(keeps_keys, 0, trace.batch_head)  # heads that share a key head are one turn of a key tile
+    key = np.stack([trace.kernel, trace.program, tile, head])
+    return np.cumsum(np.append(True, (key[:, 1:] != key[:, :-1]).any(axis=0))) - 1
+
+
+def select_steps(trace: Trace, algorithm: Algorithm, limit: int = MAX_STEPS) -> Selection:
+    """All steps if they fit the limit, else evenly spaced heads, then query tiles, then groups of steps."""
+    kept = np.arange(trace.steps)
+    notes = []
+    heads = np.unique(trace.batch_head)
+    if len(kept) > limit and len(heads) > 1:
+        chosen = heads[_evenly(len(heads), max(1, limit * len(heads) // len(kept)))]
+        kept = kept[np.isin(trace.batch_head[kept], chosen)]
+        notes.append(f"{len(chosen)} of {len(heads)} heads are drawn")
+    tiles = np.unique(trace.q_tile[kept])
+    tiles = tiles[tiles >= 0]
+    if len(kept) > limit and len(tiles) > 1:
+        chosen = tiles[_evenly(len(tiles), max(1, limit * len(tiles) // len(kept)))]
+        kept = kept[np.isin(trace.q_tile[kept], chosen)]
+        notes.append(f"{len(chosen)} of {len(tiles)} query tiles are drawn")
+    size = -(-len(kept) // limit)
+    if size > 1:
+        notes.append(f"{size} consecutive key tiles are drawn as one step")
+    is_first = _position_in_turn(turns(trace, algorithm)[kept]) % size == 0
+    is_last = np.append(is_first[1:], True)
+    return Selection(kept[is_first], kept[is_last], tuple(notes))
+
+
+def _position_in_turn(turn: np.ndarray) -> np.ndarray:
+    """How many steps of the same turn come before each step."""
+    index = np.arange(len(turn))
+    begins = np.where(np.diff(turn, prepend=-1) != 0, index, 0)
+    return index - np.maximum.accumulate(begins)
+
+
+def _evenly(count: int, wanted: int) -> np.ndarray:
+    return np.unique(np.linspace(0, count - 1, min(wanted, count)).round().astype(int))
