@@ -82,6 +82,6 @@ GPUS = {
 DEFAULT_GPU = "H200"
 
 
-def gpu_named(device_name: str) -> Gpu:
-    """The GPU whose key stands in a device's name ("NVIDIA H200" gives the H200), else the default one."""
-    return next((gpu for key, gpu in GPUS.items() if key in device_name), GPUS[DEFAULT_GPU])
+def gpu_named(device_name: str) -> Gpu | None:
+    """The GPU whose key is part of a device's name ("NVIDIA H200" gives the H200); None if it is not listed."""
+    return next((gpu for key, gpu in GPUS.items() if key in device_name), None)
