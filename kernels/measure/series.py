@@ -6,8 +6,10 @@ import math
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
+from kernels.device.clocks import Timing
 from kernels.measure.measure import naive_peak_bytes
 from kernels.measure.measurement import Measurement, PeerResult
 from kernels.problem import AttentionProblem
@@ -42,6 +44,27 @@ class SweepView:
         if self.axis != "head_dim" and problem.head_dim != self.head_dim:
             return False
         return self.axis == "length" or problem.q_len == self.length
+
+    def moved_to(self, x: int) -> SweepView:
+        """The same view with another value on its axis."""
+        value: dict[str, Any] = {self.axis: x}
+        return replace(self, **value)
+
+    def problem(self, dtype: str) -> AttentionProblem:
+        """The problem with the view's length, head_dim, mask, batch and heads. Raises InvalidProblem."""
+        batch, heads = self.batch, self.q_heads
+        if self.tokens:
+            batch, heads = max(1, self.tokens // self.length), max(1, self.width // self.head_dim)
+        return AttentionProblem(
+            batch=batch,
+            q_heads=heads,
+            kv_heads=heads,
+            q_len=self.length,
+            kv_len=self.length,
+            head_dim=self.head_dim,
+            dtype=dtype,
+            mask=self.mask,
+        )
 
 
 @dataclass(frozen=True)
@@ -89,6 +112,11 @@ class PeerCurve:
     def out_of_memory(self) -> tuple[CurvePoint, ...]:
         """Points at which the device had too little memory."""
         return tuple(point for point in self.points if point.result.out_of_memory)
+
+    @property
+    def timings(self) -> dict[int, Timing]:
+        """The timing of each measured point by x."""
+        return {point.x: point.result.timing for point in self.points if point.result.timing is not None}
 
     def values(self, metric: str) -> dict[int, float]:
         """The measured values of a metric by x."""
