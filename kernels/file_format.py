@@ -1,4 +1,4 @@
-"""The check that every reader of the project's JSON documents makes first: is it our format, in the version we read?"""
+"""The first check of every reader of the project's JSON documents: their format and its version."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Time and peak memory of calls.
 
-On CUDA time comes from device events and memory from torch's allocator. On a CPU time comes from the wall clock and
-memory from torch's profiler.
+On CUDA time comes from device events and memory from torch's allocator. On a CPU time comes from the wall
+clock and memory from torch's profiler.
 """
 
 from __future__ import annotations
@@ -180,7 +180,8 @@ class CudaClock(Clock):
     def context(self) -> contextlib.AbstractContextManager:
         """One stream for everything.
 
-        Autograd runs a backward pass on the stream of its forward pass, and only a stream of our own can be captured.
+        Autograd runs a backward pass on the stream of its forward pass, and only a stream of our own can be
+        captured.
         """
         return self._torch.cuda.stream(self._stream)
 
@@ -195,7 +196,7 @@ class CudaClock(Clock):
         return start.elapsed_time(end)
 
     def prepare(self, call: Call) -> Call:
-        """The call captured in a CUDA graph, so that the time of small problems is not their launch overhead."""
+        """The call captured in a CUDA graph, so that a small problem's time is not its launch overhead."""
         call()
         self._torch.cuda.synchronize()
         graph = self._torch.cuda.CUDAGraph()
@@ -206,7 +207,10 @@ class CudaClock(Clock):
 
 
 def _replay(graph: torch.cuda.CUDAGraph, call: Call) -> None:
-    """Replay a graph of `call`. The graph reads tensors that it does not own; holding `call` keeps them alive."""
+    """Replay a graph of `call`.
+
+    The graph reads tensors that it does not own; holding `call` keeps them alive.
+    """
     graph.replay()
 
 
@@ -214,9 +218,9 @@ def _replay(graph: torch.cuda.CUDAGraph, call: Call) -> None:
 def _stream() -> torch.cuda.Stream:
     """One stream for all clocks of a process.
 
-    cuBLAS keeps a workspace for every stream, in the thread of the forward pass and in that of the backward pass. It is
-    made here, while nothing large is cached: else it may lie inside a block of gigabytes, which torch then cannot give
-    back.
+    cuBLAS keeps a workspace for every stream, in the thread of the forward pass and in that of the backward
+    pass. It is made here, while nothing large is cached: else it may lie inside a block of gigabytes, which
+    torch then cannot give back.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""Clocks, power, temperature and throttling of a GPU while something is measured, read through NVIDIA's NVML."""
+"""Clocks, power, temperature and throttling of a GPU while something is measured, read by NVIDIA's NVML."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ SLOWDOWNS = {
     pynvml.nvmlClocksEventReasonHwThermalSlowdown: "temperature (hardware)",
     pynvml.nvmlClocksEventReasonHwPowerBrakeSlowdown: "power brake",
 }
-"""NVML's reasons for a clock below the one asked for. Others, such as a clock that the user set, are not slowdowns."""
+"""NVML's reasons for a clock below the one asked for.
+
+Others, such as a clock that the user set, are not slowdowns.
+"""
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,10 @@ class GpuReading:
 
 @dataclass(frozen=True)
 class GpuState:
-    """The readings of a measurement in which the GPU was busy. Clocks in MHz, power in W, temperature in degrees Celsius."""
+    """The readings of a measurement in which the GPU was busy.
+
+    Clocks in MHz, power in W, temperature in degrees Celsius.
+    """
 
     sm_mhz_low: float
     sm_mhz_median: float
@@ -53,7 +59,10 @@ class GpuState:
 
 
 def torch_gpu_uuid() -> str:
-    """UUID of the current GPU of torch. Its index is no help: CUDA_VISIBLE_DEVICES changes it, and NVML ignores that."""
+    """UUID of the current GPU of torch.
+
+    Its index is no help: CUDA_VISIBLE_DEVICES changes it, and NVML ignores that.
+    """
     import torch
 
     return str(torch.cuda.get_device_properties(torch.cuda.current_device()).uuid)
@@ -63,8 +72,9 @@ def torch_gpu_uuid() -> str:
 def watch_gpu(uuid: str | None, nvml: Any = pynvml) -> Iterator[list[GpuReading]]:
     """Collect readings of a GPU in a thread while the body runs; `summarise` turns them into a GpuState.
 
-    There are no readings if `uuid` is None, if the machine has no NVIDIA driver, or if NVML cannot read this GPU.
-    The body neither waits for NVML nor fails with it. `nvml` is pynvml, which has no types, or a stand-in for it.
+    There are no readings if `uuid` is None, if the machine has no NVIDIA driver, or if NVML cannot read this
+    GPU. The body neither waits for NVML nor fails with it. `nvml` is pynvml, which has no types, or a
+    stand-in for it.
     """
     readings: list[GpuReading] = []
     if uuid is None:
@@ -134,7 +144,7 @@ def summarise(readings: list[GpuReading]) -> GpuState | None:
 
 
 def clock_words(states: Iterable[GpuState]) -> str:
-    """One line on the clocks of several measurements, and on what slowed the GPU; empty if there are no states."""
+    """One line on the clocks of several measurements and on what slowed the GPU; empty if there are none."""
     states = list(states)
     if not states:
         return ""

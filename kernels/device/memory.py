@@ -11,8 +11,8 @@ def available_memory_bytes() -> int:
 
 
 def process_data_bytes() -> int:
-    """Private writable memory that this process has mapped, on Linux: its heap and the stack of its main thread.
+    """Private writable memory that this process has mapped on Linux, with the stack of its main thread.
 
-    The kernel holds RLIMIT_DATA against the same number without that stack, of at most 8 MiB by default.
+    Linux compares RLIMIT_DATA with the same number without that stack, which by default has at most 8 MiB.
     """
     return psutil.Process().memory_info().data

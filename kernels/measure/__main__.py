@@ -71,7 +71,10 @@ def parse_problems(arguments: argparse.Namespace) -> list[AttentionProblem]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """The command line: measure every problem it names. Returns 0, or 2 for a problem or peer that is not accepted."""
+    """The command line: measure every problem it names.
+
+    Returns 0, or 2 for a problem or peer that is not accepted.
+    """
     arguments = argument_parser().parse_args(argv)
     measurements = []
     try:

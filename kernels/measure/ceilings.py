@@ -1,4 +1,4 @@
-"""Ceilings of this machine's device: bytes per second of a large copy, operations per second of a large matrix product."""
+"""Ceilings of this machine's device: bytes/s of a large copy, FLOP/s of a large matrix product."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ class Ceiling:
 def measure_ceilings(progress: Callable[[str], None] = lambda label: None) -> tuple[Ceiling, ...]:
     """A copy, then products, on normally distributed numbers (zeros run faster).
 
-    `progress` is called with "copy", "product float16", ... before each of them. A ceiling is the speed of the fastest of
-    several ways to do the same work.
+    `progress` is called with "copy", "product float16", ... before each of them. A ceiling is the speed of
+    the fastest of several ways to do the same work.
     """
     from kernels.primitives.softmax import BACKEND
 

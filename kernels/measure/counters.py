@@ -95,7 +95,7 @@ class KernelCounters:
 
 @dataclass(frozen=True)
 class CounterRun:
-    """One call of one peer: its kernels in launch order, each begun with an empty L2, and the bytes that it requested."""
+    """One call of one peer: its kernels in launch order, each with an empty L2, and its requested bytes."""
 
     problem: AttentionProblem
     peer: str
@@ -104,9 +104,10 @@ class CounterRun:
     recorded_at: str
     kernels: tuple[KernelCounters, ...]
     counted: tuple[Operation, ...] = ()
-    """Requested bytes: counted under TRACE by our kernels, with the tiles they ran with; from the tensors of naive attention.
+    """Requested bytes, counted under TRACE by our kernels, and from its tensors for naive attention.
 
-    Empty for other peers."""
+    Empty for other peers.
+    """
 
     @property
     def dram_bytes(self) -> float:
@@ -163,7 +164,10 @@ def _metrics(row: dict[str, str], units: dict[str, str], names: tuple[str, ...])
 
 
 def split_at_markers(kernels: list[KernelCounters]) -> list[tuple[KernelCounters, ...]]:
-    """The kernels of each call. A marker comes before each call; kernels before the first marker are dropped."""
+    """The kernels of each call.
+
+    A marker comes before each call; kernels before the first marker are dropped.
+    """
     calls: list[list[KernelCounters]] = []
     for kernel in kernels:
         if MARKER in kernel.name:

@@ -1,7 +1,8 @@
-"""Files of measurements: `python -m kernels.measure` and `python -m kernels.record` write them, and the app reads them.
+"""Files of measurements: `python -m kernels.measure`, `kernels.record` and the Measure page write them.
 
-One JSON format holds measurements, ceilings and hardware counters; every entry names its device, versions and date. A file
-may come from anywhere, so all of it is checked when it is read. Importing this file needs neither torch nor triton.
+One JSON format holds measurements, ceilings and hardware counters; every entry names its device, versions and
+date. A file may come from anywhere, so all of it is checked when it is read. Importing this file needs
+neither torch nor triton.
 """
 
 from __future__ import annotations
@@ -95,7 +96,10 @@ def _refuse_constant(name: str) -> None:
 
 
 def _read_list(values: dict, name: str, read: Callable[[Any], Entry]) -> tuple[Entry, ...]:
-    """The entries of one list of the document. Raises InvalidDocument with the index of the first damaged one."""
+    """The entries of one list of the document.
+
+    Raises InvalidDocument with the index of the first damaged one.
+    """
     items = values.get(name, [])
     if not isinstance(items, list):
         raise InvalidDocument(f"{name} is {type(items).__name__}; expected a list")

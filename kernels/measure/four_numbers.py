@@ -1,8 +1,8 @@
 """Bytes of one attention call counted in four ways that are never mixed.
 
-Modelled bytes come from a formula. Requested bytes are counted: loads and stores asked the caches for them (on Hopper some
-are merged before the L2). Compulsory bytes are the least that any kernel moves. DRAM bytes come from hardware counters: the
-caches could not serve them.
+Modelled bytes come from a formula. Requested bytes are counted: loads and stores asked the caches for them
+(on Hopper some are merged before the L2). Compulsory bytes are the least that any kernel moves. DRAM bytes
+come from hardware counters: the caches could not serve them.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def standard_traffic(
 def our_traffic(
     problem: AttentionProblem, direction: str, operations: Iterable[Operation], counters: CounterRun | None
 ) -> FourTotals:
-    """The four totals of our kernels; `operations` is what they counted under TRACE with the tiles they run with."""
+    """The four totals of our kernels; `operations` are what they counted under TRACE, with tuned tiles."""
     operations = tuple(operations)
     counted = tuple(KernelTraffic(operation.name, operation.bytes_moved) for operation in operations)
     return (
@@ -142,7 +142,7 @@ def tile_sides(operation: Operation) -> tuple[int, int] | None:
 
 
 def tiles_of(operation: Operation, problem: AttentionProblem) -> AttentionProblem:
-    """The problem with the tiles that an operation names; unchanged if it names none that a problem accepts."""
+    """The problem with the tiles that an operation names; unchanged if a problem does not accept them."""
     sides = tile_sides(operation)
     if sides is None or not set(sides) <= set(BLOCKS):
         return problem

@@ -1,7 +1,7 @@
 """Time and peak memory of attention implementations on this machine's device, in one run, peers in turn.
 
-On CUDA time comes from device events and memory from torch's allocator; on a CPU time comes from the wall clock and
-memory from torch's profiler. Triton's interpreter is never timed as a kernel.
+On CUDA time comes from device events and memory from torch's allocator; on a CPU time comes from the wall
+clock and memory from torch's profiler. Triton's interpreter is never timed as a kernel.
 """
 
 from __future__ import annotations
@@ -25,12 +25,16 @@ LONGEST_REASON = 200
 
 
 class CallTensors(NamedTuple):
-    """Tensors of a call: query and d_output (batch, q_heads, q_len, head_dim), key and value (batch, kv_heads, kv_len, ...)."""
+    """The tensors of a call, of the problem's dtype."""
 
     query: torch.Tensor
+    """(batch, q_heads, q_len, head_dim)"""
     key: torch.Tensor
+    """(batch, kv_heads, kv_len, head_dim)"""
     value: torch.Tensor
+    """(batch, kv_heads, kv_len, head_dim)"""
     d_output: torch.Tensor
+    """Gradient of the output, (batch, q_heads, q_len, head_dim)."""
 
 
 def measure(
@@ -40,10 +44,10 @@ def measure(
     progress: Callable[[str], None] = lambda peer: None,
     budget_s: float | None = None,
 ) -> Measurement:
-    """Time and memory of the named peers (by default those that the device has) on seeded inputs of the problem.
+    """Time and memory of the named peers, or of those that the device has, on seeded inputs of the problem.
 
-    `progress` is called with the name of the next peer, then with "timing". `budget_s` is the time of the timed calls of
-    each peer. Raises InvalidProblem for an unknown peer or direction.
+    `progress` is called with the name of the next peer, then with "timing". `budget_s` is the time of the
+    timed calls of each peer. Raises InvalidProblem for an unknown peer or direction.
     """
     from kernels.primitives.softmax import BACKEND
 
@@ -96,7 +100,10 @@ class _Bench:
         return list(results.values())
 
     def _try_peer(self, name: str, direction: str) -> tuple[PeerResult, Call | None]:
-        """Warm the peer up and take its memory. A peer that refuses the problem gives its reason and no call."""
+        """Warm the peer up and take its memory.
+
+        A peer that refuses the problem gives its reason and no call.
+        """
         if direction == "backward" and not PEERS[name].differentiable:
             return PeerResult(name, refused="forward only", direction=direction), None
         if name == "naive" and (reason := refuse_naive(self.problem, self.clock.free_bytes(), direction)):
@@ -129,7 +136,8 @@ def _refusal(error: Exception) -> tuple[str, bool]:
 def draw_tensors(problem: AttentionProblem, device: str) -> CallTensors:
     """The seeded tensors of a call on the problem.
 
-    Normal ones are drawn on the GPU itself, with other numbers: `make_inputs` takes longer than all peers together.
+    Normal ones are drawn on the GPU itself, with other numbers: `make_inputs` takes longer than all peers
+    together.
     """
     import torch
 
@@ -159,7 +167,7 @@ def make_call(name: str, direction: str, problem: AttentionProblem, tensors: Cal
 
 
 def naive_peak_bytes(problem: AttentionProblem, direction: str = "forward") -> int:
-    """Modelled peak memory of naive attention beyond its inputs: (q_len, kv_len) matrices of all heads at once.
+    """Modelled peak memory of naive attention beyond its inputs: (q_len, kv_len) matrices of all heads.
 
     Forward two: S and P. Backward four: P, which autograd kept, dP, dS and a temporary of theirs.
     """

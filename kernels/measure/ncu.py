@@ -1,6 +1,7 @@
 """Read hardware counters with NVIDIA's `ncu`, around a child process that makes the calls.
 
-Some machines do not allow programs to read the counters of their GPU; `read_counters` then raises CountersUnavailable.
+Some machines do not allow programs to read the counters of their GPU; `read_counters` then raises
+CountersUnavailable.
 """
 
 from __future__ import annotations
@@ -34,7 +35,10 @@ COUNTED_PROBLEMS = tuple(
     AttentionProblem(q_heads=16, kv_heads=16, q_len=4096, kv_len=4096, head_dim=head_dim, mask=mask)
     for head_dim, mask in ((64, "full"), (128, "causal"), (128, "full"))
 )
-"""Problems whose counters are recorded. S is ten times as large as the L2; query, key, value and output each fit in it."""
+"""Problems whose counters are recorded.
+
+S is ten times as large as the L2; query, key, value and output each fit in it.
+"""
 COUNTED_CALLS = tuple(
     (peer, direction)
     for direction in ("forward", "backward")
@@ -176,8 +180,8 @@ def _counter_runs(
 def requested(problem: AttentionProblem, peer: str, direction: str) -> tuple[Operation, ...]:
     """Requested bytes of a peer's kernels or operations.
 
-    Our kernels count them under TRACE, with their tuned tiles; those of naive attention come from its tensors. Empty for
-    other peers.
+    Our kernels count them under TRACE, with their tuned tiles; those of naive attention come from its
+    tensors. Empty for other peers.
     """
     from kernels.traffic.operations import count_operations
 
@@ -228,7 +232,7 @@ def _traced_kernel(problem: AttentionProblem, algorithm: str, tuned: str, name: 
 
 
 def main(argv: list[str] | None = None) -> int:
-    """The child process: make every call twice to compile and warm up, then once more while ncu profiles it."""
+    """The child process: make every call twice to warm up, then once more while ncu profiles it."""
     request = json.loads((argv or sys.argv[1:])[0])
     import torch
 

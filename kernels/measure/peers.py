@@ -1,4 +1,7 @@
-"""Implementations of attention that are measured beside each other. Importing this file needs neither torch nor triton."""
+"""Implementations of attention that are measured beside each other.
+
+Importing this file needs neither torch nor triton.
+"""
 
 from __future__ import annotations
 

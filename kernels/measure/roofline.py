@@ -63,8 +63,8 @@ def datasheet_roof(gpu: Gpu) -> Roof:
 def roofs(ceilings: Iterable[Ceiling], device: DeviceInfo | None, dtype: str) -> list[Roof]:
     """The measured roof of a device and that of its datasheet, as far as they are known.
 
-    The measured roof is that of `dtype`, or of another type if no product of `dtype` was measured. The datasheet's is for
-    16-bit types.
+    The measured roof is that of `dtype`, or of another type if no product of `dtype` was measured. The
+    datasheet's is for 16-bit types.
     """
     known = []
     own = [ceiling for ceiling in ceilings if device is None or ceiling.device.name == device.name]

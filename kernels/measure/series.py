@@ -1,4 +1,4 @@
-"""From measurements to curves: which measurements belong to one curve, and with which power of the length it grows."""
+"""From measurements to curves: which of them make one curve, and with which power of the length it grows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ FIT_POINTS = 3
 class SweepView:
     """Which measurements a chart shows: everything but `axis` is held fixed.
 
-    If `tokens` is 0, batch and heads are held fixed; else batch x length = tokens and heads x head_dim = width are.
+    If `tokens` is 0, batch and heads are held fixed; else batch x length = tokens and heads x head_dim =
+    width are.
     """
 
     axis: str
@@ -124,7 +125,10 @@ class PeerCurve:
         return {x: value for x, value in values.items() if value is not None}
 
     def exponent(self, metric: str) -> float | None:
-        """Power of x with which time or memory per sequence (of a call, over its batch) grows; see `fit_exponent`."""
+        """Power of x with which time or memory of one sequence (a call's over its batch) grows.
+
+        See `fit_exponent`.
+        """
         values = self.values(metric)
         return fit_exponent([(p.x, values[p.x] / p.problem.batch) for p in self.points if p.x in values])
 
@@ -132,8 +136,8 @@ class PeerCurve:
 def fit_exponent(points: list[tuple[float, float]]) -> float | None:
     """p of the least-squares fit y = c x^p in logarithms, over the larger half of the points, at least three.
 
-    The smaller half is left out because launch overhead and caches dominate it. None if there are fewer than three
-    points, or all at one x.
+    The smaller half is left out because launch overhead and caches dominate it. None if there are fewer than
+    three points, or all at one x.
     """
     usable = sorted((math.log(x), math.log(y)) for x, y in points if x > 0 and y > 0)
     usable = usable[-max(FIT_POINTS, math.ceil(len(usable) / 2)) :]
@@ -152,7 +156,8 @@ def axis_value(problem: AttentionProblem, axis: str) -> int:
 class FixedShape:
     """What the problems of a curve have in common beside head_dim, length, dtype and mask.
 
-    Either heads and batch are fixed, or tokens (batch x length) and width (heads x head_dim); the others are None.
+    Either heads and batch are fixed, or tokens (batch x length) and width (heads x head_dim); the others are
+    None.
     """
 
     kv_len: int | None
@@ -167,7 +172,7 @@ class FixedShape:
 
     @classmethod
     def candidates(cls, problem: AttentionProblem, axis: str) -> tuple[FixedShape, FixedShape]:
-        """The two curves that a problem may belong to: that of its batch and heads, and that of its tokens."""
+        """The shapes of the two curves that a problem may belong to: by batch and heads, and by tokens."""
         kv_len = None if problem.kv_len == problem.q_len else problem.kv_len
         group_size = problem.q_heads // problem.kv_heads
         batch = None if axis == "batch" else problem.batch
@@ -188,8 +193,9 @@ class FixedShape:
 def peer_curves(source: str, measurements: Iterable[Measurement], view: SweepView) -> list[PeerCurve]:
     """The curves of one source along the view's axis.
 
-    The shape that the view asks for is taken if it was measured, else the one with the most points; and then a larger
-    one that contains all its measurements, if there is one. If a point was measured twice, the last one given counts.
+    The shape that the view asks for is taken if it was measured, else the one with the most points; and then
+    a larger one that contains all its measurements, if there is one. If a point was measured twice, the last
+    one given counts.
     """
     by_shape: dict[FixedShape, dict[int, list[Measurement]]] = defaultdict(lambda: defaultdict(list))
     for measurement in measurements:
@@ -216,7 +222,7 @@ def _ids(measurements_by_x: dict[int, list[Measurement]]) -> set[int]:
 
 
 def speedups(curve: PeerCurve, others: Iterable[PeerCurve]) -> list[tuple[int, float]]:
-    """(x, time of naive attention over the time of the curve) for each x that the same source measured for both."""
+    """(x, time of naive attention over the time of the curve) for each x where the source has both."""
     naive_key = (curve.source, "naive", curve.direction)
     for other in others:
         if (other.source, other.peer, other.direction) == naive_key:

@@ -1,4 +1,4 @@
-"""The sweep that is recorded: FlashAttention's own benchmark shapes, all peers, forward and backward, most wanted first."""
+"""The recorded sweep: FlashAttention's benchmark shapes, all peers, both directions, most wanted first."""
 
 from __future__ import annotations
 
@@ -57,7 +57,10 @@ def problem_for(length: int, head_dim: int, mask: str, dtype: str) -> AttentionP
 
 
 def sweep_points() -> list[SweepPoint]:
-    """All points, the most wanted first. FlexAttention comes last, beside ours, because it compiles for a long time."""
+    """All points, the most wanted first.
+
+    FlexAttention comes last, beside ours, because it compiles for a long time.
+    """
     groups = [("float16", (64, 128)), ("bfloat16", (64, 128)), ("float16", (256,)), ("bfloat16", (256,))]
     points = [
         SweepPoint(problem_for(length, head_dim, mask, dtype), PEERS)
@@ -80,8 +83,8 @@ def run_sweep(
 ) -> Document:
     """Measure point by point until `minutes` have passed.
 
-    `save` is called after each point with everything measured so far and with the names of the points left out, `say` with
-    a line of progress.
+    `save` is called after each point with everything measured so far and with the names of the points left
+    out, `say` with a line of progress.
     """
     began = time.monotonic()
     compile_kernels(points, say)
@@ -123,7 +126,7 @@ CompileJob = tuple[str, tuple[AttentionProblem, ...]]
 
 
 def compile_kernels(points: list[SweepPoint], say: Callable[[str], None]) -> None:
-    """On CUDA, compile what the points need in several processes, so that Triton's and torch's caches on disk have it."""
+    """On CUDA, compile in parallel what the points need, into Triton's and torch's caches on disk."""
     from kernels.primitives.softmax import BACKEND
 
     jobs = _compile_jobs(points)
@@ -142,7 +145,7 @@ def compile_kernels(points: list[SweepPoint], say: Callable[[str], None]) -> Non
 
 
 def _compile_jobs(points: list[SweepPoint]) -> list[CompileJob]:
-    """One job per peer and group of problems that share compiled code; FlexAttention compiles for each length."""
+    """One job per peer and group of problems with common compiled code; FlexAttention compiles per length."""
     groups: dict[tuple, list[AttentionProblem]] = defaultdict(list)
     for point in points:
         problem = point.problem

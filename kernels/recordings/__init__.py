@@ -1,4 +1,7 @@
-"""Runs and measurements recorded on real GPUs and shipped with the project. Reading them needs neither torch nor triton."""
+"""Runs and measurements recorded on real GPUs and shipped with the project.
+
+Reading them needs neither torch nor triton.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +75,7 @@ def recorded_document(part: str) -> Document:
 
 @dataclass(frozen=True)
 class RecordedLaunch:
-    """One compiled kernel of a recorded run, with the registers and shared memory that the compiler gave it."""
+    """One compiled kernel of a recorded run, with its registers and shared memory."""
 
     problem: AttentionProblem
     kernel: str

@@ -1,7 +1,9 @@
-"""Our kernels against each peer: the geometric mean of its time over ours, by direction and head_dim, as a Markdown table.
+"""Our kernels against each peer: the geometric mean of its time over ours, by direction and head_dim.
+
+The result is a Markdown table.
 
 python -m kernels.compare                 # of the shipped recording: the table in README.md
-python -m kernels.compare my.json         # of a file that python -m kernels.measure --out or the Measure page wrote
+python -m kernels.compare my.json         # of a file from python -m kernels.measure --out or the Measure page
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ def time_ratios(measurements: Iterable[Measurement]) -> Ratios:
 
 
 def markdown_table(ratios: Ratios) -> str:
-    """A line for each direction and head_dim, a column for each peer: the geometric mean, and over how many problems."""
+    """A line per direction and head_dim, a column per peer: geometric mean and number of problems."""
     peers = [peer for peer in PEERS if any(key[2] == peer for key in ratios)]
     lines = [f"| | {' | '.join(PEERS[peer].label for peer in peers)} |", "|:--|" + "--:|" * len(peers)]
     for direction in DIRECTIONS:
@@ -58,7 +60,7 @@ def main(argv: list[str] | None = None) -> int:
     """The command line. Returns 0, or 2 for a file without a problem on which ours and a peer were timed."""
     parser = argparse.ArgumentParser(
         prog="python -m kernels.compare",
-        description="Our kernels against each peer: the geometric mean of its time over ours, as a Markdown table.",
+        description="Each peer's time over ours, as a geometric mean, in a Markdown table.",
     )
     shipped = FOLDER / FILES["sweeps"]
     parser.add_argument(

@@ -1,8 +1,8 @@
 """Record on this machine's GPU what the app shows on machines without one: `python -m kernels.record`.
 
-There are four parts, and each can be recorded alone: traces of the presets with their error, time and memory; the ceilings
-of the device; hardware counters, kernel by kernel; the sweep of all peers over lengths. If one part fails, the file says
-why and the other parts are still recorded.
+There are four parts, and each can be recorded alone: traces of the presets with their error, time and memory;
+the ceilings of the device; hardware counters, kernel by kernel; the sweep of all peers over lengths. The
+files name what could not be measured.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ class RecordOrder:
 
 
 def record_traces(order: RecordOrder) -> None:
-    """Traces of every preset with their error, and time and memory of the peers. About a minute on an H200."""
+    """Traces of every preset with their error, and time and memory of the peers.
+
+    About a minute on an H200.
+    """
     runs, measurements = [], []
     for name, preset in PRESETS.items():
         for algorithm in preset.recorded:
@@ -118,7 +121,10 @@ PARTS: dict[str, Callable[[RecordOrder], None]] = {
     "counters": record_counters,
     "sweeps": record_sweeps,
 }
-"""In the order in which they are recorded. The longest is last, so that a time limit cuts only that one short."""
+"""In the order in which they are recorded.
+
+The longest is last, so that a time limit cuts only that one short.
+"""
 
 
 def _argument_parser() -> argparse.ArgumentParser:

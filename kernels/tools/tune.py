@@ -1,7 +1,7 @@
 """Rebuild the table of tiles for this machine's GPU: `python -m kernels.tune`. It takes some minutes.
 
-For every kernel, head_dim, mask and length class it times the candidates on one shape and keeps the fastest. All candidates
-are compiled first, in parallel.
+For every kernel, head_dim, mask and length class it times the candidates on one shape and keeps the fastest.
+All candidates are compiled first, in parallel.
 """
 
 from __future__ import annotations
@@ -83,7 +83,10 @@ HOPPER_CANDIDATES = {
 }
 """Candidates of forward_hopper by head_dim: those that fit the registers and the shared memory."""
 PORTABLE = None
-"""A candidate of forward_hopper: forward.py with its own tuned tiles. Where it is fastest, the table has no entry."""
+"""A candidate of forward_hopper: forward.py with its own tuned tiles.
+
+Where it is fastest, the table has no entry.
+"""
 Candidate = TileConfig | None
 
 

@@ -1,7 +1,8 @@
-"""The Measure page through Streamlit's AppTest: recorded, live, from a file, and with whatever a URL may hold."""
+"""The Measure page through Streamlit's AppTest: recorded, live, from a file, and with any URL."""
 
 import json
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -65,9 +66,8 @@ def test_every_chart_has_its_place_in_the_url(chart, title):
 
 
 def test_both_directions_have_a_chart_each(recording):
-    recording["sweeps"] = document().with_(
-        measurements=tuple(measurement(n, direction=d) for n in (512, 1024) for d in ("forward", "backward"))
-    )
+    both = tuple(measurement(n, direction=d) for n in (512, 1024) for d in ("forward", "backward"))
+    recording["sweeps"] = replace(document(), measurements=both)
     app = open_measure(which="both")
     assert not app.exception
     assert len(app.dataframe) >= 2
@@ -77,7 +77,7 @@ def test_without_a_recording_the_page_says_how_to_make_one(recording):
     recording.clear()
     app = open_measure()
     assert not app.exception
-    assert "No sweep is recorded in this copy" in app.info[0].value
+    assert "This copy has no recorded sweep" in app.info[0].value
 
 
 def test_a_choice_that_nobody_recorded_says_what_there_is_and_goes_there():
@@ -122,7 +122,7 @@ def test_nothing_in_a_url_breaks_the_page(query):
 def test_a_range_that_is_empty_is_explained():
     app = open_measure(length_from=4096, length_to=256)
     assert not app.exception
-    assert "must not lie beyond" in app.error[0].value
+    assert "must not be larger than" in app.error[0].value
 
 
 def wait_for_the_sweep(app, limit_s=90):
@@ -164,7 +164,7 @@ def test_a_cancelled_sweep_keeps_what_it_has():
     app.session_state["sweep"].cancel()
     app.run()
     assert not app.exception
-    assert "What had been measured stays" in app.info[0].value
+    assert "points measured before stay" in app.info[0].value
     assert app.session_state["live"].measurements
     assert names(figures(app)[0]) == ["naive (torch)"]
 

@@ -18,18 +18,18 @@ from viz.shared.layout import colors, plot
 
 CHARTS = {"time": "time", "TFLOP/s": "tflops", "memory": "memory", "speed-up": "speedup"}
 OURS = ("ours", "sdpa")
-"""Peers that the cards compare with naive attention: our kernels, or torch's fused attention where ours are not timed."""
+"""Peers that the cards compare with naive attention: our kernels, or torch's fused attention on a CPU."""
 LONGEST_REASON = 60
 """Characters of a refusal in a table."""
 EXPONENT = (
-    "Exponents show how one sequence grows (a call's value over its batch). They are fitted to the logarithms of "
-    "the larger half of the lengths."
+    "Exponents are of one sequence (a call's value over its batch), fitted to the logarithms of the larger "
+    "half of the lengths."
 )
 SPREAD = "±: half the distance from the 10th to the 90th percentile."
 
 
 def shown_curves(sources: list[Source], choice: Choice) -> list[PeerCurve]:
-    """Curves of the chosen peers and directions, source by source; with ONE_POINT only the chosen point of each."""
+    """Curves of the chosen peers and directions, source by source; with ONE_POINT only that point of each."""
     curves = [curve for source in sources for curve in source.curves(choice.view)]
     shown = []
     for curve in curves:

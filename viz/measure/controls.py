@@ -1,4 +1,7 @@
-"""Widgets of the Measure page -> Choice. Each is bound to the URL, and a URL can hold anything: the choice is checked."""
+"""Widgets of the Measure page -> Choice.
+
+Each is bound to the URL, and a URL can hold anything: the choice is checked.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +37,8 @@ CPU_DTYPE_HELP = (
     "products of 16-bit types."
 )
 FIXED_HELP = (
-    f"{FIXED_TOKENS} per launch and heads × head_dim = {WIDTH:,}, as in the recorded sweep: the batch shrinks as "
-    "the length grows."
+    f"{FIXED_TOKENS} per launch and heads × head_dim = {WIDTH:,}, as in the recorded sweep: the batch "
+    "shrinks as the length grows."
 )
 
 Option = TypeVar("Option", str, int)
@@ -128,7 +131,7 @@ def _range(axis: str, longest: int) -> tuple[int, ...]:
 
 def _with_batch_and_heads(view: SweepView, on_cpu: bool) -> SweepView:
     """The view with the chosen batch and heads, or with the token count that fixes both."""
-    # CPU and GPU start with other defaults, and it is known late which of them it is: so each has its own keys.
+    # The backend may become known after the first run. Keys of its own give each backend its own defaults.
     prefix, first = ("", FIXED_BATCH) if on_cpu else ("gpu_", FIXED_TOKENS)
     with st.expander("Batch and heads"):
         fixed = st.segmented_control(
@@ -152,7 +155,7 @@ def _with_batch_and_heads(view: SweepView, on_cpu: bool) -> SweepView:
 
 
 def shape_words(problem: AttentionProblem, axis: str, tokens: bool) -> str:
-    """What a chart holds fixed: "head_dim 64, full, float16, 16,384 tokens per launch, heads × head_dim = 2,048"."""
+    """What a chart holds fixed: "head_dim 64, full, float16, batch 1, 16 heads"."""
     parts = [] if axis == "head_dim" else [f"head_dim {problem.head_dim}"]
     if axis != "length":
         parts.append(f"length {theme.format_length(problem.q_len)}")

@@ -181,7 +181,10 @@ def keep(measurement: Measurement, command: str) -> None:
 
 
 def keep_ceilings(job: Job) -> None:
-    """Take the ceilings of a job that has ended into this session's measurements. Raises what the job raises."""
+    """Take the ceilings of a job that has ended into this session's measurements.
+
+    Raises what the job raises.
+    """
     answer, _ = job.result(0)
     ceilings = tuple(Ceiling.from_dict(values) for values in answer["ceilings"])
     st.session_state["live"] = replace(live_document(), ceilings=ceilings)

@@ -1,4 +1,4 @@
-"""The row that chooses where the page's numbers come from, the user's own file included, and how each was measured."""
+"""The row that chooses the sources of the page's numbers, the user's own file included, and their methods."""
 
 from __future__ import annotations
 
@@ -19,20 +19,24 @@ from viz.shared import runs
 Value = TypeVar("Value", int, str)
 LEFT_OUT_SHOWN = 6
 SOURCE_HELP = (
-    "**recorded**: measured on the GPU and at the date named, and shipped with the app. **here**: measured on this "
-    "machine in this session. **file**: from a file of yours. Choose several to compare them in one chart."
+    "**recorded**: measured on the GPU and at the date named, and shipped with the app. **here**: measured "
+    "on this machine in this session. **file**: from a file of yours. Choose several to compare them in one "
+    "chart."
 )
 METHOD_WORDS = (
-    "Each number is the median of calls after warm-up, with the 10th and 90th percentile. Peers take turns, one call "
-    "per round. On CUDA the time comes from device events around a captured graph, with the L2 cache flushed before "
-    "each call; on a CPU it comes from the wall clock. Peak memory is what torch allocates during a call beyond the "
-    "inputs; results count. TFLOP/s count 4 N² d per head, half of that if causal, and 2.5 times that backward. "
-    "Triton's interpreter is never timed."
+    "Each number is the median of calls after warm-up, with the 10th and 90th percentile. Peers take turns, "
+    "one call per round. On CUDA the time comes from device events around a captured graph, with the L2 "
+    "cache flushed before each call; on a CPU it comes from the wall clock. Peak memory is what torch "
+    "allocates during a call beyond the inputs; results count. TFLOP/s count 4 N² d per head, half of that "
+    "if causal, and 2.5 times that backward. Triton's interpreter is never timed."
 )
 
 
 def source_row(store: runs.RunStore | None, backend: str, choice: Choice) -> list[Source]:
-    """One row: the origins to show, a file to show beside them, the button that measures here. Returns what is shown."""
+    """One row: the origins to show, a file to show beside them, the button that measures here.
+
+    Returns what is shown.
+    """
     pills, popover, button = st.columns([3, 1.4, 1.4], vertical_alignment="bottom")
     with popover.popover("Your own file", icon=":material/upload_file:", width="stretch"):
         uploaded = _upload()
@@ -62,8 +66,8 @@ def _recorded() -> Source:
 def _upload() -> Source | None:
     """The user's file, or None after showing why it is not accepted."""
     st.markdown(
-        "A file from `python -m kernels.measure --out my.json` or `python -m kernels.record`, or this page's JSON "
-        "download."
+        "A file from `python -m kernels.measure --out my.json` or `python -m kernels.record`, or this page's "
+        "JSON download."
     )
     file = st.file_uploader(
         "Measurements (.json)",

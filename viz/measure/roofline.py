@@ -1,4 +1,4 @@
-"""The roofline panel: the measured ceilings of a device, those of its datasheet, and measured calls under them."""
+"""The roofline panel: the ceilings of a device, measured and by its datasheet, with calls under them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from viz.shared import runs
 from viz.shared.layout import colors, plot
 
 EXPLAINED = (
-    "Left of a roof's corner the memory limits the speed, right of it the matrix units. Each mark is one call, at its "
-    "FLOP per byte: a filled circle by **requested** bytes (counted), a diamond by **DRAM** bytes (hardware "
-    "counters), a ring by **modelled** bytes (with S and P for naive attention, compulsory bytes for fused ones). A "
-    "line joins circle and diamond of one call: the L2 served the bytes between them."
+    "Left of a roof's corner the memory limits the speed, right of it the matrix units. Each mark is a call "
+    "at its FLOP per byte: a filled circle counts **requested** bytes (counted), a diamond **DRAM** bytes "
+    "(hardware counters), a ring **modelled** bytes (S and P included for naive attention, compulsory bytes "
+    "for fused ones). A line joins circle and diamond of one call: caches served the difference."
 )
 
 
@@ -57,7 +57,8 @@ def roofline_panel(
 def source_points(source: Source, curves: list[PeerCurve], choice: Choice) -> list[RoofPoint]:
     """Points of a source's first device.
 
-    Calls with hardware counters come first. Each other peer has its timed call at the same length, or at the largest x.
+    Calls with hardware counters come first. Each other peer has its timed call at the same length, or at the
+    largest x.
     """
     if source.device is None:
         return []
@@ -83,7 +84,7 @@ def source_points(source: Source, curves: list[PeerCurve], choice: Choice) -> li
 
 
 def _problems_beside(counted: list[CounterRun], curves: list[PeerCurve]) -> set[AttentionProblem]:
-    """The problems of the curves at the length of the counter runs if they were measured there, else at the largest x."""
+    """The problems at the length of the counter runs, or at the largest x if none was measured there."""
     lengths = {run.problem.q_len for run in counted}
     measured = [point for curve in curves for point in curve.measured]
     candidates = [point for point in measured if point.problem.q_len in lengths] or measured
@@ -92,7 +93,7 @@ def _problems_beside(counted: list[CounterRun], curves: list[PeerCurve]) -> set[
 
 
 def _ceilings_button(store: runs.RunStore | None, backend: str, source: Source) -> None:
-    """The button that measures the ceilings of this machine's device; they stay with the session's measurements."""
+    """The button that measures the ceilings of this machine's device for the rest of the session."""
     if store is None or backend in live.NO_DEVICE:
         return
     if st.session_state.get("ceilings_job") is not None:
@@ -111,7 +112,7 @@ def _ceilings_button(store: runs.RunStore | None, backend: str, source: Source) 
 
 @st.fragment(run_every=0.5)
 def _await_ceilings(store: runs.RunStore) -> None:
-    """Wait for the ceilings without drawing the page again, then keep them or the reason why there are none."""
+    """Wait for the ceilings without redrawing the page, then keep them, or the reason why there are none."""
     job = st.session_state.get("ceilings_job")
     if job is None:
         return

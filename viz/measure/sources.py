@@ -1,4 +1,4 @@
-"""Where the numbers on the Measure page come from: the shipped recording, this machine, or a file of the user's."""
+"""Where the numbers on the Measure page come from: the shipped recording, this machine, or a user's file."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class Source:
     def curves(self, view: SweepView) -> list[PeerCurve]:
         """The curves of the view.
 
-        If a point was measured twice, the later one counts for this machine; in a recording or file the one with more
-        peers counts, so that peers of one run are compared with each other.
+        If a point was measured twice, the later one counts for this machine; in a recording or file the one
+        with more peers counts, so that peers of one run are compared with each other.
         """
         measurements = self.document.measurements
         if self.name != HERE:
@@ -58,7 +58,7 @@ class Source:
 
 
 def plain(text: str) -> str:
-    """Text of a file as Markdown that shows only that text: no link, and no picture that a browser would fetch."""
+    """Markdown that shows exactly a text of a file: no link, and no picture that a browser would fetch."""
     return re.sub(r"([\\`*_{}\[\]()<>#+!|$~:&-])", r"\\\1", text)
 
 
@@ -139,7 +139,7 @@ def _origin(point: CurvePoint, document: Document) -> Measurement:
 
 
 def to_document(sources: list[Source], shown: list[PeerCurve]) -> Document:
-    """What is on the charts, with the ceilings and counters of its sources, as a file that the page reads again."""
+    """What is on the charts, with ceilings and counters, as a file that the page reads again."""
     names = {curve.source for curve in shown}
     documents = []
     for source in sources:

@@ -1,4 +1,4 @@
-"""The traffic panel: four totals of one shape for naive attention and for our kernels, and the kernels one by one."""
+"""The traffic panel: four totals of one shape for naive attention and our kernels, and kernel by kernel."""
 
 from __future__ import annotations
 
@@ -18,20 +18,23 @@ from viz.shared.layout import colors, plot
 
 SIDEBAR_SHAPE = "chosen at the side"
 EXPLAINED = (
-    "**Modelled**: a formula. **Requested**: what loads and stores asked for, counted; caches serve most of it. "
-    "**Compulsory**: the least that any kernel moves. **DRAM**: what the L2 could not serve, by the GPU's hardware "
-    "counters. Each of the two charts has its own scale."
+    "**Modelled**: a formula. **Requested**: what loads and stores asked for, counted; caches serve most of "
+    "it. **Compulsory**: the least that any kernel moves. **DRAM**: what the L2 could not serve, by the "
+    "GPU's hardware counters. Each of the two charts has its own scale."
 )
-NO_COUNTERS = "DRAM bytes come from hardware counters: `python -m kernels.record --parts counters` on a GPU that allows them."
+NO_COUNTERS = (
+    "DRAM bytes come from hardware counters. On a GPU machine that allows them, "
+    "`python -m kernels.record --parts counters` reads them."
+)
 LESS_THAN_COMPULSORY = (
-    "That is less than the compulsory bytes: what was written last was still in the L2 when the counting ended."
+    "That is less than the compulsory bytes: what was written last was still in the L2 when counting ended."
 )
 MORE_THAN_REQUESTED = (
-    "DRAM moved more than was requested: a torch operation may run several kernels, with tensors between them."
+    "DRAM moved more than was requested: a torch operation may run several kernels with tensors between them."
 )
 ABOUT_COUNTERS = (
-    "Each kernel begins with an empty L2. L2 bytes count every access to it, from the SMs and from DRAM. The GPU's "
-    "clocks were not fixed."
+    "Each kernel begins with an empty L2. L2 bytes count every access to it, from the SMs and from DRAM. The "
+    "GPU's clocks were not fixed."
 )
 
 
@@ -113,7 +116,7 @@ def _shape_words(problem: AttentionProblem) -> str:
 def _count_naive(
     store: runs.RunStore | None, problem: AttentionProblem, direction: str
 ) -> tuple[Operation, ...]:
-    """Requested bytes of naive attention, counted in the worker; it takes milliseconds, since no data is computed."""
+    """Requested bytes of naive attention, counted in the worker within milliseconds: nothing is computed."""
     if store is None:
         return ()
     job = store.operations(problem, direction)

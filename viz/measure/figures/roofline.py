@@ -66,7 +66,10 @@ def _add_roof(figure: go.Figure, roof: Roof, low: float, high: float, colors: th
 
 
 def _add_call(figure: go.Figure, points: list[RoofPoint], colors: theme.Palette) -> None:
-    """The points of one call. Its name is in the legend: fused kernels are too close for names beside the marks."""
+    """The points of one call.
+
+    Its name is in the legend: fused kernels are too close for names beside the marks.
+    """
     peer, direction = points[0].peer, points[0].direction
     color = theme.peer_color(peer, colors)
     label = peer_label(peer) + (" backward" if direction == "backward" else "")

@@ -143,7 +143,7 @@ def _log_axes(figure: go.Figure, xs: list[int], ys: list[float], metric: str) ->
 
 
 def _mark_out_of_memory(figure: go.Figure, curve: PeerCurve, metric: str, colors: theme.Palette) -> None:
-    """A line at the first x that does not fit; in the memory chart also what would have been needed (modelled)."""
+    """A line at the first x that does not fit; in the memory chart also the needed bytes (modelled)."""
     color, first = theme.peer_color(curve.peer, colors), curve.out_of_memory[0]
     line = {"color": color, "dash": "dot", "width": 2}
     figure.add_shape(type="line", x0=first.x, x1=first.x, y0=0, y1=1, yref="paper", line=line)
