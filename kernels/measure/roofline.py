@@ -72,7 +72,7 @@ def roofs(ceilings: Iterable[Ceiling], device: DeviceInfo | None, dtype: str) ->
     products = [ceiling for ceiling in own if ceiling.kind == PRODUCT]
     product = next((ceiling for ceiling in products if ceiling.dtype == dtype), next(iter(products), None))
     if copies and product:
-        label = f"measured copy and {product.dtype} product"
+        label = f"measured, {product.dtype} product"
         known.append(Roof(label, copies[-1].per_second, product.per_second, "measured"))
     gpu = gpu_named(device.name) if device else None
     if gpu is not None and dtype != "float32":

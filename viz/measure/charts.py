@@ -213,7 +213,8 @@ def fixed_words(curves: list[PeerCurve], choice: Choice) -> str:
     words: dict[str, str] = {}
     for curve in curves:
         problems = [point.problem for point in curve.points]
-        tokens = len({problem.batch for problem in problems}) > 1 and choice.view.axis != "batch"
+        varied = len({(problem.batch, problem.q_heads) for problem in problems}) > 1
+        tokens = varied and choice.view.axis != "batch"
         words.setdefault(curve.source, shape_words(problems[0], choice.view.axis, tokens))
     return "  \n".join(f"{source}: {shape}" for source, shape in words.items())
 

@@ -27,10 +27,12 @@ NO_COUNTERS = (
     "`python -m kernels.record --parts counters` reads them."
 )
 LESS_THAN_COMPULSORY = (
-    "That is less than the compulsory bytes: what was written last was still in the L2 when counting ended."
+    "DRAM moved less than the compulsory bytes: what was written last was still in the L2 when the counting "
+    "ended."
 )
 MORE_THAN_REQUESTED = (
-    "DRAM moved more than was requested: a torch operation may run several kernels with tensors between them."
+    "It also moved more than was requested: a torch operation may run several kernels, with tensors between "
+    "them."
 )
 ABOUT_COUNTERS = (
     "Each kernel begins with an empty L2. L2 bytes count every access to it, from the SMs and from DRAM. The "
@@ -171,7 +173,7 @@ def total_words(label: str, totals: FourTotals, counters: CounterRun | None) -> 
     if dram.bytes < compulsory.bytes:
         words += f" {LESS_THAN_COMPULSORY}"
     else:
-        words += f" That is {theme.format_ratio(dram.bytes / compulsory.bytes)} the compulsory bytes."
+        words += f" DRAM moved {theme.format_ratio(dram.bytes / compulsory.bytes)} the compulsory bytes."
     if requested.bytes and dram.bytes > requested.bytes:
         words += f" {MORE_THAN_REQUESTED}"
     return words

@@ -7,7 +7,8 @@ import pytest
 from kernels.measure.measurement import PeerResult
 from kernels.measure.series import SweepView, peer_curves
 from tests.kernels.documents import document, measurement
-from viz.measure.charts import largest_comparison, spread_notes, table_rows
+from viz.measure.charts import fixed_words, largest_comparison, spread_notes, table_rows
+from viz.measure.controls import Choice
 from viz.measure.sources import Source
 
 VIEW = SweepView("length", 1024, 64, "float16", "full", q_heads=4)
@@ -25,6 +26,18 @@ def test_the_table_says_what_the_chart_shows(swept):
     assert table_rows(swept, "speedup", "length")["ours"] == ["10×", "10×", "10×", "–"]
     assert spread_notes(swept).startswith("our kernels, tiles tuned for a full GPU forward at ")
     assert spread_notes([curve for curve in swept if curve.peer == "naive"]) == ""
+
+
+def test_what_a_chart_holds_fixed_is_true_of_all_its_points():
+    view = SweepView("head_dim", 1024, 64, "float16", "full", q_heads=4)
+    choice = Choice(view, "head_dim", (64, 128), ("forward",), ("naive",))
+    same_heads = [measurement(1024, head_dim=d, heads=4) for d in (64, 128)]
+    same_width = [measurement(1024, head_dim=d, heads=256 // d) for d in (64, 128)]
+    words = [
+        fixed_words(peer_curves("here", measured, view), choice) for measured in (same_heads, same_width)
+    ]
+    assert words[0] == "here: length 1k, full, float16, batch 1, 4 heads"
+    assert words[1] == "here: length 1k, full, float16, 1,024 tokens per launch, heads × head_dim = 256"
 
 
 def test_peers_that_met_in_one_run_are_compared_with_each_other():
