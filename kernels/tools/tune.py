@@ -85,7 +85,7 @@ HOPPER_CANDIDATES = {
 PORTABLE = None
 """A candidate of forward_hopper: forward.py with its own tuned tiles.
 
-Where it is fastest, the table has no entry.
+If it is the fastest, the table has no entry.
 """
 Candidate = TileConfig | None
 

@@ -19,9 +19,9 @@ PAGE = "measure"
 @pytest.fixture(autouse=True)
 def recording(monkeypatch):
     """The hand-built document stands for the shipped one, so that the tests hold whatever is shipped."""
-    found = {"sweeps": document()}
-    monkeypatch.setattr(sources, "recorded_document", lambda part: found.get(part, Document()))
-    return found
+    documents = {"sweeps": document()}
+    monkeypatch.setattr(sources, "recorded_document", lambda part: documents.get(part, Document()))
+    return documents
 
 
 def open_measure(**query):
@@ -150,7 +150,7 @@ def test_a_sweep_here_is_measured_point_by_point_and_laid_beside_the_recording()
     app = wait_for_the_sweep(measure_here(**SMALL))
     assert not app.exception
     live = app.session_state["live"]
-    assert [found.problem.q_len for found in live.measurements] == [128, 256]
+    assert [measured.problem.q_len for measured in live.measurements] == [128, 256]
     assert live.command.startswith("python -m kernels.measure --length 128,256 --head-dim 64 --mask causal")
     assert names(figures(app)[0]) == ["naive (torch)"]
     assert any("measured here on" in caption.value for caption in app.caption)

@@ -98,21 +98,21 @@ def test_a_damaged_file_is_refused_with_the_place(content, message):
 
 
 def test_measurements_of_a_folder_of_recordings_are_read():
-    found = read_document((FOLDER / INDEX).read_bytes())
-    assert len(found.measurements) > 0
-    assert found.command.startswith("python -m kernels.record")
+    recorded = read_document((FOLDER / INDEX).read_bytes())
+    assert len(recorded.measurements) > 0
+    assert recorded.command.startswith("python -m kernels.record")
 
 
 @pytest.mark.parametrize("part", FILES)
 def test_what_is_shipped_is_whole_and_small(part):
     path = FOLDER / FILES[part]
-    found = recorded_document(part)
+    recorded = recorded_document(part)
     if not path.exists():
-        assert found == Document()
+        assert recorded == Document()
         return
     assert path.stat().st_size < 2e6
-    assert found.command.startswith("python -m kernels.record")
-    assert found.measurements or found.ceilings or found.counters or found.left_out
-    for device in found.devices:
+    assert recorded.command.startswith("python -m kernels.record")
+    assert recorded.measurements or recorded.ceilings or recorded.counters or recorded.left_out
+    for device in recorded.devices:
         assert device.backend == "cuda"
         assert device.driver

@@ -33,9 +33,9 @@ def test_naive_attention_that_does_not_fit_is_refused_before_it_is_run(monkeypat
 
 
 def test_time_and_memory_of_every_peer():
-    said = []
-    measurement = measure(SMALL, progress=said.append)
-    assert {result.peer for result in measurement.results} == set(said) - {"timing"}
+    labels = []
+    measurement = measure(SMALL, progress=labels.append)
+    assert {result.peer for result in measurement.results} == set(labels) - {"timing"}
     for result in measurement.results:
         if result.refused is None:
             assert 0 < result.timing.low_ms <= result.timing.median_ms <= result.timing.high_ms

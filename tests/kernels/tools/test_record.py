@@ -11,9 +11,9 @@ def test_parts_are_written_each_to_its_file_with_the_command(quick_points, tmp_p
     sweeps = read_document((tmp_path / "sweeps.json").read_bytes())
     assert sweeps.command == "python -m kernels.record --parts ceilings,sweeps --minutes 1"
     assert len(sweeps.measurements) == 2
-    found = read_document((tmp_path / "ceilings.json").read_bytes()).ceilings
-    assert {ceiling.kind for ceiling in found} == {"copy", "product"}
-    assert all(ceiling.per_second > 0 for ceiling in found)
+    ceilings = read_document((tmp_path / "ceilings.json").read_bytes()).ceilings
+    assert {ceiling.kind for ceiling in ceilings} == {"copy", "product"}
+    assert all(ceiling.per_second > 0 for ceiling in ceilings)
     assert "naive fwd" in capsys.readouterr().err
 
 
