@@ -113,9 +113,8 @@ class _Bench:
             call()
             peak = self.clock.peak_extra_bytes(call)
             return PeerResult(name, peak_extra_bytes=peak, direction=direction), self.clock.prepare(call)
-        except (
-            Exception
-        ) as error:  # an implementation or its compiler may raise anything; the others still run
+        except Exception as error:
+            # An implementation or its compiler may raise anything; the other peers still run.
             if "CUDA error" in str(error):
                 raise  # the context is lost, and with it every call that follows
             reason, out_of_memory = _refusal(error)

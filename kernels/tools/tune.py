@@ -46,6 +46,7 @@ DTYPE = "float16"
 BUDGET_S = 0.1
 """Seconds of timed calls per candidate."""
 SHOWN = 4
+"""Candidates of a class in a line of progress."""
 CANDIDATES = {
     "forward": {
         (64, 32): [(4, 2), (4, 3)],
