@@ -169,6 +169,7 @@ class CudaClock(Clock):
 
     def peak_extra_bytes(self, call: Call) -> int:
         """Peak of torch's allocator during the call, beyond what was allocated before it."""
+        gc.collect()  # memory of an earlier call that is freed during this one would hide its peak
         cuda = self._torch.cuda
         cuda.synchronize()
         cuda.reset_peak_memory_stats()
