@@ -181,6 +181,16 @@ def test_ceilings_of_this_device_are_measured_on_demand():
     assert {ceiling.kind for ceiling in app.session_state["live"].ceilings} == {"copy", "product"}
 
 
+def test_ceilings_that_could_not_be_measured_say_why():
+    app = open_measure(**{"from": "here"})
+    assert runs.run_store().client.wait_ready(60)
+    app.session_state["live"] = document()
+    app.session_state["ceilings_failure"] = "too little memory"
+    app.run()
+    assert not app.exception
+    assert "The ceilings were not measured: too little memory" in [warning.value for warning in app.warning]
+
+
 def test_a_file_is_laid_beside_the_recording():
     app = open_measure()
     text = Document(command="mine", measurements=tuple(measurement(n) for n in (512, 1024, 2048))).to_json()

@@ -16,6 +16,7 @@ from kernels.device.gpu_state import (
 )
 from tests.kernels.documents import STATE
 
+pytestmark = pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
 UUID = "21130ca3-506c-54b2-d1ae-9f9c3affc007"
 
 
