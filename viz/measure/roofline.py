@@ -18,7 +18,7 @@ from viz.shared.layout import colors, plot
 
 EXPLAINED = (
     "Left of a roof's corner the memory limits the speed, right of it the matrix units. Each mark is a call "
-    "at its FLOP per byte: a filled circle counts **requested** bytes (counted), a diamond **DRAM** bytes "
+    "at its FLOP per byte: a filled circle uses **requested** bytes (counted), a diamond **DRAM** bytes "
     "(hardware counters), a ring **modelled** bytes (S and P included for naive attention, compulsory bytes "
     "for fused ones). A line joins circle and diamond of one call: caches served the difference."
 )
