@@ -12,6 +12,8 @@ import sys
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
+from kernels.device.gpu_state import driver_version
+
 
 def triton_missing() -> str | None:
     """Why the kernels cannot run here; None if they can."""
@@ -76,7 +78,7 @@ def device_info(backend: str) -> DeviceInfo:
         return DeviceInfo(
             backend,
             properties.name,
-            driver=_driver_version(),
+            driver=driver_version() or _kernel_module_version(),
             sm_count=properties.multi_processor_count,
             memory_bytes=properties.total_memory,
             **versions,
@@ -100,7 +102,8 @@ def _cpu_name() -> str:
     return f"{model or platform.machine()}, {os.cpu_count()} cores"
 
 
-def _driver_version() -> str:
+def _kernel_module_version() -> str:
+    """Version of the NVIDIA driver as its kernel module gives it: a container may have CUDA without NVML."""
     try:
         with open("/proc/driver/nvidia/version") as file:
             words = file.readline().split()

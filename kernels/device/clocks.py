@@ -1,7 +1,12 @@
-"""Time and peak memory of calls: on CUDA by device events and torch's allocator, on a CPU by the process clock and torch's profiler."""
+"""Time and peak memory of calls.
+
+On CUDA time comes from device events and memory from torch's allocator. On a CPU time comes from the wall
+clock and memory from torch's profiler.
+"""
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import functools
 import gc
@@ -12,24 +17,28 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
+
+from kernels.device.memory import available_memory_bytes
 
 if TYPE_CHECKING:
     import torch
 
-os.environ.setdefault(
-    "KINETO_LOG_LEVEL", "99"
-)  # torch's profiler writes a line to stderr at every start otherwise
+os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # torch's profiler else writes to stderr at every start
 
 BUDGET_S = 1.0
-"""Seconds of timed calls a peer, once warm; at least MIN_SAMPLES calls and at most MAX_SAMPLES."""
+"""Seconds of timed calls per peer after warm-up, but at least MIN_SAMPLES and at most MAX_SAMPLES calls."""
 MIN_SAMPLES, MAX_SAMPLES = 5, 200
 WIDE_SPREAD = 0.25
-"""A spread above it is said beside the number."""
+"""Spread above which a page warns beside the number."""
 L2_FLUSH_BYTES = 256 << 20
+
+Call = Callable[[], object]
+"""What is timed. Its result is ignored."""
+Key = TypeVar("Key", bound=Hashable)
 
 
 @dataclass(frozen=True)
@@ -48,20 +57,78 @@ class Timing:
 
     @property
     def is_wide(self) -> bool:
-        """Whether the spread is worth a word beside the number."""
+        """Whether the spread is so wide that a page warns of it."""
         return self.spread > WIDE_SPREAD
 
 
-class CpuClock:
-    """The CPU at hand."""
+class Clock(abc.ABC):
+    """Measures calls on one device."""
+
+    device: str
+    """torch's name of the device: "cpu" or "cuda"."""
+
+    @abc.abstractmethod
+    def free_bytes(self) -> int:
+        """Memory that a call may take."""
+
+    @abc.abstractmethod
+    def peak_extra_bytes(self, call: Call) -> int:
+        """Peak of allocated bytes during the call, beyond what was allocated before it."""
+
+    @abc.abstractmethod
+    def sample_ms(self, call: Call) -> float:
+        """Milliseconds of one prepared call."""
+
+    def context(self) -> contextlib.AbstractContextManager:
+        """The context in which calls are prepared and timed."""
+        return contextlib.nullcontext()
+
+    def prepare(self, call: Call) -> Call:
+        """The call as it is timed."""
+        return call
+
+    def time_in_turn(self, calls: dict[Key, Call], budget_s: float | None = None) -> dict[Key, Timing]:
+        """Prepare the calls, then time them as `time_prepared` does."""
+        return self.time_prepared({key: self.prepare(call) for key, call in calls.items()}, budget_s)
+
+    def time_prepared(self, calls: dict[Key, Call], budget_s: float | None = None) -> dict[Key, Timing]:
+        """Time calls that `prepare` gave, for `budget_s` seconds each (default BUDGET_S).
+
+        The calls take turns, one sample per round, so that a drift of the machine affects all of them alike.
+        """
+        budget_ms = 1e3 * (BUDGET_S if budget_s is None else budget_s)
+        samples: dict[Key, list[float]] = {key: [] for key in calls}
+        waiting = list(calls)
+        while waiting:
+            for key in waiting:
+                samples[key].append(self.sample_ms(calls[key]))
+            waiting = [key for key in waiting if not _is_enough(samples[key], budget_ms)]
+        return {key: _timing(values) for key, values in samples.items()}
+
+
+def _is_enough(samples: list[float], budget_ms: float) -> bool:
+    if len(samples) >= MAX_SAMPLES:
+        return True
+    return len(samples) >= MIN_SAMPLES and sum(samples) > budget_ms
+
+
+def _timing(samples: list[float]) -> Timing:
+    ordered = sorted(samples)
+    last = len(ordered) - 1
+    low, high = ordered[math.floor(0.1 * last)], ordered[math.ceil(0.9 * last)]
+    return Timing(statistics.median(ordered), low, high, len(ordered))
+
+
+class CpuClock(Clock):
+    """The CPU of this machine."""
 
     device = "cpu"
 
     def free_bytes(self) -> int:
-        """Memory that a call may take."""
+        """Memory that a call may take without swapping."""
         return available_memory_bytes()
 
-    def peak_extra_bytes(self, call: Callable[[], object]) -> int:
+    def peak_extra_bytes(self, call: Call) -> int:
         """Peak of allocated minus freed bytes over the allocation events of torch's profiler."""
         from torch.profiler import ProfilerActivity, profile
 
@@ -75,35 +142,15 @@ class CpuClock:
         )
         return max(itertools.accumulate((change for _, change in changes), initial=0))
 
-    def context(self) -> contextlib.AbstractContextManager:
-        """What everything that is measured is prepared and called in."""
-        return contextlib.nullcontext()
-
-    def prepare(self, call: Callable[[], object]) -> Callable[[], object]:
-        """The call as it is timed."""
-        return call
-
-    def time_in_turn(
-        self, calls: dict[str, Callable[[], object]], budget_s: float | None = None
-    ) -> dict[str, Timing]:
-        """Prepare the calls, then time them."""
-        return self.time_prepared(calls, budget_s)
-
-    def time_prepared(
-        self, calls: dict[str, Callable[[], object]], budget_s: float | None = None
-    ) -> dict[str, Timing]:
-        """Time calls that `prepare` gave, in turn; `budget_s` seconds each (default BUDGET_S)."""
-
-        def sample(call: Callable[[], object]) -> float:
-            began = time.perf_counter()
-            call()
-            return (time.perf_counter() - began) * 1e3
-
-        return _time_in_turn(calls, sample, budget_s)
+    def sample_ms(self, call: Call) -> float:
+        """Milliseconds of one call by the wall clock."""
+        began = time.perf_counter()
+        call()
+        return (time.perf_counter() - began) * 1e3
 
 
-class CudaClock:
-    """The current CUDA device."""
+class CudaClock(Clock):
+    """The current CUDA device of torch."""
 
     device = "cuda"
 
@@ -115,13 +162,14 @@ class CudaClock:
         self._flush = torch.empty(L2_FLUSH_BYTES, dtype=torch.int8, device="cuda")
 
     def free_bytes(self) -> int:
-        """Memory that a call may take, once what is cached and no longer used was given back."""
-        gc.collect()  # graphs of earlier calls lie in cycles, and with them their memory
-        self._torch.cuda.empty_cache()  # what torch keeps for later is free
+        """Memory that a call may take, after torch has given back what it cached and no longer uses."""
+        gc.collect()  # reference cycles keep the graphs of earlier calls, and their memory, alive
+        self._torch.cuda.empty_cache()
         return self._torch.cuda.mem_get_info()[0]
 
-    def peak_extra_bytes(self, call: Callable[[], object]) -> int:
+    def peak_extra_bytes(self, call: Call) -> int:
         """Peak of torch's allocator during the call, beyond what was allocated before it."""
+        gc.collect()  # memory of an earlier call that is freed during this one would hide its peak
         cuda = self._torch.cuda
         cuda.synchronize()
         cuda.reset_peak_memory_stats()
@@ -131,53 +179,49 @@ class CudaClock:
         return cuda.max_memory_allocated() - before
 
     def context(self) -> contextlib.AbstractContextManager:
-        """One stream for everything: autograd runs a backward pass on the stream of its forward pass, where it can be captured."""
+        """One stream for everything.
+
+        Autograd runs a backward pass on the stream of its forward pass, and only a stream of our own can be
+        captured.
+        """
         return self._torch.cuda.stream(self._stream)
 
-    def time_in_turn(
-        self, calls: dict[str, Callable[[], object]], budget_s: float | None = None
-    ) -> dict[str, Timing]:
-        """Prepare the calls, then time them."""
-        return self.time_prepared({name: self.prepare(call) for name, call in calls.items()}, budget_s)
+    def sample_ms(self, call: Call) -> float:
+        """Milliseconds of one call between two device events. The L2 cache is flushed before it."""
+        self._flush.zero_()  # inputs then come from HBM, not from the L2 that the call before filled
+        start, end = (self._torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        call()
+        end.record()
+        end.synchronize()
+        return start.elapsed_time(end)
 
-    def time_prepared(
-        self, calls: dict[str, Callable[[], object]], budget_s: float | None = None
-    ) -> dict[str, Timing]:
-        """Time calls that `prepare` gave, in turn; `budget_s` seconds each (default BUDGET_S). The L2 cache is flushed before each."""
-
-        def sample(call: Callable[[], object]) -> float:
-            self._flush.zero_()  # inputs come from HBM, not from the L2 that the call before filled
-            start, end = (self._torch.cuda.Event(enable_timing=True) for _ in range(2))
-            start.record()
-            call()
-            end.record()
-            end.synchronize()
-            return start.elapsed_time(end)
-
-        return _time_in_turn(calls, sample, budget_s)
-
-    def prepare(self, call: Callable[[], object]) -> Callable[[], object]:
-        """The call captured in a CUDA graph, so that small problems are not timed by their launch overhead."""
+    def prepare(self, call: Call) -> Call:
+        """The call captured in a CUDA graph, so that a small problem's time is not its launch overhead."""
         call()
         self._torch.cuda.synchronize()
         graph = self._torch.cuda.CUDAGraph()
         with self._torch.cuda.graph(graph, stream=self._stream):
             call()
         graph.replay()
+        return functools.partial(_replay, graph, call)
 
-        def replay() -> None:
-            graph.replay()
 
-        replay.keeps_alive = call  # the graph reads the tensors of the call, and does not own them
-        return replay
+def _replay(graph: torch.cuda.CUDAGraph, call: Call) -> None:
+    """Replay a graph of `call`.
+
+    The graph reads tensors that it does not own; holding `call` keeps them alive.
+    """
+    graph.replay()
 
 
 @functools.cache
 def _stream() -> torch.cuda.Stream:
     """One stream for all clocks of a process.
 
-    cuBLAS keeps a workspace for every stream that it has seen, in the thread of the forward and in that of the backward pass. Made here,
-    while nothing large is cached, it does not come to lie inside a block of gigabytes that then could never be given back.
+    cuBLAS keeps a workspace for every stream, in the thread of the forward pass and in that of the backward
+    pass. It is made here, while nothing large is cached: else it may lie inside a block of gigabytes, which
+    torch then cannot give back.
     """
     import torch
 
@@ -188,38 +232,6 @@ def _stream() -> torch.cuda.Stream:
     return stream
 
 
-def _time_in_turn(
-    calls: dict[str, Callable[[], object]], sample: Callable[[Callable], float], budget_s: float | None
-) -> dict[str, Timing]:
-    """Round by round, one call of each peer, so that a drift of the machine meets all of them alike. `budget_s` is for each peer."""
-    budget_ms = 1e3 * (BUDGET_S if budget_s is None else budget_s)
-    spent = {name: [] for name in calls}
-    waiting = set(calls)
-    while waiting:
-        for name in sorted(waiting):
-            spent[name].append(sample(calls[name]))
-            if len(spent[name]) >= MAX_SAMPLES or (
-                len(spent[name]) >= MIN_SAMPLES and sum(spent[name]) > budget_ms
-            ):
-                waiting.remove(name)
-    return {name: _timing(samples) for name, samples in spent.items()}
-
-
-def _timing(samples: list[float]) -> Timing:
-    ordered = sorted(samples)
-    last = len(ordered) - 1
-    return Timing(
-        statistics.median(ordered),
-        ordered[math.floor(0.1 * last)],
-        ordered[math.ceil(0.9 * last)],
-        len(ordered),
-    )
-
-
-def available_memory_bytes() -> int:
-    """Memory that a new program could take without swapping, from /proc/meminfo; where that is missing, all there is."""
-    try:
-        with open("/proc/meminfo") as file:
-            return next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable"))
-    except (OSError, StopIteration):
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+def clock_for(backend: str) -> Clock:
+    """The clock of a backend, "cuda" or "interpreter"."""
+    return CudaClock() if backend == "cuda" else CpuClock()

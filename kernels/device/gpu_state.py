@@ -1,31 +1,50 @@
-"""Clocks, power and throttling of the GPU while something is measured, as nvidia-smi reports them."""
+"""Clocks, power, temperature and throttling of a GPU while something is measured, read by NVIDIA's NVML."""
 
 from __future__ import annotations
 
 import contextlib
-import shutil
 import statistics
-import subprocess
 import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
+
+import pynvml
 
 EVERY_S = 0.25
-QUERY = ("clocks.sm", "clocks.max.sm", "power.draw", "temperature.gpu", "clocks_event_reasons.active")
-IDLE = 0x1
-REASONS = {
-    0x4: "power limit",
-    0x8: "hardware slowdown",
-    0x20: "temperature",
-    0x40: "temperature (hardware)",
-    0x80: "power brake",
+LAST_READING_S = 1.0
+"""The end of a measurement waits at most this long for a reading that has begun."""
+SLOWDOWNS = {
+    pynvml.nvmlClocksEventReasonSwPowerCap: "power limit",
+    pynvml.nvmlClocksEventReasonHwSlowdown: "hardware slowdown",
+    pynvml.nvmlClocksEventReasonSwThermalSlowdown: "temperature",
+    pynvml.nvmlClocksEventReasonHwThermalSlowdown: "temperature (hardware)",
+    pynvml.nvmlClocksEventReasonHwPowerBrakeSlowdown: "power brake",
 }
-"""Bits of nvidia-smi's clocks_event_reasons.active that mean a clock below the one asked for."""
+"""NVML's reasons for a clock below the one asked for.
+
+Others, such as a clock that the user set, are not slowdowns.
+"""
+
+
+@dataclass(frozen=True)
+class GpuReading:
+    """One reading. Clocks in MHz, power in W, temperature in degrees Celsius."""
+
+    sm_mhz: float
+    sm_mhz_max: float
+    power_w: float
+    temperature_c: float
+    reasons: int
+    """Sum of NVML's nvmlClocksEventReason constants that apply."""
 
 
 @dataclass(frozen=True)
 class GpuState:
-    """What nvidia-smi said while the GPU was busy. Clocks in MHz, power in W, temperature in degrees Celsius."""
+    """The readings of a measurement in which the GPU was busy.
+
+    Clocks in MHz, power in W, temperature in degrees Celsius.
+    """
 
     sm_mhz_low: float
     sm_mhz_median: float
@@ -39,70 +58,105 @@ class GpuState:
     samples: int
 
 
+def torch_gpu_uuid() -> str:
+    """UUID of the current GPU of torch.
+
+    Its index is no help: CUDA_VISIBLE_DEVICES changes it, and NVML ignores that.
+    """
+    import torch
+
+    return str(torch.cuda.get_device_properties(torch.cuda.current_device()).uuid)
+
+
 @contextlib.contextmanager
-def watch_gpu(enabled: bool) -> Iterator[list[tuple]]:
-    """Collect readings while the body runs; `summarise` turns them into a GpuState. Nothing where nvidia-smi is missing."""
-    readings: list[tuple] = []
-    if not enabled or shutil.which("nvidia-smi") is None:
+def watch_gpu(uuid: str | None, nvml: Any = pynvml) -> Iterator[list[GpuReading]]:
+    """Collect readings of a GPU in a thread while the body runs; `summarise` turns them into a GpuState.
+
+    There are no readings if `uuid` is None, if the machine has no NVIDIA driver, or if NVML cannot read this
+    GPU. The body neither waits for NVML nor fails with it. `nvml` is pynvml, which has no types, or a
+    stand-in for it.
+    """
+    readings: list[GpuReading] = []
+    if uuid is None:
         yield readings
         return
     stop = threading.Event()
-
-    def poll() -> None:
-        while (reading := _read()) is not None:
-            readings.append(reading)
-            if stop.wait(EVERY_S):
-                return
-
-    thread = threading.Thread(target=poll, daemon=True)
+    thread = threading.Thread(target=_poll, args=(uuid, readings, stop, nvml), daemon=True)
     thread.start()
     try:
         yield readings
     finally:
         stop.set()
-        thread.join(5)
+        thread.join(LAST_READING_S)
 
 
-def _read() -> tuple | None:
-    command = ["nvidia-smi", "--id=0", f"--query-gpu={','.join(QUERY)}", "--format=csv,noheader,nounits"]
+def _poll(uuid: str, readings: list[GpuReading], stop: threading.Event, nvml: Any) -> None:
+    """Read the GPU every EVERY_S seconds, at least once, until `stop` is set or NVML fails."""
+    with contextlib.suppress(nvml.NVMLError), _nvml_session(nvml):
+        handle = nvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}")
+        while True:
+            readings.append(
+                GpuReading(
+                    sm_mhz=float(nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)),
+                    sm_mhz_max=float(nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM)),
+                    power_w=nvml.nvmlDeviceGetPowerUsage(handle) / 1e3,
+                    temperature_c=float(nvml.nvmlDeviceGetTemperatureV(handle, nvml.NVML_TEMPERATURE_GPU)),
+                    reasons=nvml.nvmlDeviceGetCurrentClocksEventReasons(handle),
+                )
+            )
+            if stop.wait(EVERY_S):
+                return
+
+
+@contextlib.contextmanager
+def _nvml_session(nvml: Any) -> Iterator[None]:
+    nvml.nvmlInit()
     try:
-        said = subprocess.run(command, capture_output=True, text=True, timeout=5, check=True).stdout
-        return parse_reading(said)
-    except (OSError, subprocess.SubprocessError, ValueError):
-        return None
+        yield
+    finally:
+        nvml.nvmlShutdown()
 
 
-def parse_reading(line: str) -> tuple[float, float, float, float, int]:
-    """One line of nvidia-smi: "1980, 1980, 412.07, 41, 0x0000000000000004". Raises ValueError for anything else."""
-    *numbers, reasons = (part.strip() for part in line.strip().split(","))
-    sm, highest, power, temperature = (float(number) for number in numbers)
-    return sm, highest, power, temperature, int(reasons, 16)
+def driver_version(nvml: Any = pynvml) -> str | None:
+    """Version of the NVIDIA driver, "580.159.04"; None if NVML is not there. `nvml` as in `watch_gpu`."""
+    with contextlib.suppress(nvml.NVMLError), _nvml_session(nvml):
+        return nvml.nvmlSystemGetDriverVersion()
+    return None
 
 
-def summarise(readings: list[tuple]) -> GpuState | None:
-    """Over the readings in which the GPU was not idle; None without any."""
-    busy = [reading for reading in readings if not reading[4] & IDLE]
+def summarise(readings: list[GpuReading]) -> GpuState | None:
+    """Over the readings in which the GPU was not idle; None if there are none."""
+    busy = [reading for reading in readings if not reading.reasons & pynvml.nvmlClocksEventReasonGpuIdle]
     if not busy:
         return None
-    clocks = [reading[0] for reading in busy]
-    active = 0
-    for reading in busy:
-        active |= reading[4]
-    slowed = tuple(words for bit, words in REASONS.items() if active & bit)
-    highest = (max(reading[index] for reading in busy) for index in (1, 2, 3))
-    return GpuState(min(clocks), statistics.median(clocks), *highest, slowed, len(busy))
+    clocks = [reading.sm_mhz for reading in busy]
+    return GpuState(
+        sm_mhz_low=min(clocks),
+        sm_mhz_median=statistics.median(clocks),
+        sm_mhz_max=max(reading.sm_mhz_max for reading in busy),
+        power_w=max(reading.power_w for reading in busy),
+        temperature_c=max(reading.temperature_c for reading in busy),
+        slowed_by=tuple(
+            words for bit, words in SLOWDOWNS.items() if any(reading.reasons & bit for reading in busy)
+        ),
+        samples=len(busy),
+    )
 
 
-def clock_words(measurements: Iterable[object]) -> str:
-    """One line on the clocks of all measurements that noted them, and on what slowed the GPU; empty where none did."""
-    states = [measurement.gpu for measurement in measurements if measurement.gpu is not None]
+def clock_words(states: Iterable[GpuState]) -> str:
+    """One line on the clocks of several measurements and on what slowed the GPU; empty if there are none."""
+    states = list(states)
     if not states:
         return ""
     low, high = min(state.sm_mhz_low for state in states), max(state.sm_mhz_median for state in states)
-    words = f"SM clock {low:,.0f} to {high:,.0f} MHz of {states[0].sm_mhz_max:,.0f}, up to {max(state.power_w for state in states):.0f} W "
-    words += f"and {max(state.temperature_c for state in states):.0f} °C (nvidia-smi)."
+    power, temperature = (
+        max(state.power_w for state in states),
+        max(state.temperature_c for state in states),
+    )
+    words = f"SM clock {low:,.0f} to {high:,.0f} MHz of {states[0].sm_mhz_max:,.0f}"
+    words += f", up to {power:.0f} W and {temperature:.0f} °C, as the driver reported."
     slowed = [state for state in states if state.slowed_by]
     if not slowed:
-        return f"{words} Never slowed."
+        return f"{words} Never slowed down."
     reasons = ", ".join(sorted({reason for state in slowed for reason in state.slowed_by}))
-    return f"{words} Slowed in {len(slowed)} of {len(states)} points by: {reasons}."
+    return f"{words} Slowed down in {len(slowed)} of {len(states)} points by: {reasons}."

@@ -109,3 +109,8 @@ GPUS = {
 }
 
 DEFAULT_GPU = "H200"
+
+
+def gpu_named(device_name: str) -> Gpu | None:
+    """The GPU whose key is part of a device's name ("NVIDIA H200" gives the H200); None if it is not listed."""
+    return next((gpu for key, gpu in GPUS.items() if key in device_name), None)

@@ -1,7 +1,115 @@
-"""`python -m kernels.measure`"""
+"""Time and peak memory of attention implementations on this machine's device: `python -m kernels.measure`."""
 
+from __future__ import annotations
+
+import argparse
+import itertools
 import sys
+from pathlib import Path
 
-from kernels.measure.measure import main
+from kernels.measure.document import Document
+from kernels.measure.measure import measure
+from kernels.measure.measurement import Measurement, PeerResult
+from kernels.measure.peers import PEERS
+from kernels.problem import DTYPES, AttentionProblem, InvalidProblem
 
-sys.exit(main())
+
+def argument_parser() -> argparse.ArgumentParser:
+    """The options. Those that take several values, comma separated, are measured in every combination."""
+
+    def numbers(text: str) -> list[int]:
+        return [int(part) for part in text.split(",")]
+
+    def words(text: str) -> list[str]:
+        return text.split(",")
+
+    parser = argparse.ArgumentParser(
+        prog="python -m kernels.measure",
+        description="Time and peak memory of attention implementations on this machine's device. "
+        "Options that take several values, comma separated, are measured in every combination.",
+    )
+    add = parser.add_argument
+    add("--length", type=numbers, default=[1024], help="sequence lengths, comma separated (default 1024)")
+    add("--kv-len", type=int, help="length of key and value (default: --length)")
+    add("--head-dim", type=numbers, default=[64], help="comma separated (default 64)")
+    add("--mask", type=words, default=["full"], help="full, causal or both: full,causal (default full)")
+    add("--dtype", type=words, default=["float16"], help=f"some of {','.join(DTYPES)} (default float16)")
+    add("--batch", type=numbers, default=[1], help="comma separated (default 1)")
+    add("--tokens", type=int, help="tokens per launch, instead of --batch: batch = tokens / length")
+    add("--q-heads", type=int, default=16, help="query heads (default 16)")
+    add("--width", type=int, help="heads x head_dim, instead of --q-heads: heads = width / head_dim")
+    add("--kv-heads", type=int, help="key and value heads (default: as many as query heads)")
+    add("--block-m", type=int, default=128, help="rows of a query tile of the peer flash2 (default 128)")
+    add("--block-n", type=int, default=64, help="rows of a key tile of the peer flash2 (default 64)")
+    add("--peers", type=words, help=f"some of {','.join(PEERS)} (default: those that the device has)")
+    add("--directions", type=words, default=["forward"], help="forward, backward or forward,backward")
+    add("--budget", type=float, help="seconds of timed calls per peer (default 1)")
+    add("--out", type=Path, help="write JSON to this file instead of standard output")
+    return parser
+
+
+def parse_problems(arguments: argparse.Namespace) -> list[AttentionProblem]:
+    """Every combination of the values on the command line. Raises InvalidProblem."""
+    problems = []
+    lists = (arguments.batch, arguments.length, arguments.head_dim, arguments.mask, arguments.dtype)
+    for batch, length, head_dim, mask, dtype in itertools.product(*lists):
+        q_heads = max(1, arguments.width // head_dim) if arguments.width else arguments.q_heads
+        problem = AttentionProblem(
+            batch=max(1, arguments.tokens // length) if arguments.tokens else batch,
+            q_heads=q_heads,
+            kv_heads=arguments.kv_heads or q_heads,
+            q_len=length,
+            kv_len=arguments.kv_len or length,
+            head_dim=head_dim,
+            mask=mask,
+            dtype=dtype,
+            block_m=arguments.block_m,
+            block_n=arguments.block_n,
+        )
+        problems.append(problem)
+    return problems
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The command line: measure every problem it names.
+
+    Returns 0, or 2 for a problem or peer that is not accepted.
+    """
+    arguments = argument_parser().parse_args(argv)
+    measurements = []
+    try:
+        for problem in parse_problems(arguments):
+            measurement = measure(problem, arguments.peers, arguments.directions, budget_s=arguments.budget)
+            measurements.append(measurement)
+            print(_report(measurement), file=sys.stderr, flush=True)
+    except InvalidProblem as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    command = " ".join(["python -m kernels.measure", *(sys.argv[1:] if argv is None else argv)])
+    text = Document(command, tuple(measurements)).to_json()
+    if arguments.out:
+        arguments.out.write_text(text)
+    else:
+        print(text, end="")
+    return 0
+
+
+def _report(measurement: Measurement) -> str:
+    """The problem, then one line per peer and direction."""
+    problem = measurement.problem
+    shape = f"N {problem.q_len} x {problem.kv_len} d {problem.head_dim} {problem.mask} {problem.dtype}"
+    lines = [f"{shape} b{problem.batch} h{problem.q_heads}"]
+    for result in measurement.results:
+        lines.append(f"  {result.direction:8} {result.peer:14} {_result_words(result, problem)}")
+    return "\n".join(lines)
+
+
+def _result_words(result: PeerResult, problem: AttentionProblem) -> str:
+    if result.timing is None or result.peak_extra_bytes is None:
+        return str(result.refused)
+    speed = f"{result.timing.median_ms:9.3f} ms {result.tflops(problem):7.1f} TFLOP/s"
+    return f"{speed} +{result.peak_extra_bytes / 2**20:,.0f} MiB"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

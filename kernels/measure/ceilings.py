@@ -1,31 +1,34 @@
-"""Ceilings of the device at hand: bytes a second of a large copy, operations a second of a large matrix product."""
+"""Ceilings of this machine's device: bytes/s of a large copy, FLOP/s of a large matrix product."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 
-from kernels.device.backend import DeviceInfo
-from kernels.device.clocks import CpuClock, CudaClock, Timing
+from kernels.device.backend import DeviceInfo, device_info, utc_now
+from kernels.device.clocks import Call, Clock, Timing, clock_for
 
 COPY = "copy"
 PRODUCT = "product"
 BUDGET_S = 0.3
 COPY_BYTES = {"cuda": 512 << 20, "cpu": 256 << 20}
-"""Bytes of the tensor that is copied: far more than any cache."""
+"""Bytes of the tensor that is copied: far more than any cache holds."""
 PRODUCT_SIZE = {"cuda": 8192, "cpu": 1536}
 PRODUCT_DTYPES = {"cuda": ("float16", "bfloat16", "float32"), "cpu": ("float32",)}
-"""A CPU emulates float16 and bfloat16 products, so that their speed is no ceiling."""
+"""A CPU emulates float16 and bfloat16 products, so their speed is not a ceiling."""
 
 
 @dataclass(frozen=True)
 class Ceiling:
-    """One ceiling: `work` bytes (read and written) or floating-point operations a call, and the time of a call."""
+    """One ceiling: the work of a call and its time."""
 
     kind: str
+    """COPY or PRODUCT."""
     dtype: str
+    """Element type of a product; empty for a copy."""
     work: float
+    """Bytes read and written by a copy, floating-point operations of a product."""
     timing: Timing
     device: DeviceInfo
     recorded_at: str
@@ -44,44 +47,47 @@ class Ceiling:
         """The reverse of `as_dict`. Raises ValueError for another kind."""
         if values["kind"] not in (COPY, PRODUCT):
             raise ValueError(f"kind={values['kind']!r} is not accepted: expected {COPY} or {PRODUCT}")
-        return cls(
-            **values | {"timing": Timing(**values["timing"]), "device": DeviceInfo(**values["device"])}
-        )
+        timing, device = Timing(**values["timing"]), DeviceInfo(**values["device"])
+        return cls(**values | {"timing": timing, "device": device})
 
 
-def measure_ceilings(progress: Callable[[str], None] = lambda words: None) -> tuple[Ceiling, ...]:
-    """Copy and products, one after the other, on normally distributed numbers (zeros run faster)."""
-    import torch
+def measure_ceilings(progress: Callable[[str], None] = lambda label: None) -> tuple[Ceiling, ...]:
+    """A copy, then products, on normally distributed numbers (zeros run faster).
 
-    from kernels.device.backend import device_info, utc_now
+    `progress` is called with "copy", "product float16", ... before each of them. A ceiling is the speed of
+    the fastest of several ways to do the same work.
+    """
     from kernels.device.runtime import BACKEND
 
-    clock = CudaClock() if BACKEND == "cuda" else CpuClock()
-    device = device_info(BACKEND)
-    found = []
-
-    def take(kind: str, dtype: str, work: float, *calls: Callable[[], object]) -> None:
-        """A ceiling is what the fastest of several ways to do the same reaches."""
-        progress(f"{kind} {dtype}".strip())
-        for call in calls:
-            call()
-        timings = clock.time_in_turn(
-            {str(index): call for index, call in enumerate(calls)}, BUDGET_S
-        ).values()
-        timing = min(timings, key=lambda timing: timing.median_ms)
-        found.append(Ceiling(kind, dtype, work, timing, device, utc_now()))
-
+    clock, device = clock_for(BACKEND), device_info(BACKEND)
+    ceilings = []
     with clock.context():
-        source = torch.randn(COPY_BYTES[clock.device] // 4, device=clock.device)
-        target = torch.empty_like(source)
-        # At this size a memory copy in a graph is the slower way: 2.7 against 4.2 TB/s on an H200.
-        by_kernel = functools.partial(torch.mul, source, 1.0, out=target)
-        take(COPY, "", 2.0 * COPY_BYTES[clock.device], lambda: target.copy_(source), by_kernel)
-        size = PRODUCT_SIZE[clock.device]
-        for dtype in PRODUCT_DTYPES[clock.device]:
-            left, right = (
-                torch.randn(size, size, device=clock.device).to(getattr(torch, dtype)) for _ in range(2)
-            )
-            out = torch.empty_like(left)
-            take(PRODUCT, dtype, 2.0 * size**3, lambda a=left, b=right, c=out: torch.mm(a, b, out=c))
-    return tuple(found)
+        for kind, dtype, work, calls in _workloads(clock):
+            progress(f"{kind} {dtype}".strip())
+            ceilings.append(Ceiling(kind, dtype, work, _fastest(clock, calls), device, utc_now()))
+    return tuple(ceilings)
+
+
+def _workloads(clock: Clock) -> Iterator[tuple[str, str, float, list[Call]]]:
+    """(kind, dtype, work, ways to do that work) of each ceiling."""
+    import torch
+
+    source = torch.randn(COPY_BYTES[clock.device] // 4, device=clock.device)
+    target = torch.empty_like(source)
+    # At this size a memory copy in a CUDA graph is slower than a kernel: 2.7 against 4.2 TB/s on an H200.
+    by_kernel = functools.partial(torch.mul, source, 1.0, out=target)
+    yield COPY, "", 2.0 * COPY_BYTES[clock.device], [functools.partial(target.copy_, source), by_kernel]
+    size = PRODUCT_SIZE[clock.device]
+    for dtype in PRODUCT_DTYPES[clock.device]:
+        left, right = (
+            torch.randn(size, size, device=clock.device).to(getattr(torch, dtype)) for _ in range(2)
+        )
+        product = functools.partial(torch.mm, left, right, out=torch.empty_like(left))
+        yield PRODUCT, dtype, 2.0 * size**3, [product]
+
+
+def _fastest(clock: Clock, calls: list[Call]) -> Timing:
+    for call in calls:
+        call()  # warm up
+    timings = clock.time_in_turn(dict(enumerate(calls)), BUDGET_S)
+    return min(timings.values(), key=lambda timing: timing.median_ms)

@@ -1,12 +1,14 @@
-"""Hardware counters of attention, kernel by kernel: DRAM and L2 bytes, tensor-core use. What `kernels.measure.ncu` reads, and what is recorded.
+"""Hardware counters of attention, kernel by kernel: DRAM and L2 bytes, tensor-core use.
 
-Importing this file needs neither torch nor triton.
+`kernels.measure.ncu` reads them. Importing this file needs neither torch nor triton.
 """
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
+import math
 import re
 from dataclasses import asdict, dataclass
 
@@ -27,7 +29,7 @@ TENSOR_METRICS = (
     "sm__inst_executed_pipe_tensor_op_gmma.avg.pct_of_peak_sustained_active",
     "sm__inst_executed_pipe_tensor.avg.pct_of_peak_sustained_active",
 )
-"""Share of the tensor cores' peak; which of them exist depends on the chip, and the first that does is used."""
+"""Share of the tensor cores' peak. Each chip has some of these metrics; the first one that it has is used."""
 MORE_METRICS = (
     *TENSOR_METRICS,
     "lts__t_sector_hit_rate.pct",
@@ -38,10 +40,13 @@ MORE_METRICS = (
     "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed",
     "sm__warps_active.avg.pct_of_peak_sustained_active",
 )
-UNITS = {"ns": 1, "nsecond": 1, "us": 1e3, "usecond": 1e3, "ms": 1e6, "msecond": 1e6, "s": 1e9, "second": 1e9,
-         "byte": 1, "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9, "Tbyte": 1e12}  # fmt: skip
+NANOSECONDS = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
+NANOSECONDS |= {"nsecond": 1, "usecond": 1e3, "msecond": 1e6, "second": 1e9}
+BYTES = {"byte": 1, "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9, "Tbyte": 1e12}
+UNITS = NANOSECONDS | BYTES
+"""Factor from a unit of ncu to the base unit. Other units, such as %, are kept."""
 MARKER = "spin_kernel"
-"""The kernel of torch.cuda._sleep: it stands between two peers in ncu's list."""
+"""The kernel of torch.cuda._sleep, which is launched before each call to separate the calls in ncu's list."""
 
 
 @dataclass(frozen=True)
@@ -84,13 +89,13 @@ class KernelCounters:
 
     @property
     def tensor_percent(self) -> float | None:
-        """Share of the time in which the tensor cores worked; None where no such counter was read."""
+        """Percent of the time in which the tensor cores worked; None if no such counter was read."""
         return next((self.metrics[name] for name in TENSOR_METRICS if name in self.metrics), None)
 
 
 @dataclass(frozen=True)
 class CounterRun:
-    """One call of one peer: its kernels in launch order, each with a cold L2, and the bytes that the call asked for (counted)."""
+    """One call of one peer: its kernels in launch order, each with an empty L2, and its requested bytes."""
 
     problem: AttentionProblem
     peer: str
@@ -99,7 +104,10 @@ class CounterRun:
     recorded_at: str
     kernels: tuple[KernelCounters, ...]
     counted: tuple[Operation, ...] = ()
-    """By our kernels under TRACE with the tiles they ran with; of naive attention from its tensors; empty where nobody counts."""
+    """Requested bytes, counted under TRACE by our kernels, and from its tensors for naive attention.
+
+    Empty for other peers.
+    """
 
     @property
     def dram_bytes(self) -> float:
@@ -117,10 +125,10 @@ class CounterRun:
 
     @classmethod
     def from_dict(cls, values: dict) -> CounterRun:
-        """The reverse of `as_dict`. Raises KeyError for a kernel without the basic metrics."""
+        """The reverse of `as_dict`. Raises KeyError for a kernel without one of BASIC_METRICS."""
         for kernel in values["kernels"]:
             for name in BASIC_METRICS:
-                kernel["metrics"][name]
+                kernel["metrics"][name]  # raises
         return cls(
             problem=AttentionProblem.from_dict(values["problem"]),
             peer=values["peer"],
@@ -133,31 +141,37 @@ class CounterRun:
 
 
 def parse_csv(text: str, metrics: tuple[str, ...]) -> list[KernelCounters]:
-    """The kernels of ncu's raw page: a header line, a line of units, one line a kernel. Metrics that ncu left empty are left out."""
-    rows = list(
-        csv.DictReader(io.StringIO("\n".join(line for line in text.splitlines() if line.startswith('"'))))
-    )
+    """The kernels of ncu's raw page: a header line, a line of units, then one line per kernel.
+
+    Metrics that ncu left empty are left out.
+    """
+    table = "\n".join(line for line in text.splitlines() if line.startswith('"'))
+    rows = list(csv.DictReader(io.StringIO(table)))
     if not rows:
         return []
-    units, kernels = rows[0], []
-    for row in rows[1:]:
-        found = {}
-        for name in metrics:
-            value = (row.get(name) or "").replace(",", "")
-            try:
-                found[name] = float(value) * UNITS.get(units.get(name, ""), 1)
-            except ValueError:
-                continue
-        kernels.append(KernelCounters(row["Kernel Name"], found))
-    return kernels
+    units, *kernels = rows
+    return [KernelCounters(row["Kernel Name"], _metrics(row, units, metrics)) for row in kernels]
+
+
+def _metrics(row: dict[str, str], units: dict[str, str], names: tuple[str, ...]) -> dict[str, float]:
+    values = {}
+    for name in names:
+        with contextlib.suppress(ValueError):  # "n/a", or no such column
+            value = float((row.get(name) or "").replace(",", ""))
+            if math.isfinite(value):  # "nan" for a share of nothing
+                values[name] = value * UNITS.get(units.get(name, ""), 1)
+    return values
 
 
 def split_at_markers(kernels: list[KernelCounters]) -> list[tuple[KernelCounters, ...]]:
-    """The kernels of each call; a marker comes before each."""
-    groups: list[list[KernelCounters]] = []
+    """The kernels of each call.
+
+    A marker comes before each call; kernels before the first marker are dropped.
+    """
+    calls: list[list[KernelCounters]] = []
     for kernel in kernels:
         if MARKER in kernel.name:
-            groups.append([])
-        elif groups:
-            groups[-1].append(kernel)
-    return [tuple(group) for group in groups]
+            calls.append([])
+        elif calls:
+            calls[-1].append(kernel)
+    return [tuple(call) for call in calls]

@@ -1,4 +1,7 @@
-"""What was measured: all peers on one problem, as plain frozen values. `kernels.measure.measure` makes them. Needs neither torch nor triton."""
+"""What was measured: all peers on one problem, as plain frozen values, which `kernels.measure.measure` makes.
+
+Importing this file needs neither torch nor triton.
+"""
 
 from __future__ import annotations
 
@@ -15,20 +18,22 @@ DIRECTIONS = ("forward", "backward")
 
 @dataclass(frozen=True)
 class PeerResult:
-    """What one implementation gave. `refused` says why it was not run ("needs 68 GB, 24 GB free"); then the rest is None."""
+    """Time and memory of one implementation, or why it was not run."""
 
     peer: str
     timing: Timing | None = None
     peak_extra_bytes: int | None = None
-    """Peak of allocated bytes during a call beyond what was there before it: the inputs, and for a backward pass what the forward
-    pass saved. The results count."""
+    """Peak of allocated bytes during a call, its results included, beyond what was allocated before it.
+
+    Before a forward pass these are the inputs, before a backward pass also what the forward pass saved."""
     refused: str | None = None
+    """Why it was not run: "needs 68 GB, 24 GB free". Timing and memory are then None."""
     direction: str = "forward"
     out_of_memory: bool = False
     """Whether it was refused because the device has too little memory: a result, not a fault."""
 
     def tflops(self, problem: AttentionProblem) -> float | None:
-        """10^12 floating-point operations a second, by FlashAttention's count; None without a timing."""
+        """10^12 floating-point operations per second, by FlashAttention's count; None without a timing."""
         if self.timing is None:
             return None
         return attention_flops(problem, self.direction) / self.timing.median_ms / 1e9
@@ -41,15 +46,17 @@ class Measurement:
     problem: AttentionProblem
     device: DeviceInfo
     recorded_at: str
+    """Date and time in UTC, ISO 8601."""
     results: tuple[PeerResult, ...]
     gpu: GpuState | None = None
-    """Clocks and throttling meanwhile, where nvidia-smi gives them."""
+    """Clocks and throttling of the GPU meanwhile; None if they could not be read."""
 
     def result(self, peer: str, direction: str = "forward") -> PeerResult | None:
-        """What one peer gave in one direction; None where it was not asked."""
-        return next(
-            (result for result in self.results if (result.peer, result.direction) == (peer, direction)), None
-        )
+        """The result of one peer in one direction; None if it was not measured."""
+        for result in self.results:
+            if (result.peer, result.direction) == (peer, direction):
+                return result
+        return None
 
     def as_dict(self) -> dict:
         """Field names to plain values, fit for JSON."""
@@ -58,15 +65,16 @@ class Measurement:
     @classmethod
     def from_dict(cls, values: dict) -> Measurement:
         """The reverse of `as_dict`."""
+        gpu = values.get("gpu")
         return cls(
             problem=AttentionProblem.from_dict(values["problem"]),
             device=DeviceInfo(**values["device"]),
             recorded_at=values["recorded_at"],
-            results=tuple(
-                PeerResult(**result | {"timing": Timing(**result["timing"]) if result["timing"] else None})
-                for result in values["results"]
-            ),
-            gpu=GpuState(**gpu | {"slowed_by": tuple(gpu["slowed_by"])})
-            if (gpu := values.get("gpu"))
-            else None,
+            results=tuple(_result_from_dict(result) for result in values["results"]),
+            gpu=GpuState(**gpu | {"slowed_by": tuple(gpu["slowed_by"])}) if gpu else None,
         )
+
+
+def _result_from_dict(values: dict) -> PeerResult:
+    timing = Timing(**values["timing"]) if values["timing"] else None
+    return PeerResult(**values | {"timing": timing})

@@ -1,11 +1,13 @@
 """Read hardware counters with NVIDIA's `ncu`, around a child process that makes the calls.
 
-The counters are of the device, not of a program: some machines do not allow them, and then `read_counters` says so.
+Some machines do not allow programs to read the counters of their GPU; `read_counters` then raises
+CountersUnavailable.
 """
 
 from __future__ import annotations
 
 import glob
+import itertools
 import json
 import os
 import shutil
@@ -16,6 +18,7 @@ import tempfile
 from pathlib import Path
 
 from kernels import ROOT
+from kernels.device.clocks import Call
 from kernels.measure.counters import (
     BASIC_METRICS,
     MORE_METRICS,
@@ -32,7 +35,10 @@ COUNTED_PROBLEMS = tuple(
     AttentionProblem(q_heads=16, kv_heads=16, q_len=4096, kv_len=4096, head_dim=head_dim, mask=mask)
     for head_dim, mask in ((64, "full"), (128, "causal"), (128, "full"))
 )
-"""Problems whose counters are recorded: S is ten times the L2, and every tensor of attention itself fits in it."""
+"""Problems whose counters are recorded.
+
+S is ten times as large as the L2; query, key, value and output each fit in it.
+"""
 COUNTED_CALLS = tuple(
     (peer, direction)
     for direction in ("forward", "backward")
@@ -49,47 +55,52 @@ class CountersUnavailable(RuntimeError):
 
 
 def read_counters(problem: AttentionProblem, calls: list[tuple[str, str]]) -> tuple[CounterRun, ...]:
-    """Counters of each (peer, direction) on the problem, in one run of ncu. Raises CountersUnavailable where there are none."""
+    """Counters of each (peer, direction) on the problem, in one run of ncu.
+
+    Raises CountersUnavailable if this machine gives no counters, or not all of them.
+    """
     ncu = find_ncu()
     if ncu is None:
         raise CountersUnavailable("ncu (NVIDIA Nsight Compute) is not on the PATH")
+    metrics = available_metrics(ncu)
     try:
-        text, used = _run_ncu(ncu, problem, calls, available_metrics(ncu))
+        text = _run_ncu(ncu, problem, calls, metrics)
     except CountersUnavailable as error:
         if not error.other_metrics_may_work:
             raise
-        text, used = _run_ncu(
-            ncu, problem, calls, BASIC_METRICS
-        )  # a metric that this ncu does not know costs the others nothing
-    kernels = parse_csv(text, used)
-    if lacking := next(
-        (
-            f"{kernel.short_name} has no {name}"
-            for kernel in kernels
-            for name in BASIC_METRICS
-            if name not in kernel.metrics
-        ),
-        None,
-    ):
-        raise CountersUnavailable(f"ncu gave no full set of counters: {lacking}")
-    groups = split_at_markers(kernels)
-    if len(groups) != len(calls):
-        raise CountersUnavailable(f"ncu listed the kernels of {len(groups)} calls, {len(calls)} were made")
-    return _counter_runs(problem, calls, groups)
+        metrics = BASIC_METRICS  # unknown metrics are left out; the others are still read
+        text = _run_ncu(ncu, problem, calls, metrics)
+    kernels = parse_csv(text, metrics)
+    _check_complete(kernels)
+    kernels_of_calls = split_at_markers(kernels)
+    if len(kernels_of_calls) != len(calls):
+        raise CountersUnavailable(
+            f"ncu listed the kernels of {len(kernels_of_calls)} calls, {len(calls)} were made"
+        )
+    return _counter_runs(problem, calls, kernels_of_calls)
+
+
+def _check_complete(kernels: list[KernelCounters]) -> None:
+    """Raise CountersUnavailable if a kernel lacks one of BASIC_METRICS."""
+    for kernel in kernels:
+        for name in BASIC_METRICS:
+            if name not in kernel.metrics:
+                raise CountersUnavailable(
+                    f"ncu gave no full set of counters: {kernel.short_name} has no {name}"
+                )
 
 
 def find_ncu() -> str | None:
-    """Path of the program, on the PATH or where the CUDA toolkit puts it; None where there is none."""
-    places = sorted(glob.glob("/opt/nvidia/nsight-compute/*/ncu") + glob.glob("/usr/local/cuda*/bin/ncu"))
-    return shutil.which("ncu") or (places[-1] if places else None)
+    """Path of ncu, on the PATH or where the CUDA toolkit installs it; None if it is not there."""
+    installed = sorted(glob.glob("/opt/nvidia/nsight-compute/*/ncu") + glob.glob("/usr/local/cuda*/bin/ncu"))
+    return shutil.which("ncu") or (installed[-1] if installed else None)
 
 
 def available_metrics(ncu: str) -> tuple[str, ...]:
-    """The wanted metrics that this chip has, by ncu's own list."""
+    """BASIC_METRICS, and those of MORE_METRICS that this chip has by ncu's own list."""
+    command = [ncu, "--query-metrics"]
     try:
-        listed = subprocess.run(
-            [ncu, "--query-metrics"], capture_output=True, text=True, timeout=LIMIT_S
-        ).stdout
+        listed = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S).stdout
     except (OSError, subprocess.SubprocessError):
         return BASIC_METRICS
     names = {line.split()[0] for line in listed.splitlines() if line.strip()}
@@ -98,54 +109,68 @@ def available_metrics(ncu: str) -> tuple[str, ...]:
 
 def _run_ncu(
     ncu: str, problem: AttentionProblem, calls: list[tuple[str, str]], metrics: tuple[str, ...]
-) -> tuple[str, tuple[str, ...]]:
-    """The CSV that ncu wrote, and the metrics asked for. Clocks are left as they are; caches are flushed before each kernel."""
+) -> str:
+    """The CSV that ncu wrote. Clocks are left as they are; ncu flushes the caches before each kernel."""
+    request = json.dumps({"problem": problem.as_dict(), "calls": calls})
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "ncu.csv"
-        command = [ncu, "--clock-control", "none", "--profile-from-start", "off", "--target-processes", "all", "--csv", "--page", "raw",
-                   "--print-units", "base", "--metrics", ",".join(metrics), "--log-file", str(log),
-                   sys.executable, "-m", "kernels.measure.ncu", json.dumps({"problem": problem.as_dict(), "calls": calls})]  # fmt: skip
-        exit_code, said = _run_group(command)
+        options = {
+            "--clock-control": "none",
+            "--profile-from-start": "off",
+            "--target-processes": "all",
+            "--page": "raw",
+            "--print-units": "base",
+            "--metrics": ",".join(metrics),
+            "--log-file": str(log),
+        }
+        child = [sys.executable, "-m", "kernels.measure.ncu", request]
+        exit_code, output = _run_group([ncu, "--csv", *itertools.chain(*options.items()), *child])
         text = log.read_text() if log.exists() else ""
-    errors = [line for line in (text + "\n" + said).splitlines() if "==ERROR==" in line or "ERR_" in line]
+    errors = [line for line in (text + "\n" + output).splitlines() if "==ERROR==" in line or "ERR_" in line]
     if "ERR_NVGPUCTRPERM" in " ".join(errors):
         raise CountersUnavailable("this machine does not allow hardware counters (ERR_NVGPUCTRPERM)")
     if exit_code != 0 or not any(line.startswith('"') for line in text.splitlines()):
-        detail = errors or said.strip().splitlines()[-1:] or ["it said nothing"]
+        detail = errors or output.strip().splitlines()[-1:] or ["it printed nothing"]
         raise CountersUnavailable(
             f"ncu failed (exit status {exit_code}): {detail[0][:300]}", other_metrics_may_work=True
         )
-    return text, metrics
+    return text
 
 
 def _run_group(command: list[str]) -> tuple[int, str]:
-    """Exit status and output of ncu, which is ended with the program it looks at when it takes too long."""
-    pipe = subprocess.PIPE
+    """Exit status and output of ncu. After LIMIT_S it is killed together with the program it profiles."""
     process = subprocess.Popen(
-        command, stdout=pipe, stderr=subprocess.STDOUT, text=True, cwd=ROOT, start_new_session=True
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=ROOT,
+        start_new_session=True,
     )
     try:
-        said, _ = process.communicate(timeout=LIMIT_S)
+        output, _ = process.communicate(timeout=LIMIT_S)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
         raise CountersUnavailable(f"ncu did not end within {LIMIT_S} s") from None
-    return process.returncode, said
+    return process.returncode, output
 
 
 def _counter_runs(
-    problem: AttentionProblem, calls: list[tuple[str, str]], groups: list[tuple[KernelCounters, ...]]
+    problem: AttentionProblem,
+    calls: list[tuple[str, str]],
+    kernels_of_calls: list[tuple[KernelCounters, ...]],
 ) -> tuple[CounterRun, ...]:
     from kernels.device.backend import device_info, utc_now
     from kernels.device.runtime import BACKEND
 
     device, recorded_at = device_info(BACKEND), utc_now()
     runs = []
-    for (peer, direction), kernels in zip(calls, groups, strict=True):
+    for (peer, direction), kernels in zip(calls, kernels_of_calls, strict=True):
         if kernels:  # a peer that does not take this problem launched nothing
             try:
                 counted = requested(problem, peer, direction)
-            except (RuntimeError, InvalidProblem) as error:  # the counters are worth keeping without it
+            except (RuntimeError, InvalidProblem) as error:  # keep the counters without the counted bytes
                 print(f"{peer} {direction} is not counted: {error}", file=sys.stderr)
                 counted = ()
             runs.append(CounterRun(problem, peer, direction, device, recorded_at, kernels, counted))
@@ -153,7 +178,11 @@ def _counter_runs(
 
 
 def requested(problem: AttentionProblem, peer: str, direction: str) -> tuple[Operation, ...]:
-    """Bytes that the peer asks for (counted): by our kernels under TRACE with their tuned tiles, of naive attention from its tensors."""
+    """Requested bytes of a peer's kernels or operations.
+
+    Our kernels count them under TRACE, with their tuned tiles; those of naive attention come from its
+    tensors. Empty for other peers.
+    """
     from kernels.traffic.operations import count_operations
 
     if peer == "naive":
@@ -167,7 +196,7 @@ def requested(problem: AttentionProblem, peer: str, direction: str) -> tuple[Ope
 
 
 def _hopper_kernel(problem: AttentionProblem) -> Operation | None:
-    """What forward_hopper.py asks for, where that is what `flash_attention` runs; else None."""
+    """Requested bytes of the Hopper kernel if `flash_attention` runs it on this problem; else None."""
     from kernels.attention.flash_attention import HOPPER_KERNEL
     from kernels.device.runtime import DEVICE
     from kernels.problem.inputs import make_inputs
@@ -184,7 +213,7 @@ def _hopper_kernel(problem: AttentionProblem) -> Operation | None:
 
 
 def _traced_kernel(problem: AttentionProblem, algorithm: str, tuned: str, name: str) -> Operation:
-    """What one kernel asks for with the tiles that the tuned table gives it."""
+    """Requested bytes of one kernel, counted with the tiles that the tuned table gives it."""
     import torch
 
     from kernels.algorithms import run_traced
@@ -203,30 +232,31 @@ def _traced_kernel(problem: AttentionProblem, algorithm: str, tuned: str, name: 
 
 
 def main(argv: list[str] | None = None) -> int:
-    """The child: make every call once to compile, then once more while ncu looks on."""
+    """The child process: make every call twice to warm up, then once more while ncu profiles it."""
     request = json.loads((argv or sys.argv[1:])[0])
     import torch
 
     from kernels.measure.measure import draw_tensors, make_call
 
     problem = AttentionProblem.from_dict(request["problem"])
-    *inputs, d_output = draw_tensors(problem, "cuda")
-    prepared = []
+    tensors = draw_tensors(problem, "cuda")
+    prepared: list[Call | None] = []
     for peer, direction in request["calls"]:
         try:
-            call = make_call(peer, direction, problem, tuple(inputs), d_output)
+            call = make_call(peer, direction, problem, tensors)
             call()
             call()
         except RuntimeError as error:
             print(f"{peer} {direction}: {error}", file=sys.stderr)
-            call = None
-        prepared.append(call)
+            prepared.append(None)
+        else:
+            prepared.append(call)
     torch.cuda.synchronize()
     torch.cuda.profiler.start()
-    for call in prepared:
+    for prepared_call in prepared:
         torch.cuda._sleep(1)
-        if call is not None:
-            call()
+        if prepared_call is not None:
+            prepared_call()
         torch.cuda.synchronize()
     torch.cuda.profiler.stop()
     return 0

@@ -1,4 +1,7 @@
-"""Implementations of attention that are measured beside each other. Importing this file imports neither torch nor triton."""
+"""Implementations of attention that are measured beside each other.
+
+Importing this file needs neither torch nor triton.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +20,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Peer:
-    """One implementation: its label, the backends it is timed on, and what makes an attention function for a problem."""
+    """One implementation of attention."""
 
     label: str
     backends: tuple[str, ...]
+    """Backends that it is timed on."""
     make: Callable[[AttentionProblem], Attention]
+    """Gives the attention function for a problem."""
     differentiable: bool = True
     by_default: bool = True
-    """Whether it is measured when nobody names peers; FlexAttention compiles for a long time first."""
+    """Whether it is measured if no peers are named. FlexAttention is not: it compiles for a long time."""
 
 
 def _naive(problem: AttentionProblem) -> Attention:
@@ -72,7 +77,7 @@ def _sdpa(backend: str | None) -> Callable[[AttentionProblem], Attention]:
 
 
 def _sdpa_mask(problem: AttentionProblem) -> dict:
-    """is_causal where it means the same; a bias or a bool mask where lengths differ or there is a window."""
+    """is_causal if torch means the same by it; a bias if lengths differ, a bool mask for a window."""
     if problem.mask == "full":
         return {}
     if problem.is_causal and problem.q_len == problem.kv_len:
@@ -107,7 +112,7 @@ def _flex(problem: AttentionProblem) -> Attention:
 
     left, right = problem.band.left, problem.band.right
     offset = problem.kv_len - problem.q_len
-    torch._dynamo.reset()  # after eight shapes it would fall back to attention that is not fused, without a word
+    torch._dynamo.reset()  # after eight shapes it would silently fall back to attention that is not fused
     torch._functorch.config.donated_buffer = False  # a backward pass is timed several times over one graph
 
     def visible(batch: torch.Tensor, head: torch.Tensor, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""The roofline with measured points: ceilings of a device, and where attention lies under them by which bytes."""
+"""The roofline with measured points: the ceilings of a device, and the calls under them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kernels.algorithms.standard.traffic import standard_bytes
 from kernels.device.backend import DeviceInfo
-from kernels.device.gpus import GPUS, Gpu
+from kernels.device.gpus import Gpu, gpu_named
 from kernels.measure.ceilings import COPY, PRODUCT, Ceiling
 from kernels.measure.counters import CounterRun
 from kernels.measure.measurement import Measurement
@@ -42,12 +42,14 @@ class Roof:
 
 @dataclass(frozen=True)
 class RoofPoint:
-    """One call: FLOP over its bytes, and FLOP/s. `bytes_are` is "counted", "DRAM" or "modelled"."""
+    """One call under the roof."""
 
     peer: str
     direction: str
     bytes_are: str
+    """"counted", "DRAM" or "modelled"."""
     intensity: float
+    """FLOP per byte, of these bytes."""
     flops_per_s: float
     problem: AttentionProblem
 
@@ -58,25 +60,30 @@ def datasheet_roof(gpu: Gpu) -> Roof:
 
 
 def roofs(ceilings: Iterable[Ceiling], device: DeviceInfo | None, dtype: str) -> list[Roof]:
-    """The measured roof of a device and that of its datasheet, as far as they are known. The datasheet's is for float16."""
-    found = []
-    of_device = [ceiling for ceiling in ceilings if device is None or ceiling.device.name == device.name]
-    copies = [ceiling for ceiling in of_device if ceiling.kind == COPY]
-    products = [ceiling for ceiling in of_device if ceiling.kind == PRODUCT]
-    product = next(
-        (ceiling for ceiling in products if ceiling.dtype == dtype), products[0] if products else None
-    )
+    """The measured roof of a device and that of its datasheet, as far as they are known.
+
+    The measured roof is that of `dtype`, or of another type if no product of `dtype` was measured. The
+    datasheet's is for 16-bit types.
+    """
+    known = []
+    own = [ceiling for ceiling in ceilings if device is None or ceiling.device.name == device.name]
+    copies = [ceiling for ceiling in own if ceiling.kind == COPY]
+    products = [ceiling for ceiling in own if ceiling.kind == PRODUCT]
+    product = next((ceiling for ceiling in products if ceiling.dtype == dtype), next(iter(products), None))
     if copies and product:
-        label = f"measured copy and {product.dtype} product"
-        found.append(Roof(label, copies[-1].per_second, product.per_second, "measured"))
-    gpu = next((gpu for key, gpu in GPUS.items() if device is not None and key in device.name), None)
+        label = f"measured, {product.dtype} product"
+        known.append(Roof(label, copies[-1].per_second, product.per_second, "measured"))
+    gpu = gpu_named(device.name) if device else None
     if gpu is not None and dtype != "float32":
-        found.append(datasheet_roof(gpu))
-    return found
+        known.append(datasheet_roof(gpu))
+    return known
 
 
 def counter_points(runs: Iterable[CounterRun]) -> list[RoofPoint]:
-    """Two points a run: over the bytes it asked for, where they were counted, and over those that reached DRAM. Time by the same counters."""
+    """Two points per run: one over its requested bytes if they were counted, one over its DRAM bytes.
+
+    The time is that of the same hardware counters.
+    """
     points = []
     for run in runs:
         flops = attention_flops(run.problem, run.direction)
@@ -84,31 +91,25 @@ def counter_points(runs: Iterable[CounterRun]) -> list[RoofPoint]:
         counted = sum(operation.bytes_moved for operation in run.counted)
         for bytes_are, moved in (("counted", counted), ("DRAM", run.dram_bytes)):
             if moved:
-                points.append(
-                    RoofPoint(run.peer, run.direction, bytes_are, flops / moved, speed, run.problem)
-                )
+                intensity = flops / moved
+                points.append(RoofPoint(run.peer, run.direction, bytes_are, intensity, speed, run.problem))
     return points
 
 
 def timed_points(measurement: Measurement, directions: Iterable[str]) -> list[RoofPoint]:
-    """Points of a timed call over modelled bytes: S and P written and read where they are, else the compulsory bytes."""
+    """Points of timed calls over modelled bytes (see `modelled_bytes`)."""
     problem, points = measurement.problem, []
     for result in measurement.results:
-        if result.timing is None or result.direction not in directions:
-            continue
-        if result.peer in MATERIALISING:
-            moved = standard_bytes(problem, result.direction)
-        else:
-            moved = compulsory_bytes(problem, result.direction)
-        flops = attention_flops(problem, result.direction)
-        points.append(
-            RoofPoint(
-                result.peer,
-                result.direction,
-                "modelled",
-                flops / moved,
-                flops / result.timing.median_ms * 1e3,
-                problem,
-            )
-        )
+        if result.timing is not None and result.direction in directions:
+            flops = attention_flops(problem, result.direction)
+            intensity = flops / modelled_bytes(problem, result.peer, result.direction)
+            speed = flops / result.timing.median_ms * 1e3
+            points.append(RoofPoint(result.peer, result.direction, "modelled", intensity, speed, problem))
     return points
+
+
+def modelled_bytes(problem: AttentionProblem, peer: str, direction: str) -> int:
+    """Bytes of a call by formula: compulsory bytes of a fused peer; with S and P for one of MATERIALISING."""
+    if peer not in MATERIALISING:
+        return compulsory_bytes(problem, direction)
+    return standard_bytes(problem, direction)

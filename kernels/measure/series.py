@@ -1,30 +1,34 @@
-"""From measurements to curves: which of them belong to one curve, and with which power of the length it grows."""
+"""From measurements to curves: which of them make one curve, and with which power of the length it grows."""
 
 from __future__ import annotations
 
 import math
+import statistics
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
+from kernels.device.clocks import Timing
 from kernels.measure.measure import naive_peak_bytes
 from kernels.measure.measurement import Measurement, PeerResult
 from kernels.problem import AttentionProblem
 
 AXES = ("length", "head_dim", "batch")
-METRICS = ("time", "tflops", "memory", "speedup")
 FIT_POINTS = 3
 """Fewest points that an exponent is fitted to."""
 
 
 @dataclass(frozen=True)
-class View:
-    """Which measurements are looked at: everything but `axis` is held fixed.
+class SweepView:
+    """Which measurements a chart shows: everything but `axis` is held fixed.
 
-    `tokens` of 0 means that batch and heads are held fixed, else that batch x length and heads x head_dim are.
+    If `tokens` is 0, batch and heads are held fixed; else batch x length = tokens and heads x head_dim =
+    width are.
     """
 
     axis: str
+    """One of AXES."""
     length: int
     head_dim: int
     dtype: str
@@ -35,137 +39,194 @@ class View:
     width: int = 0
 
     def shows(self, problem: AttentionProblem) -> bool:
-        """Whether the problem lies on the axis, batch and heads left aside."""
+        """Whether the problem lies on the axis, whatever its batch and heads are."""
         if (problem.dtype, problem.mask, problem.inputs) != (self.dtype, self.mask, "normal"):
             return False
         if self.axis != "head_dim" and problem.head_dim != self.head_dim:
             return False
         return self.axis == "length" or problem.q_len == self.length
 
+    def moved_to(self, x: int) -> SweepView:
+        """The same view with another value on its axis."""
+        value: dict[str, Any] = {self.axis: x}
+        return replace(self, **value)
+
+    def problem(self, dtype: str) -> AttentionProblem:
+        """The problem with the view's length, head_dim, mask, batch and heads. Raises InvalidProblem."""
+        batch, heads = self.batch, self.q_heads
+        if self.tokens:
+            batch, heads = max(1, self.tokens // self.length), max(1, self.width // self.head_dim)
+        return AttentionProblem(
+            batch=batch,
+            q_heads=heads,
+            kv_heads=heads,
+            q_len=self.length,
+            kv_len=self.length,
+            head_dim=self.head_dim,
+            dtype=dtype,
+            mask=self.mask,
+        )
+
 
 @dataclass(frozen=True)
-class Point:
-    """One result at a place on the axis."""
+class CurvePoint:
+    """The result of one peer on one problem; `x` is the problem's value on the axis."""
 
     x: int
     problem: AttentionProblem
     result: PeerResult
 
     def value(self, metric: str) -> float | None:
-        """Milliseconds, TFLOP/s, or bytes; None where it was not measured."""
+        """Milliseconds for "time", TFLOP/s for "tflops", bytes for "memory"; None if it was not measured."""
         if self.result.timing is None:
             return None
         if metric == "time":
             return self.result.timing.median_ms
-        return self.result.tflops(self.problem) if metric == "tflops" else float(self.result.peak_extra_bytes)
+        return self.result.tflops(self.problem) if metric == "tflops" else self.result.peak_extra_bytes
 
     @property
     def needed_bytes(self) -> int | None:
-        """What naive attention would have needed where it did not fit (modelled); None elsewhere."""
-        fits = not self.result.out_of_memory or self.result.peer != "naive"
-        return None if fits else naive_peak_bytes(self.problem, self.result.direction)
+        """Memory that naive attention would have needed (modelled) if it did not fit; else None."""
+        if self.result.out_of_memory and self.result.peer == "naive":
+            return naive_peak_bytes(self.problem, self.result.direction)
+        return None
 
 
 @dataclass(frozen=True)
-class Curve:
-    """One peer of one source in one direction, by rising x. Points that were refused are in it: running out of memory is a result."""
+class PeerCurve:
+    """One peer of one source in one direction, by rising x.
+
+    Refused points are included: running out of memory is a result.
+    """
 
     source: str
     peer: str
     direction: str
-    points: tuple[Point, ...]
+    points: tuple[CurvePoint, ...]
 
     @property
-    def measured(self) -> tuple[Point, ...]:
+    def measured(self) -> tuple[CurvePoint, ...]:
         """Points with a timing."""
         return tuple(point for point in self.points if point.result.timing is not None)
 
     @property
-    def out_of_memory(self) -> tuple[Point, ...]:
+    def out_of_memory(self) -> tuple[CurvePoint, ...]:
         """Points at which the device had too little memory."""
         return tuple(point for point in self.points if point.result.out_of_memory)
 
+    @property
+    def timings(self) -> dict[int, Timing]:
+        """The timing of each measured point by x."""
+        return {point.x: point.result.timing for point in self.points if point.result.timing is not None}
+
+    def values(self, metric: str) -> dict[int, float]:
+        """The measured values of a metric by x."""
+        values = {point.x: point.value(metric) for point in self.points}
+        return {x: value for x, value in values.items() if value is not None}
+
     def exponent(self, metric: str) -> float | None:
-        """Power of x with which time or memory of one sequence grows (a launch's over its batch); see `fit_exponent`."""
-        return fit_exponent([(point.x, point.value(metric) / point.problem.batch) for point in self.measured])
+        """Power of x with which time or memory of one sequence (a call's over its batch) grows.
+
+        See `fit_exponent`.
+        """
+        values = self.values(metric)
+        return fit_exponent([(p.x, values[p.x] / p.problem.batch) for p in self.points if p.x in values])
 
 
 def fit_exponent(points: list[tuple[float, float]]) -> float | None:
     """p of the least-squares fit y = c x^p in logarithms, over the larger half of the points, at least three.
 
-    The smaller half is left out because launches and caches rule there. None with fewer than three points.
+    The smaller half is left out because launch overhead and caches dominate it. None if there are fewer than
+    three points, or all at one x.
     """
     usable = sorted((math.log(x), math.log(y)) for x, y in points if x > 0 and y > 0)
     usable = usable[-max(FIT_POINTS, math.ceil(len(usable) / 2)) :]
-    if len(usable) < FIT_POINTS:
+    xs, ys = [x for x, _ in usable], [y for _, y in usable]
+    if len(usable) < FIT_POINTS or len(set(xs)) == 1:
         return None
-    mean_x, mean_y = (sum(values) / len(usable) for values in zip(*usable, strict=True))
-    spread = sum((x - mean_x) ** 2 for x, _ in usable)
-    return sum((x - mean_x) * (y - mean_y) for x, y in usable) / spread if spread else None
+    return statistics.linear_regression(xs, ys).slope
 
 
-def place(problem: AttentionProblem, axis: str) -> int:
-    """Where on the axis a problem lies."""
+def axis_value(problem: AttentionProblem, axis: str) -> int:
+    """The problem's value on the axis."""
     return {"length": problem.q_len, "head_dim": problem.head_dim, "batch": problem.batch}[axis]
 
 
-def family(problem: AttentionProblem, axis: str, tokens: bool) -> tuple:
-    """What is held fixed beside the axis: batch and heads, or tokens and width."""
-    key_length = "same" if problem.kv_len == problem.q_len else problem.kv_len
-    group = problem.q_heads // problem.kv_heads
-    if tokens:
-        return "tokens", key_length, group, problem.batch * problem.q_len, problem.q_heads * problem.head_dim
-    return "fixed", key_length, group, problem.q_heads, None if axis == "batch" else problem.batch
+@dataclass(frozen=True)
+class FixedShape:
+    """What the problems of a curve have in common beside head_dim, length, dtype and mask.
+
+    Either heads and batch are fixed, or tokens (batch x length) and width (heads x head_dim); the others are
+    None.
+    """
+
+    kv_len: int | None
+    """None if each problem has as many keys as queries."""
+    group_size: int
+    """Query heads per key head."""
+    q_heads: int | None = None
+    batch: int | None = None
+    """None also along the batch axis."""
+    tokens: int | None = None
+    width: int | None = None
+
+    @classmethod
+    def candidates(cls, problem: AttentionProblem, axis: str) -> tuple[FixedShape, FixedShape]:
+        """The shapes of the two curves that a problem may belong to: by batch and heads, and by tokens."""
+        kv_len = None if problem.kv_len == problem.q_len else problem.kv_len
+        group_size = problem.q_heads // problem.kv_heads
+        batch = None if axis == "batch" else problem.batch
+        tokens, width = problem.batch * problem.q_len, problem.q_heads * problem.head_dim
+        return (
+            cls(kv_len, group_size, q_heads=problem.q_heads, batch=batch),
+            cls(kv_len, group_size, tokens=tokens, width=width),
+        )
+
+    def is_that_of(self, view: SweepView) -> bool:
+        """Whether the view asks for this shape."""
+        if view.tokens:
+            return (self.tokens, self.width) == (view.tokens, view.width)
+        batch = None if view.axis == "batch" else view.batch
+        return self.tokens is None and (self.q_heads, self.batch) == (view.q_heads, batch)
 
 
-def curves(source: str, measurements: Iterable[Measurement], view: View) -> list[Curve]:
+def peer_curves(source: str, measurements: Iterable[Measurement], view: SweepView) -> list[PeerCurve]:
     """The curves of one source along the view's axis.
 
-    Of the families of shapes that lie there, the one the view names is taken if it has been measured (or a larger one that
-    holds all of it), else the one with the most points. Where a point was measured twice, the last one given counts.
+    The shape that the view asks for is taken if it was measured, else the one with the most points; and then
+    a larger one that contains all its measurements, if there is one. If a point was measured twice, the last
+    one given counts.
     """
-    families: dict[tuple, dict[int, list[Measurement]]] = defaultdict(lambda: defaultdict(list))
+    by_shape: dict[FixedShape, dict[int, list[Measurement]]] = defaultdict(lambda: defaultdict(list))
     for measurement in measurements:
         if view.shows(measurement.problem):
-            for tokens in (False, True):
-                key = family(measurement.problem, view.axis, tokens)
-                families[key][place(measurement.problem, view.axis)].append(measurement)
-    if not families:
+            for shape in FixedShape.candidates(measurement.problem, view.axis):
+                by_shape[shape][axis_value(measurement.problem, view.axis)].append(measurement)
+    if not by_shape:
         return []
-    wanted = max(families, key=lambda key: (_is_wanted(key, view), len(families[key])))
-    members = _members(families[wanted])
-    chosen = max((found for found in families.values() if members <= _members(found)), key=len)
-    found: dict[tuple[str, str], dict[int, Point]] = defaultdict(dict)
+    asked = max(by_shape, key=lambda shape: (shape.is_that_of(view), len(by_shape[shape])))
+    needed = _ids(by_shape[asked])
+    chosen = max((by_x for by_x in by_shape.values() if needed <= _ids(by_x)), key=len)
+    points: dict[tuple[str, str], dict[int, CurvePoint]] = defaultdict(dict)
     for x in sorted(chosen):
         for measurement in chosen[x]:
             for result in measurement.results:
-                found[result.peer, result.direction][x] = Point(x, measurement.problem, result)
+                points[result.peer, result.direction][x] = CurvePoint(x, measurement.problem, result)
     return [
-        Curve(source, peer, direction, tuple(points.values())) for (peer, direction), points in found.items()
+        PeerCurve(source, peer, direction, tuple(by_x.values())) for (peer, direction), by_x in points.items()
     ]
 
 
-def _members(found: dict[int, list[Measurement]]) -> set[int]:
-    return {id(measurement) for of_x in found.values() for measurement in of_x}
+def _ids(measurements_by_x: dict[int, list[Measurement]]) -> set[int]:
+    return {id(measurement) for measurements in measurements_by_x.values() for measurement in measurements}
 
 
-def _is_wanted(key: tuple, view: View) -> bool:
-    if view.tokens:
-        return key[0] == "tokens" and key[3:] == (view.tokens, view.width)
-    return key[0] == "fixed" and key[3:] == (view.q_heads, None if view.axis == "batch" else view.batch)
-
-
-def speedups(curve: Curve, others: Iterable[Curve]) -> list[tuple[int, float]]:
-    """(x, time of naive attention over the time of the curve) where the same source measured both."""
-    naive = next(
-        (
-            other
-            for other in others
-            if (other.source, other.peer, other.direction) == (curve.source, "naive", curve.direction)
-        ),
-        None,
-    )
-    if naive is None:
-        return []
-    times = {point.x: point.value("time") for point in naive.measured}
-    return [(point.x, times[point.x] / point.value("time")) for point in curve.measured if point.x in times]
+def speedups(curve: PeerCurve, others: Iterable[PeerCurve]) -> list[tuple[int, float]]:
+    """(x, time of naive attention over the time of the curve) for each x where the source has both."""
+    naive_key = (curve.source, "naive", curve.direction)
+    for other in others:
+        if (other.source, other.peer, other.direction) == naive_key:
+            naive_times = other.values("time")
+            times = curve.values("time")
+            return [(x, naive_times[x] / time) for x, time in times.items() if x in naive_times]
+    return []

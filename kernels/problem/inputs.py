@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kernels.device.clocks import available_memory_bytes
+from kernels.device.memory import available_memory_bytes
 from kernels.problem.attention_problem import AttentionProblem
 
 if TYPE_CHECKING:

@@ -1,4 +1,7 @@
-"""Runs and measurements recorded on real GPUs and shipped with the project. Reading them needs neither torch nor triton."""
+"""Runs and measurements recorded on real GPUs and shipped with the project.
+
+Reading them needs neither torch nor triton.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,18 @@ from pathlib import Path
 import numpy as np
 
 from kernels.algorithms import ALGORITHMS
-from kernels.measure.document import FORMAT_VERSION, RECORDINGS_FORMAT, Document, read_document
+from kernels.file_format import format_mismatch
+from kernels.measure.document import (
+    FORMAT_VERSION,
+    RECORDINGS_FORMAT,
+    Document,
+    InvalidDocument,
+    read_document,
+)
 from kernels.measure.measurement import Measurement
 from kernels.oracle.report import ErrorReport
 from kernels.problem import AttentionProblem
-from kernels.trace import InvalidTrace, LaunchInfo, Trace
+from kernels.trace import LaunchInfo, Trace
 
 FOLDER = Path(__file__).parent
 INDEX = "index.json"
@@ -32,13 +42,10 @@ class Recording:
 
 @functools.cache
 def _index() -> dict:
-    document = json.loads((FOLDER / INDEX).read_text())
-    found = document.get("format"), document.get("version")
-    if found != (RECORDINGS_FORMAT, FORMAT_VERSION):
-        raise InvalidTrace(
-            f"{INDEX} is {found[0]} version {found[1]}; expected {RECORDINGS_FORMAT} version {FORMAT_VERSION}"
-        )
-    return document
+    index = json.loads((FOLDER / INDEX).read_text())
+    if mismatch := format_mismatch(index, (RECORDINGS_FORMAT,), FORMAT_VERSION):
+        raise InvalidDocument(f"{INDEX} is {mismatch}")
+    return index
 
 
 @functools.cache
@@ -53,25 +60,23 @@ def recorded_run(problem: AttentionProblem, algorithm: str) -> Recording | None:
 @functools.cache
 def recorded_measurement(problem: AttentionProblem) -> Measurement | None:
     """Recorded time and memory of exactly this problem, or None."""
-    found = (Measurement.from_dict(values) for values in _index()["measurements"])
-    return next((measurement for measurement in found if measurement.problem == problem), None)
-
-
-def recording_command() -> str:
-    """The command that made the shipped recordings."""
-    return _index()["command"]
+    measurements = (Measurement.from_dict(values) for values in _index()["measurements"])
+    return next((measurement for measurement in measurements if measurement.problem == problem), None)
 
 
 @functools.cache
 def recorded_document(part: str) -> Document:
-    """The recorded "sweeps", "ceilings" or "counters"; empty where nobody recorded them. Raises InvalidDocument for a damaged file."""
+    """The recorded "sweeps", "ceilings" or "counters"; empty if they were not recorded.
+
+    Raises InvalidDocument for a damaged file.
+    """
     path = FOLDER / FILES[part]
     return read_document(path.read_bytes()) if path.exists() else Document()
 
 
 @dataclass(frozen=True)
 class RecordedLaunch:
-    """One compiled kernel of a recorded run, and what the compiler gave it."""
+    """One compiled kernel of a recorded run, with its registers and shared memory."""
 
     problem: AttentionProblem
     kernel: str
@@ -83,16 +88,15 @@ class RecordedLaunch:
 
 @functools.cache
 def recorded_launches() -> tuple[RecordedLaunch, ...]:
-    """Every kernel of every recorded run, read from the headers alone. Kernels that torch ran tile by tile are left out."""
-    found = []
+    """Every kernel of ours in every recorded run, read from the headers alone."""
+    launches = []
     for run in _index()["runs"]:
         with np.load(FOLDER / run["file"], allow_pickle=False) as file:
             header = json.loads(file["header"].tobytes())
-        problem = AttentionProblem.from_dict(header["problem"])
+        problem, device = AttentionProblem.from_dict(header["problem"]), header["device"]["name"]
         entry = ALGORITHMS[header["algorithm"]]
         for kernel, launch in zip(header["kernels"], header["launches"], strict=True):
-            if launch["num_warps"]:
+            if launch["num_warps"]:  # 0 for what torch ran tile by tile
                 has_product = entry.kernel(kernel).products > 0
-                info, device = LaunchInfo(**launch), header["device"]["name"]
-                found.append(RecordedLaunch(problem, kernel, has_product, info, device))
-    return tuple(found)
+                launches.append(RecordedLaunch(problem, kernel, has_product, LaunchInfo(**launch), device))
+    return tuple(launches)

@@ -1,7 +1,9 @@
-"""Our kernels against each peer in one figure: the geometric mean of its time over ours, by direction and head_dim, as a Markdown table.
+"""Our kernels against each peer: the geometric mean of its time over ours, by direction and head_dim.
+
+The result is a Markdown table.
 
 python -m kernels.compare                 # of the shipped recording: the table in README.md
-python -m kernels.compare my.json         # of a file that python -m kernels.measure --out or the Measure page wrote
+python -m kernels.compare my.json         # of a file from python -m kernels.measure --out or the Measure page
 """
 
 from __future__ import annotations
@@ -24,53 +26,56 @@ Ratios = dict[tuple[str, int, str], list[float]]
 
 
 def time_ratios(measurements: Iterable[Measurement]) -> Ratios:
-    """Over the problems on which both were timed in the same run; above 1 we are faster."""
-    found: Ratios = defaultdict(list)
+    """Ratios of the problems on which a peer and ours were timed in the same run. Above 1 ours is faster."""
+    ratios: Ratios = defaultdict(list)
     for measurement in measurements:
         for result in measurement.results:
             ours = measurement.result(OURS, result.direction)
             if result.peer != OURS and result.timing and ours and ours.timing:
                 key = (result.direction, measurement.problem.head_dim, result.peer)
-                found[key].append(result.timing.median_ms / ours.timing.median_ms)
-    return found
+                ratios[key].append(result.timing.median_ms / ours.timing.median_ms)
+    return ratios
 
 
 def markdown_table(ratios: Ratios) -> str:
-    """A line for each direction and head_dim, a column for each peer: the geometric mean, and over how many problems."""
+    """A line per direction and head_dim, a column per peer: geometric mean and number of problems."""
     peers = [peer for peer in PEERS if any(key[2] == peer for key in ratios)]
     lines = [f"| | {' | '.join(PEERS[peer].label for peer in peers)} |", "|:--|" + "--:|" * len(peers)]
     for direction in DIRECTIONS:
         for head_dim in sorted({key[1] for key in ratios if key[0] == direction}):
-            cells = [ratios.get((direction, head_dim, peer), []) for peer in peers]
-            words = [_words(statistics.geometric_mean(cell), len(cell)) if cell else "–" for cell in cells]
-            lines.append(f"| {direction}, head_dim {head_dim} | {' | '.join(words)} |")
+            cells = [_cell(ratios.get((direction, head_dim, peer), [])) for peer in peers]
+            lines.append(f"| {direction}, head_dim {head_dim} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def _words(ratio: float, problems: int) -> str:
-    """Bold where the peer is faster."""
-    return f"{ratio:.2f} ({problems})" if round(ratio, 2) >= 1 else f"**{ratio:.2f}** ({problems})"
+def _cell(ratios: list[float]) -> str:
+    """Mean and count: "1.61 (24)", bold if the peer is faster, a dash if it was never timed."""
+    if not ratios:
+        return "–"
+    mean = f"{statistics.geometric_mean(ratios):.2f}"
+    return f"{mean} ({len(ratios)})" if float(mean) >= 1 else f"**{mean}** ({len(ratios)})"
 
 
 def main(argv: list[str] | None = None) -> int:
-    """The command line. Returns 0, or 2 for a file that holds no measurements of ours beside a peer's."""
-    parser = argparse.ArgumentParser(prog="python -m kernels.compare", description=__doc__.split("\n\n")[0])
-    parser.add_argument(
-        "file",
-        type=Path,
-        nargs="?",
-        default=FOLDER / FILES["sweeps"],
-        help="measurements (default: the shipped recording)",
+    """The command line. Returns 0, or 2 for a file without a problem on which ours and a peer were timed."""
+    parser = argparse.ArgumentParser(
+        prog="python -m kernels.compare",
+        description="Each peer's time over ours, as a geometric mean, in a Markdown table.",
     )
-    arguments = parser.parse_args(argv)
+    shipped = FOLDER / FILES["sweeps"]
+    parser.add_argument(
+        "file", type=Path, nargs="?", default=shipped, help="measurements (default: the shipped recording)"
+    )
+    path = parser.parse_args(argv).file
     try:
-        ratios = time_ratios(read_document(arguments.file.read_bytes()).measurements)
+        ratios = time_ratios(read_document(path.read_bytes()).measurements)
     except (OSError, InvalidDocument) as error:
-        print(f"error: {arguments.file}: {error}", file=sys.stderr)
+        print(f"error: {path}: {error}", file=sys.stderr)
         return 2
     if not ratios:
         print(
-            f"error: {arguments.file} holds no problem on which ours and a peer were both timed: measure with --peers ours,…",
+            f"error: {path} has no problem on which ours and a peer were timed; "
+            "measure them together, with --peers ours,…",
             file=sys.stderr,
         )
         return 2

@@ -1,6 +1,7 @@
-"""Rebuild the table of tiles for the GPU at hand: `python -m kernels.tune`. Takes some minutes; compiles in parallel first.
+"""Rebuild the table of tiles for this machine's GPU: `python -m kernels.tune`. It takes some minutes.
 
 For every kernel, head_dim, mask and length class it times the candidates on one shape and keeps the fastest.
+All candidates are compiled first, in parallel.
 """
 
 from __future__ import annotations
@@ -17,38 +18,106 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
+from kernels.device.backend import device_info, utc_now
+from kernels.device.clocks import Call, Clock, CudaClock, Timing
+from kernels.device.runtime import BACKEND
 from kernels.measure.sweep import problem_for
+from kernels.primitives.launch import TileConfig
+from kernels.primitives.tuning import (
+    FOLDER,
+    FORMAT,
+    FORMAT_VERSION,
+    KERNELS,
+    architecture,
+    choose_config,
+    fallback_config,
+    gluon_is_known,
+    shape_class,
+)
 from kernels.problem import AttentionProblem, InvalidProblem
 
-LENGTHS = {"short": 1024, "long": 8192}
+MASKS = ("full", "causal")
+LENGTHS = (1024, 8192)
+"""One length of each length class."""
 COMPILE_LENGTH = 512
+DTYPE = "float16"
 BUDGET_S = 0.1
+"""Seconds of timed calls per candidate."""
+SHOWN = 4
+"""Candidates of a class in a line of progress."""
 CANDIDATES = {
-    "forward": [(64, 64, 4, 2), (64, 64, 4, 3), (64, 128, 4, 2), (64, 128, 4, 3), (128, 64, 4, 2), (128, 64, 4, 3), (128, 128, 4, 2),
-                (128, 64, 8, 2), (128, 64, 8, 3), (128, 128, 8, 2), (64, 32, 4, 2), (64, 32, 4, 3), (128, 32, 8, 2)],
-    "forward_hopper": [(128, 128, 12, 2), (192, 128, 16, 2)],
-    "dk_dv": [(32, 64, 4, 2), (32, 64, 4, 3), (64, 64, 4, 2), (64, 64, 4, 3), (32, 128, 4, 2), (32, 128, 8, 2), (64, 128, 8, 2), (64, 128, 8, 3),
-              (128, 128, 8, 2), (128, 64, 4, 2), (128, 64, 8, 2), (32, 32, 4, 2), (64, 32, 4, 2), (64, 64, 8, 1), (64, 64, 8, 2), (32, 64, 8, 1),
-              (32, 64, 8, 2)],
-    "dq": [(64, 32, 4, 2), (64, 32, 4, 3), (64, 64, 4, 2), (64, 64, 4, 3), (64, 128, 4, 2), (128, 32, 4, 2), (128, 32, 4, 3), (128, 64, 4, 2),
-           (128, 64, 8, 2), (128, 64, 8, 3), (128, 128, 8, 2), (32, 32, 4, 2), (32, 64, 4, 2)],
-}  # fmt: skip
-"""(BLOCK_M, BLOCK_N, warps, stages) of each kernel."""
-HOPPER_HEAD_DIMS = {(128, 128, 12, 2): (64, 128), (192, 128, 16, 2): (64,)}
-"""head_dims for which a candidate of forward_hopper fits the registers and the shared memory."""
-PORTABLE = ()
-"""Stands, among the candidates of forward_hopper, for forward.py with its own tuned tiles: where it wins, the class is left out."""
+    "forward": {
+        (64, 32): [(4, 2), (4, 3)],
+        (64, 64): [(4, 2), (4, 3)],
+        (64, 128): [(4, 2), (4, 3)],
+        (128, 32): [(8, 2)],
+        (128, 64): [(4, 2), (4, 3), (8, 2), (8, 3)],
+        (128, 128): [(4, 2), (8, 2)],
+    },
+    "dk_dv": {
+        (32, 32): [(4, 2)],
+        (32, 64): [(4, 2), (4, 3), (8, 1), (8, 2)],
+        (32, 128): [(4, 2), (8, 2)],
+        (64, 32): [(4, 2)],
+        (64, 64): [(4, 2), (4, 3), (8, 1), (8, 2)],
+        (64, 128): [(8, 2), (8, 3)],
+        (128, 64): [(4, 2), (8, 2)],
+        (128, 128): [(8, 2)],
+    },
+    "dq": {
+        (32, 32): [(4, 2)],
+        (32, 64): [(4, 2)],
+        (64, 32): [(4, 2), (4, 3)],
+        (64, 64): [(4, 2), (4, 3)],
+        (64, 128): [(4, 2)],
+        (128, 32): [(4, 2), (4, 3)],
+        (128, 64): [(4, 2), (8, 2), (8, 3)],
+        (128, 128): [(8, 2)],
+    },
+}
+"""For each kernel (BLOCK_M, BLOCK_N) with the (warps, stages) that are tried."""
+HOPPER_CANDIDATES = {
+    64: [TileConfig(128, 128, 12, 2), TileConfig(192, 128, 16, 2)],
+    128: [TileConfig(128, 128, 12, 2)],
+}
+"""Candidates of forward_hopper by head_dim: those that fit the registers and the shared memory."""
+PORTABLE = None
+"""A candidate of forward_hopper: forward.py with its own tuned tiles.
+
+If it is the fastest, the table has no entry.
+"""
+Candidate = TileConfig | None
 
 
-def prepare(kernel: str, problem: AttentionProblem) -> Callable[[tuple], object]:
-    """Tensors on the GPU, and a function that launches the kernel on them with a candidate's tiles."""
+def tile_configs(kernel: str) -> list[TileConfig]:
+    """The candidates of a kernel in CANDIDATES."""
+    return [
+        TileConfig(block_m, block_n, warps, stages)
+        for (block_m, block_n), launches in CANDIDATES[kernel].items()
+        for warps, stages in launches
+    ]
+
+
+def candidates(kernel: str, head_dim: int) -> list[Candidate]:
+    """What can be timed for a kernel and head_dim on this machine's GPU."""
+    if kernel != "forward_hopper":
+        return [*tile_configs(kernel)]
+    if head_dim not in HOPPER_CANDIDATES or architecture() != "sm90" or not gluon_is_known():
+        return []
+    return [PORTABLE, *HOPPER_CANDIDATES[head_dim]]
+
+
+def prepare(kernel: str, problem: AttentionProblem) -> dict[Candidate, Call]:
+    """Tensors on the GPU, and for each candidate a call that launches the kernel on them with its tiles.
+
+    A call raises InvalidProblem if its tiles do not fit the GPU.
+    """
     import torch
 
     from kernels.algorithms.backward.launch import BackwardCall
     from kernels.algorithms.flash2.forward import flash_forward
-    from kernels.primitives.launch import TileConfig
-    from kernels.primitives.tuning import choose_config, fallback_config
 
     def draw(shape: tuple) -> torch.Tensor:
         return torch.randn(shape, dtype=getattr(torch, problem.dtype), device="cuda")
@@ -56,131 +125,135 @@ def prepare(kernel: str, problem: AttentionProblem) -> Callable[[tuple], object]
     query, key, value, d_out = (
         draw(shape) for shape in (problem.q_shape, problem.kv_shape, problem.kv_shape, problem.q_shape)
     )
-    mask = {"band": problem.band, "scale": problem.scale}
+    mask: dict[str, Any] = {"band": problem.band, "scale": problem.scale}
+    flash2 = functools.partial(flash_forward, query, key, value, **mask)
     if kernel == "forward":
-        return lambda candidate: flash_forward(query, key, value, config=TileConfig(*candidate), **mask)
+        return {config: functools.partial(flash2, config=config) for config in tile_configs(kernel)}
     if kernel == "forward_hopper":
         from kernels.algorithms.flash3.launch import flash_forward_hopper
 
-        tuned = choose_config(
-            "forward", problem.head_dim, query.dtype, problem.mask != "full", problem.kv_len
-        )
-        portable = functools.partial(flash_forward, query, key, value, config=tuned, **mask)
-        return lambda candidate: (
-            portable()
-            if candidate == PORTABLE
-            else flash_forward_hopper(query, key, value, config=TileConfig(*candidate), **mask)
-        )
-    out, lse, _ = flash_forward(
-        query, key, value, config=fallback_config("forward", problem.head_dim, problem.itemsize), **mask
-    )
-    call = BackwardCall(query, key, value, out, lse, d_out, **mask)
-    call.preprocess()
-    return lambda candidate: getattr(call, kernel)(TileConfig(*candidate))
+        masked = problem.mask != "full"
+        tuned = choose_config("forward", problem.head_dim, query.dtype, masked, problem.kv_len)
+        hopper = functools.partial(flash_forward_hopper, query, key, value, **mask)
+        calls: dict[Candidate, Call] = {PORTABLE: functools.partial(flash2, config=tuned)}
+        for config in HOPPER_CANDIDATES[problem.head_dim]:
+            calls[config] = functools.partial(hopper, config=config)
+        return calls
+    out, lse, _ = flash2(config=fallback_config("forward", problem.head_dim, problem.itemsize))
+    backward = BackwardCall(query, key, value, out, lse, d_out, **mask)
+    backward.preprocess()
+    launch = getattr(backward, kernel)
+    return {config: functools.partial(launch, config) for config in tile_configs(kernel)}
 
 
-def candidates(kernel: str, head_dim: int) -> list[tuple]:
-    """What can be timed for a kernel and head_dim on the GPU at hand."""
-    if kernel != "forward_hopper":
-        return CANDIDATES[kernel]
-    from kernels.primitives.tuning import architecture, gluon_is_known
+def compile_candidates(kernels: list[str], head_dims: list[int]) -> None:
+    """Run every candidate on a short sequence in several processes, so that Triton's cache on disk has it."""
+    jobs = [
+        (kernel, head_dim, mask, candidate)
+        for kernel, head_dim, mask in itertools.product(kernels, head_dims, MASKS)
+        for candidate in candidates(kernel, head_dim)
+    ]
+    workers = max((os.cpu_count() or 2) - 2, 1)
+    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+        list(pool.map(_compile, jobs, chunksize=2))  # raises what a job raised
 
-    fitting = [candidate for candidate, head_dims in HOPPER_HEAD_DIMS.items() if head_dim in head_dims]
-    return [PORTABLE, *fitting] if fitting and architecture() == "sm90" and gluon_is_known() else []
 
-
-def _compile(job: tuple) -> None:
-    """Run one candidate on a short sequence in a process of its own, so that Triton's cache on disk has it."""
+def _compile(job: tuple[str, int, str, Candidate]) -> None:
     kernel, head_dim, mask, candidate = job
+    problem = problem_for(COMPILE_LENGTH, head_dim, mask, DTYPE).with_(batch=1)
     with contextlib.suppress(InvalidProblem):  # does not fit the shared memory
-        prepare(kernel, problem_for(COMPILE_LENGTH, head_dim, mask, "float16").with_(batch=1))(candidate)
+        prepare(kernel, problem)[candidate]()
+
+
+def time_candidates(clock: Clock, kernel: str, problem: AttentionProblem) -> dict[Candidate, Timing]:
+    """Times of the candidates that fit this GPU, the fastest first."""
+    fitting: dict[Candidate, Call] = {}
+    with clock.context():
+        for candidate, call in prepare(kernel, problem).items():
+            with contextlib.suppress(InvalidProblem):  # does not fit the shared memory
+                call()
+                fitting[candidate] = call
+        timings = clock.time_in_turn(fitting, BUDGET_S)
+    return dict(sorted(timings.items(), key=lambda item: item[1].median_ms))
 
 
 def tune(kernels: list[str], head_dims: list[int], say: Callable[[str], None]) -> dict[str, dict | None]:
-    """The fastest candidate of every class, with its time in ms, by the name of the class; None where the class is to be left out."""
-    jobs = [
-        (k, d, mask, c)
-        for k, d, mask in itertools.product(kernels, head_dims, ("full", "causal"))
-        for c in candidates(k, d)
-    ]
-    with ProcessPoolExecutor(
-        max(os.cpu_count() - 2, 1), mp_context=multiprocessing.get_context("spawn")
-    ) as pool:
-        list(pool.map(_compile, jobs, chunksize=2))
+    """The table's entry for every class: the fastest candidate, its time in ms, and the problem.
 
-    from kernels.device.clocks import CudaClock
-    from kernels.primitives.tuning import shape_class
-
-    clock, classes = CudaClock(), {}
-    for kernel, head_dim, mask, (name, length) in itertools.product(
-        kernels, head_dims, ("full", "causal"), LENGTHS.items()
-    ):
-        options = candidates(kernel, head_dim)
-        if not options:
+    None if PORTABLE is the fastest. `say` is called with the SHOWN fastest candidates of each class.
+    """
+    compile_candidates(kernels, head_dims)
+    clock = CudaClock()
+    entries: dict[str, dict | None] = {}
+    for kernel, head_dim, mask, length in itertools.product(kernels, head_dims, MASKS, LENGTHS):
+        if not candidates(kernel, head_dim):
             continue
-        problem = problem_for(length, head_dim, mask, "float16")
-        calls = {}
-        with clock.context():
-            launch = prepare(kernel, problem)
-            for candidate in options:
-                with contextlib.suppress(InvalidProblem):  # does not fit the shared memory
-                    launch(candidate)
-                    calls[candidate] = functools.partial(launch, candidate)
-            timings = clock.time_in_turn(calls, BUDGET_S)
-        ranking = sorted(timings, key=lambda candidate: timings[candidate].median_ms)
-        best, median_ms = ranking[0], timings[ranking[0]].median_ms
-        key = shape_class(kernel, head_dim, problem.itemsize, mask == "causal", length)
-        if best == PORTABLE:
-            classes[key] = None
-        else:
-            config = dict(zip(("block_m", "block_n", "num_warps", "num_stages"), best, strict=True))
-            classes[key] = {"config": config, "median_ms": median_ms, "problem": problem.as_dict()}
-        say(
-            f"{key} ({name}): "
-            + "  ".join(
-                f"{candidate or 'forward.py'} {timings[candidate].median_ms:.3f}" for candidate in ranking[:4]
-            )
-        )
-    return classes
+        problem = problem_for(length, head_dim, mask, DTYPE)
+        timings = time_candidates(clock, kernel, problem)
+        best, timing = next(iter(timings.items()))
+        name = shape_class(kernel, head_dim, problem.itemsize, mask == "causal", length)
+        entries[name] = _entry(best, timing, problem) if best is not PORTABLE else None
+        say(f"{name}: {', '.join(itertools.starmap(_words, list(timings.items())[:SHOWN]))}")
+    return entries
+
+
+def _entry(config: TileConfig, timing: Timing, problem: AttentionProblem) -> dict:
+    return {"config": asdict(config), "median_ms": timing.median_ms, "problem": problem.as_dict()}
+
+
+def _words(candidate: Candidate, timing: Timing) -> str:
+    if candidate is PORTABLE:
+        return f"forward.py {timing.median_ms:.3f} ms"
+    tile = (
+        f"{candidate.block_m}x{candidate.block_n} {candidate.num_warps} warps {candidate.num_stages} stages"
+    )
+    return f"{tile} {timing.median_ms:.3f} ms"
+
+
+def _argument_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m kernels.tune",
+        description="Rebuild the table of tiles for this machine's GPU. It takes some minutes.",
+    )
+    add = parser.add_argument
+    add(
+        "--kernels",
+        type=lambda text: text.split(","),
+        default=list(KERNELS),
+        help=f"some of {','.join(KERNELS)} (default: all)",
+    )
+    add(
+        "--head-dims",
+        type=lambda text: [int(part) for part in text.split(",")],
+        default=[32, 64, 128, 256],
+        help="comma separated (default 32,64,128,256)",
+    )
+    add(
+        "--out",
+        type=Path,
+        help="file to write (default: the table of this architecture); classes that are not timed are kept",
+    )
+    return parser
 
 
 def main(argv: list[str] | None = None) -> int:
     """The command line. Returns 0, or 2 without a GPU."""
-    from kernels.primitives.tuning import FOLDER, FORMAT, FORMAT_VERSION, KERNELS, architecture
-
-    parser = argparse.ArgumentParser(prog="python -m kernels.tune", description=__doc__.split("\n\n")[0])
-    parser.add_argument(
-        "--kernels",
-        type=lambda text: text.split(","),
-        default=list(KERNELS),
-        help=f"some of {', '.join(KERNELS)}",
-    )
-    parser.add_argument(
-        "--head-dims", type=lambda text: [int(part) for part in text.split(",")], default=[32, 64, 128, 256]
-    )
-    parser.add_argument(
-        "--out", type=Path, help="file to write (default: the table of this architecture, other classes kept)"
-    )
-    arguments = parser.parse_args(argv)
-
-    from kernels.device.backend import device_info, utc_now
-    from kernels.device.runtime import BACKEND
-
+    arguments = _argument_parser().parse_args(argv)
     if BACKEND != "cuda":
         print("error: tuning needs a CUDA GPU", file=sys.stderr)
         return 2
     path = arguments.out or FOLDER / f"{architecture()}.json"
     path.parent.mkdir(exist_ok=True)
     kept = json.loads(path.read_text())["classes"] if path.exists() else {}
-    classes = tune(
-        arguments.kernels, arguments.head_dims, lambda line: print(line, file=sys.stderr, flush=True)
+    timed = tune(
+        arguments.kernels, arguments.head_dims, functools.partial(print, file=sys.stderr, flush=True)
     )
     document = {
         "format": FORMAT,
         "version": FORMAT_VERSION,
         "device": asdict(device_info(BACKEND)),
         "tuned_at": utc_now(),
+        "classes": {name: entry for name, entry in (kept | timed).items() if entry},
     }
-    chosen = {key: entry for key, entry in (kept | classes).items() if entry}
-    path.write_text(json.dumps(document | {"classes": chosen}, indent=1) + "\n")
+    path.write_text(json.dumps(document, indent=1) + "\n")
     return 0

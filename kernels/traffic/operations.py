@@ -1,6 +1,7 @@
-"""Bytes that naive attention asks for, counted operation by operation from the tensors each one reads and writes.
+"""Requested bytes of naive attention, counted for each operation from the tensors that it reads and writes.
 
-The operations run on torch's meta device: shapes and types without data, so that any length takes milliseconds and no memory.
+The operations run on torch's meta device, which has shapes and types but no data: any length takes
+milliseconds and no memory.
 """
 
 from __future__ import annotations
@@ -13,20 +14,21 @@ from kernels.problem import AttentionProblem
 
 if TYPE_CHECKING:
     import torch
+    from torch._ops import OpOverload
 
-NEVER_MOVES = ("empty_like", "_unsafe_view", "new_empty")
-"""Operations that launch nothing, beside those that torch marks as views."""
+LAUNCH_NOTHING = ("empty_like", "_unsafe_view", "new_empty")
+"""Operations that launch no kernel, in addition to those that torch marks as views."""
 
 
 @dataclass(frozen=True)
 class Operation:
-    """One operation: its name in torch, the bytes of the tensors it reads and of those it writes, and what it wrote."""
+    """One torch operation or one kernel, and the bytes that it requests."""
 
     name: str
     bytes_read: int
     bytes_written: int
     shape: str
-    """Shape of the result: "16x4096x4096"."""
+    """Shape of the result of an operation: "16x4096x4096"; tiles of a kernel: "64x128 tiles"."""
 
     @property
     def bytes_moved(self) -> int:
@@ -35,7 +37,7 @@ class Operation:
 
 
 def count_operations(problem: AttentionProblem, direction: str = "forward") -> tuple[Operation, ...]:
-    """The operations of `naive_attention` on the problem; for "backward" those of its backward pass alone."""
+    """The operations of `naive_attention` on the problem, or with "backward" those of its backward pass."""
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -44,10 +46,12 @@ def count_operations(problem: AttentionProblem, direction: str = "forward") -> t
     counted: list[Operation] = []
 
     class Count(TorchDispatchMode):
-        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        def __torch_dispatch__(
+            self, func: OpOverload, types: tuple[type, ...], args: tuple = (), kwargs: dict | None = None
+        ) -> torch.Tensor:
             result = func(*args, **(kwargs or {}))
             name = func._schema.name.removeprefix("aten::")
-            if not func.is_view and name not in NEVER_MOVES:
+            if not func.is_view and name not in LAUNCH_NOTHING:
                 counted.append(_operation(name, args, result))
             return result
 
@@ -70,6 +74,6 @@ def _operation(name: str, args: tuple, result: torch.Tensor) -> Operation:
 
 
 def _bytes(tensor: torch.Tensor) -> int:
-    """Bytes of the elements that differ: a dimension of stride 0 is one element repeated."""
+    """Bytes of the distinct elements: a dimension of stride 0 repeats one element."""
     elements = math.prod(size for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if stride)
     return elements * tensor.element_size()

@@ -187,7 +187,7 @@ def _asked_bytes(message: str) -> int | None:
 
 
 def _free_bytes() -> int:
-    from kernels.device.clocks import available_memory_bytes
+    from kernels.device.memory import available_memory_bytes, process_data_bytes
     from kernels.device.runtime import BACKEND
 
     if BACKEND == "cuda":
@@ -195,12 +195,7 @@ def _free_bytes() -> int:
 
         torch.cuda.empty_cache()
         return torch.cuda.mem_get_info()[0]
-    return min(available_memory_bytes(), max(_data_limit() - _data_bytes(), 0))
-
-
-def _data_bytes() -> int:
-    with open("/proc/self/status") as file:
-        return next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmData"))
+    return min(available_memory_bytes(), max(_data_limit() - process_data_bytes(), 0))
 
 
 def _data_limit() -> int:
@@ -217,11 +212,11 @@ def limit_memory(extra_bytes: int | None) -> None:
     """
     import resource
 
-    from kernels.device.clocks import available_memory_bytes
+    from kernels.device.memory import available_memory_bytes, process_data_bytes
 
     extra = extra_bytes if extra_bytes is not None else int(0.9 * available_memory_bytes())
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    resource.setrlimit(resource.RLIMIT_DATA, (_data_bytes() + extra, hard))
+    resource.setrlimit(resource.RLIMIT_DATA, (process_data_bytes() + extra, hard))
 
 
 def _read_jobs(stream: BinaryIO, jobs: queue.Queue) -> None:

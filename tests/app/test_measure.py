@@ -1,7 +1,8 @@
-"""The Measure page through Streamlit's AppTest: recorded, live, from a file, and with whatever a URL may hold."""
+"""The Measure page through Streamlit's AppTest: recorded, live, from a file, and with any URL."""
 
 import json
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -18,9 +19,9 @@ PAGE = "measure"
 @pytest.fixture(autouse=True)
 def recording(monkeypatch):
     """The hand-built document stands for the shipped one, so that the tests hold whatever is shipped."""
-    found = {"sweeps": document()}
-    monkeypatch.setattr(sources, "recorded_document", lambda part: found.get(part, Document()))
-    return found
+    documents = {"sweeps": document()}
+    monkeypatch.setattr(sources, "recorded_document", lambda part: documents.get(part, Document()))
+    return documents
 
 
 def open_measure(**query):
@@ -65,9 +66,8 @@ def test_every_chart_has_its_place_in_the_url(chart, title):
 
 
 def test_both_directions_have_a_chart_each(recording):
-    recording["sweeps"] = document().with_(
-        measurements=tuple(measurement(n, direction=d) for n in (512, 1024) for d in ("forward", "backward"))
-    )
+    both = tuple(measurement(n, direction=d) for n in (512, 1024) for d in ("forward", "backward"))
+    recording["sweeps"] = replace(document(), measurements=both)
     app = open_measure(which="both")
     assert not app.exception
     assert len(app.dataframe) >= 2
@@ -77,7 +77,7 @@ def test_without_a_recording_the_page_says_how_to_make_one(recording):
     recording.clear()
     app = open_measure()
     assert not app.exception
-    assert "No sweep is recorded in this copy" in app.info[0].value
+    assert "This copy has no recorded sweep" in app.info[0].value
 
 
 def test_a_choice_that_nobody_recorded_says_what_there_is_and_goes_there():
@@ -122,7 +122,7 @@ def test_nothing_in_a_url_breaks_the_page(query):
 def test_a_range_that_is_empty_is_explained():
     app = open_measure(length_from=4096, length_to=256)
     assert not app.exception
-    assert "must not lie beyond" in app.error[0].value
+    assert "must not be larger than" in app.error[0].value
 
 
 def wait_for_the_sweep(app, limit_s=90):
@@ -150,7 +150,7 @@ def test_a_sweep_here_is_measured_point_by_point_and_laid_beside_the_recording()
     app = wait_for_the_sweep(measure_here(**SMALL))
     assert not app.exception
     live = app.session_state["live"]
-    assert [found.problem.q_len for found in live.measurements] == [128, 256]
+    assert [measured.problem.q_len for measured in live.measurements] == [128, 256]
     assert live.command.startswith("python -m kernels.measure --length 128,256 --head-dim 64 --mask causal")
     assert names(figures(app)[0]) == ["naive (torch)"]
     assert any("measured here on" in caption.value for caption in app.caption)
@@ -164,7 +164,7 @@ def test_a_cancelled_sweep_keeps_what_it_has():
     app.session_state["sweep"].cancel()
     app.run()
     assert not app.exception
-    assert "What had been measured stays" in app.info[0].value
+    assert "points measured before stay" in app.info[0].value
     assert app.session_state["live"].measurements
     assert names(figures(app)[0]) == ["naive (torch)"]
 
@@ -179,6 +179,16 @@ def test_ceilings_of_this_device_are_measured_on_demand():
         app.run()
     assert not app.exception
     assert {ceiling.kind for ceiling in app.session_state["live"].ceilings} == {"copy", "product"}
+
+
+def test_ceilings_that_could_not_be_measured_say_why():
+    app = open_measure(**{"from": "here"})
+    assert runs.run_store().client.wait_ready(60)
+    app.session_state["live"] = document()
+    app.session_state["ceilings_failure"] = "too little memory"
+    app.run()
+    assert not app.exception
+    assert any("too little memory" in warning.value for warning in app.warning)
 
 
 def test_a_file_is_laid_beside_the_recording():

@@ -6,10 +6,11 @@ import threading
 import numpy as np
 import pytest
 
+from kernels.algorithms import run_traced
 from kernels.check.cases import CheckCase
 from kernels.check.result import CheckResult
 from kernels.problem import AttentionProblem
-from kernels.trace.trace import Trace, run_traced
+from kernels.trace import Trace
 from kernels.worker.client import WorkerClient
 from viz.shared.runs import REMEMBERED, RunStore
 

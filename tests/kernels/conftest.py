@@ -8,14 +8,14 @@ from kernels.problem import AttentionProblem
 
 
 @pytest.fixture
-def quick_cells(monkeypatch):
-    """Two small cells that stand for the sweep, and ceilings of small tensors."""
+def quick_points(monkeypatch):
+    """Two small points instead of the sweep, and ceilings of small tensors."""
     peers = ("naive", "sdpa" if DEVICE == "cpu" else "ours")
     problem = AttentionProblem(head_dim=16, dtype="float32", block_m=32, block_n=32)
-    cells = [sweep.Cell(problem.with_(q_len=length, kv_len=length), peers) for length in (32, 64)]
+    points = [sweep.SweepPoint(problem.with_(q_len=length, kv_len=length), peers) for length in (32, 64)]
     monkeypatch.setattr(sweep, "BUDGET_S", 0.01)
-    monkeypatch.setattr(sweep, "sweep_cells", lambda: cells)
+    monkeypatch.setattr(sweep, "sweep_points", lambda: points)
     monkeypatch.setattr(ceilings, "COPY_BYTES", dict.fromkeys(("cpu", "cuda"), 1 << 20))
     monkeypatch.setattr(ceilings, "PRODUCT_SIZE", dict.fromkeys(("cpu", "cuda"), 64))
     monkeypatch.setattr(ceilings, "BUDGET_S", 0.01)
-    return cells
+    return points

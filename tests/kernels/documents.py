@@ -27,7 +27,7 @@ def measurement(
     naive_fits=True,
     gpu=STATE,
 ):
-    """Naive attention takes N^2 a sequence in time and memory, ours a tenth of the time and N in memory."""
+    """Naive attention takes N^2 per sequence in time and memory, ours a tenth of the time and N in memory."""
     problem = AttentionProblem(batch, heads, heads, length, length, head_dim, dtype, mask)
     time = batch * (length / 512) ** 2
     naive = PeerResult(
@@ -73,14 +73,18 @@ def document():
     )
 
 
-NCU_HEADER = '"ID","Kernel Name","dram__bytes_read.sum","dram__bytes_write.sum","gpu__time_duration.sum","lts__t_bytes.sum"'
+NCU_HEADER = (
+    '"ID","Kernel Name","dram__bytes_read.sum","dram__bytes_write.sum","gpu__time_duration.sum",'
+    '"lts__t_bytes.sum"'
+)
+SOFTMAX = "void at::native::(anonymous namespace)::softmax_forward<float, 4>(float*, int)"
 NCU_CSV = f"""==PROF== Connected to process 77
 {NCU_HEADER}
 "","","Mbyte","byte","us","byte"
 "0","at::cuda::<unnamed>::spin_kernel(long)","0","0","1","0"
-"1","void at::native::(anonymous namespace)::softmax_forward<float, 4>(float*, int)","1,536.5","2048","12.5","5000000"
+"1","{SOFTMAX}","1,536.5","2048","12.5","5000000"
 "2","_attn_fwd","1","2","3","4"
 "3","at::cuda::<unnamed>::spin_kernel(long)","0","0","1","0"
 "4","sm90_gemm","7","8","9","n/a"
 """
-"""What ncu prints for two calls: kernels behind their markers, numbers with thousands separators and units, one counter missing."""
+"""What ncu prints for two calls: a marker before each, thousands separators, units, one counter missing."""

@@ -1,1 +1,1 @@
-"""Pieces of the Measure page: its controls, where the numbers come from, live sweeps, charts, roofline and traffic."""
+"""Pieces of the Measure page: controls, sources of the numbers, live sweeps, charts, roofline and traffic."""

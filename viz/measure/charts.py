@@ -1,218 +1,256 @@
-"""The charts of a sweep with a table beside each, the figures one reads first, and the downloads."""
+"""The charts of a sweep with a table beside each, the cards above them, and the downloads."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, replace
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
-from kernels.measure.series import Curve, Point
+from kernels.measure.series import CurvePoint, PeerCurve
 from viz.measure.controls import ONE_POINT, Choice, shape_words
 from viz.measure.figures.points import point_figure
 from viz.measure.figures.sweep import LETTERS, curve_values, format_metric, peer_label, sweep_figure
-from viz.measure.sources import Source, plain, to_csv, to_document
+from viz.measure.sources import FILE, HERE, Source, plain, to_csv, to_document
 from viz.shared import theme
 from viz.shared.layout import colors, plot
 
 CHARTS = {"time": "time", "TFLOP/s": "tflops", "memory": "memory", "speed-up": "speedup"}
 OURS = ("ours", "sdpa")
-"""What naive attention is compared with in the cards: our kernels, or torch's fused attention where those cannot be timed."""
-EXPONENT = "Exponents are of one sequence (a launch over its batch), fitted to the logarithms of the larger half of the lengths."
+"""Peers that the cards compare with naive attention: our kernels, or torch's fused attention on a CPU."""
+LONGEST_REASON = 60
+"""Characters of a refusal in a table."""
+EXPONENT = (
+    "Exponents are of one sequence (a call's value over its batch), fitted to the logarithms of the larger "
+    "half of the lengths."
+)
+SPREAD = "±: half the distance from the 10th to the 90th percentile."
 
 
-def shown_curves(sources: list[Source], choice: Choice) -> list[Curve]:
-    """Curves of the chosen peers and directions, source by source; of one point only that point."""
-    found = []
-    for source in sources:
-        for curve in source.curves(choice.view):
-            if curve.peer in choice.peers or curve.source == "file":
-                found.append(curve)
-    if choice.axis == ONE_POINT:
-        kept = (
-            Curve(c.source, c.peer, c.direction, tuple(p for p in c.points if p.x == choice.view.length))
-            for c in found
-        )
-        found = [curve for curve in kept if curve.points]
-    return [curve for curve in found if curve.direction in choice.directions]
+def shown_curves(sources: list[Source], choice: Choice) -> list[PeerCurve]:
+    """Curves of the chosen peers and directions, source by source; with ONE_POINT only that point of each."""
+    curves = [curve for source in sources for curve in source.curves(choice.view)]
+    shown = []
+    for curve in curves:
+        if choice.axis == ONE_POINT:
+            points = tuple(point for point in curve.points if point.x == choice.view.length)
+            curve = replace(curve, points=points)
+        chosen = curve.peer in choice.peers or curve.source == FILE
+        if chosen and curve.points and curve.direction in choice.directions:
+            shown.append(curve)
+    return shown
 
 
-def cards(curves: list[Curve], choice: Choice) -> None:
-    """At the largest place where both were measured: speed-up over naive attention, memory of both; and the exponents."""
-    pair = _largest_pair(curves)
+@dataclass(frozen=True)
+class Comparison:
+    """Naive attention and a fused peer of the same source and direction, at one x."""
+
+    source: str
+    naive: CurvePoint
+    fused: CurvePoint
+
+    def ratio(self, metric: str) -> float:
+        """The value of naive attention over that of the fused peer, which counts as 1 if it is 0 bytes."""
+        return (self.naive.value(metric) or 0) / (self.fused.value(metric) or 1)
+
+
+def largest_comparison(curves: list[PeerCurve]) -> Comparison | None:
+    """At the largest x where both were timed, of this machine if it has one; None if there is none."""
+    comparisons = []
+    for naive in (curve for curve in curves if curve.peer == "naive"):
+        naive_points = {point.x: point for point in naive.measured}
+        for fused in (curve for curve in curves if curve.peer in OURS):
+            if (fused.source, fused.direction) == (naive.source, naive.direction):
+                comparisons += [
+                    Comparison(naive.source, naive_points[point.x], point)
+                    for point in fused.measured
+                    if point.x in naive_points
+                ]
+    return max(comparisons, key=lambda pair: (pair.source == HERE, pair.naive.x), default=None)
+
+
+def cards(curves: list[PeerCurve], choice: Choice) -> None:
+    """Speed-up and memory against naive attention at the largest x that both have, and the exponents."""
+    pair = largest_comparison(curves)
     if pair is None:
         return
-    naive, ours, source = pair
-    axis = choice.view.axis
-    at = f"{LETTERS[axis]} {theme.format_length(naive.x)} · {source}"
-    label = peer_label(ours.result.peer)
-    direction = f" {ours.result.direction}" if len(choice.directions) > 1 else ""
-    speed = naive.value("time") / ours.value("time")
-    less = naive.value("memory") / max(ours.value("memory"), 1)
+    at = f"{LETTERS[choice.view.axis]} {theme.format_length(pair.naive.x)} · {pair.source}"
+    label = peer_label(pair.fused.result.peer)
+    direction = f" {pair.fused.result.direction}" if len(choice.directions) > 1 else ""
     row = st.container(horizontal=True, gap="small", key="figures")
-    times = f"{theme.format_ms(ours.value('time'))}, naive {theme.format_ms(naive.value('time'))}"
     _card(
         row,
         f"Speed-up{direction} · {at}",
-        theme.format_ratio(speed),
-        times,
-        f"{label} against naive attention, {source}, median of each.",
+        theme.format_ratio(pair.ratio("time")),
+        _both_words(pair, "time"),
+        f"{label} against naive attention, {pair.source}, median of each.",
     )
-    memory = f"{theme.format_bytes(ours.value('memory'))}, naive {theme.format_bytes(naive.value('memory'))}"
     _card(
         row,
         f"Memory · {at}",
-        f"{theme.format_ratio(less)} less",
-        memory,
-        f"Peak of allocated bytes beyond the inputs, {source}; results count.",
+        f"{theme.format_ratio(pair.ratio('memory'))} less",
+        _both_words(pair, "memory"),
+        f"Peak of allocated bytes beyond the inputs, {pair.source}; results count.",
     )
-    for metric in ("time", "memory"):
-        _exponent_card(row, curves, ours, source, metric, axis)
+    if choice.view.axis == "length":
+        for metric in ("time", "memory"):
+            _exponent_card(row, curves, pair, metric)
 
 
-def _exponent_card(
-    row: object, curves: list[Curve], ours: Point, source: str, metric: str, axis: str
-) -> None:
-    of = {
+def _both_words(pair: Comparison, metric: str) -> str:
+    fused, naive = (format_metric(point.value(metric) or 0, metric) for point in (pair.fused, pair.naive))
+    return f"{fused}, naive {naive}"
+
+
+def _exponent_card(row: DeltaGenerator, curves: list[PeerCurve], pair: Comparison, metric: str) -> None:
+    exponents = {
         curve.peer: curve.exponent(metric)
         for curve in curves
-        if (curve.source, curve.direction) == (source, ours.result.direction)
+        if (curve.source, curve.direction) == (pair.source, pair.fused.result.direction)
     }
-    naive, fused = of.get("naive"), of.get(ours.result.peer)
-    if naive is None or fused is None or axis != "length":
+    peer = pair.fused.result.peer
+    naive, fused = exponents.get("naive"), exponents.get(peer)
+    if naive is None or fused is None:
         return
-    help_words = f"{EXPONENT} {peer_label(ours.result.peer)} against naive attention, {source}."
     _card(
-        row, f"{metric.capitalize()} of a sequence", f"∝ N^{fused:.1f}", f"naive ∝ N^{naive:.1f}", help_words
+        row,
+        f"{metric.capitalize()} of a sequence",
+        f"∝ N^{fused:.1f}",
+        f"naive ∝ N^{naive:.1f}",
+        f"{EXPONENT} {peer_label(peer)} against naive attention, {pair.source}.",
     )
 
 
-def _card(row: object, label: str, value: str, words: str, help_words: str) -> None:
+def _card(row: DeltaGenerator, label: str, value: str, words: str, help_words: str) -> None:
     row.metric(label, value, words, delta_color="off", delta_arrow="off", help=help_words, border=True)
 
 
-def _largest_pair(curves: list[Curve]) -> tuple[Point, Point, str] | None:
-    """Naive attention and the fused one at the largest place both have; live ones before recorded ones."""
-    pairs = []
-    for naive in (curve for curve in curves if curve.peer == "naive"):
-        for ours in (
-            curve
-            for curve in curves
-            if curve.peer in OURS and (curve.source, curve.direction) == (naive.source, naive.direction)
-        ):
-            by_x = {point.x: point for point in ours.measured}
-            pairs += [
-                (naive.source == "here", p.x, p, by_x[p.x], naive.source)
-                for p in naive.measured
-                if p.x in by_x
-            ]
-    return max(pairs, key=lambda pair: pair[:2])[2:] if pairs else None
-
-
-def charts_panel(curves: list[Curve], choice: Choice) -> None:
+def charts_panel(curves: list[PeerCurve], choice: Choice) -> None:
     """One large chart with its table, for each direction."""
     shown = st.segmented_control(
-        "Show", list(CHARTS), default="time", required=True, key="chart", bind="query-params", label_visibility="collapsed"
-    )  # fmt: skip
-    metric = CHARTS[shown]
+        "Show",
+        list(CHARTS),
+        default="time",
+        required=True,
+        key="chart",
+        bind="query-params",
+        label_visibility="collapsed",
+    )
     for direction in choice.directions:
-        of_direction = [curve for curve in curves if curve.direction == direction]
-        if not of_direction:
+        in_direction = [curve for curve in curves if curve.direction == direction]
+        if not in_direction:
             st.caption(f"Nothing measured {direction} here yet.")
             continue
         if len(choice.directions) > 1:
             st.markdown(f"**{direction}**")
-        chart, table = st.columns([3, 2], gap="medium")
-        with chart:
-            if choice.axis == ONE_POINT:
-                plot(point_figure(of_direction, metric, colors()), key=f"sweep-{direction}")
-            else:
-                plot(sweep_figure(of_direction, metric, choice.view.axis, colors()), key=f"sweep-{direction}")
-        with table:
-            one = choice.axis == ONE_POINT
-            rows = point_rows(of_direction) if one else table_rows(of_direction, metric, choice.view.axis)
-            st.dataframe(rows, hide_index=True, key=f"table-{direction}", height="content")
-            st.caption(fixed_words(of_direction, choice))
-            if metric == "time":
-                st.caption("±: half of what lies between the 10th and the 90th percentile.")
-            if metric in ("time", "memory") and choice.axis == "length":
-                st.caption(EXPONENT)
-    notes = spread_notes(curves)
-    if notes:
+        _chart_and_table(in_direction, CHARTS[shown], choice, direction)
+    if notes := spread_notes(curves):
         st.caption(
-            f":material/warning: wide spread (10th to 90th percentile over a quarter of the median): {plain(notes)}."
+            ":material/warning: wide spread (10th to 90th percentile over a quarter of the median): "
+            f"{plain(notes)}."
         )
 
 
-def table_rows(curves: list[Curve], metric: str, axis: str) -> dict[str, list[str]]:
-    """A column a curve, a row a place; a peer that was refused says why in few words."""
+def _chart_and_table(curves: list[PeerCurve], metric: str, choice: Choice, direction: str) -> None:
+    axis = choice.view.axis
+    if choice.axis == ONE_POINT:
+        figure, rows = point_figure(curves, metric, colors()), point_rows(curves)
+    else:
+        figure, rows = sweep_figure(curves, metric, axis, colors()), table_rows(curves, metric, axis)
+    chart, table = st.columns([3, 2], gap="medium")
+    with chart:
+        plot(figure, key=f"sweep-{direction}")
+    with table:
+        st.dataframe(rows, hide_index=True, key=f"table-{direction}", height="content")
+        st.caption(fixed_words(curves, choice))
+        if metric == "time":
+            st.caption(SPREAD)
+        if metric in ("time", "memory") and choice.axis == "length":
+            st.caption(EXPONENT)
+
+
+def table_rows(curves: list[PeerCurve], metric: str, axis: str) -> dict[str, list[str]]:
+    """A column per curve, a row per x; a refused peer says why in few words."""
     xs = sorted({point.x for curve in curves for point in curve.points})
-    many = len({curve.source for curve in curves}) > 1
     rows = {axis: [f"{x:,}" for x in xs]}
-    for curve in curves:
-        if metric == "speedup" and curve.peer == "naive":
-            continue
-        values = dict(curve_values(curve, curves, metric))
-        points = {point.x: point for point in curve.points}
-        rows[curve.peer + (f" · {curve.source}" if many else "")] = [
-            _cell(points.get(x), values.get(x), metric) for x in xs
-        ]
+    for curve, name in _column_names(curves):
+        if metric != "speedup" or curve.peer != "naive":
+            values = dict(curve_values(curve, curves, metric))
+            points = {point.x: point for point in curve.points}
+            rows[name] = [_cell(points.get(x), values.get(x), metric) for x in xs]
     return rows
 
 
-def point_rows(curves: list[Curve]) -> dict[str, list[str]]:
-    """A row a peer with everything that was measured there."""
-    many = len({curve.source for curve in curves}) > 1
-    rows = {"peer": [curve.peer + (f" · {curve.source}" if many else "") for curve in curves]}
+def point_rows(curves: list[PeerCurve]) -> dict[str, list[str]]:
+    """A row per peer with everything that was measured at one point."""
+    rows = {"peer": [name for _, name in _column_names(curves)]}
     for words, metric in (("time", "time"), ("TFLOP/s", "tflops"), ("memory", "memory")):
         rows[words] = [_cell(curve.points[-1], curve.points[-1].value(metric), metric) for curve in curves]
     return rows
 
 
-def _cell(point: Point | None, value: float | None, metric: str) -> str:
+def _column_names(curves: list[PeerCurve]) -> list[tuple[PeerCurve, str]]:
+    """Each curve with the name of its peer, and of its source if there are several."""
+    many = len({curve.source for curve in curves}) > 1
+    return [(curve, f"{curve.peer} · {curve.source}" if many else curve.peer) for curve in curves]
+
+
+def _cell(point: CurvePoint | None, value: float | None, metric: str) -> str:
     if point is None:
         return ""
     if value is None:
-        return "out of memory" if point.result.out_of_memory else (point.result.refused or "–")[:60]
+        return (
+            "out of memory" if point.result.out_of_memory else (point.result.refused or "–")[:LONGEST_REASON]
+        )
     words = format_metric(value, metric).removesuffix(" TFLOP/s")
-    if metric != "time":
-        return words
-    return f"{words} ±{point.result.timing.spread / 2:.0%}"
+    timing = point.result.timing
+    return f"{words} ±{timing.spread / 2:.0%}" if metric == "time" and timing else words
 
 
-def fixed_words(curves: list[Curve], choice: Choice) -> str:
+def fixed_words(curves: list[PeerCurve], choice: Choice) -> str:
     """What is held fixed, source by source."""
-    said = {}
+    words: dict[str, str] = {}
     for curve in curves:
         problems = [point.problem for point in curve.points]
-        tokens = len({problem.batch for problem in problems}) > 1 and choice.view.axis != "batch"
-        said.setdefault(curve.source, shape_words(problems[0], choice.view.axis, tokens))
-    return "  \n".join(f"{source}: {words}" for source, words in said.items())
+        varied = len({(problem.batch, problem.q_heads) for problem in problems}) > 1
+        tokens = varied and choice.view.axis != "batch"
+        words.setdefault(curve.source, shape_words(problems[0], choice.view.axis, tokens))
+    return "  \n".join(f"{source}: {shape}" for source, shape in words.items())
 
 
-def spread_notes(curves: list[Curve], most: int = 4) -> str:
-    """Which numbers are not to be trusted to the digit: "naive at 512 (41 %)"."""
-    wide = [
-        (
-            point.result.timing.spread,
-            f"{peer_label(curve.peer)} {curve.direction} at {point.x:,} ({point.result.timing.spread:.0%}, {curve.source})",
-        )
-        for curve in curves
-        for point in curve.measured
-        if point.result.timing.is_wide
-    ]
+def spread_notes(curves: list[PeerCurve], most: int = 4) -> str:
+    """The numbers with the widest spread: "naive (torch) forward at 512 (41%, recorded)"."""
+    wide = []
+    for curve in curves:
+        for point in curve.measured:
+            timing = point.result.timing
+            if timing is not None and timing.is_wide:
+                name = f"{peer_label(curve.peer)} {curve.direction} at {point.x:,}"
+                wide.append((timing.spread, f"{name} ({timing.spread:.0%}, {curve.source})"))
     wide.sort(reverse=True)
     more = f" and {len(wide) - most} more" if len(wide) > most else ""
     return ", ".join(words for _, words in wide[:most]) + more
 
 
-def downloads(sources: list[Source], curves: list[Curve]) -> None:
+def downloads(sources: list[Source], curves: list[PeerCurve]) -> None:
     """What is on the charts, as CSV and as the JSON that this page reads again."""
     with st.container(horizontal=True):
         st.download_button(
-            "CSV", lambda: to_csv(sources, curves), "attention-measurements.csv", "text/csv", icon=":material/download:", on_click="ignore",
-            help="One line a result, with device, versions, date and the command that repeats it.",
-        )  # fmt: skip
+            "CSV",
+            lambda: to_csv(sources, curves),
+            "attention-measurements.csv",
+            "text/csv",
+            icon=":material/download:",
+            on_click="ignore",
+            help="One line per result, with device, versions, date and the command that repeats it.",
+        )
         st.download_button(
-            "JSON", lambda: json.dumps(to_document(sources, curves).as_dict(), indent=1), "attention-measurements.json", "application/json",
-            icon=":material/download:", on_click="ignore", help="Device, versions, date and command included; drop it on this page to see it again.",
-        )  # fmt: skip
+            "JSON",
+            lambda: json.dumps(to_document(sources, curves).as_dict(), indent=1),
+            "attention-measurements.json",
+            "application/json",
+            icon=":material/download:",
+            on_click="ignore",
+            help="With device, versions, date and command. Upload it on this page to see it again.",
+        )

@@ -1,14 +1,19 @@
-"""Widgets of the Measure page -> Choice, each bound to the URL, and validated again because a URL can hold anything."""
+"""Widgets of the Measure page -> Choice.
+
+Each is bound to the URL, and a URL can hold anything: the choice is checked.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from kernels.measure.measurement import DIRECTIONS
 from kernels.measure.peers import PEERS
-from kernels.measure.series import AXES, View
+from kernels.measure.series import AXES, SweepView
 from kernels.measure.sweep import TOKENS, WIDTH
 from kernels.problem import DTYPES, LIMITS, AttentionProblem, InvalidProblem
 from viz.shared import theme
@@ -19,37 +24,41 @@ LENGTHS = tuple(1 << power for power in range(7, 17))
 HEAD_DIMS = (32, 64, 96, 128, 192, 256)
 BATCHES = tuple(1 << power for power in range(7))
 RANGES = {"length": LENGTHS, "head_dim": HEAD_DIMS, "batch": BATCHES}
+FIRST_RANGES = {"length": (256, 4096), "head_dim": (64, 256), "batch": (1, 16)}
 MASKS = ("full", "causal")
 LONGEST_ON_CPU = 16384
-TOKENS_WORDS = f"{TOKENS:,} tokens"
-HIDDEN = ("flash2",)
-"""Peers of the Explore page alone: it runs with the tiles chosen there."""
+FIXED_BATCH = "batch"
+FIXED_TOKENS = f"{TOKENS:,} tokens"
+NOT_OFFERED = ("flash2",)
+"""Peers that only Explore measures: they run with the tiles chosen there."""
+OFFERED_PEERS = tuple(name for name in PEERS if name not in NOT_OFFERED)
+CPU_DTYPE_HELP = (
+    "Chooses which recordings are shown. Measurements on a CPU always run in float32, because a CPU emulates "
+    "products of 16-bit types."
+)
+FIXED_HELP = (
+    f"{FIXED_TOKENS} per launch and heads × head_dim = {WIDTH:,}, as in the recorded sweep: the batch "
+    "shrinks as the length grows."
+)
+
+Option = TypeVar("Option", str, int)
 
 
 @dataclass(frozen=True)
 class Choice:
     """What the user asked to see and to measure."""
 
-    view: View
+    view: SweepView
     axis: str
-    """One of kernels.measure.series.AXES, or "one point"."""
+    """One of kernels.measure.series.AXES, or ONE_POINT; the view's axis is then the length."""
     points: tuple[int, ...]
+    """Values on the view's axis that a live sweep measures."""
     directions: tuple[str, ...]
     peers: tuple[str, ...]
 
     def problems(self, dtype: str) -> list[AttentionProblem]:
         """What a live sweep measures, in order of rising cost. Raises InvalidProblem."""
-        return [problem_at(self.view, self.axis, x, dtype) for x in self.points]
-
-
-def problem_at(view: View, axis: str, x: int, dtype: str) -> AttentionProblem:
-    """The problem at a place on the axis."""
-    view = replace(view, **{axis: x}) if axis in AXES else view
-    shape = {"batch": view.batch, "q_heads": view.q_heads}
-    if view.tokens:
-        shape = {"batch": max(1, view.tokens // view.length), "q_heads": max(1, view.width // view.head_dim)}
-    lengths = {"q_len": view.length, "kv_len": view.length, "kv_heads": shape["q_heads"]}
-    return AttentionProblem(head_dim=view.head_dim, dtype=dtype, mask=view.mask, **shape, **lengths)
+        return [self.view.moved_to(x).problem(dtype) for x in self.points]
 
 
 def measure_controls(backend: str) -> Choice | None:
@@ -63,33 +72,32 @@ def measure_controls(backend: str) -> Choice | None:
         head_dim = _pick(left, "head_dim", HEAD_DIMS, 64, "hd") if axis != "head_dim" else 64
         length = _pick(right, "length", LENGTHS, 1024, "len") if axis != "length" else 1024
         mask = _pick(left, "mask", MASKS, "full", "masking")
-        dtype = _pick(right, "dtype", tuple(DTYPES), "float16", "element", DTYPE_HELP if on_cpu else None)
-        shape = _shape(axis, on_cpu)
-        names = [name for name in PEERS if name not in HIDDEN]
-        help_words = "\n".join(f"- **{name}**: {PEERS[name].label}" for name in names)
-        peers = st.multiselect("peers", names, names, key="peers", bind="query-params", help=help_words)
-    view = View(axis if axis in AXES else "length", length, head_dim, dtype, mask, **shape)
+        dtype = _pick(right, "dtype", tuple(DTYPES), "float16", "element", CPU_DTYPE_HELP if on_cpu else None)
+        view = SweepView(axis if axis in AXES else "length", length, head_dim, dtype, mask)
+        view = _with_batch_and_heads(view, on_cpu)
+        labels = "\n".join(f"- **{name}**: {PEERS[name].label}" for name in OFFERED_PEERS)
+        peers = st.multiselect(
+            "peers", OFFERED_PEERS, OFFERED_PEERS, key="peers", bind="query-params", help=labels
+        )
     directions = DIRECTIONS if which == BOTH else (which,)
-    choice = Choice(view, axis, points or ((length,) if axis == ONE_POINT else ()), directions, tuple(peers))
-    return choice if _accepted(choice) else None
+    choice = Choice(view, axis, (length,) if axis == ONE_POINT else points, directions, tuple(peers))
+    if reason := _refusal(choice):
+        st.error(reason, icon=":material/error:")
+        return None
+    return choice
 
 
-DTYPE_HELP = "Chooses among the recordings. On a CPU live measurements are in float32: products of 16-bit types are emulated there."
-
-
-def _accepted(choice: Choice) -> bool:
+def _refusal(choice: Choice) -> str | None:
+    """Why a choice cannot be shown or measured."""
+    if not choice.points:
+        return "“from” must not be larger than “to”. Choose another range."
+    if not choice.peers:
+        return f"No peer is chosen. Choose some of {', '.join(OFFERED_PEERS)}."
     try:
-        if not choice.points:
-            raise InvalidProblem("from", "", "it must not lie beyond “to”")
-        if not choice.peers:
-            raise InvalidProblem(
-                "peers", "", f"expected some of {', '.join(name for name in PEERS if name not in HIDDEN)}"
-            )
         choice.problems(choice.view.dtype)
     except InvalidProblem as error:
-        st.error(str(error), icon=":material/error:")
-        return False
-    return True
+        return str(error)
+    return None
 
 
 def _segments(label: str, options: tuple[str, ...], key: str) -> str:
@@ -99,67 +107,63 @@ def _segments(label: str, options: tuple[str, ...], key: str) -> str:
 
 
 def _pick(
-    place: object, label: str, options: tuple, default: object, key: str, help_words: str | None = None
-) -> object:
-    return place.selectbox(
+    column: DeltaGenerator,
+    label: str,
+    options: tuple[Option, ...],
+    default: Option,
+    key: str,
+    help_words: str | None = None,
+) -> Option:
+    return column.selectbox(
         label, options, options.index(default), key=key, bind="query-params", help=help_words
     )
 
 
 def _range(axis: str, longest: int) -> tuple[int, ...]:
-    """The places between two ends, of those that the axis offers."""
+    """The values between two ends, of those that the axis offers."""
     offered = tuple(x for x in RANGES[axis] if axis != "length" or x <= longest)
-    first, last = {"length": (256, 4096), "head_dim": (64, 256), "batch": (1, 16)}[axis]
+    first, last = FIRST_RANGES[axis]
     left, right = st.columns(2)
     low = _pick(left, "from", offered, first, f"{axis}_from")
     high = _pick(right, "to", offered, last, f"{axis}_to")
     return tuple(x for x in offered if low <= x <= high)
 
 
-def _shape(axis: str, on_cpu: bool) -> dict[str, int]:
-    """Batch and heads, or the token count that fixes both."""
+def _with_batch_and_heads(view: SweepView, on_cpu: bool) -> SweepView:
+    """The view with the chosen batch and heads, or with the token count that fixes both."""
+    # The backend may become known after the first run. Keys of its own give each backend its own defaults.
+    prefix, first = ("", FIXED_BATCH) if on_cpu else ("gpu_", FIXED_TOKENS)
     with st.expander("Batch and heads"):
-        options = ("batch", TOKENS_WORDS)
-        help_words = f"{TOKENS_WORDS} a launch and heads x head_dim = {WIDTH}, as the recorded sweep: batch shrinks as the length grows."
-        first, place = (
-            (options[0], "") if on_cpu else (options[1], "gpu_")
-        )  # keys apart: the defaults are, and a worker is slow to say which
-        load = st.segmented_control(
+        fixed = st.segmented_control(
             "hold fixed",
-            options,
+            (FIXED_BATCH, FIXED_TOKENS),
             default=first,
             required=True,
-            key=f"{place}load",
+            key=f"{prefix}load",
             bind="query-params",
-            help=help_words,
+            help=FIXED_HELP,
         )
-        if load == TOKENS_WORDS and axis != "batch":
-            return {"tokens": TOKENS, "width": WIDTH}
+        if fixed == FIXED_TOKENS and view.axis != "batch":
+            return replace(view, tokens=TOKENS, width=WIDTH)
         left, right = st.columns(2)
-        batch = (
-            left.number_input("batch", LIMITS["batch"][0], 64, 1, key="seqs", bind="query-params")
-            if axis != "batch"
-            else 1
-        )
-        heads = right.number_input(
-            "heads", LIMITS["q_heads"][0], 128, 4 if on_cpu else 16, key=f"{place}heads", bind="query-params"
-        )
-        return {"batch": int(batch), "q_heads": int(heads)}
+        batch, heads = 1, 4 if on_cpu else 16
+        if view.axis != "batch":
+            batch = left.number_input("batch", LIMITS["batch"][0], 64, 1, key="seqs", bind="query-params")
+        least = LIMITS["q_heads"][0]
+        heads = right.number_input("heads", least, 128, heads, key=f"{prefix}heads", bind="query-params")
+        return replace(view, batch=int(batch), q_heads=int(heads))
 
 
 def shape_words(problem: AttentionProblem, axis: str, tokens: bool) -> str:
-    """What is held fixed on a chart: "head_dim 64, full, float16, 16,384 tokens a launch"."""
+    """What a chart holds fixed: "head_dim 64, full, float16, batch 1, 16 heads"."""
     parts = [] if axis == "head_dim" else [f"head_dim {problem.head_dim}"]
     if axis != "length":
         parts.append(f"length {theme.format_length(problem.q_len)}")
     parts += [problem.mask, problem.dtype]
     if tokens:
-        return ", ".join(
-            [
-                *parts,
-                f"{problem.batch * problem.q_len:,} tokens a launch, heads × head_dim = {problem.q_heads * problem.head_dim:,}",
-            ]
-        )
-    return ", ".join(
-        [*parts, *([] if axis == "batch" else [f"batch {problem.batch}"]), f"{problem.q_heads} heads"]
-    )
+        parts.append(f"{problem.batch * problem.q_len:,} tokens per launch")
+        parts.append(f"heads × head_dim = {problem.q_heads * problem.head_dim:,}")
+    else:
+        parts += [] if axis == "batch" else [f"batch {problem.batch}"]
+        parts.append(f"{problem.q_heads} heads")
+    return ", ".join(parts)

@@ -1,8 +1,11 @@
-"""A sweep measured on this machine: one job a point, the next one queued when the last has ended, so that nobody else waits for all of it."""
+"""A sweep measured on this machine, one job per point.
+
+The next point is queued when the last one has ended, so that other users do not wait for the whole sweep.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import streamlit as st
 
@@ -17,19 +20,25 @@ from viz.measure.sources import HERE, Source, plain
 from viz.shared import runs, theme
 
 BUDGET_S = {"cuda": 0.2, "interpreter": 0.4}
-"""Seconds of timed calls a peer and direction."""
+"""Seconds of timed calls per peer and direction."""
 CPU_DTYPE = "float32"
+NO_DEVICE = {
+    "starting": "The process that measures is still starting.",
+    "replay": "Nothing can be measured here: the kernels do not run on this machine.",
+}
+"""Backends without a device, and why nothing can be measured there now."""
 
 
 @dataclass
 class LiveSweep:
-    """Points still to measure, and what the last one said."""
+    """A sweep of this session: the points still to measure, the one that runs, and what failed."""
 
     waiting: list[AttentionProblem]
     peers: tuple[str, ...]
     directions: tuple[str, ...]
     budget_s: float
     command: str
+    """The shell command that repeats the sweep."""
     total: int
     running: Job | None = None
     failures: list[str] = field(default_factory=list)
@@ -46,17 +55,16 @@ class LiveSweep:
         return self.total - len(self.waiting) - (self.running is not None)
 
     def advance(self, store: runs.RunStore) -> Measurement | None:
-        """Queue the next point, or take the result of the one that has ended."""
+        """Queue the next point, or return the result of the one that has ended."""
         if self.running is None:
             if self.waiting:
-                self.running = store.measure_point(
-                    self.waiting.pop(0), self.peers, self.directions, self.budget_s
-                )
+                problem = self.waiting.pop(0)
+                self.running = store.measure_point(problem, self.peers, self.directions, self.budget_s)
             return None
         if not self.running.done:
             return None
         job, self.running = self.running, None
-        store.forget(job)  # the same point asked for again is measured again
+        store.forget(job)  # so that the same point is measured again if it is asked for again
         try:
             return runs.finished_measurement(job)
         except Cancelled:
@@ -76,61 +84,54 @@ class LiveSweep:
 
 
 def available_peers(peers: tuple[str, ...], backend: str) -> tuple[str, ...]:
-    """Those of the chosen peers that this device has."""
+    """The chosen peers that this device has."""
     return tuple(name for name in peers if backend in PEERS[name].backends)
 
 
 def start_button(store: runs.RunStore | None, backend: str, choice: Choice) -> None:
-    """The button that measures the chosen points here; says why where it cannot."""
-    if backend in ("replay", "starting"):
-        st.button(
-            "Measure here",
-            icon=":material/speed:",
-            disabled=True,
-            width="stretch",
-            help=f"No device to measure on: {backend}.",
-        )
+    """The button that measures the chosen points here; its tooltip says why if it cannot."""
+    device = store.client.device if store else None
+    if device is None or backend in NO_DEVICE:
+        reason = NO_DEVICE.get(backend, NO_DEVICE["starting"])
+        st.button("Measure here", icon=":material/speed:", disabled=True, width="stretch", help=reason)
         return
     peers = available_peers(choice.peers, backend)
+    labels = ", ".join(PEERS[name].label for name in peers) or "none of the chosen peers runs here"
+    points = f"{len(choice.points)} {'point' if len(choice.points) == 1 else 'points'}"
     sweep = st.session_state.get("sweep")
-    busy = sweep is not None and sweep.active
-    names = ", ".join(PEERS[name].label for name in peers)
-    count = len(choice.points)
-    help_words = f"{count} {'point' if count == 1 else 'points'} on {store.client.device.name}: {names or 'none of the chosen peers runs here'}."
     if st.button(
         "Measure here",
         icon=":material/speed:",
         type="primary",
-        disabled=busy or not peers,
+        disabled=not peers or (sweep is not None and sweep.active),
         width="stretch",
-        help=help_words,
+        help=f"{points} on {device.name}: {labels}.",
     ):
         start(choice, backend)
         st.rerun()
 
 
 def live_panel(store: runs.RunStore | None) -> None:
-    """Progress of a running sweep; afterwards what went wrong, if anything did."""
+    """Progress of a running sweep; afterwards what failed."""
     sweep = st.session_state.get("sweep")
     if sweep is None or store is None:
         return
     if sweep.active:
         sweep_progress(store)
     elif sweep.cancelled:
-        st.info("Cancelled. What had been measured stays.", icon=":material/stop_circle:")
+        st.info("Cancelled. The points measured before stay.", icon=":material/stop_circle:")
     for failure in sweep.failures:
         st.warning(plain(failure), icon=":material/error:")
 
 
 def start(choice: Choice, backend: str) -> None:
-    """Begin a sweep over the chosen points; the page's fragment carries it on."""
+    """Begin a sweep over the chosen points; `sweep_progress` carries it on."""
     dtype = choice.view.dtype if backend == "cuda" else CPU_DTYPE
-    problems = choice.problems(dtype)
+    problems, budget_s = choice.problems(dtype), BUDGET_S[backend]
     peers = available_peers(choice.peers, backend)
-    command = command_for(problems, peers, choice.directions, BUDGET_S[backend])
-    st.session_state["sweep"] = LiveSweep(
-        problems, peers, choice.directions, BUDGET_S[backend], command, len(problems)
-    )
+    command = command_for(problems, peers, choice.directions, budget_s)
+    sweep = LiveSweep(problems, peers, choice.directions, budget_s, command, len(problems))
+    st.session_state["sweep"] = sweep
 
 
 def command_for(
@@ -142,70 +143,74 @@ def command_for(
     def values(name: str) -> str:
         return ",".join(dict.fromkeys(str(getattr(problem, name)) for problem in problems))
 
-    parts = [
-        f"--length {values('q_len')}",
-        f"--head-dim {values('head_dim')}",
-        f"--mask {first.mask}",
-        f"--dtype {first.dtype}",
-    ]
-    if (
-        len({problem.batch * problem.q_len for problem in problems}) == 1
-        and len({problem.batch for problem in problems}) > 1
-    ):
-        parts.append(f"--tokens {first.batch * first.q_len}")
+    options = {"length": values("q_len"), "head-dim": values("head_dim")}
+    options |= {"mask": first.mask, "dtype": first.dtype}
+    batches = {problem.batch for problem in problems}
+    tokens = {problem.batch * problem.q_len for problem in problems}
+    if len(tokens) == 1 and len(batches) > 1:
+        options["tokens"] = str(first.batch * first.q_len)
     else:
-        parts.append(f"--batch {values('batch')}")
+        options["batch"] = values("batch")
     if len({problem.q_heads for problem in problems}) > 1:
-        parts.append(f"--width {first.q_heads * first.head_dim}")
+        options["width"] = str(first.q_heads * first.head_dim)
     else:
-        parts.append(f"--q-heads {first.q_heads}")
-    parts += [f"--peers {','.join(peers)}", f"--directions {','.join(directions)}", f"--budget {budget_s:g}"]
-    return f"python -m kernels.measure {' '.join(parts)}"
+        options["q-heads"] = str(first.q_heads)
+    options |= {"peers": ",".join(peers), "directions": ",".join(directions), "budget": f"{budget_s:g}"}
+    return " ".join(["python -m kernels.measure", *(f"--{name} {value}" for name, value in options.items())])
+
+
+def live_document() -> Document:
+    """What this session has measured so far."""
+    return st.session_state.setdefault("live", Document())
 
 
 def live_source(backend: str) -> Source:
-    """What this session has measured so far."""
-    return Source(
-        HERE, st.session_state.setdefault("live", Document()), CPU_DTYPE if backend != "cuda" else None
-    )
+    """What this session has measured so far, as an origin of numbers."""
+    return Source(HERE, live_document(), CPU_DTYPE if backend != "cuda" else None)
 
 
 def keep(measurement: Measurement, command: str) -> None:
-    """Add a point to this session's measurements."""
-    document = st.session_state.setdefault("live", Document())
+    """Add a point to this session's measurements, and its command if it is new."""
+    document = live_document()
     commands = [*(document.command.split(" && ") if document.command else []), command]
-    st.session_state["live"] = document.with_(
-        measurements=(*document.measurements, measurement), command=" && ".join(dict.fromkeys(commands))
-    )  # fmt: skip
+    st.session_state["live"] = replace(
+        document,
+        measurements=(*document.measurements, measurement),
+        command=" && ".join(dict.fromkeys(commands)),
+    )
 
 
 def keep_ceilings(job: Job) -> None:
-    """Take the ceilings of a job that has ended into this session's measurements. Raises what the job raises."""
-    document = st.session_state.setdefault("live", Document())
-    st.session_state["live"] = document.with_(
-        ceilings=tuple(Ceiling.from_dict(values) for values in job.result(0)[0]["ceilings"])
-    )
+    """Take the ceilings of a job that has ended into this session's measurements.
+
+    Raises what the job raises.
+    """
+    answer, _ = job.result(0)
+    ceilings = tuple(Ceiling.from_dict(values) for values in answer["ceilings"])
+    st.session_state["live"] = replace(live_document(), ceilings=ceilings)
 
 
 @st.fragment(run_every=0.4)
 def sweep_progress(store: runs.RunStore) -> None:
-    """Carries the sweep on, shows how far it is, and redraws the page after each point."""
+    """Carry the sweep on, show its progress, and redraw the page after each point."""
     sweep: LiveSweep = st.session_state["sweep"]
     measurement = sweep.advance(store)
     if measurement is not None:
         keep(measurement, sweep.command)
     if measurement is not None or not sweep.active:
         st.rerun()
-    words = f"point {sweep.done + 1} of {sweep.total}"
-    if sweep.running is not None:
-        ahead = sweep.running.jobs_ahead
-        words += (
-            f": {ahead} {'job' if ahead == 1 else 'jobs'} ahead in the queue"
-            if ahead
-            else f": {sweep.running.label}"
-        )
     bar, button = st.columns([5, 1], vertical_alignment="center")
-    bar.progress(sweep.done / sweep.total, text=words)
+    bar.progress(sweep.done / sweep.total, text=_progress_words(sweep))
     if button.button("Cancel", icon=":material/stop:", key="cancel-sweep", width="stretch"):
         sweep.cancel()
         st.rerun()
+
+
+def _progress_words(sweep: LiveSweep) -> str:
+    words = f"point {sweep.done + 1} of {sweep.total}"
+    if sweep.running is None:
+        return words
+    ahead = sweep.running.jobs_ahead
+    if ahead:
+        return f"{words}: {ahead} {'job' if ahead == 1 else 'jobs'} ahead in the queue"
+    return f"{words}: {sweep.running.label}"

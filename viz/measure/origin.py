@@ -1,45 +1,58 @@
-"""Which origins of numbers are on the page, the user's own file among them, and how each was measured."""
+"""The row that chooses the sources of the page's numbers, the user's own file included, and their methods."""
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
+from typing import TypeVar
 
 import streamlit as st
 
 from kernels.device.gpu_state import clock_words
 from kernels.measure.document import MAX_FILE_BYTES, Document, InvalidDocument
-from kernels.measure.series import Curve
+from kernels.measure.series import PeerCurve
 from viz.measure import live
 from viz.measure.controls import HEAD_DIMS, LENGTHS, MASKS, Choice
 from viz.measure.sources import FILE, HERE, RECORDED, Source, file_source, plain, recorded_source
 from viz.shared import runs
 
+Value = TypeVar("Value", int, str)
 LEFT_OUT_SHOWN = 6
 SOURCE_HELP = (
-    "**recorded**: measured on a named GPU at a date, and shipped. **here**: measured on this machine in this session. "
-    "**file**: from a file of yours. Several can be laid over each other."
+    "**recorded**: measured on the GPU and at the date named, and shipped with the app. **here**: measured "
+    "on this machine in this session. **file**: from a file of yours. Choose several to compare them in one "
+    "chart."
+)
+METHOD_WORDS = (
+    "Each number is the median of calls after warm-up, with the 10th and 90th percentile. Peers take turns, "
+    "one call per round. On CUDA the time comes from device events around a captured graph, with the L2 "
+    "cache flushed before each call; on a CPU it comes from the wall clock. Peak memory is what torch "
+    "allocates during a call beyond the inputs; results count. TFLOP/s count 4 N² d per head, half of that "
+    "if causal, and 2.5 times that backward. Triton's interpreter is never timed."
 )
 
 
 def source_row(store: runs.RunStore | None, backend: str, choice: Choice) -> list[Source]:
-    """One row: which origins are shown, a file to lay beside them, and the button that measures here. Returns the shown sources."""
+    """One row: the origins to show, a file to show beside them, the button that measures here.
+
+    Returns what is shown.
+    """
     pills, popover, button = st.columns([3, 1.4, 1.4], vertical_alignment="bottom")
     with popover.popover("Your own file", icon=":material/upload_file:", width="stretch"):
         uploaded = _upload()
     with button:
         live.start_button(store, backend, choice)
-    found = [_recorded(), live.live_source(backend), *([uploaded] if uploaded else [])]
-    options = [source.name for source in found]
+    sources = [_recorded(), live.live_source(backend), *([uploaded] if uploaded else [])]
     names = pills.pills(
         "Numbers",
-        options,
+        [source.name for source in sources],
         selection_mode="multi",
         default=[RECORDED, HERE],
         key="from",
         bind="query-params",
         help=SOURCE_HELP,
     )
-    return [source for source in found if source.name in names]
+    return [source for source in sources if source.name in names]
 
 
 def _recorded() -> Source:
@@ -51,9 +64,10 @@ def _recorded() -> Source:
 
 
 def _upload() -> Source | None:
-    """The user's file, or None; a file that is not accepted is explained and stays out."""
+    """The user's file, or None after showing why it is not accepted."""
     st.markdown(
-        "What `python -m kernels.measure --out my.json` or `python -m kernels.record` wrote, or this page's own JSON."
+        "A file from `python -m kernels.measure --out my.json` or `python -m kernels.record`, or this page's "
+        "JSON download."
     )
     file = st.file_uploader(
         "Measurements (.json)",
@@ -77,14 +91,14 @@ def _read(content: bytes) -> Source:
 
 
 def _show_file() -> None:
-    """A file that has just been dropped is shown."""
+    """Show a file as soon as it is uploaded."""
     shown = list(st.session_state.get("from") or [])
     if st.session_state.get("upload") is not None and FILE not in shown:
         st.session_state["from"] = [*shown, FILE]
 
 
-def missing_words(shown: list[Source], curves: list[Curve], choice: Choice) -> None:
-    """Say of each source that gave no curve what it holds instead."""
+def missing_words(shown: list[Source], curves: list[PeerCurve]) -> None:
+    """Say of each source that gave no curve what it holds instead, and offer to show that."""
     for source in shown:
         if any(curve.source == source.name for curve in curves):
             continue
@@ -109,19 +123,15 @@ def missing_words(shown: list[Source], curves: list[Curve], choice: Choice) -> N
 
 def _nothing_yet(source: Source) -> None:
     if source.name == RECORDED:
-        st.info(
-            "No sweep is recorded in this copy. On a GPU machine `python -m kernels.record` writes one.",
-            icon=":material/history:",
-        )
+        words = "This copy has no recorded sweep. On a GPU machine `python -m kernels.record` makes one."
+        st.info(words, icon=":material/history:")
     elif source.name == FILE:
-        st.info(
-            "Your file holds no sweep; its ceilings and counters are used below.",
-            icon=":material/upload_file:",
-        )
+        words = "Your file holds no sweep; its ceilings and counters are used below."
+        st.info(words, icon=":material/upload_file:")
 
 
-def _listed(values: object) -> str:
-    return ", ".join(str(value) for value in sorted(set(values)))
+def _listed(values: Iterable[Value]) -> str:
+    return ", ".join(map(str, sorted(set(values))))
 
 
 def _jump(source: Source) -> None:
@@ -135,23 +145,20 @@ def how_measured(shown: list[Source]) -> None:
     """Device, versions, date, command, clocks and throttling of everything on the page."""
     with st.expander("How this was measured", icon=":material/info:"):
         for source in shown:
-            if source.device is None:
-                continue
-            st.markdown(f"**{source.name}**: {source.words}.")
-            if source.document.command:
-                st.code(source.document.command.replace(" && ", "\n"), language="bash")
-            said = clock_words(source.document.measurements)
-            if said:
-                st.caption(plain(said))
-            if left_out := source.document.left_out:
-                st.caption(
-                    plain(
-                        f"Left out ({len(left_out)}): {'; '.join(left_out[:LEFT_OUT_SHOWN])}{' …' if len(left_out) > LEFT_OUT_SHOWN else ''}"
-                    )
-                )
-        st.caption(
-            "Each number is the median of calls after warm-up, peers in turn round by round, with the 10th and 90th percentile. On CUDA by device "
-            "events over a captured graph, with the L2 cache flushed before each call; on a CPU by the process clock. Peak memory is what torch "
-            "allocates during a call beyond the inputs; results count. TFLOP/s count 4 N² d a head, half when causal, backward 2.5 times that. "
-            "Triton's interpreter is never timed."
-        )
+            if source.device is not None:
+                _how_measured_source(source)
+        st.caption(METHOD_WORDS)
+
+
+def _how_measured_source(source: Source) -> None:
+    document = source.document
+    st.markdown(f"**{source.name}**: {source.words}.")
+    if document.command:
+        st.code(document.command.replace(" && ", "\n"), language="bash")
+    states = [measurement.gpu for measurement in document.measurements if measurement.gpu is not None]
+    if clocks := clock_words(states):
+        st.caption(plain(clocks))
+    if document.left_out:
+        shown = "; ".join(document.left_out[:LEFT_OUT_SHOWN])
+        more = " …" if len(document.left_out) > LEFT_OUT_SHOWN else ""
+        st.caption(plain(f"Left out ({len(document.left_out)}): {shown}{more}"))

@@ -22,7 +22,7 @@ if choice:
     live.live_panel(store)
     curves = charts.shown_curves(shown, choice)
     st.caption(" · ".join(source.words for source in shown if source.device))
-    missing_words(shown, curves, choice)
+    missing_words(shown, curves)
     if curves:
         charts.cards(curves, choice)
         charts.charts_panel(curves, choice)

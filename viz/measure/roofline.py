@@ -1,36 +1,38 @@
-"""The roofline panel: ceilings of a device, measured beside those of its datasheet, and measured calls under them."""
+"""The roofline panel: the ceilings of a device, measured and by its datasheet, with calls under them."""
 
 from __future__ import annotations
 
 import streamlit as st
 
-from kernels.device.backend import DeviceInfo
+from kernels.measure.counters import CounterRun
 from kernels.measure.roofline import RoofPoint, counter_points, roofs, timed_points
-from kernels.measure.series import Curve
+from kernels.measure.series import PeerCurve
+from kernels.problem import AttentionProblem
 from kernels.worker.client import JobFailure
 from viz.measure import live
 from viz.measure.controls import Choice
 from viz.measure.figures.roofline import roofline_figure
-from viz.measure.sources import HERE, Source
+from viz.measure.sources import HERE, Source, plain
 from viz.shared import runs
 from viz.shared.layout import colors, plot
 
 EXPLAINED = (
-    "Left of a roof's corner memory sets the pace, right of it the matrix units. A filled circle stands over the bytes a call **requested** "
-    "(counted), a diamond over those that reached **DRAM** (hardware counters): what lies between them the L2 served. A ring stands over "
-    "**modelled** bytes: S and P written and read for naive attention, the compulsory bytes for fused ones."
+    "Left of a roof's corner the memory limits the speed, right of it the matrix units. Each mark is a call "
+    "at its FLOP per byte: a filled circle uses **requested** bytes (counted), a diamond **DRAM** bytes "
+    "(hardware counters), a ring **modelled** bytes (S and P included for naive attention, compulsory bytes "
+    "for fused ones). A line joins circle and diamond of one call: caches served the difference."
 )
 
 
 def roofline_panel(
-    store: runs.RunStore | None, backend: str, shown: list[Source], curves: list[Curve], choice: Choice
+    store: runs.RunStore | None, backend: str, shown: list[Source], curves: list[PeerCurve], choice: Choice
 ) -> None:
     """One device at a time: points of different devices do not belong under one roof."""
-    devices = {source.name: source for source in shown if source.device is not None}
-    if not devices:
+    sources = {source.name: source for source in shown if source.device is not None}
+    if not sources:
         st.caption("Nothing is measured yet.")
         return
-    names = list(devices)
+    names = list(sources)
     name = names[0]
     if len(names) > 1:
         name = st.segmented_control(
@@ -42,10 +44,9 @@ def roofline_panel(
             bind="query-params",
             label_visibility="collapsed",
         )
-    source = devices.get(name, devices[names[0]])
-    dtype = source.dtype or choice.view.dtype
-    lines = roofs(source.document.ceilings, source.device, dtype)
-    points = source_points(source, source.device, curves, choice)
+    source = sources.get(name, sources[names[0]])
+    lines = roofs(source.document.ceilings, source.device, source.dtype or choice.view.dtype)
+    points = source_points(source, curves, choice)
     st.caption(f"{source.words[0].upper()}{source.words[1:]}. {EXPLAINED}")
     if source.name == HERE:
         _ceilings_button(store, backend, source)
@@ -53,51 +54,65 @@ def roofline_panel(
         plot(roofline_figure(lines, points, colors()), key="roofline")
 
 
-def source_points(source: Source, device: DeviceInfo, curves: list[Curve], choice: Choice) -> list[RoofPoint]:
-    """Hardware-counter runs of this choice, and of the other peers the point of the same length, or the largest."""
+def source_points(source: Source, curves: list[PeerCurve], choice: Choice) -> list[RoofPoint]:
+    """Points of a source's first device.
+
+    Calls with hardware counters come first. Each other peer has its timed call at the same length, or at the
+    largest x.
+    """
+    if source.device is None:
+        return []
+    device = source.device.name  # versions may differ between the parts of a recording
     counted = [
         run
         for run in source.document.counters
-        if run.device.name == device.name
+        if run.device.name == device
         and run.direction in choice.directions
-        and (run.peer in choice.peers)
+        and run.peer in choice.peers
         and (run.problem.head_dim, run.problem.mask) == (choice.view.head_dim, choice.view.mask)
     ]
     points = counter_points(counted)
-    measured = [point for curve in curves if curve.source == source.name for point in curve.measured]
-    lengths = {run.problem.q_len for run in counted}
-    beside = [
-        point for point in measured if point.problem.q_len in lengths
-    ]  # one length for all, where there is such a one
-    largest = max((point.x for point in beside or measured), default=None)
-    problems = {point.problem for point in beside or measured if point.x == largest}
-    seen = {(point.peer, point.direction) for point in points}
+    drawn = {(point.peer, point.direction) for point in points}
+    problems = _problems_beside(counted, [curve for curve in curves if curve.source == source.name])
     for measurement in source.document.measurements:
-        if measurement.problem in problems and measurement.device.name == device.name:
+        if measurement.problem in problems and measurement.device.name == device:
             for point in timed_points(measurement, choice.directions):
-                if point.peer in choice.peers and (point.peer, point.direction) not in seen:
-                    seen.add((point.peer, point.direction))
+                if point.peer in choice.peers and (point.peer, point.direction) not in drawn:
+                    drawn.add((point.peer, point.direction))
                     points.append(point)
     return points
 
 
+def _problems_beside(counted: list[CounterRun], curves: list[PeerCurve]) -> set[AttentionProblem]:
+    """The problems at the length of the counter runs, or at the largest x if none was measured there."""
+    lengths = {run.problem.q_len for run in counted}
+    measured = [point for curve in curves for point in curve.measured]
+    candidates = [point for point in measured if point.problem.q_len in lengths] or measured
+    largest = max((point.x for point in candidates), default=None)
+    return {point.problem for point in candidates if point.x == largest}
+
+
 def _ceilings_button(store: runs.RunStore | None, backend: str, source: Source) -> None:
-    """Ceilings of the device at hand: asked for once, then kept with the session's measurements."""
-    if store is None or backend in ("replay", "starting"):
+    """The button that measures the ceilings of this machine's device for the rest of the session."""
+    if store is None or backend in live.NO_DEVICE:
         return
-    job = st.session_state.get("ceilings_job")
-    if job is not None:
+    if st.session_state.get("ceilings_job") is not None:
         _await_ceilings(store)
-    elif st.button(
-        "Measure the ceilings again" if source.document.ceilings else "Measure the ceilings of this device",
-        icon=":material/straighten:",
-    ):
+        return
+    if failure := st.session_state.get("ceilings_failure"):
+        st.warning(plain(f"The ceilings were not measured: {failure}"), icon=":material/error:")
+    again = (
+        "Measure the ceilings again" if source.document.ceilings else "Measure the ceilings of this device"
+    )
+    if st.button(again, icon=":material/straighten:"):
         st.session_state["ceilings_job"] = store.ceilings()
+        st.session_state["ceilings_failure"] = None
         st.rerun()
 
 
 @st.fragment(run_every=0.5)
 def _await_ceilings(store: runs.RunStore) -> None:
+    """Wait for the ceilings without redrawing the page, then keep them, or the reason why there are none."""
     job = st.session_state.get("ceilings_job")
     if job is None:
         return

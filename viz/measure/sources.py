@@ -1,4 +1,4 @@
-"""Where the numbers on the Measure page are from: the shipped recording, this machine, a file of the user's."""
+"""Where the numbers on the Measure page come from: the shipped recording, this machine, or a user's file."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 
 from kernels.device.backend import DeviceInfo
 from kernels.measure.document import Document, InvalidDocument, read_document
-from kernels.measure.series import Curve, View, curves
-from kernels.recordings import recorded_document
+from kernels.measure.measurement import Measurement
+from kernels.measure.series import CurvePoint, PeerCurve, SweepView, peer_curves
+from kernels.recordings import FILES, recorded_document
 
 RECORDED, HERE, FILE = "recorded", "here", "file"
 
@@ -22,11 +23,11 @@ class Source:
     name: str
     document: Document
     dtype: str | None = None
-    """The type that everything was measured in whatever the controls say: a CPU measures in float32."""
+    """The type that everything was measured in, if not the one chosen: a CPU measures in float32."""
 
     @property
     def device(self) -> DeviceInfo | None:
-        """The first device named; None where nothing was measured."""
+        """The first device named; None if nothing was measured."""
         return next(iter(self.document.devices), None)
 
     @property
@@ -34,32 +35,30 @@ class Source:
         """ "recorded on NVIDIA H200, 2026-11-21, torch 2.11.0, Triton 3.6.0, driver 580"."""
         if self.device is None:
             return f"{self.name}: nothing yet"
-        verb = {RECORDED: "recorded on", HERE: "measured here on"}.get(
-            self.name, "from your file, measured on"
-        )
-        return f"{verb} {plain(f'{self.device.name}, {self.date}, {version_words(self.device)}')}"
+        verbs = {RECORDED: "recorded on", HERE: "measured here on", FILE: "from your file, measured on"}
+        return f"{verbs[self.name]} {plain(f'{self.device.name}, {self.date}, {version_words(self.device)}')}"
 
     @property
     def date(self) -> str:
-        """Day of the measurements, or the first and the last."""
-        dates = sorted(
-            {
-                entry.recorded_at[:10]
-                for entry in (*self.document.measurements, *self.document.ceilings, *self.document.counters)
-            }
-        )
+        """Day of the measurements, or the first and the last day."""
+        dates = sorted({entry.recorded_at[:10] for entry in self.document.entries})
         return dates[0] if len(dates) <= 1 else f"{dates[0]} to {dates[-1]}"
 
-    def curves(self, view: View) -> list[Curve]:
-        """The curves of the view. Where a point was measured twice here, the later one counts; in a recording the run with more peers."""
-        measured = self.document.measurements
+    def curves(self, view: SweepView) -> list[PeerCurve]:
+        """The curves of the view.
+
+        If a point was measured twice, the later one counts for this machine; in a recording or file the one
+        with more peers counts, so that peers of one run are compared with each other.
+        """
+        measurements = self.document.measurements
         if self.name != HERE:
-            measured = sorted(measured, key=lambda measurement: len(measurement.results))
-        return curves(self.name, measured, replace(view, dtype=self.dtype or view.dtype))
+            by_peers = sorted(measurements, key=lambda measurement: len(measurement.results))
+            measurements = tuple(by_peers)
+        return peer_curves(self.name, measurements, replace(view, dtype=self.dtype or view.dtype))
 
 
 def plain(text: str) -> str:
-    """Text of a file as Markdown that shows just that text: no link, no picture, which a browser would go and fetch."""
+    """Markdown that shows exactly a text of a file: no link, and no picture that a browser would fetch."""
     return re.sub(r"([\\`*_{}\[\]()<>#+!|$~:&-])", r"\\\1", text)
 
 
@@ -73,14 +72,13 @@ def version_words(device: DeviceInfo) -> str:
 
 def recorded_source() -> Source:
     """The shipped recording: sweeps, ceilings and counters as one."""
-    parts = [recorded_document(part) for part in ("sweeps", "ceilings", "counters")]
-    return Source(RECORDED, merged(parts))
+    return Source(RECORDED, merged([recorded_document(part) for part in FILES]))
 
 
 def file_source(content: bytes) -> Source:
-    """A file of the user's. Raises InvalidDocument, also for one without any measurement in it."""
+    """A file of the user's. Raises InvalidDocument, also if the file holds no measurement."""
     document = read_document(content)
-    if not (document.measurements or document.ceilings or document.counters):
+    if not document.entries:
         raise InvalidDocument("it holds no measurement; python -m kernels.measure --out my.json writes some")
     return Source(FILE, document)
 
@@ -96,50 +94,58 @@ def merged(documents: list[Document]) -> Document:
     )
 
 
-def to_csv(sources: list[Source], shown: list[Curve]) -> str:
-    """One line a result on the charts, with its device, versions, date and the command that repeats it."""
-    described = {source.name: source for source in sources}
+PROBLEM_COLUMNS = ("batch", "q_heads", "kv_heads", "q_len", "kv_len", "head_dim", "dtype", "mask")
+TIMING_COLUMNS = ("median_ms", "low_ms", "high_ms", "samples")
+DEVICE_COLUMNS = ("name", "torch", "triton", "python", "driver")
+
+
+def to_csv(sources: list[Source], shown: list[PeerCurve]) -> str:
+    """One line per result on the charts, with its device, versions, date and the command that repeats it."""
+    documents = {source.name: source.document for source in sources}
+    rows = [_csv_row(curve, point, documents[curve.source]) for curve in shown for point in curve.points]
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    problem_fields = ("batch", "q_heads", "kv_heads", "q_len", "kv_len", "head_dim", "dtype", "mask")
-    device_fields = ("name", "torch", "triton", "python", "driver")
-    writer.writerow(
-        ["source", "peer", "direction", *problem_fields, "median_ms", "low_ms", "high_ms", "samples", "tflops", "peak_extra_bytes", "refused",
-         "recorded_at", *(f"device_{name}" for name in device_fields), "command"]
-    )  # fmt: skip
-    for curve in shown:
-        document = described[curve.source].document
-        for point in curve.points:
-            origin = next(
-                entry
-                for entry in document.measurements
-                if entry.problem == point.problem and point.result in entry.results
-            )
-            timing = point.result.timing
-            times = [timing.median_ms, timing.low_ms, timing.high_ms, timing.samples] if timing else [""] * 4
-            rest = [
-                point.value("tflops") or "",
-                point.result.peak_extra_bytes if timing else "",
-                point.result.refused or "",
-                origin.recorded_at,
-            ]
-            fields = [getattr(point.problem, name) for name in problem_fields]
-            device = [getattr(origin.device, name) for name in device_fields]
-            writer.writerow(
-                [curve.source, curve.peer, curve.direction, *fields, *times, *rest, *device, document.command]
-            )
+    if rows:
+        writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
     return text.getvalue()
 
 
-def to_document(sources: list[Source], shown: list[Curve]) -> Document:
-    """What is on the charts, with the ceilings and counters of its sources, as a file that the page reads again."""
+def _csv_row(curve: PeerCurve, point: CurvePoint, document: Document) -> dict[str, object]:
+    problem, result = point.problem, point.result
+    origin = _origin(point, document)
+    return {
+        "source": curve.source,
+        "peer": curve.peer,
+        "direction": curve.direction,
+        **{name: getattr(problem, name) for name in PROBLEM_COLUMNS},
+        **{name: getattr(result.timing, name, "") for name in TIMING_COLUMNS},
+        "tflops": result.tflops(problem) or "",
+        "peak_extra_bytes": result.peak_extra_bytes if result.timing else "",
+        "refused": result.refused or "",
+        "recorded_at": origin.recorded_at,
+        **{f"device_{name}": getattr(origin.device, name) for name in DEVICE_COLUMNS},
+        "command": document.command,
+    }
+
+
+def _origin(point: CurvePoint, document: Document) -> Measurement:
+    """The measurement that a point is from."""
+    return next(
+        measurement
+        for measurement in document.measurements
+        if measurement.problem == point.problem and point.result in measurement.results
+    )
+
+
+def to_document(sources: list[Source], shown: list[PeerCurve]) -> Document:
+    """What is on the charts, with ceilings and counters, as a file that the page reads again."""
     names = {curve.source for curve in shown}
     documents = []
     for source in sources:
         if source.name in names:
-            problems = {
-                point.problem for curve in shown if curve.source == source.name for point in curve.points
-            }
+            curves = [curve for curve in shown if curve.source == source.name]
+            problems = {point.problem for curve in curves for point in curve.points}
             kept = tuple(entry for entry in source.document.measurements if entry.problem in problems)
-            documents.append(source.document.with_(measurements=kept, left_out=()))
+            documents.append(replace(source.document, measurements=kept, left_out=()))
     return merged(documents)

@@ -1,36 +1,143 @@
-"""Clocks and throttling as nvidia-smi reports them."""
+"""Clocks and throttling of a GPU, read through a stand-in for pynvml."""
 
+import threading
+from types import SimpleNamespace
+
+import pynvml
 import pytest
 
-from kernels.device import gpu_state
-from kernels.device.gpu_state import clock_words, parse_reading, summarise
-from tests.kernels.documents import measurement
+from kernels.device.gpu_state import (
+    GpuReading,
+    clock_words,
+    driver_version,
+    summarise,
+    torch_gpu_uuid,
+    watch_gpu,
+)
+from tests.kernels.documents import STATE
+
+pytestmark = pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
+UUID = "21130ca3-506c-54b2-d1ae-9f9c3affc007"
 
 
-def test_throttling_is_read_from_nvidia_smi():
-    assert parse_reading("1980, 1980, 412.07, 41, 0x0000000000000004\n") == (1980.0, 1980.0, 412.07, 41.0, 4)
-    with pytest.raises(ValueError, match="could not convert"):
-        parse_reading("1980, 1980, [N/A], 41, 0x4")
-    idle, busy, slow = (
-        (345.0, 1980.0, 90.0, 30.0, 1),
-        (1980.0, 1980.0, 600.0, 50.0, 0),
-        (1700.0, 1980.0, 690.0, 55.0, 0x4 | 0x20),
-    )
-    state = summarise([idle, busy, slow])
-    assert (state.sm_mhz_low, state.sm_mhz_median, state.power_w, state.samples) == (1700, 1840, 690, 2)
+class FakeNvml(SimpleNamespace):
+    """The functions of pynvml that are used, for one GPU. `failing` names functions that raise NVMLError."""
+
+    NVMLError = pynvml.NVMLError
+    NVML_CLOCK_SM = pynvml.NVML_CLOCK_SM
+    NVML_TEMPERATURE_GPU = pynvml.NVML_TEMPERATURE_GPU
+
+    def __init__(self, failing=()):
+        self.sessions, self.read = 0, threading.Event()
+        answers = {
+            "nvmlInit": lambda: self.count(1),
+            "nvmlShutdown": lambda: self.count(-1),
+            "nvmlSystemGetDriverVersion": lambda: "580.159.04",
+            "nvmlDeviceGetHandleByUUID": {f"GPU-{UUID}": "the GPU"}.__getitem__,
+            "nvmlDeviceGetClockInfo": lambda gpu, kind: {("the GPU", self.NVML_CLOCK_SM): 1755}[gpu, kind],
+            "nvmlDeviceGetMaxClockInfo": lambda gpu, kind: {("the GPU", self.NVML_CLOCK_SM): 1980}[gpu, kind],
+            "nvmlDeviceGetPowerUsage": {"the GPU": 690_250}.__getitem__,
+            "nvmlDeviceGetTemperatureV": lambda gpu, sensor: {self.NVML_TEMPERATURE_GPU: 51}[sensor],
+            "nvmlDeviceGetCurrentClocksEventReasons": lambda gpu: self.reasons(),
+        }
+        super().__init__(**answers | dict.fromkeys(failing, self.fail))
+
+    def count(self, change):
+        self.sessions += change
+
+    def reasons(self):
+        self.read.set()
+        return pynvml.nvmlClocksEventReasonSwPowerCap
+
+    def fail(self, *arguments):
+        self.read.set()
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+
+
+def watch(nvml):
+    """Readings taken while the body waits until NVML was asked."""
+    with watch_gpu(UUID, nvml) as readings:
+        assert nvml.read.wait(10)
+    return readings
+
+
+def test_the_gpu_of_that_uuid_is_read_in_mhz_watts_and_degrees():
+    nvml = FakeNvml()
+    assert watch(nvml)[0] == GpuReading(1755.0, 1980.0, 690.25, 51.0, pynvml.nvmlClocksEventReasonSwPowerCap)
+    assert nvml.sessions == 0
+
+
+@pytest.mark.parametrize(
+    "failing", ["nvmlInit", "nvmlDeviceGetHandleByUUID", "nvmlDeviceGetPowerUsage"], ids=lambda name: name
+)
+def test_a_gpu_that_nvml_cannot_read_gives_no_readings(failing):
+    nvml = FakeNvml(failing=[failing])
+    assert watch(nvml) == []
+    assert nvml.sessions == 0
+
+
+def test_a_measurement_that_fails_keeps_its_own_error_and_ends_the_readings():
+    nvml = FakeNvml()
+
+    def fail():
+        with watch_gpu(UUID, nvml):
+            assert nvml.read.wait(10)
+            raise RuntimeError("of the measurement")
+
+    with pytest.raises(RuntimeError, match="of the measurement"):
+        fail()
+    assert nvml.sessions == 0
+
+
+def test_nvml_that_hangs_does_not_hold_up_the_measurement(monkeypatch):
+    monkeypatch.setattr("kernels.device.gpu_state.LAST_READING_S", 0.01)
+    nvml, done = FakeNvml(), threading.Event()
+    nvml.nvmlInit = done.wait
+    with watch_gpu(UUID, nvml) as readings:
+        pass
+    assert readings == []
+    done.set()
+
+
+def test_without_a_gpu_nothing_is_asked():
+    nvml = FakeNvml(failing=["nvmlInit"])
+    with watch_gpu(None, nvml) as readings:
+        pass
+    assert readings == []
+    assert not nvml.read.is_set()
+
+
+def test_the_driver_version_is_none_without_nvml():
+    assert driver_version(FakeNvml()) == "580.159.04"
+    assert driver_version(FakeNvml(failing=["nvmlInit"])) is None
+    assert driver_version(FakeNvml(failing=["nvmlSystemGetDriverVersion"])) is None
+
+
+@pytest.mark.gpu
+def test_torch_and_nvml_mean_the_same_gpu():
+    import torch
+
+    pynvml.nvmlInit()
+    handle = pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{torch_gpu_uuid()}")
+    assert pynvml.nvmlDeviceGetName(handle) == torch.cuda.get_device_name()
+    pynvml.nvmlShutdown()
+
+
+def test_idle_readings_are_left_out_of_the_summary():
+    slow = pynvml.nvmlClocksEventReasonSwPowerCap | pynvml.nvmlClocksEventReasonSwThermalSlowdown
+    user_clock = pynvml.nvmlClocksEventReasonApplicationsClocksSetting
+    idle = GpuReading(345.0, 1980.0, 90.0, 30.0, pynvml.nvmlClocksEventReasonGpuIdle)
+    busy = GpuReading(1980.0, 1980.0, 600.0, 50.0, user_clock)
+    state = summarise([idle, busy, GpuReading(1700.0, 1980.0, 690.0, 55.0, slow)])
+    assert (state.sm_mhz_low, state.sm_mhz_median, state.sm_mhz_max) == (1700, 1840, 1980)
+    assert (state.power_w, state.temperature_c, state.samples) == (690, 55, 2)
     assert state.slowed_by == ("power limit", "temperature")
+    assert summarise([busy]).slowed_by == ()
     assert summarise([idle]) is None
 
 
 def test_throttling_is_said_in_words():
-    words = clock_words([measurement(512), measurement(1024, gpu=None)])
+    words = clock_words([STATE])
     assert words.startswith("SM clock 1,755 to 1,980 MHz of 1,980, up to 690 W and 51 °C")
-    assert words.endswith("Slowed in 1 of 1 points by: power limit.")
-    assert clock_words([measurement(512, gpu=None)]) == ""
-
-
-def test_without_nvidia_smi_nothing_is_read(monkeypatch):
-    monkeypatch.setattr(gpu_state.shutil, "which", lambda name: None)
-    with gpu_state.watch_gpu(True) as readings:
-        pass
-    assert readings == []
+    assert words.endswith("Slowed down in 1 of 1 points by: power limit.")
+    assert clock_words([]) == ""

@@ -25,6 +25,7 @@ def test_the_csv_of_ncu_is_read_in_base_units():
     assert KernelCounters("k", {MORE_METRICS[1]: 41.0}).tensor_percent == 41.0
     assert "lts__t_bytes.sum" not in kernels[4].metrics
     assert parse_csv("==ERROR== nothing", BASIC_METRICS) == []
+    assert "lts__t_bytes.sum" not in parse_csv(NCU_CSV.replace('"4"', '"nan"'), BASIC_METRICS)[2].metrics
 
 
 def test_markers_part_the_calls():

@@ -1,4 +1,4 @@
-"""document.py: what is written is read back, and anything else is refused with the place where it is wrong."""
+"""document.py: what is written is read back; anything else is refused with the place where it is wrong."""
 
 import json
 
@@ -12,13 +12,13 @@ from tests.kernels.documents import DEVICE, document
 def changed(path, value):
     """The document's JSON with one value replaced; `path` is keys and indices."""
     values = json.loads(document().to_json())
-    place = values
+    parent = values
     for key in path[:-1]:
-        place = place[key]
+        parent = parent[key]
     if value is None:
-        del place[path[-1]]
+        del parent[path[-1]]
     else:
-        place[path[-1]] = value
+        parent[path[-1]] = value
     return json.dumps(values)
 
 
@@ -40,8 +40,8 @@ RESULT = ("measurements", 0, "results", 0)
     [
         ("{", "not JSON"),
         ("[" * 100_000, "not JSON"),
-        ('{"a": NaN}', "NaN is no JSON number"),
-        ("[]", "this is something else version ; expected flash-attention-measurements version 1"),
+        ('{"a": NaN}', "NaN is not a JSON number"),
+        ("[]", "this is a file that names no format; expected flash-attention-measurements version 1"),
         (
             '{"format": "flash-attention-measurements", "version": 9}',
             "this is flash-attention-measurements version 9; expected .* version 1",
@@ -73,7 +73,8 @@ RESULT = ("measurements", 0, "results", 0)
         (changed((*RESULT, "timing", "median_ms"), "fast"), "median_ms='fast' is not accepted"),
         (changed((*RESULT, "timing"), []), "naive has neither a timing nor a reason why not"),
         (changed((*RESULT, "peak_extra_bytes"), 1e40), "peak_extra_bytes='1e\\+40' is not accepted"),
-        (changed((*RESULT, "peer"), "x" * 10_000), "peer is str; expected a text of at most"),
+        (changed((*RESULT, "peak_extra_bytes"), 10**400), "peak_extra_bytes='1000.*' is not accepted"),
+        (changed((*RESULT, "peer"), "x" * 10_000), "peer has 10,000 characters; expected at most 6,000"),
         (changed(("measurements", 0, "gpu", "slowed_by"), [3]), "slowed_by is int"),
         (changed(("ceilings", 0, "kind"), "wall"), "kind='wall' is not accepted: expected copy or product"),
         (changed(("ceilings", 0, "timing"), None), r"ceilings\[0\] has no 'timing'"),
@@ -97,21 +98,21 @@ def test_a_damaged_file_is_refused_with_the_place(content, message):
 
 
 def test_measurements_of_a_folder_of_recordings_are_read():
-    found = read_document((FOLDER / INDEX).read_bytes())
-    assert len(found.measurements) > 0
-    assert found.command.startswith("python -m kernels.record")
+    recorded = read_document((FOLDER / INDEX).read_bytes())
+    assert len(recorded.measurements) > 0
+    assert recorded.command.startswith("python -m kernels.record")
 
 
 @pytest.mark.parametrize("part", FILES)
 def test_what_is_shipped_is_whole_and_small(part):
     path = FOLDER / FILES[part]
-    found = recorded_document(part)
+    recorded = recorded_document(part)
     if not path.exists():
-        assert found == Document()
+        assert recorded == Document()
         return
     assert path.stat().st_size < 2e6
-    assert found.command.startswith("python -m kernels.record")
-    assert found.measurements or found.ceilings or found.counters or found.left_out
-    for device in found.devices:
+    assert recorded.command.startswith("python -m kernels.record")
+    assert recorded.measurements or recorded.ceilings or recorded.counters or recorded.left_out
+    for device in recorded.devices:
         assert device.backend == "cuda"
         assert device.driver

@@ -4,12 +4,14 @@ import pytest
 
 from kernels.algorithms.standard.traffic import standard_bytes
 from kernels.measure.four_numbers import (
-    KINDS,
+    KernelTraffic,
     cache_share,
-    joined_small,
+    join_small,
     our_modelled_parts,
-    our_numbers,
-    standard_numbers,
+    our_traffic,
+    standard_traffic,
+    tile_sides,
+    tiles_of,
 )
 from kernels.measure.ncu import requested
 from kernels.problem import AttentionProblem
@@ -31,32 +33,47 @@ def test_our_kernels_ask_for_what_the_formula_says(mask, direction):
     ]
 
 
-def test_the_four_numbers_are_of_four_kinds_and_say_what_is_missing():
+def test_the_four_totals_are_of_four_kinds_and_say_what_is_missing():
     run = counter_run()
-    numbers = our_numbers(run.problem, "forward", run.counted, run)
-    assert tuple(number.kind for number in numbers) == KINDS
-    modelled, asked, least, dram = numbers
-    assert asked.bytes == 600e6
+    totals = our_traffic(run.problem, "forward", run.counted, run)
+    assert [total.kind for total in totals] == ["modelled", "requested", "compulsory", "DRAM"]
+    modelled, requested_total, compulsory, dram = totals
+    assert requested_total.bytes == 600e6
     assert dram.bytes == 60e6
-    assert least.bytes == compulsory_bytes(run.problem)
-    assert modelled.bytes == 16 * (
-        2 * 4096 * 64 * 2 + 4096 * 4 + 64 * 2 * 4096 * 64 * 2
-    )  # with the 64 x 128 tiles that were counted
-    assert cache_share(asked, dram) == pytest.approx(0.9)
-    without = standard_numbers(run.problem, "forward", (), None)
-    assert (without[1].missing, without[3].missing) == ("not counted", "not recorded")
-    assert without[0].bytes == standard_bytes(run.problem)
-    assert cache_share(without[1], without[3]) is None
-    assert standard_numbers(run.problem, "backward", (), None)[0].bytes == backward_standard_bytes(
-        run.problem
-    )
+    assert compulsory.bytes == compulsory_bytes(run.problem)
+    per_head = 2 * 4096 * 64 * 2 + 4096 * 4 + 64 * 2 * 4096 * 64 * 2  # with the 64 x 128 tiles that counted
+    assert modelled.bytes == 16 * per_head
+    assert cache_share(requested_total, dram) == pytest.approx(0.9)
+
+
+def test_a_missing_total_says_why():
+    problem = counter_run().problem
+    modelled, requested_total, _, dram = standard_traffic(problem, "forward", (), None)
+    assert (requested_total.missing, dram.missing) == ("not counted", "not recorded")
+    assert modelled.bytes == standard_bytes(problem)
+    assert cache_share(requested_total, dram) is None
+    backward, *_ = standard_traffic(problem, "backward", (), None)
+    assert backward.bytes == standard_bytes(problem, "backward")
 
 
 def test_small_parts_are_joined_and_nothing_is_lost():
-    parts = joined_small(
-        count
-        for count in our_numbers(
-            SMALL, "backward", [Operation("big", 1000, 0, ""), Operation("tiny", 1, 0, "")], None
-        )[1].parts
-    )
-    assert [(part.name, part.bytes) for part in parts] == [("big", 1000), ("the rest", 1)]
+    parts = join_small([KernelTraffic("big", 1000), KernelTraffic("tiny", 1), KernelTraffic("small", 2)])
+    assert [(part.name, part.bytes) for part in parts] == [("big", 1000), ("the rest", 3)]
+
+
+@pytest.mark.parametrize(
+    ("shape", "sides"),
+    [
+        ("64x128 tiles", (64, 128)),
+        ("16x4096x4096", None),
+        ("0x64 tiles", None),
+        ("²x64 tiles", None),
+        ("99999x64 tiles", None),
+        ("", None),
+    ],
+)
+def test_tiles_are_read_from_an_operation_only_if_it_names_some(shape, sides):
+    operation = Operation("_attn_bwd_dq", 1, 1, shape)
+    assert tile_sides(operation) == sides
+    tiles = tiles_of(operation, SMALL)
+    assert (tiles.block_m, tiles.block_n) == (sides or (SMALL.block_m, SMALL.block_n))

@@ -1,4 +1,4 @@
-"""measure.py: what is refused, what is measured, and that it survives JSON. No wall-clock time is asserted."""
+"""measure.py: what is refused, what is measured, and that JSON keeps it. No wall-clock time is asserted."""
 
 import json
 
@@ -7,6 +7,7 @@ import pytest
 from kernels.device import clocks
 from kernels.device.runtime import DEVICE
 from kernels.measure import measure as measuring
+from kernels.measure.__main__ import main
 from kernels.measure.measure import measure, naive_peak_bytes, refuse_naive
 from kernels.measure.measurement import Measurement
 from kernels.measure.peers import PEERS
@@ -32,9 +33,9 @@ def test_naive_attention_that_does_not_fit_is_refused_before_it_is_run(monkeypat
 
 
 def test_time_and_memory_of_every_peer():
-    said = []
-    measurement = measure(SMALL, progress=said.append)
-    assert {result.peer for result in measurement.results} == set(said) - {"timing"}
+    labels = []
+    measurement = measure(SMALL, progress=labels.append)
+    assert {result.peer for result in measurement.results} == set(labels) - {"timing"}
     for result in measurement.results:
         if result.refused is None:
             assert 0 < result.timing.low_ms <= result.timing.median_ms <= result.timing.high_ms
@@ -79,38 +80,19 @@ def test_a_measurement_survives_json():
 
 def test_the_command_line_writes_what_measure_gives(tmp_path, capsys):
     out = tmp_path / "m.json"
-    assert (
-        measuring.main(
-            [
-                "--length",
-                "64,128",
-                "--mask",
-                "full,causal",
-                "--q-heads",
-                "1",
-                "--peers",
-                "naive",
-                "--out",
-                str(out),
-            ]
-        )
-        == 0
-    )
+    arguments = ["--length", "64,128", "--mask", "full,causal", "--q-heads", "1", "--peers", "naive"]
+    assert main([*arguments, "--out", str(out)]) == 0
     document = json.loads(out.read_text())
     assert (document["format"], document["version"]) == ("flash-attention-measurements", 1)
     assert document["command"].startswith("python -m kernels.measure --length 64,128")
     problems = [Measurement.from_dict(values).problem for values in document["measurements"]]
-    assert [(problem.q_len, problem.mask) for problem in problems] == [
-        (64, "full"),
-        (64, "causal"),
-        (128, "full"),
-        (128, "causal"),
-    ]
+    shapes = [(problem.q_len, problem.mask) for problem in problems]
+    assert shapes == [(64, "full"), (64, "causal"), (128, "full"), (128, "causal")]
     assert "naive" in capsys.readouterr().err
 
 
 def test_the_command_line_refuses_in_one_line(capsys):
-    assert measuring.main(["--length", "0"]) == 2
+    assert main(["--length", "0"]) == 2
     assert capsys.readouterr().err == "error: q_len=0 is not accepted: expected 1 to 1048576.\n"
 
 
@@ -126,6 +108,13 @@ def test_memory_that_runs_out_is_a_result_of_its_own_kind(monkeypatch):
     monkeypatch.setattr(measuring, "make_call", out_of_memory)
     result = measure(SMALL, [FUSED]).result(FUSED)
     assert (result.out_of_memory, result.refused) == (True, "CUDA out of memory")
+
+    def out_of_memory_without_words(*arguments):
+        raise MemoryError
+
+    monkeypatch.setattr(measuring, "make_call", out_of_memory_without_words)
+    result = measure(SMALL, [FUSED]).result(FUSED)
+    assert (result.out_of_memory, result.refused) == (True, "MemoryError")
 
 
 def test_a_peer_that_fails_says_so_and_costs_the_others_nothing(monkeypatch):
@@ -153,11 +142,7 @@ def test_a_lost_cuda_context_is_not_taken_for_a_peer_that_refuses(monkeypatch):
 
 
 def test_the_command_line_takes_several_batches(capsys):
-    assert (
-        measuring.main(
-            ["--length", "32", "--batch", "1,2", "--q-heads", "1", "--peers", "naive", "--budget", "0.01"]
-        )
-        == 0
-    )
+    arguments = ["--length", "32", "--batch", "1,2", "--q-heads", "1", "--peers", "naive"]
+    assert main([*arguments, "--budget", "0.01"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert [values["problem"]["batch"] for values in document["measurements"]] == [1, 2]

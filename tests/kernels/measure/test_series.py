@@ -2,14 +2,14 @@
 
 import pytest
 
-from kernels.measure.series import View, curves, fit_exponent, speedups
+from kernels.measure.series import SweepView, fit_exponent, peer_curves, speedups
 from tests.kernels.documents import LENGTHS, measurement
 
-VIEW = View("length", 1024, 64, "float16", "full", batch=1, q_heads=4)
+VIEW = SweepView("length", 1024, 64, "float16", "full", batch=1, q_heads=4)
 
 
-def by_peer(found):
-    return {curve.peer: curve for curve in found}
+def by_peer(curves):
+    return {curve.peer: curve for curve in curves}
 
 
 def test_an_exponent_is_fitted_to_the_larger_half():
@@ -27,19 +27,19 @@ def test_a_curve_holds_what_differs_in_length_alone():
         measurement(512, dtype="bfloat16"),
         measurement(512, head_dim=128),
     ]
-    found = by_peer(curves("recorded", measured + others, VIEW))
-    assert [point.x for point in found["naive"].points] == list(LENGTHS)
-    assert found["naive"].exponent("time") == pytest.approx(2)
-    assert found["naive"].exponent("memory") == pytest.approx(2)
-    assert found["ours"].exponent("memory") == pytest.approx(1)
-    assert found["ours"].points[0].value("tflops") == pytest.approx(4 * 4 * 512 * 512 * 64 / 0.1 / 1e9)
+    curves = by_peer(peer_curves("recorded", measured + others, VIEW))
+    assert [point.x for point in curves["naive"].points] == list(LENGTHS)
+    assert curves["naive"].exponent("time") == pytest.approx(2)
+    assert curves["naive"].exponent("memory") == pytest.approx(2)
+    assert curves["ours"].exponent("memory") == pytest.approx(1)
+    assert curves["ours"].points[0].value("tflops") == pytest.approx(4 * 4 * 512 * 512 * 64 / 0.1 / 1e9)
 
 
 def test_exponents_are_of_one_sequence_where_the_tokens_of_a_launch_are_fixed():
-    found = by_peer(curves("recorded", [measurement(n, batch=4096 // n) for n in LENGTHS], VIEW))
-    assert found["naive"].exponent("time") == pytest.approx(2)
-    assert [point.value("memory") for point in found["ours"].points] == [409600.0] * 4
-    assert found["ours"].exponent("memory") == pytest.approx(1)
+    curves = by_peer(peer_curves("recorded", [measurement(n, batch=4096 // n) for n in LENGTHS], VIEW))
+    assert curves["naive"].exponent("time") == pytest.approx(2)
+    assert [point.value("memory") for point in curves["ours"].points] == [409600.0] * 4
+    assert curves["ours"].exponent("memory") == pytest.approx(1)
 
 
 def test_shapes_that_do_not_belong_together_are_kept_apart():
@@ -47,30 +47,43 @@ def test_shapes_that_do_not_belong_together_are_kept_apart():
         [measurement(n, heads=8) for n in LENGTHS[:2]],
         [measurement(n, batch=4096 // n) for n in LENGTHS],
     )
-    assert len(by_peer(curves("here", fixed + tokens, VIEW))["naive"].points) == 4
-    wanted = View("length", 1024, 64, "float16", "full", batch=1, q_heads=8)
+    assert len(by_peer(peer_curves("here", fixed + tokens, VIEW))["naive"].points) == 4
+    wanted = SweepView("length", 1024, 64, "float16", "full", batch=1, q_heads=8)
     assert {
-        point.problem.q_heads for point in by_peer(curves("here", fixed + tokens, wanted))["naive"].points
+        point.problem.q_heads
+        for point in by_peer(peer_curves("here", fixed + tokens, wanted))["naive"].points
     } == {8}
     assert (
-        len(by_peer(curves("here", fixed[:1] + tokens, wanted))["naive"].points) == 1
+        len(by_peer(peer_curves("here", fixed[:1] + tokens, wanted))["naive"].points) == 1
     )  # one point just measured is not hidden
-    by_tokens = View("length", 1024, 64, "float16", "full", tokens=4096, width=256)
-    assert len(by_peer(curves("here", fixed + tokens, by_tokens))["naive"].points) == 4
+    by_tokens = SweepView("length", 1024, 64, "float16", "full", tokens=4096, width=256)
+    assert len(by_peer(peer_curves("here", fixed + tokens, by_tokens))["naive"].points) == 4
+
+
+def test_a_view_makes_the_problems_of_its_axis():
+    fixed = SweepView("length", 1024, 64, "float16", "causal", batch=3, q_heads=5).moved_to(2048)
+    problem = fixed.problem("float32")
+    assert (problem.q_len, problem.kv_len, problem.head_dim, problem.mask) == (2048, 2048, 64, "causal")
+    assert (problem.batch, problem.q_heads, problem.kv_heads, problem.dtype) == (3, 5, 5, "float32")
+    by_tokens = SweepView("head_dim", 1024, 64, "float16", "full", tokens=4096, width=256)
+    shapes = [(p.batch, p.q_heads) for p in (by_tokens.moved_to(d).problem("float16") for d in (64, 128))]
+    assert shapes == [(4, 4), (4, 2)]
 
 
 def test_other_axes():
     dims = [measurement(1024, head_dim=d) for d in (64, 128)]
-    found = by_peer(curves("here", dims, View("head_dim", 1024, 64, "float16", "full", q_heads=4)))
-    assert [point.x for point in found["ours"].points] == [64, 128]
+    curves = by_peer(peer_curves("here", dims, SweepView("head_dim", 1024, 64, "float16", "full", q_heads=4)))
+    assert [point.x for point in curves["ours"].points] == [64, 128]
     batches = [measurement(1024, batch=b) for b in (1, 2, 8)]
-    found = by_peer(curves("here", batches, View("batch", 1024, 64, "float16", "full", q_heads=4)))
-    assert [point.x for point in found["ours"].points] == [1, 2, 8]
-    assert curves("here", batches, View("batch", 2048, 64, "float16", "full", q_heads=4)) == []
+    curves = by_peer(peer_curves("here", batches, SweepView("batch", 1024, 64, "float16", "full", q_heads=4)))
+    assert [point.x for point in curves["ours"].points] == [1, 2, 8]
+    assert peer_curves("here", batches, SweepView("batch", 2048, 64, "float16", "full", q_heads=4)) == []
 
 
 def test_running_out_of_memory_is_a_point_of_the_curve():
-    naive = by_peer(curves("here", [measurement(n, naive_fits=n < 4096) for n in LENGTHS], VIEW))["naive"]
+    naive = by_peer(peer_curves("here", [measurement(n, naive_fits=n < 4096) for n in LENGTHS], VIEW))[
+        "naive"
+    ]
     assert [point.x for point in naive.out_of_memory] == [4096]
     assert naive.out_of_memory[0].needed_bytes == 2 * 4 * 4096**2 * 2
     assert naive.measured[-1].needed_bytes is None
@@ -78,15 +91,15 @@ def test_running_out_of_memory_is_a_point_of_the_curve():
 
 
 def test_speed_up_is_over_naive_attention_of_the_same_source_and_direction():
-    found = curves("here", [measurement(n, naive_fits=n < 4096) for n in LENGTHS], VIEW)
-    ours = by_peer(found)["ours"]
-    assert speedups(ours, found) == [(n, pytest.approx(10)) for n in LENGTHS[:3]]
-    assert speedups(ours, curves("recorded", [measurement(512)], VIEW)) == []
+    curves = peer_curves("here", [measurement(n, naive_fits=n < 4096) for n in LENGTHS], VIEW)
+    ours = by_peer(curves)["ours"]
+    assert speedups(ours, curves) == [(n, pytest.approx(10)) for n in LENGTHS[:3]]
+    assert speedups(ours, peer_curves("recorded", [measurement(512)], VIEW)) == []
 
 
 def test_a_point_measured_twice_shows_the_last_one():
     first, second = measurement(512), measurement(512)
     later = type(second)(second.problem, second.device, "2027-01-01T00:00:00", second.results[:1], None)
-    naive = by_peer(curves("here", [first, later], VIEW))["naive"]
+    naive = by_peer(peer_curves("here", [first, later], VIEW))["naive"]
     assert len(naive.points) == 1
     assert naive.points[0].result == later.results[0]

@@ -9,8 +9,9 @@ import time
 import numpy as np
 import pytest
 
+from kernels.algorithms import run_traced
 from kernels.problem import AttentionProblem, InvalidProblem
-from kernels.trace.trace import Trace, run_traced
+from kernels.trace import Trace
 from kernels.worker.client import Cancelled, Crashed, OutOfMemory, TimedOut, WorkerClient
 
 SMALL = AttentionProblem(q_len=16, kv_len=16, head_dim=16, block_m=16, block_n=16)

@@ -1,18 +1,22 @@
 """Tables and notes beside the curves."""
 
+from dataclasses import replace
+
 import pytest
 
-from kernels.measure.series import View, curves
+from kernels.measure.measurement import PeerResult
+from kernels.measure.series import SweepView, peer_curves
 from tests.kernels.documents import document, measurement
-from viz.measure.charts import spread_notes, table_rows
+from viz.measure.charts import fixed_words, largest_comparison, spread_notes, table_rows
+from viz.measure.controls import Choice
 from viz.measure.sources import Source
 
-VIEW = View("length", 1024, 64, "float16", "full", q_heads=4)
+VIEW = SweepView("length", 1024, 64, "float16", "full", q_heads=4)
 
 
 @pytest.fixture
 def swept():
-    return curves("recorded", document().measurements, VIEW)
+    return peer_curves("recorded", document().measurements, VIEW)
 
 
 def test_the_table_says_what_the_chart_shows(swept):
@@ -24,22 +28,37 @@ def test_the_table_says_what_the_chart_shows(swept):
     assert spread_notes([curve for curve in swept if curve.peer == "naive"]) == ""
 
 
+def test_what_a_chart_holds_fixed_is_true_of_all_its_points():
+    view = SweepView("head_dim", 1024, 64, "float16", "full", q_heads=4)
+    choice = Choice(view, "head_dim", (64, 128), ("forward",), ("naive",))
+    same_heads = [measurement(1024, head_dim=d, heads=4) for d in (64, 128)]
+    same_width = [measurement(1024, head_dim=d, heads=256 // d) for d in (64, 128)]
+    words = [
+        fixed_words(peer_curves("here", measured, view), choice) for measured in (same_heads, same_width)
+    ]
+    assert words[0] == "here: length 1k, full, float16, batch 1, 4 heads"
+    assert words[1] == "here: length 1k, full, float16, 1,024 tokens per launch, heads × head_dim = 256"
+
+
 def test_peers_that_met_in_one_run_are_compared_with_each_other():
-    together, later = measurement(512), measurement(512)
-    alone = type(later)(
-        later.problem,
-        later.device,
-        "2027-01-01T00:00:00",
-        (later.results[1].__class__("ours", refused="x"),),
-        None,
+    together = measurement(512)
+    alone = replace(
+        together, recorded_at="2027-01-01T00:00:00", results=(PeerResult("ours", refused="too late"),)
     )
-    recorded = {
-        curve.peer: curve
-        for curve in Source("recorded", document().with_(measurements=(together, alone))).curves(VIEW)
-    }
+    both = replace(document(), measurements=(together, alone))
+    recorded, live = (
+        {curve.peer: curve for curve in Source(name, both).curves(VIEW)} for name in ("recorded", "here")
+    )
     assert recorded["ours"].points[0].result == together.results[1]
-    live = {
-        curve.peer: curve
-        for curve in Source("here", document().with_(measurements=(together, alone))).curves(VIEW)
-    }
-    assert live["ours"].points[0].result.refused == "x"
+    assert live["ours"].points[0].result.refused == "too late"
+
+
+def test_the_cards_compare_at_the_largest_length_that_both_peers_have():
+    naive_fits = [measurement(n, naive_fits=n < 4096) for n in (512, 1024, 4096)]
+    recorded = peer_curves("recorded", naive_fits, VIEW)
+    pair = largest_comparison(recorded)
+    assert (pair.source, pair.naive.x, pair.fused.result.peer) == ("recorded", 1024, "ours")
+    assert (pair.ratio("time"), pair.ratio("memory")) == (pytest.approx(10), pytest.approx(1024 / 100))
+    live = peer_curves("here", [measurement(512)], VIEW)
+    assert largest_comparison(recorded + live).source == "here"
+    assert largest_comparison(recorded[:1]) is None

@@ -7,16 +7,16 @@ import json
 import pytest
 
 from kernels.measure.document import InvalidDocument, read_document
-from kernels.measure.series import View, curves
+from kernels.measure.series import SweepView, peer_curves
 from tests.kernels.documents import document
 from viz.measure.sources import Source, file_source, plain, to_csv, to_document
 
-VIEW = View("length", 1024, 64, "float16", "full", q_heads=4)
+VIEW = SweepView("length", 1024, 64, "float16", "full", q_heads=4)
 
 
 @pytest.fixture
 def swept():
-    return curves("recorded", document().measurements, VIEW)
+    return peer_curves("recorded", document().measurements, VIEW)
 
 
 def test_the_csv_names_device_versions_date_and_command(swept):

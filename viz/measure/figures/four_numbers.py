@@ -1,10 +1,10 @@
-"""Four meanings of an attention call's bytes as four bars that are never added: modelled, requested, compulsory, DRAM."""
+"""The bytes of one attention call as four bars: modelled, requested, compulsory, DRAM."""
 
 from __future__ import annotations
 
 import plotly.graph_objects as go
 
-from kernels.measure.four_numbers import Number
+from kernels.measure.four_numbers import FourTotals
 from viz.shared import theme
 
 PATTERNS = {"modelled": "/", "requested": "", "compulsory": ".", "DRAM": ""}
@@ -16,39 +16,31 @@ LABELS = {
 }
 
 
-def four_numbers_figure(
-    title: str, numbers: tuple[Number, ...], color: str, colors: theme.Palette
-) -> go.Figure:
-    """A bar each, cut into the kernels or operations it is the sum of. An absent number says why."""
+def four_numbers_figure(title: str, totals: FourTotals, color: str, colors: theme.Palette) -> go.Figure:
+    """One bar per total, cut into the kernels or operations it is the sum of. A missing total says why."""
     figure = go.Figure()
-    for number in numbers:
-        for index, part in enumerate(number.parts):
+    for total in totals:
+        for index, part in enumerate(total.parts):
             figure.add_bar(
-                y=[LABELS[number.kind]],
+                y=[LABELS[total.kind]],
                 x=[part.bytes],
                 orientation="h",
-                marker={
-                    "color": color if number.kind != "compulsory" else colors.muted,
-                    "opacity": 1.0 if index % 2 == 0 else 0.62,
-                    "pattern": {
-                        "shape": PATTERNS[number.kind],
-                        "fillmode": "overlay",
-                        "fgcolor": colors.background,
-                        "size": 6,
-                    },
-                    "line": {"color": colors.background, "width": 1.5},
-                },
-                hovertext=f"{part.name}: {theme.format_bytes(part.bytes)}<br>{number.kind}: {number.source}",
+                marker=_marker(total.kind, index, color, colors),
+                hovertext=f"{part.name}: {theme.format_bytes(part.bytes)}<br>{total.kind}: {total.source}",
                 hoverinfo="text",
             )
-    theme.style_figure(figure, colors, height=60 + 62 * len(numbers))
-    for number in numbers:
-        words = theme.format_bytes(number.bytes) if number.bytes is not None else number.missing
+    theme.style_figure(figure, colors, height=60 + 62 * len(totals))
+    for total in totals:
         figure.add_annotation(
-            x=number.bytes or 0, y=LABELS[number.kind], text=words, showarrow=False, xanchor="left", xshift=8,
-            font={"size": 15 if number.bytes is not None else 13, "color": colors.text if number.bytes is not None else colors.muted},
-        )  # fmt: skip
-    widest = max(number.bytes or 0 for number in numbers)
+            x=total.bytes or 0,
+            y=LABELS[total.kind],
+            text=total.missing if total.bytes is None else theme.format_bytes(total.bytes),
+            font={"size": 13, "color": colors.muted} if total.bytes is None else {"size": 15},
+            showarrow=False,
+            xanchor="left",
+            xshift=8,
+        )
+    widest = max(total.bytes or 0 for total in totals)
     figure.update_xaxes(range=[0, 1.32 * widest], showticklabels=False, showgrid=False)
     figure.update_yaxes(autorange="reversed", tickfont_size=14, showgrid=False)
     figure.update_layout(
@@ -59,3 +51,18 @@ def four_numbers_figure(
         margin_t=34,
     )
     return figure
+
+
+def _marker(kind: str, index: int, color: str, colors: theme.Palette) -> dict:
+    """Every second part of a bar is paler, so that neighbours are told apart."""
+    return {
+        "color": colors.muted if kind == "compulsory" else color,
+        "opacity": 1.0 if index % 2 == 0 else 0.62,
+        "pattern": {
+            "shape": PATTERNS[kind],
+            "fillmode": "overlay",
+            "fgcolor": colors.background,
+            "size": 6,
+        },
+        "line": {"color": colors.background, "width": 1.5},
+    }

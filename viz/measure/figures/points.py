@@ -1,16 +1,19 @@
-"""All peers at one shape: a bar each, for any metric of the sweep."""
+"""All peers at one shape, one bar per peer, for any metric of the sweep."""
 
 from __future__ import annotations
 
 import plotly.graph_objects as go
 
-from kernels.measure.series import Curve
+from kernels.measure.series import PeerCurve
 from viz.measure.figures.sweep import TITLES, curve_values, format_metric, peer_label
 from viz.shared import theme
 
+LONGEST_REASON = 60
+"""Characters of a refusal beside a bar."""
 
-def point_figure(curves: list[Curve], metric: str, colors: theme.Palette) -> go.Figure:
-    """Horizontal bars, the first curve on top; a peer without a value says why it has none."""
+
+def point_figure(curves: list[PeerCurve], metric: str, colors: theme.Palette) -> go.Figure:
+    """Horizontal bars, the first curve on top. A peer without a value says why."""
     shown = [curve for curve in reversed(curves) if metric != "speedup" or curve.peer != "naive"]
     many = len({curve.source for curve in shown}) > 1
     values = [next((y for _, y in curve_values(curve, curves, metric)), None) for curve in shown]
@@ -39,13 +42,9 @@ def point_figure(curves: list[Curve], metric: str, colors: theme.Palette) -> go.
     return figure
 
 
-def refusal_words(curve: Curve, longest: int = 60) -> str:
+def refusal_words(curve: PeerCurve) -> str:
     """Why the last point of a curve has no number."""
-    refused = next((point.result.refused for point in reversed(curve.points) if point.result.refused), None)
-    return (
-        "no naive attention beside it"
-        if refused is None
-        else refused
-        if len(refused) <= longest
-        else f"{refused[:longest]}…"
-    )
+    for point in reversed(curve.points):
+        if reason := point.result.refused:
+            return reason if len(reason) <= LONGEST_REASON else f"{reason[:LONGEST_REASON]}…"
+    return "no naive attention beside it"

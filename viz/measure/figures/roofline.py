@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections import defaultdict
+
 import plotly.graph_objects as go
 
 from kernels.measure.roofline import Roof, RoofPoint
@@ -18,25 +19,29 @@ BYTES_WORDS = {
 
 
 def roofline_figure(roofs: list[Roof], points: list[RoofPoint], colors: theme.Palette) -> go.Figure:
-    """FLOP/s over FLOP per byte, both on log axes. The two points of one call are joined: what lies between them the L2 served."""
+    """FLOP/s over FLOP per byte, both on log axes, with the points of one call joined.
+
+    Between the points over requested and over DRAM bytes lie the bytes that the L2 served.
+    """
     figure = go.Figure()
     low = min([0.5, *(point.intensity / 2 for point in points)])
     high = max([1000.0, *(2 * roof.ridge for roof in roofs), *(8 * point.intensity for point in points)])
     for roof in roofs:
         _add_roof(figure, roof, low, high, colors)
-    calls = {}
+    calls: dict[tuple, list[RoofPoint]] = defaultdict(list)
     for point in points:
-        calls.setdefault((point.peer, point.direction, point.problem), []).append(point)
-    for (peer, direction, _), of_call in sorted(
-        calls.items(), key=lambda call: -call[1][0].flops_per_s
-    ):  # the legend names the fastest first
-        _add_call(figure, peer, direction, of_call, colors)
+        calls[point.peer, point.direction, point.problem].append(point)
+    for call in sorted(
+        calls.values(), key=lambda call: -call[0].flops_per_s
+    ):  # the fastest first in the legend
+        _add_call(figure, call, colors)
     theme.style_figure(figure, colors, height=470)
     figure.update_xaxes(
         type="log", title={"text": "FLOP per byte", "standoff": 4}, dtick=1, exponentformat="power"
     )
-    figure.update_yaxes(type="log", dtick=1, tickvals=[10.0**power for power in range(8, 17)])
-    figure.update_yaxes(ticktext=[f"{theme.format_flops(10.0**power)}/s" for power in range(8, 17)])
+    speeds = [10.0**power for power in range(8, 17)]
+    words = [f"{theme.format_flops(speed)}/s" for speed in speeds]
+    figure.update_yaxes(type="log", dtick=1, tickvals=speeds, ticktext=words)
     figure.update_layout(
         legend={"yref": "container", "y": 0, "yanchor": "bottom", "font_size": 13},
         margin_t=12,
@@ -46,19 +51,26 @@ def roofline_figure(roofs: list[Roof], points: list[RoofPoint], colors: theme.Pa
 
 
 def _add_roof(figure: go.Figure, roof: Roof, low: float, high: float, colors: theme.Palette) -> None:
-    xs = np.array([low, roof.ridge, high])
-    measured = roof.origin == "measured"
+    intensities = [low, roof.ridge, high]
     words = f"{theme.format_bytes(roof.bytes_per_s)}/s, {theme.format_flops(roof.flops_per_s)}/s"
+    measured = {"color": colors.text, "width": 3, "dash": "solid"}
+    datasheet = {"color": colors.muted, "width": 2, "dash": "dot"}
     figure.add_scatter(
-        x=xs, y=[roof.attainable(x) for x in xs], mode="lines", name=f"{roof.label}: {words}", hoverinfo="skip",
-        line={"color": colors.text if measured else colors.muted, "width": 3 if measured else 2, "dash": "solid" if measured else "dot"},
-    )  # fmt: skip
+        x=intensities,
+        y=[roof.attainable(intensity) for intensity in intensities],
+        mode="lines",
+        name=f"{roof.label}: {words}",
+        line=measured if roof.origin == "measured" else datasheet,
+        hoverinfo="skip",
+    )
 
 
-def _add_call(
-    figure: go.Figure, peer: str, direction: str, points: list[RoofPoint], colors: theme.Palette
-) -> None:
-    """A call, named in the legend: fused kernels are so close to each other that names beside their marks would cover one another."""
+def _add_call(figure: go.Figure, points: list[RoofPoint], colors: theme.Palette) -> None:
+    """The points of one call.
+
+    Its name is in the legend: fused kernels are too close for names beside the marks.
+    """
+    peer, direction = points[0].peer, points[0].direction
     color = theme.peer_color(peer, colors)
     label = peer_label(peer) + (" backward" if direction == "backward" else "")
     figure.add_scatter(
@@ -79,4 +91,5 @@ def _add_call(
 
 
 def _hover(label: str, point: RoofPoint) -> str:
-    return f"{label}<br>{theme.significant(point.intensity)} FLOP per byte, {BYTES_WORDS[point.bytes_are]}<br>{theme.format_flops(point.flops_per_s)}/s"
+    intensity = f"{theme.significant(point.intensity)} FLOP per byte, {BYTES_WORDS[point.bytes_are]}"
+    return f"{label}<br>{intensity}<br>{theme.format_flops(point.flops_per_s)}/s"

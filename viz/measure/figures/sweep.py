@@ -7,7 +7,7 @@ import math
 import plotly.graph_objects as go
 
 from kernels.measure.peers import PEERS
-from kernels.measure.series import Curve, speedups
+from kernels.measure.series import PeerCurve, speedups
 from viz.shared import theme
 
 TITLES = {
@@ -25,28 +25,35 @@ SYMBOLS = {
     "sdpa_cudnn": "triangle-down",
 }
 RANKS = {"naive": 1, "ours": 2}
+"""Places in the legend; the other peers follow."""
+LAST_RANK = 900
 DASHES = {"recorded": "solid", "here": "dash", "file": "dot"}
 
 
 def peer_label(name: str) -> str:
-    """The label of a known implementation; a file may name others."""
+    """The label of a peer, or its name if a file names one that is not known here."""
     return PEERS[name].label if name in PEERS else name
 
 
-def sweep_figure(curves: list[Curve], metric: str, axis: str, colors: theme.Palette) -> go.Figure:
-    """One line a peer and source; hollow marks have a wide spread, vertical lines say where naive attention runs out of memory."""
+def sweep_figure(curves: list[PeerCurve], metric: str, axis: str, colors: theme.Palette) -> go.Figure:
+    """One line per peer and source.
+
+    A hollow mark has a wide spread. A vertical line shows where a peer first runs out of memory.
+    """
     figure = go.Figure()
     many = len({curve.source for curve in curves}) > 1
-    for curve in sorted(
-        curves, key=lambda curve: curve.peer == "ours"
-    ):  # ours on top, where lines cover each other
-        points = curve_values(curve, curves, metric)
-        if points:
-            figure.add_trace(_line(curve, points, metric, axis, colors, many))
+    ours_last = sorted(curves, key=lambda curve: curve.peer == "ours")  # on top of lines that it covers
+    for curve in ours_last:
+        values = curve_values(curve, curves, metric)
+        if values:
+            trace = _line(curve, values, metric, axis, colors)
+            figure.add_trace(trace.update(name=legend_words(curve, metric, axis, many)))
     theme.style_figure(figure, colors, height=380 + 14 * len(figure.data))
     xs = sorted({point.x for curve in curves for point in curve.points})
     _log_axes(figure, xs, [y for trace in figure.data for y in trace.y], metric)
-    _out_of_memory(figure, curves, metric, colors)
+    for curve in curves:
+        if curve.out_of_memory:
+            _mark_out_of_memory(figure, curve, metric, colors)
     figure.update_xaxes(title={"text": f"{axis} ({LETTERS[axis]})", "standoff": 4})
     figure.update_layout(
         title={"text": f"{TITLES[metric]}, against {axis}", "font_size": 15, "y": 0.98},
@@ -57,32 +64,30 @@ def sweep_figure(curves: list[Curve], metric: str, axis: str, colors: theme.Pale
     return figure
 
 
-def curve_values(curve: Curve, curves: list[Curve], metric: str) -> list[tuple[int, float]]:
-    """(x, value) of what is drawn."""
+def curve_values(curve: PeerCurve, curves: list[PeerCurve], metric: str) -> list[tuple[int, float]]:
+    """(x, value) of the points that are drawn."""
     if metric == "speedup":
         return [] if curve.peer == "naive" else speedups(curve, curves)
-    return [(point.x, point.value(metric)) for point in curve.measured if point.value(metric)]
+    return [(x, value) for x, value in curve.values(metric).items() if value]
 
 
-def legend_words(curve: Curve, metric: str, axis: str, many: bool) -> str:
-    """Label, source where there are several, and the fitted exponent of time and memory of one sequence."""
+def legend_words(curve: PeerCurve, metric: str, axis: str, many: bool) -> str:
+    """Label, source if there are several, and the fitted exponent of time and memory per sequence."""
     words = peer_label(curve.peer) + (f" · {curve.source}" if many else "")
     exponent = curve.exponent(metric) if metric in ("time", "memory") and axis == "length" else None
     return words if exponent is None else f"{words}  ∝ {LETTERS[axis]}<sup>{exponent:.2f}</sup>"
 
 
 def _line(
-    curve: Curve, points: list[tuple[int, float]], metric: str, axis: str, colors: theme.Palette, many: bool
+    curve: PeerCurve, values: list[tuple[int, float]], metric: str, axis: str, colors: theme.Palette
 ) -> go.Scatter:
-    color = theme.peer_color(curve.peer, colors)
-    timings = {point.x: point.result.timing for point in curve.measured}
-    wide = [metric != "memory" and timings[x].is_wide for x, _ in points]
-    symbol = SYMBOLS.get(curve.peer, "star")
-    timed = metric == "time"
+    color, symbol = theme.peer_color(curve.peer, colors), SYMBOLS.get(curve.peer, "star")
+    timings = curve.timings
+    shown = [timings[x] for x, _ in values]
+    hollow = [metric != "memory" and timing.is_wide for timing in shown]
     return go.Scatter(
-        x=[x for x, _ in points],
-        y=[y for _, y in points],
-        name=legend_words(curve, metric, axis, many),
+        x=[x for x, _ in values],
+        y=[y for _, y in values],
         mode="lines+markers",
         line={
             "color": color,
@@ -92,30 +97,30 @@ def _line(
         marker={
             "color": color,
             "size": 9,
-            "symbol": [f"{symbol}-open" if open_ else symbol for open_ in wide],
+            "symbol": [f"{symbol}-open" if is_hollow else symbol for is_hollow in hollow],
             "line": {"width": 2, "color": color},
         },
         error_y={
             "type": "data",
-            "visible": timed,
-            "array": [timings[x].high_ms - timings[x].median_ms for x, _ in points],
-            "arrayminus": [timings[x].median_ms - timings[x].low_ms for x, _ in points],
+            "visible": metric == "time",
+            "array": [timing.high_ms - timing.median_ms for timing in shown],
+            "arrayminus": [timing.median_ms - timing.low_ms for timing in shown],
             "thickness": 1.2,
             "width": 3,
         },
-        legendrank=RANKS.get(curve.peer, 900),
-        text=[_hover(curve, x, y, metric, axis, timings[x].spread) for x, y in points],
+        legendrank=RANKS.get(curve.peer, LAST_RANK),
+        text=[_hover(curve, x, y, metric, axis, timings[x].spread) for x, y in values],
         hoverinfo="text",
     )
 
 
-def _hover(curve: Curve, x: int, y: float, metric: str, axis: str, spread: float) -> str:
-    said = f"{peer_label(curve.peer)}, {curve.source}<br>{axis} {x:,}: {format_metric(y, metric)}"
-    return f"{said}<br>10th to 90th percentile: {spread:.0%} of the median"
+def _hover(curve: PeerCurve, x: int, y: float, metric: str, axis: str, spread: float) -> str:
+    words = f"{peer_label(curve.peer)}, {curve.source}<br>{axis} {x:,}: {format_metric(y, metric)}"
+    return f"{words}<br>10th to 90th percentile: {spread:.0%} of the median"
 
 
 def format_metric(value: float, metric: str) -> str:
-    """A value of the metric in words."""
+    """A value of the metric with its unit."""
     if metric == "time":
         return theme.format_ms(value)
     if metric == "memory":
@@ -133,37 +138,37 @@ def _log_axes(figure: go.Figure, xs: list[int], ys: list[float], metric: str) ->
     low, high = math.floor(math.log10(min(positive)) + 1e-9), math.ceil(math.log10(max(positive)) - 1e-9)
     steps = (1, 2, 5) if high - low <= 3 else (1,)
     ticks = [step * 10.0**power for power in range(low, high + 1) for step in steps]
-    figure.update_yaxes(
-        type="log",
-        tickvals=ticks,
-        ticktext=[format_metric(tick, metric).removesuffix(" TFLOP/s") for tick in ticks],
+    words = [format_metric(tick, metric).removesuffix(" TFLOP/s") for tick in ticks]
+    figure.update_yaxes(type="log", tickvals=ticks, ticktext=words)
+
+
+def _mark_out_of_memory(figure: go.Figure, curve: PeerCurve, metric: str, colors: theme.Palette) -> None:
+    """A line at the first x that does not fit; in the memory chart also the needed bytes (modelled)."""
+    color, first = theme.peer_color(curve.peer, colors), curve.out_of_memory[0]
+    line = {"color": color, "dash": "dot", "width": 2}
+    figure.add_shape(type="line", x0=first.x, x1=first.x, y0=0, y1=1, yref="paper", line=line)
+    figure.add_annotation(
+        x=math.log10(first.x),
+        y=1,
+        yref="paper",
+        text=f"{peer_label(curve.peer)} · {curve.source}<br>out of memory: {first.result.refused}",
+        showarrow=False,
+        xanchor="right",
+        yanchor="top",
+        align="right",
+        xshift=-6,
+        font={"color": color, "size": 13},
+        bgcolor=colors.background,
+        opacity=0.95,
     )
-
-
-def _out_of_memory(figure: go.Figure, curves: list[Curve], metric: str, colors: theme.Palette) -> None:
-    """A line at the first place where a curve no longer fits; in the memory chart also what it would have needed (modelled)."""
-    for curve in curves:
-        if not curve.out_of_memory:
-            continue
-        color, first = theme.peer_color(curve.peer, colors), curve.out_of_memory[0]
-        figure.add_shape(
-            type="line",
-            x0=first.x,
-            x1=first.x,
-            y0=0,
-            y1=1,
-            yref="paper",
-            line={"color": color, "dash": "dot", "width": 2},
+    needed = [(point.x, point.needed_bytes) for point in curve.out_of_memory if point.needed_bytes]
+    if metric == "memory" and needed:
+        figure.add_scatter(
+            x=[x for x, _ in needed],
+            y=[y for _, y in needed],
+            mode="markers",
+            name=f"{peer_label(curve.peer)}: needed (modelled)",
+            marker={"symbol": "x-open", "size": 12, "color": color, "line_width": 3},
+            text=[f"would need {theme.format_bytes(y)} (modelled)" for _, y in needed],
+            hoverinfo="text",
         )
-        words = f"{peer_label(curve.peer)} · {curve.source}<br>out of memory: {first.result.refused}"
-        figure.add_annotation(
-            x=math.log10(first.x), y=1, yref="paper", text=words, showarrow=False, xanchor="right", yanchor="top", align="right",
-            xshift=-6, font={"color": color, "size": 13}, bgcolor=colors.background, opacity=0.95,
-        )  # fmt: skip
-        needed = [(point.x, point.needed_bytes) for point in curve.out_of_memory if point.needed_bytes]
-        if metric == "memory" and needed:
-            figure.add_scatter(
-                x=[x for x, _ in needed], y=[y for _, y in needed], mode="markers", name=f"{peer_label(curve.peer)}: needed (modelled)",
-                marker={"symbol": "x-open", "size": 12, "color": color, "line_width": 3}, hoverinfo="text",
-                text=[f"would need {theme.format_bytes(y)} (modelled)" for _, y in needed],
-            )  # fmt: skip

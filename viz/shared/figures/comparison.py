@@ -10,7 +10,10 @@ from viz.shared import theme
 
 
 def time_figure(measurement: Measurement, colors: theme.Palette, direction: str = "forward") -> go.Figure:
-    """Horizontal bars of the median time of one direction, with the 10th to 90th percentile. A refused peer says why."""
+    """Horizontal bars of the median time of one direction, with the 10th to 90th percentile.
+
+    A refused peer says why.
+    """
     results = _results(measurement, direction)
     medians = [result.timing.median_ms if result.timing else 0.0 for result in results]
     highs = [result.timing.high_ms if result.timing else 0.0 for result in results]
@@ -23,34 +26,21 @@ def time_figure(measurement: Measurement, colors: theme.Palette, direction: str 
         "color": colors.text,
         "thickness": 1.5,
     }
-    words = [theme.format_ms(value) for value in medians]
-    return _bars(
-        f"time of one {direction} call, median, 10th to 90th percentile",
-        results,
-        medians,
-        highs,
-        words,
-        colors,
-        error_x=spread,
-    )
+    words = [theme.format_ms(median) for median in medians]
+    title = f"time of one {direction} call, median, 10th to 90th percentile"
+    return _bars(title, results, medians, highs, words, colors, spread)
 
 
 def memory_figure(measurement: Measurement, colors: theme.Palette, direction: str = "forward") -> go.Figure:
     """Horizontal bars of the peak of allocated bytes during a call of one direction, beyond the inputs."""
     results = _results(measurement, direction)
-    peaks = [result.peak_extra_bytes or 0 for result in results]
-    return _bars(
-        "peak memory beyond the inputs",
-        results,
-        peaks,
-        peaks,
-        [theme.format_bytes(peak) for peak in peaks],
-        colors,
-    )
+    peaks = [float(result.peak_extra_bytes or 0) for result in results]
+    words = [theme.format_bytes(peak) for peak in peaks]
+    return _bars("peak memory beyond the inputs", results, peaks, peaks, words, colors)
 
 
 def _results(measurement: Measurement, direction: str) -> list[PeerResult]:
-    """Those of one direction, the first on top."""
+    """Those of one direction, the first on top: Plotly draws bars from the bottom."""
     own = [result for result in measurement.results if result.direction == direction]
     return own[::-1]
 
@@ -58,51 +48,45 @@ def _results(measurement: Measurement, direction: str) -> list[PeerResult]:
 def _bars(
     title: str,
     results: list[PeerResult],
-    values: list,
-    ends: list,
+    values: list[float],
+    ends: list[float],
     words: list[str],
     colors: theme.Palette,
-    **options: object,
+    error_x: dict | None = None,
 ) -> go.Figure:
+    """A bar per result, with its words or its refusal behind the end of its bar or error bar."""
     labels = [PEERS[result.peer].label for result in results]
     figure = go.Figure(
         go.Bar(
             x=values,
             y=labels,
             orientation="h",
-            marker_color=[_color(result, colors) for result in results],
-            hovertext=[_words(result) for result in results],
+            marker_color=[theme.peer_color(result.peer, colors) for result in results],
+            hovertext=[_hover(result) for result in results],
             hoverinfo="text",
-            **options,
+            error_x=error_x,
         )
     )
     theme.style_figure(figure, colors, height=84 + 44 * len(results))
-    for label, result, end, said in zip(labels, results, ends, words, strict=True):
+    for label, result, end, value_words in zip(labels, results, ends, words, strict=True):
         figure.add_annotation(
             x=end,
             y=label,
-            text=said if result.refused is None else result.refused,
+            text=value_words if result.refused is None else result.refused,
             showarrow=False,
             xanchor="left",
             xshift=8,
         )
     figure.update_yaxes(showgrid=False)
-    figure.update_xaxes(range=[0, 1.35 * max(*ends, 1e-9)], showticklabels=False, showgrid=False)
+    figure.update_xaxes(range=[0, 1.35 * max([*ends, 1e-9])], showticklabels=False, showgrid=False)
     figure.update_layout(title={"text": title, "font_size": 15, "y": 0.97}, bargap=0.3, showlegend=False)
     return figure
 
 
-def _color(result: PeerResult, colors: theme.Palette) -> str:
-    return {"naive": colors.standard, "flash2": colors.flash, "ours": colors.flash}.get(
-        result.peer, colors.muted
-    )
-
-
-def _words(result: PeerResult) -> str:
-    if result.timing is None:
-        return result.refused or ""
+def _hover(result: PeerResult) -> str:
     timing = result.timing
-    return (
-        f"median {theme.format_ms(timing.median_ms)} ({theme.format_ms(timing.low_ms)} to {theme.format_ms(timing.high_ms)}, "
-        f"{timing.samples} calls)<br>{theme.format_bytes(result.peak_extra_bytes)}"
-    )
+    if timing is None:
+        return result.refused or ""
+    median, low, high = map(theme.format_ms, (timing.median_ms, timing.low_ms, timing.high_ms))
+    memory = theme.format_bytes(result.peak_extra_bytes or 0)
+    return f"median {median} ({low} to {high}, {timing.samples} calls)<br>{memory}"

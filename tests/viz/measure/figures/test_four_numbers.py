@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernels.measure.four_numbers import our_numbers, standard_numbers
+from kernels.measure.four_numbers import our_traffic, standard_traffic
 from tests.kernels.documents import counter_run
 from viz.measure.figures.four_numbers import four_numbers_figure
 from viz.shared import theme
@@ -12,7 +12,7 @@ def test_the_four_bars_are_cut_into_kernels_and_an_absent_one_says_why():
     run = counter_run("naive", counted=3e9, dram=2.7e9)
     figure = four_numbers_figure(
         "standard",
-        standard_numbers(run.problem, "forward", run.counted, run),
+        standard_traffic(run.problem, "forward", run.counted, run),
         theme.LIGHT.standard,
         theme.LIGHT,
     )
@@ -22,6 +22,6 @@ def test_the_four_bars_are_cut_into_kernels_and_an_absent_one_says_why():
     assert sums["DRAM<br>(counters)"] == pytest.approx(2.7e9)
     assert sum(bar.y[0] == "modelled" for bar in figure.data) == 3
     without = four_numbers_figure(
-        "ours", our_numbers(run.problem, "forward", (), None), theme.DARK.flash, theme.DARK
+        "ours", our_traffic(run.problem, "forward", (), None), theme.DARK.flash, theme.DARK
     )
     assert {"not counted", "not recorded"} <= {note.text for note in without.layout.annotations}

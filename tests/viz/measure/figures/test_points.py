@@ -1,22 +1,22 @@
 """All peers at one shape: a bar each."""
 
-from kernels.measure.series import View, curves
+from kernels.measure.series import SweepView, peer_curves
 from tests.kernels.documents import measurement
 from viz.measure.charts import point_rows
 from viz.measure.figures.points import point_figure
 from viz.shared import theme
 
-VIEW = View("length", 1024, 64, "float16", "full", q_heads=4)
+VIEW = SweepView("length", 1024, 64, "float16", "full", q_heads=4)
 
 
 def test_one_point_is_a_bar_a_peer():
-    found = curves("here", [measurement(512, naive_fits=False)], VIEW)
-    figure = point_figure(found, "time", theme.LIGHT)
+    shown = peer_curves("here", [measurement(512, naive_fits=False)], VIEW)
+    figure = point_figure(shown, "time", theme.LIGHT)
     assert dict(zip(figure.data[0].y, figure.data[0].x, strict=True)) == {
         "naive (torch)": 0,
         "our kernels, tiles tuned for a full GPU": 0.1,
     }
     assert {note.text for note in figure.layout.annotations} == {"100 µs", "needs 68.0 GB, 24.0 GB free"}
-    rows = point_rows(found)
+    rows = point_rows(shown)
     assert rows["peer"] == ["naive", "ours"]
     assert rows["memory"] == ["out of memory", "51.2 kB"]

@@ -9,7 +9,7 @@ from viz.shared import theme
 def test_the_roofline_has_both_roofs_and_the_calls_from_the_fastest_on():
     lines, points = roofs(document().ceilings, DEVICE, "float16"), counter_points(document().counters)
     figure = roofline_figure(lines, points, theme.LIGHT)
-    assert figure.data[0].name == "measured copy and float16 product: 4 TB/s, 600 TFLOP/s"
+    assert figure.data[0].name == "measured, float16 product: 4 TB/s, 600 TFLOP/s"
     assert figure.data[1].name == "datasheet of the H200 SXM: 4.8 TB/s, 989 TFLOP/s"
     calls = figure.data[2:]
     assert {trace.name for trace in calls} == {"our kernels, tiles tuned for a full GPU", "naive (torch)"}

@@ -2,17 +2,17 @@
 
 import pytest
 
-from kernels.measure.series import View, curves
+from kernels.measure.series import SweepView, peer_curves
 from tests.kernels.documents import LENGTHS, document, measurement
 from viz.measure.figures.sweep import sweep_figure
 from viz.shared import theme
 
-VIEW = View("length", 1024, 64, "float16", "full", q_heads=4)
+VIEW = SweepView("length", 1024, 64, "float16", "full", q_heads=4)
 
 
 @pytest.fixture
 def swept():
-    return curves("recorded", document().measurements, VIEW)
+    return peer_curves("recorded", document().measurements, VIEW)
 
 
 def traces(figure):
@@ -58,7 +58,7 @@ def test_speed_up_leaves_naive_out_and_stops_where_naive_does(swept):
 
 
 def test_live_and_recorded_lie_over_each_other_and_are_told_apart(swept):
-    both = swept + curves("here", [measurement(n) for n in LENGTHS], VIEW)
+    both = swept + peer_curves("here", [measurement(n) for n in LENGTHS], VIEW)
     figure = sweep_figure(both, "time", "length", theme.LIGHT)
     dashes = {trace.name.split("  ")[0]: trace.line.dash for trace in figure.data}
     assert dashes["naive (torch) · recorded"] == "solid"
@@ -66,12 +66,12 @@ def test_live_and_recorded_lie_over_each_other_and_are_told_apart(swept):
 
 
 def test_an_unknown_implementation_keeps_its_name(swept):
-    other = curves("file", [measurement(n) for n in LENGTHS], VIEW)[1]
+    other = peer_curves("file", [measurement(n) for n in LENGTHS], VIEW)[1]
     renamed = type(other)("file", "my_kernel", "forward", other.points)
     assert "my_kernel · file" in traces(sweep_figure([*swept, renamed], "time", "length", theme.LIGHT))
 
 
 def test_nothing_measured_still_gives_a_figure():
     assert len(sweep_figure([], "time", "length", theme.LIGHT).data) == 0
-    refused = curves("here", [measurement(512, naive_fits=False)], VIEW)[:1]
+    refused = peer_curves("here", [measurement(512, naive_fits=False)], VIEW)[:1]
     assert len(sweep_figure(refused, "time", "length", theme.LIGHT).layout.shapes) == 1
