@@ -20,8 +20,8 @@ BytesOf = Callable[[AttentionProblem], int]
 class Phase:
     """A part of a tile step. The comment `# [name]` in the kernel's source starts its lines.
 
-    `loads` and `stores` name tensors in HBM, `makes` and `needs` name data on the chip. A tensor that is
-    loaded has the same name on the chip.
+    `loads` and `stores` name tensors in HBM. `needs` and `makes` name data on the chip: what must lie there
+    before the phase, and what it leaves there. A tensor that is loaded has the same name on the chip.
     """
 
     name: str

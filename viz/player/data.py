@@ -30,7 +30,7 @@ MAX_ROW_VALUES = 9000
 ROW_VALUES = {"m": "row_max", "l": "row_sum", "alpha": "alpha", "weight": "weight"}
 """Names of row values in the script, and the fields of Trace that they are."""
 SHARES = ("alpha", "weight")
-"""Row values between 0 and 1, sent as 16 bits."""
+"""Row values between 0 and 1."""
 
 
 def player_data(trace: Trace, provenance: str, gpu: Gpu) -> dict:
@@ -190,19 +190,25 @@ def _rows(trace: Trace, algorithm: Algorithm, last: np.ndarray) -> dict:
     while len(last) * rows * columns // 2 // stride > MAX_ROW_VALUES and stride < trace.problem.block_m:
         stride *= 2
     picked = np.arange(0, rows, stride)
-    encoded = {}
+    values = {}
     for name, array in known.items():
-        values = array[last][:, picked]
-        as_share = _encode_share(np.nan_to_num(values, nan=1.0)) if name in SHARES else None
-        encoded[name] = as_share or _encode(values, "float32")
+        drawn = array[last][:, picked]
+        is_share = name in SHARES  # 1 stands for one that was not recorded: nothing is rescaled
+        values[name] = _row_values(np.nan_to_num(drawn, nan=1.0), "share") if is_share else _row_values(drawn, "float")
     if trace.row_share is not None:
-        encoded["share"] = _encode_share(np.nan_to_num(trace.row_share[last][:, picked]))
+        values["share"] = _row_values(trace.row_share[last][:, picked], "share")
     if trace.output_distance is not None:
-        encoded["distance"] = _encode_log(trace.output_distance[last][:, picked])
+        values["distance"] = _row_values(trace.output_distance[last][:, picked], "log")
     if trace.gradient_distance is not None:
         for column, name in enumerate(("dQ", "dK", "dV")):
-            encoded[name] = _encode_log(trace.gradient_distance[last, column])
-    return {"offsets": picked.tolist(), "values": encoded}
+            values[name] = _row_values(trace.gradient_distance[last, column], "log", per_tile=True)
+    return {"offsets": picked.tolist(), "values": values}
+
+
+def _row_values(values: np.ndarray, scale: str, per_tile: bool = False) -> dict:
+    """Values per row or per tile; `scale` says how they are encoded, by its name in model.js."""
+    encoders = {"float": lambda array: _encode(array, "float32"), "share": _encode_share, "log": _encode_log}
+    return {"data": encoders[scale](values), "scale": scale, "per_tile": per_tile}
 
 
 def _clock(trace: Trace, algorithm: Algorithm, selection: Selection, gpu: Gpu) -> dict:
@@ -229,8 +235,8 @@ def _encode(values: np.ndarray, dtype: str) -> str:
 
 
 def _encode_share(values: np.ndarray) -> str:
-    """Numbers from 0 to 1 as 16 bits."""
-    return _encode(np.round(65535 * np.clip(values, 0, 1)), "uint16")
+    """Numbers from 0 to 1 as 16 bits; NaN as 0."""
+    return _encode(np.round(65535 * np.clip(np.nan_to_num(values), 0, 1)), "uint16")
 
 
 def _encode_log(values: np.ndarray) -> str:

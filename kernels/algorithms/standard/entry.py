@@ -51,7 +51,7 @@ READ_SCORES = Kernel(
     name="softmax, read S",
     source=SourceRef(RUNNER, "_softmax"),
     step=(
-        Phase("load S", loads=("S",), needs=("S",), shows="scores"),
+        Phase("load S", loads=("S",), needs=("S",), shows="scores"),  # beside the tiles of S before it
         Phase("row max", needs=("S", "m"), makes=("m",)),
     ),
     parts=(whole_rows("rows of S", "S"), row_state("m")),

@@ -1,4 +1,7 @@
-// Entry of the Streamlit components. It runs again at every rerun and theme change; the player lives on.
+// Entry of the Streamlit component. It runs again at every rerun and theme change; the player lives on.
+
+import { Duel } from "./duel.js";
+import { Player } from "./player.js";
 
 const players = new WeakMap();
 

@@ -1,0 +1,177 @@
+// Two runs side by side under one transport: step for step, or as a race on one modelled clock.
+
+import { choice, controls, element, legend, toggleFullScreen } from "./dom.js";
+import { formatMs } from "./formats.js";
+import { takeKeys } from "./keyboard.js";
+import { decode } from "./model.js";
+import { Pane } from "./pane.js";
+import { Transport, browserClock } from "./transport.js";
+import { duelWords } from "./words.js";
+
+const RACE_TICKS = 1000;
+const TICKS_PER_PERCENT = RACE_TICKS / 100;
+const SAYS_EVERY_MS = 900;
+
+// Where both runs stand: after as many steps each, or at the same modelled time. A track for transport.js.
+export class Race {
+  // `costs` holds, for each run, the modelled time in ns at which each of its steps ends.
+  constructor(costs) {
+    this.costs = costs;
+    this.order = "steps";
+    this.position = 0;
+    this.longest = Math.max(...costs.map((ends) => ends.at(-1)));
+  }
+
+  get ticksPerStep() {
+    return this.order === "race" ? TICKS_PER_PERCENT : 1;
+  }
+
+  last() {
+    return this.order === "race" ? RACE_TICKS : Math.max(...this.costs.map((ends) => ends.length));
+  }
+
+  clamp(position) {
+    return Math.max(0, Math.min(this.last(), Math.round(position)));
+  }
+
+  moved(direction) {
+    return this.clamp(this.position + direction * this.ticksPerStep);
+  }
+
+  played() {
+    return this.position + 1;
+  }
+
+  // Modelled time in ns.
+  now() {
+    return (this.longest * this.position) / RACE_TICKS;
+  }
+
+  // Steps of run i that are done.
+  done(i) {
+    const ends = this.costs[i];
+    if (this.order === "steps") return Math.min(this.position, ends.length);
+    const now = this.now() * (1 + 1e-9);
+    return ends.findLastIndex((end) => end <= now) + 1;
+  }
+
+  text() {
+    return `${this.order}:${this.position}`;
+  }
+
+  goToText(words) {
+    const [, order, position] = /^(steps|race):(\d+)$/.exec(words ?? "") ?? [null, "steps", "0"];
+    this.order = order;
+    this.position = this.clamp(Number(position));
+  }
+}
+
+export class Duel {
+  constructor(root, onSettled = () => {}) {
+    this.root = root;
+    this.onSettled = onSettled;
+    this.panes = [0, 1].map(() => new Pane(() => this.draw()));
+    this.transport = new Transport(this);
+    this.build();
+    this.dropKeys = takeKeys(this);
+    this.observer = new ResizeObserver(() => this.draw());
+    const canvases = this.panes.flatMap(({ nodes }) => [nodes.stage, nodes.chip]);
+    canvases.forEach((node) => this.observer.observe(node));
+  }
+
+  build() {
+    this.titles = this.panes.map(() => element("div", { class: "fa-head fa-pane-title" }));
+    const columns = this.panes.map(({ nodes }, i) => {
+      const pane = element("div", { class: "fa-pane" }, [nodes.stage, nodes.chip, nodes.bytes]);
+      return element("div", { class: "fa-column" }, [this.titles[i], pane]);
+    });
+    this.legend = legend();
+    this.controls = controls(this, "position of both runs");
+    this.slider = this.controls.slider;
+    this.slider.addEventListener("input", () => this.transport.goTo(Number(this.slider.value)));
+    const orders = [["steps", "step for step"], ["race", "race"]];
+    this.orders = choice("clock", orders, (order) => this.setOrder(order));
+    const { bar, speed, readout } = this.controls;
+    this.root.append(
+      element("div", { class: "fa-duel" }, columns),
+      this.legend.node,
+      element("div", { class: "fa-controls" }, [
+        bar,
+        speed,
+        this.orders.node,
+        element("div", { class: "fa-foot" }, [readout]),
+      ]),
+    );
+  }
+
+  destroy() {
+    this.dropKeys();
+    this.observer.disconnect();
+    this.transport.stop();
+  }
+
+  load(data, place) {
+    const isNew = this.data?.id !== data.id;
+    this.data = data;
+    data.runs.forEach((run, i) => {
+      this.panes[i].load(run);
+      this.titles[i].textContent = `${"AB"[i]}  ${run.title}`;
+    });
+    const models = this.panes.map((pane) => pane.model);
+    const share = Math.max(...models.map((model) => model.scaleShare));
+    models.forEach((model) => (model.scaleShare = share)); // one scale of colours for both
+    this.legend.says("not visited yet", models);
+    this.panes.forEach((pane) => pane.usePalette(this.root));
+    const totals = models.flatMap((model) => [model.bytes[model.count], model.data.standard_bytes]);
+    this.panes.forEach((pane) => pane.scaleBytes(Math.max(...totals)));
+    if (isNew) {
+      this.race = new Race(data.costs.map((text) => decode(text, Float64Array)));
+      this.race.goToText(place);
+      this.transport.use(this.race);
+    }
+    this.refresh();
+  }
+
+  setOrder(order) {
+    const { race } = this;
+    if (order === race.order) return;
+    const finished = race.position >= race.last();
+    race.order = order;
+    race.position = 0;
+    this.transport.goTo(finished ? race.last() : 0);
+  }
+
+  fullScreen() {
+    toggleFullScreen(this.root);
+  }
+
+  settled() {
+    this.onSettled(this.race.text());
+  }
+
+  refresh() {
+    const { race, transport } = this;
+    this.controls.showPlaying(transport.playing);
+    this.orders.show(race.order);
+    this.controls.rate.textContent = `${transport.speed} ${race.order === "race" ? "%/s" : "steps/s"}`;
+    this.slider.max = race.last();
+    this.draw();
+  }
+
+  draw(now = browserClock.now()) {
+    const { race, panes, controls: shown } = this;
+    if (!race || !panes[0].visible) return;
+    const done = panes.map((pane, i) => {
+      pane.timeline.position = pane.model.phaseStart[race.done(i)];
+      pane.draw(pane.stateAt(1));
+      return race.done(i);
+    });
+    const isRace = race.order === "race";
+    this.slider.value = race.position;
+    const steps = `step ${race.position} / ${race.last()}`;
+    shown.count.textContent = isRace ? `${formatMs(race.now() / 1e6)} modelled` : steps;
+    if (this.transport.playing && now - (this.said ?? 0) < SAYS_EVERY_MS) return;
+    this.said = now;
+    shown.readout.textContent = duelWords(panes, done, race.costs, isRace, this.data.clock_words);
+  }
+}

@@ -1,0 +1,71 @@
+// Where things lie on the stage: the grid of score tiles, the strips beside it, one small grid per head.
+
+export const STRIP = 13; // thickness of a strip
+export const LABEL = 12; // height of the labels above the strips
+
+// The grid of one head, with room for labels and strips around it.
+export function stageLayout(width, height, model) {
+  const count = (side) => model.strips.filter((strip) => strip.side === side).length;
+  const left = 30 + count("left") * (STRIP + 4) + 2;
+  const top = LABEL + count("top") * (STRIP + 2) + 18;
+  const right = 6 + count("right") * (STRIP + 4) + 20;
+  let cellWidth = (width - left - right) / model.kvTiles;
+  let cellHeight = (height - top - 6) / model.qTiles;
+  cellWidth = Math.min(cellWidth, Math.max(cellHeight * 3, 24));
+  cellHeight = Math.min(cellHeight, Math.max(cellWidth * 3, 24, model.qTiles === 1 ? 150 : 0));
+  const gridWidth = cellWidth * model.kvTiles;
+  const x = left + Math.max(0, (width - left - right - gridWidth) / 2);
+  return { x, y: top, cellWidth, cellHeight, width: gridWidth, height: cellHeight * model.qTiles };
+}
+
+// One grid per head, if all programs are shown at once; the tiles are as large as they can be.
+export function headLayouts(width, height, model, heads) {
+  if (heads.length === 1) return [stageLayout(width, height, model)];
+  const shortest = (columns) =>
+    Math.min(
+      (width / columns - 8) / model.kvTiles,
+      (height / Math.ceil(heads.length / columns) - 16) / model.qTiles,
+    );
+  const columns = heads.reduce((best, _, i) => (shortest(i + 1) > shortest(best) ? i + 1 : best), 1);
+  const w = width / columns;
+  const h = height / Math.ceil(heads.length / columns);
+  return heads.map((_, i) => {
+    const grid = { width: w - 8, height: h - 16 };
+    return {
+      x: (i % columns) * w + 4,
+      y: Math.floor(i / columns) * h + 14,
+      cellWidth: grid.width / model.kvTiles,
+      cellHeight: grid.height / model.qTiles,
+      ...grid,
+    };
+  });
+}
+
+// The box of a step's tiles in the grid.
+export function cellBox(layout, model, step) {
+  const x = layout.x + model.kv[step] * layout.cellWidth;
+  const span = Math.max(1, model.kvEnd[step] - model.kv[step]);
+  const y = layout.y + model.q[step] * layout.cellHeight;
+  return { x, y, w: layout.cellWidth * span, h: layout.cellHeight };
+}
+
+// Where a strip lies: along the top, or left or right of the grid.
+export function stripBox(strip, layout) {
+  if (strip.side === "top") {
+    return { x: layout.x, y: LABEL + 2 + strip.place * (STRIP + 2), step: layout.cellWidth, vertical: false };
+  }
+  const away = 6 + strip.place * (STRIP + 4);
+  const x = strip.side === "left" ? layout.x - away - STRIP : layout.x + layout.width + away;
+  return { x, y: layout.y, step: layout.cellHeight, vertical: true };
+}
+
+// The tile of the grid under a point, and the row inside it; null beside the grids.
+export function tileAt(x, y, layouts, blockM) {
+  const inside = (grid) => x >= grid.x && x < grid.x + grid.width && y >= grid.y && y < grid.y + grid.height;
+  const index = layouts.findIndex(inside);
+  if (index < 0) return null;
+  const grid = layouts[index];
+  const across = (y - grid.y) / grid.cellHeight;
+  const q = Math.floor(across);
+  return { index, q, kv: Math.floor((x - grid.x) / grid.cellWidth), offset: (across - q) * blockM };
+}

@@ -1,0 +1,119 @@
+// What the player says in words: the step counter, the readout, the tooltip.
+
+import { formatBytes, formatMs, formatNumber } from "./formats.js";
+import { KIND, hasTile, tileKind, valueAt } from "./model.js";
+import { recordedSeries, shownRow } from "./series.js";
+
+export function countWords(timeline, at) {
+  const { model, moments, order, position } = timeline;
+  if (order === "one") return `step ${at.step + 1} / ${model.count}`;
+  if (!moments.measured) return `moment ${position} / ${moments.times.length + 1}`;
+  return `${(Math.max(at.time, 0) / 1000).toFixed(1)} / ${(moments.last / 1000).toFixed(1)} µs`;
+}
+
+export function rateWords(timeline, speed) {
+  return `${speed} ${timeline.order === "gpu" ? "moments" : `${timeline.unit}s`}/s`;
+}
+
+// What the curves are, one per line.
+export function curveWords(curves) {
+  return curves.map(({ name, title, log }) => `${name}: ${title}${log ? ", log scale" : ""}`).join("\n");
+}
+
+// Requested bytes so far, in all and per tensor.
+export function bytesSoFar(timeline, at) {
+  const { model } = timeline;
+  if (timeline.order === "one") {
+    return { total: model.bytes[at.done], perTensor: model.tensorBytes.map((sums) => sums[at.done]) };
+  }
+  const perTensor = model.tensorBytes.map(() => 0);
+  for (let i = 0; i < model.count; i++) {
+    if (!at.isDone(i)) continue;
+    model.tensorBytes.forEach((sums, t) => (perTensor[t] += sums[i + 1] - sums[i]));
+  }
+  return { total: perTensor.reduce((a, b) => a + b, 0), perTensor };
+}
+
+// If the heads that share a key head are packed into one tile of rows, a "head" of the trace is a key head.
+export function headName(model, head) {
+  return `${model.data.problem.packed ? "K head" : "head"} ${head}`;
+}
+
+export function rowWords(model, at, pinned) {
+  const { head, q, row } = shownRow(model, at, pinned);
+  const { block_m, q_len, rows, packed } = model.data.problem;
+  const number = q * block_m + model.offsets[row];
+  const whose = head * (rows / q_len) + Math.floor(number / q_len);
+  const inHead = packed && rows > q_len ? `: head ${whose}, query ${number % q_len}` : "";
+  const hint = pinned ? "picked; click it again to let go" : "click a tile to pick one";
+  return `row ${number}${inHead} (${hint})`;
+}
+
+export function readoutWords(timeline, at, bytes, active, pinned) {
+  const { model } = timeline;
+  if (timeline.order === "gpu") return momentWords(timeline, at, bytes, active);
+  if (at.step < 0) return "Not started. Space plays, the arrow keys step.";
+  const kernel = model.kernels.length > 1 ? `${model.kernels[at.kernel].name}: ` : "";
+  const phase = at.complete ? "" : `: ${at.phase.name}`;
+  const state = hasTile(model, at.step) ? stateWords(model, at, pinned) : "";
+  const sentence = `${kernel}${tilesOfStep(model, at)}${phase}. ${state}${formatBytes(bytes.total)} so far.`;
+  return sentence[0].toUpperCase() + sentence.slice(1);
+}
+
+function momentWords(timeline, at, bytes, active) {
+  if (at.finished) return `All programs have ended. ${formatBytes(bytes.total)} requested.`;
+  const { name } = timeline.model.data.gpu;
+  const basis = timeline.moments.measured
+    ? "by the GPU's clock (traced launch)"
+    : `modelled: one program per SM of the ${name}, every step takes the same time`;
+  return `${active} tiles in progress, ${basis}. ${formatBytes(bytes.total)} requested so far.`;
+}
+
+// "m 1.2, l 3.4. " of the row that the user picked, or of the tile's first one.
+function stateWords(model, at, pinned) {
+  const row = pinned && pinned.q === model.q[at.step] ? pinned.row : 0;
+  const states = recordedSeries(model, at.kernel)
+    .filter((series) => !series.sumOf && series.key !== "distance")
+    .map((series) => `${series.name} ${formatNumber(valueAt(model, series.value, at.step, row))}`);
+  return states.length ? `${states.join(", ")}. ` : "";
+}
+
+// Which tiles a step is about.
+function tilesOfStep(model, at) {
+  const [q, kv] = [model.q[at.step], model.kv[at.step]];
+  if (q < 0) return `key tile ${kv} is seen by no query`;
+  if (kv < 0) return `query tile ${q}${model.kernels[at.kernel].cells ? " sees no key" : ""}`;
+  const part = model.keyParts.findLastIndex((first) => first <= kv);
+  if (part >= 0) return `part ${part}, ${keyTiles(model, at.step)}`;
+  const masked = tileKind(model, at.step) === KIND.partial ? " (partly masked)" : "";
+  return `query tile ${q}, ${keyTiles(model, at.step)}${masked}`;
+}
+
+function keyTiles(model, step) {
+  const [kv, end] = [model.kv[step], model.kvEnd[step]];
+  return end - kv > 1 ? `key tiles ${kv} to ${end - 1}` : `key tile ${kv}`;
+}
+
+// The tooltip of a tile of the grid.
+export function tileWords(model, hit, kernel) {
+  const kinds = ["skipped by the mask", "partly masked", "full"];
+  const kind = kinds[model.kinds[hit.q * model.kvTiles + hit.kv]];
+  const isAbout = (kv, i) => kv <= hit.kv && hit.kv < model.kvEnd[i] && model.q[i] === hit.q;
+  const step = model.kv.findIndex(
+    (kv, i) => model.kernel[i] === kernel && model.head[i] === hit.head && isAbout(kv, i),
+  );
+  const known = step >= 0 && model.kernels[kernel].cells === "share";
+  const percent = known ? formatNumber((100 * model.share[step]) / 65535) : "";
+  const share = known ? `, ${percent} % of the attention of its rows` : "";
+  return `query tile ${hit.q}, key tile ${hit.kv}: ${kind}${share}. Click to follow this row.`;
+}
+
+// Where two runs stand; `race` adds the times and what the clock is.
+export function duelWords(panes, done, costs, race, clockWords) {
+  const states = panes.map(({ model }, i) => {
+    const total = costs[i].at(-1);
+    const end = race && done[i] === model.count ? ` in ${formatMs(total / 1e6)}` : "";
+    return `${"AB"[i]}: ${done[i]} of ${model.count} steps${end}, ${formatBytes(model.bytes[done[i]])}`;
+  });
+  return `${states.join(". ")}.${race ? ` ${clockWords}` : ""}`;
+}

@@ -1,0 +1,56 @@
+"""Serves the player's ES modules as one script: Streamlit's component and the exported page take only one.
+
+Each module becomes a function of its own, so that only what it exports is seen outside. It runs after the
+modules that it imports. Accepted are `import { a, b } from "./file.js";` and `export` before a function, class
+or const; everything else is refused, so that what the browser runs is what the files say.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from pathlib import Path
+
+FOLDER = Path(__file__).parent / "js"
+IMPORT = re.compile(r'^import \{(?P<names>[^}]*)\} from "\./(?P<file>\w+\.js)";\n', re.MULTILINE)
+EXPORT = re.compile(r"^export (?=(?:function|class|const) (?P<name>\w+))", re.MULTILINE)
+REFUSED = re.compile(r"^(?:import|export (?!default )).*", re.MULTILINE)
+
+
+@functools.cache
+def one_script(entry: str) -> str:
+    """The module `entry` with everything that it imports. Raises ValueError for what is not accepted."""
+    exported: dict[str, list[str]] = {}
+    parts: list[str] = []
+    _add(entry, (), exported, parts)
+    return "\n".join(parts)
+
+
+def _add(file: str, importers: tuple[str, ...], exported: dict[str, list[str]], parts: list[str]) -> None:
+    """Append a module to `parts`, after those that it imports."""
+    if file in importers:
+        raise ValueError(f"{' -> '.join((*importers, file))} is a circle of imports")
+    if file in exported:
+        return
+    text = (FOLDER / file).read_text(encoding="utf-8")
+    for match in IMPORT.finditer(text):
+        _add(match["file"], (*importers, file), exported, parts)
+        missing = set(_names(match)) - set(exported[match["file"]])
+        if missing:
+            raise ValueError(f"{file} imports {sorted(missing)}, which {match['file']} does not export")
+    body = IMPORT.sub(lambda match: f"const {{ {', '.join(_names(match))} }} = {_variable(match['file'])};\n", text)
+    exported[file] = [match["name"] for match in EXPORT.finditer(body)]
+    body = EXPORT.sub("", body)
+    if refused := REFUSED.search(body):
+        raise ValueError(f"{file}: {refused[0]!r} is not accepted; see {Path(__file__).name}")
+    if importers:
+        body = f"const {_variable(file)} = (() => {{\n{body}return {{ {', '.join(exported[file])} }};\n}})();"
+    parts.append(body)
+
+
+def _names(match: re.Match[str]) -> list[str]:
+    return [name.strip() for name in match["names"].split(",") if name.strip()]
+
+
+def _variable(file: str) -> str:
+    return file.replace(".", "_")
