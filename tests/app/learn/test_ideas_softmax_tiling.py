@@ -158,10 +158,10 @@ def test_any_numbers_are_drawn(part, text):
     ("text", "message"),
     [
         ("", "No number given"),
-        ("abc", "“abc” is no number"),
+        ("abc", "“abc” is not a number"),
         ("1, inf", "finite numbers"),
         ("1," * 10_000, "10,000 numbers given"),
-        ("<script>", "“<script>” is no number"),
+        ("<script>", "“<script>” is not a number"),
     ],
 )
 def test_a_text_that_is_no_row_is_explained_and_kept(text, message):
@@ -236,7 +236,7 @@ def test_the_readers_own_matrices():
     [
         ("tiling_a", "", "A is empty"),
         ("tiling_a", "1 2; 3", "A: row 2 has 1 numbers"),
-        ("tiling_b", "a b; c d", "B: “a” is no number"),
+        ("tiling_b", "a b; c d", "B: “a” is not a number"),
         ("tiling_b", "1 2; 3 4", "A has 4 columns and B has 2 rows"),
         ("tiling_b", "1 " * 10_000, "10,000 numbers given"),
     ],
