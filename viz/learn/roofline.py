@@ -152,7 +152,9 @@ def _time_view(inputs: Inputs, store: runs.RunStore | None) -> None:
 
 
 def _example(problem: AttentionProblem, gpu: Gpu) -> lesson.MemoryAgainstCompute:
-    example = lesson.memory_against_compute(problem.q_len, problem.kv_len, problem.head_dim, problem.itemsize, gpu)
+    example = lesson.memory_against_compute(
+        problem.q_len, problem.kv_len, problem.head_dim, problem.itemsize, gpu
+    )
     size = rf"{problem.q_len}\cdot{problem.kv_len}"
     peak, bandwidth = theme.format_flops(gpu.fp16_flops), theme.format_bytes(gpu.hbm_bandwidth)
     for top, bottom, seconds, words in (

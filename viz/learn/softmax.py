@@ -22,6 +22,7 @@ from kernels.problem import AttentionProblem
 from viz.learn.figures.softmax_charts import overflow_figure, sum_figure, unscaled_figure, weights_figure
 from viz.learn.figures.softmax_row import passes_html, row_html
 from viz.learn.stepper import stepper
+from viz.learn.url_state import keep_in_url, put_in_url, take_from_url
 from viz.shared.layout import colors, explore_link, plot
 from viz.shared.theme import format_error, format_number, format_tex
 
@@ -45,10 +46,18 @@ def show() -> None:
 def _input() -> tuple[np.ndarray | None, int]:
     """The row and the block size, or None after saying what is wrong with the text."""
     left, middle, right = st.columns([4, 2, 3], vertical_alignment="bottom")
-    text = left.text_input("scores x of one row", EXAMPLES[0], key="softmax_x", bind="query-params")
+    take_from_url("softmax_x", EXAMPLES[0], str)
+    text = left.text_input(
+        "scores x of one row", key="softmax_x", on_change=keep_in_url, args=("softmax_x", EXAMPLES[0])
+    )
     with right.container(horizontal=True):
         for example in EXAMPLES:
-            st.button(f"[{example}]", on_click=_take, args=(example,), disabled=text == example)
+            st.button(
+                f"[{example}]",
+                on_click=put_in_url,
+                args=("softmax_x", example, EXAMPLES[0]),
+                disabled=text == example,
+            )
     try:
         row = parse_row(text)
     except UnreadableNumbers as error:
@@ -58,10 +67,6 @@ def _input() -> tuple[np.ndarray | None, int]:
         "block, numbers at a time", 1, 64, 2, key="softmax_block", bind="query-params"
     )
     return row, max(1, int(block))
-
-
-def _take(example: str) -> None:
-    st.session_state["softmax_x"] = example
 
 
 def _one_pass(row: np.ndarray, steps: tuple[OnlineStep, ...], block: int) -> None:

@@ -12,7 +12,7 @@ from kernels.problem import AttentionProblem
 from kernels.worker.client import Crashed
 from tests.app import pages
 from viz.learn import gradients
-from viz.learn.gradient_lines import LINE_WORDS, SLIDES
+from viz.learn.gradient_lines import LINE_WORDS, LINES
 from viz.shared import runs
 
 REAL_STORE = runs.run_store
@@ -61,12 +61,12 @@ def badges(app, color):
 # --- gradients -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("line", SLIDES)
+@pytest.mark.parametrize("line", LINES)
 def test_every_line_shows_its_formula_and_numbers(line, no_worker):
     app = open_chapter("gradients", gradients_line=line)
     assert html(app).count("<table") >= 3
     assert len(app.latex) >= 2
-    assert f"line {list(SLIDES).index(line) + 1} of {len(SLIDES)}" in words(app)
+    assert f"line {list(LINES).index(line) + 1} of {len(LINES)}" in words(app)
 
 
 def test_without_a_worker_difference_quotients_stand_in_and_say_so(no_worker):

@@ -1,4 +1,4 @@
-"""Charts of the Gradients chapter: the error of the block's own D, and the traffic of the loop orders."""
+"""Charts of the Gradients chapter: the error if each block has its own D, and the traffic of loop orders."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from viz.shared import theme
 
 
 def block_error_figure(errors: Sequence[BlockError], chosen: int, colors: theme.Palette) -> go.Figure:
-    """Bars of the relative error of dS, dQ and dK over the block size; the chosen one is framed, an error of rounding alone has no height."""
+    """Bars of the relative error of dS, dQ and dK over the block size; the chosen size has a frame."""
     figure = go.Figure()
     sizes = [str(error.block) for error in errors]
     series = (
@@ -34,7 +34,7 @@ def block_error_figure(errors: Sequence[BlockError], chosen: int, colors: theme.
                         "width": [3 if error.block == chosen else 0 for error in errors],
                     },
                 },
-                hovertemplate=f"block of %{{x}} keys: error of {name} %{{y:.2g}} of its largest value<extra></extra>",
+                hovertemplate=f"block of %{{x}} keys: error of {name} is %{{y:.2g}} of its largest value<extra></extra>",
             )
         )
     theme.style_figure(figure, colors, height=300)
@@ -50,19 +50,23 @@ def block_error_figure(errors: Sequence[BlockError], chosen: int, colors: theme.
 
 def loop_order_figure(
     orders: Sequence[LoopOrder],
-    slides: Sequence[int],
+    printed: Sequence[int],
     with_sums: Sequence[int],
     counted: Mapping[str, int],
     colors: theme.Palette,
 ) -> go.Figure:
-    """Elements that each order's inner loops move: as the slides count them, with the sums read back, and counted by a kernel."""
+    """Elements that the inner loops of each order move.
+
+    `printed` as Chu, Liu and Lin 2026 count them, `with_sums` with the sums read back, and `counted` by a
+    kernel (algorithm -> elements).
+    """
     figure = go.Figure()
     labels = [f"<b>{order.slug}</b><br>{order.label}" for order in orders]
-    seen = [counted.get(order.algorithm) if order.algorithm else None for order in orders]
+    by_kernel = [counted.get(order.algorithm) if order.algorithm else None for order in orders]
     series = (
-        ("as the slides count, modelled", slides, colors.muted, ""),
+        ("as Chu, Liu and Lin 2026 count, modelled", printed, colors.muted, ""),
         ("with the sums read back, modelled", with_sums, colors.standard, "/"),
-        ("counted by the kernel", seen, colors.flash, ""),
+        ("counted by the kernel", by_kernel, colors.flash, ""),
     )
     for name, values, color, pattern in series:
         figure.add_trace(
@@ -87,7 +91,7 @@ def loop_order_figure(
             )
         )
     theme.style_figure(figure, colors, height=100 + 84 * len(orders))
-    figure.update_xaxes(showticklabels=False, showgrid=False, range=[0, 1.25 * max(*slides, *with_sums)])
+    figure.update_xaxes(showticklabels=False, showgrid=False, range=[0, 1.25 * max(*printed, *with_sums)])
     figure.update_yaxes(autorange="reversed", showgrid=False)
     figure.update_layout(bargap=0.22, legend={"orientation": "v", "y": 1.0, "yanchor": "bottom"}, margin_t=84)
     return figure
