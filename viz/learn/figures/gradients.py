@@ -8,6 +8,7 @@ import plotly.graph_objects as go
 
 from kernels.lessons.backward_traffic import LoopOrder
 from kernels.lessons.gradients import BlockError
+from viz.learn.figures.marks import hatched, set_title
 from viz.shared import theme
 
 
@@ -20,32 +21,23 @@ def block_error_figure(errors: Sequence[BlockError], chosen: int, colors: theme.
         ("dQ", [error.d_query for error in errors], colors.query, "/"),
         ("dK", [error.d_key for error in errors], colors.key, "."),
     )
+    frame = {"color": colors.text, "width": [3 if error.block == chosen else 0 for error in errors]}
     for name, values, color, pattern in series:
         figure.add_trace(
             go.Bar(
                 name=name,
                 x=sizes,
                 y=values,
-                marker={
-                    "color": color,
-                    "pattern": {"shape": pattern, "fillmode": "overlay", "fgcolor": colors.background},
-                    "line": {
-                        "color": colors.text,
-                        "width": [3 if error.block == chosen else 0 for error in errors],
-                    },
-                },
-                hovertemplate=f"block of %{{x}} keys: error of {name} is %{{y:.2g}} of its largest value<extra></extra>",
+                marker=hatched(color, pattern, colors) | {"line": frame},
+                hovertemplate=f"block of %{{x}} keys: error of {name} is %{{y:.2g}} "
+                "of its largest value<extra></extra>",
             )
         )
     theme.style_figure(figure, colors, height=300)
     figure.update_xaxes(title="keys in a block (the last size is the whole row)", type="category")
     figure.update_yaxes(tickformat=".0%", rangemode="tozero", nticks=6)
-    figure.update_layout(
-        title={"text": "largest error, as a share of the largest right value", "font_size": 15, "y": 0.98},
-        margin_t=66,
-        bargap=0.25,
-    )
-    return figure
+    set_title(figure, "largest error, as a share of the largest right value")
+    return figure.update_layout(margin_t=66, bargap=0.25)
 
 
 def loop_order_figure(
@@ -75,15 +67,7 @@ def loop_order_figure(
                 y=labels,
                 x=values,
                 orientation="h",
-                marker={
-                    "color": color,
-                    "pattern": {
-                        "shape": pattern,
-                        "fillmode": "overlay",
-                        "fgcolor": colors.background,
-                        "size": 6,
-                    },
-                },
+                marker=hatched(color, pattern, colors),
                 text=[f"{value:,}" if value is not None else "" for value in values],
                 textposition="outside",
                 cliponaxis=False,
