@@ -1,7 +1,9 @@
-"""Every row of what the source documents describe has a page or a kernel that shows it.
+"""Everything that the five introductions describe has a page or a kernel that shows it.
 
-The rows: A algorithms, S softmax, D derivations, F the frame around them. A target is "learn:<chapter>", "explore:<algorithm>",
-"module:<importable name>" or "test:<file>::<function>".
+They are Chu, Liu and Lin 2026, Nagaraj 2025, MSRA SH Triton Study Group 2025, "FlashAttention, step by
+step" and "Making Attention I/O-Aware". The rows: A algorithms, S softmax, D derivations, F the frame around
+them. A target is "learn:<chapter>", "explore:<algorithm>", "module:<importable name>" or
+"test:<file>::<function>".
 """
 
 import ast
@@ -33,7 +35,7 @@ ROWS = {
     "S1": "stable softmax and overflow",
     "S2": "online softmax by element and by block, and the wrong update",
     "S3": "three passes, two, one",
-    "S4": "lse, one number a row",
+    "S4": "lse, one number per row",
     "D1": "gradients of attention derived, both ways for dS",
     "D2": "the layer around it",
     "F1": "five ideas",

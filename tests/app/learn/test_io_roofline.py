@@ -99,10 +99,8 @@ def test_sram_shows_both_rules_and_what_compiled_kernels_take():
     )
     assert launch.info.shared_bytes > 0
     tiles = f"{launch.problem.block_m} × {launch.problem.block_n}"
-    assert (
-        f"| `_attn_fwd` | {tiles}, 64 {launch.problem.dtype} | {launch.info.num_stages} | {theme.format_kib(launch.info.shared_bytes)} |"
-        in text
-    )
+    stages, shared = launch.info.num_stages, theme.format_kib(launch.info.shared_bytes)
+    assert f"| `_attn_fwd` | {tiles}, 64 {launch.problem.dtype} | {stages} | {shared} |" in text
     assert "_attn_bwd_preprocess" not in text
     assert "163 KiB" in text
 

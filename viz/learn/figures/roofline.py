@@ -82,7 +82,8 @@ def _point(gpu: Gpu, step: Step, case: str, side: str, colors: theme.Palette) ->
             "line": {"width": 4 if case == "none" else 2, "color": color},
         },
         hovertemplate=f"{step.name}, {L2_WORDS[case]}<br>"
-        f"{theme.significant(step.intensity)} FLOP per byte<br>at most {theme.format_flops(rate)}/s, limited by {step.bound_by(gpu)}<extra></extra>",
+        f"{theme.significant(step.intensity)} FLOP per byte<br>"
+        f"at most {theme.format_flops(rate)}/s, limited by {step.bound_by(gpu)}<extra></extra>",
     )
 
 

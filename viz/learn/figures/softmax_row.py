@@ -27,7 +27,7 @@ def _number(value: float, m: float | None) -> str:
 
 
 def passes_html(ways: dict[str, PassesRun], reads_done: int, colors: theme.Palette) -> str:
-    """Each way with a strip of blocks per pass, after `reads_done` reads: read, being read, or not yet read."""
+    """Each way with a strip of blocks per pass after `reads_done` reads: read, being read, or unread."""
     drawn = "".join(_way(name, run, reads_done) for name, run in ways.items())
     return f'{_style(colors)}<div class="pass-ways">{drawn}</div>'
 
