@@ -54,7 +54,7 @@ class Step:
         return self.flops / gpu.fp16_flops
 
     def bound_by(self, gpu: Gpu) -> str:
-        """ "memory" or "compute": what sets the pace."""
+        """ "memory" or "compute": which of the two takes longer."""
         return "memory" if self.intensity < gpu.balance else "compute"
 
 

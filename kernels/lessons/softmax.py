@@ -23,7 +23,7 @@ class InFormat:
     exponentials: np.ndarray
     total: np.floating
     shares: np.ndarray
-    """exponentials / total; NaN where that is inf / inf or 0 / 0."""
+    """exponentials / total; NaN for inf / inf and 0 / 0."""
 
     @property
     def fails(self) -> bool:

@@ -42,7 +42,7 @@ def show() -> None:
     _figures(numbers, problem, gpu, with_all, now)
     st.caption(
         "One head, float16, forward pass unless said otherwise. Bytes, sizes and FLOPs are **modelled**: "
-        "requested bytes by kernels/traffic/modelled.py, where re-reads of K and V count in full although "
+        "requested bytes by kernels/traffic/modelled.py, which counts re-reads of K and V in full although "
         "the L2 cache may serve them; products of the backward pass by Dao et al. 2022, algorithm 4. The sum "
         "of the weights and the error are **computed** here in float64, on the inputs that the links below "
         "run."

@@ -11,9 +11,9 @@ def reading_list() -> None:
     """A table of all sources: how they are cited, their titles with links, and what they are used for."""
     with st.expander("Reading list: every source that this app cites", icon=":material/menu_book:"):
         rows = [f"| {source.key} | {_title(source)} | {source.why} |" for source in REFERENCES]
-        st.markdown("\n".join(["| Cited as | Title | Used for |", "|:--|:--|:--|", *rows]))
+        st.markdown("\n".join(["| Cited as | Source | Used for |", "|:--|:--|:--|", *rows]))
 
 
 def _title(source: Reference) -> str:
     title = f"[{source.title}]({source.url})" if source.url else source.title
-    return f"{title}, {source.where}" if source.where else title
+    return ", ".join(part for part in (source.authors, title, source.where) if part)

@@ -18,6 +18,7 @@ SIZES = {"S = QKᵀ": 25, "softmax": 17, "O = PV": 13, "fused": 19}
 """S and PV often have the same intensity, so one is drawn around the other."""
 SYMBOLS = {"perfect": "circle", "none": "circle-open"}
 INTENSITIES = (0.1, 10_000.0)
+BOLD, THIN = {"width": 4, "dash": "solid"}, {"width": 2, "dash": "dot"}
 
 
 def roofline_figure(
@@ -143,11 +144,7 @@ def hierarchy_figure(gpus: Sequence[Gpu], chosen: Gpu, colors: theme.Palette) ->
                 y=[gpu.hbm_bytes, gpu.sram_bytes],
                 mode="lines+markers",
                 name=gpu.name,
-                line={
-                    "color": tones[index % len(tones)],
-                    "width": 4 if bold else 2,
-                    "dash": "solid" if bold else "dot",
-                },
+                line={"color": tones[index % len(tones)]} | (BOLD if bold else THIN),
                 marker={"size": 20 if bold else 12, "symbol": ["square", "diamond"]},
                 text=[
                     f"HBM: {theme.format_bytes(gpu.hbm_bytes)}, {theme.format_bytes(gpu.hbm_bandwidth)}/s",
@@ -159,18 +156,13 @@ def hierarchy_figure(gpus: Sequence[Gpu], chosen: Gpu, colors: theme.Palette) ->
     theme.style_figure(figure, colors, height=380)
     widest, smallest = max(gpu.sram_bandwidth for gpu in gpus), min(gpu.sram_bytes for gpu in gpus)
     slowest, largest = min(gpu.hbm_bandwidth for gpu in gpus), max(gpu.hbm_bytes for gpu in gpus)
-    for words, x, y, anchor, shift in (
-        ("HBM: large, slow", slowest, largest, "left", 18),
-        ("SRAM: small, fast", widest, smallest, "right", -22),
+    for words, corner, anchor, shift in (
+        ("HBM: large, slow", (slowest, largest), "left", 18),
+        ("SRAM: small, fast", (widest, smallest), "right", -22),
     ):
+        x, y = map(math.log10, corner)
         figure.add_annotation(
-            text=words,
-            x=math.log10(x),
-            y=math.log10(y),
-            xanchor=anchor,
-            yshift=shift,
-            showarrow=False,
-            font_size=16,
+            text=words, x=x, y=y, xanchor=anchor, yshift=shift, showarrow=False, font_size=16
         )
     figure.update_xaxes(
         type="log",
