@@ -23,8 +23,8 @@ def sram_view(problem: AttentionProblem, memory_bytes: int, gpu: Gpu) -> None:
     forward, backward = (lesson.query_outer_blocks(memory, d, share) for share in (4, 8))
     if not backward.usable:
         st.error(
-            f"M = {theme.format_kib(memory_bytes)} is too small for a tile of d = {d}: eq 79 gives 0 rows. Choose a "
-            "larger M or a smaller d."
+            f"M = {theme.format_kib(memory_bytes)} is too small for a tile of d = {d}: eq 79 gives 0 rows. "
+            "Choose a larger M or a smaller d."
         )
         return
     launches = _nearest_launches(problem)

@@ -90,7 +90,7 @@ def split_steps_figure(
     theme.style_figure(figure, colors, height=300)
     figure.update_xaxes(type="log", tickvals=_powers_of_two(curve[-1].splits))
     figure.update_yaxes(type="log", tickvals=_powers_of_two(max(plan.tile_steps for plan in curve)))
-    set_title(figure, "key tiles in a row until the last program ends, by parts")
+    set_title(figure, "tile steps until the last program ends, by parts")
     return figure.update_layout(legend={"y": -0.12, "yanchor": "top"})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
@@ -34,7 +35,7 @@ def block_error_figure(errors: Sequence[BlockError], chosen: int, colors: theme.
             )
         )
     theme.style_figure(figure, colors, height=300)
-    figure.update_xaxes(title="keys in a block (the last size is the whole row)", type="category")
+    figure.update_xaxes(title="keys in a block (last: the whole row)", type="category")
     figure.update_yaxes(tickformat=".0%", rangemode="tozero", nticks=6)
     set_title(figure, "largest error, as a share of the largest right value")
     return figure.update_layout(margin_t=66, bargap=0.25)
@@ -53,7 +54,7 @@ def loop_order_figure(
     kernel (algorithm -> elements).
     """
     figure = go.Figure()
-    labels = [f"<b>{order.slug}</b><br>{order.label}" for order in orders]
+    labels = [f"<b>{order.slug}</b><br>{_on_two_lines(order.label)}" for order in orders]
     by_kernel = [counted.get(order.algorithm) if order.algorithm else None for order in orders]
     series = (
         ("as Chu, Liu and Lin 2026 count, modelled", printed, colors.muted, ""),
@@ -79,3 +80,8 @@ def loop_order_figure(
     figure.update_yaxes(autorange="reversed", showgrid=False)
     figure.update_layout(bargap=0.22, legend={"orientation": "v", "y": 1.0, "yanchor": "bottom"}, margin_t=84)
     return figure
+
+
+def _on_two_lines(label: str) -> str:
+    """The label with a line break after its first comma or colon, so that it leaves room for the bars."""
+    return re.sub(r"([,:]) ", r"\1<br>", label, count=1)
