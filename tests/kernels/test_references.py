@@ -85,10 +85,15 @@ def test_a_source_that_is_not_in_the_list_is_noticed(text):
 @pytest.mark.parametrize(
     "text",
     [
-        "Dao et al. (2022)", "Dao, 2023", "Chu, Liu and\n    Lin 2026", "Milakov & Gimelshein (2018)",
-        "13 March 2026", "NVIDIA H200, 2026-11-21", "LENGTH, 2048",
+        "Dao et al. (2022)",
+        "Dao, 2023",
+        "Chu, Liu and\n    Lin 2026",
+        "Milakov & Gimelshein (2018)",
+        "13 March 2026",
+        "NVIDIA H200, 2026-11-21",
+        "LENGTH, 2048",
     ],
-)  # fmt: skip
+)
 def test_sources_of_the_list_and_dates_pass(text):
     assert not unresolved(text)
 
