@@ -27,7 +27,7 @@ class Gpu:
     fp16_flops_per_clock: int = 4096
     """FLOP that the tensor cores of one SM do in one clock: dense float16, a multiplication and an addition counted as two.
 
-    White papers of the A100 and H100 architectures; Blackwell does twice Hopper's (FlashAttention-4, 2026)."""
+    White papers of the A100 and H100 architectures; Blackwell does twice Hopper's (Zadouri et al. 2026)."""
 
     @property
     def balance(self) -> float:

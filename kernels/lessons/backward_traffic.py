@@ -1,4 +1,7 @@
-"""What the backward pass moves: square matrices of the standard one, and the inner loops of the tiled ones, in elements. Modelled."""
+"""What the backward pass moves, in elements. Modelled.
+
+Square matrices of the standard backward pass, and the inner loops of the tiled ones.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from kernels.trace import Trace
 
 @dataclass(frozen=True)
 class SquareAccess:
-    """One line of standard attention's backward pass: which square matrices it loads from HBM and stores there."""
+    """One line of the standard backward pass: the square matrices that it loads from HBM and stores there."""
 
     line: str
     loads: tuple[str, ...]
@@ -21,7 +24,7 @@ class SquareAccess:
 
     @property
     def count(self) -> int:
-        """Square matrices that cross the bus."""
+        """Loads and stores together."""
         return len(self.loads) + len(self.stores)
 
 
@@ -36,71 +39,84 @@ STANDARD_BACKWARD = (
 
 
 def standard_backward_elements(problem: AttentionProblem) -> int:
-    """Elements of square matrices that the standard backward pass moves: 7 q_len kv_len a head."""
-    return (
-        sum(access.count for access in STANDARD_BACKWARD)
-        * problem.batch
-        * problem.q_heads
-        * problem.q_len
-        * problem.kv_len
-    )
+    """Elements of square matrices that the standard backward pass moves: 7 q_len kv_len per head."""
+    accesses = sum(access.count for access in STANDARD_BACKWARD)
+    return accesses * problem.batch * problem.q_heads * problem.q_len * problem.kv_len
 
 
 @dataclass(frozen=True)
 class LoopOrder:
-    """One way to order the loops of the backward pass, by what one step of its inner loop loads and stores.
-
-    Blocks of |J| key rows by head_dim (`kv_blocks`), or of |I| query rows (`q_blocks`). Those in `read_back` are sums that a step
-    stores: it has to load them first, which the slides do not count.
-    """
+    """A loop order of the backward pass, by what one step of its inner loop loads and stores."""
 
     slug: str
     label: str
     source: str
     q_blocks: tuple[str, ...] = ()
+    """Blocks of a query tile's rows by head_dim."""
     kv_blocks: tuple[str, ...] = ()
+    """Blocks of a key tile's rows by head_dim."""
     read_back: tuple[str, ...] = ()
+    """Sums that a step stores and so loads first. Chu, Liu and Lin 2026 leave that out."""
     algorithm: str = ""
-    """Of kernels.algorithms.ALGORITHMS, where this project has a kernel of this order."""
+    """Key of kernels.algorithms.ALGORITHMS if a kernel of ours has this order."""
 
 
 LOOP_ORDERS = (
     LoopOrder(
-        "algorithm 6", "query tile outside", "Chu, Liu and Lin 2026, algorithm 6",
-        kv_blocks=("load K", "load V", "store dK", "store dV"), read_back=("load dK", "load dV"), algorithm="backward_q_outer",
+        "algorithm 6",
+        "query tile outside",
+        "Chu, Liu and Lin 2026, algorithm 6",
+        kv_blocks=("load K", "load V", "store dK", "store dV"),
+        read_back=("load dK", "load dV"),
+        algorithm="backward_q_outer",
     ),
     LoopOrder(
-        "algorithm 7", "key tile outside, D computed again and again", "Chu, Liu and Lin 2026, algorithm 7 (a draft)",
-        q_blocks=("load Q", "load dO", "load O", "store dQ"), read_back=("load dQ",),
+        "algorithm 7",
+        "key tile outside, D computed again and again",
+        "Chu, Liu and Lin 2026, algorithm 7 (a draft)",
+        q_blocks=("load Q", "load dO", "load O", "store dQ"),
+        read_back=("load dQ",),
     ),
     LoopOrder(
-        "algorithm 8", "key tile outside, D computed once", "Chu, Liu and Lin 2026, algorithm 8",
-        q_blocks=("load Q", "load dO", "store dQ"), read_back=("load dQ",),
+        "algorithm 8",
+        "key tile outside, D computed once",
+        "Chu, Liu and Lin 2026, algorithm 8",
+        q_blocks=("load Q", "load dO", "store dQ"),
+        read_back=("load dQ",),
     ),
     LoopOrder(
-        "this project", "two kernels: only inputs in the loops", "kernels/algorithms/backward/backward.py",
-        q_blocks=("load Q", "load dO"), kv_blocks=("load K", "load V"), algorithm="backward",
+        "this project",
+        "two kernels: only inputs in the loops",
+        "kernels/algorithms/backward/backward.py",
+        q_blocks=("load Q", "load dO"),
+        kv_blocks=("load K", "load V"),
+        algorithm="backward",
     ),
-)  # fmt: skip
-"""Written for one head and no mask."""
+)
+"""For one head without a mask."""
 
 
 def inner_loop_elements(order: LoopOrder, problem: AttentionProblem, read_back: bool) -> int:
-    """Elements that the inner loop moves over the whole pass of one head; `read_back` adds the sums it loads before it stores them.
+    """Elements that the inner loop moves over the whole pass of one head.
 
-    A block of every key tile for each of T_r query tiles is T_r kv_len head_dim elements, and the other way round T_c q_len head_dim:
-    the slides' 4 T_r |J| d for all T_c key tiles, and their 3 T_c |I| d for all T_r query tiles.
+    `read_back` adds the sums that it loads before it stores them. With T_r query tiles, each block of key
+    rows adds T_r kv_len head_dim elements; with T_c key tiles, each block of query rows adds
+    T_c q_len head_dim. Chu, Liu and Lin 2026 give less: 4 T_r |J| d is for one key tile of algorithm 6,
+    and 3 T_c |I| d for one query tile of algorithm 8.
     """
     per_kv_block = problem.q_tiles * problem.kv_len * problem.head_dim
     per_q_block = problem.kv_tiles * problem.q_len * problem.head_dim
     elements = len(order.q_blocks) * per_q_block + len(order.kv_blocks) * per_kv_block
-    return elements + (
-        len(order.read_back) * (per_q_block if order.q_blocks else per_kv_block) if read_back else 0
-    )
+    if read_back:
+        elements += len(order.read_back) * (per_q_block if order.q_blocks else per_kv_block)
+    return elements
 
 
 def counted_inner_loop_elements(trace: Trace) -> int:
-    """The same of a traced run, from the bytes its loads and stores asked for. Of algorithms "backward" and "backward_q_outer"."""
+    """What the inner loop of a traced run moved, from the bytes that its loads and stores asked for.
+
+    For the algorithms "backward" and "backward_q_outer".
+    """
     read = dict(zip(trace.tensors, trace.tensor_bytes_read.T, strict=True))
     written = dict(zip(trace.tensors, trace.tensor_bytes_written.T, strict=True))
     size = trace.problem.itemsize
@@ -109,7 +125,6 @@ def counted_inner_loop_elements(trace: Trace) -> int:
         sums = sum(int(read[name].sum() + written[name].sum()) for name in ("dK", "dV"))
         return inputs // size + sums // STATE_BYTES
     dk_dv, dq = (trace.kernel == trace.kernels.index(name) for name in (DK_DV.name, DQ.name))
-    streamed = sum(int(read[name][dk_dv].sum()) for name in ("Q", "dO")) + sum(
-        int(read[name][dq].sum()) for name in ("K", "V")
-    )
-    return streamed // size
+    queries = sum(int(read[name][dk_dv].sum()) for name in ("Q", "dO"))
+    keys = sum(int(read[name][dq].sum()) for name in ("K", "V"))
+    return (queries + keys) // size

@@ -1,15 +1,16 @@
 """Gradients of attention and of the layer around it, line by line, in NumPy float64.
 
-A layer of one head: Q = Z W_Q, K = Z W_K, V = Z W_V, S = Q K^T / sqrt(d), P = softmax(S), O = P V, Y = O W_O. The loss L is
-any number computed from Y; dX stands for the gradient of L with respect to X. Nagaraj 2025, section 3.2.1 (chain rule with
-deltas); Chu, Liu and Lin 2026, eq 13 to 24 (logarithm of softmax) and appendix (the layer).
+A layer of one head: Q = Z W_Q, K = Z W_K, V = Z W_V, S = Q K^T / sqrt(d), P = softmax(S), O = P V, Y = O W_O.
+The loss L is any number computed from Y; dX stands for the gradient of L with respect to X.
+Nagaraj 2025, section 3.2.1 (chain rule with deltas); Chu, Liu and Lin 2026, eq 13 to 24 (logarithm of
+softmax) and appendix (the layer).
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 
 import numpy as np
@@ -22,14 +23,15 @@ LIMITS = {"length": (2, 8), "dim": (1, 8), "seed": (0, 9999), "spread": (0.1, 10
 
 WEIGHTS = ("W_Q", "W_K", "W_V", "W_O")
 DIFFERENCE_STEP = float(np.finfo(np.float64).eps ** (1 / 3))
-"""Step of the central differences: truncation and rounding errors are then of the same size."""
+"""Step of the central differences. With it, truncation and rounding errors are of the same size."""
 
 
 @dataclass(frozen=True)
 class GradientLesson:
-    """A layer small enough to read: `length` tokens of `dim` features, one head; scores of standard deviation about `spread`.
+    """A layer small enough to read: `length` tokens of `dim` features, one head.
 
-    Raises InvalidProblem, which names the field, the value given and the values accepted.
+    The scores have a standard deviation of about `spread`. Raises InvalidProblem, which names the field, the
+    value given and the values accepted.
     """
 
     length: int = 4
@@ -40,26 +42,22 @@ class GradientLesson:
     def __post_init__(self) -> None:
         for name, (low, high) in LIMITS.items():
             given = getattr(self, name)
-            kind = "number" if name == "spread" else "whole number"
-            if (
-                isinstance(given, bool)
-                or not isinstance(given, (int, float) if name == "spread" else int)
-                or not low <= given <= high
-            ):
+            kind, types = ("number", (int, float)) if name == "spread" else ("whole number", (int,))
+            if isinstance(given, bool) or not isinstance(given, types) or not low <= given <= high:
                 raise InvalidProblem(name, given, f"expected a {kind} from {low:g} to {high:g}")
 
     @property
     def scale(self) -> float:
-        """Factor on the scores, 1 / sqrt(dim)."""
+        """The scores are multiplied by this: 1 / sqrt(dim)."""
         return 1.0 / math.sqrt(self.dim)
 
     def as_dict(self) -> dict[str, int | float]:
-        """Field names to plain values, fit for JSON."""
+        """Field names and plain values, ready for JSON."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, values: dict) -> GradientLesson:
-        """The reverse of `as_dict`; an unknown name is refused."""
+        """The reverse of `as_dict`. Raises InvalidProblem for an unknown name."""
         known = [field.name for field in fields(cls)]
         for name in values:
             if name not in known:
@@ -78,7 +76,7 @@ class GradientLesson:
 
 
 def forward(lesson: GradientLesson, given: Mapping[str, np.ndarray] | None = None) -> dict[str, np.ndarray]:
-    """Every value of the forward pass by name. A value in `given` is taken as it is instead of being computed from those before it.
+    """Every value of the forward pass by name. A value in `given` is used as it is and not computed.
 
     "row factor" (length,), 1 unless given, multiplies the rows of P: the derivative of L by it is D.
     """
@@ -89,15 +87,17 @@ def forward(lesson: GradientLesson, given: Mapping[str, np.ndarray] | None = Non
     values.setdefault("S", values["Q"] @ values["K"].T * lesson.scale)
     values["lse"] = log_sum_exp(values["S"])
     values.setdefault("P", softmax(values["S"]))
-    values.setdefault(
-        "O", (values["P"] * values.get("row factor", np.ones(lesson.length))[:, None]) @ values["V"]
-    )
+    row_factor = values.get("row factor", np.ones(lesson.length))
+    values.setdefault("O", (values["P"] * row_factor[:, None]) @ values["V"])
     values.setdefault("Y", values["O"] @ values["W_O"])
     return values
 
 
 def jacobian_by_quotient(scores: np.ndarray) -> np.ndarray:
-    """dP_l / dS_t of one row, [l, t], by the quotient rule with deltas: (e_l d_lt sum - e_l e_t) / sum^2. (length,) -> (length, length)."""
+    """dP_l / dS_t of one row by the quotient rule with deltas: (e_l d_lt sum - e_l e_t) / sum^2.
+
+    (length,) -> (length, length), indexed [l, t].
+    """
     exponentials = np.exp(scores - scores.max())
     total = exponentials.sum()
     delta = np.eye(len(scores))
@@ -105,17 +105,20 @@ def jacobian_by_quotient(scores: np.ndarray) -> np.ndarray:
 
 
 def jacobian_by_logarithm(scores: np.ndarray) -> np.ndarray:
-    """dP_l / dS_t of one row, [l, t]: ln P_l = S_l - lse gives d ln P_l / dS_t = d_lt - P_t, and dP_l is P_l times that."""
+    """dP_l / dS_t of one row from ln P_l = S_l - lse: d ln P_l / dS_t = d_lt - P_t, times P_l.
+
+    (length,) -> (length, length), indexed [l, t].
+    """
     share = softmax(scores)
     return share[:, None] * (np.eye(len(scores)) - share[None, :])
 
 
 @functools.lru_cache(maxsize=64)
 def derived(lesson: GradientLesson) -> dict[str, np.ndarray]:
-    """Every line of the derivation, by name; beside the forward values, those of the backward pass from dY on.
+    """Every line of the derivation by name: the forward values, then the backward pass from dY on.
 
-    "J quotient", "J logarithm" (length, length, length): row, l, t. "dS deltas": each row's Jacobian times its dP. "D of P" and
-    "D of O": rowsum(P * dP) and rowsum(O * dO). "P of lse": exp(S - lse).
+    "J quotient", "J logarithm" (length, length, length): row, l, t. "dS deltas": each row's Jacobian times
+    its dP. "D of P" and "D of O": rowsum(P * dP) and rowsum(O * dO). "P of lse": exp(S - lse).
     """
     v = forward(lesson)
     v["dW_O"] = v["O"].T @ v["dY"]
@@ -137,36 +140,46 @@ def derived(lesson: GradientLesson) -> dict[str, np.ndarray]:
     return v
 
 
-REFERENCES = {
-    "dV": "dV", "dP": "dP", "J quotient": "J", "J logarithm": "J", "dS deltas": "dS", "dS": "dS", "D of P": "D", "D of O": "D",
-    "dQ": "dQ", "dK": "dK", "P of lse": "P", "dW_O": "dW_O", "dO": "dO", "dW_Q": "dW_Q", "dW_K": "dW_K", "dW_V": "dW_V", "dZ": "dZ",
-}  # fmt: skip
-"""Line of the derivation -> the derivative it is checked against. J is the Jacobian of softmax, P the gradient of the sum of lse."""
+CHECKED_AGAINST = {
+    "J quotient": "J",
+    "J logarithm": "J",
+    "dS deltas": "dS",
+    "D of P": "D",
+    "D of O": "D",
+    "P of lse": "P",
+} | {name: name for name in ("dV", "dP", "dS", "dQ", "dK", "dO", "dZ", *(f"d{weight}" for weight in WEIGHTS))}
+"""Line of the derivation -> the derivative it is checked against.
+
+J is the Jacobian of softmax, D the derivative by the row factor, P the gradient of the sum of lse.
+"""
 
 
 @functools.lru_cache(maxsize=64)
 def finite_differences(lesson: GradientLesson) -> dict[str, np.ndarray]:
-    """The derivatives that REFERENCES names, by central differences in float64: no rule of calculus is used."""
+    """The derivatives of CHECKED_AGAINST by central differences in float64, without any rule of calculus."""
     values = forward(lesson) | {"row factor": np.ones(lesson.length)}
 
     def loss(given: Mapping[str, np.ndarray]) -> np.ndarray:
         return (forward(lesson, given)["Y"] * values["dY"]).sum()
 
-    names = {
-        name: name[1:]
-        for name in ("dV", "dP", "dS", "dQ", "dK", "dO", "dZ", *(f"d{weight}" for weight in WEIGHTS))
-    } | {"D": "row factor"}
-    found = {name: _central(loss, variable, values[variable]) for name, variable in names.items()}
-    found["P"] = _central(lambda given: log_sum_exp(given["S"]).sum(), "S", values["S"])
+    variables = {line: line[1:] for line, derivative in CHECKED_AGAINST.items() if line == derivative}
+    variables["D"] = "row factor"
+    derivatives = {name: _central(loss, variable, values[variable]) for name, variable in variables.items()}
+    derivatives["P"] = _central(lambda given: log_sum_exp(given["S"]).sum(), "S", values["S"])
     rows = [_central(lambda given: softmax(given["S"]), "S", row) for row in values["S"]]  # [t, l]
-    return found | {"J": np.stack(rows).transpose(0, 2, 1)}
+    return derivatives | {"J": np.stack(rows).transpose(0, 2, 1)}
 
 
-def _central(function: object, name: str, at: np.ndarray) -> np.ndarray:
-    """Central difference quotients of function({name: x}) by every element of x: at.shape + shape of the result."""
+def _central(
+    function: Callable[[Mapping[str, np.ndarray]], np.ndarray], name: str, at: np.ndarray
+) -> np.ndarray:
+    """Central difference quotients of function({name: x}) by every element of x.
+
+    The shape is at.shape followed by the shape of the result.
+    """
     quotients = []
     for index in np.ndindex(at.shape):
-        step = DIFFERENCE_STEP * max(1.0, abs(at[index]))
+        step = DIFFERENCE_STEP * max(1.0, abs(float(at[index])))
         above, below = at.copy(), at.copy()
         above[index] += step
         below[index] -= step
@@ -177,22 +190,24 @@ def _central(function: object, name: str, at: np.ndarray) -> np.ndarray:
 def largest_differences(lesson: GradientLesson, reference: Mapping[str, np.ndarray]) -> dict[str, float]:
     """Line -> largest difference of any element from `reference`, for the lines whose derivative it has."""
     lines = derived(lesson)
-    pairs = {
-        line: (lines[line], np.asarray(reference[name]))
-        for line, name in REFERENCES.items()
+    return {
+        line: float(np.abs(lines[line] - np.asarray(reference[name])).max())
+        for line, name in CHECKED_AGAINST.items()
         if name in reference
     }
-    return {line: float(np.abs(got - expected).max()) for line, (got, expected) in pairs.items()}
 
 
 def block_sums(lesson: GradientLesson, block: int) -> np.ndarray:
-    """rowsum(P * dP) inside each block of `block` keys, (length, blocks): they add up to D, but none of them is D."""
+    """rowsum(P * dP) inside each block of `block` keys, (length, blocks). Only their sum is D."""
     lines = derived(lesson)
     return np.add.reduceat(lines["P"] * lines["dP"], np.arange(0, lesson.length, block), axis=1)
 
 
 def d_scores_by_blocks(lesson: GradientLesson, block: int) -> np.ndarray:
-    """dS as in the pseudocode of Nagaraj 2025, section 3.2.4: each block takes its own rowsum(P * dP) for D. Wrong unless it spans the row."""
+    """dS if each block uses its own rowsum(P * dP) as D: wrong unless the block spans the row.
+
+    The pseudocode of Nagaraj 2025, section 3.2.4, does this.
+    """
     lines = derived(lesson)
     share = np.repeat(block_sums(lesson, block), block, axis=1)[:, : lesson.length]
     return lines["P"] * (lines["dP"] - share)
@@ -200,7 +215,7 @@ def d_scores_by_blocks(lesson: GradientLesson, block: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class BlockError:
-    """What the block's own sum in place of D does: largest error as a share of the largest right value."""
+    """Error if each block uses its own sum as D: the largest error as a share of the largest right value."""
 
     block: int
     d_scores: float
@@ -212,15 +227,14 @@ def block_errors(lesson: GradientLesson) -> tuple[BlockError, ...]:
     """For each block size from 1 to the whole row."""
     lines = derived(lesson)
     right = (lines["dS"], lines["dQ"], lines["dK"])
-    found = []
+    errors = []
     for block in range(1, lesson.length + 1):
         d_scores = d_scores_by_blocks(lesson, block)
         wrong = (d_scores, d_scores @ lines["K"] * lesson.scale, d_scores.T @ lines["Q"] * lesson.scale)
-        pairs = zip(wrong, right, strict=True)
-        found.append(
-            BlockError(
-                block,
-                *(float(np.abs(got - good).max() / max(np.abs(good).max(), 1e-300)) for got, good in pairs),
-            )
-        )
-    return tuple(found)
+        errors.append(BlockError(block, *map(_relative_error, wrong, right)))
+    return tuple(errors)
+
+
+def _relative_error(got: np.ndarray, right: np.ndarray) -> float:
+    """Largest error as a share of the largest right value."""
+    return float(np.abs(got - right).max() / max(np.abs(right).max(), 1e-300))

@@ -1,4 +1,7 @@
-"""Five ideas of FlashAttention: which needs which, and what it costs to leave one out. Formulas, and one check in NumPy."""
+"""Five ideas of FlashAttention: which needs which, and what it costs to leave one out.
+
+The five ideas and their order are those of "Making Attention I/O-Aware".
+"""
 
 from __future__ import annotations
 
@@ -29,18 +32,18 @@ FLOAT32_BYTES = 4
 
 @dataclass(frozen=True)
 class Costs:
-    """What one call costs (one head, forward, then what the backward pass finds). Modelled, but for the last two fields."""
+    """What one call costs, for one head. Modelled, except the last two fields, which are computed."""
 
     forward_bytes: int
     """Requested bytes of the forward pass."""
     chip_bytes: int
-    """What one program keeps on the chip."""
+    """What one program of the forward pass keeps on the chip."""
     kept_bytes: int
     """Kept from the forward to the backward pass, beyond Q, K, V and O."""
     backward_flops: int
-    """Matrix products of the backward pass: 2 N_q N_k d each (Dao et al. 2022, algorithm 4: five of them)."""
+    """Matrix products of the backward pass, 2 N_q N_k d each: five of them (Dao et al. 2022, algorithm 4)."""
     weight_sum: float
-    """What the weights of one row sum to; attention's sum to 1. Computed."""
+    """Sum of the weights of one row; 1 in attention. Computed."""
     output_error: float
     """Largest error of O over the rows looked at. Computed."""
 
@@ -54,9 +57,9 @@ def falls_with(left_out: str) -> set[str]:
 
 
 def costs(problem: AttentionProblem, gpu: Gpu, left_out: str | None = None) -> Costs:
-    """Costs of `problem` on `gpu` with all five ideas, or with one of them left out and nothing put in its place.
+    """Costs of `problem` on `gpu` with all five ideas, or with one of them left out and not replaced.
 
-    Without fusion, or where it falls because whole rows do not fit on the chip, S and P go through HBM.
+    Without fusion S and P go through HBM; also without tiling, if whole rows do not fit on the chip.
     """
     square = problem.q_len * problem.kv_len
     product = 2 * square * problem.head_dim
@@ -69,38 +72,32 @@ def costs(problem: AttentionProblem, gpu: Gpu, left_out: str | None = None) -> C
         weight_sum=weight_sum,
         output_error=error,
     )
-    changes = {
-        "fusion": {"forward_bytes": standard_bytes(problem)},
-        "tiling": {"chip_bytes": whole_row_bytes(problem)}
-        | ({} if whole_rows_fit(problem, gpu) else {"forward_bytes": standard_bytes(problem)}),
-        "recomputation": {
-            "forward_bytes": every.forward_bytes + square * problem.itemsize,
-            "kept_bytes": square * problem.itemsize,
-            "backward_flops": 4 * product,
-        },
-        "lse": {"kept_bytes": 0, "backward_flops": 6 * product},
-    }
-    return replace(every, **changes.get(left_out, {}))
+    if left_out == "fusion":
+        return replace(every, forward_bytes=standard_bytes(problem))
+    if left_out == "tiling":
+        forward = every.forward_bytes if whole_rows_fit(problem, gpu) else standard_bytes(problem)
+        return replace(every, forward_bytes=forward, chip_bytes=whole_row_bytes(problem))
+    if left_out == "recomputation":
+        kept = square * problem.itemsize
+        forward = every.forward_bytes + kept
+        return replace(every, forward_bytes=forward, kept_bytes=kept, backward_flops=4 * product)
+    if left_out == "lse":
+        return replace(every, kept_bytes=0, backward_flops=6 * product)
+    return every
 
 
 def whole_row_bytes(problem: AttentionProblem) -> int:
     """On-chip bytes of a fused kernel whose scores are not tiled along the keys: BLOCK_M whole rows of S.
 
-    K and V still stream in tiles of BLOCK_N: a product may be cut there without a change of its result.
+    K and V still come in tiles of BLOCK_N: a matrix product can be cut there without changing its result.
     """
     tiles = {part.name: part.bytes_of(problem) for part in FORWARD.parts}
-    return (
-        problem.block_m * problem.kv_len * FLOAT32_BYTES
-        + tiles["Q"]
-        + tiles["K"]
-        + tiles["V"]
-        + tiles["O"]
-        + tiles["m, l"]
-    )
+    scores = problem.block_m * problem.kv_len * FLOAT32_BYTES
+    return scores + sum(tiles[name] for name in ("Q", "K", "V", "O", "m, l"))
 
 
 def chip_capacity(gpu: Gpu) -> int:
-    """Bytes that programs on one SM can keep: shared memory and registers."""
+    """Bytes that programs can keep on one SM: shared memory and registers."""
     return gpu.shared_bytes_per_sm + gpu.register_bytes_per_sm
 
 
@@ -116,18 +113,18 @@ def longest_whole_row(problem: AttentionProblem, gpu: Gpu) -> int:
 
 
 def three_pass_bytes(problem: AttentionProblem) -> int:
-    """Forward bytes when tiles are right without an online softmax: K read for m, again for l, and with V for O."""
-    return (
-        requested_bytes(problem) + 2 * problem.q_tiles * problem.kv_len * problem.head_dim * problem.itemsize
-    )
+    """Forward bytes of exact tiles without online softmax: K read for m, l and O."""
+    key_bytes = problem.kv_len * problem.head_dim * problem.itemsize
+    return requested_bytes(problem) + 2 * problem.q_tiles * key_bytes
 
 
 @functools.lru_cache(maxsize=64)
 def tile_sums(problem: AttentionProblem, online: bool, rows: int = 8) -> tuple[float, float]:
-    """(sum of the weights of row 0, largest error of O) of the first `rows` queries, key tile by key tile, in float64.
+    """(sum of the weights of row 0, largest error of O) over the first `rows` queries, in float64.
 
-    Tiles are joined by the online softmax, or each is normalised for itself and the results are added. The inputs are
-    those of kernels.problem.inputs ("normal", before rounding) for this problem's lengths, head_dim and seed, one head.
+    The key tiles are joined by the online softmax, or each is normalised alone and the results are added.
+    The inputs are those of kernels.problem.inputs ("normal", before rounding) for this problem's lengths,
+    head_dim and seed, one head.
     """
     rng = np.random.default_rng(problem.seed)
     shape = (problem.kv_len, problem.head_dim)
@@ -142,7 +139,6 @@ def tile_sums(problem: AttentionProblem, online: bool, rows: int = 8) -> tuple[f
         output = alpha[:, None] * output + weights @ value[keys]
     exact = softmax(scores) @ value
     if online:
-        return float((np.exp(scores[0] - m[0]) / l[0]).sum()), float(
-            np.abs(output / l[:, None] - exact).max()
-        )
+        weights = np.exp(scores[0] - m[0]) / l[0]
+        return float(weights.sum()), float(np.abs(output / l[:, None] - exact).max())
     return float(l[0]), float(np.abs(output - exact).max())

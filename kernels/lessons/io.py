@@ -1,7 +1,8 @@
-"""Traffic between HBM and SRAM as formulas of T, d and M: curves, block sizes, loop orders of the backward pass.
+"""Traffic between HBM and SRAM as formulas of T, d and M: curves, block sizes, backward loop orders.
 
-One head, T queries and T keys, no mask. M counts elements of the inputs' type, as in the papers; sums that wait in HBM are float32, as in
-our kernels. "The slides" are Chu, Liu and Lin 2026, An Introduction to FlashAttention.
+One head, T queries and T keys, no mask. M counts elements of the inputs' type, as in Dao et al. 2022;
+sums that wait in HBM are float32, as in our kernels. Equations and algorithms given by number alone are
+those of Chu, Liu and Lin 2026.
 """
 
 from __future__ import annotations
@@ -9,59 +10,58 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kernels.algorithms.chip import FLOAT32_BYTES as STATE_BYTES
+from kernels.lessons.tiling import tiles_of
 from kernels.problem import BLOCKS
 from kernels.traffic.modelled import LSE_BYTES
 
 
-def tiles(length: int, block: int) -> int:
-    """Tiles of `block` rows that cover `length` rows."""
-    return -(-length // block)
-
-
 @dataclass(frozen=True)
 class BlockSizes:
-    """Rows of a query tile (the slides' |I|) and of a key tile (|J|)."""
+    """Rows of a query tile (|I|) and of a key tile (|J|)."""
 
     query: int
     key: int
 
     @property
     def usable(self) -> bool:
-        """Whether both hold a row at least."""
+        """Whether each tile holds at least one row."""
         return min(self.query, self.key) >= 1
 
 
 def query_outer_blocks(memory: int, d: int, share: int) -> BlockSizes:
-    """The largest query tile that `share` equal parts of `memory` elements allow, and a key tile of at most d rows.
+    """The largest query tile that fits into memory / share elements, and a key tile of at most d rows.
 
-    share = 4: the slides' eq 44, forward. share = 8: eq 79, backward.
+    `memory` in elements. share = 4: eq 44, forward. share = 8: eq 79, backward.
     """
     rows = memory // (share * d)
     return BlockSizes(rows, min(rows, d))
 
 
 def key_outer_blocks(memory: int, d: int) -> BlockSizes:
-    """The large tile goes to the side that stays, here the keys: Dao et al. 2022, algorithm 1, line 1 (there rounded up)."""
+    """The same with the large tile on the key side, which stays on the chip.
+
+    Dao et al. 2022, algorithm 1, line 1, where the rows are rounded up.
+    """
     swapped = query_outer_blocks(memory, d, 4)
     return BlockSizes(swapped.key, swapped.query)
 
 
 @dataclass(frozen=True)
 class Block:
-    """A block that lies in SRAM: the tensor's name and its number of elements."""
+    """A block in SRAM: the tensor's name and its number of elements."""
 
     tensor: str
     elements: int
 
 
 def forward_blocks(sizes: BlockSizes, d: int) -> tuple[Block, ...]:
-    """The four blocks that the inner loop of the forward pass holds (the slides' list before eq 43): K and V share one place."""
+    """The four blocks in the inner loop of the forward pass (list before eq 43); K and V share one."""
     query, key = sizes.query * d, sizes.key * d
     return (Block("Q", query), Block("O", query), Block("K/V", key), Block("S", sizes.query * sizes.key))
 
 
 def backward_blocks(sizes: BlockSizes, d: int) -> tuple[Block, ...]:
-    """The eight blocks that the inner loop of the backward pass holds, in either loop order (the slides' list before eq 78)."""
+    """The eight blocks in the inner loop of the backward pass, in both loop orders (list before eq 78)."""
     query, key = sizes.query * d, sizes.key * d
     rows = [Block(name, query) for name in ("Q", "dO", "dQ")]
     keys = [Block(name, key) for name in ("K", "V", "dK", "dV")]
@@ -74,9 +74,9 @@ def elements(blocks: tuple[Block, ...]) -> int:
 
 
 def row_wise_rows(length: int, d: int, memory: int) -> int:
-    """Rows of S that the row-wise algorithm computes at once: all of them where Q, K, V, a row of S and a row of O fit (algorithm 1).
+    """Rows of S that the row-wise algorithm computes at once; 0 if not even one row of S fits.
 
-    Otherwise M / T (the slides' eq 39); 0 where not one row of S fits.
+    All of them if Q, K, V, a row of S and a row of O fit (algorithm 1), else M / T (eq 39).
     """
     if 3 * length * d + length + d <= memory:
         return length
@@ -84,30 +84,33 @@ def row_wise_rows(length: int, d: int, memory: int) -> int:
 
 
 def kernel_rows(rows: int) -> int | None:
-    """The tallest tile of at most so many rows that the kernels take; None below the smallest."""
+    """The tallest tile of at most `rows` rows that the kernels accept; None if there is none."""
     return max((block for block in BLOCKS if block <= rows), default=None)
 
 
 def standard_bytes(length: int, d: int, itemsize: int) -> int:
-    """S and P written and read back: 4 T^2 (the slides' eq 30), and Q, K, V, O once."""
+    """S and P written and read back: 4 T^2 elements (eq 30), and Q, K, V, O once."""
     return (4 * length * length + 4 * length * d) * itemsize
 
 
 def row_wise_bytes(length: int, d: int, rows: int, itemsize: int) -> int:
-    """Q and O once, K and V for every block of rows: O(Td) if the block is all rows, else O(T^3 d / M) (eq 39)."""
-    return (2 + 2 * tiles(length, rows)) * length * d * itemsize
+    """Q and O once, K and V for every block of rows: O(Td) for one block, else O(T^3 d / M) (eq 39)."""
+    return (2 + 2 * tiles_of(length, rows)) * length * d * itemsize
 
 
 def flash2_bytes(length: int, d: int, sizes: BlockSizes, itemsize: int) -> int:
     """Q and O once, K and V for every query tile, lse once: O(T^2 d^2 / M) (eq 45 and 50)."""
-    return (2 + 2 * tiles(length, sizes.query)) * length * d * itemsize + length * LSE_BYTES
+    return (2 + 2 * tiles_of(length, sizes.query)) * length * d * itemsize + length * LSE_BYTES
 
 
 def flash1_bytes(length: int, d: int, sizes: BlockSizes, itemsize: int) -> int:
-    """K and V once; for every key tile Q in, O, m and l in and out. O waits in float32 and leaves in the inputs' type."""
+    """K and V once; for every key tile Q in, and O, m and l in and out.
+
+    O waits in HBM in float32. Its last store is in the inputs' type.
+    """
     visit = d * itemsize + 2 * d * STATE_BYTES + 4 * STATE_BYTES
     last = d * itemsize - d * STATE_BYTES + LSE_BYTES
-    return length * (2 * d * itemsize + tiles(length, sizes.key) * visit + last)
+    return length * (2 * d * itemsize + tiles_of(length, sizes.key) * visit + last)
 
 
 def compulsory_bytes(length: int, d: int, itemsize: int) -> int:
@@ -116,15 +119,18 @@ def compulsory_bytes(length: int, d: int, itemsize: int) -> int:
 
 
 def lower_bound_bytes(length: int, d: int, memory: int, itemsize: int) -> float:
-    """T^2 d^2 / M without its constant: no exact algorithm beats this order for all M from d to T d (Dao et al. 2022, proposition 3)."""
+    """T^2 d^2 / M without its constant. No exact algorithm beats this order for all M from d to T d.
+
+    Dao et al. 2022, proposition 3.
+    """
     return length * length * d * d / memory * itemsize
 
 
-CURVES = ("standard", "row_wise", "flash1", "flash2", "compulsory", "lower_bound")
-
-
 def curve_bytes(name: str, length: int, d: int, memory: int, itemsize: int) -> float | None:
-    """One of CURVES at one point, with the largest blocks that `memory` elements allow. None where not one row fits."""
+    """One curve at one point, with the largest blocks that `memory` elements allow. None if not one row fits.
+
+    `name` is "standard", "row_wise", "flash1", "flash2", "compulsory" or "lower_bound".
+    """
     if name == "standard":
         return standard_bytes(length, d, itemsize)
     if name == "compulsory":
@@ -142,7 +148,7 @@ def curve_bytes(name: str, length: int, d: int, memory: int, itemsize: int) -> f
 
 
 def growth(name: str, length: int, d: int, memory: int, itemsize: int) -> dict[str, float | None]:
-    """By what factor the bytes change when T, d or M doubles, at this point; None where one of the two does not fit."""
+    """The factor by which the bytes change when T, d or M doubles; None if a point does not fit."""
     here = curve_bytes(name, length, d, memory, itemsize)
     doubled = {"T": (2 * length, d, memory), "d": (length, 2 * d, memory), "M": (length, d, 2 * memory)}
     there = {what: curve_bytes(name, *point, itemsize) for what, point in doubled.items()}
@@ -150,24 +156,30 @@ def growth(name: str, length: int, d: int, memory: int, itemsize: int) -> dict[s
 
 
 def row_wise_backward_rows(length: int, d: int, memory: int) -> int:
-    """All rows where the eight (T, d) matrices and two rows of S fit (algorithm 5), else M / 2T (before eq 70)."""
+    """All rows if eight (T, d) matrices and two rows of S fit (algorithm 5), else M / 2T (before eq 70)."""
     if 8 * length * d + 2 * length <= memory:
         return length
     return min(memory // (2 * length), length)
 
 
 def row_wise_backward_bytes(length: int, d: int, rows: int, itemsize: int) -> int:
-    """O(Td) if all rows fit: five matrices in, three out. Else K, V in and dK, dV in and out for every block of rows (eq 65, 66)."""
+    """O(Td) if all rows fit: five matrices in, three out.
+
+    Else also K and V in, and dK and dV in and out, for every block of rows (eq 65, 66).
+    """
     if rows >= length:
         return 8 * length * d * itemsize
-    return length * d * (4 * itemsize + tiles(length, rows) * (2 * itemsize + 4 * STATE_BYTES))
+    return length * d * (4 * itemsize + tiles_of(length, rows) * (2 * itemsize + 4 * STATE_BYTES))
 
 
 def key_outer_backward_bytes(
     length: int, d: int, sizes: BlockSizes, itemsize: int, gamma_each_step: bool
 ) -> int:
-    """Algorithm 8 as one kernel, dQ through HBM in float32. `gamma_each_step`: draft 7, which loads O again at every step instead of D."""
+    """Algorithm 8 as one kernel, dQ through HBM in float32.
+
+    `gamma_each_step`: algorithm 7, the draft, which at every step loads O again instead of D.
+    """
     row, state_row = d * itemsize, d * STATE_BYTES
     step = 2 * row + 2 * state_row + LSE_BYTES + (row if gamma_each_step else STATE_BYTES)
     before = 0 if gamma_each_step else 2 * row + STATE_BYTES
-    return length * (before + 4 * row + tiles(length, sizes.key) * step)
+    return length * (before + 4 * row + tiles_of(length, sizes.key) * step)

@@ -1,6 +1,6 @@
-"""Two ideas of FlashAttention-4, in NumPy: rescale only when the max has grown a lot, and exponentials by a polynomial.
+"""Two ideas of FlashAttention-4 in NumPy: rescale only if the max grew a lot; exponentials by polynomial.
 
-Zadouri et al. 2026 (FlashAttention-4, arXiv 2603.05451), "conditional softmax rescaling" and "software-emulated exponential".
+Zadouri et al. 2026, "conditional softmax rescaling" and "software-emulated exponential".
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kernels.problem.inputs import draw_inputs
 
 LOG2E = math.log2(math.e)
 THRESHOLDS = (0, 1, 2, 4, 8, 16)
-"""In powers of two. FlashAttention-4 takes 8 for 16-bit inputs (its source, flash_attn/cute/flash_fwd_sm100.py)."""
+"""In powers of two. FlashAttention-4 uses 8 for 16-bit inputs (its flash_attn/cute/flash_fwd_sm100.py)."""
 
 ROUNDING = {"float16": 2.0**-11, "bfloat16": 2.0**-9}
 """Largest relative error of rounding to the format."""
@@ -26,12 +26,12 @@ SAMPLES = 2001
 
 @dataclass(frozen=True)
 class LateRescale:
-    """What a threshold did over all rows and tiles but each row's first."""
+    """What a threshold did over all rows and all tiles except each row's first."""
 
     threshold: float
     rescales: int
     row_steps: int
-    """Row-tile pairs at which a kernel that always rescales would have multiplied."""
+    """Row-tile pairs at which a kernel that always rescales would have rescaled."""
     largest_weight: float
     """Largest exp(score - kept max): 1 with threshold 0, else up to 2^threshold."""
     largest_error: float
@@ -47,7 +47,10 @@ def _inputs(problem: AttentionProblem) -> tuple[np.ndarray, np.ndarray]:
 
 @functools.lru_cache(maxsize=64)
 def late_rescale(problem: AttentionProblem, threshold: float) -> LateRescale:
-    """Online softmax over key tiles that keeps its old max until a score exceeds it by more than 2^threshold; full mask, one head."""
+    """Online softmax over key tiles that keeps its old max until a score exceeds it by more than `threshold`.
+
+    `threshold` in powers of two. Head 0 of the problem, without a mask.
+    """
     scores, values = _inputs(problem)
     kept = np.full(problem.q_len, -np.inf)
     total, acc = np.zeros(problem.q_len), np.zeros((problem.q_len, problem.head_dim))
@@ -70,9 +73,10 @@ def late_rescale(problem: AttentionProblem, threshold: float) -> LateRescale:
 
 @functools.lru_cache(maxsize=16)
 def exp2_polynomial(degree: int) -> np.ndarray:
-    """Coefficients, lowest first, of a polynomial close to 2^x on [0, 1): least squares of the relative error at Chebyshev nodes.
+    """Coefficients, lowest first, of a polynomial close to 2^x on [0, 1).
 
-    exp2(x) is then 2^floor(x), which only moves the exponent, times the polynomial of x - floor(x): additions and multiplications alone.
+    Least squares of the relative error at Chebyshev nodes. exp2(x) is then 2^floor(x), which only changes the
+    exponent, times the polynomial of x - floor(x), which needs only additions and multiplications.
     """
     nodes = (1 - np.cos(np.pi * (np.arange(256) + 0.5) / 256)) / 2
     return np.polynomial.polynomial.polyfit(nodes, np.exp2(nodes), degree, w=np.exp2(-nodes))

@@ -1,4 +1,4 @@
-"""Softmax of one row: overflow and the stable form, the online form block by block, and passes over the data. Pure NumPy."""
+"""Softmax of one row in NumPy: overflow and the stable form, the online form, and passes over the data."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-FORMATS = {"float16": np.float16, "float32": np.float32, "float64": np.float64}
+FORMATS: dict[str, type[np.float16] | type[np.float32] | type[np.float64]] = {
+    "float16": np.float16,
+    "float32": np.float32,
+    "float64": np.float64,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,11 +23,11 @@ class InFormat:
     exponentials: np.ndarray
     total: np.floating
     shares: np.ndarray
-    """exponentials / total; NaN where that is inf / inf or 0 / 0."""
+    """exponentials / total; NaN for inf / inf and 0 / 0."""
 
     @property
     def fails(self) -> bool:
-        """Whether the shares are no softmax: NaN, or all zero because the total overflowed alone."""
+        """Whether the shares are wrong: NaN, or all zero because only the total overflowed."""
         return not (np.isfinite(self.shares).all() and self.shares.any())
 
 
@@ -56,7 +60,7 @@ def softmax(x: np.ndarray) -> np.ndarray:
 
 
 def log_sum_exp(x: np.ndarray) -> np.ndarray:
-    """m + log l of the last axis: the one number a row that the forward pass keeps."""
+    """m + log l over the last axis: the one number per row that the forward pass keeps."""
     row_max = x.max(axis=-1)
     return row_max + np.log(np.exp(x - row_max[..., None]).sum(axis=-1))
 
@@ -70,14 +74,14 @@ class OnlineStep:
     m_before: float
     m: float
     alpha: float
-    """exp(m_before - m): what brings the old sum to the new max; 0 at the first block, which has no old sum."""
+    """exp(m_before - m), which rescales the old sum to the new max; 0 at the first block."""
     terms: np.ndarray
     """(end - start,): exp(x - m) of this block."""
     l_before: float
     l: float
     l_unscaled_before: float
     l_unscaled: float
-    """The sum that comes out if alpha is left out at this and all earlier blocks."""
+    """The sum if alpha is left out at this and all earlier blocks."""
 
     @property
     def block_sum(self) -> float:
@@ -87,8 +91,8 @@ class OnlineStep:
 def online_steps(x: np.ndarray, block: int) -> tuple[OnlineStep, ...]:
     """The online softmax of x (n,) in blocks of `block` numbers, the last one shorter if need be. float64.
 
-    m' = max(m, max x), alpha = exp(m - m'), l' = alpha l + sum exp(x - m'): Milakov and Gimelshein 2018, algorithm 3,
-    for blocks as in Dao et al. 2022, section 3.1.
+    m' = max(m, max x), alpha = exp(m - m'), l' = alpha l + sum exp(x - m'). Milakov and Gimelshein 2018,
+    algorithm 3; for blocks Dao et al. 2022, section 3.1.
     """
     steps, m, l, l_unscaled = [], -np.inf, 0.0, 0.0
     for start in range(0, len(x), block):
@@ -106,7 +110,7 @@ def online_steps(x: np.ndarray, block: int) -> tuple[OnlineStep, ...]:
 
 
 def shares_of_sum(steps: tuple[OnlineStep, ...], rescale: bool = True) -> np.ndarray:
-    """(steps, blocks): what each block contributes to the row sum after each step; 0 for blocks not seen yet."""
+    """(steps, blocks): the part of each block in the row sum after each step; 0 for blocks not seen yet."""
     parts = np.zeros((len(steps), len(steps)))
     for index, step in enumerate(steps):
         if index:
@@ -121,14 +125,14 @@ def online_shares(x: np.ndarray, steps: tuple[OnlineStep, ...]) -> np.ndarray:
 
 
 def unscaled_shares(steps: tuple[OnlineStep, ...]) -> np.ndarray:
-    """(n,): the weights that an accumulator without rescale gives: each term keeps the max of its own time."""
+    """(n,): the weights without any rescale: each term still uses the max that was known at its block."""
     terms = np.concatenate([step.terms for step in steps])
     return terms / terms.sum()
 
 
 @dataclass(frozen=True)
 class Known:
-    """What is final or so far known of a row: None where a pass has not started to find it."""
+    """What is known of a row so far; None if no pass has started to compute the value."""
 
     m: float | None = None
     l: float | None = None
@@ -149,7 +153,7 @@ class PassesRun:
 
 
 class LoggedRow:
-    """A row in slow memory: whoever wants a block reads it, and the read is counted."""
+    """A row in slow memory. Every read of a block is counted."""
 
     def __init__(self, x: np.ndarray, values: np.ndarray, block: int) -> None:
         self._x, self._values, self._block = x, values, block
@@ -158,7 +162,7 @@ class LoggedRow:
         self._elements_read = 0
 
     def one_pass(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """(scores, values) of every block in order; counts the scores, which is what all ways read in every pass."""
+        """(scores, values) of every block in order. Counts the scores, which every pass reads."""
         this_pass = self._reads[-1][0] + 1 if self._reads else 0
         for index, start in enumerate(range(0, len(self._x), self._block)):
             part = slice(start, start + self._block)
@@ -166,46 +170,50 @@ class LoggedRow:
             self._elements_read += len(self._x[part])
             yield self._x[part], self._values[part]
 
-    def found(self, m: float | None = None, l: float | None = None, o: float | None = None) -> None:
-        """Note what is known after the block read last."""
+    def note(self, m: float | None = None, l: float | None = None, o: float | None = None) -> None:
+        """Record what is known after the last block that was read."""
         self._known.append(Known(*(None if value is None else float(value) for value in (m, l, o))))
 
     def log(self, *passes: str) -> PassesRun:
+        """All reads so far; `passes` says what each pass finds."""
         return PassesRun(passes, tuple(self._reads), tuple(self._known), self._elements_read)
 
 
 def three_passes(row: LoggedRow) -> PassesRun:
-    """The max first, then the sum, then the output (safe softmax: Milakov and Gimelshein 2018, algorithm 2)."""
+    """Safe softmax: the max, then the sum, then the output (Milakov and Gimelshein 2018, algorithm 2)."""
     m, l, o = -np.inf, 0.0, 0.0
     for part, _ in row.one_pass():
         m = max(m, part.max())
-        row.found(m)
+        row.note(m)
     for part, _ in row.one_pass():
         l += np.exp(part - m).sum()
-        row.found(m, l)
+        row.note(m, l)
     for part, values in row.one_pass():
         o += (np.exp(part - m) / l) @ values
-        row.found(m, l, o)
+        row.note(m, l, o)
     return row.log("m", "l", "o")
 
 
 def two_passes(row: LoggedRow) -> PassesRun:
-    """Max and surrogate sum together: l_i = l_(i-1) exp(m_(i-1) - m_i) + exp(x_i - m_i) (the same, algorithm 3)."""
+    """Max and surrogate sum together: l_i = l_(i-1) exp(m_(i-1) - m_i) + exp(x_i - m_i).
+
+    Milakov and Gimelshein 2018, algorithm 3.
+    """
     m, l, o = -np.inf, 0.0, 0.0
     for part, _ in row.one_pass():
         m_old, m = m, max(m, part.max())
         l = l * np.exp(m_old - m) + np.exp(part - m).sum()
-        row.found(m, l)
+        row.note(m, l)
     for part, values in row.one_pass():
         o += (np.exp(part - m) / l) @ values
-        row.found(m, l, o)
+        row.note(m, l, o)
     return row.log("m, l", "o")
 
 
 def one_pass(row: LoggedRow) -> PassesRun:
     """The surrogate output too: o_i = o_(i-1) l_(i-1) exp(m_(i-1) - m_i) / l_i + exp(x_i - m_i) / l_i v_i.
 
-    Ye 2023 (From online softmax to FlashAttention), algorithm FlashAttention, here for blocks of keys.
+    Ye 2023, algorithm "FlashAttention", here for blocks of keys.
     """
     m, l, o = -np.inf, 0.0, 0.0
     for part, values in row.one_pass():
@@ -213,7 +221,7 @@ def one_pass(row: LoggedRow) -> PassesRun:
         terms = np.exp(part - m)
         l = l_old * np.exp(m_old - m) + terms.sum()
         o = o * (l_old * np.exp(m_old - m) / l) + (terms / l) @ values
-        row.found(m, l, o)
+        row.note(m, l, o)
     return row.log("m, l, o")
 
 

@@ -1,6 +1,6 @@
-"""Splitting the keys of one query, and what it does for the GPU. NumPy float64; the plan of programs is a model.
+"""Splitting the keys of one query, and how it fills the GPU. NumPy float64; the plan of programs is a model.
 
-Dao et al. 2023, "Flash-Decoding for long-context inference": each part gives (m, l, o), or lse and its own output; lse merges them.
+Dao et al. 2023: each part gives (m, l, o), or lse and its own output, and lse merges them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kernels.problem.inputs import draw_inputs
 from kernels.problem.tiles import PROGRAMS_PER_SM, split_evenly, splits_to_fill
 
 ROW_TILE = 16
-"""Packed rows of one program at least: the smallest tile of the tensor cores."""
+"""Fewest packed rows of one program: the smallest tile of the tensor cores."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,7 @@ class SplitRow:
     """(parts, head_dim): each part's own softmax times its values."""
     lse: float
     weights: np.ndarray
-    """exp(lse of the part - lse); they add up to 1."""
+    """exp(lse of the part - lse), which add up to 1."""
     merged: np.ndarray
     whole: np.ndarray
     """(head_dim,): attention of the same row without splitting."""
@@ -46,13 +46,13 @@ class SplitRow:
 
     @property
     def mean_error(self) -> float:
-        """The same for the plain mean of the parts, without their weights."""
+        """The same for the plain mean of the parts, without weights."""
         return float(np.abs(self.outputs.mean(axis=0) - self.whole).max())
 
 
 @functools.lru_cache(maxsize=8)
 def _first_row(problem: AttentionProblem) -> tuple[np.ndarray, np.ndarray]:
-    """Scores (kv_len,) of the query and the values (kv_len, head_dim): the kernel's own inputs, rounded to float16."""
+    """Scores (kv_len,) of the query, and the values (kv_len, head_dim): the kernel's inputs, in float16."""
     query, key, value = (array[0, 0].astype(np.float16).astype(np.float64) for array in draw_inputs(problem))
     return key @ query[0] * problem.scale, value
 
@@ -63,7 +63,10 @@ def one_row(problem: AttentionProblem) -> AttentionProblem:
 
 
 def split_row(problem: AttentionProblem, splits: int) -> SplitRow:
-    """Split the keys of one query and head into `splits` parts of whole key tiles (fewer where a part would be empty)."""
+    """Split the keys of one query and head into `splits` parts of whole key tiles.
+
+    There are fewer parts if one would be empty.
+    """
     scores, values = _first_row(one_row(problem))
     parts, tiles_per_split = split_evenly(problem.kv_tiles, splits)
     bounds = np.minimum(np.arange(parts + 1) * tiles_per_split * problem.block_n, problem.kv_len)
@@ -97,7 +100,10 @@ def split_row(problem: AttentionProblem, splits: int) -> SplitRow:
 
 @dataclass(frozen=True)
 class Occupancy:
-    """How a number of splits fills a GPU. Modelled: PROGRAMS_PER_SM programs an SM at once, and every key tile takes the same time."""
+    """How a number of splits fills a GPU.
+
+    Modelled: PROGRAMS_PER_SM programs per SM at once, and every key tile takes the same time.
+    """
 
     splits: int
     tiles_per_split: int
@@ -106,7 +112,7 @@ class Occupancy:
 
     @property
     def waves(self) -> int:
-        """Rounds in which the programs fit the GPU."""
+        """How often the GPU is filled until all programs have run."""
         return math.ceil(self.programs / (PROGRAMS_PER_SM * self.sm_count))
 
     @property
@@ -116,18 +122,18 @@ class Occupancy:
 
     @property
     def tile_steps(self) -> int:
-        """Key tiles that the last program to finish has waited for."""
+        """Key tiles in a row until the last program ends."""
         return self.waves * self.tiles_per_split
 
 
 def unsplit_programs(problem: AttentionProblem) -> dict[str, int]:
-    """Programs of the two forward kernels: FlashAttention-1 takes one a batch and head, FlashAttention-2 one for each query tile too."""
+    """FlashAttention-1 has one program per batch and head, FlashAttention-2 one for each query tile too."""
     heads = problem.batch * problem.q_heads
     return {"FlashAttention-1": heads, "FlashAttention-2": heads * problem.q_tiles}
 
 
 def dealt(programs: int, sm_count: int) -> np.ndarray:
-    """int (sm_count,): programs of each SM in the first wave of at most PROGRAMS_PER_SM an SM, dealt round."""
+    """int (sm_count,): programs of each SM in the first wave, at most PROGRAMS_PER_SM each, dealt in turn."""
     return np.bincount(np.arange(min(programs, PROGRAMS_PER_SM * sm_count)) % sm_count, minlength=sm_count)
 
 
@@ -138,7 +144,7 @@ def row_programs(problem: AttentionProblem) -> int:
 
 
 def occupancy(problem: AttentionProblem, sm_count: int, splits: int = 0) -> Occupancy:
-    """With `splits` parts, or with as many as the kernel's own rule (tiles.splits_to_fill) chooses for 0."""
+    """With `splits` parts; 0 means as many as the kernel's own rule (tiles.splits_to_fill) chooses."""
     programs = row_programs(problem)
     wanted = splits or splits_to_fill(programs, problem.kv_tiles, sm_count)
     parts, tiles_per_split = split_evenly(problem.kv_tiles, min(wanted, problem.kv_tiles))
@@ -146,20 +152,18 @@ def occupancy(problem: AttentionProblem, sm_count: int, splits: int = 0) -> Occu
 
 
 def occupancy_curve(problem: AttentionProblem, sm_count: int) -> tuple[Occupancy, ...]:
-    """For every number of parts that gives parts of a length of their own, from 1 to one key tile each."""
-    found = {
-        plan.splits: plan
-        for plan in (occupancy(problem, sm_count, splits) for splits in range(1, problem.kv_tiles + 1))
-    }
-    return tuple(found[splits] for splits in sorted(found))
+    """One plan for each number of parts that can occur, from one part to one key tile per part."""
+    plans = (occupancy(problem, sm_count, splits) for splits in range(1, problem.kv_tiles + 1))
+    plan_of = {plan.splits: plan for plan in plans}
+    return tuple(plan_of[splits] for splits in sorted(plan_of))
 
 
 def partial_bytes(problem: AttentionProblem, splits: int) -> int:
-    """What splitting adds to the traffic: partial O and lse, float32, written once and read once. Modelled."""
+    """Bytes that splitting adds: partial O and lse, float32, written once and read once. Modelled."""
     rows = problem.batch * problem.q_heads * problem.q_len
     return 2 * splits * rows * (problem.head_dim + 1) * 4 if splits > 1 else 0
 
 
 def cache_bytes(problem: AttentionProblem) -> int:
-    """Bytes of K and V, which every decoding step reads once."""
+    """Bytes of K and V, which every decoding step reads once. Modelled."""
     return 2 * problem.batch * problem.kv_heads * problem.kv_len * problem.head_dim * problem.itemsize

@@ -1,7 +1,8 @@
-"""Products in tiles: C = A B, attention without softmax, and what softmax asks for. Pure NumPy, float64, small matrices."""
+"""Products in tiles: C = A B, attention without softmax, and with it. NumPy, float64, small matrices."""
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,11 +10,11 @@ import numpy as np
 from kernels.lessons.softmax import softmax
 
 MODES = ("none", "own", "online")
-"""What stands between the products: nothing; each tile's own softmax (wrong); the online softmax."""
+"""What happens between the products: nothing; each tile's own softmax (wrong); the online softmax."""
 
 
 class UnfitMatrices(ValueError):
-    """Matrices whose shapes do not fit together; says which, and what would fit."""
+    """The shapes of the matrices do not fit together; says which, and what would fit."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,28 +33,28 @@ class ProductStep:
 
 
 def tiled_product(a: np.ndarray, b: np.ndarray, tile: int) -> tuple[ProductStep, ...]:
-    """C = A B for A (M, K), B (K, N) in tiles of `tile` x `tile`, those at the edges smaller; C_ij is finished before the next.
+    """C = A B for A (M, K), B (K, N) in tiles of `tile` x `tile`, smaller at the edges.
 
-    Raises UnfitMatrices where the columns of A are not the rows of B.
+    Each C_ij is finished before the next one starts. Raises UnfitMatrices if the shapes do not fit.
     """
     if a.shape[1] != b.shape[0]:
         raise UnfitMatrices(
-            f"A has {a.shape[1]} columns and B has {b.shape[0]} rows. A B needs as many columns of A as rows of B."
+            f"A has {a.shape[1]} columns and B has {b.shape[0]} rows. "
+            "A B needs as many columns of A as rows of B."
         )
     result, read, steps = np.zeros((a.shape[0], b.shape[1])), 0, []
-    for i in range(tiles_of(a.shape[0], tile)):
-        for j in range(tiles_of(b.shape[1], tile)):
-            for k in range(tiles_of(a.shape[1], tile)):
-                a_tile, b_tile = a[span(i, tile), span(k, tile)], b[span(k, tile), span(j, tile)]
-                partial = a_tile @ b_tile
-                result[span(i, tile), span(j, tile)] += partial
-                read += a_tile.size + b_tile.size
-                steps.append(ProductStep(i, j, k, partial, result.copy(), read))
+    tile_counts = (tiles_of(length, tile) for length in (a.shape[0], b.shape[1], a.shape[1]))
+    for i, j, k in itertools.product(*map(range, tile_counts)):
+        a_tile, b_tile = a[span(i, tile), span(k, tile)], b[span(k, tile), span(j, tile)]
+        partial = a_tile @ b_tile
+        result[span(i, tile), span(j, tile)] += partial
+        read += a_tile.size + b_tile.size
+        steps.append(ProductStep(i, j, k, partial, result.copy(), read))
     return tuple(steps)
 
 
 def elements_one_by_one(a: np.ndarray, b: np.ndarray) -> int:
-    """Elements read when every element of C fetches its row of A and its column of B: tiles of one element."""
+    """Elements read if every element of C fetches its row of A and its column of B: tiles of one element."""
     return tiled_product(a, b, 1)[-1].elements_read
 
 
@@ -69,7 +70,7 @@ def tiles_of(length: int, tile: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class AttentionStep:
-    """One key tile j for query tile i. Row state is (rows of the tile,); it is only of use in mode "online"."""
+    """Key tile j for query tile i. m, alpha and l are (rows of the tile,); only mode "online" uses them."""
 
     i: int
     j: int
@@ -82,23 +83,24 @@ class AttentionStep:
     alpha: np.ndarray
     l: np.ndarray
     accumulator: np.ndarray
-    """Rows of tile i of the sum over the key tiles so far, (rows, head_dim)"""
+    """(rows, head_dim): the sum over the key tiles so far, for the rows of tile i."""
     output: np.ndarray
-    """All of O as it would be if the loop ended here: for "online" the accumulator divided by l."""
+    """All of O if the loop ended here: for "online" the accumulator divided by l."""
 
     @property
     def last_of_row(self) -> bool:
+        """Whether this is the last key tile of its query tile."""
         return self.j == self.kv_tiles - 1
 
 
 def tiled_attention(
     query: np.ndarray, key: np.ndarray, value: np.ndarray, tile: int, mode: str
 ) -> tuple[AttentionStep, ...]:
-    """Attention of query (M, d), key (N, d), value (N, e) in tiles of `tile` rows, with `mode` of MODES in between.
+    """Attention of query (M, d), key (N, d), value (N, e) in tiles of `tile` rows; `mode` is one of MODES.
 
-    "none" is algorithm 2 of Chu, Liu and Lin 2026: O_i += (Q_i K_j^T) V_j. "own" normalises every tile for itself and adds
-    up, which is not attention. "online" is FlashAttention-2, algorithm 1 (Dao 2023). Scores are scaled by 1 / sqrt(d).
-    Raises UnfitMatrices where the shapes do not fit.
+    "none" is algorithm 2 of Chu, Liu and Lin 2026: O_i += (Q_i K_j^T) V_j. "own" normalises every tile alone
+    and adds the results, which is not attention. "online" is FlashAttention-2 (Dao 2023, algorithm 1). Scores
+    are scaled by 1 / sqrt(d). Raises UnfitMatrices if the shapes do not fit.
     """
     check_attention_shapes(query, key, value)
     scale = 1.0 / np.sqrt(query.shape[1])
@@ -122,7 +124,7 @@ def tiled_attention(
 def join_tile(
     scores: np.ndarray, m: np.ndarray, l: np.ndarray, mode: str
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """(weights, m, alpha, l) after a tile of scores (rows, keys); m and l (rows,) are the state before it."""
+    """(weights, m, alpha, l) after a tile of scores (rows, keys). m and l (rows,) are the state before it."""
     if mode == "online":
         m_new = np.maximum(m, scores.max(axis=1))
         weights, alpha = np.exp(scores - m_new[:, None]), np.exp(m - m_new)
@@ -132,16 +134,17 @@ def join_tile(
 
 
 def check_attention_shapes(query: np.ndarray, key: np.ndarray, value: np.ndarray) -> None:
-    """Raises UnfitMatrices where Q, K and V do not fit together."""
+    """Raises UnfitMatrices if Q, K and V do not fit together."""
     if query.shape[1] != key.shape[1]:
         raise UnfitMatrices(
-            f"Q has {query.shape[1]} columns and K has {key.shape[1]}. A query and a key need the same length."
+            f"Q has {query.shape[1]} columns and K has {key.shape[1]}. "
+            "A query and a key need the same length."
         )
     if len(key) != len(value):
         raise UnfitMatrices(f"K has {len(key)} rows and V has {len(value)}. Every key needs one value.")
 
 
 def whole_attention(query: np.ndarray, key: np.ndarray, value: np.ndarray, mode: str) -> np.ndarray:
-    """(M, e): the same at once, as the reference: S V for mode "none", else softmax(S) V."""
+    """(M, e): the reference, computed without tiles: S V for mode "none", else softmax(S) V."""
     scores = query @ key.T / np.sqrt(query.shape[1])
     return (scores if mode == "none" else softmax(scores)) @ value

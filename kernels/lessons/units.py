@@ -1,7 +1,8 @@
-"""How long the units of one SM need for one tile of attention: tensor cores, exponentials, multiply-adds. Modelled, in clocks.
+"""Clocks that each unit of one SM needs for one tile of attention. Modelled.
 
-Shah et al. 2024 (FlashAttention-3), section 3, and Zadouri et al. 2026 (FlashAttention-4): exponentials keep up with the tensor cores less
-and less. Rates a clock and SM: CUDA C++ Programming Guide, throughput of arithmetic instructions, compute capability 8.0, 9.0 and 10.0.
+With every generation of GPUs the tensor cores get faster, and exponentials do not keep up (Shah et al. 2024,
+section 3; Zadouri et al. 2026). Rates per clock and SM: CUDA C++ Programming Guide, throughput of arithmetic
+instructions, compute capability 8.0, 9.0 and 10.0.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from kernels.device.gpus import Gpu
 
 EXPONENTIALS_PER_CLOCK = 16
 FMAS_PER_CLOCK = {"A100": 64, "H100": 128, "H200": 128, "B200": 128}
-"""float32 multiply-adds a clock and SM."""
+"""float32 multiply-adds per clock and SM."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class TileClocks:
 
     @property
     def overlapped(self) -> float:
-        """All at once, each on another tile: the slowest sets the pace."""
+        """All at once, each on another tile: the clocks of the slowest unit."""
         return max(self.tensor_cores, self.exponentials, self.polynomial)
 
 
@@ -43,9 +44,10 @@ def tile_clocks(
     polynomial_share: float = 0.0,
     degree: int = 3,
 ) -> TileClocks:
-    """QK^T and PV on the tensor cores, block_m block_n exponentials on their unit, a share of them as `degree` multiply-adds instead.
+    """QK^T and PV on the tensor cores, and block_m x block_n exponentials.
 
-    Loads, masks, maxima and sums are left out, and so are the additions around the polynomial.
+    A share of these, `polynomial_share`, is computed with `degree` multiply-adds each, the rest by the unit
+    for exponentials. Loads, masks, maxima, sums and the additions around the polynomial are left out.
     """
     scores = block_m * block_n
     return TileClocks(

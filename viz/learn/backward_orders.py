@@ -1,4 +1,4 @@
-"""Panel of the Gradients chapter: what the standard backward pass moves, and the loop orders of the tiled one."""
+"""Panel of the Gradients chapter: what the backward pass moves, standard and in each loop order."""
 
 from __future__ import annotations
 
@@ -24,31 +24,35 @@ TILES = tuple(block for block in BLOCKS if block >= 16)
 
 
 def loop_orders_panel(palette: theme.Palette) -> None:
-    """Shape controls, the standard pass line by line, and elements of each order: modelled, and counted where a kernel of ours has it."""
+    """Elements that each loop order moves: modelled, and counted if a kernel of ours has that order."""
     st.subheader("Which loop goes outside?", anchor=False)
     problem = _problem()
     standard, tiled = st.columns(2, gap="large")
     with standard:
         _standard_table(problem)
     tiled.markdown(
-        "**In tiles**, no square matrix moves. What moves in the inner loop depends on the order of the loops:\n"
-        "- keep the query tile, and dK and dV travel;\n- keep the key tile, and dQ travels;\n"
-        "- use two kernels, one in each order, and no sum travels: the scores are computed twice instead.\n\n"
-        "A sum that travels must be read back before it is stored. The slides leave that out."
+        "**In tiles**, no square matrix moves. What the inner loop moves depends on the loop order:\n"
+        "- if the query tile stays on the chip, dK and dV move;\n"
+        "- if the key tile stays on the chip, dQ moves;\n"
+        "- with two kernels, one in each order, no sum moves, but the scores are computed twice.\n\n"
+        "A sum that is stored at every step must also be read back at every step. "
+        "Chu, Liu and Lin 2026 leave that out."
     )
     counted = _counted(problem)
-    slides = [inner_loop_elements(order, problem, read_back=False) for order in LOOP_ORDERS]
+    printed = [inner_loop_elements(order, problem, read_back=False) for order in LOOP_ORDERS]
     with_sums = [inner_loop_elements(order, problem, read_back=True) for order in LOOP_ORDERS]
-    plot(loop_order_figure(LOOP_ORDERS, slides, with_sums, counted, palette), key="gradients_orders")
+    plot(loop_order_figure(LOOP_ORDERS, printed, with_sums, counted, palette), key="gradients_orders")
     formulas(
-        rf"4\,T_r\,|J|\,d \cdot T_c = {theme.count_tex(slides[0])}",
-        rf"3\,T_c\,|I|\,d \cdot T_r = {theme.count_tex(slides[2])}",
+        rf"4\,T_r\,|J|\,d \cdot T_c = {theme.count_tex(printed[0])}",
+        rf"3\,T_c\,|I|\,d \cdot T_r = {theme.count_tex(printed[2])}",
         rf"T_r = {problem.q_tiles},\; T_c = {problem.kv_tiles},",
         rf"|I| = {problem.block_m},\; |J| = {problem.block_n},\; d = {problem.head_dim}",
     )
     st.caption(
-        "Elements that the inner loops move, one head, no mask; lse and D, one number a row, are left out. dK and dV that travel are float32: "
-        "twice the bytes an element. Algorithm 7 is the slides' draft, which loads O again at every step to compute D anew."
+        "Elements that the inner loops move, for one head without a mask. lse and D, one number per row "
+        "each, are left out. dK and dV that move are float32, twice the bytes per element. Algorithm numbers "
+        "are those of Chu, Liu and Lin 2026; algorithm 7 is a draft, which loads O again at every step to "
+        "recompute D."
     )
     with st.container(horizontal=True):
         explore_link("Play the two kernels on this shape", problem, algorithm="backward")
@@ -63,8 +67,8 @@ def _standard_table(problem: AttentionProblem) -> None:
     st.markdown("\n".join(["| **standard backward** | loads T × T | stores T × T |", "|:--|:--|:--|", *rows]))
     total, times = standard_backward_elements(problem), sum(access.count for access in STANDARD_BACKWARD)
     st.markdown(
-        f"${times}\\,T^2 = {times} \\cdot {problem.q_len}^2$ = {total:,} elements, {theme.format_bytes(total * problem.itemsize)} in float16 "
-        "(modelled: Chu, Liu and Lin 2026)."
+        f"${times}\\,T^2 = {times} \\cdot {problem.q_len}^2$ = {total:,} elements, "
+        f"{theme.format_bytes(total * problem.itemsize)} in float16 (modelled: Chu, Liu and Lin 2026)."
     )
 
 
@@ -77,17 +81,17 @@ def _problem() -> AttentionProblem:
             "head_dim d", HEAD_DIMS, 1, key="gradients_head_dim", bind="query-params", width=140
         )
         block_m = st.selectbox(
-            "Query rows in a tile |I|", TILES, 1, key="gradients_block_m", bind="query-params", width=170
+            "Query rows per tile |I|", TILES, 1, key="gradients_block_m", bind="query-params", width=170
         )
         block_n = st.selectbox(
-            "Key rows in a tile |J|", TILES, 1, key="gradients_block_n", bind="query-params", width=170
+            "Key rows per tile |J|", TILES, 1, key="gradients_block_n", bind="query-params", width=170
         )
     return AttentionProblem(q_len=length, kv_len=length, head_dim=head_dim, block_m=block_m, block_n=block_n)
 
 
 def _counted(problem: AttentionProblem) -> dict[str, int]:
-    """Algorithm -> elements counted by a traced run, for the runs that are there."""
+    """Algorithm -> elements counted by a traced run, for those runs that are ready."""
     store = runs.run_store()
     wanted = [(problem, order.algorithm) for order in LOOP_ORDERS if order.algorithm]
-    found = counted_runs(store, runs.backend(store), wanted, "gradients_orders")
-    return {algorithm: counted_inner_loop_elements(run.trace) for (_, algorithm), run in found.items()}
+    ready = counted_runs(store, runs.backend(store), wanted, "gradients_orders")
+    return {algorithm: counted_inner_loop_elements(run.trace) for (_, algorithm), run in ready.items()}

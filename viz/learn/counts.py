@@ -1,8 +1,8 @@
-"""Runs that a chapter counts bytes in: shipped recordings first, else the kernels themselves in the worker."""
+"""Runs in which a chapter counts bytes: shipped recordings, else the kernels themselves in the worker."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
@@ -12,48 +12,55 @@ from kernels.problem.presets import PRESETS
 from kernels.worker.client import Cancelled, Job, JobFailure
 from viz.shared import runs
 
-Wanted = tuple[AttentionProblem, str]
-"""A problem, and the name of an algorithm in kernels.algorithms.ALGORITHMS."""
+WantedRun = tuple[AttentionProblem, str]
+"""A problem, and a key of kernels.algorithms.ALGORITHMS."""
 
 AT_ONCE_S = 5.0
-"""Counting that is estimated to take longer waits for a button."""
+"""If counting is estimated to take longer, it waits for a button."""
 
 WAIT_S = 0.3
 """How long a page waits for the first counts before it is drawn without them."""
 
 
 def counted_runs(
-    store: runs.RunStore | None, backend: str, wanted: Sequence[Wanted], key: str, ask: bool = False
-) -> dict[Wanted, runs.Run]:
-    """The runs that are there; those that are not are started, short ones at once, long ones (all, with `ask`) by a button drawn here.
+    store: runs.RunStore | None, backend: str, wanted: Sequence[WantedRun], key: str, ask: bool = False
+) -> dict[WantedRun, runs.Run]:
+    """The wanted runs that are ready. Those that are not are started.
 
-    Draws progress, failures and reasons in place; the page is drawn again when all are there. `key` tells this place from others.
+    Short runs start at once; long ones, or all with `ask`, start by a button that is drawn here. Progress,
+    failures and reasons are drawn here too, and the page is drawn again when all runs are ready. `key` starts
+    the keys of the widgets.
     """
-    found = {item: run for item in wanted if (run := runs.recorded(*item))}
-    missing = [item for item in wanted if item not in found]
+    ready = {item: run for item in wanted if (run := runs.recorded(*item))}
+    missing = [item for item in wanted if item not in ready]
     if not missing:
-        return found
-    if backend == "replay":
+        return ready
+    if store is None or backend == "replay":
         st.caption(
             ":material/history: Without Triton the kernels cannot run here: only recorded runs are counted."
         )
-        return found
-    jobs = {item: store.peek("trace", *item) for item in missing}
-    new = [item for item, job in jobs.items() if job is None]
-    if new:
-        seconds = sum(
-            runs.estimated_seconds(problem, ALGORITHMS[algorithm], backend) for problem, algorithm in new
-        )
-        if (ask or seconds > AT_ONCE_S) and not _asked(seconds, key):
-            new = []
-        jobs |= {item: store.trace(*item) for item in new}
-    started = {item: job for item, job in jobs.items() if job is not None}
-    for job in started.values():
+        return ready
+    jobs = _started(store, backend, missing, key, ask)
+    for job in jobs.values():
         if not job.wait(WAIT_S):
             break
-    if not all(job.done for job in started.values()):
-        _progress(list(started.values()), key)
-    return found | _finished(store, started, key)
+    if not all(job.done for job in jobs.values()):
+        _progress(list(jobs.values()), key)
+    return ready | _finished(store, jobs, key)
+
+
+def _started(
+    store: runs.RunStore, backend: str, missing: Sequence[WantedRun], key: str, ask: bool
+) -> dict[WantedRun, Job]:
+    """The jobs of missing runs that have been started; draws the button that starts the others."""
+    jobs = {item: job for item in missing if (job := store.peek("trace", *item)) is not None}
+    new = [item for item in missing if item not in jobs]
+    if not new:
+        return jobs
+    seconds = sum(runs.estimated_seconds(problem, ALGORITHMS[name], backend) for problem, name in new)
+    if (ask or seconds > AT_ONCE_S) and not _asked(seconds, key):
+        return jobs
+    return jobs | {item: store.trace(*item) for item in new}
 
 
 def recorded_counts() -> None:
@@ -65,45 +72,49 @@ def recorded_counts() -> None:
             if run and algorithm.has_formula:
                 modelled = algorithm.requested_bytes(preset.problem)
                 rows.append(
-                    f"| {preset.label} | {algorithm.name} | {modelled:,} B | {run.trace.total_bytes:,} B | {run.provenance} |"
+                    f"| {preset.label} | {algorithm} | {modelled(preset.problem):,} B "
+                    f"| {run.trace.total_bytes:,} B | {run.provenance} |"
                 )
     st.markdown("\n".join(rows))
 
 
 def _asked(seconds: float, key: str) -> bool:
-    place = st.empty()
-    asked = place.button(
+    """Whether the reader pressed the button that starts the count."""
+    container = st.empty()
+    asked = container.button(
         f"Count with the kernels, about {max(seconds, 1):,.0f} s",
         key=f"{key}_count",
         icon=":material/calculate:",
     )
     if asked:
-        place.empty()  # a bar takes its place
+        container.empty()  # the progress bar replaces it
     return asked
 
 
-def _finished(store: runs.RunStore, jobs: dict[Wanted, Job], key: str) -> dict[Wanted, runs.Run]:
-    found, failures = {}, {}
+def _finished(store: runs.RunStore, jobs: Mapping[WantedRun, Job], key: str) -> dict[WantedRun, runs.Run]:
+    """The runs of jobs that have ended. If some failed, draws the first failure and a way to try again."""
+    ready = {}
+    failures: dict[Job, InvalidProblem | JobFailure] = {}
     for item, job in jobs.items():
         if not job.done:
             continue
         try:
-            found[item] = runs.finished_run(job)
+            ready[item] = runs.finished_run(job)
         except (InvalidProblem, JobFailure) as error:
             failures[job] = error
     if failures:
-        error = next(iter(failures.values()))
-        (st.info if isinstance(error, Cancelled) else st.error)(str(error), icon=":material/error:")
+        first = next(iter(failures.values()))
+        (st.info if isinstance(first, Cancelled) else st.error)(str(first), icon=":material/error:")
         if st.button("Count again", key=f"{key}_again", icon=":material/refresh:"):
             for job in failures:
                 store.forget(job)
             st.rerun()
-    return found
+    return ready
 
 
 @st.fragment(run_every=0.3)
 def _progress(jobs: list[Job], key: str) -> None:
-    """A bar that moves while the kernels run, with a way to stop them."""
+    """A bar that moves while the kernels run, and a button that stops them."""
     done = sum(job.done for job in jobs)
     if done == len(jobs):
         st.rerun()

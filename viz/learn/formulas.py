@@ -1,4 +1,4 @@
-"""Formulas side by side, which wrap where the page is narrow."""
+"""Formulas side by side, which wrap if the page is narrow."""
 
 from __future__ import annotations
 

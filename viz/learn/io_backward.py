@@ -17,85 +17,76 @@ from viz.shared.layout import colors, explore_link, plot
 
 
 def backward_view(problem: AttentionProblem, memory: int, store: runs.RunStore | None, backend: str) -> None:
-    """`memory` is M in elements."""
+    """Bytes of each algorithm, and what one step of each inner loop moves. `memory` is M in elements."""
     figure = st.container()
     wanted = [(problem, "backward_q_outer"), (problem, "backward")]
     with st.container():
-        found = {
-            algorithm: run
-            for (_, algorithm), run in counted_runs(store, backend, wanted, "io_backward").items()
-        }
+        counted = counted_runs(store, backend, wanted, "io_backward")
+    ready = {algorithm: run for (_, algorithm), run in counted.items()}
     with figure:
-        plot(
-            bytes_figure(_bars(problem, memory, found), compulsory_bytes(problem, "backward"), colors()),
-            key="io_backward_bytes",
-        )
+        bars = _bars(problem, memory, ready)
+        plot(bytes_figure(bars, compulsory_bytes(problem, "backward"), colors()), key="io_backward_bytes")
         st.caption(
             "**Counted** (solid) for the two orders that are kernels here, "
-            + (next(iter(found.values())).provenance if found else "not yet run")
-            + ". **Modelled** (hatched): one head, float16, no mask; sums that wait in HBM are float32."
+            f"{next(iter(ready.values())).provenance if ready else 'not yet run'}. **Modelled** (hatched): "
+            "one head, float16, no mask; sums that wait in HBM are float32. Algorithms (alg.) of Chu, Liu "
+            "and Lin 2026."
         )
-    st.markdown("**One step of the inner loop**: what the slides count, and what has to move")
-    st.markdown(_loop_table(problem, found))
+    st.markdown("**One step of the inner loop**: what Chu, Liu and Lin 2026 count, and what has to move")
+    st.markdown(_loop_table(problem, ready))
     st.caption(
-        "The slides compare $4\\,T_r|J|d$ with $3\\,T_c|I|d$, which is one turn of the other loop: the whole pass moves $4\\,T_rTd$ and $3\\,T_cTd$. "
-        "And a sum that is stored at every step is loaded at every step, so it is 6 against 4. The key-outer order still wins. "
-        "Our two kernels keep every sum on the chip, so nothing is stored inside a loop, at the price of computing S twice."
+        "Chu, Liu and Lin 2026 compare $4\\,T_r|J|d$ with $3\\,T_c|I|d$, which is one turn of the other "
+        "loop: the whole pass moves $4\\,T_rTd$ and $3\\,T_cTd$. Also, a sum that is stored at every step is "
+        "loaded at every step, which makes it 6 against 4. The key-outer order still wins. Our two kernels "
+        "keep every sum on the chip, so no inner loop stores anything; the price is that S is computed twice."
     )
     with st.container(horizontal=True):
         explore_link("Watch the query-outer order", problem, "backward_q_outer")
         explore_link("Watch our two kernels", problem, "backward")
 
 
-def _bars(problem: AttentionProblem, memory: int, found: dict[str, runs.Run]) -> list[ByteBar]:
+def _bars(problem: AttentionProblem, memory: int, ready: dict[str, runs.Run]) -> list[ByteBar]:
     length, d, size = problem.q_len, problem.head_dim, problem.itemsize
     tile = lesson.BlockSizes(problem.block_m, problem.block_n)
-    counted = {algorithm: run.trace.total_bytes for algorithm, run in found.items()}
     rows = lesson.row_wise_backward_rows(length, d, memory)
     bars = [ByteBar("standard, 7 T²", standard_bytes(problem, "backward"), None, "standard")]
     if rows:
         label = f"row-wise, {rows:,} {'row' if rows == 1 else 'rows'}"
         bars.append(ByteBar(label, lesson.row_wise_backward_bytes(length, d, rows, size), None, "state"))
-    outer = {
-        "label": "query outside (alg. 6)",
-        "color": "query",
-        "modelled": ALGORITHMS["backward_q_outer"].requested_bytes(problem),
-    }
-    ours = {
-        "label": "our two kernels",
-        "color": "flash",
-        "modelled": ALGORITHMS["backward"].requested_bytes(problem),
-    }
+    draft, key_outer = (
+        lesson.key_outer_backward_bytes(length, d, tile, size, gamma_each_step)
+        for gamma_each_step in (True, False)
+    )
     return [
         *bars,
-        ByteBar(counted=counted.get("backward_q_outer"), **outer),
-        ByteBar(
-            "key outside, draft (alg. 7)",
-            lesson.key_outer_backward_bytes(length, d, tile, size, True),
-            None,
-            "value",
-        ),
-        ByteBar(
-            "key outside (alg. 8)",
-            lesson.key_outer_backward_bytes(length, d, tile, size, False),
-            None,
-            "value",
-        ),
-        ByteBar(counted=counted.get("backward"), **ours),
+        _kernel_bar("query outside (alg. 6)", "query", "backward_q_outer", problem, ready),
+        ByteBar("key outside, draft (alg. 7)", draft, None, "value"),
+        ByteBar("key outside (alg. 8)", key_outer, None, "value"),
+        _kernel_bar("our two kernels", "flash", "backward", problem, ready),
     ]
 
 
-def _loop_table(problem: AttentionProblem, found: dict[str, runs.Run]) -> str:
+def _kernel_bar(
+    label: str, color: str, algorithm: str, problem: AttentionProblem, ready: dict[str, runs.Run]
+) -> ByteBar:
+    """A bar of an algorithm that is a kernel here."""
+    counted = ready[algorithm].trace.total_bytes if algorithm in ready else None
+    return ByteBar(label, ALGORITHMS[algorithm].requested_bytes(problem), counted, color)
+
+
+def _loop_table(problem: AttentionProblem, ready: dict[str, runs.Run]) -> str:
     rows = [
-        "| order | a step moves | blocks, as the slides count | blocks | elements, counted | elements, modelled |",
+        "| order | a step moves | blocks, as they count | blocks | elements, counted | elements, modelled |",
         "|:--|:--|--:|--:|--:|--:|",
     ]
     for order in LOOP_ORDERS:
         blocks = [*order.q_blocks, *order.kv_blocks]
-        run = found.get(order.algorithm)
+        all_blocks = [*blocks, *order.read_back]
+        run = ready.get(order.algorithm)
         counted = "–" if run is None else f"{counted_inner_loop_elements(run.trace):,}"
+        modelled = inner_loop_elements(order, problem, read_back=True)
         rows.append(
-            f"| {order.label} ({order.slug}) | {', '.join([*blocks, *order.read_back])} | {len(blocks)} | {len(blocks) + len(order.read_back)} "
-            f"| {counted} | {inner_loop_elements(order, problem, read_back=True):,} |"
+            f"| {order.label} ({order.slug}) | {', '.join(all_blocks)} | {len(blocks)} | {len(all_blocks)} "
+            f"| {counted} | {modelled:,} |"
         )
     return "\n".join(rows)

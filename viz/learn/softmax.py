@@ -19,13 +19,16 @@ from kernels.lessons.softmax import (
     unscaled_shares,
 )
 from kernels.problem import AttentionProblem
+from viz.learn.controls import switch
 from viz.learn.figures.softmax_charts import overflow_figure, sum_figure, unscaled_figure, weights_figure
 from viz.learn.figures.softmax_row import passes_html, row_html
 from viz.learn.stepper import stepper
+from viz.learn.url_state import keep_in_url, put_in_url, take_from_url
 from viz.shared.layout import colors, explore_link, plot
 from viz.shared.theme import format_error, format_number, format_tex
 
 EXAMPLES = ("3, 2, 5, 1", "1000, 999, 995")
+"""The first is worked out by hand in "FlashAttention, step by step"; the second overflows."""
 PARTS = ("Subtract the max", "One pass", "Without the rescale", "Three passes, two, one")
 
 
@@ -34,21 +37,29 @@ def show() -> None:
     if row is None:
         return
     steps = online_steps(row, block)
-    parts = st.tabs(PARTS, key="softmax_part", bind="query-params")
-    for part, draw in zip(parts, (_overflow, _one_pass, _without_rescale, _passes), strict=True):
-        if part.open:
-            with part:
+    tabs = st.tabs(PARTS, key="softmax_part", bind="query-params")
+    for tab, draw in zip(tabs, (_overflow, _one_pass, _without_rescale, _passes), strict=True):
+        if tab.open:
+            with tab:
                 draw(row, steps, block)
     _links(steps)
 
 
 def _input() -> tuple[np.ndarray | None, int]:
-    """The row and the block size, or None after saying what is wrong with the text."""
+    """The row and the block size; None for the row, after an error on the page, if the text is not one."""
     left, middle, right = st.columns([4, 2, 3], vertical_alignment="bottom")
-    text = left.text_input("scores x of one row", EXAMPLES[0], key="softmax_x", bind="query-params")
+    take_from_url("softmax_x", EXAMPLES[0], str)
+    text = left.text_input(
+        "scores x of one row", key="softmax_x", on_change=keep_in_url, args=("softmax_x", EXAMPLES[0])
+    )
     with right.container(horizontal=True):
         for example in EXAMPLES:
-            st.button(f"[{example}]", on_click=_take, args=(example,), disabled=text == example)
+            st.button(
+                f"[{example}]",
+                on_click=put_in_url,
+                args=("softmax_x", example, EXAMPLES[0]),
+                disabled=text == example,
+            )
     try:
         row = parse_row(text)
     except UnreadableNumbers as error:
@@ -60,11 +71,8 @@ def _input() -> tuple[np.ndarray | None, int]:
     return row, max(1, int(block))
 
 
-def _take(example: str) -> None:
-    st.session_state["softmax_x"] = example
-
-
 def _one_pass(row: np.ndarray, steps: tuple[OnlineStep, ...], block: int) -> None:
+    """The online softmax, block by block."""
     now = stepper("softmax_step", len(steps), first=2) - 1
     step = steps[now]
     st.html(row_html(row, steps, now, colors()))
@@ -77,17 +85,17 @@ def _one_pass(row: np.ndarray, steps: tuple[OnlineStep, ...], block: int) -> Non
     if now == len(steps) - 1:
         difference = np.abs(online_shares(row, steps) - softmax(row)).max()
         st.success(
-            f"After the last block m and l are those of the whole row, so e^(x − m) / l is the softmax. Largest difference from the "
-            f"softmax taken at once: {format_error(difference)} (computed, float64).",
+            "After the last block, m and l are those of the whole row, so e^(x − m) / l is the softmax. "
+            f"Largest difference from the softmax of the whole row at once: {format_error(difference)} "
+            "(computed, float64).",
             icon=":material/check:",
         )
 
 
 def _update(step: OnlineStep) -> list[str]:
     """The three updates with the numbers of this step."""
-    before, largest, m = (
-        format_tex(value, 6) for value in (step.m_before, step.m + np.log(step.terms.max()), step.m)
-    )
+    block_max = float(step.m + np.log(step.terms.max()))
+    before, largest, m = (format_tex(value, 6) for value in (step.m_before, block_max, step.m))
     l_before, l, alpha, added = (
         format_tex(value, 4) for value in (step.l_before, step.l, step.alpha, step.block_sum)
     )
@@ -104,63 +112,67 @@ def _negative(text: str) -> str:
 
 
 def _without_rescale(row: np.ndarray, steps: tuple[OnlineStep, ...], block: int) -> None:
+    """The row sum and the weights with the rescale and without it."""
     now = stepper("softmax_step", len(steps), first=2) - 1
-    step, right, wrong = steps[now], softmax(row), unscaled_shares(steps)
+    right, wrong = softmax(row), unscaled_shares(steps)
     sums, weights = st.columns(2, gap="large")
     with sums:
         plot(unscaled_figure(steps, now, colors()), key="softmax_unscaled")
-        added, alpha, l_before, l = (
-            format_tex(value, 4) for value in (step.block_sum, step.alpha, step.l_before, step.l)
-        )
-        wrong_before, wrong_l = format_tex(step.l_unscaled_before, 4), format_tex(step.l_unscaled, 4)
-        terms = r"\textstyle\sum e^{x - m'}"
-        st.latex(
-            rf"\begin{{aligned}} &\text{{wrong: }} l' = l + {terms} \\ &\quad = {wrong_before} + {added} = {wrong_l} \\[0.5em]"
-            rf"&\text{{right: }} l' = \alpha\, l + {terms} \\ &\quad = {alpha} \cdot {l_before} + {added} = {l} \end{{aligned}}"
-        )
+        st.latex(_both_updates(steps[now]))
     with weights:
         plot(weights_figure(row, right, wrong, colors()), key="softmax_weights")
         worst = int(np.abs(wrong - right).argmax())
         if abs(wrong[worst] - right[worst]) < 1e-12:
             st.info(
-                "No harm on this row: its max is in the first block, so every later α is 1. Try [3, 2, 5, 1].",
+                "No harm on this row: its max is in the first block, so every later α is 1. Try [3, 2, 5, "
+                "1].",
                 icon=":material/info:",
             )
         else:
             st.error(
-                f"Terms taken against different maxima are mixed. The weights still add up to {format_number(wrong.sum())}, so nothing looks "
-                f"wrong, yet {format_number(row[worst], 6)} weighs **{format_number(wrong[worst])}** instead of **{format_number(right[worst])}**.",
+                "Terms with different maxima are mixed. The weights still add up to "
+                f"{format_number(wrong.sum())}, so nothing looks wrong, but {format_number(row[worst], 6)} "
+                f"weighs **{format_number(wrong[worst])}** instead of **{format_number(right[worst])}**.",
                 icon=":material/close:",
             )
 
 
+def _both_updates(step: OnlineStep) -> str:
+    """The update of the row sum without and with alpha, with the numbers of this step."""
+    added, alpha, l_before, l = (
+        format_tex(value, 4) for value in (step.block_sum, step.alpha, step.l_before, step.l)
+    )
+    wrong_before, wrong_l = format_tex(step.l_unscaled_before, 4), format_tex(step.l_unscaled, 4)
+    terms = r"\textstyle\sum e^{x - m'}"
+    return (
+        r"\begin{aligned} "
+        rf"&\text{{wrong: }} l' = l + {terms} \\ &\quad = {wrong_before} + {added} = {wrong_l} \\[0.5em]"
+        rf"&\text{{right: }} l' = \alpha\, l + {terms} \\ &\quad = {alpha} \cdot {l_before} + {added} = {l} "
+        r"\end{aligned}"
+    )
+
+
 def _overflow(row: np.ndarray, steps: tuple[OnlineStep, ...], block: int) -> None:
+    """Softmax in one number format, without and with the max subtracted."""
     st.markdown(
-        "**Softmax** turns a row of scores into positive weights that add up to 1. But exp soon leaves what a number format can hold."
+        "**Softmax** turns a row of scores into positive weights that add up to 1. But exp quickly exceeds "
+        "what a number format can hold."
     )
-    number_format = st.segmented_control(
-        "number format",
-        list(FORMATS),
-        default="float32",
-        required=True,
-        key="softmax_format",
-        bind="query-params",
-        label_visibility="collapsed",
-    )
+    number_format = switch("number format", FORMATS, "softmax_format", default="float32")
     plot(overflow_figure(row, exp_limits(number_format), number_format, colors()), key="softmax_overflow")
-    for place, subtract in zip(st.columns(2, gap="large"), (False, True), strict=True):
-        with place:
+    for column, subtract in zip(st.columns(2, gap="large"), (False, True), strict=True):
+        with column:
             _in_format(softmax_in(row, number_format, subtract), number_format, subtract)
 
 
 def _in_format(result: InFormat, number_format: str, subtract: bool) -> None:
-    """One way to compute the softmax: formula, verdict, and every number of it."""
+    """One way to compute the softmax: formula, verdict, and all its numbers."""
     st.latex(
         r"\frac{e^{x_i - m}}{\sum_j e^{x_j - m}}, \quad m = \max_j x_j"
         if subtract
         else r"\frac{e^{x_i}}{\sum_j e^{x_j}}"
     )
-    verdict = f"in {number_format}, the sum is {format_number(result.total, 4)}"
+    verdict = f"in {number_format}, the sum is {format_number(float(result.total), 4)}"
     if result.fails:
         st.error(f"Fails {verdict}.", icon=":material/close:")
     else:
@@ -182,14 +194,15 @@ def _in_format(result: InFormat, number_format: str, subtract: bool) -> None:
 
 
 def _passes(row: np.ndarray, steps: tuple[OnlineStep, ...], block: int) -> None:
+    """Three, two and one pass over the row, read by read."""
     ways = all_ways(row, block)
     reads = stepper("softmax_reads", 3 * len(steps), first=len(steps))
     st.html(passes_html(ways, reads, colors()))
-    for place, words, formula in zip(
+    for column, words, formula in zip(
         st.columns(2, gap="large"),
         (
-            "**Three passes to two**: a surrogate sum, taken against the max so far",
-            "**Two passes to one**: a surrogate output, divided by the sum so far",
+            "**Three passes to two**: the sum uses the largest score seen so far",
+            "**Two passes to one**: the output is divided by the sum so far",
         ),
         (
             r"l_i = l_{i-1}\, e^{m_{i-1} - m_i} + e^{x_i - m_i}",
@@ -197,17 +210,18 @@ def _passes(row: np.ndarray, steps: tuple[OnlineStep, ...], block: int) -> None:
         ),
         strict=True,
     ):
-        place.markdown(words)
-        place.latex(formula)
+        column.markdown(words)
+        column.latex(formula)
     st.caption(
-        "All three find o, the sum of softmax(x) times the values v, here 1, 2, 3, … A pass needs what the one before it found; a surrogate makes do "
-        "with what is known so far, and is right in the end, when the max so far is the max. Reads are **counted** while the three run. "
-        "(Milakov and Gimelshein 2018; Ye 2023)"
+        "All three compute o, the sum of softmax(x) times the values v, here 1, 2, 3, … Each pass needs the "
+        "result of the pass before it, unless it uses the largest score seen so far: when a larger one "
+        "appears, the old sum is multiplied by e^(old − new). After the last block this is the exact sum. "
+        "Reads are **counted** while the three run (Milakov and Gimelshein 2018; Ye 2023)."
     )
 
 
 def _links(steps: tuple[OnlineStep, ...]) -> None:
-    """Explore with as many key tiles as there are blocks, and a max that grows as on this row, or does not."""
+    """Links to Explore: as many key tiles as blocks, and a max that grows if it does on this row."""
     grows = any(step.alpha < 1 for step in steps[1:])
     length = 4 * max(len(steps), 2)
     problem = AttentionProblem(

@@ -1,48 +1,44 @@
-"""Forward and back through the steps of a lesson: buttons with keys, and a slider, all one value of the URL."""
+"""Forward and back through the steps of a lesson: buttons with keys, and a slider. The step is in the URL."""
 
 from __future__ import annotations
 
 import streamlit as st
 
+from viz.learn.url_state import keep_in_url, put_in_url, take_from_url
+
 
 def stepper(key: str, count: int, first: int = 1) -> int:
-    """The step chosen, 1 to `count`; it starts at `first` and is the parameter `key` of the URL."""
+    """The step that the reader chose, 1 to `count`. It starts at `first`; the URL's parameter is `key`."""
     if count == 1:
         st.caption("One block, one step: choose smaller blocks to see more.")
         return 1
-    value = st.session_state.get(key)
-    if isinstance(value, int) and not 1 <= value <= count:
-        st.session_state[key] = min(max(value, 1), count)
+    start = min(first, count)
+    take_from_url(key, start, lambda text: min(max(int(text), 1), count))
     row = st.container(horizontal=True, vertical_alignment="center", gap="small")
     buttons = row.container(horizontal=True, gap="small", width="content")
-    words = f"%d of {count}"
-    now = row.slider(
+    step = row.slider(
         "step",
         1,
         count,
-        min(first, count),
         key=key,
-        bind="query-params",
+        on_change=keep_in_url,
+        args=(key, start),
         label_visibility="collapsed",
-        format=words,
+        format=f"%d of {count}",
     )
     for name, icon, target, shortcut in (
         ("First", ":material/first_page:", 1, "Home"),
-        ("Back", ":material/chevron_left:", max(now - 1, 1), "Left"),
-        ("Forward", ":material/chevron_right:", min(now + 1, count), "Right"),
+        ("Back", ":material/chevron_left:", max(step - 1, 1), "Left"),
+        ("Forward", ":material/chevron_right:", min(step + 1, count), "Right"),
         ("Last", ":material/last_page:", count, "End"),
     ):
         buttons.button(
             name,
             key=f"{key}_{name}",
             icon=icon,
-            on_click=_go,
-            args=(key, target),
-            disabled=target == now,
+            on_click=put_in_url,
+            args=(key, target, start),
+            disabled=target == step,
             shortcut=shortcut,
         )
-    return now
-
-
-def _go(key: str, step: int) -> None:
-    st.session_state[key] = step
+    return step

@@ -1,8 +1,8 @@
-"""Chapter 3: a product in tiles, attention without softmax in tiles, and what softmax asks for."""
+"""Chapter 3: a product in tiles, attention without softmax in tiles, and what softmax needs in addition."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import streamlit as st
@@ -19,6 +19,7 @@ from kernels.lessons.tiling import (
     whole_attention,
 )
 from kernels.problem import AttentionProblem
+from viz.learn.controls import switch
 from viz.learn.figures.matrices import matrices_html
 from viz.learn.figures.tiles_at_work import attention_matrices, product_matrices, softmax_matrices
 from viz.learn.stepper import stepper
@@ -34,26 +35,29 @@ MATRICES = {
     "V": "4 0 1; 0 2 1; 1 1 3; 2 0 5",
 }
 WAYS = {"each tile its own softmax": "own", "running max and sum": "online"}
-QUIET = {"delta_color": "off", "delta_arrow": "off", "border": True}
+
+Matrices = Mapping[str, np.ndarray]
+"""The reader's matrices by name: A and B, or Q, K and V."""
 
 
 def show() -> None:
-    parts = st.tabs(PARTS, key="tiling_part", bind="query-params")
-    for part, names, draw in zip(parts, ("AB", "QKV", "QKV"), (_product, _no_softmax, _softmax), strict=True):
-        if part.open:
-            with part:
+    """Draw the chapter."""
+    tabs = st.tabs(PARTS, key="tiling_part", bind="query-params")
+    for tab, names, draw in zip(tabs, ("AB", "QKV", "QKV"), (_product, _no_softmax, _softmax), strict=True):
+        if tab.open:
+            with tab:
                 figure = st.container()
-                given, tile = _matrices(names)
+                matrices, tile = _matrices(names)
                 with figure:
-                    _drawn(draw, given, tile)
+                    _figure(draw, matrices, tile)
 
 
-def _drawn(draw: Callable[..., tuple[int, int]], given: list[np.ndarray] | None, tile: int) -> None:
-    """The figure, or what is wrong with the matrices."""
-    if given is None:
+def _figure(draw: Callable[[Matrices, int], tuple[int, int]], matrices: Matrices | None, tile: int) -> None:
+    """The figure, or what is wrong with the matrices. `draw` returns the numbers of query and key tiles."""
+    if matrices is None:
         return
     try:
-        q_tiles, kv_tiles = draw(*given, tile)
+        q_tiles, kv_tiles = draw(matrices, tile)
     except UnfitMatrices as error:
         st.error(str(error), icon=":material/error:")
         return
@@ -61,24 +65,26 @@ def _drawn(draw: Callable[..., tuple[int, int]], given: list[np.ndarray] | None,
     explore_link(f"The kernel at work on {q_tiles} × {kv_tiles} tiles, with softmax in between", problem)
 
 
-def _matrices(names: str) -> tuple[list[np.ndarray] | None, int]:
-    """The reader's matrices and tile size; None after saying which text is no matrix."""
-    st.markdown("**Your matrices**, rows apart by “;”")
-    places = st.columns([3] * len(names) + [2])
-    read, failed = [], []
-    for name, place in zip(names, places, strict=False):
-        text = place.text_input(name, MATRICES[name], key=f"tiling_{name.lower()}", bind="query-params")
+def _matrices(names: str) -> tuple[Matrices | None, int]:
+    """The reader's matrices and tile size; None, after errors on the page, if a text is not a matrix."""
+    st.markdown("**Your matrices**, with “;” between rows")
+    columns = st.columns([3] * len(names) + [2])
+    matrices, errors = {}, []
+    for name, column in zip(names, columns, strict=False):
+        text = column.text_input(name, MATRICES[name], key=f"tiling_{name.lower()}", bind="query-params")
         try:
-            read.append(parse_matrix(text, name))
+            matrices[name] = parse_matrix(text, name)
         except UnreadableNumbers as error:
-            failed.append(str(error))
-    tile = places[-1].number_input("rows of a tile", 1, 8, 2, key="tiling_tile", bind="query-params")
-    for message in failed:
+            errors.append(str(error))
+    tile = columns[-1].number_input("rows per tile", 1, 8, 2, key="tiling_tile", bind="query-params")
+    for message in errors:
         st.error(message, icon=":material/error:")
-    return None if failed else read, int(tile)
+    return None if errors else matrices, int(tile)
 
 
-def _product(a: np.ndarray, b: np.ndarray, tile: int) -> tuple[int, int]:
+def _product(matrices: Matrices, tile: int) -> tuple[int, int]:
+    """C = A B, one product of tiles at a time."""
+    a, b = matrices["A"], matrices["B"]
     steps = tiled_product(a, b, tile)
     step = steps[stepper("tiling_step", len(steps), first=2) - 1]
     st.html(matrices_html(product_matrices(a, b, tile, step), colors()))
@@ -90,102 +96,105 @@ def _product(a: np.ndarray, b: np.ndarray, tile: int) -> tuple[int, int]:
     words.latex(f"C_{{{step.i + 1}{step.j + 1}}} = {' + '.join(names)}")
     one_by_one, tiled = elements_one_by_one(a, b), steps[-1].elements_read
     with numbers.container(horizontal=True):
-        st.metric(
-            "Numbers read so far",
-            f"{step.elements_read:,}",
-            f"of {tiled:,} in tiles of {tile} × {tile}",
-            **QUIET,
-        )
-        st.metric(
-            "Element by element",
-            f"{one_by_one:,}",
-            f"{format_number(one_by_one / tiled, 2)}× as many",
-            **QUIET,
-        )
+        of_all = f"of {tiled:,} in tiles of {tile} × {tile}"
+        _metric("Numbers read so far", f"{step.elements_read:,}", of_all)
+        times = f"{format_number(one_by_one / tiled, 2)}× as many"
+        _metric("Element by element", f"{one_by_one:,}", times)
     st.caption(
-        "A sum does not care in which portions it is added up, so a product falls apart into products of tiles. A tile that has been fetched is "
-        "used for every row or column of its partner: larger tiles, fewer reads. Reads are **counted** by the loop that made this picture."
+        "A sum can be added up in any portions, so a product splits into products of tiles. A tile that has "
+        "been read is used for every row or column of its partner, so larger tiles mean fewer reads. Reads "
+        "are **counted** by the loop that made this picture."
     )
     return tiles_of(a.shape[0], tile), tiles_of(b.shape[1], tile)
 
 
-def _no_softmax(query: np.ndarray, key: np.ndarray, value: np.ndarray, tile: int) -> tuple[int, int]:
+def _metric(label: str, value: str, comparison: str) -> None:
+    st.metric(label, value, comparison, delta_color="off", delta_arrow="off", border=True)
+
+
+def _no_softmax(matrices: Matrices, tile: int) -> tuple[int, int]:
+    """O = (Q K^T) V, one tile of S at a time."""
+    query, key, value = (matrices[name] for name in "QKV")
     steps = tiled_attention(query, key, value, tile, "none")
     step = steps[stepper("tiling_step", len(steps), first=2) - 1]
     st.html(matrices_html(attention_matrices(query, key, value, tile, step), colors()))
     i, j = step.i + 1, step.j + 1
     st.latex(
-        rf"O_{{{i}}} \mathrel{{+}}= S_{{{i}{j}}} V_{{{j}}}, \quad S_{{{i}{j}}} = Q_{{{i}}} K_{{{j}}}^\top / \sqrt{{{query.shape[1]}}}"
+        rf"O_{{{i}}} \mathrel{{+}}= S_{{{i}{j}}} V_{{{j}}}, \quad "
+        rf"S_{{{i}{j}}} = Q_{{{i}}} K_{{{j}}}^\top / \sqrt{{{query.shape[1]}}}"
     )
     difference = np.abs(steps[-1].output - whole_attention(query, key, value, "none")).max()
-    held = sum(
-        part.size
-        for part in (query[span(step.i, tile)], key[span(step.j, tile)], step.scores, step.accumulator)
-    )
+    on_chip = (query[span(step.i, tile)], key[span(step.j, tile)], step.scores, step.accumulator)
+    held = sum(block.size for block in on_chip)
     st.caption(
-        f"Only one tile of S exists at a time: {step.scores.size} numbers instead of {len(query) * len(key)}. Held at once: Q and O of the query "
-        f"tile, K or V of the key tile, and that tile of S, {held} numbers (Chu, Liu and Lin 2026, algorithm 2; the scale 1/√d is added here). "
-        f"At the end O differs from S V taken at once by {format_error(difference)} (computed)."
+        f"Only one tile of S exists at a time: {step.scores.size} numbers instead of "
+        f"{len(query) * len(key)}. Held at once: Q and O of the query tile, K or V of the key tile, and that "
+        f"tile of S, {held} numbers (Chu, Liu and Lin 2026, algorithm 2; the scale 1/√d is added here). At "
+        f"the end O differs from S V computed without tiles by {format_error(difference)} (computed)."
     )
     return tiles_of(len(query), tile), step.kv_tiles
 
 
-def _softmax(query: np.ndarray, key: np.ndarray, value: np.ndarray, tile: int) -> tuple[int, int]:
-    words = st.segmented_control(
-        "How tiles are joined",
-        list(WAYS),
-        default=next(iter(WAYS)),
-        required=True,
-        key="tiling_join",
-        bind="query-params",
-        label_visibility="collapsed",
-    )
-    way = WAYS[words]
+def _softmax(matrices: Matrices, tile: int) -> tuple[int, int]:
+    """O = softmax(Q K^T) V, with each tile's own softmax or with the online softmax."""
+    query, key, value = (matrices[name] for name in "QKV")
+    way = WAYS[switch("How tiles are joined", WAYS, "tiling_join")]
     steps = tiled_attention(query, key, value, tile, way)
     step = steps[stepper("tiling_step", len(steps), first=2) - 1]
     exact = whole_attention(query, key, value, "online")
     st.html(matrices_html(softmax_matrices(value, exact, tile, step, way == "online"), colors()))
     error = float(np.abs(steps[-1].output - exact).max())
-    _broken(step, error) if way == "own" else _mended(step, steps, tile, error)
+    if way == "own":
+        _own_softmax_words(step, error)
+    else:
+        _online_softmax_words(step, steps, tile, error)
     return tiles_of(len(query), tile), step.kv_tiles
 
 
-def _broken(step: AttentionStep, error: float) -> None:
+def _own_softmax_words(step: AttentionStep, error: float) -> None:
+    """What goes wrong if each tile has its own softmax."""
     if step.kv_tiles == 1:
         st.info(
-            "One tile holds the whole row here, so its own sum is the sum of the row. Take smaller tiles.",
+            "One tile holds the whole row here, so its own sum is the sum of the row. Choose smaller tiles.",
             icon=":material/info:",
         )
         return
     i, j = step.i + 1, step.j + 1
     st.latex(
-        rf"O_{{{i}}} \mathrel{{+}}= \text{{softmax}}(S_{{{i}{j}}})\, V_{{{j}}} \quad \text{{divides by the sum of one tile}}"
+        rf"O_{{{i}}} \mathrel{{+}}= \text{{softmax}}(S_{{{i}{j}}})\, V_{{{j}}} \quad "
+        r"\text{divides by the sum of one tile}"
     )
     st.error(
-        f"The weights of a row add up to {step.kv_tiles}, 1 for each key tile, instead of 1 (Σ), and O is off by up to {format_number(error)} "
-        "(computed). A sum can be taken in portions; a quotient whose denominator needs the whole row cannot.",
+        f"The weights of a row add up to {step.kv_tiles} (Σ), 1 for each key tile, instead of 1, and O is "
+        f"off by up to {format_number(error)} (computed). A sum can be added up in portions; a quotient "
+        "cannot, because its denominator needs the whole row.",
         icon=":material/close:",
     )
 
 
-def _mended(step: AttentionStep, steps: tuple[AttentionStep, ...], tile: int, error: float) -> None:
+def _online_softmax_words(
+    step: AttentionStep, steps: tuple[AttentionStep, ...], tile: int, error: float
+) -> None:
+    """The update of one row's state, with its numbers."""
     before = steps[steps.index(step) - 1] if step.j else None
     m_old, l_old = (before.m[0], before.l[0]) if before else (-np.inf, 0.0)
     m, alpha, l_before, l, added = (
         format_tex(value, 4) for value in (step.m[0], step.alpha[0], l_old, step.l[0], step.weights[0].sum())
     )
-    for place, formula in zip(
+    for column, formula in zip(
         st.columns([2, 1, 2], vertical_alignment="center"),
         (
             rf"m' = \max({format_tex(m_old, 4)},\, {format_tex(step.scores[0].max(), 4)}) = {m}",
             rf"\alpha = e^{{m - m'}} = {alpha}",
-            rf"\begin{{aligned}} l' &= \alpha\, l + \textstyle\sum P \\ &= {alpha} \cdot {l_before} + {added} = {l} \end{{aligned}}",
+            r"\begin{aligned} l' &= \alpha\, l + \textstyle\sum P \\ "
+            rf"&= {alpha} \cdot {l_before} + {added} = {l} \end{{aligned}}",
         ),
         strict=True,
     ):
-        place.latex(formula)
+        column.latex(formula)
     st.success(
-        f"Row {step.i * tile + 1} is written out above. Each row keeps two numbers more, m and l; what was summed up before is multiplied by α. "
-        f"acc' = α acc + P V, and O = acc / l. At the end O differs from the softmax taken at once by {format_error(error)} (computed, float64).",
+        f"The update of row {step.i * tile + 1} is written out above. Each row keeps two more numbers, m and "
+        "l, and what was added up before is multiplied by α: acc' = α acc + P V, and O = acc / l. At the end "
+        f"O differs from the softmax computed without tiles by {format_error(error)} (computed, float64).",
         icon=":material/check:",
     )

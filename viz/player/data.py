@@ -194,7 +194,9 @@ def _rows(trace: Trace, algorithm: Algorithm, last: np.ndarray) -> dict:
     for name, array in known.items():
         drawn = array[last][:, picked]
         is_share = name in SHARES  # 1 stands for one that was not recorded: nothing is rescaled
-        values[name] = _row_values(np.nan_to_num(drawn, nan=1.0), "share") if is_share else _row_values(drawn, "float")
+        values[name] = (
+            _row_values(np.nan_to_num(drawn, nan=1.0), "share") if is_share else _row_values(drawn, "float")
+        )
     if trace.row_share is not None:
         values["share"] = _row_values(trace.row_share[last][:, picked], "share")
     if trace.output_distance is not None:

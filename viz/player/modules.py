@@ -38,7 +38,9 @@ def _add(file: str, importers: tuple[str, ...], exported: dict[str, list[str]], 
         missing = set(_names(match)) - set(exported[match["file"]])
         if missing:
             raise ValueError(f"{file} imports {sorted(missing)}, which {match['file']} does not export")
-    body = IMPORT.sub(lambda match: f"const {{ {', '.join(_names(match))} }} = {_variable(match['file'])};\n", text)
+    body = IMPORT.sub(
+        lambda match: f"const {{ {', '.join(_names(match))} }} = {_variable(match['file'])};\n", text
+    )
     exported[file] = [match["name"] for match in EXPORT.finditer(body)]
     body = EXPORT.sub("", body)
     if refused := REFUSED.search(body):

@@ -1,4 +1,4 @@
-"""Chapters 6 and 7 through Streamlit's AppTest: with autograd in the worker, without a worker, and with what a URL may hold."""
+"""Chapters 6 and 7 through Streamlit's AppTest: with and without a worker, and with what a URL may hold."""
 
 import re
 from urllib.parse import parse_qs
@@ -9,10 +9,11 @@ from kernels.device.gpus import GPUS
 from kernels.lessons.gradients import GradientLesson
 from kernels.lessons.split_kv import occupancy
 from kernels.problem import AttentionProblem
+from kernels.references import REFERENCES
 from kernels.worker.client import Crashed
 from tests.app import pages
 from viz.learn import gradients
-from viz.learn.gradient_lines import LINE_WORDS, SLIDES
+from viz.learn.gradient_lines import LINE_WORDS, LINES
 from viz.shared import runs
 
 REAL_STORE = runs.run_store
@@ -58,18 +59,15 @@ def badges(app, color):
     return re.findall(rf":{color}-badge\[([^\]]+)\]", words(app))
 
 
-# --- gradients -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("line", SLIDES)
+@pytest.mark.parametrize("line", LINES)
 def test_every_line_shows_its_formula_and_numbers(line, no_worker):
     app = open_chapter("gradients", gradients_line=line)
     assert html(app).count("<table") >= 3
     assert len(app.latex) >= 2
-    assert f"line {list(SLIDES).index(line) + 1} of {len(SLIDES)}" in words(app)
+    assert f"line {list(LINES).index(line) + 1} of {len(LINES)}" in words(app)
 
 
-def test_without_a_worker_difference_quotients_stand_in_and_say_so(no_worker):
+def test_without_a_worker_finite_differences_are_used_and_named(no_worker):
     app = open_chapter("gradients")
     assert "central finite differences" in words(app)
     assert len(badges(app, "green")) >= len(LINE_WORDS)
@@ -88,7 +86,7 @@ def test_every_line_is_checked_against_autograd_and_the_kernels(store):
     assert len(badges(app, "green")) >= len(LINE_WORDS) + 9
 
 
-def test_a_failure_of_the_worker_leaves_the_difference_quotients_and_a_way_on(store, monkeypatch):
+def test_a_failure_of_the_worker_leaves_finite_differences_and_a_way_on(store, monkeypatch):
     def fail(job):
         raise Crashed(-11)
 
@@ -104,7 +102,7 @@ def test_back_and_forward_step_through_the_lines(no_worker):
     app = open_chapter("gradients", gradients_line="forward")
     assert app.button(key="gradients_Back").disabled
     app.button(key="gradients_Forward").click().run()
-    assert app.session_state["gradients_line"] == "dV"
+    assert app.segmented_control(key="gradients_line").value == "dV"
     last = open_chapter("gradients", gradients_line="layer")
     assert last.button(key="gradients_Forward").disabled
 
@@ -169,9 +167,6 @@ def test_the_links_open_the_backward_pass_in_that_state(no_worker):
 def test_a_spoiled_url_is_no_trouble(query, no_worker):
     app = open_chapter("gradients", **query)
     assert len(badges(app, "green")) >= len(LINE_WORDS)
-
-
-# --- what came after -------------------------------------------------------------------------------------------------
 
 
 def test_splitting_fills_the_gpu_and_merging_is_exact(no_worker):
@@ -279,3 +274,12 @@ def test_switching_between_the_chapters_raises_nothing(no_worker):
     for slug in ("after", "gradients", "softmax", "after"):
         app.segmented_control(key="chapter").select(slug).run()
         assert not app.exception
+
+
+def test_the_last_chapter_lists_every_source_with_its_address(no_worker):
+    table = next(
+        markdown.value for markdown in open_chapter("after").markdown if "| Cited as |" in markdown.value
+    )
+    for source in REFERENCES:
+        assert f"| {source.key} |" in table
+        assert not source.url or f"[{source.title}]({source.url})" in table

@@ -1,4 +1,4 @@
-"""Chapters 1 to 3 through Streamlit's AppTest: the numbers of the reader, and anything else that a reader may give."""
+"""Chapters 1 to 3 through Streamlit's AppTest: the reader's numbers, and anything else a reader may enter."""
 
 from urllib.parse import parse_qs
 
@@ -40,9 +40,6 @@ def metrics(app):
 def errors(app):
     assert not app.exception
     return [error.value for error in app.error]
-
-
-# --- five ideas ------------------------------------------------------------------------------------------------------
 
 
 def test_all_five_stand_with_the_readers_numbers():
@@ -96,9 +93,6 @@ def test_a_url_may_hold_anything(query):
     app = open_chapter("ideas", **query)
     assert not app.exception
     assert html(app).count("<section") == 5
-
-
-# --- softmax ---------------------------------------------------------------------------------------------------------
 
 
 def test_overflow_of_large_scores_is_one_click_away():
@@ -158,13 +152,13 @@ def test_any_numbers_are_drawn(part, text):
     ("text", "message"),
     [
         ("", "No number given"),
-        ("abc", "“abc” is no number"),
+        ("abc", "“abc” is not a number"),
         ("1, inf", "finite numbers"),
         ("1," * 10_000, "10,000 numbers given"),
-        ("<script>", "“<script>” is no number"),
+        ("<script>", "“<script>” is not a number"),
     ],
 )
-def test_a_text_that_is_no_row_is_explained_and_kept(text, message):
+def test_a_text_that_is_not_a_row_is_explained_and_kept(text, message):
     app = open_chapter("softmax", softmax_x="1, 2")
     app.text_input(key="softmax_x").set_value(text).run()
     assert message in errors(app)[0]
@@ -192,9 +186,6 @@ def test_links_open_explore_with_as_many_tiles_and_the_same_kind_of_max():
     assert links(open_chapter("softmax", softmax_x="6 5 4 3"))[0]["inputs"] == "falling_max"
 
 
-# --- tiling ----------------------------------------------------------------------------------------------------------
-
-
 def test_the_product_in_tiles_step_by_step():
     app = open_chapter("tiling", tiling_step=1)
     assert app.slider(key="tiling_step").max == 8
@@ -214,7 +205,7 @@ def test_softmax_breaks_the_sum_and_the_running_max_mends_it():
     app.segmented_control(key="tiling_join").set_value("running max and sum").run()
     assert not errors(app)
     assert 'class="bad' not in html(app)
-    assert "end O differs from the softmax taken at once by" in app.success[0].value
+    assert "end O differs from the softmax computed without tiles by" in app.success[0].value
 
 
 def test_the_readers_own_matrices():
@@ -236,12 +227,12 @@ def test_the_readers_own_matrices():
     [
         ("tiling_a", "", "A is empty"),
         ("tiling_a", "1 2; 3", "A: row 2 has 1 numbers"),
-        ("tiling_b", "a b; c d", "B: “a” is no number"),
+        ("tiling_b", "a b; c d", "B: “a” is not a number"),
         ("tiling_b", "1 2; 3 4", "A has 4 columns and B has 2 rows"),
         ("tiling_b", "1 " * 10_000, "10,000 numbers given"),
     ],
 )
-def test_a_text_that_is_no_matrix_is_explained_and_kept(key, text, message):
+def test_a_text_that_is_not_a_matrix_is_explained_and_kept(key, text, message):
     app = open_chapter("tiling")
     app.text_input(key=key).set_value(text).run()
     assert message in errors(app)[0]

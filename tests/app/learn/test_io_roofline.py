@@ -99,15 +99,13 @@ def test_sram_shows_both_rules_and_what_compiled_kernels_take():
     )
     assert launch.info.shared_bytes > 0
     tiles = f"{launch.problem.block_m} × {launch.problem.block_n}"
-    assert (
-        f"| `_attn_fwd` | {tiles}, 64 {launch.problem.dtype} | {launch.info.num_stages} | {theme.format_kib(launch.info.shared_bytes)} |"
-        in text
-    )
+    stages, shared = launch.info.num_stages, theme.format_kib(launch.info.shared_bytes)
+    assert f"| `_attn_fwd` | {tiles}, 64 {launch.problem.dtype} | {stages} | {shared} |" in text
     assert "_attn_bwd_preprocess" not in text
     assert "163 KiB" in text
 
 
-def test_backward_counts_six_blocks_where_the_slides_count_four():
+def test_backward_counts_six_blocks_and_not_the_printed_four():
     app = open_chapter("io", io_view="Backward", **SMALL)
     elements = 6 * 2 * 128 * 16
     until(app, f"| 4 | 6 | {elements:,} | {elements:,} |")
@@ -163,11 +161,11 @@ def test_a_url_may_hold_anything(chapter, query):
     assert len(app.get("plotly_chart")) == 1
 
 
-def test_the_slides_example_is_reproduced_and_corrected():
+def test_the_printed_example_is_reproduced_and_corrected():
     text = words(open_chapter("roofline", roofline_view="Time", roofline_gpu="B200", roofline_q=4096))
     assert "=0.86$ µs computing" in text
     assert "=4.11$ µs moving" in text
-    assert "the slides print 3.74 µs" in text
+    assert "they print 3.74 µs" in text
 
 
 def test_tables_are_held_against_the_kernels_count():

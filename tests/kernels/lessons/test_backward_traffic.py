@@ -1,4 +1,4 @@
-"""The loop orders of the backward pass: the slides' formulas, and the kernels' own counts."""
+"""The loop orders of the backward pass: formulas of Chu, Liu and Lin 2026, and the kernels' own counts."""
 
 import pytest
 
@@ -22,23 +22,17 @@ PROBLEMS = [
 def test_standard_attention_moves_seven_square_matrices():
     assert sum(access.count for access in STANDARD_BACKWARD) == 7
     assert standard_backward_elements(AttentionProblem(q_len=1024, kv_len=1024)) == 7 * 1024**2
-    assert (
-        standard_backward_elements(AttentionProblem(batch=2, q_heads=4, q_len=10, kv_len=20)) == 8 * 7 * 200
-    )
+    several_heads = AttentionProblem(batch=2, q_heads=4, q_len=10, kv_len=20)
+    assert standard_backward_elements(several_heads) == 8 * 7 * 200
 
 
-def test_the_slides_formulas_for_all_tiles():
+def test_the_printed_formulas_times_all_tiles():
     problem = AttentionProblem(q_len=128, kv_len=128, head_dim=64, block_m=32, block_n=16)
-    rows, columns = 4, 8
-    assert (
-        inner_loop_elements(BY_SLUG["algorithm 6"], problem, read_back=False) == 4 * rows * 16 * 64 * columns
-    )
-    assert (
-        inner_loop_elements(BY_SLUG["algorithm 8"], problem, read_back=False) == 3 * columns * 32 * 64 * rows
-    )
-    assert (
-        inner_loop_elements(BY_SLUG["algorithm 7"], problem, read_back=False) == 4 * columns * 32 * 64 * rows
-    )
+    q_tiles, kv_tiles = 4, 8
+    elements = {slug: inner_loop_elements(order, problem, read_back=False) for slug, order in BY_SLUG.items()}
+    assert elements["algorithm 6"] == 4 * q_tiles * 16 * 64 * kv_tiles
+    assert elements["algorithm 8"] == 3 * kv_tiles * 32 * 64 * q_tiles
+    assert elements["algorithm 7"] == 4 * kv_tiles * 32 * 64 * q_tiles
 
 
 @pytest.mark.parametrize("problem", PROBLEMS, ids=["whole tiles", "ragged"])
@@ -51,7 +45,7 @@ def test_the_kernels_count_what_the_model_says_once_sums_are_read_back(order, pr
     assert counted == inner_loop_elements(order, problem, read_back=True)
 
 
-def test_sums_that_travel_are_what_the_slides_leave_out():
+def test_reading_the_sums_back_adds_one_load_for_each_store():
     problem = PROBLEMS[0]
     extra = {
         order.slug: inner_loop_elements(order, problem, True) - inner_loop_elements(order, problem, False)

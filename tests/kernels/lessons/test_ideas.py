@@ -1,4 +1,4 @@
-"""Five ideas: what falls with what, and the costs against formulas written out here and against the kernels' own inputs."""
+"""Five ideas: what falls with what, and costs against formulas written out here."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Formulas of the traffic chapter: against the requested bytes of problems, against the slides' conditions, at their edges."""
+"""Formulas of the Traffic chapter: against requested bytes, against eq 43 to 79, at their edges."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def test_other_curves_agree_with_the_formulas_of_a_problem():
 
 @pytest.mark.parametrize("memory", MEMORIES)
 @pytest.mark.parametrize("d", [16, 64, 100, 128])
-def test_blocks_of_eq_44_and_79_fit_and_the_papers_backward_blocks_do_not(memory, d):
+def test_blocks_of_eq_44_and_79_fit_and_forward_blocks_do_not_fit_backward(memory, d):
     forward, backward = lesson.query_outer_blocks(memory, d, 4), lesson.query_outer_blocks(memory, d, 8)
     assert lesson.elements(lesson.forward_blocks(forward, d)) <= memory
     assert lesson.elements(lesson.backward_blocks(backward, d)) <= memory

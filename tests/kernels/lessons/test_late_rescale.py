@@ -1,4 +1,4 @@
-"""Late rescaling gives the same output with fewer rescales; the polynomial is close to 2^x; clocks of the units."""
+"""Late rescaling gives the same output with fewer rescales; the polynomial is close to 2^x; clocks."""
 
 import numpy as np
 import pytest
@@ -13,9 +13,9 @@ PROBLEM = AttentionProblem(q_len=32, kv_len=512, head_dim=16, block_m=16, block_
 @pytest.mark.parametrize("inputs", ["normal", "growing_max", "falling_max", "large"])
 @pytest.mark.parametrize("threshold", late_rescale.THRESHOLDS)
 def test_no_threshold_changes_the_output(inputs, threshold):
-    found = late_rescale.late_rescale(PROBLEM.with_(inputs=inputs), threshold)
-    assert found.largest_error < 1e-12
-    assert found.largest_weight <= 2.0**threshold * (1 + 1e-12)
+    result = late_rescale.late_rescale(PROBLEM.with_(inputs=inputs), threshold)
+    assert result.largest_error < 1e-12
+    assert result.largest_weight <= 2.0**threshold * (1 + 1e-12)
 
 
 def test_a_max_that_grows_at_every_tile_is_rescaled_ever_more_rarely():

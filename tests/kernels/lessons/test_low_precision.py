@@ -56,10 +56,14 @@ def test_outliers_are_drawn_as_often_and_as_large_as_asked():
 def test_rotating_lowers_the_error_of_inputs_with_outliers_and_float16_has_far_less():
     by_label = {result.label: result.rmse for result in compare(INPUTS, 64)}
     assert list(by_label) == [
-        "float16", "e4m3, one scale a tensor", "e4m3, one scale a block", "e4m3, one scale a tensor, rotated", "e4m3, one scale a block, rotated",
-    ]  # fmt: skip
-    assert by_label["e4m3, one scale a tensor, rotated"] < by_label["e4m3, one scale a tensor"]
-    assert by_label["float16"] < by_label["e4m3, one scale a block, rotated"] / 20
+        "float16",
+        "e4m3, one scale per tensor",
+        "e4m3, one scale per block",
+        "e4m3, one scale per tensor, rotated",
+        "e4m3, one scale per block, rotated",
+    ]
+    assert by_label["e4m3, one scale per tensor, rotated"] < by_label["e4m3, one scale per tensor"]
+    assert by_label["float16"] < by_label["e4m3, one scale per block, rotated"] / 20
 
 
 def test_the_loudest_row_is_spread_out():

@@ -1,4 +1,4 @@
-"""Roofline numbers against the documents they are from."""
+"""Roofline numbers against the sources they are from."""
 
 import pytest
 
@@ -14,8 +14,8 @@ PROBLEM = AttentionProblem(q_len=1024, kv_len=1024, head_dim=64)
 A100 = GPUS["A100"]
 
 
-def test_the_slides_example_and_where_its_3_74_comes_from():
-    example = lesson.slide_example(1024, 1024, 64, 2, A100)
+def test_memory_against_compute_and_where_the_printed_3_74_comes_from():
+    example = lesson.memory_against_compute(1024, 1024, 64, 2, A100)
     assert example.compute_seconds * 1e6 == pytest.approx(0.86, abs=0.005)
     assert example.memory_seconds * 1e6 == pytest.approx(4.11, abs=0.005)
     assert example.binary_memory_seconds * 1e6 == pytest.approx(3.74, abs=0.005)
@@ -28,7 +28,7 @@ def test_the_a100s_156_needs_a_rounded_bandwidth():
 
 
 def test_sram_of_the_a100_is_about_20_mb_at_about_19_tb_a_second():
-    """Document 002: about 20 MB, about 19 TB/s, about 10 times HBM's bandwidth, nearly 4000 times smaller."""
+    """Making Attention I/O-Aware: 20 MB, 19 TB/s, 10 times HBM's bandwidth, nearly 4000 times smaller."""
     assert A100.sram_bytes == pytest.approx(20e6, rel=0.1)
     assert A100.sram_bandwidth == pytest.approx(19e12, rel=0.05)
     assert A100.sram_bandwidth / A100.hbm_bandwidth == pytest.approx(10, rel=0.1)
@@ -45,8 +45,11 @@ def test_with_a_perfect_cache_steps_are_the_standard_stages_and_the_compulsory_b
     assert fused.flops == sum(step.flops for step in three)
 
 
-def test_without_a_cache_intensities_are_document_004s():
-    """Its formulas, with tiles of D: S below E = T_Q T_K / (T_Q + T_K), PV about E, softmax C / 2 in elements."""
+def test_without_a_cache_intensities_are_those_of_the_study_group():
+    """MSRA SH Triton Study Group 2025, tiles of D: S below E = T_Q T_K / (T_Q + T_K), PV about E.
+
+    Softmax C / 2, in operations per element.
+    """
     score, softmax, product, fused = lesson.steps(PROBLEM, "none")
     tile, best = 64, 64 * 64 / 128
     assert score.intensity == pytest.approx(tile**2 / (2 * tile + tile**2 / 64))

@@ -1,4 +1,7 @@
-"""Charts of the chapter on what came after: SMs at work, parts and their weights, 8-bit errors, late rescales, exponentials."""
+"""Charts of the last chapter.
+
+SMs at work, parts and their weights, clocks, 8-bit errors, late rescales, exponentials.
+"""
 
 from __future__ import annotations
 
@@ -11,29 +14,28 @@ from kernels.lessons.late_rescale import ROUNDING, LateRescale
 from kernels.lessons.low_precision import PrecisionResult
 from kernels.lessons.split_kv import Occupancy, SplitRow
 from kernels.lessons.units import TileClocks
+from viz.learn.figures.marks import hatched, set_title
 from viz.shared import theme
 
-SMS_IN_A_LINE = 33
+SMS_PER_LINE = 33
 
 
 def sm_figure(programs_of_sm: np.ndarray, programs: int, colors: theme.Palette) -> go.Figure:
     """One square for each SM, by the programs it runs in the first wave: none, one or two."""
-    lines = -(-len(programs_of_sm) // SMS_IN_A_LINE)
-    padded = np.full(lines * SMS_IN_A_LINE, np.nan)
+    lines = -(-len(programs_of_sm) // SMS_PER_LINE)
+    padded = np.full(lines * SMS_PER_LINE, np.nan)
     padded[: len(programs_of_sm)] = programs_of_sm
+    squares = padded.reshape(lines, SMS_PER_LINE)[::-1]
     figure = go.Figure(
         go.Heatmap(
-            z=padded.reshape(lines, SMS_IN_A_LINE)[::-1],
+            z=squares,
             zmin=0,
             zmax=2,
             colorscale=[[0, colors.line], [0.5, colors.value], [1, colors.flash]],
             showscale=False,
             xgap=2,
             ygap=2,
-            text=[
-                ["" if not programs > 0 else f"{programs:.0f}" for programs in line]
-                for line in padded.reshape(lines, SMS_IN_A_LINE)[::-1]
-            ],
+            text=[[f"{count:.0f}" if count > 0 else "" for count in line] for line in squares],
             texttemplate="%{text}",
             textfont={"size": 11, "color": colors.background},
             hovertemplate="%{z} programs<extra></extra>",
@@ -53,7 +55,10 @@ def sm_figure(programs_of_sm: np.ndarray, programs: int, colors: theme.Palette) 
 def split_steps_figure(
     curve: Sequence[Occupancy], chosen: Occupancy, rule: Occupancy, colors: theme.Palette
 ) -> go.Figure:
-    """Tile steps until the last program ends, over the number of parts; the kernel's rule and the reader's choice are marked."""
+    """Tile steps until the last program ends, over the number of parts.
+
+    The kernel's rule and the reader's choice are marked.
+    """
     figure = go.Figure(
         go.Scatter(
             x=[plan.splits for plan in curve],
@@ -62,7 +67,8 @@ def split_steps_figure(
             line={"color": colors.muted, "width": 2, "shape": "linear"},
             marker={"size": 7},
             customdata=[[plan.programs, plan.waves, plan.tiles_per_split] for plan in curve],
-            hovertemplate="%{x} parts of %{customdata[2]} tiles: %{customdata[0]} programs, waves: %{customdata[1]}, %{y} tile steps<extra></extra>",
+            hovertemplate="%{x} parts of %{customdata[2]} tiles: %{customdata[0]} programs, "
+            "waves: %{customdata[1]}, %{y} tile steps<extra></extra>",
             name="each number of parts",
         )
     )
@@ -71,29 +77,25 @@ def split_steps_figure(
         (chosen, "shown", colors.now, "circle-open", 18),
     )
     for plan, name, color, symbol, size in marked:
-        figure.add_trace(
-            go.Scatter(
-                x=[plan.splits], y=[plan.tile_steps], mode="markers", name=name,
-                marker={"size": size, "color": color, "symbol": symbol, "line": {"width": 3, "color": color}},
-                hovertemplate=f"{name}: %{{x}} parts, %{{y}} tile steps<extra></extra>",
-            )
-        )  # fmt: skip
+        marker = {"size": size, "color": color, "symbol": symbol, "line": {"width": 3, "color": color}}
+        hover = f"{name}: %{{x}} parts, %{{y}} tile steps<extra></extra>"
+        figure.add_scatter(
+            x=[plan.splits],
+            y=[plan.tile_steps],
+            mode="markers",
+            name=name,
+            marker=marker,
+            hovertemplate=hover,
+        )
     theme.style_figure(figure, colors, height=300)
     figure.update_xaxes(type="log", tickvals=_powers_of_two(curve[-1].splits))
     figure.update_yaxes(type="log", tickvals=_powers_of_two(max(plan.tile_steps for plan in curve)))
-    figure.update_layout(
-        title={
-            "text": "key tiles in a row until the last program ends, by parts",
-            "font_size": 15,
-            "y": 0.98,
-        },
-        legend={"y": -0.12, "yanchor": "top"},
-    )
-    return figure
+    set_title(figure, "tile steps until the last program ends, by parts")
+    return figure.update_layout(legend={"y": -0.12, "yanchor": "top"})
 
 
 def _powers_of_two(largest: int) -> list[int]:
-    """1, 2, 4 and so on, every one or every other, so that an axis has no more than ten ticks."""
+    """1, 2, 4 and so on, or every other of them, so that an axis has at most ten ticks or so."""
     exponents = range(0, largest.bit_length(), 1 if largest <= 1024 else 2)
     return [1 << exponent for exponent in exponents]
 
@@ -110,22 +112,19 @@ def parts_figure(row: SplitRow, colors: theme.Palette) -> go.Figure:
             marker_color=colors.state,
             customdata=np.stack([row.row_max, row.row_sum, row.lse_of_part], axis=1),
             hovertext=keys,
-            hovertemplate="keys %{hovertext}<br>m %{customdata[0]:.4f}, l %{customdata[1]:.4f}, lse %{customdata[2]:.4f}<br>"
-            "weight %{y:.4f}<extra></extra>",
+            hovertemplate="keys %{hovertext}<br>m %{customdata[0]:.4f}, l %{customdata[1]:.4f}, "
+            "lse %{customdata[2]:.4f}<br>weight %{y:.4f}<extra></extra>",
         )
     )
     theme.style_figure(figure, colors, height=240)
     figure.update_xaxes(title="part", dtick=1 if len(keys) <= 16 else None)
     figure.update_yaxes(rangemode="tozero", nticks=5)
-    figure.update_layout(
-        title={"text": "weight of each part, exp(lse of the part − lse)", "font_size": 15, "y": 0.98},
-        bargap=0.15,
-    )
-    return figure
+    set_title(figure, "weight of each part, exp(lse of the part − lse)")
+    return figure.update_layout(bargap=0.15)
 
 
 def clocks_figure(clocks: Mapping[str, TileClocks], colors: theme.Palette) -> go.Figure:
-    """For each GPU one bar in turn, its units end to end, and below it the same overlapped, where the slowest unit is the end."""
+    """Two bars for each GPU: its units one after the other, and overlapped, as long as the slowest."""
     figure = go.Figure()
     names = list(clocks)
     labels = [name for gpu in names for name in (f"{gpu}, in turn", f"{gpu}, overlapped")]
@@ -138,13 +137,10 @@ def clocks_figure(clocks: Mapping[str, TileClocks], colors: theme.Palette) -> go
         values = [getattr(clocks[gpu], field) for gpu in names]
         if not any(values):
             continue
-        marker = {
-            "color": color,
-            "pattern": {"shape": pattern, "fillmode": "overlay", "fgcolor": colors.background, "size": 6},
-        }
         hover = f"{title}: %{{x:,.0f}} clocks<extra></extra>"
-        figure.add_trace(
-            go.Bar(name=title, y=labels[::2], x=values, orientation="h", marker=marker, hovertemplate=hover)
+        marker = hatched(color, pattern, colors)
+        figure.add_bar(
+            name=title, y=labels[::2], x=values, orientation="h", marker=marker, hovertemplate=hover
         )
     slowest = [max(units, key=lambda unit: getattr(clocks[gpu], unit[1])) for gpu in names]
     figure.add_trace(
@@ -170,24 +166,14 @@ def clocks_figure(clocks: Mapping[str, TileClocks], colors: theme.Palette) -> go
 
 def precision_figure(results: Sequence[PrecisionResult], colors: theme.Palette) -> go.Figure:
     """Root mean square error of each way to round."""
-    hatched = ["/" if "block" in result.label else "" for result in results]
-    shades = [
-        colors.muted
-        if result.label == "float16"
-        else colors.flash
-        if "rotated" in result.label
-        else colors.standard
-        for result in results
-    ]
+    patterns = ["/" if "block" in result.label else "" for result in results]
+    shades = [_precision_color(result.label, colors) for result in results]
     figure = go.Figure(
         go.Bar(
             y=[result.label.replace(", ", ",<br>", 1) for result in results],
             x=[result.rmse for result in results],
             orientation="h",
-            marker={
-                "color": shades,
-                "pattern": {"shape": hatched, "fillmode": "overlay", "fgcolor": colors.background},
-            },
+            marker=hatched(shades, patterns, colors),
             text=[theme.format_error(result.rmse) for result in results],
             textposition="outside",
             cliponaxis=False,
@@ -200,10 +186,14 @@ def precision_figure(results: Sequence[PrecisionResult], colors: theme.Palette) 
         showticklabels=False, showgrid=False, range=[0, 1.5 * max(result.rmse for result in results)]
     )
     figure.update_yaxes(autorange="reversed", showgrid=False)
-    figure.update_layout(
-        title={"text": "root mean square error of O against float64", "font_size": 15, "y": 0.98}, bargap=0.25
-    )
-    return figure
+    set_title(figure, "root mean square error of O against float64")
+    return figure.update_layout(bargap=0.25)
+
+
+def _precision_color(label: str, colors: theme.Palette) -> str:
+    if label == "float16":
+        return colors.muted
+    return colors.flash if "rotated" in label else colors.standard
 
 
 def rotation_figure(before: np.ndarray, after: np.ndarray, colors: theme.Palette) -> go.Figure:
@@ -220,12 +210,8 @@ def rotation_figure(before: np.ndarray, after: np.ndarray, colors: theme.Palette
         )
     theme.style_figure(figure, colors, height=260)
     figure.update_xaxes(title="feature")
-    figure.update_layout(
-        title={"text": "magnitudes of the loudest row of K", "font_size": 15, "y": 0.98},
-        margin_t=66,
-        bargap=0.1,
-    )
-    return figure
+    set_title(figure, "magnitudes of the row of K with the largest entry")
+    return figure.update_layout(margin_t=66, bargap=0.1)
 
 
 def late_rescale_figure(results: Sequence[LateRescale], chosen: int, colors: theme.Palette) -> go.Figure:
@@ -250,16 +236,14 @@ def late_rescale_figure(results: Sequence[LateRescale], chosen: int, colors: the
         )
     )
     theme.style_figure(figure, colors, height=280)
-    figure.update_xaxes(title="growth of the max that is let pass", type="category")
+    figure.update_xaxes(title="the max may grow by this factor without a rescale", type="category")
     figure.update_yaxes(tickformat=".0%", range=[0, 1.15 * max(*shares, 0.01)], nticks=5)
-    figure.update_layout(
-        title={"text": "rescales, of all that a kernel could do", "font_size": 15, "y": 0.98}, bargap=0.25
-    )
-    return figure
+    set_title(figure, "rescales, as a share of all row-tile pairs")
+    return figure.update_layout(bargap=0.25)
 
 
 def exp2_figure(x: np.ndarray, error: np.ndarray, degree: int, colors: theme.Palette) -> go.Figure:
-    """Relative error of the polynomial over [0, 1), with the rounding of the 16-bit formats as bands around it."""
+    """Relative error of the polynomial over [0, 1), with lines at the rounding errors of 16-bit formats."""
     figure = go.Figure()
     for (name, size), color in zip(ROUNDING.items(), (colors.value, colors.state), strict=True):
         for sign in (1, -1):
@@ -281,6 +265,5 @@ def exp2_figure(x: np.ndarray, error: np.ndarray, degree: int, colors: theme.Pal
     theme.style_figure(figure, colors, height=280)
     figure.update_xaxes(title="x")
     figure.update_yaxes(tickformat=".0e", nticks=7, exponentformat="power")
-    title = f"relative error of 2<sup>x</sup> by a polynomial of degree {degree}"
-    figure.update_layout(title={"text": title, "font_size": 15, "y": 0.98}, showlegend=False)
-    return figure
+    set_title(figure, f"relative error of 2<sup>x</sup> by a polynomial of degree {degree}")
+    return figure.update_layout(showlegend=False)

@@ -1,4 +1,4 @@
-"""Figures of the traffic chapter: bytes by algorithm, bytes against T, d and M, blocks against SRAM."""
+"""Figures of the Traffic chapter: bytes by algorithm, bytes against T, d and M, blocks against SRAM."""
 
 from __future__ import annotations
 
@@ -8,21 +8,24 @@ from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
+from viz.learn.figures.marks import hatched
 from viz.shared import theme
 
 
 @dataclass(frozen=True)
 class ByteBar:
-    """One algorithm: its label, modelled and counted bytes (None where no run was counted), and the palette entry it is drawn in."""
+    """Bytes of one algorithm."""
 
     label: str
     modelled: int
     counted: int | None
+    """None if no run was counted."""
     color: str
+    """Palette entry."""
 
 
 def bytes_figure(bars: Sequence[ByteBar], least: int, colors: theme.Palette) -> go.Figure:
-    """Two bars an algorithm, modelled hatched and counted solid; a line at the least that any algorithm moves."""
+    """Two bars per algorithm, modelled (hatched) and counted (solid); a line at the fewest bytes, `least`."""
     longest = max(max(bar.modelled, bar.counted or 0) for bar in bars)
     figure = go.Figure()
     figure.add_trace(_bar_trace("modelled", [(bar, bar.modelled) for bar in bars], "/", colors))
@@ -31,7 +34,7 @@ def bytes_figure(bars: Sequence[ByteBar], least: int, colors: theme.Palette) -> 
     )
     for name, pattern in (("counted", ""), ("modelled", "/")):
         figure.add_trace(
-            go.Bar(name=name, x=[None], y=[bars[0].label], marker=_fill(colors.muted, pattern, colors))
+            go.Bar(name=name, x=[None], y=[bars[0].label], marker=hatched(colors.muted, pattern, colors))
         )
     theme.style_figure(figure, colors, height=84 + 62 * len(bars))
     figure.add_vline(x=least, line={"color": colors.text, "width": 1.5, "dash": "dot"})
@@ -48,7 +51,7 @@ def bytes_figure(bars: Sequence[ByteBar], least: int, colors: theme.Palette) -> 
 def _bar_trace(
     name: str, values: Sequence[tuple[ByteBar, int]], pattern: str, colors: theme.Palette
 ) -> go.Bar:
-    """Bars of one kind. A modelled bar makes room for a counted one above it, where there is one."""
+    """Bars of one kind. A modelled bar makes room for a counted one above it, if there is one."""
     counted = name == "counted"
     return go.Bar(
         name=name,
@@ -57,7 +60,7 @@ def _bar_trace(
         orientation="h",
         width=[0.36 if bar.counted is not None else 0.44 for bar, _ in values],
         offset=[-0.38 if counted else 0.02 if bar.counted is not None else -0.22 for bar, _ in values],
-        marker=_fill([getattr(colors, bar.color) for bar, _ in values], pattern, colors),
+        marker=hatched([getattr(colors, bar.color) for bar, _ in values], pattern, colors),
         text=[theme.format_bytes(value) for _, value in values],
         showlegend=False,
         textposition="outside",
@@ -68,16 +71,9 @@ def _bar_trace(
     )
 
 
-def _fill(color: str | list[str], pattern: str, colors: theme.Palette) -> dict:
-    return {
-        "color": color,
-        "pattern": {"shape": pattern, "fillmode": "overlay", "fgcolor": colors.background, "size": 6},
-    }
-
-
 @dataclass(frozen=True)
 class Curve:
-    """Bytes over the swept quantity; None where an algorithm does not fit."""
+    """Bytes over the swept quantity; None if an algorithm does not fit."""
 
     label: str
     x: Sequence[float]
@@ -93,26 +89,12 @@ def growth_figure(
     here: float,
     colors: theme.Palette,
 ) -> go.Figure:
-    """Modelled lines on log axes; `points` are counted, by the label of their curve. The reader's own value is marked."""
+    """Modelled lines on log axes, and counted points (label of the curve -> points); `here` is marked."""
     figure = go.Figure()
     for curve in curves:
-        figure.add_trace(
-            go.Scatter(
-                x=curve.x, y=curve.y, name=curve.label, mode="lines",
-                line={"color": getattr(colors, curve.color), "width": 3 if curve.dash == "solid" else 2, "dash": curve.dash},
-                text=["" if value is None else theme.format_bytes(value) for value in curve.y],
-                hovertemplate=f"{curve.label}, {axis} = %{{x:,}}: %{{text}}, modelled<extra></extra>",
-            )
-        )  # fmt: skip
-        if found := points.get(curve.label):
-            figure.add_trace(
-                go.Scatter(
-                    x=[x for x, _ in found], y=[y for _, y in found], mode="markers", name=f"{curve.label}, counted", showlegend=False,
-                    marker={"color": getattr(colors, curve.color), "size": 13, "line": {"color": colors.text, "width": 2}},
-                    text=[theme.format_bytes(y) for _, y in found],
-                    hovertemplate=f"{curve.label}, {axis} = %{{x:,}}: %{{text}}, counted<extra></extra>",
-                )
-            )  # fmt: skip
+        figure.add_trace(_curve_trace(curve, axis, colors))
+        if counted := points.get(curve.label):
+            figure.add_trace(_points_trace(curve, counted, axis, colors))
     theme.style_figure(figure, colors, height=360)
     figure.add_vline(x=here, line={"color": colors.now, "width": 1.5, "dash": "dot"})
     x = curves[0].x
@@ -130,24 +112,59 @@ def growth_figure(
     return figure
 
 
+def _curve_trace(curve: Curve, axis: str, colors: theme.Palette) -> go.Scatter:
+    width = 3 if curve.dash == "solid" else 2
+    return go.Scatter(
+        x=curve.x,
+        y=curve.y,
+        name=curve.label,
+        mode="lines",
+        line={"color": getattr(colors, curve.color), "width": width, "dash": curve.dash},
+        text=["" if value is None else theme.format_bytes(value) for value in curve.y],
+        hovertemplate=f"{curve.label}, {axis} = %{{x:,}}: %{{text}}, modelled<extra></extra>",
+    )
+
+
+def _points_trace(
+    curve: Curve, points: Sequence[tuple[float, int]], axis: str, colors: theme.Palette
+) -> go.Scatter:
+    color = getattr(colors, curve.color)
+    return go.Scatter(
+        x=[x for x, _ in points],
+        y=[y for _, y in points],
+        mode="markers",
+        name=f"{curve.label}, counted",
+        showlegend=False,
+        marker={"color": color, "size": 13, "line": {"color": colors.text, "width": 2}},
+        text=[theme.format_bytes(y) for _, y in points],
+        hovertemplate=f"{curve.label}, {axis} = %{{x:,}}: %{{text}}, counted<extra></extra>",
+    )
+
+
 @dataclass(frozen=True)
 class SramBar:
-    """What lies in SRAM together: the bar's label, and bytes by tensor."""
+    """What is in SRAM at the same time."""
 
     label: str
-    parts: Sequence[tuple[str, int]]
+    blocks: Sequence[tuple[str, int]]
+    """(tensor, bytes)."""
 
     @property
     def total(self) -> int:
-        return sum(size for _, size in self.parts)
+        """Bytes of all blocks."""
+        return sum(size for _, size in self.blocks)
 
 
 def blocks_figure(bars: Sequence[SramBar], limits: Mapping[str, int], colors: theme.Palette) -> go.Figure:
-    """Stacked blocks of SRAM against the capacities in `limits` (label -> bytes). A bar past the first limit says by how many KiB."""
+    """Stacked blocks against the capacities in `limits` (label -> bytes).
+
+    A bar past the first limit says by how many KiB.
+    """
     figure = go.Figure()
     capacity = next(iter(limits.values()))
-    for at in range(max(len(bar.parts) for bar in bars)):
-        figure.add_trace(_part_trace([(bar, *bar.parts[at]) for bar in bars if at < len(bar.parts)], colors))
+    for level in range(max(len(bar.blocks) for bar in bars)):
+        blocks = [(bar, *bar.blocks[level]) for bar in bars if level < len(bar.blocks)]
+        figure.add_trace(_level_trace(blocks, colors))
     longest = max(*(bar.total for bar in bars), *limits.values())
     for bar in bars:
         over = bar.total - capacity
@@ -163,46 +180,43 @@ def blocks_figure(bars: Sequence[SramBar], limits: Mapping[str, int], colors: th
             font={"color": colors.bad if over > 0 else colors.text},
         )
     theme.style_figure(figure, colors, height=96 + 58 * len(bars))
-    for at, (label, size) in enumerate(limits.items()):
-        figure.add_vline(
-            x=size,
-            layer="below",
-            line={
-                "color": colors.now if at == 0 else colors.muted,
-                "width": 2,
-                "dash": "solid" if at == 0 else "dash",
-            },
-        )
-        side = "right" if size > 0.5 * longest else "left"
-        figure.add_annotation(
-            x=size,
-            y=1,
-            yref="paper",
-            yanchor="bottom",
-            yshift=18 * at,
-            showarrow=False,
-            text=label,
-            xanchor=side,
-        )
+    _add_limits(figure, limits, longest, colors)
     figure.update_xaxes(showticklabels=False, showgrid=False, range=[0, 1.32 * longest])
     figure.update_yaxes(autorange="reversed", tickfont_size=14, showgrid=False, ticklabelstandoff=6)
     figure.update_layout(barmode="stack", bargap=0.35, margin={"t": 30 + 18 * len(limits)})
     return figure
 
 
-def _part_trace(here: Sequence[tuple[SramBar, str, int]], colors: theme.Palette) -> go.Bar:
-    """The parts that stand at the same place in their bars: (bar, tensor, bytes)."""
-    fills = [theme.tensor_color(name.split("/")[0], colors) for _, name, _ in here]
+def _add_limits(figure: go.Figure, limits: Mapping[str, int], longest: float, colors: theme.Palette) -> None:
+    """A line and a label for each capacity; the first is solid."""
+    for index, (label, size) in enumerate(limits.items()):
+        color, dash = (colors.muted, "dash") if index else (colors.now, "solid")
+        figure.add_vline(x=size, layer="below", line={"color": color, "width": 2, "dash": dash})
+        figure.add_annotation(
+            x=size,
+            y=1,
+            yref="paper",
+            yanchor="bottom",
+            yshift=18 * index,
+            showarrow=False,
+            text=label,
+            xanchor="right" if size > 0.5 * longest else "left",
+        )
+
+
+def _level_trace(blocks: Sequence[tuple[SramBar, str, int]], colors: theme.Palette) -> go.Bar:
+    """The blocks at the same level of their bars: (bar, tensor, bytes)."""
+    fills = [theme.tensor_color(name.split("/")[0], colors) for _, name, _ in blocks]
     return go.Bar(
-        y=[bar.label for bar, _, _ in here],
-        x=[size for *_, size in here],
+        y=[bar.label for bar, _, _ in blocks],
+        x=[size for *_, size in blocks],
         orientation="h",
         showlegend=False,
         marker={"color": fills, "line": {"color": colors.background, "width": 2}},
-        text=[name for _, name, _ in here],
+        text=[name for _, name, _ in blocks],
         textposition="inside",
         insidetextanchor="middle",
         textangle=0,
         textfont={"color": colors.background, "size": 14},
-        hovertemplate=[f"{name}: {theme.format_kib(size)}<extra></extra>" for _, name, size in here],
+        hovertemplate=[f"{name}: {theme.format_kib(size)}<extra></extra>" for _, name, size in blocks],
     )

@@ -1,4 +1,4 @@
-"""Small matrices with their numbers, side by side with the signs between them, as HTML that wraps on a narrow screen."""
+"""Small matrices with their numbers and the signs between them, as HTML that wraps on a narrow screen."""
 
 from __future__ import annotations
 
@@ -11,33 +11,36 @@ import numpy as np
 from viz.shared import theme
 
 LARGE_UP_TO = 14
-"""Columns of one equation up to which its numbers are drawn large enough for the last row of a room."""
+"""An equation with at most this many columns gets numbers large enough for the last row of a room."""
 STRONGEST_TINT = 50
-"""Per cent of the matrix's colour behind its largest value: more would cost the number its contrast."""
-LOOKS = ("plain", "now", "done", "waiting", "empty", "bad")
-"""A cell is untouched, in the tile at work, finished, not reached yet, never stored (hatched, no number), or wrong."""
+"""Per cent of the matrix's colour behind its largest value. With more, the number would be hard to read."""
 
 
 @dataclass(frozen=True, eq=False)
 class Matrix:
-    """One matrix (rows, columns), or a vector (rows,) drawn as a column. `label` may hold HTML such as <sup>T</sup>."""
+    """One matrix (rows, columns), or a vector (rows,) drawn as a column."""
 
     label: str
+    """May contain HTML such as <sup>T</sup>."""
     values: np.ndarray
     color: str
     """Palette entry."""
     looks: np.ndarray | None = None
-    """(rows, columns): one of LOOKS for each cell. None tints the cells by magnitude."""
+    """(rows, columns): the look of each entry. None tints the entries by magnitude.
+
+    "plain"; "now": in the tile at work; "done": finished; "empty": never stored (hatched, without a number);
+    "bad": wrong.
+    """
     tile: tuple[int, int] | None = None
-    """(rows, columns) of a tile, drawn by heavier lines."""
+    """(rows, columns) of a tile; heavier lines show the tiles."""
     note: str = ""
-    """In small print below."""
+    """Small print below the matrix."""
     marked_row: int | None = None
-    """A row drawn with a frame."""
+    """A row with a frame."""
 
 
 def looks(shape: tuple[int, int], rest: str = "plain", **regions: tuple[slice, slice]) -> np.ndarray:
-    """Looks (rows, columns): `rest` everywhere but in the regions, named by their look; later ones lie on top."""
+    """Looks (rows, columns): `rest`, except in the regions, which are named by their look. Later ones win."""
     array = np.full(shape, rest, dtype=object)
     for look, region in regions.items():
         array[region] = look
@@ -45,14 +48,13 @@ def looks(shape: tuple[int, int], rest: str = "plain", **regions: tuple[slice, s
 
 
 def matrices_html(parts: Sequence[Matrix | str], colors: theme.Palette) -> str:
-    """One equation: matrices and, as plain strings, the signs between them. Hovering a cell shows the number in full."""
+    """One equation: matrices, and the signs between them as strings. Hovering shows all digits."""
     drawn = "".join(
         _figure(part, colors) if isinstance(part, Matrix) else f'<span class="sign">{part}</span>'
         for part in parts
     )
-    columns = sum(
-        part.values.shape[1] if part.values.ndim == 2 else 1 for part in parts if isinstance(part, Matrix)
-    )
+    matrices = [part for part in parts if isinstance(part, Matrix)]
+    columns = sum(matrix.values.shape[1] if matrix.values.ndim == 2 else 1 for matrix in matrices)
     size = "1.15rem" if columns <= LARGE_UP_TO else "0.95rem"
     return f'{_style(colors)}<div class="matrices" style="font-size:{size}">{drawn}</div>'
 
@@ -63,18 +65,21 @@ def _figure(matrix: Matrix, colors: theme.Palette) -> str:
     largest = float(finite.max()) if finite.size and finite.max() > 0 else 1.0
     whole = bool((finite == np.round(finite)).all())
     rows = []
-    for row, entries in enumerate(values.tolist()):
-        cells = "".join(
-            _cell(matrix, value, largest, whole, row, column) for column, value in enumerate(entries)
+    for row, numbers in enumerate(values.tolist()):
+        entries = "".join(
+            _entry(matrix, value, largest, whole, row, column) for column, value in enumerate(numbers)
         )
-        rows.append(f'<tr class="marked">{cells}</tr>' if row == matrix.marked_row else f"<tr>{cells}</tr>")
+        rows.append(
+            f'<tr class="marked">{entries}</tr>' if row == matrix.marked_row else f"<tr>{entries}</tr>"
+        )
     shape = " × ".join(map(str, matrix.values.shape))
     caption = f"<figcaption>{matrix.label} <small>({shape})</small></figcaption>"
     note = f"<small>{matrix.note}</small>" if matrix.note else ""
-    return f'<figure style="--tensor:{getattr(colors, matrix.color)}">{caption}<table>{"".join(rows)}</table>{note}</figure>'
+    color = getattr(colors, matrix.color)
+    return f'<figure style="--tensor:{color}">{caption}<table>{"".join(rows)}</table>{note}</figure>'
 
 
-def _cell(matrix: Matrix, value: float, largest: float, whole: bool, row: int, column: int) -> str:
+def _entry(matrix: Matrix, value: float, largest: float, whole: bool, row: int, column: int) -> str:
     tile = matrix.tile or (0, 0)
     names = [
         name
@@ -94,20 +99,23 @@ def _cell(matrix: Matrix, value: float, largest: float, whole: bool, row: int, c
 def _style(colors: theme.Palette) -> str:
     hatch = f"repeating-linear-gradient(135deg, transparent 0 5px, {colors.line} 5px 6px)"
     return f"""<style>
-.matrices {{ display: flex; flex-wrap: wrap; gap: 0.5rem 0.9rem; align-items: center; padding: 0.3rem 0; max-width: 100%; color: {colors.text}; }}
+.matrices {{ display: flex; flex-wrap: wrap; gap: 0.5rem 0.9rem; align-items: center;
+  padding: 0.3rem 0; max-width: 100%; color: {colors.text}; }}
 .matrices figure {{ margin: 0; max-width: 100%; overflow-x: auto; }}
-.matrices figcaption {{ margin-bottom: 0.15rem; font-weight: 600; color: var(--tensor); white-space: nowrap; }}
+.matrices figcaption {{ margin-bottom: 0.15rem; font-weight: 600; color: var(--tensor);
+  white-space: nowrap; }}
 .matrices small {{ color: {colors.muted}; font-size: 0.85em; font-weight: 400; }}
 .matrices .sign {{ font-size: 1.3em; white-space: nowrap; }}
-.matrices table {{ border-collapse: collapse; font-size: inherit; font-variant-numeric: tabular-nums; margin: 0; }}
-.matrices td {{ min-width: 2.6em; height: 1.7em; padding: 0.12em 0.4em; text-align: right; white-space: nowrap; border: 1px solid {colors.line};
+.matrices table {{ border-collapse: collapse; font-size: inherit; font-variant-numeric: tabular-nums;
+  margin: 0; }}
+.matrices td {{ min-width: 2.6em; height: 1.7em; padding: 0.12em 0.4em; text-align: right;
+  white-space: nowrap; border: 1px solid {colors.line};
   background: color-mix(in srgb, var(--tensor) var(--tint, 0%), transparent); }}
 .matrices tr.marked td {{ border-top: 2px solid {colors.now}; border-bottom: 2px solid {colors.now}; }}
 .matrices td.top {{ border-top: 2px solid var(--tensor); }}
 .matrices td.left {{ border-left: 2px solid var(--tensor); }}
 .matrices td.now {{ --tint: 30%; font-weight: 700; }}
 .matrices td.done {{ --tint: 10%; }}
-.matrices td.waiting {{ color: {colors.muted}; }}
 .matrices td.empty {{ background: {hatch}; }}
 .matrices td.bad {{ color: {colors.bad}; font-weight: 700; text-decoration: underline wavy; }}
 </style>"""

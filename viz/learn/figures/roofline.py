@@ -1,4 +1,4 @@
-"""Figures of the roofline chapter: the roofline with attention's steps on it, time by step, the memory hierarchy."""
+"""Figures of the Roofline chapter: attention's steps under the roof, time by step, the memory hierarchy."""
 
 from __future__ import annotations
 
@@ -15,22 +15,24 @@ from viz.shared import theme
 STEP_COLORS = {"S = QKᵀ": "key", "softmax": "state", "O = PV": "value", "fused": "flash"}
 L2_WORDS = {"perfect": "every re-read hits L2", "none": "no re-read hits L2"}
 SIZES = {"S = QKᵀ": 25, "softmax": 17, "O = PV": 13, "fused": 19}
-"""S and PV often have the same intensity: one is drawn around the other."""
+"""S and PV often have the same intensity, so one is drawn around the other."""
 SYMBOLS = {"perfect": "circle", "none": "circle-open"}
 INTENSITIES = (0.1, 10_000.0)
+BOLD, THIN = {"width": 4, "dash": "solid"}, {"width": 2, "dash": "dot"}
 
 
 def roofline_figure(
     gpu: Gpu, steps: Mapping[str, Sequence[Step]], others: Sequence[Gpu], colors: theme.Palette
 ) -> go.Figure:
-    """Attainable FLOP/s over FLOP a byte, log axes. `steps` by L2 case: filled with a perfect L2 cache, open without any."""
+    """Attainable FLOP/s over FLOP per byte, log axes. `steps` by L2 case: filled if perfect, else open."""
     figure = go.Figure()
     for other in others:
         figure.add_trace(_roof(other, colors.line, 1.5, colors))
     figure.add_trace(_roof(gpu, colors.text, 4, colors))
     figure.add_vline(x=gpu.balance, line={"color": colors.muted, "dash": "dot", "width": 1.5})
-    for case, found in steps.items():
-        for step, side in zip(found, ("top left", "bottom right", "bottom right", "top center"), strict=True):
+    sides = ("top left", "bottom right", "bottom right", "top center")
+    for case, steps_of_case in steps.items():
+        for step, side in zip(steps_of_case, sides, strict=True):
             figure.add_trace(_point(gpu, step, case, side, colors))
     for case, words in L2_WORDS.items():
         marker = {
@@ -52,18 +54,18 @@ def roofline_figure(
         xshift=-6,
     )
     figure.update_xaxes(
-        type="log", title="FLOP a byte of HBM traffic", dtick=1, range=[math.log10(x) for x in INTENSITIES]
+        type="log", title="FLOP per byte of HBM traffic", dtick=1, range=[math.log10(x) for x in INTENSITIES]
     )
     rates = [10.0**power for power in range(11, 16)]
-    words = [f"{theme.format_flops(rate)}/s" for rate in rates]
+    labels = [f"{theme.format_flops(rate)}/s" for rate in rates]
     figure.update_yaxes(
-        type="log", title="attainable, modelled", tickvals=rates, ticktext=words, range=[11, 15.6]
+        type="log", title="attainable, modelled", tickvals=rates, ticktext=labels, range=[11, 15.6]
     )
     return figure
 
 
 def _point(gpu: Gpu, step: Step, case: str, side: str, colors: theme.Palette) -> go.Scatter:
-    """One step on the roof; named where the L2 cache is perfect."""
+    """One step on the roof; its name is shown if the L2 cache is perfect."""
     color, rate = getattr(colors, STEP_COLORS[step.name]), datasheet_roof(gpu).attainable(step.intensity)
     return go.Scatter(
         x=[step.intensity],
@@ -80,22 +82,28 @@ def _point(gpu: Gpu, step: Step, case: str, side: str, colors: theme.Palette) ->
             "color": color,
             "line": {"width": 4 if case == "none" else 2, "color": color},
         },
-        hovertemplate=f"{step.name}, {L2_WORDS[case]}<br>{theme.significant(step.intensity)} FLOP a byte<br>"
-        f"at most {theme.format_flops(rate)}/s: {step.bound_by(gpu)} sets the pace<extra></extra>",
+        hovertemplate=f"{step.name}, {L2_WORDS[case]}<br>"
+        f"{theme.significant(step.intensity)} FLOP per byte<br>"
+        f"at most {theme.format_flops(rate)}/s, limited by {step.bound_by(gpu)}<extra></extra>",
     )
 
 
 def _roof(gpu: Gpu, color: str, width: float, colors: theme.Palette) -> go.Scatter:
     roof = datasheet_roof(gpu)
     x = [INTENSITIES[0], roof.ridge, INTENSITIES[1]]
+    peak, bandwidth = theme.format_flops(gpu.fp16_flops), theme.format_bytes(gpu.hbm_bandwidth)
     return go.Scatter(
-        x=x, y=[roof.attainable(value) for value in x], mode="lines", name=gpu.name, line={"color": color, "width": width},
-        hovertemplate=f"{gpu.name}: {theme.format_flops(gpu.fp16_flops)}/s, {theme.format_bytes(gpu.hbm_bandwidth)}/s<extra></extra>",
-    )  # fmt: skip
+        x=x,
+        y=[roof.attainable(value) for value in x],
+        mode="lines",
+        name=gpu.name,
+        line={"color": color, "width": width},
+        hovertemplate=f"{gpu.name}: {peak}/s, {bandwidth}/s<extra></extra>",
+    )
 
 
 def times_figure(gpu: Gpu, steps: Sequence[Step], colors: theme.Palette) -> go.Figure:
-    """Two bars a step: time to move its bytes and time to do its work, each at the datasheet's best."""
+    """Two bars per step: time to move its bytes and time to do its work, each at the datasheet's peak."""
     figure = go.Figure()
     longest = max(step.seconds(gpu) for step in steps)
     for name, seconds, color in (
@@ -125,10 +133,10 @@ def times_figure(gpu: Gpu, steps: Sequence[Step], colors: theme.Palette) -> go.F
 
 
 def hierarchy_figure(gpus: Sequence[Gpu], chosen: Gpu, colors: theme.Palette) -> go.Figure:
-    """Capacity against bandwidth, log axes: all SRAM of a GPU, and its HBM. A line a GPU."""
+    """Capacity over bandwidth, log axes: all SRAM of a GPU, and its HBM. One line per GPU."""
     figure = go.Figure()
     tones = (colors.query, colors.key, colors.value, colors.output)
-    for at, gpu in enumerate(gpus):
+    for index, gpu in enumerate(gpus):
         bold = gpu == chosen
         figure.add_trace(
             go.Scatter(
@@ -136,11 +144,7 @@ def hierarchy_figure(gpus: Sequence[Gpu], chosen: Gpu, colors: theme.Palette) ->
                 y=[gpu.hbm_bytes, gpu.sram_bytes],
                 mode="lines+markers",
                 name=gpu.name,
-                line={
-                    "color": tones[at % len(tones)],
-                    "width": 4 if bold else 2,
-                    "dash": "solid" if bold else "dot",
-                },
+                line={"color": tones[index % len(tones)]} | (BOLD if bold else THIN),
                 marker={"size": 20 if bold else 12, "symbol": ["square", "diamond"]},
                 text=[
                     f"HBM: {theme.format_bytes(gpu.hbm_bytes)}, {theme.format_bytes(gpu.hbm_bandwidth)}/s",
@@ -152,15 +156,17 @@ def hierarchy_figure(gpus: Sequence[Gpu], chosen: Gpu, colors: theme.Palette) ->
     theme.style_figure(figure, colors, height=380)
     widest, smallest = max(gpu.sram_bandwidth for gpu in gpus), min(gpu.sram_bytes for gpu in gpus)
     slowest, largest = min(gpu.hbm_bandwidth for gpu in gpus), max(gpu.hbm_bytes for gpu in gpus)
-    for words, x, y, anchor, shift in (
-        ("HBM: large, slow", slowest, largest, "left", 18),
-        ("SRAM: small, fast", widest, smallest, "right", -22),
+    for words, corner, anchor, shift in (
+        ("HBM: large, slow", (slowest, largest), "left", 18),
+        ("SRAM: small, fast", (widest, smallest), "right", -22),
     ):
-        place = {"x": math.log10(x), "y": math.log10(y), "xanchor": anchor, "yshift": shift}
-        figure.add_annotation(text=words, showarrow=False, font_size=16, **place)
+        x, y = map(math.log10, corner)
+        figure.add_annotation(
+            text=words, x=x, y=y, xanchor=anchor, yshift=shift, showarrow=False, font_size=16
+        )
     figure.update_xaxes(
         type="log",
-        title="bandwidth, bytes a second",
+        title="bandwidth, bytes per second",
         exponentformat="SI",
         tickvals=[1e12, 2e12, 5e12, 1e13, 2e13, 5e13],
         range=[12.1, 13.75],

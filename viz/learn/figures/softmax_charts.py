@@ -1,4 +1,4 @@
-"""Charts of the softmax chapter: where exp overflows, the row sum step by step, and weights with and without the rescale."""
+"""Charts of the Softmax chapter: where exp overflows, the row sum step by step, weights of the scores."""
 
 from __future__ import annotations
 
@@ -6,63 +6,59 @@ import numpy as np
 import plotly.graph_objects as go
 
 from kernels.lessons.softmax import OnlineStep
+from viz.learn.figures.marks import hatched
 from viz.shared import theme
 
 
 def overflow_figure(
     x: np.ndarray, limits: tuple[float, float], number_format: str, colors: theme.Palette
 ) -> go.Figure:
-    """Exponents on a line, x above and x - max(x) below, with the zones where exp is infinite or rounds to zero."""
+    """Exponents on two lines, x and x - max(x), with the zones in which exp is infinite or rounds to zero."""
     low, high = limits
     rows = {"x": x, "x − max": x - x.max()}
     everything = np.concatenate([*rows.values(), [low, high]])
     reach = 0.12 * np.ptp(everything)
     left, right = everything.min() - reach, everything.max() + reach
     figure = go.Figure()
-    for start, end, color, words, side in (
-        (high, right, colors.bad, "exp is ∞", "right"),
-        (left, low, colors.muted, "exp is 0", "left"),
-    ):
-        figure.add_vrect(start, end, fillcolor=color, opacity=0.16, line_width=0)
-        font = {"color": color, "size": 16}
-        figure.add_annotation(
-            x=right if side == "right" else left,
-            y=1,
-            yref="paper",
-            xanchor=side,
-            yanchor="bottom",
-            text=words,
-            showarrow=False,
-            font=font,
-        )
+    _add_zone(figure, (high, right), colors.bad, "exp is ∞", "right")
+    _add_zone(figure, (left, low), colors.muted, "exp is 0", "left")
     for name, values in rows.items():
         outside = (values > high) | (values < low)
         marker = {
             "size": 16,
             "color": np.where(outside, colors.bad, colors.query),
             "symbol": np.where(outside, "x", "circle"),
+            "line": {"color": colors.background, "width": 1},
         }
-        marker["line"] = {"color": colors.background, "width": 1}
         hover = f"{name} = %{{x:.6g}}<extra></extra>"
-        figure.add_trace(
-            go.Scatter(
-                x=values,
-                y=[name] * len(values),
-                mode="markers",
-                name=name,
-                marker=marker,
-                hovertemplate=hover,
-            )
-        )
+        y = [name] * len(values)
+        figure.add_scatter(x=values, y=y, mode="markers", name=name, marker=marker, hovertemplate=hover)
     theme.style_figure(figure, colors, height=170)
-    title = f"exponent: {number_format} holds e<sup>{theme.format_number(low)}</sup> to e<sup>{theme.format_number(high)}</sup>"
+    smallest, largest = (f"e<sup>{theme.format_number(limit)}</sup>" for limit in limits)
+    title = f"exponent: {number_format} holds {smallest} to {largest}"
     figure.update_xaxes(range=[left, right], title=title, showgrid=False, zeroline=True)
     figure.update_yaxes(autorange="reversed", showgrid=False, tickfont_size=16)
     return figure.update_layout(showlegend=False, margin_t=28)
 
 
+def _add_zone(figure: go.Figure, zone: tuple[float, float], color: str, words: str, side: str) -> None:
+    """A band of exponents, named above its outer end."""
+    start, end = zone
+    figure.add_vrect(start, end, fillcolor=color, opacity=0.16, line_width=0)
+    figure.add_annotation(
+        x=end if side == "right" else start,
+        y=1,
+        yref="paper",
+        xanchor=side,
+        yanchor="bottom",
+        text=words,
+        showarrow=False,
+        font={"color": color, "size": 16},
+    )
+
+
 def sum_figure(steps: tuple[OnlineStep, ...], now: int, colors: theme.Palette) -> go.Figure:
-    """The row sum l after each block up to `now`: what is left of the old sum, and the terms of the block on it."""
+    """The row sum l after each block up to `now`: the rescaled old sum, and on it the terms of the block."""
     seen = steps[: now + 1]
     names = [_name(index) for index in range(len(seen))]
     strength = [0.5] * now + [1.0]
@@ -92,7 +88,7 @@ def sum_figure(steps: tuple[OnlineStep, ...], now: int, colors: theme.Palette) -
 
 
 def _drop(figure: go.Figure, index: int, step: OnlineStep, with_text: bool, colors: theme.Palette) -> None:
-    """Between two bars: the old sum at its old height, and an arrow down to what the rescale leaves of it."""
+    """Between two bars: the old sum at its old height, and an arrow down to its rescaled height."""
     after = step.alpha * step.l_before
     for height, start, end in (
         (step.l_before, index - 0.75, index - 0.4),
@@ -136,10 +132,7 @@ def unscaled_figure(steps: tuple[OnlineStep, ...], now: int, colors: theme.Palet
             x=names,
             y=values,
             name=label,
-            marker={
-                "color": color,
-                "pattern": {"shape": pattern, "fgcolor": colors.background, "fillmode": "overlay", "size": 6},
-            },
+            marker=hatched(color, pattern, colors),
             text=[theme.format_number(value, 4) for value in values] if len(steps) <= 8 else None,
             textposition="outside",
             textangle=0,
@@ -153,19 +146,16 @@ def unscaled_figure(steps: tuple[OnlineStep, ...], now: int, colors: theme.Palet
 def weights_figure(x: np.ndarray, right: np.ndarray, wrong: np.ndarray, colors: theme.Palette) -> go.Figure:
     """The weight of each number (n,): softmax, and what an accumulator without rescale gives."""
     figure = go.Figure()
-    places = np.arange(len(x))
+    positions = np.arange(len(x))
     for label, weights, color, pattern in (
         ("softmax", right, colors.good, ""),
         ("without α", wrong, colors.bad, "/"),
     ):
         figure.add_bar(
-            x=places,
+            x=positions,
             y=weights,
             name=label,
-            marker={
-                "color": color,
-                "pattern": {"shape": pattern, "fgcolor": colors.background, "fillmode": "overlay", "size": 6},
-            },
+            marker=hatched(color, pattern, colors),
             text=[theme.format_number(weight) for weight in weights] if len(x) <= 8 else None,
             textposition="outside",
             textangle=0,
@@ -178,10 +168,10 @@ def weights_figure(x: np.ndarray, right: np.ndarray, wrong: np.ndarray, colors: 
         bargap=0.25,
         title={"text": "weight of each score", "font_size": 15, "x": 1, "xanchor": "right", "y": 0.97},
     )
-    shown = places[:: 1 + len(x) // 16]
+    shown = positions[:: 1 + len(x) // 16]
     figure.update_xaxes(
         tickvals=shown,
-        ticktext=[theme.format_number(x[place], 6) for place in shown],
+        ticktext=[theme.format_number(x[position], 6) for position in shown],
         tickfont_size=15,
         showgrid=False,
         zeroline=False,
@@ -196,7 +186,7 @@ def _name(index: int) -> str:
 
 
 def _sums(figure: go.Figure, count: int, highest: float, colors: theme.Palette) -> go.Figure:
-    """Axes that stay where they are while blocks are added."""
+    """Axes that stay the same while blocks are added."""
     theme.style_figure(figure, colors, height=235)
     figure.update_xaxes(
         range=[-0.6, max(count, 2) - 0.4],

@@ -9,14 +9,15 @@ from viz.shared import theme
 
 
 def row_html(x: np.ndarray, steps: tuple[OnlineStep, ...], now: int, colors: theme.Palette) -> str:
-    """The row x (n,) in blocks: those before block `now` are seen, it is at work, later ones wait. Under a number: its exp(x - m)."""
+    """The row x (n,) in blocks, seen, at work (`now`) or waiting; below each number its exp(x - m)."""
     m = steps[now].m
     blocks = []
     for index, step in enumerate(steps):
         look = "now" if index == now else "seen" if index < now else "waiting"
-        cells = "".join(_number(value, m if index <= now else None) for value in x[step.start : step.end])
-        blocks.append(f'<div class="block {look}">{cells}</div>')
-    return f'{_style(colors)}<div class="score-row"><div class="names"><span>x</span><span>e<sup>x−m</sup></span></div>{"".join(blocks)}</div>'
+        numbers = "".join(_number(value, m if index <= now else None) for value in x[step.start : step.end])
+        blocks.append(f'<div class="block {look}">{numbers}</div>')
+    names = '<div class="names"><span>x</span><span>e<sup>x−m</sup></span></div>'
+    return f'{_style(colors)}<div class="score-row">{names}{"".join(blocks)}</div>'
 
 
 def _number(value: float, m: float | None) -> str:
@@ -26,7 +27,7 @@ def _number(value: float, m: float | None) -> str:
 
 
 def passes_html(ways: dict[str, PassesRun], reads_done: int, colors: theme.Palette) -> str:
-    """Each way with a strip of blocks a pass: read, being read, not read yet, after `reads_done` block reads of each."""
+    """Each way with a strip of blocks per pass after `reads_done` reads: read, being read, or unread."""
     drawn = "".join(_way(name, run, reads_done) for name, run in ways.items())
     return f'{_style(colors)}<div class="pass-ways">{drawn}</div>'
 
@@ -35,48 +36,68 @@ def _way(name: str, run: PassesRun, reads_done: int) -> str:
     done = reads_done >= len(run.reads)
     strips = []
     for index, finds in enumerate(run.passes):
-        cells = "".join(
-            _read(at, reads_done, done) for at, (this_pass, _) in enumerate(run.reads) if this_pass == index
+        blocks = "".join(
+            _read(read, reads_done, done)
+            for read, (this_pass, _) in enumerate(run.reads)
+            if this_pass == index
         )
-        strips.append(f'<div class="strip"><span class="finds">pass {index + 1}: {finds}</span>{cells}</div>')
+        strips.append(
+            f'<div class="strip"><span class="finds">pass {index + 1}: {finds}</span>{blocks}</div>'
+        )
     known = run.known[min(reads_done, len(run.reads)) - 1]
     values = " &nbsp; ".join(
         f"{key} = {'?' if value is None else theme.format_number(value, 4)}"
         for key, value in vars(known).items()
     )
-    said = (
+    progress = (
         f"done after {run.elements_read:,} scores read"
         if done
         else f"{min(reads_done, len(run.reads))} of {len(run.reads)} blocks read"
     )
-    return f'<section class="{"done" if done else ""}"><h5>{name}</h5>{"".join(strips)}<p><b>{values}</b><br>{said}</p></section>'
+    return (
+        f'<section class="{"done" if done else ""}"><h5>{name}</h5>{"".join(strips)}'
+        f"<p><b>{values}</b><br>{progress}</p></section>"
+    )
 
 
-def _read(at: int, reads_done: int, done: bool) -> str:
-    look = "read" if at < reads_done - (0 if done else 1) else "reading" if at < reads_done else "unread"
+def _read(read: int, reads_done: int, done: bool) -> str:
+    """The block of one read; the last of those done is being read until the way is done."""
+    if read >= reads_done:
+        look = "unread"
+    elif read == reads_done - 1 and not done:
+        look = "reading"
+    else:
+        look = "read"
     return f'<i class="{look}"></i>'
 
 
 def _style(colors: theme.Palette) -> str:
     return f"""<style>
-.score-row {{ display: flex; flex-wrap: wrap; gap: 0.4rem; color: {colors.text}; font-variant-numeric: tabular-nums; }}
-.score-row .names, .score-row .block > div {{ display: flex; flex-direction: column; align-items: center; justify-content: space-between; }}
+.score-row {{ display: flex; flex-wrap: wrap; gap: 0.4rem; color: {colors.text};
+  font-variant-numeric: tabular-nums; }}
+.score-row .names, .score-row .block > div {{ display: flex; flex-direction: column;
+  align-items: center; justify-content: space-between; }}
 .score-row .names {{ color: {colors.muted}; padding: 0.25rem 0; }}
-.score-row .block {{ display: flex; flex-wrap: wrap; border: 2px solid {colors.line}; border-radius: 8px; padding: 0.15rem 0.2rem; }}
+.score-row .block {{ display: flex; flex-wrap: wrap; border: 2px solid {colors.line};
+  border-radius: 8px; padding: 0.15rem 0.2rem; }}
 .score-row .block > div {{ min-width: 3.6rem; padding: 0.05rem 0.3rem; border-radius: 5px; }}
 .score-row b {{ font-size: 1.5rem; line-height: 1.3; }}
 .score-row span {{ font-size: 1rem; color: {colors.muted}; }}
-.score-row .now {{ border-color: {colors.now}; background: color-mix(in srgb, {colors.now} 12%, transparent); }}
-.score-row .seen {{ border-color: {colors.state}; background: color-mix(in srgb, {colors.state} 12%, transparent); }}
+.score-row .now {{ border-color: {colors.now};
+  background: color-mix(in srgb, {colors.now} 12%, transparent); }}
+.score-row .seen {{ border-color: {colors.state};
+  background: color-mix(in srgb, {colors.state} 12%, transparent); }}
 .score-row .waiting b {{ color: {colors.muted}; font-weight: 400; }}
 .score-row .block > div.top {{ outline: 2px solid {colors.text}; }}
 .pass-ways {{ display: flex; flex-wrap: wrap; gap: 1rem; color: {colors.text}; }}
-.pass-ways section {{ flex: 1 1 19rem; border: 2px solid {colors.line}; border-radius: 8px; padding: 0.5rem 0.9rem; }}
+.pass-ways section {{ flex: 1 1 19rem; border: 2px solid {colors.line}; border-radius: 8px;
+  padding: 0.5rem 0.9rem; }}
 .pass-ways section.done {{ border-color: {colors.good}; }}
 .pass-ways h5 {{ margin: 0; padding: 0 0 0.3rem; font-size: 1.25rem; }}
 .pass-ways .strip {{ display: flex; flex-wrap: wrap; align-items: center; gap: 3px; min-height: 2.3rem; }}
 .pass-ways .finds {{ flex: 0 0 7.4rem; font-size: 1.05rem; }}
-.pass-ways .strip i {{ flex: 1 1 0.6rem; min-width: 0.4rem; max-width: 3rem; height: 1.5rem; border: 1px solid {colors.muted}; border-radius: 3px; }}
+.pass-ways .strip i {{ flex: 1 1 0.6rem; min-width: 0.4rem; max-width: 3rem; height: 1.5rem;
+  border: 1px solid {colors.muted}; border-radius: 3px; }}
 .pass-ways i.read {{ background: color-mix(in srgb, {colors.state} 45%, transparent); }}
 .pass-ways i.reading {{ background: {colors.now}; border-color: {colors.now}; }}
 .pass-ways p {{ margin: 0.4rem 0 0; font-size: 1.05rem; }}

@@ -1,4 +1,4 @@
-"""One step of a tiled product or of tiled attention, as matrices of numbers: the tiles at work, what is done, what never exists."""
+"""One step of a tiled product or of tiled attention, as matrices: tiles at work, done, and never stored."""
 
 from __future__ import annotations
 
@@ -49,20 +49,23 @@ def attention_matrices(
         "×",
         Matrix("V", value, "value", looks(value.shape, now=(keys, ALL)), (tile, value.shape[1])),
         "→",
-        _output(tile, step),
+        _output(tile, step, _output_looks(step, rows)),
     ]
 
 
 def softmax_matrices(
     value: np.ndarray, exact: np.ndarray, tile: int, step: AttentionStep, online: bool
 ) -> list[Matrix | str]:
-    """The tile of S and what is made of it, the state of its rows, V, O so far, and the right O; a finished row that is wrong is marked."""
+    """The tile of S, its weights, the state of its rows, V, O so far, and the exact O.
+
+    Entries of a finished row of O are marked if they are wrong.
+    """
     shape = (len(exact), len(value))
     rows = span(step.i, tile)
-    output = _output(tile, step)
-    finished = output.looks == "done"
+    output_looks = _output_looks(step, rows)
+    finished = output_looks == "done"
     finished[rows] |= step.last_of_row
-    output.looks[finished & ~np.isclose(output.values, exact)] = "bad"
+    output_looks[finished & ~np.isclose(step.output, exact)] = "bad"
     state = {"m": step.m, "α": step.alpha, "l": step.l} if online else {"Σ": step.l}
     of_state = looks((len(exact), 1), "empty", now=(rows, ALL))
     columns = [
@@ -79,8 +82,8 @@ def softmax_matrices(
             "V", value, "value", looks(value.shape, now=(span(step.j, tile), ALL)), (tile, value.shape[1])
         ),
         "→",
-        output,
-        Matrix("O taken at once", exact, "good", looks(exact.shape), (tile, exact.shape[1]), "softmax(S) V"),
+        _output(tile, step, output_looks),
+        Matrix("O without tiles", exact, "good", looks(exact.shape), (tile, exact.shape[1]), "softmax(S) V"),
     ]
 
 
@@ -101,14 +104,18 @@ def _one_tile(
     )
 
 
-def _output(tile: int, step: AttentionStep) -> Matrix:
-    rows = span(step.i, tile)
-    of_output = looks(step.output.shape, "empty", done=(slice(0, rows.start), ALL), now=(rows, ALL))
+def _output_looks(step: AttentionStep, rows: slice) -> np.ndarray:
+    """Looks of O while its `rows` are at work: those before are done, those after are empty."""
+    shape = (step.output.shape[0], step.output.shape[1])
+    return looks(shape, "empty", done=(slice(0, rows.start), ALL), now=(rows, ALL))
+
+
+def _output(tile: int, step: AttentionStep, output_looks: np.ndarray) -> Matrix:
     return Matrix(
         "O",
         step.output,
         "output",
-        of_output,
+        output_looks,
         (tile, step.output.shape[1]),
         f"O{_sub(step.i)} {'done' if step.last_of_row else 'so far'}",
     )
@@ -121,5 +128,5 @@ def _column(values: np.ndarray, rows: slice, length: int) -> np.ndarray:
 
 
 def _sub(*indices: int) -> str:
-    """Tile indices as a subscript, counted from 1 as in the papers."""
+    """Tile indices as a subscript, counted from 1."""
     return f"<sub>{','.join(str(index + 1) for index in indices)}</sub>"

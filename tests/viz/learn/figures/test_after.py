@@ -53,7 +53,10 @@ def test_overlapped_clocks_end_at_the_slowest_unit(colors):
 
 
 def test_errors_of_the_formats_are_in_order(colors):
-    results = (PrecisionResult("float16", 1e-4, 1e-3), PrecisionResult("e4m3, one scale a block", 2e-2, 1e-1))
+    results = (
+        PrecisionResult("float16", 1e-4, 1e-3),
+        PrecisionResult("e4m3, one scale per block", 2e-2, 1e-1),
+    )
     figure = after.precision_figure(results, colors)
     assert figure.data[0].text == ("1.0e-04", "2.0e-02")
     assert list(figure.data[0].marker.pattern.shape) == ["", "/"]

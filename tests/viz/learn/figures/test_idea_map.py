@@ -1,4 +1,4 @@
-"""The picture of the five ideas: a box each, an arrow for each need, and what is broken marked without colour too."""
+"""The picture of the five ideas: a box each, an arrow for each need, and marks that do not need colour."""
 
 from kernels.lessons.ideas import NEEDS
 from viz.learn.figures.idea_map import ARROWS, PLACES, Box, idea_map_html

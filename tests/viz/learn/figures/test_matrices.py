@@ -1,4 +1,4 @@
-"""Small matrices as HTML: every number is there, hovering gives it in full, the strongest tint is the largest magnitude, and looks show tiles."""
+"""Small matrices as HTML: every number, all digits on hovering, tints by magnitude, and looks of tiles."""
 
 import re
 

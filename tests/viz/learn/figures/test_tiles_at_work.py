@@ -52,4 +52,4 @@ def test_wrong_rows_are_marked_once_they_are_finished(mode, state, bad):
         }
         assert (drawn["O"].looks == "bad").sum() == marked
         assert set(state) <= set(drawn)
-    assert np.array_equal(drawn["O taken at once"].values, exact)
+    assert np.array_equal(drawn["O without tiles"].values, exact)

@@ -1,0 +1,109 @@
+"""Every citation in code and on pages is in the list of sources, and each source is cited."""
+
+import ast
+import io
+import re
+import tokenize
+
+import pytest
+
+from kernels.references import REFERENCES, reference
+from tests import ROOT
+
+MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
+CITATION = re.compile(
+    rf"\b(?!(?:{MONTHS})\b)(?:[^\W\d_a-z][\w’'-]*|et al\.),? \(?(?:19\d\d|20[0-3]\d)\b(?!-\d)"
+)
+"""A capitalised word or "et al.", then a year. Months, and dates such as 2026-11-21, are not citations."""
+KEYS = tuple(source.key for source in REFERENCES)
+SOURCES = [
+    path
+    for folder in ("kernels", "viz")
+    for suffix in ("py", "js")
+    for path in sorted((ROOT / folder).rglob(f"*.{suffix}"))
+    if path != ROOT / "kernels" / "references.py"
+]
+
+
+def python_texts(source: str) -> list[str]:
+    """Its strings, f-strings with "{}" for their values, and last all comments as one text."""
+    tree = ast.parse(source)
+    inside = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+    texts = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            texts.append(
+                "".join(part.value if isinstance(part, ast.Constant) else "{}" for part in node.values)
+            )
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in inside:
+            texts.append(node.value)
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    return [*texts, " ".join(token.string.lstrip("# ") for token in tokens if token.type == tokenize.COMMENT)]
+
+
+def unresolved(text: str) -> list[str]:
+    """Citations in `text` that are not a key of the list, such as "Dao 2024" or a lone "Lin 2026"."""
+    flat = re.sub(r"[\s*/]+", " ", text)
+    return [
+        match.group()
+        for match in CITATION.finditer(flat)
+        if not re.sub(r",? \(?(\d{4})$", r" \1", flat[: match.end()].replace("&", "and")).endswith(KEYS)
+    ]
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_citation_resolves(path):
+    source = path.read_text()
+    texts = python_texts(source) if path.suffix == ".py" else [source]
+    assert not [citation for text in texts for citation in unresolved(text)]
+
+
+def test_every_source_is_cited():
+    everything = " ".join(
+        re.sub(r"\s+", " ", text)
+        for path in SOURCES
+        for text in (python_texts(path.read_text()) if path.suffix == ".py" else [path.read_text()])
+    )
+    everything = re.sub(r" \((\d{4})\)", r" \1", everything)
+    assert not [key for key in KEYS if key not in everything]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "as Smith 2020 says",
+        "(Dao, 2024)",
+        "Lin 2026, eq 43",
+        "Smith et al. (1999)",
+        "Rabe and Staats\n    2021",
+    ],
+)
+def test_a_source_that_is_not_in_the_list_is_noticed(text):
+    assert unresolved(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Dao et al. (2022)",
+        "Dao, 2023",
+        "Chu, Liu and\n    Lin 2026",
+        "Milakov & Gimelshein (2018)",
+        "13 March 2026",
+        "NVIDIA H200, 2026-11-21",
+        "LENGTH, 2048",
+    ],
+)
+def test_sources_of_the_list_and_dates_pass(text):
+    assert not unresolved(text)
+
+
+def test_strings_that_python_joins_and_comments_on_two_lines_are_read_as_one():
+    assert python_texts('WORDS = f"{1} by Smith " "2020"')[0] == "{} by Smith 2020"
+    assert unresolved(python_texts("# as Smith\n# 2020 says\n")[-1])
+
+
+def test_keys_are_unique_and_name_the_year():
+    assert len(set(KEYS)) == len(REFERENCES)
+    assert all(source.year is None or source.key.endswith(str(source.year)) for source in REFERENCES)
+    assert reference("Dao 2023").full.startswith("Dao 2023, FlashAttention-2: Faster Attention")

@@ -1,0 +1,133 @@
+"""FlashAttention-3 in the last chapter: overlap, our kernel of this kind, 8-bit inputs with outliers."""
+
+from __future__ import annotations
+
+import numpy as np
+import streamlit as st
+
+from kernels.lessons import low_precision
+from kernels.measure.measurement import Measurement
+from kernels.measure.peers import PEERS
+from kernels.problem import BLOCKS, AttentionProblem
+from kernels.recordings import recorded_document
+from kernels.references import reference
+from viz.learn.after_units import cards, clocks_panel
+from viz.learn.controls import choice, number
+from viz.learn.figures.after import precision_figure, rotation_figure
+from viz.learn.formulas import formulas
+from viz.shared import theme
+from viz.shared.layout import explore_link, plot
+
+SOURCE = "Shah et al. 2024"
+BLOCK_ROWS = tuple(block for block in BLOCKS if block >= 16)
+HOPPER_SHAPE = (16384, 128, "full", "float16")
+"""Length, head_dim, mask and dtype of the recorded speeds that are shown."""
+HOPPER_PEERS = ("ours", "sdpa_flash", "sdpa_cudnn")
+
+
+def flash3_panel(palette: theme.Palette) -> None:
+    """What FlashAttention-3 changes, with two of its ideas computed."""
+    cards(
+        {
+            "Asynchrony": "Some warps only load, others only compute. "
+            "The softmax of one tile runs while the tensor cores multiply another.",
+            "8-bit numbers": "Each block of rows has its own scale, "
+            "and a random rotation spreads outliers over all features.",
+            "Reported on the H100": "1.5 to 2.0 × FlashAttention-2; "
+            "up to 740 TFLOP/s in float16, close to 1.2 PFLOP/s in FP8.",
+        }
+    )
+    st.caption(f"For Hopper. {reference(SOURCE).full}.")
+    st.subheader("Why overlap", anchor=False)
+    clocks_panel(palette, "after_overlap", head_dim=128, polynomial=False)
+    _built_here()
+    st.subheader("8 bits and outliers", anchor=False)
+    inputs, block = _outliers()
+    results = low_precision.compare(inputs, block)
+    row, before, after = low_precision.loudest_row(inputs)
+    left, right = st.columns(2, gap="large")
+    with left:
+        plot(precision_figure(results, palette), key="after_precision")
+    with right:
+        plot(rotation_figure(before, after, palette), key="after_rotation")
+    _rotation_words(inputs, results, row, before, after)
+    shape = AttentionProblem(q_len=inputs.length, kv_len=inputs.length, head_dim=inputs.head_dim)
+    explore_link("This shape in float16 in the player", shape)
+
+
+def _rotation_words(
+    inputs: low_precision.OutlierInputs,
+    results: tuple[low_precision.PrecisionResult, ...],
+    row: int,
+    before: np.ndarray,
+    after: np.ndarray,
+) -> None:
+    formulas(
+        r"(Q M)(K M)^{\mathsf T}",
+        r"= Q\,M M^{\mathsf T} K^{\mathsf T} = Q K^{\mathsf T},",
+        r"M = \mathrm{diag}(\pm 1)\,H / \sqrt d",
+    )
+    gain = results[1].rmse / results[-1].rmse
+    st.markdown(
+        f"A rotation M changes no score, but it spreads an outlier over all {inputs.head_dim} features: the "
+        f"largest entry of row {row} goes from {abs(before).max():.1f} to {abs(after).max():.1f}. Here one "
+        f"scale per block and the rotation together give **{theme.format_ratio(gain)}** less error than one "
+        f"scale per tensor (computed now). {SOURCE} report 2.6 × for their kernel, compared with a baseline "
+        "FP8 attention."
+    )
+    st.caption(
+        "Emulated in NumPy: inputs and P are rounded to e4m3 (3 bits of mantissa, largest number 448), and "
+        f"sums are exact; {inputs.heads} heads, error over all of them. The default inputs are those of "
+        f"{SOURCE}, section 4.3: 0.1 % of the entries get a number of standard deviation 10 added."
+    )
+
+
+def _built_here() -> None:
+    """Our own kernel of this kind, with its recorded speed and that of its peers."""
+    words = (
+        "**Built here**: `kernels/algorithms/flash3/forward_hopper.py`, which `flash_attention` uses on "
+        "Hopper GPUs if it is faster there. One warp loads; two or three groups of four warps compute 64 "
+        "rows each, and each group issues the scores of a key tile together with $PV$ of the tile before it. "
+        "With tiles of the same size it visits the same tiles in the same order as the kernel in the player, "
+        "and asks for the same bytes."
+    )
+    if measurement := _recorded_on_hopper():
+        problem = measurement.problem
+        speeds = {
+            result.peer: result.tflops(problem)
+            for result in measurement.results
+            if result.direction == "forward"
+        }
+        shown = [f"{PEERS[peer].label} {speeds[peer]:.0f}" for peer in HOPPER_PEERS if speeds.get(peer)]
+        words += (
+            f" Recorded on {measurement.device.name} with {problem.q_len:,} keys, head_dim "
+            f"{problem.head_dim}, {problem.dtype}, in TFLOP/s: {', '.join(shown)}."
+        )
+    st.markdown(words)
+
+
+def _recorded_on_hopper() -> Measurement | None:
+    """The recorded measurement of HOPPER_SHAPE with all of HOPPER_PEERS, or None."""
+    for measurement in recorded_document("sweeps").measurements:
+        problem = measurement.problem
+        if (problem.q_len, problem.head_dim, problem.mask, problem.dtype) == HOPPER_SHAPE and all(
+            measurement.result(peer, "forward") for peer in HOPPER_PEERS
+        ):
+            return measurement
+    return None
+
+
+def _outliers() -> tuple[low_precision.OutlierInputs, int]:
+    """The inputs, and the rows that share a scale."""
+    default = low_precision.OutlierInputs()
+    low, high = low_precision.LENGTHS
+    with st.container(horizontal=True, gap="small"):
+        length = number("Tokens", low, high, default.length, 32, "after_tokens", 130)
+        head_dim = choice("head_dim", low_precision.HEAD_DIMS, default.head_dim, "after_head_dim", 110)
+        percent = number(
+            "Outliers, per cent", 0.0, 10.0, 100 * default.outlier_share, 0.1, "after_outliers", 150
+        )
+        size = number("Their deviation", 0.0, 1000.0, default.outlier_size, 1.0, "after_size", 140)
+        block = choice("Rows per block", BLOCK_ROWS, 64, "after_block", 130)
+        seed = number("Seed", 0, 9999, default.seed, 1, "after_seed", 110)
+    return low_precision.OutlierInputs(length, head_dim, percent / 100, size, seed), block

@@ -1,0 +1,72 @@
+"""FlashAttention-4 in the last chapter: clocks of the units, late rescales, exponentials by polynomial."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from kernels.lessons import late_rescale
+from kernels.problem import AttentionProblem
+from kernels.references import reference
+from viz.learn.after_units import cards, clocks_panel
+from viz.learn.controls import choice, slider
+from viz.learn.figures.after import exp2_figure, late_rescale_figure
+from viz.shared import theme
+from viz.shared.layout import explore_link, plot
+
+INPUTS = ("normal", "growing_max", "large")
+
+
+def flash4_panel(palette: theme.Palette) -> None:
+    """What FlashAttention-4 changes, and three of its ideas computed."""
+    cards(
+        {
+            "The tensor cores are twice as fast": "The exponentials and the shared memory are not, "
+            "so they now limit the speed.",
+            "Fewer operations beside the products": "Other units compute some exponentials by a "
+            "polynomial, and a rescale happens only when it matters.",
+            "Backward": "Tensor memory and pairs of thread blocks reduce shared-memory traffic "
+            "and atomic adds.",
+            "Reported on the B200": "Up to 1605 TFLOP/s in bfloat16: 1.3 × cuDNN 9.13, 2.7 × Triton.",
+        }
+    )
+    st.caption(f"For Blackwell. {reference('Zadouri et al. 2026').full}.")
+    st.subheader("The exponentials set the limit", anchor=False)
+    clocks_panel(palette, "after_units", head_dim=64, polynomial=True)
+    left, right = st.columns(2, gap="large")
+    with left:
+        st.subheader("Rescale late", anchor=False)
+        _late_rescale(palette)
+    with right:
+        st.subheader("2ˣ without the exponential unit", anchor=False)
+        _exp2(palette)
+
+
+def _late_rescale(palette: theme.Palette) -> None:
+    """How many rescales each threshold saves."""
+    thresholds = late_rescale.THRESHOLDS
+    with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
+        inputs = choice("Inputs", INPUTS, "growing_max", "after_inputs", 150)
+        threshold = slider("Threshold, powers of two", thresholds, 8, "after_threshold", width=260)
+    problem = AttentionProblem(q_len=128, kv_len=2048, head_dim=64, inputs=inputs)
+    results = [late_rescale.late_rescale(problem, step) for step in thresholds]
+    plot(late_rescale_figure(results, threshold, palette), key="after_rescales")
+    chosen = results[thresholds.index(threshold)]
+    st.markdown(
+        f"{chosen.rescales:,} rescales of {chosen.row_steps:,}. Weights grow up to "
+        f"{theme.significant(chosen.largest_weight)} instead of 1, and the output is off by "
+        f":green-badge[{theme.format_error(chosen.largest_error)}] (float64): whatever max is kept, it "
+        "cancels in the division at the end. FlashAttention-4 uses 2⁸ for 16-bit inputs."
+    )
+    explore_link("Watch the rescale factor alpha", problem)
+
+
+def _exp2(palette: theme.Palette) -> None:
+    """How close a polynomial comes to 2^x."""
+    degree = st.slider("Degree", 1, 6, 3, key="after_degree", bind="query-params")
+    x, error = late_rescale.exp2_errors(degree)
+    plot(exp2_figure(x, error, degree, palette), key="after_exp2")
+    st.markdown(
+        f"Largest relative error :violet-badge[{theme.format_error(abs(error).max())}]. P is then rounded to "
+        f"16 bits, which changes it by up to {theme.format_error(late_rescale.ROUNDING['bfloat16'])} in "
+        "bfloat16. The integer part of x only changes the exponent."
+    )

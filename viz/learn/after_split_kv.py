@@ -1,0 +1,171 @@
+"""Split keys in the last chapter: how they fill the GPU, and why merging the parts is exact."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from kernels.device.gpus import GPUS, Gpu
+from kernels.lessons import split_kv as splitting
+from kernels.problem import BLOCKS, INPUTS, AttentionProblem, tiles
+from viz.learn.controls import choice, gpu_choice, number
+from viz.learn.figures.after import parts_figure, sm_figure, split_steps_figure
+from viz.learn.figures.matrices import Matrix, matrices_html
+from viz.learn.formulas import formulas
+from viz.shared import theme
+from viz.shared.layout import explore_link, plot
+from viz.shared.problem_form import INPUT_WORDS
+
+HEADS = (1, 2, 4, 8, 16, 32)
+GROUPS = HEADS[:4]
+"""Query heads that share a key head."""
+BLOCK_KEYS = tuple(block for block in BLOCKS if block >= 16)
+SHOWN_PARTS = 6
+PROGRAMS = "one program" if tiles.PROGRAMS_PER_SM == 1 else f"{tiles.PROGRAMS_PER_SM} programs"
+INPUT_HELP = "\n".join(f"- **{name}**: {words}" for name, words in INPUT_WORDS.items())
+
+
+def split_kv_panel(palette: theme.Palette) -> None:
+    """Programs on the GPU without and with splitting, and the merge on one row."""
+    st.markdown(
+        "When a model writes text, one query reads a long cache of keys. With one program per head most of "
+        "the GPU is idle. **Split the keys**: each part computes its own m, l and o, and one number per row, "
+        "lse, is enough to merge them exactly (Flash-Decoding, Dao et al. 2023)."
+    )
+    problem, gpu, splits = _decoding()
+    rule = splitting.occupancy(problem, gpu.sm_count)
+    plan = splitting.occupancy(problem, gpu.sm_count, splits)
+    _sm_squares(problem, plan, gpu, palette)
+    curve, cost = st.columns([3, 2], gap="large", vertical_alignment="center")
+    with curve:
+        plans = splitting.occupancy_curve(problem, gpu.sm_count)
+        plot(split_steps_figure(plans, plan, rule, palette), key="after_steps")
+    cost.markdown(_cost_words(problem, gpu, plan, rule))
+    _merge(problem, plan, palette)
+    _masked(problem)
+
+
+def _decoding() -> tuple[AttentionProblem, Gpu, int]:
+    """The decoding problem, the GPU, and the number of parts (0: the kernel's rule)."""
+    with st.container(horizontal=True, gap="small"):
+        kv_len = number("Keys", 64, 16384, 8192, 64, "after_keys", 140)
+        q_len = number("Queries", 1, 1024, 1, 1, "after_queries", 120)
+        kv_heads = choice("Key heads", HEADS, 8, "after_kv_heads", 110)
+        group = choice("Query heads to each", GROUPS, 4, "after_group", 150)
+        block_n = choice("Keys per tile", BLOCK_KEYS, 64, "after_block_n", 120)
+        gpu = GPUS[gpu_choice("after_gpu", 110)]
+        splits = number("Parts, 0: the rule", 0, 1024, 0, 1, "after_splits", 150)
+    problem = AttentionProblem(
+        q_heads=kv_heads * group,
+        kv_heads=kv_heads,
+        q_len=q_len,
+        kv_len=kv_len,
+        head_dim=64,
+        block_m=16,
+        block_n=block_n,
+        kv_splits=splits,
+    )
+    return problem, gpu, splits
+
+
+def _sm_squares(
+    problem: AttentionProblem, plan: splitting.Occupancy, gpu: Gpu, palette: theme.Palette
+) -> None:
+    """The SMs with work: without splitting on the left, with it on the right."""
+    before, after = st.columns(2, gap="large")
+    programs = splitting.unsplit_programs(problem)
+    with before:
+        name = "FlashAttention-2" if len(set(programs.values())) > 1 else "FlashAttention-1 and 2"
+        st.markdown(f"**{name}**")
+        count = programs["FlashAttention-2"]
+        plot(sm_figure(splitting.dealt(count, gpu.sm_count), count, palette), key="after_sms_before")
+    with after:
+        parts = "part" if plan.splits == 1 else "parts"
+        st.markdown(f"**Split-KV**, {plan.splits} {parts} of {plan.tiles_per_split} key tiles")
+        dealt = splitting.dealt(plan.programs, gpu.sm_count)
+        plot(sm_figure(dealt, plan.programs, palette), key="after_sms_after")
+    counts = ", ".join(f"{name} {count:,}" for name, count in programs.items())
+    st.caption(
+        f"Modelled on {gpu.name}: {gpu.sm_count} SMs, {PROGRAMS} each at once. The number in a square: "
+        f"programs of that SM. Programs in all: {counts} (heads, then heads × query tiles), split-KV "
+        f"{plan.programs:,} (key heads × parts: query heads with the same keys share a program)."
+    )
+
+
+def _cost_words(
+    problem: AttentionProblem, gpu: Gpu, plan: splitting.Occupancy, rule: splitting.Occupancy
+) -> str:
+    unsplit = splitting.row_programs(problem)
+    wanted = tiles.splits_to_fill(unsplit, problem.kv_tiles, gpu.sm_count)
+    alone = splitting.occupancy(problem, gpu.sm_count, 1)
+    extra, cache = splitting.partial_bytes(problem, plan.splits), splitting.cache_bytes(problem)
+    return (
+        f"- The kernel's rule: with {PROGRAMS} per SM at once, {tiles.PROGRAMS_PER_SM} × {gpu.sm_count} ÷ "
+        f"{unsplit}, but at most one part for each of the {problem.kv_tiles} key tiles: {wanted}. With the "
+        f"same number of whole tiles in each part: **{rule.splits} parts**.\n"
+        f"- Shown: **{plan.tile_steps}** tile steps one after the other, instead of {alone.tile_steps} with "
+        f"one part, in {plan.waves} {'wave' if plan.waves == 1 else 'waves'}.\n"
+        f"- Price: partial results of {theme.format_bytes(extra)} are written and read, besides "
+        f"{theme.format_bytes(cache)} of keys and values.\n\n"
+        "All modelled: every key tile takes the same time."
+    )
+
+
+def _merge(problem: AttentionProblem, plan: splitting.Occupancy, palette: theme.Palette) -> None:
+    """One row in parts, merged, against the same row computed whole."""
+    st.subheader("Merging is exact", anchor=False)
+    problem = problem.with_(inputs=choice("Inputs", INPUTS, INPUTS[0], "after_row_inputs", 160, INPUT_HELP))
+    row = splitting.split_row(problem, plan.splits)
+    chart, words = st.columns([3, 2], gap="large", vertical_alignment="center")
+    with chart:
+        plot(parts_figure(row, palette), key="after_parts")
+    with words:
+        formulas(
+            r"\mathrm{lse} = \ln\sum_s e^{\mathrm{lse}_s}",
+            r"O = \sum_s e^{\mathrm{lse}_s - \mathrm{lse}}\,O_s",
+        )
+        st.markdown(_merge_words(row))
+    shown = min(len(row.weights), SHOWN_PARTS)
+    columns = {"m": row.row_max, "l": row.row_sum, "lse": row.lse_of_part, "weight": row.weights}
+    parts = [Matrix(name, values[:shown], "state") for name, values in columns.items()]
+    parts.append(Matrix("o, first 6 of 64 features", row.outputs[:shown, :6], "output"))
+    st.html(matrices_html(parts, palette))
+    which = f"The first {shown} of {len(row.weights)} parts. " if shown < len(row.weights) else ""
+    st.caption(
+        f"{which}Computed now in float64 from the numbers that the kernel gets for one query of one head, "
+        "seed 0."
+    )
+    with st.container(horizontal=True):
+        all_heads = problem.with_(kv_splits=plan.splits)
+        one_row = splitting.one_row(problem).with_(kv_splits=plan.splits)
+        explore_link("This row in the kernel, with these parts", one_row, algorithm="split_kv")
+        explore_link("All heads, with these parts", all_heads, algorithm="split_kv")
+
+
+def _merge_words(row: splitting.SplitRow) -> str:
+    difference = "Largest difference of the merged row from the row computed whole: "
+    if row.error >= 1e-12:
+        return f"{difference}:red-badge[{theme.format_error(row.error)}]."
+    return (
+        f"lse = {row.lse:.4f}; the weights add up to {row.weights.sum():.12g}. {difference}"
+        f":green-badge[{theme.format_error(row.error)}] (float64 rounding). The plain mean of the parts is "
+        f"off by :red-badge[{theme.format_error(row.mean_error)}]."
+    )
+
+
+def _masked(problem: AttentionProblem) -> None:
+    """Tiles that a causal mask skips if there are fewer queries than keys."""
+    chunk = AttentionProblem(
+        q_len=min(256, problem.kv_len),
+        kv_len=problem.kv_len,
+        mask="causal",
+        block_m=64,
+        block_n=problem.block_n,
+    )
+    counts = tiles.count_tiles(chunk)
+    st.subheader("Fewer queries than keys, and a mask", anchor=False)
+    st.markdown(
+        f"The next {chunk.q_len} tokens of a prompt against {chunk.kv_len:,} keys, causal: the diagonal ends "
+        f"at the last key. Of {chunk.q_tiles * chunk.kv_tiles:,} tiles, {counts.skipped:,} are never "
+        f"visited, and only {counts.partial:,} need the mask (counted by the rule that the kernels run)."
+    )
+    explore_link("See the tiles", chunk)

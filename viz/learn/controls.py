@@ -1,0 +1,60 @@
+"""Inputs that the chapters share. Each is bound to the URL by its key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal, TypeVar
+
+import streamlit as st
+
+from kernels.device.gpus import DEFAULT_GPU, GPUS
+
+Number = TypeVar("Number", int, float)
+Option = TypeVar("Option")
+Width = int | Literal["stretch"]
+
+
+def number(
+    label: str, low: Number, high: Number, value: Number, step: Number, key: str, width: Width
+) -> Number:
+    """A number from `low` to `high`."""
+    return st.number_input(label, low, high, value, step, key=key, bind="query-params", width=width)
+
+
+def choice(
+    label: str, options: Sequence[Option], value: Option, key: str, width: Width, words: str | None = None
+) -> Option:
+    """One of the options, from a list that opens. `words` is the help text."""
+    index = options.index(value)
+    return st.selectbox(label, options, index, key=key, bind="query-params", width=width, help=words)
+
+
+def slider(
+    label: str,
+    options: Sequence[Option],
+    value: Option,
+    key: str,
+    words: str | None = None,
+    width: Width = 140,
+) -> Option:
+    """One of the options, on a scale. `words` is the help text."""
+    return st.select_slider(label, options, value, key=key, bind="query-params", help=words, width=width)
+
+
+def gpu_choice(key: str, width: Width, value: str = DEFAULT_GPU, words: str | None = None) -> str:
+    """A key of GPUS. `words` is the help text."""
+    return choice("GPU", list(GPUS), value, key, width, words)
+
+
+def switch(label: str, options: Iterable[str], key: str, default: str | None = None) -> str:
+    """One of the options, all visible; the first unless `default` is given. The label is hidden."""
+    names = list(options)
+    return st.segmented_control(
+        label,
+        names,
+        default=default or names[0],
+        required=True,
+        key=key,
+        bind="query-params",
+        label_visibility="collapsed",
+    )

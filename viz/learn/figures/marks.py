@@ -1,0 +1,20 @@
+"""Pieces that the charts of several chapters share."""
+
+from __future__ import annotations
+
+import plotly.graph_objects as go
+
+from viz.shared import theme
+
+
+def hatched(color: str | list[str], pattern: str | list[str], colors: theme.Palette) -> dict:
+    """The marker of a bar: a colour, and a pattern of Plotly such as "/" over it ("" for none)."""
+    return {
+        "color": color,
+        "pattern": {"shape": pattern, "fillmode": "overlay", "fgcolor": colors.background, "size": 6},
+    }
+
+
+def set_title(figure: go.Figure, text: str) -> None:
+    """A title above the chart, as small as its labels."""
+    figure.update_layout(title={"text": text, "font_size": 15, "y": 0.98})

@@ -1,0 +1,137 @@
+"""How the traffic grows with T, d or M: curves by formula, points counted by the kernels."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from kernels.lessons import io as lesson
+from kernels.problem import AttentionProblem
+from kernels.problem.tiles import count_tiles
+from viz.learn.controls import switch
+from viz.learn.counts import counted_runs
+from viz.learn.figures.io import Curve, growth_figure
+from viz.learn.io_inputs import BLOCK_ROWS, HEAD_DIMS, LENGTHS, MEMORIES_KIB, TrafficInputs
+from viz.shared import runs, theme
+from viz.shared.layout import colors, plot
+
+POINT_STEPS = 600
+"""A point of a curve is counted if its run has at most this many tile steps."""
+AXES = {"T": "T", "d": "d", "M": "M, KiB"}
+CURVES = {
+    "standard": ("standard", "standard", "solid"),
+    "row_wise": ("row-wise", "state", "solid"),
+    "flash1": ("FlashAttention-1", "value", "solid"),
+    "flash2": ("FlashAttention-2", "flash", "solid"),
+    "compulsory": ("inputs and outputs once", "text", "dot"),
+    "lower_bound": ("T²d²/M, order of the lower bound", "muted", "dash"),
+}
+"""Name of a curve -> its label, palette entry and dash."""
+ORDERS = {
+    "standard": "T^2",
+    "row_wise": r"T^3d/M,\;\;Td\text{ if all fits}",
+    "flash1": "T^2d^2/M",
+    "flash2": "T^2d^2/M",
+    "compulsory": "Td",
+}
+
+SweepPoint = tuple[int, int, int]
+"""T, d, M in bytes."""
+
+
+def growth_axis() -> str:
+    """The quantity to sweep: a key of AXES."""
+    return switch("Axis", (f"against {axis}" for axis in AXES), "io_axis").removeprefix("against ")
+
+
+def growth_view(inputs: TrafficInputs, axis: str, store: runs.RunStore | None, backend: str) -> None:
+    """Bytes of every algorithm over one of T, d and M; the other two are the reader's."""
+    sweep = _sweep(inputs, axis)
+    here = {"T": inputs.length, "d": inputs.d, "M": inputs.memory_bytes >> 10}[axis]
+    curves = [
+        Curve(label, list(sweep), _curve(name, sweep, inputs.problem.itemsize), color, dash)
+        for name, (label, color, dash) in CURVES.items()
+    ]
+    figure, counting = st.container(), st.container()
+    with counting:
+        points = _counted_points(sweep, inputs.problem.itemsize, store, backend)
+    with figure:
+        plot(growth_figure(curves, points, AXES[axis], here, colors()), key="io_growth")
+        st.caption(
+            "Lines: **modelled**, with the largest tiles that M allows (Chu, Liu and Lin 2026, eq 44). Dots: "
+            "**counted** by the kernels, if they accept exactly those tiles. A line ends when not one row "
+            "fits. Lower bound: no exact algorithm beats that order for every M from d to Td (Dao et al. "
+            "2022, proposition 3)."
+        )
+    _growth_table(inputs)
+
+
+def _sweep(inputs: TrafficInputs, axis: str) -> dict[int, SweepPoint]:
+    """Value on the axis -> the point there."""
+    if axis == "T":
+        return {length: (length, inputs.d, inputs.memory_bytes) for length in LENGTHS}
+    if axis == "d":
+        return {d: (inputs.length, d, inputs.memory_bytes) for d in HEAD_DIMS}
+    return {kib: (inputs.length, inputs.d, kib << 10) for kib in MEMORIES_KIB}
+
+
+def _curve(name: str, sweep: dict[int, SweepPoint], size: int) -> list[float | None]:
+    return [
+        lesson.curve_bytes(name, length, d, memory_bytes // size, size)
+        for length, d, memory_bytes in sweep.values()
+    ]
+
+
+def _counted_points(
+    sweep: dict[int, SweepPoint], size: int, store: runs.RunStore | None, backend: str
+) -> dict[str, list[tuple[int, int]]]:
+    """Label of a curve -> (value on the axis, bytes counted) of each run that is ready."""
+    runnable = {
+        (name, value): problem
+        for value, point in sweep.items()
+        for name in ("flash1", "flash2")
+        if (problem := _kernel_problem(name, *point, size)) is not None
+    }
+    if not runnable:
+        st.caption(
+            "No point can be counted: eq 44 gives tiles that the kernels do not accept. Choose M of 16, 32, "
+            "64 or 128 KiB, or another d."
+        )
+        return {}
+    wanted = [(problem, name) for (name, _), problem in runnable.items()]
+    ready = counted_runs(store, backend, wanted, "io_growth", ask=True)
+    points: dict[str, list[tuple[int, int]]] = {}
+    for (name, value), problem in runnable.items():
+        if (run := ready.get((problem, name))) is not None:
+            points.setdefault(CURVES[name][0], []).append((value, run.trace.total_bytes))
+    return points
+
+
+def _kernel_problem(name: str, length: int, d: int, memory_bytes: int, size: int) -> AttentionProblem | None:
+    """The problem with the curve's own tiles; None if kernels do not accept them or the run would be long."""
+    memory = memory_bytes // size
+    if name == "flash2":
+        blocks = lesson.query_outer_blocks(memory, d, 4)
+    else:
+        blocks = lesson.key_outer_blocks(memory, d)
+    if blocks.query not in BLOCK_ROWS or blocks.key not in BLOCK_ROWS:
+        return None
+    problem = AttentionProblem(
+        q_len=length, kv_len=length, head_dim=d, block_m=blocks.query, block_n=blocks.key
+    )
+    return problem if count_tiles(problem).visited <= POINT_STEPS else None
+
+
+def _growth_table(inputs: TrafficInputs) -> None:
+    """The order of each algorithm, and the factors at the reader's point."""
+    here = f"T = {inputs.length:,}, d = {inputs.d}, M = {theme.format_kib(inputs.memory_bytes)}"
+    st.markdown(f"**Bytes change by this factor**, from {here} (modelled)")
+    rows = ["| | order | T doubles | d doubles | M doubles |", "|:--|:--|--:|--:|--:|"]
+    for name, order in ORDERS.items():
+        factors = lesson.growth(name, inputs.length, inputs.d, inputs.memory, inputs.problem.itemsize)
+        entries = ["does not fit" if value is None else f"× {value:.2f}" for value in factors.values()]
+        rows.append(f"| {CURVES[name][0]} | $O({order})$ | {' | '.join(entries)} |")
+    st.markdown("\n".join(rows))
+    st.caption(
+        "Orders: eq 30, 39, 45 and 50 of Chu, Liu and Lin 2026. The factors differ from the orders because "
+        "tiles are rounded, and because Q and O count too."
+    )
