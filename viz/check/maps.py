@@ -11,7 +11,7 @@ import streamlit as st
 from kernels.check.result import CheckResult, ErrorMap
 from kernels.problem.tiles import visited_tiles
 from viz.check.figures.maps import codes_figure, pickable_tiles, share_figure
-from viz.shared import theme
+from viz.shared.formats import significant
 from viz.shared.layout import colors, explore_link, plot
 
 WEIGHTS = (
@@ -124,7 +124,7 @@ def _tile_link(
 
 
 def _times(share: float) -> str:
-    return "∞×" if math.isinf(share) else f"{theme.significant(share)}×"
+    return "∞×" if math.isinf(share) else f"{significant(share)}×"
 
 
 def _tensor_panel(result: CheckResult) -> None:

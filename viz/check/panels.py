@@ -15,6 +15,7 @@ from viz.check.figures.sensitivity import blocks_figure, scales_figure
 from viz.check.runs import can_vary, finished_check, finished_sensitivity, version_of
 from viz.shared import runs, theme
 from viz.shared.figures.comparison import memory_figure, time_figure
+from viz.shared.formats import format_error
 from viz.shared.layout import colors, plot
 
 WAIT_S = 1.2
@@ -121,7 +122,7 @@ def figures(result: CheckResult) -> None:
         color = "green" if tensor.passes else "red"
         explained = f"Mean error {tensor.mean_error:.1e}. {_reference_words(tensor)} Largest error at {_where(tensor)}."
         row.metric(
-            f"{tensor.name} error", theme.format_error(tensor.max_error), _share_words(tensor), delta_color=color, delta_arrow="off",
+            f"{tensor.name} error", format_error(tensor.max_error), _share_words(tensor), delta_color=color, delta_arrow="off",
             help=explained, border=True,
         )  # fmt: skip
     if result.repeats and result.repeats.runs > 1:
@@ -129,9 +130,7 @@ def figures(result: CheckResult) -> None:
         value = "equal" if equal else "differ"
         counted = f"{sum(result.repeats.differing.values()):,}"
         words = (
-            "bit by bit"
-            if equal
-            else f"{counted} values, by up to {theme.format_error(result.repeats.largest)}"
+            "bit by bit" if equal else f"{counted} values, by up to {format_error(result.repeats.largest)}"
         )
         help_words = "The same inputs again and again. Different bits mean atomics, a race or memory that nobody wrote; it is no part of the verdict."
         row.metric(
@@ -148,7 +147,7 @@ def figures(result: CheckResult) -> None:
 def _share_words(tensor: TensorCheck) -> str:
     if tensor.wrong_nonfinite:
         return f"{tensor.wrong_nonfinite:,} NaN or ∞"
-    return f"{'≤' if tensor.passes else 'FAILS: >'} {theme.format_error(tensor.tolerance)}"
+    return f"{'≤' if tensor.passes else 'FAILS: >'} {format_error(tensor.tolerance)}"
 
 
 def _reference_words(tensor: TensorCheck) -> str:
@@ -175,12 +174,12 @@ def numbers(result: CheckResult) -> None:
     rows = {
         "tensor": [tensor.name for tensor in result.tensors],
         "verdict": ["passes" if tensor.passes else "FAILS" for tensor in result.tensors],
-        "largest error": [theme.format_error(tensor.max_error) for tensor in result.tensors],
-        "allowed": [theme.format_error(tensor.tolerance) for tensor in result.tensors],
-        "mean error": [theme.format_error(tensor.mean_error) for tensor in result.tensors],
+        "largest error": [format_error(tensor.max_error) for tensor in result.tensors],
+        "allowed": [format_error(tensor.tolerance) for tensor in result.tensors],
+        "mean error": [format_error(tensor.mean_error) for tensor in result.tensors],
         "reference": [tensor.reference for tensor in result.tensors],
-        "its largest": [theme.format_error(tensor.naive_max_error) for tensor in result.tensors],
-        "its mean": [theme.format_error(tensor.naive_mean_error) for tensor in result.tensors],
+        "its largest": [format_error(tensor.naive_max_error) for tensor in result.tensors],
+        "its mean": [format_error(tensor.naive_mean_error) for tensor in result.tensors],
         "ratio": [f"{tensor.ratio:.2f}" for tensor in result.tensors],
         "wrong NaN, ∞": [f"{tensor.wrong_nonfinite:,} of {tensor.elements:,}" for tensor in result.tensors],
         "worst at": [_where(tensor) for tensor in result.tensors],

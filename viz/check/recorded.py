@@ -7,7 +7,8 @@ import streamlit as st
 from kernels.check.report import RULE
 from kernels.problem import AttentionProblem
 from viz.check.panels import VERDICTS
-from viz.shared import runs, theme
+from viz.shared import runs
+from viz.shared.formats import format_error
 
 
 def recorded_verdict(problem: AttentionProblem, backend: str) -> None:
@@ -30,15 +31,15 @@ def recorded_verdict(problem: AttentionProblem, backend: str) -> None:
     st.markdown(f"## {VERDICTS['pass' if report.passes else 'fail']}")
     st.markdown(f"**FlashAttention-2**: {run.provenance}.", help=RULE)
     row = st.container(horizontal=True, gap="small", key="figures")
-    words = f"{'≤' if report.passes else 'FAILS: >'} {theme.format_error(report.tolerance)}"
+    words = f"{'≤' if report.passes else 'FAILS: >'} {format_error(report.tolerance)}"
     color = "green" if report.passes else "red"
     row.metric(
         "O error",
-        theme.format_error(report.max_error),
+        format_error(report.max_error),
         words,
         delta_color=color,
         delta_arrow="off",
         border=True,
     )
-    row.metric("O mean error", theme.format_error(report.mean_error), border=True)
-    row.metric("Naive error", theme.format_error(report.naive_max_error), border=True)
+    row.metric("O mean error", format_error(report.mean_error), border=True)
+    row.metric("Naive error", format_error(report.naive_max_error), border=True)

@@ -10,7 +10,7 @@ from kernels.algorithms.standard.traffic import standard_bytes
 from kernels.measure.measurement import Measurement, PeerResult
 from kernels.oracle.report import FACTORS, rule_words
 from kernels.trace.algorithm import Algorithm
-from viz.shared import theme
+from viz.shared.formats import format_bytes, format_error, format_ms, format_ratio
 from viz.shared.runs import Run
 
 REQUESTED = (
@@ -34,8 +34,8 @@ def four_figures(run: Run, measurement: Measurement | None, other: Run | None = 
         rival, whose = other.trace.total_bytes, "B"
     elif run.algorithm is STANDARD:
         whose = "modelled"
-    comparison = _against(rival / ours, f"{whose} {theme.format_bytes(rival)}")
-    _card(row, f"{mark}Bytes · counted", theme.format_bytes(ours), comparison, REQUESTED)
+    comparison = _against(rival / ours, f"{whose} {format_bytes(rival)}")
+    _card(row, f"{mark}Bytes · counted", format_bytes(ours), comparison, REQUESTED)
     explained = measurement_words(measurement, run)
     for words in _time_and_memory(measurement, origin, run.algorithm):
         _card(row, f"{mark}{words[0]}", *words[1:], explained)
@@ -43,10 +43,10 @@ def four_figures(run: Run, measurement: Measurement | None, other: Run | None = 
 
 def _error_card(row: DeltaGenerator, label: str, run: Run) -> None:
     report = run.report
-    allowed = f"{'passes' if report.passes else 'FAILS'}: allowed {theme.format_error(report.tolerance)}"
+    allowed = f"{'passes' if report.passes else 'FAILS'}: allowed {format_error(report.tolerance)}"
     rule = rule_words(FACTORS[run.algorithm.direction])
     color = "green" if report.passes else "red"
-    _card(row, label, theme.format_error(report.max_error), allowed, rule, color=color)
+    _card(row, label, format_error(report.max_error), allowed, rule, color=color)
 
 
 def _card(
@@ -57,9 +57,7 @@ def _card(
 
 def _against(ratio: float, words: str) -> str:
     return (
-        f"{theme.format_ratio(ratio)} less: {words}"
-        if ratio >= 1
-        else f"{theme.format_ratio(1 / ratio)} more: {words}"
+        f"{format_ratio(ratio)} less: {words}" if ratio >= 1 else f"{format_ratio(1 / ratio)} more: {words}"
     )
 
 
@@ -67,9 +65,9 @@ def _faster(ratio: float, words: str) -> str:
     if 0.95 < ratio < 1.05:
         return f"about the same: {words}"
     return (
-        f"{theme.format_ratio(ratio)} faster: {words}"
+        f"{format_ratio(ratio)} faster: {words}"
         if ratio > 1
-        else f"{theme.format_ratio(1 / ratio)} slower: {words}"
+        else f"{format_ratio(1 / ratio)} slower: {words}"
     )
 
 
@@ -89,12 +87,12 @@ def _time_and_memory(
     time_words = memory_words = f"naive {naive.refused if naive else 'not run'}"
     if naive and naive.timing:
         ratio = naive.timing.median_ms / ours.timing.median_ms
-        time_words = _faster(ratio, f"naive {theme.format_ms(naive.timing.median_ms)}")
+        time_words = _faster(ratio, f"naive {format_ms(naive.timing.median_ms)}")
         ratio = naive.peak_extra_bytes / max(ours.peak_extra_bytes, 1)
-        memory_words = _against(ratio, f"naive {theme.format_bytes(naive.peak_extra_bytes)}")
+        memory_words = _against(ratio, f"naive {format_bytes(naive.peak_extra_bytes)}")
     return [
-        (f"{names[0]} · {origin}", theme.format_ms(ours.timing.median_ms), time_words),
-        (f"{names[1]} · {origin}", theme.format_bytes(ours.peak_extra_bytes), memory_words),
+        (f"{names[0]} · {origin}", format_ms(ours.timing.median_ms), time_words),
+        (f"{names[1]} · {origin}", format_bytes(ours.peak_extra_bytes), memory_words),
     ]
 
 
@@ -112,7 +110,7 @@ def measurement_words(measurement: Measurement | None, run: Run) -> str:
         origin = f"**Recorded** {measurement.recorded_at[:10]}" if run.recorded else "**Measured** here"
         return f"{origin} on {device.name}, torch {device.torch}, Triton {device.triton}: median of device events, peers in turn, L2 flushed."
     interpreted = (
-        f" Triton's interpreter took {theme.format_ms(run.seconds * 1e3)} to trace our kernel: no speed of a kernel."
+        f" Triton's interpreter took {format_ms(run.seconds * 1e3)} to trace our kernel: no speed of a kernel."
         if run.seconds
         else ""
     )

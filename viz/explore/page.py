@@ -11,6 +11,7 @@ from viz.explore.figures.row_state import state_figures
 from viz.shared import problem_form as controls
 from viz.shared import runs, theme
 from viz.shared.figures.comparison import memory_figure, time_figure
+from viz.shared.formats import format_bytes
 from viz.shared.layout import colors, header, plot, source_badges
 
 store = runs.run_store()
@@ -50,7 +51,7 @@ if run:
         st.caption(
             "**Counted**: bytes that the loads and stores asked for; re-reads may hit the L2 cache, so this is not DRAM traffic. "
             "**Modelled**: standard attention writes its matrices to HBM and reads them back (Dao et al. 2022, algorithms 0 and 3). "
-            f"The least that any {direction} kernel can move is {theme.format_bytes(compulsory_bytes(run.trace.problem, direction))} (modelled)."
+            f"The least that any {direction} kernel can move is {format_bytes(compulsory_bytes(run.trace.problem, direction))} (modelled)."
         )
         ledgers = ledgers_of(run.trace, other.trace if other else None)
         plot(ledger_figure(*ledgers, colors()), key="ledger")

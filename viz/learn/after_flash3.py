@@ -16,6 +16,7 @@ from viz.learn.controls import choice, number
 from viz.learn.figures.after import precision_figure, rotation_figure
 from viz.learn.formulas import formulas
 from viz.shared import theme
+from viz.shared.formats import format_ratio
 from viz.shared.layout import explore_link, plot
 
 SOURCE = "Shah et al. 2024"
@@ -71,7 +72,7 @@ def _rotation_words(
     st.markdown(
         f"A rotation M changes no score, but it spreads an outlier over all {inputs.head_dim} features: the "
         f"largest entry of row {row} goes from {abs(before).max():.1f} to {abs(after).max():.1f}. Here one "
-        f"scale per block and the rotation together give **{theme.format_ratio(gain)}** less error than one "
+        f"scale per block and the rotation together give **{format_ratio(gain)}** less error than one "
         f"scale per tensor (computed now). {SOURCE} report 2.6 × for their kernel, compared with a baseline "
         "FP8 attention."
     )

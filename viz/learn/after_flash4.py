@@ -11,6 +11,7 @@ from viz.learn.after_units import cards, clocks_panel
 from viz.learn.controls import choice, slider
 from viz.learn.figures.after import exp2_figure, late_rescale_figure
 from viz.shared import theme
+from viz.shared.formats import format_error, significant
 from viz.shared.layout import explore_link, plot
 
 INPUTS = ("normal", "growing_max", "large")
@@ -53,8 +54,8 @@ def _late_rescale(palette: theme.Palette) -> None:
     chosen = results[thresholds.index(threshold)]
     st.markdown(
         f"{chosen.rescales:,} rescales of {chosen.row_steps:,}. Weights grow up to "
-        f"{theme.significant(chosen.largest_weight)} instead of 1, and the output is off by "
-        f":green-badge[{theme.format_error(chosen.largest_error)}] (float64): whatever max is kept, it "
+        f"{significant(chosen.largest_weight)} instead of 1, and the output is off by "
+        f":green-badge[{format_error(chosen.largest_error)}] (float64): whatever max is kept, it "
         "cancels in the division at the end. FlashAttention-4 uses 2⁸ for 16-bit inputs."
     )
     explore_link("Watch the rescale factor alpha", problem)
@@ -66,7 +67,7 @@ def _exp2(palette: theme.Palette) -> None:
     x, error = late_rescale.exp2_errors(degree)
     plot(exp2_figure(x, error, degree, palette), key="after_exp2")
     st.markdown(
-        f"Largest relative error :violet-badge[{theme.format_error(abs(error).max())}]. P is then rounded to "
-        f"16 bits, which changes it by up to {theme.format_error(late_rescale.ROUNDING['bfloat16'])} in "
+        f"Largest relative error :violet-badge[{format_error(abs(error).max())}]. P is then rounded to "
+        f"16 bits, which changes it by up to {format_error(late_rescale.ROUNDING['bfloat16'])} in "
         "bfloat16. The integer part of x only changes the exponent."
     )

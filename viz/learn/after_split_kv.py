@@ -12,6 +12,7 @@ from viz.learn.figures.after import parts_figure, sm_figure, split_steps_figure
 from viz.learn.figures.matrices import Matrix, matrices_html
 from viz.learn.formulas import formulas
 from viz.shared import theme
+from viz.shared.formats import format_bytes, format_error
 from viz.shared.layout import explore_link, plot
 from viz.shared.problem_form import INPUT_WORDS
 
@@ -104,8 +105,8 @@ def _cost_words(
         f"same number of whole tiles in each part: **{rule.splits} parts**.\n"
         f"- Shown: **{plan.tile_steps}** tile steps one after the other, instead of {alone.tile_steps} with "
         f"one part, in {plan.waves} {'wave' if plan.waves == 1 else 'waves'}.\n"
-        f"- Price: partial results of {theme.format_bytes(extra)} are written and read, besides "
-        f"{theme.format_bytes(cache)} of keys and values.\n\n"
+        f"- Price: partial results of {format_bytes(extra)} are written and read, besides "
+        f"{format_bytes(cache)} of keys and values.\n\n"
         "All modelled: every key tile takes the same time."
     )
 
@@ -144,11 +145,11 @@ def _merge(problem: AttentionProblem, plan: splitting.Occupancy, palette: theme.
 def _merge_words(row: splitting.SplitRow) -> str:
     difference = "Largest difference of the merged row from the row computed whole: "
     if row.error >= 1e-12:
-        return f"{difference}:red-badge[{theme.format_error(row.error)}]."
+        return f"{difference}:red-badge[{format_error(row.error)}]."
     return (
         f"lse = {row.lse:.4f}; the weights add up to {row.weights.sum():.12g}. {difference}"
-        f":green-badge[{theme.format_error(row.error)}] (float64 rounding). The plain mean of the parts is "
-        f"off by :red-badge[{theme.format_error(row.mean_error)}]."
+        f":green-badge[{format_error(row.error)}] (float64 rounding). The plain mean of the parts is "
+        f"off by :red-badge[{format_error(row.mean_error)}]."
     )
 
 

@@ -16,6 +16,7 @@ from viz.learn.counts import counted_runs
 from viz.learn.figures.gradients import loop_order_figure
 from viz.learn.formulas import formulas
 from viz.shared import runs, theme
+from viz.shared.formats import count_tex, format_bytes
 from viz.shared.layout import explore_link, plot
 
 LENGTHS = (16, 1 << 16)
@@ -43,8 +44,8 @@ def loop_orders_panel(palette: theme.Palette) -> None:
     with_sums = [inner_loop_elements(order, problem, read_back=True) for order in LOOP_ORDERS]
     plot(loop_order_figure(LOOP_ORDERS, printed, with_sums, counted, palette), key="gradients_orders")
     formulas(
-        rf"4\,T_r\,|J|\,d \cdot T_c = {theme.count_tex(printed[0])}",
-        rf"3\,T_c\,|I|\,d \cdot T_r = {theme.count_tex(printed[2])}",
+        rf"4\,T_r\,|J|\,d \cdot T_c = {count_tex(printed[0])}",
+        rf"3\,T_c\,|I|\,d \cdot T_r = {count_tex(printed[2])}",
         rf"T_r = {problem.q_tiles},\; T_c = {problem.kv_tiles},",
         rf"|I| = {problem.block_m},\; |J| = {problem.block_n},\; d = {problem.head_dim}",
     )
@@ -68,7 +69,7 @@ def _standard_table(problem: AttentionProblem) -> None:
     total, times = standard_backward_elements(problem), sum(access.count for access in STANDARD_BACKWARD)
     st.markdown(
         f"${times}\\,T^2 = {times} \\cdot {problem.q_len}^2$ = {total:,} elements, "
-        f"{theme.format_bytes(total * problem.itemsize)} in float16 (modelled: Chu, Liu and Lin 2026)."
+        f"{format_bytes(total * problem.itemsize)} in float16 (modelled: Chu, Liu and Lin 2026)."
     )
 
 

@@ -72,7 +72,7 @@ def recorded_counts() -> None:
             if run and algorithm.has_formula:
                 modelled = algorithm.requested_bytes(preset.problem)
                 rows.append(
-                    f"| {preset.label} | {algorithm} | {modelled(preset.problem):,} B "
+                    f"| {preset.label} | {algorithm.name} | {modelled:,} B "
                     f"| {run.trace.total_bytes:,} B | {run.provenance} |"
                 )
     st.markdown("\n".join(rows))

@@ -10,6 +10,7 @@ import numpy as np
 from kernels.lessons.gradients import GradientLesson
 from viz.learn.figures.matrices import Matrix
 from viz.shared import theme
+from viz.shared.formats import significant
 
 T = "<sup>T</sup>"
 
@@ -46,7 +47,7 @@ class MatrixMaker:
 
 
 def _forward_line(matrix: MatrixMaker, lesson: GradientLesson, row: int) -> DerivationLine:
-    times = f"× {theme.significant(lesson.scale)} ="
+    times = f"× {significant(lesson.scale)} ="
     return DerivationLine(
         "First the forward pass. The loss **L** is any number computed from O. The backward pass starts from "
         "dO = ∂L/∂O, which the layers after attention pass back.",
@@ -178,7 +179,7 @@ def _dq_line(matrix: MatrixMaker, lesson: GradientLesson, row: int) -> Derivatio
     return DerivationLine(
         "S = QKᵀ/√d is a product like O = PV, so the same rule applies, with the factor 1/√d.",
         (r"dQ = \tfrac{1}{\sqrt d}\,dS\,K",),
-        ((matrix("dS"), matrix("K"), f"× {theme.significant(lesson.scale)} =", matrix("dQ")),),
+        ((matrix("dS"), matrix("K"), f"× {significant(lesson.scale)} =", matrix("dQ")),),
         ("dQ",),
     )
 
@@ -191,7 +192,7 @@ def _dk_line(matrix: MatrixMaker, lesson: GradientLesson, row: int) -> Derivatio
             (
                 matrix("dS", transposed=True),
                 matrix("Q"),
-                f"× {theme.significant(lesson.scale)} =",
+                f"× {significant(lesson.scale)} =",
                 matrix("dK"),
             ),
         ),

@@ -19,6 +19,7 @@ from viz.learn.formulas import formulas
 from viz.learn.gradient_lines import LINE_WORDS, LINES, ROW_BY_ROW, MatrixMaker
 from viz.learn.url_state import keep_in_url, put_in_url, switch_in_url, take_from_url
 from viz.shared import runs, theme
+from viz.shared.formats import format_error
 from viz.shared.layout import colors, explore_link, plot
 
 DEFAULT = GradientLesson()
@@ -133,7 +134,7 @@ def _verdict(lesson: GradientLesson, line: str, difference: float, who: str) -> 
     """A badge with the largest difference: green if it is only rounding."""
     largest = max(1.0, float(np.abs(lesson_maths.derived(lesson)[line]).max()))
     color = "green" if difference <= ALLOWED[who] * largest else "red"
-    return f":{color}-badge[{theme.format_error(difference)}]"
+    return f":{color}-badge[{format_error(difference)}]"
 
 
 def _line_panel(
@@ -244,11 +245,11 @@ def _block_sums(lesson: GradientLesson, block: int, palette: theme.Palette) -> N
     worst = float(np.abs(lesson_maths.d_scores_by_blocks(lesson, block) - lines["dS"]).max())
     if spans_the_row:
         st.markdown(
-            f"The block spans the row: error of dS :green-badge[{theme.format_error(worst)}], only rounding."
+            f"The block spans the row: error of dS :green-badge[{format_error(worst)}], only rounding."
         )
         return
     error = lesson_maths.block_errors(lesson)[block - 1]
     st.markdown(
-        f"Largest error of dS: :red-badge[{theme.format_error(worst)}], {error.d_scores:.0%} of its largest "
+        f"Largest error of dS: :red-badge[{format_error(worst)}], {error.d_scores:.0%} of its largest "
         "value. The sums of the blocks add up to D, but each block subtracts only its own."
     )

@@ -22,7 +22,7 @@ from kernels.problem import BLOCKS, AttentionProblem, InvalidProblem
 from kernels.traffic.modelled import compulsory_bytes
 from viz.learn.controls import choice, gpu_choice, number, switch
 from viz.learn.figures.idea_map import Box, idea_map_html
-from viz.shared import theme
+from viz.shared.formats import count_tex, format_bytes, format_error, format_kib, format_number, significant
 from viz.shared.layout import colors, explore_link
 from viz.shared.problem_form import INTERPRETER_LENGTH
 
@@ -98,23 +98,23 @@ def _boxes(
     words = {
         "fusion": (
             "one kernel: S and P never reach HBM",
-            f"saves {theme.format_bytes(4 * matrix)} of traffic",
+            f"saves {format_bytes(4 * matrix)} of traffic",
         ),
         "tiling": (
             f"{problem.block_m} × {problem.block_n} scores at a time",
-            f"{theme.format_kib(with_all.chip_bytes)} of {theme.format_kib(chip_capacity(gpu))} on an SM",
+            f"{format_kib(with_all.chip_bytes)} of {format_kib(chip_capacity(gpu))} on an SM",
         ),
         "online softmax": (
             "joins tiles by a running max and sum",
-            f"{problem.kv_tiles:,} tiles, error {theme.format_error(with_all.output_error)}",
+            f"{problem.kv_tiles:,} tiles, error {format_error(with_all.output_error)}",
         ),
         "recomputation": (
             "the backward pass computes P again",
-            f"keeps {theme.format_bytes(matrix)} of P out of HBM",
+            f"keeps {format_bytes(matrix)} of P out of HBM",
         ),
         "lse": (
             "one number per row: P = exp(S − lse)",
-            f"{theme.format_bytes(with_all.kept_bytes)} instead of {theme.format_bytes(matrix)}",
+            f"{format_bytes(with_all.kept_bytes)} instead of {format_bytes(matrix)}",
         ),
     }
     state = {name: "out" if name == left_out else "falls" if name in fallen else "stands" for name in NEEDS}
@@ -135,7 +135,7 @@ def _because(problem: AttentionProblem) -> dict[tuple[str, str], str]:
 
 def _story(problem: AttentionProblem, gpu: Gpu, with_all: Costs, now: Costs) -> dict[str | None, str]:
     """What happens if an idea is left out (None: none is), with formulas and their values."""
-    n, size, format_bytes = problem.q_len, problem.itemsize, theme.format_bytes
+    n, size, format_bytes = problem.q_len, problem.itemsize, format_bytes
     fits = whole_rows_fit(problem, gpu)
     verdict = "still fits, so fusion stands" if fits else "does not fit, and fusion falls"
     product = f"$2 N^2 d$ = {_flops(2 * n * n * problem.head_dim)}"
@@ -144,16 +144,16 @@ def _story(problem: AttentionProblem, gpu: Gpu, with_all: Costs, now: Costs) -> 
         "see what depends on it. No kernel can move less than "
         f"{format_bytes(compulsory_bytes(problem))}: Q, K and V in, O and lse out.",
         "fusion": "**Three kernels instead of one.** S and P, "
-        f"$N^2 = {theme.count_tex(n * n)}$ numbers each, are written to HBM and read back: "
+        f"$N^2 = {count_tex(n * n)}$ numbers each, are written to HBM and read back: "
         f"$4 N^2 \\cdot {size}$ B = {format_bytes(4 * n * n * size)}. The other four still work, but they "
         "save nothing.",
         "tiling": f"**{min(problem.block_m, n)} whole rows of scores at once**: "
-        f"${problem.block_m} \\cdot {theme.count_tex(n)} \\cdot 4$ B, together with the other tiles "
-        f"{theme.format_kib(whole_row_bytes(problem))}. An SM of the {gpu.name} has "
-        f"{theme.format_kib(chip_capacity(gpu))}: that {verdict}. "
+        f"${problem.block_m} \\cdot {count_tex(n)} \\cdot 4$ B, together with the other tiles "
+        f"{format_kib(whole_row_bytes(problem))}. An SM of the {gpu.name} has "
+        f"{format_kib(chip_capacity(gpu))}: that {verdict}. "
         f"The limit is N = {longest_whole_row(problem, gpu):,}.",
         "online softmax": "**Each tile divides by its own sum**, so the weights of a row add up to "
-        f"{theme.format_number(now.weight_sum, 6)} instead of 1. An exact result without it needs three "
+        f"{format_number(now.weight_sum, 6)} instead of 1. An exact result without it needs three "
         f"passes over K: {format_bytes(three_pass_bytes(problem))} instead of "
         f"{format_bytes(with_all.forward_bytes)}.",
         "recomputation": "**P is kept for the backward pass**: "
@@ -169,7 +169,7 @@ def _figures(
     container: DeltaGenerator, problem: AttentionProblem, gpu: Gpu, with_all: Costs, now: Costs
 ) -> None:
     """Five cards: the cost now, and what to compare it with; red if it is worse than with all five."""
-    format_bytes, format_kib = theme.format_bytes, theme.format_kib
+    format_bytes, format_kib = format_bytes, format_kib
     more_moved = now.forward_bytes > with_all.forward_bytes
     if now.forward_bytes != with_all.forward_bytes:
         against = f"all five {format_bytes(with_all.forward_bytes)}"
@@ -177,8 +177,8 @@ def _figures(
         against = f"standard {format_bytes(standard_bytes(problem))}"
     capacity, usual = chip_capacity(gpu), with_all.backward_flops
     room = f"room {format_kib(capacity)}"
-    error = (theme.format_number if now.output_error > 1e-3 else theme.format_error)(now.output_error)
-    weights = theme.format_number(now.weight_sum, 6)
+    error = (format_number if now.output_error > 1e-3 else format_error)(now.output_error)
+    weights = format_number(now.weight_sum, 6)
     all_of_p = f"all of P {format_bytes(problem.q_len * problem.kv_len * problem.itemsize)}"
     more_kept, more_flops = now.kept_bytes > with_all.kept_bytes, now.backward_flops > usual
     for label, value, comparison, worse in (
@@ -194,4 +194,4 @@ def _figures(
 
 
 def _flops(flops: float) -> str:
-    return f"{theme.significant(flops / 1e9)} GFLOP"
+    return f"{significant(flops / 1e9)} GFLOP"

@@ -16,7 +16,8 @@ from kernels.traffic.modelled import compulsory_bytes
 from viz.learn.counts import counted_runs, recorded_counts
 from viz.learn.figures.io import ByteBar, bytes_figure
 from viz.learn.io_inputs import TrafficInputs
-from viz.shared import runs, theme
+from viz.shared import runs
+from viz.shared.formats import format_bytes, format_kib, format_ms
 from viz.shared.layout import colors, explore_link, plot
 
 
@@ -80,7 +81,7 @@ def _inner_loops(traces: dict[str, Trace]) -> None:
     if not {"flash1", "flash2"} <= set(traces):
         return
     first, second = (
-        theme.format_bytes(float(np.median(traces[name].bytes_read + traces[name].bytes_written)))
+        format_bytes(float(np.median(traces[name].bytes_read + traces[name].bytes_written)))
         for name in ("flash1", "flash2")
     )
     st.markdown(
@@ -129,7 +130,7 @@ def _row_wise_entry(inputs: TrafficInputs) -> list[ForwardEntry]:
     if rows == 0:
         st.caption(
             f"Row-wise is missing: one row of {length:,} scores does not fit into "
-            f"M = {theme.format_kib(inputs.memory_bytes)}."
+            f"M = {format_kib(inputs.memory_bytes)}."
         )
         return []
     all_rows = rows == length
@@ -158,16 +159,16 @@ def _card(entry: ForwardEntry, counted: int | None, inputs: TrafficInputs) -> No
         counted_words = "not counted yet"
     else:
         counted_words = f"**{counted:,} B** counted"
-    room = theme.format_kib(inputs.memory_bytes)
+    room = format_kib(inputs.memory_bytes)
     verdict = f":green[fits in {room}]" if entry.on_chip <= inputs.memory_bytes else f":red[more than {room}]"
     once = ""
     if entry.algorithm == "standard":
         once = f"{standard_bytes(entry.problem):,} B if K and V cross once, as Explore shows it  \n"
-    least_time = theme.format_ms(entry.modelled / inputs.gpu.hbm_bandwidth * 1e3)
+    least_time = format_ms(entry.modelled / inputs.gpu.hbm_bandwidth * 1e3)
     st.markdown(
         f"**{entry.label}**\n\n${entry.formula}$\n\n= **{entry.modelled:,} B** modelled  \n{counted_words}  "
-        f"\n{once}{least_time} at {theme.format_bytes(inputs.gpu.hbm_bandwidth)}/s ({inputs.gpu.name})  \n"
-        f"on the chip: {entry.on_chip_words}, {theme.format_kib(entry.on_chip)}, {verdict}"
+        f"\n{once}{least_time} at {format_bytes(inputs.gpu.hbm_bandwidth)}/s ({inputs.gpu.name})  \n"
+        f"on the chip: {entry.on_chip_words}, {format_kib(entry.on_chip)}, {verdict}"
     )
     if entry.runnable:
         explore_link("Watch it", entry.problem, entry.algorithm)

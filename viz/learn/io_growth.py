@@ -11,7 +11,8 @@ from viz.learn.controls import switch
 from viz.learn.counts import counted_runs
 from viz.learn.figures.io import Curve, growth_figure
 from viz.learn.io_inputs import BLOCK_ROWS, HEAD_DIMS, LENGTHS, MEMORIES_KIB, TrafficInputs
-from viz.shared import runs, theme
+from viz.shared import runs
+from viz.shared.formats import format_kib
 from viz.shared.layout import colors, plot
 
 POINT_STEPS = 600
@@ -123,7 +124,7 @@ def _kernel_problem(name: str, length: int, d: int, memory_bytes: int, size: int
 
 def _growth_table(inputs: TrafficInputs) -> None:
     """The order of each algorithm, and the factors at the reader's point."""
-    here = f"T = {inputs.length:,}, d = {inputs.d}, M = {theme.format_kib(inputs.memory_bytes)}"
+    here = f"T = {inputs.length:,}, d = {inputs.d}, M = {format_kib(inputs.memory_bytes)}"
     st.markdown(f"**Bytes change by this factor**, from {here} (modelled)")
     rows = ["| | order | T doubles | d doubles | M doubles |", "|:--|:--|--:|--:|--:|"]
     for name, order in ORDERS.items():

@@ -11,7 +11,7 @@ from kernels.lessons import io as lesson
 from kernels.problem import AttentionProblem
 from kernels.recordings import RecordedLaunch, recorded_launches
 from viz.learn.figures.io import SramBar, blocks_figure
-from viz.shared import theme
+from viz.shared.formats import format_kib
 from viz.shared.layout import colors, explore_link, plot
 
 
@@ -22,15 +22,15 @@ def sram_view(problem: AttentionProblem, memory_bytes: int, gpu: Gpu) -> None:
     forward, backward = (lesson.query_outer_blocks(memory, d, share) for share in (4, 8))
     if not backward.usable:
         st.error(
-            f"M = {theme.format_kib(memory_bytes)} is too small for a tile of d = {d}: eq 79 gives 0 rows. "
+            f"M = {format_kib(memory_bytes)} is too small for a tile of d = {d}: eq 79 gives 0 rows. "
             "Choose a larger M or a smaller d."
         )
         return
     launches = _nearest_launches(problem)
     room = gpu.shared_bytes_per_program
     limits = {
-        f"M = {theme.format_kib(memory_bytes)}": memory_bytes,
-        f"{gpu.name}: {theme.format_kib(room)} per program": room,
+        f"M = {format_kib(memory_bytes)}": memory_bytes,
+        f"{gpu.name}: {format_kib(room)} per program": room,
     }
     bars = [*_block_bars(problem, forward, backward), *_compiled_bars(launches)]
     plot(blocks_figure(bars, limits, colors()), key="io_blocks")
@@ -152,12 +152,12 @@ def _compiled_table(gpu: Gpu, launches: list[RecordedLaunch]) -> None:
         rows.append(
             f"| `{launch.kernel}` | {problem.block_m} × {problem.block_n}, {problem.head_dim} "
             f"{problem.dtype} "
-            f"| {info.num_stages} | {theme.format_kib(info.shared_bytes)} | {share:.1%} "
+            f"| {info.num_stages} | {format_kib(info.shared_bytes)} | {share:.1%} "
             f"| {info.registers} × {info.num_warps * 32} threads | {launch.device} |"
         )
     st.markdown("\n".join(rows))
     st.caption(
         "This is less than modelled, because S, P, O and the sums of the gradients are in registers. It is "
         "also more, because K and V are there once for each stage of the load pipeline. Share: of the "
-        f"{theme.format_kib(gpu.shared_bytes_per_program)} that a program can have on the {gpu.name}."
+        f"{format_kib(gpu.shared_bytes_per_program)} that a program can have on the {gpu.name}."
     )

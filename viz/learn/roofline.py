@@ -14,7 +14,8 @@ from kernels.traffic.modelled import LSE_BYTES
 from viz.learn.controls import gpu_choice, slider, switch
 from viz.learn.counts import counted_runs
 from viz.learn.figures.roofline import hierarchy_figure, roofline_figure, times_figure
-from viz.shared import runs, theme
+from viz.shared import runs
+from viz.shared.formats import format_bytes, format_flops, format_kib, format_ms, format_ratio, significant
 from viz.shared.layout import colors, explore_link, plot
 
 LENGTHS = (1, 16, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 65536)
@@ -83,17 +84,17 @@ def _roofline_view(inputs: RooflineInputs, store: runs.RunStore | None) -> None:
         "the peak of the tensor cores, like the products; its real peak is lower."
     )
     best, worst = steps["perfect"][3], steps["none"][3]
-    peak, bandwidth = theme.format_flops(gpu.fp16_flops), theme.format_bytes(gpu.hbm_bandwidth)
+    peak, bandwidth = format_flops(gpu.fp16_flops), format_bytes(gpu.hbm_bandwidth)
     st.markdown(
         rf"**Ridge of the {gpu.name}**: $\frac{{\text{{{peak}/s}}}}{{\text{{{bandwidth}/s}}}}"
-        rf"={theme.significant(gpu.balance)}$ FLOP/B. A step left of it is limited by memory, a step right "
+        rf"={significant(gpu.balance)}$ FLOP/B. A step left of it is limited by memory, a step right "
         r"of it by "
         "arithmetic."
     )
     st.markdown(
-        f"**Fused**: {theme.significant(best.intensity)} FLOP/B if K and V are re-read from L2 (limited by "
-        f"{best.bound_by(gpu)}), {theme.significant(worst.intensity)} if all re-reads go to HBM (limited by "
-        f"{worst.bound_by(gpu)}). **Softmax** alone: {theme.significant(steps['perfect'][1].intensity)} for "
+        f"**Fused**: {significant(best.intensity)} FLOP/B if K and V are re-read from L2 (limited by "
+        f"{best.bound_by(gpu)}), {significant(worst.intensity)} if all re-reads go to HBM (limited by "
+        f"{worst.bound_by(gpu)}). **Softmax** alone: {significant(steps['perfect'][1].intensity)} for "
         "every shape."
     )
     _ridge_of_the_a100()
@@ -104,7 +105,7 @@ def _ridge_of_the_a100() -> None:
     ridges = {name: gpu.fp16_flops / bandwidth for name, bandwidth in lesson.A100_BANDWIDTHS.items()}
     words = " · ".join(f"{name}: **{ridge:.0f}** FLOP/B" for name, ridge in ridges.items())
     st.caption(
-        f"The much quoted 156 FLOP/B of the A100 is {theme.format_flops(gpu.fp16_flops)}/s over a rounded "
+        f"The much quoted 156 FLOP/B of the A100 is {format_flops(gpu.fp16_flops)}/s over a rounded "
         f"bandwidth. {words}."
     )
 
@@ -117,8 +118,8 @@ def _time_view(inputs: RooflineInputs, store: runs.RunStore | None) -> None:
     fused = steps[3].seconds(inputs.gpu) * 1e3
     st.markdown(
         f"**Modelled on the {inputs.gpu.name}**, one head: three kernels need at least "
-        f"**{theme.format_ms(three)}**, the fused one at least **{theme.format_ms(fused)}**: "
-        f"{theme.format_ratio(three / fused)}. The longer of the two bars is the time of a kernel; every "
+        f"**{format_ms(three)}**, the fused one at least **{format_ms(fused)}**: "
+        f"{format_ratio(three / fused)}. The longer of the two bars is the time of a kernel; every "
         "re-read hits L2."
     )
     yours, printed = st.columns(2, gap="large")
@@ -145,7 +146,7 @@ def _memory_against_compute(problem: AttentionProblem, gpu: Gpu) -> lesson.Memor
         problem.q_len, problem.kv_len, problem.head_dim, problem.itemsize, gpu
     )
     size = rf"{problem.q_len}\cdot{problem.kv_len}"
-    peak, bandwidth = theme.format_flops(gpu.fp16_flops), theme.format_bytes(gpu.hbm_bandwidth)
+    peak, bandwidth = format_flops(gpu.fp16_flops), format_bytes(gpu.hbm_bandwidth)
     flops, moved = rf"4\cdot{size}\cdot{problem.head_dim}", rf"4\cdot{size}\cdot{problem.itemsize}"
     for top, bottom, seconds, words in (
         (rf"{flops}\text{{ FLOP}}", peak, times.compute_seconds, "computing"),
@@ -158,7 +159,7 @@ def _memory_against_compute(problem: AttentionProblem, gpu: Gpu) -> lesson.Memor
 
 
 def _microseconds(seconds: float) -> str:
-    return theme.significant(seconds * 1e6)
+    return significant(seconds * 1e6)
 
 
 def _tables_view(inputs: RooflineInputs, store: runs.RunStore | None) -> None:
@@ -180,14 +181,14 @@ def _tables_view(inputs: RooflineInputs, store: runs.RunStore | None) -> None:
             f"bytes per row) {counted - LSE_BYTES * problem.q_len:,} B, the table's {fused.bytes:,} B."
         )
     printed = lesson.printed_fused_elements(problem)
-    printed_intensity = theme.significant(fused.flops / (printed * problem.itemsize))
+    printed_intensity = significant(fused.flops / (printed * problem.itemsize))
     best = problem.block_m * problem.block_n / (problem.block_m + problem.block_n)
     st.caption(
         "Tables of MSRA SH Triton Study Group 2025, with two changes. They count a multiplication with its "
         "addition as one operation, and elements instead of bytes: in float16 the ratio is the same. And in "
         f"their fused row without a cache, Q and O cross the bus once for every key tile: {printed:,} "
         f"elements, {printed_intensity} FLOP/B. But a program keeps its query tile and its part of O, so it "
-        f"is {fused.elements:,}. Their “best intensity” $T_QT_K/(T_Q+T_K)$ is {theme.significant(best)} for "
+        f"is {fused.elements:,}. Their “best intensity” $T_QT_K/(T_Q+T_K)$ is {significant(best)} for "
         "your tiles."
     )
 
@@ -200,11 +201,11 @@ def _table(steps: Sequence[lesson.Step], gpu: Gpu) -> str:
     for step in steps:
         seconds = step.seconds(gpu)
         rows.append(
-            f"| **{step.name}** | ${step.moved}$ | {theme.format_bytes(step.bytes)} | "
-            f"{theme.format_flops(step.flops)} "
-            f"| **{theme.significant(step.intensity)}** | {step.bound_by(gpu)} | "
-            f"{theme.format_ms(seconds * 1e3)} "
-            f"| {theme.significant(seconds / steps[0].seconds(gpu), 2)} |"
+            f"| **{step.name}** | ${step.moved}$ | {format_bytes(step.bytes)} | "
+            f"{format_flops(step.flops)} "
+            f"| **{significant(step.intensity)}** | {step.bound_by(gpu)} | "
+            f"{format_ms(seconds * 1e3)} "
+            f"| {significant(seconds / steps[0].seconds(gpu), 2)} |"
         )
     return "\n".join(rows)
 
@@ -213,7 +214,7 @@ def _memory_view(inputs: RooflineInputs, store: runs.RunStore | None) -> None:
     """Sizes and speeds of the memories of all GPUs."""
     gpu = inputs.gpu
     plot(hierarchy_figure(list(GPUS.values()), gpu, colors()), key="roofline_hierarchy")
-    ratio = theme.format_ratio(gpu.sram_bandwidth / gpu.hbm_bandwidth)
+    ratio = format_ratio(gpu.sram_bandwidth / gpu.hbm_bandwidth)
     st.markdown(
         f"**{gpu.name}**: the SRAM of all {gpu.sm_count} SMs is **{ratio}** as fast as HBM, and "
         f"**{gpu.hbm_bytes / gpu.sram_bytes:,.0f} times** smaller."
@@ -221,9 +222,9 @@ def _memory_view(inputs: RooflineInputs, store: runs.RunStore | None) -> None:
     st.markdown(_memory_table(_gpu_here(store)))
     st.caption(
         f"Datasheets; nothing here is measured. SRAM bandwidth is derived: {SHARED_BYTES_PER_CLOCK} bytes "
-        f"per clock and SM, at the clock that the peak implies ({theme.significant(gpu.clock_hz / 1e9)} GHz "
+        f"per clock and SM, at the clock that the peak implies ({significant(gpu.clock_hz / 1e9)} GHz "
         f"for the {gpu.name}). SRAM is L1 cache and shared memory together; in addition there are registers, "
-        f"{theme.format_kib(gpu.register_bytes_per_sm)} per SM. Source for the {gpu.name}: {gpu.source}."
+        f"{format_kib(gpu.register_bytes_per_sm)} per SM. Source for the {gpu.name}: {gpu.source}."
     )
 
 
@@ -236,14 +237,14 @@ def _memory_table(gpu_here: str) -> str:
     for name, gpu in GPUS.items():
         mark = " (this machine)" if name in gpu_here else ""
         rows.append(
-            f"| **{gpu.name}**{mark} | {theme.format_bytes(gpu.hbm_bytes)} | "
-            f"{theme.format_bytes(gpu.hbm_bandwidth)}/s "
-            f"| {theme.format_bytes(gpu.l2_bytes)} "
-            f"| {gpu.sm_count} × {theme.format_kib(gpu.l1_bytes_per_sm)} = "
-            f"{theme.format_bytes(gpu.sram_bytes)} "
-            f"| {theme.format_kib(gpu.shared_bytes_per_program)} | "
-            f"{theme.format_bytes(gpu.sram_bandwidth)}/s "
-            f"| {theme.format_flops(gpu.fp16_flops)}/s | {theme.significant(gpu.balance)} |"
+            f"| **{gpu.name}**{mark} | {format_bytes(gpu.hbm_bytes)} | "
+            f"{format_bytes(gpu.hbm_bandwidth)}/s "
+            f"| {format_bytes(gpu.l2_bytes)} "
+            f"| {gpu.sm_count} × {format_kib(gpu.l1_bytes_per_sm)} = "
+            f"{format_bytes(gpu.sram_bytes)} "
+            f"| {format_kib(gpu.shared_bytes_per_program)} | "
+            f"{format_bytes(gpu.sram_bandwidth)}/s "
+            f"| {format_flops(gpu.fp16_flops)}/s | {significant(gpu.balance)} |"
         )
     return "\n".join(rows)
 

@@ -24,8 +24,8 @@ from viz.learn.figures.softmax_charts import overflow_figure, sum_figure, unscal
 from viz.learn.figures.softmax_row import passes_html, row_html
 from viz.learn.stepper import stepper
 from viz.learn.url_state import keep_in_url, put_in_url, take_from_url
+from viz.shared.formats import format_error, format_number, format_tex
 from viz.shared.layout import colors, explore_link, plot
-from viz.shared.theme import format_error, format_number, format_tex
 
 EXAMPLES = ("3, 2, 5, 1", "1000, 999, 995")
 """The first is worked out by hand in "FlashAttention, step by step"; the second overflows."""

@@ -23,8 +23,8 @@ from viz.learn.controls import switch
 from viz.learn.figures.matrices import matrices_html
 from viz.learn.figures.tiles_at_work import attention_matrices, product_matrices, softmax_matrices
 from viz.learn.stepper import stepper
+from viz.shared.formats import format_error, format_number, format_tex
 from viz.shared.layout import colors, explore_link
-from viz.shared.theme import format_error, format_number, format_tex
 
 PARTS = ("A product in tiles", "Attention without softmax", "Softmax in between")
 MATRICES = {

@@ -13,7 +13,7 @@ from viz.measure.controls import ONE_POINT, Choice, shape_words
 from viz.measure.figures.points import point_figure
 from viz.measure.figures.sweep import LETTERS, curve_values, format_metric, peer_label, sweep_figure
 from viz.measure.sources import FILE, HERE, Source, plain, to_csv, to_document
-from viz.shared import theme
+from viz.shared.formats import format_length, format_ratio
 from viz.shared.layout import colors, plot
 
 CHARTS = {"time": "time", "TFLOP/s": "tflops", "memory": "memory", "speed-up": "speedup"}
@@ -75,21 +75,21 @@ def cards(curves: list[PeerCurve], choice: Choice) -> None:
     pair = largest_comparison(curves)
     if pair is None:
         return
-    at = f"{LETTERS[choice.view.axis]} {theme.format_length(pair.naive.x)} · {pair.source}"
+    at = f"{LETTERS[choice.view.axis]} {format_length(pair.naive.x)} · {pair.source}"
     label = peer_label(pair.fused.result.peer)
     direction = f" {pair.fused.result.direction}" if len(choice.directions) > 1 else ""
     row = st.container(horizontal=True, gap="small", key="figures")
     _card(
         row,
         f"Speed-up{direction} · {at}",
-        theme.format_ratio(pair.ratio("time")),
+        format_ratio(pair.ratio("time")),
         _both_words(pair, "time"),
         f"{label} against naive attention, {pair.source}, median of each.",
     )
     _card(
         row,
         f"Memory · {at}",
-        f"{theme.format_ratio(pair.ratio('memory'))} less",
+        f"{format_ratio(pair.ratio('memory'))} less",
         _both_words(pair, "memory"),
         f"Peak of allocated bytes beyond the inputs, {pair.source}; results count.",
     )

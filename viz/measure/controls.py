@@ -16,7 +16,7 @@ from kernels.measure.peers import PEERS
 from kernels.measure.series import AXES, SweepView
 from kernels.measure.sweep import TOKENS, WIDTH
 from kernels.problem import DTYPES, LIMITS, AttentionProblem, InvalidProblem
-from viz.shared import theme
+from viz.shared.formats import format_length
 
 ONE_POINT = "one point"
 BOTH = "both"
@@ -158,7 +158,7 @@ def shape_words(problem: AttentionProblem, axis: str, tokens: bool) -> str:
     """What a chart holds fixed: "head_dim 64, full, float16, batch 1, 16 heads"."""
     parts = [] if axis == "head_dim" else [f"head_dim {problem.head_dim}"]
     if axis != "length":
-        parts.append(f"length {theme.format_length(problem.q_len)}")
+        parts.append(f"length {format_length(problem.q_len)}")
     parts += [problem.mask, problem.dtype]
     if tokens:
         parts.append(f"{problem.batch * problem.q_len:,} tokens per launch")

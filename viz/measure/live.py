@@ -17,7 +17,8 @@ from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.worker.client import Cancelled, Job, JobFailure
 from viz.measure.controls import Choice
 from viz.measure.sources import HERE, Source, plain
-from viz.shared import runs, theme
+from viz.shared import runs
+from viz.shared.formats import format_length
 
 BUDGET_S = {"cuda": 0.2, "interpreter": 0.4}
 """Seconds of timed calls per peer and direction."""
@@ -71,7 +72,7 @@ class LiveSweep:
             self.cancel()
         except (InvalidProblem, JobFailure) as error:
             length = job.request["problem"]["q_len"]
-            self.failures.append(f"length {theme.format_length(length)}: {error}")
+            self.failures.append(f"length {format_length(length)}: {error}")
         return None
 
     def cancel(self) -> None:

@@ -14,7 +14,8 @@ from viz.measure.controls import Choice
 from viz.measure.figures.four_numbers import four_numbers_figure
 from viz.measure.live import NO_DEVICE
 from viz.measure.sources import Source, plain
-from viz.shared import runs, theme
+from viz.shared import runs
+from viz.shared.formats import format_bytes, format_length, format_ms, format_ratio
 from viz.shared.layout import colors, plot
 
 SIDEBAR_SHAPE = "chosen at the side"
@@ -112,7 +113,7 @@ def _problem_choice(counters: list[CounterRun], choice: Choice) -> AttentionProb
 
 def _shape_words(problem: AttentionProblem) -> str:
     heads = problem.batch * problem.q_heads
-    lengths = f"{theme.format_length(problem.q_len)} x {theme.format_length(problem.kv_len)}"
+    lengths = f"{format_length(problem.q_len)} x {format_length(problem.kv_len)}"
     return f"{lengths}, {heads} heads of {problem.head_dim}, {problem.mask}, {problem.dtype}"
 
 
@@ -171,14 +172,14 @@ def total_words(label: str, totals: FourTotals, counters: CounterRun | None) -> 
     words = f"{label}: "
     share = cache_share(requested, dram)
     if share is not None:
-        asked = theme.format_bytes(requested.bytes or 0)
+        asked = format_bytes(requested.bytes or 0)
         words = f"{label} requested {asked}; the caches served **{share:.0%}** of it: "
-    l2, moved = theme.format_bytes(counters.l2_bytes), theme.format_bytes(dram.bytes)
+    l2, moved = format_bytes(counters.l2_bytes), format_bytes(dram.bytes)
     words += f"{l2} passed through the L2, {moved} through DRAM."
     if dram.bytes < compulsory.bytes:
         words += f" {LESS_THAN_COMPULSORY}"
     else:
-        words += f" DRAM moved {theme.format_ratio(dram.bytes / compulsory.bytes)} the compulsory bytes."
+        words += f" DRAM moved {format_ratio(dram.bytes / compulsory.bytes)} the compulsory bytes."
     if requested.bytes and dram.bytes > requested.bytes:
         words += f" {MORE_THAN_REQUESTED}"
     return words
@@ -197,9 +198,9 @@ def kernel_rows(counter_runs: list[CounterRun]) -> dict[str, list[str]]:
     return {
         "by": [run.peer for run, _ in kernels],
         "kernel": [kernel.short_name for _, kernel in kernels],
-        "time": [theme.format_ms(kernel.time_ms) for _, kernel in kernels],
-        "DRAM read": [theme.format_bytes(kernel.dram_read_bytes) for _, kernel in kernels],
-        "DRAM written": [theme.format_bytes(kernel.dram_written_bytes) for _, kernel in kernels],
-        "L2": [theme.format_bytes(kernel.l2_bytes) for _, kernel in kernels],
+        "time": [format_ms(kernel.time_ms) for _, kernel in kernels],
+        "DRAM read": [format_bytes(kernel.dram_read_bytes) for _, kernel in kernels],
+        "DRAM written": [format_bytes(kernel.dram_written_bytes) for _, kernel in kernels],
+        "L2": [format_bytes(kernel.l2_bytes) for _, kernel in kernels],
         "tensor cores busy": ["–" if share is None else f"{share:.0f} %" for share in shares],
     }

@@ -31,7 +31,7 @@ COMBINE = Kernel(
         Phase("weigh", loads=("partial lse",), needs=("partial O", "lse", "O"), makes=("O",), shows="share"),
     ),
     after=(Phase("store O, lse", needs=("O", "lse"), stores=("O", "lse")),),
-    parts=(query_sum("partial O", SHARED), query_sum("O"), row_state("lse")),
+    parts=(query_sum("partial O", SHARED), query_sum("O"), row_state("lse", "partial lse")),
     row_flops=2,
     row_fields=("weight",),
     combines_parts=True,

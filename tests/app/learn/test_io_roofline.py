@@ -10,7 +10,8 @@ from kernels.problem.presets import PRESETS
 from kernels.recordings import recorded_launches
 from kernels.worker.client import Crashed
 from tests.app.pages import open_chapter
-from viz.shared import runs, theme
+from viz.shared import runs
+from viz.shared.formats import format_kib
 
 pytestmark = pytest.mark.usefixtures("stop_the_worker")
 SMALL = {"io_t": 128, "io_d": 16, "io_m": 16, "io_bm": 64, "io_bn": 64}
@@ -99,7 +100,7 @@ def test_sram_shows_both_rules_and_what_compiled_kernels_take():
     )
     assert launch.info.shared_bytes > 0
     tiles = f"{launch.problem.block_m} × {launch.problem.block_n}"
-    stages, shared = launch.info.num_stages, theme.format_kib(launch.info.shared_bytes)
+    stages, shared = launch.info.num_stages, format_kib(launch.info.shared_bytes)
     assert f"| `_attn_fwd` | {tiles}, 64 {launch.problem.dtype} | {stages} | {shared} |" in text
     assert "_attn_bwd_preprocess" not in text
     assert "163 KiB" in text

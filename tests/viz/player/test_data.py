@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 
+from kernels.algorithms import ALGORITHMS, algorithm_of, run_traced
 from kernels.algorithms.standard.traffic import standard_bytes
 from kernels.device.backend import DeviceInfo
 from kernels.device.gpus import GPUS
@@ -13,8 +14,10 @@ from kernels.problem import AttentionProblem
 from kernels.problem.presets import PRESETS
 from kernels.problem.tiles import visited_tiles
 from kernels.recordings import recorded_run
-from kernels.trace.trace import ALGORITHMS, LaunchInfo, Trace, run_traced
-from viz.player.data import attention_share, duel_data, player_data, select_steps, turns
+from kernels.trace import LaunchInfo, Trace
+from viz.player import data as player
+from viz.player import selection, tiles
+from viz.player.data import duel_data, player_data
 
 TENSORS = ("Q", "K", "V", "O", "lse")
 
@@ -23,8 +26,31 @@ def decode(text, dtype):
     return np.frombuffer(base64.b64decode(text), np.dtype(dtype).newbyteorder("<"))
 
 
+def select_steps(trace, limit=selection.MAX_STEPS):
+    return selection.select_steps(trace, algorithm_of(trace), limit)
+
+
+def turns(trace):
+    return selection.turns(trace, algorithm_of(trace))
+
+
+def attention_share(trace):
+    return tiles.attention_share(trace, algorithm_of(trace))
+
+
+def values_of(data, name):
+    """Decoded values of every drawn step, and of its drawn rows unless they are per tile."""
+    sent = data["rows"]["values"][name]
+    raw = decode(sent["data"], "float32" if sent["scale"] == "float" else "uint16").astype(float)
+    if not sent["per_tile"]:
+        raw = raw.reshape(data["steps"]["count"], -1)
+    if sent["scale"] == "float":
+        return raw
+    return 10 ** (raw / 65535 * 12 - 9) if sent["scale"] == "log" else raw / 65535
+
+
 def hand_built(problem, clock=False):
-    """A trace of the right shape whose row state is made up: row sum counts the keys seen, the max never moves."""
+    """A trace of the right shape with made-up row state: l counts the keys seen, and m never moves."""
     steps = []
     for head in range(problem.batch * problem.q_heads):
         for q_tile in range(problem.q_tiles):
@@ -39,20 +65,30 @@ def hand_built(problem, clock=False):
     written = np.zeros_like(read)
     written[np.append(program[1:] != program[:-1], True), 3] = 7
     return Trace(
-        problem=problem, algorithm="flash2", device=DeviceInfo("cuda" if clock else "interpreter", "made up", "t", "t", "p"),
-        kernels=("_attn_fwd",), launches=(LaunchInfo(4, 2),), recorded_at="2026-01-01T00:00:00", tensors=TENSORS,
+        problem=problem,
+        algorithm="flash2",
+        device=DeviceInfo("cuda" if clock else "interpreter", "made up", "t", "t", "p"),
+        kernels=("_attn_fwd",),
+        launches=(LaunchInfo(4, 2),),
+        recorded_at="2026-01-01T00:00:00",
+        tensors=TENSORS,
         kernel=np.zeros(count, np.int8),
-        program=program.astype(np.int32), batch_head=head, q_tile=q_tile, kv_tile=kv_tile,
+        program=program.astype(np.int32),
+        batch_head=head,
+        q_tile=q_tile,
+        kv_tile=kv_tile,
         row_max=np.zeros((count, rows), np.float32),
         row_sum=np.repeat((within + 1.0)[:, None] * problem.block_n, rows, axis=1).astype(np.float32),
         alpha=np.where(within[:, None] == 0, 0, 1).repeat(rows, axis=1).astype(np.float32),
-        tensor_bytes_read=read, tensor_bytes_written=written,
-        output=np.zeros(problem.q_shape, np.float32), lse=np.zeros(problem.q_shape[:3], np.float32),
+        tensor_bytes_read=read,
+        tensor_bytes_written=written,
+        output=np.zeros(problem.q_shape, np.float32),
+        lse=np.zeros(problem.q_shape[:3], np.float32),
         output_distance=np.full((count, rows), 0.01, np.float32),
         sm=within.astype(np.int32) if clock else None,
         start_ns=within * 100 if clock else None,
         end_ns=within * 100 + 50 if clock else None,
-    )  # fmt: skip
+    )
 
 
 PROBLEM = AttentionProblem(q_len=64, kv_len=64, head_dim=16, block_m=16, block_n=16, mask="causal")
@@ -69,10 +105,10 @@ def test_steps_rows_and_bytes_arrive_unchanged():
     classes = np.array(steps["byte_classes"])[decode(steps["byte_class"], "uint16")]
     assert np.array_equal(classes, trace.tensor_bytes_read + trace.tensor_bytes_written)
     assert data["rows"]["offsets"] == list(range(16))
-    assert np.array_equal(decode(data["rows"]["values"]["l"], "float32").reshape(10, 16), trace.row_sum)
+    assert np.array_equal(values_of(data, "l"), trace.row_sum)
+    assert np.array_equal(values_of(data, "alpha"), trace.alpha)
     assert decode(data["clock"]["start"], "uint32").tolist() == trace.start_ns.tolist()
-    distance = 10 ** (decode(data["rows"]["values"]["distance"], "uint16") / 65535 * 12 - 9)
-    np.testing.assert_allclose(distance, 0.01, rtol=1e-3)
+    np.testing.assert_allclose(values_of(data, "distance"), 0.01, rtol=1e-3)
     assert [tensor["written"] for tensor in data["tensors"]] == [False, False, False, True, False]
 
 
@@ -136,7 +172,7 @@ def test_too_many_steps_are_sampled_or_grouped_and_the_page_is_told(problem, lim
 def test_grouped_steps_keep_all_bytes_and_all_attention(monkeypatch):
     problem = PROBLEM.with_(q_len=16, kv_len=160, mask="full")
     trace = hand_built(problem)
-    monkeypatch.setattr("viz.player.data.select_steps", lambda trace: select_steps(trace, 4))
+    monkeypatch.setattr(player, "select_steps", lambda trace, algorithm: select_steps(trace, 4))
     data = player_data(trace, "", GPUS["A100"])
     steps = data["steps"]
     classes = np.array(steps["byte_classes"])[decode(steps["byte_class"], "uint16")]
@@ -167,6 +203,15 @@ def test_the_id_changes_with_the_run_and_not_with_a_rerun():
     assert player_data(hand_built(PROBLEM.with_(mask="full")), "here", GPUS["A100"])["id"] != first
 
 
+def test_a_gpu_with_other_sms_is_another_run_if_the_clock_is_modelled():
+    """Its modelled waves differ. The SRAM that is drawn makes no other run, and keeps the position."""
+    many_heads = PROBLEM.with_(q_heads=33, kv_heads=33)
+    modelled, recorded = hand_built(many_heads), hand_built(many_heads, clock=True)
+    ids = {name: player_data(modelled, "here", GPUS[name])["id"] for name in ("A100", "H100", "H200")}
+    assert ids["A100"] != ids["H200"] == ids["H100"]
+    assert player_data(recorded, "", GPUS["A100"])["id"] == player_data(recorded, "", GPUS["H200"])["id"]
+
+
 REAL = AttentionProblem(
     q_len=40, kv_len=56, head_dim=16, block_m=16, block_n=16, mask="causal", q_heads=2, kv_heads=1
 )
@@ -184,36 +229,41 @@ def test_every_algorithm_gives_player_data_that_names_its_kernels(real):
     classes = np.array(data["steps"]["byte_classes"])[decode(data["steps"]["byte_class"], "uint16")]
     assert classes.sum() == real.total_bytes
     for kernel in data["kernels"]:
-        assert kernel["source"]["phases"][0] or kernel["source"]["phases"][1]
+        assert any(kernel["phases"])
         assert sum(part["bytes"] for part in kernel["sram"]) > 0
+        assert {part["color"] for part in kernel["sram"]} <= set(data["palettes"]["light"])
     json.dumps(data)
+
+
+def phases_of(data):
+    return [phase for kernel in data["kernels"] for part in kernel["phases"] for phase in part]
 
 
 def test_every_tensor_around_the_grid_is_moved_by_some_phase(real):
     data = player_data(real, "here", GPUS["H200"])
-    phases = [phase for kernel in data["kernels"] for part in kernel["source"]["phases"] for phase in part]
-    moved = {
-        tensor
-        for phase in phases
-        if phase.startswith(("load ", "store "))
-        for tensor in phase.split(" ", 1)[1].split(", ")
-    }
-    assert {name for side in data["strips"].values() for name in side} <= moved
+    moved = {name for phase in phases_of(data) for name in (*phase["loads"], *phase["stores"])}
+    assert {strip["name"] for strip in data["strips"]} <= moved
     assert set(real.tensors) <= moved
 
 
+def test_every_lit_line_belongs_to_a_phase(real):
+    data = player_data(real, "here", GPUS["H200"])
+    for kernel in data["kernels"]:
+        for phases, lines in zip(kernel["phases"], kernel["source"]["lines"], strict=True):
+            assert {phase["name"] for phase in phases} == {phase for _, _, phase, _ in lines}
+
+
 def test_shares_of_every_algorithm_add_up_to_one(real):
-    share = attention_share(real)
-    for kernel, name in enumerate(real.kernels):
-        if name in ("_attn_bwd_preprocess", "scores", "softmax, read S", "row-wise, scores"):
-            assert not share[real.kernel == kernel].any()
+    share, entry = attention_share(real), algorithm_of(real)
+    for index, kernel in enumerate(entry.kernels):
+        if kernel.cells != "share":
+            assert not share[real.kernel == index].any()
             continue
         for head in np.unique(real.batch_head):
-            own = (real.kernel == kernel) & (real.batch_head == head)
+            own = (real.kernel == index) & (real.batch_head == head)
             for tile in np.unique(real.q_tile[own & (real.q_tile >= 0)]):
                 total = share[own & (real.q_tile == tile)].sum(axis=0)
-                first = tile * REAL.block_m
-                rows = min((80 if real.algorithm == "split_kv" else 40) - first, REAL.block_m)
+                rows = min(entry.rows(REAL) - tile * REAL.block_m, REAL.block_m)
                 np.testing.assert_allclose(total[:rows], 1, atol=2e-3)
 
 
@@ -231,8 +281,8 @@ def test_a_part_of_the_keys_covers_the_tiles_that_its_program_read():
     combine = run.kernel == 1
     kv, end = (decode(data["steps"][name], "int32")[combine] for name in ("kv", "kv_end"))
     assert (kv[0], end[0], kv[1], end[1]) == (0, 2, 2, 4)
-    assert data["parts"] == [0, 2, 4]
-    assert player_data(hand_built(PROBLEM), "here", GPUS["H200"])["parts"] == []
+    assert data["key_parts"] == [0, 2, 4]
+    assert player_data(hand_built(PROBLEM), "here", GPUS["H200"])["key_parts"] == []
 
 
 def test_two_runs_share_one_modelled_clock():

@@ -1,90 +1,83 @@
-"""The source panel shows the kernel's own lines, and every phase that the player draws is marked in the kernel."""
-
-import re
+"""The source panel shows the kernel's own lines, and its phases are those that the entry declares."""
 
 import pytest
 
+from kernels.algorithms import ALGORITHMS
+from kernels.trace.algorithm import SourceRef
 from tests import ROOT
-from viz.player.source import kernel_source
-from viz.player.views import VIEWS
+from viz.player.source import kernel_source, phases_of
 
-FLASH2 = VIEWS["flash2"].kernels[0].source
+KERNELS = {kernel.name: kernel for entry in ALGORITHMS.values() for kernel in entry.kernels}
+FLASH2 = KERNELS["_attn_fwd"].source
 
 
-def test_lines_are_those_of_the_file():
-    source = kernel_source(*FLASH2)
-    lines = (ROOT / source.file).read_text().splitlines()
-    shown = source.prologue + source.loop + source.epilogue
-    assert len(shown) > 20
-    for line in shown:
+def all_lines(source):
+    return source.before + source.step + source.after
+
+
+def names(phases):
+    return tuple(phase.name for phase in phases)
+
+
+def test_lines_are_those_of_their_files():
+    source = kernel_source(FLASH2)
+    texts = {}
+    for line in all_lines(source):
+        lines = texts.setdefault(line.file, (ROOT / line.file).read_text().splitlines())
         assert lines[line.number - 1].strip() == line.text.strip()
         assert "record_" not in line.text
-    assert [line.number for line in source.loop] == sorted(line.number for line in source.loop)
+    assert set(texts) == {source.file, "kernels/primitives/online_softmax.py"}
 
 
-def test_phases_stand_in_the_order_of_a_tile_step():
-    source = kernel_source(*FLASH2)
-    assert source.phases(source.prologue) == ("load Q",)
-    assert source.phases(source.loop) == (
-        "load K",
-        "QK^T",
-        "mask",
-        "row max",
-        "exponentials",
-        "rescale",
-        "load V",
-        "PV",
-    )
-    assert source.phases(source.epilogue) == ("store O, lse",)
+def test_lines_of_one_file_stand_in_their_order():
+    source = kernel_source(FLASH2)
+    for part in (source.before, source.step, source.after):
+        numbers = [line.number for line in part if line.file == source.file]
+        assert len(numbers) > 2
+        assert numbers == sorted(numbers)
 
 
-def test_each_phase_holds_the_line_it_is_about():
-    source = kernel_source(*FLASH2)
-    about = {
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+def test_markers_in_the_source_are_the_declared_phases(kernel):
+    source = kernel_source(kernel.source)
+    assert phases_of(source.before) == names(kernel.before)
+    assert phases_of(source.step) == names(kernel.step)
+    assert phases_of(source.after) == names(kernel.after)
+
+
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+def test_every_phase_shows_code(kernel):
+    code = {
+        line.phase
+        for line in all_lines(kernel_source(kernel.source))
+        if not line.text.strip().startswith("#")
+    }
+    assert code == set(names(kernel.phases))
+
+
+@pytest.mark.parametrize(
+    ("phase", "words"),
+    {
         "load K": "k = load_tile",
         "QK^T": "scores = matmul(q",
-        "row max": "new_row_max",
-        "exponentials": "p = tl.exp2",
+        "mask": "mask_scores",
+        "row max": "m_new",
+        "exponentials": "tl.exp2",
         "rescale": "acc * alpha",
-    }
-    about |= {"mask": "mask_scores", "load V": "v = load_tile", "PV": "acc = matmul"}
-    for phase, words in about.items():
-        assert any(words in line.text for line in source.loop if line.phase == phase), phase
+        "load V": "v = load_tile",
+        "PV": "acc = matmul",
+    }.items(),
+)
+def test_each_phase_holds_the_line_it_is_about(phase, words):
+    assert any(words in line.text for line in kernel_source(FLASH2).step if line.phase == phase)
 
 
-def test_kernels_with_loops_of_their_own_are_cut_at_them():
-    phases = {}
-    for view in (VIEWS["flash1"], VIEWS["row_wise"]):
-        for kernel in view.kernels:
-            source = kernel_source(*kernel.source)
-            phases[kernel.source] = [
-                source.phases(part) for part in (source.prologue, source.loop, source.epilogue)
-            ]
-    outer, inner, _ = next(iter(phases.values()))
-    assert outer == ("load K, V",)
-    assert inner[0] == "load Q, O, m, l"
-    assert inner[-1] == "store O, m, l, lse"
-    first, second = list(phases.values())[1:]
-    assert first == [("load Q",), ("load K", "QK^T", "row max"), ()]
-    assert second == [("softmax",), ("load V", "PV"), ("store O",)]
-
-
-@pytest.mark.parametrize("algorithm", VIEWS)
-def test_the_script_knows_every_phase(algorithm):
-    """A phase that loads or stores names its tensors; chip.js names what every other phase works on."""
-    script = (ROOT / "viz" / "player" / "chip.js").read_text()
-    known = re.search(r"const WORKS_ON = \{(.*?)\n\};", script, re.S)[1]
-    for kernel in VIEWS[algorithm].kernels:
-        source = kernel_source(*kernel.source)
-        for phase in source.phases(source.prologue + source.loop + source.epilogue):
-            assert phase.startswith(("load ", "store ")) or re.search(
-                rf'"{re.escape(phase)}":|\b{re.escape(phase)}:', known
-            ), phase
-
-
-@pytest.mark.parametrize("algorithm", VIEWS)
-def test_every_series_is_known_to_the_script(algorithm):
-    script = (ROOT / "viz" / "player" / "rows.js").read_text()
-    known = re.findall(r"^  (\w+): \{ name:", script, re.M)
-    for kernel in VIEWS[algorithm].kernels:
-        assert set(kernel.series) <= set(known)
+def test_a_kernel_outside_the_project_is_shown_with_its_whole_path(tmp_path, monkeypatch):
+    (tmp_path / "made_up_kernel.py").write_text("def double(x):\n    # [twice]\n    return 2 * x\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    source = kernel_source(SourceRef("made_up_kernel", "double"))
+    assert source.file == str(tmp_path / "made_up_kernel.py")
+    assert [(line.number, line.text, line.phase) for line in source.before] == [
+        (2, "# [twice]", "twice"),
+        (3, "return 2 * x", "twice"),
+    ]

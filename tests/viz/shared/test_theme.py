@@ -1,4 +1,4 @@
-"""Colours that stand out from their background, and number formats."""
+"""Colours that stand out from their background."""
 
 import numpy as np
 import pytest
@@ -24,69 +24,6 @@ def test_text_and_marks_stand_out_from_the_background(colors):
         assert contrast(colors.muted, background) >= 4.5
         for name in ("query", "key", "value", "output", "state", "flash", "standard", "now", "good", "bad"):
             assert contrast(getattr(colors, name), background) >= 3, (name, background)
-
-
-@pytest.mark.parametrize(
-    ("count", "text"),
-    [
-        (0, "0 B"),
-        (999, "999 B"),
-        (1000, "1 kB"),
-        (999_600, "1 MB"),
-        (1_181_696, "1.18 MB"),
-        (68e9, "68 GB"),
-        (2e14, "200 TB"),
-    ],
-)
-def test_bytes_read_well(count, text):
-    assert theme.format_bytes(count) == text
-
-
-@pytest.mark.parametrize(("value", "text"), [(0.0911, "91.1 µs"), (1.5, "1.5 ms"), (12345.0, "12.3 s")])
-def test_times_read_well(value, text):
-    assert theme.format_ms(value) == text
-
-
-@pytest.mark.parametrize(
-    ("value", "whole", "text"),
-    [(0.0, False, "0.00"), (-0.0049, False, "−5e−3"), (9.996, False, "10.0"), (-123.4, False, "−123.4"), (1234.0, False, "1e3"),
-     (3e-20, False, "3e−20"),
-     (1234.0, True, "1,234"), (-2.0, True, "−2"), (3e7, True, "3e7"), (float("nan"), False, "NaN"), (float("-inf"), True, "−∞")],
-)  # fmt: skip
-def test_entries_of_matrices_are_short(value, whole, text):
-    assert theme.format_entry(value, whole) == text
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (0.1353, "0.135"),
-        (-2, "−2"),
-        (4.54e-5, "4.54e−05"),
-        (float("inf"), "∞"),
-        (float("nan"), "NaN"),
-        (12345, "12,300"),
-    ],
-)
-def test_numbers_have_three_digits_and_a_minus_sign(value, text):
-    assert theme.format_number(value) == text
-
-
-@pytest.mark.parametrize(
-    ("value", "tex"),
-    [(0.1353, "0.135"), (4.54e-5, r"4.54 \cdot 10^{-5}"), (float("-inf"), r"-\infty"), (12345, "12{,}300")],
-)
-def test_numbers_in_formulas(value, tex):
-    assert theme.format_tex(value) == tex
-
-
-def test_counts_in_formulas_keep_every_digit():
-    assert theme.count_tex(65537) == "65{,}537"
-
-
-@pytest.mark.parametrize(("count", "text"), [(12, "12 FLOP"), (268e6, "268 MFLOP"), (989e12, "989 TFLOP")])
-def test_operations_read_well(count, text):
-    assert theme.format_flops(count) == text
 
 
 def test_a_gradient_has_the_colour_of_its_tensor():

@@ -10,6 +10,7 @@ from kernels.algorithms import algorithm_of
 from kernels.algorithms.standard.traffic import standard_ledger
 from kernels.trace import Trace
 from viz.shared import theme
+from viz.shared.formats import format_bytes
 
 ORDER = (
     "Q",
@@ -75,7 +76,7 @@ def ledger_figure(first: Ledger, second: Ledger, colors: theme.Palette) -> go.Fi
         values = [ledger.bytes.get(name, 0) for name in names]
         figure.add_trace(
             go.Bar(
-                name=f"{ledger.label}: {theme.format_bytes(sum(values))}",
+                name=f"{ledger.label}: {format_bytes(sum(values))}",
                 y=names,
                 x=values,
                 orientation="h",
@@ -88,7 +89,7 @@ def ledger_figure(first: Ledger, second: Ledger, colors: theme.Palette) -> go.Fi
                         "size": 6,
                     },
                 },
-                text=[theme.format_bytes(value) if value else "none" for value in values],
+                text=[format_bytes(value) if value else "none" for value in values],
                 textposition="outside",
                 textfont={"size": 12, "color": colors.text},
                 constraintext="none",
@@ -120,9 +121,9 @@ def difference_table(first: Ledger, second: Ledger) -> list[dict[str, str]]:
         rows.append(
             {
                 "tensor": name,
-                "A": theme.format_bytes(a),
-                "B": theme.format_bytes(b),
-                "B − A": f"{sign}{theme.format_bytes(abs(b - a))}",
+                "A": format_bytes(a),
+                "B": format_bytes(b),
+                "B − A": f"{sign}{format_bytes(abs(b - a))}",
             }
         )
     return rows

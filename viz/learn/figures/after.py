@@ -16,6 +16,7 @@ from kernels.lessons.split_kv import Occupancy, SplitRow
 from kernels.lessons.units import TileClocks
 from viz.learn.figures.marks import hatched, set_title
 from viz.shared import theme
+from viz.shared.formats import format_error
 
 SMS_PER_LINE = 33
 
@@ -174,7 +175,7 @@ def precision_figure(results: Sequence[PrecisionResult], colors: theme.Palette) 
             x=[result.rmse for result in results],
             orientation="h",
             marker=hatched(shades, patterns, colors),
-            text=[theme.format_error(result.rmse) for result in results],
+            text=[format_error(result.rmse) for result in results],
             textposition="outside",
             cliponaxis=False,
             customdata=[result.largest for result in results],

@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 
 from viz.learn.figures.marks import hatched
 from viz.shared import theme
+from viz.shared.formats import format_bytes, format_kib, significant
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ def bytes_figure(bars: Sequence[ByteBar], least: int, colors: theme.Palette) -> 
         )
     theme.style_figure(figure, colors, height=84 + 62 * len(bars))
     figure.add_vline(x=least, line={"color": colors.text, "width": 1.5, "dash": "dot"})
-    least_words = f"least possible: {theme.format_bytes(least)}"
+    least_words = f"least possible: {format_bytes(least)}"
     figure.add_annotation(
         x=least, y=1, yref="paper", yanchor="bottom", xanchor="left", showarrow=False, text=least_words
     )
@@ -61,7 +62,7 @@ def _bar_trace(
         width=[0.36 if bar.counted is not None else 0.44 for bar, _ in values],
         offset=[-0.38 if counted else 0.02 if bar.counted is not None else -0.22 for bar, _ in values],
         marker=hatched([getattr(colors, bar.color) for bar, _ in values], pattern, colors),
-        text=[theme.format_bytes(value) for _, value in values],
+        text=[format_bytes(value) for _, value in values],
         showlegend=False,
         textposition="outside",
         textfont={"color": colors.text, "size": 14},
@@ -120,7 +121,7 @@ def _curve_trace(curve: Curve, axis: str, colors: theme.Palette) -> go.Scatter:
         name=curve.label,
         mode="lines",
         line={"color": getattr(colors, curve.color), "width": width, "dash": curve.dash},
-        text=["" if value is None else theme.format_bytes(value) for value in curve.y],
+        text=["" if value is None else format_bytes(value) for value in curve.y],
         hovertemplate=f"{curve.label}, {axis} = %{{x:,}}: %{{text}}, modelled<extra></extra>",
     )
 
@@ -136,7 +137,7 @@ def _points_trace(
         name=f"{curve.label}, counted",
         showlegend=False,
         marker={"color": color, "size": 13, "line": {"color": colors.text, "width": 2}},
-        text=[theme.format_bytes(y) for _, y in points],
+        text=[format_bytes(y) for _, y in points],
         hovertemplate=f"{curve.label}, {axis} = %{{x:,}}: %{{text}}, counted<extra></extra>",
     )
 
@@ -168,7 +169,7 @@ def blocks_figure(bars: Sequence[SramBar], limits: Mapping[str, int], colors: th
     longest = max(*(bar.total for bar in bars), *limits.values())
     for bar in bars:
         over = bar.total - capacity
-        words = theme.format_kib(bar.total) + (f" (+{theme.significant(over / 1024)})" if over > 0 else "")
+        words = format_kib(bar.total) + (f" (+{significant(over / 1024)})" if over > 0 else "")
         figure.add_annotation(
             x=bar.total,
             y=bar.label,
@@ -218,5 +219,5 @@ def _level_trace(blocks: Sequence[tuple[SramBar, str, int]], colors: theme.Palet
         insidetextanchor="middle",
         textangle=0,
         textfont={"color": colors.background, "size": 14},
-        hovertemplate=[f"{name}: {theme.format_kib(size)}<extra></extra>" for _, name, size in blocks],
+        hovertemplate=[f"{name}: {format_kib(size)}<extra></extra>" for _, name, size in blocks],
     )

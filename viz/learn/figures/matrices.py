@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from viz.shared import theme
+from viz.shared.formats import format_entry
 
 LARGE_UP_TO = 14
 """An equation with at most this many columns gets numbers large enough for the last row of a room."""
@@ -86,7 +87,7 @@ def _entry(matrix: Matrix, value: float, largest: float, whole: bool, row: int, 
         for name, index, size in (("top", row, tile[0]), ("left", column, tile[1]))
         if size and index and index % size == 0
     ]
-    text, style = theme.format_entry(value, whole), ""
+    text, style = format_entry(value, whole), ""
     if matrix.looks is None:
         tint = STRONGEST_TINT * min(abs(value) / largest, 1.0) if math.isfinite(value) else 0.0
         style = f' style="--tint:{tint:.0f}%"'

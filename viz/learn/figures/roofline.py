@@ -11,6 +11,7 @@ from kernels.device.gpus import Gpu
 from kernels.lessons.roofline import Step
 from kernels.measure.roofline import datasheet_roof
 from viz.shared import theme
+from viz.shared.formats import format_bytes, format_flops, format_ms, significant
 
 STEP_COLORS = {"S = QKᵀ": "key", "softmax": "state", "O = PV": "value", "fused": "flash"}
 L2_WORDS = {"perfect": "every re-read hits L2", "none": "no re-read hits L2"}
@@ -43,7 +44,7 @@ def roofline_figure(
         }
         figure.add_trace(go.Scatter(x=[None], y=[None], mode="markers", name=words, marker=marker))
     theme.style_figure(figure, colors, height=400)
-    ridge = f"ridge: {theme.significant(gpu.balance)} FLOP/B"
+    ridge = f"ridge: {significant(gpu.balance)} FLOP/B"
     figure.add_annotation(
         x=math.log10(gpu.balance),
         y=0.02,
@@ -57,7 +58,7 @@ def roofline_figure(
         type="log", title="FLOP per byte of HBM traffic", dtick=1, range=[math.log10(x) for x in INTENSITIES]
     )
     rates = [10.0**power for power in range(11, 16)]
-    labels = [f"{theme.format_flops(rate)}/s" for rate in rates]
+    labels = [f"{format_flops(rate)}/s" for rate in rates]
     figure.update_yaxes(
         type="log", title="attainable, modelled", tickvals=rates, ticktext=labels, range=[11, 15.6]
     )
@@ -83,15 +84,15 @@ def _point(gpu: Gpu, step: Step, case: str, side: str, colors: theme.Palette) ->
             "line": {"width": 4 if case == "none" else 2, "color": color},
         },
         hovertemplate=f"{step.name}, {L2_WORDS[case]}<br>"
-        f"{theme.significant(step.intensity)} FLOP per byte<br>"
-        f"at most {theme.format_flops(rate)}/s, limited by {step.bound_by(gpu)}<extra></extra>",
+        f"{significant(step.intensity)} FLOP per byte<br>"
+        f"at most {format_flops(rate)}/s, limited by {step.bound_by(gpu)}<extra></extra>",
     )
 
 
 def _roof(gpu: Gpu, color: str, width: float, colors: theme.Palette) -> go.Scatter:
     roof = datasheet_roof(gpu)
     x = [INTENSITIES[0], roof.ridge, INTENSITIES[1]]
-    peak, bandwidth = theme.format_flops(gpu.fp16_flops), theme.format_bytes(gpu.hbm_bandwidth)
+    peak, bandwidth = format_flops(gpu.fp16_flops), format_bytes(gpu.hbm_bandwidth)
     return go.Scatter(
         x=x,
         y=[roof.attainable(value) for value in x],
@@ -117,7 +118,7 @@ def times_figure(gpu: Gpu, steps: Sequence[Step], colors: theme.Palette) -> go.F
                 x=seconds,
                 orientation="h",
                 marker_color=getattr(colors, color),
-                text=[theme.format_ms(value * 1e3) for value in seconds],
+                text=[format_ms(value * 1e3) for value in seconds],
                 textposition="outside",
                 textfont={"color": colors.text, "size": 14},
                 constraintext="none",
@@ -147,8 +148,8 @@ def hierarchy_figure(gpus: Sequence[Gpu], chosen: Gpu, colors: theme.Palette) ->
                 line={"color": tones[index % len(tones)]} | (BOLD if bold else THIN),
                 marker={"size": 20 if bold else 12, "symbol": ["square", "diamond"]},
                 text=[
-                    f"HBM: {theme.format_bytes(gpu.hbm_bytes)}, {theme.format_bytes(gpu.hbm_bandwidth)}/s",
-                    f"SRAM: {theme.format_bytes(gpu.sram_bytes)}, {theme.format_bytes(gpu.sram_bandwidth)}/s",
+                    f"HBM: {format_bytes(gpu.hbm_bytes)}, {format_bytes(gpu.hbm_bandwidth)}/s",
+                    f"SRAM: {format_bytes(gpu.sram_bytes)}, {format_bytes(gpu.sram_bandwidth)}/s",
                 ],
                 hovertemplate=f"{gpu.name}<br>%{{text}}<extra></extra>",
             )

@@ -8,6 +8,7 @@ import plotly.graph_objects as go
 from kernels.lessons.softmax import OnlineStep
 from viz.learn.figures.marks import hatched
 from viz.shared import theme
+from viz.shared.formats import format_number
 
 
 def overflow_figure(
@@ -34,7 +35,7 @@ def overflow_figure(
         y = [name] * len(values)
         figure.add_scatter(x=values, y=y, mode="markers", name=name, marker=marker, hovertemplate=hover)
     theme.style_figure(figure, colors, height=170)
-    smallest, largest = (f"e<sup>{theme.format_number(limit)}</sup>" for limit in limits)
+    smallest, largest = (f"e<sup>{format_number(limit)}</sup>" for limit in limits)
     title = f"exponent: {number_format} holds {smallest} to {largest}"
     figure.update_xaxes(range=[left, right], title=title, showgrid=False, zeroline=True)
     figure.update_yaxes(autorange="reversed", showgrid=False, tickfont_size=16)
@@ -79,7 +80,7 @@ def sum_figure(steps: tuple[OnlineStep, ...], now: int, colors: theme.Palette) -
         if index and len(steps) <= 16:
             _drop(figure, index, step, len(steps) <= 8, colors)
         if len(steps) <= 16:
-            text = f"<b>{theme.format_number(step.l, 4)}</b>"
+            text = f"<b>{format_number(step.l, 4)}</b>"
             figure.add_annotation(
                 x=index, y=step.l, text=text, showarrow=False, yanchor="bottom", font_size=16
             )
@@ -108,7 +109,7 @@ def _drop(figure: go.Figure, index: int, step: OnlineStep, with_text: bool, colo
             x=index - 0.5, y=after, ax=index - 0.5, ay=step.l_before, axref="x", ayref="y", text="", **arrow
         )
     if with_text:
-        text = f"× {theme.format_number(step.alpha)}"
+        text = f"× {format_number(step.alpha)}"
         figure.add_annotation(
             x=index - 0.5,
             y=step.l_before,
@@ -133,7 +134,7 @@ def unscaled_figure(steps: tuple[OnlineStep, ...], now: int, colors: theme.Palet
             y=values,
             name=label,
             marker=hatched(color, pattern, colors),
-            text=[theme.format_number(value, 4) for value in values] if len(steps) <= 8 else None,
+            text=[format_number(value, 4) for value in values] if len(steps) <= 8 else None,
             textposition="outside",
             textangle=0,
             cliponaxis=False,
@@ -156,7 +157,7 @@ def weights_figure(x: np.ndarray, right: np.ndarray, wrong: np.ndarray, colors: 
             y=weights,
             name=label,
             marker=hatched(color, pattern, colors),
-            text=[theme.format_number(weight) for weight in weights] if len(x) <= 8 else None,
+            text=[format_number(weight) for weight in weights] if len(x) <= 8 else None,
             textposition="outside",
             textangle=0,
             cliponaxis=False,
@@ -171,7 +172,7 @@ def weights_figure(x: np.ndarray, right: np.ndarray, wrong: np.ndarray, colors: 
     shown = positions[:: 1 + len(x) // 16]
     figure.update_xaxes(
         tickvals=shown,
-        ticktext=[theme.format_number(x[position], 6) for position in shown],
+        ticktext=[format_number(x[position], 6) for position in shown],
         tickfont_size=15,
         showgrid=False,
         zeroline=False,

@@ -6,6 +6,7 @@ import numpy as np
 
 from kernels.lessons.softmax import OnlineStep, PassesRun
 from viz.shared import theme
+from viz.shared.formats import format_number
 
 
 def row_html(x: np.ndarray, steps: tuple[OnlineStep, ...], now: int, colors: theme.Palette) -> str:
@@ -21,9 +22,9 @@ def row_html(x: np.ndarray, steps: tuple[OnlineStep, ...], now: int, colors: the
 
 
 def _number(value: float, m: float | None) -> str:
-    under = "·" if m is None else theme.format_number(np.exp(value - m))
+    under = "·" if m is None else format_number(np.exp(value - m))
     top = ' class="top"' if m is not None and value == m else ""
-    return f"<div{top}><b>{theme.format_number(value, 6)}</b><span>{under}</span></div>"
+    return f"<div{top}><b>{format_number(value, 6)}</b><span>{under}</span></div>"
 
 
 def passes_html(ways: dict[str, PassesRun], reads_done: int, colors: theme.Palette) -> str:
@@ -46,8 +47,7 @@ def _way(name: str, run: PassesRun, reads_done: int) -> str:
         )
     known = run.known[min(reads_done, len(run.reads)) - 1]
     values = " &nbsp; ".join(
-        f"{key} = {'?' if value is None else theme.format_number(value, 4)}"
-        for key, value in vars(known).items()
+        f"{key} = {'?' if value is None else format_number(value, 4)}" for key, value in vars(known).items()
     )
     progress = (
         f"done after {run.elements_read:,} scores read"

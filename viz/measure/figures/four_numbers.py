@@ -6,6 +6,7 @@ import plotly.graph_objects as go
 
 from kernels.measure.four_numbers import FourTotals
 from viz.shared import theme
+from viz.shared.formats import format_bytes
 
 PATTERNS = {"modelled": "/", "requested": "", "compulsory": ".", "DRAM": ""}
 LABELS = {
@@ -26,7 +27,7 @@ def four_numbers_figure(title: str, totals: FourTotals, color: str, colors: them
                 x=[part.bytes],
                 orientation="h",
                 marker=_marker(total.kind, index, color, colors),
-                hovertext=f"{part.name}: {theme.format_bytes(part.bytes)}<br>{total.kind}: {total.source}",
+                hovertext=f"{part.name}: {format_bytes(part.bytes)}<br>{total.kind}: {total.source}",
                 hoverinfo="text",
             )
     theme.style_figure(figure, colors, height=60 + 62 * len(totals))
@@ -34,7 +35,7 @@ def four_numbers_figure(title: str, totals: FourTotals, color: str, colors: them
         figure.add_annotation(
             x=total.bytes or 0,
             y=LABELS[total.kind],
-            text=total.missing if total.bytes is None else theme.format_bytes(total.bytes),
+            text=total.missing if total.bytes is None else format_bytes(total.bytes),
             font={"size": 13, "color": colors.muted} if total.bytes is None else {"size": 15},
             showarrow=False,
             xanchor="left",

@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 from kernels.measure.roofline import Roof, RoofPoint
 from viz.measure.figures.sweep import peer_label
 from viz.shared import theme
+from viz.shared.formats import format_bytes, format_flops, significant
 
 SYMBOLS = {"counted": "circle", "DRAM": "diamond", "modelled": "circle-open"}
 BYTES_WORDS = {
@@ -40,7 +41,7 @@ def roofline_figure(roofs: list[Roof], points: list[RoofPoint], colors: theme.Pa
         type="log", title={"text": "FLOP per byte", "standoff": 4}, dtick=1, exponentformat="power"
     )
     speeds = [10.0**power for power in range(8, 17)]
-    words = [f"{theme.format_flops(speed)}/s" for speed in speeds]
+    words = [f"{format_flops(speed)}/s" for speed in speeds]
     figure.update_yaxes(type="log", dtick=1, tickvals=speeds, ticktext=words)
     figure.update_layout(
         legend={"yref": "container", "y": 0, "yanchor": "bottom", "font_size": 13},
@@ -52,7 +53,7 @@ def roofline_figure(roofs: list[Roof], points: list[RoofPoint], colors: theme.Pa
 
 def _add_roof(figure: go.Figure, roof: Roof, low: float, high: float, colors: theme.Palette) -> None:
     intensities = [low, roof.ridge, high]
-    words = f"{theme.format_bytes(roof.bytes_per_s)}/s, {theme.format_flops(roof.flops_per_s)}/s"
+    words = f"{format_bytes(roof.bytes_per_s)}/s, {format_flops(roof.flops_per_s)}/s"
     measured = {"color": colors.text, "width": 3, "dash": "solid"}
     datasheet = {"color": colors.muted, "width": 2, "dash": "dot"}
     figure.add_scatter(
@@ -91,5 +92,5 @@ def _add_call(figure: go.Figure, points: list[RoofPoint], colors: theme.Palette)
 
 
 def _hover(label: str, point: RoofPoint) -> str:
-    intensity = f"{theme.significant(point.intensity)} FLOP per byte, {BYTES_WORDS[point.bytes_are]}"
-    return f"{label}<br>{intensity}<br>{theme.format_flops(point.flops_per_s)}/s"
+    intensity = f"{significant(point.intensity)} FLOP per byte, {BYTES_WORDS[point.bytes_are]}"
+    return f"{label}<br>{intensity}<br>{format_flops(point.flops_per_s)}/s"

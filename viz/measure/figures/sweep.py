@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 from kernels.measure.peers import PEERS
 from kernels.measure.series import PeerCurve, speedups
 from viz.shared import theme
+from viz.shared.formats import format_bytes, format_length, format_ms, format_ratio, significant
 
 TITLES = {
     "time": "time of one call",
@@ -122,16 +123,14 @@ def _hover(curve: PeerCurve, x: int, y: float, metric: str, axis: str, spread: f
 def format_metric(value: float, metric: str) -> str:
     """A value of the metric with its unit."""
     if metric == "time":
-        return theme.format_ms(value)
+        return format_ms(value)
     if metric == "memory":
-        return theme.format_bytes(value)
-    return theme.format_ratio(value) if metric == "speedup" else f"{theme.significant(value)} TFLOP/s"
+        return format_bytes(value)
+    return format_ratio(value) if metric == "speedup" else f"{significant(value)} TFLOP/s"
 
 
 def _log_axes(figure: go.Figure, xs: list[int], ys: list[float], metric: str) -> None:
-    figure.update_xaxes(
-        type="log", tickvals=xs, ticktext=[theme.format_length(x) for x in xs], minor_ticks=""
-    )
+    figure.update_xaxes(type="log", tickvals=xs, ticktext=[format_length(x) for x in xs], minor_ticks="")
     positive = [y for y in ys if y > 0]
     if not positive:
         return
@@ -169,6 +168,6 @@ def _mark_out_of_memory(figure: go.Figure, curve: PeerCurve, metric: str, colors
             mode="markers",
             name=f"{peer_label(curve.peer)}: needed (modelled)",
             marker={"symbol": "x-open", "size": 12, "color": color, "line_width": 3},
-            text=[f"would need {theme.format_bytes(y)} (modelled)" for _, y in needed],
+            text=[f"would need {format_bytes(y)} (modelled)" for _, y in needed],
             hoverinfo="text",
         )

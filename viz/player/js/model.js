@@ -197,6 +197,8 @@ export function isLive(kernel, part, phase) {
   return now >= first && now <= turn.findLastIndex(uses);
 }
 
-export function isWorkedOn(part, { loads, makes, stores }) {
-  return [...loads, ...makes, ...stores].some((name) => part.holds.includes(name));
+// Whether a phase moves, makes or stores the data of a part.
+export function isWorkedOn(part, { loads, needs, makes, stores }) {
+  const touched = [...loads, ...makes, ...(stores.length ? needs : [])];
+  return touched.some((name) => part.holds.includes(name));
 }

@@ -7,6 +7,7 @@ import plotly.graph_objects as go
 from kernels.measure.measurement import Measurement, PeerResult
 from kernels.measure.peers import PEERS
 from viz.shared import theme
+from viz.shared.formats import format_bytes, format_ms
 
 
 def time_figure(measurement: Measurement, colors: theme.Palette, direction: str = "forward") -> go.Figure:
@@ -26,7 +27,7 @@ def time_figure(measurement: Measurement, colors: theme.Palette, direction: str 
         "color": colors.text,
         "thickness": 1.5,
     }
-    words = [theme.format_ms(median) for median in medians]
+    words = [format_ms(median) for median in medians]
     title = f"time of one {direction} call, median, 10th to 90th percentile"
     return _bars(title, results, medians, highs, words, colors, spread)
 
@@ -35,7 +36,7 @@ def memory_figure(measurement: Measurement, colors: theme.Palette, direction: st
     """Horizontal bars of the peak of allocated bytes during a call of one direction, beyond the inputs."""
     results = _results(measurement, direction)
     peaks = [float(result.peak_extra_bytes or 0) for result in results]
-    words = [theme.format_bytes(peak) for peak in peaks]
+    words = [format_bytes(peak) for peak in peaks]
     return _bars("peak memory beyond the inputs", results, peaks, peaks, words, colors)
 
 
@@ -87,6 +88,6 @@ def _hover(result: PeerResult) -> str:
     timing = result.timing
     if timing is None:
         return result.refused or ""
-    median, low, high = map(theme.format_ms, (timing.median_ms, timing.low_ms, timing.high_ms))
-    memory = theme.format_bytes(result.peak_extra_bytes or 0)
+    median, low, high = map(format_ms, (timing.median_ms, timing.low_ms, timing.high_ms))
+    memory = format_bytes(result.peak_extra_bytes or 0)
     return f"median {median} ({low} to {high}, {timing.samples} calls)<br>{memory}"

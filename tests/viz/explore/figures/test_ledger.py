@@ -7,6 +7,7 @@ from tests.viz.player.test_data import hand_built
 from viz.explore.figures.ledger import difference_table, kernel_ledger, ledger_figure, ledgers_of
 from viz.explore.figures.row_state import gradient_figures, state_figures
 from viz.shared import theme
+from viz.shared.formats import format_bytes
 
 PROBLEM = AttentionProblem(q_len=64, kv_len=64, head_dim=16, block_m=16, block_n=16, mask="causal")
 
@@ -26,8 +27,8 @@ def test_two_runs_are_compared_tensor_by_tensor():
     first, second = ledgers_of(*runs)
     assert second.label.startswith("B: FlashAttention-1")
     rows = {row["tensor"]: row for row in difference_table(first, second)}
-    assert rows["all"]["A"] == theme.format_bytes(runs[0].total_bytes)
-    assert rows["all"]["B"] == theme.format_bytes(runs[1].total_bytes)
+    assert rows["all"]["A"] == format_bytes(runs[0].total_bytes)
+    assert rows["all"]["B"] == format_bytes(runs[1].total_bytes)
     assert rows["K"]["B − A"].startswith("−")  # key outer reads every key tile once
     assert rows["O"]["B − A"].startswith("+")  # and O at every step
 

@@ -1,0 +1,105 @@
+"""Numbers in words. viz/player/js/formats.js has some of them too; a test holds the two together."""
+
+from __future__ import annotations
+
+import math
+
+
+def format_bytes(count: float) -> str:
+    """Decimal units, three significant digits: 1.18 MB."""
+    for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= 0.9995 * size:
+            return f"{significant(count / size)} {unit}"
+    return f"{count:.0f} B"
+
+
+def format_length(count: int) -> str:
+    """A sequence length on an axis: 512, 1k, 16k; with all digits if it is not a multiple of 1024."""
+    return f"{count // 1024}k" if count and count % 1024 == 0 else f"{count}"
+
+
+def format_kib(count: float) -> str:
+    """Sizes of on-chip memory are powers of two: 56 KiB."""
+    return f"{significant(count / 1024)} KiB"
+
+
+def format_ms(milliseconds: float) -> str:
+    """Seconds down to nanoseconds, three significant digits: 1.5 ms."""
+    if milliseconds >= 1000:
+        return f"{significant(milliseconds / 1000)} s"
+    if milliseconds >= 1:
+        return f"{significant(milliseconds)} ms"
+    if milliseconds >= 1e-3:
+        return f"{significant(milliseconds * 1e3)} µs"
+    return f"{significant(milliseconds * 1e6)} ns"
+
+
+def format_error(error: float) -> str:
+    """A small number in powers of ten: 6.0e-04."""
+    return "0" if error == 0 else f"{error:.1e}"
+
+
+def format_flops(count: float) -> str:
+    """Floating-point operations, decimal units: 268 MFLOP. For a rate write "/s" after it."""
+    for unit, size in (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if count >= 0.9995 * size:
+            return f"{significant(count / size)} {unit}FLOP"
+    return f"{significant(count)} FLOP"
+
+
+def format_ratio(ratio: float) -> str:
+    """How many times: 2.9×, 18×."""
+    return f"{ratio:.0f}×" if ratio >= 10 else f"{ratio:.1f}×"
+
+
+def format_entry(value: float, whole: bool = False) -> str:
+    """An entry of a small matrix: 0.12, 12.3, 5e3; without decimals if all entries are whole numbers.
+
+    From 1000 on and below 0.005 it is a power of ten.
+    """
+    size = abs(value)
+    if not math.isfinite(value):
+        return format_number(value)
+    if whole and size < 99_999.5:
+        text = f"{value:,.0f}"
+    elif value == 0 or 0.005 <= size < 999.5:
+        text = f"{value:.2f}" if size < 9.995 else f"{value:.1f}"
+    else:
+        text = f"{value:.0e}".replace("e-0", "e-").replace("e+0", "e")
+    return text.replace("-", "−")
+
+
+def significant(number: float, digits: int = 3) -> str:
+    """`digits` significant digits without an exponent; zeros at the end are left out."""
+    if number == 0:
+        return "0"
+    text = f"{number:.{digits}g}"
+    return f"{float(text):,.0f}" if "e" in text or float(text) >= 10 ** (digits - 1) else text
+
+
+def format_number(number: float, digits: int = 3) -> str:
+    """Any float: 0.135, −2, 4.54e−05, ∞, NaN."""
+    number = float(number)
+    if math.isnan(number):
+        return "NaN"
+    if math.isinf(number):
+        return "∞" if number > 0 else "−∞"
+    if number == 0 or 1e-3 <= abs(number) < 1e6:
+        text = significant(number, digits)
+    else:
+        text = f"{number:.{digits - 1}e}"
+    return text.replace("-", "−")
+
+
+def count_tex(count: int) -> str:
+    """A whole number for formulas, every digit: 65{,}536."""
+    return f"{count:,}".replace(",", "{,}")
+
+
+def format_tex(number: float, digits: int = 3) -> str:
+    """`format_number` for formulas: 4.54 times ten to the -5 as TeX sets it, infinity as its sign."""
+    text = format_number(number, digits).replace("−", "-")
+    if not any(figure.isdigit() for figure in text):
+        return text.replace("∞", r"\infty").replace("NaN", r"\text{NaN}")
+    mantissa, power, exponent = text.replace(",", "{,}").partition("e")
+    return rf"{mantissa} \cdot 10^{{{int(exponent)}}}" if power else mantissa
