@@ -1,4 +1,4 @@
-"""The four figures one reads first: error, bytes, time, memory."""
+"""The four figures that are read first: error, bytes, time, memory."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from viz.shared.formats import format_bytes, format_error, format_ms, format_rat
 from viz.shared.runs import Run
 
 REQUESTED = (
-    "Counted: bytes that the kernel's loads and stores asked for. Modelled for standard attention: S and P written to HBM and read back "
-    "(Dao et al. 2022, algorithm 0)."
+    "Counted: bytes that the kernel's loads and stores asked for. Modelled for standard attention: S and P "
+    "are written to HBM and read back (Dao et al. 2022, algorithm 0)."
 )
 
 
@@ -56,19 +56,17 @@ def _card(
 
 
 def _against(ratio: float, words: str) -> str:
-    return (
-        f"{format_ratio(ratio)} less: {words}" if ratio >= 1 else f"{format_ratio(1 / ratio)} more: {words}"
-    )
+    if ratio >= 1:
+        return f"{format_ratio(ratio)} less: {words}"
+    return f"{format_ratio(1 / ratio)} more: {words}"
 
 
 def _faster(ratio: float, words: str) -> str:
     if 0.95 < ratio < 1.05:
         return f"about the same: {words}"
-    return (
-        f"{format_ratio(ratio)} faster: {words}"
-        if ratio > 1
-        else f"{format_ratio(1 / ratio)} slower: {words}"
-    )
+    if ratio > 1:
+        return f"{format_ratio(ratio)} faster: {words}"
+    return f"{format_ratio(1 / ratio)} slower: {words}"
 
 
 def _time_and_memory(
@@ -97,8 +95,8 @@ def _time_and_memory(
 
 
 def _result(measurement: Measurement | None, names: tuple[str, ...], direction: str) -> PeerResult | None:
-    found = (measurement.result(name, direction) for name in names) if measurement else ()
-    return next((result for result in found if result), None)
+    results = (measurement.result(name, direction) for name in names) if measurement else ()
+    return next((result for result in results if result), None)
 
 
 def measurement_words(measurement: Measurement | None, run: Run) -> str:
@@ -108,13 +106,15 @@ def measurement_words(measurement: Measurement | None, run: Run) -> str:
     device = measurement.device
     if device.backend == "cuda":
         origin = f"**Recorded** {measurement.recorded_at[:10]}" if run.recorded else "**Measured** here"
-        return f"{origin} on {device.name}, torch {device.torch}, Triton {device.triton}: median of device events, peers in turn, L2 flushed."
-    interpreted = (
-        f" Triton's interpreter took {format_ms(run.seconds * 1e3)} to trace our kernel: no speed of a kernel."
-        if run.seconds
-        else ""
-    )
+        where = f"{device.name}, torch {device.torch}, Triton {device.triton}"
+        return f"{origin} on {where}: median of device events, peers in turn, L2 flushed."
+    interpreted = ""
+    if run.seconds:
+        took = format_ms(run.seconds * 1e3)
+        interpreted = (
+            f" Triton's interpreter took {took} to trace our kernel; that is not the speed of a kernel."
+        )
     return (
-        f"**Measured** here on {device.name}, in float32 (CPUs emulate float16 products): naive torch against torch's own fused attention."
-        + interpreted
+        f"**Measured** here on {device.name}, in float32 (CPUs emulate float16 products): naive torch "
+        f"against torch's own fused attention.{interpreted}"
     )

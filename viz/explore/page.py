@@ -1,69 +1,95 @@
-"""Explore: choose a shape and an algorithm, run the kernel, watch what it did, compare it with standard attention or another run."""
+"""Explore: choose a shape and an algorithm, run the kernel, watch what it did, compare two runs."""
 
 from __future__ import annotations
 
 import streamlit as st
 
+from kernels.device.gpus import Gpu
+from kernels.measure.measurement import Measurement
 from kernels.traffic.modelled import compulsory_bytes
 from viz.explore import cards, panels
+from viz.explore.current_run import current_run
 from viz.explore.figures.ledger import difference_table, ledger_figure, ledgers_of
 from viz.explore.figures.row_state import state_figures
+from viz.explore.measurement import measurement_of
 from viz.shared import problem_form as controls
 from viz.shared import runs, theme
 from viz.shared.figures.comparison import memory_figure, time_figure
 from viz.shared.formats import format_bytes
 from viz.shared.layout import colors, header, plot, source_badges
 
-store = runs.run_store()
-backend = runs.backend(store)
-header("FlashAttention, played back", store)
-algorithm = controls.algorithm_control()
-problem, run_button_place = controls.problem_controls(backend)
-versus = controls.versus_controls(problem) if problem else None
-gpu = controls.gpu_control()
-run = panels.current_run(store, backend, problem, algorithm, run_button_place) if problem else None
-other = panels.current_run(store, backend, *versus) if run and versus else None
 
-if run:
-    kpis = st.container()
+def show() -> None:
+    """The page."""
+    store = runs.run_store()
+    backend = runs.backend(store)
+    header("FlashAttention, played back", store)
+    algorithm = controls.algorithm_control()
+    problem, button_place = controls.problem_controls(backend)
+    versus = controls.versus_controls(problem) if problem else None
+    gpu = controls.gpu_control()
+    run = current_run(store, backend, problem, algorithm, button_place) if problem else None
+    other = current_run(store, backend, *versus) if run and versus else None
+    if run is None:
+        return
+    figures = st.container()
     if other:
         panels.duel_panel(run, other, gpu)
     else:
         panels.player_panel(run, gpu)
-    measurement = panels.measurement_panel(store, backend, run)
-    with kpis:
+    measurement = measurement_of(store, backend, run)
+    with figures:
         cards.four_figures(run, measurement, other)
-
-    figures = state_figures(run.trace, colors())
-    if figures:
-        st.subheader(
-            "Gradient tiles" if run.trace.gradient_distance is not None else "Row state", anchor="rows"
-        )
-        source_badges("written by the kernel itself after each tile step", run)
-        for place, (title, figure) in zip(st.columns(len(figures)), figures.items(), strict=True):
-            with place:
-                plot(figure, key=title)
-
-    direction = run.algorithm.direction
+    _state(run)
     traffic, cost = st.columns(2, gap="large")
     with traffic:
-        st.subheader("Traffic by tensor", anchor="traffic")
-        st.caption(
-            "**Counted**: bytes that the loads and stores asked for; re-reads may hit the L2 cache, so this is not DRAM traffic. "
-            "**Modelled**: standard attention writes its matrices to HBM and reads them back (Dao et al. 2022, algorithms 0 and 3). "
-            f"The least that any {direction} kernel can move is {format_bytes(compulsory_bytes(run.trace.problem, direction))} (modelled)."
-        )
-        ledgers = ledgers_of(run.trace, other.trace if other else None)
-        plot(ledger_figure(*ledgers, colors()), key="ledger")
-        if other:
-            st.dataframe(difference_table(*ledgers), hide_index=True, width="stretch")
+        _traffic(run, other)
     with cost:
-        st.subheader("Time and memory", anchor="cost")
-        st.caption(cards.measurement_words(measurement, run))
-        if measurement:
-            plot(time_figure(measurement, colors(), direction), key="time")
-            plot(memory_figure(measurement, colors(), direction), key="memory")
+        _cost(run, measurement)
+    _programs_and_mask(run, gpu)
+    panels.take_away(run, gpu)
+    st.caption(theme.ABOUT_NUMBERS)
 
+
+def _state(run: runs.Run) -> None:
+    """What the kernel summed up over its steps."""
+    figures = state_figures(run.trace, colors())
+    if not figures:
+        return
+    title = "Gradient tiles" if run.trace.gradient_distance is not None else "Row state"
+    st.subheader(title, anchor="rows")
+    source_badges("written by the kernel itself after each tile step", run)
+    for column, (name, figure) in zip(st.columns(len(figures)), figures.items(), strict=True):
+        with column:
+            plot(figure, key=name)
+
+
+def _traffic(run: runs.Run, other: runs.Run | None) -> None:
+    direction = run.algorithm.direction
+    least = format_bytes(compulsory_bytes(run.trace.problem, direction))
+    st.subheader("Traffic by tensor", anchor="traffic")
+    st.caption(
+        "**Counted**: bytes that the loads and stores asked for; a tile that is read again may come from the "
+        "L2 cache, so this is not DRAM traffic. **Modelled**: standard attention writes its matrices to HBM "
+        f"and reads them back (Dao et al. 2022, algorithms 0 and 3). Any {direction} kernel has to move at "
+        f"least {least} (modelled)."
+    )
+    ledgers = ledgers_of(run.trace, other.trace if other else None)
+    plot(ledger_figure(*ledgers, colors()), key="ledger")
+    if other:
+        st.dataframe(difference_table(*ledgers), hide_index=True, width="stretch")
+
+
+def _cost(run: runs.Run, measurement: Measurement | None) -> None:
+    direction = run.algorithm.direction
+    st.subheader("Time and memory", anchor="cost")
+    st.caption(cards.measurement_words(measurement, run))
+    if measurement:
+        plot(time_figure(measurement, colors(), direction), key="time")
+        plot(memory_figure(measurement, colors(), direction), key="memory")
+
+
+def _programs_and_mask(run: runs.Run, gpu: Gpu) -> None:
     timeline, mask = st.columns([3, 2], gap="large")
     with timeline:
         st.subheader("Programs on the SMs", anchor="timeline")
@@ -71,5 +97,6 @@ if run:
     with mask:
         st.subheader("Mask by tile", anchor="mask")
         panels.mask_panel(run.trace.problem)
-    panels.take_away(run, gpu)
-    st.caption(theme.ABOUT_NUMBERS)
+
+
+show()

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import streamlit as st
 
 from kernels.algorithms import ALGORITHMS
-from kernels.problem import AttentionProblem, InvalidProblem
+from kernels.problem import AttentionProblem
 from kernels.problem.presets import PRESETS
-from kernels.worker.client import Cancelled, Job, JobFailure
+from kernels.worker.job import Job
+from kernels.worker.requests import TracedRun, TraceRequest
 from viz.shared import runs
+from viz.shared.waiting import results_of
 
 WantedRun = tuple[AttentionProblem, str]
 """A problem, and a key of kernels.algorithms.ALGORITHMS."""
@@ -41,26 +43,22 @@ def counted_runs(
         )
         return ready
     jobs = _started(store, backend, missing, key, ask)
-    for job in jobs.values():
-        if not job.wait(WAIT_S):
-            break
-    if not all(job.done for job in jobs.values()):
-        _progress(list(jobs.values()), key)
-    return ready | _finished(store, jobs, key)
+    traced = results_of(store, jobs, key, WAIT_S)
+    return ready | {item: runs.live_run(run) for item, run in traced.items()}
 
 
 def _started(
     store: runs.RunStore, backend: str, missing: Sequence[WantedRun], key: str, ask: bool
-) -> dict[WantedRun, Job]:
+) -> dict[WantedRun, Job[TracedRun]]:
     """The jobs of missing runs that have been started; draws the button that starts the others."""
-    jobs = {item: job for item in missing if (job := store.peek("trace", *item)) is not None}
+    jobs = {item: job for item in missing if (job := store.peek(TraceRequest(*item))) is not None}
     new = [item for item in missing if item not in jobs]
     if not new:
         return jobs
     seconds = sum(runs.estimated_seconds(problem, ALGORITHMS[name], backend) for problem, name in new)
     if (ask or seconds > AT_ONCE_S) and not _asked(seconds, key):
         return jobs
-    return jobs | {item: store.trace(*item) for item in new}
+    return jobs | {item: store.job(TraceRequest(*item)) for item in new}
 
 
 def recorded_counts() -> None:
@@ -89,40 +87,3 @@ def _asked(seconds: float, key: str) -> bool:
     if asked:
         container.empty()  # the progress bar replaces it
     return asked
-
-
-def _finished(store: runs.RunStore, jobs: Mapping[WantedRun, Job], key: str) -> dict[WantedRun, runs.Run]:
-    """The runs of jobs that have ended. If some failed, draws the first failure and a way to try again."""
-    ready = {}
-    failures: dict[Job, InvalidProblem | JobFailure] = {}
-    for item, job in jobs.items():
-        if not job.done:
-            continue
-        try:
-            ready[item] = runs.finished_run(job)
-        except (InvalidProblem, JobFailure) as error:
-            failures[job] = error
-    if failures:
-        first = next(iter(failures.values()))
-        (st.info if isinstance(first, Cancelled) else st.error)(str(first), icon=":material/error:")
-        if st.button("Count again", key=f"{key}_again", icon=":material/refresh:"):
-            for job in failures:
-                store.forget(job)
-            st.rerun()
-    return ready
-
-
-@st.fragment(run_every=0.3)
-def _progress(jobs: list[Job], key: str) -> None:
-    """A bar that moves while the kernels run, and a button that stops them."""
-    done = sum(job.done for job in jobs)
-    if done == len(jobs):
-        st.rerun()
-    running = next((job for job in jobs if not job.done and job.started), None)
-    bar, stop = st.columns([4, 1], vertical_alignment="center")
-    share = (done + (min(running.fraction, 1.0) if running else 0.0)) / len(jobs)
-    bar.progress(share, text=f"counting: run {min(done + 1, len(jobs))} of {len(jobs)}")
-    if stop.button("Cancel", key=f"{key}_cancel", icon=":material/stop:", width="stretch"):
-        for job in jobs:
-            job.cancel()
-        st.rerun()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 
 import numpy as np
@@ -10,8 +9,8 @@ import streamlit as st
 
 from kernels.lessons import gradients as lesson_maths
 from kernels.lessons.gradients import LIMITS, GradientLesson
-from kernels.problem import AttentionProblem, InvalidProblem
-from kernels.worker.client import Job, JobFailure
+from kernels.problem import AttentionProblem
+from kernels.worker.requests import LessonGradients, LessonGradientsRequest
 from viz.learn.backward_orders import loop_orders_panel
 from viz.learn.figures.gradients import block_error_figure
 from viz.learn.figures.matrices import Matrix, matrices_html
@@ -21,6 +20,7 @@ from viz.learn.url_state import keep_in_url, put_in_url, switch_in_url, take_fro
 from viz.shared import runs, theme
 from viz.shared.formats import format_error
 from viz.shared.layout import colors, explore_link, plot
+from viz.shared.waiting import FAILURES, redraw_when_done, retry_button
 
 DEFAULT = GradientLesson()
 FIRST_LINE = "dV"
@@ -91,43 +91,32 @@ def _references(lesson: GradientLesson) -> tuple[References, str]:
             "There is no worker process here, so the lines are checked against **central finite "
             "differences** in NumPy, which resolve about 1e-10."
         )
-    job = store.lesson_gradients(lesson)
+    job = store.job(LessonGradientsRequest(lesson))
     if not job.wait(WAIT_S):
-        _wait_for(job)
+        redraw_when_done(job)
         return differences, (
             "Autograd is still running; until it is done, the lines are checked against **central finite "
             "differences** in NumPy."
         )
     try:
-        version = job.result(0)[0]["torch"]
-        return _answers(job), (
-            f"**Measured** now, on the same numbers: torch {version}, in the worker process."
+        answer = job.result()
+        return _references_of(answer), (
+            f"**Measured** now, on the same numbers: torch {answer.torch}, in the worker process."
         )
-    except (InvalidProblem, JobFailure) as error:
-        if st.button("Try autograd again", icon=":material/refresh:"):
-            store.forget(job)
-            st.rerun()
+    except FAILURES as error:
+        retry_button(store, [job], "gradients-again", "Try autograd again")
         return differences, (
             f"Autograd failed ({error}), so the lines are checked against **central finite differences** in "
             "NumPy."
         )
 
 
-@functools.lru_cache(maxsize=32)
-def _answers(job: Job) -> References:
-    """What a finished job says: derivatives by autograd and by our kernels."""
-    answer = job.result(0)[0]
+def _references_of(answer: LessonGradients) -> References:
+    """Derivatives by autograd and by our kernels."""
     return {
-        who: {name: np.array(rows) for name, rows in answer[key].items()}
-        for who, key in ((AUTOGRAD, "autograd"), (KERNEL, "kernel"))
+        who: {name: np.array(rows) for name, rows in derivatives.items()}
+        for who, derivatives in ((AUTOGRAD, answer.autograd), (KERNEL, answer.kernel))
     }
-
-
-@st.fragment(run_every=0.4)
-def _wait_for(job: Job) -> None:
-    """Draw the page again when the job has ended."""
-    if job.done:
-        st.rerun()
 
 
 def _verdict(lesson: GradientLesson, line: str, difference: float, who: str) -> str:

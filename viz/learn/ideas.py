@@ -135,7 +135,7 @@ def _because(problem: AttentionProblem) -> dict[tuple[str, str], str]:
 
 def _story(problem: AttentionProblem, gpu: Gpu, with_all: Costs, now: Costs) -> dict[str | None, str]:
     """What happens if an idea is left out (None: none is), with formulas and their values."""
-    n, size, format_bytes = problem.q_len, problem.itemsize, format_bytes
+    n, size = problem.q_len, problem.itemsize
     fits = whole_rows_fit(problem, gpu)
     verdict = "still fits, so fusion stands" if fits else "does not fit, and fusion falls"
     product = f"$2 N^2 d$ = {_flops(2 * n * n * problem.head_dim)}"
@@ -169,7 +169,6 @@ def _figures(
     container: DeltaGenerator, problem: AttentionProblem, gpu: Gpu, with_all: Costs, now: Costs
 ) -> None:
     """Five cards: the cost now, and what to compare it with; red if it is worse than with all five."""
-    format_bytes, format_kib = format_bytes, format_kib
     more_moved = now.forward_bytes > with_all.forward_bytes
     if now.forward_bytes != with_all.forward_bytes:
         against = f"all five {format_bytes(with_all.forward_bytes)}"

@@ -13,12 +13,15 @@ from kernels.measure.ceilings import Ceiling
 from kernels.measure.document import Document
 from kernels.measure.measurement import Measurement
 from kernels.measure.peers import PEERS
-from kernels.problem import AttentionProblem, InvalidProblem
-from kernels.worker.client import Cancelled, Job, JobFailure
+from kernels.problem import AttentionProblem
+from kernels.worker.failures import Cancelled
+from kernels.worker.job import Job
+from kernels.worker.requests import MeasureRequest
 from viz.measure.controls import Choice
 from viz.measure.sources import HERE, Source, plain
 from viz.shared import runs
 from viz.shared.formats import format_length
+from viz.shared.waiting import FAILURES, job_words
 
 BUDGET_S = {"cuda": 0.2, "interpreter": 0.4}
 """Seconds of timed calls per peer and direction."""
@@ -41,7 +44,7 @@ class LiveSweep:
     command: str
     """The shell command that repeats the sweep."""
     total: int
-    running: Job | None = None
+    running: Job[Measurement] | None = None
     failures: list[str] = field(default_factory=list)
     cancelled: bool = False
 
@@ -60,20 +63,22 @@ class LiveSweep:
         if self.running is None:
             if self.waiting:
                 problem = self.waiting.pop(0)
-                self.running = store.measure_point(problem, self.peers, self.directions, self.budget_s)
+                self.running = store.job(self._request(problem))
             return None
         if not self.running.done:
             return None
         job, self.running = self.running, None
         store.forget(job)  # so that the same point is measured again if it is asked for again
         try:
-            return runs.finished_measurement(job)
+            return job.result()
         except Cancelled:
             self.cancel()
-        except (InvalidProblem, JobFailure) as error:
-            length = job.request["problem"]["q_len"]
-            self.failures.append(f"length {format_length(length)}: {error}")
+        except FAILURES as error:
+            self.failures.append(f"length {format_length(job.request.problem.q_len)}: {error}")
         return None
+
+    def _request(self, problem: AttentionProblem) -> MeasureRequest:
+        return MeasureRequest(problem, self.directions, self.peers, self.budget_s)
 
     def cancel(self) -> None:
         """Keep what has been measured and stop the rest."""
@@ -181,13 +186,8 @@ def keep(measurement: Measurement, command: str) -> None:
     )
 
 
-def keep_ceilings(job: Job) -> None:
-    """Take the ceilings of a job that has ended into this session's measurements.
-
-    Raises what the job raises.
-    """
-    answer, _ = job.result(0)
-    ceilings = tuple(Ceiling.from_dict(values) for values in answer["ceilings"])
+def keep_ceilings(ceilings: tuple[Ceiling, ...]) -> None:
+    """Take ceilings into this session's measurements."""
     st.session_state["live"] = replace(live_document(), ceilings=ceilings)
 
 
@@ -209,9 +209,4 @@ def sweep_progress(store: runs.RunStore) -> None:
 
 def _progress_words(sweep: LiveSweep) -> str:
     words = f"point {sweep.done + 1} of {sweep.total}"
-    if sweep.running is None:
-        return words
-    ahead = sweep.running.jobs_ahead
-    if ahead:
-        return f"{words}: {ahead} {'job' if ahead == 1 else 'jobs'} ahead in the queue"
-    return f"{words}: {sweep.running.label}"
+    return words if sweep.running is None else f"{words}: {job_words(sweep.running)}"

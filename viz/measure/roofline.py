@@ -8,13 +8,14 @@ from kernels.measure.counters import CounterRun
 from kernels.measure.roofline import RoofPoint, counter_points, roofs, timed_points
 from kernels.measure.series import PeerCurve
 from kernels.problem import AttentionProblem
-from kernels.worker.client import JobFailure
+from kernels.worker.requests import CeilingsRequest
 from viz.measure import live
 from viz.measure.controls import Choice
 from viz.measure.figures.roofline import roofline_figure
 from viz.measure.sources import HERE, Source, plain
 from viz.shared import runs
 from viz.shared.layout import colors, plot
+from viz.shared.waiting import FAILURES, job_words
 
 EXPLAINED = (
     "Left of a roof's corner the memory limits the speed, right of it the matrix units. Each mark is a call "
@@ -105,7 +106,7 @@ def _ceilings_button(store: runs.RunStore | None, backend: str, source: Source) 
         "Measure the ceilings again" if source.document.ceilings else "Measure the ceilings of this device"
     )
     if st.button(again, icon=":material/straighten:"):
-        st.session_state["ceilings_job"] = store.ceilings()
+        st.session_state["ceilings_job"] = store.job(CeilingsRequest())
         st.session_state["ceilings_failure"] = None
         st.rerun()
 
@@ -117,12 +118,12 @@ def _await_ceilings(store: runs.RunStore) -> None:
     if job is None:
         return
     if not job.done:
-        st.caption(f"{job.label} …")
+        st.caption(f"{job_words(job)} …")
         return
     st.session_state["ceilings_job"] = None
     store.forget(job)
     try:
-        live.keep_ceilings(job)
-    except JobFailure as error:
+        live.keep_ceilings(job.result())
+    except FAILURES as error:
         st.session_state["ceilings_failure"] = str(error)
     st.rerun()

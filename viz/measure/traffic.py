@@ -9,14 +9,15 @@ from kernels.measure.counters import CounterRun
 from kernels.measure.four_numbers import FourTotals, cache_share, our_traffic, standard_traffic
 from kernels.problem import AttentionProblem
 from kernels.traffic.operations import Operation
-from kernels.worker.client import JobFailure
+from kernels.worker.requests import OperationsRequest, TraceRequest
 from viz.measure.controls import Choice
 from viz.measure.figures.four_numbers import four_numbers_figure
 from viz.measure.live import NO_DEVICE
-from viz.measure.sources import Source, plain
+from viz.measure.sources import Source
 from viz.shared import runs
 from viz.shared.formats import format_bytes, format_length, format_ms, format_ratio
 from viz.shared.layout import colors, plot
+from viz.shared.waiting import asked_job, result_of
 
 SIDEBAR_SHAPE = "chosen at the side"
 EXPLAINED = (
@@ -123,14 +124,8 @@ def _count_naive(
     """Requested bytes of naive attention, counted in the worker within milliseconds: nothing is computed."""
     if store is None:
         return ()
-    job = store.operations(problem, direction)
-    if not job.wait(2.0):
-        return ()
-    try:
-        return tuple(Operation(**values) for values in job.result(0)[0]["operations"])
-    except JobFailure as error:
-        st.warning(plain(f"Not counted: {error}"), icon=":material/error:")
-        return ()
+    job = store.job(OperationsRequest(problem, direction))
+    return result_of(store, job, "count-naive") or ()
 
 
 def _count_ours(
@@ -144,18 +139,13 @@ def _count_ours(
         return ()
     head = problem.with_(batch=1, q_heads=1, kv_heads=1)
     heads = problem.batch * problem.q_heads
-    job = store.peek("trace", head, FLASH2.name)
     seconds = runs.estimated_seconds(head, FLASH2, backend)
     label = f"Count our kernel here (about {seconds:.0f} s)"
-    if job is None and (seconds < runs.IMMEDIATE_S or st.button(label, icon=":material/calculate:")):
-        job = store.trace(head, FLASH2.name)
-    if job is None or not job.wait(3.0):
+    job = asked_job(store, TraceRequest(head, FLASH2.name), seconds, label)
+    traced = result_of(store, job, "count-ours") if job else None
+    if traced is None:
         return ()
-    try:
-        trace = runs.finished_run(job).trace
-    except JobFailure as error:
-        st.warning(plain(f"Not counted: {error}"), icon=":material/error:")
-        return ()
+    trace = traced.trace
     read, written = int(trace.tensor_bytes_read.sum()), int(trace.tensor_bytes_written.sum())
     return (
         Operation(

@@ -1,4 +1,4 @@
-"""Pieces that every page has: header with the backend chip, badges that say where a number is from, charts."""
+"""Pieces that every page has: header with the backend chip, sources of numbers, charts."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ STYLE = """<style>
 [data-testid="stMainBlockContainer"] > [data-testid="stVerticalBlock"] { gap: 0.7rem; }
 [data-testid="stMainBlockContainer"] h4 { padding: 0; }
 [data-testid="stPageLink-NavLink"], [data-testid="stPageLink-NavLink"] * { white-space: normal; }
-[data-testid="stMetric"] [data-testid="stMetricDelta"] p, [data-testid="stMetric"] [data-testid="stMetricLabel"] p { white-space: normal; }
+[data-testid="stMetric"] [data-testid="stMetricDelta"] p { white-space: normal; }
+[data-testid="stMetric"] [data-testid="stMetricLabel"] p { white-space: normal; }
 [data-testid="stMarkdownContainer"] table { display: block; max-width: 100%; overflow-x: auto; }
 </style>"""
-"""What the theme has no setting for: the charts and the player need the width, and the cards less height."""
+"""What the theme has no setting for: charts and player need the width, cards need less height."""
 
 CHIPS = {
     "cuda": ("CUDA", ":material/memory:", "green"),
@@ -85,7 +86,7 @@ def plot(figure: go.Figure, key: str) -> None:
 
 
 def explore_link(label: str, problem: AttentionProblem, algorithm: str = "flash2", **more: str) -> None:
-    """A link that opens Explore in exactly this state; `more` are further parameters of its URL, such as step="37"."""
+    """A link that opens Explore in this state; `more` adds to its URL, such as step="37"."""
     parameters = {name: str(value) for name, value in problem.as_dict().items()}
     st.page_link(
         "viz/explore/page.py",

@@ -1,4 +1,4 @@
-"""What was said after `streamlit run app.py --`: today `--kernel file.py:function`. Nothing on a page can change it."""
+"""Options after `streamlit run app.py --`: `--kernel file.py:function`. Nothing on a page can change them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kernels.problem import InvalidProblem
 
 
 def named_kernel() -> UserKernel | None:
-    """The user's kernel, None where none was named. Raises InvalidProblem for a name that is no file and function."""
+    """The user's kernel; None if none was named. Raises InvalidProblem for a name that cannot be one."""
     words = sys.argv[1:]
     for place, word in enumerate(words):
         if word == "--kernel":
@@ -20,7 +20,7 @@ def named_kernel() -> UserKernel | None:
 
 
 def kernel_argument() -> str:
-    """The kernel for the worker's command line; "" where none was named, or where the name is wrong: the Check page says so."""
+    """The kernel for the worker's command line; "" if none or a wrong one was named."""
     try:
         kernel = named_kernel()
     except InvalidProblem:

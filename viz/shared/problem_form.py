@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from kernels.algorithms import ALGORITHMS
+from kernels.algorithms import ALGORITHMS, FIRST
 from kernels.device.gpus import DEFAULT_GPU, GPUS, Gpu
 from kernels.problem import BLOCKS, DTYPES, INPUTS, LIMITS, MASKS, AttentionProblem, InvalidProblem
 from kernels.problem.presets import FIRST_PRESET, PRESETS
@@ -14,12 +14,11 @@ INTERPRETER_LENGTH = 16384
 DEFAULT = PRESETS[FIRST_PRESET].problem
 FIELDS = tuple(DEFAULT.as_dict())
 CUSTOM = "custom"
-FIRST_ALGORITHM = next(iter(ALGORITHMS))
 NONE, SAME = "none", "same"
 
 INPUT_WORDS = {
     "normal": "scores of spread 1",
-    "growing_max": "the row max grows at every tile: a rescale each step",
+    "growing_max": "the row max grows at every tile: each step rescales",
     "falling_max": "the row max lies in the first tile: no rescale after it",
     "large": "scores of several hundred: naive exponentials overflow",
     "one_hot": "each query finds one key",
@@ -47,52 +46,22 @@ def _matching_preset() -> str:
 
 
 def _problem_of(values: dict) -> AttentionProblem:
-    """The problem; fields without a meaning for its mask take their default, so that the same problem is one problem."""
+    """The problem. Fields that its mask does not use take their default, so that equal problems compare equal."""
     if values["mask"] != "window":
         values |= {"window_left": DEFAULT.window_left, "window_right": DEFAULT.window_right}
     return AttentionProblem(**values)
 
 
 def problem_controls(backend: str) -> tuple[AttentionProblem | None, DeltaGenerator]:
-    """Draw the sidebar. Returns the problem, or None after showing why the choice is no valid one, and a place for a button."""
-    side = st.sidebar
-    preset_place, button_place = side.container(), side.container()
-    with side:
-        longest = INTERPRETER_LENGTH if backend != "cuda" else LIMITS["q_len"][1]
-        left, right = st.columns(2)
-        _number(left, "query length", "q_len", longest)
-        _number(right, "key length", "kv_len", longest)
-        _number(left, "head_dim", "head_dim")
-        _choice(right, "mask", "mask", MASKS)
-        _choice(left, "BLOCK_M", "block_m", BLOCKS, help_words="rows of a query tile")
-        _choice(right, "BLOCK_N", "block_n", BLOCKS, help_words="rows of a key tile")
-        _choice(left, "dtype", "dtype", tuple(DTYPES))
-        _number(right, "seed", "seed")
-        _choice(
-            st,
-            "inputs",
-            "inputs",
-            INPUTS,
-            help_words="\n".join(f"- **{name}**: {words}" for name, words in INPUT_WORDS.items()),
-        )
+    """Draw the sidebar. Returns the problem and a place for a button.
+
+    The problem is None if the choice is not valid; the page says why.
+    """
+    preset_place, button_place = st.sidebar.container(), st.sidebar.container()
+    with st.sidebar:
+        _shape_controls(backend)
         with st.expander("Batch, heads, window, splits"):
-            left, right = st.columns(2)
-            windowed = st.session_state.get("mask", DEFAULT.mask) == "window"
-            _number(left, "query heads", "q_heads", 128)
-            _number(right, "key heads", "kv_heads", 128)
-            _number(left, "batch", "batch", 64)
-            _number(
-                right,
-                "key splits",
-                "kv_splits",
-                help_words="for split-KV decoding; 0: as many as fill the device",
-            )
-            _number(
-                left, "keys before", "window_left", disabled=not windowed, help_words="of a sliding window"
-            )
-            _number(
-                right, "keys after", "window_right", disabled=not windowed, help_words="of a sliding window"
-            )
+            _further_controls()
     st.session_state["preset"] = _matching_preset()
     preset_place.selectbox(
         "Start from",
@@ -109,10 +78,37 @@ def problem_controls(backend: str) -> tuple[AttentionProblem | None, DeltaGenera
         return None, button_place
 
 
+def _shape_controls(backend: str) -> None:
+    longest = INTERPRETER_LENGTH if backend != "cuda" else LIMITS["q_len"][1]
+    left, right = st.columns(2)
+    _number(left, "query length", "q_len", longest)
+    _number(right, "key length", "kv_len", longest)
+    _number(left, "head_dim", "head_dim")
+    _choice(right, "mask", "mask", MASKS)
+    _choice(left, "BLOCK_M", "block_m", BLOCKS, "rows of a query tile")
+    _choice(right, "BLOCK_N", "block_n", BLOCKS, "rows of a key tile")
+    _choice(left, "dtype", "dtype", tuple(DTYPES))
+    _number(right, "seed", "seed")
+    words = "\n".join(f"- **{name}**: {words}" for name, words in INPUT_WORDS.items())
+    _choice(st.container(), "inputs", "inputs", INPUTS, words)
+
+
+def _further_controls() -> None:
+    left, right = st.columns(2)
+    _number(left, "query heads", "q_heads", 128)
+    _number(right, "key heads", "kv_heads", 128)
+    _number(left, "batch", "batch", 64)
+    splits = "for split-KV decoding; 0: as many as fill the device"
+    _number(right, "key splits", "kv_splits", help_words=splits)
+    unused = st.session_state.get("mask", DEFAULT.mask) != "window"
+    _number(left, "keys before", "window_left", disabled=unused, help_words="of a sliding window")
+    _number(right, "keys after", "window_right", disabled=unused, help_words="of a sliding window")
+
+
 def algorithm_control() -> str:
     """The algorithm to play, by its name in ALGORITHMS; in the URL by that name, on the page by its label."""
     named = st.query_params.get("algorithm")
-    st.session_state["algorithm"] = named if named in ALGORITHMS else FIRST_ALGORITHM
+    st.session_state["algorithm"] = named if named in ALGORITHMS else FIRST
 
     def take() -> None:
         st.query_params["algorithm"] = st.session_state["algorithm"]
@@ -128,26 +124,24 @@ def algorithm_control() -> str:
 
 
 def versus_controls(problem: AttentionProblem) -> tuple[AttentionProblem, str] | None:
-    """A second run to compare with: its problem and algorithm. None where none is asked for, or after saying why it is no valid one."""
+    """Problem and algorithm of a second run to compare with.
+
+    None if none is asked for, or if the choice is not valid; then the page says why.
+    """
     with st.sidebar.expander("Compare with a second run"):
         algorithm = st.selectbox("B: algorithm", [NONE, *ALGORITHMS], key="versus", bind="query-params")
-        left, middle, right = st.columns(3)
-        changes = {
-            "block_m": left.selectbox(
-                "B: BLOCK_M", [SAME, *map(str, BLOCKS)], key="versus_block_m", bind="query-params"
-            ),
-            "block_n": middle.selectbox(
-                "B: BLOCK_N", [SAME, *map(str, BLOCKS)], key="versus_block_n", bind="query-params"
-            ),
-            "mask": right.selectbox("B: mask", [SAME, *MASKS], key="versus_mask", bind="query-params"),
-        }
+        changes = {}
+        options = {"block_m": BLOCKS, "block_n": BLOCKS, "mask": MASKS}
+        labels = ("B: BLOCK_M", "B: BLOCK_N", "B: mask")
+        for column, label, (field, values) in zip(st.columns(3), labels, options.items(), strict=True):
+            words = {str(value): value for value in values}
+            chosen = column.selectbox(label, [SAME, *words], key=f"versus_{field}", bind="query-params")
+            if chosen != SAME:
+                changes[field] = words[chosen]
     if algorithm == NONE:
         return None
-    changed = {
-        field: int(value) if value.isdigit() else value for field, value in changes.items() if value != SAME
-    }
     try:
-        return problem.with_(**changed), algorithm
+        return problem.with_(**changes), algorithm
     except InvalidProblem as error:
         st.error(f"B: {error}", icon=":material/error:")
         return None
@@ -156,26 +150,25 @@ def versus_controls(problem: AttentionProblem) -> tuple[AttentionProblem, str] |
 def gpu_control() -> Gpu:
     """The GPU whose on-chip memory the player draws the tiles against."""
     names = list(GPUS)
-    name = st.sidebar.selectbox(
-        "GPU whose SRAM is drawn", names, names.index(DEFAULT_GPU), key="gpu", bind="query-params"
-    )
+    default = names.index(DEFAULT_GPU)
+    name = st.sidebar.selectbox("GPU whose SRAM is drawn", names, default, key="gpu", bind="query-params")
     return GPUS[name]
 
 
 def _number(
-    place: object,
+    column: DeltaGenerator,
     label: str,
     field: str,
-    high: int | None = None,
+    highest: int | None = None,
     disabled: bool = False,
     help_words: str | None = None,
 ) -> None:
+    """A whole number of the problem, up to its limit or to `highest`."""
     low, limit = LIMITS[field]
-    high = min(high or limit, limit)
-    place.number_input(
+    column.number_input(
         label,
         low,
-        high,
+        min(highest or limit, limit),
         getattr(DEFAULT, field),
         1,
         key=field,
@@ -185,12 +178,9 @@ def _number(
     )
 
 
-def _choice(place: object, label: str, field: str, options: tuple, help_words: str | None = None) -> None:
-    place.selectbox(
-        label,
-        options,
-        options.index(getattr(DEFAULT, field)),
-        key=field,
-        bind="query-params",
-        help=help_words,
-    )
+def _choice(
+    column: DeltaGenerator, label: str, field: str, options: tuple, help_words: str | None = None
+) -> None:
+    """One of several values of a field of the problem."""
+    default = options.index(getattr(DEFAULT, field))
+    column.selectbox(label, options, default, key=field, bind="query-params", help=help_words)

@@ -49,20 +49,47 @@ class Palette:
 
 
 LIGHT = Palette(
-    background="#ffffff", surface="#f3f5f7", text="#16202a", muted="#4c5966", line="#c3ccd5",
-    query="#0072b2", key="#d55e00", value="#00805e", output="#a6528a", state="#5b5fc7",
-    flash="#0072b2", standard="#d55e00", now="#d40060", good="#00704f", bad="#b3261e", plain="#b4bcc4",
-)  # fmt: skip
+    background="#ffffff",
+    surface="#f3f5f7",
+    text="#16202a",
+    muted="#4c5966",
+    line="#c3ccd5",
+    query="#0072b2",
+    key="#d55e00",
+    value="#00805e",
+    output="#a6528a",
+    state="#5b5fc7",
+    flash="#0072b2",
+    standard="#d55e00",
+    now="#d40060",
+    good="#00704f",
+    bad="#b3261e",
+    plain="#b4bcc4",
+)
 
 DARK = Palette(
-    background="#0f151b", surface="#1a232c", text="#edf2f7", muted="#a9b7c4", line="#41505e",
-    query="#56b4e9", key="#f0883e", value="#2fc79c", output="#e39cc5", state="#a5a8ff",
-    flash="#56b4e9", standard="#f0883e", now="#ff5fa2", good="#2fc79c", bad="#ff8a80", plain="#5d6975",
-)  # fmt: skip
+    background="#0f151b",
+    surface="#1a232c",
+    text="#edf2f7",
+    muted="#a9b7c4",
+    line="#41505e",
+    query="#56b4e9",
+    key="#f0883e",
+    value="#2fc79c",
+    output="#e39cc5",
+    state="#a5a8ff",
+    flash="#56b4e9",
+    standard="#f0883e",
+    now="#ff5fa2",
+    good="#2fc79c",
+    bad="#ff8a80",
+    plain="#5d6975",
+)
 
 ABOUT_NUMBERS = (
-    "Each number says where it is from. **Counted**: by the kernel, from the masks of its own loads and stores. **Modelled**: a formula. "
-    "**Measured**: on this machine, now. **Recorded**: measured on the GPU and at the date named."
+    "Each number says where it is from. **Counted**: by the kernel, from the masks of its own loads and "
+    "stores. **Modelled**: a formula. **Measured**: on this machine, now. **Recorded**: measured on the GPU "
+    "that is named, at the date that is named."
 )
 
 TENSOR_COLORS = {
@@ -78,9 +105,16 @@ TENSOR_COLORS = {
 
 
 PEER_COLORS = {
-    "naive": "standard", "ours": "flash", "flash2": "flash", "sdpa": "value", "sdpa_flash": "value", "sdpa_efficient": "output",
-    "sdpa_cudnn": "state", "sdpa_math": "muted", "flex": "now",
-}  # fmt: skip
+    "naive": "standard",
+    "ours": "flash",
+    "flash2": "flash",
+    "sdpa": "value",
+    "sdpa_flash": "value",
+    "sdpa_efficient": "output",
+    "sdpa_cudnn": "state",
+    "sdpa_math": "muted",
+    "flex": "now",
+}
 """Which palette entry an implementation is drawn in, on every chart."""
 
 

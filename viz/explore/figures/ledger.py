@@ -13,25 +13,10 @@ from viz.shared import theme
 from viz.shared.formats import format_bytes
 
 ORDER = (
-    "Q",
-    "K",
-    "V",
-    "S",
-    "P",
-    "dP",
-    "dS",
-    "O",
-    "partial O",
-    "dO",
-    "m",
-    "l",
-    "lse",
-    "partial lse",
-    "D",
-    "dQ",
-    "dK",
-    "dV",
+    *("Q", "K", "V", "S", "P", "dP", "dS", "O", "partial O", "dO"),
+    *("m", "l", "lse", "partial lse", "D", "dQ", "dK", "dV"),
 )
+"""Tensors from top to bottom; others follow."""
 
 
 @dataclass(frozen=True)
@@ -62,68 +47,56 @@ def ledgers_of(trace: Trace, other: Trace | None = None) -> tuple[Ledger, Ledger
 
 def _in_order(first: Ledger, second: Ledger) -> list[str]:
     """Names of the tensors that either algorithm moves: those of ORDER first."""
-    moved = [*first.bytes, *second.bytes]
-    return [name for name in ORDER if name in moved] + [
-        name for name in dict.fromkeys(moved) if name not in ORDER
-    ]
+    moved = dict.fromkeys([*first.bytes, *second.bytes])
+    return [name for name in ORDER if name in moved] + [name for name in moved if name not in ORDER]
 
 
 def ledger_figure(first: Ledger, second: Ledger, colors: theme.Palette) -> go.Figure:
-    """Two bars a tensor. A tensor that an algorithm never moves has no bar."""
+    """Two bars per tensor. A tensor that an algorithm never moves has no bar."""
     names = _in_order(first, second)
     figure = go.Figure()
     for ledger, color in ((second, colors.standard), (first, colors.flash)):
-        values = [ledger.bytes.get(name, 0) for name in names]
-        figure.add_trace(
-            go.Bar(
-                name=f"{ledger.label}: {format_bytes(sum(values))}",
-                y=names,
-                x=values,
-                orientation="h",
-                marker={
-                    "color": color,
-                    "pattern": {
-                        "shape": "/" if ledger.modelled else "",
-                        "fillmode": "overlay",
-                        "fgcolor": colors.background,
-                        "size": 6,
-                    },
-                },
-                text=[format_bytes(value) if value else "none" for value in values],
-                textposition="outside",
-                textfont={"size": 12, "color": colors.text},
-                constraintext="none",
-                cliponaxis=False,
-                hovertemplate="%{y}: %{text}<extra></extra>",
-            )
-        )
+        figure.add_trace(_bars(ledger, names, color, colors))
     theme.style_figure(figure, colors, height=110 + 44 * len(names))
-    figure.update_xaxes(
-        showticklabels=False,
-        showgrid=False,
-        range=[0, 1.18 * max(*first.bytes.values(), *second.bytes.values(), 1)],
-    )
+    longest = max(*first.bytes.values(), *second.bytes.values(), 1)
+    figure.update_xaxes(showticklabels=False, showgrid=False, range=[0, 1.18 * longest])
     figure.update_yaxes(autorange="reversed", tickfont_size=15)
     figure.update_layout(bargap=0.2, legend={"traceorder": "reversed", "orientation": "v"})
     return figure
 
 
+def _bars(ledger: Ledger, names: list[str], color: str, colors: theme.Palette) -> go.Bar:
+    values = [ledger.bytes.get(name, 0) for name in names]
+    pattern = {
+        "shape": "/" if ledger.modelled else "",
+        "fillmode": "overlay",
+        "fgcolor": colors.background,
+        "size": 6,
+    }
+    return go.Bar(
+        name=f"{ledger.label}: {format_bytes(sum(values))}",
+        y=names,
+        x=values,
+        orientation="h",
+        marker={"color": color, "pattern": pattern},
+        text=[format_bytes(value) if value else "none" for value in values],
+        textposition="outside",
+        textfont={"size": 12, "color": colors.text},
+        constraintext="none",
+        cliponaxis=False,
+        hovertemplate="%{y}: %{text}<extra></extra>",
+    )
+
+
 def difference_table(first: Ledger, second: Ledger) -> list[dict[str, str]]:
-    """One row a tensor: bytes of both, and how many more the second moves."""
-    names = _in_order(first, second)
+    """One row per tensor: bytes of both, and how many more the second moves."""
     rows = []
-    for name in [*names, "all"]:
+    for name in [*_in_order(first, second), "all"]:
+        everything = name == "all"
         a, b = (
-            sum(ledger.bytes.values()) if name == "all" else ledger.bytes.get(name, 0)
+            sum(ledger.bytes.values()) if everything else ledger.bytes.get(name, 0)
             for ledger in (first, second)
         )
-        sign = "+" if b >= a else "−"
-        rows.append(
-            {
-                "tensor": name,
-                "A": format_bytes(a),
-                "B": format_bytes(b),
-                "B − A": f"{sign}{format_bytes(abs(b - a))}",
-            }
-        )
+        more = f"{'+' if b >= a else '−'}{format_bytes(abs(b - a))}"
+        rows.append({"tensor": name, "A": format_bytes(a), "B": format_bytes(b), "B − A": more})
     return rows

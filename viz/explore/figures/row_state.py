@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import plotly.graph_objects as go
 
@@ -15,21 +17,33 @@ ROW_PANELS = {
 }
 GRADIENTS = {"dQ": (0, "q_tile"), "dK": (1, "kv_tile"), "dV": (2, "kv_tile")}
 """Column of Trace.gradient_distance, and the tile that a sum belongs to."""
+SPREAD = 5
+"""Rows or tiles that have a line."""
+LEAST = 1e-9
+"""Smallest distance on a log scale."""
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 
 
-def spread_rows(trace: Trace, count: int = 5) -> list[tuple[int, int]]:
-    """(batch_head, row) of `count` rows spread evenly over the query tiles' rows of the first head."""
-    steps = trace.batch_head == trace.batch_head[0]
-    exist = (trace.row_max if trace.row_max is not None else trace.row_share)[steps]
-    last_tile = int(trace.q_tile[steps].max())
-    in_last = np.isfinite(exist[trace.q_tile[steps] == last_tile]).any(axis=0).sum()
-    rows = np.unique(
-        np.linspace(0, last_tile * trace.problem.block_m + max(int(in_last), 1) - 1, count)
-        .round()
-        .astype(int)
-    )
-    return [(int(trace.batch_head[0]), int(row)) for row in rows]
+class Line(NamedTuple):
+    """A line of a figure: its name, and x and y of its points."""
+
+    name: str
+    x: np.ndarray
+    y: np.ndarray
+
+
+def spread_rows(trace: Trace, count: int = SPREAD) -> list[tuple[int, int]]:
+    """(batch_head, row) of `count` rows spread evenly over the rows of the first head's query tiles."""
+    recorded = trace.row_max if trace.row_max is not None else trace.row_share
+    if recorded is None:
+        return []
+    head = trace.batch_head[0]
+    of_head = trace.batch_head == head
+    last_tile = int(trace.q_tile[of_head].max())
+    in_last_tile = np.isfinite(recorded[of_head & (trace.q_tile == last_tile)]).any(axis=0).sum()
+    last_row = last_tile * trace.problem.block_m + max(int(in_last_tile), 1) - 1
+    rows = np.unique(np.linspace(0, last_row, count).round().astype(int))
+    return [(int(head), int(row)) for row in rows]
 
 
 def state_figures(trace: Trace, colors: theme.Palette) -> dict[str, go.Figure]:
@@ -44,7 +58,7 @@ def state_figures(trace: Trace, colors: theme.Palette) -> dict[str, go.Figure]:
 def row_state_figures(
     trace: Trace, rows: list[tuple[int, int]], colors: theme.Palette
 ) -> dict[str, go.Figure]:
-    """A figure for each quantity that the trace has: one line a row over the key tiles, in the order the kernel visited them."""
+    """A figure for each recorded quantity: one line per row over the key tiles, as they were visited."""
     figures = {}
     for title, (field, scale) in ROW_PANELS.items():
         values = getattr(trace, field)
@@ -53,40 +67,37 @@ def row_state_figures(
         lines = []
         for batch_head, row in rows:
             q_tile, offset = divmod(row, trace.problem.block_m)
-            own = (
-                (trace.batch_head == batch_head)
-                & (trace.q_tile == q_tile)
-                & (trace.kv_tile >= 0)
-                & ~np.isnan(values[:, offset])
-            )
-            steps = np.flatnonzero(own)
-            lines.append((f"row {row}", trace.kv_tile[steps], values[steps, offset]))
+            about_row = (trace.batch_head == batch_head) & (trace.q_tile == q_tile) & (trace.kv_tile >= 0)
+            steps = np.flatnonzero(about_row & ~np.isnan(values[:, offset]))
+            lines.append(Line(f"row {row}", trace.kv_tile[steps], values[steps, offset]))
         figures[title] = _figure(title, "key tile", lines, scale, field == "output_distance", colors)
     return figures
 
 
 def gradient_figures(trace: Trace, colors: theme.Palette) -> dict[str, go.Figure]:
-    """A figure for each gradient that is summed over steps: one line a tile of it, spread over the tiles of the first head."""
+    """A figure for each gradient that is summed over steps: one line for each of some tiles."""
+    if trace.gradient_distance is None:
+        return {}
     figures = {}
-    for name, (column, tile) in GRADIENTS.items():
-        distance = trace.gradient_distance[:, column]
+    for name, (column, tile_field) in GRADIENTS.items():
+        distance, tile = trace.gradient_distance[:, column], getattr(trace, tile_field)
         known = np.flatnonzero(~np.isnan(distance) & (trace.kv_tile >= 0) & (trace.q_tile >= 0))
         if not len(known):
             continue
         known = known[trace.batch_head[known] == trace.batch_head[known[0]]]
-        tiles = np.unique(getattr(trace, tile)[known])
+        tiles = np.unique(tile[known])
         lines = []
-        for chosen in tiles[np.unique(np.linspace(0, len(tiles) - 1, 5).round().astype(int))]:
-            steps = known[getattr(trace, tile)[known] == chosen]
-            lines.append((f"tile {chosen}", np.arange(1, len(steps) + 1), np.maximum(distance[steps], 1e-9)))
-        figures[name] = _figure(
-            f"distance of {name} from its final value", "step of the tile", lines, "log", True, colors
-        )
+        for chosen in tiles[np.unique(np.linspace(0, len(tiles) - 1, SPREAD).round().astype(int))]:
+            steps = known[tile[known] == chosen]
+            left = np.maximum(distance[steps], LEAST)
+            lines.append(Line(f"tile {chosen}", np.arange(1, len(steps) + 1), left))
+        title = f"distance of {name} from its final value"
+        figures[name] = _figure(title, "step of the tile", lines, "log", True, colors)
     return figures
 
 
 def _figure(
-    title: str, unit: str, lines: list[tuple], scale: str, decades: bool, colors: theme.Palette
+    title: str, unit: str, lines: list[Line], scale: str, decades: bool, colors: theme.Palette
 ) -> go.Figure:
     figure = go.Figure()
     hues = (colors.query, colors.key, colors.value, colors.output, colors.state)

@@ -6,54 +6,72 @@ from dataclasses import replace
 
 import plotly.graph_objects as go
 
+from kernels.trace.algorithm import Algorithm
 from kernels.trace.schedule import ProgramSpan, Schedule
 from viz.shared import theme
 
 MAX_SPANS = 4000
+HOVER = (
+    "SM %{customdata[0]}: %{customdata[1]}<br>head %{customdata[2]}, %{customdata[3]} %{customdata[4]}, "
+    "%{customdata[5]} steps<br>%{customdata[6]:.2f} to %{customdata[7]:.2f} UNIT<extra></extra>"
+)
 
 
 def timeline_figure(
-    spans: list[ProgramSpan], schedule: Schedule, colors: theme.Palette, by_key: frozenset[str] = frozenset()
+    spans: list[ProgramSpan], schedule: Schedule, algorithm: Algorithm, colors: theme.Palette
 ) -> go.Figure:
-    """A bar a program: SM against time, coloured by its query tile, or by its first key tile in the kernels that `by_key` names."""
+    """One bar per program: SM against time, at most MAX_SPANS of them.
+
+    A bar has the colour of its query tile, or of its first key tile if the kernel keeps a key tile or takes a
+    part of the keys.
+    """
     spans = spans[:MAX_SPANS]
-    micro = 1e-3 if schedule.measured else 1
-    unit = "µs" if schedule.measured else "tile steps"
+    micro, unit = (1e-3, "µs") if schedule.measured else (1, "tile steps")
+    by_key = {kernel.name for kernel in algorithm.kernels if kernel.stays == "kv_tile" or kernel.splits_keys}
     tiles = [max(span.kv_tile if span.kernel in by_key else span.q_tile, 0) for span in spans]
     words = ["key tile" if span.kernel in by_key else "query tile" for span in spans]
-    order = {sm: place for place, sm in enumerate(sorted({span.sm for span in spans}))}
-    bar = {
-        "title": {"text": "<br>or ".join(sorted(set(words), reverse=True))},
-        "thickness": 12,
-        "tickformat": "d",
-    }
+    rows = {sm: row for row, sm in enumerate(sorted({span.sm for span in spans}))}
+    details = [
+        (span.sm, span.kernel, span.batch_head, word, tile, span.steps, span.start * micro, span.end * micro)
+        for span, word, tile in zip(spans, words, tiles, strict=True)
+    ]
     figure = go.Figure(
         go.Bar(
             base=[span.start * micro for span in spans],
             x=[(span.end - span.start) * micro for span in spans],
-            y=[order[span.sm] for span in spans],
+            y=[rows[span.sm] for span in spans],
             orientation="h",
-            marker={
-                "color": tiles, "colorscale": [[i / (len(colors.scale) - 1), color] for i, color in enumerate(colors.scale)],
-                "colorbar": bar | {"nticks": min(max(tiles, default=0) + 1, 9)}, "line": {"width": 0.5, "color": colors.background},
-            },
-            customdata=[(span.sm, span.kernel, f"head {span.batch_head}, {word} {tile}", span.steps, span.start * micro, span.end * micro)
-                        for span, word, tile in zip(spans, words, tiles, strict=True)],
-            hovertemplate=f"SM %{{customdata[0]}}: %{{customdata[1]}}<br>%{{customdata[2]}}, %{{customdata[3]}} steps<br>"
-            f"%{{customdata[4]:.2f}} to %{{customdata[5]:.2f}} {unit}<extra></extra>",
+            marker=_tile_marker(tiles, words, colors),
+            customdata=details,
+            hovertemplate=HOVER.replace("UNIT", unit),
         )
-    )  # fmt: skip
-    theme.style_figure(
-        figure, colors, height=min(150 + 5 * len(order), 620) if len(order) > 6 else 120 + 22 * len(order)
     )
+    height = min(150 + 5 * len(rows), 620) if len(rows) > 6 else 120 + 22 * len(rows)
+    theme.style_figure(figure, colors, height=height)
     figure.update_layout(bargap=0.05, showlegend=False, margin_t=12)
     figure.update_xaxes(title=f"time in {unit}")
     figure.update_yaxes(title="SM", showgrid=False, autorange="reversed", showticklabels=False)
     return figure
 
 
+def _tile_marker(tiles: list[int], words: list[str], colors: theme.Palette) -> dict:
+    """Colours of the bars by tile, with their legend."""
+    last = len(colors.scale) - 1
+    return {
+        "color": tiles,
+        "colorscale": [[i / last, color] for i, color in enumerate(colors.scale)],
+        "colorbar": {
+            "title": {"text": "<br>or ".join(sorted(set(words), reverse=True))},
+            "thickness": 12,
+            "tickformat": "d",
+            "nticks": min(max(tiles, default=0) + 1, 9),
+        },
+        "line": {"width": 0.5, "color": colors.background},
+    }
+
+
 def without_pauses(spans: list[ProgramSpan]) -> list[ProgramSpan]:
-    """The same spans, moved together where nothing runs: between two launches the host is at work, not the GPU."""
+    """The same spans without the times in which nothing runs: between two launches only the host works."""
     reach, cut = None, 0
     moved = []
     for span in sorted(spans, key=lambda span: span.start):
@@ -64,7 +82,10 @@ def without_pauses(spans: list[ProgramSpan]) -> list[ProgramSpan]:
 
 
 def busy_share(spans: list[ProgramSpan], sm_count: int) -> float:
-    """Part of SM time, from the first start to the last end, in which a program ran; several on one SM at once count once."""
+    """Part of the SMs' time, from the first start to the last end, in which a program ran.
+
+    Several programs on one SM at once count once.
+    """
     if not spans:
         return 0.0
     busy = 0

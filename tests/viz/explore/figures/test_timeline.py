@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from kernels.algorithms import run_traced
+from kernels.algorithms import algorithm_of, run_traced
 from kernels.problem import AttentionProblem
 from kernels.trace.schedule import program_spans, step_schedule
 from viz.explore.figures.timeline import busy_share, timeline_figure, without_pauses
@@ -15,9 +15,9 @@ PROBLEM = AttentionProblem(q_len=64, kv_len=64, head_dim=16, block_m=16, block_n
 
 def test_the_timeline_has_a_bar_a_program_on_its_sm():
     trace = run_traced(PROBLEM.with_(q_heads=2, kv_heads=2), "flash2")
-    schedule = step_schedule(trace, 3)
+    schedule = step_schedule(trace, algorithm_of(trace), 3)
     spans = program_spans(trace, schedule)
-    bars = timeline_figure(spans, schedule, theme.LIGHT).data[0]
+    bars = timeline_figure(spans, schedule, algorithm_of(trace), theme.LIGHT).data[0]
     assert len(bars.x) == 8
     assert sorted(set(bars.y)) == [0, 1, 2]
     assert sum(bars.x) == trace.steps
@@ -27,7 +27,7 @@ def test_the_timeline_has_a_bar_a_program_on_its_sm():
 
 def test_pauses_between_launches_are_left_out_and_work_keeps_its_length():
     trace = run_traced(PROBLEM, "flash2")
-    span = program_spans(trace, step_schedule(trace, 3))[0]
+    span = program_spans(trace, step_schedule(trace, algorithm_of(trace), 3))[0]
     spans = [
         replace(span, start=start, end=end, sm=sm)
         for start, end, sm in ((5, 20, 0), (10, 25, 1), (900, 910, 0))
@@ -38,9 +38,9 @@ def test_pauses_between_launches_are_left_out_and_work_keeps_its_length():
 
 def test_a_bar_has_the_colour_of_the_tile_that_its_program_is_about():
     trace = run_traced(PROBLEM, "backward")
-    schedule = step_schedule(trace, 3)
+    schedule = step_schedule(trace, algorithm_of(trace), 3)
     spans = program_spans(trace, schedule)
-    bars = timeline_figure(spans, schedule, theme.LIGHT, frozenset({"_attn_bwd_dk_dv"})).data[0]
+    bars = timeline_figure(spans, schedule, algorithm_of(trace), theme.LIGHT).data[0]
     of = {
         name: {tile for span, tile in zip(spans, bars.marker.color, strict=True) if span.kernel == name}
         for name in trace.kernels

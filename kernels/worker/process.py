@@ -1,0 +1,71 @@
+"""One worker process as the client sees it: start, messages, end."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+
+from kernels import ROOT
+from kernels.worker.protocol import read_message, write_message
+
+KEPT_LINES = 20
+"""Of standard error, for the words of a failure."""
+
+
+class WorkerProcess:
+    """A running `python -m kernels.worker`. Raises OSError if the system refuses to start it."""
+
+    def __init__(self, arguments: Sequence[str]) -> None:
+        command, pipe = [sys.executable, "-m", "kernels.worker", *arguments], subprocess.PIPE
+        self._process = subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, stderr=pipe)
+        self._messages: queue.Queue[tuple[dict, bytes] | None] = queue.Queue()
+        self._lines: collections.deque[str] = collections.deque(maxlen=KEPT_LINES)
+        threading.Thread(target=self._read, daemon=True).start()
+        threading.Thread(target=self._drain, daemon=True).start()
+
+    @property
+    def process_id(self) -> int | None:
+        """None once the process has ended."""
+        return self._process.pid if self._process.poll() is None else None
+
+    def send(self, message: dict, blob: bytes) -> None:
+        """Write a message. If the process has ended, the next message to be read says so."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError):
+            write_message(self._process.stdin, message, blob)
+
+    def receive(self, timeout_s: float) -> tuple[dict, bytes] | None:
+        """The next message and its bytes; None once the process has ended. Raises TimeoutError."""
+        try:
+            return self._messages.get(timeout=max(timeout_s, 0.0))
+        except queue.Empty:
+            raise TimeoutError(f"no message within {timeout_s:g} s") from None
+
+    def kill(self) -> None:
+        """End the process, whatever it does."""
+        if self._process.poll() is None:
+            self._process.kill()
+
+    def wait(self) -> int:
+        """Wait for the end; returns the exit status, negative for a signal."""
+        return self._process.wait()
+
+    def last_words(self) -> str:
+        """The last line that it wrote to standard error; "" if there is none."""
+        return next((line for line in reversed(self._lines) if line.strip()), "")
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        while (message := read_message(self._process.stdout)) is not None:
+            self._messages.put(message)
+        self._messages.put(None)
+
+    def _drain(self) -> None:
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            self._lines.append(line.decode(errors="replace").rstrip())

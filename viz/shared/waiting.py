@@ -1,0 +1,131 @@
+"""Asking the worker for something and waiting for it: progress, cancel, failure and retry in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+import streamlit as st
+
+from kernels.problem import InvalidProblem
+from kernels.worker.failures import Cancelled, JobFailure
+from kernels.worker.job import Job
+from kernels.worker.requests import Request
+from viz.shared.runs import RunStore
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+IMMEDIATE_S = 8.0
+"""Work that is estimated to take longer waits for a button."""
+WAIT_S = 1.2
+"""How long a page waits for a short job before it shows a progress bar instead."""
+CANCEL_S = 5.0
+"""How long a page waits for a worker that is being stopped."""
+POLL_S = 0.3
+
+FAILURES = (InvalidProblem, JobFailure)
+"""What `Job.result` raises for a job that ended without a result."""
+
+
+def asked_job(
+    store: RunStore,
+    request: Request[Result],
+    seconds: float,
+    button: str,
+    *,
+    notice: str = "",
+    blob: bytes = b"",
+    key: str | None = None,
+) -> Job[Result] | None:
+    """The job of a request: that of an earlier page, or a new one.
+
+    A new one that is estimated to take longer than IMMEDIATE_S waits for a click on `button`; until then the
+    result is None. `notice` stands above the button. `blob` is sent with the request.
+    """
+    job = store.peek(request)
+    if job is not None:
+        return job
+    if seconds > IMMEDIATE_S:
+        if notice:
+            st.info(notice, icon=":material/timer:")
+        look = "primary" if notice else "secondary"
+        if not st.button(button, type=look, icon=":material/play_arrow:", key=key):
+            return None
+    return store.job(request, blob)
+
+
+def result_of(store: RunStore, job: Job[Result], key: str, wait_s: float = WAIT_S) -> Result | None:
+    """The result of a job; None while it runs and after a failure, which are shown here.
+
+    The page is drawn again when the job ends. `key` starts the keys of the widgets.
+    """
+    return results_of(store, {0: job}, key, wait_s).get(0)
+
+
+def results_of(
+    store: RunStore, jobs: Mapping[Item, Job[Result]], key: str, wait_s: float = WAIT_S
+) -> dict[Item, Result]:
+    """The results of the jobs that have ended, by the items that the jobs are for.
+
+    Progress of the others with a way to cancel them, and the first failure with a way to try again, are shown
+    here. The page is drawn again when all jobs have ended.
+    """
+    if not all(job.wait(wait_s) for job in jobs.values()):
+        show_progress(tuple(jobs.values()), key)
+    results: dict[Item, Result] = {}
+    failed: dict[Job, Exception] = {}
+    for item, job in jobs.items():
+        if job.done:
+            try:
+                results[item] = job.result()
+            except FAILURES as error:
+                failed[job] = error
+    if failed:
+        show_failure(next(iter(failed.values())))
+        retry_button(store, failed, f"{key}-again")
+    return results
+
+
+def show_failure(error: Exception) -> None:
+    """Why there is no result, in a box."""
+    (st.info if isinstance(error, Cancelled) else st.error)(str(error), icon=":material/error:")
+
+
+def retry_button(store: RunStore, jobs: Iterable[Job], key: str, label: str = "Try again") -> None:
+    """A button that forgets the jobs and draws the page again, which then asks for them anew."""
+    if st.button(label, icon=":material/refresh:", key=key):
+        for job in jobs:
+            store.forget(job)
+        st.rerun()
+
+
+@st.fragment(run_every=POLL_S)
+def redraw_when_done(job: Job) -> None:
+    """Draw the page again when the job has ended; shows nothing."""
+    if job.done:
+        st.rerun()
+
+
+def job_words(job: Job) -> str:
+    """What a job does now, or how many come before it."""
+    ahead = job.jobs_ahead
+    return f"{ahead} {'job' if ahead == 1 else 'jobs'} ahead in the queue" if ahead else job.label
+
+
+@st.fragment(run_every=POLL_S)
+def show_progress(jobs: tuple[Job, ...], key: str) -> None:
+    """A bar that moves while the jobs run, and a button that stops them."""
+    done = sum(job.done for job in jobs)
+    if done == len(jobs):
+        st.rerun()
+    now = next(job for job in jobs if not job.done)
+    share = (done + min(now.fraction, 1.0)) / len(jobs)
+    which = f"run {done + 1} of {len(jobs)}: " if len(jobs) > 1 else ""
+    bar, stop = st.columns([5, 1], vertical_alignment="center")
+    bar.progress(share, text=which + job_words(now))
+    if stop.button("Cancel", icon=":material/stop:", key=f"{key}-cancel", width="stretch"):
+        for job in jobs:
+            job.cancel()
+        now.wait(CANCEL_S)
+        st.rerun()
