@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernels.check.cases import KERNELS, UPLOADED, USER, CheckCase, Grid, grid_cases, parse_shapes
+from kernels.check.file_rules import InvalidUpload
 from kernels.check.report import to_html, to_json
-from kernels.check.uploads import InvalidUpload, Upload, read_upload
+from kernels.check.uploads import Upload, read_upload
 from kernels.check.user_kernel import UserKernel, UserKernelError, name_user_kernel
 from kernels.problem import BLOCKS, DTYPES, INPUTS, MASKS, AttentionProblem, InvalidProblem
 

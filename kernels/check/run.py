@@ -11,6 +11,7 @@ import torch
 
 from kernels.check.cases import OURS, UPLOADED, USER, CheckCase
 from kernels.check.compare import check_lse, check_tensor, error_map, key_group_probe, worst_heads
+from kernels.check.file_rules import Tensor
 from kernels.check.result import CheckResult, ErrorMap, KeylessRows, Repeats, TensorCheck, label_of
 from kernels.check.subjects import (
     Broken,
@@ -20,7 +21,7 @@ from kernels.check.subjects import (
     make_subject,
     poisoned_memory,
 )
-from kernels.check.uploads import Tensor, Upload
+from kernels.check.uploads import Upload
 from kernels.check.user_kernel import UserKernelError, user_kernel
 from kernels.device.backend import device_info, utc_now
 from kernels.oracle.reference import attention_by_rows, gradients_by_heads

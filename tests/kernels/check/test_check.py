@@ -10,11 +10,12 @@ import torch
 from kernels.check import run as check_run
 from kernels.check.cases import KERNELS, OURS, UPLOADED, CheckCase, kernels_on
 from kernels.check.compare import check_tensor, error_map, key_group_probe, ulp_counts
+from kernels.check.file_rules import Tensor
 from kernels.check.result import ULP_EDGES
 from kernels.check.run import program_starts, run_check
 from kernels.check.sensitivity import factors, run_sensitivity
 from kernels.check.subjects import Subject
-from kernels.check.uploads import Tensor, Upload
+from kernels.check.uploads import Upload
 from kernels.primitives.softmax import BACKEND
 from kernels.problem import AttentionProblem, InvalidProblem, tiles
 from kernels.trace.trace import run_traced
