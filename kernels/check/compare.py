@@ -1,4 +1,4 @@
-"""Two tensors compared: errors by FlashAttention's rule, ulps, NaN and infinity, and maps of where the errors lie."""
+"""Compares two tensors: errors by FlashAttention's rule, ulps, NaN and infinity, and where the errors lie."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kernels.check.result import (
 from kernels.oracle.reference import error_report
 
 MAP_ROWS, MAP_COLUMNS, MAP_HEADS = 160, 128, 4
-"""Cells of a map, and the heads that are kept: those with the largest errors."""
+"""The most rows and columns of cells that a map has, and the most heads: those with the largest errors."""
 
 
 def check_tensor(
@@ -33,8 +33,9 @@ def check_tensor(
 ) -> tuple[TensorCheck, torch.Tensor, torch.Tensor]:
     """The check, |got - exact| in float64, and the codes of NaN and infinity, both shaped as `got`.
 
-    Where naive attention in the type of the inputs is not finite although float64 is, its error is infinite and the rule would allow
-    anything; then the reference is attention in float32, rounded to that type, and the allowance grows by the rounding of P.
+    Naive attention in the type of the inputs may overflow although float64 is finite. Its error is then
+    infinite, and the rule would allow any result. The reference then is attention in float32, rounded to that
+    type, and the allowed error grows by the rounding of P.
     """
     low = naive.dtype
     exact = _as_stored(exact, low)
@@ -44,30 +45,63 @@ def check_tensor(
         report, extra = error_report(got, exact, naive, factor), factor * torch.finfo(low).eps * largest_value
     error, naive_error = _difference(got, exact), _difference(naive, exact)
     codes = finite_codes(got, exact)
+    worst = _worst_index(error)
     check = TensorCheck(
-        name, report.max_error, report.mean_error, report.naive_max_error, _mean(naive_error), report.tolerance + extra,
-        **_worst(got, exact, error), wrong_nonfinite=int((codes >= MISSING).sum()), nonfinite=int((~got.isfinite()).sum()),
-        elements=got.numel(), ulps=ulp_counts(got, exact, low), naive_ulps=ulp_counts(naive, exact, low), reference=reference,
-    )  # fmt: skip
+        name,
+        max_error=report.max_error,
+        mean_error=report.mean_error,
+        naive_max_error=report.naive_max_error,
+        naive_mean_error=_mean(naive_error),
+        tolerance=report.tolerance + extra,
+        worst=worst,
+        worst_value=float(got[worst]),
+        exact_value=float(exact[worst]),
+        wrong_nonfinite=int((codes >= MISSING).sum()),
+        nonfinite=int((~got.isfinite()).sum()),
+        elements=got.numel(),
+        ulps=ulp_counts(got, exact, low),
+        naive_ulps=ulp_counts(naive, exact, low),
+        reference=reference,
+    )
     return check, error, codes
 
 
 def check_lse(got: torch.Tensor, exact: torch.Tensor, in_float32: torch.Tensor) -> TensorCheck:
-    """lse (batch, heads, rows) is a float32 sum in every kernel: twice the error of float32 plus four roundings of its largest value."""
-    error, reference = _difference(got, exact), _difference(in_float32, exact)
-    finite = exact[exact.isfinite()]
-    rounding = torch.finfo(torch.float32).eps * max(float(finite.abs().max()) if finite.numel() else 0.0, 1.0)
-    of_reference = float(reference[exact.isfinite()].max()) if finite.numel() else 0.0
+    """The check of lse (batch, heads, rows), which every kernel sums in float32.
+
+    Twice the error of float32 attention is allowed, plus four roundings of the largest value.
+    """
+    error, reference_error = _difference(got, exact), _difference(in_float32, exact)
+    rounding = torch.finfo(torch.float32).eps * max(largest_magnitude(exact), 1.0)
+    finite = exact.isfinite()
+    reference_max = float(reference_error[finite].max()) if finite.any() else 0.0
     codes = finite_codes(got, exact)
+    worst = _worst_index(error)
     return TensorCheck(
-        "lse", float(error.max()), _mean(error), of_reference, _mean(reference), 2 * of_reference + 4 * rounding,
-        **_worst(got, exact, error), wrong_nonfinite=int((codes >= MISSING).sum()), nonfinite=int((~got.isfinite()).sum()),
-        elements=got.numel(), reference="float32",
-    )  # fmt: skip
+        "lse",
+        max_error=float(error.max()),
+        mean_error=_mean(error),
+        naive_max_error=reference_max,
+        naive_mean_error=_mean(reference_error),
+        tolerance=2 * reference_max + 4 * rounding,
+        worst=worst,
+        worst_value=float(got[worst]),
+        exact_value=float(exact[worst]),
+        wrong_nonfinite=int((codes >= MISSING).sum()),
+        nonfinite=int((~got.isfinite()).sum()),
+        elements=got.numel(),
+        reference="float32",
+    )
+
+
+def largest_magnitude(tensor: torch.Tensor) -> float:
+    """The largest |value| of the finite elements; 0 if there are none."""
+    finite = tensor[tensor.isfinite()]
+    return float(finite.abs().max()) if finite.numel() else 0.0
 
 
 def _as_stored(exact: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """The exact values, infinite where they lie beyond the largest number of the type they are stored in."""
+    """The exact values; infinite if they exceed the largest number of the type that stores the result."""
     stored = exact.to(dtype).double()
     return torch.where(stored.isinf(), stored, exact)
 
@@ -82,10 +116,8 @@ def _mean(error: torch.Tensor) -> float:
     return float(error.mean()) if error.numel() else 0.0
 
 
-def _worst(got: torch.Tensor, exact: torch.Tensor, error: torch.Tensor) -> dict:
-    place = int(error.argmax())
-    index = tuple(int(i) for i in torch.unravel_index(torch.tensor(place), error.shape))
-    return {"worst": index, "worst_value": float(got[index]), "exact_value": float(exact[index])}
+def _worst_index(error: torch.Tensor) -> tuple[int, ...]:
+    return tuple(int(index) for index in torch.unravel_index(error.argmax(), error.shape))
 
 
 def finite_codes(got: torch.Tensor, exact: torch.Tensor) -> torch.Tensor:
@@ -99,30 +131,30 @@ def finite_codes(got: torch.Tensor, exact: torch.Tensor) -> torch.Tensor:
 
 
 def ulp_counts(got: torch.Tensor, exact: torch.Tensor, dtype: torch.dtype) -> tuple[int, ...]:
-    """How many elements are off by so many units in the last place of `dtype`, in the bins of ULP_EDGES. Finite elements only."""
-    kinds = torch.finfo(dtype)
+    """Number of elements in each bin of ULP_EDGES, by their error in units in the last place of `dtype`.
+
+    Only elements that are finite in both tensors count.
+    """
+    limits = torch.finfo(dtype)
     both = got.isfinite() & exact.isfinite()
     exact = exact[both]
-    least = math.log2(kinds.smallest_normal)
+    least = math.log2(limits.smallest_normal)
     exponent = torch.where(
         exact == 0, least, torch.clamp(torch.frexp(exact).exponent.double() - 1, min=least)
     )
-    ulps = (got[both].double() - exact).abs() / (kinds.eps * torch.exp2(exponent))
+    ulps = (got[both].double() - exact).abs() / (limits.eps * torch.exp2(exponent))
     bins = torch.bucketize(ulps, torch.tensor(ULP_EDGES, dtype=torch.float64, device=got.device))
     return tuple(torch.bincount(bins, minlength=len(ULP_EDGES) + 1).tolist())
 
 
-# --- maps ------------------------------------------------------------------------------------------------------------
-
-
 def worst_heads(error: torch.Tensor) -> torch.Tensor:
     """Indices batch * heads + head of at most MAP_HEADS heads with the largest errors, worst first."""
-    of_heads = error.flatten(0, 1).amax(dim=(1, 2))
-    return torch.argsort(of_heads, descending=True, stable=True)[:MAP_HEADS]
+    largest = error.flatten(0, 1).amax(dim=(1, 2))
+    return torch.argsort(largest, descending=True, stable=True)[:MAP_HEADS]
 
 
 def error_map(kind: str, error: torch.Tensor, tolerance: float, codes: torch.Tensor | None) -> ErrorMap:
-    """The map of a (batch, heads, rows, columns) error: the largest of each cell over the tolerance."""
+    """The map of a (batch, heads, rows, columns) error: the largest error in each cell over the tolerance."""
     rows, columns = error.shape[2:]
     steps = -(-rows // MAP_ROWS), -(-columns // MAP_COLUMNS)
     heads = worst_heads(error)
@@ -139,14 +171,15 @@ def _pooled(tensor: torch.Tensor, steps: tuple[int, int]) -> torch.Tensor:
 
 
 def key_group_probe(value: torch.Tensor, block_n: int) -> tuple[torch.Tensor, int]:
-    """Values that tell the keys apart, and how many keys share a column: value[..., key, key // keys] = 1, all else 0.
+    """Values shaped as `value` that tell groups of keys apart, and the number of keys in a group.
 
-    As many key tiles share a column as must for the columns of the head to suffice.
+    A key's value is 1 in the column of its group and 0 elsewhere. A group is one key tile, or several if the
+    head has fewer columns than there are key tiles.
     """
     kv_len, head_dim = value.shape[2:]
     tiles = -(-kv_len // block_n)
-    keys = -(-tiles // head_dim) * block_n
-    place = torch.arange(kv_len, device=value.device)
+    group = -(-tiles // head_dim) * block_n
+    key = torch.arange(kv_len, device=value.device)
     probe = torch.zeros_like(value, memory_format=torch.contiguous_format)
-    probe[:, :, place, place // keys] = 1
-    return probe, keys
+    probe[:, :, key, key // group] = 1
+    return probe, group

@@ -25,7 +25,7 @@ from kernels.check.file_rules import (
 
 MAX_HEADER_BYTES = 1 << 20
 DTYPES = {"F16": "float16", "BF16": "bfloat16", "F32": "float32", "F64": "float64"}
-"""Element types by their names in the format; other tensors may be in the file under names that are not ours."""
+"""The types that Q, K, V and results may have, by their names in the format."""
 SAVE_AGAIN = "Save the file again with safetensors.torch.save_file or safetensors.numpy.save_file."
 
 

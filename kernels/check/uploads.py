@@ -1,4 +1,4 @@
-"""Q, K, V and results that the user brings in a file, read from .npz or .safetensors without trusting the file.
+"""Q, K, V and results from a file of the user, .npz or .safetensors, read without trusting the file.
 
 Nothing in a file is run: no pickle is loaded, and sizes are checked before any array is made.
 """
@@ -63,7 +63,7 @@ class UploadFacts:
         return "output" in self.names
 
     def problem(self, template: AttentionProblem) -> AttentionProblem:
-        """The template with the shape and dtype of the file. Raises InvalidProblem if no kernel takes the shape."""
+        """The template with the shape and dtype of the file. Raises InvalidProblem if no kernel takes it."""
         batch, q_heads, q_len, head_dim = self.q_shape
         _, kv_heads, kv_len, _ = self.kv_shape
         return template.with_(
@@ -80,7 +80,7 @@ class UploadFacts:
 
 
 def read_upload(data: bytes) -> Upload:
-    """Read and check a file. Its kind is told from its bytes, not from its name. Raises InvalidUpload or InvalidProblem."""
+    """Read and check a file, whose kind its bytes tell. Raises InvalidUpload or InvalidProblem."""
     if not data:
         raise InvalidUpload("The file is empty. Expected an .npz or .safetensors file with Q, K and V.")
     if len(data) > MAX_FILE_BYTES:
@@ -137,7 +137,8 @@ def _check_shapes(tensors: dict[str, Tensor]) -> None:
         axes = "(batch, heads, length)" if name == "lse" else "(batch, heads, length, head_dim)"
         if tensor.array.ndim != axes.count(",") + 1:
             raise InvalidUpload(
-                f"{name} has shape {tensor.array.shape}; expected {axes}. Transpose or reshape it before saving."
+                f"{name} has shape {tensor.array.shape}; expected {axes}. "
+                "Transpose or reshape it before saving."
             )
     q_shape, kv_shape = tensors["query"].array.shape, tensors["key"].array.shape
     if kv_shape[0] != q_shape[0] or kv_shape[3] != q_shape[3]:

@@ -114,7 +114,7 @@ def lesson_gradients_job(request: dict, progress: Progress) -> tuple[dict, bytes
 
 def check_job(request: dict, progress: Progress) -> tuple[dict, bytes]:
     """Check one case, or vary its tiles and scale. The bytes of the answer are the error maps."""
-    from kernels.check.check import answer
+    from kernels.check.job import answer
 
     return answer(request, progress)
 
