@@ -1,4 +1,4 @@
-"""What an uploaded file may hold: sizes, names and types of its tensors, and the error for all other files."""
+"""What an uploaded file may hold: sizes, names and types of tensors, and the error for all other files."""
 
 from __future__ import annotations
 

@@ -25,9 +25,9 @@ from kernels.check.result import (
 
 RULE = (
     "The rule of FlashAttention's own tests (Dao-AILab/flash-attention, tests/test_flash_attn.py): the "
-    "largest error against float64 may be at most twice that of naive attention computed in the type of the "
-    "inputs, for gradients three times, plus the rounding of values of this size. For lse it may be twice the "
-    "error of float32 plus four roundings."
+    "largest error against float64 may be at most twice that of naive attention computed in the type of "
+    "the inputs, for gradients three times, plus the rounding of values of this size. For lse it may be "
+    "twice the error of float32 plus four roundings."
 )
 VERDICTS = {"pass": "PASSES", "fail": "FAILS", "invalid": "NOT CHECKED"}
 
@@ -110,7 +110,7 @@ def shell_command(case: CheckCase, kernel: str = "", file: str = "") -> str:
 def to_html(
     result: CheckResult, sensitivity: Sensitivity | None = None, style: str = "", command: str = ""
 ) -> str:
-    """The report as one page that loads nothing. `style` is CSS that may set --good, --bad, --text and others."""
+    """The report as one page that loads nothing. `style` is CSS that may set --good, --bad and others."""
     body = [
         f"<h1>{escape(result.label)}</h1>",
         f'<p class="verdict {result.verdict}">{VERDICTS[result.verdict]}</p>',

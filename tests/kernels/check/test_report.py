@@ -153,5 +153,8 @@ def test_a_result_computed_elsewhere_is_judged_as_it_is(tmp_path, capsys):
     query, key, value = (tensor.cpu().numpy() for tensor in check_run.make_inputs(problem, "cpu"))
     for factor, status in ((1, 0), (1.01, 1)):
         np.savez(tmp_path / "mine.npz", Q=query, K=key, V=value, O=trace.output * factor, lse=trace.lse)
-        assert command_line.main(["--file", str(tmp_path / "mine.npz"), "--mask", "causal", "--forward"]) == status
+        assert (
+            command_line.main(["--file", str(tmp_path / "mine.npz"), "--mask", "causal", "--forward"])
+            == status
+        )
     assert "20x30" in capsys.readouterr().out

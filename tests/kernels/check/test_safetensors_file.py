@@ -106,7 +106,7 @@ def test_what_is_not_accepted_is_refused_in_words(name):
     data, words = BAD[name]
     with pytest.raises(InvalidUpload, match=words) as caught:
         read_upload(data)
-    assert re.search("save|convert", str(caught.value), re.IGNORECASE)  # what to do
+    assert re.search("sav|convert", str(caught.value), re.IGNORECASE)  # what to do
 
 
 @pytest.mark.parametrize("length", range(0, 200, 7))
