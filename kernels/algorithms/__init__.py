@@ -69,8 +69,11 @@ class Runner(Protocol):
 
     def forward(
         self, problem: AttentionProblem, query: Tensor, key: Tensor, value: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """(O, lse): O shaped and typed as query, lse (batch, q_heads, q_len) in float32."""
+    ) -> tuple[Tensor, Tensor | None]:
+        """(O, lse): O shaped and typed as query, lse (batch, q_heads, q_len) in float32.
+
+        lse is None if the entry does not say that it `gives_lse`.
+        """
 
     def gradients(
         self, problem: AttentionProblem, query: Tensor, key: Tensor, value: Tensor, d_out: Tensor

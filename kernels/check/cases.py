@@ -13,14 +13,16 @@ from kernels.problem.tiles import count_tiles
 
 BOTH = ("cuda", "interpreter")
 USER = "user"
-"""Name of the kernel that was named on the command line."""
+"""Name of the user's own kernel, which the command line gives as file.py:function."""
 UPLOADED = "uploaded"
-"""Name of a result that came in a file, computed elsewhere."""
+"""Stands for the kernel if a file holds the result, which was computed elsewhere."""
+
+MAX_REPEATS = 250
 
 
 @dataclass(frozen=True)
 class CheckedKernel:
-    """One implementation: what it gives beside O, and whether it runs with the tiles of the problem."""
+    """One implementation: what it returns besides O, and whether it runs with the tiles of the problem."""
 
     label: str
     backends: tuple[str, ...] = BOTH
@@ -31,7 +33,7 @@ class CheckedKernel:
 
 PUBLIC_CALL = "flash_attention"
 OURS = {PUBLIC_CALL: CheckedKernel("flash_attention(), the public call", tiles=False)} | {
-    name: CheckedKernel(algorithm.checked, gradients=algorithm.has_gradients)
+    name: CheckedKernel(algorithm.checked, lse=algorithm.gives_lse, gradients=algorithm.has_gradients)
     for name, algorithm in ALGORITHMS.items()
     if algorithm.checked
 }
@@ -50,16 +52,17 @@ KERNELS = OURS | _peers() | {USER: CheckedKernel("your kernel", lse=False, tiles
 
 
 def kernels_on(backend: str, with_user: bool) -> list[str]:
-    """Names of the kernels that can be checked on "cuda" or "interpreter"; the user's own first."""
+    """Names of the kernels that can be checked on "cuda" or "interpreter", the user's own first."""
     names = [name for name, kernel in KERNELS.items() if backend in kernel.backends and name != USER]
     return [USER, *names] if with_user else names
 
 
 @dataclass(frozen=True)
 class CheckCase:
-    """One check: a kernel, a problem, whether gradients count, and how many runs must be bitwise equal.
+    """One check: a kernel, a problem, whether gradients are checked, and how many runs are compared.
 
-    `upload` is the digest of the file that the tensors come from, "" for those of `make_inputs`. Raises InvalidProblem.
+    `upload` is the SHA-256 of the file with the tensors, or "" for the tensors of `make_inputs`. Raises
+    InvalidProblem.
     """
 
     problem: AttentionProblem
@@ -87,10 +90,6 @@ class CheckCase:
         return cls(**values | {"problem": AttentionProblem.from_dict(values["problem"])})
 
 
-MAX_REPEATS = 250
-
-# --- lists of cases --------------------------------------------------------------------------------------------------
-
 TRUSTED_SHAPES = (
     (113, 203),
     (128, 217),
@@ -101,27 +100,27 @@ TRUSTED_SHAPES = (
     (1023, 1024),
     (1024, 1023),
 )
-"""(q_len, kv_len) of Dao-AILab/flash-attention, tests/test_flash_attn.py."""
+"""(q_len, kv_len) of FlashAttention's own tests: Dao-AILab/flash-attention, tests/test_flash_attn.py."""
 TRUSTED_CAUSAL_SHAPES = ((1, 239), (3, 799), (127, 512), (127, 513))
-"""The same file's further shapes for causal masks."""
+"""Shapes that the same file adds for causal masks."""
 MAX_SHAPES = 100
 MAX_CASES = 400
 INTERPRETER_CASE_S = 3.0
-"""Cases that the interpreter is estimated to need longer for are left out of a grid."""
+"""A grid leaves out cases that are estimated to take the interpreter longer than this, in seconds."""
 
 
 def parse_shapes(text: str) -> tuple[tuple[int, int], ...]:
     """Lengths such as "113x203, 128" as (q_len, kv_len) pairs. Raises InvalidProblem."""
     shapes = []
     for part in filter(None, re.split(r"[,;\s]+", text.strip())):
-        found = re.fullmatch(r"(\d{1,7})(?:[x×](\d{1,7}))?", part, flags=re.ASCII)
-        if not found:
+        match = re.fullmatch(r"(\d{1,7})(?:[x×](\d{1,7}))?", part, flags=re.ASCII)
+        if not match:
             raise InvalidProblem(
                 "shapes",
                 part[:40],
                 "expected lengths such as 256, or 113x203 for query and key length, separated by commas",
             )
-        shapes.append((int(found[1]), int(found[2] or found[1])))
+        shapes.append((int(match[1]), int(match[2] or match[1])))
     if not 1 <= len(shapes) <= MAX_SHAPES:
         raise InvalidProblem("shapes", f"{len(shapes)} shapes", f"expected 1 to {MAX_SHAPES}")
     return tuple(dict.fromkeys(shapes))
@@ -129,18 +128,21 @@ def parse_shapes(text: str) -> tuple[tuple[int, int], ...]:
 
 @dataclass(frozen=True)
 class Grid:
-    """Cases to run, and how many were left out because they would take too long on this backend."""
+    """Cases to run, and cases left out because they would take too long on this backend."""
 
     cases: tuple[CheckCase, ...]
     left_out: tuple[CheckCase, ...]
 
     @property
     def words(self) -> str:
-        """What was left out, for the page; "" where nothing was."""
+        """What was left out, for the page; "" if nothing was."""
         if not self.left_out:
             return ""
         shapes = dict.fromkeys(f"{case.problem.q_len}x{case.problem.kv_len}" for case in self.left_out)
-        return f"{len(self.left_out)} cases left out, more than {INTERPRETER_CASE_S:g} s each in the interpreter: {', '.join(shapes)}"
+        return (
+            f"{len(self.left_out)} cases left out, more than {INTERPRETER_CASE_S:g} s each in the "
+            f"interpreter: {', '.join(shapes)}"
+        )
 
 
 def grid_cases(
@@ -151,9 +153,9 @@ def grid_cases(
     dtypes: Iterable[str],
     masks: Iterable[str],
 ) -> Grid:
-    """The product of shapes, head_dims, dtypes and masks on top of `base`; shapes None stands for the trusted list.
+    """`base` with every combination of shapes, head_dims, dtypes and masks; None means the trusted shapes.
 
-    Raises InvalidProblem for a value that no kernel takes, and for more than MAX_CASES cases.
+    Raises InvalidProblem for a value that no kernel takes, and for no cases or more than MAX_CASES.
     """
     cases = []
     for mask in masks:
@@ -182,7 +184,10 @@ def grid_cases(
 
 
 def estimated_seconds(case: CheckCase, backend: str) -> float:
-    """Rough time of a case, to warn before long ones; fitted on two cores of an AMD EPYC, on CUDA from the reference's work."""
+    """Rough time of a case in seconds, to warn before long ones.
+
+    Fitted on two cores of an AMD EPYC; on CUDA it is the time of the float64 reference.
+    """
     problem = case.problem
     scores = problem.batch * problem.q_heads * problem.q_len * problem.kv_len
     reference = (
@@ -193,6 +198,6 @@ def estimated_seconds(case: CheckCase, backend: str) -> float:
     tiles = count_tiles(
         problem if KERNELS[case.kernel].tiles else problem.with_(block_m=64, block_n=64)
     ).visited
-    runs = 1 + case.repeats  # and one for the weights of the key tiles
+    runs = 1 + case.repeats  # one more run gives the weights of the key tiles
     steps = tiles * (runs + (3 * case.repeats if case.gradients and KERNELS[case.kernel].gradients else 0))
     return 0.2 + reference + steps * 1.6e-3

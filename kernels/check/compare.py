@@ -1,4 +1,4 @@
-"""Two tensors compared: errors by FlashAttention's rule, ulps, NaN and infinity, and maps of where the errors lie."""
+"""Compares two tensors: errors by FlashAttention's rule, ulps, NaN and infinity, and where the errors lie."""
 
 from __future__ import annotations
 
@@ -19,15 +19,19 @@ from kernels.check.result import (
 from kernels.oracle.rule import Comparison, absolute_error, mean_of
 
 MAP_ROWS, MAP_COLUMNS, MAP_HEADS = 160, 128, 4
-"""Cells of a map, and the heads that are kept: those with the largest errors."""
+"""The most rows and columns of cells that a map has, and the most heads: those with the largest errors."""
 
 
 def check_tensor(name: str, got: torch.Tensor, comparison: Comparison) -> tuple[TensorCheck, torch.Tensor]:
-    """The check of a tensor that was held against the exact one, and its codes of NaN and infinity."""
+    """The check of a tensor that was held against the exact one, and its codes of NaN and infinity.
+
+    The codes are shaped as `got`. Units in the last place are not counted for lse, which is float32 whatever
+    the type of the inputs.
+    """
     report, exact, reference = comparison.report, comparison.exact, comparison.reference
-    codes = finite_codes(got, exact)
     worst = torch.unravel_index(comparison.error.argmax(), comparison.error.shape)
     index = tuple(int(i) for i in worst)
+    codes = finite_codes(got, exact)
     check = TensorCheck(
         name=name,
         max_error=report.max_error,
@@ -59,30 +63,30 @@ def finite_codes(got: torch.Tensor, exact: torch.Tensor) -> torch.Tensor:
 
 
 def ulp_counts(got: torch.Tensor, exact: torch.Tensor, dtype: torch.dtype) -> tuple[int, ...]:
-    """How many elements are off by so many units in the last place of `dtype`, in the bins of ULP_EDGES. Finite elements only."""
-    kinds = torch.finfo(dtype)
+    """Number of elements in each bin of ULP_EDGES, by their error in units in the last place of `dtype`.
+
+    Only elements that are finite in both tensors count.
+    """
+    limits = torch.finfo(dtype)
     both = got.isfinite() & exact.isfinite()
     exact = exact[both]
-    least = math.log2(kinds.smallest_normal)
+    least = math.log2(limits.smallest_normal)
     exponent = torch.where(
         exact == 0, least, torch.clamp(torch.frexp(exact).exponent.double() - 1, min=least)
     )
-    ulps = (got[both].double() - exact).abs() / (kinds.eps * torch.exp2(exponent))
+    ulps = (got[both].double() - exact).abs() / (limits.eps * torch.exp2(exponent))
     bins = torch.bucketize(ulps, torch.tensor(ULP_EDGES, dtype=torch.float64, device=got.device))
     return tuple(torch.bincount(bins, minlength=len(ULP_EDGES) + 1).tolist())
 
 
-# --- maps ------------------------------------------------------------------------------------------------------------
-
-
 def worst_heads(error: torch.Tensor) -> torch.Tensor:
     """Indices batch * heads + head of at most MAP_HEADS heads with the largest errors, worst first."""
-    of_heads = error.flatten(0, 1).amax(dim=(1, 2))
-    return torch.argsort(of_heads, descending=True, stable=True)[:MAP_HEADS]
+    largest = error.flatten(0, 1).amax(dim=(1, 2))
+    return torch.argsort(largest, descending=True, stable=True)[:MAP_HEADS]
 
 
 def error_map(kind: str, error: torch.Tensor, tolerance: float, codes: torch.Tensor | None) -> ErrorMap:
-    """The map of a (batch, heads, rows, columns) error: the largest of each cell over the tolerance."""
+    """The map of a (batch, heads, rows, columns) error: the largest error in each cell over the tolerance."""
     rows, columns = error.shape[2:]
     steps = -(-rows // MAP_ROWS), -(-columns // MAP_COLUMNS)
     heads = worst_heads(error)
@@ -99,14 +103,15 @@ def _pooled(tensor: torch.Tensor, steps: tuple[int, int]) -> torch.Tensor:
 
 
 def key_group_probe(value: torch.Tensor, block_n: int) -> tuple[torch.Tensor, int]:
-    """Values that tell the keys apart, and how many keys share a column: value[..., key, key // keys] = 1, all else 0.
+    """Values shaped as `value` that tell groups of keys apart, and the number of keys in a group.
 
-    As many key tiles share a column as must for the columns of the head to suffice.
+    A key's value is 1 in the column of its group and 0 elsewhere. A group is one key tile, or several if the
+    head has fewer columns than there are key tiles.
     """
     kv_len, head_dim = value.shape[2:]
     tiles = -(-kv_len // block_n)
-    keys = -(-tiles // head_dim) * block_n
-    place = torch.arange(kv_len, device=value.device)
+    group = -(-tiles // head_dim) * block_n
+    key = torch.arange(kv_len, device=value.device)
     probe = torch.zeros_like(value, memory_format=torch.contiguous_format)
-    probe[:, :, place, place // keys] = 1
-    return probe, keys
+    probe[:, :, key, key // group] = 1
+    return probe, group

@@ -1,4 +1,4 @@
-"""What a check found, as plain values and NumPy arrays. Needs neither torch nor triton."""
+"""The result of a check, as plain values and NumPy arrays. Needs neither torch nor triton."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import numpy as np
 from kernels.check.cases import KERNELS, UPLOADED, CheckCase
 from kernels.device.backend import DeviceInfo
 
+Json = dict | list | tuple | str | float | int | bool | None
+
 FORMAT = "flash-attention-check"
 FORMAT_VERSION = 1
 
@@ -18,16 +20,17 @@ ULP_EDGES = (0.5, 1, 2, 4, 8, 16, 64, 256, 1024)
 """Upper edges of the bins of the ulp histogram; the last bin has none. Up to 0.5 is correctly rounded."""
 
 FINITE, NOT_FINITE_AS_EXACT, MISSING, UNEXPECTED = 0, 1, 2, 3
-"""Codes of the map of NaN and infinity: finite as in float64; the same NaN or infinity as in float64; finite where float64 is
-not; not finite where float64 is finite, or NaN where it is infinite."""
+"""Codes of the map of NaN and infinity. FINITE: finite, as in float64. NOT_FINITE_AS_EXACT: the same NaN or
+infinity as in float64. MISSING: finite, but not in float64. UNEXPECTED: NaN or infinity, unlike float64."""
 
 
 @dataclass(frozen=True)
 class TensorCheck:
-    """One tensor against float64, beside the same error of a low-precision reference.
+    """The error of one tensor against float64, and that of a low-precision reference.
 
-    The rule of FlashAttention's tests: max_error <= tolerance, where the tolerance is 2 (gradients 3) times the reference's largest
-    error plus the rounding of values of this size (kernels.oracle.reference.error_report).
+    The rule of FlashAttention's tests is max_error <= tolerance. The tolerance is 2 times (for gradients 3
+    times) the reference's largest error, plus the rounding of values of this size
+    (kernels.oracle.reference.error_report).
     """
 
     name: str
@@ -37,20 +40,20 @@ class TensorCheck:
     naive_mean_error: float
     tolerance: float
     worst: tuple[int, ...]
-    """Index of the largest error: (batch, head, row, column), for lse without the column."""
+    """Index of the largest error: (batch, head, row, column); lse has no column."""
     worst_value: float
     exact_value: float
     """The float64 value at that index."""
     wrong_nonfinite: int
-    """Elements that are NaN or infinite where float64 is not the same, or finite where it is not."""
+    """Elements that are NaN or infinite although float64 differs, or finite although float64 is not."""
     nonfinite: int
-    """Elements that are NaN or infinite, rightly or not."""
+    """Elements that are NaN or infinite, whatever float64 gives."""
     elements: int
     ulps: tuple[int, ...] = ()
-    """Elements by their error in units in the last place of their type; bins by ULP_EDGES. Empty for lse."""
+    """Elements per bin of ULP_EDGES, by their error in units in the last place. Empty for lse."""
     naive_ulps: tuple[int, ...] = ()
     reference: str = ""
-    """What the low-precision reference was."""
+    """The type of the low-precision reference, such as "float16"."""
 
     @property
     def passes(self) -> bool:
@@ -66,11 +69,11 @@ class TensorCheck:
 
 @dataclass(frozen=True)
 class Repeats:
-    """Whether runs on the same inputs gave the same bits."""
+    """Comparison of several runs on the same inputs, bit by bit."""
 
     runs: int
     differing: dict[str, int]
-    """Elements of each tensor that were not the same in every run."""
+    """By tensor name: elements that were not the same in every run."""
     largest: float
     """Largest difference between any run and the first."""
 
@@ -81,7 +84,7 @@ class Repeats:
 
 @dataclass(frozen=True)
 class KeylessRows:
-    """Rows that see no key. They must give output 0 and lse -inf."""
+    """Rows that see no key. Their output must be 0 and their lse -inf."""
 
     count: int
     wrong_output: int
@@ -94,30 +97,32 @@ class KeylessRows:
 
 @dataclass(frozen=True, eq=False)
 class ErrorMap:
-    """Errors over the allowed error, largest of each cell: above 1 a cell fails.
+    """The largest error in each cell, divided by the allowed error: above 1 the cell fails.
 
-    A cell covers `row_step` rows and `column_step` columns. `kind` is "O" (query rows x head_dim), "weights" (query rows x keys:
-    how much of its attention each row gives to a group of key tiles) or a gradient's name.
+    A cell covers `row_step` rows and `column_step` columns. `kind` is "O" or a gradient's name (rows x
+    head_dim), or "weights" (query rows x keys): how much of its attention each row gives to a group of key
+    tiles.
     """
 
     kind: str
     values: np.ndarray
     """float32 (heads, row cells, column cells)"""
     heads: np.ndarray
-    """int32 (heads,): batch * heads + head of each map: the worst ones."""
+    """int32 (heads,): index batch * heads + head of each map; the heads with the largest errors."""
     row_step: int
     column_step: int
     rows: int
     columns: int
     codes: np.ndarray | None = None
-    """uint8, shaped as values: FINITE, NOT_FINITE_AS_EXACT, MISSING, UNEXPECTED; None where every element is finite."""
+    """uint8, shaped as values: FINITE, NOT_FINITE_AS_EXACT, MISSING or UNEXPECTED. None if all are FINITE."""
     first_step: np.ndarray | None = None
-    """int32 (heads, query tiles): of "weights", the step of the traced run of FlashAttention-2 in which the tile's program begins."""
+    """int32 (heads, query tiles), only for "weights": the step of FlashAttention-2's trace at which the
+    program of each query tile starts."""
 
 
 @dataclass(frozen=True, eq=False)
 class CheckResult:
-    """The whole check of one case."""
+    """The result of the check of one case."""
 
     case: CheckCase
     label: str
@@ -128,9 +133,9 @@ class CheckResult:
     repeats: Repeats | None = None
     keyless: KeylessRows | None = None
     refused: str = ""
-    """Why the kernel did not run at all; then there is no verdict on it."""
+    """Why the kernel did not run; then there is no verdict. "" if it ran."""
     broken: str = ""
-    """What the kernel did instead of giving a result: raised, or returned something of another shape."""
+    """The error that the kernel raised, or what it returned instead of an output. "" if neither."""
     notes: tuple[str, ...] = ()
     interpreted: bool = False
     """Whether Triton's interpreter ran it."""
@@ -138,7 +143,7 @@ class CheckResult:
 
     @property
     def verdict(self) -> str:
-        """ "pass", "fail", or "invalid" where nothing could be checked."""
+        """ "pass", "fail", or "invalid" if nothing could be checked."""
         if self.refused:
             return "invalid"
         keyless_right = self.keyless is None or self.keyless.right
@@ -160,17 +165,21 @@ class CheckResult:
                 key=lambda tensor: tensor.max_error / tensor.tolerance if tensor.tolerance else math.inf,
             )
             if worst.wrong_nonfinite:
-                return f"{worst.name} has {worst.wrong_nonfinite:,} elements with NaN or infinity where float64 has none, or the reverse"
+                elements = f"{worst.wrong_nonfinite:,} elements"
+                return (
+                    f"{worst.name} has {elements} with NaN or infinity where float64 has none, or the reverse"
+                )
             return f"{worst.name} is off by {worst.max_error:.1e}; {worst.tolerance:.1e} is allowed"
         if self.keyless is not None and not self.keyless.right:
-            return f"{max(self.keyless.wrong_output, self.keyless.wrong_lse):,} rows without a key do not give 0 and lse -inf"
+            rows = max(self.keyless.wrong_output, self.keyless.wrong_lse)
+            return f"{rows:,} rows without a key do not give 0 and lse -inf"
         return "every error is below what the rule allows"
 
     def tensor(self, name: str) -> TensorCheck | None:
         return next((tensor for tensor in self.tensors if tensor.name == name), None)
 
     def map(self, kind: str) -> ErrorMap | None:
-        return next((found for found in self.maps if found.kind == kind), None)
+        return next((error_map for error_map in self.maps if error_map.kind == kind), None)
 
     def as_dict(self) -> dict:
         """Everything but the maps, as plain values. NaN and infinities are left as floats: see `strict`."""
@@ -218,7 +227,7 @@ class CheckResult:
 
 @dataclass(frozen=True)
 class SensitivityPoint:
-    """One variation of the case: tiles, or a factor on the query. Errors are those of O."""
+    """The error of O after one variation of the case: other tiles, or a factor on the query."""
 
     label: str
     max_error: float
@@ -227,9 +236,9 @@ class SensitivityPoint:
     wrong_nonfinite: int
     naive_wrong_nonfinite: int
     largest_score: float = 0.0
-    """Largest |scaled score| in float64, of a factor on the query."""
+    """Largest |scaled score| in float64; 0 for a variation of the tiles."""
     difference: float = 0.0
-    """Largest difference from the output with the problem's own tiles."""
+    """Largest difference from the output with the problem's own tiles; 0 for a factor on the query."""
     refused: str = ""
 
     @property
@@ -257,50 +266,50 @@ class Sensitivity:
 
 
 def label_of(case: CheckCase, user_name: str = "") -> str:
-    """What the page calls the kernel of a case."""
+    """The name of a case's kernel for people; `user_name` is that of the user's own kernel."""
     if case.kernel == UPLOADED:
         return "result from the file"
     return user_name if case.kernel == "user" and user_name else KERNELS[case.kernel].label
 
 
-def strict(value: object) -> object:
-    """The value with NaN and infinities as the strings "nan", "inf" and "-inf": strict JSON has no such numbers."""
+def strict(value: Json) -> Json:
+    """The value with NaN and infinities as the strings "nan", "inf" and "-inf": JSON has no such numbers."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, dict):
         return {key: strict(item) for key, item in value.items()}
-    return [strict(item) for item in value] if isinstance(value, (list, tuple)) else value
+    return [strict(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def maps_to_bytes(maps: tuple[ErrorMap, ...]) -> bytes:
     """The maps as one .npz, for the pipe between worker and page."""
-    arrays = {}
-    for place, found in enumerate(maps):
-        shape = np.array([found.row_step, found.column_step, found.rows, found.columns])
+    arrays: dict[str, np.ndarray] = {}
+    for index, error_map in enumerate(maps):
+        shape = [error_map.row_step, error_map.column_step, error_map.rows, error_map.columns]
         parts = {
-            "values": found.values,
-            "heads": found.heads,
-            "codes": found.codes,
-            "first_step": found.first_step,
-            "shape": shape,
+            "values": error_map.values,
+            "heads": error_map.heads,
+            "codes": error_map.codes,
+            "first_step": error_map.first_step,
+            "shape": np.array(shape),
         }
         arrays |= {
-            f"{place}|{found.kind}|{name}": array for name, array in parts.items() if array is not None
+            f"{index}|{error_map.kind}|{name}": array for name, array in parts.items() if array is not None
         }
     buffer = io.BytesIO()
-    np.savez_compressed(buffer, **arrays)
+    np.savez_compressed(buffer, allow_pickle=False, **arrays)
     return buffer.getvalue()
 
 
 def maps_from_bytes(blob: bytes) -> tuple[ErrorMap, ...]:
     """The reverse of `maps_to_bytes`."""
-    found: dict[tuple[int, str], dict] = {}
+    stored: dict[tuple[int, str], dict] = {}
     with np.load(io.BytesIO(blob), allow_pickle=False) as file:
         for key in file.files:
-            place, kind, name = key.split("|")
-            found.setdefault((int(place), kind), {})[name] = file[key]
+            index, kind, name = key.split("|")
+            stored.setdefault((int(index), kind), {})[name] = file[key]
     maps = []
-    for (_, kind), parts in sorted(found.items()):
+    for (_, kind), parts in sorted(stored.items()):
         row_step, column_step, rows, columns = (int(number) for number in parts.pop("shape"))
         maps.append(
             ErrorMap(kind, row_step=row_step, column_step=column_step, rows=rows, columns=columns, **parts)

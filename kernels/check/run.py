@@ -1,4 +1,4 @@
-"""Run one check: the kernel, the float64 results, a low-precision reference, and what lies between them."""
+"""Runs one check: the kernel, float64 attention, a low-precision reference, and the errors between them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import torch
 
 from kernels.check.cases import OURS, UPLOADED, USER, CheckCase
 from kernels.check.compare import check_tensor, error_map, key_group_probe, worst_heads
+from kernels.check.file_rules import Tensor
 from kernels.check.result import CheckResult, ErrorMap, KeylessRows, Repeats, TensorCheck, label_of
 from kernels.check.subjects import (
     Broken,
@@ -19,26 +20,26 @@ from kernels.check.subjects import (
     make_subject,
     poisoned_memory,
 )
-from kernels.check.uploads import Tensor, Upload
+from kernels.check.uploads import Upload
 from kernels.check.user_kernel import UserKernelError, user_kernel
 from kernels.device.backend import device_info, utc_now
 from kernels.device.interpreter import count_launches
 from kernels.device.runtime import BACKEND, DEVICE
 from kernels.oracle.exact import attention_by_rows
 from kernels.oracle.report import FACTORS
-from kernels.oracle.rule import compare, compare_gradients, compare_lse, largest_finite
+from kernels.oracle.rule import Comparison, compare, compare_gradients, compare_lse, largest_finite
 from kernels.problem import AttentionProblem, tiles
 from kernels.problem.inputs import make_d_output, make_inputs
 
 Progress = Callable[[float, str], None]
 GRADIENTS = ("dQ", "dK", "dV")
 PLAYER_STEPS = 4096
-"""Runs with more steps than the player draws are opened without a step."""
+"""The player draws no more steps than this. Links to longer runs do not name a step."""
 
 
 @dataclass(frozen=True)
 class Tensors:
-    """What a case is about: inputs on the device, dO, and results that came in a file."""
+    """The tensors of a case on the device: Q, K, V, dO, and by name the results that came in a file."""
 
     inputs: tuple[torch.Tensor, torch.Tensor, torch.Tensor]
     d_out: torch.Tensor
@@ -46,17 +47,20 @@ class Tensors:
 
 
 def tensors_of(case: CheckCase, upload: Upload | None) -> Tensors:
-    """The tensors of the case: drawn from its seed, or those of the file; dO is drawn where the file has none."""
+    """The tensors of the file, or without a file those of the case's seed. dO is drawn if a file lacks it."""
     if upload is None:
         return Tensors(make_inputs(case.problem, DEVICE), make_d_output(case.problem, DEVICE), {})
-    found = {name: _to_torch(tensor) for name, tensor in upload.tensors.items()}
+    uploaded = {name: _to_torch(tensor) for name, tensor in upload.tensors.items()}
+    d_out = uploaded.get("d_output")
+    if d_out is None:
+        d_out = make_d_output(case.problem, DEVICE)
     names = {"O": "output", "lse": "lse", "dQ": "d_query", "dK": "d_key", "dV": "d_value"}
-    results = {name: found[ours] for name, ours in names.items() if ours in found}
-    d_out = found.get("d_output")
+    results = {name: uploaded[ours] for name, ours in names.items() if ours in uploaded}
     return Tensors(
-        (found["query"], found["key"], found["value"]), make_d_output(case.problem, DEVICE) if d_out is None else d_out,
+        (uploaded["query"], uploaded["key"], uploaded["value"]),
+        d_out,
         results if case.kernel == UPLOADED else {},
-    )  # fmt: skip
+    )
 
 
 def _to_torch(tensor: Tensor) -> torch.Tensor:
@@ -68,7 +72,10 @@ def _to_torch(tensor: Tensor) -> torch.Tensor:
 def run_check(
     case: CheckCase, upload: Upload | None = None, progress: Progress = lambda fraction, words: None
 ) -> CheckResult:
-    """Check the case on the device at hand. Raises InvalidProblem for one that cannot be, and what the device raises (out of memory, say)."""
+    """Check the case on this machine's device.
+
+    Raises InvalidProblem if the case cannot be checked, and what the device raises, such as out of memory.
+    """
     began = time.perf_counter()
     user_name = user_kernel().name if case.kernel == USER else ""
     empty = CheckResult(case, label_of(case, user_name), device_info(BACKEND), utc_now(), 0.0)
@@ -84,21 +91,28 @@ def run_check(
         except Broken as error:
             return replace(empty, broken=str(error), notes=tuple(notes))
         progress(0.3, "comparing with float64")
-        found, maps, keyless = _compare(case.problem, tensors, got, notes)
+        checks, maps = _compare(case.problem, tensors, got, notes)
         progress(0.6, "repeating the run")
         repeats = _repeat(case, subject, tensors, got) if subject else None
         progress(0.8, "weighing the key tiles")
         weights = _weights(case.problem, subject, tensors) if subject else None
     return replace(
-        empty, tensors=found, maps=(*maps, *([weights] if weights else [])), keyless=keyless, repeats=repeats, notes=tuple(notes),
-        interpreted=bool(launches), seconds=time.perf_counter() - began,
-    )  # fmt: skip
+        empty,
+        tensors=checks,
+        maps=(*maps, weights) if weights else maps,
+        keyless=_keyless(case.problem, got),
+        repeats=repeats,
+        notes=tuple(notes),
+        interpreted=bool(launches),
+        seconds=time.perf_counter() - began,
+    )
 
 
 def _notes(case: CheckCase) -> list[str]:
     if case.kernel == USER and BACKEND == "interpreter" and case.problem.dtype == "bfloat16":
         return [
-            "Triton's interpreter multiplies bfloat16 wrongly unless a kernel widens it first: check bfloat16 on a GPU."
+            "Triton's interpreter multiplies bfloat16 wrongly unless a kernel widens it first: "
+            "check bfloat16 on a GPU."
         ]
     return []
 
@@ -106,7 +120,10 @@ def _notes(case: CheckCase) -> list[str]:
 def _first_run(
     case: CheckCase, subject: Subject | None, tensors: Tensors, notes: list[str]
 ) -> dict[str, torch.Tensor]:
-    """O, lse and gradients by name, those that there are. Memory starts as NaN, but under torch's own kernels, which that would change."""
+    """O, lse and gradients by name, as far as the kernel returns them.
+
+    New memory is filled with NaN, but not for torch's own kernels: torch would then choose other algorithms.
+    """
     if subject is None:
         return tensors.results
     if case.kernel in OURS or case.kernel == USER:
@@ -124,7 +141,7 @@ def _run(
         return got
     if subject.gradients is None:
         if notes is not None:
-            notes.append("This kernel is forward only: no gradients to check.")
+            notes.append("This kernel is forward only: it has no gradients to check.")
         return got
     try:
         return got | dict(zip(GRADIENTS, subject.gradients(*tensors.inputs, tensors.d_out), strict=True))
@@ -136,31 +153,43 @@ def _run(
 
 def _compare(
     problem: AttentionProblem, tensors: Tensors, got: dict[str, torch.Tensor], notes: list[str]
-) -> tuple[tuple[TensorCheck, ...], list[ErrorMap], KeylessRows | None]:
+) -> tuple[tuple[TensorCheck, ...], tuple[ErrorMap, ...]]:
+    """The checks of O, lse and the gradients, and the error maps of all but lse."""
+    compared = _held_against_exact(problem, tensors, got)
+    checks, maps = [], []
+    for name, comparison in compared.items():
+        check, codes = check_tensor(name, got[name].to(comparison.exact.device), comparison)
+        checks.append(check)
+        if name == "lse":
+            continue
+        maps.append(error_map(name, comparison.error, check.tolerance, codes))
+        if check.reference != problem.dtype:
+            notes.append(
+                f"Naive attention in {problem.dtype} gives NaN or infinity for {name}: the allowed error is "
+                f"that of {check.reference}."
+            )
+    return tuple(checks), tuple(maps)
+
+
+def _held_against_exact(
+    problem: AttentionProblem, tensors: Tensors, got: dict[str, torch.Tensor]
+) -> dict[str, Comparison]:
+    """O, lse and the gradients, as far as they were returned, by the rule."""
     inputs, largest = tensors.inputs, largest_finite(tensors.inputs[2])
-    mask = {"scale": problem.scale, "band": problem.band}
-    exact_out, exact_lse = attention_by_rows(*inputs, **mask, dtype=torch.float64)
-    naive_out, _ = attention_by_rows(*inputs, **mask, dtype=getattr(torch, problem.dtype))
-    careful_out, careful_lse = attention_by_rows(*inputs, **mask, dtype=torch.float32)
+    low = getattr(torch, problem.dtype)
+    (exact_out, exact_lse), (naive_out, _), (float32_out, float32_lse) = (
+        attention_by_rows(*inputs, scale=problem.scale, band=problem.band, dtype=dtype)
+        for dtype in (torch.float64, low, torch.float32)
+    )
     device, factor = exact_out.device, FACTORS["forward"]
-    compared = {"O": compare(got["O"].to(device), exact_out, naive_out, lambda: careful_out, factor, largest)}
+    out = got["O"].to(device)
+    compared = {"O": compare(out, exact_out, naive_out, lambda: float32_out, factor, largest)}
     if "lse" in got:
-        compared["lse"] = compare_lse(got["lse"].to(device), exact_lse, careful_lse)
+        compared["lse"] = compare_lse(got["lse"].to(device), exact_lse, float32_lse)
     if "dQ" in got:
         gradients = (got["dQ"], got["dK"], got["dV"])
         compared |= compare_gradients(problem, gradients, inputs, tensors.d_out)
-    checks, maps = [], []
-    for name, comparison in compared.items():
-        check, codes = check_tensor(name, got[name].to(device), comparison)
-        checks.append(check)
-        if name != "lse":
-            maps.append(error_map(name, comparison.error, check.tolerance, codes))
-            if check.reference != problem.dtype:
-                notes.append(
-                    f"Naive attention in {problem.dtype} gives NaN or infinity for {name}: the tolerance is "
-                    f"that of {check.reference}."
-                )
-    return tuple(checks), maps, _keyless(problem, got)
+    return compared
 
 
 def _keyless(problem: AttentionProblem, got: dict[str, torch.Tensor]) -> KeylessRows | None:
@@ -175,9 +204,12 @@ def _keyless(problem: AttentionProblem, got: dict[str, torch.Tensor]) -> Keyless
 
 
 def _repeat(case: CheckCase, subject: Subject, tensors: Tensors, got: dict[str, torch.Tensor]) -> Repeats:
-    """Bitwise comparison of `case.repeats` runs. The first run counts where its poisoned memory cannot have changed how torch works."""
+    """Bitwise comparison of `case.repeats` runs.
+
+    The run with poisoned memory counts as the first, unless poisoning may have changed torch's algorithms.
+    """
     first = got if case.kernel != USER or BACKEND == "interpreter" else _run(case, subject, tensors)
-    differing, largest = dict.fromkeys(first, 0), 0.0
+    largest = 0.0
     unequal = {
         name: torch.zeros(tensor.shape, dtype=torch.bool, device=tensor.device)
         for name, tensor in first.items()
@@ -187,16 +219,9 @@ def _repeat(case: CheckCase, subject: Subject, tensors: Tensors, got: dict[str, 
             different = _bits(tensor) != _bits(first[name])
             unequal[name] |= different
             if different.any():
-                largest = max(
-                    largest,
-                    float(
-                        (tensor.double() - first[name].double())[different]
-                        .abs()
-                        .nan_to_num(nan=float("inf"))
-                        .max()
-                    ),
-                )
-    differing |= {name: int(where.sum()) for name, where in unequal.items()}
+                difference = (tensor.double() - first[name].double())[different].abs()
+                largest = max(largest, float(difference.nan_to_num(nan=float("inf")).max()))
+    differing = {name: int(elements.sum()) for name, elements in unequal.items()}
     return Repeats(case.repeats, differing, largest)
 
 
@@ -205,34 +230,33 @@ def _bits(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _weights(problem: AttentionProblem, subject: Subject, tensors: Tensors) -> ErrorMap | None:
-    """How much of its attention each row gives to each group of key tiles, against float64: where a kernel goes wrong along the keys.
+    """How much of its attention each row gives to each group of key tiles, against float64.
 
-    One more run, with values that are 1 in the column of their group of keys and 0 elsewhere: O is then the weight of each group. Works
-    for any kernel, since it looks at nothing but O.
+    This is one more run, with values that are 1 in the column of their group of keys and 0 elsewhere: O then
+    is the weight of each group. It shows at which keys any kernel goes wrong. None if the kernel refuses.
     """
     query, key, value = tensors.inputs
-    probe, keys = key_group_probe(value, problem.block_n)
-    groups = -(-problem.kv_len // keys)
+    probe, group = key_group_probe(value, problem.block_n)
     try:
         got, _ = subject.forward(query, key, probe)
     except (Refused, Broken):
         return None
-    mask = {"scale": problem.scale, "band": problem.band}
-    exact, naive, careful = (
-        attention_by_rows(query, key, probe, **mask, dtype=dtype)[0]
+    exact, naive, in_float32 = (
+        attention_by_rows(query, key, probe, scale=problem.scale, band=problem.band, dtype=dtype)[0]
         for dtype in (torch.float64, query.dtype, torch.float32)
     )
-    comparison = compare(got, exact, naive, lambda: careful, FACTORS["forward"], 1.0)
-    error = comparison.error
-    found = error_map("weights", error[..., :groups], comparison.report.tolerance, None)
-    heads = worst_heads(error)
-    return replace(found, column_step=keys, columns=problem.kv_len, first_step=program_starts(problem, heads))
+    comparison = compare(got, exact, naive, lambda: in_float32, FACTORS["forward"], 1.0)
+    error, groups = comparison.error, -(-problem.kv_len // group)
+    by_column = error_map("weights", error[..., :groups], comparison.report.tolerance, None)
+    starts = program_starts(problem, worst_heads(error))
+    return replace(by_column, column_step=group, columns=problem.kv_len, first_step=starts)
 
 
 def program_starts(problem: AttentionProblem, heads: torch.Tensor) -> np.ndarray | None:
-    """int32 (heads, query tiles): at which step of a trace of FlashAttention-2 the program of the tile begins; None beyond PLAYER_STEPS.
+    """int32 (heads, query tiles): the step of FlashAttention-2's trace at which each tile's program starts.
 
-    A trace holds the programs by head and query tile, and a program that visits no tile has one step.
+    A trace orders the programs by head and query tile; a program that visits no tile has one step. None if
+    the trace has more than PLAYER_STEPS steps.
     """
     visited = [tiles.visited_tiles(problem, q_tile) for q_tile in range(problem.q_tiles)]
     steps = np.array([max(tile.end - tile.first, 1) for tile in visited])

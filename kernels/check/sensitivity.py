@@ -1,4 +1,4 @@
-"""How the error of O moves with the tile sizes, and with the scale of the query up to where its type overflows."""
+"""How the error of O changes with tile sizes, and with the scale of the query until its type overflows."""
 
 from __future__ import annotations
 
@@ -20,16 +20,23 @@ from kernels.oracle.report import FACTORS
 from kernels.oracle.rule import compare, largest_finite
 from kernels.problem import AttentionProblem, InvalidProblem
 
+Inputs = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+References = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+
 BLOCKS = ((16, 16), (32, 32), (64, 32), (32, 64), (64, 64), (128, 32), (128, 64), (64, 128), (128, 128))
 POINTS = 8
-"""Factors on the query between 1 and the overflow."""
+"""Factors on the query from 1 to the largest before the overflow."""
 POINT_LIMIT_S = 4.0
+"""Tiles with which the interpreter is estimated to take longer than this, in seconds, are left out."""
 
 
 def run_sensitivity(
     case: CheckCase, upload: Upload | None = None, progress: Progress = lambda fraction, words: None
 ) -> Sensitivity:
-    """Vary tiles and scale. A result from a file has nothing to vary. Raises InvalidProblem for a case that cannot be run."""
+    """Run the case with other tiles, and with other scales of the query.
+
+    Raises InvalidProblem if the case cannot be run, as for a result from a file.
+    """
     if case.kernel == UPLOADED:
         raise InvalidProblem(
             "kernel",
@@ -47,29 +54,23 @@ def run_sensitivity(
     return Sensitivity(blocks, scales, tuple(notes))
 
 
-# --- tiles -----------------------------------------------------------------------------------------------------------
-
-
 def _blocks(
-    case: CheckCase, inputs: tuple, progress: Progress, notes: list[str]
+    case: CheckCase, inputs: Inputs, progress: Progress, notes: list[str]
 ) -> tuple[SensitivityPoint, ...]:
     if not KERNELS[case.kernel].tiles:
         notes.append("This kernel chooses its tiles itself.")
         return ()
     problem = case.problem
-    wanted = [problem.with_(block_m=block_m, block_n=block_n) for block_m, block_n in BLOCKS]
-    quick = [_is_quick(replace(case, problem=tiled)) for tiled in wanted]
-    if not all(quick):
-        notes.append(
-            f"Tiles left out, since the interpreter is slow on small ones: {_names(wanted, quick, False)}."
-        )
-    wanted = [tiled for tiled, keep in zip(wanted, quick, strict=True) if keep]
+    variants = [problem.with_(block_m=block_m, block_n=block_n) for block_m, block_n in BLOCKS]
+    quick = [variant for variant in variants if _is_quick(replace(case, problem=variant))]
+    if left_out := [f"{tiled.block_m}x{tiled.block_n}" for tiled in variants if tiled not in quick]:
+        notes.append(f"Tiles left out, because the interpreter is slow on small ones: {', '.join(left_out)}.")
     references = _references(problem, inputs, problem.scale)
     base, _ = make_subject(case.kernel, problem).forward(*inputs)
     points = []
-    for place, tiled in enumerate(wanted):
+    for index, tiled in enumerate(quick):
         label = f"{tiled.block_m} x {tiled.block_n}"
-        progress(0.5 * place / len(wanted), f"tiles of {label}")
+        progress(0.5 * index / len(quick), f"tiles of {label}")
         try:
             out, _ = make_subject(case.kernel, tiled).forward(*inputs)
         except (Refused, Broken) as error:
@@ -82,37 +83,28 @@ def _blocks(
 
 
 def _is_quick(case: CheckCase) -> bool:
-    return (
-        BACKEND == "cuda"
-        or estimated_seconds(replace(case, gradients=False, repeats=1), BACKEND) <= POINT_LIMIT_S
-    )
-
-
-def _names(wanted: list[AttentionProblem], quick: list[bool], which: bool) -> str:
-    return ", ".join(
-        f"{tiled.block_m}x{tiled.block_n}" for tiled, keep in zip(wanted, quick, strict=True) if keep is which
-    )
-
-
-# --- scale -----------------------------------------------------------------------------------------------------------
+    forward_once = replace(case, gradients=False, repeats=1)
+    return BACKEND == "cuda" or estimated_seconds(forward_once, BACKEND) <= POINT_LIMIT_S
 
 
 def factors(largest: float, dtype: torch.dtype) -> list[int]:
-    """Powers of two on the query: from 0 to the last that its type holds, evenly, and one beyond that overflows."""
+    """Exponents of the factors 2^n on a query whose largest |value| is `largest`.
+
+    They go evenly from 0 to the last that `dtype` holds; one more overflows.
+    """
     if not 0 < largest < math.inf:
         return [0]
     last = max(math.floor(math.log2(torch.finfo(dtype).max / largest)), 0)
-    return sorted({round(last * place / (POINTS - 1)) for place in range(POINTS)} | {last + 1})
+    return sorted({round(last * point / (POINTS - 1)) for point in range(POINTS)} | {last + 1})
 
 
-def _scales(case: CheckCase, inputs: tuple, progress: Progress) -> tuple[SensitivityPoint, ...]:
+def _scales(case: CheckCase, inputs: Inputs, progress: Progress) -> tuple[SensitivityPoint, ...]:
     query, key, value = inputs
     subject = make_subject(case.kernel, case.problem)
-    finite = query[query.isfinite()]
-    powers = factors(float(finite.abs().max()) if finite.numel() else 0.0, query.dtype)
+    powers = factors(largest_finite(query), query.dtype)
     points = []
-    for place, power in enumerate(powers):
-        progress(0.5 + 0.5 * place / len(powers), f"query times 2^{power}")
+    for index, power in enumerate(powers):
+        progress(0.5 + 0.5 * index / len(powers), f"query times 2^{power}")
         scaled = (query.double() * 2.0**power).to(query.dtype)
         out, _ = subject.forward(scaled, key, value)
         references = _references(case.problem, (scaled, key, value), case.problem.scale)
@@ -130,41 +122,42 @@ def _largest_score(query: torch.Tensor, key: torch.Tensor, scale: float) -> floa
     for b in range(query.shape[0]):
         for h in range(query.shape[1]):
             for rows in query[b, h].double().split(4096):
-                largest = max(
-                    largest,
-                    float(
-                        (rows @ key[b, h // group].double().T * scale).abs().nan_to_num(nan=math.inf).max()
-                    ),
-                )
+                scores = rows @ key[b, h // group].double().T * scale
+                largest = max(largest, float(scores.abs().nan_to_num(nan=math.inf).max()))
     return largest
 
 
-# --- shared ----------------------------------------------------------------------------------------------------------
-
-
-def _references(problem: AttentionProblem, inputs: tuple, scale: float) -> tuple[torch.Tensor, ...]:
+def _references(problem: AttentionProblem, inputs: Inputs, scale: float) -> References:
     """O in float64, in the type of the inputs, and in float32."""
     dtypes = (torch.float64, inputs[0].dtype, torch.float32)
-    return tuple(
+    exact, naive, in_float32 = (
         attention_by_rows(*inputs, scale=scale, band=problem.band, dtype=dtype)[0] for dtype in dtypes
     )
+    return exact, naive, in_float32
 
 
-def _judge(out: torch.Tensor, references: tuple[torch.Tensor, ...], value: torch.Tensor) -> TensorCheck:
+def _judge(out: torch.Tensor, references: References, value: torch.Tensor) -> TensorCheck:
     exact, naive, in_float32 = references
-    largest = largest_finite(value)
-    return check_tensor(
-        "O", out, compare(out, exact, naive, lambda: in_float32, FACTORS["forward"], largest)
-    )[0]
+    factor = FACTORS["forward"]
+    comparison = compare(out, exact, naive, lambda: in_float32, factor, largest_finite(value))
+    return check_tensor("O", out, comparison)[0]
 
 
-def _point(label: str, check: TensorCheck, naive_wrong: int, **more: float) -> SensitivityPoint:
+def _point(
+    label: str,
+    check: TensorCheck,
+    naive_wrong: int,
+    *,
+    largest_score: float = 0.0,
+    difference: float = 0.0,
+) -> SensitivityPoint:
     return SensitivityPoint(
         label,
-        check.max_error,
-        check.tolerance,
-        check.naive_max_error,
-        check.wrong_nonfinite,
-        naive_wrong,
-        **more,
+        max_error=check.max_error,
+        tolerance=check.tolerance,
+        naive_max_error=check.naive_max_error,
+        wrong_nonfinite=check.wrong_nonfinite,
+        naive_wrong_nonfinite=naive_wrong,
+        largest_score=largest_score,
+        difference=difference,
     )

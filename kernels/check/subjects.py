@@ -1,4 +1,4 @@
-"""How each kernel that can be checked is called: forward to (O, lse or None), and gradients where it has them."""
+"""How each kernel under check is called: forward to (O, lse or None), and to gradients if it has them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import torch
@@ -20,14 +21,17 @@ from kernels.problem import AttentionProblem, InvalidProblem
 
 Forward = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor | None]]
 Gradients = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], tuple[torch.Tensor, ...]]
+Attention = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
 
 
 class Refused(Exception):
-    """The kernel does not take this problem; the message is its own reason."""
+    """The kernel does not take this problem; the message is the reason that it gives."""
 
 
 class Broken(Exception):
-    """The kernel took the problem and raised, or gave something that is no attention output."""
+    """The kernel took the problem, but raised an error or did not return an attention output."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,10 @@ class Subject:
 
 
 def make_subject(name: str, problem: AttentionProblem) -> Subject:
-    """The kernel on the problem's mask and tiles. Raises Refused, or UserKernelError where the user's file cannot be imported."""
+    """The kernel with the problem's mask and tiles.
+
+    Raises Refused, or UserKernelError if the user's file cannot be imported.
+    """
     if BACKEND not in KERNELS[name].backends:
         accepted = ", ".join(key for key, kernel in KERNELS.items() if BACKEND in kernel.backends)
         raise InvalidProblem("kernel", name, f"expected one of {accepted} on this device")
@@ -78,7 +85,7 @@ def _peer(name: str, problem: AttentionProblem) -> tuple[Forward, Gradients]:
     except (InvalidProblem, NotImplementedError) as error:
         raise Refused(str(error)) from error
 
-    def forward(query, key, value):
+    def forward(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> tuple[torch.Tensor, None]:
         out = attend(query, key, value)
         _check_output(out, query)
         return out.detach(), None
@@ -86,37 +93,42 @@ def _peer(name: str, problem: AttentionProblem) -> tuple[Forward, Gradients]:
     return forward, _by_autograd(attend)
 
 
-def _by_autograd(attend: Callable) -> Gradients:
-    def gradients(query, key, value, d_out):
+def _by_autograd(attend: Attention) -> Gradients:
+    def gradients(
+        query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, d_out: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
         leaves = [tensor.detach().requires_grad_() for tensor in (query, key, value)]
         out = attend(*leaves)
         if not out.requires_grad:
             raise Refused("it has no gradients: its output does not depend on Q, K and V for autograd")
-        found = torch.autograd.grad(out, leaves, d_out, allow_unused=True)
+        results = torch.autograd.grad(out, leaves, d_out, allow_unused=True)
         return tuple(
             torch.zeros_like(leaf) if gradient is None else gradient
-            for gradient, leaf in zip(found, leaves, strict=True)
+            for gradient, leaf in zip(results, leaves, strict=True)
         )
 
     return gradients
 
 
-def _check_output(out: object, query: torch.Tensor) -> None:
+def _check_output(out: torch.Tensor, query: torch.Tensor) -> None:
+    """Raise Broken unless `out`, which may come from the user's function, is a tensor shaped as `query`."""
     if not isinstance(out, torch.Tensor):
         raise Broken(f"it returned {type(out).__name__}; expected a tensor shaped as query")
     if out.shape != query.shape or out.dtype != query.dtype:
-        raise Broken(
-            f"it returned {out.dtype} {tuple(out.shape)}; expected {query.dtype} {tuple(query.shape)}, as query"
-        )
+        expected = f"expected {query.dtype} {tuple(query.shape)}, as query"
+        raise Broken(f"it returned {out.dtype} {tuple(out.shape)}; {expected}")
 
 
-def _guarded(name: str, call: Callable) -> Callable:
-    """The call with its failures told apart: refused, broken, or one that ends the job (memory, a lost CUDA context)."""
+def _guarded(name: str, call: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """The call, with its errors sorted: Refused, Broken, or an error that ends the job.
 
-    def guarded(*tensors: torch.Tensor):
+    Lack of memory and a lost CUDA context end the job.
+    """
+
+    def guarded(*tensors: Parameters.args, **options: Parameters.kwargs) -> Result:
         try:
             with _quiet():
-                return call(*tensors)
+                return call(*tensors, **options)
         except (Refused, Broken, UserKernelError, MemoryError, torch.OutOfMemoryError):
             raise
         except (InvalidProblem, NotImplementedError) as error:
@@ -134,7 +146,7 @@ def _guarded(name: str, call: Callable) -> Callable:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """No NumPy warnings from the interpreter: arithmetic with infinities is as silent on a GPU."""
+    """Silence NumPy's warnings in the interpreter: a GPU does not warn about infinities either."""
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         warnings.filterwarnings("ignore", "Lower right causal bias", UserWarning)
@@ -150,16 +162,17 @@ def _words(error: BaseException) -> str:
 
 @contextmanager
 def poisoned_memory() -> Iterator[None]:
-    """Fresh tensors start as NaN, so that an element no kernel wrote is seen."""
+    """Fill new tensors with NaN, so that elements that no kernel wrote are found."""
     before = (
         torch.are_deterministic_algorithms_enabled(),
         torch.is_deterministic_algorithms_warn_only_enabled(),
     )
-    filled = torch.utils.deterministic.fill_uninitialized_memory
+    deterministic: Any = torch.utils.deterministic  # mypy does not know the properties of this module
+    filled = deterministic.fill_uninitialized_memory
     torch.use_deterministic_algorithms(True, warn_only=True)
-    torch.utils.deterministic.fill_uninitialized_memory = True
+    deterministic.fill_uninitialized_memory = True
     try:
         yield
     finally:
         torch.use_deterministic_algorithms(before[0], warn_only=before[1])
-        torch.utils.deterministic.fill_uninitialized_memory = filled
+        deterministic.fill_uninitialized_memory = filled

@@ -1,6 +1,7 @@
-"""A function of the user, named on the command line as `file.py:function`, with the signature of scaled_dot_product_attention.
+"""The user's own function, which the command line names as `file.py:function`.
 
-Only the worker process imports it, after our kernels, so that TRITON_INTERPRET is set before the file imports triton.
+It has the signature of scaled_dot_product_attention. Only the worker process imports it, after our kernels:
+so TRITON_INTERPRET is set before the file imports triton.
 """
 
 from __future__ import annotations
@@ -19,52 +20,55 @@ if TYPE_CHECKING:
     import torch
 
 MODULE_NAME = "user_kernel_file"
+UserFunction = Callable[..., "torch.Tensor"]
+"""A function of query, key and value, and of those options of scaled_dot_product_attention that it knows."""
 
 
 @dataclass(frozen=True)
 class UserKernel:
-    """Where the function is. `name` is what the page calls it."""
+    """The file and the name of the function."""
 
     path: Path
     function: str
 
     @classmethod
     def parse(cls, text: str) -> UserKernel:
-        """From "my_file.py:my_function"; the path is made absolute. Raises InvalidProblem, which says what is wrong."""
+        """From "my_file.py:my_function"; the path is made absolute. Raises InvalidProblem."""
         path, colon, function = text.rpartition(":")
         if not colon or not path.endswith(".py") or not function.isidentifier():
             raise InvalidProblem(
                 "kernel", text, "expected a Python file and a function in it, such as my_file.py:my_function"
             )
         if not Path(path).is_file():
-            raise InvalidProblem("kernel", text, f"there is no file {path} here")
+            raise InvalidProblem("kernel", text, f"there is no file {path} here", "Check the path.")
         return cls(Path(path).resolve(), function)
 
     @classmethod
     def unchecked(cls, text: str) -> UserKernel:
-        """The reverse of `argument`; whether the file is there shows when it is loaded."""
+        """The reverse of `argument`. A missing file is refused when it is loaded."""
         path, _, function = text.rpartition(":")
         return cls(Path(path), function)
 
     @property
     def argument(self) -> str:
-        """For another process's command line."""
+        """What names the function on another process's command line."""
         return f"{self.path}:{self.function}"
 
     @property
     def name(self) -> str:
+        """What the page calls the function."""
         return f"{self.path.name}:{self.function}"
 
     @property
     def version(self) -> str:
-        """Changes when the file is saved: results of an older version are not shown for a newer one."""
+        """Changes if the file is saved, so that no result of an older version is shown for a newer one."""
         try:
             return str(self.path.stat().st_mtime_ns)
         except OSError:
             return "missing"
 
-    def load(self) -> Callable:
-        """Import the file, again whenever it has changed. Raises UserKernelError, which says what went wrong."""
+    def load(self) -> UserFunction:
+        """Import the file, again if it has changed. Raises UserKernelError, which says what went wrong."""
         return _load(self, self.version)
 
 
@@ -72,11 +76,11 @@ class UserKernelError(Exception):
     """The user's file could not be imported, or has no such function."""
 
 
-_loaded: dict[UserKernel, tuple[str, Callable]] = {}
+_loaded: dict[UserKernel, tuple[str, UserFunction]] = {}
 
 
-def _load(kernel: UserKernel, version: str) -> Callable:
-    import kernels.device.runtime  # noqa: F401  (chooses the backend before the file can import triton)
+def _load(kernel: UserKernel, version: str) -> UserFunction:
+    import kernels.device.runtime  # noqa: F401  (before the file can import triton)
 
     if _loaded.get(kernel, ("",))[0] == version:
         return _loaded[kernel][1]
@@ -84,6 +88,8 @@ def _load(kernel: UserKernel, version: str) -> Callable:
     if folder not in sys.path:
         sys.path.append(folder)
     spec = importlib.util.spec_from_file_location(MODULE_NAME, kernel.path)
+    if spec is None or spec.loader is None:
+        raise UserKernelError(f"{kernel.path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[MODULE_NAME] = module
     try:
@@ -99,15 +105,18 @@ def _load(kernel: UserKernel, version: str) -> Callable:
     return function
 
 
-def call_arguments(function: Callable, problem: AttentionProblem, device: str) -> dict:
+def call_arguments(
+    function: UserFunction, problem: AttentionProblem, device: str
+) -> dict[str, bool | torch.Tensor]:
     """Keyword arguments for the problem's mask and heads, as scaled_dot_product_attention takes them.
 
-    `is_causal` where both lengths are the same; else a bool `attn_mask`, because torch's is_causal is aligned to the top left. Raises
-    InvalidProblem where the function has no such parameter.
+    A causal mask is `is_causal` if both lengths are the same. Otherwise it is a bool `attn_mask` (q_len,
+    kv_len), because torch aligns is_causal to the top left. Raises InvalidProblem if the function has no such
+    parameter.
     """
     from kernels.oracle.naive import visible_mask
 
-    arguments = {}
+    arguments: dict[str, bool | torch.Tensor] = {}
     if problem.is_causal and problem.q_len == problem.kv_len:
         arguments["is_causal"] = True
     elif problem.mask != "full":
@@ -126,11 +135,11 @@ def call_arguments(function: Callable, problem: AttentionProblem, device: str) -
     return arguments
 
 
-def _takes(function: Callable, name: str) -> bool:
+def _takes(function: UserFunction, name: str) -> bool:
     try:
         parameters = inspect.signature(function).parameters
     except (TypeError, ValueError):
-        return True  # a builtin does not say
+        return True  # a builtin does not name its parameters
     return name in parameters or any(
         parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()
     )
@@ -139,7 +148,7 @@ def _takes(function: Callable, name: str) -> bool:
 def attend_with(
     kernel: UserKernel, problem: AttentionProblem
 ) -> Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]:
-    """The user's function on the problem's mask, as an attention function of kernels.measure.peers."""
+    """The user's function with the problem's mask, as an attention function of kernels.measure.peers."""
     from kernels.device.runtime import DEVICE
 
     function = kernel.load()
@@ -166,7 +175,7 @@ def name_user_kernel(kernel: UserKernel) -> None:
 
 
 def user_kernel() -> UserKernel:
-    """The kernel that was named on this process's command line. Raises InvalidProblem where none was."""
+    """The kernel that this process's command line named. Raises InvalidProblem if it named none."""
     if not _named:
         raise InvalidProblem(
             "kernel",

@@ -173,6 +173,8 @@ class Algorithm:
     """The peer whose time stands beside it on a GPU, and whose time that is; "" for its own."""
     checked: str = ""
     """What the Check page calls it; "" if it is not offered there."""
+    gives_lse: bool = True
+    """Whether its check covers lse."""
     has_gradients: bool = False
     """Whether its check covers gradients."""
     recorded: tuple[str, ...] = ()

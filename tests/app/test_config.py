@@ -4,7 +4,7 @@ import tomllib
 
 import pytest
 
-from kernels.check.uploads import MAX_FILE_BYTES
+from kernels.check.file_rules import MAX_FILE_BYTES
 from kernels.problem import InvalidProblem
 from tests import ROOT
 from viz.shared import options

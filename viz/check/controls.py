@@ -5,7 +5,8 @@ from __future__ import annotations
 import streamlit as st
 
 from kernels.check.cases import KERNELS, MAX_REPEATS, UPLOADED, USER, kernels_on
-from kernels.check.uploads import InvalidUpload, UploadFacts, read_upload
+from kernels.check.file_rules import InvalidUpload
+from kernels.check.uploads import UploadFacts, read_upload
 from kernels.check.user_kernel import UserKernel, name_user_kernel
 from kernels.problem import InvalidProblem
 from viz.shared.options import named_kernel

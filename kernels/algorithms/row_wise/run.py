@@ -85,6 +85,7 @@ def run_traced(problem: AttentionProblem) -> Trace:
     return log.trace(out, lse)
 
 
-def forward(problem: AttentionProblem, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-    """O and lse with the problem's mask and tiles."""
-    return _run(problem, query, key, value)[1:]
+def forward(problem: AttentionProblem, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, None]:
+    """O with the problem's mask and tiles; lse is not a result of this algorithm."""
+    _, out, _ = _run(problem, query, key, value)
+    return out, None

@@ -109,5 +109,6 @@ ENTRY = Algorithm(
     skips_tiles=False,
     step_cost=0.01,
     checked="Standard attention in three kernels, forward",
+    gives_lse=False,
     recorded=("gpt2", "tiny", "ragged"),
 )

@@ -8,14 +8,16 @@ import pytest
 import torch
 
 from kernels.algorithms import run_traced
+from kernels.algorithms import ALGORITHMS
 from kernels.check import run as check_run
 from kernels.check.cases import KERNELS, OURS, UPLOADED, CheckCase, kernels_on
-from kernels.check.compare import check_tensor, error_map, key_group_probe, ulp_counts
+from kernels.check.compare import error_map, key_group_probe, ulp_counts
+from kernels.check.file_rules import Tensor
 from kernels.check.result import ULP_EDGES
 from kernels.check.run import program_starts, run_check
 from kernels.check.sensitivity import factors, run_sensitivity
 from kernels.check.subjects import Subject
-from kernels.check.uploads import Tensor, Upload
+from kernels.check.uploads import Upload
 from kernels.device.runtime import BACKEND
 from kernels.problem import AttentionProblem, InvalidProblem, tiles
 
@@ -36,7 +38,8 @@ def test_right_kernels_pass(kernel):
         *(["dQ", "dK", "dV"] if KERNELS[kernel].gradients else []),
     ]
     assert all(tensor.mean_error <= tensor.max_error <= tensor.tolerance for tensor in result.tensors)
-    assert result.interpreted == (BACKEND == "interpreter" and kernel in OURS)
+    in_triton = kernel not in ALGORITHMS or ALGORITHMS[kernel].runs_in == "triton"
+    assert result.interpreted == (BACKEND == "interpreter" and kernel in OURS and in_triton)
 
 
 def broken_subject(monkeypatch, spoil, gradients=None):
@@ -162,31 +165,11 @@ def test_infinite_inputs_pass_where_float64_gives_the_same():
     assert (result.map("O").codes == 1).sum() == 16
 
 
-# --- the numbers -----------------------------------------------------------------------------------------------------
-
-
 def test_ulps_are_counted_in_the_spacing_of_the_type():
     exact = torch.tensor([1.0, 1.0, 1.0, 4.0, 0.0, 6e-8, float("nan")], dtype=torch.float64)
     got = torch.tensor([1.0, 1 + 2**-10, 1 + 3 * 2**-10, 4 + 2**-8, 2**-24, 2**-24, 1.0], dtype=torch.float16)
     counts = dict(zip((*ULP_EDGES, "more"), ulp_counts(got, exact, torch.float16), strict=True))
     assert counts == {0.5: 2, 1: 3, 2: 0, 4: 1, 8: 0, 16: 0, 64: 0, 256: 0, 1024: 0, "more": 0}
-
-
-def test_where_naive_attention_overflows_the_allowance_stays_finite():
-    exact = torch.tensor([[[[1.0, 2.0]]]], dtype=torch.float64)
-    naive = torch.full((1, 1, 1, 2), float("nan"), dtype=torch.float16)
-    good, error, _ = check_tensor("O", exact.half(), exact, naive, exact.float(), 2.0, 2.0)
-    assert good.passes
-    assert good.reference == "float32 rounded to float16"
-    assert not check_tensor("O", exact.half() + 0.1, exact, naive, exact.float(), 2.0, 2.0)[0].passes
-    assert math.isfinite(good.tolerance)
-    assert error.max() == 0
-
-
-def test_values_beyond_the_types_largest_number_are_infinite():
-    exact = torch.full((1, 1, 1, 2), 1e6, dtype=torch.float64)
-    infinite = torch.full((1, 1, 1, 2), float("inf"), dtype=torch.float16)
-    assert check_tensor("dQ", infinite, exact, infinite, exact.float(), 3.0, 1.0)[0].passes
 
 
 def test_the_probe_of_the_keys_sums_to_one_in_every_row():
@@ -240,9 +223,6 @@ def test_a_run_that_the_player_samples_has_no_steps():
         program_starts(AttentionProblem(q_len=4096, kv_len=4096, block_m=32, block_n=32), torch.zeros(1))
         is None
     )
-
-
-# --- sensitivity -----------------------------------------------------------------------------------------------------
 
 
 def test_tiles_and_scale_are_varied_up_to_the_overflow():

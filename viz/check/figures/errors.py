@@ -6,7 +6,7 @@ import math
 
 import plotly.graph_objects as go
 
-from kernels.check.report import ulp_labels
+from kernels.check.report_pictures import ulp_labels
 from kernels.check.result import CheckResult, TensorCheck
 from viz.shared import theme
 
