@@ -8,8 +8,9 @@ from kernels.algorithms import ALGORITHMS
 from kernels.problem import AttentionProblem
 from kernels.problem.presets import PRESETS
 from kernels.recordings import recorded_launches
-from kernels.worker.client import Crashed
-from tests.app.pages import open_chapter
+from kernels.worker.failures import Crashed
+from kernels.worker.requests import TraceRequest
+from tests.app.pages import fail_jobs, open_chapter
 from viz.shared import runs
 from viz.shared.formats import format_kib
 
@@ -118,7 +119,7 @@ def test_long_counting_waits_for_a_button():
     app = open_chapter("io", io_t=4096)
     assert not app.exception
     assert any(button.label.startswith("Count with the kernels, about") for button in app.button)
-    assert runs.run_store().peek("trace", AttentionProblem(q_len=4096, kv_len=4096), "flash2") is None
+    assert runs.run_store().peek(TraceRequest(AttentionProblem(q_len=4096, kv_len=4096), "flash2")) is None
 
 
 def test_what_does_not_fit_is_said():
@@ -199,10 +200,7 @@ def test_without_triton_models_are_shown_and_the_page_says_why_nothing_is_counte
 
 
 def test_a_failure_is_a_message_with_a_way_on(monkeypatch):
-    def fail(job):
-        raise Crashed(-11)
-
-    monkeypatch.setattr(runs, "finished_run", fail)
+    fail_jobs(monkeypatch, TraceRequest, Crashed(-11))
     app = open_chapter("io", **SMALL | {"io_bm": 32})
     for _ in range(20):
         if app.error:
@@ -210,5 +208,5 @@ def test_a_failure_is_a_message_with_a_way_on(monkeypatch):
         app.run()
     assert str(Crashed(-11)) in app.error[0].value
     monkeypatch.undo()
-    next(button for button in app.button if button.label == "Count again").click().run()
+    next(button for button in app.button if button.label == "Try again").click().run()
     until(app, "**One step of the inner loop**, counted")
