@@ -1,4 +1,4 @@
-"""What a source file imports, found by reading it: also in functions, by importlib, and by names in tables."""
+"""What a source file imports, found by reading it: also in functions, by importlib and by names in tables."""
 
 import ast
 from collections.abc import Iterator
