@@ -5,7 +5,9 @@ from streamlit.util import calc_hash
 
 from kernels.worker.client import WorkerClient
 from kernels.worker.job import Job
+from kernels.worker.requests import Request
 from tests import ROOT
+from viz.shared import runs
 
 
 def open_page(page="", **query):
@@ -22,6 +24,19 @@ def open_page(page="", **query):
 def open_chapter(slug, **query):
     """A chapter of the Learn page."""
     return open_page("learn", chapter=slug, **query)
+
+
+def drawn_with_results(app, request_class=Request):
+    """The page, drawn again until all jobs of that class that it asked for have ended."""
+    store = runs.run_store()
+    while True:
+        jobs = [job for request, job in tuple(store._jobs.items()) if isinstance(request, request_class)]
+        ended = all(job.done for job in jobs)
+        for job in jobs:
+            assert job.wait(60)
+        app.run()
+        if ended:
+            return app
 
 
 def fail_jobs(monkeypatch, request_class, failure):

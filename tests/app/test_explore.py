@@ -9,7 +9,7 @@ from kernels.algorithms import ALGORITHMS
 from kernels.problem.presets import PRESETS
 from kernels.worker.failures import Crashed, OutOfMemory
 from kernels.worker.requests import MeasureRequest, TraceRequest
-from tests.app.pages import fail_jobs, open_page
+from tests.app.pages import drawn_with_results, fail_jobs, open_page
 from viz.shared import runs
 
 pytestmark = pytest.mark.usefixtures("stop_the_worker")
@@ -20,6 +20,11 @@ def player(app):
     """Player data of the page, or None."""
     found = app.get("bidi_component")
     return json.loads(found[0].proto.json)["run"] if found else None
+
+
+def open_live(**query):
+    """The page on a small problem that is not recorded, once its runs have ended."""
+    return drawn_with_results(open_page(**SMALL, **query), TraceRequest)
 
 
 def metrics(app):
@@ -65,7 +70,7 @@ def test_every_algorithm_plays_its_recordings(algorithm):
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_every_algorithm_plays_a_run(algorithm):
-    live = open_page(**SMALL, algorithm=algorithm)
+    live = open_live(algorithm=algorithm)
     assert not live.exception
     data = player(live)
     assert data["title"].startswith(ALGORITHMS[algorithm].label)
@@ -77,12 +82,12 @@ def test_every_algorithm_plays_a_run(algorithm):
 
 
 def test_the_algorithm_is_in_the_url_and_an_unknown_one_is_the_first():
-    app = open_page(**SMALL, algorithm="flash1")
+    app = open_live(algorithm="flash1")
     assert app.selectbox(key="algorithm").value == "flash1"
     app.selectbox(key="algorithm").select("backward").run()
     assert app.query_params["algorithm"] == "backward"
     assert player(app)["title"].startswith("Backward")
-    assert player(open_page(**SMALL, algorithm="<script>"))["title"].startswith("FlashAttention-2")
+    assert player(open_live(algorithm="<script>"))["title"].startswith("FlashAttention-2")
 
 
 def test_the_decoding_preset_brings_its_algorithm():
@@ -92,7 +97,7 @@ def test_the_decoding_preset_brings_its_algorithm():
 
 
 def test_two_runs_are_compared_under_one_transport():
-    app = open_page(**SMALL, versus="flash1", place="race:250")
+    app = open_live(versus="flash1", place="race:250")
     assert not app.exception
     component = json.loads(app.get("bidi_component")[0].proto.json)
     assert component["place"] == "race:250"
@@ -112,7 +117,7 @@ def test_two_recordings_are_compared_too():
 
 
 def test_a_second_run_may_have_other_blocks_and_another_mask():
-    app = open_page(**SMALL, versus="flash2", versus_block_m="16", versus_mask="causal")
+    app = open_live(versus="flash2", versus_block_m="16", versus_mask="causal")
     runs_shown = json.loads(app.get("bidi_component")[0].proto.json)["run"]["runs"]
     assert [run["problem"]["block_m"] for run in runs_shown] == [32, 16]
     assert [run["problem"]["mask"] for run in runs_shown] == ["causal", "causal"]
@@ -121,7 +126,7 @@ def test_a_second_run_may_have_other_blocks_and_another_mask():
 def test_a_window_without_a_window_mask_is_the_same_problem():
     app = open_page(window_left=7)
     assert player(app)["provenance"].startswith("recorded on")
-    windowed = open_page(**SMALL, mask="window", window_left=7)
+    windowed = open_live(mask="window", window_left=7)
     assert player(windowed)["problem"]["left"] == 7
 
 
@@ -134,7 +139,7 @@ def test_choosing_a_preset_sets_every_field():
 
 
 def test_another_problem_is_run_here_and_measured():
-    app = open_page(**SMALL)
+    app = open_live()
     assert not app.exception
     data = player(app)
     assert data["provenance"].startswith("run here")
@@ -161,6 +166,7 @@ def test_a_recorded_problem_can_be_run_here_instead():
     app = open_page(**PRESETS["tiny"].problem.as_dict())
     assert player(app)["provenance"].startswith("recorded on")
     next(button for button in app.button if button.label == "Run it here").click().run()
+    drawn_with_results(app, TraceRequest)
     assert player(app)["provenance"].startswith("run here")
     assert metrics(app)["Error · measured"][1].startswith("passes")
 
@@ -212,6 +218,7 @@ def test_a_failure_of_the_worker_is_a_message_with_a_way_on(failure, seed, monke
     assert str(failure) in app.error[0].value  # a redraw does not ask again
     monkeypatch.undo()
     next(button for button in app.button if button.label == "Try again").click().run()
+    drawn_with_results(app, TraceRequest)
     assert player(app)["provenance"].startswith("run here")
 
 

@@ -10,7 +10,7 @@ from kernels.problem.presets import PRESETS
 from kernels.recordings import recorded_launches
 from kernels.worker.failures import Crashed
 from kernels.worker.requests import TraceRequest
-from tests.app.pages import fail_jobs, open_chapter
+from tests.app.pages import drawn_with_results, fail_jobs, open_chapter
 from viz.shared import runs
 from viz.shared.formats import format_kib
 
@@ -28,17 +28,8 @@ def until(app, text):
         assert not app.exception
         if text in words(app):
             return words(app)
-        waited(app)
+        drawn_with_results(app)
     raise AssertionError(f"{text!r} never came: {words(app)}")
-
-
-def waited(app):
-    """The page once every job has ended."""
-    with runs.run_store()._lock:
-        jobs = list(runs.run_store()._jobs.values())
-    for job in jobs:
-        job.wait(20)
-    return app.run()
 
 
 def drawn(app):
@@ -84,7 +75,7 @@ def test_growth_counts_on_demand():
     button = next(button for button in app.button if button.label.startswith("Count with the kernels"))
     assert not [trace for trace in drawn(app) if "counted" in trace.get("name", "")]
     button.click().run()
-    waited(app)
+    drawn_with_results(app)
     points = [trace for trace in drawn(app) if "counted" in trace.get("name", "")]
     assert [trace["name"] for trace in points] == ["FlashAttention-1, counted", "FlashAttention-2, counted"]
 
