@@ -19,10 +19,11 @@ _component = st.components.v2.component(
 
 
 def show_player(data: dict, key: str, place: str = "0") -> str:
-    """Mount the player on `player_data(...)` or `duel_data(...)`; returns where it stands after the last move.
+    """Mount the player on `player_data(...)` or `duel_data(...)`; returns where it stands at last.
 
-    `place` is where it starts. Places are the player's own words: "37" after 37 steps, "37.2" in the second
-    phase of the next one, "gpu:12" at moment 12 of all programs at once; of two runs "steps:37" or "race:120".
+    `place` is where it starts. Places are the player's own words: "37" is after 37 steps, "37.2" is in the
+    second phase of the next one, "gpu:12" is moment 12 of all programs at once. With two runs they are
+    "steps:37" or "race:120".
     """
     mounted = {"run": data, "place": place}
     result = _component(key=key, data=mounted, default={"where": None}, on_where_change=lambda: None)

@@ -25,7 +25,7 @@ from viz.player.tiles import attention_share, key_parts, key_ranges, row_mean, t
 from viz.shared import theme
 
 MAX_ROW_VALUES = 9000
-"""Most pairs of row and step whose state is sent; with more, only every second, fourth, ... row of a tile is."""
+"""Most pairs of row and step whose state is sent. With more, every second, fourth, ... row of a tile is."""
 
 ROW_VALUES = {"m": "row_max", "l": "row_sum", "alpha": "alpha", "weight": "weight"}
 """Names of row values in the script, and the fields of Trace that they are."""
@@ -87,8 +87,8 @@ def duel_data(first: tuple[Trace, str], second: tuple[Trace, str], gpu: Gpu) -> 
         ends = np.cumsum(modelled_ns(trace, algorithm, gpu))
         costs.append(_encode(ends[select_steps(trace, algorithm).last], "float64"))
     words = (
-        f"Modelled: each step takes as long as its bytes at the bandwidth of the {gpu.name}, or as its FLOPs at "
-        "its peak, whichever is longer. The model has no caches, no latency and no idle SM."
+        f"Modelled: each step takes as long as its bytes at the bandwidth of the {gpu.name}, or as its FLOPs "
+        "at its peak, whichever is longer. The model has no caches, no latency and no idle SM."
     )
     return {
         "id": runs[0]["id"] + runs[1]["id"],

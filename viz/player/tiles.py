@@ -58,7 +58,7 @@ def row_mean(trace: Trace, algorithm: Algorithm, values: np.ndarray) -> np.ndarr
 
 
 def key_ranges(trace: Trace, algorithm: Algorithm) -> tuple[np.ndarray, np.ndarray]:
-    """First and one past the last key tile of each step. A step that combines a part is about all its tiles."""
+    """First and one past the last key tile of each step. A step that combines a part covers all its tiles."""
     first, end = trace.kv_tile.copy(), trace.kv_tile + 1
     combines, splits = _combining_steps(trace, algorithm), _splitting_steps(trace, algorithm)
     if len(combines):
@@ -90,7 +90,7 @@ def _splitting_steps(trace: Trace, algorithm: Algorithm) -> np.ndarray:
 
 
 def tile_kinds(trace: Trace, algorithm: Algorithm) -> np.ndarray:
-    """uint8 (query tiles * key tiles,): KIND_CODES; of the union of the rows if heads are packed into a tile."""
+    """uint8 (query tiles * key tiles,): KIND_CODES. If heads are packed into a tile, of all its rows."""
     problem = trace.problem
     q_tiles = int(trace.q_tile.max()) + 1
     kinds = np.zeros((q_tiles, problem.kv_tiles), np.uint8)

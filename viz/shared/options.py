@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 
 from kernels.check.user_kernel import UserKernel
-from kernels.problem import InvalidProblem
 
 
 def named_kernel() -> UserKernel | None:
@@ -17,12 +16,3 @@ def named_kernel() -> UserKernel | None:
         if word.startswith("--kernel="):
             return UserKernel.parse(word.removeprefix("--kernel="))
     return None
-
-
-def kernel_argument() -> str:
-    """The kernel for the worker's command line; "" if none or a wrong one was named."""
-    try:
-        kernel = named_kernel()
-    except InvalidProblem:
-        return ""
-    return kernel.argument if kernel else ""

@@ -46,7 +46,7 @@ def _matching_preset() -> str:
 
 
 def _problem_of(values: dict) -> AttentionProblem:
-    """The problem. Fields that its mask does not use take their default, so that equal problems compare equal."""
+    """The problem. Fields that its mask does not use take their default: so equal problems compare equal."""
     if values["mask"] != "window":
         values |= {"window_left": DEFAULT.window_left, "window_right": DEFAULT.window_right}
     return AttentionProblem(**values)
@@ -130,8 +130,12 @@ def versus_controls(problem: AttentionProblem) -> tuple[AttentionProblem, str] |
     """
     with st.sidebar.expander("Compare with a second run"):
         algorithm = st.selectbox("B: algorithm", [NONE, *ALGORITHMS], key="versus", bind="query-params")
-        changes = {}
-        options = {"block_m": BLOCKS, "block_n": BLOCKS, "mask": MASKS}
+        changes: dict[str, int | str] = {}
+        options: dict[str, tuple[int, ...] | tuple[str, ...]] = {
+            "block_m": BLOCKS,
+            "block_n": BLOCKS,
+            "mask": MASKS,
+        }
         labels = ("B: BLOCK_M", "B: BLOCK_N", "B: mask")
         for column, label, (field, values) in zip(st.columns(3), labels, options.items(), strict=True):
             words = {str(value): value for value in values}
