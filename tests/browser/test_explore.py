@@ -142,7 +142,8 @@ def test_all_programs_at_once_follow_the_recorded_clock(visit):
 def test_a_click_picks_a_row_and_a_second_one_lets_it_go(visit):
     page = visit().wait_for_player("recorded on")
     box = page.page.evaluate(
-        f"(() => {{ const b = {PLAYER}.querySelector('.fa-stage').getBoundingClientRect(); return [b.x, b.y, b.width, b.height] }})()"
+        f"(() => {{ const b = {PLAYER}.querySelector('.fa-stage').getBoundingClientRect();"
+        " return [b.x, b.y, b.width, b.height] })()"
     )
     at = (box[0] + 0.3 * box[2], box[1] + 0.8 * box[3])
     page.page.mouse.click(*at)

@@ -7,7 +7,7 @@ from kernels.device.clocks import CpuClock, Timing
 
 
 class CountingClock(CpuClock):
-    """Calls return their own milliseconds."""
+    """A clock that believes the calls: each returns its name and its milliseconds."""
 
     def __init__(self):
         self.order = []

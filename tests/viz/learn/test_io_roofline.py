@@ -23,7 +23,7 @@ def words(app):
 
 
 def until(app, text):
-    """Run again until the text is there: what the page's own timer does in a browser."""
+    """Draw the page until the text is there, as the page's own timer does in a browser."""
     for _ in range(60):
         assert not app.exception
         if text in words(app):

@@ -164,7 +164,7 @@ def test_the_links_open_the_backward_pass_in_that_state(no_worker):
     ],
     ids=str,
 )
-def test_a_spoiled_url_is_no_trouble(query, no_worker):
+def test_a_spoiled_url_still_gives_a_page(query, no_worker):
     app = open_chapter("gradients", **query)
     assert len(badges(app, "green")) >= len(LINE_WORDS)
 
