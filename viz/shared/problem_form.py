@@ -79,7 +79,8 @@ def problem_controls(backend: str) -> tuple[AttentionProblem | None, DeltaGenera
 
 
 def _shape_controls(backend: str) -> None:
-    longest = INTERPRETER_LENGTH if backend != "cuda" else LIMITS["q_len"][1]
+    on_a_gpu = backend in ("cuda", "starting")  # a link may come before the worker is ready
+    longest = LIMITS["q_len"][1] if on_a_gpu else INTERPRETER_LENGTH
     left, right = st.columns(2)
     _number(left, "query length", "q_len", longest)
     _number(right, "key length", "kv_len", longest)
