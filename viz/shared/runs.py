@@ -59,8 +59,11 @@ class RunStore:
         self._lock = threading.Lock()
 
     def peek(self, request: Request[Result]) -> Job[Result] | None:
-        """The job of a request that somebody has made already."""
-        return self._jobs.get(request)
+        """The job of a request that somebody has made already. One that is looked at counts as new."""
+        with self._lock:
+            if request in self._jobs:
+                self._jobs.move_to_end(request)
+            return self._jobs.get(request)
 
     def job(self, request: Request[Result], blob: bytes = b"") -> Job[Result]:
         """The job of a request, a new one if nobody has made it; `blob` is sent with it."""
