@@ -46,18 +46,26 @@ def test_other_tests_do_not_see_it():
     assert "two_pass" not in ALGORITHMS
 
 
+def importing(folder):
+    """What a process says that imports the registry with a further folder."""
+    command = [sys.executable, "-c", "import kernels.algorithms"]
+    environment = os.environ | {FURTHER_FOLDERS: str(folder)}
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True).stderr
+
+
 def test_a_second_algorithm_of_a_name_is_refused(tmp_path):
     copy = tmp_path / "same_name"
     copy.mkdir()
     (copy / "__init__.py").touch()
     entry = (FOLDER / "two_pass" / "entry.py").read_text()
     (copy / "entry.py").write_text(entry.replace('name="two_pass"', 'name="flash2"'))
-    command = [sys.executable, "-c", "import kernels.algorithms"]
-    environment = os.environ | {FURTHER_FOLDERS: str(tmp_path)}
-    ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
-    assert (
-        "two algorithms are called 'flash2'; give kernels.algorithms.same_name another name" in ended.stderr
-    )
+    expected = "two algorithms are called 'flash2'; give kernels.algorithms.same_name another name"
+    assert expected in importing(tmp_path)
+
+
+def test_a_folder_is_named_from_the_project_and_has_to_exist():
+    assert importing("tests/algorithms") == ""
+    assert f"names {ROOT}/test/algorithms, which is not a folder" in importing("test/algorithms")
 
 
 @pytest.fixture(scope="module")
