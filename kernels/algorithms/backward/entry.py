@@ -19,7 +19,7 @@ ROW_FIELDS = ("row_share",)
 
 
 def the_scale(problem: AttentionProblem) -> float:
-    """The sums of dQ and dK lack the scale; it is multiplied in at the end."""
+    """The factor that the recorded sums of dQ and dK lack: the kernels multiply by it at the end."""
     return problem.scale
 
 

@@ -177,7 +177,7 @@ def test_splitting_fills_the_gpu_and_merging_is_exact(no_worker):
     assert f"**Split-KV**, {plan.splits} parts of {plan.tiles_per_split} key tiles" in words(app)
     titles = [chart.proto.spec for chart in app.get("plotly_chart")]
     assert any("32 of 132 SMs busy" in title for title in titles)
-    assert any(f"{plan.busy_sms} of 132 SMs busy" in title for title in titles)
+    assert any(f"{min(plan.programs, 132)} of 132 SMs busy" in title for title in titles)
     assert float(badges(app, "green")[0]) < 1e-14
     app.number_input(key="after_splits").set_value(1).run()
     assert "**Split-KV**, 1 part of 128 key tiles" in words(app)
