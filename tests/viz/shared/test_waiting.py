@@ -189,3 +189,18 @@ def test_a_job_in_the_queue_says_how_many_come_before_it():
     for client.ahead in (0, 1, 2):
         said.append(job_words(job))
     assert said == ["running", "1 job ahead in the queue", "2 jobs ahead in the queue"]
+
+
+def test_a_job_that_ends_while_the_page_is_drawn_is_shown_at_once():
+    app, client = opened(one_job, 21)
+    job = client.jobs[0]
+
+    def too_short(timeout_s):
+        if not job.done:
+            end(job)
+            return False
+        return True
+
+    job.wait = too_short
+    assert drawn(app).session_state["result"] == 42
+    assert labels(app) == []
