@@ -117,6 +117,9 @@ class TileKind(Enum):
     FULL = "full"
     PARTIAL = "partial"
     SKIPPED = "skipped"
+    """Nothing, and it is not visited."""
+    HIDDEN = "hidden"
+    """Nothing, and it is visited all the same, by an algorithm that skips no tile."""
 
 
 @dataclass(frozen=True)

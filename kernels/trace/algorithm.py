@@ -159,8 +159,10 @@ class Algorithm:
     """Strips left of the grid: tensors cut along the queries that are only read."""
     right: tuple[str, ...] = ("O",)
     """Strips right of the grid: tensors cut along the queries."""
-    unvisited: str = "S: never in HBM"
-    """What the player says of a tile that was not visited."""
+    grid: tuple[str, ...] = ()
+    """Tensors in HBM with one tile per tile of the grid, such as the scores of standard attention."""
+    grid_words: str = "S is never in HBM"
+    """What the player says of the matrix that the grid shows."""
     each_kernel_anew: bool = False
     """Whether each kernel goes over the grid from the start."""
     packs_heads: bool = False

@@ -100,7 +100,7 @@ def test_two_runs_are_compared_under_one_transport():
     app = open_live(versus="flash1", place="race:250")
     assert not app.exception
     component = json.loads(app.get("bidi_component")[0].proto.json)
-    assert component["place"] == "race:250"
+    assert component["state"] == {"place": "race:250"}
     titles = [run["title"] for run in component["run"]["runs"]]
     assert titles[0].startswith("FlashAttention-2")
     assert titles[1].startswith("FlashAttention-1")
@@ -230,5 +230,6 @@ def test_long_work_is_announced_and_not_started():
 
 
 def test_the_step_in_the_url_reaches_the_player():
-    app = open_page(step="12.3")
-    assert json.loads(app.get("bidi_component")[0].proto.json)["place"] == "12.3"
+    app = open_page(step="12.3", unit="phase", row="0.17")
+    state = json.loads(app.get("bidi_component")[0].proto.json)["state"]
+    assert state == {"step": "12.3", "unit": "phase", "row": "0.17"}

@@ -47,9 +47,6 @@ def data():
     return player_data(hand_built(PROBLEM, clock=True), "made up", GPU)
 
 
-# --- formats ---
-
-
 def test_numbers_are_written_as_python_writes_them(run):
     generator = random.Random(0)
     numbers = [0.0, 1.0, 0.999, 0.9996, 999.4, 999.6, 1e6, 123456.7, 1e-3, 9.99e-4, 5e9, 1e15]
@@ -71,9 +68,6 @@ def test_numbers_are_written_as_python_writes_them(run):
 def test_what_is_not_a_number_is_written_as_python_writes_it(run):
     words = run("[NaN, Infinity, -Infinity].map((n) => formats.formatNumber(n))")
     assert words == [formats.format_number(n) for n in (math.nan, math.inf, -math.inf)]
-
-
-# --- model ---
 
 
 def test_bytes_before_each_step_are_those_of_the_trace(run, data):
@@ -178,8 +172,6 @@ def test_a_written_strip_fills_with_the_steps_that_store_into_it(run, data):
     assert before < half < full == pytest.approx(1)
 
 
-# --- timeline ---
-
 TIMELINE = "const t = new timeline.Timeline(model.makeModel(given))"
 
 
@@ -241,8 +233,6 @@ def test_at_a_moment_of_the_gpu_the_steps_that_have_ended_are_done(run, data):
     assert time == 100
     assert done == (trace.end_ns <= 100).tolist()
 
-
-# --- transport ---
 
 # A clock that the test moves: `pass(ms)` runs the frames and timers that fall due.
 CLOCK = """
@@ -334,8 +324,6 @@ def test_speed_stays_between_the_slowest_and_the_fastest(run):
     assert moves(run, script) == [256, 0.5]
 
 
-# --- words ---
-
 WORDS = f"""
   {TIMELINE};
   const read = (place) => {{
@@ -352,8 +340,11 @@ WORDS = f"""
     ("place", "said"),
     [
         ("0", "Not started. Space plays, the arrow keys step."),
-        ("1", "Query tile 0, key tile 0 (partly masked). m 0, l 16, α 0. 42 B so far."),
-        ("1.2", "Query tile 1, key tile 0: load K. m 0, l 16, α 0. 42 B so far."),
+        ("1", "Query tile 0, key tile 0 (partly masked). Row 0: m 0, l 16, α 0. 42 B so far."),
+        ("1.2", "Query tile 1, key tile 0: load K. 57 B so far."),
+        ("2.3", "Query tile 1, key tile 1 (partly masked): mask. Row 16: m 0, l 16, α 0. 87 B so far."),
+        ("2.4", "Query tile 1, key tile 1 (partly masked): row max. Row 16: m 0, l 16, α 0. 87 B so far."),
+        ("2.6", "Query tile 1, key tile 1 (partly masked): rescale. Row 16: m 0, l 32, α 1. 87 B so far."),
         ("gpu:2", "3 tiles in progress, by the GPU's clock (traced launch). 147 B requested so far."),
         ("gpu:99", "All programs have ended. 348 B requested."),
     ],
@@ -361,6 +352,60 @@ WORDS = f"""
 def test_the_readout_says_where_the_playback_stands(run, data, place, said):
     script = f"(() => {{ {WORDS.replace('given', 'given.data')} return read(given.place) }})()"
     assert run(script, {"data": data, "place": place}) == said
+
+
+def test_the_readout_is_about_the_picked_row(run, data):
+    script = f"(() => {{ {WORDS.replace(', null);', ', given.pinned);').replace('given', 'given.data', 1)}"
+    script += " return read(given.place) })()"
+    given = {"data": data, "place": "3", "pinned": {"head": 0, "q": 0, "row": 3}}
+    assert "Row 3: m 0, l 16, α 0." in run(script, given)
+    given["pinned"] = {"head": 0, "q": 2, "row": 3}
+    assert "Row" not in run(script, given)  # no step of query tile 2 has been played
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_bytes_and_values_come_in_their_phases(run, algorithm):
+    """In every phase of a run: bytes grow if it loads or stores, and a value is there from its phase on."""
+    problem = AttentionProblem(
+        q_len=24, kv_len=24, head_dim=16, block_m=8, block_n=8, mask="causal", kv_splits=2
+    )
+    data = player_data(run_traced(problem, algorithm), "here", GPU)
+    script = f"""(() => {{
+      {TIMELINE};
+      const m = t.model;
+      const wrong = [];
+      let before = 0;
+      for (let position = 1; position <= t.last(); position++) {{
+        t.position = position;
+        const at = t.cursor();
+        at.isDone = (step) => t.isDone(at, step);
+        const {{ total }} = words.bytesSoFar(t, at);
+        const moves = at.phase.loads.length + at.phase.stores.length > 0;
+        if (moves !== total > before) wrong.push([t.text(), at.phase.name, before, total]);
+        before = total;
+        for (const one of series.recordedSeries(m, m.kernel[at.step])) {{
+          const phases = m.phases[at.step];
+          const later = phases.slice(phases.indexOf(at.phase) + 1);
+          const pending = !at.complete && later.some((phase) => one.changes(phase));
+          const known = series.lastKnown(m, one, at, [at.step]) === 0;
+          if (known === pending) wrong.push([t.text(), one.name, known]);
+        }}
+      }}
+      return [wrong, before === m.bytes.at(-1)];
+    }})()"""
+    assert run(script, data) == [[], True]
+
+
+def test_a_picked_row_in_words_leads_back_to_it(run, data):
+    script = """(() => {
+      const one = Object.assign(Object.create(pane.Pane.prototype), { model: model.makeModel(given) });
+      const back = (words) => {
+        one.pinText(words);
+        return one.pinned && one.pinnedText();
+      };
+      return ["0.0", "0.37", "0.63", "0.64", "1.0", "0", "x", undefined].map(back);
+    })()"""
+    assert run(script, data) == ["0.0", "0.37", "0.63", None, None, None, None, None]
 
 
 def test_a_row_of_packed_heads_is_told_by_its_head_and_query(run):
@@ -376,7 +421,9 @@ def test_a_race_gives_both_runs_the_steps_that_fit_its_time(run):
     data = duel_data((traces[0], "a"), (traces[1], "b"), GPU)
     script = """(() => {
       const race = new duel.Race(given.costs.map((text) => model.decode(text, Float64Array)));
-      const equal = [race.last(), race.moved(1)];
+      const start = race.text();
+      race.order = "steps";
+      const equal = [start, race.last(), race.moved(1)];
       race.goToText("race:500");
       const ends = race.costs.map((costs) => costs.filter((end) => end <= race.now() * (1 + 1e-9)).length);
       const half = [race.done(0), race.done(1)];
@@ -384,13 +431,10 @@ def test_a_race_gives_both_runs_the_steps_that_fit_its_time(run):
       return [equal, ends, half, [race.done(0), race.done(1)], race.text()];
     })()"""
     equal, ends, half, finished, text = run(script, data)
-    assert equal == [16, 1]
+    assert equal == ["race:0", 16, 1]
     assert half == ends
     assert finished == [10, 16]
     assert text == "race:1000"
-
-
-# --- one script ---
 
 
 def test_the_script_holds_every_module_once(run):
