@@ -51,6 +51,7 @@ def assemble(
         recorded_at=utc_now(),
         tensors=tensors,
         kernel=np.repeat(np.arange(len(counts), dtype=np.int8), counts),
+        sample=None,
         **final,
         **joined,
     )
