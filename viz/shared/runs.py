@@ -11,7 +11,7 @@ import streamlit as st
 
 from kernels.algorithms import algorithm_of
 from kernels.check.user_kernel import name_user_kernel
-from kernels.device.backend import triton_missing
+from kernels.device.backend import DeviceInfo, triton_missing
 from kernels.oracle.report import ErrorReport
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.recordings import recorded_run
@@ -40,14 +40,39 @@ class Run:
         return algorithm_of(self.trace)
 
     @property
+    def origin(self) -> str:
+        """Which of the four words is right for what it found out: "recorded" or "measured"."""
+        return "recorded" if self.recorded else "measured"
+
+    @property
     def provenance(self) -> str:
         """Where and by what it was run, in words."""
         device = self.trace.device
         if self.recorded:
-            return f"recorded on {device.name}, Triton {device.triton}, {self.trace.recorded_at[:10]}"
-        if device.backend == "cuda":
-            return f"run here on {device.name}, Triton {device.triton}"
-        return f"run here by Triton {device.triton}'s interpreter"
+            version = version_words(self.algorithm, device)
+            return f"recorded on {device.name}, {version}, {self.trace.recorded_at[:10]}"
+        on_gpu = f" on {device.name}" if device.backend == "cuda" else ""
+        return f"run here{on_gpu} {runner_words(self.algorithm, device)}"
+
+    @property
+    def written_by(self) -> str:
+        """Who wrote down the state after each tile step."""
+        if self.algorithm.runs_in == "torch":
+            return "summed up after each tile step by the torch code that stands beside the player"
+        return "written by the kernel itself after each tile step"
+
+
+def version_words(algorithm: Algorithm, device: DeviceInfo) -> str:
+    """What runs the algorithm, with its version: "Triton 3.6.0" or "torch 2.13.0"."""
+    return f"torch {device.torch}" if algorithm.runs_in == "torch" else f"Triton {device.triton}"
+
+
+def runner_words(algorithm: Algorithm, device: DeviceInfo) -> str:
+    """How a device runs the algorithm: "by Triton 3.6.0's interpreter", "in torch 2.13.0, tile by tile"."""
+    version = version_words(algorithm, device)
+    if algorithm.runs_in == "torch":
+        return f"in {version}, tile by tile"
+    return f"by {version}" if device.backend == "cuda" else f"by {version}'s interpreter"
 
 
 class RunStore:
