@@ -17,6 +17,7 @@ from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.recordings import recorded_run
 from kernels.trace import Trace
 from kernels.trace.algorithm import Algorithm
+from kernels.traffic.whole import WholeTraffic, whole_traffic
 from kernels.worker.client import WorkerClient
 from kernels.worker.job import Job
 from kernels.worker.requests import Request, Result, TracedRun
@@ -30,9 +31,14 @@ class Run:
     """A trace to show, its error report, and where it is from."""
 
     trace: Trace
-    report: ErrorReport
+    report: ErrorReport | None
+    """None for a file without results, of which the error is not known."""
     recorded: bool
     seconds: float | None = None
+    file: str = ""
+    """Name of the user's file that it is from."""
+    meanwhile: bool = False
+    """Whether it stands in for a run that is still to come."""
 
     @property
     def algorithm(self) -> Algorithm:
@@ -45,12 +51,18 @@ class Run:
         return "recorded" if self.recorded else "measured"
 
     @property
+    def traffic(self) -> WholeTraffic:
+        """Requested bytes of the whole run by tensor: counted, or by formula if a sample was traced."""
+        return whole_traffic(self.trace, self.algorithm)
+
+    @property
     def provenance(self) -> str:
         """Where and by what it was run, in words."""
         device = self.trace.device
         if self.recorded:
             version = version_words(self.algorithm, device)
-            return f"recorded on {device.name}, {version}, {self.trace.recorded_at[:10]}"
+            file = f"from your file {self.file}, " if self.file else ""
+            return f"{file}recorded on {device.name}, {version}, {self.trace.recorded_at[:10]}"
         on_gpu = f" on {device.name}" if device.backend == "cuda" else ""
         return f"run here{on_gpu} {runner_words(self.algorithm, device)}"
 
@@ -148,12 +160,14 @@ def measured_problem(problem: AttentionProblem, backend_name: str) -> AttentionP
     return problem if backend_name == "cuda" else problem.with_(dtype="float32")
 
 
-def estimated_seconds(problem: AttentionProblem, algorithm: Algorithm, backend_name: str) -> float:
-    """Rough time of a traced run, to decide whether it waits for a button.
+def estimated_seconds(
+    problem: AttentionProblem, algorithm: Algorithm, backend_name: str, steps: int | None = None
+) -> float:
+    """Rough time of a traced run, or of so many of its tile steps, to decide whether it waits for a button.
 
     Fitted on two cores of an AMD EPYC, and on an H200.
     """
-    steps = algorithm.steps(problem)
+    steps = algorithm.steps(problem) if steps is None else steps
     if backend_name == "cuda":
         return 0.5 + 2e-5 * steps
     rows = problem.block_m
