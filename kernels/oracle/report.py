@@ -38,8 +38,8 @@ def rule_words(factor: float) -> str:
 
 
 RULE = (
-    f"{rule_words(FACTORS['forward'])} For gradients it is {TIMES[FACTORS['backward']]} both. lse may be off by "
-    "twice the error of attention in float32, plus four roundings. (Dao-AILab/flash-attention, "
+    f"{rule_words(FACTORS['forward'])} For gradients it is {TIMES[FACTORS['backward']]} both. lse may be off "
+    "by twice the error of attention in float32, plus four roundings. (Dao-AILab/flash-attention, "
     "tests/test_flash_attn.py; the rule for lse is ours.)"
 )
 """The rule for everything that a check compares."""
