@@ -162,6 +162,26 @@ def test_peak_memory_on_a_cpu_is_the_most_that_was_allocated_at_once():
     assert clock.peak_extra_bytes(lambda: kept) == 0
 
 
+class PeaksInTurn(clocks.CudaClock):
+    """A GPU's clock that is told the peak of each call."""
+
+    def __init__(self, *peaks):
+        self.peaks = list(peaks)
+
+    def _peak_once(self, call):
+        return self.peaks.pop(0)
+
+
+@pytest.mark.parametrize("first", [6, 40])
+def test_a_first_call_that_differs_is_not_the_peak(first):
+    assert PeaksInTurn(first, 12, 12, 99).peak_extra_bytes(lambda: None) == 12
+
+
+def test_peaks_that_never_agree_end():
+    clock = PeaksInTurn(*range(clocks.PEAK_CALLS + 1))
+    assert clock.peak_extra_bytes(lambda: None) == clocks.PEAK_CALLS - 1
+
+
 @pytest.fixture
 def cuda():
     clock = clocks.CudaClock()
@@ -220,6 +240,18 @@ def test_peak_memory_on_a_gpu_is_the_most_that_was_allocated_at_once(cuda):
 
     assert cuda.peak_extra_bytes(call) == 3 * size
     assert cuda.peak_extra_bytes(lambda: kept) == 0
+
+
+@pytest.mark.gpu
+def test_memory_that_an_earlier_call_held_does_not_hide_a_peak(cuda):
+    size = 8 << 20
+    held = [torch.empty(size, dtype=torch.int8, device="cuda")]
+
+    def call():
+        held.clear()
+        return torch.empty(2 * size, dtype=torch.int8, device="cuda")
+
+    assert cuda.peak_extra_bytes(call) == 2 * size
 
 
 @pytest.mark.gpu

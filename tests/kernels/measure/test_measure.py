@@ -14,7 +14,7 @@ from kernels.measure.peers import PEERS
 from kernels.problem import AttentionProblem, InvalidProblem
 
 SMALL = AttentionProblem(q_len=256, kv_len=256, dtype="float32", block_m=32, block_n=32)
-FUSED = "sdpa" if DEVICE == "cpu" else "sdpa_flash"
+FUSED = "sdpa" if DEVICE == "cpu" else "sdpa_efficient"  # which takes float32
 
 
 @pytest.fixture(autouse=True)
