@@ -17,7 +17,7 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -110,9 +110,16 @@ class Clock(abc.ABC):
         return self.time_prepared({key: self.prepare(call) for key, call in calls.items()}, budget_s)
 
     def time_prepared(self, calls: dict[Key, Call], budget_s: float | None = None) -> dict[Key, Timing]:
-        """Time calls that `prepare` gave, for `budget_s` seconds each (default BUDGET_S).
+        """Time calls that `prepare` gave, from the samples of `sample_in_rounds`."""
+        return {key: timing_of(values) for key, values in self.sample_in_rounds(calls, budget_s).items()}
+
+    def sample_in_rounds(
+        self, calls: dict[Key, Call], budget_s: float | None = None
+    ) -> dict[Key, list[float]]:
+        """Samples of prepared calls in milliseconds, for `budget_s` seconds each (default BUDGET_S).
 
         The calls take turns, one sample per round, so that a drift of the machine affects all of them alike.
+        Entry i of each list is from round i; a slow call leaves the rounds earlier.
         """
         budget_ms = 1e3 * (BUDGET_S if budget_s is None else budget_s)
         samples: dict[Key, list[float]] = {key: [] for key in calls}
@@ -121,7 +128,7 @@ class Clock(abc.ABC):
             for key in waiting:
                 samples[key].append(self.sample_ms(calls[key]))
             waiting = [key for key in waiting if not _is_enough(samples[key], budget_ms)]
-        return {key: _timing(values) for key, values in samples.items()}
+        return samples
 
 
 def _is_enough(samples: list[float], budget_ms: float) -> bool:
@@ -130,11 +137,16 @@ def _is_enough(samples: list[float], budget_ms: float) -> bool:
     return len(samples) >= MIN_SAMPLES and sum(samples) > budget_ms
 
 
-def _timing(samples: list[float]) -> Timing:
-    ordered = sorted(samples)
+def timing_of(samples: Sequence[float]) -> Timing:
+    """Median and percentiles of samples in milliseconds."""
+    return Timing(statistics.median(samples), *outer_percentiles(samples), len(samples))
+
+
+def outer_percentiles(values: Sequence[float]) -> tuple[float, float]:
+    """The 10th and the 90th percentile; of few values the next one outwards."""
+    ordered = sorted(values)
     last = len(ordered) - 1
-    low, high = ordered[math.floor(0.1 * last)], ordered[math.ceil(0.9 * last)]
-    return Timing(statistics.median(ordered), low, high, len(ordered))
+    return ordered[math.floor(0.1 * last)], ordered[math.ceil(0.9 * last)]
 
 
 class CpuClock(Clock):
@@ -199,8 +211,10 @@ class CpuClock(Clock):
                 break
         return fastest * 1e3
 
-    def time_prepared(self, calls: dict[Key, Call], budget_s: float | None = None) -> dict[Key, Timing]:
-        """Time calls in rounds, one sample of each per round, until no spread is above SMALL_SPREAD.
+    def sample_in_rounds(
+        self, calls: dict[Key, Call], budget_s: float | None = None
+    ) -> dict[Key, list[float]]:
+        """Samples in milliseconds, one of each call per round, until no spread is above SMALL_SPREAD.
 
         The rounds go on for at least a quarter of the budget, because a disturbance can last longer than a
         few short calls, and end when `budget_s` seconds per call (default BUDGET_S) are spent. There are at
@@ -208,7 +222,6 @@ class CpuClock(Clock):
         """
         budget = len(calls) * (BUDGET_S if budget_s is None else budget_s)
         samples: dict[Key, list[float]] = {key: [] for key in calls}
-        timings: dict[Key, Timing] = {}
         began = self._wall_s()
         for rounds in itertools.count(1):
             for key, call in calls.items():
@@ -216,10 +229,9 @@ class CpuClock(Clock):
             spent = self._wall_s() - began
             if rounds < MIN_SAMPLES or spent < budget / 4:
                 continue
-            timings = {key: _timing(values) for key, values in samples.items()}
-            if spent >= budget or all(timing.spread <= SMALL_SPREAD for timing in timings.values()):
+            if spent >= budget or all(timing_of(own).spread <= SMALL_SPREAD for own in samples.values()):
                 break
-        return timings
+        return samples
 
 
 class CudaClock(Clock):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from kernels.device.backend import device_info, utc_now
-from kernels.device.clocks import Call, Clock, clock_for
+from kernels.device.clocks import Call, Clock, clock_for, outer_percentiles, timing_of
 from kernels.device.gpu_state import summarise, torch_gpu_uuid, watch_gpu
 from kernels.measure.measurement import DIRECTIONS, Measurement, PeerResult
 from kernels.measure.peers import PEERS
@@ -97,8 +97,11 @@ class _Bench:
                 calls[name] = call
         progress("timing")
         overheads = self._overheads_ms(list(calls), direction)
-        for name, timing in self.clock.time_prepared(calls, budget_s).items():
-            results[name] = replace(results[name], timing=timing, overhead_ms=overheads.get(name))
+        samples = self.clock.sample_in_rounds(calls, budget_s)
+        for name, own in samples.items():
+            ratio = _ratio(samples.get("naive"), own)
+            timed = replace(results[name], timing=timing_of(own), naive_ratio=ratio)
+            results[name] = replace(timed, overhead_ms=overheads.get(name))
         return list(results.values())
 
     def _overheads_ms(self, names: list[str], direction: str) -> dict[str, float]:
@@ -133,6 +136,13 @@ class _Bench:
                 raise  # the CUDA context is lost, so every further call would fail
             reason, out_of_memory = _refusal(error)
             return PeerResult(name, refused=reason, direction=direction, out_of_memory=out_of_memory), None
+
+
+def _ratio(naive: list[float] | None, own: list[float]) -> tuple[float, float] | None:
+    """10th and 90th percentile of naive's time over the own time of the same round."""
+    if naive is None:
+        return None
+    return outer_percentiles([theirs / mine for theirs, mine in zip(naive, own, strict=False)])
 
 
 def _refusal(error: Exception) -> tuple[str, bool]:

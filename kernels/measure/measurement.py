@@ -26,7 +26,7 @@ TINY_WORK = 0.01
 
 @dataclass(frozen=True)
 class TimeRatio:
-    """How many times longer one call takes than another: the ends of what their spreads allow."""
+    """How many times longer one call takes than another: the ends of its spread."""
 
     low: float
     high: float
@@ -35,11 +35,6 @@ class TimeRatio:
     def is_usable(self) -> bool:
         """Whether the ends are close enough for the ratio to mean something."""
         return self.high <= MAX_RATIO_WIDTH * self.low
-
-
-def time_ratio(ours: Timing, other: Timing) -> TimeRatio:
-    """How many times longer `other` takes than `ours`, from the 10th and 90th percentiles of both."""
-    return TimeRatio(other.low_ms / ours.high_ms, other.high_ms / ours.low_ms)
 
 
 @dataclass(frozen=True)
@@ -58,12 +53,27 @@ class PeerResult:
     """Whether it was refused because the device has too little memory: a result, not a fault."""
     overhead_ms: float | None = None
     """Milliseconds of the same call with one query and one key; None if it was not timed."""
+    naive_ratio: tuple[float, float] | None = None
+    """10th and 90th percentile of naive's time over this time, both of the same round: a drift of the machine
+    affects both alike. None if naive did not run, or in a document older than this field."""
 
     def tflops(self, problem: AttentionProblem) -> float | None:
         """10^12 floating-point operations per second, by FlashAttention's count; None without a timing."""
         if self.timing is None:
             return None
         return attention_flops(problem, self.direction) / self.timing.median_ms / 1e9
+
+
+def ratio_to_naive(ours: PeerResult, naive: PeerResult) -> TimeRatio | None:
+    """How many times longer naive takes, round by round, or else from the 10th and 90th percentiles of both.
+
+    None if either was not timed.
+    """
+    if ours.timing is None or naive.timing is None:
+        return None
+    if ours.naive_ratio is not None:
+        return TimeRatio(*ours.naive_ratio)
+    return TimeRatio(naive.timing.low_ms / ours.timing.high_ms, naive.timing.high_ms / ours.timing.low_ms)
 
 
 @dataclass(frozen=True)
@@ -122,4 +132,5 @@ class Measurement:
 
 def _result_from_dict(values: dict) -> PeerResult:
     timing = Timing(**values["timing"]) if values["timing"] else None
-    return PeerResult(**values | {"timing": timing})
+    ratio = values.get("naive_ratio")
+    return PeerResult(**values | {"timing": timing, "naive_ratio": ratio and tuple(ratio)})

@@ -88,6 +88,20 @@ def test_the_smallest_problem_takes_the_same_calls(mask):
     assert (smallest.mask, smallest.dtype) == (mask, "float32")
 
 
+def test_the_ratio_to_naive_is_taken_round_by_round(monkeypatch):
+    """The machine drifts: both peers take ten times longer in the end, and the ratio stays."""
+    drifting = {"naive": [4.0, 4.0, 40.0, 40.0, 40.0], FUSED: [2.0, 2.0, 20.0]}
+    monkeypatch.setattr(
+        clocks.CpuClock if DEVICE == "cpu" else clocks.CudaClock,
+        "sample_in_rounds",
+        lambda self, calls, budget_s=None: {name: drifting[name] for name in calls},
+    )
+    measurement = measure(SMALL, ["naive", FUSED])
+    assert measurement.result(FUSED).naive_ratio == (2.0, 2.0)
+    assert measurement.result(FUSED).timing == clocks.Timing(2.0, 2.0, 20.0, 3)
+    assert measure(SMALL, [FUSED]).result(FUSED).naive_ratio is None
+
+
 def test_an_unknown_peer_is_refused_with_the_accepted_ones():
     with pytest.raises(
         InvalidProblem, match=r"peers='torch' is not accepted: on this device expected some of naive, "

@@ -1,12 +1,13 @@
 """What a measurement says of itself: ratios that spreads allow, times that are mostly fixed cost."""
 
+import json
 from dataclasses import replace
 
 import pytest
 
 from kernels.device.backend import DeviceInfo
 from kernels.device.clocks import Timing
-from kernels.measure.measurement import Measurement, PeerResult, TimeRatio, time_ratio
+from kernels.measure.measurement import Measurement, PeerResult, TimeRatio, ratio_to_naive
 from kernels.problem import AttentionProblem
 from kernels.problem.presets import PRESETS
 from kernels.recordings import recorded_measurement
@@ -26,17 +27,19 @@ def measured(device, *results):
     return Measurement(PROBLEM, device, "2026-01-01", results)
 
 
-def test_the_ends_of_a_ratio_are_the_ends_of_both_spreads():
-    ratio = time_ratio(timing(2.0, 2.2, 2.5), timing(5.0, 5.5, 6.0))
-    assert ratio == TimeRatio(2.0, 3.0)
-    assert ratio.is_usable
+def test_a_ratio_is_that_of_the_same_rounds_if_they_are_known():
+    naive = PeerResult("naive", timing(5.0, 5.5, 6.0), 0)
+    ours = PeerResult("sdpa", timing(2.0, 2.2, 2.5), 0)
+    assert ratio_to_naive(ours, naive) == TimeRatio(2.0, 3.0)
+    assert ratio_to_naive(replace(ours, naive_ratio=(2.4, 2.6)), naive) == TimeRatio(2.4, 2.6)
+    assert ratio_to_naive(ours, PeerResult("naive", refused="needs 68 GB")) is None
 
 
-def test_a_spread_that_cannot_carry_a_ratio_is_known():
-    steady, noisy = timing(0.09, 0.1, 0.11), timing(0.1, 60.0, 130.0)
-    assert not time_ratio(steady, noisy).is_usable
-    assert not time_ratio(noisy, steady).is_usable
-    assert time_ratio(steady, steady).is_usable
+@pytest.mark.parametrize(
+    ("low", "high", "usable"), [(2.0, 3.0, True), (0.5, 1.0, True), (1.0, 2.1, False), (0.1, 130, False)]
+)
+def test_a_spread_that_cannot_carry_a_ratio_is_known(low, high, usable):
+    assert TimeRatio(low, high).is_usable == usable
 
 
 @pytest.mark.parametrize(
@@ -63,16 +66,15 @@ def test_only_the_tiny_recording_is_mostly_fixed_cost():
         measurement = recorded_measurement(preset.problem)
         for direction, ours in (("forward", "flash2"), ("backward", "ours")):
             results = measurement.result(ours, direction), measurement.result("naive", direction)
-            assert time_ratio(results[0].timing, results[1].timing).is_usable
+            assert ratio_to_naive(*results).is_usable
             if measurement.is_mostly_overhead(*results):
                 found.add((name, direction))
     assert found == {("tiny", "forward"), ("tiny", "backward")}
 
 
-def test_a_document_without_the_fixed_cost_is_read():
-    measurement = measured(CPU, PeerResult("naive", Timing(1.0, 1.0, 1.0, 9), 0, overhead_ms=0.5))
-    values = measurement.as_dict()
-    assert Measurement.from_dict(values) == measurement
-    del values["results"][0]["overhead_ms"]
-    older = replace(measurement, results=(replace(measurement.results[0], overhead_ms=None),))
-    assert Measurement.from_dict(values) == older
+def test_a_document_that_is_older_than_ratio_and_fixed_cost_is_read():
+    result = PeerResult("sdpa", timing(1.0, 1.0, 1.0), 0, overhead_ms=0.5, naive_ratio=(2.0, 3.0))
+    values = json.loads(json.dumps(measured(CPU, result).as_dict()))
+    assert Measurement.from_dict(values) == measured(CPU, result)
+    del values["results"][0]["overhead_ms"], values["results"][0]["naive_ratio"]
+    assert Measurement.from_dict(values) == measured(CPU, PeerResult("sdpa", result.timing, 0))
