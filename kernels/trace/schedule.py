@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,7 +30,8 @@ def step_schedule(trace: Trace, algorithm: Algorithm, sm_count: int) -> Schedule
     """The recorded schedule, or a modelled one.
 
     The model: programs start in launch order, each on the SM that is free first, one program per SM. Every
-    tile step takes the same time. A kernel starts when the one before it has ended.
+    tile step takes the same time. A kernel starts when the one before it has ended. Of a sample, its
+    programs alone are modelled.
     """
     if trace.start_ns is not None and trace.end_ns is not None and trace.sm is not None:
         return Schedule(trace.start_ns, np.maximum(trace.end_ns, trace.start_ns + 1), trace.sm, measured=True)
@@ -37,7 +39,9 @@ def step_schedule(trace: Trace, algorithm: Algorithm, sm_count: int) -> Schedule
     ready = 0
     for launch in _launches(trace):
         steps_of = _steps_by_program(trace, launch)
-        in_order = launch_order(trace.problem) if algorithm.kernels[launch[0]].longest_first else steps_of
+        in_order: Iterable[int] = steps_of
+        if algorithm.kernels[launch[0]].longest_first:  # of a sample, some programs alone
+            in_order = (program for program in launch_order(trace.problem) if program in steps_of)
         free = [(ready, unit) for unit in range(sm_count)]
         for program in in_order:
             begin, unit = heapq.heappop(free)

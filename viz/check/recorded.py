@@ -29,6 +29,8 @@ def recorded_verdict(problem: AttentionProblem, backend: str) -> None:
 
 def _recorded_report(run: runs.Run) -> None:
     report = run.report
+    if report is None:  # only a file of the user has none
+        return
     st.markdown(f"## {VERDICTS['pass' if report.passes else 'fail']}")
     st.markdown(f"**{run.algorithm.label}**: {run.provenance}.", help=RULE)
     row = st.container(horizontal=True, gap="small", key="figures")

@@ -32,21 +32,41 @@ def four_figures(run: Run, measurement: Measurement | None, other: Run | None = 
     origin = "recorded" if run.recorded else "measured"
     mark = "A: " if other else ""
     _error_card(row, f"{mark}Error · {origin}", run)
-    ours = run.trace.total_bytes
+    ours = run.traffic.total
     rival, whose = standard_bytes(run.trace.problem, run.algorithm.direction), "standard"
     if other:
-        rival, whose = other.trace.total_bytes, "B"
+        rival, whose = other.traffic.total, "B"
     elif run.algorithm is STANDARD:
         whose = "modelled"
     comparison = _against(rival / ours, f"{whose} {format_bytes(rival)}")
-    _card(row, f"{mark}Bytes · counted", format_bytes(ours), comparison, REQUESTED)
+    _card(row, f"{mark}Bytes · {_how_known(run)}", format_bytes(ours), comparison, _requested_words(run))
     explained = measurement_words(measurement, run)
     for words in _time_and_memory(measurement, origin, run.algorithm):
         _card(row, f"{mark}{words[0]}", *words[1:], explained)
 
 
+def _how_known(run: Run) -> str:
+    return "modelled" if run.traffic.modelled else "counted"
+
+
+def _requested_words(run: Run) -> str:
+    """What the bytes are. Those of a sampled run are modelled, and the sample has counted some of them."""
+    if run.trace.sample is None:
+        return REQUESTED
+    counted = format_bytes(run.trace.total_bytes)
+    agrees = "exactly" if run.traffic.agrees else "NOT"
+    return (
+        "Modelled: a formula of the bytes that all loads and stores ask for. A sample was traced, "
+        f"{run.trace.sample.words(run.trace.problem)}: {counted} were counted there, and the formula gives "
+        f"{agrees} that for the sample."
+    )
+
+
 def _error_card(row: DeltaGenerator, label: str, run: Run) -> None:
     report = run.report
+    if report is None:
+        _card(row, label, "–", "the file has no results", "The error is not known without an output.")
+        return
     allowed = f"{'passes' if report.passes else 'FAILS'}: allowed {format_error(report.tolerance)}"
     rule = rule_words(FACTORS[run.algorithm.direction])
     color: Color = "green" if report.passes else "red"

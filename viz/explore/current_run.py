@@ -1,15 +1,30 @@
-"""The run that Explore shows: the shipped recording, or one that the worker makes here."""
+"""The run that Explore shows: the shipped recording, or one that the worker makes here.
+
+A long run is traced by a sample of it. While a run is awaited, another one stands in, and the page says so.
+"""
 
 from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import NamedTuple
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from kernels.algorithms import ALGORITHMS
 from kernels.problem import AttentionProblem
+from kernels.problem.presets import PRESETS
+from kernels.trace.sample import Sample, choose_sample
 from kernels.worker.requests import TraceRequest
+from viz.player.data import title_of
 from viz.shared import runs
-from viz.shared.waiting import asked_job, result_of
+from viz.shared.waiting import IMMEDIATE_S, asked_job, result_of
+
+LONG_S = 3.0
+"""A run that is estimated to take longer is sampled, if its algorithm can be."""
+LAST = "last_run"
+"""Key in the session of the run that was shown last."""
 
 
 def current_run(
@@ -21,16 +36,40 @@ def current_run(
 ) -> runs.Run | None:
     """The run to show; None if there is none yet, and the page says why.
 
-    `button_place` is where a recording offers to be run here; if it is None, no recording does.
+    `button_place` is where the page offers to run more of it here. If it is None, nothing is offered, and no
+    other run stands in.
     """
+    wanted = _wanted_run(store, backend, problem, algorithm, button_place)
+    if button_place is None:
+        return wanted.run
+    if wanted.run:
+        st.session_state[LAST] = wanted.run
+        return wanted.run
+    return _stand_in(problem, algorithm) if wanted.awaited else None
+
+
+class Wanted(NamedTuple):
+    """The run that was asked for, if it is there, and whether it is still to come or waits for the user."""
+
+    run: runs.Run | None
+    awaited: bool = False
+
+
+def _wanted_run(
+    store: runs.RunStore | None,
+    backend: str,
+    problem: AttentionProblem,
+    algorithm: str,
+    button_place: DeltaGenerator | None,
+) -> Wanted:
     recording = runs.recorded(problem, algorithm)
     if store is None or backend == "replay":
         if recording is None:
             _only_recordings(problem, algorithm)
-        return recording
+        return Wanted(recording)
     live = st.session_state.setdefault("live_runs", set())
     if recording is None or (problem, algorithm) in live:
-        return _live_run(store, backend, problem, algorithm)
+        return _live_run(store, backend, problem, algorithm, button_place)
     if button_place and button_place.button(
         "Run it here",
         icon=":material/play_arrow:",
@@ -39,7 +78,7 @@ def current_run(
     ):
         live.add((problem, algorithm))
         st.rerun()
-    return recording
+    return Wanted(recording)
 
 
 def _only_recordings(problem: AttentionProblem, algorithm: str) -> None:
@@ -53,11 +92,94 @@ def _only_recordings(problem: AttentionProblem, algorithm: str) -> None:
 
 
 def _live_run(
-    store: runs.RunStore, backend: str, problem: AttentionProblem, algorithm: str
-) -> runs.Run | None:
-    seconds = runs.estimated_seconds(problem, ALGORITHMS[algorithm], backend)
-    notice = f"This run takes about {seconds:,.0f} s here."
-    request = TraceRequest(problem, algorithm)
-    job = asked_job(store, request, seconds, "Run", notice=notice, key=f"run-{algorithm}")
-    traced = result_of(store, job, f"trace-{algorithm}") if job else None
-    return runs.live_run(traced) if traced else None
+    store: runs.RunStore,
+    backend: str,
+    problem: AttentionProblem,
+    algorithm: str,
+    button_place: DeltaGenerator | None,
+) -> Wanted:
+    entry = ALGORITHMS[algorithm]
+    # An unknown device is at least as fast as the interpreter: what is short there is short.
+    slowest = "interpreter" if backend == "starting" else backend
+    seconds = runs.estimated_seconds(problem, entry, slowest)
+    if backend == "starting" and seconds > LONG_S:
+        return Wanted(None, awaited=True)
+    sample = None
+    if seconds > LONG_S and not _asked_for_whole(problem, algorithm):
+        sample = choose_sample(
+            problem, entry, lambda steps: runs.estimated_seconds(problem, entry, slowest, steps)
+        )
+    if sample and button_place:
+        _offer_whole(problem, algorithm, sample, seconds, button_place)
+    request = TraceRequest(problem, algorithm, sample)
+    needed = 0.0 if sample or _asked_for_whole(problem, algorithm) else seconds
+    job = asked_job(
+        store, request, needed, "Run", notice=_notice(seconds, entry.label), key=f"run-{algorithm}"
+    )
+    if job is None:
+        return Wanted(None, awaited=True)
+    traced = result_of(store, job, f"trace-{algorithm}")
+    return Wanted(runs.live_run(traced) if traced else None, awaited=not job.done)
+
+
+def _asked_for_whole(problem: AttentionProblem, algorithm: str) -> bool:
+    return (problem, algorithm) in st.session_state.setdefault("whole_runs", set())
+
+
+def _offer_whole(
+    problem: AttentionProblem, algorithm: str, sample: Sample, seconds: float, button_place: DeltaGenerator
+) -> None:
+    """Say that a sample is shown, and offer the whole run."""
+    clicked = button_place.button(
+        "Trace the whole run",
+        icon=":material/play_arrow:",
+        width="stretch",
+        help=f"Shown is a sample: {sample.words(problem)}. The whole run takes about {seconds:,.0f} s here.",
+    )
+    if clicked:
+        st.session_state["whole_runs"].add((problem, algorithm))
+        st.rerun()
+    st.caption(
+        f"**Sample**: {sample.words(problem)} are traced, since a trace of the whole run takes about "
+        f"{seconds:,.0f} s here. The bytes of the whole run are modelled, by a formula that is held against "
+        "the sample."
+    )
+
+
+def _notice(seconds: float, label: str) -> str:
+    no_sample = f" {label} has no sample that is much shorter." if seconds > IMMEDIATE_S else ""
+    return f"This run takes about {seconds:,.0f} s here.{no_sample}"
+
+
+def _stand_in(problem: AttentionProblem, algorithm: str) -> runs.Run | None:
+    """The run that was shown before, or the recording of the nearest problem, with words that name it."""
+    before = st.session_state.get(LAST)
+    shown = before or _nearest_recording(problem, algorithm)
+    if shown is None:
+        return None
+    why = "shown before" if before else "the nearest recording"
+    words = f"Until this run is there, {why} stays: **{title_of(shown.trace)}**, {shown.provenance}."
+    st.info(words, icon=":material/hourglass_top:")
+    return replace(shown, meanwhile=True)
+
+
+def _nearest_recording(problem: AttentionProblem, algorithm: str) -> runs.Run | None:
+    """Of the same algorithm, if it has any: that of the most similar problem."""
+    names = [algorithm] if ALGORITHMS[algorithm].recorded else list(ALGORITHMS)
+    found = [
+        (_distance(problem, preset.problem), name, preset.problem)
+        for name in names
+        for key, preset in PRESETS.items()
+        if key in ALGORITHMS[name].recorded
+    ]
+    for _, name, nearest in sorted(found, key=lambda each: each[0]):
+        if run := runs.recorded(nearest, name):
+            return run
+    return None
+
+
+def _distance(one: AttentionProblem, other: AttentionProblem) -> float:
+    """How unlike two problems are: factors between their sizes as powers of two, and 2 for another mask."""
+    sizes = ("q_len", "kv_len", "head_dim", "heads", "block_m", "block_n")
+    factors = (abs(math.log2(getattr(one, size) / getattr(other, size))) for size in sizes)
+    return sum(factors) + 2 * (one.mask != other.mask)

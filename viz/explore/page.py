@@ -25,11 +25,11 @@ def show() -> None:
     backend = runs.backend(store)
     header("FlashAttention, played back", store)
     algorithm = controls.algorithm_control()
-    problem, button_place = controls.problem_controls(backend)
+    problem, button_place = controls.problem_controls()
     versus = controls.versus_controls(problem) if problem else None
     gpu = controls.gpu_control()
     run = current_run(store, backend, problem, algorithm, button_place) if problem else None
-    other = current_run(store, backend, *versus) if run and versus else None
+    other = current_run(store, backend, *versus) if run and versus and not run.meanwhile else None
     if run is None:
         return
     figures = st.container()

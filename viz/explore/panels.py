@@ -39,6 +39,9 @@ def _duel_data(first: runs.Run, second: runs.Run, gpu: Gpu) -> dict:
 def player_panel(run: runs.Run, gpu: Gpu) -> None:
     """The player, with its state in the URL. A fragment: a new state reruns this panel alone."""
     data = _player_data(run.trace, run.provenance, gpu)
+    if run.meanwhile:  # the state in the URL is that of the run to come
+        show_player(data, "player", {})
+        return
     _kept_in_url(data, "player", ("step", "unit", "row"), run.trace.problem)
 
 
@@ -86,9 +89,10 @@ def _schedule_words(run: runs.Run, schedule: Schedule, gpu: Gpu) -> str:
     if schedule.measured:
         how = "Recorded" if run.recorded else "Measured"
         return f"**{how}** by the GPU's timer in the traced launch, which is slower than an untraced one"
+    alone = " of the sample, as if there were no others" if run.trace.sample else ""
     return (
-        f"**Modelled**: one program per SM of the {gpu.name}, in launch order; every tile step takes the "
-        "same time"
+        f"**Modelled**: one program{alone} per SM of the {gpu.name}, in launch order; every tile step takes "
+        "the same time"
     )
 
 

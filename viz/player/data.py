@@ -40,9 +40,10 @@ def player_data(trace: Trace, provenance: str, gpu: Gpu) -> dict:
     """
     problem, algorithm = trace.problem, algorithm_of(trace)
     selection = select_steps(trace, algorithm)
-    band = problem.band
+    band, tile_numbers = problem.band, sampled_tiles(trace)
     shape = {
-        "q_tiles": int(trace.q_tile.max()) + 1,
+        "q_tiles": len(tile_numbers) or int(trace.q_tile.max()) + 1,
+        "tile_numbers": tile_numbers,
         "kv_tiles": problem.kv_tiles,
         "left": band.left,
         "right": band.right,
@@ -54,12 +55,13 @@ def player_data(trace: Trace, provenance: str, gpu: Gpu) -> dict:
         "title": title_of(trace),
         "provenance": provenance,
         "problem": problem.as_dict() | shape,
-        "notes": list(selection.notes),
+        "notes": sample_notes(trace) + list(selection.notes),
         "tensors": [
             {"name": name, "written": bool(trace.tensor_bytes_written[:, i].any()), "color": _color(name)}
             for i, name in enumerate(trace.tensors)
         ],
-        "standard_bytes": standard_bytes(problem, algorithm.direction),
+        "standard_bytes": round(sampled_share(trace) * standard_bytes(problem, algorithm.direction)),
+        "standard_words": "standard, same rows" if trace.sample else "standard, whole run",
         "strips": _strips(algorithm),
         "key_parts": key_parts(trace, algorithm),
         "grid": algorithm.grid,
@@ -68,7 +70,7 @@ def player_data(trace: Trace, provenance: str, gpu: Gpu) -> dict:
         "gpu": {"capacity": gpu.shared_bytes_per_sm, "name": gpu.name},
         "kernels": [_kernel(kernel, name, trace) for kernel, name in names],
         "palettes": theme.palettes_for_player(),
-        "kinds": _encode(tile_kinds(problem, algorithm).ravel(), "uint8"),
+        "kinds": _encode(tile_kinds(problem, algorithm, tile_numbers or None).ravel(), "uint8"),
         "steps": _steps(trace, algorithm, selection),
         "rows": _rows(trace, algorithm, selection.last),
         "clock": _clock(trace, algorithm, selection, gpu),
@@ -77,6 +79,30 @@ def player_data(trace: Trace, provenance: str, gpu: Gpu) -> dict:
     told_apart_by = [data[name] for name in ("title", "provenance", "steps", "rows", "clock")]
     digest = hashlib.sha256(json.dumps(told_apart_by).encode())
     return data | {"id": digest.hexdigest()[:16]}
+
+
+def sampled_tiles(trace: Trace) -> list[int]:
+    """Query tiles of a sample, which alone have a row in the grid; empty if all have one."""
+    return list(trace.sample.q_tiles or ()) if trace.sample else []
+
+
+def sample_notes(trace: Trace) -> list[str]:
+    """What of the run was traced, in words; empty if all of it was."""
+    return [f"sample: {trace.sample.words(trace.problem)}"] if trace.sample else []
+
+
+def sampled_share(trace: Trace) -> float:
+    """Part of the queries of all heads that was traced."""
+    if trace.sample is None:
+        return 1.0
+    rows = len(trace.sample.heads) * len(trace.sample.rows(trace.problem))
+    return rows / (trace.problem.heads * trace.problem.q_len)
+
+
+def _grid_rows(trace: Trace) -> np.ndarray:
+    """int (steps,): the row of the grid that each step is in; -1 for a step without a query tile."""
+    numbers = sampled_tiles(trace)
+    return np.searchsorted(numbers, trace.q_tile) if numbers else trace.q_tile
 
 
 def duel_data(first: tuple[Trace, str], second: tuple[Trace, str], gpu: Gpu) -> dict:
@@ -91,6 +117,13 @@ def duel_data(first: tuple[Trace, str], second: tuple[Trace, str], gpu: Gpu) -> 
         f"Modelled: each step takes as long as its bytes at the bandwidth of the {gpu.name}, or as its FLOPs "
         "at its peak, whichever is longer. The model has no caches, no latency and no idle SM."
     )
+    sampled = [
+        f"{name} is a {note}"
+        for name, run in zip("AB", (first, second), strict=True)
+        for note in sample_notes(run[0])
+    ]
+    if sampled:
+        words += f" {'; '.join(sampled)}."
     return {
         "id": runs[0]["id"] + runs[1]["id"],
         "title": f"{runs[0]['title']} against {runs[1]['title']}",
@@ -173,7 +206,7 @@ def _steps(trace: Trace, algorithm: Algorithm, selection: Selection) -> dict:
         "kernel": _encode(trace.kernel[first], "uint8"),
         "turn": _encode(turns(trace, algorithm)[first], "uint32"),
         "head": _encode(trace.batch_head[first], "uint32"),
-        "q": _encode(trace.q_tile[first], "int32"),
+        "q": _encode(_grid_rows(trace)[first], "int32"),
         "kv": _encode(kv[first], "int32"),
         "kv_end": _encode(kv_end[last], "int32"),
         "share": _encode_share(share[ends] - share[first]),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from kernels.problem import AttentionProblem
@@ -33,7 +35,8 @@ def _share_of_online_state(
 ) -> np.ndarray:
     """A tile added row_sum - alpha * (row_sum before), at the scale of its row max."""
     online = np.flatnonzero(np.isfinite(row_sum).any(axis=1) & (trace.q_tile >= 0))
-    tile = trace.batch_head.astype(np.int64) * (trace.q_tile.max() + 1) + trace.q_tile
+    place = trace.batch_head.astype(np.int64) * (trace.q_tile.max() + 1) + trace.q_tile
+    tile = np.unique(place, return_inverse=True)[1]
     fresh_per_program = any(kernel.splits_keys for kernel in algorithm.kernels)
     state = trace.program if fresh_per_program else tile
     order = online[np.argsort(state[online], kind="stable")]
@@ -90,19 +93,24 @@ def _splitting_steps(trace: Trace, algorithm: Algorithm) -> np.ndarray:
     return np.flatnonzero(np.array([kernel.splits_keys for kernel in algorithm.kernels])[trace.kernel])
 
 
-def tile_kinds(problem: AttentionProblem, algorithm: Algorithm) -> np.ndarray:
-    """uint8 (query tiles, key tiles): KIND_CODES. If heads are packed into a tile, of all its rows.
+def tile_kinds(
+    problem: AttentionProblem, algorithm: Algorithm, q_tiles: Sequence[int] | None = None
+) -> np.ndarray:
+    """uint8 (query tiles, key tiles): KIND_CODES, of all query tiles or of these.
+
+    If heads are packed into a tile, it is about all its rows.
 
     A tile of which the mask leaves nothing is hidden if the algorithm visits it, and skipped if it does not.
     """
     if algorithm.packs_heads:
         return _kinds_of_packed_rows(problem, algorithm)
     unseen = TileKind.SKIPPED if algorithm.skips_tiles else TileKind.HIDDEN
-    kinds = np.full((problem.q_tiles, problem.kv_tiles), KIND_CODES[unseen], np.uint8)
-    for q_tile in range(problem.q_tiles):
+    wanted = range(problem.q_tiles) if q_tiles is None else q_tiles
+    kinds = np.full((len(wanted), problem.kv_tiles), KIND_CODES[unseen], np.uint8)
+    for row, q_tile in enumerate(wanted):
         tiles = visited_tiles(problem, q_tile)
-        kinds[q_tile, tiles.first : tiles.end] = KIND_CODES[TileKind.PARTIAL]
-        kinds[q_tile, tiles.first_full : tiles.end_full] = KIND_CODES[TileKind.FULL]
+        kinds[row, tiles.first : tiles.end] = KIND_CODES[TileKind.PARTIAL]
+        kinds[row, tiles.first_full : tiles.end_full] = KIND_CODES[TileKind.FULL]
     return kinds
 
 

@@ -10,11 +10,18 @@ from kernels.device.gpus import DEFAULT_GPU, GPUS, Gpu
 from kernels.problem import BLOCKS, DTYPES, INPUTS, LIMITS, MASKS, AttentionProblem, InvalidProblem
 from kernels.problem.presets import FIRST_PRESET, PRESETS
 
-INTERPRETER_LENGTH = 16384
 DEFAULT = PRESETS[FIRST_PRESET].problem
 FIELDS = tuple(DEFAULT.as_dict())
 CUSTOM = "custom"
 NONE, SAME = "none", "same"
+CHOICES: dict[str, tuple] = {
+    "mask": MASKS,
+    "block_m": BLOCKS,
+    "block_n": BLOCKS,
+    "dtype": tuple(DTYPES),
+    "inputs": INPUTS,
+}
+"""Fields that have one of a few values."""
 
 INPUT_WORDS = {
     "normal": "scores of spread 1",
@@ -52,16 +59,56 @@ def _problem_of(values: dict) -> AttentionProblem:
     return AttentionProblem(**values)
 
 
-def problem_controls(backend: str) -> tuple[AttentionProblem | None, DeltaGenerator]:
+REFUSED = "refused_in_link"
+"""Key in the session of the values of the link that no control takes: field to (value, words)."""
+
+
+def _refuse_link_values() -> None:
+    """Keep what is wrong with values of the link, before the controls replace them by their defaults."""
+    refused = st.session_state.setdefault(REFUSED, {})
+    for field in FIELDS:
+        given = st.query_params.get(field)
+        if given is None:
+            continue
+        accepted = _accepted_words(field, given)
+        if accepted:
+            refused[field] = f"{field}={given[:40]} in the link is not accepted: {accepted}"
+
+
+def _accepted_words(field: str, given: str) -> str:
+    """What a field takes, if it does not take what was given as text; else ""."""
+    if field not in LIMITS:
+        options = [str(option) for option in CHOICES[field]]
+        return "" if given in options else f"expected one of {', '.join(options)}."
+    low, high = LIMITS[field]
+    try:
+        fits = low <= float(given) <= high
+    except ValueError:
+        fits = False
+    return "" if fits else f"expected a whole number from {low:,} to {high:,}."
+
+
+def _say_refused() -> None:
+    """Say which values of the link were not taken, until another value is chosen."""
+    refused = st.session_state[REFUSED]
+    for field in [field for field in refused if st.session_state[field] != getattr(DEFAULT, field)]:
+        del refused[field]
+    for field, words in refused.items():
+        st.warning(f"{words} Shown is {getattr(DEFAULT, field)}.", icon=":material/link_off:")
+
+
+def problem_controls() -> tuple[AttentionProblem | None, DeltaGenerator]:
     """Draw the sidebar. Returns the problem and a place for a button.
 
-    The problem is None if the choice is not valid; the page says why.
+    The problem is None if the choice is not valid; the page says why. What a link asks for in vain is said.
     """
+    _refuse_link_values()
     preset_place, button_place = st.sidebar.container(), st.sidebar.container()
     with st.sidebar:
-        _shape_controls(backend)
+        _shape_controls()
         with st.expander("Batch, heads, window, splits"):
             _further_controls()
+    _say_refused()
     st.session_state["preset"] = _matching_preset()
     preset_place.selectbox(
         "Start from",
@@ -78,27 +125,25 @@ def problem_controls(backend: str) -> tuple[AttentionProblem | None, DeltaGenera
         return None, button_place
 
 
-def _shape_controls(backend: str) -> None:
-    on_a_gpu = backend in ("cuda", "starting")  # a link may come before the worker is ready
-    longest = LIMITS["q_len"][1] if on_a_gpu else INTERPRETER_LENGTH
+def _shape_controls() -> None:
     left, right = st.columns(2)
-    _number(left, "query length", "q_len", longest)
-    _number(right, "key length", "kv_len", longest)
+    _number(left, "query length", "q_len")
+    _number(right, "key length", "kv_len")
     _number(left, "head_dim", "head_dim")
-    _choice(right, "mask", "mask", MASKS)
-    _choice(left, "BLOCK_M", "block_m", BLOCKS, "rows of a query tile")
-    _choice(right, "BLOCK_N", "block_n", BLOCKS, "rows of a key tile")
-    _choice(left, "dtype", "dtype", tuple(DTYPES))
+    _choice(right, "mask", "mask")
+    _choice(left, "BLOCK_M", "block_m", "rows of a query tile")
+    _choice(right, "BLOCK_N", "block_n", "rows of a key tile")
+    _choice(left, "dtype", "dtype")
     _number(right, "seed", "seed")
     words = "\n".join(f"- **{name}**: {words}" for name, words in INPUT_WORDS.items())
-    _choice(st.container(), "inputs", "inputs", INPUTS, words)
+    _choice(st.container(), "inputs", "inputs", words)
 
 
 def _further_controls() -> None:
     left, right = st.columns(2)
-    _number(left, "query heads", "q_heads", 128)
-    _number(right, "key heads", "kv_heads", 128)
-    _number(left, "batch", "batch", 64)
+    _number(left, "query heads", "q_heads")
+    _number(right, "key heads", "kv_heads")
+    _number(left, "batch", "batch")
     splits = "for split-KV decoding; 0: as many as fill the device"
     _number(right, "key splits", "kv_splits", help_words=splits)
     unused = st.session_state.get("mask", DEFAULT.mask) != "window"
@@ -109,6 +154,12 @@ def _further_controls() -> None:
 def algorithm_control() -> str:
     """The algorithm to play, by its name in ALGORITHMS; in the URL by that name, on the page by its label."""
     named = st.query_params.get("algorithm")
+    if named is not None and named not in ALGORITHMS:
+        known = f"expected one of {', '.join(ALGORITHMS)}"
+        st.warning(
+            f"algorithm={named[:40]} in the link is not accepted: {known}. Shown is {FIRST}.",
+            icon=":material/link_off:",
+        )
     st.session_state["algorithm"] = named if named in ALGORITHMS else FIRST
 
     def take() -> None:
@@ -164,16 +215,15 @@ def _number(
     column: DeltaGenerator,
     label: str,
     field: str,
-    highest: int | None = None,
     disabled: bool = False,
     help_words: str | None = None,
 ) -> None:
-    """A whole number of the problem, up to its limit or to `highest`."""
-    low, limit = LIMITS[field]
+    """A whole number of the problem, within its limits."""
+    low, high = LIMITS[field]
     column.number_input(
         label,
         low,
-        min(highest or limit, limit),
+        high,
         getattr(DEFAULT, field),
         1,
         key=field,
@@ -183,9 +233,8 @@ def _number(
     )
 
 
-def _choice(
-    column: DeltaGenerator, label: str, field: str, options: tuple, help_words: str | None = None
-) -> None:
+def _choice(column: DeltaGenerator, label: str, field: str, help_words: str | None = None) -> None:
     """One of several values of a field of the problem."""
+    options = CHOICES[field]
     default = options.index(getattr(DEFAULT, field))
     column.selectbox(label, options, default, key=field, bind="query-params", help=help_words)

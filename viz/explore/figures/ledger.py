@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 from kernels.algorithms import algorithm_of
 from kernels.algorithms.standard.traffic import standard_ledger
 from kernels.trace import Trace
+from kernels.traffic.whole import whole_traffic
 from viz.shared import theme
 from viz.shared.formats import format_bytes
 
@@ -29,20 +30,26 @@ class Ledger:
 
 
 def kernel_ledger(trace: Trace) -> dict[str, int]:
-    """Requested bytes of a run by tensor, reads and writes together (counted)."""
-    totals = (trace.tensor_bytes_read + trace.tensor_bytes_written).sum(axis=0)
-    return dict(zip(trace.tensors, totals.tolist(), strict=True))
+    """Requested bytes of a run by tensor, reads and writes together: counted, or modelled from a sample."""
+    return whole_traffic(trace, algorithm_of(trace)).bytes
 
 
 def ledgers_of(trace: Trace, other: Trace | None = None) -> tuple[Ledger, Ledger]:
     """The run's ledger, and the other run's; without one, that of the standard algorithm of its direction."""
     algorithm = algorithm_of(trace)
-    own = Ledger(f"{algorithm.label}, counted", kernel_ledger(trace))
+    own = _own_ledger(trace)
     if other is not None:
-        return own, Ledger(f"B: {algorithm_of(other).label}, counted", kernel_ledger(other))
+        return own, _own_ledger(other, "B: ")
     label = {"forward": "standard attention, modelled", "backward": "standard backward, modelled"}
     direction = algorithm.direction
     return own, Ledger(label[direction], standard_ledger(trace.problem, direction), modelled=True)
+
+
+def _own_ledger(trace: Trace, mark: str = "") -> Ledger:
+    """The ledger of a run, under its label; of a sampled one, by formula."""
+    how = "modelled" if trace.sample else "counted"
+    label = f"{mark}{algorithm_of(trace).label}, {how}"
+    return Ledger(label, kernel_ledger(trace), modelled=trace.sample is not None)
 
 
 def _in_order(first: Ledger, second: Ledger) -> list[str]:

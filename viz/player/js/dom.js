@@ -137,7 +137,7 @@ export function fillSource(node, model, index) {
 
 // The two bars of bytes, on one scale that leaves room for `largest`; returns what changes with the position.
 export function fillBytes(node, model, palette, largest = 0) {
-  const { tensors, standard_bytes: standard } = model.data;
+  const { tensors, standard_bytes: standard, standard_words: whose } = model.data;
   const scale = 100 / Math.max(model.bytes[model.count], standard, largest);
   const parts = tensors.map(({ name, written, color }) => {
     const title = `${name}, ${written ? "written" : "read"}`;
@@ -150,7 +150,7 @@ export function fillBytes(node, model, palette, largest = 0) {
   node.replaceChildren(
     element("span", { class: "fa-byte-name", title: COUNTED }, ["bytes so far"]),
     element("div", { class: "fa-bar" }, [...parts, words]),
-    element("span", { class: "fa-byte-name", title: MODELLED }, ["standard, whole run"]),
+    element("span", { class: "fa-byte-name", title: MODELLED }, [whose]),
     element("div", { class: "fa-bar" }, [
       element("span", standardBar),
       element("span", { class: "fa-byte-words" }, standardWords),

@@ -18,6 +18,7 @@ export function makeModel(data) {
     kernels: data.kernels,
     qTiles: problem.q_tiles,
     kvTiles: problem.kv_tiles,
+    tileNumbers: problem.tile_numbers,
     kinds: decode(data.kinds, Uint8Array),
     kernel: decode(steps.kernel, Uint8Array),
     turn: decode(steps.turn, Uint32Array),
@@ -157,6 +158,11 @@ export function stepsOfTile(model, kernel, head, q) {
   return model.tileSteps.get(tileKey(kernel, head, q)) ?? [];
 }
 
+// Number of the query tile in a row of the grid. The grid of a sample has a row for each traced tile alone.
+export function tileNumber(model, q) {
+  return model.tileNumbers.length ? model.tileNumbers[q] : q;
+}
+
 // Whether a step is about a tile of the grid, and not about a query or a key tile alone.
 export function hasTile(model, i) {
   return model.kv[i] >= 0 && model.q[i] >= 0;
@@ -210,7 +216,7 @@ export function valueAt(model, name, i, row) {
 // Drawn rows of a query tile that exist; the last tile may have fewer.
 export function rowCount(model, q) {
   const { rows, block_m } = model.data.problem;
-  const existing = rows - q * block_m;
+  const existing = rows - tileNumber(model, q) * block_m;
   return model.offsets.filter((offset) => offset < existing).length;
 }
 

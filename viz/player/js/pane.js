@@ -181,10 +181,11 @@ export class Pane {
   // Pick the row of such words, or the drawn row above it; no row for anything else.
   pinText(words) {
     const [, head, number] = /^(\d+)\.(\d+)$/.exec(words ?? "")?.map(Number) ?? [];
-    const { heads, qTiles, offsets, data } = this.model;
+    const { heads, qTiles, tileNumbers, offsets, data } = this.model;
     const { block_m, rows } = data.problem;
-    const q = Math.floor(number / block_m);
-    const exists = heads.includes(head) && number < rows && q < qTiles;
+    const tile = Math.floor(number / block_m);
+    const q = tileNumbers.length ? tileNumbers.indexOf(tile) : tile;
+    const exists = heads.includes(head) && number < rows && q >= 0 && q < qTiles;
     const row = offsets.findLastIndex((offset) => offset <= number % block_m);
     this.pinned = exists ? { head, q, row } : null;
   }

@@ -2,7 +2,7 @@
 
 import { hatch, outline, shareColor, text } from "./draw.js";
 import { cellBox } from "./layout.js";
-import { KIND, hasTile, tileKind } from "./model.js";
+import { KIND, hasTile, tileKind, tileNumber } from "./model.js";
 
 const ROOM_FOR_A_LETTER = 13;
 const REDRAWN_AT_ONCE = 2000; // tiles; more than that are drawn from the start
@@ -17,7 +17,7 @@ function visiblePath(context, model, step, box) {
   const firstKey = model.kv[step] * block_n;
   const keys = (model.kvEnd[step] - model.kv[step]) * block_n;
   const edge = (row, shift) => {
-    const key = model.q[step] * block_m + row * block_m + kv_len - q_len + shift - firstKey;
+    const key = tileNumber(model, model.q[step]) * block_m + row * block_m + kv_len - q_len + shift - firstKey;
     return box.x + (box.w * Math.max(0, Math.min(key, keys, kv_len - firstKey))) / keys;
   };
   const at = [0, 0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1];

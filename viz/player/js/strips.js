@@ -2,7 +2,7 @@
 
 import { outline, text } from "./draw.js";
 import { LABEL, STRIP, stripBox } from "./layout.js";
-import { fillingSteps } from "./model.js";
+import { fillingSteps, tileNumber } from "./model.js";
 
 export function drawStrips(context, layout, model, palette, at) {
   for (const strip of model.strips) {
@@ -104,6 +104,6 @@ export function drawLabels(context, layout, model, palette) {
   const x = layout.x - 6 - strips * (STRIP + 4);
   for (let q = 0; q < model.qTiles; q += labelEvery(layout.cellHeight, 15)) {
     const y = layout.y + (q + 0.5) * layout.cellHeight;
-    text(context, `${q}`, x, y, palette.muted, { align: "right" });
+    text(context, `${tileNumber(model, q)}`, x, y, palette.muted, { align: "right" });
   }
 }

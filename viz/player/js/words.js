@@ -1,7 +1,7 @@
 // What the player says in words: the step counter, the readout, the tooltip.
 
 import { formatBytes, formatMs, formatNumber } from "./formats.js";
-import { KIND, bytesInStep, tileKind } from "./model.js";
+import { KIND, bytesInStep, tileKind, tileNumber } from "./model.js";
 import { lastKnown, recordedSeries, seriesValues, shownRow, stepsOfSeries } from "./series.js";
 
 export function countWords(timeline, at) {
@@ -46,7 +46,7 @@ export function headName(model, head) {
 
 // Number of the row that the curves show, among the rows that the query tiles cut.
 export function rowNumber(model, { q, row }) {
-  return q * model.data.problem.block_m + model.offsets[row];
+  return tileNumber(model, q) * model.data.problem.block_m + model.offsets[row];
 }
 
 export function rowWords(model, at, pinned) {
@@ -97,8 +97,9 @@ function stateWords(model, at, pinned) {
 
 // Which tiles a step is about.
 function tilesOfStep(model, at) {
-  const [q, kv] = [model.q[at.step], model.kv[at.step]];
-  if (q < 0) return `key tile ${kv} is seen by no query`;
+  const [index, kv] = [model.q[at.step], model.kv[at.step]];
+  const q = tileNumber(model, index);
+  if (index < 0) return `key tile ${kv} is seen by no query`;
   if (kv < 0) return `query tile ${q}${model.kernels[at.kernel].cells ? " sees no key" : ""}`;
   const part = model.keyParts.findLastIndex((first) => first <= kv);
   if (part >= 0) return `part ${part}, ${keyTiles(model, at.step)}`;
@@ -122,7 +123,7 @@ export function tileWords(model, hit, kernel) {
   const known = step >= 0 && model.kernels[kernel].cells === "share";
   const percent = known ? formatNumber((100 * model.share[step]) / 65535) : "";
   const share = known ? `, ${percent} % of the attention of its rows` : "";
-  return `query tile ${hit.q}, key tile ${hit.kv}: ${kind}${share}. Click to follow this row.`;
+  return `query tile ${tileNumber(model, hit.q)}, key tile ${hit.kv}: ${kind}${share}. Click to follow this row.`;
 }
 
 // Where two runs stand; `race` adds the times and what the clock is.
