@@ -31,7 +31,7 @@ def show() -> None:
     header("Is this result right?", store)
     user = user_kernel()
     kernel, gradients, repeats = kernel_controls(backend, user)
-    problem, _ = problem_controls(backend)
+    problem, _ = problem_controls()
     file, file_name, facts = upload_control()
     view = st.segmented_control(
         "View",

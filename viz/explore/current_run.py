@@ -134,21 +134,28 @@ def _offer_whole(
         "Trace the whole run",
         icon=":material/play_arrow:",
         width="stretch",
-        help=f"Shown is a sample: {sample.words(problem)}. The whole run takes about {seconds:,.0f} s here.",
+        help=f"Shown is a sample: {sample.words(problem)}. The whole run takes about {duration(seconds)} here.",
     )
     if clicked:
         st.session_state["whole_runs"].add((problem, algorithm))
         st.rerun()
     st.caption(
         f"**Sample**: {sample.words(problem)} are traced, since a trace of the whole run takes about "
-        f"{seconds:,.0f} s here. The bytes of the whole run are modelled, by a formula that is held against "
+        f"{duration(seconds)} here. The bytes of the whole run are modelled, by a formula that is held against "
         "the sample."
     )
 
 
 def _notice(seconds: float, label: str) -> str:
     no_sample = f" {label} has no sample that is much shorter." if seconds > IMMEDIATE_S else ""
-    return f"This run takes about {seconds:,.0f} s here.{no_sample}"
+    return f"This run takes about {duration(seconds)} here.{no_sample}"
+
+
+def duration(seconds: float) -> str:
+    """Rough time in words: "42 s", "5 min", "1.7 h"."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:,.1f} h"
 
 
 def _stand_in(problem: AttentionProblem, algorithm: str) -> runs.Run | None:
@@ -157,8 +164,8 @@ def _stand_in(problem: AttentionProblem, algorithm: str) -> runs.Run | None:
     shown = before or _nearest_recording(problem, algorithm)
     if shown is None:
         return None
-    why = "shown before" if before else "the nearest recording"
-    words = f"Until this run is there, {why} stays: **{title_of(shown.trace)}**, {shown.provenance}."
+    why = "the run before it stays" if before else "the recording of the nearest problem stands in"
+    words = f"Until this run is there, {why}: **{title_of(shown.trace)}**, {shown.provenance}."
     st.info(words, icon=":material/hourglass_top:")
     return replace(shown, meanwhile=True)
 

@@ -15,9 +15,9 @@ from viz.learn.ideas_words import because, boxes, flops_words, room_words, story
 from viz.learn.what_stays import what_stays
 from viz.shared.formats import format_bytes, format_error, format_kib, format_number
 from viz.shared.layout import colors, explore_link
-from viz.shared.problem_form import INTERPRETER_LENGTH
 
 ALL = "all five"
+LONGEST = 16384
 
 
 def show() -> None:
@@ -54,7 +54,7 @@ def _shape() -> tuple[AttentionProblem | None, Gpu]:
     """The reader's shape (None if it is invalid, after an error on the page) and GPU."""
     columns = st.columns(5)
     with columns[0]:
-        length = number("N, queries and keys", 16, INTERPRETER_LENGTH, 2048, 16, "ideas_n", "stretch")
+        length = number("N, queries and keys", 16, LONGEST, 2048, 16, "ideas_n", "stretch")
     with columns[1]:
         head_dim = number("d, head_dim", 16, 256, 64, 16, "ideas_d", "stretch")
     with columns[2]:
