@@ -1,4 +1,4 @@
-"""Foretold bytes against counted ones: every formula equals, to the byte, what a trace of the same problem asks for."""
+"""Foretold bytes against counted ones: every formula equals, to the byte, what a trace asks for."""
 
 import pytest
 
