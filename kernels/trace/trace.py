@@ -225,7 +225,7 @@ class Trace:
 
     def _check_shapes(self) -> None:
         """Raises InvalidTrace for an array of another shape than the header says."""
-        problem, steps = self.problem, self.steps
+        problem, steps = self.problem, self.program.size
         expected = {
             **dict.fromkeys(PER_STEP, (steps,)),
             **dict.fromkeys(PER_ROW, (steps, problem.block_m)),
