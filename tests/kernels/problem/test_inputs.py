@@ -77,6 +77,17 @@ def test_one_hot_spreads_its_picks_over_the_keys_that_a_query_sees():
     assert torch.isfinite(query).all()
 
 
+@pytest.mark.parametrize(("left", "right"), [(0, 0), (1, 0), (6, 2)])
+def test_one_hot_picks_a_key_that_the_query_sees_even_if_it_sees_only_one(left, right):
+    window = {"mask": "window", "window_left": left, "window_right": right}
+    problem = AttentionProblem(q_len=50, kv_len=70, head_dim=64, inputs="one_hot", **window)
+    query, key, _ = make_inputs(problem)
+    picks = (query[0, 0].float() @ key[0, 0].float().T).argmax(dim=-1).tolist()
+    for row, pick in enumerate(picks):
+        first, end = problem.band.visible_keys(row)
+        assert first <= pick < end, row
+
+
 @pytest.mark.parametrize("inputs", ["growing_max", "falling_max"])
 def test_the_scores_of_a_ramp_stay_near_zero_however_many_tiles_there_are(inputs):
     """They go from about -128 to about 128: low precision is finest near 0."""

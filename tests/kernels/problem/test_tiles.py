@@ -206,7 +206,7 @@ def test_visited_tiles_are_the_full_and_the_partial_ones():
 
 
 def test_keys_are_split_into_as_many_parts_as_fill_the_device_and_none_is_empty():
-    assert splits_to_fill(programs=8, kv_tiles=1024, sm_count=132) == PROGRAMS_PER_SM * 132 // 8
+    assert splits_to_fill(programs=7, kv_tiles=1024, sm_count=132) == PROGRAMS_PER_SM * 132 // 7
     assert splits_to_fill(programs=1000, kv_tiles=1024, sm_count=132) == 1
     assert splits_to_fill(programs=1, kv_tiles=5, sm_count=132) == 5
     assert splits_to_fill(programs=1, kv_tiles=0, sm_count=132) == 1
