@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import zipfile
 from collections import Counter, defaultdict
 from dataclasses import fields
@@ -342,9 +343,14 @@ def test_every_array_and_every_word_survives_the_file(compress):
             assert getattr(again, field.name) == value
 
 
-def test_a_compressed_file_is_smaller():
-    trace = filed()
-    assert len(trace.to_bytes(compress=True)) < len(trace.to_bytes()) / 2
+def test_a_file_is_compressed_and_bytes_are_not_unless_it_is_asked_for(tmp_path):
+    filed().save(tmp_path / "run.npz")
+    size, plain = (tmp_path / "run.npz").stat().st_size, len(filed().to_bytes())
+    assert size == len(filed().to_bytes(compress=True)) < plain / 2
+
+
+def test_a_launch_tells_no_shared_memory_and_no_registers_unless_the_compiler_did():
+    assert LaunchInfo(4, 2) == LaunchInfo(num_warps=4, num_stages=2, shared_bytes=0, registers=0)
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -378,6 +384,26 @@ def test_a_header_that_does_not_describe_a_trace_is_refused(damage):
     np.savez(damaged, **arrays)
     with pytest.raises(InvalidTrace, match="a damaged trace file"):
         Trace.load(damaged.getvalue())
+
+
+class Pickled:
+    """An object whose unpickling makes a folder."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.folder),)
+
+
+@pytest.mark.parametrize("name", ["header", "kernel"])
+def test_a_file_runs_nothing_when_it_is_read(tmp_path, name):
+    with np.load(io.BytesIO(filed().to_bytes())) as file:
+        arrays = dict(file)
+    np.savez(tmp_path / "run.npz", **arrays | {name: np.array([Pickled(tmp_path / "made")], dtype=object)})
+    with pytest.raises(InvalidTrace):
+        Trace.load(tmp_path / "run.npz")
+    assert not (tmp_path / "made").exists()
 
 
 def test_a_file_that_unpacks_to_more_than_the_limit_is_refused(monkeypatch):

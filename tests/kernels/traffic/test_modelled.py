@@ -83,6 +83,21 @@ def test_stages_and_parts_have_sizes_one_can_check_by_hand():
     }
 
 
+def test_parts_of_the_chip_have_the_rows_of_their_tiles():
+    problem = AttentionProblem(q_len=8, kv_len=24, head_dim=16, block_m=4, block_n=8)
+    sizes = {
+        (part.name, *part.holds): part.bytes_of(problem)
+        for name in ("backward", "row_wise")
+        for kernel in ALGORITHMS[name].kernels
+        for part in kernel.parts
+    }
+    assert sizes["dK", "dK"] == sizes["dV", "dV"] == 8 * 16 * 4
+    assert sizes["S, P", "S", "P"] == sizes["dS", "dP", "dS"] == 4 * 8 * 4
+    assert sizes["rows of S", "S"] == sizes["rows of P", "P"] == 4 * 24 * 4
+    product, *_ = ALGORITHMS["standard"].kernels[-1].parts
+    assert (product.name, product.holds, product.bytes_of(problem)) == ("P", ("P",), 4 * 8 * 4)
+
+
 # --- FLOPs and time of each step ---
 
 SHAPE = {"head_dim": 16, "block_m": 4, "block_n": 8}
