@@ -60,9 +60,9 @@ def test_the_second_kernel_starts_on_every_sm_when_the_first_has_ended():
 
 
 def test_parts_that_alternate_program_by_program_are_one_launch():
-    schedule = step_schedule(made_up([0, 1, 0, 1, 2], [0, 0, 1, 1, 0], "standard"), 2)
-    assert schedule.start.tolist() == [0, 1, 0, 1, 2]
-    assert schedule.sm.tolist() == [0, 0, 1, 1, 0]
+    """Kernels 1 and 2 are such parts, after kernel 0."""
+    schedule = step_schedule(made_up([0, 0, 1, 2, 1, 2], [0, 1, 0, 0, 1, 1], "standard"), 1)
+    assert schedule.start.tolist() == [0, 1, 2, 3, 4, 5]
 
 
 CLOCK = {
@@ -114,6 +114,7 @@ def test_a_slice_of_the_export_is_in_microseconds_and_tells_its_tile(clock, per_
     assert slices[1]["args"] == {"kernel": "kernel 0", "program": 1, "steps": 1}
     assert {event["pid"] for event in document["traceEvents"]} == {0}
     assert document["otherData"]["problem"] == PROBLEM.as_dict()
+    assert document["otherData"]["clock"].startswith("modelled") != schedule.measured
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
