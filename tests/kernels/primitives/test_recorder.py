@@ -76,7 +76,7 @@ def test_a_refusal_tells_steps_and_sizes():
 
 
 def test_rows_of_a_tile_exist_up_to_the_end_of_the_matrix():
-    """10 queries in tiles of 4, 21 keys in tiles of 8; a step about no such tile counts as about the first."""
+    """10 queries in tiles of 4, 21 keys in tiles of 8; a step about no tile counts as about the first."""
     steps = {"q_tile": np.array([0, 2, -1]), "kv_tile": np.array([-1, 1, 2])}
     assert made().rows_exist(steps).sum(axis=1).tolist() == [4, 2, 4]
     assert made().rows_exist(steps)[1].tolist() == [True, True, False, False]
