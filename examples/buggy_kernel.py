@@ -1,4 +1,7 @@
-"""A small FlashAttention in Triton with a bug, and without it: `streamlit run app.py -- --kernel tests/kernels/buggy_kernel.py:attention`"""
+"""A small FlashAttention forward in Triton, with a bug and without it, to try the Check page on:
+
+streamlit run app.py -- --kernel examples/buggy_kernel.py:attention
+"""
 
 import torch
 
@@ -28,9 +31,9 @@ def _attention(
     q_tile = tl.load(q + (head * q_len + rows[:, None]) * D + offs_d, mask=rows[:, None] < q_len, other=0.0)
     for first in range(0, kv_len, BLOCK):
         keys = first + tl.arange(0, BLOCK)
-        there = keys[:, None] < kv_len
-        k_tile = tl.load(k + (head * kv_len + keys[:, None]) * D + offs_d, mask=there, other=0.0)
-        v_tile = tl.load(v + (head * kv_len + keys[:, None]) * D + offs_d, mask=there, other=0.0)
+        exists = keys[:, None] < kv_len
+        k_tile = tl.load(k + (head * kv_len + keys[:, None]) * D + offs_d, mask=exists, other=0.0)
+        v_tile = tl.load(v + (head * kv_len + keys[:, None]) * D + offs_d, mask=exists, other=0.0)
         scores = tl.dot(q_tile, tl.trans(k_tile)) * scale
         visible = keys[None, :] < kv_len
         if CAUSAL:
@@ -40,7 +43,7 @@ def _attention(
         p = tl.exp(scores - m_new[:, None])
         alpha = tl.exp(m - m_new)
         l = l * alpha + tl.sum(p, axis=1)
-        if RESCALE:  # the bug is to leave this out: what was added under a smaller max keeps its old weight
+        if RESCALE:  # the bug leaves this out: what was added before the max grew keeps its old weight
             acc = acc * alpha[:, None]
         acc += tl.dot(p.to(v_tile.dtype), v_tile)
         m = m_new
@@ -60,8 +63,13 @@ def _launch(query, key, value, is_causal, rescale):
 
 
 def attention(query, key, value, is_causal=False):
+    """The kernel with the bug. Shapes and mask are those of scaled_dot_product_attention.
+
+    head_dim must be a power of two from 16 on, and key must have as many heads as query.
+    """
     return _launch(query, key, value, is_causal, rescale=False)
 
 
 def attention_fixed(query, key, value, is_causal=False):
+    """The kernel without the bug; otherwise as `attention`."""
     return _launch(query, key, value, is_causal, rescale=True)

@@ -1,9 +1,13 @@
-"""Triton FlashAttention kernels, their traces and their measurements. Names are loaded on first use, torch and triton with them."""
+"""Triton FlashAttention kernels, their traces and their measurements.
+
+Names are loaded on first use, and torch and triton with them.
+"""
 
 from __future__ import annotations
 
 import importlib
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 """The project's folder, in which child processes are started."""
@@ -23,7 +27,7 @@ _HOMES = {
 __all__ = sorted(_HOMES)
 
 
-def __getattr__(name: str) -> object:
+def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'kernels' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOMES[name]), name)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+Json = dict | list | str | int | float | bool | None
+"""What json.loads gives."""
 LONGEST_NAME = 100
-"""Characters of a foreign format's name that a message repeats."""
+"""Most characters that a message repeats of the name of another format."""
 
 
-def format_mismatch(values: object, formats: tuple[str, ...], version: int) -> str | None:
-    """None if a JSON document has one of `formats` in `version`, else what was found and what was expected.
+def format_mismatch(values: Json, formats: tuple[str, ...], version: int) -> str | None:
+    """None if a JSON document has one of `formats` in `version`, else its own format and the expected one.
 
-    An example: "flash-attention-measurements version 9; expected flash-attention-measurements version 1".
+    Example: "flash-attention-measurements version 9; expected flash-attention-measurements version 1".
     """
     header = values if isinstance(values, dict) else {}
     name, found_version = header.get("format"), header.get("version")

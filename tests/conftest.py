@@ -9,7 +9,8 @@ import pytest
 from kernels.device.backend import choose_backend
 from tests.browser.visit import CHROMIUM, FLAGS, running_app
 
-choose_backend()  # before any test module: some parts of torch import triton, which reads TRITON_INTERPRET only once
+# Before any test module: some parts of torch import triton, which reads TRITON_INTERPRET only once.
+choose_backend()
 
 
 def pytest_collection_modifyitems(items):
@@ -26,7 +27,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="module")
 def stop_the_worker():
-    """The worker that the pages of a test file share ends with that file."""
+    """Stop the worker that the pages of a test file share, once the file is done."""
     from viz.shared import runs
 
     yield
@@ -38,14 +39,14 @@ def stop_the_worker():
 
 @pytest.fixture(scope="module")
 def url():
-    """Of the app, run as the README says."""
+    """The address of the app, run as the README says."""
     with running_app() as address:
         yield address
 
 
 @pytest.fixture(scope="module")
 def browser():
-    """Chromium through Playwright; where REQUIRE_BROWSER is set, a missing one is a failure and not a skip."""
+    """Chromium. If it is missing, the test is skipped, or fails if REQUIRE_BROWSER is set."""
     if not os.environ.get("REQUIRE_BROWSER"):
         pytest.importorskip("playwright", reason="playwright is not installed")
         if CHROMIUM is None:
@@ -60,7 +61,7 @@ def browser():
 
 @pytest.fixture
 def poisoned():
-    """Fresh tensors start as NaN, so that an element no kernel wrote is seen."""
+    """Fill fresh tensors with NaN, so that elements which no kernel wrote are noticed."""
     import torch
 
     torch.use_deterministic_algorithms(True, warn_only=True)

@@ -1,24 +1,178 @@
-"""app -> viz -> kernels, never back; the Streamlit process never imports triton. Told by import, in fresh processes."""
+"""Imports go down the floors; the Streamlit process never imports triton or torch."""
 
 import ast
+import re
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
+from kernels.algorithms import ALGORITHMS
+from kernels.trace.algorithm import Algorithm, SourceRef
 from tests import ROOT
+from tests.imports import Sources
+
+FLOORS = (
+    ("kernels.file_format", "kernels.references"),  # files that import nothing of ours
+    ("kernels.device",),  # where it runs
+    ("kernels.problem",),  # what is asked; inputs look at the free memory
+    ("kernels.trace",),  # what a kernel wrote down, and the vocabulary of an algorithm's entry
+    ("kernels.oracle",),  # what is right; judges traces
+    ("kernels.primitives",),  # what kernels share
+    ("kernels.algorithms",),
+    ("kernels.attention",),  # the public call, by the algorithms' launchers
+    ("kernels.traffic",),
+    ("kernels.measure",),
+    ("kernels.check",),  # takes the peers of measure
+    ("kernels.recordings",),  # read documents of measure
+    ("kernels.lessons",),
+    ("kernels.worker",),
+    ("kernels.tools",),
+    ("kernels.record", "kernels.tune", "kernels.compare"),  # the names that users type
+    ("viz.shared",),
+    ("viz.player",),
+    ("viz.explore", "viz.learn", "viz.measure", "viz.check", "viz.talk"),  # pages
+)
+"""Folders from bottom to top. A folder imports only from floors below its own: two of one floor know nothing
+of each other."""
+
+DOORWAY = "kernels"
+"""`kernels/__init__.py` may name any module: it loads one when a public name is first used."""
+
+NAMED_AT_RUN_TIME = {
+    "kernels": "the homes of the public names",
+    "kernels.algorithms": "entries in its own subfolders, and the modules that run them",
+    "kernels.check.user_kernel": "the user's own file",
+    "viz.player.source": "the file of a kernel, which is read as text and not imported",
+}
+"""Modules that may load or find a module whose name is made at run time, and what they do so for."""
 
 
-def imported_by(statement):
-    code = f"import sys\n{statement}\nprint(' '.join(sorted({{name.split('.')[0] for name in sys.modules}})))"
+def folder_of(module):
+    return ".".join(module.split(".")[:2])
+
+
+def floor_of(module):
+    """Number of a module's floor; the packages themselves, which import nothing, are at the bottom."""
+    if "." not in module:
+        return -1
+    return next(number for number, floor in enumerate(FLOORS) if folder_of(module) in floor)
+
+
+def upward(sources):
+    """Imports that do not go down, and loaders of unknown modules where none may be."""
+    for found in sources.imports():
+        within = found.importer == DOORWAY or folder_of(found.imported) == folder_of(found.importer)
+        if found.imported == "":
+            if found.importer not in NAMED_AT_RUN_TIME:
+                yield found
+        elif not within and floor_of(found.imported) >= floor_of(found.importer):
+            yield found
+
+
+def foreign_modules(entry: Algorithm, package: str) -> list[str]:
+    """Modules that an entry names by a string although they are not its own.
+
+    Primitives whose phases are shown below a call lie on a lower floor, and may be named.
+    """
+    refs = [kernel.source for kernel in entry.kernels]
+    shared = [module for ref in refs for module, _ in ref.steps]
+    own = [entry.runner, *(ref.module for ref in refs)]
+    lower = [module for module in shared if floor_of(module) >= floor_of(package)]
+    return [module for module in own + lower if not module.startswith(f"{package}.")]
+
+
+# --- floors ---
+
+
+def test_every_folder_has_its_floor():
+    found = {folder_of(name) for name in Sources(ROOT).files if "." in name}
+    planned = {"viz.talk"}
+    assert found | planned == {folder for floor in FLOORS for folder in floor}
+
+
+def test_imports_go_down_the_floors():
+    assert [str(found) for found in upward(Sources(ROOT))] == []
+
+
+def test_only_listed_modules_load_others_by_a_name_made_at_run_time():
+    loaders = {found.importer for found in Sources(ROOT).imports() if found.imported == ""}
+    assert loaders == set(NAMED_AT_RUN_TIME)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_an_entry_names_only_modules_of_its_own_folder(name):
+    entry = ALGORITHMS[name]
+    assert foreign_modules(entry, entry.runner.rpartition(".")[0]) == []
+    assert (ROOT / entry.runner.rpartition(".")[0].replace(".", "/") / "entry.py").exists()
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    {
+        "kernels/trace/upward.py": "import kernels.worker.client",
+        "kernels/problem/sideways.py": "from kernels import worker",
+        "kernels/oracle/hidden.py": "def f():\n    from kernels.traffic import modelled",
+        "kernels/device/typed.py": "if TYPE_CHECKING:\n    from kernels.problem import Band",
+        "kernels/primitives/loaded.py": "import importlib\nimportlib.import_module('kernels.algorithms.new')",
+        "kernels/trace/table.py": "RUNNERS = {'new': 'kernels.algorithms.new'}",
+        "kernels/problem/made.py": "from importlib import import_module\nimport_module('kernels.' + name)",
+        "kernels/oracle/public.py": "from kernels import run_traced",
+        "kernels/algorithms/relative.py": "from ..worker import client",
+        "kernels/measure/page.py": "import viz.shared",
+        "viz/learn/page.py": "from viz.measure import page",
+        "viz/shared/page.py": "from viz import explore",
+        "viz/player/page.py": "def f():\n    import viz.explore.page",
+    }.items(),
+    ids=lambda text: text if text.endswith(".py") else "",
+)
+def test_an_import_that_does_not_go_down_is_found(path, source, tmp_path):
+    others = (
+        "kernels/worker/client",
+        "kernels/traffic/modelled",
+        "kernels/algorithms/new",
+        "viz/shared/__init__",
+    )
+    pages = ("viz/explore/page", "viz/measure/page", "viz/explore/__init__", "kernels/worker/__init__")
+    for other in (*others, *pages):
+        file = tmp_path / f"{other}.py"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("import numpy\n")
+    planted = tmp_path / path
+    planted.parent.mkdir(parents=True, exist_ok=True)
+    planted.write_text("import numpy\n")
+    assert list(upward(Sources(tmp_path))) == []
+    planted.write_text(source)
+    assert len(list(upward(Sources(tmp_path)))) == 1
+
+
+def test_an_entry_that_names_a_foreign_module_is_found():
+    entry, package = ALGORITHMS["flash2"], "kernels.algorithms.flash2"
+    (kernel,) = entry.kernels
+    worker = replace(kernel.source, steps=(("kernels.worker.server", "serve"),))
+    for planted in (
+        replace(entry, runner="kernels.algorithms.flash1.run"),
+        replace(entry, kernels=(replace(kernel, source=SourceRef("kernels.measure.ncu", "main")),)),
+        replace(entry, kernels=(replace(kernel, source=worker),)),
+    ):
+        assert len(foreign_modules(planted, package)) == 1
+
+
+# --- processes ---
+
+
+def imported_by(statements):
+    """Top-level names of all modules that a fresh process has imported after running the statements."""
+    code = f"import sys\n{statements}\nprint(*sorted({{name.split('.')[0] for name in sys.modules}}))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     assert run.returncode == 0, run.stderr
-    return set(run.stdout.split())
+    return set(run.stdout.splitlines()[-1].split())
 
 
-def modules(folder):
-    names = [path.relative_to(ROOT).with_suffix("") for path in (ROOT / folder).rglob("*.py")]
-    return sorted(".".join(name.parts).removesuffix(".__init__") for name in names if name.stem != "__main__")
+def modules(package):
+    names = Sources(ROOT).files
+    return sorted(name for name in names if name.split(".")[0] == package and not name.endswith(".__main__"))
 
 
 def test_kernels_import_neither_streamlit_nor_plotly_nor_viz():
@@ -33,7 +187,37 @@ def test_viz_imports_neither_triton_nor_torch():
     assert not {"triton", "torch"} & found
 
 
-def test_the_test_can_fail():
+RENDER = """
+from tests.app.pages import open_page
+from viz.shared import runs
+def show(page, **query):
+    app = open_page(page, **query)
+    assert not app.exception, (page, query, app.exception)
+open_page()
+store = runs.run_store()
+store.client.wait_ready(60)
+small = dict(q_len=32, kv_len=32, block_m=16, block_n=16, head_dim=16)
+"""
+"""Opens pages in a process whose worker is ready, so that they show what they show with one."""
+
+
+def pages():
+    """Paths of the URLs of all pages, and of the chapters of Learn with the path that leads there."""
+    paths = ["", *re.findall(r'url_path="(\w+)"', (ROOT / "app.py").read_text())]
+    chapters = re.findall(r'Chapter\(\s*"(\w+)"', (ROOT / "viz/learn/chapters.py").read_text())
+    return [(path, {}) for path in paths] + [("learn", {"chapter": name}) for name in chapters]
+
+
+def test_rendering_every_page_imports_neither_triton_nor_torch():
+    opened = pages()
+    assert len(opened) >= 4 + 7
+    shown = "\n".join(f"show({path!r}, **{query!r} | small)" for path, query in opened)
+    found = imported_by(f"{RENDER}{shown}\nstore.client.close()")
+    assert {"streamlit", "viz"} <= found
+    assert not {"triton", "torch"} & found
+
+
+def test_the_tests_of_processes_can_fail():
     assert "triton" in imported_by("import kernels.algorithms.flash2.forward")
 
 

@@ -1,8 +1,8 @@
 """The registry of algorithms: one folder each, with its entry and its kernels.
 
-`ALGORITHMS` holds every `ENTRY` of a module `entry` in a subfolder. A folder that an environment variable
-names (FLASH_ATTENTION_ALGORITHMS, several are separated as in PATH) is searched too, so that an algorithm can
-be tried without changing the project. Importing this package imports neither torch nor triton.
+`ALGORITHMS` holds every `ENTRY` of a module `entry` in a subfolder. The folders in the environment variable
+FLASH_ATTENTION_ALGORITHMS (separated as in PATH) are searched too, so that an algorithm can be tried without
+changing the project. Importing this package imports neither torch nor triton.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 import pkgutil
 from typing import TYPE_CHECKING, Protocol, cast
 
+from kernels import ROOT
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.trace.algorithm import Algorithm
 from kernels.trace.trace import Trace
@@ -28,10 +29,16 @@ ALGORITHMS: dict[str, Algorithm] = {}
 
 
 def discover() -> None:
-    """Fill ALGORITHMS from the folders. Raises ValueError for two entries of one name."""
-    for folder in filter(None, os.environ.get(FURTHER_FOLDERS, "").split(os.pathsep)):
-        if folder not in __path__:
-            __path__.append(folder)
+    """Fill ALGORITHMS from the folders. Relative ones start at the project's folder, as the worker does.
+
+    Raises ValueError for a folder that does not exist, and if two entries have the same name.
+    """
+    for name in filter(None, os.environ.get(FURTHER_FOLDERS, "").split(os.pathsep)):
+        folder = ROOT / name
+        if not folder.is_dir():
+            raise ValueError(f"{FURTHER_FOLDERS} names {folder}, which is not a folder")
+        if str(folder) not in __path__:
+            __path__.append(str(folder))
     entries: dict[str, Algorithm] = {}
     for package in pkgutil.iter_modules(__path__):
         name = f"{__name__}.{package.name}"
@@ -89,7 +96,7 @@ def runner_of(name: str) -> Runner:
 def run_traced(problem: AttentionProblem, algorithm: str = FIRST) -> Trace:
     """Run the algorithm's kernels on `make_inputs(problem)` with TRACE on, on the GPU or in the interpreter.
 
-    Raises InvalidProblem for an unknown algorithm, and whatever the device raises (out of memory, say).
+    Raises InvalidProblem for an unknown algorithm, and what the device raises, such as out of memory.
     """
     return runner_of(algorithm).run_traced(problem)
 

@@ -1,5 +1,6 @@
-"""`flash_attention`: shapes and names as `torch.nn.functional.scaled_dot_product_attention`; works with autograd
-and torch.compile.
+"""`flash_attention`, which works with autograd and torch.compile.
+
+Shapes and names are those of `torch.nn.functional.scaled_dot_product_attention`.
 
 The call validates. The registered operators save what the backward pass needs, and launch the kernels of
 `kernels/algorithms/`.
@@ -8,6 +9,7 @@ The call validates. The registered operators save what the backward pass needs, 
 from __future__ import annotations
 
 import math
+from typing import Literal, NoReturn, Protocol, overload
 
 import torch
 from torch import Tensor
@@ -26,12 +28,40 @@ if HOPPER_KERNEL:
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 MAX_PACKED_ROWS = 64
-"""Split-KV decoding is used for up to this many queries per key head, those of all heads that share it."""
+"""Split-KV decoding is used if the heads that share a key head have at most this many queries together."""
 SMALLEST_SCALE = 1e-30
-"""Stands for a scale of 0, which would turn the -inf of masked scores into NaN: all scores are equal either
-way."""
+"""Used in place of a scale of 0, which would turn the -inf of masked scores into NaN. Either way all visible
+scores are equal."""
 
 Window = tuple[int | None, int | None]
+
+
+@overload
+def flash_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    is_causal: bool = ...,
+    window: Window | None = ...,
+    scale: float | None = ...,
+    enable_gqa: bool = ...,
+    return_lse: Literal[False] = ...,
+) -> Tensor: ...
+
+
+@overload
+def flash_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    is_causal: bool = ...,
+    window: Window | None = ...,
+    scale: float | None = ...,
+    enable_gqa: bool = ...,
+    return_lse: Literal[True],
+) -> tuple[Tensor, Tensor]: ...
 
 
 def flash_attention(
@@ -193,27 +223,48 @@ def _(
     return torch.empty_like(query), torch.empty_like(key), torch.empty_like(value)
 
 
-def _save_for_backward(ctx, inputs, output) -> None:  # torch's own signature
+class _Context(Protocol):
+    """What torch passes from the forward pass of an operator to its backward pass."""
+
+    left: int
+    right: int
+    scale: float
+
+    @property
+    def saved_tensors(self) -> tuple[Tensor, ...]: ...
+
+    def save_for_backward(self, *tensors: Tensor) -> None: ...
+
+    def set_materialize_grads(self, value: bool) -> None: ...
+
+
+def _save_for_backward(
+    ctx: _Context,
+    inputs: tuple[Tensor, Tensor, Tensor, int, int, float],
+    output: tuple[Tensor, Tensor],
+) -> None:
     query, key, value, ctx.left, ctx.right, ctx.scale = inputs
     ctx.set_materialize_grads(False)
     ctx.save_for_backward(query, key, value, *output)
 
 
-def _differentiate(ctx, d_out, d_lse):  # torch's own signature
+def _differentiate(
+    ctx: _Context, d_out: Tensor | None, d_lse: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor, None, None, None]:
     query, key, value, out, lse = ctx.saved_tensors
     if d_out is None:
         d_out = torch.zeros_like(out)
     d_lse = None if d_lse is None else d_lse.contiguous()
-    gradients = torch.ops.flash_attention.backward(
+    d_query, d_key, d_value = torch.ops.flash_attention.backward(
         query, key, value, out, lse, d_out, d_lse, ctx.left, ctx.right, ctx.scale
     )
-    return *gradients, None, None, None
+    return d_query, d_key, d_value, None, None, None
 
 
-def _refuse_second_derivative(ctx, *gradients):  # torch's own signature
+def _refuse_second_derivative(ctx: _Context, *gradients: Tensor) -> NoReturn:
     raise NotImplementedError(
-        "flash_attention has first derivatives only; for a second one use naive_attention, or the math backend "
-        "of scaled_dot_product_attention"
+        "flash_attention has first derivatives only; for a second one use naive_attention, or the math "
+        "backend of scaled_dot_product_attention"
     )
 
 

@@ -1,4 +1,7 @@
-"""Multi-head self-attention around `flash_attention`: Vaswani et al. 2017; its gradients are worked out in Chu, Liu and Lin 2026, appendix."""
+"""Multi-head self-attention around `flash_attention` (Vaswani et al. 2017).
+
+Chu, Liu and Lin 2026, appendix, derive its gradients.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,11 @@ from kernels.attention.flash_attention import flash_attention
 
 
 class MultiHeadAttention(nn.Module):
-    """Self-attention of (batch, length, embed_dim): project to queries, keys and values, attend in each head, project back.
+    """Self-attention of (batch, length, embed_dim): project to Q, K and V, attend in each head, project back.
 
-    `num_kv_heads` below `num_heads` shares every key and value head between several query heads. The parameters are
-    those of `torch.nn.MultiheadAttention` with as many key and value heads, split in three.
+    With fewer `num_kv_heads` than `num_heads`, several query heads share a key and value head. The parameters
+    are those of `torch.nn.MultiheadAttention`, with its projection of the input split in three. Raises
+    ValueError if the numbers do not fit together.
     """
 
     def __init__(
@@ -28,8 +32,8 @@ class MultiHeadAttention(nn.Module):
         num_kv_heads = num_kv_heads or num_heads
         if embed_dim % num_heads or num_heads % num_kv_heads:
             raise ValueError(
-                f"embed_dim={embed_dim}, num_heads={num_heads}, num_kv_heads={num_kv_heads} do not fit: expected num_heads to divide "
-                f"embed_dim, and num_kv_heads to divide num_heads"
+                f"embed_dim={embed_dim}, num_heads={num_heads}, num_kv_heads={num_kv_heads} do not fit: "
+                "expected num_heads to divide embed_dim, and num_kv_heads to divide num_heads"
             )
         self.head_dim = embed_dim // num_heads
         self.num_heads, self.num_kv_heads, self.is_causal = num_heads, num_kv_heads, is_causal
@@ -40,7 +44,7 @@ class MultiHeadAttention(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """(batch, length, embed_dim) -> the same shape."""
-        # Views, not copies: the kernels take (batch, heads, length, head_dim) with the strides of (batch, length, heads, head_dim).
+        # Views are enough: the kernels accept the strides of (batch, length, heads, head_dim).
         query, key, value = (
             projection(x).unflatten(-1, (heads, self.head_dim)).transpose(1, 2)
             for projection, heads in (

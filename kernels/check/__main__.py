@@ -14,7 +14,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kernels.check.cases import KERNELS, UPLOADED, USER, CheckCase, Grid, grid_cases, parse_shapes
+from kernels.check.cases import (
+    KERNELS,
+    PUBLIC_CALL,
+    UPLOADED,
+    USER,
+    CheckCase,
+    Grid,
+    grid_cases,
+    parse_shapes,
+)
 from kernels.check.file_rules import InvalidUpload
 from kernels.check.report import to_html, to_json
 from kernels.check.uploads import Upload, read_upload
@@ -54,7 +63,7 @@ def _add_cases(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add(
         "--kernel",
-        default="flash_attention",
+        default=PUBLIC_CALL,
         help=f"one of {', '.join(NAMED_KERNELS)}; or file.py:function, your own function with the signature "
         "of scaled_dot_product_attention (default flash_attention)",
     )
@@ -125,7 +134,7 @@ def _cases(arguments: argparse.Namespace, upload: Upload | None, backend: str) -
         return Grid(tuple(replace(case, problem=problem) for problem in masked), ())
     shapes = None if arguments.shapes == "trusted" else parse_shapes(arguments.shapes)
     grid = grid_cases(case, backend, shapes, arguments.head_dim, arguments.dtype, arguments.mask)
-    # Only the trusted list leaves out what takes the interpreter long: shapes that the user wrote all run.
+    # Only the trusted list leaves out cases that are slow in the interpreter; all shapes of the user run.
     return grid if shapes is None else Grid(grid.cases + grid.left_out, ())
 
 
@@ -211,7 +220,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         _check_folders(arguments)
         upload = read_upload(arguments.file.read_bytes()) if arguments.file else None
-        from kernels.device.runtime import BACKEND  # imports torch and Triton: not for wrong arguments
+        from kernels.device.runtime import BACKEND  # imported late: it takes seconds
 
         grid = _cases(arguments, upload, BACKEND)
         results, sensitivities = _run(arguments, grid, upload)

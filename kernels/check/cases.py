@@ -15,7 +15,7 @@ BOTH = ("cuda", "interpreter")
 USER = "user"
 """Name of the user's own kernel, which the command line gives as file.py:function."""
 UPLOADED = "uploaded"
-"""Stands for the kernel if a file holds the result, which was computed elsewhere."""
+"""In place of a kernel's name if a file holds the result, which was computed elsewhere."""
 
 MAX_REPEATS = 250
 
@@ -41,7 +41,7 @@ OURS = {PUBLIC_CALL: CheckedKernel("flash_attention(), the public call", tiles=F
 
 
 def _peers() -> dict[str, CheckedKernel]:
-    others = {name: peer for name, peer in PEERS.items() if name not in ("ours", "flash2", USER)}
+    others = {name: peer for name, peer in PEERS.items() if name not in {*OURS, "ours", USER}}
     return {
         name: CheckedKernel(peer.label, peer.backends, peer.differentiable, lse=False, tiles=False)
         for name, peer in others.items()
@@ -66,7 +66,7 @@ class CheckCase:
     """
 
     problem: AttentionProblem
-    kernel: str = "flash_attention"
+    kernel: str = PUBLIC_CALL
     gradients: bool = True
     repeats: int = 3
     upload: str = ""
@@ -82,6 +82,7 @@ class CheckCase:
             raise InvalidProblem("repeats", self.repeats, f"expected a whole number from 1 to {MAX_REPEATS}")
 
     def as_dict(self) -> dict:
+        """Field names to plain values, fit for JSON."""
         return asdict(self)
 
     @classmethod
@@ -106,7 +107,7 @@ TRUSTED_CAUSAL_SHAPES = ((1, 239), (3, 799), (127, 512), (127, 513))
 MAX_SHAPES = 100
 MAX_CASES = 400
 INTERPRETER_CASE_S = 3.0
-"""A grid leaves out cases that are estimated to take the interpreter longer than this, in seconds."""
+"""A grid leaves out cases that would take the interpreter longer than this, in seconds, by estimate."""
 
 
 def parse_shapes(text: str) -> tuple[tuple[int, int], ...]:

@@ -23,7 +23,7 @@ MAP_ROWS, MAP_COLUMNS, MAP_HEADS = 160, 128, 4
 
 
 def check_tensor(name: str, got: torch.Tensor, comparison: Comparison) -> tuple[TensorCheck, torch.Tensor]:
-    """The check of a tensor that was held against the exact one, and its codes of NaN and infinity.
+    """The check of a tensor that was compared with the exact one, and its codes of NaN and infinity.
 
     The codes are shaped as `got`. Units in the last place are not counted for lse, which is float32 whatever
     the type of the inputs.
@@ -86,7 +86,7 @@ def worst_heads(error: torch.Tensor) -> torch.Tensor:
 
 
 def error_map(kind: str, error: torch.Tensor, tolerance: float, codes: torch.Tensor | None) -> ErrorMap:
-    """The map of a (batch, heads, rows, columns) error: the largest error in each cell over the tolerance."""
+    """The map of a (batch, heads, rows, columns) error: each cell's largest error over the tolerance."""
     rows, columns = error.shape[2:]
     steps = -(-rows // MAP_ROWS), -(-columns // MAP_COLUMNS)
     heads = worst_heads(error)

@@ -11,7 +11,7 @@ MAX_FILE_BYTES = 64 << 20
 MAX_TENSORS = 64
 MAX_DIMENSIONS = 8
 MAX_ELEMENTS = 128 << 20
-"""Of one tensor, counting an axis of length 0 as 1: NumPy refuses a shape such as (0, 2**63)."""
+"""Most elements of one tensor. An axis of length 0 counts as 1: NumPy refuses a shape such as (0, 2**63)."""
 
 NAMES = {
     "query": ("q", "query"),
@@ -44,7 +44,7 @@ class Tensor:
 
 
 UNREAD = Tensor("float32", np.zeros(0, np.float32))
-"""Stands for an array whose name is not one of NAMES: its bytes are not read."""
+"""In place of an array whose name is not one of NAMES: its bytes are not read."""
 
 
 def our_name(name: str) -> str | None:

@@ -37,7 +37,7 @@ def read_npz(data: bytes) -> dict[str, Tensor]:
             }
     except InvalidUpload:
         raise
-    except Exception as error:  # whatever zipfile or NumPy raise about such bytes, the file is what is wrong
+    except Exception as error:  # zipfile and NumPy raise errors of many kinds for damaged bytes
         raise InvalidUpload(
             f"The .npz file is damaged or not an .npz file: {first_line(error)}. "
             "Save it again with numpy.savez."

@@ -61,7 +61,7 @@ pre { white-space: pre-wrap; }
 
 
 def to_json(results: list[CheckResult], sensitivities: list[Sensitivity | None], command: str = "") -> str:
-    """Every number behind the verdicts, without the maps. NaN and infinities are strings."""
+    """The results as JSON, without the maps. NaN and infinities are strings."""
     checks = [
         result.as_dict() | {"sensitivity": sensitivity.as_dict() if sensitivity else None}
         for result, sensitivity in zip(results, sensitivities, strict=True)

@@ -1,4 +1,4 @@
-"""The result of a check, as plain values and NumPy arrays. Needs neither torch nor triton."""
+"""The result of a check, as plain values and NumPy arrays. This file imports neither torch nor triton."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from kernels.check.cases import KERNELS, UPLOADED, CheckCase
+from kernels.check.cases import KERNELS, UPLOADED, USER, CheckCase
 from kernels.device.backend import DeviceInfo
-
-Json = dict | list | tuple | str | float | int | bool | None
+from kernels.file_format import Json
 
 FORMAT = "flash-attention-check"
 FORMAT_VERSION = 1
@@ -28,9 +27,7 @@ infinity as in float64. MISSING: finite, but not in float64. UNEXPECTED: NaN or 
 class TensorCheck:
     """The error of one tensor against float64, and that of a low-precision reference.
 
-    The rule of FlashAttention's tests is max_error <= tolerance. The tolerance is 2 times (for gradients 3
-    times) the reference's largest error, plus the rounding of values of this size
-    (kernels.oracle.reference.error_report).
+    The rule of FlashAttention's tests is max_error <= tolerance; kernels.oracle.rule gives the tolerance.
     """
 
     name: str
@@ -57,6 +54,7 @@ class TensorCheck:
 
     @property
     def passes(self) -> bool:
+        """Whether the largest error is allowed; NaN is not."""
         return self.max_error <= self.tolerance
 
     @property
@@ -79,6 +77,7 @@ class Repeats:
 
     @property
     def equal(self) -> bool:
+        """Whether all runs were bitwise equal."""
         return not any(self.differing.values())
 
 
@@ -92,6 +91,7 @@ class KeylessRows:
 
     @property
     def right(self) -> bool:
+        """Whether all these rows are as they must be."""
         return self.wrong_output == 0 and self.wrong_lse == 0
 
 
@@ -133,7 +133,7 @@ class CheckResult:
     repeats: Repeats | None = None
     keyless: KeylessRows | None = None
     refused: str = ""
-    """Why the kernel did not run; then there is no verdict. "" if it ran."""
+    """Why the kernel did not run, so that there is no verdict; "" if it ran."""
     broken: str = ""
     """The error that the kernel raised, or what it returned instead of an output. "" if neither."""
     notes: tuple[str, ...] = ()
@@ -147,11 +147,8 @@ class CheckResult:
         if self.refused:
             return "invalid"
         keyless_right = self.keyless is None or self.keyless.right
-        return (
-            "pass"
-            if not self.broken and keyless_right and all(tensor.passes for tensor in self.tensors)
-            else "fail"
-        )
+        passes = not self.broken and keyless_right and all(tensor.passes for tensor in self.tensors)
+        return "pass" if passes else "fail"
 
     @property
     def reason(self) -> str:
@@ -176,9 +173,11 @@ class CheckResult:
         return "every error is below what the rule allows"
 
     def tensor(self, name: str) -> TensorCheck | None:
+        """The check of "O", "lse", "dQ", "dK" or "dV"; None if it was not checked."""
         return next((tensor for tensor in self.tensors if tensor.name == name), None)
 
     def map(self, kind: str) -> ErrorMap | None:
+        """The map of that kind; None if there is none."""
         return next((error_map for error_map in self.maps if error_map.kind == kind), None)
 
     def as_dict(self) -> dict:
@@ -243,6 +242,7 @@ class SensitivityPoint:
 
     @property
     def passes(self) -> bool:
+        """Whether the kernel ran and its largest error is allowed."""
         return not self.refused and self.max_error <= self.tolerance
 
 
@@ -255,10 +255,12 @@ class Sensitivity:
     notes: tuple[str, ...] = ()
 
     def as_dict(self) -> dict:
+        """Field names to plain values, fit for JSON but for NaN and infinities: see `strict`."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, values: dict) -> Sensitivity:
+        """The reverse of `as_dict`."""
         points = {
             name: tuple(SensitivityPoint(**point) for point in values[name]) for name in ("blocks", "scales")
         }
@@ -266,13 +268,13 @@ class Sensitivity:
 
 
 def label_of(case: CheckCase, user_name: str = "") -> str:
-    """The name of a case's kernel for people; `user_name` is that of the user's own kernel."""
+    """What the pages call a case's kernel; `user_name` is the name of the user's own kernel."""
     if case.kernel == UPLOADED:
         return "result from the file"
-    return user_name if case.kernel == "user" and user_name else KERNELS[case.kernel].label
+    return user_name if case.kernel == USER and user_name else KERNELS[case.kernel].label
 
 
-def strict(value: Json) -> Json:
+def strict(value: Json | tuple) -> Json:
     """The value with NaN and infinities as the strings "nan", "inf" and "-inf": JSON has no such numbers."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)

@@ -25,23 +25,29 @@ from kernels.check.user_kernel import UserKernelError, user_kernel
 from kernels.device.backend import device_info, utc_now
 from kernels.device.interpreter import count_launches
 from kernels.device.runtime import BACKEND, DEVICE
-from kernels.oracle.exact import attention_by_rows
+from kernels.oracle.exact import Inputs, attention_by_rows
 from kernels.oracle.report import FACTORS
-from kernels.oracle.rule import Comparison, compare, compare_gradients, compare_lse, largest_finite
+from kernels.oracle.rule import (
+    GRADIENTS,
+    Comparison,
+    compare,
+    compare_gradients,
+    compare_lse,
+    largest_finite,
+)
 from kernels.problem import AttentionProblem, tiles
 from kernels.problem.inputs import make_d_output, make_inputs
 
 Progress = Callable[[float, str], None]
-GRADIENTS = ("dQ", "dK", "dV")
 PLAYER_STEPS = 4096
-"""The player draws no more steps than this. Links to longer runs do not name a step."""
+"""The player draws at most this many steps. Links to longer runs do not name a step."""
 
 
 @dataclass(frozen=True)
 class Tensors:
-    """The tensors of a case on the device: Q, K, V, dO, and by name the results that came in a file."""
+    """The tensors of a case on the device: Q, K, V and dO, and the results from a file by name."""
 
-    inputs: tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+    inputs: Inputs
     d_out: torch.Tensor
     results: dict[str, torch.Tensor]
 
@@ -192,6 +198,33 @@ def _held_against_exact(
     return compared
 
 
+@dataclass(frozen=True)
+class ReferenceOutputs:
+    """O of one problem, computed in float64, in the type of the inputs, and in float32."""
+
+    exact: torch.Tensor
+    naive: torch.Tensor
+    in_float32: torch.Tensor
+
+
+def reference_outputs(problem: AttentionProblem, inputs: Inputs) -> ReferenceOutputs:
+    """The references for an output of the problem on these inputs."""
+    dtypes = (torch.float64, inputs[0].dtype, torch.float32)
+    return ReferenceOutputs(
+        *(
+            attention_by_rows(*inputs, scale=problem.scale, band=problem.band, dtype=dtype)[0]
+            for dtype in dtypes
+        )
+    )
+
+
+def compare_to(references: ReferenceOutputs, out: torch.Tensor, largest_value: float) -> Comparison:
+    """An output compared with the exact one by the rule; `largest_value` is the largest |V|."""
+    in_float32 = references.in_float32
+    factor = FACTORS["forward"]
+    return compare(out, references.exact, references.naive, lambda: in_float32, factor, largest_value)
+
+
 def _keyless(problem: AttentionProblem, got: dict[str, torch.Tensor]) -> KeylessRows | None:
     ranges = (problem.band.visible_keys(row) for row in range(problem.q_len))
     rows = [row for row, (first, end) in enumerate(ranges) if first == end]
@@ -241,11 +274,7 @@ def _weights(problem: AttentionProblem, subject: Subject, tensors: Tensors) -> E
         got, _ = subject.forward(query, key, probe)
     except (Refused, Broken):
         return None
-    exact, naive, in_float32 = (
-        attention_by_rows(query, key, probe, scale=problem.scale, band=problem.band, dtype=dtype)[0]
-        for dtype in (torch.float64, query.dtype, torch.float32)
-    )
-    comparison = compare(got, exact, naive, lambda: in_float32, FACTORS["forward"], 1.0)
+    comparison = compare_to(reference_outputs(problem, (query, key, probe)), got, largest_value=1.0)
     error, groups = comparison.error, -(-problem.kv_len // group)
     by_column = error_map("weights", error[..., :groups], comparison.report.tolerance, None)
     starts = program_starts(problem, worst_heads(error))

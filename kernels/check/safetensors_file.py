@@ -22,6 +22,7 @@ from kernels.check.file_rules import (
     our_name,
     quoted,
 )
+from kernels.file_format import Json
 
 MAX_HEADER_BYTES = 1 << 20
 DTYPES = {"F16": "float16", "BF16": "bfloat16", "F32": "float32", "F64": "float64"}
@@ -73,7 +74,7 @@ def _names(header: bytes) -> list[str]:
     return [name for name in entries if name != "__metadata__"]
 
 
-def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def _without_duplicates(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     if len({name for name, _ in pairs}) < len(pairs):
         raise ValueError("a name appears twice")
     return dict(pairs)

@@ -10,24 +10,21 @@ import torch
 from kernels.check.cases import KERNELS, UPLOADED, CheckCase, estimated_seconds
 from kernels.check.compare import check_tensor
 from kernels.check.result import Sensitivity, SensitivityPoint, TensorCheck
-from kernels.check.run import Progress, tensors_of
+from kernels.check.run import Progress, ReferenceOutputs, compare_to, reference_outputs, tensors_of
 from kernels.check.subjects import Broken, Refused, make_subject
 from kernels.check.uploads import Upload
 from kernels.check.user_kernel import UserKernelError
 from kernels.device.runtime import BACKEND
-from kernels.oracle.exact import attention_by_rows
-from kernels.oracle.report import FACTORS
-from kernels.oracle.rule import compare, largest_finite
-from kernels.problem import AttentionProblem, InvalidProblem
-
-Inputs = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
-References = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+from kernels.oracle.exact import Inputs
+from kernels.oracle.naive import group_size
+from kernels.oracle.rule import largest_finite
+from kernels.problem import InvalidProblem
 
 BLOCKS = ((16, 16), (32, 32), (64, 32), (32, 64), (64, 64), (128, 32), (128, 64), (64, 128), (128, 128))
 POINTS = 8
 """Factors on the query from 1 to the largest before the overflow."""
 POINT_LIMIT_S = 4.0
-"""Tiles with which the interpreter is estimated to take longer than this, in seconds, are left out."""
+"""Tiles that would take the interpreter longer than this, in seconds, are left out, by estimate."""
 
 
 def run_sensitivity(
@@ -65,7 +62,7 @@ def _blocks(
     quick = [variant for variant in variants if _is_quick(replace(case, problem=variant))]
     if left_out := [f"{tiled.block_m}x{tiled.block_n}" for tiled in variants if tiled not in quick]:
         notes.append(f"Tiles left out, because the interpreter is slow on small ones: {', '.join(left_out)}.")
-    references = _references(problem, inputs, problem.scale)
+    references = reference_outputs(problem, inputs)
     base, _ = make_subject(case.kernel, problem).forward(*inputs)
     points = []
     for index, tiled in enumerate(quick):
@@ -88,9 +85,9 @@ def _is_quick(case: CheckCase) -> bool:
 
 
 def factors(largest: float, dtype: torch.dtype) -> list[int]:
-    """Exponents of the factors 2^n on a query whose largest |value| is `largest`.
+    """The exponents n of the factors 2^n on a query whose largest |value| is `largest`.
 
-    They go evenly from 0 to the last that `dtype` holds; one more overflows.
+    They are spread evenly from 0 to the largest that `dtype` holds. One more overflows.
     """
     if not 0 < largest < math.inf:
         return [0]
@@ -107,8 +104,8 @@ def _scales(case: CheckCase, inputs: Inputs, progress: Progress) -> tuple[Sensit
         progress(0.5 + 0.5 * index / len(powers), f"query times 2^{power}")
         scaled = (query.double() * 2.0**power).to(query.dtype)
         out, _ = subject.forward(scaled, key, value)
-        references = _references(case.problem, (scaled, key, value), case.problem.scale)
-        naive_wrong = int((~references[1].isfinite() & references[0].isfinite()).sum())
+        references = reference_outputs(case.problem, (scaled, key, value))
+        naive_wrong = int((~references.naive.isfinite() & references.exact.isfinite()).sum())
         largest = _largest_score(scaled, key, case.problem.scale)
         points.append(
             _point(f"2^{power}", _judge(out, references, value), naive_wrong, largest_score=largest)
@@ -117,7 +114,7 @@ def _scales(case: CheckCase, inputs: Inputs, progress: Progress) -> tuple[Sensit
 
 
 def _largest_score(query: torch.Tensor, key: torch.Tensor, scale: float) -> float:
-    group = query.shape[1] // key.shape[1]
+    group = group_size(query, key)
     largest = 0.0
     for b in range(query.shape[0]):
         for h in range(query.shape[1]):
@@ -127,20 +124,8 @@ def _largest_score(query: torch.Tensor, key: torch.Tensor, scale: float) -> floa
     return largest
 
 
-def _references(problem: AttentionProblem, inputs: Inputs, scale: float) -> References:
-    """O in float64, in the type of the inputs, and in float32."""
-    dtypes = (torch.float64, inputs[0].dtype, torch.float32)
-    exact, naive, in_float32 = (
-        attention_by_rows(*inputs, scale=scale, band=problem.band, dtype=dtype)[0] for dtype in dtypes
-    )
-    return exact, naive, in_float32
-
-
-def _judge(out: torch.Tensor, references: References, value: torch.Tensor) -> TensorCheck:
-    exact, naive, in_float32 = references
-    factor = FACTORS["forward"]
-    comparison = compare(out, exact, naive, lambda: in_float32, factor, largest_finite(value))
-    return check_tensor("O", out, comparison)[0]
+def _judge(out: torch.Tensor, references: ReferenceOutputs, value: torch.Tensor) -> TensorCheck:
+    return check_tensor("O", out, compare_to(references, out, largest_finite(value)))[0]
 
 
 def _point(

@@ -1,4 +1,4 @@
-"""How each kernel under check is called: forward to (O, lse or None), and to gradients if it has them."""
+"""How each checked kernel is called, forward and for its gradients."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
 import torch
@@ -19,9 +19,13 @@ from kernels.device.runtime import BACKEND
 from kernels.measure.peers import PEERS
 from kernels.problem import AttentionProblem, InvalidProblem
 
-Forward = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor | None]]
-Gradients = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], tuple[torch.Tensor, ...]]
-Attention = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+if TYPE_CHECKING:
+    from kernels.measure.peers import Attention
+
+ForwardCall = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor | None]]
+"""Query, key and value to (O, lse or None)."""
+GradientCall = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], tuple[torch.Tensor, ...]]
+"""Query, key, value and dO to (dQ, dK, dV)."""
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
@@ -36,10 +40,10 @@ class Broken(Exception):
 
 @dataclass(frozen=True)
 class Subject:
-    """One kernel on one problem. Gradients are of query, key and value, from query, key, value and dO."""
+    """One kernel on one problem."""
 
-    forward: Forward
-    gradients: Gradients | None
+    forward: ForwardCall
+    gradients: GradientCall | None
 
 
 def make_subject(name: str, problem: AttentionProblem) -> Subject:
@@ -59,7 +63,7 @@ def make_subject(name: str, problem: AttentionProblem) -> Subject:
     return Subject(_guarded(name, forward), _guarded(name, gradients) if KERNELS[name].gradients else None)
 
 
-def _algorithm(name: str, problem: AttentionProblem) -> tuple[Forward, Gradients]:
+def _algorithm(name: str, problem: AttentionProblem) -> tuple[ForwardCall, GradientCall]:
     """An algorithm with the problem's own tiles."""
     runner = runner_of(name)
     return (
@@ -68,16 +72,24 @@ def _algorithm(name: str, problem: AttentionProblem) -> tuple[Forward, Gradients
     )
 
 
-def _public_call(problem: AttentionProblem) -> tuple[Forward, Gradients]:
+def _public_call(problem: AttentionProblem) -> tuple[ForwardCall, GradientCall]:
     window = (problem.window_left, problem.window_right) if problem.mask == "window" else None
-    options = {"is_causal": problem.is_causal, "window": window, "enable_gqa": True}
-    return (
-        lambda query, key, value: flash_attention(query, key, value, return_lse=True, **options),
-        _by_autograd(lambda query, key, value: flash_attention(query, key, value, **options)),
-    )
+    causal = problem.is_causal
+
+    def forward(
+        query: torch.Tensor, key: torch.Tensor, value: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        return flash_attention(
+            query, key, value, is_causal=causal, window=window, enable_gqa=True, return_lse=True
+        )
+
+    def attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        return flash_attention(query, key, value, is_causal=causal, window=window, enable_gqa=True)
+
+    return forward, _by_autograd(attend)
 
 
-def _peer(name: str, problem: AttentionProblem) -> tuple[Forward, Gradients]:
+def _peer(name: str, problem: AttentionProblem) -> tuple[ForwardCall, GradientCall]:
     if name == USER:
         user_kernel()
     try:
@@ -93,7 +105,7 @@ def _peer(name: str, problem: AttentionProblem) -> tuple[Forward, Gradients]:
     return forward, _by_autograd(attend)
 
 
-def _by_autograd(attend: Attention) -> Gradients:
+def _by_autograd(attend: Attention) -> GradientCall:
     def gradients(
         query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, d_out: torch.Tensor
     ) -> tuple[torch.Tensor, ...]:
@@ -120,9 +132,9 @@ def _check_output(out: torch.Tensor, query: torch.Tensor) -> None:
 
 
 def _guarded(name: str, call: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """The call, with its errors sorted: Refused, Broken, or an error that ends the job.
+    """The call, which raises Refused, Broken, or an error that ends the job.
 
-    Lack of memory and a lost CUDA context end the job.
+    A lack of memory and a lost CUDA context end the job.
     """
 
     def guarded(*tensors: Parameters.args, **options: Parameters.kwargs) -> Result:
@@ -133,7 +145,7 @@ def _guarded(name: str, call: Callable[Parameters, Result]) -> Callable[Paramete
             raise
         except (InvalidProblem, NotImplementedError) as error:
             raise Refused(_words(error)) from error
-        except Exception as error:  # any failure of a kernel under test is an answer about it
+        except Exception as error:  # any failure of a checked kernel is a result of its check
             if "CUDA error" in str(error) or "can't allocate memory" in str(error):
                 raise
             torch_itself = name != USER and name not in OURS
@@ -162,7 +174,7 @@ def _words(error: BaseException) -> str:
 
 @contextmanager
 def poisoned_memory() -> Iterator[None]:
-    """Fill new tensors with NaN, so that elements that no kernel wrote are found."""
+    """Fill new tensors with NaN while the body runs, so that elements that no kernel wrote are noticed."""
     before = (
         torch.are_deterministic_algorithms_enabled(),
         torch.is_deterministic_algorithms_warn_only_enabled(),

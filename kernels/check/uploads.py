@@ -36,6 +36,7 @@ class Upload:
 
     @property
     def facts(self) -> UploadFacts:
+        """The same without the arrays."""
         query, key = self.tensors["query"], self.tensors["key"]
         return UploadFacts(
             q_shape=query.array.shape,
@@ -60,6 +61,7 @@ class UploadFacts:
 
     @property
     def has_output(self) -> bool:
+        """Whether the file holds a result to check."""
         return "output" in self.names
 
     def problem(self, template: AttentionProblem) -> AttentionProblem:
@@ -80,7 +82,7 @@ class UploadFacts:
 
 
 def read_upload(data: bytes) -> Upload:
-    """Read and check a file, whose kind its bytes tell. Raises InvalidUpload or InvalidProblem."""
+    """Read and check a file; its first bytes tell its kind. Raises InvalidUpload or InvalidProblem."""
     if not data:
         raise InvalidUpload("The file is empty. Expected an .npz or .safetensors file with Q, K and V.")
     if len(data) > MAX_FILE_BYTES:

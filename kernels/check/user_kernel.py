@@ -1,7 +1,7 @@
 """The user's own function, which the command line names as `file.py:function`.
 
-It has the signature of scaled_dot_product_attention. Only the worker process imports it, after our kernels:
-so TRITON_INTERPRET is set before the file imports triton.
+It has the signature of scaled_dot_product_attention. Only the worker process imports it, and after our
+kernels, so that TRITON_INTERPRET is set before the file imports triton.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class UserKernel:
 
     @property
     def version(self) -> str:
-        """Changes if the file is saved, so that no result of an older version is shown for a newer one."""
+        """Changes when the file is saved: results of an older version are not shown for a newer one."""
         try:
             return str(self.path.stat().st_mtime_ns)
         except OSError:
@@ -94,7 +94,7 @@ def _load(kernel: UserKernel, version: str) -> UserFunction:
     sys.modules[MODULE_NAME] = module
     try:
         spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:  # whatever the file does at import is an answer to the user
+    except (Exception, SystemExit) as error:  # whatever the file raises at import is told to the user
         raise UserKernelError(
             f"{kernel.name} could not be imported: {type(error).__name__}: {error}"
         ) from error

@@ -1,1 +1,1 @@
-"""The machine at hand: CUDA or Triton's interpreter, facts about GPUs, memory, clocks. Knows nothing of attention."""
+"""The machine: CUDA or Triton's interpreter, facts about GPUs, memory, clocks. Nothing about attention."""

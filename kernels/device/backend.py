@@ -25,8 +25,9 @@ def triton_missing() -> str | None:
 
 
 def choose_backend() -> str:
-    """Decide between "cuda" (compiled kernels) and "interpreter" (the same source, run by Triton's interpreter
-    on the CPU), and set TRITON_INTERPRET to match.
+    """Decide between "cuda" and "interpreter", and set TRITON_INTERPRET to match.
+
+    "cuda" compiles the kernels; "interpreter" runs the same source on the CPU, in Triton's interpreter.
 
     Raises RuntimeError if triton was imported too early to choose the interpreter.
     """
@@ -63,7 +64,7 @@ class DeviceInfo:
 
 
 def device_info(backend: str) -> DeviceInfo:
-    """Describe the device at hand. Imports torch and triton."""
+    """Describe the device of this machine. Imports torch and triton."""
     import torch
 
     import triton
@@ -103,7 +104,7 @@ def _cpu_name() -> str:
 
 
 def _kernel_module_version() -> str:
-    """Version of the NVIDIA driver as its kernel module gives it: a container may have CUDA without NVML."""
+    """The NVIDIA driver's version by its kernel module, as a container may lack NVML; "" without a driver."""
     try:
         with open("/proc/driver/nvidia/version") as file:
             words = file.readline().split()

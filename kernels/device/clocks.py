@@ -20,14 +20,14 @@ import time
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kernels.device.memory import available_memory_bytes
 
 if TYPE_CHECKING:
     import torch
 
-os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # torch's profiler else writes to stderr at every start
+os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # otherwise torch's profiler writes to stderr
 
 BUDGET_S = 1.0
 """Seconds of timed calls per peer after warm-up, but at least MIN_SAMPLES and at most MAX_SAMPLES calls."""
@@ -36,8 +36,8 @@ WIDE_SPREAD = 0.25
 """Spread above which a page warns beside the number."""
 L2_FLUSH_BYTES = 256 << 20
 
-Call = Callable[[], object]
-"""What is timed. Its result is ignored."""
+Call = Callable[[], Any]
+"""What is timed. It may return anything; the result is ignored."""
 Key = TypeVar("Key", bound=Hashable)
 
 
@@ -69,7 +69,7 @@ class Clock(abc.ABC):
 
     @abc.abstractmethod
     def free_bytes(self) -> int:
-        """Memory that a call may take."""
+        """Bytes that a call may take."""
 
     @abc.abstractmethod
     def peak_extra_bytes(self, call: Call) -> int:
@@ -125,7 +125,7 @@ class CpuClock(Clock):
     device = "cpu"
 
     def free_bytes(self) -> int:
-        """Memory that a call may take without swapping."""
+        """Bytes that a call may take without swapping."""
         return available_memory_bytes()
 
     def peak_extra_bytes(self, call: Call) -> int:
@@ -162,7 +162,7 @@ class CudaClock(Clock):
         self._flush = torch.empty(L2_FLUSH_BYTES, dtype=torch.int8, device="cuda")
 
     def free_bytes(self) -> int:
-        """Memory that a call may take, after torch has given back what it cached and no longer uses."""
+        """Bytes that a call may take, after torch has given back the cached memory that it does not use."""
         gc.collect()  # reference cycles keep the graphs of earlier calls, and their memory, alive
         self._torch.cuda.empty_cache()
         return self._torch.cuda.mem_get_info()[0]
@@ -188,7 +188,7 @@ class CudaClock(Clock):
 
     def sample_ms(self, call: Call) -> float:
         """Milliseconds of one call between two device events. The L2 cache is flushed before it."""
-        self._flush.zero_()  # inputs then come from HBM, not from the L2 that the call before filled
+        self._flush.zero_()  # so that inputs come from HBM, not from an L2 that the last call filled
         start, end = (self._torch.cuda.Event(enable_timing=True) for _ in range(2))
         start.record()
         call()
@@ -220,8 +220,8 @@ def _stream() -> torch.cuda.Stream:
     """One stream for all clocks of a process.
 
     cuBLAS keeps a workspace for every stream, in the thread of the forward pass and in that of the backward
-    pass. It is made here, while nothing large is cached: else it may lie inside a block of gigabytes, which
-    torch then cannot give back.
+    pass. It is made here, while torch has cached nothing large. Made later, it could lie inside a block
+    of gigabytes, which torch then could not give back.
     """
     import torch
 

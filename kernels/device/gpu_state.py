@@ -13,7 +13,7 @@ import pynvml
 
 EVERY_S = 0.25
 LAST_READING_S = 1.0
-"""The end of a measurement waits at most this long for a reading that has begun."""
+"""At its end, a measurement waits at most this many seconds for a reading that has begun."""
 SLOWDOWNS = {
     pynvml.nvmlClocksEventReasonSwPowerCap: "power limit",
     pynvml.nvmlClocksEventReasonHwSlowdown: "hardware slowdown",
@@ -21,10 +21,8 @@ SLOWDOWNS = {
     pynvml.nvmlClocksEventReasonHwThermalSlowdown: "temperature (hardware)",
     pynvml.nvmlClocksEventReasonHwPowerBrakeSlowdown: "power brake",
 }
-"""NVML's reasons for a clock below the one asked for.
-
-Others, such as a clock that the user set, are not slowdowns.
-"""
+"""NVML's reasons why the clock is slower than requested. Its other reasons, such as a clock that the user
+set, are not slowdowns."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +59,7 @@ class GpuState:
 def torch_gpu_uuid() -> str:
     """UUID of the current GPU of torch.
 
-    Its index is no help: CUDA_VISIBLE_DEVICES changes it, and NVML ignores that.
+    The index would not do: CUDA_VISIBLE_DEVICES changes torch's indices, but not those of NVML.
     """
     import torch
 
@@ -125,7 +123,7 @@ def driver_version(nvml: Any = pynvml) -> str | None:
 
 
 def summarise(readings: list[GpuReading]) -> GpuState | None:
-    """Over the readings in which the GPU was not idle; None if there are none."""
+    """The readings in which the GPU was not idle, summarised; None if there are none."""
     busy = [reading for reading in readings if not reading.reasons & pynvml.nvmlClocksEventReasonGpuIdle]
     if not busy:
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 SHARED_BYTES_PER_CLOCK = 128
-"""32 banks of 4 bytes: what one SM can read from shared memory in one clock."""
+"""What one SM can read from shared memory per clock: 32 banks of 4 bytes."""
 
 
 @dataclass(frozen=True)
@@ -23,11 +23,13 @@ class Gpu:
     fp16_flops: float
     source: str
     l1_bytes_per_sm: int = 256 << 10
-    """SRAM of one SM that L1 cache and shared memory divide between them."""
+    """SRAM of one SM, which L1 cache and shared memory share."""
     fp16_flops_per_clock: int = 4096
-    """FLOP that the tensor cores of one SM do in one clock: dense float16, a multiplication and an addition counted as two.
+    """FLOP of one SM's tensor cores per clock, dense float16: a multiply-add is two.
 
-    White papers of the A100 and H100 architectures; Blackwell does twice Hopper's (Zadouri et al. 2026)."""
+    White papers of the A100 and H100 architectures; Blackwell does twice as many as Hopper (Zadouri et al.
+    2026).
+    """
 
     @property
     def balance(self) -> float:
@@ -36,7 +38,7 @@ class Gpu:
 
     @property
     def shared_bytes_per_program(self) -> int:
-        """Most shared memory that one program can have: the system keeps 1 KiB (CUDA tuning guides of Ampere, Hopper, Blackwell)."""
+        """Most shared memory that one program can have: the system keeps 1 KiB (CUDA tuning guides)."""
         return self.shared_bytes_per_sm - 1024
 
     @property
@@ -53,7 +55,8 @@ class Gpu:
     def sram_bandwidth(self) -> float:
         """Bytes/s that all SMs together read from shared memory at that clock; derived.
 
-        32 banks of 4 bytes a clock and SM (CUDA C++ Programming Guide, shared memory of compute capability 5.0 and later).
+        CUDA C++ Programming Guide, shared memory of compute capability 5.0 and later: 32 banks of 4 bytes per
+        clock and SM.
         """
         return self.sm_count * SHARED_BYTES_PER_CLOCK * self.clock_hz
 
@@ -112,5 +115,5 @@ DEFAULT_GPU = "H200"
 
 
 def gpu_named(device_name: str) -> Gpu | None:
-    """The GPU whose key is part of a device's name ("NVIDIA H200" gives the H200); None if it is not listed."""
+    """The GPU whose key is part of the device's name, such as "NVIDIA H200"; None if no key is."""
     return next((gpu for key, gpu in GPUS.items() if key in device_name), None)

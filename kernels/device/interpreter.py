@@ -1,9 +1,9 @@
 """Everything that this project changes in Triton's interpreter, or listens to in it.
 
-The interpreter replaces the functions of `triton.language` during a launch. It replaces them again whenever
-one jitted function calls another (`tl.max` and `tl.sum` are jitted too), although the outer launch already
-holds the same patch. That costs about half of a tile step. `patch_once_per_launch` leaves the inner patches
-out. Results do not change: the very same replacements are in force.
+During a launch the interpreter replaces the functions of `triton.language`. It replaces them again whenever
+one jitted function calls another (`tl.max` and `tl.sum` are jitted too), although they are already replaced.
+That takes about half of the time of a tile step. `patch_once_per_launch` skips the inner replacements.
+Results do not change, because the same functions are in place.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ import contextlib
 import importlib
 import types
 from collections.abc import Callable, Iterator
+from typing import Any
 
 SUPPORTED = ("3.6.", "3.7.", "3.8.", "3.9.")
-"""Triton versions whose interpreter was read and tested. Any other one runs unchanged."""
+"""Triton versions whose interpreter was read and tested. Other versions run unchanged."""
 
 
 class _Launch:
-    """The patches of the launch under way. The interpreter calls `restore` when the launch ends."""
+    """The patches of the launch that is running. The interpreter calls `restore` when it ends."""
 
     def __init__(self, patch: Callable) -> None:
         self._patch = patch
@@ -41,7 +42,7 @@ class _Launch:
 
 
 class _Nested:
-    """Stands in for the patch scope of a nested call: the outer launch restores."""
+    """The patch scope of a nested call. It restores nothing: the outer launch does."""
 
     def restore(self) -> None:
         pass
@@ -51,7 +52,7 @@ def patch_once_per_launch() -> bool:
     """Patch the language once per launch, not once per nested call. False if this Triton is not SUPPORTED."""
     import triton
 
-    interpreter = importlib.import_module("triton.runtime.interpreter")
+    interpreter: Any = importlib.import_module("triton.runtime.interpreter")
     original = getattr(interpreter, "_patch_lang", None)
     if not triton.__version__.startswith(SUPPORTED) or not isinstance(original, types.FunctionType):
         return False
@@ -73,14 +74,14 @@ def patch_once_per_launch() -> bool:
         return launch if outermost else nested
 
     patch_lang.once_per_launch = True  # type: ignore[attr-defined]  # a mark on our own function
-    patch_lang.original = original  # type: ignore[attr-defined]
+    patch_lang.original = original  # type: ignore[attr-defined]  # likewise
     interpreter._patch_lang = patch_lang
     return True
 
 
 @contextlib.contextmanager
 def count_launches(listen: bool = True) -> Iterator[list[int]]:
-    """A list that grows by one entry per launch that the interpreter runs in the meantime.
+    """A list that grows by one entry per launch of the interpreter while the body runs.
 
     With `listen` False (no interpreter) it stays empty, and triton is not imported.
     """
@@ -105,7 +106,7 @@ def count_launches(listen: bool = True) -> Iterator[list[int]]:
 
 @contextlib.contextmanager
 def watch_programs(report: Callable[[float], None], listen: bool = True) -> Iterator[None]:
-    """Call `report` with the share of the launch's programs that came before each program that starts.
+    """Call `report` at the start of each program, with the share of the launch's programs that ran before it.
 
     With `listen` False (no interpreter) nothing is reported, and triton is not imported.
     """

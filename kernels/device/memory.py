@@ -6,13 +6,13 @@ import psutil
 
 
 def available_memory_bytes() -> int:
-    """Memory that a new program could take without swapping: MemAvailable on Linux."""
+    """Bytes that a new program could take without swapping: MemAvailable on Linux."""
     return psutil.virtual_memory().available
 
 
 def process_data_bytes() -> int:
-    """Private writable memory that this process has mapped on Linux, with the stack of its main thread.
+    """Bytes of private writable memory of this process on Linux, with the stack of its main thread.
 
-    Linux compares RLIMIT_DATA with the same number without that stack, which by default has at most 8 MiB.
+    Linux compares RLIMIT_DATA with this number minus that stack, which by default has at most 8 MiB.
     """
     return psutil.Process().memory_info().data

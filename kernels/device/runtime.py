@@ -1,6 +1,6 @@
-"""Chooses the backend, once, when it is imported. Import it before triton: Triton reads TRITON_INTERPRET only once.
+"""Chooses the backend once, when this file is imported. BACKEND and DEVICE are read from here.
 
-Whatever launches a kernel takes BACKEND and DEVICE from here. Importing this file imports torch and triton.
+Import it before triton, which reads TRITON_INTERPRET only once. Importing this file imports torch and triton.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The NumPy behind the Learn chapters, one file a chapter."""
+"""The NumPy of the Learn chapters, one file per chapter."""

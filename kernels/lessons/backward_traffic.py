@@ -56,7 +56,7 @@ class LoopOrder:
     kv_blocks: tuple[str, ...] = ()
     """Blocks of a key tile's rows by head_dim."""
     read_back: tuple[str, ...] = ()
-    """Sums that a step stores and so loads first. Chu, Liu and Lin 2026 leave that out."""
+    """Sums that a step stores, and therefore loads first. Chu, Liu and Lin 2026 leave these loads out."""
     algorithm: str = ""
     """Key of kernels.algorithms.ALGORITHMS if a kernel of ours has this order."""
 
@@ -87,7 +87,7 @@ LOOP_ORDERS = (
     LoopOrder(
         "this project",
         "two kernels: only inputs in the loops",
-        "kernels/algorithms/backward/backward.py",
+        "kernels/algorithms/backward/launch.py",
         q_blocks=("load Q", "load dO"),
         kv_blocks=("load K", "load V"),
         algorithm="backward",

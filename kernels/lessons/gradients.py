@@ -224,7 +224,7 @@ class BlockError:
 
 
 def block_errors(lesson: GradientLesson) -> tuple[BlockError, ...]:
-    """For each block size from 1 to the whole row."""
+    """The errors for each block size from 1 to the whole row."""
     lines = derived(lesson)
     right = (lines["dS"], lines["dQ"], lines["dK"])
     errors = []

@@ -1,4 +1,4 @@
-"""Two ideas of FlashAttention-4 in NumPy: rescale only if the max grew a lot; exponentials by polynomial.
+"""Two ideas of FlashAttention-4 in NumPy: rescale only if the max grew a lot, and exponentials by polynomial.
 
 Zadouri et al. 2026, "conditional softmax rescaling" and "software-emulated exponential".
 """

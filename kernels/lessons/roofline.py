@@ -8,12 +8,6 @@ from kernels.algorithms.standard.traffic import standard_stages
 from kernels.device.gpus import Gpu
 from kernels.problem import AttentionProblem
 
-SOFTMAX_FLOPS = 3
-"""Operations per element of S in softmax: subtract, exponential, divide.
-
-Chu, Liu and Lin 2026, "Memory Versus Computation".
-"""
-
 L2_CASES = ("perfect", "none")
 """Every re-read of Q, K and V hits the L2 cache, or none does."""
 
@@ -42,7 +36,7 @@ class Step:
         return self.flops / self.bytes
 
     def seconds(self, gpu: Gpu) -> float:
-        """The slower of moving and computing: the least time the datasheet allows."""
+        """The least time that the datasheet allows: that of moving or of computing, whichever is longer."""
         return max(self.memory_seconds(gpu), self.compute_seconds(gpu))
 
     def memory_seconds(self, gpu: Gpu) -> float:
@@ -121,7 +115,7 @@ A100_BANDWIDTHS = {
     "rounded, 2.0 TB/s": 2.0e12,
     "A100 80GB SXM, 2.039 TB/s": 2.039e12,
 }
-"""Bandwidths that people use for an A100, bytes/s (NVIDIA A100 datasheet).
+"""Bandwidths that texts give for an A100, bytes/s (NVIDIA A100 datasheet).
 
-312 TFLOP/s over the rounded one is the much quoted 156 FLOP/byte, as in "Making Attention I/O-Aware".
+312 TFLOP/s over the rounded one gives the often quoted 156 FLOP/byte, as in "Making Attention I/O-Aware".
 """

@@ -85,6 +85,7 @@ class OnlineStep:
 
     @property
     def block_sum(self) -> float:
+        """Sum of the terms of this block."""
         return float(self.terms.sum())
 
 
@@ -109,16 +110,6 @@ def online_steps(x: np.ndarray, block: int) -> tuple[OnlineStep, ...]:
     return tuple(steps)
 
 
-def shares_of_sum(steps: tuple[OnlineStep, ...], rescale: bool = True) -> np.ndarray:
-    """(steps, blocks): the part of each block in the row sum after each step; 0 for blocks not seen yet."""
-    parts = np.zeros((len(steps), len(steps)))
-    for index, step in enumerate(steps):
-        if index:
-            parts[index] = parts[index - 1] * (step.alpha if rescale else 1.0)
-        parts[index, index] = step.block_sum
-    return parts
-
-
 def online_shares(x: np.ndarray, steps: tuple[OnlineStep, ...]) -> np.ndarray:
     """(n,): softmax from the final m and l."""
     return np.exp(x - steps[-1].m) / steps[-1].l
@@ -132,7 +123,7 @@ def unscaled_shares(steps: tuple[OnlineStep, ...]) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of a row so far; None if no pass has started to compute the value."""
+    """m, l and o of a row as far as they are computed; None if no pass has begun to compute one."""
 
     m: float | None = None
     l: float | None = None
@@ -141,7 +132,7 @@ class Known:
 
 @dataclass(frozen=True, eq=False)
 class PassesRun:
-    """One way to compute o = sum_i softmax(x)_i v_i: the log of its reads, and what was known after each."""
+    """One way to compute o = sum_i softmax(x)_i v_i: its reads, and m, l and o after each."""
 
     passes: tuple[str, ...]
     """What each pass finds: "m", "l", "o" or several of them."""

@@ -116,11 +116,6 @@ class Occupancy:
         return math.ceil(self.programs / (PROGRAMS_PER_SM * self.sm_count))
 
     @property
-    def busy_sms(self) -> int:
-        """SMs that have a program in the first wave."""
-        return min(self.programs, self.sm_count)
-
-    @property
     def tile_steps(self) -> int:
         """Key tiles in a row until the last program ends."""
         return self.waves * self.tiles_per_split

@@ -1,4 +1,4 @@
-"""Ceilings of this machine's device: bytes/s of a large copy, FLOP/s of a large matrix product."""
+"""The ceilings of a device: bytes/s of a large copy, and FLOP/s of a large matrix product."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COPY = "copy"
 PRODUCT = "product"
 BUDGET_S = 0.3
 COPY_BYTES = {"cuda": 512 << 20, "cpu": 256 << 20}
-"""Bytes of the tensor that is copied: far more than any cache holds."""
+"""Bytes of the tensor that is copied: far more than fits in any cache."""
 PRODUCT_SIZE = {"cuda": 8192, "cpu": 1536}
 PRODUCT_DTYPES = {"cuda": ("float16", "bfloat16", "float32"), "cpu": ("float32",)}
 """A CPU emulates float16 and bfloat16 products, so their speed is not a ceiling."""
@@ -54,8 +54,8 @@ class Ceiling:
 def measure_ceilings(progress: Callable[[str], None] = lambda label: None) -> tuple[Ceiling, ...]:
     """A copy, then products, on normally distributed numbers (zeros run faster).
 
-    `progress` is called with "copy", "product float16", ... before each of them. A ceiling is the speed of
-    the fastest of several ways to do the same work.
+    Before each of them, `progress` is called with its name: "copy", "product float16", ... If the same work
+    can be done in several ways, the fastest one counts.
     """
     from kernels.device.runtime import BACKEND
 
@@ -69,7 +69,7 @@ def measure_ceilings(progress: Callable[[str], None] = lambda label: None) -> tu
 
 
 def _workloads(clock: Clock) -> Iterator[tuple[str, str, float, list[Call]]]:
-    """(kind, dtype, work, ways to do that work) of each ceiling."""
+    """(kind, dtype, work, ways to do that work) of each ceiling; the work in bytes or FLOPs."""
     import torch
 
     source = torch.randn(COPY_BYTES[clock.device] // 4, device=clock.device)

@@ -1,4 +1,4 @@
-"""Hardware counters of attention, kernel by kernel: DRAM and L2 bytes, tensor-core use.
+"""Hardware counters of attention per kernel: DRAM and L2 bytes, tensor-core use.
 
 `kernels.measure.ncu` reads them. Importing this file needs neither torch nor triton.
 """
@@ -111,12 +111,12 @@ class CounterRun:
 
     @property
     def dram_bytes(self) -> float:
-        """Over all kernels."""
+        """Bytes read from DRAM and written to it by all kernels."""
         return sum(kernel.dram_bytes for kernel in self.kernels)
 
     @property
     def l2_bytes(self) -> float:
-        """Over all kernels."""
+        """Bytes that crossed the L2 cache in all kernels."""
         return sum(kernel.l2_bytes for kernel in self.kernels)
 
     def as_dict(self) -> dict:
@@ -158,7 +158,7 @@ def _metrics(row: dict[str, str], units: dict[str, str], names: tuple[str, ...])
     for name in names:
         with contextlib.suppress(ValueError):  # "n/a", or no such column
             value = float((row.get(name) or "").replace(",", ""))
-            if math.isfinite(value):  # "nan" for a share of nothing
+            if math.isfinite(value):  # ncu writes "nan" for 0 / 0
                 values[name] = value * UNITS.get(units.get(name, ""), 1)
     return values
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kernels.device.backend import DeviceInfo
 from kernels.device.clocks import Timing
-from kernels.file_format import format_mismatch
+from kernels.file_format import Json, format_mismatch
 from kernels.measure.ceilings import Ceiling
 from kernels.measure.counters import CounterRun
 from kernels.measure.measurement import DIRECTIONS, Measurement, PeerResult
@@ -30,7 +30,7 @@ RECORDINGS_FORMAT = "flash-attention-recordings"
 """The index of a folder of recordings, which holds measurements in the same form."""
 MAX_FILE_BYTES = 16 << 20
 MAX_TEXT = 6000
-"""Characters that a text of a file may have."""
+"""Most characters of a text in a file."""
 LARGEST_NUMBER = 1e30
 MAX_QUOTED = 300
 """Characters of another error that a message repeats."""
@@ -39,7 +39,7 @@ Entry = TypeVar("Entry")
 
 
 class InvalidDocument(ValueError):
-    """A file that does not hold measurements in the version read here. The message says where it is wrong."""
+    """A file without measurements in the accepted version. The message says what is wrong and where."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Document:
     ceilings: tuple[Ceiling, ...] = ()
     counters: tuple[CounterRun, ...] = ()
     left_out: tuple[str, ...] = ()
-    """What the command did not measure, because its time ran out or because it failed."""
+    """What the command did not measure, because it ran out of time or failed."""
 
     @property
     def entries(self) -> tuple[Measurement | Ceiling | CounterRun, ...]:
@@ -196,7 +196,7 @@ def _check_fields(entry: DataclassInstance) -> None:
                 _check_number(field.name, item)
 
 
-def _checked_text(name: str, value: object) -> str:
+def _checked_text(name: str, value: Json) -> str:
     if not isinstance(value, str):
         raise InvalidDocument(f"{name} is {type(value).__name__}; expected a text")
     if len(value) > MAX_TEXT:
@@ -204,7 +204,7 @@ def _checked_text(name: str, value: object) -> str:
     return value
 
 
-def _check_number(name: str, value: object) -> None:
+def _check_number(name: str, value: Json) -> None:
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < LARGEST_NUMBER:
-        return  # NaN does not come here: it fails the comparison
+        return  # NaN fails this comparison
     raise InvalidDocument(f"{name}={str(value)[:40]!r} is not accepted: expected a number from 0")

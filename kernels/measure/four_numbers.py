@@ -1,8 +1,8 @@
 """Bytes of one attention call counted in four ways that are never mixed.
 
-Modelled bytes come from a formula. Requested bytes are counted: loads and stores asked the caches for them
-(on Hopper some are merged before the L2). Compulsory bytes are the least that any kernel moves. DRAM bytes
-come from hardware counters: the caches could not serve them.
+Modelled bytes come from a formula. Requested bytes are counted: they are what loads and stores ask the caches
+for (on Hopper some requests are merged before the L2). Compulsory bytes are the least that any kernel can
+move. DRAM bytes come from hardware counters: they are what the caches could not serve.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kernels.traffic.modelled import compulsory_bytes
 from kernels.traffic.operations import Operation
 
 SMALL_SHARE = 0.02
-"""Kernels with less than this share of the total are drawn as one."""
+"""Kernels with a smaller share of the total than this are drawn as one."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class TrafficTotal:
     parts: tuple[KernelTraffic, ...] = ()
     missing: str = ""
     source: str = ""
-    """Where the number is from, in words."""
+    """How the number was found, in words."""
 
     @property
     def bytes(self) -> float | None:
@@ -124,7 +124,7 @@ def join_small(parts: Iterable[KernelTraffic]) -> tuple[KernelTraffic, ...]:
 def our_modelled_parts(
     problem: AttentionProblem, direction: str, operations: tuple[Operation, ...]
 ) -> tuple[KernelTraffic, ...]:
-    """Requested bytes by formula, with the tiles that the counted kernels ran with, or the problem's own."""
+    """Requested bytes by formula, for the tiles of the counted kernels, or the problem's own if none are."""
     if direction == "forward":
         counted = next(iter(operations), None)
         name, sides = (counted.name, tile_sides(counted)) if counted else (FORWARD.name, None)
@@ -152,7 +152,7 @@ def tiles_of(operation: Operation, problem: AttentionProblem) -> AttentionProble
 
 
 def cache_share(requested: TrafficTotal, dram: TrafficTotal) -> float | None:
-    """Share of the requested bytes that never reached DRAM; None if one is missing or DRAM moved more."""
+    """Share of the requested bytes that the caches served; None if a number is missing or DRAM moved more."""
     if not requested.bytes or dram.bytes is None or dram.bytes > requested.bytes:
         return None
     return 1 - dram.bytes / requested.bytes

@@ -1,7 +1,6 @@
 """Time and peak memory of attention implementations on this machine's device, in one run, peers in turn.
 
-On CUDA time comes from device events and memory from torch's allocator; on a CPU time comes from the wall
-clock and memory from torch's profiler. Triton's interpreter is never timed as a kernel.
+`kernels.device.clocks` says how both are taken. Triton's interpreter is never timed as a kernel.
 """
 
 from __future__ import annotations
@@ -116,7 +115,7 @@ class _Bench:
         except Exception as error:
             # An implementation or its compiler may raise anything; the other peers still run.
             if "CUDA error" in str(error):
-                raise  # the context is lost, and with it every call that follows
+                raise  # the CUDA context is lost, so every further call would fail
             reason, out_of_memory = _refusal(error)
             return PeerResult(name, refused=reason, direction=direction, out_of_memory=out_of_memory), None
 
@@ -135,8 +134,8 @@ def _refusal(error: Exception) -> tuple[str, bool]:
 def draw_tensors(problem: AttentionProblem, device: str) -> CallTensors:
     """The seeded tensors of a call on the problem.
 
-    Normal ones are drawn on the GPU itself, with other numbers: `make_inputs` takes longer than all peers
-    together.
+    Normal inputs for a GPU are drawn on it, and differ from those of `make_inputs`, which would take longer
+    than all peers together.
     """
     import torch
 
@@ -168,7 +167,8 @@ def make_call(name: str, direction: str, problem: AttentionProblem, tensors: Cal
 def naive_peak_bytes(problem: AttentionProblem, direction: str = "forward") -> int:
     """Modelled peak memory of naive attention beyond its inputs: (q_len, kv_len) matrices of all heads.
 
-    Forward two: S and P. Backward four: P, which autograd kept, dP, dS and a temporary of theirs.
+    Forward there are two: S and P. Backward there are four: P, which autograd kept, dP, dS and a temporary
+    one.
     """
     matrices = 2 if direction == "forward" else 4
     return matrices * problem.batch * problem.q_heads * problem.q_len * problem.kv_len * problem.itemsize

@@ -1,4 +1,4 @@
-"""What was measured: all peers on one problem, as plain frozen values, which `kernels.measure.measure` makes.
+"""The measurement of all peers on one problem, as frozen values. `kernels.measure.measure` makes it.
 
 Importing this file needs neither torch nor triton.
 """
@@ -23,9 +23,8 @@ class PeerResult:
     peer: str
     timing: Timing | None = None
     peak_extra_bytes: int | None = None
-    """Peak of allocated bytes during a call, its results included, beyond what was allocated before it.
-
-    Before a forward pass these are the inputs, before a backward pass also what the forward pass saved."""
+    """Peak of allocated bytes during a call, its results included, beyond what was allocated before it: the
+    inputs, and for a backward pass also what the forward pass saved."""
     refused: str | None = None
     """Why it was not run: "needs 68 GB, 24 GB free". Timing and memory are then None."""
     direction: str = "forward"
@@ -49,7 +48,7 @@ class Measurement:
     """Date and time in UTC, ISO 8601."""
     results: tuple[PeerResult, ...]
     gpu: GpuState | None = None
-    """Clocks and throttling of the GPU meanwhile; None if they could not be read."""
+    """Clocks and throttling of the GPU during the measurement; None if they could not be read."""
 
     def result(self, peer: str, direction: str = "forward") -> PeerResult | None:
         """The result of one peer in one direction; None if it was not measured."""

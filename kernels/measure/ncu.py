@@ -1,6 +1,6 @@
-"""Read hardware counters with NVIDIA's `ncu`, around a child process that makes the calls.
+"""Reads hardware counters with NVIDIA's `ncu`, which runs a child process that makes the calls.
 
-Some machines do not allow programs to read the counters of their GPU; `read_counters` then raises
+Some machines do not allow programs to read the counters of their GPU. Then `read_counters` raises
 CountersUnavailable.
 """
 
@@ -35,10 +35,7 @@ COUNTED_PROBLEMS = tuple(
     AttentionProblem(q_heads=16, kv_heads=16, q_len=4096, kv_len=4096, head_dim=head_dim, mask=mask)
     for head_dim, mask in ((64, "full"), (128, "causal"), (128, "full"))
 )
-"""Problems whose counters are recorded.
-
-S is ten times as large as the L2; query, key, value and output each fit in it.
-"""
+"""Problems whose counters are recorded. S is ten times as large as the L2; Q, K, V and O each fit in it."""
 COUNTED_CALLS = tuple(
     (peer, direction)
     for direction in ("forward", "backward")
@@ -68,7 +65,7 @@ def read_counters(problem: AttentionProblem, calls: list[tuple[str, str]]) -> tu
     except CountersUnavailable as error:
         if not error.other_metrics_may_work:
             raise
-        metrics = BASIC_METRICS  # unknown metrics are left out; the others are still read
+        metrics = BASIC_METRICS  # without the metrics that this ncu may not know
         text = _run_ncu(ncu, problem, calls, metrics)
     kernels = parse_csv(text, metrics)
     _check_complete(kernels)
@@ -170,7 +167,7 @@ def _counter_runs(
         if kernels:  # a peer that does not take this problem launched nothing
             try:
                 counted = requested(problem, peer, direction)
-            except (RuntimeError, InvalidProblem) as error:  # keep the counters without the counted bytes
+            except (RuntimeError, InvalidProblem) as error:  # the counters are kept
                 print(f"{peer} {direction} is not counted: {error}", file=sys.stderr)
                 counted = ()
             runs.append(CounterRun(problem, peer, direction, device, recorded_at, kernels, counted))
@@ -207,9 +204,10 @@ def _hopper_kernel(problem: AttentionProblem) -> Operation | None:
     from kernels.algorithms.flash3.run import requested_bytes
 
     config = chosen_config(*make_inputs(problem, DEVICE), problem.band)
-    return config and Operation(
-        "_attn_fwd_hopper", *requested_bytes(problem, config), f"{config.block_m}x{config.block_n} tiles"
-    )
+    if config is None:
+        return None
+    tiles = f"{config.block_m}x{config.block_n} tiles"
+    return Operation("_attn_fwd_hopper", *requested_bytes(problem, config), tiles)
 
 
 def _traced_kernel(problem: AttentionProblem, algorithm: str, tuned: str, name: str) -> Operation:

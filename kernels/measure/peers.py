@@ -29,7 +29,7 @@ class Peer:
     """Gives the attention function for a problem."""
     differentiable: bool = True
     by_default: bool = True
-    """Whether it is measured if no peers are named. FlexAttention is not: it compiles for a long time."""
+    """Whether it is measured if no peers are named. FlexAttention compiles too long for that."""
 
 
 def _naive(problem: AttentionProblem) -> Attention:
@@ -77,7 +77,10 @@ def _sdpa(backend: str | None) -> Callable[[AttentionProblem], Attention]:
 
 
 def _sdpa_mask(problem: AttentionProblem) -> dict:
-    """is_causal if torch means the same by it; a bias if lengths differ, a bool mask for a window."""
+    """is_causal for equal lengths, a bias for unequal ones, a bool mask for a window.
+
+    torch aligns is_causal to the top left, so it is another mask if the lengths differ.
+    """
     if problem.mask == "full":
         return {}
     if problem.is_causal and problem.q_len == problem.kv_len:
@@ -112,7 +115,7 @@ def _flex(problem: AttentionProblem) -> Attention:
 
     left, right = problem.band.left, problem.band.right
     offset = problem.kv_len - problem.q_len
-    torch._dynamo.reset()  # after eight shapes it would silently fall back to attention that is not fused
+    torch._dynamo.reset()  # otherwise, after eight shapes, it silently runs attention that is not fused
     torch._functorch.config.donated_buffer = False  # a backward pass is timed several times over one graph
 
     def visible(batch: torch.Tensor, head: torch.Tensor, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:

@@ -23,7 +23,7 @@ MATERIALISING = ("naive", "sdpa_math")
 
 @dataclass(frozen=True)
 class Roof:
-    """Two ceilings: bytes/s of memory, FLOP/s of the matrix units; `origin` is "measured" or "datasheet"."""
+    """Two ceilings: bytes/s of memory, FLOP/s of matrix units. `origin` is "measured" or "datasheet"."""
 
     label: str
     bytes_per_s: float
@@ -60,9 +60,9 @@ def datasheet_roof(gpu: Gpu) -> Roof:
 
 
 def roofs(ceilings: Iterable[Ceiling], device: DeviceInfo | None, dtype: str) -> list[Roof]:
-    """The measured roof of a device and that of its datasheet, as far as they are known.
+    """The roofs of a device that are known: the measured one and that of its datasheet.
 
-    The measured roof is that of `dtype`, or of another type if no product of `dtype` was measured. The
+    The measured roof is for `dtype`, or for another type if no product of `dtype` was measured. The
     datasheet's is for 16-bit types.
     """
     known = []
@@ -109,7 +109,7 @@ def timed_points(measurement: Measurement, directions: Iterable[str]) -> list[Ro
 
 
 def modelled_bytes(problem: AttentionProblem, peer: str, direction: str) -> int:
-    """Bytes of a call by formula: compulsory bytes of a fused peer; with S and P for one of MATERIALISING."""
+    """Bytes of a call by formula: compulsory bytes; for peers of MATERIALISING those of S and P too."""
     if peer not in MATERIALISING:
         return compulsory_bytes(problem, direction)
     return standard_bytes(problem, direction)

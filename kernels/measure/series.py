@@ -1,4 +1,4 @@
-"""From measurements to curves: which of them make one curve, and with which power of the length it grows."""
+"""Makes curves of measurements: which ones belong together, and with which power of the length they grow."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ FIT_POINTS = 3
 
 @dataclass(frozen=True)
 class SweepView:
-    """Which measurements a chart shows: everything but `axis` is held fixed.
+    """Which measurements a chart shows: only the value on `axis` varies.
 
-    If `tokens` is 0, batch and heads are held fixed; else batch x length = tokens and heads x head_dim =
-    width are.
+    If `tokens` is 0, batch and heads are fixed. Otherwise batch x length = tokens and heads x head_dim =
+    width are fixed.
     """
 
     axis: str
@@ -125,19 +125,19 @@ class PeerCurve:
         return {x: value for x, value in values.items() if value is not None}
 
     def exponent(self, metric: str) -> float | None:
-        """Power of x with which time or memory of one sequence (a call's over its batch) grows.
+        """Power of x with which the time or memory of one sequence grows; see `fit_exponent`.
 
-        See `fit_exponent`.
+        One sequence takes the time or memory of a call over its batch.
         """
         values = self.values(metric)
         return fit_exponent([(p.x, values[p.x] / p.problem.batch) for p in self.points if p.x in values])
 
 
 def fit_exponent(points: list[tuple[float, float]]) -> float | None:
-    """p of the least-squares fit y = c x^p in logarithms, over the larger half of the points, at least three.
+    """p of the least-squares fit y = c x^p in logarithms, over the half of the points with larger x.
 
-    The smaller half is left out because launch overhead and caches dominate it. None if there are fewer than
-    three points, or all at one x.
+    At least three points are used. The smaller half is left out, because launch overhead and caches dominate
+    it. None if there are fewer than three points, or all have the same x.
     """
     usable = sorted((math.log(x), math.log(y)) for x, y in points if x > 0 and y > 0)
     usable = usable[-max(FIT_POINTS, math.ceil(len(usable) / 2)) :]
@@ -154,7 +154,7 @@ def axis_value(problem: AttentionProblem, axis: str) -> int:
 
 @dataclass(frozen=True)
 class FixedShape:
-    """What the problems of a curve have in common beside head_dim, length, dtype and mask.
+    """What the problems of a curve have in common, apart from head_dim, length, dtype and mask.
 
     Either heads and batch are fixed, or tokens (batch x length) and width (heads x head_dim); the others are
     None.
@@ -193,9 +193,9 @@ class FixedShape:
 def peer_curves(source: str, measurements: Iterable[Measurement], view: SweepView) -> list[PeerCurve]:
     """The curves of one source along the view's axis.
 
-    The shape that the view asks for is taken if it was measured, else the one with the most points; and then
-    a larger one that contains all its measurements, if there is one. If a point was measured twice, the last
-    one given counts.
+    The curve has the shape that the view asks for if that was measured, else the shape with the most points.
+    If another shape has all its measurements and more, that one is taken. If a point was measured twice, the
+    last one counts.
     """
     by_shape: dict[FixedShape, dict[int, list[Measurement]]] = defaultdict(lambda: defaultdict(list))
     for measurement in measurements:
@@ -222,7 +222,7 @@ def _ids(measurements_by_x: dict[int, list[Measurement]]) -> set[int]:
 
 
 def speedups(curve: PeerCurve, others: Iterable[PeerCurve]) -> list[tuple[int, float]]:
-    """(x, time of naive attention over the time of the curve) for each x where the source has both."""
+    """(x, time of naive attention over the time of the curve) for each x at which the source has both."""
     naive_key = (curve.source, "naive", curve.direction)
     for other in others:
         if (other.source, other.peer, other.direction) == naive_key:

@@ -1,4 +1,4 @@
-"""The recorded sweep: FlashAttention's benchmark shapes, all peers, both directions, most wanted first."""
+"""The recorded sweep: FlashAttention's benchmark shapes, all peers, both directions, in order of interest."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class SweepPoint:
 
 
 def problem_for(length: int, head_dim: int, mask: str, dtype: str) -> AttentionProblem:
-    """As many sequences as make TOKENS, as many heads as make WIDTH."""
+    """A problem of TOKENS tokens in all its sequences, and of WIDTH columns in all its heads."""
     heads = max(1, WIDTH // head_dim)
     return AttentionProblem(
         batch=max(1, TOKENS // length),
@@ -57,9 +57,9 @@ def problem_for(length: int, head_dim: int, mask: str, dtype: str) -> AttentionP
 
 
 def sweep_points() -> list[SweepPoint]:
-    """All points, the most wanted first.
+    """All points, the most interesting first.
 
-    FlexAttention comes last, beside ours, because it compiles for a long time.
+    FlexAttention comes last, together with ours, because it compiles for a long time.
     """
     groups = [("float16", (64, 128)), ("bfloat16", (64, 128)), ("float16", (256,)), ("bfloat16", (256,))]
     points = [
@@ -134,7 +134,7 @@ def compile_kernels(points: list[SweepPoint], say: Callable[[str], None]) -> Non
         return
     began = time.monotonic()
     workers = min(len(jobs), max((os.cpu_count() or 2) - 2, 1))
-    with multiprocessing.get_context("spawn").Pool(workers) as pool:  # its end also ends unfinished processes
+    with multiprocessing.get_context("spawn").Pool(workers) as pool:  # leaving it ends unfinished processes
         answers = pool.map_async(_compile, jobs, chunksize=1)
         try:
             failures = [failure for failure in answers.get(COMPILE_LIMIT_S) if failure]
@@ -165,7 +165,7 @@ def _compile(job: CompileJob) -> str:
             tensors = draw_tensors(problem, "cuda")
             for direction in DIRECTIONS:
                 make_call(peer, direction, problem, tensors)()
-    except Exception as error:  # a compiler may raise anything; the sweep meets and reports it again
+    except Exception as error:  # a compiler may raise anything; the sweep will report it
         what = f"{peer} {problems[0].head_dim} {problems[0].mask}"
         return f"{what}: {type(error).__name__} {str(error).splitlines()[:1]}"
     return ""

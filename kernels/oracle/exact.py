@@ -10,9 +10,14 @@ from kernels.oracle.naive import group_size, one_key_head_per_query_head, visibl
 from kernels.problem import Band
 
 CHUNK_BYTES = 256 << 20
-"""Largest matrix of scores that is held at once if only output and lse are wanted."""
+"""Largest matrix of scores that is in memory at once if only output and lse are computed."""
 
 MINUS_INFINITY = float("-inf")
+
+Inputs = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+"""query, key and value."""
+Gradients = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+"""dQ, dK and dV, shaped as query, key and value."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +76,9 @@ def attention_by_rows(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Output and lse of standard attention computed in `dtype`, some rows at a time: for any length.
 
-    float64 gives the exact result; the type of the inputs gives the reference that a tolerance comes from.
-    Both results are of `dtype`, on the device of the inputs.
+    float64 gives the exact result. The type of the inputs gives the reference from which a tolerance is
+    derived. Output is shaped as query, lse (batch, q_heads, q_len); both are of `dtype`, on the inputs'
+    device.
     """
     batch, q_heads, q_len, _ = query.shape
     group = group_size(query, key)
@@ -90,10 +96,6 @@ def attention_by_rows(
                 lse[b, h, first : first + rows] = torch.logsumexp(scores, dim=-1)
                 out[b, h, first : first + rows] = weights @ values
     return out, lse
-
-
-Gradients = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
-"""dQ, dK and dV, shaped as query, key and value."""
 
 
 def gradients_by_heads(

@@ -1,8 +1,8 @@
 """The rule by which a result is right: that of FlashAttention's own tests (tests/test_flash_attn.py).
 
 The largest error against float64 may be at most `factor` times the largest error of naive attention in the
-type of the inputs, plus `factor` times what adding and subtracting 0.3 costs in that type. This is the one
-owner of the rule: of its factors, of NaN and infinity, and of a naive reference that overflows.
+type of the inputs, plus `factor` times the rounding error of adding and subtracting 0.3 in that type. Only
+this file judges by the rule, also NaN, infinity, and a naive reference that overflows.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from dataclasses import dataclass
 
 import torch
 
-from kernels.oracle.exact import Gradients, attention_by_rows, gradients_by_heads
+from kernels.oracle.exact import Gradients, Inputs, attention_by_rows, gradients_by_heads
 from kernels.oracle.report import FACTORS, ErrorReport
 from kernels.problem import AttentionProblem
 from kernels.problem.inputs import make_d_output, make_inputs
 from kernels.trace import Trace
 
-Inputs = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
-"""query, key and value."""
+GRADIENTS = ("dQ", "dK", "dV")
+"""Names of the gradients, in the order of Gradients."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A tensor held against the exact one, element by element, and the report on it."""
+    """A tensor compared with the exact one, element by element, and the report on it."""
 
     error: torch.Tensor
     """|got - exact| in float64; infinite if only one of the two is finite."""
@@ -46,11 +46,11 @@ def compare(
     factor: float,
     largest_value: float,
 ) -> Comparison:
-    """Hold `got` against `exact` (float64) by the rule; `naive` is naive attention in the type of the inputs.
+    """Compare `got` with `exact` (float64) by the rule; `naive` is naive attention in the type of the inputs.
 
-    If naive attention is not finite although the exact result is, its error is infinite and would allow
-    anything. Then the reference is `in_float32` rounded to that type (for float32 the exact result), and the
-    tolerance grows by the rounding of P: `factor` times eps times `largest_value`, the largest |V|.
+    If naive attention overflows although the exact result is finite, its error is infinite and would allow
+    any result. Then the reference is `in_float32` rounded to that type (for float32 the exact result), and
+    the tolerance grows by the rounding of P: `factor` times eps times `largest_value`, the largest |V|.
     """
     low = naive.dtype
     exact = _as_stored(exact, low)
@@ -68,9 +68,9 @@ def compare(
 
 
 def compare_lse(got: torch.Tensor, exact: torch.Tensor, in_float32: torch.Tensor) -> Comparison:
-    """Hold lse against the exact one. It is a float32 sum in every kernel.
+    """Compare lse with the exact one. In every kernel it is a float32 sum.
 
-    Allowed are twice the error of attention in float32 and four roundings of the largest value.
+    Allowed is twice the error of attention in float32, plus four roundings of the largest value.
     """
     error, reference_error = absolute_error(got, exact), absolute_error(in_float32, exact)
     finite = exact.isfinite()
@@ -82,7 +82,7 @@ def compare_lse(got: torch.Tensor, exact: torch.Tensor, in_float32: torch.Tensor
 
 
 def absolute_error(got: torch.Tensor, exact: torch.Tensor) -> torch.Tensor:
-    """|got - exact| in float64: 0 if both are the same infinity or both NaN, infinite if only one is finite."""
+    """|got - exact| in float64: 0 if both are NaN or the same infinity, infinite if only one is finite."""
     got, exact = got.double(), exact.double()
     same = (got == exact) | (got.isnan() & exact.isnan())
     return torch.where(same, 0.0, (got - exact).abs().nan_to_num(nan=math.inf, posinf=math.inf))
@@ -131,7 +131,7 @@ def compare_gradients(
     exact, naive = reference(torch.float64), reference(inputs[0].dtype)
     largest, factor = largest_finite(inputs[2]), FACTORS["backward"]
     compared = {}
-    for index, name in enumerate(("dQ", "dK", "dV")):
+    for index, name in enumerate(GRADIENTS):
         got = gradients[index].to(exact[index].device)
 
         def in_float32(index: int = index) -> torch.Tensor:
@@ -142,8 +142,7 @@ def compare_gradients(
 
 
 def judge_trace(trace: Trace) -> ErrorReport:
-    """The report on what a traced run computed: its output, or the gradient of a backward pass that is
-    furthest off."""
+    """The report on the output of a traced run or, after a backward pass, on its worst gradient."""
     device = "cuda" if trace.device.backend == "cuda" else "cpu"
     inputs = make_inputs(trace.problem, device)
     if trace.d_query is None or trace.d_key is None or trace.d_value is None:

@@ -1,1 +1,1 @@
-"""What kernels share: tile input and output, masking, the online softmax, recording, launching, tuned tiles."""
+"""What kernels share: tile input and output, masks, the online softmax, recording, launching, tuned tiles."""

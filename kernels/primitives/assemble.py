@@ -1,4 +1,4 @@
-"""From the buffers of traced launches to a Trace."""
+"""Makes a Trace of the buffers of traced launches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every launcher needs: tiles, the choice between descriptors and pointers, arguments, the device guard."""
+"""What every launcher needs: tiles, descriptors or pointers, arguments, and the choice of the device."""
 
 from __future__ import annotations
 
@@ -41,7 +41,10 @@ class TileConfig:
 
 
 def config_for_blocks(block_m: int, block_n: int, head_dim: int, itemsize: int) -> TileConfig:
-    """Warps and stages for tiles that the user chose: 8 warps for 128 rows, and the stages that fit in 160 KiB."""
+    """Warps and stages for the tiles that the user chose.
+
+    8 warps for 128 rows or more, else 4; as many stages, from 1 to 3, as fit in 160 KiB.
+    """
     tile_bytes = triton.next_power_of_2(head_dim) * itemsize
     stages = (160 * 1024 - block_m * tile_bytes) // (2 * block_n * tile_bytes)
     return TileConfig(
@@ -57,7 +60,7 @@ def config_of(problem: AttentionProblem) -> TileConfig:
 def tile_arguments(
     tensors: Sequence[torch.Tensor], block_rows: Sequence[int], use_tma: bool
 ) -> list[torch.Tensor | TensorDescriptor]:
-    """The tensors as a kernel takes them: descriptors of (1, 1, rows, head_dim) tiles, or the tensors themselves."""
+    """The tensors as a kernel takes them: as descriptors of (1, 1, rows, head_dim) tiles, or as they are."""
     if not use_tma:
         return list(tensors)
     block_d = triton.next_power_of_2(tensors[0].shape[-1])
@@ -72,7 +75,7 @@ def can_use_tma(config: TileConfig, *tensors: torch.Tensor) -> bool:
     """Whether tensor descriptors can address all tensors.
 
     Columns must be adjacent, and every other stride a multiple of 16 bytes. A GPU must have compute
-    capability 9.0 and tiles of 16 rows or more: smaller ones came out wrong on an H200 (Triton 3.6).
+    capability 9.0 and tiles of 16 rows or more: smaller ones gave wrong results on an H200 (Triton 3.6).
     """
     if BACKEND == "cuda":
         too_old = torch.cuda.get_device_capability()[0] < 9
@@ -112,16 +115,15 @@ def problem_arguments(query: torch.Tensor, key: torch.Tensor, band: Band, scale:
 
 def config_arguments(config: TileConfig, recorder: Recorder | None) -> Arguments:
     """Tiles, warps and stages of a kernel, and the buffers of its trace."""
-    traced = recorder is not None
     return {
         "BLOCK_M": config.block_m,
         "BLOCK_N": config.block_n,
         "num_warps": config.num_warps,
         "num_stages": config.num_stages,
-        "trace": recorder.buffers if traced else None,
-        "max_steps": recorder.max_steps if traced else 0,
-        "TRACE": traced,
-        "TRACE_ACC": traced and recorder.with_acc,
+        "trace": recorder.buffers if recorder else None,
+        "max_steps": recorder.max_steps if recorder else 0,
+        "TRACE": recorder is not None,
+        "TRACE_ACC": recorder is not None and recorder.with_acc,
     }
 
 
@@ -133,7 +135,7 @@ def launch_info(config: TileConfig, compiled: Any) -> LaunchInfo:
 
 
 INTERPRETER_SMS = 8
-"""Streaming multiprocessors that rules assume in the interpreter, which has none."""
+"""Streaming multiprocessors that the interpreter is assumed to have."""
 
 
 @functools.cache
@@ -148,8 +150,8 @@ def sm_count() -> int:
 def on_device(tensor: torch.Tensor, config: TileConfig) -> Iterator[None]:
     """Make the tensor's GPU current.
 
-    In the interpreter NumPy's warnings are off, since arithmetic with infinities is as silent on a GPU.
-    Raises InvalidProblem for tiles that need more shared memory than the GPU has.
+    In the interpreter NumPy's warnings are off: a GPU does not warn about infinities either. Raises
+    InvalidProblem for tiles that need more shared memory than the GPU has.
     """
     if not tensor.is_cuda:
         with np.errstate(all="ignore"), warnings.catch_warnings():

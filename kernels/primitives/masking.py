@@ -1,4 +1,7 @@
-"""The mask inside a tile. `band` is a `kernels.problem.band.Band`; a bound that hides no key is not compiled in."""
+"""The mask inside a tile. `band` is a `kernels.problem.band.Band`.
+
+A bound that hides no key is left out of the compiled code.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ def sees_a_key(offs_m, band):
 def mask_scores(
     scores, offs_m, first_k, band, BOUND_LEFT: tl.constexpr, BOUND_RIGHT: tl.constexpr, BLOCK_N: tl.constexpr
 ):
-    """Set the scores (rows, BLOCK_N) of keys that do not exist, or that query `offs_m` does not see, to -inf."""
+    """Scores (rows, BLOCK_N), with -inf for keys that do not exist or that the query does not see."""
     offs_n = first_k + tl.arange(0, BLOCK_N)
     diagonal = offs_m + (band.kv_len - band.q_len)
     visible = (offs_n < band.kv_len)[None, :]
@@ -35,7 +38,7 @@ def mask_scores(
 def mask_transposed(tile_t, offs_m, offs_n, band, BOUND_LEFT: tl.constexpr, BOUND_RIGHT: tl.constexpr):
     """Zero a (keys, queries) tile at the keys that a query does not see.
 
-    Keys past the end are zero rows of K and need no mask.
+    Keys past the end need no mask: their rows of K are zero.
     """
     diagonal = offs_m + (band.kv_len - band.q_len)
     visible = (offs_n >= 0)[:, None]
@@ -48,7 +51,7 @@ def mask_transposed(tile_t, offs_m, offs_n, band, BOUND_LEFT: tl.constexpr, BOUN
 
 @triton.jit
 def load_lse(lse_ptr, offs_m, band, BOUND_LEFT: tl.constexpr, BOUND_RIGHT: tl.constexpr):
-    """lse of the rows in base 2; +inf for rows without a key and past the end, so that their P is 0."""
+    """lse of the rows in base 2; +inf for rows that see no key or lie past the end, so that their P is 0."""
     lse = load_rows(lse_ptr, offs_m, band.q_len, float("inf")) * LOG2E
     if BOUND_LEFT or BOUND_RIGHT:
         lse = tl.where(sees_a_key(offs_m, band), lse, float("inf"))

@@ -18,7 +18,7 @@ LOG2E = tl.constexpr(1.4426950408889634)
 
 @triton.jit
 def from_memory(tile):
-    """The tile as products take it. The interpreter has no bfloat16 arithmetic, so it gets float32."""
+    """The tile as an operand of products. The interpreter lacks bfloat16 arithmetic, so it gets float32."""
     if INTERPRETED and tile.dtype == tl.bfloat16:
         tile = tile.to(tl.float32)
     return tile
@@ -44,9 +44,9 @@ def to_operand(tile, DTYPE: tl.constexpr):
 
 @triton.jit
 def matmul(a, b, acc, PRECISION: tl.constexpr):
-    """acc + a @ b in float32. Tensor cores need 16 rows and columns; smaller tiles are multiplied and added."""
+    """acc + a @ b in float32. Tensor cores need 16 rows and columns; smaller tiles do without them."""
     if a.shape[0] < 16 or b.shape[0] < 16 or b.shape[1] < 16:
-        # Summed over the last axis: over a middle axis of 4, Triton 3.6 gave wrong sums on an H200.
+        # Sum over the last axis: over a middle axis of length 4, Triton 3.6 gave wrong sums on an H200.
         acc += tl.sum(a.to(tl.float32)[:, None, :] * tl.trans(b).to(tl.float32)[None, :, :], axis=2)
     else:
         acc = tl.dot(a, b, acc, input_precision=PRECISION)

@@ -1,7 +1,7 @@
 """What a kernel writes down under its constexpr TRACE: the buffers, and the Triton primitives that fill them.
 
-A program owns `max_steps` consecutive slots and fills one slot per tile step, so the buffers keep the order in
-which each program ran. Slots that stay at batch_head = -1 were not used.
+A program owns `max_steps` consecutive slots and fills one slot per tile step, so the buffers keep the order
+of its steps. Slots that stay at batch_head = -1 were not used.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class TraceBuffers(NamedTuple):
     """
 
     where: torch.Tensor
-    """int32 (slots, 3): batch_head, q_tile, kv_tile. -1: the step is about no such tile."""
+    """int32 (slots, 3): batch_head, q_tile, kv_tile; -1 if the step has no such tile."""
     rows: torch.Tensor
     """float32 (slots, ROW_COLUMNS, rows)"""
     requested: torch.Tensor
@@ -83,10 +83,10 @@ def make_recorder(
     max_steps: int,
     block_m: int | None = None,
 ) -> Recorder:
-    """Buffers on the device. Float buffers start as NaN, so that a value that no program wrote is seen.
+    """Buffers on the device. Float buffers start as NaN, so that values that no program wrote are noticed.
 
-    Raises InvalidProblem for a run with too many steps to trace. Accumulators are recorded up to
-    ACC_LIMIT_BYTES.
+    Accumulators are recorded if they need at most ACC_LIMIT_BYTES. Raises InvalidProblem for a run with too
+    many steps to trace.
     """
     block_m = block_m or problem.block_m
     slots, block_d = programs * max_steps, triton.next_power_of_2(problem.head_dim)
@@ -111,7 +111,7 @@ def make_recorder(
 
 
 def refuse_long_traces(problem: AttentionProblem, steps: int, needed_bytes: int) -> None:
-    """Raises InvalidProblem if a trace of so many steps, with buffers of so many bytes, is too long to record."""
+    """Raise InvalidProblem if a trace of `steps` steps needs more buffers than BUFFER_LIMIT_BYTES."""
     if needed_bytes > BUFFER_LIMIT_BYTES:
         limit = f"at most {BUFFER_LIMIT_BYTES / 1e9:.1f} GB is recorded"
         accepted = f"its trace could have {steps:,} steps and take {needed_bytes / 1e9:.1f} GB, {limit}"
@@ -131,7 +131,7 @@ def write_columns(kernel: Kernel, *tensors: str) -> tuple[tl.constexpr, ...]:
 
 @triton.jit
 def record_where(trace, slot, batch_head, q_tile, kv_tile):
-    """Name the tile that slot `slot` is about."""
+    """Record which head and tiles the step of this slot is about."""
     base = trace.where + slot.to(tl.int64) * 3
     tl.store(base, batch_head)
     tl.store(base + 1, q_tile)
@@ -140,20 +140,20 @@ def record_where(trace, slot, batch_head, q_tile, kv_tile):
 
 @triton.jit
 def record_bytes(trace, slot, n_bytes, COLUMN: tl.constexpr):
-    """Bytes asked for of the tensor, and in the direction, that column COLUMN stands for."""
+    """Record the requested bytes of column COLUMN, which stands for a tensor and a direction."""
     tl.store(trace.requested + slot.to(tl.int64) * REQUEST_COLUMNS + COLUMN, n_bytes)
 
 
 @triton.jit
 def record_rows(trace, slot, values, COLUMN: tl.constexpr, BLOCK: tl.constexpr):
-    """One value per row, for the field that column COLUMN stands for."""
+    """Record one value per row in column COLUMN, which stands for a field of Trace."""
     row = trace.rows + slot.to(tl.int64) * (ROW_COLUMNS * BLOCK) + COLUMN * BLOCK
     tl.store(row + tl.arange(0, BLOCK), values)
 
 
 @triton.jit
 def record_state(trace, slot, m, l, alpha, BLOCK: tl.constexpr):
-    """State of the online softmax after a step: the row fields row_max, row_sum and alpha. m is in base 2."""
+    """Record the online softmax after a step: row_max, row_sum and alpha. m is in base-2 units."""
     record_rows(trace, slot, m * LN2, 0, BLOCK)
     record_rows(trace, slot, l, 1, BLOCK)
     record_rows(trace, slot, alpha, 2, BLOCK)
@@ -161,14 +161,14 @@ def record_state(trace, slot, m, l, alpha, BLOCK: tl.constexpr):
 
 @triton.jit
 def record_acc(buffer, slot, acc, BLOCK: tl.constexpr, BLOCK_D: tl.constexpr):
-    """An accumulator after the step, into trace.acc or trace.acc_2."""
+    """Record an accumulator after the step in `buffer`, which is trace.acc or trace.acc_2."""
     offsets = tl.arange(0, BLOCK)[:, None] * BLOCK_D + tl.arange(0, BLOCK_D)[None, :]
     tl.store(buffer + slot.to(tl.int64) * (BLOCK * BLOCK_D) + offsets, acc)
 
 
 @triton.jit
 def record_start(trace, slot):
-    """SM and start of a step. The interpreter has neither timer nor SM."""
+    """Record the SM and the start of a step. The interpreter has neither a timer nor SMs."""
     if not INTERPRETED:
         tl.store(trace.clock + slot.to(tl.int64) * 3, globaltimer())
         tl.store(trace.clock + slot.to(tl.int64) * 3 + 2, smid().to(tl.int64))
@@ -176,6 +176,6 @@ def record_start(trace, slot):
 
 @triton.jit
 def record_end(trace, slot):
-    """End of a step."""
+    """Record the end of a step."""
     if not INTERPRETED:
         tl.store(trace.clock + slot.to(tl.int64) * 3 + 1, globaltimer())

@@ -1,4 +1,4 @@
-"""Tiles and rows in and out of memory, and the bytes that these loads and stores ask for."""
+"""Loads and stores of tiles and rows, and the bytes that they request."""
 
 from __future__ import annotations
 
@@ -83,14 +83,14 @@ def tile_bytes(
     BLOCK_D: tl.constexpr,
     ITEMSIZE: tl.constexpr,
 ):
-    """Bytes that `load_tile` or `store_tile` asks for: the elements that their masks leave, times ITEMSIZE."""
+    """Bytes that `load_tile` or `store_tile` requests: ITEMSIZE times the elements inside the matrix."""
     _, _, row_inside, d_inside = tile_offsets(first_row, n_rows, HEAD_DIM, BLOCK_ROWS, BLOCK_D)
     return tl.sum(row_inside.to(tl.int32), axis=0) * tl.sum(d_inside.to(tl.int32), axis=0) * ITEMSIZE
 
 
 @triton.jit
 def row_bytes(first_row, n_rows, BLOCK_ROWS: tl.constexpr):
-    """Bytes that `load_rows` or `store_rows` asks for: one float32 per row that exists."""
+    """Bytes that `load_rows` or `store_rows` requests: one float32 per row that exists."""
     return tile_bytes(first_row, n_rows, 1, BLOCK_ROWS, 1, 4)
 
 

@@ -1,6 +1,6 @@
-"""Algorithms without a Triton kernel of ours run in torch, tile by tile, and give the same Trace as a kernel.
+"""Logs algorithms that run in torch, tile by tile, and makes the same Trace of them as of a kernel.
 
-Bytes are counted from the very slices that a step reads and writes.
+Bytes are counted from the slices that a step reads and writes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class StepLog:
     """
 
     def __init__(self, algorithm: Algorithm, problem: AttentionProblem) -> None:
-        """Raises InvalidProblem for a run of too many steps to record."""
+        """Raises InvalidProblem if the run has too many steps to record."""
         steps = algorithm.steps(problem)
         refuse_long_traces(problem, steps, steps * problem.block_m * 4 * len(ROW_FIELDS))
         self._algorithm, self._problem = algorithm, problem
@@ -74,7 +74,7 @@ class StepLog:
         return np.zeros((2, len(self._tensors)), np.int64)
 
     def read(self, name: str, values: torch.Tensor) -> torch.Tensor:
-        """Count a read of `values`, and give them back in float32, the type that matrix units sum in."""
+        """Count a read of `values`, and return them in float32, the type in which matrix units add."""
         self._count(0, name, values)
         return values.float()
 
@@ -88,7 +88,7 @@ class StepLog:
         counts[direction, self._tensors.index(name)] += values.numel() * values.element_size()
 
     def rows(self, acc: torch.Tensor | None = None, **fields: torch.Tensor) -> None:
-        """One value per row of the step's query tile, by the name of the field of Trace, and the accumulator."""
+        """Log the accumulator, and by the fields' names in Trace one value per row of the query tile."""
         for name, values in fields.items():
             self._rows[name][-1][: len(values)] = values.float().cpu().numpy()
         if acc is not None:
@@ -139,5 +139,5 @@ class StepLog:
 
 
 def tile_rows(index: int, block: int) -> slice:
-    """The rows of a tile; a slice stops by itself at the end of a ragged one."""
+    """The rows of a tile. The slice may reach past the end of the matrix."""
     return slice(index * block, (index + 1) * block)

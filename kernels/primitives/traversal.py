@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from kernels.device import runtime
 from kernels.problem import tiles
@@ -11,8 +12,8 @@ import triton
 import triton.language as tl
 
 
-def pure(function: Callable) -> Callable:
-    """Make a plain integer function callable from a kernel: compiled on a GPU, called as it is by the interpreter."""
+def pure(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A plain integer function for use in kernels: compiled for a GPU, unchanged for the interpreter."""
     return function if runtime.INTERPRETED else triton.jit(function)
 
 

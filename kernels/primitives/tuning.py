@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 
 from kernels.device.runtime import BACKEND
+from kernels.file_format import format_mismatch
 from kernels.primitives.launch import TileConfig, config_for_blocks
 
 import triton
@@ -22,8 +23,8 @@ FORMAT_VERSION = 1
 KERNELS = ("forward", "forward_hopper", "dk_dv", "dq")
 GLUON_VERSIONS = ("3.6.", "3.7.")
 SHORT_LENGTH = 2048
-"""Sequences up to this length are a class of their own: a program has few steps, so its start and end weigh
-more."""
+"""Sequences up to this length are a class of their own: a program has few steps, so its start and end take a
+larger share of its time."""
 
 
 def shape_class(kernel: str, head_dim: int, itemsize: int, masked: bool, length: int) -> str:
@@ -35,16 +36,16 @@ def shape_class(kernel: str, head_dim: int, itemsize: int, masked: bool, length:
 
 @functools.cache
 def tuned_table(architecture: str) -> dict[str, TileConfig]:
-    """The table of an architecture ("sm90"), empty if there is none. Raises ValueError for another version."""
+    """The table of an architecture such as "sm90"; empty if it has none.
+
+    Raises ValueError for a file of another format or version.
+    """
     path = FOLDER / f"{architecture}.json"
     if not path.exists():
         return {}
     document = json.loads(path.read_text())
-    found = document.get("format"), document.get("version")
-    if found != (FORMAT, FORMAT_VERSION):
-        given, expected = f"{found[0]} version {found[1]}", f"{FORMAT} version {FORMAT_VERSION}"
-        remedy = "Make it again with python -m kernels.tune."
-        raise ValueError(f"{path.name} is {given}; expected {expected}. {remedy}")
+    if mismatch := format_mismatch(document, (FORMAT,), FORMAT_VERSION):
+        raise ValueError(f"{path.name} is {mismatch}. Make it again with python -m kernels.tune.")
     return {key: TileConfig(**entry["config"]) for key, entry in document["classes"].items()}
 
 
@@ -61,24 +62,27 @@ def architecture() -> str:
 def choose_config(kernel: str, head_dim: int, dtype: torch.dtype, masked: bool, length: int) -> TileConfig:
     """Tiles of "forward", "dk_dv" or "dq" for a shape; `length` is that of the sequence that is streamed."""
     itemsize = dtype.itemsize
-    found = tuned_table(architecture()).get(shape_class(kernel, head_dim, itemsize, masked, length))
-    return found or fallback_config(kernel, head_dim, itemsize)
+    tuned = tuned_table(architecture()).get(shape_class(kernel, head_dim, itemsize, masked, length))
+    return tuned or fallback_config(kernel, head_dim, itemsize)
 
 
 def gluon_is_known() -> bool:
-    """Whether the Hopper kernel can be imported and compiled. Gluon is experimental: Triton 3.9 renamed parts of it."""
+    """Whether the Hopper kernel can be imported and compiled.
+
+    It is written in Gluon, which is experimental: Triton 3.9 renamed parts of it.
+    """
     return triton.__version__.startswith(GLUON_VERSIONS)
 
 
 @functools.lru_cache(maxsize=1024)
 def hopper_config(head_dim: int, dtype: torch.dtype, masked: bool, length: int) -> TileConfig | None:
-    """Tiles of the Hopper kernel for a shape; None if the plain kernel is faster there, or the only one."""
+    """Tiles of the Hopper kernel for a shape; None if the plain kernel is faster or the only one."""
     name = shape_class("forward_hopper", head_dim, dtype.itemsize, masked, length)
     return tuned_table(architecture()).get(name)
 
 
 def fallback_config(kernel: str, head_dim: int, itemsize: int) -> TileConfig:
-    """Tiles that fit everywhere: 64 x 64, smaller if rows are long. Float32 uses no tensor cores: small tiles."""
+    """Tiles that fit every GPU: 64 x 64, smaller if rows are long or float32."""
     if itemsize == 4:
         return TileConfig(32, 32, 4, 1)
     if kernel == "forward":
@@ -87,8 +91,10 @@ def fallback_config(kernel: str, head_dim: int, itemsize: int) -> TileConfig:
 
 
 def split_config(rows: int, head_dim: int, itemsize: int) -> TileConfig:
-    """Tiles of split-KV decoding: the packed rows, and key tiles large enough for one program to keep an SM's
-    share of the memory busy."""
+    """Tiles of split-KV decoding for `rows` packed rows.
+
+    Key tiles are so large that one program uses all of its SM's share of the memory bandwidth.
+    """
     block_m = next((block for block in (16, 32, 64) if rows <= block), 64)
     if itemsize == 4:
         return TileConfig(block_m, 32, 4, 3)

@@ -1,4 +1,4 @@
-"""The one description of an attention problem, and the one place that validates it."""
+"""The description of an attention problem, and its validation."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LIMITS = {
 
 
 class InvalidProblem(ValueError):
-    """A problem that no kernel accepts. `field` is the name of the offending field."""
+    """A problem that no kernel accepts. `field` is the name of the field that is wrong."""
 
     def __init__(self, field: str, given: object, accepted: str, remedy: str = "") -> None:
         self.field = field
@@ -38,7 +38,7 @@ class InvalidProblem(ValueError):
 
     @classmethod
     def from_message(cls, field: str, message: str) -> InvalidProblem:
-        """The same failure again in another process, from its field and its whole message."""
+        """The same failure in another process, from its field and its whole message."""
         error = cls(field, None, "")
         error.args = (message,)
         return error
@@ -50,7 +50,7 @@ class AttentionProblem:
 
     Query is (batch, q_heads, q_len, head_dim); key and value are (batch, kv_heads, kv_len, head_dim), as in
     `torch.nn.functional.scaled_dot_product_attention`. A causal mask is aligned to the bottom right: query i
-    sees the keys j <= i + kv_len - q_len. A window mask keeps, around that diagonal, `window_left` keys
+    sees the keys j <= i + kv_len - q_len. A window mask keeps the key on that diagonal, `window_left` keys
     before it and `window_right` keys after it. `block_m` and `block_n` are the rows of a query tile and of a
     key tile. `kv_splits` is for split-KV decoding: the number of parts that the keys are split into, 0 for as
     many as fill the device.

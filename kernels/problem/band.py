@@ -1,4 +1,4 @@
-"""The mask as a band around the diagonal: the one owner of its bounds, of "no bound" and of clamping."""
+"""The mask as a band around the diagonal. Only this file knows its bounds, "no bound" and clamping."""
 
 from __future__ import annotations
 

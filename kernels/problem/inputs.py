@@ -89,10 +89,10 @@ def _draw_one_hot(problem: AttentionProblem, rng: np.random.Generator) -> tuple[
 def _draw_ramp(
     problem: AttentionProblem, rng: np.random.Generator, direction: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Keys whose score with every query moves by `step` from tile to tile, with noise well below a step."""
+    """Keys whose score with every query changes by `step` from tile to tile; the noise is much smaller."""
     step = min(1.0, 256.0 / problem.kv_tiles)
     tile = np.arange(problem.kv_len) // problem.block_n
-    level = direction * step * (tile - (problem.kv_tiles - 1) / 2)  # centred: low precision is finest near 0
+    level = direction * step * (tile - (problem.kv_tiles - 1) / 2)  # around 0, where low precision is finest
     query = np.ones(problem.q_shape, np.float32) + np.float32(0.05) * _normal(rng, problem.q_shape)
     key = np.float32(0.05) * _normal(rng, problem.kv_shape)
     key += (level / np.sqrt(problem.head_dim)).astype(np.float32)[:, None]

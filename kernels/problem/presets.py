@@ -1,4 +1,4 @@
-"""Problems worth starting from. Runs of them are recorded on a GPU, so that any machine can show them at once."""
+"""Problems to start from. Their runs are recorded on a GPU, so that every machine can show them at once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kernels.problem.attention_problem import AttentionProblem
 
 @dataclass(frozen=True)
 class Preset:
-    """A named problem and, in one line, what it is good for."""
+    """A named problem and, in one line, what it shows."""
 
     label: str
     purpose: str

@@ -1,8 +1,8 @@
 """Which key tiles does a query tile visit? This file alone answers that.
 
 The functions with upper-case arguments are plain integer arithmetic. The host calls them as they are. The
-kernels run the very same source: Triton compiles it on a GPU, the interpreter calls it directly. So what is
-drawn and what is run cannot differ. Their `band` is a `kernels.problem.band.Band`.
+kernels run the same source: Triton compiles it for a GPU, the interpreter calls it directly. So the pages
+cannot draw other tiles than the kernels visit. Their `band` is a `kernels.problem.band.Band`.
 """
 
 from __future__ import annotations
@@ -67,24 +67,24 @@ def end_full_visiting_tile(kv_tile, band, BLOCK_M, BLOCK_N):
 
 
 PROGRAMS_PER_SM = 1
-"""Split-KV decoding starts one program per SM: its load pipeline keeps the memory busy, and every further
-part of the keys costs time when the parts are combined."""
+"""Split-KV decoding starts one program per SM. That is enough to keep the memory busy, and every further part
+of the keys would take time to combine."""
 
 
 def splits_to_fill(programs: int, kv_tiles: int, sm_count: int) -> int:
-    """Number of parts of the keys with which all programs run at once; never more than there are key tiles."""
+    """Number of parts of the keys that lets all programs run at once, at most one part per key tile."""
     return min(max(PROGRAMS_PER_SM * sm_count // programs, 1), max(kv_tiles, 1))
 
 
 def split_evenly(kv_tiles: int, splits: int) -> tuple[int, int]:
-    """(number of parts, key tiles per part). The last part may be shorter; none is empty if there is a tile."""
+    """(number of parts, key tiles per part). The last part may be shorter. No key tiles make one part."""
     tiles_per_split = max(-(-kv_tiles // splits), 1)
     return max(-(-kv_tiles // tiles_per_split), 1), tiles_per_split
 
 
 HEADS_IN_TURN = 16
-"""Under a causal mask, this many heads take turns from their longest query tile to their shortest. The SMs
-get even work, and the keys and values of the heads stay in the L2 cache."""
+"""Under a causal mask, this many heads take turns, each from its longest query tile to its shortest. All SMs
+get about the same work, and the keys and values of these heads stay in the L2 cache."""
 
 
 def heads_in_turn(heads: int, bounds_right: bool) -> int:
@@ -101,8 +101,10 @@ def last_tiles_first(program, heads_in_turn, q_tiles, heads):
 
 
 def launch_order(problem: AttentionProblem) -> list[int]:
-    """Programs (head * q_tiles + query tile) in the order in which the GPU is given them, for a kernel that
-    keeps a query tile and launches the longest programs first."""
+    """Programs (head * q_tiles + query tile) in the order in which the GPU gets them.
+
+    For a kernel that keeps a query tile and launches the longest programs first.
+    """
     turn = heads_in_turn(problem.heads, problem.band.bounds_right)
     programs = range(problem.heads * problem.q_tiles)
     order = (last_tiles_first(program, turn, problem.q_tiles, problem.heads) for program in programs)
@@ -115,13 +117,16 @@ class TileKind(Enum):
     FULL = "full"
     PARTIAL = "partial"
     SKIPPED = "skipped"
+    """Nothing, and it is not visited."""
+    HIDDEN = "hidden"
+    """Nothing, and it is visited all the same, by an algorithm that skips no tile."""
 
 
 @dataclass(frozen=True)
 class VisitedTiles:
-    """Tiles that one tile meets, as half-open ranges of tile indices.
+    """The tiles that one tile visits, or that visit it, as half-open ranges of indices.
 
-    [first, end) is visited, and [first_full, end_full) of it needs no mask.
+    Tiles [first, end) are visited; of these, [first_full, end_full) need no mask.
     """
 
     first: int
@@ -144,7 +149,7 @@ class VisitedTiles:
 def visited_tiles(
     problem: AttentionProblem, q_tile: int, blocks: tuple[int, int] | None = None
 ) -> VisitedTiles:
-    """The key tiles that query tile `q_tile` (of any head) visits; `blocks` replaces the problem's tile sizes."""
+    """The key tiles that a query tile of any head visits; `blocks` replaces the problem's tile sizes."""
     band, sizes = problem.band, blocks or (problem.block_m, problem.block_n)
     first, end = first_visited_tile(q_tile, band, *sizes), end_visited_tile(q_tile, band, *sizes)
     first_full = first_full_tile(q_tile, band, *sizes)
@@ -192,7 +197,7 @@ def count_tiles(problem: AttentionProblem) -> TileCounts:
 
 
 def streamed_keys(problem: AttentionProblem, blocks: tuple[int, int] | None = None) -> int:
-    """Keys that the query tiles of one head load, all together: a key counts once per tile that loads it."""
+    """Keys that all query tiles of one head load. A key counts once per query tile that loads it."""
     block_m, block_n = blocks or (problem.block_m, problem.block_n)
     total = 0
     for q_tile in range(-(-problem.q_len // block_m)):
@@ -202,7 +207,7 @@ def streamed_keys(problem: AttentionProblem, blocks: tuple[int, int] | None = No
 
 
 def streamed_queries(problem: AttentionProblem) -> int:
-    """Queries that the key tiles of one head load, all together."""
+    """Queries that all key tiles of one head load. A query counts once per key tile that loads it."""
     total = 0
     for kv_tile in range(problem.kv_tiles):
         tiles = visiting_tiles(problem, kv_tile)

@@ -29,7 +29,7 @@ from kernels.trace import LaunchInfo, Trace
 FOLDER = Path(__file__).parent
 INDEX = "index.json"
 FILES = {"sweeps": "sweeps.json", "ceilings": "ceilings.json", "counters": "counters.json"}
-"""Measurements beyond those of the presets, in the format of kernels.measure.document."""
+"""Files of other measurements than those of the presets, in the format of kernels.measure.document."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def recorded_launches() -> tuple[RecordedLaunch, ...]:
         problem, device = AttentionProblem.from_dict(header["problem"]), header["device"]["name"]
         entry = ALGORITHMS[header["algorithm"]]
         for kernel, launch in zip(header["kernels"], header["launches"], strict=True):
-            if launch["num_warps"]:  # 0 for what torch ran tile by tile
+            if launch["num_warps"]:  # 0 if torch ran it tile by tile
                 has_product = entry.kernel(kernel).products > 0
                 launches.append(RecordedLaunch(problem, kernel, has_product, LaunchInfo(**launch), device))
     return tuple(launches)

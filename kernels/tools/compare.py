@@ -1,4 +1,4 @@
-"""Our kernels against each peer: the geometric mean of its time over ours, by direction and head_dim.
+"""Compares our kernels with each peer: the geometric mean of its time over ours, by direction and head_dim.
 
 The result is a Markdown table.
 
@@ -26,7 +26,7 @@ Ratios = dict[tuple[str, int, str], list[float]]
 
 
 def time_ratios(measurements: Iterable[Measurement]) -> Ratios:
-    """Ratios of the problems on which a peer and ours were timed in the same run. Above 1 ours is faster."""
+    """Ratios of all problems on which a peer and ours were timed in the same run. Above 1, ours is faster."""
     ratios: Ratios = defaultdict(list)
     for measurement in measurements:
         for result in measurement.results:
@@ -57,7 +57,7 @@ def _cell(ratios: list[float]) -> str:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """The command line. Returns 0, or 2 for a file without a problem on which ours and a peer were timed."""
+    """The command line. Returns 0, or 2 if the file holds no problem on which ours and a peer were timed."""
     parser = argparse.ArgumentParser(
         prog="python -m kernels.compare",
         description="Each peer's time over ours, as a geometric mean, in a Markdown table.",

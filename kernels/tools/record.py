@@ -1,8 +1,8 @@
-"""Record on this machine's GPU what the app shows on machines without one: `python -m kernels.record`.
+"""Records on this machine's GPU what the app shows on machines without one: `python -m kernels.record`.
 
-There are four parts, and each can be recorded alone: traces of the presets with their error, time and memory;
-the ceilings of the device; hardware counters, kernel by kernel; the sweep of all peers over lengths. The
-files name what could not be measured.
+Four parts can be recorded, each alone: traces of the presets with their error, time and memory; the ceilings
+of the device; hardware counters per kernel; the sweep of all peers over lengths. The files name what could
+not be measured.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def record_counters(order: RecordOrder) -> None:
 
 
 def record_sweeps(order: RecordOrder) -> None:
-    """All peers over the lengths, for `minutes` at most; the file names what there was no time for."""
+    """All peers over the lengths, for at most `minutes`; the file names what it leaves out."""
 
     def save(document: Document) -> None:
         write_document(order.folder / FILES["sweeps"], replace(document, command=order.command))
@@ -105,7 +105,7 @@ def record_sweeps(order: RecordOrder) -> None:
 
 
 def write_document(path: Path, document: Document) -> None:
-    """Write the file whole or not at all: a run that is cut short leaves the file that was there."""
+    """Write the whole file or nothing: if the run is interrupted, the old file stays."""
     unfinished = path.with_suffix(".tmp")
     unfinished.write_text(document.to_json())
     unfinished.replace(path)
@@ -121,10 +121,7 @@ PARTS: dict[str, Callable[[RecordOrder], None]] = {
     "counters": record_counters,
     "sweeps": record_sweeps,
 }
-"""In the order in which they are recorded.
-
-The longest is last, so that a time limit cuts only that one short.
-"""
+"""In the order in which they are recorded. The longest is last: a time limit shortens only that one."""
 
 
 def _argument_parser() -> argparse.ArgumentParser:

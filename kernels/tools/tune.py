@@ -1,7 +1,7 @@
-"""Rebuild the table of tiles for this machine's GPU: `python -m kernels.tune`. It takes some minutes.
+"""Rebuilds the table of tiles for this machine's GPU: `python -m kernels.tune`. It takes some minutes.
 
-For every kernel, head_dim, mask and length class it times the candidates on one shape and keeps the fastest.
-All candidates are compiled first, in parallel.
+For every kernel, head_dim, mask and class of lengths, it times the candidates on one shape and keeps the
+fastest. All candidates are compiled first, in parallel.
 """
 
 from __future__ import annotations
@@ -77,17 +77,15 @@ CANDIDATES = {
         (128, 128): [(8, 2)],
     },
 }
-"""For each kernel (BLOCK_M, BLOCK_N) with the (warps, stages) that are tried."""
+"""For each kernel: (BLOCK_M, BLOCK_N), each with the (warps, stages) that are tried."""
 HOPPER_CANDIDATES = {
     64: [TileConfig(128, 128, 12, 2), TileConfig(192, 128, 16, 2)],
     128: [TileConfig(128, 128, 12, 2)],
 }
 """Candidates of forward_hopper by head_dim: those that fit the registers and the shared memory."""
 PORTABLE = None
-"""A candidate of forward_hopper: forward.py with its own tuned tiles.
-
-If it is the fastest, the table has no entry.
-"""
+"""A candidate of forward_hopper: the plain kernel with its own tuned tiles. If it is the fastest, the table
+does not list the class."""
 Candidate = TileConfig | None
 
 

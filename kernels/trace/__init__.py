@@ -1,4 +1,4 @@
-"""What a kernel wrote down: the vocabulary of an algorithm, the frozen Trace and its file, the schedule."""
+"""What a kernel wrote down: the description of an algorithm, the Trace and its file, the schedule."""
 
 from kernels.trace.trace import InvalidTrace, LaunchInfo, Trace
 

@@ -1,8 +1,8 @@
-"""What is known of an algorithm: the words in which a trace is told.
+"""How an algorithm is described.
 
-One `Algorithm` owns all that the rest of the project knows of it. Schedule, traffic, checks, player and pages
-take the entry and look nothing up by name. The entries are in `kernels/algorithms/`. Importing this file
-imports neither torch nor triton.
+One `Algorithm` holds everything that the rest of the project knows of it. Schedule, traffic, checks, player
+and pages take this entry and look nothing up by name. The entries are in `kernels/algorithms/`. Importing
+this file imports neither torch nor triton.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class Phase:
     makes: tuple[str, ...] = ()
     stores: tuple[str, ...] = ()
     shows: str = ""
-    """What can be drawn of the tile from this phase on: "scores" (computed) or "share" (its share of the row)."""
+    """What can be drawn of the tile from this phase on: "scores", or "share" (of the row's attention)."""
     only_masked: bool = False
-    """Whether tiles that the mask leaves whole have no such phase."""
+    """Whether only tiles that the mask cuts have this phase."""
     rescales: bool = False
     """Whether the old sums are multiplied by the rescale factor in this phase."""
 
@@ -44,7 +44,7 @@ class ChipPart:
     name: str
     bytes_of: BytesOf
     holds: tuple[str, ...]
-    """The data of the phases that lies in it."""
+    """Names of the data of the phases that lie in it."""
     memory: str = "registers"
     """"shared memory" or "registers": where a Hopper kernel keeps it."""
 
@@ -58,9 +58,9 @@ class RecordedSum:
     tile: str
     """"q_tile" or "kv_tile": the tile whose rows it sums."""
     result: str
-    """Field of Trace with the final values: "output", "d_query", "d_key" or "d_value"; "" for a partial one."""
+    """Field of Trace with the final values: "output", "d_query", "d_key", "d_value"; "" for a partial sum."""
     factor: Callable[[AttentionProblem], float] = lambda problem: 1.0
-    """The final values are this many times the sum."""
+    """The final values are the sum times this factor."""
     divided_by_row_sum: bool = False
     """Whether the sum still has to be divided by the row sum."""
 
@@ -93,7 +93,7 @@ class Kernel:
     """Phases at the end of a turn of the outer loop."""
     parts: tuple[ChipPart, ...] = ()
     requested_bytes: BytesOf | None = None
-    """Bytes that all programs ask for, by formula; the docstring of the formula names its source."""
+    """Bytes that all programs request, by formula; the docstring of the formula names its source."""
     products: int = 0
     """Matrix products per visited tile, 2 m n k FLOPs each."""
     row_flops: int = 0
@@ -108,7 +108,7 @@ class Kernel:
     splits_keys: bool = False
     """Whether each program takes a part of the keys of its rows."""
     combines_parts: bool = False
-    """Whether a step is about a whole part of the keys."""
+    """Whether a step combines a whole part of the keys, rather than a tile."""
     each: str = "for each key tile"
     """What a round of the inner loop is about, in words."""
     series: tuple[str, ...] = ()
@@ -125,7 +125,7 @@ class Kernel:
 
     @property
     def requests(self) -> tuple[tuple[str, str], ...]:
-        """(tensor, "read" or "write") of everything the kernel moves: the columns of the recorded bytes."""
+        """(tensor, "read" or "write") of all that the kernel moves: the columns of the recorded bytes."""
         reads = [(name, "read") for phase in self.phases for name in phase.loads]
         writes = [(name, "write") for phase in self.phases for name in phase.stores]
         return tuple(dict.fromkeys(reads + writes))
@@ -150,7 +150,7 @@ class Algorithm:
     runner: str
     """Module with `run_traced(problem)`, and with `forward` and `gradients` if it is `checked`."""
     rank: int = 100
-    """Place in the lists of pages; equal ranks are sorted by name."""
+    """Position in the lists of pages; equal ranks are sorted by name."""
     runs_in: str = "triton"
     """"triton" for kernels of ours, "torch" if torch runs it tile by tile."""
     top: tuple[str, ...] = ("K", "V")
@@ -159,8 +159,10 @@ class Algorithm:
     """Strips left of the grid: tensors cut along the queries that are only read."""
     right: tuple[str, ...] = ("O",)
     """Strips right of the grid: tensors cut along the queries."""
-    unvisited: str = "S: never in HBM"
-    """What a tile that was not visited means."""
+    grid: tuple[str, ...] = ()
+    """Tensors in HBM with one tile per tile of the grid, such as the scores of standard attention."""
+    grid_words: str = "S is never in HBM"
+    """What the player says of the matrix that the grid shows."""
     each_kernel_anew: bool = False
     """Whether each kernel goes over the grid from the start."""
     packs_heads: bool = False
@@ -168,9 +170,12 @@ class Algorithm:
     skips_tiles: bool = True
     """Whether tiles that the mask hides are left out."""
     step_cost: float = 1.0
-    """Interpreted time of a step against one of FlashAttention-2, measured at 512 x 512, head_dim 64, 64 x 64."""
+    """Time of a step in the interpreter, over that of FlashAttention-2.
+
+    Measured for 512 queries and keys, head_dim 64 and tiles of 64 x 64.
+    """
     timed_as: tuple[str, str] = ("flash2", "FA-2 ")
-    """The peer whose time stands beside it on a GPU, and whose time that is; "" for its own."""
+    """Name of the peer whose time is shown for it, and a prefix for that time; "" if the time is its own."""
     checked: str = ""
     """What the Check page calls it; "" if it is not offered there."""
     gives_lse: bool = True
@@ -193,11 +198,11 @@ class Algorithm:
 
     @property
     def has_formula(self) -> bool:
-        """Whether there is a formula of the bytes that it asks for."""
+        """Whether all its kernels have a formula of their requested bytes."""
         return all(kernel.requested_bytes is not None for kernel in self.kernels)
 
     def requested_bytes(self, problem: AttentionProblem) -> int:
-        """Bytes that all its kernels ask for, by formula. Raises KeyError if a kernel has no formula."""
+        """Bytes that all its kernels request, by formula. Raises KeyError if a kernel has no formula."""
         total = 0
         for kernel in self.kernels:
             if kernel.requested_bytes is None:
@@ -206,7 +211,7 @@ class Algorithm:
         return total
 
     def steps(self, problem: AttentionProblem) -> int:
-        """Tile steps of a run, estimated: the programs of a query tile times the key tiles they visit."""
+        """Estimated tile steps of a run: the key tiles that all query tiles visit."""
         if self.packs_heads:
             return problem.key_heads * -(-problem.packed_rows // problem.block_m) * problem.kv_tiles
         counts = count_tiles(problem)

@@ -1,4 +1,4 @@
-"""What a kernel did, step by step, as NumPy arrays; and the file format that keeps it.
+"""What a kernel did, step by step, as NumPy arrays, and the file format for it.
 
 Importing this file imports neither torch nor triton, so that a page can show recorded traces anywhere.
 """
@@ -15,16 +15,16 @@ from typing import BinaryIO
 import numpy as np
 
 from kernels.device.backend import DeviceInfo
+from kernels.file_format import format_mismatch
 from kernels.problem import AttentionProblem, InvalidProblem
 
 FORMAT = "flash-attention-trace"
 FORMAT_VERSION = 1
 MAX_FILE_BYTES = 1 << 30
-"""A trace file that unpacks to more than this is refused unread."""
+"""A trace file that unpacks to more than this is not read."""
 
 ACC_LIMIT_BYTES = 64 << 20
-"""The accumulator after each step is recorded if all of them together are at most this large."""
-
+"""Accumulators are recorded if those of all steps together are at most this large."""
 
 PER_STEP = ("kernel", "program", "batch_head", "q_tile", "kv_tile", "sm", "start_ns", "end_ns")
 PER_ROW = ("row_max", "row_sum", "alpha", "row_share", "weight", "output_distance")
@@ -61,7 +61,7 @@ class Trace:
     kernels: tuple[str, ...]
     """Names of the kernels, in launch order."""
     launches: tuple[LaunchInfo, ...]
-    """How each of them was launched."""
+    """How each of these kernels was launched."""
     recorded_at: str
     """UTC date and time, ISO 8601."""
     tensors: tuple[str, ...]
@@ -91,14 +91,14 @@ class Trace:
     weight: np.ndarray | None = None
     """float32 (steps, block_m): combine, exp(lse of the part - lse), the weight of the part in each row."""
     acc: np.ndarray | None = None
-    """float32 (steps, block_m, head_dim): the accumulator of O or dQ after the step. None if all of them
-    together would be larger than ACC_LIMIT_BYTES."""
+    """float32 (steps, block_m, head_dim): the accumulator of O or dQ after the step. None if those of all
+    steps would be larger than ACC_LIMIT_BYTES."""
     acc_dk: np.ndarray | None = None
     """float32 (steps, block_n, head_dim): backward, dK of the key tile after the step."""
     acc_dv: np.ndarray | None = None
     """float32 (steps, block_n, head_dim): backward, dV of the key tile after the step."""
     output_distance: np.ndarray | None = None
-    """float32 (steps, block_m): max over columns of |output so far - final output|; None without accumulators."""
+    """float32 (steps, block_m): largest |output so far - final output| per row; None without accumulators."""
     gradient_distance: np.ndarray | None = None
     """float32 (steps, 3): backward, largest |sum so far - final| of the step's tile of dQ, dK and dV; NaN for
     one that the kernel does not sum."""
@@ -200,13 +200,10 @@ class Trace:
     def _from_arrays(cls, arrays: dict[str, np.ndarray]) -> Trace:
         try:
             header = json.loads(arrays.pop("header").tobytes())
-            found = header["format"], header["version"]
-        except (KeyError, ValueError, TypeError) as error:
+        except (KeyError, ValueError) as error:
             raise InvalidTrace("not a trace file: it has no readable header") from error
-        if found != (FORMAT, FORMAT_VERSION):
-            raise InvalidTrace(
-                f"this is {found[0]} version {found[1]}; expected {FORMAT} version {FORMAT_VERSION}"
-            )
+        if mismatch := format_mismatch(header, (FORMAT,), FORMAT_VERSION):
+            raise InvalidTrace(f"this is {mismatch}")
         try:
             trace = cls(
                 problem=AttentionProblem.from_dict(header["problem"]),

@@ -1,1 +1,1 @@
-"""Bytes and FLOPs of attention: what every pass has to move and compute, and what torch's operations move."""
+"""Bytes and FLOPs of attention: what every pass must move and compute, and what torch's operations move."""

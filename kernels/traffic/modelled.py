@@ -1,4 +1,4 @@
-"""Modelled work and least traffic of attention. Every number here is a formula; the docstring names its source."""
+"""Modelled work and least traffic of attention, all by formula. The docstrings name the sources."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def attention_flops(problem: AttentionProblem, direction: str) -> float:
 
 
 def step_flops(trace: Trace, algorithm: Algorithm) -> np.ndarray:
-    """float64 (steps,): modelled FLOPs of each tile step, whole tiles as the matrix units compute them.
+    """float64 (steps,): modelled FLOPs of each tile step. Tiles count whole, as they are computed.
 
-    Products only (2 m n k each), as FlashAttention counts, and the few operations per row of the kernels that
-    have no product.
+    Only products count (2 m n k each), as in FlashAttention's benchmarks. Kernels without a product count
+    their few operations per row.
     """
     problem = trace.problem
     rows = problem.block_m * problem.head_dim

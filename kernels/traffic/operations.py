@@ -1,6 +1,6 @@
 """Requested bytes of naive attention, counted for each operation from the tensors that it reads and writes.
 
-The operations run on torch's meta device, which has shapes and types but no data: any length takes
+The operations run on torch's meta device, which has shapes and types but no data. So any length takes
 milliseconds and no memory.
 """
 

@@ -1,4 +1,4 @@
-"""The client of the worker process: a queue of jobs, one at a time, with cancel, time limit and typed failures.
+"""The client of the worker process: a queue of jobs, with cancel, time limit and typed failures.
 
 Safe to use from many threads. Imports neither torch nor triton.
 """
@@ -28,7 +28,7 @@ class WorkerClient:
     def __init__(
         self, time_limit_s: float = 120.0, memory_limit_bytes: int | None = None, kernel: str = ""
     ) -> None:
-        """`kernel` is the user's own "file.py:function"; only a worker that was started with it can run it."""
+        """`kernel` names the user's own "file.py:function", which only a worker started with it can run."""
         self.time_limit_s = time_limit_s
         self.device: DeviceInfo | None = None
         self.start_failure: str | None = None
@@ -75,7 +75,7 @@ class WorkerClient:
         return self._process.process_id if self._process is not None else None
 
     def jobs_ahead(self, job: Job) -> int:
-        """Jobs that the device does before this one; 0 while it runs, and once it has ended."""
+        """Jobs that run before this one; 0 while it runs and after it has ended."""
         with self._lock:
             if job not in self._queue:
                 return 0
@@ -111,7 +111,7 @@ class WorkerClient:
             process = self._process
             if process is None or process.process_id is None:
                 self._start()
-                continue  # a job that came while a start failed waits for the next try
+                continue  # a job that arrived during a failed start waits for the next one
             job = self._next_job(process)
             if job is None:
                 continue
@@ -132,12 +132,12 @@ class WorkerClient:
             return self._running
 
     def _start(self) -> None:
-        with self._lock:  # so that close() either comes before, or finds the process and ends it
+        with self._lock:  # so that close() runs either before the start, or after it and ends the process
             if self._closed:
                 return
             try:
                 process = self._process = WorkerProcess(self._arguments)
-            except OSError as error:  # no memory or no file descriptors left, say
+            except OSError as error:  # such as too little memory or too few file descriptors
                 process, self.start_failure = None, f"it cannot be started: {error}"
         if process is None:
             self._fail_waiting(None)
@@ -158,7 +158,7 @@ class WorkerClient:
         self._ready.set()
 
     def _fail_waiting(self, exit_code: int | None) -> None:
-        """A worker that cannot start answers every job in the queue; the next try comes a little later."""
+        """Fail every job in the queue, since the worker cannot start, and wait before the next try."""
         with self._lock:
             waiting = list(self._queue)
             self._queue.clear()
@@ -167,7 +167,7 @@ class WorkerClient:
         time.sleep(NEXT_TRY_S)
 
     def _run(self, process: WorkerProcess, job: Job) -> None:
-        """Hand the job to the worker and see it through to its end."""
+        """Send the job to the worker, and take its messages until the job has ended."""
         deadline = time.monotonic() + job.time_limit_s
         request = {"id": next(self._numbers), "request": job.request.name, "values": job.request.as_dict()}
         process.send(request, job.blob)
@@ -185,7 +185,7 @@ class WorkerClient:
             self._take(process, job, *message)
 
     def _end_of_worker(self, process: WorkerProcess, job: Job) -> None:
-        """The worker died with the job. A job that it had not begun goes to the next worker, once."""
+        """The worker died. If it had not begun the job, the next worker gets it, but only once."""
         exit_code = process.wait()
         if job.cancelled:
             job.finish(failure=Cancelled())

@@ -54,8 +54,8 @@ class Cancelled(JobFailure):
 def message_of(error: BaseException) -> dict:
     """What the client needs to raise the same failure. Called in the worker.
 
-    Of an exception with causes, an invalid problem or a lack of memory among them is what is told. "crashed"
-    means that the CUDA context is lost.
+    If an invalid problem or a lack of memory is among the causes of the exception, the message is about that.
+    The kind "crashed" means that the CUDA context is lost.
     """
     causes = _causes(error)
     for cause in causes:

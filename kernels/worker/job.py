@@ -20,7 +20,7 @@ class Job(Generic[Result]):
         self.request = request
         self.time_limit_s = time_limit_s
         self.blob = blob
-        """Bytes that travel with the request; let go of once the job has ended."""
+        """Bytes that are sent with the request; dropped when the job has ended."""
         self.fraction = 0.0
         self.label = "waiting"
         self.started = False
@@ -40,7 +40,7 @@ class Job(Generic[Result]):
 
     @property
     def jobs_ahead(self) -> int:
-        """Jobs that the device does before this one; 0 while it runs."""
+        """Jobs that run before this one; 0 while it runs."""
         return self._client.jobs_ahead(self)
 
     def wait(self, timeout_s: float | None = None) -> bool:
@@ -63,7 +63,7 @@ class Job(Generic[Result]):
         return self._result
 
     def cancel(self) -> None:
-        """Take the job out of the queue, or stop it by restarting the worker. No effect once it has ended."""
+        """Take the job out of the queue, or stop it by restarting the worker. Does nothing after its end."""
         self._client.cancel(self)
 
     def finish(self, answer: tuple[dict, bytes] | None = None, failure: Exception | None = None) -> None:

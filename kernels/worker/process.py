@@ -14,7 +14,7 @@ from kernels import ROOT
 from kernels.worker.protocol import read_message, write_message
 
 KEPT_LINES = 20
-"""Of standard error, for the words of a failure."""
+"""Lines of standard error that are kept, to say why the process failed."""
 
 
 class WorkerProcess:
@@ -34,7 +34,7 @@ class WorkerProcess:
         return self._process.pid if self._process.poll() is None else None
 
     def send(self, message: dict, blob: bytes) -> None:
-        """Write a message. If the process has ended, the next message to be read says so."""
+        """Write a message. If the process has ended, `receive` will say so."""
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):
             write_message(self._process.stdin, message, blob)
@@ -47,7 +47,7 @@ class WorkerProcess:
             raise TimeoutError(f"no message within {timeout_s:g} s") from None
 
     def kill(self) -> None:
-        """End the process, whatever it does."""
+        """End the process at once."""
         if self._process.poll() is None:
             self._process.kill()
 

@@ -1,13 +1,13 @@
-"""Messages between the client and the worker: one line of JSON each, followed by as many raw bytes as it says."""
+"""Messages between client and worker: one line of JSON each, then as many raw bytes as the line says."""
 
 from __future__ import annotations
 
 import json
-from typing import BinaryIO
+from typing import IO
 
 
-def read_message(stream: BinaryIO) -> tuple[dict, bytes] | None:
-    """The next message and its bytes; None at the end of the stream, or if it ends in the middle of a message."""
+def read_message(stream: IO[bytes]) -> tuple[dict, bytes] | None:
+    """The next message and its bytes; None if the stream ends before or in the middle of it."""
     line = stream.readline()
     if not line.endswith(b"\n"):
         return None
@@ -17,7 +17,7 @@ def read_message(stream: BinaryIO) -> tuple[dict, bytes] | None:
     return (message, blob) if len(blob) == size else None
 
 
-def write_message(stream: BinaryIO, message: dict, blob: bytes = b"") -> None:
+def write_message(stream: IO[bytes], message: dict, blob: bytes = b"") -> None:
     """Write one message and its bytes, and flush."""
     stream.write(json.dumps(message | {"size": len(blob)}).encode() + b"\n" + blob)
     stream.flush()

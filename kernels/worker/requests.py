@@ -1,6 +1,6 @@
-"""What the worker can be asked for: one class per job, which is also the key under which its result is shared.
+"""The jobs of the worker: one class each. Its instances are also the keys under which results are shared.
 
-A request travels as plain values (`as_dict`), is carried out in the worker (`run`), and knows how to read its
+A request is sent as plain values (`as_dict`). The worker carries it out (`run`), and the client reads the
 answer (`result`). Only `run` imports torch and triton.
 """
 
@@ -98,7 +98,7 @@ class TraceRequest(Request[TracedRun]):
 
 @dataclass(frozen=True)
 class MeasureRequest(Request[Measurement]):
-    """Time and memory of peers on one problem; the fields are as `kernels.measure.measure.measure` takes them."""
+    """Time and memory of peers on one problem; its fields go to `kernels.measure.measure.measure`."""
 
     name = "measure"
     problem: AttentionProblem
@@ -119,7 +119,7 @@ class MeasureRequest(Request[Measurement]):
         return cls(**values | changed)
 
     def run(self, blob: bytes, progress: Progress) -> Answer:
-        """No bytes."""
+        """The answer has no bytes."""
         from kernels.measure.measure import measure
         from kernels.measure.peers import PEERS
 
@@ -136,7 +136,7 @@ class MeasureRequest(Request[Measurement]):
 
 @dataclass(frozen=True)
 class CeilingsRequest(Request[tuple[Ceiling, ...]]):
-    """Copy bandwidth and matrix products of the device at hand."""
+    """Copy bandwidth and matrix products of the worker's device."""
 
     name = "ceilings"
 
@@ -146,7 +146,7 @@ class CeilingsRequest(Request[tuple[Ceiling, ...]]):
         return cls(**values)
 
     def run(self, blob: bytes, progress: Progress) -> Answer:
-        """No bytes."""
+        """The answer has no bytes."""
         from kernels.measure.ceilings import measure_ceilings
 
         ceilings = measure_ceilings(lambda label: progress(0.0, f"measuring {label}"))
@@ -171,7 +171,7 @@ class OperationsRequest(Request[tuple[Operation, ...]]):
         return cls(AttentionProblem.from_dict(values["problem"]), values["direction"])
 
     def run(self, blob: bytes, progress: Progress) -> Answer:
-        """No bytes."""
+        """The answer has no bytes."""
         from kernels.traffic.operations import count_operations
 
         operations = count_operations(self.problem, self.direction)
@@ -207,7 +207,7 @@ class LessonGradientsRequest(Request[LessonGradients]):
         return cls(GradientLesson.from_dict(values["lesson"]))
 
     def run(self, blob: bytes, progress: Progress) -> Answer:
-        """No bytes."""
+        """The answer has no bytes."""
         import torch
 
         from kernels.lessons.autograd import autograd_gradients, kernel_gradients
@@ -266,7 +266,7 @@ class SensitivityRequest(Request[Sensitivity]):
         return cls(CheckCase.from_dict(values["case"]), values["kernel_version"])
 
     def run(self, blob: bytes, progress: Progress) -> Answer:
-        """No bytes."""
+        """The answer has no bytes."""
         from kernels.check.sensitivity import run_sensitivity
         from kernels.check.uploads import read_upload
 

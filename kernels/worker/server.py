@@ -19,7 +19,7 @@ from kernels.worker.requests import REQUESTS
 
 CRASHED_EXIT = 70
 MEMORY_SHARE = 0.9
-"""Of the free memory, which jobs may allocate on the CPU by default."""
+"""Share of the free memory that jobs may allocate on the CPU by default."""
 
 Jobs = queue.Queue[tuple[dict, bytes]]
 
@@ -38,7 +38,7 @@ def main(argv: list[str] | None = None) -> None:
     jobs: Jobs = queue.Queue()
     threading.Thread(target=_read_jobs, args=(sys.stdin.buffer, jobs), daemon=True).start()
 
-    # Imported here and not with the first job, so that the first job does not wait for torch and triton.
+    # Imported before the first job, so that it does not wait for torch and triton.
     from kernels.algorithms.flash2 import forward  # noqa: F401
     from kernels.device.backend import device_info
     from kernels.device.runtime import BACKEND
@@ -76,9 +76,10 @@ def serve(jobs: Jobs, out: BinaryIO) -> None:
 
 
 def limit_memory(extra_bytes: int | None) -> None:
-    """Make allocations fail once `extra_bytes` more than now are in use, by default MEMORY_SHARE of what is free.
+    """Make allocations fail that need more than `extra_bytes` beyond what is in use now.
 
-    Otherwise the operating system would end the process.
+    The default is MEMORY_SHARE of the free memory. Without a limit the operating system would end the
+    process.
     """
     import resource
 
@@ -90,7 +91,7 @@ def limit_memory(extra_bytes: int | None) -> None:
 
 
 def _read_jobs(stream: BinaryIO, jobs: Jobs) -> None:
-    """Pass requests on; when the client is gone, end the process even in the middle of a job."""
+    """Queue requests. When the client is gone, end the process, even in the middle of a job."""
     while (message := read_message(stream)) is not None:
         jobs.put(message)
     os._exit(0)

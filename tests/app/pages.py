@@ -1,9 +1,13 @@
-"""For tests through Streamlit's AppTest: the app, opened at a URL."""
+"""For tests through Streamlit's AppTest: the app, opened at a URL, and jobs that fail."""
 
 from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 
+from kernels.worker.client import WorkerClient
+from kernels.worker.job import Job
+from kernels.worker.requests import Request
 from tests import ROOT
+from viz.shared import runs
 
 
 def open_page(page="", **query):
@@ -12,12 +16,38 @@ def open_page(page="", **query):
     for name, value in query.items():
         app.query_params[name] = str(value)
     if page:
-        app._page_hash = calc_hash(
-            page
-        )  # switch_page finds a page by its file only after a first, wasted, run of Explore
+        # switch_page finds a page by its file only after a first, wasted, run of Explore
+        app._page_hash = calc_hash(page)
     return app.run()
 
 
 def open_chapter(slug, **query):
     """A chapter of the Learn page."""
     return open_page("learn", chapter=slug, **query)
+
+
+def drawn_with_results(app, request_class=Request):
+    """The page, drawn again until all jobs of that class that it asked for have ended."""
+    store = runs.run_store()
+    while True:
+        jobs = [job for request, job in tuple(store._jobs.items()) if isinstance(request, request_class)]
+        ended = all(job.done for job in jobs)
+        for job in jobs:
+            assert job.wait(60)
+        app.run()
+        if ended:
+            return app
+
+
+def fail_jobs(monkeypatch, request_class, failure):
+    """Until monkeypatch.undo(), new jobs of that class end with the failure; all others go to the worker."""
+    submit = WorkerClient.submit
+
+    def submit_or_fail(client, request, blob=b"", time_limit_s=None):
+        if not isinstance(request, request_class):
+            return submit(client, request, blob, time_limit_s)
+        job = Job(client, request, 1.0, blob)
+        job.finish(failure=failure)
+        return job
+
+    monkeypatch.setattr(WorkerClient, "submit", submit_or_fail)

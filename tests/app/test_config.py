@@ -1,13 +1,14 @@
-"""The app as it is started: bound to this machine, protected, quiet, and with a kernel only from the command line."""
+"""The app as it is started: bound to this machine, protected, quiet, a kernel only from the command line."""
 
 import tomllib
 
 import pytest
 
 from kernels.check.file_rules import MAX_FILE_BYTES
+from kernels.measure import peers
 from kernels.problem import InvalidProblem
 from tests import ROOT
-from viz.shared import options
+from viz.shared import options, runs
 
 CONFIG = tomllib.loads((ROOT / ".streamlit" / "config.toml").read_text())
 
@@ -19,7 +20,7 @@ def test_it_binds_to_this_machine_and_keeps_its_protection():
     assert server["enableCORS"] is True
 
 
-def test_it_tells_nobody_anything():
+def test_it_sends_nothing_to_other_sites():
     assert CONFIG["browser"]["gatherUsageStats"] is False
     assert CONFIG["client"]["showErrorDetails"] in ("type", "none", False)
     assert CONFIG["client"]["showErrorLinks"] is False  # links that carry an error message to other sites
@@ -29,19 +30,21 @@ def test_files_are_limited_before_they_are_read():
     assert CONFIG["server"]["maxUploadSize"] << 20 <= MAX_FILE_BYTES
 
 
-def test_nothing_loads_a_pickle():
-    banned = ("allow_pickle=True", "import pickle", "torch.load(", "np.load(source)", "eval(", "exec(")
-    for folder in ("kernels", "viz"):
-        for path in (ROOT / folder).rglob("*.py"):
-            text = path.read_text()
-            assert not [words for words in banned if words in text], path
-
-
 @pytest.fixture
 def kernel_file(tmp_path, monkeypatch):
     (tmp_path / "mine.py").write_text("def attention(q, k, v): return v\n")
     monkeypatch.chdir(tmp_path)
     return tmp_path / "mine.py"
+
+
+def started_with(monkeypatch):
+    """The kernel that the app's first page gives its worker. PEERS is put back after the test."""
+    monkeypatch.setattr(peers, "PEERS", {name: peer for name, peer in peers.PEERS.items() if name != "user"})
+    monkeypatch.setattr(runs, "WorkerClient", lambda kernel: kernel)
+    runs.run_store.clear()
+    client = runs.run_store().client
+    runs.run_store.clear()
+    return client
 
 
 @pytest.mark.parametrize(
@@ -56,7 +59,6 @@ def test_a_kernel_is_taken_from_the_command_line(words, kernel_file, monkeypatch
     monkeypatch.setattr("sys.argv", ["app.py", *words])
     kernel = options.named_kernel()
     assert (kernel.path, kernel.function, kernel.name) == (kernel_file, "attention", "mine.py:attention")
-    assert options.kernel_argument() == f"{kernel_file}:attention"
 
 
 @pytest.mark.parametrize("words", [["--kernel"], ["--kernel", "mine.py"], ["--kernel", "gone.py:attention"]])
@@ -64,7 +66,14 @@ def test_a_wrong_one_is_explained_and_starts_no_worker_with_it(words, kernel_fil
     monkeypatch.setattr("sys.argv", ["app.py", *words])
     with pytest.raises(InvalidProblem, match=r"expected a Python file and a function in it|there is no file"):
         options.named_kernel()
-    assert options.kernel_argument() == ""
+    assert started_with(monkeypatch) == ""
+    assert "user" not in peers.PEERS
+
+
+def test_a_named_kernel_is_a_peer_as_soon_as_the_app_runs(kernel_file, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["app.py", "--kernel", "mine.py:attention"])
+    assert started_with(monkeypatch) == f"{kernel_file}:attention"
+    assert peers.PEERS["user"].label == "mine.py:attention"
 
 
 def test_without_one_nothing_is_named(monkeypatch):

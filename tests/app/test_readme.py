@@ -1,6 +1,8 @@
-"""README.md against what it describes: the table of speeds, the files to read, the commands."""
+"""README.md and CONTRIBUTING.md against what they describe: speeds, paths, commands."""
 
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -9,22 +11,31 @@ from kernels.tools.compare import markdown_table, time_ratios
 from tests import ROOT
 
 README = (ROOT / "README.md").read_text()
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
+COMMANDS = sorted(set(re.findall(r"python -m (kernels\.\w+)", README + CONTRIBUTING)))
 
 
 def test_the_table_of_speeds_is_that_of_the_shipped_recording():
     assert markdown_table(time_ratios(recorded_document("sweeps").measurements)) in README
 
 
-def test_every_file_of_the_kernels_stands_in_the_list():
-    listed = set(re.findall(r"`(?:kernels/)?(\w+\.py)`", README.partition("## How to read this code")[2]))
-    assert {path.name for path in (ROOT / "kernels").glob("*.py")} - {"__init__.py"} <= listed
+def test_every_folder_stands_in_the_list():
+    listed = README.partition("## How to read this code")[2]
+    folders = [path.parent for path in (ROOT / "kernels").glob("*/__init__.py")]
+    missing = [folder.name for folder in folders if f"`kernels/{folder.name}/" not in listed]
+    assert not missing
 
 
-def test_every_path_in_the_list_exists():
-    for path in re.findall(r"`((?:kernels|viz|tests)/[\w/*.]+)`", README):
+@pytest.mark.parametrize("text", [README, CONTRIBUTING], ids=["README", "CONTRIBUTING"])
+def test_every_path_that_is_named_exists(text):
+    named = re.findall(r"`((?:kernels|viz|tests|examples)/[\w/*.]+)`", text) + re.findall(r"\]\(([\w/.]+)\)", text)
+    assert named
+    for path in named:
         assert list(ROOT.glob(path.rstrip("/"))), path
 
 
-@pytest.mark.parametrize("module", sorted(set(re.findall(r"python -m (kernels\.\w+)", README))))
-def test_every_command_is_a_module_that_can_be_run(module):
-    assert '__name__ == "__main__"' in (ROOT / f"{module.replace('.', '/')}.py").read_text()
+@pytest.mark.parametrize("module", COMMANDS)
+def test_every_command_can_be_run(module):
+    run = subprocess.run([sys.executable, "-m", module, "--help"], capture_output=True, text=True, cwd=ROOT)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.startswith("usage:")

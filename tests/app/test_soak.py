@@ -1,4 +1,4 @@
-"""Many sessions and many runs through one worker: every answer right, nobody starved, memory of both processes flat."""
+"""Many sessions and many runs through one worker: right answers, a fair queue, and memory that stays flat."""
 
 import gc
 import threading
@@ -8,10 +8,9 @@ import pytest
 
 from kernels.algorithms import run_traced
 from kernels.check.cases import CheckCase
-from kernels.check.result import CheckResult
 from kernels.problem import AttentionProblem
-from kernels.trace import Trace
 from kernels.worker.client import WorkerClient
+from kernels.worker.requests import CheckRequest, SensitivityRequest, TraceRequest
 from viz.shared.runs import REMEMBERED, RunStore
 
 SESSIONS, JOBS_EACH = 10, 3
@@ -30,6 +29,17 @@ def resident_bytes(process_id="self"):
         return next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmRSS"))
 
 
+class Malformed(TraceRequest):
+    """A request that no page makes: its problem has not passed the checks of AttentionProblem."""
+
+    def as_dict(self):
+        return {"problem": TINY.as_dict() | {"mask": "round"}, "algorithm": "flash2"}
+
+
+def ask(store, problem):
+    return store.job(TraceRequest(problem, "flash2"))
+
+
 def problem_of(session, place):
     shapes = ((8, 8), (9, 17), (16, 5), (1, 24), (20, 20))
     q_len, kv_len = shapes[session % len(shapes)]
@@ -44,9 +54,9 @@ def test_ten_sessions_at_once_each_get_their_own_right_traces(store):
     def session(number):
         for place in range(JOBS_EACH):
             problem = problem_of(number, place)
-            job = store.trace(problem, "flash2")
+            job = ask(store, problem)
             waited.append(job.jobs_ahead)
-            found[problem] = Trace.load(job.result(120)[1])
+            found[problem] = job.result(120).trace
 
     threads = [threading.Thread(target=session, args=(number,)) for number in range(SESSIONS)]
     for thread in threads:
@@ -57,33 +67,31 @@ def test_ten_sessions_at_once_each_get_their_own_right_traces(store):
     for problem, trace in found.items():
         assert trace.problem == problem
         assert np.array_equal(trace.output, run_traced(problem).output)
-    assert (
-        max(waited) < SESSIONS
-    )  # one job a session waits at a time, so that nobody waits longer than for the others' one
+    assert max(waited) < SESSIONS  # each session has one job in the queue at a time
     assert store.client.queue_length == 0
 
 
 def test_sessions_that_ask_the_same_share_one_job(store):
     problem = problem_of(3, 99)
-    assert store.trace(problem, "flash2") is store.trace(problem, "flash2")
-    assert store.check(CheckCase(problem)) is store.check(CheckCase(problem))
-    assert store.check(CheckCase(problem)) is not store.check(CheckCase(problem), "sensitivity")
+    case = CheckCase(problem)
+    assert ask(store, problem) is ask(store, problem)
+    assert store.job(CheckRequest(case)) is store.job(CheckRequest(case))
+    assert store.job(CheckRequest(case)) is not store.job(SensitivityRequest(case))
 
 
 def test_a_job_that_fails_harms_nobody_else(store):
-    bad = store.client.submit("trace", problem=TINY.as_dict() | {"mask": "round"}, algorithm="flash2")
-    good = [store.trace(problem_of(session, 50), "flash2") for session in range(3)]
+    bad = store.client.submit(Malformed(TINY, "flash2"))
+    good = [ask(store, problem_of(session, 50)) for session in range(3)]
     with pytest.raises(Exception, match="mask='round' is not accepted"):
         bad.result(60)
-    assert all(np.isfinite(Trace.load(job.result(60)[1]).output).all() for job in good)
+    assert all(np.isfinite(job.result(60).trace.output).all() for job in good)
 
 
 def one_round(store, seed):
     problem = TINY.with_(seed=seed)
-    trace = Trace.load(store.trace(problem, "flash2").result(60)[1])
-    answer, _ = store.check(CheckCase(problem, "flash2", repeats=1)).result(60)
-    assert trace.problem == problem
-    assert CheckResult.from_dict(answer["check"]).verdict == "pass"
+    check = store.job(CheckRequest(CheckCase(problem, "flash2", repeats=1)))
+    assert ask(store, problem).result(60).trace.problem == problem
+    assert check.result(60).verdict == "pass"
 
 
 def test_memory_of_both_processes_stays_flat(store):

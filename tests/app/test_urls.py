@@ -1,4 +1,4 @@
-"""A URL may hold anything: every page answers with something to see or a clear message, never with a traceback."""
+"""Whatever the URL holds, Explore shows a run or a clear message, never a traceback."""
 
 import pytest
 from hypothesis import given, settings
@@ -35,9 +35,8 @@ VALUES = st.one_of(st.text(max_size=20), st.integers(-10, 10**7).map(str), st.sa
 @given(query=st.dictionaries(st.sampled_from(FIELDS), VALUES, min_size=1, max_size=6))
 def test_explore_takes_or_explains_any_url(query):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            runs, "backend", lambda store: "replay"
-        )  # the widgets are the point, not what they start
+        # The widgets are tested here, not the runs that they start.
+        patch.setattr(runs, "backend", lambda store: "replay")
         patch.setattr(runs, "run_store", lambda: None)
         patch.setattr("viz.shared.layout.triton_missing", lambda: "no Triton")
         app = open_page(**query)

@@ -1,4 +1,4 @@
-"""The Check page in a real browser: tiles that can be picked, rows that open their case, reports that can be taken along."""
+"""The Check page in a real browser: tiles to pick, rows that open their case, reports to take along."""
 
 import json
 import re

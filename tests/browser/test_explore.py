@@ -127,6 +127,24 @@ def test_a_change_of_the_problem_runs_it_and_starts_from_the_first_step(visit):
     page.assert_clean()
 
 
+def test_another_algorithm_keeps_the_step_and_the_picked_row(visit):
+    page = visit(f"/{TINY}&step=9.2&unit=phase&row=0.20").wait_for_player("recorded on")
+    assert page.step()[0] == 10  # in progress
+    assert page.text(".fa-head").startswith("row 20 (picked")
+    page.page.get_by_label("Algorithm").click()
+    page.page.get_by_role("option", name="FlashAttention-1").click()
+    page.page.wait_for_function(
+        f"() => {PLAYER}.getAttribute('aria-label').includes('FlashAttention-1')", timeout=15_000
+    )
+    assert page.step()[0] == 10  # in progress
+    assert page.text(".fa-head").startswith("row 20 (picked")
+    page.press("ArrowRight")
+    page.wait_for_url("step=9.3")
+    page.click("[data-name=tile]")
+    page.page.wait_for_function("() => !location.search.includes('unit=')", timeout=15_000)
+    page.assert_clean()
+
+
 def test_all_programs_at_once_follow_the_recorded_clock(visit):
     page = visit().wait_for_player("recorded on")
     page.click("[data-name=gpu]")
@@ -142,7 +160,8 @@ def test_all_programs_at_once_follow_the_recorded_clock(visit):
 def test_a_click_picks_a_row_and_a_second_one_lets_it_go(visit):
     page = visit().wait_for_player("recorded on")
     box = page.page.evaluate(
-        f"(() => {{ const b = {PLAYER}.querySelector('.fa-stage').getBoundingClientRect(); return [b.x, b.y, b.width, b.height] }})()"
+        f"(() => {{ const b = {PLAYER}.querySelector('.fa-stage').getBoundingClientRect();"
+        " return [b.x, b.y, b.width, b.height] })()"
     )
     at = (box[0] + 0.3 * box[2], box[1] + 0.8 * box[3])
     page.page.mouse.click(*at)
@@ -286,6 +305,7 @@ def wait_for_duel(page):
 def test_a_duel_plays_by_key_and_its_place_comes_back_from_the_url(visit):
     page = visit(f"/{TINY}&versus=flash1")
     wait_for_duel(page)
+    page.click("[data-name=steps]")
     page.press("ArrowRight", "ArrowRight", "ArrowRight")
     assert duel_count(page) == "step 3 / 64"
     page.wait_for_url("place=steps%3A3")

@@ -1,4 +1,4 @@
-"""For the browser tests: the app on a free port, and a page of Chromium that keeps account of what went wrong."""
+"""For the browser tests: the app on a free port, and a page of Chromium that collects its errors."""
 
 import contextlib
 import re
@@ -20,7 +20,10 @@ FLAGS = [
     "--disable-sync",
     "--no-first-run",
 ]
-PLAYER = "[...document.querySelectorAll('*')].map((e) => (e.shadowRoot ?? e).querySelector?.('.fa-player')).find(Boolean)"
+PLAYER = (
+    "[...document.querySelectorAll('*')]"
+    ".map((e) => (e.shadowRoot ?? e).querySelector?.('.fa-player')).find(Boolean)"
+)
 
 
 @contextlib.contextmanager
@@ -71,7 +74,10 @@ class Visit:
         self.page.goto(url)
 
     def wait_for_player(self, provenance=""):
-        """Until the player shows a run of that provenance and, in the app, the worker has said what it runs on."""
+        """Wait until the player shows a run of that provenance.
+
+        In the app, also wait until the worker has said what it runs on.
+        """
         shown = f"(words) => {PLAYER}?.querySelector('.fa-notes')?.textContent.includes(words)"
         self.page.wait_for_function(shown, arg=provenance, timeout=60_000)
         if self.page.url.startswith("http"):

@@ -27,7 +27,7 @@ def measurement(
     naive_fits=True,
     gpu=STATE,
 ):
-    """Naive attention takes N^2 per sequence in time and memory, ours a tenth of the time and N in memory."""
+    """Naive attention takes N^2 in time and memory; ours a tenth of the time, and N in memory."""
     problem = AttentionProblem(batch, heads, heads, length, length, head_dim, dtype, mask)
     time = batch * (length / 512) ** 2
     naive = PeerResult(

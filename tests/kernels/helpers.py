@@ -1,7 +1,5 @@
 """Shared by the kernel tests: running a kernel on a problem, and small shapes."""
 
-import torch
-
 from kernels.algorithms.flash2.forward import flash_forward
 from kernels.device.runtime import DEVICE
 from kernels.primitives.launch import config_of
@@ -14,7 +12,8 @@ def problem_id(problem):
     """A readable name of a problem for a test."""
     heads = f"h{problem.q_heads}over{problem.kv_heads}"
     blocks = f"{problem.block_m}x{problem.block_n}"
-    return f"q{problem.q_len}-k{problem.kv_len}-d{problem.head_dim}-{problem.dtype}-{problem.mask}-{heads}-{blocks}-{problem.inputs}"
+    lengths = f"q{problem.q_len}-k{problem.kv_len}-d{problem.head_dim}"
+    return f"{lengths}-{problem.dtype}-{problem.mask}-{heads}-{blocks}-{problem.inputs}"
 
 
 def run_forward(problem, inputs=None):
@@ -23,10 +22,3 @@ def run_forward(problem, inputs=None):
     inputs = make_inputs(problem, DEVICE) if inputs is None else inputs
     out, lse, _ = flash_forward(*inputs, band=problem.band, scale=problem.scale, config=config)
     return out, lse
-
-
-def max_difference(a, b):
-    """Largest |a - b|, where equal infinities and two NaN count as equal."""
-    a, b = a.double().cpu(), b.double().cpu()
-    same = (a == b) | (a.isnan() & b.isnan())
-    return float(torch.where(same, 0.0, (a - b).abs().nan_to_num(nan=float("inf"))).max())

@@ -3,24 +3,42 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import plotly.graph_objects as go
 import streamlit as st
 
 from kernels.check.result import CheckResult, ErrorMap
+from kernels.problem import AttentionProblem
 from kernels.problem.tiles import visited_tiles
 from viz.check.figures.maps import codes_figure, pickable_tiles, share_figure
 from viz.shared.formats import significant
 from viz.shared.layout import colors, explore_link, plot
 
 WEIGHTS = (
-    "One more run of the kernel on the same Q and K, with values that are 1 in a column of their own for each group of key tiles: O is then the "
-    "weight that each row gives to each group. It shows along the keys where a kernel goes wrong, whatever kernel it is."
+    "The kernel runs once more on the same Q and K. The values are now 1 in a column of their own for each "
+    "group of key tiles. So O is the weight that each row gives to each group: it shows along the keys where "
+    "a kernel goes wrong, whatever kernel it is."
 )
+LONGEST_NUMBER = 9
+"""Digits of an index in the URL's `tile`."""
 
 
-def maps(result: CheckResult) -> None:
+@dataclass(frozen=True)
+class Tile:
+    """A tile of the weights of one head."""
+
+    head: int
+    query: int
+    key: int
+
+    def in_url(self) -> str:
+        """As the URL's `tile` has it."""
+        return f"{self.head}.{self.query}.{self.key}"
+
+
+def maps_panel(result: CheckResult) -> None:
     """Where the errors are: over the keys down to the tile, and over rows and columns."""
     if not result.maps:
         return
@@ -30,7 +48,8 @@ def maps(result: CheckResult) -> None:
     with left:
         if weights is None:
             st.caption(
-                "What a row gives to which key tile can be asked of a kernel that runs here, not of a result from a file."
+                "A kernel that runs here can be asked what each row gives to each key tile. A result from a "
+                "file cannot."
             )
         else:
             _weights_panel(result, weights)
@@ -43,12 +62,14 @@ def _weights_panel(result: CheckResult, weights: ErrorMap) -> None:
         "**Over the keys**: how much each row attends to each key tile, against float64. Pick a tile.",
         help=WEIGHTS,
     )
-    head, q_tile, kv_tile = _chosen_tile(result, weights)
-    place = int(np.flatnonzero(weights.heads == head)[0])
-    figure = share_figure(weights, place, result.case.problem, colors(), (q_tile, kv_tile))
-    _clickable(figure, head, pickable_tiles(weights, result.case.problem))
-    _head_choice(weights, head, q_tile, kv_tile)
-    _tile_link(result, weights, place, head, q_tile, kv_tile)
+    problem = result.case.problem
+    tile = _chosen_tile(problem, weights)
+    index = int(np.flatnonzero(weights.heads == tile.head)[0])
+    figure = share_figure(weights, index, problem, colors(), (tile.query, tile.key))
+    _clickable(figure, tile.head, pickable_tiles(weights, problem))
+    _head_choice(weights, tile)
+    _tile_words(problem, weights, index, tile)
+    _tile_link(result, weights, index, tile)
 
 
 def _clickable(figure: go.Figure, head: int, picks: list[tuple[int, int]]) -> None:
@@ -57,8 +78,8 @@ def _clickable(figure: go.Figure, head: int, picks: list[tuple[int, int]]) -> No
     def pick() -> None:
         points = st.session_state["weights"].selection.points
         if points and 0 <= points[0]["point_index"] < len(picks):
-            q_tile, kv_tile = picks[points[0]["point_index"]]
-            st.query_params["tile"] = f"{head}.{q_tile}.{kv_tile}"
+            query, key = picks[points[0]["point_index"]]
+            st.query_params["tile"] = Tile(head, query, key).in_url()
 
     st.plotly_chart(
         figure,
@@ -71,64 +92,66 @@ def _clickable(figure: go.Figure, head: int, picks: list[tuple[int, int]]) -> No
     )
 
 
-def _chosen_tile(result: CheckResult, weights: ErrorMap) -> tuple[int, int, int]:
-    """(head, query tile, key tile) of the URL's `tile`, if it is one of this map; else the worst one."""
-    problem = result.case.problem
+def _chosen_tile(problem: AttentionProblem, weights: ErrorMap) -> Tile:
+    """The URL's `tile`, if this map has it; else the tile with the largest error."""
     parts = str(st.query_params.get("tile", "")).split(".")
-    if len(parts) == 3 and all(part.isascii() and part.isdigit() and len(part) < 9 for part in parts):
-        head, q_tile, kv_tile = map(int, parts)
-        if head in weights.heads and q_tile < problem.q_tiles and kv_tile < problem.kv_tiles:
-            return head, q_tile, kv_tile
+    numbers = [
+        int(part) for part in parts if part.isascii() and part.isdigit() and len(part) < LONGEST_NUMBER
+    ]
+    if len(parts) == len(numbers) == 3:
+        tile = Tile(*numbers)
+        if tile.head in weights.heads and tile.query < problem.q_tiles and tile.key < problem.kv_tiles:
+            return tile
     values = np.nan_to_num(weights.values[0], nan=np.inf)
     row, column = np.unravel_index(int(np.argmax(values)), values.shape)
-    return (
-        int(weights.heads[0]),
-        int(row * weights.row_step // problem.block_m),
-        int(column * weights.column_step // problem.block_n),
-    )
+    first_row, first_key = int(row) * weights.row_step, int(column) * weights.column_step
+    return Tile(int(weights.heads[0]), first_row // problem.block_m, first_key // problem.block_n)
 
 
-def _head_choice(weights: ErrorMap, head: int, q_tile: int, kv_tile: int) -> None:
+def _head_choice(weights: ErrorMap, tile: Tile) -> None:
     if len(weights.heads) < 2:
         return
     heads = [int(number) for number in weights.heads]
     chosen = st.segmented_control(
-        "Heads with the largest errors", heads, default=head, required=True, key=f"head-{head}-{heads}"
+        "Heads with the largest errors",
+        heads,
+        default=tile.head,
+        required=True,
+        key=f"head-{tile.head}-{heads}",
     )
-    if chosen != head:
-        st.query_params["tile"] = f"{chosen}.{q_tile}.{kv_tile}"
+    if chosen != tile.head:
+        st.query_params["tile"] = Tile(chosen, tile.query, tile.key).in_url()
         st.rerun()
 
 
-def _tile_link(
-    result: CheckResult, weights: ErrorMap, place: int, head: int, q_tile: int, kv_tile: int
-) -> None:
-    problem = result.case.problem
-    first_row = q_tile * problem.block_m // weights.row_step
-    last_row = (min((q_tile + 1) * problem.block_m, problem.q_len) - 1) // weights.row_step
-    column = kv_tile * problem.block_n // weights.column_step
-    share = float(np.nan_to_num(weights.values[place][first_row : last_row + 1, column], nan=np.inf).max())
+def _tile_words(problem: AttentionProblem, weights: ErrorMap, index: int, tile: Tile) -> None:
+    """How large the error of the tile is, over what is allowed."""
+    last_row = min((tile.query + 1) * problem.block_m, problem.q_len) - 1
+    rows = slice(tile.query * problem.block_m // weights.row_step, last_row // weights.row_step + 1)
+    column = tile.key * problem.block_n // weights.column_step
+    share = float(np.nan_to_num(weights.values[index][rows, column], nan=np.inf).max())
+    times = "∞×" if math.isinf(share) else f"{significant(share)}×"
     grouped = weights.column_step // problem.block_n
     group = f" ({grouped} key tiles share a column)" if grouped > 1 else ""
-    st.markdown(
-        f"Head {head}, query tile {q_tile}, key tile {kv_tile}: **{_times(share)}** the allowed error{group}."
-    )
-    visited = visited_tiles(problem, q_tile)
-    more = {}
-    if weights.first_step is not None and visited.first <= kv_tile < visited.end:
-        more = {"step": str(int(weights.first_step[place][q_tile]) + kv_tile - visited.first + 1)}
-    words = f"This tile in Explore, step {more['step']}" if more else "This shape in Explore"
+    words = f"Head {tile.head}, query tile {tile.query}, key tile {tile.key}"
+    st.markdown(f"{words}: **{times}** the allowed error{group}.")
+
+
+def _tile_link(result: CheckResult, weights: ErrorMap, index: int, tile: Tile) -> None:
+    """Opens the tile's step in Explore; the shape alone if FlashAttention-2 does not visit the tile."""
+    problem = result.case.problem
+    visited = visited_tiles(problem, tile.query)
+    words, more = "This shape in Explore", {}
+    if weights.first_step is not None and visited.first <= tile.key < visited.end:
+        step = int(weights.first_step[index][tile.query]) + tile.key - visited.first + 1
+        words, more = f"This tile in Explore, step {step}", {"step": str(step)}
     if result.case.upload:
         words += " (same shape, generated inputs)"
     explore_link(words, problem, **more)
 
 
-def _times(share: float) -> str:
-    return "∞×" if math.isinf(share) else f"{significant(share)}×"
-
-
 def _tensor_panel(result: CheckResult) -> None:
-    kinds = [found.kind for found in result.maps if found.kind != "weights"]
+    kinds = [error_map.kind for error_map in result.maps if error_map.kind != "weights"]
     caption, chart = st.container(), st.container()
     kind = kinds[0]
     if len(kinds) > 1:
@@ -141,14 +164,15 @@ def _tensor_panel(result: CheckResult) -> None:
             bind="query-params",
             label_visibility="collapsed",
         )
-    found = result.map(kind if kind in kinds else kinds[0])
+    error_map = result.map(kind) or result.map(kinds[0])
+    assert error_map is not None
     caption.caption(
-        f"**{found.kind} over its columns**, head {found.heads[0]}. Red is more than the rule allows."
+        f"**{error_map.kind} over its columns**, head {error_map.heads[0]}. Red is more than the rule allows."
     )
     with chart:
-        plot(share_figure(found, 0, result.case.problem, colors()), key="tensor-map")
-    if found.codes is None:
-        st.caption(f"NaN and infinity: none in {found.kind}, and none in float64.")
+        plot(share_figure(error_map, 0, result.case.problem, colors()), key="tensor-map")
+    if error_map.codes is None:
+        st.caption(f"NaN and infinity: none in {error_map.kind}, and none in float64.")
     else:
         st.caption("**NaN and infinity**, against float64.")
-        plot(codes_figure(found, 0, colors()), key="codes-map")
+        plot(codes_figure(error_map, 0, colors()), key="codes-map")

@@ -1,4 +1,4 @@
-"""What the Check page shows where nothing can be run: the verdict that was recorded with a shipped run."""
+"""What the Check page shows if nothing can be run: the verdict that was recorded with a shipped run."""
 
 from __future__ import annotations
 
@@ -6,38 +6,37 @@ import streamlit as st
 
 from kernels.check.report import RULE
 from kernels.problem import AttentionProblem
-from viz.check.panels import VERDICTS
+from viz.check.verdict import VERDICTS
 from viz.shared import runs
 from viz.shared.formats import format_error
 
 
 def recorded_verdict(problem: AttentionProblem, backend: str) -> None:
     """The recorded error report of this problem, and why there is no live check."""
-    run = runs.recorded(problem, "flash2")
     if backend == "replay":
         st.info(
             "Without Triton nothing can be checked here; recorded verdicts are shown.",
             icon=":material/history:",
         )
-    if run is None:
-        words = (
-            "The worker process is starting …"
-            if backend == "starting"
-            else "No recording of this problem. Choose one under “Start from”."
-        )
-        st.caption(words)
-        return
+    run = runs.recorded(problem, "flash2")
+    if run:
+        _recorded_report(run)
+    elif backend == "starting":
+        st.caption("The worker process is starting …")
+    else:
+        st.caption("No recording of this problem. Choose one under “Start from”.")
+
+
+def _recorded_report(run: runs.Run) -> None:
     report = run.report
     st.markdown(f"## {VERDICTS['pass' if report.passes else 'fail']}")
-    st.markdown(f"**FlashAttention-2**: {run.provenance}.", help=RULE)
+    st.markdown(f"**{run.algorithm.label}**: {run.provenance}.", help=RULE)
     row = st.container(horizontal=True, gap="small", key="figures")
-    words = f"{'≤' if report.passes else 'FAILS: >'} {format_error(report.tolerance)}"
-    color = "green" if report.passes else "red"
     row.metric(
         "O error",
         format_error(report.max_error),
-        words,
-        delta_color=color,
+        f"{'≤' if report.passes else 'FAILS: >'} {format_error(report.tolerance)}",
+        delta_color="green" if report.passes else "red",
         delta_arrow="off",
         border=True,
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
@@ -12,6 +14,8 @@ from kernels.oracle.report import FACTORS, rule_words
 from kernels.trace.algorithm import Algorithm
 from viz.shared.formats import format_bytes, format_error, format_ms, format_ratio
 from viz.shared.runs import Run
+
+Color = Literal["green", "red", "off"]
 
 REQUESTED = (
     "Counted: bytes that the kernel's loads and stores asked for. Modelled for standard attention: S and P "
@@ -45,12 +49,12 @@ def _error_card(row: DeltaGenerator, label: str, run: Run) -> None:
     report = run.report
     allowed = f"{'passes' if report.passes else 'FAILS'}: allowed {format_error(report.tolerance)}"
     rule = rule_words(FACTORS[run.algorithm.direction])
-    color = "green" if report.passes else "red"
+    color: Color = "green" if report.passes else "red"
     _card(row, label, format_error(report.max_error), allowed, rule, color=color)
 
 
 def _card(
-    row: DeltaGenerator, label: str, value: str, comparison: str, explained: str, color: str = "off"
+    row: DeltaGenerator, label: str, value: str, comparison: str, explained: str, color: Color = "off"
 ) -> None:
     row.metric(label, value, comparison, delta_color=color, delta_arrow="off", help=explained, border=True)
 
@@ -77,13 +81,13 @@ def _time_and_memory(
     peer, whose = algorithm.timed_as
     ours = _result(measurement, (peer, "sdpa"), algorithm.direction)
     naive = _result(measurement, ("naive",), algorithm.direction)
-    if ours is None or ours.timing is None:
+    if ours is None or ours.timing is None or ours.peak_extra_bytes is None:
         refused = (ours.refused if ours else None) or "not measured"
         return [(f"{what} · {origin}", "–", refused) for what in ("Time", "Memory")]
     whose = "Torch " if ours.peer == "sdpa" else whose
     names = [f"{whose}{word}" if whose else word.capitalize() for word in ("time", "memory")]
     time_words = memory_words = f"naive {naive.refused if naive else 'not run'}"
-    if naive and naive.timing:
+    if naive and naive.timing and naive.peak_extra_bytes is not None:
         ratio = naive.timing.median_ms / ours.timing.median_ms
         time_words = _faster(ratio, f"naive {format_ms(naive.timing.median_ms)}")
         ratio = naive.peak_extra_bytes / max(ours.peak_extra_bytes, 1)

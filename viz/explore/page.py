@@ -96,7 +96,7 @@ def _programs_and_mask(run: runs.Run, gpu: Gpu) -> None:
         panels.timeline_panel(run, gpu)
     with mask:
         st.subheader("Mask by tile", anchor="mask")
-        panels.mask_panel(run.trace.problem)
+        panels.mask_panel(run.trace.problem, run.algorithm)
 
 
 show()

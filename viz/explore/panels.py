@@ -8,16 +8,21 @@ import streamlit as st
 
 from kernels.device.gpus import Gpu
 from kernels.problem import AttentionProblem
-from kernels.problem.tiles import count_tiles
+from kernels.problem.tiles import TileKind
 from kernels.trace import Trace
+from kernels.trace.algorithm import Algorithm
 from kernels.trace.perfetto import chrome_trace
 from kernels.trace.schedule import Schedule, program_spans, step_schedule
 from viz.explore.figures.mask import mask_figure
 from viz.explore.figures.timeline import busy_share, timeline_figure, without_pauses
 from viz.player.component import export_html, show_player
 from viz.player.data import duel_data, player_data
+from viz.player.tiles import KIND_CODES, tile_kinds
 from viz.shared import runs
 from viz.shared.layout import colors, plot
+
+PLACES = ("step", "row", "place")
+"""What a player and a duel have in the URL that belongs to one problem."""
 
 
 @functools.lru_cache(maxsize=16)
@@ -32,25 +37,33 @@ def _duel_data(first: runs.Run, second: runs.Run, gpu: Gpu) -> dict:
 
 @st.fragment
 def player_panel(run: runs.Run, gpu: Gpu) -> None:
-    """The player, with its step in the URL. A fragment: a step that is remembered reruns this panel alone."""
+    """The player, with its state in the URL. A fragment: a new state reruns this panel alone."""
     data = _player_data(run.trace, run.provenance, gpu)
-    shown_before = st.session_state.get("player_run")
-    if shown_before not in (None, data["id"]):
-        st.query_params.pop("step", None)  # the step belonged to another run
-    st.session_state["player_run"] = data["id"]
-    place = st.query_params.get("step", "0")
-    now = show_player(data, key="player", place=place)
-    if now != place:
-        st.query_params["step"] = now
+    _kept_in_url(data, "player", ("step", "unit", "row"), run.trace.problem)
 
 
 @st.fragment
 def duel_panel(first: runs.Run, second: runs.Run, gpu: Gpu) -> None:
-    """Both runs side by side under one transport, with the place in the URL."""
-    place = st.query_params.get("place", "steps:0")
-    now = show_player(_duel_data(first, second, gpu), key="duel", place=place)
-    if now != place:
-        st.query_params["place"] = now
+    """Both runs side by side under one transport, with their state in the URL."""
+    _kept_in_url(_duel_data(first, second, gpu), "duel", ("place",), first.trace.problem)
+
+
+def _kept_in_url(data: dict, key: str, names: tuple[str, ...], problem: AttentionProblem) -> None:
+    """Show a player in the state that the URL has, and put its state there.
+
+    Another algorithm, or a live run in place of a recording, keeps the state. Another problem starts anew.
+    """
+    if st.session_state.setdefault("player_problem", problem) != problem:
+        st.session_state["player_problem"] = problem
+        for name in PLACES:
+            st.query_params.pop(name, None)
+    before = {name: st.query_params[name] for name in names if name in st.query_params}
+    after = show_player(data, key, before)
+    for name in names:
+        if name in after and after[name] != before.get(name):
+            st.query_params[name] = after[name]
+        elif name in before and name not in after:
+            del st.query_params[name]
 
 
 def timeline_panel(run: runs.Run, gpu: Gpu) -> None:
@@ -79,16 +92,24 @@ def _schedule_words(run: runs.Run, schedule: Schedule, gpu: Gpu) -> str:
     )
 
 
-def mask_panel(problem: AttentionProblem) -> None:
-    """Full, partial and skipped tiles, and the share of the work that the mask saves."""
-    counts = count_tiles(problem)
-    saved = 100 * counts.skipped / counts.all
-    st.caption(
-        f"**Counted** from the mask: {counts.full:,} full, {counts.partial:,} partial and "
-        f"{counts.skipped:,} skipped tiles in all heads. Skipping saves {saved:.0f} % of the tiles; the "
-        "kernel masks only partial ones."
-    )
-    plot(mask_figure(problem, colors()), key="mask-tiles")
+def mask_panel(problem: AttentionProblem, algorithm: Algorithm) -> None:
+    """What the mask leaves of the tiles, and what the algorithm makes of it."""
+    kinds = tile_kinds(problem, algorithm)
+    heads = problem.key_heads if algorithm.packs_heads else problem.heads
+    names = {"full": TileKind.FULL, "partial": TileKind.PARTIAL}
+    names |= {"hidden": TileKind.HIDDEN, "skipped": TileKind.SKIPPED}
+    counts = {name: heads * int((kinds == KIND_CODES[kind]).sum()) for name, kind in names.items()}
+    counted = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count or name == "full")
+    words = f"**Counted** from the mask: {counted} tiles in all heads."
+    if counts["skipped"]:
+        words += f" Skipping saves {100 * counts['skipped'] / (heads * kinds.size):.0f} % of the tiles."
+    if counts["hidden"]:
+        words += " Hidden tiles are computed all the same, and then masked."
+    phases = [phase for kernel in algorithm.kernels for phase in kernel.phases if phase.only_masked]
+    if phases and counts["partial"] + counts["hidden"]:
+        words += " Only tiles that the mask cuts run the phase “mask”."
+    st.caption(words)
+    plot(mask_figure(kinds, colors()), key="mask-tiles")
 
 
 def take_away(run: runs.Run, gpu: Gpu) -> None:

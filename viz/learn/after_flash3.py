@@ -86,7 +86,7 @@ def _rotation_words(
 def _built_here() -> None:
     """Our own kernel of this kind, with its recorded speed and that of its peers."""
     words = (
-        "**Built here**: `kernels/algorithms/flash3/forward_hopper.py`, which `flash_attention` uses on "
+        "**Built here**: `kernels/algorithms/flash3/`, which `flash_attention` uses on "
         "Hopper GPUs if it is faster there. One warp loads; two or three groups of four warps compute 64 "
         "rows each, and each group issues the scores of a key tile together with $PV$ of the tile before it. "
         "With tiles of the same size it visits the same tiles in the same order as the kernel in the player, "

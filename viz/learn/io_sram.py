@@ -118,7 +118,7 @@ def _backward_rule(memory: int, d: int, forward: lesson.BlockSizes, backward: le
 
 
 def _nearest_launches(problem: AttentionProblem) -> list[RecordedLaunch]:
-    """Recorded kernels that multiply tiles, of the recorded d nearest to the reader's; nearest tiles first."""
+    """Recorded kernels that multiply tiles, of the d nearest to the reader's; nearest tiles first."""
     with_tiles = [
         launch for launch in recorded_launches() if launch.has_product and launch.problem.block_m >= 16
     ]

@@ -74,6 +74,7 @@ class LiveSweep:
         except Cancelled:
             self.cancel()
         except FAILURES as error:
+            assert isinstance(job.request, MeasureRequest)
             self.failures.append(f"length {format_length(job.request.problem.q_len)}: {error}")
         return None
 

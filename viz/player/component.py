@@ -18,22 +18,27 @@ _component = st.components.v2.component(
 )
 
 
-def show_player(data: dict, key: str, place: str = "0") -> str:
-    """Mount the player on `player_data(...)` or `duel_data(...)`; returns where it stands after the last move.
+State = dict[str, str]
+"""What is remembered of a player, in its own words.
 
-    `place` is where it starts. Places are the player's own words: "37" after 37 steps, "37.2" in the second
-    phase of the next one, "gpu:12" at moment 12 of all programs at once; of two runs "steps:37" or "race:120".
-    """
-    mounted = {"run": data, "place": place}
+Of one run: "step" is "37" after 37 steps, "37.2" in the second phase of the next one, "gpu:12" at moment 12
+of all programs at once; "unit" is "phase" or "program" if it is not "tile"; "row" is the head and number of
+the row that was picked, "2.195". Of two runs: "place" is "steps:37" or "race:120".
+"""
+
+
+def show_player(data: dict, key: str, state: State) -> State:
+    """Mount the player on `player_data(...)` or `duel_data(...)` in a state; returns its state at last."""
+    mounted = {"run": data, "state": state}
     result = _component(key=key, data=mounted, default={"where": None}, on_where_change=lambda: None)
     where = result.where
-    return where["place"] if where and where["run"] == data["id"] else place
+    return where["state"] if where and where["run"] == data["id"] else state
 
 
-def export_html(data: dict, place: str = "0") -> str:
+def export_html(data: dict, state: State | None = None) -> str:
     """The player and its data as one HTML page that needs no other file."""
     # "</" would end the script element early
-    payload = json.dumps({"run": data, "place": place}).replace("</", "<\\/")
+    payload = json.dumps({"run": data, "state": state or {}}).replace("</", "<\\/")
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">

@@ -25,7 +25,7 @@ from viz.player.tiles import attention_share, key_parts, key_ranges, row_mean, t
 from viz.shared import theme
 
 MAX_ROW_VALUES = 9000
-"""Most pairs of row and step whose state is sent; with more, only every second, fourth, ... row of a tile is."""
+"""Most pairs of row and step whose state is sent. With more, every second, fourth, ... row of a tile is."""
 
 ROW_VALUES = {"m": "row_max", "l": "row_sum", "alpha": "alpha", "weight": "weight"}
 """Names of row values in the script, and the fields of Trace that they are."""
@@ -62,12 +62,13 @@ def player_data(trace: Trace, provenance: str, gpu: Gpu) -> dict:
         "standard_bytes": standard_bytes(problem, algorithm.direction),
         "strips": _strips(algorithm),
         "key_parts": key_parts(trace, algorithm),
-        "unvisited": algorithm.unvisited,
+        "grid": algorithm.grid,
+        "grid_words": algorithm.grid_words,
         "each_kernel_anew": algorithm.each_kernel_anew,
         "gpu": {"capacity": gpu.shared_bytes_per_sm, "name": gpu.name},
         "kernels": [_kernel(kernel, name, trace) for kernel, name in names],
         "palettes": theme.palettes_for_player(),
-        "kinds": _encode(tile_kinds(trace, algorithm), "uint8"),
+        "kinds": _encode(tile_kinds(problem, algorithm).ravel(), "uint8"),
         "steps": _steps(trace, algorithm, selection),
         "rows": _rows(trace, algorithm, selection.last),
         "clock": _clock(trace, algorithm, selection, gpu),
@@ -87,8 +88,8 @@ def duel_data(first: tuple[Trace, str], second: tuple[Trace, str], gpu: Gpu) -> 
         ends = np.cumsum(modelled_ns(trace, algorithm, gpu))
         costs.append(_encode(ends[select_steps(trace, algorithm).last], "float64"))
     words = (
-        f"Modelled: each step takes as long as its bytes at the bandwidth of the {gpu.name}, or as its FLOPs at "
-        "its peak, whichever is longer. The model has no caches, no latency and no idle SM."
+        f"Modelled: each step takes as long as its bytes at the bandwidth of the {gpu.name}, or as its FLOPs "
+        "at its peak, whichever is longer. The model has no caches, no latency and no idle SM."
     )
     return {
         "id": runs[0]["id"] + runs[1]["id"],
@@ -161,8 +162,8 @@ def _chip_part(part: ChipPart, trace: Trace) -> dict:
 def _steps(trace: Trace, algorithm: Algorithm, selection: Selection) -> dict:
     first, last = selection.first, selection.last
     ends = last + 1
-    moved = np.cumsum(trace.tensor_bytes_read + trace.tensor_bytes_written, axis=0)
-    requested = np.concatenate([np.zeros((1, len(trace.tensors)), np.int64), moved])
+    moved = np.cumsum(np.hstack([trace.tensor_bytes_read, trace.tensor_bytes_written]), axis=0)
+    requested = np.concatenate([np.zeros((1, moved.shape[1]), np.int64), moved])
     classes, index = np.unique(requested[ends] - requested[first], axis=0, return_inverse=True)
     mean = row_mean(trace, algorithm, attention_share(trace, algorithm))
     share = np.concatenate([[0.0], np.cumsum(mean)])
@@ -177,7 +178,10 @@ def _steps(trace: Trace, algorithm: Algorithm, selection: Selection) -> dict:
         "kv_end": _encode(kv_end[last], "int32"),
         "share": _encode_share(share[ends] - share[first]),
         "byte_class": _encode(index.reshape(-1), "uint16"),
-        "byte_classes": classes.tolist(),
+        "byte_classes": [
+            {"read": moved[: len(trace.tensors)], "written": moved[len(trace.tensors) :]}
+            for moved in classes.tolist()
+        ],
     }
 
 

@@ -1,8 +1,8 @@
 """Serves the player's ES modules as one script: Streamlit's component and the exported page take only one.
 
 Each module becomes a function of its own, so that only what it exports is seen outside. It runs after the
-modules that it imports. Accepted are `import { a, b } from "./file.js";` and `export` before a function, class
-or const; everything else is refused, so that what the browser runs is what the files say.
+modules that it imports. Accepted are `import { a, b } from "./file.js";` and `export` before a function,
+class or const. Everything else is refused, so that what the browser runs is what the files say.
 """
 
 from __future__ import annotations

@@ -31,6 +31,7 @@ class SourceLine:
 
 
 Lines = tuple[SourceLine, ...]
+Spans = tuple[tuple[int, int], tuple[int, int], tuple[int, int]]
 
 
 @dataclass(frozen=True)
@@ -61,15 +62,16 @@ def kernel_source(ref: SourceRef) -> KernelSource:
     outer = module.functions[ref.function]
     if ref.inner:
         body = module.functions[ref.inner]
-        call = next(node.lineno for node in ast.walk(outer) if _calls(node, ref.inner))
-        spans = ((outer.lineno, call), (body.lineno, _end(body)), (call, _end(outer)))
+        calls = (node for node in ast.walk(outer) if isinstance(node, ast.Call))
+        call = next(node.lineno for node in calls if _calls(node, ref.inner))
+        spans: Spans = ((outer.lineno, call), (body.lineno, _end(body)), (call, _end(outer)))
     else:
         spans = _spans_around_loop(outer, ref.loop)
     before, step, after = (_with_primitives(module.marked(first, last), ref) for first, last in spans)
     return KernelSource(module.file, before, step, after)
 
 
-def _spans_around_loop(function: ast.FunctionDef, number: int) -> tuple[tuple[int, int], ...]:
+def _spans_around_loop(function: ast.FunctionDef, number: int) -> Spans:
     """(first, last) lines before one of the innermost loops, in it, and after it.
 
     Lines after a loop belong to it only if it is the last one, since they come before the next one.
@@ -89,8 +91,8 @@ def _is_innermost(loop: ast.For) -> bool:
     return not any(isinstance(node, ast.For) for node in ast.walk(loop) if node is not loop)
 
 
-def _calls(node: ast.AST, name: str) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name
+def _calls(node: ast.Call, name: str) -> bool:
+    return isinstance(node.func, ast.Name) and node.func.id == name
 
 
 def _end(node: ast.stmt) -> int:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from kernels.problem import AttentionProblem
 from kernels.problem.tiles import TileKind, visited_tiles
 from kernels.trace import Trace
 from kernels.trace.algorithm import Algorithm
 
-KIND_CODES = {TileKind.SKIPPED: 0, TileKind.PARTIAL: 1, TileKind.FULL: 2}
+KIND_CODES = {TileKind.SKIPPED: 0, TileKind.PARTIAL: 1, TileKind.FULL: 2, TileKind.HIDDEN: 3}
 """As in model.js."""
 
 
@@ -58,7 +59,7 @@ def row_mean(trace: Trace, algorithm: Algorithm, values: np.ndarray) -> np.ndarr
 
 
 def key_ranges(trace: Trace, algorithm: Algorithm) -> tuple[np.ndarray, np.ndarray]:
-    """First and one past the last key tile of each step. A step that combines a part is about all its tiles."""
+    """First and one past the last key tile of each step. A step that combines a part covers all its tiles."""
     first, end = trace.kv_tile.copy(), trace.kv_tile + 1
     combines, splits = _combining_steps(trace, algorithm), _splitting_steps(trace, algorithm)
     if len(combines):
@@ -89,17 +90,37 @@ def _splitting_steps(trace: Trace, algorithm: Algorithm) -> np.ndarray:
     return np.flatnonzero(np.array([kernel.splits_keys for kernel in algorithm.kernels])[trace.kernel])
 
 
-def tile_kinds(trace: Trace, algorithm: Algorithm) -> np.ndarray:
-    """uint8 (query tiles * key tiles,): KIND_CODES; of the union of the rows if heads are packed into a tile."""
-    problem = trace.problem
-    q_tiles = int(trace.q_tile.max()) + 1
-    kinds = np.zeros((q_tiles, problem.kv_tiles), np.uint8)
+def tile_kinds(problem: AttentionProblem, algorithm: Algorithm) -> np.ndarray:
+    """uint8 (query tiles, key tiles): KIND_CODES. If heads are packed into a tile, of all its rows.
+
+    A tile of which the mask leaves nothing is hidden if the algorithm visits it, and skipped if it does not.
+    """
     if algorithm.packs_heads:
-        visited = np.unique(trace.kv_tile[trace.kv_tile >= 0])
-        kinds[:, visited] = KIND_CODES[TileKind.FULL]
-        return kinds.ravel()
-    for q_tile in range(q_tiles):
+        return _kinds_of_packed_rows(problem, algorithm)
+    unseen = TileKind.SKIPPED if algorithm.skips_tiles else TileKind.HIDDEN
+    kinds = np.full((problem.q_tiles, problem.kv_tiles), KIND_CODES[unseen], np.uint8)
+    for q_tile in range(problem.q_tiles):
         tiles = visited_tiles(problem, q_tile)
         kinds[q_tile, tiles.first : tiles.end] = KIND_CODES[TileKind.PARTIAL]
         kinds[q_tile, tiles.first_full : tiles.end_full] = KIND_CODES[TileKind.FULL]
-    return kinds.ravel()
+    return kinds
+
+
+def _kinds_of_packed_rows(problem: AttentionProblem, algorithm: Algorithm) -> np.ndarray:
+    """Every tile of rows visits the key tiles that some query sees; the others are skipped."""
+    rows = algorithm.rows(problem)
+    first_keys = np.arange(problem.kv_tiles) * problem.block_n
+    ends = np.minimum(first_keys + problem.block_n, problem.kv_len)
+    visible = np.array([problem.band.visible_keys(query) for query in range(problem.q_len)])
+    seen = (visible[:, :1] < ends) & (first_keys < visible[:, 1:])
+    whole = (visible[:, :1] <= first_keys) & (ends <= visible[:, 1:])
+    kinds = np.empty((-(-rows // problem.block_m), problem.kv_tiles), np.uint8)
+    for tile in range(len(kinds)):
+        queries = np.arange(tile * problem.block_m, min((tile + 1) * problem.block_m, rows)) % problem.q_len
+        kinds[tile] = np.where(
+            whole[queries].all(axis=0),
+            KIND_CODES[TileKind.FULL],
+            np.where(seen[queries].any(axis=0), KIND_CODES[TileKind.PARTIAL], KIND_CODES[TileKind.HIDDEN]),
+        )
+    kinds[:, ~seen.any(axis=0)] = KIND_CODES[TileKind.SKIPPED]
+    return kinds

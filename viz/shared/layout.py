@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from typing import Literal
+
 import plotly.graph_objects as go
 import streamlit as st
 
@@ -22,7 +25,8 @@ STYLE = """<style>
 </style>"""
 """What the theme has no setting for: charts and player need the width, cards need less height."""
 
-CHIPS = {
+Chip = tuple[str, str, Literal["green", "blue", "gray", "orange"]]
+CHIPS: dict[str, Chip] = {
     "cuda": ("CUDA", ":material/memory:", "green"),
     "interpreter": ("interpreter", ":material/computer:", "blue"),
     "starting": ("starting", ":material/hourglass_top:", "gray"),
@@ -37,14 +41,31 @@ def colors() -> theme.Palette:
 
 def header(title: str, store: runs.RunStore | None) -> None:
     """Title on the left, the chip that names the backend on the right."""
+    _drop_infinite_numbers()
     st.html(STYLE)
     left, right = st.columns([3, 1], vertical_alignment="center")
     left.markdown(f"#### {title}")
     with right:
-        if runs.backend(store) == "starting":
+        if store and runs.backend(store) == "starting":
             _waiting_chip(store)
         else:
             _chip(store)
+
+
+def _drop_infinite_numbers() -> None:
+    """Take numbers such as ?batch=inf out of the URL: for them st.number_input raises OverflowError."""
+    infinite = [name for name, value in st.query_params.items() if _is_infinite(value)]
+    for name in infinite:
+        del st.query_params[name]
+    if infinite:
+        st.rerun()  # widgets take their first value from the URL with which a run began
+
+
+def _is_infinite(text: str) -> bool:
+    try:
+        return math.isinf(float(text))
+    except ValueError:
+        return False
 
 
 def _chip(store: runs.RunStore | None) -> None:
@@ -62,17 +83,16 @@ def _waiting_chip(store: runs.RunStore) -> None:
 
 
 def _backend_words(store: runs.RunStore | None) -> str:
-    name = runs.backend(store)
-    if name == "starting":
-        return "The worker process is starting. Recorded runs are shown meanwhile."
-    if name == "replay":
-        reason = triton_missing() or (store.client.start_failure if store else "")
+    if store is None or store.client.start_failure:
+        reason = store.client.start_failure if store else triton_missing()
         return f"Only recorded runs can be shown here: {reason}."
     device = store.client.device
-    where = f"{device.name}, Triton {device.triton}, torch {device.torch}"
-    if name == "cuda":
-        return f"Compiled kernels on {where}, driver {device.driver}."
-    return f"No GPU here: Triton's interpreter runs the kernels' source on the CPU. {where}."
+    if device is None:
+        return "The worker process is starting. Recorded runs are shown meanwhile."
+    machine = f"{device.name}, Triton {device.triton}, torch {device.torch}"
+    if device.backend == "cuda":
+        return f"Compiled kernels on {machine}, driver {device.driver}."
+    return f"No GPU here: Triton's interpreter runs the kernels' source on the CPU. {machine}."
 
 
 def source_badges(words: str, run: runs.Run) -> None:

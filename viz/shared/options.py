@@ -5,24 +5,14 @@ from __future__ import annotations
 import sys
 
 from kernels.check.user_kernel import UserKernel
-from kernels.problem import InvalidProblem
 
 
 def named_kernel() -> UserKernel | None:
     """The user's kernel; None if none was named. Raises InvalidProblem for a name that cannot be one."""
     words = sys.argv[1:]
-    for place, word in enumerate(words):
+    for index, word in enumerate(words):
         if word == "--kernel":
-            return UserKernel.parse(words[place + 1] if place + 1 < len(words) else "")
+            return UserKernel.parse(words[index + 1] if index + 1 < len(words) else "")
         if word.startswith("--kernel="):
             return UserKernel.parse(word.removeprefix("--kernel="))
     return None
-
-
-def kernel_argument() -> str:
-    """The kernel for the worker's command line; "" if none or a wrong one was named."""
-    try:
-        kernel = named_kernel()
-    except InvalidProblem:
-        return ""
-    return kernel.argument if kernel else ""

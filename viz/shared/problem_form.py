@@ -46,7 +46,7 @@ def _matching_preset() -> str:
 
 
 def _problem_of(values: dict) -> AttentionProblem:
-    """The problem. Fields that its mask does not use take their default, so that equal problems compare equal."""
+    """The problem. Fields that its mask does not use take their default: so equal problems compare equal."""
     if values["mask"] != "window":
         values |= {"window_left": DEFAULT.window_left, "window_right": DEFAULT.window_right}
     return AttentionProblem(**values)
@@ -79,7 +79,8 @@ def problem_controls(backend: str) -> tuple[AttentionProblem | None, DeltaGenera
 
 
 def _shape_controls(backend: str) -> None:
-    longest = INTERPRETER_LENGTH if backend != "cuda" else LIMITS["q_len"][1]
+    on_a_gpu = backend in ("cuda", "starting")  # a link may come before the worker is ready
+    longest = LIMITS["q_len"][1] if on_a_gpu else INTERPRETER_LENGTH
     left, right = st.columns(2)
     _number(left, "query length", "q_len", longest)
     _number(right, "key length", "kv_len", longest)
@@ -130,8 +131,12 @@ def versus_controls(problem: AttentionProblem) -> tuple[AttentionProblem, str] |
     """
     with st.sidebar.expander("Compare with a second run"):
         algorithm = st.selectbox("B: algorithm", [NONE, *ALGORITHMS], key="versus", bind="query-params")
-        changes = {}
-        options = {"block_m": BLOCKS, "block_n": BLOCKS, "mask": MASKS}
+        changes: dict[str, int | str] = {}
+        options: dict[str, tuple[int, ...] | tuple[str, ...]] = {
+            "block_m": BLOCKS,
+            "block_n": BLOCKS,
+            "mask": MASKS,
+        }
         labels = ("B: BLOCK_M", "B: BLOCK_N", "B: mask")
         for column, label, (field, values) in zip(st.columns(3), labels, options.items(), strict=True):
             words = {str(value): value for value in values}

@@ -10,16 +10,17 @@ from dataclasses import dataclass
 import streamlit as st
 
 from kernels.algorithms import algorithm_of
+from kernels.check.user_kernel import name_user_kernel
 from kernels.device.backend import triton_missing
 from kernels.oracle.report import ErrorReport
-from kernels.problem import AttentionProblem
+from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.recordings import recorded_run
 from kernels.trace import Trace
 from kernels.trace.algorithm import Algorithm
 from kernels.worker.client import WorkerClient
 from kernels.worker.job import Job
 from kernels.worker.requests import Request, Result, TracedRun
-from viz.shared.options import kernel_argument
+from viz.shared.options import named_kernel
 
 REMEMBERED = 48
 
@@ -58,8 +59,11 @@ class RunStore:
         self._lock = threading.Lock()
 
     def peek(self, request: Request[Result]) -> Job[Result] | None:
-        """The job of a request that somebody has made already."""
-        return self._jobs.get(request)
+        """The job of a request that somebody has made already. One that is looked at counts as new."""
+        with self._lock:
+            if request in self._jobs:
+                self._jobs.move_to_end(request)
+            return self._jobs.get(request)
 
     def job(self, request: Request[Result], blob: bytes = b"") -> Job[Result]:
         """The job of a request, a new one if nobody has made it; `blob` is sent with it."""
@@ -80,8 +84,19 @@ class RunStore:
 
 @st.cache_resource(show_spinner=False)
 def run_store() -> RunStore | None:
-    """The store and its worker, which the first page starts; None if triton is missing."""
-    return None if triton_missing() else RunStore(WorkerClient(kernel=kernel_argument()))
+    """The store and its worker, which the first page starts; None if triton is missing.
+
+    A kernel that the command line names becomes known to both processes here.
+    """
+    if triton_missing():
+        return None
+    try:
+        kernel = named_kernel()
+    except InvalidProblem:
+        kernel = None  # the Check page says what is wrong with the name
+    if kernel:
+        name_user_kernel(kernel)
+    return RunStore(WorkerClient(kernel=kernel.argument if kernel else ""))
 
 
 def backend(store: RunStore | None) -> str:

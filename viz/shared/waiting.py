@@ -49,8 +49,9 @@ def asked_job(
     if seconds > IMMEDIATE_S:
         if notice:
             st.info(notice, icon=":material/timer:")
-        look = "primary" if notice else "secondary"
-        if not st.button(button, type=look, icon=":material/play_arrow:", key=key):
+        if not st.button(
+            button, type="primary" if notice else "secondary", icon=":material/play_arrow:", key=key
+        ):
             return None
     return store.job(request, blob)
 

@@ -31,12 +31,35 @@ WRITE_DK, WRITE_DV = write_columns(DK_DV, "dK", "dV")
 
 @triton.jit
 def _attn_bwd_dk_dv_inner(
-    dk, dv, k, v, q_view, do_view, lse_ptr, delta_ptr, first_tile, end_tile, batch_head, kv_tile, band,
-    scale_log2, trace, slot,
-    MASKED: tl.constexpr, BOUND_LEFT: tl.constexpr, BOUND_RIGHT: tl.constexpr, DTYPE: tl.constexpr,
-    HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr,
-    PRECISION: tl.constexpr, USE_TMA: tl.constexpr, TRACE: tl.constexpr, TRACE_ACC: tl.constexpr,
-):  # fmt: skip
+    dk,
+    dv,
+    k,
+    v,
+    q_view,
+    do_view,
+    lse_ptr,
+    delta_ptr,
+    first_tile,
+    end_tile,
+    batch_head,
+    kv_tile,
+    band,
+    scale_log2,
+    trace,
+    slot,
+    MASKED: tl.constexpr,
+    BOUND_LEFT: tl.constexpr,
+    BOUND_RIGHT: tl.constexpr,
+    DTYPE: tl.constexpr,
+    HEAD_DIM: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_D: tl.constexpr,
+    PRECISION: tl.constexpr,
+    USE_TMA: tl.constexpr,
+    TRACE: tl.constexpr,
+    TRACE_ACC: tl.constexpr,
+):
     """Query tiles [first_tile, end_tile) add to dk and dv (BLOCK_N, BLOCK_D), float32; dk lacks the scale."""
     offs_n = kv_tile * BLOCK_N + tl.arange(0, BLOCK_N)
     for q_tile in tl.range(first_tile, end_tile):
@@ -87,13 +110,39 @@ def _attn_bwd_dk_dv_inner(
 
 @triton.jit
 def _attn_bwd_dk_dv(
-    query, key, value, d_out, d_key, d_value, lse_ptr, delta_ptr,
-    q_strides, k_strides, v_strides, do_strides, dk_strides, dv_strides,
-    kv_heads, group_size, band, scale, scale_log2, trace, max_steps,
-    BOUND_LEFT: tl.constexpr, BOUND_RIGHT: tl.constexpr, DTYPE: tl.constexpr,
-    HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr,
-    PRECISION: tl.constexpr, USE_TMA: tl.constexpr, TRACE: tl.constexpr, TRACE_ACC: tl.constexpr,
-):  # fmt: skip
+    query,
+    key,
+    value,
+    d_out,
+    d_key,
+    d_value,
+    lse_ptr,
+    delta_ptr,
+    q_strides,
+    k_strides,
+    v_strides,
+    do_strides,
+    dk_strides,
+    dv_strides,
+    kv_heads,
+    group_size,
+    band,
+    scale,
+    scale_log2,
+    trace,
+    max_steps,
+    BOUND_LEFT: tl.constexpr,
+    BOUND_RIGHT: tl.constexpr,
+    DTYPE: tl.constexpr,
+    HEAD_DIM: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_D: tl.constexpr,
+    PRECISION: tl.constexpr,
+    USE_TMA: tl.constexpr,
+    TRACE: tl.constexpr,
+    TRACE_ACC: tl.constexpr,
+):
     """dK and dV of one key tile of one key head. lse and delta are (batch, q_heads, q_len) and float32."""
     kv_tile, batch_kv_head = tl.program_id(0), tl.program_id(1)
     batch, kv_head = batch_kv_head // kv_heads, batch_kv_head % kv_heads

@@ -30,11 +30,34 @@ READ_K, READ_V, READ_Q, READ_DO, READ_LSE, READ_D = read_columns(DQ, "K", "V", "
 
 @triton.jit
 def _attn_bwd_dq_inner(
-    dq, q, do, lse, delta, k_view, v_view, first_tile, end_tile, batch_head, q_tile, band, scale_log2, trace,
-    slot, MASKED: tl.constexpr, BOUND_LEFT: tl.constexpr, BOUND_RIGHT: tl.constexpr, DTYPE: tl.constexpr,
-    HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr,
-    PRECISION: tl.constexpr, USE_TMA: tl.constexpr, TRACE: tl.constexpr, TRACE_ACC: tl.constexpr,
-):  # fmt: skip
+    dq,
+    q,
+    do,
+    lse,
+    delta,
+    k_view,
+    v_view,
+    first_tile,
+    end_tile,
+    batch_head,
+    q_tile,
+    band,
+    scale_log2,
+    trace,
+    slot,
+    MASKED: tl.constexpr,
+    BOUND_LEFT: tl.constexpr,
+    BOUND_RIGHT: tl.constexpr,
+    DTYPE: tl.constexpr,
+    HEAD_DIM: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_D: tl.constexpr,
+    PRECISION: tl.constexpr,
+    USE_TMA: tl.constexpr,
+    TRACE: tl.constexpr,
+    TRACE_ACC: tl.constexpr,
+):
     """Key tiles [first_tile, end_tile) add to dq (BLOCK_M, BLOCK_D), float32, which lacks the scale."""
     offs_m = q_tile * BLOCK_M + tl.arange(0, BLOCK_M)
     for kv_tile in tl.range(first_tile, end_tile):
@@ -77,13 +100,39 @@ def _attn_bwd_dq_inner(
 
 @triton.jit
 def _attn_bwd_dq(
-    query, key, value, d_out, d_query, lse_ptr, delta_ptr,
-    q_strides, k_strides, v_strides, do_strides, dq_strides,
-    heads_in_turn, q_heads, group_size, band, scale, scale_log2, trace, max_steps,
-    BOUND_LEFT: tl.constexpr, BOUND_RIGHT: tl.constexpr, RAGGED: tl.constexpr, DTYPE: tl.constexpr,
-    HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr,
-    PRECISION: tl.constexpr, USE_TMA: tl.constexpr, TRACE: tl.constexpr, TRACE_ACC: tl.constexpr,
-):  # fmt: skip
+    query,
+    key,
+    value,
+    d_out,
+    d_query,
+    lse_ptr,
+    delta_ptr,
+    q_strides,
+    k_strides,
+    v_strides,
+    do_strides,
+    dq_strides,
+    heads_in_turn,
+    q_heads,
+    group_size,
+    band,
+    scale,
+    scale_log2,
+    trace,
+    max_steps,
+    BOUND_LEFT: tl.constexpr,
+    BOUND_RIGHT: tl.constexpr,
+    RAGGED: tl.constexpr,
+    DTYPE: tl.constexpr,
+    HEAD_DIM: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_D: tl.constexpr,
+    PRECISION: tl.constexpr,
+    USE_TMA: tl.constexpr,
+    TRACE: tl.constexpr,
+    TRACE_ACC: tl.constexpr,
+):
     """dQ of one query tile. lse and delta are (batch, q_heads, q_len) and float32."""
     q_tiles = tl.cdiv(band.q_len, BLOCK_M)
     heads = tl.num_programs(0) // q_tiles
@@ -123,9 +172,9 @@ def _attn_bwd_dq(
         from_tile, to_tile = part_of_tiles(first, first_full, end_full, end, PART)
         if (PART == 0 and BOUND_LEFT) or PART == 1 or (PART == 2 and (BOUND_RIGHT or RAGGED)):
             dq, slot = _attn_bwd_dq_inner(
-                dq, q, do, lse, delta, k_view, v_view, from_tile, to_tile, batch_head, q_tile, band, scale_log2,
-                trace, slot, PART != 1, BOUND_LEFT, BOUND_RIGHT, DTYPE, HEAD_DIM, BLOCK_M, BLOCK_N, BLOCK_D,
-                PRECISION, USE_TMA, TRACE, TRACE_ACC,
+                dq, q, do, lse, delta, k_view, v_view, from_tile, to_tile, batch_head, q_tile, band,
+                scale_log2, trace, slot, PART != 1, BOUND_LEFT, BOUND_RIGHT, DTYPE, HEAD_DIM, BLOCK_M,
+                BLOCK_N, BLOCK_D, PRECISION, USE_TMA, TRACE, TRACE_ACC,
             )  # fmt: skip
 
     # [store dQ]

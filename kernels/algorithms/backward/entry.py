@@ -19,7 +19,7 @@ ROW_FIELDS = ("row_share",)
 
 
 def the_scale(problem: AttentionProblem) -> float:
-    """The sums of dQ and dK lack the scale; it is multiplied in at the end."""
+    """The factor that the recorded sums of dQ and dK lack: the kernels multiply by it at the end."""
     return problem.scale
 
 
@@ -145,7 +145,7 @@ ENTRY = Algorithm(
     top=("K", "V", "dK", "dV"),
     left=("Q", "dO"),
     right=("O", "D", "dQ"),
-    unvisited="P: recomputed, never in HBM",
+    grid_words="P is recomputed and never in HBM",
     each_kernel_anew=True,
     step_cost=3.0,
     timed_as=("ours", ""),

@@ -1,6 +1,6 @@
 """Launches the backward pass: D, then dK and dV, then dQ. No atomics are used, so it is deterministic.
 
-Dao 2023, algorithm 2, as two kernels after a small one; Chu, Liu and Lin 2026, algorithm 8.
+Dao 2023, algorithm 2, as a small kernel and two large ones; Chu, Liu and Lin 2026, algorithm 8.
 """
 
 from __future__ import annotations
@@ -35,8 +35,10 @@ PREPROCESS_CONFIG = TileConfig(64, 64, 4, 1)
 
 @dataclass
 class BackwardCall:
-    """One backward pass: the tensors, the outputs allocated for it, and one method per kernel, to be called
-    in the order in which they stand."""
+    """One backward pass: its tensors, its allocated outputs, and one method per kernel.
+
+    Call the methods in the order in which they are defined. Shapes and errors are those of `flash_backward`.
+    """
 
     query: torch.Tensor
     key: torch.Tensor
@@ -145,8 +147,9 @@ def flash_backward(
 ) -> Gradients:
     """dQ, dK and dV, shaped and typed as query, key and value.
 
-    `out` and `lse` are what the forward pass gave, `d_out` and `d_lse` are the gradients of both. Any strides
-    are taken as they are.
+    query (batch, q_heads, q_len, head_dim), key and value (batch, kv_heads, kv_len, head_dim), in any
+    strides. `out` and `lse` are the results of the forward pass, `d_out` and `d_lse` their gradients. Raises
+    InvalidProblem if the tiles do not fit the GPU.
     """
     call = BackwardCall(query, key, value, out, lse, d_out, band, scale, d_lse)
     call.preprocess()

@@ -22,10 +22,22 @@ READ_O, READ_DO = read_columns(PREPROCESS, "O", "dO")
 
 @triton.jit
 def _attn_bwd_preprocess(
-    out, d_out, d_lse_ptr, delta_ptr, o_strides, do_strides, q_heads, q_len, trace, DTYPE: tl.constexpr,
-    HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_D: tl.constexpr, HAS_D_LSE: tl.constexpr,
+    out,
+    d_out,
+    d_lse_ptr,
+    delta_ptr,
+    o_strides,
+    do_strides,
+    q_heads,
+    q_len,
+    trace,
+    DTYPE: tl.constexpr,
+    HEAD_DIM: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_D: tl.constexpr,
+    HAS_D_LSE: tl.constexpr,
     TRACE: tl.constexpr,
-):  # fmt: skip
+):
     """D of one query tile, less the gradient of lse: delta (batch, q_heads, q_len) float32."""
     q_tile, batch_head = tl.program_id(0), tl.program_id(1)
     batch, head = batch_head // q_heads, batch_head % q_heads

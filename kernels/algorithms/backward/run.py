@@ -14,7 +14,10 @@ from kernels.trace import Trace
 
 
 def run_traced(problem: AttentionProblem) -> Trace:
-    """Run the forward kernel, then the three backward kernels with TRACE on, with the problem's dO and tiles."""
+    """Run the forward kernel, then the three backward kernels with TRACE on.
+
+    Inputs, dO and tiles are the problem's own.
+    """
     inputs, config = make_inputs(problem, DEVICE), tiles_of_backward(problem)
     out, lse, _ = flash_forward(*inputs, band=problem.band, scale=problem.scale, config=config)
     call = BackwardCall(*inputs, out, lse, make_d_output(problem, DEVICE), problem.band, problem.scale)

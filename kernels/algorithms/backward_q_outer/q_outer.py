@@ -1,7 +1,7 @@
 """Backward with the query tile outside: dK and dV travel to HBM and back at every step.
 
 Chu, Liu and Lin 2026, algorithm 6. One program per batch and key head. dK and dV are kept in HBM in float32.
-It is kept to compare its traffic; it need not be fast.
+The project keeps this kernel to compare its traffic, not for its speed.
 """
 
 from __future__ import annotations
@@ -47,7 +47,10 @@ def _attn_bwd_q_outer(
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr, PRECISION: tl.constexpr,
     TRACE: tl.constexpr, TRACE_ACC: tl.constexpr,
 ):  # fmt: skip
-    """All tiles of one key head. sum_dk and sum_dv (batch, kv_heads, band.kv_len, head_dim) are float32 and start at zero."""
+    """All tiles of one key head.
+
+    sum_dk and sum_dv are (batch, kv_heads, kv_len, head_dim) and float32, and start at zero.
+    """
     ITEMSIZE: tl.constexpr = DTYPE.primitive_bitwidth // 8
     batch_kv_head = tl.program_id(0)
     batch, kv_head = batch_kv_head // kv_heads, batch_kv_head % kv_heads
@@ -158,16 +161,16 @@ def flash_backward_q_outer(
     config: TileConfig,
     recorder: Recorder | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, LaunchInfo]:
-    """dQ, dK and dV by the query-outer order, and how the kernel was launched; arguments as of `flash_backward`.
+    """dQ, dK and dV in the query-outer order, and how the kernel was launched.
 
-    torch writes dK = dV = 0 to HBM beforehand, and rounds both to the type of key afterwards.
+    Arguments are those of `flash_backward`. torch writes dK = dV = 0 to HBM before the launch, and rounds
+    both to the type of key after it.
     """
-    batch, kv_heads = key.shape[:2]
     config = replace(config, num_stages=1)  # a load must not run ahead of the stores of the step before it
     d_query = torch.empty_like(query)
     sum_dk, sum_dv = (torch.zeros(key.shape, dtype=torch.float32, device=key.device) for _ in range(2))
     with on_device(query, config):
-        compiled = _attn_bwd_q_outer[(batch * kv_heads,)](
+        compiled = _attn_bwd_q_outer[(key.shape[0] * key.shape[1],)](
             query,
             key,
             value,
@@ -184,7 +187,7 @@ def flash_backward_q_outer(
             do_strides=d_out.stride(),
             dq_strides=d_query.stride(),
             sum_strides=sum_dk.stride(),
-            kv_heads=kv_heads,
+            kv_heads=key.shape[1],
             scale=scale,
             **problem_arguments(query, key, band, scale),
             **config_arguments(config, recorder),

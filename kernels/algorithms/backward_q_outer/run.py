@@ -20,7 +20,10 @@ __all__ = ["forward", "gradients", "run_traced"]
 
 
 def run_traced(problem: AttentionProblem) -> Trace:
-    """Run the forward kernel, then this one with TRACE on, on the problem's own inputs, dO and tiles."""
+    """Run the forward kernel, then the backward kernel with TRACE on.
+
+    Inputs, dO and tiles are the problem's own.
+    """
     inputs = make_inputs(problem, DEVICE)
     out, lse = forward(problem, *inputs)
     recorder = make_recorder(
@@ -49,6 +52,8 @@ def gradients(
 ) -> Gradients:
     """dQ, dK and dV with the problem's mask and tiles."""
     out, lse = forward(problem, query, key, value)
-    mask = {"band": problem.band, "scale": problem.scale, "config": config_of(problem)}
-    d_query, d_key, d_value, _ = flash_backward_q_outer(query, key, value, out, lse, d_out, **mask)
+    band, scale, config = problem.band, problem.scale, config_of(problem)
+    d_query, d_key, d_value, _ = flash_backward_q_outer(
+        query, key, value, out, lse, d_out, band=band, scale=scale, config=config
+    )
     return d_query, d_key, d_value

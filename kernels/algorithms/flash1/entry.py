@@ -17,10 +17,10 @@ from kernels.trace.algorithm import Algorithm, Kernel, Phase, RecordedSum, Sourc
 
 
 def requested_bytes(problem: AttentionProblem) -> int:
-    """K and V once, and at every step Q, O, m and l in, O, m and l out.
+    """K and V once; at every step Q, O, m and l are read, and O, m and l are written.
 
-    Dao et al. 2022, algorithm 1; Chu, Liu and Lin 2026, algorithm 4. O waits in HBM in float32, and is
-    rounded at the last visit.
+    Dao et al. 2022, algorithm 1; Chu, Liu and Lin 2026, algorithm 4. Between steps O is float32; the last
+    step writes it in the type of Q.
     """
     row, sum_row = row_bytes(problem), sum_row_bytes(problem)
     per_head = 2 * problem.kv_len * row

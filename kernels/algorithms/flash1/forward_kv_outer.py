@@ -1,7 +1,8 @@
-"""FlashAttention-1 forward: key tiles outside, query tiles inside; O, m and l travel to HBM and back at every step.
+"""FlashAttention-1 forward: key tiles in the outer loop, query tiles in the inner one.
 
-Dao et al. 2022, algorithm 1; Chu, Liu and Lin 2026, algorithm 4. One program per batch and head, as the paper
-runs it. O is kept normalised in HBM, in float32: rounded at every step it would lose a bit each time.
+O, m and l travel to HBM and back at every step. Dao et al. 2022 (FlashAttention), algorithm 1; Chu, Liu and
+Lin 2026, algorithm 4. One program per batch and head, as in Dao et al. 2022. Between steps HBM holds O
+normalised and in float32: rounded to 16 bits at every step, it would lose a bit each time.
 """
 
 from __future__ import annotations
@@ -55,8 +56,11 @@ def _attn_fwd_kv_outer(
     HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr,
     PRECISION: tl.constexpr, TRACE: tl.constexpr, TRACE_ACC: tl.constexpr,
 ):  # fmt: skip
-    """All tiles of one head. state_o is (batch, q_heads, q_len, head_dim) and float32, state_m and state_l are
-    (batch, q_heads, q_len) and float32."""
+    """All tiles of one head.
+
+    state_o is (batch, q_heads, q_len, head_dim), state_m and state_l are (batch, q_heads, q_len), all
+    float32.
+    """
     ITEMSIZE: tl.constexpr = DTYPE.primitive_bitwidth // 8
     batch_head = tl.program_id(0)
     batch, head = batch_head // q_heads, batch_head % q_heads
@@ -148,10 +152,11 @@ def flash_forward_kv_outer(
     config: TileConfig,
     recorder: Recorder | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor, LaunchInfo]:
-    """Launch `_attn_fwd_kv_outer`; arguments and results as of `flash_forward`.
+    """Launch `_attn_fwd_kv_outer`; arguments and results are those of `flash_forward`.
 
-    It is kept for comparison: it is the slower algorithm. torch writes O = 0, l = 0 and m = -inf to HBM
-    beforehand (Dao et al. 2022, algorithm 1, line 2), outside what is traced.
+    The project keeps this kernel for comparison: it is slower than FlashAttention-2. Before the
+    launch torch writes O = 0, l = 0 and m = -inf to HBM (Dao et al. 2022, algorithm 1, line 2); the trace
+    leaves that out.
     """
     batch, q_heads, q_len, head_dim = query.shape
     config = replace(config, num_stages=1)  # a load must not run ahead of the stores of the step before it

@@ -25,7 +25,7 @@ TILE_STEP = (
     Phase("load V", loads=("V",)),
     Phase("PV", needs=("P", "V", "O"), makes=("O",)),
 )
-"""A tile step of every kernel that keeps a query tile and streams keys past it."""
+"""A tile step of the forward kernels that keep a query tile and stream keys past it."""
 
 ON_CHIP = (
     query_tile("Q"),

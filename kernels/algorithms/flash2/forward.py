@@ -1,7 +1,7 @@
 """FlashAttention-2 forward: one program per query tile, key and value tiles are streamed past it.
 
-Dao 2023, algorithm 1. A comment `# [name]` starts a phase of a tile step (declared in entry.py); the player
-highlights these very lines while it shows that phase.
+Dao 2023, algorithm 1. A comment `# [name]` starts a phase of a tile step (declared in entry.py). While the
+player shows that phase, it highlights the lines below the comment.
 """
 
 from __future__ import annotations
@@ -46,11 +46,33 @@ WRITE_O, WRITE_LSE = write_columns(FORWARD, "O", "lse")
 
 @triton.jit
 def _attn_fwd_inner(
-    acc, l, m, q, k_view, v_view, first_tile, end_tile, batch_head, q_tile, band, scale_log2, trace, slot,
-    MASKED: tl.constexpr, BOUND_LEFT: tl.constexpr, BOUND_RIGHT: tl.constexpr, DTYPE: tl.constexpr,
-    HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr,
-    PRECISION: tl.constexpr, USE_TMA: tl.constexpr, TRACE: tl.constexpr, TRACE_ACC: tl.constexpr,
-):  # fmt: skip
+    acc,
+    l,
+    m,
+    q,
+    k_view,
+    v_view,
+    first_tile,
+    end_tile,
+    batch_head,
+    q_tile,
+    band,
+    scale_log2,
+    trace,
+    slot,
+    MASKED: tl.constexpr,
+    BOUND_LEFT: tl.constexpr,
+    BOUND_RIGHT: tl.constexpr,
+    DTYPE: tl.constexpr,
+    HEAD_DIM: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_D: tl.constexpr,
+    PRECISION: tl.constexpr,
+    USE_TMA: tl.constexpr,
+    TRACE: tl.constexpr,
+    TRACE_ACC: tl.constexpr,
+):
     """Attend to key tiles [first_tile, end_tile). acc (BLOCK_M, BLOCK_D), l and m (BLOCK_M,) are float32."""
     offs_m = q_tile * BLOCK_M + tl.arange(0, BLOCK_M)
     for kv_tile in tl.range(first_tile, end_tile):
@@ -89,12 +111,35 @@ def _attn_fwd_inner(
 
 @triton.jit
 def _attn_fwd(
-    query, key, value, out, lse_ptr, q_strides, k_strides, v_strides, o_strides,
-    heads_in_turn, q_heads, group_size, band, scale_log2, trace, max_steps,
-    BOUND_LEFT: tl.constexpr, BOUND_RIGHT: tl.constexpr, RAGGED: tl.constexpr, DTYPE: tl.constexpr,
-    HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr,
-    PRECISION: tl.constexpr, USE_TMA: tl.constexpr, TRACE: tl.constexpr, TRACE_ACC: tl.constexpr,
-):  # fmt: skip
+    query,
+    key,
+    value,
+    out,
+    lse_ptr,
+    q_strides,
+    k_strides,
+    v_strides,
+    o_strides,
+    heads_in_turn,
+    q_heads,
+    group_size,
+    band,
+    scale_log2,
+    trace,
+    max_steps,
+    BOUND_LEFT: tl.constexpr,
+    BOUND_RIGHT: tl.constexpr,
+    RAGGED: tl.constexpr,
+    DTYPE: tl.constexpr,
+    HEAD_DIM: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_D: tl.constexpr,
+    PRECISION: tl.constexpr,
+    USE_TMA: tl.constexpr,
+    TRACE: tl.constexpr,
+    TRACE_ACC: tl.constexpr,
+):
     """One query tile of one head. lse is (batch, q_heads, q_len); strides are (batch, head, row, column)."""
     q_tiles = tl.cdiv(band.q_len, BLOCK_M)
     heads = tl.num_programs(0) // q_tiles
@@ -113,7 +158,7 @@ def _attn_fwd(
     # [end]
     first_slot = (batch_head * q_tiles + q_tile) * max_steps
     slot = first_slot
-    if TRACE:  # stays as it is if the mask leaves this query tile no key tile
+    if TRACE:  # this entry stays if the query tile visits no key tile
         ITEMSIZE: tl.constexpr = DTYPE.primitive_bitwidth // 8
         q_bytes = tile_bytes(first_q, band.q_len, HEAD_DIM, BLOCK_M, BLOCK_D, ITEMSIZE)
         record_where(trace, slot, batch_head, q_tile, -1)
@@ -162,9 +207,10 @@ def flash_forward(
 ) -> tuple[torch.Tensor, torch.Tensor, LaunchInfo]:
     """Launch `_attn_fwd`.
 
-    Returns O (batch, q_heads, q_len, head_dim) of query.dtype, lse (batch, q_heads, q_len) in float32, and
-    how the kernel was launched. Any strides are taken as they are. A `recorder` makes the kernel write down
-    its steps.
+    query is (batch, q_heads, q_len, head_dim), key and value (batch, kv_heads, kv_len, head_dim), in any
+    strides. Returns O, shaped and typed as query, lse (batch, q_heads, q_len) in float32, and how the kernel
+    was launched. With a `recorder` the kernel writes down its steps. Raises InvalidProblem if the tiles do
+    not fit the GPU.
     """
     batch, q_heads = query.shape[:2]
     out = torch.empty_like(query)

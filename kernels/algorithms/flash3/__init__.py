@@ -1,8 +1,9 @@
 """FlashAttention forward for Hopper GPUs: loads, products and softmax of different tiles at the same time.
 
-Shah et al. 2024 (FlashAttention-3), sections 3.1 and 3.2, for 16-bit types. Algorithm and order of tiles are
-those of flash2/forward.py, which says what happens in a tile step; these files say when. They are written in
-Gluon, Triton's explicit layer, because the plain language keeps softmax and products in turn. What overlaps:
+Shah et al. 2024 (FlashAttention-3), sections 3.1 and 3.2, for 16-bit types. The algorithm and the order of
+tiles are those of flash2/forward.py. That file says what happens in a tile step; these files say when. They
+are written in Gluon, Triton's explicit layer: in plain Triton, softmax and products take turns. What
+overlaps:
 
 - One warp loads tiles by TMA (loader.py); two or three warpgroups of 64 query rows each compute (attend.py).
   While one is in its softmax, another multiplies.

@@ -1,4 +1,4 @@
-"""A warpgroup that computes: 64 query rows of one query tile after another."""
+"""A warpgroup that computes: it takes 64 rows of one query tile after another."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def attend(
     GROUP: gl.constexpr, descs, rings, o_buffers, lse_ptr, band, work, scale_log2, trace, max_steps,
     FIXED: gl.constexpr,
 ):  # fmt: skip
-    """Rows GROUP * ROWS and on of every query tile of this program."""
+    """Attend for ROWS rows, from row GROUP * ROWS on, of every query tile of this program."""
     S_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], instr_shape=[16, FIXED.BLOCK_N, 16])
     O_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], instr_shape=[16, FIXED.BLOCK_D, 16])
     P_LAYOUT: gl.constexpr = gl.DotOperandLayout(0, O_LAYOUT, 2)
@@ -76,21 +76,9 @@ def attend(
     )
     if FIXED.TRACE:
         record_step(
-            trace,
-            max_steps,
-            item,
-            item.first,
-            m,
-            l,
-            alpha,
-            start,
-            work,
-            band,
-            row_bytes,
-            GROUP,
-            FIXED,
-            ROW_LAYOUT,
-        )
+            trace, max_steps, item, item.first, m, l, alpha, start, work, band, row_bytes,
+            GROUP, FIXED, ROW_LAYOUT,
+        )  # fmt: skip
     p = gl.convert_layout(first_p.to(DTYPE), P_LAYOUT)
     acc = gl.zeros([ROWS, BLOCK_D], gl.float32, O_LAYOUT)
     adds = second  # false: P V of an item's first tile starts its sum
@@ -100,7 +88,7 @@ def attend(
     done_batch, done_head, done_q = 0, 0, 0  # (not the item: Triton would not see it change in the loop)
     more = True
     while more:
-        # Two rounds per item: its first tile, beside the last P V of the item before; then the others.
+        # Two rounds per item: its first key tile, beside the last P V of the item before it; then the rest.
         q_slot = (items % FIXED.Q_STAGES) * FIXED.GROUPS + GROUP
         q = rings.q.buffers.index(q_slot).reshape([ROWS, BLOCK_D])
         for kv_tile in range(from_tile, to_tile):
@@ -117,21 +105,9 @@ def attend(
             release(rings.v, step - 1, STAGES)
             if FIXED.TRACE:
                 record_step(
-                    trace,
-                    max_steps,
-                    item,
-                    kv_tile,
-                    m,
-                    l,
-                    alpha,
-                    start,
-                    work,
-                    band,
-                    row_bytes,
-                    GROUP,
-                    FIXED,
-                    ROW_LAYOUT,
-                )
+                    trace, max_steps, item, kv_tile, m, l, alpha, start, work, band, row_bytes,
+                    GROUP, FIXED, ROW_LAYOUT,
+                )  # fmt: skip
             p = gl.convert_layout(new_p.to(DTYPE), P_LAYOUT)
             adds = begins == False  # noqa: E712 (a tensor)
         if begins:

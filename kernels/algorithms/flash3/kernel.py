@@ -24,11 +24,32 @@ They come one by one: `do_not_specialize` does not reach into a tuple."""
 
 @gluon.jit(do_not_specialize=SIZES)
 def _attn_fwd_hopper(
-    q_desc, k_desc, v_desc, o_desc, lse_ptr, scale_log2, group_size, q_len, kv_len, left, right,
-    pairs, units, q_tiles, per_head, per_head_multiplier, per_head_shift,
-    q_heads, q_heads_multiplier, q_heads_shift, trace, max_steps,
-    FIXED: gl.constexpr, COMPUTE_REGISTERS: gl.constexpr, LOAD_REGISTERS: gl.constexpr,
-):  # fmt: skip
+    q_desc,
+    k_desc,
+    v_desc,
+    o_desc,
+    lse_ptr,
+    scale_log2,
+    group_size,
+    q_len,
+    kv_len,
+    left,
+    right,
+    pairs,
+    units,
+    q_tiles,
+    per_head,
+    per_head_multiplier,
+    per_head_shift,
+    q_heads,
+    q_heads_multiplier,
+    q_heads_shift,
+    trace,
+    max_steps,
+    FIXED: gl.constexpr,
+    COMPUTE_REGISTERS: gl.constexpr,
+    LOAD_REGISTERS: gl.constexpr,
+):
     """A persistent program; see the package. lse is (batch, q_heads, q_len), contiguous."""
     band = Band(q_len, kv_len, left, right)
     by_per_head = Divisor(per_head, per_head_multiplier, per_head_shift)

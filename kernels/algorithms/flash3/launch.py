@@ -1,4 +1,4 @@
-"""Launches the Hopper kernel, and decides where it is the one to run."""
+"""Launches the Hopper kernel, and decides when it runs instead of the plain one."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ REGISTERS = {2: (240, 24), 3: (160, 32)}
 
 
 def can_run_hopper(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> bool:
-    """Whether the kernel takes these tensors here.
+    """Whether the kernel can run on these tensors, on this device.
 
     It needs compute capability 9.0, a Triton whose Gluon is known, 16-bit inputs of head_dim 40 to 128 (a
     multiple of 8), and strides that descriptors can address.
@@ -41,21 +41,19 @@ def can_run_hopper(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) 
     if BACKEND != "cuda" or torch.cuda.get_device_capability() != (9, 0) or not gluon_is_known():
         return False
     head_dim = query.shape[3]
-    rows_fit = (
-        32 < head_dim <= 128 and head_dim * query.element_size() % 16 == 0
-    )  # O's too, which is made here
+    rows_fit = 32 < head_dim <= 128 and head_dim * query.element_size() % 16 == 0  # those of O as well
     return rows_fit and query.dtype in GLUON_DTYPES and can_use_tma(TileConfig(64, 64), query, key, value)
 
 
 def chosen_config(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, band: Band
 ) -> TileConfig | None:
-    """The tiles with which this kernel is to run here; None if the plain kernel is to run.
+    """The tiles that this kernel should run with; None if the plain kernel should run.
 
-    That is so for what this kernel does not take, and for shapes that are not in the tuned table. It is also
-    so for shapes that do not keep three quarters of the SMs busy: of 18 such shapes measured on an H200
-    (batch 1, 8 or 16 heads, 256 to 1024 keys), the plain kernel with its smaller tiles was faster in 14, by 6
-    to 75 %, and slower in three, full at head_dim 128, by 8 to 16 %.
+    The plain kernel runs if this one cannot, if the tuned table does not list the shape, or if the shape
+    keeps fewer than three quarters of the SMs busy. Of 18 such small shapes measured on an H200 (batch 1, 8
+    or 16 heads, 256 to 1024 keys), the plain kernel with its smaller tiles was faster in 14, by 6 to 75 %,
+    and slower in three (full mask, head_dim 128), by 8 to 16 %.
     """
     batch, q_heads, q_len, head_dim = query.shape
     config = hopper_config(head_dim, query.dtype, band.masks, band.kv_len)
@@ -124,10 +122,10 @@ def flash_forward_hopper(
     config: TileConfig,
     recorder: Recorder | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor, LaunchInfo]:
-    """Launch `_attn_fwd_hopper`; arguments and results as of `flash_forward`, for what `can_run_hopper` accepts.
+    """Launch `_attn_fwd_hopper`; arguments and results are those of `flash_forward`.
 
-    `config.block_m` is 128 or 192, 64 rows for each warpgroup that computes. `config.num_warps` counts the
-    loading warp's warpgroup too: 12 or 16. A `recorder` makes the kernel write down its steps.
+    The tensors must be such as `can_run_hopper` accepts. `config.block_m` is 128 or 192: 64 rows per
+    warpgroup that computes. `config.num_warps` is 12 or 16: it includes the warpgroup of the warp that loads.
     """
     out = torch.empty_like(query)
     lse = torch.empty(query.shape[:3], dtype=torch.float32, device=query.device)

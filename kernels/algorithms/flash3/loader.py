@@ -13,7 +13,7 @@ from triton.experimental.gluon import language as gl
 def load_tiles(descs, rings, group_size, band, work, FIXED: gl.constexpr):
     """Load the tiles of every item of this program.
 
-    V of a tile is asked for after K of the next, the order in which they are used.
+    V of a tile is loaded after K of the next tile, because the products use them in that order.
     """
     GROUPS: gl.constexpr = FIXED.GROUPS
     STAGES: gl.constexpr = FIXED.STAGES

@@ -1,4 +1,4 @@
-"""What the Hopper kernel writes down of a step under TRACE: what flash2/forward.py writes down."""
+"""Records a tile step of the Hopper kernel under TRACE, with the same values as flash2/forward.py."""
 
 from __future__ import annotations
 
@@ -23,10 +23,22 @@ WRITE_O, WRITE_LSE = write_columns(FORWARD, "O", "lse")
 
 @gluon.jit
 def record_step(
-    trace, max_steps, item, kv_tile, m, l, alpha, start, work, band, row_bytes,
-    GROUP: gl.constexpr, FIXED: gl.constexpr, ROW_LAYOUT: gl.constexpr,
-):  # fmt: skip
-    """Each warpgroup writes its rows, and the first one also the rest.
+    trace,
+    max_steps,
+    item,
+    kv_tile,
+    m,
+    l,
+    alpha,
+    start,
+    work,
+    band,
+    row_bytes,
+    GROUP: gl.constexpr,
+    FIXED: gl.constexpr,
+    ROW_LAYOUT: gl.constexpr,
+):
+    """Each warpgroup records its own rows; the first one also records the rest.
 
     `start` is the global timer when Q K^T was issued, `row_bytes` are the bytes of a row of Q, K, V or O.
     """
@@ -51,6 +63,6 @@ def record_step(
         if kv_tile + 1 == item.end:
             record_bytes(trace, slot, n_rows * row_bytes, WRITE_O)
             record_bytes(trace, slot, n_rows * 4, WRITE_LSE)
-        record_start(trace, slot)  # names the SM; the start itself lies behind
+        record_start(trace, slot)  # for the SM; the next line writes the real start
         gl.store(trace.clock + slot.to(gl.int64) * 3, start)
         record_end(trace, slot)

@@ -37,7 +37,7 @@ class Fixed:
 
 
 class Ring(NamedTuple):
-    """Buffers for tiles of a descriptor, with a barrier each for "loaded" and for "read by all readers"."""
+    """Buffers for tiles, each with two barriers: the tile has arrived, and all readers have read it."""
 
     buffers: gl.shared_memory_descriptor
     full: gl.shared_memory_descriptor
@@ -78,7 +78,7 @@ def make_ring(SLOTS: gl.constexpr, READERS: gl.constexpr, desc):
 
 @gluon.jit
 def load_into(ring, desc, batch, head, row, turn, SLOTS: gl.constexpr):
-    """Copy the tile from `row` on into slot `turn % SLOTS`, once those who read the slot have left it."""
+    """Copy the tile from `row` on into slot `turn % SLOTS`, once all readers have released the slot."""
     slot = turn % SLOTS
     mbarrier.wait(ring.empty.index(slot), (turn // SLOTS + 1) & 1)
     mbarrier.expect(ring.full.index(slot), desc.block_type.nbytes)
@@ -97,5 +97,5 @@ def wait_for(ring, turn, SLOTS: gl.constexpr):
 
 @gluon.jit
 def release(ring, turn, SLOTS: gl.constexpr):
-    """Say that this warpgroup has read the slot. It may be loaded again once all have."""
+    """Say that this warpgroup has read the slot. It is loaded again after all warpgroups have."""
     mbarrier.arrive(ring.empty.index(turn % SLOTS))

@@ -31,7 +31,10 @@ class TracedLaunch(NamedTuple):
 
 
 def traced_launch(problem: AttentionProblem, config: TileConfig) -> TracedLaunch:
-    """Run the kernel on the problem's own inputs with TRACE on. Raises InvalidProblem for what it does not take."""
+    """Run the kernel on the problem's own inputs with TRACE on.
+
+    Raises InvalidProblem if the kernel cannot run on them.
+    """
     inputs = make_inputs(problem, DEVICE)
     if not can_run_hopper(*inputs):
         accepted = "the Hopper kernel takes 16-bit types, a multiple of 8 from 40 to 128, and a Hopper GPU"
@@ -64,7 +67,7 @@ def run_traced(problem: AttentionProblem) -> Trace:
 
 
 def requested_bytes(problem: AttentionProblem, config: TileConfig) -> tuple[int, int]:
-    """(read, written): bytes that the kernel asks for with these tiles, counted by itself."""
+    """(read, written): bytes that the kernel requests with these tiles, as it counts them itself."""
     recorder = traced_launch(problem, config).recorder
     counted = recorder.buffers.requested.sum(dim=0, dtype=torch.int64).tolist()
     columns = list(zip(counted, KERNEL.requests, strict=False))

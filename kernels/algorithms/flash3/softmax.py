@@ -15,11 +15,11 @@ barrier = getattr(gl, "barrier", None) or gl.thread_barrier  # its name until Tr
 
 @gluon.jit
 def softmax_step(scores, m, l, item, kv_tile, band, scale_log2, FIXED: gl.constexpr, LAYOUT: gl.constexpr):
-    """Mask, row max, exponentials and row sum of a tile, as in flash2/forward.py. Returns P, m, l and alpha."""
+    """Mask, row max, exponentials and row sum of one tile. Returns P, m, l and alpha."""
     BLOCK_N: gl.constexpr = FIXED.BLOCK_N
     ROWS: gl.constexpr = FIXED.ROWS
     if FIXED.BOUND_LEFT or FIXED.BOUND_RIGHT or FIXED.RAGGED:
-        # A branch, since a second loop over the same Q came out wrong (ptxas 12.8).
+        # A branch, because a second loop over the same Q gave wrong results (ptxas 12.8).
         if (kv_tile < item.first_full) | (kv_tile >= item.end_full):
             ROW: gl.constexpr = gl.SliceLayout(1, LAYOUT)
             offs_n = gl.arange(0, BLOCK_N, layout=gl.SliceLayout(0, LAYOUT))
@@ -36,10 +36,22 @@ def softmax_step(scores, m, l, item, kv_tile, band, scale_log2, FIXED: gl.conste
 
 @gluon.jit
 def write_out(
-    acc, m, l, o_buffer, o_desc, lse_ptr, batch, head, q_heads, first_q, band,
-    FIXED: gl.constexpr, ROW_LAYOUT: gl.constexpr, LAYOUT: gl.constexpr,
-):  # fmt: skip
-    """Normalise, and write the rows of O and lse that exist. O is on its way when this returns."""
+    acc,
+    m,
+    l,
+    o_buffer,
+    o_desc,
+    lse_ptr,
+    batch,
+    head,
+    q_heads,
+    first_q,
+    band,
+    FIXED: gl.constexpr,
+    ROW_LAYOUT: gl.constexpr,
+    LAYOUT: gl.constexpr,
+):
+    """Normalise, and write the rows of O and lse that exist. O may still be on its way on return."""
     ROWS: gl.constexpr = FIXED.ROWS
     BLOCK_D: gl.constexpr = FIXED.BLOCK_D
     offs_m = first_q + gl.arange(0, ROWS, layout=ROW_LAYOUT)

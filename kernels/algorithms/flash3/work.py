@@ -16,7 +16,7 @@ end_full_tile = gluon.jit(tiles.end_full_tile)
 
 
 class Divisor(NamedTuple):
-    """A number to divide by: the quotient is the high word of a product, shifted. See `divisor`."""
+    """A number to divide by. The quotient is the high word of a product, shifted right. See `divisor`."""
 
     number: int
     multiplier: int
@@ -24,10 +24,10 @@ class Divisor(NamedTuple):
 
 
 class Work(NamedTuple):
-    """What the programs share out: unit `program + turn * programs` goes to each program. See `work_units`."""
+    """The work that programs share: each takes the units `program + turn * programs`. See `work_units`."""
 
     pairs: int
-    """Units below this number are two query tiles of one head."""
+    """Units with a smaller number are two query tiles of one head each."""
     units: int
     q_tiles: int
     per_head: Divisor
@@ -61,8 +61,8 @@ class Item(NamedTuple):
 def divisor(number: int) -> Divisor:
     """The divisor for `number` (1 to 2^31), for dividends from 0 to 2^31 - 1.
 
-    Granlund and Montgomery 1994. The multiplier is rounded up, and is given as a signed 32-bit number, as
-    Triton would take a larger one for 64 bits.
+    Granlund and Montgomery 1994. The multiplier is rounded up. It is given as a signed 32-bit number, because
+    Triton would make a larger one a 64-bit number.
     """
     if number == 1:
         return Divisor(number, 0, 0)
@@ -74,9 +74,9 @@ def divisor(number: int) -> Divisor:
 def work_units(batch: int, q_heads: int, q_tiles: int, bounds_right: bool) -> Work:
     """The units of work of a launch.
 
-    If a right bound makes later query tiles longer, the units up to `pairs` are two query tiles of one head,
-    as far from the ends as each other, so that all units are the same work; the middle tiles of an odd number
-    follow. Else a unit is one query tile.
+    With a right bound, later query tiles visit more key tiles. Then a unit is a pair of query tiles of one
+    head, the first with the last and so on, so that all units are the same work. After the `pairs` come the
+    middle tiles, if the number of tiles is odd. Without a right bound a unit is one query tile.
     """
     heads = batch * q_heads
     in_pairs = bounds_right and q_tiles > 1

@@ -19,10 +19,10 @@ def half_of_the_bytes(problem: AttentionProblem) -> int:
 SCORES = Kernel(
     name="row-wise, scores",
     source=SourceRef(RUNNER, "_row_wise"),
-    before=(Phase("load Q", loads=("Q",), makes=("m",)),),
+    before=(Phase("load Q", loads=("Q",), makes=("m", "S")),),
     step=(
         Phase("load K", loads=("K",)),
-        Phase("QK^T", needs=("Q", "K", "S"), makes=("S",), shows="scores"),
+        Phase("QK^T", needs=("Q", "K"), makes=("S",), shows="scores"),
         Phase("row max", needs=("S", "m"), makes=("m",)),
     ),
     parts=(query_tile("Q"), key_tile("K"), whole_rows("rows of S", "S"), row_state("m")),

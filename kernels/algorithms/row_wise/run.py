@@ -1,7 +1,8 @@
-"""Row-wise attention, tile by tile in torch: whole rows of S stay on the chip, K and then V are streamed past.
+"""Row-wise attention, tile by tile in torch: whole rows of S stay on the chip.
 
-Chu, Liu and Lin 2026, algorithm 1 and eq 36: nothing of size q_len x kv_len goes to HBM, but the chip must
-hold block_m whole rows of S. A comment `# [name]` starts a phase of a tile step (declared in entry.py).
+First K and then V are streamed past them. Chu, Liu and Lin 2026, algorithm 1 and eq 36: no matrix of size
+q_len x kv_len goes to HBM, but the chip must hold block_m whole rows of S. A comment `# [name]` starts a
+phase of a tile step (declared in entry.py).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from kernels.algorithms.row_wise.entry import ENTRY
 from kernels.device.runtime import DEVICE
+from kernels.oracle.exact import Inputs
 from kernels.oracle.naive import visible_mask
 from kernels.primitives.tilewise import StepLog, tile_rows
 from kernels.problem import AttentionProblem
@@ -19,14 +21,9 @@ from kernels.trace import Trace
 
 
 def _row_wise(
-    log: StepLog,
-    problem: AttentionProblem,
-    inputs: tuple[Tensor, Tensor, Tensor],
-    visible: Tensor,
-    out: Tensor,
-    lse: Tensor,
+    log: StepLog, problem: AttentionProblem, inputs: Inputs, visible: Tensor, out: Tensor, lse: Tensor
 ) -> None:
-    """Fill out (batch, q_heads, q_len, head_dim) and lse (batch, q_heads, q_len), some rows at a time."""
+    """Fill out (batch, q_heads, q_len, head_dim) and lse (batch, q_heads, q_len) query tile by query tile."""
     query, key, value = inputs
     for program in log.programs():
         _, batch, head, rows = program
@@ -80,7 +77,7 @@ def _run(
 
 
 def run_traced(problem: AttentionProblem) -> Trace:
-    """Run the steps on the problem's own inputs and tiles. Raises InvalidProblem for too many steps."""
+    """Run the steps on the problem's own inputs and tiles. Raises InvalidProblem if there are too many."""
     log, out, lse = _run(problem, *make_inputs(problem, DEVICE))
     return log.trace(out, lse)
 

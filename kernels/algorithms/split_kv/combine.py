@@ -31,10 +31,23 @@ WRITE_O, WRITE_LSE = write_columns(COMBINE, "O", "lse")
 
 @triton.jit
 def _attn_combine(
-    partial_o_ptr, partial_lse_ptr, out, lse_ptr, o_strides, kv_heads, group_size, band, splits, trace,
-    DTYPE: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_D: tl.constexpr,
-    BLOCK_S: tl.constexpr, TRACE: tl.constexpr,
-):  # fmt: skip
+    partial_o_ptr,
+    partial_lse_ptr,
+    out,
+    lse_ptr,
+    o_strides,
+    kv_heads,
+    group_size,
+    band,
+    splits,
+    trace,
+    DTYPE: tl.constexpr,
+    HEAD_DIM: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_D: tl.constexpr,
+    BLOCK_S: tl.constexpr,
+    TRACE: tl.constexpr,
+):
     """Combine the parts of one tile of packed rows."""
     batch_kv_head, row_tile = tl.program_id(0), tl.program_id(1)
     n_rows = group_size * band.q_len
@@ -54,7 +67,7 @@ def _attn_combine(
     acc = tl.zeros((BLOCK_M, BLOCK_D), tl.float32)
     # [end]
     slot = (row_tile * tl.num_programs(0) + batch_kv_head) * splits
-    # Few programs run here, so the loads of several parts have to be under way at once.
+    # Few programs run, so each one must load several parts at the same time to use the memory.
     for split in tl.range(0, splits, loop_unroll_factor=8):
         if TRACE:
             record_start(trace, slot)
@@ -76,7 +89,7 @@ def _attn_combine(
             record_end(trace, slot)
             slot += 1
     # [store O, lse]
-    # A row whose every score is -inf is 0 / 0; one that sees no key is 0.
+    # A row that sees keys, all with a score of -inf, is 0 / 0. A row that sees no key is 0.
     undefined = (largest == float("-inf")) & sees_a_key(rows % band.q_len, band)
     acc = tl.where(undefined[:, None], float("nan"), acc)
     batch, kv_head = batch_kv_head // kv_heads, batch_kv_head % kv_heads

@@ -9,7 +9,7 @@ import torch
 from kernels.algorithms.split_kv.combine import _attn_combine
 from kernels.algorithms.split_kv.split import _attn_split_kv
 from kernels.primitives.launch import (
-    TRITON_DTYPES,
+    Arguments,
     TileConfig,
     can_use_tma,
     config_arguments,
@@ -27,7 +27,7 @@ import triton
 
 
 class SplitPlan(NamedTuple):
-    """How the keys are shared out: key tiles [first, end) in `splits` parts of `tiles_per_split` tiles."""
+    """How the keys are split: key tiles [first, end) in `splits` parts of `tiles_per_split` tiles each."""
 
     first: int
     end: int
@@ -38,7 +38,8 @@ class SplitPlan(NamedTuple):
 def split_plan(band: Band, key_heads: int, packed_rows: int, config: TileConfig, splits: int) -> SplitPlan:
     """The plan of a decoding call. It skips key tiles that no query sees.
 
-    `key_heads` are those of all batches. `splits` 0 takes as many parts as fill the current device.
+    `key_heads` counts the key heads of all batches. With `splits` 0 there are as many parts as fill the
+    device.
     """
     first = tiles.first_visited_tile(0, band, band.q_len, config.block_n)
     end = max(tiles.end_visited_tile(0, band, band.q_len, config.block_n), first)
@@ -48,6 +49,15 @@ def split_plan(band: Band, key_heads: int, packed_rows: int, config: TileConfig,
         programs = key_heads * triton.cdiv(packed_rows, config.block_m)
         splits = tiles.splits_to_fill(programs, end - first, sm_count())
     return SplitPlan(first, end, *tiles.split_evenly(end - first, splits))
+
+
+class PartialResults(NamedTuple):
+    """What the first kernel writes and the second one reads, float32; n_rows is the number of packed rows."""
+
+    o: torch.Tensor
+    """(key_heads, splits, n_rows, head_dim): the output of each part."""
+    lse: torch.Tensor
+    """(key_heads, splits, n_rows)"""
 
 
 def flash_split_kv(
@@ -61,59 +71,86 @@ def flash_split_kv(
     splits: int = 0,
     recorders: tuple[Recorder, Recorder] | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor, tuple[LaunchInfo, LaunchInfo]]:
-    """Launch `_attn_split_kv` and `_attn_combine`; arguments and results as of `flash_forward`, with both
-    launches.
+    """Launch `_attn_split_kv` and `_attn_combine`.
 
-    `splits` is as in `split_plan`. config.block_m counts packed rows: the queries of all heads that share a
-    key head.
+    Arguments and results are those of `flash_forward`, with both launches. `splits` is as in `split_plan`.
+    config.block_m counts packed rows: the queries of all heads that share a key head.
     """
     batch, q_heads, q_len, head_dim = query.shape
     kv_heads = key.shape[1]
-    group_size, key_heads = q_heads // kv_heads, batch * kv_heads
-    n_rows = group_size * q_len
-    row_tiles = triton.cdiv(n_rows, config.block_m)
+    key_heads, n_rows = batch * kv_heads, q_heads // kv_heads * q_len
     plan = split_plan(band, key_heads, n_rows, config, splits)
+    grid = (plan.splits, key_heads, triton.cdiv(n_rows, config.block_m))
     out = torch.empty_like(query)
     lse = torch.empty((batch, q_heads, q_len), dtype=torch.float32, device=query.device)
-    partial_o = lse.new_empty((key_heads, plan.splits, n_rows, head_dim))
-    partial_lse = lse.new_empty((key_heads, plan.splits, n_rows))
-    use_tma = can_use_tma(config, key, value)
+    partial = PartialResults(
+        lse.new_empty((key_heads, plan.splits, n_rows, head_dim)),
+        lse.new_empty((key_heads, plan.splits, n_rows)),
+    )
     split_recorder, combine_recorder = recorders or (None, None)
+    common = problem_arguments(query, key, band, scale)
     with on_device(query, config):
-        split = _attn_split_kv[(plan.splits, key_heads, row_tiles)](
-            query,
-            *tile_arguments((key, value), (config.block_n, config.block_n), use_tma),
-            partial_o,
-            partial_lse,
-            q_strides=query.stride(),
-            k_strides=key.stride(),
-            v_strides=value.stride(),
-            kv_heads=kv_heads,
-            first_visited=plan.first,
-            end_visited=plan.end,
-            splits=plan.splits,
-            tiles_per_split=plan.tiles_per_split,
-            RAGGED=band.kv_len % config.block_n != 0,
-            USE_TMA=use_tma,
-            **problem_arguments(query, key, band, scale),
-            **config_arguments(config, split_recorder),
-        )
-        combine = _attn_combine[(key_heads, row_tiles)](
-            partial_o,
-            partial_lse,
-            out,
-            lse,
-            o_strides=out.stride(),
-            kv_heads=kv_heads,
-            group_size=group_size,
-            band=band,
-            splits=plan.splits,
-            trace=combine_recorder.buffers if combine_recorder else None,
-            DTYPE=TRITON_DTYPES[query.dtype],
-            HEAD_DIM=head_dim,
-            BLOCK_M=config.block_m,
-            BLOCK_D=triton.next_power_of_2(head_dim),
-            BLOCK_S=triton.next_power_of_2(plan.splits),
-            TRACE=combine_recorder is not None,
-        )
-    return out, lse, (launch_info(config, split), launch_info(config, combine))
+        split = _launch_split(query, key, value, partial, common, plan, grid, config, split_recorder)
+        combine = _launch_combine(partial, out, lse, common, plan, grid[1:], config, combine_recorder)
+    return out, lse, (split, combine)
+
+
+def _launch_split(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    partial: PartialResults,
+    common: Arguments,
+    plan: SplitPlan,
+    grid: tuple[int, int, int],
+    config: TileConfig,
+    recorder: Recorder | None,
+) -> LaunchInfo:
+    """Fill `partial`; `common` is what `problem_arguments` gives."""
+    use_tma = can_use_tma(config, key, value)
+    compiled = _attn_split_kv[grid](
+        query,
+        *tile_arguments((key, value), (config.block_n, config.block_n), use_tma),
+        *partial,
+        q_strides=query.stride(),
+        k_strides=key.stride(),
+        v_strides=value.stride(),
+        kv_heads=key.shape[1],
+        first_visited=plan.first,
+        end_visited=plan.end,
+        splits=plan.splits,
+        tiles_per_split=plan.tiles_per_split,
+        RAGGED=key.shape[2] % config.block_n != 0,
+        USE_TMA=use_tma,
+        **common,
+        **config_arguments(config, recorder),
+    )
+    return launch_info(config, compiled)
+
+
+def _launch_combine(
+    partial: PartialResults,
+    out: torch.Tensor,
+    lse: torch.Tensor,
+    common: Arguments,
+    plan: SplitPlan,
+    grid: tuple[int, int],
+    config: TileConfig,
+    recorder: Recorder | None,
+) -> LaunchInfo:
+    """Fill `out` and `lse` from `partial`."""
+    shared = ("group_size", "band", "DTYPE", "HEAD_DIM", "BLOCK_D")
+    compiled = _attn_combine[grid](
+        *partial,
+        out,
+        lse,
+        o_strides=out.stride(),
+        kv_heads=partial.o.shape[0] // out.shape[0],
+        splits=plan.splits,
+        trace=recorder.buffers if recorder else None,
+        BLOCK_M=config.block_m,
+        BLOCK_S=triton.next_power_of_2(plan.splits),
+        TRACE=recorder is not None,
+        **{name: common[name] for name in shared},
+    )
+    return launch_info(config, compiled)

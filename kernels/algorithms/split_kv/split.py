@@ -1,8 +1,8 @@
 """Split-KV decoding, first kernel: each program attends to one part of the keys and writes a partial result.
 
-Dao et al. 2023 (flash-decoding). It serves few queries against many keys: one program per query tile would
-leave most of the GPU idle. The query heads that share a key head are packed into one tile, so that K and V
-are read once.
+Dao et al. 2023 (flash-decoding). For few queries and many keys: with one program per query tile, most of the
+GPU would be idle. The query heads that share a key head are packed into one tile, so that K and V are read
+once.
 """
 
 from __future__ import annotations
@@ -33,16 +33,41 @@ WRITE_PARTIAL_O, WRITE_PARTIAL_LSE = write_columns(SPLIT, "partial O", "partial 
 
 @triton.jit
 def _attn_split_kv(
-    query, key, value, partial_o_ptr, partial_lse_ptr, q_strides, k_strides, v_strides, kv_heads, group_size,
-    band, first_visited, end_visited, splits, tiles_per_split, scale_log2, trace, max_steps,
-    BOUND_LEFT: tl.constexpr, BOUND_RIGHT: tl.constexpr, RAGGED: tl.constexpr, DTYPE: tl.constexpr,
-    HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr,
-    PRECISION: tl.constexpr, USE_TMA: tl.constexpr, TRACE: tl.constexpr, TRACE_ACC: tl.constexpr,
-):  # fmt: skip
-    """One part of the keys for one tile of packed rows of one key head.
+    query,
+    key,
+    value,
+    partial_o_ptr,
+    partial_lse_ptr,
+    q_strides,
+    k_strides,
+    v_strides,
+    kv_heads,
+    group_size,
+    band,
+    first_visited,
+    end_visited,
+    splits,
+    tiles_per_split,
+    scale_log2,
+    trace,
+    max_steps,
+    BOUND_LEFT: tl.constexpr,
+    BOUND_RIGHT: tl.constexpr,
+    RAGGED: tl.constexpr,
+    DTYPE: tl.constexpr,
+    HEAD_DIM: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_D: tl.constexpr,
+    PRECISION: tl.constexpr,
+    USE_TMA: tl.constexpr,
+    TRACE: tl.constexpr,
+    TRACE_ACC: tl.constexpr,
+):
+    """Attend to one part of the keys, for one tile of packed rows of one key head.
 
-    partial_o (batch, kv_heads, splits, n_rows, head_dim) and partial_lse (batch, kv_heads, splits, n_rows) are
-    float32, with n_rows = group_size * q_len.
+    partial_o is (batch, kv_heads, splits, n_rows, head_dim), partial_lse (batch, kv_heads, splits, n_rows),
+    both float32; n_rows = group_size * q_len.
     """
     split, batch_kv_head, row_tile = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     batch, kv_head = batch_kv_head // kv_heads, batch_kv_head % kv_heads
@@ -102,7 +127,7 @@ def _attn_split_kv(
             slot += 1
     # [store partial O, lse]
     partial = (batch_kv_head * splits + split).to(tl.int64) * n_rows + rows
-    # A part without a visible key weighs nothing when the parts are combined: lse -inf, and O 0 instead of 0 / 0.
+    # A part without a visible key has lse -inf and so weight 0 in the result. Its O is 0 instead of 0 / 0.
     o = acc * tl.where(l == 0.0, 0.0, 1.0 / l)[:, None]
     tl.store(partial_o_ptr + partial[:, None] * HEAD_DIM + offs_d[None, :], o, mask=inside)
     tl.store(partial_lse_ptr + partial, m * LN2 + tl.log(l), mask=rows < n_rows)

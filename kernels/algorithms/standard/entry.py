@@ -24,8 +24,8 @@ def matrix_bytes(problem: AttentionProblem) -> int:
 def product_bytes(problem: AttentionProblem) -> int:
     """Q or O once, K or V once per query tile, S or P once.
 
-    MSRA SH Triton Study Group 2025, the table without an L2 cache, but with the query tile kept while K is
-    streamed. The mask saves nothing.
+    MSRA SH Triton Study Group 2025, the table without an L2 cache; unlike there, the query tile is kept while
+    K is streamed. The mask saves no bytes.
     """
     tiles = problem.q_len + problem.q_tiles * problem.kv_len
     return matrix_bytes(problem) + problem.heads * tiles * row_bytes(problem)
@@ -65,9 +65,9 @@ READ_SCORES = Kernel(
 WRITE_WEIGHTS = Kernel(
     name="softmax, write P",
     source=SourceRef(RUNNER, "_softmax", loop=1),
-    before=(Phase("row sum", needs=("S", "m"), makes=("l",)),),
+    before=(Phase("row sum", needs=("S", "m"), makes=("l", "P")),),
     step=(
-        Phase("exponentials", needs=("S", "m", "l", "P"), makes=("P",), shows="share"),
+        Phase("exponentials", needs=("S", "m", "l"), makes=("P",), shows="share"),
         Phase("store P", needs=("P",), stores=("P",)),
     ),
     parts=(whole_rows("rows of P", "P"), row_state("m", "l")),
@@ -105,7 +105,8 @@ ENTRY = Algorithm(
     runner=RUNNER,
     rank=7,
     runs_in="torch",
-    unvisited="not yet; S and P go to HBM",
+    grid=("S", "P"),
+    grid_words="S and P lie in HBM",
     skips_tiles=False,
     step_cost=0.01,
     checked="Standard attention in three kernels, forward",

@@ -1,7 +1,7 @@
 """Standard attention, tile by tile in torch: S = Q K^T, P = softmax(S) and O = P V in turn, S and P in HBM.
 
-Dao et al. 2022, algorithm 0. The steps are those of three plain kernels. The mask saves nothing: S is computed
-whole. A comment `# [name]` starts a phase of a tile step (declared in entry.py).
+Dao et al. 2022, algorithm 0. The steps are those of three plain kernels. The mask saves no work: S is
+computed whole. A comment `# [name]` starts a phase of a tile step (declared in entry.py).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kernels.trace import Trace
 def _scores(
     log: StepLog, problem: AttentionProblem, query: Tensor, key: Tensor, scores: Tensor, visible: Tensor
 ) -> None:
-    """Fill scores (batch, q_heads, q_len, kv_len), which are in HBM in the type of the inputs."""
+    """Fill scores (batch, q_heads, q_len, kv_len), which lie in HBM in the type of the inputs."""
     for program in log.programs():
         _, batch, head, rows = program
         k_head = key[batch, head // problem.group_size]
@@ -108,8 +108,10 @@ def _run(
 
 
 def run_traced(problem: AttentionProblem) -> Trace:
-    """Run the three kernels' steps on the problem's own inputs and tiles. Raises InvalidProblem if they are too
-    many to record."""
+    """Run the steps of the three kernels on the problem's own inputs and tiles.
+
+    Raises InvalidProblem if there are too many to record.
+    """
     log, out, lse = _run(problem, *make_inputs(problem, DEVICE))
     return log.trace(out, lse)
 

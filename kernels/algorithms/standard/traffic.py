@@ -6,6 +6,12 @@ from dataclasses import dataclass
 
 from kernels.problem import AttentionProblem
 
+SOFTMAX_FLOPS = 3
+"""Operations per element of S in softmax: subtract, exponential, divide.
+
+Chu, Liu and Lin 2026, "Memory Versus Computation".
+"""
+
 
 @dataclass(frozen=True)
 class Stage:
@@ -31,7 +37,7 @@ def standard_stages(problem: AttentionProblem) -> tuple[Stage, Stage, Stage]:
     """S = Q K^T, P = softmax(S), O = P V as three kernels; S and P are written to HBM and read back.
 
     Dao et al. 2022, algorithm 0; Chu, Liu and Lin 2026, eq 30: 4 T^2 accesses for S and P. The mask saves
-    nothing: S is computed whole. Softmax counts 3 operations per element (Chu, Liu and Lin 2026).
+    no work: S is computed whole.
     """
     square = problem.heads * problem.q_len * problem.kv_len
     row_block = problem.heads * problem.q_len * problem.head_dim * problem.itemsize
@@ -40,7 +46,7 @@ def standard_stages(problem: AttentionProblem) -> tuple[Stage, Stage, Stage]:
     product = 2 * square * problem.head_dim
     return (
         Stage("S = Q Kᵀ", row_block + key_block, matrix, product),
-        Stage("P = softmax(S)", matrix, matrix, 3 * square),
+        Stage("P = softmax(S)", matrix, matrix, SOFTMAX_FLOPS * square),
         Stage("O = P V", matrix + key_block, row_block, product),
     )
 

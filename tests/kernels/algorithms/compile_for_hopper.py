@@ -1,4 +1,4 @@
-"""Run as a program: compile the kernels for compute capability 9.0 without a GPU, and print their PTX as JSON.
+"""A program that compiles the kernels for compute capability 9.0 without a GPU, and prints their PTX as JSON.
 
 Every algorithm's own launch code runs; each launch compiles its kernel and goes no further. Which sources are
 compiled is decided by PYTHONPATH. "traced" as an argument adds the kernels with TRACE on.
@@ -44,7 +44,7 @@ SIZES = {"q_heads": 2, "kv_heads": 1, "q_len": 8, "kv_len": 300, "block_m": 64, 
 
 
 class HopperWithoutAGpu:
-    """As much of Triton's driver as compiling asks for."""
+    """The parts of Triton's driver that compiling uses."""
 
     def get_current_device(self):
         return 0
@@ -67,13 +67,13 @@ def compile_only(kernel, *arguments, grid, warmup, **options):
 
 
 def of_algorithm(name, traced):
-    """{kernel: PTX} of what an algorithm launches under a causal mask, which has tiles with and without a mask."""
+    """{kernel: PTX} of what an algorithm launches on a causal problem, some of whose tiles are masked."""
     problem = AttentionProblem(mask="causal", **SIZES)
     runner = runner_of(name)
     inputs, d_out = make_inputs(problem), make_d_output(problem)
     compiled.clear()
     if traced:
-        with contextlib.suppress(Exception):  # the buffers stay empty, and that is no trace
+        with contextlib.suppress(Exception):  # the buffers stay empty, so no trace can be made
             runner.run_traced(problem)
     else:
         if hasattr(runner, "forward"):

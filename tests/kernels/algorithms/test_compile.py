@@ -1,4 +1,4 @@
-"""Compiles the kernels for a GPU on a machine without one: TRACE off leaves nothing behind, and what is used is what Hopper has."""
+"""The kernels compiled for Hopper without a GPU: no tracing with TRACE off, Hopper's instructions."""
 
 import ast
 import json

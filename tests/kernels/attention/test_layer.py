@@ -1,4 +1,4 @@
-"""MultiHeadAttention against torch's own layer, and its gradients against autograd in float64 (Chu, Liu and Lin 2026, appendix)."""
+"""MultiHeadAttention and its gradients against torch's layer in float64 (Chu, Liu and Lin 2026, appendix)."""
 
 import pytest
 import torch
@@ -57,8 +57,6 @@ def test_shared_key_and_value_heads():
 @pytest.mark.parametrize("sizes", [(64, 5, None), (64, 4, 3)])
 def test_sizes_that_do_not_fit_are_refused(sizes):
     embed_dim, num_heads, num_kv_heads = sizes
-    with pytest.raises(
-        ValueError,
-        match=f"embed_dim={embed_dim}, num_heads={num_heads}, num_kv_heads={num_kv_heads or num_heads} do not fit",
-    ):
+    given = f"embed_dim={embed_dim}, num_heads={num_heads}, num_kv_heads={num_kv_heads or num_heads}"
+    with pytest.raises(ValueError, match=f"{given} do not fit"):
         MultiHeadAttention(embed_dim, num_heads, num_kv_heads=num_kv_heads)

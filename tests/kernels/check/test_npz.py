@@ -1,4 +1,4 @@
-"""The .npz reader: every layout that NumPy writes, and no archive that makes it work or allocate beyond its size."""
+"""The .npz reader: every layout that NumPy writes; no archive makes it allocate or work beyond its size."""
 
 import io
 import struct

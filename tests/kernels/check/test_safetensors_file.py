@@ -1,4 +1,4 @@
-"""The .safetensors reader: bfloat16 as bits, and no header that makes it fail, or allocate beyond the file's size."""
+"""The .safetensors reader: bfloat16 as bits; no header makes it fail, or allocate beyond the file's size."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Files from anywhere: what is right is read as it is, everything else is refused in words; nothing in a file is run."""
+"""Files from anywhere: a valid one is read, any other is refused in words; nothing in a file is run."""
 
 import contextlib
 import pickle

@@ -37,13 +37,16 @@ def test_a_missing_rescale_fails_and_the_fixed_kernel_passes(function, verdict):
     assert any("Gradients were not checked" in note for note in result.notes)
     weights = result.map("weights")
     wrong = [(weights.values[0][:, column] > 1).mean() for column in range(weights.values.shape[2])]
-    # In most rows a later tile has a larger max, which the weight of the first tile misses; nothing comes after the last one.
+    # In most rows a later tile has a larger max, by which the weights of the first tile are not rescaled.
+    # After the last tile there is none.
     assert (wrong[0] > 0.5 and wrong[-1] == 0) if verdict == "fail" else not any(wrong)
 
 
 def test_a_kernel_of_torch_is_checked_with_its_gradients(named):
     named(
-        "import torch.nn.functional as F\ndef attention(*args, **kwargs):\n    return F.scaled_dot_product_attention(*args, **kwargs)\n"
+        "import torch.nn.functional as F\n"
+        "def attention(*args, **kwargs):\n"
+        "    return F.scaled_dot_product_attention(*args, **kwargs)\n"
     )
     result = run_check(CheckCase(SMALL, "user", repeats=1))
     assert result.verdict == "pass"

@@ -1,4 +1,4 @@
-"""The interpreter's patches, applied once a launch: same results, fewer patches, nothing left behind."""
+"""The interpreter's patches, applied once per launch: same results, fewer patches, nothing left behind."""
 
 import importlib
 

@@ -15,7 +15,7 @@ from kernels.lessons.gradients import (
     largest_differences,
 )
 from kernels.problem import InvalidProblem
-from kernels.worker.server import JOBS
+from kernels.worker.requests import LessonGradientsRequest
 
 LESSONS = [
     GradientLesson(),
@@ -113,13 +113,19 @@ def test_a_lesson_survives_its_dict():
 
 def test_the_workers_job_gives_both_as_json():
     lesson = LESSONS[3]
-    answer, blob = JOBS["lesson_gradients"]({"problem": lesson.as_dict()}, lambda fraction, label: None)
-    answer = json.loads(json.dumps(answer))
-    assert blob == b""
-    assert max(scaled(lesson, answer["autograd"]).values()) < 1e-13
-    assert set(largest_differences(lesson, answer["kernel"])) == WITH_KERNEL
+    values = json.loads(json.dumps(LessonGradientsRequest(lesson).as_dict()))
+    request = LessonGradientsRequest.from_dict(values)
+    assert request == LessonGradientsRequest(lesson)
+    answer, blob = request.run(b"", lambda fraction, label: None)
+    result = request.result(json.loads(json.dumps(answer)), blob)
+    by_torch, by_kernel = (
+        {name: np.array(rows) for name, rows in gradients_by.items()}
+        for gradients_by in (result.autograd, result.kernel)
+    )
+    assert max(scaled(lesson, by_torch).values()) < 1e-13
+    assert set(largest_differences(lesson, by_kernel)) == WITH_KERNEL
     with pytest.raises(InvalidProblem, match="length=99"):
-        JOBS["lesson_gradients"]({"problem": {"length": 99}}, lambda fraction, label: None)
+        LessonGradientsRequest.from_dict({"lesson": {"length": 99}})
 
 
 def test_large_scores_do_not_overflow():

@@ -56,7 +56,7 @@ def test_without_a_cache_intensities_are_those_of_the_study_group():
     assert product.intensity == pytest.approx(tile**2 / (tile**2 / 64 + tile + tile / 1024 * tile))
     assert score.intensity < best
     assert product.intensity == pytest.approx(best, rel=0.05)
-    assert softmax.intensity == lesson.SOFTMAX_FLOPS / 4
+    assert softmax.intensity == 3 / 4
     assert fused.elements < lesson.printed_fused_elements(PROBLEM)
     printed = fused.flops / (lesson.printed_fused_elements(PROBLEM) * 2)
     assert printed == pytest.approx((2 * 64 + 1.5) / (2 * 64) * best)

@@ -1,4 +1,4 @@
-"""document.py: what is written is read back; anything else is refused with the place where it is wrong."""
+"""document.py: what is written is read back; a refusal names the place that is wrong."""
 
 import json
 

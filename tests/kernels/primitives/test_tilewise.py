@@ -1,4 +1,4 @@
-"""Standard and row-wise attention, tile by tile in torch: right, and their bytes those of the model plus what is read again."""
+"""Standard and row-wise attention, tile by tile in torch: results, and modelled bytes plus repeated reads."""
 
 import numpy as np
 import pytest
@@ -58,9 +58,8 @@ def test_output_and_lse_are_right(problem, algorithm):
     trace = run_traced(problem, algorithm)
     assert judge_trace(trace).passes
     exact = oracle(*make_inputs(problem, DEVICE), scale=problem.scale, band=problem.band).lse
-    tolerance = {"float32": 1e-5, "float16": 5e-3, "bfloat16": 5e-2}[
-        problem.dtype
-    ]  # S is rounded to the type of the inputs in HBM
+    # S is rounded to the type of the inputs in HBM.
+    tolerance = {"float32": 1e-5, "float16": 5e-3, "bfloat16": 5e-2}[problem.dtype]
     torch.testing.assert_close(torch.from_numpy(trace.lse).double(), exact, atol=tolerance, rtol=tolerance)
 
 

@@ -1,6 +1,6 @@
-"""The shipped recordings: whole, right, and each says where it is from.
+"""The shipped recordings: complete, right, and each says where it is from.
 
-A preset that an entry wants recorded and that is not (no GPU was at hand) is no failure.
+An entry may name presets that nobody has recorded on a GPU yet; that is not a failure.
 """
 
 import pytest

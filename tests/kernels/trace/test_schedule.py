@@ -153,7 +153,7 @@ def test_a_recorded_clock_is_taken_as_it_is():
     assert len(np.unique(schedule.sm)) > 100
 
 
-def test_the_export_is_chrome_trace_json_with_a_slice_a_program():
+def test_the_export_is_chrome_trace_json_with_one_slice_per_program():
     trace = recorded_run(PRESETS["gpt2"].problem, "backward").trace
     document = json.loads(chrome_trace(trace, step_schedule(trace, 132)))
     slices = [event for event in document["traceEvents"] if event["ph"] == "X"]

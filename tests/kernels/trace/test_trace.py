@@ -20,7 +20,7 @@ from kernels.problem.inputs import make_inputs
 from kernels.problem.tiles import visited_tiles
 from kernels.trace import trace
 from kernels.trace.trace import InvalidTrace, LaunchInfo, Trace
-from tests.kernels.helpers import run_forward
+from tests.kernels.helpers import problem_id, run_forward
 
 PROBLEMS = [
     AttentionProblem(q_len=64, kv_len=64, head_dim=16, block_m=16, block_n=32),
@@ -42,11 +42,6 @@ PROBLEMS = [
         q_len=60, kv_len=50, head_dim=16, block_m=16, block_n=16, mask="window", window_left=9, window_right=4
     ),
 ]
-
-
-def problem_id(problem):
-    shape, tile = f"q{problem.q_len}-k{problem.kv_len}", f"{problem.block_m}x{problem.block_n}"
-    return f"{shape}-{problem.mask}-{problem.dtype}-{problem.inputs}-{tile}"
 
 
 traced = pytest.mark.parametrize("problem", PROBLEMS, ids=problem_id)
@@ -141,20 +136,31 @@ def test_distance_from_the_final_output_ends_at_its_rounding(problem, algorithm)
     assert np.nanmax(run.output_distance[last]) <= eps * np.abs(run.output).max()
 
 
-NAMES = {
-    "query": "Q", "key": "K", "value": "V", "out": "O", "lse_ptr": "lse", "d_out": "dO", "delta_ptr": "D",
-    "d_query": "dQ", "d_key": "dK", "d_value": "dV",
-    "sum_dk": "dK", "sum_dv": "dV", "state_o": "O", "state_m": "m", "state_l": "l",
-    "partial_o_ptr": "partial O", "partial_lse_ptr": "partial lse",
-}  # fmt: skip
-"""The tensor that a kernel's argument is."""
+TENSORS = {
+    "Q": ("query",),
+    "K": ("key",),
+    "V": ("value",),
+    "O": ("out", "state_o"),
+    "lse": ("lse_ptr",),
+    "m": ("state_m",),
+    "l": ("state_l",),
+    "partial O": ("partial_o_ptr",),
+    "partial lse": ("partial_lse_ptr",),
+    "dO": ("d_out",),
+    "D": ("delta_ptr",),
+    "dQ": ("d_query",),
+    "dK": ("d_key", "sum_dk"),
+    "dV": ("d_value", "sum_dv"),
+}
+"""The arguments by which kernels name a tensor."""
+NAMES = {argument: tensor for tensor, arguments in TENSORS.items() for argument in arguments}
 
 
 @pytest.fixture
 def requests(monkeypatch):
     """Every masked load and store of the interpreter, counted from outside the kernels.
 
-    [(kernel, program, tensor, direction, bytes)]
+    A list of (kernel, program, tensor, direction, bytes).
     """
     if DEVICE != "cpu":
         pytest.skip("counts the interpreter's requests")
@@ -210,7 +216,10 @@ def requests(monkeypatch):
 
 
 def in_order(entries):
-    """{(kernel, tensor, direction): multiset, over programs, of a program's non-zero requests in order}."""
+    """The non-zero requests of each program, in their order; programs in any order.
+
+    {(kernel, tensor, direction): Counter of the tuples of sizes, one per program}.
+    """
     programs = defaultdict(lambda: defaultdict(list))
     for kernel, program, tensor, direction, size in entries:
         if size:

@@ -21,7 +21,7 @@ LONG = AttentionProblem(q_len=4096, kv_len=4096, block_m=16, block_n=16)
 
 
 class Malformed(TraceRequest):
-    """As no page makes it: the problem's own checks are passed by."""
+    """A request that no page makes: its problem has not passed the checks of AttentionProblem."""
 
     def as_dict(self):
         return {"problem": SMALL.as_dict() | {"head_dim": 7}, "algorithm": "flash2"}

@@ -38,6 +38,13 @@ def attention_share(trace):
     return tiles.attention_share(trace, algorithm_of(trace))
 
 
+def bytes_of(data, direction):
+    """Bytes "read" or "written" by every drawn step, (steps, tensors)."""
+    steps = data["steps"]
+    classes = np.array([moved[direction] for moved in steps["byte_classes"]])
+    return classes[decode(steps["byte_class"], "uint16")]
+
+
 def values_of(data, name):
     """Decoded values of every drawn step, and of its drawn rows unless they are per tile."""
     sent = data["rows"]["values"][name]
@@ -102,8 +109,8 @@ def test_steps_rows_and_bytes_arrive_unchanged():
     assert decode(steps["q"], "int32").tolist() == trace.q_tile.tolist()
     assert decode(steps["kv"], "int32").tolist() == trace.kv_tile.tolist()
     assert decode(steps["kv_end"], "int32").tolist() == (trace.kv_tile + 1).tolist()
-    classes = np.array(steps["byte_classes"])[decode(steps["byte_class"], "uint16")]
-    assert np.array_equal(classes, trace.tensor_bytes_read + trace.tensor_bytes_written)
+    assert np.array_equal(bytes_of(data, "read"), trace.tensor_bytes_read)
+    assert np.array_equal(bytes_of(data, "written"), trace.tensor_bytes_written)
     assert data["rows"]["offsets"] == list(range(16))
     assert np.array_equal(values_of(data, "l"), trace.row_sum)
     assert np.array_equal(values_of(data, "alpha"), trace.alpha)
@@ -175,8 +182,7 @@ def test_grouped_steps_keep_all_bytes_and_all_attention(monkeypatch):
     monkeypatch.setattr(player, "select_steps", lambda trace, algorithm: select_steps(trace, 4))
     data = player_data(trace, "", GPUS["A100"])
     steps = data["steps"]
-    classes = np.array(steps["byte_classes"])[decode(steps["byte_class"], "uint16")]
-    assert classes.sum() == trace.total_bytes
+    assert (bytes_of(data, "read") + bytes_of(data, "written")).sum() == trace.total_bytes
     assert decode(steps["share"], "uint16").sum() / 65535 == pytest.approx(1, abs=1e-3)
     assert decode(steps["kv_end"], "int32").tolist() == [3, 6, 9, 10]
 
@@ -226,8 +232,7 @@ def test_every_algorithm_gives_player_data_that_names_its_kernels(real):
     data = player_data(real, "here", GPUS["H200"])
     assert [kernel["name"] for kernel in data["kernels"]] == list(real.kernels)
     assert data["steps"]["count"] == real.steps
-    classes = np.array(data["steps"]["byte_classes"])[decode(data["steps"]["byte_class"], "uint16")]
-    assert classes.sum() == real.total_bytes
+    assert (bytes_of(data, "read") + bytes_of(data, "written")).sum() == real.total_bytes
     for kernel in data["kernels"]:
         assert any(kernel["phases"])
         assert sum(part["bytes"] for part in kernel["sram"]) > 0

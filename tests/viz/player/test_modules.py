@@ -49,9 +49,6 @@ def data():
     return player_data(hand_built(PROBLEM, clock=True), "made up", GPU)
 
 
-# --- formats ---
-
-
 def test_numbers_are_written_as_python_writes_them(run):
     generator = random.Random(0)
     numbers = [0.0, 1.0, 0.999, 0.9996, 999.4, 999.6, 1e6, 123456.7, 1e-3, 9.99e-4, 5e9, 1e15]
@@ -73,9 +70,6 @@ def test_numbers_are_written_as_python_writes_them(run):
 def test_what_is_not_a_number_is_written_as_python_writes_it(run):
     words = run("[NaN, Infinity, -Infinity].map((n) => formats.formatNumber(n))")
     assert words == [formats.format_number(n) for n in (math.nan, math.inf, -math.inf)]
-
-
-# --- model ---
 
 
 def test_bytes_before_each_step_are_those_of_the_trace(run, data):
@@ -611,8 +605,6 @@ def test_speed_stays_between_the_slowest_and_the_fastest(run):
     assert moves(run, script) == [256, 0.5]
 
 
-# --- words ---
-
 WORDS = f"""
   {TIMELINE};
   const read = (place) => {{
@@ -629,8 +621,11 @@ WORDS = f"""
     ("place", "said"),
     [
         ("0", "Not started. Space plays, the arrow keys step."),
-        ("1", "Query tile 0, key tile 0 (partly masked). m 0, l 16, α 0. 42 B so far."),
-        ("1.2", "Query tile 1, key tile 0: load K. m 0, l 16, α 0. 42 B so far."),
+        ("1", "Query tile 0, key tile 0 (partly masked). Row 0: m 0, l 16, α 0. 42 B so far."),
+        ("1.2", "Query tile 1, key tile 0: load K. 57 B so far."),
+        ("2.3", "Query tile 1, key tile 1 (partly masked): mask. Row 16: m 0, l 16, α 0. 87 B so far."),
+        ("2.4", "Query tile 1, key tile 1 (partly masked): row max. Row 16: m 0, l 16, α 0. 87 B so far."),
+        ("2.6", "Query tile 1, key tile 1 (partly masked): rescale. Row 16: m 0, l 32, α 1. 87 B so far."),
         ("gpu:2", "3 tiles in progress, by the GPU's clock (traced launch). 147 B requested so far."),
         ("gpu:99", "All programs have ended. 348 B requested."),
     ],
@@ -673,12 +668,15 @@ def test_speed_and_curves_are_told_in_their_units(run, data):
     assert run(script, data) == ["4 tiles/s", "0.5 moments/s", "m: row max\nd: distance, log scale"]
 
 
-@pytest.mark.parametrize(("place", "steps"), [("0", 0), ("2.3", 2), ("7", 7), ("gpu:0", 0), ("gpu:2", 4)])
-def test_bytes_so_far_are_those_of_the_steps_that_are_done(run, data, place, steps):
-    """At moment 2 the four query tiles have each done their first step."""
+@pytest.mark.parametrize(
+    ("place", "steps", "of_key"), [("0", 0, 0), ("2", 2, 0), ("2.3", 2, 10), ("gpu:0", 0, 0), ("gpu:2", 4, 0)]
+)
+def test_bytes_so_far_are_those_of_what_is_done(run, data, place, steps, of_key):
+    """In its third phase a step has loaded its keys. At moment 2 each query tile has done its first step."""
     trace = hand_built(PROBLEM, clock=True)
     done = np.arange(10) < steps if "gpu" not in place else (trace.end_ns <= 100) & (steps > 0)
     moved = (trace.tensor_bytes_read + trace.tensor_bytes_written)[done].sum(axis=0)
+    moved[1] += of_key
     script = f"""(() => {{
       {TIMELINE.replace("given", "given.data")};
       t.goToText(given.place);
@@ -694,9 +692,10 @@ def readout(run, data, step, phase="null", pinned="null"):
     """What is said of a step, when it is done or in a phase of that index."""
     script = f"""(() => {{
       {TIMELINE};
-      const phase = {phase};
-      const at = {{ step: {step}, complete: phase === null, phase: t.model.phases[{step}][phase], done: 0 }};
-      at.kernel = t.model.kernel[{step}];
+      const [step, phase] = [{step}, {phase}];
+      const at = {{ step, complete: phase === null, phase: t.model.phases[step][phase ?? 0] }};
+      at.kernel = t.model.kernel[step];
+      at.isDone = (i) => i < step || (i === step && at.complete);
       return words.readoutWords(t, at, {{ total: 1500 }}, 1, {pinned});
     }})()"""
     return run(script, data)
@@ -713,15 +712,16 @@ def test_a_step_is_told_by_its_kernel_and_its_tiles(run, window):
     assert readout(run, data, first) == "_attn_bwd_preprocess: query tile 1. 1.5 kB so far."
     assert readout(run, data, first, 0).startswith("_attn_bwd_preprocess: query tile 1: load O, dO. ")
     alone = of(kernel=1, q_tile=-1)
-    assert readout(run, data, alone) == "_attn_bwd_dk_dv: key tile 0 is seen by no query. 1.5 kB so far."
+    assert readout(run, data, alone).startswith("_attn_bwd_dk_dv: key tile 0 is seen by no query. ")
     cut = of(kernel=2, q_tile=2, kv_tile=4)
-    assert readout(run, data, cut).startswith("_attn_bwd_dq: query tile 2, key tile 4 (partly masked). P ")
+    said = "_attn_bwd_dq: query tile 2, key tile 4 (partly masked). Row 16: P "
+    assert readout(run, data, cut).startswith(said)
 
 
 def test_a_query_tile_without_a_key_is_told(run):
     problem = AttentionProblem(q_len=48, kv_len=16, head_dim=16, block_m=16, block_n=16, mask="causal")
     data = player_data(hand_built(problem), "", GPU)
-    assert readout(run, data, 0) == "Query tile 0 sees no key. 1.5 kB so far."
+    assert readout(run, data, 0).startswith("Query tile 0 sees no key. ")
 
 
 def test_a_step_of_split_keys_is_told_by_its_part(run, parts):
@@ -741,13 +741,13 @@ def test_a_step_of_split_keys_is_told_by_its_part(run, parts):
     ]
 
 
-def test_the_state_of_a_step_is_that_of_the_picked_row_if_it_lies_in_the_tile(run):
+def test_the_state_of_a_step_is_that_of_the_picked_row(run):
     trace = hand_built(PROBLEM)
     numbered = replace(trace, row_max=np.tile(np.arange(16, dtype=np.float32), (10, 1)))
     data = player_data(numbered, "", GPU)
-    assert "m 0, l 16" in readout(run, data, 1)
-    assert "m 7, l 16" in readout(run, data, 1, pinned="{ head: 0, q: 1, row: 7 }")
-    assert "m 0, l 16" in readout(run, data, 1, pinned="{ head: 0, q: 2, row: 7 }")
+    assert "Row 16: m 0, l 16" in readout(run, data, 1)
+    assert "Row 23: m 7, l 16" in readout(run, data, 1, pinned="{ head: 0, q: 1, row: 7 }")
+    assert "Row 23: m 7, l 32" in readout(run, data, 2, pinned="{ head: 0, q: 1, row: 7 }")
 
 
 def test_modelled_moments_name_the_gpu(run):
@@ -813,6 +813,60 @@ def test_a_row_is_told_by_its_number_and_a_head_by_its_kind(run, data, parts):
     assert [run(name, data), run(name, parts[1])] == ["head 1", "K head 1"]
 
 
+def test_the_readout_is_about_the_picked_row(run, data):
+    script = f"(() => {{ {WORDS.replace(', null);', ', given.pinned);').replace('given', 'given.data', 1)}"
+    script += " return read(given.place) })()"
+    given = {"data": data, "place": "3", "pinned": {"head": 0, "q": 0, "row": 3}}
+    assert "Row 3: m 0, l 16, α 0." in run(script, given)
+    given["pinned"] = {"head": 0, "q": 2, "row": 3}
+    assert "Row" not in run(script, given)  # no step of query tile 2 has been played
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_bytes_and_values_come_in_their_phases(run, algorithm):
+    """In every phase of a run: bytes grow if it loads or stores, and a value is there from its phase on."""
+    problem = AttentionProblem(
+        q_len=24, kv_len=24, head_dim=16, block_m=8, block_n=8, mask="causal", kv_splits=2
+    )
+    data = player_data(run_traced(problem, algorithm), "here", GPU)
+    script = f"""(() => {{
+      {TIMELINE};
+      const m = t.model;
+      const wrong = [];
+      let before = 0;
+      for (let position = 1; position <= t.last(); position++) {{
+        t.position = position;
+        const at = t.cursor();
+        at.isDone = (step) => t.isDone(at, step);
+        const {{ total }} = words.bytesSoFar(t, at);
+        const moves = at.phase.loads.length + at.phase.stores.length > 0;
+        if (moves !== total > before) wrong.push([t.text(), at.phase.name, before, total]);
+        before = total;
+        for (const one of series.recordedSeries(m, m.kernel[at.step])) {{
+          const phases = m.phases[at.step];
+          const later = phases.slice(phases.indexOf(at.phase) + 1);
+          const pending = !at.complete && later.some((phase) => one.changes(phase));
+          const known = series.lastKnown(m, one, at, [at.step]) === 0;
+          if (known === pending) wrong.push([t.text(), one.name, known]);
+        }}
+      }}
+      return [wrong, before === m.bytes.at(-1)];
+    }})()"""
+    assert run(script, data) == [[], True]
+
+
+def test_a_picked_row_in_words_leads_back_to_it(run, data):
+    script = """(() => {
+      const one = Object.assign(Object.create(pane.Pane.prototype), { model: model.makeModel(given) });
+      const back = (words) => {
+        one.pinText(words);
+        return one.pinned && one.pinnedText();
+      };
+      return ["0.0", "0.37", "0.63", "0.64", "1.0", "0", "x", undefined].map(back);
+    })()"""
+    assert run(script, data) == ["0.0", "0.37", "0.63", None, None, None, None, None]
+
+
 def test_a_row_of_packed_heads_is_told_by_its_head_and_query(run):
     problem = AttentionProblem(q_len=2, kv_len=16, head_dim=16, q_heads=4, kv_heads=2, block_m=4, block_n=16)
     data = player_data(run_traced(problem, "split_kv"), "here", GPU)
@@ -826,7 +880,9 @@ def test_a_race_gives_both_runs_the_steps_that_fit_its_time(run):
     data = duel_data((traces[0], "a"), (traces[1], "b"), GPU)
     script = """(() => {
       const race = new duel.Race(given.costs.map((text) => model.decode(text, Float64Array)));
-      const equal = [race.last(), race.moved(1)];
+      const start = race.text();
+      race.order = "steps";
+      const equal = [start, race.last(), race.moved(1)];
       race.goToText("race:500");
       const ends = race.costs.map((costs) => costs.filter((end) => end <= race.now() * (1 + 1e-9)).length);
       const half = [race.done(0), race.done(1)];
@@ -834,13 +890,10 @@ def test_a_race_gives_both_runs_the_steps_that_fit_its_time(run):
       return [equal, ends, half, [race.done(0), race.done(1)], race.text()];
     })()"""
     equal, ends, half, finished, text = run(script, data)
-    assert equal == [16, 1]
+    assert equal == ["race:0", 16, 1]
     assert half == ends
     assert finished == [10, 16]
     assert text == "race:1000"
-
-
-# --- one script ---
 
 
 def test_the_script_holds_every_module_once(run):

@@ -1,4 +1,7 @@
-"""Where the errors lie: maps over rows and keys or columns, and the map of NaN and infinity. Pure: data -> figure."""
+"""Where the errors lie: maps over rows and keys or columns, and the map of NaN and infinity.
+
+Pure: data -> figure.
+"""
 
 from __future__ import annotations
 
@@ -10,95 +13,104 @@ from kernels.problem import AttentionProblem
 from viz.shared import theme
 
 MOST_LINES = 40
-"""Tile boundaries are drawn up to this many an axis."""
+"""Tile boundaries are drawn up to this many per axis."""
 MOST_MARKERS = 4096
-LEAST_SHARE = 1e-3
-"""Errors below this share of the allowed one have the colour of it."""
+"""Tiles can be picked up to this many."""
+LEAST_SHARE, MOST_SHARE = 1e-3, 10
+"""Errors beyond either share of the allowed one have the colour of it."""
 CODE_WORDS = (
     "finite, as float64",
     "NaN or infinity, as float64",
     "finite, but not in float64",
     "NaN or infinity, but not in float64",
 )
+SHARE_HOVER = (
+    "rows from %{customdata[0]}, ALONG from %{customdata[1]}<br>%{customdata[2]:.3g} of the allowed error"
+    "<extra></extra>"
+)
 
 
 def share_figure(
-    found: ErrorMap,
-    place: int,
+    error_map: ErrorMap,
+    index: int,
     problem: AttentionProblem,
     colors: theme.Palette,
     tile: tuple[int, int] | None = None,
 ) -> go.Figure:
-    """Errors of one head over the allowed error. With a `tile` (query tile, key tile) it is outlined, and every tile can be picked."""
-    values = np.nan_to_num(found.values[place], nan=np.inf)
-    x, y = _centers(found.column_step, found.columns), _centers(found.row_step, found.rows)
-    shown = np.where(
-        (values == 0) & _never_visible(found, problem), np.nan, np.log10(np.clip(values, LEAST_SHARE, 10))
-    )
-    along = "keys" if found.kind == "weights" else "columns"
-    hover = f"rows from %{{customdata[0]}}, {along} from %{{customdata[1]}}<br>%{{customdata[2]:.3g}} of the allowed error<extra></extra>"
-    rows_from, columns_from = np.meshgrid(
-        y - (found.row_step - 1) / 2, x - (found.column_step - 1) / 2, indexing="ij"
-    )
-    bar = {
-        "title": {"text": "error /<br>allowed", "font_size": 13},
-        "tickvals": [-3, -2, -1, 0, 1],
-        "thickness": 14,
-    }
-    bar["ticktext"] = ["0.001", "0.01", "0.1", "1", "10"]
-    heat = {
-        "z": shown,
-        "x": x,
-        "y": y,
-        "customdata": np.stack([rows_from, columns_from, np.minimum(values, 1e9)], axis=-1),
-    }
-    figure = go.Figure(
-        go.Heatmap(
-            **heat,
-            hovertemplate=hover,
-            zmin=-3,
-            zmax=1,
-            colorscale=_passing_scale(colors),
-            colorbar=bar,
-            hoverongaps=False,
-        ),
-    )
-    by_rows = problem.block_n if found.kind in ("dK", "dV") else problem.block_m
-    _tile_lines(figure, found.rows, by_rows, "h", colors)
-    if found.kind == "weights":
-        _tile_lines(figure, found.columns, found.column_step, "v", colors)
+    """Errors over the allowed error, of head `error_map.heads[index]`.
+
+    A `tile` (query tile, key tile) is outlined, and then every tile can be picked.
+    """
+    by_key_row = error_map.kind in ("dK", "dV")
+    of_weights = error_map.kind == "weights"
+    figure = go.Figure(_share_heatmap(error_map, index, problem, colors))
+    _tile_lines(figure, error_map, "rows", problem.block_n if by_key_row else problem.block_m, colors)
+    if of_weights:
+        _tile_lines(figure, error_map, "columns", error_map.column_step, colors)
         if tile is not None:
-            _draw_pickable_tiles(figure, found, problem, tile, colors)
-    row_words = "key row" if found.kind in ("dK", "dV") else "query row"
-    _axes(figure, found, row_words, "key" if found.kind == "weights" else "column of head_dim")
+            _pickable_markers(figure, error_map, problem, colors)
+            _outline(figure, error_map, problem, tile, colors)
+    _axes(
+        figure,
+        error_map,
+        rows="key row" if by_key_row else "query row",
+        columns="key" if of_weights else "column of head_dim",
+    )
     return theme.style_figure(figure, colors, height=380)
 
 
-def codes_figure(found: ErrorMap, place: int, colors: theme.Palette) -> go.Figure:
+def _share_heatmap(
+    error_map: ErrorMap, index: int, problem: AttentionProblem, colors: theme.Palette
+) -> go.Heatmap:
+    values = np.nan_to_num(error_map.values[index], nan=np.inf)
+    nothing = (values == 0) & _never_visible(error_map, problem)
+    exponents = np.where(nothing, np.nan, np.log10(np.clip(values, LEAST_SHARE, MOST_SHARE)))
+    first_rows, first_columns = np.meshgrid(
+        np.arange(values.shape[0]) * error_map.row_step,
+        np.arange(values.shape[1]) * error_map.column_step,
+        indexing="ij",
+    )
+    return go.Heatmap(
+        z=exponents,
+        x=_centers(error_map.column_step, error_map.columns),
+        y=_centers(error_map.row_step, error_map.rows),
+        customdata=np.stack([first_rows, first_columns, np.minimum(values, 1e9)], axis=-1),
+        hovertemplate=SHARE_HOVER.replace("ALONG", "keys" if error_map.kind == "weights" else "columns"),
+        zmin=np.log10(LEAST_SHARE),
+        zmax=np.log10(MOST_SHARE),
+        colorscale=_passing_scale(colors),
+        colorbar={
+            "title": {"text": "error /<br>allowed", "font_size": 13},
+            "tickvals": [-3, -2, -1, 0, 1],
+            "ticktext": ["0.001", "0.01", "0.1", "1", "10"],
+            "thickness": 14,
+        },
+        hoverongaps=False,
+    )
+
+
+def codes_figure(error_map: ErrorMap, index: int, colors: theme.Palette) -> go.Figure:
     """Where NaN and infinities are, and whether float64 has them too."""
+    assert error_map.codes is not None
+    codes = error_map.codes[index]
     steps = (colors.surface, colors.state, colors.standard, colors.bad)
-    scale = [[(code + side) / 4, color] for code, color in enumerate(steps) for side in (0, 1)]
-    x, y = _centers(found.column_step, found.columns), _centers(found.row_step, found.rows)
-    words = np.array(CODE_WORDS)[found.codes[place]]
-    bar = {
-        "tickvals": [0.375, 1.125, 1.875, 2.625],
-        "ticktext": [text.replace(", ", ",<br>") for text in CODE_WORDS],
-        "thickness": 14,
-    }
-    hover = "row %{y:.0f}, column %{x:.0f}<br>%{customdata}<extra></extra>"
     heat = go.Heatmap(
-        z=found.codes[place],
-        x=x,
-        y=y,
-        customdata=words,
+        z=codes,
+        x=_centers(error_map.column_step, error_map.columns),
+        y=_centers(error_map.row_step, error_map.rows),
+        customdata=np.array(CODE_WORDS)[codes],
         zmin=0,
         zmax=3,
-        colorscale=scale,
-        colorbar=bar,
-        hovertemplate=hover,
+        colorscale=[[(code + side) / 4, color] for code, color in enumerate(steps) for side in (0, 1)],
+        colorbar={
+            "tickvals": [0.375, 1.125, 1.875, 2.625],
+            "ticktext": [words.replace(", ", ",<br>") for words in CODE_WORDS],
+            "thickness": 14,
+        },
+        hovertemplate="row %{y:.0f}, column %{x:.0f}<br>%{customdata}<extra></extra>",
     )
     figure = go.Figure(heat)
-    _axes(figure, found, "row", "column of head_dim")
+    _axes(figure, error_map, "row", "column of head_dim")
     return theme.style_figure(figure, colors, height=320)
 
 
@@ -108,83 +120,98 @@ def _centers(step: int, total: int) -> np.ndarray:
 
 
 def _passing_scale(colors: theme.Palette) -> list[list]:
-    """The scale of the theme up to what is allowed, one warning colour beyond; in powers of ten from -3 to 1."""
+    """The theme's scale up to what is allowed (three quarters of the axis), and one warning colour beyond."""
     last = len(colors.scale) - 1
-    return [[0.75 * place / last, color] for place, color in enumerate(colors.scale)] + [
-        [0.75, colors.bad],
-        [1, colors.bad],
-    ]
+    allowed = [[0.75 * number / last, color] for number, color in enumerate(colors.scale)]
+    return [*allowed, [0.75, colors.bad], [1, colors.bad]]
 
 
-def _never_visible(found: ErrorMap, problem: AttentionProblem) -> np.ndarray:
+def _never_visible(error_map: ErrorMap, problem: AttentionProblem) -> np.ndarray:
     """Cells of "weights" whose rows see none of their keys: nothing is drawn there."""
-    if found.kind != "weights":
-        return np.zeros(found.values.shape[1:], bool)
-    left, right = problem.band.left, problem.band.right
+    if error_map.kind != "weights":
+        return np.zeros(error_map.values.shape[1:], bool)
+    rows, columns = error_map.values.shape[1:]
     offset = problem.kv_len - problem.q_len
-    first_row = np.arange(found.values.shape[1])[:, None] * found.row_step + offset
-    last_row = np.minimum(first_row + found.row_step, found.rows + offset) - 1
-    first_key = np.arange(found.values.shape[2])[None, :] * found.column_step
-    return (first_key > last_row + right) | (first_key + found.column_step - 1 < first_row - left)
+    first_row = np.arange(rows)[:, None] * error_map.row_step + offset
+    last_row = np.minimum(first_row + error_map.row_step, error_map.rows + offset) - 1
+    first_key = np.arange(columns)[None, :] * error_map.column_step
+    last_key = first_key + error_map.column_step - 1
+    return (first_key > last_row + problem.band.right) | (last_key < first_row - problem.band.left)
 
 
-def _tile_lines(figure: go.Figure, total: int, step: int, direction: str, colors: theme.Palette) -> None:
-    """Boundaries of tiles as one trace of broken lines."""
+def _tile_lines(figure: go.Figure, error_map: ErrorMap, axis: str, step: int, colors: theme.Palette) -> None:
+    """Boundaries of tiles of `step` "rows" or "columns", as one trace of broken lines."""
+    total, across_total, across_step = error_map.rows, error_map.columns, error_map.column_step
+    if axis == "columns":
+        total, across_total, across_step = error_map.columns, error_map.rows, error_map.row_step
     if not 1 < total / step <= MOST_LINES:
         return
     at = np.arange(step, total, step) - 0.5
-    spans = figure.data[0].x if direction == "h" else figure.data[0].y
-    ends = [
-        spans[0] - (spans[1] - spans[0]) / 2 if len(spans) > 1 else -0.5,
-        spans[-1] + (spans[1] - spans[0]) / 2 if len(spans) > 1 else 0.5,
-    ]
-    across = np.tile([*ends, np.nan], len(at))
+    end = -(-across_total // across_step) * across_step - 0.5
+    across = np.tile([-0.5, end, np.nan], len(at))
     along = np.stack([at, at, np.full(len(at), np.nan)], axis=1).ravel()
-    x, y = (across, along) if direction == "h" else (along, across)
-    figure.add_scatter(
-        x=x,
-        y=y,
-        mode="lines",
-        line={"color": colors.background, "width": 1},
-        hoverinfo="skip",
-        showlegend=False,
-    )
+    x, y = (across, along) if axis == "rows" else (along, across)
+    line = {"color": colors.background, "width": 1}
+    figure.add_scatter(x=x, y=y, mode="lines", line=line, hoverinfo="skip", showlegend=False)
 
 
-def pickable_tiles(found: ErrorMap, problem: AttentionProblem) -> list[tuple[int, int]]:
-    """(query tile, first key tile of a column) of each tile that can be picked, in the order of the chart's points; [] for too many."""
-    columns, tiles_a_column = -(-found.columns // found.column_step), found.column_step // problem.block_n
+def pickable_tiles(error_map: ErrorMap, problem: AttentionProblem) -> list[tuple[int, int]]:
+    """(query tile, first key tile of a column) of each tile that can be picked; [] for too many.
+
+    They are in the order of the chart's points.
+    """
+    columns = -(-error_map.columns // error_map.column_step)
+    tiles_per_column = error_map.column_step // problem.block_n
     if problem.q_tiles * columns > MOST_MARKERS:
         return []
     return [
-        (q_tile, column * tiles_a_column) for q_tile in range(problem.q_tiles) for column in range(columns)
+        (q_tile, column * tiles_per_column) for q_tile in range(problem.q_tiles) for column in range(columns)
     ]
 
 
-def _draw_pickable_tiles(
+def _pickable_markers(
+    figure: go.Figure, error_map: ErrorMap, problem: AttentionProblem, colors: theme.Palette
+) -> None:
+    """Invisible points on the tiles, which take the clicks."""
+    picks = pickable_tiles(error_map, problem)
+    if not picks:
+        return
+    query, key = np.array(picks).T
+    unseen = {"marker": {"opacity": 0}}
+    figure.add_scatter(
+        x=key * problem.block_n + (error_map.column_step - 1) / 2,
+        y=np.minimum((query + 0.5) * problem.block_m - 0.5, error_map.rows),
+        mode="markers",
+        marker={"symbol": "square", "size": 26, "opacity": 0, "color": colors.now},
+        customdata=np.stack([query, key], axis=1),
+        showlegend=False,
+        hovertemplate="query tile %{customdata[0]}, key tile %{customdata[1]}: pick it<extra></extra>",
+        unselected=unseen,
+        selected=unseen,
+    )
+
+
+def _outline(
     figure: go.Figure,
-    found: ErrorMap,
+    error_map: ErrorMap,
     problem: AttentionProblem,
     tile: tuple[int, int],
     colors: theme.Palette,
 ) -> None:
-    if picks := pickable_tiles(found, problem):
-        q, kv = np.array(picks).T
-        marker = {"symbol": "square", "size": 26, "opacity": 0, "color": colors.now}
-        figure.add_scatter(
-            x=kv * problem.block_n + (found.column_step - 1) / 2, y=np.minimum((q + 0.5) * problem.block_m - 0.5, found.rows), mode="markers",
-            marker=marker, customdata=np.stack([q, kv], axis=1), showlegend=False,
-            hovertemplate="query tile %{customdata[0]}, key tile %{customdata[1]}: pick it<extra></extra>",
-            unselected={"marker": {"opacity": 0}}, selected={"marker": {"opacity": 0}},
-        )  # fmt: skip
-    first_key = tile[1] // (found.column_step // problem.block_n) * found.column_step
-    for color, width in ((colors.background, 6), (colors.text, 3)):  # seen on every colour of the map
+    """A frame around the column's part of a tile, in two colours so that it is seen on every colour."""
+    query, key = tile
+    first_key = key * problem.block_n // error_map.column_step * error_map.column_step
+    for color, width in ((colors.background, 6), (colors.text, 3)):
         figure.add_shape(
-            type="rect", x0=first_key - 0.5, x1=min(first_key + found.column_step, found.columns) - 0.5, y0=tile[0] * problem.block_m - 0.5,
-            y1=min((tile[0] + 1) * problem.block_m, found.rows) - 0.5, line={"color": color, "width": width},
-        )  # fmt: skip
+            type="rect",
+            x0=first_key - 0.5,
+            x1=min(first_key + error_map.column_step, error_map.columns) - 0.5,
+            y0=query * problem.block_m - 0.5,
+            y1=min((query + 1) * problem.block_m, error_map.rows) - 0.5,
+            line={"color": color, "width": width},
+        )
 
 
-def _axes(figure: go.Figure, found: ErrorMap, rows: str, columns: str) -> None:
-    figure.update_xaxes(title=columns, range=[-0.5, found.columns - 0.5], showgrid=False, zeroline=False)
-    figure.update_yaxes(title=rows, range=[found.rows - 0.5, -0.5], showgrid=False, zeroline=False)
+def _axes(figure: go.Figure, error_map: ErrorMap, rows: str, columns: str) -> None:
+    figure.update_xaxes(title=columns, range=[-0.5, error_map.columns - 0.5], showgrid=False, zeroline=False)
+    figure.update_yaxes(title=rows, range=[error_map.rows - 0.5, -0.5], showgrid=False, zeroline=False)

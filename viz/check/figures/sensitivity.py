@@ -3,31 +3,36 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
 from kernels.check.result import SensitivityPoint
 from viz.shared import theme
 
+Points = tuple[SensitivityPoint, ...]
+SCALE_HOVER = ": %{customdata[0]:.2e}<br>largest score %{customdata[1]:.2e}<extra></extra>"
 
-def blocks_figure(points: tuple[SensitivityPoint, ...], colors: theme.Palette) -> go.Figure:
+
+def blocks_figure(points: Points, colors: theme.Palette) -> go.Figure:
     """Largest error of O for each choice of BLOCK_M x BLOCK_N, below the line of what is allowed."""
     shown = [point for point in points if not point.refused]
-    figure = go.Figure()
     labels = [point.label for point in shown]
-    colored = [colors.flash if point.passes else colors.bad for point in shown]
-    hover = "%{x}: %{y:.2e}<br>differs by up to %{customdata:.1e} from your tiles<extra></extra>"
+    figure = go.Figure()
     figure.add_bar(
-        x=labels, y=[_finite(point.max_error) for point in shown], marker_color=colored, name="this kernel",
-        customdata=[point.difference for point in shown], hovertemplate=hover, showlegend=False,
-    )  # fmt: skip
-    allowed = [_finite(point.tolerance) for point in shown]
-    line = {"color": colors.text, "dash": "dash"}
+        x=labels,
+        y=[_finite(point.max_error) for point in shown],
+        marker_color=[colors.flash if point.passes else colors.bad for point in shown],
+        name="this kernel",
+        customdata=[point.difference for point in shown],
+        hovertemplate="%{x}: %{y:.2e}<br>differs by up to %{customdata:.1e} from your tiles<extra></extra>",
+        showlegend=False,
+    )
     figure.add_scatter(
         x=labels,
-        y=allowed,
+        y=[_finite(point.tolerance) for point in shown],
         mode="lines",
-        line=line,
+        line={"color": colors.text, "dash": "dash"},
         name="allowed",
         hovertemplate="allowed %{y:.2e}<extra></extra>",
     )
@@ -36,38 +41,41 @@ def blocks_figure(points: tuple[SensitivityPoint, ...], colors: theme.Palette) -
     return theme.style_figure(figure, colors, height=340)
 
 
-def scales_figure(points: tuple[SensitivityPoint, ...], colors: theme.Palette) -> go.Figure:
-    """Largest error of O over the factor on the query; a cross at the top marks NaN or infinity where float64 has none.
+def _finite(value: float) -> float | None:
+    return value if value < math.inf else None
 
-    An error of 0 has no place on a log axis: it is drawn at the bottom, and said on hover.
+
+def scales_figure(points: Points, colors: theme.Palette) -> go.Figure:
+    """Largest error of O over the factor on the query, on log axes.
+
+    A cross at the top marks NaN or infinity that float64 does not have. An error of 0 is drawn at the bottom;
+    its hover text says 0.
     """
-    figure = go.Figure()
     factors = [f"2<sup>{point.label.removeprefix('2^')}</sup>" for point in points]
-    series = (  # the kernel last, on top
-        ("allowed", colors.text, "dash", 2, [point.tolerance for point in points]),
-        ("reference", colors.standard, "solid", 6, [point.naive_max_error for point in points]),
-        ("this kernel", colors.flash, "solid", 2, [point.max_error for point in points]),
-    )
-    drawn = [value for *_, values in series for value in values if 0 < value < math.inf]
+    allowed = [point.tolerance for point in points]
+    reference = [point.naive_max_error for point in points]
+    kernel = [point.max_error for point in points]
+    drawn = [value for value in (*allowed, *reference, *kernel) if 0 < value < math.inf]
     floor, top = min(drawn, default=1.0) / 10, max(drawn, default=1.0) * 30
-    for name, color, dash, width, values in series:
-        hover = f"{name}: %{{customdata[0]:.2e}}<br>largest score %{{customdata[1]:.2e}}<extra></extra>"
+    figure = go.Figure()
+
+    def add(name: str, color: str, values: Sequence[float], dash: str, width: int) -> None:
         figure.add_scatter(
-            x=factors, y=[max(value, floor) if value < math.inf else None for value in values], mode="lines" if dash == "dash" else "lines+markers",
-            name=name, line={"color": color, "dash": dash, "width": width}, hovertemplate=hover,
+            x=factors,
+            y=[max(value, floor) if value < math.inf else None for value in values],
+            mode="lines" if dash == "dash" else "lines+markers",
+            name=name,
+            line={"color": color, "dash": dash, "width": width},
+            hovertemplate=name + SCALE_HOVER,
             customdata=[(value, point.largest_score) for value, point in zip(values, points, strict=True)],
-        )  # fmt: skip
-    broken = (
-        ("this kernel", colors.bad, [point.wrong_nonfinite for point in points]),
-        ("reference", colors.standard, [point.naive_wrong_nonfinite for point in points]),
-    )
-    for level, (name, color, wrong) in enumerate(broken):
-        at = [factor for factor, count in zip(factors, wrong, strict=True) if count]
-        marker = {"symbol": "x", "size": 12, "color": color}
-        figure.add_scatter(
-            x=at, y=[top / 6**level] * len(at), mode="markers", marker=marker, name=f"NaN: {name}", customdata=[count for count in wrong if count],
-            hovertemplate=f"{name}: %{{customdata:,}} elements NaN or infinite<extra></extra>",
-        )  # fmt: skip
+        )
+
+    add("allowed", colors.text, allowed, "dash", 2)
+    add("reference", colors.standard, reference, "solid", 6)
+    add("this kernel", colors.flash, kernel, "solid", 2)  # last, so that it lies on top
+    _add_crosses(figure, "this kernel", colors.bad, factors, [point.wrong_nonfinite for point in points], top)
+    wrong = [point.naive_wrong_nonfinite for point in points]
+    _add_crosses(figure, "reference", colors.standard, factors, wrong, top / 6)
     figure.update_xaxes(
         title="factor on the query", type="category", categoryorder="array", categoryarray=factors
     )
@@ -75,5 +83,17 @@ def scales_figure(points: tuple[SensitivityPoint, ...], colors: theme.Palette) -
     return theme.style_figure(figure, colors, height=340)
 
 
-def _finite(value: float) -> float | None:
-    return value if value < math.inf else None
+def _add_crosses(
+    figure: go.Figure, name: str, color: str, factors: list[str], wrong: list[int], height: float
+) -> None:
+    """Crosses at the factors that give wrong NaN or infinity."""
+    at = [factor for factor, count in zip(factors, wrong, strict=True) if count]
+    figure.add_scatter(
+        x=at,
+        y=[height] * len(at),
+        mode="markers",
+        marker={"symbol": "x", "size": 12, "color": color},
+        name=f"NaN: {name}",
+        customdata=[count for count in wrong if count],
+        hovertemplate=f"{name}: %{{customdata:,}} elements NaN or infinite<extra></extra>",
+    )

@@ -3,6 +3,7 @@
 import { text } from "./draw.js";
 import { formatNumber } from "./formats.js";
 import { rowCount, stepsOfTile, valueAt } from "./model.js";
+import { lastKnown, recordedSeries } from "./series.js";
 
 const TITLES = {
   l: "row sum l of the tile's rows",
@@ -48,8 +49,8 @@ function drawRowSums(context, box, model, palette, at) {
     bar(row, shrunk, grown, palette.state, 0.55);
   }
   const [least, most] = at.alphaRange.map((alpha) => formatNumber(alpha, 2));
-  const words = model.kv[at.step] < 0 ? "no key in sight" : `old sum × α, α = ${least} to ${most}`;
-  drawFloor(context, box, palette, words);
+  const product = `old sum × α, α = ${least} to ${most}`;
+  drawFloor(context, box, palette, model.kv[at.step] < 0 ? "no key in sight" : rescaled ? product : "");
 }
 
 // What earlier tiles hold of the row, and what this tile adds. All tiles together hold 1.
@@ -59,10 +60,12 @@ function drawShares(context, box, model, palette, at, name) {
   const steps = stepsOfTile(model, at.kernel, at.head, q);
   const bar = barsIn(context, box, count, box.h - 36);
   const earlier = steps.slice(0, steps.indexOf(at.step));
+  const series = recordedSeries(model, at.kernel).find(({ key }) => key === name);
+  const known = lastKnown(model, series, at, steps) >= earlier.length;
   for (let row = 0; row < count; row++) {
     const before = earlier.reduce((sum, step) => sum + valueAt(model, name, step, row), 0);
     bar(row, 0, before, palette.state);
-    bar(row, before, valueAt(model, name, at.step, row), palette.state, 0.55);
+    if (known) bar(row, before, valueAt(model, name, at.step, row), palette.state, 0.55);
   }
   drawFloor(context, box, palette, "light: this step; all of them: 1");
 }

@@ -13,10 +13,12 @@ export default function (component) {
     player = new (data.run.runs ? Duel : Player)(root);
     players.set(parentElement, player);
   }
-  player.load(data.run, data.place);
-  let last = data.place;
-  player.onSettled = (place) => {
-    if (place !== last) setStateValue("where", { run: data.run.id, place: (last = place) });
+  player.load(data.run, data.state);
+  let last = JSON.stringify(data.state);
+  player.onSettled = (state) => {
+    if (JSON.stringify(state) === last) return;
+    last = JSON.stringify(state);
+    setStateValue("where", { run: data.run.id, state });
   };
   return () => {
     players.delete(parentElement);

@@ -88,19 +88,25 @@ export function controls(owner, sliderLabel) {
   return { bar, speed, slider, count, rate, readout, showPlaying };
 }
 
-// The legend of the grid. `says` takes what a tile means that was not visited, and the runs at hand.
+// The legend of the grid. `says` takes the runs at hand.
 export function legend() {
-  const [unvisited, largest] = [element("span"), element("span")];
+  const [claim, largest] = [element("span"), element("span")];
   const entry = (swatch, words) =>
     element("span", {}, [element("i", { class: `fa-swatch fa-swatch-${swatch}` }), words]);
   const skipped = entry("skipped", "skipped by the mask");
   const plain = entry("plain", "scores computed");
-  const entries = [entry("unvisited", unvisited), skipped, plain, entry("scale", largest)];
+  const named = element("span");
+  const unvisited = entry("unvisited", "not visited yet");
+  const entries = [claim, unvisited, skipped, plain, entry("scale", largest), named];
   const node = element("div", { class: "fa-legend" }, entries);
-  const says = (words, models) => {
-    unvisited.textContent = words;
+  const says = (models) => {
+    claim.textContent = models.length === 1 ? models[0].data.grid_words : "";
+    claim.hidden = !claim.textContent;
     skipped.hidden = !models.some((model) => model.kinds.includes(KIND.skipped));
     plain.hidden = !models.some((model) => model.kernels.some((kernel) => kernel.cells === "plain"));
+    const grid = models.flatMap((model) => model.data.grid);
+    named.textContent = `${grid.join(" or ")} on a tile: it lies in HBM`;
+    named.hidden = !grid.length;
     const percent = 100 * Math.max(...models.map((model) => model.scaleShare));
     largest.textContent = `share of its rows' attention, 0 to ${formatNumber(percent, 2)} %`;
   };

@@ -17,7 +17,7 @@ export class Race {
   // `costs` holds, for each run, the modelled time in ns at which each of its steps ends.
   constructor(costs) {
     this.costs = costs;
-    this.order = "steps";
+    this.order = "race"; // steps of two algorithms are seldom alike
     this.position = 0;
     this.longest = Math.max(...costs.map((ends) => ends.at(-1)));
   }
@@ -60,7 +60,7 @@ export class Race {
   }
 
   goToText(words) {
-    const [, order, position] = /^(steps|race):(\d+)$/.exec(words ?? "") ?? [null, "steps", "0"];
+    const [, order, position] = /^(steps|race):(\d+)$/.exec(words ?? "") ?? [null, "race", "0"];
     this.order = order;
     this.position = this.clamp(Number(position));
   }
@@ -89,7 +89,7 @@ export class Duel {
     this.controls = controls(this, "position of both runs");
     this.slider = this.controls.slider;
     this.slider.addEventListener("input", () => this.transport.goTo(Number(this.slider.value)));
-    const orders = [["steps", "step for step"], ["race", "race"]];
+    const orders = [["race", "race"], ["steps", "step for step"]];
     this.orders = choice("clock", orders, (order) => this.setOrder(order));
     const { bar, speed, readout } = this.controls;
     this.root.append(
@@ -110,23 +110,23 @@ export class Duel {
     this.transport.stop();
   }
 
-  load(data, place) {
+  load(data, state) {
     const isNew = this.data?.id !== data.id;
     this.data = data;
     data.runs.forEach((run, i) => {
       this.panes[i].load(run);
-      this.titles[i].textContent = `${"AB"[i]}  ${run.title}`;
+      this.titles[i].textContent = `${"AB"[i]}  ${run.title}. ${run.grid_words}`;
     });
     const models = this.panes.map((pane) => pane.model);
     const share = Math.max(...models.map((model) => model.scaleShare));
     models.forEach((model) => (model.scaleShare = share)); // one scale of colours for both
-    this.legend.says("not visited yet", models);
+    this.legend.says(models);
     this.panes.forEach((pane) => pane.usePalette(this.root));
     const totals = models.flatMap((model) => [model.bytes[model.count], model.data.standard_bytes]);
     this.panes.forEach((pane) => pane.scaleBytes(Math.max(...totals)));
     if (isNew) {
       this.race = new Race(data.costs.map((text) => decode(text, Float64Array)));
-      this.race.goToText(place);
+      this.race.goToText(state.place);
       this.transport.use(this.race);
     }
     this.refresh();
@@ -146,7 +146,7 @@ export class Duel {
   }
 
   settled() {
-    this.onSettled(this.race.text());
+    this.onSettled({ place: this.race.text() });
   }
 
   refresh() {

@@ -1,7 +1,8 @@
 // Player data (see data.py) as typed arrays, with the look-ups that drawing needs. No drawing here.
 // A phase is an object with the fields of kernels/trace/algorithm.py; nothing is known of it by its name.
 
-export const KIND = { skipped: 0, partial: 1, full: 2 };
+// What the mask leaves of a tile. A hidden tile is computed all the same: its algorithm skips no tile.
+export const KIND = { skipped: 0, partial: 1, full: 2, hidden: 3 };
 const ARRAYS = { float: Float32Array, share: Uint16Array, log: Uint16Array };
 
 export function decode(text, ArrayType) {
@@ -35,6 +36,7 @@ export function makeModel(data) {
     },
     keyParts: data.key_parts.length > 2 ? data.key_parts : [], // one part is no split
     kernelPhases: data.kernels.map((kernel) => kernel.phases.flat()),
+    gridTensors: data.kernels.map((kernel) => gridTensor(kernel, data.grid)),
   };
   model.heads = [...new Set(model.head)];
   // in this order: the phases need the turns
@@ -42,6 +44,12 @@ export function makeModel(data) {
   model.tileSteps = groupByTile(model);
   model.strips = data.strips.map((strip) => makeStrip(model, strip));
   return model;
+}
+
+// The tensor of `grid`, with one tile per tile of the grid, that a kernel stores or loads; "" if none.
+function gridTensor({ phases }, grid) {
+  const [, step] = phases;
+  return grid.find((name) => step.some(({ loads, stores }) => [...loads, ...stores].includes(name))) ?? "";
 }
 
 function mapValues(object, change) {
@@ -64,18 +72,44 @@ function findTurns({ count, turn }) {
   return { turnFirst, turnLast };
 }
 
-// Requested bytes before each step, per tensor and in all.
+// What each step reads and writes of each tensor, and the requested bytes before each step, per tensor and
+// in all.
 function sumBytes({ data, count }) {
   const { byte_class, byte_classes } = data.steps;
-  const classes = decode(byte_class, Uint16Array);
+  const stepBytes = Array.from(decode(byte_class, Uint16Array), (index) => byte_classes[index]);
   const tensorBytes = data.tensors.map(() => new Float64Array(count + 1));
   const bytes = new Float64Array(count + 1);
-  for (let i = 0; i < count; i++) {
-    const moved = byte_classes[classes[i]];
-    moved.forEach((size, t) => (tensorBytes[t][i + 1] = tensorBytes[t][i] + size));
-    bytes[i + 1] = bytes[i] + moved.reduce((sum, size) => sum + size, 0);
-  }
-  return { tensorBytes, bytes };
+  stepBytes.forEach(({ read, written }, i) => {
+    bytes[i + 1] = bytes[i];
+    tensorBytes.forEach((sums, t) => {
+      sums[i + 1] = sums[i] + read[t] + written[t];
+      bytes[i + 1] += read[t] + written[t];
+    });
+  });
+  return { stepBytes, tensorBytes, bytes };
+}
+
+// Bytes per tensor that a step has requested once it has gone through `phase`.
+export function bytesInStep(model, i, phase) {
+  const phases = model.phases[i];
+  const reached = phases.slice(0, phases.indexOf(phase) + 1);
+  const { read, written } = model.stepBytes[i];
+  return model.data.tensors.map(({ name }, t) => {
+    const isLoaded = ({ loads }) => loads.includes(name);
+    const isStored = ({ stores }) => stores.includes(name);
+    const again = model.turnLast[i] > i ? model.stepBytes[i + 1].read[t] : 0;
+    const loaded = reachedPart(phases, reached, isLoaded, read[t], again);
+    return loaded + reachedPart(phases, reached, isStored, written[t]);
+  });
+}
+
+// Of `size` bytes, those of the phases that were reached. If several phases move a tensor, the first is that
+// before the loop, and each of the others moves as much as the next round of the loop, `again`.
+function reachedPart(phases, reached, moves, size, again = 0) {
+  const all = phases.filter(moves).length;
+  const now = reached.filter(moves).length;
+  if (now === 0 || all === 0) return 0;
+  return now === all ? size : size - (all - now) * again;
 }
 
 // The phases that each step goes through, and how many phases come before it.

@@ -1,9 +1,11 @@
-// Entry of the exported HTML page: its data lie in the page, and the place in the address after "#".
+// Entry of the exported HTML page: its data lie in the page, and the player's state in the address after "#".
 
 import { Duel } from "./duel.js";
 import { Player } from "./player.js";
 
-const { run, place } = JSON.parse(document.getElementById("run").textContent);
+const { run, state } = JSON.parse(document.getElementById("run").textContent);
 const root = document.querySelector(".fa-player");
-const player = new (run.runs ? Duel : Player)(root, (where) => history.replaceState(null, "", `#${where}`));
-player.load(run, location.hash.slice(1) || place);
+const remember = (now) => history.replaceState(null, "", `#${new URLSearchParams(now)}`);
+const player = new (run.runs ? Duel : Player)(root, remember);
+const hash = location.hash.slice(1);
+player.load(run, hash ? Object.fromEntries(new URLSearchParams(hash)) : state);

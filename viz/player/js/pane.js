@@ -8,7 +8,7 @@ import { hasTile, makeModel, rowCount, valueAt } from "./model.js";
 import { DoneLayer, drawActive, drawInProgress, drawPinnedRow } from "./stage.js";
 import { drawLabels, drawParts, drawStrips } from "./strips.js";
 import { Timeline } from "./timeline.js";
-import { bytesSoFar, headName, tileWords } from "./words.js";
+import { bytesSoFar, headName, rowNumber, tileWords } from "./words.js";
 
 const STYLED = ["now", "surface", "text", "muted", "line", "background", "standard", "plain"];
 
@@ -36,7 +36,6 @@ export class Pane {
     if (isNew) {
       this.model = makeModel(data);
       this.timeline = new Timeline(this.model);
-      this.pinned = null;
     }
     this.model.data = data;
     return isNew;
@@ -172,6 +171,22 @@ export class Pane {
     const row = Math.min(above, rowCount(model, hit.q) - 1);
     const again = pinned && pinned.head === hit.head && pinned.q === hit.q && pinned.row === row;
     this.pinned = again ? null : { head: hit.head, q: hit.q, row };
+  }
+
+  // The picked row as head and number of the row, "2.195".
+  pinnedText() {
+    return `${this.pinned.head}.${rowNumber(this.model, this.pinned)}`;
+  }
+
+  // Pick the row of such words, or the drawn row above it; no row for anything else.
+  pinText(words) {
+    const [, head, number] = /^(\d+)\.(\d+)$/.exec(words ?? "")?.map(Number) ?? [];
+    const { heads, qTiles, offsets, data } = this.model;
+    const { block_m, rows } = data.problem;
+    const q = Math.floor(number / block_m);
+    const exists = heads.includes(head) && number < rows && q < qTiles;
+    const row = offsets.findLastIndex((offset) => offset <= number % block_m);
+    this.pinned = exists ? { head, q, row } : null;
   }
 
   describe(event) {

@@ -14,12 +14,12 @@ const TWEEN_MS = 500;
 const TWEENED_SPEED = 8; // faster playback has no time for transitions
 
 export class Player {
-  // `onSettled` is called with the place, in words, once the player has stood there for a moment.
+  // `onSettled` is called with `state()` once the player has stood there for a moment.
   constructor(root, onSettled = () => {}) {
     this.root = root;
     this.onSettled = onSettled;
     this.reduced = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
-    this.pane = new Pane(() => this.refresh());
+    this.pane = new Pane(() => this.transport.changed());
     this.transport = new Transport(this);
     this.build();
     this.dropKeys = takeKeys(this);
@@ -64,18 +64,18 @@ export class Player {
     cancelAnimationFrame(this.transition);
   }
 
-  // The same run again (a rerun, another theme, another GPU's SRAM) leaves the position alone.
-  load(data, place) {
-    const unit = this.timeline?.unit;
+  // Show a run in a state. The same run again (a rerun, another theme, another GPU's SRAM) keeps its own.
+  load(data, state) {
     const isNew = this.pane.load(data);
     this.pane.usePalette(this.root);
     if (isNew) {
-      if (unit) this.timeline.unit = unit;
-      this.timeline.goToText(place);
+      this.timeline.unit = UNITS.includes(state.unit) ? state.unit : UNITS[0];
+      this.timeline.goToText(state.step);
+      this.pane.pinText(state.row);
       this.transport.use(this.timeline);
       this.shownKernel = null;
       this.root.setAttribute("aria-label", `Playback of ${data.title}. ${data.provenance}`);
-      this.legend.says(data.unvisited, [this.pane.model]);
+      this.legend.says([this.pane.model]);
       this.notes.textContent = [data.provenance, ...data.notes].join(" · ");
     }
     this.pane.scaleBytes();
@@ -88,7 +88,7 @@ export class Player {
 
   setUnit(unit) {
     this.timeline.unit = unit;
-    this.refresh();
+    this.transport.changed();
   }
 
   setOrder(order) {
@@ -109,7 +109,16 @@ export class Player {
   }
 
   settled() {
-    this.onSettled(this.timeline.text());
+    this.onSettled(this.state());
+  }
+
+  // What is worth remembering, in words: the step, and the unit and the picked row if they were chosen.
+  state() {
+    const { timeline, pane } = this;
+    const state = { step: timeline.text() };
+    if (timeline.unit !== UNITS[0]) state.unit = timeline.unit;
+    if (pane.pinned) state.row = pane.pinnedText();
+    return state;
   }
 
   // Show everything anew after a change that is not a frame of playback.

@@ -2,7 +2,7 @@
 
 import { fitCanvas, text } from "./draw.js";
 import { formatNumber } from "./formats.js";
-import { recordedSeries, seriesValues, shownRow, stepsOfSeries } from "./series.js";
+import { lastKnown, recordedSeries, seriesValues, shownRow, stepsOfSeries } from "./series.js";
 
 const TALLEST = 64;
 const MARKED = 40; // steps; more than that are drawn as a line alone
@@ -22,21 +22,14 @@ export function drawRows(canvas, model, palette, at, pinned) {
     const steps = stepsOfSeries(model, series, shown);
     const values = seriesValues(model, series, steps, shown.row);
     const fresh = steps.map((step) => beginsAnew(model, step));
-    drawSeries(context, box, palette, { series, values, fresh, current: lastReached(at, steps) });
+    const current = lastKnown(model, series, at, steps);
+    drawSeries(context, box, palette, { series, values, fresh, current });
   });
 }
 
 // Each part of the keys begins with an empty state.
 function beginsAnew(model, step) {
   return model.kernels[model.kernel[step]].splits_keys && model.keyParts.includes(model.kv[step]);
-}
-
-function lastReached(at, steps) {
-  let current = -1;
-  while (current + 1 < steps.length && (at.isDone(steps[current + 1]) || steps[current + 1] === at.step)) {
-    current++;
-  }
-  return current;
 }
 
 function drawSeries(context, box, palette, { series, values, fresh, current }) {

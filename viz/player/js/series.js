@@ -1,20 +1,47 @@
 // The curves beside the grid, by the names of an entry's `series`: state of a row or of a tile, step by step.
+// `changes` tells the phase of a step in which the value becomes what was recorded after the step.
 
 import { stepsOfTile, valueAt } from "./model.js";
 
+const makes = (name) => (phase) => phase.makes.includes(name);
+const rescales = (phase) => phase.rescales;
+const showsShare = (phase) => phase.shows === "share";
+
 export const SERIES = {
-  m: { name: "m", title: "row max", color: "state" },
-  l: { name: "l", title: "row sum", color: "state" },
-  alpha: { name: "α", title: "rescale factor", color: "state", range: [0, 1] },
-  distance: { name: "|O − O_final|", title: "distance of O so far from the final one", color: "output" },
-  share: { name: "P", title: "this tile's part of the row of P", color: "muted", range: [0, 1] },
+  m: { name: "m", title: "row max", color: "state", changes: makes("m") },
+  l: { name: "l", title: "row sum", color: "state", changes: makes("l") },
+  alpha: { name: "α", title: "rescale factor", color: "state", range: [0, 1], changes: rescales },
+  distance: {
+    name: "|O − O_final|",
+    title: "distance of O so far from the final one",
+    color: "output",
+    changes: makes("O"),
+  },
+  share: {
+    name: "P",
+    title: "this tile's part of the row of P",
+    color: "muted",
+    range: [0, 1],
+    changes: showsShare,
+  },
   shares: { name: "Σ P", title: "the row of P so far", color: "state", range: [0, 1], sumOf: "share" },
-  weight: { name: "weight", title: "exp(lse of the part − lse)", color: "state", range: [0, 1] },
+  weight: {
+    name: "weight",
+    title: "exp(lse of the part − lse)",
+    color: "state",
+    range: [0, 1],
+    changes: showsShare,
+  },
   weights: { name: "Σ weight", title: "all weights so far", color: "state", range: [0, 1], sumOf: "weight" },
-  dQ: { name: "|dQ − final|", title: "distance of dQ so far from the final one", color: "query" },
-  dK: { name: "|dK − final|", title: "distance of dK so far from the final one", color: "key" },
-  dV: { name: "|dV − final|", title: "distance of dV so far from the final one", color: "value" },
+  dQ: gradient("dQ", "query"),
+  dK: gradient("dK", "key"),
+  dV: gradient("dV", "value"),
 };
+
+function gradient(name, color) {
+  const title = `distance of ${name} so far from the final one`;
+  return { name: `|${name} − final|`, title, color, changes: makes(name) };
+}
 
 // The series of a kernel that were recorded: of which value, whether per tile, whether on a log scale.
 export function recordedSeries(model, kernel) {
@@ -22,7 +49,8 @@ export function recordedSeries(model, kernel) {
     const value = SERIES[name].sumOf ?? name;
     const sent = model.values[value];
     const { scale, perTile } = sent ?? {};
-    return sent ? [{ ...SERIES[name], key: name, value, log: scale === "log", perTile }] : [];
+    const { changes } = SERIES[value];
+    return sent ? [{ ...SERIES[name], changes, key: name, value, log: scale === "log", perTile }] : [];
   });
 }
 
@@ -49,4 +77,19 @@ export function seriesValues(model, series, steps, row) {
     sum += value;
     return series.sumOf ? sum : value;
   });
+}
+
+// How far a series has come: the index of its last step whose value is known, -1 before the first.
+export function lastKnown(model, series, at, steps) {
+  let last = -1;
+  while (last + 1 < steps.length && isKnown(model, series, at, steps[last + 1])) last++;
+  return last;
+}
+
+// Whether a step is done, or the step in progress has come to the last phase that changes the series.
+function isKnown(model, series, at, step) {
+  if (at.isDone(step)) return true;
+  if (step !== at.step) return false;
+  const phases = model.phases[step];
+  return !phases.slice(phases.indexOf(at.phase) + 1).some(series.changes);
 }

@@ -1,9 +1,10 @@
 // The grid of score tiles: what was visited, what is being worked on.
 
-import { hatch, outline, shareColor } from "./draw.js";
+import { hatch, outline, shareColor, text } from "./draw.js";
 import { cellBox } from "./layout.js";
 import { KIND, hasTile, tileKind } from "./model.js";
 
+const ROOM_FOR_A_LETTER = 13;
 const REDRAWN_AT_ONCE = 2000; // tiles; more than that are drawn from the start
 
 function gapBetween(layout) {
@@ -36,6 +37,7 @@ export function drawDone(context, layout, model, palette, step) {
   context.fillStyle = color;
   if (!inColor || tileKind(model, step) !== KIND.partial || layout.cellHeight < 6) {
     context.fillRect(box.x, box.y, Math.max(box.w - gap, 0.6), Math.max(box.h - gap, 0.6));
+    drawTensorName(context, box, model, palette, step);
     return;
   }
   const inner = { ...box, w: box.w - gap, h: box.h - gap };
@@ -45,6 +47,17 @@ export function drawDone(context, layout, model, palette, step) {
   context.fillStyle = color;
   visiblePath(context, model, step, inner);
   context.fill();
+  drawTensorName(context, box, model, palette, step);
+}
+
+// The tensor of which the tile lies in HBM now, if its kernel writes or reads such a one.
+function drawTensorName(context, box, model, palette, step) {
+  const name = model.gridTensors[model.kernel[step]];
+  if (!name || Math.min(box.w, box.h) < ROOM_FOR_A_LETTER) return;
+  const dark = model.tileShare[step] / model.scaleShare < 0.3;
+  const inColor = model.kernels[model.kernel[step]].cells === "share";
+  const color = inColor ? palette.scale.at(dark ? -1 : 0) : palette.text;
+  text(context, name, box.x + box.w / 2, box.y + box.h / 2, color, { align: "center", weight: "600" });
 }
 
 // The tile in progress: grey from the phase that computes its scores, in its colour once its share is known.

@@ -1,8 +1,8 @@
 // What the player says in words: the step counter, the readout, the tooltip.
 
 import { formatBytes, formatMs, formatNumber } from "./formats.js";
-import { KIND, hasTile, tileKind, valueAt } from "./model.js";
-import { recordedSeries, shownRow } from "./series.js";
+import { KIND, bytesInStep, tileKind } from "./model.js";
+import { lastKnown, recordedSeries, seriesValues, shownRow, stepsOfSeries } from "./series.js";
 
 export function countWords(timeline, at) {
   const { model, moments, order, position } = timeline;
@@ -24,13 +24,18 @@ export function curveWords(curves) {
 export function bytesSoFar(timeline, at) {
   const { model } = timeline;
   if (timeline.order === "one") {
-    return { total: model.bytes[at.done], perTensor: model.tensorBytes.map((sums) => sums[at.done]) };
+    const inStep = at.step >= 0 && !at.complete ? bytesInStep(model, at.step, at.phase) : null;
+    return inTotal(model.tensorBytes.map((sums, t) => sums[at.done] + (inStep?.[t] ?? 0)));
   }
   const perTensor = model.tensorBytes.map(() => 0);
   for (let i = 0; i < model.count; i++) {
     if (!at.isDone(i)) continue;
     model.tensorBytes.forEach((sums, t) => (perTensor[t] += sums[i + 1] - sums[i]));
   }
+  return inTotal(perTensor);
+}
+
+function inTotal(perTensor) {
   return { total: perTensor.reduce((a, b) => a + b, 0), perTensor };
 }
 
@@ -39,10 +44,16 @@ export function headName(model, head) {
   return `${model.data.problem.packed ? "K head" : "head"} ${head}`;
 }
 
+// Number of the row that the curves show, among the rows that the query tiles cut.
+export function rowNumber(model, { q, row }) {
+  return q * model.data.problem.block_m + model.offsets[row];
+}
+
 export function rowWords(model, at, pinned) {
-  const { head, q, row } = shownRow(model, at, pinned);
-  const { block_m, q_len, rows, packed } = model.data.problem;
-  const number = q * block_m + model.offsets[row];
+  const shown = shownRow(model, at, pinned);
+  const { head } = shown;
+  const { q_len, rows, packed } = model.data.problem;
+  const number = rowNumber(model, shown);
   const whose = head * (rows / q_len) + Math.floor(number / q_len);
   const inHead = packed && rows > q_len ? `: head ${whose}, query ${number % q_len}` : "";
   const hint = pinned ? "picked; click it again to let go" : "click a tile to pick one";
@@ -55,7 +66,7 @@ export function readoutWords(timeline, at, bytes, active, pinned) {
   if (at.step < 0) return "Not started. Space plays, the arrow keys step.";
   const kernel = model.kernels.length > 1 ? `${model.kernels[at.kernel].name}: ` : "";
   const phase = at.complete ? "" : `: ${at.phase.name}`;
-  const state = hasTile(model, at.step) ? stateWords(model, at, pinned) : "";
+  const state = stateWords(model, at, pinned);
   const sentence = `${kernel}${tilesOfStep(model, at)}${phase}. ${state}${formatBytes(bytes.total)} so far.`;
   return sentence[0].toUpperCase() + sentence.slice(1);
 }
@@ -69,13 +80,19 @@ function momentWords(timeline, at, bytes, active) {
   return `${active} tiles in progress, ${basis}. ${formatBytes(bytes.total)} requested so far.`;
 }
 
-// "m 1.2, l 3.4. " of the row that the user picked, or of the tile's first one.
+// "Row 3: m 1.2, l 3.4. ": what is known by now of the row that the curves show, and of the tile.
 function stateWords(model, at, pinned) {
-  const row = pinned && pinned.q === model.q[at.step] ? pinned.row : 0;
-  const states = recordedSeries(model, at.kernel)
-    .filter((series) => !series.sumOf && series.key !== "distance")
-    .map((series) => `${series.name} ${formatNumber(valueAt(model, series.value, at.step, row))}`);
-  return states.length ? `${states.join(", ")}. ` : "";
+  const shown = shownRow(model, at, pinned);
+  const known = recordedSeries(model, at.kernel).flatMap((series) => {
+    if (series.sumOf || series.key === "distance") return [];
+    const steps = stepsOfSeries(model, series, shown);
+    const last = lastKnown(model, series, at, steps);
+    return last < 0 ? [] : [[series, seriesValues(model, series, steps, shown.row)[last]]];
+  });
+  if (!known.length) return "";
+  const values = known.map(([series, value]) => `${series.name} ${formatNumber(value)}`).join(", ");
+  const ofRow = known.some(([series]) => !series.perTile);
+  return ofRow ? `Row ${rowNumber(model, shown)}: ${values}. ` : `${values}. `;
 }
 
 // Which tiles a step is about.
@@ -85,8 +102,8 @@ function tilesOfStep(model, at) {
   if (kv < 0) return `query tile ${q}${model.kernels[at.kernel].cells ? " sees no key" : ""}`;
   const part = model.keyParts.findLastIndex((first) => first <= kv);
   if (part >= 0) return `part ${part}, ${keyTiles(model, at.step)}`;
-  const masked = tileKind(model, at.step) === KIND.partial ? " (partly masked)" : "";
-  return `query tile ${q}, ${keyTiles(model, at.step)}${masked}`;
+  const masked = { [KIND.partial]: " (partly masked)", [KIND.hidden]: " (hidden by the mask)" };
+  return `query tile ${q}, ${keyTiles(model, at.step)}${masked[tileKind(model, at.step)] ?? ""}`;
 }
 
 function keyTiles(model, step) {
@@ -96,7 +113,7 @@ function keyTiles(model, step) {
 
 // The tooltip of a tile of the grid.
 export function tileWords(model, hit, kernel) {
-  const kinds = ["skipped by the mask", "partly masked", "full"];
+  const kinds = ["skipped by the mask", "partly masked", "full", "hidden by the mask, computed all the same"];
   const kind = kinds[model.kinds[hit.q * model.kvTiles + hit.kv]];
   const isAbout = (kv, i) => kv <= hit.kv && hit.kv < model.kvEnd[i] && model.q[i] === hit.q;
   const step = model.kv.findIndex(

@@ -60,7 +60,7 @@ def assert_right(problem, gradients):
 
 @dataclass(frozen=True)
 class Exact:
-    """What the kernels go through, in float64, for every query head: P, dS without the scale, D, and what it is made of."""
+    """P, dS without the scale, D and its two factors in float64, for every query head."""
 
     weights: torch.Tensor
     d_scores: torch.Tensor

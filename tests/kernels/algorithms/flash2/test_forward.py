@@ -1,4 +1,4 @@
-"""_attn_fwd by the rule of FlashAttention's own tests; a small part in the interpreter, the whole list on a GPU."""
+"""_attn_fwd by the rule of FlashAttention's tests: some cases in the interpreter, the whole list on a GPU."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Split-KV decoding: right, each part's state and each weight against float64, and the choice of the number of parts."""
+"""Split-KV decoding: results, each part's state and weights against float64, and the number of parts."""
 
 import numpy as np
 import pytest
@@ -172,7 +172,7 @@ def test_the_rule_fills_the_device_and_never_makes_empty_parts(monkeypatch):
 
 @pytest.mark.parametrize("case", ["row", "part"])
 def test_scores_of_minus_infinity(case, poisoned):
-    """A whole row of them gives NaN as in float64; a part of them gives what the other parts give."""
+    """A row of only such scores gives NaN as in float64; a part of only such scores adds nothing."""
     problem = PROBLEMS[0]
     query, key, value = make_inputs(problem, DEVICE)
     query.fill_(1.0)

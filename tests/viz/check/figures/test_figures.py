@@ -13,7 +13,7 @@ from kernels.problem import AttentionProblem
 from viz.check.figures.errors import errors_figure, ulps_figure
 from viz.check.figures.maps import LEAST_SHARE, codes_figure, pickable_tiles, share_figure
 from viz.check.figures.sensitivity import blocks_figure, scales_figure
-from viz.check.runs import worst_share
+from viz.check.grid_run import worst_share
 from viz.shared import theme
 
 PROBLEM = AttentionProblem(q_len=4, kv_len=6, block_m=4, block_n=4, mask="causal")

@@ -1,26 +1,56 @@
-"""The mask view: every tile whole, cut or skipped."""
+"""The mask view: what the mask leaves of every tile, and what an algorithm makes of it."""
 
 import numpy as np
 import pytest
 
+from kernels.algorithms import ALGORITHMS, run_traced
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import count_tiles
-from viz.explore.figures.mask import mask_figure, tile_kinds
+from viz.explore.figures.mask import mask_figure
+from viz.player.tiles import tile_kinds
 from viz.shared import theme
 
 PROBLEM = AttentionProblem(q_len=64, kv_len=64, head_dim=16, block_m=16, block_n=16, mask="causal")
+SKIPPED, PARTIAL, FULL, HIDDEN = range(4)
 
 
 @pytest.mark.parametrize("mask", ["full", "causal", "window"])
 def test_the_mask_view_counts_what_the_traversal_counts(mask):
     problem = PROBLEM.with_(mask=mask, window_left=20, q_len=50)
     counts = count_tiles(problem)
-    kinds = tile_kinds(problem)
-    assert [int((kinds == kind).sum()) for kind in (0, 1, 2)] == [counts.skipped, counts.partial, counts.full]
-    assert np.array_equal(mask_figure(problem, theme.LIGHT).data[0].z, kinds)
+    kinds = tile_kinds(problem, ALGORITHMS["flash2"])
+    counted = [int((kinds == kind).sum()) for kind in (SKIPPED, PARTIAL, FULL)]
+    assert counted == [counts.skipped, counts.partial, counts.full]
+    assert np.array_equal(mask_figure(kinds, theme.LIGHT).data[0].z, kinds)
+
+
+@pytest.mark.parametrize("mask", ["full", "causal", "window"])
+@pytest.mark.parametrize("q_len", [3, 64, 90])
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_skipped_tiles_are_those_that_no_program_visits(algorithm, q_len, mask):
+    problem = PROBLEM.with_(mask=mask, q_len=q_len, kv_len=90, window_left=20, q_heads=2, kv_heads=1)
+    trace = run_traced(problem, algorithm)
+    kinds = tile_kinds(problem, ALGORITHMS[algorithm])
+    visited = np.zeros(kinds.shape, bool)
+    tiled = (trace.q_tile >= 0) & (trace.kv_tile >= 0)
+    visited[trace.q_tile[tiled], trace.kv_tile[tiled]] = True
+    assert np.array_equal(kinds != SKIPPED, visited)
+
+
+def test_rows_of_several_heads_in_a_tile_are_judged_together():
+    """Tile 0 holds queries 0 to 2 of both heads; key tile 2 starts after the last key that query 1 sees."""
+    problem = PROBLEM.with_(q_len=3, kv_len=34, q_heads=2, kv_heads=1, block_m=4)
+    assert tile_kinds(problem, ALGORITHMS["split_kv"]).tolist() == [[FULL, FULL, PARTIAL]] * 2
+    hidden = problem.with_(q_len=40, kv_len=40, block_n=4, block_m=16)
+    kinds = tile_kinds(hidden, ALGORITHMS["split_kv"])
+    assert (kinds[0, 4:] == HIDDEN).all()
+    assert (kinds[0, :1] == PARTIAL).all()
 
 
 def test_large_masks_are_thinned_out():
-    kinds = tile_kinds(PROBLEM.with_(q_len=16384, kv_len=16384))
-    assert kinds.shape == (256, 256)
-    assert kinds[0].tolist() == [1] + [0] * 255
+    kinds = tile_kinds(PROBLEM.with_(q_len=16384, kv_len=16384), ALGORITHMS["flash2"])
+    heat = mask_figure(kinds, theme.LIGHT).data[0]
+    assert heat.z.shape == (256, 256)
+    assert heat.z[0].tolist() == [PARTIAL] + [SKIPPED] * 255
+    assert list(heat.x) == list(heat.y)
+    assert heat.x[-1] == 1023

@@ -1,4 +1,4 @@
-"""Row state of the online softmax and distances of the gradients: one line a row, in every kernel that records them."""
+"""Row state of the online softmax and distances of the gradients: one line per row."""
 
 from kernels.problem import AttentionProblem
 from tests.viz.player.test_data import hand_built
@@ -8,7 +8,7 @@ from viz.shared import theme
 PROBLEM = AttentionProblem(q_len=64, kv_len=64, head_dim=16, block_m=16, block_n=16, mask="causal")
 
 
-def test_row_state_draws_one_line_a_row_over_the_tiles_it_visited():
+def test_row_state_draws_one_line_per_row_over_the_tiles_it_visited():
     trace = hand_built(PROBLEM)
     figures = row_state_figures(trace, [(0, 0), (0, 63)], theme.LIGHT)
     assert list(figures) == ["row max m", "row sum l", "distance from the final output"]

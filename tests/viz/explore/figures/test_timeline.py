@@ -1,4 +1,4 @@
-"""The SM timeline: a bar a program."""
+"""The SM timeline: one bar per program."""
 
 from dataclasses import replace
 

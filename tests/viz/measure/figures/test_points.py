@@ -1,4 +1,4 @@
-"""All peers at one shape: a bar each."""
+"""All peers at one shape: one bar per peer."""
 
 from kernels.measure.series import SweepView, peer_curves
 from tests.kernels.documents import measurement
@@ -9,7 +9,7 @@ from viz.shared import theme
 VIEW = SweepView("length", 1024, 64, "float16", "full", q_heads=4)
 
 
-def test_one_point_is_a_bar_a_peer():
+def test_one_point_is_one_bar_per_peer():
     shown = peer_curves("here", [measurement(512, naive_fits=False)], VIEW)
     figure = point_figure(shown, "time", theme.LIGHT)
     assert dict(zip(figure.data[0].y, figure.data[0].x, strict=True)) == {

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from kernels.algorithms import run_traced
-from kernels.algorithms import ALGORITHMS
+from kernels.algorithms import ALGORITHMS, run_traced
 from kernels.check import run as check_run
 from kernels.check.cases import KERNELS, OURS, UPLOADED, CheckCase, kernels_on
 from kernels.check.compare import error_map, key_group_probe, ulp_counts

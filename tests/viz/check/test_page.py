@@ -1,10 +1,11 @@
-"""The Check page through Streamlit's AppTest: verdicts, files, the grid, a kernel from the command line, and URLs that hold anything."""
+"""The Check page: verdicts, files, the grid, a kernel from the command line, URLs that hold anything."""
 
 import io
 import json
 import re
 import sys
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,12 +13,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from streamlit.testing.v1 import AppTest
 
-from kernels.problem import AttentionProblem, tiles
+from kernels.check.cases import CheckCase
+from kernels.problem import AttentionProblem, InvalidProblem, tiles
 from kernels.problem.presets import PRESETS
 from kernels.recordings import recorded_run
+from kernels.worker.requests import CheckRequest
 from tests import BUGGY_KERNEL as BUGGY
 from tests import ROOT
-from viz.check import runs as check_runs
+from viz.check import grid as check_grid
+from viz.check.context import CheckContext
+from viz.check.grid_run import AT_ONCE, GridRun
 from viz.shared import runs
 
 SMALL = {"q_len": 48, "kv_len": 64, "block_m": 16, "block_n": 32, "head_dim": 16, "mask": "full", "seed": 1}
@@ -135,9 +140,6 @@ def test_a_kernel_that_does_not_take_the_problem_is_not_checked():
     assert other.number_input(key="q_heads").value == 3
 
 
-# --- files -----------------------------------------------------------------------------------------------------------
-
-
 def file_of(**named):
     buffer = io.BytesIO()
     np.savez(buffer, **named)
@@ -199,9 +201,6 @@ def test_a_file_that_is_not_taken_is_explained_and_nothing_is_lost(data, message
     assert app.number_input(key="q_len").value == SMALL["q_len"]
 
 
-# --- a kernel from the command line ---------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def named(monkeypatch):
     def name(text):
@@ -238,12 +237,8 @@ def test_without_the_command_line_no_url_names_a_kernel():
     app = open_page(**SMALL, kernel="user")
     assert "user" not in app.selectbox(key="kernel").options
     assert app.selectbox(key="kernel").value != "user"
-    job = runs.run_store().client.submit(
-        "check",
-        problem={"problem": AttentionProblem.from_dict(SMALL).as_dict(), "kernel": "user"},
-        part="case",
-    )
-    with pytest.raises(Exception, match="no file was named on the command line"):
+    job = runs.run_store().job(CheckRequest(CheckCase(AttentionProblem.from_dict(SMALL), "user")))
+    with pytest.raises(InvalidProblem, match="no file was named on the command line"):
         job.result(60)
 
 
@@ -253,9 +248,6 @@ def test_a_wrong_name_is_explained_on_the_page(named):
     assert not app.exception
     assert "there is no file nothing.py here" in app.error[0].value
     assert "user" not in app.selectbox(key="kernel").options
-
-
-# --- the grid --------------------------------------------------------------------------------------------------------
 
 
 def run_grid(**query):
@@ -283,11 +275,6 @@ def test_failures_come_first_and_a_row_opens_its_case(named):
 
 
 def test_opening_a_row_sets_every_widget(monkeypatch):
-    from types import SimpleNamespace
-
-    from kernels.check.cases import CheckCase
-    from viz.check import grid as check_grid
-
     state = {"grid-table": SimpleNamespace(selection=SimpleNamespace(rows=[1]))}
     monkeypatch.setattr(check_grid.st, "session_state", state)
     problem = AttentionProblem(q_len=7, mask="causal")
@@ -297,28 +284,25 @@ def test_opening_a_row_sets_every_widget(monkeypatch):
 
 
 def test_a_stopped_grid_keeps_what_it_has():
-    from kernels.check.cases import CheckCase
-
     store = runs.run_store()
     assert store.client.wait_ready(60)
     cases = tuple(
         CheckCase(AttentionProblem.from_dict(SMALL | {"seed": seed}), "flash1") for seed in range(20, 26)
     )
-    grid = check_runs.GridRun(cases, "", None)
-    grid.advance(store)
-    assert len(grid.jobs) == check_runs.AT_ONCE
+    context = CheckContext(store, "interpreter", None)
+    grid = GridRun(cases)
+    grid.advance(context)
+    assert len(grid.jobs) == AT_ONCE
     assert grid.jobs[0].wait(60)
-    grid.advance(store)
+    grid.advance(context)
     grid.stop()
     for job in grid.jobs:
         job.wait(30)
     assert not grid.running
     outcomes = grid.outcomes()
-    assert 1 <= len(outcomes) <= check_runs.AT_ONCE + 1
+    assert 1 <= len(outcomes) <= AT_ONCE + 1
     assert any(getattr(outcome, "verdict", "") == "pass" for _, outcome in outcomes)
 
-
-# --- anything in the URL ---------------------------------------------------------------------------------------------
 
 FIELDS = [
     *AttentionProblem().as_dict(),
@@ -380,6 +364,17 @@ def test_a_url_may_hold_anything(query):
 def test_the_grid_takes_or_explains_any_url(query):
     app = open_page(view="grid", **query)
     assert not app.exception, (query, app.exception[0].value)
+
+
+@pytest.mark.parametrize("page", ["check", "explore", "measure"])
+@pytest.mark.parametrize("value", ["inf", "-Infinity", "1e999"])
+def test_an_infinite_number_in_the_url_gives_the_default(page, value):
+    app = AppTest.from_file(ROOT / "viz" / page / "page.py", default_timeout=60)
+    for name in ("batch", "seqs", "repeats"):
+        app.query_params[name] = value
+    app.run()
+    assert not app.exception
+    assert {number.value for number in app.number_input if number.key in ("batch", "seqs")} == {1}
 
 
 def test_without_triton_the_recorded_verdict_is_shown(monkeypatch):

@@ -8,8 +8,9 @@ from kernels.algorithms import ALGORITHMS
 from kernels.problem import AttentionProblem
 from kernels.problem.presets import PRESETS
 from kernels.recordings import recorded_launches
-from kernels.worker.client import Crashed
-from tests.app.pages import open_chapter
+from kernels.worker.failures import Crashed
+from kernels.worker.requests import TraceRequest
+from tests.app.pages import drawn_with_results, fail_jobs, open_chapter
 from viz.shared import runs
 from viz.shared.formats import format_kib
 
@@ -22,22 +23,13 @@ def words(app):
 
 
 def until(app, text):
-    """Run again until the text is there: what the page's own timer does in a browser."""
+    """Draw the page until the text is there, as the page's own timer does in a browser."""
     for _ in range(60):
         assert not app.exception
         if text in words(app):
             return words(app)
-        waited(app)
+        drawn_with_results(app)
     raise AssertionError(f"{text!r} never came: {words(app)}")
-
-
-def waited(app):
-    """The page once every job has ended."""
-    with runs.run_store()._lock:
-        jobs = list(runs.run_store()._jobs.values())
-    for job in jobs:
-        job.wait(20)
-    return app.run()
 
 
 def drawn(app):
@@ -83,7 +75,7 @@ def test_growth_counts_on_demand():
     button = next(button for button in app.button if button.label.startswith("Count with the kernels"))
     assert not [trace for trace in drawn(app) if "counted" in trace.get("name", "")]
     button.click().run()
-    waited(app)
+    drawn_with_results(app)
     points = [trace for trace in drawn(app) if "counted" in trace.get("name", "")]
     assert [trace["name"] for trace in points] == ["FlashAttention-1, counted", "FlashAttention-2, counted"]
 
@@ -118,7 +110,7 @@ def test_long_counting_waits_for_a_button():
     app = open_chapter("io", io_t=4096)
     assert not app.exception
     assert any(button.label.startswith("Count with the kernels, about") for button in app.button)
-    assert runs.run_store().peek("trace", AttentionProblem(q_len=4096, kv_len=4096), "flash2") is None
+    assert runs.run_store().peek(TraceRequest(AttentionProblem(q_len=4096, kv_len=4096), "flash2")) is None
 
 
 def test_what_does_not_fit_is_said():
@@ -199,10 +191,7 @@ def test_without_triton_models_are_shown_and_the_page_says_why_nothing_is_counte
 
 
 def test_a_failure_is_a_message_with_a_way_on(monkeypatch):
-    def fail(job):
-        raise Crashed(-11)
-
-    monkeypatch.setattr(runs, "finished_run", fail)
+    fail_jobs(monkeypatch, TraceRequest, Crashed(-11))
     app = open_chapter("io", **SMALL | {"io_bm": 32})
     for _ in range(20):
         if app.error:
@@ -210,5 +199,5 @@ def test_a_failure_is_a_message_with_a_way_on(monkeypatch):
         app.run()
     assert str(Crashed(-11)) in app.error[0].value
     monkeypatch.undo()
-    next(button for button in app.button if button.label == "Count again").click().run()
+    next(button for button in app.button if button.label == "Try again").click().run()
     until(app, "**One step of the inner loop**, counted")

@@ -18,7 +18,7 @@ PAGE = "measure"
 
 @pytest.fixture(autouse=True)
 def recording(monkeypatch):
-    """The hand-built document stands for the shipped one, so that the tests hold whatever is shipped."""
+    """Use a hand-built document in place of the shipped one, so that the tests do not depend on it."""
     documents = {"sweeps": document()}
     monkeypatch.setattr(sources, "recorded_document", lambda part: documents.get(part, Document()))
     return documents
@@ -80,7 +80,7 @@ def test_without_a_recording_the_page_says_how_to_make_one(recording):
     assert "This copy has no recorded sweep" in app.info[0].value
 
 
-def test_a_choice_that_nobody_recorded_says_what_there_is_and_goes_there():
+def test_a_choice_without_a_recording_says_what_is_recorded_and_goes_there():
     app = open_measure(hd=256, element="bfloat16")
     assert "It holds head_dim 64, full, float16, length 512, 1024, 2048, 4096" in app.info[0].value
     next(button for button in app.button if button.label == "Show what it holds").click().run()
@@ -210,7 +210,7 @@ def test_a_file_is_laid_beside_the_recording():
     ],
     ids=["truncated", "binary", "other", "empty"],
 )
-def test_a_file_that_is_no_recording_is_explained(content, message):
+def test_a_file_that_is_not_a_recording_is_explained(content, message):
     app = open_measure()
     app.file_uploader[0].upload("x.json", content, "application/json").run()
     assert not app.exception

@@ -13,7 +13,7 @@ ONE_PASS, NO_RESCALE, PASSES = "One pass", "Without the rescale", "Three passes,
 
 @pytest.fixture(autouse=True)
 def no_worker(monkeypatch):
-    """These chapters need none, and a test need not wait for it."""
+    """These chapters need no worker, so the tests do not wait for one."""
     monkeypatch.setattr(runs, "run_store", lambda: None)
 
 
@@ -26,7 +26,7 @@ def formulas(app):
 
 
 def links(app):
-    """Query of each link to Explore."""
+    """The URL parameters of each link to Explore."""
     return [
         {name: values[0] for name, values in parse_qs(link.proto.query_string).items()}
         for link in app.get("page_link")

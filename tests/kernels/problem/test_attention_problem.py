@@ -133,7 +133,5 @@ def test_problem_tiles_traffic_and_trace_import_neither_torch_nor_triton():
     )
     heavy = "{'torch', 'triton', 'streamlit', 'plotly'}"
     code = f"import sys, {modules}; print(sorted({heavy} & set(sys.modules)))"
-    assert (
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-        == "[]\n"
-    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == "[]\n"

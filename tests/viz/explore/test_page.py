@@ -7,8 +7,9 @@ import pytest
 
 from kernels.algorithms import ALGORITHMS
 from kernels.problem.presets import PRESETS
-from kernels.worker.client import Crashed, OutOfMemory
-from tests.app.pages import open_page
+from kernels.worker.failures import Crashed, OutOfMemory
+from kernels.worker.requests import MeasureRequest, TraceRequest
+from tests.app.pages import drawn_with_results, fail_jobs, open_page
 from viz.shared import runs
 
 pytestmark = pytest.mark.usefixtures("stop_the_worker")
@@ -19,6 +20,11 @@ def player(app):
     """Player data of the page, or None."""
     found = app.get("bidi_component")
     return json.loads(found[0].proto.json)["run"] if found else None
+
+
+def open_live(**query):
+    """The page on a small problem that is not recorded, once its runs have ended."""
+    return drawn_with_results(open_page(**SMALL, **query), TraceRequest)
 
 
 def metrics(app):
@@ -52,27 +58,36 @@ def test_every_preset_shows_its_recording(name):
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_every_algorithm_plays_a_recording_and_a_run(algorithm):
-    name = next(name for name, preset in PRESETS.items() if algorithm in preset.recorded)
-    app = open_page(**PRESETS[name].problem.as_dict(), algorithm=algorithm)
-    assert not app.exception
-    assert player(app)["provenance"].startswith("recorded on")
-    live = open_page(**SMALL, algorithm=algorithm)
+def test_every_algorithm_plays_its_recordings(algorithm):
+    for name in ALGORITHMS[algorithm].recorded:
+        problem = PRESETS[name].problem
+        if runs.recorded(problem, algorithm):
+            app = open_page(**problem.as_dict(), algorithm=algorithm)
+            assert not app.exception
+            assert player(app)["provenance"].startswith("recorded on")
+            assert player(app)["title"].startswith(ALGORITHMS[algorithm].label)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_every_algorithm_plays_a_run(algorithm):
+    live = open_live(algorithm=algorithm)
     assert not live.exception
     data = player(live)
     assert data["title"].startswith(ALGORITHMS[algorithm].label)
     assert data["provenance"].startswith("run here")
     assert metrics(live)["Error · measured"][1].startswith("passes")
-    assert [kernel["name"] for kernel in data["kernels"]]
+    assert [kernel["name"] for kernel in data["kernels"]] == [
+        kernel.name for kernel in ALGORITHMS[algorithm].kernels
+    ]
 
 
 def test_the_algorithm_is_in_the_url_and_an_unknown_one_is_the_first():
-    app = open_page(**SMALL, algorithm="flash1")
+    app = open_live(algorithm="flash1")
     assert app.selectbox(key="algorithm").value == "flash1"
     app.selectbox(key="algorithm").select("backward").run()
     assert app.query_params["algorithm"] == "backward"
     assert player(app)["title"].startswith("Backward")
-    assert player(open_page(**SMALL, algorithm="<script>"))["title"].startswith("FlashAttention-2")
+    assert player(open_live(algorithm="<script>"))["title"].startswith("FlashAttention-2")
 
 
 def test_the_decoding_preset_brings_its_algorithm():
@@ -82,10 +97,10 @@ def test_the_decoding_preset_brings_its_algorithm():
 
 
 def test_two_runs_are_compared_under_one_transport():
-    app = open_page(**SMALL, versus="flash1", place="race:250")
+    app = open_live(versus="flash1", place="race:250")
     assert not app.exception
     component = json.loads(app.get("bidi_component")[0].proto.json)
-    assert component["place"] == "race:250"
+    assert component["state"] == {"place": "race:250"}
     titles = [run["title"] for run in component["run"]["runs"]]
     assert titles[0].startswith("FlashAttention-2")
     assert titles[1].startswith("FlashAttention-1")
@@ -102,7 +117,7 @@ def test_two_recordings_are_compared_too():
 
 
 def test_a_second_run_may_have_other_blocks_and_another_mask():
-    app = open_page(**SMALL, versus="flash2", versus_block_m="16", versus_mask="causal")
+    app = open_live(versus="flash2", versus_block_m="16", versus_mask="causal")
     runs_shown = json.loads(app.get("bidi_component")[0].proto.json)["run"]["runs"]
     assert [run["problem"]["block_m"] for run in runs_shown] == [32, 16]
     assert [run["problem"]["mask"] for run in runs_shown] == ["causal", "causal"]
@@ -111,7 +126,7 @@ def test_a_second_run_may_have_other_blocks_and_another_mask():
 def test_a_window_without_a_window_mask_is_the_same_problem():
     app = open_page(window_left=7)
     assert player(app)["provenance"].startswith("recorded on")
-    windowed = open_page(**SMALL, mask="window", window_left=7)
+    windowed = open_live(mask="window", window_left=7)
     assert player(windowed)["problem"]["left"] == 7
 
 
@@ -124,7 +139,7 @@ def test_choosing_a_preset_sets_every_field():
 
 
 def test_another_problem_is_run_here_and_measured():
-    app = open_page(**SMALL)
+    app = open_live()
     assert not app.exception
     data = player(app)
     assert data["provenance"].startswith("run here")
@@ -132,8 +147,10 @@ def test_another_problem_is_run_here_and_measured():
     for _ in range(40):
         if len(metrics(app)) == 4 and "not measured" not in str(metrics(app)):
             break
-        job = runs.run_store().measurement(runs.measured_problem(_problem(), runs.backend(runs.run_store())))
-        job.wait(20)
+        store = runs.run_store()
+        request = MeasureRequest(runs.measured_problem(_problem(), runs.backend(store)))
+        if job := store.peek(request):
+            job.wait(20)
         app.run()
     labels = list(metrics(app))
     assert labels[:2] == ["Error · measured", "Bytes · counted"]
@@ -149,6 +166,7 @@ def test_a_recorded_problem_can_be_run_here_instead():
     app = open_page(**PRESETS["tiny"].problem.as_dict())
     assert player(app)["provenance"].startswith("recorded on")
     next(button for button in app.button if button.label == "Run it here").click().run()
+    drawn_with_results(app, TraceRequest)
     assert player(app)["provenance"].startswith("run here")
     assert metrics(app)["Error · measured"][1].startswith("passes")
 
@@ -182,23 +200,25 @@ def test_without_triton_recordings_are_shown_and_the_page_says_why(monkeypatch):
     assert any("replay" in markdown.value for markdown in app.markdown)
     other = open_page(**SMALL)
     assert not other.exception
-    assert "only the recorded problems can be shown" in other.info[0].value
+    assert "only recorded problems can be shown" in other.info[0].value
 
 
 @pytest.mark.parametrize(
-    "failure", [OutOfMemory(68_000_000_000, 24_000_000_000), Crashed(-11)], ids=["memory", "crash"]
+    ("failure", "seed"),
+    [(OutOfMemory(68_000_000_000, 24_000_000_000), 11), (Crashed(-11), 12)],
+    ids=["memory", "crash"],
 )
-def test_a_failure_of_the_worker_is_a_message_with_a_way_on(failure, monkeypatch):
-    def fail(job):
-        raise failure
-
-    monkeypatch.setattr(runs, "finished_run", fail)
-    app = open_page(**SMALL, seed=11)
+def test_a_failure_of_the_worker_is_a_message_with_a_way_on(failure, seed, monkeypatch):
+    fail_jobs(monkeypatch, TraceRequest, failure)
+    app = open_page(**SMALL, seed=seed)
     assert not app.exception
     assert str(failure) in app.error[0].value
-    assert "Try again" in [button.label for button in app.button]
+    assert player(app) is None
+    app.run()
+    assert str(failure) in app.error[0].value  # a redraw does not ask again
     monkeypatch.undo()
     next(button for button in app.button if button.label == "Try again").click().run()
+    drawn_with_results(app, TraceRequest)
     assert player(app)["provenance"].startswith("run here")
 
 
@@ -210,5 +230,6 @@ def test_long_work_is_announced_and_not_started():
 
 
 def test_the_step_in_the_url_reaches_the_player():
-    app = open_page(step="12.3")
-    assert json.loads(app.get("bidi_component")[0].proto.json)["place"] == "12.3"
+    app = open_page(step="12.3", unit="phase", row="0.17")
+    state = json.loads(app.get("bidi_component")[0].proto.json)["state"]
+    assert state == {"step": "12.3", "unit": "phase", "row": "0.17"}

@@ -1,4 +1,4 @@
-"""Steps, lines and examples that buttons set too: in the URL, without Streamlit's warning about defaults."""
+"""Steps, lines and examples that buttons also set are in the URL, and Streamlit does not warn of defaults."""
 
 import logging
 
@@ -18,13 +18,13 @@ CLICKS = [
 
 @pytest.fixture(autouse=True)
 def no_worker(monkeypatch):
-    """These chapters are the point, not what they start."""
+    """These tests are of the chapters, not of what they start in the worker."""
     monkeypatch.setattr(runs, "run_store", lambda: None)
 
 
 @pytest.fixture
 def streamlit_warnings(monkeypatch):
-    """What Streamlit logs about widgets. It warns once per process, so its note that it has is taken back."""
+    """What Streamlit logs about widgets. It warns once per process, so its mark of having warned is reset."""
     monkeypatch.setattr(streamlit_policies, "_shown_default_value_warning", False)
     records = []
     handler = logging.Handler()

@@ -1,0 +1,1 @@
+"""Attention in two passes over the keys."""

@@ -1,0 +1,158 @@
+"""What everyone can do with the algorithm of `two_pass/`, which nothing but its folder knows of.
+
+Run by `tests/test_eighth_algorithm.py` in a process that finds the folder; pytest does not collect this file
+by itself.
+"""
+
+import json
+
+import numpy as np
+import pytest
+
+from kernels.algorithms import ALGORITHMS, run_traced
+from kernels.algorithms.two_pass import run
+from kernels.check.cases import CheckCase, kernels_on
+from kernels.check.run import run_check
+from kernels.device.gpus import GPUS
+from kernels.oracle.rule import judge_trace
+from kernels.problem import AttentionProblem
+from kernels.problem.presets import PRESETS
+from kernels.recordings import recorded_run
+from kernels.trace import Trace
+from kernels.trace.perfetto import chrome_trace
+from kernels.trace.schedule import step_schedule
+from kernels.worker.requests import CheckRequest, TraceRequest
+from tests.app.pages import drawn_with_results, open_page
+from tests.viz.player.test_data import decode
+from viz.player.component import export_html
+from viz.player.data import player_data
+from viz.shared import runs
+
+pytestmark = pytest.mark.usefixtures("stop_the_worker")
+
+NAME = "two_pass"
+ENTRY = ALGORITHMS[NAME]
+SMALL = {"q_len": 64, "kv_len": 48, "block_m": 32, "block_n": 16, "head_dim": 16}
+PROBLEM = AttentionProblem(
+    q_len=72, kv_len=56, head_dim=16, block_m=16, block_n=16, mask="causal", q_heads=2, kv_heads=1
+)
+
+
+def explore(**query):
+    """Explore, once the worker has given what it was asked for."""
+    open_page()
+    runs.run_store().client.wait_ready(60)
+    open_page(**query)
+    app = drawn_with_results(open_page(**query), TraceRequest)
+    assert not app.exception
+    return app
+
+
+def shown(app):
+    """The component's data, and where it starts."""
+    mounted = json.loads(app.get("bidi_component")[0].proto.json)
+    return mounted["run"], mounted["place"]
+
+
+def declared_phases():
+    return [phase.name for kernel in ENTRY.kernels for phase in kernel.phases]
+
+
+def test_it_is_in_the_lists():
+    app = open_page()
+    assert list(ALGORITHMS)[-1] == NAME
+    assert ENTRY.label in app.selectbox(key="algorithm").options
+    assert NAME in app.selectbox(key="versus").options
+
+
+def test_it_runs_in_the_worker_and_plays_with_its_phases():
+    app = explore(**SMALL, algorithm=NAME)
+    data, _ = shown(app)
+    assert data["title"].startswith("Two passes, 64 × 48")
+    assert data["provenance"].startswith("run here")
+    assert data["steps"]["count"] == 2 * 2 * 3
+    phases = [phase["name"] for kernel in data["kernels"] for part in kernel["phases"] for phase in part]
+    assert phases == declared_phases()
+    lit = {line[2] for kernel in data["kernels"] for part in kernel["source"]["lines"] for line in part}
+    assert lit == set(phases)
+    errors = [metric for metric in app.metric if metric.label == "Error · measured"]
+    assert errors[0].delta.startswith("passes")
+
+
+def test_it_compares():
+    app = explore(**SMALL, algorithm=NAME, versus="flash2")
+    data, _ = shown(app)
+    assert [one["title"].split(",")[0] for one in data["runs"]] == ["Two passes", "FlashAttention-2"]
+    table = app.dataframe[0].value
+    keys = table[table["tensor"] == "K"].iloc[0]
+    assert keys["A"] != keys["B"]  # it loads K twice
+
+
+def test_it_races():
+    data, place = shown(explore(**SMALL, algorithm="flash2", versus=NAME, place="race:250"))
+    assert place == "race:250"
+    ours, its = (decode(text, "float64") for text in data["costs"])
+    assert (np.diff(its) > 0).all()
+    assert its[-1] > ours[-1]  # more bytes, on the same modelled clock
+
+
+def test_it_is_counted():
+    trace = run_traced(PROBLEM, NAME)
+    assert trace.steps == ENTRY.steps(PROBLEM) == 2 * 2 * 5 * 4
+    assert trace.total_bytes == ENTRY.requested_bytes(PROBLEM)
+    assert judge_trace(trace).passes
+    moved = trace.tensor_bytes_read.sum(axis=0)
+    assert moved[trace.tensors.index("K")] == 2 * moved[trace.tensors.index("V")]
+
+
+def test_it_is_checked():
+    assert NAME in kernels_on("interpreter", with_user=False)
+    result = run_check(CheckCase(PROBLEM, kernel=NAME))
+    assert result.verdict == "pass"
+    assert [tensor.name for tensor in result.tensors] == ["O", "lse"]
+
+
+def test_the_check_page_checks_it():
+    open_page()
+    runs.run_store().client.wait_ready(60)
+    query = SMALL | {"kernel": NAME}
+    open_page("check", **query)
+    app = drawn_with_results(open_page("check", **query), CheckRequest)
+    assert not app.exception
+    assert app.selectbox(key="kernel").value == NAME
+    assert any("PASSES" in title.value for title in [*app.subheader, *app.header, *app.markdown])
+
+
+def test_it_fails_its_check_if_it_is_broken(monkeypatch):
+    weights = run._weights
+    monkeypatch.setattr(run, "_weights", lambda s, m, l: weights(s, m, l) * 1.1)
+    assert run_check(CheckCase(PROBLEM, kernel=NAME)).verdict == "fail"
+    assert not judge_trace(run_traced(PROBLEM, NAME)).passes
+
+
+def test_it_is_exported():
+    app = explore(**SMALL, algorithm=NAME)
+    assert {button.label for button in app.get("download_button")} == {
+        "Player as one HTML file",
+        "Trace (.npz)",
+        "SM timeline for Perfetto (.json)",
+    }
+    trace = run_traced(PROBLEM, NAME)
+    page = export_html(player_data(trace, "here", GPUS["H100"]))
+    assert all(json.dumps(phase) in page for phase in declared_phases())
+    again = Trace.load(trace.to_bytes(compress=True))
+    assert (again.algorithm, again.steps) == (NAME, trace.steps)
+    events = json.loads(chrome_trace(trace, step_schedule(trace, ENTRY, 8)))["traceEvents"]
+    assert {event["cat"] for event in events if event["ph"] == "X"} == {"first pass", "second pass"}
+
+
+def test_a_missing_recording_is_no_failure(monkeypatch):
+    (preset,) = ENTRY.recorded
+    problem = PRESETS[preset].problem
+    assert recorded_run(problem, NAME) is None
+    data, _ = shown(explore(**problem.as_dict(), algorithm=NAME))
+    assert data["provenance"].startswith("run here")
+    monkeypatch.setattr(runs, "run_store", lambda: None)
+    without = open_page(**problem.as_dict(), algorithm=NAME)
+    assert not without.exception
+    assert "no recording of Two passes" in without.info[0].value

@@ -1,0 +1,173 @@
+"""The panels of Explore: the player's state in the URL, the timeline, the mask and the downloads."""
+
+import dataclasses
+import json
+import re
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from kernels.algorithms import ALGORITHMS, run_traced
+from kernels.device.gpus import GPUS
+from kernels.oracle.rule import judge_trace
+from kernels.problem import AttentionProblem
+from kernels.problem.presets import PRESETS
+from kernels.problem.tiles import count_tiles
+from kernels.trace import Trace
+from viz.explore import panels
+from viz.shared import runs
+
+GPU = GPUS["A100"]
+PROBLEM = AttentionProblem(q_len=50, kv_len=64, head_dim=16, block_m=16, block_n=16, mask="causal", q_heads=2)
+
+
+@pytest.fixture(scope="module")
+def run():
+    trace = run_traced(PROBLEM, "flash2")
+    return runs.Run(trace, judge_trace(trace), recorded=False)
+
+
+def script():
+    """One panel, as the test asks for it."""
+    import streamlit as st
+
+    given = st.session_state["given"]
+    given.panel(*given.arguments)
+
+
+def opened(panel, *arguments, **query):
+    app = AppTest.from_function(script)
+    app.session_state["given"] = SimpleNamespace(panel=panel, arguments=arguments)
+    for name, value in query.items():
+        app.query_params[name] = value
+    app.run()
+    assert not app.exception
+    return app
+
+
+def url(app):
+    return {name: value if isinstance(value, str) else value[0] for name, value in app.query_params.items()}
+
+
+def numbers(text):
+    return [int(word.replace(",", "")) for word in re.findall(r"(?<![\w.])\d[\d,]*", text)]
+
+
+@pytest.fixture
+def player(monkeypatch):
+    """Stands in for the player: `given` is what it was shown with, `state` what it answers, if not None."""
+    stand_in = SimpleNamespace(given=None, state=None)
+
+    def show_player(data, key, state):
+        stand_in.given = SimpleNamespace(data=data, key=key, state=dict(state))
+        return dict(state) if stand_in.state is None else stand_in.state
+
+    monkeypatch.setattr(panels, "show_player", show_player)
+    return stand_in
+
+
+def test_the_player_starts_in_the_state_of_the_url(run, player):
+    app = opened(panels.player_panel, run, GPU, step="3.1", row="1.20", q_len="50")
+    assert player.given.state == {"step": "3.1", "row": "1.20"}
+    assert player.given.data["provenance"] == run.provenance
+    assert url(app) == {"step": "3.1", "row": "1.20", "q_len": "50"}
+
+
+def test_the_state_of_the_player_goes_to_the_url(run, player):
+    player.state = {"step": "7"}
+    app = opened(panels.player_panel, run, GPU, step="3", row="1.20", q_len="50")
+    assert url(app) == {"step": "7", "q_len": "50"}
+
+
+def test_two_runs_are_shown_together_with_their_own_place(run, player):
+    trace = run_traced(PROBLEM, "flash1")
+    other = runs.Run(trace, judge_trace(trace), recorded=False)
+    player.state = {"place": "race:40"}
+    app = opened(panels.duel_panel, run, other, GPU, place="steps:2", step="3")
+    assert player.given.state == {"place": "steps:2"}
+    assert [shown["title"].split(",")[0] for shown in player.given.data["runs"]] == [
+        ALGORITHMS["flash2"].label,
+        ALGORITHMS["flash1"].label,
+    ]
+    assert url(app) == {"place": "race:40", "step": "3"}
+
+
+def bars(app):
+    return json.loads(app.get("plotly_chart")[0].proto.spec)["data"][0]
+
+
+def test_without_a_clock_the_timeline_is_modelled_on_the_chosen_gpu(run):
+    few = dataclasses.replace(GPU, sm_count=3)
+    app = opened(panels.timeline_panel, run, few)
+    words = app.caption[0].value
+    assert words.startswith("**Modelled**")
+    assert GPU.name in words
+    programs = PROBLEM.q_heads * PROBLEM.q_tiles
+    assert numbers(words.split("same time. ")[1])[:3] == [programs, 3, 3]
+    assert len(bars(app)["customdata"]) == programs
+    busy = run.trace.steps / (3 * (max(detail[7] for detail in bars(app)["customdata"])))
+    assert f"{100 * busy:.0f} %" in words
+
+
+def test_a_recording_shows_the_clock_of_its_own_gpu():
+    recorded = runs.recorded(PRESETS["gpt2"].problem, "flash2")
+    app = opened(panels.timeline_panel, recorded, GPU)
+    words = app.caption[0].value
+    assert words.startswith("**Recorded**")
+    assert f"of {recorded.trace.device.sm_count} SMs" in words
+    assert "pauses" not in words
+    several = runs.recorded(PRESETS["gpt2"].problem, "backward")
+    assert "pauses" in opened(panels.timeline_panel, several, GPU).caption[0].value
+
+
+@pytest.mark.parametrize("mask", ["full", "causal", "window"])
+def test_the_mask_is_counted_over_all_heads(mask):
+    problem = PROBLEM.with_(mask=mask, window_left=9, batch=3)
+    app = opened(panels.mask_panel, problem, ALGORITHMS["flash2"])
+    words, counts = app.caption[0].value, count_tiles(problem)
+    expected = [counts.full, *(count for count in (counts.partial, counts.skipped) if count)]
+    assert numbers(words)[: len(expected)] == expected
+    assert len(app.get("plotly_chart")) == 1
+    assert (f"{100 * counts.skipped / counts.all:.0f} %" in words) == (counts.skipped > 0)
+
+
+@pytest.fixture
+def downloads(run, monkeypatch):
+    """{file name: content} of what can be taken along."""
+    found = {}
+
+    def download_button(label, data, file_name, *rest, **named):
+        found[file_name] = data()
+
+    monkeypatch.setattr(panels.st, "download_button", download_button)
+    opened(panels.take_away, run, GPU)
+    return found
+
+
+def test_the_files_are_named_after_the_run(downloads):
+    assert {name.split(".", 1)[0] for name in downloads} == {"flash2-50x64-d16-float16-causal"}
+    assert [name.split(".", 1)[1] for name in downloads] == ["html", "npz", "trace.json"]
+
+
+def test_the_trace_that_is_taken_along_is_the_run(downloads, run):
+    trace = Trace.load(next(content for name, content in downloads.items() if name.endswith(".npz")))
+    assert trace.problem == PROBLEM
+    assert np.array_equal(trace.row_sum, run.trace.row_sum, equal_nan=True)
+    assert np.array_equal(trace.output, run.trace.output)
+
+
+def test_the_player_that_is_taken_along_holds_the_run(downloads, run):
+    page = next(content for name, content in downloads.items() if name.endswith(".html"))
+    payload = re.search(r'<script type="application/json" id="run">(.*?)</script>', page, re.DOTALL)[1]
+    data = json.loads(payload.replace("<\\/", "</"))["run"]
+    assert data["steps"]["count"] == run.trace.steps
+    assert data["provenance"] == run.provenance
+
+
+def test_the_timeline_that_is_taken_along_has_every_program(downloads):
+    document = json.loads(next(content for name, content in downloads.items() if name.endswith(".json")))
+    programs = [event for event in document["traceEvents"] if event["ph"] == "X"]
+    assert len(programs) == PROBLEM.q_heads * PROBLEM.q_tiles
+    assert document["otherData"]["problem"] == PROBLEM.as_dict()

@@ -1,0 +1,110 @@
+"""Everything that the five introductions describe is shown by a chapter, or played by a kernel.
+
+They are Chu, Liu and Lin 2026, Nagaraj 2025, MSRA SH Triton Study Group 2025, "FlashAttention, step by
+step" and "Making Attention I/O-Aware".
+"""
+
+import json
+
+import pytest
+
+from kernels.algorithms import ALGORITHMS
+from kernels.problem.presets import PRESETS
+from tests.app.pages import open_chapter, open_page
+from viz.learn.chapters import CHAPTERS
+from viz.shared import runs
+
+SHOWN = {
+    "standard attention and row-wise attention in HBM traffic": (
+        "io",
+        "Forward",
+        "**standard**",
+        "**row-wise, ",
+    ),
+    "FlashAttention-2 moves less than FlashAttention-1": (
+        "io",
+        "Forward",
+        "**flashattention-1**",
+        "**flashattention-2**",
+    ),
+    "IO complexity and its lower bound": ("io", "Growth", "lower bound"),
+    "block sizes against the memory of a chip": (
+        "io",
+        "SRAM",
+        "(eq 44)",
+        "(eq 79)",
+        "what our compiled kernels use",
+    ),
+    "standard backward moves seven square matrices": ("gradients", "", r"7\,t^2"),
+    "loop orders of the backward pass": ("io", "Backward", "algorithm 6", "algorithm 7", "algorithm 8"),
+    "a product in tiles": ("tiling", "A product in tiles", "splits into products of tiles"),
+    "a blockwise product without softmax": ("tiling", "Attention without softmax", "one tile of s exists"),
+    "softmax between the products": ("tiling", "Softmax in between", "o without tiles"),
+    "access, work and intensity of each kernel": ("roofline", "Tables", "intensity"),
+    "memory against compute on the A100": ("roofline", "Time", "a100", "0.86"),
+    "memory hierarchy of GPUs": ("roofline", "Memory", "registers", "l2", "hbm"),
+    "ridge of the roofline": ("roofline", "Roofline", "**ridge of the"),
+    "stable softmax and overflow": (
+        "softmax",
+        "Subtract the max",
+        "overflow",
+        "exceeds what a number format can hold",
+    ),
+    "online softmax by blocks": ("softmax", "One pass", r"m' = \max(m, \max x)"),
+    "the wrong update": ("softmax", "Without the rescale", "rescale"),
+    "three passes, two, one": ("softmax", "Three passes, two, one", "three passes"),
+    "lse, one number per row": ("ideas", "", "lse"),
+    "five ideas": ("ideas", "", "fusion", "tiling", "online softmax", "recomputation", "lse"),
+    "gradients of attention and of its layer": ("gradients", "", "w_q", "rowsum"),
+    "split keys, merged with lse": ("after", "Split the keys", "split-kv", "merge", "lse"),
+    "8-bit numbers": ("after", "FlashAttention-3", "e4m3", "**8-bit numbers**"),
+    "late rescales": ("after", "FlashAttention-4", "rescale"),
+}
+"""What is described -> the chapter, its view, and words that the view shows."""
+VIEWS = {
+    "io": "io_view",
+    "roofline": "roofline_view",
+    "softmax": "softmax_part",
+    "tiling": "tiling_part",
+    "after": "after_topic",
+}
+PLAYED = {
+    "standard attention, S and P through HBM": "standard",
+    "row-wise attention": "row_wise",
+    "FlashAttention-2, query outer": "flash2",
+    "FlashAttention-1, key outer": "flash1",
+    "backward: D, then dK and dV, then dQ": "backward",
+    "the other loop order of the backward pass": "backward_q_outer",
+    "flash-decoding": "split_kv",
+}
+
+
+def words_of(app):
+    """All that a page shows, in small letters."""
+    texts = [element.value for element in [*app.markdown, *app.caption, *app.latex, *app.subheader]]
+    texts += [element.proto.body for element in app.get("html")]
+    texts += [chart.proto.spec for chart in app.get("plotly_chart")]
+    return "\n".join(texts).lower()
+
+
+@pytest.mark.parametrize("subject", SHOWN)
+def test_a_chapter_shows_it(subject, monkeypatch):
+    monkeypatch.setattr(runs, "run_store", lambda: None)
+    chapter, view, *words = SHOWN[subject]
+    app = open_chapter(chapter, **({VIEWS[chapter]: view} if view else {}))
+    assert not app.exception
+    shown = words_of(app)
+    assert [word for word in words if word not in shown] == []
+
+
+@pytest.mark.parametrize("subject", PLAYED)
+def test_a_kernel_plays_it(subject, monkeypatch):
+    monkeypatch.setattr(runs, "run_store", lambda: None)
+    name = PLAYED[subject]
+    app = open_page(**PRESETS[ALGORITHMS[name].recorded[0]].problem.as_dict(), algorithm=name)
+    assert not app.exception
+    assert json.loads(app.get("bidi_component")[0].proto.json)["run"]["steps"]["count"] > 0
+
+
+def test_no_chapter_is_without_a_subject():
+    assert {chapter.slug for chapter in CHAPTERS} == {chapter for chapter, *_ in SHOWN.values()}

@@ -1,0 +1,176 @@
+"""The controls of a problem: what they offer, what they refuse, and what the URL keeps."""
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from kernels.algorithms import ALGORITHMS, FIRST
+from kernels.device.gpus import DEFAULT_GPU, GPUS
+from kernels.problem import LIMITS
+from kernels.problem.presets import FIRST_PRESET, PRESETS
+from viz.shared.problem_form import CUSTOM, DEFAULT, INTERPRETER_LENGTH
+
+
+def script():
+    """All controls; what they return is kept in the session."""
+    import streamlit as st
+
+    from viz.shared import problem_form
+
+    chosen = {"algorithm": problem_form.algorithm_control()}
+    chosen["problem"], _ = problem_form.problem_controls(st.session_state["backend"])
+    chosen["versus"] = problem_form.versus_controls(chosen["problem"]) if chosen["problem"] else None
+    chosen["gpu"] = problem_form.gpu_control()
+    st.session_state["chosen"] = chosen
+
+
+def opened(backend="cuda", **query):
+    app = AppTest.from_function(script)
+    app.session_state["backend"] = backend
+    for name, value in query.items():
+        app.query_params[name] = str(value)
+    app.run()
+    assert not app.exception
+    return app
+
+
+def chosen(app, name="problem"):
+    return app.session_state["chosen"][name]
+
+
+def url(app):
+    """The parameters of the URL as text. What is typed into a control gets there in a browser only."""
+    return {
+        name: value if isinstance(value, str) else value[0] for name, value in dict(app.query_params).items()
+    }
+
+
+def test_an_empty_url_is_the_first_preset_and_stays_empty():
+    app = opened()
+    assert chosen(app) == PRESETS[FIRST_PRESET].problem
+    assert app.selectbox(key="preset").value == FIRST_PRESET
+    assert CUSTOM not in app.selectbox(key="preset").options
+    assert (chosen(app, "algorithm"), chosen(app, "versus")) == (FIRST, None)
+    assert chosen(app, "gpu") == GPUS[DEFAULT_GPU]
+    assert url(app) == {}
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_choosing_a_preset_gives_its_problem_and_its_url_gives_it_back(name):
+    app = opened(q_len=100)
+    app.selectbox(key="preset").select(name).run()
+    assert chosen(app) == PRESETS[name].problem
+    assert chosen(app, "algorithm") == (PRESETS[name].algorithm or FIRST)
+    again = opened(**url(app))
+    assert chosen(again) == PRESETS[name].problem
+    assert chosen(again, "algorithm") == (PRESETS[name].algorithm or FIRST)
+    assert again.selectbox(key="preset").value == name
+
+
+def test_a_changed_field_makes_it_a_problem_of_ones_own():
+    app = opened()
+    app.number_input(key="q_len").set_value(77).run()
+    assert chosen(app) == DEFAULT.with_(q_len=77)
+    assert app.selectbox(key="preset").value == CUSTOM
+    app.number_input(key="q_len").set_value(DEFAULT.q_len).run()
+    assert app.selectbox(key="preset").value == FIRST_PRESET
+
+
+def test_every_field_of_the_problem_is_taken_from_the_url():
+    problem = DEFAULT.with_(
+        batch=2,
+        q_heads=6,
+        kv_heads=3,
+        q_len=33,
+        kv_len=55,
+        head_dim=24,
+        dtype="float32",
+        mask="window",
+        block_m=16,
+        block_n=128,
+        inputs="one_hot",
+        seed=9,
+        window_left=4,
+        window_right=2,
+        kv_splits=5,
+    )
+    assert chosen(opened(**problem.as_dict())) == problem
+
+
+@pytest.mark.parametrize(
+    "query",
+    [{"mask": "round"}, {"block_m": "7"}, {"dtype": "int8"}, {"q_len": "x"}, {"q_len": "0"}, {"seed": "-1"}],
+    ids=str,
+)
+def test_what_no_control_offers_is_the_default(query):
+    app = opened(**query)
+    assert chosen(app) == DEFAULT
+    assert url(app) == {}
+
+
+def test_lengths_are_limited_if_the_interpreter_runs_them():
+    assert chosen(opened("interpreter", q_len=INTERPRETER_LENGTH)).q_len == INTERPRETER_LENGTH
+    assert opened("interpreter").number_input(key="kv_len").max == INTERPRETER_LENGTH
+    assert opened("cuda").number_input(key="kv_len").max == LIMITS["kv_len"][1]
+
+
+@pytest.mark.parametrize("length", [77, 4 * INTERPRETER_LENGTH])
+def test_a_length_of_the_url_is_kept_while_the_worker_of_a_gpu_starts(length):
+    app = opened("starting", q_len=length)
+    assert chosen(app).q_len == length
+    app.session_state["backend"] = "cuda"
+    app.run()
+    assert chosen(app).q_len == length
+    assert url(app) == {"q_len": str(length)}
+
+
+def test_a_length_that_the_interpreter_takes_is_kept_while_its_worker_starts():
+    app = opened("starting", q_len=77)
+    app.session_state["backend"] = "interpreter"
+    app.run()
+    assert chosen(app).q_len == 77
+    assert url(app) == {"q_len": "77"}
+
+
+def test_heads_that_do_not_fit_are_refused_and_kept():
+    app = opened(q_heads=6, kv_heads=4)
+    assert chosen(app) is None
+    assert "it must divide q_heads=6" in app.error[0].value
+    assert app.selectbox(key="preset").value == CUSTOM
+    assert url(app) == {"q_heads": "6", "kv_heads": "4"}
+    app.number_input(key="kv_heads").set_value(3).run()
+    assert not app.error
+    assert chosen(app) == DEFAULT.with_(q_heads=6, kv_heads=3)
+
+
+def test_the_window_counts_only_under_a_window_mask():
+    app = opened(window_left=7)
+    assert chosen(app) == DEFAULT
+    assert app.number_input(key="window_left").disabled
+    app.selectbox(key="mask").select("window").run()
+    assert chosen(app) == DEFAULT.with_(mask="window", window_left=7)
+    assert not app.number_input(key="window_left").disabled
+
+
+def test_the_algorithm_is_in_the_url_by_its_name():
+    app = opened(algorithm="flash1")
+    assert chosen(app, "algorithm") == "flash1"
+    assert set(app.selectbox(key="algorithm").options) == {entry.label for entry in ALGORITHMS.values()}
+    app.selectbox(key="algorithm").select("standard").run()
+    assert chosen(app, "algorithm") == "standard"
+    assert url(app) == {"algorithm": "standard"}
+    assert chosen(opened(algorithm="<script>"), "algorithm") == FIRST
+
+
+def test_a_second_run_differs_in_what_was_changed():
+    app = opened(versus="flash1", versus_block_n="16", versus_mask="full")
+    assert chosen(app, "versus") == (DEFAULT.with_(block_n=16, mask="full"), "flash1")
+    app.selectbox(key="versus_block_n").select("same").run()
+    assert chosen(app, "versus") == (DEFAULT.with_(mask="full"), "flash1")
+    app.selectbox(key="versus").select("none").run()
+    assert chosen(app, "versus") is None
+
+
+def test_the_gpu_is_one_of_the_list():
+    other = next(name for name in GPUS if name != DEFAULT_GPU)
+    assert chosen(opened(gpu=other), "gpu") == GPUS[other]
+    assert chosen(opened(gpu="TPU"), "gpu") == GPUS[DEFAULT_GPU]

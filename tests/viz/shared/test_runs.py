@@ -1,0 +1,151 @@
+"""The run store: who shares a job, what is forgotten, and what runs and estimates say."""
+
+import threading
+
+import pytest
+
+from kernels.algorithms import ALGORITHMS
+from kernels.device.backend import DeviceInfo
+from kernels.problem import AttentionProblem
+from kernels.problem.presets import PRESETS
+from kernels.worker.failures import Crashed
+from kernels.worker.requests import TraceRequest
+from tests.viz.shared.fakes import Double, FakeClient, end
+from viz.shared import runs
+from viz.shared.runs import REMEMBERED, RunStore, backend, estimated_seconds, measured_problem
+
+PROBLEM = AttentionProblem(q_len=64, kv_len=64, head_dim=16, block_m=16, block_n=16)
+
+
+@pytest.fixture
+def client():
+    return FakeClient()
+
+
+@pytest.fixture
+def store(client):
+    return RunStore(client)
+
+
+def test_equal_requests_are_one_job_and_others_are_not(store, client):
+    first = store.job(TraceRequest(PROBLEM, "flash2"))
+    assert store.job(TraceRequest(PROBLEM.with_(seed=0), "flash2")) is first
+    assert store.job(TraceRequest(PROBLEM, "flash1")) is not first
+    assert store.job(TraceRequest(PROBLEM.with_(seed=1), "flash2")) is not first
+    assert len(client.jobs) == 3
+
+
+def test_threads_that_ask_at_once_share_one_job(store, client):
+    together = threading.Barrier(8)
+    submit, jobs = client.submit, []
+
+    def slow_submit(*arguments):
+        threading.Event().wait(0.02)  # time for the others to come
+        return submit(*arguments)
+
+    def ask():
+        together.wait()
+        jobs.append(store.job(Double(1)))
+
+    client.submit = slow_submit
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(client.jobs) == 1
+    assert set(jobs) == set(client.jobs)
+
+
+def test_the_bytes_are_sent_with_the_first_request(store, client):
+    job = store.job(Double(1), b"file")
+    assert store.job(Double(1), b"file") is job
+    assert [job.blob for job in client.jobs] == [b"file"]
+
+
+def test_looking_starts_nothing(store, client):
+    assert store.peek(Double(1)) is None
+    assert client.jobs == []
+    job = store.job(Double(1))
+    assert store.peek(Double(1)) is job
+
+
+def test_a_forgotten_job_is_asked_for_anew_and_the_others_stay(store, client):
+    failed, other = store.job(Double(1)), store.job(Double(2))
+    failed.finish(failure=Crashed(-11))
+    assert store.job(Double(1)) is failed
+    store.forget(failed)
+    assert store.peek(Double(1)) is None
+    assert store.peek(Double(2)) is other
+    again = store.job(Double(1))
+    assert again is not failed
+    store.forget(failed)  # a second session that tries again, too late
+    assert store.peek(Double(1)) is again
+
+
+def test_the_oldest_ended_jobs_are_let_go_of(store, client):
+    for number in range(REMEMBERED + 3):
+        end(store.job(Double(number)))
+    assert [store.peek(Double(number)) for number in range(3)] == [None] * 3
+    assert all(store.peek(Double(number)) for number in range(3, REMEMBERED + 3))
+
+
+def test_a_job_that_a_page_still_shows_is_not_among_the_oldest(store):
+    for number in range(REMEMBERED):
+        end(store.job(Double(number)))
+    first = store.peek(Double(0))
+    store.job(Double(REMEMBERED))
+    assert store.peek(Double(0)) is first
+    assert store.peek(Double(1)) is None
+
+
+def test_a_job_that_runs_is_kept_however_old(store, client):
+    running = store.job(Double(-1))
+    for number in range(2 * REMEMBERED):
+        end(store.job(Double(number)))
+    assert store.peek(Double(-1)) is running
+    end(running)
+    for number in range(REMEMBERED):
+        end(store.job(Double(-2 - number)))
+    assert store.peek(Double(-1)) is None
+    assert sum(store.peek(job.request) is job for job in client.jobs) == REMEMBERED
+
+
+class Started:
+    """A client as far as `backend` looks at it."""
+
+    def __init__(self, backend=None, start_failure=None):
+        self.device = DeviceInfo(backend, "made up", "2", "3", "3") if backend else None
+        self.start_failure = start_failure
+
+
+def test_the_backend_is_what_the_worker_says_once_it_has_started():
+    assert backend(None) == "replay"
+    assert backend(RunStore(Started())) == "starting"
+    assert backend(RunStore(Started("cuda"))) == "cuda"
+    assert backend(RunStore(Started("interpreter"))) == "interpreter"
+    assert backend(RunStore(Started("cuda", start_failure="no memory"))) == "replay"
+
+
+def test_a_cpu_is_timed_in_float32():
+    assert measured_problem(PROBLEM, "cuda") == PROBLEM
+    assert measured_problem(PROBLEM, "interpreter") == PROBLEM.with_(dtype="float32")
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_a_longer_problem_is_estimated_to_take_longer(name):
+    short, long = (
+        estimated_seconds(problem, ALGORITHMS[name], "interpreter")
+        for problem in (PROBLEM, PROBLEM.with_(q_len=512, kv_len=4096))
+    )
+    assert 50 * short < long
+
+
+def test_a_recording_is_of_exactly_its_problem_and_says_where_it_is_from():
+    problem = PRESETS["gpt2"].problem
+    run = runs.recorded(problem, "flash2")
+    assert run.trace.problem == problem
+    assert run.algorithm is ALGORITHMS["flash2"]
+    assert run.provenance.startswith("recorded on NVIDIA")
+    assert run.trace.recorded_at[:10] in run.provenance
+    assert runs.recorded(problem.with_(seed=5), "flash2") is None

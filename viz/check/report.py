@@ -1,0 +1,56 @@
+"""What can be taken along from a check: one HTML file, numbers as JSON, and the command that repeats it."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from kernels.check.cases import CheckCase
+from kernels.check.report import shell_command, to_html, to_json
+from kernels.check.result import CheckResult, Sensitivity
+from viz.check.context import CheckContext
+from viz.shared import theme
+
+STYLE_COLORS = ("background", "text", "line", "good", "bad", "flash", "standard")
+
+
+def report_panel(context: CheckContext, result: CheckResult, sensitivity: Sensitivity | None) -> None:
+    """Two downloads and the command."""
+    kernel = context.user.argument if context.user else ""
+    command = shell_command(result.case, kernel, context.file_name)
+    name = _file_name(result.case)
+    with st.container(horizontal=True):
+        st.download_button(
+            "Report as one HTML file",
+            lambda: to_html(result, sensitivity, _style(), command),
+            f"{name}.html",
+            "text/html",
+            icon=":material/lab_profile:",
+            on_click="ignore",
+            help="Opens anywhere, loads nothing.",
+        )
+        st.download_button(
+            "Numbers as JSON",
+            lambda: to_json([result], [sensitivity], command),
+            f"{name}.json",
+            "application/json",
+            icon=":material/download:",
+            on_click="ignore",
+        )
+    st.caption("The same from a shell, with the verdict as exit status:")
+    st.code(command, language="bash", wrap_lines=True)
+
+
+def _file_name(case: CheckCase) -> str:
+    problem = case.problem
+    shape = f"{problem.q_len}x{problem.kv_len}-d{problem.head_dim}"
+    return f"check-{case.kernel}-{shape}-{problem.dtype}-{problem.mask}"
+
+
+def _style() -> str:
+    """The theme's colours for the report, light and dark."""
+
+    def variables(palette: theme.Palette) -> str:
+        return "".join(f"--{name}: {getattr(palette, name)};" for name in STYLE_COLORS)
+
+    dark = f"@media (prefers-color-scheme: dark) {{ :root {{ {variables(theme.DARK)} }} }}"
+    return f":root {{ {variables(theme.LIGHT)} }} {dark}"

@@ -1,0 +1,104 @@
+"""The verdict of a case in words and cards."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from kernels.check.cases import UPLOADED
+from kernels.check.report import RULE
+from kernels.check.result import CheckResult, KeylessRows, Repeats, TensorCheck
+from viz.shared.formats import format_error
+
+VERDICTS = {
+    "pass": ":green[:material/check_circle: PASSES]",
+    "fail": ":red[:material/cancel: FAILS]",
+    "invalid": ":gray[:material/block: NOT CHECKED]",
+}
+AXES = ("batch", "head", "row", "column")
+REPEATS_HELP = (
+    "The kernel ran several times on the same inputs. Different bits mean atomics, a race, or memory that "
+    "nobody wrote. They do not change the verdict."
+)
+
+
+def verdict_panel(result: CheckResult) -> None:
+    """PASSES or FAILS, why, and where the numbers are from."""
+    st.markdown(f"## {VERDICTS[result.verdict]}")
+    st.markdown(f"**{result.label}**: {result.reason}.", help=RULE)
+    device, problem = result.device, result.case.problem
+    inputs = f"{problem.inputs} inputs, seed {problem.seed}"
+    tensors = "tensors of your file" if result.case.upload else inputs
+    st.caption(
+        f"**Measured**: {_run_by(result)} on {device.name}, torch {device.torch}, Triton {device.triton}; "
+        f"{tensors}."
+    )
+    for note in result.notes:
+        st.caption(f":material/info: {note}")
+    if result.keyless:
+        st.caption(f":material/info: {_keyless_words(result.keyless)}")
+
+
+def _run_by(result: CheckResult) -> str:
+    if result.interpreted:
+        return "run here by Triton's interpreter"
+    return "a result from your file, judged" if result.case.kernel == UPLOADED else "run here"
+
+
+def _keyless_words(keyless: KeylessRows) -> str:
+    wrong = max(keyless.wrong_output, keyless.wrong_lse)
+    if keyless.right:
+        words = "all give 0 and lse −∞, as they must"
+    else:
+        words = f":red[{wrong:,} of them do not give 0 and lse −∞]"
+    return f"{keyless.count:,} rows see no key: {words}."
+
+
+def cards(result: CheckResult) -> None:
+    """One card per tensor, and one for repeatability."""
+    row = st.container(horizontal=True, gap="small", key="figures")
+    for tensor in result.tensors:
+        row.metric(
+            f"{tensor.name} error",
+            format_error(tensor.max_error),
+            _allowed_words(tensor),
+            delta_color="green" if tensor.passes else "red",
+            delta_arrow="off",
+            help=_error_help(tensor),
+            border=True,
+        )
+    if result.repeats and result.repeats.runs > 1:
+        row.metric(
+            f"{result.repeats.runs} runs",
+            "equal" if result.repeats.equal else "differ",
+            _repeats_words(result.repeats),
+            delta_color="green" if result.repeats.equal else "red",
+            delta_arrow="off",
+            help=REPEATS_HELP,
+            border=True,
+        )
+
+
+def _allowed_words(tensor: TensorCheck) -> str:
+    if tensor.wrong_nonfinite:
+        return f"{tensor.wrong_nonfinite:,} NaN or ∞"
+    return f"{'≤' if tensor.passes else 'FAILS: >'} {format_error(tensor.tolerance)}"
+
+
+def _error_help(tensor: TensorCheck) -> str:
+    reference = f"{format_error(tensor.naive_max_error)}, mean {format_error(tensor.naive_mean_error)}"
+    return (
+        f"Mean error {format_error(tensor.mean_error)}. Reference ({tensor.reference}): {reference}; "
+        f"ratio {tensor.ratio:.2f}. Largest error at {worst_words(tensor)}."
+    )
+
+
+def worst_words(tensor: TensorCheck) -> str:
+    """Where the largest error of a tensor is, what the kernel gave there, and what is exact."""
+    index = ", ".join(f"{axis} {number}" for axis, number in zip(AXES, tensor.worst, strict=False))
+    return f"{index}: {tensor.worst_value:.6g}, exact {tensor.exact_value:.6g}"
+
+
+def _repeats_words(repeats: Repeats) -> str:
+    if repeats.equal:
+        return "bit by bit"
+    return f"{sum(repeats.differing.values()):,} values, by up to {format_error(repeats.largest)}"
