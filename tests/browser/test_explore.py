@@ -131,7 +131,8 @@ def test_another_algorithm_keeps_the_step_and_the_picked_row(visit):
     page = visit(f"/{TINY}&step=9.2&unit=phase&row=0.20").wait_for_player("recorded on")
     assert page.step()[0] == 10  # in progress
     assert page.text(".fa-head").startswith("row 20 (picked")
-    page.page.get_by_label("Algorithm").click()
+    choice = page.page.locator("[data-testid=stSelectbox]", has_text="Algorithm").first
+    choice.get_by_role("combobox").click()
     page.page.get_by_role("option", name="FlashAttention-1").click()
     page.page.wait_for_function(
         f"() => {PLAYER}.getAttribute('aria-label').includes('FlashAttention-1')", timeout=15_000

@@ -51,7 +51,6 @@ SHOWN = {
         "exceeds what a number format can hold",
     ),
     "online softmax by blocks": ("softmax", "One pass", r"m' = \max(m, \max x)"),
-    "the wrong update": ("softmax", "Without the rescale", "rescale"),
     "three passes, two, one": ("softmax", "Three passes, two, one", "three passes"),
     "lse, one number per row": ("ideas", "", "lse"),
     "five ideas": ("ideas", "", "fusion", "tiling", "online softmax", "recomputation", "lse"),
