@@ -73,7 +73,7 @@ def test_tile_kinds_match_the_mask_key_by_key(q_len, kv_len, window):
             )
             seen[kind] += 1
         counts = count_tiles(problem)
-        assert (counts.full, counts.partial, counts.skipped) == tuple(seen.values())
+        assert [counts.full, counts.partial, counts.skipped, 0] == list(seen.values())  # none is hidden
 
 
 SMALL_LENGTHS = (1, 4, 5, 9, 11)
