@@ -493,6 +493,14 @@ def test_moments_are_the_distinct_starts_and_one_more_for_the_end(run, data):
     ]
 
 
+def test_moments_are_in_the_order_of_time_whatever_the_order_of_the_programs(run):
+    """The last program starts first. At every speed a tick of playback is one moment or step."""
+    trace = hand_built(PROBLEM, clock=True)
+    later = replace(trace, start_ns=1000 - 100 * trace.program, end_ns=1050 - 100 * trace.program)
+    script = f"(() => {{ {TIMELINE}; return [t.moments.times, t.moments.last, t.ticksPerStep] }})()"
+    assert run(script, player_data(later, "", GPU)) == [[700, 800, 900, 1000], 1050, 1]
+
+
 def test_a_step_that_starts_and_ends_at_once_lasts_to_the_next_tick(run, data):
     clock = data["clock"] | {"end": data["clock"]["start"]}
     script = f"(() => {{ {TIMELINE}; return [[...t.moments.start], [...t.moments.end], t.moments.last] }})()"
