@@ -414,7 +414,8 @@ def test_the_cursor_tells_step_and_phase_of_every_position(run, data):
       return [t.last(), t.model.phases.map((phases) => phases.map((phase) => phase.name)),
               Array.from({{ length: t.last() + 1 }}, (_, position) => {{
                 t.position = position;
-                return {{ ...t.cursor(), phase: t.cursor().phase?.name ?? null }};
+                const {{ phase, ...cursor }} = t.cursor();
+                return {{ ...cursor, phase: phase === null ? null : phase.name ?? "no phase" }};
               }})];
     }})()"""
     last, phases, cursors = run(script, data)
