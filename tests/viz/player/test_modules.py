@@ -435,9 +435,14 @@ def test_the_cursor_tells_step_and_phase_of_every_position(run, data):
 def test_a_step_without_phases_is_done_as_soon_as_it_is_reached(run, data):
     """Of a kernel that has none for it: it takes one position, in which no phase is shown."""
     without = data | {"kernels": [kernel | {"phases": [[], [], []]} for kernel in data["kernels"]]}
-    script = f"(() => {{ {TIMELINE}; t.position = 3; return [t.cursor(), t.text()] }})()"
+    script = f"""(() => {{
+      {TIMELINE};
+      const onwards = [0, 1, 2].map((position) => Object.assign(t, {{ position }}).moved(1));
+      t.position = 3;
+      return [t.cursor(), t.text(), onwards];
+    }})()"""
     cursor = {"step": 2, "phase": None, "done": 3, "complete": True, "started": True, "finished": False}
-    assert run(script, without) == [cursor, "3"]
+    assert run(script, without) == [cursor, "3", [1, 2, 3]]
 
 
 @pytest.mark.parametrize(
