@@ -804,6 +804,12 @@ def test_a_tile_that_a_kernel_only_computes_has_no_share(run):
     assert weighed.endswith(" % of the attention of its rows. Click to follow this row.")
 
 
+def test_the_very_first_tile_has_a_share(run, data):
+    script = "words.tileWords(model.makeModel(given), { head: 0, q: 0, kv: 0 }, 0)"
+    share = "100 % of the attention of its rows"
+    assert run(script, data) == f"query tile 0, key tile 0: partly masked, {share}. Click to follow this row."
+
+
 def test_two_runs_are_told_by_their_steps_bytes_and_in_a_race_their_times(run, data):
     script = """(() => {
       const panes = [model.makeModel(given), model.makeModel(given)].map((m) => ({ model: m }));
