@@ -813,7 +813,7 @@ def test_the_very_first_tile_has_a_share(run, data):
 def test_two_runs_are_told_by_their_steps_bytes_and_in_a_race_their_times(run, data):
     script = """(() => {
       const panes = [model.makeModel(given), model.makeModel(given)].map((m) => ({ model: m }));
-      const costs = [[1e6, 2e6], [1e6, 3e6]];
+      const costs = [[5e5, 1e6, 2e6], [5e5, 1e6, 3e6]];
       return [true, false].map((race) => words.duelWords(panes, [10, 3], costs, race, "Modelled."));
     })()"""
     states = "A: 10 of 10 steps{}, 348 B. B: 3 of 10 steps, {} B."
