@@ -39,6 +39,7 @@ def test_a_slot_has_a_place_rows_bytes_times_and_an_accumulator_of_a_power_of_tw
 
 def test_what_no_program_wrote_is_seen():
     buffers = made().buffers
+    assert [buffer.dtype for buffer in buffers[:4]] == [torch.int32, torch.float32, torch.int32, torch.int64]
     assert (buffers.where == -1).all()
     assert (buffers.clock == -1).all()
     assert (buffers.requested == 0).all()

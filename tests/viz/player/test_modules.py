@@ -65,6 +65,8 @@ def test_numbers_are_written_as_python_writes_them(run):
     ):
         written = run(f"given.numbers.map((n) => formats.{name}(n))", given)
         assert written == [python(number) for number in given["numbers"]], name
+    written = run("given.numbers.map((n) => formats.formatMs(n))", {"numbers": numbers})
+    assert written == [formats.format_ms(number) for number in numbers]
 
 
 def test_what_is_not_a_number_is_written_as_python_writes_it(run):
