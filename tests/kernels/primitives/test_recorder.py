@@ -58,7 +58,9 @@ def test_accumulators_are_recorded_up_to_the_limit_and_then_all_left_out(kernel,
 
 
 def test_a_kernel_without_a_sum_has_no_accumulator():
-    assert not made(ALGORITHMS["backward"].kernels[0]).with_acc
+    without = ALGORITHMS["backward"].kernels[0]
+    assert not made(without).with_acc
+    assert not made(without, programs=1, max_steps=1).with_acc
 
 
 def test_a_trace_is_refused_if_its_rows_would_take_more_than_the_limit(monkeypatch):
@@ -82,6 +84,7 @@ def test_rows_of_a_tile_exist_up_to_the_end_of_the_matrix():
     assert made().rows_exist(steps).sum(axis=1).tolist() == [4, 2, 4]
     assert made().rows_exist(steps)[1].tolist() == [True, True, False, False]
     assert made().rows_exist(steps, "kv_tile").sum(axis=1).tolist() == [8, 8, 5]
+    assert made(rows=2).rows_exist(steps).sum(axis=1).tolist() == [2, 0, 2]
     assert made(rows=40, block_m=16).rows_exist(steps).sum(axis=1).tolist() == [16, 8, 16]
 
 

@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 import plotly.graph_objects as go
 
+from kernels.algorithms import algorithm_of
+from kernels.problem import AttentionProblem
 from kernels.trace import Trace
+from kernels.trace.algorithm import Algorithm, Kernel, RecordedSum
 from viz.shared import theme
+from viz.shared.formats import format_number
 
-ROW_PANELS = {
-    "row max m": ("row_max", "linear"),
-    "row sum l": ("row_sum", "log"),
-    "distance from the final output": ("output_distance", "log"),
-}
-GRADIENTS = {"dQ": (0, "q_tile"), "dK": (1, "kv_tile"), "dV": (2, "kv_tile")}
-"""Column of Trace.gradient_distance, and the tile that a sum belongs to."""
+ROW_STATE = {"row max m": ("row_max", "m", "linear"), "row sum l": ("row_sum", "l", "log")}
+"""By title: the field of Trace, the name that the phases have for it, and the scale of its axis."""
+DISTANCE = "distance from the final output"
+GRADIENTS = {"d_query": ("dQ", 0), "d_key": ("dK", 1), "d_value": ("dV", 2)}
+"""By the result that a sum ends as: its name, and its column of Trace.gradient_distance."""
 SPREAD = 5
 """Rows or tiles that have a line."""
-LEAST = 1e-9
-"""Smallest distance on a log scale."""
+MOST_DECADES = 8
+"""Powers of ten that have a tick on a log axis."""
+MOST_MARKERS = 64
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 
 
 class Line(NamedTuple):
-    """A line of a figure: its name, and x and y of its points."""
+    """A line of a figure: its name, and x and y of its points. It is broken where y is NaN."""
 
     name: str
     x: np.ndarray
@@ -33,90 +38,159 @@ class Line(NamedTuple):
 
 
 def spread_rows(trace: Trace, count: int = SPREAD) -> list[tuple[int, int]]:
-    """(batch_head, row) of `count` rows spread evenly over the rows of the first head's query tiles."""
+    """(batch_head, row) of `count` rows spread evenly over the rows of the first head that were recorded."""
     recorded = trace.row_max if trace.row_max is not None else trace.row_share
     if recorded is None:
         return []
     head = trace.batch_head[0]
-    of_head = trace.batch_head == head
-    last_tile = int(trace.q_tile[of_head].max())
-    in_last_tile = np.isfinite(recorded[of_head & (trace.q_tile == last_tile)]).any(axis=0).sum()
-    last_row = last_tile * trace.problem.block_m + max(int(in_last_tile), 1) - 1
-    rows = np.unique(np.linspace(0, last_row, count).round().astype(int))
-    return [(int(head), int(row)) for row in rows]
+    known = (trace.batch_head == head) & (trace.q_tile >= 0)
+    step, offset = np.nonzero(~np.isnan(recorded) & known[:, None])
+    rows = np.unique(trace.q_tile[step] * trace.problem.block_m + offset)
+    chosen = np.unique(np.linspace(0, len(rows) - 1, count).round().astype(int)) if len(rows) else ()
+    return [(int(head), int(rows[place])) for place in chosen]
 
 
 def state_figures(trace: Trace, colors: theme.Palette) -> dict[str, go.Figure]:
     """Figures by title: of rows for a forward pass, of gradient tiles for a backward pass."""
     if trace.gradient_distance is not None:
         return gradient_figures(trace, colors)
-    if trace.row_max is None:
-        return {}
     return row_state_figures(trace, spread_rows(trace), colors)
 
 
 def row_state_figures(
     trace: Trace, rows: list[tuple[int, int]], colors: theme.Palette
 ) -> dict[str, go.Figure]:
-    """A figure for each recorded quantity: one line per row over the key tiles, as they were visited."""
+    """A figure for each quantity that changes from tile to tile: one line per row, in the order of its steps.
+
+    A line is of one kernel, the one that changes the quantity. If the kernel splits the keys, each part of a
+    line is one program's, since each program starts anew.
+    """
     figures = {}
-    for title, (field, scale) in ROW_PANELS.items():
-        values = getattr(trace, field)
-        if values is None:
-            continue
-        lines = []
-        for batch_head, row in rows:
-            q_tile, offset = divmod(row, trace.problem.block_m)
-            about_row = (trace.batch_head == batch_head) & (trace.q_tile == q_tile) & (trace.kv_tile >= 0)
-            steps = np.flatnonzero(about_row & ~np.isnan(values[:, offset]))
-            lines.append(Line(f"row {row}", trace.kv_tile[steps], values[steps, offset]))
-        figures[title] = _figure(title, "key tile", lines, scale, field == "output_distance", colors)
+    for title, field, kernel, scale in _running_values(trace):
+        lines = [_row_line(trace, kernel, field, *row) for row in rows]
+        figures[title] = _figure(title, "key tile", lines, scale, colors)
     return figures
+
+
+def _running_values(trace: Trace) -> Iterator[tuple[str, str, int, str]]:
+    """Title, field of Trace, index of the kernel that changes it step by step, and scale of the axis."""
+    kernels = algorithm_of(trace).kernels
+    for title, (field, name, scale) in ROW_STATE.items():
+        for index, kernel in enumerate(kernels):
+            if field in kernel.row_fields and _makes(kernel, name) and getattr(trace, field) is not None:
+                yield title, field, index, scale
+                break
+    for index, kernel in enumerate(kernels):
+        if trace.output_distance is not None and any(each.result == "output" for each in kernel.sums):
+            yield DISTANCE, "output_distance", index, "log"
+            break
+
+
+def _makes(kernel: Kernel, name: str) -> bool:
+    return any(name in phase.makes for phase in kernel.step)
+
+
+def _row_line(trace: Trace, kernel: int, field: str, batch_head: int, row: int) -> Line:
+    algorithm, values = algorithm_of(trace), getattr(trace, field)
+    q_tile, offset = divmod(row, trace.problem.block_m)
+    of_tile = (trace.kernel == kernel) & (trace.batch_head == batch_head) & (trace.q_tile == q_tile)
+    steps = np.flatnonzero(of_tile & (trace.kv_tile >= 0) & ~np.isnan(values[:, offset]))
+    x, y = trace.kv_tile[steps], values[steps, offset]
+    if algorithm.kernels[kernel].splits_keys:
+        breaks = np.flatnonzero(np.diff(trace.program[steps])) + 1
+        x, y = np.insert(x, breaks, x[breaks]), np.insert(y, breaks, np.nan)
+    return Line(_row_name(algorithm, trace.problem, batch_head, row), x, y)
+
+
+def _row_name(algorithm: Algorithm, problem: AttentionProblem, batch_head: int, row: int) -> str:
+    """Such as "row 3"; if rows of several heads are packed into a tile, "head 1, query 3"."""
+    if not algorithm.packs_heads or problem.group_size == 1:
+        return f"row {row}"
+    member, query = divmod(row, problem.q_len)
+    return f"head {batch_head * problem.group_size + member}, query {query}"
 
 
 def gradient_figures(trace: Trace, colors: theme.Palette) -> dict[str, go.Figure]:
-    """A figure for each gradient that is summed over steps: one line for each of some tiles."""
-    if trace.gradient_distance is None:
-        return {}
+    """A figure for each gradient that a kernel records as it sums it: one line for each of some tiles."""
     figures = {}
-    for name, (column, tile_field) in GRADIENTS.items():
-        distance, tile = trace.gradient_distance[:, column], getattr(trace, tile_field)
-        known = np.flatnonzero(~np.isnan(distance) & (trace.kv_tile >= 0) & (trace.q_tile >= 0))
-        if not len(known):
-            continue
-        known = known[trace.batch_head[known] == trace.batch_head[known[0]]]
-        tiles = np.unique(tile[known])
-        lines = []
-        for chosen in tiles[np.unique(np.linspace(0, len(tiles) - 1, SPREAD).round().astype(int))]:
-            steps = known[tile[known] == chosen]
-            left = np.maximum(distance[steps], LEAST)
-            lines.append(Line(f"tile {chosen}", np.arange(1, len(steps) + 1), left))
-        title = f"distance of {name} from its final value"
-        figures[name] = _figure(title, "step of the tile", lines, "log", True, colors)
-    return figures
+    for index, kernel in enumerate(algorithm_of(trace).kernels):
+        for each in kernel.sums:
+            lines = list(_gradient_lines(trace, index, each))
+            if lines:
+                name, _ = GRADIENTS[each.result]
+                title = f"distance of {name} from its final value"
+                figures[name] = _figure(title, "step of the tile", lines, "log", colors)
+    return {name: figures[name] for name, _ in GRADIENTS.values() if name in figures}
 
 
-def _figure(
-    title: str, unit: str, lines: list[Line], scale: str, decades: bool, colors: theme.Palette
-) -> go.Figure:
+def _gradient_lines(trace: Trace, kernel: int, each: RecordedSum) -> Iterator[Line]:
+    """Lines of evenly spread tiles of the first head; heads that share a key head sum the same key tiles."""
+    if trace.gradient_distance is None or each.result not in GRADIENTS:
+        return
+    _, column = GRADIENTS[each.result]
+    distance, tile = trace.gradient_distance[:, column], getattr(trace, each.tile)
+    by_keys = each.tile == "kv_tile"
+    head = trace.batch_head // trace.problem.group_size if by_keys else trace.batch_head
+    adds = (trace.kernel == kernel) & (trace.kv_tile >= 0) & (trace.q_tile >= 0)
+    known = np.flatnonzero(adds & ~np.isnan(distance))
+    known = known[head[known] == head[known].min(initial=trace.problem.heads)]
+    tiles = np.unique(tile[known])
+    word = "key tile" if by_keys else "query tile"
+    for place in np.unique(np.linspace(0, len(tiles) - 1, SPREAD).round().astype(int)) if len(tiles) else ():
+        steps = known[tile[known] == tiles[place]]
+        yield Line(f"{word} {tiles[place]}", np.arange(1, len(steps) + 1), distance[steps])
+
+
+def _figure(title: str, unit: str, lines: list[Line], scale: str, colors: theme.Palette) -> go.Figure:
     figure = go.Figure()
-    hues = (colors.query, colors.key, colors.value, colors.output, colors.state)
-    for index, (name, x, y) in enumerate(lines):
-        figure.add_trace(
-            go.Scatter(
-                x=x,
-                y=y,
-                name=name,
-                mode="lines+markers" if len(x) <= 64 else "lines",
-                line={"color": hues[index % len(hues)], "dash": DASHES[index % len(DASHES)], "width": 2},
-                marker={"size": 7, "symbol": index},
-                hovertemplate=f"{name}, {unit} %{{x}}: %{{y:.4g}}<extra></extra>",
-            )
-        )
+    zero = _place_of_zero([line.y for line in lines]) if scale == "log" else None
+    for index, line in enumerate(lines):
+        figure.add_trace(_scatter(line, index, unit, zero, colors))
     theme.style_figure(figure, colors, height=300)
     figure.update_xaxes(title={"text": unit, "standoff": 4})
-    figure.update_yaxes(type=scale, exponentformat="power", dtick=1 if decades else None)
+    positive = np.concatenate([line.y[line.y > 0] for line in lines]) if lines else np.empty(0)
+    if scale == "log" and len(positive):
+        figure.update_yaxes(type="log", **_log_ticks(positive.min(), positive.max(), zero))
     figure.update_layout(
         title={"text": title, "font_size": 15, "y": 0.98}, legend={"y": -0.24, "yanchor": "top"}, margin_t=34
     )
     return figure
+
+
+def _scatter(line: Line, index: int, unit: str, zero: float | None, colors: theme.Palette) -> go.Scatter:
+    hues = (colors.query, colors.key, colors.value, colors.output, colors.state)
+    broken = bool(np.isnan(line.y).any())
+    y = line.y if zero is None else np.where(line.y == 0, zero, line.y)
+    return go.Scatter(
+        x=line.x,
+        y=y,
+        name=line.name,
+        mode="lines+markers" if broken or len(line.x) <= MOST_MARKERS else "lines",
+        line={"color": hues[index % len(hues)], "dash": DASHES[index % len(DASHES)], "width": 2},
+        marker={"size": 7 if len(line.x) <= MOST_MARKERS else 4, "symbol": index},
+        text=[format_number(value, 4) for value in line.y],
+        hovertemplate=f"{line.name}, {unit} %{{x}}: %{{text}}<extra></extra>",
+    )
+
+
+def _place_of_zero(values: list[np.ndarray]) -> float | None:
+    """Where a log axis shows an exact 0: a decade below the smallest positive value. None without a 0."""
+    everything = np.concatenate(values) if values else np.empty(0)
+    positive = everything[everything > 0]
+    if not len(positive) or not (everything == 0).any():
+        return None
+    return 10.0 ** (math.floor(math.log10(positive.min())) - 1)
+
+
+def _log_ticks(low: float, high: float, zero: float | None) -> dict:
+    """Ticks at powers of ten, and one that says 0 if zeros are drawn; Plotly's own within two decades."""
+    first, last = math.ceil(math.log10(low) - 1e-6), math.floor(math.log10(high) + 1e-6)
+    if zero is None and last - first < 2:
+        return {"exponentformat": "power"}
+    powers = range(last, first - 1, -max(-(-(last - first + 1) // MOST_DECADES), 1))
+    ticks = {10.0**power: f"10<sup>{power}</sup>".replace("-", "−") for power in powers}
+    if last < first:
+        ticks = {low: format_number(low, 2)}
+    if zero is not None:
+        ticks[zero] = "0"
+    return {"tickvals": list(ticks), "ticktext": list(ticks.values())}

@@ -1,17 +1,38 @@
-"""Row state of the online softmax and distances of the gradients: one line per row."""
+"""Row state of the online softmax and distances of the gradients: one line per row, or per tile."""
 
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from kernels.algorithms import ALGORITHMS, run_traced
 from kernels.problem import AttentionProblem
+from kernels.problem.tiles import visiting_tiles
 from tests.viz.player.test_data import hand_built
-from viz.explore.figures.row_state import row_state_figures, spread_rows
+from viz.explore.figures.row_state import DISTANCE, gradient_figures, row_state_figures, spread_rows
 from viz.shared import theme
 
 PROBLEM = AttentionProblem(q_len=64, kv_len=64, head_dim=16, block_m=16, block_n=16, mask="causal")
+GROUPED = PROBLEM.with_(q_heads=4, kv_heads=2, q_len=40, kv_len=56)
+FORWARD = [name for name, entry in ALGORITHMS.items() if entry.direction == "forward"]
+BACKWARD = [name for name, entry in ALGORITHMS.items() if entry.direction == "backward"]
+
+
+def figures_of(trace, rows=None):
+    return row_state_figures(trace, rows or spread_rows(trace), theme.LIGHT)
+
+
+def parts(line):
+    """The points of a line as (x, y) pairs, cut where the line is broken."""
+    x, y = np.array(line.x), np.array(line.y)
+    cut = np.flatnonzero(np.isnan(y))
+    pieces = zip(np.split(x, cut), np.split(y, cut), strict=True)
+    return [(xs[~np.isnan(ys)], ys[~np.isnan(ys)]) for xs, ys in pieces]
 
 
 def test_row_state_draws_one_line_per_row_over_the_tiles_it_visited():
-    trace = hand_built(PROBLEM)
-    figures = row_state_figures(trace, [(0, 0), (0, 63)], theme.LIGHT)
-    assert list(figures) == ["row max m", "row sum l", "distance from the final output"]
+    figures = figures_of(hand_built(PROBLEM), [(0, 0), (0, 63)])
+    assert list(figures) == ["row max m", "row sum l", DISTANCE]
     lines = figures["row sum l"].data
     assert [line.name for line in lines] == ["row 0", "row 63"]
     assert list(lines[0].x) == [0]
@@ -19,10 +40,99 @@ def test_row_state_draws_one_line_per_row_over_the_tiles_it_visited():
 
 
 def test_row_state_leaves_out_what_was_not_recorded():
-    trace = hand_built(PROBLEM)
-    object.__setattr__(trace, "output_distance", None)
-    assert list(row_state_figures(trace, [(0, 0)], theme.LIGHT)) == ["row max m", "row sum l"]
+    trace = replace(hand_built(PROBLEM), output_distance=None)
+    assert list(figures_of(trace)) == ["row max m", "row sum l"]
 
 
 def test_rows_are_spread_from_the_first_to_the_last():
     assert spread_rows(hand_built(PROBLEM), 3) == [(0, 0), (0, 32), (0, 63)]
+
+
+def test_rows_are_spread_over_those_that_were_recorded():
+    """Of a trace of some query tiles, no line is empty."""
+    trace = hand_built(PROBLEM)
+    kept = np.isin(trace.q_tile, (1, 3))
+    rows = spread_rows(replace(trace, row_max=np.where(kept[:, None], trace.row_max, np.nan)))
+    assert {row // 16 for _, row in rows} == {1, 3}
+
+
+@pytest.mark.parametrize("algorithm", FORWARD)
+def test_a_running_max_and_sum_only_grow_within_a_part_of_a_line(algorithm):
+    """The sum is compared at one scale, as l e^m."""
+    figures = figures_of(run_traced(PROBLEM.with_(kv_splits=2, mask="full"), algorithm))
+    maxima = [parts(line) for line in figures["row max m"].data]
+    for pieces in maxima:
+        assert sum(len(x) for x, _ in pieces) == PROBLEM.kv_tiles
+        assert all((np.diff(x) > 0).all() and (np.diff(y) >= 0).all() for x, y in pieces)
+    if "row sum l" in figures:
+        for pieces, line in zip(maxima, figures["row sum l"].data, strict=True):
+            for (_, largest), (_, total) in zip(pieces, parts(line), strict=True):
+                assert (np.diff(total * np.exp(largest)) > 0).all()
+
+
+def test_each_part_of_the_keys_has_a_line_of_its_own():
+    trace = run_traced(PROBLEM.with_(kv_len=96, kv_splits=3, mask="full"), "split_kv")
+    for line in figures_of(trace)["row max m"].data:
+        assert [list(x) for x, _ in parts(line)] == [[0, 1], [2, 3], [4, 5]]
+    assert all("markers" in line.mode for line in figures_of(trace)["row max m"].data)
+
+
+def test_rows_of_packed_heads_are_named_by_head_and_query():
+    trace = run_traced(PROBLEM.with_(q_len=2, q_heads=4, kv_heads=1, kv_splits=2), "split_kv")
+    names = [line.name for line in figures_of(trace)["row max m"].data]
+    assert names[0] == "head 0, query 0"
+    assert names[-1] == "head 3, query 1"
+
+
+@pytest.mark.parametrize("algorithm", FORWARD)
+def test_a_line_has_one_point_per_key_tile(algorithm):
+    """It is of one kernel, however many kernels go over the same tiles."""
+    figures = figures_of(run_traced(PROBLEM.with_(mask="full"), algorithm))
+    for figure in figures.values():
+        for line in figure.data:
+            x = np.concatenate([x for x, _ in parts(line)])
+            assert sorted(x) == list(range(PROBLEM.kv_tiles))
+
+
+def test_what_a_kernel_knows_from_the_start_is_not_drawn_as_running():
+    """Standard attention sums a whole row at once: no curve of l."""
+    assert list(figures_of(run_traced(PROBLEM, "standard"))) == ["row max m", DISTANCE]
+
+
+def test_a_distance_of_exactly_0_has_a_tick_of_its_own():
+    trace = hand_built(PROBLEM)
+    distance = trace.output_distance.copy()
+    distance[-1] = 0
+    figure = figures_of(replace(trace, output_distance=distance), [(0, 63)])[DISTANCE]
+    (line,) = figure.data
+    ticks = dict(zip(figure.layout.yaxis.ticktext, figure.layout.yaxis.tickvals, strict=True))
+    assert len(line.y) == 4
+    assert line.y[-1] == ticks["0"] < min(line.y[:-1])
+    assert line.text[-1] == "0"
+    assert line.text[0] == "0.01"
+    assert ticks["10<sup>−2</sup>"] == pytest.approx(0.01)
+
+
+def test_a_figure_of_zeros_alone_has_a_linear_axis():
+    trace = hand_built(PROBLEM)
+    figure = figures_of(replace(trace, output_distance=np.zeros_like(trace.output_distance)))[DISTANCE]
+    assert figure.layout.yaxis.type != "log"
+    assert all((np.array(line.y) == 0).all() for line in figure.data)
+
+
+@pytest.mark.parametrize("algorithm", BACKWARD)
+@pytest.mark.parametrize("problem", [PROBLEM, GROUPED], ids=["one head", "grouped"])
+def test_a_line_of_a_gradient_belongs_to_one_tile_and_ends_at_the_final_value(algorithm, problem):
+    """A key tile's sum takes in the query heads that share it."""
+    trace = run_traced(problem, algorithm)
+    figures = gradient_figures(trace, theme.LIGHT)
+    assert {"dK", "dV"} <= set(figures)
+    results = {"dQ": trace.d_query, "dK": trace.d_key, "dV": trace.d_value}
+    for name, figure in figures.items():
+        for line in figure.data:
+            word, tile = line.name.rsplit(" ", 1)
+            assert word == ("query tile" if name == "dQ" else "key tile")
+            if name != "dQ":
+                assert len(line.x) == problem.group_size * visiting_tiles(problem, int(tile)).count
+            values = [float(text.replace("−", "-")) for text in line.text]
+            assert values[-1] <= 0.01 * np.abs(results[name]).max()
