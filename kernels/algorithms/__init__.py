@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Protocol, cast
 from kernels import ROOT
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.trace.algorithm import Algorithm
+from kernels.trace.sample import Sample
+from kernels.trace.sampled_trace import of_heads
 from kernels.trace.trace import Trace
 
 if TYPE_CHECKING:
@@ -72,7 +74,11 @@ class Runner(Protocol):
     """
 
     def run_traced(self, problem: AttentionProblem) -> Trace:
-        """Run the kernels on `make_inputs(problem)` with TRACE on."""
+        """Run the kernels on `make_inputs(problem)` with TRACE on.
+
+        A `run_sampled(problem, sample)` beside it runs a part of a long run, if a run of the sampled heads
+        alone is not that part.
+        """
 
     def forward(
         self, problem: AttentionProblem, query: Tensor, key: Tensor, value: Tensor
@@ -93,12 +99,21 @@ def runner_of(name: str) -> Runner:
     return cast(Runner, importlib.import_module(named(name).runner))
 
 
-def run_traced(problem: AttentionProblem, algorithm: str = FIRST) -> Trace:
+def run_traced(problem: AttentionProblem, algorithm: str = FIRST, sample: Sample | None = None) -> Trace:
     """Run the algorithm's kernels on `make_inputs(problem)` with TRACE on, on the GPU or in the interpreter.
 
-    Raises InvalidProblem for an unknown algorithm, and what the device raises, such as out of memory.
+    With a `sample` only that part runs, on `make_inputs(sample.part(problem))`. Raises InvalidProblem for an
+    unknown algorithm or sample, and what the device raises, such as out of memory.
     """
-    return runner_of(algorithm).run_traced(problem)
+    entry, runner = named(algorithm), runner_of(algorithm)
+    if sample is None:
+        return runner.run_traced(problem)
+    tiles_too = sample.q_tiles is not None
+    if not sample.fits(problem) or not entry.samples or (tiles_too and entry.samples != "tiles"):
+        raise InvalidProblem("sample", sample.words(problem), f"{entry.label} cannot run this part alone")
+    if own := getattr(runner, "run_sampled", None):
+        return own(problem, sample)
+    return of_heads(problem, entry, sample, runner.run_traced(sample.part(problem)))
 
 
 discover()

@@ -22,13 +22,8 @@ from kernels.check.result import (
     TensorCheck,
     strict,
 )
+from kernels.oracle.report import RULE
 
-RULE = (
-    "The rule of FlashAttention's own tests (Dao-AILab/flash-attention, tests/test_flash_attn.py): the "
-    "largest error against float64 may be at most twice that of naive attention computed in the type of "
-    "the inputs, for gradients three times, plus the rounding of values of this size. For lse it may be "
-    "twice the error of float32 plus four roundings."
-)
 VERDICTS = {"pass": "PASSES", "fail": "FAILS", "invalid": "NOT CHECKED"}
 
 STYLE = """

@@ -1,7 +1,7 @@
 """Time and peak memory of calls.
 
-On CUDA time comes from device events and memory from torch's allocator. On a CPU time comes from the wall
-clock and memory from torch's profiler.
+On CUDA time comes from device events and memory from torch's allocator. On a CPU time is the processor time
+of one thread, and memory comes from torch's profiler.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -32,9 +32,22 @@ os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # otherwise torch's profiler wr
 BUDGET_S = 1.0
 """Seconds of timed calls per peer after warm-up, but at least MIN_SAMPLES and at most MAX_SAMPLES calls."""
 MIN_SAMPLES, MAX_SAMPLES = 5, 200
+SMALL_SPREAD = 0.05
+"""Spread at which a CPU's timing ends before its budget is spent."""
+SAMPLE_MS, SAMPLE_CALLS = 20.0, 30
+"""A sample on a CPU is the fastest of the calls that fit into SAMPLE_MS, from 1 to SAMPLE_CALLS."""
 WIDE_SPREAD = 0.25
 """Spread above which a page warns beside the number."""
 L2_FLUSH_BYTES = 256 << 20
+PEAK_CALLS = 5
+"""Most calls of which the peak memory is taken on a GPU."""
+
+METHODS = {
+    "cuda": "median of device events, peers in turn, L2 flushed",
+    "interpreter": "processor time of one thread, peers in turn; median of rounds, "
+    f"each the fastest of up to {SAMPLE_CALLS} calls",
+}
+"""How the time is taken on each backend, in words."""
 
 Call = Callable[[], Any]
 """What is timed. It may return anything; the result is ignored."""
@@ -43,7 +56,10 @@ Key = TypeVar("Key", bound=Hashable)
 
 @dataclass(frozen=True)
 class Timing:
-    """Milliseconds of one call: median, 10th and 90th percentile of `samples` calls after warm-up."""
+    """Milliseconds of one call: median, 10th and 90th percentile of `samples` samples after warm-up.
+
+    `sample_ms` of the clock says what a sample is: one call on CUDA, the fastest of several on a CPU.
+    """
 
     median_ms: float
     low_ms: float
@@ -66,6 +82,8 @@ class Clock(abc.ABC):
 
     device: str
     """torch's name of the device: "cpu" or "cuda"."""
+    times_overhead = False
+    """Whether the fixed cost of a call, in Python and torch, is part of its time."""
 
     @abc.abstractmethod
     def free_bytes(self) -> int:
@@ -77,7 +95,7 @@ class Clock(abc.ABC):
 
     @abc.abstractmethod
     def sample_ms(self, call: Call) -> float:
-        """Milliseconds of one prepared call."""
+        """One sample: milliseconds of a prepared call."""
 
     def context(self) -> contextlib.AbstractContextManager:
         """The context in which calls are prepared and timed."""
@@ -123,6 +141,30 @@ class CpuClock(Clock):
     """The CPU of this machine."""
 
     device = "cpu"
+    times_overhead = True
+
+    def __init__(
+        self,
+        wall_s: Callable[[], float] = time.perf_counter,
+        processor_s: Callable[[], float] = time.process_time,
+    ) -> None:
+        self._wall_s, self._processor_s = wall_s, processor_s
+
+    @contextlib.contextmanager
+    def context(self) -> Iterator[None]:
+        """Torch with one thread.
+
+        With several, each parallel part of a call waits for the slowest thread. On a busy machine that is the
+        one that does not run: a call of 20 us then takes 12 ms.
+        """
+        import torch
+
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(threads)
 
     def free_bytes(self) -> int:
         """Bytes that a call may take without swapping."""
@@ -143,10 +185,41 @@ class CpuClock(Clock):
         return max(itertools.accumulate((change for _, change in changes), initial=0))
 
     def sample_ms(self, call: Call) -> float:
-        """Milliseconds of one call by the wall clock."""
-        began = time.perf_counter()
-        call()
-        return (time.perf_counter() - began) * 1e3
+        """Milliseconds of processor time of the fastest of the calls that fit into SAMPLE_MS.
+
+        Time in which another process has the processor does not count. What another process still costs, by
+        the cache and the core that it shares, only ever adds to a call, so the fastest one has the least.
+        """
+        fastest, began = math.inf, self._wall_s()
+        for _ in range(SAMPLE_CALLS):
+            before = self._processor_s()
+            call()
+            fastest = min(fastest, self._processor_s() - before)
+            if self._wall_s() - began >= SAMPLE_MS / 1e3:
+                break
+        return fastest * 1e3
+
+    def time_prepared(self, calls: dict[Key, Call], budget_s: float | None = None) -> dict[Key, Timing]:
+        """Time calls in rounds, one sample of each per round, until no spread is above SMALL_SPREAD.
+
+        The rounds go on for at least a quarter of the budget, because a disturbance can last longer than a
+        few short calls, and end when `budget_s` seconds per call (default BUDGET_S) are spent. There are at
+        least MIN_SAMPLES of them.
+        """
+        budget = len(calls) * (BUDGET_S if budget_s is None else budget_s)
+        samples: dict[Key, list[float]] = {key: [] for key in calls}
+        timings: dict[Key, Timing] = {}
+        began = self._wall_s()
+        for rounds in itertools.count(1):
+            for key, call in calls.items():
+                samples[key].append(self.sample_ms(call))
+            spent = self._wall_s() - began
+            if rounds < MIN_SAMPLES or spent < budget / 4:
+                continue
+            timings = {key: _timing(values) for key, values in samples.items()}
+            if spent >= budget or all(timing.spread <= SMALL_SPREAD for timing in timings.values()):
+                break
+        return timings
 
 
 class CudaClock(Clock):
@@ -168,7 +241,20 @@ class CudaClock(Clock):
         return self._torch.cuda.mem_get_info()[0]
 
     def peak_extra_bytes(self, call: Call) -> int:
-        """Peak of torch's allocator during the call, beyond what was allocated before it."""
+        """Peak of torch's allocator during the call, beyond what was allocated before it.
+
+        The call is repeated until two peaks agree. A first call may make a workspace that stays, which is
+        none of its peak. Memory of an earlier call that autograd's thread frees only during this one hides
+        as much of its peak.
+        """
+        peak = self._peak_once(call)
+        for _ in range(PEAK_CALLS - 1):
+            previous, peak = peak, self._peak_once(call)
+            if peak == previous:
+                break
+        return peak
+
+    def _peak_once(self, call: Call) -> int:
         gc.collect()  # memory of an earlier call that is freed during this one would hide its peak
         cuda = self._torch.cuda
         cuda.synchronize()

@@ -6,16 +6,18 @@ The five ideas and their order are those of "Making Attention I/O-Aware".
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from kernels.algorithms.flash2.entry import FORWARD, requested_bytes
+from kernels.algorithms.standard.entry import PRODUCT, SCORES
 from kernels.algorithms.standard.traffic import standard_bytes
 from kernels.device.gpus import Gpu
 from kernels.lessons.softmax import softmax
 from kernels.lessons.tiling import join_tile
 from kernels.problem import AttentionProblem
+from kernels.trace.algorithm import ChipPart
 from kernels.traffic.modelled import LSE_BYTES
 
 NEEDS = {
@@ -28,62 +30,107 @@ NEEDS = {
 """idea -> the ideas without which it does not work."""
 
 FLOAT32_BYTES = 4
+ROWS = 8
+"""Queries over which errors are measured."""
 
 
 @dataclass(frozen=True)
 class Costs:
-    """What one call costs, for one head. Modelled, except the last two fields, which are computed."""
+    """What exact attention costs for one head with the ideas that stand. Modelled, but for the last two."""
 
     forward_bytes: int
     """Requested bytes of the forward pass."""
     chip_bytes: int
-    """What one program of the forward pass keeps on the chip."""
+    """What one program of the forward pass keeps on the chip, or would have to keep."""
     kept_bytes: int
     """Kept from the forward to the backward pass, beyond Q, K, V and O."""
     backward_flops: int
     """Matrix products of the backward pass, 2 N_q N_k d each: five of them (Dao et al. 2022, algorithm 4)."""
     weight_sum: float
-    """Sum of the weights of one row; 1 in attention. Computed."""
+    """Sum of the weights of one row; 1 in attention. Measured."""
     output_error: float
-    """Largest error of O over the rows looked at. Computed."""
+    """Largest error of O over the rows looked at. Measured."""
 
 
-def falls_with(left_out: str) -> set[str]:
-    """The ideas that no longer work when `left_out` is: those that need it, and those that need these."""
-    fallen = {left_out}
-    while more := {idea for idea, needs in NEEDS.items() if idea not in fallen and fallen & set(needs)}:
-        fallen |= more
-    return fallen - {left_out}
+def needs_of(idea: str, problem: AttentionProblem, gpu: Gpu) -> tuple[str, ...]:
+    """The ideas without which `idea` does not work on this shape: NEEDS, without those it can do without.
+
+    If one key tile holds a whole row, no tiles have to be joined. If whole rows fit on the chip, one kernel
+    can hold them, and it knows m and l of a row at once.
+    """
+    spared = set()
+    if problem.kv_tiles == 1:
+        spared |= {("tiling", "online softmax"), ("lse", "online softmax")}
+    if whole_rows_fit(problem, gpu):
+        spared |= {("fusion", "tiling"), ("lse", "online softmax")}
+    return tuple(need for need in NEEDS[idea] if (idea, need) not in spared)
+
+
+def falls_with(left_out: str | None, problem: AttentionProblem, gpu: Gpu) -> set[str]:
+    """The ideas that no longer work on this shape when `left_out` is gone.
+
+    Those that need it, those that need these, and so on; empty for None.
+    """
+    gone = {left_out} if left_out else set()
+    while more := {idea for idea in NEEDS if idea not in gone and gone & set(needs_of(idea, problem, gpu))}:
+        gone |= more
+    return gone - {left_out}
+
+
+def idle_without(left_out: str | None, problem: AttentionProblem, gpu: Gpu) -> set[str]:
+    """The ideas that would still work, but have nothing to do when `left_out` is gone.
+
+    Online softmax has no tiles to join if softmax sees whole rows, and lse has no P to rebuild if P is kept.
+    """
+    gone = falls_with(left_out, problem, gpu) | {left_out}
+    idle = {"online softmax"} if gone & {"tiling"} or left_out == "fusion" else set()
+    idle |= {"lse"} if "recomputation" in gone else set()
+    return idle - gone
 
 
 def costs(problem: AttentionProblem, gpu: Gpu, left_out: str | None = None) -> Costs:
-    """Costs of `problem` on `gpu` with all five ideas, or with one of them left out and not replaced.
+    """Costs of `problem` on `gpu` with all five ideas, or with one of them left out and what falls with it.
 
-    Without fusion S and P go through HBM; also without tiling, if whole rows do not fit on the chip.
+    S and P go through HBM without fusion, and also without tiling if whole rows do not fit on the chip.
+    Without recomputation P is kept, and a fused kernel writes it once. The last two fields say what happens
+    if the kernel goes on in tiles without the online softmax.
     """
+    gone = falls_with(left_out, problem, gpu) | {left_out}
     square = problem.q_len * problem.kv_len
-    product = 2 * square * problem.head_dim
-    weight_sum, error = tile_sums(problem, online=left_out != "online softmax")
-    every = Costs(
-        forward_bytes=requested_bytes(problem),
-        chip_bytes=sum(part.bytes_of(problem) for part in FORWARD.parts),
-        kept_bytes=problem.q_len * LSE_BYTES,
-        backward_flops=5 * product,
+    matrix = square * problem.itemsize
+    recomputes = "recomputation" not in gone
+    in_one_kernel = left_out != "fusion" and ("tiling" not in gone or whole_rows_fit(problem, gpu))
+    forward = requested_bytes(problem) if in_one_kernel else standard_bytes(problem)
+    if in_one_kernel and not recomputes:
+        forward += matrix
+    whole_rows = "tiling" in gone or left_out == "fusion"
+    weight_sum, error = tile_sums(problem, online=left_out != "online softmax", whole_rows=whole_rows)
+    return Costs(
+        forward_bytes=forward,
+        chip_bytes=_chip_bytes(problem, left_out, gone),
+        kept_bytes=problem.q_len * LSE_BYTES if recomputes else matrix,
+        backward_flops=(5 if recomputes else 4) * 2 * square * problem.head_dim,
         weight_sum=weight_sum,
         output_error=error,
     )
+
+
+def _chip_bytes(problem: AttentionProblem, left_out: str | None, gone: set[str | None]) -> int:
     if left_out == "fusion":
-        return replace(every, forward_bytes=standard_bytes(problem))
-    if left_out == "tiling":
-        forward = every.forward_bytes if whole_rows_fit(problem, gpu) else standard_bytes(problem)
-        return replace(every, forward_bytes=forward, chip_bytes=whole_row_bytes(problem))
-    if left_out == "recomputation":
-        kept = square * problem.itemsize
-        forward = every.forward_bytes + kept
-        return replace(every, forward_bytes=forward, kept_bytes=kept, backward_flops=4 * product)
-    if left_out == "lse":
-        return replace(every, kept_bytes=0, backward_flops=6 * product)
-    return every
+        return max(_bytes_of(kernel.parts, problem) for kernel in (SCORES, PRODUCT))
+    return whole_row_bytes(problem) if "tiling" in gone else _bytes_of(FORWARD.parts, problem)
+
+
+def _bytes_of(parts: tuple[ChipPart, ...], problem: AttentionProblem) -> int:
+    return sum(part.bytes_of(problem) for part in parts)
+
+
+def tile_bytes(problem: AttentionProblem) -> dict[str, int]:
+    """Bytes that a program of the fused kernel keeps, by memory: "shared memory" and "registers"."""
+    return {
+        memory: _bytes_of(tuple(part for part in FORWARD.parts if part.memory == memory), problem)
+        for memory in ("shared memory", "registers")
+    }
 
 
 def whole_row_bytes(problem: AttentionProblem) -> int:
@@ -118,23 +165,36 @@ def three_pass_bytes(problem: AttentionProblem) -> int:
     return requested_bytes(problem) + 2 * problem.q_tiles * key_bytes
 
 
-@functools.lru_cache(maxsize=64)
-def tile_sums(problem: AttentionProblem, online: bool, rows: int = 8) -> tuple[float, float]:
-    """(sum of the weights of row 0, largest error of O) over the first `rows` queries, in float64.
+def first_rows(problem: AttentionProblem, rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The first `rows` queries (rows, head_dim) and all keys and values (kv_len, head_dim), float64.
 
-    The key tiles are joined by the online softmax, or each is normalised alone and the results are added.
-    The inputs are those of kernels.problem.inputs ("normal", before rounding) for this problem's lengths,
-    head_dim and seed, one head.
+    Inputs "normal" of kernels.problem.inputs, before rounding, for one head.
     """
     rng = np.random.default_rng(problem.seed)
     shape = (problem.kv_len, problem.head_dim)
-    query = rng.standard_normal((problem.q_len, problem.head_dim), dtype=np.float32)[:rows].astype(np.float64)
+    query = rng.standard_normal((problem.q_len, problem.head_dim), dtype=np.float32)[:rows]
     key, value = (rng.standard_normal(shape, dtype=np.float32) for _ in range(2))
-    scores = query @ key.T.astype(np.float64) * problem.scale
+    return query.astype(np.float64), key.astype(np.float64), value.astype(np.float64)
+
+
+@functools.lru_cache(maxsize=64)
+def tile_sums(
+    problem: AttentionProblem, online: bool, rows: int = ROWS, whole_rows: bool = False
+) -> tuple[float, float]:
+    """(sum of the weights of row 0, largest error of O) over the first `rows` queries, in float64.
+
+    The key tiles are joined by the online softmax, or each is normalised alone and the results are added.
+    With `online` and `whole_rows` there is one tile, which holds all keys.
+    The inputs are those of kernels.problem.inputs ("normal", before rounding) for this problem's lengths,
+    head_dim and seed, one head.
+    """
+    query, key, value = first_rows(problem, rows)
+    scores = query @ key.T * problem.scale
     m, l = np.full(len(query), -np.inf), np.zeros(len(query))
     output = np.zeros((len(query), problem.head_dim))
-    for start in range(0, problem.kv_len, problem.block_n):
-        keys = slice(start, start + problem.block_n)
+    tile = problem.kv_len if online and whole_rows else problem.block_n
+    for start in range(0, problem.kv_len, tile):
+        keys = slice(start, start + tile)
         weights, m, alpha, l = join_tile(scores[:, keys], m, l, "online" if online else "own")
         output = alpha[:, None] * output + weights @ value[keys]
     exact = softmax(scores) @ value

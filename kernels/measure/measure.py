@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 LONGEST_REASON = 200
 """Characters of an implementation's own error that a result repeats."""
+OVERHEAD_BUDGET_S = 0.1
+"""Seconds per peer for the time of a call with one query and one key."""
 
 
 class CallTensors(NamedTuple):
@@ -94,9 +96,22 @@ class _Bench:
             if call is not None:
                 calls[name] = call
         progress("timing")
+        overheads = self._overheads_ms(list(calls), direction)
         for name, timing in self.clock.time_prepared(calls, budget_s).items():
-            results[name] = replace(results[name], timing=timing)
+            results[name] = replace(results[name], timing=timing, overhead_ms=overheads.get(name))
         return list(results.values())
+
+    def _overheads_ms(self, names: list[str], direction: str) -> dict[str, float]:
+        """Milliseconds of each peer's call with one query and one key, if the clock times such a cost."""
+        if not self.clock.times_overhead:
+            return {}
+        smallest = smallest_problem(self.problem)
+        tensors = draw_tensors(smallest, self.clock.device)
+        calls = {name: make_call(name, direction, smallest, tensors) for name in names}
+        for call in calls.values():
+            call()  # warm up
+        timings = self.clock.time_in_turn(calls, OVERHEAD_BUDGET_S)
+        return {name: timing.median_ms for name, timing in timings.items()}
 
     def _try_peer(self, name: str, direction: str) -> tuple[PeerResult, Call | None]:
         """Warm the peer up and take its memory.
@@ -149,6 +164,12 @@ def draw_tensors(problem: AttentionProblem, device: str) -> CallTensors:
     return CallTensors(
         *(torch.randn(shape, generator=generator, device=device).to(dtype) for shape in shapes)
     )
+
+
+def smallest_problem(problem: AttentionProblem) -> AttentionProblem:
+    """One query and one key of the same kind: what takes the same calls and almost no work."""
+    group = problem.q_heads // problem.kv_heads
+    return problem.with_(batch=1, q_heads=group, kv_heads=1, q_len=1, kv_len=1, inputs="normal")
 
 
 def make_call(name: str, direction: str, problem: AttentionProblem, tensors: CallTensors) -> Call:

@@ -7,13 +7,39 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
+from kernels.algorithms.standard.traffic import standard_bytes
 from kernels.device.backend import DeviceInfo
 from kernels.device.clocks import Timing
 from kernels.device.gpu_state import GpuState
+from kernels.device.gpus import gpu_named
 from kernels.problem import AttentionProblem
 from kernels.traffic.modelled import attention_flops
 
 DIRECTIONS = ("forward", "backward")
+MAX_RATIO_WIDTH = 2.0
+"""A ratio of times is shown if its upper end is at most this many times its lower end."""
+MOSTLY = 0.5
+"""Share of a call's time from which its fixed cost is said to be most of it."""
+TINY_WORK = 0.01
+"""Share of a time on a GPU below which the modelled work of naive attention is said to be too small."""
+
+
+@dataclass(frozen=True)
+class TimeRatio:
+    """How many times longer one call takes than another: the ends of what their spreads allow."""
+
+    low: float
+    high: float
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether the ends are close enough for the ratio to mean something."""
+        return self.high <= MAX_RATIO_WIDTH * self.low
+
+
+def time_ratio(ours: Timing, other: Timing) -> TimeRatio:
+    """How many times longer `other` takes than `ours`, from the 10th and 90th percentiles of both."""
+    return TimeRatio(other.low_ms / ours.high_ms, other.high_ms / ours.low_ms)
 
 
 @dataclass(frozen=True)
@@ -30,6 +56,8 @@ class PeerResult:
     direction: str = "forward"
     out_of_memory: bool = False
     """Whether it was refused because the device has too little memory: a result, not a fault."""
+    overhead_ms: float | None = None
+    """Milliseconds of the same call with one query and one key; None if it was not timed."""
 
     def tflops(self, problem: AttentionProblem) -> float | None:
         """10^12 floating-point operations per second, by FlashAttention's count; None without a timing."""
@@ -56,6 +84,24 @@ class Measurement:
             if (result.peer, result.direction) == (peer, direction):
                 return result
         return None
+
+    def is_mostly_overhead(self, *results: PeerResult) -> bool:
+        """Whether the problem is so small that the times of all these results are mostly fixed cost.
+
+        On a CPU a call with one query and one key takes at least MOSTLY of each time. On a GPU in GPUS, the
+        work of naive attention, by its modelled bytes and FLOPs at the GPU's bandwidth and peak, takes less
+        than TINY_WORK of each time: the rest is launches and latency.
+        """
+        times = [(result.timing.median_ms, result.overhead_ms) for result in results if result.timing]
+        if any(overhead is not None for _, overhead in times):
+            return all((overhead or 0.0) >= MOSTLY * median for median, overhead in times)
+        gpu = gpu_named(self.device.name)
+        if gpu is None or not times:
+            return False
+        direction = results[0].direction
+        moving_s = standard_bytes(self.problem, direction) / gpu.hbm_bandwidth
+        work_s = max(moving_s, attention_flops(self.problem, direction) / gpu.fp16_flops)
+        return all(1e3 * work_s < TINY_WORK * median for median, _ in times)
 
     def as_dict(self) -> dict:
         """Field names to plain values, fit for JSON."""

@@ -35,3 +35,11 @@ def rule_words(factor: float) -> str:
         f"FlashAttention's own rule: the largest error against float64 may be at most {times} the error of "
         f"naive attention in the same type, plus {times} the rounding of values of this size."
     )
+
+
+RULE = (
+    f"{rule_words(FACTORS['forward'])} For gradients it is {TIMES[FACTORS['backward']]} both. lse may be off "
+    "by twice the error of attention in float32, plus four roundings. (Dao-AILab/flash-attention, "
+    "tests/test_flash_attn.py; the rule for lse is ours.)"
+)
+"""The rule for everything that a check compares."""

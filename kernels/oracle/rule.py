@@ -18,6 +18,7 @@ from kernels.oracle.report import FACTORS, ErrorReport
 from kernels.problem import AttentionProblem
 from kernels.problem.inputs import make_d_output, make_inputs
 from kernels.trace import Trace
+from kernels.trace.sample import tile_bounds
 
 GRADIENTS = ("dQ", "dK", "dV")
 """Names of the gradients, in the order of Gradients."""
@@ -108,11 +109,29 @@ def _largest(error: torch.Tensor) -> float:
     return float(error.max()) if error.numel() else 0.0
 
 
-def compare_output(problem: AttentionProblem, out: torch.Tensor, inputs: Inputs) -> Comparison:
-    """An output of the problem by the rule, computed on the device of the inputs."""
+def compare_output(
+    problem: AttentionProblem, out: torch.Tensor, inputs: Inputs, q_tiles: tuple[int, ...] | None = None
+) -> Comparison:
+    """An output of the problem by the rule, computed on the device of the inputs.
+
+    With `q_tiles`, `out` holds the rows of these query tiles alone.
+    """
+    query, key, value = inputs
+    bounds = [(0, problem.q_len)] if q_tiles is None else [tile_bounds(problem, tile) for tile in q_tiles]
 
     def reference(dtype: torch.dtype) -> torch.Tensor:
-        return attention_by_rows(*inputs, scale=problem.scale, band=problem.band, dtype=dtype)[0]
+        parts = [
+            attention_by_rows(
+                query[:, :, first:end],
+                key,
+                value,
+                scale=problem.scale,
+                band=problem.band.of_rows(first, end),
+                dtype=dtype,
+            )[0]
+            for first, end in bounds
+        ]
+        return torch.cat(parts, dim=2)
 
     exact, naive = reference(torch.float64), reference(inputs[0].dtype)
     largest = largest_finite(inputs[2])
@@ -142,14 +161,23 @@ def compare_gradients(
 
 
 def judge_trace(trace: Trace) -> ErrorReport:
-    """The report on the output of a traced run or, after a backward pass, on its worst gradient."""
-    device = "cuda" if trace.device.backend == "cuda" else "cpu"
-    inputs = make_inputs(trace.problem, device)
+    """The report on the output of a traced run or, after a backward pass, on its worst gradient.
+
+    Of a sample only the traced rows are judged. The trace may be of another machine. Raises ValueError if it
+    has no results.
+    """
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    problem, q_tiles = trace.problem, None
+    if trace.sample:
+        problem, q_tiles = trace.sample.part(problem), trace.sample.q_tiles
+    inputs = make_inputs(problem, device)
     if trace.d_query is None or trace.d_key is None or trace.d_value is None:
-        return compare_output(trace.problem, torch.from_numpy(trace.output), inputs).report
+        if trace.output is None:
+            raise ValueError("the trace has no results to judge")
+        return compare_output(problem, torch.from_numpy(trace.output), inputs, q_tiles).report
     d_query, d_key, d_value = (torch.from_numpy(a) for a in (trace.d_query, trace.d_key, trace.d_value))
-    d_out = make_d_output(trace.problem, device)
-    compared = compare_gradients(trace.problem, (d_query, d_key, d_value), inputs, d_out)
+    d_out = make_d_output(problem, device)
+    compared = compare_gradients(problem, (d_query, d_key, d_value), inputs, d_out)
     return max((comparison.report for comparison in compared.values()), key=_share_of_tolerance)
 
 

@@ -51,6 +51,7 @@ def assemble(
         recorded_at=utc_now(),
         tensors=tensors,
         kernel=np.repeat(np.arange(len(counts), dtype=np.int8), counts),
+        sample=None,
         **final,
         **joined,
     )
@@ -81,7 +82,8 @@ def _used_steps(recorder: Recorder, problem: AttentionProblem, tensors: tuple[st
     for column, field in enumerate(recorder.kernel.row_fields):
         steps[field] = np.where(exist, rows[:, column], np.float32("nan"))
     if recorder.with_acc:
-        for each, buffer in zip(recorder.kernel.sums, (buffers.acc, buffers.acc_2), strict=False):
+        recorded = (buffers.acc, buffers.acc_2, buffers.acc_3)
+        for each, buffer in zip(recorder.kernel.sums, recorded, strict=False):
             values = buffer.cpu().numpy()[used][:, :, : problem.head_dim]
             exist = recorder.rows_exist(steps, each.tile)
             steps[each.field] = np.where(exist[:, :, None], values, np.float32("nan"))

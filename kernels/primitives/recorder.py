@@ -46,6 +46,8 @@ class TraceBuffers(NamedTuple):
     """float32 (slots, rows, BLOCK_D): an accumulator after the step."""
     acc_2: torch.Tensor
     """The same for a kernel with two accumulators."""
+    acc_3: torch.Tensor
+    """The same for a kernel with three."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,7 @@ def make_recorder(
         return torch.full(shape, value, dtype=dtype, device=DEVICE)
 
     accs = [full((acc_slots, block, block_d), float("nan"), torch.float32) for block in blocks]
-    accs += [full((1, 1, 1), float("nan"), torch.float32)] * (2 - len(accs))
+    accs += [full((1, 1, 1), float("nan"), torch.float32)] * (3 - len(accs))
     buffers = TraceBuffers(
         where=full((slots, 3), -1, torch.int32),
         rows=full((slots, ROW_COLUMNS.value, block_m), float("nan"), torch.float32),
@@ -106,6 +108,7 @@ def make_recorder(
         clock=full((slots, 3), -1, torch.int64),
         acc=accs[0],
         acc_2=accs[1],
+        acc_3=accs[2],
     )
     return Recorder(kernel, problem, rows, block_m, max_steps, buffers)
 
@@ -161,7 +164,7 @@ def record_state(trace, slot, m, l, alpha, BLOCK: tl.constexpr):
 
 @triton.jit
 def record_acc(buffer, slot, acc, BLOCK: tl.constexpr, BLOCK_D: tl.constexpr):
-    """Record an accumulator after the step in `buffer`, which is trace.acc or trace.acc_2."""
+    """Record an accumulator after the step in `buffer`: trace.acc, trace.acc_2 or trace.acc_3."""
     offsets = tl.arange(0, BLOCK)[:, None] * BLOCK_D + tl.arange(0, BLOCK_D)[None, :]
     tl.store(buffer + slot.to(tl.int64) * (BLOCK * BLOCK_D) + offsets, acc)
 

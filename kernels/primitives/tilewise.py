@@ -118,6 +118,7 @@ class StepLog:
             output=output.float().cpu().numpy(),
             lse=lse.float().cpu().numpy(),
             acc=self._stacked_acc() if self._keeps_acc else None,
+            sample=None,
             **{field: values for field, values in rows.items() if not np.isnan(values).all()},
         )
 

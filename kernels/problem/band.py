@@ -28,6 +28,16 @@ class Band(NamedTuple):
             unbounded if right is None else min(right, unbounded),
         )
 
+    def of_rows(self, first: int, end: int) -> Band:
+        """The band that queries [first, end) alone have, as if there were no others.
+
+        The bounds move, because the diagonal of fewer queries starts elsewhere; `right` may be negative.
+        """
+        moved = self.q_len - end
+        left = self.left + moved if self.bounds_left else None
+        right = self.right - moved if self.bounds_right else None
+        return Band.of(end - first, self.kv_len, left, right)
+
     @property
     def unbounded(self) -> int:
         """A bound that no key reaches."""

@@ -14,6 +14,7 @@ from kernels.problem import AttentionProblem
 from kernels.problem.tiles import count_tiles
 
 BytesOf = Callable[[AttentionProblem], int]
+TileBytes = Callable[[AttentionProblem, int], dict[str, int]]
 
 
 @dataclass(frozen=True)
@@ -184,6 +185,12 @@ class Algorithm:
     """Whether its check covers gradients."""
     recorded: tuple[str, ...] = ()
     """Names of the presets of which a run is recorded."""
+    samples: str = ""
+    """What of a long run can be traced alone: "tiles" (query tiles of some heads), "heads" (some key heads
+    with all that belongs to them), or "" if only the whole run can. With "tiles" its runner has `run_sampled`
+    and the entry `tile_bytes`."""
+    tile_bytes: TileBytes | None = None
+    """Requested bytes by tensor of one query tile of one head, by formula."""
 
     def kernel(self, name: str) -> Kernel:
         """The kernel of that name. Raises KeyError if there is none."""

@@ -6,17 +6,25 @@ import json
 
 import numpy as np
 
+from kernels.trace.algorithm import Algorithm
 from kernels.trace.schedule import Schedule, program_spans
 from kernels.trace.trace import Trace
 
 
-def chrome_trace(trace: Trace, schedule: Schedule) -> str:
-    """One track per SM, one slice per program. A modelled tile step counts as one microsecond."""
+def chrome_trace(trace: Trace, schedule: Schedule, algorithm: Algorithm, gpu_name: str) -> str:
+    """One track per SM, one slice per program. A modelled tile step counts as one microsecond.
+
+    `gpu_name` is the GPU that a modelled schedule is for. The names of process and threads say whether the
+    times are modelled.
+    """
     micro = 1e-3 if schedule.measured else 1.0
-    process = f"{trace.device.name}: {trace.algorithm}"
-    events: list[dict] = [{"ph": "M", "name": "process_name", "pid": 0, "args": {"name": process}}]
+    clock = _clock_words(trace, schedule, gpu_name)
+    mark = "" if schedule.measured else " (modelled)"
+    process = {"name": f"{algorithm.label}, {clock}"}
+    events: list[dict] = [{"ph": "M", "name": "process_name", "pid": 0, "args": process}]
     for sm in np.unique(schedule.sm).tolist():
-        events.append({"ph": "M", "name": "thread_name", "pid": 0, "tid": sm, "args": {"name": f"SM {sm}"}})
+        name = {"name": f"SM {sm}{mark}"}
+        events.append({"ph": "M", "name": "thread_name", "pid": 0, "tid": sm, "args": name})
     for span in program_spans(trace, schedule):
         in_rows = span.q_tile >= 0
         name = f"q tile {span.q_tile}, head {span.batch_head}" if in_rows else f"key tile {span.kv_tile}"
@@ -24,6 +32,11 @@ def chrome_trace(trace: Trace, schedule: Schedule) -> str:
         details = {"kernel": span.kernel, "program": span.program, "steps": span.steps}
         event = {"ph": "X", "name": name, "cat": span.kernel, "pid": 0, "tid": span.sm}
         events.append(event | times | {"args": details})
-    clock = "the GPU's global timer" if schedule.measured else "modelled: a tile step is 1 us"
     notes = {"problem": trace.problem.as_dict(), "clock": clock, **trace.device.as_dict()}
     return json.dumps({"traceEvents": events, "displayTimeUnit": "ns", "otherData": notes})
+
+
+def _clock_words(trace: Trace, schedule: Schedule, gpu_name: str) -> str:
+    if schedule.measured:
+        return f"recorded by the GPU's timer: {trace.device.name}"
+    return f"modelled: one program per SM of the {gpu_name}, a tile step is 1 us"

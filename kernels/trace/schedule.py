@@ -57,7 +57,7 @@ def _launches(trace: Trace) -> list[list[int]]:
     groups: list[list[int]] = []
     for kernel in range(len(trace.kernels)):
         steps = np.flatnonzero(trace.kernel == kernel)
-        if groups and steps[0] < np.flatnonzero(np.isin(trace.kernel, groups[-1])).max():
+        if groups and len(steps) and steps[0] < np.flatnonzero(np.isin(trace.kernel, groups[-1])).max():
             groups[-1].append(kernel)
         else:
             groups.append([kernel])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -16,10 +16,13 @@ import numpy as np
 
 from kernels.device.backend import DeviceInfo
 from kernels.file_format import format_mismatch
-from kernels.problem import AttentionProblem, InvalidProblem
+from kernels.problem import AttentionProblem
+from kernels.trace.sample import Sample
 
 FORMAT = "flash-attention-trace"
 FORMAT_VERSION = 1
+SAMPLE_VERSION = 2
+"""Version of a file that holds a sample, which programs of version 1 would take for a damaged file."""
 MAX_FILE_BYTES = 1 << 30
 """A trace file that unpacks to more than this is not read."""
 
@@ -120,6 +123,9 @@ class Trace:
     """float32 (batch, kv_heads, kv_len, head_dim)"""
     d_value: np.ndarray | None = None
     """float32 (batch, kv_heads, kv_len, head_dim)"""
+    sample: Sample | None = None
+    """The part of the run that was traced; None for all of it. Of a sample, the results above hold the traced
+    heads and queries alone, and have the shapes of `sample.part(problem)` with so many queries."""
 
     @property
     def steps(self) -> int:
@@ -155,7 +161,7 @@ class Trace:
         arrays = {name: value for name, value in arrays.items() if isinstance(value, np.ndarray)}
         header = {
             "format": FORMAT,
-            "version": FORMAT_VERSION,
+            "version": SAMPLE_VERSION if self.sample else FORMAT_VERSION,
             "problem": self.problem.as_dict(),
             "algorithm": self.algorithm,
             "device": self.device.as_dict(),
@@ -164,6 +170,8 @@ class Trace:
             "recorded_at": self.recorded_at,
             "tensors": list(self.tensors),
         }
+        if self.sample:
+            header["sample"] = asdict(self.sample)
         write = np.savez_compressed if compress else np.savez
         write(target, header=np.frombuffer(json.dumps(header).encode(), np.uint8), **arrays)
 
@@ -202,7 +210,8 @@ class Trace:
             header = json.loads(arrays.pop("header").tobytes())
         except (KeyError, ValueError) as error:
             raise InvalidTrace("not a trace file: it has no readable header") from error
-        if mismatch := format_mismatch(header, (FORMAT,), FORMAT_VERSION):
+        sampled = isinstance(header, dict) and "sample" in header
+        if mismatch := format_mismatch(header, (FORMAT,), SAMPLE_VERSION if sampled else FORMAT_VERSION):
             raise InvalidTrace(f"this is {mismatch}")
         try:
             trace = cls(
@@ -213,16 +222,21 @@ class Trace:
                 launches=tuple(LaunchInfo(**launch) for launch in header["launches"]),
                 recorded_at=header["recorded_at"],
                 tensors=tuple(header["tensors"]),
+                sample=Sample.from_dict(header["sample"]) if sampled else None,
                 **arrays,
             )
-        except (KeyError, TypeError, InvalidProblem) as error:
+        except (KeyError, TypeError, ValueError) as error:
             raise InvalidTrace(f"a damaged trace file: {error}") from error
         trace._check_shapes()
         return trace
 
     def _check_shapes(self) -> None:
-        """Raises InvalidTrace for an array of another shape than the header says."""
-        problem, steps = self.problem, self.program.size
+        """Raises InvalidTrace for an array of another shape than the header says, and for a wrong sample."""
+        problem, part, steps = self.problem, self.problem, self.program.size
+        if self.sample:
+            if not self.sample.fits(problem):
+                raise InvalidTrace("a damaged trace file: its sample has heads or tiles that the run lacks")
+            part = self.sample.part(problem).with_(q_len=len(self.sample.rows(problem)))
         expected = {
             **dict.fromkeys(PER_STEP, (steps,)),
             **dict.fromkeys(PER_ROW, (steps, problem.block_m)),
@@ -232,12 +246,12 @@ class Trace:
             "acc": (steps, problem.block_m, problem.head_dim),
             "acc_dk": (steps, problem.block_n, problem.head_dim),
             "acc_dv": (steps, problem.block_n, problem.head_dim),
-            "output": problem.q_shape,
-            "d_query": problem.q_shape,
-            "lse": problem.q_shape[:3],
-            "delta": problem.q_shape[:3],
-            "d_key": problem.kv_shape,
-            "d_value": problem.kv_shape,
+            "output": part.q_shape,
+            "d_query": part.q_shape,
+            "lse": part.q_shape[:3],
+            "delta": part.q_shape[:3],
+            "d_key": part.kv_shape,
+            "d_value": part.kv_shape,
         }
         for name, shape in expected.items():
             array = getattr(self, name)

@@ -15,15 +15,31 @@ BACKWARD_FLOPS = 2.5
 """Backward over forward: five matrix products instead of two."""
 
 
-def compulsory_bytes(problem: AttentionProblem, direction: str = "forward") -> int:
-    """Least bytes of a pass: every input read once, every result written once.
+def compulsory_bytes(problem: AttentionProblem, direction: str = "forward", with_lse: bool = True) -> int:
+    """Least bytes of a pass: every input that counts read once, every result written once.
 
-    Forward: Q, K and V in, O and lse out. Backward: Q, K, V, O, dO and lse in, dQ, dK and dV out.
+    Forward: Q, K and V in, O and lse out. Backward: Q, K, V, O, dO and lse in, dQ, dK and dV out. Rows that
+    see no key, and keys that no row sees, are not read, and their gradients, which are 0, do not count.
+    `with_lse` says whether lse is among the results of a forward pass.
     """
     rows = problem.heads * problem.q_len
-    keys = problem.key_heads * problem.kv_len
-    times = 2 if direction == "forward" else 4
-    return times * (rows + keys) * problem.head_dim * problem.itemsize + rows * LSE_BYTES
+    rows_read = problem.heads * min(problem.q_len, problem.kv_len + problem.band.right)
+    keys_read = problem.key_heads * min(problem.kv_len, problem.q_len + problem.band.left)
+    if direction == "forward":
+        moved, lse_rows = rows_read + 2 * keys_read + rows, rows if with_lse else 0
+    else:
+        moved, lse_rows = 4 * rows_read + 4 * keys_read, rows_read
+    return moved * problem.head_dim * problem.itemsize + lse_rows * LSE_BYTES
+
+
+def least_bytes(problem: AttentionProblem, algorithm: Algorithm) -> int:
+    """Least bytes of any kernel with the algorithm's results: with lse only if the algorithm stores it."""
+    return compulsory_bytes(problem, algorithm.direction, with_lse=stores_lse(algorithm))
+
+
+def stores_lse(algorithm: Algorithm) -> bool:
+    """Whether lse is among the results that the algorithm writes to HBM."""
+    return any("lse" in phase.stores for kernel in algorithm.kernels for phase in kernel.phases)
 
 
 def forward_flops(problem: AttentionProblem) -> int:

@@ -22,6 +22,7 @@ from kernels.measure.measurement import Measurement
 from kernels.oracle.report import ErrorReport
 from kernels.problem import AttentionProblem
 from kernels.trace import Trace
+from kernels.trace.sample import Sample
 from kernels.traffic.operations import Operation
 
 Progress = Callable[[float, str], None]
@@ -67,16 +68,18 @@ class TracedRun:
 
 @dataclass(frozen=True)
 class TraceRequest(Request[TracedRun]):
-    """Run one algorithm with TRACE on, and judge its results."""
+    """Run one algorithm with TRACE on, or a sample of it, and judge its results."""
 
     name = "trace"
     problem: AttentionProblem
     algorithm: str
+    sample: Sample | None = None
 
     @classmethod
     def from_dict(cls, values: dict) -> TraceRequest:
         """The reverse of `as_dict`."""
-        return cls(AttentionProblem.from_dict(values["problem"]), values["algorithm"])
+        sample = None if values["sample"] is None else Sample.from_dict(values["sample"])
+        return cls(AttentionProblem.from_dict(values["problem"]), values["algorithm"], sample)
 
     def run(self, blob: bytes, progress: Progress) -> Answer:
         """The bytes are the trace file, without accumulators."""
@@ -86,7 +89,7 @@ class TraceRequest(Request[TracedRun]):
         progress(0.0, "running the kernel")
         began = time.perf_counter()
         with report_programs(progress):
-            trace = run_traced(self.problem, self.algorithm)
+            trace = run_traced(self.problem, self.algorithm, self.sample)
         seconds = time.perf_counter() - began
         progress(1.0, "comparing with float64")
         return {"report": asdict(judge_trace(trace)), "seconds": seconds}, trace.without_acc().to_bytes()
@@ -94,6 +97,31 @@ class TraceRequest(Request[TracedRun]):
     def result(self, answer: dict, blob: bytes) -> TracedRun:
         """The trace as it was run."""
         return TracedRun(Trace.load(blob), ErrorReport(**answer["report"]), answer["seconds"])
+
+
+@dataclass(frozen=True)
+class JudgeRequest(Request[ErrorReport]):
+    """How far the results of a trace are from float64; its file is sent with the request."""
+
+    name = "judge"
+    digest: str
+    """SHA-256 of the file: tells two files apart."""
+
+    @classmethod
+    def from_dict(cls, values: dict) -> JudgeRequest:
+        """The reverse of `as_dict`."""
+        return cls(**values)
+
+    def run(self, blob: bytes, progress: Progress) -> Answer:
+        """The answer has no bytes."""
+        from kernels.oracle.rule import judge_trace
+
+        progress(0.0, "comparing with float64")
+        return {"report": asdict(judge_trace(Trace.load(blob)))}, b""
+
+    def result(self, answer: dict, blob: bytes) -> ErrorReport:
+        """The report."""
+        return ErrorReport(**answer["report"])
 
 
 @dataclass(frozen=True)
@@ -282,6 +310,7 @@ REQUESTS: dict[str, type[Request]] = {
     request.name: request
     for request in (
         TraceRequest,
+        JudgeRequest,
         MeasureRequest,
         CeilingsRequest,
         OperationsRequest,

@@ -51,7 +51,7 @@ def explore(**query):
 def shown(app):
     """The component's data, and where it starts."""
     mounted = json.loads(app.get("bidi_component")[0].proto.json)
-    return mounted["run"], mounted["place"]
+    return mounted["run"], mounted["state"]
 
 
 def declared_phases():
@@ -90,7 +90,7 @@ def test_it_compares():
 
 def test_it_races():
     data, place = shown(explore(**SMALL, algorithm="flash2", versus=NAME, place="race:250"))
-    assert place == "race:250"
+    assert place == {"place": "race:250"}
     ours, its = (decode(text, "float64") for text in data["costs"])
     assert (np.diff(its) > 0).all()
     assert its[-1] > ours[-1]  # more bytes, on the same modelled clock

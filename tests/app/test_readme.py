@@ -28,7 +28,9 @@ def test_every_folder_stands_in_the_list():
 
 @pytest.mark.parametrize("text", [README, CONTRIBUTING], ids=["README", "CONTRIBUTING"])
 def test_every_path_that_is_named_exists(text):
-    named = re.findall(r"`((?:kernels|viz|tests|examples)/[\w/*.]+)`", text) + re.findall(r"\]\(([\w/.]+)\)", text)
+    named = re.findall(r"`((?:kernels|viz|tests|examples)/[\w/*.]+)`", text) + re.findall(
+        r"\]\(([\w/.]+)\)", text
+    )
     assert named
     for path in named:
         assert list(ROOT.glob(path.rstrip("/"))), path

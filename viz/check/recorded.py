@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from kernels.check.report import RULE
+from kernels.oracle.report import RULE
 from kernels.problem import AttentionProblem
 from viz.check.verdict import VERDICTS
 from viz.shared import runs

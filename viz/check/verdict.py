@@ -5,8 +5,8 @@ from __future__ import annotations
 import streamlit as st
 
 from kernels.check.cases import UPLOADED
-from kernels.check.report import RULE
 from kernels.check.result import CheckResult, KeylessRows, Repeats, TensorCheck
+from kernels.oracle.report import RULE
 from viz.shared.formats import format_error
 
 VERDICTS = {

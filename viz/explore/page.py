@@ -6,7 +6,7 @@ import streamlit as st
 
 from kernels.device.gpus import Gpu
 from kernels.measure.measurement import Measurement
-from kernels.traffic.modelled import compulsory_bytes
+from kernels.traffic.modelled import least_bytes, stores_lse
 from viz.explore import cards, panels
 from viz.explore.current_run import current_run
 from viz.explore.figures.ledger import difference_table, ledger_figure, ledgers_of
@@ -58,21 +58,23 @@ def _state(run: runs.Run) -> None:
         return
     title = "Gradient tiles" if run.trace.gradient_distance is not None else "Row state"
     st.subheader(title, anchor="rows")
-    source_badges("written by the kernel itself after each tile step", run)
+    source_badges(f"**{run.origin.capitalize()}**: {run.written_by}", run)
     for column, (name, figure) in zip(st.columns(len(figures)), figures.items(), strict=True):
         with column:
             plot(figure, key=name)
 
 
 def _traffic(run: runs.Run, other: runs.Run | None) -> None:
-    direction = run.algorithm.direction
-    least = format_bytes(compulsory_bytes(run.trace.problem, direction))
+    least = format_bytes(least_bytes(run.trace.problem, run.algorithm))
+    results = "O and lse" if stores_lse(run.algorithm) else "O"
+    if run.algorithm.direction == "backward":
+        results = "dQ, dK and dV"
     st.subheader("Traffic by tensor", anchor="traffic")
     st.caption(
         "**Counted**: bytes that the loads and stores asked for; a tile that is read again may come from the "
         "L2 cache, so this is not DRAM traffic. **Modelled**: standard attention writes its matrices to HBM "
-        f"and reads them back (Dao et al. 2022, algorithms 0 and 3). Any {direction} kernel has to move at "
-        f"least {least} (modelled)."
+        "and reads them back (Dao et al. 2022, algorithms 0 and 3). Any kernel that gives "
+        f"{results} has to move at least {least} (modelled)."
     )
     ledgers = ledgers_of(run.trace, other.trace if other else None)
     plot(ledger_figure(*ledgers, colors()), key="ledger")

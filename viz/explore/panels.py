@@ -115,8 +115,12 @@ def mask_panel(problem: AttentionProblem, algorithm: Algorithm) -> None:
 def take_away(run: runs.Run, gpu: Gpu) -> None:
     """Downloads: the player as one file for a talk, the trace to analyse, the timeline for Perfetto."""
     trace, problem = run.trace, run.trace.problem
-    shape = f"{problem.q_len}x{problem.kv_len}-d{problem.head_dim}"
-    name = f"{trace.algorithm}-{shape}-{problem.dtype}-{problem.mask}"
+    parts = [trace.algorithm]
+    parts += [f"b{problem.batch}"] if problem.batch > 1 else []
+    parts += [f"h{problem.q_heads}"] if problem.q_heads > 1 else []
+    parts += [f"kv{problem.kv_heads}"] if problem.kv_heads != problem.q_heads else []
+    parts += [f"{problem.q_len}x{problem.kv_len}", f"d{problem.head_dim}", problem.dtype, problem.mask]
+    name = "-".join(parts)
     with st.container(horizontal=True):
         st.download_button(
             "Player as one HTML file",
@@ -138,7 +142,9 @@ def take_away(run: runs.Run, gpu: Gpu) -> None:
         )
         st.download_button(
             "SM timeline for Perfetto (.json)",
-            lambda: chrome_trace(trace, step_schedule(trace, run.algorithm, gpu.sm_count)),
+            lambda: chrome_trace(
+                trace, step_schedule(trace, run.algorithm, gpu.sm_count), run.algorithm, gpu.name
+            ),
             f"{name}.trace.json",
             "application/json",
             icon=":material/view_timeline:",

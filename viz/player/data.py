@@ -207,7 +207,9 @@ def _rows(trace: Trace, algorithm: Algorithm, last: np.ndarray) -> dict:
         values["distance"] = _row_values(trace.output_distance[last][:, picked], "log")
     if trace.gradient_distance is not None:
         for column, name in enumerate(("dQ", "dK", "dV")):
-            values[name] = _row_values(trace.gradient_distance[last, column], "log", per_tile=True)
+            distance = trace.gradient_distance[last, column]
+            if not np.isnan(distance).all():  # else the run did not record this sum
+                values[name] = _row_values(distance, "log", per_tile=True)
     return {"offsets": picked.tolist(), "values": values}
 
 

@@ -11,12 +11,13 @@ import streamlit as st
 
 from kernels.algorithms import algorithm_of
 from kernels.check.user_kernel import name_user_kernel
-from kernels.device.backend import triton_missing
+from kernels.device.backend import DeviceInfo, triton_missing
 from kernels.oracle.report import ErrorReport
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.recordings import recorded_run
 from kernels.trace import Trace
 from kernels.trace.algorithm import Algorithm
+from kernels.traffic.whole import WholeTraffic, whole_traffic
 from kernels.worker.client import WorkerClient
 from kernels.worker.job import Job
 from kernels.worker.requests import Request, Result, TracedRun
@@ -30,9 +31,14 @@ class Run:
     """A trace to show, its error report, and where it is from."""
 
     trace: Trace
-    report: ErrorReport
+    report: ErrorReport | None
+    """None for a file without results, of which the error is not known."""
     recorded: bool
     seconds: float | None = None
+    file: str = ""
+    """Name of the user's file that it is from."""
+    meanwhile: bool = False
+    """Whether it stands in for a run that is still to come."""
 
     @property
     def algorithm(self) -> Algorithm:
@@ -40,14 +46,45 @@ class Run:
         return algorithm_of(self.trace)
 
     @property
+    def origin(self) -> str:
+        """Which of the four words is right for what it found out: "recorded" or "measured"."""
+        return "recorded" if self.recorded else "measured"
+
+    @property
+    def traffic(self) -> WholeTraffic:
+        """Requested bytes of the whole run by tensor: counted, or by formula if a sample was traced."""
+        return whole_traffic(self.trace, self.algorithm)
+
+    @property
     def provenance(self) -> str:
         """Where and by what it was run, in words."""
         device = self.trace.device
         if self.recorded:
-            return f"recorded on {device.name}, Triton {device.triton}, {self.trace.recorded_at[:10]}"
-        if device.backend == "cuda":
-            return f"run here on {device.name}, Triton {device.triton}"
-        return f"run here by Triton {device.triton}'s interpreter"
+            version = version_words(self.algorithm, device)
+            file = f"from your file {self.file}, " if self.file else ""
+            return f"{file}recorded on {device.name}, {version}, {self.trace.recorded_at[:10]}"
+        on_gpu = f" on {device.name}" if device.backend == "cuda" else ""
+        return f"run here{on_gpu} {runner_words(self.algorithm, device)}"
+
+    @property
+    def written_by(self) -> str:
+        """Who wrote down the state after each tile step."""
+        if self.algorithm.runs_in == "torch":
+            return "summed up after each tile step by the torch code that stands beside the player"
+        return "written by the kernel itself after each tile step"
+
+
+def version_words(algorithm: Algorithm, device: DeviceInfo) -> str:
+    """What runs the algorithm, with its version: "Triton 3.6.0" or "torch 2.13.0"."""
+    return f"torch {device.torch}" if algorithm.runs_in == "torch" else f"Triton {device.triton}"
+
+
+def runner_words(algorithm: Algorithm, device: DeviceInfo) -> str:
+    """How a device runs the algorithm: "by Triton 3.6.0's interpreter", "in torch 2.13.0, tile by tile"."""
+    version = version_words(algorithm, device)
+    if algorithm.runs_in == "torch":
+        return f"in {version}, tile by tile"
+    return f"by {version}" if device.backend == "cuda" else f"by {version}'s interpreter"
 
 
 class RunStore:
@@ -123,12 +160,14 @@ def measured_problem(problem: AttentionProblem, backend_name: str) -> AttentionP
     return problem if backend_name == "cuda" else problem.with_(dtype="float32")
 
 
-def estimated_seconds(problem: AttentionProblem, algorithm: Algorithm, backend_name: str) -> float:
-    """Rough time of a traced run, to decide whether it waits for a button.
+def estimated_seconds(
+    problem: AttentionProblem, algorithm: Algorithm, backend_name: str, steps: int | None = None
+) -> float:
+    """Rough time of a traced run, or of so many of its tile steps, to decide whether it waits for a button.
 
     Fitted on two cores of an AMD EPYC, and on an H200.
     """
-    steps = algorithm.steps(problem)
+    steps = algorithm.steps(problem) if steps is None else steps
     if backend_name == "cuda":
         return 0.5 + 2e-5 * steps
     rows = problem.block_m

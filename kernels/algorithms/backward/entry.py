@@ -150,4 +150,5 @@ ENTRY = Algorithm(
     step_cost=3.0,
     timed_as=("ours", ""),
     recorded=("gpt2", "tiny", "llama3", "ragged", "layer", "window"),
+    samples="heads",
 )

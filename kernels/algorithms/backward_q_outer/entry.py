@@ -59,8 +59,12 @@ BACKWARD = Kernel(
     requested_bytes=requested_bytes,
     products=5,
     row_fields=("row_share",),
-    sums=(RecordedSum("acc_dk", "kv_tile", "d_key"), RecordedSum("acc_dv", "kv_tile", "d_value")),
-    series=("share", "shares", "dK", "dV"),
+    sums=(
+        RecordedSum("acc_dk", "kv_tile", "d_key"),
+        RecordedSum("acc_dv", "kv_tile", "d_value"),
+        RecordedSum("acc", "q_tile", "d_query"),
+    ),
+    series=("share", "shares", "dQ"),
     bars="share",
 )
 
@@ -81,4 +85,5 @@ ENTRY = Algorithm(
     checked="FlashAttention-2 forward, backward in the query-outer order",
     has_gradients=True,
     recorded=("gpt2", "tiny", "ragged"),
+    samples="heads",
 )

@@ -134,6 +134,7 @@ def _attn_bwd_q_outer(
                 if TRACE_ACC:
                     record_acc(trace.acc, slot, dk, BLOCK_N, BLOCK_D)
                     record_acc(trace.acc_2, slot, dv, BLOCK_N, BLOCK_D)
+                    record_acc(trace.acc_3, slot, tl.trans(dq_t), BLOCK_M, BLOCK_D)
                 record_end(trace, slot)
                 slot += 1
         # [store dQ]

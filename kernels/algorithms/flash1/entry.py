@@ -78,4 +78,5 @@ ENTRY = Algorithm(
     step_cost=2.1,
     checked="FlashAttention-1, forward",
     recorded=("gpt2", "tiny", "llama3", "ragged", "window"),
+    samples="heads",
 )

@@ -10,8 +10,9 @@ from kernels.algorithms.chip import (
     scores,
 )
 from kernels.problem import AttentionProblem
-from kernels.problem.tiles import streamed_keys
+from kernels.problem.tiles import streamed_keys, visited_tiles
 from kernels.trace.algorithm import Algorithm, Kernel, Phase, RecordedSum, SourceRef
+from kernels.trace.sample import tile_bounds
 
 ONLINE_SOFTMAX = ("kernels.primitives.online_softmax", "online_softmax")
 
@@ -49,6 +50,15 @@ def requested_bytes(problem: AttentionProblem, blocks: tuple[int, int] | None = 
     return problem.heads * per_head
 
 
+def tile_bytes(problem: AttentionProblem, q_tile: int) -> dict[str, int]:
+    """Requested bytes of one query tile of one head: the terms of `requested_bytes`, by tensor."""
+    first, end = tile_bounds(problem, q_tile)
+    tiles, row = visited_tiles(problem, q_tile), row_bytes(problem)
+    keys = max(min(tiles.end * problem.block_n, problem.kv_len) - tiles.first * problem.block_n, 0)
+    rows = end - first
+    return {"Q": rows * row, "K": keys * row, "V": keys * row, "O": rows * row, "lse": rows * FLOAT32_BYTES}
+
+
 FORWARD = Kernel(
     name="_attn_fwd",
     source=SourceRef(
@@ -79,4 +89,6 @@ ENTRY = Algorithm(
     checked="FlashAttention-2, forward and backward",
     has_gradients=True,
     recorded=("gpt2", "tiny", "llama3", "ragged", "layer", "window", "decode"),
+    samples="tiles",
+    tile_bytes=tile_bytes,
 )

@@ -15,6 +15,8 @@ from kernels.primitives.recorder import make_recorder
 from kernels.problem import AttentionProblem
 from kernels.problem.inputs import make_inputs
 from kernels.trace import Trace
+from kernels.trace.sample import Sample, tile_bounds
+from kernels.trace.sampled_trace import of_query_tiles
 
 
 def run_traced(problem: AttentionProblem) -> Trace:
@@ -31,6 +33,34 @@ def run_traced(problem: AttentionProblem) -> Trace:
         recorder=recorder,
     )
     return assemble(ENTRY, problem, [(recorder, launch)], output=out, lse=lse)
+
+
+def run_sampled(problem: AttentionProblem, sample: Sample) -> Trace:
+    """Run the programs of a sample: one launch per query tile, on the inputs of the sampled heads.
+
+    A program's own rows and a band moved to them give it the key tiles that it visits in the whole run.
+    """
+    part = sample.part(problem)
+    query, key, value = make_inputs(part, DEVICE)
+
+    def trace_tile(q_tile: int) -> Trace:
+        first, end = tile_bounds(problem, q_tile)
+        tile = part.with_(q_len=end - first)
+        recorder = make_recorder(
+            FORWARD, tile, rows=end - first, programs=tile.heads, max_steps=problem.kv_tiles
+        )
+        out, lse, launch = flash_forward(
+            query[:, :, first:end],
+            key,
+            value,
+            band=part.band.of_rows(first, end),
+            scale=problem.scale,
+            config=config_of(problem),
+            recorder=recorder,
+        )
+        return assemble(ENTRY, tile, [(recorder, launch)], output=out, lse=lse)
+
+    return of_query_tiles(problem, sample, trace_tile)
 
 
 def forward(problem: AttentionProblem, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:

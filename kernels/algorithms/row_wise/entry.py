@@ -65,4 +65,5 @@ ENTRY = Algorithm(
     checked="Row-wise attention, forward",
     gives_lse=False,
     recorded=("gpt2", "tiny", "ragged"),
+    samples="heads",
 )

@@ -54,4 +54,5 @@ ENTRY = Algorithm(
     timed_as=("ours", ""),
     checked="Split-KV decoding, forward",
     recorded=("decode",),
+    samples="heads",
 )

@@ -13,6 +13,8 @@ from kernels.primitives.recorder import make_recorder
 from kernels.problem import AttentionProblem
 from kernels.problem.inputs import make_inputs
 from kernels.trace import Trace
+from kernels.trace.sample import Sample
+from kernels.trace.sampled_trace import of_heads
 
 
 def run_traced(problem: AttentionProblem) -> Trace:
@@ -35,6 +37,14 @@ def run_traced(problem: AttentionProblem) -> Trace:
         recorders=recorders,
     )
     return assemble(ENTRY, problem, list(zip(recorders, launches, strict=True)), output=out, lse=lse)
+
+
+def run_sampled(problem: AttentionProblem, sample: Sample) -> Trace:
+    """Run some key heads in as many parts of the keys as the whole run has."""
+    config = config_of(problem)
+    plan = split_plan(problem.band, problem.key_heads, problem.packed_rows, config, problem.kv_splits)
+    part = sample.part(problem).with_(kv_splits=plan.splits)
+    return of_heads(problem, ENTRY, sample, run_traced(part))
 
 
 def forward(problem: AttentionProblem, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:

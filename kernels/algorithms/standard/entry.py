@@ -112,4 +112,5 @@ ENTRY = Algorithm(
     checked="Standard attention in three kernels, forward",
     gives_lse=False,
     recorded=("gpt2", "tiny", "ragged"),
+    samples="heads",
 )

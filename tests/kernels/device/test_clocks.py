@@ -1,20 +1,26 @@
 """Clocks: percentiles and spread of timings, calls that take turns, peak memory, replay on a GPU."""
 
 import functools
-import time
+import itertools
 
 import pytest
 import torch
 
 from kernels.device import clocks
-from kernels.device.clocks import CpuClock, Timing
+from kernels.device.clocks import Clock, CpuClock, Timing
 
 
-class CountingClock(CpuClock):
+class CountingClock(Clock):
     """A clock that believes the calls: each returns its name and its milliseconds."""
 
     def __init__(self):
         self.order = []
+
+    def free_bytes(self):
+        return 0
+
+    def peak_extra_bytes(self, call):
+        return 0
 
     def sample_ms(self, call):
         name, milliseconds = call()
@@ -54,12 +60,92 @@ def test_each_backend_has_its_clock(backend, device):
     assert clocks.clock_for(backend).device == device
 
 
-def test_a_call_on_a_cpu_is_timed_and_run_as_often_as_it_is_sampled():
-    calls = []
-    clock = clocks.CpuClock()
-    timing = clock.time_in_turn({"sleep": lambda: calls.append(time.sleep(0.002))}, budget_s=0.0)["sleep"]
-    assert timing.samples == len(calls) == clocks.MIN_SAMPLES
-    assert timing.low_ms >= 2
+class FakeMachine:
+    """A CPU without a clock of its own: the calls say how long the processor and the wall clock ran."""
+
+    def __init__(self):
+        self.wall_s = self.processor_s = 0.0
+        self.order = []
+        self.clock = CpuClock(lambda: self.wall_s, lambda: self.processor_s)
+
+    def call(self, name, *processor_ms, waits_ms=0.0):
+        """A call that takes the given times in turn, and waits for the processor too."""
+        times = itertools.cycle(processor_ms)
+
+        def run():
+            self.order.append(name)
+            busy_ms = next(times)
+            self.processor_s += busy_ms / 1e3
+            self.wall_s += (busy_ms + waits_ms) / 1e3
+
+        return run
+
+
+def test_time_in_which_another_process_has_the_processor_does_not_count():
+    machine = FakeMachine()
+    assert machine.clock.sample_ms(machine.call("disturbed", 2.0, waits_ms=130.0)) == pytest.approx(2.0)
+
+
+def test_a_sample_is_the_fastest_of_the_calls_that_fit_into_it():
+    machine = FakeMachine()
+    assert machine.clock.sample_ms(machine.call("uneven", 9.0, 8.0, 7.0, 1.0)) == pytest.approx(7.0)
+    assert len(machine.order) == 3
+    machine.clock.sample_ms(machine.call("short", 0.01))
+    assert machine.order.count("short") == clocks.SAMPLE_CALLS
+    machine.clock.sample_ms(machine.call("long", 900.0))
+    assert machine.order.count("long") == 1
+
+
+def test_rounds_on_a_cpu_end_early_if_the_spread_is_small():
+    machine = FakeMachine()
+    calls = {"a": machine.call("a", 30.0), "b": machine.call("b", 50.0)}
+    timings = machine.clock.time_prepared(calls, budget_s=2.0)
+    assert machine.order == ["a", "b"] * 13  # 13 rounds of 80 ms are a quarter of 4 s
+    assert timings["b"].median_ms == pytest.approx(50.0)
+    assert timings["b"].samples == 13
+
+
+def test_rounds_on_a_cpu_use_the_whole_budget_if_one_peer_is_noisy():
+    machine = FakeMachine()
+    calls = {"steady": machine.call("steady", 30.0), "noisy": machine.call("noisy", 30.0, 60.0)}
+    timings = machine.clock.time_prepared(calls, budget_s=1.0)
+    assert timings["steady"].samples == timings["noisy"].samples == 27  # of 75 ms: two seconds
+    assert timings["noisy"].is_wide
+    assert not timings["steady"].is_wide
+
+
+def test_a_budget_that_is_spent_at_once_still_gives_a_few_rounds():
+    machine = FakeMachine()
+    timing = machine.clock.time_in_turn({0: machine.call(0, 1.0)}, budget_s=0.0)[0]
+    assert timing.samples == clocks.MIN_SAMPLES
+    assert machine.clock.time_prepared({}) == {}
+
+
+@pytest.fixture
+def two_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_calls_on_a_cpu_run_on_one_thread_and_torch_gets_its_threads_back(two_threads):
+    seen = []
+
+    def fail():
+        seen.append(torch.get_num_threads())
+        raise ValueError("a call that fails")
+
+    clock = CpuClock()
+    with pytest.raises(ValueError, match="a call that fails"), clock.context():
+        clock.time_prepared({0: fail})
+    assert seen == [1]
+    assert torch.get_num_threads() == 2
+
+
+def test_a_call_is_timed_by_the_clocks_of_the_machine():
+    timing = CpuClock().time_in_turn({0: lambda: sum(range(1000))}, budget_s=0.0)[0]
+    assert 0 < timing.low_ms <= timing.median_ms <= timing.high_ms
 
 
 def test_peak_memory_on_a_cpu_is_the_most_that_was_allocated_at_once():
@@ -74,6 +160,26 @@ def test_peak_memory_on_a_cpu_is_the_most_that_was_allocated_at_once():
     clock = clocks.CpuClock()
     assert clock.peak_extra_bytes(call) == 3 * size
     assert clock.peak_extra_bytes(lambda: kept) == 0
+
+
+class PeaksInTurn(clocks.CudaClock):
+    """A GPU's clock that is told the peak of each call."""
+
+    def __init__(self, *peaks):
+        self.peaks = list(peaks)
+
+    def _peak_once(self, call):
+        return self.peaks.pop(0)
+
+
+@pytest.mark.parametrize("first", [6, 40])
+def test_a_first_call_that_differs_is_not_the_peak(first):
+    assert PeaksInTurn(first, 12, 12, 99).peak_extra_bytes(lambda: None) == 12
+
+
+def test_peaks_that_never_agree_end():
+    clock = PeaksInTurn(*range(clocks.PEAK_CALLS + 1))
+    assert clock.peak_extra_bytes(lambda: None) == clocks.PEAK_CALLS - 1
 
 
 @pytest.fixture
@@ -134,6 +240,18 @@ def test_peak_memory_on_a_gpu_is_the_most_that_was_allocated_at_once(cuda):
 
     assert cuda.peak_extra_bytes(call) == 3 * size
     assert cuda.peak_extra_bytes(lambda: kept) == 0
+
+
+@pytest.mark.gpu
+def test_memory_that_an_earlier_call_held_does_not_hide_a_peak(cuda):
+    size = 8 << 20
+    held = [torch.empty(size, dtype=torch.int8, device="cuda")]
+
+    def call():
+        held.clear()
+        return torch.empty(2 * size, dtype=torch.int8, device="cuda")
+
+    assert cuda.peak_extra_bytes(call) == 2 * size
 
 
 @pytest.mark.gpu

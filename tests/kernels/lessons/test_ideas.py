@@ -10,9 +10,12 @@ from kernels.lessons.ideas import (
     chip_capacity,
     costs,
     falls_with,
+    idle_without,
     longest_whole_row,
     three_pass_bytes,
+    tile_bytes,
     tile_sums,
+    whole_row_bytes,
     whole_rows_fit,
 )
 from kernels.problem import AttentionProblem
@@ -34,7 +37,41 @@ N, D = 4096, 64
     ],
 )
 def test_what_falls_with_what(left_out, fallen):
-    assert falls_with(left_out) == fallen
+    assert falls_with(left_out, PROBLEM, GPU) == fallen
+
+
+def test_a_row_in_one_tile_needs_no_online_softmax_and_rows_that_fit_need_no_tiling():
+    one_tile = PROBLEM.with_(q_len=64, kv_len=64)
+    assert falls_with("online softmax", one_tile, GPU) == set()
+    assert costs(one_tile, GPU, "online softmax").weight_sum == pytest.approx(1)
+    short = PROBLEM.with_(q_len=512, kv_len=512)
+    assert whole_rows_fit(short, GPU)
+    assert falls_with("tiling", short, GPU) == set()
+    assert falls_with("online softmax", short, GPU) == {"tiling"}
+
+
+@pytest.mark.parametrize("length", [64, 512, 4096])
+@pytest.mark.parametrize("block_m", [16, 128])
+@pytest.mark.parametrize("left_out", [None, *NEEDS])
+def test_costs_follow_from_what_stands(length, block_m, left_out):
+    problem = PROBLEM.with_(q_len=length, kv_len=length, block_m=block_m)
+    now, every = costs(problem, GPU, left_out), costs(problem, GPU)
+    gone = falls_with(left_out, problem, GPU) | {left_out}
+    idle = idle_without(left_out, problem, GPU)
+    assert not gone & idle
+    if "recomputation" in gone:
+        assert now.kept_bytes == 2 * length**2
+        assert now.backward_flops == 8 * length**2 * D
+        assert "lse" in gone | idle
+    else:
+        assert now.kept_bytes == 4 * length
+        assert now.backward_flops == every.backward_flops
+    if "fusion" not in gone:
+        assert now.forward_bytes == every.forward_bytes
+    if "tiling" in gone:
+        assert now.chip_bytes == whole_row_bytes(problem)
+        assert (now.chip_bytes <= chip_capacity(GPU)) == whole_rows_fit(problem, GPU)
+        assert "online softmax" in gone | idle
 
 
 def test_costs_with_all_five():
@@ -56,10 +93,14 @@ def test_costs_without_one():
     assert costs(PROBLEM, GPU, "recomputation").kept_bytes == 2 * N * N
     assert costs(PROBLEM, GPU, "recomputation").forward_bytes == every.forward_bytes + 2 * N * N
     assert costs(PROBLEM, GPU, "recomputation").backward_flops == 4 * 2 * N * N * D
-    assert costs(PROBLEM, GPU, "lse").backward_flops == 6 * 2 * N * N * D
+    assert costs(PROBLEM, GPU, "lse").kept_bytes == 2 * N * N
+    assert costs(PROBLEM, GPU, "fusion").chip_bytes == 128 * 64 * 4 + 64 * D * 2 + 128 * D * 4
+    assert sum(tile_bytes(PROBLEM).values()) == every.chip_bytes
     without = costs(PROBLEM, GPU, "online softmax")
     assert without.weight_sum == pytest.approx(64)
     assert without.output_error > 0.1
+    assert without.forward_bytes == standard_bytes(PROBLEM)
+    assert without.kept_bytes == 2 * N * N
     assert three_pass_bytes(PROBLEM) == every.forward_bytes + 32 * 2 * N * D * 2
     assert set(NEEDS) == {"fusion", "tiling", "online softmax", "recomputation", "lse"}
 

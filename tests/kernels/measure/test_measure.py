@@ -8,13 +8,13 @@ from kernels.device import clocks
 from kernels.device.runtime import DEVICE
 from kernels.measure import measure as measuring
 from kernels.measure.__main__ import main
-from kernels.measure.measure import measure, naive_peak_bytes, refuse_naive
+from kernels.measure.measure import measure, naive_peak_bytes, refuse_naive, smallest_problem
 from kernels.measure.measurement import Measurement
 from kernels.measure.peers import PEERS
 from kernels.problem import AttentionProblem, InvalidProblem
 
 SMALL = AttentionProblem(q_len=256, kv_len=256, dtype="float32", block_m=32, block_n=32)
-FUSED = "sdpa" if DEVICE == "cpu" else "sdpa_flash"
+FUSED = "sdpa" if DEVICE == "cpu" else "sdpa_efficient"  # which takes float32
 
 
 @pytest.fixture(autouse=True)
@@ -60,6 +60,32 @@ def test_both_directions_are_measured_and_a_forward_only_peer_says_so():
         InvalidProblem, match=r"directions='sideways' is not accepted: expected some of forward, backward"
     ):
         measure(SMALL, ["naive"], directions=("sideways",))
+
+
+def test_the_fixed_cost_of_a_call_is_timed_if_the_clock_counts_it(monkeypatch):
+    made, make = [], measuring.make_call
+
+    def spy(name, direction, problem, tensors):
+        made.append((name, direction, problem.q_len, problem.kv_len, tuple(tensors.query.shape)))
+        return make(name, direction, problem, tensors)
+
+    monkeypatch.setattr(measuring, "make_call", spy)
+    result = measure(SMALL, [FUSED]).result(FUSED)
+    whole = (FUSED, "forward", 256, 256, (1, 1, 256, 64))
+    if DEVICE == "cpu":
+        assert made == [whole, (FUSED, "forward", 1, 1, (1, 1, 1, 64))]
+        assert result.overhead_ms > 0
+    else:
+        assert made == [whole]
+        assert result.overhead_ms is None
+
+
+@pytest.mark.parametrize("mask", ["full", "causal", "window"])
+def test_the_smallest_problem_takes_the_same_calls(mask):
+    problem = SMALL.with_(q_heads=8, kv_heads=2, batch=3, mask=mask, inputs="large")
+    smallest = smallest_problem(problem)
+    assert (smallest.q_shape, smallest.kv_shape) == ((1, 4, 1, 64), (1, 1, 1, 64))
+    assert (smallest.mask, smallest.dtype) == (mask, "float32")
 
 
 def test_an_unknown_peer_is_refused_with_the_accepted_ones():

@@ -155,7 +155,7 @@ def test_a_recorded_clock_is_taken_as_it_is():
 
 def test_the_export_is_chrome_trace_json_with_one_slice_per_program():
     trace = recorded_run(PRESETS["gpt2"].problem, "backward").trace
-    document = json.loads(chrome_trace(trace, step_schedule(trace, 132)))
+    document = json.loads(chrome_trace(trace, step_schedule(trace, 132), algorithm_of(trace), "H200"))
     slices = [event for event in document["traceEvents"] if event["ph"] == "X"]
     assert len(slices) == 16 * 3
     assert {event["cat"] for event in slices} == set(trace.kernels)
@@ -163,6 +163,27 @@ def test_the_export_is_chrome_trace_json_with_one_slice_per_program():
     names = {event["tid"] for event in document["traceEvents"] if event.get("name") == "thread_name"}
     assert names == {event["tid"] for event in slices}
     assert document["otherData"]["name"] == "NVIDIA H200"
+
+
+def names_in(document):
+    """Names of the process and of the threads of an export."""
+    named = [event for event in json.loads(document)["traceEvents"] if event["ph"] == "M"]
+    process = next(event["args"]["name"] for event in named if event["name"] == "process_name")
+    return process, [event["args"]["name"] for event in named if event["name"] == "thread_name"]
+
+
+def test_the_names_of_an_export_say_whether_it_is_modelled():
+    modelled, recorded = run_traced(PROBLEM, "flash2"), recorded_run(PRESETS["gpt2"].problem, "flash2").trace
+    process, threads = names_in(
+        chrome_trace(modelled, step_schedule(modelled, 2), ALGORITHMS["flash2"], "A100")
+    )
+    assert process.startswith("FlashAttention-2, modelled: one program per SM of the A100")
+    assert threads == ["SM 0 (modelled)", "SM 1 (modelled)"]
+    process, threads = names_in(
+        chrome_trace(recorded, step_schedule(recorded, 2), ALGORITHMS["flash2"], "A100")
+    )
+    assert process == "FlashAttention-2, recorded by the GPU's timer: NVIDIA H200"
+    assert not any("modelled" in name for name in threads)
 
 
 @pytest.mark.parametrize("mask", ["full", "causal"])

@@ -8,14 +8,29 @@ import pytest
 from kernels.algorithms import ALGORITHMS, run_traced
 from kernels.algorithms.standard.traffic import standard_bytes, standard_ledger, standard_stages
 from kernels.device.gpus import GPUS
+from kernels.oracle.naive import visible_mask
 from kernels.problem import AttentionProblem
 from kernels.traffic.modelled import (
     attention_flops,
     compulsory_bytes,
     forward_flops,
+    least_bytes,
     modelled_ns,
     step_flops,
+    stores_lse,
 )
+from tests.kernels.helpers import problem_id
+
+BASE = AttentionProblem(q_len=40, kv_len=40, head_dim=16, block_m=16, block_n=16)
+PROBLEMS = [
+    BASE.with_(block_m=64, block_n=64),
+    BASE.with_(mask="causal", batch=2, q_heads=4, kv_heads=2),
+    BASE.with_(mask="causal", q_len=70, block_m=32),
+    BASE.with_(mask="window", window_left=3, window_right=2, q_len=6, kv_len=90),
+    BASE.with_(mask="window", window_left=9, window_right=4, q_len=90, kv_len=20),
+    BASE.with_(q_len=1, kv_len=90, kv_splits=3, dtype="float32"),
+]
+"""Among them: one tile alone, rows that see no key, keys that no row sees, decoding."""
 
 
 def test_standard_attention_moves_four_square_matrices_beside_its_inputs():
@@ -56,6 +71,37 @@ def test_compulsory_bytes_of_both_passes():
     rows, keys = 4 * 10, 2 * 20
     assert compulsory_bytes(problem) == (2 * rows + 2 * keys) * 16 * 2 + rows * 4
     assert compulsory_bytes(problem, "backward") == (4 * rows + 4 * keys) * 16 * 2 + rows * 4
+
+
+@pytest.mark.parametrize("problem", PROBLEMS, ids=problem_id)
+def test_only_what_the_mask_leaves_has_to_be_read(problem):
+    visible = visible_mask(problem.band)
+    row_bytes = problem.head_dim * problem.itemsize
+    rows_read = problem.heads * int(visible.any(dim=1).sum())
+    keys_read = problem.key_heads * int(visible.any(dim=0).sum())
+    rows = problem.heads * problem.q_len
+    assert compulsory_bytes(problem) == (rows_read + 2 * keys_read + rows) * row_bytes + 4 * rows
+    assert compulsory_bytes(problem, with_lse=False) == compulsory_bytes(problem) - 4 * rows
+    backward = 4 * (rows_read + keys_read) * row_bytes + 4 * rows_read
+    assert compulsory_bytes(problem, "backward") == backward
+
+
+@pytest.mark.parametrize("problem", PROBLEMS, ids=problem_id)
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_nothing_moves_less_than_the_least(algorithm, problem):
+    least = least_bytes(problem, ALGORITHMS[algorithm])
+    assert run_traced(problem, algorithm).total_bytes >= least
+    if ALGORITHMS[algorithm].has_formula:
+        assert ALGORITHMS[algorithm].requested_bytes(problem) >= least
+
+
+def test_the_least_is_of_the_same_results():
+    """Row-wise attention stores no lse; on one tile it moves exactly the least without it."""
+    problem = PROBLEMS[0]
+    assert stores_lse(ALGORITHMS["flash2"])
+    assert not stores_lse(ALGORITHMS["row_wise"])
+    assert run_traced(problem, "row_wise").total_bytes == least_bytes(problem, ALGORITHMS["row_wise"])
+    assert run_traced(problem, "flash2").total_bytes == least_bytes(problem, ALGORITHMS["flash2"])
 
 
 def test_a_backward_pass_counts_as_two_and_a_half_forward_passes():

@@ -1,17 +1,11 @@
-"""The Check page: verdicts, files, the grid, a kernel from the command line, URLs that hold anything."""
+"""One case on the Check page: verdicts, files, a kernel from the command line."""
 
 import io
 import json
 import re
-import sys
-import time
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from streamlit.testing.v1 import AppTest
 
 from kernels.check.cases import CheckCase
 from kernels.problem import AttentionProblem, InvalidProblem, tiles
@@ -19,76 +13,8 @@ from kernels.problem.presets import PRESETS
 from kernels.recordings import recorded_run
 from kernels.worker.requests import CheckRequest
 from tests import BUGGY_KERNEL as BUGGY
-from tests import ROOT
-from viz.check import grid as check_grid
-from viz.check.context import CheckContext
-from viz.check.grid_run import AT_ONCE, GridRun
+from tests.viz.check.pages import SMALL, has_verdict, metrics, open_page, page, settled, words
 from viz.shared import runs
-
-SMALL = {"q_len": 48, "kv_len": 64, "block_m": 16, "block_n": 32, "head_dim": 16, "mask": "full", "seed": 1}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def stop_the_worker():
-    yield
-    close_store()
-
-
-def close_store():
-    store = runs.run_store()
-    if store:
-        store.client.close()
-    runs.run_store.clear()
-
-
-def page(timeout=60):
-    """The Check page by itself, as navigation runs it; the URL is set on it before `run`."""
-    return AppTest.from_file(ROOT / "viz" / "check" / "page.py", default_timeout=timeout)
-
-
-def open_page(**query):
-    store = runs.run_store()
-    if store:
-        assert store.client.wait_ready(60)
-    app = page()
-    for name, value in query.items():
-        app.query_params[name] = str(value)
-    return app.run()
-
-
-def settled(app, until, limit_s=60):
-    """Run again until the page shows what it waits for: fragments do not run by themselves here."""
-    deadline = time.monotonic() + limit_s
-    while not until(app) and time.monotonic() < deadline:
-        time.sleep(0.2)
-        app.run()
-    assert until(app), [element.value for element in (*app.markdown, *app.error, *app.info)]
-    return app
-
-
-def words(app):
-    return "\n".join(element.value for element in (*app.markdown, *app.caption, *app.error, *app.info))
-
-
-def metrics(app):
-    return {metric.label: (metric.value, metric.delta) for metric in app.metric}
-
-
-def has_verdict(app):
-    return any(
-        "PASSES" in element.value or "FAILS" in element.value or "NOT CHECKED" in element.value
-        for element in app.markdown
-    )
-
-
-@pytest.fixture(autouse=True)
-def links(monkeypatch):
-    """page_link knows only pages of the whole app; here it is noted what it would open."""
-    opened = []
-    monkeypatch.setattr(
-        "viz.shared.layout.st.page_link", lambda page, **options: opened.append(options["query_params"])
-    )
-    return opened
 
 
 def test_a_kernel_of_ours_passes_with_the_numbers_behind_it(links):
@@ -201,16 +127,6 @@ def test_a_file_that_is_not_taken_is_explained_and_nothing_is_lost(data, message
     assert app.number_input(key="q_len").value == SMALL["q_len"]
 
 
-@pytest.fixture
-def named(monkeypatch):
-    def name(text):
-        close_store()
-        monkeypatch.setattr(sys, "argv", ["app.py", "--kernel", text])
-
-    yield name
-    close_store()
-
-
 @pytest.mark.parametrize(("function", "verdict"), [("attention", "FAILS"), ("attention_fixed", "PASSES")])
 def test_a_kernel_named_on_the_command_line_is_checked(named, function, verdict):
     named(f"{BUGGY}:{function}")
@@ -248,133 +164,6 @@ def test_a_wrong_name_is_explained_on_the_page(named):
     assert not app.exception
     assert "there is no file nothing.py here" in app.error[0].value
     assert "user" not in app.selectbox(key="kernel").options
-
-
-def run_grid(**query):
-    app = open_page(view="grid", **SMALL | query)
-    next(button for button in app.button if button.label.startswith("Run ")).click().run()
-    return settled(app, lambda app: "Select a row to open its case" in words(app))
-
-
-def test_a_grid_runs_all_cases_and_says_what_it_left_out():
-    app = run_grid(shapes="16, 20x30, 9000", kernel="flash1")
-    assert not app.exception
-    assert ":green[**4 pass**]" in words(app)
-    assert "2 cases left out, more than 3 s each in the interpreter: 9000x9000" in words(app)
-    table = app.dataframe[0].value
-    assert list(table["verdict"]) == ["passes"] * 4
-    assert list(table["error / allowed"]) == sorted(table["error / allowed"], reverse=True)
-
-
-def test_failures_come_first_and_a_row_opens_its_case(named):
-    named(f"{BUGGY}:attention")
-    app = run_grid(shapes="16, 80")
-    table = app.dataframe[0].value
-    assert list(table["verdict"]) == ["FAILS", "FAILS", "passes", "passes"]  # one tile alone needs no rescale
-    assert set(table["query"][:2]) == {80}
-
-
-def test_opening_a_row_sets_every_widget(monkeypatch):
-    state = {"grid-table": SimpleNamespace(selection=SimpleNamespace(rows=[1]))}
-    monkeypatch.setattr(check_grid.st, "session_state", state)
-    problem = AttentionProblem(q_len=7, mask="causal")
-    check_grid._open([(CheckCase(AttentionProblem()), None), (CheckCase(problem), None)])
-    assert state["view"] == "case"
-    assert {name: state[name] for name in problem.as_dict()} == problem.as_dict()
-
-
-def test_a_stopped_grid_keeps_what_it_has():
-    store = runs.run_store()
-    assert store.client.wait_ready(60)
-    cases = tuple(
-        CheckCase(AttentionProblem.from_dict(SMALL | {"seed": seed}), "flash1") for seed in range(20, 26)
-    )
-    context = CheckContext(store, "interpreter", None)
-    grid = GridRun(cases)
-    grid.advance(context)
-    assert len(grid.jobs) == AT_ONCE
-    assert grid.jobs[0].wait(60)
-    grid.advance(context)
-    grid.stop()
-    for job in grid.jobs:
-        job.wait(30)
-    assert not grid.running
-    outcomes = grid.outcomes()
-    assert 1 <= len(outcomes) <= AT_ONCE + 1
-    assert any(getattr(outcome, "verdict", "") == "pass" for _, outcome in outcomes)
-
-
-FIELDS = [
-    *AttentionProblem().as_dict(),
-    "kernel",
-    "gradients",
-    "repeats",
-    "view",
-    "judge",
-    "map",
-    "tile",
-    "shapes",
-    "head_dims",
-    "dtypes",
-    "masks",
-    "preset",
-]
-VALUES = st.one_of(
-    st.text(max_size=20),
-    st.integers(-10, 10**7).map(str),
-    st.sampled_from(["nan", "inf", "1e9", "true", "[1]", "grid", "case", "user", "flash2", "null", "%00"]),
-)
-
-
-@settings(
-    max_examples=25,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
-@given(query=st.dictionaries(st.sampled_from(FIELDS), VALUES, min_size=1, max_size=6))
-def test_a_url_may_hold_anything(query):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            runs, "backend", lambda store: "replay"
-        )  # the widgets are the point, not what they start
-        patch.setattr(runs, "run_store", lambda: None)
-        patch.setattr("viz.shared.layout.triton_missing", lambda: "no Triton")
-        app = page()
-        for name, value in query.items():
-            app.query_params[name] = value
-        app.run()
-    assert not app.exception, (query, app.exception[0].value)
-
-
-@settings(
-    max_examples=15,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
-@given(
-    query=st.dictionaries(
-        st.sampled_from(["shapes", "head_dims", "dtypes", "masks", "repeats", "kernel"]),
-        VALUES,
-        min_size=1,
-        max_size=4,
-    )
-)
-def test_the_grid_takes_or_explains_any_url(query):
-    app = open_page(view="grid", **query)
-    assert not app.exception, (query, app.exception[0].value)
-
-
-@pytest.mark.parametrize("page", ["check", "explore", "measure"])
-@pytest.mark.parametrize("value", ["inf", "-Infinity", "1e999"])
-def test_an_infinite_number_in_the_url_gives_the_default(page, value):
-    app = AppTest.from_file(ROOT / "viz" / page / "page.py", default_timeout=60)
-    for name in ("batch", "seqs", "repeats"):
-        app.query_params[name] = value
-    app.run()
-    assert not app.exception
-    assert {number.value for number in app.number_input if number.key in ("batch", "seqs")} == {1}
 
 
 def test_without_triton_the_recorded_verdict_is_shown(monkeypatch):

@@ -81,6 +81,17 @@ def test_every_algorithm_plays_a_run(algorithm):
     ]
 
 
+def test_the_page_says_who_wrote_the_state_down_and_what_the_least_is_of():
+    in_triton, in_torch = (
+        [caption.value for caption in open_live(algorithm=name).caption] for name in ("flash2", "row_wise")
+    )
+    assert any("written by the kernel itself" in words and "interpreter" in words for words in in_triton)
+    (state,) = (words for words in in_torch if words.startswith("**Measured**: summed up"))
+    assert "Triton" not in state
+    assert any("that gives O and lse has to move" in words for words in in_triton)
+    assert any("that gives O has to move" in words for words in in_torch)
+
+
 def test_the_algorithm_is_in_the_url_and_an_unknown_one_is_the_first():
     app = open_live(algorithm="flash1")
     assert app.selectbox(key="algorithm").value == "flash1"

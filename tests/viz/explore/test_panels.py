@@ -146,9 +146,23 @@ def downloads(run, monkeypatch):
     return found
 
 
-def test_the_files_are_named_after_the_run(downloads):
-    assert {name.split(".", 1)[0] for name in downloads} == {"flash2-50x64-d16-float16-causal"}
-    assert [name.split(".", 1)[1] for name in downloads] == ["html", "npz", "trace.json"]
+@pytest.mark.parametrize(
+    ("several", "name"),
+    [
+        ({}, "flash2-h2-kv1-50x64-d16-float16-causal"),
+        ({"q_heads": 1}, "flash2-50x64-d16-float16-causal"),
+        ({"batch": 3, "kv_heads": 2}, "flash2-b3-h2-50x64-d16-float16-causal"),
+    ],
+)
+def test_the_files_are_named_after_the_run(run, monkeypatch, several, name):
+    names = []
+    monkeypatch.setattr(panels.st, "download_button", lambda *given, **named: names.append(given[2]))
+    opened(
+        panels.take_away,
+        runs.Run(dataclasses.replace(run.trace, problem=PROBLEM.with_(**several)), None, False),
+        GPU,
+    )
+    assert names == [f"{name}.html", f"{name}.npz", f"{name}.trace.json"]
 
 
 def test_the_trace_that_is_taken_along_is_the_run(downloads, run):
@@ -171,3 +185,5 @@ def test_the_timeline_that_is_taken_along_has_every_program(downloads):
     programs = [event for event in document["traceEvents"] if event["ph"] == "X"]
     assert len(programs) == PROBLEM.q_heads * PROBLEM.q_tiles
     assert document["otherData"]["problem"] == PROBLEM.as_dict()
+    names = {event["name"]: event["args"]["name"] for event in document["traceEvents"] if event["ph"] == "M"}
+    assert GPU.name in names["process_name"]  # the GPU that was chosen on the page

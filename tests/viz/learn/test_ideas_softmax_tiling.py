@@ -66,6 +66,42 @@ def test_leaving_one_out_shows_what_falls(left_out, fallen):
     assert html(app).count(">falls<") == fallen
 
 
+def test_the_cards_do_not_claim_what_the_picture_strikes_out():
+    kept = {}
+    for left_out in ("online softmax", "recomputation", "lse", "tiling", "fusion"):
+        app = open_chapter("ideas", ideas_show=f"without {left_out}")
+        kept[left_out] = {label: value for label, (value, _) in metrics(app).items()}
+    for left_out in ("online softmax", "recomputation", "lse"):
+        assert kept[left_out]["Kept for backward"] == "8.39 MB"
+        assert kept[left_out]["Products, backward"] == "2.15 GFLOP"
+    for left_out in ("online softmax", "tiling", "fusion"):
+        assert kept[left_out]["Moved, forward"] == "34.6 MB"
+    for left_out in ("online softmax", "tiling"):
+        assert kept[left_out]["Needed on the chip"] == "1,090 KiB"
+    assert 'class="idle"' in html(open_chapter("ideas", ideas_show="without recomputation"))
+
+
+def test_the_chip_is_named_by_its_memories():
+    app = open_chapter("ideas", ideas_gpu="A100")
+    assert "of 164 KiB shared memory" in html(app)
+    assert "of 256 KiB registers" in html(app)
+    assert metrics(app)["Needed on the chip"] == ("97 KiB", "an SM has 164 KiB shared, 256 KiB registers")
+
+
+@pytest.mark.parametrize(("block_m", "verdict"), [(128, "falls from 34.6 MB"), (1, "rises from 34.6 MB")])
+def test_the_traffic_falls_or_rises_as_the_numbers_say(block_m, verdict):
+    app = open_chapter("ideas", ideas_block_m=block_m)
+    assert any(verdict in markdown.value for markdown in app.markdown)
+
+
+def test_approximations_are_set_beside_exact_attention():
+    app = open_chapter("ideas", ideas_n=512)
+    table = next(markdown.value for markdown in app.markdown if "Linformer" in markdown.value)
+    errors_of = {line.split("**")[1]: float(line.split("|")[-2]) for line in table.splitlines()[2:]}
+    assert errors_of["exact attention"] < 1e-14
+    assert all(errors_of[name] > 1e-3 for name in ("Linformer", "Performer", "Longformer"))
+
+
 def test_without_online_softmax_the_weights_sum_to_the_number_of_tiles():
     app = open_chapter("ideas", ideas_show="without online softmax", ideas_n=512, ideas_block_n=32)
     assert metrics(app)["Weights of a row sum to"][0] == "16"

@@ -1,6 +1,7 @@
 """The run store: who shares a job, what is forgotten, and what runs and estimates say."""
 
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -10,6 +11,7 @@ from kernels.problem import AttentionProblem
 from kernels.problem.presets import PRESETS
 from kernels.worker.failures import Crashed
 from kernels.worker.requests import TraceRequest
+from tests.viz.player.test_data import hand_built
 from tests.viz.shared.fakes import Double, FakeClient, end
 from viz.shared import runs
 from viz.shared.runs import REMEMBERED, RunStore, backend, estimated_seconds, measured_problem
@@ -149,3 +151,29 @@ def test_a_recording_is_of_exactly_its_problem_and_says_where_it_is_from():
     assert run.provenance.startswith("recorded on NVIDIA")
     assert run.trace.recorded_at[:10] in run.provenance
     assert runs.recorded(problem.with_(seed=5), "flash2") is None
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_a_run_names_what_ran_it(name):
+    """torch runs some algorithms tile by tile: no word of Triton for them, live or recorded."""
+    entry = ALGORITHMS[name]
+    for run in (live(name, "interpreter"), live(name, "cuda"), live(name, "cuda", recorded=True)):
+        words = f"{run.provenance}; {run.written_by}"
+        assert ("torch 2.9" in words) == (entry.runs_in == "torch")
+        assert ("Triton 3.7" in words) == (entry.runs_in == "triton")
+        assert ("by the kernel itself" in words) == (entry.runs_in == "triton")
+        assert run.provenance.startswith("recorded on made up" if run.recorded else "run here")
+        assert run.origin == ("recorded" if run.recorded else "measured")
+
+
+def test_only_triton_on_a_cpu_is_interpreted():
+    assert live("flash2", "interpreter").provenance == "run here by Triton 3.7's interpreter"
+    assert live("flash2", "cuda").provenance == "run here on made up by Triton 3.7"
+    assert live("standard", "interpreter").provenance == "run here in torch 2.9, tile by tile"
+    assert live("standard", "cuda", recorded=True).provenance == "recorded on made up, torch 2.9, 2026-01-01"
+
+
+def live(name, backend_name, recorded=False):
+    """A run that says so, as far as its provenance goes."""
+    device = DeviceInfo(backend_name, "made up", torch="2.9", triton="3.7", python="3")
+    return runs.Run(replace(hand_built(PROBLEM), algorithm=name, device=device), None, recorded)

@@ -15,7 +15,7 @@ class Box:
     does: str
     number: str
     state: str = "stands"
-    """ "stands", "out" or "falls"."""
+    """ "stands", "out", "falls", or "idle" if it would work but has nothing to do."""
 
 
 PLACES = {
@@ -37,14 +37,14 @@ ARROWS = {
 """(needs, needed) -> grid area and direction."""
 
 HEADS = {"right": "▶", "down": "▼", "up": "▲"}
-STATE_WORDS = {"stands": "", "out": "left out", "falls": "falls"}
+STATE_WORDS = {"stands": "", "out": "left out", "falls": "falls", "idle": "not needed"}
 
 
 def idea_map_html(boxes: list[Box], because: dict[tuple[str, str], str], colors: theme.Palette) -> str:
     """Boxes, and arrows from an idea to the one that it needs. `because`: (needs, needed) -> the reason."""
     states = {box.name: box.state for box in boxes}
     drawn = "".join(map(_box, boxes))
-    arrows = "".join(_arrow(pair, words, states[pair[1]] != "stands") for pair, words in because.items())
+    arrows = "".join(_arrow(pair, words, _look(*map(states.get, pair))) for pair, words in because.items())
     return f'{_style(colors)}<div class="idea-map">{drawn}{arrows}</div>'
 
 
@@ -57,12 +57,18 @@ def _box(box: Box) -> str:
     )
 
 
-def _arrow(pair: tuple[str, str], words: str, broken: bool) -> str:
+def _look(needs: str | None, needed: str | None) -> str:
+    """The look of an arrow between boxes in these states: broken if the one falls for want of the other."""
+    if needs == "falls" and needed in ("out", "falls"):
+        return "broken"
+    return "moot" if needs in ("out", "idle") or needed in ("out", "idle") else ""
+
+
+def _arrow(pair: tuple[str, str], words: str, look: str) -> str:
     area, direction = ARROWS[pair]
-    head = "✕" if broken else HEADS[direction]
-    look = f"arrow {direction} broken" if broken else f"arrow {direction}"
+    head = "✕" if look == "broken" else HEADS[direction]
     return (
-        f'<div class="{look}" style="grid-area: {area}"><i>{head}</i>'
+        f'<div class="arrow {direction} {look}" style="grid-area: {area}"><i>{head}</i>'
         f'<span><span class="who">{pair[0]} needs {pair[1]}: </span>{words}</span></div>'
     )
 
@@ -81,7 +87,11 @@ def _style(colors: theme.Palette) -> str:
 .idea-map section.out {{ border-style: dashed; border-color: {colors.muted}; background: none;
   opacity: 0.85; }}
 .idea-map section.out h5 {{ color: {colors.muted}; }}
-.idea-map section.out p, .idea-map section.out strong {{ color: {colors.muted};
+.idea-map section.idle {{ border-style: dotted; border-color: {colors.muted}; background: none; }}
+.idea-map section.idle h5 {{ color: {colors.muted}; }}
+.idea-map section.idle p, .idea-map section.idle strong {{ color: {colors.muted}; }}
+.idea-map .arrow.moot span {{ text-decoration: line-through; }}
+.idea-map section.idle strong, .idea-map section.out p, .idea-map section.out strong {{ color: {colors.muted};
   text-decoration: line-through; }}
 .idea-map section.falls {{ border-color: {colors.bad};
   background: color-mix(in srgb, {colors.bad} 9%, transparent); }}

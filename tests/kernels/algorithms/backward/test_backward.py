@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from kernels.algorithms import run_traced
+from kernels.algorithms import ALGORITHMS, run_traced
 from kernels.algorithms.backward.launch import flash_backward
 from kernels.algorithms.flash2.forward import flash_forward
 from kernels.check.cases import TRUSTED_CAUSAL_SHAPES, TRUSTED_SHAPES
@@ -141,20 +141,27 @@ def test_every_partial_sum_of_dk_and_dv_matches_float64(problem, algorithm):
 
 
 @traced
-def test_every_partial_sum_of_dq_matches_float64(problem):
-    run, exact = run_traced(problem, "backward"), exact_intermediates(problem)
+@pytest.mark.parametrize("algorithm", ["backward", "backward_q_outer"])
+def test_every_partial_sum_of_dq_matches_float64(problem, algorithm):
+    run, exact = run_traced(problem, algorithm), exact_intermediates(problem)
+    sums = [(kernel, each) for kernel in ALGORITHMS[algorithm].kernels for each in kernel.sums]
+    ((kernel, dq_sum),) = ((kernel, each) for kernel, each in sums if each.result == "d_query")
+    of_kernel = run.kernel == run.kernels.index(kernel.name)
     keys_of_head = make_inputs(problem)[1].double()
     eps = torch.finfo(getattr(torch, problem.dtype)).eps
-    for program in np.unique(run.program[run.kernel == 2]):
+    for turn in set(zip(run.batch_head[of_kernel], run.q_tile[of_kernel], strict=True)):
         total = 0
-        for step in np.flatnonzero((run.kernel == 2) & (run.program == program) & (run.kv_tile >= 0)):
+        of_turn = of_kernel & (run.batch_head == turn[0]) & (run.q_tile == turn[1])
+        for step in np.flatnonzero(of_turn & (run.kv_tile >= 0)):
             batch, head = divmod(int(run.batch_head[step]), problem.q_heads)
             rows, keys = rows_and_keys(problem, int(run.q_tile[step]), int(run.kv_tile[step]))
             kv_head = head * problem.kv_heads // problem.q_heads
             total = total + exact.d_scores[batch, head][rows, keys] @ keys_of_head[batch, kv_head][keys]
             size = max(float(total.abs().max()), 1.0)
             np.testing.assert_allclose(
-                run.acc[step, : len(total)], total.numpy(), atol=(8 * eps + 1e-5) * size * 4
+                dq_sum.factor(problem) * run.acc[step, : len(total)],
+                problem.scale * total.numpy(),
+                atol=(8 * eps + 1e-5) * size * 4 * problem.scale,
             )
 
 

@@ -126,7 +126,7 @@ def test_a_line_of_a_gradient_belongs_to_one_tile_and_ends_at_the_final_value(al
     """A key tile's sum takes in the query heads that share it."""
     trace = run_traced(problem, algorithm)
     figures = gradient_figures(trace, theme.LIGHT)
-    assert {"dK", "dV"} <= set(figures)
+    assert list(figures) == ["dQ", "dK", "dV"]
     results = {"dQ": trace.d_query, "dK": trace.d_key, "dV": trace.d_value}
     for name, figure in figures.items():
         for line in figure.data:

@@ -20,6 +20,7 @@ def test_left_out_and_fallen_are_said_in_words():
     assert html.count("<section") == 5
     assert html.count(">left out<") == 1
     assert html.count(">falls<") == 1
+    assert html.count("moot") == 2  # the arrow of what is left out, and its line in the style
     assert html.count("✕") == 2  # lse is needed by recomputation, and that by fusion
     assert "why tiling" in html
     assert theme.LIGHT.bad in html

@@ -1,0 +1,134 @@
+"""Which part of a long run is traced: some heads, and some query tiles of each. The rest follows by formula.
+
+Heads are alike, and programs of different query tiles share nothing. So the sampled programs do what they
+would do in the whole run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from kernels.problem import AttentionProblem
+from kernels.problem.tiles import visited_tiles
+from kernels.trace.algorithm import Algorithm
+
+AT_ONCE_S = 2.0
+"""A sample is as large as can be traced in about this time."""
+PATIENCE_S = 8.0
+"""If even the smallest sample takes longer than this, there is none."""
+GOOD_STEPS = 4096
+"""Most steps of a sample of several tiles: as many as a player draws and accumulators are kept for."""
+MOST_STEPS = 1 << 16
+"""Most steps of the smallest sample."""
+HEADS, TILES = (4, 2, 1), (6, 4, 3)
+"""Numbers of heads and of query tiles that are tried."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The traced part of a run."""
+
+    heads: tuple[int, ...]
+    """batch * q_heads + head of each traced query head, ascending. If several share a key head, all do."""
+    q_tiles: tuple[int, ...] | None = None
+    """The traced query tiles of each of these heads, ascending; None for all."""
+
+    @classmethod
+    def from_dict(cls, values: dict) -> Sample:
+        """The reverse of `dataclasses.asdict`, from JSON. Raises TypeError, KeyError or ValueError."""
+        heads, q_tiles = values["heads"], values["q_tiles"]
+        numbers = [*heads, *(q_tiles or ())]
+        if not heads or q_tiles == [] or any(type(number) is not int for number in numbers):
+            raise ValueError("a sample holds numbers of heads and of query tiles")
+        return cls(tuple(heads), None if q_tiles is None else tuple(q_tiles))
+
+    def fits(self, problem: AttentionProblem) -> bool:
+        """Whether the problem has these heads and query tiles, each named once and in order."""
+        names = ((self.heads, problem.heads), (self.q_tiles or (0,), problem.q_tiles))
+        return all(
+            list(numbers) == sorted(set(numbers)) and 0 <= numbers[0] and numbers[-1] < end
+            for numbers, end in names
+        )
+
+    def key_heads(self, problem: AttentionProblem) -> tuple[int, ...]:
+        """batch * kv_heads + key head of the key heads that the traced heads read, ascending."""
+        return tuple(dict.fromkeys(head // problem.group_size for head in self.heads))
+
+    def part(self, problem: AttentionProblem) -> AttentionProblem:
+        """The traced heads as a problem of their own: a sample runs on the inputs of this problem."""
+        return problem.with_(batch=1, q_heads=len(self.heads), kv_heads=len(self.key_heads(problem)))
+
+    def rows(self, problem: AttentionProblem) -> np.ndarray:
+        """int (rows,): the traced queries of each head."""
+        if self.q_tiles is None:
+            return np.arange(problem.q_len)
+        return np.concatenate([np.arange(*tile_bounds(problem, tile)) for tile in self.q_tiles])
+
+    def words(self, problem: AttentionProblem) -> str:
+        """Such as "4 of 32 heads, 6 of 2,048 query tiles"; what is whole is left out."""
+        counts = [(len(self.heads), problem.heads, "heads")]
+        if self.q_tiles is not None:
+            counts.append((len(self.q_tiles), problem.q_tiles, "query tiles"))
+        return ", ".join(f"{some:,} of {every:,} {name}" for some, every, name in counts if some < every)
+
+
+def tile_bounds(problem: AttentionProblem, q_tile: int) -> tuple[int, int]:
+    """First query of a query tile, and one past its last."""
+    first = q_tile * problem.block_m
+    return first, min(first + problem.block_m, problem.q_len)
+
+
+def sampled_steps(problem: AttentionProblem, algorithm: Algorithm, sample: Sample) -> int:
+    """Tile steps of a sample."""
+    if sample.q_tiles is None:
+        return algorithm.steps(sample.part(problem))
+    return len(sample.heads) * sum(max(visited_tiles(problem, tile).count, 1) for tile in sample.q_tiles)
+
+
+def choose_sample(
+    problem: AttentionProblem, algorithm: Algorithm, seconds: Callable[[int], float]
+) -> Sample | None:
+    """The sample to trace, spread over the heads and from the first to the last query tile.
+
+    `seconds` estimates a run by its number of steps. None if the algorithm cannot be sampled, if its smallest
+    sample takes longer than PATIENCE_S, or if a sample is no smaller than the run.
+    """
+    for sample, limit_s, limit in _candidates(problem, algorithm):
+        steps = sampled_steps(problem, algorithm, sample)
+        if sample.words(problem) and steps <= limit and seconds(steps) <= limit_s:
+            return sample
+    return None
+
+
+def _candidates(problem: AttentionProblem, algorithm: Algorithm) -> Iterator[tuple[Sample, float, int]]:
+    """Samples from the best to the smallest, each with its limits: seconds and steps."""
+    if algorithm.samples == "tiles":
+        for tiles in TILES:
+            for heads in HEADS:
+                sample = Sample(
+                    _some_heads(problem, heads, whole_groups=False), _spread(problem.q_tiles, tiles)
+                )
+                yield sample, AT_ONCE_S, GOOD_STEPS
+        (head,) = _some_heads(problem, 1, whole_groups=False)
+        last = problem.q_tiles - 1
+        for few in ((0, last), (last,)):
+            yield Sample((head,), tuple(dict.fromkeys(few))), PATIENCE_S, MOST_STEPS
+    elif algorithm.samples == "heads":
+        for heads in HEADS:
+            yield Sample(_some_heads(problem, heads, whole_groups=True)), AT_ONCE_S, MOST_STEPS
+        yield Sample(_some_heads(problem, 1, whole_groups=True)), PATIENCE_S, MOST_STEPS
+
+
+def _some_heads(problem: AttentionProblem, count: int, whole_groups: bool) -> tuple[int, ...]:
+    """Query heads of `count` key heads: all that share each of them, or the first one."""
+    members = range(problem.group_size if whole_groups else 1)
+    key_heads = _spread(problem.key_heads, count)
+    return tuple(head * problem.group_size + member for head in key_heads for member in members)
+
+
+def _spread(count: int, wanted: int) -> tuple[int, ...]:
+    """At most `wanted` numbers from the first to the last of `count`, evenly spaced."""
+    return tuple(np.unique(np.linspace(0, count - 1, min(wanted, count)).round().astype(int)).tolist())

@@ -1,0 +1,70 @@
+"""Requested bytes of a whole run, of which only a sample was traced: by formula, held against the sample."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kernels.problem import AttentionProblem
+from kernels.trace import Trace
+from kernels.trace.algorithm import Algorithm, TileBytes
+
+
+@dataclass(frozen=True)
+class WholeTraffic:
+    """Bytes by tensor, reads and writes together."""
+
+    bytes: dict[str, int]
+    modelled: bool
+    """Whether a formula gives them; else they were counted."""
+    agrees: bool
+    """Whether the formula, for the sample alone, gives the bytes that were counted there."""
+
+    @property
+    def total(self) -> int:
+        """Bytes of all tensors."""
+        return sum(self.bytes.values())
+
+
+def counted_bytes(trace: Trace) -> dict[str, int]:
+    """Requested bytes of the traced steps by tensor, reads and writes together."""
+    totals = (trace.tensor_bytes_read + trace.tensor_bytes_written).sum(axis=0)
+    return dict(zip(trace.tensors, totals.tolist(), strict=True))
+
+
+def whole_traffic(trace: Trace, algorithm: Algorithm) -> WholeTraffic:
+    """Bytes of the whole run.
+
+    With a sample of heads they are the counted ones times the number of heads, since heads are alike, and
+    agree if the entry's formula gives the same sums. With a sample of query tiles they are the sum of the
+    entry's `tile_bytes`.
+    """
+    counted, problem, sample = counted_bytes(trace), trace.problem, trace.sample
+    if sample is None:
+        return WholeTraffic(counted, modelled=False, agrees=True)
+    if sample.q_tiles is None or algorithm.tile_bytes is None:
+        sampled = len(sample.key_heads(problem))
+        whole = {name: size * problem.key_heads // sampled for name, size in counted.items()}
+        agrees = not algorithm.has_formula or (
+            sum(counted.values()) == algorithm.requested_bytes(sample.part(problem))
+            and sum(whole.values()) == algorithm.requested_bytes(problem)
+        )
+        return WholeTraffic(whole, modelled=True, agrees=agrees)
+    of_sample = _of_tiles(algorithm.tile_bytes, problem, len(sample.heads), sample.q_tiles)
+    return WholeTraffic(_of_all_tiles(algorithm.tile_bytes, problem), True, of_sample == counted)
+
+
+@functools.lru_cache(maxsize=32)
+def _of_all_tiles(tile_bytes: TileBytes, problem: AttentionProblem) -> dict[str, int]:
+    return _of_tiles(tile_bytes, problem, problem.heads, range(problem.q_tiles))
+
+
+def _of_tiles(
+    tile_bytes: TileBytes, problem: AttentionProblem, heads: int, q_tiles: Iterable[int]
+) -> dict[str, int]:
+    total: Counter[str] = Counter()
+    for q_tile in q_tiles:
+        total.update(tile_bytes(problem, q_tile))
+    return {name: heads * size for name, size in total.items()}

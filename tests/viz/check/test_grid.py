@@ -1,0 +1,66 @@
+"""The grid of the Check page."""
+
+from types import SimpleNamespace
+
+from kernels.check.cases import CheckCase
+from kernels.problem import AttentionProblem
+from tests import BUGGY_KERNEL as BUGGY
+from tests.viz.check.pages import SMALL, open_page, settled, words
+from viz.check import grid as check_grid
+from viz.check.context import CheckContext
+from viz.check.grid_run import AT_ONCE, GridRun
+from viz.shared import runs
+
+
+def run_grid(**query):
+    app = open_page(view="grid", **SMALL | query)
+    next(button for button in app.button if button.label.startswith("Run ")).click().run()
+    return settled(app, lambda app: "Select a row to open its case" in words(app))
+
+
+def test_a_grid_runs_all_cases_and_says_what_it_left_out():
+    app = run_grid(shapes="16, 20x30, 9000", kernel="flash1")
+    assert not app.exception
+    assert ":green[**4 pass**]" in words(app)
+    assert "2 cases left out, more than 3 s each in the interpreter: 9000x9000" in words(app)
+    table = app.dataframe[0].value
+    assert list(table["verdict"]) == ["passes"] * 4
+    assert list(table["error / allowed"]) == sorted(table["error / allowed"], reverse=True)
+
+
+def test_failures_come_first_and_a_row_opens_its_case(named):
+    named(f"{BUGGY}:attention")
+    app = run_grid(shapes="16, 80")
+    table = app.dataframe[0].value
+    assert list(table["verdict"]) == ["FAILS", "FAILS", "passes", "passes"]  # one tile alone needs no rescale
+    assert set(table["query"][:2]) == {80}
+
+
+def test_opening_a_row_sets_every_widget(monkeypatch):
+    state = {"grid-table": SimpleNamespace(selection=SimpleNamespace(rows=[1]))}
+    monkeypatch.setattr(check_grid.st, "session_state", state)
+    problem = AttentionProblem(q_len=7, mask="causal")
+    check_grid._open([(CheckCase(AttentionProblem()), None), (CheckCase(problem), None)])
+    assert state["view"] == "case"
+    assert {name: state[name] for name in problem.as_dict()} == problem.as_dict()
+
+
+def test_a_stopped_grid_keeps_what_it_has():
+    store = runs.run_store()
+    assert store.client.wait_ready(60)
+    cases = tuple(
+        CheckCase(AttentionProblem.from_dict(SMALL | {"seed": seed}), "flash1") for seed in range(20, 26)
+    )
+    context = CheckContext(store, "interpreter", None)
+    grid = GridRun(cases)
+    grid.advance(context)
+    assert len(grid.jobs) == AT_ONCE
+    assert grid.jobs[0].wait(60)
+    grid.advance(context)
+    grid.stop()
+    for job in grid.jobs:
+        job.wait(30)
+    assert not grid.running
+    outcomes = grid.outcomes()
+    assert 1 <= len(outcomes) <= AT_ONCE + 1
+    assert any(getattr(outcome, "verdict", "") == "pass" for _, outcome in outcomes)

@@ -1,0 +1,187 @@
+"""Words of the Five ideas chapter: a box for each idea, why it needs another, what happens without it."""
+
+from __future__ import annotations
+
+from kernels.algorithms.standard.traffic import standard_bytes
+from kernels.device.gpus import Gpu
+from kernels.lessons.ideas import (
+    NEEDS,
+    Costs,
+    chip_capacity,
+    falls_with,
+    idle_without,
+    longest_whole_row,
+    needs_of,
+    three_pass_bytes,
+    tile_bytes,
+    whole_row_bytes,
+    whole_rows_fit,
+)
+from kernels.problem import AttentionProblem
+from kernels.traffic.modelled import compulsory_bytes, forward_flops
+from viz.learn.figures.idea_map import Box
+from viz.shared.formats import count_tex, format_bytes, format_error, format_kib, format_number, significant
+
+
+def flops_words(flops: float) -> str:
+    """In GFLOP."""
+    return f"{significant(flops / 1e9)} GFLOP"
+
+
+def room_words(gpu: Gpu) -> str:
+    """What one SM offers, by memory."""
+    return f"{format_kib(gpu.shared_bytes_per_sm)} shared, {format_kib(gpu.register_bytes_per_sm)} registers"
+
+
+def boxes(problem: AttentionProblem, gpu: Gpu, with_all: Costs, left_out: str | None) -> list[Box]:
+    """What each idea does, with its number on this shape, and what became of it without `left_out`."""
+    matrix = problem.q_len * problem.kv_len * problem.itemsize
+    on_chip = tile_bytes(problem)
+    words = {
+        "fusion": (
+            "one kernel: S and P never reach HBM",
+            f"4 N² = {format_bytes(4 * matrix)} less of S and P to move",
+        ),
+        "tiling": (
+            f"{problem.block_m} × {problem.block_n} scores at a time",
+            f"{format_kib(on_chip['shared memory'])} of {format_kib(gpu.shared_bytes_per_sm)} shared memory, "
+            f"{format_kib(on_chip['registers'])} of {format_kib(gpu.register_bytes_per_sm)} registers",
+        ),
+        "online softmax": (
+            "joins tiles by a running max and sum",
+            f"{problem.kv_tiles:,} {'tile' if problem.kv_tiles == 1 else 'tiles'} per row, "
+            f"error {format_error(with_all.output_error)}",
+        ),
+        "recomputation": (
+            "the backward pass computes P again",
+            f"{format_bytes(matrix)} of P need not be kept",
+        ),
+        "lse": (
+            "one number per row: P = exp(S − lse)",
+            f"{format_bytes(problem.q_len * 4)} kept instead of {format_bytes(matrix)}",
+        ),
+    }
+    state = dict.fromkeys(NEEDS, "stands")
+    state |= dict.fromkeys(idle_without(left_out, problem, gpu), "idle")
+    state |= dict.fromkeys(falls_with(left_out, problem, gpu), "falls")
+    state |= {left_out: "out"} if left_out else {}
+    return [Box(name, *words[name], state[name]) for name in NEEDS]
+
+
+def because(problem: AttentionProblem, gpu: Gpu) -> dict[tuple[str, str], str]:
+    """(idea, the idea that it needs) -> why; or why it can do without on this shape."""
+    seen = min(problem.block_n, problem.kv_len)
+    reasons = {
+        ("fusion", "tiling"): ("S must fit on the chip", "whole rows would fit, too"),
+        ("tiling", "online softmax"): (
+            f"a tile sees {seen:,} of {problem.kv_len:,} keys",
+            f"a tile sees all {problem.kv_len:,} keys",
+        ),
+        ("fusion", "recomputation"): ("the backward pass needs P", ""),
+        ("recomputation", "lse"): ("with lse, any tile of P can be rebuilt alone", ""),
+        ("lse", "online softmax"): ("lse = m + log l", "lse = m + log l, of a whole row"),
+    }
+    return {
+        (idea, need): words[0] if need in needs_of(idea, problem, gpu) else words[1]
+        for (idea, need), words in reasons.items()
+    }
+
+
+def story(problem: AttentionProblem, gpu: Gpu, with_all: Costs, now: Costs, left_out: str | None) -> str:
+    """What happens if an idea is left out (None: none is), with formulas and their values."""
+    tell = {
+        None: _all_stand,
+        "fusion": _without_fusion,
+        "tiling": _without_tiling,
+        "online softmax": _without_online_softmax,
+        "recomputation": _without_recomputation,
+        "lse": _without_lse,
+    }[left_out]
+    return tell(problem, gpu, with_all, now)
+
+
+def change_words(before: int, after: int) -> str:
+    """How a number of bytes changes from standard attention to tiles."""
+    if after == before:
+        return f"stays {format_bytes(after)}"
+    return f"{'falls' if after < before else 'rises'} from {format_bytes(before)} to {format_bytes(after)}"
+
+
+def _all_stand(problem: AttentionProblem, gpu: Gpu, with_all: Costs, now: Costs) -> str:
+    return (
+        "**All five stand.** An arrow leads from an idea to the one that it needs: leave one out, and see "
+        f"what depends on it. The products stay what they are, $4 N^2 d$ = "
+        f"{flops_words(forward_flops(problem))}. The traffic "
+        f"{change_words(standard_bytes(problem), with_all.forward_bytes)}; no kernel can move less than "
+        f"{format_bytes(compulsory_bytes(problem))}: Q, K and V in, O and lse out."
+    )
+
+
+def _without_fusion(problem: AttentionProblem, gpu: Gpu, with_all: Costs, now: Costs) -> str:
+    n, size = problem.q_len, problem.itemsize
+    return (
+        f"**Three kernels instead of one.** S and P, $N^2 = {count_tex(n * n)}$ numbers each, are written to "
+        f"HBM and read back: $4 N^2 \\cdot {size}$ B = {format_bytes(4 * n * n * size)}. Tiles still help "
+        "inside each product, but softmax now reads whole rows, so no tiles have to be joined."
+    )
+
+
+def _without_tiling(problem: AttentionProblem, gpu: Gpu, with_all: Costs, now: Costs) -> str:
+    n = problem.q_len
+    fits = whole_rows_fit(problem, gpu)
+    verdict = (
+        "fits, so one kernel can do without tiles"
+        if fits
+        else "does not fit, and fusion falls: S and P go through HBM"
+    )
+    return (
+        f"**{min(problem.block_m, n)} whole rows of scores at once**: ${problem.block_m} \\cdot "
+        f"{count_tex(n)} \\cdot 4$ B, together with Q, K, V and O {format_kib(whole_row_bytes(problem))}. An "
+        f"SM of the {gpu.name} has {room_words(gpu)}, together {format_kib(chip_capacity(gpu))}: that "
+        f"{verdict}. The limit is N = {longest_whole_row(problem, gpu):,}."
+    )
+
+
+def _without_online_softmax(problem: AttentionProblem, gpu: Gpu, with_all: Costs, now: Costs) -> str:
+    if problem.kv_tiles == 1:
+        return (
+            "**One tile holds the whole row**, so its own sum is the sum of the row and nothing has to be "
+            "joined. Choose a smaller BLOCK_N."
+        )
+    wrong = (
+        "**If each tile divides by its own sum**, the weights of a row add up to "
+        f"{format_number(now.weight_sum, 6)} instead of 1, and O is wrong. Tiles cannot be joined."
+    )
+    if whole_rows_fit(problem, gpu):
+        return (
+            f"{wrong} On this shape whole rows fit on the chip ({format_kib(whole_row_bytes(problem))}), so "
+            "one kernel can still be exact without tiles."
+        )
+    return (
+        f"{wrong} Whole rows do not fit on the chip ({format_kib(whole_row_bytes(problem))}), so an exact "
+        f"result needs three kernels again: {format_bytes(now.forward_bytes)}. Or three passes over K, for "
+        f"m, for l and for O: {format_bytes(three_pass_bytes(problem))}."
+    )
+
+
+def _kept_words(problem: AttentionProblem, with_all: Costs, now: Costs) -> str:
+    n, size = problem.q_len, problem.itemsize
+    product = 2 * n * n * problem.head_dim
+    return (
+        f"P is kept for the backward pass: $N^2 \\cdot {size}$ B = {format_bytes(n * n * size)} per head, "
+        "which grows with $N^2$, and the forward pass writes it to HBM. That spares the backward pass one "
+        f"product, $2 N^2 d$ = {flops_words(product)}."
+    )
+
+
+def _without_recomputation(problem: AttentionProblem, gpu: Gpu, with_all: Costs, now: Costs) -> str:
+    return f"**{_kept_words(problem, with_all, now).replace(':', ':**', 1)}"
+
+
+def _without_lse(problem: AttentionProblem, gpu: Gpu, with_all: Costs, now: Costs) -> str:
+    product = 2 * problem.q_len * problem.kv_len * problem.head_dim
+    return (
+        "**A tile of P needs the sum of its whole rows.** Without lse no tile of P can be rebuilt alone. So "
+        f"{_kept_words(problem, with_all, now)} Or the backward pass first sums all rows again: a sixth "
+        f"product, {flops_words(product)}, to save {format_bytes(with_all.kept_bytes)}."
+    )
