@@ -8,7 +8,6 @@ import torch
 
 from kernels.algorithms import run_traced
 from kernels.device.backend import DeviceInfo
-from kernels.oracle import rule
 from kernels.oracle.exact import attention_by_rows, gradients_by_heads
 from kernels.oracle.report import ErrorReport, rule_words
 from kernels.oracle.rule import (
@@ -279,17 +278,10 @@ def test_a_gradient_that_must_be_exact_decides_if_it_is_not(forward_trace):
     assert not wrong.passes
 
 
-@pytest.mark.parametrize(("backend", "device"), [("cuda", "cuda"), ("interpreter", "cpu")])
-def test_a_run_is_judged_on_the_kind_of_device_it_ran_on(forward_trace, monkeypatch, backend, device):
-    asked = []
-
-    def noted(problem, device):
-        asked.append(device)
-        return make_inputs(problem)
-
-    monkeypatch.setattr(rule, "make_inputs", noted)
-    judge_trace(replace(forward_trace, device=DeviceInfo(backend, "made up", "t", "t", "p")))
-    assert asked == [device]
+def test_a_run_of_another_machine_is_judged_here(forward_trace):
+    """A trace that a GPU recorded gets the same report on a machine without one."""
+    elsewhere = replace(forward_trace, device=DeviceInfo("cuda", "made up", "t", "t", "p"))
+    assert judge_trace(elsewhere) == judge_trace(forward_trace)
 
 
 def test_a_report_passes_up_to_its_tolerance_and_never_with_nan():

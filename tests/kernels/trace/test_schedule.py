@@ -103,10 +103,11 @@ def test_spans_tell_the_first_step_of_a_program_and_are_ordered_by_kernel_and_st
 def test_a_slice_of_the_export_is_in_microseconds_and_tells_its_tile(clock, per_unit):
     trace = made_up([0, 0], [0, 1], q_tile=np.array([0, -1]), **clock)
     schedule = step_schedule(trace, 1)
-    document = json.loads(chrome_trace(trace, schedule))
+    document = json.loads(chrome_trace(trace, schedule, ALGORITHMS["backward"], "H200"))
     metadata = [event for event in document["traceEvents"] if event["ph"] == "M"]
-    assert metadata[0]["args"] == {"name": "made up: backward"}
-    assert [event["args"]["name"] for event in metadata[1:]] == [f"SM {sm}" for sm in np.unique(schedule.sm)]
+    names = [event["args"]["name"] for event in metadata]
+    assert [name.split()[:2] for name in names[1:]] == [["SM", str(sm)] for sm in np.unique(schedule.sm)]
+    assert {"modelled" in name for name in names} == {not schedule.measured}
     slices = [event for event in document["traceEvents"] if event["ph"] == "X"]
     assert [event["name"] for event in slices] == ["q tile 0, head 20", "key tile 11"]
     assert [event["ts"] for event in slices] == pytest.approx(schedule.start * per_unit)
