@@ -182,4 +182,6 @@ def judge_trace(trace: Trace) -> ErrorReport:
 
 
 def _share_of_tolerance(report: ErrorReport) -> float:
-    return report.max_error / report.tolerance if report.tolerance else report.max_error
+    if report.tolerance:
+        return report.max_error / report.tolerance
+    return 0.0 if report.passes else math.inf

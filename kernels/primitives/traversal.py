@@ -33,8 +33,8 @@ def visited_by_query_tile(q_tile, band, BLOCK_M: tl.constexpr, BLOCK_N: tl.const
     """(first, first_full, end_full, end) of the key tiles of a query tile, as in tiles.VisitedTiles."""
     first = first_visited_tile(q_tile, band, BLOCK_M, BLOCK_N)
     end = end_visited_tile(q_tile, band, BLOCK_M, BLOCK_N)
-    first_full = min(max(first_full_tile(q_tile, band, BLOCK_M, BLOCK_N), first), end)
-    end_full = min(max(end_full_tile(q_tile, band, BLOCK_M, BLOCK_N), first_full), end)
+    first_full = first_full_tile(q_tile, band, BLOCK_M, BLOCK_N)
+    end_full = max(end_full_tile(q_tile, band, BLOCK_M, BLOCK_N), first_full)
     return first, first_full, end_full, end
 
 
@@ -43,8 +43,8 @@ def visiting_key_tile(kv_tile, band, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexp
     """(first, first_full, end_full, end) of the query tiles that visit a key tile."""
     first = first_visiting_tile(kv_tile, band, BLOCK_M, BLOCK_N)
     end = end_visiting_tile(kv_tile, band, BLOCK_M, BLOCK_N)
-    first_full = min(max(first_full_visiting_tile(kv_tile, band, BLOCK_M, BLOCK_N), first), end)
-    end_full = min(max(end_full_visiting_tile(kv_tile, band, BLOCK_M, BLOCK_N), first_full), end)
+    first_full = first_full_visiting_tile(kv_tile, band, BLOCK_M, BLOCK_N)
+    end_full = max(end_full_visiting_tile(kv_tile, band, BLOCK_M, BLOCK_N), first_full)
     return first, first_full, end_full, end
 
 

@@ -86,7 +86,7 @@ class AttentionProblem:
         }
         for name, accepted in choices.items():
             given = getattr(self, name)
-            if isinstance(given, bool) or given not in accepted:
+            if not isinstance(given, (int, str)) or given not in accepted:
                 raise InvalidProblem(name, given, f"expected one of {', '.join(map(str, accepted))}")
         if self.q_heads % self.kv_heads:
             remedy = "Every key and value head serves the same number of query heads."

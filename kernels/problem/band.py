@@ -61,5 +61,5 @@ class Band(NamedTuple):
     def visible_keys(self, row: int) -> tuple[int, int]:
         """Half-open range of the keys that query `row` sees; first == end if it sees none."""
         diagonal = row + self.kv_len - self.q_len
-        first = min(max(diagonal - self.left, 0), self.kv_len)
+        first = max(diagonal - self.left, 0)
         return first, max(min(diagonal + self.right + 1, self.kv_len), first)

@@ -83,7 +83,7 @@ def _draw_one_hot(problem: AttentionProblem, rng: np.random.Generator) -> tuple[
     ranges = np.array([problem.band.visible_keys(row) for row in range(problem.q_len)])
     picked = ranges[:, 0] + rng.integers(0, np.maximum(ranges[:, 1] - ranges[:, 0], 1))
     heads = np.repeat(key, problem.group_size, axis=1)
-    return np.float32(16) * heads[:, :, np.minimum(picked, problem.kv_len - 1)], key
+    return np.float32(16) * heads[:, :, picked], key
 
 
 def _draw_ramp(

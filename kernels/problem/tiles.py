@@ -63,7 +63,7 @@ def end_full_visiting_tile(kv_tile, band, BLOCK_M, BLOCK_N):
     """
     end_row = max(kv_tile * BLOCK_N - (band.kv_len - band.q_len) + band.left + 1, 0)
     all_tiles = (band.q_len + BLOCK_M - 1) // BLOCK_M
-    return min(max(end_row // BLOCK_M, min(end_row // band.q_len, 1) * all_tiles), all_tiles)
+    return min(max(end_row // BLOCK_M, end_row // band.q_len * all_tiles), all_tiles)
 
 
 PROGRAMS_PER_SM = 1
@@ -151,20 +151,18 @@ def visited_tiles(
 ) -> VisitedTiles:
     """The key tiles that a query tile of any head visits; `blocks` replaces the problem's tile sizes."""
     band, sizes = problem.band, blocks or (problem.block_m, problem.block_n)
-    first = first_visited_tile(q_tile, band, *sizes)
-    end = max(end_visited_tile(q_tile, band, *sizes), first)
-    first_full = min(max(first_full_tile(q_tile, band, *sizes), first), end)
-    end_full = min(max(end_full_tile(q_tile, band, *sizes), first_full), end)
+    first, end = first_visited_tile(q_tile, band, *sizes), end_visited_tile(q_tile, band, *sizes)
+    first_full = first_full_tile(q_tile, band, *sizes)
+    end_full = max(end_full_tile(q_tile, band, *sizes), first_full)
     return VisitedTiles(first, first_full, end_full, end)
 
 
 def visiting_tiles(problem: AttentionProblem, kv_tile: int) -> VisitedTiles:
     """The query tiles that visit key tile `kv_tile` in the backward pass."""
     band, sizes = problem.band, (problem.block_m, problem.block_n)
-    first = first_visiting_tile(kv_tile, band, *sizes)
-    end = max(end_visiting_tile(kv_tile, band, *sizes), first)
-    first_full = min(max(first_full_visiting_tile(kv_tile, band, *sizes), first), end)
-    end_full = min(max(end_full_visiting_tile(kv_tile, band, *sizes), first_full), end)
+    first, end = first_visiting_tile(kv_tile, band, *sizes), end_visiting_tile(kv_tile, band, *sizes)
+    first_full = first_full_visiting_tile(kv_tile, band, *sizes)
+    end_full = max(end_full_visiting_tile(kv_tile, band, *sizes), first_full)
     return VisitedTiles(first, first_full, end_full, end)
 
 
@@ -204,7 +202,7 @@ def streamed_keys(problem: AttentionProblem, blocks: tuple[int, int] | None = No
     total = 0
     for q_tile in range(-(-problem.q_len // block_m)):
         tiles = visited_tiles(problem, q_tile, (block_m, block_n))
-        total += max(min(tiles.end * block_n, problem.kv_len) - tiles.first * block_n, 0)
+        total += min(tiles.end * block_n, problem.kv_len) - tiles.first * block_n
     return total
 
 
@@ -213,5 +211,5 @@ def streamed_queries(problem: AttentionProblem) -> int:
     total = 0
     for kv_tile in range(problem.kv_tiles):
         tiles = visiting_tiles(problem, kv_tile)
-        total += max(min(tiles.end * problem.block_m, problem.q_len) - tiles.first * problem.block_m, 0)
+        total += min(tiles.end * problem.block_m, problem.q_len) - tiles.first * problem.block_m
     return total

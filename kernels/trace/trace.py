@@ -232,7 +232,7 @@ class Trace:
 
     def _check_shapes(self) -> None:
         """Raises InvalidTrace for an array of another shape than the header says, and for a wrong sample."""
-        problem, part, steps = self.problem, self.problem, self.steps
+        problem, part, steps = self.problem, self.problem, self.program.size
         if self.sample:
             if not self.sample.fits(problem):
                 raise InvalidTrace("a damaged trace file: its sample has heads or tiles that the run lacks")

@@ -1,13 +1,25 @@
 """The rule that judges results: its factors, its tolerance, and its verdict on NaN, infinity and overflow."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 
+from kernels.algorithms import run_traced
+from kernels.device.backend import DeviceInfo
 from kernels.oracle.exact import attention_by_rows, gradients_by_heads
 from kernels.oracle.report import ErrorReport, rule_words
-from kernels.oracle.rule import absolute_error, compare, compare_gradients, compare_lse, compare_output
+from kernels.oracle.rule import (
+    absolute_error,
+    compare,
+    compare_gradients,
+    compare_lse,
+    compare_output,
+    judge_trace,
+    largest_finite,
+    mean_of,
+)
 from kernels.problem import AttentionProblem
 from kernels.problem.inputs import make_d_output, make_inputs
 
@@ -80,6 +92,18 @@ def test_lse_may_be_off_by_twice_the_error_of_float32_and_four_roundings():
         assert report.passes == passes
 
 
+def test_a_small_lse_may_be_off_by_four_roundings_of_one():
+    """The sums of exponentials are about 1 there, so rounding them moves lse by as much."""
+    exact = torch.tensor([0.25, 0.0], dtype=torch.float64)
+    assert compare_lse(exact, exact, exact.float()).report.tolerance == pytest.approx(4 * 2**-23)
+
+
+def test_lse_without_any_key_has_a_reference_without_error():
+    empty = torch.full((2,), -math.inf)
+    report = compare_lse(empty, empty.double(), empty).report
+    assert (report.naive_max_error, report.tolerance) == (0.0, pytest.approx(4 * 2**-23))
+
+
 def test_lse_of_a_row_without_a_key_must_be_minus_infinity():
     exact = torch.tensor([1.0, -math.inf], dtype=torch.float64)
     assert compare_lse(exact.float(), exact, exact.float()).report.passes
@@ -131,6 +155,41 @@ def test_if_float32_overflows_float64_is_the_reference():
     assert not held_against(naive, exact, naive).report.passes
 
 
+OVERFLOWING = AttentionProblem(q_len=3, kv_len=4, head_dim=16)
+
+
+def overflowing_inputs():
+    """Scores of 360000, which float16 cannot hold: naive attention is NaN. The largest |value| is 4."""
+    query, key = torch.full((1, 1, 3, 16), 300.0), torch.full((1, 1, 4, 16), 300.0)
+    value = torch.linspace(-4.0, 1.0, 64).reshape(1, 1, 4, 16)
+    return query.half(), key.half(), value.half()
+
+
+def test_an_output_whose_scores_overflow_is_held_against_float32_and_the_largest_value():
+    inputs = overflowing_inputs()
+    exact, in_float32 = references(OVERFLOWING, inputs, torch.float64, torch.float32)
+    comparison = compare_output(OVERFLOWING, exact.half(), inputs)
+    assert comparison.reference_name == "float32 rounded to float16"
+    assert torch.equal(comparison.reference, in_float32.half())
+    reference_error = float((in_float32.half().double() - exact).abs().max())
+    expected = 2 * (reference_error + rounding_of(exact)) + 2 * 2**-10 * 4.0
+    assert comparison.report.tolerance == pytest.approx(expected)
+
+
+def test_gradients_whose_scores_overflow_are_each_held_against_their_own_in_float32():
+    inputs, d_out = overflowing_inputs(), make_d_output(OVERFLOWING)
+    exact, in_float32 = (
+        gradients_by_heads(*inputs, d_out, scale=OVERFLOWING.scale, band=OVERFLOWING.band, dtype=dtype)
+        for dtype in (torch.float64, torch.float32)
+    )
+    for index, comparison in enumerate(compare_gradients(OVERFLOWING, exact, inputs, d_out).values()):
+        assert comparison.reference_name == "float32 rounded to float16"
+        assert torch.equal(comparison.reference, in_float32[index].half())
+        reference_error = float((in_float32[index].half().double() - exact[index]).abs().max())
+        expected = 3 * (reference_error + rounding_of(exact[index])) + 3 * 2**-10 * 4.0
+        assert comparison.report.tolerance == pytest.approx(expected)
+
+
 def test_values_beyond_the_types_largest_number_are_infinite():
     exact = torch.full((2,), 1e6, dtype=torch.float64)
     infinite = torch.full((2,), math.inf, dtype=torch.float16)
@@ -142,6 +201,87 @@ def test_absolute_errors_of_equal_infinities_and_two_nan_are_zero():
     got = torch.tensor([1.0, math.inf, math.nan, math.inf, math.nan])
     exact = torch.tensor([1.5, math.inf, math.nan, -math.inf, 0.0])
     assert absolute_error(got, exact).tolist() == [0.5, 0.0, 0.0, math.inf, math.inf]
+
+
+def test_mean_and_largest_count_absolute_and_finite_values_and_are_zero_of_none():
+    assert mean_of(torch.tensor([1.0, 2.0, 6.0])) == 3.0
+    assert mean_of(torch.empty(0)) == 0.0
+    assert largest_finite(torch.tensor([1.0, -2.0, math.inf, math.nan])) == 2.0
+    assert largest_finite(torch.tensor([math.inf, math.nan])) == 0.0
+    exact = torch.tensor([1.0, 2.0], dtype=torch.float64)
+    assert held_against(exact + torch.tensor([0.0, 1.0]), exact, exact.half()).report.mean_error == 0.5
+    assert compare_lse(exact + torch.tensor([0.0, 1.0]), exact, exact.float()).report.mean_error == 0.5
+
+
+# --- the verdict on a traced run ---
+
+TRACED = AttentionProblem(q_len=4, kv_len=5, head_dim=16, block_m=4, block_n=8)
+
+
+def exact_gradients(problem):
+    inputs, d_out = make_inputs(problem), make_d_output(problem)
+    return gradients_by_heads(*inputs, d_out, scale=problem.scale, band=problem.band, dtype=torch.float64)
+
+
+def with_gradients(trace, gradients):
+    d_query, d_key, d_value = (gradient.numpy() for gradient in gradients)
+    return replace(trace, d_query=d_query, d_key=d_key, d_value=d_value)
+
+
+@pytest.fixture(scope="module")
+def forward_trace():
+    return run_traced(TRACED)
+
+
+def test_a_forward_run_is_judged_by_its_output(forward_trace):
+    expected = compare_output(TRACED, torch.from_numpy(forward_trace.output), make_inputs(TRACED)).report
+    assert judge_trace(forward_trace) == expected
+    assert expected.passes
+    wrong = replace(forward_trace, output=forward_trace.output + 1)
+    assert judge_trace(wrong).max_error == pytest.approx(1.0, rel=1e-2)
+
+
+@pytest.mark.parametrize("missing", ["d_query", "d_key", "d_value"])
+def test_a_run_that_lacks_a_gradient_is_judged_by_its_output(forward_trace, missing):
+    some = with_gradients(forward_trace, exact_gradients(TRACED))
+    assert judge_trace(replace(some, **{missing: None})) == judge_trace(forward_trace)
+    assert judge_trace(some) != judge_trace(forward_trace)
+
+
+def test_a_backward_run_is_judged_by_the_gradient_that_uses_up_most_of_its_tolerance(forward_trace):
+    """Not by the one with the largest error: tolerances differ from gradient to gradient."""
+    problem = TRACED.with_(inputs="large")
+    trace, exact = replace(forward_trace, problem=problem), exact_gradients(problem)
+    reports = compare_gradients(problem, exact, make_inputs(problem), make_d_output(problem)).values()
+    allowed = [report.report.tolerance for report in reports]
+    loosest, tightest = allowed.index(max(allowed)), allowed.index(min(allowed))
+    off = list(exact)
+    off[loosest] = exact[loosest] + 0.5 * allowed[loosest]
+    off[tightest] = exact[tightest] + 1.5 * allowed[tightest]
+    assert 0.5 * allowed[loosest] > 1.5 * allowed[tightest]
+    report = judge_trace(with_gradients(trace, off))
+    assert report.tolerance == allowed[tightest]
+    assert not report.passes
+
+
+def test_a_gradient_that_must_be_exact_decides_if_it_is_not(forward_trace):
+    """One query and one key: dQ and dK are 0, naive attention has no error, and none is allowed."""
+    problem = TRACED.with_(q_len=1, kv_len=1)
+    trace, (d_query, d_key, d_value) = replace(forward_trace, problem=problem), exact_gradients(problem)
+    assert not d_query.any()
+    right = judge_trace(with_gradients(trace, (d_query, d_key, d_value)))
+    assert right.passes
+    close = d_value + 1e-4
+    assert judge_trace(with_gradients(trace, (d_query, d_key, close))).max_error == pytest.approx(1e-4)
+    wrong = judge_trace(with_gradients(trace, (d_query + 1e-7, d_key, close)))
+    assert (wrong.max_error, wrong.tolerance) == (pytest.approx(1e-7), 0.0)
+    assert not wrong.passes
+
+
+def test_a_run_of_another_machine_is_judged_here(forward_trace):
+    """A trace that a GPU recorded gets the same report on a machine without one."""
+    elsewhere = replace(forward_trace, device=DeviceInfo("cuda", "made up", "t", "t", "p"))
+    assert judge_trace(elsewhere) == judge_trace(forward_trace)
 
 
 def test_a_report_passes_up_to_its_tolerance_and_never_with_nan():

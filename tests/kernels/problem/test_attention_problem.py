@@ -4,8 +4,9 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
-from kernels.problem import AttentionProblem, InvalidProblem
+from kernels.problem import DTYPES, LIMITS, AttentionProblem, InvalidProblem
 
 
 def test_defaults_are_valid_and_derived_shapes_follow():
@@ -14,6 +15,71 @@ def test_defaults_are_valid_and_derived_shapes_follow():
     assert problem.q_shape == (3, 4, 100, 64)
     assert problem.kv_shape == (3, 2, 130, 64)
     assert problem.scale == pytest.approx(64**-0.5)
+    assert (problem.heads, problem.key_heads, problem.group_size) == (12, 6, 2)
+    assert problem.packed_rows == 200
+    assert [problem.with_(mask=mask).is_causal for mask in ("full", "causal", "window")] == [
+        False,
+        True,
+        False,
+    ]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_an_element_is_as_large_as_torch_says(dtype):
+    assert AttentionProblem(dtype=dtype).itemsize == getattr(torch, dtype).itemsize
+
+
+def test_a_field_that_is_not_given_means_what_it_always_meant():
+    """Links and documents leave out the fields that have their default."""
+    assert AttentionProblem().as_dict() == {
+        "batch": 1,
+        "q_heads": 1,
+        "kv_heads": 1,
+        "q_len": 256,
+        "kv_len": 256,
+        "head_dim": 64,
+        "dtype": "float16",
+        "mask": "full",
+        "block_m": 64,
+        "block_n": 64,
+        "inputs": "normal",
+        "seed": 0,
+        "window_left": 128,
+        "window_right": 0,
+        "kv_splits": 0,
+    }
+
+
+ACCEPTED = {
+    "batch": (1, 1024),
+    "q_heads": (1, 1024),
+    "kv_heads": (1, 1024),
+    "q_len": (1, 1_048_576),
+    "kv_len": (1, 1_048_576),
+    "head_dim": (16, 256),
+    "seed": (0, 2_147_483_647),
+    "window_left": (0, 1_048_576),
+    "window_right": (0, 1_048_576),
+    "kv_splits": (0, 1024),
+}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_the_smallest_and_the_largest_value_are_accepted_and_none_beyond(name):
+    low, high = ACCEPTED[name]
+    others = {"q_heads": 1024} if name == "kv_heads" else {}
+    for value in (low, high):
+        assert getattr(AttentionProblem(**others, **{name: value}), name) == value
+    for value in (low - 1, high + 1):
+        with pytest.raises(InvalidProblem, match=f"{name}={value} is not accepted: expected {low} to {high}"):
+            AttentionProblem(**others, **{name: value})
+
+
+def test_a_refusal_can_be_told_again_from_its_field_and_message():
+    with pytest.raises(InvalidProblem) as caught:
+        AttentionProblem(head_dim=257)
+    again = InvalidProblem.from_message(caught.value.field, str(caught.value))
+    assert (again.field, str(again)) == ("head_dim", str(caught.value))
 
 
 @pytest.mark.parametrize(
@@ -29,6 +95,8 @@ def test_defaults_are_valid_and_derived_shapes_follow():
         ),
         ({"mask": "sliding"}, r"mask='sliding' is not accepted: expected one of full, causal"),
         ({"block_m": 48}, r"block_m=48 is not accepted: expected one of 4, 8, 16, 32, 64, 128\."),
+        ({"block_n": 64.0}, r"block_n=64.0 is not accepted: expected one of 4, 8, 16, 32, 64, 128\."),
+        ({"block_n": True}, r"block_n=True is not accepted: expected one of 4, 8, 16, 32, 64, 128\."),
         ({"inputs": ""}, r"inputs='' is not accepted: expected one of normal, growing_max"),
         (
             {"q_heads": 6, "kv_heads": 4},

@@ -5,7 +5,7 @@ import torch
 
 from kernels.oracle.exact import oracle
 from kernels.problem import INPUTS, AttentionProblem
-from kernels.problem.inputs import make_inputs
+from kernels.problem.inputs import make_d_output, make_inputs
 
 
 def scores_of(problem):
@@ -37,6 +37,67 @@ def test_the_numbers_do_not_depend_on_the_machine():
     assert value[0, 0, 1, -1].item() == pytest.approx(-0.13884983956813812, abs=0)
 
 
+SUMS = {
+    "normal": (-1082.7807804094627, -576.1501733267214, 456.6258548675105),
+    "growing_max": (18473.860930621624, 1281.1924966573715, 456.6258548675105),
+    "falling_max": (18473.860930621624, -1338.8075256347656, 456.6258548675105),
+    "large": (-17324.492486551404, -9218.402773227543, 456.6258548675105),
+    "one_hot": (32303.481732532382, -592.2503458061256, -651.0058718062937),
+    "constant": (9264.0, 7788.0, -550.1431349860504),
+}
+"""Of query, key and value: the sum of the elements, each times its place counted from 1."""
+
+
+def sum_with_places(tensor):
+    flat = tensor.double().flatten()
+    return float(flat @ torch.arange(1, len(flat) + 1, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("inputs", INPUTS)
+def test_the_numbers_are_those_that_recordings_were_made_with(inputs):
+    shape = {"q_heads": 2, "q_len": 6, "kv_len": 11, "head_dim": 16, "block_n": 4, "mask": "causal"}
+    tensors = make_inputs(AttentionProblem(**shape, dtype="float32", inputs=inputs, seed=3))
+    assert [sum_with_places(tensor) for tensor in tensors] == pytest.approx(SUMS[inputs], rel=1e-6)
+
+
+def test_the_gradient_of_the_output_is_drawn_apart_from_the_inputs():
+    shape = {"q_heads": 2, "q_len": 6, "kv_len": 11, "head_dim": 16}
+    d_out = make_d_output(AttentionProblem(**shape, dtype="bfloat16", seed=3))
+    assert (tuple(d_out.shape), d_out.dtype) == ((1, 2, 6, 16), torch.bfloat16)
+    d_out = make_d_output(AttentionProblem(**shape, dtype="float32", seed=3))
+    assert sum_with_places(d_out) == pytest.approx(1492.0662934994325, rel=1e-6)
+
+
+def test_one_hot_spreads_its_picks_over_the_keys_that_a_query_sees():
+    """A query that sees no key picks one nevertheless."""
+    problem = AttentionProblem(q_len=300, kv_len=8, head_dim=64, inputs="one_hot")
+    picks = scores_of(problem).weights[0, 0].argmax(dim=-1)
+    assert sorted(set(picks.tolist())) == list(range(8))
+    query, _, _ = make_inputs(problem.with_(mask="causal"))
+    assert torch.isfinite(query).all()
+
+
+@pytest.mark.parametrize(("left", "right"), [(0, 0), (1, 0), (6, 2)])
+def test_one_hot_picks_a_key_that_the_query_sees_even_if_it_sees_only_one(left, right):
+    window = {"mask": "window", "window_left": left, "window_right": right}
+    problem = AttentionProblem(q_len=50, kv_len=70, head_dim=64, inputs="one_hot", **window)
+    query, key, _ = make_inputs(problem)
+    picks = (query[0, 0].float() @ key[0, 0].float().T).argmax(dim=-1).tolist()
+    for row, pick in enumerate(picks):
+        first, end = problem.band.visible_keys(row)
+        assert first <= pick < end, row
+
+
+@pytest.mark.parametrize("inputs", ["growing_max", "falling_max"])
+def test_the_scores_of_a_ramp_stay_near_zero_however_many_tiles_there_are(inputs):
+    """They go from about -128 to about 128: low precision is finest near 0."""
+    problem = AttentionProblem(q_len=4, kv_len=2048, head_dim=64, block_n=4, dtype="float32", inputs=inputs)
+    scores = scores_of(problem).scores
+    assert scores.abs().max() < 150
+    assert scores.max() > 110
+    assert scores.min() < -110
+
+
 def test_large_scores_are_in_the_hundreds():
     scores = scores_of(AttentionProblem(q_len=64, kv_len=64, inputs="large")).scores
     assert 200 < scores.std() < 320
@@ -66,4 +127,14 @@ def test_tensors_beyond_the_memory_of_the_host_are_refused_before_they_are_drawn
     with pytest.raises(
         MemoryError, match="tried to allocate 2251800887427072 bytes for query, key and value"
     ):
+        make_inputs(problem)
+
+
+def test_tensors_that_just_fit_the_memory_of_the_host_are_drawn(monkeypatch):
+    problem = AttentionProblem(q_len=4, kv_len=6, head_dim=16)
+    needed = 4 * 16 * (4 + 6 + 6)
+    monkeypatch.setattr("kernels.problem.inputs.available_memory_bytes", lambda: needed)
+    assert make_inputs(problem)[0].shape == problem.q_shape
+    monkeypatch.setattr("kernels.problem.inputs.available_memory_bytes", lambda: needed - 1)
+    with pytest.raises(MemoryError, match=f"tried to allocate {needed} bytes"):
         make_inputs(problem)

@@ -2,13 +2,23 @@
 
 import itertools
 
+import numpy as np
 import pytest
 
-from kernels.problem import AttentionProblem, Band
+from kernels.problem import AttentionProblem, Band, tiles
 from kernels.problem.tiles import (
+    HEADS_IN_TURN,
+    PROGRAMS_PER_SM,
+    TileCounts,
     TileKind,
     count_tiles,
+    heads_in_turn,
     last_tiles_first,
+    launch_order,
+    split_evenly,
+    splits_to_fill,
+    streamed_keys,
+    streamed_queries,
     visited_tiles,
     visiting_tiles,
 )
@@ -68,6 +78,96 @@ def test_tile_kinds_match_the_mask_key_by_key(q_len, kv_len, window):
         assert counts.skipped == seen[TileKind.SKIPPED]
 
 
+SMALL_LENGTHS = (1, 4, 5, 9, 11)
+SMALL_BOUNDS = (0, 1, 3, 6, None)
+
+
+def hidden(band):
+    """(hidden by the left bound, hidden by the right bound): bool (q_len, kv_len) each."""
+    diagonal = np.arange(band.q_len)[:, None] + band.kv_len - band.q_len
+    keys = np.arange(band.kv_len)
+    return keys < diagonal - band.left, keys > diagonal + band.right
+
+
+def blocks_of(matrix, rows):
+    """A matrix in blocks of so many rows; the last block may be shorter."""
+    return [matrix[first : first + rows] for first in range(0, len(matrix), rows)]
+
+
+def edges(seen):
+    """(first, one past the last) of the blocks in which something is seen; (0, 0) if nothing is."""
+    where = [index for index, block in enumerate(seen) if block.any()]
+    return (where[0], where[-1] + 1) if where else (0, 0)
+
+
+def tiles_before(hides, block):
+    """Number of tiles up to the last one with a hidden row: the first tile that is free of them."""
+    return edges(blocks_of(hides, block))[1]
+
+
+def tiles_until(hides, block):
+    """Number of tiles before the first one with a hidden row."""
+    found = [part.any() for part in blocks_of(hides, block)]
+    return (*found, True).index(True)
+
+
+@pytest.mark.parametrize("blocks", [(4, 8), (8, 4)], ids=str)
+@pytest.mark.parametrize("q_len", SMALL_LENGTHS)
+def test_the_bounds_of_a_tile_are_those_of_the_mask_and_never_outside_the_matrix(q_len, blocks):
+    """The kernels use these bounds as they are. Dividing a negative number rounds otherwise on a GPU."""
+    block_m, block_n = blocks
+    for kv_len, left, right in itertools.product(SMALL_LENGTHS, SMALL_BOUNDS, SMALL_BOUNDS):
+        band = Band.of(q_len, kv_len, left, right)
+        by_left, by_right = hidden(band)
+        visible = ~(by_left | by_right)
+        parts = zip(*(blocks_of(matrix, block_m) for matrix in (visible, by_left, by_right)), strict=True)
+        for q_tile, (seen, left_hides, right_hides) in enumerate(parts):
+            where = (q_tile, band, block_m, block_n)
+            first, end = edges(blocks_of(seen.T, block_n))
+            assert (tiles.first_visited_tile(*where), tiles.end_visited_tile(*where)) == (first, end), where
+            assert tiles.first_full_tile(*where) == tiles_before(left_hides.T, block_n), where
+            whole = min(tiles_until(right_hides.T, block_n), kv_len // block_n)
+            assert tiles.end_full_tile(*where) == whole, where
+        parts = zip(*(blocks_of(matrix.T, block_n) for matrix in (visible, by_left, by_right)), strict=True)
+        for kv_tile, (seen, left_hides, right_hides) in enumerate(parts):
+            where = (kv_tile, band, block_m, block_n)
+            first, end = edges(blocks_of(seen.T, block_m))
+            assert (tiles.first_visiting_tile(*where), tiles.end_visiting_tile(*where)) == (first, end), where
+            assert tiles.first_full_visiting_tile(*where) == tiles_before(right_hides.T, block_m), where
+            assert tiles.end_full_visiting_tile(*where) == tiles_until(left_hides.T, block_m), where
+
+
+@pytest.mark.parametrize("mask", ["full", "causal", "window"])
+def test_the_parts_of_the_visited_tiles_follow_one_another(mask):
+    """Tiles cut by the left bound, whole ones, tiles cut by the right bound: no tile is in two parts."""
+    for q_len, kv_len, left, right in itertools.product((1, 9, 11), (1, 9, 20), (0, 3, 9), (0, 3)):
+        shape = {"q_len": q_len, "kv_len": kv_len, "window_left": left, "window_right": right}
+        problem = AttentionProblem(**shape, mask=mask, block_m=4, block_n=8)
+        met = [visited_tiles(problem, q_tile) for q_tile in range(problem.q_tiles)]
+        met += [visiting_tiles(problem, kv_tile) for kv_tile in range(problem.kv_tiles)]
+        for parts in met:
+            assert 0 <= parts.first <= parts.first_full <= parts.end_full <= parts.end, (problem, parts)
+
+
+def test_keys_and_queries_that_are_streamed_count_once_for_every_tile_that_loads_them():
+    for mask, (q_len, kv_len) in itertools.product(("full", "causal", "window"), SHAPES):
+        shape = {"q_len": q_len, "kv_len": kv_len, "window_left": 9, "window_right": 2}
+        problem = AttentionProblem(**shape, mask=mask, block_m=4, block_n=8)
+        seen = ~np.logical_or(*hidden(problem.band))
+        loads = [[part.any() for part in blocks_of(rows.T, 8)] for rows in blocks_of(seen, 4)]
+        of_q = [min(4, q_len - first) for first in range(0, q_len, 4)]
+        of_kv = [min(8, kv_len - first) for first in range(0, kv_len, 8)]
+        assert streamed_keys(problem) == (np.array(loads) * np.array(of_kv)).sum()
+        assert streamed_queries(problem) == (np.array(loads).T * np.array(of_q)).sum()
+
+
+def test_other_tile_sizes_can_replace_those_of_the_problem():
+    problem = AttentionProblem(q_len=40, kv_len=70, mask="causal", block_m=4, block_n=8)
+    other = problem.with_(block_m=16, block_n=32)
+    assert visited_tiles(problem, 1, (16, 32)) == visited_tiles(other, 1) != visited_tiles(problem, 1)
+    assert streamed_keys(problem, (16, 32)) == streamed_keys(other) != streamed_keys(problem)
+
+
 def test_visible_keys_is_bottom_right_aligned():
     causal = Band.of(3, 5, right=0)
     assert [causal.visible_keys(row) for row in range(3)] == [(0, 3), (0, 4), (0, 5)]
@@ -75,16 +175,60 @@ def test_visible_keys_is_bottom_right_aligned():
     assert [short.visible_keys(row)[1] for row in range(5)] == [0, 0, 1, 2, 3]
 
 
+def test_visible_keys_are_those_that_the_band_does_not_hide():
+    for q_len, kv_len in itertools.product((1, 4, 7), repeat=2):
+        for left, right in itertools.product((0, 1, 3, None), repeat=2):
+            band = Band.of(q_len, kv_len, left, right)
+            seen = ~np.logical_or(*hidden(band))
+            for row in range(q_len):
+                first, end = band.visible_keys(row)
+                assert 0 <= first <= end <= kv_len
+                assert list(range(first, end)) == np.flatnonzero(seen[row]).tolist(), (band, row)
+
+
 def test_a_bound_beyond_every_key_is_no_bound():
     assert Band.of(4, 6, 1000, 1000) == Band.of(4, 6)
     assert not Band.of(4, 6).masks
     assert Band.of(4, 6, left=0).bounds_left
     assert not Band.of(4, 6, left=0).bounds_right
+    assert Band.of(4, 6, right=0).bounds_right
+    assert not Band.of(4, 6, right=0).bounds_left
+    assert Band.of(4, 6, left=0).masks
+    assert Band.of(4, 6, right=0).masks
 
 
 def test_counts_cover_every_head():
     problem = AttentionProblem(batch=2, q_heads=3, kv_heads=1, mask="causal")
     assert count_tiles(problem).visited == 6 * count_tiles(problem.with_(batch=1, q_heads=1)).visited
+
+
+def test_visited_tiles_are_the_full_and_the_partial_ones():
+    counts = TileCounts(full=5, partial=3, skipped=2)
+    assert (counts.visited, counts.all) == (8, 10)
+
+
+def test_keys_are_split_into_as_many_parts_as_fill_the_device_and_none_is_empty():
+    assert splits_to_fill(programs=7, kv_tiles=1024, sm_count=132) == PROGRAMS_PER_SM * 132 // 7
+    assert splits_to_fill(programs=1000, kv_tiles=1024, sm_count=132) == 1
+    assert splits_to_fill(programs=1, kv_tiles=5, sm_count=132) == 5
+    assert splits_to_fill(programs=1, kv_tiles=0, sm_count=132) == 1
+    assert split_evenly(10, 4) == (4, 3)  # 3, 3, 3 and 1
+    assert split_evenly(9, 4) == (3, 3)  # a fourth part would be empty
+    assert split_evenly(2, 4) == (2, 1)
+    assert split_evenly(0, 4) == (1, 1)
+
+
+def test_heads_take_turns_only_under_a_mask_that_shortens_some_programs():
+    assert heads_in_turn(40, bounds_right=True) == HEADS_IN_TURN
+    assert heads_in_turn(5, bounds_right=True) == 5
+    assert heads_in_turn(5, bounds_right=False) == 1
+
+
+@pytest.mark.parametrize("mask", ["full", "causal"])
+def test_the_launch_order_has_every_program_once_the_longest_first(mask):
+    problem = AttentionProblem(q_len=12, kv_len=12, q_heads=2, kv_heads=1, mask=mask, block_m=4, block_n=4)
+    expected = {"full": [2, 1, 0, 5, 4, 3], "causal": [2, 5, 1, 4, 0, 3]}
+    assert launch_order(problem) == expected[mask]
 
 
 @pytest.mark.parametrize(("heads", "in_turn"), [(1, 1), (5, 1), (5, 2), (6, 3), (7, 16), (33, 16)])

@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 
 from kernels.algorithms import ALGORITHMS, algorithm_of, run_traced
+from kernels.device.backend import DeviceInfo
 from kernels.problem import AttentionProblem
 from kernels.problem.presets import PRESETS
 from kernels.recordings import recorded_run
+from kernels.trace import LaunchInfo, Trace
 from kernels.trace import schedule as schedules
 from kernels.trace.perfetto import chrome_trace
-from kernels.trace.schedule import program_spans
+from kernels.trace.schedule import ProgramSpan, program_spans
 
 PROBLEM = AttentionProblem(
     q_len=64, kv_len=64, head_dim=16, block_m=16, block_n=16, mask="causal", q_heads=4, kv_heads=2
@@ -20,6 +22,100 @@ PROBLEM = AttentionProblem(
 
 def step_schedule(trace, sm_count):
     return schedules.step_schedule(trace, algorithm_of(trace), sm_count)
+
+
+def made_up(kernel, program, algorithm="backward", **arrays):
+    """A trace of these steps, of which step i is about query tile i and key tile 10 + i of head 20 + i."""
+    count = len(kernel)
+    tiles = {"batch_head": 20, "q_tile": 0, "kv_tile": 10}
+    return Trace(
+        problem=PROBLEM,
+        algorithm=algorithm,
+        device=DeviceInfo("interpreter", "made up", "t", "t", "p"),
+        kernels=tuple(f"kernel {index}" for index in range(max(kernel) + 1)),
+        launches=(LaunchInfo(4, 2),) * (max(kernel) + 1),
+        recorded_at="2026-01-01T00:00:00",
+        tensors=("Q",),
+        kernel=np.array(kernel, np.int8),
+        program=np.array(program, np.int32),
+        tensor_bytes_read=np.zeros((count, 1), np.int64),
+        tensor_bytes_written=np.zeros((count, 1), np.int64),
+        **{name: first + np.arange(count, dtype=np.int32) for name, first in tiles.items()} | arrays,
+    )
+
+
+def test_the_next_program_starts_where_an_sm_is_free_first():
+    """Programs of 1, 2 and 3 steps on two SMs: the third follows the first."""
+    schedule = step_schedule(made_up([0] * 6, [0, 1, 1, 2, 2, 2]), 2)
+    assert schedule.start.tolist() == [0, 0, 1, 1, 2, 3]
+    assert schedule.end.tolist() == [1, 1, 2, 2, 3, 4]
+    assert schedule.sm.tolist() == [0, 1, 1, 0, 0, 0]
+
+
+def test_the_second_kernel_starts_on_every_sm_when_the_first_has_ended():
+    """The longest program of the first kernel takes two steps."""
+    schedule = step_schedule(made_up([0, 0, 0, 1, 1], [0, 1, 1, 0, 1]), 2)
+    assert schedule.start.tolist() == [0, 0, 1, 2, 2]
+    assert schedule.sm.tolist() == [0, 1, 1, 0, 1]
+
+
+def test_parts_that_alternate_program_by_program_are_one_launch():
+    """Kernels 1 and 2 are such parts, after kernel 0."""
+    schedule = step_schedule(made_up([0, 0, 1, 2, 1, 2], [0, 1, 0, 0, 1, 1], "standard"), 1)
+    assert schedule.start.tolist() == [0, 1, 2, 3, 4, 5]
+
+
+CLOCK = {
+    "start_ns": np.array([100, 300]),
+    "end_ns": np.array([250, 300]),
+    "sm": np.array([5, 7], np.int32),
+}
+
+
+def test_a_step_that_the_clock_could_not_resolve_takes_a_nanosecond():
+    schedule = step_schedule(made_up([0, 0], [0, 1], **CLOCK), 1)
+    assert schedule.measured
+    assert (schedule.start.tolist(), schedule.end.tolist()) == ([100, 300], [250, 301])
+    assert schedule.sm.tolist() == [5, 7]
+
+
+@pytest.mark.parametrize("missing", CLOCK)
+def test_a_clock_that_lacks_something_is_not_used(missing):
+    schedule = step_schedule(made_up([0, 0], [0, 1], **CLOCK | {missing: None}), 1)
+    assert not schedule.measured
+    assert schedule.start.tolist() == [0, 1]
+
+
+def test_spans_tell_the_first_step_of_a_program_and_are_ordered_by_kernel_and_start():
+    trace = made_up([0, 0, 0, 1, 1], [0, 0, 1, 0, 1])
+    clock = {"start": [50, 60, 10, 90, 80], "end": [55, 75, 20, 95, 99]}
+    times = {name: np.array(values) for name, values in clock.items()}
+    schedule = schedules.Schedule(**times, sm=np.array([3, 3, 4, 3, 4]), measured=True)
+    assert program_spans(trace, schedule) == [
+        ProgramSpan("kernel 0", 1, batch_head=22, q_tile=2, kv_tile=12, sm=4, start=10, end=20, steps=1),
+        ProgramSpan("kernel 0", 0, batch_head=20, q_tile=0, kv_tile=10, sm=3, start=50, end=75, steps=2),
+        ProgramSpan("kernel 1", 1, batch_head=24, q_tile=4, kv_tile=14, sm=4, start=80, end=99, steps=1),
+        ProgramSpan("kernel 1", 0, batch_head=23, q_tile=3, kv_tile=13, sm=3, start=90, end=95, steps=1),
+    ]
+
+
+@pytest.mark.parametrize(("clock", "per_unit"), [(CLOCK, 1e-3), ({}, 1.0)], ids=["measured", "modelled"])
+def test_a_slice_of_the_export_is_in_microseconds_and_tells_its_tile(clock, per_unit):
+    trace = made_up([0, 0], [0, 1], q_tile=np.array([0, -1]), **clock)
+    schedule = step_schedule(trace, 1)
+    document = json.loads(chrome_trace(trace, schedule, ALGORITHMS["backward"], "H200"))
+    metadata = [event for event in document["traceEvents"] if event["ph"] == "M"]
+    names = [event["args"]["name"] for event in metadata]
+    assert [name.split()[:2] for name in names[1:]] == [["SM", str(sm)] for sm in np.unique(schedule.sm)]
+    assert {"modelled" in name for name in names} == {not schedule.measured}
+    slices = [event for event in document["traceEvents"] if event["ph"] == "X"]
+    assert [event["name"] for event in slices] == ["q tile 0, head 20", "key tile 11"]
+    assert [event["ts"] for event in slices] == pytest.approx(schedule.start * per_unit)
+    assert [event["dur"] for event in slices] == pytest.approx((schedule.end - schedule.start) * per_unit)
+    assert slices[1]["args"] == {"kernel": "kernel 0", "program": 1, "steps": 1}
+    assert {event["pid"] for event in document["traceEvents"]} == {0}
+    assert document["otherData"]["problem"] == PROBLEM.as_dict()
+    assert document["otherData"]["clock"].startswith("modelled") != schedule.measured
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)

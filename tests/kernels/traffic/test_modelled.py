@@ -1,5 +1,8 @@
 """Modelled traffic against numbers of the papers, and against each other."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 from kernels.algorithms import ALGORITHMS, run_traced
@@ -7,7 +10,15 @@ from kernels.algorithms.standard.traffic import standard_bytes, standard_ledger,
 from kernels.device.gpus import GPUS
 from kernels.oracle.naive import visible_mask
 from kernels.problem import AttentionProblem
-from kernels.traffic.modelled import attention_flops, compulsory_bytes, forward_flops, least_bytes, stores_lse
+from kernels.traffic.modelled import (
+    attention_flops,
+    compulsory_bytes,
+    forward_flops,
+    least_bytes,
+    modelled_ns,
+    step_flops,
+    stores_lse,
+)
 from tests.kernels.helpers import problem_id
 
 BASE = AttentionProblem(q_len=40, kv_len=40, head_dim=16, block_m=16, block_n=16)
@@ -45,9 +56,20 @@ def test_flash_requests_lie_between_compulsory_and_standard_for_long_sequences()
     assert forward_flops(causal) == forward_flops(problem) // 2
 
 
-def test_compulsory_bytes_of_a_backward_pass():
+def test_the_backward_pass_of_standard_attention_moves_seven_square_matrices():
+    """P and dP twice, dS three times; dO twice, and everything else once."""
+    problem = AttentionProblem(q_heads=4, kv_heads=2, q_len=10, kv_len=20, head_dim=16)
+    rows, keys, square = 4 * 10 * 16 * 2, 4 * 20 * 16 * 2, 4 * 10 * 20 * 2
+    once = {"Q": rows, "K": keys, "V": keys, "dQ": rows, "dK": keys, "dV": keys}
+    squares = {"P": 2 * square, "dP": 2 * square, "dS": 3 * square}
+    assert standard_ledger(problem, "backward") == once | squares | {"dO": 2 * rows}
+    assert standard_bytes(problem, "backward") == 4 * rows + 4 * keys + 7 * square
+
+
+def test_compulsory_bytes_of_both_passes():
     problem = AttentionProblem(q_heads=4, kv_heads=2, q_len=10, kv_len=20, head_dim=16)
     rows, keys = 4 * 10, 2 * 20
+    assert compulsory_bytes(problem) == (2 * rows + 2 * keys) * 16 * 2 + rows * 4
     assert compulsory_bytes(problem, "backward") == (4 * rows + 4 * keys) * 16 * 2 + rows * 4
 
 
@@ -93,6 +115,10 @@ def test_stages_and_parts_have_sizes_one_can_check_by_hand():
     score = standard_stages(problem)[0]
     assert (score.bytes_read, score.bytes_written, score.flops) == (2 * 8 * 16 * 4, 8 * 8 * 4, 2 * 8 * 8 * 16)
     assert score.intensity == pytest.approx(2048 / 1280)
+    softmax, output = standard_stages(problem.with_(kv_len=24))[1:]
+    assert (softmax.bytes_read, softmax.bytes_written, softmax.flops) == (768, 768, 3 * 8 * 24)
+    assert (output.bytes_read, output.bytes_written) == (768 + 24 * 16 * 4, 8 * 16 * 4)
+    assert output.bytes_moved == 768 + 1536 + 512
     assert {part.name: part.bytes_of(problem) for part in ALGORITHMS["flash2"].kernels[0].parts} == {
         "Q": 256,
         "K": 512,
@@ -101,3 +127,50 @@ def test_stages_and_parts_have_sizes_one_can_check_by_hand():
         "O": 256,
         "m, l": 32,
     }
+
+
+def test_parts_of_the_chip_have_the_rows_of_their_tiles():
+    problem = AttentionProblem(q_len=8, kv_len=24, head_dim=16, block_m=4, block_n=8)
+    sizes = {
+        (part.name, *part.holds): part.bytes_of(problem)
+        for name in ("backward", "row_wise")
+        for kernel in ALGORITHMS[name].kernels
+        for part in kernel.parts
+    }
+    assert sizes["dK", "dK"] == sizes["dV", "dV"] == 8 * 16 * 4
+    assert sizes["S, P", "S", "P"] == sizes["dS", "dP", "dS"] == 4 * 8 * 4
+    assert sizes["rows of S", "S"] == sizes["rows of P", "P"] == 4 * 24 * 4
+    product, *_ = ALGORITHMS["standard"].kernels[-1].parts
+    assert (product.name, product.holds, product.bytes_of(problem)) == ("P", ("P",), 4 * 8 * 4)
+
+
+# --- FLOPs and time of each step ---
+
+SHAPE = {"head_dim": 16, "block_m": 4, "block_n": 8}
+ROWS_WITHOUT_A_KEY = AttentionProblem(**SHAPE, q_len=12, kv_len=8, mask="causal")
+KEYS_WITHOUT_A_ROW = AttentionProblem(**SHAPE, q_len=8, kv_len=32, mask="window", window_left=0)
+
+
+@pytest.mark.parametrize("problem", [ROWS_WITHOUT_A_KEY, KEYS_WITHOUT_A_ROW], ids=["rows", "keys"])
+def test_a_step_computes_the_products_of_its_tile_and_nothing_without_one(problem):
+    """2 m n k each: four products for dK and dV, three for dQ; D is two operations per element of a tile."""
+    trace = run_traced(problem, "backward")
+    product = 2 * 4 * 8 * 16
+    of_tile = {"_attn_bwd_preprocess": 0, "_attn_bwd_dk_dv": 4 * product, "_attn_bwd_dq": 3 * product}
+    expected = [of_tile[trace.kernels[kernel]] for kernel in trace.kernel]
+    alone = (trace.kv_tile < 0) | (trace.q_tile < 0)
+    assert (alone & (trace.kernel > 0)).any()
+    expected = np.where(alone, 0, expected) + np.where(trace.kernel == 0, 2 * 4 * 16, 0)
+    assert step_flops(trace, ALGORITHMS["backward"]).tolist() == expected.tolist()
+
+
+def test_a_step_takes_as_long_as_the_slower_of_moving_and_computing():
+    trace = run_traced(ROWS_WITHOUT_A_KEY, "flash2")
+    flops = step_flops(trace, ALGORITHMS["flash2"])
+    moved = trace.bytes_read + trace.bytes_written
+    assert (trace.bytes_read > 0).any()
+    assert (trace.bytes_written > 0).any()
+    for flops_per_ns in (0.5, 3.0, 1e6):  # a byte takes 1 ns
+        gpu = replace(GPUS["H200"], hbm_bandwidth=1e9, fp16_flops=flops_per_ns * 1e9)
+        expected = [max(byte, flop / flops_per_ns) for byte, flop in zip(moved, flops, strict=True)]
+        np.testing.assert_allclose(modelled_ns(trace, ALGORITHMS["flash2"], gpu), expected, rtol=1e-12)

@@ -24,3 +24,19 @@ def test_operations_of_naive_attention_are_counted_from_their_tensors():
     assert sum(operation.bytes_moved for operation in shared) > sum(
         operation.bytes_moved for operation in forward
     )
+
+
+def test_an_element_that_a_view_repeats_is_read_once():
+    """Two query heads over one key head: the key is copied, 8 rows in and twice 8 rows out."""
+    problem = AttentionProblem(q_heads=2, kv_heads=1, q_len=4, kv_len=8, head_dim=16)
+    key, value = count_operations(problem)[:2]
+    assert (key.bytes_read, key.bytes_written) == (8 * 16 * 2, 2 * 8 * 16 * 2)
+    assert key == value
+
+
+def test_any_length_takes_no_memory():
+    """S has 2 ** 40 elements, and so has the mask."""
+    longest = AttentionProblem(q_len=1 << 20, kv_len=1 << 20, head_dim=16, mask="causal")
+    for direction in ("forward", "backward"):
+        largest = max(operation.bytes_written for operation in count_operations(longest, direction))
+        assert largest == 2 << 40

@@ -2,13 +2,15 @@
 
 import math
 import random
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from kernels.algorithms import ALGORITHMS, run_traced
 from kernels.device.gpus import GPUS
 from kernels.problem import AttentionProblem
-from tests.viz.player.test_data import PROBLEM, hand_built
+from tests.viz.player.test_data import PROBLEM, decode, hand_built
 from viz.player.data import duel_data, player_data
 from viz.player.modules import FOLDER, one_script
 from viz.shared import formats
@@ -63,6 +65,8 @@ def test_numbers_are_written_as_python_writes_them(run):
     ):
         written = run(f"given.numbers.map((n) => formats.{name}(n))", given)
         assert written == [python(number) for number in given["numbers"]], name
+    written = run("given.numbers.map((n) => formats.formatMs(n))", {"numbers": numbers})
+    assert written == [formats.format_ms(number) for number in numbers]
 
 
 def test_what_is_not_a_number_is_written_as_python_writes_it(run):
@@ -172,6 +176,178 @@ def test_a_written_strip_fills_with_the_steps_that_store_into_it(run, data):
     assert before < half < full == pytest.approx(1)
 
 
+WINDOW = AttentionProblem(
+    q_heads=2, q_len=20, kv_len=40, head_dim=16, block_m=8, block_n=8, mask="window", window_left=3
+)
+"""Two heads; the first key tiles are seen by no query, and the last query tile has 4 rows."""
+
+
+@pytest.fixture(scope="module")
+def window():
+    """(trace, player data) of a backward pass: three kernels, steps about a query or a key tile alone."""
+    trace = run_traced(WINDOW, "backward")
+    return trace, player_data(trace, "here", GPU)
+
+
+@pytest.fixture(scope="module")
+def parts():
+    """(trace, player data) of a decoding step whose 7 key tiles are split into parts of 3, 3 and 1."""
+    problem = AttentionProblem(
+        q_len=1, kv_len=50, head_dim=16, q_heads=4, kv_heads=2, block_m=4, block_n=8, kv_splits=3
+    )
+    trace = run_traced(problem, "split_kv")
+    return trace, player_data(trace, "here", GPU)
+
+
+def test_a_turn_goes_from_its_first_step_to_its_last(run, window):
+    _, data = window
+    turn = decode(data["steps"]["turn"], "uint32").tolist()
+    first, last = run("[model.makeModel(given)].map((m) => [[...m.turnFirst], [...m.turnLast]])[0]", data)
+    assert first == [turn.index(number) for number in turn]
+    assert last == [len(turn) - 1 - turn[::-1].index(number) for number in turn]
+
+
+def test_steps_are_found_by_kernel_head_and_query_tile(run, window):
+    trace, data = window
+    wanted = [[kernel, head, q] for kernel in range(3) for head in range(2) for q in range(4)]
+    script = (
+        "[model.makeModel(given.data)].map((m) => given.wanted.map((at) => model.stepsOfTile(m, ...at)))[0]"
+    )
+    for (kernel, head, q), found in zip(wanted, run(script, {"data": data, "wanted": wanted}), strict=True):
+        of_tile = (trace.kernel == kernel) & (trace.batch_head == head) & (trace.q_tile == q)
+        assert found == np.flatnonzero(of_tile).tolist()
+    assert run("model.makeModel(given).heads", data) == [0, 1]
+
+
+def test_a_step_is_about_a_tile_of_the_grid_or_about_a_query_or_key_tile_alone(run, window):
+    trace, data = window
+    steps = "[...m.q].map((q, i) => [model.hasTile(m, i), model.tileKind(m, i)])"
+    told = run(f"[model.makeModel(given)].map((m) => {steps})[0]", data)
+    both = (trace.q_tile >= 0) & (trace.kv_tile >= 0)
+    assert [has for has, _ in told] == both.tolist()
+    kinds = decode(data["kinds"], "uint8").reshape(3, 5)
+    assert [kind for _, kind in told] == np.where(both, kinds[trace.q_tile, trace.kv_tile], 0).tolist()
+    assert {kind for _, kind in told} == {0, 1}
+    assert not both.all()
+
+
+def test_a_step_counts_its_phases_and_one_without_any_counts_as_one(run, window):
+    """A key tile that no query sees has the phases around the loop; without them it is still a step."""
+    _, data = window
+    counts, starts = run(
+        "[model.makeModel(given)].map((m) => [m.phases.map((p) => p.length), [...m.phaseStart]])[0]", data
+    )
+    assert np.diff(starts).tolist() == counts
+    assert starts[0] == 0
+    without = data | {"kernels": [kernel | {"phases": [[], [], []]} for kernel in data["kernels"]]}
+    assert run("[...model.makeModel(given).phaseStart]", without) == list(range(len(counts) + 1))
+
+
+@pytest.mark.parametrize("algorithm", ["backward", "backward_q_outer"])
+def test_a_strip_knows_its_edges_and_the_steps_that_fill_it(run, algorithm):
+    """dK is stored after the loop over queries, or at every step if the query tile is outside."""
+    trace = run_traced(WINDOW, algorithm)
+    strips = run(
+        """[model.makeModel(given)].map((m) => m.strips.map((one) => [
+             one.name, one.along, one.edges, one.inParts, one.store,
+             one.store && [model.fillingSteps(m, one, 0), model.fillingSteps(m, one, 1)]]))[0]""",
+        player_data(trace, "here", GPU),
+    )
+    entry = ALGORITHMS[algorithm]
+    assert [name for name, *_ in strips] == [*entry.top, *entry.left, *entry.right]
+    for name, along, edges, in_parts, store, filling in strips:
+        tiles, column = (5, trace.kv_tile) if name in entry.top else (3, trace.q_tile)
+        assert (along, edges) == ("kv" if name in entry.top else "q", list(range(tiles + 1)))
+        assert not in_parts
+        storing = [index for index, kernel in enumerate(entry.kernels) if (name, "write") in kernel.requests]
+        if not storing:
+            assert store is None
+            continue
+        inside = any(name in phase.stores for phase in entry.kernels[storing[0]].step)
+        assert store == {"kernel": storing[0], "everyStep": inside}
+        for head, of_head in enumerate(filling):
+            for tile, steps in enumerate(of_head):
+                fills = (trace.kernel == storing[0]) & (trace.batch_head == head) & (column == tile)
+                assert steps == np.flatnonzero(fills).tolist()
+
+
+def test_the_strip_of_the_parts_has_a_tile_for_each_part(run, parts):
+    trace, data = parts
+    script = """[model.makeModel(given)].map((m) => [
+      m.keyParts,
+      m.strips.map((one) => [one.name, one.inParts, one.edges]),
+      model.fillingSteps(m, m.strips.find((one) => one.name === "partial O"), 1)])[0]"""
+    key_parts, strips, filling = run(script, data)
+    assert key_parts == [0, 3, 6, 7]
+    edges = {name: (in_parts, where) for name, in_parts, where in strips}
+    assert edges["partial O"] == (True, [0, 3, 6, 7])
+    assert edges["K"] == edges["V"] == (False, list(range(8)))
+    assert edges["O"] == (False, [0, 1])
+    for tile, steps in enumerate(filling):
+        fills = (trace.kernel == 0) & (trace.batch_head == 1) & (trace.kv_tile == tile)
+        assert steps == np.flatnonzero(fills).tolist()
+    whole = data | {"key_parts": [0, 7]}
+    assert run("model.makeModel(given).keyParts", whole) == []
+
+
+def test_a_step_about_several_key_tiles_fills_them_all(run, parts):
+    """As a combining kernel would that wrote along the keys, in parts of 3, 3 and 1 tiles."""
+    trace, data = parts
+    strip = '{ along: "kv", store: { kernel: 1 }, filled: new Map() }'
+    combining = np.flatnonzero((trace.kernel == 1) & (trace.q_tile >= 0))
+    filling = run(
+        f"[model.makeModel(given)].map((m) => model.fillingSteps(m, {strip}, m.head.at(-1)))[0]", data
+    )
+    first, second, third = combining[-3:].tolist()
+    assert filling == [[first]] * 3 + [[second]] * 3 + [[third]]
+
+
+def test_values_per_tile_and_shares_come_back_as_they_were_recorded(run, window):
+    trace, data = window
+    names = ("share", "dQ", "dK", "dV")
+    rows = "m.offsets.map((_, row) => given.names.map((name) => model.valueAt(m, name, i, row)))"
+    steps = f"[...m.q].map((_, i) => {rows})"
+    values = np.array(
+        run(
+            f"[model.makeModel(given.data)].map((m) => {steps})[0]",
+            {"data": data, "names": names},
+        ),
+        float,
+    )
+    shares = np.clip(np.nan_to_num(trace.row_share), 0, 1)
+    np.testing.assert_allclose(values[:, :, 0], shares, atol=1e-5)
+    distances = np.clip(np.nan_to_num(trace.gradient_distance, nan=1e-9), 1e-9, 1e3)
+    for row in range(values.shape[1]):
+        np.testing.assert_allclose(values[:, row, 1:], distances, rtol=3e-4)
+
+
+def test_the_last_query_tile_has_the_rows_that_are_left(run, window):
+    script = "[0, 1, 2].map((q) => model.rowCount(model.makeModel(given), q))"
+    assert run(script, window[1]) == [8, 8, 4]
+
+
+def test_a_phase_works_on_what_it_loads_and_makes_and_on_what_it_stores(run, data):
+    script = """(() => {
+      const [kernel] = model.makeModel(given).kernels;
+      const worked = (phase) => kernel.sram.filter((part) => model.isWorkedOn(part, phase));
+      return kernel.phases.flat().map((phase) => [phase.name, worked(phase).map((part) => part.name)]);
+    })()"""
+    assert dict(run(script, data)) == {
+        "load Q": ["Q", "O", "m, l"],
+        "load K": ["K"],
+        "QK^T": ["S, P"],
+        "mask": ["S, P"],
+        "row max": ["m, l"],
+        "exponentials": ["S, P"],
+        "rescale": ["O", "m, l"],
+        "load V": ["V"],
+        "PV": ["O"],
+        "store O, lse": ["O", "m, l"],
+    }
+
+
+# --- timeline ---
+
 TIMELINE = "const t = new timeline.Timeline(model.makeModel(given))"
 
 
@@ -233,6 +409,127 @@ def test_at_a_moment_of_the_gpu_the_steps_that_have_ended_are_done(run, data):
     assert time == 100
     assert done == (trace.end_ns <= 100).tolist()
 
+
+def test_the_cursor_tells_step_and_phase_of_every_position(run, data):
+    script = f"""(() => {{
+      {TIMELINE};
+      return [t.last(), t.model.phases.map((phases) => phases.map((phase) => phase.name)),
+              Array.from({{ length: t.last() + 1 }}, (_, position) => {{
+                t.position = position;
+                const {{ phase, ...cursor }} = t.cursor();
+                return {{ ...cursor, phase: phase === null ? null : phase.name ?? "no phase" }};
+              }})];
+    }})()"""
+    last, phases, cursors = run(script, data)
+    assert cursors[0] == {"step": -1, "phase": None, "done": 0, "started": False, "finished": False}
+    expected = [
+        {"step": step, "phase": name, "done": step + complete, "complete": complete, "started": True}
+        for step, names in enumerate(phases)
+        for name in names
+        for complete in [name == names[-1]]
+    ]
+    assert last == len(expected)
+    assert cursors[1:] == [
+        cursor | {"finished": position == last} for position, cursor in enumerate(expected, start=1)
+    ]
+
+
+def test_a_step_without_phases_is_done_as_soon_as_it_is_reached(run, data):
+    """Of a kernel that has none for it: it takes one position, in which no phase is shown."""
+    without = data | {"kernels": [kernel | {"phases": [[], [], []]} for kernel in data["kernels"]]}
+    script = f"""(() => {{
+      {TIMELINE};
+      const onwards = [0, 1, 2].map((position) => Object.assign(t, {{ position }}).moved(1));
+      t.position = 3;
+      return [t.cursor(), t.text(), onwards];
+    }})()"""
+    cursor = {"step": 2, "phase": None, "done": 3, "complete": True, "started": True, "finished": False}
+    assert run(script, without) == [cursor, "3", [1, 2, 3]]
+
+
+@pytest.mark.parametrize(
+    ("unit", "place", "back", "on"),
+    [
+        ("tile", "0", "0", "1"),
+        ("tile", "2", "1", "3"),
+        ("tile", "1.3", "1", "2"),
+        ("tile", "10", "9", "10"),
+        ("phase", "0", "0", "0.1"),
+        ("phase", "1.1", "1", "1.2"),
+        ("phase", "10", "9.8", "10"),
+        ("program", "0", "0", "1"),
+        ("program", "1.3", "1", "3"),
+        ("program", "2", "1", "3"),
+        ("program", "3", "1", "6"),
+        ("program", "10", "6", "10"),
+    ],
+)
+def test_an_arrow_goes_to_the_next_edge_of_its_unit_and_never_beyond_the_ends(
+    run, data, unit, place, back, on
+):
+    script = f"""(() => {{
+      {TIMELINE.replace("given", "given.data")};
+      t.unit = given.unit;
+      return [-1, 1, 0].map((direction) => {{
+        t.goToText(given.place);
+        t.position = direction ? t.moved(direction) : t.played();
+        return t.text();
+      }});
+    }})()"""
+    assert run(script, {"data": data, "unit": unit, "place": place}) == [back, on, on]
+
+
+def test_moments_are_the_distinct_starts_and_one_more_for_the_end(run, data):
+    """Steps start at 0, 100, 200 and 300 and take 50 each."""
+    script = f"""(() => {{
+      {TIMELINE};
+      t.order = "gpu";
+      return [t.moments.times, t.moments.last, t.moments.measured, t.last(), [0, 1, 4, 5].map((position) => {{
+        t.position = position;
+        const at = t.cursor();
+        return [at.time, at.started, at.finished, at.step, at.done, at.phase,
+                [0, 2, 9].map((step) => t.isDone(at, step)), t.moved(1), t.moved(-1)];
+      }})];
+    }})()"""
+    times, last, measured, places, cursors = run(script, data)
+    assert (times, last, measured, places) == ([0, 100, 200, 300], 350, True, 5)
+    assert cursors == [
+        [-1, False, False, -1, 0, None, [False, False, False], 1, 0],
+        [0, True, False, -1, 0, None, [False, False, False], 2, 0],
+        [300, True, False, -1, 0, None, [True, True, False], 5, 3],
+        [350, True, True, -1, 0, None, [True, True, True], 5, 4],
+    ]
+
+
+def test_moments_are_in_the_order_of_time_whatever_the_order_of_the_programs(run):
+    """The last program starts first. At every speed a tick of playback is one moment or step."""
+    trace = hand_built(PROBLEM, clock=True)
+    later = replace(trace, start_ns=1000 - 100 * trace.program, end_ns=1050 - 100 * trace.program)
+    script = f"(() => {{ {TIMELINE}; return [t.moments.times, t.moments.last, t.ticksPerStep] }})()"
+    assert run(script, player_data(later, "", GPU)) == [[700, 800, 900, 1000], 1050, 1]
+
+
+def test_a_step_that_starts_and_ends_at_once_lasts_to_the_next_tick(run, data):
+    clock = data["clock"] | {"end": data["clock"]["start"]}
+    script = f"(() => {{ {TIMELINE}; return [[...t.moments.start], [...t.moments.end], t.moments.last] }})()"
+    start, end, last = run(script, data | {"clock": clock})
+    assert end == [time + 1 for time in start]
+    assert last == 301
+
+
+def test_a_step_is_done_when_the_cursor_has_passed_it(run, data):
+    script = f"""(() => {{
+      {TIMELINE};
+      t.goToText("2.3");
+      const at = t.cursor();
+      t.goToText("10");
+      const done = [0, 1, 2, 3].map((step) => t.isDone(at, step));
+      return [done, t.isDone(t.cursor(), 9), t.clamp(1.6), t.clamp(-3)];
+    }})()"""
+    assert run(script, data) == [[True, True, False, False], True, 2, 0]
+
+
+# --- transport ---
 
 # A clock that the test moves: `pass(ms)` runs the frames and timers that fall due.
 CLOCK = """
@@ -352,6 +649,190 @@ WORDS = f"""
 def test_the_readout_says_where_the_playback_stands(run, data, place, said):
     script = f"(() => {{ {WORDS.replace('given', 'given.data')} return read(given.place) }})()"
     assert run(script, {"data": data, "place": place}) == said
+
+
+def test_the_counter_tells_steps_microseconds_or_moments(run, data):
+    script = """(() => {
+      const count = (data, place) => {
+        const t = new timeline.Timeline(model.makeModel(data));
+        t.goToText(place);
+        return words.countWords(t, t.cursor());
+      };
+      const places = ["0", "3", "3.2", "gpu:0", "gpu:3", "gpu:5"];
+      return given.map((data) => places.map((place) => count(data, place)));
+    })()"""
+    thousandfold = hand_built(PROBLEM, clock=True)
+    thousandfold = replace(
+        thousandfold, start_ns=thousandfold.start_ns * 10, end_ns=thousandfold.end_ns * 10 + 60
+    )
+    measured, modelled = run(
+        script, [player_data(one, "", GPU) for one in (thousandfold, hand_built(PROBLEM))]
+    )
+    steps = ["step 0 / 10", "step 3 / 10", "step 4 / 10"]
+    assert measured == [*steps, "0.0 / 3.6 µs", "2.0 / 3.6 µs", "3.6 / 3.6 µs"]
+    assert modelled == [*steps, "moment 0 / 5", "moment 3 / 5", "moment 5 / 5"]
+
+
+def test_speed_and_curves_are_told_in_their_units(run, data):
+    script = f"""(() => {{
+      {TIMELINE};
+      const speeds = [words.rateWords(t, 4)];
+      t.order = "gpu";
+      const curves = [{{ name: "m", title: "row max" }}, {{ name: "d", title: "distance", log: true }}];
+      return [...speeds, words.rateWords(t, 0.5), words.curveWords(curves)];
+    }})()"""
+    assert run(script, data) == ["4 tiles/s", "0.5 moments/s", "m: row max\nd: distance, log scale"]
+
+
+@pytest.mark.parametrize(
+    ("place", "steps", "of_key"), [("0", 0, 0), ("2", 2, 0), ("2.3", 2, 10), ("gpu:0", 0, 0), ("gpu:2", 4, 0)]
+)
+def test_bytes_so_far_are_those_of_what_is_done(run, data, place, steps, of_key):
+    """In its third phase a step has loaded its keys. At moment 2 each query tile has done its first step."""
+    trace = hand_built(PROBLEM, clock=True)
+    done = np.arange(10) < steps if "gpu" not in place else (trace.end_ns <= 100) & (steps > 0)
+    moved = (trace.tensor_bytes_read + trace.tensor_bytes_written)[done].sum(axis=0)
+    moved[1] += of_key
+    script = f"""(() => {{
+      {TIMELINE.replace("given", "given.data")};
+      t.goToText(given.place);
+      const at = t.cursor();
+      return words.bytesSoFar(t, {{ ...at, isDone: (step) => t.isDone(at, step) }});
+    }})()"""
+    told = run(script, {"data": data, "place": place})
+    assert done.sum() == steps
+    assert told == {"total": moved.sum(), "perTensor": moved.tolist()}
+
+
+def readout(run, data, step, phase="null", pinned="null"):
+    """What is said of a step, when it is done or in a phase of that index."""
+    script = f"""(() => {{
+      {TIMELINE};
+      const [step, phase] = [{step}, {phase}];
+      const at = {{ step, complete: phase === null, phase: t.model.phases[step][phase ?? 0] }};
+      at.kernel = t.model.kernel[step];
+      at.isDone = (i) => i < step || (i === step && at.complete);
+      return words.readoutWords(t, at, {{ total: 1500 }}, 1, {pinned});
+    }})()"""
+    return run(script, data)
+
+
+def test_a_step_is_told_by_its_kernel_and_its_tiles(run, window):
+    trace, data = window
+
+    def of(**where):
+        matches = np.logical_and.reduce([getattr(trace, name) == value for name, value in where.items()])
+        return int(np.flatnonzero(matches)[0])
+
+    first = of(kernel=0, q_tile=1)
+    assert readout(run, data, first) == "_attn_bwd_preprocess: query tile 1. 1.5 kB so far."
+    assert readout(run, data, first, 0).startswith("_attn_bwd_preprocess: query tile 1: load O, dO. ")
+    alone = of(kernel=1, q_tile=-1)
+    assert readout(run, data, alone).startswith("_attn_bwd_dk_dv: key tile 0 is seen by no query. ")
+    cut = of(kernel=2, q_tile=2, kv_tile=4)
+    said = "_attn_bwd_dq: query tile 2, key tile 4 (partly masked). Row 16: P "
+    assert readout(run, data, cut).startswith(said)
+
+
+def test_a_query_tile_without_a_key_is_told(run):
+    problem = AttentionProblem(q_len=48, kv_len=16, head_dim=16, block_m=16, block_n=16, mask="causal")
+    data = player_data(hand_built(problem), "", GPU)
+    assert readout(run, data, 0).startswith("Query tile 0 sees no key. ")
+
+
+def test_a_step_of_split_keys_is_told_by_its_part(run, parts):
+    trace, data = parts
+    steps = [int(np.flatnonzero((trace.kernel == 0) & (trace.kv_tile == tile))[0]) for tile in (2, 3, 6)]
+    said = [readout(run, data, step).split(". ")[0] for step in steps]
+    assert said == [
+        "_attn_split_kv: part 0, key tile 2",
+        "_attn_split_kv: part 1, key tile 3",
+        "_attn_split_kv: part 2, key tile 6",
+    ]
+    combining = np.flatnonzero(trace.kernel == 1)[:3].tolist()
+    assert [readout(run, data, step).split(". ")[0] for step in combining] == [
+        "_attn_combine: part 0, key tiles 0 to 2",
+        "_attn_combine: part 1, key tiles 3 to 5",
+        "_attn_combine: part 2, key tile 6",
+    ]
+
+
+def test_the_state_of_a_step_is_that_of_the_picked_row(run):
+    trace = hand_built(PROBLEM)
+    numbered = replace(trace, row_max=np.tile(np.arange(16, dtype=np.float32), (10, 1)))
+    data = player_data(numbered, "", GPU)
+    assert "Row 16: m 0, l 16" in readout(run, data, 1)
+    assert "Row 23: m 7, l 16" in readout(run, data, 1, pinned="{ head: 0, q: 1, row: 7 }")
+    assert "Row 23: m 7, l 32" in readout(run, data, 2, pinned="{ head: 0, q: 1, row: 7 }")
+
+
+def test_modelled_moments_name_the_gpu(run):
+    data = player_data(hand_built(PROBLEM), "", GPU)
+    script = f"(() => {{ {WORDS.replace('given', 'given.data')} return read(given.place) }})()"
+    basis = f"modelled: one program per SM of the {GPU.name}, every step takes the same time"
+    said = run(script, {"data": data, "place": "gpu:2"})
+    assert said == f"3 tiles in progress, {basis}. 147 B requested so far."
+
+
+def test_a_tile_is_told_by_what_the_mask_leaves_of_it_and_its_share(run, window):
+    """The share is that of the head and the kernel at hand."""
+    trace, data = window
+    share = decode(data["steps"]["share"], "uint16")
+    told = "given.hits.map(([hit, kernel]) => words.tileWords(m, hit, kernel))"
+    script = f"[model.makeModel(given.data)].map((m) => {told})[0]"
+    places = [(head, 2, kv, kernel) for head in range(2) for kv in range(5) for kernel in (1, 2)]
+    hits = [[{"head": head, "q": q, "kv": kv}, kernel] for head, q, kv, kernel in places]
+    for (head, q, kv, kernel), said in zip(places, run(script, {"data": data, "hits": hits}), strict=True):
+        at = (
+            (trace.kernel == kernel)
+            & (trace.batch_head == head)
+            & (trace.q_tile == q)
+            & (trace.kv_tile == kv)
+        )
+        kind, part = "skipped by the mask", ""
+        if at.any():
+            percent = formats.format_number(100 * float(share[at.argmax()]) / 65535)
+            kind, part = "partly masked", f", {percent} % of the attention of its rows"
+        assert said == f"query tile {q}, key tile {kv}: {kind}{part}. Click to follow this row."
+
+
+def test_a_tile_that_a_kernel_only_computes_has_no_share(run):
+    problem = AttentionProblem(q_len=16, kv_len=16, head_dim=16, block_m=8, block_n=8)
+    data = player_data(run_traced(problem, "standard"), "here", GPU)
+    script = "[0, 2].map((k) => words.tileWords(model.makeModel(given), { head: 0, q: 1, kv: 0 }, k))"
+    computed, weighed = run(script, data)
+    assert computed == "query tile 1, key tile 0: full. Click to follow this row."
+    assert "full, " in weighed
+    assert weighed.endswith(" % of the attention of its rows. Click to follow this row.")
+
+
+def test_the_very_first_tile_has_a_share(run, data):
+    script = "words.tileWords(model.makeModel(given), { head: 0, q: 0, kv: 0 }, 0)"
+    share = "100 % of the attention of its rows"
+    assert run(script, data) == f"query tile 0, key tile 0: partly masked, {share}. Click to follow this row."
+
+
+def test_two_runs_are_told_by_their_steps_bytes_and_in_a_race_their_times(run, data):
+    script = """(() => {
+      const panes = [model.makeModel(given), model.makeModel(given)].map((m) => ({ model: m }));
+      const costs = [[5e5, 1e6, 2e6], [5e5, 1e6, 3e6]];
+      return [true, false].map((race) => words.duelWords(panes, [10, 3], costs, race, "Modelled."));
+    })()"""
+    states = "A: 10 of 10 steps{}, 348 B. B: 3 of 10 steps, {} B."
+    third = run("model.makeModel(given).bytes[3]", data)
+    race, steps = run(script, data)
+    assert race == states.format(" in 2 ms", int(third)) + " Modelled."
+    assert steps == states.format("", int(third))
+
+
+def test_a_row_is_told_by_its_number_and_a_head_by_its_kind(run, data, parts):
+    rows = "[null, { head: 0, q: 2, row: 5 }].map((pin) => words.rowWords(m, { step: 1, kernel: 0 }, pin))"
+    assert run(f"[model.makeModel(given)].map((m) => {rows})[0]", data) == [
+        "row 16 (click a tile to pick one)",
+        "row 37 (picked; click it again to let go)",
+    ]
+    name = "words.headName(model.makeModel(given), 1)"
+    assert [run(name, data), run(name, parts[1])] == ["head 1", "K head 1"]
 
 
 def test_the_readout_is_about_the_picked_row(run, data):

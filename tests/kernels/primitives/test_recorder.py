@@ -1,0 +1,95 @@
+"""Buffers of a traced launch: their shapes, what stands in them before a kernel runs, and their limits."""
+
+import numpy as np
+import pytest
+import torch
+
+from kernels.algorithms import ALGORITHMS
+from kernels.primitives import recorder
+from kernels.primitives.recorder import make_recorder, read_columns, refuse_long_traces, write_columns
+from kernels.problem import AttentionProblem, InvalidProblem
+
+PROBLEM = AttentionProblem(q_len=10, kv_len=21, head_dim=24, block_m=4, block_n=8)
+FORWARD, DK_DV = ALGORITHMS["flash2"].kernels[0], ALGORITHMS["backward"].kernels[1]
+
+
+def made(kernel=FORWARD, **changes):
+    """Six slots: three programs of two steps."""
+    return make_recorder(kernel, PROBLEM, **{"rows": 10, "programs": 3, "max_steps": 2} | changes)
+
+
+def shapes(buffers):
+    return {name: tuple(buffer.shape) for name, buffer in buffers._asdict().items()}
+
+
+def test_a_slot_has_a_place_rows_bytes_times_and_an_accumulator_of_a_power_of_two():
+    assert shapes(made().buffers) == {
+        "where": (6, 3),
+        "rows": (6, 3, 4),
+        "requested": (6, 16),
+        "clock": (6, 3),
+        "acc": (6, 4, 32),
+        "acc_2": (1, 1, 1),
+    }
+    own_tile = shapes(made(block_m=16).buffers)
+    assert (own_tile["rows"], own_tile["acc"]) == ((6, 3, 16), (6, 16, 32))
+    of_keys = shapes(made(DK_DV).buffers)
+    assert of_keys["acc"] == of_keys["acc_2"] == (6, 8, 32)
+
+
+def test_what_no_program_wrote_is_seen():
+    buffers = made().buffers
+    assert [buffer.dtype for buffer in buffers[:4]] == [torch.int32, torch.float32, torch.int32, torch.int64]
+    assert (buffers.where == -1).all()
+    assert (buffers.clock == -1).all()
+    assert (buffers.requested == 0).all()
+    for values in (buffers.rows, buffers.acc, buffers.acc_2):
+        assert values.dtype == torch.float32
+        assert values.isnan().all()
+
+
+@pytest.mark.parametrize(("kernel", "needed"), [(FORWARD, 6 * 4 * 32 * 4), (DK_DV, 6 * 2 * 8 * 32 * 4)])
+def test_accumulators_are_recorded_up_to_the_limit_and_then_all_left_out(kernel, needed, monkeypatch):
+    monkeypatch.setattr(recorder, "ACC_LIMIT_BYTES", needed)
+    assert made(kernel).with_acc
+    monkeypatch.setattr(recorder, "ACC_LIMIT_BYTES", needed - 1)
+    assert not made(kernel).with_acc
+    assert made(kernel).buffers.acc.shape[0] == 1
+
+
+def test_a_kernel_without_a_sum_has_no_accumulator():
+    without = ALGORITHMS["backward"].kernels[0]
+    assert not made(without).with_acc
+    assert not made(without, programs=1, max_steps=1).with_acc
+
+
+def test_a_trace_is_refused_if_its_rows_would_take_more_than_the_limit(monkeypatch):
+    rows = 6 * 3 * 4 * 4
+    monkeypatch.setattr(recorder, "BUFFER_LIMIT_BYTES", rows)
+    assert made().max_steps == 2
+    monkeypatch.setattr(recorder, "BUFFER_LIMIT_BYTES", rows - 1)
+    with pytest.raises(InvalidProblem, match=r"its trace could have 6 steps and take 0\.0 GB"):
+        made()
+
+
+def test_a_refusal_tells_steps_and_sizes():
+    words = r"q_len=10 is not accepted: its trace could have 1,234 steps and take 2\.5 GB, at most 1\.1 GB"
+    with pytest.raises(InvalidProblem, match=words):
+        refuse_long_traces(PROBLEM, 1234, 2_500_000_000)
+
+
+def test_rows_of_a_tile_exist_up_to_the_end_of_the_matrix():
+    """10 queries in tiles of 4, 21 keys in tiles of 8; a step about no tile counts as about the first."""
+    steps = {"q_tile": np.array([0, 2, -1]), "kv_tile": np.array([-1, 1, 2])}
+    assert made().rows_exist(steps).sum(axis=1).tolist() == [4, 2, 4]
+    assert made().rows_exist(steps)[1].tolist() == [True, True, False, False]
+    assert made().rows_exist(steps, "kv_tile").sum(axis=1).tolist() == [8, 8, 5]
+    assert made(rows=2).rows_exist(steps).sum(axis=1).tolist() == [2, 0, 2]
+    assert made(rows=40, block_m=16).rows_exist(steps).sum(axis=1).tolist() == [16, 8, 16]
+
+
+def test_a_tensor_has_one_column_for_reads_and_one_for_writes():
+    kernel = ALGORITHMS["backward_q_outer"].kernels[0]
+    for columns, direction in ((read_columns, "read"), (write_columns, "write")):
+        found = [column.value for column in columns(kernel, "dK", "dV")]
+        assert [kernel.requests[column] for column in found] == [("dK", direction), ("dV", direction)]
