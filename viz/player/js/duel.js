@@ -113,9 +113,11 @@ export class Duel {
   load(data, state) {
     const isNew = this.data?.id !== data.id;
     this.data = data;
+    const differ = data.runs[0].grid_words !== data.runs[1].grid_words;
     data.runs.forEach((run, i) => {
       this.panes[i].load(run);
-      this.titles[i].textContent = `${"AB"[i]}  ${run.title}. ${run.grid_words}`;
+      const claim = differ ? `. ${run.grid_words}` : "";
+      this.titles[i].textContent = `${"AB"[i]}  ${run.title}${claim}`;
     });
     const models = this.panes.map((pane) => pane.model);
     const share = Math.max(...models.map((model) => model.scaleShare));
