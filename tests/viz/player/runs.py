@@ -1,0 +1,14 @@
+"""What the tests of the player's modules share."""
+
+from kernels.device.gpus import GPUS
+from kernels.problem import AttentionProblem
+from viz.player.modules import FOLDER
+
+ORIGIN = "http://player.test"
+FILES = sorted(path.stem for path in FOLDER.glob("*.js") if path.stem not in ("component", "page"))
+"""The modules without the two entries, which look for a page."""
+GPU = GPUS["H200"]
+WINDOW = AttentionProblem(
+    q_heads=2, q_len=20, kv_len=40, head_dim=16, block_m=8, block_n=8, mask="window", window_left=3
+)
+"""Two heads; the first key tiles are seen by no query, and the last query tile has 4 rows."""
