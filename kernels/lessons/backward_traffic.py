@@ -28,6 +28,37 @@ class SquareAccess:
         return len(self.loads) + len(self.stores)
 
 
+@dataclass(frozen=True)
+class Work:
+    """One line of the backward pass and its floating-point operations."""
+
+    line: str
+    formula: str
+    """LaTeX, for T queries and T keys of d features."""
+    flops: int
+    recomputed: bool = False
+    """Whether standard attention spares it, because it keeps P."""
+
+
+def backward_work(problem: AttentionProblem) -> tuple[Work, ...]:
+    """FLOPs of each line of the backward pass of one head without a mask.
+
+    Without the line that is recomputed 8 T^2 d + 2 T^2 + 2 T d together (Chu, Liu and Lin 2026, "Backward
+    Pass: Computational Complexity").
+    """
+    square, row = problem.q_len * problem.kv_len, problem.q_len * problem.head_dim
+    product = 2 * square * problem.head_dim
+    return (
+        Work("S = Q Kᵀ, again", r"2\,T^2 d", product, recomputed=True),
+        Work("dV = Pᵀ dO", r"2\,T^2 d", product),
+        Work("dP = dO Vᵀ", r"2\,T^2 d", product),
+        Work("D = rowsum(O ∘ dO)", r"2\,T d", 2 * row),
+        Work("dS = P ∘ (dP − D)", r"2\,T^2", 2 * square),
+        Work("dQ = dS K", r"2\,T^2 d", product),
+        Work("dK = dSᵀ Q", r"2\,T^2 d", product),
+    )
+
+
 STANDARD_BACKWARD = (
     SquareAccess("dV = Pᵀ dO", ("P",), ()),
     SquareAccess("dP = dO Vᵀ", (), ("dP",)),
@@ -59,6 +90,8 @@ class LoopOrder:
     """Sums that a step stores, and therefore loads first. Chu, Liu and Lin 2026 leave these loads out."""
     algorithm: str = ""
     """Key of kernels.algorithms.ALGORITHMS if a kernel of ours has this order."""
+    d_each_step: bool | None = None
+    """If kernels.lessons.backward_run runs this order: whether D is computed again at every step."""
 
 
 LOOP_ORDERS = (
@@ -76,6 +109,7 @@ LOOP_ORDERS = (
         "Chu, Liu and Lin 2026, algorithm 7 (a draft)",
         q_blocks=("load Q", "load dO", "load O", "store dQ"),
         read_back=("load dQ",),
+        d_each_step=True,
     ),
     LoopOrder(
         "algorithm 8",
@@ -83,6 +117,7 @@ LOOP_ORDERS = (
         "Chu, Liu and Lin 2026, algorithm 8",
         q_blocks=("load Q", "load dO", "store dQ"),
         read_back=("load dQ",),
+        d_each_step=False,
     ),
     LoopOrder(
         "this project",

@@ -7,11 +7,13 @@ those of Chu, Liu and Lin 2026.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kernels.algorithms.chip import FLOAT32_BYTES as STATE_BYTES
 from kernels.lessons.tiling import tiles_of
 from kernels.problem import BLOCKS
+from kernels.trace import Trace
 from kernels.traffic.modelled import LSE_BYTES
 
 
@@ -113,9 +115,12 @@ def flash1_bytes(length: int, d: int, sizes: BlockSizes, itemsize: int) -> int:
     return length * (2 * d * itemsize + tiles_of(length, sizes.key) * visit + last)
 
 
-def compulsory_bytes(length: int, d: int, itemsize: int) -> int:
-    """Q, K, V in, O and lse out, once: no algorithm moves less."""
-    return 4 * length * d * itemsize + length * LSE_BYTES
+def compulsory_bytes(length: int, d: int, itemsize: int, direction: str = "forward") -> int:
+    """Q, K, V in and O out, once; backward Q, K, V, O, dO in and dQ, dK, dV out: no algorithm moves less.
+
+    Without lse, which standard and row-wise attention neither write nor read.
+    """
+    return (4 if direction == "forward" else 8) * length * d * itemsize
 
 
 def lower_bound_bytes(length: int, d: int, memory: int, itemsize: int) -> float:
@@ -153,6 +158,16 @@ def growth(name: str, length: int, d: int, memory: int, itemsize: int) -> dict[s
     doubled = {"T": (2 * length, d, memory), "d": (length, 2 * d, memory), "M": (length, d, 2 * memory)}
     there = {what: curve_bytes(name, *point, itemsize) for what, point in doubled.items()}
     return {what: value / here if here and value else None for what, value in there.items()}
+
+
+def inner_step_bytes(trace: Trace, tensors: Sequence[str]) -> int:
+    """Most bytes of these tensors that one step of a traced run asked for.
+
+    That is a step on whole tiles. What a program loads once and stores once counts only if it is named.
+    """
+    columns = [trace.tensors.index(name) for name in tensors]
+    moved = (trace.tensor_bytes_read + trace.tensor_bytes_written)[:, columns].sum(axis=1)
+    return int(moved.max())
 
 
 def row_wise_backward_rows(length: int, d: int, memory: int) -> int:

@@ -7,11 +7,11 @@ import streamlit as st
 from kernels.lessons.backward_traffic import (
     LOOP_ORDERS,
     STANDARD_BACKWARD,
-    counted_inner_loop_elements,
     inner_loop_elements,
     standard_backward_elements,
 )
 from kernels.problem import BLOCKS, AttentionProblem
+from viz.learn.backward_words import counted_elements, loop_order_words
 from viz.learn.counts import counted_runs
 from viz.learn.figures.gradients import loop_order_figure
 from viz.learn.formulas import formulas
@@ -24,10 +24,8 @@ HEAD_DIMS = (16, 32, 64, 128, 256)
 TILES = tuple(block for block in BLOCKS if block >= 16)
 
 
-def loop_orders_panel(palette: theme.Palette) -> None:
-    """Elements that each loop order moves: modelled, and counted if a kernel of ours has that order."""
-    st.subheader("Which loop goes outside?", anchor=False)
-    problem = _problem()
+def loop_orders_panel(problem: AttentionProblem, palette: theme.Palette) -> None:
+    """Elements that each loop order moves on the reader's shape: modelled, and counted by a run."""
     standard, tiled = st.columns(2, gap="large")
     with standard:
         _standard_table(problem)
@@ -35,7 +33,7 @@ def loop_orders_panel(palette: theme.Palette) -> None:
         "**In tiles**, no square matrix moves. What the inner loop moves depends on the loop order:\n"
         "- if the query tile stays on the chip, dK and dV move;\n"
         "- if the key tile stays on the chip, dQ moves;\n"
-        "- with two kernels, one in each order, no sum moves, but the scores are computed twice.\n\n"
+        "- with two kernels, one in each order, no sum moves, but S and dP are computed twice.\n\n"
         "A sum that is stored at every step must also be read back at every step. "
         "Chu, Liu and Lin 2026 leave that out."
     )
@@ -43,6 +41,7 @@ def loop_orders_panel(palette: theme.Palette) -> None:
     printed = [inner_loop_elements(order, problem, read_back=False) for order in LOOP_ORDERS]
     with_sums = [inner_loop_elements(order, problem, read_back=True) for order in LOOP_ORDERS]
     plot(loop_order_figure(LOOP_ORDERS, printed, with_sums, counted, palette), key="gradients_orders")
+    st.markdown(loop_order_words(problem))
     formulas(
         rf"4\,T_r\,|J|\,d \cdot T_c = {count_tex(printed[0])}",
         rf"3\,T_c\,|I|\,d \cdot T_r = {count_tex(printed[2])}",
@@ -53,7 +52,8 @@ def loop_orders_panel(palette: theme.Palette) -> None:
         "Elements that the inner loops move, for one head without a mask. lse and D, one number per row "
         "each, are left out. dK and dV that move are float32, twice the bytes per element. Algorithm numbers "
         "are those of Chu, Liu and Lin 2026; algorithm 7 is a draft, which loads O again at every step to "
-        "recompute D."
+        "recompute D. Counted: algorithm 6 and this project by their kernels, "
+        "algorithms 7 and 8 by a tile-by-tile run in NumPy, if it is short."
     )
     with st.container(horizontal=True):
         explore_link("Play the two kernels on this shape", problem, algorithm="backward")
@@ -73,7 +73,8 @@ def _standard_table(problem: AttentionProblem) -> None:
     )
 
 
-def _problem() -> AttentionProblem:
+def traffic_problem() -> AttentionProblem:
+    """The reader's shape and tiles, with one head and no mask."""
     with st.container(horizontal=True, gap="small"):
         length = st.number_input(
             "Tokens T", *LENGTHS, 128, 16, key="gradients_tokens", bind="query-params", width=140
@@ -91,8 +92,8 @@ def _problem() -> AttentionProblem:
 
 
 def _counted(problem: AttentionProblem) -> dict[str, int]:
-    """Algorithm -> elements counted by a traced run, for those runs that are ready."""
+    """Slug of an order -> elements of its inner loop, counted by those runs that are ready."""
     store = runs.run_store()
     wanted = [(problem, order.algorithm) for order in LOOP_ORDERS if order.algorithm]
     ready = counted_runs(store, runs.backend(store), wanted, "gradients_orders")
-    return {algorithm: counted_inner_loop_elements(run.trace) for (_, algorithm), run in ready.items()}
+    return counted_elements(problem, {algorithm: run for (_, algorithm), run in ready.items()})

@@ -29,7 +29,7 @@ CHAPTERS = (
         "A matrix product splits into tiles; softmax also needs a running max and sum",
         tiling.show,
     ),
-    Chapter("io", "Traffic", "Most time is spent moving bytes, and tiles decide how many", io.show),
+    Chapter("io", "Traffic", "Tiles decide how many bytes move between HBM and the chip", io.show),
     Chapter(
         "roofline",
         "Roofline",

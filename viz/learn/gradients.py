@@ -11,7 +11,8 @@ from kernels.lessons import gradients as lesson_maths
 from kernels.lessons.gradients import LIMITS, GradientLesson
 from kernels.problem import AttentionProblem
 from kernels.worker.requests import LessonGradients, LessonGradientsRequest
-from viz.learn.backward_orders import loop_orders_panel
+from viz.learn.backward_orders import loop_orders_panel, traffic_problem
+from viz.learn.backward_work import work_panel
 from viz.learn.figures.gradients import block_error_figure
 from viz.learn.figures.matrices import Matrix, matrices_html
 from viz.learn.formulas import formulas
@@ -44,7 +45,10 @@ def show() -> None:
     _line_panel(line, lesson, row, references, palette)
     _all_lines(lesson, references, note)
     _block_panel(lesson, palette)
-    loop_orders_panel(palette)
+    st.subheader("Which loop goes outside?", anchor=False)
+    problem = traffic_problem()
+    loop_orders_panel(problem, palette)
+    work_panel(problem)
     tiny = AttentionProblem(q_len=32, kv_len=32, head_dim=16, block_m=4, block_n=4)
     st.subheader("Watch it", anchor=False)
     with st.container(horizontal=True):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import streamlit as st
 
 from kernels.algorithms import ALGORITHMS
@@ -12,13 +11,16 @@ from kernels.algorithms.standard.traffic import standard_bytes
 from kernels.lessons import io as lesson
 from kernels.problem import AttentionProblem
 from kernels.trace import Trace
-from kernels.traffic.modelled import compulsory_bytes
+from viz.learn.comparing import compared
 from viz.learn.counts import counted_runs, recorded_counts
 from viz.learn.figures.io import ByteBar, bytes_figure
 from viz.learn.io_inputs import TrafficInputs
 from viz.shared import runs
 from viz.shared.formats import format_bytes, format_kib, format_ms
 from viz.shared.layout import colors, explore_link, plot
+
+INNER_LOOPS = {"flash1": ("Q", "O", "m", "l"), "flash2": ("K", "V")}
+"""Algorithm -> the tensors that a step of its inner loop moves."""
 
 
 @dataclass(frozen=True)
@@ -54,19 +56,21 @@ def forward_view(inputs: TrafficInputs, store: runs.RunStore | None, backend: st
     bars = [
         ByteBar(entry.label, entry.modelled, totals.get(entry.algorithm), entry.color) for entry in entries
     ]
+    problem = inputs.problem
     with figure:
-        plot(bytes_figure(bars, compulsory_bytes(inputs.problem), colors()), key="io_bytes")
+        least = lesson.compulsory_bytes(problem.q_len, problem.head_dim, problem.itemsize)
+        plot(bytes_figure(bars, least, colors()), key="io_bytes")
         st.caption(
             "**Counted** (solid): bytes that the loads and stores asked for, "
             f"{next(iter(ready.values())).provenance if ready else 'not yet run'}; re-reads may hit the L2 "
             "cache, so this is not DRAM traffic. **Modelled** (hatched): the formulas below. One head, "
-            "float16, no mask."
+            "float16, no mask. Least possible: Q, K and V in, O out; lse, which not every algorithm keeps, "
+            "is left out."
         )
     _inner_loops(traces)
     for column, entry in zip(st.columns(len(entries)), entries, strict=True):
         with column.container(border=True, height="stretch"):
             _card(entry, totals.get(entry.algorithm), inputs)
-    problem = inputs.problem
     st.caption(
         f"$b={problem.itemsize}$ bytes per element, "
         f"$T_r=\\lceil T/\\text{{BLOCK\\_M}}\\rceil={problem.q_tiles}$, "
@@ -77,16 +81,15 @@ def forward_view(inputs: TrafficInputs, store: runs.RunStore | None, backend: st
 
 
 def _inner_loops(traces: dict[str, Trace]) -> None:
-    """What one step of each inner loop asks for, counted: why FlashAttention-2 moves less."""
-    if not {"flash1", "flash2"} <= set(traces):
+    """What one step of each inner loop asks for, counted: it decides which order moves less."""
+    if not set(INNER_LOOPS) <= set(traces):
         return
-    first, second = (
-        format_bytes(float(np.median(traces[name].bytes_read + traces[name].bytes_written)))
-        for name in ("flash1", "flash2")
-    )
+    first, second = (lesson.inner_step_bytes(traces[name], moved) for name, moved in INNER_LOOPS.items())
     st.markdown(
-        f"**One step of the inner loop**, counted: FlashAttention-1 asks for **{first}** (Q, O, m, l in; O, "
-        f"m, l out), FlashAttention-2 for **{second}** (K, V in): its O, m and l stay on the chip."
+        f"**One step of the inner loop**, counted: FlashAttention-1 asks for **{format_bytes(first)}** (Q, "
+        f"O, m, l in; O, m, l out), FlashAttention-2 for **{format_bytes(second)}** (a tile of K and one of "
+        f"V in), {compared(second, first)} FlashAttention-1. Both take as many steps. Not in it: what "
+        "a program loads or stores once, Q, O and lse of FlashAttention-2, K and V of FlashAttention-1."
     )
 
 

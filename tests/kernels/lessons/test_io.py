@@ -25,7 +25,9 @@ def test_curves_pass_through_what_the_kernels_count(name, formula):
 def test_other_curves_agree_with_the_formulas_of_a_problem():
     assert lesson.standard_bytes(96, 16, 2) == standard_bytes(SMALL)
     assert lesson.row_wise_bytes(96, 16, 32, 2) == ALGORITHMS["row_wise"].requested_bytes(SMALL)
-    assert lesson.compulsory_bytes(96, 16, 2) == compulsory_bytes(SMALL)
+    for direction in ("forward", "backward"):
+        without_lse = compulsory_bytes(SMALL, direction) - 4 * 96
+        assert lesson.compulsory_bytes(96, 16, 2, direction) == without_lse
 
 
 @pytest.mark.parametrize("memory", MEMORIES)
@@ -105,3 +107,18 @@ def test_row_wise_backward_moves_eight_matrices_if_all_fits():
     assert lesson.row_wise_backward_bytes(1024, 64, 16, 2) > 4 * lesson.row_wise_backward_bytes(
         1024, 64, 128, 2
     )
+
+
+@pytest.mark.parametrize(
+    ("length", "block_m", "block_n"), [(64, 16, 32), (32, 32, 32), (32, 16, 32), (50, 16, 16)]
+)
+def test_a_step_of_the_inner_loop_asks_for_its_own_tiles_and_not_for_what_a_program_loads_once(
+    length, block_m, block_n
+):
+    problem = AttentionProblem(q_len=length, kv_len=length, head_dim=16, block_m=block_m, block_n=block_n)
+    second = lesson.inner_step_bytes(run_traced(problem, "flash2"), ("K", "V"))
+    assert second == 2 * block_n * 16 * 2
+    first = lesson.inner_step_bytes(run_traced(problem, "flash1"), ("Q", "O", "m", "l"))
+    rows = block_m * (16 * 2 + 2 * 16 * 4 + 4 * 4)
+    last_only = block_m * (16 * 2 + 16 * 4 + 16 * 2 + 4 * 4)  # O leaves in the type of Q
+    assert first == (last_only if block_n >= length else rows)

@@ -88,7 +88,7 @@ def test_the_chip_is_named_by_its_memories():
     assert metrics(app)["Needed on the chip"] == ("97 KiB", "an SM has 164 KiB shared, 256 KiB registers")
 
 
-@pytest.mark.parametrize(("block_m", "verdict"), [(128, "falls from 34.6 MB"), (1, "rises from 34.6 MB")])
+@pytest.mark.parametrize(("block_m", "verdict"), [(128, "falls from 34.6 MB"), (4, "rises from 34.6 MB")])
 def test_the_traffic_falls_or_rises_as_the_numbers_say(block_m, verdict):
     app = open_chapter("ideas", ideas_block_m=block_m)
     assert any(verdict in markdown.value for markdown in app.markdown)

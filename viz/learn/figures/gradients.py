@@ -50,16 +50,16 @@ def loop_order_figure(
 ) -> go.Figure:
     """Elements that the inner loops of each order move.
 
-    `printed` as Chu, Liu and Lin 2026 count them, `with_sums` with the sums read back, and `counted` by a
-    kernel (algorithm -> elements).
+    `printed` as Chu, Liu and Lin 2026 count them, `with_sums` with the sums read back, and `counted` by a run
+    (slug of the order -> elements).
     """
     figure = go.Figure()
     labels = [f"<b>{order.slug}</b><br>{_on_two_lines(order.label)}" for order in orders]
-    by_kernel = [counted.get(order.algorithm) if order.algorithm else None for order in orders]
+    by_run = [counted.get(order.slug) for order in orders]
     series = (
         ("as Chu, Liu and Lin 2026 count, modelled", printed, colors.muted, ""),
         ("with the sums read back, modelled", with_sums, colors.standard, "/"),
-        ("counted by the kernel", by_kernel, colors.flash, ""),
+        ("counted by a run", by_run, colors.flash, ""),
     )
     for name, values, color, pattern in series:
         figure.add_trace(

@@ -13,6 +13,6 @@ def test_block_errors_frame_the_chosen_block(colors):
 
 
 def test_loop_orders_leave_out_what_nobody_counted(colors):
-    figure = gradients.loop_order_figure(LOOP_ORDERS, [4, 3, 2, 1], [5, 4, 3, 1], {"backward": 1}, colors)
+    figure = gradients.loop_order_figure(LOOP_ORDERS, [4, 3, 2, 1], [5, 4, 3, 1], {"this project": 1}, colors)
     assert list(figure.data[2].x) == [None, None, None, 1]
     assert figure.data[1].text == ("5", "4", "3", "1")

@@ -13,13 +13,13 @@ def test_every_idea_has_a_place_and_every_need_an_arrow():
 
 
 def test_left_out_and_fallen_are_said_in_words():
-    states = {"lse": "out", "recomputation": "falls"}
+    states = {"lse": "out", "recomputation": "falls", "fusion": "falls"}
     html = idea_map_html(
         [Box(name, "does", "12 MB", states.get(name, "stands")) for name in NEEDS], BECAUSE, theme.LIGHT
     )
     assert html.count("<section") == 5
     assert html.count(">left out<") == 1
-    assert html.count(">falls<") == 1
+    assert html.count(">falls<") == 2
     assert html.count("moot") == 2  # the arrow of what is left out, and its line in the style
     assert html.count("✕") == 2  # lse is needed by recomputation, and that by fusion
     assert "why tiling" in html
