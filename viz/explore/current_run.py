@@ -130,19 +130,19 @@ def _offer_whole(
     problem: AttentionProblem, algorithm: str, sample: Sample, seconds: float, button_place: DeltaGenerator
 ) -> None:
     """Say that a sample is shown, and offer the whole run."""
+    words, time = sample.words(problem), duration(seconds)
     clicked = button_place.button(
         "Trace the whole run",
         icon=":material/play_arrow:",
         width="stretch",
-        help=f"Shown is a sample: {sample.words(problem)}. The whole run takes about {duration(seconds)} here.",
+        help=f"Shown is a sample: {words}. A trace of the whole run takes about {time} here.",
     )
     if clicked:
         st.session_state["whole_runs"].add((problem, algorithm))
         st.rerun()
     st.caption(
-        f"**Sample**: {sample.words(problem)} are traced, since a trace of the whole run takes about "
-        f"{duration(seconds)} here. The bytes of the whole run are modelled, by a formula that is held against "
-        "the sample."
+        f"**Sample**: {words} are traced, since a trace of the whole run takes about {time} here. The bytes "
+        "of the whole run are modelled, by a formula that is held against the sample."
     )
 
 

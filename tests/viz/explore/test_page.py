@@ -11,6 +11,7 @@ from kernels.worker.failures import Crashed, OutOfMemory
 from kernels.worker.requests import MeasureRequest, TraceRequest
 from tests.app.pages import drawn_with_results, fail_jobs, open_page
 from viz.shared import runs
+from viz.shared.formats import format_bytes
 
 pytestmark = pytest.mark.usefixtures("stop_the_worker")
 SMALL = {"q_len": 64, "kv_len": 64, "block_m": 32, "block_n": 32, "head_dim": 16}
@@ -233,11 +234,27 @@ def test_a_failure_of_the_worker_is_a_message_with_a_way_on(failure, seed, monke
     assert player(app)["provenance"].startswith("run here")
 
 
-def test_long_work_is_announced_and_not_started():
-    app = open_page(q_len=8192, kv_len=8192, block_m=16, block_n=16)
+def test_long_work_is_announced_and_not_started_and_a_recording_stands_in():
+    app = open_page(q_len=8192, kv_len=8192, block_m=16, block_n=16, algorithm="flash1")
     assert "This run takes about" in app.info[0].value
     assert "Run" in [button.label for button in app.button]
-    assert player(app) is None
+    assert "the recording of the nearest problem stands in" in app.info[1].value
+    assert player(app)["provenance"].startswith("recorded on")
+
+
+def test_a_long_run_is_shown_by_a_sample():
+    problem = PRESETS["gpt2"].problem.with_(q_len=8192, kv_len=8192, head_dim=16, block_m=128, block_n=128)
+    runs.run_store().client.wait_ready(60)  # long work is not asked for before
+    app = drawn_with_results(open_page(**problem.as_dict(), step=3), TraceRequest)
+    assert not app.exception
+    data = player(app)
+    assert data["notes"][0].startswith("sample: ")
+    assert data["notes"][0].endswith("of 64 query tiles")
+    assert data["problem"]["tile_numbers"][-1] == 63
+    assert metrics(app)["Error · measured"][1].startswith("passes")
+    whole = format_bytes(ALGORITHMS["flash2"].requested_bytes(problem))
+    assert metrics(app)["Bytes · modelled"][0] == whole
+    assert json.loads(app.get("bidi_component")[0].proto.json)["state"]["step"] == "3"
 
 
 def test_the_step_in_the_url_reaches_the_player():

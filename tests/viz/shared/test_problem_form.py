@@ -7,7 +7,7 @@ from kernels.algorithms import ALGORITHMS, FIRST
 from kernels.device.gpus import DEFAULT_GPU, GPUS
 from kernels.problem import LIMITS
 from kernels.problem.presets import FIRST_PRESET, PRESETS
-from viz.shared.problem_form import CUSTOM, DEFAULT, INTERPRETER_LENGTH
+from viz.shared.problem_form import CUSTOM, DEFAULT
 
 
 def script():
@@ -17,15 +17,14 @@ def script():
     from viz.shared import problem_form
 
     chosen = {"algorithm": problem_form.algorithm_control()}
-    chosen["problem"], _ = problem_form.problem_controls(st.session_state["backend"])
+    chosen["problem"], _ = problem_form.problem_controls()
     chosen["versus"] = problem_form.versus_controls(chosen["problem"]) if chosen["problem"] else None
     chosen["gpu"] = problem_form.gpu_control()
     st.session_state["chosen"] = chosen
 
 
-def opened(backend="cuda", **query):
+def opened(**query):
     app = AppTest.from_function(script)
-    app.session_state["backend"] = backend
     for name, value in query.items():
         app.query_params[name] = str(value)
     app.run()
@@ -96,39 +95,49 @@ def test_every_field_of_the_problem_is_taken_from_the_url():
     assert chosen(opened(**problem.as_dict())) == problem
 
 
+def warnings(app):
+    return [warning.value for warning in app.warning]
+
+
 @pytest.mark.parametrize(
-    "query",
-    [{"mask": "round"}, {"block_m": "7"}, {"dtype": "int8"}, {"q_len": "x"}, {"q_len": "0"}, {"seed": "-1"}],
-    ids=str,
+    ("field", "given", "accepted"),
+    [
+        ("mask", "round", "expected one of full, causal, window."),
+        ("block_m", "7", "expected one of 4, 8, 16, 32, 64, 128."),
+        ("dtype", "int8", "expected one of float16, bfloat16, float32."),
+        ("q_len", "x", "expected a whole number from 1 to 1,048,576."),
+        ("q_len", "0", "expected a whole number from 1 to 1,048,576."),
+        ("kv_len", "2000000", "expected a whole number from 1 to 1,048,576."),
+        ("seed", "-1", "expected a whole number from 0 to 2,147,483,647."),
+    ],
 )
-def test_what_no_control_offers_is_the_default(query):
-    app = opened(**query)
+def test_what_no_control_takes_is_refused_with_words_that_stay(field, given, accepted):
+    app = opened(**{field: given})
     assert chosen(app) == DEFAULT
-    assert url(app) == {}
+    words = f"{field}={given} in the link is not accepted: {accepted} Shown is {getattr(DEFAULT, field)}."
+    assert warnings(app) == [words]
+    app.run()  # as when the worker is ready; by now the URL has lost the value
+    assert warnings(app) == [words]
 
 
-def test_lengths_are_limited_if_the_interpreter_runs_them():
-    assert chosen(opened("interpreter", q_len=INTERPRETER_LENGTH)).q_len == INTERPRETER_LENGTH
-    assert opened("interpreter").number_input(key="kv_len").max == INTERPRETER_LENGTH
-    assert opened("cuda").number_input(key="kv_len").max == LIMITS["kv_len"][1]
+def test_a_refused_value_is_forgotten_once_another_is_chosen():
+    app = opened(q_len=2000000)
+    app.number_input(key="q_len").set_value(77).run()
+    assert warnings(app) == []
+    app.number_input(key="q_len").set_value(DEFAULT.q_len).run()
+    assert warnings(app) == []
 
 
-@pytest.mark.parametrize("length", [77, 4 * INTERPRETER_LENGTH])
-def test_a_length_of_the_url_is_kept_while_the_worker_of_a_gpu_starts(length):
-    app = opened("starting", q_len=length)
-    assert chosen(app).q_len == length
-    app.session_state["backend"] = "cuda"
-    app.run()
-    assert chosen(app).q_len == length
-    assert url(app) == {"q_len": str(length)}
-
-
-def test_a_length_that_the_interpreter_takes_is_kept_while_its_worker_starts():
-    app = opened("starting", q_len=77)
-    app.session_state["backend"] = "interpreter"
-    app.run()
-    assert chosen(app).q_len == 77
-    assert url(app) == {"q_len": "77"}
+def test_every_value_within_the_limits_is_kept():
+    for field, limits in LIMITS.items():
+        for value in limits:
+            app = (
+                opened(**{field: value}, kv_heads=1)
+                if field != "kv_heads"
+                else opened(q_heads=1024, kv_heads=value)
+            )
+            assert app.number_input(key=field).value == value
+            assert warnings(app) == []
 
 
 def test_heads_that_do_not_fit_are_refused_and_kept():
@@ -158,7 +167,9 @@ def test_the_algorithm_is_in_the_url_by_its_name():
     app.selectbox(key="algorithm").select("standard").run()
     assert chosen(app, "algorithm") == "standard"
     assert url(app) == {"algorithm": "standard"}
-    assert chosen(opened(algorithm="<script>"), "algorithm") == FIRST
+    unknown = opened(algorithm="<script>")
+    assert chosen(unknown, "algorithm") == FIRST
+    assert warnings(unknown)[0].startswith("algorithm=<script> in the link is not accepted: expected one of")
 
 
 def test_a_second_run_differs_in_what_was_changed():

@@ -12,7 +12,7 @@ export function stageLayout(width, height, model) {
   let cellWidth = (width - left - right) / model.kvTiles;
   let cellHeight = (height - top - 6) / model.qTiles;
   cellWidth = Math.min(cellWidth, Math.max(cellHeight * 3, 24));
-  cellHeight = Math.min(cellHeight, Math.max(cellWidth * 3, 24, model.qTiles === 1 ? 150 : 0));
+  cellHeight = Math.min(cellHeight, Math.max(cellWidth * 3, 24, 150 / model.qTiles));
   const gridWidth = cellWidth * model.kvTiles;
   const x = left + Math.max(0, (width - left - right - gridWidth) / 2);
   return { x, y: top, cellWidth, cellHeight, width: gridWidth, height: cellHeight * model.qTiles };
