@@ -7,18 +7,25 @@ from typing import Literal
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from kernels.algorithms.standard.entry import ENTRY as STANDARD
-from kernels.algorithms.standard.traffic import standard_bytes
+from kernels.device.clocks import METHODS
 from kernels.measure.measurement import Measurement, PeerResult
 from kernels.oracle.report import FACTORS, rule_words
 from kernels.trace.algorithm import Algorithm
-from viz.shared.formats import format_bytes, format_error, format_ms, format_ratio
-from viz.shared.runs import Run
+from viz.explore.comparisons import (
+    Compared,
+    bytes_with_standard,
+    less_or_more,
+    percentile_words,
+    spread_words,
+    time_with_naive,
+)
+from viz.shared.formats import format_bytes, format_error, format_ms
+from viz.shared.runs import Run, runner_words
 
 Color = Literal["green", "red", "off"]
 
 REQUESTED = (
-    "Counted: bytes that the kernel's loads and stores asked for. Modelled for standard attention: S and P "
+    "Counted: bytes that loads and stores asked for. Modelled for standard attention: S and P "
     "are written to HBM and read back (Dao et al. 2022, algorithm 0)."
 )
 
@@ -33,16 +40,15 @@ def four_figures(run: Run, measurement: Measurement | None, other: Run | None = 
     mark = "A: " if other else ""
     _error_card(row, f"{mark}Error · {origin}", run)
     ours = run.traffic.total
-    rival, whose = standard_bytes(run.trace.problem, run.algorithm.direction), "standard"
+    compared = bytes_with_standard(run)
     if other:
-        rival, whose = other.traffic.total, "B"
-    elif run.algorithm is STANDARD:
-        whose = "modelled"
-    comparison = _against(rival / ours, f"{whose} {format_bytes(rival)}")
-    _card(row, f"{mark}Bytes · {_how_known(run)}", format_bytes(ours), comparison, _requested_words(run))
+        rival = other.traffic.total
+        compared = Compared(less_or_more(rival / ours, f"B {format_bytes(rival)}"))
+    explained = f"{_requested_words(run)} {compared.explained}".strip()
+    _card(row, f"{mark}Bytes · {_how_known(run)}", format_bytes(ours), compared.words, explained)
     explained = measurement_words(measurement, run)
-    for words in _time_and_memory(measurement, origin, run.algorithm):
-        _card(row, f"{mark}{words[0]}", *words[1:], explained)
+    for label, value, words, added in _time_and_memory(measurement, origin, run.algorithm):
+        _card(row, f"{mark}{label}", value, words, f"{explained} {added}".strip())
 
 
 def _how_known(run: Run) -> str:
@@ -79,42 +85,29 @@ def _card(
     row.metric(label, value, comparison, delta_color=color, delta_arrow="off", help=explained, border=True)
 
 
-def _against(ratio: float, words: str) -> str:
-    if ratio >= 1:
-        return f"{format_ratio(ratio)} less: {words}"
-    return f"{format_ratio(1 / ratio)} more: {words}"
-
-
-def _faster(ratio: float, words: str) -> str:
-    if 0.95 < ratio < 1.05:
-        return f"about the same: {words}"
-    if ratio > 1:
-        return f"{format_ratio(ratio)} faster: {words}"
-    return f"{format_ratio(1 / ratio)} slower: {words}"
-
-
 def _time_and_memory(
     measurement: Measurement | None, origin: str, algorithm: Algorithm
-) -> list[tuple[str, str, str]]:
-    """Label, value and comparison of the two measured cards: our kernel on a GPU, torch's fused attention on
-    a CPU."""
+) -> list[tuple[str, str, str, str]]:
+    """Label, value, comparison and further help of the two measured cards: our kernel on a GPU, torch's fused
+    attention on a CPU."""
     peer, whose = algorithm.timed_as
     ours = _result(measurement, (peer, "sdpa"), algorithm.direction)
     naive = _result(measurement, ("naive",), algorithm.direction)
-    if ours is None or ours.timing is None or ours.peak_extra_bytes is None:
+    if measurement is None or ours is None or ours.timing is None or ours.peak_extra_bytes is None:
         refused = (ours.refused if ours else None) or "not measured"
-        return [(f"{what} · {origin}", "–", refused) for what in ("Time", "Memory")]
+        return [(f"{what} · {origin}", "–", refused, "") for what in ("Time", "Memory")]
     whose = "Torch " if ours.peer == "sdpa" else whose
     names = [f"{whose}{word}" if whose else word.capitalize() for word in ("time", "memory")]
-    time_words = memory_words = f"naive {naive.refused if naive else 'not run'}"
+    time_words = Compared(f"naive {naive.refused if naive else 'not run'}")
+    memory_words = time_words.words
     if naive and naive.timing and naive.peak_extra_bytes is not None:
-        ratio = naive.timing.median_ms / ours.timing.median_ms
-        time_words = _faster(ratio, f"naive {format_ms(naive.timing.median_ms)}")
+        time_words = time_with_naive(measurement, ours, naive)
         ratio = naive.peak_extra_bytes / max(ours.peak_extra_bytes, 1)
-        memory_words = _against(ratio, f"naive {format_bytes(naive.peak_extra_bytes)}")
+        memory_words = less_or_more(ratio, f"naive {format_bytes(naive.peak_extra_bytes)}")
+    spread = f"{percentile_words(ours)} {time_words.explained}".strip()
     return [
-        (f"{names[0]} · {origin}", format_ms(ours.timing.median_ms), time_words),
-        (f"{names[1]} · {origin}", format_bytes(ours.peak_extra_bytes), memory_words),
+        (f"{names[0]} · {origin}", spread_words(ours), time_words.words, spread),
+        (f"{names[1]} · {origin}", format_bytes(ours.peak_extra_bytes), memory_words, ""),
     ]
 
 
@@ -131,14 +124,13 @@ def measurement_words(measurement: Measurement | None, run: Run) -> str:
     if device.backend == "cuda":
         origin = f"**Recorded** {measurement.recorded_at[:10]}" if run.recorded else "**Measured** here"
         where = f"{device.name}, torch {device.torch}, Triton {device.triton}"
-        return f"{origin} on {where}: median of device events, peers in turn, L2 flushed."
-    interpreted = ""
+        return f"{origin} on {where}: {METHODS['cuda']}."
+    traced = ""
     if run.seconds:
+        how = runner_words(run.algorithm, run.trace.device)
         took = format_ms(run.seconds * 1e3)
-        interpreted = (
-            f" Triton's interpreter took {took} to trace our kernel; that is not the speed of a kernel."
-        )
+        traced = f" To trace {run.algorithm.label} {how} took {took}; that is not the speed of a kernel."
     return (
         f"**Measured** here on {device.name}, in float32 (CPUs emulate float16 products): naive torch "
-        f"against torch's own fused attention.{interpreted}"
+        f"against torch's own fused attention. {METHODS['interpreter'].capitalize()}.{traced}"
     )

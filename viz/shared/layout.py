@@ -21,6 +21,7 @@ STYLE = """<style>
 [data-testid="stPageLink-NavLink"], [data-testid="stPageLink-NavLink"] * { white-space: normal; }
 [data-testid="stMetric"] [data-testid="stMetricDelta"] p { white-space: normal; }
 [data-testid="stMetric"] [data-testid="stMetricLabel"] p { white-space: normal; }
+[data-testid="stMetric"] [data-testid="stMetricValue"] * { white-space: normal; }
 [data-testid="stMarkdownContainer"] table { display: block; max-width: 100%; overflow-x: auto; }
 </style>"""
 """What the theme has no setting for: charts and player need the width, cards need less height."""

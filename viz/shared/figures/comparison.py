@@ -90,4 +90,4 @@ def _hover(result: PeerResult) -> str:
         return result.refused or ""
     median, low, high = map(format_ms, (timing.median_ms, timing.low_ms, timing.high_ms))
     memory = format_bytes(result.peak_extra_bytes or 0)
-    return f"median {median} ({low} to {high}, {timing.samples} calls)<br>{memory}"
+    return f"median {median} ({low} to {high}, {timing.samples} samples)<br>{memory}"
