@@ -235,6 +235,7 @@ def test_a_failure_of_the_worker_is_a_message_with_a_way_on(failure, seed, monke
 
 
 def test_long_work_is_announced_and_not_started_and_a_recording_stands_in():
+    runs.run_store().client.wait_ready(60)  # no estimate before
     app = open_page(q_len=8192, kv_len=8192, block_m=16, block_n=16, algorithm="flash1")
     assert "This run takes about" in app.info[0].value
     assert "Run" in [button.label for button in app.button]
