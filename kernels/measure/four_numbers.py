@@ -1,7 +1,8 @@
-"""Bytes of one attention call counted in four ways that are never mixed.
+"""Bytes of one attention call in four meanings that are never mixed.
 
-Modelled bytes come from a formula. Requested bytes are counted: they are what loads and stores ask the caches
-for (on Hopper some requests are merged before the L2). Compulsory bytes are the least that any kernel can
+Modelled bytes come from a formula. Requested bytes are what loads and stores ask the caches for (on Hopper
+some requests are merged before the L2): our kernels count them; those of torch's operations are modelled
+from the sizes of their tensors. Compulsory bytes are the least that any kernel can
 move. DRAM bytes come from hardware counters: they are what the caches could not serve.
 """
 
@@ -34,10 +35,12 @@ class KernelTraffic:
 
 @dataclass(frozen=True)
 class TrafficTotal:
-    """Bytes of a call counted in one way, kernel by kernel in the order they run, or why they are missing."""
+    """Bytes of a call in one meaning, kernel by kernel in the order they run, or why they are missing."""
 
     kind: str
     """"modelled", "requested", "compulsory" or "DRAM"."""
+    origin: str
+    """"modelled", "counted" or "recorded": which of the page's words for where a number is from."""
     parts: tuple[KernelTraffic, ...] = ()
     missing: str = ""
     source: str = ""
@@ -61,14 +64,17 @@ def standard_traffic(
         modelled = tuple(KernelTraffic(stage.name, stage.bytes_moved) for stage in standard_stages(problem))
     else:
         modelled = (KernelTraffic("five kernels", standard_bytes(problem, "backward")),)
-    counted = join_small(KernelTraffic(operation.name, operation.bytes_moved) for operation in operations)
+    by_tensors = join_small(KernelTraffic(operation.name, operation.bytes_moved) for operation in operations)
     return (
         TrafficTotal(
+            "modelled",
             "modelled",
             modelled,
             source="S and P are written and read back: Dao et al. 2022, algorithm 0 (backward: algorithm 3)",
         ),
-        _requested(counted, "counted from the tensors that each torch operation reads and writes"),
+        _requested(
+            "modelled", by_tensors, "the sizes of the tensors that each torch operation reads and writes"
+        ),
         _compulsory(problem, direction),
         dram_traffic(counters),
     )
@@ -83,33 +89,34 @@ def our_traffic(
     return (
         TrafficTotal(
             "modelled",
+            "modelled",
             our_modelled_parts(problem, direction, operations),
             source="loads and stores of a tile, times the tiles that the mask leaves",
         ),
-        _requested(counted, "counted by the kernels from the masks of their own loads and stores"),
+        _requested("counted", counted, "by the kernels, from the masks of their own loads and stores"),
         _compulsory(problem, direction),
         dram_traffic(counters),
     )
 
 
-def _requested(parts: tuple[KernelTraffic, ...], source: str) -> TrafficTotal:
-    return TrafficTotal("requested", parts, "" if parts else "not counted", source)
+def _requested(origin: str, parts: tuple[KernelTraffic, ...], source: str) -> TrafficTotal:
+    return TrafficTotal("requested", origin, parts, "" if parts else f"not {origin}", source)
 
 
 def _compulsory(problem: AttentionProblem, direction: str) -> TrafficTotal:
     everything = KernelTraffic("all", compulsory_bytes(problem, direction))
     return TrafficTotal(
-        "compulsory", (everything,), source="every input read once, every result written once"
+        "compulsory", "modelled", (everything,), source="every input read once, every result written once"
     )
 
 
 def dram_traffic(counters: CounterRun | None) -> TrafficTotal:
     """DRAM bytes by hardware counters, kernel by kernel; "not recorded" if there are none."""
     if counters is None:
-        return TrafficTotal("DRAM", missing="not recorded")
+        return TrafficTotal("DRAM", "recorded", missing="not recorded")
     parts = join_small(KernelTraffic(kernel.short_name, kernel.dram_bytes) for kernel in counters.kernels)
     source = f"hardware counters of {counters.device.name}, the L2 empty before each kernel"
-    return TrafficTotal("DRAM", parts, source=source)
+    return TrafficTotal("DRAM", "recorded", parts, source=source)
 
 
 def join_small(parts: Iterable[KernelTraffic]) -> tuple[KernelTraffic, ...]:

@@ -47,7 +47,7 @@ class RoofPoint:
     peer: str
     direction: str
     bytes_are: str
-    """"counted", "DRAM" or "modelled"."""
+    """"counted", "DRAM", "modelled", or "operations": requested, modelled from the tensors of operations."""
     intensity: float
     """FLOP per byte, of these bytes."""
     flops_per_s: float
@@ -80,16 +80,18 @@ def roofs(ceilings: Iterable[Ceiling], device: DeviceInfo | None, dtype: str) ->
 
 
 def counter_points(runs: Iterable[CounterRun]) -> list[RoofPoint]:
-    """Two points per run: one over its requested bytes if they were counted, one over its DRAM bytes.
+    """Two points per run: one over its requested bytes if they are known, one over its DRAM bytes.
 
+    Our kernels counted what they requested; that of torch's operations comes from the sizes of their tensors.
     The time is that of the same hardware counters.
     """
     points = []
     for run in runs:
         flops = attention_flops(run.problem, run.direction)
         speed = flops / (sum(kernel.time_ms for kernel in run.kernels) / 1e3)
-        counted = sum(operation.bytes_moved for operation in run.counted)
-        for bytes_are, moved in (("counted", counted), ("DRAM", run.dram_bytes)):
+        requested = sum(operation.bytes_moved for operation in run.counted)
+        how = "operations" if run.peer in MATERIALISING else "counted"
+        for bytes_are, moved in ((how, requested), ("DRAM", run.dram_bytes)):
             if moved:
                 intensity = flops / moved
                 points.append(RoofPoint(run.peer, run.direction, bytes_are, intensity, speed, run.problem))

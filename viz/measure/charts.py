@@ -140,7 +140,7 @@ def charts_panel(curves: list[PeerCurve], choice: Choice) -> None:
     for direction in choice.directions:
         in_direction = [curve for curve in curves if curve.direction == direction]
         if not in_direction:
-            st.caption(f"Nothing measured {direction} here yet.")
+            st.caption(f"Nothing was measured {direction} yet.")
             continue
         if len(choice.directions) > 1:
             st.markdown(f"**{direction}**")

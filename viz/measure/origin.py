@@ -19,9 +19,9 @@ from viz.shared import runs
 Value = TypeVar("Value", int, str)
 LEFT_OUT_SHOWN = 6
 SOURCE_HELP = (
-    "**recorded**: measured on the GPU and at the date named, and shipped with the app. **here**: measured "
-    "on this machine in this session. **file**: from a file of yours. Choose several to compare them in one "
-    "chart."
+    "**recorded**: measured on the GPU and at the date named, and shipped with the app. **measured**: on "
+    "this machine, in this session. **file**: recorded in a file of yours, on the device and at the date "
+    "that it names. Choose several to compare them in one chart."
 )
 METHOD_WORDS = (
     "Each number is the median of calls after warm-up, with the 10th and 90th percentile. Peers take turns, "

@@ -20,8 +20,9 @@ from viz.shared.waiting import FAILURES, job_words
 EXPLAINED = (
     "Left of a roof's corner the memory limits the speed, right of it the matrix units. Each mark is a call "
     "at its FLOP per byte: a filled circle uses **requested** bytes (counted), a diamond **DRAM** bytes "
-    "(hardware counters), a ring **modelled** bytes (S and P included for naive attention, compulsory bytes "
-    "for fused ones). A line joins circle and diamond of one call: caches served the difference."
+    "(recorded by hardware counters), a ring **modelled** bytes (those of the torch operations or of S and P "
+    "for naive attention, compulsory bytes for fused ones). A line joins circle or ring and diamond of one "
+    "call: caches served the difference."
 )
 
 

@@ -13,7 +13,8 @@ from kernels.measure.measurement import Measurement
 from kernels.measure.series import CurvePoint, PeerCurve, SweepView, peer_curves
 from kernels.recordings import FILES, recorded_document
 
-RECORDED, HERE, FILE = "recorded", "here", "file"
+RECORDED, HERE, FILE = "recorded", "measured", "file"
+"""Names of sources on the page and in its URL."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,11 @@ class Source:
         """ "recorded on NVIDIA H200, 2026-11-21, torch 2.11.0, Triton 3.6.0, driver 580"."""
         if self.device is None:
             return f"{self.name}: nothing yet"
-        verbs = {RECORDED: "recorded on", HERE: "measured here on", FILE: "from your file, measured on"}
+        verbs = {
+            RECORDED: "recorded on",
+            HERE: "measured on this machine,",
+            FILE: "from your file, recorded on",
+        }
         return f"{verbs[self.name]} {plain(f'{self.device.name}, {self.date}, {version_words(self.device)}')}"
 
     @property

@@ -21,9 +21,11 @@ from viz.shared.waiting import asked_job, result_of
 
 SIDEBAR_SHAPE = "chosen at the side"
 EXPLAINED = (
-    "**Modelled**: a formula. **Requested**: what loads and stores asked for, counted; caches serve most of "
-    "it. **Compulsory**: the least that any kernel moves. **DRAM**: what the L2 could not serve, by the "
-    "GPU's hardware counters. Each of the two charts has its own scale."
+    "**Modelled**: a formula. **Requested**: what loads and stores ask for; caches serve most of it. Our "
+    "kernels counted it; that of standard attention is modelled from the sizes of the tensors that its torch "
+    "operations read and write. **Compulsory**: the least that any kernel moves (modelled). **DRAM**: what "
+    "the L2 could not serve, recorded by the GPU's hardware counters. Each of the two charts has its own "
+    "scale."
 )
 NO_COUNTERS = (
     "DRAM bytes come from hardware counters. On a GPU machine that allows them, "
@@ -121,7 +123,7 @@ def _shape_words(problem: AttentionProblem) -> str:
 def _count_naive(
     store: runs.RunStore | None, problem: AttentionProblem, direction: str
 ) -> tuple[Operation, ...]:
-    """Requested bytes of naive attention, counted in the worker within milliseconds: nothing is computed."""
+    """Requested bytes of naive attention by the sizes of its tensors, from the worker within milliseconds."""
     if store is None:
         return ()
     job = store.job(OperationsRequest(problem, direction))

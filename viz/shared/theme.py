@@ -87,9 +87,10 @@ DARK = Palette(
 )
 
 ABOUT_NUMBERS = (
-    "Each number says where it is from. **Counted**: by the kernel, from the masks of its own loads and "
-    "stores. **Modelled**: a formula. **Measured**: on this machine, now. **Recorded**: measured on the GPU "
-    "that is named, at the date that is named."
+    "Each number says where it is from. **Counted**: by the code that ran, from the masks of its own loads "
+    "and stores or the slices that it read and wrote; tiles are counted from the mask. **Modelled**: a "
+    "formula. **Measured**: on this machine, now. **Recorded**: measured on the GPU that is named, at the "
+    "date that is named; a file of yours counts as recorded."
 )
 
 TENSOR_COLORS = {

@@ -37,6 +37,9 @@ def test_the_four_totals_are_of_four_kinds_and_say_what_is_missing():
     run = counter_run()
     totals = our_traffic(run.problem, "forward", run.counted, run)
     assert [total.kind for total in totals] == ["modelled", "requested", "compulsory", "DRAM"]
+    assert [total.origin for total in totals] == ["modelled", "counted", "modelled", "recorded"]
+    standard = standard_traffic(run.problem, "forward", run.counted, run)
+    assert [total.origin for total in standard] == ["modelled", "modelled", "modelled", "recorded"]
     modelled, requested_total, compulsory, dram = totals
     assert requested_total.bytes == 600e6
     assert dram.bytes == 60e6
@@ -49,7 +52,7 @@ def test_the_four_totals_are_of_four_kinds_and_say_what_is_missing():
 def test_a_missing_total_says_why():
     problem = counter_run().problem
     modelled, requested_total, _, dram = standard_traffic(problem, "forward", (), None)
-    assert (requested_total.missing, dram.missing) == ("not counted", "not recorded")
+    assert (requested_total.missing, dram.missing) == ("not modelled", "not recorded")
     assert modelled.bytes == standard_bytes(problem)
     assert cache_share(requested_total, dram) is None
     backward, *_ = standard_traffic(problem, "backward", (), None)

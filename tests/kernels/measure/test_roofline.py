@@ -10,6 +10,8 @@ def test_points_lie_at_their_bytes_and_under_the_roof_of_their_device():
     counted, dram = counter_points([counter_run()])
     flops = 4 * 16 * 4096**2 * 64
     assert (counted.bytes_are, dram.bytes_are) == ("counted", "DRAM")
+    by_tensors, _ = counter_points([counter_run("naive")])
+    assert by_tensors.bytes_are == "operations"
     assert counted.intensity == pytest.approx(flops / 600e6)
     assert dram.intensity == pytest.approx(flops / 60e6)
     assert counted.flops_per_s == pytest.approx(flops / 1e-3)

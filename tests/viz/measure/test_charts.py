@@ -34,10 +34,10 @@ def test_what_a_chart_holds_fixed_is_true_of_all_its_points():
     same_heads = [measurement(1024, head_dim=d, heads=4) for d in (64, 128)]
     same_width = [measurement(1024, head_dim=d, heads=256 // d) for d in (64, 128)]
     words = [
-        fixed_words(peer_curves("here", measured, view), choice) for measured in (same_heads, same_width)
+        fixed_words(peer_curves("measured", measured, view), choice) for measured in (same_heads, same_width)
     ]
-    assert words[0] == "here: length 1k, full, float16, batch 1, 4 heads"
-    assert words[1] == "here: length 1k, full, float16, 1,024 tokens per launch, heads × head_dim = 256"
+    assert words[0] == "measured: length 1k, full, float16, batch 1, 4 heads"
+    assert words[1] == "measured: length 1k, full, float16, 1,024 tokens per launch, heads × head_dim = 256"
 
 
 def test_peers_that_met_in_one_run_are_compared_with_each_other():
@@ -47,7 +47,7 @@ def test_peers_that_met_in_one_run_are_compared_with_each_other():
     )
     both = replace(document(), measurements=(together, alone))
     recorded, live = (
-        {curve.peer: curve for curve in Source(name, both).curves(VIEW)} for name in ("recorded", "here")
+        {curve.peer: curve for curve in Source(name, both).curves(VIEW)} for name in ("recorded", "measured")
     )
     assert recorded["ours"].points[0].result == together.results[1]
     assert live["ours"].points[0].result.refused == "too late"
@@ -59,6 +59,6 @@ def test_the_cards_compare_at_the_largest_length_that_both_peers_have():
     pair = largest_comparison(recorded)
     assert (pair.source, pair.naive.x, pair.fused.result.peer) == ("recorded", 1024, "ours")
     assert (pair.ratio("time"), pair.ratio("memory")) == (pytest.approx(10), pytest.approx(1024 / 100))
-    live = peer_curves("here", [measurement(512)], VIEW)
-    assert largest_comparison(recorded + live).source == "here"
+    live = peer_curves("measured", [measurement(512)], VIEW)
+    assert largest_comparison(recorded + live).source == "measured"
     assert largest_comparison(recorded[:1]) is None

@@ -153,7 +153,7 @@ def test_a_sweep_here_is_measured_point_by_point_and_laid_beside_the_recording()
     assert [measured.problem.q_len for measured in live.measurements] == [128, 256]
     assert live.command.startswith("python -m kernels.measure --length 128,256 --head-dim 64 --mask causal")
     assert names(figures(app)[0]) == ["naive (torch)"]
-    assert any("measured here on" in caption.value for caption in app.caption)
+    assert any("measured on this machine" in caption.value for caption in app.caption)
 
 
 def test_a_cancelled_sweep_keeps_what_it_has():
@@ -170,7 +170,7 @@ def test_a_cancelled_sweep_keeps_what_it_has():
 
 
 def test_ceilings_of_this_device_are_measured_on_demand():
-    app = wait_for_the_sweep(measure_here(**SMALL | {"length_to": 128, "from": "here"}))
+    app = wait_for_the_sweep(measure_here(**SMALL | {"length_to": 128, "from": "measured"}))
     next(button for button in app.button if button.label.startswith("Measure the ceilings")).click().run()
     for _ in range(60):
         if app.session_state["live"].ceilings:
@@ -182,7 +182,7 @@ def test_ceilings_of_this_device_are_measured_on_demand():
 
 
 def test_ceilings_that_could_not_be_measured_say_why():
-    app = open_measure(**{"from": "here"})
+    app = open_measure(**{"from": "measured"})
     assert runs.run_store().client.wait_ready(60)
     app.session_state["live"] = document()
     app.session_state["ceilings_failure"] = "too little memory"
@@ -197,7 +197,7 @@ def test_a_file_is_laid_beside_the_recording():
     app.file_uploader[0].upload("mine.json", text.encode(), "application/json").run()
     assert not app.exception
     assert "our kernels, tiles tuned for a full GPU · file" in names(figures(app)[0])
-    assert any("from your file, measured on NVIDIA H200" in caption.value for caption in app.caption)
+    assert any("from your file, recorded on NVIDIA H200" in caption.value for caption in app.caption)
 
 
 @pytest.mark.parametrize(

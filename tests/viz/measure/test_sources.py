@@ -43,7 +43,7 @@ def test_the_json_download_is_a_file_that_the_page_takes_back(swept):
     assert back.ceilings == document().ceilings
     assert (
         file_source(text.encode()).words
-        == "from your file, measured on NVIDIA H200, 2026\\-11\\-21, torch 2.11.0, Triton 3.6.0, driver 580.1"
+        == "from your file, recorded on NVIDIA H200, 2026\\-11\\-21, torch 2.11.0, Triton 3.6.0, driver 580.1"
     )
 
 

@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import plotly.graph_objects as go
 
-from kernels.measure.four_numbers import FourTotals
+from kernels.measure.four_numbers import FourTotals, TrafficTotal
 from viz.shared import theme
 from viz.shared.formats import format_bytes
 
 PATTERNS = {"modelled": "/", "requested": "", "compulsory": ".", "DRAM": ""}
-LABELS = {
-    "modelled": "modelled",
-    "requested": "requested<br>(counted)",
-    "compulsory": "compulsory<br>(modelled)",
-    "DRAM": "DRAM<br>(counters)",
-}
 
 
 def four_numbers_figure(title: str, totals: FourTotals, color: str, colors: theme.Palette) -> go.Figure:
@@ -23,18 +17,18 @@ def four_numbers_figure(title: str, totals: FourTotals, color: str, colors: them
     for total in totals:
         for index, part in enumerate(total.parts):
             figure.add_bar(
-                y=[LABELS[total.kind]],
+                y=[_label(total)],
                 x=[part.bytes],
                 orientation="h",
                 marker=_marker(total.kind, index, color, colors),
-                hovertext=f"{part.name}: {format_bytes(part.bytes)}<br>{total.kind}: {total.source}",
+                hovertext=f"{part.name}: {format_bytes(part.bytes)}<br>{total.origin}: {total.source}",
                 hoverinfo="text",
             )
     theme.style_figure(figure, colors, height=60 + 62 * len(totals))
     for total in totals:
         figure.add_annotation(
             x=total.bytes or 0,
-            y=LABELS[total.kind],
+            y=_label(total),
             text=total.missing if total.bytes is None else format_bytes(total.bytes),
             font={"size": 13, "color": colors.muted} if total.bytes is None else {"size": 15},
             showarrow=False,
@@ -52,6 +46,11 @@ def four_numbers_figure(title: str, totals: FourTotals, color: str, colors: them
         margin_t=34,
     )
     return figure
+
+
+def _label(total: TrafficTotal) -> str:
+    """The kind of a total, and the word for where it is from."""
+    return total.kind if total.kind == total.origin else f"{total.kind}<br>({total.origin})"
 
 
 def _marker(kind: str, index: int, color: str, colors: theme.Palette) -> dict:

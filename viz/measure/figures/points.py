@@ -24,7 +24,7 @@ def point_figure(curves: list[PeerCurve], metric: str, colors: theme.Palette) ->
             y=labels,
             orientation="h",
             marker_color=[theme.peer_color(curve.peer, colors) for curve in shown],
-            marker_pattern_shape=["/" if curve.source == "here" and many else "" for curve in shown],
+            marker_pattern_shape=["/" if curve.source == "measured" and many else "" for curve in shown],
             hoverinfo="skip",
         )
     )

@@ -11,11 +11,12 @@ from viz.measure.figures.sweep import peer_label
 from viz.shared import theme
 from viz.shared.formats import format_bytes, format_flops, significant
 
-SYMBOLS = {"counted": "circle", "DRAM": "diamond", "modelled": "circle-open"}
+SYMBOLS = {"counted": "circle", "DRAM": "diamond", "modelled": "circle-open", "operations": "circle-open"}
 BYTES_WORDS = {
     "counted": "requested bytes (counted)",
-    "DRAM": "DRAM bytes (hardware counters)",
+    "DRAM": "DRAM bytes (recorded by hardware counters)",
     "modelled": "modelled bytes",
+    "operations": "requested bytes (modelled from the sizes of torch's tensors)",
 }
 
 

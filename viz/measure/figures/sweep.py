@@ -28,7 +28,7 @@ SYMBOLS = {
 RANKS = {"naive": 1, "ours": 2}
 """Places in the legend; the other peers follow."""
 LAST_RANK = 900
-DASHES = {"recorded": "solid", "here": "dash", "file": "dot"}
+DASHES = {"recorded": "solid", "measured": "dash", "file": "dot"}
 
 
 def peer_label(name: str) -> str:

@@ -19,9 +19,13 @@ def test_the_four_bars_are_cut_into_kernels_and_an_absent_one_says_why():
     sums = {}
     for bar in figure.data:
         sums[bar.y[0]] = sums.get(bar.y[0], 0) + bar.x[0]
-    assert sums["DRAM<br>(counters)"] == pytest.approx(2.7e9)
+    assert sums["DRAM<br>(recorded)"] == pytest.approx(2.7e9)
+    assert sums["requested<br>(modelled)"] == pytest.approx(
+        3e9
+    )  # torch's operations count nothing themselves
     assert sum(bar.y[0] == "modelled" for bar in figure.data) == 3
     without = four_numbers_figure(
         "ours", our_traffic(run.problem, "forward", (), None), theme.DARK.flash, theme.DARK
     )
     assert {"not counted", "not recorded"} <= {note.text for note in without.layout.annotations}
+    assert "requested<br>(counted)" in {note.y for note in without.layout.annotations}

@@ -10,7 +10,7 @@ VIEW = SweepView("length", 1024, 64, "float16", "full", q_heads=4)
 
 
 def test_one_point_is_one_bar_per_peer():
-    shown = peer_curves("here", [measurement(512, naive_fits=False)], VIEW)
+    shown = peer_curves("measured", [measurement(512, naive_fits=False)], VIEW)
     figure = point_figure(shown, "time", theme.LIGHT)
     assert dict(zip(figure.data[0].y, figure.data[0].x, strict=True)) == {
         "naive (torch)": 0,

@@ -58,11 +58,11 @@ def test_speed_up_leaves_naive_out_and_stops_where_naive_does(swept):
 
 
 def test_live_and_recorded_lie_over_each_other_and_are_told_apart(swept):
-    both = swept + peer_curves("here", [measurement(n) for n in LENGTHS], VIEW)
+    both = swept + peer_curves("measured", [measurement(n) for n in LENGTHS], VIEW)
     figure = sweep_figure(both, "time", "length", theme.LIGHT)
     dashes = {trace.name.split("  ")[0]: trace.line.dash for trace in figure.data}
     assert dashes["naive (torch) · recorded"] == "solid"
-    assert dashes["naive (torch) · here"] == "dash"
+    assert dashes["naive (torch) · measured"] == "dash"
 
 
 def test_an_unknown_implementation_keeps_its_name(swept):
@@ -73,5 +73,5 @@ def test_an_unknown_implementation_keeps_its_name(swept):
 
 def test_nothing_measured_still_gives_a_figure():
     assert len(sweep_figure([], "time", "length", theme.LIGHT).data) == 0
-    refused = peer_curves("here", [measurement(512, naive_fits=False)], VIEW)[:1]
+    refused = peer_curves("measured", [measurement(512, naive_fits=False)], VIEW)[:1]
     assert len(sweep_figure(refused, "time", "length", theme.LIGHT).layout.shapes) == 1
