@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import math
 import struct
 import zipfile
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -27,14 +29,27 @@ MAX_DIRECTORY_BYTES = 64 << 10
 
 def read_npz(data: bytes) -> dict[str, Tensor]:
     """The arrays by their names in the file; UNREAD for names that are unknown. Raises InvalidUpload."""
+    with _opened(data) as archive:
+        entries = _entries(archive, MAX_UNPACKED_BYTES)
+        return {
+            name: _read_tensor(archive, entry) if our_name(name) else UNREAD
+            for name, entry in entries.items()
+        }
+
+
+def read_numbers(data: bytes, max_unpacked_bytes: int) -> dict[str, np.ndarray]:
+    """All arrays of numbers by their names in the file. Raises InvalidUpload."""
+    with _opened(data) as archive:
+        entries = _entries(archive, max_unpacked_bytes)
+        return {name: _read_array(archive, entry, _check_number) for name, entry in entries.items()}
+
+
+@contextlib.contextmanager
+def _opened(data: bytes) -> Iterator[zipfile.ZipFile]:
     _check_directory_size(data)
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            entries = _entries(archive)
-            return {
-                name: _read_array(archive, entry) if our_name(name) else UNREAD
-                for name, entry in entries.items()
-            }
+            yield archive
     except InvalidUpload:
         raise
     except Exception as error:  # zipfile and NumPy raise errors of many kinds for damaged bytes
@@ -59,14 +74,14 @@ def _check_directory_size(data: bytes) -> None:
         )
 
 
-def _entries(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+def _entries(archive: zipfile.ZipFile, max_unpacked_bytes: int) -> dict[str, zipfile.ZipInfo]:
     """The archive's entries by array name, after checking how many there are and what they unpack to."""
     entries = archive.infolist()
     check_count(len(entries))
     unpacked = sum(entry.file_size for entry in entries)
-    if unpacked > MAX_UNPACKED_BYTES:
+    if unpacked > max_unpacked_bytes:
         raise InvalidUpload(
-            f"The file unpacks to {unpacked / 1e6:,.0f} MB; at most {MAX_UNPACKED_BYTES / 1e6:,.0f} MB are "
+            f"The file unpacks to {unpacked / 1e6:,.0f} MB; at most {max_unpacked_bytes / 1e6:,.0f} MB are "
             "read. Check a smaller problem."
         )
     named = {entry.filename.removesuffix(".npy"): entry for entry in entries}
@@ -75,7 +90,14 @@ def _entries(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
     return named
 
 
-def _read_array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Tensor:
+def _read_tensor(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Tensor:
+    array = _read_array(archive, entry, _check_dtype)
+    return Tensor(array.dtype.name, array)
+
+
+def _read_array(
+    archive: zipfile.ZipFile, entry: zipfile.ZipInfo, check_dtype: Callable[[str, np.dtype], None]
+) -> np.ndarray:
     """One array. Its header is compared with the entry's size before an array of that size is made."""
     name = quoted(entry.filename)
     if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
@@ -90,7 +112,7 @@ def _read_array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Tensor:
             raise InvalidUpload(
                 f"{name} has .npy version {version}; expected 1.0 or 2.0. Save it again with numpy.savez."
             )
-        _check_dtype(name, dtype)
+        check_dtype(name, dtype)
         check_shape(entry.filename, shape)
         size = math.prod(shape) * dtype.itemsize
         if size > entry.file_size:
@@ -104,7 +126,14 @@ def _read_array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Tensor:
         if stream.read(1):
             raise InvalidUpload(f"{name} has bytes after its array. Save it again with numpy.savez.")
     array = np.frombuffer(raw, dtype).reshape(shape, order="F" if fortran_order else "C")
-    return Tensor(dtype.name, array.astype(dtype.newbyteorder("="), order="C"))
+    return array.astype(dtype.newbyteorder("="), order="C")
+
+
+def _check_number(name: str, dtype: np.dtype) -> None:
+    if dtype.kind not in "iuf":
+        raise InvalidUpload(
+            f"{name} has dtype {quoted(str(dtype))}; expected whole or floating-point numbers."
+        )
 
 
 def _check_dtype(name: str, dtype: np.dtype) -> None:

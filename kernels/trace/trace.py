@@ -202,13 +202,15 @@ class Trace:
                 arrays = {name: file[name] for name in file.files}
         except (ValueError, OSError, zipfile.BadZipFile, EOFError) as error:
             raise InvalidTrace(f"not a trace file: {error}") from error
-        return cls._from_arrays(arrays)
+        return cls.from_arrays(arrays)
 
     @classmethod
-    def _from_arrays(cls, arrays: dict[str, np.ndarray]) -> Trace:
+    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Trace:
+        """The trace of a file's arrays, its header among them. Raises InvalidTrace."""
+        arrays = dict(arrays)
         try:
             header = json.loads(arrays.pop("header").tobytes())
-        except (KeyError, ValueError) as error:
+        except (KeyError, ValueError, RecursionError) as error:
             raise InvalidTrace("not a trace file: it has no readable header") from error
         sampled = isinstance(header, dict) and "sample" in header
         if mismatch := format_mismatch(header, (FORMAT,), SAMPLE_VERSION if sampled else FORMAT_VERSION):
@@ -225,9 +227,11 @@ class Trace:
                 sample=Sample.from_dict(header["sample"]) if sampled else None,
                 **arrays,
             )
+            trace._check_shapes()
+        except InvalidTrace:
+            raise
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidTrace(f"a damaged trace file: {error}") from error
-        trace._check_shapes()
         return trace
 
     def _check_shapes(self) -> None:

@@ -38,7 +38,7 @@ def four_figures(run: Run, measurement: Measurement | None, other: Run | None = 
     row = st.container(horizontal=True, gap="small", key="figures")
     origin = "recorded" if run.recorded else "measured"
     mark = "A: " if other else ""
-    _error_card(row, f"{mark}Error · {origin}", run)
+    _error_card(row, f"{mark}Error · {'measured' if run.file else origin}", run)
     ours = run.traffic.total
     compared = bytes_with_standard(run)
     if other:
@@ -71,9 +71,10 @@ def _requested_words(run: Run) -> str:
 def _error_card(row: DeltaGenerator, label: str, run: Run) -> None:
     report = run.report
     if report is None:
-        _card(row, label, "–", "the file has no results", "The error is not known without an output.")
+        _card(row, label, "–", "not known", "The error of a file is computed from its output.")
         return
     allowed = f"{'passes' if report.passes else 'FAILS'}: allowed {format_error(report.tolerance)}"
+    allowed += " (sampled rows)" if run.trace.sample else ""
     rule = rule_words(FACTORS[run.algorithm.direction])
     color: Color = "green" if report.passes else "red"
     _card(row, label, format_error(report.max_error), allowed, rule, color=color)

@@ -12,6 +12,7 @@ from viz.explore.current_run import current_run
 from viz.explore.figures.ledger import difference_table, ledger_figure, ledgers_of
 from viz.explore.figures.row_state import state_figures
 from viz.explore.measurement import measurement_of
+from viz.explore.opened_file import opened_run
 from viz.shared import problem_form as controls
 from viz.shared import runs, theme
 from viz.shared.figures.comparison import memory_figure, time_figure
@@ -28,10 +29,13 @@ def show() -> None:
     problem, button_place = controls.problem_controls()
     versus = controls.versus_controls(problem) if problem else None
     gpu = controls.gpu_control()
-    run = current_run(store, backend, problem, algorithm, button_place) if problem else None
-    other = current_run(store, backend, *versus) if run and versus and not run.meanwhile else None
+    run = opened_run(store, backend)
+    if run is None and problem:
+        run = current_run(store, backend, problem, algorithm, button_place)
     if run is None:
         return
+    is_its_own = not (run.meanwhile or run.file)  # the controls of a second run are about another problem
+    other = current_run(store, backend, *versus) if versus and is_its_own else None
     figures = st.container()
     if other:
         panels.duel_panel(run, other, gpu)

@@ -39,7 +39,7 @@ def _duel_data(first: runs.Run, second: runs.Run, gpu: Gpu) -> dict:
 def player_panel(run: runs.Run, gpu: Gpu) -> None:
     """The player, with its state in the URL. A fragment: a new state reruns this panel alone."""
     data = _player_data(run.trace, run.provenance, gpu)
-    if run.meanwhile:  # the state in the URL is that of the run to come
+    if run.meanwhile or run.file:  # the state in the URL is that of the problem in the URL
         show_player(data, "player", {})
         return
     _kept_in_url(data, "player", ("step", "unit", "row"), run.trace.problem)

@@ -1,0 +1,110 @@
+"""A saved trace that the user opens: from the sidebar, or by `--trace file.npz` on the command line."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import streamlit as st
+
+from kernels.check.file_rules import InvalidUpload
+from kernels.check.trace_file import MAX_FILE_BYTES, read_trace
+from kernels.oracle.report import ErrorReport
+from kernels.trace import Trace
+from kernels.traffic.modelled import attention_flops
+from kernels.worker.requests import JudgeRequest
+from viz.player.data import sampled_share
+from viz.shared import runs
+from viz.shared.options import named_trace
+from viz.shared.waiting import asked_job, result_of
+
+ORACLE_FLOPS = {"cuda": 2e11, "interpreter": 4e9}
+"""Operations per second of the float64 oracle and its references; a rough, low guess."""
+CLOSED = "trace_closed"
+"""Key in the session: whether the user has closed the trace that the command line names."""
+
+
+@dataclass(frozen=True)
+class Opened:
+    """The bytes of a file, and its name."""
+
+    data: bytes
+    name: str
+
+
+def opened_run(store: runs.RunStore | None, backend: str) -> runs.Run | None:
+    """The run of the file that is open; None without one, and if it is refused, which the page says."""
+    opened = _opened()
+    if opened is None:
+        return None
+    try:
+        trace = _read(opened.data)
+    except InvalidUpload as error:
+        st.error(f"{opened.name}: {error}", icon=":material/error:")
+        return None
+    st.info(
+        f"Shown is {opened.name}. Close it to go on with the problem in the sidebar.",
+        icon=":material/folder_open:",
+    )
+    run = runs.Run(trace, None, recorded=True, file=opened.name)
+    return replace(run, report=_report(store, backend, trace))
+
+
+def _opened() -> Opened | None:
+    """The file that was dropped in the sidebar, or else the one that the command line names."""
+    with st.sidebar.expander("Open a saved trace (.npz)"):
+        file = st.file_uploader(
+            "A trace that Explore or `Trace.save` wrote",
+            ["npz"],
+            help="It plays as it was recorded. Its error is computed anew from its problem and its output.",
+        )
+    if file is not None:
+        return Opened(file.getvalue(), file.name)
+    path = named_trace()
+    if path is None or st.session_state.get(CLOSED):
+        return None
+    if st.sidebar.button(f"Close {path.name}", icon=":material/close:", width="stretch"):
+        st.session_state[CLOSED] = True
+        st.rerun()
+    try:
+        return Opened(_file_bytes(path, path.stat().st_mtime_ns), path.name)
+    except OSError as error:
+        words = error.strerror or "it cannot be read"
+        st.error(f"--trace {path}: {words}. Give the path of a saved trace.", icon=":material/error:")
+        return None
+
+
+@functools.lru_cache(maxsize=1)
+def _file_bytes(path: Path, _modified: int) -> bytes:
+    """The file, read once; of a larger one only so much that it is refused as too large."""
+    with path.open("rb") as file:
+        return file.read(MAX_FILE_BYTES + 1)
+
+
+@functools.lru_cache(maxsize=2)
+def _read(data: bytes) -> Trace:
+    return read_trace(data)
+
+
+@functools.lru_cache(maxsize=2)
+def _sent(trace: Trace) -> tuple[bytes, str]:
+    """What the worker needs of a trace, as a file, and its SHA-256."""
+    blob = trace.without_acc().to_bytes()
+    return blob, hashlib.sha256(blob).hexdigest()
+
+
+def _report(store: runs.RunStore | None, backend: str, trace: Trace) -> ErrorReport | None:
+    """The error of the trace's results, by the worker; None without results, and until it is there."""
+    if trace.output is None and trace.d_query is None:
+        st.caption("The file holds no output, so its error is not known.")
+        return None
+    if store is None or backend not in ORACLE_FLOPS:
+        st.caption("The error of the file's output can be computed where Triton is installed.")
+        return None
+    direction = "forward" if trace.d_query is None else "backward"
+    seconds = sampled_share(trace) * attention_flops(trace.problem, direction) / ORACLE_FLOPS[backend]
+    blob, digest = _sent(trace)
+    job = asked_job(store, JudgeRequest(digest), seconds, "Compute its error", blob=blob)
+    return result_of(store, job, "judge") if job else None
