@@ -164,13 +164,13 @@ def finite_differences(lesson: GradientLesson) -> dict[str, np.ndarray]:
 
     variables = {line: line[1:] for line, derivative in CHECKED_AGAINST.items() if line == derivative}
     variables["D"] = "row factor"
-    derivatives = {name: _central(loss, variable, values[variable]) for name, variable in variables.items()}
-    derivatives["P"] = _central(lambda given: log_sum_exp(given["S"]).sum(), "S", values["S"])
-    rows = [_central(lambda given: softmax(given["S"]), "S", row) for row in values["S"]]  # [t, l]
+    derivatives = {name: central(loss, variable, values[variable]) for name, variable in variables.items()}
+    derivatives["P"] = central(lambda given: log_sum_exp(given["S"]).sum(), "S", values["S"])
+    rows = [central(lambda given: softmax(given["S"]), "S", row) for row in values["S"]]  # [t, l]
     return derivatives | {"J": np.stack(rows).transpose(0, 2, 1)}
 
 
-def _central(
+def central(
     function: Callable[[Mapping[str, np.ndarray]], np.ndarray], name: str, at: np.ndarray
 ) -> np.ndarray:
     """Central difference quotients of function({name: x}) by every element of x.

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernels.lessons.gradients import GradientLesson
+from kernels.lessons.heads import difference_of_dz, several_heads
 from viz.learn.figures.matrices import Matrix
 from viz.shared import theme
-from viz.shared.formats import significant
+from viz.shared.formats import format_error, significant
 
 T = "<sup>T</sup>"
 
@@ -29,6 +30,8 @@ class DerivationLine:
     """The results to check: keys of LINE_WORDS."""
     checked_against: str = ""
     """What is differentiated, if it is not the loss by the quantity itself."""
+    remark: str = ""
+    """A check of another kind, in a sentence."""
 
 
 class MatrixMaker:
@@ -38,12 +41,18 @@ class MatrixMaker:
         self.values = values
 
     def __call__(
-        self, name: str, *, transposed: bool = False, label: str = "", marked_row: int | None = None
+        self,
+        name: str,
+        *,
+        transposed: bool = False,
+        label: str = "",
+        marked_row: int | None = None,
+        color: str = "",
     ) -> Matrix:
         values = self.values[name].T if transposed else self.values[name]
         label = label or (name.replace("W_", "W<sub>") + "</sub>" if "W_" in name else name)
         label += T if transposed else ""
-        return Matrix(label, values, theme.tensor_entry(name), marked_row=marked_row)
+        return Matrix(label, values, theme.tensor_entry(color or name), marked_row=marked_row)
 
 
 def _forward_line(matrix: MatrixMaker, lesson: GradientLesson, row: int) -> DerivationLine:
@@ -245,9 +254,51 @@ def _layer_line(matrix: MatrixMaker, lesson: GradientLesson, row: int) -> Deriva
                 matrix("dW_K"),
                 matrix("dW_V"),
             ),
-            (matrix("dZ"),),
+            (
+                matrix("dQ"),
+                matrix("W_Q", transposed=True),
+                "+",
+                matrix("dK"),
+                matrix("W_K", transposed=True),
+                "+",
+                matrix("dV"),
+                matrix("W_V", transposed=True),
+                "=",
+                matrix("dZ"),
+            ),
         ),
         ("dW_O", "dO", "dW_Q", "dW_K", "dW_V", "dZ"),
+    )
+
+
+def _heads_line(matrix: MatrixMaker, lesson: GradientLesson, heads: int) -> DerivationLine:
+    several = MatrixMaker(several_heads(lesson, heads))
+    size = lesson.dim // heads
+
+    def parts(name: str) -> list[Matrix | str]:
+        """The matrices of all heads."""
+        return [
+            several(f"{name} {index}", label=f"{name}<sub>{index}</sub>", color=name)
+            for index in range(1, heads + 1)
+        ]
+
+    return DerivationLine(
+        f"With h heads the columns of Q, K and V are cut into h parts of d/h features: {heads} × {size}. "
+        "Each head is attention on its part, the parts of O are set side by side (concatenation), and $W_O$ "
+        "mixes them. Backward, the columns of dO are cut the same way, and each head has the gradients of "
+        "attention.",
+        (
+            r"O_h = \mathrm{softmax}\Big(\tfrac{1}{\sqrt{d/h}}\,Q_h K_h^{\mathsf T}\Big) V_h,",
+            r"Y = [O_1 \dots O_h]\,W_O",
+            r"[dO_1 \dots dO_h] = dY\,W_O^{\mathsf T}",
+        ),
+        (
+            (*parts("O"), "side by side =", several("O"), several("W_O"), "=", several("Y")),
+            (several("dY"), several("W_O", transposed=True), "=", several("dO"), "cut =", *parts("dO")),
+            (*parts("dQ"), "side by side =", several("dQ"), "&emsp; as above:", several("dZ")),
+        ),
+        remark="Largest difference of dZ from central differences, float64: "
+        f"{format_error(difference_of_dz(lesson, heads))} (measured).",
     )
 
 
@@ -262,6 +313,7 @@ LINES: dict[str, Callable[[MatrixMaker, GradientLesson, int], DerivationLine]] =
     "dK": _dk_line,
     "lse": _lse_line,
     "layer": _layer_line,
+    "heads": _heads_line,
 }
 """In the order of the derivation. The URL uses the keys."""
 

@@ -9,13 +9,16 @@ import streamlit as st
 
 from kernels.lessons import gradients as lesson_maths
 from kernels.lessons.gradients import LIMITS, GradientLesson
+from kernels.lessons.heads import head_counts
 from kernels.problem import AttentionProblem
 from kernels.worker.requests import LessonGradients, LessonGradientsRequest
 from viz.learn.backward_orders import loop_orders_panel, traffic_problem
 from viz.learn.backward_work import work_panel
+from viz.learn.controls import choice
 from viz.learn.figures.gradients import block_error_figure
 from viz.learn.figures.matrices import Matrix, matrices_html
 from viz.learn.formulas import formulas
+from viz.learn.gradient_graphs import graphs_panel
 from viz.learn.gradient_lines import LINE_WORDS, LINES, ROW_BY_ROW, MatrixMaker
 from viz.learn.url_state import keep_in_url, put_in_url, switch_in_url, take_from_url
 from viz.shared import runs, theme
@@ -40,15 +43,16 @@ References = Mapping[str, Mapping[str, np.ndarray]]
 
 def show() -> None:
     palette = colors()
-    line, lesson, row = _inputs()
+    line, lesson, part = _inputs()
     references, note = _references(lesson)
-    _line_panel(line, lesson, row, references, palette)
+    _line_panel(line, lesson, part, references, palette)
     _all_lines(lesson, references, note)
     _block_panel(lesson, palette)
     st.subheader("Which loop goes outside?", anchor=False)
     problem = traffic_problem()
     loop_orders_panel(problem, palette)
     work_panel(problem)
+    graphs_panel(problem, lesson, palette)
     tiny = AttentionProblem(q_len=32, kv_len=32, head_dim=16, block_m=4, block_n=4)
     st.subheader("Watch it", anchor=False)
     with st.container(horizontal=True):
@@ -57,15 +61,15 @@ def show() -> None:
 
 
 def _inputs() -> tuple[str, GradientLesson, int]:
-    """The line to show, the layer, and the row for those lines that show one."""
+    """The line to show, the layer, and for some lines the row that they show or the number of heads."""
     with st.container(horizontal=True, gap="small", vertical_alignment="bottom", key="gradients_inputs"):
         line = switch_in_url("Line of the derivation", list(LINES), "gradients_line", FIRST_LINE)
         length = int(_number("Tokens N", "length", 1))
         dim = int(_number("Features d", "dim", 1))
         spread = float(_number("Spread of S", "spread", 0.1))
         seed = int(_number("Seed", "seed", 1))
-        row = _row(length) if line in ROW_BY_ROW else 0
-    return line, GradientLesson(length, dim, seed, spread), row
+        part = _heads(dim) if line == "heads" else _row(length) if line in ROW_BY_ROW else 0
+    return line, GradientLesson(length, dim, seed, spread), part
 
 
 def _number(label: str, field: str, step: float) -> float:
@@ -81,6 +85,12 @@ def _row(length: int) -> int:
     if st.session_state.get("gradients_row", 0) >= length:
         st.session_state["gradients_row"] = length - 1
     return st.number_input("Row", 0, length - 1, step=1, key="gradients_row", bind="query-params", width=80)
+
+
+def _heads(dim: int) -> int:
+    """A number of heads that divides the features."""
+    counts = head_counts(dim)
+    return choice("Heads h", counts, counts[min(1, len(counts) - 1)], "gradients_heads", 100)
 
 
 def _references(lesson: GradientLesson) -> tuple[References, str]:
@@ -131,10 +141,10 @@ def _verdict(lesson: GradientLesson, line: str, difference: float, who: str) -> 
 
 
 def _line_panel(
-    name: str, lesson: GradientLesson, row: int, references: References, palette: theme.Palette
+    name: str, lesson: GradientLesson, part: int, references: References, palette: theme.Palette
 ) -> None:
     """The chosen line: words, formulas, the reader's matrices, and its checks."""
-    line = LINES[name](MatrixMaker(lesson_maths.derived(lesson)), lesson, row)
+    line = LINES[name](MatrixMaker(lesson_maths.derived(lesson)), lesson, part)
     with st.container(border=True, key="gradients_slide"):
         st.markdown(line.words)
         formulas(*line.formulas)
@@ -148,6 +158,8 @@ def _line_panel(
         if checks:
             remark = f" · {line.checked_against}" if line.checked_against else ""
             st.markdown(f"Largest difference from {who}{remark}: " + " · ".join(checks))
+        if line.remark:
+            st.markdown(line.remark)
         _back_and_forward(name)
 
 

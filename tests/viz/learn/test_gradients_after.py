@@ -103,7 +103,7 @@ def test_back_and_forward_step_through_the_lines(no_worker):
     assert app.button(key="gradients_Back").disabled
     app.button(key="gradients_Forward").click().run()
     assert app.segmented_control(key="gradients_line").value == "dV"
-    last = open_chapter("gradients", gradients_line="layer")
+    last = open_chapter("gradients", gradients_line=list(LINES)[-1])
     assert last.button(key="gradients_Forward").disabled
 
 
@@ -283,3 +283,14 @@ def test_the_last_chapter_lists_every_source_with_its_address(no_worker):
     for source in REFERENCES:
         assert f"| {source.key} |" in table
         assert not source.url or f"[{source.title}]({source.url})" in table
+
+
+def test_heads_divide_the_features(no_worker):
+    app = open_chapter("gradients", gradients_line="heads", gradients_dim=4)
+    assert app.selectbox(key="gradients_heads").options == ["1", "2", "4"]
+    assert "2 × 2" in words(app)
+    app.number_input(key="gradients_dim").set_value(5).run()
+    assert not app.exception
+    assert app.selectbox(key="gradients_heads").options == ["1", "5"]
+    difference = re.search(r"central differences, float64: ([\d.e+-]+) \(measured\)", words(app))
+    assert float(difference[1]) < 1e-8
