@@ -11,19 +11,25 @@ function gapBetween(layout) {
   return layout.cellWidth > 5 && layout.cellHeight > 5 ? 1 : 0;
 }
 
-// The part of a tile that the mask leaves, as a path.
-function visiblePath(context, model, step, box) {
-  const { q_len, kv_len, block_m, block_n, left, right } = model.data.problem;
+// The part of a tile that the mask leaves, as a path: a staircase with a stair per row, or two per pixel if the
+// rows are lower than that. Rows past the end look like the last one.
+export function visiblePath(context, model, step, box) {
+  const { q_len, kv_len, block_m, block_n, left, right, rows } = model.data.problem;
+  const firstRow = tileNumber(model, model.q[step]) * block_m;
   const firstKey = model.kv[step] * block_n;
   const keys = (model.kvEnd[step] - model.kv[step]) * block_n;
-  const edge = (row, shift) => {
-    const key = tileNumber(model, model.q[step]) * block_m + row * block_m + kv_len - q_len + shift - firstKey;
-    return box.x + (box.w * Math.max(0, Math.min(key, keys, kv_len - firstKey))) / keys;
-  };
-  const at = [0, 0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1];
+  const stairs = Math.min(block_m, Math.ceil(2 * box.h));
+  // [first, end) of the keys that a stair shows; the rows of several heads follow each other if they are packed
+  const seen = Array.from({ length: stairs }, (_, stair) => {
+    const row = Math.min(firstRow + Math.floor(((stair + 0.5) * block_m) / stairs), rows - 1);
+    const diagonal = (row % q_len) + kv_len - q_len - firstKey;
+    const end = Math.max(0, Math.min(diagonal + right + 1, keys, kv_len - firstKey));
+    return [Math.max(0, Math.min(diagonal - left, end)), end];
+  });
+  const corner = (key, stair) => context.lineTo(box.x + (box.w * key) / keys, box.y + (box.h * stair) / stairs);
   context.beginPath();
-  at.forEach((row) => context.lineTo(edge(row, right + 1), box.y + row * box.h));
-  at.toReversed().forEach((row) => context.lineTo(edge(row, -left), box.y + row * box.h));
+  seen.forEach(([, end], stair) => [stair, stair + 1].forEach((at) => corner(end, at)));
+  seen.toReversed().forEach(([first], i) => [stairs - i, stairs - i - 1].forEach((at) => corner(first, at)));
   context.closePath();
 }
 
