@@ -1,0 +1,38 @@
+"""What the command line names after `--`."""
+
+from pathlib import Path
+
+import pytest
+
+from kernels.problem import InvalidProblem
+from viz.shared.options import named_kernel, named_trace
+
+
+@pytest.fixture
+def command_line(monkeypatch):
+    def given(*words):
+        monkeypatch.setattr("sys.argv", ["app.py", *words])
+
+    return given
+
+
+def test_nothing_is_named(command_line):
+    command_line("--other", "x")
+    assert (named_kernel(), named_trace()) == (None, None)
+
+
+@pytest.mark.parametrize(
+    "words", [("--trace", "a.npz"), ("--trace=a.npz",), ("--kernel=k.py:f", "--trace", "a.npz")]
+)
+def test_a_trace_is_named_in_either_way(command_line, words):
+    command_line(*words)
+    assert named_trace() == Path("a.npz")
+
+
+def test_a_kernel_is_checked_when_it_is_named(command_line):
+    command_line("--trace", "a.npz", "--kernel", "nothing")
+    with pytest.raises(InvalidProblem, match="expected a Python file"):
+        named_kernel()
+    command_line("--kernel")
+    with pytest.raises(InvalidProblem, match="expected a Python file"):
+        named_kernel()
