@@ -39,7 +39,6 @@ def _two_pass(
     query, key, value = inputs
     for program in log.programs():
         _, batch, head, rows = program
-        key_head = head // problem.group_size
         # [load Q] (block_m, head_dim)
         q = log.read("Q", query[batch, head, rows])
         m = torch.full((len(q),), float("-inf"), device=q.device)
@@ -49,7 +48,7 @@ def _two_pass(
             log.step(0, program, kv_tile)
             keys = tile_rows(kv_tile, problem.block_n)
             # [load K] (block_n, head_dim)
-            k = log.read("K", key[batch, key_head, keys])
+            k = log.read("K", key[batch, head // problem.group_size, keys])
             # [scores] (block_m, block_n)
             s = _scores(problem, q, k, visible[rows, keys])
             # [max and sum]
@@ -64,13 +63,13 @@ def _two_pass(
             log.step(1, program, kv_tile)
             keys = tile_rows(kv_tile, problem.block_n)
             # [load K again] (block_n, head_dim)
-            k = log.read("K", key[batch, key_head, keys])
+            k = log.read("K", key[batch, head // problem.group_size, keys])
             # [scores again] (block_m, block_n)
             s = _scores(problem, q, k, visible[rows, keys])
             # [weights] (block_m, block_n)
             p = _weights(s, m, l)
             # [load V] (block_n, head_dim)
-            v = log.read("V", value[batch, key_head, keys])
+            v = log.read("V", value[batch, head // problem.group_size, keys])
             # [weights · V] (block_m, head_dim)
             o = o + p.to(query.dtype).float() @ v
             # [end]
