@@ -18,6 +18,7 @@ from kernels.problem.presets import PRESETS
 from kernels.trace.sample import Sample, choose_sample
 from kernels.worker.requests import TraceRequest
 from viz.player.data import title_of
+from viz.player.selection import is_large
 from viz.shared import runs
 from viz.shared.waiting import IMMEDIATE_S, asked_job, result_of
 
@@ -102,10 +103,11 @@ def _live_run(
     # An unknown device is at least as fast as the interpreter: what is short there is short.
     slowest = "interpreter" if backend == "starting" else backend
     seconds = runs.estimated_seconds(problem, entry, slowest)
-    if backend == "starting" and seconds > LONG_S:
+    is_long = seconds > LONG_S or is_large(problem)
+    if backend == "starting" and is_long:
         return Wanted(None, awaited=True)
     sample = None
-    if seconds > LONG_S and not _asked_for_whole(problem, algorithm):
+    if is_long and not _asked_for_whole(problem, algorithm):
         sample = choose_sample(
             problem, entry, lambda steps: runs.estimated_seconds(problem, entry, slowest, steps)
         )

@@ -17,8 +17,10 @@ from viz.explore.figures.mask import mask_figure
 from viz.explore.figures.timeline import busy_share, timeline_figure, without_pauses
 from viz.player.component import export_html, show_player
 from viz.player.data import duel_data, player_data
+from viz.player.selection import is_large
 from viz.player.tiles import KIND_CODES, tile_kinds
 from viz.shared import runs
+from viz.shared.formats import format_count
 from viz.shared.layout import colors, plot
 
 PLACES = ("step", "row", "place")
@@ -78,8 +80,9 @@ def timeline_panel(run: runs.Run, gpu: Gpu) -> None:
     busy = 100 * busy_share(spans, sm_count)
     several = schedule.measured and len(run.trace.kernels) > 1
     pauses = " The pauses between the launches are left out." if several else ""
+    programs = format_count(len(spans), "program")
     st.caption(
-        f"{_schedule_words(run, schedule, gpu)}. {len(spans):,} programs on {used} of {sm_count} SMs; "
+        f"{_schedule_words(run, schedule, gpu)}. {programs} on {used} of {sm_count} SMs; "
         f"{busy:.0f} % of the SMs' time in use.{pauses}"
     )
     plot(timeline_figure(spans, schedule, run.algorithm, colors()), key="timeline")
@@ -98,6 +101,11 @@ def _schedule_words(run: runs.Run, schedule: Schedule, gpu: Gpu) -> str:
 
 def mask_panel(problem: AttentionProblem, algorithm: Algorithm) -> None:
     """What the mask leaves of the tiles, and what the algorithm makes of it."""
+    if is_large(problem):
+        st.caption(
+            f"The grid of {problem.q_tiles:,} × {problem.kv_tiles:,} tiles is too large to be counted here."
+        )
+        return
     kinds = tile_kinds(problem, algorithm)
     heads = problem.key_heads if algorithm.packs_heads else problem.heads
     names = {"full": TileKind.FULL, "partial": TileKind.PARTIAL}

@@ -19,7 +19,7 @@ from kernels.trace import Trace
 from kernels.trace.algorithm import Algorithm, ChipPart, Kernel, Phase
 from kernels.trace.schedule import step_schedule
 from kernels.traffic.modelled import modelled_ns
-from viz.player.selection import Selection, select_steps, turns
+from viz.player.selection import Selection, is_large, select_steps, turns
 from viz.player.source import KernelSource, Lines, kernel_source
 from viz.player.tiles import attention_share, key_parts, key_ranges, row_mean, tile_kinds
 from viz.shared import theme
@@ -40,7 +40,7 @@ def player_data(trace: Trace, provenance: str, gpu: Gpu) -> dict:
     """
     problem, algorithm = trace.problem, algorithm_of(trace)
     selection = select_steps(trace, algorithm)
-    band, tile_numbers = problem.band, sampled_tiles(trace)
+    band, tile_numbers = problem.band, grid_tiles(trace, selection)
     shape = {
         "q_tiles": len(tile_numbers) or int(trace.q_tile.max()) + 1,
         "tile_numbers": tile_numbers,
@@ -71,7 +71,7 @@ def player_data(trace: Trace, provenance: str, gpu: Gpu) -> dict:
         "kernels": [_kernel(kernel, name, trace) for kernel, name in names],
         "palettes": theme.palettes_for_player(),
         "kinds": _encode(tile_kinds(problem, algorithm, tile_numbers or None).ravel(), "uint8"),
-        "steps": _steps(trace, algorithm, selection),
+        "steps": _steps(trace, algorithm, selection, tile_numbers),
         "rows": _rows(trace, algorithm, selection.last),
         "clock": _clock(trace, algorithm, selection, gpu),
     }
@@ -81,9 +81,12 @@ def player_data(trace: Trace, provenance: str, gpu: Gpu) -> dict:
     return data | {"id": digest.hexdigest()[:16]}
 
 
-def sampled_tiles(trace: Trace) -> list[int]:
-    """Query tiles of a sample, which alone have a row in the grid; empty if all have one."""
-    return list(trace.sample.q_tiles or ()) if trace.sample else []
+def grid_tiles(trace: Trace, selection: Selection) -> list[int]:
+    """The query tiles that have a row in a sample's grid or in a large one; empty if all have one."""
+    if trace.sample and trace.sample.q_tiles:
+        return list(trace.sample.q_tiles)
+    drawn = np.unique(trace.q_tile[selection.first])
+    return drawn[drawn >= 0].tolist() if is_large(trace.problem) else []
 
 
 def sample_notes(trace: Trace) -> list[str]:
@@ -99,10 +102,9 @@ def sampled_share(trace: Trace) -> float:
     return rows / (trace.problem.heads * trace.problem.q_len)
 
 
-def _grid_rows(trace: Trace) -> np.ndarray:
+def _grid_rows(q_tile: np.ndarray, tile_numbers: list[int]) -> np.ndarray:
     """int (steps,): the row of the grid that each step is in; -1 for a step without a query tile."""
-    numbers = sampled_tiles(trace)
-    return np.searchsorted(numbers, trace.q_tile) if numbers else trace.q_tile
+    return np.where(q_tile < 0, -1, np.searchsorted(tile_numbers, q_tile)) if tile_numbers else q_tile
 
 
 def duel_data(first: tuple[Trace, str], second: tuple[Trace, str], gpu: Gpu) -> dict:
@@ -192,7 +194,7 @@ def _chip_part(part: ChipPart, trace: Trace) -> dict:
     return {"name": part.name, "holds": part.holds, "bytes": bytes_held, "color": _color(part.holds[0])}
 
 
-def _steps(trace: Trace, algorithm: Algorithm, selection: Selection) -> dict:
+def _steps(trace: Trace, algorithm: Algorithm, selection: Selection, tile_numbers: list[int]) -> dict:
     first, last = selection.first, selection.last
     ends = last + 1
     moved = np.cumsum(np.hstack([trace.tensor_bytes_read, trace.tensor_bytes_written]), axis=0)
@@ -206,7 +208,7 @@ def _steps(trace: Trace, algorithm: Algorithm, selection: Selection) -> dict:
         "kernel": _encode(trace.kernel[first], "uint8"),
         "turn": _encode(turns(trace, algorithm)[first], "uint32"),
         "head": _encode(trace.batch_head[first], "uint32"),
-        "q": _encode(_grid_rows(trace)[first], "int32"),
+        "q": _encode(_grid_rows(trace.q_tile[first], tile_numbers), "int32"),
         "kv": _encode(kv[first], "int32"),
         "kv_end": _encode(kv_end[last], "int32"),
         "share": _encode_share(share[ends] - share[first]),

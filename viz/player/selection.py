@@ -6,10 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kernels.problem import AttentionProblem
 from kernels.trace import Trace
 from kernels.trace.algorithm import Algorithm
 
 MAX_STEPS = 4096
+MAX_CELLS = 1 << 22
+"""Most tiles of the drawn grid. Of a larger one, some query tiles alone have a row."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +50,10 @@ def select_steps(trace: Trace, algorithm: Algorithm, limit: int = MAX_STEPS) -> 
         notes.append(f"{len(chosen)} of {len(heads)} heads are drawn")
     tiles = np.unique(trace.q_tile[kept])
     tiles = tiles[tiles >= 0]
-    if len(kept) > limit and len(tiles) > 1:
-        chosen = tiles[_evenly(len(tiles), max(1, limit * len(tiles) // len(kept)))]
+    rows = max(1, MAX_CELLS // trace.problem.kv_tiles) if is_large(trace.problem) else len(tiles)
+    wanted = min(limit * len(tiles) // len(kept) if len(kept) > limit else len(tiles), rows)
+    if wanted < len(tiles) and len(tiles) > 1:
+        chosen = tiles[_evenly(len(tiles), max(1, wanted))]
         kept = kept[np.isin(trace.q_tile[kept], chosen)]
         notes.append(f"{len(chosen)} of {len(tiles)} query tiles are drawn")
     size = -(-len(kept) // limit)
@@ -57,6 +62,11 @@ def select_steps(trace: Trace, algorithm: Algorithm, limit: int = MAX_STEPS) -> 
     is_first = _position_in_turn(turns(trace, algorithm)[kept]) % size == 0
     is_last = np.append(is_first[1:], True)
     return Selection(kept[is_first], kept[is_last], tuple(notes))
+
+
+def is_large(problem: AttentionProblem) -> bool:
+    """Whether the whole grid of tiles is too large to be drawn."""
+    return problem.q_tiles * problem.kv_tiles > MAX_CELLS
 
 
 def _position_in_turn(turn: np.ndarray) -> np.ndarray:

@@ -103,7 +103,7 @@ def tile_kinds(
     A tile of which the mask leaves nothing is hidden if the algorithm visits it, and skipped if it does not.
     """
     if algorithm.packs_heads:
-        return _kinds_of_packed_rows(problem, algorithm)
+        return _kinds_of_packed_rows(problem, algorithm, q_tiles)
     unseen = TileKind.SKIPPED if algorithm.skips_tiles else TileKind.HIDDEN
     wanted = range(problem.q_tiles) if q_tiles is None else q_tiles
     kinds = np.full((len(wanted), problem.kv_tiles), KIND_CODES[unseen], np.uint8)
@@ -114,21 +114,27 @@ def tile_kinds(
     return kinds
 
 
-def _kinds_of_packed_rows(problem: AttentionProblem, algorithm: Algorithm) -> np.ndarray:
+def _kinds_of_packed_rows(
+    problem: AttentionProblem, algorithm: Algorithm, q_tiles: Sequence[int] | None
+) -> np.ndarray:
     """Every tile of rows visits the key tiles that some query sees; the others are skipped."""
     rows = algorithm.rows(problem)
     first_keys = np.arange(problem.kv_tiles) * problem.block_n
     ends = np.minimum(first_keys + problem.block_n, problem.kv_len)
     visible = np.array([problem.band.visible_keys(query) for query in range(problem.q_len)])
-    seen = (visible[:, :1] < ends) & (first_keys < visible[:, 1:])
-    whole = (visible[:, :1] <= first_keys) & (ends <= visible[:, 1:])
-    kinds = np.empty((-(-rows // problem.block_m), problem.kv_tiles), np.uint8)
-    for tile in range(len(kinds)):
+    wanted = range(-(-rows // problem.block_m)) if q_tiles is None else q_tiles
+    kinds = np.empty((len(wanted), problem.kv_tiles), np.uint8)
+    for row, tile in enumerate(wanted):
         queries = np.arange(tile * problem.block_m, min((tile + 1) * problem.block_m, rows)) % problem.q_len
-        kinds[tile] = np.where(
-            whole[queries].all(axis=0),
+        from_key, to_key = visible[np.unique(queries)].T[:, :, None]
+        whole = ((from_key <= first_keys) & (ends <= to_key)).all(axis=0)
+        seen = ((from_key < ends) & (first_keys < to_key)).any(axis=0)
+        kinds[row] = np.where(
+            whole,
             KIND_CODES[TileKind.FULL],
-            np.where(seen[queries].any(axis=0), KIND_CODES[TileKind.PARTIAL], KIND_CODES[TileKind.HIDDEN]),
+            np.where(seen, KIND_CODES[TileKind.PARTIAL], KIND_CODES[TileKind.HIDDEN]),
         )
-    kinds[:, ~seen.any(axis=0)] = KIND_CODES[TileKind.SKIPPED]
+    seeing = visible[visible[:, 0] < visible[:, 1]]  # what several queries see is one range of keys
+    first, end = (seeing[:, 0].min(), seeing[:, 1].max()) if len(seeing) else (0, 0)
+    kinds[:, (ends <= first) | (first_keys >= end)] = KIND_CODES[TileKind.SKIPPED]
     return kinds
