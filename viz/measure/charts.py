@@ -193,7 +193,8 @@ def point_rows(curves: list[PeerCurve]) -> dict[str, list[str]]:
 def _column_names(curves: list[PeerCurve]) -> list[tuple[PeerCurve, str]]:
     """Each curve with the name of its peer, and of its source if there are several."""
     many = len({curve.source for curve in curves}) > 1
-    return [(curve, f"{curve.peer} · {curve.source}" if many else curve.peer) for curve in curves]
+    labels = [(curve, peer_label(curve.peer)) for curve in curves]
+    return [(curve, f"{label} · {curve.source}" if many else label) for curve, label in labels]
 
 
 def _cell(point: CurvePoint | None, value: float | None, metric: str) -> str:

@@ -16,7 +16,7 @@ from kernels.measure.peers import PEERS
 from kernels.measure.series import AXES, SweepView
 from kernels.measure.sweep import TOKENS, WIDTH
 from kernels.problem import DTYPES, LIMITS, AttentionProblem, InvalidProblem
-from viz.shared.formats import format_length
+from viz.shared.formats import format_count, format_length
 
 ONE_POINT = "one point"
 BOTH = "both"
@@ -165,5 +165,5 @@ def shape_words(problem: AttentionProblem, axis: str, tokens: bool) -> str:
         parts.append(f"heads × head_dim = {problem.q_heads * problem.head_dim:,}")
     else:
         parts += [] if axis == "batch" else [f"batch {problem.batch}"]
-        parts.append(f"{problem.q_heads} heads")
+        parts.append(format_count(problem.q_heads, "head"))
     return ", ".join(parts)

@@ -12,10 +12,11 @@ from kernels.traffic.operations import Operation
 from kernels.worker.requests import OperationsRequest, TraceRequest
 from viz.measure.controls import Choice
 from viz.measure.figures.four_numbers import four_numbers_figure
+from viz.measure.figures.sweep import peer_label
 from viz.measure.live import NO_DEVICE
 from viz.measure.sources import Source
 from viz.shared import runs
-from viz.shared.formats import format_bytes, format_length, format_ms, format_ratio
+from viz.shared.formats import format_bytes, format_count, format_length, format_ms, format_ratio
 from viz.shared.layout import colors, plot
 from viz.shared.waiting import asked_job, result_of
 
@@ -110,14 +111,14 @@ def _problem_choice(counters: list[CounterRun], choice: Choice) -> AttentionProb
     )
     if picked in recorded:
         return recorded[picked]
-    st.caption(f"{_shape_words(chosen)}, {chosen.batch} x {chosen.q_heads} heads")
+    st.caption(f"{_shape_words(chosen)}, {chosen.batch} x {format_count(chosen.q_heads, 'head')}")
     return chosen
 
 
 def _shape_words(problem: AttentionProblem) -> str:
     heads = problem.batch * problem.q_heads
     lengths = f"{format_length(problem.q_len)} x {format_length(problem.kv_len)}"
-    return f"{lengths}, {heads} heads of {problem.head_dim}, {problem.mask}, {problem.dtype}"
+    return f"{lengths}, {format_count(heads, 'head')} of {problem.head_dim}, {problem.mask}, {problem.dtype}"
 
 
 def _count_naive(
@@ -188,7 +189,7 @@ def kernel_rows(counter_runs: list[CounterRun]) -> dict[str, list[str]]:
     kernels = [(run, kernel) for run in counter_runs for kernel in run.kernels]
     shares = [kernel.tensor_percent for _, kernel in kernels]
     return {
-        "by": [run.peer for run, _ in kernels],
+        "by": [peer_label(run.peer) for run, _ in kernels],
         "kernel": [kernel.short_name for _, kernel in kernels],
         "time": [format_ms(kernel.time_ms) for _, kernel in kernels],
         "DRAM read": [format_bytes(kernel.dram_read_bytes) for _, kernel in kernels],

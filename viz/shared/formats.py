@@ -13,6 +13,11 @@ def format_bytes(count: float) -> str:
     return f"{count:.0f} B"
 
 
+def format_count(count: int, noun: str) -> str:
+    """How many of something: 1 program, 1,024 programs."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 def format_length(count: int) -> str:
     """A sequence length on an axis: 512, 1k, 16k; with all digits if it is not a multiple of 1024."""
     return f"{count // 1024}k" if count and count % 1024 == 0 else f"{count}"

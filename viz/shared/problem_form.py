@@ -181,7 +181,7 @@ def versus_controls(problem: AttentionProblem) -> tuple[AttentionProblem, str] |
     None if none is asked for, or if the choice is not valid; then the page says why.
     """
     with st.sidebar.expander("Compare with a second run"):
-        algorithm = st.selectbox("B: algorithm", [NONE, *ALGORITHMS], key="versus", bind="query-params")
+        algorithm = _versus_algorithm()
         changes: dict[str, int | str] = {}
         options: dict[str, tuple[int, ...] | tuple[str, ...]] = {
             "block_m": BLOCKS,
@@ -189,9 +189,11 @@ def versus_controls(problem: AttentionProblem) -> tuple[AttentionProblem, str] |
             "mask": MASKS,
         }
         labels = ("B: BLOCK_M", "B: BLOCK_N", "B: mask")
-        for column, label, (field, values) in zip(st.columns(3), labels, options.items(), strict=True):
+        left, right = st.columns(2)
+        places = (left, right, st.container())  # three beside each other would cut their labels
+        for place, label, (field, values) in zip(places, labels, options.items(), strict=True):
             words = {str(value): value for value in values}
-            chosen = column.selectbox(label, [SAME, *words], key=f"versus_{field}", bind="query-params")
+            chosen = place.selectbox(label, [SAME, *words], key=f"versus_{field}", bind="query-params")
             if chosen != SAME:
                 changes[field] = words[chosen]
     if algorithm == NONE:
@@ -201,6 +203,25 @@ def versus_controls(problem: AttentionProblem) -> tuple[AttentionProblem, str] |
     except InvalidProblem as error:
         st.error(f"B: {error}", icon=":material/error:")
         return None
+
+
+def _versus_algorithm() -> str:
+    """The algorithm of the second run, or NONE; in the URL by its name, on the page by its label."""
+    named = st.query_params.get("versus")
+    st.session_state["versus"] = named if named in ALGORITHMS else NONE
+
+    def take() -> None:
+        st.query_params["versus"] = st.session_state["versus"]
+        if st.session_state["versus"] == NONE:
+            del st.query_params["versus"]
+
+    return st.selectbox(
+        "B: algorithm",
+        [NONE, *ALGORITHMS],
+        key="versus",
+        on_change=take,
+        format_func=lambda name: ALGORITHMS[name].label if name in ALGORITHMS else name,
+    )
 
 
 def gpu_control() -> Gpu:

@@ -5,6 +5,7 @@ import pytest
 from viz.shared.formats import (
     count_tex,
     format_bytes,
+    format_count,
     format_entry,
     format_flops,
     format_ms,
@@ -86,3 +87,12 @@ def test_counts_in_formulas_keep_every_digit():
 @pytest.mark.parametrize(("count", "text"), [(12, "12 FLOP"), (268e6, "268 MFLOP"), (989e12, "989 TFLOP")])
 def test_operations_read_well(count, text):
     assert format_flops(count) == text
+
+
+def test_one_of_something_is_not_several():
+    assert [format_count(count, "head") for count in (0, 1, 2, 1024)] == [
+        "0 heads",
+        "1 head",
+        "2 heads",
+        "1,024 heads",
+    ]

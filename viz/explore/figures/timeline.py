@@ -9,11 +9,12 @@ import plotly.graph_objects as go
 from kernels.trace.algorithm import Algorithm
 from kernels.trace.schedule import ProgramSpan, Schedule
 from viz.shared import theme
+from viz.shared.formats import format_count
 
 MAX_SPANS = 4000
 HOVER = (
     "SM %{customdata[0]}: %{customdata[1]}<br>head %{customdata[2]}, %{customdata[3]} %{customdata[4]}, "
-    "%{customdata[5]} steps<br>%{customdata[6]:.2f} to %{customdata[7]:.2f} UNIT<extra></extra>"
+    "%{customdata[5]}<br>%{customdata[6]:.2f} to %{customdata[7]:.2f} UNIT<extra></extra>"
 )
 
 
@@ -30,10 +31,11 @@ def timeline_figure(
     by_key = {kernel.name for kernel in algorithm.kernels if kernel.stays == "kv_tile" or kernel.splits_keys}
     tiles = [max(span.kv_tile if span.kernel in by_key else span.q_tile, 0) for span in spans]
     words = ["key tile" if span.kernel in by_key else "query tile" for span in spans]
+    counts = [format_count(span.steps, "step") for span in spans]
     rows = {sm: row for row, sm in enumerate(sorted({span.sm for span in spans}))}
     details = [
-        (span.sm, span.kernel, span.batch_head, word, tile, span.steps, span.start * micro, span.end * micro)
-        for span, word, tile in zip(spans, words, tiles, strict=True)
+        (span.sm, span.kernel, span.batch_head, word, tile, steps, span.start * micro, span.end * micro)
+        for span, word, tile, steps in zip(spans, words, tiles, counts, strict=True)
     ]
     figure = go.Figure(
         go.Bar(

@@ -204,13 +204,15 @@ function findFilling(model, strip, head) {
   return tiles;
 }
 
-// A value after step i: of a drawn row (its index in model.offsets), or of the tile. null if not recorded.
+// A value after step i: of a drawn row (its index in model.offsets), or of the tile. null if not recorded. On a
+// log scale what is sent as 0 is 0.
 export function valueAt(model, name, i, row) {
   const sent = model.values[name];
   if (!sent) return null;
   const value = sent.values[sent.perTile ? i : i * model.offsets.length + row];
   if (sent.scale === "float") return value;
-  return sent.scale === "log" ? 10 ** ((value / 65535) * 12 - 9) : value / 65535;
+  if (sent.scale === "share" || value === 0) return value / 65535;
+  return 10 ** ((value / 65535) * 12 - 9);
 }
 
 // Drawn rows of a query tile that exist; the last tile may have fewer.

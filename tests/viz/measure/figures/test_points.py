@@ -18,5 +18,5 @@ def test_one_point_is_one_bar_per_peer():
     }
     assert {note.text for note in figure.layout.annotations} == {"100 µs", "needs 68.0 GB, 24.0 GB free"}
     rows = point_rows(shown)
-    assert rows["peer"] == ["naive", "ours"]
+    assert rows["peer"] == ["naive (torch)", "our kernels, tiles tuned for a full GPU"]
     assert rows["memory"] == ["out of memory", "51.2 kB"]
