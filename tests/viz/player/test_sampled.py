@@ -1,0 +1,88 @@
+"""A grid in which some query tiles alone have a row: of a sample, and of a run with too many tiles."""
+
+import numpy as np
+import pytest
+
+from kernels.algorithms import ALGORITHMS, run_traced
+from kernels.algorithms.standard.traffic import standard_bytes
+from kernels.problem import AttentionProblem
+from kernels.trace.sample import Sample
+from tests.viz.player.runs import GPU
+from tests.viz.player.test_data import decode
+from viz.player import selection
+from viz.player.data import duel_data, player_data
+from viz.player.tiles import tile_kinds
+
+PROBLEM = AttentionProblem(
+    q_len=77, kv_len=90, head_dim=16, block_m=16, block_n=16, q_heads=2, kv_heads=2, mask="causal"
+)
+ENTRY = ALGORITHMS["flash2"]
+SAMPLE = Sample((1,), (0, 2, 4))
+
+
+@pytest.fixture(scope="module")
+def trace():
+    return run_traced(PROBLEM, "flash2", SAMPLE)
+
+
+@pytest.fixture(scope="module")
+def sampled(trace):
+    return player_data(trace, "here", GPU)
+
+
+def test_the_sampled_tiles_have_a_row_each_and_the_player_says_so(trace, sampled):
+    assert sampled["notes"] == ["sample: 1 of 2 heads, 3 of 5 query tiles"]
+    assert sampled["problem"]["tile_numbers"] == [0, 2, 4]
+    assert sampled["problem"]["q_tiles"] == 3
+    assert np.array_equal(np.array([0, 2, 4])[decode(sampled["steps"]["q"], "int32")], trace.q_tile)
+    kinds = decode(sampled["kinds"], "uint8").reshape(3, -1)
+    assert np.array_equal(kinds, tile_kinds(PROBLEM, ENTRY)[[0, 2, 4]])
+    assert not sampled["clock"]["measured"]
+
+
+def test_standard_attention_is_modelled_for_the_same_rows(sampled):
+    rows = 16 + 16 + 13
+    assert sampled["standard_bytes"] == round(standard_bytes(PROBLEM) * rows / (2 * 77))
+    assert sampled["standard_words"] == "standard, same rows"
+
+
+def test_a_duel_says_which_run_is_a_sample(trace):
+    other = run_traced(PROBLEM)
+    words = duel_data((trace, ""), (other, ""), GPU)["clock_words"]
+    assert words.endswith("A is a sample: 1 of 2 heads, 3 of 5 query tiles.")
+    assert "sample" not in duel_data((other, ""), (other, ""), GPU)["clock_words"]
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_a_grid_that_is_too_large_has_rows_for_the_drawn_tiles(algorithm, monkeypatch):
+    monkeypatch.setattr(selection, "MAX_CELLS", 15)
+    trace = run_traced(PROBLEM, algorithm)
+    data = player_data(trace, "here", GPU)
+    numbers = data["problem"]["tile_numbers"]
+    assert numbers[0] == 0
+    assert numbers[-1] == trace.q_tile.max()
+    assert data["problem"]["q_tiles"] == len(numbers) <= 3
+    assert any("query tiles are drawn" in note for note in data["notes"])
+    drawn = decode(data["steps"]["q"], "int32")
+    assert drawn.min() >= -1
+    assert drawn.max() == len(numbers) - 1
+    kinds = decode(data["kinds"], "uint8").reshape(len(numbers), -1)
+    assert np.array_equal(kinds, tile_kinds(PROBLEM, ALGORITHMS[algorithm])[numbers])
+
+
+@pytest.mark.browser
+def test_the_readout_and_the_picked_row_name_the_tile_by_its_own_number(run, sampled):
+    script = """(() => {
+      const t = new timeline.Timeline(model.makeModel(given));
+      t.goToText("8");
+      const at = t.cursor();
+      at.kernel = 0;
+      at.isDone = (step) => t.isDone(at, step);
+      const shown = new pane.Pane(() => {});
+      shown.load(given);
+      const rows = ["1.33", "1.20", "0.33"].map((row) => (shown.pinText(row), shown.pinned?.q ?? null));
+      return [words.readoutWords(t, at, words.bytesSoFar(t, at), 1, null), rows];
+    })()"""
+    readout, rows = run(script, sampled)
+    assert readout.startswith("Query tile 4, key tile 1. Row 64: ")
+    assert rows == [1, None, None]
