@@ -174,8 +174,8 @@ export class Player {
   showSource(at) {
     const { model } = this.pane;
     if (at.kernel !== this.shownKernel) {
-      this.shownKernel = at.kernel;
       this.lines = fillSource(this.source, model, at.kernel);
+      this.shownKernel = at.kernel; // once it is shown
       this.litPhase = undefined;
       this.rows.title = curveWords(recordedSeries(model, at.kernel));
     }
