@@ -24,9 +24,10 @@ SOURCE_HELP = (
     "that it names. Choose several to compare them in one chart."
 )
 METHOD_WORDS = (
-    "Each number is the median of calls after warm-up, with the 10th and 90th percentile. Peers take turns, "
-    "one call per round. On CUDA the time comes from device events around a captured graph, with the L2 "
-    "cache flushed before each call; on a CPU it comes from the wall clock. Peak memory is what torch "
+    "Each number is the median of samples after warm-up, with the 10th and 90th percentile. Peers take "
+    "turns, one sample per round. On CUDA a sample is one call by device events around a captured graph, with "
+    "the L2 cache flushed before it; on a CPU it is the processor time of one thread in the fastest of up to "
+    "30 calls. Peak memory is what torch "
     "allocates during a call beyond the inputs; results count. TFLOP/s count 4 N² d per head, half of that "
     "if causal, and 2.5 times that backward. Triton's interpreter is never timed."
 )
