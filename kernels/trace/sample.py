@@ -17,7 +17,9 @@ from kernels.trace.algorithm import Algorithm
 
 AT_ONCE_S = 2.0
 """A sample is as large as can be traced in about this time."""
-PATIENCE_S = 8.0
+SOON_S = 8.0
+"""A sample of one or two query tiles, or of one key head, may take this long."""
+PATIENCE_S = 60.0
 """If even the smallest sample takes longer than this, there is none."""
 GOOD_STEPS = 4096
 """Most steps of a sample of several tiles: as many as a player draws and accumulators are kept for."""
@@ -114,8 +116,8 @@ def _candidates(problem: AttentionProblem, algorithm: Algorithm) -> Iterator[tup
                 yield sample, AT_ONCE_S, GOOD_STEPS
         (head,) = _some_heads(problem, 1, whole_groups=False)
         last = problem.q_tiles - 1
-        for few in ((0, last), (last,)):
-            yield Sample((head,), tuple(dict.fromkeys(few))), PATIENCE_S, MOST_STEPS
+        for few, limit_s in (((0, last), SOON_S), ((last,), SOON_S), ((last,), PATIENCE_S)):
+            yield Sample((head,), tuple(dict.fromkeys(few))), limit_s, MOST_STEPS
     elif algorithm.samples == "heads":
         for heads in HEADS:
             yield Sample(_some_heads(problem, heads, whole_groups=True)), AT_ONCE_S, MOST_STEPS

@@ -15,7 +15,7 @@ from streamlit.delta_generator import DeltaGenerator
 from kernels.algorithms import ALGORITHMS
 from kernels.problem import AttentionProblem
 from kernels.problem.presets import PRESETS
-from kernels.trace.sample import Sample, choose_sample
+from kernels.trace.sample import Sample, choose_sample, sampled_steps
 from kernels.worker.requests import TraceRequest
 from viz.player.data import title_of
 from viz.player.selection import is_large
@@ -24,6 +24,8 @@ from viz.shared.waiting import IMMEDIATE_S, asked_job, result_of
 
 LONG_S = 3.0
 """A run that is estimated to take longer is sampled, if its algorithm can be."""
+WHOLE_S = 100.0
+"""A whole run that is estimated to take longer is not offered: the worker's time limit would end it."""
 LAST = "last_run"
 """Key in the session of the run that was shown last."""
 
@@ -111,13 +113,20 @@ def _live_run(
         sample = choose_sample(
             problem, entry, lambda steps: runs.estimated_seconds(problem, entry, slowest, steps)
         )
+    needed, notice = seconds, f"This run takes about {duration(seconds)} here."
+    if sample:
+        steps = sampled_steps(problem, entry, sample)
+        needed = runs.estimated_seconds(problem, entry, slowest, steps)
+        notice = f"This sample takes about {duration(needed)} here."
+    elif _asked_for_whole(problem, algorithm):
+        needed = 0.0
+    elif seconds > IMMEDIATE_S:
+        notice += f" {entry.label} has no sample that is much shorter."
     if sample and button_place:
-        _offer_whole(problem, algorithm, sample, seconds, button_place)
+        _say_sampled(problem, sample, seconds)
+        _offer_whole(problem, algorithm, seconds, button_place)
     request = TraceRequest(problem, algorithm, sample)
-    needed = 0.0 if sample or _asked_for_whole(problem, algorithm) else seconds
-    job = asked_job(
-        store, request, needed, "Run", notice=_notice(seconds, entry.label), key=f"run-{algorithm}"
-    )
+    job = asked_job(store, request, needed, "Run", notice=notice, key=f"run-{algorithm}")
     if job is None:
         return Wanted(None, awaited=True)
     traced = result_of(store, job, f"trace-{algorithm}")
@@ -128,29 +137,26 @@ def _asked_for_whole(problem: AttentionProblem, algorithm: str) -> bool:
     return (problem, algorithm) in st.session_state.setdefault("whole_runs", set())
 
 
+def _say_sampled(problem: AttentionProblem, sample: Sample, seconds: float) -> None:
+    st.caption(
+        f"**Sample**: {sample.words(problem)} are traced, since a trace of the whole run takes about "
+        f"{duration(seconds)} here. The bytes of the whole run are modelled, by a formula that is held "
+        "against the sample."
+    )
+
+
 def _offer_whole(
-    problem: AttentionProblem, algorithm: str, sample: Sample, seconds: float, button_place: DeltaGenerator
+    problem: AttentionProblem, algorithm: str, seconds: float, button_place: DeltaGenerator
 ) -> None:
-    """Say that a sample is shown, and offer the whole run."""
-    words, time = sample.words(problem), duration(seconds)
-    clicked = button_place.button(
+    """A button that traces the whole run, unless the worker would be stopped before its end."""
+    if seconds < WHOLE_S and button_place.button(
         "Trace the whole run",
         icon=":material/play_arrow:",
         width="stretch",
-        help=f"Shown is a sample: {words}. A trace of the whole run takes about {time} here.",
-    )
-    if clicked:
+        help=f"Shown is a sample. A trace of the whole run takes about {duration(seconds)} here.",
+    ):
         st.session_state["whole_runs"].add((problem, algorithm))
         st.rerun()
-    st.caption(
-        f"**Sample**: {words} are traced, since a trace of the whole run takes about {time} here. The bytes "
-        "of the whole run are modelled, by a formula that is held against the sample."
-    )
-
-
-def _notice(seconds: float, label: str) -> str:
-    no_sample = f" {label} has no sample that is much shorter." if seconds > IMMEDIATE_S else ""
-    return f"This run takes about {duration(seconds)} here.{no_sample}"
 
 
 def duration(seconds: float) -> str:

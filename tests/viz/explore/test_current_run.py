@@ -79,6 +79,18 @@ def test_the_whole_run_is_traced_after_a_click():
     assert not app.caption
 
 
+def test_a_whole_run_that_the_worker_would_not_end_is_not_offered():
+    assert "Trace the whole run" not in labels(opened(LONG.with_(q_heads=32)))
+
+
+def test_a_sample_that_takes_long_waits_for_a_button():
+    app = opened(LONG.with_(mask="full", block_n=32, block_m=128, head_dim=256), backend="interpreter")
+    assert jobs(app) == []
+    assert infos(app)[0].startswith("This sample takes about ")
+    app.button[0].click().run()
+    assert len(jobs(app)) == 1
+
+
 def test_a_long_run_that_has_no_sample_waits_for_a_button():
     app = opened(LONG, "flash1")
     assert jobs(app) == []
