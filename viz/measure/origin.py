@@ -25,9 +25,9 @@ SOURCE_HELP = (
 )
 METHOD_WORDS = (
     "Each number is the median of samples after warm-up, with the 10th and 90th percentile. Peers take "
-    "turns, one sample per round. On CUDA a sample is one call by device events around a captured graph, with "
-    "the L2 cache flushed before it; on a CPU it is the processor time of one thread in the fastest of up to "
-    "30 calls. Peak memory is what torch "
+    "turns, one sample per round. On CUDA a sample is one call by device events around a captured graph, "
+    "with the L2 cache flushed before it; on a CPU it is the processor time of one thread in the fastest of "
+    "up to 30 calls. Peak memory is what torch "
     "allocates during a call beyond the inputs; results count. TFLOP/s count 4 N² d per head, half of that "
     "if causal, and 2.5 times that backward. Triton's interpreter is never timed."
 )
@@ -155,7 +155,7 @@ def _how_measured_source(source: Source) -> None:
     document = source.document
     st.markdown(f"**{source.name}**: {source.words}.")
     if document.command:
-        st.code(document.command.replace(" && ", "\n"), language="bash")
+        st.code(document.command.replace(" && ", "\n"), language=None)
     states = [measurement.gpu for measurement in document.measurements if measurement.gpu is not None]
     if clocks := clock_words(states):
         st.caption(plain(clocks))
