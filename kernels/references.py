@@ -267,6 +267,61 @@ REFERENCES = _PAPERS + _LECTURES_AND_NOTES + _MAKERS
 """All sources: papers, then lectures and notes, then documents of makers and standards."""
 
 
+@dataclass(frozen=True)
+class Link:
+    """An implementation or a text to read on with; nothing in this project rests on it."""
+
+    name: str
+    url: str
+    why: str
+
+
+READ_ON = (
+    Link(
+        "Dao-AILab/flash-attention",
+        "https://github.com/Dao-AILab/flash-attention",
+        "The authors' implementation, FlashAttention-1 to 4.",
+    ),
+    Link(
+        "Triton, fused attention tutorial",
+        "https://triton-lang.org/main/getting-started/tutorials/06-fused-attention.html",
+        "A kernel in Triton that is easy to change.",
+    ),
+    Link(
+        "NVIDIA/cutlass",
+        "https://github.com/NVIDIA/cutlass",
+        "C++ templates and CuTe, with attention examples.",
+    ),
+    Link(
+        "facebookresearch/xformers",
+        "https://github.com/facebookresearch/xformers",
+        "One interface over several attention kernels.",
+    ),
+    Link(
+        "PyTorch, scaled_dot_product_attention",
+        "https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html",
+        "Attention as PyTorch calls it; chooses among kernels.",
+    ),
+    Link(
+        "Making Deep Learning Go Brrrr From First Principles",
+        "https://horace.io/brrr_intro.html",
+        "Memory, compute and overhead.",
+    ),
+    Link(
+        "ELI5: FlashAttention",
+        "https://gordicaleksa.medium.com/eli5-flash-attention-5c44017022ad",
+        "The paper in small steps.",
+    ),
+    Link("Modal GPU Glossary", "https://modal.com/gpu-glossary", "Terms of GPU programming."),
+    Link(
+        "Flash Attention derived and coded from first principles with Triton",
+        "https://www.youtube.com/watch?v=zy8ChVd_oTM",
+        "A lecture by Umar Jamil.",
+    ),
+    Link("Triton documentation", "https://triton-lang.org", "The language of this project's kernels."),
+)
+
+
 def reference(key: str) -> Reference:
     """The source with this key. Raises KeyError, which names the key, if there is none."""
     return _BY_KEY[key]

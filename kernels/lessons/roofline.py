@@ -119,3 +119,25 @@ A100_BANDWIDTHS = {
 
 312 TFLOP/s over the rounded one gives the often quoted 156 FLOP/byte, as in "Making Attention I/O-Aware".
 """
+
+
+NORM_FLOPS = 8
+"""Operations per element of a layer norm: mean 1, variance 3, normalise 2, scale and shift 2."""
+KERNEL_SIDE = 3
+"""Rows and columns of the convolution's kernel."""
+
+
+def other_operations(problem: AttentionProblem) -> tuple[Step, ...]:
+    """Operations beside attention on the same N queries of d features, each tensor moved once.
+
+    An elementwise operation, a layer norm, a convolution of N positions from d to d channels, and the plain
+    product N x d by d x 4d of the layer after attention.
+    """
+    rows, d, size = problem.q_len, problem.head_dim, problem.itemsize
+    kernel = KERNEL_SIDE**2 * d
+    return (
+        Step("elementwise", r"2ND", 2 * rows * d, size, rows * d),
+        Step("layer norm", r"2ND+2D", 2 * rows * d + 2 * d, size, NORM_FLOPS * rows * d),
+        Step("convolution 3 × 3", r"2ND+9D^2", 2 * rows * d + kernel * d, size, 2 * rows * d * kernel),
+        Step("plain product", r"5ND+4D^2", 5 * rows * d + 4 * d * d, size, 8 * rows * d * d),
+    )

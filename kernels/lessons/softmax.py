@@ -216,8 +216,19 @@ def one_pass(row: LoggedRow) -> PassesRun:
     return row.log("m, l, o")
 
 
-def all_ways(x: np.ndarray, block: int) -> dict[str, PassesRun]:
-    """Three, two and one pass over the same row, with the values 1, 2, 3, …"""
-    values = np.arange(1.0, len(x) + 1)
+def numerators(steps: tuple[OnlineStep, ...], values: np.ndarray) -> tuple[float, ...]:
+    """Y after each block: Y' = alpha Y + sum exp(x - m') v. The output so far is Y / l.
+
+    "FlashAttention, step by step", section 12; `values` is (n,).
+    """
+    y, after = 0.0, []
+    for step in steps:
+        y = step.alpha * y + float(step.terms @ values[step.start : step.end])
+        after.append(y)
+    return tuple(after)
+
+
+def all_ways(x: np.ndarray, block: int, values: np.ndarray) -> dict[str, PassesRun]:
+    """Three, two and one pass over the same row x (n,), with the values (n,)."""
     ways = {"three passes": three_passes, "two passes": two_passes, "one pass": one_pass}
     return {name: way(LoggedRow(x, values, block)) for name, way in ways.items()}

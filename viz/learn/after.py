@@ -8,6 +8,7 @@ from viz.learn.after_flash3 import flash3_panel
 from viz.learn.after_flash4 import flash4_panel
 from viz.learn.after_split_kv import split_kv_panel
 from viz.learn.reading_list import reading_list
+from viz.learn.slips import slips_table
 from viz.shared.layout import colors
 
 TOPICS = {
@@ -24,4 +25,5 @@ def show() -> None:
         if tab.open:
             with tab:
                 draw(palette)
+    slips_table()
     reading_list()

@@ -12,11 +12,11 @@ from kernels.problem import BLOCKS, AttentionProblem
 from kernels.recordings import recorded_document
 from kernels.references import reference
 from viz.learn.after_units import cards, clocks_panel
+from viz.learn.comparing import compared
 from viz.learn.controls import choice, number
 from viz.learn.figures.after import precision_figure, rotation_figure
 from viz.learn.formulas import formulas
 from viz.shared import theme
-from viz.shared.formats import format_ratio
 from viz.shared.layout import explore_link, plot
 
 SOURCE = "Shah et al. 2024"
@@ -68,13 +68,13 @@ def _rotation_words(
         r"= Q\,M M^{\mathsf T} K^{\mathsf T} = Q K^{\mathsf T},",
         r"M = \mathrm{diag}(\pm 1)\,H / \sqrt d",
     )
-    gain = results[1].rmse / results[-1].rmse
+    alone, together = results[1].rmse, results[-1].rmse
     st.markdown(
-        f"A rotation M changes no score, but it spreads an outlier over all {inputs.head_dim} features: the "
-        f"largest entry of row {row} goes from {abs(before).max():.1f} to {abs(after).max():.1f}. Here one "
-        f"scale per block and the rotation together give **{format_ratio(gain)}** less error than one "
-        f"scale per tensor (computed now). {SOURCE} report 2.6 × for their kernel, compared with a baseline "
-        "FP8 attention."
+        f"A rotation M changes no score, and it spreads an outlier over all {inputs.head_dim} features: the "
+        f"largest entry of row {row} goes from {abs(before).max():.1f} to {abs(after).max():.1f}. The error "
+        f"with one scale per block and the rotation is **{compared(together, alone, 'smaller', 'larger')}** "
+        f"that with one scale per tensor (measured). {SOURCE} report 2.6 × for their kernel, compared with a "
+        "baseline FP8 attention."
     )
     st.caption(
         "Emulated in NumPy: inputs and P are rounded to e4m3 (3 bits of mantissa, largest number 448), and "
@@ -86,7 +86,7 @@ def _rotation_words(
 def _built_here() -> None:
     """Our own kernel of this kind, with its recorded speed and that of its peers."""
     words = (
-        "**Built here**: `kernels/algorithms/flash3/`, which `flash_attention` uses on "
+        "**In this project**: `kernels/algorithms/flash3/`, which `flash_attention` uses on "
         "Hopper GPUs if it is faster there. One warp loads; two or three groups of four warps compute 64 "
         "rows each, and each group issues the scores of a key tile together with $PV$ of the tile before it. "
         "With tiles of the same size it visits the same tiles in the same order as the kernel in the player, "

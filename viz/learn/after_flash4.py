@@ -21,17 +21,18 @@ def flash4_panel(palette: theme.Palette) -> None:
     """What FlashAttention-4 changes, and three of its ideas computed."""
     cards(
         {
-            "The tensor cores are twice as fast": "The exponentials and the shared memory are not, "
-            "so they now limit the speed.",
+            "The tensor cores are twice as fast": "The exponential units and the shared memory are not, "
+            "so they can limit the speed.",
             "Fewer operations beside the products": "Other units compute some exponentials by a "
-            "polynomial, and a rescale happens only when it matters.",
+            "polynomial, and a rescale waits until the max has grown enough.",
             "Backward": "Tensor memory and pairs of thread blocks reduce shared-memory traffic "
             "and atomic adds.",
-            "Reported on the B200": "Up to 1605 TFLOP/s in bfloat16: 1.3 × cuDNN 9.13, 2.7 × Triton.",
+            "Reported on the B200": "Up to 1613 TFLOP/s in bfloat16, 71 % of the peak: 1.3 × cuDNN 9.13, "
+            "2.7 × Triton (abstract; their announcement says 1605).",
         }
     )
     st.caption(f"For Blackwell. {reference('Zadouri et al. 2026').full}.")
-    st.subheader("The exponentials set the limit", anchor=False)
+    st.subheader("Which unit sets the limit?", anchor=False)
     clocks_panel(palette, "after_units", head_dim=64, polynomial=True)
     left, right = st.columns(2, gap="large")
     with left:
@@ -52,11 +53,11 @@ def _late_rescale(palette: theme.Palette) -> None:
     results = [late_rescale.late_rescale(problem, step) for step in thresholds]
     plot(late_rescale_figure(results, threshold, palette), key="after_rescales")
     chosen = results[thresholds.index(threshold)]
+    grown = f"{significant(chosen.largest_weight)} instead of 1" if chosen.largest_weight > 1 else "1"
     st.markdown(
-        f"{chosen.rescales:,} rescales of {chosen.row_steps:,}. Weights grow up to "
-        f"{significant(chosen.largest_weight)} instead of 1, and the output is off by "
-        f":green-badge[{format_error(chosen.largest_error)}] (float64): whatever max is kept, it "
-        "cancels in the division at the end. FlashAttention-4 uses 2⁸ for 16-bit inputs."
+        f"{chosen.rescales:,} rescales of {chosen.row_steps:,}. Weights grow up to {grown}, and the output "
+        f"is off by :green-badge[{format_error(chosen.largest_error)}] (measured, float64): whatever max is "
+        "kept, it cancels in the division at the end. FlashAttention-4 uses 2⁸ for 16-bit inputs."
     )
     explore_link("Watch the rescale factor alpha", problem)
 
@@ -67,7 +68,8 @@ def _exp2(palette: theme.Palette) -> None:
     x, error = late_rescale.exp2_errors(degree)
     plot(exp2_figure(x, error, degree, palette), key="after_exp2")
     st.markdown(
-        f"Largest relative error :violet-badge[{format_error(abs(error).max())}]. P is then rounded to "
-        f"16 bits, which changes it by up to {format_error(late_rescale.ROUNDING['bfloat16'])} in "
-        "bfloat16. The integer part of x only changes the exponent."
+        f"Largest relative error :violet-badge[{format_error(abs(error).max())}] (measured, float64). P is "
+        "then rounded to 16 bits, which changes it by up to "
+        f"{format_error(late_rescale.ROUNDING['bfloat16'])} in bfloat16. The integer part of x only changes "
+        "the exponent."
     )

@@ -28,9 +28,9 @@ INPUT_HELP = "\n".join(f"- **{name}**: {words}" for name, words in INPUT_WORDS.i
 def split_kv_panel(palette: theme.Palette) -> None:
     """Programs on the GPU without and with splitting, and the merge on one row."""
     st.markdown(
-        "When a model writes text, one query reads a long cache of keys. With one program per head most of "
-        "the GPU is idle. **Split the keys**: each part computes its own m, l and o, and one number per row, "
-        "lse, is enough to merge them exactly (Flash-Decoding, Dao et al. 2023)."
+        "When a model writes text, one query reads a long cache of keys. With one program per head there "
+        "may be fewer programs than SMs. **Split the keys**: each part computes its own m, l and o, and one "
+        "number per row, lse, is enough to merge them exactly (Flash-Decoding, Dao et al. 2023)."
     )
     problem, gpu, splits = _decoding()
     rule = splitting.occupancy(problem, gpu.sm_count)
@@ -132,7 +132,7 @@ def _merge(problem: AttentionProblem, plan: splitting.Occupancy, palette: theme.
     st.html(matrices_html(parts, palette))
     which = f"The first {shown} of {len(row.weights)} parts. " if shown < len(row.weights) else ""
     st.caption(
-        f"{which}Computed now in float64 from the numbers that the kernel gets for one query of one head, "
+        f"{which}**Measured** in float64 on the numbers that the kernel gets for one query of one head, "
         "seed 0."
     )
     with st.container(horizontal=True):
@@ -146,17 +146,21 @@ def _merge_words(row: splitting.SplitRow) -> str:
     difference = "Largest difference of the merged row from the row computed whole: "
     if row.error >= 1e-12:
         return f"{difference}:red-badge[{format_error(row.error)}]."
+    mean = (
+        "With one part there is nothing to merge."
+        if len(row.weights) == 1
+        else f"The plain mean of the parts is off by :red-badge[{format_error(row.mean_error)}]."
+    )
     return (
         f"lse = {row.lse:.4f}; the weights add up to {row.weights.sum():.12g}. {difference}"
-        f":green-badge[{format_error(row.error)}] (float64 rounding). The plain mean of the parts is "
-        f"off by :red-badge[{format_error(row.mean_error)}]."
+        f":green-badge[{format_error(row.error)}] (float64 rounding). {mean}"
     )
 
 
 def _masked(problem: AttentionProblem) -> None:
     """Tiles that a causal mask skips if there are fewer queries than keys."""
     chunk = AttentionProblem(
-        q_len=min(256, problem.kv_len),
+        q_len=min(256, problem.kv_len // 2),
         kv_len=problem.kv_len,
         mask="causal",
         block_m=64,
@@ -166,7 +170,7 @@ def _masked(problem: AttentionProblem) -> None:
     st.subheader("Fewer queries than keys, and a mask", anchor=False)
     st.markdown(
         f"The next {chunk.q_len} tokens of a prompt against {chunk.kv_len:,} keys, causal: the diagonal ends "
-        f"at the last key. Of {chunk.q_tiles * chunk.kv_tiles:,} tiles, {counts.skipped:,} are never "
-        f"visited, and only {counts.partial:,} need the mask (counted by the rule that the kernels run)."
+        f"at the last key. Of {chunk.q_tiles * chunk.kv_tiles:,} tiles, {counts.skipped:,} are not "
+        f"visited, and {counts.partial:,} need the mask (counted by the rule that the kernels run)."
     )
     explore_link("See the tiles", chunk)

@@ -14,6 +14,6 @@ def compared(first: float, second: float, less: str = "less", more: str = "more"
     `less` and `more` are the words for the two directions.
     """
     if first == second:
-        return "as much as"
+        return "as much as" if (less, more) == ("less", "more") else "the same as"
     ratio, word = (second / first, less) if first < second else (first / second, more)
     return f"{'slightly' if ratio < NEARLY else format_ratio(ratio)} {word} than"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
@@ -39,7 +39,7 @@ def counted_runs(
         return ready
     if store is None or backend == "replay":
         st.caption(
-            ":material/history: Without Triton the kernels cannot run here: only recorded runs are counted."
+            ":material/history: Without Triton the kernels cannot run: only recorded runs are counted."
         )
         return ready
     jobs = _started(store, backend, missing, key, ask)
@@ -59,6 +59,11 @@ def _started(
     if (ask or seconds > AT_ONCE_S) and not _asked(seconds, key):
         return jobs
     return jobs | {item: store.job(TraceRequest(*item)) for item in new}
+
+
+def where_counted(ready: Mapping[WantedRun, runs.Run]) -> str:
+    """Where the runs are from and what ran them, each said once."""
+    return "; ".join(dict.fromkeys(run.provenance for run in ready.values())) or "not yet run"
 
 
 def recorded_counts() -> None:

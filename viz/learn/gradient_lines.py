@@ -212,7 +212,7 @@ def _dk_line(matrix: MatrixMaker, lesson: GradientLesson, row: int) -> Derivatio
 def _lse_line(matrix: MatrixMaker, lesson: GradientLesson, row: int) -> DerivationLine:
     kept, square = lesson.length, lesson.length**2
     return DerivationLine(
-        f"P need not be stored: one number per row, lse, is enough to rebuild any tile of it. Here these are "
+        f"P need not be stored: one number per row, lse, is enough to rebuild any tile of it. These are "
         f"{kept} numbers instead of {square}; in general N instead of N².",
         (
             r"\mathrm{lse}_i = m_i + \ln l_i = \ln\sum_j e^{S_{ij}}",

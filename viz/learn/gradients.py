@@ -102,7 +102,7 @@ def _references(lesson: GradientLesson) -> tuple[References, str]:
     store = runs.run_store()
     if store is None or runs.backend(store) == "replay":
         return differences, (
-            "There is no worker process here, so the lines are checked against **central finite "
+            "No worker process runs, so the lines are checked against **central finite "
             "differences** in NumPy, which resolve about 1e-10."
         )
     job = store.job(LessonGradientsRequest(lesson))

@@ -11,7 +11,7 @@ from kernels.lessons.backward_run import can_run, key_outer_run
 from kernels.lessons.backward_traffic import LOOP_ORDERS, inner_loop_elements
 from kernels.problem import AttentionProblem
 from viz.learn.backward_words import counted_elements, loop_order_words
-from viz.learn.counts import counted_runs
+from viz.learn.counts import counted_runs, where_counted
 from viz.learn.figures.io import ByteBar, bytes_figure
 from viz.shared import runs
 from viz.shared.layout import colors, explore_link, plot
@@ -30,7 +30,7 @@ def backward_view(problem: AttentionProblem, memory: int, store: runs.RunStore |
         plot(bytes_figure(bars, least, colors()), key="io_backward_bytes")
         st.caption(
             "**Counted** (solid): algorithm 6 and our two kernels by the kernels, "
-            f"{next(iter(ready.values())).provenance if ready else 'not yet run'}; algorithms 7 and 8 by a "
+            f"{where_counted(counted)}; algorithms 7 and 8 by a "
             "tile-by-tile run in NumPy, if it is short. **Modelled** (hatched): "
             "one head, float16, no mask; sums that wait in HBM are float32. Algorithms (alg.) of Chu, Liu "
             "and Lin 2026."

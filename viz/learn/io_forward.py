@@ -12,7 +12,7 @@ from kernels.lessons import io as lesson
 from kernels.problem import AttentionProblem
 from kernels.trace import Trace
 from viz.learn.comparing import compared
-from viz.learn.counts import counted_runs, recorded_counts
+from viz.learn.counts import counted_runs, recorded_counts, where_counted
 from viz.learn.figures.io import ByteBar, bytes_figure
 from viz.learn.io_inputs import TrafficInputs
 from viz.shared import runs
@@ -62,7 +62,7 @@ def forward_view(inputs: TrafficInputs, store: runs.RunStore | None, backend: st
         plot(bytes_figure(bars, least, colors()), key="io_bytes")
         st.caption(
             "**Counted** (solid): bytes that the loads and stores asked for, "
-            f"{next(iter(ready.values())).provenance if ready else 'not yet run'}; re-reads may hit the L2 "
+            f"{where_counted(ready)}; re-reads may hit the L2 "
             "cache, so this is not DRAM traffic. **Modelled** (hatched): the formulas below. One head, "
             "float16, no mask. Least possible: Q, K and V in, O out; lse, which not every algorithm keeps, "
             "is left out."

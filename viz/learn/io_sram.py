@@ -157,7 +157,8 @@ def _compiled_table(gpu: Gpu, launches: list[RecordedLaunch]) -> None:
         )
     st.markdown("\n".join(rows))
     st.caption(
-        "This is less than modelled, because S, P, O and the sums of the gradients are in registers. It is "
-        "also more, because K and V are there once for each stage of the load pipeline. Share: of the "
-        f"{format_kib(gpu.shared_bytes_per_program)} that a program can have on the {gpu.name}."
+        "Two things differ from the model: S, P, O and the sums of the gradients are in registers, which "
+        "makes it less, and K and V are there once for each stage of the load pipeline, which makes it "
+        f"more. Share: of the {format_kib(gpu.shared_bytes_per_program)} that a program can have on the "
+        f"{gpu.name}."
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from kernels.references import REFERENCES, Reference
+from kernels.references import READ_ON, REFERENCES, Reference
 
 
 def reading_list() -> None:
@@ -12,6 +12,8 @@ def reading_list() -> None:
     with st.expander("Reading list: every source that this app cites", icon=":material/menu_book:"):
         rows = [f"| {source.key} | {_title(source)} | {source.why} |" for source in REFERENCES]
         st.markdown("\n".join(["| Cited as | Source | Used for |", "|:--|:--|:--|", *rows]))
+        st.markdown("**To read on**: implementations, texts and a lecture")
+        st.markdown("\n".join(f"- [{link.name}]({link.url}): {link.why}" for link in READ_ON))
 
 
 def _title(source: Reference) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from kernels.device.gpus import GPUS, SHARED_BYTES_PER_CLOCK, Gpu
+from kernels.device.gpus import GPUS, SHARED_BYTES_PER_CLOCK, Gpu, gpu_named
 from kernels.lessons import roofline as lesson
 from kernels.problem import AttentionProblem
 from kernels.traffic.modelled import LSE_BYTES
@@ -67,8 +67,8 @@ def _gpu_here_words(store: runs.RunStore | None) -> str | None:
     name = _gpu_here(store)
     if not name:
         return None
-    if listed := next((key for key in GPUS if key in name), None):
-        return f"This machine: {name}, in this list as {listed}."
+    if listed := gpu_named(name):
+        return f"This machine: {name}, in this list as {listed.name}."
     return f"This machine: {name}, which is not in this list; the Measure page measures its ceilings."
 
 
@@ -77,7 +77,8 @@ def _roofline_view(inputs: RooflineInputs, store: runs.RunStore | None) -> None:
     gpu = inputs.gpu
     steps = {case: lesson.steps(inputs.problem, case) for case in lesson.L2_CASES}
     others = [other for other in GPUS.values() if other != gpu]
-    plot(roofline_figure(gpu, steps, others, colors()), key="roofline_roof")
+    more = lesson.other_operations(inputs.problem) if _wants_others() else ()
+    plot(roofline_figure(gpu, steps, others, colors(), more), key="roofline_roof")
     st.caption(
         "**Modelled**: bytes and FLOPs of each step by formula, under the roof that the GPU's datasheet "
         "gives (roofline: Williams, Waterman and Patterson 2009). Softmax counts 3 operations per element at "
@@ -97,7 +98,24 @@ def _roofline_view(inputs: RooflineInputs, store: runs.RunStore | None) -> None:
         f"{worst.bound_by(gpu)}). **Softmax** alone: {significant(steps['perfect'][1].intensity)} for "
         "every shape."
     )
+    if more:
+        st.markdown(_others_table(more, gpu))
     _ridge_of_the_a100()
+
+
+def _wants_others() -> bool:
+    return st.toggle("Other operations too", key="roofline_others", bind="query-params")
+
+
+def _others_table(operations: Sequence[lesson.Step], gpu: Gpu) -> str:
+    """Operations on the same N queries of D features, and what limits each."""
+    rows = ["| beside attention | elements moved | work | FLOP/B | limited by |", "|:--|--:|--:|--:|:--|"]
+    rows += [
+        f"| **{step.name}** | ${step.moved}$ | {format_flops(step.flops)} | "
+        f"**{significant(step.intensity)}** | {step.bound_by(gpu)} |"
+        for step in operations
+    ]
+    return "\n".join(rows)
 
 
 def _ridge_of_the_a100() -> None:
@@ -221,7 +239,7 @@ def _memory_view(inputs: RooflineInputs, store: runs.RunStore | None) -> None:
     )
     st.markdown(_memory_table(_gpu_here(store)))
     st.caption(
-        f"Datasheets; nothing here is measured. SRAM bandwidth is derived: {SHARED_BYTES_PER_CLOCK} bytes "
+        f"From datasheets, not measured. SRAM bandwidth is derived: {SHARED_BYTES_PER_CLOCK} bytes "
         f"per clock and SM, at the clock that the peak implies ({significant(gpu.clock_hz / 1e9)} GHz "
         f"for the {gpu.name}). SRAM is L1 cache and shared memory together; in addition there are registers, "
         f"{format_kib(gpu.register_bytes_per_sm)} per SM. Source for the {gpu.name}: {gpu.source}."
@@ -234,8 +252,9 @@ def _memory_table(gpu_here: str) -> str:
         "ridge, FLOP/B |",
         "|:--|--:|--:|--:|--:|--:|--:|--:|--:|",
     ]
-    for name, gpu in GPUS.items():
-        mark = " (this machine)" if name in gpu_here else ""
+    own = gpu_named(gpu_here)
+    for gpu in GPUS.values():
+        mark = " (this machine)" if gpu == own else ""
         rows.append(
             f"| **{gpu.name}**{mark} | {format_bytes(gpu.hbm_bytes)} | "
             f"{format_bytes(gpu.hbm_bandwidth)}/s "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from kernels.lessons.numbers import UnreadableNumbers, parse_row
 from kernels.lessons.softmax import (
@@ -12,6 +13,7 @@ from kernels.lessons.softmax import (
     OnlineStep,
     all_ways,
     exp_limits,
+    numerators,
     online_shares,
     online_steps,
     softmax,
@@ -33,21 +35,21 @@ PARTS = ("Subtract the max", "One pass", "Without the rescale", "Three passes, t
 
 
 def show() -> None:
-    row, block = _input()
-    if row is None:
+    row, values, block = _input()
+    if row is None or values is None:
         return
     steps = online_steps(row, block)
     tabs = st.tabs(PARTS, key="softmax_part", bind="query-params")
     for tab, draw in zip(tabs, (_overflow, _one_pass, _without_rescale, _passes), strict=True):
         if tab.open:
             with tab:
-                draw(row, steps, block)
+                draw(row, values, steps, block)
     _links(steps)
 
 
-def _input() -> tuple[np.ndarray | None, int]:
-    """The row and the block size; None for the row, after an error on the page, if the text is not one."""
-    left, middle, right = st.columns([4, 2, 3], vertical_alignment="bottom")
+def _input() -> tuple[np.ndarray | None, np.ndarray | None, int]:
+    """The row, its values and the block size; None, after an error on the page, for a text that is no row."""
+    left, beside, middle, right = st.columns([3, 3, 2, 3], vertical_alignment="bottom")
     take_from_url("softmax_x", EXAMPLES[0], str)
     text = left.text_input(
         "scores x of one row", key="softmax_x", on_change=keep_in_url, args=("softmax_x", EXAMPLES[0])
@@ -68,10 +70,34 @@ def _input() -> tuple[np.ndarray | None, int]:
     block = middle.number_input(
         "block, numbers at a time", 1, 64, 2, key="softmax_block", bind="query-params"
     )
-    return row, max(1, int(block))
+    return row, _values(beside, row), max(1, int(block))
 
 
-def _one_pass(row: np.ndarray, steps: tuple[OnlineStep, ...], block: int) -> None:
+def _values(place: DeltaGenerator, row: np.ndarray | None) -> np.ndarray | None:
+    """One value for each score: the reader's, or 1, 2, 3, … if the text is empty."""
+    text = place.text_input(
+        "values v, one for each score", "", key="softmax_v", bind="query-params", placeholder="1, 2, 3, …"
+    )
+    if row is None:
+        return None
+    if not text.strip():
+        return np.arange(1.0, len(row) + 1)
+    try:
+        values = parse_row(text)
+    except UnreadableNumbers as error:
+        st.error(f"Values: {error}", icon=":material/error:")
+        return None
+    if len(values) != len(row):
+        st.error(
+            f"{len(values)} values given for {len(row)} scores. Give one value for each score, or none for "
+            "1, 2, 3, …",
+            icon=":material/error:",
+        )
+        return None
+    return values
+
+
+def _one_pass(row: np.ndarray, values: np.ndarray, steps: tuple[OnlineStep, ...], block: int) -> None:
     """The online softmax, block by block."""
     now = stepper("softmax_step", len(steps), first=2) - 1
     step = steps[now]
@@ -82,12 +108,13 @@ def _one_pass(row: np.ndarray, steps: tuple[OnlineStep, ...], block: int) -> Non
     with formulas:
         for formula in _update(step):
             st.latex(formula)
+        st.latex(_numerator(steps, values, now))
     if now == len(steps) - 1:
         difference = np.abs(online_shares(row, steps) - softmax(row)).max()
         st.success(
             "After the last block, m and l are those of the whole row, so e^(x − m) / l is the softmax. "
             f"Largest difference from the softmax of the whole row at once: {format_error(difference)} "
-            "(computed, float64).",
+            "(measured, float64).",
             icon=":material/check:",
         )
 
@@ -107,11 +134,26 @@ def _update(step: OnlineStep) -> list[str]:
     ]
 
 
+def _numerator(steps: tuple[OnlineStep, ...], values: np.ndarray, now: int) -> str:
+    """The numerator Y with the values of this block, and the output so far."""
+    step, all_y = steps[now], numerators(steps, values)
+    before = all_y[now - 1] if now else 0.0
+    added = float(step.terms @ values[step.start : step.end])
+    alpha, y_before, new, y, l, output = (
+        format_tex(number, 4)
+        for number in (step.alpha, before, added, all_y[now], step.l, all_y[now] / step.l)
+    )
+    return (
+        r"\begin{aligned} Y' &= \alpha\, Y + \textstyle\sum e^{x - m'} v \\ "
+        rf"&= {alpha} \cdot {y_before} + {new} = {y} \\ o &= Y' / l' = {y} / {l} = {output} \end{{aligned}}"
+    )
+
+
 def _negative(text: str) -> str:
     return f"({text})" if text.startswith("-") else text
 
 
-def _without_rescale(row: np.ndarray, steps: tuple[OnlineStep, ...], block: int) -> None:
+def _without_rescale(row: np.ndarray, values: np.ndarray, steps: tuple[OnlineStep, ...], block: int) -> None:
     """The row sum and the weights with the rescale and without it."""
     now = stepper("softmax_step", len(steps), first=2) - 1
     right, wrong = softmax(row), unscaled_shares(steps)
@@ -152,7 +194,7 @@ def _both_updates(step: OnlineStep) -> str:
     )
 
 
-def _overflow(row: np.ndarray, steps: tuple[OnlineStep, ...], block: int) -> None:
+def _overflow(row: np.ndarray, values: np.ndarray, steps: tuple[OnlineStep, ...], block: int) -> None:
     """Softmax in one number format, without and with the max subtracted."""
     st.markdown(
         "**Softmax** turns a row of scores into positive weights that add up to 1. But exp quickly exceeds "
@@ -193,9 +235,9 @@ def _in_format(result: InFormat, number_format: str, subtract: bool) -> None:
     )
 
 
-def _passes(row: np.ndarray, steps: tuple[OnlineStep, ...], block: int) -> None:
+def _passes(row: np.ndarray, values: np.ndarray, steps: tuple[OnlineStep, ...], block: int) -> None:
     """Three, two and one pass over the row, read by read."""
-    ways = all_ways(row, block)
+    ways = all_ways(row, block, values)
     reads = stepper("softmax_reads", 3 * len(steps), first=len(steps))
     st.html(passes_html(ways, reads, colors()))
     for column, words, formula in zip(
@@ -213,7 +255,7 @@ def _passes(row: np.ndarray, steps: tuple[OnlineStep, ...], block: int) -> None:
         column.markdown(words)
         column.latex(formula)
     st.caption(
-        "All three compute o, the sum of softmax(x) times the values v, here 1, 2, 3, … Each pass needs the "
+        "All three compute o, the sum of softmax(x) times the values v. Each pass needs the "
         "result of the pass before it, unless it uses the largest score seen so far: when a larger one "
         "appears, the old sum is multiplied by e^(old − new). After the last block this is the exact sum. "
         "Reads are **counted** while the three run (Milakov and Gimelshein 2018; Ye 2023)."

@@ -78,3 +78,20 @@ def test_the_roof_has_a_slope_and_a_top():
     assert (score.bound_by(A100), fused.bound_by(A100)) == ("memory", "compute")
     assert score.seconds(A100) == score.bytes / A100.hbm_bandwidth
     assert fused.seconds(A100) == fused.flops / A100.fp16_flops
+
+
+def test_other_operations_are_bound_by_memory_or_arithmetic_as_their_intensity_says():
+    elementwise, norm, convolution, product = lesson.other_operations(PROBLEM.with_(q_len=4096, head_dim=128))
+    rows, d = 4096, 128
+    assert elementwise.intensity == pytest.approx(0.25)
+    assert norm.flops == 8 * elementwise.flops
+    assert convolution.flops == 2 * 9 * rows * d * d
+    assert convolution.elements == 2 * rows * d + 9 * d * d
+    assert product.flops == 2 * rows * d * 4 * d
+    assert product.elements == rows * d + d * 4 * d + rows * 4 * d
+    a100 = GPUS["A100"]
+    assert [step.bound_by(a100) for step in (elementwise, norm, convolution)] == [
+        "memory",
+        "memory",
+        "compute",
+    ]

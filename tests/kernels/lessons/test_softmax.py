@@ -9,6 +9,7 @@ from kernels.lessons.softmax import (
     FORMATS,
     all_ways,
     exp_limits,
+    numerators,
     online_shares,
     online_steps,
     softmax,
@@ -85,7 +86,7 @@ def test_any_row_in_any_blocks_gives_the_softmax(row, block):
     assert len(steps) == -(-len(row) // block)
     assert np.allclose(online_shares(row, steps), softmax(row), rtol=1e-12)
     assert np.allclose(np.cumsum([step.block_sum for step in steps]), [step.l_unscaled for step in steps])
-    for run in all_ways(row, block).values():
+    for run in all_ways(row, block, np.arange(1.0, len(row) + 1)).values():
         assert run.known[-1].o == pytest.approx(softmax(row) @ np.arange(1, len(row) + 1))
 
 
@@ -102,7 +103,7 @@ def test_without_rescale_nothing_is_wrong_if_the_max_comes_first():
 
 
 def test_three_two_and_one_pass_read_what_they_say():
-    ways = all_ways(ROW, 2)
+    ways = all_ways(ROW, 2, np.arange(1.0, 5))
     assert {name: run.elements_read for name, run in ways.items()} == {
         "three passes": 12,
         "two passes": 8,
@@ -113,3 +114,11 @@ def test_three_two_and_one_pass_read_what_they_say():
     assert [known.l is None for known in ways["three passes"].known] == [True] * 2 + [False] * 4
     surrogate = ways["one pass"].known[0].o
     assert surrogate == pytest.approx(softmax(ROW[:2]) @ [1, 2])  # right for what was read
+
+
+@pytest.mark.parametrize("block", [1, 2, 3, 4])
+def test_numerators_divided_by_the_row_sum_are_the_output_of_the_keys_so_far(block):
+    values = np.array([4.0, -1.0, 0.5, 2.0])
+    steps = online_steps(ROW, block)
+    for step, y in zip(steps, numerators(steps, values), strict=True):
+        assert y / step.l == pytest.approx(softmax(ROW[: step.end]) @ values[: step.end])

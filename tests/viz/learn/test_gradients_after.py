@@ -139,7 +139,7 @@ def test_both_loop_orders_are_counted_by_the_kernels(store):
         store.job(TraceRequest(shape, algorithm)).wait(60)
     app = open_chapter("gradients", **problem)
     spec = next(
-        chart.proto.spec for chart in app.get("plotly_chart") if "counted by the kernel" in chart.proto.spec
+        chart.proto.spec for chart in app.get("plotly_chart") if "counted by a run" in chart.proto.spec
     )
     assert f"{6 * 4 * 64 * 16:,}" in spec
     assert "7\\,T^2 = 7 \\cdot 64^2" in words(app)

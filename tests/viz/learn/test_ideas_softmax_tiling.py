@@ -289,3 +289,27 @@ def test_switching_chapters_raises_nothing():
     for slug in ("tiling", "ideas", "softmax"):
         app.segmented_control(key="chapter").set_value(slug).run()
         assert not errors(app)
+
+
+def test_the_readers_values_are_added_up_block_by_block():
+    app = open_chapter("softmax", softmax_part=ONE_PASS, softmax_v="4, 0, 1, 2")
+    assert r"0.1353 \cdot 4 + 1.037 = 1.578" in formulas(app)
+    assert "o &= Y' / l' = 1.578 / 1.203 = 1.311" in formulas(app)
+    app = open_chapter("softmax", softmax_part=PASSES, softmax_v="4, 0, 1, 2", softmax_reads=6)
+    assert html(app).count("o = 1.311") == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "message"), [("1, 2", "2 values given for 4 scores"), ("x", "Values: “x” is not a number")]
+)
+def test_values_that_do_not_fit_are_explained(text, message):
+    assert message in errors(open_chapter("softmax", softmax_v=text))[0]
+
+
+def test_dividing_once_at_the_end_is_counted_on_the_readers_matrices():
+    app = open_chapter("tiling", tiling_part="Softmax in between", tiling_tile=1)
+    texts = [markdown.value for markdown in app.markdown]
+    table = next(text for text in texts if "outside the products" in text)
+    each, last = (int(cell.strip(" *").replace(",", "")) for cell in table.splitlines()[-1].split("|")[2:4])
+    assert last < each
+    assert any(f"{each / last:.1f}× less than at every tile" in text for text in texts)

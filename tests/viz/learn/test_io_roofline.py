@@ -66,7 +66,10 @@ def test_forward_sets_counted_beside_modelled_for_all_four():
     for card in cards:
         modelled = card.split("= **")[1].split(" B**")[0]
         assert f"**{modelled} B** counted" in card
-    assert "run here by Triton" in text or "run here on" in text
+    where = next(line for line in text.splitlines() if line.startswith("**Counted** (solid)"))
+    assert where.count("run here") == 2  # by Triton, and in torch
+    assert "Triton" in where
+    assert "torch" in where
     assert links(app).count("Watch it") == 4
 
 

@@ -23,9 +23,16 @@ BOLD, THIN = {"width": 4, "dash": "solid"}, {"width": 2, "dash": "dot"}
 
 
 def roofline_figure(
-    gpu: Gpu, steps: Mapping[str, Sequence[Step]], others: Sequence[Gpu], colors: theme.Palette
+    gpu: Gpu,
+    steps: Mapping[str, Sequence[Step]],
+    others: Sequence[Gpu],
+    colors: theme.Palette,
+    more: Sequence[Step] = (),
 ) -> go.Figure:
-    """Attainable FLOP/s over FLOP per byte, log axes. `steps` by L2 case: filled if perfect, else open."""
+    """Attainable FLOP/s over FLOP per byte, log axes. `steps` by L2 case: filled if perfect, else open.
+
+    `others` are roofs of other GPUs, `more` operations beside attention, as diamonds.
+    """
     figure = go.Figure()
     for other in others:
         figure.add_trace(_roof(other, colors.line, 1.5, colors))
@@ -35,6 +42,8 @@ def roofline_figure(
     for case, steps_of_case in steps.items():
         for step, side in zip(steps_of_case, sides, strict=True):
             figure.add_trace(_point(gpu, step, case, side, colors))
+    for index, step in enumerate(more):
+        figure.add_trace(_other_point(gpu, step, "bottom right" if index % 2 else "top left", colors))
     for case, words in L2_WORDS.items():
         marker = {
             "symbol": SYMBOLS[case],
@@ -85,6 +94,24 @@ def _point(gpu: Gpu, step: Step, case: str, side: str, colors: theme.Palette) ->
         },
         hovertemplate=f"{step.name}, {L2_WORDS[case]}<br>"
         f"{significant(step.intensity)} FLOP per byte<br>"
+        f"at most {format_flops(rate)}/s, limited by {step.bound_by(gpu)}<extra></extra>",
+    )
+
+
+def _other_point(gpu: Gpu, step: Step, side: str, colors: theme.Palette) -> go.Scatter:
+    """An operation beside attention, with its name."""
+    rate = datasheet_roof(gpu).attainable(step.intensity)
+    return go.Scatter(
+        x=[step.intensity],
+        y=[rate],
+        mode="markers+text",
+        name=step.name,
+        showlegend=False,
+        text=[f"<br>{step.name}" if side.startswith("bottom") else step.name],
+        textposition=side,
+        textfont={"color": colors.muted, "size": 14},
+        marker={"symbol": "diamond", "size": 13, "color": colors.muted},
+        hovertemplate=f"{step.name}<br>{significant(step.intensity)} FLOP per byte<br>"
         f"at most {format_flops(rate)}/s, limited by {step.bound_by(gpu)}<extra></extra>",
     )
 

@@ -36,3 +36,12 @@ def test_the_hierarchy_has_hbm_and_sram_of_every_gpu_and_marks_one(name):
     assert list(lines) == [gpu.name for gpu in GPUS.values()]
     assert list(lines[GPUS[name].name].y) == [GPUS[name].hbm_bytes, GPUS[name].sram_bytes]
     assert [trace.name for trace in figure.data if trace.line.dash == "solid"] == [GPUS[name].name]
+
+
+def test_operations_beside_attention_lie_on_the_roof_too():
+    gpu, more = GPUS["A100"], lesson.other_operations(PROBLEM)
+    figure = roofline_figure(gpu, {}, [], theme.LIGHT, more)
+    points = {trace.name: (trace.x[0], trace.y[0]) for trace in figure.data if trace.showlegend is False}
+    assert list(points) == [step.name for step in more]
+    for x, y in points.values():
+        assert y == min(gpu.fp16_flops, x * gpu.hbm_bandwidth)
