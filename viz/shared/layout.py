@@ -22,9 +22,12 @@ STYLE = """<style>
 [data-testid="stMetric"] [data-testid="stMetricDelta"] p { white-space: normal; }
 [data-testid="stMetric"] [data-testid="stMetricLabel"] p { white-space: normal; }
 [data-testid="stMetric"] [data-testid="stMetricValue"] * { white-space: normal; }
+[data-testid="stCaptionContainer"] { color: inherit; opacity: 0.85; }
+[data-testid="stButtonGroup"] button p, [role="tab"] p { color: light-dark(LIGHT_TEXT, DARK_TEXT); }
 [data-testid="stMarkdownContainer"] table { display: block; max-width: 100%; overflow-x: auto; }
-</style>"""
-"""What the theme has no setting for: charts and player need the width, cards need less height."""
+</style>""".replace("LIGHT_TEXT", theme.LIGHT.text).replace("DARK_TEXT", theme.DARK.text)
+"""What the theme has no setting for: charts and player need the width, cards need less height, captions and
+chosen segments need more contrast."""
 
 Chip = tuple[str, str, Literal["green", "blue", "gray", "orange"]]
 CHIPS: dict[str, Chip] = {

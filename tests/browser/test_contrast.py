@@ -1,0 +1,75 @@
+"""Contrast of all text with what lies behind it, by WCAG 2: 4.5:1, and 3:1 for large text."""
+
+import pytest
+
+from tests.browser.visit import Visit
+
+pytestmark = pytest.mark.browser
+
+FAINT = """() => {
+  const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const rgba = (color) => {
+    canvas.clearRect(0, 0, 1, 1);
+    canvas.fillStyle = color;
+    canvas.fillRect(0, 0, 1, 1);
+    const [r, g, b, a] = canvas.getImageData(0, 0, 1, 1).data;
+    return [r, g, b, a / 255];
+  };
+  const over = ([r, g, b, a], back) => [r, g, b].map((c, i) => c * a + back[i] * (1 - a));
+  const luminance = (rgb) => {
+    const linear = (c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+    const [r, g, b] = rgb.map((c) => linear(c / 255));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const parent = (element) => element.parentElement ?? element.getRootNode().host ?? null;
+  const lineage = (element) => (element ? [...lineage(parent(element)), element] : []);
+  const faint = [];
+  const look = (root) => {
+    for (const element of root.querySelectorAll("*")) {
+      if (element.shadowRoot) look(element.shadowRoot);
+      const texts = [...element.childNodes].filter((node) => node.nodeType === 3);
+      const words = texts.map((node) => node.data.trim()).join(" ");
+      const box = element.getBoundingClientRect();
+      const off = "[disabled], [aria-disabled=true], .fa-off, style, script, title, option, annotation";
+      if (!words || box.width < 2 || box.height < 2 || element.closest(off)) continue;
+      const style = getComputedStyle(element);
+      if (style.visibility !== "visible" || style.fontFamily.includes("Material Symbols")) continue;
+      let back = [255, 255, 255];
+      let opacity = 1;
+      for (const each of lineage(element)) {
+        const own = getComputedStyle(each);
+        opacity *= Number(own.opacity);
+        back = over(rgba(own.backgroundColor), back);
+      }
+      if (opacity === 0) continue;
+      const color = rgba(element instanceof SVGElement ? style.fill : style.color);
+      const front = over([...color.slice(0, 3), color[3] * opacity], back);
+      const [low, high] = [luminance(front), luminance(back)].sort((a, b) => a - b);
+      const ratio = (high + 0.05) / (low + 0.05);
+      const size = parseFloat(style.fontSize);
+      const large = size >= 24 || (size >= 18.66 && Number(style.fontWeight) >= 700);
+      if (ratio < (large ? 3 : 4.5)) {
+        const where = element.closest("[data-testid]")?.dataset.testid ?? element.className;
+        const colors = [front, back].map((color) => color.map(Math.round)).join(" on ");
+        faint.push(`${ratio.toFixed(2)} ${where}: ${words.slice(0, 50)} (${colors})`);
+      }
+    }
+  };
+  look(document);
+  return [...new Set(faint)];
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_stands_out_on_every_page(browser, url, scheme):
+    visit = Visit(browser, url, color_scheme=scheme)
+    faint = {}
+    for path in ("/", "/learn", "/measure"):
+        visit.page.goto(url + path)
+        visit.page.locator("[data-testid=stMarkdownContainer] p").first.wait_for(timeout=60_000)
+        visit.page.locator("[data-test-script-state=notRunning]").wait_for(timeout=60_000)
+        visit.page.wait_for_timeout(300)  # what is drawn anew fades in
+        if found := visit.page.evaluate(FAINT):
+            faint[path] = found
+    visit.context.close()
+    assert faint == {}
