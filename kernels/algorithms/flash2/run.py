@@ -14,6 +14,7 @@ from kernels.primitives.launch import config_of
 from kernels.primitives.recorder import make_recorder
 from kernels.problem import AttentionProblem
 from kernels.problem.inputs import make_inputs
+from kernels.problem.tiles import visited_tiles
 from kernels.trace import Trace
 from kernels.trace.sample import Sample, tile_bounds
 from kernels.trace.sampled_trace import of_query_tiles
@@ -46,9 +47,8 @@ def run_sampled(problem: AttentionProblem, sample: Sample) -> Trace:
     def trace_tile(q_tile: int) -> Trace:
         first, end = tile_bounds(problem, q_tile)
         tile = part.with_(q_len=end - first)
-        recorder = make_recorder(
-            FORWARD, tile, rows=end - first, programs=tile.heads, max_steps=problem.kv_tiles
-        )
+        visited = max(visited_tiles(problem, q_tile).count, 1)
+        recorder = make_recorder(FORWARD, tile, rows=end - first, programs=tile.heads, max_steps=visited)
         out, lse, launch = flash_forward(
             query[:, :, first:end],
             key,
