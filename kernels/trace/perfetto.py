@@ -23,8 +23,8 @@ def chrome_trace(trace: Trace, schedule: Schedule, algorithm: Algorithm, gpu_nam
     process = {"name": f"{algorithm.label}, {clock}"}
     events: list[dict] = [{"ph": "M", "name": "process_name", "pid": 0, "args": process}]
     for sm in np.unique(schedule.sm).tolist():
-        name = {"name": f"SM {sm}{mark}"}
-        events.append({"ph": "M", "name": "thread_name", "pid": 0, "tid": sm, "args": name})
+        thread = {"name": f"SM {sm}{mark}"}
+        events.append({"ph": "M", "name": "thread_name", "pid": 0, "tid": sm, "args": thread})
     for span in program_spans(trace, schedule):
         in_rows = span.q_tile >= 0
         name = f"q tile {span.q_tile}, head {span.batch_head}" if in_rows else f"key tile {span.kv_tile}"
