@@ -23,6 +23,9 @@ from kernels.measure.measurement import DIRECTIONS
 from kernels.problem.presets import PRESETS
 from kernels.recordings import FILES, FOLDER, INDEX
 
+KEPT_RESULT_BYTES = 1 << 20
+"""Output and gradients stay in a recording up to this size, so that its error can be computed anew."""
+
 
 @dataclass(frozen=True)
 class RecordOrder:
@@ -62,7 +65,10 @@ def _record_trace(folder: Path, preset: str, algorithm: str) -> dict:
     trace = run_traced(problem, algorithm)
     report = judge_trace(trace)
     file = f"{preset}.{algorithm}.npz"
-    trace.without_acc().without_results().save(folder / file)
+    kept = trace.without_acc()
+    if kept.result_bytes > KEPT_RESULT_BYTES:
+        kept = kept.without_results()
+    kept.save(folder / file)
     _say(f"{file}: {trace.steps} steps, largest error {report.max_error:.2e} of {report.tolerance:.2e}")
     return {"problem": problem.as_dict(), "algorithm": algorithm, "file": file, "report": asdict(report)}
 

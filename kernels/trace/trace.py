@@ -147,6 +147,12 @@ class Trace:
         """Requested bytes of the whole run, loads and stores."""
         return int(self.tensor_bytes_read.sum() + self.tensor_bytes_written.sum())
 
+    @property
+    def result_bytes(self) -> int:
+        """Size of output and gradients in memory."""
+        results = (self.output, self.d_query, self.d_key, self.d_value)
+        return sum(result.nbytes for result in results if result is not None)
+
     def without_acc(self) -> Trace:
         """The same trace without the accumulators, which make up most of its size."""
         return replace(self, acc=None, acc_dk=None, acc_dv=None)

@@ -38,7 +38,7 @@ def four_figures(run: Run, measurement: Measurement | None, other: Run | None = 
     row = st.container(horizontal=True, gap="small", key="figures")
     origin = "recorded" if run.recorded else "measured"
     mark = "A: " if other else ""
-    _error_card(row, f"{mark}Error · {'measured' if run.file else origin}", run)
+    _error_card(row, f"{mark}Error · {'measured' if run.judged_here else origin}", run)
     ours = run.traffic.total
     compared = bytes_with_standard(run)
     if other:

@@ -1,4 +1,7 @@
-"""A saved trace that the user opens: from the sidebar, or by `--trace file.npz` on the command line."""
+"""A saved trace that the user opens: from the sidebar, or by `--trace file.npz` on the command line.
+
+The errors of saved and shipped traces are computed anew, if they hold their results.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from kernels.check.file_rules import InvalidUpload
 from kernels.check.trace_file import MAX_FILE_BYTES, read_trace
@@ -48,8 +52,28 @@ def opened_run(store: runs.RunStore | None, backend: str) -> runs.Run | None:
         f"Shown is {opened.name}. Close it to go on with the problem in the sidebar.",
         icon=":material/folder_open:",
     )
-    run = runs.Run(trace, None, recorded=True, file=opened.name)
-    return replace(run, report=_report(store, backend, trace))
+    report = _report(store, backend, trace)
+    return runs.Run(trace, report, recorded=True, file=opened.name, judged_here=True)
+
+
+def judged_anew(
+    store: runs.RunStore | None, backend: str, run: runs.Run, button_place: DeltaGenerator
+) -> runs.Run:
+    """A shipped recording that holds its results, with its error computed here once that was asked for."""
+    is_shipped = run.recorded and not run.file and not run.meanwhile
+    if not is_shipped or not _has_results(run.trace) or store is None or backend not in ORACLE_FLOPS:
+        return run
+    key = f"judged {run.trace.algorithm} {run.trace.problem}"
+    if button_place.button("Compute its error here", icon=":material/fact_check:", width="stretch"):
+        st.session_state[key] = True
+    if key not in st.session_state:
+        return run
+    report = _report(store, backend, run.trace)
+    return replace(run, report=report, judged_here=True) if report else run
+
+
+def _has_results(trace: Trace) -> bool:
+    return trace.output is not None or trace.d_query is not None
 
 
 def _opened() -> Opened | None:
@@ -97,7 +121,7 @@ def _sent(trace: Trace) -> tuple[bytes, str]:
 
 def _report(store: runs.RunStore | None, backend: str, trace: Trace) -> ErrorReport | None:
     """The error of the trace's results, by the worker; None without results, and until it is there."""
-    if trace.output is None and trace.d_query is None:
+    if not _has_results(trace):
         st.caption("The file holds no output, so its error is not known.")
         return None
     if store is None or backend not in ORACLE_FLOPS:

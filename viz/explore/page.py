@@ -12,7 +12,7 @@ from viz.explore.current_run import current_run
 from viz.explore.figures.ledger import difference_table, ledger_figure, ledgers_of
 from viz.explore.figures.row_state import state_figures
 from viz.explore.measurement import measurement_of
-from viz.explore.opened_file import opened_run
+from viz.explore.opened_file import judged_anew, opened_run
 from viz.shared import problem_form as controls
 from viz.shared import runs, theme
 from viz.shared.figures.comparison import memory_figure, time_figure
@@ -34,6 +34,7 @@ def show() -> None:
         run = current_run(store, backend, problem, algorithm, button_place)
     if run is None:
         return
+    run = judged_anew(store, backend, run, button_place)
     is_its_own = not (run.meanwhile or run.file)  # the controls of a second run are about another problem
     other = current_run(store, backend, *versus) if versus and is_its_own else None
     figures = st.container()

@@ -37,6 +37,8 @@ class Run:
     seconds: float | None = None
     file: str = ""
     """Name of the user's file that it is from."""
+    judged_here: bool = False
+    """Whether the error was computed on this machine, although the trace was recorded."""
     meanwhile: bool = False
     """Whether it stands in for a run that is still to come."""
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from kernels.algorithms import ALGORITHMS, run_traced
+from kernels.oracle.rule import judge_trace
 from kernels.problem import AttentionProblem
 from kernels.recordings import FOLDER
 from kernels.trace.sample import Sample
@@ -92,6 +93,20 @@ def test_a_file_without_results_says_so(monkeypatch):
         caption.value for caption in app.caption
     ]
     assert cards(app)["Error · measured"] == ("–", "not known")
+
+
+def test_a_shipped_recording_that_holds_its_results_is_judged_anew(monkeypatch):
+    trace = run_traced(PROBLEM)
+    worse = replace(trace, output=trace.output + 1)
+    recording = runs.Run(worse, judge_trace(trace), recorded=True)
+    monkeypatch.setattr(runs, "recorded", lambda problem, algorithm: recording)
+    app = open_page()
+    runs.run_store().client.wait_ready(60)
+    app.run()
+    assert cards(app)["Error · recorded"][1].startswith("passes")
+    next(button for button in app.button if button.label == "Compute its error here").click().run()
+    drawn_with_results(app, JudgeRequest)
+    assert cards(app)["Error · measured"][1].startswith("FAILS")
 
 
 @pytest.mark.parametrize("content", [None, b"", b"text"], ids=["missing", "empty", "other"])
