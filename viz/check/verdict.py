@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import streamlit as st
 
+from kernels.algorithms import ALGORITHMS
 from kernels.check.cases import UPLOADED
 from kernels.check.result import CheckResult, KeylessRows, Repeats, TensorCheck
 from kernels.oracle.report import RULE
 from viz.shared.formats import format_error
+from viz.shared.runs import runner_words
 
 VERDICTS = {
     "pass": ":green[:material/check_circle: PASSES]",
@@ -28,10 +30,7 @@ def verdict_panel(result: CheckResult) -> None:
     device, problem = result.device, result.case.problem
     inputs = f"{problem.inputs} inputs, seed {problem.seed}"
     tensors = "tensors of your file" if result.case.upload else inputs
-    st.caption(
-        f"**Measured**: {_run_by(result)} on {device.name}, torch {device.torch}, Triton {device.triton}; "
-        f"{tensors}."
-    )
+    st.caption(f"**Measured**: {_run_by(result)} on {device.name}; {tensors}.")
     for note in result.notes:
         st.caption(f":material/info: {note}")
     if result.keyless:
@@ -39,9 +38,14 @@ def verdict_panel(result: CheckResult) -> None:
 
 
 def _run_by(result: CheckResult) -> str:
-    if result.interpreted:
-        return "run here by Triton's interpreter"
-    return "a result from your file, judged" if result.case.kernel == UPLOADED else "run here"
+    """What ran the kernel, with its version. Kernels that are not in the registry run under both."""
+    device, kernel = result.device, result.case.kernel
+    if kernel in ALGORITHMS:
+        return f"run {runner_words(ALGORITHMS[kernel], device)}"
+    versions = f"torch {device.torch}, Triton {device.triton}"
+    if kernel == UPLOADED:
+        return f"a result from your file, judged with torch {device.torch}"
+    return f"run by Triton's interpreter, {versions}," if result.interpreted else f"run with {versions},"
 
 
 def _keyless_words(keyless: KeylessRows) -> str:

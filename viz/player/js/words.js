@@ -77,7 +77,7 @@ function momentWords(timeline, at, bytes, active) {
   const basis = timeline.moments.measured
     ? "by the GPU's clock (traced launch)"
     : `modelled: one program per SM of the ${name}, every step takes the same time`;
-  return `${active} tiles in progress, ${basis}. ${formatBytes(bytes.total)} requested so far.`;
+  return `${active} ${active === 1 ? "tile" : "tiles"} in progress, ${basis}. ${formatBytes(bytes.total)} requested so far.`;
 }
 
 // "Row 3: m 1.2, l 3.4. ": what is known by now of the row that the curves show, and of the tile.
