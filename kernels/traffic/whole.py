@@ -19,8 +19,8 @@ class WholeTraffic:
     bytes: dict[str, int]
     modelled: bool
     """Whether a formula gives them; else they were counted."""
-    agrees: bool
-    """Whether the formula, for the sample alone, gives the bytes that were counted there."""
+    agrees: bool | None
+    """Whether the formula gives, for the sample alone, the bytes counted there; None without a formula."""
 
     @property
     def total(self) -> int:
@@ -37,20 +37,20 @@ def counted_bytes(trace: Trace) -> dict[str, int]:
 def whole_traffic(trace: Trace, algorithm: Algorithm) -> WholeTraffic:
     """Bytes of the whole run.
 
-    With a sample of heads they are the counted ones times the number of heads, since heads are alike, and
-    agree if the entry's formula gives the same sums. With a sample of query tiles they are the sum of the
-    entry's `tile_bytes`.
+    With a sample of heads they are the counted ones for as many heads as there are, since heads are alike;
+    the entry's formula, if it has one, is held against them. With a sample of query tiles they are the sum of
+    the entry's `tile_bytes`.
     """
     counted, problem, sample = counted_bytes(trace), trace.problem, trace.sample
     if sample is None:
-        return WholeTraffic(counted, modelled=False, agrees=True)
+        return WholeTraffic(counted, modelled=False, agrees=None)
     if sample.q_tiles is None or algorithm.tile_bytes is None:
         sampled = len(sample.key_heads(problem))
         whole = {name: size * problem.key_heads // sampled for name, size in counted.items()}
-        agrees = not algorithm.has_formula or (
-            sum(counted.values()) == algorithm.requested_bytes(sample.part(problem))
-            and sum(whole.values()) == algorithm.requested_bytes(problem)
-        )
+        agrees = None
+        if algorithm.has_formula:
+            expected = [algorithm.requested_bytes(each) for each in (sample.part(problem), problem)]
+            agrees = expected == [sum(counted.values()), sum(whole.values())]
         return WholeTraffic(whole, modelled=True, agrees=agrees)
     of_sample = _of_tiles(algorithm.tile_bytes, problem, len(sample.heads), sample.q_tiles)
     return WholeTraffic(_of_all_tiles(algorithm.tile_bytes, problem), True, of_sample == counted)

@@ -60,12 +60,11 @@ def _requested_words(run: Run) -> str:
     if run.trace.sample is None:
         return REQUESTED
     counted = format_bytes(run.trace.total_bytes)
-    agrees = "exactly" if run.traffic.agrees else "NOT"
-    return (
-        "Modelled: a formula of the bytes that all loads and stores ask for. A sample was traced, "
-        f"{run.trace.sample.words(run.trace.problem)}: {counted} were counted there, and the formula gives "
-        f"{agrees} that for the sample."
-    )
+    traced = f"A sample was traced, {run.trace.sample.words(run.trace.problem)}: {counted} were counted there"
+    if run.traffic.agrees is None:
+        return f"Modelled: heads are alike. {traced}; the whole run has that for each of its heads."
+    gives = "the formula gives exactly that" if run.traffic.agrees else "the formula does NOT give that"
+    return f"Modelled: a formula of the bytes that all loads and stores ask for. {traced}, and {gives}."
 
 
 def _error_card(row: DeltaGenerator, label: str, run: Run) -> None:

@@ -140,8 +140,8 @@ def _asked_for_whole(problem: AttentionProblem, algorithm: str) -> bool:
 def _say_sampled(problem: AttentionProblem, sample: Sample, seconds: float) -> None:
     st.caption(
         f"**Sample**: {sample.words(problem)} are traced, since a trace of the whole run takes about "
-        f"{duration(seconds)} here. The bytes of the whole run are modelled, by a formula that is held "
-        "against the sample."
+        f"{duration(seconds)} here. The bytes of the whole run are modelled, and held "
+        "against what the sample counted."
     )
 
 
