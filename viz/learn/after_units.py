@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import streamlit as st
 
 from kernels.device.gpus import GPUS
@@ -33,11 +35,27 @@ def clocks_panel(palette: theme.Palette, prefix: str, head_dim: int, polynomial:
         share = _polynomial_share(prefix) if polynomial else 0.0
     clocks = {key: units.tile_clocks(key, GPUS[key], 128, 128, head_dim, share) for key in GENERATIONS}
     plot(clocks_figure(clocks, palette), key=f"{prefix}_clocks")
+    st.markdown(limit_words(clocks))
     st.caption(
         f"Modelled for a tile of 128 × 128 scores: 4 · 128² · {head_dim} FLOP at the rate of the tensor "
         f"cores, and 128² exponentials at {units.EXPONENTIALS_PER_CLOCK} per clock and SM (CUDA C++ "
         "Programming Guide). Loads, mask, max and sum are left out."
         + (" An exponential by polynomial counts as 3 multiply-adds." if polynomial else "")
+    )
+
+
+def limit_words(clocks: Mapping[str, units.TileClocks]) -> str:
+    """Which unit needs the most clocks on each GPU."""
+    names = {"tensor_cores": "tensor cores", "exponentials": "exponentials", "polynomial": "polynomial"}
+    slowest = {}
+    for gpu, of_gpu in clocks.items():
+        needed = {name: getattr(of_gpu, field) for field, name in names.items()}
+        most = [name for name, value in needed.items() if value == of_gpu.overlapped]
+        slowest[gpu] = " and ".join(most)
+    return (
+        "**Overlapped, the limit is set by** "
+        + ", ".join(f"the {unit} on the {gpu}" for gpu, unit in slowest.items())
+        + "."
     )
 
 

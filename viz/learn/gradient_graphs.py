@@ -94,13 +94,13 @@ def two_tokens_html(lesson: GradientLesson, palette: theme.Palette) -> tuple[str
         palette,
         "paths of V11 to the loss",
     )
-    weights = [Node(f"P1{k}", 320, 45 + 100 * (k - 1), format_entry(v["P"][0, k - 1])) for k in (1, 2)]
+    weights = [Node(f"P1{k}", 400, 45 + 100 * (k - 1), format_entry(v["P"][0, k - 1])) for k in (1, 2)]
     jacobian, d_weights = v["J quotient"][0][:, 0], v["dP"][0]
     paths = [Arrow("S11", f"P1{k}", f"∂P1{k}/∂S11 = {format_entry(jacobian[k - 1])}", "now") for k in (1, 2)]
     paths += [Arrow(f"P1{k}", "L", f"dP1{k} = {format_entry(d_weights[k - 1])}", "now") for k in (1, 2)]
     score = Node("S11", 60, 95, format_entry(v["S"][0, 0]))
     return of_value, graph_html(
-        [score, *weights, Node("L", 580, 95)], paths, (640, 190), palette, "paths of S11 to the loss"
+        [score, *weights, Node("L", 720, 95)], paths, (790, 190), palette, "paths of S11 to the loss"
     )
 
 
@@ -108,8 +108,7 @@ def _two_tokens(graphs: tuple[str, str], lesson: GradientLesson) -> None:
     v = two_tokens(lesson.seed, lesson.spread)
     of_value = zip(v["dO"][:, 0], v["P"][:, 0], strict=True)
     of_score = zip(v["dP"][0], v["J quotient"][0][:, 0], strict=True)
-    for column, words, graph, terms, name, total in zip(
-        st.columns([4, 3], gap="large"),
+    for words, graph, terms, name, total in zip(
         ("V11 reaches the loss on two paths:", "S11 reaches it through both weights of its row:"),
         graphs,
         (of_value, of_score),
@@ -117,11 +116,10 @@ def _two_tokens(graphs: tuple[str, str], lesson: GradientLesson) -> None:
         (v["dV"][0, 0], v["dS"][0, 0]),
         strict=True,
     ):
-        with column:
-            st.markdown(words)
-            st.html(graph)
-            added = " + ".join(rf"({format_tex(a)}) \cdot ({format_tex(b)})" for a, b in terms)
-            st.latex(f"{name} = {added} = {format_tex(total)}")
+        st.markdown(words)
+        st.html(graph)
+        added = " + ".join(rf"({format_tex(a)}) \cdot ({format_tex(b)})" for a, b in terms)
+        st.latex(f"{name} = {added} = {format_tex(total)}", width="content")
     st.caption(
         "Along a path the factors are multiplied, and the paths are added: the chain rule (Chu, Liu and Lin "
         "2026, eq 14 and 19). Numbers of your seed and spread; d = 1, so the scale is 1."

@@ -107,7 +107,7 @@ def _backward_rule(memory: int, d: int, forward: lesson.BlockSizes, backward: le
         rf"$\quad|J|=\min(|I|,d)={backward.key}$"
         "\n\n"
         rf"With $M/4d$, as in Dao et al. 2022: $\;3|I|d+4|J|d+|I||J|={needed}$ elements, "
-        f":red[**{needed / memory:.2f} M**]."
+        f":{'red' if needed > memory else 'green'}[**{needed / memory:.2f} M**]."
     )
     st.caption(
         "Algorithm 4 of Dao et al. 2022 uses the forward tiles for the backward pass too. Q, dO and dQ then "

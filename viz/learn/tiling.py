@@ -212,10 +212,10 @@ def _divisions(query: np.ndarray, key: np.ndarray, value: np.ndarray, tile: int)
         total = f"| **all** | **{each.total:,}** | **{last.total:,}** |"
         st.markdown("\n".join([*head, *rows, total]))
         st.markdown(
-            f"Once at the end takes {compared(last.total, each.total)} at every tile, and O differs by "
-            f"{format_error(float(np.abs(each.output - last.output).max()))} (measured). FlashAttention-1 "
-            "divides at every tile, FlashAttention-2 at the end. It matters because only products run on the "
-            "tensor cores: on an A100 312 TFLOP/s against 19.5 for other float32 operations (Dao 2023, "
-            "section 3.1)."
+            f"Once at the end, the operations are {compared(last.total, each.total, 'fewer', 'more')} at "
+            f"every tile, and O differs by {format_error(float(np.abs(each.output - last.output).max()))} "
+            "(measured). FlashAttention-1 divides at every tile, FlashAttention-2 at the end. It matters "
+            "because only products run on the tensor cores: on an A100 312 TFLOP/s against 19.5 for other "
+            "float32 operations (Dao 2023, section 3.1)."
         )
         st.caption("**Counted** by two runs in NumPy on your matrices and tiles.")

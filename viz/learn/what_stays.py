@@ -11,8 +11,9 @@ from kernels.lessons.approximations import approximations
 from kernels.lessons.ideas import ROWS, tile_sums
 from kernels.problem import AttentionProblem
 from kernels.traffic.modelled import LSE_BYTES, forward_flops
+from viz.learn.comparing import compared
 from viz.learn.controls import choice
-from viz.shared.formats import format_bytes, format_error, format_flops, format_ms, format_ratio
+from viz.shared.formats import format_bytes, format_error, format_flops, format_ms
 
 SIZES = (32, 64, 128, 256)
 """Keys, groups of keys or features that an approximation looks at."""
@@ -94,16 +95,10 @@ def _checkpoint_words(problem: AttentionProblem, gpu: Gpu) -> str:
     square = problem.q_len * problem.kv_len
     moving = 2 * square * problem.itemsize / gpu.hbm_bandwidth
     computing = 2 * square * problem.head_dim / gpu.fp16_flops
-    if moving == computing:
-        verdict = "as long"
-    elif computing < moving:
-        verdict = f"{format_ratio(moving / computing)} less"
-    else:
-        verdict = f"{format_ratio(computing / moving)} more"
     return (
         "**Recomputation is checkpointing within one operation.** Checkpointing drops the results of whole "
         "layers and runs the layers again in the backward pass. FlashAttention drops one matrix inside one "
         f"operation. Modelled on the {gpu.name}: to write P and read it back takes at least "
-        f"{format_ms(moving * 1e3)}, to compute it again $2 N^2 d$ FLOP or {format_ms(computing * 1e3)}, "
-        f"**{verdict}**."
+        f"{format_ms(moving * 1e3)}. To compute it again takes $2 N^2 d$ FLOP or at least "
+        f"{format_ms(computing * 1e3)}, **{compared(computing, moving)}** that."
     )

@@ -122,3 +122,12 @@ def test_a_step_of_the_inner_loop_asks_for_its_own_tiles_and_not_for_what_a_prog
     rows = block_m * (16 * 2 + 2 * 16 * 4 + 4 * 4)
     last_only = block_m * (16 * 2 + 16 * 4 + 16 * 2 + 4 * 4)  # O leaves in the type of Q
     assert first == (last_only if block_n >= length else rows)
+
+
+@pytest.mark.parametrize("d", [16, 32, 64, 128, 256])
+@pytest.mark.parametrize("memory_kib", [16, 32, 64, 96, 128, 163, 192, 227, 256])
+def test_the_forward_tiles_never_fit_the_backward_pass_and_its_own_tiles_do(d, memory_kib):
+    memory = memory_kib * 1024 // 2
+    forward, backward = (lesson.query_outer_blocks(memory, d, share) for share in (4, 8))
+    assert lesson.elements(lesson.backward_blocks(forward, d)) > memory
+    assert lesson.elements(lesson.backward_blocks(backward, d)) <= memory

@@ -55,6 +55,22 @@ SHOWN = {
     "lse, one number per row": ("ideas", "", "lse"),
     "five ideas": ("ideas", "", "fusion", "tiling", "online softmax", "recomputation", "lse"),
     "gradients of attention and of its layer": ("gradients", "", "w_q", "rowsum"),
+    "FLOPs stay, traffic changes": ("ideas", "", "the products stay what they are", "| products, "),
+    "exact, not approximate": ("ideas", "", "linformer", "performer", "longformer"),
+    "compilers and checkpointing": ("ideas", "", "a compiler fuses", "checkpointing within one operation"),
+    "graph of the layer and of two tokens": ("gradients", "", "z leads to q, k and v", "dv_{11}", "ds_{11}"),
+    "heads and their concatenation": ("gradients", "heads", "concatenation", "w<sub>o"),
+    "dZ with its inputs": ("gradients", "layer", "w<sub>q</sub><sup>t</sup>", ">dz <small>"),
+    "dividing at every tile or once": ("tiling", "Softmax in between", "| divisions |", "once at the end"),
+    "work of the backward pass": ("gradients", "", r"8\,t^2d + 2\,t^2 + 2\,td", "room on the chip"),
+    "algorithms 7 and 8 counted": ("io", "Backward", "algorithms 7 and 8", "tile-by-tile run"),
+    "numerators per block": ("softmax", "One pass", r"\alpha\, y", "y' / l'"),
+    "other operations on the roofline": (
+        "roofline",
+        "Roofline",
+        "other operations too",
+    ),
+    "slips, and what to read on": ("after", "", "2.696", "2.749", "github.com/dao-ailab/flash-attention"),
     "split keys, merged with lse": ("after", "Split the keys", "split-kv", "merge", "lse"),
     "8-bit numbers": ("after", "FlashAttention-3", "e4m3", "**8-bit numbers**"),
     "late rescales": ("after", "FlashAttention-4", "rescale"),
@@ -66,6 +82,7 @@ VIEWS = {
     "softmax": "softmax_part",
     "tiling": "tiling_part",
     "after": "after_topic",
+    "gradients": "gradients_line",
 }
 PLAYED = {
     "standard attention, S and P through HBM": "standard",
@@ -81,6 +98,7 @@ PLAYED = {
 def words_of(app):
     """All that a page shows, in small letters."""
     texts = [element.value for element in [*app.markdown, *app.caption, *app.latex, *app.subheader]]
+    texts += [toggle.label for toggle in app.toggle]
     texts += [element.proto.body for element in app.get("html")]
     texts += [chart.proto.spec for chart in app.get("plotly_chart")]
     return "\n".join(texts).lower()

@@ -312,4 +312,4 @@ def test_dividing_once_at_the_end_is_counted_on_the_readers_matrices():
     table = next(text for text in texts if "outside the products" in text)
     each, last = (int(cell.strip(" *").replace(",", "")) for cell in table.splitlines()[-1].split("|")[2:4])
     assert last < each
-    assert any(f"{each / last:.1f}× less than at every tile" in text for text in texts)
+    assert any(f"{each / last:.1f}× fewer than at every tile" in text for text in texts)

@@ -44,14 +44,7 @@ def roofline_figure(
             figure.add_trace(_point(gpu, step, case, side, colors))
     for index, step in enumerate(more):
         figure.add_trace(_other_point(gpu, step, "bottom right" if index % 2 else "top left", colors))
-    for case, words in L2_WORDS.items():
-        marker = {
-            "symbol": SYMBOLS[case],
-            "size": 12,
-            "color": colors.text,
-            "line": {"width": 2, "color": colors.text},
-        }
-        figure.add_trace(go.Scatter(x=[None], y=[None], mode="markers", name=words, marker=marker))
+    _add_legend(figure, colors)
     theme.style_figure(figure, colors, height=400)
     ridge = f"ridge: {significant(gpu.balance)} FLOP/B"
     figure.add_annotation(
@@ -72,6 +65,18 @@ def roofline_figure(
         type="log", title="attainable, modelled", tickvals=rates, ticktext=labels, range=[11, 15.6]
     )
     return figure
+
+
+def _add_legend(figure: go.Figure, colors: theme.Palette) -> None:
+    """What filled and open circles mean."""
+    for case, words in L2_WORDS.items():
+        marker = {
+            "symbol": SYMBOLS[case],
+            "size": 12,
+            "color": colors.text,
+            "line": {"width": 2, "color": colors.text},
+        }
+        figure.add_trace(go.Scatter(x=[None], y=[None], mode="markers", name=words, marker=marker))
 
 
 def _point(gpu: Gpu, step: Step, case: str, side: str, colors: theme.Palette) -> go.Scatter:
