@@ -78,7 +78,7 @@ class TraceRequest(Request[TracedRun]):
     @classmethod
     def from_dict(cls, values: dict) -> TraceRequest:
         """The reverse of `as_dict`."""
-        sample = None if values["sample"] is None else Sample.from_dict(values["sample"])
+        sample = Sample.from_dict(values["sample"]) if values.get("sample") else None
         return cls(AttentionProblem.from_dict(values["problem"]), values["algorithm"], sample)
 
     def run(self, blob: bytes, progress: Progress) -> Answer:
