@@ -40,21 +40,12 @@ def player_data(trace: Trace, provenance: str, gpu: Gpu) -> dict:
     """
     problem, algorithm = trace.problem, algorithm_of(trace)
     selection = select_steps(trace, algorithm)
-    band, tile_numbers = problem.band, grid_tiles(trace, selection)
-    shape = {
-        "q_tiles": len(tile_numbers) or int(trace.q_tile.max()) + 1,
-        "tile_numbers": tile_numbers,
-        "kv_tiles": problem.kv_tiles,
-        "left": band.left,
-        "right": band.right,
-        "rows": algorithm.rows(problem),
-        "packed": algorithm.packs_heads,
-    }
+    tile_numbers = grid_tiles(trace, selection)
     names = zip(algorithm.kernels, trace.kernels, strict=True)
     data = {
         "title": title_of(trace),
         "provenance": provenance,
-        "problem": problem.as_dict() | shape,
+        "problem": _problem(trace, algorithm, tile_numbers),
         "notes": sample_notes(trace) + list(selection.notes),
         "tensors": [
             {"name": name, "written": bool(trace.tensor_bytes_written[:, i].any()), "color": _color(name)}
@@ -79,6 +70,20 @@ def player_data(trace: Trace, provenance: str, gpu: Gpu) -> dict:
     told_apart_by = [data[name] for name in ("title", "provenance", "steps", "rows", "clock")]
     digest = hashlib.sha256(json.dumps(told_apart_by).encode())
     return data | {"id": digest.hexdigest()[:16]}
+
+
+def _problem(trace: Trace, algorithm: Algorithm, tile_numbers: list[int]) -> dict:
+    """The problem's fields and what follows from them; `tile_numbers` is as `grid_tiles` gives them."""
+    problem, band = trace.problem, trace.problem.band
+    return problem.as_dict() | {
+        "q_tiles": len(tile_numbers) or int(trace.q_tile.max()) + 1,
+        "tile_numbers": tile_numbers,
+        "kv_tiles": problem.kv_tiles,
+        "left": band.left,
+        "right": band.right,
+        "rows": algorithm.rows(problem),
+        "packed": algorithm.packs_heads,
+    }
 
 
 def grid_tiles(trace: Trace, selection: Selection) -> list[int]:

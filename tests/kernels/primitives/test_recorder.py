@@ -30,6 +30,7 @@ def test_a_slot_has_a_place_rows_bytes_times_and_an_accumulator_of_a_power_of_tw
         "clock": (6, 3),
         "acc": (6, 4, 32),
         "acc_2": (1, 1, 1),
+        "acc_3": (1, 1, 1),
     }
     own_tile = shapes(made(block_m=16).buffers)
     assert (own_tile["rows"], own_tile["acc"]) == ((6, 3, 16), (6, 16, 32))

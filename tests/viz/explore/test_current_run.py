@@ -68,7 +68,7 @@ def test_a_long_run_is_sampled_at_once_and_says_so():
     app = opened(LONG)
     assert jobs(app)[0].request.sample == Sample((0,), (0, 1024, 2047))
     assert "3 of 2,048 query tiles are traced" in app.caption[0].value
-    assert "about 42 s here" in app.caption[0].value
+    assert "about 43 s here" in app.caption[0].value
     assert "Trace the whole run" in labels(app)
 
 

@@ -8,7 +8,6 @@ import pytest
 from kernels.algorithms import ALGORITHMS, run_traced
 from kernels.oracle.rule import judge_trace
 from kernels.problem import AttentionProblem
-from kernels.recordings import FOLDER
 from kernels.trace.sample import Sample
 from kernels.worker.requests import JudgeRequest
 from tests.app.pages import drawn_with_results, open_page
@@ -87,8 +86,9 @@ def test_a_sample_says_that_it_is_one(monkeypatch, tmp_path):
     assert "(sampled rows)" in cards(app)["Error · measured"][1]
 
 
-def test_a_file_without_results_says_so(monkeypatch):
-    app = opened(monkeypatch, FOLDER / "tiny.flash2.npz")
+def test_a_file_without_results_says_so(monkeypatch, tmp_path):
+    replace(run_traced(PROBLEM), output=None).save(tmp_path / "bare.npz")
+    app = opened(monkeypatch, tmp_path / "bare.npz")
     assert "The file holds no output, so its error is not known." in [
         caption.value for caption in app.caption
     ]

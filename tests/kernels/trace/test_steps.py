@@ -1,0 +1,119 @@
+"""Every step of a trace against the float64 oracle."""
+
+import numpy as np
+import pytest
+import torch
+
+from kernels.algorithms import ALGORITHMS, run_traced
+from kernels.oracle.exact import oracle
+from kernels.problem import AttentionProblem
+from kernels.problem.inputs import make_inputs
+from kernels.problem.tiles import visited_tiles
+from tests.kernels.helpers import run_forward
+from tests.kernels.trace.problems import traced
+
+
+def rows_of(run, step):
+    first = int(run.q_tile[step]) * run.problem.block_m
+    return slice(first, min(first + run.problem.block_m, run.problem.q_len))
+
+
+def keys_seen(run, step):
+    """Keys of the tiles that the step's query tile has visited once the step is done."""
+    if run.kv_tile[step] < 0:
+        return torch.arange(0)
+    first_tile = visited_tiles(run.problem, int(run.q_tile[step])).first
+    return torch.arange(
+        first_tile * run.problem.block_n,
+        min((int(run.kv_tile[step]) + 1) * run.problem.block_n, run.problem.kv_len),
+    )
+
+
+@pytest.mark.parametrize("algorithm", ["flash2", "flash1"])
+@traced
+def test_every_step_matches_the_float64_oracle(problem, algorithm):
+    run = run_traced(problem, algorithm)
+    exact = oracle(*make_inputs(problem), scale=problem.scale, band=problem.band)
+    unit_roundoff = torch.finfo(getattr(torch, problem.dtype)).eps
+    size = float(exact.value.abs().max())
+    row_max_before = {}
+    for step in np.flatnonzero(run.q_tile >= 0):
+        head, rows = divmod(int(run.batch_head[step]), problem.q_heads), rows_of(run, step)
+        count = rows.stop - rows.start
+        m, l, acc = (tensor.numpy() for tensor in exact.after_keys(head, rows, keys_seen(run, step)))
+        got_m, got_l, got_acc = run.row_max[step, :count], run.row_sum[step, :count], run.acc[step, :count]
+        scale = np.maximum(np.abs(np.where(np.isinf(m), 0, m)), 1)
+        finite = np.isfinite(m)
+        assert np.array_equal(np.isfinite(got_m), finite)
+        # Scores are float32 sums of products that are exact in float32: a few roundings of 6e-8 each.
+        assert (np.abs(got_m[finite] - m[finite]) <= 2e-6 * scale[finite]).all()
+        # An error e of a score moves its exponential by a factor exp(e); the sum and the accumulator follow.
+        np.testing.assert_allclose(got_l, l, rtol=1e-5 * scale.max())
+        # P is rounded to the type of the inputs before P V. FlashAttention-1 keeps O normalised,
+        # FlashAttention-2 in units of its row sum.
+        if algorithm == "flash1":
+            acc, units = np.divide(acc, l[:, None], where=l[:, None] > 0, out=np.zeros_like(acc)), 1
+        else:
+            units = max(l.max(), 1)
+        assert np.abs(got_acc - acc).max() <= (unit_roundoff + 1e-5 * scale.max()) * size * units
+        place = int(run.batch_head[step]), int(run.q_tile[step])
+        before = row_max_before.get(place, np.full(count, -np.inf))
+        if run.kv_tile[step] >= 0:
+            with np.errstate(invalid="ignore"):
+                alpha = np.where(np.isinf(before), 0.0, np.exp(before - m))
+            np.testing.assert_allclose(run.alpha[step, :count], alpha, rtol=2e-5 * scale.max(), atol=1e-30)
+        assert np.isnan(run.row_max[step, count:]).all()
+        row_max_before[place] = m
+
+
+@traced
+def test_steps_visit_the_tiles_of_tiles_py_in_order(problem):
+    run = run_traced(problem)
+    assert np.all(np.diff(run.program) >= 0)
+    for program in range(problem.batch * problem.q_heads * problem.q_tiles):
+        steps = np.flatnonzero(run.program == program)
+        assert set(run.q_tile[steps]) == {program % problem.q_tiles}
+        assert set(run.batch_head[steps]) == {program // problem.q_tiles}
+        visited = visited_tiles(problem, program % problem.q_tiles)
+        assert list(run.kv_tile[steps]) == (list(range(visited.first, visited.end)) or [-1])
+
+
+@traced
+def test_tracing_changes_no_result(problem):
+    run = run_traced(problem)
+    out, lse = run_forward(problem)
+    assert np.array_equal(run.output, out.float().cpu().numpy())
+    assert np.array_equal(run.lse, lse.cpu().numpy())
+
+
+@traced
+def test_bytes_are_the_modelled_requests(problem):
+    assert run_traced(problem).total_bytes == ALGORITHMS["flash2"].requested_bytes(problem)
+
+
+@pytest.mark.parametrize("algorithm", ["flash2", "flash1"])
+@traced
+def test_distance_from_the_final_output_ends_at_its_rounding(problem, algorithm):
+    run = run_traced(problem, algorithm)
+    steps = np.flatnonzero(run.q_tile >= 0)
+    places = {(int(run.batch_head[step]), int(run.q_tile[step])): step for step in steps}
+    last = list(places.values())
+    eps = torch.finfo(getattr(torch, problem.dtype)).eps
+    assert np.nanmax(run.output_distance[last]) <= eps * np.abs(run.output).max()
+
+
+def test_growing_max_rescales_every_step_and_falling_max_never():
+    base = AttentionProblem(q_len=32, kv_len=128, head_dim=32, block_m=32, block_n=16)
+    growing = run_traced(base.with_(inputs="growing_max"))
+    falling = run_traced(base.with_(inputs="falling_max"))
+    assert (growing.alpha[1:] < 1).all()
+    assert (falling.alpha[1:] == 1).all()
+
+
+def test_accumulators_are_left_out_beyond_the_limit(monkeypatch):
+    problem = AttentionProblem(q_len=32, kv_len=32, head_dim=16, block_m=16, block_n=16)
+    monkeypatch.setattr("kernels.primitives.recorder.ACC_LIMIT_BYTES", 4 * 16 * 16 * 4 - 1)
+    run = run_traced(problem)
+    assert run.acc is None
+    assert run.output_distance is None
+    assert np.isfinite(run.row_max).all()
