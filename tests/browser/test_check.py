@@ -70,3 +70,20 @@ def test_the_report_is_one_file_that_opens_anywhere(page, browser, tmp_path):
         found.get_by_role("button", name="Numbers as JSON").click()
     waiting.value.save_as(tmp_path / "report.json")
     assert json.loads((tmp_path / "report.json").read_text())["checks"][0]["verdict"] == "pass"
+
+
+def test_a_case_that_changes_while_another_is_queued_draws_the_page_again(browser, url):
+    """Four cases in a second, each asked for while the one before runs; then the last verdict."""
+    visit = Visit(browser, f"{url}/check?{SMALL}&q_len=160&kv_len=160&repeats=6")
+    length = visit.page.get_by_label("query length")
+    length.wait_for(timeout=60_000)
+    for value in ("144", "128", "112", "96"):
+        length.fill(value)
+        length.press("Enter")
+        visit.page.wait_for_timeout(250)
+    expect(visit.page.get_by_role("heading", name="PASSES")).to_be_visible(timeout=60_000)
+    visit.page.wait_for_url(re.compile("q_len=96"))
+    assert not [
+        error for error in visit.errors if "404" not in error
+    ]  # Streamlit asks for files below /check
+    visit.context.close()

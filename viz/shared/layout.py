@@ -30,6 +30,8 @@ STYLE = """<style>
 chosen segments need more contrast."""
 
 Chip = tuple[str, str, Literal["green", "blue", "gray", "orange"]]
+INFINITE = "infinite_in_link"
+"""Key in the session of a number of the link that was left out."""
 CHIPS: dict[str, Chip] = {
     "cuda": ("CUDA", ":material/memory:", "green"),
     "interpreter": ("interpreter", ":material/computer:", "blue"),
@@ -60,9 +62,13 @@ def _drop_infinite_numbers() -> None:
     """Take numbers such as ?batch=inf out of the URL: for them st.number_input raises OverflowError."""
     infinite = [name for name, value in st.query_params.items() if _is_infinite(value)]
     for name in infinite:
+        st.session_state[INFINITE] = f"{name}={st.query_params[name]}"
         del st.query_params[name]
     if infinite:
         st.rerun()  # widgets take their first value from the URL with which a run began
+    if dropped := st.session_state.pop(INFINITE, ""):
+        words = f"{dropped} in the link is not a finite number. The default is shown."
+        st.toast(words, icon=":material/link_off:")
 
 
 def _is_infinite(text: str) -> bool:

@@ -22,6 +22,11 @@ CHOICES: dict[str, tuple] = {
     "inputs": INPUTS,
 }
 """Fields that have one of a few values."""
+FURTHER: dict[str, tuple[tuple[str, ...], str]] = {
+    "gpu": (tuple(GPUS), DEFAULT_GPU),
+    "versus": ((NONE, *ALGORITHMS), NONE),
+}
+"""Other choices of a link: what they may be, and what is shown if they are something else."""
 
 INPUT_WORDS = {
     "normal": "scores of spread 1",
@@ -66,7 +71,7 @@ REFUSED = "refused_in_link"
 def _refuse_link_values() -> None:
     """Keep what is wrong with values of the link, before the controls replace them by their defaults."""
     refused = st.session_state.setdefault(REFUSED, {})
-    for field in FIELDS:
+    for field in (*FIELDS, *FURTHER):
         given = st.query_params.get(field)
         if given is None:
             continue
@@ -78,7 +83,7 @@ def _refuse_link_values() -> None:
 def _accepted_words(field: str, given: str) -> str:
     """What a field takes, if it does not take what was given as text; else ""."""
     if field not in LIMITS:
-        options = [str(option) for option in CHOICES[field]]
+        options = [str(option) for option in (FURTHER[field][0] if field in FURTHER else CHOICES[field])]
         return "" if given in options else f"expected one of {', '.join(options)}."
     low, high = LIMITS[field]
     try:
@@ -91,10 +96,12 @@ def _accepted_words(field: str, given: str) -> str:
 def _say_refused() -> None:
     """Say which values of the link were not taken, until another value is chosen."""
     refused = st.session_state[REFUSED]
-    for field in [field for field in refused if st.session_state[field] != getattr(DEFAULT, field)]:
-        del refused[field]
-    for field, words in refused.items():
-        st.warning(f"{words} Shown is {getattr(DEFAULT, field)}.", icon=":material/link_off:")
+    for field, words in list(refused.items()):
+        default = FURTHER[field][1] if field in FURTHER else getattr(DEFAULT, field)
+        if st.session_state.get(field, default) != default:
+            del refused[field]
+        else:
+            st.warning(f"{words} Shown is {default}.", icon=":material/link_off:")
 
 
 def problem_controls() -> tuple[AttentionProblem | None, DeltaGenerator]:

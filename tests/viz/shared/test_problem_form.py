@@ -120,6 +120,12 @@ def test_what_no_control_takes_is_refused_with_words_that_stay(field, given, acc
     assert warnings(app) == [words]
 
 
+@pytest.mark.parametrize(("name", "given"), [("gpu", "TPU"), ("versus", "flash9")])
+def test_other_choices_that_do_not_exist_are_refused_with_words(name, given):
+    app = opened(**{name: given})
+    assert warnings(app)[0].startswith(f"{name}={given} in the link is not accepted: expected one of ")
+
+
 def test_a_refused_value_is_forgotten_once_another_is_chosen():
     app = opened(q_len=2000000)
     app.number_input(key="q_len").set_value(77).run()
