@@ -170,19 +170,6 @@ def test_an_impossible_url_gives_a_message_and_no_traceback(visit):
     assert nonsense.step() == (0, 136)
 
 
-def test_long_work_waits_for_a_button_shows_progress_and_can_be_cancelled(visit):
-    page = visit("/?q_len=4096&kv_len=4096&block_m=16&block_n=16&mask=full&algorithm=flash1")
-    page.page.get_by_text(re.compile(r"This run takes about \d+ min here")).wait_for(timeout=30_000)
-    page.page.locator("[data-test-script-state=notRunning]").wait_for(timeout=30_000)
-    page.page.get_by_role("button", name="Run", exact=True).click()
-    # Runs that other visits asked for come first.
-    page.page.get_by_text("running the kernel in the interpreter").wait_for(timeout=45_000)
-    page.page.get_by_role("button", name="Cancel").click()
-    page.page.get_by_text("Cancelled.").wait_for(timeout=60_000)
-    after = visit("/" + SMALL).wait_for_player("run here")
-    assert after.step() == (0, 16)
-
-
 def test_two_sessions_at_once_see_their_own_runs(visit):
     pages = [visit(f"/{SMALL}&seed={seed}&kv_len={64 * seed}") for seed in (1, 2, 3)]
     for seed, page in enumerate(pages, start=1):
