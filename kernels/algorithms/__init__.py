@@ -55,8 +55,11 @@ def discover() -> None:
 
 
 def algorithm_of(trace: Trace) -> Algorithm:
-    """The entry of a trace's algorithm. Raises InvalidProblem if it is not known here."""
-    return named(trace.algorithm)
+    """The entry of a trace's algorithm, or what was seen of a user's own kernel.
+
+    Raises InvalidProblem if it is not known here.
+    """
+    return trace.observed.algorithm if trace.observed else named(trace.algorithm)
 
 
 def named(name: str) -> Algorithm:
@@ -76,8 +79,9 @@ class Runner(Protocol):
     def run_traced(self, problem: AttentionProblem) -> Trace:
         """Run the kernels on `make_inputs(problem)` with TRACE on.
 
-        A `run_sampled(problem, sample)` beside it runs a part of a long run, if a run of the sampled heads
-        alone is not that part.
+        If a kernel of the entry has a figure, it also takes a `row`: an offset in the query tiles, whose
+        numbers are recorded although the tiles are large. A `run_sampled(problem, sample)` beside it runs a
+        part of a long run, if a run of the sampled heads alone is not that part; it takes a `row` too.
         """
 
     def forward(
@@ -99,21 +103,28 @@ def runner_of(name: str) -> Runner:
     return cast(Runner, importlib.import_module(named(name).runner))
 
 
-def run_traced(problem: AttentionProblem, algorithm: str = FIRST, sample: Sample | None = None) -> Trace:
+def run_traced(
+    problem: AttentionProblem, algorithm: str = FIRST, sample: Sample | None = None, row: int | None = None
+) -> Trace:
     """Run the algorithm's kernels on `make_inputs(problem)` with TRACE on, on the GPU or in the interpreter.
 
-    With a `sample` only that part runs, on `make_inputs(sample.part(problem))`. Raises InvalidProblem for an
-    unknown algorithm or sample, and what the device raises, such as out of memory.
+    With a `sample` only that part runs, on `make_inputs(sample.part(problem))`. With a `row`, an offset in
+    the query tiles, the numbers of this row of every tile step are recorded. Raises InvalidProblem for an
+    unknown algorithm, sample or row, and what the device raises, such as out of memory.
     """
     entry, runner = named(algorithm), runner_of(algorithm)
+    if row is not None and not (entry.has_figure and 0 <= row < problem.block_m):
+        accepted = f"expected 0 to {problem.block_m - 1}, and an algorithm that shows its numbers"
+        raise InvalidProblem("row", row, accepted)
+    picked = {} if row is None else {"row": row}
     if sample is None:
-        return runner.run_traced(problem)
+        return runner.run_traced(problem, **picked)
     tiles_too = sample.q_tiles is not None
     if not sample.fits(problem) or not entry.samples or (tiles_too and entry.samples != "tiles"):
         raise InvalidProblem("sample", sample.words(problem), f"{entry.label} cannot run this part alone")
     if own := getattr(runner, "run_sampled", None):
-        return own(problem, sample)
-    return of_heads(problem, entry, sample, runner.run_traced(sample.part(problem)))
+        return own(problem, sample, **picked)
+    return of_heads(problem, entry, sample, runner.run_traced(sample.part(problem), **picked))
 
 
 discover()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from kernels.device.gpus import REGISTERS, SHARED
 from kernels.problem import AttentionProblem
 from kernels.trace.algorithm import ChipPart
 
-SHARED = "shared memory"
 FLOAT32_BYTES = 4
 """m, l, lse, D and every sum are float32, on the chip as in HBM."""
 
@@ -30,7 +30,7 @@ def key_tile(name: str) -> ChipPart:
     return ChipPart(name, lambda problem: problem.block_n * row_bytes(problem), (name,), SHARED)
 
 
-def query_sum(name: str, memory: str = "registers") -> ChipPart:
+def query_sum(name: str, memory: str = REGISTERS) -> ChipPart:
     """A float32 sum with the rows of a query tile."""
     return ChipPart(name, lambda problem: problem.block_m * sum_row_bytes(problem), (name,), memory)
 
@@ -40,7 +40,7 @@ def key_sum(name: str) -> ChipPart:
     return ChipPart(name, lambda problem: problem.block_n * sum_row_bytes(problem), (name,))
 
 
-def scores(name: str, *holds: str, memory: str = "registers") -> ChipPart:
+def scores(name: str, *holds: str, memory: str = REGISTERS) -> ChipPart:
     """A tile of scores, or of something of the same shape."""
     return ChipPart(
         name, lambda problem: problem.block_m * problem.block_n * FLOAT32_BYTES, holds or (name,), memory

@@ -1,39 +1,38 @@
-"""`flash_attention`, which works with autograd and torch.compile.
+"""`flash_attention`, in place of `torch.nn.functional.scaled_dot_product_attention`.
 
-Shapes and names are those of `torch.nn.functional.scaled_dot_product_attention`.
+The call checks what it is given; `kernels/attention/operators.py` computes, differentiates and launches.
 
-The call validates. The registered operators save what the backward pass needs, and launch the kernels of
-`kernels/algorithms/`.
+On Hopper the gradient of query is summed in no fixed order, so its last bits may differ from call to call.
+After `torch.use_deterministic_algorithms(True)` every bit is the same, and the gradients take longer.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Literal, NoReturn, Protocol, overload
+from typing import Literal, NoReturn, overload
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
-from kernels.algorithms.backward.launch import flash_backward
-from kernels.algorithms.flash2.forward import flash_forward
-from kernels.algorithms.split_kv.launch import flash_split_kv
+from kernels.attention.operators import Settings, attend, launch_forward, refuse_forward_mode
 from kernels.device.runtime import BACKEND
-from kernels.oracle.naive import group_size
-from kernels.primitives.tuning import choose_config, gluon_is_known, split_config
+from kernels.primitives.replay import Repetition, repetition_of
+from kernels.primitives.signature import is_traced, remember, signature_cache, signature_of
 from kernels.problem import Band
 
-HOPPER_KERNEL = BACKEND == "cuda" and gluon_is_known()
-if HOPPER_KERNEL:
-    from kernels.algorithms.flash3.launch import chosen_config, flash_forward_hopper
-
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
-MAX_PACKED_ROWS = 64
-"""Split-KV decoding is used if the heads that share a key head have at most this many queries together."""
+DEVICES = ("cuda", "meta") if BACKEND == "cuda" else ("cpu", "meta")
+ALIGNMENTS = ("bottom_right", "top_left")
 SMALLEST_SCALE = 1e-30
 """Used in place of a scale of 0, which would turn the -inf of masked scores into NaN. Either way all visible
 scores are equal."""
 
 Window = tuple[int | None, int | None]
+Alignment = Literal["bottom_right", "top_left"]
+
+_accepted = signature_cache()
+"""Settings and `Repetition` by the signature and options of calls that were checked."""
 
 
 @overload
@@ -41,11 +40,14 @@ def flash_attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    *,
+    attn_mask: None = ...,
+    dropout_p: float = ...,
     is_causal: bool = ...,
-    window: Window | None = ...,
+    *,
     scale: float | None = ...,
     enable_gqa: bool = ...,
+    window: Window | None = ...,
+    causal_alignment: Alignment = ...,
     return_lse: Literal[False] = ...,
 ) -> Tensor: ...
 
@@ -55,11 +57,14 @@ def flash_attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    *,
+    attn_mask: None = ...,
+    dropout_p: float = ...,
     is_causal: bool = ...,
-    window: Window | None = ...,
+    *,
     scale: float | None = ...,
     enable_gqa: bool = ...,
+    window: Window | None = ...,
+    causal_alignment: Alignment = ...,
     return_lse: Literal[True],
 ) -> tuple[Tensor, Tensor]: ...
 
@@ -68,50 +73,137 @@ def flash_attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    *,
+    attn_mask: None = None,
+    dropout_p: float = 0.0,
     is_causal: bool = False,
-    window: Window | None = None,
+    *,
     scale: float | None = None,
     enable_gqa: bool = False,
+    window: Window | None = None,
+    causal_alignment: Alignment = "bottom_right",
     return_lse: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Exact attention without the (q_len, kv_len) matrix.
+    """Exact attention without the (q_len, kv_len) matrix; arguments in the order of SDPA.
 
     query (batch, q_heads, q_len, head_dim); key and value (batch, kv_heads, kv_len, head_dim). kv_heads is
     q_heads; with `enable_gqa` it may be a divisor of it. float16, bfloat16 or float32, head_dim 16 to 256,
-    any strides. `is_causal` lets query i see the keys j <= i + kv_len - q_len: it is aligned to the bottom
-    right, and differs from torch's is_causal if the lengths differ. `window` (left, right) keeps the keys
-    from `left` before that diagonal to `right` after it; None leaves a side open. `scale` defaults to
-    1 / sqrt(head_dim). A row that sees no key gives 0, and lse -inf.
+    any strides. `attn_mask` must be None and `dropout_p` 0.
+
+    `is_causal` lets query i see the keys up to its diagonal: j <= i + kv_len - q_len, or j <= i with
+    `causal_alignment="top_left"`. The two are the same for equal lengths. For unequal ones torch's is_causal
+    is "top_left", and FlashAttention since 2.1 is "bottom_right", the default. `window` (left, right) keeps
+    the keys from `left` before that diagonal to `right` after it; None leaves a side open. `scale` defaults
+    to 1 / sqrt(head_dim). A row that sees no key gives 0, and lse -inf.
 
     Returns the output, shaped and typed as query, and with `return_lse` also the log-sum-exp of the scaled
-    scores, float32 (batch, q_heads, q_len). Both have first derivatives; a second derivative is refused.
-    Under autocast the inputs are cast to its type. Raises ValueError, which says what was given and what is
-    accepted.
+    scores, float32 (batch, q_heads, q_len). Both have first derivatives; a second derivative and forward mode
+    are refused. Under autocast the inputs are cast to its type. On the meta device nothing is computed.
+    Raises ValueError or TypeError, which says what was given and what is accepted.
     """
+    if attn_mask is not None or dropout_p:
+        _refuse_masks_and_dropout(attn_mask, dropout_p)
+    if not (isinstance(query, Tensor) and isinstance(key, Tensor) and isinstance(value, Tensor)):
+        _refuse_other_types(query=query, key=key, value=value)
     query, key, value = _autocast(query, key, value)
-    _validate(query, key, value, enable_gqa)
-    band = _band(query.shape[2], key.shape[2], is_causal, window)
-    scale = 1.0 / math.sqrt(query.shape[3]) if scale is None else float(scale)
-    if not math.isfinite(scale):
-        raise ValueError(f"scale={scale} is not accepted: expected a finite number")
-    if scale < 0:
+    window = (None, None) if window is None else _bounds(window)
+    scale = None if scale is None else float(scale)
+    if scale is not None and scale < 0:
         query, scale = -query, -scale
-    scale = max(scale, SMALLEST_SCALE)
-    out, lse = torch.ops.flash_attention.forward(query, key, value, band.left, band.right, scale)
+    if forward_ad._current_level >= 0:
+        _refuse_tangents(query, key, value)
+    options = (bool(is_causal), window, causal_alignment, scale, bool(enable_gqa))
+    out, lse = attend(query, key, value, *_settle(query, key, value, options))
     return (out, lse) if return_lse else out
+
+
+def _settle(query: Tensor, key: Tensor, value: Tensor, options: tuple) -> tuple[Settings, Repetition | None]:
+    """The settings that the arguments amount to, checked at the first such call, and what is known of it."""
+    signature = None if is_traced() else signature_of((query, key, value))
+    if signature is None:
+        return _check(query, key, value, *options), None
+    known = _accepted.get((signature, options))
+    if known is None:
+        settings = _check(query, key, value, *options)
+        known = settings, repetition_of(launch_forward, settings, signature)
+        remember(_accepted, (signature, options), known)
+    return known
+
+
+def _refuse_masks_and_dropout(attn_mask: object, dropout_p: float) -> NoReturn:
+    if attn_mask is not None:
+        kind = f"of shape {tuple(attn_mask.shape)}" if isinstance(attn_mask, Tensor) else repr(attn_mask)
+        raise ValueError(
+            f"attn_mask {kind} is not accepted: expected None. Use is_causal=True or window=(left, right), "
+            "or scaled_dot_product_attention for another mask"
+        )
+    raise ValueError(
+        f"dropout_p={dropout_p!r} is not accepted: expected 0.0. In evaluation pass 0.0; for dropout in "
+        "training use scaled_dot_product_attention"
+    )
+
+
+def _refuse_other_types(**tensors: object) -> NoReturn:
+    name, given = next(pair for pair in tensors.items() if not isinstance(pair[1], Tensor))
+    raise TypeError(f"{name} is a {type(given).__name__}; expected a torch.Tensor")
+
+
+def _refuse_tangents(*tensors: Tensor) -> None:
+    if any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors):
+        refuse_forward_mode()
 
 
 def _autocast(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     device = query.device.type
-    if not torch.is_autocast_enabled(device):
+    if device == "meta" or not torch.is_autocast_enabled(device):
         return query, key, value
     dtype = torch.get_autocast_dtype(device)
     return query.to(dtype), key.to(dtype), value.to(dtype)
 
 
+def _bounds(window: object) -> Window:
+    if not isinstance(window, (tuple, list)) or len(window) != 2:
+        expected = "expected (left, right), such as (5, 0) for each key and the 5 before it, or None"
+        raise ValueError(f"window={window!r} is not accepted: {expected}")
+    for name, bound in zip(("left", "right"), window, strict=True):
+        if bound is not None and (isinstance(bound, bool) or not isinstance(bound, int) or bound < 0):
+            given = f"window {name}={bound!r} is not accepted"
+            raise ValueError(f"{given}: expected a whole number from 0, or None")
+    return window[0], window[1]
+
+
+def _check(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    is_causal: bool,
+    window: Window,
+    causal_alignment: Alignment,
+    scale: float | None,
+    enable_gqa: bool,
+) -> Settings:
+    """The settings that the arguments amount to; raises ValueError for what is not accepted."""
+    _validate(query, key, value, enable_gqa)
+    if causal_alignment not in ALIGNMENTS:
+        expected = " or ".join(map(repr, ALIGNMENTS))
+        raise ValueError(f"causal_alignment={causal_alignment!r} is not accepted: expected {expected}")
+    if scale is None:
+        scale = 1.0 / math.sqrt(query.shape[3])
+    elif not math.isfinite(scale):
+        raise ValueError(f"scale={scale} is not accepted: expected a finite number")
+    left, right = window[0], 0 if is_causal else window[1]
+    q_len, kv_len = query.shape[2], key.shape[2]
+    if causal_alignment == "top_left":  # count from the diagonal that starts at the first key
+        left = None if left is None else left + kv_len - q_len
+        right = None if right is None else right - (kv_len - q_len)
+    band = Band.of(q_len, kv_len, left, right)
+    return band.left, band.right, max(scale, SMALLEST_SCALE)
+
+
 def _validate(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -> None:
     for name, tensor in (("query", query), ("key", key), ("value", value)):
+        if tensor.layout != torch.strided or tensor.is_nested:
+            expected = "a dense tensor (batch, heads, length, head_dim)"
+            raise ValueError(f"{name} has layout {tensor.layout}; expected {expected}")
         if tensor.dim() != 4:
             expected = "(batch, heads, length, head_dim)"
             raise ValueError(f"{name} has shape {tuple(tensor.shape)}; expected {expected}")
@@ -120,6 +212,8 @@ def _validate(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -> No
             raise ValueError(f"{name} has dtype {tensor.dtype}; expected {expected}")
         if tensor.device != query.device:
             raise ValueError(f"{name} is on {tensor.device}; expected {query.device}, where query is")
+    if query.device.type not in DEVICES:
+        raise ValueError(f"query is on {query.device}; expected {DEVICES[0]}, where the kernels run")
     batch, q_heads, _, head_dim = query.shape
     if not 16 <= head_dim <= 256:
         raise ValueError(f"query has head_dim {head_dim}; expected 16 to 256")
@@ -132,141 +226,3 @@ def _validate(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -> No
         if enable_gqa:
             expected = f"a divisor of the {q_heads} query heads"
         raise ValueError(f"key has {kv_heads} heads; expected {expected}")
-
-
-def _band(q_len: int, kv_len: int, is_causal: bool, window: Window | None) -> Band:
-    left, right = (None, None) if window is None else window
-    for name, bound in (("left", left), ("right", right)):
-        if bound is not None and (isinstance(bound, bool) or not isinstance(bound, int) or bound < 0):
-            given = f"window {name}={bound!r} is not accepted"
-            raise ValueError(f"{given}: expected a whole number from 0, or None")
-    return Band.of(q_len, kv_len, left, 0 if is_causal else right)
-
-
-@torch.library.custom_op("flash_attention::forward", mutates_args=())
-def _forward(
-    query: Tensor, key: Tensor, value: Tensor, left: int, right: int, scale: float
-) -> tuple[Tensor, Tensor]:
-    batch, q_heads, q_len, head_dim = query.shape
-    kv_len = key.shape[2]
-    if query.numel() == 0 or kv_len == 0:
-        lse = torch.full((batch, q_heads, q_len), float("-inf"), dtype=torch.float32, device=query.device)
-        return torch.zeros_like(query), lse
-    band = Band(q_len, kv_len, left, right)
-    packed_rows = group_size(query, key) * q_len
-    if packed_rows <= MAX_PACKED_ROWS:
-        config = split_config(packed_rows, head_dim, query.element_size())
-        out, lse, _ = flash_split_kv(query, key, value, band=band, scale=scale, config=config)
-        return out, lse
-    hopper = chosen_config(query, key, value, band) if HOPPER_KERNEL else None
-    if hopper:
-        out, lse, _ = flash_forward_hopper(query, key, value, band=band, scale=scale, config=hopper)
-    else:
-        config = choose_config("forward", head_dim, query.dtype, band.masks, kv_len)
-        out, lse, _ = flash_forward(query, key, value, band=band, scale=scale, config=config)
-    return out, lse
-
-
-@_forward.register_fake
-def _(
-    query: Tensor, key: Tensor, value: Tensor, left: int, right: int, scale: float
-) -> tuple[Tensor, Tensor]:
-    return torch.empty_like(query), query.new_empty(query.shape[:3], dtype=torch.float32)
-
-
-@torch.library.custom_op("flash_attention::backward", mutates_args=())
-def _backward(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    out: Tensor,
-    lse: Tensor,
-    d_out: Tensor,
-    d_lse: Tensor | None,
-    left: int,
-    right: int,
-    scale: float,
-) -> tuple[Tensor, Tensor, Tensor]:
-    q_len, kv_len = query.shape[2], key.shape[2]
-    if query.numel() == 0 or kv_len == 0:
-        return torch.zeros_like(query), torch.zeros_like(key), torch.zeros_like(value)
-    band = Band(q_len, kv_len, left, right)
-    shape = (query.shape[3], query.dtype, band.masks)
-    return flash_backward(
-        query,
-        key,
-        value,
-        out,
-        lse,
-        d_out,
-        band=band,
-        scale=scale,
-        d_lse=d_lse,
-        dk_dv_config=choose_config("dk_dv", *shape, q_len),
-        dq_config=choose_config("dq", *shape, kv_len),
-    )
-
-
-@_backward.register_fake
-def _(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    out: Tensor,
-    lse: Tensor,
-    d_out: Tensor,
-    d_lse: Tensor | None,
-    left: int,
-    right: int,
-    scale: float,
-) -> tuple[Tensor, Tensor, Tensor]:
-    return torch.empty_like(query), torch.empty_like(key), torch.empty_like(value)
-
-
-class _Context(Protocol):
-    """What torch passes from the forward pass of an operator to its backward pass."""
-
-    left: int
-    right: int
-    scale: float
-
-    @property
-    def saved_tensors(self) -> tuple[Tensor, ...]: ...
-
-    def save_for_backward(self, *tensors: Tensor) -> None: ...
-
-    def set_materialize_grads(self, value: bool) -> None: ...
-
-
-def _save_for_backward(
-    ctx: _Context,
-    inputs: tuple[Tensor, Tensor, Tensor, int, int, float],
-    output: tuple[Tensor, Tensor],
-) -> None:
-    query, key, value, ctx.left, ctx.right, ctx.scale = inputs
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(query, key, value, *output)
-
-
-def _differentiate(
-    ctx: _Context, d_out: Tensor | None, d_lse: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor, None, None, None]:
-    query, key, value, out, lse = ctx.saved_tensors
-    if d_out is None:
-        d_out = torch.zeros_like(out)
-    d_lse = None if d_lse is None else d_lse.contiguous()
-    d_query, d_key, d_value = torch.ops.flash_attention.backward(
-        query, key, value, out, lse, d_out, d_lse, ctx.left, ctx.right, ctx.scale
-    )
-    return d_query, d_key, d_value, None, None, None
-
-
-def _refuse_second_derivative(ctx: _Context, *gradients: Tensor) -> NoReturn:
-    raise NotImplementedError(
-        "flash_attention has first derivatives only; for a second one use naive_attention, or the math "
-        "backend of scaled_dot_product_attention"
-    )
-
-
-_forward.register_autograd(_differentiate, setup_context=_save_for_backward)
-_backward.register_autograd(_refuse_second_derivative)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
@@ -12,8 +13,13 @@ from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.problem.tiles import count_tiles
 
 BOTH = ("cuda", "interpreter")
-USER = "user"
-"""Name of the user's own kernel, which the command line gives as file.py:function."""
+USERS = ("user", *(f"user{number}" for number in range(2, 9)))
+"""Names of the user's own kernels, in the order in which the command line gives them as file.py:function."""
+USER = USERS[0]
+LAYOUTS = ("contiguous", "transposed", "sliced", "packed")
+"""How Q, K and V lie in memory. transposed: views of (batch, length, heads, head_dim). sliced: parts of
+larger tensors. packed: views of one (batch, length, 3, heads, head_dim) tensor, or of one for K and V if the
+shape of Q differs."""
 UPLOADED = "uploaded"
 """In place of a kernel's name if a file holds the result, which was computed elsewhere."""
 
@@ -41,27 +47,28 @@ OURS = {PUBLIC_CALL: CheckedKernel("flash_attention(), the public call", tiles=F
 
 
 def _peers() -> dict[str, CheckedKernel]:
-    others = {name: peer for name, peer in PEERS.items() if name not in {*OURS, "ours", USER}}
+    others = {name: peer for name, peer in PEERS.items() if name not in {*OURS, "ours", *USERS}}
     return {
         name: CheckedKernel(peer.label, peer.backends, peer.differentiable, lse=False, tiles=False)
         for name, peer in others.items()
     }
 
 
-KERNELS = OURS | _peers() | {USER: CheckedKernel("your kernel", lse=False, tiles=False)}
+KERNELS = OURS | _peers() | {name: CheckedKernel("your kernel", lse=False, tiles=False) for name in USERS}
 
 
-def kernels_on(backend: str, with_user: bool) -> list[str]:
-    """Names of the kernels that can be checked on "cuda" or "interpreter", the user's own first."""
-    names = [name for name, kernel in KERNELS.items() if backend in kernel.backends and name != USER]
-    return [USER, *names] if with_user else names
+def kernels_on(backend: str, users: int) -> list[str]:
+    """Names of the kernels that "cuda" or "interpreter" can check, `users` of the user's own first."""
+    names = [name for name, kernel in KERNELS.items() if backend in kernel.backends and name not in USERS]
+    return [*USERS[:users], *names]
 
 
 @dataclass(frozen=True)
 class CheckCase:
     """One check: a kernel, a problem, whether gradients are checked, and how many runs are compared.
 
-    `upload` is the SHA-256 of the file with the tensors, or "" for the tensors of `make_inputs`. Raises
+    `upload` is the SHA-256 of the file with the tensors, or "" for the tensors of `make_inputs`. `layout`
+    says how these lie in memory, `scale` is the factor on the scores, None for 1 / sqrt(head_dim). Raises
     InvalidProblem.
     """
 
@@ -70,6 +77,10 @@ class CheckCase:
     gradients: bool = True
     repeats: int = 3
     upload: str = ""
+    layout: str = LAYOUTS[0]
+    scale: float | None = None
+    axes: str = "bhld"
+    """Order of the axes of the file's tensors: see `uploads.AXES`."""
 
     def __post_init__(self) -> None:
         if self.kernel not in KERNELS and self.kernel != UPLOADED:
@@ -80,6 +91,40 @@ class CheckCase:
             or not 1 <= self.repeats <= MAX_REPEATS
         ):
             raise InvalidProblem("repeats", self.repeats, f"expected a whole number from 1 to {MAX_REPEATS}")
+
+        if self.layout not in LAYOUTS:
+            raise InvalidProblem("layout", self.layout, f"expected one of {', '.join(LAYOUTS)}")
+        if self.scale is not None and not (
+            isinstance(self.scale, float | int) and math.isfinite(self.scale) and self.scale > 0
+        ):
+            raise InvalidProblem("scale", self.scale, "expected a finite number above 0")
+
+    @property
+    def score_scale(self) -> float:
+        """The factor on the scores."""
+        return self.problem.scale if self.scale is None else self.scale
+
+    @property
+    def words(self) -> str:
+        """The case in a few words, for lists of cases: what differs from the simplest one."""
+        problem = self.problem
+        shape = f"{problem.q_len}x{problem.kv_len} d{problem.head_dim} {problem.mask}"
+        dtype = "" if problem.dtype == "float16" else problem.dtype
+        return " ".join(filter(None, [shape, dtype, self.more_words]))
+
+    @property
+    def more_words(self) -> str:
+        """The same without lengths, head_dim, mask and type."""
+        problem = self.problem
+        heads = f"{problem.q_heads}/{problem.kv_heads} heads" if problem.group_size > 1 else ""
+        parts = (
+            f"batch {problem.batch}" if problem.batch > 1 else "",
+            heads,
+            "" if problem.inputs == "normal" else problem.inputs,
+            "" if self.layout == "contiguous" else self.layout,
+            "" if self.scale is None else f"scale {self.scale:g}",
+        )
+        return " ".join(filter(None, parts))
 
     def as_dict(self) -> dict:
         """Field names to plain values, fit for JSON."""
@@ -194,11 +239,11 @@ def estimated_seconds(case: CheckCase, backend: str) -> float:
     reference = (
         scores * problem.head_dim * (6 if case.gradients else 2) * (2e-13 if backend == "cuda" else 1e-9)
     )
-    if backend == "cuda" or case.kernel not in {*OURS, USER}:
+    if backend == "cuda" or case.kernel not in {*OURS, *USERS}:
         return 0.3 + reference * (1 if backend == "cuda" else 1 + case.repeats / 4)
-    tiles = count_tiles(
-        problem if KERNELS[case.kernel].tiles else problem.with_(block_m=64, block_n=64)
-    ).visited
+    block = 32 if case.kernel in USERS else 64  # of kernels that choose their tiles; small ones take longer
+    chosen = problem if KERNELS[case.kernel].tiles else problem.with_(block_m=block, block_n=block)
+    tiles = count_tiles(chosen).visited
     runs = 1 + case.repeats  # one more run gives the weights of the key tiles
     steps = tiles * (runs + (3 * case.repeats if case.gradients and KERNELS[case.kernel].gradients else 0))
     return 0.2 + reference + steps * 1.6e-3

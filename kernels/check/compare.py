@@ -7,15 +7,8 @@ import math
 import torch
 import torch.nn.functional as F
 
-from kernels.check.result import (
-    FINITE,
-    MISSING,
-    NOT_FINITE_AS_EXACT,
-    ULP_EDGES,
-    UNEXPECTED,
-    ErrorMap,
-    TensorCheck,
-)
+from kernels.check.error_maps import FINITE, MISSING, NOT_FINITE_AS_EXACT, UNEXPECTED, ErrorMap
+from kernels.check.result import ULP_EDGES, TensorCheck
 from kernels.oracle.rule import Comparison, absolute_error, mean_of
 
 MAP_ROWS, MAP_COLUMNS, MAP_HEADS = 160, 128, 4
@@ -85,8 +78,17 @@ def worst_heads(error: torch.Tensor) -> torch.Tensor:
     return torch.argsort(largest, descending=True, stable=True)[:MAP_HEADS]
 
 
-def error_map(kind: str, error: torch.Tensor, tolerance: float, codes: torch.Tensor | None) -> ErrorMap:
-    """The map of a (batch, heads, rows, columns) error: each cell's largest error over the tolerance."""
+def error_map(
+    kind: str,
+    error: torch.Tensor,
+    tolerance: float,
+    codes: torch.Tensor | None,
+    difference: torch.Tensor | None = None,
+) -> ErrorMap:
+    """The map of a (batch, heads, rows, columns) error: each cell's largest error over the tolerance.
+
+    `difference` is got minus exact, for the signed map.
+    """
     rows, columns = error.shape[2:]
     steps = -(-rows // MAP_ROWS), -(-columns // MAP_COLUMNS)
     heads = worst_heads(error)
@@ -95,7 +97,13 @@ def error_map(kind: str, error: torch.Tensor, tolerance: float, codes: torch.Ten
     if codes is not None and bool(codes.any()):
         pooled_codes = _pooled(codes.flatten(0, 1)[heads].float(), steps).to(torch.uint8).cpu().numpy()
     values = _pooled(share.float(), steps).cpu().numpy()
-    return ErrorMap(kind, values, heads.int().cpu().numpy(), *steps, rows, columns, pooled_codes)
+    signed = None
+    if difference is not None:
+        of_heads = difference.flatten(0, 1)[heads].nan_to_num(nan=0.0, posinf=0.0, neginf=0.0).float()
+        above, below = _pooled(of_heads, steps), -_pooled(-of_heads, steps)
+        signed = torch.where(above >= -below, above, below).cpu().numpy()
+    numbers = heads.int().cpu().numpy()
+    return ErrorMap(kind, values, numbers, *steps, rows, columns, pooled_codes, signed=signed)
 
 
 def _pooled(tensor: torch.Tensor, steps: tuple[int, int]) -> torch.Tensor:

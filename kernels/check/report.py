@@ -6,11 +6,12 @@ The file takes its colours from the reader's browser (CSS system colours), unles
 from __future__ import annotations
 
 import json
-import math
 import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 
-from kernels.check.cases import UPLOADED, USER, CheckCase
+from kernels.check.cases import UPLOADED, USERS, CheckCase
 from kernels.check.report_pictures import map_pictures, ulp_picture
 from kernels.check.result import (
     FORMAT,
@@ -22,9 +23,12 @@ from kernels.check.result import (
     TensorCheck,
     strict,
 )
+from kernels.check.result_lines import number_words
+from kernels.check.summary import ORDER, summary
+from kernels.check.variations import Determinism
 from kernels.oracle.report import RULE
 
-VERDICTS = {"pass": "PASSES", "fail": "FAILS", "invalid": "NOT CHECKED"}
+VERDICTS = {"pass": "PASSES", "fail": "FAILS", "invalid": "NOT CHECKED", "error": "NO VERDICT"}
 
 STYLE = """
 :root { color-scheme: light dark; }
@@ -55,19 +59,29 @@ pre { white-space: pre-wrap; }
 """
 
 
-def to_json(results: list[CheckResult], sensitivities: list[Sensitivity | None], command: str = "") -> str:
-    """The results as JSON, without the maps. NaN and infinities are strings."""
-    checks = [
-        result.as_dict() | {"sensitivity": sensitivity.as_dict() if sensitivity else None}
-        for result, sensitivity in zip(results, sensitivities, strict=True)
-    ]
+@dataclass(frozen=True)
+class Report:
+    """What is reported of one case: its verdict, and what came of varying it if that was asked for."""
+
+    result: CheckResult
+    sensitivity: Sensitivity | None = None
+    determinism: Determinism | None = None
+
+    def as_dict(self) -> dict:
+        """Field names to plain values, without the maps."""
+        varied = {"sensitivity": self.sensitivity, "determinism": self.determinism}
+        return self.result.as_dict() | {name: value and value.as_dict() for name, value in varied.items()}
+
+
+def to_json(reports: Sequence[Report], command: str = "") -> str:
+    """The reports as JSON, without the maps. NaN and infinities are strings."""
     document = {
         "format": FORMAT,
         "version": FORMAT_VERSION,
         "rule": RULE,
         "command": command,
         "ulp_edges": list(ULP_EDGES),
-        "checks": checks,
+        "checks": [report.as_dict() for report in reports],
     }
     return json.dumps(strict(document), indent=1, allow_nan=False) + "\n"
 
@@ -75,11 +89,13 @@ def to_json(results: list[CheckResult], sensitivities: list[Sensitivity | None],
 def shell_command(case: CheckCase, kernel: str = "", file: str = "") -> str:
     """The command that repeats the check. `kernel` is the user's own file.py:function, `file` the upload."""
     problem = case.problem
-    options: dict[str, str | int] = {}
+    options: dict[str, str | float] = {}
     if case.kernel != UPLOADED:
-        options["--kernel"] = (kernel or "file.py:function") if case.kernel == USER else case.kernel
+        options["--kernel"] = (kernel or "file.py:function") if case.kernel in USERS else case.kernel
     if case.upload:
         options["--file"] = file or "FILE"
+        if case.axes != "bhld":
+            options["--file-axes"] = case.axes
     else:
         options |= {
             "--shapes": f"{problem.q_len}x{problem.kv_len}",
@@ -96,6 +112,10 @@ def shell_command(case: CheckCase, kernel: str = "", file: str = "") -> str:
         "--blocks": f"{problem.block_m},{problem.block_n}",
         "--repeats": case.repeats,
     }
+    if case.layout != "contiguous":
+        options["--layout"] = case.layout
+    if case.scale is not None:
+        options["--scale"] = case.scale
     if problem.mask == "window":
         options["--window"] = f"{problem.window_left},{problem.window_right}"
     words = [f"{name} {shlex.quote(str(value))}" for name, value in options.items()]
@@ -103,20 +123,29 @@ def shell_command(case: CheckCase, kernel: str = "", file: str = "") -> str:
 
 
 def to_html(
-    result: CheckResult, sensitivity: Sensitivity | None = None, style: str = "", command: str = ""
+    report: Report, style: str = "", command: str = "", all_results: Sequence[CheckResult] = ()
 ) -> str:
-    """The report as one page that loads nothing. `style` is CSS that may set --good, --bad and others."""
+    """The report as one page that loads nothing. `style` is CSS that may set --good, --bad and others.
+
+    With `all_results`, of which the report's is one, a table of them comes first.
+    """
+    result = report.result
     body = [
+        _all_cases(all_results),
         f"<h1>{escape(result.label)}</h1>",
         f'<p class="verdict {result.verdict}">{VERDICTS[result.verdict]}</p>',
         f"<p>{escape(result.reason)}.</p>",
+        f"<p>Cause: {escape(result.cause)}.</p>" if result.cause else "",
+        f"<pre>{escape(result.trace)}</pre>" if result.trace else "",
+        *(f"<p>Found while it ran: {escape(finding.sentence)}.</p>" for finding in result.findings),
         *(f"<p>{escape(note)}</p>" for note in result.notes),
         _errors_table(result),
         f"<p>{escape(RULE)}</p>",
         *(f"<p>{escape(fact)}</p>" for fact in _facts(result)),
         _ulps(result),
         *map(map_pictures, result.maps),
-        _sensitivity(sensitivity),
+        _sensitivity(report.sensitivity),
+        _determinism(report.determinism),
         _table("Case", {name: str(value) for name, value in result.case.problem.as_dict().items()}),
         _table("Device", {name: str(value) for name, value in result.device.as_dict().items() if value}),
         f"<h2>Repeat it</h2><pre>{escape(command or shell_command(result.case))}</pre>",
@@ -130,11 +159,18 @@ def to_html(
     return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n{content}\n</body></html>\n'
 
 
-def _number(value: float) -> str:
-    return "0" if value == 0 else f"{value:.2e}" if math.isfinite(value) else str(value)
+def _all_cases(results: Sequence[CheckResult]) -> str:
+    if len(results) < 2:
+        return ""
+    rows: list[tuple[tuple[str, ...], bool]] = []
+    for result in sorted(results, key=lambda result: ORDER.index(result.verdict)):
+        words = (result.label, result.case.words, VERDICTS[result.verdict], result.reason, result.cause)
+        rows.append((words, result.verdict in ("pass", "invalid")))
+    table = _rows(("kernel", "case", "verdict", "why", "cause"), rows)
+    return f"<h1>All cases</h1><p>{escape(summary(results))}.</p>{table}<h2>The worst of them</h2>"
 
 
-def _rows(header: tuple[str, ...], rows: list[tuple[tuple[str, ...], bool]]) -> str:
+def _rows(header: tuple[str, ...], rows: Sequence[tuple[tuple[str, ...], bool]]) -> str:
     """An HTML table. A row is its cells and whether it passes."""
     head = "".join(f"<th>{escape(cell)}</th>" for cell in header)
     lines = []
@@ -169,21 +205,21 @@ def _error_cells(tensor: TensorCheck) -> tuple[str, ...]:
     return (
         tensor.name,
         "passes" if tensor.passes else "FAILS",
-        _number(tensor.max_error),
-        _number(tensor.tolerance),
-        _number(tensor.mean_error),
-        _number(tensor.naive_max_error),
-        _number(tensor.naive_mean_error),
+        number_words(tensor.max_error),
+        number_words(tensor.tolerance),
+        number_words(tensor.mean_error),
+        number_words(tensor.naive_max_error),
+        number_words(tensor.naive_mean_error),
         f"{tensor.ratio:.2f}",
         f"{tensor.wrong_nonfinite:,} of {tensor.elements:,}",
-        f"{tensor.worst}: {_number(tensor.worst_value)}, exact {_number(tensor.exact_value)}",
+        f"{tensor.worst}: {number_words(tensor.worst_value)}, exact {number_words(tensor.exact_value)}",
     )
 
 
 def _facts(result: CheckResult) -> list[str]:
     facts = []
     if repeats := result.repeats:
-        differing = f"not bitwise equal: {repeats.differing}, by up to {_number(repeats.largest)}"
+        differing = f"not bitwise equal: {repeats.differing}, by up to {number_words(repeats.largest)}"
         facts.append(f"{repeats.runs} runs: {'bitwise equal' if repeats.equal else differing}.")
     if keyless := result.keyless:
         wrong = f"{keyless.wrong_output:,} do not give 0, {keyless.wrong_lse:,} have an lse other than -inf"
@@ -216,14 +252,24 @@ def _sensitivity(sensitivity: Sensitivity | None) -> str:
     return "".join(parts)
 
 
+def _determinism(determinism: Determinism | None) -> str:
+    if determinism is None:
+        return ""
+    rows = [((each.title, each.label, each.words), each.equal) for each in determinism.variations]
+    table = _rows(("what changes", "run", "result"), rows) if rows else ""
+    notes = "".join(f"<p>{escape(note)}</p>" for note in determinism.notes)
+    title = "<h2>Determinism and batch invariance</h2>"
+    return f"{title}<p>{escape(determinism.sentence)}</p>{table}{notes}"
+
+
 def _sensitivity_cells(point: SensitivityPoint) -> tuple[str, ...]:
     if point.refused:
         return (point.label, point.refused, "", "", "", "")
     return (
         point.label,
-        _number(point.max_error),
-        _number(point.tolerance),
-        _number(point.naive_max_error),
+        number_words(point.max_error),
+        number_words(point.tolerance),
+        number_words(point.naive_max_error),
         f"{point.wrong_nonfinite:,}",
         f"{point.naive_wrong_nonfinite:,}",
     )

@@ -9,10 +9,12 @@ from html import escape
 
 import numpy as np
 
-from kernels.check.result import ULP_EDGES, ErrorMap, TensorCheck
+from kernels.check.error_maps import ErrorMap
+from kernels.check.result import ULP_EDGES, TensorCheck
 
 MAP_TITLES = {
     "O": "O: query rows and columns of head_dim",
+    "weights backward": "Weight of each group of query tiles in the backward pass: keys and queries",
     "weights": "Weight of each group of key tiles: query rows and keys",
 }
 ULP_CAPTION = (

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-import io
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
-import numpy as np
-
-from kernels.check.cases import KERNELS, UPLOADED, USER, CheckCase
+from kernels.check.cases import KERNELS, UPLOADED, USERS, CheckCase
+from kernels.check.error_maps import ErrorMap
 from kernels.device.backend import DeviceInfo
 from kernels.file_format import Json
+from kernels.sanitizer.finding import Finding, titles
 
 FORMAT = "flash-attention-check"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+
+PLAIN = (
+    "label",
+    "checked_at",
+    "seconds",
+    "refused",
+    "broken",
+    "stopped",
+    "trace",
+    "changed",
+    "interpreted",
+)
+"""Fields of a result that are plain values."""
 
 ULP_EDGES = (0.5, 1, 2, 4, 8, 16, 64, 256, 1024)
 """Upper edges of the bins of the ulp histogram; the last bin has none. Up to 0.5 is correctly rounded."""
-
-FINITE, NOT_FINITE_AS_EXACT, MISSING, UNEXPECTED = 0, 1, 2, 3
-"""Codes of the map of NaN and infinity. FINITE: finite, as in float64. NOT_FINITE_AS_EXACT: the same NaN or
-infinity as in float64. MISSING: finite, but not in float64. UNEXPECTED: NaN or infinity, unlike float64."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +64,23 @@ class TensorCheck:
     def passes(self) -> bool:
         """Whether the largest error is allowed; NaN is not."""
         return self.max_error <= self.tolerance
+
+    @property
+    def share(self) -> float:
+        """Largest error over what is allowed; above 1 fails."""
+        if self.tolerance:
+            return self.max_error / self.tolerance
+        return 0.0 if self.passes else math.inf
+
+    @property
+    def words(self) -> str:
+        """What is wrong with it, in one sentence."""
+        if self.wrong_nonfinite:
+            what = "NaN or infinity where float64 has a number"
+            if math.isfinite(self.worst_value):
+                what = "a number where float64 has NaN or infinity"
+            return f"{self.wrong_nonfinite:,} of the {self.elements:,} elements of {self.name} are {what}"
+        return f"{self.name} is off by {self.max_error:.1e}; {self.tolerance:.1e} is allowed"
 
     @property
     def ratio(self) -> float:
@@ -95,29 +120,23 @@ class KeylessRows:
         return self.wrong_output == 0 and self.wrong_lse == 0
 
 
-@dataclass(frozen=True, eq=False)
-class ErrorMap:
-    """The largest error in each cell, divided by the allowed error: above 1 the cell fails.
+@dataclass(frozen=True)
+class Cause:
+    """What a wrong result equals, within the rule: a right computation of something else."""
 
-    A cell covers `row_step` rows and `column_step` columns. `kind` is "O" or a gradient's name (rows x
-    head_dim), or "weights" (query rows x keys): how much of its attention each row gives to a group of key
-    tiles.
-    """
+    words: str
+    """Such as "attention with the causal mask off by one"."""
+    tensors: tuple[str, ...]
+    """The wrong tensors that it explains."""
+    numbers: str = ""
+    """Numbers of this case alone."""
 
-    kind: str
-    values: np.ndarray
-    """float32 (heads, row cells, column cells)"""
-    heads: np.ndarray
-    """int32 (heads,): index batch * heads + head of each map; the heads with the largest errors."""
-    row_step: int
-    column_step: int
-    rows: int
-    columns: int
-    codes: np.ndarray | None = None
-    """uint8, shaped as values: FINITE, NOT_FINITE_AS_EXACT, MISSING or UNEXPECTED. None if all are FINITE."""
-    first_step: np.ndarray | None = None
-    """int32 (heads, query tiles), only for "weights": the step of FlashAttention-2's trace at which the
-    program of each query tile starts."""
+    @property
+    def sentence(self) -> str:
+        """Such as "O equals attention with the causal mask off by one", without the numbers."""
+        *others, last = self.tensors
+        names = f"{', '.join(others)} and {last}" if others else last
+        return f"{names} {'equal' if others else 'equals'} {self.words}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,6 +155,16 @@ class CheckResult:
     """Why the kernel did not run, so that there is no verdict; "" if it ran."""
     broken: str = ""
     """The error that the kernel raised, or what it returned instead of an output. "" if neither."""
+    stopped: str = ""
+    """Why the check ended without a verdict, such as a time limit; "" if it ended."""
+    trace: str = ""
+    """The traceback of that error, from the user's first line on."""
+    changed: dict[str, int] = field(default_factory=dict)
+    """By input: elements that the kernel changed in place."""
+    findings: tuple[Finding, ...] = ()
+    """Defects that were seen while it ran."""
+    causes: tuple[Cause, ...] = ()
+    """What the wrong results equal; empty if nothing that is known fits."""
     notes: tuple[str, ...] = ()
     interpreted: bool = False
     """Whether Triton's interpreter ran it."""
@@ -143,34 +172,43 @@ class CheckResult:
 
     @property
     def verdict(self) -> str:
-        """ "pass", "fail", or "invalid" if nothing could be checked."""
+        """ "pass", "fail", "invalid" if nothing could be checked, or "error" if the check was cut short."""
+        if self.stopped:
+            return "error"
         if self.refused:
             return "invalid"
+        wrong = self.broken or self.changed or self.findings
         keyless_right = self.keyless is None or self.keyless.right
-        passes = not self.broken and keyless_right and all(tensor.passes for tensor in self.tensors)
+        passes = not wrong and keyless_right and all(tensor.passes for tensor in self.tensors)
         return "pass" if passes else "fail"
+
+    @property
+    def failing(self) -> list[TensorCheck]:
+        """The tensors that are wrong, the worst first."""
+        return sorted((tensor for tensor in self.tensors if not tensor.passes), key=lambda t: -t.share)
 
     @property
     def reason(self) -> str:
         """The verdict in one sentence."""
-        if self.refused or self.broken:
-            return self.refused or self.broken
-        failing = [tensor for tensor in self.tensors if not tensor.passes]
-        if failing:
-            worst = max(
-                failing,
-                key=lambda tensor: tensor.max_error / tensor.tolerance if tensor.tolerance else math.inf,
-            )
-            if worst.wrong_nonfinite:
-                elements = f"{worst.wrong_nonfinite:,} elements"
-                return (
-                    f"{worst.name} has {elements} with NaN or infinity where float64 has none, or the reverse"
-                )
-            return f"{worst.name} is off by {worst.max_error:.1e}; {worst.tolerance:.1e} is allowed"
+        if words := self.stopped or self.refused or self.broken:
+            return words
+        if self.changed:
+            names = " and ".join(f"{name} ({count:,} elements)" for name, count in self.changed.items())
+            return f"it changes its inputs in place: {names}"
+        if self.failing:
+            return self.failing[0].words
         if self.keyless is not None and not self.keyless.right:
             rows = max(self.keyless.wrong_output, self.keyless.wrong_lse)
             return f"{rows:,} rows without a key do not give 0 and lse -inf"
+        if self.findings:
+            return f"every error is below what the rule allows, but there is {titles(self.findings)}"
         return "every error is below what the rule allows"
+
+    @property
+    def cause(self) -> str:
+        """What the wrong results equal, in one sentence; "" if it is not known."""
+        sentences = (f"{cause.sentence}, {cause.numbers}".rstrip(", ") for cause in self.causes)
+        return "; ".join(sentences)
 
     def tensor(self, name: str) -> TensorCheck | None:
         """The check of "O", "lse", "dQ", "dK" or "dV"; None if it was not checked."""
@@ -182,13 +220,13 @@ class CheckResult:
 
     def as_dict(self) -> dict:
         """Everything but the maps, as plain values. NaN and infinities are left as floats: see `strict`."""
-        values = {
-            name: getattr(self, name)
-            for name in ("label", "checked_at", "seconds", "refused", "broken", "interpreted")
-        }
+        values = {name: getattr(self, name) for name in PLAIN}
         return values | {
             "verdict": self.verdict,
             "reason": self.reason,
+            "cause": self.cause,
+            "findings": [asdict(finding) for finding in self.findings],
+            "causes": [asdict(cause) for cause in self.causes],
             "case": self.case.as_dict(),
             "device": self.device.as_dict(),
             "notes": list(self.notes),
@@ -217,10 +255,9 @@ class CheckResult:
             repeats=Repeats(**values["repeats"]) if values["repeats"] else None,
             keyless=KeylessRows(**values["keyless"]) if values["keyless"] else None,
             maps=maps,
-            **{
-                name: values[name]
-                for name in ("label", "checked_at", "seconds", "refused", "broken", "interpreted")
-            },
+            findings=tuple(Finding(**finding) for finding in values["findings"]),
+            causes=tuple(Cause(**cause | {"tensors": tuple(cause["tensors"])}) for cause in values["causes"]),
+            **{name: values[name] for name in PLAIN},
         )
 
 
@@ -271,7 +308,7 @@ def label_of(case: CheckCase, user_name: str = "") -> str:
     """What the pages call a case's kernel; `user_name` is the name of the user's own kernel."""
     if case.kernel == UPLOADED:
         return "result from the file"
-    return user_name if case.kernel == USER and user_name else KERNELS[case.kernel].label
+    return user_name if case.kernel in USERS and user_name else KERNELS[case.kernel].label
 
 
 def strict(value: Json | tuple) -> Json:
@@ -281,39 +318,3 @@ def strict(value: Json | tuple) -> Json:
     if isinstance(value, dict):
         return {key: strict(item) for key, item in value.items()}
     return [strict(item) for item in value] if isinstance(value, list | tuple) else value
-
-
-def maps_to_bytes(maps: tuple[ErrorMap, ...]) -> bytes:
-    """The maps as one .npz, for the pipe between worker and page."""
-    arrays: dict[str, np.ndarray] = {}
-    for index, error_map in enumerate(maps):
-        shape = [error_map.row_step, error_map.column_step, error_map.rows, error_map.columns]
-        parts = {
-            "values": error_map.values,
-            "heads": error_map.heads,
-            "codes": error_map.codes,
-            "first_step": error_map.first_step,
-            "shape": np.array(shape),
-        }
-        arrays |= {
-            f"{index}|{error_map.kind}|{name}": array for name, array in parts.items() if array is not None
-        }
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, allow_pickle=False, **arrays)
-    return buffer.getvalue()
-
-
-def maps_from_bytes(blob: bytes) -> tuple[ErrorMap, ...]:
-    """The reverse of `maps_to_bytes`."""
-    stored: dict[tuple[int, str], dict] = {}
-    with np.load(io.BytesIO(blob), allow_pickle=False) as file:
-        for key in file.files:
-            index, kind, name = key.split("|")
-            stored.setdefault((int(index), kind), {})[name] = file[key]
-    maps = []
-    for (_, kind), parts in sorted(stored.items()):
-        row_step, column_step, rows, columns = (int(number) for number in parts.pop("shape"))
-        maps.append(
-            ErrorMap(kind, row_step=row_step, column_step=column_step, rows=rows, columns=columns, **parts)
-        )
-    return tuple(maps)

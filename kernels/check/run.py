@@ -4,28 +4,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-import numpy as np
 import torch
 
-from kernels.check.cases import OURS, UPLOADED, USER, CheckCase
-from kernels.check.compare import check_tensor, error_map, key_group_probe, worst_heads
-from kernels.check.file_rules import Tensor
-from kernels.check.result import CheckResult, ErrorMap, KeylessRows, Repeats, TensorCheck, label_of
-from kernels.check.subjects import (
-    Broken,
-    Refused,
-    Subject,
-    make_subject,
-    poisoned_memory,
-)
+from kernels.check.cases import UPLOADED, USERS, CheckCase
+from kernels.check.compare import check_tensor, error_map
+from kernels.check.error_maps import ErrorMap
+from kernels.check.hypotheses import Evidence, causes_of
+from kernels.check.memory import memory_notes, order_finding, watched
+from kernels.check.result import Cause, CheckResult, KeylessRows, TensorCheck, label_of
+from kernels.check.runs import Runs, tensors_of
+from kernels.check.subjects import make_subject
 from kernels.check.uploads import Upload
+from kernels.check.user_errors import Refused
 from kernels.check.user_kernel import UserKernelError, user_kernel
+from kernels.check.weights import weigh_keys, weigh_queries
 from kernels.device.backend import device_info, utc_now
 from kernels.device.interpreter import count_launches
-from kernels.device.runtime import BACKEND, DEVICE
-from kernels.oracle.exact import Inputs, attention_by_rows
+from kernels.device.runtime import BACKEND
+from kernels.oracle.exact import attention_by_rows
 from kernels.oracle.report import FACTORS
 from kernels.oracle.rule import (
     GRADIENTS,
@@ -35,44 +33,9 @@ from kernels.oracle.rule import (
     compare_lse,
     largest_finite,
 )
-from kernels.problem import AttentionProblem, tiles
-from kernels.problem.inputs import make_d_output, make_inputs
+from kernels.sanitizer.watch import Watch
 
 Progress = Callable[[float, str], None]
-PLAYER_STEPS = 4096
-"""The player draws at most this many steps. Links to longer runs do not name a step."""
-
-
-@dataclass(frozen=True)
-class Tensors:
-    """The tensors of a case on the device: Q, K, V and dO, and the results from a file by name."""
-
-    inputs: Inputs
-    d_out: torch.Tensor
-    results: dict[str, torch.Tensor]
-
-
-def tensors_of(case: CheckCase, upload: Upload | None) -> Tensors:
-    """The tensors of the file, or without a file those of the case's seed. dO is drawn if a file lacks it."""
-    if upload is None:
-        return Tensors(make_inputs(case.problem, DEVICE), make_d_output(case.problem, DEVICE), {})
-    uploaded = {name: _to_torch(tensor) for name, tensor in upload.tensors.items()}
-    d_out = uploaded.get("d_output")
-    if d_out is None:
-        d_out = make_d_output(case.problem, DEVICE)
-    names = {"O": "output", "lse": "lse", "dQ": "d_query", "dK": "d_key", "dV": "d_value"}
-    results = {name: uploaded[ours] for name, ours in names.items() if ours in uploaded}
-    return Tensors(
-        (uploaded["query"], uploaded["key"], uploaded["value"]),
-        d_out,
-        results if case.kernel == UPLOADED else {},
-    )
-
-
-def _to_torch(tensor: Tensor) -> torch.Tensor:
-    if tensor.dtype == "bfloat16":
-        return torch.from_numpy(tensor.array.view("int16")).view(torch.bfloat16).to(DEVICE)
-    return torch.from_numpy(tensor.array.copy()).to(DEVICE)
 
 
 def run_check(
@@ -83,213 +46,113 @@ def run_check(
     Raises InvalidProblem if the case cannot be checked, and what the device raises, such as out of memory.
     """
     began = time.perf_counter()
-    user_name = user_kernel().name if case.kernel == USER else ""
+    user_name = user_kernel(case.kernel).name if case.kernel in USERS else ""
     empty = CheckResult(case, label_of(case, user_name), device_info(BACKEND), utc_now(), 0.0)
-    tensors = tensors_of(case, upload)
-    notes = _notes(case)
+    is_users = case.kernel in USERS
     with count_launches(BACKEND == "interpreter") as launches:
         try:
-            subject = None if case.kernel == UPLOADED else make_subject(case.kernel, case.problem)
-            progress(0.05, "running the kernel")
-            got = _first_run(case, subject, tensors, notes)
-        except (Refused, UserKernelError) as error:
-            return replace(empty, refused=str(error), notes=tuple(notes))
-        except Broken as error:
-            return replace(empty, broken=str(error), notes=tuple(notes))
-        progress(0.3, "comparing with float64")
-        checks, maps = _compare(case.problem, tensors, got, notes)
-        progress(0.6, "repeating the run")
-        repeats = _repeat(case, subject, tensors, got) if subject else None
-        progress(0.8, "weighing the key tiles")
-        weights = _weights(case.problem, subject, tensors) if subject else None
+            subject = None if case.kernel == UPLOADED else make_subject(case, launches)
+        except Refused as error:
+            return replace(empty, refused=str(error))
+        except UserKernelError as error:
+            return replace(empty, refused=str(error), trace=error.trace)
+        runs = Runs(case, subject, tensors_of(case, upload))
+        with watched(is_users) as watch:  # after the kernel is loaded, which may change the interpreter
+            result = _checked(empty, runs, watch, progress)
+    return replace(result, interpreted=bool(launches), seconds=time.perf_counter() - began)
+
+
+def _checked(empty: CheckResult, runs: Runs, watch: Watch, progress: Progress) -> CheckResult:
+    """All parts of the check, as far as the kernel goes: what it returned before an error is judged."""
+    progress(0.05, "running the kernel")
+    try:
+        runs.first()
+    except Refused as error:
+        return replace(empty, refused=str(error), notes=tuple(runs.notes))
+    progress(0.3, "comparing with float64")
+    compared = _held_against_exact(runs)
+    checks, maps = _compare(runs, compared)
+    progress(0.6, "repeating the run")
+    repeats = runs.repeat() if runs.subject and not runs.failure else None
+    progress(0.8, "weighing the key tiles")
+    weights, row_sums = weigh_keys(runs)
+    causes: tuple[Cause, ...] = ()
+    if wrong := [check.name for check in checks if not check.passes]:
+        progress(0.9, "looking for the cause")
+        tensors = (*runs.tensors.inputs, runs.tensors.d_out)
+        layout, band = runs.case.layout, runs.band
+        evidence = Evidence(tensors, runs.got, compared, wrong, runs.scale, band, layout, row_sums)
+        causes = causes_of(evidence)
+        weights += weigh_queries(runs) if set(wrong) & set(GRADIENTS) else ()
+    in_order = order_finding(watch, runs, repeats, checks)
+    findings = watch.findings + (in_order or ())
     return replace(
         empty,
         tensors=checks,
-        maps=(*maps, weights) if weights else maps,
-        keyless=_keyless(case.problem, got),
+        maps=maps + weights,
+        keyless=_keyless(runs),
         repeats=repeats,
-        notes=tuple(notes),
-        interpreted=bool(launches),
-        seconds=time.perf_counter() - began,
+        broken=str(runs.failure) if runs.failure else "",
+        trace=runs.failure.trace if runs.failure else "",
+        changed=runs.changed,
+        findings=findings,
+        causes=causes,
+        notes=(*runs.notes, *memory_notes(watch, runs.case, findings, in_order is not None)),
     )
 
 
-def _notes(case: CheckCase) -> list[str]:
-    if case.kernel == USER and BACKEND == "interpreter" and case.problem.dtype == "bfloat16":
-        return [
-            "Triton's interpreter multiplies bfloat16 wrongly unless a kernel widens it first: "
-            "check bfloat16 on a GPU."
-        ]
-    return []
-
-
-def _first_run(
-    case: CheckCase, subject: Subject | None, tensors: Tensors, notes: list[str]
-) -> dict[str, torch.Tensor]:
-    """O, lse and gradients by name, as far as the kernel returns them.
-
-    New memory is filled with NaN, but not for torch's own kernels: torch would then choose other algorithms.
-    """
-    if subject is None:
-        return tensors.results
-    if case.kernel in OURS or case.kernel == USER:
-        with poisoned_memory():
-            return _run(case, subject, tensors, notes)
-    return _run(case, subject, tensors, notes)
-
-
-def _run(
-    case: CheckCase, subject: Subject, tensors: Tensors, notes: list[str] | None = None
-) -> dict[str, torch.Tensor]:
-    out, lse = subject.forward(*tensors.inputs)
-    got = {"O": out} if lse is None else {"O": out, "lse": lse}
-    if not case.gradients:
-        return got
-    if subject.gradients is None:
-        if notes is not None:
-            notes.append("This kernel is forward only: it has no gradients to check.")
-        return got
-    try:
-        return got | dict(zip(GRADIENTS, subject.gradients(*tensors.inputs, tensors.d_out), strict=True))
-    except Refused as error:
-        if notes is not None:
-            notes.append(f"Gradients were not checked: {error}.")
-        return got
-
-
 def _compare(
-    problem: AttentionProblem, tensors: Tensors, got: dict[str, torch.Tensor], notes: list[str]
+    runs: Runs, compared: dict[str, Comparison]
 ) -> tuple[tuple[TensorCheck, ...], tuple[ErrorMap, ...]]:
     """The checks of O, lse and the gradients, and the error maps of all but lse."""
-    compared = _held_against_exact(problem, tensors, got)
+    dtype = runs.case.problem.dtype
     checks, maps = [], []
     for name, comparison in compared.items():
-        check, codes = check_tensor(name, got[name].to(comparison.exact.device), comparison)
+        got = runs.got[name].to(comparison.exact.device)
+        check, codes = check_tensor(name, got, comparison)
         checks.append(check)
         if name == "lse":
             continue
-        maps.append(error_map(name, comparison.error, check.tolerance, codes))
-        if check.reference != problem.dtype:
-            notes.append(
-                f"Naive attention in {problem.dtype} gives NaN or infinity for {name}: the allowed error is "
+        difference = got.double() - comparison.exact
+        maps.append(error_map(name, comparison.error, check.tolerance, codes, difference))
+        if check.reference != dtype:
+            runs.own_notes.append(
+                f"Naive attention in {dtype} gives NaN or infinity for {name}: the allowed error is "
                 f"that of {check.reference}."
             )
     return tuple(checks), tuple(maps)
 
 
-def _held_against_exact(
-    problem: AttentionProblem, tensors: Tensors, got: dict[str, torch.Tensor]
-) -> dict[str, Comparison]:
+def _held_against_exact(runs: Runs) -> dict[str, Comparison]:
     """O, lse and the gradients, as far as they were returned, by the rule."""
-    inputs, largest = tensors.inputs, largest_finite(tensors.inputs[2])
-    low = getattr(torch, problem.dtype)
+    problem, tensors, got = runs.case.problem, runs.tensors, runs.got
+    if "O" not in got:
+        return {}
+    inputs, largest, factor = tensors.inputs, largest_finite(tensors.inputs[2]), FACTORS["forward"]
     (exact_out, exact_lse), (naive_out, _), (float32_out, float32_lse) = (
-        attention_by_rows(*inputs, scale=problem.scale, band=problem.band, dtype=dtype)
-        for dtype in (torch.float64, low, torch.float32)
+        attention_by_rows(*inputs, scale=runs.scale, band=runs.band, dtype=dtype)
+        for dtype in (torch.float64, inputs[0].dtype, torch.float32)
     )
-    device, factor = exact_out.device, FACTORS["forward"]
+    device = exact_out.device
     out = got["O"].to(device)
     compared = {"O": compare(out, exact_out, naive_out, lambda: float32_out, factor, largest)}
     if "lse" in got:
         compared["lse"] = compare_lse(got["lse"].to(device), exact_lse, float32_lse)
     if "dQ" in got:
         gradients = (got["dQ"], got["dK"], got["dV"])
-        compared |= compare_gradients(problem, gradients, inputs, tensors.d_out)
+        compared |= compare_gradients(
+            problem, gradients, inputs, tensors.d_out, scale=runs.scale, band=runs.band
+        )
     return compared
 
 
-@dataclass(frozen=True)
-class ReferenceOutputs:
-    """O of one problem, computed in float64, in the type of the inputs, and in float32."""
-
-    exact: torch.Tensor
-    naive: torch.Tensor
-    in_float32: torch.Tensor
-
-
-def reference_outputs(problem: AttentionProblem, inputs: Inputs) -> ReferenceOutputs:
-    """The references for an output of the problem on these inputs."""
-    dtypes = (torch.float64, inputs[0].dtype, torch.float32)
-    return ReferenceOutputs(
-        *(
-            attention_by_rows(*inputs, scale=problem.scale, band=problem.band, dtype=dtype)[0]
-            for dtype in dtypes
-        )
-    )
-
-
-def compare_to(references: ReferenceOutputs, out: torch.Tensor, largest_value: float) -> Comparison:
-    """An output compared with the exact one by the rule; `largest_value` is the largest |V|."""
-    in_float32 = references.in_float32
-    factor = FACTORS["forward"]
-    return compare(out, references.exact, references.naive, lambda: in_float32, factor, largest_value)
-
-
-def _keyless(problem: AttentionProblem, got: dict[str, torch.Tensor]) -> KeylessRows | None:
-    ranges = (problem.band.visible_keys(row) for row in range(problem.q_len))
+def _keyless(runs: Runs) -> KeylessRows | None:
+    problem, got = runs.case.problem, runs.got
+    ranges = (runs.band.visible_keys(row) for row in range(problem.q_len))
     rows = [row for row, (first, end) in enumerate(ranges) if first == end]
-    if not rows:
+    if not rows or "O" not in got:
         return None
     per_head = problem.batch * problem.q_heads
     wrong_output = int((got["O"][:, :, rows] != 0).any(dim=-1).sum())
     wrong_lse = int((got["lse"][:, :, rows] != float("-inf")).sum()) if "lse" in got else 0
     return KeylessRows(len(rows) * per_head, wrong_output, wrong_lse)
-
-
-def _repeat(case: CheckCase, subject: Subject, tensors: Tensors, got: dict[str, torch.Tensor]) -> Repeats:
-    """Bitwise comparison of `case.repeats` runs.
-
-    The run with poisoned memory counts as the first, unless poisoning may have changed torch's algorithms.
-    """
-    first = got if case.kernel != USER or BACKEND == "interpreter" else _run(case, subject, tensors)
-    largest = 0.0
-    unequal = {
-        name: torch.zeros(tensor.shape, dtype=torch.bool, device=tensor.device)
-        for name, tensor in first.items()
-    }
-    for _ in range(case.repeats - 1):
-        for name, tensor in _run(case, subject, tensors).items():
-            different = _bits(tensor) != _bits(first[name])
-            unequal[name] |= different
-            if different.any():
-                difference = (tensor.double() - first[name].double())[different].abs()
-                largest = max(largest, float(difference.nan_to_num(nan=float("inf")).max()))
-    differing = {name: int(elements.sum()) for name, elements in unequal.items()}
-    return Repeats(case.repeats, differing, largest)
-
-
-def _bits(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.contiguous().view(torch.int16 if tensor.element_size() == 2 else torch.int32)
-
-
-def _weights(problem: AttentionProblem, subject: Subject, tensors: Tensors) -> ErrorMap | None:
-    """How much of its attention each row gives to each group of key tiles, against float64.
-
-    This is one more run, with values that are 1 in the column of their group of keys and 0 elsewhere: O then
-    is the weight of each group. It shows at which keys any kernel goes wrong. None if the kernel refuses.
-    """
-    query, key, value = tensors.inputs
-    probe, group = key_group_probe(value, problem.block_n)
-    try:
-        got, _ = subject.forward(query, key, probe)
-    except (Refused, Broken):
-        return None
-    comparison = compare_to(reference_outputs(problem, (query, key, probe)), got, largest_value=1.0)
-    error, groups = comparison.error, -(-problem.kv_len // group)
-    by_column = error_map("weights", error[..., :groups], comparison.report.tolerance, None)
-    starts = program_starts(problem, worst_heads(error))
-    return replace(by_column, column_step=group, columns=problem.kv_len, first_step=starts)
-
-
-def program_starts(problem: AttentionProblem, heads: torch.Tensor) -> np.ndarray | None:
-    """int32 (heads, query tiles): the step of FlashAttention-2's trace at which each tile's program starts.
-
-    A trace orders the programs by head and query tile; a program that visits no tile has one step. None if
-    the trace has more than PLAYER_STEPS steps.
-    """
-    visited = [tiles.visited_tiles(problem, q_tile) for q_tile in range(problem.q_tiles)]
-    steps = np.array([max(tile.end - tile.first, 1) for tile in visited])
-    if steps.sum() * problem.batch * problem.q_heads > PLAYER_STEPS:
-        return None
-    starts = np.cumsum(steps) - steps
-    return (heads.cpu().numpy()[:, None] * steps.sum() + starts).astype(np.int32)

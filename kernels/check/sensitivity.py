@@ -10,10 +10,13 @@ import torch
 from kernels.check.cases import KERNELS, UPLOADED, CheckCase, estimated_seconds
 from kernels.check.compare import check_tensor
 from kernels.check.result import Sensitivity, SensitivityPoint, TensorCheck
-from kernels.check.run import Progress, ReferenceOutputs, compare_to, reference_outputs, tensors_of
-from kernels.check.subjects import Broken, Refused, make_subject
+from kernels.check.run import Progress
+from kernels.check.runs import tensors_of
+from kernels.check.subjects import make_subject
 from kernels.check.uploads import Upload
+from kernels.check.user_errors import Broken, Refused
 from kernels.check.user_kernel import UserKernelError
+from kernels.check.weights import ReferenceOutputs, compare_to, reference_outputs
 from kernels.device.runtime import BACKEND
 from kernels.oracle.exact import Inputs
 from kernels.oracle.naive import group_size
@@ -62,14 +65,15 @@ def _blocks(
     quick = [variant for variant in variants if _is_quick(replace(case, problem=variant))]
     if left_out := [f"{tiled.block_m}x{tiled.block_n}" for tiled in variants if tiled not in quick]:
         notes.append(f"Tiles left out, because the interpreter is slow on small ones: {', '.join(left_out)}.")
-    references = reference_outputs(problem, inputs)
-    base, _ = make_subject(case.kernel, problem).forward(*inputs)
+    subject = make_subject(case)
+    references = reference_outputs(inputs, case.score_scale, subject.band)
+    base, _ = subject.forward(*inputs)
     points = []
     for index, tiled in enumerate(quick):
         label = f"{tiled.block_m} x {tiled.block_n}"
         progress(0.5 * index / len(quick), f"tiles of {label}")
         try:
-            out, _ = make_subject(case.kernel, tiled).forward(*inputs)
+            out, _ = make_subject(replace(case, problem=tiled)).forward(*inputs)
         except (Refused, Broken) as error:
             points.append(SensitivityPoint(label, math.inf, 0.0, 0.0, 0, 0, refused=str(error)))
             continue
@@ -97,16 +101,16 @@ def factors(largest: float, dtype: torch.dtype) -> list[int]:
 
 def _scales(case: CheckCase, inputs: Inputs, progress: Progress) -> tuple[SensitivityPoint, ...]:
     query, key, value = inputs
-    subject = make_subject(case.kernel, case.problem)
+    subject = make_subject(case)
     powers = factors(largest_finite(query), query.dtype)
     points = []
     for index, power in enumerate(powers):
         progress(0.5 + 0.5 * index / len(powers), f"query times 2^{power}")
         scaled = (query.double() * 2.0**power).to(query.dtype)
         out, _ = subject.forward(scaled, key, value)
-        references = reference_outputs(case.problem, (scaled, key, value))
+        references = reference_outputs((scaled, key, value), case.score_scale, subject.band)
         naive_wrong = int((~references.naive.isfinite() & references.exact.isfinite()).sum())
-        largest = _largest_score(scaled, key, case.problem.scale)
+        largest = _largest_score(scaled, key, case.score_scale)
         points.append(
             _point(f"2^{power}", _judge(out, references, value), naive_wrong, largest_score=largest)
         )

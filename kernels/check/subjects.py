@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import numpy as np
 import torch
 
 from kernels.algorithms import ALGORITHMS, runner_of
 from kernels.attention.flash_attention import flash_attention
-from kernels.check.cases import KERNELS, OURS, PUBLIC_CALL, USER
-from kernels.check.user_kernel import UserKernelError, user_kernel
+from kernels.check.cases import KERNELS, OURS, PUBLIC_CALL, USERS, CheckCase
+from kernels.check.user_call import attend_with, check_output, lse_of
+from kernels.check.user_errors import Broken, Refused, error_words, judged
+from kernels.check.user_kernel import user_kernel
 from kernels.device.runtime import BACKEND
 from kernels.measure.peers import PEERS
-from kernels.problem import AttentionProblem, InvalidProblem
+from kernels.problem import AttentionProblem, Band, InvalidProblem
 
 if TYPE_CHECKING:
     from kernels.measure.peers import Attention
@@ -30,37 +32,37 @@ Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
 
-class Refused(Exception):
-    """The kernel does not take this problem; the message is the reason that it gives."""
-
-
-class Broken(Exception):
-    """The kernel took the problem, but raised an error or did not return an attention output."""
-
-
 @dataclass(frozen=True)
 class Subject:
-    """One kernel on one problem."""
+    """One kernel on one case. `band` is the mask that is right for it, `notes` what else is to be said."""
 
     forward: ForwardCall
     gradients: GradientCall | None
+    band: Band
+    notes: list[str] = field(default_factory=list)
 
 
-def make_subject(name: str, problem: AttentionProblem) -> Subject:
-    """The kernel with the problem's mask and tiles.
+def make_subject(case: CheckCase, launches: Sequence[int] = ()) -> Subject:
+    """The kernel with the case's mask and tiles. `launches` grows by one for each launch in the interpreter.
 
     Raises Refused, or UserKernelError if the user's file cannot be imported.
     """
+    name, problem = case.kernel, case.problem
+    if name in USERS:
+        return _user(case, launches)
+    if case.scale is not None and name != PUBLIC_CALL:
+        raise Refused("only your own kernel and flash_attention take a scale here")
     if BACKEND not in KERNELS[name].backends:
         accepted = ", ".join(key for key, kernel in KERNELS.items() if BACKEND in kernel.backends)
         raise InvalidProblem("kernel", name, f"expected one of {accepted} on this device")
     if name in ALGORITHMS:
         forward, gradients = _algorithm(name, problem)
     elif name == PUBLIC_CALL:
-        forward, gradients = _public_call(problem)
+        forward, gradients = _public_call(problem, case.scale)
     else:
         forward, gradients = _peer(name, problem)
-    return Subject(_guarded(name, forward), _guarded(name, gradients) if KERNELS[name].gradients else None)
+    guarded = _guarded(name, gradients) if KERNELS[name].gradients else None
+    return Subject(_guarded(name, forward), guarded, problem.band)
 
 
 def _algorithm(name: str, problem: AttentionProblem) -> tuple[ForwardCall, GradientCall]:
@@ -72,7 +74,7 @@ def _algorithm(name: str, problem: AttentionProblem) -> tuple[ForwardCall, Gradi
     )
 
 
-def _public_call(problem: AttentionProblem) -> tuple[ForwardCall, GradientCall]:
+def _public_call(problem: AttentionProblem, scale: float | None) -> tuple[ForwardCall, GradientCall]:
     window = (problem.window_left, problem.window_right) if problem.mask == "window" else None
     causal = problem.is_causal
 
@@ -80,27 +82,25 @@ def _public_call(problem: AttentionProblem) -> tuple[ForwardCall, GradientCall]:
         query: torch.Tensor, key: torch.Tensor, value: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         return flash_attention(
-            query, key, value, is_causal=causal, window=window, enable_gqa=True, return_lse=True
+            query, key, value, is_causal=causal, window=window, scale=scale, enable_gqa=True, return_lse=True
         )
 
     def attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-        return flash_attention(query, key, value, is_causal=causal, window=window, enable_gqa=True)
+        return flash_attention(
+            query, key, value, is_causal=causal, window=window, scale=scale, enable_gqa=True
+        )
 
     return forward, _by_autograd(attend)
 
 
 def _peer(name: str, problem: AttentionProblem) -> tuple[ForwardCall, GradientCall]:
-    if name == USER:
-        user_kernel()
     try:
         attend = PEERS[name].make(problem)
     except (InvalidProblem, NotImplementedError) as error:
         raise Refused(str(error)) from error
 
     def forward(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> tuple[torch.Tensor, None]:
-        out = attend(query, key, value)
-        _check_output(out, query)
-        return out.detach(), None
+        return check_output(attend(query, key, value), query).detach(), None
 
     return forward, _by_autograd(attend)
 
@@ -110,25 +110,59 @@ def _by_autograd(attend: Attention) -> GradientCall:
         query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, d_out: torch.Tensor
     ) -> tuple[torch.Tensor, ...]:
         leaves = [tensor.detach().requires_grad_() for tensor in (query, key, value)]
-        out = attend(*leaves)
-        if not out.requires_grad:
-            raise Refused("it has no gradients: its output does not depend on Q, K and V for autograd")
-        results = torch.autograd.grad(out, leaves, d_out, allow_unused=True)
-        return tuple(
-            torch.zeros_like(leaf) if gradient is None else gradient
-            for gradient, leaf in zip(results, leaves, strict=True)
-        )
+        return _derivatives(attend(*leaves), leaves, d_out)
 
     return gradients
 
 
-def _check_output(out: torch.Tensor, query: torch.Tensor) -> None:
-    """Raise Broken unless `out`, which may come from the user's function, is a tensor shaped as `query`."""
-    if not isinstance(out, torch.Tensor):
-        raise Broken(f"it returned {type(out).__name__}; expected a tensor shaped as query")
-    if out.shape != query.shape or out.dtype != query.dtype:
-        expected = f"expected {query.dtype} {tuple(query.shape)}, as query"
-        raise Broken(f"it returned {out.dtype} {tuple(out.shape)}; {expected}")
+def _derivatives(
+    out: torch.Tensor, leaves: list[torch.Tensor], d_out: torch.Tensor
+) -> tuple[torch.Tensor, ...]:
+    if not out.requires_grad:
+        raise Refused("it has no gradients: its output does not depend on Q, K and V for autograd")
+    results = torch.autograd.grad(out, leaves, d_out, allow_unused=True)
+    return tuple(
+        torch.zeros_like(leaf) if gradient is None else gradient
+        for gradient, leaf in zip(results, leaves, strict=True)
+    )
+
+
+def _user(case: CheckCase, launches: Sequence[int]) -> Subject:
+    """The user's function. What its errors mean is said by `user_errors.judged`."""
+    loaded = user_kernel(case.kernel).load()
+    if outside := loaded.limits.excludes(case):
+        raise Refused(outside)
+    try:
+        attend = attend_with(loaded, case)
+    except InvalidProblem as error:
+        raise Refused(str(error).partition("is not accepted: ")[2]) from error
+    notes = loaded.said
+
+    def guarded(phase: str, call: Callable[..., Result], *tensors: torch.Tensor) -> Result:
+        before = len(launches)
+        try:
+            with _quiet(), loaded.running():
+                return call(*tensors)
+        except (Refused, Broken, MemoryError, torch.OutOfMemoryError):
+            raise
+        except (Exception, SystemExit) as error:  # any end of the user's code is a result of its check
+            if "CUDA error" in str(error) or "can't allocate memory" in str(error):
+                raise
+            launched = phase == "backward" or len(launches) > before
+            holds, interpreted = loaded.modules.holds, BACKEND == "interpreter"
+            raise judged(error, holds, phase=phase, launched=launched, interpreted=interpreted) from error
+
+    def forward(*tensors: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
+        out, second = guarded("forward", attend, *tensors)
+        return check_output(out, tensors[0]).detach(), lse_of(second, tensors[0], loaded.limits, notes)
+
+    def gradients(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        leaves, d_out = [tensor.detach().requires_grad_() for tensor in tensors[:3]], tensors[3]
+        out = check_output(guarded("forward", attend, *leaves)[0], leaves[0])
+        return guarded("backward", lambda: _derivatives(out, leaves, d_out))
+
+    differentiable = None if loaded.limits.forward_only else gradients
+    return Subject(forward, differentiable, loaded.limits.band(case.problem), notes)
 
 
 def _guarded(name: str, call: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
@@ -141,17 +175,15 @@ def _guarded(name: str, call: Callable[Parameters, Result]) -> Callable[Paramete
         try:
             with _quiet():
                 return call(*tensors, **options)
-        except (Refused, Broken, UserKernelError, MemoryError, torch.OutOfMemoryError):
+        except (Refused, Broken, MemoryError, torch.OutOfMemoryError):
             raise
         except (InvalidProblem, NotImplementedError) as error:
-            raise Refused(_words(error)) from error
+            raise Refused(error_words(error)) from error
         except Exception as error:  # any failure of a checked kernel is a result of its check
             if "CUDA error" in str(error) or "can't allocate memory" in str(error):
                 raise
-            torch_itself = name != USER and name not in OURS
-            raise (
-                Refused(_words(error)) if torch_itself else Broken(f"it raised {_words(error)}")
-            ) from error
+            words = error_words(error)
+            raise (Broken(f"it raised {words}") if name in OURS else Refused(words)) from error
 
     return guarded
 
@@ -163,28 +195,3 @@ def _quiet() -> Iterator[None]:
         warnings.simplefilter("ignore", RuntimeWarning)
         warnings.filterwarnings("ignore", "Lower right causal bias", UserWarning)
         yield
-
-
-def _words(error: BaseException) -> str:
-    while error.__cause__ is not None:
-        error = error.__cause__
-    text = f"{error}".strip().splitlines()
-    return f"{type(error).__name__}: {text[0][:300]}" if text else type(error).__name__
-
-
-@contextmanager
-def poisoned_memory() -> Iterator[None]:
-    """Fill new tensors with NaN while the body runs, so that elements that no kernel wrote are noticed."""
-    before = (
-        torch.are_deterministic_algorithms_enabled(),
-        torch.is_deterministic_algorithms_warn_only_enabled(),
-    )
-    deterministic: Any = torch.utils.deterministic  # mypy does not know the properties of this module
-    filled = deterministic.fill_uninitialized_memory
-    torch.use_deterministic_algorithms(True, warn_only=True)
-    deterministic.fill_uninitialized_memory = True
-    try:
-        yield
-    finally:
-        torch.use_deterministic_algorithms(before[0], warn_only=before[1])
-        deterministic.fill_uninitialized_memory = filled

@@ -6,7 +6,9 @@ Nothing in a file is run: no pickle is loaded, and sizes are checked before any 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from kernels.check.file_rules import (
     INPUT_DTYPES,
@@ -19,7 +21,11 @@ from kernels.check.file_rules import (
 )
 from kernels.check.npz import read_npz
 from kernels.check.safetensors_file import read_safetensors
-from kernels.problem import AttentionProblem
+from kernels.problem import AttentionProblem, InvalidProblem
+
+AXES = ("bhld", "blhd")
+AXES_WORDS = {"bhld": "(batch, heads, length, head_dim)", "blhd": "(batch, length, heads, head_dim)"}
+"""Order of the axes of a file's tensors."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +39,10 @@ class Upload:
     tensors: dict[str, Tensor]
     ignored: tuple[str, ...]
     digest: str
+    axes: str = AXES[0]
+    """Order of the axes in the file; `tensors` have ours."""
+    doubtful: bool = False
+    """Whether both orders fit, and the lengths make the other one likely."""
 
     @property
     def facts(self) -> UploadFacts:
@@ -45,6 +55,8 @@ class Upload:
             names=tuple(self.tensors),
             ignored=self.ignored,
             digest=self.digest,
+            axes=self.axes,
+            doubtful=self.doubtful,
         )
 
 
@@ -58,6 +70,16 @@ class UploadFacts:
     names: tuple[str, ...]
     ignored: tuple[str, ...]
     digest: str
+    axes: str = AXES[0]
+    doubtful: bool = False
+
+    @property
+    def axes_words(self) -> str:
+        """How the axes were read, if it is not plain; else ""."""
+        if self.doubtful:
+            shape = f"query would be {self.q_shape[1]} heads of length {self.q_shape[2]}"
+            return f"Read as {AXES_WORDS[self.axes]}: {shape}. If that is wrong, choose {AXES_WORDS['blhd']}."
+        return f"Read as {AXES_WORDS[self.axes]}." if self.axes != AXES[0] else ""
 
     @property
     def has_output(self) -> bool:
@@ -81,8 +103,12 @@ class UploadFacts:
         )
 
 
-def read_upload(data: bytes) -> Upload:
-    """Read and check a file; its first bytes tell its kind. Raises InvalidUpload or InvalidProblem."""
+def read_upload(data: bytes, axes: str | None = None) -> Upload:
+    """Read and check a file; its first bytes tell its kind.
+
+    `axes` is the order of its axes; with None it is "bhld", unless only "blhd" fits. Raises InvalidUpload or
+    InvalidProblem.
+    """
     if not data:
         raise InvalidUpload("The file is empty. Expected an .npz or .safetensors file with Q, K and V.")
     if len(data) > MAX_FILE_BYTES:
@@ -103,12 +129,46 @@ def read_upload(data: bytes) -> Upload:
                 f"There is no {name} in the file, which holds {held}. Name it {' or '.join(NAMES[name])}."
             )
     _check_dtypes(tensors)
-    _check_shapes(tensors)
-    _check_results(tensors)
     ignored = tuple(name for name in named if our_name(name) is None)
     upload = Upload(tensors, ignored, hashlib.sha256(data).hexdigest())
-    upload.facts.problem(AttentionProblem())  # refuses a shape that no kernel takes
-    return upload
+    if axes is not None:
+        return _in_axes(upload, axes)
+    try:
+        return _in_axes(upload, AXES[0])
+    except (InvalidUpload, InvalidProblem):
+        try:
+            return _in_axes(upload, AXES[1])
+        except (InvalidUpload, InvalidProblem):
+            return _in_axes(upload, AXES[0])  # its error is the one to show
+
+
+def _in_axes(upload: Upload, axes: str) -> Upload:
+    """The upload with its tensors in our order. Raises InvalidUpload or InvalidProblem."""
+    tensors = upload.tensors
+    if axes != AXES[0]:
+        tensors = {name: _swapped(tensor) if name != "lse" else tensor for name, tensor in tensors.items()}
+    _check_shapes(tensors)
+    _check_results(tensors)
+    found = replace(upload, tensors=tensors, axes=axes)
+    found.facts.problem(AttentionProblem())  # refuses a shape that no kernel takes
+    if axes != AXES[0]:
+        return found
+    many_heads = all(tensors[name].array.shape[1] > tensors[name].array.shape[2] for name in ("query", "key"))
+    return replace(found, doubtful=many_heads and _fits_swapped(found))
+
+
+def _swapped(tensor: Tensor) -> Tensor:
+    if tensor.array.ndim != 4:
+        return tensor
+    return Tensor(tensor.dtype, np.ascontiguousarray(tensor.array.swapaxes(1, 2)))
+
+
+def _fits_swapped(upload: Upload) -> bool:
+    try:
+        _in_axes(upload, AXES[1])
+    except (InvalidUpload, InvalidProblem):
+        return False
+    return True
 
 
 def _by_our_names(named: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -1,26 +1,29 @@
-"""The user's own function, which the command line names as `file.py:function`.
+"""The user's own functions, which the command line names as `file.py:function`.
 
-It has the signature of scaled_dot_product_attention. Only the worker process imports it, and after our
-kernels, so that TRITON_INTERPRET is set before the file imports triton.
+Such a function has the signature of scaled_dot_product_attention. Only the worker process imports it, and
+after our kernels, so that TRITON_INTERPRET is set before the file imports triton.
 """
 
 from __future__ import annotations
 
-import importlib.util
-import inspect
-import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+import contextlib
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from kernels.check.cases import USERS
+from kernels.check.limits import NAME, InvalidLimits, Limits
+from kernels.check.user_errors import trace_text, user_frames
+from kernels.check.user_modules import UserModules, version_of
+from kernels.device.no_gpu import answers_without_gpu, needs_gpu
 from kernels.problem import AttentionProblem, InvalidProblem
 
 if TYPE_CHECKING:
     import torch
 
-MODULE_NAME = "user_kernel_file"
-UserFunction = Callable[..., "torch.Tensor"]
+UserFunction = Callable[..., Any]
 """A function of query, key and value, and of those options of scaled_dot_product_attention that it knows."""
 
 
@@ -61,126 +64,134 @@ class UserKernel:
 
     @property
     def version(self) -> str:
-        """Changes when the file is saved: results of an older version are not shown for a newer one."""
-        try:
-            return str(self.path.stat().st_mtime_ns)
-        except OSError:
-            return "missing"
+        """Changes when the file, or one that it imports, is saved: older results are not shown for it."""
+        return version_of(self.path)
 
-    def load(self) -> UserFunction:
+    def load(self) -> LoadedKernel:
         """Import the file, again if it has changed. Raises UserKernelError, which says what went wrong."""
-        return _load(self, self.version)
+        import kernels.device.runtime  # noqa: F401  (before the file can import triton)
+
+        version = self.version
+        if self not in _loaded or _loaded[self][0] != version:
+            _loaded[self] = version, _load(self)
+        return _loaded[self][1]
 
 
 class UserKernelError(Exception):
     """The user's file could not be imported, or has no such function."""
 
+    def __init__(self, words: str, trace: str = "") -> None:
+        super().__init__(words)
+        self.trace = trace
+        """The traceback through the user's files; "" if no line of them was reached."""
 
-_loaded: dict[UserKernel, tuple[str, UserFunction]] = {}
+
+@dataclass(frozen=True)
+class LoadedKernel:
+    """The function, what its file declares of it, and the modules that it needs while it runs."""
+
+    function: UserFunction
+    limits: Limits
+    modules: UserModules
+    interpreted: bool
+    said: list[str] = field(default_factory=list)
+    """What was answered in the place of a GPU, for the notes of a check."""
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """Surroundings of every call of the function."""
+        with _surroundings(self.modules, self.interpreted) as said:
+            try:
+                yield
+            finally:
+                self.said.extend(words for words in said if words not in self.said)
 
 
-def _load(kernel: UserKernel, version: str) -> UserFunction:
-    import kernels.device.runtime  # noqa: F401  (before the file can import triton)
+_loaded: dict[UserKernel, tuple[str, LoadedKernel]] = {}
 
-    if _loaded.get(kernel, ("",))[0] == version:
-        return _loaded[kernel][1]
-    folder = str(kernel.path.parent)
-    if folder not in sys.path:
-        sys.path.append(folder)
-    spec = importlib.util.spec_from_file_location(MODULE_NAME, kernel.path)
-    if spec is None or spec.loader is None:
-        raise UserKernelError(f"{kernel.path} is not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[MODULE_NAME] = module
+
+@contextlib.contextmanager
+def _surroundings(modules: UserModules, interpreted: bool) -> Iterator[list[str]]:
+    with contextlib.ExitStack() as stack:
+        said = stack.enter_context(answers_without_gpu()) if interpreted else []
+        stack.enter_context(modules.active())
+        stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore", RuntimeWarning)
+        yield said
+
+
+def _load(kernel: UserKernel) -> LoadedKernel:
+    from kernels.device.bfloat16 import make_bfloat16_exact
+    from kernels.device.runtime import INTERPRETED
+
+    if INTERPRETED:
+        make_bfloat16_exact()
+    modules = UserModules(kernel.path)
     try:
-        spec.loader.exec_module(module)
+        with _surroundings(modules, INTERPRETED) as said:
+            module = modules.load()
     except (Exception, SystemExit) as error:  # whatever the file raises at import is told to the user
-        raise UserKernelError(
-            f"{kernel.name} could not be imported: {type(error).__name__}: {error}"
-        ) from error
+        trace = trace_text(error, user_frames(error, modules.holds))
+        words = f"{type(error).__name__}: {error}"
+        if INTERPRETED and needs_gpu(words):
+            words = f"needs a GPU: {words}"
+        raise UserKernelError(f"{kernel.name} could not be imported: {words}", trace) from error
     function = getattr(module, kernel.function, None)
     if not callable(function):
         raise UserKernelError(f"{kernel.path.name} has no function {kernel.function}")
-    _loaded[kernel] = version, function
-    return function
-
-
-def call_arguments(
-    function: UserFunction, problem: AttentionProblem, device: str
-) -> dict[str, bool | torch.Tensor]:
-    """Keyword arguments for the problem's mask and heads, as scaled_dot_product_attention takes them.
-
-    A causal mask is `is_causal` if both lengths are the same. Otherwise it is a bool `attn_mask` (q_len,
-    kv_len), because torch aligns is_causal to the top left. Raises InvalidProblem if the function has no such
-    parameter.
-    """
-    from kernels.oracle.naive import visible_mask
-
-    arguments: dict[str, bool | torch.Tensor] = {}
-    if problem.is_causal and problem.q_len == problem.kv_len:
-        arguments["is_causal"] = True
-    elif problem.mask != "full":
-        arguments["attn_mask"] = visible_mask(problem.band, device=device)
-    if problem.q_heads != problem.kv_heads:
-        arguments["enable_gqa"] = True
-    for name in arguments:
-        if not _takes(function, name):
-            remedy = "Choose a full mask, or a causal one with equal lengths." if name == "attn_mask" else ""
-            raise InvalidProblem(
-                "kernel",
-                getattr(function, "__name__", "?"),
-                f"it has no parameter {name}, which this problem needs",
-                remedy,
-            )
-    return arguments
-
-
-def _takes(function: UserFunction, name: str) -> bool:
     try:
-        parameters = inspect.signature(function).parameters
-    except (TypeError, ValueError):
-        return True  # a builtin does not name its parameters
-    return name in parameters or any(
-        parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()
-    )
+        limits = Limits.declared(getattr(module, NAME, None))
+    except InvalidLimits as error:
+        raise UserKernelError(f"{kernel.path.name}: {error}") from error
+    return LoadedKernel(function, limits, modules, INTERPRETED, said)
 
 
-def attend_with(
-    kernel: UserKernel, problem: AttentionProblem
-) -> Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]:
-    """The user's function with the problem's mask, as an attention function of kernels.measure.peers."""
-    from kernels.device.runtime import DEVICE
-
-    function = kernel.load()
-    arguments = call_arguments(function, problem, DEVICE)
-
-    def attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-        result = function(query, key, value, **arguments)
-        return result[0] if isinstance(result, tuple) and result else result
-
-    return attend
+_named: dict[str, UserKernel] = {}
 
 
-_named: list[UserKernel] = []
+def name_user_kernels(kernels: Sequence[UserKernel]) -> None:
+    """Make the kernels known to this process: to the check, and as peers to the measurement."""
+    from kernels.measure.peers import PEERS, Peer
+
+    if len(kernels) > len(USERS):
+        raise InvalidProblem("kernel", f"{len(kernels)} kernels", f"expected at most {len(USERS)}")
+    for name in USERS:
+        _named.pop(name, None)
+        PEERS.pop(name, None)
+    for name, kernel in zip(USERS, kernels, strict=False):
+        _named[name] = kernel
+        PEERS[name] = Peer(kernel.name, ("cuda", "interpreter"), _peer_of(kernel), by_default=False)
 
 
 def name_user_kernel(kernel: UserKernel) -> None:
-    """Make the kernel known to this process: to the check, and as the peer "user" to the measurement."""
-    from kernels.measure.peers import PEERS, Peer
-
-    _named[:] = [kernel]
-    PEERS["user"] = Peer(
-        kernel.name, ("cuda", "interpreter"), lambda problem: attend_with(kernel, problem), by_default=False
-    )
+    """The same for one kernel."""
+    name_user_kernels([kernel])
 
 
-def user_kernel() -> UserKernel:
+def _peer_of(kernel: UserKernel) -> Callable[[AttentionProblem], Callable[..., torch.Tensor]]:
+    def make(problem: AttentionProblem) -> Callable[..., torch.Tensor]:
+        from kernels.check.cases import CheckCase
+        from kernels.check.user_call import attend_with
+
+        loaded = kernel.load()
+        attend = attend_with(loaded, CheckCase(problem))
+
+        def measured(*tensors: torch.Tensor) -> torch.Tensor:
+            with loaded.running():
+                return attend(*tensors)[0]
+
+        return measured
+
+    return make
+
+
+def user_kernel(name: str = USERS[0]) -> UserKernel:
     """The kernel that this process's command line named. Raises InvalidProblem if it named none."""
-    if not _named:
+    if name not in _named:
         raise InvalidProblem(
             "kernel",
-            "user",
+            name,
             "no file was named on the command line",
             "Start with: streamlit run app.py -- --kernel my_file.py:fn",
         )
-    return _named[0]
+    return _named[name]

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from kernels.device.call_time import CallTime, time_calls
 from kernels.device.memory import available_memory_bytes
 
 if TYPE_CHECKING:
@@ -104,6 +105,10 @@ class Clock(abc.ABC):
     def prepare(self, call: Call) -> Call:
         """The call as it is timed."""
         return call
+
+    def call_time(self, call: Call) -> CallTime | None:
+        """The time of a warm call that is not prepared; None if a sample is just that."""
+        return None
 
     def time_in_turn(self, calls: dict[Key, Call], budget_s: float | None = None) -> dict[Key, Timing]:
         """Prepare the calls, then time them as `time_prepared` does."""
@@ -293,6 +298,10 @@ class CudaClock(Clock):
         end.record()
         end.synchronize()
         return start.elapsed_time(end)
+
+    def call_time(self, call: Call) -> CallTime:
+        """The time of calls in a row, without a graph."""
+        return time_calls(call, self._torch.cuda.synchronize)
 
     def prepare(self, call: Call) -> Call:
         """The call captured in a CUDA graph, so that a small problem's time is not its launch overhead."""

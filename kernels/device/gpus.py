@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+SHARED, REGISTERS = "shared memory", "registers"
+"""The memories of an SM that a program keeps its tiles in."""
 SHARED_BYTES_PER_CLOCK = 128
 """What one SM can read from shared memory per clock: 32 banks of 4 bytes."""
 
@@ -18,7 +20,7 @@ class Gpu:
     l2_bytes: float
     sm_count: int
     shared_bytes_per_sm: int
-    """Most shared memory that kernels can use on one SM."""
+    """Most shared memory that all programs on one SM can have together."""
     register_bytes_per_sm: int
     fp16_flops: float
     source: str
@@ -40,6 +42,14 @@ class Gpu:
     def shared_bytes_per_program(self) -> int:
         """Most shared memory that one program can have: the system keeps 1 KiB (CUDA tuning guides)."""
         return self.shared_bytes_per_sm - 1024
+
+    @property
+    def program_limits(self) -> dict[str, int]:
+        """Most bytes of each memory of an SM that one program can have.
+
+        It can have all registers: CUDA C++ Programming Guide, 64 K registers of 32 bits per SM and per block.
+        """
+        return {SHARED: self.shared_bytes_per_program, REGISTERS: self.register_bytes_per_sm}
 
     @property
     def sram_bytes(self) -> int:

@@ -80,6 +80,24 @@ def patch_once_per_launch() -> bool:
 
 
 @contextlib.contextmanager
+def replaced(target: Any, name: str, value: Any) -> Iterator[None]:
+    """Give `target` another attribute while the body runs. Replacements may be nested."""
+    own = vars(target)
+    before = own.get(name, _MISSING)
+    setattr(target, name, value)
+    try:
+        yield
+    finally:
+        if before is _MISSING:
+            delattr(target, name)
+        else:
+            setattr(target, name, before)
+
+
+_MISSING = object()
+
+
+@contextlib.contextmanager
 def count_launches(listen: bool = True) -> Iterator[list[int]]:
     """A list that grows by one entry per launch of the interpreter while the body runs.
 
@@ -97,11 +115,8 @@ def count_launches(listen: bool = True) -> Iterator[list[int]]:
         launches.append(1)
         original(*grid)
 
-    interpreter_builder.set_grid_dim = set_grid_dim
-    try:
+    with replaced(interpreter_builder, "set_grid_dim", set_grid_dim):
         yield launches
-    finally:
-        del interpreter_builder.set_grid_dim
 
 
 @contextlib.contextmanager
@@ -122,8 +137,5 @@ def watch_programs(report: Callable[[float], None], listen: bool = True) -> Iter
         nx, ny, nz = interpreter_builder.grid_dim
         report(((x * ny + y) * nz + z) / (nx * ny * nz))
 
-    interpreter_builder.set_grid_idx = set_grid_idx
-    try:
+    with replaced(interpreter_builder, "set_grid_idx", set_grid_idx):
         yield
-    finally:
-        del interpreter_builder.set_grid_idx

@@ -53,8 +53,8 @@ def kernel_gradients(lesson: GradientLesson) -> dict[str, torch.Tensor]:
         leaves[name].requires_grad_()
     values = {name: leaves["Z"] @ leaves[f"W_{name}"] for name in ("Q", "K", "V")}
     padding = max(SMALLEST_HEAD_DIM - lesson.dim, 0)
-    padded = [F.pad(tensor, (0, padding))[None, None] for tensor in values.values()]
-    attended = flash_attention(*padded, scale=lesson.scale)
+    query, key, value = (F.pad(tensor, (0, padding))[None, None] for tensor in values.values())
+    attended = flash_attention(query, key, value, scale=lesson.scale)
     values["O"] = attended[0, 0, :, : lesson.dim]
     output = values["O"] @ leaves["W_O"]
     variables = values | {name: leaves[name] for name in ("Z", *WEIGHTS)}

@@ -34,7 +34,7 @@ class Work:
 
     line: str
     formula: str
-    """LaTeX, for T queries and T keys of d features."""
+    """LaTeX, for N queries and N keys of d features."""
     flops: int
     recomputed: bool = False
     """Whether standard attention spares it, because it keeps P."""
@@ -49,13 +49,13 @@ def backward_work(problem: AttentionProblem) -> tuple[Work, ...]:
     square, row = problem.q_len * problem.kv_len, problem.q_len * problem.head_dim
     product = 2 * square * problem.head_dim
     return (
-        Work("S = Q Kᵀ, again", r"2\,T^2 d", product, recomputed=True),
-        Work("dV = Pᵀ dO", r"2\,T^2 d", product),
-        Work("dP = dO Vᵀ", r"2\,T^2 d", product),
-        Work("D = rowsum(O ∘ dO)", r"2\,T d", 2 * row),
-        Work("dS = P ∘ (dP − D)", r"2\,T^2", 2 * square),
-        Work("dQ = dS K", r"2\,T^2 d", product),
-        Work("dK = dSᵀ Q", r"2\,T^2 d", product),
+        Work("S = Q Kᵀ, again", r"2\,N^2 d", product, recomputed=True),
+        Work("dV = Pᵀ dO", r"2\,N^2 d", product),
+        Work("dP = dO Vᵀ", r"2\,N^2 d", product),
+        Work("D = rowsum(O ∘ dO)", r"2\,N d", 2 * row),
+        Work("dS = P ∘ (dP − D)", r"2\,N^2", 2 * square),
+        Work("dQ = dS K", r"2\,N^2 d", product),
+        Work("dK = dSᵀ Q", r"2\,N^2 d", product),
     )
 
 

@@ -21,7 +21,7 @@ def head_counts(dim: int) -> tuple[int, ...]:
 
 
 def forward(lesson: GradientLesson, heads: int, given: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Every value of the forward pass by name; "O 1", "P 1" and so on are those of a head.
+    """Every value of the forward pass by name; "O 0", "P 0" and so on are those of a head.
 
     A value in `given` replaces the lesson's own number of that name.
     """
@@ -30,10 +30,10 @@ def forward(lesson: GradientLesson, heads: int, given: Mapping[str, np.ndarray])
         v[name] = v["Z"] @ v[f"W_{name}"]
         v |= {f"{name} {index}": part for index, part in _cut(v[name], heads)}
     scale = _scale(lesson, heads)
-    for index in range(1, heads + 1):
+    for index in range(heads):
         v[f"P {index}"] = softmax(v[f"Q {index}"] @ v[f"K {index}"].T * scale)
         v[f"O {index}"] = v[f"P {index}"] @ v[f"V {index}"]
-    v["O"] = np.concatenate([v[f"O {index}"] for index in range(1, heads + 1)], axis=1)
+    v["O"] = np.concatenate([v[f"O {index}"] for index in range(heads)], axis=1)
     v["Y"] = v["O"] @ v["W_O"]
     return v
 
@@ -51,7 +51,7 @@ def several_heads(lesson: GradientLesson, heads: int) -> dict[str, np.ndarray]:
         v |= {f"dO {index}": d_output, f"dV {index}": weights.T @ d_output}
         v |= {f"dQ {index}": d_scores @ key, f"dK {index}": d_scores.T @ query}
     for name in ("Q", "K", "V"):
-        v[f"d{name}"] = np.concatenate([v[f"d{name} {index}"] for index in range(1, heads + 1)], axis=1)
+        v[f"d{name}"] = np.concatenate([v[f"d{name} {index}"] for index in range(heads)], axis=1)
         v[f"dW_{name}"] = v["Z"].T @ v[f"d{name}"]
     v["dZ"] = sum((v[f"d{name}"] @ v[f"W_{name}"].T for name in ("Q", "K", "V")), np.zeros_like(v["Z"]))
     return v
@@ -68,8 +68,8 @@ def difference_of_dz(lesson: GradientLesson, heads: int) -> float:
 
 
 def _cut(columns: np.ndarray, heads: int) -> list[tuple[int, np.ndarray]]:
-    """(number of the head from 1, its columns)."""
-    return list(enumerate(np.split(columns, heads, axis=1), 1))
+    """(number of the head, its columns)."""
+    return list(enumerate(np.split(columns, heads, axis=1)))
 
 
 def _scale(lesson: GradientLesson, heads: int) -> float:

@@ -17,7 +17,6 @@ from kernels.device.gpus import Gpu
 from kernels.lessons.softmax import softmax
 from kernels.lessons.tiling import join_tile
 from kernels.problem import AttentionProblem
-from kernels.trace.algorithm import ChipPart
 from kernels.traffic.modelled import LSE_BYTES
 
 NEEDS = {
@@ -117,20 +116,8 @@ def costs(problem: AttentionProblem, gpu: Gpu, left_out: str | None = None) -> C
 
 def _chip_bytes(problem: AttentionProblem, left_out: str | None, gone: set[str | None]) -> int:
     if left_out == "fusion":
-        return max(_bytes_of(kernel.parts, problem) for kernel in (SCORES, PRODUCT))
-    return whole_row_bytes(problem) if "tiling" in gone else _bytes_of(FORWARD.parts, problem)
-
-
-def _bytes_of(parts: tuple[ChipPart, ...], problem: AttentionProblem) -> int:
-    return sum(part.bytes_of(problem) for part in parts)
-
-
-def tile_bytes(problem: AttentionProblem) -> dict[str, int]:
-    """Bytes that a program of the fused kernel keeps, by memory: "shared memory" and "registers"."""
-    return {
-        memory: _bytes_of(tuple(part for part in FORWARD.parts if part.memory == memory), problem)
-        for memory in ("shared memory", "registers")
-    }
+        return max(kernel.chip_bytes(problem) for kernel in (SCORES, PRODUCT))
+    return whole_row_bytes(problem) if "tiling" in gone else FORWARD.chip_bytes(problem)
 
 
 def whole_row_bytes(problem: AttentionProblem) -> int:
@@ -144,17 +131,17 @@ def whole_row_bytes(problem: AttentionProblem) -> int:
 
 
 def chip_capacity(gpu: Gpu) -> int:
-    """Bytes that programs can keep on one SM: shared memory and registers."""
-    return gpu.shared_bytes_per_sm + gpu.register_bytes_per_sm
+    """Bytes that one program can keep on the chip: shared memory and registers."""
+    return sum(gpu.program_limits.values())
 
 
 def whole_rows_fit(problem: AttentionProblem, gpu: Gpu) -> bool:
-    """Whether one SM can hold `whole_row_bytes`."""
+    """Whether one program can keep `whole_row_bytes`, in whichever of the two memories."""
     return whole_row_bytes(problem) <= chip_capacity(gpu)
 
 
 def longest_whole_row(problem: AttentionProblem, gpu: Gpu) -> int:
-    """Most keys for which `whole_row_bytes` still fits on one SM; 0 if the other tiles alone do not."""
+    """Most keys for which `whole_row_bytes` still fits; 0 if the other tiles alone do not."""
     others = whole_row_bytes(problem) - problem.block_m * problem.kv_len * FLOAT32_BYTES
     return max(chip_capacity(gpu) - others, 0) // (problem.block_m * FLOAT32_BYTES)
 

@@ -1,6 +1,6 @@
-"""Traffic between HBM and SRAM as formulas of T, d and M: curves, block sizes, backward loop orders.
+"""Traffic between HBM and SRAM as formulas of N, d and SRAM: curves, block sizes, backward loop orders.
 
-One head, T queries and T keys, no mask. M counts elements of the inputs' type, as in Dao et al. 2022;
+One head, N queries and N keys, no mask. SRAM, M in Dao et al. 2022, counts elements of the inputs' type;
 sums that wait in HBM are float32, as in our kernels. Equations and algorithms given by number alone are
 those of Chu, Liu and Lin 2026.
 """
@@ -11,15 +11,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kernels.algorithms.chip import FLOAT32_BYTES as STATE_BYTES
+from kernels.algorithms.flash1.entry import ENTRY as FLASH1
+from kernels.algorithms.row_wise.entry import ENTRY as ROW_WISE
 from kernels.lessons.tiling import tiles_of
-from kernels.problem import BLOCKS
+from kernels.problem import BLOCKS, AttentionProblem
 from kernels.trace import Trace
 from kernels.traffic.modelled import LSE_BYTES
 
 
 @dataclass(frozen=True)
 class BlockSizes:
-    """Rows of a query tile (|I|) and of a key tile (|J|)."""
+    """Rows of a query tile (BLOCK_M) and of a key tile (BLOCK_N)."""
 
     query: int
     key: int
@@ -78,30 +80,72 @@ def elements(blocks: tuple[Block, ...]) -> int:
 def row_wise_rows(length: int, d: int, memory: int) -> int:
     """Rows of S that the row-wise algorithm computes at once; 0 if not even one row of S fits.
 
-    All of them if Q, K, V, a row of S and a row of O fit (algorithm 1), else M / T (eq 39).
+    All of them if Q, K, V, a row of S and a row of O fit (algorithm 1). Else as many as fit with their rows
+    of Q and O and a K/V tile of as many keys, at most d: the four blocks of `forward_blocks`. Eq 39 counts S
+    alone, SRAM / N, which is the same order.
     """
     if 3 * length * d + length + d <= memory:
         return length
-    return min(memory // length, length)
+    rows = memory // (length + 2 * d)  # without the K/V tile
+    while rows and elements(row_wise_blocks(rows, length, d)) > memory:
+        rows -= 1
+    return min(rows, length)
 
 
-def kernel_rows(rows: int) -> int | None:
-    """The tallest tile of at most `rows` rows that the kernels accept; None if there is none."""
-    return max((block for block in BLOCKS if block <= rows), default=None)
+def row_wise_blocks(rows: int, length: int, d: int) -> tuple[Block, ...]:
+    """The same four blocks as `forward_blocks`, with whole rows of S."""
+    return (*forward_blocks(BlockSizes(rows, min(rows, d)), d)[:-1], Block("S", rows * length))
+
+
+def row_wise_block(problem: AttentionProblem, memory_bytes: int) -> int | None:
+    """BLOCK_M of the tallest row-wise tile that fits, by what its entry keeps on the chip; None if none does.
+
+    It keeps whole rows of S as float32, with their rows of Q and O and a tile of K or V of BLOCK_N keys.
+    """
+    fitting = (block for block in BLOCKS if ROW_WISE.chip_bytes(problem.with_(block_m=block)) <= memory_bytes)
+    return max(fitting, default=None)
+
+
+def row_wise_moves_less(problem: AttentionProblem, memory_bytes: int) -> bool | None:
+    """Whether row-wise attention, with the tallest tile that fits, moves less than FlashAttention-1.
+
+    Both as their entries count. None if not one row-wise tile fits.
+    """
+    block = row_wise_block(problem, memory_bytes)
+    if block is None:
+        return None
+    return ROW_WISE.requested_bytes(problem.with_(block_m=block)) < FLASH1.requested_bytes(problem)
+
+
+def turning_length(problem: AttentionProblem, memory_bytes: int) -> tuple[int, bool | None] | None:
+    """The nearest N at which `row_wise_moves_less` says something else than here, and what it says there.
+
+    N is doubled if row-wise attention moves less here, since whole rows become too long, else halved. None
+    if it says the same down to one key tile.
+    """
+    here = row_wise_moves_less(problem, memory_bytes)
+    length = problem.kv_len
+    while True:
+        length = 2 * length if here else length // 2
+        if length < problem.block_n:
+            return None
+        there = row_wise_moves_less(problem.with_(q_len=length, kv_len=length), memory_bytes)
+        if there is not here:
+            return length, there
 
 
 def standard_bytes(length: int, d: int, itemsize: int) -> int:
-    """S and P written and read back: 4 T^2 elements (eq 30), and Q, K, V, O once."""
+    """S and P written and read back: 4 N^2 elements (eq 30), and Q, K, V, O once."""
     return (4 * length * length + 4 * length * d) * itemsize
 
 
 def row_wise_bytes(length: int, d: int, rows: int, itemsize: int) -> int:
-    """Q and O once, K and V for every block of rows: O(Td) for one block, else O(T^3 d / M) (eq 39)."""
+    """Q and O once, K and V for every block of rows: O(N d) for one block, else O(N^3 d / SRAM) (eq 39)."""
     return (2 + 2 * tiles_of(length, rows)) * length * d * itemsize
 
 
 def flash2_bytes(length: int, d: int, sizes: BlockSizes, itemsize: int) -> int:
-    """Q and O once, K and V for every query tile, lse once: O(T^2 d^2 / M) (eq 45 and 50)."""
+    """Q and O once, K and V for every query tile, lse once: O(N^2 d^2 / SRAM) (eq 45 and 50)."""
     return (2 + 2 * tiles_of(length, sizes.query)) * length * d * itemsize + length * LSE_BYTES
 
 
@@ -124,7 +168,7 @@ def compulsory_bytes(length: int, d: int, itemsize: int, direction: str = "forwa
 
 
 def lower_bound_bytes(length: int, d: int, memory: int, itemsize: int) -> float:
-    """T^2 d^2 / M without its constant. No exact algorithm beats this order for all M from d to T d.
+    """N^2 d^2 / SRAM without its constant. No exact algorithm beats this order for all SRAM from d to N d.
 
     Dao et al. 2022, proposition 3.
     """
@@ -153,9 +197,9 @@ def curve_bytes(name: str, length: int, d: int, memory: int, itemsize: int) -> f
 
 
 def growth(name: str, length: int, d: int, memory: int, itemsize: int) -> dict[str, float | None]:
-    """The factor by which the bytes change when T, d or M doubles; None if a point does not fit."""
+    """The factor by which the bytes change when N, d or the SRAM doubles; None if a point does not fit."""
     here = curve_bytes(name, length, d, memory, itemsize)
-    doubled = {"T": (2 * length, d, memory), "d": (length, 2 * d, memory), "M": (length, d, 2 * memory)}
+    doubled = {"N": (2 * length, d, memory), "d": (length, 2 * d, memory), "SRAM": (length, d, 2 * memory)}
     there = {what: curve_bytes(name, *point, itemsize) for what, point in doubled.items()}
     return {what: value / here if here and value else None for what, value in there.items()}
 
@@ -171,14 +215,14 @@ def inner_step_bytes(trace: Trace, tensors: Sequence[str]) -> int:
 
 
 def row_wise_backward_rows(length: int, d: int, memory: int) -> int:
-    """All rows if eight (T, d) matrices and two rows of S fit (algorithm 5), else M / 2T (before eq 70)."""
+    """All rows if eight (N, d) matrices and two rows of S fit (algorithm 5), else SRAM / 2N (see eq 70)."""
     if 8 * length * d + 2 * length <= memory:
         return length
     return min(memory // (2 * length), length)
 
 
 def row_wise_backward_bytes(length: int, d: int, rows: int, itemsize: int) -> int:
-    """O(Td) if all rows fit: five matrices in, three out.
+    """O(N d) if all rows fit: five matrices in, three out.
 
     Else also K and V in, and dK and dV in and out, for every block of rows (eq 65, 66).
     """

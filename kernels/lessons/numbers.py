@@ -46,7 +46,7 @@ def parse_matrix(text: str | None, name: str, largest: int = 8) -> np.ndarray:
     for index, row in enumerate(numbers):
         if len(row) != len(numbers[0]):
             raise UnreadableNumbers(
-                f"{name}: row {index + 1} has {len(row)} numbers and row 1 has {len(numbers[0])}. "
+                f"{name}: row {index} has {len(row)} numbers and row 0 has {len(numbers[0])}. "
                 "Give every row the same number of them."
             )
     return np.array(numbers)

@@ -20,7 +20,7 @@ class Step:
 
     name: str
     moved: str
-    """`elements` as a formula, LaTeX."""
+    """`elements` as a formula, LaTeX: N queries, M keys, t_q query tiles, t_k key tiles."""
     elements: int
     itemsize: int
     flops: int
@@ -64,14 +64,14 @@ def steps(problem: AttentionProblem, l2: str) -> tuple[Step, Step, Step, Step]:
     square, q_block, k_block = queries * keys, queries * d, keys * d
     if l2 == "perfect":
         q_times = k_times = 1
-        formulas = (r"N_QD+N_KD+N_QN_K", r"2N_QN_K", r"N_QN_K+N_KD+N_QD", r"2N_QD+2N_KD")
+        formulas = (r"Nd+Md+NM", r"2NM", r"NM+Md+Nd", r"2Nd+2Md")
     else:
         q_times, k_times = problem.kv_tiles, problem.q_tiles
         formulas = (
-            r"\tfrac{N_K}{T_K}N_QD+\tfrac{N_Q}{T_Q}N_KD+N_QN_K",
-            r"2N_QN_K",
-            r"N_QN_K+\tfrac{N_Q}{T_Q}N_KD+N_QD",
-            r"2N_QD+2\tfrac{N_Q}{T_Q}N_KD",
+            r"t_k Nd+t_q Md+NM",
+            r"2NM",
+            r"NM+t_q Md+Nd",
+            r"2Nd+2t_q Md",
         )
     size, keys_moved = problem.itemsize, k_times * k_block
     return (
@@ -90,7 +90,7 @@ def printed_fused_elements(problem: AttentionProblem) -> int:
 
 @dataclass(frozen=True)
 class MemoryAgainstCompute:
-    """4 T^2 d FLOPs against 4 T^2 elements of S and P, in seconds.
+    """4 N M d FLOPs against 4 N M elements of S and P, in seconds.
 
     Chu, Liu and Lin 2026, "Memory Versus Computation".
     """
@@ -136,8 +136,8 @@ def other_operations(problem: AttentionProblem) -> tuple[Step, ...]:
     rows, d, size = problem.q_len, problem.head_dim, problem.itemsize
     kernel = KERNEL_SIDE**2 * d
     return (
-        Step("elementwise", r"2ND", 2 * rows * d, size, rows * d),
-        Step("layer norm", r"2ND+2D", 2 * rows * d + 2 * d, size, NORM_FLOPS * rows * d),
-        Step("convolution 3 × 3", r"2ND+9D^2", 2 * rows * d + kernel * d, size, 2 * rows * d * kernel),
-        Step("plain product", r"5ND+4D^2", 5 * rows * d + 4 * d * d, size, 8 * rows * d * d),
+        Step("elementwise", r"2Nd", 2 * rows * d, size, rows * d),
+        Step("layer norm", r"2Nd+2d", 2 * rows * d + 2 * d, size, NORM_FLOPS * rows * d),
+        Step("convolution 3 × 3", r"2Nd+9d^2", 2 * rows * d + kernel * d, size, 2 * rows * d * kernel),
+        Step("plain product", r"5Nd+4d^2", 5 * rows * d + 4 * d * d, size, 8 * rows * d * d),
     )

@@ -25,7 +25,7 @@ class Slip:
     printed: str
     right: str
     shows: str
-    """Where the app shows it, or what follows from it."""
+    """Where the app shows it, "below" on the same page, or what follows from it."""
 
 
 def output_of_the_row() -> float:
@@ -110,7 +110,7 @@ def _msra() -> tuple[Slip, ...]:
             "MSRA SH Triton Study Group 2025, table without an L2 cache",
             "the fused kernel moves Q and O again for every key tile",
             "a program keeps its query tile and its part of O",
-            "Roofline, Tables",
+            "below: the fused row",
         ),
     )
 
@@ -121,7 +121,7 @@ def _nagaraj() -> tuple[Slip, ...]:
             "Nagaraj 2025, section 3.2.4",
             r"$dS = P \circ (dP - \mathrm{rowsum}(P \circ dP))$ inside one block",
             r"$D = \mathrm{rowsum}(O \circ dO)$, computed before the loop",
-            "Gradients, Why D has to come from the whole row",
+            "Gradients, Row sums D",
         ),
         Slip(
             "Nagaraj 2025, section 3.2.4",
@@ -156,19 +156,19 @@ def _chu_liu_and_lin() -> tuple[Slip, ...]:
             "Chu, Liu and Lin 2026, (i, j) versus (j, i)",
             r"$4\,T_r \lvert J\rvert d$ against $3\,T_c \lvert I\rvert d$",
             r"$6\,T_r T d$ against $4\,T_c T d$: the whole pass, with the sums read back",
-            "Traffic, Backward",
+            "below: a backward step",
         ),
         Slip(
             "Chu, Liu and Lin 2026, eq 43",
             r"blocks $< M/4$, which eq 44 does not meet if 4d divides M",
             r"$\le M/4$",
-            "Traffic, SRAM",
+            "below: which tiles fit; Traffic, SRAM",
         ),
         Slip(
             "Chu, Liu and Lin 2026, Memory Versus Computation",
             "3.74 µs: tera as 2⁴⁰ in the bandwidth, but as 10¹² in the FLOPs",
             "4.11 µs",
-            "Roofline, Time",
+            "below: memory against computation",
         ),
     )
 
@@ -179,7 +179,7 @@ def _others() -> tuple[Slip, ...]:
             "Dao et al. 2022, algorithm 4",
             r"the forward tiles $M/4d$ for the backward pass too",
             r"eight blocks have to fit: $M/8d$ (found by Chu, Liu and Lin 2026)",
-            "Traffic, SRAM",
+            "below: which tiles fit; Traffic, SRAM",
         ),
         Slip(
             "Making Attention I/O-Aware, Tiling",

@@ -108,7 +108,10 @@ def _result_words(result: PeerResult, problem: AttentionProblem) -> str:
     if result.timing is None or result.peak_extra_bytes is None:
         return str(result.refused)
     speed = f"{result.timing.median_ms:9.3f} ms {result.tflops(problem):7.1f} TFLOP/s"
-    return f"{speed} +{result.peak_extra_bytes / 2**20:,.0f} MiB"
+    words = f"{speed} +{result.peak_extra_bytes / 2**20:,.0f} MiB"
+    if result.call_ms is None or result.host_ms is None:
+        return words
+    return f"{words}; a call {result.call_ms:.3f} ms, queued after {result.host_ms:.3f} ms"
 
 
 if __name__ == "__main__":

@@ -117,7 +117,7 @@ class _Bench:
         return {name: timing.median_ms for name, timing in timings.items()}
 
     def _try_peer(self, name: str, direction: str) -> tuple[PeerResult, Call | None]:
-        """Warm the peer up and take its memory.
+        """Warm the peer up, and take its memory and the time of a call.
 
         A peer that refuses the problem gives its reason and no call.
         """
@@ -129,7 +129,10 @@ class _Bench:
             call = make_call(name, direction, self.problem, self.tensors)
             call()
             peak = self.clock.peak_extra_bytes(call)
-            return PeerResult(name, peak_extra_bytes=peak, direction=direction), self.clock.prepare(call)
+            result = PeerResult(name, peak_extra_bytes=peak, direction=direction)
+            if in_a_row := self.clock.call_time(call):
+                result = replace(result, host_ms=in_a_row.host_ms, call_ms=in_a_row.wall_ms)
+            return result, self.clock.prepare(call)
         except Exception as error:
             # An implementation or its compiler may raise anything; the other peers still run.
             if "CUDA error" in str(error):

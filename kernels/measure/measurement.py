@@ -43,6 +43,7 @@ class PeerResult:
 
     peer: str
     timing: Timing | None = None
+    """On a GPU the time of the kernels, replayed from a graph; on a CPU that of the whole call."""
     peak_extra_bytes: int | None = None
     """Peak of allocated bytes during a call, its results included, beyond what was allocated before it: the
     inputs, and for a backward pass also what the forward pass saved."""
@@ -56,6 +57,11 @@ class PeerResult:
     naive_ratio: tuple[float, float] | None = None
     """10th and 90th percentile of naive's time over this time, both of the same round: a drift of the machine
     affects both alike. None if naive did not run, or in a document older than this field."""
+    host_ms: float | None = None
+    """Milliseconds of the host per call until its work is queued on the GPU, without a graph. None on a CPU,
+    or in a document older than this field."""
+    call_ms: float | None = None
+    """Milliseconds per call by the clock, calls in a row without a graph; None as host_ms is."""
 
     def tflops(self, problem: AttentionProblem) -> float | None:
         """10^12 floating-point operations per second, by FlashAttention's count; None without a timing."""

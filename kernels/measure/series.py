@@ -77,11 +77,13 @@ class CurvePoint:
     result: PeerResult
 
     def value(self, metric: str) -> float | None:
-        """Milliseconds for "time", TFLOP/s for "tflops", bytes for "memory"; None if it was not measured."""
+        """Milliseconds ("time", "call"), TFLOP/s ("tflops") or bytes ("memory"); None if not measured."""
         if self.result.timing is None:
             return None
         if metric == "time":
             return self.result.timing.median_ms
+        if metric == "call":
+            return self.result.call_ms
         return self.result.tflops(self.problem) if metric == "tflops" else self.result.peak_extra_bytes
 
     @property

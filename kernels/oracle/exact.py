@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -129,3 +130,43 @@ def gradients_by_heads(
             d_key[b, h // group] += ds.T @ q
             d_value[b, h // group] += p.T @ do
     return d_query, d_key, d_value
+
+
+def gradient_rounding(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    d_out: torch.Tensor,
+    *,
+    scale: float,
+    band: Band,
+) -> tuple[float, float, float]:
+    """What dQ, dK and dV are off by, about, if a backward pass rounds its intermediates to the inputs' type.
+
+    The largest standard error of an element, if P, each product in dP and each product in delta are rounded,
+    independently: by up to half an ulp, evenly spread, so that the standard error is that over sqrt(3). A
+    reference that is off by less was lucky, as for queries that see one key: there dP and delta are equal, dS
+    is 0, and the reference may round both to the same number. Other right kernels round each in its own way.
+    See `kernels.oracle.rule.compare`.
+    """
+    group, rounding = group_size(query, key), torch.finfo(query.dtype).eps / math.sqrt(12)
+    single = torch.finfo(torch.float32).eps / math.sqrt(12)
+    visible = visible_mask(band, device=query.device)
+    d_query = 0.0
+    d_key, d_value = (torch.zeros(key.shape, dtype=torch.float64, device=query.device) for _ in range(2))
+    for b in range(query.shape[0]):
+        for h in range(query.shape[1]):
+            heads = (query[b, h], key[b, h // group], value[b, h // group], d_out[b, h])
+            q, k, v, do = (tensor.double() for tensor in heads)
+            scores = (q @ k.T * scale).masked_fill_(~visible, MINUS_INFINITY)
+            p = torch.softmax(scores, dim=-1).masked_fill_(~visible, 0.0)
+            of_p = p * (rounding + single * scores.masked_fill_(~visible, 0.0).abs())
+            of_dp = (do.square() @ v.T.square()).sqrt_() * rounding
+            of_delta = ((p @ v) * do).square_().sum(dim=-1, keepdim=True).sqrt_() * rounding
+            of_ds = (p * of_dp * scale).square_()
+            of_dq = of_ds @ k.square() + (of_delta * scale * (p @ k)).square_()
+            d_query = max(d_query, float(of_dq.nan_to_num_(nan=0.0, posinf=0.0).max()))
+            d_key[b, h // group] += (of_ds + (p * of_delta * scale).square_()).T @ q.square()
+            d_value[b, h // group] += of_p.square_().T @ do.square()
+    largest = (float(variance.nan_to_num_(nan=0.0, posinf=0.0).max()) for variance in (d_key, d_value))
+    return (math.sqrt(d_query), *(math.sqrt(variance) for variance in largest))  # type: ignore[return-value]

@@ -17,7 +17,7 @@ class ErrorReport:
     max_error: float
     mean_error: float
     naive_max_error: float
-    """The largest error of the low-precision reference."""
+    """The largest error of the low-precision reference; of a gradient at least one rounding (see rule)."""
     tolerance: float
     """`factor` times (naive_max_error + the rounding of values of this size)."""
     factor: float = FACTORS["forward"]
@@ -38,8 +38,9 @@ def rule_words(factor: float) -> str:
 
 
 RULE = (
-    f"{rule_words(FACTORS['forward'])} For gradients it is {TIMES[FACTORS['backward']]} both. lse may be off "
+    f"{rule_words(FACTORS['forward'])} For gradients it is {TIMES[FACTORS['backward']]} both, and naive "
+    "attention counts as off by one rounding of its own intermediates at least. lse may be off "
     "by twice the error of attention in float32, plus four roundings. (Dao-AILab/flash-attention, "
-    "tests/test_flash_attn.py; the rule for lse is ours.)"
+    "tests/test_flash_attn.py; the rules for lse and for that least error are ours.)"
 )
 """The rule for everything that a check compares."""

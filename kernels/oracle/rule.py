@@ -13,9 +13,15 @@ from dataclasses import dataclass
 
 import torch
 
-from kernels.oracle.exact import Gradients, Inputs, attention_by_rows, gradients_by_heads
+from kernels.oracle.exact import (
+    Gradients,
+    Inputs,
+    attention_by_rows,
+    gradient_rounding,
+    gradients_by_heads,
+)
 from kernels.oracle.report import FACTORS, ErrorReport
-from kernels.problem import AttentionProblem
+from kernels.problem import AttentionProblem, Band
 from kernels.problem.inputs import make_d_output, make_inputs
 from kernels.trace import Trace
 from kernels.trace.sample import tile_bounds
@@ -46,12 +52,14 @@ def compare(
     in_float32: Callable[[], torch.Tensor],
     factor: float,
     largest_value: float,
+    least_error: float = 0.0,
 ) -> Comparison:
     """Compare `got` with `exact` (float64) by the rule; `naive` is naive attention in the type of the inputs.
 
     If naive attention overflows although the exact result is finite, its error is infinite and would allow
     any result. Then the reference is `in_float32` rounded to that type (for float32 the exact result), and
-    the tolerance grows by the rounding of P: `factor` times eps times `largest_value`, the largest |V|.
+    the tolerance grows by the rounding of P: `factor` times eps times `largest_value`, the largest |V|. The
+    error of the reference counts as `least_error` at least (see `exact.gradient_rounding`).
     """
     low = naive.dtype
     exact = _as_stored(exact, low)
@@ -60,7 +68,8 @@ def compare(
         careful, word = (exact, "float64") if low == torch.float32 else (in_float32(), "float32")
         reference, name = careful.to(low), f"{word} rounded to {name}"
         extra = factor * torch.finfo(low).eps * largest_value
-    error, reference_error = absolute_error(got, exact), _largest(absolute_error(reference, exact))
+    error = absolute_error(got, exact)
+    reference_error = max(_largest(absolute_error(reference, exact)), least_error)
     stored = exact.to(low)
     rounding = _largest(absolute_error(stored + 0.3 - 0.3, stored.double()))
     tolerance = factor * (reference_error + rounding) + extra
@@ -140,14 +149,25 @@ def compare_output(
 
 
 def compare_gradients(
-    problem: AttentionProblem, gradients: Gradients, inputs: Inputs, d_out: torch.Tensor
+    problem: AttentionProblem,
+    gradients: Gradients,
+    inputs: Inputs,
+    d_out: torch.Tensor,
+    *,
+    scale: float | None = None,
+    band: Band | None = None,
 ) -> dict[str, Comparison]:
-    """dQ, dK and dV of the problem by the rule, computed on the device of the inputs."""
+    """dQ, dK and dV of the problem by the rule, computed on the device of the inputs.
+
+    `scale` and `band` stand in for those of the problem.
+    """
+    scale, band = problem.scale if scale is None else scale, band or problem.band
 
     def reference(dtype: torch.dtype) -> Gradients:
-        return gradients_by_heads(*inputs, d_out, scale=problem.scale, band=problem.band, dtype=dtype)
+        return gradients_by_heads(*inputs, d_out, scale=scale, band=band, dtype=dtype)
 
     exact, naive = reference(torch.float64), reference(inputs[0].dtype)
+    least = gradient_rounding(*inputs, d_out, scale=scale, band=band)
     largest, factor = largest_finite(inputs[2]), FACTORS["backward"]
     compared = {}
     for index, name in enumerate(GRADIENTS):
@@ -156,7 +176,7 @@ def compare_gradients(
         def in_float32(index: int = index) -> torch.Tensor:
             return reference(torch.float32)[index]
 
-        compared[name] = compare(got, exact[index], naive[index], in_float32, factor, largest)
+        compared[name] = compare(got, exact[index], naive[index], in_float32, factor, largest, least[index])
     return compared
 
 

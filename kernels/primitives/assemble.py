@@ -9,8 +9,8 @@ from kernels.device.backend import device_info, utc_now
 from kernels.device.runtime import BACKEND
 from kernels.primitives.recorder import Recorder
 from kernels.problem import AttentionProblem
-from kernels.trace.algorithm import Algorithm, RecordedSum
-from kernels.trace.trace import LaunchInfo, Trace
+from kernels.trace.algorithm import Algorithm, Kernel, RecordedSum
+from kernels.trace.trace import MATRIX_PREFIX, LaunchInfo, Trace
 
 Steps = dict[str, np.ndarray]
 """Arrays with one entry per step, by the name of their field in Trace."""
@@ -37,6 +37,7 @@ def assemble(
     counts = [len(steps["program"]) for steps in launched]
     fields = dict.fromkeys(name for steps in launched for name in steps)
     joined = {name: _joined([steps.get(name) for steps in launched], counts) for name in fields}
+    matrices = {name: joined.pop(name) for name in fields if name.startswith(MATRIX_PREFIX)}
     clock = joined.pop("clock")
     if (clock[:, 0] >= 0).any():
         first = clock[:, 0].min()
@@ -52,6 +53,9 @@ def assemble(
         tensors=tensors,
         kernel=np.repeat(np.arange(len(counts), dtype=np.int8), counts),
         sample=None,
+        observed=None,
+        matrices={name.removeprefix(MATRIX_PREFIX): each for name, each in matrices.items()} or None,
+        matrix_row=launches[0][0].buffers.row if matrices else None,
         **final,
         **joined,
     )
@@ -82,12 +86,29 @@ def _used_steps(recorder: Recorder, problem: AttentionProblem, tensors: tuple[st
     for column, field in enumerate(recorder.kernel.row_fields):
         steps[field] = np.where(exist, rows[:, column], np.float32("nan"))
     if recorder.with_acc:
-        recorded = (buffers.acc, buffers.acc_2, buffers.acc_3)
-        for each, buffer in zip(recorder.kernel.sums, recorded, strict=False):
+        sums = (buffers.acc, buffers.acc_2, buffers.acc_3)
+        for each, buffer in zip(recorder.kernel.sums, sums, strict=False):
             values = buffer.cpu().numpy()[used][:, :, : problem.head_dim]
             exist = recorder.rows_exist(steps, each.tile)
             steps[each.field] = np.where(exist[:, :, None], values, np.float32("nan"))
+    if recorder.kernel.figure and buffers.matrices:
+        for matrix, held in zip(recorder.kernel.figure.recorded, buffers.matrices, strict=True):
+            if held is None:
+                continue
+            columns = recorder.kernel.figure.slot(matrix.slot).columns
+            width = problem.head_dim if columns == "head_dim" else None
+            steps[MATRIX_PREFIX + matrix.name] = held.cpu().numpy()[used][:, :, :width]
+        if buffers.row is not None:
+            steps |= _picked_sums(recorder.kernel, steps, buffers.row)
     return steps
+
+
+def _picked_sums(kernel: Kernel, steps: Steps, row: int) -> Steps:
+    """The picked row of the accumulators that the figure shows: a page gets them without their other rows."""
+    assert kernel.figure is not None
+    shown = {matrix.name for matrix in kernel.figure.matrices if matrix.is_field}
+    fields = [each.field for each in kernel.sums if each.tile == "q_tile" and each.field in steps]
+    return {MATRIX_PREFIX + name: steps[name][:, row : row + 1] for name in fields if name in shown}
 
 
 def _joined(parts: list[np.ndarray | None], counts: list[int]) -> np.ndarray:

@@ -147,19 +147,25 @@ def sm_count() -> int:
 
 
 @contextlib.contextmanager
-def on_device(tensor: torch.Tensor, config: TileConfig) -> Iterator[None]:
+def running_on(tensor: torch.Tensor) -> Iterator[None]:
     """Make the tensor's GPU current.
 
-    In the interpreter NumPy's warnings are off: a GPU does not warn about infinities either. Raises
-    InvalidProblem for tiles that need more shared memory than the GPU has.
+    In the interpreter NumPy's warnings are off: a GPU does not warn about infinities either.
     """
-    if not tensor.is_cuda:
+    if tensor.is_cuda:
+        with torch.cuda.device(tensor.device):
+            yield
+    else:
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.filterwarnings("ignore", "All-NaN", RuntimeWarning)
             yield
-        return
+
+
+@contextlib.contextmanager
+def on_device(tensor: torch.Tensor, config: TileConfig) -> Iterator[None]:
+    """`running_on`; raises InvalidProblem for tiles that need more shared memory than the GPU has."""
     try:
-        with torch.cuda.device(tensor.device):
+        with running_on(tensor):
             yield
     except OutOfResources as error:
         needs = (

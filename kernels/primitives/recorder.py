@@ -6,6 +6,7 @@ of its steps. Slots that stay at batch_head = -1 were not used.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ from kernels.device.runtime import DEVICE
 from kernels.primitives.numbers import INTERPRETED, LN2
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.trace.algorithm import Kernel
-from kernels.trace.trace import ACC_LIMIT_BYTES
+from kernels.trace.trace import ACC_LIMIT_BYTES, MATRICES_LIMIT_BYTES, READABLE_BLOCK, READABLE_HEAD_DIM
 
 import triton
 import triton.language as tl
@@ -48,6 +49,12 @@ class TraceBuffers(NamedTuple):
     """The same for a kernel with two accumulators."""
     acc_3: torch.Tensor
     """The same for a kernel with three."""
+    matrices: tuple[torch.Tensor | None, ...] | None
+    """float32 (slots, rows, columns) each: what the program has in hand in the phases of a step, in the order
+    of the kernel's figure. None if the tiles are too large to be read number by number. If `row` is given,
+    (slots, 1, columns) each, and None in place of those that are not cut along the query tile."""
+    row: int | None
+    """Offset in each query tile of the only row whose numbers are recorded; None for all rows."""
 
 
 @dataclass(frozen=True)
@@ -84,11 +91,13 @@ def make_recorder(
     programs: int,
     max_steps: int,
     block_m: int | None = None,
+    row: int | None = None,
 ) -> Recorder:
     """Buffers on the device. Float buffers start as NaN, so that values that no program wrote are noticed.
 
-    Accumulators are recorded if they need at most ACC_LIMIT_BYTES. Raises InvalidProblem for a run with too
-    many steps to trace.
+    Accumulators are recorded if they need at most ACC_LIMIT_BYTES. With a `row`, an offset in the query
+    tiles, the numbers of this row are recorded, however large the tiles are. Raises InvalidProblem for a run
+    with too many steps to trace.
     """
     block_m = block_m or problem.block_m
     slots, block_d = programs * max_steps, triton.next_power_of_2(problem.head_dim)
@@ -109,8 +118,36 @@ def make_recorder(
         acc=accs[0],
         acc_2=accs[1],
         acc_3=accs[2],
+        matrices=_matrix_buffers(kernel, problem, slots, block_m, row),
+        row=row,
     )
     return Recorder(kernel, problem, rows, block_m, max_steps, buffers)
+
+
+def _matrix_buffers(
+    kernel: Kernel, problem: AttentionProblem, slots: int, block_m: int, row: int | None
+) -> tuple[torch.Tensor | None, ...] | None:
+    """Buffers for the matrices of the kernel's figure; None if it has none, or if they would be too large."""
+    block_d = triton.next_power_of_2(problem.head_dim)
+    is_large = max(block_m, problem.block_n) > READABLE_BLOCK or block_d > READABLE_HEAD_DIM
+    if kernel.figure is None or (is_large and row is None):
+        return None
+    sizes = {"q_tile": block_m, "kv_tile": problem.block_n, "head_dim": block_d, "one": 1}
+    slots_of = [kernel.figure.slot(matrix.slot) for matrix in kernel.figure.recorded]
+    shapes: list[tuple[int, int, int] | None] = [
+        (slots, sizes[slot.rows], sizes[slot.columns]) for slot in slots_of
+    ]
+    if row is not None:
+        by_row = (slot.rows == "q_tile" for slot in slots_of)
+        shapes = [
+            (slots, 1, sizes[slot.columns]) if own else None
+            for slot, own in zip(slots_of, by_row, strict=True)
+        ]
+    if sum(math.prod(shape) for shape in shapes if shape) * 4 > MATRICES_LIMIT_BYTES:
+        return None
+    return tuple(
+        shape and torch.full(shape, float("nan"), dtype=torch.float32, device=DEVICE) for shape in shapes
+    )
 
 
 def refuse_long_traces(problem: AttentionProblem, steps: int, needed_bytes: int) -> None:
@@ -125,6 +162,13 @@ def refuse_long_traces(problem: AttentionProblem, steps: int, needed_bytes: int)
 def read_columns(kernel: Kernel, *tensors: str) -> tuple[tl.constexpr, ...]:
     """Columns of `TraceBuffers.requested` for reads of these tensors."""
     return tuple(tl.constexpr(kernel.column(tensor, "read")) for tensor in tensors)
+
+
+def matrix_numbers(kernel: Kernel, *names: str) -> tuple[tl.constexpr, ...]:
+    """Places in `TraceBuffers.matrices` of these matrices of the kernel's figure."""
+    assert kernel.figure is not None
+    recorded = [matrix.name for matrix in kernel.figure.recorded]
+    return tuple(tl.constexpr(recorded.index(name)) for name in names)
 
 
 def write_columns(kernel: Kernel, *tensors: str) -> tuple[tl.constexpr, ...]:
@@ -167,6 +211,25 @@ def record_acc(buffer, slot, acc, BLOCK: tl.constexpr, BLOCK_D: tl.constexpr):
     """Record an accumulator after the step in `buffer`: trace.acc, trace.acc_2 or trace.acc_3."""
     offsets = tl.arange(0, BLOCK)[:, None] * BLOCK_D + tl.arange(0, BLOCK_D)[None, :]
     tl.store(buffer + slot.to(tl.int64) * (BLOCK * BLOCK_D) + offsets, acc)
+
+
+@triton.jit
+def record_matrix(trace, slot, values, NUMBER: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """Record a matrix (ROWS, COLUMNS) that the step has in hand, or its picked row, if the trace holds it."""
+    if trace.matrices is not None:
+        record_numbers(trace.matrices[NUMBER], slot, values, trace.row, ROWS, COLUMNS)
+
+
+@triton.jit
+def record_numbers(buffer, slot, values, row, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """Record a matrix (ROWS, COLUMNS) of a step, or its row of that offset; nothing without a buffer."""
+    if buffer is not None:
+        if row is None:
+            record_acc(buffer, slot, values, ROWS, COLUMNS)
+        else:
+            columns = tl.zeros((ROWS, 1), tl.int32) + tl.arange(0, COLUMNS)[None, :]
+            is_picked = (tl.arange(0, ROWS)[:, None] == row) & (columns < COLUMNS)  # shaped as the values
+            tl.store(buffer + slot.to(tl.int64) * COLUMNS + columns, values, mask=is_picked)
 
 
 @triton.jit

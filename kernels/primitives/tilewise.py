@@ -119,6 +119,9 @@ class StepLog:
             lse=lse.float().cpu().numpy(),
             acc=self._stacked_acc() if self._keeps_acc else None,
             sample=None,
+            observed=None,
+            matrices=None,
+            matrix_row=None,
             **{field: values for field, values in rows.items() if not np.isnan(values).all()},
         )
 

@@ -81,6 +81,7 @@ CANDIDATES = {
 HOPPER_CANDIDATES = {
     64: [TileConfig(128, 128, 12, 2), TileConfig(192, 128, 16, 2)],
     128: [TileConfig(128, 128, 12, 2)],
+    256: [TileConfig(128, 64, 12, 2)],
 }
 """Candidates of forward_hopper by head_dim: those that fit the registers and the shared memory."""
 PORTABLE = None

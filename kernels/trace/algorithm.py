@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from kernels.device.gpus import REGISTERS
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import count_tiles
+from kernels.trace.tile_figure import TileFigure
 
 BytesOf = Callable[[AttentionProblem], int]
 TileBytes = Callable[[AttentionProblem, int], dict[str, int]]
@@ -36,6 +38,8 @@ class Phase:
     """Whether only tiles that the mask cuts have this phase."""
     rescales: bool = False
     """Whether the old sums are multiplied by the rescale factor in this phase."""
+    tells: str = ""
+    """Name of the sentence that the player says of it, in sentences.js; "" for what it loads or stores."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +50,8 @@ class ChipPart:
     bytes_of: BytesOf
     holds: tuple[str, ...]
     """Names of the data of the phases that lie in it."""
-    memory: str = "registers"
-    """"shared memory" or "registers": where a Hopper kernel keeps it."""
+    memory: str = REGISTERS
+    """SHARED or REGISTERS: where a Hopper kernel keeps it."""
 
 
 @dataclass(frozen=True)
@@ -80,12 +84,30 @@ class SourceRef:
 
 
 @dataclass(frozen=True)
+class SourceLine:
+    """One line of a kernel, of its inner function, or of a primitive that it calls."""
+
+    number: int
+    text: str
+    phase: str
+    file: str
+
+
+@dataclass(frozen=True)
+class SourceText:
+    """The source of a kernel that is not in the project: its lines, each with its phase or ""."""
+
+    file: str
+    lines: tuple[SourceLine, ...]
+
+
+@dataclass(frozen=True)
 class Kernel:
     """One kernel: its phases, what it keeps on the chip, what a step records, and how it is drawn."""
 
     name: str
     """As in Trace.kernels."""
-    source: SourceRef
+    source: SourceRef | SourceText
     step: tuple[Phase, ...]
     """Phases of one round of the inner loop; of the whole program for a kernel without a loop."""
     before: tuple[Phase, ...] = ()
@@ -116,8 +138,14 @@ class Kernel:
     """Curves that the player draws beside the grid, by their names in rows.js."""
     bars: str = ""
     """What the bars of the tile's rows show: "l", "share" or "weight"; "" for none."""
+    figure: TileFigure | None = None
+    """How a step of small tiles is shown number by number; None if it is not."""
     cells: str = "share"
     """How a finished tile is drawn: "share" of the row's attention, "plain" (computed), "" (not at all)."""
+
+    def chip_bytes(self, problem: AttentionProblem, memory: str | None = None) -> int:
+        """Bytes that one program keeps on the chip; in one memory alone if it is named."""
+        return sum(part.bytes_of(problem) for part in self.parts if memory in (None, part.memory))
 
     @property
     def phases(self) -> tuple[Phase, ...]:
@@ -189,6 +217,8 @@ class Algorithm:
     """What of a long run can be traced alone: "tiles" (query tiles of some heads), "heads" (some key heads
     with all that belongs to them), or "" if only the whole run can. With "tiles" its runner has `run_sampled`
     and the entry `tile_bytes`."""
+    observed: bool = False
+    """Whether it is a user's kernel, of which only loads and stores are seen."""
     tile_bytes: TileBytes | None = None
     """Requested bytes by tensor of one query tile of one head, by formula."""
 
@@ -199,9 +229,18 @@ class Algorithm:
                 return kernel
         raise KeyError(name)
 
+    def chip_bytes(self, problem: AttentionProblem, memory: str | None = None) -> int:
+        """What a program of that kernel keeps on the chip which keeps most; in one memory alone if named."""
+        return max(kernel.chip_bytes(problem, memory) for kernel in self.kernels)
+
     def rows(self, problem: AttentionProblem) -> int:
         """Rows that the query tiles cut: the queries, or those of all heads that share a key head."""
         return problem.packed_rows if self.packs_heads else problem.q_len
+
+    @property
+    def has_figure(self) -> bool:
+        """Whether the steps of one of its kernels can be shown number by number."""
+        return any(kernel.figure for kernel in self.kernels)
 
     @property
     def has_formula(self) -> bool:

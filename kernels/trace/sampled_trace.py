@@ -33,7 +33,16 @@ def of_query_tiles(problem: AttentionProblem, sample: Sample, trace_tile: Callab
     order = np.argsort(program, kind="stable")
     steps = {name: None if values is None else values[order] for name, values in joined.items()}
     results = {name: _joined(traces, name, 2) for name in BY_QUERY}
-    return replace(traces[0], problem=problem, sample=sample, **steps | results | NO_CLOCK)
+    matrices = _joined_matrices(traces, order)
+    own = steps | results | NO_CLOCK
+    return replace(traces[0], problem=problem, sample=sample, matrices=matrices, **own)
+
+
+def _joined_matrices(traces: list[Trace], order: np.ndarray) -> dict[str, np.ndarray] | None:
+    known = [trace.matrices for trace in traces if trace.matrices is not None]
+    if len(known) < len(traces):
+        return None
+    return {name: np.concatenate([each[name] for each in known])[order] for name in known[0]}
 
 
 def _joined(traces: list[Trace], name: str, axis: int) -> np.ndarray | None:

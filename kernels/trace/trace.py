@@ -17,21 +17,41 @@ import numpy as np
 from kernels.device.backend import DeviceInfo
 from kernels.file_format import format_mismatch
 from kernels.problem import AttentionProblem
+from kernels.trace.observed import Observed
 from kernels.trace.sample import Sample
 
 FORMAT = "flash-attention-trace"
 FORMAT_VERSION = 1
 SAMPLE_VERSION = 2
 """Version of a file that holds a sample, which programs of version 1 would take for a damaged file."""
+MATRIX_VERSION = 3
+"""Version of a file that holds matrices; the same is true of it."""
+ROW_VERSION = 4
+"""Version of a file that holds one picked row of them."""
 MAX_FILE_BYTES = 1 << 30
 """A trace file that unpacks to more than this is not read."""
 
 ACC_LIMIT_BYTES = 64 << 20
 """Accumulators are recorded if those of all steps together are at most this large."""
 
+READABLE_BLOCK = 16
+"""Tiles with at most so many rows and keys are recorded number by number ..."""
+READABLE_HEAD_DIM = 64
+"""... if their rows are at most this long ..."""
+MATRICES_LIMIT_BYTES = 32 << 20
+"""... and if the matrices of all steps together are at most this large."""
+MATRIX_PREFIX = "matrix "
+"""Starts the names of matrices in a file."""
+
 PER_STEP = ("kernel", "program", "batch_head", "q_tile", "kv_tile", "sm", "start_ns", "end_ns")
 PER_ROW = ("row_max", "row_sum", "alpha", "row_share", "weight", "output_distance")
 """Fields of Trace with one value per step, and with one per step and row."""
+
+
+def _version(sampled: bool, with_matrices: bool, of_a_row: bool) -> int:
+    if of_a_row:
+        return ROW_VERSION
+    return MATRIX_VERSION if with_matrices else SAMPLE_VERSION if sampled else FORMAT_VERSION
 
 
 class InvalidTrace(ValueError):
@@ -100,6 +120,12 @@ class Trace:
     """float32 (steps, block_n, head_dim): backward, dK of the key tile after the step."""
     acc_dv: np.ndarray | None = None
     """float32 (steps, block_n, head_dim): backward, dV of the key tile after the step."""
+    matrices: dict[str, np.ndarray] | None = None
+    """float32 (steps, rows, columns) each, by the names in the figures of the kernels: what a step had in
+    hand in its phases. NaN if a step does not make it. None unless the tiles are small or a row is picked."""
+    matrix_row: int | None = None
+    """Offset in each query tile of the only row that the matrices hold, as their only row; None if they hold
+    all. What is not cut along the query tile is then left out, and the row of `acc` is among them."""
     output_distance: np.ndarray | None = None
     """float32 (steps, block_m): largest |output so far - final output| per row; None without accumulators."""
     gradient_distance: np.ndarray | None = None
@@ -126,6 +152,8 @@ class Trace:
     sample: Sample | None = None
     """The part of the run that was traced; None for all of it. Of a sample, the results above hold the traced
     heads and queries alone, and have the shapes of `sample.part(problem)` with so many queries."""
+    observed: Observed | None = None
+    """What is known of the kernel if it is a user's own; None for an algorithm of the registry."""
 
     @property
     def steps(self) -> int:
@@ -154,7 +182,12 @@ class Trace:
         return sum(result.nbytes for result in results if result is not None)
 
     def without_acc(self) -> Trace:
-        """The same trace without the accumulators, which make up most of its size."""
+        """The same trace without the accumulators, which make up most of its size.
+
+        They stay if the tiles are small enough to be shown number by number.
+        """
+        if self.matrices is not None and self.matrix_row is None:
+            return self
         return replace(self, acc=None, acc_dk=None, acc_dv=None)
 
     def without_results(self) -> Trace:
@@ -165,9 +198,12 @@ class Trace:
         """Write one .npz file: the arrays, and a JSON header with everything else. No pickle."""
         arrays = {field.name: getattr(self, field.name) for field in fields(self)}
         arrays = {name: value for name, value in arrays.items() if isinstance(value, np.ndarray)}
+        arrays |= {MATRIX_PREFIX + name: values for name, values in (self.matrices or {}).items()}
         header = {
             "format": FORMAT,
-            "version": SAMPLE_VERSION if self.sample else FORMAT_VERSION,
+            "version": _version(
+                self.sample is not None, self.matrices is not None, self.matrix_row is not None
+            ),
             "problem": self.problem.as_dict(),
             "algorithm": self.algorithm,
             "device": self.device.as_dict(),
@@ -178,6 +214,10 @@ class Trace:
         }
         if self.sample:
             header["sample"] = asdict(self.sample)
+        if self.matrix_row is not None:
+            header["matrix_row"] = self.matrix_row
+        if self.observed:
+            header["observed"] = self.observed.as_dict()
         write = np.savez_compressed if compress else np.savez
         write(target, header=np.frombuffer(json.dumps(header).encode(), np.uint8), **arrays)
 
@@ -219,7 +259,10 @@ class Trace:
         except (KeyError, ValueError, RecursionError) as error:
             raise InvalidTrace("not a trace file: it has no readable header") from error
         sampled = isinstance(header, dict) and "sample" in header
-        if mismatch := format_mismatch(header, (FORMAT,), SAMPLE_VERSION if sampled else FORMAT_VERSION):
+        named = [name for name in arrays if name.startswith(MATRIX_PREFIX)]
+        matrices = {name.removeprefix(MATRIX_PREFIX): arrays.pop(name) for name in named}
+        of_a_row = isinstance(header, dict) and "matrix_row" in header
+        if mismatch := format_mismatch(header, (FORMAT,), _version(sampled, bool(matrices), of_a_row)):
             raise InvalidTrace(f"this is {mismatch}")
         try:
             trace = cls(
@@ -231,12 +274,15 @@ class Trace:
                 recorded_at=header["recorded_at"],
                 tensors=tuple(header["tensors"]),
                 sample=Sample.from_dict(header["sample"]) if sampled else None,
+                observed=Observed.from_dict(header["observed"]) if "observed" in header else None,
+                matrices=matrices or None,
+                matrix_row=header["matrix_row"] if of_a_row else None,
                 **arrays,
             )
             trace._check_shapes()
         except InvalidTrace:
             raise
-        except (KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise InvalidTrace(f"a damaged trace file: {error}") from error
         return trace
 
@@ -263,6 +309,13 @@ class Trace:
             "d_key": part.kv_shape,
             "d_value": part.kv_shape,
         }
+        sizes = {1, problem.block_m, problem.block_n, problem.head_dim}
+        row = self.matrix_row
+        if row is not None and (type(row) is not int or not 0 <= row < problem.block_m):
+            raise InvalidTrace(f"a damaged trace file: no query tile has a row {row}")
+        for name, array in (self.matrices or {}).items():
+            if array.ndim != 3 or array.shape[0] != steps or not sizes.issuperset(array.shape[1:]):
+                raise InvalidTrace(f"a damaged trace file: the matrix {name} has shape {array.shape}")
         for name, shape in expected.items():
             array = getattr(self, name)
             if array is not None and array.shape != shape:

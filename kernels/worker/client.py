@@ -10,6 +10,7 @@ import collections
 import itertools
 import threading
 import time
+from collections.abc import Sequence
 
 from kernels.device.backend import DeviceInfo
 from kernels.worker.failures import Cancelled, Crashed, TimedOut, failure_of
@@ -26,15 +27,19 @@ class WorkerClient:
     """Starts the worker process, restarts it when it dies, and passes it one job at a time."""
 
     def __init__(
-        self, time_limit_s: float = 120.0, memory_limit_bytes: int | None = None, kernel: str = ""
+        self,
+        time_limit_s: float = 120.0,
+        memory_limit_bytes: int | None = None,
+        kernels: Sequence[str] = (),
     ) -> None:
-        """`kernel` names the user's own "file.py:function", which only a worker started with it can run."""
+        """`kernels` are the user's own, as "file.py:function": only a worker started with them can run
+        them."""
         self.time_limit_s = time_limit_s
         self.device: DeviceInfo | None = None
         self.start_failure: str | None = None
         """Why the last start failed; None if it did not."""
         self._arguments = [] if memory_limit_bytes is None else ["--memory-limit", str(memory_limit_bytes)]
-        self._arguments += ["--kernel", kernel] if kernel else []
+        self._arguments += [word for kernel in kernels for word in ("--kernel", kernel)]
         self._lock = threading.Lock()
         self._wake = threading.Condition(self._lock)
         self._queue: collections.deque[Job] = collections.deque()
@@ -50,12 +55,16 @@ class WorkerClient:
     def submit(
         self, request: Request[Result], blob: bytes = b"", time_limit_s: float | None = None
     ) -> Job[Result]:
-        """Queue a request; `blob` goes with it. Raises RuntimeError once the client is closed."""
+        """Queue a request, before the patient ones; `blob` goes with it.
+
+        Raises RuntimeError once the client is closed.
+        """
         job = Job(self, request, time_limit_s or self.time_limit_s, blob)
         with self._wake:
             if self._closed:
                 raise RuntimeError("the worker client is closed")
-            self._queue.append(job)
+            patient = [place for place, other in enumerate(self._queue) if other.request.patient]
+            self._queue.insert(patient[0] if patient and not request.patient else len(self._queue), job)
             self._wake.notify()
         return job
 

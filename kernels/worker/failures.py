@@ -13,6 +13,10 @@ class JobFailure(Exception):
     """A job that gave no result. The subclasses say why."""
 
 
+FAILURES = (InvalidProblem, JobFailure)
+"""What `Job.result` raises for a job that ended without a result."""
+
+
 class OutOfMemory(JobFailure):
     """The device had too little memory. `asked_bytes` is None if the allocator did not say."""
 
@@ -36,7 +40,7 @@ class Crashed(JobFailure):
     """The worker process ended in the middle of the job. `exit_code` is negative for a signal."""
 
     def __init__(self, exit_code: int | None, detail: str = "") -> None:
-        self.exit_code = exit_code
+        self.exit_code, self.detail = exit_code, detail
         how = "no process"
         if exit_code is not None:
             how = f"signal {-exit_code}" if exit_code < 0 else f"exit status {exit_code}"

@@ -13,8 +13,6 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import ClassVar, Generic, TypeVar
 
-from kernels.check.cases import CheckCase
-from kernels.check.result import CheckResult, Sensitivity, maps_from_bytes, maps_to_bytes
 from kernels.device.interpreter import watch_programs
 from kernels.lessons.gradients import GradientLesson
 from kernels.measure.ceilings import Ceiling
@@ -38,6 +36,8 @@ class Request(ABC, Generic[Result]):
     """A job for the worker. Subclasses are frozen dataclasses: equal requests are one job."""
 
     name: ClassVar[str]
+    patient: ClassVar[bool] = False
+    """Whether requests that are not patient go before it in the queue."""
 
     def as_dict(self) -> dict:
         """Field names to plain values, fit for JSON."""
@@ -74,12 +74,15 @@ class TraceRequest(Request[TracedRun]):
     problem: AttentionProblem
     algorithm: str
     sample: Sample | None = None
+    row: int | None = None
+    """Offset in the query tiles of the row whose numbers are recorded, if the tiles are large."""
 
     @classmethod
     def from_dict(cls, values: dict) -> TraceRequest:
         """The reverse of `as_dict`."""
         sample = Sample.from_dict(values["sample"]) if values.get("sample") else None
-        return cls(AttentionProblem.from_dict(values["problem"]), values["algorithm"], sample)
+        problem = AttentionProblem.from_dict(values["problem"])
+        return cls(problem, values["algorithm"], sample, values.get("row"))
 
     def run(self, blob: bytes, progress: Progress) -> Answer:
         """The bytes are the trace file, without accumulators."""
@@ -89,7 +92,7 @@ class TraceRequest(Request[TracedRun]):
         progress(0.0, "running the kernel")
         began = time.perf_counter()
         with report_programs(progress):
-            trace = run_traced(self.problem, self.algorithm, self.sample)
+            trace = run_traced(self.problem, self.algorithm, self.sample, self.row)
         seconds = time.perf_counter() - began
         progress(1.0, "comparing with float64")
         return {"report": asdict(judge_trace(trace)), "seconds": seconds}, trace.without_acc().to_bytes()
@@ -129,6 +132,7 @@ class MeasureRequest(Request[Measurement]):
     """Time and memory of peers on one problem; its fields go to `kernels.measure.measure.measure`."""
 
     name = "measure"
+    patient = True  # a reader sees the run first, and its times after it
     problem: AttentionProblem
     directions: tuple[str, ...] = ("forward",)
     peers: tuple[str, ...] | None = None
@@ -250,75 +254,6 @@ class LessonGradientsRequest(Request[LessonGradients]):
     def result(self, answer: dict, blob: bytes) -> LessonGradients:
         """The derivatives."""
         return LessonGradients(answer["autograd"], answer["kernel"], answer["torch"])
-
-
-@dataclass(frozen=True)
-class CheckRequest(Request[CheckResult]):
-    """Is the result of a case right? The file that the case names by its digest is sent with the request."""
-
-    name = "check"
-    case: CheckCase
-    kernel_version: str = ""
-    """Tells two versions of the user's own kernel apart."""
-
-    @classmethod
-    def from_dict(cls, values: dict) -> CheckRequest:
-        """The reverse of `as_dict`."""
-        return cls(CheckCase.from_dict(values["case"]), values["kernel_version"])
-
-    def run(self, blob: bytes, progress: Progress) -> Answer:
-        """The bytes are the error maps."""
-        from kernels.check.run import run_check
-        from kernels.check.uploads import read_upload
-
-        result = run_check(self.case, read_upload(blob) if self.case.upload else None, progress)
-        return {"check": result.as_dict()}, maps_to_bytes(result.maps)
-
-    def result(self, answer: dict, blob: bytes) -> CheckResult:
-        """The verdict, with its maps."""
-        return CheckResult.from_dict(answer["check"], maps_from_bytes(blob))
-
-
-@dataclass(frozen=True)
-class SensitivityRequest(Request[Sensitivity]):
-    """How the error of a case moves with its tiles and with the scale of its input."""
-
-    name = "sensitivity"
-    case: CheckCase
-    kernel_version: str = ""
-    """Tells two versions of the user's own kernel apart."""
-
-    @classmethod
-    def from_dict(cls, values: dict) -> SensitivityRequest:
-        """The reverse of `as_dict`."""
-        return cls(CheckCase.from_dict(values["case"]), values["kernel_version"])
-
-    def run(self, blob: bytes, progress: Progress) -> Answer:
-        """The answer has no bytes."""
-        from kernels.check.sensitivity import run_sensitivity
-        from kernels.check.uploads import read_upload
-
-        upload = read_upload(blob) if self.case.upload else None
-        return {"sensitivity": run_sensitivity(self.case, upload, progress).as_dict()}, b""
-
-    def result(self, answer: dict, blob: bytes) -> Sensitivity:
-        """The variations."""
-        return Sensitivity.from_dict(answer["sensitivity"])
-
-
-REQUESTS: dict[str, type[Request]] = {
-    request.name: request
-    for request in (
-        TraceRequest,
-        JudgeRequest,
-        MeasureRequest,
-        CeilingsRequest,
-        OperationsRequest,
-        LessonGradientsRequest,
-        CheckRequest,
-        SensitivityRequest,
-    )
-}
 
 
 def report_programs(progress: Progress) -> contextlib.AbstractContextManager[None]:

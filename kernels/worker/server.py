@@ -13,10 +13,35 @@ import sys
 import threading
 from typing import BinaryIO
 
+from kernels.worker.case_requests import CheckRequest, DeterminismRequest, PlayRequest, SensitivityRequest
 from kernels.worker.failures import message_of
 from kernels.worker.protocol import read_message, write_message
-from kernels.worker.requests import REQUESTS
+from kernels.worker.requests import (
+    CeilingsRequest,
+    JudgeRequest,
+    LessonGradientsRequest,
+    MeasureRequest,
+    OperationsRequest,
+    Request,
+    TraceRequest,
+)
 
+REQUESTS: dict[str, type[Request]] = {
+    request.name: request
+    for request in (
+        TraceRequest,
+        JudgeRequest,
+        PlayRequest,
+        CheckRequest,
+        SensitivityRequest,
+        DeterminismRequest,
+        MeasureRequest,
+        CeilingsRequest,
+        OperationsRequest,
+        LessonGradientsRequest,
+    )
+}
+"""The class of every job by the name that its messages carry."""
 CRASHED_EXIT = 70
 MEMORY_SHARE = 0.9
 """Share of the free memory that jobs may allocate on the CPU by default."""
@@ -31,7 +56,8 @@ def main(argv: list[str] | None = None) -> None:
     )
     limit = f"bytes that jobs may allocate on the CPU (default: {MEMORY_SHARE} of what is free)"
     parser.add_argument("--memory-limit", type=int, help=limit)
-    parser.add_argument("--kernel", help="file.py:function of the user, that check and measure jobs may name")
+    kernel = "file.py:function of the user, that check and measure jobs may name; may be given several times"
+    parser.add_argument("--kernel", action="append", default=[], help=kernel)
     arguments = parser.parse_args(argv)
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
@@ -44,9 +70,10 @@ def main(argv: list[str] | None = None) -> None:
     from kernels.device.runtime import BACKEND
 
     if arguments.kernel:
-        from kernels.check.user_kernel import UserKernel, name_user_kernel
+        from kernels.check.user_kernel import UserKernel, name_user_kernels
 
-        name_user_kernel(UserKernel.unchecked(arguments.kernel))  # a job fails if the file is missing by now
+        # not checked here: a job fails if its file is missing by now
+        name_user_kernels([UserKernel.unchecked(text) for text in arguments.kernel])
     if BACKEND == "interpreter":
         limit_memory(arguments.memory_limit)
     write_message(out, {"event": "ready", "device": device_info(BACKEND).as_dict()})

@@ -7,6 +7,7 @@ so that every accumulator is used as it stands: S^T = K Q^T gives dV += P^T dO w
 from __future__ import annotations
 
 from kernels.algorithms.backward.entry import DK_DV
+from kernels.algorithms.backward.recording import record_after_mask, record_before_mask, record_tiles
 from kernels.primitives.masking import load_lse, mask_transposed
 from kernels.primitives.numbers import matmul, to_operand
 from kernels.primitives.recorder import (
@@ -74,6 +75,8 @@ def _attn_bwd_dk_dv_inner(
         # [P from lse] (BLOCK_N, BLOCK_M)
         lse = load_lse(lse_ptr, offs_m, band, BOUND_LEFT, BOUND_RIGHT)
         p_t = tl.exp2(scores_t * scale_log2 - lse[None, :])
+        if TRACE:
+            record_before_mask(trace, slot, scores_t, p_t, BLOCK_M, BLOCK_N)
         if MASKED:
             # [mask]
             p_t = mask_transposed(p_t, offs_m, offs_n, band, BOUND_LEFT, BOUND_RIGHT)
@@ -100,6 +103,8 @@ def _attn_bwd_dk_dv_inner(
             record_bytes(trace, slot, n_bytes, READ_D)
             share = tl.sum(tl.where((offs_n < band.kv_len)[:, None], p_t, 0.0), axis=0)
             record_rows(trace, slot, share, 0, BLOCK_M)
+            record_tiles(trace, slot, q, k, v, do, lse, delta, BLOCK_M, BLOCK_N, BLOCK_D)
+            record_after_mask(trace, slot, p_t, dp_t, ds_t, BLOCK_M, BLOCK_N)
             if TRACE_ACC:
                 record_acc(trace.acc, slot, dk, BLOCK_N, BLOCK_D)
                 record_acc(trace.acc_2, slot, dv, BLOCK_N, BLOCK_D)

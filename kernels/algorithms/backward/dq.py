@@ -6,6 +6,7 @@ Dao 2023, algorithm 2, with the loop over key tiles inside. P is recomputed from
 from __future__ import annotations
 
 from kernels.algorithms.backward.entry import DQ
+from kernels.algorithms.backward.recording import AFTER_MASK, DP, DS, QK, P, record_tiles
 from kernels.primitives.masking import load_lse, mask_scores
 from kernels.primitives.numbers import matmul, to_operand
 from kernels.primitives.recorder import (
@@ -13,6 +14,7 @@ from kernels.primitives.recorder import (
     record_acc,
     record_bytes,
     record_end,
+    record_matrix,
     record_rows,
     record_start,
     record_where,
@@ -68,6 +70,8 @@ def _attn_bwd_dq_inner(
         k = load_tile(k_view, first_k, HEAD_DIM, BLOCK_N, BLOCK_D, USE_TMA)
         # [QK^T] (BLOCK_M, BLOCK_N) = (BLOCK_M, BLOCK_D) @ (BLOCK_D, BLOCK_N)
         scores = matmul(q, tl.trans(k), tl.zeros((BLOCK_M, BLOCK_N), tl.float32), PRECISION)
+        if TRACE:
+            record_matrix(trace, slot, scores, QK, BLOCK_M, BLOCK_N)
         if MASKED:
             # [mask]
             scores = mask_scores(scores, offs_m, first_k, band, BOUND_LEFT, BOUND_RIGHT, BLOCK_N)
@@ -91,6 +95,11 @@ def _attn_bwd_dq_inner(
             offs_n = first_k + tl.arange(0, BLOCK_N)
             share = tl.sum(tl.where((offs_n < band.kv_len)[None, :], p, 0.0), axis=1)
             record_rows(trace, slot, share, 0, BLOCK_M)
+            record_matrix(trace, slot, p, P, BLOCK_M, BLOCK_N)
+            record_tiles(trace, slot, q, k, v, do, lse, delta, BLOCK_M, BLOCK_N, BLOCK_D)
+            record_matrix(trace, slot, scores, AFTER_MASK, BLOCK_M, BLOCK_N)
+            record_matrix(trace, slot, dp, DP, BLOCK_M, BLOCK_N)
+            record_matrix(trace, slot, ds, DS, BLOCK_M, BLOCK_N)
             if TRACE_ACC:
                 record_acc(trace.acc, slot, dq, BLOCK_M, BLOCK_D)
             record_end(trace, slot)

@@ -10,6 +10,7 @@ from kernels.algorithms.chip import (
     row_state,
     scores,
 )
+from kernels.algorithms.tile_figures import backward_figure
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import streamed_keys, streamed_queries
 from kernels.trace.algorithm import Algorithm, Kernel, Phase, RecordedSum, SourceRef
@@ -50,7 +51,7 @@ PREPROCESS = Kernel(
     source=SourceRef(f"{FOLDER}.preprocess", "_attn_bwd_preprocess"),
     before=(
         Phase("load O, dO", loads=("O", "dO")),
-        Phase("D", needs=("O", "dO"), makes=("D",)),
+        Phase("D", needs=("O", "dO"), makes=("D",), tells="row sums of O dO"),
         Phase("store D", needs=("D",), stores=("D",)),
     ),
     step=(),
@@ -66,14 +67,16 @@ DK_DV = Kernel(
     before=(Phase("load K, V", loads=("K", "V"), makes=("dK", "dV")),),
     step=(
         Phase("load Q", loads=("Q",)),
-        Phase("QK^T", needs=("Q", "K"), makes=("S",), shows="scores"),
-        Phase("P from lse", loads=("lse",), needs=("S",), makes=("P",), shows="share"),
-        Phase("mask", needs=("P",), makes=("P",), only_masked=True),
+        Phase("QK^T", needs=("Q", "K"), makes=("S",), shows="scores", tells="scores"),
+        Phase(
+            "P from lse", loads=("lse",), needs=("S",), makes=("P",), shows="share", tells="weights from lse"
+        ),
+        Phase("mask", needs=("P",), makes=("P",), only_masked=True, tells="mask weights"),
         Phase("load dO", loads=("dO",)),
-        Phase("dV", needs=("P", "dO", "dV"), makes=("dV",)),
-        Phase("dP", needs=("V", "dO"), makes=("dP",)),
-        Phase("dS", loads=("D",), needs=("P", "dP"), makes=("dS",)),
-        Phase("dK", needs=("dS", "Q", "dK"), makes=("dK",)),
+        Phase("dV", needs=("P", "dO", "dV"), makes=("dV",), tells="gradient"),
+        Phase("dP", needs=("V", "dO"), makes=("dP",), tells="d weights"),
+        Phase("dS", loads=("D",), needs=("P", "dP"), makes=("dS",), tells="d scores"),
+        Phase("dK", needs=("dS", "Q", "dK"), makes=("dK",), tells="unscaled gradient"),
     ),
     after=(Phase("store dK, dV", needs=("dK", "dV"), stores=("dK", "dV")),),
     parts=(
@@ -98,6 +101,7 @@ DK_DV = Kernel(
     each="for each query tile that sees it",
     series=("share", "shares", "dK", "dV"),
     bars="share",
+    figure=backward_figure("load Q", "load K, V", "load K, V", "load dO", ("dV", "dK")),
 )
 
 DQ = Kernel(
@@ -106,13 +110,13 @@ DQ = Kernel(
     before=(Phase("load Q, dO, lse, D", loads=("Q", "dO", "lse", "D"), makes=("dQ",)),),
     step=(
         Phase("load K", loads=("K",)),
-        Phase("QK^T", needs=("Q", "K"), makes=("S",), shows="scores"),
-        Phase("mask", needs=("S",), makes=("S",), only_masked=True),
-        Phase("P from lse", needs=("S", "lse"), makes=("P",), shows="share"),
+        Phase("QK^T", needs=("Q", "K"), makes=("S",), shows="scores", tells="scores"),
+        Phase("mask", needs=("S",), makes=("S",), only_masked=True, tells="mask"),
+        Phase("P from lse", needs=("S", "lse"), makes=("P",), shows="share", tells="weights from lse"),
         Phase("load V", loads=("V",)),
-        Phase("dP", needs=("dO", "V"), makes=("dP",)),
-        Phase("dS", needs=("P", "dP", "D"), makes=("dS",)),
-        Phase("dQ", needs=("dS", "K", "dQ"), makes=("dQ",)),
+        Phase("dP", needs=("dO", "V"), makes=("dP",), tells="d weights"),
+        Phase("dS", needs=("P", "dP", "D"), makes=("dS",), tells="d scores"),
+        Phase("dQ", needs=("dS", "K", "dQ"), makes=("dQ",), tells="unscaled gradient"),
     ),
     after=(Phase("store dQ", needs=("dQ",), stores=("dQ",)),),
     parts=(
@@ -132,6 +136,7 @@ DQ = Kernel(
     longest_first=True,
     series=("share", "shares", "dQ"),
     bars="share",
+    figure=backward_figure("load Q, dO, lse, D", "load K", "load V", "load Q, dO, lse, D", ("dQ",)),
 )
 
 ENTRY = Algorithm(

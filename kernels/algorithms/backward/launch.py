@@ -25,6 +25,7 @@ from kernels.primitives.launch import (
     tile_arguments,
 )
 from kernels.primitives.recorder import Recorder
+from kernels.primitives.replay import launch
 from kernels.problem import AttentionProblem, Band, tiles
 from kernels.trace import LaunchInfo
 
@@ -68,7 +69,9 @@ class BackwardCall:
         batch, q_heads, q_len, head_dim = self.query.shape
         config = TileConfig(recorder.block_m, recorder.block_m) if recorder else PREPROCESS_CONFIG
         with on_device(self.query, config):
-            compiled = _attn_bwd_preprocess[(triton.cdiv(q_len, config.block_m), batch * q_heads)](
+            compiled = launch(
+                _attn_bwd_preprocess,
+                (triton.cdiv(q_len, config.block_m), batch * q_heads),
                 self.out,
                 self.d_out,
                 self.d_lse,
@@ -95,7 +98,9 @@ class BackwardCall:
         m, n = config.block_m, config.block_n
         use_tma = can_use_tma(config, *used)
         with on_device(self.query, config):
-            compiled = _attn_bwd_dk_dv[(triton.cdiv(self.band.kv_len, n), batch * kv_heads)](
+            compiled = launch(
+                _attn_bwd_dk_dv,
+                (triton.cdiv(self.band.kv_len, n), batch * kv_heads),
                 *tile_arguments(used, (m, n, n, m, n, n), use_tma),
                 self.lse,
                 self.delta,
@@ -116,7 +121,9 @@ class BackwardCall:
         m, n = config.block_m, config.block_n
         use_tma = can_use_tma(config, *used)
         with on_device(self.query, config):
-            compiled = _attn_bwd_dq[(triton.cdiv(self.band.q_len, m) * heads,)](
+            compiled = launch(
+                _attn_bwd_dq,
+                (triton.cdiv(self.band.q_len, m) * heads,),
                 *tile_arguments(used, (m, n, n, m, m), use_tma),
                 self.lse,
                 self.delta,

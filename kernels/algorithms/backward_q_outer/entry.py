@@ -11,6 +11,7 @@ from kernels.algorithms.chip import (
     scores,
     sum_row_bytes,
 )
+from kernels.algorithms.tile_figures import backward_figure
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import streamed_keys
 from kernels.trace.algorithm import Algorithm, Kernel, Phase, RecordedSum, SourceRef
@@ -32,14 +33,14 @@ BACKWARD = Kernel(
     before=(Phase("load O, dO, lse, Q", loads=("O", "dO", "lse", "Q"), makes=("D", "dQ")),),
     step=(
         Phase("load K, V, dK, dV", loads=("K", "V", "dK", "dV")),
-        Phase("QK^T", needs=("Q", "K"), makes=("S",), shows="scores"),
-        Phase("P from lse", needs=("S", "lse"), makes=("P",), shows="share"),
-        Phase("mask", needs=("P",), makes=("P",), only_masked=True),
-        Phase("dV", needs=("P", "dO", "dV"), makes=("dV",)),
-        Phase("dP", needs=("V", "dO"), makes=("dP",)),
-        Phase("dS", needs=("P", "dP", "D"), makes=("dS",)),
-        Phase("dK", needs=("dS", "Q", "dK"), makes=("dK",)),
-        Phase("dQ", needs=("dS", "K", "dQ"), makes=("dQ",)),
+        Phase("QK^T", needs=("Q", "K"), makes=("S",), shows="scores", tells="scores"),
+        Phase("P from lse", needs=("S", "lse"), makes=("P",), shows="share", tells="weights from lse"),
+        Phase("mask", needs=("P",), makes=("P",), only_masked=True, tells="mask weights"),
+        Phase("dV", needs=("P", "dO", "dV"), makes=("dV",), tells="gradient"),
+        Phase("dP", needs=("V", "dO"), makes=("dP",), tells="d weights"),
+        Phase("dS", needs=("P", "dP", "D"), makes=("dS",), tells="d scores"),
+        Phase("dK", needs=("dS", "Q", "dK"), makes=("dK",), tells="gradient"),
+        Phase("dQ", needs=("dS", "K", "dQ"), makes=("dQ",), tells="gradient"),
         Phase("store dK, dV", needs=("dK", "dV"), stores=("dK", "dV")),
     ),
     after=(Phase("store dQ", needs=("dQ",), stores=("dQ",)),),
@@ -66,6 +67,14 @@ BACKWARD = Kernel(
     ),
     series=("share", "shares", "dQ"),
     bars="share",
+    figure=backward_figure(
+        "load O, dO, lse, Q",
+        "load K, V, dK, dV",
+        "load K, V, dK, dV",
+        "load O, dO, lse, Q",
+        ("dV", "dK", "dQ"),
+        d_scores="dS = P (dP − D) / √d",
+    ),
 )
 
 ENTRY = Algorithm(

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import torch
 
+from kernels.algorithms.backward.recording import record_after_mask, record_before_mask, record_tiles
 from kernels.algorithms.backward_q_outer.entry import BACKWARD
 from kernels.primitives.launch import TileConfig, config_arguments, launch_info, on_device, problem_arguments
 from kernels.primitives.masking import load_lse, mask_transposed
@@ -47,10 +48,7 @@ def _attn_bwd_q_outer(
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr, PRECISION: tl.constexpr,
     TRACE: tl.constexpr, TRACE_ACC: tl.constexpr,
 ):  # fmt: skip
-    """All tiles of one key head.
-
-    sum_dk and sum_dv are (batch, kv_heads, kv_len, head_dim) and float32, and start at zero.
-    """
+    """All tiles of one key head. sum_dk, sum_dv (batch, kv_heads, kv_len, head_dim), float32, start at 0."""
     ITEMSIZE: tl.constexpr = DTYPE.primitive_bitwidth // 8
     batch_kv_head = tl.program_id(0)
     batch, kv_head = batch_kv_head // kv_heads, batch_kv_head % kv_heads
@@ -101,6 +99,8 @@ def _attn_bwd_q_outer(
             scores_t = matmul(k, tl.trans(q), tl.zeros((BLOCK_N, BLOCK_M), tl.float32), PRECISION)
             # [P from lse] (BLOCK_N, BLOCK_M)
             p_t = tl.exp2(scores_t * scale_log2 - lse[None, :])
+            if TRACE:
+                record_before_mask(trace, slot, scores_t, p_t, BLOCK_M, BLOCK_N)
             # [mask]
             offs_n = first_k + tl.arange(0, BLOCK_N)
             p_t = mask_transposed(p_t, offs_m, offs_n, band, BOUND_LEFT, BOUND_RIGHT)
@@ -131,6 +131,8 @@ def _attn_bwd_q_outer(
                 record_bytes(trace, slot, sum_bytes, WRITE_DV)
                 share = tl.sum(tl.where((offs_n < band.kv_len)[:, None], p_t, 0.0), axis=0)
                 record_rows(trace, slot, share, 0, BLOCK_M)
+                record_tiles(trace, slot, q, k, v, do, lse, delta, BLOCK_M, BLOCK_N, BLOCK_D)
+                record_after_mask(trace, slot, p_t, dp_t, ds_t, BLOCK_M, BLOCK_N)
                 if TRACE_ACC:
                     record_acc(trace.acc, slot, dk, BLOCK_N, BLOCK_D)
                     record_acc(trace.acc_2, slot, dv, BLOCK_N, BLOCK_D)

@@ -19,7 +19,7 @@ from kernels.trace import Trace
 __all__ = ["forward", "gradients", "run_traced"]
 
 
-def run_traced(problem: AttentionProblem) -> Trace:
+def run_traced(problem: AttentionProblem, row: int | None = None) -> Trace:
     """Run the forward kernel, then the backward kernel with TRACE on.
 
     Inputs, dO and tiles are the problem's own.
@@ -32,6 +32,7 @@ def run_traced(problem: AttentionProblem) -> Trace:
         rows=problem.q_len,
         programs=problem.key_heads,
         max_steps=problem.group_size * problem.q_tiles * problem.kv_tiles,
+        row=row,
     )
     d_query, d_key, d_value, launch = flash_backward_q_outer(
         *inputs,

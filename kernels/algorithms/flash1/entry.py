@@ -11,6 +11,7 @@ from kernels.algorithms.chip import (
     sum_row_bytes,
 )
 from kernels.algorithms.flash2.entry import ONLINE_SOFTMAX, ROW_FIELDS, SERIES
+from kernels.algorithms.tile_figures import forward_figure
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import visited_tiles
 from kernels.trace.algorithm import Algorithm, Kernel, Phase, RecordedSum, SourceRef
@@ -33,6 +34,8 @@ def requested_bytes(problem: AttentionProblem) -> int:
     return per_head * problem.heads
 
 
+FIGURE = forward_figure("load Q, O, m, l", "load K, V", "load K, V", old_o="load Q, O, m, l")
+
 FORWARD = Kernel(
     name="_attn_fwd_kv_outer",
     source=SourceRef(
@@ -41,12 +44,12 @@ FORWARD = Kernel(
     before=(Phase("load K, V", loads=("K", "V")),),
     step=(
         Phase("load Q, O, m, l", loads=("Q", "O", "m", "l")),
-        Phase("QK^T", needs=("Q", "K"), makes=("S",), shows="scores"),
-        Phase("mask", needs=("S",), makes=("S",), only_masked=True),
-        Phase("row max", needs=("S", "m"), makes=("m",)),
-        Phase("exponentials", needs=("S", "m"), makes=("P",), shows="share"),
-        Phase("rescale", needs=("P", "m", "l", "O"), makes=("l", "O"), rescales=True),
-        Phase("PV", needs=("P", "V", "O"), makes=("O",)),
+        Phase("QK^T", needs=("Q", "K"), makes=("S",), shows="scores", tells="scores"),
+        Phase("mask", needs=("S",), makes=("S",), only_masked=True, tells="mask"),
+        Phase("row max", needs=("S", "m"), makes=("m",), tells="row max"),
+        Phase("exponentials", needs=("S", "m"), makes=("P",), shows="share", tells="exponentials"),
+        Phase("rescale", needs=("P", "m", "l", "O"), makes=("l", "O"), rescales=True, tells="rescale output"),
+        Phase("PV", needs=("P", "V", "O"), makes=("O",), tells="add output"),
         Phase("store O, m, l, lse", needs=("O", "m", "l"), stores=("O", "m", "l", "lse")),
     ),
     parts=(
@@ -65,6 +68,7 @@ FORWARD = Kernel(
     each="for each query tile that sees it",
     series=SERIES,
     bars="l",
+    figure=FIGURE,
 )
 
 ENTRY = Algorithm(

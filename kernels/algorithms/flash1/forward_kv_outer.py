@@ -18,10 +18,12 @@ from kernels.primitives.numbers import LN2, matmul, to_operand
 from kernels.primitives.online_softmax import online_softmax
 from kernels.primitives.recorder import (
     Recorder,
+    matrix_numbers,
     read_columns,
     record_acc,
     record_bytes,
     record_end,
+    record_matrix,
     record_start,
     record_state,
     record_where,
@@ -45,6 +47,9 @@ import triton.language as tl
 
 READ_Q, READ_K, READ_V, READ_O, READ_M, READ_L = read_columns(FORWARD, "Q", "K", "V", "O", "m", "l")
 WRITE_O, WRITE_M, WRITE_L, WRITE_LSE = write_columns(FORWARD, "O", "m", "l", "lse")
+Q, K, QK, S, P, V, OLD_O, RESCALED = matrix_numbers(
+    FORWARD, "Q", "K", "QK^T", "S", "P", "V", "O from HBM", "O rescaled"
+)
 
 
 @triton.jit
@@ -96,6 +101,12 @@ def _attn_fwd_kv_outer(
             l = load_rows(state_l + first_row, offs_m, band.q_len, 0.0)
             # [QK^T] (BLOCK_M, BLOCK_N) = (BLOCK_M, BLOCK_D) @ (BLOCK_D, BLOCK_N)
             scores = matmul(q, tl.trans(k), tl.zeros((BLOCK_M, BLOCK_N), tl.float32), PRECISION)
+            if TRACE:
+                record_matrix(trace, slot, q, Q, BLOCK_M, BLOCK_D)
+                record_matrix(trace, slot, k, K, BLOCK_N, BLOCK_D)
+                record_matrix(trace, slot, v, V, BLOCK_N, BLOCK_D)
+                record_matrix(trace, slot, o, OLD_O, BLOCK_M, BLOCK_D)
+                record_matrix(trace, slot, scores, QK, BLOCK_M, BLOCK_N)
             # [mask]
             scores = mask_scores(scores, offs_m, first_k, band, BOUND_LEFT, BOUND_RIGHT, BLOCK_N)
             # [row max]
@@ -103,6 +114,10 @@ def _attn_fwd_kv_outer(
             # [rescale]
             weight = tl.where(l_new == 0.0, 0.0, 1.0 / l_new)  # rows that have seen no key so far stay 0
             o = o * (l * alpha * weight)[:, None]
+            if TRACE:
+                record_matrix(trace, slot, scores, S, BLOCK_M, BLOCK_N)
+                record_matrix(trace, slot, p, P, BLOCK_M, BLOCK_N)
+                record_matrix(trace, slot, o, RESCALED, BLOCK_M, BLOCK_D)
             # [PV] (BLOCK_M, BLOCK_D) += (BLOCK_M, BLOCK_N) @ (BLOCK_N, BLOCK_D)
             pv = matmul(to_operand(p, DTYPE), v, tl.zeros((BLOCK_M, BLOCK_D), tl.float32), PRECISION)
             o = o + pv * weight[:, None]

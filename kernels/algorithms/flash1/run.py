@@ -15,7 +15,7 @@ from kernels.problem.inputs import make_inputs
 from kernels.trace import Trace
 
 
-def run_traced(problem: AttentionProblem) -> Trace:
+def run_traced(problem: AttentionProblem, row: int | None = None) -> Trace:
     """Run the kernel on the problem's own inputs and tiles with TRACE on."""
     recorder = make_recorder(
         FORWARD,
@@ -23,6 +23,7 @@ def run_traced(problem: AttentionProblem) -> Trace:
         rows=problem.q_len,
         programs=problem.heads,
         max_steps=problem.q_tiles * problem.kv_tiles,
+        row=row,
     )
     out, lse, launch = flash_forward_kv_outer(
         *make_inputs(problem, DEVICE),

@@ -9,6 +9,7 @@ from kernels.algorithms.chip import (
     row_state,
     scores,
 )
+from kernels.algorithms.tile_figures import forward_figure
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import streamed_keys, visited_tiles
 from kernels.trace.algorithm import Algorithm, Kernel, Phase, RecordedSum, SourceRef
@@ -18,13 +19,13 @@ ONLINE_SOFTMAX = ("kernels.primitives.online_softmax", "online_softmax")
 
 TILE_STEP = (
     Phase("load K", loads=("K",)),
-    Phase("QK^T", needs=("Q", "K"), makes=("S",), shows="scores"),
-    Phase("mask", needs=("S",), makes=("S",), only_masked=True),
-    Phase("row max", needs=("S", "m"), makes=("m",)),
-    Phase("exponentials", needs=("S", "m"), makes=("P",), shows="share"),
-    Phase("rescale", needs=("P", "m", "l", "O"), makes=("l", "O"), rescales=True),
+    Phase("QK^T", needs=("Q", "K"), makes=("S",), shows="scores", tells="scores"),
+    Phase("mask", needs=("S",), makes=("S",), only_masked=True, tells="mask"),
+    Phase("row max", needs=("S", "m"), makes=("m",), tells="row max"),
+    Phase("exponentials", needs=("S", "m"), makes=("P",), shows="share", tells="exponentials"),
+    Phase("rescale", needs=("P", "m", "l", "O"), makes=("l", "O"), rescales=True, tells="rescale"),
     Phase("load V", loads=("V",)),
-    Phase("PV", needs=("P", "V", "O"), makes=("O",)),
+    Phase("PV", needs=("P", "V", "O"), makes=("O",), tells="add"),
 )
 """A tile step of the forward kernels that keep a query tile and stream keys past it."""
 
@@ -66,7 +67,7 @@ FORWARD = Kernel(
     ),
     before=(Phase("load Q", loads=("Q",), makes=("m", "l", "O")),),
     step=TILE_STEP,
-    after=(Phase("store O, lse", needs=("O", "m", "l"), stores=("O", "lse")),),
+    after=(Phase("store O, lse", needs=("O", "m", "l"), stores=("O", "lse"), tells="finish"),),
     parts=ON_CHIP,
     requested_bytes=requested_bytes,
     products=2,
@@ -75,6 +76,7 @@ FORWARD = Kernel(
     longest_first=True,
     series=SERIES,
     bars="l",
+    figure=forward_figure(),
 )
 
 ENTRY = Algorithm(

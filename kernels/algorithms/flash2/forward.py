@@ -23,15 +23,18 @@ from kernels.primitives.numbers import LN2, matmul, to_operand
 from kernels.primitives.online_softmax import online_softmax
 from kernels.primitives.recorder import (
     Recorder,
+    matrix_numbers,
     read_columns,
     record_acc,
     record_bytes,
     record_end,
+    record_matrix,
     record_start,
     record_state,
     record_where,
     write_columns,
 )
+from kernels.primitives.replay import launch
 from kernels.primitives.tile_io import load_tile, row_bytes, store_rows, store_tile, tile_bytes, tile_view
 from kernels.primitives.traversal import last_tiles_first, part_of_tiles, visited_by_query_tile
 from kernels.problem import Band, tiles
@@ -42,6 +45,7 @@ import triton.language as tl
 
 READ_Q, READ_K, READ_V = read_columns(FORWARD, "Q", "K", "V")
 WRITE_O, WRITE_LSE = write_columns(FORWARD, "O", "lse")
+Q, K, QK, S, P, V, RESCALED = matrix_numbers(FORWARD, "Q", "K", "QK^T", "S", "P", "V", "O rescaled")
 
 
 @triton.jit
@@ -83,13 +87,22 @@ def _attn_fwd_inner(
         k = load_tile(k_view, first_k, HEAD_DIM, BLOCK_N, BLOCK_D, USE_TMA)
         # [QK^T] (BLOCK_M, BLOCK_N) = (BLOCK_M, BLOCK_D) @ (BLOCK_D, BLOCK_N)
         scores = matmul(q, tl.trans(k), tl.zeros((BLOCK_M, BLOCK_N), tl.float32), PRECISION)
+        if TRACE:
+            record_matrix(trace, slot, q, Q, BLOCK_M, BLOCK_D)
+            record_matrix(trace, slot, k, K, BLOCK_N, BLOCK_D)
+            record_matrix(trace, slot, scores, QK, BLOCK_M, BLOCK_N)
         if MASKED:
             # [mask]
             scores = mask_scores(scores, offs_m, first_k, band, BOUND_LEFT, BOUND_RIGHT, BLOCK_N)
+            if TRACE:
+                record_matrix(trace, slot, scores, S, BLOCK_M, BLOCK_N)
         # [row max]
         p, m, l, alpha = online_softmax(scores, m, l, scale_log2)
         # [rescale]
         acc = acc * alpha[:, None]
+        if TRACE:
+            record_matrix(trace, slot, p, P, BLOCK_M, BLOCK_N)
+            record_matrix(trace, slot, acc, RESCALED, BLOCK_M, BLOCK_D)
         # [load V] (BLOCK_N, BLOCK_D)
         v = load_tile(v_view, first_k, HEAD_DIM, BLOCK_N, BLOCK_D, USE_TMA)
         # [PV] (BLOCK_M, BLOCK_D) += (BLOCK_M, BLOCK_N) @ (BLOCK_N, BLOCK_D)
@@ -101,6 +114,7 @@ def _attn_fwd_inner(
             n_bytes = tile_bytes(first_k, band.kv_len, HEAD_DIM, BLOCK_N, BLOCK_D, ITEMSIZE)
             record_bytes(trace, slot, n_bytes, READ_K)
             record_bytes(trace, slot, n_bytes, READ_V)
+            record_matrix(trace, slot, v, V, BLOCK_N, BLOCK_D)
             record_state(trace, slot, m, l, alpha, BLOCK_M)
             if TRACE_ACC:
                 record_acc(trace.acc, slot, acc, BLOCK_M, BLOCK_D)
@@ -220,7 +234,9 @@ def flash_forward(
     use_tma = can_use_tma(config, *used)
     rows = (config.block_m, config.block_n, config.block_n, config.block_m)
     with on_device(query, config):
-        compiled = _attn_fwd[(triton.cdiv(band.q_len, config.block_m) * heads,)](
+        compiled = launch(
+            _attn_fwd,
+            (triton.cdiv(band.q_len, config.block_m) * heads,),
             *tile_arguments(used, rows, use_tma),
             lse,
             q_strides=query.stride(),

@@ -20,11 +20,11 @@ from kernels.trace.sample import Sample, tile_bounds
 from kernels.trace.sampled_trace import of_query_tiles
 
 
-def run_traced(problem: AttentionProblem) -> Trace:
+def run_traced(problem: AttentionProblem, row: int | None = None) -> Trace:
     """Run the kernel on the problem's own inputs and tiles with TRACE on."""
     programs = problem.heads * problem.q_tiles
     recorder = make_recorder(
-        FORWARD, problem, rows=problem.q_len, programs=programs, max_steps=problem.kv_tiles
+        FORWARD, problem, rows=problem.q_len, programs=programs, max_steps=problem.kv_tiles, row=row
     )
     out, lse, launch = flash_forward(
         *make_inputs(problem, DEVICE),
@@ -36,7 +36,7 @@ def run_traced(problem: AttentionProblem) -> Trace:
     return assemble(ENTRY, problem, [(recorder, launch)], output=out, lse=lse)
 
 
-def run_sampled(problem: AttentionProblem, sample: Sample) -> Trace:
+def run_sampled(problem: AttentionProblem, sample: Sample, row: int | None = None) -> Trace:
     """Run the programs of a sample: one launch per query tile, on the inputs of the sampled heads.
 
     A program's own rows and a band moved to them give it the key tiles that it visits in the whole run.
@@ -48,7 +48,9 @@ def run_sampled(problem: AttentionProblem, sample: Sample) -> Trace:
         first, end = tile_bounds(problem, q_tile)
         tile = part.with_(q_len=end - first)
         visited = max(visited_tiles(problem, q_tile).count, 1)
-        recorder = make_recorder(FORWARD, tile, rows=end - first, programs=tile.heads, max_steps=visited)
+        recorder = make_recorder(
+            FORWARD, tile, rows=end - first, programs=tile.heads, max_steps=visited, row=row
+        )
         out, lse, launch = flash_forward(
             query[:, :, first:end],
             key,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kernels.algorithms.flash3.attend import attend
+from kernels.algorithms.flash3.attend_wide import attend_wide
 from kernels.algorithms.flash3.loader import load_tiles
 from kernels.algorithms.flash3.rings import Descriptors, Rings, make_ring
 from kernels.algorithms.flash3.work import Divisor, Work
@@ -57,17 +58,24 @@ def _attn_fwd_hopper(
     work = Work(pairs, units, q_tiles, by_per_head, by_q_heads)
     GROUPS: gl.constexpr = FIXED.GROUPS
     shape: gl.constexpr = o_desc.block_type.shape
-    o_buffers = gl.allocate_shared_memory(
-        o_desc.dtype, [GROUPS, shape[0], shape[1], shape[2], shape[3]], o_desc.layout
-    )
     q_ring = make_ring(FIXED.Q_STAGES * GROUPS, 1, q_desc)
+    if not FIXED.WIDE:
+        o_buffers = gl.allocate_shared_memory(
+            o_desc.dtype, [GROUPS, shape[0], shape[1], shape[2], shape[3]], o_desc.layout
+        )
     k_ring = make_ring(FIXED.STAGES, GROUPS, k_desc)
     v_ring = make_ring(FIXED.STAGES, GROUPS, v_desc)
     fence_async_shared()
     descs = Descriptors(q_desc, k_desc, v_desc, o_desc)
     rings = Rings(q_ring, k_ring, v_ring)
     # Gluon takes no starred arguments, and a constexpr in a tuple variable would become a tensor.
-    if GROUPS == 2:
+    if FIXED.WIDE:
+        gl.warp_specialize([
+            (attend_wide, (0, descs, rings, lse_ptr, band, work, scale_log2, trace, max_steps, FIXED)),
+            (attend_wide, (1, descs, rings, lse_ptr, band, work, scale_log2, trace, max_steps, FIXED)),
+            (load_tiles, (descs, rings, group_size, band, work, FIXED)),
+        ], [4, 1], [COMPUTE_REGISTERS, LOAD_REGISTERS])  # fmt: skip
+    elif GROUPS == 2:
         gl.warp_specialize([
             (attend, (0, descs, rings, o_buffers, lse_ptr, band, work, scale_log2, trace, max_steps, FIXED)),
             (attend, (1, descs, rings, o_buffers, lse_ptr, band, work, scale_log2, trace, max_steps, FIXED)),

@@ -19,6 +19,7 @@ from kernels.primitives.launch import (
 )
 from kernels.primitives.numbers import LOG2E
 from kernels.primitives.recorder import Recorder
+from kernels.primitives.replay import launch
 from kernels.primitives.tuning import gluon_is_known, hopper_config
 from kernels.problem import Band
 from kernels.trace import LaunchInfo
@@ -35,13 +36,13 @@ REGISTERS = {2: (240, 24), 3: (160, 32)}
 def can_run_hopper(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> bool:
     """Whether the kernel can run on these tensors, on this device.
 
-    It needs compute capability 9.0, a Triton whose Gluon is known, 16-bit inputs of head_dim 40 to 128 (a
+    It needs compute capability 9.0, a Triton whose Gluon is known, 16-bit inputs of head_dim 40 to 256 (a
     multiple of 8), and strides that descriptors can address.
     """
     if BACKEND != "cuda" or torch.cuda.get_device_capability() != (9, 0) or not gluon_is_known():
         return False
     head_dim = query.shape[3]
-    rows_fit = 32 < head_dim <= 128 and head_dim * query.element_size() % 16 == 0  # those of O as well
+    rows_fit = 32 < head_dim <= 256 and head_dim * query.element_size() % 16 == 0  # those of O as well
     return rows_fit and query.dtype in GLUON_DTYPES and can_use_tma(TileConfig(64, 64), query, key, value)
 
 
@@ -125,7 +126,8 @@ def flash_forward_hopper(
     """Launch `_attn_fwd_hopper`; arguments and results are those of `flash_forward`.
 
     The tensors must be such as `can_run_hopper` accepts. `config.block_m` is 128 or 192: 64 rows per
-    warpgroup that computes. `config.num_warps` is 12 or 16: it includes the warpgroup of the warp that loads.
+    warpgroup that computes; with head_dim over 128 it is 128, and `config.block_n` 64. `config.num_warps`
+    is 12 or 16: it includes the warpgroup of the warp that loads.
     """
     out = torch.empty_like(query)
     lse = torch.empty(query.shape[:3], dtype=torch.float32, device=query.device)
@@ -133,5 +135,5 @@ def flash_forward_hopper(
         query, key, value, out, lse, band=band, scale=scale, config=config, recorder=recorder
     )
     with on_device(query, config):
-        compiled = _attn_fwd_hopper[(min(sm_count(), work.units),)](*tensors, **arguments)
+        compiled = launch(_attn_fwd_hopper, (min(sm_count(), work.units),), *tensors, **arguments)
     return out, lse, launch_info(config, compiled)

@@ -13,7 +13,8 @@ from triton.experimental.gluon import language as gl
 def load_tiles(descs, rings, group_size, band, work, FIXED: gl.constexpr):
     """Load the tiles of every item of this program.
 
-    V of a tile is loaded after K of the next tile, because the products use them in that order.
+    V of a tile is loaded after K of the next tile, because the products use them in that order. With wide
+    tiles that holds within an item alone: the next one's Q has to wait until this one is done.
     """
     GROUPS: gl.constexpr = FIXED.GROUPS
     STAGES: gl.constexpr = FIXED.STAGES
@@ -30,15 +31,19 @@ def load_tiles(descs, rings, group_size, band, work, FIXED: gl.constexpr):
         for group in gl.static_range(GROUPS):
             q_row = item.first_q + group * FIXED.ROWS
             load_into(rings.q, descs.q, item.batch, item.head, q_row, items * GROUPS + group, Q_SLOTS)
+        no_v_with = item.first if FIXED.WIDE else -1
         for kv_tile in range(item.first, item.end):
             first_k = kv_tile * FIXED.BLOCK_N
             load_into(rings.k, descs.k, item.batch, item.head // group_size, first_k, step, STAGES)
-            if step > 0:
+            if (step > 0) & (kv_tile > no_v_with):
                 load_into(rings.v, descs.v, batch, kv_head, row, step - 1, STAGES)
             batch = item.batch
             kv_head = item.head // group_size
             row = first_k
             step += 1
+        if FIXED.WIDE:
+            load_into(rings.v, descs.v, batch, kv_head, row, step - 1, STAGES)
         items += 1
         unit, second = next_unit(unit, second, work)
-    load_into(rings.v, descs.v, batch, kv_head, row, step - 1, STAGES)
+    if not FIXED.WIDE:
+        load_into(rings.v, descs.v, batch, kv_head, row, step - 1, STAGES)

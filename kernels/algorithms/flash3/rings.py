@@ -25,10 +25,18 @@ class Fixed:
     STAGES: int
     """Slots of the rings of K and V."""
     TRACE: bool
-    Q_STAGES: int = 2
-    """Query tiles in the ring of Q, each of GROUPS slots."""
     ROWS: int = 64
     """Query rows of a warpgroup: the height of its matrix instruction."""
+
+    @property
+    def WIDE(self) -> bool:  # noqa: N802 (named like the constexprs beside it)
+        """Whether rows are so long that shared memory holds one query tile, in whose place O is written."""
+        return self.BLOCK_D == 256
+
+    @property
+    def Q_STAGES(self) -> int:  # noqa: N802
+        """Query tiles in the ring of Q, each of GROUPS slots."""
+        return 1 if self.WIDE else 2
 
     @property
     def BLOCK_M(self) -> int:  # noqa: N802 (named like the constexprs beside it)

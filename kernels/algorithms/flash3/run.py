@@ -18,7 +18,11 @@ from kernels.problem.inputs import make_inputs
 from kernels.trace import LaunchInfo, Trace
 
 KERNEL = replace(FORWARD, name="_attn_fwd_hopper", sums=())
-TRACED_CONFIG = TileConfig(128, 128, 12, 2)
+
+
+def traced_config(head_dim: int) -> TileConfig:
+    """The tiles with which the kernel is traced."""
+    return TileConfig(128, 128 if head_dim <= 128 else 64, 12, 2)
 
 
 class TracedLaunch(NamedTuple):
@@ -37,7 +41,7 @@ def traced_launch(problem: AttentionProblem, config: TileConfig) -> TracedLaunch
     """
     inputs = make_inputs(problem, DEVICE)
     if not can_run_hopper(*inputs):
-        accepted = "the Hopper kernel takes 16-bit types, a multiple of 8 from 40 to 128, and a Hopper GPU"
+        accepted = "the Hopper kernel takes 16-bit types, a multiple of 8 from 40 to 256, and a Hopper GPU"
         raise InvalidProblem("head_dim", problem.head_dim, accepted)
     recorder = make_recorder(
         KERNEL,
@@ -54,15 +58,17 @@ def traced_launch(problem: AttentionProblem, config: TileConfig) -> TracedLaunch
 
 
 def run_traced(problem: AttentionProblem) -> Trace:
-    """The trace of the kernel on the problem, whose tiles are 128 x 128.
+    """The trace of the kernel on the problem, whose tiles are 128 x 128, or 128 x 64 with head_dim over 128.
 
     A query tile that sees no key has one step, which is wholly masked.
     """
+    config = traced_config(problem.head_dim)
     for name in ("block_m", "block_n"):
-        if getattr(problem, name) != 128:
-            accepted = "the Hopper kernel is traced with 128 x 128 tiles"
+        if getattr(problem, name) != getattr(config, name):
+            tiles = f"{config.block_m} x {config.block_n} tiles"
+            accepted = f"with head_dim {problem.head_dim} the Hopper kernel is traced with {tiles}"
             raise InvalidProblem(name, getattr(problem, name), accepted, "Choose those.")
-    recorder, launch, out, lse = traced_launch(problem, TRACED_CONFIG)
+    recorder, launch, out, lse = traced_launch(problem, config)
     return assemble(ENTRY, problem, [(recorder, launch)], output=out, lse=lse)
 
 

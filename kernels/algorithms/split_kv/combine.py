@@ -12,9 +12,11 @@ from kernels.primitives.masking import sees_a_key
 from kernels.primitives.numbers import to_memory
 from kernels.primitives.online_softmax import finite_or_zero
 from kernels.primitives.recorder import (
+    matrix_numbers,
     read_columns,
     record_bytes,
     record_end,
+    record_matrix,
     record_rows,
     record_start,
     record_where,
@@ -27,6 +29,7 @@ import triton.language as tl
 
 READ_PARTIAL_O, READ_PARTIAL_LSE = read_columns(COMBINE, "partial O", "partial lse")
 WRITE_O, WRITE_LSE = write_columns(COMBINE, "O", "lse")
+PARTIAL_LSE, LSE, PARTIAL_O, O = matrix_numbers(COMBINE, "partial lse", "lse", "partial O", "O")
 
 
 @triton.jit
@@ -80,6 +83,10 @@ def _attn_combine(
         acc += weight[:, None] * o
         # [end]
         if TRACE:
+            record_matrix(trace, slot, part[:, None], PARTIAL_LSE, BLOCK_M, 1)
+            record_matrix(trace, slot, lse[:, None], LSE, BLOCK_M, 1)
+            record_matrix(trace, slot, o, PARTIAL_O, BLOCK_M, BLOCK_D)
+            record_matrix(trace, slot, acc, O, BLOCK_M, BLOCK_D)
             record_where(trace, slot, batch_kv_head, row_tile, -1)
             o_bytes = tile_bytes(row_tile * BLOCK_M, n_rows, HEAD_DIM, BLOCK_M, BLOCK_D, 4)
             record_bytes(trace, slot, o_bytes, READ_PARTIAL_O)

@@ -1,7 +1,9 @@
 """What is known of split-KV decoding."""
 
-from kernels.algorithms.chip import SHARED, query_sum, row_state
+from kernels.algorithms.chip import query_sum, row_state
 from kernels.algorithms.flash2.entry import ON_CHIP, ONLINE_SOFTMAX, ROW_FIELDS, SERIES, TILE_STEP
+from kernels.algorithms.tile_figures import COMBINE_FIGURE, forward_figure
+from kernels.device.gpus import SHARED
 from kernels.trace.algorithm import Algorithm, Kernel, Phase, RecordedSum, SourceRef
 
 SPLIT = Kernel(
@@ -17,6 +19,7 @@ SPLIT = Kernel(
     splits_keys=True,
     series=SERIES,
     bars="l",
+    figure=forward_figure(),
 )
 
 COMBINE = Kernel(
@@ -24,11 +27,18 @@ COMBINE = Kernel(
     source=SourceRef("kernels.algorithms.split_kv.combine", "_attn_combine"),
     before=(
         Phase("load partial lse", loads=("partial lse",)),
-        Phase("log-sum-exp", needs=("partial lse",), makes=("lse", "O")),
+        Phase("log-sum-exp", needs=("partial lse",), makes=("lse", "O"), tells="log-sum-exp"),
     ),
     step=(
         Phase("load partial O", loads=("partial O",)),
-        Phase("weigh", loads=("partial lse",), needs=("partial O", "lse", "O"), makes=("O",), shows="share"),
+        Phase(
+            "weigh",
+            loads=("partial lse",),
+            needs=("partial O", "lse", "O"),
+            makes=("O",),
+            shows="share",
+            tells="weigh",
+        ),
     ),
     after=(Phase("store O, lse", needs=("O", "lse"), stores=("O", "lse")),),
     parts=(query_sum("partial O", SHARED), query_sum("O"), row_state("lse", "partial lse")),
@@ -38,6 +48,7 @@ COMBINE = Kernel(
     each="for each part of the keys",
     series=("weight", "weights"),
     bars="weight",
+    figure=COMBINE_FIGURE,
 )
 
 ENTRY = Algorithm(

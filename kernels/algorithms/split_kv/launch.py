@@ -20,6 +20,7 @@ from kernels.primitives.launch import (
     tile_arguments,
 )
 from kernels.primitives.recorder import Recorder
+from kernels.primitives.replay import launch
 from kernels.problem import Band, tiles
 from kernels.trace import LaunchInfo
 
@@ -108,7 +109,9 @@ def _launch_split(
 ) -> LaunchInfo:
     """Fill `partial`; `common` is what `problem_arguments` gives."""
     use_tma = can_use_tma(config, key, value)
-    compiled = _attn_split_kv[grid](
+    compiled = launch(
+        _attn_split_kv,
+        grid,
         query,
         *tile_arguments((key, value), (config.block_n, config.block_n), use_tma),
         *partial,
@@ -140,7 +143,9 @@ def _launch_combine(
 ) -> LaunchInfo:
     """Fill `out` and `lse` from `partial`."""
     shared = ("group_size", "band", "DTYPE", "HEAD_DIM", "BLOCK_D")
-    compiled = _attn_combine[grid](
+    compiled = launch(
+        _attn_combine,
+        grid,
         *partial,
         out,
         lse,

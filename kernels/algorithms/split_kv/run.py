@@ -17,16 +17,21 @@ from kernels.trace.sample import Sample
 from kernels.trace.sampled_trace import of_heads
 
 
-def run_traced(problem: AttentionProblem) -> Trace:
+def run_traced(problem: AttentionProblem, row: int | None = None) -> Trace:
     """Run both kernels on the problem's own inputs and tiles with TRACE on; block_m counts packed rows."""
     rows, config = problem.packed_rows, config_of(problem)
     plan = split_plan(problem.band, problem.key_heads, rows, config, problem.kv_splits)
     programs = problem.key_heads * -(-rows // problem.block_m)
     recorders = (
         make_recorder(
-            SPLIT, problem, rows=rows, programs=programs * plan.splits, max_steps=plan.tiles_per_split
+            SPLIT,
+            problem,
+            rows=rows,
+            programs=programs * plan.splits,
+            max_steps=plan.tiles_per_split,
+            row=row,
         ),
-        make_recorder(COMBINE, problem, rows=rows, programs=programs, max_steps=plan.splits),
+        make_recorder(COMBINE, problem, rows=rows, programs=programs, max_steps=plan.splits, row=row),
     )
     out, lse, launches = flash_split_kv(
         *make_inputs(problem, DEVICE),
@@ -39,12 +44,12 @@ def run_traced(problem: AttentionProblem) -> Trace:
     return assemble(ENTRY, problem, list(zip(recorders, launches, strict=True)), output=out, lse=lse)
 
 
-def run_sampled(problem: AttentionProblem, sample: Sample) -> Trace:
+def run_sampled(problem: AttentionProblem, sample: Sample, row: int | None = None) -> Trace:
     """Run some key heads in as many parts of the keys as the whole run has."""
     config = config_of(problem)
     plan = split_plan(problem.band, problem.key_heads, problem.packed_rows, config, problem.kv_splits)
     part = sample.part(problem).with_(kv_splits=plan.splits)
-    return of_heads(problem, ENTRY, sample, run_traced(part))
+    return of_heads(problem, ENTRY, sample, run_traced(part, row))
 
 
 def forward(problem: AttentionProblem, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:

@@ -13,10 +13,12 @@ from kernels.primitives.masking import mask_scores
 from kernels.primitives.numbers import LN2, from_memory, matmul, to_operand
 from kernels.primitives.online_softmax import online_softmax
 from kernels.primitives.recorder import (
+    matrix_numbers,
     read_columns,
     record_acc,
     record_bytes,
     record_end,
+    record_matrix,
     record_start,
     record_state,
     record_where,
@@ -29,41 +31,17 @@ import triton.language as tl
 
 READ_Q, READ_K, READ_V = read_columns(SPLIT, "Q", "K", "V")
 WRITE_PARTIAL_O, WRITE_PARTIAL_LSE = write_columns(SPLIT, "partial O", "partial lse")
+Q, K, QK, S, P, V, RESCALED = matrix_numbers(SPLIT, "Q", "K", "QK^T", "S", "P", "V", "O rescaled")
 
 
 @triton.jit
 def _attn_split_kv(
-    query,
-    key,
-    value,
-    partial_o_ptr,
-    partial_lse_ptr,
-    q_strides,
-    k_strides,
-    v_strides,
-    kv_heads,
-    group_size,
-    band,
-    first_visited,
-    end_visited,
-    splits,
-    tiles_per_split,
-    scale_log2,
-    trace,
-    max_steps,
-    BOUND_LEFT: tl.constexpr,
-    BOUND_RIGHT: tl.constexpr,
-    RAGGED: tl.constexpr,
-    DTYPE: tl.constexpr,
-    HEAD_DIM: tl.constexpr,
-    BLOCK_M: tl.constexpr,
-    BLOCK_N: tl.constexpr,
-    BLOCK_D: tl.constexpr,
-    PRECISION: tl.constexpr,
-    USE_TMA: tl.constexpr,
-    TRACE: tl.constexpr,
-    TRACE_ACC: tl.constexpr,
-):
+    query, key, value, partial_o_ptr, partial_lse_ptr, q_strides, k_strides, v_strides, kv_heads,
+    group_size, band, first_visited, end_visited, splits, tiles_per_split, scale_log2, trace, max_steps,
+    BOUND_LEFT: tl.constexpr, BOUND_RIGHT: tl.constexpr, RAGGED: tl.constexpr, DTYPE: tl.constexpr,
+    HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr,
+    PRECISION: tl.constexpr, USE_TMA: tl.constexpr, TRACE: tl.constexpr, TRACE_ACC: tl.constexpr,
+):  # fmt: skip
     """Attend to one part of the keys, for one tile of packed rows of one key head.
 
     partial_o is (batch, kv_heads, splits, n_rows, head_dim), partial_lse (batch, kv_heads, splits, n_rows),
@@ -103,13 +81,22 @@ def _attn_split_kv(
         k = load_tile(k_view, first_k, HEAD_DIM, BLOCK_N, BLOCK_D, USE_TMA)
         # [QK^T] (BLOCK_M, BLOCK_N) = (BLOCK_M, BLOCK_D) @ (BLOCK_D, BLOCK_N)
         scores = matmul(q, tl.trans(k), tl.zeros((BLOCK_M, BLOCK_N), tl.float32), PRECISION)
+        if TRACE:
+            record_matrix(trace, slot, q, Q, BLOCK_M, BLOCK_D)
+            record_matrix(trace, slot, k, K, BLOCK_N, BLOCK_D)
+            record_matrix(trace, slot, scores, QK, BLOCK_M, BLOCK_N)
         if BOUND_LEFT or BOUND_RIGHT or RAGGED:
             # [mask]
             scores = mask_scores(scores, offs_m, first_k, band, BOUND_LEFT, BOUND_RIGHT, BLOCK_N)
+            if TRACE:
+                record_matrix(trace, slot, scores, S, BLOCK_M, BLOCK_N)
         # [row max]
         p, m, l, alpha = online_softmax(scores, m, l, scale_log2)
         # [rescale]
         acc = acc * alpha[:, None]
+        if TRACE:
+            record_matrix(trace, slot, p, P, BLOCK_M, BLOCK_N)
+            record_matrix(trace, slot, acc, RESCALED, BLOCK_M, BLOCK_D)
         # [load V] (BLOCK_N, BLOCK_D)
         v = load_tile(v_view, first_k, HEAD_DIM, BLOCK_N, BLOCK_D, USE_TMA)
         # [PV] (BLOCK_M, BLOCK_D) += (BLOCK_M, BLOCK_N) @ (BLOCK_N, BLOCK_D)
@@ -120,6 +107,7 @@ def _attn_split_kv(
             kv_bytes = tile_bytes(first_k, band.kv_len, HEAD_DIM, BLOCK_N, BLOCK_D, ITEMSIZE)
             record_bytes(trace, slot, kv_bytes, READ_K)
             record_bytes(trace, slot, kv_bytes, READ_V)
+            record_matrix(trace, slot, v, V, BLOCK_N, BLOCK_D)
             record_state(trace, slot, m, l, alpha, BLOCK_M)
             if TRACE_ACC:
                 record_acc(trace.acc, slot, acc, BLOCK_M, BLOCK_D)

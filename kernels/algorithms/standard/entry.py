@@ -1,7 +1,6 @@
 """What is known of standard attention."""
 
 from kernels.algorithms.chip import (
-    SHARED,
     key_tile,
     query_sum,
     query_tile,
@@ -10,6 +9,7 @@ from kernels.algorithms.chip import (
     scores,
     whole_rows,
 )
+from kernels.device.gpus import SHARED
 from kernels.problem import AttentionProblem
 from kernels.trace.algorithm import Algorithm, Kernel, Phase, RecordedSum, SourceRef
 

@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import re
+import subprocess
 import sys
 import tempfile
 from collections import defaultdict
@@ -36,7 +37,14 @@ from kernels.problem.inputs import make_d_output, make_inputs
 import triton
 from triton.backends.compiler import GPUTarget
 
-HOPPER_CASES = ((64, "full", 192), (64, "causal", 128), (96, "window", 128), (128, "causal", 128))
+HOPPER_CASES = (
+    (64, "full", 192),
+    (64, "causal", 128),
+    (96, "window", 128),
+    (128, "causal", 128),
+    (256, "causal", 128),
+)
+BACKWARD_CASES = ((64, "full"), (64, "causal"), (96, "window"), (128, "full"), (128, "causal"))
 COMPARED = (64, "causal", 128)
 """The case that is also compiled without tracing."""
 TRACED = "traced" in sys.argv
@@ -66,15 +74,18 @@ def compile_only(kernel, *arguments, grid, warmup, **options):
     compiled[kernel.__name__].append(re.sub(r"//.*", "", ptx))
 
 
-def of_algorithm(name, traced):
-    """{kernel: PTX} of what an algorithm launches on a causal problem, some of whose tiles are masked."""
+def of_algorithm(name, traced, row=None):
+    """{kernel: PTX} of what an algorithm launches on a causal problem, some of whose tiles are masked.
+
+    With a `row` its numbers are traced too.
+    """
     problem = AttentionProblem(mask="causal", **SIZES)
     runner = runner_of(name)
     inputs, d_out = make_inputs(problem), make_d_output(problem)
     compiled.clear()
     if traced:
         with contextlib.suppress(Exception):  # the buffers stay empty, so no trace can be made
-            runner.run_traced(problem)
+            runner.run_traced(problem, **({} if row is None else {"row": row}))
     else:
         if hasattr(runner, "forward"):
             runner.forward(problem, *inputs)
@@ -88,10 +99,34 @@ def of_hopper(head_dim, mask, block_m):
     from kernels.algorithms.flash3.launch import flash_forward_hopper
 
     problem = AttentionProblem(q_heads=2, kv_heads=1, q_len=300, kv_len=300, head_dim=head_dim, mask=mask)
-    config = TileConfig(block_m, 128, 4 * (block_m // 64 + 1), 2)
+    config = TileConfig(block_m, 128 if head_dim <= 128 else 64, 4 * (block_m // 64 + 1), 2)
     compiled.clear()
     flash_forward_hopper(*make_inputs(problem), band=problem.band, scale=problem.scale, config=config)
     return compiled["_attn_fwd_hopper"][0]
+
+
+def of_hopper_backward(head_dim, mask):
+    """PTX of the backward sweep for Hopper."""
+    from kernels.algorithms.flash3_backward.launch import flash_backward_hopper
+
+    n = 384 if mask == "full" else 300
+    problem = AttentionProblem(q_heads=2, kv_heads=1, q_len=n, kv_len=n, head_dim=head_dim, mask=mask)
+    query, key, value = make_inputs(problem)
+    lse, d_out = torch.zeros(query.shape[:3]), make_d_output(problem)
+    compiled.clear()
+    flash_backward_hopper(query, key, value, query, lse, d_out, band=problem.band, scale=problem.scale)
+    return compiled["_attn_bwd_hopper"][0]
+
+
+def ptxas_log(ptx):
+    """What Triton's own ptxas says of the PTX: registers, spills and warnings."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = os.path.join(folder, "kernel.ptx")
+        with open(source, "w") as file:
+            file.write(ptx)
+        ptxas = triton.knobs.nvidia.ptxas.path
+        command = [ptxas, "-v", "-arch=sm_90a", source, "-o", os.path.join(folder, "kernel.cubin")]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stderr
 
 
 triton.JITFunction.run = compile_only
@@ -104,8 +139,12 @@ for name, algorithm in ALGORITHMS.items():
         result[name] = of_algorithm(name, traced=False)
         if TRACED:
             result[f"{name} traced"] = of_algorithm(name, traced=True)
+            result[f"{name} row"] = of_algorithm(name, traced=True, row=3) if algorithm.has_figure else {}
 if gluon_is_known():
     result["hopper"] = {
         "{} {} {}".format(*case): of_hopper(*case) for case in HOPPER_CASES if TRACED or case == COMPARED
     }
+    if TRACED:
+        sweeps = {"{} {}".format(*case): of_hopper_backward(*case) for case in BACKWARD_CASES}
+        result["hopper backward"] = {case: [ptx, ptxas_log(ptx)] for case, ptx in sweeps.items()}
 print(json.dumps(result))

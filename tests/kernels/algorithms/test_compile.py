@@ -15,7 +15,13 @@ from kernels.primitives.tuning import gluon_is_known
 from tests import ROOT
 
 needs_gluon = pytest.mark.skipif(not gluon_is_known(), reason="this Triton's Gluon is not known")
-THREADS = {"64 full 192": 512, "64 causal 128": 384, "96 window 128": 384, "128 causal 128": 384}
+THREADS = {
+    "64 full 192": 512,
+    "64 causal 128": 384,
+    "96 window 128": 384,
+    "128 causal 128": 384,
+    "256 causal 128": 384,
+}
 LAUNCHED = {name for name, algorithm in ALGORITHMS.items() if algorithm.runs_in == "triton"}
 
 
@@ -83,6 +89,16 @@ def test_with_trace_on_every_kernel_of_the_entry_reads_the_clock(compiled, algor
         assert "globaltimer" in traced[kernel.source.function], kernel.name
 
 
+@pytest.mark.parametrize("algorithm", sorted(LAUNCHED))
+def test_a_picked_row_is_recorded_by_every_kernel_with_a_figure(compiled, algorithm):
+    """The code stores more than that of a trace without numbers, of tiles that are too large for all rows."""
+    traced, with_row = (compiled[0][f"{algorithm} {what}"] for what in ("traced", "row"))
+    figures = [kernel.source.function for kernel in ALGORITHMS[algorithm].kernels if kernel.figure]
+    assert figures
+    for kernel in figures:
+        assert with_row[kernel].count("st.global") > traced[kernel].count("st.global")
+
+
 def test_hopper_gets_tensor_cores_and_bulk_copies(compiled):
     ptx = compiled[0]["flash2"]["_attn_fwd"]
     assert "wgmma.mma_async" in ptx
@@ -106,3 +122,16 @@ def test_the_kernel_for_hopper_has_a_loading_warp_and_warpgroups_that_compute(co
     assert "setmaxnreg.inc" in ptx
     assert "cp.async.bulk.tensor.4d.shared" in ptx  # Q, K and V in
     assert "cp.async.bulk.tensor.4d.global" in ptx  # O out
+
+
+@needs_gluon
+@pytest.mark.parametrize("case", ["64 full", "64 causal", "96 window", "128 full", "128 causal"])
+def test_the_backward_sweep_for_hopper_adds_dq_by_copies_and_keeps_products_in_flight(compiled, case):
+    ptx, log = compiled[0]["hopper backward"][case]
+    assert re.search(rf"\.reqntid {512 if case.startswith('64') else 384}\b", ptx)
+    assert "wgmma.mma_async" in ptx
+    assert "setmaxnreg.inc" in ptx
+    assert "cp.reduce.async.bulk.tensor.2d" in ptx
+    assert "serialized" not in log  # ptxas C7510 to C7514: each product would wait for the one before
+    spilled = sum(int(size) for size in re.findall(r"(\d+) bytes spill stores", log))
+    assert spilled <= 128

@@ -6,6 +6,7 @@ import torch.nn.functional as F
 from torch.nn.attention.bias import causal_lower_right
 
 from kernels import flash_attention
+from kernels.algorithms.backward.choice import is_one_sweep
 from kernels.device.runtime import DEVICE
 from kernels.oracle.exact import attention_by_rows
 from kernels.oracle.naive import visible_mask
@@ -42,7 +43,7 @@ def test_it_is_scaled_dot_product_attention(qkv):
 def test_causal_is_aligned_to_the_bottom_right():
     query, key, value = draw(1, 2, 10, 16), draw(1, 2, 25, 16, seed=1), draw(1, 2, 25, 16, seed=2)
     expected = F.scaled_dot_product_attention(
-        *in_float64((query, key, value)), attn_mask=causal_lower_right(10, 25).to(DEVICE)
+        *in_float64((query, key, value)), attn_mask=causal_lower_right(10, 25)
     )
     close(flash_attention(query, key, value, is_causal=True), expected)
 
@@ -210,7 +211,7 @@ def test_a_refused_option_is_named(options, message, qkv):
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("is_causal", [False, True])
 @pytest.mark.parametrize("head_dim", [16, 32, 64, 128, 256])
-def test_250_repeats_are_bitwise_equal(head_dim, is_causal, dtype):
+def test_250_deterministic_repeats_are_bitwise_equal(head_dim, is_causal, dtype, poisoned):
     tensors = [draw(2, 4, 500, head_dim, dtype=dtype, seed=seed) for seed in range(3)]
     weight = draw(2, 4, 500, head_dim, dtype=dtype, requires_grad=False, seed=3)
 
@@ -256,4 +257,7 @@ def test_extra_memory_is_the_outputs_and_the_row_sums():
     weight = torch.ones_like(out)
     before = torch.cuda.memory_allocated()
     torch.autograd.grad(out, tensors, weight)
-    assert torch.cuda.max_memory_allocated() - before <= 3 * out.nbytes + rows + 4096
+    allowed = 3 * out.nbytes + rows + 4096
+    if is_one_sweep(*tensors):
+        allowed += 2 * out.nbytes + rows  # dQ in float32, and lse as the sweep reads it
+    assert torch.cuda.max_memory_allocated() - before <= allowed

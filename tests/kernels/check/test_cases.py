@@ -98,10 +98,10 @@ def test_a_case_survives_the_pipe():
 
 
 def test_the_users_kernel_comes_first_where_one_was_named():
-    assert kernels_on("interpreter", True)[0] == "user"
-    assert "user" not in kernels_on("interpreter", False)
-    assert "sdpa_flash" in kernels_on("cuda", False)
-    assert "sdpa_flash" not in kernels_on("interpreter", False)
+    assert kernels_on("interpreter", 1)[0] == "user"
+    assert "user" not in kernels_on("interpreter", 0)
+    assert "sdpa_flash" in kernels_on("cuda", 0)
+    assert "sdpa_flash" not in kernels_on("interpreter", 0)
 
 
 ANYTHING = st.one_of(

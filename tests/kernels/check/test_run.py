@@ -13,17 +13,18 @@ from kernels.check.cases import KERNELS, OURS, UPLOADED, CheckCase, kernels_on
 from kernels.check.compare import error_map, key_group_probe, ulp_counts
 from kernels.check.file_rules import Tensor
 from kernels.check.result import ULP_EDGES
-from kernels.check.run import program_starts, run_check
+from kernels.check.run import run_check
 from kernels.check.sensitivity import factors, run_sensitivity
 from kernels.check.subjects import Subject
 from kernels.check.uploads import Upload
+from kernels.check.weights import program_starts
 from kernels.device.runtime import BACKEND
 from kernels.problem import AttentionProblem, InvalidProblem, tiles
 
 SMALL = AttentionProblem(q_len=36, kv_len=50, head_dim=16, block_m=16, block_n=32, mask="causal", q_heads=2)
 
 
-@pytest.mark.parametrize("kernel", [name for name in kernels_on(BACKEND, False) if name != "flex"])
+@pytest.mark.parametrize("kernel", [name for name in kernels_on(BACKEND, 0) if name != "flex"])
 def test_right_kernels_pass(kernel):
     result = run_check(CheckCase(SMALL, kernel, repeats=2))
     if kernel not in OURS and result.verdict == "invalid":
@@ -45,11 +46,12 @@ def broken_subject(monkeypatch, spoil, gradients=None):
     """flash2, with `spoil` applied to its (O, lse), and `gradients` to dQ, dK, dV."""
     original = check_run.make_subject
 
-    def make(name, problem):
-        subject = original(name, problem)
+    def make(case, launches=()):
+        subject = original(case)
         return Subject(
             lambda *tensors: spoil(*subject.forward(*tensors)),
             gradients and (lambda *tensors: gradients(*subject.gradients(*tensors))),
+            subject.band,
         )
 
     monkeypatch.setattr(check_run, "make_subject", make)
@@ -86,7 +88,7 @@ def test_a_value_that_is_not_finite_fails_and_is_mapped(monkeypatch, value):
     result = check_broken(monkeypatch, spoil)
     assert result.verdict == "fail"
     assert result.tensor("O").wrong_nonfinite == SMALL.head_dim
-    assert "16 elements with NaN or infinity where float64 has none" in result.reason
+    assert "are NaN or infinity where float64 has a number" in result.reason
     assert set(np.argwhere(result.map("O").codes[0] == 3)[:, 0]) == {7}
 
 

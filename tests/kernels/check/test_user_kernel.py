@@ -1,13 +1,13 @@
 """A kernel of the user: what it is given, what it gives, and what is said when it gives something else."""
 
-import os
 import re
 
 import pytest
 
 from kernels.check.cases import CheckCase
 from kernels.check.run import run_check
-from kernels.check.user_kernel import UserKernel, call_arguments, name_user_kernel
+from kernels.check.user_call import call_arguments
+from kernels.check.user_kernel import UserKernel, name_user_kernel
 from kernels.device.runtime import DEVICE
 from kernels.problem import AttentionProblem, InvalidProblem
 from tests import BUGGY_KERNEL as BUGGY
@@ -60,7 +60,7 @@ def test_a_kernel_of_torch_is_checked_with_its_gradients(named):
         (
             "def attention(q, k, v): raise RuntimeError('no such luck')",
             "fail",
-            "it raised RuntimeError: no such luck",
+            r"its forward raised RuntimeError: no such luck \(mine.py:1: def attention",
         ),
         (
             "def attention(q, k, v): raise NotImplementedError('only on Sundays')",
@@ -89,25 +89,25 @@ def test_what_a_kernel_does_instead_is_said(named, source, verdict, words):
 def test_a_file_that_was_saved_again_is_loaded_again(named):
     kernel = named("def attention(q, k, v): return v\n")
     first = kernel.version
-    assert kernel.load()(1, 2, 3) == 3
+    assert kernel.load().function(1, 2, 3) == 3
     kernel.path.write_text("def attention(q, k, v): return q\n")
-    os.utime(kernel.path, ns=(int(first) + 10**9,) * 2)
     assert kernel.version != first
-    assert kernel.load()(1, 2, 3) == 1
+    assert kernel.load().function(1, 2, 3) == 1
 
 
 def test_masks_reach_a_kernel_as_scaled_dot_product_attention_takes_them():
     def attention(query, key, value, is_causal=False):
         return query
 
-    square = AttentionProblem(q_len=8, kv_len=8, mask="causal")
+    problem = AttentionProblem(q_len=8, kv_len=8, mask="causal")
+    square = CheckCase(problem)
     assert call_arguments(attention, square, DEVICE) == {"is_causal": True}
     with pytest.raises(InvalidProblem, match="it has no parameter attn_mask, which this problem needs"):
-        call_arguments(attention, square.with_(kv_len=9), DEVICE)
-    mask = call_arguments(lambda q, k, v, **rest: q, square.with_(kv_len=9), DEVICE)["attn_mask"]
+        call_arguments(attention, CheckCase(problem.with_(kv_len=9)), DEVICE)
+    mask = call_arguments(lambda q, k, v, **rest: q, CheckCase(problem.with_(kv_len=9)), DEVICE)["attn_mask"]
     assert mask.sum() == 8 * 9 - 7 * 8 // 2
     with pytest.raises(InvalidProblem, match="enable_gqa"):
-        call_arguments(attention, square.with_(q_heads=4, kv_heads=2), DEVICE)
+        call_arguments(attention, CheckCase(problem.with_(q_heads=4, kv_heads=2)), DEVICE)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ def test_one_head_is_the_layer_of_the_derivation():
 
 def test_a_head_is_attention_on_its_own_features():
     v = several_heads(LESSON, 2)
-    for index, columns in ((1, slice(0, 2)), (2, slice(2, 4))):
+    for index, columns in ((0, slice(0, 2)), (1, slice(2, 4))):
         scores = v["Q"][:, columns] @ v["K"][:, columns].T / np.sqrt(2)
         weights = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
         np.testing.assert_allclose(v[f"O {index}"], weights @ v["V"][:, columns])

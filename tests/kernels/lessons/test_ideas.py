@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from kernels.algorithms import ALGORITHMS
 from kernels.algorithms.standard.traffic import standard_bytes
 from kernels.device.gpus import GPUS
 from kernels.lessons.ideas import (
@@ -13,7 +14,6 @@ from kernels.lessons.ideas import (
     idle_without,
     longest_whole_row,
     three_pass_bytes,
-    tile_bytes,
     tile_sums,
     whole_row_bytes,
     whole_rows_fit,
@@ -95,7 +95,9 @@ def test_costs_without_one():
     assert costs(PROBLEM, GPU, "recomputation").backward_flops == 4 * 2 * N * N * D
     assert costs(PROBLEM, GPU, "lse").kept_bytes == 2 * N * N
     assert costs(PROBLEM, GPU, "fusion").chip_bytes == 128 * 64 * 4 + 64 * D * 2 + 128 * D * 4
-    assert sum(tile_bytes(PROBLEM).values()) == every.chip_bytes
+    assert every.chip_bytes == ALGORITHMS["flash2"].chip_bytes(PROBLEM)
+    by_memory = [ALGORITHMS["flash2"].chip_bytes(PROBLEM, memory) for memory in GPU.program_limits]
+    assert sum(by_memory) == every.chip_bytes
     without = costs(PROBLEM, GPU, "online softmax")
     assert without.weight_sum == pytest.approx(64)
     assert without.output_error > 0.1
@@ -112,7 +114,7 @@ def test_short_rows_still_fit_and_the_limit_is_where_they_stop():
     assert not whole_rows_fit(over, GPU)
     assert costs(fits, GPU, "tiling").forward_bytes == costs(fits, GPU).forward_bytes
     assert costs(over, GPU, "tiling").forward_bytes == standard_bytes(over)
-    assert chip_capacity(GPU) == (228 + 256) * 1024
+    assert chip_capacity(GPU) == (227 + 256) * 1024
     assert longest_whole_row(PROBLEM.with_(block_m=128, head_dim=256, block_n=128), GPUS["A100"]) > 0
 
 

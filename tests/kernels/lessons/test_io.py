@@ -59,24 +59,31 @@ def test_row_wise_is_linear_while_all_fits_then_cubic_then_impossible():
     all_fits = 3 * length * d + length + d
     assert lesson.row_wise_rows(length, d, all_fits) == length
     assert lesson.row_wise_bytes(length, d, length, 2) == 4 * length * d * 2
-    assert lesson.row_wise_rows(length, d, all_fits - 1) == (all_fits - 1) // length
+    rows = lesson.row_wise_rows(length, d, all_fits - 1)
+    blocks = (lesson.elements(lesson.row_wise_blocks(each, length, d)) for each in (rows, rows + 1))
+    assert [needed <= all_fits - 1 for needed in blocks] == [True, False]
     assert lesson.row_wise_rows(length, d, length - 1) == 0
     assert lesson.curve_bytes("row_wise", length, d, length - 1, 2) is None
     assert lesson.curve_bytes("flash2", length, d, 4 * d - 1, 2) is None
 
 
 @pytest.mark.parametrize(
-    ("name", "order"),
-    [("standard", (4, 1, 1)), ("row_wise", (8, 2, 0.5)), ("flash1", (4, 4, 0.5)), ("flash2", (4, 4, 0.5))],
+    ("name", "memory", "order"),
+    [
+        ("standard", 1 << 15, (4, 1, 1)),
+        ("row_wise", 1 << 20, (8, 2, 0.5)),  # fewer elements hold too few of its rows
+        ("flash1", 1 << 15, (4, 4, 0.5)),
+        ("flash2", 1 << 15, (4, 4, 0.5)),
+    ],
 )
-def test_bytes_grow_as_the_orders_say_for_long_sequences(name, order):
-    factors = lesson.growth(name, 1 << 14, 64, 1 << 15, 2)
+def test_bytes_grow_as_the_orders_say_for_long_sequences(name, memory, order):
+    factors = lesson.growth(name, 1 << 14, 64, memory, 2)
     assert tuple(factors.values()) == pytest.approx(order, rel=0.06)
 
 
 def test_growth_says_where_a_point_does_not_fit():
-    assert lesson.growth("row_wise", 1024, 64, 1500, 2)["T"] is None
-    assert lesson.growth("row_wise", 2048, 64, 1500, 2) == {"T": None, "d": None, "M": None}
+    assert lesson.growth("row_wise", 1024, 64, 1500, 2)["N"] is None
+    assert lesson.growth("row_wise", 2048, 64, 1500, 2) == {"N": None, "d": None, "SRAM": None}
 
 
 def test_the_lower_bound_meets_inputs_and_outputs_at_m_equal_td():
@@ -87,8 +94,52 @@ def test_the_lower_bound_meets_inputs_and_outputs_at_m_equal_td():
     )
 
 
-def test_kernel_rows_rounds_down_to_a_tile():
-    assert [lesson.kernel_rows(rows) for rows in (3, 4, 31, 32, 127, 5000)] == [None, 4, 16, 32, 64, 128]
+def test_one_rule_says_what_row_wise_attention_and_flash_attention_keep_on_the_chip():
+    """Every tile that a step works with: rows of S alone would let 16 rows of 1,024 keys into 64 KiB."""
+    problem = AttentionProblem(q_len=1024, kv_len=1024, head_dim=64)
+    assert lesson.row_wise_block(problem, 64 << 10) == 8
+    for block in (8, 16):
+        kept = ALGORITHMS["row_wise"].chip_bytes(problem.with_(block_m=block))
+        q, key_tile, scores, m = block * 64 * 2, 64 * 64 * 2, block * 1024 * 4, block * 4
+        o = block * 64 * 4
+        assert kept == key_tile + scores + max(q + m, o)
+        assert (kept <= 64 << 10) is (block == 8)
+    q_tile = key_tile = 64 * 64 * 2
+    for name in ("flash1", "flash2"):
+        kept = ALGORITHMS[name].chip_bytes(problem)
+        assert kept == q_tile + 2 * key_tile + 2 * 64 * 64 * 4 + 2 * 64 * 4
+    assert lesson.row_wise_block(problem, 16 << 10) is None
+
+
+@pytest.mark.parametrize("kib", [32, 64, 128, 227])
+@pytest.mark.parametrize("length", [128, 256, 1024, 2048, 4096])
+def test_which_of_row_wise_and_flash1_moves_less_and_where_it_turns(length, kib):
+    """By the requested bytes of both, with the tallest tile that the chip holds."""
+
+    def moved(length):
+        problem = AttentionProblem(q_len=length, kv_len=length, head_dim=64)
+        tiles = [problem.with_(block_m=block) for block in (4, 8, 16, 32, 64, 128)]
+        fitting = [each for each in tiles if ALGORITHMS["row_wise"].chip_bytes(each) <= kib << 10]
+        if not fitting:
+            return None
+        row_wise = ALGORITHMS["row_wise"].requested_bytes(fitting[-1])
+        return row_wise < ALGORITHMS["flash1"].requested_bytes(problem)
+
+    problem = AttentionProblem(q_len=length, kv_len=length, head_dim=64)
+    here = lesson.row_wise_moves_less(problem, kib << 10)
+    assert here is moved(length)
+    turning, there = lesson.turning_length(problem, kib << 10)
+    assert there is moved(turning) is not here
+    nearer = 2 * length if here else length // 2
+    while nearer != turning:
+        assert moved(nearer) is here
+        nearer = 2 * nearer if here else nearer // 2
+
+
+def test_a_shape_may_have_no_turning_length():
+    """Neither fewer keys nor more would let row-wise attention win on so small a chip."""
+    assert lesson.turning_length(AttentionProblem(q_len=256, kv_len=256, head_dim=64), 16 << 10) is None
+    assert lesson.turning_length(AttentionProblem(q_len=128, kv_len=128, head_dim=128), 16 << 10) is None
 
 
 def test_computing_gamma_once_moves_less_than_at_each_step():

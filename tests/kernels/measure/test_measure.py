@@ -5,7 +5,8 @@ import json
 import pytest
 
 from kernels.device import clocks
-from kernels.device.runtime import DEVICE
+from kernels.device.call_time import CallTime
+from kernels.device.runtime import BACKEND, DEVICE
 from kernels.measure import measure as measuring
 from kernels.measure.__main__ import main
 from kernels.measure.measure import measure, naive_peak_bytes, refuse_naive, smallest_problem
@@ -41,6 +42,14 @@ def test_time_and_memory_of_every_peer():
             assert 0 < result.timing.low_ms <= result.timing.median_ms <= result.timing.high_ms
             assert result.timing.samples >= clocks.MIN_SAMPLES
             assert result.tflops(SMALL) > 0
+
+
+def test_the_time_of_calls_stands_beside_that_of_the_kernels(monkeypatch):
+    clock = type(clocks.clock_for(BACKEND))
+    monkeypatch.setattr(clock, "call_time", lambda self, call: CallTime(0.5, 0.75))
+    for result in measure(SMALL, ["naive"], directions=("forward", "backward")).results:
+        assert (result.host_ms, result.call_ms) == (0.5, 0.75)
+        assert result.timing is not None
 
 
 def test_naive_memory_is_at_least_its_score_matrices_and_fused_memory_is_less():

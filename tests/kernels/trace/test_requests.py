@@ -21,7 +21,7 @@ TENSORS = {
     "partial lse": ("partial_lse_ptr",),
     "dO": ("d_out",),
     "D": ("delta_ptr",),
-    "dQ": ("d_query",),
+    "dQ": ("d_query", "sum_dq"),
     "dK": ("d_key", "sum_dk"),
     "dV": ("d_value", "sum_dv"),
 }

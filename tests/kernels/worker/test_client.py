@@ -13,7 +13,7 @@ from kernels.algorithms import run_traced
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.worker.client import WorkerClient
 from kernels.worker.failures import Cancelled, Crashed, OutOfMemory, TimedOut
-from kernels.worker.requests import TraceRequest
+from kernels.worker.requests import MeasureRequest, TraceRequest
 
 SMALL = AttentionProblem(q_len=16, kv_len=16, head_dim=16, block_m=16, block_n=16)
 LONG = AttentionProblem(q_len=4096, kv_len=4096, block_m=16, block_n=16)
@@ -99,6 +99,25 @@ def test_a_waiting_job_can_be_cancelled(client):
         waiting.result(0)
     running.cancel()
     assert trace_of(last).problem.seed == 3
+
+
+def test_a_patient_request_lets_the_others_go_first(client):
+    blocking = submit(client, LONG)
+    wait_until_running(blocking)
+    small = [SMALL.with_(seed=seed) for seed in range(4)]
+    jobs = [
+        client.submit(request)
+        for request in (
+            MeasureRequest(small[0], ("forward",)),
+            TraceRequest(small[1], "flash2"),
+            MeasureRequest(small[2], ("forward",)),
+            TraceRequest(small[3], "flash2"),
+        )
+    ]
+    assert [job.jobs_ahead for job in jobs] == [3, 1, 4, 2]
+    for job in [*jobs, blocking]:
+        job.cancel()
+    assert_next_job_works(client)
 
 
 def test_a_time_limit_stops_the_job_and_names_the_limit(client):

@@ -21,6 +21,12 @@ from kernels.problem.tiles import visited_tiles, visiting_tiles
 from tests.kernels.helpers import problem_id
 
 GRADIENTS = ("d_query", "d_key", "d_value")
+ORDERS = {
+    "backward": "_attn_bwd_dk_dv",
+    "backward_q_outer": "_attn_bwd_q_outer",
+    "backward_kv_outer": "_attn_bwd_kv_outer",
+}
+"""The algorithms with sums of dK and dV, and the kernel of each that adds them up."""
 
 PROBLEMS = [
     AttentionProblem(q_len=64, kv_len=64, head_dim=16, block_m=16, block_n=32),
@@ -84,7 +90,7 @@ def test_gradients_are_right(problem, poisoned):
     assert_right(problem, run_backward(problem))
 
 
-@pytest.mark.parametrize("algorithm", ["backward", "backward_q_outer"])
+@pytest.mark.parametrize("algorithm", ORDERS)
 @traced
 def test_traced_gradients_are_right(problem, algorithm):
     run = run_traced(problem, algorithm)
@@ -116,11 +122,11 @@ def test_delta_and_the_shares_of_attention_match_float64(problem):
         np.testing.assert_allclose(run.row_share[step, : len(share)], share, atol=1e-4)
 
 
-@pytest.mark.parametrize("algorithm", ["backward", "backward_q_outer"])
+@pytest.mark.parametrize("algorithm", ORDERS)
 @traced
 def test_every_partial_sum_of_dk_and_dv_matches_float64(problem, algorithm):
     run, exact = run_traced(problem, algorithm), exact_intermediates(problem)
-    kernel = run.kernels.index("_attn_bwd_dk_dv" if algorithm == "backward" else "_attn_bwd_q_outer")
+    kernel = run.kernels.index(ORDERS[algorithm])
     scale = 1.0 if algorithm == "backward" else problem.scale  # the fast kernel scales dK once, at the end
     eps = torch.finfo(getattr(torch, problem.dtype)).eps
     sums = {}
@@ -141,7 +147,7 @@ def test_every_partial_sum_of_dk_and_dv_matches_float64(problem, algorithm):
 
 
 @traced
-@pytest.mark.parametrize("algorithm", ["backward", "backward_q_outer"])
+@pytest.mark.parametrize("algorithm", ORDERS)
 def test_every_partial_sum_of_dq_matches_float64(problem, algorithm):
     run, exact = run_traced(problem, algorithm), exact_intermediates(problem)
     sums = [(kernel, each) for kernel in ALGORITHMS[algorithm].kernels for each in kernel.sums]

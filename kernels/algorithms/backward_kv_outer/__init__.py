@@ -1,0 +1,1 @@
+"""The backward pass with the key tile outside, as one kernel: dQ travels."""

@@ -1,0 +1,179 @@
+"""A warpgroup that keeps 64 keys: it sums up their dK and dV over the query tiles that visit them."""
+
+from __future__ import annotations
+
+from kernels.algorithms.flash3_backward.d_query import add_dq, issue_dq, wait_for_buffer
+from kernels.algorithms.flash3_backward.shared import barrier, release, tile_of, wait_for
+
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import (
+    fence_async_shared,
+    mbarrier,
+    tma,
+    warpgroup_mma,
+    warpgroup_mma_wait,
+)
+
+
+@gluon.jit
+def issue_transposed(kept, streamed, FIXED: gl.constexpr, LAYOUT: gl.constexpr):
+    """Issue K Q^T or V dO^T: (ROWS, BLOCK_M), float32."""
+    ROWS: gl.constexpr = FIXED.ROWS
+    BLOCK_M: gl.constexpr = FIXED.BLOCK_M
+    zeros = gl.zeros([ROWS, BLOCK_M], gl.float32, LAYOUT)
+    return warpgroup_mma(kept, streamed.permute((1, 0)), zeros, use_acc=False, is_async=True)
+
+
+@gluon.jit
+def probabilities(
+    scores_t,
+    lse,
+    item,
+    q_tile,
+    band,
+    scale_log2,
+    GROUP: gl.constexpr,
+    FIXED: gl.constexpr,
+    LAYOUT: gl.constexpr,
+):
+    """P^T (ROWS, BLOCK_M) from S^T and lse in base 2. Rows that see no key have lse = +inf, hence P = 0."""
+    p_t = gl.exp2(scores_t * scale_log2 - lse[None, :])
+    if FIXED.BOUND_LEFT or FIXED.BOUND_RIGHT or FIXED.RAGGED:
+        is_cut = (q_tile < item.first_full) | (q_tile >= item.end_full)
+        if is_cut:  # its indices are not made before the loop, where they would take registers
+            first_k = item.kv_tile * FIXED.BLOCK_N + GROUP * FIXED.ROWS
+            keys = first_k + gl.arange(0, FIXED.ROWS, layout=gl.SliceLayout(1, LAYOUT))
+            rows = q_tile * FIXED.BLOCK_M + gl.arange(0, FIXED.BLOCK_M, layout=gl.SliceLayout(0, LAYOUT))
+            diagonal = keys - (band.kv_len - band.q_len)
+            if FIXED.BOUND_RIGHT:
+                p_t = gl.where(rows[None, :] >= (diagonal - band.right)[:, None], p_t, 0.0)
+            if FIXED.BOUND_LEFT:
+                p_t = gl.where(rows[None, :] <= (diagonal + band.left)[:, None], p_t, 0.0)
+            if FIXED.RAGGED:
+                p_t = gl.where((keys < band.kv_len)[:, None], p_t, 0.0)
+    return p_t
+
+
+@gluon.jit
+def write_gradient(acc, desc, shared, item, GROUP: gl.constexpr, FIXED: gl.constexpr):
+    """Write dK or dV of this warpgroup's keys by way of its tile of V, which nobody reads any more."""
+    buffer = shared.v.index(GROUP)
+    wait_for_buffer()
+    buffer.reshape([FIXED.ROWS, FIXED.BLOCK_D]).store(acc.to(desc.dtype))
+    fence_async_shared()
+    barrier()
+    first_k = item.kv_tile * FIXED.BLOCK_N + GROUP * FIXED.ROWS
+    tma.async_copy_shared_to_global(desc, [item.batch, item.kv_head, first_k, 0], buffer)
+
+
+@gluon.jit
+def accumulate(GROUP: gl.constexpr, descs, shared, item, band, scale, scale_log2, FIXED: gl.constexpr):
+    """dK and dV of the keys from row GROUP * ROWS on of the item. dK gets the scale at the end."""
+    ROWS: gl.constexpr = FIXED.ROWS
+    BLOCK_M: gl.constexpr = FIXED.BLOCK_M
+    BLOCK_D: gl.constexpr = FIXED.BLOCK_D
+    STAGES: gl.constexpr = FIXED.STAGES
+    DTYPE: gl.constexpr = descs.q.dtype
+    S_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], instr_shape=[16, BLOCK_M, 16])
+    ACC_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], instr_shape=[16, BLOCK_D, 16])
+    P_LAYOUT: gl.constexpr = gl.DotOperandLayout(0, ACC_LAYOUT, 2)
+    QUERY: gl.constexpr = gl.SliceLayout(0, S_LAYOUT)
+    k = shared.k.reshape([FIXED.BLOCK_N, BLOCK_D]).slice(GROUP * ROWS, ROWS, 0)
+    v = shared.v.index(GROUP).reshape([ROWS, BLOCK_D])
+    dk = gl.zeros([ROWS, BLOCK_D], gl.float32, ACC_LAYOUT)
+    dv = gl.zeros([ROWS, BLOCK_D], gl.float32, ACC_LAYOUT)
+    steps = (item.end - item.first) * item.group_size
+    q_tile = item.first
+    first_head = item.batch * item.q_heads + item.kv_head * item.group_size
+    first_row = first_head * item.padded_rows + q_tile * BLOCK_M  # of the sum of dQ
+    row = first_row
+    to_next_head = item.padded_rows - (item.end - item.first) * BLOCK_M
+    if steps > 0:
+        mbarrier.wait(shared.kv_full.index(0), 0)
+        mbarrier.wait(shared.kv_full.index(1), 0)
+        if FIXED.SCORES_AHEAD:
+            wait_for(shared.q, 0, True, FIXED)
+    scores_t = gl.zeros([ROWS, BLOCK_M], gl.float32, S_LAYOUT)
+    if FIXED.SCORES_AHEAD:
+        scores_t = issue_transposed(k, tile_of(shared.q, 0, FIXED), FIXED, S_LAYOUT)
+    for step in range(steps):
+        slot = step % STAGES
+        before = step + STAGES - 1  # the step before, in the slot and the phase of its barriers
+        q = tile_of(shared.q, step, FIXED)
+        do = tile_of(shared.do, step, FIXED)
+        if FIXED.SCORES_AHEAD:
+            s_t = warpgroup_mma_wait(0, deps=[scores_t])  # (waiting for 1 beside dP: ptxas C7514)
+        else:
+            wait_for(shared.q, step, True, FIXED)
+            s_t = issue_transposed(k, q, FIXED, S_LAYOUT)
+        wait_for(shared.do, step, True, FIXED)
+        dp_t = issue_transposed(v, do, FIXED, S_LAYOUT)
+        lse = shared.q.numbers.index(slot).load(QUERY)
+        if not FIXED.SCORES_AHEAD:
+            s_t = warpgroup_mma_wait(1, deps=[s_t])
+        p_t = probabilities(s_t, lse, item, q_tile, band, scale_log2, GROUP, FIXED, S_LAYOUT)
+        if not FIXED.DQ_BEHIND:
+            p = gl.convert_layout(p_t.to(DTYPE), P_LAYOUT)
+        delta = shared.do.numbers.index(slot).load(QUERY)
+        dp_t = warpgroup_mma_wait(0, deps=[dp_t])
+        if not FIXED.DQ_BEHIND:
+            dv = warpgroup_mma(p, do, dv, is_async=True)
+        ds_t = (p_t * (dp_t - delta[None, :])).to(DTYPE)
+        mbarrier.wait(shared.ds_empty.index(slot), (step // STAGES + 1) & 1)
+        shared.ds.index(slot).slice(GROUP * ROWS, ROWS, 0).store(ds_t)
+        ds = gl.convert_layout(ds_t, P_LAYOUT)
+        if FIXED.DQ_BEHIND:
+            p = gl.convert_layout(p_t.to(DTYPE), P_LAYOUT)
+            mbarrier.wait(shared.ds_full.index(before % STAGES), (before // STAGES + 1) & 1)
+            dq = issue_dq(shared, before, GROUP, FIXED)
+            dv = warpgroup_mma(p, do, dv, is_async=True)
+        if FIXED.DQ_BEHIND or FIXED.DQ_WARPGROUP:
+            dk = warpgroup_mma(ds, q, dk, is_async=True)
+        fence_async_shared()
+        barrier()
+        mbarrier.arrive(shared.ds_full.index(slot))
+        if FIXED.DQ_WARPGROUP:
+            if FIXED.SCORES_AHEAD:
+                wait_for(shared.q, step + 1, step + 1 < steps, FIXED)
+                scores_t = issue_transposed(k, tile_of(shared.q, step + 1, FIXED), FIXED, S_LAYOUT)
+            dv, p = warpgroup_mma_wait(1 + FIXED.SCORES_AHEAD, deps=[dv, p])
+            release(shared.do, step, FIXED)
+        elif FIXED.DQ_BEHIND:
+            dq = warpgroup_mma_wait(2, deps=[dq])
+            mbarrier.arrive(shared.ds_empty.index(before % STAGES), pred=step > 0)
+            wait_for_buffer()
+            if step > 0:  # the first is of a dS that does not exist
+                add_dq(dq, shared.dq.index(GROUP), descs.dq, first_row + (step - 1) * BLOCK_M, GROUP * ROWS)
+            dv, p = warpgroup_mma_wait(1, deps=[dv, p])
+            release(shared.do, step, FIXED)
+        else:
+            mbarrier.wait(shared.ds_full.index(slot), (step // STAGES) & 1)
+            dq = issue_dq(shared, step, GROUP, FIXED)
+            dk = warpgroup_mma(ds, q, dk, is_async=True)
+            dq, dv, p = warpgroup_mma_wait(1, deps=[dq, dv, p])
+            release(shared.do, step, FIXED)
+            mbarrier.arrive(shared.ds_empty.index(slot))
+            wait_for_buffer()
+            add_dq(dq, shared.dq.index(GROUP), descs.dq, row, GROUP * ROWS)
+        dk, ds = warpgroup_mma_wait(FIXED.SCORES_AHEAD, deps=[dk, ds])
+        release(shared.q, step, FIXED)
+        row += BLOCK_M
+        q_tile += 1
+        if q_tile == item.end:
+            q_tile = item.first
+            row += to_next_head
+    if FIXED.SCORES_AHEAD:
+        scores_t = warpgroup_mma_wait(0, deps=[scores_t])  # of a tile that does not exist
+    if FIXED.DQ_BEHIND:
+        is_left = steps > 0
+        if is_left:  # dQ of the last step
+            last = steps + STAGES - 1
+            mbarrier.wait(shared.ds_full.index(last % STAGES), (last // STAGES + 1) & 1)
+            dq = issue_dq(shared, last, GROUP, FIXED)
+            dq = warpgroup_mma_wait(0, deps=[dq])
+            wait_for_buffer()
+            add_dq(dq, shared.dq.index(GROUP), descs.dq, first_row + (steps - 1) * BLOCK_M, GROUP * ROWS)
+    write_gradient(dv, descs.dv, shared, item, GROUP, FIXED)
+    write_gradient(dk * scale, descs.dk, shared, item, GROUP, FIXED)
+    tma.store_wait(0)

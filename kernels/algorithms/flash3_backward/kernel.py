@@ -1,0 +1,81 @@
+"""The kernel: what lies in shared memory, and the roles of its warps."""
+
+from __future__ import annotations
+
+from kernels.algorithms.flash3_backward.accumulate import accumulate
+from kernels.algorithms.flash3_backward.d_query import sum_dq
+from kernels.algorithms.flash3_backward.loader import load_tiles
+from kernels.algorithms.flash3_backward.shared import Descriptors, make_shared
+from kernels.algorithms.flash3_backward.work import Heads, take_item
+from kernels.problem import Band
+
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared
+
+SIZES = (
+    *("q_heads", "kv_heads", "group_size", "heads_in_turn", "padded_rows"),
+    *("q_len", "kv_len", "left", "right"),
+)
+"""Arguments that are sizes: none is compiled in, so that one compiled kernel serves every shape."""
+
+
+@gluon.jit(do_not_specialize=SIZES)
+def _attn_bwd_hopper(
+    q_desc,
+    do_desc,
+    k_desc,
+    v_desc,
+    lse_desc,
+    delta_desc,
+    dq_desc,
+    dk_desc,
+    dv_desc,
+    scale,
+    scale_log2,
+    q_heads,
+    kv_heads,
+    group_size,
+    heads_in_turn,
+    padded_rows,
+    q_len,
+    kv_len,
+    left,
+    right,
+    FIXED: gl.constexpr,
+    KEY_REGISTERS: gl.constexpr,
+    QUERY_REGISTERS: gl.constexpr,
+    LOAD_REGISTERS: gl.constexpr,
+):
+    """dK and dV of one key tile of one key head, and its part of dQ, which lacks the scale; see the package.
+
+    lse (in base 2), D and the sum of dQ have padded_rows rows per query head.
+    """
+    band = Band(q_len, kv_len, left, right)
+    heads = Heads(q_heads, kv_heads, group_size, heads_in_turn, padded_rows)
+    descs = Descriptors(q_desc, do_desc, k_desc, v_desc, lse_desc, delta_desc, dq_desc, dk_desc, dv_desc)
+    shared = make_shared(descs, FIXED)
+    fence_async_shared()
+    item = take_item(heads, band, FIXED)
+    # Gluon takes no starred arguments, and a constexpr in a tuple variable would become a tensor.
+    if FIXED.DQ_WARPGROUP:
+        gl.warp_specialize(
+            [
+                (accumulate, (0, descs, shared, item, band, scale, scale_log2, FIXED)),
+                (accumulate, (1, descs, shared, item, band, scale, scale_log2, FIXED)),
+                (sum_dq, (descs, shared, item, FIXED)),
+                (load_tiles, (descs, shared, item, FIXED)),
+            ],
+            [4, 4, 1],
+            [KEY_REGISTERS, QUERY_REGISTERS, LOAD_REGISTERS],
+        )
+    else:
+        gl.warp_specialize(
+            [
+                (accumulate, (0, descs, shared, item, band, scale, scale_log2, FIXED)),
+                (accumulate, (1, descs, shared, item, band, scale, scale_log2, FIXED)),
+                (load_tiles, (descs, shared, item, FIXED)),
+            ],
+            [4, 1],
+            [KEY_REGISTERS, LOAD_REGISTERS],
+        )

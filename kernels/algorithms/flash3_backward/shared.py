@@ -1,0 +1,155 @@
+"""What lies in shared memory: tiles that are loaded, dS on its way to dQ, and dQ on its way out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import mbarrier, tma
+
+barrier = getattr(gl, "barrier", None) or gl.thread_barrier  # its name until Triton 3.6
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """What is compiled into the kernel, as one constexpr."""
+
+    BOUND_LEFT: bool
+    BOUND_RIGHT: bool
+    RAGGED: bool
+    """Whether the last key tile is not whole."""
+    BLOCK_D: int
+    """64 or 128: head_dim, padded."""
+    SCORES_AHEAD: bool
+    """Whether S of the next query tile is computed beside the last products of this one."""
+    DQ_BEHIND: bool
+    """Whether dQ of a step is computed in the next step: the warpgroups wait less for each other."""
+    BLOCK_M: int = 64
+    ROWS: int = 64
+    """Keys of a warpgroup: the height of its matrix instruction. Also rows and columns of a part of dQ."""
+    BLOCK_N: int = 128
+    STAGES: int = 2
+    """Slots for Q, for dO and for dS."""
+
+    @property
+    def DQ_WARPGROUP(self) -> bool:  # noqa: N802 (named like the constexprs beside it)
+        """Whether a warpgroup of its own computes dQ."""
+        return self.BLOCK_D == 64
+
+    @property
+    def DS_READERS(self) -> int:  # noqa: N802
+        """Warpgroups that read dS from shared memory."""
+        return 1 if self.DQ_WARPGROUP else 2
+
+
+class Stream(NamedTuple):
+    """Slots for query tiles, each with a number per row, and two barriers: has arrived, has been read."""
+
+    tiles: gl.shared_memory_descriptor
+    numbers: gl.shared_memory_descriptor
+    full: gl.shared_memory_descriptor
+    empty: gl.shared_memory_descriptor
+
+
+class Shared(NamedTuple):
+    """K and V, which stay; Q with lse and dO with D, which are streamed; dS^T; parts of dQ to be added."""
+
+    k: gl.shared_memory_descriptor
+    v: gl.shared_memory_descriptor
+    kv_full: gl.shared_memory_descriptor
+    q: Stream
+    do: Stream
+    ds: gl.shared_memory_descriptor
+    ds_full: gl.shared_memory_descriptor
+    ds_empty: gl.shared_memory_descriptor
+    dq: gl.shared_memory_descriptor
+
+
+class Descriptors(NamedTuple):
+    """Tensor descriptors: tiles of the inputs, parts of the float32 sum of dQ, and tiles of dK and dV."""
+
+    q: gl.tensor
+    do: gl.tensor
+    k: gl.tensor
+    v: gl.tensor
+    lse: gl.tensor
+    delta: gl.tensor
+    dq: gl.tensor
+    dk: gl.tensor
+    dv: gl.tensor
+
+
+@gluon.jit
+def make_barriers(SLOTS: gl.constexpr, ARRIVALS: gl.constexpr):
+    """A barrier per slot."""
+    barriers = gl.allocate_shared_memory(gl.int64, [SLOTS, 1], mbarrier.MBarrierLayout())
+    for slot in gl.static_range(SLOTS):
+        mbarrier.init(barriers.index(slot), count=ARRIVALS)
+    return barriers
+
+
+@gluon.jit
+def make_stream(desc, numbers_desc, FIXED: gl.constexpr):
+    """A stream of tiles of the descriptor, each read by both warpgroups that hold keys."""
+    shape: gl.constexpr = desc.block_type.shape
+    tiles = gl.allocate_shared_memory(
+        desc.dtype, [FIXED.STAGES, shape[0], shape[1], shape[2], shape[3]], desc.layout
+    )
+    numbers = gl.allocate_shared_memory(gl.float32, [FIXED.STAGES, FIXED.BLOCK_M], numbers_desc.layout)
+    return Stream(tiles, numbers, make_barriers(FIXED.STAGES, 1), make_barriers(FIXED.STAGES, 2))
+
+
+@gluon.jit
+def make_shared(descs, FIXED: gl.constexpr):
+    """All of it."""
+    STAGES: gl.constexpr = FIXED.STAGES
+    DTYPE: gl.constexpr = descs.q.dtype
+    k_shape: gl.constexpr = descs.k.block_type.shape
+    v_shape: gl.constexpr = descs.v.block_type.shape
+    ds_shape: gl.constexpr = [FIXED.BLOCK_N, FIXED.BLOCK_M]
+    DS_LAYOUT: gl.constexpr = gl.NVMMASharedLayout.get_default_for(ds_shape, DTYPE)
+    k = gl.allocate_shared_memory(DTYPE, k_shape, descs.k.layout)
+    v = gl.allocate_shared_memory(
+        DTYPE, [2, v_shape[0], v_shape[1], v_shape[2], v_shape[3]], descs.v.layout
+    )  # a tile per warpgroup, which holds dV and dK at the end
+    q = make_stream(descs.q, descs.lse, FIXED)
+    do = make_stream(descs.do, descs.delta, FIXED)
+    ds = gl.allocate_shared_memory(DTYPE, [STAGES, FIXED.BLOCK_N, FIXED.BLOCK_M], DS_LAYOUT)
+    dq = gl.allocate_shared_memory(gl.float32, [2, FIXED.ROWS, FIXED.ROWS], descs.dq.layout)
+    ds_full = make_barriers(STAGES, 2)
+    ds_empty = make_barriers(STAGES, FIXED.DS_READERS)
+    return Shared(k, v, make_barriers(2, 1), q, do, ds, ds_full, ds_empty, dq)
+
+
+@gluon.jit
+def load_into(stream, desc, numbers_desc, item, head, q_tile, step, FIXED: gl.constexpr):
+    """Copy a query tile and its rows' numbers into the slot of this step, once both readers released it."""
+    slot = step % FIXED.STAGES
+    first_q = q_tile * FIXED.BLOCK_M
+    full = stream.full.index(slot)
+    mbarrier.wait(stream.empty.index(slot), (step // FIXED.STAGES + 1) & 1)
+    mbarrier.expect(full, desc.block_type.nbytes + numbers_desc.block_type.nbytes)
+    tma.async_copy_global_to_shared(desc, [item.batch, head, first_q, 0], full, stream.tiles.index(slot))
+    row = (item.batch * item.q_heads + head) * item.padded_rows + first_q
+    tma.async_copy_global_to_shared(numbers_desc, [row], full, stream.numbers.index(slot))
+
+
+@gluon.jit
+def wait_for(stream, step, exists, FIXED: gl.constexpr):
+    """Wait until the tile of this step has arrived, if it exists."""
+    slot = step % FIXED.STAGES
+    mbarrier.wait(stream.full.index(slot), (step // FIXED.STAGES) & 1, pred=exists)
+
+
+@gluon.jit
+def tile_of(stream, step, FIXED: gl.constexpr):
+    """The tile of this step, (BLOCK_M, BLOCK_D)."""
+    return stream.tiles.index(step % FIXED.STAGES).reshape([FIXED.BLOCK_M, FIXED.BLOCK_D])
+
+
+@gluon.jit
+def release(stream, step, FIXED: gl.constexpr):
+    """Say that this warpgroup has read the slot of this step."""
+    mbarrier.arrive(stream.empty.index(step % FIXED.STAGES))

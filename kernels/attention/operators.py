@@ -1,0 +1,248 @@
+"""The operators behind `flash_attention`: registered with torch for torch.compile, bare for plain calls.
+
+Torch's dispatcher in Python costs more than the launch of a short kernel. So a call that nothing traces or
+transforms goes straight to the launchers, through a `torch.autograd.Function` if it needs a gradient. Every
+other call goes through `torch.ops.flash_attention`, or through the same `Function` under torch.func.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import torch
+from torch import Tensor
+
+from kernels.algorithms.backward.choice import attention_gradients
+from kernels.algorithms.flash2.forward import flash_forward
+from kernels.algorithms.split_kv.launch import flash_split_kv
+from kernels.device.runtime import BACKEND
+from kernels.oracle.naive import group_size
+from kernels.primitives.replay import Repetition, repeat, repetition_of
+from kernels.primitives.signature import is_traced, signature_of
+from kernels.primitives.tuning import choose_config, gluon_is_known, split_config
+from kernels.problem import Band
+
+HOPPER_KERNEL = BACKEND == "cuda" and gluon_is_known()
+if HOPPER_KERNEL:
+    from kernels.algorithms.flash3.launch import chosen_config, flash_forward_hopper
+
+MAX_PACKED_ROWS = 64
+"""Split-KV decoding is used if the heads that share a key head have at most this many queries together."""
+
+Settings = tuple[int, int, float]
+"""Left and right bound of the `Band`, and the scale, which is positive."""
+Forward = tuple[Tensor, Tensor]
+Gradients = tuple[Tensor, Tensor, Tensor]
+
+
+def launch_forward(query: Tensor, key: Tensor, value: Tensor, left: int, right: int, scale: float) -> Forward:
+    """Output and lse by the kernels that fit the shape; `left` and `right` are those of a `Band`."""
+    batch, q_heads, q_len, head_dim = query.shape
+    kv_len = key.shape[2]
+    if query.numel() == 0 or kv_len == 0:
+        lse = torch.full((batch, q_heads, q_len), float("-inf"), dtype=torch.float32, device=query.device)
+        return torch.zeros_like(query), lse
+    band = Band(q_len, kv_len, left, right)
+    packed_rows = group_size(query, key) * q_len
+    if packed_rows <= MAX_PACKED_ROWS:
+        config = split_config(packed_rows, head_dim, query.element_size())
+        out, lse, _ = flash_split_kv(query, key, value, band=band, scale=scale, config=config)
+        return out, lse
+    hopper = chosen_config(query, key, value, band) if HOPPER_KERNEL else None
+    if hopper:
+        out, lse, _ = flash_forward_hopper(query, key, value, band=band, scale=scale, config=hopper)
+    else:
+        config = choose_config("forward", head_dim, query.dtype, band.masks, kv_len)
+        out, lse, _ = flash_forward(query, key, value, band=band, scale=scale, config=config)
+    return out, lse
+
+
+def launch_backward(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    out: Tensor,
+    lse: Tensor,
+    d_out: Tensor,
+    d_lse: Tensor | None,
+    left: int,
+    right: int,
+    scale: float,
+) -> Gradients:
+    """Gradients of query, key and value; `d_lse` is contiguous."""
+    q_len, kv_len = query.shape[2], key.shape[2]
+    if query.numel() == 0 or kv_len == 0:
+        return torch.zeros_like(query), torch.zeros_like(key), torch.zeros_like(value)
+    band = Band(q_len, kv_len, left, right)
+    return attention_gradients(query, key, value, out, lse, d_out, band=band, scale=scale, d_lse=d_lse)
+
+
+_library = torch.library.Library("flash_attention", "DEF")
+_library.define(
+    "forward(Tensor query, Tensor key, Tensor value, SymInt left, SymInt right, float scale)"
+    " -> (Tensor, Tensor)",
+    tags=(torch.Tag.pt2_compliant_tag,),
+)
+_library.define(
+    "backward(Tensor query, Tensor key, Tensor value, Tensor out, Tensor lse, Tensor d_out, Tensor? d_lse,"
+    " SymInt left, SymInt right, float scale) -> (Tensor, Tensor, Tensor)",
+    tags=(torch.Tag.pt2_compliant_tag,),
+)
+
+
+def _forward_operator(query: Tensor, key: Tensor, value: Tensor, *settings: Any) -> Forward:
+    out, lse = repeat(launch_forward, (query, key, value), settings)
+    return out, lse
+
+
+def _backward_operator(*arguments: Any) -> Gradients:
+    d_query, d_key, d_value = repeat(launch_backward, arguments[:7], arguments[7:])
+    return d_query, d_key, d_value
+
+
+for _device in ("CPU", "CUDA"):
+    _library.impl("forward", _forward_operator, _device)
+    _library.impl("backward", _backward_operator, _device)
+
+
+@torch.library.register_fake("flash_attention::forward", lib=_library)
+def _(query: Tensor, *_others: Any) -> Forward:
+    return torch.empty_like(query), query.new_empty(query.shape[:3], dtype=torch.float32)
+
+
+@torch.library.register_fake("flash_attention::backward", lib=_library)
+def _(query: Tensor, key: Tensor, value: Tensor, *_others: Any) -> Gradients:
+    return torch.empty_like(query), torch.empty_like(key), torch.empty_like(value)
+
+
+def attend(
+    query: Tensor, key: Tensor, value: Tensor, settings: Settings, repetition: Repetition | None
+) -> Forward:
+    """Output and lse, differentiable.
+
+    A caller that found nothing that takes part in torch's calls gives the repetition of `launch_forward`.
+    """
+    if repetition is None:
+        if torch.compiler.is_compiling() or not _is_transformed():
+            return torch.ops.flash_attention.forward(query, key, value, *settings)
+        return _TransformedForward.apply(query, key, value, *settings)
+    if torch.is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad):
+        return _PlainForward.apply(query, key, value, settings, repetition)
+    out, lse = repetition((query, key, value))
+    return out, lse
+
+
+def _is_transformed() -> bool:
+    """Whether a transform of torch.func is at work: vmap, grad, jvp and what is made of them."""
+    return torch._C._functorch.peek_interpreter_stack() is not None
+
+
+def _save_for_backward(ctx: Any, inputs: tuple[Any, ...], output: Forward) -> None:
+    query, key, value, ctx.left, ctx.right, ctx.scale = inputs
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(query, key, value, *output)
+
+
+def _differentiate(ctx: Any, d_out: Tensor | None, d_lse: Tensor | None) -> tuple[Tensor | None, ...]:
+    query, key, value, out, lse = ctx.saved_tensors
+    if d_out is None:
+        d_out = torch.zeros_like(out)
+    d_lse = None if d_lse is None else d_lse.contiguous()
+    tensors, settings = (query, key, value, out, lse, d_out, d_lse), (ctx.left, ctx.right, ctx.scale)
+    is_plain = not (torch.is_grad_enabled() or is_traced())
+    if is_plain and (signature := signature_of(tensors)):
+        gradients = repetition_of(launch_backward, settings, signature)(tensors)
+    elif torch.compiler.is_compiling() or not _is_transformed():
+        gradients = torch.ops.flash_attention.backward(*tensors, *settings)
+    else:
+        gradients = _TransformedBackward.apply(*tensors, *settings)
+    return *gradients, None, None, None
+
+
+def _refuse_second_derivative(ctx: Any, *grad_outputs: Any) -> NoReturn:
+    raise NotImplementedError(
+        "flash_attention has first derivatives only; for a second one use naive_attention, or the math "
+        "backend of scaled_dot_product_attention"
+    )
+
+
+def refuse_forward_mode(ctx: Any = None, *grad_inputs: Any) -> NoReturn:
+    """Say that there are no derivatives in forward mode, in place of a tangent that is silently lost."""
+    raise NotImplementedError(
+        "flash_attention has no forward-mode derivative (jvp, jacfwd, dual tensors); use reverse mode (grad, "
+        "vjp, jacrev), or the math backend of scaled_dot_product_attention"
+    )
+
+
+class _PlainForward(torch.autograd.Function):
+    """The forward pass of a plain call. `forward` takes the context: `setup_context` costs more."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, query: Tensor, key: Tensor, value: Tensor, settings: Settings, repetition: Repetition
+    ) -> Forward:
+        out, lse = repetition((query, key, value))
+        _save_for_backward(ctx, (query, key, value, *settings), (out, lse))
+        return out, lse
+
+    @staticmethod
+    def backward(ctx: Any, d_out: Tensor | None, d_lse: Tensor | None) -> tuple[Tensor | None, ...]:
+        return _differentiate(ctx, d_out, d_lse)[:5]
+
+
+torch.library.register_autograd(
+    "flash_attention::forward", _differentiate, setup_context=_save_for_backward, lib=_library
+)
+torch.library.register_autograd("flash_attention::backward", _refuse_second_derivative, lib=_library)
+
+
+def _over_the_batch(function: Any, info: Any, in_dims: tuple[int | None, ...], *arguments: Any) -> Any:
+    """torch.func.vmap of a function of tensors (batch, ...): one call, the mapped dimension in the batch."""
+
+    def folded(argument: Any, dim: int | None) -> Any:
+        if not isinstance(argument, Tensor):
+            return argument
+        if dim is None:
+            argument = argument.unsqueeze(0).expand(info.batch_size, *argument.shape)
+        else:
+            argument = argument.movedim(dim, 0)
+        return argument.flatten(0, 1)
+
+    results = function.apply(*map(folded, arguments, in_dims))
+    mapped = tuple(result.unflatten(0, (info.batch_size, -1)) for result in results)
+    return mapped, (0,) * len(mapped)
+
+
+class _TransformedForward(torch.autograd.Function):
+    """The forward operator under torch.func, which takes no operator whose gradients are registered."""
+
+    @staticmethod
+    def forward(*arguments: Any) -> Forward:
+        return torch.ops.flash_attention.forward(*arguments)
+
+    setup_context = staticmethod(_save_for_backward)
+    backward = staticmethod(_differentiate)
+    jvp = staticmethod(refuse_forward_mode)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, *arguments: Any) -> Any:
+        return _over_the_batch(_TransformedForward, info, in_dims, *arguments)
+
+
+class _TransformedBackward(torch.autograd.Function):
+    """The backward operator under torch.func."""
+
+    @staticmethod
+    def forward(*arguments: Any) -> Gradients:
+        return torch.ops.flash_attention.backward(*arguments)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Gradients) -> None:
+        pass
+
+    backward = staticmethod(_refuse_second_derivative)
+    jvp = staticmethod(refuse_forward_mode)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, *arguments: Any) -> Any:
+        return _over_the_batch(_TransformedBackward, info, in_dims, *arguments)

@@ -1,0 +1,64 @@
+"""The tensors that a kernel is handed: a copy of its own for each run, in the layout of the case."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+NAMES = ("query", "key", "value", "dO")
+PADDING = 8
+"""Rows, heads and columns around a sliced tensor."""
+
+
+class Handed:
+    """Fresh Q, K, V and dO for one run, and afterwards what the kernel changed of them."""
+
+    def __init__(self, tensors: Sequence[torch.Tensor], layout: str) -> None:
+        """`tensors` are Q, K and V, and dO or not; they stay as they are."""
+        self._originals = tuple(tensors)
+        self.tensors = laid_out(self._originals, layout)
+
+    def changed(self) -> dict[str, int]:
+        """Elements that are not what they were, by the name of the tensor; NaN is equal to itself."""
+        counts = {}
+        for name, handed, original in zip(NAMES, self.tensors, self._originals, strict=False):
+            same = (handed == original) | (handed.isnan() & original.isnan())
+            counts[name] = int((~same).sum())
+        return {name: count for name, count in counts.items() if count}
+
+
+def laid_out(tensors: Sequence[torch.Tensor], layout: str) -> tuple[torch.Tensor, ...]:
+    """Copies of (batch, heads, length, head_dim) tensors, which lie in memory as LAYOUTS of `cases` says."""
+    if layout == "transposed":
+        return tuple(map(_transposed, tensors))
+    if layout == "sliced":
+        return tuple(map(_sliced, tensors))
+    if layout == "packed":
+        query, key, value, *rest = tensors
+        parts = (query, key, value) if query.shape == key.shape else (key, value)
+        packed = _packed(parts)
+        return (*(packed if len(parts) == 3 else (_transposed(query), *packed)), *map(_transposed, rest))
+    return tuple(tensor.clone(memory_format=torch.contiguous_format) for tensor in tensors)
+
+
+def _transposed(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.transpose(1, 2).clone(memory_format=torch.contiguous_format).transpose(1, 2)
+
+
+def _sliced(tensor: torch.Tensor) -> torch.Tensor:
+    """The middle of a larger tensor: every stride but the last is larger, and it starts later.
+
+    What lies around it is NaN: a kernel that reads there shows it.
+    """
+    batch, heads, length, head_dim = tensor.shape
+    shape = (batch, heads + 1, length + PADDING, head_dim + 2 * PADDING)
+    around = torch.full(shape, float("nan"), dtype=tensor.dtype, device=tensor.device)
+    middle = around[:, 1:, PADDING:, PADDING : PADDING + head_dim]
+    return middle.copy_(tensor)
+
+
+def _packed(parts: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+    """Views of one (batch, length, parts, heads, head_dim) tensor."""
+    together = torch.stack([part.transpose(1, 2) for part in parts], dim=2)
+    return tuple(together[:, :, index].transpose(1, 2) for index in range(len(parts)))

@@ -1,0 +1,82 @@
+"""What the check of a user's kernel says of its memory, and of the order in which its programs run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from kernels.check.bits import bits_of, difference_words
+from kernels.check.cases import USERS, CheckCase
+from kernels.check.result import Repeats, TensorCheck
+from kernels.check.runs import Runs
+from kernels.check.user_errors import Broken, Refused
+from kernels.device.runtime import INTERPRETED
+from kernels.sanitizer.finding import ON_A_GPU, Finding
+from kernels.sanitizer.watch import Watch, watch_memory
+
+REVERSED = "in reverse"
+ORDER_NOT_KNOWN = "whether the order of programs matters cannot be told from these runs"
+
+
+@contextmanager
+def watched(is_users: bool) -> Iterator[Watch]:
+    """Watch the memory of a user's kernel in the interpreter. On a GPU, and for ours, watch nothing."""
+    with watch_memory(listen=is_users and INTERPRETED) as watch:
+        yield watch
+
+
+def order_finding(
+    watch: Watch, runs: Runs, repeats: Repeats | None, checks: tuple[TensorCheck, ...]
+) -> tuple[Finding, ...] | None:
+    """Run once more with the programs of each launch in reverse; what differs from the first is a finding.
+
+    What is added up with atomics, or under a lock, is rounded in the order of the programs: then a difference
+    up to the error that the rule allows is none. None if nothing can be told.
+    """
+    if watch.programs < 2 or repeats is None or not repeats.equal:
+        return None
+    watch.order, first = REVERSED, runs.got
+    try:
+        again = runs.again()
+    except (Broken, Refused) as error:
+        words = f"if the programs of each launch run {REVERSED}, {error}"
+        return (Finding("order dependence", words),)
+    finally:
+        watch.order = "as numbered"
+    allowed = {check.name: check.tolerance for check in checks} if watch.atomics else {}
+    for name, tensor in first.items():
+        differ = bits_of(tensor) != bits_of(again[name])
+        largest = (tensor.double() - again[name].double()).abs()[differ].nan_to_num(nan=float("inf"))
+        if differ.any() and not float(largest.max()) <= allowed.get(name, -1.0):
+            words = (
+                f"{name} is another one if the programs of each launch run {REVERSED}: "
+                f"{difference_words(tensor, again[name])}. A GPU runs them in any order"
+            )
+            return (Finding("order dependence", words),)
+    return ()
+
+
+def memory_notes(
+    watch: Watch, case: CheckCase, findings: tuple[Finding, ...], order_known: bool
+) -> list[str]:
+    """What was held against what, and what was not."""
+    if case.kernel not in USERS:
+        return []
+    if not INTERPRETED:
+        return [ON_A_GPU]
+    if watch.unavailable:
+        return [f"Memory was not watched: {watch.unavailable}."]
+    notes = []
+    if watch.launches and not findings:
+        order = "the order of the programs does not matter" if order_known else ORDER_NOT_KNOWN
+        notes.append(
+            f"Memory, watched in the interpreter over {watch.launches:,} launches: no access leaves its "
+            "tensor's memory or reads what nobody wrote, no two programs write different values to one "
+            f"place, and {order}."
+        )
+    if watch.unknown_addresses:
+        notes.append(
+            f"{watch.unknown_addresses:,} accesses use addresses that were not passed as tensors, such as a "
+            "table of pointers: they were not held against any bounds."
+        )
+    return notes

@@ -1,0 +1,266 @@
+"""The second call of a launcher is written down; later calls of its kind repeat it with other addresses.
+
+What a launcher does in Python (checks, tiles, descriptors, Triton's choice of a compiled kernel) follows from
+the shapes, strides, types and alignment of its tensors, and costs more time than short kernels run. So
+`repeat` records the torch operations and the launches of a call, and later calls of the same signature only
+allocate, put addresses in, and launch.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
+
+from kernels.device.runtime import INTERPRETED
+from kernels.primitives.launch import running_on
+from kernels.primitives.relaunch import compiled_launch, interpreted_launch, is_descriptor
+from kernels.primitives.signature import Signature, remember, signature_cache, signature_of
+
+WRITTEN_DOWN_AT = 2
+"""The call that is written down. Writing takes twice the time of a run, and many signatures come only once:
+lengths of a growing cache, scales that are learned."""
+ALLOCATIONS = frozenset(
+    {
+        torch.ops.aten.empty.memory_format,
+        torch.ops.aten.empty_like.default,
+        torch.ops.aten.empty_strided.default,
+        torch.ops.aten.new_empty.default,
+        torch.ops.aten.new_empty_strided.default,
+    }
+)
+
+Launcher = Callable[..., tuple[Tensor, ...]]
+"""Takes tensors (or None) and settings; allocates, launches by `launch`, and returns tensors."""
+Values = list[Any]
+"""The tensors of a call: its inputs, then the results of its operations."""
+Step = Callable[[Values, int], None]
+"""Does one thing with the tensors of a call, on a CUDA stream."""
+
+
+class _Allocate:
+    """A tensor like the first call's."""
+
+    def __init__(self, slot: int, like: Tensor) -> None:
+        self._slot = slot
+        size, stride = tuple(like.shape), like.stride()
+        self._empty = functools.partial(
+            torch.empty_strided, size, stride, dtype=like.dtype, device=like.device
+        )
+
+    def __call__(self, values: Values, stream: int) -> None:
+        values[self._slot] = self._empty()
+
+
+class _Slot(int):
+    """Stands for a tensor of the call."""
+
+
+@dataclass(frozen=True)
+class _Operate:
+    """Any other operation of torch."""
+
+    slot: _Slot
+    function: Callable
+    arguments: list[Any]
+    spec: Any
+
+    def __call__(self, values: Values, stream: int) -> None:
+        filled = [values[leaf] if isinstance(leaf, _Slot) else leaf for leaf in self.arguments]
+        args, kwargs = tree_unflatten(filled, self.spec)
+        values[self.slot] = self.function(*args, **kwargs)
+
+
+class _Recording(TorchDispatchMode):
+    """Writes down what a launcher does. `steps` is None once it did something that cannot be repeated."""
+
+    def __init__(self, inputs: Sequence[Tensor | None]) -> None:
+        super().__init__()
+        self.launching = False
+        self.steps: list[Step] | None = []
+        self._inputs = self._next = len(inputs)
+        self._held = list(inputs)  # an id stands for its tensor while that lives
+        self._slots = {id(tensor): slot for slot, tensor in enumerate(inputs) if tensor is not None}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        result = func(*args, **kwargs)
+        if self.launching:
+            return result  # the interpreter copies the arguments of a kernel with torch
+        leaves, spec = tree_flatten((args, kwargs))
+        if not isinstance(result, Tensor):
+            self.steps = None
+        if self.steps is None:
+            return result
+        self._held.append(result)
+        if func is torch.ops.aten.detach.default and id(args[0]) in self._slots:
+            self._slots[id(result)] = self._slots[id(args[0])]  # torch gives out each new tensor so
+            return result
+        slot = _Slot(self._slots.setdefault(id(result), self._next))
+        self._next = max(self._next, slot + 1)
+        if func in ALLOCATIONS:
+            self.steps.append(_Allocate(slot, result))
+        elif all(not isinstance(leaf, Tensor) or id(leaf) in self._slots for leaf in leaves):
+            arguments = [self._slot_of(leaf) if isinstance(leaf, Tensor) else leaf for leaf in leaves]
+            self.steps.append(_Operate(slot, func, arguments, spec))
+        else:
+            self.steps = None
+        return result
+
+    def note(self, kernel: Any, grid: Sequence[int], args: tuple, kwargs: dict, compiled: Any) -> None:
+        """A launch of `kernel`; `compiled` is what Triton returned."""
+        given = dict(zip(kernel.arg_names, args, strict=False)) | kwargs
+        arguments = [given[name] for name in kernel.arg_names]
+        slots: dict[int, int] = {}
+        for position, argument in enumerate(arguments):
+            tensor = argument.base if is_descriptor(argument) else argument
+            if id(tensor) in self._slots:
+                slots[position] = self._slot_of(tensor)
+            elif any(isinstance(leaf, Tensor) for leaf in tree_leaves(tensor)):
+                self.steps = None
+        if self.steps is None:
+            return
+        options = {name: value for name, value in kwargs.items() if name not in kernel.arg_names}
+        if compiled is None:
+            self.steps.append(interpreted_launch(kernel, grid, options, arguments, slots))
+        else:
+            self.steps.append(compiled_launch(compiled, grid, arguments, slots))
+
+    def plan(self, results: Sequence[Tensor]) -> _Plan | None:
+        """The steps, to be repeated; None if they cannot."""
+        if self.steps is None or any(id(result) not in self._slots for result in results):
+            return None
+        fresh = self._next - self._inputs
+        return _Plan(tuple(self.steps), fresh, tuple(self._slot_of(result) for result in results))
+
+    def _slot_of(self, tensor: Tensor) -> _Slot:
+        return _Slot(self._slots[id(tensor)])
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """The steps of a call, which hold no tensor of it."""
+
+    steps: tuple[Step, ...]
+    fresh: int
+    results: tuple[_Slot, ...]
+
+    def __call__(self, tensors: Sequence[Tensor | None]) -> tuple[Tensor, ...]:
+        values: Values = [*tensors, *(None,) * self.fresh]
+        first: Any = tensors[0]
+        if INTERPRETED:
+            with running_on(first):
+                self._run(values, 0)
+            return tuple(values[slot] for slot in self.results)
+        device = first.get_device()
+        stream = torch._C._cuda_getCurrentRawStream(device)
+        if torch._C._cuda_getDevice() == device and _has_context(device):
+            self._run(values, stream)
+        else:
+            with running_on(first):
+                self._run(values, stream)
+        return tuple(values[slot] for slot in self.results)
+
+    def _run(self, values: Values, stream: int) -> None:
+        for step in self.steps:
+            step(values, stream)
+
+
+_active = threading.local()
+"""`recording` is the recording of this thread's call; `devices` are those that it has a CUDA context of."""
+
+
+def _has_context(device: int) -> bool:
+    """Give a new thread its CUDA context, which a launch needs. True, so that it can stand in a condition."""
+    devices = _active.__dict__.setdefault("devices", set())
+    if device not in devices:
+        torch.cuda.mem_get_info(device)  # of the calls that make one, this may come while a graph is captured
+        devices.add(device)
+    return True
+
+
+def launch(kernel: Any, grid: Sequence[int], *args: Any, **kwargs: Any) -> Any:
+    """`kernel[grid](*args, **kwargs)`, written down if a `Repetition` records this call.
+
+    The kernels that `flash_attention` runs are launched by this function alone: a launch that is not written
+    down would be missing from the second call on.
+    """
+    recording: _Recording | None = getattr(_active, "recording", None)
+    if recording is None:
+        return kernel[grid](*args, **kwargs)
+    recording.launching = True
+    compiled = kernel[grid](*args, **kwargs)
+    recording.launching = False
+    recording.note(kernel, grid, args, kwargs, compiled)
+    return compiled
+
+
+def never_repeat() -> None:
+    """The call in progress is not repeated: later calls run its launcher again."""
+    recording: _Recording | None = getattr(_active, "recording", None)
+    if recording is not None:
+        recording.steps = None
+
+
+class Repetition:
+    """Calls of a launcher with the same settings, on tensors of one signature."""
+
+    def __init__(self, launcher: Launcher, settings: tuple[Hashable, ...]) -> None:
+        self._launcher, self._settings = launcher, settings
+        self._plan: _Plan | None = None
+        self._runs, self._is_written_down = 0, False
+
+    def __call__(self, tensors: Sequence[Tensor | None]) -> tuple[Tensor, ...]:
+        """What `launcher(*tensors, *settings)` returns: repeated if it was written down, else run."""
+        if self._plan is not None:
+            return self._plan(tensors)
+        self._runs += 1
+        if self._runs >= WRITTEN_DOWN_AT and not self._is_written_down:
+            return self._record(tensors)
+        return self._launcher(*tensors, *self._settings)
+
+    def _record(self, tensors: Sequence[Tensor | None]) -> tuple[Tensor, ...]:
+        """Run the launcher, and write it down.
+
+        It is given aliases, so that one tensor in two places is two: a later call may have two tensors there.
+        """
+        aliases = [None if tensor is None else tensor.detach() for tensor in tensors]
+        outer = getattr(_active, "recording", None)
+        try:
+            with _Recording(aliases) as recording:
+                _active.recording = recording
+                results = self._launcher(*aliases, *self._settings)
+        finally:
+            _active.recording = outer
+        self._plan, self._is_written_down = recording.plan(results), True
+        return results
+
+
+_repetitions = signature_cache()
+
+
+def repetition_of(launcher: Launcher, settings: tuple[Hashable, ...], signature: Signature) -> Repetition:
+    """The repetition of a launcher with these settings, on tensors of this signature."""
+    kind = (launcher, settings, signature)
+    known = _repetitions.get(kind)
+    if known is None:
+        known = Repetition(launcher, settings)
+        remember(_repetitions, kind, known)
+    return known
+
+
+def repeat(
+    launcher: Launcher, tensors: Sequence[Tensor | None], settings: tuple[Hashable, ...]
+) -> tuple[Tensor, ...]:
+    """`launcher(*tensors, *settings)`, repeated if the same was done before."""
+    signature = signature_of(tensors)
+    if signature is None:
+        return launcher(*tensors, *settings)
+    return repetition_of(launcher, settings, signature)(tensors)

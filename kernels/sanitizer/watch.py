@@ -1,0 +1,316 @@
+"""Watches every load, store and atomic of the kernels that Triton's interpreter runs.
+
+All accesses of the interpreter, also those by block pointers and tensor descriptors, go through four methods
+of its builder: create_masked_load, create_masked_store, create_atomic_rmw and create_atomic_cas. They are
+replaced while a watch is on, as are the launch (`GridExecutor`) and the conversion of its arguments. Elements
+out of bounds are reported and not touched, so that a wrong kernel cannot end the process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from kernels.device.interpreter import replaced
+from kernels.sanitizer.finding import Finding
+from kernels.sanitizer.fresh import FillFresh
+from kernels.sanitizer.ledger import Ledger
+from kernels.sanitizer.log import AccessLog
+from kernels.sanitizer.regions import ADDRESS, TAG_SHIFT, Launch, Memory, Region
+
+Order = Callable[[int], np.ndarray]
+"""Number of programs to the order in which they run: a permutation."""
+
+ORDERS: dict[str, Order] = {
+    "as numbered": np.arange,
+    "in reverse": lambda count: np.arange(count)[::-1],
+    "in another order": lambda count: np.random.default_rng(0).permutation(count),
+}
+
+
+NEEDED = ("interpreter_builder", "GridExecutor", "_implicit_cvt", "TensorHandle")
+"""Names of Triton's interpreter that a watch uses."""
+
+
+class Watch:
+    """What was seen while the watch was on."""
+
+    def __init__(self, log: AccessLog | None = None) -> None:
+        self.launches = 0
+        self.unavailable = ""
+        """Why nothing is watched; "" if it is."""
+        self.atomics = False
+        """Whether a kernel used atomics: sums that are made with them, or under a lock, are rounded in the
+        order of the programs."""
+        self.unknown_addresses = 0
+        """Accesses by addresses that were not passed as tensors, such as a table of pointers: not checked."""
+        self.programs = 0
+        """Most programs of one launch."""
+        self._ledger = Ledger()
+        self.order = "as numbered"
+        """Name in ORDERS; it may be changed between launches."""
+        self._log = log
+        self._launch: Launch | None = None
+        self._sequence = np.arange(1)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The faults, each line and tensor once."""
+        return self._ledger.findings()
+
+    def begin(self, executor: Any, args: tuple, kwargs: dict) -> None:
+        """A launch begins."""
+        names = inspect.getfullargspec(executor.fn).args
+        known = {name: value for name, value in kwargs.items() if name in names}
+        try:
+            arguments = inspect.getcallargs(executor.fn, *args, **known)
+        except TypeError:  # the launch itself is about to raise it
+            arguments = {}
+        self.launches += 1
+        self._launch = Launch(self.launches, executor.fn.__name__, arguments, self.order)
+        if self._log is not None:
+            self._log.begin(self._launch, executor.fn)
+
+    def end(self) -> None:
+        """The launch has ended."""
+        if self._launch is not None:
+            self.atomics |= self._launch.atomics
+        self._launch = None
+
+    def tag(self, tensor: Any, value: Any) -> Any:
+        """The pointer `value` to an argument, with its tag."""
+        if self._launch is not None:
+            value.handle.data = value.handle.data + np.uint64(self._launch.tag_of(tensor) << TAG_SHIFT)
+        return value
+
+    def program(self, x: int, y: int, z: int, grid: tuple[int, int, int]) -> tuple[int, int, int]:
+        """The program that runs in this place of the order."""
+        if self._launch is None:
+            return x, y, z
+        nx, ny, nz = self._launch.grid = grid
+        turn = (x * ny + y) * nz + z
+        if turn == 0:
+            self._sequence = ORDERS[self.order](grid[0] * ny * nz)
+            self.programs = max(self.programs, len(self._sequence))
+        rest, z = divmod(int(self._sequence[turn]), nz)
+        x, y = divmod(rest, ny)
+        self._launch.program, self._launch.place = x + nx * (y + ny * z), (x, y, z)
+        return x, y, z
+
+    def resolve(
+        self,
+        pointers: np.ndarray,
+        active: np.ndarray,
+        itemsize: int,
+        how: str,
+        values: np.ndarray | None = None,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Addresses without tags, and which lanes may be accessed.
+
+        `how` is "read", "write", "atomic", or "exchange" for an atomic that needs no old value; `values` are
+        what a write stores.
+        """
+        launch = self._launch
+        if launch is None:
+            return pointers, active
+        low, high = int(pointers.min()), int(pointers.max())
+        region = launch.regions.get(low >> TAG_SHIFT)
+        if region is not None and region.low <= low and high + itemsize <= region.end:
+            touched: list[tuple[Region | None, np.ndarray]] = [(region, active)]
+        else:
+            touched = list(self._confined(launch, pointers, active, itemsize, how))
+            active = np.zeros(pointers.shape, bool)
+            for _, lanes in touched:
+                active |= lanes
+        for region, lanes in touched:
+            if region is not None:
+                self._track(launch, region, pointers, lanes, itemsize, how, values)
+                if self._log is not None:
+                    self._log.access(launch, region, pointers, lanes, itemsize, how)
+        return pointers & ADDRESS, active
+
+    def _confined(
+        self, launch: Launch, pointers: np.ndarray, active: np.ndarray, itemsize: int, how: str
+    ) -> Iterator[tuple[Region | None, np.ndarray]]:
+        """For each tensor that the active lanes are meant for, the lanes inside of its memory."""
+        tags = pointers >> np.uint64(TAG_SHIFT)
+        for tag in np.unique(tags[active]).tolist():
+            own = active & (tags == tag)
+            region = launch.regions.get(tag)
+            if region is None and tag == 0:
+                self.unknown_addresses += 1
+                yield None, own
+                continue
+            if region is None:
+                self._ledger.outside(launch, None, pointers[own], how)
+                continue
+            inside = own & (pointers >= region.low) & (pointers + np.uint64(itemsize) <= region.end)
+            if (outside := own & ~inside).any():
+                self._ledger.outside(launch, region, pointers[outside], how)
+            yield region, inside
+
+    def _track(
+        self,
+        launch: Launch,
+        region: Region,
+        pointers: np.ndarray,
+        lanes: np.ndarray,
+        itemsize: int,
+        how: str,
+        values: np.ndarray | None,
+    ) -> None:
+        """Hold an access inside a tensor against what was written there before."""
+        memory = region.memory
+        if how == "read" and memory.fresh is None:
+            return
+        addresses = pointers[lanes] if not lanes.all() else pointers.ravel()
+        if not addresses.size:
+            return
+        if memory.itemsize != itemsize:  # held against bounds alone, but it may write
+            if how != "read":
+                memory.written(addresses - np.uint64(region.low), itemsize)
+            return
+        places = ((addresses - np.uint64(region.low)) // np.uint64(itemsize)).astype(np.intp)
+        if how in ("read", "atomic") and memory.fresh is not None and (bad := memory.fresh[places]).any():
+            self._ledger.unwritten(launch, region, addresses[bad])
+        if how == "read":
+            return
+        if how == "write":
+            stored = None if values is None else np.broadcast_to(values, pointers.shape)[lanes]
+            self._hold_against_writers(launch, region, memory, addresses, places, stored)
+        if memory.fresh is not None:
+            memory.fresh[places] = False
+
+    def _hold_against_writers(
+        self,
+        launch: Launch,
+        region: Region,
+        memory: Memory,
+        addresses: np.ndarray,
+        places: np.ndarray,
+        stored: np.ndarray | None,
+    ) -> None:
+        """Two programs that write other bits to one element are in conflict, unless both may hold a lock."""
+        me, locked = launch.program + 1, launch.program in launch.locked
+        before = memory.writers[places]
+        others = (before != 0) & (np.abs(before) != me)
+        if locked:
+            others &= before > 0
+        if others.any():
+            if stored is not None and stored.dtype.itemsize == memory.itemsize:
+                others &= memory.elements[places] != stored.view(memory.elements.dtype)
+            if others.any():
+                first = int(np.argmax(others))
+                self._ledger.conflict(launch, region, addresses[others], abs(int(before[first])) - 1)
+        memory.writers[places] = -me if locked else me
+
+    def product(self, left: Any, right: Any) -> None:
+        """A program multiplies two matrices."""
+        if self._launch is not None and self._log is not None:
+            self._log.product(self._launch, left, right)
+
+    def atomic(self, is_float: bool) -> None:
+        """A program uses an atomic. One on an integer may be a lock, or a counter that tells who is last."""
+        if self._launch is None:
+            return
+        self._launch.atomics = True
+        if not is_float:
+            self._launch.locked.add(self._launch.program)
+
+
+@contextlib.contextmanager
+def watch_memory(log: AccessLog | None = None, listen: bool = True) -> Iterator[Watch]:
+    """Watch the memory of all kernels that the interpreter runs while the body runs. Not to be nested.
+
+    `log` also writes down what was accessed. With `listen` False (no interpreter) nothing is watched.
+    """
+    watch = Watch(log)
+    if not listen:
+        yield watch
+        return
+    interpreter: Any = importlib.import_module("triton.runtime.interpreter")
+    if not all(hasattr(interpreter, name) for name in NEEDED):
+        watch.unavailable = "the interpreter of this version of Triton is not known here"
+        yield watch
+        return
+    builder, executor = interpreter.interpreter_builder, interpreter.GridExecutor
+    convert, launch = interpreter._implicit_cvt, executor.__call__
+    place = builder.set_grid_idx
+
+    def tagged(argument: Any) -> Any:
+        value = convert(argument)
+        return watch.tag(argument, value) if hasattr(argument, "data_ptr") else value
+
+    def watched_launch(self: Any, *args: Any, **kwargs: Any) -> Any:
+        watch.begin(self, args, kwargs)
+        try:
+            return launch(self, *args, **kwargs)
+        finally:
+            watch.end()
+
+    def set_grid_idx(x: int, y: int, z: int) -> None:
+        place(*watch.program(x, y, z, builder.grid_dim))
+
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(replaced(interpreter, "_implicit_cvt", tagged))
+        stack.enter_context(replaced(executor, "__call__", watched_launch))
+        stack.enter_context(replaced(builder, "set_grid_idx", set_grid_idx))
+        for name, method in _accesses(watch, builder, interpreter.TensorHandle).items():
+            stack.enter_context(replaced(builder, name, method))
+        stack.enter_context(FillFresh())
+        yield watch
+
+
+def _accesses(watch: Watch, builder: Any, handle: Any) -> dict[str, Callable]:
+    """The builder's methods that access memory, watched."""
+    load, store = builder.create_masked_load, builder.create_masked_store
+    update, exchange = builder.create_atomic_rmw, builder.create_atomic_cas
+    multiply, boolean = builder.create_dot, builder.get_int1_ty()
+
+    def resolved(pointers: Any, mask: Any, how: str, values: np.ndarray | None = None) -> tuple[Any, Any]:
+        """Pointers and mask to use; a mask of a block pointer is an array, and others are handles."""
+        lanes = mask if isinstance(mask, np.ndarray) else mask.data
+        lanes = np.broadcast_to(lanes, pointers.data.shape)
+        data, lanes = watch.resolve(pointers.data, lanes, _itemsize(pointers), how, values)
+        return handle(data, pointers.dtype), handle(lanes, boolean)
+
+    def create_masked_load(pointers: Any, mask: Any, other: Any, *options: Any, **named: Any) -> Any:
+        return load(*resolved(pointers, mask, "read"), other, *options, **named)
+
+    def create_masked_store(pointers: Any, value: Any, mask: Any, *options: Any, **named: Any) -> Any:
+        found, lanes = resolved(pointers, mask, "write", value.data)
+        return store(found, value, lanes, *options, **named)
+
+    def create_atomic_rmw(operation: Any, pointers: Any, value: Any, mask: Any, *options: Any) -> Any:
+        watch.atomic(value.dtype.scalar.is_floating())
+        how = "exchange" if getattr(operation, "name", "") == "XCHG" else "atomic"
+        found, lanes = resolved(pointers, mask, how)
+        return update(operation, found, value, lanes, *options)
+
+    def create_atomic_cas(pointers: Any, compare: Any, value: Any, *options: Any) -> Any:
+        watch.atomic(False)
+        found, lanes = resolved(pointers, np.ones(pointers.data.shape, bool), "atomic")
+        if lanes.data.all():
+            return exchange(found, compare, value, *options)
+        return handle(np.zeros_like(value.data), compare.dtype.scalar)  # out of bounds, and reported
+
+    def create_dot(left: Any, right: Any, *options: Any, **named: Any) -> Any:
+        watch.product(left, right)
+        return multiply(left, right, *options, **named)
+
+    return {
+        "create_dot": create_dot,
+        "create_masked_load": create_masked_load,
+        "create_masked_store": create_masked_store,
+        "create_atomic_rmw": create_atomic_rmw,
+        "create_atomic_cas": create_atomic_cas,
+    }
+
+
+def _itemsize(pointers: Any) -> int:
+    return max(1, pointers.get_element_ty().primitive_bitwidth // 8)

@@ -1,0 +1,33 @@
+"""Memory filled with NaN, without another choice of kernels."""
+
+import torch
+
+from kernels.device.determinism import filled_memory, wants_same_bits
+
+
+def test_new_tensors_hold_nan_while_it_lasts_and_the_settings_come_back():
+    before = torch.are_deterministic_algorithms_enabled(), torch.utils.deterministic.fill_uninitialized_memory
+    with filled_memory():
+        assert torch.empty(5).isnan().all()
+        assert torch.empty_strided((2, 2), (2, 1)).isnan().all()
+    after = torch.are_deterministic_algorithms_enabled(), torch.utils.deterministic.fill_uninitialized_memory
+    assert after == before
+
+
+def test_filling_alone_asks_for_no_deterministic_kernels():
+    with filled_memory():
+        assert not wants_same_bits()
+        with filled_memory():
+            assert not wants_same_bits()
+        assert not wants_same_bits()
+    assert not wants_same_bits()
+
+
+def test_a_user_who_asked_for_them_still_gets_them():
+    torch.use_deterministic_algorithms(True)
+    try:
+        with filled_memory():
+            assert wants_same_bits()
+        assert wants_same_bits()
+    finally:
+        torch.use_deterministic_algorithms(False)

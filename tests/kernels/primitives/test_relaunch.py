@@ -1,0 +1,141 @@
+"""A repeated launch hands Triton's C launcher the arguments that Triton itself would hand it."""
+
+import gc
+import types
+import weakref
+
+import pytest
+import torch
+
+from kernels.primitives import relaunch
+from kernels.primitives.relaunch import compiled_launch
+
+from triton import knobs
+from triton.backends.nvidia import driver
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+pytestmark = pytest.mark.skipif(
+    not hasattr(driver, "make_tensordesc_arg"), reason="this Triton encodes descriptors elsewhere"
+)
+SIGNATURE = {0: "*fp16", 1: "tensordesc<fp16[1, 1, 16, 16]>", 2: "i32", 3: "tensordesc<fp16[1, 1, 16, 16]>"}
+
+
+@pytest.fixture
+def launched(monkeypatch):
+    """What reaches the C launcher. A descriptor is encoded as its address."""
+    encoded = []
+
+    def encode(descriptor, metadata):
+        encoded.append(descriptor.base.data_ptr())
+        return [
+            ("map", metadata["swizzle"], descriptor.base.data_ptr()),
+            *descriptor.shape,
+            *descriptor.strides,
+        ]
+
+    monkeypatch.setattr(driver, "make_tensordesc_arg", encode)
+    return types.SimpleNamespace(calls=[], encoded=encoded)
+
+
+def compiled_for(launched, metadata):
+    """A compiled kernel with Triton's own launcher, around a C launcher that writes down."""
+    launcher = object.__new__(driver.CudaLauncher)
+    fixed = ("num_ctas", "global_scratch_size", "global_scratch_align", "profile_scratch_size")
+    others = ("profile_scratch_align", "launch_cooperative_grid", "launch_pdl")
+    launcher.__dict__.update(dict.fromkeys(fixed + others, 0), arg_annotations=[], kernel_signature=b"")
+
+    def note(*arguments):
+        launched.calls.append(flat(arguments))
+
+    launcher.launch = driver.wrap_handle_tensordesc(note, SIGNATURE, metadata)
+
+    class Compiled:
+        run, function, packed_metadata = launcher, 7, (4, 1, 0)
+
+        def __getitem__(self, grid):
+            return lambda *arguments, stream: launched.calls.append(("with hooks", stream, arguments))
+
+    return Compiled()
+
+
+def flat(arguments):
+    return [leaf for item in arguments for leaf in (item if isinstance(item, (list, tuple)) else [item])]
+
+
+def descriptor_of(tensor):
+    return TensorDescriptor(tensor, list(tensor.shape), list(tensor.stride()), [1, 1, 16, 16])
+
+
+def tensors(count=3):
+    return [torch.zeros(1, 2, 32, 16, dtype=torch.float16) for _ in range(count)]
+
+
+def test_the_c_launcher_gets_what_triton_would_give_it(launched):
+    compiled = compiled_for(launched, [{"swizzle": 1}, {"swizzle": 2}])
+    first, later = tensors(), tensors()
+    start = compiled_launch(
+        compiled, (5, 6), [first[0], descriptor_of(first[1]), 9, descriptor_of(first[2])], {0: 0, 1: 1, 3: 2}
+    )
+    for values in (first, later, first):
+        start(values, 123)
+        arguments = [values[0].data_ptr(), descriptor_of(values[1]), 9, descriptor_of(values[2])]
+        compiled.run(5, 6, 1, 123, 7, (4, 1, 0), None, None, None, *arguments)
+        repeated, original = launched.calls[-2:]
+        assert repeated == original
+
+
+def test_a_descriptor_is_encoded_once_per_address(launched, monkeypatch):
+    monkeypatch.setattr(relaunch, "MOST_TENSOR_MAPS", 2)
+    compiled = compiled_for(launched, [{"swizzle": 1}, {"swizzle": 2}])
+    first = tensors()
+    start = compiled_launch(
+        compiled, (1,), [first[0], descriptor_of(first[1]), 9, descriptor_of(first[2])], {0: 0, 1: 1, 3: 2}
+    )
+    launched.encoded.clear()
+    for _ in range(3):
+        start(first, 0)
+    assert launched.encoded == [first[1].data_ptr(), first[2].data_ptr()]
+    others = [tensors() for _ in range(5)]
+    for values in others:
+        start(values, 0)
+    start(first, 0)  # forgotten meanwhile
+    assert launched.encoded[-2:] == [first[1].data_ptr(), first[2].data_ptr()]
+
+
+@pytest.mark.parametrize("metadata", [[{"swizzle": 1}], None], ids=["another count", "no tensor maps"])
+def test_what_is_not_known_goes_through_tritons_launcher(metadata, launched):
+    compiled = compiled_for(launched, None)
+    compiled.run.launch = lambda *arguments: launched.calls.append(flat(arguments))
+    first = tensors()
+    start = compiled_launch(compiled, (1,), [first[0], descriptor_of(first[1])], {0: 0, 1: 1})
+    start(first, 0)
+    assert launched.calls[-1][-1].base is first[1]
+
+
+def test_a_profilers_hook_sees_the_launch(launched):
+    compiled = compiled_for(launched, [{"swizzle": 1}, {"swizzle": 2}])
+    first = tensors()
+    start = compiled_launch(
+        compiled, (1,), [first[0], descriptor_of(first[1]), 9, descriptor_of(first[2])], {0: 0, 1: 1, 3: 2}
+    )
+    hook = print
+    knobs.runtime.launch_enter_hook.add(hook)
+    try:
+        start(first, 3)
+    finally:
+        knobs.runtime.launch_enter_hook.remove(hook)
+    assert launched.calls[-1][:2] == ("with hooks", 3)
+
+
+def test_no_tensor_is_kept_alive(launched):
+    compiled = compiled_for(launched, [{"swizzle": 1}, {"swizzle": 2}])
+    first = tensors()
+    start = compiled_launch(
+        compiled, (1,), [first[0], descriptor_of(first[1]), 9, descriptor_of(first[2])], {0: 0, 1: 1, 3: 2}
+    )
+    start(first, 0)
+    references = [weakref.ref(tensor) for tensor in first]
+    launched.calls.clear()
+    del first
+    gc.collect()
+    assert not any(reference() is not None for reference in references)

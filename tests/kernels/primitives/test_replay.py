@@ -1,0 +1,346 @@
+"""Replay: a repeated call gives what a first call gives, for every difference that a launch depends on."""
+
+import ast
+import gc
+import threading
+import weakref
+
+import pytest
+import torch
+
+import kernels.attention.flash_attention as front
+from kernels import flash_attention
+from kernels.attention import operators
+from kernels.device.runtime import DEVICE
+from kernels.primitives import replay, signature
+from kernels.primitives.replay import repeat, repetition_of
+from kernels.primitives.signature import is_traced, signature_of
+from kernels.primitives.tuning import TileConfig
+from tests import ROOT
+
+
+@pytest.fixture(autouse=True)
+def _nothing_known(monkeypatch):
+    """Nothing is known, and a first call is written down."""
+    monkeypatch.setattr(replay, "WRITTEN_DOWN_AT", 1)
+    signature.forget()
+    yield
+    signature.forget()
+
+
+@pytest.fixture
+def runs(monkeypatch):
+    """Names of the launchers that ran in Python."""
+    names = []
+    for name in ("launch_forward", "launch_backward"):
+        original = getattr(operators, name)
+
+        def counted(*arguments, name=name, original=original):
+            names.append(name)
+            return original(*arguments)
+
+        monkeypatch.setattr(operators, name, counted)
+    monkeypatch.setattr(front, "launch_forward", operators.launch_forward)
+    return names
+
+
+def draw(*shape, dtype=torch.float32, seed=0):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(DEVICE, dtype)
+
+
+def qkv(*shape, **options):
+    return [draw(*shape, seed=seed, **options) for seed in range(3)]
+
+
+def first_call(*tensors, **options):
+    """The result of a call of which nothing is known."""
+    known = [dict(cache) for cache in signature._caches]
+    signature.forget()
+    result = flash_attention(*tensors, **options)
+    for cache, before in zip(signature._caches, known, strict=True):
+        cache.update(before)
+    return result
+
+
+@pytest.mark.parametrize("written_down_at", [1, 2, 3])
+def test_what_is_written_down_runs_no_launcher_and_reads_its_own_tensors(written_down_at, runs, monkeypatch):
+    monkeypatch.setattr(replay, "WRITTEN_DOWN_AT", written_down_at)
+    for _ in range(written_down_at):
+        flash_attention(*qkv(1, 2, 20, 16))
+    others = [tensor + 1 for tensor in qkv(1, 2, 20, 16)]
+    got = flash_attention(*others)
+    assert runs == ["launch_forward"] * written_down_at
+    assert torch.equal(got, first_call(*others))
+    assert len(runs) == written_down_at + 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+@pytest.mark.parametrize("q_len", [1, 40], ids=["decoding", "prefill"])
+def test_addresses_that_are_aligned_to_an_element_alone(q_len, dtype):
+    for _ in range(2):
+        tensors = [moved(tensor) for tensor in qkv(1, 2, q_len, 16, dtype=dtype)]
+        expected = flash_attention(*(tensor.clone() for tensor in tensors))
+        torch.testing.assert_close(flash_attention(*tensors), expected, rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("q_len", [1, 40], ids=["decoding", "prefill"])
+def test_one_tensor_in_three_places_does_not_stand_for_three(q_len):
+    query, key, value = qkv(1, 2, q_len, 16)
+    flash_attention(query, query, query)
+    assert torch.equal(flash_attention(query, key, value), first_call(query, key, value))
+
+
+def moved(tensor):
+    """The same tensor at an address that is not a multiple of 16 bytes."""
+    return torch.cat([tensor.flatten()[:1], tensor.flatten()])[1:].view(tensor.shape)
+
+
+def changed(kind):
+    """Tensors and options of two calls that differ in one thing."""
+    tensors, options = qkv(2, 4, 24, 16), {}
+    others, other_options = qkv(2, 4, 24, 16), {}
+    if kind == "dtype":
+        others = [tensor.half() for tensor in others]
+    elif kind == "length":
+        others = [tensor[:, :, :23] for tensor in others]
+    elif kind == "strides":
+        others = [tensor.transpose(1, 2).contiguous().transpose(1, 2) for tensor in others]
+    elif kind == "strides of value":
+        others[2] = others[2].transpose(1, 2).contiguous().transpose(1, 2)
+    elif kind == "alignment":
+        others = [moved(tensor) for tensor in others]
+    elif kind == "expanded":
+        others = [tensor[:1].expand(2, 4, 24, 16) for tensor in others]
+    elif kind == "heads":
+        others, other_options = [others[0], others[1][:, :2], others[2][:, :2]], {"enable_gqa": True}
+    elif kind == "mask":
+        other_options = {"is_causal": True}
+    elif kind == "window":
+        options, other_options = {"window": (3, 0)}, {"window": (2, 0)}
+    elif kind == "scale":
+        other_options = {"scale": 0.3}
+    elif kind == "sign of the scale":
+        options, other_options = {"scale": 0.3}, {"scale": -0.3}
+    elif kind == "alignment of the diagonal":
+        tensors, others = ([t[0], t[1][:, :, :9], t[2][:, :, :9]] for t in (tensors, others))
+        options, other_options = {"is_causal": True}, {"is_causal": True, "causal_alignment": "top_left"}
+    return tensors, options, others, other_options
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("dtype", "length", "strides", "strides of value", "alignment", "expanded", "heads", "mask"),
+        *("window", "scale", "sign of the scale", "alignment of the diagonal"),
+    ],
+)
+def test_what_differs_is_not_taken_for_the_same(kind):
+    tensors, options, others, other_options = changed(kind)
+    before = first_call(*tensors, **options)
+    after = first_call(*others, **other_options)
+    for _ in range(2):
+        assert torch.equal(flash_attention(*tensors, **options), before)
+        assert torch.equal(flash_attention(*others, **other_options), after)
+
+
+def test_a_refusal_is_the_same_after_a_call_that_was_accepted():
+    query, key, value = qkv(1, 2, 20, 16)
+    flash_attention(query, key, value, window=(1, 0))
+    flash_attention(query, key, value, scale=1.0)
+    for window in ((True, 0), (1.0, 0), 1):
+        with pytest.raises(ValueError, match="window"):
+            flash_attention(query, key, value, window=window)
+    with pytest.raises(ValueError, match="scale=nan"):
+        flash_attention(query, key, value, scale=float("nan"))
+    with pytest.raises(ValueError, match="key has 1 heads"):
+        flash_attention(query, key[:, :1], value[:, :1])
+    flash_attention(query, key[:, :1], value[:, :1], enable_gqa=True)
+    with pytest.raises(ValueError, match="key has 1 heads"):
+        flash_attention(query, key[:, :1], value[:, :1])
+
+
+def test_requires_grad_counts_at_every_call(runs):
+    query, key, value = qkv(1, 2, 20, 16)
+    assert not flash_attention(query, key, value).requires_grad
+    key.requires_grad_()
+    out = flash_attention(query, key, value)
+    (gradient,) = torch.autograd.grad(out.sum(), key)
+    assert gradient.abs().sum() > 0
+    with torch.no_grad():
+        assert not flash_attention(query, key, value).requires_grad
+    with torch.inference_mode():
+        assert flash_attention(query, key, value).is_inference()
+    assert runs == ["launch_forward", "launch_backward"]
+
+
+def test_autocast_counts_at_every_call():
+    query, key, value = qkv(1, 2, 20, 16)
+    assert flash_attention(query, key, value).dtype == torch.float32
+    with torch.autocast(DEVICE, torch.bfloat16):
+        assert flash_attention(query, key, value).dtype == torch.bfloat16
+    assert flash_attention(query, key, value).dtype == torch.float32
+
+
+def test_deterministic_mode_is_another_signature():
+    tensors = qkv(1, 2, 20, 16)
+    ordinary = signature_of(tensors)
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert signature_of(tensors) != ordinary
+        out = flash_attention(*tensors)
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert torch.equal(out, flash_attention(*tensors))
+
+
+def test_changed_tiles_are_used_once_all_is_forgotten(monkeypatch):
+    tensors = qkv(1, 2, 80, 16)
+    small, used = TileConfig(16, 16, 4, 1), []
+    original = operators.flash_forward
+
+    def noting(*arguments, config, **options):
+        used.append(config)
+        return original(*arguments, config=config, **options)
+
+    monkeypatch.setattr(operators, "flash_forward", noting)
+    flash_attention(*tensors)
+    monkeypatch.setattr(operators, "choose_config", lambda *shape: small)
+    signature.forget()
+    flash_attention(*tensors)
+    flash_attention(*tensors)
+    assert len(used) == 2
+    assert used[0] != used[1] == small
+
+
+def test_gradients_that_saved_tensors_came_back_with_other_strides():
+    tensors = [tensor.requires_grad_() for tensor in qkv(1, 2, 24, 16)]
+    weight = draw(1, 2, 24, 16, seed=7)
+    expected = torch.autograd.grad(flash_attention(*tensors), tensors, weight)
+
+    def columns_first(tensor):
+        return tensor.mT.contiguous().mT if tensor.dim() == 4 else tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: tensor, columns_first):
+        out = flash_attention(*tensors)
+    for got, exact in zip(torch.autograd.grad(out, tensors, weight), expected, strict=True):
+        torch.testing.assert_close(got, exact)
+
+
+def test_a_negation_that_is_pending_is_done_first():
+    tensors = [torch.complex(tensor, tensor).conj().imag for tensor in qkv(1, 2, 20, 16)]
+    assert all(tensor.is_neg() for tensor in tensors)
+    assert signature_of(tensors) is None
+    expected = flash_attention(*(tensor.resolve_neg() for tensor in tensors))
+    torch.testing.assert_close(flash_attention(*tensors), expected)
+
+
+def test_a_subclass_and_a_mode_see_one_operator():
+    class Seen(torch.utils._python_dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            self.names.append(func.name())
+            return func(*args, **(kwargs or {}))
+
+    tensors = qkv(1, 2, 20, 16)
+    flash_attention(*tensors)
+    seen = Seen()
+    seen.names = []
+    with seen:
+        assert is_traced()
+        flash_attention(*tensors)
+    assert seen.names == ["flash_attention::forward"]
+
+
+def test_no_tensor_of_a_call_is_kept_alive():
+    tensors = [tensor.requires_grad_() for tensor in qkv(1, 2, 40, 16)]
+    out = flash_attention(*tensors)
+    torch.autograd.grad(out.sum(), tensors)
+    references = [weakref.ref(tensor) for tensor in (*tensors, out)]
+    del tensors, out
+    gc.collect()
+    assert not any(reference() is not None for reference in references)
+
+
+def test_threads_do_not_mix_their_addresses():
+    calls = [[tensor + number for tensor in qkv(1, 2, 20, 16)] for number in range(4)]
+    expected = [flash_attention(*tensors) for tensors in calls]
+    results = {}
+
+    def work(number):
+        results[number] = [flash_attention(*calls[number]) for _ in range(3)]
+
+    if DEVICE == "cpu":  # the interpreter takes one launch at a time
+        work(0)
+        assert torch.equal(results[0][-1], expected[0])
+        return
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 4  # a thread that fails only warns
+    for number, tensors in results.items():
+        assert all(torch.equal(tensor, expected[number]) for tensor in tensors)
+
+
+def test_other_operations_of_torch_are_repeated_too():
+    def launcher(tensor, factor):
+        zeros = torch.zeros_like(tensor)
+        zeros.add_(tensor, alpha=factor)
+        return (zeros.to(torch.float64),)
+
+    for seed in range(3):
+        tensor = draw(3, 4, seed=seed)
+        (got,) = repeat(launcher, (tensor,), (2.0,))
+        assert torch.equal(got, (tensor * 2.0).double())
+    assert repetition_of(launcher, (2.0,), signature_of((draw(3, 4),)))._plan is not None
+
+
+def test_what_cannot_be_written_down_runs_every_time():
+    constant, runs = draw(3, 4, seed=9), []
+
+    def launcher(tensor):
+        runs.append(1)
+        return (tensor + constant,)  # a tensor that is neither given nor made here
+
+    for seed in range(3):
+        tensor = draw(3, 4, seed=seed)
+        (got,) = repeat(launcher, (tensor,), ())
+        assert torch.equal(got, tensor + constant)
+    assert len(runs) == 3
+
+
+def test_as_many_signatures_are_kept_as_are_said(monkeypatch):
+    monkeypatch.setattr(signature, "MOST_SIGNATURES", 3)
+    query, key, value = qkv(1, 1, 17, 16)
+    for number in range(8):
+        flash_attention(query, key, value, scale=0.1 + number)
+    assert all(1 <= len(cache) <= 3 for cache in signature._caches)
+
+
+def launched_past_replay(source):
+    """Launches `kernel[grid](...)` of attention kernels in a source."""
+    calls = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call))
+    for call in calls:
+        if isinstance(call.func, ast.Subscript) and "_attn" in ast.unparse(call.func.value):
+            yield ast.unparse(call.func)
+
+
+def test_every_kernel_of_the_public_call_is_launched_by_launch():
+    assert list(launched_past_replay("_attn_fwd[(1, 2)](query)"))
+    for folder in ("flash2", "flash3", "split_kv", "backward"):
+        for path in (ROOT / "kernels" / "algorithms" / folder).glob("*.py"):
+            assert not list(launched_past_replay(path.read_text())), path
+
+
+def test_a_launcher_that_may_not_be_repeated_runs_every_time():
+    calls = []
+
+    def launcher(tensor):
+        calls.append(len(calls))
+        replay.never_repeat()
+        return (tensor + len(calls),)
+
+    tensor = torch.zeros(4, device=DEVICE)
+    results = [float(repeat(launcher, (tensor,), ())[0][0]) for _ in range(3)]
+    assert calls == [0, 1, 2]
+    assert results == [1, 2, 3]

@@ -1,0 +1,330 @@
+"""Small attention kernels, each with one fault in its use of memory, or with none."""
+
+import torch
+
+import triton
+import triton.language as tl
+
+FINE = {"MASK_K": True, "MASK_O": True, "STRIDE": 32}
+BLOCK = 32
+
+
+@triton.jit
+def _attend(
+    q,
+    k,
+    v,
+    out,
+    q_len,
+    kv_len,
+    scale,
+    D: tl.constexpr,
+    BLOCK: tl.constexpr,
+    MASK_K: tl.constexpr,
+    MASK_O: tl.constexpr,
+    STRIDE: tl.constexpr,
+):
+    head, offs_d = tl.program_id(1).to(tl.int64), tl.arange(0, D)
+    rows = tl.program_id(0) * STRIDE + tl.arange(0, BLOCK)
+    m = tl.full((BLOCK,), float("-inf"), tl.float32)
+    l = tl.zeros((BLOCK,), tl.float32)
+    acc = tl.zeros((BLOCK, D), tl.float32)
+    q_tile = tl.load(q + (head * q_len + rows[:, None]) * D + offs_d, mask=rows[:, None] < q_len, other=0.0)
+    for first in range(0, kv_len, BLOCK):
+        keys = first + tl.arange(0, BLOCK)
+        exists = keys[:, None] < kv_len
+        if MASK_K:
+            k_tile = tl.load(k + (head * kv_len + keys[:, None]) * D + offs_d, mask=exists, other=0.0)
+        else:
+            k_tile = tl.load(k + (head * kv_len + keys[:, None]) * D + offs_d)  # reads past the end
+        v_tile = tl.load(v + (head * kv_len + keys[:, None]) * D + offs_d, mask=exists, other=0.0)
+        scores = tl.dot(q_tile, tl.trans(k_tile)) * scale
+        scores = tl.where(keys[None, :] < kv_len, scores, float("-inf"))
+        m_new = tl.maximum(m, tl.max(scores, axis=1))
+        p = tl.exp(scores - m_new[:, None])
+        alpha = tl.exp(m - m_new)
+        l = l * alpha + tl.sum(p, axis=1)
+        acc = acc * alpha[:, None] + tl.dot(p.to(v_tile.dtype), v_tile)
+        m = m_new
+    o = (acc / l[:, None]).to(out.dtype.element_ty)
+    if MASK_O:
+        tl.store(out + (head * q_len + rows[:, None]) * D + offs_d, o, mask=rows[:, None] < q_len)
+    else:
+        tl.store(out + (head * q_len + rows[:, None]) * D + offs_d, o)  # writes past the end
+
+
+def _flash(query, key, value, out=None, **changed):
+    batch, heads, q_len, head_dim = query.shape
+    out = torch.empty_like(query) if out is None else out
+    options = FINE | changed
+    grid = (triton.cdiv(q_len, options["STRIDE"]), batch * heads)
+    _attend[grid](
+        query, key, value, out, q_len, key.shape[2], head_dim**-0.5, D=head_dim, BLOCK=BLOCK, **options
+    )
+    return out
+
+
+def right(query, key, value):
+    return _flash(query, key, value)
+
+
+def overlapping(query, key, value):
+    """Tiles overlap, so that two programs write the same values to the same rows: wasteful, and right."""
+    return _flash(query, key, value, STRIDE=16)
+
+
+def reads_past_keys(query, key, value):
+    return _flash(query, key, value, MASK_K=False)
+
+
+def writes_past_output(query, key, value):
+    return _flash(query, key, value, MASK_O=False)
+
+
+@triton.jit
+def _scale_rows(out, sums, rows, D: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    factor = tl.load(sums + at, mask=at < rows, other=1.0)  # reads what nobody wrote
+    offsets = at[:, None] * D + tl.arange(0, D)
+    o = tl.load(out + offsets, mask=at[:, None] < rows, other=0.0)
+    tl.store(
+        out + offsets, (o * tl.where(factor > 0, 1.0, 1.0)[:, None]).to(o.dtype), mask=at[:, None] < rows
+    )
+
+
+def reads_unwritten_scratch(query, key, value):
+    out = _flash(query, key, value)
+    rows = out.numel() // out.shape[-1]
+    sums = torch.empty(rows, dtype=torch.float32)
+    _scale_rows[(triton.cdiv(rows, BLOCK),)](out, sums, rows, out.shape[-1], BLOCK)
+    return out
+
+
+def reads_scratch_that_torch_wrote(query, key, value):
+    out = _flash(query, key, value)
+    rows = out.numel() // out.shape[-1]
+    sums = torch.empty(rows, dtype=torch.float32)
+    sums.fill_(2.0)
+    _scale_rows[(triton.cdiv(rows, BLOCK),)](out, sums, rows, out.shape[-1], BLOCK)
+    return out
+
+
+@triton.jit
+def _note_program(out, rows, D: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, 2 * BLOCK)  # half of the next program's rows too
+    values = tl.zeros((2 * BLOCK, D), out.dtype.element_ty) + tl.program_id(0)
+    tl.store(out + at[:, None] * D + tl.arange(0, D), values, mask=at[:, None] < rows)
+
+
+def writes_rows_of_others(query, key, value):
+    out = torch.empty_like(query)
+    rows = out.numel() // out.shape[-1]
+    _note_program[(triton.cdiv(rows, BLOCK),)](out, rows, out.shape[-1], BLOCK)
+    return _flash(query, key, value, out)
+
+
+@triton.jit
+def _running_sum(total, out, rows, D: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    seen = tl.atomic_add(total, 1.0)  # how many programs ran before this one
+    offsets = at[:, None] * D + tl.arange(0, D)
+    o = tl.load(out + offsets, mask=at[:, None] < rows, other=0.0)
+    tl.store(out + offsets, (o + seen).to(o.dtype), mask=at[:, None] < rows)
+
+
+def adds_how_many_ran_before(query, key, value):
+    out = _flash(query, key, value)
+    rows = out.numel() // out.shape[-1]
+    _running_sum[(triton.cdiv(rows, BLOCK),)](torch.zeros(1), out, rows, out.shape[-1], BLOCK)
+    return out
+
+
+@triton.jit
+def _hand_on(out, carry, rows, D: tl.constexpr, BLOCK: tl.constexpr):
+    program = tl.program_id(0)
+    at = program * BLOCK + tl.arange(0, BLOCK)
+    before = tl.load(carry + program)  # written by the program before, if it ran before
+    offsets = at[:, None] * D + tl.arange(0, D)
+    o = tl.load(out + offsets, mask=at[:, None] < rows, other=0.0)
+    tl.store(out + offsets, (o + before).to(o.dtype), mask=at[:, None] < rows)
+    tl.store(carry + program + 1, before + 1.0)
+
+
+def hands_on_a_sum(query, key, value):
+    out = _flash(query, key, value)
+    rows = out.numel() // out.shape[-1]
+    programs = triton.cdiv(rows, BLOCK)
+    _hand_on[(programs,)](out, torch.zeros(programs + 1), rows, out.shape[-1], BLOCK)
+    return out
+
+
+@triton.jit
+def _split(q, k, v, parts, sums, q_len, kv_len, scale, D: tl.constexpr, BLOCK: tl.constexpr):
+    head, part, programs = tl.program_id(1).to(tl.int64), tl.program_id(2), tl.num_programs(2)
+    rows, keys = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), part * BLOCK + tl.arange(0, BLOCK)
+    offs_d = tl.arange(0, D)
+    row, key = rows[:, None] < q_len, keys[:, None] < kv_len
+    q_tile = tl.load(q + (head * q_len + rows[:, None]) * D + offs_d, mask=row, other=0.0)
+    k_tile = tl.load(k + (head * kv_len + keys[:, None]) * D + offs_d, mask=key, other=0.0)
+    v_tile = tl.load(v + (head * kv_len + keys[:, None]) * D + offs_d, mask=key, other=0.0)
+    scores = tl.dot(q_tile, tl.trans(k_tile)) * scale
+    scores = tl.where(keys[None, :] < kv_len, scores, float("-inf"))
+    m = tl.max(scores, axis=1)
+    p = tl.exp(scores - m[:, None])
+    l = tl.sum(p, axis=1)
+    place = (head * programs + part) * q_len + rows
+    tl.store(sums + place, m + tl.log(l), mask=rows < q_len)
+    o = tl.dot(p, v_tile.to(tl.float32)) / l[:, None]
+    tl.store(parts + place[:, None] * D + offs_d, o, mask=row)
+
+
+@triton.jit
+def _combine(parts, sums, out, q_len, PARTS: tl.constexpr, D: tl.constexpr, BLOCK: tl.constexpr):
+    head, rows = tl.program_id(1).to(tl.int64), tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    offs_d = tl.arange(0, D)
+    m = tl.full((BLOCK,), float("-inf"), tl.float32)
+    l = tl.zeros((BLOCK,), tl.float32)
+    acc = tl.zeros((BLOCK, D), tl.float32)
+    for part in range(PARTS):
+        place = (head * PARTS + part) * q_len + rows
+        lse = tl.load(sums + place, mask=rows < q_len, other=0.0)
+        o = tl.load(parts + place[:, None] * D + offs_d, mask=rows[:, None] < q_len, other=0.0)
+        m_new = tl.maximum(m, lse)
+        acc = acc * tl.exp(m - m_new)[:, None] + o * tl.exp(lse - m_new)[:, None]
+        l = l * tl.exp(m - m_new) + tl.exp(lse - m_new)
+        m = m_new
+    o = (acc / l[:, None]).to(out.dtype.element_ty)
+    tl.store(out + (head * q_len + rows[:, None]) * D + offs_d, o, mask=rows[:, None] < q_len)
+
+
+def split_kv(query, key, value, forgets=False):
+    """Partial results go through scratch memory. `forgets`: the last part is combined, but never computed."""
+    batch, heads, q_len, head_dim = query.shape
+    parts = triton.cdiv(key.shape[2], BLOCK)
+    partial = torch.empty((batch * heads, parts, q_len, head_dim), dtype=torch.float32)
+    sums = torch.empty((batch * heads, parts, q_len), dtype=torch.float32)
+    if forgets:
+        partial, sums = torch.cat([partial, partial], 1), torch.cat([sums, sums], 1)
+        partial, sums = torch.empty_like(partial), torch.empty_like(sums)
+    out, grid = torch.empty_like(query), (triton.cdiv(q_len, BLOCK), batch * heads)
+    scale = head_dim**-0.5
+    _split[(*grid, parts)](query, key, value, partial, sums, q_len, key.shape[2], scale, head_dim, BLOCK)
+    _combine[grid](partial, sums, out, q_len, partial.shape[1], head_dim, BLOCK)
+    return out
+
+
+def split_kv_that_forgets(query, key, value):
+    return split_kv(query, key, value, forgets=True)
+
+
+@triton.jit
+def _add_up(out, total, rows, D: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    o = tl.load(out + at[:, None] * D + tl.arange(0, D), mask=at[:, None] < rows, other=0.0)
+    tl.atomic_add(total + tl.arange(0, D), tl.sum(o.to(tl.float32), axis=0))
+
+
+def adds_up_with_atomics(query, key, value):
+    """As kernels do for dQ: many programs add to the same elements, with atomics."""
+    out = _flash(query, key, value)
+    rows = out.numel() // out.shape[-1]
+    total = torch.zeros(out.shape[-1], dtype=torch.float32)
+    _add_up[(triton.cdiv(rows, BLOCK),)](out, total, rows, out.shape[-1], BLOCK)
+    return (out + 0 * total).to(out.dtype)
+
+
+def adds_up_from_nothing(query, key, value):
+    """The same, without zeros to start from."""
+    out = _flash(query, key, value)
+    rows = out.numel() // out.shape[-1]
+    total = torch.empty(out.shape[-1], dtype=torch.float32)
+    _add_up[(triton.cdiv(rows, BLOCK),)](out, total, rows, out.shape[-1], BLOCK)
+    return out
+
+
+@triton.jit
+def _add_under_lock(out, total, lock, rows, D: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    offs_d = tl.arange(0, D)
+    o = tl.load(out + at[:, None] * D + offs_d, mask=at[:, None] < rows, other=0.0)
+    while tl.atomic_cas(lock, 0, 1) == 1:
+        pass
+    tl.store(total + offs_d, tl.load(total + offs_d) + tl.sum(o.to(tl.float32), axis=0))
+    tl.atomic_xchg(lock, 0)
+
+
+def adds_up_under_a_lock(query, key, value):
+    out = _flash(query, key, value)
+    rows = out.numel() // out.shape[-1]
+    total, lock = torch.zeros(out.shape[-1]), torch.zeros(1, dtype=torch.int32)
+    _add_under_lock[(triton.cdiv(rows, BLOCK),)](out, total, lock, rows, out.shape[-1], BLOCK)
+    return out
+
+
+@triton.jit
+def _by_block_pointer(source, out, rows, D: tl.constexpr, BLOCK: tl.constexpr, CHECKED: tl.constexpr):
+    at = tl.program_id(0) * BLOCK
+    loads = tl.make_block_ptr(source, (rows, D), (D, 1), (at, 0), (BLOCK, D), (1, 0))
+    stores = tl.make_block_ptr(out, (rows, D), (D, 1), (at, 0), (BLOCK, D), (1, 0))
+    if CHECKED:
+        tl.store(stores, tl.load(loads, boundary_check=(0,), padding_option="zero"), boundary_check=(0,))
+    else:
+        tl.store(stores, tl.load(loads), boundary_check=(0,))  # the load needs its boundary check
+
+
+def _copied(query, key, value, checked):
+    out = _flash(query, key, value)
+    copy, rows = torch.empty_like(out), out.numel() // out.shape[-1]
+    _by_block_pointer[(triton.cdiv(rows, BLOCK),)](out, copy, rows, out.shape[-1], BLOCK, checked)
+    return copy
+
+
+def copies_by_block_pointer(query, key, value):
+    return _copied(query, key, value, True)
+
+
+def copies_by_unchecked_block_pointer(query, key, value):
+    return _copied(query, key, value, False)
+
+
+@triton.jit
+def _by_descriptor(source, out, rows, D: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK
+    loads = tl.make_tensor_descriptor(source, [rows, D], [D, 1], [BLOCK, D])
+    stores = tl.make_tensor_descriptor(out, [rows, D], [D, 1], [BLOCK, D])
+    stores.store([at, 0], loads.load([at, 0]))
+
+
+def copies_by_descriptor(query, key, value, claimed=0):
+    out = _flash(query, key, value)
+    copy, rows = torch.empty_like(out), out.numel() // out.shape[-1]
+    _by_descriptor[(triton.cdiv(rows, BLOCK),)](out, copy, rows + claimed, out.shape[-1], BLOCK)
+    return copy
+
+
+def copies_by_descriptor_of_too_many_rows(query, key, value):
+    return copies_by_descriptor(query, key, value, claimed=1)
+
+
+EXPECTED = {
+    right: set(),
+    overlapping: set(),
+    reads_past_keys: {"out-of-bounds read"},
+    # past the end of a head lies the next head: its rows are overwritten by whoever comes last
+    writes_past_output: {"out-of-bounds write", "write conflict", "order dependence"},
+    reads_unwritten_scratch: {"read of unwritten memory"},
+    reads_scratch_that_torch_wrote: set(),
+    writes_rows_of_others: {"write conflict"},
+    adds_how_many_ran_before: {"order dependence"},
+    hands_on_a_sum: {"order dependence"},
+    split_kv: set(),
+    split_kv_that_forgets: {"read of unwritten memory"},
+    adds_up_with_atomics: set(),
+    adds_up_from_nothing: {"read of unwritten memory"},
+    adds_up_under_a_lock: set(),
+    copies_by_block_pointer: set(),
+    copies_by_unchecked_block_pointer: {"out-of-bounds read"},
+    copies_by_descriptor: set(),
+    copies_by_descriptor_of_too_many_rows: {"out-of-bounds read", "out-of-bounds write"},
+}
+"""Function to the kinds of its findings."""

@@ -1,0 +1,203 @@
+"""What is seen of a kernel from outside: tiles, bytes and lines, as our kernels trace them themselves."""
+
+import io
+import json
+from dataclasses import replace
+
+import pytest
+
+from kernels.device.runtime import DEVICE
+from kernels.problem import AttentionProblem, InvalidProblem
+
+if DEVICE != "cpu":
+    pytest.skip("the interpreter is off on a GPU", allow_module_level=True)
+
+import numpy as np
+import torch
+
+from examples.buggy_kernel import attention_fixed
+from kernels.algorithms import algorithm_of, run_traced, runner_of
+from kernels.check.file_rules import InvalidUpload
+from kernels.check.trace_file import read_trace
+from kernels.problem.inputs import make_inputs
+from kernels.sanitizer.play import play
+from kernels.trace import Trace
+from kernels.trace.observed import Observed
+from tests.kernels.sanitizer import cases
+
+PROBLEM = AttentionProblem(q_len=40, kv_len=70, head_dim=16, q_heads=2, kv_heads=2, block_m=16, block_n=32)
+TILES = PROBLEM.with_(block_m=32, block_n=32)
+"""The kernels of the examples and cases have tiles of 32 x 32."""
+
+
+def played(attend, problem=PROBLEM, inputs=None):
+    return play(problem, inputs or make_inputs(problem, DEVICE), attend, "mine")
+
+
+def bytes_of(trace, name):
+    column = trace.tensors.index(name)
+    return int(trace.tensor_bytes_read[:, column].sum()), int(trace.tensor_bytes_written[:, column].sum())
+
+
+def visits(trace):
+    """(head, query tile, key tile) in the order of each program's steps, by program."""
+    where = zip(trace.batch_head.tolist(), trace.q_tile.tolist(), trace.kv_tile.tolist(), strict=True)
+    by_program = {}
+    for kernel, program, step in zip(trace.kernel.tolist(), trace.program.tolist(), where, strict=True):
+        by_program.setdefault((kernel, program), []).append(step)
+    return sorted(by_program.values())
+
+
+@pytest.mark.parametrize("mask", ["full", "causal"])
+@pytest.mark.parametrize("name", ["flash1", "flash2"])
+def test_what_is_seen_of_our_kernels_is_what_they_trace_themselves(name, mask):
+    problem = PROBLEM.with_(mask=mask)
+    own = run_traced(problem, name)
+    seen = played(lambda *inputs: runner_of(name).forward(problem, *inputs)[0], problem)
+    assert seen.problem == problem
+    assert visits(seen) == visits(own)
+    for tensor in ("Q", "K", "V"):
+        assert bytes_of(seen, tensor) == bytes_of(own, tensor), tensor
+    assert seen.total_bytes == own.total_bytes
+    assert np.array_equal(seen.output, own.output)
+    (kernel,) = seen.observed.kernels
+    assert kernel.stays == algorithm_of(own).kernels[0].stays
+    assert kernel.products == algorithm_of(own).kernels[0].products
+    assert seen.observed.skips_tiles
+
+
+@pytest.mark.parametrize(
+    "change",
+    {
+        "as it is": lambda x: x,
+        "another layout": lambda x: x.transpose(1, 2).contiguous().transpose(1, 2),
+        "another type": lambda x: x.float(),
+        "flattened": lambda x: (
+            x.transpose(1, 2).reshape(1, x.shape[2], -1).view(1, x.shape[2], 2, 16).transpose(1, 2)
+        ),
+        "one head of copies": lambda x: x.repeat_interleave(1, dim=1).clone(),
+    }.items(),
+    ids=lambda item: item[0],
+)
+def test_copies_of_the_inputs_are_recognised(change):
+    def attend(query, key, value):
+        return attention_fixed(*(change[1](x) for x in (query, key, value))).to(query.dtype)
+
+    plain, seen = played(attention_fixed), played(attend)
+    assert seen.observed.notes == ()
+    assert set(seen.tensors) == {"Q", "K", "V", "O"}
+    assert visits(seen) == visits(plain)
+
+
+def test_views_of_one_packed_tensor_are_told_apart():
+    packed = torch.stack(make_inputs(PROBLEM.with_(q_len=70), DEVICE), dim=2)
+    query, key, value = packed.unbind(2)
+    assert query.untyped_storage().data_ptr() == key.untyped_storage().data_ptr()
+
+    def attend(query, key, value):
+        return attention_fixed(query.contiguous(), key.contiguous(), value.contiguous())
+
+    seen = played(attend, PROBLEM.with_(q_len=70), (query, key, value))
+    assert set(seen.tensors) == {"Q", "K", "V", "O"}
+    assert bytes_of(seen, "K") == bytes_of(seen, "V") == (2 * 3 * 70 * 16 * 2, 0)
+
+
+def test_key_heads_that_are_repeated_are_drawn_as_keys():
+    problem = PROBLEM.with_(kv_heads=1)
+
+    def attend(query, key, value):
+        return attention_fixed(query, key.repeat_interleave(2, 1), value.repeat_interleave(2, 1))
+
+    seen = played(attend, problem)
+    assert set(seen.tensors) == {"Q", "K", "V", "O"}
+    assert set(seen.batch_head.tolist()) == {0, 1}
+
+
+def test_partial_results_are_scratch_and_a_combining_kernel_has_no_key_tile():
+    seen = played(cases.split_kv)
+    assert seen.kernels == ("_split", "_combine")
+    assert set(seen.tensors) == {"Q", "K", "V", "O", "parts", "sums"}
+    combine = seen.kernel == 1
+    assert (seen.kv_tile[combine] == -1).all()
+    assert sorted(seen.q_tile[combine].tolist()) == [0, 0, 1, 1]
+    assert bytes_of(seen, "parts") == (2 * 3 * 40 * 16 * 4,) * 2
+    assert bytes_of(seen, "O") == (0, 2 * 40 * 16 * 2)
+
+
+def test_sites_are_before_in_and_after_the_loop_with_their_lines():
+    (kernel,) = played(attention_fixed).observed.kernels
+    assert [(site.name.split(",")[0], site.section) for site in kernel.sites] == [
+        ("load Q", "before"),
+        ("load K", "step"),
+        ("load V", "step"),
+        ("store O", "after"),
+    ]
+    lit = {site: text for _, text, site, _ in kernel.lines if site}
+    assert "k_tile = tl.load(k + " in lit[kernel.sites[1].name]
+    assert "tl.store(out + " in lit[kernel.sites[3].name]
+
+
+def test_what_cannot_be_recognised_is_said():
+    def attend(query, key, value):
+        return attention_fixed(query, key + 0 * key, value)
+
+    seen = played(attend)
+    assert "k" in seen.tensors
+    assert seen.observed.notes == ("no access to K was recognised: the kernel may work on a changed copy",)
+
+
+def test_a_kernel_that_visits_hidden_tiles_is_not_said_to_skip_them():
+    problem = PROBLEM.with_(q_len=70, mask="causal")
+    assert not played(lambda *inputs: attention_fixed(*inputs, is_causal=True), problem).observed.skips_tiles
+
+
+def test_a_function_without_a_triton_kernel_is_refused():
+    with pytest.raises(InvalidProblem, match="it launched no Triton kernel"):
+        played(torch.nn.functional.scaled_dot_product_attention)
+
+
+def test_a_saved_trace_is_read_again_and_its_kernel_with_it():
+    seen = played(cases.split_kv)
+    again = read_trace(seen.to_bytes())
+    assert again.observed == seen.observed
+    assert algorithm_of(again).label == "mine"
+
+
+def spoiled(trace, change):
+    values = json.loads(json.dumps(trace.observed.as_dict()))
+    change(values)
+    kernels = Trace.to_bytes(trace)
+    header = np.load(io.BytesIO(kernels))
+    arrays = {name: header[name] for name in header.files}
+    text = json.loads(arrays.pop("header").tobytes())
+    text["observed"] = values
+    buffer = io.BytesIO()
+    np.savez(buffer, header=np.frombuffer(json.dumps(text).encode(), np.uint8), **arrays)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda values: values.update(kernels=[]),
+        lambda values: values["kernels"][0].update(stays="both"),
+        lambda values: values["kernels"][0].update(products=-1),
+        lambda values: values["kernels"][0]["sites"][0].update(section="never"),
+        lambda values: values["kernels"][0]["sites"][0].update(loads=[{}]),
+        lambda values: values["kernels"][0]["lines"].append([1, "x"]),
+        lambda values: values["kernels"][0].update(name="x" * 5000),
+        lambda values: values.update(label=None),
+        lambda values: values.update(kernels=7),
+    ],
+)
+def test_a_trace_with_a_wrong_description_of_its_kernel_is_refused(change):
+    seen = played(attention_fixed)
+    assert isinstance(read_trace(spoiled(seen, lambda values: None)).observed, Observed)
+    with pytest.raises(InvalidUpload):
+        read_trace(spoiled(seen, change))
+
+
+def test_tiles_that_are_not_aligned_are_said():
+    seen = played(lambda *inputs: cases.overlapping(*inputs))
+    assert any("do not start at multiples" in note for note in seen.observed.notes)
+    assert replace(seen.problem, block_m=16, block_n=32) == PROBLEM

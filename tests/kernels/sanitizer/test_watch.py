@@ -1,0 +1,285 @@
+"""Faults in the use of memory: each is found and named with its line, and right kernels have none."""
+
+import importlib
+import inspect
+import linecache
+
+import pytest
+
+from kernels.check.cases import CheckCase
+from kernels.check.memory import order_finding
+from kernels.check.result import Repeats, TensorCheck
+from kernels.check.run import run_check
+from kernels.check.user_kernel import UserKernel, name_user_kernel
+from kernels.device.runtime import DEVICE
+from kernels.problem import AttentionProblem
+
+if DEVICE != "cpu":
+    pytest.skip("the interpreter is off on a GPU", allow_module_level=True)
+
+import numpy as np
+import torch
+
+from kernels.algorithms import ALGORITHMS, run_traced, runner_of
+from kernels.problem.inputs import make_inputs
+from kernels.sanitizer.watch import ORDERS, watch_memory
+from tests.kernels.sanitizer import cases
+
+import triton
+import triton.language as tl
+
+interpreter = importlib.import_module("triton.runtime.interpreter")
+RAGGED = AttentionProblem(q_len=49, kv_len=70, head_dim=16, q_heads=2, kv_heads=2, block_m=32, block_n=32)
+
+
+@pytest.fixture(scope="module")
+def inputs():
+    return make_inputs(RAGGED, DEVICE)
+
+
+@pytest.mark.parametrize("kernel", cases.EXPECTED, ids=lambda kernel: kernel.__name__)
+def test_a_kernel_has_the_findings_that_it_must_have(kernel):
+    name_user_kernel(UserKernel.parse(f"{cases.__file__}:{kernel.__name__}"))
+    result = run_check(CheckCase(RAGGED, "user", gradients=False, repeats=2))
+    assert {finding.kind for finding in result.findings} == cases.EXPECTED[kernel]
+    assert result.verdict == ("fail" if cases.EXPECTED[kernel] else "pass"), result.reason
+    says = [note for note in result.notes if note.startswith("Memory")]
+    assert len(says) == (0 if cases.EXPECTED[kernel] else 1)
+
+
+@pytest.mark.parametrize("name", [name for name in ALGORITHMS if ALGORITHMS[name].checked])
+def test_our_kernels_have_no_finding_and_give_the_same_results(name, inputs):
+    problem, runner = RAGGED.with_(mask="causal"), runner_of(name)
+    plain, _ = runner.forward(problem, *inputs)
+    with watch_memory() as watch:
+        watched, _ = runner.forward(problem, *inputs)
+    assert watch.findings == ()
+    assert torch.equal(plain, watched)
+
+
+@pytest.mark.parametrize("name", ["backward", "backward_q_outer", "backward_kv_outer"])
+def test_our_gradients_have_no_finding(name):
+    with watch_memory() as watch:
+        run_traced(RAGGED, name)
+    assert watch.launches > 1
+    assert watch.findings == ()
+
+
+def found_by(kernel, inputs):
+    with watch_memory() as watch:
+        kernel(*inputs)
+    (finding,) = watch.findings
+    return finding
+
+
+def test_a_finding_names_tensor_element_program_and_line(inputs):
+    finding = found_by(cases.reads_past_keys, inputs)
+    assert finding.kind == "out-of-bounds read"
+    assert finding.words.startswith(
+        "program (0, 1, 0) of _attend reads element 2,240 of k (argument 2 of _attend); its memory ends "
+        "before element 2,240 (shape (1, 2, 70, 16))"
+    )
+    # of the last head, 96 - 70 rows of 16 elements, read by two programs
+    assert f"{2 * 26 * 16:,} such elements, by 2 programs" in finding.words
+    assert finding.file == cases.__file__
+    assert "# reads past the end" in linecache.getline(finding.file, finding.line)
+    assert "# reads past the end" in finding.source
+
+
+def test_a_write_conflict_names_both_programs(inputs):
+    finding = found_by(cases.writes_rows_of_others, inputs)
+    assert finding.words.startswith("program (1, 0, 0) of _note_program writes out[0, 0, 32, 0]")
+    assert "program (0, 0, 0) of the same launch wrote another value there" in finding.words
+
+
+def test_what_lies_out_of_bounds_is_neither_read_nor_written():
+    memory = torch.arange(96, dtype=torch.float32)
+    inside = torch.empty(0).set_(memory[:64].clone().untyped_storage(), 0, (64,))
+
+    @triton.jit
+    def double(x, y):
+        at = tl.arange(0, 128)
+        tl.store(y + at, tl.load(x + at) * 2)
+
+    out = torch.full((64,), -1.0)
+    with watch_memory() as watch:
+        double[(1,)](inside, out)
+    assert [finding.kind for finding in watch.findings] == ["out-of-bounds read", "out-of-bounds write"]
+    assert torch.equal(out, 2 * inside)
+
+
+@triton.jit
+def _shift(x, y, by, count, SIZE: tl.constexpr):
+    at = tl.arange(0, SIZE)
+    tl.store(y + at, tl.load(x + at + by, mask=at < count), mask=at < count)
+
+
+@pytest.mark.parametrize("by", [-1, 1, -(2**20), 2**40])
+def test_an_access_is_held_against_the_tensor_that_it_was_meant_for(by):
+    """The memory of another argument is out of bounds too: both ends, and far away."""
+    both = [torch.arange(32, dtype=torch.float32) for _ in range(2)]
+    with watch_memory() as watch:
+        _shift[(1,)](both[0], both[1], by, 32, 32)
+    (finding,) = watch.findings
+    assert finding.kind == "out-of-bounds read"
+    assert " of x (argument 1 of _shift)" in finding.words
+    edge = "starts at element 0" if by < 0 else "ends before element 32"
+    assert edge in finding.words
+
+
+def test_a_mask_that_hides_what_lies_out_of_bounds_is_right():
+    x, y = torch.arange(20, dtype=torch.float32), torch.empty(20)
+    with watch_memory() as watch:
+        _shift[(1,)](x, y, 0, 20, 32)
+    assert watch.findings == ()
+    assert torch.equal(x, y)
+
+
+def test_a_part_of_a_tensor_that_torch_has_written_may_be_read():
+    x, y = torch.zeros(32), torch.zeros(32)
+    with watch_memory() as watch:
+        scratch = torch.empty(32)
+        scratch[:20] = x[:20]
+        _shift[(1,)](scratch, y, 0, 20, 32)
+        assert watch.findings == ()
+        _shift[(1,)](scratch, y, 0, 21, 32)
+    (finding,) = watch.findings
+    assert "reads x[20] (argument 1 of _shift)" in finding.words
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int32])
+@pytest.mark.parametrize("make", [lambda like: torch.empty_like(like), lambda like: like.new_empty(32)])
+def test_new_memory_of_every_type_is_known_to_be_unwritten(dtype, make):
+    y = torch.zeros(32, dtype=dtype)
+    with watch_memory() as watch:
+        _shift[(1,)](make(y), y, 0, 32, 32)
+    assert [finding.kind for finding in watch.findings] == ["read of unwritten memory"]
+
+
+def test_a_nan_that_a_kernel_writes_is_not_taken_for_unwritten():
+    y = torch.zeros(32)
+    with watch_memory() as watch:
+        scratch = torch.empty(32)
+        _shift[(1,)](torch.full((32,), float("nan")), scratch, 0, 32, 32)
+        _shift[(1,)](scratch, y, 0, 32, 32)
+    assert watch.findings == ()
+
+
+@triton.jit
+def _write_wide_read_narrow(scratch, halves, y):
+    at = tl.arange(0, 16)
+    tl.store(scratch.to(tl.pointer_type(tl.float32)) + at, at.to(tl.float32))
+    tl.store(y + tl.arange(0, 32), tl.load(halves + tl.arange(0, 32)))
+
+
+def test_what_was_written_in_another_width_is_written():
+    y = torch.zeros(32, dtype=torch.float16)
+    with watch_memory() as watch:
+        scratch = torch.empty(32, dtype=torch.float16)
+        _write_wide_read_narrow[(1,)](scratch, scratch, y)
+    assert watch.findings == ()
+    assert torch.equal(y.view(torch.float32), torch.arange(16, dtype=torch.float32))
+
+
+@triton.jit
+def _exchange(lock, SIZE: tl.constexpr):
+    tl.atomic_xchg(lock + tl.arange(0, SIZE), 1)
+
+
+def test_an_exchange_needs_no_old_value_but_an_addition_does():
+    with watch_memory() as watch:
+        _exchange[(1,)](torch.empty(4, dtype=torch.int32), 4)
+    assert watch.findings == ()
+
+
+def test_another_interpreter_is_left_alone_and_said(monkeypatch):
+    monkeypatch.delattr(interpreter, "_implicit_cvt")
+    with watch_memory() as watch:
+        pass
+    assert "not known here" in watch.unavailable
+
+
+class FakeRuns:
+    """A kernel whose result in reverse order is another one."""
+
+    def __init__(self, first, again):
+        self.got, self._again = {"O": first}, {"O": again}
+
+    def again(self):
+        return self._again
+
+
+@pytest.mark.parametrize(
+    ("off", "atomics", "found"), [(0, False, 0), (1e-6, False, 1), (1e-6, True, 0), (1, True, 1)]
+)
+def test_rounding_in_another_order_is_allowed_to_atomics_alone(off, atomics, found):
+    first = torch.full((4,), 0.5)
+    check = TensorCheck("O", 0, 0, 0, 0, 1e-4, (), 0, 0, 0, 0, 4)
+    with watch_memory() as watch:
+        watch.programs, watch.atomics = 2, atomics
+        repeats = Repeats(2, {"O": 0}, 0.0)
+        findings = order_finding(watch, FakeRuns(first, first + off), repeats, (check,))
+        assert len(findings) == found
+        assert order_finding(watch, FakeRuns(first, first), Repeats(2, {"O": 1}, 1.0), (check,)) is None
+
+
+@triton.jit
+def _by_table(table, y, SIZE: tl.constexpr):
+    x = tl.load(table).to(tl.pointer_type(tl.float32))
+    at = tl.arange(0, SIZE)
+    tl.store(y + at, tl.load(x + at))
+
+
+def test_a_table_of_pointers_is_left_alone_and_counted():
+    x, y = torch.arange(32, dtype=torch.float32), torch.zeros(32)
+    with watch_memory() as watch:
+        _by_table[(1,)](torch.tensor([x.data_ptr()]), y, 32)
+    assert watch.findings == ()
+    assert watch.unknown_addresses == 1
+    assert torch.equal(x, y)
+
+
+@triton.jit
+def _number_programs(out, counter):
+    turn = tl.atomic_add(counter, 1)
+    tl.store(out + tl.program_id(0) * tl.num_programs(1) + tl.program_id(1), turn)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_programs_run_in_the_order_that_was_asked_for(order):
+    out, counter = torch.zeros(12, dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
+    with watch_memory() as watch:
+        watch.order = order
+        _number_programs[(3, 4)](out, counter)
+    assert np.array_equal(np.argsort(out.numpy()), ORDERS[order](12))
+
+
+@triton.jit
+def _divide(by):
+    tl.static_assert(1 // int(by) > 0)
+
+
+def test_the_interpreter_is_as_before_afterwards(inputs):
+    builder, names = (
+        interpreter.interpreter_builder,
+        ("create_masked_load", "create_atomic_cas", "set_grid_idx"),
+    )
+    before = [getattr(builder, name) for name in names]
+    convert, launch = interpreter._implicit_cvt, interpreter.GridExecutor.__call__
+    with pytest.raises(Exception, match="ZeroDivisionError"), watch_memory():
+        _divide[(1,)](0)
+    assert [getattr(builder, name) for name in names] == before
+    assert interpreter._implicit_cvt is convert
+    assert interpreter.GridExecutor.__call__ is launch
+
+
+def test_all_accesses_of_the_interpreter_go_through_the_methods_that_are_watched():
+    """If another Triton accesses memory elsewhere too, this fails, and the watch has to be looked at."""
+    source = inspect.getsource(interpreter)
+    for access in (
+        "_interpreter.load(",
+        "_interpreter.store(",
+        "_interpreter.atomic_rmw(",
+        "_interpreter.atomic_cas(",
+    ):
+        assert source.count(access) == 1, access

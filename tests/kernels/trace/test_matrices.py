@@ -1,0 +1,222 @@
+"""The numbers of small tiles: what a program had in hand, held against float64 and against each other."""
+
+import io
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from kernels.algorithms import ALGORITHMS, run_traced
+from kernels.problem import AttentionProblem, InvalidProblem
+from kernels.problem.inputs import make_d_output, make_inputs
+from kernels.trace import InvalidTrace, Trace
+from kernels.trace.sample import Sample
+
+PROBLEM = AttentionProblem(
+    q_heads=2, kv_heads=1, q_len=10, kv_len=14, head_dim=16, block_m=4, block_n=4, mask="causal"
+)
+"""The last query tile has 2 rows, the last key tile 2 keys, and the mask cuts tiles."""
+SOFTMAX = ("flash2", "flash1")
+BACKWARD = ("backward", "backward_q_outer", "backward_kv_outer")
+
+
+@pytest.fixture(scope="module")
+def traces():
+    return {name: run_traced(PROBLEM, name) for name in (*SOFTMAX, *BACKWARD, "split_kv")}
+
+
+def tiles_of(trace, step):
+    """float64 Q, K, V and dO of a step's tiles, with the rows that exist, and the mask between them."""
+    problem = trace.problem
+    query, key, value = (tensor.double().numpy() for tensor in make_inputs(problem, "cpu"))
+    gradient = make_d_output(problem, "cpu").double().numpy()
+    head = trace.batch_head[step]
+    rows = np.arange(trace.q_tile[step] * 4, min(trace.q_tile[step] * 4 + 4, problem.q_len))
+    keys = np.arange(trace.kv_tile[step] * 4, min(trace.kv_tile[step] * 4 + 4, problem.kv_len))
+    seen = keys[None, :] <= rows[:, None] + problem.kv_len - problem.q_len
+    return query[0, head, rows], key[0, 0, keys], value[0, 0, keys], gradient[0, head, rows], seen
+
+
+def steps_of(trace, name):
+    return np.flatnonzero(np.isfinite(trace.matrices[name][:, 0, 0]) & (trace.kv_tile >= 0))
+
+
+@pytest.mark.parametrize("name", [*SOFTMAX, *BACKWARD])
+def test_tiles_and_scores_are_those_of_the_inputs(traces, name):
+    trace = traces[name]
+    steps = steps_of(trace, "QK^T")
+    assert len(steps) >= 18
+    for step in steps:
+        query, key, value, gradient, _ = tiles_of(trace, step)
+        recorded = {each: values[step] for each, values in trace.matrices.items()}
+        n, m = len(query), len(key)
+        assert np.array_equal(recorded["Q"][:n], query)
+        assert np.array_equal(recorded["K"][:m], key)
+        assert np.array_equal(recorded["V"][:m], value)
+        assert np.allclose(recorded["QK^T"][:n, :m], query @ key.T, atol=1e-5)
+        if name in BACKWARD:
+            assert np.array_equal(recorded["dO"][:n], gradient)
+            assert np.allclose(recorded["dP"][:n, :m], gradient @ value.T, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", SOFTMAX)
+def test_a_step_follows_from_its_own_matrices(traces, name):
+    """P, the row sum, the rescaled O and the new O, each from what the step had in hand before it."""
+    trace = traces[name]
+    before = {}  # last step of each query tile
+    for step in steps_of(trace, "QK^T"):
+        recorded = {each: values[step] for each, values in trace.matrices.items()}
+        query, key, value, _, seen = tiles_of(trace, step)
+        n, m = len(query), len(key)
+        scores = np.where(seen, recorded["QK^T"][:n, :m] * PROBLEM.scale, -np.inf)
+        if np.isfinite(recorded["S"][:n, :m]).any():
+            assert np.allclose(recorded["S"][:n, :m] * PROBLEM.scale, scores, atol=1e-6)
+        p = np.exp(scores - np.nan_to_num(trace.row_max[step][:n], neginf=0.0)[:, None])
+        assert np.allclose(recorded["P"][:n, :m], p, atol=1e-6)
+        where = (trace.batch_head[step], trace.q_tile[step])
+        old = before.get(where)
+        old_sum = 0 if old is None else trace.row_sum[old][:n]
+        old_acc = np.zeros((n, 16)) if old is None else trace.acc[old][:n]
+        alpha, row_sum = trace.alpha[step][:n], trace.row_sum[step][:n]
+        assert np.allclose(row_sum, alpha * old_sum + p.sum(axis=1), atol=1e-5)
+        factor = alpha if name == "flash2" else alpha * old_sum / np.where(row_sum > 0, row_sum, 1)
+        assert np.allclose(recorded["O rescaled"][:n], factor[:, None] * old_acc, atol=1e-5)
+        added = p.astype(np.float16).astype(np.float64) @ value
+        added = added if name == "flash2" else np.nan_to_num(added / row_sum[:, None])
+        assert np.allclose(trace.acc[step][:n], recorded["O rescaled"][:n] + added, atol=1e-3)
+        before[where] = step
+
+
+@pytest.mark.parametrize("name", BACKWARD)
+def test_the_gradient_of_the_scores_follows_from_its_factors(traces, name):
+    trace = traces[name]
+    scale = 1.0 if name == "backward" else PROBLEM.scale
+    for step in steps_of(trace, "dS"):
+        recorded = {each: values[step] for each, values in trace.matrices.items()}
+        query, key, *_, seen = tiles_of(trace, step)
+        n, m = len(query), len(key)
+        scores = recorded["QK^T"][:n, :m] * PROBLEM.scale
+        p = np.where(seen, np.exp(scores - recorded["lse"][:n]), 0)
+        assert np.allclose(np.where(seen, recorded["P"][:n, :m], 0), p, atol=1e-6)
+        assert np.allclose(
+            recorded["dS"][:n, :m], p * (recorded["dP"][:n, :m] - recorded["D"][:n]) * scale, atol=2e-3
+        )
+
+
+def test_the_combine_weighs_each_part_by_its_lse(traces):
+    trace = traces["split_kv"]
+    steps = np.flatnonzero(np.isfinite(trace.matrices["lse"][:, 0, 0]))
+    assert len(steps) > 0
+    weights = np.exp(trace.matrices["partial lse"][steps] - trace.matrices["lse"][steps])[:, :, 0]
+    exist = np.isfinite(trace.weight[steps])
+    assert np.allclose(weights[exist], trace.weight[steps][exist], atol=1e-6)
+    for program in np.unique(trace.program[steps]):
+        own = steps[trace.program[steps] == program]
+        weighted = (trace.weight[own][:, :, None] * trace.matrices["partial O"][own]).cumsum(axis=0)
+        rows = np.isfinite(weighted)
+        assert np.allclose(trace.matrices["O"][own][rows], weighted[rows], atol=1e-5)
+
+
+def test_larger_tiles_and_longer_rows_are_not_recorded():
+    assert run_traced(PROBLEM.with_(block_n=32), "flash2").matrices is None
+    assert run_traced(PROBLEM.with_(head_dim=128), "flash2").matrices is None
+    assert run_traced(PROBLEM, "standard").matrices is None
+    assert ALGORITHMS["standard"].kernels[0].figure is None
+
+
+@pytest.mark.parametrize("name", [*SOFTMAX, *BACKWARD, "split_kv"])
+def test_a_file_keeps_them_and_so_does_the_trace_for_a_page(traces, name):
+    trace = traces[name]
+    again = Trace.load(trace.without_acc().to_bytes())
+    assert again.matrices.keys() == trace.matrices.keys()
+    for each, values in trace.matrices.items():
+        assert np.array_equal(again.matrices[each], values, equal_nan=True)
+    for field in ("acc", "acc_dk", "acc_dv"):
+        kept, given = getattr(again, field), getattr(trace, field)
+        assert (kept is None) == (given is None)
+
+
+def test_a_file_with_a_matrix_of_another_shape_is_refused(traces):
+    damaged = traces["flash2"].matrices | {"P": np.zeros((3, 4, 4), np.float32)}
+    with pytest.raises(InvalidTrace, match="the matrix P has shape"):
+        Trace.load(replace(traces["flash2"], matrices=damaged).to_bytes())
+
+
+def test_a_file_with_matrices_is_refused_by_readers_of_version_1(traces):
+    with np.load(io.BytesIO(traces["flash2"].to_bytes())) as file:
+        assert b'"version": 3' in file["header"].tobytes()
+
+
+def test_a_sample_has_the_matrices_of_the_whole_run():
+    problem = PROBLEM.with_(q_heads=1, q_len=8)
+    sampled = run_traced(problem, "flash2", Sample(heads=(0,), q_tiles=(1,)))
+    whole = run_traced(problem, "flash2")
+    wanted = whole.q_tile == 1
+    assert wanted.any()
+    row = run_traced(problem, "flash2", Sample(heads=(0,), q_tiles=(1,)), row=2)
+    assert np.array_equal(row.matrices["P"], whole.matrices["P"][wanted, 2:3], equal_nan=True)
+    for each, values in whole.matrices.items():
+        assert np.array_equal(sampled.matrices[each], values[wanted], equal_nan=True)
+
+
+@pytest.mark.parametrize("name", [*SOFTMAX, *BACKWARD, "split_kv"])
+def test_one_picked_row_has_the_numbers_that_all_rows_have(traces, name):
+    """In every step of every query tile; what is cut along the keys alone is left out."""
+    whole = traces[name]
+    picked = run_traced(PROBLEM, name, row=1)
+    assert (whole.matrix_row, picked.matrix_row) == (None, 1)
+    figures = [kernel.figure for kernel in ALGORITHMS[name].kernels if kernel.figure]
+    by_row = {
+        each.name for figure in figures for each in figure.matrices if figure.slot(each.slot).rows == "q_tile"
+    }
+    assert picked.matrices.keys() == by_row
+    for each, values in picked.matrices.items():
+        all_rows = whole.matrices[each] if each in whole.matrices else getattr(whole, each)
+        assert values.shape[1] == 1
+        assert np.array_equal(values, all_rows[:, 1:2], equal_nan=True)
+
+
+@pytest.mark.parametrize("name", SOFTMAX)
+def test_a_row_of_large_tiles_follows_from_the_inputs(name):
+    problem = AttentionProblem(q_len=40, kv_len=70, head_dim=80, block_m=32, block_n=64, mask="causal")
+    trace = run_traced(problem, name, row=5)
+    query, key, _ = (tensor.double().numpy() for tensor in make_inputs(problem, "cpu"))
+    steps = steps_of(trace, "QK^T")
+    assert len(steps) == 3  # the mask leaves the first query tile one key tile
+    for step in steps:
+        row = trace.q_tile[step] * 32 + 5
+        keys = np.arange(trace.kv_tile[step] * 64, min(trace.kv_tile[step] * 64 + 64, 70))
+        scores = query[0, 0, row] @ key[0, 0, keys].T * problem.scale
+        recorded = {each: values[step, 0] for each, values in trace.matrices.items()}
+        assert np.allclose(recorded["QK^T"][: len(keys)] * problem.scale, scores, atol=1e-5)
+        p = np.where(keys <= row + 30, np.exp(scores - trace.row_max[step, 5]), 0)
+        assert np.allclose(recorded["P"][: len(keys)], p, atol=1e-6)
+        assert np.array_equal(recorded["acc"], trace.acc[step, 5])
+    assert Trace.load(trace.without_acc().to_bytes()).acc is None
+
+
+def test_a_row_that_no_tile_has_is_refused():
+    with pytest.raises(InvalidProblem, match="expected 0 to 3"):
+        run_traced(PROBLEM, "flash2", row=4)
+    with pytest.raises(InvalidProblem, match="an algorithm that shows its numbers"):
+        run_traced(PROBLEM, "standard", row=0)
+    trace = run_traced(PROBLEM, "flash2", row=3)
+    with np.load(io.BytesIO(trace.to_bytes())) as file:
+        assert b'"version": 4' in file["header"].tobytes()
+    assert Trace.load(trace.to_bytes()).matrix_row == 3
+    with pytest.raises(InvalidTrace, match="no query tile has a row 4"):
+        Trace.load(replace(trace, matrix_row=4).to_bytes())
+
+
+@pytest.mark.parametrize("entry", ALGORITHMS.values(), ids=lambda entry: entry.name)
+def test_a_figure_speaks_of_phases_and_slots_that_exist(entry):
+    for kernel in entry.kernels:
+        if kernel.figure is None:
+            continue
+        phases = {phase.name for phase in kernel.phases}
+        slots = {slot.name for slot in kernel.figure.slots}
+        assert {matrix.phase for matrix in kernel.figure.matrices} <= phases
+        assert {matrix.slot for matrix in kernel.figure.matrices} == slots
+        for product in kernel.figure.products:
+            assert product.phase in phases
+            assert {product.result, product.first, product.second} <= slots
