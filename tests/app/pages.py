@@ -14,7 +14,7 @@ def open_page(page="", **query):
     """The page at that path of the URL ("" is Explore, "measure" Measure), run once with these parameters."""
     app = AppTest.from_file(ROOT / "app.py", default_timeout=60)
     for name, value in query.items():
-        app.query_params[name] = str(value)
+        app.query_params[name] = [*map(str, value)] if isinstance(value, list) else str(value)
     if page:
         # switch_page finds a page by its file only after a first, wasted, run of Explore
         app._page_hash = calc_hash(page)

@@ -18,6 +18,7 @@ def test_it_binds_to_this_machine_and_keeps_its_protection():
     assert server["address"] == "127.0.0.1"
     assert server["enableXsrfProtection"] is True
     assert server["enableCORS"] is True
+    assert server["allowedHosts"] == ["localhost", "127.0.0.1", "::1"]
 
 
 def test_it_sends_nothing_to_other_sites():
@@ -40,7 +41,7 @@ def kernel_file(tmp_path, monkeypatch):
 def started_with(monkeypatch):
     """The kernel that the app's first page gives its worker. PEERS is put back after the test."""
     monkeypatch.setattr(peers, "PEERS", {name: peer for name, peer in peers.PEERS.items() if name != "user"})
-    monkeypatch.setattr(runs, "WorkerClient", lambda kernel: kernel)
+    monkeypatch.setattr(runs, "WorkerClient", lambda kernels: kernels)
     runs.run_store.clear()
     client = runs.run_store().client
     runs.run_store.clear()
@@ -57,7 +58,7 @@ def started_with(monkeypatch):
 )
 def test_a_kernel_is_taken_from_the_command_line(words, kernel_file, monkeypatch):
     monkeypatch.setattr("sys.argv", ["app.py", *words])
-    kernel = options.named_kernel()
+    (kernel,) = options.named_kernels()
     assert (kernel.path, kernel.function, kernel.name) == (kernel_file, "attention", "mine.py:attention")
 
 
@@ -65,17 +66,17 @@ def test_a_kernel_is_taken_from_the_command_line(words, kernel_file, monkeypatch
 def test_a_wrong_one_is_explained_and_starts_no_worker_with_it(words, kernel_file, monkeypatch):
     monkeypatch.setattr("sys.argv", ["app.py", *words])
     with pytest.raises(InvalidProblem, match=r"expected a Python file and a function in it|there is no file"):
-        options.named_kernel()
-    assert started_with(monkeypatch) == ""
+        options.named_kernels()
+    assert started_with(monkeypatch) == []
     assert "user" not in peers.PEERS
 
 
 def test_a_named_kernel_is_a_peer_as_soon_as_the_app_runs(kernel_file, monkeypatch):
     monkeypatch.setattr("sys.argv", ["app.py", "--kernel", "mine.py:attention"])
-    assert started_with(monkeypatch) == f"{kernel_file}:attention"
+    assert started_with(monkeypatch) == [f"{kernel_file}:attention"]
     assert peers.PEERS["user"].label == "mine.py:attention"
 
 
 def test_without_one_nothing_is_named(monkeypatch):
     monkeypatch.setattr("sys.argv", ["app.py"])
-    assert options.named_kernel() is None
+    assert options.named_kernels() == []

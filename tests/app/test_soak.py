@@ -9,8 +9,9 @@ import pytest
 from kernels.algorithms import run_traced
 from kernels.check.cases import CheckCase
 from kernels.problem import AttentionProblem
+from kernels.worker.case_requests import CheckRequest, SensitivityRequest
 from kernels.worker.client import WorkerClient
-from kernels.worker.requests import CheckRequest, SensitivityRequest, TraceRequest
+from kernels.worker.requests import TraceRequest
 from viz.shared.runs import REMEMBERED, RunStore
 
 SESSIONS, JOBS_EACH = 10, 3

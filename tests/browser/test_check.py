@@ -36,7 +36,7 @@ def test_a_tile_that_is_clicked_is_shown_linked_and_kept_in_the_url(page):
     chart.click(
         position={"x": box["width"] * 5 / 6, "y": box["height"] / 2}
     )  # the last key tile of the middle query tile
-    expect(found.get_by_text("Head 0, query tile 1, key tile 2:")).to_be_visible(timeout=20_000)
+    expect(found.get_by_text("Head 0, query tile 1, key tile 2:")).to_be_visible(timeout=60_000)
     assert "tile=0.1.2" in found.url
     found.get_by_role("link", name=re.compile("This tile in Explore, step 6")).click()
     found.wait_for_url(re.compile("step=6"))
@@ -75,7 +75,7 @@ def test_the_report_is_one_file_that_opens_anywhere(page, browser, tmp_path):
 def test_a_case_that_changes_while_another_is_queued_draws_the_page_again(browser, url):
     """Four cases in a second, each asked for while the one before runs; then the last verdict."""
     visit = Visit(browser, f"{url}/check?{SMALL}&q_len=160&kv_len=160&repeats=6")
-    length = visit.page.get_by_label("query length")
+    length = visit.page.get_by_label("N, queries")
     length.wait_for(timeout=60_000)
     for value in ("144", "128", "112", "96"):
         length.fill(value)

@@ -31,7 +31,7 @@ def test_a_duel_plays_by_key_and_its_place_comes_back_from_the_url(visit):
     page.press("]", "]", "]", "Space")
     page.page.wait_for_function(
         f"() => {PLAYER}.querySelector('.fa-transport .fa-count').textContent === 'step 64 / 64'",
-        timeout=15_000,
+        timeout=60_000,
     )
     page.press("Home", *["ArrowRight"] * 5)
     page.wait_for_url("place=steps%3A5")

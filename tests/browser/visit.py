@@ -25,10 +25,22 @@ PLAYER = (
     ".map((e) => (e.shadowRoot ?? e).querySelector?.('.fa-player')).find(Boolean)"
 )
 
+SETTLED = f"""async () => {{
+  const player = () => {PLAYER};
+  const idle = () => document.querySelector('[data-test-script-state=notRunning]');
+  const end = performance.now() + 60000;
+  let [shown, since] = [player(), performance.now()];
+  while (performance.now() - since < 600 && performance.now() < end) {{
+    await new Promise((done) => setTimeout(done, 50));
+    if (player() !== shown || !idle()) [shown, since] = [player(), performance.now()];
+  }}
+}}"""
+"""Waits until the script does not run, and the player is the same, for a moment."""
+
 
 @contextlib.contextmanager
-def running_app():
-    """The URL of the app, run as the README says."""
+def running_app(*options):
+    """The URL of the app, run as the README says, with more options of Streamlit."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -40,6 +52,7 @@ def running_app():
         "app.py",
         "--server.headless=true",
         f"--server.port={port}",
+        *options,
     ]
     server = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     url = f"http://127.0.0.1:{port}"
@@ -60,6 +73,7 @@ class Visit:
 
     def __init__(self, browser, url, **context):
         self.context = browser.new_context(viewport={"width": 1280, "height": 720}, **context)
+        self.context.set_default_timeout(60_000)
         self.page = self.context.new_page()
         self.errors, self.outside = [], []
         self.page.on(
@@ -84,7 +98,7 @@ class Visit:
             self.page.locator(".stMarkdownBadge").filter(
                 has_text=re.compile("interpreter|CUDA|replay")
             ).first.wait_for(state="attached", timeout=60_000)
-            self.page.locator("[data-test-script-state=notRunning]").wait_for(timeout=60_000)
+            self.page.evaluate(SETTLED)
         return self
 
     def text(self, css):
@@ -103,7 +117,7 @@ class Visit:
         return self
 
     def wait_for_url(self, words):
-        self.page.wait_for_function("(words) => location.search.includes(words)", arg=words, timeout=15_000)
+        self.page.wait_for_function("(words) => location.search.includes(words)", arg=words, timeout=60_000)
 
     def assert_clean(self):
         assert self.errors == []

@@ -1,10 +1,12 @@
-"""Time and memory of the user's kernel beside ours and torch's, on the same tensors."""
+"""Time and memory of the user's kernels beside ours and torch's, on the same tensors."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import streamlit as st
 
-from kernels.check.cases import USER
+from kernels.check.cases import USERS
 from kernels.check.result import CheckResult
 from kernels.worker.requests import MeasureRequest
 from viz.check.context import CheckContext
@@ -19,7 +21,7 @@ PEERS = {"cuda": ("ours", "sdpa_flash", "sdpa_cudnn", "naive"), "interpreter": (
 def beside_ours_panel(context: CheckContext, result: CheckResult) -> None:
     """The measurement; nothing for other kernels, and no time for a kernel that the interpreter ran."""
     case = result.case
-    if case.kernel != USER or result.refused or result.broken or case.upload:
+    if case.kernel not in USERS or result.refused or result.broken or case.upload:
         return
     st.subheader("Time and memory beside ours", anchor="cost")
     if result.interpreted:
@@ -29,9 +31,9 @@ def beside_ours_panel(context: CheckContext, result: CheckResult) -> None:
         )
         return
     problem = measured_problem(case.problem, context.backend)
-    request = MeasureRequest(
-        problem, peers=(USER, *PEERS[context.backend]), kernel_version=context.version(case)
-    )
+    named = USERS[: len(context.users)]
+    versions = " ".join(context.version(replace(case, kernel=name)) for name in named)
+    request = MeasureRequest(problem, peers=(*named, *PEERS[context.backend]), kernel_version=versions)
     measurement = result_of(context.store, context.store.job(request), "cost", wait_s=0.1)
     if measurement is None:
         return

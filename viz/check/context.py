@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kernels.check.cases import USER, CheckCase
+from kernels.check.cases import USERS, CheckCase
+from kernels.check.result import CheckResult
 from kernels.check.user_kernel import UserKernel
-from kernels.worker.requests import CheckRequest, SensitivityRequest
+from kernels.worker.case_requests import CheckRequest, SensitivityRequest
+from kernels.worker.checks import checked_result
+from kernels.worker.job import Job
 from viz.shared.runs import RunStore
 
 
@@ -16,8 +19,8 @@ class CheckContext:
 
     store: RunStore
     backend: str
-    user: UserKernel | None
-    """The kernel that the command line named."""
+    users: tuple[UserKernel, ...]
+    """The kernels that the command line named."""
     file: bytes = b""
     """The uploaded file; empty without one."""
     file_name: str = ""
@@ -30,6 +33,17 @@ class CheckContext:
         """The request for the sensitivity of a case."""
         return SensitivityRequest(case, self.version(case))
 
+    def user(self, case: CheckCase) -> UserKernel | None:
+        """The user's kernel that a case is about; None for other kernels."""
+        index = USERS.index(case.kernel) if case.kernel in USERS else len(self.users)
+        return self.users[index] if index < len(self.users) else None
+
     def version(self, case: CheckCase) -> str:
         """Tells results of the user's kernel apart after its file was saved again; "" for other kernels."""
-        return f"{self.user.argument} {self.user.version}" if self.user and case.kernel == USER else ""
+        user = self.user(case)
+        return f"{user.argument} {user.version}" if user else ""
+
+    def result(self, job: Job[CheckResult], case: CheckCase) -> CheckResult:
+        """What a check that has ended says, also of a kernel that crashed or hung. Raises Cancelled."""
+        user = self.user(case)
+        return checked_result(job, case, user.name if user else "", self.store.client.device)

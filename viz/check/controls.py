@@ -4,38 +4,51 @@ from __future__ import annotations
 
 import streamlit as st
 
-from kernels.check.cases import KERNELS, MAX_REPEATS, UPLOADED, USER, kernels_on
+from kernels.check.cases import KERNELS, LAYOUTS, MAX_REPEATS, UPLOADED, USERS, kernels_on
 from kernels.check.file_rules import InvalidUpload
-from kernels.check.uploads import UploadFacts, read_upload
+from kernels.check.uploads import AXES, AXES_WORDS, UploadFacts, read_upload
 from kernels.check.user_kernel import UserKernel
 from kernels.problem import InvalidProblem
-from viz.shared.options import named_kernel
+from viz.shared.options import named_kernels
 
 FILE_HELP = (
     "**q**, **k**, **v** as (batch, heads, length, head_dim) in float16, bfloat16 (.safetensors only) or "
     "float32; further **do**; and results computed elsewhere: **o**, **lse**, **dq**, **dk**, **dv**. The "
     "mask is the one chosen here. Nothing in the file is run, and it stays on this machine."
 )
+LAYOUT_HELP = (
+    "**transposed**: views of (batch, length, heads, head_dim) tensors. **sliced**: parts of larger tensors, "
+    "with NaN around them. **packed**: views of one tensor that holds Q, K and V."
+)
 MOST_IGNORED = 8
 """Names of tensors in a file that nothing is done with, shown up to this many."""
 
 
-def user_kernel() -> UserKernel | None:
-    """The kernel that the command line named; what is wrong with its name is said here."""
+def user_kernels() -> tuple[UserKernel, ...]:
+    """The kernels that the command line named; what is wrong with a name is said here."""
     try:
-        return named_kernel()
+        return tuple(named_kernels())
     except InvalidProblem as error:
         st.error(f"--kernel: {error}", icon=":material/error:")
-        return None
+        return ()
 
 
-def kernel_controls(backend: str, user: UserKernel | None) -> tuple[str, bool, int]:
+def kernel_controls(backend: str, users: tuple[UserKernel, ...]) -> tuple[str, bool, int]:
     """Name of the kernel, whether gradients count, and the number of runs; at the top of the sidebar."""
-    names = kernels_on(backend if backend == "cuda" else "interpreter", user is not None)
-    labels = {name: KERNELS[name].label for name in names} | ({USER: user.name} if user else {})
+    names = kernels_on(backend if backend == "cuda" else "interpreter", len(users))
+    named = {name: user.name for name, user in zip(USERS, users, strict=False)}
+    labels = {name: KERNELS[name].label for name in names} | named
     with st.sidebar:
         help_words = "\n".join(f"- **{name}**: {label}" for name, label in labels.items())
-        kernel = st.selectbox("Kernel to check", names, key="kernel", bind="query-params", help=help_words)
+        kernel = st.selectbox(
+            "Kernel to check",
+            names,
+            key="kernel",
+            bind="query-params",
+            help=help_words,
+        )
+        if kernel in named:
+            st.caption(named[kernel])
         left, right = st.columns([3, 2], vertical_alignment="bottom")
         gradients = left.toggle("gradients", True, key="gradients", bind="query-params")
         repeats = right.number_input(
@@ -60,15 +73,33 @@ def upload_control() -> tuple[bytes, str, UploadFacts | None]:
     if file is None:
         return b"", "", None
     data = file.getvalue()
+    axes = st.session_state.get("axes")
     try:
-        facts = _facts(data)
+        facts = _facts(data, axes if axes in AXES else None)
     except (InvalidUpload, InvalidProblem) as error:
         st.error(f"{file.name}: {error}", icon=":material/error:")
         return b"", "", None
     st.caption(
         f"{file.name}: {', '.join(facts.names)}{_ignored_words(facts)}. A file is not part of the URL."
     )
+    _axes_control(facts)
     return data, file.name, facts
+
+
+def _axes_control(facts: UploadFacts) -> None:
+    """How the axes of the file were read, with the other reading on offer, if that is not plain."""
+    if not facts.axes_words and "axes" not in st.session_state:
+        return
+    if facts.axes_words:
+        st.info(facts.axes_words, icon=":material/swap_horiz:")
+    st.segmented_control(
+        "Axes of the file's tensors",
+        AXES,
+        default=facts.axes,
+        required=True,
+        key="axes",
+        format_func=lambda axes: AXES_WORDS[axes],
+    )
 
 
 def _ignored_words(facts: UploadFacts) -> str:
@@ -79,8 +110,8 @@ def _ignored_words(facts: UploadFacts) -> str:
 
 
 @st.cache_data(max_entries=16, show_spinner=False)
-def _facts(data: bytes) -> UploadFacts:
-    return read_upload(data).facts
+def _facts(data: bytes, axes: str | None) -> UploadFacts:
+    return read_upload(data, axes).facts
 
 
 def subject_control(facts: UploadFacts | None, kernel: str) -> str:
@@ -101,3 +132,19 @@ def subject_control(facts: UploadFacts | None, kernel: str) -> str:
         help=help_words,
     )
     return UPLOADED if chosen == "result" else kernel
+
+
+def layout_controls() -> tuple[str, float | None]:
+    """How Q, K and V lie in memory, and the factor on the scores, None for 1 / sqrt(head_dim)."""
+    with st.sidebar.expander("Layout and scale"):
+        layout = st.selectbox("layout", LAYOUTS, key="layout", bind="query-params", help=LAYOUT_HELP)
+        scale = st.number_input(
+            "scale",
+            min_value=0.0,
+            value=None,
+            key="scale",
+            bind="query-params",
+            placeholder="1 / sqrt(head_dim)",
+            help="Factor on the scores, handed over as `scale`. Your kernel and flash_attention take one.",
+        )
+    return layout, scale or None

@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import streamlit as st
 
+from kernels.check.battery import battery
 from kernels.check.cases import (
     TRUSTED_CAUSAL_SHAPES,
     TRUSTED_SHAPES,
+    USERS,
     CheckCase,
     Grid,
+    estimated_seconds,
     grid_cases,
     parse_shapes,
 )
-from kernels.check.report import to_json
+from kernels.check.report import Report, to_json
 from kernels.check.result import CheckResult
+from kernels.check.summary import causes, side_by_side, summary
 from kernels.problem import DTYPES, MASKS, InvalidProblem
 from viz.check.context import CheckContext
 from viz.check.grid_run import GridRun, Outcome, verdict_of, worst_share
+from viz.shared.formats import plain
 
 TRUSTED = "trusted"
 HEAD_DIMS = (16, 32, 40, 59, 64, 80, 96, 111, 128, 160, 192, 224, 256)
 STATE = "grid_run"
 POLL_S = 0.4
+GRID_WORDS = (
+    "Lengths, head_dim, dtype and mask are chosen here. "
+    "Heads, tiles, inputs and seed are those of the sidebar."
+)
 SHARE = "error / allowed"
-VERDICT_WORDS = {"pass": "passes", "fail": "FAILS", "invalid": "not checked", "error": "error"}
+VERDICT_WORDS = {"pass": "passes", "fail": "FAILS", "invalid": "not checked", "error": "no verdict"}
 
 
 def _shape_words(shapes: tuple[tuple[int, int], ...]) -> str:
@@ -40,27 +51,55 @@ SHAPES_HELP = (
 def grid_panel(context: CheckContext, base: CheckCase) -> None:
     """Choose the grid, run it, and show what has ended."""
     grid = _grid_controls(context.backend, base)
-    if grid is None:
-        return
+    if grid is not None:
+        _run_panel(context, grid, GRID_WORDS)
+
+
+def battery_panel(context: CheckContext, base: CheckCase) -> None:
+    """The battery of small cases: for the chosen kernel; for all of the user's if it is one of them."""
+    own = USERS[: len(context.users)]
+    kernels = own if base.kernel in own else (base.kernel,)
+    cases = [case for name in kernels for case in battery(replace(base, kernel=name, repeats=2))]
+    seconds = sum(estimated_seconds(case, context.backend) for case in cases)
+    words = f"Small cases, each with something that kernels get wrong: about {seconds:,.0f} s here."
+    _run_panel(context, Grid(tuple(cases), ()), words)
+
+
+def _run_panel(context: CheckContext, grid: Grid, about: str) -> None:
+    """The button that runs the cases, and what has ended of them.
+
+    A run of other cases, or of an older version of the file, is not shown.
+    """
     run: GridRun | None = st.session_state.get(STATE)
-    busy = run is not None and run.cases == grid.cases and run.running
+    if run is not None and (run.cases != grid.cases or run.is_older(context)):
+        run.stop()
+        run = st.session_state[STATE] = None
     with st.container(horizontal=True, vertical_alignment="center"):
         words = f"Run {len(grid.cases)} cases"
-        if st.button(words, type="primary", icon=":material/play_arrow:", disabled=busy):
-            if run is not None:
-                run.stop()
-            run = st.session_state[STATE] = GridRun(grid.cases)
+        busy = run is not None and run.running
+        st.button(
+            words,
+            type="primary",
+            icon=":material/play_arrow:",
+            disabled=busy,
+            on_click=_start,
+            args=(context, grid.cases),
+        )
         if grid.words:
             st.caption(f":material/info: {grid.words}.")
     if run is None:
-        st.caption(
-            "Lengths, head_dim, dtype and mask are chosen here. Heads, tiles, inputs and seed are those of "
-            "the sidebar."
-        )
+        st.caption(about)
     elif run.running:
         _running(context, run)
     else:
-        _ended(run)
+        _ended(context, run)
+
+
+def _start(context: CheckContext, cases: tuple[CheckCase, ...]) -> None:
+    """Check the cases, anew if they were checked before."""
+    if earlier := st.session_state.get(STATE):
+        earlier.forget(context)
+    st.session_state[STATE] = GridRun(cases)
 
 
 def _grid_controls(backend: str, base: CheckCase) -> Grid | None:
@@ -93,21 +132,21 @@ def _running(context: CheckContext, run: GridRun) -> None:
     now = next((job for job in run.jobs if not job.done), None)
     waits = f", {now.jobs_ahead} jobs of others ahead" if now and now.jobs_ahead else ""
     left.progress(run.done / len(run.cases), text=f"{run.done} of {len(run.cases)} cases checked{waits}")
-    if right.button("Cancel", icon=":material/stop:", key="cancel-grid"):
-        run.stop()
-        st.rerun()
-    if rows := [_row(case, outcome) for case, outcome in run.outcomes()]:
+    right.button("Cancel", icon=":material/stop:", key="cancel-grid", on_click=run.stop)
+    if rows := [_row(context, case, outcome) for case, outcome in run.outcomes(context)]:
         st.dataframe(rows, hide_index=True, key="grid-so-far", column_config=_columns(), height="auto")
 
 
-def _ended(run: GridRun) -> None:
-    """The count of each verdict, and the table whose rows open their case."""
-    outcomes = run.outcomes()
-    st.markdown(_summary(run, [verdict_of(outcome) for _, outcome in outcomes]))
+def _ended(context: CheckContext, run: GridRun) -> None:
+    """What failed and why, and the table whose rows open their case."""
+    outcomes = run.outcomes(context)
+    st.markdown(_counts(run, [verdict_of(outcome) for _, outcome in outcomes]))
     if not outcomes:
         return
+    results = [outcome for _, outcome in outcomes if isinstance(outcome, CheckResult)]
+    _summaries(results)
     st.dataframe(
-        [_row(case, outcome) for case, outcome in outcomes],
+        [_row(context, case, outcome) for case, outcome in outcomes],
         hide_index=True,
         key="grid-table",
         on_select=lambda: _open(outcomes),
@@ -115,11 +154,10 @@ def _ended(run: GridRun) -> None:
         column_config=_columns(),
         height="auto",
     )
-    results = [outcome for _, outcome in outcomes if isinstance(outcome, CheckResult)]
     st.caption("Select a row to open its case.")
     st.download_button(
         "All numbers as JSON",
-        lambda: to_json(results, [None] * len(results)),
+        lambda: to_json([*map(Report, results)]),
         "check-grid.json",
         "application/json",
         icon=":material/download:",
@@ -127,12 +165,32 @@ def _ended(run: GridRun) -> None:
     )
 
 
-def _summary(run: GridRun, verdicts: list[str]) -> str:
+def _summaries(results: list[CheckResult]) -> None:
+    """A sentence per kernel, and several kernels side by side."""
+    by_kernel: dict[str, list[CheckResult]] = {}
+    for result in results:
+        by_kernel.setdefault(result.case.kernel, []).append(result)
+    for found in by_kernel.values():
+        st.markdown(f"**{plain(found[0].label)}**: {plain(summary(found))}.")
+        for cause in causes(found):
+            st.markdown(f":material/troubleshoot: **Cause**: {plain(cause)}.")
+    if len(by_kernel) > 1:
+        header, *rows = side_by_side(list(by_kernel.values()))
+        st.caption("Side by side: the verdict, and the largest error over what is allowed.")
+        repeated = {label for label in header if header.count(label) > 1}
+        labels = [f"{label} ({n})" if label in repeated else label for n, label in enumerate(header)]
+        table = [dict(zip(labels, row, strict=True)) for row in rows]
+        st.dataframe(table, hide_index=True, key="side-by-side")
+
+
+def _counts(run: GridRun, verdicts: list[str]) -> str:
     failed, passed = verdicts.count("fail"), verdicts.count("pass")
-    rest = len(verdicts) - failed - passed
+    none = verdicts.count("error")
+    rest = len(verdicts) - failed - passed - none
     counts = [
         f":red[**{failed} fail**]" if failed else "",
         f":green[**{passed} pass**]" if passed else "",
+        f":orange[**{none} without a verdict**]" if none else "",
         f"{rest} not checked" if rest else "",
     ]
     short = run.stopped or len(verdicts) < len(run.cases)
@@ -145,21 +203,23 @@ def _columns() -> dict:
     return {SHARE: st.column_config.NumberColumn(SHARE, format="%.2f", help=words)}
 
 
-def _row(case: CheckCase, outcome: Outcome) -> dict[str, str | int | float | None]:
-    problem = case.problem
+def _row(context: CheckContext, case: CheckCase, outcome: Outcome) -> dict[str, str | int | float | None]:
+    problem, user = case.problem, context.user(case)
     row: dict[str, str | int | float | None] = {
         "verdict": VERDICT_WORDS[verdict_of(outcome)],
+        "kernel": user.name if user else case.kernel,
         "query": problem.q_len,
         "key": problem.kv_len,
         "head_dim": problem.head_dim,
         "dtype": problem.dtype,
         "mask": problem.mask,
+        "more": case.more_words,
     }
     if isinstance(outcome, Exception):
-        return row | {SHARE: None, "repeated": "", "why": str(outcome)}
+        return row | {SHARE: None, "repeated": "", "why": str(outcome), "cause": ""}
     repeated = "" if outcome.repeats is None else "equal" if outcome.repeats.equal else "differs"
     share = worst_share(outcome) if outcome.tensors else None
-    return row | {SHARE: share, "repeated": repeated, "why": outcome.reason}
+    return row | {SHARE: share, "repeated": repeated, "why": outcome.reason, "cause": outcome.cause}
 
 
 def _open(outcomes: list[tuple[CheckCase, Outcome]]) -> None:
@@ -169,4 +229,6 @@ def _open(outcomes: list[tuple[CheckCase, Outcome]]) -> None:
         case, _ = outcomes[rows[0]]
         for name, value in case.problem.as_dict().items():
             st.session_state[name] = value
+        for name in ("kernel", "layout", "scale"):
+            st.session_state[name] = getattr(case, name)
         st.session_state["view"] = "case"

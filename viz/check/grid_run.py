@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 
 from kernels.check.cases import CheckCase
 from kernels.check.result import CheckResult
+from kernels.check.summary import ORDER
+from kernels.worker.failures import Cancelled
 from kernels.worker.job import Job
 from viz.check.context import CheckContext
-from viz.shared.waiting import FAILURES
 
 AT_ONCE = 2
 """At most so many cases of a grid wait or run at a time.
 
 The worker then has no pause between them, and other sessions do not wait for a whole grid.
 """
-ORDER = {"fail": 0, "error": 1, "invalid": 2, "pass": 3}
-
-Outcome = CheckResult | Exception
+Outcome = CheckResult | Cancelled
+"""A case that ended, or that somebody stopped."""
 
 
 @dataclass
@@ -28,6 +27,8 @@ class GridRun:
     cases: tuple[CheckCase, ...]
     jobs: list[Job[CheckResult]] = field(default_factory=list)
     stopped: bool = False
+    versions: dict[str, str] = field(default_factory=dict)
+    """Of each kernel, when its first case was asked for."""
 
     @property
     def done(self) -> int:
@@ -42,8 +43,20 @@ class GridRun:
     def advance(self, context: CheckContext) -> None:
         """Hand the worker the next cases, at most AT_ONCE at a time."""
         while not self.stopped and len(self.jobs) < len(self.cases) and len(self.jobs) - self.done < AT_ONCE:
-            request = context.check(self.cases[len(self.jobs)])
+            case = self.cases[len(self.jobs)]
+            request = context.check(case)
+            self.versions.setdefault(case.kernel, request.kernel_version)
             self.jobs.append(context.store.job(request))
+
+    def is_older(self, context: CheckContext) -> bool:
+        """Whether the file of a kernel, or one that it imports, was saved since the run began."""
+        by_kernel = {case.kernel: case for case in self.cases}
+        return any(context.version(by_kernel[name]) != version for name, version in self.versions.items())
+
+    def forget(self, context: CheckContext) -> None:
+        """Let the same cases be checked anew."""
+        for job in self.jobs:
+            context.store.forget(job)
 
     def stop(self) -> None:
         """Start no further case, and cut short the one that runs."""
@@ -52,34 +65,29 @@ class GridRun:
             if not job.done:
                 job.cancel()
 
-    def outcomes(self) -> list[tuple[CheckCase, Outcome]]:
+    def outcomes(self, context: CheckContext) -> list[tuple[CheckCase, Outcome]]:
         """Cases that have ended: failures first, then those with the largest share of the allowed error."""
-        ended = [(case, _outcome(job)) for case, job in zip(self.cases, self.jobs, strict=False) if job.done]
+        pairs = zip(self.cases, self.jobs, strict=False)
+        ended = [(case, _outcome(context, case, job)) for case, job in pairs if job.done]
         return sorted(ended, key=lambda pair: _rank(pair[1]))
 
 
-def _outcome(job: Job[CheckResult]) -> Outcome:
+def _outcome(context: CheckContext, case: CheckCase, job: Job[CheckResult]) -> Outcome:
     try:
-        return job.result()
-    except FAILURES as error:
+        return context.result(job, case)
+    except Cancelled as error:
         return error
 
 
 def verdict_of(outcome: Outcome) -> str:
-    """ "pass", "fail", "invalid", or "error" for a job that gave no result."""
+    """That of the result, or "error" for a case that was stopped."""
     return "error" if isinstance(outcome, Exception) else outcome.verdict
 
 
 def _rank(outcome: Outcome) -> tuple[int, float]:
-    return ORDER[verdict_of(outcome)], 0.0 if isinstance(outcome, Exception) else -worst_share(outcome)
+    return ORDER.index(verdict_of(outcome)), 0.0 if isinstance(outcome, Exception) else -worst_share(outcome)
 
 
 def worst_share(result: CheckResult) -> float:
     """Largest error over what is allowed, of all tensors; above 1 fails."""
-    shares = [0.0]
-    for tensor in result.tensors:
-        if tensor.tolerance:
-            shares.append(tensor.max_error / tensor.tolerance)
-        else:
-            shares.append(0.0 if tensor.passes else math.inf)
-    return max(shares)
+    return max((tensor.share for tensor in result.tensors), default=0.0)

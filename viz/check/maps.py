@@ -9,10 +9,11 @@ import numpy as np
 import plotly.graph_objects as go
 import streamlit as st
 
-from kernels.check.result import CheckResult, ErrorMap
+from kernels.check.error_maps import ErrorMap
+from kernels.check.result import CheckResult
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import visited_tiles
-from viz.check.figures.maps import codes_figure, pickable_tiles, share_figure
+from viz.check.figures.maps import codes_figure, pickable_tiles, share_figure, signed_figure
 from viz.shared.formats import significant
 from viz.shared.layout import colors, explore_link, plot
 
@@ -21,6 +22,12 @@ WEIGHTS = (
     "group of key tiles. So O is the weight that each row gives to each group: it shows along the keys where "
     "a kernel goes wrong, whatever kernel it is."
 )
+BACKWARD_WEIGHTS = (
+    "The backward pass runs once more, with a dO that is 1 in a column of its own for each group of query "
+    "tiles. So dV is the weight that each key gets from each group, as the backward pass computes it."
+)
+TITLES = {"weights backward": "Weights of the backward pass: keys and query tiles"}
+SHARE, SIGNED = "error / allowed", "got − exact"
 LONGEST_NUMBER = 9
 """Digits of an index in the URL's `tile`."""
 
@@ -43,6 +50,7 @@ def maps_panel(result: CheckResult) -> None:
     if not result.maps:
         return
     st.subheader("Where the errors are", anchor="maps")
+    signed = _signed_choice()
     left, right = st.columns(2, gap="large")
     weights = result.map("weights")
     with left:
@@ -52,12 +60,25 @@ def maps_panel(result: CheckResult) -> None:
                 "file cannot."
             )
         else:
-            _weights_panel(result, weights)
+            _weights_panel(result, weights, signed)
     with right:
-        _tensor_panel(result)
+        _tensor_panel(result, signed)
 
 
-def _weights_panel(result: CheckResult, weights: ErrorMap) -> None:
+def _signed_choice() -> bool:
+    """Whether the maps show got minus exact, and not the share of what is allowed."""
+    shown = st.segmented_control(
+        "Maps of",
+        [SHARE, SIGNED],
+        default=SHARE,
+        required=True,
+        key="map-of",
+        label_visibility="collapsed",
+    )
+    return shown == SIGNED
+
+
+def _weights_panel(result: CheckResult, weights: ErrorMap, signed: bool) -> None:
     st.caption(
         "**Over the keys**: how much each row attends to each key tile, against float64. Pick a tile.",
         help=WEIGHTS,
@@ -65,8 +86,11 @@ def _weights_panel(result: CheckResult, weights: ErrorMap) -> None:
     problem = result.case.problem
     tile = _chosen_tile(problem, weights)
     index = int(np.flatnonzero(weights.heads == tile.head)[0])
-    figure = share_figure(weights, index, problem, colors(), (tile.query, tile.key))
-    _clickable(figure, tile.head, pickable_tiles(weights, problem))
+    if signed and weights.signed is not None:
+        plot(signed_figure(weights, index, colors()), key="signed-weights")
+    else:
+        figure = share_figure(weights, index, problem, colors(), (tile.query, tile.key))
+        _clickable(figure, tile.head, pickable_tiles(weights, problem))
     _head_choice(weights, tile)
     _tile_words(problem, weights, index, tile)
     _tile_link(result, weights, index, tile)
@@ -150,10 +174,10 @@ def _tile_link(result: CheckResult, weights: ErrorMap, index: int, tile: Tile) -
     explore_link(words, problem, **more)
 
 
-def _tensor_panel(result: CheckResult) -> None:
+def _tensor_panel(result: CheckResult, signed: bool) -> None:
     kinds = [error_map.kind for error_map in result.maps if error_map.kind != "weights"]
     caption, chart = st.container(), st.container()
-    kind = kinds[0]
+    kind = _worst_kind(result, kinds)
     if len(kinds) > 1:
         kind = st.segmented_control(
             "Tensor",
@@ -166,13 +190,23 @@ def _tensor_panel(result: CheckResult) -> None:
         )
     error_map = result.map(kind) or result.map(kinds[0])
     assert error_map is not None
-    caption.caption(
-        f"**{error_map.kind} over its columns**, head {error_map.heads[0]}. Red is more than the rule allows."
+    about = BACKWARD_WEIGHTS if error_map.kind == "weights backward" else None
+    words = (
+        f"**{TITLES.get(error_map.kind, f'{error_map.kind} over its columns')}**, head {error_map.heads[0]}."
     )
+    caption.caption(f"{words} {'' if signed else 'Red is more than the rule allows.'}", help=about)
     with chart:
-        plot(share_figure(error_map, 0, result.case.problem, colors()), key="tensor-map")
+        if signed and error_map.signed is not None:
+            plot(signed_figure(error_map, 0, colors()), key="signed-map")
+        else:
+            plot(share_figure(error_map, 0, result.case.problem, colors()), key="tensor-map")
     if error_map.codes is None:
         st.caption(f"NaN and infinity: none in {error_map.kind}, and none in float64.")
     else:
         st.caption("**NaN and infinity**, against float64.")
         plot(codes_figure(error_map, 0, colors()), key="codes-map")
+
+
+def _worst_kind(result: CheckResult, kinds: list[str]) -> str:
+    """The map to open: that of the tensor that fails the most, else the first."""
+    return next((tensor.name for tensor in result.failing if tensor.name in kinds), kinds[0])

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import streamlit as st
 
 from kernels.check.cases import CheckCase, estimated_seconds
+from kernels.check.report import Report
 from kernels.check.result import CheckResult
 from kernels.check.uploads import UploadFacts
-from kernels.problem import AttentionProblem
+from kernels.worker.failures import Cancelled
 from viz.check.beside_ours import beside_ours_panel
 from viz.check.context import CheckContext
-from viz.check.controls import kernel_controls, subject_control, upload_control, user_kernel
-from viz.check.grid import grid_panel
+from viz.check.controls import kernel_controls, layout_controls, subject_control, upload_control, user_kernels
+from viz.check.determinism import determinism_panel
+from viz.check.grid import battery_panel, grid_panel
 from viz.check.maps import maps_panel
 from viz.check.numbers import numbers_panel
+from viz.check.played import played_panel
 from viz.check.recorded import recorded_verdict
 from viz.check.report import report_panel
 from viz.check.sensitivity import sensitivity_panel
@@ -21,7 +26,9 @@ from viz.check.verdict import cards, verdict_panel
 from viz.shared import runs
 from viz.shared.layout import header
 from viz.shared.problem_form import problem_controls
-from viz.shared.waiting import asked_job, result_of
+from viz.shared.waiting import WAIT_S, asked_job, retry_button, show_failure, show_progress
+
+CHECKING = ":gray[:material/hourglass_top: Checking …]"
 
 
 def show() -> None:
@@ -29,13 +36,13 @@ def show() -> None:
     store = runs.run_store()
     backend = runs.backend(store)
     header("Is this result right?", store)
-    user = user_kernel()
-    kernel, gradients, repeats = kernel_controls(backend, user)
+    users = user_kernels()
+    kernel, gradients, repeats = kernel_controls(backend, users)
     problem, _ = problem_controls()
     file, file_name, facts = upload_control()
     view = st.segmented_control(
         "View",
-        ["case", "grid"],
+        ["case", "battery", "grid"],
         default="case",
         required=True,
         key="view",
@@ -47,35 +54,53 @@ def show() -> None:
     if store is None or backend in ("starting", "replay"):
         recorded_verdict(problem, backend)
         return
-    context = CheckContext(store, backend, user, file, file_name)
+    context = CheckContext(store, backend, users, file, file_name)
+    base = CheckCase(problem, kernel, gradients, repeats)
     if view == "grid":
-        grid_panel(context, CheckCase(problem, kernel, gradients, repeats))
+        grid_panel(context, base)
+    elif view == "battery":
+        battery_panel(context, base)
     else:
-        case_panels(context, _case(problem, kernel, gradients, repeats, facts))
+        case_panels(context, _case(base, facts))
 
 
-def _case(
-    problem: AttentionProblem, kernel: str, gradients: bool, repeats: int, facts: UploadFacts | None
-) -> CheckCase:
+def _case(base: CheckCase, facts: UploadFacts | None) -> CheckCase:
     """The case that the widgets and the file describe: a file brings its own shape."""
-    subject = subject_control(facts, kernel)
+    subject = subject_control(facts, base.kernel)
     if facts is None:
-        return CheckCase(problem, subject, gradients, repeats)
-    return CheckCase(facts.problem(problem), subject, gradients, repeats, facts.digest)
+        layout, scale = layout_controls()
+        return replace(base, kernel=subject, layout=layout, scale=scale)
+    problem = facts.problem(base.problem)
+    return replace(base, problem=problem, kernel=subject, upload=facts.digest, axes=facts.axes)
 
 
 def case_panels(context: CheckContext, case: CheckCase) -> None:
-    """Everything about one case, once it has been checked."""
-    result = current_check(context, case)
-    if result is None:
-        return
+    """Everything about one case, once it has been checked.
+
+    Until then there is no verdict on the page: the slot is emptied before anything is waited for.
+    """
+    slot = st.empty()
+    job = context.store.peek(context.check(case))
+    if job is None or not job.done:
+        slot.markdown(f"## {CHECKING}")
+    with slot.container():
+        result = current_check(context, case)
+        if result is not None:
+            _panels(context, result)
+
+
+def _panels(context: CheckContext, result: CheckResult) -> None:
     verdict_panel(result)
+    if result.stopped or result.broken:
+        retry_button(context.store, [context.store.job(context.check(result.case))], "check-again")
     cards(result)
     maps_panel(result)
     numbers_panel(result)
     sensitivity = sensitivity_panel(context, result)
     beside_ours_panel(context, result)
-    report_panel(context, result, sensitivity)
+    determinism = determinism_panel(context, result)
+    played_panel(context, result)
+    report_panel(context, Report(result, sensitivity, determinism))
 
 
 def current_check(context: CheckContext, case: CheckCase) -> CheckResult | None:
@@ -91,7 +116,18 @@ def current_check(context: CheckContext, case: CheckCase) -> CheckResult | None:
         blob=context.file,
         key="ask-check",
     )
-    return result_of(context.store, job, "check") if job else None
+    if job is None:
+        return None
+    if not job.wait(WAIT_S):
+        st.markdown(f"## {CHECKING}")
+        show_progress((job,), "check")
+        return None
+    try:
+        return context.result(job, case)
+    except Cancelled as error:
+        show_failure(error)
+        retry_button(context.store, [job], "check-again")
+        return None
 
 
 show()

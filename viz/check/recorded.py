@@ -18,11 +18,12 @@ def recorded_verdict(problem: AttentionProblem, backend: str) -> None:
             "Without Triton nothing can be checked here; recorded verdicts are shown.",
             icon=":material/history:",
         )
-    run = runs.recorded(problem, "flash2")
-    if run:
+    if backend == "starting":
+        # A recorded verdict here would look like that of the kernel that is about to be checked.
+        st.markdown("## :gray[:material/hourglass_top: The worker process is starting …]")
+        return
+    if run := runs.recorded(problem, "flash2"):
         _recorded_report(run)
-    elif backend == "starting":
-        st.caption("The worker process is starting …")
     else:
         st.caption("No recording of this problem. Choose one under “Start from”.")
 

@@ -5,23 +5,24 @@ from __future__ import annotations
 import streamlit as st
 
 from kernels.check.cases import CheckCase
-from kernels.check.report import shell_command, to_html, to_json
-from kernels.check.result import CheckResult, Sensitivity
+from kernels.check.report import Report, shell_command, to_html, to_json
 from viz.check.context import CheckContext
 from viz.shared import theme
 
 STYLE_COLORS = ("background", "text", "line", "good", "bad", "flash", "standard")
 
 
-def report_panel(context: CheckContext, result: CheckResult, sensitivity: Sensitivity | None) -> None:
+def report_panel(context: CheckContext, report: Report) -> None:
     """Two downloads and the command."""
-    kernel = context.user.argument if context.user else ""
+    result = report.result
+    user = context.user(result.case)
+    kernel = user.argument if user else ""
     command = shell_command(result.case, kernel, context.file_name)
     name = _file_name(result.case)
     with st.container(horizontal=True):
         st.download_button(
             "Report as one HTML file",
-            lambda: to_html(result, sensitivity, _style(), command),
+            lambda: to_html(report, _style(), command),
             f"{name}.html",
             "text/html",
             icon=":material/lab_profile:",
@@ -30,7 +31,7 @@ def report_panel(context: CheckContext, result: CheckResult, sensitivity: Sensit
         )
         st.download_button(
             "Numbers as JSON",
-            lambda: to_json([result], [sensitivity], command),
+            lambda: to_json([report], command),
             f"{name}.json",
             "application/json",
             icon=":material/download:",

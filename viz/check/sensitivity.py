@@ -25,7 +25,7 @@ SCALES_WORDS = (
 
 def can_vary(result: CheckResult) -> bool:
     """Whether tiles and scale of the case can be varied: its kernel ran, here."""
-    return result.case.kernel != UPLOADED and not result.refused and not result.broken
+    return result.case.kernel != UPLOADED and not (result.refused or result.broken or result.stopped)
 
 
 def sensitivity_panel(context: CheckContext, result: CheckResult) -> Sensitivity | None:

@@ -8,15 +8,21 @@ from kernels.algorithms import ALGORITHMS
 from kernels.check.cases import UPLOADED
 from kernels.check.result import CheckResult, KeylessRows, Repeats, TensorCheck
 from kernels.oracle.report import RULE
-from viz.shared.formats import format_error
-from viz.shared.runs import runner_words
+from kernels.sanitizer.finding import Finding
+from viz.shared.formats import format_error, plain
+from viz.shared.provenance import runner_words
 
 VERDICTS = {
     "pass": ":green[:material/check_circle: PASSES]",
     "fail": ":red[:material/cancel: FAILS]",
     "invalid": ":gray[:material/block: NOT CHECKED]",
+    "error": ":orange[:material/warning: NO VERDICT]",
 }
 AXES = ("batch", "head", "row", "column")
+CAUSE_HELP = (
+    "The result equals this within the rule by which it does not equal attention. It was held against masks "
+    "that are off by one, missing tiles, other scales and head groupings, missing rescalings, and others."
+)
 REPEATS_HELP = (
     "The kernel ran several times on the same inputs. Different bits mean atomics, a race, or memory that "
     "nobody wrote. They do not change the verdict."
@@ -26,15 +32,29 @@ REPEATS_HELP = (
 def verdict_panel(result: CheckResult) -> None:
     """PASSES or FAILS, why, and where the numbers are from."""
     st.markdown(f"## {VERDICTS[result.verdict]}")
-    st.markdown(f"**{result.label}**: {result.reason}.", help=RULE)
+    st.markdown(f"**{result.label}**: {plain(result.reason)}.", help=RULE)
+    if result.cause:
+        st.markdown(f":material/troubleshoot: **Cause**: {plain(result.cause)}.", help=CAUSE_HELP)
+    for finding in result.findings:
+        _finding(finding)
+    if result.trace:
+        st.code(result.trace, language="python", wrap_lines=True)
     device, problem = result.device, result.case.problem
     inputs = f"{problem.inputs} inputs, seed {problem.seed}"
     tensors = "tensors of your file" if result.case.upload else inputs
     st.caption(f"**Measured**: {_run_by(result)} on {device.name}; {tensors}.")
     for note in result.notes:
-        st.caption(f":material/info: {note}")
+        st.caption(f":material/info: {plain(note)}")
     if result.keyless:
         st.caption(f":material/info: {_keyless_words(result.keyless)}")
+
+
+def _finding(finding: Finding) -> None:
+    """One fault in the kernel's use of memory, with the line of the user's source."""
+    kind = f"{finding.kind[0].upper()}{finding.kind[1:]}"
+    st.markdown(f":material/bug_report: **{kind}**: {plain(finding.words)}.")
+    if finding.file:
+        st.code(f"# {finding.place}\n{finding.source}", language="python", wrap_lines=True)
 
 
 def _run_by(result: CheckResult) -> str:

@@ -20,14 +20,19 @@ from viz.explore.comparisons import (
     time_with_naive,
 )
 from viz.shared.formats import format_bytes, format_error, format_ms
-from viz.shared.runs import Run, runner_words
+from viz.shared.provenance import runner_words
+from viz.shared.runs import Run
 
 Color = Literal["green", "red", "off"]
 
 REQUESTED = (
-    "Counted: bytes that loads and stores asked for. Modelled for standard attention: S and P "
-    "are written to HBM and read back (Dao et al. 2022, algorithm 0)."
+    "Bytes between the GPU's main memory (HBM) and its chip. Counted: what loads and stores asked for. "
+    "Modelled for standard attention: the scores S and the weights P are written to HBM and read back (Dao "
+    "et al. 2022, algorithm 0)."
 )
+
+
+EXTRA = "The most memory that the call needed at a time, beyond its inputs."
 
 
 def four_figures(run: Run, measurement: Measurement | None, other: Run | None = None) -> None:
@@ -38,14 +43,14 @@ def four_figures(run: Run, measurement: Measurement | None, other: Run | None = 
     row = st.container(horizontal=True, gap="small", key="figures")
     origin = "recorded" if run.recorded else "measured"
     mark = "A: " if other else ""
-    _error_card(row, f"{mark}Error · {'measured' if run.judged_here else origin}", run)
+    _error_card(row, f"{mark}Largest error of the result · {'measured' if run.judged_here else origin}", run)
     ours = run.traffic.total
     compared = bytes_with_standard(run)
     if other:
         rival = other.traffic.total
         compared = Compared(less_or_more(rival / ours, f"B {format_bytes(rival)}"))
     explained = f"{_requested_words(run)} {compared.explained}".strip()
-    _card(row, f"{mark}Bytes · {_how_known(run)}", format_bytes(ours), compared.words, explained)
+    _card(row, f"{mark}Bytes moved · {_how_known(run)}", format_bytes(ours), compared.words, explained)
     explained = measurement_words(measurement, run)
     for label, value, words, added in _time_and_memory(measurement, origin, run.algorithm):
         _card(row, f"{mark}{label}", value, words, f"{explained} {added}".strip())
@@ -74,7 +79,9 @@ def _error_card(row: DeltaGenerator, label: str, run: Run) -> None:
         return
     allowed = f"{'passes' if report.passes else 'FAILS'}: allowed {format_error(report.tolerance)}"
     allowed += " (sampled rows)" if run.trace.sample else ""
-    rule = rule_words(FACTORS[run.algorithm.direction])
+    accepted = rule_words(FACTORS[run.algorithm.direction])
+    rule = "The algorithm is exact; its numbers are rounded. Shown is the largest difference from the same "
+    rule += f"computed in float64. {accepted}"
     color: Color = "green" if report.passes else "red"
     _card(row, label, format_error(report.max_error), allowed, rule, color=color)
 
@@ -95,9 +102,10 @@ def _time_and_memory(
     naive = _result(measurement, ("naive",), algorithm.direction)
     if measurement is None or ours is None or ours.timing is None or ours.peak_extra_bytes is None:
         refused = (ours.refused if ours else None) or "not measured"
-        return [(f"{what} · {origin}", "–", refused, "") for what in ("Time", "Memory")]
+        return [(f"{what} · {origin}", "–", refused, "") for what in ("Time of one call", "Extra memory")]
     whose = "Torch " if ours.peer == "sdpa" else whose
-    names = [f"{whose}{word}" if whose else word.capitalize() for word in ("time", "memory")]
+    what = ("time of one call", "extra memory")
+    names = [f"{whose}{word}" if whose else word.capitalize() for word in what]
     time_words = Compared(f"naive {naive.refused if naive else 'not run'}")
     memory_words = time_words.words
     if naive and naive.timing and naive.peak_extra_bytes is not None:
@@ -107,7 +115,7 @@ def _time_and_memory(
     spread = f"{percentile_words(ours)} {time_words.explained}".strip()
     return [
         (f"{names[0]} · {origin}", spread_words(ours), time_words.words, spread),
-        (f"{names[1]} · {origin}", format_bytes(ours.peak_extra_bytes), memory_words, ""),
+        (f"{names[1]} · {origin}", format_bytes(ours.peak_extra_bytes), memory_words, EXTRA),
     ]
 
 

@@ -73,14 +73,15 @@ def _wanted_run(
     live = st.session_state.setdefault("live_runs", set())
     if recording is None or (problem, algorithm) in live:
         return _live_run(store, backend, problem, algorithm, button_place)
-    if button_place and button_place.button(
-        "Run it here",
-        icon=":material/play_arrow:",
-        width="stretch",
-        help=f"Shown now: {recording.provenance}. This runs the kernel on the device at hand.",
-    ):
-        live.add((problem, algorithm))
-        st.rerun()
+    if button_place:
+        button_place.button(
+            "Run it here",
+            icon=":material/play_arrow:",
+            width="stretch",
+            help=f"Shown now: {recording.provenance}. This runs the kernel on the device at hand.",
+            on_click=live.add,
+            args=((problem, algorithm),),
+        )
     return Wanted(recording)
 
 
@@ -149,14 +150,15 @@ def _offer_whole(
     problem: AttentionProblem, algorithm: str, seconds: float, button_place: DeltaGenerator
 ) -> None:
     """A button that traces the whole run, unless the worker would be stopped before its end."""
-    if seconds < WHOLE_S and button_place.button(
-        "Trace the whole run",
-        icon=":material/play_arrow:",
-        width="stretch",
-        help=f"Shown is a sample. A trace of the whole run takes about {duration(seconds)} here.",
-    ):
-        st.session_state["whole_runs"].add((problem, algorithm))
-        st.rerun()
+    if seconds < WHOLE_S:
+        button_place.button(
+            "Trace the whole run",
+            icon=":material/play_arrow:",
+            width="stretch",
+            help=f"Shown is a sample. A trace of the whole run takes about {duration(seconds)} here.",
+            on_click=st.session_state["whole_runs"].add,
+            args=((problem, algorithm),),
+        )
 
 
 def duration(seconds: float) -> str:

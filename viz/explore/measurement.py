@@ -29,9 +29,7 @@ def measurement_of(store: runs.RunStore | None, backend: str, run: runs.Run) -> 
         return result_of(store, job, "measurement")
     if job is None and backend != "cuda" and _takes_long(problem, run.algorithm.direction):
         st.caption("Time and memory of a problem of this size take a while on a CPU.")
-        if st.button("Measure here", icon=":material/speed:"):
-            store.job(request)
-            st.rerun()
+        st.button("Measure here", icon=":material/speed:", on_click=store.start, args=(request,))
         return None
     _measure(store, request)
     return None

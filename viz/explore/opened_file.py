@@ -64,8 +64,13 @@ def judged_anew(
     if not is_shipped or not _has_results(run.trace) or store is None or backend not in ORACLE_FLOPS:
         return run
     key = f"judged {run.trace.algorithm} {run.trace.problem}"
-    if button_place.button("Compute its error here", icon=":material/fact_check:", width="stretch"):
-        st.session_state[key] = True
+    button_place.button(
+        "Compute its error here",
+        icon=":material/fact_check:",
+        width="stretch",
+        on_click=_remember,
+        args=(key,),
+    )
     if key not in st.session_state:
         return run
     report = _report(store, backend, run.trace)
@@ -74,6 +79,10 @@ def judged_anew(
 
 def _has_results(trace: Trace) -> bool:
     return trace.output is not None or trace.d_query is not None
+
+
+def _remember(key: str) -> None:
+    st.session_state[key] = True
 
 
 def _opened() -> Opened | None:
@@ -89,9 +98,13 @@ def _opened() -> Opened | None:
     path = named_trace()
     if path is None or st.session_state.get(CLOSED):
         return None
-    if st.sidebar.button(f"Close {path.name}", icon=":material/close:", width="stretch"):
-        st.session_state[CLOSED] = True
-        st.rerun()
+    st.sidebar.button(
+        f"Close {path.name}",
+        icon=":material/close:",
+        width="stretch",
+        on_click=_remember,
+        args=(CLOSED,),
+    )
     try:
         return Opened(_file_bytes(path, path.stat().st_mtime_ns), path.name)
     except OSError as error:

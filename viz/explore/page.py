@@ -13,10 +13,12 @@ from viz.explore.figures.ledger import difference_table, ledger_figure, ledgers_
 from viz.explore.figures.row_state import state_figures
 from viz.explore.measurement import measurement_of
 from viz.explore.opened_file import judged_anew, opened_run
+from viz.explore.picked_row import can_pick, with_picked_row
 from viz.shared import problem_form as controls
 from viz.shared import runs, theme
 from viz.shared.figures.comparison import memory_figure, time_figure
 from viz.shared.formats import format_bytes
+from viz.shared.glossary import glossary_list, glossary_style, say
 from viz.shared.layout import colors, header, plot, source_badges
 
 
@@ -25,6 +27,8 @@ def show() -> None:
     store = runs.run_store()
     backend = runs.backend(store)
     header("FlashAttention, played back", store)
+    glossary_style(colors())
+    _landing()
     algorithm = controls.algorithm_control()
     problem, button_place = controls.problem_controls()
     versus = controls.versus_controls(problem) if problem else None
@@ -37,14 +41,19 @@ def show() -> None:
     run = judged_anew(store, backend, run, button_place)
     is_its_own = not (run.meanwhile or run.file)  # the controls of a second run are about another problem
     other = current_run(store, backend, *versus) if versus and is_its_own else None
-    figures = st.container()
-    if other:
-        panels.duel_panel(run, other, gpu)
-    else:
-        panels.player_panel(run, gpu)
+    if st.context.is_embedded:
+        panels.player_alone()
+    place = st.container()  # what is said of a row that is run for stands below the player, which stays
+    shown = run if other else with_picked_row(store, backend, run)
+    with place:
+        if other:
+            panels.duel_panel(run, other, gpu)
+        else:
+            panels.player_panel(shown, gpu, _plays_by_itself(), can_pick(store, backend, run))
+    if st.context.is_embedded:
+        return
     measurement = measurement_of(store, backend, run)
-    with figures:
-        cards.four_figures(run, measurement, other)
+    cards.four_figures(run, measurement, other)  # below the player, which they would push down
     _state(run)
     traffic, cost = st.columns(2, gap="large")
     with traffic:
@@ -52,8 +61,35 @@ def show() -> None:
     with cost:
         _cost(run, measurement)
     _programs_and_mask(run, gpu)
-    panels.take_away(run, gpu)
+    panels.take_away(shown, gpu)
+    panels.scene_panel(run, other, gpu)
+    glossary_list()
     st.caption(theme.ABOUT_NUMBERS)
+
+
+def _plays_by_itself() -> bool:
+    """Whether the visitor came without a link and has chosen nothing since: the first run plays by itself."""
+    if st.query_params:
+        st.session_state["has_chosen"] = True
+    return "has_chosen" not in st.session_state
+
+
+def _landing() -> None:
+    """What this is, why it matters, and the way on."""
+    words, way_on = st.columns([5, 1], vertical_alignment="center")
+    with words:
+        say(
+            "**FlashAttention computes exact attention without ever storing the matrix of "
+            "[[score|scores]]**, so long texts fit and run fast. Below, a real GPU [[kernel]] does it, "
+            "[[tile]] by tile, on sizes that you choose."
+        )
+    with way_on.container(key="start"):
+        st.page_link(
+            "viz/learn/page.py",
+            label="Start here",
+            icon=":material/arrow_forward:",
+            query_params={"chapter": "memory"},
+        )
 
 
 def _state(run: runs.Run) -> None:
@@ -61,7 +97,8 @@ def _state(run: runs.Run) -> None:
     figures = state_figures(run.trace, colors())
     if not figures:
         return
-    title = "Gradient tiles" if run.trace.gradient_distance is not None else "Row state"
+    is_backward = run.trace.gradient_distance is not None
+    title = "Gradient tiles" if is_backward else "Row state: what a row keeps from tile to tile"
     st.subheader(title, anchor="rows")
     source_badges(f"**{run.origin.capitalize()}**: {run.written_by}", run)
     for column, (name, figure) in zip(st.columns(len(figures)), figures.items(), strict=True):
@@ -77,8 +114,8 @@ def _traffic(run: runs.Run, other: runs.Run | None) -> None:
     st.subheader("Traffic by tensor", anchor="traffic")
     st.caption(
         "**Counted**: bytes that the loads and stores asked for; a tile that is read again may come from the "
-        "L2 cache, so this is not DRAM traffic. **Modelled**: standard attention writes its matrices to HBM "
-        "and reads them back (Dao et al. 2022, algorithms 0 and 3). Any kernel that gives "
+        "L2 cache, so this is not the traffic of HBM itself. **Modelled**: standard attention writes its "
+        "matrices to HBM and reads them back (Dao et al. 2022, algorithms 0 and 3). Any kernel that gives "
         f"{results} has to move at least {least} (modelled)."
     )
     ledgers = ledgers_of(run.trace, other.trace if other else None)

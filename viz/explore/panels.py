@@ -6,7 +6,7 @@ import functools
 
 import streamlit as st
 
-from kernels.device.gpus import Gpu
+from kernels.device.gpus import GPUS, Gpu
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import TileKind
 from kernels.trace import Trace
@@ -15,14 +15,23 @@ from kernels.trace.perfetto import chrome_trace
 from kernels.trace.schedule import Schedule, program_spans, step_schedule
 from viz.explore.figures.mask import mask_figure
 from viz.explore.figures.timeline import busy_share, timeline_figure, without_pauses
-from viz.player.component import export_html, show_player
+from viz.explore.picked_row import ask_for_row
+from viz.player.component import show_player
 from viz.player.data import duel_data, player_data
+from viz.player.html_page import State, export_html
+from viz.player.scene import PLACE, ROW, STEP, RunName, Scene, Stop
+from viz.player.scene_panel import scene_popover
 from viz.player.selection import is_large
 from viz.player.tiles import KIND_CODES, tile_kinds
 from viz.shared import runs
 from viz.shared.formats import format_count
 from viz.shared.layout import colors, plot
 
+EMBEDDED = """<style>
+[data-testid="stSidebar"], [data-testid="stExpandSidebarButton"], [data-testid="stHeader"] { display: none; }
+[data-testid="stMainBlockContainer"] { padding: 0 !important; max-width: none; }
+[data-testid="stMainBlockContainer"] > * > :not(:has(.stBidiComponent)) { display: none; }
+</style>"""
 PLACES = ("step", "row", "place")
 """What a player and a duel have in the URL that belongs to one problem."""
 
@@ -38,13 +47,21 @@ def _duel_data(first: runs.Run, second: runs.Run, gpu: Gpu) -> dict:
 
 
 @st.fragment
-def player_panel(run: runs.Run, gpu: Gpu) -> None:
-    """The player, with its state in the URL. A fragment: a new state reruns this panel alone."""
+def player_panel(run: runs.Run, gpu: Gpu, plays: bool = False, runs_rows: bool = False) -> None:
+    """The player, with its state in the URL. A fragment: a new state reruns this panel alone.
+
+    `plays`: it starts to play by itself, phase by phase. `runs_rows`: the page runs the kernel again for the
+    numbers of a row that the reader opens.
+    """
     data = _player_data(run.trace, run.provenance, gpu)
     if run.meanwhile or run.file:  # the state in the URL is that of the problem in the URL
         show_player(data, "player", {})
         return
-    _kept_in_url(data, "player", ("step", "unit", "row"), run.trace.problem)
+    given = {"plays": "by itself"} if plays else {}
+    names = ("step", "unit", "row", "open")
+    _kept_in_url(data, "player", names, run.trace.problem, given, runs_rows)
+    if runs_rows:
+        ask_for_row(run.trace)
 
 
 @st.fragment
@@ -53,8 +70,15 @@ def duel_panel(first: runs.Run, second: runs.Run, gpu: Gpu) -> None:
     _kept_in_url(_duel_data(first, second, gpu), "duel", ("place",), first.trace.problem)
 
 
-def _kept_in_url(data: dict, key: str, names: tuple[str, ...], problem: AttentionProblem) -> None:
-    """Show a player in the state that the URL has, and put its state there.
+def _kept_in_url(
+    data: dict,
+    key: str,
+    names: tuple[str, ...],
+    problem: AttentionProblem,
+    given: State | None = None,
+    runs_rows: bool = False,
+) -> None:
+    """Show a player in the state that the URL has, or else in a given one, and put its state there.
 
     Another algorithm, or a live run in place of a recording, keeps the state. Another problem starts anew.
     """
@@ -63,12 +87,44 @@ def _kept_in_url(data: dict, key: str, names: tuple[str, ...], problem: Attentio
         for name in PLACES:
             st.query_params.pop(name, None)
     before = {name: st.query_params[name] for name in names if name in st.query_params}
-    after = show_player(data, key, before)
+    after = show_player(data, key, before or given or {}, runs_rows)
     for name in names:
         if name in after and after[name] != before.get(name):
             st.query_params[name] = after[name]
         elif name in before and name not in after:
             del st.query_params[name]
+
+
+def player_alone() -> None:
+    """Hide everything but the player: for `?embed=true` in the frame of another page."""
+    st.html(EMBEDDED)
+
+
+def scene_panel(run: runs.Run, other: runs.Run | None, gpu: Gpu) -> None:
+    """The state that is shown, as a scene of a talk."""
+    no_scene = "A scene names a problem and an algorithm. A file of yours is neither."
+    scene_popover(lambda: no_scene if run.file else _scene_shown(run, other, gpu), "scene")
+
+
+def _scene_shown(run: runs.Run, other: runs.Run | None, gpu: Gpu) -> Scene:
+    """The scene of the state in the URL; what the URL has in vain is left out."""
+    state = st.query_params
+    step = state.get("place" if other else "step", "")
+    pattern, first = (PLACE, "race:0") if other else (STEP, "0")
+    row = "" if other else state.get("row", "")
+    names = [name for name, each in GPUS.items() if each == gpu]
+    all_numbers = run.trace.matrices is not None and run.trace.matrix_row is None  # a talk runs no row anew
+    is_open = state.get("open") == "tile" and all_numbers
+    return Scene(
+        title=run.algorithm.label,
+        sentence=run.algorithm.idea,
+        run=RunName(run.trace.problem, run.trace.algorithm),
+        stops=(Stop(step if pattern.fullmatch(step) else first),),
+        versus=RunName(other.trace.problem, other.trace.algorithm) if other else None,
+        view="bytes" if other else "numbers" if is_open else "grid",
+        row=row if ROW.fullmatch(row) else "",
+        gpu=names[0],
+    )
 
 
 def timeline_panel(run: runs.Run, gpu: Gpu) -> None:
@@ -119,7 +175,7 @@ def mask_panel(problem: AttentionProblem, algorithm: Algorithm) -> None:
         words += " Hidden tiles are computed all the same, and then masked."
     phases = [phase for kernel in algorithm.kernels for phase in kernel.phases if phase.only_masked]
     if phases and counts["partial"] + counts["hidden"]:
-        words += " Only tiles that the mask cuts run the phase “mask”."
+        words += " The phase “mask” is left out of whole tiles."
     st.caption(words)
     plot(mask_figure(kinds, colors()), key="mask-tiles")
 

@@ -1,4 +1,4 @@
-"""Chapter 7: split keys, FlashAttention-3 and 4, each with a piece computed from the reader's numbers."""
+"""Chapter "What came after": split keys, FlashAttention-3 and 4, each computed on the reader's numbers."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import streamlit as st
 from viz.learn.after_flash3 import flash3_panel
 from viz.learn.after_flash4 import flash4_panel
 from viz.learn.after_split_kv import split_kv_panel
-from viz.learn.reading_list import reading_list
-from viz.learn.slips import slips_table
 from viz.shared.layout import colors
 
 TOPICS = {
@@ -25,5 +23,3 @@ def show() -> None:
         if tab.open:
             with tab:
                 draw(palette)
-    slips_table()
-    reading_list()

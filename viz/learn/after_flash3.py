@@ -11,7 +11,7 @@ from kernels.measure.peers import PEERS
 from kernels.problem import BLOCKS, AttentionProblem
 from kernels.recordings import recorded_document
 from kernels.references import reference
-from viz.learn.after_units import cards, clocks_panel
+from viz.learn.after_units import cards, clocks_panel, predict_overlap
 from viz.learn.comparing import compared
 from viz.learn.controls import choice, number
 from viz.learn.figures.after import precision_figure, rotation_figure
@@ -30,8 +30,8 @@ def flash3_panel(palette: theme.Palette) -> None:
     """What FlashAttention-3 changes, with two of its ideas computed."""
     cards(
         {
-            "Asynchrony": "Some warps only load, others only compute. "
-            "The softmax of one tile runs while the tensor cores multiply another.",
+            "Asynchrony": "Some [[warp|warps]] only load, others only compute. "
+            "The softmax of one tile runs while the [[tensor cores]] multiply another.",
             "8-bit numbers": "Each block of rows has its own scale, "
             "and a random rotation spreads outliers over all features.",
             "Reported on the H100": "1.5 to 2.0 × FlashAttention-2; "
@@ -40,7 +40,7 @@ def flash3_panel(palette: theme.Palette) -> None:
     )
     st.caption(f"For Hopper. {reference(SOURCE).full}.")
     st.subheader("Why overlap", anchor=False)
-    clocks_panel(palette, "after_overlap", head_dim=128, polynomial=False)
+    clocks_panel(palette, "after_overlap", 128, polynomial=False, predict=predict_overlap)
     _built_here()
     st.subheader("8 bits and outliers", anchor=False)
     inputs, block = _outliers()
@@ -64,13 +64,13 @@ def _rotation_words(
     after: np.ndarray,
 ) -> None:
     formulas(
-        r"(Q M)(K M)^{\mathsf T}",
-        r"= Q\,M M^{\mathsf T} K^{\mathsf T} = Q K^{\mathsf T},",
-        r"M = \mathrm{diag}(\pm 1)\,H / \sqrt d",
+        r"(Q R)(K R)^{\mathsf T}",
+        r"= Q\,R R^{\mathsf T} K^{\mathsf T} = Q K^{\mathsf T},",
+        r"R = \mathrm{diag}(\pm 1)\,H / \sqrt d",
     )
     alone, together = results[1].rmse, results[-1].rmse
     st.markdown(
-        f"A rotation M changes no score, and it spreads an outlier over all {inputs.head_dim} features: the "
+        f"A rotation R changes no score, and it spreads an outlier over all {inputs.head_dim} features: the "
         f"largest entry of row {row} goes from {abs(before).max():.1f} to {abs(after).max():.1f}. The error "
         f"with one scale per block and the rotation is **{compared(together, alone, 'smaller', 'larger')}** "
         f"that with one scale per tensor (measured). {SOURCE} report 2.6 × for their kernel, compared with a "
@@ -123,8 +123,8 @@ def _outliers() -> tuple[low_precision.OutlierInputs, int]:
     default = low_precision.OutlierInputs()
     low, high = low_precision.LENGTHS
     with st.container(horizontal=True, gap="small"):
-        length = number("Tokens", low, high, default.length, 32, "after_tokens", 130)
-        head_dim = choice("head_dim", low_precision.HEAD_DIMS, default.head_dim, "after_head_dim", 110)
+        length = number("N, tokens", low, high, default.length, 32, "after_tokens", 130)
+        head_dim = choice("d, head_dim", low_precision.HEAD_DIMS, default.head_dim, "after_head_dim", 110)
         percent = number(
             "Outliers, per cent", 0.0, 10.0, 100 * default.outlier_share, 0.1, "after_outliers", 150
         )

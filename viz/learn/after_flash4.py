@@ -7,7 +7,7 @@ import streamlit as st
 from kernels.lessons import late_rescale
 from kernels.problem import AttentionProblem
 from kernels.references import reference
-from viz.learn.after_units import cards, clocks_panel
+from viz.learn.after_units import cards, clocks_panel, predict_faster_products
 from viz.learn.controls import choice, slider
 from viz.learn.figures.after import exp2_figure, late_rescale_figure
 from viz.shared import theme
@@ -33,7 +33,7 @@ def flash4_panel(palette: theme.Palette) -> None:
     )
     st.caption(f"For Blackwell. {reference('Zadouri et al. 2026').full}.")
     st.subheader("Which unit sets the limit?", anchor=False)
-    clocks_panel(palette, "after_units", head_dim=64, polynomial=True)
+    clocks_panel(palette, "after_units", 64, polynomial=True, predict=predict_faster_products)
     left, right = st.columns(2, gap="large")
     with left:
         st.subheader("Rescale late", anchor=False)

@@ -11,8 +11,10 @@ from viz.learn.controls import choice, gpu_choice, number
 from viz.learn.figures.after import parts_figure, sm_figure, split_steps_figure
 from viz.learn.figures.matrices import Matrix, matrices_html
 from viz.learn.formulas import formulas
+from viz.learn.predict import choose
 from viz.shared import theme
 from viz.shared.formats import format_bytes, format_error
+from viz.shared.glossary import say
 from viz.shared.layout import explore_link, plot
 from viz.shared.problem_form import INPUT_WORDS
 
@@ -27,15 +29,21 @@ INPUT_HELP = "\n".join(f"- **{name}**: {words}" for name, words in INPUT_WORDS.i
 
 def split_kv_panel(palette: theme.Palette) -> None:
     """Programs on the GPU without and with splitting, and the merge on one row."""
-    st.markdown(
-        "When a model writes text, one query reads a long cache of keys. With one program per head there "
-        "may be fewer programs than SMs. **Split the keys**: each part computes its own m, l and o, and one "
-        "number per row, lse, is enough to merge them exactly (Flash-Decoding, Dao et al. 2023)."
+    say(
+        "When a model writes text, it has one new [[query]] at a time, and a long row of [[key|keys]] and "
+        "[[value|values]] kept from before. In FlashAttention-2 a [[program]] works on one query tile of one "
+        "[[head]]. With one query there is one tile per head: often fewer programs than [[SM|SMs]], and the "
+        "other SMs have nothing to do."
     )
     problem, gpu, splits = _decoding()
     rule = splitting.occupancy(problem, gpu.sm_count)
     plan = splitting.occupancy(problem, gpu.sm_count, splits)
     _sm_squares(problem, plan, gpu, palette)
+    say(
+        "**Split the keys**: several programs take a part of the keys each, with their own [[row max|m]], "
+        "[[row sum|l]] and [[output|O]]. Each part hands on its O and one number per row, [[lse]]. A second "
+        "kernel merges the parts from these alone (Flash-Decoding, Dao et al. 2023)."
+    )
     curve, cost = st.columns([3, 2], gap="large", vertical_alignment="center")
     with curve:
         plans = splitting.occupancy_curve(problem, gpu.sm_count)
@@ -48,11 +56,11 @@ def split_kv_panel(palette: theme.Palette) -> None:
 def _decoding() -> tuple[AttentionProblem, Gpu, int]:
     """The decoding problem, the GPU, and the number of parts (0: the kernel's rule)."""
     with st.container(horizontal=True, gap="small"):
-        kv_len = number("Keys", 64, 16384, 8192, 64, "after_keys", 140)
-        q_len = number("Queries", 1, 1024, 1, 1, "after_queries", 120)
+        kv_len = number("M, keys", 64, 16384, 8192, 64, "after_keys", 140)
+        q_len = number("N, queries", 1, 1024, 1, 1, "after_queries", 120)
         kv_heads = choice("Key heads", HEADS, 8, "after_kv_heads", 110)
         group = choice("Query heads to each", GROUPS, 4, "after_group", 150)
-        block_n = choice("Keys per tile", BLOCK_KEYS, 64, "after_block_n", 120)
+        block_n = choice("BLOCK_N", BLOCK_KEYS, 64, "after_block_n", 120)
         gpu = GPUS[gpu_choice("after_gpu", 110)]
         splits = number("Parts, 0: the rule", 0, 1024, 0, 1, "after_splits", 150)
     problem = AttentionProblem(
@@ -100,12 +108,14 @@ def _cost_words(
     alone = splitting.occupancy(problem, gpu.sm_count, 1)
     extra, cache = splitting.partial_bytes(problem, plan.splits), splitting.cache_bytes(problem)
     return (
-        f"- The kernel's rule: with {PROGRAMS} per SM at once, {tiles.PROGRAMS_PER_SM} × {gpu.sm_count} ÷ "
-        f"{unsplit}, but at most one part for each of the {problem.kv_tiles} key tiles: {wanted}. With the "
-        f"same number of whole tiles in each part: **{rule.splits} parts**.\n"
+        f"- The kernel's rule: enough parts to give each SM {PROGRAMS}. Query heads with the same keys share "
+        f"a program. Without splitting that makes {unsplit} programs, so {tiles.PROGRAMS_PER_SM} × "
+        f"{gpu.sm_count} ÷ {unsplit} parts are wanted, rounded down, but at most one per key tile "
+        f"({problem.kv_tiles}): {wanted}. Each part gets the same number of whole tiles, which gives "
+        f"**{rule.splits} parts**.\n"
         f"- Shown: **{plan.tile_steps}** tile steps one after the other, instead of {alone.tile_steps} with "
         f"one part, in {plan.waves} {'wave' if plan.waves == 1 else 'waves'}.\n"
-        f"- Price: partial results of {format_bytes(extra)} are written and read, besides "
+        f"- Price: writing and reading partial results moves {format_bytes(extra)} in all, besides "
         f"{format_bytes(cache)} of keys and values.\n\n"
         "All modelled: every key tile takes the same time."
     )
@@ -116,6 +126,16 @@ def _merge(problem: AttentionProblem, plan: splitting.Occupancy, palette: theme.
     st.subheader("Merging is exact", anchor=False)
     problem = problem.with_(inputs=choice("Inputs", INPUTS, INPUTS[0], "after_row_inputs", 160, INPUT_HELP))
     row = splitting.split_row(problem, plan.splits)
+    weighted = "their sum, each times e^(lse of its part − lse)"
+    choose(
+        "after_merge",
+        "Two programs had the two halves of the keys of one row. Each divided by its own [[row sum|l]]. How "
+        "is the output of the whole row put together from theirs?",
+        ("the mean of the two", "the one with the larger l", weighted),
+        weighted,
+        "A half with larger scores must count more: e^(lse of its part) is the sum of its exponentials, so "
+        "the factors are the parts' shares of the whole sum.",
+    )
     chart, words = st.columns([3, 2], gap="large", vertical_alignment="center")
     with chart:
         plot(parts_figure(row, palette), key="after_parts")

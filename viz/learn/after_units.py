@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import streamlit as st
 
@@ -10,7 +10,9 @@ from kernels.device.gpus import GPUS
 from kernels.lessons import units
 from viz.learn.controls import choice
 from viz.learn.figures.after import clocks_figure
+from viz.learn.predict import choose
 from viz.shared import theme
+from viz.shared.glossary import say
 from viz.shared.layout import plot
 
 GENERATIONS = ("A100", "H100", "B200")
@@ -21,19 +23,30 @@ def cards(words_of: dict[str, str]) -> None:
     """Title and words of each card, side by side."""
     for column, (title, words) in zip(st.columns(len(words_of)), words_of.items(), strict=True):
         with column.container(border=True, height="stretch"):
-            st.markdown(f"**{title}**  \n{words}")
+            say(f"**{title}**  \n{words}")
 
 
-def clocks_panel(palette: theme.Palette, prefix: str, head_dim: int, polynomial: bool) -> None:
+Clocks = Mapping[str, units.TileClocks]
+"""GPU to the clocks that its units need for a tile."""
+
+
+def clocks_panel(
+    palette: theme.Palette,
+    prefix: str,
+    head_dim: int,
+    polynomial: bool,
+    predict: Callable[[Clocks, int], None],
+) -> None:
     """Clocks of the units of one SM for one tile, on each generation of GPU.
 
     `prefix` starts the keys of the inputs; `head_dim` is their default; `polynomial` adds a slider for the
-    share of exponentials by polynomial.
+    share of exponentials by polynomial; `predict` asks something of the clocks and head_dim.
     """
     with st.container(horizontal=True, gap="small"):
-        head_dim = choice("head_dim", HEAD_DIMS, head_dim, f"{prefix}_head_dim", 110)
+        head_dim = choice("d, head_dim", HEAD_DIMS, head_dim, f"{prefix}_head_dim", 110)
         share = _polynomial_share(prefix) if polynomial else 0.0
     clocks = {key: units.tile_clocks(key, GPUS[key], 128, 128, head_dim, share) for key in GENERATIONS}
+    predict({key: units.tile_clocks(key, GPUS[key], 128, 128, head_dim) for key in GENERATIONS}, head_dim)
     plot(clocks_figure(clocks, palette), key=f"{prefix}_clocks")
     st.markdown(limit_words(clocks))
     st.caption(
@@ -44,7 +57,46 @@ def clocks_panel(palette: theme.Palette, prefix: str, head_dim: int, polynomial:
     )
 
 
-def limit_words(clocks: Mapping[str, units.TileClocks]) -> str:
+def predict_overlap(clocks: Clocks, head_dim: int) -> None:
+    """How long a tile takes if two units work at once."""
+    tile = clocks["H100"]
+    products, exponentials = int(tile.tensor_cores), int(tile.exponentials)
+    slower = "tensor cores" if products > exponentials else "exponentials"
+    if products == exponentials:
+        why = "Both units work all the time: neither waits for the other."
+    else:
+        why = f"The {slower} work all the time, and the other unit waits for them."
+    choose(
+        f"after_overlap_clocks_{head_dim}",
+        f"On the H100 a tile needs {products:,} clocks of the [[tensor cores]] and {exponentials:,} of the "
+        f"unit for exponentials, one after the other {int(tile.in_turn):,}. If both work at the same time, "
+        "each on another tile, how many clocks does a tile take?",
+        [f"{count:,}" for count in sorted({products, exponentials, int(tile.in_turn)})],
+        f"{int(tile.overlapped):,}",
+        why,
+    )
+
+
+def predict_faster_products(clocks: Clocks, head_dim: int) -> None:
+    """What twice as fast tensor cores are worth."""
+    before, after = clocks["H100"], clocks["B200"]
+    options = {0.5: "half as many", 1.0: "as many"}
+    share = after.overlapped / before.overlapped
+    right = next((words for value, words in options.items() if share == value), f"{share:.0%} as many")
+    choose(
+        f"after_units_clocks_{head_dim}",
+        f"The [[tensor cores]] of the B200 do twice as much per clock as those of the H100: "
+        f"{int(after.tensor_cores):,} clocks per tile instead of {int(before.tensor_cores):,}. The "
+        f"exponentials take {int(after.exponentials):,} on both. If products and exponentials overlap, how "
+        "many clocks does a tile take on the B200, compared with the H100?",
+        sorted({*options.values(), right}),
+        right,
+        f"The slower of the two sets the pace: {int(before.overlapped):,} clocks on the H100, "
+        f"{int(after.overlapped):,} on the B200.",
+    )
+
+
+def limit_words(clocks: Clocks) -> str:
     """Which unit needs the most clocks on each GPU."""
     names = {"tensor_cores": "tensor cores", "exponentials": "exponentials", "polynomial": "polynomial"}
     slowest = {}

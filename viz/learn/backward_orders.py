@@ -1,9 +1,15 @@
-"""Panel of the Gradients chapter: what the backward pass moves, standard and in each loop order."""
+"""View "Traffic" of the Gradients chapter: what the backward pass moves, standard and in each loop order."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import streamlit as st
 
+from kernels.algorithms import ALGORITHMS
+from kernels.algorithms.standard.traffic import standard_bytes
+from kernels.lessons import io as lesson
+from kernels.lessons.backward_run import can_run, key_outer_run
 from kernels.lessons.backward_traffic import (
     LOOP_ORDERS,
     STANDARD_BACKWARD,
@@ -12,52 +18,61 @@ from kernels.lessons.backward_traffic import (
 )
 from kernels.problem import BLOCKS, AttentionProblem
 from viz.learn.backward_words import counted_elements, loop_order_words
-from viz.learn.counts import counted_runs
-from viz.learn.figures.gradients import loop_order_figure
-from viz.learn.formulas import formulas
+from viz.learn.counts import counted_runs, where_counted
+from viz.learn.figures.io import ByteBar, bytes_figure
 from viz.shared import runs, theme
-from viz.shared.formats import count_tex, format_bytes
+from viz.shared.formats import format_bytes
+from viz.shared.glossary import say
 from viz.shared.layout import explore_link, plot
 
 LENGTHS = (16, 1 << 16)
 HEAD_DIMS = (16, 32, 64, 128, 256)
 TILES = tuple(block for block in BLOCKS if block >= 16)
+SRAM_BYTES = 64 << 10
+"""On-chip memory of the row-wise algorithm, which keeps as many rows of P and dP as fit."""
 
 
-def loop_orders_panel(problem: AttentionProblem, palette: theme.Palette) -> None:
-    """Elements that each loop order moves on the reader's shape: modelled, and counted by a run."""
+def loop_orders_view(problem: AttentionProblem, palette: theme.Palette) -> None:
+    """Bytes of each way through the backward pass, and what one step of each inner loop moves."""
     standard, tiled = st.columns(2, gap="large")
     with standard:
         _standard_table(problem)
-    tiled.markdown(
-        "**In tiles**, no square matrix moves. What the inner loop moves depends on the loop order:\n"
-        "- if the query tile stays on the chip, dK and dV move;\n"
-        "- if the key tile stays on the chip, dQ moves;\n"
-        "- with two kernels, one in each order, no sum moves, but S and dP are computed twice.\n\n"
-        "A sum that is stored at every step must also be read back at every step. "
-        "Chu, Liu and Lin 2026 leave that out."
-    )
-    counted = _counted(problem)
-    printed = [inner_loop_elements(order, problem, read_back=False) for order in LOOP_ORDERS]
-    with_sums = [inner_loop_elements(order, problem, read_back=True) for order in LOOP_ORDERS]
-    plot(loop_order_figure(LOOP_ORDERS, printed, with_sums, counted, palette), key="gradients_orders")
-    st.markdown(loop_order_words(problem))
-    formulas(
-        rf"4\,T_r\,|J|\,d \cdot T_c = {count_tex(printed[0])}",
-        rf"3\,T_c\,|I|\,d \cdot T_r = {count_tex(printed[2])}",
-        rf"T_r = {problem.q_tiles},\; T_c = {problem.kv_tiles},",
-        rf"|I| = {problem.block_m},\; |J| = {problem.block_n},\; d = {problem.head_dim}",
-    )
+    with tiled:
+        say(
+            "**In tiles**, no square matrix moves. The [[tile]] that the outer loop holds stays on the chip; "
+            "what belongs to the other one comes and goes at every step:\n"
+            "- with the [[query tile]] outside, the sums dK and dV move;\n"
+            "- with the [[key tile]] outside, the sum dQ moves;\n"
+            "- with two kernels, one in each order, no sum moves, but S and dP are computed twice.\n\n"
+            "A sum that is stored at every step must also be read back at every step."
+        )
+    figure, rest = st.container(), st.container()
+    ready = _runs(problem)  # below the rest, which its progress would push down
+    with figure:
+        least = lesson.compulsory_bytes(problem.q_len, problem.head_dim, problem.itemsize, "backward")
+        plot(bytes_figure(_bars(problem, ready), least, palette), key="gradients_bytes")
+    with rest:
+        _words(problem, ready)
+
+
+def _words(problem: AttentionProblem, ready: Mapping[str, runs.Run]) -> None:
+    """Where the bars are from, and what one step of each inner loop moves."""
     st.caption(
-        "Elements that the inner loops move, for one head without a mask. lse and D, one number per row "
-        "each, are left out. dK and dV that move are float32, twice the bytes per element. Algorithm numbers "
+        "**Counted** (solid): the query-outer order and our two kernels by the kernels "
+        f"({where_counted({(problem, name): run for name, run in ready.items()})}); the key-outer orders by "
+        "a tile-by-tile run in NumPy, if it is short. **Modelled** (hatched): one head, float16, no mask; "
+        f"sums that wait in HBM are float32; row-wise with {SRAM_BYTES >> 10} KiB of SRAM. Algorithm numbers "
         "are those of Chu, Liu and Lin 2026; algorithm 7 is a draft, which loads O again at every step to "
-        "recompute D. Counted: algorithm 6 and this project by their kernels, "
-        "algorithms 7 and 8 by a tile-by-tile run in NumPy, if it is short."
+        "recompute D."
     )
+    st.markdown("**One step of the inner loop**")
+    st.markdown(_loop_table(problem, ready))
+    st.caption("Numbers that move in the whole pass. lse and D, one number per row each, are left out.")
+    st.markdown(loop_order_words(problem))
     with st.container(horizontal=True):
-        explore_link("Play the two kernels on this shape", problem, algorithm="backward")
-        explore_link("Play algorithm 6 on this shape", problem, algorithm="backward_q_outer")
+        explore_link("Play our two kernels on this shape", problem, algorithm="backward")
+        explore_link("Play the query-outer order on this shape", problem, algorithm="backward_q_outer")
+        explore_link("Play the key-outer order on this shape", problem, algorithm="backward_kv_outer")
 
 
 def _standard_table(problem: AttentionProblem) -> None:
@@ -65,10 +80,10 @@ def _standard_table(problem: AttentionProblem) -> None:
         f"| {access.line} | {', '.join(access.loads)} | {', '.join(access.stores)} |"
         for access in STANDARD_BACKWARD
     ]
-    st.markdown("\n".join(["| **standard backward** | loads T × T | stores T × T |", "|:--|:--|:--|", *rows]))
+    st.markdown("\n".join(["| **standard backward** | loads N × N | stores N × N |", "|:--|:--|:--|", *rows]))
     total, times = standard_backward_elements(problem), sum(access.count for access in STANDARD_BACKWARD)
     st.markdown(
-        f"${times}\\,T^2 = {times} \\cdot {problem.q_len}^2$ = {total:,} elements, "
+        f"${times}\\,N^2 = {times} \\cdot {problem.q_len}^2$ = {total:,} numbers, "
         f"{format_bytes(total * problem.itemsize)} in float16 (modelled: Chu, Liu and Lin 2026)."
     )
 
@@ -77,23 +92,70 @@ def traffic_problem() -> AttentionProblem:
     """The reader's shape and tiles, with one head and no mask."""
     with st.container(horizontal=True, gap="small"):
         length = st.number_input(
-            "Tokens T", *LENGTHS, 128, 16, key="gradients_tokens", bind="query-params", width=140
+            "N, queries and keys", *LENGTHS, 128, 16, key="gradients_tokens", bind="query-params", width=160
         )
         head_dim = st.selectbox(
-            "head_dim d", HEAD_DIMS, 1, key="gradients_head_dim", bind="query-params", width=140
+            "d, head_dim", HEAD_DIMS, 1, key="gradients_head_dim", bind="query-params", width=140
         )
-        block_m = st.selectbox(
-            "Query rows per tile |I|", TILES, 1, key="gradients_block_m", bind="query-params", width=170
-        )
-        block_n = st.selectbox(
-            "Key rows per tile |J|", TILES, 1, key="gradients_block_n", bind="query-params", width=170
-        )
+        block_m = st.selectbox("BLOCK_M", TILES, 1, key="gradients_block_m", bind="query-params", width=140)
+        block_n = st.selectbox("BLOCK_N", TILES, 1, key="gradients_block_n", bind="query-params", width=140)
     return AttentionProblem(q_len=length, kv_len=length, head_dim=head_dim, block_m=block_m, block_n=block_n)
 
 
-def _counted(problem: AttentionProblem) -> dict[str, int]:
-    """Slug of an order -> elements of its inner loop, counted by those runs that are ready."""
+def _runs(problem: AttentionProblem) -> dict[str, runs.Run]:
+    """Algorithm -> its run, of those that are ready."""
     store = runs.run_store()
     wanted = [(problem, order.algorithm) for order in LOOP_ORDERS if order.algorithm]
     ready = counted_runs(store, runs.backend(store), wanted, "gradients_orders")
-    return counted_elements(problem, {algorithm: run for (_, algorithm), run in ready.items()})
+    return {algorithm: run for (_, algorithm), run in ready.items()}
+
+
+def _bars(problem: AttentionProblem, ready: Mapping[str, runs.Run]) -> list[ByteBar]:
+    length, d, size = problem.q_len, problem.head_dim, problem.itemsize
+    tile = lesson.BlockSizes(problem.block_m, problem.block_n)
+    rows = lesson.row_wise_backward_rows(length, d, SRAM_BYTES // size)
+    bars = [ByteBar("standard, 7 N²", standard_bytes(problem, "backward"), None, "standard")]
+    if rows:
+        label = f"row-wise, {rows:,} {'row' if rows == 1 else 'rows'}"
+        bars.append(ByteBar(label, lesson.row_wise_backward_bytes(length, d, rows, size), None, "state"))
+    draft, key_outer = (
+        lesson.key_outer_backward_bytes(length, d, tile, size, gamma_each_step)
+        for gamma_each_step in (True, False)
+    )
+    return [
+        *bars,
+        _kernel_bar("query outside (alg. 6)", "query", "backward_q_outer", problem, ready),
+        ByteBar("key outside, draft (alg. 7)", draft, _run_bytes(problem, True), "value"),
+        ByteBar("key outside (alg. 8)", key_outer, _run_bytes(problem, False), "value"),
+        _kernel_bar("our two kernels", "flash", "backward", problem, ready),
+    ]
+
+
+def _run_bytes(problem: AttentionProblem, d_each_step: bool) -> int | None:
+    """Bytes of a tile-by-tile run; None if it would be long."""
+    return key_outer_run(problem, d_each_step).bytes_moved if can_run(problem) else None
+
+
+def _kernel_bar(
+    label: str, color: str, algorithm: str, problem: AttentionProblem, ready: Mapping[str, runs.Run]
+) -> ByteBar:
+    """A bar of an algorithm that is a kernel of ours."""
+    counted = ready[algorithm].trace.total_bytes if algorithm in ready else None
+    return ByteBar(label, ALGORITHMS[algorithm].requested_bytes(problem), counted, color)
+
+
+def _loop_table(problem: AttentionProblem, ready: Mapping[str, runs.Run]) -> str:
+    rows = [
+        "| order | a step moves | blocks | numbers, counted | numbers, modelled |",
+        "|:--|:--|--:|--:|--:|",
+    ]
+    elements = counted_elements(problem, ready)
+    for order in LOOP_ORDERS:
+        blocks = [*order.q_blocks, *order.kv_blocks, *order.read_back]
+        counted = f"{elements[order.slug]:,}" if order.slug in elements else "–"
+        modelled = inner_loop_elements(order, problem, read_back=True)
+        rows.append(
+            f"| {order.label} ({order.slug}) | {', '.join(blocks)} | {len(blocks)} | {counted} | "
+            f"{modelled:,} |"
+        )
+    return "\n".join(rows)

@@ -41,8 +41,8 @@ def loop_order_words(problem: AttentionProblem) -> str:
     query_bytes = ALGORITHMS[QUERY_OUTER.algorithm].requested_bytes(problem)
     return (
         "**On these tiles** the inner loop of the key-outer order (algorithm 8) moves "
-        f"{compared(key, query)} that of the query-outer order (algorithm 6): $4\\,T_c Td$ = {key:,} "
-        f"elements against $6\\,T_r Td$ = {query:,}, with $T_r$ = {problem.q_tiles:,} query tiles and $T_c$ "
+        f"{compared(key, query)} that of the query-outer order (algorithm 6): $4\\,t_k Nd$ = {key:,} "
+        f"elements against $6\\,t_q Nd$ = {query:,}, with $t_q$ = {problem.q_tiles:,} query tiles and $t_k$ "
         f"= {problem.kv_tiles:,} key tiles. In bytes, with float32 sums, the whole pass moves "
         f"{compared(key_bytes, query_bytes)} the other ({format_bytes(key_bytes)} against "
         f"{format_bytes(query_bytes)}, modelled)."

@@ -20,7 +20,7 @@ def work_panel(problem: AttentionProblem) -> None:
         reasons.markdown(_reasons(problem))
         st.caption(
             "Modelled, one head without a mask. Lines of Chu, Liu and Lin 2026, who count "
-            "$8\\,T^2d + 2\\,T^2 + 2\\,Td$ for the standard backward pass, which has P from the forward pass."
+            "$8\\,N^2d + 2\\,N^2 + 2\\,Nd$ for the standard backward pass, which has P from the forward pass."
         )
 
 
@@ -33,7 +33,7 @@ def _table(problem: AttentionProblem) -> str:
             "| line | operations | on this shape |",
             "|:--|--:|--:|",
             *rows,
-            f"| **without S again** | $8\\,T^2d + 2\\,T^2 + 2\\,Td$ | **{format_flops(standard)}** |",
+            f"| **without S again** | $8\\,N^2d + 2\\,N^2 + 2\\,Nd$ | **{format_flops(standard)}** |",
             f"| **all** | | **{format_flops(sum(line.flops for line in work))}** |",
         ]
     )
@@ -43,10 +43,7 @@ def _reasons(problem: AttentionProblem) -> str:
     forward, backward = ALGORITHMS["flash2"], ALGORITHMS["backward"]
     work = sum(line.flops for line in backward_work(problem))
     products = sum(kernel.products for kernel in backward.kernels)
-    chips = [
-        max(sum(part.bytes_of(problem) for part in kernel.parts) for kernel in algorithm.kernels)
-        for algorithm in (forward, backward)
-    ]
+    chips = [algorithm.chip_bytes(problem) for algorithm in (forward, backward)]
     moved = [algorithm.requested_bytes(problem) for algorithm in (forward, backward)]
     less_room = compared(chips[1], chips[0])
     return (

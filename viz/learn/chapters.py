@@ -1,51 +1,121 @@
-"""The chapters of the Learn page, in reading order."""
+"""The chapters of the Learn page, in reading order: each asks one question, and the next one goes on."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass
 
-from viz.learn import after, gradients, ideas, io, roofline, softmax, tiling
+from viz.learn import after, gradients, ideas, io, kernel, memory, roofline, softmax, sources, tiling
 
 
 @dataclass(frozen=True)
 class Chapter:
-    """One idea, and the function that draws its chapter."""
+    """One question, its answer, and the function that draws the chapter."""
 
     slug: str
     """Its name in the URL."""
     title: str
+    question: str
     idea: str
-    """The idea in one line."""
+    """The answer in one sentence, at the end of the chapter."""
     show: Callable[[], None]
 
 
 CHAPTERS = (
-    Chapter("ideas", "Five ideas", "Exact attention that never stores the matrix of scores", ideas.show),
-    Chapter("softmax", "Softmax", "One pass is enough for softmax if old sums are rescaled", softmax.show),
+    Chapter(
+        "memory",
+        "Memory",
+        "Two matrix products and a softmax: why is attention slow?",
+        "S and P do not fit into the memory of an SM, and moving them to HBM and back takes longer than both "
+        "products.",
+        memory.show,
+    ),
+    Chapter(
+        "softmax",
+        "Softmax",
+        "Softmax divides by the sum of a whole row. How can it be computed piece by piece?",
+        "One pass is enough if the old sums are multiplied by α = exp(old m − new m) when m grows.",
+        softmax.show,
+    ),
     Chapter(
         "tiling",
-        "Tiling",
-        "A matrix product splits into tiles; softmax also needs a running max and sum",
+        "Tiles",
+        "Which parts of attention can be computed tile by tile?",
+        "Products split into tiles as they are; softmax does too, if every row keeps m and l.",
         tiling.show,
     ),
-    Chapter("io", "Traffic", "Tiles decide how many bytes move between HBM and the chip", io.show),
+    Chapter(
+        "kernel",
+        "The kernel",
+        "What does the GPU really do, step by step?",
+        "A program keeps its queries, m, l and acc on the chip, and takes one key tile after the other.",
+        kernel.show,
+    ),
+    Chapter(
+        "io",
+        "Traffic",
+        "How many bytes does each way to compute attention move?",
+        "Tiles decide: the more queries a program keeps on the chip, the less often K and V are read.",
+        io.show,
+    ),
     Chapter(
         "roofline",
         "Roofline",
-        "If a step does little arithmetic per byte, it waits for memory",
+        "Does a kernel wait for memory, or does it compute as fast as it can?",
+        "Little arithmetic per byte means waiting for memory. Fused, attention moves little beyond Q, K, V "
+        "and O.",
         roofline.show,
     ),
     Chapter(
         "gradients",
         "Gradients",
-        "The backward pass recomputes P from one number per row",
+        "The backward pass needs P, which was never stored. Where does it come from?",
+        "With lse saved, any tile of P can be rebuilt alone; the rest of its row is not needed.",
         gradients.show,
     ),
     Chapter(
         "after",
         "What came after",
-        "Split keys for decoding; asynchrony and low precision for newer GPUs",
+        "One query, newer GPUs, 8-bit numbers: what had to change?",
+        "Decoding splits the keys. Newer GPUs overlap products with exponentials, and save exponentials. "
+        "8-bit numbers are faster, and less exact.",
         after.show,
     ),
+    Chapter(
+        "ideas",
+        "Five ideas",
+        "Which ideas does all this rest on, and what breaks without one of them?",
+        "Fusion, tiling, online softmax, recomputation, lse: exact attention that never stores S.",
+        ideas.show,
+    ),
+    Chapter(
+        "sources",
+        "Sources",
+        "Where is all this from, and what do the sources get wrong?",
+        "",
+        sources.show,
+    ),
 )
+
+OLD_SLUGS = {"why": "memory", "tiles": "tiling", "traffic": "io", "summary": "ideas", "errata": "sources"}
+OLD_LINKS: dict[tuple[str, str], dict[str, str]] = {
+    ("softmax_part", "Without the rescale"): {"softmax_part": "Just add"},
+    ("io_view", "Backward"): {"chapter": "gradients", "gradients_view": "Traffic"},
+    ("roofline_view", "Memory"): {"chapter": "memory"},
+    ("io_axis", "against T"): {"io_axis": "against N"},
+    ("io_axis", "against M"): {"io_axis": "against SRAM"},
+}
+"""(parameter, value) of an old link -> what it says now. It is followed in the chapter that it is from."""
+
+
+def follow_old_link(query: MutableMapping[str, str]) -> bool:
+    """Change the parameters of a link from before a chapter or a view was moved; whether there was one."""
+    before = dict(query)
+    slug = query.get("chapter", "")
+    if slug in OLD_SLUGS:
+        slug = query["chapter"] = OLD_SLUGS[slug]
+    for (name, value), now in OLD_LINKS.items():
+        if slug == name.partition("_")[0] and query.get(name) == value:
+            del query[name]
+            query.update(now)
+    return dict(query) != before

@@ -56,9 +56,21 @@ def _started(
     if not new:
         return jobs
     seconds = sum(runs.estimated_seconds(problem, ALGORITHMS[name], backend) for problem, name in new)
-    if (ask or seconds > AT_ONCE_S) and not _asked(seconds, key):
+    if ask or seconds > AT_ONCE_S:
+        st.button(
+            f"Count with the kernels, about {max(seconds, 1):,.0f} s",
+            key=f"{key}_count",
+            icon=":material/calculate:",
+            on_click=_start,
+            args=(store, new),
+        )
         return jobs
     return jobs | {item: store.job(TraceRequest(*item)) for item in new}
+
+
+def _start(store: runs.RunStore, items: Sequence[WantedRun]) -> None:
+    for item in items:
+        store.start(TraceRequest(*item))
 
 
 def where_counted(ready: Mapping[WantedRun, runs.Run]) -> str:
@@ -79,16 +91,3 @@ def recorded_counts() -> None:
                     f"| {run.trace.total_bytes:,} B | {run.provenance} |"
                 )
     st.markdown("\n".join(rows))
-
-
-def _asked(seconds: float, key: str) -> bool:
-    """Whether the reader pressed the button that starts the count."""
-    container = st.empty()
-    asked = container.button(
-        f"Count with the kernels, about {max(seconds, 1):,.0f} s",
-        key=f"{key}_count",
-        icon=":material/calculate:",
-    )
-    if asked:
-        container.empty()  # the progress bar replaces it
-    return asked

@@ -1,4 +1,4 @@
-"""Panel of the Gradients chapter: the graph of a layer with bytes on its edges, and the graphs for T = 2."""
+"""Panel of the Gradients chapter: the graph of a layer with bytes on its edges, and the graphs for N = 2."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ DIRECTIONS = ("Forward", "Backward")
 
 
 def graphs_panel(problem: AttentionProblem, lesson: GradientLesson, palette: theme.Palette) -> None:
-    """Two expanders: the layer on the reader's T and d, and two tokens with the reader's seed and spread."""
-    with st.expander("The graph: what flows from Z to the output, and back"):
+    """Two expanders: the layer on the reader's N and d, and two tokens with the reader's seed and spread."""
+    with st.expander("The graph: what flows from Z to the output, and back", expanded=True):
         backward = switch("Direction", DIRECTIONS, "gradients_direction") == DIRECTIONS[1]
         st.html(layer_graph_html(problem, backward, palette))
         squares = sum(flow.bytes for flow in layer_flows(problem) if flow.stays_on_chip)
         st.caption(
-            f"Modelled: T = {problem.q_len:,}, d = {problem.head_dim}, one head, {problem.dtype}. Each edge "
+            f"Modelled: N = {problem.q_len:,}, d = {problem.head_dim}, one head, {problem.dtype}. Each edge "
             "carries the tensor at its start; backward it carries that tensor's gradient, of the same size, "
             "and Z adds up what three edges bring. FlashAttention keeps the dashed edges on the chip: "
-            f"{format_bytes(squares)} in each direction. Z_out is Y above. Graph of Chu, Liu and Lin 2026, "
-            "figure 1."
+            f"{format_bytes(squares)} in each direction. Z_out is Y, the output of the layer. Graph of Chu, "
+            "Liu and Lin 2026, figure 1."
         )
-    with st.expander("Two tokens, every path: T = 2, d = 1"):
+    with st.expander("Two tokens, every path: N = 2, d = 1"):
         _two_tokens(two_tokens_html(lesson, palette), lesson)
 
 
@@ -69,38 +69,36 @@ def layer_graph_html(problem: AttentionProblem, backward: bool, palette: theme.P
 
 
 def two_tokens_html(lesson: GradientLesson, palette: theme.Palette) -> tuple[str, str]:
-    """From V to the loss, with the paths of V11 marked; and from S11 through row 1 of P to the loss."""
-    v = two_tokens(lesson.seed, lesson.spread)
-    products = [("V11", 1, 1), ("V21", 1, 2), ("V11", 2, 1), ("V21", 2, 2)]
-    value = [Node(f"V{j}1", 60, 60 + 150 * (j - 1), format_entry(v["V"][j - 1, 0]), "value") for j in (1, 2)]
+    """From V to the loss, with the paths of V00 marked; and from S00 through row 0 of P to the loss."""
+    v, both = two_tokens(lesson.seed, lesson.spread), (0, 1)
+    products = [("V00", 0, 0), ("V10", 0, 1), ("V00", 1, 0), ("V10", 1, 1)]
+    value = [Node(f"V{j}0", 60, 60 + 150 * j, format_entry(v["V"][j, 0]), "value") for j in both]
     middle = [
-        Node(f"P{i}{j} {name}", 300, 30 + 70 * index, format_entry(v["P"][i - 1, j - 1] * v["V"][j - 1, 0]))
+        Node(f"P{i}{j} {name}", 300, 30 + 70 * index, format_entry(v["P"][i, j] * v["V"][j, 0]))
         for index, (name, i, j) in enumerate(products)
     ]
-    output = [
-        Node(f"O{i}1", 540, 65 + 140 * (i - 1), format_entry(v["O"][i - 1, 0]), "output") for i in (1, 2)
-    ]
+    output = [Node(f"O{i}0", 540, 65 + 140 * i, format_entry(v["O"][i, 0]), "output") for i in both]
     arrows = []
     for name, i, j in products:
-        color = "now" if name == "V11" else "muted"
+        color = "now" if name == "V00" else "muted"
         product = f"P{i}{j} {name}"
-        arrows.append(Arrow(name, product, f"× {format_entry(v['P'][i - 1, j - 1])}", color))
-        arrows.append(Arrow(product, f"O{i}1", "+", color))
-    arrows += [Arrow(f"O{i}1", "L", f"dO{i}1 = {format_entry(v['dO'][i - 1, 0])}") for i in (1, 2)]
+        arrows.append(Arrow(name, product, f"× {format_entry(v['P'][i, j])}", color))
+        arrows.append(Arrow(product, f"O{i}0", "+", color))
+    arrows += [Arrow(f"O{i}0", "L", f"dO{i}0 = {format_entry(v['dO'][i, 0])}") for i in both]
     of_value = graph_html(
         [*value, *middle, *output, Node("L", 780, 135)],
         arrows,
         (840, 270),
         palette,
-        "paths of V11 to the loss",
+        "paths of V00 to the loss",
     )
-    weights = [Node(f"P1{k}", 400, 45 + 100 * (k - 1), format_entry(v["P"][0, k - 1])) for k in (1, 2)]
+    weights = [Node(f"P0{k}", 400, 45 + 100 * k, format_entry(v["P"][0, k])) for k in both]
     jacobian, d_weights = v["J quotient"][0][:, 0], v["dP"][0]
-    paths = [Arrow("S11", f"P1{k}", f"∂P1{k}/∂S11 = {format_entry(jacobian[k - 1])}", "now") for k in (1, 2)]
-    paths += [Arrow(f"P1{k}", "L", f"dP1{k} = {format_entry(d_weights[k - 1])}", "now") for k in (1, 2)]
-    score = Node("S11", 60, 95, format_entry(v["S"][0, 0]))
+    paths = [Arrow("S00", f"P0{k}", f"∂P0{k}/∂S00 = {format_entry(jacobian[k])}", "now") for k in both]
+    paths += [Arrow(f"P0{k}", "L", f"dP0{k} = {format_entry(d_weights[k])}", "now") for k in both]
+    score = Node("S00", 60, 95, format_entry(v["S"][0, 0]))
     return of_value, graph_html(
-        [score, *weights, Node("L", 720, 95)], paths, (790, 190), palette, "paths of S11 to the loss"
+        [score, *weights, Node("L", 720, 95)], paths, (790, 190), palette, "paths of S00 to the loss"
     )
 
 
@@ -109,10 +107,10 @@ def _two_tokens(graphs: tuple[str, str], lesson: GradientLesson) -> None:
     of_value = zip(v["dO"][:, 0], v["P"][:, 0], strict=True)
     of_score = zip(v["dP"][0], v["J quotient"][0][:, 0], strict=True)
     for words, graph, terms, name, total in zip(
-        ("V11 reaches the loss on two paths:", "S11 reaches it through both weights of its row:"),
+        ("V00 reaches the loss on two paths:", "S00 reaches it through both weights of its row:"),
         graphs,
         (of_value, of_score),
-        ("dV_{11}", "dS_{11}"),
+        ("dV_{00}", "dS_{00}"),
         (v["dV"][0, 0], v["dS"][0, 0]),
         strict=True,
     ):

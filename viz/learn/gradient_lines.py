@@ -279,7 +279,7 @@ def _heads_line(matrix: MatrixMaker, lesson: GradientLesson, heads: int) -> Deri
         """The matrices of all heads."""
         return [
             several(f"{name} {index}", label=f"{name}<sub>{index}</sub>", color=name)
-            for index in range(1, heads + 1)
+            for index in range(heads)
         ]
 
     return DerivationLine(
@@ -288,9 +288,9 @@ def _heads_line(matrix: MatrixMaker, lesson: GradientLesson, heads: int) -> Deri
         "mixes them. Backward, the columns of dO are cut the same way, and each head has the gradients of "
         "attention.",
         (
-            r"O_h = \mathrm{softmax}\Big(\tfrac{1}{\sqrt{d/h}}\,Q_h K_h^{\mathsf T}\Big) V_h,",
-            r"Y = [O_1 \dots O_h]\,W_O",
-            r"[dO_1 \dots dO_h] = dY\,W_O^{\mathsf T}",
+            r"O_i = \mathrm{softmax}\Big(\tfrac{1}{\sqrt{d/h}}\,Q_i K_i^{\mathsf T}\Big) V_i,",
+            r"Y = [O_0 \dots O_{h-1}]\,W_O",
+            r"[dO_0 \dots dO_{h-1}] = dY\,W_O^{\mathsf T}",
         ),
         (
             (*parts("O"), "side by side =", several("O"), several("W_O"), "=", several("Y")),

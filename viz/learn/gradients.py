@@ -1,4 +1,4 @@
-"""Chapter 6: the derivation line by line on the reader's numbers, each line checked against autograd."""
+"""Chapter "Gradients": P from lse, the derivation line by line against autograd, and what moves."""
 
 from __future__ import annotations
 
@@ -11,23 +11,27 @@ from kernels.lessons import gradients as lesson_maths
 from kernels.lessons.gradients import LIMITS, GradientLesson
 from kernels.lessons.heads import head_counts
 from kernels.problem import AttentionProblem
+from kernels.worker.failures import FAILURES
 from kernels.worker.requests import LessonGradients, LessonGradientsRequest
-from viz.learn.backward_orders import loop_orders_panel, traffic_problem
+from viz.learn.backward_orders import loop_orders_view, traffic_problem
 from viz.learn.backward_work import work_panel
-from viz.learn.controls import choice
+from viz.learn.controls import choice, switch
 from viz.learn.figures.gradients import block_error_figure
 from viz.learn.figures.matrices import Matrix, matrices_html
 from viz.learn.formulas import formulas
 from viz.learn.gradient_graphs import graphs_panel
 from viz.learn.gradient_lines import LINE_WORDS, LINES, ROW_BY_ROW, MatrixMaker
+from viz.learn.gradient_rebuild import rebuild_panel
 from viz.learn.url_state import keep_in_url, put_in_url, switch_in_url, take_from_url
 from viz.shared import runs, theme
 from viz.shared.formats import format_error
+from viz.shared.glossary import say
 from viz.shared.layout import colors, explore_link, plot
-from viz.shared.waiting import FAILURES, redraw_when_done, retry_button
+from viz.shared.waiting import redraw_when_done, retry_button
 
 DEFAULT = GradientLesson()
-FIRST_LINE = "dV"
+FIRST_LINE = "forward"
+VIEWS = ("Line by line", "Row sums D", "Traffic", "Graphs")
 WAIT_S = 0.4
 """How long the page waits for autograd before it shows finite differences instead."""
 AUTOGRAD, DIFFERENCES, KERNEL = "autograd, float64", "central differences, float64", "Triton kernels, float32"
@@ -43,18 +47,28 @@ References = Mapping[str, Mapping[str, np.ndarray]]
 
 def show() -> None:
     palette = colors()
-    line, lesson, part = _inputs()
-    references, note = _references(lesson)
-    _line_panel(line, lesson, part, references, palette)
-    _all_lines(lesson, references, note)
-    _block_panel(lesson, palette)
-    st.subheader("Which loop goes outside?", anchor=False)
-    problem = traffic_problem()
-    loop_orders_panel(problem, palette)
-    work_panel(problem)
-    graphs_panel(problem, lesson, palette)
+    rebuild_panel(palette)
+    view = switch("View", VIEWS, "gradients_view")
+    if view == "Line by line":
+        line, lesson, part = _inputs()
+        references, note = _references(lesson)
+        _line_panel(line, lesson, part, references, palette)
+        _all_lines(lesson, references, note)
+        _watch()
+    elif view == "Row sums D":
+        _block_panel(_lesson(), palette)
+    else:
+        problem = traffic_problem()
+        if view == "Traffic":
+            loop_orders_view(problem, palette)
+            work_panel(problem)
+        else:
+            graphs_panel(problem, _lesson(), palette)
+
+
+def _watch() -> None:
+    """Links to the small run in Explore."""
     tiny = AttentionProblem(q_len=32, kv_len=32, head_dim=16, block_m=4, block_n=4)
-    st.subheader("Watch it", anchor=False)
     with st.container(horizontal=True):
         explore_link("Backward: P is rebuilt from lse, tile by tile", tiny, algorithm="backward")
         explore_link("The same with the query tile outside", tiny, algorithm="backward_q_outer")
@@ -62,14 +76,27 @@ def show() -> None:
 
 def _inputs() -> tuple[str, GradientLesson, int]:
     """The line to show, the layer, and for some lines the row that they show or the number of heads."""
+    line = switch_in_url(
+        "Line of the derivation", list(LINES), "gradients_line", FIRST_LINE, label_visibility="collapsed"
+    )
     with st.container(horizontal=True, gap="small", vertical_alignment="bottom", key="gradients_inputs"):
-        line = switch_in_url("Line of the derivation", list(LINES), "gradients_line", FIRST_LINE)
-        length = int(_number("Tokens N", "length", 1))
-        dim = int(_number("Features d", "dim", 1))
-        spread = float(_number("Spread of S", "spread", 0.1))
-        seed = int(_number("Seed", "seed", 1))
-        part = _heads(dim) if line == "heads" else _row(length) if line in ROW_BY_ROW else 0
-    return line, GradientLesson(length, dim, seed, spread), part
+        lesson = _lesson_inputs()
+        part = _heads(lesson.dim) if line == "heads" else _row(lesson.length) if line in ROW_BY_ROW else 0
+    return line, lesson, part
+
+
+def _lesson() -> GradientLesson:
+    """The small layer, where no line is chosen."""
+    with st.container(horizontal=True, gap="small", vertical_alignment="bottom", key="gradients_inputs"):
+        return _lesson_inputs()
+
+
+def _lesson_inputs() -> GradientLesson:
+    length = int(_number("N, tokens", "length", 1))
+    dim = int(_number("d, features", "dim", 1))
+    spread = float(_number("Spread of S", "spread", 0.1))
+    seed = int(_number("Seed", "seed", 1))
+    return GradientLesson(length, dim, seed, spread)
 
 
 def _number(label: str, field: str, step: float) -> float:
@@ -147,9 +174,9 @@ def _line_panel(
     line = LINES[name](MatrixMaker(lesson_maths.derived(lesson)), lesson, part)
     with st.container(border=True, key="gradients_slide"):
         st.markdown(line.words)
-        formulas(*line.formulas)
         for equation in line.equations:
             st.html(matrices_html(equation, palette))
+        formulas(*line.formulas)
         who = next(iter(references))
         differences = lesson_maths.largest_differences(lesson, references[who])
         checks = [
@@ -213,10 +240,12 @@ def _all_lines(lesson: GradientLesson, references: References, note: str) -> Non
 def _block_panel(lesson: GradientLesson, palette: theme.Palette) -> None:
     """What happens if each block of keys uses its own sum as D."""
     st.subheader("Why D has to come from the whole row", anchor=False)
-    st.markdown(
-        "The pseudocode of Nagaraj 2025, section 3.2.4, computes `dS = P * (dP - rowsum(P * dP))` inside the "
-        "loop over key blocks, with the **block's own** sum. That sum is D only if the block spans the row. "
-        "The text of the same source is right: D = rowsum(O ∘ dO), computed before the loop."
+    say(
+        "Softmax ties the scores of a row together, so the gradient of each score needs one number of its "
+        "whole row: [[D]], the row sum of P ∘ dP (∘: entry by entry). But a kernel sees one block of keys at "
+        "a time. **First try**: each block subtracts its own sum. That sum is D only if the block spans the "
+        "row. **The repair**: D is also the row sum of O ∘ dO, which needs no block of P at all, and is "
+        "computed before the loop."
     )
     choice, chart = st.columns([3, 4], gap="large", vertical_alignment="center")
     with choice:

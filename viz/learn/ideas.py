@@ -1,4 +1,4 @@
-"""Chapter 1: five ideas, how they need each other, and what breaks without one of them."""
+"""Chapter "Five ideas": the summary: how they need each other, and what breaks without one of them."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from streamlit.delta_generator import DeltaGenerator
 
 from kernels.algorithms.standard.traffic import standard_bytes
 from kernels.device.gpus import GPUS, Gpu
-from kernels.lessons.ideas import NEEDS, ROWS, Costs, chip_capacity, costs
+from kernels.lessons.ideas import NEEDS, ROWS, Costs, chip_capacity, costs, falls_with
 from kernels.problem import BLOCKS, AttentionProblem, InvalidProblem
 from viz.learn.controls import choice, gpu_choice, number, switch
 from viz.learn.figures.idea_map import idea_map_html
 from viz.learn.ideas_words import because, boxes, flops_words, room_words, story
+from viz.learn.predict import choose
 from viz.learn.what_stays import what_stays
 from viz.shared.formats import format_bytes, format_error, format_kib, format_number
+from viz.shared.glossary import say
 from viz.shared.layout import colors, explore_link
 
 ALL = "all five"
@@ -21,19 +23,28 @@ LONGEST = 16384
 
 
 def show() -> None:
+    say(
+        "Everything so far rests on five ideas. **Fusion**: one [[kernel]] instead of three, so S and P "
+        "never reach [[HBM]]. **Tiling**: a [[tile]] of S at a time, since S does not fit [[on the chip]]. "
+        "**[[online softmax|Online softmax]]**: joins the tiles exactly. **Recomputation**: the [[backward]] "
+        "pass computes P again. **[[lse]]**: the one number per row that makes this possible."
+    )
+    asked = st.container()
     left_out = _left_out()
     picture, words = st.container(), st.container()
     numbers = st.container(horizontal=True, gap="small", key="figures")
     problem, gpu = _shape()
     if problem is None:
         return
+    with asked:
+        _predict(problem, gpu)
     with_all, now = costs(problem, gpu), costs(problem, gpu, left_out)
     picture.html(idea_map_html(boxes(problem, gpu, with_all, left_out), because(problem, gpu), colors()))
     words.markdown(story(problem, gpu, with_all, now, left_out))
     _figures(numbers, problem, gpu, with_all, now)
     st.caption(
-        "One head, float16. The cards say what exact attention costs with the ideas that stand; the card on "
-        "the weights says what happens if the kernel goes on in tiles. Bytes, sizes and FLOPs are "
+        "One head, float16. The cards say what exact attention costs with the ideas that stand; the third "
+        "one shows what happens if the kernel works in tiles all the same. Bytes, sizes and FLOPs are "
         "**modelled**: bytes that loads and stores ask for, with re-reads of K and V in full, although the "
         "L2 cache may serve them; products of the backward pass by Dao et al. 2022, algorithm 4. Sum and "
         f"error are **measured** in float64 on the first {ROWS} rows of the inputs that the links below run."
@@ -43,6 +54,19 @@ def show() -> None:
         explore_link("None of them: standard attention on this shape", problem, "standard")
         explore_link("lse at work: the backward pass", problem, "backward")
     what_stays(problem, gpu)
+
+
+def _predict(problem: AttentionProblem, gpu: Gpu) -> None:
+    """How many ideas fall with the online softmax, on the reader's shape."""
+    fallen = falls_with("online softmax", problem, gpu)
+    names = f": {', '.join(name for name in NEEDS if name in fallen)}" if fallen else ""
+    choose(
+        f"ideas_falls_{len(fallen)}",
+        "Take one idea away, the [[online softmax]]. How many of the other four no longer work?",
+        ("0", "1", "2", "3", "4"),
+        str(len(fallen)),
+        f"On this shape {len(fallen)} fall{names}. Choose “without online softmax” to see why.",
+    )
 
 
 def _left_out() -> str | None:
@@ -58,9 +82,9 @@ def _shape() -> tuple[AttentionProblem | None, Gpu]:
     with columns[1]:
         head_dim = number("d, head_dim", 16, 256, 64, 16, "ideas_d", "stretch")
     with columns[2]:
-        block_m = choice("BLOCK_M, queries per tile", BLOCKS, 128, "ideas_block_m", "stretch")
+        block_m = choice("BLOCK_M", BLOCKS, 128, "ideas_block_m", "stretch")
     with columns[3]:
-        block_n = choice("BLOCK_N, keys per tile", BLOCKS, 64, "ideas_block_n", "stretch")
+        block_n = choice("BLOCK_N", BLOCKS, 64, "ideas_block_n", "stretch")
     with columns[4]:
         gpu = GPUS[gpu_choice("ideas_gpu", "stretch")]
     try:
@@ -84,7 +108,7 @@ def _figures(
         against = f"standard {format_bytes(standard_bytes(problem))}"
     usual = with_all.backward_flops
     too_much = now.chip_bytes > chip_capacity(gpu)
-    room = f"an SM has {room_words(gpu)}"
+    room = f"a program can have {room_words(gpu)}"
     error = (format_number if now.output_error > 1e-3 else format_error)(now.output_error)
     weights = format_number(now.weight_sum, 6)
     all_of_p = f"all of P {format_bytes(problem.q_len * problem.kv_len * problem.itemsize)}"

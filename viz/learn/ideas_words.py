@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kernels.algorithms.flash2.entry import FORWARD
 from kernels.algorithms.standard.traffic import standard_bytes
 from kernels.device.gpus import Gpu
 from kernels.lessons.ideas import (
@@ -13,7 +14,6 @@ from kernels.lessons.ideas import (
     longest_whole_row,
     needs_of,
     three_pass_bytes,
-    tile_bytes,
     whole_row_bytes,
     whole_rows_fit,
 )
@@ -29,14 +29,17 @@ def flops_words(flops: float) -> str:
 
 
 def room_words(gpu: Gpu) -> str:
-    """What one SM offers, by memory."""
-    return f"{format_kib(gpu.shared_bytes_per_sm)} shared, {format_kib(gpu.register_bytes_per_sm)} registers"
+    """What one program can have, by memory."""
+    return ", ".join(f"{format_kib(limit)} {memory}" for memory, limit in gpu.program_limits.items())
 
 
 def boxes(problem: AttentionProblem, gpu: Gpu, with_all: Costs, left_out: str | None) -> list[Box]:
     """What each idea does, with its number on this shape, and what became of it without `left_out`."""
     matrix = problem.q_len * problem.kv_len * problem.itemsize
-    on_chip = tile_bytes(problem)
+    on_chip = (
+        f"{format_kib(FORWARD.chip_bytes(problem, memory))} of {format_kib(limit)} {memory}"
+        for memory, limit in gpu.program_limits.items()
+    )
     words = {
         "fusion": (
             "one kernel: S and P never reach HBM",
@@ -44,8 +47,7 @@ def boxes(problem: AttentionProblem, gpu: Gpu, with_all: Costs, left_out: str | 
         ),
         "tiling": (
             f"{problem.block_m} × {problem.block_n} scores at a time",
-            f"{format_kib(on_chip['shared memory'])} of {format_kib(gpu.shared_bytes_per_sm)} shared memory, "
-            f"{format_kib(on_chip['registers'])} of {format_kib(gpu.register_bytes_per_sm)} registers",
+            ", ".join(on_chip),
         ),
         "online softmax": (
             "joins tiles by a running max and sum",
@@ -136,9 +138,9 @@ def _without_tiling(problem: AttentionProblem, gpu: Gpu, with_all: Costs, now: C
     )
     return (
         f"**{min(problem.block_m, n)} whole rows of scores at once**: ${problem.block_m} \\cdot "
-        f"{count_tex(n)} \\cdot 4$ B, together with Q, K, V and O {format_kib(whole_row_bytes(problem))}. An "
-        f"SM of the {gpu.name} has {room_words(gpu)}, together {format_kib(chip_capacity(gpu))}: that "
-        f"{verdict}. The limit is N = {longest_whole_row(problem, gpu):,}."
+        f"{count_tex(n)} \\cdot 4$ B, together with Q, K, V and O {format_kib(whole_row_bytes(problem))}. A "
+        f"program can have {room_words(gpu)} of the {gpu.name}, together {format_kib(chip_capacity(gpu))}: "
+        f"that {verdict}. The limit is N = {longest_whole_row(problem, gpu):,}."
     )
 
 

@@ -1,18 +1,17 @@
-"""Chapter 4, Traffic: how many bytes each algorithm moves, modelled and counted, over T, d, M and tiles."""
+"""Chapter "Traffic": how many bytes each algorithm moves forward, modelled and counted, and why."""
 
 from __future__ import annotations
 
 import streamlit as st
 
 from viz.learn.controls import switch
-from viz.learn.io_backward import backward_view
 from viz.learn.io_forward import forward_view
 from viz.learn.io_growth import growth_axis, growth_view
 from viz.learn.io_inputs import traffic_inputs
 from viz.learn.io_sram import sram_view
 from viz.shared import runs
 
-VIEWS = ("Forward", "Growth", "SRAM", "Backward")
+VIEWS = ("Forward", "Growth", "SRAM")
 
 
 def show() -> None:
@@ -26,7 +25,5 @@ def show() -> None:
         forward_view(inputs, store, backend)
     elif view == "Growth":
         growth_view(inputs, axis, store, backend)
-    elif view == "SRAM":
-        sram_view(inputs.problem, inputs.memory_bytes, inputs.gpu)
     else:
-        backward_view(inputs.problem, inputs.memory, store, backend)
+        sram_view(inputs.problem, inputs.memory_bytes, inputs.gpu)

@@ -9,14 +9,17 @@ import streamlit as st
 from kernels.algorithms import ALGORITHMS
 from kernels.algorithms.standard.traffic import standard_bytes
 from kernels.lessons import io as lesson
-from kernels.problem import AttentionProblem
+from kernels.lessons.tiling import tiles_of
+from kernels.problem import BLOCKS, AttentionProblem
 from kernels.trace import Trace
 from viz.learn.comparing import compared
 from viz.learn.counts import counted_runs, recorded_counts, where_counted
 from viz.learn.figures.io import ByteBar, bytes_figure
 from viz.learn.io_inputs import TrafficInputs
+from viz.learn.predict import choose
 from viz.shared import runs
 from viz.shared.formats import format_bytes, format_kib, format_ms
+from viz.shared.glossary import say
 from viz.shared.layout import colors, explore_link, plot
 
 INNER_LOOPS = {"flash1": ("Q", "O", "m", "l"), "flash2": ("K", "V")}
@@ -33,21 +36,37 @@ class ForwardEntry:
     problem: AttentionProblem
     """With the tiles that the algorithm runs with."""
     formula: str
-    on_chip: int
-    """Bytes."""
-    on_chip_words: str
-    modelled: int
-    """Bytes."""
-    runnable: bool = True
-    """False if no kernel accepts these tiles."""
+
+    @property
+    def modelled(self) -> int:
+        """Requested bytes, by the entry's formula."""
+        return ALGORITHMS[self.algorithm].requested_bytes(self.problem)
+
+    @property
+    def on_chip(self) -> int:
+        """Bytes that one program keeps, by the entry: of that kernel which keeps most."""
+        return ALGORITHMS[self.algorithm].chip_bytes(self.problem)
+
+    @property
+    def on_chip_words(self) -> str:
+        """What these bytes are."""
+        kernel = max(ALGORITHMS[self.algorithm].kernels, key=lambda each: each.chip_bytes(self.problem))
+        return "; ".join(part.name for part in kernel.parts)
 
 
 def forward_view(inputs: TrafficInputs, store: runs.RunStore | None, backend: str) -> None:
     """The figure, the inner loops, and a card with the formula of each algorithm."""
+    say(
+        "Four ways to the same [[output|O]]. [[standard attention|Standard attention]] writes S and P to "
+        "[[HBM]]. [[row-wise attention|Row-wise attention]] keeps whole rows of S on the chip. "
+        "[[FlashAttention-1]] keeps a [[key tile]] and goes through all queries, [[FlashAttention-2]] keeps "
+        "a [[query tile]] and goes through all keys. How many bytes do their loads and stores ask for?"
+    )
+    _predict(inputs.problem)
     entries = _entries(inputs)
-    wanted = [(entry.problem, entry.algorithm) for entry in entries if entry.runnable]
-    figure, counting = st.container(), st.container()
-    with counting:
+    wanted = [(entry.problem, entry.algorithm) for entry in entries]
+    figure, rest, counting = st.container(), st.container(), st.container()
+    with counting:  # below the rest, which its progress would push down
         ready = counted_runs(store, backend, wanted, "io_forward")
         if backend == "replay":
             recorded_counts()
@@ -61,28 +80,100 @@ def forward_view(inputs: TrafficInputs, store: runs.RunStore | None, backend: st
         least = lesson.compulsory_bytes(problem.q_len, problem.head_dim, problem.itemsize)
         plot(bytes_figure(bars, least, colors()), key="io_bytes")
         st.caption(
-            "**Counted** (solid): bytes that the loads and stores asked for, "
-            f"{where_counted(ready)}; re-reads may hit the L2 "
-            "cache, so this is not DRAM traffic. **Modelled** (hatched): the formulas below. One head, "
-            "float16, no mask. Least possible: Q, K and V in, O out; lse, which not every algorithm keeps, "
-            "is left out."
+            "**Counted** (solid): bytes that the loads and stores asked for "
+            f"({where_counted(ready)}); re-reads may hit the L2 "
+            "cache, so this is not the traffic of HBM itself. **Modelled** (hatched): the formulas below. "
+            "One head, float16, no mask. Least possible: Q, K and V in, O out; lse, which not every "
+            "algorithm keeps, is left out."
         )
-    _inner_loops(traces)
+    with rest:
+        _row_wise_words(inputs, entries)
+        _inner_loops(traces)
+        _cards(inputs, entries, totals)
+
+
+def _cards(inputs: TrafficInputs, entries: list[ForwardEntry], totals: dict[str, int]) -> None:
+    """A card for each algorithm, and what the letters in their formulas mean."""
+    problem = inputs.problem
     for column, entry in zip(st.columns(len(entries)), entries, strict=True):
         with column.container(border=True, height="stretch"):
             _card(entry, totals.get(entry.algorithm), inputs)
     st.caption(
-        f"$b={problem.itemsize}$ bytes per element, "
-        f"$T_r=\\lceil T/\\text{{BLOCK\\_M}}\\rceil={problem.q_tiles}$, "
-        f"$T_c=\\lceil T/\\text{{BLOCK\\_N}}\\rceil={problem.kv_tiles}$. O of FlashAttention-1 waits in HBM "
-        "in float32. Standard and row-wise attention are not Triton kernels: torch runs them tile by tile, "
-        "and counts the slices that it reads and writes."
+        f"$b={problem.itemsize}$ bytes per number, "
+        f"$t_q=\\lceil N/\\text{{BLOCK\\_M}}\\rceil={problem.q_tiles}$ query tiles, "
+        f"$t_k=\\lceil N/\\text{{BLOCK\\_N}}\\rceil={problem.kv_tiles}$ key tiles, $r$ rows of S at once. On "
+        "the chip: what one program keeps in shared memory and registers, tiles in 16 bits, sums and scores "
+        "in float32, as Explore draws it; of several kernels the one that keeps most. The softmax of "
+        "standard attention could also take fewer rows at once: its bytes would stay the same. O of "
+        "FlashAttention-1 waits in HBM in float32. Standard and row-wise attention are not Triton kernels: "
+        "torch runs them tile by tile, and counts the slices that it reads and writes."
     )
+
+
+def _predict(problem: AttentionProblem) -> None:
+    """What BLOCK_M does to the bytes of K and V."""
+    times = problem.q_tiles
+    wider = tiles_of(problem.q_len, 2 * problem.block_m)
+    half, same, double = "half as many", "as many", "twice as many"
+    choose(
+        f"io_block_m_{problem.q_len}_{problem.block_m}",
+        f"FlashAttention-2 with BLOCK_M = {problem.block_m}: there are {times} query tiles, each in a "
+        "program of its own. Take twice as many queries per tile. How many bytes of K and V are asked for "
+        "then?",
+        (half, same, double),
+        half if wider < times else same,
+        f"Each program reads all of K and V once: {times} times in all now, and {wider} times with larger "
+        "query tiles. That is why large query tiles are good, as long as they fit on the chip.",
+    )
+
+
+def _row_wise_words(inputs: TrafficInputs, entries: list[ForwardEntry]) -> None:
+    """Which of row-wise attention and FlashAttention-1 moves less, why, and at which N that turns."""
+    problem, room = inputs.problem, format_kib(inputs.memory_bytes)
+    rows = lesson.row_wise_block(problem, inputs.memory_bytes)
+    if rows is None:
+        return
+    turns, kv_tiles = tiles_of(inputs.length, rows), problem.kv_tiles
+    travels = (
+        f"FlashAttention-1 goes through all queries once per key tile, {times(kv_tiles)}, and each time it "
+        "reads O, m and l and writes them back, in float32."
+    )
+    turning = lesson.turning_length(problem, inputs.memory_bytes)
+    if lesson.row_wise_moves_less(problem, inputs.memory_bytes):
+        end = "" if turning is None else f" Longer rows leave room for fewer of them: {_turn(*turning)}"
+        say(
+            "**Why does FlashAttention-1 move more than row-wise attention here?** At this N a program can "
+            f"keep {rows:,} whole rows of S in {room}, so row-wise attention reads K and V only "
+            f"{times(turns)}. {travels}{end}"
+        )
+        return
+    end = "" if turning is None else f" Shorter rows leave room for more of them: {_turn(*turning)}"
+    modelled = {entry.algorithm: entry.modelled for entry in entries}
+    even = ", and even more than standard attention," * (modelled["row_wise"] > modelled["standard"])
+    say(
+        f"**Why does row-wise attention move more than FlashAttention-1{even} here?** A row of S has "
+        f"{inputs.length:,} scores in float32, so a program can keep only {rows:,} whole rows in {room}, and "
+        f"row-wise attention reads all of K and V {times(turns)}. {travels}{end}"
+    )
+
+
+def _turn(length: int, row_wise_moves_less: bool | None) -> str:
+    """What is otherwise at another N."""
+    if row_wise_moves_less is None:
+        return f"at N = {length:,} not even a tile of the fewest rows fits (modelled)."
+    which = "row-wise attention" if row_wise_moves_less else "FlashAttention-1"
+    return f"at N = {length:,} {which} moves less (modelled)."
+
+
+def times(count: int) -> str:
+    """ "once", "16 times"."""
+    return "once" if count == 1 else f"{count:,} times"
 
 
 def _inner_loops(traces: dict[str, Trace]) -> None:
     """What one step of each inner loop asks for, counted: it decides which order moves less."""
     if not set(INNER_LOOPS) <= set(traces):
+        st.markdown("**One step of the inner loop**: shown once the runs are counted.")
         return
     first, second = (lesson.inner_step_bytes(traces[name], moved) for name, moved in INNER_LOOPS.items())
     st.markdown(
@@ -94,71 +185,36 @@ def _inner_loops(traces: dict[str, Trace]) -> None:
 
 
 def _entries(inputs: TrafficInputs) -> list[ForwardEntry]:
-    problem, size = inputs.problem, inputs.problem.itemsize
-    tile = lesson.BlockSizes(problem.block_m, problem.block_n)
-    in_tile = lesson.elements(lesson.forward_blocks(tile, inputs.d)) * size
-    standard = ForwardEntry(
-        "standard",
-        "standard",
-        "standard",
-        problem,
-        formula=r"4T^2b+2Tdb+2\,T_r\,Tdb",
-        on_chip=inputs.length * size,
-        on_chip_words="one row of S, for the softmax",
-        modelled=ALGORITHMS["standard"].requested_bytes(problem),
+    problem = inputs.problem
+    formulas = {
+        "standard": ("standard", "standard", r"4N^2b+2Ndb+2\,t_q\,Ndb"),
+        "flash1": ("FlashAttention-1", "value", r"2Ndb+t_k\,N(db+8d+16)+N(db-4d+4)"),
+        "flash2": ("FlashAttention-2", "flash", r"2Ndb+2\,t_q\,Ndb+4N"),
+    }
+    standard, *flash = (
+        ForwardEntry(name, label, color, problem, formula)
+        for name, (label, color, formula) in formulas.items()
     )
-    flash = [
-        ForwardEntry(
-            algorithm,
-            label,
-            color,
-            problem,
-            formula,
-            on_chip=in_tile,
-            on_chip_words="Q, O, K/V, S",
-            modelled=ALGORITHMS[algorithm].requested_bytes(problem),
-        )
-        for algorithm, label, color, formula in (
-            ("flash1", "FlashAttention-1", "value", r"2Tdb+T_c\,T(db+8d+16)+T(db-4d+4)"),
-            ("flash2", "FlashAttention-2", "flash", r"2Tdb+2\,T_r\,Tdb+4T"),
-        )
-    ]
     return [standard, *_row_wise_entry(inputs), *flash]
 
 
 def _row_wise_entry(inputs: TrafficInputs) -> list[ForwardEntry]:
-    """Row-wise attention with as many rows of S as fit into M, rounded down to a tile; empty if none fits."""
-    problem, length, d = inputs.problem, inputs.length, inputs.d
-    rows = lesson.row_wise_rows(length, d, inputs.memory)
-    if rows == 0:
+    """Row-wise attention with the tallest tile of which all rows of S fit; empty if none fits."""
+    rows = lesson.row_wise_block(inputs.problem, inputs.memory_bytes)
+    if rows is None:
         st.caption(
-            f"Row-wise is missing: one row of {length:,} scores does not fit into "
-            f"M = {format_kib(inputs.memory_bytes)}."
+            f"Row-wise is missing: even {min(BLOCKS)} rows of {inputs.length:,} scores in float32, with "
+            f"their Q and O and a tile of K or V, do not fit into {format_kib(inputs.memory_bytes)}."
         )
         return []
-    all_rows = rows == length
-    tile = rows if all_rows else lesson.kernel_rows(rows) or rows
-    runnable = lesson.kernel_rows(tile) == tile
-    elements_on_chip = 3 * length * d + length + d if all_rows else tile * length
-    entry = ForwardEntry(
-        "row_wise",
-        f"row-wise, {tile:,} rows",
-        "state",
-        problem.with_(block_m=tile) if runnable else problem,
-        formula=r"4Tdb" if all_rows else r"2Tdb+2\lceil T/r\rceil\,Tdb",
-        on_chip=elements_on_chip * problem.itemsize,
-        on_chip_words="Q, K, V, one row of S" if all_rows else f"r = {tile} rows of S",
-        modelled=lesson.row_wise_bytes(length, d, tile, problem.itemsize),
-        runnable=runnable,
-    )
-    return [entry]
+    problem = inputs.problem.with_(block_m=rows)
+    formula = r"2Ndb+2\lceil N/r\rceil\,Ndb"
+    return [ForwardEntry("row_wise", f"row-wise, {rows:,} rows", "state", problem, formula)]
 
 
 def _card(entry: ForwardEntry, counted: int | None, inputs: TrafficInputs) -> None:
     """Formula, bytes, time at the GPU's bandwidth, and what is on the chip."""
-    if not entry.runnable:
-        counted_words = "not counted: no tile has so many rows"
-    elif counted is None:
+    if counted is None:
         counted_words = "not counted yet"
     else:
         counted_words = f"**{counted:,} B** counted"
@@ -171,7 +227,6 @@ def _card(entry: ForwardEntry, counted: int | None, inputs: TrafficInputs) -> No
     st.markdown(
         f"**{entry.label}**\n\n${entry.formula}$\n\n= **{entry.modelled:,} B** modelled  \n{counted_words}  "
         f"\n{once}{least_time} at {format_bytes(inputs.gpu.hbm_bandwidth)}/s ({inputs.gpu.name})  \n"
-        f"on the chip: {entry.on_chip_words}, {format_kib(entry.on_chip)}, {verdict}"
+        f"on the chip: {entry.on_chip_words}: {format_kib(entry.on_chip)}, {verdict}"
     )
-    if entry.runnable:
-        explore_link("Watch it", entry.problem, entry.algorithm)
+    explore_link("Watch it", entry.problem, entry.algorithm)

@@ -1,4 +1,4 @@
-"""How the traffic grows with T, d or M: curves by formula, points counted by the kernels."""
+"""How the traffic grows with N, d or the SRAM: curves by formula, points counted by the kernels."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from viz.shared.layout import colors, plot
 
 POINT_STEPS = 600
 """A point of a curve is counted if its run has at most this many tile steps."""
-AXES = {"T": "T", "d": "d", "M": "M, KiB"}
+AXES = {"N": "N", "d": "d", "SRAM": "SRAM, KiB"}
 CURVES = {
     "standard": ("standard", "standard", "solid"),
     "row_wise": ("row-wise", "state", "solid"),
     "flash1": ("FlashAttention-1", "value", "solid"),
     "flash2": ("FlashAttention-2", "flash", "solid"),
     "compulsory": ("inputs and outputs once", "text", "dot"),
-    "lower_bound": ("T²d²/M, order of the lower bound", "muted", "dash"),
+    "lower_bound": ("N²d²/SRAM, order of the lower bound", "muted", "dash"),
 }
 """Name of a curve -> its label, palette entry and dash."""
 ORDERS = {
-    "standard": "T^2",
-    "row_wise": r"T^3d/M,\;\;Td\text{ if all fits}",
-    "flash1": "T^2d^2/M",
-    "flash2": "T^2d^2/M",
-    "compulsory": "Td",
+    "standard": "N^2",
+    "row_wise": r"N^3d/\text{SRAM},\;\;Nd\text{ if all fits}",
+    "flash1": r"N^2d^2/\text{SRAM}",
+    "flash2": r"N^2d^2/\text{SRAM}",
+    "compulsory": "Nd",
 }
 
 SweepPoint = tuple[int, int, int]
-"""T, d, M in bytes."""
+"""N, d, SRAM in bytes."""
 
 
 def growth_axis() -> str:
@@ -45,9 +45,9 @@ def growth_axis() -> str:
 
 
 def growth_view(inputs: TrafficInputs, axis: str, store: runs.RunStore | None, backend: str) -> None:
-    """Bytes of every algorithm over one of T, d and M; the other two are the reader's."""
+    """Bytes of every algorithm over one of N, d and SRAM; the other two are the reader's."""
     sweep = _sweep(inputs, axis)
-    here = {"T": inputs.length, "d": inputs.d, "M": inputs.memory_bytes >> 10}[axis]
+    here = {"N": inputs.length, "d": inputs.d, "SRAM": inputs.memory_bytes >> 10}[axis]
     curves = [
         Curve(label, list(sweep), _curve(name, sweep, inputs.problem.itemsize), color, dash)
         for name, (label, color, dash) in CURVES.items()
@@ -58,17 +58,19 @@ def growth_view(inputs: TrafficInputs, axis: str, store: runs.RunStore | None, b
     with figure:
         plot(growth_figure(curves, points, AXES[axis], here, colors()), key="io_growth")
         st.caption(
-            "Lines: **modelled**, with the largest tiles that M allows (Chu, Liu and Lin 2026, eq 44). Dots: "
-            "**counted** by the kernels, if they accept exactly those tiles. A line ends when not one row "
-            "fits. Lower bound: no exact algorithm beats that order for every M from d to Td (Dao et al. "
-            "2022, proposition 3)."
+            "Lines: **modelled**, with the largest tiles that the SRAM allows, all in float16 and without m, "
+            "l and lse: Q, O, K or V, and S. For FlashAttention a quarter of the SRAM each (Chu, Liu and Lin "
+            "2026, eq 44), for row-wise attention as many whole rows of S as fit with the other three. Dots: "
+            "**counted** by the kernels, if they accept exactly those tiles. A line ends when not "
+            "one row fits. Lower bound: no exact algorithm beats that order for every SRAM from d to Nd (Dao "
+            "et al. 2022, proposition 3)."
         )
     _growth_table(inputs)
 
 
 def _sweep(inputs: TrafficInputs, axis: str) -> dict[int, SweepPoint]:
     """Value on the axis -> the point there."""
-    if axis == "T":
+    if axis == "N":
         return {length: (length, inputs.d, inputs.memory_bytes) for length in LENGTHS}
     if axis == "d":
         return {d: (inputs.length, d, inputs.memory_bytes) for d in HEAD_DIMS}
@@ -94,8 +96,8 @@ def _counted_points(
     }
     if not runnable:
         st.caption(
-            "No point can be counted: eq 44 gives tiles that the kernels do not accept. Choose M of 16, 32, "
-            "64 or 128 KiB, or another d."
+            "No point can be counted: eq 44 gives tiles that the kernels do not accept. Choose an SRAM of "
+            "16, 32, 64 or 128 KiB, or another d."
         )
         return {}
     wanted = [(problem, name) for (name, _), problem in runnable.items()]
@@ -124,9 +126,9 @@ def _kernel_problem(name: str, length: int, d: int, memory_bytes: int, size: int
 
 def _growth_table(inputs: TrafficInputs) -> None:
     """The order of each algorithm, and the factors at the reader's point."""
-    here = f"T = {inputs.length:,}, d = {inputs.d}, M = {format_kib(inputs.memory_bytes)}"
+    here = f"N = {inputs.length:,}, d = {inputs.d}, SRAM = {format_kib(inputs.memory_bytes)}"
     st.markdown(f"**Bytes change by this factor**, from {here} (modelled)")
-    rows = ["| | order | T doubles | d doubles | M doubles |", "|:--|:--|--:|--:|--:|"]
+    rows = ["| | order | N doubles | d doubles | SRAM doubles |", "|:--|:--|--:|--:|--:|"]
     for name, order in ORDERS.items():
         factors = lesson.growth(name, inputs.length, inputs.d, inputs.memory, inputs.problem.itemsize)
         entries = ["does not fit" if value is None else f"× {value:.2f}" for value in factors.values()]

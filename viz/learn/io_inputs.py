@@ -18,7 +18,7 @@ BLOCK_ROWS = (16, 32, 64, 128)
 
 @dataclass(frozen=True)
 class TrafficInputs:
-    """One head, T queries and T keys, float16, no mask; on-chip memory M; a GPU."""
+    """One head, N queries and N keys, float16, no mask; SRAM of one program; a GPU."""
 
     problem: AttentionProblem
     memory_bytes: int
@@ -26,7 +26,7 @@ class TrafficInputs:
 
     @property
     def length(self) -> int:
-        """T."""
+        """N."""
         return self.problem.q_len
 
     @property
@@ -36,18 +36,24 @@ class TrafficInputs:
 
     @property
     def memory(self) -> int:
-        """M in elements."""
+        """SRAM of one program, in elements."""
         return self.memory_bytes // self.problem.itemsize
 
 
 def traffic_inputs() -> TrafficInputs:
     """The controls, and what they say."""
     with st.container(horizontal=True, gap="medium"):
-        length = slider("length T", LENGTHS, 1024, "io_t")
-        d = slider("head_dim d", HEAD_DIMS, 64, "io_d")
-        memory = slider("SRAM M, KiB", MEMORIES_KIB, 64, "io_m", "On-chip memory that one program may use.")
-        block_m = slider("BLOCK_M", BLOCK_ROWS, 64, "io_bm", "Rows of a query tile, |I| in the formulas.")
-        block_n = slider("BLOCK_N", BLOCK_ROWS, 64, "io_bn", "Rows of a key tile, |J| in the formulas.")
+        length = slider("N, queries and keys", LENGTHS, 1024, "io_t")
+        d = slider("d, head_dim", HEAD_DIMS, 64, "io_d")
+        memory = slider(
+            "SRAM, KiB",
+            MEMORIES_KIB,
+            64,
+            "io_m",
+            "What one program may keep on the chip, in shared memory and registers together.",
+        )
+        block_m = slider("BLOCK_M", BLOCK_ROWS, 64, "io_bm", "Queries per tile.")
+        block_n = slider("BLOCK_N", BLOCK_ROWS, 64, "io_bn", "Keys per tile.")
         gpu = GPUS[gpu_choice("io_gpu", 130)]
     problem = AttentionProblem(q_len=length, kv_len=length, head_dim=d, block_m=block_m, block_n=block_n)
     return TrafficInputs(problem, memory << 10, gpu)

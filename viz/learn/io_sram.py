@@ -1,4 +1,4 @@
-"""Which tiles fit in SRAM: the conditions, backward tiles that do not fit, and what compiled kernels use."""
+"""Which tiles fit in SRAM: the conditions, forward and backward, and what compiled kernels use."""
 
 from __future__ import annotations
 
@@ -12,26 +12,32 @@ from kernels.problem import AttentionProblem
 from kernels.recordings import RecordedLaunch, recorded_launches
 from viz.learn.figures.io import SramBar, blocks_figure
 from viz.shared.formats import format_kib
+from viz.shared.glossary import say
 from viz.shared.layout import colors, explore_link, plot
 
 
 def sram_view(problem: AttentionProblem, memory_bytes: int, gpu: Gpu) -> None:
-    """Blocks in bytes, against M and the GPU's shared memory."""
+    """Blocks in bytes, against the chosen SRAM and the GPU's shared memory."""
     size, d = problem.itemsize, problem.head_dim
     memory = memory_bytes // size
     forward, backward = (lesson.query_outer_blocks(memory, d, share) for share in (4, 8))
     if not backward.usable:
         st.error(
-            f"M = {format_kib(memory_bytes)} is too small for a tile of d = {d}: eq 79 gives 0 rows. "
-            "Choose a larger M or a smaller d."
+            f"{format_kib(memory_bytes)} of SRAM are too few for a tile of d = {d}: not one row fits. "
+            "Choose more SRAM or a smaller d."
         )
         return
     launches = _nearest_launches(problem)
     room = gpu.shared_bytes_per_program
     limits = {
-        f"M = {format_kib(memory_bytes)}": memory_bytes,
+        f"SRAM: {format_kib(memory_bytes)}": memory_bytes,
         f"{gpu.name}: {format_kib(room)} per program": room,
     }
+    say(
+        "Large [[tile|tiles]] save traffic, but what a step works with has to fit into the [[SRAM]] at the "
+        "same time. Each bar below is one step: the first two with the largest tiles that fit by a simple "
+        "rule, then a [[backward]] step with tiles that are too large, then your own tiles."
+    )
     bars = [*_block_bars(problem, forward, backward), *_compiled_bars(launches)]
     plot(blocks_figure(bars, limits, colors()), key="io_blocks")
     st.caption(
@@ -57,9 +63,9 @@ def _block_bars(
     size, d = problem.itemsize, problem.head_dim
     yours = lesson.BlockSizes(problem.block_m, problem.block_n)
     return [
-        _bar("forward, eq 44", forward, lesson.forward_blocks(forward, d), size),
-        _bar("backward, eq 79", backward, lesson.backward_blocks(backward, d), size),
-        _bar("backward, Dao et al. 2022", forward, lesson.backward_blocks(forward, d), size),
+        _bar("forward, largest", forward, lesson.forward_blocks(forward, d), size),
+        _bar("backward, largest", backward, lesson.backward_blocks(backward, d), size),
+        _bar("backward, forward's tiles", forward, lesson.backward_blocks(forward, d), size),
         _bar("your tiles, forward", yours, lesson.forward_blocks(yours, d), size),
         _bar("your tiles, backward", yours, lesson.backward_blocks(yours, d), size),
     ]
@@ -85,35 +91,30 @@ def _compiled_bars(launches: list[RecordedLaunch]) -> list[SramBar]:
 
 def _forward_rule(memory: int, d: int, sizes: lesson.BlockSizes) -> None:
     st.markdown(
-        "**Forward: four blocks, a quarter of M each** (eq 44)\n\n"
-        rf"$|I|=\left\lfloor\frac{{M}}{{4d}}\right\rfloor"
+        "**Forward: four blocks (Q, O, K or V, S), a quarter of the SRAM each**\n\n"
+        rf"$\text{{BLOCK\_M}}=\left\lfloor\frac{{\text{{SRAM}}}}{{4d}}\right\rfloor"
         rf"=\left\lfloor\frac{{{memory}}}{{4\cdot{d}}}\right\rfloor={sizes.query}$, "
-        rf"$\quad|J|=\min(|I|,d)={sizes.key}$"
+        rf"$\quad\text{{BLOCK\_N}}=\min(\text{{BLOCK\_M}},d)={sizes.key}$"
         "\n\n"
-        rf"$|I|d={sizes.query * d}$, $\;|J|d={sizes.key * d}$, $\;|I||J|={sizes.query * sizes.key}$: "
-        rf"each $\le M/4={memory // 4}$ elements."
+        rf"Q and O have ${sizes.query * d}$ numbers each, K or V ${sizes.key * d}$, S "
+        rf"${sizes.query * sizes.key}$: each $\le {memory // 4}$, a quarter."
     )
-    st.caption(
-        "Eq 43 of Chu, Liu and Lin 2026 asks for < M/4. If 4d divides M, the blocks are exactly M/4 and the "
-        "four of them fill M, so the right sign is ≤."
-    )
+    st.caption("Rule of Chu, Liu and Lin 2026 (eq 44), in numbers of the inputs' type.")
 
 
 def _backward_rule(memory: int, d: int, forward: lesson.BlockSizes, backward: lesson.BlockSizes) -> None:
     needed = lesson.elements(lesson.backward_blocks(forward, d))
     st.markdown(
-        "**Backward: eight blocks, an eighth of M each** (eq 79)\n\n"
-        rf"$|I|=\left\lfloor\frac{{M}}{{8d}}\right\rfloor={backward.query}$, "
-        rf"$\quad|J|=\min(|I|,d)={backward.key}$"
+        "**Backward: eight blocks (with the gradients dQ, dK, dV), an eighth each**\n\n"
+        rf"$\text{{BLOCK\_M}}=\left\lfloor\frac{{\text{{SRAM}}}}{{8d}}\right\rfloor={backward.query}$, "
+        rf"$\quad\text{{BLOCK\_N}}=\min(\text{{BLOCK\_M}},d)={backward.key}$"
         "\n\n"
-        rf"With $M/4d$, as in Dao et al. 2022: $\;3|I|d+4|J|d+|I||J|={needed}$ elements, "
-        f":{'red' if needed > memory else 'green'}[**{needed / memory:.2f} M**]."
+        rf"With the tiles of the forward pass: ${needed}$ numbers, "
+        f":{'red' if needed > memory else 'green'}[**{needed / memory:.2f} times the SRAM**]."
     )
     st.caption(
-        "Algorithm 4 of Dao et al. 2022 uses the forward tiles for the backward pass too. Q, dO and dQ then "
-        "fill three quarters of M, and K, V, dK, dV and P do not fit into the rest (found by Chu, Liu and "
-        "Lin 2026). Dao et al. 2022 round up, and give the large tile to the keys, which stay on the chip in "
-        "their loop."
+        "Rule of Chu, Liu and Lin 2026 (eq 79). With the forward tiles Q, dO and dQ fill three quarters of "
+        "the SRAM, and K, V, dK, dV and P do not fit into the rest."
     )
 
 

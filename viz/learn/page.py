@@ -1,27 +1,34 @@
-"""Learn: short chapters, one idea each, computed from the reader's own numbers."""
+"""Learn: short chapters, one question each, computed from the reader's own numbers."""
 
 from __future__ import annotations
 
 import streamlit as st
 
-from viz.learn.chapters import CHAPTERS
+from viz.learn.chapters import CHAPTERS, follow_old_link
+from viz.learn.onward import onward, start_at_top
 from viz.learn.url_state import switch_in_url
 from viz.shared import runs
-from viz.shared.layout import header
+from viz.shared.glossary import glossary_list, glossary_style, say
+from viz.shared.layout import colors, header
 
 header("Learn", runs.run_store())
-chapters = {chapter.slug: chapter for chapter in CHAPTERS}
+glossary_style(colors())
+if follow_old_link(st.query_params):
+    st.rerun()  # widgets take their first value from the URL with which a run began
+slugs = [chapter.slug for chapter in CHAPTERS]
 names = {chapter.slug: f"{number} {chapter.title}" for number, chapter in enumerate(CHAPTERS, 1)}
-chosen = switch_in_url(
-    "Chapter",
-    list(chapters),
-    "chapter",
-    CHAPTERS[0].slug,
-    shown=names.__getitem__,
-    label_visibility="collapsed",
-)
-st.subheader(chapters[chosen].idea, anchor=False)
-chapters[chosen].show()
+with st.container(key="chapters"):
+    chosen = switch_in_url(
+        "Chapter", slugs, "chapter", slugs[0], shown=names.__getitem__, label_visibility="collapsed"
+    )
+place = slugs.index(chosen)
+start_at_top(f"{chosen}/{st.query_params.get(f'{chosen}_part', '')}")
+st.subheader(CHAPTERS[place].question, anchor=False)
+CHAPTERS[place].show()
+if CHAPTERS[place].idea:
+    say(f"**In one sentence:** {CHAPTERS[place].idea}")
+onward(CHAPTERS, place)
+glossary_list()
 st.caption(
     "Each number says where it is from. **Counted**: by the code that ran, kernel or loop. **Modelled**: a "
     "formula. **Measured**: what a run on this machine gave, such as a time, or an error against a "

@@ -1,4 +1,4 @@
-"""The sources of the whole project, at the end of the last chapter."""
+"""The sources of the whole project, on the last page."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from kernels.references import READ_ON, REFERENCES, Reference
 
 def reading_list() -> None:
     """A table of all sources: how they are cited, their titles with links, and what they are used for."""
-    with st.expander("Reading list: every source that this app cites", icon=":material/menu_book:"):
+    with st.expander(
+        "Reading list: every source that this app cites", icon=":material/menu_book:", expanded=True
+    ):
         rows = [f"| {source.key} | {_title(source)} | {source.why} |" for source in REFERENCES]
         st.markdown("\n".join(["| Cited as | Source | Used for |", "|:--|:--|:--|", *rows]))
         st.markdown("**To read on**: implementations, texts and a lecture")

@@ -1,37 +1,34 @@
-"""Chapter 2: overflow, the online softmax step by step, what the rescale is for, and passes over the data."""
+"""Chapter "Softmax": overflow, why old sums are rescaled, the online softmax, and passes over the data."""
 
 from __future__ import annotations
+
+import functools
 
 import numpy as np
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from kernels.lessons.numbers import UnreadableNumbers, parse_row
+from kernels.lessons.predictions import next_state
 from kernels.lessons.softmax import (
-    FORMATS,
-    InFormat,
     OnlineStep,
     all_ways,
-    exp_limits,
     numerators,
     online_shares,
     online_steps,
     softmax,
-    softmax_in,
     unscaled_shares,
 )
 from kernels.problem import AttentionProblem
-from viz.learn.controls import switch
-from viz.learn.figures.softmax_charts import overflow_figure, sum_figure, unscaled_figure, weights_figure
+from viz.learn.figures.softmax_charts import sum_figure, unscaled_figure, weights_figure
 from viz.learn.figures.softmax_row import passes_html, row_html
-from viz.learn.stepper import stepper
+from viz.learn.predict import type_in
+from viz.learn.softmax_overflow import EXAMPLES, overflow_part
+from viz.learn.stepper import parts, stepper
 from viz.learn.url_state import keep_in_url, put_in_url, take_from_url
 from viz.shared.formats import format_error, format_number, format_tex
+from viz.shared.glossary import say
 from viz.shared.layout import colors, explore_link, plot
-
-EXAMPLES = ("3, 2, 5, 1", "1000, 999, 995")
-"""The first is worked out by hand in "FlashAttention, step by step"; the second overflows."""
-PARTS = ("Subtract the max", "One pass", "Without the rescale", "Three passes, two, one")
 
 
 def show() -> None:
@@ -39,11 +36,18 @@ def show() -> None:
     if row is None or values is None:
         return
     steps = online_steps(row, block)
-    tabs = st.tabs(PARTS, key="softmax_part", bind="query-params")
-    for tab, draw in zip(tabs, (_overflow, _one_pass, _without_rescale, _passes), strict=True):
-        if tab.open:
-            with tab:
-                draw(row, values, steps, block)
+    draws = {
+        "Subtract the max": overflow_part,
+        "Just add": _without_rescale,
+        "One pass": _one_pass,
+        "Three passes, two, one": _passes,
+    }
+    parts(
+        "softmax_part",
+        {name: functools.partial(draw, row, values, steps, block) for name, draw in draws.items()},
+        "softmax_step",
+        "softmax_reads",
+    )
     _links(steps)
 
 
@@ -52,7 +56,7 @@ def _input() -> tuple[np.ndarray | None, np.ndarray | None, int]:
     left, beside, middle, right = st.columns([3, 3, 2, 3], vertical_alignment="bottom")
     take_from_url("softmax_x", EXAMPLES[0], str)
     text = left.text_input(
-        "scores x of one row", key="softmax_x", on_change=keep_in_url, args=("softmax_x", EXAMPLES[0])
+        "x, the scores of one row", key="softmax_x", on_change=keep_in_url, args=("softmax_x", EXAMPLES[0])
     )
     with right.container(horizontal=True):
         for example in EXAMPLES:
@@ -67,16 +71,14 @@ def _input() -> tuple[np.ndarray | None, np.ndarray | None, int]:
     except UnreadableNumbers as error:
         st.error(str(error), icon=":material/error:")
         row = None
-    block = middle.number_input(
-        "block, numbers at a time", 1, 64, 2, key="softmax_block", bind="query-params"
-    )
+    block = middle.number_input("block: scores at a time", 1, 64, 2, key="softmax_block", bind="query-params")
     return row, _values(beside, row), max(1, int(block))
 
 
 def _values(place: DeltaGenerator, row: np.ndarray | None) -> np.ndarray | None:
     """One value for each score: the reader's, or 1, 2, 3, … if the text is empty."""
     text = place.text_input(
-        "values v, one for each score", "", key="softmax_v", bind="query-params", placeholder="1, 2, 3, …"
+        "v, one value for each score", "", key="softmax_v", bind="query-params", placeholder="1, 2, 3, …"
     )
     if row is None:
         return None
@@ -99,17 +101,40 @@ def _values(place: DeltaGenerator, row: np.ndarray | None) -> np.ndarray | None:
 
 def _one_pass(row: np.ndarray, values: np.ndarray, steps: tuple[OnlineStep, ...], block: int) -> None:
     """The online softmax, block by block."""
-    now = stepper("softmax_step", len(steps), first=2) - 1
+    now = stepper("softmax_step", len(steps)) - 1
     step = steps[now]
     st.html(row_html(row, steps, now, colors()))
-    chart, formulas = st.columns([3, 2], gap="large", vertical_alignment="center")
+    chart, words = st.columns([3, 4], gap="large")
     with chart:
         plot(sum_figure(steps, now, colors()), key="softmax_sum")
-    with formulas:
+    with words:
+        say(block_words(step))
+        _next_block(row, steps, now, block)
+    st.markdown("**In formulas**, with the numbers of this block")
+    left, right = st.columns(2, gap="large", vertical_alignment="center")
+    with left:
         for formula in _update(step):
             st.latex(formula)
+    with right:
         st.latex(_numerator(steps, values, now))
-    if now == len(steps) - 1:
+        st.caption("Y is the sum of exponentials times values, rescaled as l is; Y / l is the output o.")
+
+
+def _next_block(row: np.ndarray, steps: tuple[OnlineStep, ...], now: int, block: int) -> None:
+    """m, alpha and l of the next block to predict; after the last one, how exact the result is."""
+    step = steps[now]
+    if now + 1 < len(steps):
+        following = steps[now + 1]
+        scores = row[following.start : following.end]
+        numbers = ", ".join(format_number(score, 6) for score in scores)
+        type_in(
+            f"softmax_{'_'.join(map(str, row))}_{block}_{now}",
+            f"The next block is **{numbers}**. Now [[row max|m]] = {format_number(step.m, 6)} and "
+            f"[[row sum|l]] = {format_number(step.l, 4)}. What will m, [[rescale factor|α]] and l be?",
+            next_state(step.m, step.l, scores),
+            block_words(following),
+        )
+    else:
         difference = np.abs(online_shares(row, steps) - softmax(row)).max()
         st.success(
             "After the last block, m and l are those of the whole row, so e^(x − m) / l is the softmax. "
@@ -117,6 +142,28 @@ def _one_pass(row: np.ndarray, values: np.ndarray, steps: tuple[OnlineStep, ...]
             "(measured, float64).",
             icon=":material/check:",
         )
+
+
+def block_words(step: OnlineStep) -> str:
+    """What happens to m and l at a block, in plain words with the numbers."""
+    m, l, added = format_number(step.m, 6), format_number(step.l, 4), format_number(step.block_sum, 4)
+    if not np.isfinite(step.m_before):
+        return (
+            f"The first block: its largest score is [[row max|m]] = {m}, and [[row sum|l]] = {l} is the sum "
+            f"of e^(x − {m}). Nothing was summed up before, so [[rescale factor|α]] = e^(−∞) = 0."
+        )
+    old, old_sum = format_number(step.m_before, 6), format_number(step.l_before, 4)
+    if step.alpha == 1:
+        return (
+            f"No score of this block is above [[row max|m]] = {m}, so [[rescale factor|α]] = e^0 = 1 and the "
+            f"old sum stays: [[row sum|l]] = {old_sum} + {added} = {l}."
+        )
+    alpha = format_number(step.alpha)
+    return (
+        f"The largest score rose from {old} to [[row max|m]] = {m}. Everything summed up so far was computed "
+        f"with {old}, so it counts [[rescale factor|α]] = e^({old} − {_negative(m)}) = {alpha} times: "
+        f"[[row sum|l]] = {alpha} · {old_sum} + {added} = {l}."
+    )
 
 
 def _update(step: OnlineStep) -> list[str]:
@@ -150,24 +197,28 @@ def _numerator(steps: tuple[OnlineStep, ...], values: np.ndarray, now: int) -> s
 
 
 def _negative(text: str) -> str:
-    return f"({text})" if text.startswith("-") else text
+    return f"({text})" if text.startswith(("-", "−")) else text
 
 
 def _without_rescale(row: np.ndarray, values: np.ndarray, steps: tuple[OnlineStep, ...], block: int) -> None:
     """The row sum and the weights with the rescale and without it."""
-    now = stepper("softmax_step", len(steps), first=2) - 1
+    say(
+        "Now the row comes in blocks, and each block is seen once. So we keep two numbers: [[row max|m]], "
+        "the largest score so far, and [[row sum|l]], the sum of e^(x − m) so far. **First try**: at each "
+        "new block just add its terms to l. But if m has grown, the old terms were computed with the old m, "
+        "and the new ones are not."
+    )
+    now = stepper("softmax_step", len(steps)) - 1
     right, wrong = softmax(row), unscaled_shares(steps)
     sums, weights = st.columns(2, gap="large")
     with sums:
         plot(unscaled_figure(steps, now, colors()), key="softmax_unscaled")
-        st.latex(_both_updates(steps[now]))
     with weights:
         plot(weights_figure(row, right, wrong, colors()), key="softmax_weights")
         worst = int(np.abs(wrong - right).argmax())
         if abs(wrong[worst] - right[worst]) < 1e-12:
             st.info(
-                "No harm on this row: its max is in the first block, so every later α is 1. Try [3, 2, 5, "
-                "1].",
+                "No harm on this row: its max is in the first block, so m never grows. Try [3, 2, 5, 1].",
                 icon=":material/info:",
             )
         else:
@@ -177,6 +228,12 @@ def _without_rescale(row: np.ndarray, values: np.ndarray, steps: tuple[OnlineSte
                 f"weighs **{format_number(wrong[worst])}** instead of **{format_number(right[worst])}**.",
                 icon=":material/close:",
             )
+    say(
+        "**The repair**: e^(x − new m) = e^(x − old m) · e^(old m − new m). The second factor is the same "
+        "for all old terms, so their whole sum is repaired by one multiplication with the [[rescale "
+        "factor|α]] = e^(old m − new m). No old score is needed again."
+    )
+    st.latex(_both_updates(steps[now]))
 
 
 def _both_updates(step: OnlineStep) -> str:
@@ -194,57 +251,21 @@ def _both_updates(step: OnlineStep) -> str:
     )
 
 
-def _overflow(row: np.ndarray, values: np.ndarray, steps: tuple[OnlineStep, ...], block: int) -> None:
-    """Softmax in one number format, without and with the max subtracted."""
-    st.markdown(
-        "**Softmax** turns a row of scores into positive weights that add up to 1. But exp quickly exceeds "
-        "what a number format can hold."
-    )
-    number_format = switch("number format", FORMATS, "softmax_format", default="float32")
-    plot(overflow_figure(row, exp_limits(number_format), number_format, colors()), key="softmax_overflow")
-    for column, subtract in zip(st.columns(2, gap="large"), (False, True), strict=True):
-        with column:
-            _in_format(softmax_in(row, number_format, subtract), number_format, subtract)
-
-
-def _in_format(result: InFormat, number_format: str, subtract: bool) -> None:
-    """One way to compute the softmax: formula, verdict, and all its numbers."""
-    st.latex(
-        r"\frac{e^{x_i - m}}{\sum_j e^{x_j - m}}, \quad m = \max_j x_j"
-        if subtract
-        else r"\frac{e^{x_i}}{\sum_j e^{x_j}}"
-    )
-    verdict = f"in {number_format}, the sum is {format_number(float(result.total), 4)}"
-    if result.fails:
-        st.error(f"Fails {verdict}.", icon=":material/close:")
-    else:
-        st.success(
-            f"Works {verdict}." + ("" if subtract else f" Try [{EXAMPLES[1]}]."), icon=":material/check:"
-        )
-    exponent = "x − m" if subtract else "x"
-    columns = {
-        exponent: (result.exponents, 6),
-        f"e^({exponent})": (result.exponentials, 4),
-        "weight": (result.shares, 4),
-    }
-    st.table(
-        {
-            name: [format_number(value, digits) for value in values]
-            for name, (values, digits) in columns.items()
-        }
-    )
-
-
 def _passes(row: np.ndarray, values: np.ndarray, steps: tuple[OnlineStep, ...], block: int) -> None:
     """Three, two and one pass over the row, read by read."""
+    say(
+        "How often does the row have to be read from [[HBM]]? Plain softmax needs its max before it can sum, "
+        "and its sum before it can divide: **three passes**. A running max and sum saves one pass, a running "
+        "output another."
+    )
     ways = all_ways(row, block, values)
-    reads = stepper("softmax_reads", 3 * len(steps), first=len(steps))
+    reads = stepper("softmax_reads", 3 * len(steps))
     st.html(passes_html(ways, reads, colors()))
     for column, words, formula in zip(
         st.columns(2, gap="large"),
         (
-            "**Three passes to two**: the sum uses the largest score seen so far",
-            "**Two passes to one**: the output is divided by the sum so far",
+            "**Three passes to two**: the sum uses the largest score so far, and is rescaled",
+            "**Two passes to one**: the output is divided by the sum so far, and is rescaled",
         ),
         (
             r"l_i = l_{i-1}\, e^{m_{i-1} - m_i} + e^{x_i - m_i}",
@@ -255,9 +276,7 @@ def _passes(row: np.ndarray, values: np.ndarray, steps: tuple[OnlineStep, ...], 
         column.markdown(words)
         column.latex(formula)
     st.caption(
-        "All three compute o, the sum of softmax(x) times the values v. Each pass needs the "
-        "result of the pass before it, unless it uses the largest score seen so far: when a larger one "
-        "appears, the old sum is multiplied by e^(old − new). After the last block this is the exact sum. "
+        "All three compute o, the sum of softmax(x) times the values v, and all three are exact. "
         "Reads are **counted** while the three run (Milakov and Gimelshein 2018; Ye 2023)."
     )
 

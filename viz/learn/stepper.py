@@ -1,19 +1,48 @@
-"""Forward and back through the steps of a lesson: buttons with keys, and a slider. The step is in the URL."""
+"""Through a lesson: its parts, and its steps by buttons with keys and a slider. Both are in the URL."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 import streamlit as st
 
-from viz.learn.url_state import keep_in_url, put_in_url, take_from_url
+from viz.learn.url_state import keep_in_url, put_in_url, switch_in_url, take_from_url
 
 
-def stepper(key: str, count: int, first: int = 1) -> int:
-    """The step that the reader chose, 1 to `count`. It starts at `first`; the URL's parameter is `key`."""
+def parts(key: str, draws: Mapping[str, Callable[[], None]], *steppers: str) -> None:
+    """The part of a chapter that the reader chose, from the first on, and a button to the next one.
+
+    The `steppers` of the parts, by their keys, start anew in another part.
+    """
+    names = list(draws)
+    numbered = {name: f"{number}. {name}" for number, name in enumerate(names, 1)}
+    chosen = switch_in_url(
+        "Part", names, key, names[0], shown=numbered.__getitem__, label_visibility="collapsed"
+    )
+    before = st.session_state.get(f"{key} before", chosen)
+    st.session_state[f"{key} before"] = chosen
+    if before != chosen:
+        for step in steppers:
+            st.query_params.pop(step, None)
+            st.session_state.pop(step, None)
+    draws[chosen]()
+    following = names.index(chosen) + 1
+    if following < len(names):
+        st.button(
+            f"Go on: {numbered[names[following]]}",
+            key=f"{key}_on",
+            icon=":material/arrow_forward:",
+            on_click=put_in_url,
+            args=(key, names[following], names[0]),
+        )
+
+
+def stepper(key: str, count: int) -> int:
+    """The step that the reader chose, 1 to `count`. It starts at 1; the URL's parameter is `key`."""
     if count == 1:
         st.caption("One block, one step: choose smaller blocks to see more.")
         return 1
-    start = min(first, count)
-    take_from_url(key, start, lambda text: min(max(int(text), 1), count))
+    take_from_url(key, 1, lambda text: min(max(int(text), 1), count))
     row = st.container(horizontal=True, vertical_alignment="center", gap="small")
     buttons = row.container(horizontal=True, gap="small", width="content")
     step = row.slider(
@@ -22,7 +51,7 @@ def stepper(key: str, count: int, first: int = 1) -> int:
         count,
         key=key,
         on_change=keep_in_url,
-        args=(key, start),
+        args=(key, 1),
         label_visibility="collapsed",
         format=f"%d of {count}",
     )
@@ -37,7 +66,7 @@ def stepper(key: str, count: int, first: int = 1) -> int:
             key=f"{key}_{name}",
             icon=icon,
             on_click=put_in_url,
-            args=(key, target, start),
+            args=(key, target, 1),
             disabled=target == step,
             shortcut=shortcut,
         )

@@ -1,7 +1,8 @@
-"""Chapter 3: a product in tiles, attention without softmax in tiles, and what softmax needs in addition."""
+"""Chapter "Tiles": a product in tiles, attention without softmax in tiles, and what softmax adds."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -9,6 +10,7 @@ import streamlit as st
 
 from kernels.lessons.division import KINDS, tiled_softmax
 from kernels.lessons.numbers import UnreadableNumbers, parse_matrix
+from kernels.lessons.predictions import next_state
 from kernels.lessons.tiling import (
     AttentionStep,
     UnfitMatrices,
@@ -24,11 +26,12 @@ from viz.learn.comparing import compared
 from viz.learn.controls import switch
 from viz.learn.figures.matrices import matrices_html
 from viz.learn.figures.tiles_at_work import attention_matrices, product_matrices, softmax_matrices
-from viz.learn.stepper import stepper
+from viz.learn.predict import choose, type_in
+from viz.learn.stepper import parts, stepper
 from viz.shared.formats import format_error, format_number, format_tex
+from viz.shared.glossary import say
 from viz.shared.layout import colors, explore_link
 
-PARTS = ("A product in tiles", "Attention without softmax", "Softmax in between")
 MATRICES = {
     "A": "1 2 0 1; 0 1 3 2; 2 1 1 0; 1 0 2 1",
     "B": "2 1 0 1; 1 0 2 3; 0 1 1 2; 3 2 1 0",
@@ -44,14 +47,22 @@ Matrices = Mapping[str, np.ndarray]
 
 def show() -> None:
     """Draw the chapter."""
-    tabs = st.tabs(PARTS, key="tiling_part", bind="query-params")
-    for tab, names, draw in zip(tabs, ("AB", "QKV", "QKV"), (_product, _no_softmax, _softmax), strict=True):
-        if tab.open:
-            with tab:
-                figure = st.container()
-                matrices, tile = _matrices(names)
-                with figure:
-                    _figure(draw, matrices, tile)
+    draws = {
+        "A product in tiles": ("AB", _product),
+        "Attention without softmax": ("QKV", _no_softmax),
+        "Softmax in between": ("QKV", _softmax),
+    }
+    parts(
+        "tiling_part", {name: functools.partial(_part, *part) for name, part in draws.items()}, "tiling_step"
+    )
+
+
+def _part(names: str, draw: Callable[[Matrices, int], tuple[int, int]]) -> None:
+    """A figure, and below it the matrices with these names, from which it is computed."""
+    figure = st.container()
+    matrices, tile = _matrices(names)
+    with figure:
+        _figure(draw, matrices, tile)
 
 
 def _figure(draw: Callable[[Matrices, int], tuple[int, int]], matrices: Matrices | None, tile: int) -> None:
@@ -64,7 +75,9 @@ def _figure(draw: Callable[[Matrices, int], tuple[int, int]], matrices: Matrices
         st.error(str(error), icon=":material/error:")
         return
     problem = AttentionProblem(q_len=4 * q_tiles, kv_len=4 * kv_tiles, head_dim=16, block_m=4, block_n=4)
-    explore_link(f"The kernel at work on {q_tiles} × {kv_tiles} tiles, with softmax in between", problem)
+    explore_link(
+        f"The kernel at work: {q_tiles} query tiles, {kv_tiles} key tiles, with softmax in between", problem
+    )
 
 
 def _matrices(names: str) -> tuple[Matrices | None, int]:
@@ -86,28 +99,47 @@ def _matrices(names: str) -> tuple[Matrices | None, int]:
 
 def _product(matrices: Matrices, tile: int) -> tuple[int, int]:
     """C = A B, one product of tiles at a time."""
+    say(
+        "A [[tile]] is a block of a matrix, small enough for the chip. Below, A and B are in [[HBM]]; only "
+        "the tiles at work (strong colour) are on the chip. Each step multiplies one tile of A with one tile "
+        "of B."
+    )
     a, b = matrices["A"], matrices["B"]
     steps = tiled_product(a, b, tile)
-    step = steps[stepper("tiling_step", len(steps), first=2) - 1]
+    step = steps[stepper("tiling_step", len(steps)) - 1]
     st.html(matrices_html(product_matrices(a, b, tile, step), colors()))
-    names = [
-        f"A_{{{step.i + 1}{k + 1}}} B_{{{k + 1}{step.j + 1}}}" for k in range(tiles_of(a.shape[1], tile))
-    ]
+    answered = _predict_reads(a, b, tile, steps[-1].elements_read)
+    names = [f"A_{{{step.i}{k}}} B_{{{k}{step.j}}}" for k in range(tiles_of(a.shape[1], tile))]
     names[step.k] = rf"\boldsymbol{{{names[step.k]}}}"
     words, numbers = st.columns([3, 4], gap="large", vertical_alignment="center")
-    words.latex(f"C_{{{step.i + 1}{step.j + 1}}} = {' + '.join(names)}")
+    words.latex(f"C_{{{step.i}{step.j}}} = {' + '.join(names)}")
     one_by_one, tiled = elements_one_by_one(a, b), steps[-1].elements_read
     with numbers.container(horizontal=True):
         of_all = f"of {tiled:,} in tiles of {tile} × {tile}"
         _metric("Numbers read so far", f"{step.elements_read:,}", of_all)
         times = f"{format_number(one_by_one / tiled, 2)}× as many"
-        _metric("Element by element", f"{one_by_one:,}", times)
+        if answered:
+            _metric("Element by element", f"{one_by_one:,}", times)
     st.caption(
-        "A sum can be added up in any portions, so a product splits into products of tiles. A tile that has "
-        "been read is used for every row or column of its partner: fewer tiles, fewer reads. Reads are "
+        "A sum can be added up in any portions, so a product splits into products of tiles. Reads are "
         "**counted** by the loop that made this picture."
     )
     return tiles_of(a.shape[0], tile), tiles_of(b.shape[1], tile)
+
+
+def _predict_reads(a: np.ndarray, b: np.ndarray, tile: int, tiled: int) -> bool:
+    """How many numbers are read without tiles; whether the reader has answered."""
+    one_by_one = elements_one_by_one(a, b)
+    options = sorted({tiled, one_by_one, 2 * tile * tiled})
+    return choose(
+        f"tiling_reads_{one_by_one}_{tiled}",
+        f"In tiles of {tile} × {tile}, {tiled:,} numbers are read in all. How many are read if each number "
+        "of C fetches its own row of A and column of B?",
+        [f"{count:,}" for count in options],
+        f"{one_by_one:,}",
+        f"Each of the {a.shape[0]} × {b.shape[1]} numbers of C fetches 2 · {a.shape[1]} numbers. A tile that "
+        "has been read is used for every row or column of its partner: larger tiles, fewer reads.",
+    )
 
 
 def _metric(label: str, value: str, comparison: str) -> None:
@@ -116,11 +148,16 @@ def _metric(label: str, value: str, comparison: str) -> None:
 
 def _no_softmax(matrices: Matrices, tile: int) -> tuple[int, int]:
     """O = (Q K^T) V, one tile of S at a time."""
+    say(
+        "Two products after each other: a [[tile]] of [[score|S]] is computed from [[query|Q]] and "
+        "[[key|K]], multiplied with its rows of [[value|V]] at once, added to [[output|O]], and forgotten. "
+        "Without softmax that is all: **hatched parts are never stored.**"
+    )
     query, key, value = (matrices[name] for name in "QKV")
     steps = tiled_attention(query, key, value, tile, "none")
-    step = steps[stepper("tiling_step", len(steps), first=2) - 1]
+    step = steps[stepper("tiling_step", len(steps)) - 1]
     st.html(matrices_html(attention_matrices(query, key, value, tile, step), colors()))
-    i, j = step.i + 1, step.j + 1
+    i, j = step.i, step.j
     st.latex(
         rf"O_{{{i}}} \mathrel{{+}}= S_{{{i}{j}}} V_{{{j}}}, \quad "
         rf"S_{{{i}{j}}} = Q_{{{i}}} K_{{{j}}}^\top / \sqrt{{{query.shape[1]}}}"
@@ -139,16 +176,23 @@ def _no_softmax(matrices: Matrices, tile: int) -> tuple[int, int]:
 
 def _softmax(matrices: Matrices, tile: int) -> tuple[int, int]:
     """O = softmax(Q K^T) V, with each tile's own softmax or with the online softmax."""
+    say(
+        "Now softmax comes between the products. **First try**: each tile of [[score|S]] gets its own "
+        "softmax. Step to the last key tile of a row of tiles and compare [[output|O]] with the right one. "
+        "**Then** keep the running [[row max|m]] and [[row sum|l]] of the Softmax chapter."
+    )
     query, key, value = (matrices[name] for name in "QKV")
     way = WAYS[switch("How tiles are joined", WAYS, "tiling_join")]
     steps = tiled_attention(query, key, value, tile, way)
-    step = steps[stepper("tiling_step", len(steps), first=2) - 1]
+    place = stepper("tiling_step", len(steps)) - 1
+    step = steps[place]
     exact = whole_attention(query, key, value, "online")
     st.html(matrices_html(softmax_matrices(value, exact, tile, step, way == "online"), colors()))
     error = float(np.abs(steps[-1].output - exact).max())
     if way == "own":
         _own_softmax_words(step, error)
     else:
+        _predict_row(steps, place, tile)
         _online_softmax_words(step, steps, tile, error)
     _divisions(query, key, value, tile)
     return tiles_of(len(query), tile), step.kv_tiles
@@ -162,16 +206,45 @@ def _own_softmax_words(step: AttentionStep, error: float) -> None:
             icon=":material/info:",
         )
         return
-    i, j = step.i + 1, step.j + 1
-    st.latex(
-        rf"O_{{{i}}} \mathrel{{+}}= \text{{softmax}}(S_{{{i}{j}}})\, V_{{{j}}} \quad "
-        r"\text{divides by the sum of one tile}"
+    answered = choose(
+        f"tiling_own_{step.kv_tiles}",
+        f"Each of the {step.kv_tiles} key tiles divides by its own sum. What do the [[weight|weights]] of a "
+        "whole row add up to?",
+        sorted({"1", f"{step.kv_tiles}", f"1/{step.kv_tiles}"}),
+        f"{step.kv_tiles}",
+        "Each tile adds weights with the sum 1.",
     )
+    if not (answered or step.last_of_row):
+        return
     st.error(
         f"The weights of a row add up to {step.kv_tiles} (Σ), 1 for each key tile, instead of 1, and O is "
         f"off by up to {format_number(error)} (measured). A sum can be added up in portions; a quotient "
         "cannot, because its denominator needs the whole row.",
         icon=":material/close:",
+    )
+    i, j = step.i, step.j
+    st.latex(
+        rf"O_{{{i}}} \mathrel{{+}}= \text{{softmax}}(S_{{{i}{j}}})\, V_{{{j}}} \quad "
+        r"\text{divides by the sum of one tile}"
+    )
+
+
+def _predict_row(steps: tuple[AttentionStep, ...], place: int, tile: int) -> None:
+    """m, alpha and l of the first row of the tile at work, after its next key tile."""
+    step = steps[place]
+    if step.last_of_row:
+        return
+    following = steps[place + 1]
+    m, l, scores = float(step.m[0]), float(step.l[0]), following.scores[0]
+    numbers = ", ".join(format_number(score) for score in scores)
+    added = format_number(float(following.weights[0].sum()), 4)
+    type_in(
+        f"tiling_{'_'.join(map(str, scores))}_{place}_{tile}",
+        f"Row {step.i * tile} has [[row max|m]] = {format_number(m)} and [[row sum|l]] = "
+        f"{format_number(l)}. Its scores in the next tile are **{numbers}**. What will m, [[rescale "
+        f"factor|α]] and l be?",
+        next_state(m, l, scores),
+        f"l = α · {format_number(l)} + {added}. The row of acc is multiplied by the same α.",
     )
 
 
@@ -196,7 +269,7 @@ def _online_softmax_words(
     ):
         column.latex(formula)
     st.success(
-        f"The update of row {step.i * tile + 1} is written out above. Each row keeps two more numbers, m and "
+        f"The update of row {step.i * tile} is written out above. Each row keeps two more numbers, m and "
         "l, and what was added up before is multiplied by α: acc' = α acc + P V, and O = acc / l. At the end "
         f"O differs from the softmax computed without tiles by {format_error(error)} (measured, float64).",
         icon=":material/check:",

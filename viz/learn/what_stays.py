@@ -83,11 +83,12 @@ def _approximation_table(problem: AttentionProblem, size: int) -> str:
 def _compiler_words(problem: AttentionProblem) -> str:
     tiles = f"{problem.kv_tiles:,} {'tile' if problem.kv_tiles == 1 else 'tiles'}"
     return (
-        "A compiler fuses operations if each number of the result needs few numbers of the operation before, "
-        "such as a sum and an activation. Softmax needs a whole row: its first quotient has to wait for all "
-        f"{problem.kv_len:,} keys, which are {tiles} of scores. FlashAttention starts with a sum that is not "
-        "final, and rescales what it has when the sum changes. That is not another order of the same "
-        "operations but other operations with the same result, and somebody has to know that they exist."
+        "A compiler fuses two operations if each number of the second one needs only a few numbers of the "
+        "first, as in an addition and an activation. Softmax needs a whole row: its first quotient has to "
+        f"wait for all {problem.kv_len:,} keys, which are {tiles} of scores. FlashAttention starts with a "
+        "sum that is not final, and rescales what it has when the sum changes. That is not another order of "
+        "the same operations but other operations with the same result, and somebody has to know that they "
+        "exist."
     )
 
 

@@ -11,12 +11,29 @@ from streamlit.delta_generator import DeltaGenerator
 from kernels.measure.series import CurvePoint, PeerCurve
 from viz.measure.controls import ONE_POINT, Choice, shape_words
 from viz.measure.figures.points import point_figure
-from viz.measure.figures.sweep import LETTERS, curve_values, format_metric, peer_label, sweep_figure
-from viz.measure.sources import FILE, HERE, Source, plain, to_csv, to_document
-from viz.shared.formats import format_length, format_ratio
+from viz.measure.sources import FILE, HERE, Source, to_csv, to_document
+from viz.player.chart import METRICS, Chart, recorded_peers
+from viz.player.scene import Scene, Stop
+from viz.player.scene_panel import scene_popover
+from viz.shared.figures.sweep import (
+    LETTERS,
+    TITLES,
+    curve_values,
+    format_metric,
+    host_words,
+    peer_label,
+    sweep_figure,
+)
+from viz.shared.formats import format_length, format_ratio, plain
 from viz.shared.layout import colors, plot
 
-CHARTS = {"time": "time", "TFLOP/s": "tflops", "memory": "memory", "speed-up": "speedup"}
+CHARTS = {
+    "time": "time",
+    "TFLOP/s": "tflops",
+    "memory": "memory",
+    "speed-up": "speedup",
+    "call time": "call",
+}
 OURS = ("ours", "sdpa")
 """Peers that the cards compare with naive attention: our kernels, or torch's fused attention on a CPU."""
 LONGEST_REASON = 60
@@ -24,6 +41,14 @@ LONGEST_REASON = 60
 EXPONENT = (
     "Exponents are of one sequence (a call's value over its batch), fitted to the logarithms of the larger "
     "half of the lengths."
+)
+CALL = (
+    "Calls in a row, launched by the host as a program does. The other charts show the kernels alone, "
+    "replayed from a CUDA graph. Queued after: until the call returns and the host is free."
+)
+NO_CALL = (
+    "There is no call time here. It is measured on a GPU, with Measure here or `python -m kernels.measure`. "
+    "On a CPU the time chart shows whole calls."
 )
 SPREAD = "±: half the distance from the 10th to the 90th percentile."
 
@@ -154,6 +179,11 @@ def charts_panel(curves: list[PeerCurve], choice: Choice) -> None:
 
 def _chart_and_table(curves: list[PeerCurve], metric: str, choice: Choice, direction: str) -> None:
     axis = choice.view.axis
+    if metric == "call":
+        curves = [curve for curve in curves if curve.values("call")]
+        if not curves:
+            st.info(NO_CALL, icon=":material/timer_off:")
+            return
     if choice.axis == ONE_POINT:
         figure, rows = point_figure(curves, metric, colors()), point_rows(curves)
     else:
@@ -166,6 +196,8 @@ def _chart_and_table(curves: list[PeerCurve], metric: str, choice: Choice, direc
         st.caption(fixed_words(curves, choice))
         if metric == "time":
             st.caption(SPREAD)
+        if metric == "call":
+            st.caption(CALL)
         if metric in ("time", "memory") and choice.axis == "length":
             st.caption(EXPONENT)
 
@@ -185,7 +217,10 @@ def table_rows(curves: list[PeerCurve], metric: str, axis: str) -> dict[str, lis
 def point_rows(curves: list[PeerCurve]) -> dict[str, list[str]]:
     """A row per peer with everything that was measured at one point."""
     rows = {"peer": [name for _, name in _column_names(curves)]}
-    for words, metric in (("time", "time"), ("TFLOP/s", "tflops"), ("memory", "memory")):
+    metrics = {"time": "time", "TFLOP/s": "tflops", "memory": "memory"}
+    if any(curve.values("call") for curve in curves):
+        metrics["call time"] = "call"
+    for words, metric in metrics.items():
         rows[words] = [_cell(curve.points[-1], curve.points[-1].value(metric), metric) for curve in curves]
     return rows
 
@@ -205,6 +240,8 @@ def _cell(point: CurvePoint | None, value: float | None, metric: str) -> str:
             "out of memory" if point.result.out_of_memory else (point.result.refused or "–")[:LONGEST_REASON]
         )
     words = format_metric(value, metric).removesuffix(" TFLOP/s")
+    if metric == "call":
+        return f"{words}, {host_words(point)}"
     timing = point.result.timing
     return f"{words} ±{timing.spread / 2:.0%}" if metric == "time" and timing else words
 
@@ -232,6 +269,36 @@ def spread_notes(curves: list[PeerCurve], most: int = 4) -> str:
     wide.sort(reverse=True)
     more = f" and {len(wide) - most} more" if len(wide) > most else ""
     return ", ".join(words for _, words in wide[:most]) + more
+
+
+def scene_panel(choice: Choice) -> None:
+    """The chart that is shown, as a scene of a talk."""
+    words = "What you see, as a scene of a talk. It draws what was recorded: a talk looks alike everywhere."
+    scene_popover(lambda: chart_scene(choice, CHARTS[st.session_state["chart"]]), "measure_scene", words)
+
+
+def chart_scene(choice: Choice, metric: str) -> Scene | str:
+    """The scene of a chart, or why there is none."""
+    view = choice.view
+    if choice.axis == ONE_POINT or metric not in METRICS:
+        return "A scene shows time, TFLOP/s, memory or speed-up along an axis. Choose one of these."
+    chart = Chart(
+        metric,
+        view.axis,
+        choice.directions[0],
+        choice.peers,
+        length=view.length,
+        head_dim=view.head_dim,
+        mask=view.mask,
+        dtype=view.dtype,
+    )
+    recorded = [peer for peer in chart.peers if peer in recorded_peers(chart)]
+    if not recorded:
+        return "Nothing of this chart was recorded, and a talk shows what was recorded."
+    shown = replace(chart, peers=tuple(recorded))
+    title = TITLES[metric][0].upper() + TITLES[metric][1:]
+    stops = (Stop(str(len(recorded))),)
+    return Scene(title, "Recorded on the {device}.", None, stops, view="chart", chart=shown)
 
 
 def downloads(sources: list[Source], curves: list[PeerCurve]) -> None:

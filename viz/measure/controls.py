@@ -11,6 +11,7 @@ from typing import TypeVar
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from kernels.check.cases import USERS
 from kernels.measure.measurement import DIRECTIONS
 from kernels.measure.peers import PEERS
 from kernels.measure.series import AXES, SweepView
@@ -31,7 +32,14 @@ FIXED_BATCH = "batch"
 FIXED_TOKENS = f"{TOKENS:,} tokens"
 NOT_OFFERED = ("flash2",)
 """Peers that only Explore measures: they run with the tiles chosen there."""
-OFFERED_PEERS = tuple(name for name in PEERS if name not in NOT_OFFERED)
+
+
+def offered_peers(backend: str) -> tuple[str, ...]:
+    """Peers to choose from. The interpreter's time is not that of a kernel: it does not time the user's."""
+    own = [name for name in USERS if name in PEERS and backend == "cuda"]
+    return (*own, *(name for name in PEERS if name not in (*NOT_OFFERED, *USERS)))
+
+
 CPU_DTYPE_HELP = (
     "Chooses which recordings are shown. Measurements on a CPU always run in float32, because a CPU emulates "
     "products of 16-bit types."
@@ -75,24 +83,44 @@ def measure_controls(backend: str) -> Choice | None:
         dtype = _pick(right, "dtype", tuple(DTYPES), "float16", "element", CPU_DTYPE_HELP if on_cpu else None)
         view = SweepView(axis if axis in AXES else "length", length, head_dim, dtype, mask)
         view = _with_batch_and_heads(view, on_cpu)
-        labels = "\n".join(f"- **{name}**: {PEERS[name].label}" for name in OFFERED_PEERS)
-        peers = st.multiselect(
-            "peers", OFFERED_PEERS, OFFERED_PEERS, key="peers", bind="query-params", help=labels
-        )
+        offered = offered_peers(backend)
+        peers = _peers(offered)
+        if on_cpu and USERS[0] in PEERS:
+            st.caption("Your kernel is timed on a GPU alone: the interpreter's time is not the kernel's.")
     directions = DIRECTIONS if which == BOTH else (which,)
-    choice = Choice(view, axis, (length,) if axis == ONE_POINT else points, directions, tuple(peers))
-    if reason := _refusal(choice):
+    choice = Choice(view, axis, (length,) if axis == ONE_POINT else points, directions, peers)
+    if reason := _refusal(choice, offered):
         st.error(reason, icon=":material/error:")
         return None
     return choice
 
 
-def _refusal(choice: Choice) -> str | None:
+def _short_label(peer: str) -> str:
+    """A peer's label without what its first comma adds, which the sidebar has no room for."""
+    return PEERS[peer].label.partition(",")[0]
+
+
+def _peers(offered: tuple[str, ...]) -> tuple[str, ...]:
+    """The chosen peers; in the URL by their names, on the page by their labels."""
+    given = st.query_params.get_all("peers")
+    named = [name for name in given if name in offered]
+    st.session_state["peers"] = named if named or given == [""] else list(offered)
+
+    def take() -> None:
+        st.query_params["peers"] = st.session_state["peers"] or ""
+
+    labels = "\n".join(f"- {PEERS[name].label}" for name in offered)
+    return tuple(
+        st.multiselect("peers", offered, key="peers", on_change=take, format_func=_short_label, help=labels)
+    )
+
+
+def _refusal(choice: Choice, offered: tuple[str, ...]) -> str | None:
     """Why a choice cannot be shown or measured."""
     if not choice.points:
         return "“from” must not be larger than “to”. Choose another range."
     if not choice.peers:
-        return f"No peer is chosen. Choose some of {', '.join(OFFERED_PEERS)}."
+        return f"No peer is chosen. Choose some of {', '.join(map(_short_label, offered))}."
     try:
         choice.problems(choice.view.dtype)
     except InvalidProblem as error:

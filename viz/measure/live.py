@@ -14,14 +14,14 @@ from kernels.measure.document import Document
 from kernels.measure.measurement import Measurement
 from kernels.measure.peers import PEERS
 from kernels.problem import AttentionProblem
-from kernels.worker.failures import Cancelled
+from kernels.worker.failures import FAILURES, Cancelled
 from kernels.worker.job import Job
 from kernels.worker.requests import MeasureRequest
 from viz.measure.controls import Choice
-from viz.measure.sources import HERE, Source, plain
+from viz.measure.sources import HERE, Source
 from viz.shared import runs
-from viz.shared.formats import format_length
-from viz.shared.waiting import FAILURES, job_words
+from viz.shared.formats import format_length, plain
+from viz.shared.waiting import job_words
 
 BUDGET_S = {"cuda": 0.2, "interpreter": 0.4}
 """Seconds of timed calls per peer and direction."""
@@ -106,16 +106,16 @@ def start_button(store: runs.RunStore | None, backend: str, choice: Choice) -> N
     labels = ", ".join(PEERS[name].label for name in peers) or "none of the chosen peers runs here"
     points = f"{len(choice.points)} {'point' if len(choice.points) == 1 else 'points'}"
     sweep = st.session_state.get("sweep")
-    if st.button(
+    st.button(
         "Measure here",
         icon=":material/speed:",
         type="primary",
         disabled=not peers or (sweep is not None and sweep.active),
         width="stretch",
         help=f"{points} on {device.name}: {labels}.",
-    ):
-        start(choice, backend)
-        st.rerun()
+        on_click=start,
+        args=(choice, backend),
+    )
 
 
 def live_panel(store: runs.RunStore | None) -> None:
@@ -203,9 +203,9 @@ def sweep_progress(store: runs.RunStore) -> None:
         st.rerun()
     bar, button = st.columns([5, 1], vertical_alignment="center")
     bar.progress(sweep.done / sweep.total, text=_progress_words(sweep))
-    if button.button("Cancel", icon=":material/stop:", key="cancel-sweep", width="stretch"):
-        sweep.cancel()
-        st.rerun()
+    button.button(
+        "Cancel", icon=":material/stop:", key="cancel-sweep", width="stretch", on_click=sweep.cancel
+    )
 
 
 def _progress_words(sweep: LiveSweep) -> str:

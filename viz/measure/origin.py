@@ -13,8 +13,9 @@ from kernels.measure.document import MAX_FILE_BYTES, Document, InvalidDocument
 from kernels.measure.series import PeerCurve
 from viz.measure import live
 from viz.measure.controls import HEAD_DIMS, LENGTHS, MASKS, Choice
-from viz.measure.sources import FILE, HERE, RECORDED, Source, file_source, plain, recorded_source
+from viz.measure.sources import FILE, HERE, RECORDED, Source, file_source, recorded_source
 from viz.shared import runs
+from viz.shared.formats import plain
 
 Value = TypeVar("Value", int, str)
 LEFT_OUT_SHOWN = 6

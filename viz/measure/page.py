@@ -27,6 +27,7 @@ if choice:
         charts.cards(curves, choice)
         charts.charts_panel(curves, choice)
         charts.downloads(shown, curves)
+        charts.scene_panel(choice)
 
     st.subheader("Roofline", anchor="roofline")
     roofline_panel(store, backend, shown, curves, choice)

@@ -8,14 +8,16 @@ from kernels.measure.counters import CounterRun
 from kernels.measure.roofline import RoofPoint, counter_points, roofs, timed_points
 from kernels.measure.series import PeerCurve
 from kernels.problem import AttentionProblem
+from kernels.worker.failures import FAILURES
 from kernels.worker.requests import CeilingsRequest
 from viz.measure import live
 from viz.measure.controls import Choice
 from viz.measure.figures.roofline import roofline_figure
-from viz.measure.sources import HERE, Source, plain
+from viz.measure.sources import HERE, Source
 from viz.shared import runs
+from viz.shared.formats import plain
 from viz.shared.layout import colors, plot
-from viz.shared.waiting import FAILURES, job_words
+from viz.shared.waiting import job_words
 
 EXPLAINED = (
     "Left of a roof's corner the memory limits the speed, right of it the matrix units. Each mark is a call "
@@ -106,10 +108,12 @@ def _ceilings_button(store: runs.RunStore | None, backend: str, source: Source) 
     again = (
         "Measure the ceilings again" if source.document.ceilings else "Measure the ceilings of this device"
     )
-    if st.button(again, icon=":material/straighten:"):
-        st.session_state["ceilings_job"] = store.job(CeilingsRequest())
-        st.session_state["ceilings_failure"] = None
-        st.rerun()
+    st.button(again, icon=":material/straighten:", on_click=_ask_for_ceilings, args=(store,))
+
+
+def _ask_for_ceilings(store: runs.RunStore) -> None:
+    st.session_state["ceilings_job"] = store.job(CeilingsRequest())
+    st.session_state["ceilings_failure"] = None
 
 
 @st.fragment(run_every=0.5)

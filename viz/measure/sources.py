@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 from dataclasses import dataclass, replace
 
 from kernels.device.backend import DeviceInfo
@@ -12,6 +11,7 @@ from kernels.measure.document import Document, InvalidDocument, read_document
 from kernels.measure.measurement import Measurement
 from kernels.measure.series import CurvePoint, PeerCurve, SweepView, peer_curves
 from kernels.recordings import FILES, recorded_document
+from viz.shared.formats import plain
 
 RECORDED, HERE, FILE = "recorded", "measured", "file"
 """Names of sources on the page and in its URL."""
@@ -60,11 +60,6 @@ class Source:
             by_peers = sorted(measurements, key=lambda measurement: len(measurement.results))
             measurements = tuple(by_peers)
         return peer_curves(self.name, measurements, replace(view, dtype=self.dtype or view.dtype))
-
-
-def plain(text: str) -> str:
-    """Markdown that shows exactly a text of a file: no link, and no picture that a browser would fetch."""
-    return re.sub(r"([\\`*_{}\[\]()<>#+!|$~:&-])", r"\\\1", text)
 
 
 def version_words(device: DeviceInfo) -> str:
@@ -126,6 +121,8 @@ def _csv_row(curve: PeerCurve, point: CurvePoint, document: Document) -> dict[st
         **{name: getattr(problem, name) for name in PROBLEM_COLUMNS},
         **{name: getattr(result.timing, name, "") for name in TIMING_COLUMNS},
         "tflops": result.tflops(problem) or "",
+        "host_ms": result.host_ms or "",
+        "call_ms": result.call_ms or "",
         "peak_extra_bytes": result.peak_extra_bytes if result.timing else "",
         "refused": result.refused or "",
         "recorded_at": origin.recorded_at,

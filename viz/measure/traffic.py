@@ -12,10 +12,10 @@ from kernels.traffic.operations import Operation
 from kernels.worker.requests import OperationsRequest, TraceRequest
 from viz.measure.controls import Choice
 from viz.measure.figures.four_numbers import four_numbers_figure
-from viz.measure.figures.sweep import peer_label
 from viz.measure.live import NO_DEVICE
 from viz.measure.sources import Source
 from viz.shared import runs
+from viz.shared.figures.sweep import peer_label
 from viz.shared.formats import format_bytes, format_count, format_length, format_ms, format_ratio
 from viz.shared.layout import colors, plot
 from viz.shared.waiting import asked_job, result_of
@@ -168,7 +168,7 @@ def total_words(label: str, totals: FourTotals, counters: CounterRun | None) -> 
         asked = format_bytes(requested.bytes or 0)
         words = f"{label} requested {asked}; the caches served **{share:.0%}** of it: "
     l2, moved = format_bytes(counters.l2_bytes), format_bytes(dram.bytes)
-    words += f"{l2} passed through the L2, {moved} through DRAM."
+    words += f"{l2} passed through the L2, which counts accesses from both sides, {moved} through DRAM."
     if dram.bytes < compulsory.bytes:
         words += f" {LESS_THAN_COMPULSORY}"
     else:

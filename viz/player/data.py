@@ -6,7 +6,6 @@ script knows no kernel, phase or tensor by its name.
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 
@@ -14,15 +13,17 @@ import numpy as np
 
 from kernels.algorithms import algorithm_of
 from kernels.algorithms.standard.traffic import standard_bytes
-from kernels.device.gpus import Gpu
+from kernels.device.gpus import REGISTERS, SHARED, Gpu
 from kernels.trace import Trace
 from kernels.trace.algorithm import Algorithm, ChipPart, Kernel, Phase
 from kernels.trace.schedule import step_schedule
 from kernels.traffic.modelled import modelled_ns
+from viz.player.numbers import encode, figure_data, matrices_of
 from viz.player.selection import Selection, is_large, select_steps, turns
 from viz.player.source import KernelSource, Lines, kernel_source
 from viz.player.tiles import attention_share, key_parts, key_ranges, row_mean, tile_kinds
 from viz.shared import theme
+from viz.shared.formats import format_kib
 
 MAX_ROW_VALUES = 9000
 """Most pairs of row and step whose state is sent. With more, every second, fourth, ... row of a tile is."""
@@ -36,7 +37,8 @@ SHARES = ("alpha", "weight")
 def player_data(trace: Trace, provenance: str, gpu: Gpu) -> dict:
     """Everything the player needs.
 
-    `provenance` says where the trace is from; `gpu` gives the capacity of its SRAM and the number of SMs.
+    `provenance` says where the trace is from; `gpu` gives the limits of a program's memories on the
+    chip, and the number of SMs.
     """
     problem, algorithm = trace.problem, algorithm_of(trace)
     selection = select_steps(trace, algorithm)
@@ -46,7 +48,7 @@ def player_data(trace: Trace, provenance: str, gpu: Gpu) -> dict:
         "title": title_of(trace),
         "provenance": provenance,
         "problem": _problem(trace, algorithm, tile_numbers),
-        "notes": sample_notes(trace) + list(selection.notes),
+        "notes": sample_notes(trace) + observed_notes(trace) + list(selection.notes),
         "tensors": [
             {"name": name, "written": bool(trace.tensor_bytes_written[:, i].any()), "color": _color(name)}
             for i, name in enumerate(trace.tensors)
@@ -57,17 +59,20 @@ def player_data(trace: Trace, provenance: str, gpu: Gpu) -> dict:
         "key_parts": key_parts(trace, algorithm),
         "grid": algorithm.grid,
         "grid_words": algorithm.grid_words,
+        "observed": algorithm.observed,
         "each_kernel_anew": algorithm.each_kernel_anew,
-        "gpu": {"capacity": gpu.shared_bytes_per_sm, "name": gpu.name},
+        "gpu": {"limits": gpu.program_limits, "name": gpu.name, "words": _gpu_words(gpu)},
         "kernels": [_kernel(kernel, name, trace) for kernel, name in names],
         "palettes": theme.palettes_for_player(),
-        "kinds": _encode(tile_kinds(problem, algorithm, tile_numbers or None).ravel(), "uint8"),
+        "kinds": encode(tile_kinds(problem, algorithm, tile_numbers or None).ravel(), "uint8"),
         "steps": _steps(trace, algorithm, selection, tile_numbers),
         "rows": _rows(trace, algorithm, selection.last),
+        "matrices": matrices_of(trace, algorithm, selection),
+        "matrix_row": trace.matrix_row,
         "clock": _clock(trace, algorithm, selection, gpu),
     }
-    # The GPU's SRAM alone makes no other run; its number of SMs does, since it changes the modelled clock.
-    told_apart_by = [data[name] for name in ("title", "provenance", "steps", "rows", "clock")]
+    # The GPU's limits alone make no other run; its number of SMs does, since it changes the modelled clock.
+    told_apart_by = [data[name] for name in ("title", "provenance", "steps", "rows", "matrices", "clock")]
     digest = hashlib.sha256(json.dumps(told_apart_by).encode())
     return data | {"id": digest.hexdigest()[:16]}
 
@@ -83,6 +88,7 @@ def _problem(trace: Trace, algorithm: Algorithm, tile_numbers: list[int]) -> dic
         "right": band.right,
         "rows": algorithm.rows(problem),
         "packed": algorithm.packs_heads,
+        "scale": problem.scale,
     }
 
 
@@ -99,6 +105,13 @@ def sample_notes(trace: Trace) -> list[str]:
     return [f"sample: {trace.sample.words(trace.problem)}"] if trace.sample else []
 
 
+def observed_notes(trace: Trace) -> list[str]:
+    """What of a user's kernel is seen and what is not, in words; empty for kernels that trace themselves."""
+    if trace.observed is None:
+        return []
+    return ["seen from outside: loads and stores, as rectangles of its tensors", *trace.observed.notes]
+
+
 def sampled_share(trace: Trace) -> float:
     """Part of the queries of all heads that was traced."""
     if trace.sample is None:
@@ -113,31 +126,35 @@ def _grid_rows(q_tile: np.ndarray, tile_numbers: list[int]) -> np.ndarray:
 
 
 def duel_data(first: tuple[Trace, str], second: tuple[Trace, str], gpu: Gpu) -> dict:
-    """Two runs, each a trace and its provenance, and the modelled time at which each drawn step ends."""
-    runs = [player_data(trace, provenance, gpu) for trace, provenance in (first, second)]
+    """Two runs, each a trace and its provenance, and their common clock."""
+    both = [player_data(trace, provenance, gpu) for trace, provenance in (first, second)]
+    runs = [data | {"matrices": {}} for data in both]  # a duel opens no tile
+    return {
+        "id": runs[0]["id"] + runs[1]["id"],
+        "title": f"{runs[0]['title']} against {runs[1]['title']}",
+        "runs": runs,
+    } | duel_clock(first[0], second[0], gpu)
+
+
+def duel_clock(first: Trace, second: Trace, gpu: Gpu) -> dict:
+    """The modelled time at which each drawn step of two runs ends, and what this clock is, in words."""
     costs = []
-    for trace, _ in (first, second):
+    for trace in (first, second):
         algorithm = algorithm_of(trace)
         ends = np.cumsum(modelled_ns(trace, algorithm, gpu))
-        costs.append(_encode(ends[select_steps(trace, algorithm).last], "float64"))
+        costs.append(encode(ends[select_steps(trace, algorithm).last], "float64"))
     words = (
         f"Modelled: each step takes as long as its bytes at the bandwidth of the {gpu.name}, or as its FLOPs "
         "at its peak, whichever is longer. The model has no caches, no latency and no idle SM."
     )
     sampled = [
         f"{name} is a {note}"
-        for name, run in zip("AB", (first, second), strict=True)
-        for note in sample_notes(run[0])
+        for name, trace in zip("AB", (first, second), strict=True)
+        for note in sample_notes(trace)
     ]
     if sampled:
         words += f" {'; '.join(sampled)}."
-    return {
-        "id": runs[0]["id"] + runs[1]["id"],
-        "title": f"{runs[0]['title']} against {runs[1]['title']}",
-        "runs": runs,
-        "costs": costs,
-        "clock_words": words,
-    }
+    return {"costs": costs, "clock_words": words}
 
 
 def title_of(trace: Trace) -> str:
@@ -175,7 +192,8 @@ def _kernel(kernel: Kernel, name: str, trace: Trace) -> dict:
         "bars": kernel.bars,
         "cells": kernel.cells,
         "splits_keys": kernel.splits_keys,
-        "sram": [_chip_part(part, trace) for part in kernel.parts],
+        "parts": [_chip_part(part, trace) for part in kernel.parts],
+        "figure": figure_data(kernel.figure) if kernel.figure else None,
         "phases": [[_phase(phase) for phase in part] for part in (kernel.before, kernel.step, kernel.after)],
         "source": _source(kernel_source(kernel.source)),
     }
@@ -191,12 +209,30 @@ def _phase(phase: Phase) -> dict:
         "shows": phase.shows,
         "only_masked": phase.only_masked,
         "rescales": phase.rescales,
+        "tells": phase.tells,
     }
+
+
+def _gpu_words(gpu: Gpu) -> str:
+    """What the bars of the chip are drawn against."""
+    shared, registers = (format_kib(gpu.program_limits[memory]) for memory in (SHARED, REGISTERS))
+    return (
+        f"What one program keeps on the chip, against what it can have on the {gpu.name}: {shared} of shared "
+        f"memory (an SM has {format_kib(gpu.shared_bytes_per_sm)}; the system keeps the rest) and "
+        f"{registers} of registers, all that an SM has. With the tiles of one pipeline stage."
+    )
 
 
 def _chip_part(part: ChipPart, trace: Trace) -> dict:
     bytes_held = part.bytes_of(trace.problem)
-    return {"name": part.name, "holds": part.holds, "bytes": bytes_held, "color": _color(part.holds[0])}
+    color = _color(part.holds[0])
+    return {
+        "name": part.name,
+        "holds": part.holds,
+        "bytes": bytes_held,
+        "color": color,
+        "memory": part.memory,
+    }
 
 
 def _steps(trace: Trace, algorithm: Algorithm, selection: Selection, tile_numbers: list[int]) -> dict:
@@ -210,14 +246,14 @@ def _steps(trace: Trace, algorithm: Algorithm, selection: Selection, tile_number
     kv, kv_end = key_ranges(trace, algorithm)
     return {
         "count": len(first),
-        "kernel": _encode(trace.kernel[first], "uint8"),
-        "turn": _encode(turns(trace, algorithm)[first], "uint32"),
-        "head": _encode(trace.batch_head[first], "uint32"),
-        "q": _encode(_grid_rows(trace.q_tile[first], tile_numbers), "int32"),
-        "kv": _encode(kv[first], "int32"),
-        "kv_end": _encode(kv_end[last], "int32"),
+        "kernel": encode(trace.kernel[first], "uint8"),
+        "turn": encode(turns(trace, algorithm)[first], "uint32"),
+        "head": encode(trace.batch_head[first], "uint32"),
+        "q": encode(_grid_rows(trace.q_tile[first], tile_numbers), "int32"),
+        "kv": encode(kv[first], "int32"),
+        "kv_end": encode(kv_end[last], "int32"),
         "share": _encode_share(share[ends] - share[first]),
-        "byte_class": _encode(index.reshape(-1), "uint16"),
+        "byte_class": encode(index.reshape(-1), "uint16"),
         "byte_classes": [
             {"read": moved[: len(trace.tensors)], "written": moved[len(trace.tensors) :]}
             for moved in classes.tolist()
@@ -255,7 +291,7 @@ def _rows(trace: Trace, algorithm: Algorithm, last: np.ndarray) -> dict:
 
 def _row_values(values: np.ndarray, scale: str, per_tile: bool = False) -> dict:
     """Values per row or per tile; `scale` says how they are encoded, by its name in model.js."""
-    encoders = {"float": lambda array: _encode(array, "float32"), "share": _encode_share, "log": _encode_log}
+    encoders = {"float": lambda array: encode(array, "float32"), "share": _encode_share, "log": _encode_log}
     return {"data": encoders[scale](values), "scale": scale, "per_tile": per_tile}
 
 
@@ -263,9 +299,9 @@ def _clock(trace: Trace, algorithm: Algorithm, selection: Selection, gpu: Gpu) -
     """When each drawn step starts and ends, and on which SM: by the GPU's timer, or as modelled."""
     schedule = step_schedule(trace, algorithm, gpu.sm_count)
     return {
-        "start": _encode(np.clip(schedule.start[selection.first], 0, 2**32 - 1), "uint32"),
-        "end": _encode(np.clip(schedule.end[selection.last], 0, 2**32 - 1), "uint32"),
-        "sm": _encode(schedule.sm[selection.first], "uint16"),
+        "start": encode(np.clip(schedule.start[selection.first], 0, 2**32 - 1), "uint32"),
+        "end": encode(np.clip(schedule.end[selection.last], 0, 2**32 - 1), "uint32"),
+        "sm": encode(schedule.sm[selection.first], "uint16"),
         "measured": schedule.measured,
     }
 
@@ -277,18 +313,13 @@ def _source(source: KernelSource) -> dict:
     return {"file": source.file, "lines": [plain(source.before), plain(source.step), plain(source.after)]}
 
 
-def _encode(values: np.ndarray, dtype: str) -> str:
-    little_endian = np.ascontiguousarray(values, np.dtype(dtype).newbyteorder("<"))
-    return base64.b64encode(little_endian.tobytes()).decode()
-
-
 def _encode_share(values: np.ndarray) -> str:
     """Numbers from 0 to 1 as 16 bits; NaN as 0."""
-    return _encode(np.round(65535 * np.clip(np.nan_to_num(values), 0, 1)), "uint16")
+    return encode(np.round(65535 * np.clip(np.nan_to_num(values), 0, 1)), "uint16")
 
 
 def _encode_log(values: np.ndarray) -> str:
     """Sizes from 1e-9 to 1e3 as 16 bits on a log scale; 0 stands for 1e-9 or less, and for NaN."""
     with np.errstate(divide="ignore"):
         log = np.log10(np.nan_to_num(values, nan=1e-9, posinf=1e3))
-    return _encode(np.round(65535 * (np.clip(log, -9, 3) + 9) / 12), "uint16")
+    return encode(np.round(65535 * (np.clip(log, -9, 3) + 9) / 12), "uint16")

@@ -1,8 +1,9 @@
 """Serves the player's ES modules as one script: Streamlit's component and the exported page take only one.
 
 Each module becomes a function of its own, so that only what it exports is seen outside. It runs after the
-modules that it imports. Accepted are `import { a, b } from "./file.js";` and `export` before a function,
-class or const. Everything else is refused, so that what the browser runs is what the files say.
+modules that it imports. Accepted are `import { a, b } from "./file.js";` and `export` before a function
+(async or not), class or const. Everything else is refused, so that what the browser runs is what the files
+say.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent / "js"
 IMPORT = re.compile(r'^import \{(?P<names>[^}]*)\} from "\./(?P<file>\w+\.js)";\n', re.MULTILINE)
-EXPORT = re.compile(r"^export (?=(?:function|class|const) (?P<name>\w+))", re.MULTILINE)
+EXPORT = re.compile(r"^export (?=(?:(?:async )?function|class|const) (?P<name>\w+))", re.MULTILINE)
 REFUSED = re.compile(r"^(?:import|export (?!default )).*", re.MULTILINE)
 
 

@@ -15,19 +15,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kernels import ROOT
-from kernels.trace.algorithm import SourceRef
+from kernels.trace.algorithm import SourceLine, SourceRef, SourceText
 
 MARKER = re.compile(r"\s*# \[(?P<phase>.+?)\]")
-
-
-@dataclass(frozen=True)
-class SourceLine:
-    """One line of a kernel, of its inner function, or of a primitive that it calls."""
-
-    number: int
-    text: str
-    phase: str
-    file: str
 
 
 Lines = tuple[SourceLine, ...]
@@ -51,13 +41,16 @@ def phases_of(lines: Lines) -> tuple[str, ...]:
 
 
 @functools.cache
-def kernel_source(ref: SourceRef) -> KernelSource:
+def kernel_source(ref: SourceRef | SourceText) -> KernelSource:
     """Read the marked lines of a kernel.
 
     The loop over tiles is the body of the inner function if the reference names one, else the kernel's own
     innermost loop with the number `ref.loop`. A kernel without a loop has only lines before it. Lines that
-    only serve the trace (under `if TRACE`) are left out. Line numbers are those of the file.
+    only serve the trace (under `if TRACE`) are left out. Line numbers are those of the file. The lines of a
+    SourceText are shown as they are, in one part.
     """
+    if isinstance(ref, SourceText):
+        return KernelSource(ref.file, (), ref.lines, ())
     module = _Module.read(ref.module)
     outer = module.functions[ref.function]
     if ref.inner:
@@ -132,7 +125,7 @@ class _Module:
         spec = importlib.util.find_spec(name)
         if spec is None or spec.origin is None:
             raise ModuleNotFoundError(f"there is no module {name}")
-        path = Path(spec.origin)
+        path = Path(spec.origin).resolve()
         text = path.read_text()
         tree = ast.parse(text)
         functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 
 def format_bytes(count: float) -> str:
@@ -108,3 +109,8 @@ def format_tex(number: float, digits: int = 3) -> str:
         return text.replace("∞", r"\infty").replace("NaN", r"\text{NaN}")
     mantissa, power, exponent = text.replace(",", "{,}").partition("e")
     return rf"{mantissa} \cdot 10^{{{int(exponent)}}}" if power else mantissa
+
+
+def plain(text: str) -> str:
+    """Markdown that shows exactly a text of a file: no link, and no picture that a browser would fetch."""
+    return re.sub(r"([\\`*_{}\[\]()<>#+!|$~:&-])", r"\\\1", text)

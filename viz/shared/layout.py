@@ -8,11 +8,14 @@ from typing import Literal
 import plotly.graph_objects as go
 import streamlit as st
 
+from kernels.check.cases import USERS
 from kernels.device.backend import triton_missing
-from kernels.problem import AttentionProblem
+from kernels.problem import AttentionProblem, InvalidProblem
 from viz.shared import runs, theme
+from viz.shared.options import named_kernels
 
-STYLE = """<style>
+STYLE = (
+    """<style>
 [data-testid="stMainBlockContainer"] { padding-left: 2rem; padding-right: 2rem; padding-bottom: 4rem; }
 .st-key-figures > * { flex: 1 1 8.5rem; min-width: 0; }
 [data-testid="stMetric"] > div { padding: 0.3rem 0.8rem; }
@@ -24,10 +27,34 @@ STYLE = """<style>
 [data-testid="stMetric"] [data-testid="stMetricValue"] * { white-space: normal; }
 [data-testid="stCaptionContainer"] { color: inherit; opacity: 0.85; }
 [data-testid="stButtonGroup"] button p, [role="tab"] p { color: light-dark(LIGHT_TEXT, DARK_TEXT); }
+.st-key-start a { background: PRIMARY; justify-content: center; border-radius: 8px; padding: 0.45rem 0.8rem; }
+.st-key-start a:hover { filter: brightness(1.1); }
+.st-key-start a * { color: white; font-weight: 600; }
+.st-key-start a:focus-visible { outline: 3px solid light-dark(LIGHT_TEXT, DARK_TEXT); outline-offset: 2px; }
+[class*="st-key-predict_"] :is([data-testid="stNumberInputStepUp"], [data-testid="stNumberInputStepDown"]) {
+  display: none; }
+[data-testid="stSliderThumbValue"] * { color: light-dark(LIGHT_TEXT, DARK_TEXT); }
+.st-key-to_top { position: absolute; width: 0; overflow: hidden; }
+.st-key-onward button { text-align: left; height: auto; }
+@media (max-width: 640px) {
+  [data-testid="stMainBlockContainer"] { padding-left: 1rem; padding-right: 1rem; }
+  .st-key-chapters [data-testid="stButtonGroup"] > div { flex-wrap: nowrap; overflow-x: auto; }
+  .st-key-chapters button { flex: none; }
+  .st-key-chapters button:is([aria-checked="true"], [kind$="Active"]) { position: sticky; left: 0; right: 0;
+    z-index: 1; background-color: light-dark(LIGHT_SURFACE, DARK_SURFACE) !important; }
+  }
 [data-testid="stMarkdownContainer"] table { display: block; max-width: 100%; overflow-x: auto; }
-</style>""".replace("LIGHT_TEXT", theme.LIGHT.text).replace("DARK_TEXT", theme.DARK.text)
+[data-testid="stMarkdownContainer"] .katex-display { padding: 2px 3px 6px; }
+.katex-display > .katex { white-space: normal; }
+[data-testid="stButton"] kbd { opacity: 0.85; }
+</style>""".replace("LIGHT_TEXT", theme.LIGHT.text)
+    .replace("DARK_TEXT", theme.DARK.text)
+    .replace("PRIMARY", theme.LIGHT.query)
+    .replace("LIGHT_SURFACE", theme.LIGHT.surface)
+    .replace("DARK_SURFACE", theme.DARK.surface)
+)
 """What the theme has no setting for: charts and player need the width, cards need less height, captions and
-chosen segments need more contrast."""
+chosen segments need more contrast, formulas break at a sign where they would have to be scrolled."""
 
 Chip = tuple[str, str, Literal["green", "blue", "gray", "orange"]]
 INFINITE = "infinite_in_link"
@@ -52,10 +79,28 @@ def header(title: str, store: runs.RunStore | None) -> None:
     left, right = st.columns([3, 1], vertical_alignment="center")
     left.markdown(f"#### {title}")
     with right:
+        _named_kernels()
         if store and runs.backend(store) == "starting":
             _waiting_chip(store)
         else:
             _chip(store)
+
+
+def _named_kernels() -> None:
+    """That the command line named kernels, on every page, with the way to their check."""
+    try:
+        names = [kernel.name for kernel in named_kernels()]
+    except InvalidProblem:
+        return  # the Check page says what is wrong with the name
+    if names:
+        words = f"Check {names[0]}" if len(names) == 1 else f"Check {len(names)} kernels of yours"
+        st.page_link(
+            "viz/check/page.py",
+            label=words,
+            icon=":material/fact_check:",
+            help=", ".join(names),
+            query_params={"kernel": USERS[0]},
+        )
 
 
 def _drop_infinite_numbers() -> None:

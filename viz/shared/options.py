@@ -1,6 +1,7 @@
 """Options after `streamlit run app.py --`. Nothing on a page can change them.
 
-`--kernel file.py:function` names the user's kernel, `--trace file.npz` a saved trace that Explore opens.
+`--kernel file.py:function`, once or several times, names the user's kernels; `--trace file.npz` a saved trace
+that Explore opens; `--talk my_talk.toml` a talk, which then begins.
 """
 
 from __future__ import annotations
@@ -8,27 +9,37 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from kernels.check.cases import USERS
 from kernels.check.user_kernel import UserKernel
+from kernels.problem import InvalidProblem
 
 
-def named_kernel() -> UserKernel | None:
-    """The user's kernel; None if none was named. Raises InvalidProblem for a name that cannot be one."""
-    given = _option("--kernel")
-    return None if given is None else UserKernel.parse(given)
+def named_kernels() -> list[UserKernel]:
+    """The user's kernels. Raises InvalidProblem for a name that cannot be one, and for too many."""
+    kernels = [UserKernel.parse(given) for given in _options("--kernel")]
+    if len(kernels) > len(USERS):
+        raise InvalidProblem("kernel", f"{len(kernels)} kernels", f"expected at most {len(USERS)}")
+    return kernels
 
 
 def named_trace() -> Path | None:
     """The file of a saved trace, which may not exist; None if none was named."""
-    given = _option("--trace")
-    return None if given is None else Path(given)
+    given = _options("--trace")
+    return Path(given[0]) if given else None
 
 
-def _option(name: str) -> str | None:
-    """The value of an option, "" if it has none; None if the option is not there."""
-    words = sys.argv[1:]
+def named_talk() -> Path | None:
+    """The file of the user's talk, which may not exist; None if none was named."""
+    given = _options("--talk")
+    return Path(given[0]) if given else None
+
+
+def _options(name: str) -> list[str]:
+    """The values of an option, "" if it has none, in the order in which they are given."""
+    words, values = sys.argv[1:], []
     for index, word in enumerate(words):
         if word == name:
-            return words[index + 1] if index + 1 < len(words) else ""
-        if word.startswith(f"{name}="):
-            return word.removeprefix(f"{name}=")
-    return None
+            values.append(words[index + 1] if index + 1 < len(words) else "")
+        elif word.startswith(f"{name}="):
+            values.append(word.removeprefix(f"{name}="))
+    return values

@@ -134,9 +134,9 @@ def problem_controls() -> tuple[AttentionProblem | None, DeltaGenerator]:
 
 def _shape_controls() -> None:
     left, right = st.columns(2)
-    _number(left, "query length", "q_len")
-    _number(right, "key length", "kv_len")
-    _number(left, "head_dim", "head_dim")
+    _number(left, "N, queries", "q_len")
+    _number(right, "M, keys", "kv_len")
+    _number(left, "d, head_dim", "head_dim")
     _choice(right, "mask", "mask")
     _choice(left, "BLOCK_M", "block_m", "rows of a query tile")
     _choice(right, "BLOCK_N", "block_n", "rows of a key tile")
@@ -151,7 +151,7 @@ def _further_controls() -> None:
     _number(left, "query heads", "q_heads")
     _number(right, "key heads", "kv_heads")
     _number(left, "batch", "batch")
-    splits = "for split-KV decoding; 0: as many as fill the device"
+    splits = "for split-KV decoding; 0: as many as fill the device. The interpreter counts as 8 SMs"
     _number(right, "key splits", "kv_splits", help_words=splits)
     unused = st.session_state.get("mask", DEFAULT.mask) != "window"
     _number(left, "keys before", "window_left", disabled=unused, help_words="of a sliding window")
@@ -235,7 +235,7 @@ def gpu_control() -> Gpu:
     """The GPU whose on-chip memory the player draws the tiles against."""
     names = list(GPUS)
     default = names.index(DEFAULT_GPU)
-    name = st.sidebar.selectbox("GPU whose SRAM is drawn", names, default, key="gpu", bind="query-params")
+    name = st.sidebar.selectbox("GPU whose limits are drawn", names, default, key="gpu", bind="query-params")
     return GPUS[name]
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import streamlit as st
 
 from kernels.algorithms import algorithm_of
-from kernels.check.user_kernel import name_user_kernel
-from kernels.device.backend import DeviceInfo, triton_missing
+from kernels.check.user_kernel import name_user_kernels
+from kernels.device.backend import triton_missing
 from kernels.oracle.report import ErrorReport
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.recordings import recorded_run
@@ -22,7 +22,8 @@ from kernels.traffic.whole import WholeTraffic, whole_traffic
 from kernels.worker.client import WorkerClient
 from kernels.worker.job import Job
 from kernels.worker.requests import Request, Result, TracedRun
-from viz.shared.options import named_kernel
+from viz.shared.options import named_kernels
+from viz.shared.provenance import runner_words, version_words
 
 REMEMBERED = 48
 
@@ -77,19 +78,6 @@ class Run:
         return "written by the kernel itself after each tile step"
 
 
-def version_words(algorithm: Algorithm, device: DeviceInfo) -> str:
-    """What runs the algorithm, with its version: "Triton 3.6.0" or "torch 2.13.0"."""
-    return f"torch {device.torch}" if algorithm.runs_in == "torch" else f"Triton {device.triton}"
-
-
-def runner_words(algorithm: Algorithm, device: DeviceInfo) -> str:
-    """How a device runs the algorithm: "by Triton 3.6.0's interpreter", "in torch 2.13.0, tile by tile"."""
-    version = version_words(algorithm, device)
-    if algorithm.runs_in == "torch":
-        return f"in {version}, tile by tile"
-    return f"by {version}" if device.backend == "cuda" else f"by {version}'s interpreter"
-
-
 class RunStore:
     """Jobs by their requests: two sessions that ask for the same share one job and its result."""
 
@@ -115,6 +103,10 @@ class RunStore:
                 self._jobs.popitem(last=False)
             return self._jobs[request]
 
+    def start(self, request: Request[Result], blob: bytes = b"") -> None:
+        """Make the job of a request; for the callback of a button."""
+        self.job(request, blob)
+
     def forget(self, job: Job) -> None:
         """Let the next request start anew, after a failure."""
         with self._lock:
@@ -126,17 +118,16 @@ class RunStore:
 def run_store() -> RunStore | None:
     """The store and its worker, which the first page starts; None if triton is missing.
 
-    A kernel that the command line names becomes known to both processes here.
+    Kernels that the command line names become known to both processes here.
     """
     if triton_missing():
         return None
     try:
-        kernel = named_kernel()
+        kernels = named_kernels()
     except InvalidProblem:
-        kernel = None  # the Check page says what is wrong with the name
-    if kernel:
-        name_user_kernel(kernel)
-    return RunStore(WorkerClient(kernel=kernel.argument if kernel else ""))
+        kernels = []  # the Check page says what is wrong with the name
+    name_user_kernels(kernels)
+    return RunStore(WorkerClient(kernels=[kernel.argument for kernel in kernels]))
 
 
 def backend(store: RunStore | None) -> str:

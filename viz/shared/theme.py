@@ -45,7 +45,8 @@ class Palette:
     bad: str
     plain: str
     """A tile of which nothing more is known than that it was computed."""
-    scale: tuple[str, ...] = CIVIDIS
+    scale: tuple[str, ...]
+    """Cividis, without the end that cannot be told from the background."""
 
 
 LIGHT = Palette(
@@ -65,6 +66,7 @@ LIGHT = Palette(
     good="#00704f",
     bad="#b3261e",
     plain="#b4bcc4",
+    scale=CIVIDIS[:-1],
 )
 
 DARK = Palette(
@@ -84,6 +86,7 @@ DARK = Palette(
     good="#2fc79c",
     bad="#ff8a80",
     plain="#5d6975",
+    scale=CIVIDIS[2:],
 )
 
 ABOUT_NUMBERS = (

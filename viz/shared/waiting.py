@@ -1,4 +1,9 @@
-"""Asking the worker for something and waiting for it: progress, cancel, failure and retry in one place."""
+"""Asking the worker for something and waiting for it: progress, cancel, failure and retry in one place.
+
+What a button does is its callback (`on_click`), here and on all pages. A callback runs before the page is
+drawn, so it is never lost. The value that a button returns is lost if another widget, such as the player that
+reports its state, starts the page again before the page has come to that button.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +12,7 @@ from typing import TypeVar
 
 import streamlit as st
 
-from kernels.problem import InvalidProblem
-from kernels.worker.failures import Cancelled, JobFailure
+from kernels.worker.failures import FAILURES, Cancelled
 from kernels.worker.job import Job
 from kernels.worker.requests import Request
 from viz.shared.runs import RunStore
@@ -23,9 +27,6 @@ WAIT_S = 1.2
 CANCEL_S = 5.0
 """How long a page waits for a worker that is being stopped."""
 POLL_S = 0.3
-
-FAILURES = (InvalidProblem, JobFailure)
-"""What `Job.result` raises for a job that ended without a result."""
 
 
 def asked_job(
@@ -49,10 +50,15 @@ def asked_job(
     if seconds > IMMEDIATE_S:
         if notice:
             st.info(notice, icon=":material/timer:")
-        if not st.button(
-            button, type="primary" if notice else "secondary", icon=":material/play_arrow:", key=key
-        ):
-            return None
+        st.button(
+            button,
+            type="primary" if notice else "secondary",
+            icon=":material/play_arrow:",
+            key=key,
+            on_click=store.start,
+            args=(request, blob),
+        )
+        return None
     return store.job(request, blob)
 
 
@@ -95,10 +101,12 @@ def show_failure(error: Exception) -> None:
 
 def retry_button(store: RunStore, jobs: Iterable[Job], key: str, label: str = "Try again") -> None:
     """A button that forgets the jobs and draws the page again, which then asks for them anew."""
-    if st.button(label, icon=":material/refresh:", key=key):
-        for job in jobs:
-            store.forget(job)
-        st.rerun()
+    st.button(label, icon=":material/refresh:", key=key, on_click=_forget, args=(store, tuple(jobs)))
+
+
+def _forget(store: RunStore, jobs: tuple[Job, ...]) -> None:
+    for job in jobs:
+        store.forget(job)
 
 
 @st.fragment(run_every=POLL_S)
@@ -125,8 +133,18 @@ def show_progress(jobs: tuple[Job, ...], key: str) -> None:
     which = f"run {done + 1} of {len(jobs)}: " if len(jobs) > 1 else ""
     bar, stop = st.columns([5, 1], vertical_alignment="center")
     bar.progress(share, text=which + job_words(now))
-    if stop.button("Cancel", icon=":material/stop:", key=f"{key}-cancel", width="stretch"):
-        for job in jobs:
-            job.cancel()
-        now.wait(CANCEL_S)
-        st.rerun()
+    stop.button(
+        "Cancel",
+        icon=":material/stop:",
+        key=f"{key}-cancel",
+        width="stretch",
+        on_click=_cancel,
+        args=(jobs, now),
+    )
+
+
+def _cancel(jobs: tuple[Job, ...], running: Job) -> None:
+    """Stop all of them. A little wait for the one that runs lets the page say that it was stopped."""
+    for job in jobs:
+        job.cancel()
+    running.wait(CANCEL_S)

@@ -25,9 +25,9 @@ def links(monkeypatch):
 
 @pytest.fixture
 def named(monkeypatch):
-    def name(text):
+    def name(*texts):
         close_store()
-        monkeypatch.setattr(sys, "argv", ["app.py", "--kernel", text])
+        monkeypatch.setattr(sys, "argv", ["app.py", *(f"--kernel={text}" for text in texts)])
 
     yield name
     close_store()

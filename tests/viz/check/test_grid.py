@@ -43,6 +43,7 @@ def test_opening_a_row_sets_every_widget(monkeypatch):
     check_grid._open([(CheckCase(AttentionProblem()), None), (CheckCase(problem), None)])
     assert state["view"] == "case"
     assert {name: state[name] for name in problem.as_dict()} == problem.as_dict()
+    assert (state["layout"], state["scale"]) == ("contiguous", None)
 
 
 def test_a_stopped_grid_keeps_what_it_has():
@@ -51,7 +52,7 @@ def test_a_stopped_grid_keeps_what_it_has():
     cases = tuple(
         CheckCase(AttentionProblem.from_dict(SMALL | {"seed": seed}), "flash1") for seed in range(20, 26)
     )
-    context = CheckContext(store, "interpreter", None)
+    context = CheckContext(store, "interpreter", ())
     grid = GridRun(cases)
     grid.advance(context)
     assert len(grid.jobs) == AT_ONCE
@@ -61,6 +62,6 @@ def test_a_stopped_grid_keeps_what_it_has():
     for job in grid.jobs:
         job.wait(30)
     assert not grid.running
-    outcomes = grid.outcomes()
+    outcomes = grid.outcomes(context)
     assert 1 <= len(outcomes) <= AT_ONCE + 1
     assert any(getattr(outcome, "verdict", "") == "pass" for _, outcome in outcomes)

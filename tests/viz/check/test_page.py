@@ -11,7 +11,7 @@ from kernels.check.cases import CheckCase
 from kernels.problem import AttentionProblem, InvalidProblem, tiles
 from kernels.problem.presets import PRESETS
 from kernels.recordings import recorded_run
-from kernels.worker.requests import CheckRequest
+from kernels.worker.case_requests import CheckRequest
 from tests import BUGGY_KERNEL as BUGGY
 from tests.viz.check.pages import SMALL, has_verdict, metrics, open_page, page, settled, words
 from viz.shared import runs

@@ -49,8 +49,8 @@ def test_a_saved_trace_plays_counts_and_is_judged_anew(monkeypatch, file):
     assert not app.exception
     assert player(app)["provenance"].startswith("from your file mine.npz, recorded on ")
     assert player(app)["title"].startswith("FlashAttention-2, 40 × 40")
-    assert cards(app)["Error · measured"][1].startswith("passes")
-    assert cards(app)["Bytes · counted"][0] == WHOLE
+    assert cards(app)["Largest error of the result · measured"][1].startswith("passes")
+    assert cards(app)["Bytes moved · counted"][0] == WHOLE
 
 
 def test_the_controls_keep_their_problem_and_come_back_when_the_file_is_closed(monkeypatch, file):
@@ -75,15 +75,15 @@ def test_a_wrong_result_in_a_file_fails(monkeypatch, tmp_path):
     trace = run_traced(PROBLEM)
     replace(trace, output=trace.output + 1).save(tmp_path / "wrong.npz")
     app = opened(monkeypatch, tmp_path / "wrong.npz")
-    assert cards(app)["Error · measured"][1].startswith("FAILS")
+    assert cards(app)["Largest error of the result · measured"][1].startswith("FAILS")
 
 
 def test_a_sample_says_that_it_is_one(monkeypatch, tmp_path):
     run_traced(PROBLEM, "flash2", Sample((0,), (0, 2))).save(tmp_path / "part.npz")
     app = opened(monkeypatch, tmp_path / "part.npz")
     assert player(app)["notes"] == ["sample: 2 of 3 query tiles"]
-    assert cards(app)["Bytes · modelled"][0] == WHOLE
-    assert "(sampled rows)" in cards(app)["Error · measured"][1]
+    assert cards(app)["Bytes moved · modelled"][0] == WHOLE
+    assert "(sampled rows)" in cards(app)["Largest error of the result · measured"][1]
 
 
 def test_a_file_without_results_says_so(monkeypatch, tmp_path):
@@ -92,7 +92,7 @@ def test_a_file_without_results_says_so(monkeypatch, tmp_path):
     assert "The file holds no output, so its error is not known." in [
         caption.value for caption in app.caption
     ]
-    assert cards(app)["Error · measured"] == ("–", "not known")
+    assert cards(app)["Largest error of the result · measured"] == ("–", "not known")
 
 
 def test_a_shipped_recording_that_holds_its_results_is_judged_anew(monkeypatch):
@@ -103,10 +103,10 @@ def test_a_shipped_recording_that_holds_its_results_is_judged_anew(monkeypatch):
     app = open_page()
     runs.run_store().client.wait_ready(60)
     app.run()
-    assert cards(app)["Error · recorded"][1].startswith("passes")
+    assert cards(app)["Largest error of the result · recorded"][1].startswith("passes")
     next(button for button in app.button if button.label == "Compute its error here").click().run()
     drawn_with_results(app, JudgeRequest)
-    assert cards(app)["Error · measured"][1].startswith("FAILS")
+    assert cards(app)["Largest error of the result · measured"][1].startswith("FAILS")
 
 
 @pytest.mark.parametrize("content", [None, b"", b"text"], ids=["missing", "empty", "other"])

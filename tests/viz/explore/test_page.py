@@ -39,13 +39,13 @@ def test_the_first_view_is_the_recorded_gpt2_head_with_four_figures():
     assert data["title"] == "FlashAttention-2, 1024 × 1024, head_dim 64, float16, causal"
     assert data["provenance"].startswith("recorded on NVIDIA H200")
     assert list(metrics(app)) == [
-        "Error · recorded",
-        "Bytes · counted",
-        "Time · recorded",
-        "Memory · recorded",
+        "Largest error of the result · recorded",
+        "Bytes moved · counted",
+        "Time of one call · recorded",
+        "Extra memory · recorded",
     ]
-    assert metrics(app)["Bytes · counted"] == ("2.49 MB", "3.6× less: standard 8.91 MB")
-    assert metrics(app)["Error · recorded"][1].startswith("passes: allowed")
+    assert metrics(app)["Bytes moved · counted"] == ("2.49 MB", "3.6× less: standard 8.91 MB")
+    assert metrics(app)["Largest error of the result · recorded"][1].startswith("passes: allowed")
     assert len(app.get("plotly_chart")) == 8
 
 
@@ -76,7 +76,7 @@ def test_every_algorithm_plays_a_run(algorithm):
     data = player(live)
     assert data["title"].startswith(ALGORITHMS[algorithm].label)
     assert data["provenance"].startswith("run here")
-    assert metrics(live)["Error · measured"][1].startswith("passes")
+    assert metrics(live)["Largest error of the result · measured"][1].startswith("passes")
     assert [kernel["name"] for kernel in data["kernels"]] == [
         kernel.name for kernel in ALGORITHMS[algorithm].kernels
     ]
@@ -118,7 +118,7 @@ def test_two_runs_are_compared_under_one_transport():
     assert titles[1].startswith("FlashAttention-1")
     assert "Modelled" in component["run"]["clock_words"]
     assert {"A", "B", "B − A"} <= set(app.dataframe[0].value.columns)
-    assert re.fullmatch(r"[\d.]+× less: B .+B", metrics(app)["A: Bytes · counted"][1])
+    assert re.fullmatch(r"[\d.]+× less: B .+B", metrics(app)["A: Bytes moved · counted"][1])
 
 
 def test_two_recordings_are_compared_too():
@@ -165,8 +165,8 @@ def test_another_problem_is_run_here_and_measured():
             job.wait(20)
         app.run()
     labels = list(metrics(app))
-    assert labels[:2] == ["Error · measured", "Bytes · counted"]
-    assert labels[2] in ("Torch time · measured", "Time · measured")
+    assert labels[:2] == ["Largest error of the result · measured", "Bytes moved · counted"]
+    assert labels[2] in ("Torch time of one call · measured", "Time of one call · measured")
     assert metrics(app)[labels[2]][0] != "–"
 
 
@@ -180,7 +180,7 @@ def test_a_recorded_problem_can_be_run_here_instead():
     next(button for button in app.button if button.label == "Run it here").click().run()
     drawn_with_results(app, TraceRequest)
     assert player(app)["provenance"].startswith("run here")
-    assert metrics(app)["Error · measured"][1].startswith("passes")
+    assert metrics(app)["Largest error of the result · measured"][1].startswith("passes")
 
 
 @pytest.mark.parametrize(
@@ -252,9 +252,9 @@ def test_a_long_run_is_shown_by_a_sample():
     assert data["notes"][0].startswith("sample: ")
     assert data["notes"][0].endswith("of 64 query tiles")
     assert data["problem"]["tile_numbers"][-1] == 63
-    assert metrics(app)["Error · measured"][1].startswith("passes")
+    assert metrics(app)["Largest error of the result · measured"][1].startswith("passes")
     whole = format_bytes(ALGORITHMS["flash2"].requested_bytes(problem))
-    assert metrics(app)["Bytes · modelled"][0] == whole
+    assert metrics(app)["Bytes moved · modelled"][0] == whole
     assert json.loads(app.get("bidi_component")[0].proto.json)["state"]["step"] == "3"
 
 

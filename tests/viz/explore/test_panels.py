@@ -17,6 +17,7 @@ from kernels.problem.presets import PRESETS
 from kernels.problem.tiles import count_tiles
 from kernels.trace import Trace
 from viz.explore import panels
+from viz.player.scene import RunName, Stop, parse_talk
 from viz.shared import runs
 
 GPU = GPUS["A100"]
@@ -60,7 +61,7 @@ def player(monkeypatch):
     """Stands in for the player: `given` is what it was shown with, `state` what it answers, if not None."""
     stand_in = SimpleNamespace(given=None, state=None)
 
-    def show_player(data, key, state):
+    def show_player(data, key, state, runs_rows=False):
         stand_in.given = SimpleNamespace(data=data, key=key, state=dict(state))
         return dict(state) if stand_in.state is None else stand_in.state
 
@@ -187,3 +188,35 @@ def test_the_timeline_that_is_taken_along_has_every_program(downloads):
     assert document["otherData"]["problem"] == PROBLEM.as_dict()
     names = {event["name"]: event["args"]["name"] for event in document["traceEvents"] if event["ph"] == "M"}
     assert GPU.name in names["process_name"]  # the GPU that was chosen on the page
+
+
+# --- a scene of what is shown ---
+
+
+def scene_of(app):
+    (scene,) = parse_talk('title = "t"\n' + app.code[0].value, "a.toml").scenes
+    return scene
+
+
+def test_the_state_that_is_shown_is_written_as_a_scene(run):
+    scene = scene_of(opened(panels.scene_panel, run, None, GPU, step="3.2", row="1.7", gpu="A100"))
+    assert scene.run == RunName(PROBLEM, "flash2")
+    assert (scene.stops, scene.row, scene.view, scene.gpu) == ((Stop("3.2"),), "1.7", "grid", "A100")
+    assert scene_of(opened(panels.scene_panel, run, None, GPU, step="3.2", open="tile")).view == "numbers"
+
+
+def test_a_duel_is_written_with_its_second_run(run):
+    other = runs.Run(run_traced(PROBLEM.with_(block_n=32), "flash1"), None, recorded=False)
+    scene = scene_of(opened(panels.scene_panel, run, other, GPU, place="steps:5", row="1.7"))
+    assert scene.versus == RunName(PROBLEM.with_(block_n=32), "flash1")
+    assert (scene.stops, scene.row) == ((Stop("steps:5"),), "")
+
+
+@pytest.mark.parametrize("step", ["x", '1"\nnotes = "n', "race:5"])
+def test_a_step_of_the_url_that_is_none_is_left_out_of_the_scene(run, step):
+    assert scene_of(opened(panels.scene_panel, run, None, GPU, step=step, row=step)).stops == (Stop("0"),)
+
+
+def test_a_file_of_the_users_is_no_scene(run):
+    app = opened(panels.scene_panel, dataclasses.replace(run, file="mine.npz"), None, GPU)
+    assert not app.code

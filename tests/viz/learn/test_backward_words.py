@@ -36,13 +36,20 @@ def test_two_numbers_compared(first, second, words):
 def test_the_sentence_agrees_with_the_numbers(length, block_m, block_n):
     problem = AttentionProblem(q_len=length, kv_len=length, head_dim=16, block_m=block_m, block_n=block_n)
     words = loop_order_words(problem)
-    key, query = (int(number.replace(",", "")) for number in re.findall(r"T_\w Td\$ = ([\d,]+)", words))
+    key, query = (int(number.replace(",", "")) for number in re.findall(r"t_\w Nd\$ = ([\d,]+)", words))
     assert key == key_outer_run(problem, False).inner_loop_elements
     assert f"moves {compared(key, query)} that of the query-outer order" in words
     tile = BlockSizes(block_m, block_n)
     key_bytes = key_outer_backward_bytes(length, 16, tile, 2, gamma_each_step=False)
     query_bytes = ALGORITHMS["backward_q_outer"].requested_bytes(problem)
     assert f"the whole pass moves {compared(key_bytes, query_bytes)} the other" in words
+
+
+@pytest.mark.parametrize(("block_m", "block_n"), [(16, 32), (32, 16)])
+def test_the_key_outer_kernel_asks_for_the_bytes_of_the_run_in_numpy(block_m, block_n):
+    problem = AttentionProblem(q_len=64, kv_len=48, head_dim=16, block_m=block_m, block_n=block_n)
+    asked = ALGORITHMS["backward_kv_outer"].requested_bytes(problem)
+    assert asked == key_outer_run(problem, False).bytes_moved
 
 
 def test_both_directions_and_a_tie_occur():

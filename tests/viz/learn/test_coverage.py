@@ -5,6 +5,7 @@ step" and "Making Attention I/O-Aware".
 """
 
 import json
+from urllib.parse import parse_qs
 
 import pytest
 
@@ -35,14 +36,14 @@ SHOWN = {
         "(eq 79)",
         "what our compiled kernels use",
     ),
-    "standard backward moves seven square matrices": ("gradients", "", r"7\,t^2"),
-    "loop orders of the backward pass": ("io", "Backward", "algorithm 6", "algorithm 7", "algorithm 8"),
+    "standard backward moves seven square matrices": ("gradients", "Traffic", r"7\,n^2"),
+    "loop orders of the backward pass": ("gradients", "Traffic", "algorithm 6", "algorithm 7", "algorithm 8"),
     "a product in tiles": ("tiling", "A product in tiles", "splits into products of tiles"),
     "a blockwise product without softmax": ("tiling", "Attention without softmax", "one tile of s exists"),
     "softmax between the products": ("tiling", "Softmax in between", "o without tiles"),
     "access, work and intensity of each kernel": ("roofline", "Tables", "intensity"),
-    "memory against compute on the A100": ("roofline", "Time", "a100", "0.86"),
-    "memory hierarchy of GPUs": ("roofline", "Memory", "registers", "l2", "hbm"),
+    "memory against compute on the A100": ("sources", "", "a100", "0.86"),
+    "memory hierarchy of GPUs": ("memory", "", "registers", "l2", "hbm", "sram"),
     "ridge of the roofline": ("roofline", "Roofline", "**ridge of the"),
     "stable softmax and overflow": (
         "softmax",
@@ -54,23 +55,46 @@ SHOWN = {
     "three passes, two, one": ("softmax", "Three passes, two, one", "three passes"),
     "lse, one number per row": ("ideas", "", "lse"),
     "five ideas": ("ideas", "", "fusion", "tiling", "online softmax", "recomputation", "lse"),
-    "gradients of attention and of its layer": ("gradients", "", "w_q", "rowsum"),
+    "gradients of attention and of its layer": ("gradients", "Line by line", "w_q", "rowsum"),
     "FLOPs stay, traffic changes": ("ideas", "", "the products stay what they are", "| products, "),
     "exact, not approximate": ("ideas", "", "linformer", "performer", "longformer"),
     "compilers and checkpointing": ("ideas", "", "a compiler fuses", "checkpointing within one operation"),
-    "graph of the layer and of two tokens": ("gradients", "", "z leads to q, k and v", "dv_{11}", "ds_{11}"),
-    "heads and their concatenation": ("gradients", "heads", "concatenation", "w<sub>o"),
-    "dZ with its inputs": ("gradients", "layer", "w<sub>q</sub><sup>t</sup>", ">dz <small>"),
+    "graph of the layer and of two tokens": (
+        "gradients",
+        "Graphs",
+        "z leads to q, k and v",
+        "dv_{00}",
+        "ds_{00}",
+    ),
+    "heads and their concatenation": (
+        "gradients",
+        "Line by line&gradients_line=heads",
+        "concatenation",
+        "w<sub>o",
+    ),
+    "dZ with its inputs": (
+        "gradients",
+        "Line by line&gradients_line=layer",
+        "w<sub>q</sub><sup>t</sup>",
+        ">dz <small>",
+    ),
     "dividing at every tile or once": ("tiling", "Softmax in between", "| divisions |", "once at the end"),
-    "work of the backward pass": ("gradients", "", r"8\,t^2d + 2\,t^2 + 2\,td", "room on the chip"),
-    "algorithms 7 and 8 counted": ("io", "Backward", "algorithms 7 and 8", "tile-by-tile run"),
+    "work of the backward pass": ("gradients", "Traffic", r"8\,n^2d + 2\,n^2 + 2\,nd", "room on the chip"),
+    "algorithms 7 and 8 counted": ("gradients", "Traffic", "key-outer orders", "tile-by-tile run"),
     "numerators per block": ("softmax", "One pass", r"\alpha\, y", "y' / l'"),
     "other operations on the roofline": (
         "roofline",
         "Roofline",
         "other operations too",
     ),
-    "slips, and what to read on": ("after", "", "2.696", "2.749", "github.com/dao-ailab/flash-attention"),
+    "slips, and what to read on": ("sources", "", "2.696", "2.749", "github.com/dao-ailab/flash-attention"),
+    "which of FlashAttention-1 and row-wise attention moves more, and why": (
+        "io",
+        "Forward",
+        "why does row-wise attention move more than flashattention-1",
+        "at n = 256 row-wise attention moves less",
+    ),
+    "the kernel, played": ("kernel", "", "be the kernel for one step", "exp2"),
     "split keys, merged with lse": ("after", "Split the keys", "split-kv", "merge", "lse"),
     "8-bit numbers": ("after", "FlashAttention-3", "e4m3", "**8-bit numbers**"),
     "late rescales": ("after", "FlashAttention-4", "rescale"),
@@ -82,7 +106,7 @@ VIEWS = {
     "softmax": "softmax_part",
     "tiling": "tiling_part",
     "after": "after_topic",
-    "gradients": "gradients_line",
+    "gradients": "gradients_view",
 }
 PLAYED = {
     "standard attention, S and P through HBM": "standard",
@@ -90,7 +114,7 @@ PLAYED = {
     "FlashAttention-2, query outer": "flash2",
     "FlashAttention-1, key outer": "flash1",
     "backward: D, then dK and dV, then dQ": "backward",
-    "the other loop order of the backward pass": "backward_q_outer",
+    "backward, query outer: dK and dV travel": "backward_q_outer",
     "flash-decoding": "split_kv",
 }
 
@@ -108,7 +132,8 @@ def words_of(app):
 def test_a_chapter_shows_it(subject, monkeypatch):
     monkeypatch.setattr(runs, "run_store", lambda: None)
     chapter, view, *words = SHOWN[subject]
-    app = open_chapter(chapter, **({VIEWS[chapter]: view} if view else {}))
+    query = parse_qs(f"{VIEWS[chapter]}={view}") if view else {}
+    app = open_chapter(chapter, **{name: values[0] for name, values in query.items()})
     assert not app.exception
     shown = words_of(app)
     assert [word for word in words if word not in shown] == []

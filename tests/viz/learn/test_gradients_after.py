@@ -1,4 +1,4 @@
-"""Chapters 6 and 7 through Streamlit's AppTest: with and without a worker, and with what a URL may hold."""
+"""The chapters Gradients, What came after and Sources: with and without a worker, and with any URL."""
 
 import re
 from urllib.parse import parse_qs
@@ -6,14 +6,14 @@ from urllib.parse import parse_qs
 import pytest
 
 from kernels.device.gpus import GPUS
-from kernels.lessons.gradients import GradientLesson
+from kernels.lessons.gradients import GradientLesson, derived
 from kernels.lessons.split_kv import occupancy
 from kernels.problem import AttentionProblem
 from kernels.references import REFERENCES
 from kernels.worker.failures import Crashed
 from kernels.worker.requests import LessonGradientsRequest, TraceRequest
 from tests.app import pages
-from viz.learn.gradient_lines import LINE_WORDS, LINES
+from viz.learn.gradient_lines import LINE_WORDS, LINES, MatrixMaker
 from viz.shared import runs
 
 REAL_STORE = runs.run_store
@@ -52,6 +52,7 @@ def links(app):
     return [
         {name: values[0] for name, values in parse_qs(link.proto.query_string).items()}
         for link in app.get("page_link")
+        if "algorithm=" in link.proto.query_string
     ]
 
 
@@ -62,8 +63,10 @@ def badges(app, color):
 @pytest.mark.parametrize("line", LINES)
 def test_every_line_shows_its_formula_and_numbers(line, no_worker):
     app = open_chapter("gradients", gradients_line=line)
-    assert html(app).count("<table") >= 3
-    assert len(app.latex) >= 2
+    assert html(app).count("<table") >= 3 + 2  # three of the opening
+    lesson = GradientLesson()
+    drawn = LINES[line](MatrixMaker(derived(lesson)), lesson, 3 if line == "heads" else 0)
+    assert [element.value.strip("$\n ") for element in app.latex] == list(drawn.formulas)
     assert f"line {list(LINES).index(line) + 1} of {len(LINES)}" in words(app)
 
 
@@ -108,7 +111,7 @@ def test_back_and_forward_step_through_the_lines(no_worker):
 
 
 def test_the_blocks_own_sum_is_wrong_until_the_block_spans_the_row(no_worker):
-    app = open_chapter("gradients", gradients_block=2)
+    app = open_chapter("gradients", gradients_view="Row sums D", gradients_block=2)
     assert "≠" in html(app)
     assert len(badges(app, "red")) == 1
     app.slider(key="gradients_block").set_value(4).run()
@@ -117,13 +120,14 @@ def test_the_blocks_own_sum_is_wrong_until_the_block_spans_the_row(no_worker):
 
 
 def test_fewer_tokens_shorten_what_depended_on_them(no_worker):
-    app = open_chapter(
-        "gradients", gradients_length=8, gradients_line="dS log", gradients_row=7, gradients_block=8
-    )
+    app = open_chapter("gradients", gradients_length=8, gradients_line="dS log", gradients_row=7)
     assert app.number_input(key="gradients_row").value == 7
     app.number_input(key="gradients_length").set_value(3).run()
     assert not app.exception
     assert app.number_input(key="gradients_row").value == 2
+    app = open_chapter("gradients", gradients_view="Row sums D", gradients_length=8, gradients_block=8)
+    app.number_input(key="gradients_length").set_value(3).run()
+    assert not app.exception
     assert app.slider(key="gradients_block").value == 3
 
 
@@ -137,20 +141,19 @@ def test_both_loop_orders_are_counted_by_the_kernels(store):
     shape = AttentionProblem(q_len=64, kv_len=64, head_dim=16, block_m=16, block_n=32)
     for algorithm in ("backward", "backward_q_outer"):
         store.job(TraceRequest(shape, algorithm)).wait(60)
-    app = open_chapter("gradients", **problem)
-    spec = next(
-        chart.proto.spec for chart in app.get("plotly_chart") if "counted by a run" in chart.proto.spec
-    )
-    assert f"{6 * 4 * 64 * 16:,}" in spec
-    assert "7\\,T^2 = 7 \\cdot 64^2" in words(app)
+    app = open_chapter("gradients", gradients_view="Traffic", **problem)
+    assert f"| 6 | {6 * 4 * 64 * 16:,} | {6 * 4 * 64 * 16:,} |" in words(app)
+    two_kernels = 2 * (4 + 2) * 64 * 16  # Q and dO for each of 2 key tiles, K and V for each of 4 query tiles
+    assert f"| 4 | {two_kernels:,} | {two_kernels:,} |" in words(app)
+    assert "7\\,N^2 = 7 \\cdot 64^2" in words(app)
 
 
 def test_the_links_open_the_backward_pass_in_that_state(no_worker):
-    app = open_chapter(
-        "gradients", gradients_tokens=64, gradients_head_dim=16, gradients_block_m=16, gradients_block_n=32
-    )
+    shape = {"tokens": 64, "head_dim": 16, "block_m": 16, "block_n": 32}
+    query = {f"gradients_{name}": value for name, value in shape.items()}
+    app = open_chapter("gradients", gradients_view="Traffic", **query)
     found = links(app)
-    assert {link["algorithm"] for link in found} == {"backward", "backward_q_outer"}
+    assert {link["algorithm"] for link in found} == {"backward", "backward_q_outer", "backward_kv_outer"}
     assert {"q_len": "64", "head_dim": "16", "block_m": "16", "block_n": "32"}.items() <= found[0].items()
 
 
@@ -167,6 +170,8 @@ def test_the_links_open_the_backward_pass_in_that_state(no_worker):
 def test_a_spoiled_url_still_gives_a_page(query, no_worker):
     app = open_chapter("gradients", **query)
     assert len(badges(app, "green")) >= len(LINE_WORDS)
+    for view in ("Row sums D", "Traffic", "Graphs"):
+        open_chapter("gradients", gradients_view=view, **query)  # raises nothing
 
 
 def test_splitting_fills_the_gpu_and_merging_is_exact(no_worker):
@@ -276,9 +281,9 @@ def test_switching_between_the_chapters_raises_nothing(no_worker):
         assert not app.exception
 
 
-def test_the_last_chapter_lists_every_source_with_its_address(no_worker):
+def test_the_last_page_lists_every_source_with_its_address(no_worker):
     table = next(
-        markdown.value for markdown in open_chapter("after").markdown if "| Cited as |" in markdown.value
+        markdown.value for markdown in open_chapter("sources").markdown if "| Cited as |" in markdown.value
     )
     for source in REFERENCES:
         assert f"| {source.key} |" in table

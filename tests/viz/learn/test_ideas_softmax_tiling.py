@@ -1,4 +1,4 @@
-"""Chapters 1 to 3 through Streamlit's AppTest: the reader's numbers, and anything else a reader may enter."""
+"""The chapters Five ideas, Softmax and Tiles: the reader's numbers, and whatever else a reader may enter."""
 
 from urllib.parse import parse_qs
 
@@ -8,7 +8,7 @@ from kernels.problem import AttentionProblem
 from tests.app.pages import open_chapter
 from viz.shared import runs
 
-ONE_PASS, NO_RESCALE, PASSES = "One pass", "Without the rescale", "Three passes, two, one"
+ONE_PASS, NO_RESCALE, PASSES = "One pass", "Just add", "Three passes, two, one"
 
 
 @pytest.fixture(autouse=True)
@@ -30,6 +30,7 @@ def links(app):
     return [
         {name: values[0] for name, values in parse_qs(link.proto.query_string).items()}
         for link in app.get("page_link")
+        if "algorithm=" in link.proto.query_string
     ]
 
 
@@ -83,9 +84,12 @@ def test_the_cards_do_not_claim_what_the_picture_strikes_out():
 
 def test_the_chip_is_named_by_its_memories():
     app = open_chapter("ideas", ideas_gpu="A100")
-    assert "of 164 KiB shared memory" in html(app)
+    assert "of 163 KiB shared memory" in html(app)
     assert "of 256 KiB registers" in html(app)
-    assert metrics(app)["Needed on the chip"] == ("97 KiB", "an SM has 164 KiB shared, 256 KiB registers")
+    assert metrics(app)["Needed on the chip"] == (
+        "97 KiB",
+        "a program can have 163 KiB shared memory, 256 KiB registers",
+    )
 
 
 @pytest.mark.parametrize(("block_m", "verdict"), [(128, "falls from 34.6 MB"), (4, "rises from 34.6 MB")])
@@ -226,8 +230,11 @@ def test_the_product_in_tiles_step_by_step():
     app = open_chapter("tiling", tiling_step=1)
     assert app.slider(key="tiling_step").max == 8
     assert metrics(app)["Numbers read so far"] == ("8", "of 64 in tiles of 2 × 2")
+    assert "Element by element" not in metrics(app)  # to be predicted first
+    app.radio[0].set_value("128").run()
+    assert "Right." in app.success[0].value
     assert metrics(app)["Element by element"][0] == "128"
-    assert r"C_{11} = \boldsymbol{A_{11} B_{11}} + A_{12} B_{21}" in formulas(app)
+    assert r"C_{00} = \boldsymbol{A_{00} B_{00}} + A_{01} B_{10}" in formulas(app)
     app.button(key="tiling_step_Last").click().run()
     assert metrics(app)["Numbers read so far"][0] == "64"
     app.number_input(key="tiling_tile").set_value(4).run()
@@ -236,6 +243,8 @@ def test_the_product_in_tiles_step_by_step():
 
 def test_softmax_breaks_the_sum_and_the_running_max_mends_it():
     app = open_chapter("tiling", tiling_part="Softmax in between")
+    assert not errors(app)  # to be predicted first
+    app.button(key="tiling_step_Forward").click().run()
     assert "add up to 2" in errors(app)[0]
     assert 'class="bad' in html(app)
     app.segmented_control(key="tiling_join").set_value("running max and sum").run()
@@ -262,7 +271,7 @@ def test_the_readers_own_matrices():
     ("key", "text", "message"),
     [
         ("tiling_a", "", "A is empty"),
-        ("tiling_a", "1 2; 3", "A: row 2 has 1 numbers"),
+        ("tiling_a", "1 2; 3", "A: row 1 has 1 numbers"),
         ("tiling_b", "a b; c d", "B: “a” is not a number"),
         ("tiling_b", "1 2; 3 4", "A has 4 columns and B has 2 rows"),
         ("tiling_b", "1 " * 10_000, "10,000 numbers given"),
@@ -276,7 +285,7 @@ def test_a_text_that_is_not_a_matrix_is_explained_and_kept(key, text, message):
 
 
 def test_the_links_of_all_three_chapters_name_a_problem_that_kernels_take():
-    for slug in ("ideas", "softmax", "tiling"):
+    for slug in ("ideas", "softmax", "tiling", "memory", "kernel"):
         for link in links(open_chapter(slug)):
             known = AttentionProblem().as_dict()
             AttentionProblem(
@@ -292,7 +301,7 @@ def test_switching_chapters_raises_nothing():
 
 
 def test_the_readers_values_are_added_up_block_by_block():
-    app = open_chapter("softmax", softmax_part=ONE_PASS, softmax_v="4, 0, 1, 2")
+    app = open_chapter("softmax", softmax_part=ONE_PASS, softmax_v="4, 0, 1, 2", softmax_step=2)
     assert r"0.1353 \cdot 4 + 1.037 = 1.578" in formulas(app)
     assert "o &= Y' / l' = 1.578 / 1.203 = 1.311" in formulas(app)
     app = open_chapter("softmax", softmax_part=PASSES, softmax_v="4, 0, 1, 2", softmax_reads=6)
@@ -313,3 +322,13 @@ def test_dividing_once_at_the_end_is_counted_on_the_readers_matrices():
     each, last = (int(cell.strip(" *").replace(",", "")) for cell in table.splitlines()[-1].split("|")[2:4])
     assert last < each
     assert any(f"{each / last:.1f}× fewer than at every tile" in text for text in texts)
+
+
+def test_another_part_starts_at_its_first_step():
+    app = open_chapter("softmax", softmax_part=NO_RESCALE, softmax_block=1, softmax_step=3)
+    assert app.slider(key="softmax_step").value == 3
+    next(button for button in app.button if button.label.startswith("Go on")).click().run()
+    assert app.segmented_control(key="softmax_part").value == ONE_PASS
+    assert app.slider(key="softmax_step").value == 1
+    app.button(key="softmax_step_Forward").click().run()
+    assert app.slider(key="softmax_step").value == 2

@@ -10,6 +10,8 @@ from viz.learn.chapters import CHAPTERS
 from viz.shared import runs
 
 FULL_URLS = {
+    "memory": {"memory_n": 8192, "memory_gpu": "A100"},
+    "kernel": {"kernel_row": 3, "kernel_after": 0},
     "softmax": {"softmax_part": "One pass", "softmax_step": 2, "softmax_x": "3, 4", "softmax_v": "1, 2"},
     "tiling": {"tiling_part": "Softmax in between", "tiling_step": 3, "tiling_join": "running max and sum"},
     "gradients": {

@@ -9,10 +9,11 @@ from tests.app.pages import open_chapter
 from viz.shared import runs
 
 CLICKS = [
-    ("softmax", "softmax_step_First", "softmax_step", "1", {"softmax_part": "One pass", "softmax_block": 1}),
+    ("softmax", "softmax_step_Last", "softmax_step", "4", {"softmax_part": "One pass", "softmax_block": 1}),
     ("softmax", "softmax_reads_Last", "softmax_reads", "6", {"softmax_part": "Three passes, two, one"}),
     ("tiling", "tiling_step_Last", "tiling_step", "8", {}),
-    ("gradients", "gradients_Forward", "gradients_line", "dP", {}),
+    ("gradients", "gradients_Forward", "gradients_line", "dV", {}),
+    ("tiling", "tiling_part_on", "tiling_part", "Attention without softmax", {}),
 ]
 
 
@@ -42,14 +43,14 @@ def test_a_button_writes_its_step_to_the_url(chapter, button, parameter, value, 
     assert not app.exception
     assert app.query_params[parameter] in (value, [value])
     again = open_chapter(chapter, **query, **{parameter: value})
-    assert again.button(key=button).disabled or chapter == "gradients"
+    assert again.button(key=button).disabled or chapter == "gradients" or button.endswith("_on")
     assert not streamlit_warnings
 
 
 def test_going_back_to_the_first_step_shown_takes_it_out_of_the_url(streamlit_warnings):
-    app = open_chapter("softmax", softmax_part="One pass", softmax_block=1, softmax_step=3)
+    app = open_chapter("softmax", softmax_part="One pass", softmax_block=1, softmax_step=2)
     app.button(key="softmax_step_Back").click().run()
-    assert app.slider(key="softmax_step").value == 2
+    assert app.slider(key="softmax_step").value == 1
     assert "softmax_step" not in app.query_params
     app.slider(key="softmax_step").set_value(4).run()
     assert app.query_params["softmax_step"] in ("4", ["4"])
@@ -70,7 +71,7 @@ def test_an_example_is_in_the_url_and_typing_replaces_it(streamlit_warnings):
 def test_an_unknown_chapter_opens_the_first(chapter, streamlit_warnings):
     app = open_chapter(chapter)
     assert not app.exception
-    assert app.segmented_control(key="chapter").value == "ideas"
+    assert app.segmented_control(key="chapter").value == "memory"
     assert not streamlit_warnings
 
 

@@ -7,9 +7,11 @@ import pytest
 from kernels.measure.measurement import PeerResult
 from kernels.measure.series import SweepView, peer_curves
 from tests.kernels.documents import document, measurement
-from viz.measure.charts import fixed_words, largest_comparison, spread_notes, table_rows
+from viz.measure.charts import fixed_words, largest_comparison, point_rows, spread_notes, table_rows
 from viz.measure.controls import Choice
 from viz.measure.sources import Source
+from viz.shared import theme
+from viz.shared.figures.sweep import peer_label, sweep_figure
 
 VIEW = SweepView("length", 1024, 64, "float16", "full", q_heads=4)
 
@@ -27,6 +29,24 @@ def test_the_table_says_what_the_chart_shows(swept):
     assert speedups["our kernels, tiles tuned for a full GPU"] == ["10×", "10×", "10×", "–"]
     assert spread_notes(swept).startswith("our kernels, tiles tuned for a full GPU forward at ")
     assert spread_notes([curve for curve in swept if curve.peer == "naive"]) == ""
+
+
+def test_call_time_stands_apart_from_the_kernels_time(swept):
+    ours = [curve for curve in swept if curve.peer == "ours"]
+    assert table_rows(ours, "call", "length")[peer_label("ours")] == ["–"] * 4  # an older recording
+    assert "call time" not in point_rows(ours)
+    called = [replace(curve, points=tuple(with_call_time(point) for point in curve.points)) for curve in ours]
+    rows = table_rows(called, "call", "length")
+    assert rows[peer_label("ours")][0] == "250 µs, queued after 40 µs"
+    assert table_rows(called, "time", "length") == table_rows(ours, "time", "length")
+    assert point_rows(called)["call time"] == ["250 µs, queued after 40 µs"]
+    (line,) = sweep_figure(called, "call", "length", theme.LIGHT).data
+    assert list(line.y) == [0.25] * 4
+    assert "250 µs<br>queued after 40 µs; its kernels 100 µs" in line.text[0]
+
+
+def with_call_time(point):
+    return replace(point, result=replace(point.result, host_ms=0.04, call_ms=0.25))
 
 
 def test_what_a_chart_holds_fixed_is_true_of_all_its_points():

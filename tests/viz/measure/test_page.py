@@ -125,6 +125,16 @@ def test_nothing_in_a_url_breaks_the_page(query):
     assert figures(app)
 
 
+def test_peers_are_labelled_and_the_url_names_them():
+    app = open_measure(peers=["naive", "sdpa_math", "nobody"])
+    (peers,) = (each for each in app.multiselect if each.label == "peers")
+    assert peers.options[:2] == ["naive (torch)", "our kernels"]
+    assert peers.value == ["naive", "sdpa_math"]
+    peers.set_value([]).run()
+    assert app.query_params["peers"] == ""
+    assert "No peer is chosen. Choose some of naive (torch), our kernels" in app.error[0].value
+
+
 def test_a_range_that_is_empty_is_explained():
     app = open_measure(length_from=4096, length_to=256)
     assert not app.exception

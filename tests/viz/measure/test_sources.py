@@ -9,7 +9,8 @@ import pytest
 from kernels.measure.document import InvalidDocument, read_document
 from kernels.measure.series import SweepView, peer_curves
 from tests.kernels.documents import document
-from viz.measure.sources import Source, file_source, plain, to_csv, to_document
+from viz.measure.sources import Source, file_source, to_csv, to_document
+from viz.shared.formats import plain
 
 VIEW = SweepView("length", 1024, 64, "float16", "full", q_heads=4)
 

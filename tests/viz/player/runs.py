@@ -5,8 +5,9 @@ from kernels.problem import AttentionProblem
 from viz.player.modules import FOLDER
 
 ORIGIN = "http://player.test"
-FILES = sorted(path.stem for path in FOLDER.glob("*.js") if path.stem not in ("component", "page"))
-"""The modules without the two entries, which look for a page."""
+ENTRIES = ("component", "live_component", "page", "talk_component", "talk_page")
+FILES = sorted(path.stem for path in FOLDER.glob("*.js") if path.stem not in ENTRIES)
+"""The modules without the entries, which look for a page."""
 GPU = GPUS["H200"]
 WINDOW = AttentionProblem(
     q_heads=2, q_len=20, kv_len=40, head_dim=16, block_m=8, block_n=8, mask="window", window_left=3

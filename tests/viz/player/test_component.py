@@ -59,6 +59,18 @@ def test_a_call_that_is_overtaken_and_cleaned_up_leaves_the_player_of_the_next(r
     assert shown["step"] == f"step 1 / {given[1]['steps']['count']}"
 
 
+@pytest.mark.parametrize("again", ["first", "second"])
+def test_the_same_run_goes_on_playing_where_it_was_and_another_does_not(run, given, again):
+    steps = """async () => {
+      const early = call(first); press("ArrowRight"); press("ArrowRight"); press("[");  press(" "); early();
+      call(AGAIN);
+      return { plays: root.querySelector('button[title^="play"]').ariaPressed === "true", ...report() };
+    }"""
+    shown = tried(run, given, steps.replace("AGAIN", again))
+    assert shown["plays"] == (again == "first")
+    assert shown["step"].startswith("step 3 /" if again == "first" else "step 1 /")
+
+
 def test_after_the_last_call_is_cleaned_up_no_key_is_taken(run, given):
     steps = "async () => { call(first); const last = call(second); last(); return report(); }"
     assert tried(run, given, steps)["step"] == f"step 0 / {given[1]['steps']['count']}"

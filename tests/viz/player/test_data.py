@@ -123,7 +123,8 @@ def test_numbers_carry_their_source():
     data = player_data(hand_built(PROBLEM), "run here by Triton's interpreter", GPUS["A100"])
     assert data["provenance"] == "run here by Triton's interpreter"
     assert data["standard_bytes"] == standard_bytes(PROBLEM)
-    assert data["gpu"] == {"capacity": 164 * 1024, "name": "A100 80GB SXM"}
+    assert data["gpu"]["limits"] == {"shared memory": 163 * 1024, "registers": 256 * 1024}
+    assert "163 KiB of shared memory (an SM has 164 KiB" in data["gpu"]["words"]
     assert data["clock"]["measured"] is False
     assert player_data(hand_built(PROBLEM, clock=True), "", GPUS["A100"])["clock"]["measured"] is True
 
@@ -235,8 +236,8 @@ def test_every_algorithm_gives_player_data_that_names_its_kernels(real):
     assert (bytes_of(data, "read") + bytes_of(data, "written")).sum() == real.total_bytes
     for kernel in data["kernels"]:
         assert any(kernel["phases"])
-        assert sum(part["bytes"] for part in kernel["sram"]) > 0
-        assert {part["color"] for part in kernel["sram"]} <= set(data["palettes"]["light"])
+        assert sum(part["bytes"] for part in kernel["parts"]) > 0
+        assert {part["color"] for part in kernel["parts"]} <= set(data["palettes"]["light"])
     json.dumps(data)
 
 

@@ -63,7 +63,7 @@ def test_parts_of_the_chip_hold_data_from_their_first_phase_to_their_last(run, d
     """Of a tile step: which parts are live in which phase."""
     script = """(() => {
       const [kernel] = model.makeModel(given).kernels;
-      const live = (phase) => kernel.sram.filter((part) => model.isLive(kernel, part, phase));
+      const live = (phase) => kernel.parts.filter((part) => model.isLive(kernel, part, phase));
       return kernel.phases.flat().map((phase) => [phase.name, live(phase).map((part) => part.name)]);
     })()"""
     live = dict(run(script, data))
@@ -91,7 +91,7 @@ def test_every_entry_can_be_drawn(run, algorithm):
     script = """model.makeModel(given).kernels.map((kernel) => [
       kernel.series.filter((name) => !series.SERIES[name]),
       kernel.phases.flat().flatMap((phase) => {
-        const parts = kernel.sram.filter((part) => model.isWorkedOn(part, phase));
+        const parts = kernel.parts.filter((part) => model.isWorkedOn(part, phase));
         const dead = parts.filter((part) => !model.isLive(kernel, part, phase));
         return parts.length && !dead.length ? [] : [phase.name];
       }),
@@ -158,7 +158,7 @@ def test_a_step_counts_its_phases_and_one_without_any_counts_as_one(run, window)
     assert run("[...model.makeModel(given).phaseStart]", without) == list(range(len(counts) + 1))
 
 
-@pytest.mark.parametrize("algorithm", ["backward", "backward_q_outer"])
+@pytest.mark.parametrize("algorithm", ["backward", "backward_q_outer", "backward_kv_outer"])
 def test_a_strip_knows_its_edges_and_the_steps_that_fill_it(run, algorithm):
     """dK is stored after the loop over queries, or at every step if the query tile is outside."""
     trace = run_traced(WINDOW, algorithm)
@@ -245,7 +245,7 @@ def test_the_last_query_tile_has_the_rows_that_are_left(run, window):
 def test_a_phase_works_on_what_it_loads_and_makes_and_on_what_it_stores(run, data):
     script = """(() => {
       const [kernel] = model.makeModel(given).kernels;
-      const worked = (phase) => kernel.sram.filter((part) => model.isWorkedOn(part, phase));
+      const worked = (phase) => kernel.parts.filter((part) => model.isWorkedOn(part, phase));
       return kernel.phases.flat().map((phase) => [phase.name, worked(phase).map((part) => part.name)]);
     })()"""
     assert dict(run(script, data)) == {
@@ -263,3 +263,21 @@ def test_a_phase_works_on_what_it_loads_and_makes_and_on_what_it_stores(run, dat
 
 
 # --- timeline ---
+
+
+def test_a_tile_of_a_strip_is_bright_once_its_phase_has_loaded_it(run, data):
+    """V comes after the exponentials: its tile is not bright before, as the chip does not hold it."""
+    script = """(() => {
+      const m = model.makeModel(given);
+      const level = (name) => m.phases[1].map((phase) => {
+        const strip = m.strips.find((one) => one.name === name);
+        const from = strip.along === "q" ? m.q[1] : m.kv[1];
+        const at = { step: 1, phase, kernel: 0, complete: false, isDone: (step) => step < 1 };
+        return [phase.name, strips.stripState(m, strip, at, from, from + 1).level];
+      });
+      return ["Q", "K", "V"].map(level);
+    })()"""
+    q, k, v = (dict(levels) for levels in run(script, data))
+    assert set(q.values()) == {1}
+    assert (k["load Q"], k["load K"], k["PV"]) == (0.45, 1, 1)
+    assert (v["load K"], v["rescale"], v["load V"], v["PV"]) == (0.45, 0.45, 1, 1)

@@ -93,3 +93,16 @@ def test_speed_stays_between_the_slowest_and_the_fastest(run):
       return [fastest, player.speed];
     """
     assert moves(run, script) == [256, 0.5]
+
+
+def test_an_owner_that_holds_keeps_the_track_from_going_on_but_not_back(run):
+    script = """
+      let holding = true;
+      owner.holds = () => holding;
+      track.position = 4;
+      const press = (key) => { player.action(key)(); return [track.position, player.playing]; };
+      const held = ["ArrowRight", " ", "End", "ArrowLeft"].map(press);
+      holding = false;
+      return [...held, press("ArrowRight"), press("End")];
+    """
+    assert moves(run, script) == [[4, False], [4, False], [4, False], [3, False], [4, False], [10, False]]

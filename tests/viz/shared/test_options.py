@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kernels.problem import InvalidProblem
-from viz.shared.options import named_kernel, named_trace
+from viz.shared.options import named_kernels, named_trace
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def command_line(monkeypatch):
 
 def test_nothing_is_named(command_line):
     command_line("--other", "x")
-    assert (named_kernel(), named_trace()) == (None, None)
+    assert (named_kernels(), named_trace()) == ([], None)
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,17 @@ def test_a_trace_is_named_in_either_way(command_line, words):
 def test_a_kernel_is_checked_when_it_is_named(command_line):
     command_line("--trace", "a.npz", "--kernel", "nothing")
     with pytest.raises(InvalidProblem, match="expected a Python file"):
-        named_kernel()
+        named_kernels()
     command_line("--kernel")
     with pytest.raises(InvalidProblem, match="expected a Python file"):
-        named_kernel()
+        named_kernels()
+
+
+def test_several_kernels_are_named_in_their_order(command_line, tmp_path):
+    for name in ("b.py", "a.py"):
+        (tmp_path / name).write_text("")
+    command_line("--kernel", f"{tmp_path}/b.py:f", f"--kernel={tmp_path}/a.py:g", "--trace", "t.npz")
+    assert [kernel.name for kernel in named_kernels()] == ["b.py:f", "a.py:g"]
+    command_line(*(["--kernel", f"{tmp_path}/a.py:g"] * 9))
+    with pytest.raises(InvalidProblem, match="expected at most 8"):
+        named_kernels()

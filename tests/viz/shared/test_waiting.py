@@ -19,6 +19,8 @@ def one_job():
     from viz.shared.waiting import asked_job, result_of
 
     given = st.session_state["given"]
+    if st.session_state.pop("another widget", False):
+        st.rerun()
     job = asked_job(
         given.store, given.requests[0], given.seconds, "Run", notice=given.notice, blob=b"file", key="ask"
     )
@@ -84,6 +86,13 @@ def test_long_work_waits_for_the_button_and_says_why():
     end(client.jobs[0])
     assert drawn(app).session_state["result"] == 42
     assert not app.info
+
+
+def test_a_click_is_not_lost_when_another_widget_starts_the_page_again_before_its_button():
+    app, client = opened(one_job, 21, seconds=IMMEDIATE_S + 1)
+    app.session_state["another widget"] = True
+    click(app, "Run")
+    assert [job.request for job in client.jobs] == [Double(21)]
 
 
 def test_long_work_that_somebody_has_asked_for_needs_no_button():

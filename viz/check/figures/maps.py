@@ -8,10 +8,14 @@ from __future__ import annotations
 import numpy as np
 import plotly.graph_objects as go
 
-from kernels.check.result import ErrorMap
+from kernels.check.error_maps import ErrorMap
 from kernels.problem import AttentionProblem
 from viz.shared import theme
 
+BY_KEY = ("dK", "dV", "weights backward")
+"""Kinds of maps whose rows are keys."""
+COLUMNS = {"weights": "key", "weights backward": "query"}
+"""What the columns of a map are, if not those of head_dim."""
 MOST_LINES = 40
 """Tile boundaries are drawn up to this many per axis."""
 MOST_MARKERS = 4096
@@ -41,7 +45,7 @@ def share_figure(
 
     A `tile` (query tile, key tile) is outlined, and then every tile can be picked.
     """
-    by_key_row = error_map.kind in ("dK", "dV")
+    by_key_row = error_map.kind in BY_KEY
     of_weights = error_map.kind == "weights"
     figure = go.Figure(_share_heatmap(error_map, index, problem, colors))
     _tile_lines(figure, error_map, "rows", problem.block_n if by_key_row else problem.block_m, colors)
@@ -54,8 +58,29 @@ def share_figure(
         figure,
         error_map,
         rows="key row" if by_key_row else "query row",
-        columns="key" if of_weights else "column of head_dim",
+        columns=COLUMNS.get(error_map.kind, "column of head_dim"),
     )
+    return theme.style_figure(figure, colors, height=380)
+
+
+def signed_figure(error_map: ErrorMap, index: int, colors: theme.Palette) -> go.Figure:
+    """Got minus exact, of head `error_map.heads[index]`: of each cell the value that is off the most."""
+    assert error_map.signed is not None
+    values = error_map.signed[index]
+    limit = float(np.abs(values).max()) or 1.0
+    heat = go.Heatmap(
+        z=values,
+        x=_centers(error_map.column_step, error_map.columns),
+        y=_centers(error_map.row_step, error_map.rows),
+        zmin=-limit,
+        zmax=limit,
+        colorscale=[[0, colors.flash], [0.5, colors.surface], [1, colors.bad]],
+        colorbar={"title": {"text": "got −<br>exact", "font_size": 13}, "thickness": 14, "tickformat": ".2g"},
+        hovertemplate="row %{y:.0f}, column %{x:.0f}<br>off by %{z:.3g}<extra></extra>",
+    )
+    figure = go.Figure(heat)
+    rows = "key row" if error_map.kind in BY_KEY else "query row"
+    _axes(figure, error_map, rows, COLUMNS.get(error_map.kind, "column of head_dim"))
     return theme.style_figure(figure, colors, height=380)
 
 

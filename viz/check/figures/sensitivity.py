@@ -48,21 +48,21 @@ def _finite(value: float) -> float | None:
 def scales_figure(points: Points, colors: theme.Palette) -> go.Figure:
     """Largest error of O over the factor on the query, on log axes.
 
-    A cross at the top marks NaN or infinity that float64 does not have. An error of 0 is drawn at the bottom;
-    its hover text says 0.
+    A cross at the top marks NaN or infinity that float64 does not have, and no error is drawn there. An error
+    of 0 is drawn at the bottom; its hover text says 0.
     """
-    factors = [f"2<sup>{point.label.removeprefix('2^')}</sup>" for point in points]
-    allowed = [point.tolerance for point in points]
-    reference = [point.naive_max_error for point in points]
-    kernel = [point.max_error for point in points]
-    drawn = [value for value in (*allowed, *reference, *kernel) if 0 < value < math.inf]
+    exponents = [int(point.label.removeprefix("2^")) for point in points]
+    kernel = [None if point.wrong_nonfinite else point.max_error for point in points]
+    reference = [None if point.naive_wrong_nonfinite else point.naive_max_error for point in points]
+    allowed = [_finite(point.tolerance) for point in points]
+    drawn = [value for value in (*allowed, *reference, *kernel) if value and value < math.inf]
     floor, top = min(drawn, default=1.0) / 10, max(drawn, default=1.0) * 30
     figure = go.Figure()
 
-    def add(name: str, color: str, values: Sequence[float], dash: str, width: int) -> None:
+    def add(name: str, color: str, values: Sequence[float | None], dash: str, width: int) -> None:
         figure.add_scatter(
-            x=factors,
-            y=[max(value, floor) if value < math.inf else None for value in values],
+            x=exponents,
+            y=[None if value is None or value == math.inf else max(value, floor) for value in values],
             mode="lines" if dash == "dash" else "lines+markers",
             name=name,
             line={"color": color, "dash": dash, "width": width},
@@ -73,21 +73,25 @@ def scales_figure(points: Points, colors: theme.Palette) -> go.Figure:
     add("allowed", colors.text, allowed, "dash", 2)
     add("reference", colors.standard, reference, "solid", 6)
     add("this kernel", colors.flash, kernel, "solid", 2)  # last, so that it lies on top
-    _add_crosses(figure, "this kernel", colors.bad, factors, [point.wrong_nonfinite for point in points], top)
+    _add_crosses(
+        figure, "this kernel", colors.bad, exponents, [point.wrong_nonfinite for point in points], top
+    )
     wrong = [point.naive_wrong_nonfinite for point in points]
-    _add_crosses(figure, "reference", colors.standard, factors, wrong, top / 6)
+    _add_crosses(figure, "reference", colors.standard, exponents, wrong, top / 6)
     figure.update_xaxes(
-        title="factor on the query", type="category", categoryorder="array", categoryarray=factors
+        title="factor on the query",
+        tickvals=exponents,
+        ticktext=[f"2<sup>{exponent}</sup>" for exponent in exponents],
     )
     figure.update_yaxes(title="largest |error| of O", type="log", exponentformat="power", dtick=1)
     return theme.style_figure(figure, colors, height=340)
 
 
 def _add_crosses(
-    figure: go.Figure, name: str, color: str, factors: list[str], wrong: list[int], height: float
+    figure: go.Figure, name: str, color: str, exponents: list[int], wrong: list[int], height: float
 ) -> None:
-    """Crosses at the factors that give wrong NaN or infinity."""
-    at = [factor for factor, count in zip(factors, wrong, strict=True) if count]
+    """Crosses at the powers of two that give wrong NaN or infinity."""
+    at = [exponent for exponent, count in zip(exponents, wrong, strict=True) if count]
     figure.add_scatter(
         x=at,
         y=[height] * len(at),

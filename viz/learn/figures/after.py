@@ -131,7 +131,7 @@ def clocks_figure(clocks: Mapping[str, TileClocks], colors: theme.Palette) -> go
     labels = [name for gpu in names for name in (f"{gpu}, in turn", f"{gpu}, overlapped")]
     units = (
         ("tensor cores", "tensor_cores", colors.query, ""),
-        ("exponentials", "exponentials", colors.key, "/"),
+        ("exponentials", "exponentials", colors.key, "x"),
         ("polynomial", "polynomial", colors.value, "."),
     )
     for title, field, color, pattern in units:
@@ -167,7 +167,7 @@ def clocks_figure(clocks: Mapping[str, TileClocks], colors: theme.Palette) -> go
 
 def precision_figure(results: Sequence[PrecisionResult], colors: theme.Palette) -> go.Figure:
     """Root mean square error of each way to round."""
-    patterns = ["/" if "block" in result.label else "" for result in results]
+    patterns = ["." if "block" in result.label else "" for result in results]
     shades = [_precision_color(result.label, colors) for result in results]
     figure = go.Figure(
         go.Bar(

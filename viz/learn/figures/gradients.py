@@ -19,7 +19,7 @@ def block_error_figure(errors: Sequence[BlockError], chosen: int, colors: theme.
     sizes = [str(error.block) for error in errors]
     series = (
         ("dS", [error.d_scores for error in errors], colors.output, ""),
-        ("dQ", [error.d_query for error in errors], colors.query, "/"),
+        ("dQ", [error.d_query for error in errors], colors.query, "x"),
         ("dK", [error.d_key for error in errors], colors.key, "."),
     )
     frame = {"color": colors.text, "width": [3 if error.block == chosen else 0 for error in errors]}
@@ -57,7 +57,7 @@ def loop_order_figure(
     labels = [f"<b>{order.slug}</b><br>{_on_two_lines(order.label)}" for order in orders]
     by_run = [counted.get(order.slug) for order in orders]
     series = (
-        ("as Chu, Liu and Lin 2026 count, modelled", printed, colors.muted, ""),
+        ("as Chu, Liu and Lin 2026 count, modelled", printed, colors.muted, "/"),
         ("with the sums read back, modelled", with_sums, colors.standard, "/"),
         ("counted by a run", by_run, colors.flash, ""),
     )

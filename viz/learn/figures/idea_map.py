@@ -53,7 +53,7 @@ def _box(box: Box) -> str:
     state = f"<em>{STATE_WORDS[box.state]}</em>" if STATE_WORDS[box.state] else ""
     return (
         f'<section class="{box.state}" style="grid-row: {row}; grid-column: {column}">'
-        f"<h5>{box.name} {state}</h5><p>{box.does}</p><strong>{box.number}</strong></section>"
+        f"<h4>{box.name} {state}</h4><p>{box.does}</p><strong>{box.number}</strong></section>"
     )
 
 
@@ -79,23 +79,23 @@ def _style(colors: theme.Palette) -> str:
   color: {colors.text}; align-items: stretch; }}
 .idea-map section {{ border: 2px solid {colors.flash}; border-radius: 8px; padding: 0.45rem 0.8rem;
   background: {colors.surface}; }}
-.idea-map h5 {{ margin: 0; padding: 0; font-size: 1.25rem; color: {colors.flash}; }}
-.idea-map h5 em {{ float: right; font-style: normal; font-size: 0.95rem; padding: 0 0.5rem;
+.idea-map h4 {{ margin: 0; padding: 0; font-size: 1.25rem; color: {colors.flash}; }}
+.idea-map h4 em {{ float: right; font-style: normal; font-size: 0.95rem; padding: 0 0.5rem;
   border: 1.5px solid; border-radius: 1rem; }}
 .idea-map p {{ margin: 0.1rem 0; font-size: 1rem; color: {colors.text}; }}
 .idea-map strong {{ font-size: 1.05rem; font-variant-numeric: tabular-nums; }}
 .idea-map section.out {{ border-style: dashed; border-color: {colors.muted}; background: none;
   opacity: 0.85; }}
-.idea-map section.out h5 {{ color: {colors.muted}; }}
+.idea-map section.out h4 {{ color: {colors.muted}; }}
 .idea-map section.idle {{ border-style: dotted; border-color: {colors.muted}; background: none; }}
-.idea-map section.idle h5 {{ color: {colors.muted}; }}
+.idea-map section.idle h4 {{ color: {colors.muted}; }}
 .idea-map section.idle p, .idea-map section.idle strong {{ color: {colors.muted}; }}
 .idea-map .arrow.moot span {{ text-decoration: line-through; }}
 .idea-map section.idle strong, .idea-map section.out p, .idea-map section.out strong {{ color: {colors.muted};
   text-decoration: line-through; }}
 .idea-map section.falls {{ border-color: {colors.bad};
   background: color-mix(in srgb, {colors.bad} 9%, transparent); }}
-.idea-map section.falls h5 {{ color: {colors.bad}; }}
+.idea-map section.falls h4 {{ color: {colors.bad}; }}
 .idea-map section.falls strong {{ text-decoration: line-through; text-decoration-color: {colors.bad}; }}
 .idea-map .arrow {{ display: flex; align-items: center; justify-content: center; gap: 0.4rem;
   color: {colors.muted}; font-size: 0.95rem;

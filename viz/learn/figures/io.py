@@ -1,4 +1,4 @@
-"""Figures of the Traffic chapter: bytes by algorithm, bytes against T, d and M, blocks against SRAM."""
+"""Figures of the Traffic chapter: bytes by algorithm, bytes against N, d and SRAM, blocks against SRAM."""
 
 from __future__ import annotations
 

@@ -8,7 +8,10 @@ from viz.shared import theme
 
 
 def hatched(color: str | list[str], pattern: str | list[str], colors: theme.Palette) -> dict:
-    """The marker of a bar: a colour, and a pattern of Plotly such as "/" over it ("" for none)."""
+    """The marker of a bar: a colour, and a pattern of Plotly over it ("" for none).
+
+    On all pages "/" means modelled. "x" and "." tell bars apart without their colours, as their legend says.
+    """
     return {
         "color": color,
         "pattern": {"shape": pattern, "fillmode": "overlay", "fgcolor": colors.background, "size": 6},

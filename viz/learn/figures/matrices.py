@@ -10,6 +10,7 @@ import numpy as np
 
 from viz.shared import theme
 from viz.shared.formats import format_entry
+from viz.shared.glossary import symbol_class
 
 LARGE_UP_TO = 14
 """An equation with at most this many columns gets numbers large enough for the last row of a room."""
@@ -50,14 +51,19 @@ def looks(shape: tuple[int, int], rest: str = "plain", **regions: tuple[slice, s
 
 def matrices_html(parts: Sequence[Matrix | str], colors: theme.Palette) -> str:
     """One equation: matrices, and the signs between them as strings. Hovering shows all digits."""
-    drawn = "".join(
-        _figure(part, colors) if isinstance(part, Matrix) else f'<span class="sign">{part}</span>'
-        for part in parts
-    )
+    drawn, sign = [], ""
+    for part in parts:  # a sign stays with the matrix after it, so that lines begin with their signs
+        if isinstance(part, Matrix):
+            drawn.append(f'<div class="term-of">{sign}{_figure(part, colors)}</div>')
+            sign = ""
+        else:
+            sign += f'<span class="sign">{part}</span>'
+    if sign:
+        drawn.append(sign)
     matrices = [part for part in parts if isinstance(part, Matrix)]
     columns = sum(matrix.values.shape[1] if matrix.values.ndim == 2 else 1 for matrix in matrices)
     size = "1.15rem" if columns <= LARGE_UP_TO else "0.95rem"
-    return f'{_style(colors)}<div class="matrices" style="font-size:{size}">{drawn}</div>'
+    return f'{_style(colors)}<div class="matrices" style="font-size:{size}">{"".join(drawn)}</div>'
 
 
 def _figure(matrix: Matrix, colors: theme.Palette) -> str:
@@ -77,7 +83,9 @@ def _figure(matrix: Matrix, colors: theme.Palette) -> str:
     caption = f"<figcaption>{matrix.label} <small>({shape})</small></figcaption>"
     note = f"<small>{matrix.note}</small>" if matrix.note else ""
     color = getattr(colors, matrix.color)
-    return f'<figure style="--tensor:{color}">{caption}<table>{"".join(rows)}</table>{note}</figure>'
+    lit = symbol_class(matrix.label.partition(" ")[0])
+    table = f"<table>{''.join(rows)}</table>"
+    return f'<figure class="{lit}" style="--tensor:{color}">{caption}{table}{note}</figure>'
 
 
 def _entry(matrix: Matrix, value: float, largest: float, whole: bool, row: int, column: int) -> str:
@@ -102,6 +110,7 @@ def _style(colors: theme.Palette) -> str:
     return f"""<style>
 .matrices {{ display: flex; flex-wrap: wrap; gap: 0.5rem 0.9rem; align-items: center;
   padding: 0.3rem 0; max-width: 100%; color: {colors.text}; }}
+.matrices .term-of {{ display: flex; align-items: center; gap: 0.5rem; max-width: 100%; }}
 .matrices figure {{ margin: 0; max-width: 100%; overflow-x: auto; }}
 .matrices figcaption {{ margin-bottom: 0.15rem; font-weight: 600; color: var(--tensor);
   white-space: nowrap; }}
@@ -118,5 +127,8 @@ def _style(colors: theme.Palette) -> str:
 .matrices td.now {{ --tint: 30%; font-weight: 700; }}
 .matrices td.done {{ --tint: 10%; }}
 .matrices td.empty {{ background: {hatch}; }}
+@media (max-width: 640px) {{
+  .matrices {{ flex-direction: column; align-items: flex-start; font-size: 1rem !important; }}
+  .matrices .sign {{ min-width: 1.6em; }} }}
 .matrices td.bad {{ color: {colors.bad}; font-weight: 700; text-decoration: underline wavy; }}
 </style>"""

@@ -126,8 +126,8 @@ def unscaled_figure(steps: tuple[OnlineStep, ...], now: int, colors: theme.Palet
     names = [_name(index) for index in range(len(seen))]
     figure = go.Figure()
     for label, values, color, pattern in (
-        ("with α", [step.l for step in seen], colors.good, ""),
-        ("without α", [step.l_unscaled for step in seen], colors.bad, "/"),
+        ("rescaled", [step.l for step in seen], colors.good, ""),
+        ("just added", [step.l_unscaled for step in seen], colors.bad, "x"),
     ):
         figure.add_bar(
             x=names,
@@ -150,7 +150,7 @@ def weights_figure(x: np.ndarray, right: np.ndarray, wrong: np.ndarray, colors: 
     positions = np.arange(len(x))
     for label, weights, color, pattern in (
         ("softmax", right, colors.good, ""),
-        ("without α", wrong, colors.bad, "/"),
+        ("just added", wrong, colors.bad, "x"),
     ):
         figure.add_bar(
             x=positions,
@@ -183,7 +183,7 @@ def weights_figure(x: np.ndarray, right: np.ndarray, wrong: np.ndarray, colors: 
 
 
 def _name(index: int) -> str:
-    return f"block {index + 1}"
+    return f"block {index}"
 
 
 def _sums(figure: go.Figure, count: int, highest: float, colors: theme.Palette) -> go.Figure:

@@ -7,6 +7,7 @@ import numpy as np
 from kernels.lessons.softmax import OnlineStep, PassesRun
 from viz.shared import theme
 from viz.shared.formats import format_number
+from viz.shared.glossary import symbol_class
 
 
 def row_html(x: np.ndarray, steps: tuple[OnlineStep, ...], now: int, colors: theme.Palette) -> str:
@@ -18,12 +19,23 @@ def row_html(x: np.ndarray, steps: tuple[OnlineStep, ...], now: int, colors: the
         numbers = "".join(_number(value, m if index <= now else None) for value in x[step.start : step.end])
         blocks.append(f'<div class="block {look}">{numbers}</div>')
     names = '<div class="names"><span>x</span><span>e<sup>x−m</sup></span></div>'
-    return f'{_style(colors)}<div class="score-row">{names}{"".join(blocks)}</div>'
+    drawn = names + "".join(blocks) + _state(steps[now])
+    return f'{_style(colors)}<div class="score-row">{drawn}</div>'
+
+
+def _state(step: OnlineStep) -> str:
+    """m, alpha and l after the block at work."""
+    shown = (("m", step.m, 6), ("α", step.alpha, 4), ("l", step.l, 4))
+    drawn = "".join(
+        f'<div class="{symbol_class(name)}"><b>{format_number(value, digits)}</b><span>{name}</span></div>'
+        for name, value, digits in shown
+    )
+    return f'<div class="state">{drawn}</div>'
 
 
 def _number(value: float, m: float | None) -> str:
     under = "·" if m is None else format_number(np.exp(value - m))
-    top = ' class="top"' if m is not None and value == m else ""
+    top = f' class="top {symbol_class("m")}"' if m is not None and value == m else ""
     return f"<div{top}><b>{format_number(value, 6)}</b><span>{under}</span></div>"
 
 
@@ -55,7 +67,7 @@ def _way(name: str, run: PassesRun, reads_done: int) -> str:
         else f"{min(reads_done, len(run.reads))} of {len(run.reads)} blocks read"
     )
     return (
-        f'<section class="{"done" if done else ""}"><h5>{name}</h5>{"".join(strips)}'
+        f'<section class="{"done" if done else ""}"><h4>{name}</h4>{"".join(strips)}'
         f"<p><b>{values}</b><br>{progress}</p></section>"
     )
 
@@ -81,6 +93,10 @@ def _style(colors: theme.Palette) -> str:
 .score-row .block {{ display: flex; flex-wrap: wrap; border: 2px solid {colors.line};
   border-radius: 8px; padding: 0.15rem 0.2rem; }}
 .score-row .block > div {{ min-width: 3.6rem; padding: 0.05rem 0.3rem; border-radius: 5px; }}
+.score-row .state {{ display: flex; margin-left: 1rem; padding: 0.15rem 0.4rem; border-radius: 8px;
+  background: color-mix(in srgb, {colors.state} 12%, transparent); }}
+.score-row .state > div {{ display: flex; flex-direction: column; align-items: center;
+  justify-content: space-between; min-width: 4.5rem; }}
 .score-row b {{ font-size: 1.5rem; line-height: 1.3; }}
 .score-row span {{ font-size: 1rem; color: {colors.muted}; }}
 .score-row .now {{ border-color: {colors.now};
@@ -93,7 +109,7 @@ def _style(colors: theme.Palette) -> str:
 .pass-ways section {{ flex: 1 1 19rem; border: 2px solid {colors.line}; border-radius: 8px;
   padding: 0.5rem 0.9rem; }}
 .pass-ways section.done {{ border-color: {colors.good}; }}
-.pass-ways h5 {{ margin: 0; padding: 0 0 0.3rem; font-size: 1.25rem; }}
+.pass-ways h4 {{ margin: 0; padding: 0 0 0.3rem; font-size: 1.25rem; }}
 .pass-ways .strip {{ display: flex; flex-wrap: wrap; align-items: center; gap: 3px; min-height: 2.3rem; }}
 .pass-ways .finds {{ flex: 0 0 7.4rem; font-size: 1.05rem; }}
 .pass-ways .strip i {{ flex: 1 1 0.6rem; min-width: 0.4rem; max-width: 3rem; height: 1.5rem;

@@ -95,7 +95,7 @@ def _one_tile(
     values = np.zeros(shape)
     values[region] = tile_values
     return Matrix(
-        f"{name}{_sub(step.i, step.j)}",
+        f"{name} with only tile {step.i}, {step.j}",
         values,
         "muted",
         looks(shape, "empty", now=region),
@@ -128,5 +128,5 @@ def _column(values: np.ndarray, rows: slice, length: int) -> np.ndarray:
 
 
 def _sub(*indices: int) -> str:
-    """Tile indices as a subscript, counted from 1."""
-    return f"<sub>{','.join(str(index + 1) for index in indices)}</sub>"
+    """Tile indices as a subscript."""
+    return f"<sub>{','.join(str(index) for index in indices)}</sub>"

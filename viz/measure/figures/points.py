@@ -5,8 +5,8 @@ from __future__ import annotations
 import plotly.graph_objects as go
 
 from kernels.measure.series import PeerCurve
-from viz.measure.figures.sweep import TITLES, curve_values, format_metric, peer_label
 from viz.shared import theme
+from viz.shared.figures.sweep import TITLES, curve_values, format_metric, peer_label
 
 LONGEST_REASON = 60
 """Characters of a refusal beside a bar."""
@@ -24,13 +24,13 @@ def point_figure(curves: list[PeerCurve], metric: str, colors: theme.Palette) ->
             y=labels,
             orientation="h",
             marker_color=[theme.peer_color(curve.peer, colors) for curve in shown],
-            marker_pattern_shape=["/" if curve.source == "measured" and many else "" for curve in shown],
+            marker_pattern_shape=["." if curve.source == "measured" and many else "" for curve in shown],
             hoverinfo="skip",
         )
     )
     theme.style_figure(figure, colors, height=90 + 44 * len(shown))
     for curve, label, value in zip(shown, labels, values, strict=True):
-        words = format_metric(value, metric) if value is not None else refusal_words(curve)
+        words = format_metric(value, metric) if value is not None else refusal_words(curve, metric)
         figure.add_annotation(x=value or 0, y=label, text=words, showarrow=False, xanchor="left", xshift=8)
     figure.update_xaxes(
         range=[0, 1.45 * max([value or 0 for value in values], default=1) or 1],
@@ -42,9 +42,9 @@ def point_figure(curves: list[PeerCurve], metric: str, colors: theme.Palette) ->
     return figure
 
 
-def refusal_words(curve: PeerCurve) -> str:
+def refusal_words(curve: PeerCurve, metric: str) -> str:
     """Why the last point of a curve has no number."""
     for point in reversed(curve.points):
         if reason := point.result.refused:
             return reason if len(reason) <= LONGEST_REASON else f"{reason[:LONGEST_REASON]}…"
-    return "no naive attention beside it"
+    return "not measured" if metric == "call" else "no naive attention beside it"

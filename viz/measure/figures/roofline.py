@@ -7,8 +7,8 @@ from collections import defaultdict
 import plotly.graph_objects as go
 
 from kernels.measure.roofline import Roof, RoofPoint
-from viz.measure.figures.sweep import peer_label
 from viz.shared import theme
+from viz.shared.figures.sweep import peer_label
 from viz.shared.formats import format_bytes, format_flops, significant
 
 SYMBOLS = {"counted": "circle", "DRAM": "diamond", "modelled": "circle-open", "operations": "circle-open"}

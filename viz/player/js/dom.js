@@ -93,17 +93,23 @@ export function legend() {
   const [claim, largest] = [element("span"), element("span")];
   const entry = (swatch, words) =>
     element("span", {}, [element("i", { class: `fa-swatch fa-swatch-${swatch}` }), words]);
-  const skipped = entry("skipped", "skipped by the mask");
-  const plain = entry("plain", "scores computed");
+  const skipped = entry("skipped", "hidden by the mask, or skipped");
+  const computed = element("span");
+  const plain = entry("plain", computed);
   const named = element("span");
-  const unvisited = entry("unvisited", "not visited yet");
-  const entries = [claim, unvisited, skipped, plain, entry("scale", largest), named];
+  const unvisited = entry("unvisited", "not there yet");
+  const scale = entry("scale", largest);
+  const entries = [claim, unvisited, skipped, plain, scale, named];
   const node = element("div", { class: "fa-legend" }, entries);
   const says = (models) => {
     claim.textContent = models.length === 1 ? models[0].data.grid_words : "";
     claim.hidden = !claim.textContent;
-    skipped.hidden = !models.some((model) => model.kinds.includes(KIND.skipped));
-    plain.hidden = !models.some((model) => model.kernels.some((kernel) => kernel.cells === "plain"));
+    const masked = [KIND.skipped, KIND.partial];
+    skipped.hidden = !models.some((model) => masked.some((kind) => model.kinds.includes(kind)));
+    const cells = new Set(models.flatMap((model) => model.kernels.map((kernel) => kernel.cells)));
+    computed.textContent = models.some((model) => model.data.observed) ? "visited" : "scores computed";
+    plain.hidden = !cells.has("plain");
+    scale.hidden = !cells.has("share");
     const grid = models.flatMap((model) => model.data.grid);
     named.textContent = `${grid.join(" or ")} on a tile: it lies in HBM`;
     named.hidden = !grid.length;
@@ -111,28 +117,6 @@ export function legend() {
     largest.textContent = `share of its rows' attention, 0 to ${formatNumber(percent, 2)} %`;
   };
   return { node, says };
-}
-
-// The kernel's lines; returns [{line, phase}] for highlighting.
-export function fillSource(node, model, index) {
-  const { source, name, each } = model.kernels[index];
-  const lines = [];
-  const outside = source.lines[1].length ? "before the loop" : "once per query tile";
-  const headings = [outside, each, "after the loop"];
-  const number = model.kernels.length > 1 ? `${index + 1}/${model.kernels.length} ${name} · ` : "";
-  const title = `${number}${source.file}`;
-  node.replaceChildren(element("div", { class: "fa-file", title }, [title]));
-  node.scrollTop = 0;
-  source.lines.forEach((part, i) => {
-    if (part.length) node.append(element("div", { class: "fa-part" }, [headings[i]]));
-    for (const [lineNumber, words, phase, file] of part) {
-      const numbered = element("span", { class: "fa-number", title: file }, [String(lineNumber)]);
-      const line = element("div", { class: "fa-line" }, [numbered, element("code", {}, [words])]);
-      lines.push({ line, phase });
-      node.append(line);
-    }
-  });
-  return lines;
 }
 
 // The two bars of bytes, on one scale that leaves room for `largest`; returns what changes with the position.
@@ -166,6 +150,15 @@ export function fillBytes(node, model, palette, largest = 0) {
 export function toggleFullScreen(root) {
   if (document.fullscreenElement) document.exitFullscreen();
   else root.requestFullscreen?.().catch(() => {}); // refused: the page stays as it is
+}
+
+const PAGE_HEIGHT = 640; // of a player on a page, about
+
+// In full screen, text and lines grow with the window.
+export function fitFullScreen(root) {
+  const zoom = Math.max(1, root.clientHeight / PAGE_HEIGHT).toFixed(3);
+  if (root.matches(":fullscreen")) root.style.setProperty("--fa-zoom", zoom);
+  else root.style.removeProperty("--fa-zoom"); // around it may be another one, as on a talk's stage
 }
 
 // Whether the page is dark, by Streamlit's theme if there is one.

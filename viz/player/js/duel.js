@@ -1,10 +1,11 @@
 // Two runs side by side under one transport: step for step, or as a race on one modelled clock.
 
-import { choice, controls, element, legend, toggleFullScreen } from "./dom.js";
+import { choice, controls, element, fitFullScreen, legend, toggleFullScreen } from "./dom.js";
 import { formatMs } from "./formats.js";
 import { takeKeys } from "./keyboard.js";
 import { decode } from "./model.js";
 import { Pane } from "./pane.js";
+import { SavePanel } from "./save.js";
 import { Transport, browserClock } from "./transport.js";
 import { duelWords } from "./words.js";
 
@@ -60,9 +61,15 @@ export class Race {
   }
 
   goToText(words) {
-    const [, order, position] = /^(steps|race):(\d+)$/.exec(words ?? "") ?? [null, "race", "0"];
+    const { order, position } = this.placeOf(words) ?? { order: "race", position: 0 };
     this.order = order;
-    this.position = this.clamp(Number(position));
+    this.position = this.clamp(position);
+  }
+
+  // The order and the position that such words mean; null for others.
+  placeOf(words) {
+    const [, order, position] = /^(steps|race):(\d+)$/.exec(words ?? "") ?? [];
+    return order ? { order, position: Number(position) } : null;
   }
 }
 
@@ -74,7 +81,10 @@ export class Duel {
     this.transport = new Transport(this);
     this.build();
     this.dropKeys = takeKeys(this);
-    this.observer = new ResizeObserver(() => this.draw());
+    this.observer = new ResizeObserver(() => {
+      fitFullScreen(this.root);
+      this.draw();
+    });
     const canvases = this.panes.flatMap(({ nodes }) => [nodes.stage, nodes.chip]);
     canvases.forEach((node) => this.observer.observe(node));
   }
@@ -91,6 +101,7 @@ export class Duel {
     this.slider.addEventListener("input", () => this.transport.goTo(Number(this.slider.value)));
     const orders = [["race", "race"], ["steps", "step for step"]];
     this.orders = choice("clock", orders, (order) => this.setOrder(order));
+    this.save = new SavePanel(this);
     const { bar, speed, readout } = this.controls;
     this.root.append(
       element("div", { class: "fa-duel" }, columns),
@@ -99,13 +110,16 @@ export class Duel {
         bar,
         speed,
         this.orders.node,
+        this.save.button,
         element("div", { class: "fa-foot" }, [readout]),
       ]),
+      this.save.node,
     );
   }
 
   destroy() {
     this.dropKeys();
+    this.save.destroy();
     this.observer.disconnect();
     this.transport.stop();
   }
@@ -128,10 +142,36 @@ export class Duel {
     this.panes.forEach((pane) => pane.scaleBytes(Math.max(...totals)));
     if (isNew) {
       this.race = new Race(data.costs.map((text) => decode(text, Float64Array)));
-      this.race.goToText(state.place);
-      this.transport.use(this.race);
+      this.stand(state);
     }
     this.refresh();
+  }
+
+  // Stand in a state, without drawing it.
+  stand(state) {
+    this.race.goToText(state.place);
+    this.transport.use(this.race);
+  }
+
+  // What a key of the duel alone does.
+  action(key) {
+    if (key === "s" || (key === "Escape" && this.save.isOpen)) return () => this.save.toggle();
+    return undefined;
+  }
+
+  // The position that a value of the slider stands for.
+  positionOf(value) {
+    return value;
+  }
+
+  get palette() {
+    return this.panes[0].palette;
+  }
+
+  // What a saved picture says of itself.
+  get caption() {
+    const foot = this.data.runs.map((run, i) => `${"AB"[i]}: ${run.provenance}`).join(" · ");
+    return { title: this.data.title, where: this.controls.count.textContent, foot };
   }
 
   setOrder(order) {
@@ -157,6 +197,15 @@ export class Duel {
     this.orders.show(race.order);
     this.controls.rate.textContent = `${transport.speed} ${race.order === "race" ? "%/s" : "steps/s"}`;
     this.slider.max = race.last();
+    this.draw();
+  }
+
+  // A duel has no transitions.
+  get transitionMs() {
+    return 0;
+  }
+
+  drawStill() {
     this.draw();
   }
 

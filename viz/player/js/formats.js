@@ -40,3 +40,9 @@ function scientific(number, digits) {
   const [mantissa, exponent] = number.toExponential(digits - 1).split("e");
   return `${mantissa}e${exponent[0]}${exponent.slice(1).padStart(2, "0")}`;
 }
+
+// Three significant digits, with the zeros at the end that formatNumber leaves out: 2.00 is not 2.
+export function formatSteady(value) {
+  const plain = Number.isFinite(value) && !Number.isInteger(value) && Math.abs(value) >= 1e-3 && Math.abs(value) < 1e3;
+  return plain ? value.toPrecision(3).replaceAll("-", "−") : formatNumber(value);
+}

@@ -30,7 +30,7 @@ function handleKey(owner, event) {
     if (target.tagName === "BUTTON" && event.key === " ") return; // presses the button
     if (!owner.root.contains(target) && target.closest(WIDGETS)) return;
   }
-  const action = owner.transport.action(event.key);
+  const action = owner.action?.(event.key) ?? owner.transport.action(event.key);
   if (!action) return;
   event.preventDefault();
   event.stopPropagation();

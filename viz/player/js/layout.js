@@ -1,12 +1,14 @@
 // Where things lie on the stage: the grid of score tiles, the strips beside it, one small grid per head.
 
 export const STRIP = 13; // thickness of a strip
+const LETTER = 6.5; // width of a letter of a strip's name, about
 export const LABEL = 12; // height of the labels above the strips
 
 // The grid of one head, with room for labels and strips around it.
 export function stageLayout(width, height, model) {
   const count = (side) => model.strips.filter((strip) => strip.side === side).length;
-  const left = 30 + count("left") * (STRIP + 4) + 2;
+  const names = model.strips.map(({ side, name }) => (side === "top" ? name.length : 0));
+  const left = Math.max(30, LETTER * Math.max(...names)) + count("left") * (STRIP + 4) + 2;
   const top = LABEL + count("top") * (STRIP + 2) + 18;
   const right = 6 + count("right") * (STRIP + 4) + 20;
   let cellWidth = (width - left - right) / model.kvTiles;

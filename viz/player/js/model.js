@@ -10,6 +10,14 @@ export function decode(text, ArrayType) {
   return new ArrayType(bytes.buffer);
 }
 
+const models = new WeakMap();
+
+// The model of a run, made once for the same data.
+export function modelOf(data) {
+  if (!models.has(data)) models.set(data, makeModel(data));
+  return models.get(data);
+}
+
 export function makeModel(data) {
   const { steps, rows, problem, clock } = data;
   const model = {
@@ -29,6 +37,8 @@ export function makeModel(data) {
     share: decode(steps.share, Uint16Array),
     offsets: rows.offsets,
     values: mapValues(rows.values, decodeValues),
+    matrices: mapValues(data.matrices, decodeMatrix),
+    matrixRow: data.matrix_row ?? null, // the only row of each query tile that they hold
     clock: {
       start: decode(clock.start, Uint32Array),
       end: decode(clock.end, Uint32Array),
@@ -43,6 +53,7 @@ export function makeModel(data) {
   // in this order: the phases need the turns
   for (const derive of [findTurns, sumBytes, findPhases, scaleShares]) Object.assign(model, derive(model));
   model.tileSteps = groupByTile(model);
+  model.tellingRows = new Map(); // of each query tile, filled by figure.js
   model.strips = data.strips.map((strip) => makeStrip(model, strip));
   return model;
 }
@@ -60,6 +71,11 @@ function mapValues(object, change) {
 // Values that a step has one of (per_tile), or one per drawn row.
 function decodeValues({ data, scale, per_tile }) {
   return { values: decode(data, ARRAYS[scale]), scale, perTile: per_tile };
+}
+
+// A matrix of each step: its rows and columns, and the values of all steps.
+function decodeMatrix({ data, rows, columns }) {
+  return { rows, columns, values: decode(data, Float32Array) };
 }
 
 // First and last step of the turn of the outer loop that each step belongs to.
@@ -161,6 +177,11 @@ export function stepsOfTile(model, kernel, head, q) {
 // Number of the query tile in a row of the grid. The grid of a sample has a row for each traced tile alone.
 export function tileNumber(model, q) {
   return model.tileNumbers.length ? model.tileNumbers[q] : q;
+}
+
+// Number of a drawn row among the rows that the query tiles cut.
+export function rowNumber(model, { q, row }) {
+  return tileNumber(model, q) * model.data.problem.block_m + model.offsets[row];
 }
 
 // Whether a step is about a tile of the grid, and not about a query or a key tile alone.

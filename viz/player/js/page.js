@@ -5,7 +5,9 @@ import { Player } from "./player.js";
 
 const { run, state } = JSON.parse(document.getElementById("run").textContent);
 const root = document.querySelector(".fa-player");
-const remember = (now) => history.replaceState(null, "", `#${new URLSearchParams(now)}`);
+// A frame without an address of its own, as in a notebook, remembers nothing.
+const hasAddress = location.protocol !== "about:";
+const remember = (now) => hasAddress && history.replaceState(null, "", `#${new URLSearchParams(now)}`);
 const player = new (run.runs ? Duel : Player)(root, remember);
 const hash = location.hash.slice(1);
 player.load(run, hash ? Object.fromEntries(new URLSearchParams(hash)) : state);

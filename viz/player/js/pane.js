@@ -4,20 +4,20 @@ import { drawChip } from "./chip.js";
 import { canvas, element, fillBytes, isDark } from "./dom.js";
 import { fitCanvas, scaleGradient, text } from "./draw.js";
 import { LABEL, cellBox, headLayouts, tileAt } from "./layout.js";
-import { hasTile, makeModel, rowCount, valueAt } from "./model.js";
-import { DoneLayer, drawActive, drawInProgress, drawPinnedRow } from "./stage.js";
+import { hasTile, modelOf, rowCount, rowNumber, valueAt } from "./model.js";
+import { DoneLayer, drawActive, drawAllDone, drawInProgress, drawPinnedRow } from "./stage.js";
 import { drawLabels, drawParts, drawStrips } from "./strips.js";
 import { Timeline } from "./timeline.js";
-import { bytesSoFar, headName, rowNumber, tileWords } from "./words.js";
+import { bytesSoFar, headName, tileWords } from "./words.js";
 
-const STYLED = ["now", "surface", "text", "muted", "line", "background", "standard", "plain"];
+const STYLED = ["now", "good", "bad", "surface", "text", "muted", "line", "background", "standard", "plain"];
 
 export class Pane {
   // `onPick` is called when the user picks a row of the grid or lets it go.
   constructor(onPick) {
     this.nodes = {
       stage: canvas("stage", "score tiles, with the tensors beside them"),
-      chip: canvas("chip", "what lies in SRAM"),
+      chip: canvas("chip", "what a program keeps in shared memory and in registers"),
       bytes: element("div", { class: "fa-bytes" }),
     };
     this.doneLayer = new DoneLayer();
@@ -34,10 +34,11 @@ export class Pane {
   load(data) {
     const isNew = this.model?.data.id !== data.id;
     if (isNew) {
-      this.model = makeModel(data);
+      this.model = modelOf(data);
       this.timeline = new Timeline(this.model);
     }
     this.model.data = data;
+    this.nodes.chip.title = data.gpu.words;
     return isNew;
   }
 
@@ -85,11 +86,11 @@ export class Pane {
     return Math.max(0, timeline.moments.start.findLastIndex((start) => start <= at.time));
   }
 
-  // Draw everything; returns the bytes so far and the number of tiles in progress.
-  draw(at) {
+  // Draw everything; returns the bytes so far and the number of tiles in progress. `isHidden`: the bytes alone.
+  draw(at, isHidden = false) {
     const { model, palette, timeline } = this;
-    const active = this.drawStage(at);
-    drawChip(this.nodes.chip, model, palette, at);
+    const active = isHidden ? 1 : this.drawStage(at);
+    if (!isHidden) drawChip(this.nodes.chip, model, palette, at);
     const bytes = bytesSoFar(timeline, at);
     this.showBytes(bytes);
     return { active, bytes };
@@ -97,18 +98,22 @@ export class Pane {
 
   drawStage(at) {
     const { model, palette, timeline } = this;
-    const { context, width, height } = fitCanvas(this.nodes.stage);
+    const { context, width, height, ratio, zoom } = fitCanvas(this.nodes.stage);
     const heads = timeline.order === "gpu" ? model.heads : [at.head];
     const layouts = headLayouts(width, height, model, heads);
-    this.shown = { layouts, heads };
+    this.shown = { layouts, heads, zoom };
     const layoutOf = (step) => layouts[heads.indexOf(model.head[step])];
     const { steps, active } = this.doneAndActive(at, heads);
     const kernel = model.data.each_kernel_anew ? at.kernel : "";
-    const look = [palette.background, width, height, window.devicePixelRatio];
+    const look = [palette.background, width, height, ratio];
     const key = [model.data.id, ...look, timeline.order, heads.join(), kernel, model.scaleShare].join("|");
-    this.doneLayer.update(key, { width, height, layouts, layoutOf, model, palette, steps });
+    const done = { width, height, ratio, layouts, layoutOf, model, palette, steps };
     context.clearRect(0, 0, width, height);
-    context.drawImage(this.doneLayer.canvas, 0, 0, width, height);
+    if (context.isVector) drawAllDone(context, done);
+    else {
+      this.doneLayer.update(key, done);
+      context.drawImage(this.doneLayer.canvas, 0, 0, width, height);
+    }
     this.drawAround(context, layouts, heads, at);
     if (at.step >= 0 && !at.complete && hasTile(model, at.step)) {
       drawInProgress(context, layouts[0], model, palette, at);
@@ -157,9 +162,10 @@ export class Pane {
   hit(event) {
     if (!this.shown) return null;
     const bounds = this.nodes.stage.getBoundingClientRect();
-    const { layouts, heads } = this.shown;
+    const { layouts, heads, zoom } = this.shown;
     const { block_m } = this.model.data.problem;
-    const tile = tileAt(event.clientX - bounds.left, event.clientY - bounds.top, layouts, block_m);
+    const [x, y] = [(event.clientX - bounds.left) / zoom, (event.clientY - bounds.top) / zoom];
+    const tile = tileAt(x, y, layouts, block_m);
     return tile && { ...tile, head: heads[tile.index] };
   }
 

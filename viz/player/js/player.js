@@ -1,16 +1,23 @@
 // The player of one run. It works in a Streamlit component and in a plain HTML page alike.
 
-import { canvas, choice, controls, element, fillSource, legend, toggleFullScreen } from "./dom.js";
+import { Aside } from "./aside.js";
+import { choice, controls, element, fitFullScreen, legend, toggleFullScreen } from "./dom.js";
+import { toldRow } from "./figure.js";
+import { keysPanel } from "./help.js";
 import { takeKeys } from "./keyboard.js";
+import { Microscope } from "./microscope.js";
+import { OpenTile } from "./opentile.js";
 import { Pane } from "./pane.js";
-import { drawRows } from "./rows.js";
-import { recordedSeries } from "./series.js";
+import { SavePanel } from "./save.js";
+import { sentenceOf } from "./sentences.js";
 import { UNITS } from "./timeline.js";
 import { Transport, browserClock } from "./transport.js";
-import { countWords, curveWords, rateWords, readoutWords, rowWords } from "./words.js";
+import { countWords, rateWords, readoutWords } from "./words.js";
 
+const SLOW = 0.5; // phases per second
 const SAYS_EVERY_MS = 900; // while it plays, so that a screen reader can follow
 const TWEEN_MS = 500;
+const NO_NUMBERS = "The code that ran here writes no numbers of its tiles down: FlashAttention-1 and -2 do.";
 const TWEENED_SPEED = 8; // faster playback has no time for transitions
 
 export class Player {
@@ -21,44 +28,63 @@ export class Player {
     this.reduced = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
     this.pane = new Pane(() => this.transport.changed());
     this.transport = new Transport(this);
+    this.opened = new OpenTile(this);
+    this.microscope = this.opened.microscope;
     this.build();
     this.dropKeys = takeKeys(this);
-    this.observer = new ResizeObserver(() => this.draw());
-    [this.pane.nodes.stage, this.pane.nodes.chip, this.rows].forEach((node) => this.observer.observe(node));
+    this.observer = new ResizeObserver(() => {
+      fitFullScreen(this.root);
+      this.draw();
+    });
+    [this.pane.nodes.stage, this.pane.nodes.chip, this.aside.rows].forEach((node) => this.observer.observe(node));
+    this.pane.nodes.stage.addEventListener("dblclick", (event) => this.opened.openAt(this.pane.hit(event)));
   }
 
   build() {
     const { nodes } = this.pane;
-    this.source = element("div", { class: "fa-source", tabindex: "0", "aria-label": "kernel source" });
-    this.rowTitle = element("div", { class: "fa-head" });
-    this.rows = canvas("rows", "state of one row over the steps");
+    this.aside = new Aside();
     this.legend = legend();
     this.notes = element("div", { class: "fa-notes" });
     this.controls = controls(this, "step");
     this.slider = this.controls.slider;
-    this.slider.addEventListener("input", () => this.transport.goTo(this.sliderPosition()));
+    this.slider.addEventListener("input", () => this.transport.goTo(this.positionOf(Number(this.slider.value))));
     this.units = choice("step by", UNITS.map((unit) => [unit, unit]), (unit) => this.setUnit(unit));
     const orders = [["one", "one by one"], ["gpu", "all at once"]];
     this.orders = choice("programs", orders, (order) => this.setOrder(order));
     const { bar, speed, readout } = this.controls;
+    this.numbers = element("button", { type: "button", onclick: () => this.opened.toggle() }, ["Numbers"]);
+    this.keys = keysPanel();
+    this.save = new SavePanel(this);
+    const ask = { type: "button", title: "the keys (?)", "aria-label": "keys", onclick: () => this.keys.toggle() };
+    this.told = element("div", { class: "fa-sentence fa-told-here" });
     this.root.append(
       element("div", { class: "fa-main" }, [
-        element("div", { class: "fa-left" }, [nodes.stage, this.legend.node, nodes.chip]),
-        element("div", { class: "fa-right" }, [this.source, this.rowTitle, this.rows]),
+        element("div", { class: "fa-left" }, [
+          element("div", { class: "fa-grid-view" }, [nodes.stage, this.legend.node, nodes.chip]),
+          this.microscope.node,
+        ]),
+        this.aside.node,
       ]),
+      this.told,
       nodes.bytes,
       element("div", { class: "fa-controls" }, [
         bar,
         speed,
         this.units.node,
         this.orders.node,
+        this.numbers,
+        this.save.button,
+        element("button", ask, ["?"]),
         element("div", { class: "fa-foot" }, [readout, this.notes]),
       ]),
+      this.save.node,
+      this.keys.node,
     );
   }
 
   destroy() {
     this.dropKeys();
+    this.save.destroy();
     this.observer.disconnect();
     this.transport.stop();
     cancelAnimationFrame(this.transition);
@@ -69,17 +95,41 @@ export class Player {
     const isNew = this.pane.load(data);
     this.pane.usePalette(this.root);
     if (isNew) {
-      this.timeline.unit = UNITS.includes(state.unit) ? state.unit : UNITS[0];
-      this.timeline.goToText(state.step);
-      this.pane.pinText(state.row);
-      this.transport.use(this.timeline);
-      this.shownKernel = null;
+      this.stand(state);
+      this.aside.forget();
       this.root.setAttribute("aria-label", `Playback of ${data.title}. ${data.provenance}`);
       this.legend.says([this.pane.model]);
       this.notes.textContent = [data.provenance, ...data.notes].join(" · ");
     }
     this.pane.scaleBytes();
+    if (isNew && state.plays && !this.reduced) this.playByItself();
     this.refresh();
+  }
+
+  // Stand in a state, without drawing it.
+  stand(state) {
+    this.timeline.unit = UNITS.includes(state.unit) ? state.unit : UNITS[0];
+    this.timeline.goToText(state.step);
+    this.pane.pinText(state.row);
+    this.opened.stand(state.open === "tile");
+    this.transport.use(this.timeline);
+  }
+
+  // Play slowly, phase by phase, until the reader does something.
+  playByItself() {
+    this.timeline.unit = "phase";
+    this.transport.speed = SLOW;
+    this.transport.toggle();
+  }
+
+  get palette() {
+    return this.pane.palette;
+  }
+
+  // What a saved picture says of itself.
+  get caption() {
+    const where = this.controls.count.textContent;
+    return { title: this.pane.model.data.title, where, foot: this.notes.textContent };
   }
 
   get timeline() {
@@ -99,8 +149,8 @@ export class Player {
     this.transport.goTo(finished ? timeline.last() : 0);
   }
 
-  sliderPosition() {
-    const value = Number(this.slider.value);
+  // The position that a value of the slider stands for.
+  positionOf(value) {
     return this.timeline.order === "one" ? this.pane.model.phaseStart[value] : value;
   }
 
@@ -118,7 +168,21 @@ export class Player {
     const state = { step: timeline.text() };
     if (timeline.unit !== UNITS[0]) state.unit = timeline.unit;
     if (pane.pinned) state.row = pane.pinnedText();
+    if (this.opened.isOpen) state.open = "tile";
     return state;
+  }
+
+  // What a key of the player alone does; undefined for the others.
+  action(key) {
+    const panels = { "?": this.keys, s: this.save };
+    const panel = panels[key] ?? (key === "Escape" && Object.values(panels).find(({ isOpen }) => isOpen));
+    if (panel) return () => panel.toggle();
+    return this.opened.action(key);
+  }
+
+  // Whether the next phase has to wait for an answer of the reader.
+  holds() {
+    return this.opened.holds();
   }
 
   // Show everything anew after a change that is not a frame of playback.
@@ -132,6 +196,12 @@ export class Player {
     this.units.node.classList.toggle("fa-off", atOnce);
     this.controls.rate.textContent = rateWords(timeline, transport.speed);
     this.slider.max = atOnce ? timeline.last() : this.pane.model.count;
+    if (atOnce) this.opened.isOpen = false;
+    const { isOpen, canOpen } = this.opened;
+    this.numbers.disabled = !canOpen || atOnce;
+    this.numbers.title = canOpen ? "show the tile in its numbers (z)" : NO_NUMBERS;
+    this.numbers.setAttribute("aria-pressed", String(isOpen));
+    this.root.classList.toggle("fa-open", isOpen);
     this.draw();
     this.animate();
   }
@@ -148,7 +218,22 @@ export class Player {
     });
   }
 
+  // Draw what is shown as it stands, with so much of a transition over.
+  drawStill(tween = 1) {
+    this.stillTween = tween;
+    this.draw();
+    this.stillTween = undefined;
+  }
+
+  // How long the present step takes to change, at the present speed.
+  get transitionMs() {
+    const { speed } = this.transport;
+    const changes = !this.reduced && speed <= TWEENED_SPEED && this.timeline.cursor().phase?.rescales;
+    return changes ? TWEEN_MS / speed : 0;
+  }
+
   tweenAt(now) {
+    if (this.stillTween !== undefined) return this.stillTween;
     const { playing, speed, movedAt } = this.transport;
     if (this.reduced || speed > TWEENED_SPEED) return 1;
     return Math.min(1, Math.max(0, now - movedAt) / (playing ? TWEEN_MS / speed : TWEEN_MS));
@@ -156,37 +241,24 @@ export class Player {
 
   draw(now = browserClock.now()) {
     const { pane, timeline, controls: shown } = this;
-    if (!timeline || !pane.visible) return;
+    if (!timeline || this.root.clientWidth === 0) return;
     const at = pane.stateAt(this.tweenAt(now));
-    const { active, bytes } = pane.draw(at);
-    drawRows(this.rows, pane.model, pane.palette, at, pane.pinned);
+    at.hidesFuture = this.opened.predicts;
+    const shows = this.opened.isOpen && Microscope.shows(pane.model, at);
+    this.root.classList.toggle("fa-shows-tile", shows);
+    const { active, bytes } = pane.draw(at, shows);
+    if (shows) this.microscope.draw(pane.model, pane.palette, at, pane.pinned, this.opened.isAsking(at));
+    const tells = !shows && timeline.unit === "phase" && timeline.order === "one";
+    const told = tells && at.phase ? sentenceOf(pane.model, at, toldRow(pane.model, at.step, pane.pinned)) : "";
+    Object.assign(this.told, { hidden: !tells, textContent: told });
+    const row = shows ? toldRow(pane.model, at.step, pane.pinned) : 0;
+    const picked = shows ? { head: pane.model.head[at.step], q: pane.model.q[at.step], row } : pane.pinned;
     this.slider.value = timeline.order === "one" ? at.done : timeline.position;
     shown.count.textContent = countWords(timeline, at);
-    const row = rowWords(pane.model, at, pane.pinned);
-    if (this.rowTitle.textContent !== row) this.rowTitle.textContent = row;
-    this.showSource(at);
+    this.aside.draw(pane, at, picked, shows);
+    this.onDrawn?.(at);
     if (this.transport.playing && now - (this.said ?? 0) < SAYS_EVERY_MS) return;
     this.said = now;
-    shown.readout.textContent = readoutWords(timeline, at, bytes, active, pane.pinned);
-  }
-
-  // The kernel's source, with the lines of the phase lit.
-  showSource(at) {
-    const { model } = this.pane;
-    if (at.kernel !== this.shownKernel) {
-      this.lines = fillSource(this.source, model, at.kernel);
-      this.shownKernel = at.kernel; // once it is shown
-      this.litPhase = undefined;
-      this.rows.title = curveWords(recordedSeries(model, at.kernel));
-    }
-    if (at.phase === this.litPhase) return;
-    this.litPhase = at.phase;
-    let first = null;
-    for (const { line, phase } of this.lines) {
-      const lit = phase === at.phase?.name;
-      line.classList.toggle("fa-lit", lit);
-      if (lit) first ??= line;
-    }
-    if (first) this.source.scrollTop = Math.max(0, first.offsetTop - this.source.clientHeight / 3);
+    shown.readout.textContent = readoutWords(timeline, at, bytes, active, picked);
   }
 }

@@ -2,19 +2,22 @@
 
 import { fitCanvas, text } from "./draw.js";
 import { formatNumber } from "./formats.js";
-import { lastKnown, recordedSeries, seriesValues, shownRow, stepsOfSeries } from "./series.js";
+import { lastKnown, recordedSeries, seriesValues, shownRow, stepsOfSeries, whoseWords } from "./series.js";
 
 const TALLEST = 64;
 const MARKED = 40; // steps; more than that are drawn as a line alone
 const LEAST = 1e-9; // of a logarithmic scale
 
 export function drawRows(canvas, model, palette, at, pinned) {
+  if (!canvas.clientWidth) return; // hidden
   const { context, width, height } = fitCanvas(canvas);
   context.clearRect(0, 0, width, height);
   const shown = shownRow(model, at, pinned);
   const curves = recordedSeries(model, at.kernel);
   if (!curves.length) {
-    text(context, "this kernel sums nothing up over its steps", 0, 12, palette.muted, { size: 12.5 });
+    const { observed } = model.data;
+    const words = observed ? "they stay inside this kernel" : "this kernel sums nothing up over its steps";
+    text(context, words, 0, 12, palette.muted, { size: 12.5 });
   }
   const tall = Math.min(height / Math.max(curves.length, 1), TALLEST);
   curves.forEach((series, index) => {
@@ -23,7 +26,8 @@ export function drawRows(canvas, model, palette, at, pinned) {
     const values = seriesValues(model, series, steps, shown.row);
     const fresh = steps.map((step) => beginsAnew(model, step));
     const current = lastKnown(model, series, at, steps);
-    drawSeries(context, box, palette, { series, values, fresh, current });
+    const whose = whoseWords(model, series, at, steps, current);
+    drawSeries(context, box, palette, { series, values, fresh, current, whose, hidesFuture: at.hidesFuture });
   });
 }
 
@@ -32,18 +36,20 @@ function beginsAnew(model, step) {
   return model.kernels[model.kernel[step]].splits_keys && model.keyParts.includes(model.kv[step]);
 }
 
-function drawSeries(context, box, palette, { series, values, fresh, current }) {
+function drawSeries(context, box, palette, { series, values, fresh, current, whose, hidesFuture }) {
   const color = palette[series.color];
   const middle = box.y + box.h / 2;
   const size = series.name.length > 8 ? 10.5 : 13;
   text(context, series.name, 0, middle - 7, color, { size, weight: "600" });
   const value = current >= 0 ? formatNumber(values[current]) : "–";
   text(context, value, 0, middle + 8, palette.text, { size: 12.5 });
+  const wide = context.measureText(value).width;
+  if (whose) text(context, whose, wide, middle + 8.5, palette.muted, { size: 10.5 });
   context.fillStyle = palette.surface;
   context.fillRect(box.x, box.y, box.w, box.h);
   const points = placePoints(box, series, values);
   if (!points) return;
-  drawTrail(context, points, fresh, points.length - 1, color, 0.25);
+  if (!hidesFuture) drawTrail(context, points, fresh, points.length - 1, color, 0.25);
   if (current < 0) return;
   drawTrail(context, points, fresh, current, color, 1);
   if (!points[current]) return;

@@ -1,7 +1,8 @@
 // The curves beside the grid, by the names of an entry's `series`: state of a row or of a tile, step by step.
 // `changes` tells the phase of a step in which the value becomes what was recorded after the step.
 
-import { stepsOfTile, valueAt } from "./model.js";
+import { tellingRow } from "./figure.js";
+import { stepsOfTile, tileNumber, valueAt } from "./model.js";
 
 const makes = (name) => (phase) => phase.makes.includes(name);
 const rescales = (phase) => phase.rescales;
@@ -59,7 +60,7 @@ export function shownRow(model, at, pinned) {
   const step = at.step >= 0 ? at.step : at.started ? model.count - 1 : 0;
   const head = pinned?.head ?? model.head[step];
   const q = pinned?.q ?? Math.max(model.q[step], 0);
-  return { head, q, row: pinned?.row ?? 0, steps: stepsOfTile(model, at.kernel, head, q), step };
+  return { head, q, row: pinned?.row ?? tellingRow(model, step), steps: stepsOfTile(model, at.kernel, head, q), step };
 }
 
 // Steps of a series: those of the row shown, or those of the turn in progress for a value of the whole tile.
@@ -84,6 +85,14 @@ export function lastKnown(model, series, at, steps) {
   let last = -1;
   while (last + 1 < steps.length && isKnown(model, series, at, steps[last + 1])) last++;
   return last;
+}
+
+// " of tile 3", if the last known value of a series is that of an earlier tile than the one in progress; else "".
+export function whoseWords(model, series, at, steps, last) {
+  if (last < 0 || at.step < 0 || steps[last] === at.step || !steps.includes(at.step)) return "";
+  const isOfKeys = series.perTile && model.kernels[at.kernel].stays === "kv_tile";
+  const tile = isOfKeys ? tileNumber(model, model.q[steps[last]]) : model.kv[steps[last]];
+  return tile < 0 ? "" : ` of tile ${tile}`;
 }
 
 // Whether a step is done, or the step in progress has come to the last phase that changes the series.

@@ -1,6 +1,6 @@
 // The grid of score tiles: what was visited, what is being worked on.
 
-import { hatch, outline, shareColor, text } from "./draw.js";
+import { hatch, ink, outline, shareColor, text } from "./draw.js";
 import { cellBox } from "./layout.js";
 import { KIND, hasTile, tileKind, tileNumber } from "./model.js";
 
@@ -48,9 +48,10 @@ export function drawDone(context, layout, model, palette, step) {
   }
   const inner = { ...box, w: box.w - gap, h: box.h - gap };
   context.clearRect(box.x, box.y, box.w, box.h);
-  context.fillStyle = palette.surface;
-  context.fillRect(inner.x, inner.y, inner.w, inner.h);
-  context.fillStyle = color;
+  for (const fill of [palette.surface, hatch(context, palette.line, 4, true), color]) {
+    context.fillStyle = fill; // what the mask hides of the tile is crossed, as the tiles are that it skips
+    if (fill !== color) context.fillRect(inner.x, inner.y, inner.w, inner.h);
+  }
   visiblePath(context, model, step, inner);
   context.fill();
   drawTensorName(context, box, model, palette, step);
@@ -62,7 +63,7 @@ function drawTensorName(context, box, model, palette, step) {
   if (!name || Math.min(box.w, box.h) < ROOM_FOR_A_LETTER) return;
   const dark = model.tileShare[step] / model.scaleShare < 0.3;
   const inColor = model.kernels[model.kernel[step]].cells === "share";
-  const color = inColor ? palette.scale.at(dark ? -1 : 0) : palette.text;
+  const color = inColor ? (dark ? palette.scale.at(-1) : ink(palette)) : palette.text;
   text(context, name, box.x + box.w / 2, box.y + box.h / 2, color, { align: "center", weight: "600" });
 }
 
@@ -117,6 +118,12 @@ function drawGridLines(context, layout, model, palette) {
   context.stroke();
 }
 
+// The tiles that are done, among those that are not visited yet.
+export function drawAllDone(context, { layouts, layoutOf, model, palette, steps }) {
+  layouts.forEach((layout) => drawUnvisited(context, layout, model, palette));
+  steps.forEach((step) => drawDone(context, layoutOf(step), model, palette, step));
+}
+
 // Keeps the tiles that are done in a canvas of its own, so that a frame of playback adds only what is new.
 export class DoneLayer {
   constructor() {
@@ -130,8 +137,7 @@ export class DoneLayer {
   }
 
   // `steps` are those that are done, ascending. Another `key` draws everything anew.
-  update(key, { width, height, layouts, layoutOf, model, palette, steps }) {
-    const ratio = window.devicePixelRatio || 1;
+  update(key, { width, height, ratio, layouts, layoutOf, model, palette, steps }) {
     const context = this.canvas.getContext("2d");
     const added = steps.length - this.done.size;
     if (key !== this.key || added < 0 || added > REDRAWN_AT_ONCE) {
@@ -151,7 +157,7 @@ export class DoneLayer {
 }
 
 export function drawActive(context, box, palette, thin) {
-  outline(context, box, palette.now, thin ? 1 : 2.5);
+  outline(context, box, palette, thin ? 1 : 2.5);
 }
 
 // A dashed line across the grid along the row that the user picked.

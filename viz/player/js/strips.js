@@ -27,7 +27,7 @@ function drawStrip(context, strip, { x, y, step, vertical }, palette, stateOf) {
     const [w, h] = vertical ? [box.w, box.h - gap] : [box.w - gap, box.h];
     context.fillRect(box.x, box.y, Math.max(w, 0.6), Math.max(h, 0.6));
     context.globalAlpha = 1;
-    if (active) outline(context, { ...box, w: box.w - gap + 1, h: box.h - gap + 1 }, palette.now, 2);
+    if (active) outline(context, { ...box, w: box.w - gap + 1, h: box.h - gap + 1 }, palette, 2);
   }
 }
 
@@ -51,8 +51,15 @@ export function stripState(model, strip, at, from, end) {
   const here = step >= 0 && meets();
   const active = here && phase !== null && [...phase.loads, ...phase.stores].includes(strip.name);
   if (strip.store) return { level: filledLevel(model, strip, at, from, end), active };
-  const loads = model.kernelPhases[at.kernel].some((one) => one.loads.includes(strip.name));
-  return { level: here && loads ? 1 : 0.45, active };
+  return { level: here && isLoaded(model, strip, at) ? 1 : 0.45, active };
+}
+
+// Whether the tile of a strip that the step is about has come to the chip: by a phase of this step, or before it.
+function isLoaded(model, strip, { step, phase, complete, kernel }) {
+  const loads = (one) => one.loads.includes(strip.name);
+  if (!model.kernelPhases[kernel].some(loads)) return false;
+  const phases = model.phases[step];
+  return complete || phases.findIndex(loads) <= phases.indexOf(phase);
 }
 
 // A strip that is written grows brighter with the steps that fill it.
@@ -74,7 +81,7 @@ function numberParts(context, layout, model, palette, y) {
   if (Math.min(...widths) < 18) return;
   widths.forEach((width, i) => {
     const x = layout.x + edges[i] * layout.cellWidth + width / 2;
-    text(context, `${i}`, x, y, palette.text, { size: 10.5, align: "center", weight: "600" });
+    text(context, `${i}`, x, y, palette.text, { size: 10.5, align: "center", weight: "600", halo: palette.background });
   });
 }
 

@@ -93,16 +93,20 @@ export class Timeline {
   }
 
   goToText(words) {
+    const place = this.placeOf(words);
+    if (!place) return;
+    this.order = place.order;
+    this.position = this.clamp(place.position);
+  }
+
+  // The order and the position that such words mean; null for others.
+  placeOf(words) {
     const gpu = /^gpu:(\d+)$/.exec(words ?? "");
+    if (gpu) return { order: "gpu", position: Number(gpu[1]) };
     const one = /^(\d+)(?:\.(\d+))?$/.exec(words ?? "");
-    if (gpu) {
-      this.order = "gpu";
-      this.position = this.clamp(Number(gpu[1]));
-    } else if (one) {
-      this.order = "one";
-      const step = Math.min(Number(one[1]), this.model.count);
-      this.position = this.clamp(this.model.phaseStart[step] + Number(one[2] ?? 0));
-    }
+    if (!one) return null;
+    const step = Math.min(Number(one[1]), this.model.count);
+    return { order: "one", position: this.model.phaseStart[step] + Number(one[2] ?? 0) };
   }
 }
 

@@ -2,7 +2,8 @@
 //
 // A track has `position`, `last()`, `clamp(position)`, `moved(direction)` for an arrow, `played()` for a tick
 // of playback, and `ticksPerStep`. The owner has `draw(now)` for a frame of playback, `refresh()` for
-// everything else that changed, `settled()` once the position has stayed for a while, and `fullScreen()`.
+// everything else that changed, `settled()` once the position has stayed for a while, and `fullScreen()`. It may have `holds()`, which says whether the
+// track may not go on now.
 
 export const SPEEDS = [0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256];
 const SETTLES_AFTER_MS = 400;
@@ -43,6 +44,7 @@ export class Transport {
       this.goTo(track.position);
       return;
     }
+    if (this.owner.holds?.()) return;
     if (track.position >= track.last()) track.position = 0;
     this.playing = true;
     this.due = 0; // ticks that are due, a part of one included
@@ -68,6 +70,7 @@ export class Transport {
   }
 
   step(direction) {
+    if (direction > 0 && this.owner.holds?.()) return;
     this.goTo(this.track.moved(direction));
   }
 
@@ -81,6 +84,24 @@ export class Transport {
     if (moved) this.movedAt = this.clock.now();
     this.changed();
     return moved;
+  }
+
+  // Play to a position in so many milliseconds, whatever the speed.
+  glide(position, ms) {
+    const { track, clock } = this;
+    this.stop();
+    const [from, to, began] = [track.position, track.clamp(position), clock.now()];
+    const frame = (now) => {
+      const part = Math.max(0, now - began) / ms;
+      if (part >= 1) {
+        this.goTo(to);
+        return;
+      }
+      track.position = Math.round(from + (to - from) * part);
+      this.owner.draw(now);
+      this.frame = clock.requestFrame(frame);
+    };
+    this.frame = clock.requestFrame(frame);
   }
 
   changeSpeed(direction) {
@@ -102,7 +123,7 @@ export class Transport {
       ArrowRight: () => this.step(1),
       ArrowLeft: () => this.step(-1),
       Home: () => this.goTo(0),
-      End: () => this.goTo(this.track.last()),
+      End: () => this.owner.holds?.() || this.goTo(this.track.last()),
       "[": () => this.changeSpeed(-1),
       "]": () => this.changeSpeed(1),
       f: () => this.owner.fullScreen(),

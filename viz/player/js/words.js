@@ -1,8 +1,8 @@
 // What the player says in words: the step counter, the readout, the tooltip.
 
 import { formatBytes, formatMs, formatNumber } from "./formats.js";
-import { KIND, bytesInStep, tileKind, tileNumber } from "./model.js";
-import { lastKnown, recordedSeries, seriesValues, shownRow, stepsOfSeries } from "./series.js";
+import { KIND, bytesInStep, rowNumber, tileKind, tileNumber } from "./model.js";
+import { lastKnown, recordedSeries, seriesValues, shownRow, stepsOfSeries, whoseWords } from "./series.js";
 
 export function countWords(timeline, at) {
   const { model, moments, order, position } = timeline;
@@ -44,20 +44,23 @@ export function headName(model, head) {
   return `${model.data.problem.packed ? "K head" : "head"} ${head}`;
 }
 
-// Number of the row that the curves show, among the rows that the query tiles cut.
-export function rowNumber(model, { q, row }) {
-  return tileNumber(model, q) * model.data.problem.block_m + model.offsets[row];
-}
-
+// `isOpen`: its tile is shown in its numbers.
 export function rowWords(model, at, pinned) {
+  if (model.data.observed) return "scores, m and l: not seen";
   const shown = shownRow(model, at, pinned);
   const { head } = shown;
   const { q_len, rows, packed } = model.data.problem;
   const number = rowNumber(model, shown);
   const whose = head * (rows / q_len) + Math.floor(number / q_len);
   const inHead = packed && rows > q_len ? `: head ${whose}, query ${number % q_len}` : "";
-  const hint = pinned ? "picked; click it again to let go" : "click a tile to pick one";
-  return `row ${number}${inHead} (${hint})`;
+  return `row ${number}${inHead}`;
+}
+
+// How to pick a row, or to let it go; `isOpen`: while a tile is shown in its numbers.
+export function rowHint(model, pinned, isOpen = false) {
+  if (model.data.observed) return "";
+  if (isOpen) return " (↑ and ↓ pick another)";
+  return pinned ? " (picked; click it again to let go)" : " (click a tile to pick one)";
 }
 
 export function readoutWords(timeline, at, bytes, active, pinned) {
@@ -87,10 +90,11 @@ function stateWords(model, at, pinned) {
     if (series.sumOf || series.key === "distance") return [];
     const steps = stepsOfSeries(model, series, shown);
     const last = lastKnown(model, series, at, steps);
-    return last < 0 ? [] : [[series, seriesValues(model, series, steps, shown.row)[last]]];
+    const whose = whoseWords(model, series, at, steps, last);
+    return last < 0 ? [] : [[series, seriesValues(model, series, steps, shown.row)[last], whose]];
   });
   if (!known.length) return "";
-  const values = known.map(([series, value]) => `${series.name} ${formatNumber(value)}`).join(", ");
+  const values = known.map(([series, value, whose]) => `${series.name} ${formatNumber(value)}${whose}`).join(", ");
   const ofRow = known.some(([series]) => !series.perTile);
   return ofRow ? `Row ${rowNumber(model, shown)}: ${values}. ` : `${values}. `;
 }
@@ -99,7 +103,9 @@ function stateWords(model, at, pinned) {
 function tilesOfStep(model, at) {
   const [index, kv] = [model.q[at.step], model.kv[at.step]];
   const q = tileNumber(model, index);
-  if (index < 0) return `key tile ${kv} is seen by no query`;
+  if (index < 0 && kv < 0) return "no tile of Q, K, V or O";
+  if (index < 0) return `key tile ${kv}${model.data.observed ? "" : " is seen by no query"}`;
+  if (kv < 0 && model.data.observed) return `query tile ${q}`;
   if (kv < 0) return `query tile ${q}${model.kernels[at.kernel].cells ? " sees no key" : ""}`;
   const part = model.keyParts.findLastIndex((first) => first <= kv);
   if (part >= 0) return `part ${part}, ${keyTiles(model, at.step)}`;
@@ -123,7 +129,7 @@ export function tileWords(model, hit, kernel) {
   const known = step >= 0 && model.kernels[kernel].cells === "share";
   const percent = known ? formatNumber((100 * model.share[step]) / 65535) : "";
   const share = known ? `, ${percent} % of the attention of its rows` : "";
-  return `query tile ${tileNumber(model, hit.q)}, key tile ${hit.kv}: ${kind}${share}. Click to follow this row.`;
+  return `query tile ${tileNumber(model, hit.q)}, key tile ${hit.kv}: ${kind}${share}.${model.data.observed ? "" : " Click to follow this row."}`;
 }
 
 // Where two runs stand; `race` adds the times and what the clock is.

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from kernels.check.cases import CheckCase
-from kernels.check.result import CheckResult, ErrorMap, SensitivityPoint, TensorCheck
+from kernels.check.error_maps import ErrorMap
+from kernels.check.result import CheckResult, SensitivityPoint, TensorCheck
 from kernels.device.backend import DeviceInfo
 from kernels.problem import AttentionProblem
 from viz.check.figures.errors import errors_figure, ulps_figure
@@ -147,6 +148,8 @@ def test_sensitivity_shows_zero_nan_and_refusals(colors):
     assert kernel.customdata[1][0] == 0
     assert kernel.y[2] is None
     assert list(figure["NaN: this kernel"].customdata) == [7]
+    assert figure["reference"].y[2] is None  # not a line to an error that leaves the NaN out
+    assert list(kernel.x) == [0, 4, 9]
     refused = SensitivityPoint("128 x 128", math.inf, 0.0, 0.0, 0, 0, refused="too large")
     assert list(named(blocks_figure((points[0], refused), colors))["allowed"].x) == ["2^0"]
 

@@ -59,7 +59,7 @@ def test_errors_of_the_formats_are_in_order(colors):
     )
     figure = after.precision_figure(results, colors)
     assert figure.data[0].text == ("1.0e-04", "2.0e-02")
-    assert list(figure.data[0].marker.pattern.shape) == ["", "/"]
+    assert list(figure.data[0].marker.pattern.shape) == ["", "."]
 
 
 def test_rotation_draws_magnitudes(colors):

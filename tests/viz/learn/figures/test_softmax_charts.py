@@ -46,7 +46,7 @@ def test_wrong_sums_and_weights_stand_beside_the_right_ones():
     assert list(wrong.y) == pytest.approx([1.3679, 2.3862], abs=1e-4)
     right, wrong = weights_figure(ROW, softmax(ROW), unscaled_shares(STEPS), theme.LIGHT).data
     assert list(wrong.y) == pytest.approx([0.4191, 0.1542, 0.4191, 0.0077], abs=1e-4)
-    assert wrong.marker.pattern.shape == "/"  # told apart without colour
+    assert wrong.marker.pattern.shape == "x"  # told apart without colour
 
 
 @pytest.mark.parametrize("count", [1, 9, 64])

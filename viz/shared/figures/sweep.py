@@ -1,4 +1,4 @@
-"""Curves over length, head_dim or batch on log axes: time, TFLOP/s, memory, speed-up over naive attention."""
+"""Curves over length, head_dim or batch on log axes: time, TFLOP/s, memory, speed-up, call time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import plotly.graph_objects as go
 
 from kernels.measure.peers import PEERS
-from kernels.measure.series import PeerCurve, speedups
+from kernels.measure.series import CurvePoint, PeerCurve, speedups
 from viz.shared import theme
 from viz.shared.formats import format_bytes, format_length, format_ms, format_ratio, significant
 
@@ -16,6 +16,7 @@ TITLES = {
     "tflops": "TFLOP/s",
     "memory": "peak memory beyond the inputs",
     "speedup": "times faster than naive attention",
+    "call": "time of one call by the clock, host included",
 }
 LETTERS = {"length": "N", "head_dim": "d", "batch": "b"}
 SYMBOLS = {
@@ -85,7 +86,7 @@ def _line(
     color, symbol = theme.peer_color(curve.peer, colors), SYMBOLS.get(curve.peer, "star")
     timings = curve.timings
     shown = [timings[x] for x, _ in values]
-    hollow = [metric != "memory" and timing.is_wide for timing in shown]
+    hollow = [metric not in ("memory", "call") and timing.is_wide for timing in shown]
     return go.Scatter(
         x=[x for x, _ in values],
         y=[y for _, y in values],
@@ -110,19 +111,28 @@ def _line(
             "width": 3,
         },
         legendrank=RANKS.get(curve.peer, LAST_RANK),
-        text=[_hover(curve, x, y, metric, axis, timings[x].spread) for x, y in values],
+        text=[_hover(curve, x, y, metric, axis) for x, y in values],
         hoverinfo="text",
     )
 
 
-def _hover(curve: PeerCurve, x: int, y: float, metric: str, axis: str, spread: float) -> str:
+def _hover(curve: PeerCurve, x: int, y: float, metric: str, axis: str) -> str:
     words = f"{peer_label(curve.peer)}, {curve.source}<br>{axis} {x:,}: {format_metric(y, metric)}"
-    return f"{words}<br>10th to 90th percentile: {spread:.0%} of the median"
+    point = next(point for point in curve.points if point.x == x)
+    if metric == "call":
+        return f"{words}<br>{host_words(point)}; its kernels {format_ms(curve.timings[x].median_ms)}"
+    return f"{words}<br>10th to 90th percentile: {curve.timings[x].spread:.0%} of the median"
+
+
+def host_words(point: CurvePoint) -> str:
+    """How long the host is busy with a call; empty if that was not measured."""
+    host_ms = point.result.host_ms
+    return "" if host_ms is None else f"queued after {format_ms(host_ms)}"
 
 
 def format_metric(value: float, metric: str) -> str:
     """A value of the metric with its unit."""
-    if metric == "time":
+    if metric in ("time", "call"):
         return format_ms(value)
     if metric == "memory":
         return format_bytes(value)
@@ -134,11 +144,16 @@ def _log_axes(figure: go.Figure, xs: list[int], ys: list[float], metric: str) ->
     positive = [y for y in ys if y > 0]
     if not positive:
         return
-    low, high = math.floor(math.log10(min(positive)) + 1e-9), math.ceil(math.log10(max(positive)) - 1e-9)
+    ticks, words = zip(*value_ticks(positive, metric), strict=True)
+    figure.update_yaxes(type="log", tickvals=ticks, ticktext=words)
+
+
+def value_ticks(values: list[float], metric: str) -> list[tuple[float, str]]:
+    """(value, words) of the ticks of a log axis, for values above 0."""
+    low, high = math.floor(math.log10(min(values)) + 1e-9), math.ceil(math.log10(max(values)) - 1e-9)
     steps = (1, 2, 5) if high - low <= 3 else (1,)
     ticks = [step * 10.0**power for power in range(low, high + 1) for step in steps]
-    words = [format_metric(tick, metric).removesuffix(" TFLOP/s") for tick in ticks]
-    figure.update_yaxes(type="log", tickvals=ticks, ticktext=words)
+    return [(tick, format_metric(tick, metric).removesuffix(" TFLOP/s")) for tick in ticks]
 
 
 def _mark_out_of_memory(figure: go.Figure, curve: PeerCurve, metric: str, colors: theme.Palette) -> None:

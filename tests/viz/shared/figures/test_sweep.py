@@ -4,8 +4,8 @@ import pytest
 
 from kernels.measure.series import SweepView, peer_curves
 from tests.kernels.documents import LENGTHS, document, measurement
-from viz.measure.figures.sweep import sweep_figure
 from viz.shared import theme
+from viz.shared.figures.sweep import sweep_figure
 
 VIEW = SweepView("length", 1024, 64, "float16", "full", q_heads=4)
 

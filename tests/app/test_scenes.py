@@ -1,0 +1,51 @@
+"""Learn and Measure write what they show as a scene that a talk reads and shows."""
+
+import pytest
+
+from kernels.problem.presets import PRESETS
+from tests.app.pages import open_chapter, open_page
+from viz.player.scene import RunName, Stop, parse_talk
+from viz.player.talk import talk_data
+from viz.talk.shipped import recorded_runs
+
+pytestmark = pytest.mark.usefixtures("stop_the_worker")
+
+
+def scene_of(app):
+    """The scene that the page writes; a talk of it is shown."""
+    (toml,) = [code.value for code in app.code if code.value.startswith("[[scene]]")]
+    talk = parse_talk('title = "t"\n' + toml, "a.toml")
+    talk_data(talk, recorded_runs(talk))
+    return talk.scenes[0]
+
+
+def test_the_kernel_chapter_writes_the_step_that_is_shown():
+    app = open_chapter("kernel")
+    assert scene_of(app).run == RunName(PRESETS["tiny"].problem, "flash2")
+    app.session_state["learn_player_state"] = {"step": "9.3", "row": "0.5", "open": "tile"}
+    scene = scene_of(app.run())
+    assert (scene.stops, scene.row, scene.view) == ((Stop("9.3"),), "0.5", "numbers")
+
+
+@pytest.mark.parametrize(
+    ("query", "fields"),
+    [
+        ({}, ("time", "length", "forward", "full")),
+        ({"chart": "memory", "masking": "causal"}, ("memory", "length", "forward", "causal")),
+        ({"which": "backward", "chart": "TFLOP/s"}, ("tflops", "length", "backward", "full")),
+        ({"axis": "head_dim", "len": 4096}, ("time", "head_dim", "forward", "full")),
+    ],
+)
+def test_measure_writes_the_chart_that_is_shown(query, fields):
+    chart = scene_of(open_page("measure", **query)).chart
+    assert (chart.metric, chart.axis, chart.direction, chart.mask) == fields
+    assert chart.peers[0] == "naive"
+    assert "ours" in chart.peers
+
+
+@pytest.mark.parametrize("query", [{"axis": "one point"}, {"chart": "call time"}])
+def test_measure_says_which_charts_are_no_scene(query):
+    app = open_page("measure", **query)
+    assert not app.exception
+    assert not [code for code in app.code if code.value.startswith("[[scene]]")]
+    assert [text for text in app.caption if "Choose one of these" in text.value]

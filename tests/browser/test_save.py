@@ -1,0 +1,301 @@
+"""What the player saves: pictures as PNG and SVG, a span of steps as an animation."""
+
+import base64
+import io
+import re
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from kernels.device.gpus import GPUS
+from kernels.problem.presets import PRESETS
+from kernels.recordings import recorded_run
+from viz.player.data import duel_data, player_data
+from viz.player.html_page import export_html
+
+pytestmark = pytest.mark.browser
+
+PROVENANCE = 'recorded on NVIDIA H200 <by> & "with" Triton'
+DIFFERENCE = """async ([one, other, [left, top]]) => {
+  const load = async (url) => {
+    const image = new Image();
+    image.src = url;
+    await image.decode();
+    return image;
+  };
+  const drawn = (image, [width, height], x = 0, y = 0) => {
+    const canvas = document.createElement("canvas");
+    Object.assign(canvas, { width, height });
+    const context = canvas.getContext("2d", { willReadFrequently: true });
+    context.imageSmoothingQuality = "high";
+    if (x || y) context.drawImage(image, -x, -y);
+    else context.drawImage(image, 0, 0, width, height);
+    return canvas;
+  };
+  const pixels = (canvas) => canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+  const [a, b] = await Promise.all([load(one), load(other)]);
+  const size = [a.naturalWidth, a.naturalHeight];
+  const small = size.map((side) => Math.round(100 * side / size[0]));
+  const [first, second] = [drawn(a, size), drawn(b, size, left, top)]; // vectors too are drawn at this size
+  const [x, y] = [first, second].map((canvas) => pixels(drawn(canvas, small)));
+  const sum = x.reduce((total, value, i) => total + Math.abs(value - y[i]), 0);
+  const whole = pixels(first);
+  const colors = new Set();
+  let transparent = 0;
+  for (let i = 0; i < whole.length; i += 4) {
+    transparent += whole[i + 3] < 255;
+    colors.add((whole[i] << 16) | (whole[i + 1] << 8) | whole[i + 2]);
+  }
+  return { mean: sum / x.length, size, transparent, colors: colors.size };
+}"""
+"""Mean difference of two pictures, from 0 to 255, once both are made 100 pixels wide: edges and letters are
+smoothed differently by a canvas and by SVG. Of the first also its size, colours and transparent pixels."""
+FRAME = """async ([url, at]) => {
+  const video = document.createElement("video");
+  video.muted = true;
+  video.src = url;
+  await new Promise((done, failed) => {
+    video.onloadeddata = done;
+    video.onerror = () => failed(video.error);
+  });
+  const duration = video.duration;
+  video.currentTime = at;
+  await new Promise((done) => (video.onseeked = done));
+  const canvas = document.createElement("canvas");
+  [canvas.width, canvas.height] = [video.videoWidth, video.videoHeight];
+  canvas.getContext("2d").drawImage(video, 0, 0);
+  return { duration, size: [canvas.width, canvas.height], picture: canvas.toDataURL() };
+}"""
+
+
+def url(data, kind):
+    return f"data:{kind};base64,{base64.b64encode(data).decode()}"
+
+
+CORNER = (14, 40)
+"""Where the player's own drawing begins in a picture with a title of one line."""
+
+
+class Saver:
+    """A player that was opened from a file, and its panel."""
+
+    def __init__(self, visit):
+        self.visit, self.page = visit, visit.page
+        self.page.locator(".fa-player").focus()
+        visit.press("s")
+
+    @property
+    def says(self):
+        return self.page.locator(".fa-save [role=status]").text_content()
+
+    def choose(self, picture="", size=""):
+        for name, words in (("picture", picture), ("size", size)):
+            if words:
+                self.page.locator(f".fa-save select[aria-label={name}]").select_option(label=words)
+        return self
+
+    def span(self, first, last):
+        for name, value in (("from", first), ("to", last)):
+            self.page.locator(f".fa-save input[aria-label={name}]").fill(str(value))
+        return self
+
+    def save(self, kind):
+        """(name of the file, its bytes)."""
+        with self.page.expect_download(timeout=90_000) as download:
+            self.page.get_by_role("button", name=kind, exact=True).click()
+        return download.value.suggested_filename, download.value.path().read_bytes()
+
+    def compare(self, one, other, corner=(0, 0)):
+        return self.page.evaluate(DIFFERENCE, [one, other, corner])
+
+
+@pytest.fixture
+def saver(visit, tmp_path):
+    """A function that opens recorded runs of a preset in a state, in light or dark colours."""
+    opened = []
+
+    def open_player(preset="tiny", algorithms=("flash2",), scheme="light", **state):
+        runs = [(recorded_run(PRESETS[preset].problem, name).trace, PROVENANCE) for name in algorithms]
+        make = duel_data if len(runs) == 2 else lambda run, gpu: player_data(*run, gpu)
+        path = tmp_path / "player.html"
+        path.write_text(export_html(make(*runs, GPUS["H200"]), state))
+        opened.append(visit(path.as_uri(), color_scheme=scheme, reduced_motion="reduce"))
+        opened[-1].page.locator(".fa-count").filter(has_text=" ").wait_for()
+        return Saver(opened[-1])
+
+    yield open_player
+    for each in opened:
+        each.assert_clean()
+
+
+STATES = [
+    pytest.param({"step": "9.5", "open": "tile", "unit": "phase"}, id="numbers"),
+    pytest.param({"step": "9.5", "scheme": "dark", "unit": "phase", "row": "0.9"}, id="grid"),
+    pytest.param({"preset": "gpt2", "step": "60.4"}, id="partial-tiles"),
+    pytest.param({"algorithms": ("backward",), "step": "100.2"}, id="backward"),
+    pytest.param({"algorithms": ("standard",), "step": "gpu:20"}, id="all-at-once"),
+    pytest.param({"preset": "decode", "algorithms": ("split_kv",), "step": "500"}, id="parts"),
+    pytest.param({"algorithms": ("flash2", "flash1"), "place": "race:500"}, id="duel"),
+]
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_the_vectors_show_what_the_pixels_show(saver, state):
+    panel = saver(**state)
+    for picture in panel.page.locator(".fa-save select[aria-label=picture] option").all_text_contents():
+        panel.choose(picture, "as large as here")
+        name, png = panel.save("PNG")
+        vectors_name, svg = panel.save("SVG")
+        seen = panel.compare(url(png, "image/png"), url(svg, "image/svg+xml"))
+        assert seen["mean"] < 2, picture
+        assert seen["transparent"] == 0
+        assert seen["colors"] > 20
+        assert (name.removesuffix("png"), name[-3:]) == (vectors_name.removesuffix("svg"), "png")
+
+
+@pytest.mark.parametrize("state", [state for state in STATES if state.id != "numbers"])
+def test_the_pixels_show_what_the_page_shows(saver, state):
+    """But for the numbers, whose picture leaves out the buttons."""
+    panel = saver(**state)
+    _, png = panel.choose(size="as large as here").save("PNG")
+    box = panel.page.locator(".fa-left, .fa-duel").bounding_box()
+    screen = panel.page.screenshot(clip={name: round(value) for name, value in box.items()})
+    seen = panel.compare(url(screen, "image/png"), url(png, "image/png"), CORNER)
+    assert seen["mean"] < 2
+
+
+def test_a_picture_that_is_not_the_same_is_found(saver):
+    panel = saver(step="9", unit="phase")
+    _, png = panel.choose(size="as large as here").save("PNG")
+    panel.visit.press("Escape", "End", "s")
+    _, svg = panel.save("SVG")
+    assert panel.compare(url(png, "image/png"), url(svg, "image/svg+xml"))["mean"] > 5
+
+
+def test_vectors_are_plain_svg_with_the_words_of_the_picture(saver):
+    panel = saver(step="9.5", open="tile", unit="phase")
+    _, svg = panel.choose("all, with the source").save("SVG")
+    root = ET.fromstring(svg)
+    kinds = {node.tag.removeprefix("{http://www.w3.org/2000/svg}") for node in root.iter()}
+    assert kinds == {"svg", "title", "rect", "path", "text"}  # what every editor reads
+    words = " ".join(node.text or "" for node in root.iter() if node.tag.endswith("text"))
+    assert PROVENANCE in words
+    assert "step 10 / 64" in words
+    assert "FlashAttention-2, 32 × 32" in words
+    assert "rescale factor α" in words
+    for value in re.findall(r"#[0-9a-z]{3,}|rgb\([^)]*\)|color-mix|var\(", svg.decode()):
+        assert re.fullmatch(r"#[0-9a-f]{6}|rgb\(\d+, ?\d+, ?\d+\)", value), value
+
+
+@pytest.mark.parametrize(
+    ("size", "wide"),
+    [("1920 pixels wide", 1920), ("3840 pixels wide", 3840), ("as large as here", None)],
+)
+def test_pixels_have_the_size_that_was_chosen(saver, size, wide):
+    panel = saver(preset="gpt2", step="60.4")
+    _, small = panel.choose(size="as large as here").save("PNG")
+    here = panel.compare(url(small, "image/png"), url(small, "image/png"))["size"]
+    _, png = panel.choose(size=size).save("PNG")
+    seen = panel.compare(url(png, "image/png"), url(small, "image/png"))
+    assert seen["size"][0] == (wide or here[0])
+    assert seen["size"][1] == pytest.approx(here[1] * seen["size"][0] / here[0], abs=1)
+    assert seen["mean"] < 8  # the same picture, with finer lines
+    assert str(seen["size"][0]) in panel.choose(size=size).page.evaluate(
+        "() => { document.querySelector('.fa-save').dispatchEvent(new Event('input'));"
+        " return document.querySelector('.fa-save [role=status]').textContent }"
+    )
+
+
+@pytest.mark.parametrize("kind", ["WebM", "MP4"])
+def test_a_moment_of_the_animation_is_the_picture_of_its_step(saver, kind):
+    panel = saver(step="20").span(1, 3).choose(size="as large as here")
+    said = float(re.search(r"takes ([\d.]+) s", panel.says)[1])
+    name, file = panel.save(kind)
+    assert name.endswith(f"from-1-to-3.{kind.lower()}")
+    assert panel.page.locator(".fa-count").text_content() == "step 20 / 64"  # it stands where it stood
+    moments = {1: 0.05, 2: 0.18, 3: said - 0.3}  # 8 steps a second
+    video = url(file, f"video/{kind.lower()}")
+    frames = {step: panel.page.evaluate(FRAME, [video, at]) for step, at in moments.items()}
+    panel.visit.press("Escape", "Home")
+    for step in moments:
+        panel.visit.press("ArrowRight", "s")
+        _, png = panel.save("PNG")
+        panel.visit.press("Escape")
+        assert frames[step]["duration"] == pytest.approx(said, abs=0.1)
+        far = {
+            at: panel.compare(frame["picture"], url(png, "image/png"))["mean"] for at, frame in frames.items()
+        }
+        assert all(far[step] < 0.8 * far[at] for at in far if at != step)  # a video keeps its colours roughly
+
+
+@pytest.mark.parametrize("size", ["as large as here", "1920 pixels wide"])
+def test_each_frame_of_a_gif_is_the_picture_of_its_step_for_its_time(saver, size):
+    panel = saver(step="20", scheme="dark").span(1, 3).choose(size=size)
+    said = float(re.search(r"takes ([\d.]+) s", panel.says)[1])
+    name, file = panel.save("GIF")
+    assert name.endswith("from-1-to-3.gif")
+    shown = Image.open(io.BytesIO(file))
+    assert shown.info["loop"] == 0
+    frames, seconds = [], 0
+    for number in range(shown.n_frames):
+        shown.seek(number)
+        frames.append(np.asarray(shown.convert("RGB"), dtype=float))
+        seconds += shown.info["duration"] / 1000
+    assert seconds == pytest.approx(said, abs=0.06)
+    assert len(frames) == 3  # motion is reduced: no transitions
+    panel.visit.press("Escape", "Home")
+    for frame in frames:
+        panel.visit.press("ArrowRight", "s")
+        png = np.asarray(Image.open(io.BytesIO(panel.save("PNG")[1])).convert("RGB"), dtype=float)
+        panel.visit.press("Escape")
+        far = np.abs(frame[: len(png), : png.shape[1]] - png[: len(frame), : frame.shape[1]])
+        assert far.mean() < 0.5
+        assert np.quantile(far, 0.999) < 16  # colours past the first 256 are near one of them
+        assert far.max() < 64
+
+
+def test_an_animation_that_is_cancelled_gives_no_file_and_leaves_the_player_where_it_was(saver):
+    panel = saver(preset="gpt2", step="7").choose("all, with the source", "3840 pixels wide")
+    given = []
+    panel.page.on("download", lambda download: given.append(download))
+    panel.page.get_by_role("button", name="WebM", exact=True).click()
+    panel.page.wait_for_function("() => document.querySelector('.fa-save progress').value > 0")
+    assert panel.page.get_by_role("button", name="PNG", exact=True).is_disabled()
+    panel.page.get_by_role("button", name="Cancel").click()
+    panel.page.locator(".fa-save [role=status]", has_text="Cancelled; nothing was saved.").wait_for()
+    assert panel.page.locator(".fa-count").text_content() == "step 7 / 136"
+    assert not given
+    assert panel.page.get_by_role("button", name="PNG", exact=True).is_enabled()
+
+
+def test_a_browser_that_encodes_no_video_is_told_of_and_pictures_are_still_saved(saver):
+    panel = saver(step="3")
+    panel.page.evaluate("delete window.VideoEncoder")
+    panel.page.get_by_role("button", name="MP4", exact=True).click()
+    panel.page.locator(".fa-save [role=status]", has_text="does not encode video here").wait_for()
+    assert panel.save("PNG")[1].startswith(b"\x89PNG")
+
+
+def test_a_span_outside_of_the_run_or_the_wrong_way_round_is_that_inside_of_it(saver):
+    panel = saver(step="3", unit="tile").span(99999, -5)
+    whole = panel.says
+    assert panel.span(0, 64).says == whole
+    assert panel.span("", "").says != whole
+
+
+def test_the_panel_is_reached_and_left_by_keys_and_keeps_its_fields_keys(saver):
+    panel = saver(step="3")
+    focus = "document.activeElement.getAttribute('aria-label') ?? document.activeElement.textContent"
+    assert panel.page.evaluate(focus) == "picture"
+    panel.visit.press("ArrowDown", "Tab", "Tab", "Tab", "Tab", "5", "ArrowUp", "Home", "s")
+    assert panel.page.locator(".fa-count").text_content() == "step 3 / 64"
+    assert panel.page.locator(".fa-save").is_visible()
+    panel.visit.press("Escape")
+    assert not panel.page.locator(".fa-save").is_visible()
+    assert panel.page.evaluate(focus) == "Save"
+    panel.visit.press("ArrowRight")
+    assert panel.page.locator(".fa-count").text_content() == "step 4 / 64"
+    panel.visit.press("?")
+    assert "save a picture or an animation" in panel.page.locator(".fa-keys").text_content()

@@ -1,0 +1,78 @@
+""" "What if?" on the stage of the app: a key and two digits run the kernel, and the scene goes on with it."""
+
+import pytest
+
+from tests.browser.stage import BEATS, ROOT, Stage, speaker_of
+from viz.talk.shipped import NAMES
+
+pytestmark = pytest.mark.browser
+
+FOOT = f"{ROOT}.querySelector('.fa-screen-foot').textContent"
+
+
+@pytest.fixture
+def live(visit):
+    """The stage, at the scene that is marked live."""
+    opened = visit(f"/talk?name={NAMES[0]}", reduced_motion="reduce")
+    opened.page.wait_for_function(
+        f"() => {ROOT}?.querySelector('.fa-screen-title')?.textContent", timeout=60_000
+    )
+    opened.page.locator("[data-test-script-state=notRunning]").wait_for(state="attached", timeout=60_000)
+    stage = Stage(opened.page)
+    yield stage.press("5", "Enter")
+    # Streamlit looks for its health page below /talk first
+    assert [error for error in opened.errors if "404" not in error] == []
+
+
+def wait_for(stage, words):
+    stage.page.wait_for_function(f"(words) => {FOOT}.includes(words)", arg=words, timeout=60_000)
+
+
+def test_another_length_and_mask_are_run_and_no_other_scene_changes(live):
+    elsewhere = [live.press(number, "Enter").text(".fa-screen-foot") for number in "12346"]
+    live.press("5", "Enter", "w")
+    assert live.shows(".fa-over-what")
+    live.press("1", "1")
+    assert not live.shows(".fa-over-what")
+    wait_for(live, "256 × 256")
+    assert "run here" in live.text(".fa-screen-foot")
+    assert "The mask skips 6 of 16 tiles." in live.text(".fa-screen-sentence")
+    live.press("w", "3", "1")
+    wait_for(live, "256 × 256, head_dim 64, float16, full")
+    assert "The mask skips 0 of 16 tiles." in live.text(".fa-screen-sentence")
+    assert [live.press(number, "Enter").text(".fa-screen-foot") for number in "12346"] == elsewhere
+    live.press("5", "Enter", "w", "0")
+    wait_for(live, "1024 × 1024")
+    assert "recorded" in live.text(".fa-screen-foot")
+
+
+def test_the_stage_goes_on_while_the_kernel_runs_and_the_speaker_sees_the_same(live):
+    speaker = speaker_of(live)
+    live.press("w", "4", "2", "Home")
+    assert [live.place, *(live.press("Space").place for _ in BEATS[1:])] == BEATS
+    speaker.press("5", "Enter")
+    for window in (live, speaker):
+        window.page.wait_for_function(f"() => {FOOT}.includes('run here')", timeout=60_000)
+
+
+def test_why_there_is_no_run_is_said_and_the_recorded_run_stays(live):
+    live.page.evaluate(
+        """window.addEventListener('flash-attention-ask', (event) => {
+          event.stopImmediatePropagation();
+          const detail = { id: event.detail.id, failed: 'It would take about 99 s here.' };
+          window.dispatchEvent(new CustomEvent('flash-attention-answer', { detail }));
+        }, { capture: true })"""
+    )
+    live.press("w", "4", "1")
+    words = f"() => {ROOT}.querySelector('.fa-what-line').textContent.includes('stays as it was')"
+    live.page.wait_for_function(words, timeout=60_000)
+    assert "1024 × 1024" in live.text(".fa-screen-foot")
+    assert "recorded" in live.text(".fa-screen-foot")
+    assert not live.press("Home").shows(".fa-what-line")
+
+
+def test_a_file_says_that_it_needs_the_app(stage):
+    stage.press("5", "Enter", "w")
+    assert not stage.shows(".fa-over-what")
+    assert "needs the app" in stage.text(".fa-what-line")
+    assert stage.press("Space").place == (5, 2)

@@ -1,0 +1,109 @@
+"""Recorded sweeps as scenes: what is accepted, what the stage is given, and how labels are spread."""
+
+import itertools
+import math
+
+import pytest
+
+from kernels.measure.series import peer_curves
+from kernels.recordings import recorded_document
+from viz.player.chart import METRICS, Chart, InvalidChart, chart_data, chart_figures, recorded_peers
+from viz.player.scene import InvalidTalk, parse_talk, scene_toml
+from viz.player.talk import talk_data
+
+SCENE = 'title = "t"\n[[scene]]\ntitle = "One"\nsentence = "{ours} at {last}"\n'
+
+
+def test_points_are_those_of_the_recording():
+    chart = Chart(peers=("naive", "ours"))
+    data = chart_data(chart)
+    curves = peer_curves("recorded", recorded_document("sweeps").measurements, chart.view)
+    (ours,) = [curve for curve in curves if (curve.peer, curve.direction) == ("ours", "forward")]
+    drawn = {math.exp(x): math.exp(y) for x, y in data["series"][1]["points"]}
+    assert {round(x): y for x, y in drawn.items()} == pytest.approx(ours.values("time"))
+    assert [each["name"] for each in data["series"]] == ["naive (torch)", "our kernels"]
+    assert "H200" in data["source"]
+    assert "causal" in data["source"]
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+def test_every_metric_has_a_chart(metric, direction):
+    data = chart_data(Chart(metric, direction=direction))
+    assert len(data["series"]) == (2 if metric == "speedup" else 3)
+    for each in data["series"]:
+        assert all(math.isfinite(x) and math.isfinite(y) for x, y in each["points"])
+
+
+def test_a_speed_up_needs_naive_attention_but_does_not_have_to_show_it():
+    assert [each["name"] for each in chart_data(Chart("speedup", peers=("ours",)))["series"]] == [
+        "our kernels"
+    ]
+    with pytest.raises(InvalidChart, match="that of another peer over naive"):
+        chart_data(Chart("speedup", peers=("naive",)))
+
+
+def test_what_was_not_recorded_is_refused():
+    with pytest.raises(InvalidChart, match="nothing of this chart was recorded"):
+        chart_data(Chart(head_dim=96))
+    with pytest.raises(InvalidChart, match=r"sdpa_math was not recorded .*; recorded are .*naive"):
+        chart_data(Chart(peers=("ours", "sdpa_math")))
+    assert recorded_peers(Chart(head_dim=96)) == []
+
+
+def test_words_have_the_numbers_of_the_last_common_point():
+    figures = chart_figures(Chart(peers=("naive", "ours")))
+    assert figures["last"] == "16,384"
+    data = chart_data(Chart(peers=("naive", "ours")))
+    assert [figures["naive"], figures["ours"]] == [each["last"] for each in data["series"]]
+
+
+def test_a_chart_is_read_and_written():
+    words = (
+        'chart = { metric = "memory", peers = ["ours", "naive"], mask = "full" }\nstep = "1"\nstops = ["2"]\n'
+    )
+    talk = parse_talk(SCENE + words, "a.toml")
+    (scene,) = talk.scenes
+    assert scene.run is None
+    assert scene.chart == Chart("memory", peers=("ours", "naive"), mask="full")
+    assert parse_talk('title = "t"\n' + scene_toml(scene), "a.toml").scenes == (scene,)
+    data = talk_data(talk, {})
+    assert data["runs"] == {}
+    assert data["scenes"][0]["sentence"].endswith("at 16,384")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("chart = 3", "chart: 3; expected a table"),
+        ('chart = { metric = "joy" }', "metric: 'joy'; expected one of time"),
+        ("chart = { colour = 3 }", "colour: this field is not known"),
+        ("chart = { peers = [] }", "peers: .*expected a list of"),
+        ('chart = { peers = ["gpu"] }', "peers: .*expected a list of"),
+        ('chart = { peers = "ours" }', "peers: .*expected a list of"),
+        ('chart = { length = "8" }', "length: '8'; expected a whole number"),
+        ("chart = { head_dim = true }", "head_dim: True; expected a whole number"),
+        ('chart = {}\nstops = ["4"]', "stops: .*how many peers are drawn: 1, 2, 3"),
+        ('chart = {}\nhidden = ["state"]', "hidden: .*sentence, picture"),
+        ('chart = {}\nproblem = "tiny"', "problem: this field is not known"),
+    ],
+)
+def test_a_wrong_chart_is_named(given, message):
+    with pytest.raises(InvalidTalk, match=message):
+        parse_talk(f"{SCENE}{given}\n", "a.toml")
+
+
+def test_a_chart_that_was_not_recorded_is_named_with_its_scene():
+    talk = parse_talk(SCENE + "chart = { head_dim = 96 }\n", "a.toml")
+    with pytest.raises(InvalidTalk, match=r"a\.toml, scene 1 “One”, chart: .*was not recorded"):
+        talk_data(talk, {})
+
+
+@pytest.mark.browser
+def test_labels_keep_their_order_and_do_not_touch(run):
+    placed = run("chart.spread(given, 10, 0, 100)", [50, 51, 49, 5, 99, 98])
+    order = sorted(range(6), key=[50, 51, 49, 5, 99, 98].__getitem__)
+    heights = [placed[i] for i in order]
+    assert all(b - a >= 10 - 1e-9 for a, b in itertools.pairwise(heights))
+    assert 0 <= min(placed)
+    assert max(placed) <= 100

@@ -1,0 +1,145 @@
+"""Scenes that are run during the talk: what the stage is answered. The worker is the real one."""
+
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from kernels.problem.presets import PRESETS
+from kernels.recordings import recorded_run
+from kernels.worker.failures import TimedOut
+from kernels.worker.requests import TraceRequest
+from tests.app.pages import fail_jobs
+from viz.player.scene import parse_talk, read_talk
+from viz.shared import runs
+from viz.talk.live import answer, moved_stop
+from viz.talk.shipped import NAMES, talk_path
+
+pytestmark = pytest.mark.usefixtures("stop_the_worker")
+
+TALK = parse_talk(
+    """title = "t"
+[[scene]]
+title = "{steps} steps"
+sentence = "On the {device}: {ours_time}"
+problem = "gpt2"
+step = "0"
+stops = ["68.2", "136"]
+live = { length = [64, 128, 1048576], head_dim = [16], mask = ["causal", "full"], tiles = [[16, 16]] }
+[[scene]]
+title = "Two"
+sentence = "{steps} become {other_steps}"
+problem = "gpt2"
+versus = { algorithm = "flash1" }
+view = "bytes"
+stops = ["race:1000"]
+live = { length = [64] }
+[[scene]]
+title = "Not live"
+sentence = "s"
+problem = "tiny"
+""",
+    "t.toml",
+)
+
+
+def answered(asked):
+    """The answer once the run is no longer under way."""
+    store = runs.run_store()
+    for _ in range(600):
+        said = answer(TALK, asked, store)
+        if "waits" not in said:
+            return said
+        time.sleep(0.05)
+    raise AssertionError(said)
+
+
+def test_a_scene_is_run_with_what_was_picked():
+    said = answered({"id": "a", "scene": 0, "picks": {"length": 0, "head_dim": 0, "tiles": 0}})
+    shown = said["shown"]
+    (run,) = shown["own"]["runs"].values()
+    assert said["id"] == "a"
+    assert run["problem"]["q_len"] == run["problem"]["kv_len"] == 64
+    assert run["problem"]["head_dim"] == 16
+    assert "run here" in run["provenance"]
+    assert run["steps"]["count"] == 4 + 3 + 2 + 1  # causal, 16 x 16: kept from the scene, and picked
+    assert shown["title"] == "10 steps"
+    assert [stop["step"] for stop in shown["stops"]] == ["0", "5.2", "10"]
+    assert "_time" not in shown["sentence"]  # no time was measured of this run
+    assert shown["sentence"].startswith("10 tile steps, ")
+
+
+def test_both_runs_of_a_comparison_change():
+    shown = answered({"id": "b", "scene": 1, "picks": {"length": 0}})["shown"]
+    assert {run["problem"]["q_len"] for run in shown["own"]["runs"].values()} == {64}
+    assert len(shown["own"]["runs"]) == 2
+    assert list(shown["own"]["duels"]) == [shown["duel"]]
+    assert [stop["step"] for stop in shown["stops"]] == ["race:0", "race:1000"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"scene": 0, "picks": {"length": 2}}, "would take about"),
+        ({"scene": 0, "picks": {"length": 3}}, "expected the number of a value"),
+        ({"scene": 2, "picks": {"length": 0}}, "expected the number of a value"),
+        ({"scene": 3, "picks": {}}, "expected a scene from 0 to 2"),
+        ({"scene": -1, "picks": {}}, "expected a scene from 0 to 2"),
+        ({"scene": "0", "picks": {}}, "expected a scene"),
+        ({"scene": 0, "picks": [1]}, "expected a scene"),
+        ({}, "expected a scene"),
+    ],
+)
+def test_what_cannot_be_is_answered_in_words(asked, message):
+    said = answered({"id": "c", **asked})
+    assert message in said["failed"]
+    assert said["id"] == "c"
+
+
+def test_a_scene_with_a_chart_has_no_run_to_change():
+    talk = parse_talk('title = "t"\n[[scene]]\ntitle = "c"\nsentence = "s"\nchart = {}\n', "t.toml")
+    assert "shows a chart" in answer(talk, {"id": "g", "scene": 0, "picks": {}}, None)["failed"]
+
+
+def test_a_failure_is_told_and_the_next_question_starts_anew(monkeypatch):
+    asked = {"id": "d", "scene": 0, "picks": {"length": 1}}
+    fail_jobs(monkeypatch, TraceRequest, TimedOut(1.0))
+    assert "time limit" in answered(asked)["failed"]
+    monkeypatch.undo()
+    assert "shown" in answered(asked)
+
+
+def test_without_a_worker_only_recorded_problems_are_shown():
+    said = answer(TALK, {"id": "e", "scene": 0, "picks": {"length": 0}}, None)
+    assert said["failed"] == "This was not recorded, and nothing can run here."
+    full = parse_talk(
+        'title = "t"\n[[scene]]\ntitle = "o"\nsentence = "s"\nproblem = { preset = "gpt2", mask = "full" }\n'
+        'live = { mask = ["full", "causal"] }\n',
+        "t.toml",
+    )
+    base = replace(full.scenes[0].run, problem=PRESETS["gpt2"].problem)
+    recorded = replace(full, scenes=(replace(full.scenes[0], run=base),))
+    assert "shown" in answer(recorded, {"id": "f", "scene": 0, "picks": {"mask": 1}}, None)
+
+
+def test_a_stop_stays_in_its_kernel():
+    """Three kernels of a backward pass: the end of each is the end of the same one in the other run."""
+    old = recorded_run(PRESETS["gpt2"].problem, "backward").trace
+    new = recorded_run(PRESETS["tiny"].problem, "backward").trace
+    ends = [np.cumsum(np.bincount(trace.kernel)) for trace in (old, new)]
+    for before, after in zip(*ends, strict=True):
+        assert moved_stop(str(before), old, new) == str(after)
+    assert moved_stop("gpu:300", old, new) == "gpu:300"
+    assert moved_stop("race:5", old, new) == "race:5"
+
+
+def test_sentences_of_live_scenes_hold_for_every_choice():
+    """A shipped scene that is live names no mask and no length of its own in words."""
+    for name in NAMES:
+        for scene in read_talk(talk_path(name)).scenes:
+            words = " ".join([scene.title, scene.sentence, *(stop.sentence for stop in scene.stops)]).lower()
+            if scene.live:
+                assert not [word for word in ("causal", "diagonal", "window", "_time") if word in words], (
+                    scene
+                )

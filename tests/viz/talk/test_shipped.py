@@ -1,0 +1,200 @@
+"""The shipped talks: all load from recordings, and what each scene says holds in its run."""
+
+import re
+
+import numpy as np
+import pytest
+
+from kernels.algorithms import algorithm_of
+from kernels.device.gpus import GPUS
+from kernels.trace.schedule import step_schedule
+from viz.player.scene import InvalidTalk, parse_talk, read_talk, scene_toml
+from viz.player.scene_figures import UnknownFigure, filled, run_figures
+from viz.player.talk import run_names, talk_data
+from viz.talk.shipped import NAMES, measured, recorded_runs, talk_path
+
+FIVE, FLASH3, BACKWARD = NAMES
+TALKS = {name: read_talk(talk_path(name)) for name in NAMES}
+SCENES = [(name, number) for name, talk in TALKS.items() for number in range(len(talk.scenes))]
+NAMES_WITH_NUMBERS = re.compile(r"FlashAttention-[123]|GPT-2|Llama-3-8B|FP8|bfloat16|row 0\b|α is 1 unless")
+
+
+class Shown:
+    """A scene with its traces."""
+
+    def __init__(self, name, number):
+        talk = TALKS[name]
+        self.scene, runs = talk.scenes[number], recorded_runs(talk)
+        self.trace = runs[self.scene.run][0]
+        self.other = runs[self.scene.versus][0] if self.scene.versus else None
+        self.algorithm = algorithm_of(self.trace)
+
+    def moved(self, name, trace=None):
+        trace = trace or self.trace
+        index = trace.tensors.index(name)
+        return int((trace.tensor_bytes_read + trace.tensor_bytes_written)[:, index].sum())
+
+    @property
+    def total(self):
+        return sum(self.moved(name) for name in self.trace.tensors)
+
+    @property
+    def other_total(self):
+        return sum(self.moved(name, self.other) for name in self.other.tensors)
+
+    def phase(self, stop):
+        """(kernel, phase) of a stop such as "9.3", by name; without the phases for masked tiles."""
+        step, _, number = self.scene.stops[stop].step.partition(".")
+        step, trace = int(step), self.trace
+        kernel = self.algorithm.kernels[trace.kernel[step]]
+        tile = trace.q_tile if kernel.stays == "q_tile" else trace.kv_tile
+        turn = (trace.kernel, trace.program, trace.batch_head, tile)
+        is_first = step == 0 or any(array[step - 1] != array[step] for array in turn)
+        is_last = step == trace.steps - 1 or any(array[step + 1] != array[step] for array in turn)
+        steps = [phase for phase in kernel.step if not phase.only_masked] if trace.kv_tile[step] >= 0 else []
+        phases = [*(kernel.before if is_first else ()), *steps, *(kernel.after if is_last else ())]
+        return trace.kernels[trace.kernel[step]], phases[int(number) - 1].name
+
+    def figure(self, name):
+        return run_figures(self.trace, GPUS[self.scene.gpu], measured(self.scene.run))[name]
+
+
+def rises(shown, step, row=0):
+    """Whether the max of a row grows at a step that is not its first."""
+    row_max, alpha = shown.trace.row_max, shown.trace.alpha
+    assert shown.trace.q_tile[step] == shown.trace.q_tile[step - 1]
+    shrinks = np.exp(row_max[step - 1, row] - row_max[step, row])
+    np.testing.assert_allclose(alpha[step, row], shrinks, rtol=1e-5)
+    return row_max[step, row] > row_max[step - 1, row]
+
+
+def chip_shares(shown):
+    """Shares of shared memory and of registers that a program of the run takes."""
+    limits = GPUS["H200"].program_limits.items()
+    return [shown.algorithm.chip_bytes(shown.trace.problem, memory) / limit for memory, limit in limits]
+
+
+def tile_counts(shown):
+    """(visited, all) tiles of the causal or sliding mask, from the problem's own rule, row by row."""
+    problem = shown.trace.problem
+    rows, keys = np.arange(problem.q_len)[:, None], np.arange(problem.kv_len)[None]
+    band = problem.band
+    seen = (keys <= rows + band.right) & (keys >= rows - band.left)
+    tiles = seen.reshape(problem.q_tiles, problem.block_m, problem.kv_tiles, problem.block_n).any((1, 3))
+    return int(tiles.sum()), tiles.size
+
+
+def written_once(trace, *names):
+    return all(
+        trace.tensor_bytes_written[:, trace.tensors.index(name)].sum()
+        == trace.problem.q_len * trace.problem.head_dim * trace.problem.itemsize
+        for name in names
+    )
+
+
+CLAIMS = {
+    # FlashAttention in 5 minutes
+    (FIVE, 0): lambda s: (s.trace.kernel[:256] == 0).all() and s.trace.kernel[256] == 1,
+    (FIVE, 1): lambda s: (
+        s.moved("S") + s.moved("P") > s.total / 2 and s.trace.kernel[767:769].tolist() == [2, 3]
+    ),
+    (FIVE, 2): lambda s: [s.phase(i)[1] for i in range(4)] == ["QK^T", "row max", "exponentials", "rescale"],
+    (FIVE, 3): lambda s: rises(s, 1) and [s.phase(i)[1] for i in range(3)] == ["QK^T", "row max", "rescale"],
+    (FIVE, 4): lambda s: not {"S", "P"} & set(s.trace.tensors) and tile_counts(s) == (s.trace.steps, 256),
+    (FIVE, 5): lambda s: s.total < s.other_total and s.other.problem == s.trace.problem,
+    # From softmax to FlashAttention-3
+    (FLASH3, 0): lambda s: s.trace.kernel[255:257].tolist() == [0, 1],
+    (FLASH3, 1): lambda s: s.moved("S") + s.moved("P") > 30 * s.moved("O"),
+    (FLASH3, 2): lambda s: chip_shares(s)[1] > 1,
+    (FLASH3, 3): lambda s: s.phase(0) == ("_attn_fwd", "QK^T") and s.phase(3)[1] == "rescale",
+    (FLASH3, 4): lambda s: rises(s, 1) and s.phase(0)[1] == "QK^T" and s.phase(3)[1] == "rescale",
+    (FLASH3, 5): lambda s: float(s.figure("rescaled_percent").rstrip(" %")) < 50,
+    (FLASH3, 6): lambda s: s.moved("O") > s.total / 2 and (np.diff(s.trace.kv_tile) >= 0).all(),
+    (FLASH3, 7): lambda s: written_once(s.trace, "O") and len(np.unique(s.trace.program)) == 4,
+    (FLASH3, 8): lambda s: s.other_total < s.total and s.trace.steps == s.other.steps,
+    (FLASH3, 9): lambda s: tile_counts(s) == (136, 256),
+    (FLASH3, 10): lambda s: tile_counts(s) == (s.trace.steps, 256),
+    (FLASH3, 11): lambda s: all(0 < share < 1 for share in chip_shares(s)),
+    (FLASH3, 12): lambda s: step_schedule(s.trace, s.algorithm, GPUS["H200"].sm_count).measured,
+    (FLASH3, 13): lambda s: s.trace.problem.q_len == 1 and s.trace.kernel[1023:1025].tolist() == [0, 1],
+    (FLASH3, 14): lambda s: [s.phase(i)[1] for i in range(3)] == ["QK^T", "exponentials", "PV"],
+    # The backward pass
+    (BACKWARD, 0): lambda s: [s.phase(i)[1] for i in range(2)] == ["PV", "store O, lse"] and lse_is_right(s),
+    (BACKWARD, 1): lambda s: s.phase(1) == ("_attn_bwd_preprocess", "load O, dO") and s.phase(2)[1] == "D",
+    (BACKWARD, 2): lambda s: s.phase(0)[1] == "QK^T" and s.phase(1) == ("_attn_bwd_dk_dv", "P from lse"),
+    (BACKWARD, 3): lambda s: [s.phase(i)[1] for i in range(5)] == ["load dO", "dV", "dP", "dS", "dK"],
+    (BACKWARD, 4): lambda s: (
+        written_once(s.trace, "dK", "dV") and (np.diff(s.trace.kv_tile[16:152]) >= 0).all()
+    ),
+    (BACKWARD, 5): lambda s: written_once(s.trace, "dQ") and (np.diff(s.trace.q_tile[152:]) >= 0).all(),
+    (BACKWARD, 6): lambda s: s.total < s.other_total and s.moved("dK", s.other) > 10 * s.moved("dK"),
+    (BACKWARD, 7): lambda s: (
+        s.trace.gradient_distance[31, 1:].max() < 2**-9 < s.trace.gradient_distance[30, 1:].min() / 20
+    ),  # float16 keeps 11 bits, and the gradients reach 4
+}
+"""What each scene says beyond its numbers, asked of its trace. A scene without a claim fails."""
+
+
+def lse_is_right(shown):
+    trace = shown.trace
+    expected = trace.row_max[7] + np.log(trace.row_sum[7])
+    return np.allclose(trace.lse.reshape(-1)[:4], expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("name", "number"), SCENES)
+def test_what_a_scene_says_holds_in_its_run(name, number):
+    assert CLAIMS[name, number](Shown(name, number))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_shipped_talk_loads_from_recordings(name):
+    talk = TALKS[name]
+    runs = recorded_runs(talk)
+    assert set(runs) == set(run_names(talk))
+    data = talk_data(talk, runs, measured)
+    assert len(data["scenes"]) == len(talk.scenes) >= {FIVE: 6, FLASH3: 12, BACKWARD: 8}[name]
+    assert all(notes.strip() for notes in data["notes"])
+    used = {run for scene in data["scenes"] for run in [scene["run"]]}
+    used |= {run for duel in data["duels"].values() for run in duel["runs"]}
+    assert used == set(data["runs"])  # each is sent once
+
+
+@pytest.mark.parametrize(("name", "number"), SCENES)
+def test_every_number_in_the_words_is_taken_from_the_run(name, number):
+    scene = TALKS[name].scenes[number]
+    words = [scene.title, scene.sentence, scene.notes, *(stop.sentence for stop in scene.stops)]
+    bare = re.sub(r"\{\w+\}", "", NAMES_WITH_NUMBERS.sub("", " ".join(words)))
+    assert not re.search(r"\d", bare), bare
+
+
+def test_a_number_that_a_run_does_not_have_is_refused_with_its_place():
+    toml = scene_toml(TALKS[FIVE].scenes[0]).replace("{matrix_bytes}", "{matrix_size}")
+    talk = parse_talk('title = "t"\n' + toml, "my.toml")
+    with pytest.raises(
+        InvalidTalk, match=r"my\.toml, scene 1 “Attention.*”, sentence: \{matrix_size\}.*steps"
+    ):
+        talk_data(talk, recorded_runs(talk), measured)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (('step = "0"', 'step = "1025"'), r"stops: '1025' is past the end; the run has 1,024 steps"),
+        (('step = "0"', 'step = "1024.1"'), "stops: '1024.1' is past the end"),
+        (('view = "mask"', 'view = "numbers"'), "view: the numbers of this run were not recorded"),
+    ],
+)
+def test_a_state_that_a_run_does_not_have_is_refused(change, message):
+    talk = parse_talk('title = "t"\n' + scene_toml(TALKS[FIVE].scenes[0]).replace(*change), "my.toml")
+    with pytest.raises(InvalidTalk, match=message):
+        talk_data(talk, recorded_runs(talk), measured)
+
+
+@pytest.mark.parametrize("words", ["{", "{}", "{0}", "{steps!r:x", "a } b"])
+def test_stray_braces_are_refused(words):
+    with pytest.raises(UnknownFigure):
+        filled(words, {"steps": "3"})
+
+
+def test_a_brace_that_is_written_twice_is_a_brace():
+    assert filled("{{x}} {steps}", {"steps": "3"}) == "{x} 3"

@@ -1,0 +1,133 @@
+"""The user's kernel, played beside ours on the same problem: which tiles it loads and stores, and when."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+
+import streamlit as st
+
+from kernels.algorithms import ALGORITHMS, FIRST
+from kernels.check.cases import USERS, estimated_seconds
+from kernels.check.result import CheckResult
+from kernels.device.gpus import Gpu
+from kernels.trace.observed import NOT_SEEN
+from kernels.worker.case_requests import PlayRequest
+from kernels.worker.requests import TraceRequest
+from viz.check.context import CheckContext
+from viz.player.component import show_player
+from viz.player.data import duel_data, player_data
+from viz.player.html_page import export_html
+from viz.shared import runs
+from viz.shared.formats import format_bytes
+from viz.shared.problem_form import gpu_control
+from viz.shared.waiting import asked_job, result_of
+
+PLAYING = "played_kernel"
+"""Key in the session of the request that the user wants to see."""
+SHOWN = {"both": f"beside {ALGORITHMS[FIRST].label}", "alone": "alone"}
+
+
+@functools.lru_cache(maxsize=8)
+def _player_data(run: runs.Run, gpu: Gpu) -> dict:
+    return player_data(run.trace, run.provenance, gpu)
+
+
+@functools.lru_cache(maxsize=8)
+def _duel_data(run: runs.Run, ours: runs.Run, gpu: Gpu) -> dict:
+    return duel_data((run.trace, run.provenance), (ours.trace, ours.provenance), gpu)
+
+
+def played_panel(context: CheckContext, result: CheckResult) -> None:
+    """A button that plays the kernel, and then the player."""
+    if result.case.kernel not in USERS or result.refused or result.broken or result.stopped:
+        return
+    st.subheader("Play it", anchor="play")
+    if context.backend != "interpreter":
+        st.caption(
+            "The loads and stores of a compiled kernel cannot be watched. Start the app with "
+            "TRITON_INTERPRET=1 to play this kernel."
+        )
+        return
+    if not result.interpreted:
+        st.caption("It launched no Triton kernel, so there are no tiles to play.")
+        return
+    request = PlayRequest(result.case, context.version(result.case))
+    if st.session_state.get(PLAYING) != request:
+        once = replace(result.case, gradients=False, repeats=1, upload="")
+        seconds = 2 * estimated_seconds(once, context.backend)
+        st.button("Play it", icon=":material/play_arrow:", key="play-it", on_click=_play, args=(request,))
+        st.caption(
+            "Runs the kernel once more, and plays which tiles of Q, K, V and O each program loads and "
+            f"stores, with bytes and source line, beside {ALGORITHMS[FIRST].label}. It takes about "
+            f"{max(seconds, 1):,.0f} s here."
+        )
+        return
+    traced = result_of(context.store, context.store.job(request), "play")
+    if traced:
+        _show(context, runs.live_run(traced), bool(result.case.upload))
+
+
+def _play(request: PlayRequest) -> None:
+    st.session_state[PLAYING] = request
+
+
+def _show(context: CheckContext, run: runs.Run, was_file: bool) -> None:
+    gpu = gpu_control()
+    shown = st.segmented_control(
+        "Shown",
+        list(SHOWN),
+        default="both",
+        required=True,
+        key="played",
+        format_func=SHOWN.__getitem__,
+        label_visibility="collapsed",
+    )
+    problem = run.trace.problem
+    inputs = (
+        "the inputs drawn from the seed, not those of the file" if was_file else "the inputs of the check"
+    )
+    st.caption(
+        f"**Counted**: {format_bytes(run.trace.total_bytes)} requested by its loads and stores, on {inputs}. "
+        f"{NOT_SEEN}: they stay inside the kernel. Its tiles are {problem.block_m} × {problem.block_n}, "
+        "by its largest accesses; ours runs with the same."
+    )
+    ours = _ours(context, run) if shown == "both" else None
+    if shown == "both" and ours is None:
+        return
+    data = _duel_data(run, ours, gpu) if ours else _player_data(run, gpu)
+    show_player(data, f"played-{shown}", {})
+    _downloads(run, gpu)
+
+
+def _downloads(run: runs.Run, gpu: Gpu) -> None:
+    with st.container(horizontal=True):
+        st.download_button(
+            "Player as one HTML file",
+            lambda: export_html(_player_data(run, gpu)),
+            "kernel.html",
+            "text/html",
+            icon=":material/slideshow:",
+            on_click="ignore",
+            help="Your kernel alone. It opens in any browser without a network or a server.",
+        )
+        st.download_button(
+            "Trace (.npz)",
+            lambda: run.trace.to_bytes(compress=True),
+            "kernel.npz",
+            "application/octet-stream",
+            icon=":material/download:",
+            on_click="ignore",
+            help="Explore opens it.",
+        )
+
+
+def _ours(context: CheckContext, run: runs.Run) -> runs.Run | None:
+    """Our kernel on the same problem, with the tiles of the user's."""
+    problem, entry = run.trace.problem, ALGORITHMS[FIRST]
+    seconds = runs.estimated_seconds(problem, entry, context.backend)
+    job = asked_job(
+        context.store, TraceRequest(problem, FIRST), seconds, f"Run {entry.label}", key="ask-ours"
+    )
+    traced = result_of(context.store, job, "ours") if job else None
+    return runs.live_run(traced) if traced else None

@@ -1,0 +1,152 @@
+"""Chapter "The kernel": a recorded run in the player, its lines in plain words, its next step to predict."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import streamlit as st
+
+from kernels.device.gpus import DEFAULT_GPU, GPUS
+from kernels.lessons.kernel_rows import RowStep, row_steps
+from kernels.lessons.predictions import next_state
+from kernels.problem.presets import PRESETS
+from viz.learn.controls import number
+from viz.learn.predict import type_in
+from viz.player.component import show_player
+from viz.player.data import player_data
+from viz.player.scene import ROW, STEP, RunName, Scene, Stop
+from viz.player.scene_panel import scene_popover
+from viz.shared import runs
+from viz.shared.formats import format_number
+from viz.shared.glossary import say
+from viz.shared.layout import explore_link
+
+PROBLEM = PRESETS["tiny"].problem
+ALGORITHM = "flash2"
+
+LINES = (
+    ("load Q", "q", "the [[query tile]] of this [[program]]; it stays [[on the chip]]"),
+    ("load K", "k", "one [[key tile]]"),
+    ("QK^T", "scores", "the [[score|scores]] of this tile, each query with each key, before the factor 1/√d"),
+    ("row max", "m_new", "the larger of the old [[row max|m]] and the largest new score, for each row"),
+    ("exponentials", "p", "exp(score − m): the [[weight|weights]], not yet divided by their sum"),
+    ("rescale", "alpha", "the [[rescale factor|α]] turns the old sums into what the new m would have given"),
+    ("rescale", "l", "the [[row sum|l]]: the old one times α, plus the new exponentials"),
+    ("rescale", "acc", "the [[accumulator|acc]]: the old one times α"),
+    ("load V, PV", "acc", "plus the new exponentials times the values of this tile"),
+    ("store O, lse", "o", "after the last key tile: acc / l, and [[lse|m + ln l]]"),
+)
+"""Phase, name in the code, what it is."""
+
+
+def show() -> None:
+    """Draw the chapter."""
+    run = runs.recorded(PROBLEM, ALGORITHM)
+    if run is None:
+        st.error("The recording of the tiny problem is missing. Record it with `python -m kernels.record`.")
+        return
+    say(
+        f"This is a real run of our FlashAttention-2 [[kernel]]: {PROBLEM.q_len} [[query|queries]] and "
+        f"{PROBLEM.kv_len} [[key|keys]] of [[head_dim]] {PROBLEM.head_dim}, in tiles of {PROBLEM.block_m}. "
+        "The square is [[score|S]]. **Hatched means: never in [[HBM]].** Only the tile at work exists, in "
+        "[[SRAM]]. Q comes from the left, K and V from above, and O leaves to the right. Play it with the "
+        "space key, or step with the arrow keys; “phase” goes through one [[tile step]] line by line, and "
+        "“Numbers” opens the tile into its numbers."
+    )
+    _player(run)
+    scene_popover(_scene, "kernel_scene")
+    st.caption(f"**Recorded**: {run.provenance}. Click a tile to follow one of its rows.")
+    _predict(run)
+    _lines()
+    explore_link("Your own sizes: Explore", PROBLEM)
+
+
+@st.fragment
+def _player(run: runs.Run) -> None:
+    """A fragment: a new state reruns the player alone."""
+    state = st.session_state.setdefault("learn_player_state", {})
+    st.session_state["learn_player_state"] = show_player(_data(), "learn_player", state)
+
+
+def _scene() -> Scene:
+    """What the player shows, as a scene of a talk."""
+    state = st.session_state.get("learn_player_state", {})
+    step, row = state.get("step", ""), state.get("row", "")
+    return Scene(
+        title="The kernel, step by step",
+        sentence="{q_len} queries and {kv_len} keys, in tiles of {block_m}.",
+        run=RunName(PROBLEM, ALGORITHM),
+        stops=(Stop(step if STEP.fullmatch(step) else "0"),),
+        view="numbers" if state.get("open") == "tile" else "grid",
+        row=row if ROW.fullmatch(row) else "",
+        tells=True,
+    )
+
+
+@functools.lru_cache(maxsize=1)
+def _data() -> dict:
+    run = runs.recorded(PROBLEM, ALGORITHM)
+    assert run is not None  # shown only if there is one
+    return player_data(run.trace, run.provenance, GPUS[DEFAULT_GPU])
+
+
+def _predict(run: runs.Run) -> None:
+    """The next step of one row, by hand; right is what the kernel wrote."""
+    st.subheader("Be the kernel for one step", anchor=False)
+    with st.container(horizontal=True, gap="small"):
+        row = number("Row (query)", 0, PROBLEM.q_len - 1, 0, 1, "kernel_row", 140)
+        at = number("After how many key tiles?", 0, PROBLEM.kv_tiles - 1, 1, 1, "kernel_after", 220)
+    step = row_steps(run.trace, int(row))[int(at)]
+    shown = ", ".join(format_number(score) for score in step.scores)
+    before = (
+        f"[[row max|m]] = {format_number(step.m_before)} and [[row sum|l]] = {format_number(step.l_before)}"
+        if at
+        else "m = −∞ and l = 0, since no key has been seen"
+    )
+    type_in(
+        f"kernel_{row}_{at}",
+        f"Row {row} has seen {at} of {PROBLEM.kv_tiles} key tiles: {before}. Its scores with the next "
+        f"{len(step.scores)} keys are **{shown}**. What will m, [[rescale factor|α]] and l be?",
+        next_state(step.m_before, step.l_before, step.scores, (step.m, step.alpha, step.l)),
+        step_words(step),
+    )
+    st.caption(
+        "m, α and l are **recorded**: what the kernel wrote down after this tile. The scores are computed "
+        "here in float64 from the same inputs."
+    )
+
+
+def step_words(step: RowStep) -> str:
+    """What happens to a row at a key tile, in plain words with its numbers."""
+    m, l, alpha = (format_number(value) for value in (step.m, step.l, step.alpha))
+    added = format_number(float(np.exp(step.scores - step.m).sum()))
+    if not np.isfinite(step.m_before):
+        return (
+            f"This is the first tile: nothing was summed up before, so α = e^(−∞) = 0 has nothing to "
+            f"rescale. m is the largest score, {m}, and l is the sum of e^(score − {m}), {l}."
+        )
+    old = format_number(step.m_before)
+    if step.alpha == 1:
+        return (
+            f"The largest score stays {m}, so α = e^0 = 1 and the old sum stays as it is: l = "
+            f"{format_number(step.l_before)} + {added} = {l}."
+        )
+    return (
+        f"The largest score rose from {old} to {m}, so everything summed up so far counts e^({old} − {m}) = "
+        f"{alpha} times: l = {alpha} · {format_number(step.l_before)} + {added} = {l}. acc is multiplied by "
+        "the same factor."
+    )
+
+
+def _lines() -> None:
+    """The kernel's names in the reader's words."""
+    with st.expander("The lines of the kernel, in plain words"):
+        rows = [f"| {phase} | `{name}` | {words} |" for phase, name, words in LINES]
+        say("\n".join(["| phase | in the code | what it is |", "|:--|:--|:--|", *rows]))
+        say(
+            "**Why the code says `exp2`**: a GPU has an instruction for 2^x, and none for e^x. So the kernel "
+            "multiplies the scores by log₂ e (and by 1/√d at the same time): 2^(score · log₂ e) is e^score. "
+            "Inside the kernel m has this factor too. The player and this page divide it out again, so that "
+            "α = exp(old m − new m) holds for the numbers that you see."
+        )

@@ -1,0 +1,81 @@
+"""One thing to predict per chapter: the reader chooses or types, and then sees."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from kernels.lessons.predictions import Quantity, judge
+from viz.shared.formats import format_number
+from viz.shared.glossary import say
+
+
+def choose(key: str, question: str, options: Sequence[str], right: str, because: str) -> bool:
+    """A question with a few answers. Whether the reader has chosen one; then the right one is shown.
+
+    `key` names the question: with another key it is a new question, and not yet answered.
+    """
+    with st.container(border=True, key=f"predict_{key}"):
+        say(f"**Predict.** {question}")
+        chosen = st.radio(
+            "Your answer",
+            options,
+            index=None,
+            key=f"{key}_answer",
+            horizontal=True,
+            label_visibility="collapsed",
+        )
+        if chosen is None:
+            return False
+        if chosen == right:
+            st.success(f"Right. {because}", icon=":material/check:")
+        else:
+            st.error(f"No: {right}. {because}", icon=":material/close:")
+    return True
+
+
+def type_in(key: str, question: str, wanted: Sequence[Quantity], because: str) -> bool:
+    """Numbers to type. Whether all are right or have been shown; each wrong one is told by its slip."""
+    shown_key = f"{key}_shown"
+    with st.container(border=True, key=f"predict_{key}"):
+        say(f"**Predict.** {question}")
+        with st.form(f"{key}_form", border=False):
+            row = st.container(horizontal=True, vertical_alignment="bottom", gap="small")
+            given = [
+                row.number_input(
+                    quantity.name, value=None, step=None, key=f"{key}_{quantity.name}", width=120
+                )
+                for quantity in wanted
+            ]
+            row.form_submit_button("Check", icon=":material/check:")
+            shown = row.form_submit_button("Show", icon=":material/visibility:")
+        if shown:
+            st.session_state[shown_key] = True
+        verdicts = [
+            (quantity, *judge(quantity, number))
+            for quantity, number in zip(wanted, given, strict=True)
+            if number is not None
+        ]
+        _feedback(verdicts)
+        solved = len(verdicts) == len(wanted) and all(right for _, right, _ in verdicts)
+        if solved or st.session_state.get(shown_key):
+            values = ", ".join(
+                f"**{quantity.name} = {format_number(quantity.value)}**" for quantity in wanted
+            )
+            say(f"{values}. {because}")
+            return True
+    return False
+
+
+def _feedback(verdicts: Sequence[tuple[Quantity, bool, str]]) -> None:
+    """Which parts are right, and which slip gives a wrong one."""
+    if not verdicts:
+        return
+    lines = []
+    for quantity, right, slip in verdicts:
+        if right:
+            lines.append(f":green-badge[:material/check: {quantity.name}] right")
+        else:
+            lines.append(f":red-badge[:material/close: {quantity.name}] {slip or 'not yet'}")
+    st.markdown("  \n".join(lines))

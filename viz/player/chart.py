@@ -1,0 +1,160 @@
+"""A recorded sweep of the Measure page as a scene: which one, and what the stage draws, as plain values."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, fields
+
+from kernels.measure.measurement import DIRECTIONS
+from kernels.measure.peers import PEERS
+from kernels.measure.series import AXES, PeerCurve, SweepView, peer_curves
+from kernels.measure.sweep import TOKENS, WIDTH
+from kernels.problem import DTYPES
+from kernels.problem.attention_problem import MASKS
+from kernels.recordings import recorded_document
+from viz.shared.figures.sweep import (
+    LETTERS,
+    SYMBOLS,
+    TITLES,
+    curve_values,
+    format_metric,
+    peer_label,
+    value_ticks,
+)
+from viz.shared.formats import format_length
+from viz.shared.theme import PEER_COLORS
+
+METRICS = ("time", "tflops", "memory", "speedup")
+OPTIONS = {
+    "metric": METRICS,
+    "axis": AXES,
+    "direction": DIRECTIONS,
+    "mask": MASKS,
+    "dtype": tuple(DTYPES),
+}
+
+
+class InvalidChart(ValueError):
+    """What is wrong with a chart, with the field, what was given and what is accepted."""
+
+
+@dataclass(frozen=True)
+class Chart:
+    """One chart of the Measure page: a metric of some peers along an axis, the rest held fixed."""
+
+    metric: str = "time"
+    axis: str = "length"
+    direction: str = "forward"
+    peers: tuple[str, ...] = ("naive", "sdpa_flash", "ours")
+    length: int = 1024
+    head_dim: int = 64
+    mask: str = "causal"
+    dtype: str = "float16"
+
+    @property
+    def view(self) -> SweepView:
+        """What varies and what is fixed: tokens and width, as in the recorded sweep."""
+        return SweepView(
+            self.axis, self.length, self.head_dim, self.dtype, self.mask, tokens=TOKENS, width=WIDTH
+        )
+
+    @classmethod
+    def read(cls, given: dict) -> Chart:
+        """The chart of a table such as {metric = "time", mask = "causal"}. Raises InvalidChart."""
+        for name, value in given.items():
+            known = [field.name for field in fields(cls)]
+            if name not in known:
+                raise InvalidChart(f"{name}: this field is not known; known are {', '.join(known)}")
+            if name in OPTIONS and value not in OPTIONS[name]:
+                raise InvalidChart(f"{name}: {value!r}; expected one of {', '.join(OPTIONS[name])}")
+            if name in ("length", "head_dim") and (type(value) is not int or value < 1):
+                raise InvalidChart(f"{name}: {value!r}; expected a whole number above 0")
+        peers = given.get("peers", list(cls.peers))
+        if not isinstance(peers, list) or not peers or not all(peer in PEERS for peer in peers):
+            raise InvalidChart(f"peers: {peers!r}; expected a list of {', '.join(PEERS)}")
+        return cls(**{**given, "peers": tuple(dict.fromkeys(peers))})
+
+    def as_table(self) -> dict:
+        """The reverse of `read`: the fields that differ from the defaults."""
+        default = asdict(Chart())
+        return {name: value for name, value in asdict(self).items() if value != default[name]}
+
+
+def chart_curves(chart: Chart) -> list[PeerCurve]:
+    """The recorded curves of a chart in the order of its peers, the baseline of a speed-up included.
+
+    Raises InvalidChart if one of them was not recorded.
+    """
+    curves = _recorded(chart)
+    missing = [peer for peer in chart.peers if peer not in curves]
+    if missing:
+        had = f"recorded are {', '.join(curves)}" if curves else "nothing of this chart was recorded"
+        raise InvalidChart(f"{', '.join(missing)} was not recorded with these fields; {had}")
+    shown = [curves[peer] for peer in chart.peers]
+    if chart.metric == "speedup" and "naive" in curves and "naive" not in chart.peers:
+        shown.append(curves["naive"])
+    return shown
+
+
+def recorded_peers(chart: Chart) -> list[str]:
+    """The peers that were recorded with a chart's other fields."""
+    return list(_recorded(chart))
+
+
+def _recorded(chart: Chart) -> dict[str, PeerCurve]:
+    measurements = recorded_document("sweeps").measurements
+    curves = peer_curves("recorded", measurements, chart.view)
+    return {curve.peer: curve for curve in curves if curve.direction == chart.direction and curve.measured}
+
+
+def chart_data(chart: Chart) -> dict:
+    """What the stage draws: title, ticks, each peer's name, colour, mark and points. Raises InvalidChart."""
+    curves = chart_curves(chart)
+    drawn = [(curve, curve_values(curve, curves, chart.metric)) for curve in curves]
+    drawn = [(curve, values) for curve, values in drawn if values]
+    if not drawn:
+        raise InvalidChart(f"{chart.metric} has no value here; a speed-up is that of another peer over naive")
+    xs = sorted({x for _, values in drawn for x, _ in values})
+    ticks = value_ticks([y for _, values in drawn for _, y in values], chart.metric)
+    return {
+        "title": f"{TITLES[chart.metric]}, {chart.direction}, against {chart.axis} ({LETTERS[chart.axis]})",
+        "x": [[math.log(x), format_length(x)] for x in xs],
+        "y": [[math.log(tick), words] for tick, words in ticks],
+        "series": [_series(curve.peer, values, chart.metric) for curve, values in drawn],
+        "source": _source(chart),
+    }
+
+
+def _series(peer: str, values: list[tuple[int, float]], metric: str) -> dict:
+    return {
+        "name": peer_label(peer).split(",")[0],
+        "color": PEER_COLORS.get(peer, "text"),
+        "symbol": SYMBOLS.get(peer, "star"),
+        "points": [[math.log(x), math.log(y)] for x, y in values],
+        "last": format_metric(values[-1][1], metric),
+    }
+
+
+def _source(chart: Chart) -> str:
+    """Where the numbers are from, and what was held fixed."""
+    document = recorded_document("sweeps")
+    device = document.devices[0]
+    date = max(entry.recorded_at[:10] for entry in document.measurements)
+    fixed = [] if chart.axis == "head_dim" else [f"head_dim {chart.head_dim}"]
+    fixed += [] if chart.axis == "length" else [f"length {format_length(chart.length)}"]
+    fixed += [chart.mask, chart.dtype]
+    versions = f"torch {device.torch}, Triton {device.triton}"
+    return f"{', '.join(fixed)} · recorded on {device.name}, {versions}, {date}"
+
+
+def chart_figures(chart: Chart) -> dict[str, str]:
+    """Numbers for the words of a scene: {last} of the axis, and there the value of each peer by its name."""
+    curves = chart_curves(chart)
+    values = {curve.peer: dict(curve_values(curve, curves, chart.metric)) for curve in curves}
+    values = {peer: known for peer, known in values.items() if known}
+    common = set.intersection(*(set(known) for known in values.values()))
+    if not common:
+        return {"device": recorded_document("sweeps").devices[0].name}
+    last = max(common)
+    said = {peer: format_metric(known[last], chart.metric) for peer, known in values.items()}
+    return said | {"last": f"{last:,}", "device": recorded_document("sweeps").devices[0].name}

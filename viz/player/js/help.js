@@ -1,0 +1,32 @@
+// The overview of the keys.
+
+import { element } from "./dom.js";
+
+const KEYS = [
+  ["Space", "play or pause"],
+  ["→ ←", "one step on, one back"],
+  ["Home End", "to the start, to the end"],
+  ["[ ]", "slower, faster"],
+  ["f", "full screen"],
+  ["z", "a tile in its numbers, or back to the grid"],
+  ["p", "predict m, α and l before they are shown (in the numbers)"],
+  ["↑ ↓", "the row that is told (in the numbers)"],
+  ["s", "save a picture or an animation"],
+  ["Esc", "close what is open, back to the grid"],
+  ["?", "this list"],
+];
+
+// A list of the keys that opens and closes.
+export function keysPanel() {
+  const rows = KEYS.flatMap(([key, words]) => [element("dt", {}, [key]), element("dd", {}, [words])]);
+  const node = element("dl", { class: "fa-keys", hidden: "", "aria-label": "keys" }, rows);
+  return {
+    node,
+    get isOpen() {
+      return !node.hidden;
+    },
+    toggle() {
+      node.hidden = !node.hidden;
+    },
+  };
+}

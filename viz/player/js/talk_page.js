@@ -1,0 +1,27 @@
+// Entry of the exported talk: its data lie in the page. The address ends in "#speaker" in the speaker's window; the
+// audience's window drops the notes before it shows anything.
+
+import { Printing } from "./print.js";
+import { Speaker } from "./speaker.js";
+import { Talk } from "./talk.js";
+
+const take = (id) => {
+  const node = document.getElementById(id);
+  node.remove();
+  return JSON.parse(node.textContent);
+};
+const talk = take("talk");
+const encoded = take("notes");
+const root = document.querySelector(".fa-talk");
+
+function start() {
+  const bytes = Uint8Array.from(atob(encoded), (letter) => letter.charCodeAt(0));
+  const isSpeaker = encoded && location.hash === "#speaker";
+  if (isSpeaker) {
+    const notes = JSON.parse(new TextDecoder().decode(bytes));
+    return [new Speaker(root, talk, notes), new Printing(talk, notes)];
+  }
+  return [new Talk(root, talk, () => (encoded ? `${location.href.split("#")[0]}#speaker` : "")), new Printing(talk)];
+}
+
+start();

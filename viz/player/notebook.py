@@ -1,0 +1,88 @@
+"""The player in a notebook that shows `_repr_html_`, such as Jupyter: `show(trace)` at the end of a cell.
+
+    from kernels import AttentionProblem, run_traced
+    from viz.player.notebook import show
+
+    show(run_traced(AttentionProblem(q_len=128, kv_len=128), "flash2"))
+
+The output is one HTML page in a frame of its own, with its data in it: it plays without a server, without a
+network and without this process, also in a notebook that was saved and sent to somebody.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from dataclasses import dataclass
+
+from kernels.device.gpus import DEFAULT_GPU, GPUS
+from kernels.trace import Trace
+from viz.player.data import duel_data, player_data
+from viz.player.html_page import State, export_html
+from viz.player.scene import PLACE, ROW, STEP
+from viz.shared.provenance import trace_provenance
+
+FILLS = """
+.fa-player { min-height: 100vh; box-sizing: border-box; }
+.fa-main, .fa-duel { flex: 1; }
+.fa-stage, .fa-duel .fa-stage { flex: 1 1 226px; height: auto; min-height: 226px; }
+"""
+"""The player takes the height of its frame; the grid gets what the rest leaves."""
+
+
+@dataclass(frozen=True)
+class Inline:
+    """What a cell shows: a page in a frame, so that its styles and keys stay apart from the notebook's."""
+
+    page: str
+    """The page as HTML; write it into a file to have it outside of the notebook."""
+    height: int
+    """Of the frame, in pixels."""
+
+    def _repr_html_(self) -> str:
+        return (
+            f'<iframe srcdoc="{html.escape(self.page)}" title="player" allow="fullscreen" '
+            f'style="width: 100%; height: {self.height}px; border: 0"></iframe>'
+        )
+
+    def __repr__(self) -> str:
+        return f"Inline(a page of {len(self.page):,} characters, shown by a notebook)"
+
+
+def show(
+    trace: Trace,
+    versus: Trace | None = None,
+    *,
+    step: str | int = "",
+    row: str = "",
+    opened: bool = False,
+    gpu: str = DEFAULT_GPU,
+    height: int = 600,
+) -> Inline:
+    """The player of a run, or of two side by side, for the end of a cell.
+
+    `step` is where it stands, as the app has it in its URL: 37 or "37" after 37 steps, "37.2" in the second
+    phase of the next one, "gpu:12" at moment 12 of all programs at once; of two runs "steps:37" or
+    "race:500". `row` is the row that is told, as head and number: "0.20". `opened` shows the tile in its
+    numbers. `gpu` gives the size of the SRAM that is drawn, `height` the height of the frame in pixels.
+    Raises ValueError for a step, row or GPU of another form.
+    """
+    step = str(step)
+    pattern, forms = (PLACE, '"steps:37" or "race:500"') if versus else (STEP, '37, "37.2" or "gpu:12"')
+    _expect("step", step, pattern, forms)
+    _expect("row", row, ROW, '"0.20", a head and the number of a row')
+    if gpu not in GPUS:
+        raise ValueError(f"gpu={gpu!r} is not accepted; expected one of {', '.join(GPUS)}")
+    state: State = {"place" if versus else "step": step, "row": row, "open": "tile" if opened else ""}
+    first = trace, trace_provenance(trace)
+    if versus:
+        data = duel_data(first, (versus, trace_provenance(versus)), GPUS[gpu])
+    else:
+        data = player_data(*first, GPUS[gpu])
+    given = {name: value for name, value in state.items() if value}
+    return Inline(export_html(data, given, FILLS), height)
+
+
+def _expect(name: str, given: str, pattern: re.Pattern[str], forms: str) -> None:
+    if given and not pattern.fullmatch(given):
+        raise ValueError(f"{name}={given!r} is not accepted; expected {forms}")

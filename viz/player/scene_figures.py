@@ -1,0 +1,115 @@
+"""Numbers for the words of a scene, taken from its run: "{steps} tile steps" becomes "136 tile steps"."""
+
+from __future__ import annotations
+
+import string
+
+import numpy as np
+
+from kernels.algorithms import algorithm_of
+from kernels.algorithms.standard.traffic import standard_bytes
+from kernels.device.gpus import Gpu
+from kernels.measure.measurement import Measurement, ratio_to_naive
+from kernels.problem.tiles import TileKind
+from kernels.trace import Trace
+from viz.player.selection import is_large
+from viz.player.tiles import KIND_CODES, tile_kinds
+from viz.shared.formats import format_bytes, format_kib, format_ms, significant
+
+PROBLEM_FIELDS = ("q_len", "kv_len", "head_dim", "block_m", "block_n", "q_heads", "kv_heads", "kv_splits")
+
+
+class UnknownFigure(ValueError):
+    """A name in braces that the run has no number for."""
+
+
+def run_figures(trace: Trace, gpu: Gpu, measurement: Measurement | None) -> dict[str, str]:
+    """Name to text of every number of a run.
+
+    Counted are steps, tiles and bytes; modelled is standard attention; times are those of `measurement`.
+    """
+    problem, algorithm = trace.problem, algorithm_of(trace)
+    read, written = int(trace.tensor_bytes_read.sum()), int(trace.tensor_bytes_written.sum())
+    standard = standard_bytes(problem, algorithm.direction)
+    figures = {name: f"{getattr(problem, name):,}" for name in PROBLEM_FIELDS}
+    figures |= {
+        "steps": f"{trace.steps:,}",
+        "programs": f"{len(np.unique(np.stack([trace.kernel, trace.program]), axis=1).T):,}",
+        "kernels": f"{len(trace.kernels)}",
+        "q_tiles": f"{problem.q_tiles:,}",
+        "kv_tiles": f"{problem.kv_tiles:,}",
+        "bytes": format_bytes(read + written),
+        "read": format_bytes(read),
+        "written": format_bytes(written),
+        "standard_bytes": format_bytes(standard),
+        "standard_ratio": significant(standard / (read + written), 2),
+        "matrix_bytes": format_bytes(problem.heads * problem.q_len * problem.kv_len * problem.itemsize),
+        "on_chip": format_kib(algorithm.chip_bytes(problem)),
+        "sms": f"{gpu.sm_count:,}",
+        "gpu": gpu.name,
+        "device": trace.device.name,
+    }
+    for index, name in enumerate(trace.tensors):
+        moved = trace.tensor_bytes_read[:, index].sum() + trace.tensor_bytes_written[:, index].sum()
+        figures[f"bytes_{name.replace(' ', '_')}"] = format_bytes(int(moved))
+    for memory, limit in gpu.program_limits.items():
+        name = memory.replace(" ", "_")
+        figures[name] = format_kib(algorithm.chip_bytes(problem, memory))
+        figures[f"{name}_limit"] = format_kib(limit)
+    return figures | _tiles(trace) | _rescales(trace) | _times(measurement, algorithm.direction)
+
+
+def _tiles(trace: Trace) -> dict[str, str]:
+    """Tiles of one head, by what the mask leaves of them."""
+    problem = trace.problem
+    if is_large(problem):
+        return {}
+    kinds = tile_kinds(problem, algorithm_of(trace))
+    counts = {name: int((kinds == KIND_CODES[kind]).sum()) for name, kind in _KINDS.items()}
+    visited = kinds.size - counts["skipped_tiles"]
+    counted = {"tiles": kinds.size, "visited_tiles": visited, **counts}
+    figures = {name: f"{count:,}" for name, count in counted.items()}
+    return figures | {"skipped_percent": f"{100 * counts['skipped_tiles'] / kinds.size:.0f} %"}
+
+
+_KINDS = {"skipped_tiles": TileKind.SKIPPED, "masked_tiles": TileKind.PARTIAL, "full_tiles": TileKind.FULL}
+
+
+def _rescales(trace: Trace) -> dict[str, str]:
+    """How often a row's sums shrink after its first tile: alpha is below 1 although something was summed."""
+    if trace.alpha is None:
+        return {}
+    later = trace.alpha > 0
+    share = 100 * (trace.alpha[later] < 1).mean() if later.any() else 0.0
+    return {"rescaled_percent": f"{share:.0f} %"}
+
+
+def _times(measurement: Measurement | None, direction: str) -> dict[str, str]:
+    """Recorded times of our kernels and of naive attention, and the peaks of their memory."""
+    if measurement is None:
+        return {}
+    figures = {}
+    named = {name: measurement.result(name, direction) for name in ("ours", "naive", "sdpa_flash")}
+    for name, result in named.items():
+        if result and result.timing:
+            figures[f"{name}_time"] = format_ms(result.timing.median_ms)
+        if result and result.peak_extra_bytes is not None:
+            figures[f"{name}_memory"] = format_bytes(result.peak_extra_bytes)
+    ours, naive = named["ours"], named["naive"]
+    ratio = ratio_to_naive(ours, naive) if ours and naive else None
+    if ratio and ratio.is_usable:
+        figures["naive_ratio"] = f"{significant(ratio.low, 2)} to {significant(ratio.high, 2)}"
+    return figures
+
+
+def filled(words: str, figures: dict[str, str]) -> str:
+    """Words with the names in braces replaced. Raises UnknownFigure for a name without a number."""
+    try:
+        names = [name for _, name, _, _ in string.Formatter().parse(words) if name is not None]
+    except ValueError as error:
+        raise UnknownFigure(f"{words[:60]!r}: {error}; write a brace itself as {{{{ or }}}}") from None
+    unknown = [name for name in names if name not in figures]
+    if unknown:
+        known = ", ".join(sorted(figures))
+        raise UnknownFigure(f"{{{unknown[0]}}} is not a number of this run; expected one of {known}")
+    return words.format_map(figures)

@@ -1,0 +1,169 @@
+"""A talk and its runs -> what the stage shows, as plain JSON values, and as one HTML file.
+
+Every run is sent once, whatever the number of scenes that show it. Notes are kept apart: only the speaker's
+window is given them.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from kernels.device.gpus import GPUS
+from kernels.measure.measurement import Measurement
+from kernels.trace import Trace
+from viz.player.chart import InvalidChart, chart_data, chart_figures
+from viz.player.data import duel_clock, player_data
+from viz.player.html_page import CSS, html_page, json_element
+from viz.player.scene import InvalidTalk, RunName, Scene, Talk
+from viz.player.scene_figures import UnknownFigure, filled, run_figures
+from viz.player.what_if import Choice
+from viz.shared.theme import palettes_for_player
+
+TALK_CSS = (Path(__file__).parent / "talk.css").read_text(encoding="utf-8")
+PRINT_CSS = (Path(__file__).parent / "print.css").read_text(encoding="utf-8")
+TALK_MOUNT = '<div class="fa-talk" role="application" aria-label="talk" tabindex="-1"></div>'
+
+Runs = dict[RunName, tuple[Trace, str]]
+"""Trace and provenance of each run that a talk shows."""
+Measured = Callable[[RunName], Measurement | None]
+
+
+def run_names(talk: Talk) -> list[RunName]:
+    """The runs that the scenes show, each once."""
+    named = [name for scene in talk.scenes for name in (scene.run, scene.versus) if name]
+    return list(dict.fromkeys(named))
+
+
+def talk_data(talk: Talk, runs: Runs, measured: Measured = lambda name: None) -> dict:
+    """Everything that the stage needs. Raises InvalidTalk for words or steps that a run does not have."""
+    data: dict = {"title": talk.title, "minutes": talk.minutes, "runs": {}, "duels": {}, "scenes": []}
+    data["palettes"] = palettes_for_player()
+    notes: list[str] = []
+    findings: list[str] = []
+    for number, scene in enumerate(talk.scenes, 1):
+        where = f"{talk.file}, scene {number} “{scene.title}”"
+        shown = [_add_run(data["runs"], runs, name, scene) for name in (scene.run, scene.versus) if name]
+        try:
+            figures = scene_figures(scene, runs, measured)
+        except InvalidChart as error:
+            findings.append(f"{where}, chart: {error}.")
+            continue
+        if shown:
+            _check_steps(scene, [data["runs"][each] for each in shown], where, findings)
+        words = {field: getattr(scene, field) for field in ("title", "sentence", "notes")}
+        words |= {f"stops, {stop.step}": stop.sentence for stop in scene.stops}
+        for field, text in words.items():
+            try:
+                words[field] = filled(text, figures)
+            except UnknownFigure as error:
+                findings.append(f"{where}, {field}: {error}.")
+        notes.append(words.pop("notes"))
+        duel = _add_duel(data, shown, runs, scene) if scene.versus else ""
+        data["scenes"].append(_scene(scene, words, data["runs"], shown, duel))
+    if findings:
+        raise InvalidTalk("\n".join(findings))
+    data["notes"] = notes
+    return data | {"id": hashlib.sha256(json.dumps(data).encode()).hexdigest()[:16]}
+
+
+def without_notes(data: dict) -> dict:
+    """What the audience's window is given."""
+    return {name: value for name, value in data.items() if name != "notes"}
+
+
+def _add_run(sent: dict[str, dict], runs: Runs, name: RunName, scene: Scene) -> str:
+    """Put a run among those that are sent, unless it is there; returns its id."""
+    trace, provenance = runs[name]
+    run = player_data(trace, provenance, GPUS[scene.gpu])
+    return next((key for key, each in sent.items() if each == run), None) or _put(sent, run)
+
+
+def _put(sent: dict[str, dict], run: dict) -> str:
+    key = f"{run['id']}.{len(sent)}"  # the id does not tell the capacity of two GPUs apart
+    sent[key] = run
+    return key
+
+
+def _add_duel(data: dict, shown: list[str], runs: Runs, scene: Scene) -> str:
+    assert scene.run
+    assert scene.versus
+    key = " ".join(shown)
+    if key not in data["duels"]:
+        clock = duel_clock(runs[scene.run][0], runs[scene.versus][0], GPUS[scene.gpu])
+        data["duels"][key] = clock | {
+            "id": key,
+            "title": " against ".join(data["runs"][each]["title"] for each in shown),
+            "runs": shown,
+        }
+    return key
+
+
+def scene_figures(scene: Scene, runs: Runs, measured: Measured) -> dict[str, str]:
+    """Name to text of the numbers that the words of a scene may use."""
+    if scene.chart:
+        return chart_figures(scene.chart)
+    assert scene.run
+    figures = run_figures(runs[scene.run][0], GPUS[scene.gpu], measured(scene.run))
+    if scene.versus:
+        other = run_figures(runs[scene.versus][0], GPUS[scene.gpu], measured(scene.versus))
+        figures |= {f"other_{name}": value for name, value in other.items()}
+    return figures
+
+
+def _scene(scene: Scene, words: dict[str, str], runs: dict[str, dict], shown: list[str], duel: str) -> dict:
+    chart = chart_data(scene.chart) if scene.chart else None
+    source = chart["source"] if chart else runs[shown[0]]["provenance"] if duel else _source(runs[shown[0]])
+    return {
+        "title": words["title"],
+        "sentence": words["sentence"],
+        "stops": [{"step": stop.step, "sentence": words[f"stops, {stop.step}"]} for stop in scene.stops],
+        "run": shown[0] if shown else "",
+        "chart": chart,
+        "duel": duel,
+        "view": scene.view,
+        "row": scene.row,
+        "hidden": list(scene.hidden),
+        "tells": scene.tells,
+        "source": source,
+        "live": [_choice(choice, scene.run) for choice in scene.live if scene.run],
+    }
+
+
+def _choice(choice: Choice, run: RunName) -> dict:
+    words = [choice.words(index) for index in range(len(choice.values))]
+    return {"name": choice.name, "values": words, "present": choice.present(run.problem)}
+
+
+def _source(run: dict) -> str:
+    return f"{run['title']} · {run['provenance']}"
+
+
+def _check_steps(scene: Scene, shown: list[dict], where: str, findings: list[str]) -> None:
+    """Stops past the end of the run, and tiles whose numbers were not recorded."""
+    most = max(run["steps"]["count"] for run in shown)
+    for stop in scene.stops:
+        order, _, position = stop.step.rpartition(":")
+        done = int(position.split(".")[0])
+        is_past = done > most or (done == most and "." in position)
+        if order in ("", "steps") and is_past:
+            findings.append(f"{where}, stops: {stop.step!r} is past the end; the run has {most:,} steps.")
+        if order == "race" and done > 1000:
+            findings.append(f"{where}, stops: {stop.step!r} is past the end; a race ends at 1000.")
+    if scene.view == "numbers" and not shown[0]["matrices"]:
+        words = "the numbers of this run were not recorded; take a problem with tiles of at most 16 × 16"
+        findings.append(f"{where}, view: {words}, such as tiny.")
+
+
+def export_talk(data: dict, with_speaker: bool) -> str:
+    """The whole talk as one HTML page that needs no other file; `with_speaker`: with the speaker's window.
+
+    Notes are encoded, and the audience's window drops them before it shows anything. Printed, it has a page
+    per scene, from the speaker's window with the notes.
+    """
+    notes = base64.b64encode(json.dumps(data["notes"]).encode()).decode() if with_speaker else ""
+    body = TALK_MOUNT + json_element("talk", without_notes(data)) + json_element("notes", notes)
+    return html_page(data["title"], CSS + TALK_CSS + PRINT_CSS, body, "talk_page.js")

@@ -1,0 +1,101 @@
+"""What a speaker may change of a scene's problem during the talk: length, head_dim, mask and tiles. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kernels.problem import AttentionProblem, InvalidProblem
+from kernels.problem.attention_problem import MASKS
+
+NAMES = ("length", "head_dim", "mask", "tiles")
+MOST = 9
+"""Values of one choice: each is named by one digit."""
+
+Value = int | str | tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One thing that may be changed, and its values."""
+
+    name: str
+    values: tuple[Value, ...]
+
+    def changes(self, problem: AttentionProblem, index: int) -> dict:
+        """The fields that one of the values changes. One query that meets many keys stays one query."""
+        value = self.values[index]
+        if isinstance(value, tuple):
+            return {"block_m": value[0], "block_n": value[1]}
+        if self.name == "length":
+            return {"kv_len": value} | ({"q_len": value} if problem.q_len == problem.kv_len else {})
+        return {self.name: value}
+
+    def words(self, index: int) -> str:
+        """A value as it is shown: "1,024", "causal", "64 × 32"."""
+        value = self.values[index]
+        if isinstance(value, tuple):
+            return f"{value[0]} × {value[1]}"
+        return f"{value:,}" if isinstance(value, int) else value
+
+    def present(self, problem: AttentionProblem) -> int:
+        """Which value the problem has; -1 for another."""
+        same = [problem.with_(**self.changes(problem, i)) == problem for i in range(len(self.values))]
+        return same.index(True) if True in same else -1
+
+
+def default_choices(problem: AttentionProblem, in_numbers: bool) -> tuple[Choice, ...]:
+    """Good values around a problem; `in_numbers`: of a tile that is shown in its numbers, which is small."""
+    length = problem.kv_len
+    lengths = tuple(sorted({max(1, length // 4), max(1, length // 2), length, 2 * length}))
+    sides = (4, 8, 16) if in_numbers else (16, 32, 64, 128)
+    return (
+        Choice("length", lengths),
+        Choice("head_dim", (16, 32, 64, 128)),
+        Choice("mask", MASKS),
+        Choice("tiles", tuple((side, min(side, 64)) for side in sides)),
+    )
+
+
+def read_choices(given: Mapping[str, object], problem: AttentionProblem) -> tuple[Choice, ...]:
+    """The choices of a table such as {length = [256, 512], tiles = [[64, 32]]}. Raises InvalidProblem."""
+    choices = []
+    for name, values in given.items():
+        if name not in NAMES:
+            raise InvalidProblem("live", name, f"expected {', '.join(NAMES)}")
+        if not isinstance(values, list) or not 0 < len(values) <= MOST:
+            raise InvalidProblem(name, values, f"expected a list of 1 to {MOST} values")
+        choice = Choice(name, tuple(_value(name, value) for value in values))
+        for index in range(len(values)):
+            problem.with_(**choice.changes(problem, index))
+        choices.append(choice)
+    return tuple(choices)
+
+
+def _value(name: str, value: object) -> Value:
+    if name == "tiles":
+        if isinstance(value, list) and len(value) == 2 and all(type(side) is int for side in value):
+            return value[0], value[1]
+        raise InvalidProblem(name, value, "expected pairs of rows and keys such as [64, 32]")
+    if type(value) is (str if name == "mask" else int):
+        return value
+    accepted = 'expected masks such as "causal"' if name == "mask" else "expected whole numbers"
+    raise InvalidProblem(name, value, accepted)
+
+
+def changed(
+    problem: AttentionProblem, choices: tuple[Choice, ...], picks: Mapping[str, int]
+) -> AttentionProblem:
+    """The problem with the picked values, {name of a choice: number of its value}.
+
+    Raises InvalidProblem, also for a pick that is none of the choices: picks come from a browser.
+    """
+    fields: dict = {}
+    named = {choice.name: choice for choice in choices}
+    for name, index in picks.items():
+        choice = named.get(name)
+        if choice is None or type(index) is not int or not 0 <= index < len(choice.values):
+            accepted = f"expected the number of a value of {', '.join(named)}"
+            raise InvalidProblem("live", f"{name}: {index}", accepted)
+        fields |= choice.changes(problem, index)
+    return problem.with_(**fields)

@@ -1,0 +1,28 @@
+"""Where a run is from, in words. Pure: no streamlit."""
+
+from __future__ import annotations
+
+from kernels.algorithms import algorithm_of
+from kernels.device.backend import DeviceInfo
+from kernels.trace import Trace
+from kernels.trace.algorithm import Algorithm
+
+
+def trace_provenance(trace: Trace) -> str:
+    """By what a trace was made, and when: "run by Triton 3.7.1's interpreter, 2026-11-22"."""
+    device = trace.device
+    on_gpu = f" on {device.name}" if device.backend == "cuda" else ""
+    return f"run{on_gpu} {runner_words(algorithm_of(trace), device)}, {trace.recorded_at[:10]}"
+
+
+def version_words(algorithm: Algorithm, device: DeviceInfo) -> str:
+    """What runs the algorithm, with its version: "Triton 3.6.0" or "torch 2.13.0"."""
+    return f"torch {device.torch}" if algorithm.runs_in == "torch" else f"Triton {device.triton}"
+
+
+def runner_words(algorithm: Algorithm, device: DeviceInfo) -> str:
+    """How a device runs the algorithm: "by Triton 3.6.0's interpreter", "in torch 2.13.0, tile by tile"."""
+    version = version_words(algorithm, device)
+    if algorithm.runs_in == "torch":
+        return f"in {version}, tile by tile"
+    return f"by {version}" if device.backend == "cuda" else f"by {version}'s interpreter"

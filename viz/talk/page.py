@@ -1,0 +1,168 @@
+"""Talk: a list of talks; one that is named in the URL fills the window."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+import streamlit as st
+
+from kernels.algorithms import ALGORITHMS
+from kernels.worker.requests import TraceRequest
+from viz.player.scene import InvalidTalk, Talk, read_talk
+from viz.player.stage import live_answers, show_talk
+from viz.player.talk import Runs, export_talk, run_names, talk_data
+from viz.shared import runs
+from viz.shared.layout import header
+from viz.shared.options import named_talk
+from viz.shared.waiting import asked_job, result_of
+from viz.talk.live import answer
+from viz.talk.shipped import NAMES, measured, recorded_runs, talk_path
+
+OWN = "own"  # name in the URL of the talk that the command line names
+LIVE = "talk_live"
+STAGE = """<style>
+[data-testid="stHeader"], [data-testid="stSidebar"], [data-testid="stToolbar"] { display: none; }
+</style>"""
+
+
+def show() -> None:
+    """The page."""
+    name = st.query_params.get("name")
+    files = talk_files()
+    if name is None:
+        _list(files)
+    elif name not in files:
+        st.error(
+            f"There is no talk {name[:60]!r}; expected one of {', '.join(files)}.", icon=":material/error:"
+        )
+        _list(files)
+    else:
+        _stage(files[name])
+
+
+def talk_files() -> dict[str, Path]:
+    """Name to file of every talk: first the user's own, if the command line names one."""
+    own = named_talk()
+    return ({OWN: own} if own else {}) | {name: talk_path(name) for name in NAMES}
+
+
+def _stage(path: Path) -> None:
+    data = _data_of(path)
+    if data is None:
+        return
+    st.html(STAGE)
+    show_talk(data, speaker=st.query_params.get("speaker") == "true")
+    if any(scene["live"] for scene in data["scenes"]):
+        _answers(path)
+
+
+@st.fragment
+def _answers(path: Path) -> None:
+    """Answers what the stage asks. A question draws this part of the page anew, and nothing else."""
+    store = runs.run_store()  # also without a question: the worker needs some seconds to start
+    asked = (st.session_state.get(LIVE) or {}).get("asked")
+    live_answers(LIVE, answer(read_talk(path), asked, store) if asked else None)
+
+
+def _data_of(path: Path) -> dict | None:
+    """What the stage shows; None if there is none yet, and the page says why."""
+    try:
+        talk = read_talk(path)
+        found = recorded_runs(talk)
+        if len(found) < len(run_names(talk)):
+            others = _live_runs(talk, found)
+            return talk_data(talk, found | others, measured) if others else None
+        return _recorded_data(path, path.stat().st_mtime_ns)
+    except InvalidTalk as error:
+        st.error("\n\n".join(str(error).splitlines()), icon=":material/error:")
+        return None
+
+
+@functools.lru_cache(maxsize=8)
+def _recorded_data(path: Path, _changed: int) -> dict:
+    talk = read_talk(path)
+    return talk_data(talk, recorded_runs(talk), measured)
+
+
+def _live_runs(talk: Talk, found: Runs) -> Runs | None:
+    """The runs of a talk that were not recorded, made here; None until all of them are there."""
+    store = runs.run_store()
+    backend = runs.backend(store)
+    made: Runs = {}
+    for name in run_names(talk):
+        if name in found:
+            continue
+        label = ALGORITHMS[name.algorithm].label
+        if store is None or backend == "replay":
+            raise InvalidTalk(
+                f"{talk.file}: {label} of {name.problem} was not recorded, and nothing can run here."
+            )
+        slowest = "interpreter" if backend == "starting" else backend
+        seconds = runs.estimated_seconds(name.problem, ALGORITHMS[name.algorithm], slowest)
+        job = asked_job(
+            store, TraceRequest(name.problem, name.algorithm), seconds, f"Run {label}", notice=label
+        )
+        traced = result_of(store, job, f"talk-{len(made)}-{name.algorithm}") if job else None
+        if traced is None:
+            return None
+        run = runs.live_run(traced)
+        made[name] = run.trace, run.provenance
+    return made
+
+
+def _list(files: dict[str, Path]) -> None:
+    header("Talks", runs.run_store())
+    st.markdown(
+        "A talk is a file of scenes. The stage fills the window, with one picture and one sentence per "
+        "scene. **F5** begins, **→** goes on, **S** opens the speaker's window with notes and clock, "
+        "**?** lists the keys."
+    )
+    for name, path in files.items():
+        with st.container(border=True):
+            _entry(name, path)
+    st.caption(
+        "Your own: `streamlit run app.py -- --talk my_talk.toml`. `viz/talk/README.md` says what it holds."
+    )
+
+
+def _entry(name: str, path: Path) -> None:
+    try:
+        talk = read_talk(path)
+    except InvalidTalk as error:
+        st.error("\n\n".join(str(error).splitlines()), icon=":material/error:")
+        return
+    st.markdown(f"##### {talk.title}")
+    st.caption(f"{len(talk.scenes)} scenes, {talk.minutes:g} minutes")
+    with st.container(horizontal=True):
+        st.button(
+            "On stage",
+            key=f"stage-{name}",
+            type="primary",
+            icon=":material/slideshow:",
+            on_click=st.query_params.__setitem__,  # a link to this very page would leave the URL as it is
+            args=("name", name),
+        )
+        if len(recorded_runs(talk)) == len(run_names(talk)):
+            _downloads(name, path)
+
+
+def _downloads(name: str, path: Path) -> None:
+    for label, with_speaker in (("One HTML file", False), ("With the speaker's notes", True)):
+        st.download_button(
+            label,
+            functools.partial(_exported, path, with_speaker),
+            f"{name if name != OWN else path.stem}{'-with-notes' if with_speaker else ''}.html",
+            "text/html",
+            key=f"{name}-{with_speaker}",
+            icon=":material/download:",
+            on_click="ignore",
+            help="The whole talk: opens in any browser, without a network or a server.",
+        )
+
+
+def _exported(path: Path, with_speaker: bool) -> str:
+    return export_talk(_recorded_data(path, path.stat().st_mtime_ns), with_speaker)
+
+
+show()
