@@ -4,17 +4,24 @@ from pathlib import Path
 
 import streamlit as st
 
+from viz.shared.options import named_talk
+
 st.set_page_config(
     page_title="FlashAttention, played back",
     page_icon=Path(__file__).parent / "viz" / "assets" / "icon.svg",
     layout="wide",
 )
-st.navigation(
+page = st.navigation(
     [
         st.Page("viz/explore/page.py", title="Explore", icon=":material/play_circle:", default=True),
         st.Page("viz/learn/page.py", title="Learn", icon=":material/school:", url_path="learn"),
         st.Page("viz/measure/page.py", title="Measure", icon=":material/speed:", url_path="measure"),
         st.Page("viz/check/page.py", title="Check", icon=":material/fact_check:", url_path="check"),
+        st.Page("viz/talk/page.py", title="Talk", icon=":material/slideshow:", url_path="talk"),
     ],
-    position="top",
-).run()
+    position="hidden" if st.context.is_embedded else "top",
+)
+if named_talk() and not st.query_params and st.session_state.setdefault("opens_talk", True):
+    st.session_state["opens_talk"] = False
+    st.switch_page("viz/talk/page.py", query_params={"name": "own"})
+page.run()

@@ -21,11 +21,12 @@ from kernels.recordings import recorded_run
 from kernels.trace import Trace
 from kernels.trace.perfetto import chrome_trace
 from kernels.trace.schedule import step_schedule
-from kernels.worker.requests import CheckRequest, TraceRequest
+from kernels.worker.case_requests import CheckRequest
+from kernels.worker.requests import TraceRequest
 from tests.app.pages import drawn_with_results, open_page
 from tests.viz.player.test_data import decode
-from viz.player.component import export_html
 from viz.player.data import player_data
+from viz.player.html_page import export_html
 from viz.shared import runs
 
 pytestmark = pytest.mark.usefixtures("stop_the_worker")
@@ -75,7 +76,7 @@ def test_it_runs_in_the_worker_and_plays_with_its_phases():
     assert phases == declared_phases()
     lit = {line[2] for kernel in data["kernels"] for part in kernel["source"]["lines"] for line in part}
     assert lit == set(phases)
-    errors = [metric for metric in app.metric if metric.label == "Error · measured"]
+    errors = [metric for metric in app.metric if metric.label == "Largest error of the result · measured"]
     assert errors[0].delta.startswith("passes")
 
 
@@ -106,7 +107,7 @@ def test_it_is_counted():
 
 
 def test_it_is_checked():
-    assert NAME in kernels_on("interpreter", with_user=False)
+    assert NAME in kernels_on("interpreter", users=0)
     result = run_check(CheckCase(PROBLEM, kernel=NAME))
     assert result.verdict == "pass"
     assert [tensor.name for tensor in result.tensors] == ["O", "lse"]
