@@ -1,11 +1,15 @@
-"""Lint: lengths of files and functions, and how often the formatter is switched off. See CONTRIBUTING.md."""
+"""Lint: lengths of files, functions and lines, and switched-off formatting. See CONTRIBUTING.md.
+
+ruff holds the lines of Python. The formatter of scripts and style sheets leaves comments and texts as they
+are, so their lines are held here.
+"""
 
 import ast
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-FILE_LINES, FUNCTION_LINES, KERNEL_LINES, UNFORMATTED = 350, 45, 110, 20
+FILE_LINES, FUNCTION_LINES, KERNEL_LINES, UNFORMATTED, LINE_LENGTH = 350, 45, 110, 20, 110
 FOLDERS = ("kernels", "viz", "tests", "examples")
 
 
@@ -28,10 +32,23 @@ def too_long(path: Path) -> list[str]:
     return found
 
 
+def too_wide(path: Path) -> list[str]:
+    """What is too long in a script or a style sheet."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    found = [f"{path}: {len(lines)} lines, at most {FILE_LINES}"] if len(lines) > FILE_LINES else []
+    return found + [
+        f"{path}:{number}: {len(line)} characters, at most {LINE_LENGTH}"
+        for number, line in enumerate(lines, start=1)
+        if len(line) > LINE_LENGTH
+    ]
+
+
 files = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
+page_files = [path for suffix in ("js", "css") for path in sorted((ROOT / "viz").rglob(f"*.{suffix}"))]
 findings = [finding for path in files for finding in too_long(path)]
+findings += [finding for path in page_files for finding in too_wide(path)]
 unformatted = sum(path.read_text(encoding="utf-8").count("fmt: skip") for path in files)
 if unformatted > UNFORMATTED:
     findings.append(f"{unformatted} times `fmt: skip`, at most {UNFORMATTED}")
-print("\n".join(findings) or f"{len(files)} files are within the limits")
+print("\n".join(findings) or f"{len(files) + len(page_files)} files are within the limits")
 sys.exit(bool(findings))

@@ -13,6 +13,7 @@ from viz.shared import runs
 def open_page(page="", **query):
     """The page at that path of the URL ("" is Explore, "measure" Measure), run once with these parameters."""
     app = AppTest.from_file(ROOT / "app.py", default_timeout=60)
+    app.session_state["had_head_start"] = True  # no browser draws a player here
     for name, value in query.items():
         app.query_params[name] = [*map(str, value)] if isinstance(value, list) else str(value)
     if page:

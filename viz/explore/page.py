@@ -14,6 +14,7 @@ from viz.explore.figures.row_state import state_figures
 from viz.explore.measurement import measurement_of
 from viz.explore.opened_file import judged_anew, opened_run
 from viz.explore.picked_row import can_pick, with_picked_row
+from viz.player.component import give_head_start
 from viz.shared import problem_form as controls
 from viz.shared import runs, theme
 from viz.shared.figures.comparison import memory_figure, time_figure
@@ -54,6 +55,7 @@ def show() -> None:
         return
     measurement = measurement_of(store, backend, run)
     cards.four_figures(run, measurement, other)  # below the player, which they would push down
+    give_head_start()
     _state(run)
     traffic, cost = st.columns(2, gap="large")
     with traffic:

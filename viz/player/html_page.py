@@ -12,7 +12,14 @@ from typing import Any
 
 from viz.player.modules import one_script
 
-CSS = (Path(__file__).parent / "player.css").read_text(encoding="utf-8")
+
+def style_sheets(*names: str) -> str:
+    """Files of the folder of style sheets, one after the other: a later one overrules."""
+    folder = Path(__file__).parent / "css"
+    return "\n".join((folder / f"{name}.css").read_text(encoding="utf-8") for name in names)
+
+
+CSS = style_sheets("player", "controls", "tile", "sizes")
 MOUNT = '<div class="fa-player" role="group" tabindex="-1"></div>'
 
 State = dict[str, str]

@@ -10,21 +10,20 @@ import base64
 import hashlib
 import json
 from collections.abc import Callable
-from pathlib import Path
 
 from kernels.device.gpus import GPUS
 from kernels.measure.measurement import Measurement
 from kernels.trace import Trace
 from viz.player.chart import InvalidChart, chart_data, chart_figures
 from viz.player.data import duel_clock, player_data
-from viz.player.html_page import CSS, html_page, json_element
+from viz.player.html_page import CSS, html_page, json_element, style_sheets
 from viz.player.scene import InvalidTalk, RunName, Scene, Talk
 from viz.player.scene_figures import UnknownFigure, filled, run_figures
 from viz.player.what_if import Choice
 from viz.shared.theme import palettes_for_player
 
-TALK_CSS = (Path(__file__).parent / "talk.css").read_text(encoding="utf-8")
-PRINT_CSS = (Path(__file__).parent / "print.css").read_text(encoding="utf-8")
+TALK_CSS = style_sheets("screen", "talk")
+PRINT_CSS = style_sheets("print")
 TALK_MOUNT = '<div class="fa-talk" role="application" aria-label="talk" tabindex="-1"></div>'
 
 Runs = dict[RunName, tuple[Trace, str]]

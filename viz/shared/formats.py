@@ -1,4 +1,4 @@
-"""Numbers in words. viz/player/js/formats.js has some of them too; a test holds the two together."""
+"""Numbers in words. viz/player/js/run/formats.js has some of them too; a test holds the two together."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def run(browser):
 
     page.route(f"{ORIGIN}/**", serve)
     page.goto(f"{ORIGIN}/")
-    imports = ", ".join(f"import('/{name}.js')" for name in FILES)
+    imports = ", ".join(f"import('/{path}')" for path in FILES.values())
     page.evaluate(
         f"async () => [{', '.join(f'window.{name}' for name in FILES)}] = await Promise.all([{imports}])"
     )

@@ -6,8 +6,12 @@ from viz.player.modules import FOLDER
 
 ORIGIN = "http://player.test"
 ENTRIES = ("component", "live_component", "page", "talk_component", "talk_page")
-FILES = sorted(path.stem for path in FOLDER.glob("*.js") if path.stem not in ENTRIES)
-"""The modules without the entries, which look for a page."""
+FILES = {
+    path.stem: path.relative_to(FOLDER).as_posix()
+    for path in sorted(FOLDER.rglob("*.js"))
+    if path.stem not in ENTRIES
+}
+"""Paths of the modules by their names, without the entries, which look for a page."""
 GPU = GPUS["H200"]
 WINDOW = AttentionProblem(
     q_heads=2, q_len=20, kv_len=40, head_dim=16, block_m=8, block_n=8, mask="window", window_left=3

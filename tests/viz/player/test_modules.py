@@ -1,29 +1,20 @@
 """The modules as one script."""
 
+import posixpath
+
 import pytest
 
 from tests.viz.player.runs import FILES
-from viz.player.modules import one_script
+from viz.player.modules import FOLDER, IMPORT, one_script
 
-PAPER = ("print",)
+PAPER = ("talk/print.js",)
 """Modules of the exported talk alone."""
-APP = ("server",)
+APP = ("talk/server.js",)
 """Modules of a talk in the app alone."""
-TALK = (
-    *PAPER,
-    *APP,
-    "chart",
-    "what_if",
-    "link",
-    "overlays",
-    "presenter",
-    "scenes",
-    "screen",
-    "speaker",
-    "talk",
-    "talk_keys",
-)
+TALK = tuple(path for path in FILES.values() if path.startswith("talk/"))
 """Modules that a player alone does not need."""
+FLOORS = ("run", "controls", "grid", "tile", "save", "", "talk")
+"""Folders of the modules, "" for those outside of one. Each imports only those before it, and its own."""
 
 pytestmark = pytest.mark.browser
 
@@ -31,9 +22,18 @@ pytestmark = pytest.mark.browser
 def test_a_script_holds_every_module_once(run):
     left_out = {"talk_page.js": APP, "talk_component.js": PAPER, "component.js": TALK, "page.js": TALK}
     for entry, without in left_out.items():
-        for name in FILES:
-            count = one_script(entry).count(f"const {name}_js = (() => {{")
-            assert count == (name not in without), (entry, name)
+        for path in FILES.values():
+            variable = path.replace("/", "_").replace(".", "_")
+            count = one_script(entry).count(f"const {variable} = (() => {{")
+            assert count == (path not in without), (entry, path)
+
+
+@pytest.mark.parametrize("path", FILES.values())
+def test_imports_go_down_the_floors(path):
+    floor = FLOORS.index(posixpath.dirname(path))
+    imports = IMPORT.findall((FOLDER / path).read_text(encoding="utf-8"))
+    folders = [posixpath.dirname(posixpath.normpath(posixpath.join(path, "..", to))) for _, to in imports]
+    assert all(FLOORS.index(folder) <= floor for folder in folders)
 
 
 @pytest.mark.parametrize(
@@ -46,10 +46,12 @@ def test_a_script_holds_every_module_once(run):
             "circle of imports",
         ),
         ({"a.js": "export { b };\n"}, "is not accepted"),
+        ({"a.js": 'import { b } from "./c/b.js";\n', "c/b.js": 'import { d } from "../a.js";\n'}, "circle"),
     ],
 )
 def test_what_one_script_cannot_hold_is_refused(files, message, tmp_path, monkeypatch):
     for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     monkeypatch.setattr("viz.player.modules.FOLDER", tmp_path)
     with pytest.raises(ValueError, match=message):

@@ -29,8 +29,8 @@ export default function (component) {
     last = JSON.stringify(settled);
     setStateValue("where", { run: data.run.id, state: settled });
   };
-  // Streamlit also cleans up after a call that another one overtook while the script was still being loaded. The
-  // player is by then the later call's, and lives on.
+  // Streamlit also cleans up after a call that another one overtook while the script was still being loaded.
+  // The player is by then the later call's, and lives on.
   const call = ++mount.calls;
   return () => {
     if (call !== mount.calls) return;

@@ -1,13 +1,13 @@
 // Two runs side by side under one transport: step for step, or as a race on one modelled clock.
 
-import { choice, controls, element, fitFullScreen, legend, toggleFullScreen } from "./dom.js";
-import { formatMs } from "./formats.js";
-import { takeKeys } from "./keyboard.js";
-import { decode } from "./model.js";
-import { Pane } from "./pane.js";
-import { SavePanel } from "./save.js";
-import { Transport, browserClock } from "./transport.js";
-import { duelWords } from "./words.js";
+import { choice, controls, element, fitFullScreen, legend, toggleFullScreen } from "./controls/dom.js";
+import { formatMs } from "./run/formats.js";
+import { takeKeys } from "./controls/keyboard.js";
+import { decode } from "./run/model.js";
+import { Pane } from "./grid/pane.js";
+import { SavePanel } from "./save/save.js";
+import { Transport, browserClock } from "./run/transport.js";
+import { duelWords } from "./run/words.js";
 
 const RACE_TICKS = 1000;
 const TICKS_PER_PERCENT = RACE_TICKS / 100;
@@ -99,20 +99,16 @@ export class Duel {
     this.controls = controls(this, "position of both runs");
     this.slider = this.controls.slider;
     this.slider.addEventListener("input", () => this.transport.goTo(Number(this.slider.value)));
-    const orders = [["race", "race"], ["steps", "step for step"]];
+    const orders = [
+      ["race", "race"],
+      ["steps", "step for step"],
+    ];
     this.orders = choice("clock", orders, (order) => this.setOrder(order));
     this.save = new SavePanel(this);
-    const { bar, speed, readout } = this.controls;
     this.root.append(
       element("div", { class: "fa-duel" }, columns),
       this.legend.node,
-      element("div", { class: "fa-controls" }, [
-        bar,
-        speed,
-        this.orders.node,
-        this.save.button,
-        element("div", { class: "fa-foot" }, [readout]),
-      ]),
+      this.controls.panel([this.orders.node, this.save.button]),
       this.save.node,
     );
   }

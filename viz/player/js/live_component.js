@@ -1,5 +1,5 @@
-// Entry of a Streamlit component without a picture: it carries questions of the stage to the app, and answers back.
-// The stage is another component of the same page, which a question must not draw anew.
+// Entry of a Streamlit component without a picture: it carries questions of the stage to the app, and answers
+// back. The stage is another component of the same page, which a question must not draw anew.
 
 let listening = new AbortController();
 
@@ -8,6 +8,8 @@ export default function (component) {
   listening.abort();
   listening = new AbortController();
   const { signal } = listening;
-  window.addEventListener("flash-attention-ask", (event) => setTriggerValue("asked", event.detail), { signal });
+  window.addEventListener("flash-attention-ask", (event) => setTriggerValue("asked", event.detail), {
+    signal,
+  });
   if (data.answer) window.dispatchEvent(new CustomEvent("flash-attention-answer", { detail: data.answer }));
 }

@@ -1,18 +1,18 @@
 // The player of one run. It works in a Streamlit component and in a plain HTML page alike.
 
-import { Aside } from "./aside.js";
-import { choice, controls, element, fitFullScreen, legend, toggleFullScreen } from "./dom.js";
-import { toldRow } from "./figure.js";
-import { keysPanel } from "./help.js";
-import { takeKeys } from "./keyboard.js";
-import { Microscope } from "./microscope.js";
-import { OpenTile } from "./opentile.js";
-import { Pane } from "./pane.js";
-import { SavePanel } from "./save.js";
-import { sentenceOf } from "./sentences.js";
-import { UNITS } from "./timeline.js";
-import { Transport, browserClock } from "./transport.js";
-import { countWords, rateWords, readoutWords } from "./words.js";
+import { Aside } from "./grid/aside.js";
+import { choice, controls, element, fitFullScreen, legend, toggleFullScreen } from "./controls/dom.js";
+import { toldRow } from "./run/figure.js";
+import { keysPanel } from "./controls/help.js";
+import { takeKeys } from "./controls/keyboard.js";
+import { Microscope } from "./tile/microscope.js";
+import { OpenTile } from "./tile/opentile.js";
+import { Pane } from "./grid/pane.js";
+import { SavePanel } from "./save/save.js";
+import { sentenceOf } from "./run/sentences.js";
+import { UNITS } from "./run/timeline.js";
+import { Transport, browserClock } from "./run/transport.js";
+import { countWords, rateWords, readoutWords } from "./run/words.js";
 
 const SLOW = 0.5; // phases per second
 const SAYS_EVERY_MS = 900; // while it plays, so that a screen reader can follow
@@ -36,7 +36,9 @@ export class Player {
       fitFullScreen(this.root);
       this.draw();
     });
-    [this.pane.nodes.stage, this.pane.nodes.chip, this.aside.rows].forEach((node) => this.observer.observe(node));
+    [this.pane.nodes.stage, this.pane.nodes.chip, this.aside.rows].forEach((node) =>
+      this.observer.observe(node),
+    );
     this.pane.nodes.stage.addEventListener("dblclick", (event) => this.opened.openAt(this.pane.hit(event)));
   }
 
@@ -47,16 +49,31 @@ export class Player {
     this.notes = element("div", { class: "fa-notes" });
     this.controls = controls(this, "step");
     this.slider = this.controls.slider;
-    this.slider.addEventListener("input", () => this.transport.goTo(this.positionOf(Number(this.slider.value))));
-    this.units = choice("step by", UNITS.map((unit) => [unit, unit]), (unit) => this.setUnit(unit));
-    const orders = [["one", "one by one"], ["gpu", "all at once"]];
+    this.slider.addEventListener("input", () =>
+      this.transport.goTo(this.positionOf(Number(this.slider.value))),
+    );
+    this.units = choice(
+      "step by",
+      UNITS.map((unit) => [unit, unit]),
+      (unit) => this.setUnit(unit),
+    );
+    const orders = [
+      ["one", "one by one"],
+      ["gpu", "all at once"],
+    ];
     this.orders = choice("programs", orders, (order) => this.setOrder(order));
-    const { bar, speed, readout } = this.controls;
     this.numbers = element("button", { type: "button", onclick: () => this.opened.toggle() }, ["Numbers"]);
     this.keys = keysPanel();
     this.save = new SavePanel(this);
-    const ask = { type: "button", title: "the keys (?)", "aria-label": "keys", onclick: () => this.keys.toggle() };
     this.told = element("div", { class: "fa-sentence fa-told-here" });
+    this.layOut(nodes);
+  }
+
+  layOut(nodes) {
+    const onclick = () => this.keys.toggle();
+    const ask = { type: "button", title: "the keys (?)", "aria-label": "keys", onclick };
+    const choices = [this.units.node, this.orders.node];
+    const tools = [...choices, this.numbers, this.save.button, element("button", ask, ["?"])];
     this.root.append(
       element("div", { class: "fa-main" }, [
         element("div", { class: "fa-left" }, [
@@ -67,16 +84,7 @@ export class Player {
       ]),
       this.told,
       nodes.bytes,
-      element("div", { class: "fa-controls" }, [
-        bar,
-        speed,
-        this.units.node,
-        this.orders.node,
-        this.numbers,
-        this.save.button,
-        element("button", ask, ["?"]),
-        element("div", { class: "fa-foot" }, [readout, this.notes]),
-      ]),
+      this.controls.panel(tools, [this.notes]),
       this.save.node,
       this.keys.node,
     );
@@ -249,7 +257,8 @@ export class Player {
     const { active, bytes } = pane.draw(at, shows);
     if (shows) this.microscope.draw(pane.model, pane.palette, at, pane.pinned, this.opened.isAsking(at));
     const tells = !shows && timeline.unit === "phase" && timeline.order === "one";
-    const told = tells && at.phase ? sentenceOf(pane.model, at, toldRow(pane.model, at.step, pane.pinned)) : "";
+    const told =
+      tells && at.phase ? sentenceOf(pane.model, at, toldRow(pane.model, at.step, pane.pinned)) : "";
     Object.assign(this.told, { hidden: !tells, textContent: told });
     const row = shows ? toldRow(pane.model, at.step, pane.pinned) : 0;
     const picked = shows ? { head: pane.model.head[at.step], q: pane.model.q[at.step], row } : pane.pinned;

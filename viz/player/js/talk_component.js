@@ -1,9 +1,9 @@
-// Entry of the talk's Streamlit component. Everything is sent once; nothing that a speaker does asks the server, but
-// for "What if?".
+// Entry of the talk's Streamlit component. Everything is sent once; nothing that a speaker does asks the
+// server, but for "What if?".
 
-import { Server } from "./server.js";
-import { Speaker } from "./speaker.js";
-import { Talk } from "./talk.js";
+import { Server } from "./talk/server.js";
+import { Speaker } from "./talk/speaker.js";
+import { Talk } from "./talk/talk.js";
 
 const shown = new WeakMap(); // the talk of each parent element
 
@@ -22,6 +22,9 @@ export default function (component) {
   before?.destroy();
   const root = parentElement.querySelector(".fa-talk");
   root.replaceChildren();
-  shown.set(parentElement, notes ? new Speaker(root, talk, notes, new Server()) : new Talk(root, talk, speakerUrl, new Server()));
+  shown.set(
+    parentElement,
+    notes ? new Speaker(root, talk, notes, new Server()) : new Talk(root, talk, speakerUrl, new Server()),
+  );
   return undefined;
 }

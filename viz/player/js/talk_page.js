@@ -1,9 +1,9 @@
-// Entry of the exported talk: its data lie in the page. The address ends in "#speaker" in the speaker's window; the
-// audience's window drops the notes before it shows anything.
+// Entry of the exported talk: its data lie in the page. The address ends in "#speaker" in the speaker's
+// window; the audience's window drops the notes before it shows anything.
 
-import { Printing } from "./print.js";
-import { Speaker } from "./speaker.js";
-import { Talk } from "./talk.js";
+import { Printing } from "./talk/print.js";
+import { Speaker } from "./talk/speaker.js";
+import { Talk } from "./talk/talk.js";
 
 const take = (id) => {
   const node = document.getElementById(id);
@@ -21,7 +21,10 @@ function start() {
     const notes = JSON.parse(new TextDecoder().decode(bytes));
     return [new Speaker(root, talk, notes), new Printing(talk, notes)];
   }
-  return [new Talk(root, talk, () => (encoded ? `${location.href.split("#")[0]}#speaker` : "")), new Printing(talk)];
+  return [
+    new Talk(root, talk, () => (encoded ? `${location.href.split("#")[0]}#speaker` : "")),
+    new Printing(talk),
+  ];
 }
 
 start();

@@ -1,0 +1,178 @@
+// The elements of a player and of a duel. They know nothing of positions.
+
+import { formatBytes, formatNumber } from "../run/formats.js";
+import { KIND } from "../run/model.js";
+
+const ICONS = {
+  start: "M4 4h2v12H4zM16 4v12L7 10z",
+  back: "M14 4v12L5 10z",
+  play: "M5 3v14l12-7z",
+  pause: "M5 3h4v14H5zM11 3h4v14h-4z",
+  forward: "M6 4v12l9-6z",
+  end: "M14 4h2v12h-2zM4 4v12l9-6z",
+  slower: "M3 9h14v2H3z",
+  faster: "M9 3h2v6h6v2h-6v6H9v-6H3V9h6z",
+  full: "M3 3h5v2H5v3H3zM12 3h5v5h-2V5h-3zM3 12h2v3h3v2H3zM15 12h2v5h-5v-2h3z",
+};
+
+const COUNTED =
+  "Counted: bytes that the kernel's loads and stores asked for. A tile of K or V that is read again may " +
+  "come from the L2 cache, so this is not DRAM traffic.";
+const MODELLED =
+  "Modelled: standard attention writes every matrix of scores to HBM and reads it back (Dao et al. 2022, " +
+  "algorithm 0; backward: algorithm 3).";
+
+export function element(tag, attributes = {}, children = []) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name === "onclick") node.addEventListener("click", value);
+    else node.setAttribute(name, value);
+  }
+  node.append(...children);
+  return node;
+}
+
+function icon(name) {
+  const span = element("span", { class: "fa-icon", "aria-hidden": "true" });
+  const path = `<path fill="currentColor" d="${ICONS[name]}"/>`;
+  span.innerHTML = `<svg viewBox="0 0 20 20" width="18" height="18">${path}</svg>`;
+  return span;
+}
+
+function iconButton(name, label, onclick) {
+  return element("button", { type: "button", title: label, "aria-label": label, onclick }, [icon(name)]);
+}
+
+export function canvas(name, label) {
+  return element("canvas", { class: `fa-${name}`, role: "img", "aria-label": label });
+}
+
+// Buttons of which one is pressed: [[name, words], ...]. `show(name)` presses one.
+export function choice(label, options, set) {
+  const buttons = options.map(([name, words]) =>
+    element("button", { type: "button", "data-name": name, onclick: () => set(name) }, [words]),
+  );
+  const node = element("div", { class: "fa-group fa-choice", role: "group", "aria-label": label }, buttons);
+  const show = (name) =>
+    buttons.forEach((button) => button.setAttribute("aria-pressed", String(button.dataset.name === name)));
+  return { node, show };
+}
+
+// Start, back, play, forward, end, the slider, the speed; `owner` is a player or a duel.
+export function controls(owner, sliderLabel) {
+  const { transport } = owner;
+  const slider = element("input", { type: "range", class: "fa-slider", min: "0", "aria-label": sliderLabel });
+  slider.step = "1";
+  const count = element("span", { class: "fa-count" });
+  const rate = element("span", { class: "fa-rate" });
+  const readout = element("div", { class: "fa-readout", "aria-live": "polite" });
+  const play = iconButton("play", "play or pause (space)", () => transport.toggle());
+  const buttons = element("div", { class: "fa-group" }, [
+    iconButton("start", "first step (Home)", () => transport.goTo(0)),
+    iconButton("back", "step back (left arrow)", () => transport.step(-1)),
+    play,
+    iconButton("forward", "step forward (right arrow)", () => transport.step(1)),
+    iconButton("end", "last step (End)", () => transport.goTo(transport.track.last())),
+  ]);
+  const full = iconButton("full", "full screen (f)", () => owner.fullScreen());
+  const bar = element("div", { class: "fa-transport" }, [buttons, slider, count, full]);
+  const speed = element("div", { class: "fa-group" }, [
+    iconButton("slower", "slower ([)", () => transport.changeSpeed(-1)),
+    rate,
+    iconButton("faster", "faster (])", () => transport.changeSpeed(1)),
+  ]);
+  const showPlaying = (playing) => {
+    play.firstChild.replaceWith(icon(playing ? "pause" : "play"));
+    play.setAttribute("aria-pressed", String(playing));
+  };
+  // All of it as one panel, with more tools beside the speed and more words beside the readout.
+  const panel = (tools, words = []) =>
+    element("div", { class: "fa-controls" }, [
+      bar,
+      element("div", { class: "fa-tools" }, [speed, ...tools]),
+      element("div", { class: "fa-foot" }, [readout, ...words]),
+    ]);
+  return { panel, slider, count, rate, readout, showPlaying };
+}
+
+// The legend of the grid. `says` takes the runs at hand.
+export function legend() {
+  const [claim, largest] = [element("span"), element("span")];
+  const entry = (swatch, words) =>
+    element("span", {}, [element("i", { class: `fa-swatch fa-swatch-${swatch}` }), words]);
+  const skipped = entry("skipped", "hidden by the mask, or skipped");
+  const computed = element("span");
+  const plain = entry("plain", computed);
+  const named = element("span");
+  const unvisited = entry("unvisited", "not there yet");
+  const scale = entry("scale", largest);
+  const entries = [claim, unvisited, skipped, plain, scale, named];
+  const node = element("div", { class: "fa-legend" }, entries);
+  const says = (models) => {
+    claim.textContent = models.length === 1 ? models[0].data.grid_words : "";
+    claim.hidden = !claim.textContent;
+    const masked = [KIND.skipped, KIND.partial];
+    skipped.hidden = !models.some((model) => masked.some((kind) => model.kinds.includes(kind)));
+    const cells = new Set(models.flatMap((model) => model.kernels.map((kernel) => kernel.cells)));
+    computed.textContent = models.some((model) => model.data.observed) ? "visited" : "scores computed";
+    plain.hidden = !cells.has("plain");
+    scale.hidden = !cells.has("share");
+    const grid = models.flatMap((model) => model.data.grid);
+    named.textContent = `${grid.join(" or ")} on a tile: it lies in HBM`;
+    named.hidden = !grid.length;
+    const percent = 100 * Math.max(...models.map((model) => model.scaleShare));
+    largest.textContent = `share of its rows' attention, 0 to ${formatNumber(percent, 2)} %`;
+  };
+  return { node, says };
+}
+
+// The two bars of bytes, on one scale that leaves room for `largest`; returns what changes with the position.
+export function fillBytes(node, model, palette, largest = 0) {
+  const { tensors, standard_bytes: standard, standard_words: whose } = model.data;
+  const scale = 100 / Math.max(model.bytes[model.count], standard, largest);
+  const parts = tensors.map(({ name, written, color }) => {
+    const title = `${name}, ${written ? "written" : "read"}`;
+    return element("span", { class: "fa-part-bar", title, style: `background:${palette[color]}` });
+  });
+  const words = element("span", { class: "fa-byte-words" });
+  const width = `width:${standard * scale}%`;
+  const standardBar = { class: "fa-part-bar fa-standard", style: width, title: MODELLED };
+  const standardWords = [`${formatBytes(standard)} modelled`];
+  node.replaceChildren(
+    element("span", { class: "fa-byte-name", title: COUNTED }, ["bytes so far"]),
+    element("div", { class: "fa-bar" }, [...parts, words]),
+    element("span", { class: "fa-byte-name", title: MODELLED }, [whose]),
+    element("div", { class: "fa-bar" }, [
+      element("span", standardBar),
+      element("span", { class: "fa-byte-words" }, standardWords),
+    ]),
+  );
+  const show = ({ total, perTensor }) => {
+    parts.forEach((part, t) => (part.style.width = `${perTensor[t] * scale}%`));
+    words.textContent = `${formatBytes(total)} counted`;
+  };
+  return show;
+}
+
+export function toggleFullScreen(root) {
+  if (document.fullscreenElement) document.exitFullscreen();
+  else root.requestFullscreen?.().catch(() => {}); // refused: the page stays as it is
+}
+
+const PAGE_HEIGHT = 640; // of a player on a page, about
+
+// In full screen, text and lines grow with the window.
+export function fitFullScreen(root) {
+  const zoom = Math.max(1, root.clientHeight / PAGE_HEIGHT).toFixed(3);
+  if (root.matches(":fullscreen")) root.style.setProperty("--fa-zoom", zoom);
+  else root.style.removeProperty("--fa-zoom"); // around it may be another one, as on a talk's stage
+}
+
+// Whether the page is dark, by Streamlit's theme if there is one.
+export function isDark(root) {
+  const background = getComputedStyle(root).getPropertyValue("--st-background-color").trim();
+  const hex = /^#([0-9a-f]{6})/i.exec(background);
+  if (!hex) return window.matchMedia("(prefers-color-scheme: dark)").matches;
+  const [r, g, b] = [0, 2, 4].map((at) => parseInt(hex[1].slice(at, at + 2), 16));
+  return 0.299 * r + 0.587 * g + 0.114 * b < 128;
+}

@@ -1,0 +1,157 @@
+// Drawing on a canvas: sizes, text, outlines, hatching, colours.
+
+export const FONT = '"Source Sans", "Source Sans Pro", system-ui, sans-serif';
+const STRONGEST = 60; // percent of the colour that a cell has at most, so that its number stands out
+const HALO = 2; // of a frame: both of its lines of the background together
+
+// How many times larger than on a page text and lines are drawn: the style property --fa-zoom, or 1.
+export function zoomOf(node) {
+  return Number(getComputedStyle(node).getPropertyValue("--fa-zoom")) || 1;
+}
+
+const papers = new WeakMap(); // of the canvases whose drawing goes elsewhere right now
+
+// While `draw` runs, what is drawn on a canvas goes to its paper in `places`: {context, x, y, scale}, the
+// place of the canvas' corner and the size of a CSS pixel, in units of that context.
+export function drawElsewhere(places, draw) {
+  for (const [canvas, paper] of places) papers.set(canvas, paper);
+  try {
+    draw();
+  } finally {
+    for (const canvas of places.keys()) papers.delete(canvas);
+  }
+}
+
+// From now on draw in a box of a context, which cuts off what lies outside. `scale` is the size of a unit.
+export function openFrame(context, { x, y, scale, width, height }) {
+  if (context.isVector) {
+    context.frame({ x, y, scale, width, height });
+    return;
+  }
+  closeFrame(context);
+  context.save();
+  context.setTransform(scale, 0, 0, scale, x, y);
+  context.beginPath();
+  context.rect(0, 0, width, height);
+  context.clip();
+}
+
+export function closeFrame(context) {
+  context.restore(); // without a frame it does nothing
+}
+
+// The canvas at the resolution of the screen. Returns its context, its size in units of drawing (CSS pixels
+// if the zoom is 1), and the pixels of the screen per unit.
+export function fitCanvas(canvas) {
+  const zoom = zoomOf(canvas);
+  const ratio = (window.devicePixelRatio || 1) * zoom;
+  const [width, height] = [canvas.clientWidth / zoom, canvas.clientHeight / zoom];
+  const paper = papers.get(canvas);
+  if (paper) {
+    const { context, x, y, scale } = paper;
+    openFrame(context, { x, y, scale: scale * zoom, width, height });
+    return { context, width, height, ratio: scale * zoom, zoom };
+  }
+  if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
+    canvas.width = Math.round(width * ratio);
+    canvas.height = Math.round(height * ratio);
+  }
+  const context = canvas.getContext("2d");
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  return { context, width, height, ratio, zoom };
+}
+
+// `halo` is a colour around the letters, for words on a ground that changes.
+export function text(
+  context,
+  words,
+  x,
+  y,
+  color,
+  { size = 11, align = "left", weight = "", halo = "" } = {},
+) {
+  context.font = `${weight} ${size}px ${FONT}`;
+  context.textAlign = align;
+  context.textBaseline = "middle";
+  if (halo) {
+    Object.assign(context, { strokeStyle: halo, lineWidth: 3, lineJoin: "round" });
+    context.strokeText(words, x, y);
+  }
+  context.fillStyle = color;
+  context.fillText(words, x, y);
+}
+
+// A frame around what is worked on now, between two lines of the background: so it stands out from every
+// tile, also for those who do not see its colour.
+export function outline(context, box, palette, width) {
+  for (const [color, thick] of [
+    [palette.background, width + HALO],
+    [palette.now, width],
+  ]) {
+    context.strokeStyle = color;
+    context.lineWidth = thick;
+    context.strokeRect(box.x - 0.5, box.y - 0.5, Math.max(box.w, 3), Math.max(box.h, 3));
+  }
+}
+
+// The darker of the two colours that text and background have, for words on a light tile.
+export function ink({ text: words, background }) {
+  return lightness(words) < lightness(background) ? words : background;
+}
+
+const patterns = new Map();
+
+// Thin lines. They mean "not there yet"; crossed, "hidden by the mask".
+export function hatch(context, color, spacing = 5, cross = false) {
+  if (context.isVector) return { color, spacing, cross };
+  const key = `${color} ${spacing} ${cross}`;
+  if (!patterns.has(key)) patterns.set(key, makeHatch(context, color, spacing, cross));
+  return patterns.get(key);
+}
+
+function makeHatch(context, color, spacing, cross) {
+  const tile = document.createElement("canvas");
+  tile.width = tile.height = spacing * 2;
+  const pen = tile.getContext("2d");
+  pen.strokeStyle = color;
+  pen.lineWidth = 1;
+  for (let at = -spacing * 2; at <= spacing * 4; at += spacing) {
+    pen.moveTo(at, spacing * 2);
+    pen.lineTo(at + spacing * 2, 0);
+    if (cross) {
+      pen.moveTo(at, 0);
+      pen.lineTo(at + spacing * 2, spacing * 2);
+    }
+  }
+  pen.stroke();
+  return context.createPattern(tile, "repeat");
+}
+
+// The colour of a share of the row's attention; `part` is the share over the largest share that is drawn.
+export function shareColor(palette, part) {
+  const at = Math.sqrt(Math.min(1, part)) * (palette.scale.length - 1);
+  const [low, high] = [Math.floor(at), Math.ceil(at)].map((i) => channels(palette.scale[i]));
+  return `rgb(${low.map((channel, i) => Math.round(channel + (high[i] - channel) * (at % 1))).join()})`;
+}
+
+// The same scale as a gradient of the style sheet.
+export function scaleGradient(palette) {
+  const last = palette.scale.length - 1;
+  const stops = palette.scale.map((color, i) => `${color} ${100 * (i / last) ** 2}%`);
+  return `linear-gradient(90deg, ${stops.join(", ")})`;
+}
+
+// A background of the style sheet for a number between -1 and 1: positive in the colour of queries, negative
+// in that of keys; the paler, the closer to 0.
+export function tint(palette, part) {
+  const color = part < 0 ? palette.key : palette.query;
+  return `color-mix(in srgb, ${color} ${Math.round(STRONGEST * Math.min(1, Math.abs(part)))}%, transparent)`;
+}
+
+function channels(color) {
+  return [1, 3, 5].map((from) => parseInt(color.slice(from, from + 2), 16));
+}
+
+function lightness(color) {
+  return channels(color).reduce((sum, channel) => sum + channel, 0);
+}

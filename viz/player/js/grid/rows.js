@@ -1,0 +1,95 @@
+// Curves of one row's state, drawn step by step.
+
+import { fitCanvas, text } from "./draw.js";
+import { formatNumber } from "../run/formats.js";
+import {
+  lastKnown,
+  recordedSeries,
+  seriesValues,
+  shownRow,
+  stepsOfSeries,
+  whoseWords,
+} from "../run/series.js";
+
+const TALLEST = 64;
+const MARKED = 40; // steps; more than that are drawn as a line alone
+const LEAST = 1e-9; // of a logarithmic scale
+
+export function drawRows(canvas, model, palette, at, pinned) {
+  if (!canvas.clientWidth) return; // hidden
+  const { context, width, height } = fitCanvas(canvas);
+  context.clearRect(0, 0, width, height);
+  const shown = shownRow(model, at, pinned);
+  const curves = recordedSeries(model, at.kernel);
+  if (!curves.length) {
+    const { observed } = model.data;
+    const words = observed ? "they stay inside this kernel" : "this kernel sums nothing up over its steps";
+    text(context, words, 0, 12, palette.muted, { size: 12.5 });
+  }
+  const tall = Math.min(height / Math.max(curves.length, 1), TALLEST);
+  curves.forEach((series, index) => {
+    const box = { x: 92, y: index * tall + 3, w: width - 98, h: tall - 6 };
+    const steps = stepsOfSeries(model, series, shown);
+    const values = seriesValues(model, series, steps, shown.row);
+    const fresh = steps.map((step) => beginsAnew(model, step));
+    const current = lastKnown(model, series, at, steps);
+    const whose = whoseWords(model, series, at, steps, current);
+    drawSeries(context, box, palette, { series, values, fresh, current, whose, hidesFuture: at.hidesFuture });
+  });
+}
+
+// Each part of the keys begins with an empty state.
+function beginsAnew(model, step) {
+  return model.kernels[model.kernel[step]].splits_keys && model.keyParts.includes(model.kv[step]);
+}
+
+function drawSeries(context, box, palette, { series, values, fresh, current, whose, hidesFuture }) {
+  const color = palette[series.color];
+  const middle = box.y + box.h / 2;
+  const size = series.name.length > 8 ? 10.5 : 13;
+  text(context, series.name, 0, middle - 7, color, { size, weight: "600" });
+  const value = current >= 0 ? formatNumber(values[current]) : "–";
+  text(context, value, 0, middle + 8, palette.text, { size: 12.5 });
+  const wide = context.measureText(value).width;
+  if (whose) text(context, whose, wide, middle + 8.5, palette.muted, { size: 10.5 });
+  context.fillStyle = palette.surface;
+  context.fillRect(box.x, box.y, box.w, box.h);
+  const points = placePoints(box, series, values);
+  if (!points) return;
+  if (!hidesFuture) drawTrail(context, points, fresh, points.length - 1, color, 0.25);
+  if (current < 0) return;
+  drawTrail(context, points, fresh, current, color, 1);
+  if (!points[current]) return;
+  context.fillStyle = palette.now;
+  context.beginPath();
+  context.arc(...points[current], 4, 0, 7);
+  context.fill();
+}
+
+// [x, y] of each value, null for one that is not finite; null if none is finite.
+function placePoints(box, series, values) {
+  const scaled = values.map((value) => (series.log ? Math.log10(Math.max(value, LEAST)) : value));
+  const finite = scaled.filter(Number.isFinite);
+  if (!finite.length) return null;
+  let [low, high] = series.range ?? [Math.min(...finite), Math.max(...finite)];
+  if (!(high > low)) [low, high] = [low - 0.5, low + 0.5];
+  return scaled.map((value, i) => {
+    if (!Number.isFinite(value)) return null;
+    const x = box.x + (box.w * (i + 0.5)) / values.length;
+    return [x, box.y + box.h - 2 - ((box.h - 4) * (value - low)) / (high - low)];
+  });
+}
+
+function drawTrail(context, points, fresh, last, color, alpha) {
+  context.globalAlpha = alpha;
+  context.strokeStyle = context.fillStyle = color;
+  context.lineWidth = 2;
+  context.beginPath();
+  const reached = points.slice(0, last + 1);
+  reached.forEach((point, i) => point && context[fresh[i] ? "moveTo" : "lineTo"](...point));
+  context.stroke();
+  if (points.length <= MARKED) {
+    reached.filter(Boolean).forEach(([x, y]) => context.fillRect(x - 2, y - 2, 4, 4));
+  }
+  context.globalAlpha = 1;
+}

@@ -1,0 +1,56 @@
+// The kernel's source beside the grid, with the lines of the phase lit.
+
+import { element } from "../controls/dom.js";
+
+export class SourceView {
+  constructor() {
+    this.node = element("div", { class: "fa-source", tabindex: "0", "aria-label": "kernel source" });
+  }
+
+  // Another run may have another source.
+  forget() {
+    this.shownKernel = null;
+  }
+
+  // Returns whether another kernel is shown than before.
+  show(model, at) {
+    const isOther = at.kernel !== this.shownKernel;
+    if (isOther) {
+      this.lines = fillSource(this.node, model, at.kernel);
+      this.shownKernel = at.kernel; // once it is shown
+      this.litPhase = undefined;
+    }
+    if (at.phase === this.litPhase) return isOther;
+    this.litPhase = at.phase;
+    let first = null;
+    for (const { line, phase } of this.lines) {
+      const lit = phase === at.phase?.name;
+      line.classList.toggle("fa-lit", lit);
+      if (lit) first ??= line;
+    }
+    if (first) this.node.scrollTop = Math.max(0, first.offsetTop - this.node.clientHeight / 3);
+    return isOther;
+  }
+}
+
+// The kernel's lines; returns [{line, phase}] for highlighting.
+function fillSource(node, model, index) {
+  const { source, name, each } = model.kernels[index];
+  const lines = [];
+  const outside = source.lines[1].length ? "before the loop" : "once per query tile";
+  const headings = [outside, each, "after the loop"];
+  const number = model.kernels.length > 1 ? `${index + 1}/${model.kernels.length} ${name} · ` : "";
+  const title = `${number}${source.file}`;
+  node.replaceChildren(element("div", { class: "fa-file", title }, [title]));
+  node.scrollTop = 0;
+  source.lines.forEach((part, i) => {
+    if (part.length) node.append(element("div", { class: "fa-part" }, [headings[i]]));
+    for (const [lineNumber, words, phase, file] of part) {
+      const numbered = element("span", { class: "fa-number", title: file }, [String(lineNumber)]);
+      const line = element("div", { class: "fa-line" }, [numbered, element("code", {}, [words])]);
+      lines.push({ line, phase });
+      node.append(line);
+    }
+  });
+  return lines;
+}

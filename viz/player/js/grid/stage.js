@@ -1,0 +1,177 @@
+// The grid of score tiles: what was visited, what is being worked on.
+
+import { hatch, ink, outline, shareColor, text } from "./draw.js";
+import { cellBox } from "./layout.js";
+import { KIND, hasTile, tileKind, tileNumber } from "../run/model.js";
+
+const ROOM_FOR_A_LETTER = 13;
+const REDRAWN_AT_ONCE = 2000; // tiles; more than that are drawn from the start
+
+function gapBetween(layout) {
+  return layout.cellWidth > 5 && layout.cellHeight > 5 ? 1 : 0;
+}
+
+// The part of a tile that the mask leaves, as a path: a staircase with a stair per row, or two per pixel if
+// the rows are lower than that. Rows past the end look like the last one.
+export function visiblePath(context, model, step, box) {
+  const { q_len, kv_len, block_m, block_n, left, right, rows } = model.data.problem;
+  const firstRow = tileNumber(model, model.q[step]) * block_m;
+  const firstKey = model.kv[step] * block_n;
+  const keys = (model.kvEnd[step] - model.kv[step]) * block_n;
+  const stairs = Math.min(block_m, Math.ceil(2 * box.h));
+  // [first, end) of the keys that a stair shows; the rows of several heads follow each other if they are
+  // packed
+  const seen = Array.from({ length: stairs }, (_, stair) => {
+    const row = Math.min(firstRow + Math.floor(((stair + 0.5) * block_m) / stairs), rows - 1);
+    const diagonal = (row % q_len) + kv_len - q_len - firstKey;
+    const end = Math.max(0, Math.min(diagonal + right + 1, keys, kv_len - firstKey));
+    return [Math.max(0, Math.min(diagonal - left, end)), end];
+  });
+  const corner = (key, stair) =>
+    context.lineTo(box.x + (box.w * key) / keys, box.y + (box.h * stair) / stairs);
+  context.beginPath();
+  seen.forEach(([, end], stair) => [stair, stair + 1].forEach((at) => corner(end, at)));
+  seen.toReversed().forEach(([first], i) => [stairs - i, stairs - i - 1].forEach((at) => corner(first, at)));
+  context.closePath();
+}
+
+export function drawDone(context, layout, model, palette, step) {
+  const { cells } = model.kernels[model.kernel[step]];
+  if (!hasTile(model, step) || !cells) return;
+  const box = cellBox(layout, model, step);
+  const gap = gapBetween(layout);
+  const inColor = cells === "share";
+  const color = inColor ? shareColor(palette, model.tileShare[step] / model.scaleShare) : palette.plain;
+  context.fillStyle = color;
+  if (!inColor || tileKind(model, step) !== KIND.partial || layout.cellHeight < 6) {
+    context.fillRect(box.x, box.y, Math.max(box.w - gap, 0.6), Math.max(box.h - gap, 0.6));
+    drawTensorName(context, box, model, palette, step);
+    return;
+  }
+  const inner = { ...box, w: box.w - gap, h: box.h - gap };
+  context.clearRect(box.x, box.y, box.w, box.h);
+  for (const fill of [palette.surface, hatch(context, palette.line, 4, true), color]) {
+    context.fillStyle = fill; // what the mask hides of the tile is crossed, as the tiles are that it skips
+    if (fill !== color) context.fillRect(inner.x, inner.y, inner.w, inner.h);
+  }
+  visiblePath(context, model, step, inner);
+  context.fill();
+  drawTensorName(context, box, model, palette, step);
+}
+
+// The tensor of which the tile lies in HBM now, if its kernel writes or reads such a one.
+function drawTensorName(context, box, model, palette, step) {
+  const name = model.gridTensors[model.kernel[step]];
+  if (!name || Math.min(box.w, box.h) < ROOM_FOR_A_LETTER) return;
+  const dark = model.tileShare[step] / model.scaleShare < 0.3;
+  const inColor = model.kernels[model.kernel[step]].cells === "share";
+  const color = inColor ? (dark ? palette.scale.at(-1) : ink(palette)) : palette.text;
+  text(context, name, box.x + box.w / 2, box.y + box.h / 2, color, { align: "center", weight: "600" });
+}
+
+// The tile in progress: grey from the phase that computes its scores, in its colour once its share is known.
+export function drawInProgress(context, layout, model, palette, at) {
+  const [, step] = model.kernels[at.kernel].phases;
+  const now = step.indexOf(at.phase);
+  const reached = (shown) => {
+    const from = step.findIndex((phase) => phase.shows === shown);
+    return from >= 0 && now >= from;
+  };
+  if (reached("share")) drawDone(context, layout, model, palette, at.step);
+  else if (reached("scores")) {
+    const box = cellBox(layout, model, at.step);
+    context.fillStyle = palette.plain;
+    context.fillRect(box.x, box.y, box.w, box.h);
+  }
+}
+
+// Tiles that were not visited yet are hatched; tiles that the mask skips are crossed.
+function drawUnvisited(context, layout, model, palette) {
+  context.fillStyle = hatch(context, palette.line, 6);
+  context.fillRect(layout.x, layout.y, layout.width, layout.height);
+  const crossed = hatch(context, palette.line, 4, true);
+  const gap = gapBetween(layout);
+  for (let tile = 0; tile < model.kinds.length; tile++) {
+    if (model.kinds[tile] !== KIND.skipped) continue;
+    const x = layout.x + (tile % model.kvTiles) * layout.cellWidth;
+    const y = layout.y + Math.floor(tile / model.kvTiles) * layout.cellHeight;
+    context.fillStyle = palette.surface;
+    context.fillRect(x, y, layout.cellWidth, layout.cellHeight);
+    if (gap) {
+      context.fillStyle = crossed;
+      context.fillRect(x + 1, y + 1, layout.cellWidth - 2, layout.cellHeight - 2);
+    }
+  }
+  if (layout.cellWidth >= 8 && layout.cellHeight >= 8) drawGridLines(context, layout, model, palette);
+}
+
+function drawGridLines(context, layout, model, palette) {
+  context.strokeStyle = palette.line;
+  context.lineWidth = 0.5;
+  context.beginPath();
+  for (let kv = 0; kv <= model.kvTiles; kv++) {
+    context.moveTo(layout.x + kv * layout.cellWidth, layout.y);
+    context.lineTo(layout.x + kv * layout.cellWidth, layout.y + layout.height);
+  }
+  for (let q = 0; q <= model.qTiles; q++) {
+    context.moveTo(layout.x, layout.y + q * layout.cellHeight);
+    context.lineTo(layout.x + layout.width, layout.y + q * layout.cellHeight);
+  }
+  context.stroke();
+}
+
+// The tiles that are done, among those that are not visited yet.
+export function drawAllDone(context, { layouts, layoutOf, model, palette, steps }) {
+  layouts.forEach((layout) => drawUnvisited(context, layout, model, palette));
+  steps.forEach((step) => drawDone(context, layoutOf(step), model, palette, step));
+}
+
+// Keeps the tiles that are done in a canvas of its own, so that a frame of playback adds only what is new.
+export class DoneLayer {
+  constructor() {
+    this.canvas = document.createElement("canvas");
+    this.key = "";
+    this.done = new Set();
+  }
+
+  forget() {
+    this.key = "";
+  }
+
+  // `steps` are those that are done, ascending. Another `key` draws everything anew.
+  update(key, { width, height, ratio, layouts, layoutOf, model, palette, steps }) {
+    const context = this.canvas.getContext("2d");
+    const added = steps.length - this.done.size;
+    if (key !== this.key || added < 0 || added > REDRAWN_AT_ONCE) {
+      this.canvas.width = Math.round(width * ratio);
+      this.canvas.height = Math.round(height * ratio);
+      context.setTransform(ratio, 0, 0, ratio, 0, 0);
+      layouts.forEach((layout) => drawUnvisited(context, layout, model, palette));
+      this.done.clear();
+      this.key = key;
+    }
+    for (const step of steps) {
+      if (this.done.has(step)) continue;
+      drawDone(context, layoutOf(step), model, palette, step);
+      this.done.add(step);
+    }
+  }
+}
+
+export function drawActive(context, box, palette, thin) {
+  outline(context, box, palette, thin ? 1 : 2.5);
+}
+
+// A dashed line across the grid along the row that the user picked.
+export function drawPinnedRow(context, layout, model, palette, pinned) {
+  const offset = model.offsets[pinned.row] / model.data.problem.block_m;
+  const y = layout.y + (pinned.q + offset) * layout.cellHeight + 0.5;
+  context.strokeStyle = palette.now;
+  context.lineWidth = 1;
+  context.setLineDash([4, 3]);
+  context.beginPath();
+  context.moveTo(layout.x, y);
+  context.lineTo(layout.x + layout.width, y);
+  context.stroke();
+  context.setLineDash([]);
+}

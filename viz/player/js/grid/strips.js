@@ -1,0 +1,122 @@
+// The strips of tensors beside the grid, the numbers of the tiles, the gaps between the parts of the keys.
+
+import { outline, text } from "./draw.js";
+import { LABEL, STRIP, stripBox } from "./layout.js";
+import { fillingSteps, tileNumber } from "../run/model.js";
+
+export function drawStrips(context, layout, model, palette, at) {
+  for (const strip of model.strips) {
+    const box = stripBox(strip, layout);
+    drawStrip(context, strip, box, palette, (from, end) => stripState(model, strip, at, from, end));
+    if (strip.inParts) numberParts(context, layout, model, palette, box.y + STRIP / 2);
+    nameStrip(context, strip, box, layout, palette);
+  }
+}
+
+// The tiles of a strip, each from one of its edges to the next.
+function drawStrip(context, strip, { x, y, step, vertical }, palette, stateOf) {
+  const { edges } = strip;
+  for (let i = 0; i + 1 < edges.length; i++) {
+    const long = (edges[i + 1] - edges[i]) * step;
+    const start = edges[i] * step;
+    const box = vertical ? { x, y: y + start, w: STRIP, h: long } : { x: x + start, y, w: long, h: STRIP };
+    const gap = long > 4 ? 1 : 0;
+    const { level, active } = stateOf(edges[i], edges[i + 1]);
+    context.globalAlpha = level;
+    context.fillStyle = palette[strip.color];
+    const [w, h] = vertical ? [box.w, box.h - gap] : [box.w - gap, box.h];
+    context.fillRect(box.x, box.y, Math.max(w, 0.6), Math.max(h, 0.6));
+    context.globalAlpha = 1;
+    if (active) outline(context, { ...box, w: box.w - gap + 1, h: box.h - gap + 1 }, palette, 2);
+  }
+}
+
+function nameStrip(context, strip, box, layout, palette) {
+  const options = { weight: "600", size: strip.name.length > 2 ? 11 : 13 };
+  const color = palette[strip.color];
+  if (strip.side === "top") {
+    text(context, strip.name, layout.x - 8, box.y + STRIP / 2, color, { ...options, align: "right" });
+  } else {
+    text(context, strip.name, box.x + STRIP / 2, layout.y - 8, color, { ...options, align: "center" });
+  }
+}
+
+// How bright the tiles [from, end) of a strip are, and whether they are being moved right now.
+export function stripState(model, strip, at, from, end) {
+  const { step, phase } = at;
+  const meets = () => {
+    if (strip.along === "q") return model.q[step] === from;
+    return model.kv[step] < end && from < model.kvEnd[step];
+  };
+  const here = step >= 0 && meets();
+  const active = here && phase !== null && [...phase.loads, ...phase.stores].includes(strip.name);
+  if (strip.store) return { level: filledLevel(model, strip, at, from, end), active };
+  return { level: here && isLoaded(model, strip, at) ? 1 : 0.45, active };
+}
+
+// Whether the tile of a strip that the step is about has come to the chip: by a phase of this step, or before
+// it.
+function isLoaded(model, strip, { step, phase, complete, kernel }) {
+  const loads = (one) => one.loads.includes(strip.name);
+  if (!model.kernelPhases[kernel].some(loads)) return false;
+  const phases = model.phases[step];
+  return complete || phases.findIndex(loads) <= phases.indexOf(phase);
+}
+
+// A strip that is written grows brighter with the steps that fill it.
+function filledLevel(model, strip, at, from, end) {
+  const tiles = fillingSteps(model, strip, at.head);
+  const steps = end - from > 1 ? tiles.slice(from, end).flat() : tiles[from];
+  if (!steps.length) return at.finished ? 1 : 0.12;
+  let filled = 0;
+  for (const step of steps) {
+    if (at.isDone(strip.store.everyStep ? step : model.turnLast[step])) filled += 1;
+    else if (at.isDone(step)) filled += 0.6;
+  }
+  return 0.12 + (0.88 * filled) / steps.length;
+}
+
+function numberParts(context, layout, model, palette, y) {
+  const edges = model.keyParts;
+  const widths = edges.slice(1).map((end, i) => (end - edges[i]) * layout.cellWidth);
+  if (Math.min(...widths) < 18) return;
+  widths.forEach((width, i) => {
+    const x = layout.x + edges[i] * layout.cellWidth + width / 2;
+    text(context, `${i}`, x, y, palette.text, {
+      size: 10.5,
+      align: "center",
+      weight: "600",
+      halo: palette.background,
+    });
+  });
+}
+
+// A gap between the parts of the keys, across the grid and the strips above it.
+export function drawParts(context, layout, model, palette, top = layout.y) {
+  const parts = model.keyParts.length - 1;
+  const thick = Math.min(4, (layout.width / parts) * 0.3);
+  for (const tile of model.keyParts.slice(1, -1)) {
+    const x = layout.x + tile * layout.cellWidth - 0.5 - thick / 2;
+    context.fillStyle = palette.background;
+    context.fillRect(x, top, thick, layout.y + layout.height - top);
+  }
+}
+
+// Every how many tiles a label fits.
+function labelEvery(step, room) {
+  return Math.max(1, Math.ceil(room / step));
+}
+
+// Numbers of the key tiles above the strips, and of the query tiles left of them, as many as fit.
+export function drawLabels(context, layout, model, palette) {
+  for (let kv = 0; kv < model.kvTiles; kv += labelEvery(layout.cellWidth, 26)) {
+    const x = layout.x + (kv + 0.5) * layout.cellWidth;
+    text(context, `${kv}`, x, LABEL / 2 + 1, palette.muted, { align: "center" });
+  }
+  const strips = model.strips.filter((strip) => strip.side === "left").length;
+  const x = layout.x - 6 - strips * (STRIP + 4);
+  for (let q = 0; q < model.qTiles; q += labelEvery(layout.cellHeight, 15)) {
+    const y = layout.y + (q + 0.5) * layout.cellHeight;
+    text(context, `${tileNumber(model, q)}`, x, y, palette.muted, { align: "right" });
+  }
+}

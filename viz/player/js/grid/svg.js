@@ -1,0 +1,164 @@
+// A drawing context that writes SVG. It has the calls of a canvas' 2D context that the player makes, and no
+// others; what is cleared is filled with the background.
+
+const ALIGNED = { left: "start", start: "start", center: "middle", right: "end" };
+const FONT_PARTS = /^(\w*)\s*([\d.]+)px\s+(.+)$/;
+
+const round = (value) => String(Math.round(value * 100) / 100);
+
+function escaped(words) {
+  return String(words).replace(/[&<>"]/g, (letter) => `&#${letter.charCodeAt(0)};`);
+}
+
+function tag(name, attributes, inside = "") {
+  const written = Object.entries(attributes)
+    .filter(([, value]) => value !== "")
+    .map(([key, value]) => ` ${key}="${escaped(typeof value === "number" ? round(value) : value)}"`);
+  return `<${name}${written.join("")}${inside ? `>${inside}</${name}>` : "/>"}`;
+}
+
+export class SvgContext {
+  constructor(background) {
+    this.isVector = true;
+    this.background = background;
+    this.frames = [];
+    this.marks = []; // of the frame that is open
+    this.path = "";
+    this.dash = [];
+    Object.assign(this, { fillStyle: "#000", strokeStyle: "#000", lineWidth: 1, lineJoin: "miter" });
+    this.globalAlpha = 1;
+    Object.assign(this, { font: "10px sans-serif", textAlign: "start", textBaseline: "alphabetic" });
+    this.ruler = document.createElement("canvas").getContext("2d");
+  }
+
+  // The picture as a document.
+  text(width, height, title = "") {
+    this.restore();
+    const size = { width, height, viewBox: `0 0 ${round(width)} ${round(height)}` };
+    const head = title ? tag("title", {}, escaped(title)) : "";
+    const xml = { xmlns: "http://www.w3.org/2000/svg", ...size };
+    return tag("svg", xml, `${head}${this.frames.join("")}`);
+  }
+
+  // An inner document cuts off what lies outside of it.
+  frame({ x, y, scale, width, height }) {
+    this.restore();
+    const viewBox = `0 0 ${round(width)} ${round(height)}`;
+    this.opened = { x, y, width: width * scale, height: height * scale, viewBox };
+  }
+
+  restore() {
+    if (this.marks.length) this.frames.push(tag("svg", this.opened, this.marks.join("")));
+    this.marks = [];
+  }
+
+  add(name, attributes) {
+    const opacity = this.globalAlpha < 1 ? this.globalAlpha : "";
+    this.marks.push(tag(name, { ...attributes, opacity }));
+  }
+
+  get strokes() {
+    const dash = this.dash.join(" ");
+    return {
+      fill: "none",
+      stroke: this.strokeStyle,
+      "stroke-width": this.lineWidth,
+      "stroke-dasharray": dash,
+    };
+  }
+
+  setLineDash(dash) {
+    this.dash = dash;
+  }
+
+  fillRect(x, y, width, height) {
+    const { fillStyle } = this;
+    if (fillStyle.spacing) {
+      const d = hatching(fillStyle, x, y, width, height);
+      this.add("path", { d, fill: "none", stroke: fillStyle.color });
+      return;
+    }
+    this.add("rect", { x, y, width, height, fill: this.fillStyle });
+  }
+
+  strokeRect(x, y, width, height) {
+    this.add("rect", { x, y, width, height, ...this.strokes });
+  }
+
+  clearRect(x, y, width, height) {
+    this.marks.push(tag("rect", { x, y, width, height, fill: this.background }));
+  }
+
+  beginPath() {
+    this.path = "";
+  }
+
+  moveTo(x, y) {
+    this.path += `M${round(x)} ${round(y)}`;
+  }
+
+  lineTo(x, y) {
+    this.path += `${this.path ? "L" : "M"}${round(x)} ${round(y)}`;
+  }
+
+  closePath() {
+    this.path += "Z";
+  }
+
+  // A whole circle; the player draws no other arc.
+  arc(x, y, radius) {
+    const [r, across] = [round(radius), round(2 * radius)];
+    this.path += `M${round(x - radius)} ${round(y)}a${r} ${r} 0 1 0 ${across} 0a${r} ${r} 0 1 0 -${across} 0`;
+  }
+
+  fill() {
+    this.add("path", { d: this.path, fill: this.fillStyle });
+  }
+
+  stroke() {
+    this.add("path", { d: this.path, ...this.strokes });
+  }
+
+  measureText(words) {
+    this.ruler.font = this.font;
+    return this.ruler.measureText(words);
+  }
+
+  fillText(words, x, y) {
+    this.letters(words, x, y, { fill: this.fillStyle });
+  }
+
+  strokeText(words, x, y) {
+    this.letters(words, x, y, { ...this.strokes, "stroke-linejoin": this.lineJoin });
+  }
+
+  // Editors place text by its baseline alone, so that of the middle is turned into it.
+  letters(words, x, y, paint) {
+    const [, weight, size, family] = FONT_PARTS.exec(this.font);
+    const { fontBoundingBoxAscent: up, fontBoundingBoxDescent: down } = this.measureText(words);
+    const baseline = this.textBaseline === "middle" ? y + (up - down) / 2 : y;
+    const font = { "font-family": family, "font-size": Number(size), "font-weight": weight };
+    const place = { x, y: baseline, "text-anchor": ALIGNED[this.textAlign], "xml:space": "preserve" };
+    const opacity = this.globalAlpha < 1 ? this.globalAlpha : "";
+    this.marks.push(tag("text", { ...place, ...font, ...paint, opacity }, escaped(words)));
+  }
+}
+
+// The lines of a hatching in a box, as a path. They are drawn one by one, since printers make an image of
+// each box that is filled with a pattern. Rising lines are those where x + y is a multiple of the spacing.
+function hatching({ spacing, cross }, x, y, width, height) {
+  const [right, bottom] = [x + width, y + height];
+  let path = "";
+  const line = (fromX, fromY, toX, toY) =>
+    (path += `M${round(fromX)} ${round(fromY)}L${round(toX)} ${round(toY)}`);
+  for (let sum = Math.ceil((x + y) / spacing) * spacing; sum < right + bottom; sum += spacing) {
+    const [from, to] = [Math.max(x, sum - bottom), Math.min(right, sum - y)];
+    line(from, sum - from, to, sum - to);
+  }
+  if (!cross) return path;
+  for (let gap = Math.ceil((x - bottom) / spacing) * spacing; gap < right - y; gap += spacing) {
+    const [from, to] = [Math.max(x, gap + y), Math.min(right, gap + bottom)];
+    line(from, from - gap, to, to - gap);
+  }
+  return path;
+}

@@ -1,0 +1,170 @@
+// The numbers of a tile step: which matrix stands in which slot of the kernel's figure, and the state of a
+// row.
+
+import { hasTile, rowCount, stepsOfTile, tileNumber, valueAt } from "./model.js";
+
+// The figure of a step's kernel; null if it has none.
+export function figureOf(model, step) {
+  const { figure } = model.kernels[model.kernel[step]];
+  return figure && step >= 0 && hasTile(model, step) ? figure : null;
+}
+
+// Whether the numbers of a drawn row were recorded: of small tiles all, of large ones those of a picked row,
+// or none.
+export function knowsRow(model, row) {
+  const isRecorded = Object.keys(model.matrices).length > 0;
+  return isRecorded && (model.matrixRow === null || model.offsets[row] === model.matrixRow);
+}
+
+// A recorded matrix of a step: its rows and columns that exist, and `at(row, column)`.
+export function matrixOf(model, figure, matrix, step) {
+  const sent = model.matrices[matrix.name];
+  if (!sent) return null;
+  const slot = figure.slots.find(({ name }) => name === matrix.slot);
+  const start = step * sent.rows * sent.columns;
+  const factor = matrix.scaled ? model.data.problem.scale : 1;
+  const isOfRow = model.matrixRow !== null && slot.rows === "q_tile"; // the others are not recorded
+  const placeOf = (row) => (isOfRow ? (row === model.matrixRow ? 0 : NaN) : row * sent.columns);
+  return {
+    name: matrix.name,
+    label: matrix.label,
+    phase: matrix.phase,
+    scaled: matrix.scaled,
+    madeOf: matrix.made_of,
+    rows: Math.min(isOfRow ? Infinity : sent.rows, extent(model, slot.rows, step)),
+    columns: Math.min(sent.columns, extent(model, slot.columns, step)),
+    at: (row, column) => factor * (sent.values[start + placeOf(row) + column] ?? NaN),
+  };
+}
+
+// How many rows of a tile, or columns, exist.
+function extent(model, what, step) {
+  const { kv_len: keys, block_n: block, head_dim: width } = model.data.problem;
+  if (what === "q_tile") return existingRows(model, step);
+  if (what === "kv_tile") return model.kv[step] < 0 ? 0 : Math.min(block, keys - model.kv[step] * block);
+  return what === "head_dim" ? width : 1;
+}
+
+function existingRows(model, step) {
+  const { rows, block_m: block } = model.data.problem;
+  return Math.min(block, rows - tileNumber(model, model.q[step]) * block);
+}
+
+// What stands in a slot at a position: the matrix that the last phase made, a sum of the step before, or
+// nothing. `fresh` says that the phase in progress made it.
+export function standsIn(model, figure, slot, at) {
+  const phases = model.phases[at.step];
+  const now = at.complete ? phases.length : phases.indexOf(at.phase);
+  const own = figure.matrices.filter((matrix) => matrix.slot === slot.name && model.matrices[matrix.name]);
+  const everywhere = model.kernels[at.kernel].phases.flat().map(({ name }) => name);
+  const place = (matrix) => phases.findIndex(({ name }) => name === matrix.phase);
+  // a phase before the loop ran in the first step of the turn
+  const isEarlier = (matrix) => place(matrix) < 0 && isBefore(model, at.kernel, matrix.phase);
+  const made = own.filter((matrix) => isEarlier(matrix) || (place(matrix) >= 0 && place(matrix) <= now));
+  made.sort((a, b) => everywhere.indexOf(a.phase) - everywhere.indexOf(b.phase));
+  const last = made.at(-1);
+  if (last) {
+    const shown = matrixOf(model, figure, last, at.step);
+    return shown && { ...shown, fresh: last.phase === at.phase?.name };
+  }
+  const sum = own.find(({ is_field: isField }) => isField);
+  const before = sum ? stepBefore(model, at.step) : -1;
+  return before < 0 ? null : { ...matrixOf(model, figure, sum, before), fresh: false };
+}
+
+function isBefore(model, kernel, phase) {
+  return model.kernels[kernel].phases[0].some(({ name }) => name === phase);
+}
+
+// The step whose state this one goes on with; -1 if it starts anew.
+export function stepBefore(model, step) {
+  const kernel = model.kernel[step];
+  const keepsKeys = model.kernels[kernel].stays === "kv_tile";
+  const steps = stepsOfTile(model, kernel, model.head[step], model.q[step]);
+  const before = steps[steps.indexOf(step) - 1] ?? -1;
+  if (before < 0 || !hasTile(model, before)) return -1;
+  const sameTurn = model.turnFirst[before] === model.turnFirst[step];
+  return sameTurn || (keepsKeys && !model.kernels[kernel].splits_keys) ? before : -1;
+}
+
+// m, l and alpha of a drawn row before and after a step; null if the kernel has no online softmax.
+export function softmaxState(model, step, row) {
+  if (!["m", "l", "alpha"].every((name) => model.values[name])) return null;
+  const before = stepBefore(model, step);
+  const value = (name, at) => valueAt(model, name, at, row);
+  if (!Number.isFinite(value("l", step))) return null;
+  return {
+    oldM: before < 0 ? -Infinity : value("m", before),
+    oldL: before < 0 ? 0 : value("l", before),
+    m: value("m", step),
+    l: value("l", step),
+    alpha: value("alpha", step),
+  };
+}
+
+// The drawn row of a step's query tile that tells most: whose max grows most often after its first key tile.
+export function tellingRow(model, step) {
+  const [kernel, head, q] = [model.kernel[step], model.head[step], model.q[step]];
+  const key = `${kernel}|${head}|${q}`;
+  if (!model.tellingRows.has(key)) {
+    const steps = q < 0 ? [] : stepsOfTile(model, kernel, head, q);
+    const grows = (row) =>
+      steps.filter((each) => {
+        const state = softmaxState(model, each, row);
+        return state && Number.isFinite(state.oldM) && state.m > state.oldM;
+      }).length;
+    const counts = Array.from({ length: q < 0 ? 1 : rowCount(model, q) }, (_, row) => grows(row));
+    model.tellingRows.set(key, Math.max(0, counts.indexOf(Math.max(...counts))));
+  }
+  return model.tellingRows.get(key);
+}
+
+// The drawn row that a step is told for: the picked one if it lies in the step's tile, else the one whose
+// numbers were recorded, else the one that tells most.
+export function toldRow(model, step, pinned) {
+  const isHere = pinned && pinned.q === model.q[step] && pinned.head === model.head[step];
+  if (isHere) return pinned.row;
+  const recorded =
+    model.matrixRow === null || model.q[step] < 0 ? -1 : model.offsets.indexOf(model.matrixRow);
+  return recorded >= 0 && recorded < rowCount(model, model.q[step]) ? recorded : tellingRow(model, step);
+}
+
+// Whether the running max of the step in progress is still to come.
+export function isBeforeMax(model, at) {
+  if (at.step < 0 || at.complete) return false;
+  return model.phases[at.step].indexOf(at.phase) < placeOfMax(model, at.step);
+}
+
+// Where the scores of a step are known, and m, l and alpha are not: of the first such step `from` one on; -1
+// if none.
+export function positionToPredict(model, from, pinned) {
+  for (let step = Math.max(from, 0); step < model.count; step++) {
+    const place = placeOfMax(model, step);
+    if (place < 0 || !hasTile(model, step)) continue;
+    if (softmaxState(model, step, toldRow(model, step, pinned))) return model.phaseStart[step] + place;
+  }
+  return -1;
+}
+
+// Numbers of one row of a matrix.
+export function rowOf(matrix, row) {
+  return Array.from({ length: matrix.columns }, (_, column) => matrix.at(row, column));
+}
+
+// An element of a product: the numbers that are multiplied and added up.
+export function factorsOf(product, shown, row, column) {
+  const [first, second] = [shown[product.first], shown[product.second]];
+  if (!first || !second) return null;
+  return [take(first, product.first_by, row), take(second, product.second_by, column)];
+}
+
+function take(matrix, by, index) {
+  return by === "row"
+    ? rowOf(matrix, index)
+    : Array.from({ length: matrix.rows }, (_, each) => matrix.at(each, index));
+}
+
+// How many phases of a step come before its running max; -1 if it has none.
+export function placeOfMax(model, step) {
+  return model.phases[step].findIndex(({ tells }) => tells === "row max");
+}

@@ -1,0 +1,54 @@
+// Numbers in words. viz/shared/formats.py has the same functions; a test holds these against them.
+
+export function formatBytes(count) {
+  for (const [unit, size] of [
+    ["TB", 1e12],
+    ["GB", 1e9],
+    ["MB", 1e6],
+    ["kB", 1e3],
+  ]) {
+    if (count >= 0.9995 * size) return `${significant(count / size)} ${unit}`;
+  }
+  return `${Math.round(count)} B`;
+}
+
+export function formatKib(count) {
+  return `${significant(count / 1024)} KiB`;
+}
+
+export function formatMs(milliseconds) {
+  if (milliseconds >= 1000) return `${significant(milliseconds / 1000)} s`;
+  if (milliseconds >= 1) return `${significant(milliseconds)} ms`;
+  if (milliseconds >= 1e-3) return `${significant(milliseconds * 1e3)} µs`;
+  return `${significant(milliseconds * 1e6)} ns`;
+}
+
+export function formatNumber(value, digits = 3) {
+  if (Number.isNaN(value)) return "NaN";
+  if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
+  const size = Math.abs(value);
+  const plain = value === 0 || (size >= 1e-3 && size < 1e6);
+  const text = plain ? significant(value, digits) : scientific(value, digits);
+  return text.replaceAll("-", "−");
+}
+
+// `digits` significant digits without an exponent; zeros at the end are left out.
+export function significant(number, digits = 3) {
+  if (number === 0) return "0";
+  const rounded = Number(number.toPrecision(digits));
+  const whole = Math.abs(rounded) >= 10 ** (digits - 1);
+  return whole ? Math.round(rounded).toLocaleString("en-US") : String(rounded);
+}
+
+// A power of ten with a sign and at least two digits, as in 4.54e-05.
+function scientific(number, digits) {
+  const [mantissa, exponent] = number.toExponential(digits - 1).split("e");
+  return `${mantissa}e${exponent[0]}${exponent.slice(1).padStart(2, "0")}`;
+}
+
+// Three significant digits, with the zeros at the end that formatNumber leaves out: 2.00 is not 2.
+export function formatSteady(value) {
+  const plain =
+    Number.isFinite(value) && !Number.isInteger(value) && Math.abs(value) >= 1e-3 && Math.abs(value) < 1e3;
+  return plain ? value.toPrecision(3).replaceAll("-", "−") : formatNumber(value);
+}

@@ -1,0 +1,267 @@
+// Player data (see data.py) as typed arrays, with the look-ups that drawing needs. No drawing here.
+// A phase is an object with the fields of kernels/trace/algorithm.py; nothing is known of it by its name.
+
+// What the mask leaves of a tile. A hidden tile is computed all the same: its algorithm skips no tile.
+export const KIND = { skipped: 0, partial: 1, full: 2, hidden: 3 };
+const ARRAYS = { float: Float32Array, share: Uint16Array, log: Uint16Array };
+
+export function decode(text, ArrayType) {
+  const bytes = Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
+  return new ArrayType(bytes.buffer);
+}
+
+const models = new WeakMap();
+
+// The model of a run, made once for the same data.
+export function modelOf(data) {
+  if (!models.has(data)) models.set(data, makeModel(data));
+  return models.get(data);
+}
+
+export function makeModel(data) {
+  const { steps, rows, problem, clock } = data;
+  const model = {
+    data,
+    count: steps.count,
+    kernels: data.kernels,
+    qTiles: problem.q_tiles,
+    kvTiles: problem.kv_tiles,
+    tileNumbers: problem.tile_numbers,
+    kinds: decode(data.kinds, Uint8Array),
+    kernel: decode(steps.kernel, Uint8Array),
+    turn: decode(steps.turn, Uint32Array),
+    head: decode(steps.head, Uint32Array),
+    q: decode(steps.q, Int32Array),
+    kv: decode(steps.kv, Int32Array),
+    kvEnd: decode(steps.kv_end, Int32Array),
+    share: decode(steps.share, Uint16Array),
+    offsets: rows.offsets,
+    values: mapValues(rows.values, decodeValues),
+    matrices: mapValues(data.matrices, decodeMatrix),
+    matrixRow: data.matrix_row ?? null, // the only row of each query tile that they hold
+    clock: {
+      start: decode(clock.start, Uint32Array),
+      end: decode(clock.end, Uint32Array),
+      sm: decode(clock.sm, Uint16Array),
+      measured: clock.measured,
+    },
+    keyParts: data.key_parts.length > 2 ? data.key_parts : [], // one part is no split
+    kernelPhases: data.kernels.map((kernel) => kernel.phases.flat()),
+    gridTensors: data.kernels.map((kernel) => gridTensor(kernel, data.grid)),
+  };
+  model.heads = [...new Set(model.head)];
+  // in this order: the phases need the turns
+  for (const derive of [findTurns, sumBytes, findPhases, scaleShares]) Object.assign(model, derive(model));
+  model.tileSteps = groupByTile(model);
+  model.tellingRows = new Map(); // of each query tile, filled by figure.js
+  model.strips = data.strips.map((strip) => makeStrip(model, strip));
+  return model;
+}
+
+// The tensor of `grid`, with one tile per tile of the grid, that a kernel stores or loads; "" if none.
+function gridTensor({ phases }, grid) {
+  const [, step] = phases;
+  return grid.find((name) => step.some(({ loads, stores }) => [...loads, ...stores].includes(name))) ?? "";
+}
+
+function mapValues(object, change) {
+  return Object.fromEntries(Object.entries(object).map(([name, value]) => [name, change(value)]));
+}
+
+// Values that a step has one of (per_tile), or one per drawn row.
+function decodeValues({ data, scale, per_tile }) {
+  return { values: decode(data, ARRAYS[scale]), scale, perTile: per_tile };
+}
+
+// A matrix of each step: its rows and columns, and the values of all steps.
+function decodeMatrix({ data, rows, columns }) {
+  return { rows, columns, values: decode(data, Float32Array) };
+}
+
+// First and last step of the turn of the outer loop that each step belongs to.
+function findTurns({ count, turn }) {
+  const turnFirst = new Uint32Array(count);
+  const turnLast = new Uint32Array(count);
+  for (let i = 0; i < count; i++) turnFirst[i] = i > 0 && turn[i] === turn[i - 1] ? turnFirst[i - 1] : i;
+  for (let i = count - 1; i >= 0; i--) {
+    turnLast[i] = i < count - 1 && turn[i] === turn[i + 1] ? turnLast[i + 1] : i;
+  }
+  return { turnFirst, turnLast };
+}
+
+// What each step reads and writes of each tensor, and the requested bytes before each step, per tensor and
+// in all.
+function sumBytes({ data, count }) {
+  const { byte_class, byte_classes } = data.steps;
+  const stepBytes = Array.from(decode(byte_class, Uint16Array), (index) => byte_classes[index]);
+  const tensorBytes = data.tensors.map(() => new Float64Array(count + 1));
+  const bytes = new Float64Array(count + 1);
+  stepBytes.forEach(({ read, written }, i) => {
+    bytes[i + 1] = bytes[i];
+    tensorBytes.forEach((sums, t) => {
+      sums[i + 1] = sums[i] + read[t] + written[t];
+      bytes[i + 1] += read[t] + written[t];
+    });
+  });
+  return { stepBytes, tensorBytes, bytes };
+}
+
+// Bytes per tensor that a step has requested once it has gone through `phase`.
+export function bytesInStep(model, i, phase) {
+  const phases = model.phases[i];
+  const reached = phases.slice(0, phases.indexOf(phase) + 1);
+  const { read, written } = model.stepBytes[i];
+  return model.data.tensors.map(({ name }, t) => {
+    const isLoaded = ({ loads }) => loads.includes(name);
+    const isStored = ({ stores }) => stores.includes(name);
+    const again = model.turnLast[i] > i ? model.stepBytes[i + 1].read[t] : 0;
+    const loaded = reachedPart(phases, reached, isLoaded, read[t], again);
+    return loaded + reachedPart(phases, reached, isStored, written[t]);
+  });
+}
+
+// Of `size` bytes, those of the phases that were reached. If several phases move a tensor, the first is that
+// before the loop, and each of the others moves as much as the next round of the loop, `again`.
+function reachedPart(phases, reached, moves, size, again = 0) {
+  const all = phases.filter(moves).length;
+  const now = reached.filter(moves).length;
+  if (now === 0 || all === 0) return 0;
+  return now === all ? size : size - (all - now) * again;
+}
+
+// The phases that each step goes through, and how many phases come before it.
+function findPhases(model) {
+  const { count, turnFirst, turnLast } = model;
+  const phases = Array.from({ length: count }, (_, i) => {
+    const [before, step, after] = model.kernels[model.kernel[i]].phases;
+    const whole = tileKind(model, i) === KIND.full;
+    return [
+      ...(turnFirst[i] === i ? before : []),
+      ...(hasTile(model, i) ? step.filter((phase) => !(phase.only_masked && whole)) : []),
+      ...(turnLast[i] === i ? after : []),
+    ];
+  });
+  const phaseStart = new Uint32Array(count + 1);
+  for (let i = 0; i < count; i++) phaseStart[i + 1] = phaseStart[i] + Math.max(phases[i].length, 1);
+  return { phases, phaseStart };
+}
+
+// The share of its rows' attention that a key tile of each step holds; a step may be about several of them.
+// The largest share is drawn in the brightest colour.
+function scaleShares({ share, kv, kvEnd, kernels, kernel }) {
+  const tileShare = Float64Array.from(share, (part, i) => part / 65535 / Math.max(1, kvEnd[i] - kv[i]));
+  const largest = (most, part, i) => (kernels[kernel[i]].cells === "share" ? Math.max(most, part) : most);
+  return { tileShare, scaleShare: tileShare.reduce(largest, 1e-5) };
+}
+
+// Steps of each kernel about each query tile, in the order in which they ran.
+function groupByTile(model) {
+  const groups = new Map();
+  for (let i = 0; i < model.count; i++) {
+    if (model.q[i] < 0) continue;
+    const key = tileKey(model.kernel[i], model.head[i], model.q[i]);
+    if (!groups.has(key)) groups.set(key, []);
+    groups.get(key).push(i);
+  }
+  return groups;
+}
+
+function tileKey(kernel, head, q) {
+  return `${kernel}|${head}|${q}`;
+}
+
+export function stepsOfTile(model, kernel, head, q) {
+  return model.tileSteps.get(tileKey(kernel, head, q)) ?? [];
+}
+
+// Number of the query tile in a row of the grid. The grid of a sample has a row for each traced tile alone.
+export function tileNumber(model, q) {
+  return model.tileNumbers.length ? model.tileNumbers[q] : q;
+}
+
+// Number of a drawn row among the rows that the query tiles cut.
+export function rowNumber(model, { q, row }) {
+  return tileNumber(model, q) * model.data.problem.block_m + model.offsets[row];
+}
+
+// Whether a step is about a tile of the grid, and not about a query or a key tile alone.
+export function hasTile(model, i) {
+  return model.kv[i] >= 0 && model.q[i] >= 0;
+}
+
+export function tileKind(model, i) {
+  return hasTile(model, i) ? model.kinds[model.q[i] * model.kvTiles + model.kv[i]] : KIND.skipped;
+}
+
+// A strip beside the grid, with the edges of its tiles and the kernel that stores it. A `parted` strip has
+// one tile per part of the keys.
+function makeStrip(model, strip) {
+  const along = strip.side === "top" ? "kv" : "q";
+  const count = along === "kv" ? model.kvTiles : model.qTiles;
+  const inParts = strip.parted && model.keyParts.length > 0;
+  const edges = inParts ? model.keyParts : Array.from({ length: count + 1 }, (_, i) => i);
+  const stores = (phases) => phases.some((phase) => phase.stores.includes(strip.name));
+  const kernel = model.kernels.findIndex(({ phases }) => phases.some(stores));
+  const store = kernel < 0 ? null : { kernel, everyStep: stores(model.kernels[kernel].phases[1]) };
+  return { ...strip, along, edges, inParts, store, filled: new Map() };
+}
+
+// Steps of one head that fill each tile of a strip.
+export function fillingSteps(model, strip, head) {
+  if (!strip.filled.has(head)) strip.filled.set(head, findFilling(model, strip, head));
+  return strip.filled.get(head);
+}
+
+function findFilling(model, strip, head) {
+  const count = strip.along === "kv" ? model.kvTiles : model.qTiles;
+  const tiles = Array.from({ length: count }, () => []);
+  for (let i = 0; i < model.count; i++) {
+    if (model.kernel[i] !== strip.store.kernel || model.head[i] !== head) continue;
+    if (strip.along === "q" && model.q[i] >= 0) tiles[model.q[i]].push(i);
+    if (strip.along === "kv" && model.kv[i] >= 0) {
+      for (let kv = model.kv[i]; kv < model.kvEnd[i]; kv++) tiles[kv].push(i);
+    }
+  }
+  return tiles;
+}
+
+// A value after step i: of a drawn row (its index in model.offsets), or of the tile. null if not recorded. On
+// a log scale what is sent as 0 is 0.
+export function valueAt(model, name, i, row) {
+  const sent = model.values[name];
+  if (!sent) return null;
+  const value = sent.values[sent.perTile ? i : i * model.offsets.length + row];
+  if (sent.scale === "float") return value;
+  if (sent.scale === "share" || value === 0) return value / 65535;
+  return 10 ** ((value / 65535) * 12 - 9);
+}
+
+// Drawn rows of a query tile that exist; the last tile may have fewer.
+export function rowCount(model, q) {
+  const { rows, block_m } = model.data.problem;
+  const existing = rows - tileNumber(model, q) * block_m;
+  return model.offsets.filter((offset) => offset < existing).length;
+}
+
+// Whether a part of the chip's memory holds data in a phase.
+//
+// It does from the first phase of the step that loads or makes its data to the last that uses them. A part
+// that is filled before the loop holds data all the time, as does one whose old data go into the new (a sum).
+export function isLive(kernel, part, phase) {
+  const [before, step, after] = kernel.phases;
+  const has = (names) => names.some((name) => part.holds.includes(name));
+  const fills = ({ loads, makes }) => has(loads) || has(makes);
+  const uses = ({ loads, needs, makes, stores }) => [loads, needs, makes, stores].some(has);
+  const turn = [...step, ...after];
+  const first = turn.findIndex(fills);
+  if (first < 0 || before.some(fills)) return true;
+  if (turn.slice(0, first + 1).some(({ needs }) => has(needs))) return true;
+  const now = turn.indexOf(phase);
+  return now >= first && now <= turn.findLastIndex(uses);
+}
+
+// Whether a phase moves, makes or stores the data of a part.
+export function isWorkedOn(part, { loads, needs, makes, stores }) {
+  const touched = [...loads, ...makes, ...(stores.length ? needs : [])];
+  return touched.some((name) => part.holds.includes(name));
+}

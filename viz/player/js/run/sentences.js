@@ -1,0 +1,207 @@
+// What a phase does and why, in one or two plain sentences with the numbers of one row. A phase names its
+// sentence by `tells` (kernels/trace/algorithm.py). Without the numbers the sentence is said in general.
+
+import { figureOf, matrixOf, rowOf, softmaxState } from "./figure.js";
+import { formatBytes, formatSteady } from "./formats.js";
+import { bytesInStep, rowNumber, tileNumber } from "./model.js";
+
+const number = (value) => formatSteady(value);
+
+// The sentence of the phase in progress, told for a row of the step's tile.
+export function sentenceOf(model, at, row) {
+  if (at.step < 0 || !at.phase) return "";
+  const tell = SENTENCES[at.phase.tells];
+  const words = tell ? tell(contextOf(model, at, row)) : "";
+  return [movedWords(model, at), words].filter(Boolean).join(" ");
+}
+
+// Everything that a sentence may ask for; what was not recorded is null.
+function contextOf(model, at, row) {
+  const figure = figureOf(model, at.step);
+  const { head_dim: width, scale } = model.data.problem;
+  const offset = model.offsets[row];
+  const named = (name) => figure?.matrices.find((matrix) => matrix.name === name);
+  const recorded = (name) => (named(name) ? matrixOf(model, figure, named(name), at.step) : null);
+  const numbers = (name) => {
+    const matrix = recorded(name);
+    return matrix && offset < matrix.rows && !Number.isNaN(matrix.at(offset, 0))
+      ? rowOf(matrix, offset)
+      : null;
+  };
+  const isMasked = model.phases[at.step].some(({ tells }) => tells === "mask");
+  return {
+    model,
+    phase: at.phase,
+    who: model.q[at.step] < 0 ? "" : `row ${rowNumber(model, { q: model.q[at.step], row })}`,
+    width,
+    scale,
+    firstKey: Math.max(model.kv[at.step], 0) * model.data.problem.block_n,
+    state: model.q[at.step] < 0 ? null : softmaxState(model, at.step, row),
+    scores: numbersOf(recorded, isMasked ? "S" : "QK^T", offset),
+    of: numbers,
+  };
+}
+
+// The scores of a row, of which hidden ones are -Infinity.
+function numbersOf(recorded, name, row) {
+  const matrix = recorded(name);
+  return matrix && row < matrix.rows && !Number.isNaN(matrix.at(row, 0)) ? rowOf(matrix, row) : null;
+}
+
+// "K of keys 8 to 11 comes from HBM: 128 B."
+function movedWords(model, at) {
+  const { loads, stores } = at.phase;
+  if (!loads.length && !stores.length) return "";
+  const phases = model.phases[at.step];
+  const before = phases[phases.indexOf(at.phase) - 1];
+  const until = bytesInStep(model, at.step, at.phase);
+  const from = before ? bytesInStep(model, at.step, before) : until.map(() => 0);
+  const bytes = until.reduce((sum, value, i) => sum + value - from[i], 0);
+  const size = bytes > 0 ? `: ${formatBytes(bytes)}` : "";
+  const list = (names) => {
+    const ranges = names.map((name) => rangeWords(model, at.step, name));
+    const listed = names.length > 1 ? `${names.slice(0, -1).join(", ")} and ${names.at(-1)}` : names[0];
+    return listed + (ranges.find(Boolean) ?? "");
+  };
+  const come = loads.length > 1 ? "come" : "comes";
+  const go = stores.length > 1 ? "go" : "goes";
+  const loaded = loads.length ? `${list(loads)} ${come} from HBM to the chip${size}.` : "";
+  const stored = stores.length ? `${list(stores)} ${go} from the chip to HBM${size}.` : "";
+  return [loaded, stored].filter(Boolean).join(" ");
+}
+
+// " of keys 8 to 11", for a tensor that is cut along the keys.
+function rangeWords(model, step, name) {
+  const strip = model.data.strips.find((each) => each.name === name);
+  if (!strip || model.data.problem.packed) return "";
+  const { block_m: rows, block_n: keys, q_len: queries, kv_len: length } = model.data.problem;
+  const [what, tile, block, end] =
+    strip.side === "top"
+      ? ["keys", model.kv[step], keys, length]
+      : ["queries", tileNumber(model, Math.max(model.q[step], 0)), rows, queries];
+  if (tile < 0) return "";
+  return ` of ${what} ${tile * block} to ${Math.min((tile + 1) * block, end) - 1}`;
+}
+
+// Ascending numbers in words: ["3", "5 to 9"].
+function rangesOf(numbers) {
+  const ranges = [];
+  for (const each of numbers) {
+    if (ranges.at(-1)?.last === each - 1) ranges.at(-1).last = each;
+    else ranges.push({ first: each, last: each });
+  }
+  return ranges.flatMap(({ first, last }) => {
+    if (last - first < 2) return first === last ? [`${first}`] : [`${first}`, `${last}`];
+    return [`${first} to ${last}`];
+  });
+}
+
+const capital = (words) => words[0].toUpperCase() + words.slice(1);
+const isFirst = (state) => state.oldM === -Infinity;
+const sum = (values) => values.reduce((total, value) => total + value, 0);
+
+const SENTENCES = {
+  scores: ({ who, width, scale, scores, of, firstKey }) => {
+    const factor = `divided by √${width}: times ${number(scale)}`;
+    const general = `A score is the dot product of a query and a key, ${factor}.`;
+    const values = of("QK^T") ?? scores;
+    if (!values) return general;
+    const largest = Math.max(...values);
+    const key = firstKey + values.indexOf(largest);
+    return `${general} The largest score of ${who} here is ${number(largest)}, with key ${key}.`;
+  },
+  mask: ({ who, scores, firstKey }) => {
+    const general = "The mask turns the scores of keys that a row may not see into −∞.";
+    if (!scores) return general;
+    const hidden = scores.flatMap((score, i) => (score === -Infinity ? [firstKey + i] : []));
+    const which = `${hidden.length === 1 ? "key" : "keys"} ${rangesOf(hidden).join(", ")}`;
+    const sees = hidden.length ? `may not see ${which}` : "may see all of these keys";
+    return `${general} ${capital(who)} ${sees}.`;
+  },
+  "row max": ({ who, state }) => {
+    if (!state) return "The running max m of a row becomes its largest score so far.";
+    const { oldM, m } = state;
+    if (m === -Infinity) return `${capital(who)} has seen no key so far: its max m stays −∞.`;
+    if (isFirst(state))
+      return `These are the first keys that ${who} sees: its max m starts at −∞ and becomes ${number(m)}.`;
+    if (m > oldM)
+      return `The largest score of ${who} rises: its max m grows from ${number(oldM)} to ${number(m)}.`;
+    return `No score of ${who} here is larger than its max so far: m stays ${number(m)}.`;
+  },
+  exponentials: ({ who, state, of }) => {
+    const p = of("P");
+    if (!state) return "Each score x becomes e^(x − m), a number between 0 and 1.";
+    const general = `Each score x becomes e^(x − m), with m = ${number(state.m)} in ${who}`;
+    return p ? `${general}. They add up to ${number(sum(p))}.` : `${general}.`;
+  },
+  rescale: ({ who, state, of }) => {
+    if (!state) return "Where the max of a row grew, its old sums shrink by α = e^(old m − new m).";
+    const { oldM, oldL, m, l, alpha } = state;
+    const p = of("P");
+    const added = p ? sum(p) : l - alpha * oldL;
+    if (m === -Infinity) return `${capital(who)} has seen no key so far: l and O stay 0.`;
+    if (isFirst(state)) {
+      const kept = "Nothing was summed up before, and α = e^(−∞) = 0 keeps it that way";
+      return `${kept}: the sum l of ${who} becomes ${number(l)}.`;
+    }
+    const summed = `l = ${number(alpha)} × ${number(oldL)} + ${number(added)} = ${number(l)}`;
+    if (m === oldM) return `m of ${who} did not change, so α = e^0 = 1 and nothing shrinks: ${summed}.`;
+    return (
+      `m of ${who} rose from ${number(oldM)} to ${number(m)}, so everything summed up so far counts ` +
+      `α = e^(${number(oldM)} − ${number(m)}) = ${number(alpha)} times: ${summed}. ` +
+      "Its row of O shrinks alike."
+    );
+  },
+  "rescale output": (context) => {
+    const { who, state } = context;
+    if (!state || isFirst(state)) return SENTENCES.rescale(context);
+    const { oldL, l, alpha } = state;
+    const factor = (alpha * oldL) / l;
+    return (
+      `${SENTENCES.rescale(context)} O from HBM was divided by the old l, so it counts ` +
+      `α × old l / new l = ${number(factor)} times in ${who}.`
+    );
+  },
+  add: () =>
+    "Each value vector is multiplied by its weight in P and added to O. O is divided by l at the very end.",
+  "add output": () =>
+    "Each value vector is multiplied by its weight in P, divided by the new l, and added to O.",
+  finish: ({ who, state }) =>
+    state && Number.isFinite(state.m)
+      ? `The rows are finished: O is divided by l, which is ${number(state.l)} in ${who}, and ` +
+        `lse = m + log l = ${number(state.m + Math.log(state.l))}.`
+      : "The rows are finished: O is divided by l, and lse = m + log l.",
+  "weights from lse": ({ who, of }) => {
+    const lse = of("lse");
+    const general = "The forward pass saved lse, so P = e^(score − lse) needs no other tile";
+    return lse ? `${general}. lse of ${who} is ${number(lse[0])}.` : `${general}.`;
+  },
+  "mask weights": () => "Weights of keys that a row may not see become 0.",
+  "d weights": () => "dP = dO Vᵀ says how the loss changes with each weight of P.",
+  "d scores": ({ who, of }) => {
+    const d = of("D");
+    const general = "dS = P (dP − D) goes back through the softmax. D is the row sum of O · dO";
+    return d ? `${general}; in ${who} it is ${number(d[0])}.` : `${general}.`;
+  },
+  gradient: ({ phase }) => `The product of this tile is added to ${phase.makes.join(", ")}.`,
+  "unscaled gradient": ({ phase, width }) =>
+    `The product of this tile is added to ${phase.makes.join(", ")}. ` +
+    `The factor 1 / √${width} comes once, at the end.`,
+  "row sums of O dO": () =>
+    "D is the sum of O · dO over each row: one number per query, used in every tile of the row.",
+  "log-sum-exp": () =>
+    "Each part of the keys left an lse of its own. " +
+    "The lse of all keys is the logarithm of the sum of their exponentials.",
+  weigh: ({ who, of }) => {
+    const [part, all] = [of("partial lse"), of("lse")];
+    if (!part || !all) return "O of this part counts e^(its lse − lse of all) times.";
+    const weight = Math.exp(part[0] - all[0]);
+    return (
+      `In ${who} this part has lse ${number(part[0])}, all parts together ${number(all[0])}: ` +
+      `its O counts e^(${number(part[0])} − ${number(all[0])}) = ${number(weight)} times.`
+    );
+  },
+};
+
+// Names of the sentences, which a test holds against those of the entries.
+export const TOLD = Object.keys(SENTENCES);

@@ -1,0 +1,111 @@
+// The curves beside the grid, by the names of an entry's `series`: state of a row or of a tile, step by step.
+// `changes` tells the phase of a step in which the value becomes what was recorded after the step.
+
+import { tellingRow } from "./figure.js";
+import { stepsOfTile, tileNumber, valueAt } from "./model.js";
+
+const makes = (name) => (phase) => phase.makes.includes(name);
+const rescales = (phase) => phase.rescales;
+const showsShare = (phase) => phase.shows === "share";
+
+export const SERIES = {
+  m: { name: "m", title: "row max", color: "state", changes: makes("m") },
+  l: { name: "l", title: "row sum", color: "state", changes: makes("l") },
+  alpha: { name: "α", title: "rescale factor", color: "state", range: [0, 1], changes: rescales },
+  distance: {
+    name: "|O − O_final|",
+    title: "distance of O so far from the final one",
+    color: "output",
+    changes: makes("O"),
+  },
+  share: {
+    name: "P",
+    title: "this tile's part of the row of P",
+    color: "muted",
+    range: [0, 1],
+    changes: showsShare,
+  },
+  shares: { name: "Σ P", title: "the row of P so far", color: "state", range: [0, 1], sumOf: "share" },
+  weight: {
+    name: "weight",
+    title: "exp(lse of the part − lse)",
+    color: "state",
+    range: [0, 1],
+    changes: showsShare,
+  },
+  weights: { name: "Σ weight", title: "all weights so far", color: "state", range: [0, 1], sumOf: "weight" },
+  dQ: gradient("dQ", "query"),
+  dK: gradient("dK", "key"),
+  dV: gradient("dV", "value"),
+};
+
+function gradient(name, color) {
+  const title = `distance of ${name} so far from the final one`;
+  return { name: `|${name} − final|`, title, color, changes: makes(name) };
+}
+
+// The series of a kernel that were recorded: of which value, whether per tile, whether on a log scale.
+export function recordedSeries(model, kernel) {
+  return model.kernels[kernel].series.flatMap((name) => {
+    const value = SERIES[name].sumOf ?? name;
+    const sent = model.values[value];
+    const { scale, perTile } = sent ?? {};
+    const { changes } = SERIES[value];
+    return sent ? [{ ...SERIES[name], changes, key: name, value, log: scale === "log", perTile }] : [];
+  });
+}
+
+// The row that the curves show, and the steps that changed it: those of its query tile in the kernel at hand.
+export function shownRow(model, at, pinned) {
+  const step = at.step >= 0 ? at.step : at.started ? model.count - 1 : 0;
+  const head = pinned?.head ?? model.head[step];
+  const q = pinned?.q ?? Math.max(model.q[step], 0);
+  return {
+    head,
+    q,
+    row: pinned?.row ?? tellingRow(model, step),
+    steps: stepsOfTile(model, at.kernel, head, q),
+    step,
+  };
+}
+
+// Steps of a series: those of the row shown, or those of the turn in progress for a value of the whole tile.
+export function stepsOfSeries(model, series, shown) {
+  if (!series.perTile) return shown.steps;
+  const [first, last] = [model.turnFirst[shown.step], model.turnLast[shown.step]];
+  return Array.from({ length: last - first + 1 }, (_, i) => first + i);
+}
+
+// Values of a series over steps; of a sum, what it has grown to.
+export function seriesValues(model, series, steps, row) {
+  let sum = 0;
+  return steps.map((step) => {
+    const value = valueAt(model, series.value, step, row);
+    sum += value;
+    return series.sumOf ? sum : value;
+  });
+}
+
+// How far a series has come: the index of its last step whose value is known, -1 before the first.
+export function lastKnown(model, series, at, steps) {
+  let last = -1;
+  while (last + 1 < steps.length && isKnown(model, series, at, steps[last + 1])) last++;
+  return last;
+}
+
+// " of tile 3", if the last known value of a series is that of an earlier tile than the one in progress; else
+// "".
+export function whoseWords(model, series, at, steps, last) {
+  if (last < 0 || at.step < 0 || steps[last] === at.step || !steps.includes(at.step)) return "";
+  const isOfKeys = series.perTile && model.kernels[at.kernel].stays === "kv_tile";
+  const tile = isOfKeys ? tileNumber(model, model.q[steps[last]]) : model.kv[steps[last]];
+  return tile < 0 ? "" : ` of tile ${tile}`;
+}
+
+// Whether a step is done, or the step in progress has come to the last phase that changes the series.
+function isKnown(model, series, at, step) {
+  if (at.isDone(step)) return true;
+  if (step !== at.step) return false;
+  const phases = model.phases[step];
+  return !phases.slice(phases.indexOf(at.phase) + 1).some(series.changes);
+}

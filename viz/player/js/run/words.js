@@ -1,0 +1,147 @@
+// What the player says in words: the step counter, the readout, the tooltip.
+
+import { formatBytes, formatMs, formatNumber } from "./formats.js";
+import { KIND, bytesInStep, rowNumber, tileKind, tileNumber } from "./model.js";
+import { lastKnown, recordedSeries, seriesValues, shownRow, stepsOfSeries, whoseWords } from "./series.js";
+
+export function countWords(timeline, at) {
+  const { model, moments, order, position } = timeline;
+  if (order === "one") return `step ${at.step + 1} / ${model.count}`;
+  if (!moments.measured) return `moment ${position} / ${moments.times.length + 1}`;
+  return `${(Math.max(at.time, 0) / 1000).toFixed(1)} / ${(moments.last / 1000).toFixed(1)} µs`;
+}
+
+export function rateWords(timeline, speed) {
+  return `${speed} ${timeline.order === "gpu" ? "moments" : `${timeline.unit}s`}/s`;
+}
+
+// What the curves are, one per line.
+export function curveWords(curves) {
+  return curves.map(({ name, title, log }) => `${name}: ${title}${log ? ", log scale" : ""}`).join("\n");
+}
+
+// Requested bytes so far, in all and per tensor.
+export function bytesSoFar(timeline, at) {
+  const { model } = timeline;
+  if (timeline.order === "one") {
+    const inStep = at.step >= 0 && !at.complete ? bytesInStep(model, at.step, at.phase) : null;
+    return inTotal(model.tensorBytes.map((sums, t) => sums[at.done] + (inStep?.[t] ?? 0)));
+  }
+  const perTensor = model.tensorBytes.map(() => 0);
+  for (let i = 0; i < model.count; i++) {
+    if (!at.isDone(i)) continue;
+    model.tensorBytes.forEach((sums, t) => (perTensor[t] += sums[i + 1] - sums[i]));
+  }
+  return inTotal(perTensor);
+}
+
+function inTotal(perTensor) {
+  return { total: perTensor.reduce((a, b) => a + b, 0), perTensor };
+}
+
+// If the heads that share a key head are packed into one tile of rows, a "head" of the trace is a key head.
+export function headName(model, head) {
+  return `${model.data.problem.packed ? "K head" : "head"} ${head}`;
+}
+
+// `isOpen`: its tile is shown in its numbers.
+export function rowWords(model, at, pinned) {
+  if (model.data.observed) return "scores, m and l: not seen";
+  const shown = shownRow(model, at, pinned);
+  const { head } = shown;
+  const { q_len, rows, packed } = model.data.problem;
+  const number = rowNumber(model, shown);
+  const whose = head * (rows / q_len) + Math.floor(number / q_len);
+  const inHead = packed && rows > q_len ? `: head ${whose}, query ${number % q_len}` : "";
+  return `row ${number}${inHead}`;
+}
+
+// How to pick a row, or to let it go; `isOpen`: while a tile is shown in its numbers.
+export function rowHint(model, pinned, isOpen = false) {
+  if (model.data.observed) return "";
+  if (isOpen) return " (↑ and ↓ pick another)";
+  return pinned ? " (picked; click it again to let go)" : " (click a tile to pick one)";
+}
+
+export function readoutWords(timeline, at, bytes, active, pinned) {
+  const { model } = timeline;
+  if (timeline.order === "gpu") return momentWords(timeline, at, bytes, active);
+  if (at.step < 0) return "Not started. Space plays, the arrow keys step.";
+  const kernel = model.kernels.length > 1 ? `${model.kernels[at.kernel].name}: ` : "";
+  const phase = at.complete ? "" : `: ${at.phase.name}`;
+  const state = stateWords(model, at, pinned);
+  const sentence = `${kernel}${tilesOfStep(model, at)}${phase}. ${state}${formatBytes(bytes.total)} so far.`;
+  return sentence[0].toUpperCase() + sentence.slice(1);
+}
+
+function momentWords(timeline, at, bytes, active) {
+  if (at.finished) return `All programs have ended. ${formatBytes(bytes.total)} requested.`;
+  const { name } = timeline.model.data.gpu;
+  const basis = timeline.moments.measured
+    ? "by the GPU's clock (traced launch)"
+    : `modelled: one program per SM of the ${name}, every step takes the same time`;
+  const tiles = `${active} ${active === 1 ? "tile" : "tiles"} in progress`;
+  return `${tiles}, ${basis}. ${formatBytes(bytes.total)} requested so far.`;
+}
+
+// "Row 3: m 1.2, l 3.4. ": what is known by now of the row that the curves show, and of the tile.
+function stateWords(model, at, pinned) {
+  const shown = shownRow(model, at, pinned);
+  const known = recordedSeries(model, at.kernel).flatMap((series) => {
+    if (series.sumOf || series.key === "distance") return [];
+    const steps = stepsOfSeries(model, series, shown);
+    const last = lastKnown(model, series, at, steps);
+    const whose = whoseWords(model, series, at, steps, last);
+    return last < 0 ? [] : [[series, seriesValues(model, series, steps, shown.row)[last], whose]];
+  });
+  if (!known.length) return "";
+  const values = known
+    .map(([series, value, whose]) => `${series.name} ${formatNumber(value)}${whose}`)
+    .join(", ");
+  const ofRow = known.some(([series]) => !series.perTile);
+  return ofRow ? `Row ${rowNumber(model, shown)}: ${values}. ` : `${values}. `;
+}
+
+// Which tiles a step is about.
+function tilesOfStep(model, at) {
+  const [index, kv] = [model.q[at.step], model.kv[at.step]];
+  const q = tileNumber(model, index);
+  if (index < 0 && kv < 0) return "no tile of Q, K, V or O";
+  if (index < 0) return `key tile ${kv}${model.data.observed ? "" : " is seen by no query"}`;
+  if (kv < 0 && model.data.observed) return `query tile ${q}`;
+  if (kv < 0) return `query tile ${q}${model.kernels[at.kernel].cells ? " sees no key" : ""}`;
+  const part = model.keyParts.findLastIndex((first) => first <= kv);
+  if (part >= 0) return `part ${part}, ${keyTiles(model, at.step)}`;
+  const masked = { [KIND.partial]: " (partly masked)", [KIND.hidden]: " (hidden by the mask)" };
+  return `query tile ${q}, ${keyTiles(model, at.step)}${masked[tileKind(model, at.step)] ?? ""}`;
+}
+
+function keyTiles(model, step) {
+  const [kv, end] = [model.kv[step], model.kvEnd[step]];
+  return end - kv > 1 ? `key tiles ${kv} to ${end - 1}` : `key tile ${kv}`;
+}
+
+// The tooltip of a tile of the grid.
+export function tileWords(model, hit, kernel) {
+  const kinds = ["skipped by the mask", "partly masked", "full", "hidden by the mask, computed all the same"];
+  const kind = kinds[model.kinds[hit.q * model.kvTiles + hit.kv]];
+  const isAbout = (kv, i) => kv <= hit.kv && hit.kv < model.kvEnd[i] && model.q[i] === hit.q;
+  const step = model.kv.findIndex(
+    (kv, i) => model.kernel[i] === kernel && model.head[i] === hit.head && isAbout(kv, i),
+  );
+  const known = step >= 0 && model.kernels[kernel].cells === "share";
+  const percent = known ? formatNumber((100 * model.share[step]) / 65535) : "";
+  const share = known ? `, ${percent} % of the attention of its rows` : "";
+  const follow = model.data.observed ? "" : " Click to follow this row.";
+  return `query tile ${tileNumber(model, hit.q)}, key tile ${hit.kv}: ${kind}${share}.${follow}`;
+}
+
+// Where two runs stand; `race` adds the times and what the clock is.
+export function duelWords(panes, done, costs, race, clockWords) {
+  const states = panes.map(({ model }, i) => {
+    const total = costs[i].at(-1);
+    const end = race && done[i] === model.count ? ` in ${formatMs(total / 1e6)}` : "";
+    return `${"AB"[i]}: ${done[i]} of ${model.count} steps${end}, ${formatBytes(model.bytes[done[i]])}`;
+  });
+  return `${states.join(". ")}.${race ? ` ${clockWords}` : ""}`;
+}

@@ -1,0 +1,262 @@
+// A picture of what a player or a duel shows, painted on a canvas of any size or as vectors. What is drawn on
+// canvases is drawn anew; words, bars and matrices are painted where the page has them. Above stands what was
+// run, below where the picture is from.
+
+import { FONT, closeFrame, drawElsewhere, hatch, openFrame, shareColor, text } from "../grid/draw.js";
+import { SvgContext } from "../grid/svg.js";
+
+const MARGIN = 14;
+const NARROWEST = 300; // so that the words around a small picture have room
+const [TITLE, FOOT] = [{ size: 15, weight: "600" }, { size: 11 }];
+const LEADING = 1.35;
+const GAP = 6;
+const LEFT_OUT = "button, input, select, canvas, .fa-hint, .fa-predict, .fa-row-hint";
+const SHADES = 24; // of the scale in the legend
+
+// Class of what the style sheet hatches: colour of the palette, spacing, whether the lines cross.
+const HATCHED = {
+  "fa-empty": ["line", 5, false],
+  "fa-hidden": ["line", 3, true],
+  "fa-swatch-unvisited": ["line", 4, false],
+  "fa-swatch-skipped": ["line", 3, true],
+  "fa-standard": ["background", 6, false],
+};
+const FILLED = { "fa-hidden": "surface", "fa-swatch-skipped": "surface", "fa-standard": "standard" };
+
+export class Picture {
+  // `parts` are the nodes of a player or duel that are seen; its `caption` has what stands above and below.
+  constructor(owner, parts, palette) {
+    Object.assign(this, { owner, parts, palette });
+    owner.drawStill(); // before anything is measured
+    const box = this.place();
+    const inside = Math.ceil(Math.max(box.width, NARROWEST));
+    this.title = wrapped(owner.caption.title, inside, TITLE);
+    this.foot = this.footLines(inside);
+    this.top = Math.round(MARGIN + linesHigh(this.title, TITLE) + GAP);
+    this.width = inside + 2 * MARGIN;
+    this.height = Math.ceil(this.top + box.height + GAP + linesHigh(this.foot, FOOT) + MARGIN);
+  }
+
+  footLines(inside) {
+    const { where, foot } = this.owner.caption;
+    return wrapped(`${where} · ${foot}`, inside, FOOT);
+  }
+
+  // Where the parts are on the page now.
+  place() {
+    const boxes = this.parts.map((part) => part.getBoundingClientRect()).filter(({ width }) => width > 0);
+    if (!boxes.length) return { width: 0, height: 0 };
+    const [left, top] = ["left", "top"].map((side) => Math.min(...boxes.map((box) => box[side])));
+    const [right, bottom] = ["right", "bottom"].map((side) => Math.max(...boxes.map((box) => box[side])));
+    this.page = { left, top };
+    return { width: right - left, height: bottom - top };
+  }
+
+  // Paint it, `scale` units of the context to a CSS pixel, with so much of a transition over.
+  paint(context, scale, tween = 1) {
+    const { width, height, palette } = this;
+    const whole = { x: 0, y: 0, scale, width, height };
+    openFrame(context, whole);
+    if (!context.isVector) context.clearRect(0, 0, width, height);
+    context.fillStyle = palette.background;
+    if (context.isVector) context.fillRect(0, 0, width, height);
+    drawElsewhere(this.papers(context, scale), () => this.owner.drawStill(tween));
+    openFrame(context, whole);
+    const origin = { x: this.page.left - MARGIN, y: this.page.top - this.top };
+    this.parts.forEach((part) => paintNode(context, part, origin, { palette, whole }));
+    this.foot = this.footLines(width - 2 * MARGIN).slice(0, this.foot.length); // there is room for as many
+    writeLines(context, this.title, MARGIN, palette.text, TITLE);
+    writeLines(context, this.foot, height - MARGIN - linesHigh(this.foot, FOOT), palette.muted, FOOT);
+    if (!context.isVector) fillBehind(context, palette.background, width, height);
+    closeFrame(context);
+  }
+
+  papers(context, scale) {
+    this.place();
+    const canvases = this.parts.flatMap((part) =>
+      part.matches("canvas") ? [part] : [...part.querySelectorAll("canvas")],
+    );
+    const seen = canvases.filter((canvas) => canvas.clientWidth > 0);
+    return new Map(
+      seen.map((canvas) => {
+        const { left, top } = canvas.getBoundingClientRect();
+        const x = (left - this.page.left + MARGIN) * scale;
+        const y = (top - this.page.top + this.top) * scale;
+        return [canvas, { context, x, y, scale }];
+      }),
+    );
+  }
+
+  svg() {
+    const context = new SvgContext(this.palette.background);
+    this.paint(context, 1);
+    return context.text(this.width, this.height, this.title.join(" "));
+  }
+
+  canvas(scale) {
+    const canvas = document.createElement("canvas");
+    canvas.width = Math.round(this.width * scale);
+    canvas.height = Math.round(this.height * scale);
+    this.paint(canvas.getContext("2d"), scale);
+    return canvas;
+  }
+}
+
+// What the canvases cleared is transparent until now.
+function fillBehind(context, color, width, height) {
+  context.globalCompositeOperation = "destination-over";
+  context.fillStyle = color;
+  context.fillRect(0, 0, width, height);
+}
+
+// --- words above and below ---
+
+function wrapped(words, width, { size, weight = "" }) {
+  const ruler = document.createElement("canvas").getContext("2d");
+  ruler.font = `${weight} ${size}px ${FONT}`;
+  const lines = [""];
+  for (const word of words.split(" ")) {
+    const longer = lines.at(-1) ? `${lines.at(-1)} ${word}` : word;
+    if (ruler.measureText(longer).width <= width || !lines.at(-1)) lines[lines.length - 1] = longer;
+    else lines.push(word);
+  }
+  return lines;
+}
+
+function linesHigh(lines, { size }) {
+  return lines.length * size * LEADING;
+}
+
+function writeLines(context, lines, top, color, style) {
+  const high = style.size * LEADING;
+  lines.forEach((line, i) => text(context, line, MARGIN, top + (i + 0.5) * high, color, style));
+}
+
+// --- what the page shows outside of canvases ---
+
+function paintNode(context, node, origin, how) {
+  if (node.nodeType === Node.TEXT_NODE) {
+    paintText(context, node, origin);
+    return;
+  }
+  if (node.nodeType !== Node.ELEMENT_NODE || node.matches(LEFT_OUT)) return;
+  const style = getComputedStyle(node);
+  if (style.display === "none" || style.visibility === "hidden") return;
+  const rect = node.getBoundingClientRect();
+  const box = { x: rect.left - origin.x, y: rect.top - origin.y, w: rect.width, h: rect.height };
+  fill(context, box, style.backgroundColor);
+  paintClasses(context, node, box, how.palette);
+  paintBorders(context, box, style);
+  const scrolls = node.scrollHeight > node.clientHeight + 1 && style.overflowY === "auto";
+  const inner = scrolls ? { x: rect.left, y: rect.top } : origin;
+  const { whole } = how;
+  if (scrolls) {
+    const { scale } = whole;
+    openFrame(context, { x: box.x * scale, y: box.y * scale, scale, width: box.w, height: box.h });
+  }
+  const children = [...node.childNodes];
+  const ordered = scrolls ? children.toSorted((a, b) => isPinned(a) - isPinned(b)) : children;
+  ordered.forEach((child) => paintNode(context, child, inner, how));
+  if (scrolls) openFrame(context, whole);
+  paintOutline(context, box, style);
+}
+
+// Whether a node stays at the top of what scrolls, over the rest of it.
+function isPinned(node) {
+  return node.nodeType === Node.ELEMENT_NODE && getComputedStyle(node).position === "sticky";
+}
+
+function paintClasses(context, node, box, palette) {
+  for (const name of node.classList) {
+    if (name in FILLED) fill(context, box, palette[FILLED[name]]);
+    if (name in HATCHED) {
+      const [color, spacing, cross] = HATCHED[name];
+      context.fillStyle = hatch(context, palette[color], spacing, cross);
+      context.fillRect(box.x, box.y, box.w, box.h);
+    }
+    if (name === "fa-swatch-scale") paintScale(context, box, palette);
+  }
+}
+
+// As scaleGradient in draw.js has it.
+function paintScale(context, box, palette) {
+  for (let i = 0; i < SHADES; i++) {
+    context.fillStyle = shareColor(palette, (i + 0.5) / SHADES);
+    context.fillRect(box.x + (box.w * i) / SHADES, box.y, box.w / SHADES + 0.3, box.h);
+  }
+}
+
+function paintBorders(context, box, style) {
+  const wide = (side) =>
+    style[`border${side}Style`] === "none" ? 0 : parseFloat(style[`border${side}Width`]);
+  const [top, right, bottom, left] = ["Top", "Right", "Bottom", "Left"].map(wide);
+  if (top) fill(context, { ...box, h: top }, style.borderTopColor);
+  if (right) fill(context, { ...box, x: box.x + box.w - right, w: right }, style.borderRightColor);
+  if (bottom) fill(context, { ...box, y: box.y + box.h - bottom, h: bottom }, style.borderBottomColor);
+  if (left) fill(context, { ...box, w: left }, style.borderLeftColor);
+}
+
+function paintOutline(context, box, style) {
+  const wide = parseFloat(style.outlineWidth);
+  if (style.outlineStyle !== "solid" || !wide) return;
+  context.strokeStyle = plainColor(style.outlineColor).color;
+  context.lineWidth = wide;
+  context.strokeRect(box.x - wide / 2, box.y - wide / 2, box.w + wide, box.h + wide);
+}
+
+function paintText(context, node, origin) {
+  if (!node.textContent.trim()) return;
+  const style = getComputedStyle(node.parentElement);
+  const { color, alpha } = plainColor(style.color);
+  context.globalAlpha = alpha;
+  context.fillStyle = color;
+  context.font = `${style.fontWeight} ${style.fontSize} ${style.fontFamily}`;
+  context.textAlign = "left";
+  context.textBaseline = "middle";
+  for (const { words, left, top, bottom } of linesOf(node)) {
+    context.fillText(words, left - origin.x, (top + bottom) / 2 - origin.y);
+  }
+  context.globalAlpha = 1;
+}
+
+// The lines into which the page breaks a text, and where they are.
+function linesOf(node) {
+  const range = document.createRange();
+  range.selectNodeContents(node);
+  const rects = [...range.getClientRects()];
+  if (rects.length <= 1)
+    return rects.map(({ left, top, bottom }) => ({ words: node.textContent, left, top, bottom }));
+  const lines = [];
+  for (const { 0: word, index } of node.textContent.matchAll(/\S+\s?/g)) {
+    range.setStart(node, index);
+    range.setEnd(node, index + word.trimEnd().length);
+    const [{ left, top, bottom }] = range.getClientRects();
+    const last = lines.at(-1);
+    if (last && Math.abs(last.top - top) < 2) last.words += word;
+    else lines.push({ words: word, left, top, bottom });
+  }
+  return lines;
+}
+
+function fill(context, box, given) {
+  const { color, alpha } = plainColor(given);
+  if (!alpha) return;
+  context.globalAlpha = alpha;
+  context.fillStyle = color;
+  context.fillRect(box.x, box.y, box.w, box.h);
+  context.globalAlpha = 1;
+}
+
+const plain = new Map(); // of each colour of a style sheet: {color, alpha}
+
+// A colour as every program knows it. Style sheets mix theirs.
+function plainColor(given) {
+  if (plain.has(given)) return plain.get(given);
+  const pen = document.createElement("canvas").getContext("2d");
+  pen.fillStyle = given;
+  pen.fillRect(0, 0, 1, 1);
+  const [r, g, b, alpha] = pen.getImageData(0, 0, 1, 1).data;
+  const found = { color: `rgb(${r},${g},${b})`, alpha: alpha / 255 };
+  plain.set(given, found);
+  return found;
+}

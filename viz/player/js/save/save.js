@@ -1,0 +1,198 @@
+// The panel that saves what is shown: a picture as PNG or SVG, a span of steps as an animation.
+
+import { element } from "../controls/dom.js";
+import { film, shotsOf } from "./film.js";
+import { Picture } from "./picture.js";
+
+// What a picture shows, and the nodes of a player or a duel that it is made of.
+const PICTURES = {
+  player: [
+    [".fa-left", "the grid, or the tile's numbers"],
+    [".fa-right > .fa-head, .fa-rows", "one row over the steps"],
+    [".fa-main ~ .fa-bytes", "the bytes so far"],
+    [".fa-main, .fa-told-here, .fa-main ~ .fa-bytes", "all, with the source"],
+  ],
+  duel: [[".fa-duel, .fa-duel ~ .fa-legend", "both runs"]],
+};
+const SIZES = [
+  ["2×", "2 times as large as here"],
+  ["1×", "as large as here"],
+  ["4×", "4 times as large as here"],
+  ["1920", "1920 pixels wide"],
+  ["3840", "3840 pixels wide"],
+];
+const MOST_PIXELS = 64e6; // more than that no browser gives a canvas
+
+export class SavePanel {
+  // `owner` is a player or a duel, with `caption` {title, foot}, `palette`, `positionOf(value of its
+  // slider)`.
+  constructor(owner) {
+    this.owner = owner;
+    this.what = select("picture", PICTURES[owner.pane ? "player" : "duel"]);
+    this.size = select("size", SIZES);
+    [this.from, this.to] = ["from", "to"].map((label) =>
+      element("input", { type: "number", min: "0", step: "1", size: "6", "aria-label": label }),
+    );
+    const stills = [
+      button("PNG", "save the picture as pixels", () => this.savePng()),
+      button("SVG", "save the picture as vectors", () => this.saveSvg()),
+    ];
+    const films = [
+      button("MP4", "save the animation for slides", () => this.saveFilm("mp4")),
+      button("WebM", "save the animation for the web", () => this.saveFilm("webm")),
+      button("GIF", "save the animation for places that show no video; the file is larger", () =>
+        this.saveFilm("gif"),
+      ),
+    ];
+    this.starters = [...stills, ...films];
+    this.cancel = button("Cancel", "end it without a file", () => this.ending?.abort());
+    this.progress = element("progress", { max: "1", value: "0", "aria-label": "progress" });
+    this.says = element("span", { role: "status" });
+    this.node = element("div", { class: "fa-save", role: "group", "aria-label": "save", hidden: "" }, [
+      element("div", { class: "fa-fields" }, [
+        element("label", {}, ["Picture of ", this.what]),
+        this.size,
+        ...stills,
+      ]),
+      element("div", { class: "fa-fields" }, ["Animation, from ", this.from, " to ", this.to, ...films]),
+      element("div", { class: "fa-fields" }, [this.progress, this.cancel, this.says]),
+    ]);
+    this.button = button("Save", "save a picture or an animation (s)", () => this.toggle());
+    this.button.setAttribute("aria-expanded", "false");
+    this.node.addEventListener("keydown", (event) => this.press(event));
+    this.node.addEventListener("input", () => this.plan());
+    this.show(false);
+  }
+
+  get isOpen() {
+    return !this.node.hidden;
+  }
+
+  toggle() {
+    this.node.hidden = !this.node.hidden;
+    this.button.setAttribute("aria-expanded", String(this.isOpen));
+    if (!this.isOpen) {
+      this.button.focus();
+      return;
+    }
+    [this.from.value, this.to.value] = [0, this.owner.slider.max];
+    this.plan();
+    this.what.focus();
+  }
+
+  // Escape closes the panel from its fields too, which keep their other keys.
+  press(event) {
+    if (event.key !== "Escape") return;
+    event.stopPropagation();
+    this.toggle();
+  }
+
+  // The picture, and how large a CSS pixel of it becomes.
+  picture() {
+    const { owner, what, size } = this;
+    const parts = [...owner.root.querySelectorAll(what.value)];
+    const picture = new Picture(owner, parts, owner.palette);
+    const asked = parseFloat(size.value);
+    const scale = size.value.endsWith("×") ? asked : asked / picture.width;
+    const most = Math.sqrt(MOST_PIXELS / (picture.width * picture.height));
+    return { picture, scale: Math.min(scale, most) };
+  }
+
+  // The span as two positions, in order and inside of the run.
+  span() {
+    const last = Number(this.owner.slider.max);
+    const asked = [this.from, this.to].map(({ value }) =>
+      Math.max(0, Math.min(last, Math.round(Number(value)))),
+    );
+    return asked.toSorted((a, b) => a - b).map((value) => this.owner.positionOf(value));
+  }
+
+  // Say how long and how large an animation would be.
+  plan() {
+    if (this.ending) return;
+    const { picture, scale } = this.picture();
+    const { duration } = shotsOf(this.owner, ...this.span());
+    const [width, height] = [picture.width, picture.height].map((size) => Math.round(size * scale));
+    const seconds = (duration / 1000).toFixed(1);
+    this.says.textContent = `${width} × ${height} pixels; the animation takes ${seconds} s.`;
+  }
+
+  savePng() {
+    this.owner.transport.stop();
+    const { picture, scale } = this.picture();
+    picture.canvas(scale).toBlob((blob) => this.give(blob, "png"), "image/png");
+    this.owner.refresh();
+  }
+
+  saveSvg() {
+    this.owner.transport.stop();
+    this.give(new Blob([this.picture().picture.svg()], { type: "image/svg+xml" }), "svg");
+    this.owner.refresh();
+  }
+
+  async saveFilm(format) {
+    const { picture, scale } = this.picture();
+    const ending = new AbortController();
+    const run = runOf(this.owner);
+    const onProgress = (part) => {
+      this.progress.value = part;
+      if (runOf(this.owner) !== run) ending.abort(); // the page shows another run meanwhile
+    };
+    this.ending = ending;
+    this.show(true);
+    this.says.textContent = "Each step is drawn and encoded.";
+    try {
+      const shots = shotsOf(this.owner, ...this.span());
+      const file = await film(picture, { format, scale, ...shots, onProgress, signal: ending.signal });
+      this.give(file, format, `from ${this.from.value} to ${this.to.value}`);
+    } catch (error) {
+      this.says.textContent = error.name === "AbortError" ? "Cancelled; nothing was saved." : error.message;
+    }
+    this.ending = null;
+    this.show(false);
+  }
+
+  // Whether an animation is being made.
+  show(isBusy) {
+    this.progress.hidden = this.cancel.hidden = !isBusy;
+    this.progress.value = 0;
+    this.starters.forEach((starter) => (starter.disabled = isBusy));
+  }
+
+  give(blob, ending, where = this.owner.caption.where) {
+    const url = URL.createObjectURL(blob);
+    const name = `${nameOf(this.owner.caption.title, where)}.${ending}`;
+    element("a", { href: url, download: name }).click();
+    setTimeout(() => URL.revokeObjectURL(url), 60_000);
+    this.says.textContent = `${name}, ${(blob.size / 1e6).toPrecision(2)} MB, was given to the browser.`;
+  }
+
+  destroy() {
+    this.ending?.abort();
+  }
+}
+
+function runOf(owner) {
+  return (owner.data ?? owner.pane.model.data).id;
+}
+
+function button(words, title, onclick) {
+  return element("button", { type: "button", title, onclick }, [words]);
+}
+
+function select(label, options) {
+  return element(
+    "select",
+    { "aria-label": label },
+    options.map(([value, words]) => element("option", { value }, [words])),
+  );
+}
+
+// The title as the name of a file.
+function nameOf(title, where) {
+  const words = `${title} ${where}`.replaceAll("×", "x").toLowerCase();
+  return words
+    .replace(/ x /g, "x")
+    .replace(/[^a-z0-9.]+/g, "-")
+    .replace(/^-|-$/g, "");
+}

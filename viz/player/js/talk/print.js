@@ -1,0 +1,63 @@
+// The talk on paper: a page per scene, each at its last stop with nothing hidden, made when the browser
+// prints. What is drawn on canvases on the stage is drawn as vectors here, in the light colours.
+
+import { drawElsewhere } from "../grid/draw.js";
+import { element } from "../controls/dom.js";
+import { beatsOf } from "./scenes.js";
+import { Screen } from "./screen.js";
+import { SvgContext } from "../grid/svg.js";
+
+export class Printing {
+  // `notes` has one text per scene, which is printed below it; without notes it is empty.
+  constructor(data, notes = []) {
+    this.data = data;
+    this.notes = notes;
+    this.node = element("div", { class: `fa-print${notes.length ? " fa-print-notes" : ""}` });
+    window.addEventListener("beforeprint", () => this.build());
+    window.addEventListener("afterprint", () => this.clear());
+  }
+
+  build() {
+    this.clear();
+    const palette = Object.values(this.data.runs)[0].palettes.light;
+    for (const name of ["text", "muted", "background", "surface", "line", "now"]) {
+      this.node.style.setProperty(`--fa-${name}`, palette[name]);
+    }
+    // a player takes its palette by this property of the page
+    this.node.style.setProperty("--st-background-color", palette.background);
+    document.body.append(this.node);
+    this.data.scenes.forEach((scene, index) => this.page(scene, index, palette.background));
+  }
+
+  page(scene, index, background) {
+    const root = element("div");
+    const note = this.notes.length
+      ? [element("div", { class: "fa-print-note" }, [this.notes[index].trim()])]
+      : [];
+    this.node.append(element("section", { class: "fa-print-page" }, [root, ...note]));
+    const screen = new Screen(root, this.data);
+    screen.show({ scene: index, beat: beatsOf(scene) - 1, open: "" });
+    drawAsVectors(screen, background);
+    screen.destroy(); // it stands still: nothing draws it anew
+  }
+
+  clear() {
+    this.node.replaceChildren();
+    this.node.remove();
+  }
+}
+
+// Put vectors in the place of the canvases.
+function drawAsVectors(screen, background) {
+  const owner = screen.owners[screen.scene.duel ? "duel" : "player"];
+  const canvases = [...owner.root.querySelectorAll("canvas")].filter((canvas) => canvas.clientWidth > 0);
+  const places = new Map(
+    canvases.map((canvas) => [canvas, { context: new SvgContext(background), x: 0, y: 0, scale: 1 }]),
+  );
+  drawElsewhere(places, () => owner.drawStill());
+  for (const [canvas, { context }] of places) {
+    const drawn = element("div", { class: canvas.className });
+    drawn.innerHTML = context.text(canvas.clientWidth, canvas.clientHeight);
+    canvas.replaceWith(drawn);
+  }
+}

@@ -1,0 +1,38 @@
+// Where a talk stands: the scene, and the beat in it. A scene with something hidden has one beat before it is
+// shown; then each stop is a beat. No drawing here.
+
+export function beatsOf(scene) {
+  return scene.stops.length + (scene.hidden.length ? 1 : 0);
+}
+
+// The stop of a beat, and whether what the scene hides is still hidden.
+export function standing(scene, beat) {
+  const asks = scene.hidden.length > 0;
+  return { stop: Math.max(0, beat - (asks ? 1 : 0)), isHidden: asks && beat === 0 };
+}
+
+// The place one beat on (1) or back (-1); the same at either end of the talk.
+export function moved(scenes, { scene, beat }, direction) {
+  const next = beat + direction;
+  if (next >= 0 && next < beatsOf(scenes[scene])) return { scene, beat: next };
+  const other = scene + direction;
+  if (other < 0 || other >= scenes.length) return { scene, beat };
+  return { scene: other, beat: direction > 0 ? 0 : beatsOf(scenes[other]) - 1 };
+}
+
+// The sentence of a stop: its own, or that of the last stop before it that has one, or the scene's.
+export function sentenceAt(scene, stop) {
+  return scene.stops.slice(0, stop + 1).findLast(({ sentence }) => sentence)?.sentence ?? scene.sentence;
+}
+
+// "4.2" is the second beat of the fourth scene, as in the address after "#".
+export function placeText({ scene, beat }) {
+  return `${scene + 1}.${beat + 1}`;
+}
+
+// The place of such words; the beginning for others.
+export function placeOfText(scenes, words) {
+  const [, number, beat] = /^#?(\d+)(?:\.(\d+))?$/.exec(words ?? "") ?? [];
+  const scene = Math.max(0, Math.min(scenes.length, Number(number ?? 1)) - 1);
+  return { scene, beat: Math.max(0, Math.min(beatsOf(scenes[scene]), Number(beat ?? 1)) - 1) };
+}

@@ -1,0 +1,272 @@
+// One scene as the audience sees it: title, picture, the code of the phase, one sentence. Everything is sized
+// by the screen's own width and height, so that a small one (the overview, the speaker's window) is the large
+// one made small.
+
+import { ChartView } from "./chart.js";
+import { element } from "../controls/dom.js";
+import { Duel } from "../duel.js";
+import { toldRow } from "../run/figure.js";
+import { Microscope } from "../tile/microscope.js";
+import { modelOf } from "../run/model.js";
+import { Player } from "../player.js";
+import { sentenceAt, standing } from "./scenes.js";
+import { sentenceOf } from "../run/sentences.js";
+
+const [WIDTH, HEIGHT] = [1280, 720]; // the design; a unit is a pixel of it
+const ZOOM = 1.75; // of the drawing at that size: its smallest text, 10.5 px, becomes 18 px
+// In so many rounds a tile in its numbers is made to fill its room, since its labels do not grow with it.
+const [ROUNDS, SPARE] = [2, 0.97];
+const GLIDE_MS = 1200;
+const HIDES = {
+  sentence: "fa-no-sentence",
+  picture: "fa-no-picture",
+  code: "fa-no-code",
+  state: "fa-no-state",
+};
+const LINES = 2; // of the code of a phase
+
+function part(name, tag = "div") {
+  return element(tag, { class: `fa-screen-${name}` });
+}
+
+export class Screen {
+  // `onOpen` is called with the step of a tile that was clicked.
+  constructor(root, data, onOpen = () => {}) {
+    this.root = root;
+    this.data = data;
+    this.onOpen = onOpen;
+    this.title = part("title", "h1");
+    this.picture = part("picture");
+    this.code = part("code", "pre");
+    this.sentence = part("sentence", "p");
+    this.source = element("span");
+    this.number = element("span");
+    this.foot = part("foot");
+    this.foot.append(this.source, this.number);
+    root.classList.add("fa-screen");
+    root.append(this.title, this.picture, this.code, this.sentence, this.foot);
+    this.reduced = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
+    this.loaded = {}; // the data of each
+    this.fitted = new Map(); // zoom of a tile in its numbers, by its picture and room
+    this.chart = new ChartView();
+    this.picture.append(this.chart.root);
+    this.owners = {}; // the player and the duel, once a scene needs them
+    this.duels = new Map(); // data of each duel, put together from its runs
+    this.observer = new ResizeObserver(() => this.fit());
+    this.observer.observe(root);
+  }
+
+  destroy() {
+    this.observer.disconnect();
+    Object.values(this.owners).forEach((owner) => owner.destroy());
+  }
+
+  // Sizes by the size of the screen.
+  size() {
+    this.unit = Math.min(this.root.clientWidth / WIDTH, this.root.clientHeight / HEIGHT);
+    if (!(this.unit > 0)) return;
+    this.root.style.setProperty("--fa-unit", `${this.unit}px`);
+    this.zoom(this.unit * ZOOM);
+  }
+
+  // Another size.
+  fit() {
+    const { player } = this.owners;
+    this.size();
+    if (this.scene?.chart) this.showChart(this.scene);
+    if (this.view !== "numbers" || !player?.opened.isOpen) return;
+    player.draw();
+    this.fitNumbers();
+  }
+
+  zoom(factor) {
+    this.root.style.setProperty("--fa-zoom", factor.toFixed(4));
+  }
+
+  // Make the matrices of a tile, drawn at the size of everything else, as large as their room.
+  fitNumbers() {
+    const { player } = this.owners;
+    if (!player.opened.isOpen || !(this.unit > 0)) return;
+    const { figure, built } = player.microscope;
+    const { clientWidth, clientHeight } = figure;
+    const room = `${player.pane.model.data.id} ${built?.slots.length} ${clientWidth} ${clientHeight}`;
+    let factor = this.fitted.get(room);
+    if (factor) {
+      this.zoom(factor);
+      player.draw();
+      return;
+    }
+    factor = this.unit * ZOOM;
+    for (let round = 0; round < ROUNDS; round++) {
+      const boxes = [...figure.children].map((slot) => slot.getBoundingClientRect());
+      const wide = Math.max(...boxes.map(({ right }) => right)) - Math.min(...boxes.map(({ left }) => left));
+      const tall = Math.max(...boxes.map(({ bottom }) => bottom)) - Math.min(...boxes.map(({ top }) => top));
+      if (!(wide > 0)) return;
+      factor *= SPARE * Math.min(figure.clientWidth / wide, figure.clientHeight / tall);
+      this.zoom(factor);
+    }
+    player.draw();
+    this.fitted.set(room, factor);
+  }
+
+  // Show a place; within a scene the picture glides from stop to stop. `scene` may be one that was run here,
+  // with runs of its own.
+  show({ scene: index, beat, open }, glides = false, scene = this.data.scenes[index]) {
+    const { stop, isHidden } = standing(scene, beat);
+    const isSame = this.scene === scene && this.open === open;
+    Object.assign(this, { scene, open, stop, isHidden });
+    this.view = open ? "numbers" : scene.view;
+    this.root.dataset.view = this.view;
+    this.root.classList.toggle("fa-has-duel", Boolean(scene.duel));
+    for (const [name, hides] of Object.entries(HIDES)) {
+      this.root.classList.toggle(hides, isHidden && scene.hidden.includes(name));
+    }
+    this.title.textContent = scene.title;
+    this.number.textContent = `${index + 1} / ${this.data.scenes.length}`;
+    if (!isSame) this.size();
+    if (scene.chart) {
+      this.showChart(scene);
+      return;
+    }
+    const owner = this.ownerOf(scene);
+    this.stand(owner, scene, isSame && glides && !this.reduced && !document.hidden);
+    if (!isSame && this.view === "numbers") this.fitNumbers(); // now that the tile is there
+  }
+
+  // The player or the duel of a scene, with its run; the other one is put away.
+  ownerOf(scene) {
+    const kind = scene.duel ? "duel" : "player";
+    if (!this.owners[kind]) {
+      const root = element("div", { class: "fa-player", role: "group" });
+      this.picture.append(root);
+      this.owners[kind] = kind === "duel" ? new Duel(root) : this.makePlayer(root);
+      this.owners[kind].dropKeys(); // the keys are the talk's
+    }
+    this.reveal(kind);
+    const owner = this.owners[kind];
+    if (kind === "player") owner.aside.isShown = ["row", "source"].includes(this.view);
+    const { runs, duels } = scene.own ?? this.data;
+    const data = scene.duel ? this.duelData(duels[scene.duel], runs) : runs[scene.run];
+    if (this.loaded[kind] !== data) owner.load(data, this.stateOf(scene, scene.stops[this.stop].step));
+    this.loaded[kind] = data;
+    return owner;
+  }
+
+  // Put everything else away.
+  reveal(kind) {
+    for (const [name, owner] of Object.entries(this.owners)) owner.root.hidden = name !== kind;
+    this.chart.root.hidden = kind !== "chart";
+  }
+
+  // The stop of a chart is how many of its curves are drawn.
+  showChart(scene) {
+    this.reveal("chart");
+    this.chart.draw(scene.chart, Number(scene.stops[this.stop].step), this.data.palettes, this.unit);
+    this.write(this.sentence, sentenceAt(scene, this.stop));
+    this.write(this.code, "");
+    this.write(this.source, scene.source);
+  }
+
+  makePlayer(root) {
+    const player = new Player(root);
+    player.onDrawn = (at) => this.say(at);
+    const click = (event) => {
+      event.stopPropagation(); // a click picks no row here: the other window would not know of it
+      if (!hasNumbers(player)) return;
+      player.opened.openAt(player.pane.hit(event));
+      if (player.opened.isOpen) this.onOpen(player.timeline.text());
+    };
+    player.pane.nodes.stage.addEventListener("click", click, { capture: true });
+    return player;
+  }
+
+  // Its runs are copies, because two runs share one scale of colours.
+  duelData(duel, all) {
+    if (!this.duels.has(duel)) {
+      const runs = duel.runs.map((run) => ({ ...all[run], matrices: {} }));
+      this.duels.set(duel, { ...duel, runs });
+    }
+    return this.duels.get(duel);
+  }
+
+  // Make ready what takes long, so that no change of scene has to.
+  warm() {
+    const { runs, duels } = this.data;
+    Object.values(runs).forEach((run) => modelOf(run));
+    Object.values(duels).forEach((duel) => this.duelData(duel, runs).runs.forEach((run) => modelOf(run)));
+  }
+
+  // The tile in progress as `open` of a state, or the one before it (-1) or after it (1); "" if its run has
+  // none.
+  tileBeside(direction) {
+    const { player } = this.owners;
+    if (this.scene.duel || this.scene.chart || !player || !hasNumbers(player)) return "";
+    const { model } = player.pane;
+    const shows = (step) => Microscope.shows(model, { step });
+    const from = Math.max(0, player.timeline.cursor().step);
+    let step = from + direction;
+    while (step >= 0 && step < model.count && !shows(step)) step += direction || 1;
+    return `${step >= 0 && step < model.count ? step : from}.1`;
+  }
+
+  stateOf(scene, step) {
+    if (scene.duel) return { place: step };
+    const opens = this.view === "numbers" ? { open: "tile" } : {};
+    return { step, unit: "phase", row: scene.row, ...opens };
+  }
+
+  stand(owner, scene, glides) {
+    const { step } = scene.stops[this.stop];
+    const track = owner.transport.track;
+    const { order, position } = track.placeOf(step);
+    if (glides && order === track.order && Math.abs(position - track.position) > 1) {
+      owner.transport.glide(position, GLIDE_MS);
+    } else {
+      owner.stand(this.stateOf(scene, this.open || step));
+      if (!scene.duel) this.ask(owner, scene);
+      owner.refresh();
+    }
+    if (scene.duel) this.say(null);
+  }
+
+  // Hidden are m, l and alpha of the tile that the scene begins with, until the audience has guessed.
+  ask(player, scene) {
+    if (!scene.hidden.includes("state") || this.stop > 0 || this.open) return;
+    player.opened.predicts = true;
+    player.draw();
+    if (!this.isHidden) player.microscope.predict.reveal();
+  }
+
+  // The words of a moment: the sentence, and the code of the phase in progress.
+  say(at) {
+    const { player } = this.owners;
+    const isTold = at?.phase && (this.scene.tells || this.open);
+    const { model, pinned } = isTold ? player.pane : {};
+    const told = isTold ? sentenceOf(model, at, toldRow(model, at.step, pinned)) : "";
+    this.write(this.sentence, told || sentenceAt(this.scene, this.stop));
+    this.write(this.code, at?.phase ? codeOf(player.pane.model, at) : "");
+    const tile = at && this.view === "numbers" ? `${player.microscope.title.textContent} · ` : "";
+    this.write(this.source, `${tile}${this.scene.source}`);
+  }
+
+  write(node, words) {
+    if (node.textContent !== words) node.textContent = words;
+  }
+}
+
+// Whether the tiles of its run were recorded with their numbers.
+function hasNumbers({ pane }) {
+  return Object.keys(pane.model.matrices).length > 0;
+}
+
+const ADDRESSES = /^(#|\w+_(view|ptr) =|partial = \(|offs_\w+ =|last_visit =|undefined =)/;
+
+// The first lines of a phase, without its comment, and without those that say where its data lie.
+function codeOf(model, at) {
+  const lines = model.kernels[at.kernel].source.lines.flat();
+  const own = lines.filter(([, words, phase]) => phase === at.phase.name && !ADDRESSES.test(words.trim()));
+  return own
+    .slice(0, LINES)
+    .map(([, words]) => words.trim())
+    .join("\n");
+}
