@@ -12,6 +12,7 @@ from kernels.check.cases import USERS
 from kernels.device.backend import triton_missing
 from kernels.problem import AttentionProblem, InvalidProblem
 from viz.shared import runs, theme
+from viz.shared.appearance import follow_appearance
 from viz.shared.options import named_kernels
 
 STYLE = (
@@ -34,7 +35,7 @@ STYLE = (
 [class*="st-key-predict_"] :is([data-testid="stNumberInputStepUp"], [data-testid="stNumberInputStepDown"]) {
   display: none; }
 [data-testid="stSliderThumbValue"] * { color: light-dark(LIGHT_TEXT, DARK_TEXT); }
-.st-key-to_top { position: absolute; width: 0; overflow: hidden; }
+.st-key-to_top, .st-key-appearance { position: absolute; width: 0; overflow: hidden; }
 .st-key-onward button { text-align: left; height: auto; }
 @media (max-width: 640px) {
   [data-testid="stMainBlockContainer"] { padding-left: 1rem; padding-right: 1rem; }
@@ -76,6 +77,7 @@ def header(title: str, store: runs.RunStore | None) -> None:
     """Title on the left, the chip that names the backend on the right."""
     _drop_infinite_numbers()
     st.html(STYLE)
+    follow_appearance()
     left, right = st.columns([3, 1], vertical_alignment="center")
     left.markdown(f"#### {title}")
     with right:
