@@ -1,5 +1,6 @@
 """The shipped talks: all load from recordings, and what each scene says holds in its run."""
 
+import itertools
 import re
 
 import numpy as np
@@ -8,9 +9,11 @@ import pytest
 from kernels.algorithms import algorithm_of
 from kernels.device.gpus import GPUS
 from kernels.trace.schedule import step_schedule
+from viz.player.chart import chart_curves
 from viz.player.scene import InvalidTalk, parse_talk, read_talk, scene_toml
 from viz.player.scene_figures import UnknownFigure, filled, run_figures
 from viz.player.talk import run_names, talk_data
+from viz.shared.figures.sweep import curve_values
 from viz.talk.shipped import NAMES, measured, recorded_runs, talk_path
 
 FIVE, FLASH3, BACKWARD = NAMES
@@ -20,11 +23,13 @@ NAMES_WITH_NUMBERS = re.compile(r"FlashAttention-[123]|GPT-2|Llama-3-8B|FP8|bflo
 
 
 class Shown:
-    """A scene with its traces."""
+    """A scene with its traces, or with its chart."""
 
     def __init__(self, name, number):
         talk = TALKS[name]
         self.scene, runs = talk.scenes[number], recorded_runs(talk)
+        if self.scene.chart:
+            return
         self.trace = runs[self.scene.run][0]
         self.other = runs[self.scene.versus][0] if self.scene.versus else None
         self.algorithm = algorithm_of(self.trace)
@@ -54,6 +59,11 @@ class Shown:
         steps = [phase for phase in kernel.step if not phase.only_masked] if trace.kv_tile[step] >= 0 else []
         phases = [*(kernel.before if is_first else ()), *steps, *(kernel.after if is_last else ())]
         return trace.kernels[trace.kernel[step]], phases[int(number) - 1].name
+
+    def curves(self):
+        """The values of each peer of the chart, by the place on the axis."""
+        curves = chart_curves(self.scene.chart)
+        return {curve.peer: dict(curve_values(curve, curves, self.scene.chart.metric)) for curve in curves}
 
     def figure(self, name):
         return run_figures(self.trace, GPUS[self.scene.gpu], measured(self.scene.run))[name]
@@ -117,7 +127,8 @@ CLAIMS = {
     (FLASH3, 11): lambda s: all(0 < share < 1 for share in chip_shares(s)),
     (FLASH3, 12): lambda s: step_schedule(s.trace, s.algorithm, GPUS["H200"].sm_count).measured,
     (FLASH3, 13): lambda s: s.trace.problem.q_len == 1 and s.trace.kernel[1023:1025].tolist() == [0, 1],
-    (FLASH3, 14): lambda s: [s.phase(i)[1] for i in range(3)] == ["QK^T", "exponentials", "PV"],
+    (FLASH3, 14): lambda s: falls_at_each_length(s, "naive", "sdpa_flash", "ours"),
+    (FLASH3, 15): lambda s: [s.phase(i)[1] for i in range(3)] == ["QK^T", "exponentials", "PV"],
     # The backward pass
     (BACKWARD, 0): lambda s: [s.phase(i)[1] for i in range(2)] == ["PV", "store O, lse"] and lse_is_right(s),
     (BACKWARD, 1): lambda s: s.phase(1) == ("_attn_bwd_preprocess", "load O, dO") and s.phase(2)[1] == "D",
@@ -133,6 +144,16 @@ CLAIMS = {
     ),  # float16 keeps 11 bits, and the gradients reach 4
 }
 """What each scene says beyond its numbers, asked of its trace. A scene without a claim fails."""
+
+
+def falls_at_each_length(shown, *peers):
+    curves = shown.curves()
+    lengths = set.intersection(*(set(curve) for curve in curves.values()))
+    return len(lengths) > 3 and all(
+        curves[slow][length] > curves[fast][length]
+        for slow, fast in itertools.pairwise(peers)
+        for length in lengths
+    )
 
 
 def lse_is_right(shown):
@@ -154,7 +175,7 @@ def test_a_shipped_talk_loads_from_recordings(name):
     data = talk_data(talk, runs, measured)
     assert len(data["scenes"]) == len(talk.scenes) >= {FIVE: 6, FLASH3: 12, BACKWARD: 8}[name]
     assert all(notes.strip() for notes in data["notes"])
-    used = {run for scene in data["scenes"] for run in [scene["run"]]}
+    used = {scene["run"] for scene in data["scenes"] if not scene["chart"]}
     used |= {run for duel in data["duels"].values() for run in duel["runs"]}
     assert used == set(data["runs"])  # each is sent once
 
