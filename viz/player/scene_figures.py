@@ -103,7 +103,10 @@ def _times(measurement: Measurement | None, direction: str) -> dict[str, str]:
 
 
 def filled(words: str, figures: dict[str, str]) -> str:
-    """Words with the names in braces replaced. Raises UnknownFigure for a name without a number."""
+    """Words with the names in braces replaced; a number and its unit stay in one line.
+
+    Raises UnknownFigure for a name without a number.
+    """
     try:
         names = [name for _, name, _, _ in string.Formatter().parse(words) if name is not None]
     except ValueError as error:
@@ -112,4 +115,4 @@ def filled(words: str, figures: dict[str, str]) -> str:
     if unknown:
         known = ", ".join(sorted(figures))
         raise UnknownFigure(f"{{{unknown[0]}}} is not a number of this run; expected one of {known}")
-    return words.format_map(figures)
+    return words.format_map({name: figures[name].replace(" ", "\N{NO-BREAK SPACE}") for name in names})

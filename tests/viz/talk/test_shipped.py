@@ -219,3 +219,7 @@ def test_stray_braces_are_refused(words):
 
 def test_a_brace_that_is_written_twice_is_a_brace():
     assert filled("{{x}} {steps}", {"steps": "3"}) == "{x} 3"
+
+
+def test_a_number_and_its_unit_stay_in_one_line():
+    assert filled("it takes {time} here", {"time": "2.45 ms"}) == "it takes 2.45\N{NO-BREAK SPACE}ms here"
