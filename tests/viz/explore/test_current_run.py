@@ -12,7 +12,6 @@ from kernels.trace.sample import Sample
 from kernels.worker.failures import OutOfMemory
 from tests.viz.shared.fakes import FakeClient, end
 from viz.explore.current_run import duration
-from viz.shared import waiting
 from viz.shared.runs import RunStore
 
 SMALL = AttentionProblem(q_len=64, kv_len=64, head_dim=16, block_m=32, block_n=32)
@@ -20,10 +19,7 @@ LONG = SMALL.with_(q_len=131072, kv_len=131072, mask="causal", block_m=64, block
 GPT2 = PRESETS["gpt2"].problem
 
 
-@pytest.fixture(autouse=True)
-def impatient(monkeypatch):
-    monkeypatch.setattr(waiting, "WAIT_S", 0.01)
-    monkeypatch.setattr(waiting.result_of, "__defaults__", (0.01,))
+pytestmark = pytest.mark.usefixtures("impatient")
 
 
 def script():

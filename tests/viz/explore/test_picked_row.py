@@ -9,15 +9,12 @@ from kernels.algorithms import run_traced
 from kernels.problem import AttentionProblem
 from kernels.worker.requests import TraceRequest
 from tests.viz.shared.fakes import FakeClient, end
-from viz.shared import runs, waiting
+from viz.shared import runs
 
 PROBLEM = AttentionProblem(q_len=70, kv_len=64, head_dim=16, block_m=32, block_n=32)
 
 
-@pytest.fixture(autouse=True)
-def impatient(monkeypatch):
-    monkeypatch.setattr(waiting, "WAIT_S", 0.01)
-    monkeypatch.setattr(waiting.result_of, "__defaults__", (0.01,))
+pytestmark = pytest.mark.usefixtures("impatient")
 
 
 def script():
