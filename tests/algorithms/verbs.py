@@ -23,7 +23,7 @@ from kernels.trace.perfetto import chrome_trace
 from kernels.trace.schedule import step_schedule
 from kernels.worker.case_requests import CheckRequest
 from kernels.worker.requests import TraceRequest
-from tests.app.pages import drawn_with_results, open_page
+from tests.app.pages import drawn_with_results, mounted_player, open_page
 from tests.viz.player.test_data import decode
 from viz.player.data import player_data
 from viz.player.html_page import export_html
@@ -51,7 +51,7 @@ def explore(**query):
 
 def shown(app):
     """The component's data, and where it starts."""
-    mounted = json.loads(app.get("bidi_component")[0].proto.json)
+    mounted = mounted_player(app)
     return mounted["run"], mounted["state"]
 
 

@@ -1,5 +1,7 @@
 """For tests through Streamlit's AppTest: the app, opened at a URL, and jobs that fail."""
 
+import json
+
 from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 
@@ -25,6 +27,14 @@ def open_page(page="", **query):
 def open_chapter(slug, **query):
     """A chapter of the Learn page."""
     return open_page("learn", chapter=slug, **query)
+
+
+def mounted_player(app):
+    """What the player of the page was given: {"run", "state", ...}; None if there is no player."""
+    found = [each.proto for each in app.get("bidi_component")]
+    players = [proto for proto in found if proto.component_name == "flash_attention_player"]
+    assert len(players) < 2
+    return json.loads(players[0].json) if players else None
 
 
 def drawn_with_results(app, request_class=Request):

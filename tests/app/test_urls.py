@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernels.problem import AttentionProblem
-from tests.app.pages import open_page
+from tests.app.pages import mounted_player, open_page
 from viz.shared import runs
 
 FIELDS = [*AttentionProblem().as_dict(), "preset", "algorithm", "step", "gpu", "nonsense"]
@@ -41,4 +41,4 @@ def test_explore_takes_or_explains_any_url(query):
         patch.setattr("viz.shared.layout.triton_missing", lambda: "no Triton")
         app = open_page(**query)
     assert not app.exception, (query, app.exception[0].value)
-    assert app.get("bidi_component") or app.error or app.info, query
+    assert mounted_player(app) or app.error or app.info, query

@@ -25,7 +25,7 @@ def test_z_opens_the_tile_in_its_numbers_and_the_url_keeps_it(visit):
     page = visit(TINY + "&step=9").wait_for_player("recorded on")
     page.press("z", "ArrowRight", "ArrowRight")
     assert is_open(page)
-    assert page.text(".fa-micro .fa-head").startswith("Query tile 1, key tile 1, told for row ")
+    assert page.text(".fa-micro .fa-head").startswith("Query tile 1, key tile 1, explained for row ")
     assert "dot product of a query and a key" in page.text(".fa-micro .fa-sentence")
     numbers = page.page.evaluate(
         f"() => [...{PLAYER}.querySelectorAll('.fa-cell')].filter((each) => each.textContent).length"
@@ -42,12 +42,12 @@ def test_z_opens_the_tile_in_its_numbers_and_the_url_keeps_it(visit):
 
 def test_arrows_pick_the_row_that_is_told(visit):
     page = visit(TINY + "&step=9&open=tile&row=0.5").wait_for_player("recorded on")
-    assert page.text(".fa-micro .fa-head").endswith("told for row 5")
+    assert page.text(".fa-micro .fa-head").endswith("explained for row 5")
     page.press("ArrowDown")
-    assert page.text(".fa-micro .fa-head").endswith("told for row 6")
+    assert page.text(".fa-micro .fa-head").endswith("explained for row 6")
     assert page.text(".fa-right .fa-head").startswith("row 6")
     page.press("ArrowDown", "ArrowDown", "ArrowUp")  # row 7 is the last one of the tile
-    assert page.text(".fa-micro .fa-head").endswith("told for row 6")
+    assert page.text(".fa-micro .fa-head").endswith("explained for row 6")
     page.assert_clean()
 
 
@@ -168,5 +168,5 @@ def test_a_gradient_of_scores_names_what_it_was_made_of(visit):
     result, p, dp, d = (float(number.replace("−", "-")) for number in made.groups())
     assert result == pytest.approx(p * (dp - d), rel=0.03, abs=1e-4)
     row = page.text(".fa-micro .fa-head").split("row ")[1]
-    assert page.text(".fa-right .fa-head").startswith(f"row {row} ")  # told for the same row
+    assert page.text(".fa-right .fa-head").startswith(f"row {row} ")  # the same row
     page.assert_clean()

@@ -81,7 +81,7 @@ def _landing() -> None:
     words, way_on = st.columns([5, 1], vertical_alignment="center")
     with words:
         say(
-            "**FlashAttention computes exact attention without ever storing the matrix of "
+            "**FlashAttention computes exact [[attention]] without ever storing the matrix of "
             "[[score|scores]]**, so long texts fit and run fast. Below, a real GPU [[kernel]] does it, "
             "[[tile]] by tile, on sizes that you choose."
         )

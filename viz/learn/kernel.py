@@ -28,12 +28,20 @@ ALGORITHM = "flash2"
 LINES = (
     ("load Q", "q", "the [[query tile]] of this [[program]]; it stays [[on the chip]]"),
     ("load K", "k", "one [[key tile]]"),
-    ("QK^T", "scores", "the [[score|scores]] of this tile, each query with each key, before the factor 1/√d"),
+    (
+        "QK^T",
+        "scores",
+        "the [[score|scores]] of this tile; the player shows them with the factor 1/√d of a later line",
+    ),
     ("row max", "m_new", "the larger of the old [[row max|m]] and the largest new score, for each row"),
     ("exponentials", "p", "exp(score − m): the [[weight|weights]], not yet divided by their sum"),
-    ("rescale", "alpha", "the [[rescale factor|α]] turns the old sums into what the new m would have given"),
-    ("rescale", "l", "the [[row sum|l]]: the old one times α, plus the new exponentials"),
-    ("rescale", "acc", "the [[accumulator|acc]]: the old one times α"),
+    (
+        "rescale",
+        "alpha",
+        "[[rescale factor|α]], which turns the old sums into those of the new m",
+    ),
+    ("rescale", "l", "[[row sum|l]]: the old l times α, plus the new exponentials"),
+    ("rescale", "acc", "[[accumulator|acc]]: the old acc times α"),
     ("load V, PV", "acc", "plus the new exponentials times the values of this tile"),
     ("store O, lse", "o", "after the last key tile: acc / l, and [[lse|m + ln l]]"),
 )
@@ -49,10 +57,11 @@ def show() -> None:
     say(
         f"This is a real run of our FlashAttention-2 [[kernel]]: {PROBLEM.q_len} [[query|queries]] and "
         f"{PROBLEM.kv_len} [[key|keys]] of [[head_dim]] {PROBLEM.head_dim}, in tiles of {PROBLEM.block_m}. "
-        "The square is [[score|S]]. **Hatched means: never in [[HBM]].** Only the tile at work exists, in "
-        "[[SRAM]]. Q comes from the left, K and V from above, and O leaves to the right. Play it with the "
-        "space key, or step with the arrow keys; “phase” goes through one [[tile step]] line by line, and "
-        "“Numbers” opens the tile into its numbers."
+        "The square is [[score|S]], which is **never in [[HBM]]**: only the tile at work exists, [[on the "
+        "chip]]. Hatched tiles are still to come; a coloured tile has been used and forgotten. Q comes from "
+        "the left, K and V from above, and O leaves to the right. Play it with the space key, or step with "
+        "the arrow keys; “phase” goes through one [[tile step]] line by line, and “Numbers” shows the "
+        "numbers inside the tile."
     )
     _player(run)
     scene_popover(_scene, "kernel_scene")

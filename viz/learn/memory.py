@@ -55,12 +55,13 @@ def show() -> None:
     with st.expander("The memories of other GPUs"):
         plot(hierarchy_figure(list(GPUS.values()), gpu, colors()), key="memory_hierarchy")
         st.markdown(memory_table(gpu_here(runs.run_store())))
-    st.caption(
-        f"**Modelled**, one head, float16. Sizes and speeds are from datasheets ({gpu.source}). The speed of "
-        f"the SRAM is derived: {SHARED_BYTES_PER_CLOCK} bytes per clock and SM, at the clock that the peak "
-        f"implies ({significant(gpu.clock_hz / 1e9)} GHz). SRAM here is shared memory: "
-        f"{format_kib(gpu.shared_bytes_per_sm)} for all programs on an SM together, and at most "
-        f"{format_kib(gpu.shared_bytes_per_program)} for one. Caches and registers come on top."
+    say(
+        f"**Modelled**, one [[head]] in [[float16]]. Sizes and speeds are from datasheets ({gpu.source}). "
+        f"Only the speed of the SRAM is derived: {SHARED_BYTES_PER_CLOCK} bytes per SM at each tick of a "
+        f"clock of {significant(gpu.clock_hz / 1e9)} GHz. SRAM here is the shared memory of an SM. Caches "
+        f"and [[registers]] come on top. A single [[program]] can have at most "
+        f"{format_kib(gpu.shared_bytes_per_program)} of it.",
+        small=True,
     )
     explore_link("Watch standard attention move S and P", _played(problem), "standard")
 
@@ -100,11 +101,12 @@ def _times(problem: AttentionProblem, gpu: Gpu) -> None:
     st.html(bars_html(bars, colors()))
     words = compared(moving, computing, "less time", "more time")
     say(
-        f"To move S and P needs **{words}** to compute both products. (At least: "
-        f"{format_bytes(times.bytes)} at {format_bytes(gpu.hbm_bandwidth)}/s, and "
-        f"{format_flops(times.flops)} at {format_flops(gpu.fp16_flops)}/s.) All that time the [[SM|SMs]] "
-        f"wait. The same bytes would come {format_ratio(gpu.sram_bandwidth / gpu.hbm_bandwidth)} as fast "
-        f"from the [[SRAM]] of all {gpu.sm_count} SMs:"
+        f"Moving S and P takes **{words}** computing both products, and all that time the [[SM|SMs]] wait. "
+        f"S and P are each written once and read once: {format_bytes(times.bytes)} at "
+        f"{format_bytes(gpu.hbm_bandwidth)}/s. The products are {format_flops(times.flops)} at "
+        f"{format_flops(gpu.fp16_flops)}/s. Both times are the shortest possible. The [[SRAM]] of all "
+        f"{gpu.sm_count} SMs could deliver bytes "
+        f"{format_ratio(gpu.sram_bandwidth / gpu.hbm_bandwidth)} as fast as [[HBM]]:"
     )
     st.html(
         bars_html(

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import streamlit as st
 
+from viz.learn.stepper import PARTS_LEFT
 from viz.learn.url_state import put_in_url
 
 _to_top = st.components.v2.component(
@@ -41,7 +42,11 @@ class Titled(Protocol):
 
 
 def onward(chapters: Sequence[Titled], place: int) -> None:
-    """Buttons to the chapter before and after the one at `place`."""
+    """Buttons to the chapter before and after the one at `place`; the way on is the primary button.
+
+    While the chapter has parts left, its own button to the next part is.
+    """
+    ends = not st.session_state.pop(PARTS_LEFT, False)
     with st.container(horizontal=True, key="onward"):
         for step, words, icon in ((-1, "Back", "arrow_back"), (1, "Next", "arrow_forward")):
             if not 0 <= place + step < len(chapters):
@@ -52,7 +57,7 @@ def onward(chapters: Sequence[Titled], place: int) -> None:
                 f"{words}: {place + step + 1} {other.title}{question}",
                 key=f"chapter_{words}",
                 icon=f":material/{icon}:",
-                type="primary" if step > 0 else "secondary",
+                type="primary" if step > 0 and ends else "secondary",
                 on_click=put_in_url,
                 args=("chapter", other.slug, chapters[0].slug),
             )

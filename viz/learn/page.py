@@ -33,5 +33,5 @@ st.caption(
     "Each number says where it is from. **Counted**: by the code that ran, kernel or loop. **Modelled**: a "
     "formula. **Measured**: what a run on this machine gave, such as a time, or an error against a "
     "reference. **Recorded**: counted or measured on the GPU that is named, at the date that is named. "
-    "Here: on the machine that runs this app."
+    "“Here” is the machine that runs this app."
 )

@@ -78,7 +78,11 @@ def _input() -> tuple[np.ndarray | None, np.ndarray | None, int]:
 def _values(place: DeltaGenerator, row: np.ndarray | None) -> np.ndarray | None:
     """One value for each score: the reader's, or 1, 2, 3, … if the text is empty."""
     text = place.text_input(
-        "v, one value for each score", "", key="softmax_v", bind="query-params", placeholder="1, 2, 3, …"
+        "v, one value for each score",
+        "",
+        key="softmax_v",
+        bind="query-params",
+        placeholder="if empty: 1, 2, …",
     )
     if row is None:
         return None
@@ -110,14 +114,19 @@ def _one_pass(row: np.ndarray, values: np.ndarray, steps: tuple[OnlineStep, ...]
     with words:
         say(block_words(step))
         _next_block(row, steps, now, block)
-    st.markdown("**In formulas**, with the numbers of this block")
+    st.markdown(
+        "**In formulas**, with the numbers of this block: m and l are from before it, m′ and l′ are new"
+    )
     left, right = st.columns(2, gap="large", vertical_alignment="center")
     with left:
         for formula in _update(step):
             st.latex(formula)
     with right:
         st.latex(_numerator(steps, values, now))
-        st.caption("Y is the sum of exponentials times values, rescaled as l is; Y / l is the output o.")
+        st.caption(
+            "Y is the sum of exponentials times values, rescaled as l is; Y / l is the output o. Kernels "
+            "call Y acc, the accumulator."
+        )
 
 
 def _next_block(row: np.ndarray, steps: tuple[OnlineStep, ...], now: int, block: int) -> None:
@@ -214,26 +223,34 @@ def _without_rescale(row: np.ndarray, values: np.ndarray, steps: tuple[OnlineSte
     with sums:
         plot(unscaled_figure(steps, now, colors()), key="softmax_unscaled")
     with weights:
-        plot(weights_figure(row, right, wrong, colors()), key="softmax_weights")
-        worst = int(np.abs(wrong - right).argmax())
-        if abs(wrong[worst] - right[worst]) < 1e-12:
-            st.info(
-                "No harm on this row: its max is in the first block, so m never grows. Try [3, 2, 5, 1].",
-                icon=":material/info:",
-            )
+        if now + 1 < len(steps):
+            st.info("Go Forward to the last block: there the weights are compared.", icon=":material/info:")
         else:
-            st.error(
-                "Terms with different maxima are mixed. The weights still add up to "
-                f"{format_number(wrong.sum())}, so nothing looks wrong, but {format_number(row[worst], 6)} "
-                f"weighs **{format_number(wrong[worst])}** instead of **{format_number(right[worst])}**.",
-                icon=":material/close:",
-            )
+            plot(weights_figure(row, right, wrong, colors()), key="softmax_weights")
+            _wrong_weights(row, right, wrong)
     say(
         "**The repair**: e^(x − new m) = e^(x − old m) · e^(old m − new m). The second factor is the same "
-        "for all old terms, so their whole sum is repaired by one multiplication with the [[rescale "
-        "factor|α]] = e^(old m − new m). No old score is needed again."
+        "for all old terms, so their whole sum is repaired by one multiplication with [[rescale factor|α]] "
+        "= e^(old m − new m). No old score is needed again."
     )
     st.latex(_both_updates(steps[now]))
+
+
+def _wrong_weights(row: np.ndarray, right: np.ndarray, wrong: np.ndarray) -> None:
+    """What the mixed maxima did to the weights."""
+    worst = int(np.abs(wrong - right).argmax())
+    if abs(wrong[worst] - right[worst]) < 1e-12:
+        st.info(
+            "No harm on this row: its max is in the first block, so m never grows. Try [3, 2, 5, 1].",
+            icon=":material/info:",
+        )
+    else:
+        st.error(
+            "Terms with different maxima are mixed. The weights still add up to "
+            f"{format_number(wrong.sum())}, so nothing looks wrong, but {format_number(row[worst], 6)} "
+            f"weighs **{format_number(wrong[worst])}** instead of **{format_number(right[worst])}**.",
+            icon=":material/close:",
+        )
 
 
 def _both_updates(step: OnlineStep) -> str:
@@ -265,7 +282,7 @@ def _passes(row: np.ndarray, values: np.ndarray, steps: tuple[OnlineStep, ...], 
         st.columns(2, gap="large"),
         (
             "**Three passes to two**: the sum uses the largest score so far, and is rescaled",
-            "**Two passes to one**: the output is divided by the sum so far, and is rescaled",
+            "**Two passes to one**: the output o is a finished average at every step, and is rescaled too",
         ),
         (
             r"l_i = l_{i-1}\, e^{m_{i-1} - m_i} + e^{x_i - m_i}",

@@ -8,6 +8,9 @@ import streamlit as st
 
 from viz.learn.url_state import keep_in_url, put_in_url, switch_in_url, take_from_url
 
+PARTS_LEFT = "parts_left"
+"""Key in the session: whether the chapter that was drawn last has parts after the chosen one."""
+
 
 def parts(key: str, draws: Mapping[str, Callable[[], None]], *steppers: str) -> None:
     """The part of a chapter that the reader chose, from the first on, and a button to the next one.
@@ -32,9 +35,11 @@ def parts(key: str, draws: Mapping[str, Callable[[], None]], *steppers: str) -> 
             f"Go on: {numbered[names[following]]}",
             key=f"{key}_on",
             icon=":material/arrow_forward:",
+            type="primary",
             on_click=put_in_url,
             args=(key, names[following], names[0]),
         )
+    st.session_state[PARTS_LEFT] = following < len(names)
 
 
 def stepper(key: str, count: int) -> int:

@@ -178,7 +178,8 @@ def _softmax(matrices: Matrices, tile: int) -> tuple[int, int]:
     """O = softmax(Q K^T) V, with each tile's own softmax or with the online softmax."""
     say(
         "Now softmax comes between the products. **First try**: each tile of [[score|S]] gets its own "
-        "softmax. Step to the last key tile of a row of tiles and compare [[output|O]] with the right one. "
+        "softmax. Press Forward until the last key tile of this row of tiles, and compare [[output|O]] with "
+        "“O without tiles”. "
         "**Then** keep the running [[row max|m]] and [[row sum|l]] of the Softmax chapter."
     )
     query, key, value = (matrices[name] for name in "QKV")
@@ -214,7 +215,7 @@ def _own_softmax_words(step: AttentionStep, error: float) -> None:
         f"{step.kv_tiles}",
         "Each tile adds weights with the sum 1.",
     )
-    if not (answered or step.last_of_row):
+    if not answered:
         return
     st.error(
         f"The weights of a row add up to {step.kv_tiles} (Σ), 1 for each key tile, instead of 1, and O is "

@@ -29,6 +29,10 @@ TERMS = (
     Term("query", "One row of the matrix Q: what one token looks for. There are N queries.", "Q"),
     Term("key", "One row of K: what one token offers to be found by. There are M keys; mostly M = N.", "K"),
     Term("value", "One row of V, which belongs to a key: what is handed on if the key is found.", "V"),
+    Term(
+        "attention",
+        "For each query the average of all values, each with a weight: the better its key fits, the more.",
+    ),
     Term("head_dim", "How many numbers a query, a key and a value have each.", "d"),
     Term("head", "One attention of its own: its own Q, K, V and O. A layer of a model has several."),
     Term("score", "Dot product of a query and a key, divided by √d. All of them form the matrix S.", "S"),
@@ -46,7 +50,7 @@ TERMS = (
     Term("HBM", "The GPU's main memory: large, and slow compared with SRAM. Inputs and outputs are there."),
     Term("SRAM", "Memory on the chip, in each SM: fast, and far too small for S. Shared memory is a part."),
     Term("on the chip", "In the SRAM or the registers of an SM, and not in HBM."),
-    Term("registers", "The smallest and fastest memory: what an SM computes with right now."),
+    Term("registers", "The fastest memory of an SM: what it computes with right now."),
     Term("L2", "A cache between HBM and all SMs. A number that is read again soon may come from there."),
     Term("kernel", "A function that runs on the GPU. Its results leave the chip through HBM."),
     Term("program", "One of the many copies of a kernel that run at the same time, each on its own tile."),
@@ -118,9 +122,9 @@ def symbol_class(symbol: str) -> str:
     return f"sym sym-{bare}" if re.fullmatch(r"[A-Za-z_]+", bare) else ""
 
 
-def say(text: str) -> None:
-    """Markdown with marked terms. The text must be the project's own: nothing of it is escaped."""
-    st.markdown(mark(text), unsafe_allow_html=True)
+def say(text: str, small: bool = False) -> None:
+    """Markdown with marked terms, as a caption if `small`. Only for texts of the project: none is escaped."""
+    (st.caption if small else st.markdown)(mark(text), unsafe_allow_html=True)
 
 
 def glossary_style(colors: theme.Palette) -> None:

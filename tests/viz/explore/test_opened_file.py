@@ -1,6 +1,5 @@
 """A saved trace on Explore: it plays with its provenance, is judged anew, and is closed again."""
 
-import json
 from dataclasses import replace
 
 import pytest
@@ -10,7 +9,7 @@ from kernels.oracle.rule import judge_trace
 from kernels.problem import AttentionProblem
 from kernels.trace.sample import Sample
 from kernels.worker.requests import JudgeRequest
-from tests.app.pages import drawn_with_results, open_page
+from tests.app.pages import drawn_with_results, mounted_player, open_page
 from viz.shared import runs
 from viz.shared.formats import format_bytes
 
@@ -29,8 +28,8 @@ def opened(monkeypatch, path, **query):
 
 
 def player(app):
-    found = app.get("bidi_component")
-    return json.loads(found[0].proto.json)["run"] if found else None
+    mounted = mounted_player(app)
+    return mounted["run"] if mounted else None
 
 
 def cards(app):
@@ -55,11 +54,11 @@ def test_a_saved_trace_plays_counts_and_is_judged_anew(monkeypatch, file):
 
 def test_the_controls_keep_their_problem_and_come_back_when_the_file_is_closed(monkeypatch, file):
     app = opened(monkeypatch, file, step="7", versus="flash1")
-    assert len(app.get("bidi_component")) == 1
+    assert mounted_player(app)
     next(button for button in app.button if button.label == "Close mine.npz").click().run()
     assert not app.exception
     assert app.query_params["step"] in ("7", ["7"])
-    shown = json.loads(app.get("bidi_component")[0].proto.json)["run"]
+    shown = mounted_player(app)["run"]
     assert [run["provenance"][:8] for run in shown["runs"]] == ["recorded", "recorded"]
 
 

@@ -1,6 +1,5 @@
 """The Explore page through Streamlit's AppTest: what it shows, in every state of the worker."""
 
-import json
 import re
 
 import pytest
@@ -9,7 +8,7 @@ from kernels.algorithms import ALGORITHMS
 from kernels.problem.presets import PRESETS
 from kernels.worker.failures import Crashed, OutOfMemory
 from kernels.worker.requests import MeasureRequest, TraceRequest
-from tests.app.pages import drawn_with_results, fail_jobs, open_page
+from tests.app.pages import drawn_with_results, fail_jobs, mounted_player, open_page
 from viz.shared import runs
 from viz.shared.formats import format_bytes
 
@@ -19,8 +18,8 @@ SMALL = {"q_len": 64, "kv_len": 64, "block_m": 32, "block_n": 32, "head_dim": 16
 
 def player(app):
     """Player data of the page, or None."""
-    found = app.get("bidi_component")
-    return json.loads(found[0].proto.json)["run"] if found else None
+    mounted = mounted_player(app)
+    return mounted["run"] if mounted else None
 
 
 def open_live(**query):
@@ -111,7 +110,7 @@ def test_the_decoding_preset_brings_its_algorithm():
 def test_two_runs_are_compared_under_one_transport():
     app = open_live(versus="flash1", place="race:250")
     assert not app.exception
-    component = json.loads(app.get("bidi_component")[0].proto.json)
+    component = mounted_player(app)
     assert component["state"] == {"place": "race:250"}
     titles = [run["title"] for run in component["run"]["runs"]]
     assert titles[0].startswith("FlashAttention-2")
@@ -124,13 +123,13 @@ def test_two_runs_are_compared_under_one_transport():
 def test_two_recordings_are_compared_too():
     app = open_page(versus="flash1")
     assert not app.exception
-    shown = json.loads(app.get("bidi_component")[0].proto.json)["run"]["runs"]
+    shown = mounted_player(app)["run"]["runs"]
     assert all(run["provenance"].startswith("recorded on") for run in shown)
 
 
 def test_a_second_run_may_have_other_blocks_and_another_mask():
     app = open_live(versus="flash2", versus_block_m="16", versus_mask="causal")
-    runs_shown = json.loads(app.get("bidi_component")[0].proto.json)["run"]["runs"]
+    runs_shown = mounted_player(app)["run"]["runs"]
     assert [run["problem"]["block_m"] for run in runs_shown] == [32, 16]
     assert [run["problem"]["mask"] for run in runs_shown] == ["causal", "causal"]
 
@@ -255,10 +254,10 @@ def test_a_long_run_is_shown_by_a_sample():
     assert metrics(app)["Largest error of the result · measured"][1].startswith("passes")
     whole = format_bytes(ALGORITHMS["flash2"].requested_bytes(problem))
     assert metrics(app)["Bytes moved · modelled"][0] == whole
-    assert json.loads(app.get("bidi_component")[0].proto.json)["state"]["step"] == "3"
+    assert mounted_player(app)["state"]["step"] == "3"
 
 
 def test_the_step_in_the_url_reaches_the_player():
     app = open_page(step="12.3", unit="phase", row="0.17")
-    state = json.loads(app.get("bidi_component")[0].proto.json)["state"]
+    state = mounted_player(app)["state"]
     assert state == {"step": "12.3", "unit": "phase", "row": "0.17"}

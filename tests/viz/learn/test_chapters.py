@@ -75,3 +75,15 @@ def test_all_words_of_the_glossary_are_on_both_pages():
     for app in (open_chapter("memory"), open_page()):
         table = next(markdown.value for markdown in app.markdown if "| in plain words |" in markdown.value)
         assert all(f"**{name}**" in table for name in ("rescale factor", "HBM", "lse", "causal", "TFLOP/s"))
+
+
+def test_the_way_on_leads_through_the_parts_of_a_chapter_first():
+    app = open_chapter("tiling")
+    seen = []
+    while not app.exception:
+        ways = {button.key: button.proto.type for button in app.button}
+        seen.append((ways.get("tiling_part_on"), ways["chapter_Next"]))
+        if "tiling_part_on" not in ways:
+            break
+        app.button(key="tiling_part_on").click().run()
+    assert seen == [("primary", "secondary"), ("primary", "secondary"), (None, "primary")]

@@ -4,14 +4,13 @@ They are Chu, Liu and Lin 2026, Nagaraj 2025, MSRA SH Triton Study Group 2025, "
 step" and "Making Attention I/O-Aware".
 """
 
-import json
 from urllib.parse import parse_qs
 
 import pytest
 
 from kernels.algorithms import ALGORITHMS
 from kernels.problem.presets import PRESETS
-from tests.app.pages import open_chapter, open_page
+from tests.app.pages import mounted_player, open_chapter, open_page
 from viz.learn.chapters import CHAPTERS
 from viz.shared import runs
 
@@ -145,7 +144,7 @@ def test_a_kernel_plays_it(subject, monkeypatch):
     name = PLAYED[subject]
     app = open_page(**PRESETS[ALGORITHMS[name].recorded[0]].problem.as_dict(), algorithm=name)
     assert not app.exception
-    assert json.loads(app.get("bidi_component")[0].proto.json)["run"]["steps"]["count"] > 0
+    assert mounted_player(app)["run"]["steps"]["count"] > 0
 
 
 def test_no_chapter_is_without_a_subject():

@@ -166,6 +166,8 @@ def test_the_wrong_update_shows_its_wrong_numbers():
     app = open_chapter("softmax", softmax_part=NO_RESCALE, softmax_block=1, softmax_step=3)
     assert "1.368 + 1 = 2.368" in formulas(app)
     assert r"0.1353 \cdot 1.368 + 1 = 1.185" in formulas(app)
+    assert not errors(app)  # the weights are known after the last block
+    app.button(key="softmax_step_Forward").click().run()
     assert "weighs **" in errors(app)[0]
     app.text_input(key="softmax_x").set_value("5, 3, 2, 1").run()
     assert not errors(app)
@@ -245,6 +247,8 @@ def test_softmax_breaks_the_sum_and_the_running_max_mends_it():
     app = open_chapter("tiling", tiling_part="Softmax in between")
     assert not errors(app)  # to be predicted first
     app.button(key="tiling_step_Forward").click().run()
+    assert not errors(app)
+    app.radio[0].set_value("2").run()
     assert "add up to 2" in errors(app)[0]
     assert 'class="bad' in html(app)
     app.segmented_control(key="tiling_join").set_value("running max and sum").run()

@@ -250,6 +250,25 @@ def test_a_prediction_is_judged_part_by_part(run, answer, right, hint):
     assert hint in " ".join(line["words"] for line in lines if not line["right"])
 
 
+@pytest.mark.parametrize(
+    ("m", "is_right", "hint"),
+    [(0.4, False, "nothing here is that large: the largest score so far is −0.200"), (-0.2, True, "right")],
+)
+def test_at_the_first_tile_no_m_is_the_old_one(run, m, is_right, hint):
+    """The old max is −∞, to which no number is near."""
+    script = """predict.judge({ m: given.m, alpha: 0, l: 1 },
+      { oldM: -Infinity, oldL: 0, m: -0.2, l: 1, alpha: 0 }, [-0.2, -Infinity])[0]"""
+    verdict = run(script, {"m": m})
+    assert verdict["right"] == is_right
+    assert hint in verdict["words"]
+
+
+def test_a_row_that_sees_no_key_keeps_its_max(run):
+    script = """predict.judge({ m: 7, alpha: 1, l: 0 },
+      { oldM: -Infinity, oldL: 0, m: -Infinity, l: 0, alpha: 1 }, [-Infinity])[0].right"""
+    assert run(script) is False
+
+
 def test_a_slip_in_m_counts_once(run):
     """alpha and l that follow from a wrong m are told to be right for it."""
     m, old = 0.7, STATE["oldM"]

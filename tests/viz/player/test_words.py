@@ -52,7 +52,7 @@ WORDS = f"""
 )
 def test_the_readout_says_where_the_playback_stands(run, data, place, said):
     script = f"(() => {{ {WORDS.replace('given', 'given.data')} return read(given.place) }})()"
-    assert run(script, {"data": data, "place": place}) == said.replace("{of}", " of tile 0")
+    assert run(script, {"data": data, "place": place}) == said.replace("{of}", " after tile 0")
 
 
 def test_the_counter_tells_steps_microseconds_or_moments(run, data):

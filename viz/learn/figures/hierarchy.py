@@ -65,7 +65,7 @@ def to_scale_html(problem: AttentionProblem, gpu: Gpu, colors: theme.Palette) ->
     )
     return (
         f'{_style(colors)}<div class="to-scale"><section><h4>At one scale</h4>{whole}</section>'
-        f"<section><h4>The same, {zoom:,.0f} times as wide</h4><div>{near}</div></section></div>"
+        f"<section><h4>That spot, enlarged: {zoom:,.0f} times as wide</h4><div>{near}</div></section></div>"
     )
 
 

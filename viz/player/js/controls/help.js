@@ -27,6 +27,7 @@ export function keysPanel() {
     },
     toggle() {
       node.hidden = !node.hidden;
+      if (!node.hidden) node.scrollIntoView({ block: "nearest" });
     },
   };
 }

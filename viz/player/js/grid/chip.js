@@ -5,6 +5,7 @@ import { FONT, fitCanvas, outline, text } from "./draw.js";
 import { formatKib, formatNumber } from "../run/formats.js";
 import { isLive, isWorkedOn } from "../run/model.js";
 
+const LINE = 12; // height of a line of words below the bars
 const GAP = 14; // between the bars, in units of drawing
 const WIDE = 480; // of both bars: there is room for the name of the GPU
 const LOWEST = 60; // bars of the rows with their title and their words
@@ -18,7 +19,7 @@ export function drawChip(canvas, model, palette, at) {
   const narrow = width < 440; // the bars of the rows go below the memories
   const barsWidth = narrow ? width : Math.min(190, width * 0.3);
   const memoryWidth = narrow || !kernel.bars ? width : width - barsWidth - 18;
-  const thick = narrow ? 22 : Math.max(18, Math.min(28, height - 40));
+  const thick = narrow ? 22 : Math.max(18, Math.min(28, height - 46));
   drawMemories(context, { width: memoryWidth, top: 18, thick }, model, palette, at);
   const below = { x: 0, y: 72, w: width, h: height - 72 };
   const beside = { x: memoryWidth + 18, y: 0, w: barsWidth, h: height };
@@ -55,7 +56,7 @@ function drawMemories(context, box, model, palette, at) {
     drawMemory(context, { ...box, x, width }, memory, scale * enlarged, model, palette, at);
     x += width + GAP;
   }
-  const bottom = box.top + box.thick + 22;
+  const bottom = box.top + box.thick + 10 + LINE;
   if (enlarged > 1)
     text(context, `drawn ${formatNumber(enlarged, 2)}× larger`, 0, bottom, palette.muted, { size: 10.5 });
   if (box.width >= WIDE) text(context, name, box.width, 8, palette.muted, { size: 11, align: "right" });
@@ -93,19 +94,22 @@ function drawPart(context, box, part, model, palette, at) {
   outline(context, { x: box.x + 1, y: box.y + 1, w: box.w - 1, h: box.h - 1 }, palette, 2);
 }
 
-// Names under their parts; names of small parts move into the room to their right.
+// Names under their parts. Names of small parts move into the room to their right, or else to a second line.
 function drawPartLabels(context, parts, scale, { x: start, y, width }, palette) {
   let x = start;
   let free = start;
+  const end = start + width + GAP;
+  let low = end; // the second line is filled from its end
   for (const part of parts) {
     const words = `${part.name} ${formatNumber(part.bytes / 1024)}`;
     context.font = `600 11px ${FONT}`;
     const needed = context.measureText(words).width + 8;
     const at = Math.max(x, free);
-    if (at + needed <= start + width + GAP) {
-      text(context, words, at, y, palette[part.color], { size: 11, weight: "600" });
-      free = at + needed;
-    }
+    const fits = at + needed <= end;
+    if (fits) free = at + needed;
+    const place = fits ? [at, y] : [Math.min(x, low - needed), y + LINE];
+    if (!fits) [low] = place;
+    text(context, words, ...place, palette[part.color], { size: 11, weight: "600" });
     x += part.bytes * scale;
   }
 }

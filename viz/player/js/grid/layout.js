@@ -2,22 +2,25 @@
 
 export const STRIP = 13; // thickness of a strip
 const LETTER = 6.5; // width of a letter of a strip's name, about
+const WORD = 54; // width of a strip's name in words
 export const LABEL = 12; // height of the labels above the strips
 
-// The grid of one head, with room for labels and strips around it.
+// The grid of one head, with room for labels and strips around it; `room` is the width of it all.
 export function stageLayout(width, height, model) {
   const count = (side) => model.strips.filter((strip) => strip.side === side).length;
   const names = model.strips.map(({ side, name }) => (side === "top" ? name.length : 0));
-  const left = Math.max(30, LETTER * Math.max(...names)) + count("left") * (STRIP + 4) + 2;
+  const inWords = width > 420 && count("left") === 1; // else there is no room to spare
+  const side = inWords ? WORD - STRIP : 30;
+  const left = Math.max(side, LETTER * Math.max(...names)) + count("left") * (STRIP + 4) + 2;
   const top = LABEL + count("top") * (STRIP + 2) + 18;
-  const right = 6 + count("right") * (STRIP + 4) + 20;
+  const right = 6 + count("right") * (STRIP + 4) + (inWords ? WORD - STRIP : 20);
   let cellWidth = (width - left - right) / model.kvTiles;
   let cellHeight = (height - top - 6) / model.qTiles;
   cellWidth = Math.min(cellWidth, Math.max(cellHeight * 3, 24));
   cellHeight = Math.min(cellHeight, Math.max(cellWidth * 3, 24, 150 / model.qTiles));
-  const gridWidth = cellWidth * model.kvTiles;
-  const x = left + Math.max(0, (width - left - right - gridWidth) / 2);
-  return { x, y: top, cellWidth, cellHeight, width: gridWidth, height: cellHeight * model.qTiles };
+  const grid = { width: cellWidth * model.kvTiles, height: cellHeight * model.qTiles };
+  const x = left + Math.max(0, (width - left - right - grid.width) / 2);
+  return { x, y: top, cellWidth, cellHeight, ...grid, room: width };
 }
 
 // One grid per head, if all programs are shown at once; the tiles are as large as they can be.

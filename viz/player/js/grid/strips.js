@@ -1,6 +1,6 @@
 // The strips of tensors beside the grid, the numbers of the tiles, the gaps between the parts of the keys.
 
-import { outline, text } from "./draw.js";
+import { FONT, outline, text } from "./draw.js";
 import { LABEL, STRIP, stripBox } from "./layout.js";
 import { fillingSteps, tileNumber } from "../run/model.js";
 
@@ -9,7 +9,7 @@ export function drawStrips(context, layout, model, palette, at) {
     const box = stripBox(strip, layout);
     drawStrip(context, strip, box, palette, (from, end) => stripState(model, strip, at, from, end));
     if (strip.inParts) numberParts(context, layout, model, palette, box.y + STRIP / 2);
-    nameStrip(context, strip, box, layout, palette);
+    nameStrip(context, strip, box, layout, model, palette);
   }
 }
 
@@ -31,13 +31,27 @@ function drawStrip(context, strip, { x, y, step, vertical }, palette, stateOf) {
   }
 }
 
-function nameStrip(context, strip, box, layout, palette) {
-  const options = { weight: "600", size: strip.name.length > 2 ? 11 : 13 };
+// What stands in the rows of a tensor, for its name where there is room.
+const IN_WORDS = { Q: "queries Q", K: "keys K", V: "values V", O: "output O" };
+const WORDS = { weight: "600", size: 11.5 };
+
+function nameStrip(context, strip, box, layout, model, palette) {
   const color = palette[strip.color];
+  const long = IN_WORDS[strip.name];
+  context.font = `${WORDS.weight} ${WORDS.size}px ${FONT}`;
+  const room = long ? context.measureText(long).width : Infinity;
+  const isAlone = model.strips.filter(({ side }) => side === strip.side).length === 1;
+  const short = { weight: "600", size: strip.name.length > 2 ? 11 : 13 };
   if (strip.side === "top") {
-    text(context, strip.name, layout.x - 8, box.y + STRIP / 2, color, { ...options, align: "right" });
+    const fits = room <= layout.x - 8;
+    const style = { ...(fits ? WORDS : short), align: "right" };
+    text(context, fits ? long : strip.name, layout.x - 8, box.y + STRIP / 2, color, style);
+  } else if (isAlone && strip.side === "left" && room <= box.x + STRIP) {
+    text(context, long, box.x + STRIP, layout.y - 8, color, { ...WORDS, align: "right" });
+  } else if (isAlone && strip.side === "right" && box.x + room <= layout.room) {
+    text(context, long, box.x, layout.y - 8, color, WORDS);
   } else {
-    text(context, strip.name, box.x + STRIP / 2, layout.y - 8, color, { ...options, align: "center" });
+    text(context, strip.name, box.x + STRIP / 2, layout.y - 8, color, { ...short, align: "center" });
   }
 }
 

@@ -163,7 +163,8 @@ const SENTENCES = {
     );
   },
   add: () =>
-    "Each value vector is multiplied by its weight in P and added to O. O is divided by l at the very end.",
+    "Each value vector is multiplied by its number in P and added to O. " +
+    "These numbers become weights at the very end, when O is divided by l.",
   "add output": () =>
     "Each value vector is multiplied by its weight in P, divided by the new l, and added to O.",
   finish: ({ who, state }) =>

@@ -93,13 +93,13 @@ export function lastKnown(model, series, at, steps) {
   return last;
 }
 
-// " of tile 3", if the last known value of a series is that of an earlier tile than the one in progress; else
-// "".
+// " after tile 3", if the last known value of a series is that of an earlier tile than the one in progress;
+// else "".
 export function whoseWords(model, series, at, steps, last) {
   if (last < 0 || at.step < 0 || steps[last] === at.step || !steps.includes(at.step)) return "";
   const isOfKeys = series.perTile && model.kernels[at.kernel].stays === "kv_tile";
   const tile = isOfKeys ? tileNumber(model, model.q[steps[last]]) : model.kv[steps[last]];
-  return tile < 0 ? "" : ` of tile ${tile}`;
+  return tile < 0 ? "" : ` after tile ${tile}`;
 }
 
 // Whether a step is done, or the step in progress has come to the last phase that changes the series.

@@ -77,6 +77,7 @@ export class SavePanel {
     }
     [this.from.value, this.to.value] = [0, this.owner.slider.max];
     this.plan();
+    this.node.scrollIntoView({ block: "nearest" });
     this.what.focus();
   }
 

@@ -96,7 +96,8 @@ export class Microscope {
     const state = [...place, row, predicting, palette.background].join("|");
     if (!isNew && state === this.drawn) return; // a frame of playback between two phases
     this.drawn = state;
-    this.title.textContent = `Query tile ${tileNumber(model, model.q[at.step])}${keys}, told for row ${name}`;
+    const tile = tileNumber(model, model.q[at.step]);
+    this.title.textContent = `Query tile ${tile}${keys}, explained for row ${name}`;
     this.ask.hidden = !isKnown || !softmaxState(model, at.step, row);
     this.ask.setAttribute("aria-pressed", String(predicting));
     if (isOfRow && isKnown) this.strips.draw(model, palette, figure, at, this.offset);

@@ -71,7 +71,10 @@ export class Predict {
   remind() {
     if (!this.truth.childElementCount) {
       this.truth.replaceChildren(
-        element("div", {}, ["The next phase shows the answer. Compare yours first, or press “Show me”."]),
+        element("div", {}, [
+          "The next phase shows the answer. Compare yours first, or press “Show me”. " +
+            "“Next tile” goes on without it.",
+        ]),
       );
     }
     Object.values(this.inputs)[0].focus();
@@ -89,12 +92,18 @@ export class Predict {
         element("div", { class: right ? "fa-right-answer" : "fa-wrong-answer" }, [words]),
       ),
     );
+    if (lines.every(({ right }) => right)) this.solve();
   }
 
   // The answer, beside what the reader has typed and how it was judged.
   reveal() {
     if (!this.isAnswered && Object.values(this.inputs).some(({ value }) => value.trim())) this.compare();
     this.isAnswered = true;
+    this.solve();
+  }
+
+  // The answer with its arithmetic.
+  solve() {
     const { state, scores } = this.task;
     const found = `m = ${number(state.m)}, α = ${number(state.alpha)}, l = ${number(state.l)}`;
     const words = `${found}. ${solution(state, scores)}`;
@@ -148,7 +157,7 @@ function solution({ oldM, oldL, m, l, alpha }, scores) {
 }
 
 const sumOf = (scores, max) => scores.reduce((sum, score) => sum + Math.exp(score - max), 0);
-const close = (a, b) => a === b || Math.abs(a - b) <= 0.015 + 0.015 * Math.abs(b);
+const close = (a, b) => a === b || (Number.isFinite(b) && Math.abs(a - b) <= 0.015 + 0.015 * Math.abs(b));
 
 // What is right and what is off about an answer {m, alpha, l}: [{name, right, words}].
 //
@@ -173,6 +182,8 @@ function judgeM(m, state, scores) {
       "that is the largest score of this tile, but the old max is larger, and m never falls.",
     );
   if (close(m, state.oldM)) return verdict("m", false, "a score of this tile is larger than the old max.");
+  if (m > Math.max(state.m, largest))
+    return verdict("m", false, `nothing here is that large: the largest score so far is ${number(state.m)}.`);
   return verdict("m", false, "it is the larger of the old max and the largest score of this tile.");
 }
 
