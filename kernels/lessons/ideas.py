@@ -24,9 +24,12 @@ NEEDS = {
     "tiling": ("online softmax",),
     "online softmax": (),
     "recomputation": ("lse",),
-    "lse": ("online softmax",),
+    "lse": (),
 }
-"""idea -> the ideas without which it does not work."""
+"""idea -> the ideas without which it does not work, if each key is read once.
+
+lse needs none: it is m + log l of a row, and a softmax over whole rows has it too.
+"""
 
 FLOAT32_BYTES = 4
 ROWS = 8
@@ -55,13 +58,13 @@ def needs_of(idea: str, problem: AttentionProblem, gpu: Gpu) -> tuple[str, ...]:
     """The ideas without which `idea` does not work on this shape: NEEDS, without those it can do without.
 
     If one key tile holds a whole row, no tiles have to be joined. If whole rows fit on the chip, one kernel
-    can hold them, and it knows m and l of a row at once.
+    can hold them.
     """
     spared = set()
     if problem.kv_tiles == 1:
-        spared |= {("tiling", "online softmax"), ("lse", "online softmax")}
+        spared.add(("tiling", "online softmax"))
     if whole_rows_fit(problem, gpu):
-        spared |= {("fusion", "tiling"), ("lse", "online softmax")}
+        spared.add(("fusion", "tiling"))
     return tuple(need for need in NEEDS[idea] if (idea, need) not in spared)
 
 

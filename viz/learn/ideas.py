@@ -45,8 +45,9 @@ def show() -> None:
     st.caption(
         "One head, float16. The cards say what exact attention costs with the ideas that stand; the third "
         "one shows what happens if the kernel works in tiles all the same. Bytes, sizes and FLOPs are "
-        "**modelled**: bytes that loads and stores ask for, with re-reads of K and V in full, although the "
-        "L2 cache may serve them; products of the backward pass by Dao et al. 2022, algorithm 4. Sum and "
+        "**modelled**: bytes that loads and stores of FlashAttention ask for, with re-reads of K and V in "
+        "full, although the L2 cache may serve them; of standard attention each matrix once per kernel; "
+        "products of the backward pass by Dao et al. 2022, algorithm 4. Sum and "
         f"error are **measured** in float64 on the first {ROWS} rows of the inputs that the links below run."
     )
     with st.container(horizontal=True):
@@ -62,7 +63,8 @@ def _predict(problem: AttentionProblem, gpu: Gpu) -> None:
     names = f": {', '.join(name for name in NEEDS if name in fallen)}" if fallen else ""
     choose(
         f"ideas_falls_{len(fallen)}",
-        "Take one idea away, the [[online softmax]]. How many of the other four no longer work?",
+        "Take one idea away, the [[online softmax]], and still read each key only once. How many of the "
+        "other four no longer work?",
         ("0", "1", "2", "3", "4"),
         str(len(fallen)),
         f"On this shape {len(fallen)} fall{names}. Choose “without online softmax” to see why.",

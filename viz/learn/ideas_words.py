@@ -43,7 +43,7 @@ def boxes(problem: AttentionProblem, gpu: Gpu, with_all: Costs, left_out: str | 
     words = {
         "fusion": (
             "one kernel: S and P never reach HBM",
-            f"4 N² = {format_bytes(4 * matrix)} less of S and P to move",
+            f"S and P, each in and out: {format_bytes(4 * matrix)} less to move",
         ),
         "tiling": (
             f"{problem.block_m} × {problem.block_n} scores at a time",
@@ -81,7 +81,6 @@ def because(problem: AttentionProblem, gpu: Gpu) -> dict[tuple[str, str], str]:
         ),
         ("fusion", "recomputation"): ("the backward pass needs P", ""),
         ("recomputation", "lse"): ("with lse, any tile of P can be rebuilt alone", ""),
-        ("lse", "online softmax"): ("lse = m + log l", "lse = m + log l, of a whole row"),
     }
     return {
         (idea, need): words[0] if need in needs_of(idea, problem, gpu) else words[1]
@@ -161,8 +160,9 @@ def _without_online_softmax(problem: AttentionProblem, gpu: Gpu, with_all: Costs
         )
     return (
         f"{wrong} Whole rows do not fit on the chip ({format_kib(whole_row_bytes(problem))}), so an exact "
-        f"result needs three kernels again: {format_bytes(now.forward_bytes)}. Or three passes over K, for "
-        f"m, for l and for O: {format_bytes(three_pass_bytes(problem))}."
+        f"result needs three kernels again: {format_bytes(now.forward_bytes)}. Or it gives up the single "
+        "pass over the keys: three passes in tiles, for m, for l and for O, move "
+        f"{format_bytes(three_pass_bytes(problem))} and compute each score three times."
     )
 
 
@@ -177,7 +177,10 @@ def _kept_words(problem: AttentionProblem, with_all: Costs, now: Costs) -> str:
 
 
 def _without_recomputation(problem: AttentionProblem, gpu: Gpu, with_all: Costs, now: Costs) -> str:
-    return f"**{_kept_words(problem, with_all, now).replace(':', ':**', 1)}"
+    return (
+        f"**{_kept_words(problem, with_all, now).replace(':', ':**', 1)} It can still be one kernel, but P "
+        "reaches HBM all the same, so fusion no longer keeps its promise."
+    )
 
 
 def _without_lse(problem: AttentionProblem, gpu: Gpu, with_all: Costs, now: Costs) -> str:

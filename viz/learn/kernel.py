@@ -7,6 +7,7 @@ import functools
 import numpy as np
 import streamlit as st
 
+from kernels.algorithms.standard.traffic import standard_bytes
 from kernels.device.gpus import DEFAULT_GPU, GPUS
 from kernels.lessons.kernel_rows import RowStep, row_steps
 from kernels.lessons.predictions import next_state
@@ -18,7 +19,7 @@ from viz.player.data import player_data
 from viz.player.scene import ROW, STEP, RunName, Scene, Stop
 from viz.player.scene_panel import scene_popover
 from viz.shared import runs
-from viz.shared.formats import format_number
+from viz.shared.formats import format_bytes, format_number
 from viz.shared.glossary import say
 from viz.shared.layout import explore_link
 
@@ -65,10 +66,23 @@ def show() -> None:
     )
     _player(run)
     scene_popover(_scene, "kernel_scene")
-    st.caption(f"**Recorded**: {run.provenance}. Click a tile to follow one of its rows.")
+    st.caption(f"**Recorded**: {run.provenance}. Click a tile to follow one of its rows. {_bytes_words(run)}")
     _predict(run)
     _lines()
     explore_link("Your own sizes: Explore", PROBLEM)
+
+
+def _bytes_words(run: runs.Run) -> str:
+    """Why a run so small moves more bytes than standard attention, if it does."""
+    moved, standard = run.trace.total_bytes, standard_bytes(PROBLEM)
+    if moved <= standard:
+        return ""
+    return (
+        f"So small a run does not profit: it moves {format_bytes(moved)}, standard attention "
+        f"{format_bytes(standard)} (modelled). S has only {PROBLEM.kv_len} columns, and tiles of "
+        f"{PROBLEM.block_m} queries read K and V {PROBLEM.q_tiles} times. The next chapter shows from which "
+        "size on it does."
+    )
 
 
 @st.fragment

@@ -58,9 +58,10 @@ def show() -> None:
     say(
         f"**Modelled**, one [[head]] in [[float16]]. Sizes and speeds are from datasheets ({gpu.source}). "
         f"Only the speed of the SRAM is derived: {SHARED_BYTES_PER_CLOCK} bytes per SM at each tick of a "
-        f"clock of {significant(gpu.clock_hz / 1e9)} GHz. SRAM here is the shared memory of an SM. Caches "
-        f"and [[registers]] come on top. A single [[program]] can have at most "
-        f"{format_kib(gpu.shared_bytes_per_program)} of it.",
+        f"clock of {significant(gpu.clock_hz / 1e9)} GHz. SRAM here is the shared memory of an SM, "
+        f"of which one [[program]] can have {format_kib(gpu.shared_bytes_per_program)}; [[registers]] come "
+        "on top. The cache [[L2]] may keep a part of S and P for a moment, but all heads share it, and S of "
+        "each grows with N².",
         small=True,
     )
     explore_link("Watch standard attention move S and P", _played(problem), "standard")
@@ -101,7 +102,7 @@ def _times(problem: AttentionProblem, gpu: Gpu) -> None:
     st.html(bars_html(bars, colors()))
     words = compared(moving, computing, "less time", "more time")
     say(
-        f"Moving S and P takes **{words}** computing both products, and all that time the [[SM|SMs]] wait. "
+        f"Moving S and P takes **{words}** computing both products: for most of it the [[SM|SMs]] wait. "
         f"S and P are each written once and read once: {format_bytes(times.bytes)} at "
         f"{format_bytes(gpu.hbm_bandwidth)}/s. The products are {format_flops(times.flops)} at "
         f"{format_flops(gpu.fp16_flops)}/s. Both times are the shortest possible. The [[SRAM]] of all "

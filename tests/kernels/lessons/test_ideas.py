@@ -31,7 +31,7 @@ N, D = 4096, 64
     [
         ("fusion", set()),
         ("tiling", {"fusion"}),
-        ("online softmax", {"tiling", "fusion", "lse", "recomputation"}),
+        ("online softmax", {"tiling", "fusion"}),
         ("recomputation", {"fusion"}),
         ("lse", {"recomputation", "fusion"}),
     ],
@@ -102,7 +102,7 @@ def test_costs_without_one():
     assert without.weight_sum == pytest.approx(64)
     assert without.output_error > 0.1
     assert without.forward_bytes == standard_bytes(PROBLEM)
-    assert without.kept_bytes == 2 * N * N
+    assert without.kept_bytes == 4 * N  # whole rows give an lse too
     assert three_pass_bytes(PROBLEM) == every.forward_bytes + 32 * 2 * N * D * 2
     assert set(NEEDS) == {"fusion", "tiling", "online softmax", "recomputation", "lse"}
 

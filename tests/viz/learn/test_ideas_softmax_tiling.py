@@ -58,7 +58,7 @@ def test_all_five_stand_with_the_readers_numbers():
 
 @pytest.mark.parametrize(
     ("left_out", "fallen"),
-    [("fusion", 0), ("tiling", 1), ("online softmax", 4), ("recomputation", 1), ("lse", 2)],
+    [("fusion", 0), ("tiling", 1), ("online softmax", 2), ("recomputation", 1), ("lse", 2)],
 )
 def test_leaving_one_out_shows_what_falls(left_out, fallen):
     app = open_chapter("ideas", ideas_show=f"without {left_out}")
@@ -72,9 +72,10 @@ def test_the_cards_do_not_claim_what_the_picture_strikes_out():
     for left_out in ("online softmax", "recomputation", "lse", "tiling", "fusion"):
         app = open_chapter("ideas", ideas_show=f"without {left_out}")
         kept[left_out] = {label: value for label, (value, _) in metrics(app).items()}
-    for left_out in ("online softmax", "recomputation", "lse"):
+    for left_out in ("recomputation", "lse"):
         assert kept[left_out]["Kept for backward"] == "8.39 MB"
         assert kept[left_out]["Products, backward"] == "2.15 GFLOP"
+    assert kept["online softmax"]["Kept for backward"] == kept["tiling"]["Kept for backward"] == "8.19 kB"
     for left_out in ("online softmax", "tiling", "fusion"):
         assert kept[left_out]["Moved, forward"] == "34.6 MB"
     for left_out in ("online softmax", "tiling"):

@@ -124,7 +124,7 @@ def test_overlap_is_predicted_from_the_clocks_of_the_units(topic, head_dim, answ
 
 def test_what_falls_with_the_online_softmax_is_what_the_picture_shows():
     app = open_chapter("ideas")
-    app.radio[0].set_value("4").run()
-    assert "On this shape 4 fall" in app.success[0].value
+    app.radio[0].set_value("2").run()
+    assert "On this shape 2 fall" in app.success[0].value
     without = open_chapter("ideas", ideas_show="without online softmax")
-    assert " ".join(element.proto.body for element in without.get("html")).count(">falls<") == 4
+    assert " ".join(element.proto.body for element in without.get("html")).count(">falls<") == 2

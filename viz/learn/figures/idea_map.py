@@ -31,7 +31,6 @@ ARROWS = {
     ("fusion", "tiling"): ("1 / 2", "right"),
     ("tiling", "online softmax"): ("1 / 4", "right"),
     ("fusion", "recomputation"): ("2 / 1", "down"),
-    ("lse", "online softmax"): ("2 / 5", "up"),
     ("recomputation", "lse"): ("3 / 2 / 4 / 5", "right"),
 }
 """(needs, needed) -> grid area and direction."""
