@@ -62,7 +62,7 @@ def _decoding() -> tuple[AttentionProblem, Gpu, int]:
         group = choice("Query heads to each", GROUPS, 4, "after_group", 150)
         block_n = choice("BLOCK_N", BLOCK_KEYS, 64, "after_block_n", 120)
         gpu = GPUS[gpu_choice("after_gpu", 110)]
-        splits = number("Parts, 0: the rule", 0, 1024, 0, 1, "after_splits", 150)
+        splits = number("Parts (0: the rule)", 0, 1024, 0, 1, "after_splits", 150)
     problem = AttentionProblem(
         q_heads=kv_heads * group,
         kv_heads=kv_heads,
@@ -108,13 +108,14 @@ def _cost_words(
     alone = splitting.occupancy(problem, gpu.sm_count, 1)
     extra, cache = splitting.partial_bytes(problem, plan.splits), splitting.cache_bytes(problem)
     return (
-        f"- The kernel's rule: enough parts to give each SM {PROGRAMS}. Query heads with the same keys share "
-        f"a program. Without splitting that makes {unsplit} programs, so {tiles.PROGRAMS_PER_SM} × "
-        f"{gpu.sm_count} ÷ {unsplit} parts are wanted, rounded down, but at most one per key tile "
-        f"({problem.kv_tiles}): {wanted}. Each part gets the same number of whole tiles, which gives "
-        f"**{rule.splits} parts**.\n"
+        f"- The kernel's rule: enough parts to give each SM {PROGRAMS}. In this kernel query heads with the "
+        f"same keys share a program, so without splitting there are {unsplit} programs. "
+        f"{tiles.PROGRAMS_PER_SM} × {gpu.sm_count} ÷ {unsplit} parts are wanted, rounded down, but at most "
+        f"one per key tile ({problem.kv_tiles}): {wanted}. Each part gets the same number of whole tiles, "
+        f"which gives **{rule.splits} parts**.\n"
         f"- Shown: **{plan.tile_steps}** tile steps one after the other, instead of {alone.tile_steps} with "
-        f"one part, in {plan.waves} {'wave' if plan.waves == 1 else 'waves'}.\n"
+        f"one part, in {plan.waves} {'wave' if plan.waves == 1 else 'waves'} "
+        "(a wave is what all SMs run at once).\n"
         f"- Price: writing and reading partial results moves {format_bytes(extra)} in all, besides "
         f"{format_bytes(cache)} of keys and values.\n\n"
         "All modelled: every key tile takes the same time."

@@ -114,7 +114,7 @@ def _bars(problem: AttentionProblem, ready: Mapping[str, runs.Run]) -> list[Byte
     length, d, size = problem.q_len, problem.head_dim, problem.itemsize
     tile = lesson.BlockSizes(problem.block_m, problem.block_n)
     rows = lesson.row_wise_backward_rows(length, d, SRAM_BYTES // size)
-    bars = [ByteBar("standard, 7 N²", standard_bytes(problem, "backward"), None, "standard")]
+    bars = [ByteBar("standard: 7 N² + inputs", standard_bytes(problem, "backward"), None, "standard")]
     if rows:
         label = f"row-wise, {rows:,} {'row' if rows == 1 else 'rows'}"
         bars.append(ByteBar(label, lesson.row_wise_backward_bytes(length, d, rows, size), None, "state"))

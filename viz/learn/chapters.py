@@ -62,8 +62,7 @@ CHAPTERS = (
         "roofline",
         "Roofline",
         "Does a kernel wait for memory, or does it compute as fast as it can?",
-        "Little arithmetic per byte means waiting for memory. Fused, attention moves little beyond Q, K, V "
-        "and O.",
+        "Little arithmetic per byte means waiting for memory. In one kernel, attention moves no S and no P.",
         roofline.show,
     ),
     Chapter(
@@ -77,7 +76,7 @@ CHAPTERS = (
         "after",
         "What came after",
         "One query, newer GPUs, 8-bit numbers: what had to change?",
-        "Decoding splits the keys. Newer GPUs overlap products with exponentials, and save exponentials. "
+        "Decoding splits the keys. Newer GPUs compute products and exponentials at the same time. "
         "8-bit numbers are faster, and less exact.",
         after.show,
     ),

@@ -152,8 +152,8 @@ def _row_wise_words(inputs: TrafficInputs, entries: list[ForwardEntry]) -> None:
     even = ", and even more than standard attention," * (modelled["row_wise"] > modelled["standard"])
     say(
         f"**Why does row-wise attention move more than FlashAttention-1{even} here?** A row of S has "
-        f"{inputs.length:,} scores in float32, so a program can keep only {rows:,} whole rows in {room}, and "
-        f"row-wise attention reads all of K and V {times(turns)}. {travels}{end}"
+        f"{inputs.length:,} scores in float32, so a program can keep only {rows:,} whole rows (a "
+        f"power of two) in {room}, and row-wise attention reads all of K and V {times(turns)}. {travels}{end}"
     )
 
 
@@ -179,8 +179,9 @@ def _inner_loops(traces: dict[str, Trace]) -> None:
     st.markdown(
         f"**One step of the inner loop**, counted: FlashAttention-1 asks for **{format_bytes(first)}** (Q, "
         f"O, m, l in; O, m, l out), FlashAttention-2 for **{format_bytes(second)}** (a tile of K and one of "
-        f"V in), {compared(second, first)} FlashAttention-1. Both take as many steps. Not in it: what "
-        "a program loads or stores once, Q, O and lse of FlashAttention-2, K and V of FlashAttention-1."
+        f"V in), {compared(second, first)} FlashAttention-1. Both take {traces['flash2'].steps:,} steps. "
+        "What a program loads or stores once is not in it: Q, O and lse of FlashAttention-2, K and V of "
+        "FlashAttention-1."
     )
 
 

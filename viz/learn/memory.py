@@ -64,7 +64,8 @@ def show() -> None:
         "each grows with N².",
         small=True,
     )
-    explore_link("Watch standard attention move S and P", _played(problem), "standard")
+    played = _played(problem)
+    explore_link(f"Watch standard attention move S and P, N = {played.q_len:,}", played, "standard")
 
 
 def _inputs() -> tuple[AttentionProblem, Gpu]:

@@ -42,7 +42,8 @@ def show() -> None:
         "A [[kernel]] does two things at once: it moves bytes, at most at the [[bandwidth]] of [[HBM]], and "
         "it computes, at most at the peak of the [[GPU]]. Whichever takes longer decides. So divide its work "
         "by its [[traffic]]: the [[arithmetic intensity]], in [[FLOP]] per byte. If it is low, the kernel "
-        "waits for memory, and more computing power does not help."
+        "waits for memory, and more computing power does not help. Standard attention is three kernels. "
+        "**Fused** means that one kernel does it all, as in FlashAttention."
     )
     inputs = _inputs(store)
     _predict(inputs)
@@ -131,11 +132,13 @@ def _time_view(inputs: RooflineInputs, store: runs.RunStore | None) -> None:
     plot(times_figure(inputs.gpu, steps, colors()), key="roofline_times")
     three = sum(step.seconds(inputs.gpu) for step in steps[:3]) * 1e3
     fused = steps[3].seconds(inputs.gpu) * 1e3
+    without_l2 = lesson.steps(inputs.problem, "none")[3].seconds(inputs.gpu) * 1e3
     st.markdown(
         f"**Modelled on the {inputs.gpu.name}**, one head: three kernels need at least "
         f"**{format_ms(three)}**, the fused one at least **{format_ms(fused)}**: "
-        f"{format_ratio(three / fused)}. The longer of the two bars is the time of a kernel; every "
-        "re-read hits L2."
+        f"{format_ratio(three / fused)}. The longer of the two bars is the time of a kernel. Here "
+        "every tile that is read again comes from the L2 cache. If none does, the fused kernel needs at "
+        f"least {format_ms(without_l2)}."
     )
     with st.container(border=True):
         st.markdown("**Why**: moving S and P alone, against computing the products")

@@ -105,6 +105,10 @@ def _values(place: DeltaGenerator, row: np.ndarray | None) -> np.ndarray | None:
 
 def _one_pass(row: np.ndarray, values: np.ndarray, steps: tuple[OnlineStep, ...], block: int) -> None:
     """The online softmax, block by block."""
+    say(
+        "With [[rescale factor|α]], [[row max|m]] and [[row sum|l]] stay right from block to block. The "
+        "output needs no second look at the row either: the sum of its values is rescaled in the same way."
+    )
     now = stepper("softmax_step", len(steps)) - 1
     step = steps[now]
     st.html(row_html(row, steps, now, colors()))
@@ -312,7 +316,7 @@ def _links(steps: tuple[OnlineStep, ...]) -> None:
     )
     words = "the max grows, a rescale at each tile" if grows else "the max comes first, no rescale"
     with st.container(horizontal=True):
-        explore_link(f"The same in the kernel: {length // 4} key tiles, {words}", problem)
+        explore_link(f"The same in the kernel: {length // 4} blocks of keys, {words}", problem)
         explore_link(
             "Scores that overflow without the max", problem.with_(inputs="large", kv_len=32, q_len=32)
         )

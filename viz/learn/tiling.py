@@ -151,7 +151,7 @@ def _no_softmax(matrices: Matrices, tile: int) -> tuple[int, int]:
     say(
         "Two products after each other: a [[tile]] of [[score|S]] is computed from [[query|Q]] and "
         "[[key|K]], multiplied with its rows of [[value|V]] at once, added to [[output|O]], and forgotten. "
-        "Without softmax that is all: **hatched parts are never stored.**"
+        "Without softmax that is all: **hatched parts of S are never stored.** Those of O are still to come."
     )
     query, key, value = (matrices[name] for name in "QKV")
     steps = tiled_attention(query, key, value, tile, "none")
@@ -163,13 +163,15 @@ def _no_softmax(matrices: Matrices, tile: int) -> tuple[int, int]:
         rf"S_{{{i}{j}}} = Q_{{{i}}} K_{{{j}}}^\top / \sqrt{{{query.shape[1]}}}"
     )
     difference = np.abs(steps[-1].output - whole_attention(query, key, value, "none")).max()
-    on_chip = (query[span(step.i, tile)], key[span(step.j, tile)], step.scores, step.accumulator)
-    held = sum(block.size for block in on_chip)
+    q, k, s, o = (
+        block.size
+        for block in (query[span(step.i, tile)], key[span(step.j, tile)], step.scores, step.accumulator)
+    )
     st.caption(
-        f"Only one tile of S exists at a time: {step.scores.size} numbers instead of "
-        f"{len(query) * len(key)}. Held at once: Q and O of the query tile, K or V of the key tile, and that "
-        f"tile of S, {held} numbers (Chu, Liu and Lin 2026, algorithm 2; this app adds the scale 1/√d). At "
-        f"the end O differs from S V computed without tiles by {format_error(difference)} (measured)."
+        f"Only one tile of S exists at a time: {s} numbers instead of {len(query) * len(key)}. Held at once: "
+        f"Q and O of the query tile, K or V of the key tile, and that tile of S: {q} + {o} + {k} + {s} = "
+        f"{q + o + k + s} numbers (Chu, Liu and Lin 2026, algorithm 2; this app adds the scale 1/√d). At the "
+        f"end O differs from S V computed without tiles by {format_error(difference)} (measured)."
     )
     return tiles_of(len(query), tile), step.kv_tiles
 

@@ -177,7 +177,7 @@ def test_the_wrong_update_shows_its_wrong_numbers():
 
 def test_passes_count_their_reads():
     app = open_chapter("softmax", softmax_part=PASSES, softmax_reads=6)
-    assert [f"done after {count} scores read" in html(app) for count in (12, 8, 4)] == [True] * 3
+    assert [f"blocks, {count} scores<" in html(app) for count in (12, 8, 4)] == [True] * 3
     assert html(app).count("o = 2.749") == 3
 
 

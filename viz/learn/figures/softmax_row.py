@@ -62,7 +62,7 @@ def _way(name: str, run: PassesRun, reads_done: int) -> str:
         f"{key} = {'?' if value is None else format_number(value, 4)}" for key, value in vars(known).items()
     )
     progress = (
-        f"done after {run.elements_read:,} scores read"
+        f"done after {len(run.reads)} blocks, {run.elements_read:,} scores"
         if done
         else f"{min(reads_done, len(run.reads))} of {len(run.reads)} blocks read"
     )

@@ -75,7 +75,9 @@ def softmax_matrices(
     return [
         _one_tile("S", step.scores, shape, tile, step),
         "→",
-        _one_tile("P", step.weights, shape, tile, step),
+        _one_tile(
+            "P", step.weights, shape, tile, step, "e^(S − m), before l" if online else "softmax of each tile"
+        ),
         *columns,
         "×",
         Matrix(
@@ -88,7 +90,12 @@ def softmax_matrices(
 
 
 def _one_tile(
-    name: str, tile_values: np.ndarray, shape: tuple[int, int], tile: int, step: AttentionStep
+    name: str,
+    tile_values: np.ndarray,
+    shape: tuple[int, int],
+    tile: int,
+    step: AttentionStep,
+    note: str = "hatched: never stored",
 ) -> Matrix:
     """A matrix of which only the tile at work exists."""
     region = (span(step.i, tile), span(step.j, tile))
@@ -100,7 +107,7 @@ def _one_tile(
         "muted",
         looks(shape, "empty", now=region),
         (tile, tile),
-        "hatched: never stored",
+        note,
     )
 
 
