@@ -20,20 +20,25 @@ BATTERY = (
     CheckCase(BASE.with_(q_len=33, kv_len=290, head_dim=32, inputs="growing_max")),
     CheckCase(BASE.with_(q_len=70, kv_len=130, mask="causal")),
     CheckCase(BASE.with_(q_len=96, kv_len=64, mask="causal")),
-    CheckCase(BASE.with_(q_len=40, kv_len=90, head_dim=32, q_heads=6, kv_heads=2)),
+    CheckCase(BASE.with_(q_len=40, kv_len=90, head_dim=32, q_heads=6, kv_heads=2, batch=2)),
     CheckCase(BASE.with_(q_len=72, kv_len=72, mask="causal", q_heads=4, kv_heads=2)),
     CheckCase(BASE.with_(q_len=64, kv_len=96, head_dim=128)),
     CheckCase(BASE.with_(q_len=64, kv_len=64, head_dim=80, mask="causal")),
     CheckCase(BASE.with_(q_len=96, kv_len=160, dtype="bfloat16")),
     CheckCase(BASE.with_(q_len=64, kv_len=128, inputs="large")),
-    CheckCase(BASE.with_(q_len=1, kv_len=200)),
+    CheckCase(BASE.with_(q_len=1, kv_len=1100)),
     CheckCase(BASE.with_(q_len=64, kv_len=100, q_heads=3, kv_heads=3), layout="transposed"),
     CheckCase(BASE.with_(q_len=50, kv_len=96), layout="sliced"),
     CheckCase(BASE.with_(q_len=96, kv_len=96, mask="causal"), layout="packed"),
     CheckCase(BASE.with_(q_len=64, kv_len=96), scale=0.3),
+    CheckCase(BASE.with_(q_len=33, kv_len=40, head_dim=32, q_heads=9, kv_heads=9)),
+    CheckCase(BASE.with_(q_len=96, kv_len=96, mask="causal", inputs="large")),
+    CheckCase(BASE.with_(q_len=290, kv_len=290, head_dim=32, mask="causal", q_heads=1, kv_heads=1)),
+    CheckCase(BASE.with_(q_len=64, kv_len=90), layout="mixed"),
 )
-"""Lengths that no tile divides, batch 2, causal masks with equal and unequal lengths, shared key heads,
-several head dims, bfloat16, a row max that grows, scores that overflow, one query, other layouts."""
+"""Lengths that no tile divides, batch 2, causal masks with equal and unequal lengths, shared key heads, many
+heads, several head dims, bfloat16, a row max that grows, scores that overflow or are far below 0, one query
+over many keys, several tiles of 128 rows, other layouts."""
 
 
 def battery(base: CheckCase) -> tuple[CheckCase, ...]:

@@ -39,6 +39,15 @@ def laid_out(tensors: Sequence[torch.Tensor], layout: str) -> tuple[torch.Tensor
         parts = (query, key, value) if query.shape == key.shape else (key, value)
         packed = _packed(parts)
         return (*(packed if len(parts) == 3 else (_transposed(query), *packed)), *map(_transposed, rest))
+    if layout == "mixed":
+        query, key, value, *rest = tensors
+        columns = value.mT.clone(memory_format=torch.contiguous_format).mT
+        return (
+            query.clone(memory_format=torch.contiguous_format),
+            _transposed(key),
+            columns,
+            *map(_sliced, rest),
+        )
     return tuple(tensor.clone(memory_format=torch.contiguous_format) for tensor in tensors)
 
 

@@ -12,6 +12,7 @@ from kernels.check.cases import UPLOADED, USERS, CheckCase
 from kernels.check.compare import check_tensor, error_map
 from kernels.check.error_maps import ErrorMap
 from kernels.check.hypotheses import Evidence, causes_of
+from kernels.check.later_calls import later_failure
 from kernels.check.memory import memory_notes, order_finding, watched
 from kernels.check.result import Cause, CheckResult, KeylessRows, TensorCheck, label_of
 from kernels.check.runs import Runs, tensors_of
@@ -74,6 +75,8 @@ def _checked(empty: CheckResult, runs: Runs, watch: Watch, progress: Progress) -
     checks, maps = _compare(runs, compared)
     progress(0.6, "repeating the run")
     repeats = runs.repeat() if runs.subject and not runs.failure else None
+    if runs.subject and not runs.failure and all(check.passes for check in checks):
+        runs.failure = later_failure(runs, compared)
     progress(0.8, "weighing the key tiles")
     weights, row_sums = weigh_keys(runs)
     causes: tuple[Cause, ...] = ()

@@ -69,6 +69,8 @@ class Runs:
     changed: dict[str, int] = field(default_factory=dict)
     """By input: elements that a run changed."""
     own_notes: list[str] = field(default_factory=list)
+    later: dict[str, torch.Tensor] = field(default_factory=dict)
+    """By name: what a later run on the same inputs returned, if it was not the same bit by bit."""
 
     @property
     def band(self) -> Band:
@@ -161,6 +163,7 @@ class Runs:
                     different = bits_of(tensor) != bits_of(first[name])
                     unequal[name] |= different
                     if different.any():
+                        self.later[name] = tensor
                         difference = (tensor.double() - first[name].double())[different].abs()
                         largest = max(largest, float(difference.nan_to_num(nan=float("inf")).max()))
         except (Broken, Refused) as error:

@@ -40,6 +40,8 @@ class Subject:
     gradients: GradientCall | None
     band: Band
     notes: list[str] = field(default_factory=list)
+    trained: dict[str, torch.Tensor] = field(default_factory=dict)
+    """O of the last call with inputs that require gradients, if it is known."""
 
 
 def make_subject(case: CheckCase, launches: Sequence[int] = ()) -> Subject:
@@ -136,7 +138,7 @@ def _user(case: CheckCase, launches: Sequence[int]) -> Subject:
         attend = attend_with(loaded, case)
     except InvalidProblem as error:
         raise Refused(str(error).partition("is not accepted: ")[2]) from error
-    notes = loaded.said
+    notes, trained = loaded.said, dict[str, torch.Tensor]()
 
     def guarded(phase: str, call: Callable[..., Result], *tensors: torch.Tensor) -> Result:
         before = len(launches)
@@ -159,10 +161,11 @@ def _user(case: CheckCase, launches: Sequence[int]) -> Subject:
     def gradients(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         leaves, d_out = [tensor.detach().requires_grad_() for tensor in tensors[:3]], tensors[3]
         out = check_output(guarded("forward", attend, *leaves)[0], leaves[0])
+        trained["O"] = out.detach().clone()
         return guarded("backward", lambda: _derivatives(out, leaves, d_out))
 
     differentiable = None if loaded.limits.forward_only else gradients
-    return Subject(forward, differentiable, loaded.limits.band(case.problem), notes)
+    return Subject(forward, differentiable, loaded.limits.band(case.problem), notes, trained)
 
 
 def _guarded(name: str, call: Callable[Parameters, Result]) -> Callable[Parameters, Result]:

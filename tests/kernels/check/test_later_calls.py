@@ -1,0 +1,50 @@
+"""A kernel that keeps something of a call passes at first: each later call is judged too."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kernels.check import later_calls
+from kernels.check.cases import LAYOUTS, CheckCase
+from kernels.check.run import run_check
+from kernels.check.user_kernel import UserKernel, name_user_kernel
+from kernels.problem import AttentionProblem
+
+FILE = Path(__file__).parent / "forgetful.py"
+CASE = CheckCase(
+    AttentionProblem(q_len=40, kv_len=50, head_dim=16), kernel="user", gradients=False, repeats=2
+)
+
+
+def checked(function, **changes):
+    name_user_kernel(UserKernel.parse(f"{FILE}:{function}"))
+    return run_check(replace(CASE, **changes))
+
+
+@pytest.mark.parametrize(
+    ("function", "gradients", "words"),
+    [
+        ("adds_up", False, "a later call on the same inputs is wrong, unlike the first: O is off by"),
+        ("keeps_the_keys", False, "with other numbers in the same tensors a later call is wrong"),
+        ("returns_one_memory", False, "its result is overwritten by the next call"),
+        ("wrong_when_it_learns", True, "with inputs that require gradients its result is wrong"),
+        ("breaks_at_other_numbers", False, "with other numbers in the same tensors, failed"),
+    ],
+)
+def test_what_a_call_leaves_behind_is_found(function, gradients, words):
+    result = checked(function, gradients=gradients)
+    assert result.verdict == "fail"
+    assert words in result.reason
+    assert result.tensor("O").passes  # the first call was right
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_right_kernel_passes_in_every_layout(layout):
+    result = checked("right", gradients=True, layout=layout)
+    assert result.verdict == "pass", result.reason
+
+
+def test_other_numbers_are_not_tried_on_a_large_problem(monkeypatch):
+    monkeypatch.setattr(later_calls, "MOST_SCORES", 40 * 50 - 1)
+    assert checked("keeps_the_keys").verdict == "pass"
