@@ -125,7 +125,9 @@ def _wrong_row_sums(evidence: Evidence) -> Iterator[Cause]:
     got, comparison = evidence.got["O"].double(), evidence.compared["O"]
     seen = evidence.setting.visible.any(dim=-1)
     sums, error = sums[..., seen], (got / sums[..., None] - comparison.exact).abs()[..., seen, :].max()
-    if float(error) <= comparison.report.tolerance * (1 + float((1 / sums.abs()).max())):
+    allowed = comparison.report.tolerance * (1 + float((1 / sums.abs()).max()))
+    undivided = (got - comparison.exact).abs()[..., seen, :].max()
+    if float(error) <= min(allowed, NEARER * float(undivided)):  # sums of nearly 1 explain nothing
         words = (
             "the exact one once each row is divided by the sum of its weights: l is wrong, the rest is right"
         )

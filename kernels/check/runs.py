@@ -159,7 +159,10 @@ class Runs:
             if self.case.kernel in USERS and BACKEND != "interpreter":
                 first = self.again()
             for number in range(2, count + 1):  # noqa: B007  (the error below names it)
-                for name, tensor in self.again().items():
+                again = self.again()
+                if again.keys() != first.keys():
+                    raise Broken(f"it returned {' and '.join(again)}, at first {' and '.join(first)}")
+                for name, tensor in again.items():
                     different = bits_of(tensor) != bits_of(first[name])
                     unequal[name] |= different
                     if different.any():

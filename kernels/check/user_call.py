@@ -102,7 +102,7 @@ def attend_with(loaded: LoadedKernel, case: CheckCase) -> Attend:
         if limits.strides == "contiguous":
             given = [tensor.contiguous() for tensor in given]
         result = loaded.function(*given, **arguments)
-        out, second = (*result, None)[:2] if isinstance(result, tuple) and result else (result, None)
+        out, second = (*result, None)[:2] if isinstance(result, tuple | list) and result else (result, None)
         return _in_our_layout(out, limits), second
 
     return attend
@@ -143,5 +143,7 @@ def lse_of(second: Any, query: torch.Tensor, limits: Limits, notes: list[str]) -
         if note not in notes:
             notes.append(note)
         return None
+    if limits.layout == "blhd" and tuple(second.shape) == (shape[0], shape[2], shape[1]) != tuple(shape):
+        second = second.transpose(1, 2)
     lse = second.detach().float().reshape(shape)
     return lse * math.log(2) if limits.lse == "log2" else lse

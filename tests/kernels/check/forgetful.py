@@ -57,3 +57,19 @@ def breaks_at_other_numbers(query, key, value):
     if FIRST[-1] != FIRST[0]:
         raise RuntimeError("not the first numbers")
     return right(query, key, value)
+
+
+def nearly_right(query, key, value):
+    """Its scale is off by 3 %: the sums of its weights are 1 as they must be."""
+    return F.scaled_dot_product_attention(query, key, value, scale=1.03 * query.shape[-1] ** -0.5)
+
+
+def as_list(query, key, value):
+    return [right(query, key, value)]
+
+
+def lse_later(query, key, value):
+    """Returns an lse from its second call on."""
+    FIRST.append(0.0)
+    scores = query.float() @ key.float().mT * query.shape[-1] ** -0.5
+    return (right(query, key, value), scores.logsumexp(-1)) if len(FIRST) > 1 else right(query, key, value)

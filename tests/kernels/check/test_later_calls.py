@@ -48,3 +48,19 @@ def test_a_right_kernel_passes_in_every_layout(layout):
 def test_other_numbers_are_not_tried_on_a_large_problem(monkeypatch):
     monkeypatch.setattr(later_calls, "MOST_SCORES", 40 * 50 - 1)
     assert checked("keeps_the_keys").verdict == "pass"
+
+
+def test_sums_of_one_are_no_cause():
+    result = checked("nearly_right")
+    assert result.verdict == "fail"
+    assert "l is wrong" not in result.cause
+
+
+def test_a_result_in_a_list_is_a_result():
+    assert checked("as_list").verdict == "pass"
+
+
+def test_a_second_result_that_comes_later_is_a_verdict():
+    result = checked("lse_later")
+    assert result.verdict == "fail"
+    assert "it returned O and lse, at first O" in result.reason
