@@ -170,3 +170,17 @@ def test_a_gradient_of_scores_names_what_it_was_made_of(visit):
     row = page.text(".fa-micro .fa-head").split("row ")[1]
     assert page.text(".fa-right .fa-head").startswith(f"row {row} ")  # the same row
     page.assert_clean()
+
+
+def test_a_row_that_a_shorter_tile_lacks_gives_way_to_one_that_it_has(visit):
+    ragged = "/?q_len=50&kv_len=32&head_dim=32&block_m=32&block_n=32&mask=full"
+    page = visit(ragged + "&step=0.3&row=0.23&unit=phase&open=tile").wait_for_player("run here")
+    strips = f"() => {PLAYER}?.querySelectorAll('.fa-strip').length === 3"
+    page.page.wait_for_function(strips, timeout=60_000)
+    for _ in range(20):
+        page.press("ArrowRight")
+        if page.text(".fa-micro .fa-head").startswith("Query tile 1,"):
+            break
+    page.page.wait_for_function("() => /row=0\\.(3[2-9]|4\\d)/.test(location.search)", timeout=60_000)
+    page.page.wait_for_function(strips, timeout=60_000)
+    page.assert_clean()

@@ -1,10 +1,14 @@
 """The exported talk on paper: a page per scene, as the browser prints it."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.browser.pdf import counted, drawn_pages
 from tests.browser.stage import ROOT
-from viz.player.talk import export_talk
+from viz.player.scene import read_talk
+from viz.player.talk import export_talk, talk_data
+from viz.talk.shipped import NAMES, measured, recorded_runs, talk_path
 
 pytestmark = pytest.mark.browser
 
@@ -98,3 +102,15 @@ def test_notes_that_are_too_long_for_the_page_go_on_at_the_next(visit, talk, tmp
     page = visit(f"file://{tmp_path}/long.html#speaker").page
     page.wait_for_function(f"() => {ROOT}.querySelector('.fa-note')?.textContent")
     assert len(drawn_pages(page.pdf(prefer_css_page_size=True))) == 7
+
+
+def test_a_chart_is_a_page_like_the_others(visit, tmp_path):
+    shipped = read_talk(talk_path(NAMES[1]))
+    chart = next(number for number, scene in enumerate(shipped.scenes) if scene.chart)
+    talk = replace(shipped, scenes=shipped.scenes[chart : chart + 2])
+    (tmp_path / "t.html").write_text(export_talk(talk_data(talk, recorded_runs(talk), measured), False))
+    opened = visit(f"file://{tmp_path}/t.html", color_scheme="dark")
+    opened.page.wait_for_function(f"() => {ROOT}.querySelector('.fa-screen-title')?.textContent")
+    pages = drawn_pages(opened.page.pdf(prefer_css_page_size=True))
+    assert [counted(page)[0] > 15 for page in pages] == [True, True]
+    opened.assert_clean()

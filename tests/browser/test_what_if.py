@@ -51,8 +51,10 @@ def test_the_stage_goes_on_while_the_kernel_runs_and_the_speaker_sees_the_same(l
     live.press("w", "4", "2", "Home")
     assert [live.place, *(live.press("Space").place for _ in BEATS[1:])] == BEATS
     speaker.press("5", "Enter")
+    assert "prepared" not in speaker.text(".fa-note")
     for window in (live, speaker):
         window.page.wait_for_function(f"() => {FOOT}.includes('run here')", timeout=60_000)
+    assert "these notes have the numbers of the run that was prepared" in speaker.text(".fa-note")
 
 
 def test_why_there_is_no_run_is_said_and_the_recorded_run_stays(live):

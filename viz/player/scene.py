@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import tomllib
 from collections.abc import Sequence
@@ -165,7 +166,8 @@ class Table:
     def number(self, field: str, default: float) -> float:
         """A positive number."""
         given = self.take(field, (int, float), "a number above 0", default)
-        return float(given) if self.expect(given > 0, field, given, "a number above 0") else default
+        fits = 0 < given < math.inf
+        return float(given) if self.expect(fits, field, given, "a number above 0") else default
 
     def one_of(self, field: str, options: Sequence[str], default: str) -> str:
         """One of some words."""
@@ -255,7 +257,8 @@ def _run(table: Table, field: str, given: Any, base: RunName | None) -> RunName 
         return None
     changes = {name: value for name, value in given.items() if name != "preset"}
     preset = given.get("preset")
-    if preset is not None and not table.expect(preset in PRESETS, field, preset, accepted):
+    is_known = isinstance(preset, str) and preset in PRESETS
+    if preset is not None and not table.expect(is_known, field, preset, accepted):
         return None
     unknown = [name for name in changes if name not in PROBLEM_FIELDS]
     if not table.expect(not unknown, field, unknown, f"fields among {', '.join(PROBLEM_FIELDS)}"):
@@ -273,9 +276,8 @@ def _run(table: Table, field: str, given: Any, base: RunName | None) -> RunName 
 def _versus(table: Table, given: dict, run: RunName) -> RunName | None:
     """The second run of a duel: what is not given is as in the first."""
     algorithm = given.get("algorithm", run.algorithm)
-    if not table.expect(
-        algorithm in ALGORITHMS, "versus", algorithm, f"an algorithm among {', '.join(ALGORITHMS)}"
-    ):
+    is_known = isinstance(algorithm, str) and algorithm in ALGORITHMS
+    if not table.expect(is_known, "versus", algorithm, f"an algorithm among {', '.join(ALGORITHMS)}"):
         return None
     changes = {name: value for name, value in given.items() if name != "algorithm"}
     other = _run(table, "versus", changes, run) if changes else run

@@ -12,6 +12,7 @@ from kernels.device.gpus import Gpu
 from kernels.measure.measurement import Measurement, ratio_to_naive
 from kernels.problem.tiles import TileKind
 from kernels.trace import Trace
+from kernels.trace.algorithm import Algorithm
 from viz.player.selection import is_large
 from viz.player.tiles import KIND_CODES, tile_kinds
 from viz.shared.formats import format_bytes, format_kib, format_ms, significant
@@ -56,7 +57,7 @@ def run_figures(trace: Trace, gpu: Gpu, measurement: Measurement | None) -> dict
         name = memory.replace(" ", "_")
         figures[name] = format_kib(algorithm.chip_bytes(problem, memory))
         figures[f"{name}_limit"] = format_kib(limit)
-    return figures | _tiles(trace) | _rescales(trace) | _times(measurement, algorithm.direction)
+    return figures | _tiles(trace) | _rescales(trace) | _times(measurement, algorithm)
 
 
 def _tiles(trace: Trace) -> dict[str, str]:
@@ -84,12 +85,16 @@ def _rescales(trace: Trace) -> dict[str, str]:
     return {"rescaled_percent": f"{share:.0f} %"}
 
 
-def _times(measurement: Measurement | None, direction: str) -> dict[str, str]:
-    """Recorded times of our kernels and of naive attention, and the peaks of their memory."""
+def _times(measurement: Measurement | None, algorithm: Algorithm) -> dict[str, str]:
+    """Recorded times of our kernel and of naive attention, and the peaks of their memory.
+
+    Ours is the kernel that Explore's cards time beside the run.
+    """
     if measurement is None:
         return {}
     figures = {}
-    named = {name: measurement.result(name, direction) for name in ("ours", "naive", "sdpa_flash")}
+    peers = {"ours": algorithm.timed_as[0], "naive": "naive", "sdpa_flash": "sdpa_flash"}
+    named = {name: measurement.result(peer, algorithm.direction) for name, peer in peers.items()}
     for name, result in named.items():
         if result and result.timing:
             figures[f"{name}_time"] = format_ms(result.timing.median_ms)
@@ -108,9 +113,12 @@ def filled(words: str, figures: dict[str, str]) -> str:
     Raises UnknownFigure for a name without a number.
     """
     try:
-        names = [name for _, name, _, _ in string.Formatter().parse(words) if name is not None]
+        found = [each[1:] for each in string.Formatter().parse(words) if each[1] is not None]
     except ValueError as error:
         raise UnknownFigure(f"{words[:60]!r}: {error}; write a brace itself as {{{{ or }}}}") from None
+    if formatted := [name for name, form, conversion in found if form or conversion]:
+        raise UnknownFigure(f"{formatted[0]!r} has more than a name in its braces; expected {{name}} alone")
+    names = [str(name) for name, _, _ in found]
     unknown = [name for name in names if name not in figures]
     if unknown:
         known = ", ".join(sorted(figures))

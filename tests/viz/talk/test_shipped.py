@@ -14,6 +14,7 @@ from viz.player.scene import InvalidTalk, parse_talk, read_talk, scene_toml
 from viz.player.scene_figures import UnknownFigure, filled, run_figures
 from viz.player.talk import run_names, talk_data
 from viz.shared.figures.sweep import curve_values
+from viz.shared.formats import format_ms
 from viz.talk.shipped import NAMES, measured, recorded_runs, talk_path
 
 FIVE, FLASH3, BACKWARD = NAMES
@@ -211,7 +212,9 @@ def test_a_state_that_a_run_does_not_have_is_refused(change, message):
         talk_data(talk, recorded_runs(talk), measured)
 
 
-@pytest.mark.parametrize("words", ["{", "{}", "{0}", "{steps!r:x", "a } b"])
+@pytest.mark.parametrize(
+    "words", ["{", "{}", "{0}", "{steps!r:x", "a } b", "{steps:d}", "{steps:,}", "{steps!r}"]
+)
 def test_stray_braces_are_refused(words):
     with pytest.raises(UnknownFigure):
         filled(words, {"steps": "3"})
@@ -223,3 +226,11 @@ def test_a_brace_that_is_written_twice_is_a_brace():
 
 def test_a_number_and_its_unit_stay_in_one_line():
     assert filled("it takes {time} here", {"time": "2.45 ms"}) == "it takes 2.45\N{NO-BREAK SPACE}ms here"
+
+
+def test_the_time_of_a_run_is_that_of_the_kernel_that_explore_times():
+    scene = TALKS[FIVE].scenes[-1]
+    figures = run_figures(recorded_runs(TALKS[FIVE])[scene.run][0], GPUS["H200"], measured(scene.run))
+    timing = measured(scene.run).result("flash2", "forward").timing
+    assert figures["ours_time"] == format_ms(timing.median_ms)
+    assert measured(scene.run).result("ours", "forward").timing.median_ms != timing.median_ms

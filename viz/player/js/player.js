@@ -167,6 +167,7 @@ export class Player {
   }
 
   settled() {
+    if (this.opened.isOpen) this.opened.pickTold(this.timeline.cursor().step);
     this.onSettled(this.state());
   }
 

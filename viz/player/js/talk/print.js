@@ -19,7 +19,7 @@ export class Printing {
 
   build() {
     this.clear();
-    const palette = Object.values(this.data.runs)[0].palettes.light;
+    const palette = this.data.palettes.light;
     for (const name of ["text", "muted", "background", "surface", "line", "now"]) {
       this.node.style.setProperty(`--fa-${name}`, palette[name]);
     }
@@ -49,6 +49,7 @@ export class Printing {
 
 // Put vectors in the place of the canvases.
 function drawAsVectors(screen, background) {
+  if (screen.scene.chart) return; // it is drawn as vectors on the stage too
   const owner = screen.owners[screen.scene.duel ? "duel" : "player"];
   const canvases = [...owner.root.querySelectorAll("canvas")].filter((canvas) => canvas.clientWidth > 0);
   const places = new Map(

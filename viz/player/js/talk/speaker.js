@@ -11,6 +11,8 @@ import { WhatIf } from "./what_if.js";
 
 const TICK_MS = 500;
 
+const OLD_NUMBERS = "“What if?”: these notes have the numbers of the run that was prepared.\n\n";
+
 export class Speaker {
   // `notes` has one text per scene. `server` runs kernels, if there is one.
   constructor(root, data, notes, server = null) {
@@ -93,7 +95,9 @@ export class Speaker {
       : after.scene === state.scene
         ? "Next stop"
         : "Next scene";
-    this.note.textContent = this.notes[state.scene].trim();
+    const isPrepared = this.what.sceneOf(state) === this.data.scenes[state.scene];
+    const warning = isPrepared ? "" : OLD_NUMBERS;
+    this.note.textContent = warning + this.notes[state.scene].trim();
     this.status.textContent = state.isEnded
       ? "The talk is ended."
       : state.isBlack

@@ -97,7 +97,7 @@ export class OpenTile {
   // Pick the row that is told, so that it is known which row of a large tile is wanted.
   pickTold(step) {
     const { model, pinned } = this.pane;
-    if (step === undefined || knowsRow(model, toldRow(model, step, pinned))) return;
+    if (step === undefined || step < 0 || knowsRow(model, toldRow(model, step, pinned))) return;
     this.pane.pinned = { head: model.head[step], q: model.q[step], row: toldRow(model, step, pinned) };
   }
 
