@@ -274,7 +274,8 @@ def test_a_browser_that_encodes_no_video_is_told_of_and_pictures_are_still_saved
     panel = saver(step="3")
     panel.page.evaluate("delete window.VideoEncoder")
     panel.page.get_by_role("button", name="MP4", exact=True).click()
-    panel.page.locator(".fa-save [role=status]", has_text="encodes video only in pages from localhost").wait_for()
+    status = panel.page.locator(".fa-save [role=status]")
+    status.filter(has_text="encodes video only in pages from localhost").wait_for()
     assert panel.save("PNG")[1].startswith(b"\x89PNG")
 
 
