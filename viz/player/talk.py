@@ -153,7 +153,7 @@ def _check_steps(scene: Scene, shown: list[dict], where: str, findings: list[str
         if order == "race" and done > 1000:
             findings.append(f"{where}, stops: {stop.step!r} is past the end; a race ends at 1000.")
     if scene.view == "numbers" and not shown[0]["matrices"]:
-        words = "the numbers of this run were not recorded; take a problem with tiles of at most 16 × 16"
+        words = "this run has no numbers; take tiles of at most 16 × 16 and head_dim up to 64"
         findings.append(f"{where}, view: {words}, such as tiny.")
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.problem.attention_problem import MASKS
+from kernels.trace.trace import READABLE_BLOCK, READABLE_HEAD_DIM
 
 NAMES = ("length", "head_dim", "mask", "tiles")
 MOST = 9
@@ -48,10 +49,12 @@ def default_choices(problem: AttentionProblem, in_numbers: bool) -> tuple[Choice
     """Good values around a problem; `in_numbers`: of a tile that is shown in its numbers, which is small."""
     length = problem.kv_len
     lengths = tuple(sorted({max(1, length // 4), max(1, length // 2), length, 2 * length}))
-    sides = (4, 8, 16) if in_numbers else (16, 32, 64, 128)
+    widest = READABLE_HEAD_DIM if in_numbers else 128
+    widths = tuple(width for width in (16, 32, 64, 128) if width <= widest)
+    sides = (4, 8, READABLE_BLOCK) if in_numbers else (16, 32, 64, 128)
     return (
         Choice("length", lengths),
-        Choice("head_dim", (16, 32, 64, 128)),
+        Choice("head_dim", widths),
         Choice("mask", MASKS),
         Choice("tiles", tuple((side, min(side, 64)) for side in sides)),
     )

@@ -2,6 +2,7 @@
 
 import pytest
 
+from kernels.algorithms import run_traced
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.problem.presets import PRESETS
 from viz.player.scene import InvalidTalk, parse_talk, scene_toml
@@ -22,6 +23,16 @@ def test_good_values_are_valid_and_hold_the_present_length_and_mask(preset):
     by_name = {choice.name: choice for choice in choices}
     assert by_name["length"].present(problem) >= 0
     assert by_name["mask"].present(problem) >= 0
+
+
+def test_every_choice_of_a_tile_in_its_numbers_keeps_the_numbers():
+    choices = default_choices(TINY, in_numbers=True)
+    assert max(choices[NAMES.index("head_dim")].values) == 64
+    for choice in choices:
+        if choice.name in ("head_dim", "tiles"):
+            for index in range(len(choice.values)):
+                run = run_traced(changed(TINY, choices, {choice.name: index}), "flash2")
+                assert run.matrices
 
 
 def test_one_query_stays_one_query():

@@ -203,7 +203,10 @@ def test_a_number_that_a_run_does_not_have_is_refused_with_its_place():
     [
         (('step = "0"', 'step = "1025"'), r"stops: '1025' is past the end; the run has 1,024 steps"),
         (('step = "0"', 'step = "1024.1"'), "stops: '1024.1' is past the end"),
-        (('view = "mask"', 'view = "numbers"'), "view: the numbers of this run were not recorded"),
+        (
+            ('view = "mask"', 'view = "numbers"'),
+            "view: this run has no numbers; take tiles of at most 16 × 16",
+        ),
     ],
 )
 def test_a_state_that_a_run_does_not_have_is_refused(change, message):
