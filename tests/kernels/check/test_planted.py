@@ -74,7 +74,12 @@ def test_a_mistake_fails_and_its_cause_is_named(name):
         assert result.reason.startswith("it changes its inputs in place: query (")
 
 
-@pytest.mark.parametrize("number", range(len(BATTERY)), ids=lambda number: BATTERY[number].words)
+# The planted kernel takes no window.
+@pytest.mark.parametrize(
+    "number",
+    [number for number, case in enumerate(BATTERY) if case.problem.mask != "window"],
+    ids=lambda number: BATTERY[number].words,
+)
 def test_the_right_kernel_passes_the_battery_and_has_no_cause(number):
     result = checked("right", number)
     assert (result.verdict, result.causes) == ("pass", ()), result.reason
