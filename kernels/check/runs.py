@@ -17,7 +17,7 @@ from kernels.check.uploads import Upload
 from kernels.check.user_errors import Broken, Refused
 from kernels.device.determinism import filled_memory
 from kernels.device.runtime import BACKEND, DEVICE
-from kernels.oracle.exact import Inputs
+from kernels.oracle.exact import Inputs, attention_by_rows
 from kernels.oracle.rule import GRADIENTS
 from kernels.problem import Band
 from kernels.problem.inputs import make_d_output, make_inputs
@@ -70,7 +70,7 @@ class Runs:
     """By input: elements that a run changed."""
     own_notes: list[str] = field(default_factory=list)
     later: dict[str, torch.Tensor] = field(default_factory=dict)
-    """By name: what a later run on the same inputs returned, if it was not the same bit by bit."""
+    """By name: what the furthest of the later runs on the same inputs gave, if they were not all the same."""
 
     @property
     def band(self) -> Band:
@@ -133,6 +133,11 @@ class Runs:
         self._count(handed)
         return tuple(gradient.clone() for gradient in gradients)
 
+    def references(self, inputs: Inputs) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """(O, lse) of attention on these inputs: in float64, in their own type, and in float32."""
+        types = (torch.float64, inputs[0].dtype, torch.float32)
+        return [attention_by_rows(*inputs, scale=self.scale, band=self.band, dtype=dtype) for dtype in types]
+
     def _count(self, handed: Handed) -> None:
         for name, count in handed.changed().items():
             self.changed[name] = max(count, self.changed.get(name, 0))
@@ -153,7 +158,8 @@ class Runs:
         The run with poisoned memory counts as the first, unless poisoning may have changed torch's
         algorithms.
         """
-        first, count, number, largest = self.got, self.case.repeats, 1, 0.0
+        first, count, number = self.got, self.case.repeats, 1
+        furthest = dict.fromkeys(first, 0.0)
         unequal = {name: torch.zeros_like(tensor, dtype=torch.bool) for name, tensor in first.items()}
         try:
             if self.case.kernel in USERS and BACKEND != "interpreter":
@@ -166,11 +172,13 @@ class Runs:
                     different = bits_of(tensor) != bits_of(first[name])
                     unequal[name] |= different
                     if different.any():
-                        self.later[name] = tensor
                         difference = (tensor.double() - first[name].double())[different].abs()
-                        largest = max(largest, float(difference.nan_to_num(nan=float("inf")).max()))
+                        largest = float(difference.nan_to_num(nan=float("inf")).max())
+                        if largest >= furthest[name]:
+                            furthest[name], self.later[name] = largest, tensor
         except (Broken, Refused) as error:
             trace = error.trace if isinstance(error, Broken) else ""
             self.failure = Broken(f"run {number} of {count} on the same inputs failed: {error}", trace)
             return None
-        return Repeats(count, {name: int(elements.sum()) for name, elements in unequal.items()}, largest)
+        differing = {name: int(elements.sum()) for name, elements in unequal.items()}
+        return Repeats(count, differing, max(furthest.values(), default=0.0))

@@ -8,7 +8,6 @@ from kernels.device.gpus import GPUS, SHARED_BYTES_PER_CLOCK, Gpu
 from kernels.lessons.memory import ALL, PART, SPECK, matrix_bytes, scores_bytes, share_in_sram, share_words
 from kernels.lessons.roofline import memory_against_compute
 from kernels.problem import AttentionProblem
-from viz.learn.comparing import compared
 from viz.learn.controls import choice, gpu_choice
 from viz.learn.figures.hierarchy import Bar, bars_html, to_scale_html
 from viz.learn.figures.roofline import hierarchy_figure
@@ -101,9 +100,9 @@ def _times(problem: AttentionProblem, gpu: Gpu) -> None:
         Bar("Compute both products", computing, format_ms(computing * 1e3), "good"),
     )
     st.html(bars_html(bars, colors()))
-    words = compared(moving, computing, "less time", "more time")
+    waiting = " For most of it the [[SM|SMs]] wait." if moving > 2 * computing else ""
     say(
-        f"Moving S and P takes **{words}** computing both products: for most of it the [[SM|SMs]] wait. "
+        f"Moving S and P takes **{format_ratio(moving / computing)} the time** of both products.{waiting} "
         f"S and P are each written once and read once: {format_bytes(times.bytes)} at "
         f"{format_bytes(gpu.hbm_bandwidth)}/s. The products are {format_flops(times.flops)} at "
         f"{format_flops(gpu.fp16_flops)}/s. Both times are the shortest possible. The [[SRAM]] of all "

@@ -31,7 +31,7 @@ TERMS = (
     Term("value", "One row of V, which belongs to a key: what is handed on if the key is found.", "V"),
     Term(
         "attention",
-        "For each query the average of all values, each with a weight: the better its key fits, the more.",
+        "For each query, a weighted average of all values: the better a key fits, the more its value counts.",
     ),
     Term("head_dim", "How many numbers a query, a key and a value have each.", "d"),
     Term("head", "One attention of its own: its own Q, K, V and O. A layer of a model has several."),
