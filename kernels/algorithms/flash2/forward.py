@@ -18,6 +18,7 @@ from kernels.primitives.launch import (
     problem_arguments,
     tile_arguments,
 )
+from kernels.primitives.marks import LaneBuffers, clock_program, lane_of, mark, mark_tile
 from kernels.primitives.masking import mask_scores, sees_a_key
 from kernels.primitives.numbers import LN2, matmul, to_operand
 from kernels.primitives.online_softmax import online_softmax
@@ -64,6 +65,7 @@ def _attn_fwd_inner(
     scale_log2,
     trace,
     slot,
+    lane,
     MASKED: tl.constexpr,
     BOUND_LEFT: tl.constexpr,
     BOUND_RIGHT: tl.constexpr,
@@ -83,10 +85,12 @@ def _attn_fwd_inner(
         first_k = kv_tile * BLOCK_N
         if TRACE:
             record_start(trace, slot)
+        mark(lane, kv_tile, START)
         # [load K] (BLOCK_N, BLOCK_D)
         k = load_tile(k_view, first_k, HEAD_DIM, BLOCK_N, BLOCK_D, USE_TMA)
         # [QK^T] (BLOCK_M, BLOCK_N) = (BLOCK_M, BLOCK_D) @ (BLOCK_D, BLOCK_N)
         scores = matmul(q, tl.trans(k), tl.zeros((BLOCK_M, BLOCK_N), tl.float32), PRECISION)
+        mark(lane, kv_tile, HAS_S)
         if TRACE:
             record_matrix(trace, slot, q, Q, BLOCK_M, BLOCK_D)
             record_matrix(trace, slot, k, K, BLOCK_N, BLOCK_D)
@@ -100,6 +104,7 @@ def _attn_fwd_inner(
         p, m, l, alpha = online_softmax(scores, m, l, scale_log2)
         # [rescale]
         acc = acc * alpha[:, None]
+        mark(lane, kv_tile, HAS_P)
         if TRACE:
             record_matrix(trace, slot, p, P, BLOCK_M, BLOCK_N)
             record_matrix(trace, slot, acc, RESCALED, BLOCK_M, BLOCK_D)
@@ -108,6 +113,7 @@ def _attn_fwd_inner(
         # [PV] (BLOCK_M, BLOCK_D) += (BLOCK_M, BLOCK_N) @ (BLOCK_N, BLOCK_D)
         acc = matmul(to_operand(p, DTYPE), v, acc, PRECISION)
         # [end]
+        mark(lane, kv_tile, HAS_O)
         if TRACE:
             ITEMSIZE: tl.constexpr = DTYPE.primitive_bitwidth // 8
             record_where(trace, slot, batch_head, q_tile, kv_tile)
@@ -153,6 +159,7 @@ def _attn_fwd(
     USE_TMA: tl.constexpr,
     TRACE: tl.constexpr,
     TRACE_ACC: tl.constexpr,
+    LANES: tl.constexpr,
 ):
     """One query tile of one head. lse is (batch, q_heads, q_len); strides are (batch, head, row, column)."""
     q_tiles = tl.cdiv(band.q_len, BLOCK_M)
@@ -182,13 +189,17 @@ def _attn_fwd(
             record_acc(trace.acc, slot, acc, BLOCK_M, BLOCK_D)
 
     first, first_full, end_full, end = visited_by_query_tile(q_tile, band, BLOCK_M, BLOCK_N)
+    lane = None
+    if LANES:
+        clock_program(trace, False)
+        lane = lane_of(trace, 0) - first * RECORD  # its turns are numbered as the key tiles
     for PART in tl.static_range(3):
         # Tiles that the left bound cuts, whole tiles, tiles that the right bound or the end of the keys cuts.
         from_tile, to_tile = part_of_tiles(first, first_full, end_full, end, PART)
         if (PART == 0 and BOUND_LEFT) or PART == 1 or (PART == 2 and (BOUND_RIGHT or RAGGED)):
             acc, l, m, slot = _attn_fwd_inner(
                 acc, l, m, q, k_view, v_view, from_tile, to_tile, batch_head, q_tile, band, scale_log2, trace,
-                slot, PART != 1, BOUND_LEFT, BOUND_RIGHT, DTYPE, HEAD_DIM, BLOCK_M, BLOCK_N, BLOCK_D,
+                slot, lane, PART != 1, BOUND_LEFT, BOUND_RIGHT, DTYPE, HEAD_DIM, BLOCK_M, BLOCK_N, BLOCK_D,
                 PRECISION, USE_TMA, TRACE, TRACE_ACC,
             )  # fmt: skip
 
@@ -203,6 +214,8 @@ def _attn_fwd(
     store_tile(o_view, o, first_q, HEAD_DIM, BLOCK_M, BLOCK_D, DTYPE, USE_TMA)
     store_rows(lse_ptr + batch_head.to(tl.int64) * band.q_len, offs_m, band.q_len, lse)
     # [end]
+    if LANES:
+        clock_program(trace, True)
     if TRACE:
         slot = tl.maximum(slot - 1, first_slot)
         record_bytes(trace, slot, q_bytes, WRITE_O)

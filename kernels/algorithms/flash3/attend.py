@@ -2,40 +2,18 @@
 
 from __future__ import annotations
 
+from kernels.algorithms.flash3.marks import HAS_O, HAS_P, START, WRITES, WROTE
+from kernels.algorithms.flash3.products import first_scores, issue_both, last_values
 from kernels.algorithms.flash3.recording import record_step
-from kernels.algorithms.flash3.rings import release, wait_for
+from kernels.algorithms.flash3.rings import release
 from kernels.algorithms.flash3.softmax import softmax_step, write_out
-from kernels.algorithms.flash3.work import next_unit, take_item
+from kernels.algorithms.flash3.work import next_unit, of_item, take_item
+from kernels.primitives.marks import lane_of, mark, mark_tile
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
-from triton.experimental.gluon.language.nvidia.hopper import (
-    mbarrier,
-    tma,
-    warpgroup_mma,
-    warpgroup_mma_wait,
-)
+from triton.experimental.gluon.language.nvidia.hopper import mbarrier, tma, warpgroup_mma_wait
 from triton.language.extra.cuda import globaltimer
-
-
-@gluon.jit
-def issue_scores(q, k_ring, step, FIXED: gl.constexpr, LAYOUT: gl.constexpr):
-    """Issue Q K^T of this step's key tile: (ROWS, BLOCK_N), float32."""
-    ROWS: gl.constexpr = FIXED.ROWS
-    BLOCK_N: gl.constexpr = FIXED.BLOCK_N
-    BLOCK_D: gl.constexpr = FIXED.BLOCK_D
-    k = wait_for(k_ring, step, FIXED.STAGES).reshape([BLOCK_N, BLOCK_D])
-    zeros = gl.zeros([ROWS, BLOCK_N], gl.float32, LAYOUT)
-    return warpgroup_mma(q, k.permute((1, 0)), zeros, use_acc=False, is_async=True)
-
-
-@gluon.jit
-def issue_values(p, acc, adds, v_ring, step, FIXED: gl.constexpr):
-    """Issue acc + P V of this step's key tile, or P V alone if `adds` is false: (ROWS, BLOCK_D), float32."""
-    BLOCK_N: gl.constexpr = FIXED.BLOCK_N
-    BLOCK_D: gl.constexpr = FIXED.BLOCK_D
-    v = wait_for(v_ring, step, FIXED.STAGES).reshape([BLOCK_N, BLOCK_D])
-    return warpgroup_mma(p, v, acc, use_acc=adds, is_async=True)
 
 
 @gluon.jit
@@ -57,23 +35,25 @@ def attend(
     q_heads = work.q_heads.number
     row_bytes = descs.o.shape[3].to(gl.int32) * (DTYPE.primitive_bitwidth // 8)
 
+    lane = lane_of(trace, GROUP) if FIXED.LANES else None
     unit = gl.program_id(0)
     second = unit < 0
     items = 0
     step = 0
     item = take_item(unit, second, work, band, GROUP, FIXED)
+    mark(lane, step, START)
     mbarrier.wait(rings.q.full.index(GROUP), 0)
     if FIXED.TRACE:
         start = globaltimer()
     q = rings.q.buffers.index(GROUP).reshape([ROWS, BLOCK_D])
-    first_scores = issue_scores(q, rings.k, step, FIXED, S_LAYOUT)
-    first_scores = warpgroup_mma_wait(0, deps=[first_scores])
-    release(rings.k, step, STAGES)
+    scores = first_scores(q, rings, step, lane, step, FIXED, S_LAYOUT)
     done_m = gl.full([ROWS], float("-inf"), gl.float32, ROW_LAYOUT)
     done_l = gl.zeros([ROWS], gl.float32, ROW_LAYOUT)
     first_p, m, l, alpha = softmax_step(
-        first_scores, done_m, done_l, item, item.first, band, scale_log2, FIXED, S_LAYOUT
+        scores, done_m, done_l, item, item.first, band, scale_log2, FIXED, S_LAYOUT
     )
+    mark(lane, step, HAS_P)
+    mark_tile(lane, step, of_item(item, work), item.first)
     if FIXED.TRACE:
         record_step(
             trace, max_steps, item, item.first, m, l, alpha, start, work, band, row_bytes,
@@ -95,13 +75,13 @@ def attend(
             step += 1
             if FIXED.TRACE:
                 start = globaltimer()
-            acc = acc * gl.convert_layout(alpha, O_ROW_LAYOUT)[:, None]
-            scores = issue_scores(q, rings.k, step, FIXED, S_LAYOUT)
-            acc = issue_values(p, acc, adds, rings.v, step - 1, FIXED)
-            scores = warpgroup_mma_wait(1, deps=[scores])
-            release(rings.k, step, STAGES)
+            factor = gl.convert_layout(alpha, O_ROW_LAYOUT)
+            scores, acc = issue_both(q, p, acc, adds, factor, rings, step, lane, step, FIXED, S_LAYOUT)
             new_p, m, l, alpha = softmax_step(scores, m, l, item, kv_tile, band, scale_log2, FIXED, S_LAYOUT)
+            mark(lane, step, HAS_P)
             acc, p = warpgroup_mma_wait(0, deps=[acc, p])  # p as well: its registers are read until then
+            mark(lane, step, HAS_O)
+            mark_tile(lane, step, of_item(item, work), kv_tile)
             release(rings.v, step - 1, STAGES)
             if FIXED.TRACE:
                 record_step(
@@ -111,10 +91,12 @@ def attend(
             p = gl.convert_layout(new_p.to(DTYPE), P_LAYOUT)
             adds = begins == False  # noqa: E712 (a tensor)
         if begins:
+            mark(lane, step, WRITES)
             write_out(
                 acc, done_m, done_l, o_buffer, descs.o, lse_ptr, done_batch, done_head, q_heads, done_q, band,
                 FIXED, ROW_LAYOUT, O_LAYOUT,
             )  # fmt: skip
+            mark(lane, step, WROTE)
             from_tile = item.first + 1
             to_tile = item.end
             begins = unit < 0
@@ -133,11 +115,12 @@ def attend(
             from_tile = item.first
             to_tile = item.first + 1
             begins = more
-    acc = acc * gl.convert_layout(alpha, O_ROW_LAYOUT)[:, None]
-    acc = issue_values(p, acc, adds, rings.v, step, FIXED)
-    acc, p = warpgroup_mma_wait(0, deps=[acc, p])
+    factor = gl.convert_layout(alpha, O_ROW_LAYOUT)
+    acc = last_values(p, acc, adds, factor, rings, step, lane, step + 1, FIXED)
+    mark(lane, step + 1, WRITES)
     write_out(
         acc, done_m, done_l, o_buffer, descs.o, lse_ptr, done_batch, done_head, q_heads, done_q, band,
         FIXED, ROW_LAYOUT, O_LAYOUT,
     )  # fmt: skip
     tma.store_wait(0)
+    mark(lane, step + 1, WROTE)

@@ -7,11 +7,13 @@ warpgroup computes meanwhile.
 
 from __future__ import annotations
 
-from kernels.algorithms.flash3.attend import issue_scores, issue_values
+from kernels.algorithms.flash3.marks import HAS_O, HAS_P, START, WRITES, WROTE
+from kernels.algorithms.flash3.products import first_scores, issue_both, last_values
 from kernels.algorithms.flash3.recording import record_step
 from kernels.algorithms.flash3.rings import release
 from kernels.algorithms.flash3.softmax import barrier, softmax_step, write_out
-from kernels.algorithms.flash3.work import next_unit, take_item
+from kernels.algorithms.flash3.work import next_unit, of_item, take_item
+from kernels.primitives.marks import lane_of, mark, mark_tile
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
@@ -41,21 +43,24 @@ def attend_wide(
     q_buffer = rings.q.buffers.index(GROUP)
     q = q_buffer.reshape([ROWS, BLOCK_D])
 
+    lane = lane_of(trace, GROUP) if FIXED.LANES else None
     unit = gl.program_id(0)
     second = unit < 0
     items = 0
     step = 0
     while unit < work.units:
         item = take_item(unit, second, work, band, GROUP, FIXED)
+        turn = step + items  # an item has a turn more than steps
+        mark(lane, turn, START)
         mbarrier.wait(rings.q.full.index(GROUP), items & 1)
         if FIXED.TRACE:
             start = globaltimer()
-        scores = issue_scores(q, rings.k, step, FIXED, S_LAYOUT)
-        scores = warpgroup_mma_wait(0, deps=[scores])
-        release(rings.k, step, STAGES)
+        scores = first_scores(q, rings, step, lane, turn, FIXED, S_LAYOUT)
         m = gl.full([ROWS], float("-inf"), gl.float32, ROW_LAYOUT)
         l = gl.zeros([ROWS], gl.float32, ROW_LAYOUT)
         first_p, m, l, alpha = softmax_step(scores, m, l, item, item.first, band, scale_log2, FIXED, S_LAYOUT)
+        mark(lane, turn, HAS_P)
+        mark_tile(lane, turn, of_item(item, work), item.first)
         if FIXED.TRACE:
             record_step(
                 trace, max_steps, item, item.first, m, l, alpha, start, work, band, row_bytes,
@@ -65,15 +70,16 @@ def attend_wide(
         acc = gl.zeros([ROWS, BLOCK_D], gl.float32, O_LAYOUT)
         for kv_tile in range(item.first + 1, item.end):
             step += 1
+            turn += 1
             if FIXED.TRACE:
                 start = globaltimer()
-            acc = acc * gl.convert_layout(alpha, O_ROW_LAYOUT)[:, None]
-            scores = issue_scores(q, rings.k, step, FIXED, S_LAYOUT)
-            acc = issue_values(p, acc, True, rings.v, step - 1, FIXED)
-            scores = warpgroup_mma_wait(1, deps=[scores])
-            release(rings.k, step, STAGES)
+            factor = gl.convert_layout(alpha, O_ROW_LAYOUT)
+            scores, acc = issue_both(q, p, acc, True, factor, rings, step, lane, turn, FIXED, S_LAYOUT)
             new_p, m, l, alpha = softmax_step(scores, m, l, item, kv_tile, band, scale_log2, FIXED, S_LAYOUT)
+            mark(lane, turn, HAS_P)
             acc, p = warpgroup_mma_wait(0, deps=[acc, p])  # p as well: its registers are read until then
+            mark(lane, turn, HAS_O)
+            mark_tile(lane, turn, of_item(item, work), kv_tile)
             release(rings.v, step - 1, STAGES)
             if FIXED.TRACE:
                 record_step(
@@ -81,17 +87,19 @@ def attend_wide(
                     GROUP, FIXED, ROW_LAYOUT,
                 )  # fmt: skip
             p = gl.convert_layout(new_p.to(DTYPE), P_LAYOUT)
-        acc = acc * gl.convert_layout(alpha, O_ROW_LAYOUT)[:, None]
-        acc = issue_values(p, acc, True, rings.v, step, FIXED)
-        acc, p = warpgroup_mma_wait(0, deps=[acc, p])
+        turn += 1
+        factor = gl.convert_layout(alpha, O_ROW_LAYOUT)
+        acc = last_values(p, acc, True, factor, rings, step, lane, turn, FIXED)
         release(rings.v, step, STAGES)
         step += 1
+        mark(lane, turn, WRITES)
         write_out(
             acc, m, l, q_buffer, descs.o, lse_ptr, item.batch, item.head, work.q_heads.number, item.first_q,
             band, FIXED, ROW_LAYOUT, O_LAYOUT,
         )  # fmt: skip
         tma.store_wait(0)
         barrier()  # the warp that writes has waited
+        mark(lane, turn, WROTE)
         mbarrier.arrive(rings.q.empty.index(GROUP))
         items += 1
         unit, second = next_unit(unit, second, work)

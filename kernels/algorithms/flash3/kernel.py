@@ -73,18 +73,18 @@ def _attn_fwd_hopper(
         gl.warp_specialize([
             (attend_wide, (0, descs, rings, lse_ptr, band, work, scale_log2, trace, max_steps, FIXED)),
             (attend_wide, (1, descs, rings, lse_ptr, band, work, scale_log2, trace, max_steps, FIXED)),
-            (load_tiles, (descs, rings, group_size, band, work, FIXED)),
+            (load_tiles, (descs, rings, group_size, band, work, trace, FIXED)),
         ], [4, 1], [COMPUTE_REGISTERS, LOAD_REGISTERS])  # fmt: skip
     elif GROUPS == 2:
         gl.warp_specialize([
             (attend, (0, descs, rings, o_buffers, lse_ptr, band, work, scale_log2, trace, max_steps, FIXED)),
             (attend, (1, descs, rings, o_buffers, lse_ptr, band, work, scale_log2, trace, max_steps, FIXED)),
-            (load_tiles, (descs, rings, group_size, band, work, FIXED)),
+            (load_tiles, (descs, rings, group_size, band, work, trace, FIXED)),
         ], [4, 1], [COMPUTE_REGISTERS, LOAD_REGISTERS])  # fmt: skip
     else:
         gl.warp_specialize([
             (attend, (0, descs, rings, o_buffers, lse_ptr, band, work, scale_log2, trace, max_steps, FIXED)),
             (attend, (1, descs, rings, o_buffers, lse_ptr, band, work, scale_log2, trace, max_steps, FIXED)),
             (attend, (2, descs, rings, o_buffers, lse_ptr, band, work, scale_log2, trace, max_steps, FIXED)),
-            (load_tiles, (descs, rings, group_size, band, work, FIXED)),
+            (load_tiles, (descs, rings, group_size, band, work, trace, FIXED)),
         ], [4, 4, 1], [COMPUTE_REGISTERS, COMPUTE_REGISTERS, LOAD_REGISTERS])  # fmt: skip

@@ -18,6 +18,7 @@ from kernels.primitives.launch import (
     sm_count,
 )
 from kernels.primitives.numbers import LOG2E
+from kernels.primitives.marks import LaneBuffers, make_lane_buffers
 from kernels.primitives.recorder import Recorder
 from kernels.primitives.replay import launch
 from kernels.primitives.tuning import gluon_is_known, hopper_config
@@ -81,6 +82,7 @@ def _launch_arguments(
     scale: float,
     config: TileConfig,
     recorder: Recorder | None = None,
+    lanes: LaneBuffers | None = None,
 ) -> tuple[list[TensorDescriptor | torch.Tensor], Arguments, Work]:
     """Arguments of `_attn_fwd_hopper` by position and by keyword, and the work that programs share out."""
     batch, q_heads, q_len, head_dim = query.shape
@@ -93,6 +95,7 @@ def _launch_arguments(
         GROUPS=config.block_m // Fixed.ROWS,
         STAGES=config.num_stages,
         TRACE=recorder is not None,
+        LANES=lanes is not None,
     )
     rows = (fixed.ROWS, config.block_n, config.block_n, fixed.ROWS)
     tensors = zip((query, key, value, out), rows, strict=True)
@@ -103,7 +106,7 @@ def _launch_arguments(
         "group_size": group_size(query, key),
         **band._asdict(),
         **work.arguments(),
-        "trace": recorder.buffers if recorder else None,
+        "trace": recorder.buffers if recorder else lanes,
         "max_steps": recorder.max_steps if recorder else 0,
         "FIXED": fixed,
         "COMPUTE_REGISTERS": compute,

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from kernels.algorithms.flash3.marks import LOADS_K, LOADS_Q, LOADS_V
 from kernels.algorithms.flash3.rings import load_into
-from kernels.algorithms.flash3.work import next_unit, take_item
+from kernels.algorithms.flash3.work import next_unit, of_item, take_item
+from kernels.primitives.marks import lane_of, mark_tile
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 
 
 @gluon.jit
-def load_tiles(descs, rings, group_size, band, work, FIXED: gl.constexpr):
+def load_tiles(descs, rings, group_size, band, work, trace, FIXED: gl.constexpr):
     """Load the tiles of every item of this program.
 
     V of a tile is loaded after K of the next tile, because the products use them in that order. With wide
@@ -19,6 +21,7 @@ def load_tiles(descs, rings, group_size, band, work, FIXED: gl.constexpr):
     GROUPS: gl.constexpr = FIXED.GROUPS
     STAGES: gl.constexpr = FIXED.STAGES
     Q_SLOTS: gl.constexpr = FIXED.Q_STAGES * FIXED.GROUPS
+    lane = lane_of(trace, GROUPS) if FIXED.LANES else None
     unit = gl.program_id(0)
     second = gl.program_id(0) < 0
     items = 0
@@ -30,20 +33,24 @@ def load_tiles(descs, rings, group_size, band, work, FIXED: gl.constexpr):
         item = take_item(unit, second, work, band, 0, FIXED)
         for group in gl.static_range(GROUPS):
             q_row = item.first_q + group * FIXED.ROWS
-            load_into(rings.q, descs.q, item.batch, item.head, q_row, items * GROUPS + group, Q_SLOTS)
+            turn = items * GROUPS + group
+            at = LOADS_Q + 2 * group
+            load_into(rings.q, descs.q, item.batch, item.head, q_row, turn, Q_SLOTS, lane, step, at)
         no_v_with = item.first if FIXED.WIDE else -1
         for kv_tile in range(item.first, item.end):
             first_k = kv_tile * FIXED.BLOCK_N
-            load_into(rings.k, descs.k, item.batch, item.head // group_size, first_k, step, STAGES)
+            k_head = item.head // group_size
+            mark_tile(lane, step, of_item(item, work), kv_tile)
+            load_into(rings.k, descs.k, item.batch, k_head, first_k, step, STAGES, lane, step, LOADS_K)
             if (step > 0) & (kv_tile > no_v_with):
-                load_into(rings.v, descs.v, batch, kv_head, row, step - 1, STAGES)
+                load_into(rings.v, descs.v, batch, kv_head, row, step - 1, STAGES, lane, step - 1, LOADS_V)
             batch = item.batch
-            kv_head = item.head // group_size
+            kv_head = k_head
             row = first_k
             step += 1
         if FIXED.WIDE:
-            load_into(rings.v, descs.v, batch, kv_head, row, step - 1, STAGES)
+            load_into(rings.v, descs.v, batch, kv_head, row, step - 1, STAGES, lane, step - 1, LOADS_V)
         items += 1
         unit, second = next_unit(unit, second, work)
     if not FIXED.WIDE:
-        load_into(rings.v, descs.v, batch, kv_head, row, step - 1, STAGES)
+        load_into(rings.v, descs.v, batch, kv_head, row, step - 1, STAGES, lane, step - 1, LOADS_V)

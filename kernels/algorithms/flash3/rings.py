@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from kernels.primitives.marks import mark
+
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import mbarrier, tma
@@ -25,6 +27,9 @@ class Fixed:
     STAGES: int
     """Slots of the rings of K and V."""
     TRACE: bool
+    """Whether a step's values are recorded (primitives/recorder.py)."""
+    LANES: bool = False
+    """Whether each warpgroup marks when it did what (primitives/marks.py)."""
     ROWS: int = 64
     """Query rows of a warpgroup: the height of its matrix instruction."""
 
@@ -85,10 +90,15 @@ def make_ring(SLOTS: gl.constexpr, READERS: gl.constexpr, desc):
 
 
 @gluon.jit
-def load_into(ring, desc, batch, head, row, turn, SLOTS: gl.constexpr):
-    """Copy the tile from `row` on into slot `turn % SLOTS`, once all readers have released the slot."""
+def load_into(ring, desc, batch, head, row, turn, SLOTS: gl.constexpr, lane, marked, ASKED: gl.constexpr):
+    """Copy the tile from `row` on into slot `turn % SLOTS`, once all readers have released the slot.
+
+    The marks ASKED and ASKED + 1 of the lane's turn `marked` are set before and after the wait.
+    """
     slot = turn % SLOTS
+    mark(lane, marked, ASKED)
     mbarrier.wait(ring.empty.index(slot), (turn // SLOTS + 1) & 1)
+    mark(lane, marked, ASKED + 1)
     mbarrier.expect(ring.full.index(slot), desc.block_type.nbytes)
     tma.async_copy_global_to_shared(
         desc, [batch, head, row, 0], ring.full.index(slot), ring.buffers.index(slot)

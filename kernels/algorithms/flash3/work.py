@@ -123,3 +123,9 @@ def take_item(unit, second, work, band, GROUP: gl.constexpr, FIXED: gl.constexpr
     first_full = first_full_tile(q_tile, band, BLOCK_M, BLOCK_N)
     end_full = end_full_tile(q_tile, band, BLOCK_M, BLOCK_N)
     return Item(batch, head, q_tile, q_tile * BLOCK_M + GROUP * FIXED.ROWS, first, end, first_full, end_full)
+
+
+@gluon.jit
+def of_item(item, work):
+    """The number of an item's query tile through all heads."""
+    return (item.batch * work.q_heads.number + item.head) * work.q_tiles + item.q_tile

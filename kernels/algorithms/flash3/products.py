@@ -1,0 +1,71 @@
+"""The matrix products of a warpgroup: asynchronous, and marked if lanes are recorded."""
+
+from __future__ import annotations
+
+from kernels.algorithms.flash3.marks import ASKED_K, ASKED_V, HAS_K, HAS_O, HAS_S, HAS_V, START
+from kernels.algorithms.flash3.rings import release, wait_for
+from kernels.primitives.marks import mark
+
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import warpgroup_mma, warpgroup_mma_wait
+
+
+@gluon.jit
+def issue_scores(q, rings, step, lane, turn, FIXED: gl.constexpr, LAYOUT: gl.constexpr):
+    """Issue Q K^T of this step's key tile: (ROWS, BLOCK_N), float32."""
+    ROWS: gl.constexpr = FIXED.ROWS
+    BLOCK_N: gl.constexpr = FIXED.BLOCK_N
+    BLOCK_D: gl.constexpr = FIXED.BLOCK_D
+    mark(lane, turn, ASKED_K)
+    k = wait_for(rings.k, step, FIXED.STAGES).reshape([BLOCK_N, BLOCK_D])
+    mark(lane, turn, HAS_K)
+    zeros = gl.zeros([ROWS, BLOCK_N], gl.float32, LAYOUT)
+    return warpgroup_mma(q, k.permute((1, 0)), zeros, use_acc=False, is_async=True)
+
+
+@gluon.jit
+def issue_values(p, acc, adds, rings, step, lane, turn, FIXED: gl.constexpr):
+    """Issue acc + P V of this step's key tile, or P V alone if `adds` is false: (ROWS, BLOCK_D), float32."""
+    BLOCK_N: gl.constexpr = FIXED.BLOCK_N
+    BLOCK_D: gl.constexpr = FIXED.BLOCK_D
+    mark(lane, turn, ASKED_V)
+    v = wait_for(rings.v, step, FIXED.STAGES).reshape([BLOCK_N, BLOCK_D])
+    mark(lane, turn, HAS_V)
+    return warpgroup_mma(p, v, acc, use_acc=adds, is_async=True)
+
+
+@gluon.jit
+def first_scores(q, rings, step, lane, turn, FIXED: gl.constexpr, LAYOUT: gl.constexpr):
+    """Q K^T of a key tile, with nothing beside it."""
+    scores = issue_scores(q, rings, step, lane, turn, FIXED, LAYOUT)
+    scores = warpgroup_mma_wait(0, deps=[scores])
+    mark(lane, turn, HAS_S)
+    release(rings.k, step, FIXED.STAGES)
+    return scores
+
+
+@gluon.jit
+def issue_both(
+    q, p, acc, adds, factor, rings, step, lane, turn, FIXED: gl.constexpr, LAYOUT: gl.constexpr
+):
+    """Q K^T of this step's key tile, and acc after P V of the one before, which is still under way."""
+    mark(lane, turn, START)
+    acc = acc * factor[:, None]
+    scores = issue_scores(q, rings, step, lane, turn, FIXED, LAYOUT)
+    acc = issue_values(p, acc, adds, rings, step - 1, lane, turn, FIXED)
+    scores = warpgroup_mma_wait(1, deps=[scores])
+    mark(lane, turn, HAS_S)
+    release(rings.k, step, FIXED.STAGES)
+    return scores, acc
+
+
+@gluon.jit
+def last_values(p, acc, adds, factor, rings, step, lane, turn, FIXED: gl.constexpr):
+    """acc after P V of this step's key tile, with nothing beside it."""
+    mark(lane, turn, START)
+    acc = acc * factor[:, None]
+    acc = issue_values(p, acc, adds, rings, step, lane, turn, FIXED)
+    acc, p = warpgroup_mma_wait(0, deps=[acc, p])
+    mark(lane, turn, HAS_O)
+    return acc

@@ -1,0 +1,98 @@
+"""What a kernel writes down under its constexpr LANES: when each of its warps did what, by the SM's clock.
+
+A lane is a warpgroup, or a warp that loads. It has one record per turn of its loop, and a mark in it for each
+thing that it did in that turn: the low 32 bits of the SM's cycle counter. A mark costs a few instructions, so
+that the kernel runs almost as it does without them; `kernels/trace/lanes.py` says what the marks mean.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+
+from kernels.device.runtime import DEVICE
+
+import triton
+import triton.language as tl
+from triton.language.extra.cuda import globaltimer, smid
+
+RECORD = tl.constexpr(16)
+"""int32 numbers of a record."""
+Q_TILE = tl.constexpr(14)
+"""Place in a record of the query tile, numbered through all heads, plus 1; 0 if there is none."""
+KV_TILE = tl.constexpr(15)
+"""Place in a record of the key tile plus 1; 0 if there is none."""
+CLOCK_COLUMNS = tl.constexpr(5)
+
+
+class LaneBuffers(NamedTuple):
+    """Device buffers of a launch with LANES."""
+
+    marks: torch.Tensor
+    """int32 (programs, lanes, max_turns, RECORD); 0 if the mark was not set."""
+    clock: torch.Tensor
+    """int64 (programs, CLOCK_COLUMNS): the global timer in ns and the cycle counter at the program's start,
+    the same at its end, and the SM."""
+    lanes: int
+    max_turns: int
+
+
+def make_lane_buffers(programs: int, lanes: int, max_turns: int) -> LaneBuffers:
+    """Empty buffers on the device."""
+    marks = torch.zeros((programs, lanes, max_turns, RECORD.value), dtype=torch.int32, device=DEVICE)
+    clock = torch.zeros((programs, CLOCK_COLUMNS.value), dtype=torch.int64, device=DEVICE)
+    return LaneBuffers(marks, clock, lanes, max_turns)
+
+
+@tl.core.extern
+def _cycles(_semantic=None):
+    return tl.inline_asm_elementwise(
+        "mov.u64 $0, %clock64;", "=l", [], dtype=tl.int64, is_pure=False, pack=1, _semantic=_semantic
+    )
+
+
+@triton.jit
+def lane_of(buffers, lane):
+    """Address of the first record of a lane of this program."""
+    number = tl.program_id(0) * buffers.lanes + lane
+    return buffers.marks + number.to(tl.int64) * (buffers.max_turns * RECORD)
+
+
+@triton.jit
+def mark(lane, turn, NUMBER: tl.constexpr):
+    """Set a mark of a turn: one thread of the warpgroup writes down the cycle counter. No lane, no code."""
+    if lane is not None:
+        tl.inline_asm_elementwise(
+            """{
+            .reg .pred is_first;
+            .reg .u32 thread;
+            mov.u32 thread, %tid.x;
+            and.b32 thread, thread, 127;
+            setp.eq.u32 is_first, thread, 0;
+            mov.u32 $0, %clock;
+            @is_first st.global.u32 [$1], $0;
+            }""",
+            "=r,l",
+            [lane + turn * RECORD + NUMBER],
+            dtype=tl.int32,
+            is_pure=False,
+            pack=1,
+        )
+
+
+@triton.jit
+def mark_tile(lane, turn, q_tile, kv_tile):
+    """Write down which tile a turn is about."""
+    if lane is not None:
+        tl.store(lane + turn * RECORD + Q_TILE, q_tile + 1)
+        tl.store(lane + turn * RECORD + KV_TILE, kv_tile + 1)
+
+
+@triton.jit
+def clock_program(lanes, AT_END: tl.constexpr):
+    """Write down both clocks at the start or at the end of a program, and the SM."""
+    row = lanes.clock + tl.program_id(0) * CLOCK_COLUMNS
+    tl.store(row + 2 * AT_END, globaltimer())
+    tl.store(row + 2 * AT_END + 1, _cycles())
+    tl.store(row + 4, smid().to(tl.int64))

@@ -1,0 +1,188 @@
+"""What the warps of a kernel did and when, by the cycle counters of the SMs, as NumPy arrays.
+
+A lane is a warpgroup, or a warp that only loads. Under its constexpr LANES the kernel sets marks: when a
+lane asked for a tile, had it, had a product. An activity is the time between two marks. Importing this file
+imports neither torch nor triton.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import json
+import zipfile
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from kernels.device.backend import DeviceInfo
+from kernels.file_format import format_mismatch
+from kernels.problem import AttentionProblem
+
+FORMAT = "flash-attention-lanes"
+FORMAT_VERSION = 1
+PRODUCT, SOFTMAX, WAIT, OTHER = "product", "softmax", "wait", "other"
+KINDS = (PRODUCT, SOFTMAX, WAIT, OTHER)
+MAX_FILE_BYTES = 256 << 20
+
+
+class InvalidLanes(ValueError):
+    """A file that does not hold lanes of this version."""
+
+
+@dataclass(frozen=True)
+class Activity:
+    """What a lane does between two marks of a turn."""
+
+    name: str
+    kind: str
+    """One of KINDS. A product is under way on the tensor cores while the lane does something else."""
+    begin: str
+    end: str
+    turns_back: int = 0
+    """How many turns before this one its key tile was taken up."""
+
+
+@dataclass(frozen=True)
+class LaneRole:
+    """What lanes of one kind do in a turn of their loop: a round of the inner loop, for most kernels."""
+
+    label: str
+    """Its name; "{}" stands for the number of the lane among those of the role."""
+    marks: tuple[str, ...]
+    activities: tuple[Activity, ...]
+
+    def number(self, mark: str) -> int:
+        """Place of a mark in a record."""
+        return self.marks.index(mark)
+
+
+@dataclass(frozen=True, eq=False)
+class Lanes:
+    """The events of some programs, and the shares of every SM. Times count from the first program's start.
+
+    `events` below is the number of entries, which are ordered by program, lane and begin.
+    """
+
+    problem: AttentionProblem
+    algorithm: str
+    device: DeviceInfo
+    recorded_at: str
+    """UTC date and time, ISO 8601."""
+    lanes: tuple[str, ...]
+    """Labels of the lanes of a program."""
+    activities: tuple[tuple[str, str], ...]
+    """(name, kind) of each activity."""
+    plain_us: float
+    """Time of the kernel without marks, measured beside it in the same launch shape."""
+    marked_us: float
+    """Time of the kernel with marks."""
+    clock_ghz: float
+    """Cycles per ns, by both clocks of the programs."""
+    event_program: np.ndarray
+    """int32 (events,)"""
+    event_lane: np.ndarray
+    """int8 (events,)"""
+    event_activity: np.ndarray
+    """int8 (events,): index into `activities`."""
+    event_batch_head: np.ndarray
+    """int32 (events,): batch * q_heads + head."""
+    event_q_tile: np.ndarray
+    """int32 (events,); -1 if the event is about none."""
+    event_kv_tile: np.ndarray
+    """int32 (events,); -1 if the event is about none."""
+    event_begin_ns: np.ndarray
+    """float64 (events,)"""
+    event_end_ns: np.ndarray
+    """float64 (events,)"""
+    program_sm: np.ndarray
+    """int32 (programs,): of every program of the launch, also of those without events here."""
+    program_begin_ns: np.ndarray
+    """float64 (programs,)"""
+    program_end_ns: np.ndarray
+    """float64 (programs,)"""
+    sm: np.ndarray
+    """int32 (sms,): numbers of the SMs that ran a program."""
+    sm_busy_ns: np.ndarray
+    """float64 (sms,): from the first start of a program to the last end."""
+    sm_product_ns: np.ndarray
+    """float64 (sms,): of it, with at least one product under way."""
+    sm_softmax_ns: np.ndarray
+    """float64 (sms,): softmax of all lanes together."""
+    sm_hidden_ns: np.ndarray
+    """float64 (sms,): of it, while a product was under way on the SM."""
+    sm_activity_ns: np.ndarray
+    """float64 (sms, activities): time of each activity, all lanes that compute together."""
+    sm_lane_ns: np.ndarray
+    """float64 (sms,): time of all lanes that compute together."""
+
+    @property
+    def overhead(self) -> float:
+        """By what part of its time the marks slow the kernel."""
+        return self.marked_us / self.plain_us - 1
+
+    @property
+    def product_share(self) -> float:
+        """Share of the SMs' time with a product under way."""
+        return float(self.sm_product_ns.sum() / self.sm_busy_ns.sum())
+
+    @property
+    def hidden_share(self) -> float:
+        """Share of softmax that ran while a product was under way."""
+        return float(self.sm_hidden_ns.sum() / self.sm_softmax_ns.sum())
+
+    @functools.cached_property
+    def wait_shares(self) -> dict[str, float]:
+        """Share of the computing lanes' time, for each activity in which they wait."""
+        total = self.sm_lane_ns.sum()
+        return {
+            name: float(self.sm_activity_ns[:, number].sum() / total)
+            for number, (name, kind) in enumerate(self.activities)
+            if kind == WAIT
+        }
+
+    def save(self, target: str | Path | BinaryIO) -> None:
+        """Write one .npz file: the arrays, and a JSON header with everything else. No pickle."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
+        plain = {name: value for name, value in values.items() if name not in arrays}
+        header = {"format": FORMAT, "version": FORMAT_VERSION} | plain
+        header |= {"problem": self.problem.as_dict(), "device": self.device.as_dict()}
+        np.savez_compressed(target, header=np.frombuffer(json.dumps(header).encode(), np.uint8), **arrays)
+
+    def to_bytes(self) -> bytes:
+        """The file that `save` writes."""
+        buffer = io.BytesIO()
+        self.save(buffer)
+        return buffer.getvalue()
+
+    @classmethod
+    def load(cls, source: str | Path | BinaryIO | bytes) -> Lanes:
+        """Read what `save` wrote. Raises InvalidLanes for anything else."""
+        if isinstance(source, bytes):
+            source = io.BytesIO(source)
+        try:
+            with zipfile.ZipFile(source) as archive:
+                if sum(entry.file_size for entry in archive.infolist()) > MAX_FILE_BYTES:
+                    raise InvalidLanes("the file unpacks to more than is read")
+            if hasattr(source, "seek"):
+                source.seek(0)
+            with np.load(source, allow_pickle=False) as file:
+                arrays = {name: file[name] for name in file.files}
+            header = json.loads(arrays.pop("header").tobytes())
+            if mismatch := format_mismatch(header, (FORMAT,), FORMAT_VERSION):
+                raise InvalidLanes(f"this is {mismatch}")
+            plain = {name: value for name, value in header.items() if name not in ("format", "version")}
+            plain["problem"] = AttentionProblem.from_dict(plain["problem"])
+            plain["device"] = DeviceInfo(**plain["device"])
+            plain["lanes"] = tuple(plain["lanes"])
+            plain["activities"] = tuple((name, kind) for name, kind in plain["activities"])
+            return cls(**plain, **arrays)
+        except InvalidLanes:
+            raise
+        except (AttributeError, KeyError, TypeError, ValueError, OSError, EOFError) as error:
+            raise InvalidLanes(f"not a file of lanes: {error}") from error
+        except zipfile.BadZipFile as error:
+            raise InvalidLanes(f"not a file of lanes: {error}") from error
