@@ -1,0 +1,38 @@
+"""What is known of FlashAttention-3, the forward kernel for Hopper GPUs."""
+
+from dataclasses import replace
+
+from kernels.algorithms.flash2.entry import FORWARD, ONLINE_SOFTMAX, tile_bytes
+from kernels.trace.algorithm import Algorithm, SourceRef
+from kernels.trace.lanes import OTHER, PRODUCT, SOFTMAX, WAIT, Activity, LaneRole
+
+WARPGROUP = LaneRole(
+    "warpgroup {}",
+    ("start", "asks K", "has K", "asks V", "has V", "has S", "has P", "has O", "writes", "wrote"),
+    (
+        Activity("QK^T", PRODUCT, "has K", "has S"),
+        Activity("PV", PRODUCT, "has V", "has O", turns_back=1),
+        Activity("rescale", OTHER, "start", "asks K", turns_back=1),
+        Activity("wait for K", WAIT, "asks K", "has K"),
+        Activity("wait for V", WAIT, "asks V", "has V", turns_back=1),
+        Activity("wait for QK^T", WAIT, "has V", "has S"),
+        Activity("softmax", SOFTMAX, "has S", "has P"),
+        Activity("wait for PV", WAIT, "has P", "has O", turns_back=1),
+        Activity("write O", OTHER, "writes", "wrote", turns_back=1),
+    ),
+)
+"""In a turn a warpgroup issues Q K^T of a key tile, then P V of the key tile before it."""
+
+LOADS = LaneRole(
+    "loads",
+    ("asks K", "loads K", "asks V", "loads V", "asks Q 1", "loads Q 1", "asks Q 2", "loads Q 2", "asks Q 3")
+    + ("loads Q 3",),
+    (
+        Activity("place for K", WAIT, "asks K", "loads K"),
+        Activity("place for V", WAIT, "asks V", "loads V"),
+        Activity("place for Q", WAIT, "asks Q 1", "loads Q 1"),
+        Activity("place for Q", WAIT, "asks Q 2", "loads Q 2"),
+        Activity("place for Q", WAIT, "asks Q 3", "loads Q 3"),
+    ),
+)
+"""The warp that loads waits until the place of a tile in shared memory has been read."""
