@@ -7,7 +7,7 @@ does without.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -51,6 +51,11 @@ def mark_numbers(role: LaneRole, *names: str) -> tuple[tl.constexpr, ...]:
     return tuple(tl.constexpr(role.number(name)) for name in names)
 
 
+def lane_arguments(buffers: LaneBuffers | None) -> dict[str, Any]:
+    """Arguments of a kernel that can set marks. The buffers take the place of those of a trace."""
+    return {"LANES": False} if buffers is None else {"LANES": True, "trace": buffers}
+
+
 @triton.jit
 def lane_of(buffers, lane):
     """Address of the first record of a lane of this program."""
@@ -59,21 +64,21 @@ def lane_of(buffers, lane):
 
 
 @triton.jit
-def mark(lane, turn, NUMBER: tl.constexpr):
-    """Set a mark of a turn: one thread of the warpgroup writes down the cycle counter. No lane, no code."""
+def mark(lane, turn, NUMBER: tl.constexpr, THREADS: tl.constexpr = 128):
+    """Set a mark of a turn: the first of THREADS threads writes down the cycle counter. No lane, no code."""
     if lane is not None:
         tl.inline_asm_elementwise(
             """{
             .reg .pred is_first;
             .reg .u32 thread;
             mov.u32 thread, %tid.x;
-            and.b32 thread, thread, 127;
+            and.b32 thread, thread, $2;
             setp.eq.u32 is_first, thread, 0;
             mov.u32 $0, %clock;
             @is_first st.global.u32 [$1], $0;
             }""",
-            "=r,l",
-            [lane + turn * RECORD + NUMBER],
+            "=r,l,r",
+            [lane + turn * RECORD + NUMBER, THREADS - 1],
             dtype=tl.int32,
             is_pure=False,
             pack=1,

@@ -43,6 +43,8 @@ class Activity:
     end: str
     turns_back: int = 0
     """How many turns before this one its key tile was taken up."""
+    or_next: str = ""
+    """The mark of the next turn that ends it if `end` is not set."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +152,8 @@ class Lanes:
         plain = {name: value for name, value in values.items() if name not in arrays}
         header = {"format": FORMAT, "version": FORMAT_VERSION} | plain
         header |= {"problem": self.problem.as_dict(), "device": self.device.as_dict()}
-        np.savez_compressed(target, header=np.frombuffer(json.dumps(header).encode(), np.uint8), **arrays)
+        arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
+        np.savez_compressed(target, allow_pickle=False, **arrays)
 
     def to_bytes(self) -> bytes:
         """The file that `save` writes."""

@@ -1,18 +1,18 @@
-"""What is known of FlashAttention-3, the forward kernel for Hopper GPUs."""
+"""What the lanes of the Hopper kernel do in a turn."""
 
-from dataclasses import replace
-
-from kernels.algorithms.flash2.entry import FORWARD, ONLINE_SOFTMAX, tile_bytes
-from kernels.trace.algorithm import Algorithm, SourceRef
 from kernels.trace.lanes import OTHER, PRODUCT, SOFTMAX, WAIT, Activity, LaneRole
 
 WARPGROUP = LaneRole(
     "warpgroup {}",
-    ("start", "asks K", "has K", "asks V", "has V", "has S", "has P", "has O", "writes", "wrote"),
+    (
+        *("start", "rescaled", "asks K", "has K", "asks V", "has V", "has S", "has P", "has O"),
+        *("writes", "wrote", "asks Q", "has Q"),
+    ),
     (
         Activity("QK^T", PRODUCT, "has K", "has S"),
         Activity("PV", PRODUCT, "has V", "has O", turns_back=1),
-        Activity("rescale", OTHER, "start", "asks K", turns_back=1),
+        Activity("rescale", OTHER, "start", "rescaled", turns_back=1),
+        Activity("wait for Q", WAIT, "asks Q", "has Q"),
         Activity("wait for K", WAIT, "asks K", "has K"),
         Activity("wait for V", WAIT, "asks V", "has V", turns_back=1),
         Activity("wait for QK^T", WAIT, "has V", "has S"),
@@ -25,8 +25,10 @@ WARPGROUP = LaneRole(
 
 LOADS = LaneRole(
     "loads",
-    ("asks K", "loads K", "asks V", "loads V", "asks Q 1", "loads Q 1", "asks Q 2", "loads Q 2", "asks Q 3")
-    + ("loads Q 3",),
+    (
+        *("asks K", "loads K", "asks V", "loads V"),
+        *("asks Q 1", "loads Q 1", "asks Q 2", "loads Q 2", "asks Q 3", "loads Q 3"),
+    ),
     (
         Activity("place for K", WAIT, "asks K", "loads K"),
         Activity("place for V", WAIT, "asks V", "loads V"),
