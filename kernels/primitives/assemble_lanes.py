@@ -26,7 +26,7 @@ TIMED_S = 0.1
 
 @dataclass(frozen=True)
 class LaneLaunch:
-    """A launch that can set marks: a role and a label for each lane of a program, and which of them compute."""
+    """A launch that can set marks, a role for each lane of a program, and which lanes compute."""
 
     call: Callable[[LaneBuffers | None], object]
     """Launches the kernel, with marks or without."""
