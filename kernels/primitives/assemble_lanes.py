@@ -14,7 +14,7 @@ from kernels.primitives.marks import KV_TILE, Q_TILE, LaneBuffers, make_lane_buf
 from kernels.problem import AttentionProblem
 from kernels.trace.lanes import PRODUCT, SOFTMAX, Activity, LaneRole, Lanes
 
-MAX_EVENTS = 8000
+MAX_EVENTS = 5000
 """Events are kept of as many SMs as fit, but at least of one."""
 CYCLES = 1 << 32
 """A mark holds the cycle counter up to this."""
@@ -26,13 +26,12 @@ TIMED_S = 0.1
 
 @dataclass(frozen=True)
 class LaneLaunch:
-    """A launch that can set marks, a role for each lane of a program, and which lanes compute."""
+    """A launch that can set marks, and a role for each lane of a program."""
 
     call: Callable[[LaneBuffers | None], object]
     """Launches the kernel, with marks or without."""
     roles: tuple[LaneRole, ...]
-    computing: int
-    """The first so many lanes compute; the others load."""
+    """Of the lanes of a program. The last one writes down the tiles."""
     programs: int
     turns: int
     """Most turns of a lane."""
@@ -97,8 +96,6 @@ def assemble_lanes(
     at = begin_ns[events.program]
     timed = (at + events.begin / rate, at + events.end / rate)
     figures = _by_sm(launch, events, timed, place, names, (begin_ns, end_ns))
-    kept = _kept(events, place)
-    q_tile = events.q_tile[kept]
     return Lanes(
         problem=problem,
         algorithm=algorithm,
@@ -109,20 +106,30 @@ def assemble_lanes(
         plain_us=times_us[0],
         marked_us=times_us[1],
         clock_ghz=rate,
-        event_program=events.program[kept].astype(np.int32),
-        event_lane=events.lane[kept].astype(np.int8),
-        event_activity=events.activity[kept].astype(np.int8),
-        event_batch_head=np.where(q_tile < 0, -1, q_tile // launch.q_tiles).astype(np.int32),
-        event_q_tile=np.where(q_tile < 0, -1, q_tile % launch.q_tiles).astype(np.int32),
-        event_kv_tile=events.kv_tile[kept].astype(np.int32),
-        event_begin_ns=timed[0][kept],
-        event_end_ns=timed[1][kept],
+        **_event_fields(launch, events, timed, _kept(events, place)),
         program_sm=clock[:, 4].astype(np.int32),
         program_begin_ns=begin_ns,
         program_end_ns=end_ns,
         sm=sms.astype(np.int32),
         **figures,
     )
+
+
+def _event_fields(
+    launch: LaneLaunch, events: _Events, timed: tuple[np.ndarray, np.ndarray], kept: np.ndarray
+) -> dict[str, np.ndarray]:
+    """The fields of Lanes with one value per event that is kept."""
+    q_tile = events.q_tile[kept]
+    return {
+        "event_program": events.program[kept].astype(np.int32),
+        "event_lane": events.lane[kept].astype(np.int8),
+        "event_activity": events.activity[kept].astype(np.int8),
+        "event_batch_head": np.where(q_tile < 0, -1, q_tile // launch.q_tiles).astype(np.int32),
+        "event_q_tile": np.where(q_tile < 0, -1, q_tile % launch.q_tiles).astype(np.int32),
+        "event_kv_tile": events.kv_tile[kept].astype(np.int32),
+        "event_begin_ns": timed[0][kept].astype(np.float32),
+        "event_end_ns": timed[1][kept].astype(np.float32),
+    }
 
 
 def _cycles_per_ns(clock: np.ndarray) -> float:
@@ -144,7 +151,7 @@ def _events(
             end_set, end = _end(own, since_start, role, activity)
             program, turn = np.nonzero(begin_set & end_set)
             of_turn = turn - activity.turns_back
-            tiles = own[program, np.maximum(of_turn, 0)][:, [Q_TILE.value, KV_TILE.value]] - 1
+            tiles = marks[program, -1, np.maximum(of_turn, 0)][:, [Q_TILE.value, KV_TILE.value]] - 1
             tiles[of_turn < 0] = -1
             number = names.index((activity.name, activity.kind))
             columns = (program, np.full_like(program, lane), np.full_like(program, number), *tiles.T)
@@ -194,17 +201,18 @@ def _by_sm(
 ) -> dict[str, np.ndarray]:
     """The fields of Lanes with one value per SM."""
     kinds = np.array([kind for _, kind in names])[events.activity]
-    computes = events.lane < launch.computing
     sm = place[events.program]
     count = place.max() + 1
-    busy, product, hidden, softmax, lane_ns = (np.zeros(count) for _ in range(5))
-    activity_ns = np.zeros((count, len(names)))
-    np.add.at(activity_ns, (sm[computes], events.activity[computes]), (timed[1] - timed[0])[computes])
+    busy, product, hidden, softmax = (np.zeros(count) for _ in range(4))
+    activity_ns, lane_ns = np.zeros((count, len(names))), np.zeros((count, len(names)))
+    np.add.at(activity_ns, (sm, events.activity), timed[1] - timed[0])
     begin_ns, end_ns = programs
+    with_it = [{(each.name, each.kind) for each in role.activities} for role in launch.roles]
+    lanes_with = np.array([sum(name in own for own in with_it) for name in names])
     for each in range(count):
         here = place == each
         busy[each] = end_ns[here].max() - begin_ns[here].min()
-        lane_ns[each] = (end_ns[here] - begin_ns[here]).sum() * launch.computing
+        lane_ns[each] = (end_ns[here] - begin_ns[here]).sum() * lanes_with
         products = (sm == each) & (kinds == PRODUCT)
         begins, ends = _union(timed[0][products], timed[1][products])
         product[each] = (ends - begins).sum()

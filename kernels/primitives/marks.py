@@ -64,21 +64,23 @@ def lane_of(buffers, lane):
 
 
 @triton.jit
-def mark(lane, turn, NUMBER: tl.constexpr, THREADS: tl.constexpr = 128):
-    """Set a mark of a turn: the first of THREADS threads writes down the cycle counter. No lane, no code."""
+def mark(lane, turn, NUMBER: tl.constexpr):
+    """Set a mark of a turn: all threads of the lane write down the cycle counter. No lane, no code.
+
+    The address is computed in the assembly: outside, the compiler would keep one per mark in registers.
+    """
     if lane is not None:
         tl.inline_asm_elementwise(
             """{
-            .reg .pred is_first;
-            .reg .u32 thread;
-            mov.u32 thread, %tid.x;
-            and.b32 thread, thread, $2;
-            setp.eq.u32 is_first, thread, 0;
+            .reg .u32 place;
+            .reg .u64 address;
             mov.u32 $0, %clock;
-            @is_first st.global.u32 [$1], $0;
+            mad.lo.u32 place, $2, $4, $3;
+            mad.wide.u32 address, place, 4, $1;
+            st.global.u32 [address], $0;
             }""",
-            "=r,l,r",
-            [lane + turn * RECORD + NUMBER, THREADS - 1],
+            "=r,l,r,r,r",
+            [lane, turn, NUMBER, RECORD],
             dtype=tl.int32,
             is_pure=False,
             pack=1,

@@ -96,9 +96,9 @@ class Lanes:
     event_kv_tile: np.ndarray
     """int32 (events,); -1 if the event is about none."""
     event_begin_ns: np.ndarray
-    """float64 (events,)"""
+    """float32 (events,)"""
     event_end_ns: np.ndarray
-    """float64 (events,)"""
+    """float32 (events,)"""
     program_sm: np.ndarray
     """int32 (programs,): of every program of the launch, also of those without events here."""
     program_begin_ns: np.ndarray
@@ -116,9 +116,9 @@ class Lanes:
     sm_hidden_ns: np.ndarray
     """float64 (sms,): of it, while a product was under way on the SM."""
     sm_activity_ns: np.ndarray
-    """float64 (sms, activities): time of each activity, all lanes that compute together."""
+    """float64 (sms, activities): time of each activity, all lanes that have it together."""
     sm_lane_ns: np.ndarray
-    """float64 (sms,): time of all lanes that compute together."""
+    """float64 (sms, activities): time of all lanes that have the activity together."""
 
     @property
     def overhead(self) -> float:
@@ -137,10 +137,10 @@ class Lanes:
 
     @functools.cached_property
     def wait_shares(self) -> dict[str, float]:
-        """Share of the computing lanes' time, for each activity in which they wait."""
-        total = self.sm_lane_ns.sum()
+        """Share of the time of the lanes that have it, for each activity in which they wait."""
+        total = self.sm_lane_ns.sum(axis=0)
         return {
-            name: float(self.sm_activity_ns[:, number].sum() / total)
+            name: float(self.sm_activity_ns[:, number].sum() / total[number])
             for number, (name, kind) in enumerate(self.activities)
             if kind == WAIT
         }

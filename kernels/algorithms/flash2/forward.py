@@ -97,13 +97,13 @@ def _attn_fwd_inner(
         if TRACE:
             record_start(trace, slot)
         if LANES:
-            mark(lane, kv_tile, START, 1024)
+            mark(lane, kv_tile, START)
         # [load K] (BLOCK_N, BLOCK_D)
         k = load_tile(k_view, first_k, HEAD_DIM, BLOCK_N, BLOCK_D, USE_TMA)
         # [QK^T] (BLOCK_M, BLOCK_N) = (BLOCK_M, BLOCK_D) @ (BLOCK_D, BLOCK_N)
         scores = matmul(q, tl.trans(k), tl.zeros((BLOCK_M, BLOCK_N), tl.float32), PRECISION)
         if LANES:
-            mark(lane, kv_tile, HAS_S, 1024)
+            mark(lane, kv_tile, HAS_S)
         if TRACE:
             record_matrix(trace, slot, q, Q, BLOCK_M, BLOCK_D)
             record_matrix(trace, slot, k, K, BLOCK_N, BLOCK_D)
@@ -118,7 +118,7 @@ def _attn_fwd_inner(
         # [rescale]
         acc = acc * alpha[:, None]
         if LANES:
-            mark(lane, kv_tile, HAS_P, 1024)
+            mark(lane, kv_tile, HAS_P)
         if TRACE:
             record_matrix(trace, slot, p, P, BLOCK_M, BLOCK_N)
             record_matrix(trace, slot, acc, RESCALED, BLOCK_M, BLOCK_D)
@@ -218,8 +218,8 @@ def _attn_fwd(
                 slot, lane, PART != 1, BOUND_LEFT, BOUND_RIGHT, DTYPE, HEAD_DIM, BLOCK_M, BLOCK_N, BLOCK_D,
                 PRECISION, USE_TMA, TRACE, TRACE_ACC, LANES,
             )  # fmt: skip
-            if LANES:
-                mark(lane, tl.maximum(to_tile - 1, first), DONE, 1024)
+            if LANES and to_tile > from_tile:
+                mark(lane, to_tile - 1, DONE)
 
     # [store O, lse]
     o = acc * (1.0 / l)[:, None]
@@ -233,7 +233,7 @@ def _attn_fwd(
     store_rows(lse_ptr + batch_head.to(tl.int64) * band.q_len, offs_m, band.q_len, lse)
     # [end]
     if LANES:
-        mark(lane, tl.maximum(end - 1, first), WROTE, 1024)
+        mark(lane, tl.maximum(end - 1, first), WROTE)
         mark_program(trace, True)
     if TRACE:
         slot = tl.maximum(slot - 1, first_slot)

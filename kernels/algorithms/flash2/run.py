@@ -78,7 +78,7 @@ def run_lanes(problem: AttentionProblem) -> Lanes:
         )
 
     programs = problem.heads * problem.q_tiles
-    launch = LaneLaunch(call, (WARPS,), 1, programs, problem.kv_tiles, problem.q_tiles)
+    launch = LaneLaunch(call, (WARPS,), programs, problem.kv_tiles, problem.q_tiles)
     return measured_lanes(problem, ENTRY.name, launch)
 
 

@@ -7,8 +7,8 @@ from kernels.algorithms.flash3.products import first_scores, issue_both, last_va
 from kernels.algorithms.flash3.recording import record_step
 from kernels.algorithms.flash3.rings import release
 from kernels.algorithms.flash3.softmax import softmax_step, write_out
-from kernels.algorithms.flash3.work import next_unit, of_item, take_item
-from kernels.primitives.marks import lane_of, mark, mark_numbers, mark_tile
+from kernels.algorithms.flash3.work import next_unit, take_item
+from kernels.primitives.marks import lane_of, mark, mark_numbers
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
@@ -57,7 +57,6 @@ def attend(
         scores, done_m, done_l, item, item.first, band, scale_log2, FIXED, S_LAYOUT
     )
     mark(lane, step, HAS_P)
-    mark_tile(lane, step, of_item(item, work), item.first)
     if FIXED.TRACE:
         record_step(
             trace, max_steps, item, item.first, m, l, alpha, start, work, band, row_bytes,
@@ -85,7 +84,6 @@ def attend(
             mark(lane, step, HAS_P)
             acc, p = warpgroup_mma_wait(0, deps=[acc, p])  # p as well: its registers are read until then
             mark(lane, step, HAS_O)
-            mark_tile(lane, step, of_item(item, work), kv_tile)
             release(rings.v, step - 1, STAGES)
             if FIXED.TRACE:
                 record_step(

@@ -12,8 +12,8 @@ from kernels.algorithms.flash3.products import first_scores, issue_both, last_va
 from kernels.algorithms.flash3.recording import record_step
 from kernels.algorithms.flash3.rings import release
 from kernels.algorithms.flash3.softmax import barrier, softmax_step, write_out
-from kernels.algorithms.flash3.work import next_unit, of_item, take_item
-from kernels.primitives.marks import lane_of, mark, mark_numbers, mark_tile
+from kernels.algorithms.flash3.work import next_unit, take_item
+from kernels.primitives.marks import lane_of, mark, mark_numbers
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
@@ -64,7 +64,6 @@ def attend_wide(
         l = gl.zeros([ROWS], gl.float32, ROW_LAYOUT)
         first_p, m, l, alpha = softmax_step(scores, m, l, item, item.first, band, scale_log2, FIXED, S_LAYOUT)
         mark(lane, turn, HAS_P)
-        mark_tile(lane, turn, of_item(item, work), item.first)
         if FIXED.TRACE:
             record_step(
                 trace, max_steps, item, item.first, m, l, alpha, start, work, band, row_bytes,
@@ -83,7 +82,6 @@ def attend_wide(
             mark(lane, turn, HAS_P)
             acc, p = warpgroup_mma_wait(0, deps=[acc, p])  # p as well: its registers are read until then
             mark(lane, turn, HAS_O)
-            mark_tile(lane, turn, of_item(item, work), kv_tile)
             release(rings.v, step - 1, STAGES)
             if FIXED.TRACE:
                 record_step(

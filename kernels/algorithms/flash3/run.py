@@ -108,6 +108,4 @@ def run_lanes(problem: AttentionProblem) -> Lanes:
     groups = problem.block_m // 64
     roles = (*[WARPGROUP] * groups, LOADS)
     turns = items * (problem.kv_tiles + 1) + 1
-    return measured_lanes(
-        problem, ENTRY.name, LaneLaunch(call, roles, groups, programs, turns, problem.q_tiles)
-    )
+    return measured_lanes(problem, ENTRY.name, LaneLaunch(call, roles, programs, turns, problem.q_tiles))
