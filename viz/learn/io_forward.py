@@ -12,7 +12,9 @@ from kernels.lessons import io as lesson
 from kernels.lessons.tiling import tiles_of
 from kernels.problem import BLOCKS, AttentionProblem
 from kernels.trace import Trace
+from kernels.traffic.modelled import compulsory_bytes
 from viz.learn.comparing import compared
+from viz.learn.counting_rule import RULE
 from viz.learn.counts import counted_runs, recorded_counts, where_counted
 from viz.learn.figures.io import ByteBar, bytes_figure
 from viz.learn.io_inputs import TrafficInputs
@@ -77,14 +79,14 @@ def forward_view(inputs: TrafficInputs, store: runs.RunStore | None, backend: st
     ]
     problem = inputs.problem
     with figure:
-        least = lesson.compulsory_bytes(problem.q_len, problem.head_dim, problem.itemsize)
+        least, with_lse = (compulsory_bytes(problem, with_lse=lse) for lse in (False, True))
         plot(bytes_figure(bars, least, colors()), key="io_bytes")
-        st.caption(
-            "**Counted** (solid): bytes that the loads and stores asked for "
-            f"({where_counted(ready)}); re-reads may hit the L2 "
-            "cache, so this is not the traffic of HBM itself. **Modelled** (hatched): the formulas below. "
-            "One head, float16, no mask. Least possible: Q, K and V in, O out; lse, which not every "
-            "algorithm keeps, is left out."
+        say(
+            f"{RULE} The dotted line: at least Q, K and V in and O out, for a kernel that stores O alone; "
+            f"{format_bytes(with_lse)} with lse, which FlashAttention stores too. **Counted** (solid): "
+            f"{where_counted(ready)}. **Modelled** (hatched): by the formulas below. One head, float16, no "
+            "mask.",
+            small=True,
         )
     with rest:
         _row_wise_words(inputs, entries)
@@ -223,11 +225,11 @@ def _card(entry: ForwardEntry, counted: int | None, inputs: TrafficInputs) -> No
     verdict = f":green[fits in {room}]" if entry.on_chip <= inputs.memory_bytes else f":red[more than {room}]"
     once = ""
     if entry.algorithm == "standard":
-        once = f"{standard_bytes(entry.problem):,} B if K and V cross once, as Explore shows it  \n"
+        once = f"at least {standard_bytes(entry.problem):,} B, which Explore shows  \n"
     least_time = format_ms(entry.modelled / inputs.gpu.hbm_bandwidth * 1e3)
     st.markdown(
-        f"**{entry.label}**\n\n${entry.formula}$\n\n= **{entry.modelled:,} B** modelled  \n{counted_words}  "
-        f"\n{once}{least_time} at {format_bytes(inputs.gpu.hbm_bandwidth)}/s ({inputs.gpu.name})  \n"
+        f"**{entry.label}**\n\n${entry.formula}$\n\n= **{entry.modelled:,} B** requested, modelled  \n"
+        f"{counted_words}  \n{once}{least_time} at {format_bytes(inputs.gpu.hbm_bandwidth)}/s ({inputs.gpu.name})  \n"
         f"on the chip: {entry.on_chip_words}: {format_kib(entry.on_chip)}, {verdict}"
     )
     explore_link("Watch it", entry.problem, entry.algorithm)

@@ -7,12 +7,12 @@ import functools
 import numpy as np
 import streamlit as st
 
-from kernels.algorithms.standard.traffic import standard_bytes
 from kernels.device.gpus import DEFAULT_GPU, GPUS
 from kernels.lessons.kernel_rows import RowStep, row_steps
 from kernels.lessons.predictions import next_state
 from kernels.problem.presets import PRESETS
 from viz.learn.controls import number
+from viz.learn.counting_rule import standard_words
 from viz.learn.predict import type_in
 from viz.player.component import show_player
 from viz.player.data import player_data
@@ -66,22 +66,19 @@ def show() -> None:
     )
     _player(run)
     scene_popover(_scene, "kernel_scene")
-    st.caption(f"**Recorded**: {run.provenance}. Click a tile to follow one of its rows. {_bytes_words(run)}")
+    say(f"**Recorded**: {run.provenance}. Click a tile to follow one of its rows. {_bytes_words(run)}", True)
     _predict(run)
     _lines()
     explore_link("Your own sizes: Explore", PROBLEM)
 
 
 def _bytes_words(run: runs.Run) -> str:
-    """Why a run so small moves more bytes than standard attention, if it does."""
-    moved, standard = run.trace.total_bytes, standard_bytes(PROBLEM)
-    if moved <= standard:
-        return ""
+    """What the two bars of bytes under the player count."""
     return (
-        f"So small a run does not profit: it moves {format_bytes(moved)}, standard attention "
-        f"{format_bytes(standard)} (modelled). S has only {PROBLEM.kv_len} columns, and tiles of "
-        f"{PROBLEM.block_m} queries read K and V {PROBLEM.q_tiles} times. The next chapter shows from which "
-        "size on it does."
+        f"The upper bar ends at {format_bytes(run.trace.total_bytes)} [[requested bytes|requested]]: each of "
+        f"the {PROBLEM.q_tiles} query tiles reads all of K and V. The lower bar is the least that standard "
+        f"attention could move, each matrix once per kernel. Counted by the same rule as the upper bar, "
+        f"standard attention has {standard_words(PROBLEM)} (modelled)."
     )
 
 
