@@ -11,7 +11,7 @@ from viz.learn.controls import switch
 from viz.learn.counting_rule import RULE
 from viz.learn.counts import counted_runs
 from viz.learn.figures.io import Curve, growth_figure
-from viz.learn.io_inputs import BLOCK_ROWS, HEAD_DIMS, LENGTHS, MEMORIES_KIB, TrafficInputs
+from viz.learn.io_inputs import BLOCK_ROWS, HEAD_DIMS, LENGTHS, MEMORIES_KIB, TrafficInputs, traffic_inputs
 from viz.shared import runs
 from viz.shared.formats import format_kib
 from viz.shared.glossary import say
@@ -41,13 +41,20 @@ SweepPoint = tuple[int, int, int]
 """N, d, SRAM in bytes."""
 
 
-def growth_axis() -> str:
+def _axis() -> str:
     """The quantity to sweep: a key of AXES."""
     return switch("Axis", (f"against {axis}" for axis in AXES), "io_axis").removeprefix("against ")
 
 
-def growth_view(inputs: TrafficInputs, axis: str, store: runs.RunStore | None, backend: str) -> None:
+def growth_view(store: runs.RunStore | None, backend: str) -> None:
     """Bytes of every algorithm over one of N, d and SRAM; the other two are the reader's."""
+    say(
+        "What happens to the bytes if the text gets longer, head_dim larger, or the [[SRAM]] smaller? Choose "
+        "what grows along the axis. Both axes are logarithmic, so a steeper line grows by a larger factor, "
+        "and the vertical line is where you are."
+    )
+    inputs = traffic_inputs()
+    axis = _axis()
     sweep = _sweep(inputs, axis)
     here = {"N": inputs.length, "d": inputs.d, "SRAM": inputs.memory_bytes >> 10}[axis]
     curves = [
@@ -69,7 +76,8 @@ def growth_view(inputs: TrafficInputs, axis: str, store: runs.RunStore | None, b
             "et al. 2022, proposition 3).",
             small=True,
         )
-    _growth_table(inputs)
+    with st.expander("By which factor the bytes change if N, d or the SRAM doubles"):
+        _growth_table(inputs)
 
 
 def _sweep(inputs: TrafficInputs, axis: str) -> dict[int, SweepPoint]:
