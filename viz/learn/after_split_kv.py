@@ -96,11 +96,12 @@ def _sm_squares(
         st.markdown(f"**Split-KV**, {plan.splits} {parts} of {plan.tiles_per_split} key tiles")
         dealt = splitting.dealt(plan.programs, gpu.sm_count)
         plot(sm_figure(dealt, plan.programs, palette), key="after_sms_after")
-    counts = ", ".join(f"{name} {count:,}" for name, count in programs.items())
+    one, two = programs.values()
     st.caption(
-        f"Modelled on {gpu.name}: {gpu.sm_count} SMs, {PROGRAMS} each at once. The number in a square: "
-        f"programs of that SM. Programs in all: {counts} (heads, then heads × query tiles), split-KV "
-        f"{plan.programs:,} (key heads × parts: query heads with the same keys share a program)."
+        f"Modelled on {gpu.name}: {gpu.sm_count} SMs, {PROGRAMS} each at once. A square is an SM, and its "
+        f"number the programs on it. FlashAttention-1 has one program for each head ({one:,}), "
+        f"FlashAttention-2 one for each head and query tile ({two:,}), split-KV one for each key head and "
+        f"part ({plan.programs:,}): there, query heads with the same keys share a program."
     )
 
 

@@ -43,8 +43,8 @@ def show() -> None:
     words.markdown(story(problem, gpu, with_all, now, left_out))
     _figures(numbers, problem, gpu, with_all, now)
     say(
-        "One head, float16. The cards say what exact attention costs with the ideas that stand. The third "
-        "card shows what comes out if the kernel works in tiles all the same. "
+        "One head, float16. If an idea is left out, the cards say what exact attention then costs. Only the "
+        "third card says what comes out if the kernel goes on in tiles all the same. "
         f"{RULE} Standard attention in these tiles: {standard_words(problem)}. Bytes, sizes and FLOPs are "
         "**modelled**; products of the backward pass by Dao et al. 2022, algorithm 4. Sum and "
         f"error are **measured** in float64 on the first {ROWS} rows of the inputs that the links below run.",

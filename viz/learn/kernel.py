@@ -56,13 +56,14 @@ def show() -> None:
         st.error("The recording of the tiny problem is missing. Record it with `python -m kernels.record`.")
         return
     say(
-        f"This is a real run of our FlashAttention-2 [[kernel]]: {PROBLEM.q_len} [[query|queries]] and "
-        f"{PROBLEM.kv_len} [[key|keys]] of [[head_dim]] {PROBLEM.head_dim}, in tiles of {PROBLEM.block_m}. "
-        "The square is [[score|S]], which is **never in [[HBM]]**: only the tile at work exists, [[on the "
+        f"This is a real run of our [[kernel]] of [[FlashAttention-2]]: {PROBLEM.q_len} [[query|queries]] "
+        f"and {PROBLEM.kv_len} [[key|keys]] of [[head_dim]] {PROBLEM.head_dim}, in tiles of "
+        f"{PROBLEM.block_m}. Each [[program]] of it takes one [[query tile]], a row of squares below. The "
+        "large square is [[score|S]], which is **never in [[HBM]]**: only the tile at work exists, [[on the "
         "chip]]. Hatched tiles are still to come; a coloured tile has been used and forgotten. Q comes from "
         "the left, K and V from above, and O leaves to the right. Play it with the space key, or step with "
-        "the arrow keys; “phase” goes through one [[tile step]] line by line, and “Numbers” shows the "
-        "numbers inside the tile."
+        "the arrow keys. Choose “phase” to go through one [[tile step]] line by line, and “Numbers” to see "
+        "the numbers inside the tile."
     )
     _player(run)
     scene_popover(_scene, "kernel_scene")

@@ -40,10 +40,10 @@ def show() -> None:
     store = runs.run_store()
     say(
         "A [[kernel]] does two things at once: it moves bytes, at most at the [[bandwidth]] of [[HBM]], and "
-        "it computes, at most at the peak of the [[GPU]]. Whichever takes longer decides. So divide its work "
-        "by its [[traffic]]: the [[arithmetic intensity]], in [[FLOP]] per byte. If it is low, the kernel "
-        "waits for memory, and more computing power does not help. Standard attention is three kernels. "
-        "**Fused** means that one kernel does it all, as in FlashAttention."
+        "it computes, at most at the peak of the [[GPU]]. Whichever takes longer sets its time. To see "
+        "which, divide its work by its [[traffic]]. This is its [[arithmetic intensity]], in [[FLOP]] per "
+        "byte. If it is low, the kernel waits for memory, and more computing power does not help. Standard "
+        "attention is three kernels. **Fused** means that one kernel does it all, as in FlashAttention."
     )
     inputs = _inputs(store)
     _predict(inputs)
@@ -86,6 +86,11 @@ def _roofline_view(inputs: RooflineInputs, store: runs.RunStore | None) -> None:
     """The steps under the roof of the GPU."""
     gpu = inputs.gpu
     steps = {case: lesson.steps(inputs.problem, case) for case in lesson.L2_CASES}
+    say(
+        "Each dot is a kernel: the further right, the more arithmetic it does with each byte. The thick "
+        "line, the **roof**, is the best that the GPU can do. On its slope memory is the limit, on its flat "
+        "part arithmetic."
+    )
     others = [other for other in GPUS.values() if other != gpu]
     more = lesson.other_operations(inputs.problem) if _wants_others() else ()
     plot(roofline_figure(gpu, steps, others, colors(), more), key="roofline_roof")
@@ -99,8 +104,8 @@ def _roofline_view(inputs: RooflineInputs, store: runs.RunStore | None) -> None:
     peak, bandwidth = format_flops(gpu.fp16_flops), format_bytes(gpu.hbm_bandwidth)
     st.markdown(
         rf"**Ridge of the {gpu.name}**: $\frac{{\text{{{peak}/s}}}}{{\text{{{bandwidth}/s}}}}"
-        rf"={significant(gpu.balance)}$ FLOP/B. A step left of it is limited by memory, a step "
-        r"right of it by arithmetic."
+        rf"={significant(gpu.balance)}$ FLOP/B. That is where the roof bends: a kernel left of it is "
+        r"limited by memory, a kernel right of it by arithmetic."
     )
     st.markdown(
         f"**Fused**: {significant(best.intensity)} FLOP/B if K and V are read again from L2 (at least; "
@@ -113,7 +118,7 @@ def _roofline_view(inputs: RooflineInputs, store: runs.RunStore | None) -> None:
 
 
 def _wants_others() -> bool:
-    return st.toggle("Other operations too", key="roofline_others", bind="query-params")
+    return st.toggle("Show other operations too", key="roofline_others", bind="query-params")
 
 
 def _others_table(operations: Sequence[lesson.Step], gpu: Gpu) -> str:

@@ -32,6 +32,11 @@ from viz.shared.layout import colors, explore_link, plot
 
 
 def show() -> None:
+    """Draw the chapter."""
+    say(
+        "This chapter follows one row of scores x. Change it if you like: every number below is computed "
+        "from it."
+    )
     row, values, block = _input()
     if row is None or values is None:
         return
@@ -107,7 +112,8 @@ def _one_pass(row: np.ndarray, values: np.ndarray, steps: tuple[OnlineStep, ...]
     """The online softmax, block by block."""
     say(
         "With [[rescale factor|α]], [[row max|m]] and [[row sum|l]] stay right from block to block. The "
-        "output needs no second look at the row either: the sum of its values is rescaled in the same way."
+        "output is a sum too: of e^(x − m) times the [[value]] v of each score, divided by l at the end. So "
+        "it is rescaled by the same α, and no score is looked at twice."
     )
     now = stepper("softmax_step", len(steps)) - 1
     step = steps[now]
@@ -218,8 +224,8 @@ def _without_rescale(row: np.ndarray, values: np.ndarray, steps: tuple[OnlineSte
     say(
         "Now the row comes in blocks, and each block is seen once. So we keep two numbers: [[row max|m]], "
         "the largest score so far, and [[row sum|l]], the sum of e^(x − m) so far. **First try**: at each "
-        "new block just add its terms to l. But if m has grown, the old terms were computed with the old m, "
-        "and the new ones are not."
+        "new block just add its terms to l. But if m has grown, the old terms were computed with the old m "
+        "and the new terms with the new m, so they do not belong in one sum."
     )
     now = stepper("softmax_step", len(steps)) - 1
     right, wrong = softmax(row), unscaled_shares(steps)
@@ -275,9 +281,9 @@ def _both_updates(step: OnlineStep) -> str:
 def _passes(row: np.ndarray, values: np.ndarray, steps: tuple[OnlineStep, ...], block: int) -> None:
     """Three, two and one pass over the row, read by read."""
     say(
-        "How often does the row have to be read from [[HBM]]? Plain softmax needs its max before it can sum, "
-        "and its sum before it can divide: **three passes**. A running max and sum saves one pass, a running "
-        "output another."
+        "A **pass** reads the whole row once from [[HBM]]. How many passes does it take? Plain softmax needs "
+        "its max before it can sum, and its sum before it can divide: **three passes**. With a running max "
+        "and sum it takes two, and with a running output as well only one."
     )
     ways = all_ways(row, block, values)
     reads = stepper("softmax_reads", 3 * len(steps))

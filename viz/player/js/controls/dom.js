@@ -121,7 +121,7 @@ export function legend() {
     named.textContent = `${grid.join(" or ")} on a tile: it lies in HBM`;
     named.hidden = !grid.length;
     const percent = 100 * Math.max(...models.map((model) => model.scaleShare));
-    largest.textContent = `how much of its rows' weight lies in the tile, 0 to ${formatNumber(percent, 2)} %`;
+    largest.textContent = `share of its rows' weight, 0 to ${formatNumber(percent, 2)}\u00a0%`;
   };
   return { node, says };
 }
