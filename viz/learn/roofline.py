@@ -77,8 +77,7 @@ def _inputs(store: runs.RunStore | None) -> RooflineInputs:
         keys = slider("M, keys", LENGTHS, START.kv_len, "roofline_k")
         d = slider("d, head_dim", HEAD_DIMS, START.head_dim, "roofline_d")
         block_m = slider("BLOCK_M", BLOCK_ROWS, START.block_m, "roofline_bm")
-        block_n = slider("BLOCK_N", BLOCK_ROWS, START.block_n, "roofline_bn")
-    problem = AttentionProblem(q_len=queries, kv_len=keys, head_dim=d, block_m=block_m, block_n=block_n)
+    problem = AttentionProblem(q_len=queries, kv_len=keys, head_dim=d, block_m=block_m)
     return RooflineInputs(problem, gpu)
 
 

@@ -234,16 +234,22 @@ def _without_rescale(row: np.ndarray, values: np.ndarray, steps: tuple[OnlineSte
         plot(unscaled_figure(steps, now, colors()), key="softmax_unscaled")
     with weights:
         if now + 1 < len(steps):
-            st.info("Go Forward to the last block: there the weights are compared.", icon=":material/info:")
+            st.info("Go Forward to the last block: there it shows what goes wrong.", icon=":material/info:")
         else:
             plot(weights_figure(row, right, wrong, colors()), key="softmax_weights")
             _wrong_weights(row, right, wrong)
+    if now + 1 == len(steps) or any(step.alpha < 1 for step in steps[1 : now + 1]):
+        _repair(steps[now])  # the failure has been seen
+
+
+def _repair(step: OnlineStep) -> None:
+    """The factor that makes old terms fit new ones."""
     say(
         "**The repair**: e^(x − new m) = e^(x − old m) · e^(old m − new m). The second factor is the same "
         "for all old terms, so their whole sum is repaired by one multiplication with [[rescale factor|α]] "
         "= e^(old m − new m). No old score is needed again."
     )
-    st.latex(_both_updates(steps[now]))
+    st.latex(_both_updates(step))
 
 
 def _wrong_weights(row: np.ndarray, right: np.ndarray, wrong: np.ndarray) -> None:

@@ -50,7 +50,6 @@ def roofline(problem):
         roofline_k=problem.kv_len,
         roofline_d=problem.head_dim,
         roofline_bm=problem.block_m,
-        roofline_bn=problem.block_n,
     )
     tables = [each.value for each in app.markdown if "| elements moved | bytes |" in each.value]
     assert len(tables) == 2

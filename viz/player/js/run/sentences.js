@@ -62,10 +62,10 @@ function movedWords(model, at) {
     const rows = names.map((name) => rowsOf(model, at.step, name)).find(Boolean) ?? "";
     return rows + (names.length > 1 ? `${names.slice(0, -1).join(", ")} and ${names.at(-1)}` : names[0]);
   };
-  const isOne = (words, names) => words.startsWith("Row ") || (words === names[0] && names.length === 1);
   const says = (names, [one, many], way) => {
     const words = list(names);
-    return `${words} ${isOne(words, names) ? one : many} ${way}${size}.`;
+    const isOne = words.startsWith("Row ") || (names.length === 1 && words === names[0]);
+    return `${words} ${isOne ? one : many} ${way}${size}.`;
   };
   const loaded = loads.length ? says(loads, ["comes", "come"], "from HBM to the chip") : "";
   const stored = stores.length ? says(stores, ["goes", "go"], "from the chip to HBM") : "";
