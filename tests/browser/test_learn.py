@@ -64,7 +64,7 @@ REACHES = f"""() => {{
   let last = -1;
   for (let i = 0; i < data.length; i += 4) {{
     const x = (i / 4) % width;
-    const isDrawn = data[i + 3] && [0, 1, 2].some((c) => Math.abs(data[i + c] - data[middle + c]) > 40);
+    const isDrawn = data[i + 3] && [0, 1, 2].some((c) => Math.abs(data[i + c] - data[middle + c]) > 12);
     if (isDrawn) last = Math.max(last, x / width);
   }}
   return last;
@@ -75,12 +75,22 @@ REACHES = f"""() => {{
 def test_the_curves_of_a_row_end_at_the_present_step(visit):
     shown = visit("/learn?chapter=kernel").wait_for_player()
     assert shown.page.evaluate(REACHES) == -1
+    shown.page.get_by_role("button", name="tile", exact=True).click()
     reached = []
     for _ in range(3):
         shown.click("button[aria-label^='step forward']")
         shown.page.wait_for_timeout(400)
         reached.append(shown.page.evaluate(REACHES))
     assert 0 < reached[0] < reached[1] < reached[2] < 0.6
+
+
+def test_the_kernel_chapter_tells_each_line_from_the_first_press_on(visit):
+    shown = visit("/learn?chapter=kernel").wait_for_player()
+    for told in ("Rows 0 to 3 of Q come from HBM", "Rows 0 to 3 of K come from HBM", "A score is the dot"):
+        shown.click("button[aria-label^='step forward']")
+        shown.page.wait_for_function(
+            f"(words) => {PLAYER}.querySelector('.fa-told-here').textContent.includes(words)", arg=told
+        )
 
 
 def test_the_legend_of_the_grid_keeps_each_entry_on_one_line_on_a_phone(visit):

@@ -59,13 +59,16 @@ def loop_orders_view(palette: theme.Palette) -> AttentionProblem:
 
 def _words(problem: AttentionProblem, ready: Mapping[str, runs.Run]) -> None:
     """Where the bars are from, and links to the runs."""
-    st.caption(
-        "**Counted** (solid): the query-outer order and our two kernels by the kernels "
+    say(
+        "**[[requested bytes|Requested]]** bytes, what is read again counts again; for standard attention "
+        "**[[compulsory bytes|at least]]**, each matrix once per kernel. **Counted** (solid): the "
+        "query-outer order and our two kernels by the kernels "
         f"({where_counted({(problem, name): run for name, run in ready.items()})}); the key-outer orders by "
         "a tile-by-tile run in NumPy, if it is short. **Modelled** (hatched): one head, float16, no mask; "
         f"sums that wait in HBM are float32; row-wise with {SRAM_BYTES >> 10} KiB of SRAM. Algorithm numbers "
         "are those of Chu, Liu and Lin 2026; algorithm 7 is a draft, which loads O again at every step to "
-        "recompute D. The dotted line: at least Q, K, V, O and dO in, and dQ, dK and dV out."
+        "recompute D. The dotted line: at least Q, K, V, O and dO in, and dQ, dK and dV out.",
+        small=True,
     )
     with st.container(horizontal=True):
         explore_link("Play our two kernels on this shape", problem, algorithm="backward")
@@ -120,7 +123,7 @@ def _bars(problem: AttentionProblem, ready: Mapping[str, runs.Run]) -> list[Byte
     length, d, size = problem.q_len, problem.head_dim, problem.itemsize
     tile = lesson.BlockSizes(problem.block_m, problem.block_n)
     rows = lesson.row_wise_backward_rows(length, d, SRAM_BYTES // size)
-    bars = [ByteBar("standard: 7 N² + inputs", standard_bytes(problem, "backward"), None, "standard")]
+    bars = [ByteBar("standard, at least", standard_bytes(problem, "backward"), None, "standard")]
     if rows:
         label = f"row-wise, {rows:,} {'row' if rows == 1 else 'rows'}"
         bars.append(ByteBar(label, lesson.row_wise_backward_bytes(length, d, rows, size), None, "state"))

@@ -61,13 +61,13 @@ def show() -> None:
         f"{PROBLEM.block_m}. Each [[program]] of it takes one [[query tile]], a row of squares below. The "
         "large square is [[score|S]], which is **never in [[HBM]]**: only the tile at work exists, [[on the "
         "chip]]. Hatched tiles are still to come; a coloured tile has been used and forgotten. Q comes from "
-        "the left, K and V from above, and O leaves to the right. Play it with the space key, or step with "
-        "the arrow keys. Choose “phase” to go through one [[tile step]] line by line, and “Numbers” to see "
-        "the numbers inside the tile."
+        "the left, K and V from above, and O leaves to the right. Step with the arrow keys: each press is "
+        "one line of the kernel, and a sentence says what it does. “tile” takes a whole [[tile step]] at "
+        "once, and “Numbers” shows the numbers inside the tile. The space key plays."
     )
     _player(run)
     scene_popover(_scene, "kernel_scene")
-    say(f"**Recorded**: {run.provenance}. Click a tile to follow one of its rows. {_bytes_words(run)}", True)
+    say(f"This run is {run.provenance}. Click a tile to follow one of its rows. {_bytes_words(run)}", True)
     _predict(run)
     _lines()
     explore_link("Your own sizes: Explore", PROBLEM)
@@ -76,17 +76,17 @@ def show() -> None:
 def _bytes_words(run: runs.Run) -> str:
     """What the two bars of bytes under the player count."""
     return (
-        f"The upper bar ends at {format_bytes(run.trace.total_bytes)} [[requested bytes|requested]]: each of "
-        f"the {PROBLEM.q_tiles} query tiles reads all of K and V. The lower bar is the least that standard "
-        f"attention could move, each matrix once per kernel. Counted by the same rule as the upper bar, "
-        f"standard attention has {standard_words(PROBLEM)} (modelled)."
+        f"The upper bar ends at {format_bytes(run.trace.total_bytes)} [[requested bytes|requested]]: "
+        f"each of the {PROBLEM.q_tiles} query tiles reads all of K and V. The lower bar is the least that "
+        "standard attention could move, each matrix once per kernel. Standard attention in these tiles, by "
+        f"both rules: {standard_words(PROBLEM)} (modelled)."
     )
 
 
 @st.fragment
 def _player(run: runs.Run) -> None:
     """A fragment: a new state reruns the player alone."""
-    state = st.session_state.setdefault("learn_player_state", {})
+    state = st.session_state.setdefault("learn_player_state", {"unit": "phase"})
     st.session_state["learn_player_state"] = show_player(_data(), "learn_player", state)
 
 
