@@ -252,7 +252,6 @@ export class Player {
     const { pane, timeline, controls: shown } = this;
     if (!timeline || this.root.clientWidth === 0) return;
     const at = pane.stateAt(this.tweenAt(now));
-    at.hidesFuture = this.opened.predicts;
     const shows = this.opened.isOpen && Microscope.shows(pane.model, at);
     this.root.classList.toggle("fa-shows-tile", shows);
     const { active, bytes } = pane.draw(at, shows);
