@@ -1,0 +1,217 @@
+"""Lanes -> what the view of an SM draws, as plain JSON values. Pure: no streamlit, no drawing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+
+from kernels.algorithms import named
+from kernels.trace.algorithm import Algorithm, Phase
+from kernels.trace.lane_rows import Track, tracks_of
+from kernels.trace.lanes import SOFTMAX, WAIT, Lanes
+from viz.player.numbers import encode
+from viz.shared import theme
+from viz.shared.formats import format_ms, significant
+from viz.shared.provenance import lanes_provenance
+
+MAX_EVENTS = 4000
+"""Most events of a run that are sent: those of whole SMs, and of one SM in any case."""
+TICKS_PER_NS = 10
+"""Times are sent as whole tenths of a nanosecond."""
+
+
+@dataclass(frozen=True, eq=False)
+class LanesRun:
+    """The lanes of a run, and whether they were recorded or measured here."""
+
+    lanes: Lanes
+    recorded: bool
+
+    @property
+    def label(self) -> str:
+        """Of its algorithm."""
+        return named(self.lanes.algorithm).label
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure of all runs: what it is, and its value in each of them."""
+
+    name: str
+    values: tuple[str, ...]
+    words: str
+
+
+def lanes_data(runs: Sequence[LanesRun], played: Algorithm | None = None) -> dict:
+    """What the view needs, with the runs from top to bottom.
+
+    `played` is the algorithm of the player beside it, whose phases the activities light.
+    """
+    sent = []
+    tiles: np.ndarray | None = None
+    for run in runs:
+        data, tiles = _run_data(run, played, tiles)
+        sent.append(data)
+    figures = [{"name": each.name, "values": each.values, "words": each.words} for each in figures_of(runs)]
+    return {"runs": sent, "figures": figures, "looks": theme.LANE_LOOKS, "wait_colors": theme.WAIT_COLORS}
+
+
+def _run_data(run: LanesRun, played: Algorithm | None, tiles: np.ndarray | None) -> tuple[dict, np.ndarray]:
+    """The data of a run, and the tiles that its events are about; `tiles` are those of the run above it."""
+    lanes = run.lanes
+    all_sms = [(sm, list(tracks)) for sm, tracks in groupby(tracks_of(lanes), lambda track: track.sm)]
+    sms = _within_limit(lanes, all_sms, tiles)
+    shown = [track for _, tracks in sms for track in tracks]
+    events = np.concatenate([track.events for track in shown]) if shown else np.zeros(0, int)
+    where = _tiles(lanes)
+    known, index = np.unique(
+        np.column_stack([lanes.event_program, where])[events], axis=0, return_inverse=True
+    )
+    left_out = len(all_sms) - len(sms)
+    data = {
+        "title": run.label,
+        "provenance": lanes_provenance(lanes, run.recorded),
+        "activities": [
+            {"name": name, "kind": kind, "phase": phase_of(name, kind, played) if played else ""}
+            for name, kind in lanes.activities
+        ],
+        "clock_ghz": lanes.clock_ghz,
+        "sms": [{"sm": sm, "tracks": [_track(track) for track in tracks]} for sm, tracks in sms],
+        "left_out": f"{left_out} more SMs have recorded lanes; they are left out here." if left_out else "",
+        "begin": encode(np.round(lanes.event_begin_ns[events] * TICKS_PER_NS), "uint32"),
+        "length": encode(
+            np.round((lanes.event_end_ns - lanes.event_begin_ns)[events] * TICKS_PER_NS), "uint32"
+        ),
+        "activity": encode(lanes.event_activity[events], "uint8"),
+        "place": encode(index.reshape(-1), "uint16"),
+        "places": encode(known, "int32"),
+        "waits": _waits(lanes),
+    }
+    return data, np.unique(where[events], axis=0)
+
+
+def _tiles(lanes: Lanes) -> np.ndarray:
+    """int (events, 3): head, query tile and key tile of each event."""
+    return np.column_stack([lanes.event_batch_head, lanes.event_q_tile, lanes.event_kv_tile])
+
+
+def _track(track: Track) -> dict:
+    return {"row": track.row, "product": track.is_product, "count": len(track.events)}
+
+
+SmTracks = list[tuple[int, list[Track]]]
+
+
+def _within_limit(lanes: Lanes, sms: SmTracks, tiles: np.ndarray | None) -> SmTracks:
+    """As many SMs as may be sent, by their numbers. If some are left out, those with `tiles` come first."""
+    wanted = {tuple(tile) for tile in tiles.tolist()} if tiles is not None else set()
+    where = _tiles(lanes)
+
+    def in_common(tracks: list[Track]) -> int:
+        return sum(tuple(tile) in wanted for track in tracks for tile in where[track.events].tolist())
+
+    left = MAX_EVENTS
+    taken: SmTracks = []
+    for sm, tracks in sorted(sms, key=lambda each: -in_common(each[1])) if wanted else sms:
+        count = sum(len(track.events) for track in tracks)
+        if count <= left or not taken:
+            taken.append((sm, tracks))
+            left -= count
+    return sorted(taken, key=lambda each: each[0])
+
+
+def _waits(lanes: Lanes) -> dict:
+    """Of every SM the share of the computing lanes' time in each wait, as 16 bits; SMs in ascending order."""
+    numbers = [number for number, (_, kind) in enumerate(lanes.activities) if kind == WAIT]
+    numbers = [number for number in numbers if lanes.sm_activity_ns[:, number].any()]
+    order = np.argsort(lanes.sm)
+    time = np.maximum(lanes.sm_lane_ns, 1)[:, None]
+    shares = np.clip(lanes.sm_activity_ns[:, numbers] / time, 0, 1)[order]
+    return {
+        "names": [lanes.activities[number][0] for number in numbers],
+        "sm": lanes.sm[order].tolist(),
+        "shares": encode(np.round(65535 * shares), "uint16"),
+    }
+
+
+def phase_of(name: str, kind: str, algorithm: Algorithm) -> str:
+    """The phase of a kernel that an activity belongs to; "" if it cannot be told.
+
+    It is the phase of the same name, or the one that its last word names, loads or stores. Softmax is the
+    phase that makes the weights.
+    """
+    phases = [phase for kernel in algorithm.kernels for phase in kernel.phases]
+    what = name.rsplit(" ", 1)[-1]
+
+    def fits(phase: Phase) -> tuple[bool, ...]:
+        makes_weights = kind == SOFTMAX and phase.shows == "share"
+        return (
+            phase.name == name,
+            phase.name == what,
+            what in phase.loads,
+            what in phase.stores,
+            makes_weights,
+        )
+
+    for number in range(5):
+        for phase in phases:
+            if fits(phase)[number]:
+                return phase.name
+    return ""
+
+
+def figures_of(runs: Sequence[LanesRun]) -> list[Figure]:
+    """Figures of the runs, each with a plain sentence that says what it means."""
+    all_lanes = [run.lanes for run in runs]
+    waits = dict.fromkeys(name for lanes in all_lanes for name in waited(lanes))
+    return [
+        Figure(
+            "Time of the kernel",
+            tuple(format_ms(lanes.plain_us / 1e3) for lanes in all_lanes),
+            "one launch, without marks",
+        ),
+        Figure(
+            "A product was under way",
+            tuple(_percent(lanes.product_share) for lanes in all_lanes),
+            "of the SMs' time: the tensor cores had work",
+        ),
+        Figure(
+            "Softmax beside a product",
+            tuple(_percent(lanes.hidden_share) for lanes in all_lanes),
+            "of softmax ran while a product was under way on the same SM",
+        ),
+        *(
+            Figure(
+                name[0].upper() + name[1:],
+                tuple(_percent(waited(lanes)[name]) if name in waited(lanes) else "–" for lanes in all_lanes),
+                "of the time of the warps that compute; – if this kernel does not mark it",
+            )
+            for name in waits
+        ),
+        Figure(
+            "Marks slow the kernel by",
+            tuple(_percent(lanes.overhead) for lanes in all_lanes),
+            "with marks, one launch took "
+            + " and ".join(format_ms(each.marked_us / 1e3) for each in all_lanes),
+        ),
+        Figure(
+            "Clock of the SMs",
+            tuple(f"{significant(lanes.clock_ghz)} GHz" for lanes in all_lanes),
+            "cycles of the SM per nanosecond of the GPU's timer",
+        ),
+    ]
+
+
+def waited(lanes: Lanes) -> dict[str, float]:
+    """Shares of waiting of the warps that compute; a wait of the loading warp alone is left out."""
+    return {name: share for name, share in lanes.wait_shares.items() if share}
+
+
+def _percent(share: float) -> str:
+    if not math.isfinite(share):
+        return "–"
+    return f"{significant(100 * share, 2)} %".replace("-", "−")
