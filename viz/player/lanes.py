@@ -148,20 +148,11 @@ def phase_of(name: str, kind: str, algorithm: Algorithm) -> str:
     what = name.rsplit(" ", 1)[-1]
 
     def fits(phase: Phase) -> tuple[bool, ...]:
-        makes_weights = kind == SOFTMAX and phase.shows == "share"
-        return (
-            phase.name == name,
-            phase.name == what,
-            what in phase.loads,
-            what in phase.stores,
-            makes_weights,
-        )
+        weighs = kind == SOFTMAX and phase.shows == "share"
+        return phase.name == name, phase.name == what, what in phase.loads, what in phase.stores, weighs
 
-    for number in range(5):
-        for phase in phases:
-            if fits(phase)[number]:
-                return phase.name
-    return ""
+    found = [(fits(phase).index(True), phase.name) for phase in phases if any(fits(phase))]
+    return min(found, key=lambda each: each[0])[1] if found else ""
 
 
 def figures_of(runs: Sequence[LanesRun]) -> list[Figure]:
