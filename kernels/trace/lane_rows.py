@@ -48,35 +48,35 @@ def _tracks_of_sm(lanes: Lanes, sm: int, programs: np.ndarray) -> list[Track]:
             is_product = products[lanes.event_activity[of_lane]]
             for kind in (True, False):
                 events = of_lane[is_product == kind]
-                tracks += [Track(sm, row, kind, events[each]) for each in _apart(lanes, events)]
+                tracks += [Track(sm, row, kind, each) for each in _apart(lanes, events)]
     return tracks
 
 
 def _apart(lanes: Lanes, events: np.ndarray) -> list[np.ndarray]:
-    """Places in `events` of those in each track. An activity stays in its first track while it is free."""
+    """The events of each track. An activity stays in a track of its own while that is free."""
     if not len(events):
         return []
     begin, end = lanes.event_begin_ns[events], lanes.event_end_ns[events]
-    packed = pack(begin, end, lanes.event_activity[events])
+    packed = pack(begin, end)
+    if packed.any():
+        _, number = np.unique(lanes.event_activity[events], return_inverse=True)
+        packed = pack(begin, end, number.reshape(-1) % (packed.max() + 1))
     order = np.argsort(begin, kind="stable")
-    return [order[packed[order] == track] for track in range(int(packed.max()) + 1)]
+    return [events[order[packed[order] == track]] for track in range(int(packed.max()) + 1)]
 
 
-def pack(begin: np.ndarray, end: np.ndarray, group: np.ndarray | None = None) -> np.ndarray:
-    """int (spans,): for each span of time the lowest row that is free from its begin to its end.
+def pack(begin: np.ndarray, end: np.ndarray, home: np.ndarray | None = None) -> np.ndarray:
+    """int (spans,): for each span of time a row that is free from its begin to its end.
 
-    A span goes to the row of the first span of its `group` if that row is free.
+    It is the row that `home` names if that is free, else the lowest one.
     """
     rows = np.zeros(len(begin), int)
-    free_from: list[float] = []
-    homes: dict[int, int] = {}
+    free_from = [-np.inf] * (int(home.max()) + 1 if home is not None else 0)
     for index in np.lexsort((end, begin)).tolist():
         free = [row for row, time in enumerate(free_from) if time <= begin[index]]
-        home = homes.get(int(group[index])) if group is not None else None
-        row = home if home in free else free[0] if free else len(free_from)
-        if row == len(free_from):
-            free_from.append(0.0)
+        if not free:
+            free = [len(free_from)]
+            free_from.append(-np.inf)
+        row = int(home[index]) if home is not None and home[index] in free else free[0]
         rows[index], free_from[row] = row, float(end[index])
-        if group is not None:
-            homes.setdefault(int(group[index]), row)
     return rows

@@ -11,6 +11,7 @@ from kernels.measure.peers import PEERS
 from kernels.problem import BLOCKS, AttentionProblem
 from kernels.recordings import recorded_document
 from kernels.references import reference
+from viz.learn.after_lanes import lanes_panel
 from viz.learn.after_units import cards, clocks_panel, predict_overlap
 from viz.learn.comparing import compared
 from viz.learn.controls import choice, number
@@ -42,6 +43,7 @@ def flash3_panel(palette: theme.Palette) -> None:
     st.subheader("Why overlap", anchor=False)
     clocks_panel(palette, "after_overlap", 128, polynomial=False, predict=predict_overlap)
     _built_here()
+    lanes_panel()
     st.subheader("8 bits and outliers", anchor=False)
     inputs, block = _outliers()
     results = low_precision.compare(inputs, block)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +10,9 @@ from itertools import groupby
 
 import numpy as np
 
-from kernels.algorithms import named
+from kernels.algorithms import ALGORITHMS, named
+from kernels.problem import AttentionProblem
+from kernels.recordings import recorded_lanes
 from kernels.trace.algorithm import Algorithm, Phase
 from kernels.trace.lane_rows import Track, tracks_of
 from kernels.trace.lanes import SOFTMAX, WAIT, Lanes
@@ -44,6 +47,14 @@ class Figure:
     name: str
     values: tuple[str, ...]
     words: str
+
+
+@functools.cache
+def recorded_lane_runs(problem: AttentionProblem, direction: str) -> tuple[LanesRun, ...]:
+    """The recorded lanes of exactly this problem, of every algorithm that has some; the fastest first."""
+    names = [entry.name for entry in ALGORITHMS.values() if entry.direction == direction]
+    found = [lanes for name in names if (lanes := recorded_lanes(problem, name))]
+    return tuple(LanesRun(lanes, recorded=True) for lanes in sorted(found, key=lambda lanes: lanes.plain_us))
 
 
 def lanes_data(runs: Sequence[LanesRun], played: Algorithm | None = None) -> dict:

@@ -7,6 +7,7 @@ import { tickWords, ticksOf } from "./span.js";
 
 const TEXT_SIZE = 10.5;
 const ROOM_FOR_WORDS = 14; // pixels
+const ROOM_FOR_PROVENANCE = 620;
 const ROOM_FOR_A_FRAME = 4;
 const TICK_ROOM = 84;
 
@@ -50,6 +51,10 @@ function drawRun(context, layout, span, { run, y, tracks }, { model, palette }) 
   context.fillStyle = palette.background;
   context.fillRect(0, y, width, HEADING);
   text(context, run.title, 2, y + HEADING / 2 + 1, palette.text, { size: 11.5, weight: "600" });
+  const titleEnd = 14 + context.measureText(run.title).width;
+  if (width > ROOM_FOR_PROVENANCE) {
+    text(context, run.provenance, titleEnd, y + HEADING / 2 + 1, palette.muted, { size: TEXT_SIZE });
+  }
   for (const { track, y: top, h } of tracks) {
     context.fillStyle = palette.surface;
     context.fillRect(left, top, width - left, h);

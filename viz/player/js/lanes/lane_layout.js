@@ -5,7 +5,7 @@ export const HEADING = 17; // above the rows of a run
 const TRACK = 15;
 const ROW_GAP = 5;
 const RUN_GAP = 8;
-const [NARROW_LABELS, WIDE_LABELS] = [78, 132];
+const [NARROW_LABELS, WIDE_LABELS] = [94, 132];
 
 // {height, left, runs: [{run, index, y, tracks: [{track, y, h}]}]}; `chosen` has the index of the SM that
 // each run shows.

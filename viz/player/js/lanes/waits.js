@@ -5,9 +5,9 @@ import { fitCanvas, hatch, outline, text } from "../grid/draw.js";
 import { formatNumber } from "../run/formats.js";
 import { sharesOf, waitWords } from "./lane_words.js";
 
+const NO_WAITS = "This kernel marks no waits: the time of a product includes the wait for its tile.";
 const LABELS = 40; // width of the scale
 const FOOT = 14;
-const CROSSED = 3; // from this wait on, bars are hatched too, so that no two look alike without colour
 
 export class WaitChart {
   // `onPick` is called with the number of an SM that was clicked.
@@ -22,7 +22,7 @@ export class WaitChart {
     this.node = element("div", { class: "fa-lane-chart" }, [
       element("div", { class: "fa-head" }, [run.title]),
       ...(names.length ? [this.canvas, element("div", { class: "fa-legend" }, legend)] : []),
-      ...(names.length ? [] : ["This kernel marks no waits: its compiler places them, within the products."]),
+      ...(names.length ? [] : [NO_WAITS]),
     ]);
     this.canvas.addEventListener("mousemove", (event) => {
       const place = this.placeAt(event);
@@ -54,7 +54,7 @@ export class WaitChart {
     const { names, sm } = this.run.waits;
     const fills = names.map((_, i) => fillOf(context, palette, this.colors, i));
     this.swatches.forEach(
-      (node, i) => (node.style.background = palette[this.colors[i % this.colors.length]]),
+      (node, i) => (node.style.background = swatchOf(palette, this.colors, i)),
     );
     context.clearRect(0, 0, width, height);
     const [base, each] = [height - FOOT, (width - LABELS) / sm.length];
@@ -82,8 +82,16 @@ export class WaitChart {
   }
 }
 
-// What a bar is filled with, one over the other.
+// What a bar is filled with, one over the other: every second wait is hatched, so that neighbours differ
+// without colour too.
 function fillOf(context, palette, colors, i) {
   const color = palette[colors[i % colors.length]];
-  return i < CROSSED ? [color] : [color, hatch(context, palette.background, 3, i % 2 > 0)];
+  return i % 2 ? [color, hatch(context, palette.background, 3)] : [color];
+}
+
+// The same in the style sheet.
+function swatchOf(palette, colors, i) {
+  const color = palette[colors[i % colors.length]];
+  const stripes = `${palette.background} 0 1px, ${color} 1px 4px`;
+  return i % 2 ? `repeating-linear-gradient(135deg, ${stripes})` : color;
 }
