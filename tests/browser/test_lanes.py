@@ -95,21 +95,28 @@ def test_the_lanes_follow_the_player_to_the_sm_that_worked_on_its_tile(opened):
     opened.assert_clean()
 
 
+def block_at(page, x, y):
+    """What is said of the block under a point; "" for none."""
+    page.page.mouse.move(x, y)
+    return page.page.evaluate(f"{PLAYER}.querySelector('.fa-lanes').title")
+
+
 def test_a_wheel_zooms_while_the_lanes_have_the_focus_and_a_drag_pans(opened):
-    """Shown by the block under the same point, which is another one afterwards."""
     x, y, width, _ = opened.page.evaluate(SCENE)
-    at = (x + 0.7 * width, y + 47)
-    title = f"{PLAYER}.querySelector('.fa-lanes').title"
-    opened.page.mouse.click(x + 0.7 * width, y + 47)
+    across = (x + 200 + 3 * i for i in range(int(width - 300) // 3))
+    at, row = next(place for place in across if block_at(opened, place, y + 47)) + 12, y + 47
+    block = block_at(opened, at, row)
     opened.page.mouse.wheel(0, -1200)
-    opened.page.mouse.move(at[0] + 1, at[1])
-    zoomed = opened.page.evaluate(title)
+    assert block_at(opened, at, row) == block
+    assert block_at(opened, at + 90, row) != block  # without the focus the wheel moves the page
+    opened.page.mouse.click(at, row)
+    opened.page.mouse.wheel(0, -1200)
+    assert block_at(opened, at, row) == block
+    assert block_at(opened, at + 90, row) == block
     opened.page.mouse.down()
-    opened.page.mouse.move(at[0] - 300, at[1], steps=5)
+    opened.page.mouse.move(at - 500, row, steps=5)
     opened.page.mouse.up()
-    opened.page.mouse.move(*at)
-    assert zoomed
-    assert opened.page.evaluate(title) != zoomed
+    assert block_at(opened, at, row) != block
     opened.assert_clean()
 
 

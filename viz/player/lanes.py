@@ -18,7 +18,7 @@ from kernels.trace.lane_rows import Track, tracks_of
 from kernels.trace.lanes import SOFTMAX, WAIT, Lanes
 from viz.player.numbers import encode
 from viz.shared import theme
-from viz.shared.formats import format_ms, significant
+from viz.shared.formats import format_count, format_ms, significant
 from viz.shared.provenance import lanes_provenance
 
 MAX_EVENTS = 4000
@@ -92,7 +92,9 @@ def _run_data(run: LanesRun, played: Algorithm | None, tiles: np.ndarray | None)
         ],
         "clock_ghz": lanes.clock_ghz,
         "sms": [{"sm": sm, "tracks": [_track(track) for track in tracks]} for sm, tracks in sms],
-        "left_out": f"{left_out} more SMs have recorded lanes; they are left out here." if left_out else "",
+        "left_out": f"The blocks of {format_count(left_out, 'more SM')} are left out here."
+        if left_out
+        else "",
         "begin": encode(np.round(lanes.event_begin_ns[events] * TICKS_PER_NS), "uint32"),
         "length": encode(
             np.round((lanes.event_end_ns - lanes.event_begin_ns)[events] * TICKS_PER_NS), "uint32"

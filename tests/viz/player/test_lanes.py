@@ -62,7 +62,7 @@ def test_sms_beyond_the_limit_are_left_out_and_those_with_the_same_tiles_stay(ru
     monkeypatch.setattr(sent, "MAX_EVENTS", 150)
     hopper, plain = lanes_data(runs)["runs"]
     assert [sm["sm"] for sm in hopper["sms"]] == [0]
-    assert hopper["left_out"] == "1 more SMs have recorded lanes; they are left out here."
+    assert hopper["left_out"] == "The blocks of 1 more SM are left out here."
     monkeypatch.setattr(sent, "MAX_EVENTS", 60)
     hopper, plain = lanes_data(runs)["runs"]
     assert len(plain["sms"]) == 1

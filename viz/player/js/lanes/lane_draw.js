@@ -8,6 +8,7 @@ import { tickWords, ticksOf } from "./span.js";
 const TEXT_SIZE = 10.5;
 const ROOM_FOR_WORDS = 14; // pixels
 const ROOM_FOR_PROVENANCE = 620;
+const NARROW = 1;
 const ROOM_FOR_A_FRAME = 4;
 const TICK_ROOM = 84;
 
@@ -89,14 +90,31 @@ function makeLook(context, { color, fill }, name, palette) {
 function drawTrack(context, layout, span, { track, y, h }, { run, looks, palette }) {
   const [first, end] = visibleEvents(run, track, span.from, span.to);
   const perNs = (layout.width - layout.left) / span.length;
-  let drawnTo = -1; // blocks narrower than a pixel fall on the same one: it is drawn once
+  const dense = { pixel: -1, widths: looks.map(() => 0) };
   for (let event = first; event < end; event++) {
     const x = layout.left + (run.begin[event] - span.from) * perNs;
     const w = (run.end[event] - run.begin[event]) * perNs;
-    if (x + w < drawnTo + 0.5 && w < 1) continue;
-    drawBlock(context, { x, y, w, h }, looks[run.activity[event]], palette);
-    drawnTo = x + Math.max(w, 0.8);
+    const number = run.activity[event];
+    if (w >= NARROW) {
+      drawBlock(context, { x, y, w, h }, looks[number], palette);
+      continue;
+    }
+    if (Math.floor(x) !== dense.pixel) drawDense(context, { y, h }, looks, dense);
+    dense.pixel = Math.floor(x);
+    dense.widths[number] += w;
   }
+  drawDense(context, { y, h }, looks, dense);
+}
+
+// Blocks of which several fall on a pixel: in the colour that takes most of it, as strong as they fill it.
+function drawDense(context, { y, h }, looks, { pixel, widths }) {
+  const filled = widths.reduce((sum, w) => sum + w, 0);
+  if (!filled) return;
+  context.globalAlpha = Math.min(1, filled);
+  context.fillStyle = looks[widths.indexOf(Math.max(...widths))].solid;
+  context.fillRect(pixel, y, 1, h);
+  context.globalAlpha = 1;
+  widths.fill(0);
 }
 
 function drawBlock(context, { x, y, w, h }, look, palette) {

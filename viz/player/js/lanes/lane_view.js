@@ -14,6 +14,7 @@ import { eventWords } from "./lane_words.js";
 
 const ZOOM = 1.5; // of a key or a button
 const PAN = 0.2; // part of what is seen
+const BLOCKS = 8; // of a track that are seen at first: there is room for their names
 const REACH = 5; // pixels beside a block that still mean it
 const KEYS = "Keys: ← → pan, + − zoom, 0 all of it, , and . the block before and after, ↑ ↓ the track.";
 
@@ -64,6 +65,7 @@ export class LanesView {
     this.chosen = runs.map(() => 0);
     this.marked = runs.map(() => new Set());
     this.span = new Span(Math.max(...runs.map(({ lastEnd }) => lastEnd)));
+    this.span.place(0, Math.min(this.span.last, timeOfBlocks(runs[0], BLOCKS)));
     this.fillChooser();
     this.charts = runs.map(
       (run, index) => new WaitChart(run, data.wait_colors, (sm) => this.chooseNumber(index, sm)),
@@ -76,7 +78,8 @@ export class LanesView {
     const title = element("div", { class: "fa-head" }, [
       "Which SMs wait, and for what: share of the time of the warps that compute",
     ]);
-    const notes = runs.filter((run) => run.left_out).map((run) => `${run.title}: ${run.left_out}`);
+    const leftOut = runs.filter((run) => run.left_out);
+    const notes = leftOut.map((run) => element("div", {}, [`${run.title}: ${run.left_out}`]));
     this.more.replaceChildren(figureTable(data), title, charts, ...notes);
     this.fillLegend();
     this.readout.textContent = `Click a block, or focus the lanes and use the keys. ${KEYS}`;
@@ -283,6 +286,12 @@ export class LanesView {
     drawLanes(context, this.layout, this.span, { model, palette, marked: this.marked, picked: this.picked });
     this.charts.forEach((chart, i) => chart.draw(palette, model.runs[i].sms[this.chosen[i]].sm));
   }
+}
+
+// When a run has been through so many blocks of the first track of its first SM.
+function timeOfBlocks(run, count) {
+  const [{ first, end }] = run.sms[0].tracks;
+  return run.end[Math.min(first + count, end) - 1];
 }
 
 function button(label, title, onclick) {

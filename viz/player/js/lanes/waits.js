@@ -53,9 +53,7 @@ export class WaitChart {
     const { context, width, height } = fitCanvas(this.canvas);
     const { names, sm } = this.run.waits;
     const fills = names.map((_, i) => fillOf(context, palette, this.colors, i));
-    this.swatches.forEach(
-      (node, i) => (node.style.background = swatchOf(palette, this.colors, i)),
-    );
+    this.swatches.forEach((node, i) => (node.style.background = swatchOf(palette, this.colors, i)));
     context.clearRect(0, 0, width, height);
     const [base, each] = [height - FOOT, (width - LABELS) / sm.length];
     text(context, `${formatNumber(100 * this.largest, 2)} %`, LABELS - 4, 6, palette.muted, {
