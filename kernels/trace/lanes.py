@@ -43,6 +43,8 @@ class Activity:
     end: str
     turns_back: int = 0
     """How many turns before this one its key tile was taken up."""
+    or_next: str = ""
+    """The mark of the next turn that ends it if `end` is not set."""
 
 
 @dataclass(frozen=True)
@@ -94,9 +96,9 @@ class Lanes:
     event_kv_tile: np.ndarray
     """int32 (events,); -1 if the event is about none."""
     event_begin_ns: np.ndarray
-    """float64 (events,)"""
+    """float32 (events,)"""
     event_end_ns: np.ndarray
-    """float64 (events,)"""
+    """float32 (events,)"""
     program_sm: np.ndarray
     """int32 (programs,): of every program of the launch, also of those without events here."""
     program_begin_ns: np.ndarray
@@ -114,9 +116,9 @@ class Lanes:
     sm_hidden_ns: np.ndarray
     """float64 (sms,): of it, while a product was under way on the SM."""
     sm_activity_ns: np.ndarray
-    """float64 (sms, activities): time of each activity, all lanes that compute together."""
+    """float64 (sms, activities): time of each activity, all lanes that have it together."""
     sm_lane_ns: np.ndarray
-    """float64 (sms,): time of all lanes that compute together."""
+    """float64 (sms, activities): time of all lanes that have the activity together."""
 
     @property
     def overhead(self) -> float:
@@ -135,10 +137,10 @@ class Lanes:
 
     @functools.cached_property
     def wait_shares(self) -> dict[str, float]:
-        """Share of the computing lanes' time, for each activity in which they wait."""
-        total = self.sm_lane_ns.sum()
+        """Share of the time of the lanes that have it, for each activity in which they wait."""
+        total = self.sm_lane_ns.sum(axis=0)
         return {
-            name: float(self.sm_activity_ns[:, number].sum() / total)
+            name: float(self.sm_activity_ns[:, number].sum() / total[number])
             for number, (name, kind) in enumerate(self.activities)
             if kind == WAIT
         }
@@ -150,7 +152,8 @@ class Lanes:
         plain = {name: value for name, value in values.items() if name not in arrays}
         header = {"format": FORMAT, "version": FORMAT_VERSION} | plain
         header |= {"problem": self.problem.as_dict(), "device": self.device.as_dict()}
-        np.savez_compressed(target, header=np.frombuffer(json.dumps(header).encode(), np.uint8), **arrays)
+        arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
+        np.savez_compressed(target, allow_pickle=False, **arrays)
 
     def to_bytes(self) -> bytes:
         """The file that `save` writes."""

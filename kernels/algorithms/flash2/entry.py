@@ -13,6 +13,7 @@ from kernels.algorithms.tile_figures import forward_figure
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import streamed_keys, visited_tiles
 from kernels.trace.algorithm import Algorithm, Kernel, Phase, RecordedSum, SourceRef
+from kernels.trace.lanes import OTHER, PRODUCT, SOFTMAX, Activity, LaneRole
 from kernels.trace.sample import tile_bounds
 
 ONLINE_SOFTMAX = ("kernels.primitives.online_softmax", "online_softmax")
@@ -37,6 +38,18 @@ ON_CHIP = (
     query_sum("O"),
     row_state("m", "l"),
 )
+WARPS = LaneRole(
+    "program",
+    ("start", "has S", "has P", "done", "wrote"),
+    (
+        Activity("QK^T", PRODUCT, "start", "has S"),
+        Activity("softmax", SOFTMAX, "has S", "has P"),
+        Activity("PV", PRODUCT, "has P", "done", or_next="has S"),
+        Activity("write O", OTHER, "done", "wrote"),
+    ),
+)
+"""All warps of a program do the same. PV is waited for together with QK^T of the next tile. The time of a
+product includes the wait for its tile, because the compiler places both."""
 ROW_FIELDS = ("row_max", "row_sum", "alpha")
 SERIES = ("m", "l", "alpha", "distance")
 

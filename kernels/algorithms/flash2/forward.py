@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import torch
 
-from kernels.algorithms.flash2.entry import FORWARD
+from kernels.algorithms.flash2.entry import FORWARD, WARPS
 from kernels.primitives.launch import (
     TileConfig,
     can_use_tma,
@@ -18,7 +18,16 @@ from kernels.primitives.launch import (
     problem_arguments,
     tile_arguments,
 )
-from kernels.primitives.marks import LaneBuffers, clock_program, lane_of, mark, mark_tile
+from kernels.primitives.marks import (
+    RECORD,
+    LaneBuffers,
+    lane_arguments,
+    lane_of,
+    mark,
+    mark_numbers,
+    mark_program,
+    mark_tile,
+)
 from kernels.primitives.masking import mask_scores, sees_a_key
 from kernels.primitives.numbers import LN2, matmul, to_operand
 from kernels.primitives.online_softmax import online_softmax
@@ -47,6 +56,7 @@ import triton.language as tl
 READ_Q, READ_K, READ_V = read_columns(FORWARD, "Q", "K", "V")
 WRITE_O, WRITE_LSE = write_columns(FORWARD, "O", "lse")
 Q, K, QK, S, P, V, RESCALED = matrix_numbers(FORWARD, "Q", "K", "QK^T", "S", "P", "V", "O rescaled")
+START, HAS_S, HAS_P, DONE, WROTE = mark_numbers(WARPS, "start", "has S", "has P", "done", "wrote")
 
 
 @triton.jit
@@ -78,6 +88,7 @@ def _attn_fwd_inner(
     USE_TMA: tl.constexpr,
     TRACE: tl.constexpr,
     TRACE_ACC: tl.constexpr,
+    LANES: tl.constexpr,
 ):
     """Attend to key tiles [first_tile, end_tile). acc (BLOCK_M, BLOCK_D), l and m (BLOCK_M,) are float32."""
     offs_m = q_tile * BLOCK_M + tl.arange(0, BLOCK_M)
@@ -85,12 +96,14 @@ def _attn_fwd_inner(
         first_k = kv_tile * BLOCK_N
         if TRACE:
             record_start(trace, slot)
-        mark(lane, kv_tile, START)
+        if LANES:
+            mark(lane, kv_tile, START)
         # [load K] (BLOCK_N, BLOCK_D)
         k = load_tile(k_view, first_k, HEAD_DIM, BLOCK_N, BLOCK_D, USE_TMA)
         # [QK^T] (BLOCK_M, BLOCK_N) = (BLOCK_M, BLOCK_D) @ (BLOCK_D, BLOCK_N)
         scores = matmul(q, tl.trans(k), tl.zeros((BLOCK_M, BLOCK_N), tl.float32), PRECISION)
-        mark(lane, kv_tile, HAS_S)
+        if LANES:
+            mark(lane, kv_tile, HAS_S)
         if TRACE:
             record_matrix(trace, slot, q, Q, BLOCK_M, BLOCK_D)
             record_matrix(trace, slot, k, K, BLOCK_N, BLOCK_D)
@@ -104,7 +117,8 @@ def _attn_fwd_inner(
         p, m, l, alpha = online_softmax(scores, m, l, scale_log2)
         # [rescale]
         acc = acc * alpha[:, None]
-        mark(lane, kv_tile, HAS_P)
+        if LANES:
+            mark(lane, kv_tile, HAS_P)
         if TRACE:
             record_matrix(trace, slot, p, P, BLOCK_M, BLOCK_N)
             record_matrix(trace, slot, acc, RESCALED, BLOCK_M, BLOCK_D)
@@ -113,7 +127,8 @@ def _attn_fwd_inner(
         # [PV] (BLOCK_M, BLOCK_D) += (BLOCK_M, BLOCK_N) @ (BLOCK_N, BLOCK_D)
         acc = matmul(to_operand(p, DTYPE), v, acc, PRECISION)
         # [end]
-        mark(lane, kv_tile, HAS_O)
+        if LANES:
+            mark_tile(lane, kv_tile, batch_head * tl.cdiv(band.q_len, BLOCK_M) + q_tile, kv_tile)
         if TRACE:
             ITEMSIZE: tl.constexpr = DTYPE.primitive_bitwidth // 8
             record_where(trace, slot, batch_head, q_tile, kv_tile)
@@ -162,6 +177,8 @@ def _attn_fwd(
     LANES: tl.constexpr,
 ):
     """One query tile of one head. lse is (batch, q_heads, q_len); strides are (batch, head, row, column)."""
+    if LANES:
+        mark_program(trace, False)
     q_tiles = tl.cdiv(band.q_len, BLOCK_M)
     heads = tl.num_programs(0) // q_tiles
     batch_head, q_tile = last_tiles_first(tl.program_id(0), heads_in_turn, q_tiles, heads)
@@ -191,7 +208,6 @@ def _attn_fwd(
     first, first_full, end_full, end = visited_by_query_tile(q_tile, band, BLOCK_M, BLOCK_N)
     lane = None
     if LANES:
-        clock_program(trace, False)
         lane = lane_of(trace, 0) - first * RECORD  # its turns are numbered as the key tiles
     for PART in tl.static_range(3):
         # Tiles that the left bound cuts, whole tiles, tiles that the right bound or the end of the keys cuts.
@@ -200,8 +216,10 @@ def _attn_fwd(
             acc, l, m, slot = _attn_fwd_inner(
                 acc, l, m, q, k_view, v_view, from_tile, to_tile, batch_head, q_tile, band, scale_log2, trace,
                 slot, lane, PART != 1, BOUND_LEFT, BOUND_RIGHT, DTYPE, HEAD_DIM, BLOCK_M, BLOCK_N, BLOCK_D,
-                PRECISION, USE_TMA, TRACE, TRACE_ACC,
+                PRECISION, USE_TMA, TRACE, TRACE_ACC, LANES,
             )  # fmt: skip
+            if LANES and to_tile > from_tile:
+                mark(lane, to_tile - 1, DONE)
 
     # [store O, lse]
     o = acc * (1.0 / l)[:, None]
@@ -215,7 +233,8 @@ def _attn_fwd(
     store_rows(lse_ptr + batch_head.to(tl.int64) * band.q_len, offs_m, band.q_len, lse)
     # [end]
     if LANES:
-        clock_program(trace, True)
+        mark(lane, tl.maximum(end - 1, first), WROTE)
+        mark_program(trace, True)
     if TRACE:
         slot = tl.maximum(slot - 1, first_slot)
         record_bytes(trace, slot, q_bytes, WRITE_O)
@@ -231,13 +250,14 @@ def flash_forward(
     scale: float,
     config: TileConfig,
     recorder: Recorder | None = None,
+    lanes: LaneBuffers | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor, LaunchInfo]:
     """Launch `_attn_fwd`.
 
     query is (batch, q_heads, q_len, head_dim), key and value (batch, kv_heads, kv_len, head_dim), in any
     strides. Returns O, shaped and typed as query, lse (batch, q_heads, q_len) in float32, and how the kernel
-    was launched. With a `recorder` the kernel writes down its steps. Raises InvalidProblem if the tiles do
-    not fit the GPU.
+    was launched. With a `recorder` the kernel writes down its steps, with `lanes` its marks. Raises
+    InvalidProblem if the tiles do not fit the GPU.
     """
     batch, q_heads = query.shape[:2]
     out = torch.empty_like(query)
@@ -261,6 +281,6 @@ def flash_forward(
             RAGGED=band.kv_len % config.block_n != 0,
             USE_TMA=use_tma,
             **problem_arguments(query, key, band, scale),
-            **config_arguments(config, recorder),
+            **config_arguments(config, recorder) | lane_arguments(lanes),
         )
     return out, lse, launch_info(config, compiled)

@@ -5,17 +5,20 @@ from __future__ import annotations
 from torch import Tensor
 
 from kernels.algorithms.backward.launch import backward_of
-from kernels.algorithms.flash2.entry import ENTRY, FORWARD
+from kernels.algorithms.flash2.entry import ENTRY, FORWARD, WARPS
 from kernels.algorithms.flash2.forward import flash_forward
 from kernels.device.runtime import DEVICE
 from kernels.oracle.exact import Gradients
 from kernels.primitives.assemble import assemble
+from kernels.primitives.assemble_lanes import LaneLaunch, measured_lanes
 from kernels.primitives.launch import config_of
+from kernels.primitives.marks import LaneBuffers
 from kernels.primitives.recorder import make_recorder
 from kernels.problem import AttentionProblem
 from kernels.problem.inputs import make_inputs
 from kernels.problem.tiles import visited_tiles
 from kernels.trace import Trace
+from kernels.trace.lanes import Lanes
 from kernels.trace.sample import Sample, tile_bounds
 from kernels.trace.sampled_trace import of_query_tiles
 
@@ -63,6 +66,20 @@ def run_sampled(problem: AttentionProblem, sample: Sample, row: int | None = Non
         return assemble(ENTRY, tile, [(recorder, launch)], output=out, lse=lse)
 
     return of_query_tiles(problem, sample, trace_tile)
+
+
+def run_lanes(problem: AttentionProblem) -> Lanes:
+    """When the warps of each program did what, on the problem's own inputs and tiles."""
+    inputs = make_inputs(problem, DEVICE)
+
+    def call(lanes: LaneBuffers | None) -> object:
+        return flash_forward(
+            *inputs, band=problem.band, scale=problem.scale, config=config_of(problem), lanes=lanes
+        )
+
+    programs = problem.heads * problem.q_tiles
+    launch = LaneLaunch(call, (WARPS,), programs, problem.kv_tiles, problem.q_tiles)
+    return measured_lanes(problem, ENTRY.name, launch)
 
 
 def forward(problem: AttentionProblem, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from kernels.algorithms.flash3.marks import HAS_O, HAS_P, START, WRITES, WROTE
+from kernels.algorithms.flash3.lanes import WARPGROUP
 from kernels.algorithms.flash3.products import first_scores, issue_both, last_values
 from kernels.algorithms.flash3.recording import record_step
 from kernels.algorithms.flash3.rings import release
 from kernels.algorithms.flash3.softmax import softmax_step, write_out
-from kernels.algorithms.flash3.work import next_unit, of_item, take_item
-from kernels.primitives.marks import lane_of, mark, mark_tile
+from kernels.algorithms.flash3.work import next_unit, take_item
+from kernels.primitives.marks import lane_of, mark, mark_numbers
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import mbarrier, tma, warpgroup_mma_wait
 from triton.language.extra.cuda import globaltimer
+
+HAS_P, HAS_O, WRITES, WROTE = mark_numbers(WARPGROUP, "has P", "has O", "writes", "wrote")
+ASKS_Q, HAS_Q = mark_numbers(WARPGROUP, "asks Q", "has Q")
 
 
 @gluon.jit
@@ -41,8 +44,9 @@ def attend(
     items = 0
     step = 0
     item = take_item(unit, second, work, band, GROUP, FIXED)
-    mark(lane, step, START)
+    mark(lane, step, ASKS_Q)
     mbarrier.wait(rings.q.full.index(GROUP), 0)
+    mark(lane, step, HAS_Q)
     if FIXED.TRACE:
         start = globaltimer()
     q = rings.q.buffers.index(GROUP).reshape([ROWS, BLOCK_D])
@@ -53,7 +57,6 @@ def attend(
         scores, done_m, done_l, item, item.first, band, scale_log2, FIXED, S_LAYOUT
     )
     mark(lane, step, HAS_P)
-    mark_tile(lane, step, of_item(item, work), item.first)
     if FIXED.TRACE:
         record_step(
             trace, max_steps, item, item.first, m, l, alpha, start, work, band, row_bytes,
@@ -81,7 +84,6 @@ def attend(
             mark(lane, step, HAS_P)
             acc, p = warpgroup_mma_wait(0, deps=[acc, p])  # p as well: its registers are read until then
             mark(lane, step, HAS_O)
-            mark_tile(lane, step, of_item(item, work), kv_tile)
             release(rings.v, step - 1, STAGES)
             if FIXED.TRACE:
                 record_step(
@@ -109,7 +111,9 @@ def attend(
             if more:
                 item = take_item(unit, second, work, band, GROUP, FIXED)
                 next_slot = (items % FIXED.Q_STAGES) * FIXED.GROUPS + GROUP
+                mark(lane, step + 1, ASKS_Q)
                 mbarrier.wait(rings.q.full.index(next_slot), (items // FIXED.Q_STAGES) & 1)
+                mark(lane, step + 1, HAS_Q)
             m = gl.full([ROWS], float("-inf"), gl.float32, ROW_LAYOUT)
             l = gl.zeros([ROWS], gl.float32, ROW_LAYOUT)
             from_tile = item.first

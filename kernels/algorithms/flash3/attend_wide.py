@@ -7,13 +7,13 @@ warpgroup computes meanwhile.
 
 from __future__ import annotations
 
-from kernels.algorithms.flash3.marks import HAS_O, HAS_P, START, WRITES, WROTE
+from kernels.algorithms.flash3.lanes import WARPGROUP
 from kernels.algorithms.flash3.products import first_scores, issue_both, last_values
 from kernels.algorithms.flash3.recording import record_step
 from kernels.algorithms.flash3.rings import release
 from kernels.algorithms.flash3.softmax import barrier, softmax_step, write_out
-from kernels.algorithms.flash3.work import next_unit, of_item, take_item
-from kernels.primitives.marks import lane_of, mark, mark_tile
+from kernels.algorithms.flash3.work import next_unit, take_item
+from kernels.primitives.marks import lane_of, mark, mark_numbers
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
@@ -23,6 +23,9 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 from triton.language.extra.cuda import globaltimer
+
+HAS_P, HAS_O, WRITES, WROTE = mark_numbers(WARPGROUP, "has P", "has O", "writes", "wrote")
+ASKS_Q, HAS_Q = mark_numbers(WARPGROUP, "asks Q", "has Q")
 
 
 @gluon.jit
@@ -51,8 +54,9 @@ def attend_wide(
     while unit < work.units:
         item = take_item(unit, second, work, band, GROUP, FIXED)
         turn = step + items  # an item has a turn more than steps
-        mark(lane, turn, START)
+        mark(lane, turn, ASKS_Q)
         mbarrier.wait(rings.q.full.index(GROUP), items & 1)
+        mark(lane, turn, HAS_Q)
         if FIXED.TRACE:
             start = globaltimer()
         scores = first_scores(q, rings, step, lane, turn, FIXED, S_LAYOUT)
@@ -60,7 +64,6 @@ def attend_wide(
         l = gl.zeros([ROWS], gl.float32, ROW_LAYOUT)
         first_p, m, l, alpha = softmax_step(scores, m, l, item, item.first, band, scale_log2, FIXED, S_LAYOUT)
         mark(lane, turn, HAS_P)
-        mark_tile(lane, turn, of_item(item, work), item.first)
         if FIXED.TRACE:
             record_step(
                 trace, max_steps, item, item.first, m, l, alpha, start, work, band, row_bytes,
@@ -79,7 +82,6 @@ def attend_wide(
             mark(lane, turn, HAS_P)
             acc, p = warpgroup_mma_wait(0, deps=[acc, p])  # p as well: its registers are read until then
             mark(lane, turn, HAS_O)
-            mark_tile(lane, turn, of_item(item, work), kv_tile)
             release(rings.v, step - 1, STAGES)
             if FIXED.TRACE:
                 record_step(

@@ -7,6 +7,7 @@ from kernels.algorithms.flash3.attend_wide import attend_wide
 from kernels.algorithms.flash3.loader import load_tiles
 from kernels.algorithms.flash3.rings import Descriptors, Rings, make_ring
 from kernels.algorithms.flash3.work import Divisor, Work
+from kernels.primitives.marks import mark_program
 from kernels.problem import Band
 
 from triton.experimental import gluon
@@ -68,6 +69,8 @@ def _attn_fwd_hopper(
     fence_async_shared()
     descs = Descriptors(q_desc, k_desc, v_desc, o_desc)
     rings = Rings(q_ring, k_ring, v_ring)
+    if FIXED.LANES:
+        mark_program(trace, False)
     # Gluon takes no starred arguments, and a constexpr in a tuple variable would become a tensor.
     if FIXED.WIDE:
         gl.warp_specialize([
@@ -88,3 +91,5 @@ def _attn_fwd_hopper(
             (attend, (2, descs, rings, o_buffers, lse_ptr, band, work, scale_log2, trace, max_steps, FIXED)),
             (load_tiles, (descs, rings, group_size, band, work, trace, FIXED)),
         ], [4, 4, 1], [COMPUTE_REGISTERS, COMPUTE_REGISTERS, LOAD_REGISTERS])  # fmt: skip
+    if FIXED.LANES:
+        mark_program(trace, True)

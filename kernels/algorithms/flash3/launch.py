@@ -17,8 +17,8 @@ from kernels.primitives.launch import (
     on_device,
     sm_count,
 )
+from kernels.primitives.marks import LaneBuffers
 from kernels.primitives.numbers import LOG2E
-from kernels.primitives.marks import LaneBuffers, make_lane_buffers
 from kernels.primitives.recorder import Recorder
 from kernels.primitives.replay import launch
 from kernels.primitives.tuning import gluon_is_known, hopper_config
@@ -125,6 +125,7 @@ def flash_forward_hopper(
     scale: float,
     config: TileConfig,
     recorder: Recorder | None = None,
+    lanes: LaneBuffers | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor, LaunchInfo]:
     """Launch `_attn_fwd_hopper`; arguments and results are those of `flash_forward`.
 
@@ -135,7 +136,7 @@ def flash_forward_hopper(
     out = torch.empty_like(query)
     lse = torch.empty(query.shape[:3], dtype=torch.float32, device=query.device)
     tensors, arguments, work = _launch_arguments(
-        query, key, value, out, lse, band=band, scale=scale, config=config, recorder=recorder
+        query, key, value, out, lse, band=band, scale=scale, config=config, recorder=recorder, lanes=lanes
     )
     with on_device(query, config):
         compiled = launch(_attn_fwd_hopper, (min(sm_count(), work.units),), *tensors, **arguments)

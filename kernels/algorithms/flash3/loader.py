@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from kernels.algorithms.flash3.marks import LOADS_K, LOADS_Q, LOADS_V
+from kernels.algorithms.flash3.lanes import LOADS
 from kernels.algorithms.flash3.rings import load_into
 from kernels.algorithms.flash3.work import next_unit, of_item, take_item
-from kernels.primitives.marks import lane_of, mark_tile
+from kernels.primitives.marks import lane_of, mark_numbers, mark_tile
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
+
+ASKS_K, ASKS_V, ASKS_Q = mark_numbers(LOADS, "asks K", "asks V", "asks Q 1")
 
 
 @gluon.jit
@@ -31,26 +33,28 @@ def load_tiles(descs, rings, group_size, band, work, trace, FIXED: gl.constexpr)
     row = 0
     while unit < work.units:
         item = take_item(unit, second, work, band, 0, FIXED)
+        turn = step + items if FIXED.WIDE else step  # as the warpgroups number their turns
         for group in gl.static_range(GROUPS):
             q_row = item.first_q + group * FIXED.ROWS
-            turn = items * GROUPS + group
-            at = LOADS_Q + 2 * group
-            load_into(rings.q, descs.q, item.batch, item.head, q_row, turn, Q_SLOTS, lane, step, at)
+            place = items * GROUPS + group
+            asks = ASKS_Q + 2 * group
+            load_into(rings.q, descs.q, item.batch, item.head, q_row, place, Q_SLOTS, lane, turn, asks)
         no_v_with = item.first if FIXED.WIDE else -1
         for kv_tile in range(item.first, item.end):
             first_k = kv_tile * FIXED.BLOCK_N
             k_head = item.head // group_size
-            mark_tile(lane, step, of_item(item, work), kv_tile)
-            load_into(rings.k, descs.k, item.batch, k_head, first_k, step, STAGES, lane, step, LOADS_K)
+            mark_tile(lane, turn, of_item(item, work), kv_tile)
+            load_into(rings.k, descs.k, item.batch, k_head, first_k, step, STAGES, lane, turn, ASKS_K)
             if (step > 0) & (kv_tile > no_v_with):
-                load_into(rings.v, descs.v, batch, kv_head, row, step - 1, STAGES, lane, step - 1, LOADS_V)
+                load_into(rings.v, descs.v, batch, kv_head, row, step - 1, STAGES, lane, turn - 1, ASKS_V)
             batch = item.batch
             kv_head = k_head
             row = first_k
             step += 1
+            turn += 1
         if FIXED.WIDE:
-            load_into(rings.v, descs.v, batch, kv_head, row, step - 1, STAGES, lane, step - 1, LOADS_V)
+            load_into(rings.v, descs.v, batch, kv_head, row, step - 1, STAGES, lane, turn - 1, ASKS_V)
         items += 1
         unit, second = next_unit(unit, second, work)
     if not FIXED.WIDE:
-        load_into(rings.v, descs.v, batch, kv_head, row, step - 1, STAGES, lane, step - 1, LOADS_V)
+        load_into(rings.v, descs.v, batch, kv_head, row, step - 1, STAGES, lane, step - 1, ASKS_V)

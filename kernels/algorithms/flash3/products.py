@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from kernels.algorithms.flash3.marks import ASKED_K, ASKED_V, HAS_K, HAS_O, HAS_S, HAS_V, START
+from kernels.algorithms.flash3.lanes import WARPGROUP
 from kernels.algorithms.flash3.rings import release, wait_for
-from kernels.primitives.marks import mark
+from kernels.primitives.marks import mark, mark_numbers
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import warpgroup_mma, warpgroup_mma_wait
+
+START, RESCALED, ASKS_K, HAS_K = mark_numbers(WARPGROUP, "start", "rescaled", "asks K", "has K")
+ASKS_V, HAS_V, HAS_S, HAS_O = mark_numbers(WARPGROUP, "asks V", "has V", "has S", "has O")
 
 
 @gluon.jit
@@ -17,7 +20,7 @@ def issue_scores(q, rings, step, lane, turn, FIXED: gl.constexpr, LAYOUT: gl.con
     ROWS: gl.constexpr = FIXED.ROWS
     BLOCK_N: gl.constexpr = FIXED.BLOCK_N
     BLOCK_D: gl.constexpr = FIXED.BLOCK_D
-    mark(lane, turn, ASKED_K)
+    mark(lane, turn, ASKS_K)
     k = wait_for(rings.k, step, FIXED.STAGES).reshape([BLOCK_N, BLOCK_D])
     mark(lane, turn, HAS_K)
     zeros = gl.zeros([ROWS, BLOCK_N], gl.float32, LAYOUT)
@@ -29,7 +32,7 @@ def issue_values(p, acc, adds, rings, step, lane, turn, FIXED: gl.constexpr):
     """Issue acc + P V of this step's key tile, or P V alone if `adds` is false: (ROWS, BLOCK_D), float32."""
     BLOCK_N: gl.constexpr = FIXED.BLOCK_N
     BLOCK_D: gl.constexpr = FIXED.BLOCK_D
-    mark(lane, turn, ASKED_V)
+    mark(lane, turn, ASKS_V)
     v = wait_for(rings.v, step, FIXED.STAGES).reshape([BLOCK_N, BLOCK_D])
     mark(lane, turn, HAS_V)
     return warpgroup_mma(p, v, acc, use_acc=adds, is_async=True)
@@ -46,12 +49,11 @@ def first_scores(q, rings, step, lane, turn, FIXED: gl.constexpr, LAYOUT: gl.con
 
 
 @gluon.jit
-def issue_both(
-    q, p, acc, adds, factor, rings, step, lane, turn, FIXED: gl.constexpr, LAYOUT: gl.constexpr
-):
+def issue_both(q, p, acc, adds, factor, rings, step, lane, turn, FIXED: gl.constexpr, LAYOUT: gl.constexpr):
     """Q K^T of this step's key tile, and acc after P V of the one before, which is still under way."""
     mark(lane, turn, START)
     acc = acc * factor[:, None]
+    mark(lane, turn, RESCALED)
     scores = issue_scores(q, rings, step, lane, turn, FIXED, LAYOUT)
     acc = issue_values(p, acc, adds, rings, step - 1, lane, turn, FIXED)
     scores = warpgroup_mma_wait(1, deps=[scores])
@@ -65,6 +67,7 @@ def last_values(p, acc, adds, factor, rings, step, lane, turn, FIXED: gl.constex
     """acc after P V of this step's key tile, with nothing beside it."""
     mark(lane, turn, START)
     acc = acc * factor[:, None]
+    mark(lane, turn, RESCALED)
     acc = issue_values(p, acc, adds, rings, step, lane, turn, FIXED)
     acc, p = warpgroup_mma_wait(0, deps=[acc, p])
     mark(lane, turn, HAS_O)

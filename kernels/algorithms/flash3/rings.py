@@ -90,15 +90,15 @@ def make_ring(SLOTS: gl.constexpr, READERS: gl.constexpr, desc):
 
 
 @gluon.jit
-def load_into(ring, desc, batch, head, row, turn, SLOTS: gl.constexpr, lane, marked, ASKED: gl.constexpr):
+def load_into(ring, desc, batch, head, row, turn, SLOTS: gl.constexpr, lane, marked, ASKS: gl.constexpr):
     """Copy the tile from `row` on into slot `turn % SLOTS`, once all readers have released the slot.
 
-    The marks ASKED and ASKED + 1 of the lane's turn `marked` are set before and after the wait.
+    The mark ASKS of the lane's turn `marked` is set before the wait, and the one after it after the wait.
     """
     slot = turn % SLOTS
-    mark(lane, marked, ASKED)
+    mark(lane, marked, ASKS)
     mbarrier.wait(ring.empty.index(slot), (turn // SLOTS + 1) & 1)
-    mark(lane, marked, ASKED + 1)
+    mark(lane, marked, ASKS + 1)
     mbarrier.expect(ring.full.index(slot), desc.block_type.nbytes)
     tma.async_copy_global_to_shared(
         desc, [batch, head, row, 0], ring.full.index(slot), ring.buffers.index(slot)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from kernels.algorithms.flash3_backward.d_query import add_dq, issue_dq, wait_for_buffer
+from kernels.algorithms.flash3_backward.lanes import KEYS_ALONE
 from kernels.algorithms.flash3_backward.shared import barrier, release, tile_of, wait_for
+from kernels.primitives.marks import lane_of, mark, mark_numbers
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
@@ -13,6 +15,14 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     tma,
     warpgroup_mma,
     warpgroup_mma_wait,
+)
+
+START, HAS_Q, HAS_DO, HAS_S, HAS_P = mark_numbers(KEYS_ALONE, "start", "has Q", "has dO", "has S", "has P")
+HAS_DP, HAS_PLACE, HAS_ALL_DS, STORED_DS = mark_numbers(
+    KEYS_ALONE, "has dP", "has place", "has all dS", "stored dS"
+)
+HAS_DQ, ADDED_DQ, HAS_DV, HAS_DK, TURNS = mark_numbers(
+    KEYS_ALONE, "has dQ", "added dQ", "has dV", "has dK", "turns"
 )
 
 
@@ -68,7 +78,7 @@ def write_gradient(acc, desc, shared, item, GROUP: gl.constexpr, FIXED: gl.const
 
 
 @gluon.jit
-def accumulate(GROUP: gl.constexpr, descs, shared, item, band, scale, scale_log2, FIXED: gl.constexpr):
+def accumulate(GROUP: gl.constexpr, descs, shared, item, band, scale, scale_log2, lanes, FIXED: gl.constexpr):
     """dK and dV of the keys from row GROUP * ROWS on of the item. dK gets the scale at the end."""
     ROWS: gl.constexpr = FIXED.ROWS
     BLOCK_M: gl.constexpr = FIXED.BLOCK_M
@@ -81,6 +91,7 @@ def accumulate(GROUP: gl.constexpr, descs, shared, item, band, scale, scale_log2
     QUERY: gl.constexpr = gl.SliceLayout(0, S_LAYOUT)
     k = shared.k.reshape([FIXED.BLOCK_N, BLOCK_D]).slice(GROUP * ROWS, ROWS, 0)
     v = shared.v.index(GROUP).reshape([ROWS, BLOCK_D])
+    lane = lane_of(lanes, GROUP) if lanes is not None else None
     dk = gl.zeros([ROWS, BLOCK_D], gl.float32, ACC_LAYOUT)
     dv = gl.zeros([ROWS, BLOCK_D], gl.float32, ACC_LAYOUT)
     steps = (item.end - item.first) * item.group_size
@@ -96,36 +107,47 @@ def accumulate(GROUP: gl.constexpr, descs, shared, item, band, scale, scale_log2
             wait_for(shared.q, 0, True, FIXED)
     scores_t = gl.zeros([ROWS, BLOCK_M], gl.float32, S_LAYOUT)
     if FIXED.SCORES_AHEAD:
+        mark(lane, 0, HAS_Q)
         scores_t = issue_transposed(k, tile_of(shared.q, 0, FIXED), FIXED, S_LAYOUT)
     for step in range(steps):
+        mark(lane, step, TURNS)
         slot = step % STAGES
         before = step + STAGES - 1  # the step before, in the slot and the phase of its barriers
         q = tile_of(shared.q, step, FIXED)
         do = tile_of(shared.do, step, FIXED)
         if FIXED.SCORES_AHEAD:
             s_t = warpgroup_mma_wait(0, deps=[scores_t])  # (waiting for 1 beside dP: ptxas C7514)
+            mark(lane, step, HAS_S)
         else:
+            mark(lane, step, START)
             wait_for(shared.q, step, True, FIXED)
+            mark(lane, step, HAS_Q)
             s_t = issue_transposed(k, q, FIXED, S_LAYOUT)
         wait_for(shared.do, step, True, FIXED)
+        mark(lane, step, HAS_DO)
         dp_t = issue_transposed(v, do, FIXED, S_LAYOUT)
         lse = shared.q.numbers.index(slot).load(QUERY)
         if not FIXED.SCORES_AHEAD:
             s_t = warpgroup_mma_wait(1, deps=[s_t])
+            mark(lane, step, HAS_S)
         p_t = probabilities(s_t, lse, item, q_tile, band, scale_log2, GROUP, FIXED, S_LAYOUT)
         if not FIXED.DQ_BEHIND:
             p = gl.convert_layout(p_t.to(DTYPE), P_LAYOUT)
         delta = shared.do.numbers.index(slot).load(QUERY)
+        mark(lane, step, HAS_P)
         dp_t = warpgroup_mma_wait(0, deps=[dp_t])
+        mark(lane, step, HAS_DP)
         if not FIXED.DQ_BEHIND:
             dv = warpgroup_mma(p, do, dv, is_async=True)
         ds_t = (p_t * (dp_t - delta[None, :])).to(DTYPE)
         mbarrier.wait(shared.ds_empty.index(slot), (step // STAGES + 1) & 1)
+        mark(lane, step, HAS_PLACE)
         shared.ds.index(slot).slice(GROUP * ROWS, ROWS, 0).store(ds_t)
         ds = gl.convert_layout(ds_t, P_LAYOUT)
         if FIXED.DQ_BEHIND:
             p = gl.convert_layout(p_t.to(DTYPE), P_LAYOUT)
             mbarrier.wait(shared.ds_full.index(before % STAGES), (before // STAGES + 1) & 1)
+            mark(lane, step, HAS_ALL_DS)
             dq = issue_dq(shared, before, GROUP, FIXED)
             dv = warpgroup_mma(p, do, dv, is_async=True)
         if FIXED.DQ_BEHIND or FIXED.DQ_WARPGROUP:
@@ -133,30 +155,41 @@ def accumulate(GROUP: gl.constexpr, descs, shared, item, band, scale, scale_log2
         fence_async_shared()
         barrier()
         mbarrier.arrive(shared.ds_full.index(slot))
+        mark(lane, step, STORED_DS)
         if FIXED.DQ_WARPGROUP:
             if FIXED.SCORES_AHEAD:
+                mark(lane, step + 1, START)
                 wait_for(shared.q, step + 1, step + 1 < steps, FIXED)
+                mark(lane, step + 1, HAS_Q)
                 scores_t = issue_transposed(k, tile_of(shared.q, step + 1, FIXED), FIXED, S_LAYOUT)
             dv, p = warpgroup_mma_wait(1 + FIXED.SCORES_AHEAD, deps=[dv, p])
+            mark(lane, step, HAS_DV)
             release(shared.do, step, FIXED)
         elif FIXED.DQ_BEHIND:
             dq = warpgroup_mma_wait(2, deps=[dq])
+            mark(lane, step, HAS_DQ)
             mbarrier.arrive(shared.ds_empty.index(before % STAGES), pred=step > 0)
             wait_for_buffer()
             if step > 0:  # the first is of a dS that does not exist
                 add_dq(dq, shared.dq.index(GROUP), descs.dq, first_row + (step - 1) * BLOCK_M, GROUP * ROWS)
+            mark(lane, step, ADDED_DQ)
             dv, p = warpgroup_mma_wait(1, deps=[dv, p])
+            mark(lane, step, HAS_DV)
             release(shared.do, step, FIXED)
         else:
             mbarrier.wait(shared.ds_full.index(slot), (step // STAGES) & 1)
+            mark(lane, step, HAS_ALL_DS)
             dq = issue_dq(shared, step, GROUP, FIXED)
             dk = warpgroup_mma(ds, q, dk, is_async=True)
             dq, dv, p = warpgroup_mma_wait(1, deps=[dq, dv, p])
+            mark(lane, step, HAS_DQ)
             release(shared.do, step, FIXED)
             mbarrier.arrive(shared.ds_empty.index(slot))
             wait_for_buffer()
             add_dq(dq, shared.dq.index(GROUP), descs.dq, row, GROUP * ROWS)
+            mark(lane, step, ADDED_DQ)
         dk, ds = warpgroup_mma_wait(FIXED.SCORES_AHEAD, deps=[dk, ds])
+        mark(lane, step, HAS_DK)
         release(shared.q, step, FIXED)
         row += BLOCK_M
         q_tile += 1

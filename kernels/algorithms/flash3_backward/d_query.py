@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from kernels.algorithms.flash3_backward.lanes import QUERIES
 from kernels.algorithms.flash3_backward.shared import barrier
+from kernels.primitives.marks import lane_of, mark, mark_numbers
 
 from triton._C.libtriton import ir
 from triton.experimental import gluon
@@ -15,6 +17,8 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma,
     warpgroup_mma_wait,
 )
+
+START, HAS_ALL_DS, HAS_DQ, HAS_PLACE, ADDED_DQ = mark_numbers(QUERIES, *QUERIES.marks)
 
 
 @builtin
@@ -56,22 +60,28 @@ def add_dq(dq, buffer, desc, row, column):
 
 
 @gluon.jit
-def sum_dq(descs, shared, item, FIXED: gl.constexpr):
+def sum_dq(descs, shared, item, lanes, FIXED: gl.constexpr):
     """A warpgroup that computes dQ of every step, and nothing else; it takes turns with two buffers."""
     STAGES: gl.constexpr = FIXED.STAGES
     if item.first < item.end:
         mbarrier.wait(shared.kv_full.index(0), 0)
+    lane = lane_of(lanes, 2) if lanes is not None else None
     step = 0
     for member in range(item.group_size):
         head = item.kv_head * item.group_size + member
         first_row = (item.batch * item.q_heads + head) * item.padded_rows
         for q_tile in range(item.first, item.end):
+            mark(lane, step, START)
             mbarrier.wait(shared.ds_full.index(step % STAGES), (step // STAGES) & 1)
+            mark(lane, step, HAS_ALL_DS)
             dq = issue_dq(shared, step, 0, FIXED)
             tma.store_wait(1)
             dq = warpgroup_mma_wait(0, deps=[dq])
+            mark(lane, step, HAS_DQ)
             mbarrier.arrive(shared.ds_empty.index(step % STAGES))
             barrier()  # the warp that adds has waited for its buffer
+            mark(lane, step, HAS_PLACE)
             add_dq(dq, shared.dq.index(step % 2), descs.dq, first_row + q_tile * FIXED.BLOCK_M, 0)
+            mark(lane, step, ADDED_DQ)
             step += 1
     tma.store_wait(0)

@@ -7,6 +7,7 @@ from kernels.algorithms.flash3_backward.d_query import sum_dq
 from kernels.algorithms.flash3_backward.loader import load_tiles
 from kernels.algorithms.flash3_backward.shared import Descriptors, make_shared
 from kernels.algorithms.flash3_backward.work import Heads, take_item
+from kernels.primitives.marks import mark_program
 from kernels.problem import Band
 
 from triton.experimental import gluon
@@ -42,6 +43,7 @@ def _attn_bwd_hopper(
     kv_len,
     left,
     right,
+    lanes,
     FIXED: gl.constexpr,
     KEY_REGISTERS: gl.constexpr,
     QUERY_REGISTERS: gl.constexpr,
@@ -57,14 +59,16 @@ def _attn_bwd_hopper(
     shared = make_shared(descs, FIXED)
     fence_async_shared()
     item = take_item(heads, band, FIXED)
+    if lanes is not None:
+        mark_program(lanes, False)
     # Gluon takes no starred arguments, and a constexpr in a tuple variable would become a tensor.
     if FIXED.DQ_WARPGROUP:
         gl.warp_specialize(
             [
-                (accumulate, (0, descs, shared, item, band, scale, scale_log2, FIXED)),
-                (accumulate, (1, descs, shared, item, band, scale, scale_log2, FIXED)),
-                (sum_dq, (descs, shared, item, FIXED)),
-                (load_tiles, (descs, shared, item, FIXED)),
+                (accumulate, (0, descs, shared, item, band, scale, scale_log2, lanes, FIXED)),
+                (accumulate, (1, descs, shared, item, band, scale, scale_log2, lanes, FIXED)),
+                (sum_dq, (descs, shared, item, lanes, FIXED)),
+                (load_tiles, (descs, shared, item, band, lanes, FIXED)),
             ],
             [4, 4, 1],
             [KEY_REGISTERS, QUERY_REGISTERS, LOAD_REGISTERS],
@@ -72,10 +76,12 @@ def _attn_bwd_hopper(
     else:
         gl.warp_specialize(
             [
-                (accumulate, (0, descs, shared, item, band, scale, scale_log2, FIXED)),
-                (accumulate, (1, descs, shared, item, band, scale, scale_log2, FIXED)),
-                (load_tiles, (descs, shared, item, FIXED)),
+                (accumulate, (0, descs, shared, item, band, scale, scale_log2, lanes, FIXED)),
+                (accumulate, (1, descs, shared, item, band, scale, scale_log2, lanes, FIXED)),
+                (load_tiles, (descs, shared, item, band, lanes, FIXED)),
             ],
             [4, 1],
             [KEY_REGISTERS, LOAD_REGISTERS],
         )
+    if lanes is not None:
+        mark_program(lanes, True)

@@ -14,6 +14,7 @@ from kernels.device.determinism import wants_same_bits
 from kernels.oracle.exact import Gradients
 from kernels.oracle.naive import group_size
 from kernels.primitives.launch import TRITON_DTYPES, TileConfig, can_use_tma, on_device, sm_count
+from kernels.primitives.marks import LaneBuffers
 from kernels.primitives.numbers import LOG2E
 from kernels.primitives.replay import launch, never_repeat
 from kernels.problem import Band
@@ -96,6 +97,19 @@ class HopperBackwardCall:
         self.padded_delta = self.lse.new_empty(rows)
         self.dq_sum = self.lse.new_empty((rows, head_dim))
 
+    @property
+    def fixed(self) -> Fixed:
+        """What is compiled into the sweep."""
+        ragged = self.band.kv_len % BLOCK_N != 0
+        return Fixed(
+            BOUND_LEFT=self.band.bounds_left,
+            BOUND_RIGHT=self.band.bounds_right,
+            RAGGED=ragged,
+            BLOCK_D=self.block_d,
+            SCORES_AHEAD=self.block_d == 64 and not self.band.masks,
+            DQ_BEHIND=self.block_d == 128 and not self.band.masks and not ragged,
+        )
+
     def prepare(self) -> None:
         """lse, D, and zeros for the sum of dQ."""
         batch, q_heads, q_len, head_dim = self.query.shape
@@ -120,19 +134,11 @@ class HopperBackwardCall:
             HAS_D_LSE=self.d_lse is not None,
         )
 
-    def sweep(self) -> None:
-        """d_key, d_value, and the sum of dQ."""
+    def sweep(self, lanes: LaneBuffers | None = None) -> None:
+        """d_key, d_value, and the sum of dQ. With `lanes` the kernel sets marks."""
         batch, q_heads = self.query.shape[:2]
         kv_heads = self.key.shape[1]
-        ragged = self.band.kv_len % BLOCK_N != 0
-        fixed = Fixed(
-            BOUND_LEFT=self.band.bounds_left,
-            BOUND_RIGHT=self.band.bounds_right,
-            RAGGED=ragged,
-            BLOCK_D=self.block_d,
-            SCORES_AHEAD=self.block_d == 64 and not self.band.masks,
-            DQ_BEHIND=self.block_d == 128 and not self.band.masks and not ragged,
-        )
+        fixed = self.fixed
         blocks = {
             "q_desc": (self.query, fixed.BLOCK_M),
             "do_desc": (self.d_out, fixed.BLOCK_M),
@@ -157,6 +163,7 @@ class HopperBackwardCall:
             heads_in_turn=min(HEADS_IN_TURN if self.band.bounds_right else 1, batch * kv_heads),
             padded_rows=self.padded_rows,
             **self.band._asdict(),
+            lanes=lanes,
             FIXED=fixed,
             KEY_REGISTERS=of_keys,
             QUERY_REGISTERS=of_queries,

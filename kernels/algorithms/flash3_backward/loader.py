@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from kernels.algorithms.flash3_backward.lanes import LOADS
 from kernels.algorithms.flash3_backward.shared import load_into
+from kernels.primitives.marks import lane_of, mark_numbers, mark_tile
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import mbarrier, tma
 
+ASKS_Q, ASKS_DO = mark_numbers(LOADS, "asks Q", "asks dO")
+
 
 @gluon.jit
-def load_tiles(descs, shared, item, FIXED: gl.constexpr):
+def load_tiles(descs, shared, item, band, lanes, FIXED: gl.constexpr):
     """Load K and V of the item, and its query tiles, head after head."""
     ROWS: gl.constexpr = FIXED.ROWS
     first_k = item.kv_tile * FIXED.BLOCK_N
@@ -23,10 +27,14 @@ def load_tiles(descs, shared, item, FIXED: gl.constexpr):
         for group in gl.static_range(2):
             at = [item.batch, item.kv_head, first_k + group * ROWS, 0]
             tma.async_copy_global_to_shared(descs.v, at, v_full, shared.v.index(group))
+    LANE: gl.constexpr = 3 if FIXED.DQ_WARPGROUP else 2
+    lane = lane_of(lanes, LANE) if lanes is not None else None
+    q_tiles = gl.cdiv(band.q_len, FIXED.BLOCK_M)
     step = 0
     for member in range(item.group_size):
         head = item.kv_head * item.group_size + member
         for q_tile in range(item.first, item.end):
-            load_into(shared.q, descs.q, descs.lse, item, head, q_tile, step, FIXED)
-            load_into(shared.do, descs.do, descs.delta, item, head, q_tile, step, FIXED)
+            mark_tile(lane, step, (item.batch * item.q_heads + head) * q_tiles + q_tile, item.kv_tile)
+            load_into(shared.q, descs.q, descs.lse, item, head, q_tile, step, lane, ASKS_Q, FIXED)
+            load_into(shared.do, descs.do, descs.delta, item, head, q_tile, step, lane, ASKS_DO, FIXED)
             step += 1

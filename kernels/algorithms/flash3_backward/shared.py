@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from kernels.primitives.marks import mark
+
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import mbarrier, tma
@@ -124,12 +126,19 @@ def make_shared(descs, FIXED: gl.constexpr):
 
 
 @gluon.jit
-def load_into(stream, desc, numbers_desc, item, head, q_tile, step, FIXED: gl.constexpr):
-    """Copy a query tile and its rows' numbers into the slot of this step, once both readers released it."""
+def load_into(
+    stream, desc, numbers_desc, item, head, q_tile, step, lane, ASKS: gl.constexpr, FIXED: gl.constexpr
+):
+    """Copy a query tile and its rows' numbers into the slot of this step, once both readers released it.
+
+    The mark ASKS is set before the wait, and the one after it after the wait.
+    """
     slot = step % FIXED.STAGES
     first_q = q_tile * FIXED.BLOCK_M
     full = stream.full.index(slot)
+    mark(lane, step, ASKS)
     mbarrier.wait(stream.empty.index(slot), (step // FIXED.STAGES + 1) & 1)
+    mark(lane, step, ASKS + 1)
     mbarrier.expect(full, desc.block_type.nbytes + numbers_desc.block_type.nbytes)
     tma.async_copy_global_to_shared(desc, [item.batch, head, first_q, 0], full, stream.tiles.index(slot))
     row = (item.batch * item.q_heads + head) * item.padded_rows + first_q

@@ -1,0 +1,64 @@
+"""Runs the backward sweep for Hopper with marks, on a problem's own inputs."""
+
+from __future__ import annotations
+
+import torch
+
+from kernels.algorithms.flash3.launch import can_run_hopper, flash_forward_hopper
+from kernels.algorithms.flash3_backward.lanes import (
+    KEYS_AHEAD,
+    KEYS_ALONE,
+    KEYS_AT_ONCE,
+    KEYS_BEHIND,
+    LOADS,
+    QUERIES,
+)
+from kernels.algorithms.flash3_backward.launch import BLOCK_N, HopperBackwardCall
+from kernels.algorithms.flash3_backward.shared import Fixed
+from kernels.device.runtime import DEVICE
+from kernels.primitives.assemble_lanes import LaneLaunch, measured_lanes
+from kernels.primitives.launch import TileConfig
+from kernels.primitives.marks import LaneBuffers
+from kernels.problem import AttentionProblem, InvalidProblem
+from kernels.problem.inputs import make_d_output, make_inputs
+from kernels.trace.lanes import LaneRole, Lanes
+
+NAME = "backward"
+
+
+def run_lanes(problem: AttentionProblem) -> Lanes:
+    """When the warpgroups and the loading warp of each program of the sweep did what.
+
+    The problem's tiles have to be the kernel's: 64 queries, 128 keys. Raises InvalidProblem.
+    """
+    if (problem.block_m, problem.block_n) != (Fixed.BLOCK_M, BLOCK_N):
+        accepted = f"the Hopper kernel has tiles of {Fixed.BLOCK_M} queries and {BLOCK_N} keys"
+        raise InvalidProblem("block_m", problem.block_m, accepted, "Choose those.")
+    query, key, value = make_inputs(problem, DEVICE)
+    if problem.head_dim > 128 or not can_run_hopper(query, key, value):
+        accepted = "the Hopper kernel takes 16-bit types, a multiple of 8 from 40 to 128, and a Hopper GPU"
+        raise InvalidProblem("head_dim", problem.head_dim, accepted)
+    band, scale = problem.band, problem.scale
+    config = TileConfig(128, 128, 12, 2)
+    out, lse, _ = flash_forward_hopper(query, key, value, band=band, scale=scale, config=config)
+    call = HopperBackwardCall(query, key, value, out, lse, make_d_output(problem, DEVICE), band, scale)
+    call.prepare()
+    torch.cuda.synchronize()
+
+    def sweep(lanes: LaneBuffers | None) -> None:
+        call.sweep(lanes)
+
+    roles = _roles(call.fixed)
+    programs = -(-problem.kv_len // BLOCK_N) * problem.batch * problem.kv_heads
+    turns = problem.q_tiles * problem.group_size + 1
+    launch = LaneLaunch(sweep, roles, programs, turns, problem.q_tiles)
+    return measured_lanes(problem, NAME, launch)
+
+
+def _roles(fixed: Fixed) -> tuple[LaneRole, ...]:
+    """Of the lanes of a program."""
+    if fixed.DQ_WARPGROUP:
+        keys = KEYS_AHEAD if fixed.SCORES_AHEAD else KEYS_ALONE
+        return keys, keys, QUERIES, LOADS
+    keys = KEYS_BEHIND if fixed.DQ_BEHIND else KEYS_AT_ONCE
+    return keys, keys, LOADS
