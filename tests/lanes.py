@@ -87,25 +87,29 @@ def _lanes(problem, algorithm, labels, activities, rows, spans, **changes):
         "plain_us": ends.max() / 1e3,
         "marked_us": ends.max() / 1e3 * 1.05,
         "clock_ghz": 1.5,
-        "event_begin_ns": begin,
-        "event_end_ns": end,
+        "event_begin_ns": begin.astype(np.float32),
+        "event_end_ns": end.astype(np.float32),
         "program_sm": sm.astype(np.int32),
         "program_begin_ns": starts.astype(float),
         "program_end_ns": ends.astype(float),
     }
-    return Lanes(
-        **fields | events | _sums(activities, labels, events, begin, end, sm, starts, ends) | changes
-    )
+    return Lanes(**fields | events | _sums(activities, events, begin, end, sm, starts, ends) | changes)
 
 
-def _sums(activities, labels, events, begin, end, sm, starts, ends):
+def _sums(activities, events, begin, end, sm, starts, ends):
     """Shares of every SM, by a grid of moments 5 ns apart."""
     sms = np.unique(sm)
     kinds = np.array([activities[number][1] for number in events["event_activity"]])
-    computes = np.array([label != "loads" for label in labels])[events["event_lane"]]
+    having = np.array(
+        [
+            len(np.unique(events["event_lane"][events["event_activity"] == number]))
+            for number in range(len(activities))
+        ]
+    )
     event_sm = sm[events["event_program"]]
-    sums = {name: np.zeros(len(sms)) for name in ("busy", "product", "softmax", "hidden", "lane")}
+    sums = {name: np.zeros(len(sms)) for name in ("busy", "product", "softmax", "hidden")}
     activity_ns = np.zeros((len(sms), len(activities)))
+    sums["lane"] = np.zeros_like(activity_ns)
     for row, number in enumerate(sms):
         own = event_sm == number
         moments = np.arange(0, ends.max(), 5.0) + 2.5
@@ -117,9 +121,7 @@ def _sums(activities, labels, events, begin, end, sm, starts, ends):
         sums["product"][row] = 5 * product.sum()
         sums["softmax"][row] = 5 * softmax.sum()
         sums["hidden"][row] = 5 * softmax[:, product].sum()
-        lanes = sum(label != "loads" for label in labels)
-        sums["lane"][row] = lanes * (ends - starts)[programs].sum()
-        chosen = own & computes
-        np.add.at(activity_ns[row], events["event_activity"][chosen], (end - begin)[chosen])
+        np.add.at(activity_ns[row], events["event_activity"][own], (end - begin)[own])
+        sums["lane"][row] = having * (ends - starts)[programs].sum()
     fields = {f"sm_{name}_ns": values for name, values in sums.items()}
     return {"sm": sms.astype(np.int32), "sm_activity_ns": activity_ns} | fields

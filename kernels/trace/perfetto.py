@@ -76,7 +76,7 @@ def _name(what: str, pid: int, tid: int, words: str) -> dict:
 
 def _lane_event(lanes: Lanes, event: int) -> dict:
     name, kind = lanes.activities[lanes.event_activity[event]]
-    begin, end = lanes.event_begin_ns[event], lanes.event_end_ns[event]
+    begin, end = float(lanes.event_begin_ns[event]), float(lanes.event_end_ns[event])
     fields = ("program", "batch_head", "q_tile", "kv_tile")
     about = {field: int(getattr(lanes, f"event_{field}")[event]) for field in fields}
     return {

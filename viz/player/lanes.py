@@ -15,7 +15,7 @@ from kernels.problem import AttentionProblem
 from kernels.recordings import recorded_lanes
 from kernels.trace.algorithm import Algorithm, Phase
 from kernels.trace.lane_rows import Track, tracks_of
-from kernels.trace.lanes import SOFTMAX, WAIT, Lanes
+from kernels.trace.lanes import PRODUCT, SOFTMAX, WAIT, Lanes
 from viz.player.numbers import encode
 from viz.shared import theme
 from viz.shared.formats import format_count, format_ms, significant
@@ -82,6 +82,7 @@ def _run_data(run: LanesRun, played: Algorithm | None, tiles: np.ndarray | None)
     known, index = np.unique(
         np.column_stack([lanes.event_program, where])[events], axis=0, return_inverse=True
     )
+    begin, end = (_ticks(times[events]) for times in (lanes.event_begin_ns, lanes.event_end_ns))
     left_out = len(all_sms) - len(sms)
     data = {
         "title": run.label,
@@ -95,16 +96,18 @@ def _run_data(run: LanesRun, played: Algorithm | None, tiles: np.ndarray | None)
         "left_out": f"The blocks of {format_count(left_out, 'more SM')} are left out here."
         if left_out
         else "",
-        "begin": encode(np.round(lanes.event_begin_ns[events] * TICKS_PER_NS), "uint32"),
-        "length": encode(
-            np.round((lanes.event_end_ns - lanes.event_begin_ns)[events] * TICKS_PER_NS), "uint32"
-        ),
+        "begin": encode(begin, "uint32"),
+        "length": encode(end - begin, "uint32"),
         "activity": encode(lanes.event_activity[events], "uint8"),
         "place": encode(index.reshape(-1), "uint16"),
         "places": encode(known, "int32"),
         "waits": _waits(lanes),
     }
     return data, np.unique(where[events], axis=0)
+
+
+def _ticks(times_ns: np.ndarray) -> np.ndarray:
+    return np.round(times_ns.astype(np.float64) * TICKS_PER_NS)
 
 
 def _tiles(lanes: Lanes) -> np.ndarray:
@@ -138,11 +141,16 @@ def _within_limit(lanes: Lanes, sms: SmTracks, tiles: np.ndarray | None) -> SmTr
 
 
 def _waits(lanes: Lanes) -> dict:
-    """Of every SM the share of the computing lanes' time in each wait, as 16 bits; SMs in ascending order."""
-    numbers = [number for number, (_, kind) in enumerate(lanes.activities) if kind == WAIT]
-    numbers = [number for number in numbers if lanes.sm_activity_ns[:, number].any()]
+    """Of every SM the share of the computing lanes' time in each of their waits; SMs in ascending order."""
+    kinds = np.array([kind for _, kind in lanes.activities])[lanes.event_activity]
+    computing = np.unique(lanes.event_lane[np.isin(kinds, (PRODUCT, SOFTMAX))]).tolist()
+    numbers = [
+        number
+        for number, (_, kind) in enumerate(lanes.activities)
+        if kind == WAIT and set(lanes_of_activity(lanes, number)) & set(computing)
+    ]
     order = np.argsort(lanes.sm)
-    time = np.maximum(lanes.sm_lane_ns, 1)[:, None]
+    time = np.maximum(lanes.sm_lane_ns[:, numbers], 1)
     shares = np.clip(lanes.sm_activity_ns[:, numbers] / time, 0, 1)[order]
     return {
         "names": [lanes.activities[number][0] for number in numbers],
@@ -151,18 +159,24 @@ def _waits(lanes: Lanes) -> dict:
     }
 
 
+def lanes_of_activity(lanes: Lanes, number: int) -> list[int]:
+    """Numbers of the lanes that have an activity, by their events."""
+    return np.unique(lanes.event_lane[lanes.event_activity == number]).tolist()
+
+
 def phase_of(name: str, kind: str, algorithm: Algorithm) -> str:
     """The phase of a kernel that an activity belongs to; "" if it cannot be told.
 
-    It is the phase of the same name, or the one that its last word names, loads or stores. Softmax is the
-    phase that makes the weights.
+    It is the phase of the same name, or the one that its last word names. Else it is the phase that makes it,
+    if it is a product, or that loads, stores or makes it. Softmax is the phase that makes the weights.
     """
     phases = [phase for kernel in algorithm.kernels for phase in kernel.phases]
     what = name.rsplit(" ", 1)[-1]
 
     def fits(phase: Phase) -> tuple[bool, ...]:
-        weighs = kind == SOFTMAX and phase.shows == "share"
-        return phase.name == name, phase.name == what, what in phase.loads, what in phase.stores, weighs
+        makes, weighs = what.removesuffix("^T") in phase.makes, kind == SOFTMAX and phase.shows == "share"
+        found = (phase.name == name, phase.name == what, kind == PRODUCT and makes)
+        return *found, what in phase.loads, what in phase.stores, weighs, makes
 
     found = [(fits(phase).index(True), phase.name) for phase in phases if any(fits(phase))]
     return min(found, key=lambda each: each[0])[1] if found else ""
@@ -171,7 +185,7 @@ def phase_of(name: str, kind: str, algorithm: Algorithm) -> str:
 def figures_of(runs: Sequence[LanesRun]) -> list[Figure]:
     """Figures of the runs, each with a plain sentence that says what it means."""
     all_lanes = [run.lanes for run in runs]
-    waits = dict.fromkeys(name for lanes in all_lanes for name in waited(lanes))
+    waits = {name: lanes for lanes in reversed(all_lanes) for name in lanes.wait_shares}
     return [
         Figure(
             "Time of the kernel",
@@ -191,10 +205,10 @@ def figures_of(runs: Sequence[LanesRun]) -> list[Figure]:
         *(
             Figure(
                 name[0].upper() + name[1:],
-                tuple(_percent(waited(lanes)[name]) if name in waited(lanes) else "–" for lanes in all_lanes),
-                "of the time of the warps that compute; – if this kernel does not mark it",
+                tuple(_percent(each.wait_shares.get(name, math.nan)) for each in all_lanes),
+                f"of the time of {_who_has(lanes, name)}; – if a kernel does not mark it",
             )
-            for name in waits
+            for name, lanes in waits.items()
         ),
         Figure(
             "Marks slow the kernel by",
@@ -210,9 +224,10 @@ def figures_of(runs: Sequence[LanesRun]) -> list[Figure]:
     ]
 
 
-def waited(lanes: Lanes) -> dict[str, float]:
-    """Shares of waiting of the warps that compute; a wait of the loading warp alone is left out."""
-    return {name: share for name, share in lanes.wait_shares.items() if share}
+def _who_has(lanes: Lanes, name: str) -> str:
+    """The lanes that have an activity, in words."""
+    number = [activity for activity, _ in lanes.activities].index(name)
+    return " and ".join(lanes.lanes[lane] for lane in lanes_of_activity(lanes, number))
 
 
 def _percent(share: float) -> str:

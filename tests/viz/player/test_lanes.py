@@ -23,6 +23,10 @@ def runs():
     return LanesRun(hopper_lanes(), recorded=True), LanesRun(plain_lanes(), recorded=False)
 
 
+def phases_of(algorithm):
+    return [phase for kernel in algorithm.kernels for phase in kernel.phases]
+
+
 def numbers(text, dtype):
     return np.frombuffer(base64.b64decode(text), np.dtype(dtype).newbyteorder("<"))
 
@@ -87,13 +91,22 @@ def test_an_activity_lights_its_phase(name, kind, phase):
     assert phase_of(name, kind, FLASH2) == phase
 
 
+def test_every_product_of_the_backward_kernels_lights_a_phase_that_makes_it():
+    backward = ALGORITHMS["backward"]
+    for name, made in (("S^T", "S"), ("dP^T", "dP"), ("dV", "dV"), ("dK", "dK"), ("dQ", "dQ")):
+        found = phase_of(name, "product", backward)
+        assert any(found == phase.name and made in phase.makes for phase in phases_of(backward)), name
+    assert phase_of("wait for all dS", "wait", backward) == phase_of("dS", "other", backward) != ""
+
+
 def test_figures_are_those_of_the_lanes(runs):
     figures = {figure.name: figure for figure in figures_of(runs)}
     hopper = runs[0].lanes
     assert figures["A product was under way"].values == (f"{100 * hopper.product_share:.0f} %", "72 %")
     assert figures["Softmax beside a product"].values == (f"{100 * hopper.hidden_share:.0f} %", "22 %")
     assert figures["Wait for K"].values == ("5.6 %", "–")
-    assert "Place for K" not in figures  # of the warp that loads alone
+    assert figures["Wait for K"].words.startswith("of the time of warpgroup 1 and warpgroup 2;")
+    assert figures["Place for K"].words.startswith("of the time of loads;")
     assert figures["Marks slow the kernel by"].values == ("5 %", "5 %")
     no_softmax = dataclasses.replace(hopper, sm_softmax_ns=np.zeros(2), sm_hidden_ns=np.zeros(2))
     with np.errstate(invalid="ignore"):
@@ -105,7 +118,7 @@ def test_the_waits_of_every_sm_are_sent(runs):
     waits = lanes_data(runs)["runs"][0]["waits"]
     shares = numbers(waits["shares"], "uint16").reshape(len(lanes.sm), -1) / 65535
     assert waits["names"] == ["wait for K", "wait for PV"]
-    np.testing.assert_allclose(shares[:, 0], lanes.sm_activity_ns[:, 3] / lanes.sm_lane_ns, atol=1e-4)
+    np.testing.assert_allclose(shares[:, 0], lanes.sm_activity_ns[:, 3] / lanes.sm_lane_ns[:, 3], atol=1e-4)
 
 
 def test_recorded_lanes_come_with_the_fastest_kernel_first(monkeypatch):
