@@ -14,7 +14,7 @@ import { eventWords } from "./lane_words.js";
 
 const ZOOM = 1.5; // of a key or a button
 const PAN = 0.2; // part of what is seen
-const BLOCKS = 8; // of a track that are seen at first: there is room for their names
+const BLOCK_ROOM = 110; // of a block and the gap after it, at first: there is room for its name
 const REACH = 5; // pixels beside a block that still mean it
 const KEYS = "Keys: ← → pan, + − zoom, 0 all of it, , and . the block before and after, ↑ ↓ the track.";
 
@@ -65,7 +65,7 @@ export class LanesView {
     this.chosen = runs.map(() => 0);
     this.marked = runs.map(() => new Set());
     this.span = new Span(Math.max(...runs.map(({ lastEnd }) => lastEnd)));
-    this.span.place(0, Math.min(this.span.last, timeOfBlocks(runs[0], BLOCKS)));
+    this.isFresh = true;
     this.fillChooser();
     this.charts = runs.map(
       (run, index) => new WaitChart(run, data.wait_colors, (sm) => this.chooseNumber(index, sm)),
@@ -83,6 +83,14 @@ export class LanesView {
     this.more.replaceChildren(figureTable(data), title, charts, ...notes);
     this.fillLegend();
     this.readout.textContent = `Click a block, or focus the lanes and use the keys. ${KEYS}`;
+  }
+
+  // Begin with so many blocks that their names can be read.
+  beginAtFirst() {
+    if (!this.isFresh || !this.canvas.clientWidth) return;
+    this.isFresh = false;
+    const count = Math.max(2, Math.floor(this.canvas.clientWidth / zoomOf(this.canvas) / BLOCK_ROOM));
+    this.span.place(0, Math.min(this.span.last, timeOfBlocks(this.model.runs[0], count)));
   }
 
   fillChooser() {
@@ -128,6 +136,7 @@ export class LanesView {
 
   // Mark what is about these tiles, and go to it: to its SM, and to its time.
   follow(tiles) {
+    if (this.model) this.beginAtFirst();
     if (!this.model || JSON.stringify(tiles) === JSON.stringify(this.tiles)) return;
     this.tiles = tiles;
     this.marked = this.model.runs.map((run) => new Set(eventsOf(run, tiles)));
@@ -277,6 +286,7 @@ export class LanesView {
   draw() {
     const { model, palette, canvas: node } = this;
     if (!model || !node.clientWidth) return;
+    this.beginAtFirst();
     const zoom = zoomOf(node);
     const { height } = layoutLanes(model, this.chosen, node.clientWidth / zoom);
     node.style.height = `${height * zoom}px`;
