@@ -13,6 +13,7 @@ import pkgutil
 from typing import TYPE_CHECKING, Protocol, cast
 
 from kernels import ROOT
+from kernels.device.backend import compute_capability
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.trace.algorithm import Algorithm
 from kernels.trace.sample import Sample
@@ -103,6 +104,17 @@ def runner_of(name: str) -> Runner:
     return cast(Runner, importlib.import_module(named(name).runner))
 
 
+def ensure_runs(entry: Algorithm, problem: AttentionProblem) -> None:
+    """Raise InvalidProblem if the algorithm does not take the problem, or cannot run on this device."""
+    if refused := entry.refusal(problem):
+        raise refused
+    if entry.needs:
+        from kernels.device.runtime import BACKEND
+
+        if missing := entry.missing(compute_capability(BACKEND)):
+            raise missing
+
+
 def run_traced(
     problem: AttentionProblem, algorithm: str = FIRST, sample: Sample | None = None, row: int | None = None
 ) -> Trace:
@@ -110,9 +122,12 @@ def run_traced(
 
     With a `sample` only that part runs, on `make_inputs(sample.part(problem))`. With a `row`, an offset in
     the query tiles, the numbers of this row of every tile step are recorded. Raises InvalidProblem for an
-    unknown algorithm, sample or row, and what the device raises, such as out of memory.
+    unknown algorithm, sample or row, for a problem that the algorithm does not take, and if it cannot run on
+    this device; and what the device raises, such as out of memory.
     """
-    entry, runner = named(algorithm), runner_of(algorithm)
+    entry = named(algorithm)
+    ensure_runs(entry, problem)
+    runner = runner_of(algorithm)
     if row is not None and not (entry.has_figure and 0 <= row < problem.block_m):
         accepted = f"expected 0 to {problem.block_m - 1}, and an algorithm that shows its numbers"
         raise InvalidProblem("row", row, accepted)

@@ -39,7 +39,12 @@ class CheckedKernel:
 
 PUBLIC_CALL = "flash_attention"
 OURS = {PUBLIC_CALL: CheckedKernel("flash_attention(), the public call", tiles=False)} | {
-    name: CheckedKernel(algorithm.checked, lse=algorithm.gives_lse, gradients=algorithm.has_gradients)
+    name: CheckedKernel(
+        algorithm.checked,
+        lse=algorithm.gives_lse,
+        gradients=algorithm.has_gradients,
+        tiles=algorithm.own_tiles is None,
+    )
     for name, algorithm in ALGORITHMS.items()
     if algorithm.checked
 }

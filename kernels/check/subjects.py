@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 import numpy as np
 import torch
 
-from kernels.algorithms import ALGORITHMS, runner_of
+from kernels.algorithms import ALGORITHMS, ensure_runs, runner_of
 from kernels.attention.flash_attention import flash_attention
 from kernels.check.cases import KERNELS, OURS, PUBLIC_CALL, USERS, CheckCase
 from kernels.check.user_call import attend_with, check_output, lse_of
@@ -64,11 +64,22 @@ def make_subject(case: CheckCase, launches: Sequence[int] = ()) -> Subject:
     else:
         forward, gradients = _peer(name, problem)
     guarded = _guarded(name, gradients) if KERNELS[name].gradients else None
-    return Subject(_guarded(name, forward), guarded, problem.band)
+    return Subject(_guarded(name, forward), guarded, problem.band, _notes(name, problem))
+
+
+def _notes(name: str, problem: AttentionProblem) -> list[str]:
+    """That an algorithm runs with its own tiles, if those of the problem differ."""
+    own = ALGORITHMS[name].with_own_tiles(problem) if name in ALGORITHMS else problem
+    return [] if own == problem else [f"It runs with its own tiles, {own.block_m} x {own.block_n}."]
 
 
 def _algorithm(name: str, problem: AttentionProblem) -> tuple[ForwardCall, GradientCall]:
-    """An algorithm with the problem's own tiles."""
+    """An algorithm with its own tiles, or with the problem's. Raises Refused if it cannot run."""
+    problem = ALGORITHMS[name].with_own_tiles(problem)
+    try:
+        ensure_runs(ALGORITHMS[name], problem)
+    except InvalidProblem as error:
+        raise Refused(str(error).rstrip(".")) from error
     runner = runner_of(name)
     return (
         lambda query, key, value: runner.forward(problem, query, key, value),

@@ -57,6 +57,8 @@ class DeviceInfo:
     driver: str = ""
     sm_count: int = 0
     memory_bytes: int = 0
+    compute_capability: str = ""
+    """Of the GPU, such as "9.0"; "" without one, and in recordings older than this field."""
 
     def as_dict(self) -> dict:
         """Field names to plain values, fit for JSON."""
@@ -82,10 +84,18 @@ def device_info(backend: str) -> DeviceInfo:
             driver=driver_version() or _kernel_module_version(),
             sm_count=properties.multi_processor_count,
             memory_bytes=properties.total_memory,
+            compute_capability=compute_capability(backend),
             **versions,
         )
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return DeviceInfo(backend, _cpu_name(), memory_bytes=memory, **versions)
+
+
+def compute_capability(backend: str) -> str:
+    """The GPU's, such as "9.0"; "" for the interpreter. Imports torch."""
+    import torch
+
+    return "{}.{}".format(*torch.cuda.get_device_capability()) if backend == "cuda" else ""
 
 
 def utc_now() -> str:

@@ -59,6 +59,21 @@ def _ours_with_the_problems_tiles(problem: AttentionProblem) -> Attention:
     )[0]
 
 
+def _hopper_with_its_own_tiles(problem: AttentionProblem) -> Attention:
+    from kernels.algorithms import ensure_runs, named
+
+    entry = named("flash3")
+    own = entry.with_own_tiles(problem)
+    ensure_runs(entry, own)
+    from kernels.algorithms.flash3.launch import flash_forward_hopper
+    from kernels.algorithms.flash3.run import own_config
+
+    config = own_config(own)
+    return lambda query, key, value: flash_forward_hopper(
+        query, key, value, band=own.band, scale=own.scale, config=config
+    )[0]
+
+
 def _sdpa(backend: str | None) -> Callable[[AttentionProblem], Attention]:
     def make(problem: AttentionProblem) -> Attention:
         import torch.nn.functional as F
@@ -136,6 +151,9 @@ PEERS = {
     "naive": Peer("naive (torch)", ("cuda", "interpreter"), _naive),
     "ours": Peer("our kernels, tiles tuned for a full GPU", ("cuda",), _ours),
     "flash2": Peer("our kernel, these tiles", ("cuda",), _ours_with_the_problems_tiles, differentiable=False),
+    "flash3": Peer(
+        "our Hopper kernel, own tiles", ("cuda",), _hopper_with_its_own_tiles, differentiable=False
+    ),
     "sdpa_math": Peer("SDPA math", ("cuda", "interpreter"), _sdpa("MATH"), by_default=False),
     "sdpa": Peer("torch fused (CPU)", ("interpreter",), _sdpa(None)),
     "sdpa_flash": Peer("SDPA flash", ("cuda",), _sdpa("FLASH_ATTENTION")),

@@ -58,6 +58,13 @@ def recorded_run(problem: AttentionProblem, algorithm: str) -> Recording | None:
 
 
 @functools.cache
+def recorded_problems(algorithm: str) -> tuple[AttentionProblem, ...]:
+    """The problems of which a run of this algorithm was recorded."""
+    runs = (run for run in _index()["runs"] if run["algorithm"] == algorithm)
+    return tuple(AttentionProblem.from_dict(run["problem"]) for run in runs)
+
+
+@functools.cache
 def recorded_measurement(problem: AttentionProblem) -> Measurement | None:
     """Recorded time and memory of exactly this problem, or None."""
     measurements = (Measurement.from_dict(values) for values in _index()["measurements"])

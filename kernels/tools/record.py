@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from kernels.algorithms import ALGORITHMS, run_traced
+from kernels.device.backend import compute_capability
 from kernels.measure import ncu, sweep
 from kernels.measure.ceilings import COPY, measure_ceilings
 from kernels.measure.document import FORMAT_VERSION, RECORDINGS_FORMAT, Document
@@ -22,6 +23,7 @@ from kernels.measure.measure import measure
 from kernels.measure.measurement import DIRECTIONS
 from kernels.problem.presets import PRESETS
 from kernels.recordings import FILES, FOLDER, INDEX
+from kernels.trace.algorithm import Algorithm
 
 KEPT_RESULT_BYTES = 1 << 20
 """Output and gradients stay in a recording up to this size, so that its error can be computed anew."""
@@ -29,38 +31,78 @@ KEPT_RESULT_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class RecordOrder:
-    """Where to write, how long the sweep may take, and the command that asked for it."""
+    """Where to write, how long the sweep may take, the command that asked for it, and which algorithms."""
 
     folder: Path
     command: str
     minutes: float
+    algorithms: tuple[str, ...] = ()
+    """Names of those whose traces are recorded anew; () for all. Other recorded traces stay."""
 
 
 def record_traces(order: RecordOrder) -> None:
-    """Traces of every preset with their error, and time and memory of the peers.
+    """Traces of the presets with their error, and time and memory of the peers on the problems of the traces.
 
-    About a minute on an H200.
+    About a minute on an H200. Each algorithm runs a preset with its own tiles, if it has such. One that
+    cannot run on this GPU is left out, and what was recorded of it before stays.
     """
-    runs, measurements = [], []
+    entries = [
+        entry for entry in ALGORITHMS.values() if not order.algorithms or entry.name in order.algorithms
+    ]
+    here = [entry for entry in entries if _runs_here(entry)]
+    runs, measurements = [], {}
     for name, preset in PRESETS.items():
-        algorithms = [entry.name for entry in ALGORITHMS.values() if name in entry.recorded]
-        runs += [_record_trace(order.folder, name, algorithm) for algorithm in algorithms]
-        measurements.append(measure(preset.problem, directions=DIRECTIONS).as_dict())
+        problems = [] if order.algorithms else [preset.problem]
+        for entry in here:
+            if name in entry.recorded:
+                problems.append(entry.with_own_tiles(preset.problem))
+                runs.append(_record_trace(order.folder, name, entry))
+        for problem in dict.fromkeys(problems):
+            measurements[problem] = measure(problem, directions=DIRECTIONS).as_dict()
+    _write_index(order, runs, list(measurements.values()), {entry.name for entry in here})
+
+
+def _runs_here(entry: Algorithm) -> bool:
+    from kernels.device.runtime import BACKEND
+
+    missing = entry.missing(compute_capability(BACKEND))
+    if missing:
+        _say(f"{entry.label} is left out: {missing}")
+    return missing is None
+
+
+def _write_index(order: RecordOrder, runs: list[dict], measurements: list[dict], anew: set[str]) -> None:
+    """Write the index. Of an earlier one stay the runs of algorithms that are not recorded `anew`.
+
+    If some algorithms alone are recorded, its measurements of other problems stay too, and its command.
+    """
+    path = order.folder / INDEX
+    old = json.loads(path.read_text()) if path.exists() else {"runs": [], "measurements": []}
+    kept = [run for run in old["runs"] if run["algorithm"] not in anew]
+    command = order.command
+    if order.algorithms or kept:
+        command = "; ".join(dict.fromkeys(filter(None, (old.get("command"), order.command))))
+        problems = [measurement["problem"] for measurement in measurements]
+        measurements = [
+            each for each in old["measurements"] if each["problem"] not in problems
+        ] + measurements
     index = {
         "format": RECORDINGS_FORMAT,
         "version": FORMAT_VERSION,
-        "command": order.command,
-        "runs": runs,
+        "command": command,
+        "runs": kept + runs,
         "measurements": measurements,
     }
-    (order.folder / INDEX).write_text(json.dumps(index, indent=1) + "\n")
+    unfinished = path.with_suffix(".tmp")
+    unfinished.write_text(json.dumps(index, indent=1) + "\n")
+    unfinished.replace(path)
 
 
-def _record_trace(folder: Path, preset: str, algorithm: str) -> dict:
-    """Write the trace of a preset; returns its entry in the index."""
+def _record_trace(folder: Path, preset: str, entry: Algorithm) -> dict:
+    """Write the trace of a preset; returns what the index says of it."""
     from kernels.oracle.rule import judge_trace
 
-    problem = PRESETS[preset].problem
+    problem, algorithm = entry.with_own_tiles(PRESETS[preset].problem), entry.name
     run_traced(problem, algorithm)  # compiles, so that the recorded clock shows a warm launch
     trace = run_traced(problem, algorithm)
     report = judge_trace(trace)
@@ -149,19 +191,27 @@ def _argument_parser() -> argparse.ArgumentParser:
         default=7.0,
         help="time limit of the sweeps (default 7); the file names what is left out",
     )
+    add(
+        "--algorithms",
+        type=lambda text: text.split(","),
+        default=[],
+        help=f"part traces: some of {','.join(ALGORITHMS)} (default: all); other recorded traces stay",
+    )
     return parser
 
 
 def main(argv: list[str] | None = None) -> int:
-    """The command line. Returns 0, or 2 for an unknown part."""
+    """The command line. Returns 0, or 2 for an unknown part or algorithm."""
     arguments = _argument_parser().parse_args(argv)
-    if unknown := [part for part in arguments.parts if part not in PARTS]:
-        given, accepted = ",".join(unknown), ",".join(PARTS)
-        print(f"error: --parts {given} is not accepted: expected some of {accepted}", file=sys.stderr)
-        return 2
+    for option, known in (("parts", PARTS), ("algorithms", ALGORITHMS)):
+        if unknown := [name for name in getattr(arguments, option) if name not in known]:
+            given, accepted = ",".join(unknown), ",".join(known)
+            print(f"error: --{option} {given} is not accepted: expected some of {accepted}", file=sys.stderr)
+            return 2
     parts = "" if arguments.parts == list(PARTS) else f" --parts {','.join(arguments.parts)}"
-    command = f"python -m kernels.record{parts} --minutes {arguments.minutes:g}"
-    order = RecordOrder(arguments.out, command, arguments.minutes)
+    algorithms = f" --algorithms {','.join(arguments.algorithms)}" if arguments.algorithms else ""
+    command = f"python -m kernels.record{parts}{algorithms} --minutes {arguments.minutes:g}"
+    order = RecordOrder(arguments.out, command, arguments.minutes, tuple(arguments.algorithms))
     order.folder.mkdir(parents=True, exist_ok=True)
     for part, record in PARTS.items():
         if part in arguments.parts:

@@ -11,12 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kernels.device.gpus import REGISTERS
-from kernels.problem import AttentionProblem
+from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.problem.tiles import count_tiles
+from kernels.trace.needs import Needs
 from kernels.trace.tile_figure import TileFigure
 
 BytesOf = Callable[[AttentionProblem], int]
 TileBytes = Callable[[AttentionProblem, int], dict[str, int]]
+TilesOf = Callable[[AttentionProblem], tuple[int, int]]
 
 
 @dataclass(frozen=True)
@@ -71,8 +73,22 @@ class RecordedSum:
 
 
 @dataclass(frozen=True)
+class SourcePart:
+    """Marked lines of a function: all of them, or those of some phases."""
+
+    module: str
+    function: str
+    phases: tuple[str, ...] = ()
+    """Names of the phases; () for all that are marked there."""
+
+
+@dataclass(frozen=True)
 class SourceRef:
-    """Where the source of a kernel is: the module, its function, and the function of its inner loop."""
+    """Where the source of a kernel is: the module, its function, and the function of its inner loop.
+
+    The phases of a kernel whose warps have several roles lie in several functions and files. Such a kernel
+    names the `before_parts`, `step_parts` and `after_parts` in the order in which a tile meets them.
+    """
 
     module: str
     function: str
@@ -81,6 +97,15 @@ class SourceRef:
     """Which of the kernel's innermost loops, if it has several and no inner function."""
     steps: tuple[tuple[str, str], ...] = ()
     """(module, function) of primitives whose phases are shown below the line that calls them."""
+    before_parts: tuple[SourcePart, ...] = ()
+    step_parts: tuple[SourcePart, ...] = ()
+    after_parts: tuple[SourcePart, ...] = ()
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """The modules of the kernel itself, without its primitives."""
+        parts = self.before_parts + self.step_parts + self.after_parts
+        return tuple(dict.fromkeys((self.module, *(part.module for part in parts))))
 
 
 @dataclass(frozen=True)
@@ -212,7 +237,7 @@ class Algorithm:
     has_gradients: bool = False
     """Whether its check covers gradients."""
     recorded: tuple[str, ...] = ()
-    """Names of the presets of which a run is recorded."""
+    """Names of the presets of which a run is recorded, with the algorithm's own tiles if it has such."""
     samples: str = ""
     """What of a long run can be traced alone: "tiles" (query tiles of some heads), "heads" (some key heads
     with all that belongs to them), or "" if only the whole run can. With "tiles" its runner has `run_sampled`
@@ -221,6 +246,35 @@ class Algorithm:
     """Whether it is a user's kernel, of which only loads and stores are seen."""
     tile_bytes: TileBytes | None = None
     """Requested bytes by tensor of one query tile of one head, by formula."""
+    chip_words: str = "With the tiles of one pipeline stage."
+    """Of how many tiles at a time the data on the chip is."""
+    needs: Needs | None = None
+    """What it needs of the machine and the problem; None if it runs everywhere and takes every problem."""
+    own_tiles: TilesOf | None = None
+    """(block_m, block_n) that it runs a problem with; None if they are those of the problem."""
+
+    def with_own_tiles(self, problem: AttentionProblem) -> AttentionProblem:
+        """The problem as this algorithm runs it: with its own tiles, if it has such."""
+        if self.own_tiles is None:
+            return problem
+        block_m, block_n = self.own_tiles(problem)
+        return problem.with_(block_m=block_m, block_n=block_n)
+
+    def refusal(self, problem: AttentionProblem) -> InvalidProblem | None:
+        """Why it does not take a problem on any machine; None if it does. Other tiles are not its own."""
+        if self.needs and (refused := self.needs.refusal(self.label, problem)):
+            return refused
+        own = self.with_own_tiles(problem)
+        for name in ("block_m", "block_n"):
+            if getattr(problem, name) != getattr(own, name):
+                tiles = f"{own.block_m} x {own.block_n} tiles"
+                accepted = f"with head_dim {problem.head_dim}, {self.label} runs with {tiles}"
+                return InvalidProblem(name, getattr(problem, name), accepted, "Choose those.")
+        return None
+
+    def missing(self, capability: str) -> InvalidProblem | None:
+        """Why it cannot run on a device of this compute capability ("" without a GPU); None if it can."""
+        return self.needs.missing(self.label, capability) if self.needs else None
 
     def kernel(self, name: str) -> Kernel:
         """The kernel of that name. Raises KeyError if there is none."""

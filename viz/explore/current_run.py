@@ -14,9 +14,11 @@ from streamlit.delta_generator import DeltaGenerator
 
 from kernels.algorithms import ALGORITHMS
 from kernels.problem import AttentionProblem
-from kernels.problem.presets import PRESETS
+from kernels.recordings import recorded_problems
+from kernels.trace.algorithm import Algorithm
 from kernels.trace.sample import Sample, choose_sample, sampled_steps
 from kernels.worker.requests import TraceRequest
+from viz.explore import not_here
 from viz.player.data import title_of
 from viz.player.selection import is_large
 from viz.shared import runs
@@ -65,11 +67,16 @@ def _wanted_run(
     algorithm: str,
     button_place: DeltaGenerator | None,
 ) -> Wanted:
-    recording = runs.recorded(problem, algorithm)
+    entry, recording = ALGORITHMS[algorithm], runs.recorded(problem, algorithm)
+    if refused := entry.refusal(problem):
+        not_here.say_refused(entry, refused)
+        return Wanted(None)
     if store is None or backend == "replay":
         if recording is None:
-            _only_recordings(problem, algorithm)
+            not_here.say_not_recorded(entry, problem, None)
         return Wanted(recording)
+    if entry.needs and (unable := _unable(store, entry, problem, recording)):
+        return unable
     live = st.session_state.setdefault("live_runs", set())
     if recording is None or (problem, algorithm) in live:
         return _live_run(store, backend, problem, algorithm, button_place)
@@ -85,14 +92,20 @@ def _wanted_run(
     return Wanted(recording)
 
 
-def _only_recordings(problem: AttentionProblem, algorithm: str) -> None:
-    known = [entry.label for entry in ALGORITHMS.values() if runs.recorded(problem, entry.name)]
-    if known:
-        label = ALGORITHMS[algorithm].label
-        words = f"There is no recording of {label} for this problem. Recorded are: {', '.join(known)}."
+def _unable(
+    store: runs.RunStore, entry: Algorithm, problem: AttentionProblem, recording: runs.Run | None
+) -> Wanted | None:
+    """What is shown of an algorithm that needs another device than the worker's; None if it can run."""
+    device = store.client.device
+    if device is None:  # the worker will say soon whether it can run
+        return Wanted(recording, awaited=recording is None)
+    if entry.missing(device.compute_capability) is None:
+        return None
+    if recording is None:
+        not_here.say_not_recorded(entry, problem, device)
     else:
-        words = "Without Triton, only recorded problems can be shown. Choose one of them under “Start from”."
-    st.info(words, icon=":material/history:")
+        not_here.say_replayed(entry, recording, device)
+    return Wanted(recording)
 
 
 def _live_run(
@@ -182,16 +195,13 @@ def _stand_in(problem: AttentionProblem, algorithm: str) -> runs.Run | None:
 
 def _nearest_recording(problem: AttentionProblem, algorithm: str) -> runs.Run | None:
     """Of the same algorithm, if it has any: that of the most similar problem."""
-    names = [algorithm] if ALGORITHMS[algorithm].recorded else list(ALGORITHMS)
-    found = [
-        (_distance(problem, preset.problem), name, preset.problem)
-        for name in names
-        for key, preset in PRESETS.items()
-        if key in ALGORITHMS[name].recorded
-    ]
-    for _, name, nearest in sorted(found, key=lambda each: each[0]):
-        if run := runs.recorded(nearest, name):
-            return run
+    for names in ([algorithm], list(ALGORITHMS)):
+        found = [
+            (_distance(problem, known), name, known) for name in names for known in recorded_problems(name)
+        ]
+        if found:
+            _, name, nearest = min(found, key=lambda each: each[0])
+            return runs.recorded(nearest, name)
     return None
 
 

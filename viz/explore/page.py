@@ -14,6 +14,7 @@ from viz.explore.figures.row_state import state_figures
 from viz.explore.lanes import lanes_of
 from viz.explore.measurement import measurement_of
 from viz.explore.opened_file import judged_anew, opened_run
+from viz.explore.own_tiles import with_own_tiles
 from viz.explore.picked_row import can_pick, with_picked_row
 from viz.player.component import give_head_start
 from viz.shared import problem_form as controls
@@ -37,7 +38,8 @@ def show() -> None:
     gpu = controls.gpu_control()
     run = opened_run(store, backend)
     if run is None and problem:
-        run = current_run(store, backend, problem, algorithm, button_place)
+        first, versus = with_own_tiles((problem, algorithm), versus)
+        run = current_run(store, backend, *first, button_place)
     if run is None:
         return
     run = judged_anew(store, backend, run, button_place)

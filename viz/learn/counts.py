@@ -83,9 +83,10 @@ def recorded_counts() -> None:
     rows = ["| recorded run | algorithm | modelled | counted | where |", "|:--|:--|--:|--:|:--|"]
     for preset in PRESETS.values():
         for algorithm in ALGORITHMS.values():
-            run = runs.recorded(preset.problem, algorithm.name)
+            problem = algorithm.with_own_tiles(preset.problem)
+            run = runs.recorded(problem, algorithm.name)
             if run and algorithm.has_formula:
-                modelled = algorithm.requested_bytes(preset.problem)
+                modelled = algorithm.requested_bytes(problem)
                 rows.append(
                     f"| {preset.label} | {algorithm.name} | {modelled:,} B "
                     f"| {run.trace.total_bytes:,} B | {run.provenance} |"

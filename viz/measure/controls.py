@@ -30,8 +30,8 @@ MASKS = ("full", "causal")
 LONGEST_ON_CPU = 16384
 FIXED_BATCH = "batch"
 FIXED_TOKENS = f"{TOKENS:,} tokens"
-NOT_OFFERED = ("flash2",)
-"""Peers that only Explore measures: they run with the tiles chosen there."""
+NOT_OFFERED = ("flash2", "flash3")
+"""Peers that only Explore measures: they run with the tiles of its run."""
 
 
 def offered_peers(backend: str) -> tuple[str, ...]:

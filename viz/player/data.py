@@ -61,7 +61,7 @@ def player_data(trace: Trace, provenance: str, gpu: Gpu) -> dict:
         "grid_words": algorithm.grid_words,
         "observed": algorithm.observed,
         "each_kernel_anew": algorithm.each_kernel_anew,
-        "gpu": {"limits": gpu.program_limits, "name": gpu.name, "words": _gpu_words(gpu)},
+        "gpu": {"limits": gpu.program_limits, "name": gpu.name, "words": _gpu_words(gpu, algorithm)},
         "kernels": [_kernel(kernel, name, trace) for kernel, name in names],
         "palettes": theme.palettes_for_player(),
         "kinds": encode(tile_kinds(problem, algorithm, tile_numbers or None).ravel(), "uint8"),
@@ -192,7 +192,7 @@ def _kernel(kernel: Kernel, name: str, trace: Trace) -> dict:
         "bars": kernel.bars,
         "cells": kernel.cells,
         "splits_keys": kernel.splits_keys,
-        "parts": [_chip_part(part, trace) for part in kernel.parts],
+        "parts": [_chip_part(part, trace) for part in kernel.parts if part.bytes_of(trace.problem)],
         "figure": figure_data(kernel.figure) if kernel.figure else None,
         "phases": [[_phase(phase) for phase in part] for part in (kernel.before, kernel.step, kernel.after)],
         "source": _source(kernel_source(kernel.source)),
@@ -213,13 +213,13 @@ def _phase(phase: Phase) -> dict:
     }
 
 
-def _gpu_words(gpu: Gpu) -> str:
+def _gpu_words(gpu: Gpu, algorithm: Algorithm) -> str:
     """What the bars of the chip are drawn against."""
     shared, registers = (format_kib(gpu.program_limits[memory]) for memory in (SHARED, REGISTERS))
     return (
         f"What one program keeps on the chip, against what it can have on the {gpu.name}: {shared} of shared "
         f"memory (an SM has {format_kib(gpu.shared_bytes_per_sm)}; the system keeps the rest) and "
-        f"{registers} of registers, all that an SM has. With the tiles of one pipeline stage."
+        f"{registers} of registers, all that an SM has. {algorithm.chip_words}"
     )
 
 

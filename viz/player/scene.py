@@ -139,9 +139,7 @@ class Table:
     def expect(self, holds: bool, field: str, given: Any, accepted: str) -> bool:
         """Write down a finding unless `holds`; returns `holds`."""
         if not holds:
-            shown = (
-                "nothing is given" if given in (None, "", []) else f"{json.dumps(given, default=str)[:60]}"
-            )
+            shown = "nothing is given" if given in (None, "", []) else json.dumps(given, default=str)[:60]
             self.findings.append(f"{self.where}, {field}: {shown}; expected {accepted}.")
         return holds
 
@@ -190,9 +188,11 @@ def _scene(table: Table) -> Scene | None:
     notes = table.text("notes")
     if "chart" in table.values:
         return _chart_scene(table, title, sentence, notes)
-    run = _run(table, "problem", table.take("problem", (str, dict), "the name of a preset, or a table"), None)
+    problem = table.take("problem", (str, dict), "the name of a preset, or a table")
+    run = _run(table, "problem", problem, None)
     if run:
         run = RunName(run.problem, table.one_of("algorithm", list(ALGORITHMS), run.algorithm))
+        run = _with_own_tiles(table, "algorithm", run, problem)
     given = table.take("versus", dict, 'a table such as { algorithm = "standard" }')
     versus = _versus(table, given, run) if given is not None and run else None
     is_duel = given is not None
@@ -281,7 +281,15 @@ def _versus(table: Table, given: dict, run: RunName) -> RunName | None:
         return None
     changes = {name: value for name, value in given.items() if name != "algorithm"}
     other = _run(table, "versus", changes, run) if changes else run
-    return RunName(other.problem, algorithm) if other else None
+    return _with_own_tiles(table, "versus", RunName(other.problem, algorithm), given) if other else None
+
+
+def _with_own_tiles(table: Table, field: str, name: RunName, given: str | dict) -> RunName | None:
+    """The run with the algorithm's own tiles, unless `given` names tiles; None if it does not take them."""
+    entry, named = ALGORITHMS[name.algorithm], given if isinstance(given, dict) else {}
+    problem = name.problem if named.keys() & {"block_m", "block_n"} else entry.with_own_tiles(name.problem)
+    fits = table.expect(not (refused := entry.refusal(problem)), field, name.algorithm, f"another: {refused}")
+    return RunName(problem, name.algorithm) if fits else None
 
 
 def _stops(table: Table, is_duel: bool, first: str = "") -> tuple[Stop, ...]:

@@ -15,10 +15,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kernels import ROOT
-from kernels.trace.algorithm import SourceLine, SourceRef, SourceText
+from kernels.trace.algorithm import SourceLine, SourcePart, SourceRef, SourceText
 
 MARKER = re.compile(r"\s*# \[(?P<phase>.+?)\]")
-
+RECORDS = ("TRACE", "LANES")
+"""Words in the test of an `if` whose lines only record."""
+MARKS = ("mark", "mark_tile")
+"""Functions of kernels/primitives/marks.py: a line that calls one only records."""
 
 Lines = tuple[SourceLine, ...]
 Spans = tuple[tuple[int, int], tuple[int, int], tuple[int, int]]
@@ -45,13 +48,18 @@ def kernel_source(ref: SourceRef | SourceText) -> KernelSource:
     """Read the marked lines of a kernel.
 
     The loop over tiles is the body of the inner function if the reference names one, else the kernel's own
-    innermost loop with the number `ref.loop`. A kernel without a loop has only lines before it. Lines that
-    only serve the trace (under `if TRACE`) are left out. Line numbers are those of the file. The lines of a
-    SourceText are shown as they are, in one part.
+    innermost loop with the number `ref.loop`. A kernel without a loop has only lines before it. If the
+    reference names parts of several functions, their lines follow each other in its order. Lines that only
+    record (under `if TRACE`, or a mark of a lane) are left out. Line numbers are those of the file. The lines
+    of a SourceText are shown as they are, in one part.
     """
     if isinstance(ref, SourceText):
         return KernelSource(ref.file, (), ref.lines, ())
     module = _Module.read(ref.module)
+    if ref.step_parts:
+        of_parts = (ref.before_parts, ref.step_parts, ref.after_parts)
+        before, step, after = (_with_primitives(_lines_of(parts), ref) for parts in of_parts)
+        return KernelSource(module.file, before, step, after)
     outer = module.functions[ref.function]
     if ref.inner:
         body = module.functions[ref.inner]
@@ -78,6 +86,16 @@ def _spans_around_loop(function: ast.FunctionDef, number: int) -> Spans:
     first = _end(loops[number - 1]) + 1 if number else function.lineno
     after = (_end(loop) + 1, _end(function)) if loop is loops[-1] else nothing
     return (first, loop.lineno), (loop.lineno, _end(loop)), after
+
+
+def _lines_of(parts: tuple[SourcePart, ...]) -> Lines:
+    """The marked lines of the parts, one part after the other."""
+    shown: list[SourceLine] = []
+    for part in parts:
+        module = _Module.read(part.module)
+        node = module.functions[part.function]
+        shown += module.marked(node.lineno, _end(node), part.phases)
+    return tuple(shown)
 
 
 def _is_innermost(loop: ast.For) -> bool:
@@ -109,9 +127,16 @@ def _with_primitives(lines: Lines, ref: SourceRef) -> Lines:
     return tuple(shown)
 
 
+def _only_records(statement: ast.stmt) -> bool:
+    if isinstance(statement, ast.If):
+        return any(word in ast.unparse(statement.test) for word in RECORDS)
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(call, ast.Call) and any(_calls(call, name) for name in MARKS)
+
+
 @dataclass(frozen=True)
 class _Module:
-    """A source file, its functions, and the lines that only serve the trace."""
+    """A source file, its functions, and the lines that only record."""
 
     file: str
     lines: tuple[str, ...]
@@ -131,21 +156,26 @@ class _Module:
         functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
         traced: set[int] = set()
         for node in ast.walk(tree):
-            if isinstance(node, ast.If) and "TRACE" in ast.unparse(node.test):
+            if isinstance(node, ast.stmt) and _only_records(node):
                 traced |= set(range(node.lineno, _end(node) + 1))
         file = str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
         return _Module(file, tuple(text.splitlines()), functions, frozenset(traced))
 
-    def marked(self, first: int, last: int) -> Lines:
-        """The lines from the first marker between two line numbers to `# [end]`, each with its phase."""
+    def marked(self, first: int, last: int, phases: tuple[str, ...] = ()) -> Lines:
+        """The lines between two line numbers that stand below a marker, up to `# [end]`, each with its phase.
+
+        Only those of the `phases`, if some are named; else up to the first `# [end]`.
+        """
         phase = ""
         found: list[tuple[int, str, str]] = []
         for number in range(first, last + 1):
             line = self.lines[number - 1]
             marker = MARKER.match(line)
-            if marker and marker["phase"] == "end":
+            if marker and marker["phase"] == "end" and not phases:
                 break
-            if marker:
+            if marker and phases and marker["phase"] not in phases:
+                phase = ""
+            elif marker:
                 before = self.lines[number - 2]
                 if not phase and before.strip().startswith("if "):
                     found.append((number - 1, before, marker["phase"]))

@@ -122,6 +122,7 @@ PEER_COLORS = {
     "naive": "standard",
     "ours": "flash",
     "flash2": "flash",
+    "flash3": "flash",
     "sdpa": "value",
     "sdpa_flash": "value",
     "sdpa_efficient": "output",

@@ -33,20 +33,25 @@ def load_tiles(descs, rings, group_size, band, work, trace, FIXED: gl.constexpr)
     row = 0
     while unit < work.units:
         item = take_item(unit, second, work, band, 0, FIXED)
+        # [load Q]
         turn = step + items if FIXED.WIDE else step  # as the warpgroups number their turns
         for group in gl.static_range(GROUPS):
             q_row = item.first_q + group * FIXED.ROWS
             place = items * GROUPS + group
             asks = ASKS_Q + 2 * group
             load_into(rings.q, descs.q, item.batch, item.head, q_row, place, Q_SLOTS, lane, turn, asks)
+        # [end]
         no_v_with = item.first if FIXED.WIDE else -1
         for kv_tile in range(item.first, item.end):
             first_k = kv_tile * FIXED.BLOCK_N
             k_head = item.head // group_size
             mark_tile(lane, turn, of_item(item, work), kv_tile)
+            # [load K]
             load_into(rings.k, descs.k, item.batch, k_head, first_k, step, STAGES, lane, turn, ASKS_K)
+            # [load V]
             if (step > 0) & (kv_tile > no_v_with):
                 load_into(rings.v, descs.v, batch, kv_head, row, step - 1, STAGES, lane, turn - 1, ASKS_V)
+            # [end]
             batch = item.batch
             kv_head = k_head
             row = first_k

@@ -21,8 +21,10 @@ def issue_scores(q, rings, step, lane, turn, FIXED: gl.constexpr, LAYOUT: gl.con
     BLOCK_N: gl.constexpr = FIXED.BLOCK_N
     BLOCK_D: gl.constexpr = FIXED.BLOCK_D
     mark(lane, turn, ASKS_K)
+    # [load K]
     k = wait_for(rings.k, step, FIXED.STAGES).reshape([BLOCK_N, BLOCK_D])
     mark(lane, turn, HAS_K)
+    # [QK^T]
     zeros = gl.zeros([ROWS, BLOCK_N], gl.float32, LAYOUT)
     return warpgroup_mma(q, k.permute((1, 0)), zeros, use_acc=False, is_async=True)
 
@@ -33,8 +35,10 @@ def issue_values(p, acc, adds, rings, step, lane, turn, FIXED: gl.constexpr):
     BLOCK_N: gl.constexpr = FIXED.BLOCK_N
     BLOCK_D: gl.constexpr = FIXED.BLOCK_D
     mark(lane, turn, ASKS_V)
+    # [load V]
     v = wait_for(rings.v, step, FIXED.STAGES).reshape([BLOCK_N, BLOCK_D])
     mark(lane, turn, HAS_V)
+    # [PV]
     return warpgroup_mma(p, v, acc, use_acc=adds, is_async=True)
 
 
@@ -52,13 +56,17 @@ def first_scores(q, rings, step, lane, turn, FIXED: gl.constexpr, LAYOUT: gl.con
 def issue_both(q, p, acc, adds, factor, rings, step, lane, turn, FIXED: gl.constexpr, LAYOUT: gl.constexpr):
     """Q K^T of this step's key tile, and acc after P V of the one before, which is still under way."""
     mark(lane, turn, START)
+    # [rescale]
     acc = acc * factor[:, None]
+    # [end]
     mark(lane, turn, RESCALED)
     scores = issue_scores(q, rings, step, lane, turn, FIXED, LAYOUT)
     acc = issue_values(p, acc, adds, rings, step - 1, lane, turn, FIXED)
+    # [QK^T]
     scores = warpgroup_mma_wait(1, deps=[scores])
     mark(lane, turn, HAS_S)
     release(rings.k, step, FIXED.STAGES)
+    # [end]
     return scores, acc
 
 

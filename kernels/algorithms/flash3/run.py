@@ -1,33 +1,39 @@
-"""Runs the Hopper kernel with TRACE on, on a problem's own inputs."""
+"""Runs FlashAttention-3: traced on a problem's own inputs, or on given tensors for a check."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import torch
 
-from kernels.algorithms.flash2.entry import ENTRY, FORWARD
+from kernels.algorithms.backward.choice import attention_gradients
+from kernels.algorithms.flash3.entry import ENTRY, KERNEL
 from kernels.algorithms.flash3.lanes import LOADS, WARPGROUP
 from kernels.algorithms.flash3.launch import can_run_hopper, flash_forward_hopper
 from kernels.algorithms.flash3.work import work_units
-from kernels.device.runtime import DEVICE
+from kernels.device.backend import compute_capability
+from kernels.device.runtime import BACKEND, DEVICE
+from kernels.oracle.exact import Gradients
 from kernels.primitives.assemble import assemble
 from kernels.primitives.assemble_lanes import LaneLaunch, measured_lanes
 from kernels.primitives.launch import TileConfig, sm_count
 from kernels.primitives.marks import LaneBuffers
 from kernels.primitives.recorder import Recorder, make_recorder
+from kernels.primitives.tuning import GLUON_VERSIONS, gluon_is_known
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.problem.inputs import make_inputs
 from kernels.trace import LaunchInfo, Trace
 from kernels.trace.lanes import Lanes
 
-KERNEL = replace(FORWARD, name="_attn_fwd_hopper", sums=())
 
+def own_config(problem: AttentionProblem) -> TileConfig:
+    """The problem's tiles, as the kernel is launched with them: two slots per ring, a warpgroup more to load.
 
-def traced_config(head_dim: int) -> TileConfig:
-    """The tiles with which the kernel is traced."""
-    return TileConfig(128, 128 if head_dim <= 128 else 64, 12, 2)
+    Raises InvalidProblem for a problem that the entry does not take, and for other tiles than its own.
+    """
+    if refused := ENTRY.refusal(problem):
+        raise refused
+    return TileConfig(problem.block_m, problem.block_n, 4 * (problem.block_m // 64 + 1), 2)
 
 
 class TracedLaunch(NamedTuple):
@@ -39,12 +45,23 @@ class TracedLaunch(NamedTuple):
     lse: torch.Tensor
 
 
+def _ensure_runs(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> None:
+    """Raise InvalidProblem if the kernel cannot run here, or not on these tensors of a problem it takes."""
+    if missing := ENTRY.missing(compute_capability(BACKEND)):
+        raise missing
+    if not gluon_is_known():
+        accepted = f"it is written in Gluon, of which Triton {' or '.join(GLUON_VERSIONS)}x is known"
+        raise InvalidProblem("algorithm", ENTRY.label, accepted, "Install one of these.")
+    if not can_run_hopper(query, key, value):
+        given = [tensor.stride() for tensor in (query, key, value)]
+        accepted = "TMA takes rows whose numbers lie beside each other, at multiples of 16 bytes"
+        raise InvalidProblem("strides", given, accepted, "Copy the tensors with contiguous().")
+
+
 def _inputs(problem: AttentionProblem) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Q, K and V. Raises InvalidProblem if the kernel cannot run on them."""
     inputs = make_inputs(problem, DEVICE)
-    if not can_run_hopper(*inputs):
-        accepted = "the Hopper kernel takes 16-bit types, a multiple of 8 from 40 to 256, and a Hopper GPU"
-        raise InvalidProblem("head_dim", problem.head_dim, accepted)
+    _ensure_runs(*inputs)
     return inputs
 
 
@@ -69,18 +86,37 @@ def traced_launch(problem: AttentionProblem, config: TileConfig) -> TracedLaunch
 
 
 def run_traced(problem: AttentionProblem) -> Trace:
-    """The trace of the kernel on the problem, whose tiles are 128 x 128, or 128 x 64 with head_dim over 128.
+    """The trace of the kernel on the problem, whose tiles have to be those of the entry.
 
-    A query tile that sees no key has one step, which is wholly masked.
+    A query tile that sees no key has one step, which is wholly masked. Its "programs" are query tiles: a
+    program of the launch takes several of them, one after the other.
     """
-    config = traced_config(problem.head_dim)
-    for name in ("block_m", "block_n"):
-        if getattr(problem, name) != getattr(config, name):
-            tiles = f"{config.block_m} x {config.block_n} tiles"
-            accepted = f"with head_dim {problem.head_dim} the Hopper kernel is traced with {tiles}"
-            raise InvalidProblem(name, getattr(problem, name), accepted, "Choose those.")
-    recorder, launch, out, lse = traced_launch(problem, config)
+    recorder, launch, out, lse = traced_launch(problem, own_config(problem))
     return assemble(ENTRY, problem, [(recorder, launch)], output=out, lse=lse)
+
+
+def forward(
+    problem: AttentionProblem, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """O and lse with the problem's mask, and tiles that have to be those of the entry."""
+    config = own_config(problem)
+    _ensure_runs(query, key, value)
+    out, lse, _ = flash_forward_hopper(
+        query, key, value, band=problem.band, scale=problem.scale, config=config
+    )
+    return out, lse
+
+
+def gradients(
+    problem: AttentionProblem,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    d_out: torch.Tensor,
+) -> Gradients:
+    """dQ, dK and dV, by the sweep for Hopper if it should run on the shape, else by the plain kernels."""
+    results = forward(problem, query, key, value)
+    return attention_gradients(query, key, value, *results, d_out, band=problem.band, scale=problem.scale)
 
 
 def requested_bytes(problem: AttentionProblem, config: TileConfig) -> tuple[int, int]:

@@ -18,6 +18,7 @@ def softmax_step(scores, m, l, item, kv_tile, band, scale_log2, FIXED: gl.conste
     """Mask, row max, exponentials and row sum of one tile. Returns P, m, l and alpha."""
     BLOCK_N: gl.constexpr = FIXED.BLOCK_N
     ROWS: gl.constexpr = FIXED.ROWS
+    # [mask]
     if FIXED.BOUND_LEFT or FIXED.BOUND_RIGHT or FIXED.RAGGED:
         # A branch, because a second loop over the same Q gave wrong results (ptxas 12.8).
         if (kv_tile < item.first_full) | (kv_tile >= item.end_full):
@@ -31,6 +32,7 @@ def softmax_step(scores, m, l, item, kv_tile, band, scale_log2, FIXED: gl.conste
             scores = gl.where(offs_n[None, :] <= last[:, None], scores, float("-inf"))
             if FIXED.BOUND_LEFT:
                 scores = gl.where(offs_n[None, :] >= (diagonal - band.left)[:, None], scores, float("-inf"))
+    # [row max]
     return online_softmax(scores, m, l, scale_log2)
 
 
@@ -54,6 +56,7 @@ def write_out(
     """Normalise, and write the rows of O and lse that exist. O may still be on its way on return."""
     ROWS: gl.constexpr = FIXED.ROWS
     BLOCK_D: gl.constexpr = FIXED.BLOCK_D
+    # [store O, lse]
     offs_m = first_q + gl.arange(0, ROWS, layout=ROW_LAYOUT)
     lse = m * LN2 + gl.log(l)
     o = acc * gl.convert_layout(1.0 / l, gl.SliceLayout(1, LAYOUT))[:, None]

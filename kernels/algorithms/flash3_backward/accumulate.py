@@ -78,6 +78,54 @@ def write_gradient(acc, desc, shared, item, GROUP: gl.constexpr, FIXED: gl.const
 
 
 @gluon.jit
+def scores_and_dp(k, v, q, do, scores_t, shared, step, lane, FIXED: gl.constexpr, LAYOUT: gl.constexpr):
+    """S^T and lse of a step, and dP^T, which is still under way."""
+    if FIXED.SCORES_AHEAD:
+        s_t = warpgroup_mma_wait(0, deps=[scores_t])  # (waiting for 1 beside dP: ptxas C7514)
+        mark(lane, step, HAS_S)
+    else:
+        mark(lane, step, START)
+        wait_for(shared.q, step, True, FIXED)
+        mark(lane, step, HAS_Q)
+        s_t = issue_transposed(k, q, FIXED, LAYOUT)
+    wait_for(shared.do, step, True, FIXED)
+    mark(lane, step, HAS_DO)
+    dp_t = issue_transposed(v, do, FIXED, LAYOUT)
+    lse = shared.q.numbers.index(step % FIXED.STAGES).load(gl.SliceLayout(0, LAYOUT))
+    if not FIXED.SCORES_AHEAD:
+        s_t = warpgroup_mma_wait(1, deps=[s_t])
+        mark(lane, step, HAS_S)
+    return s_t, lse, dp_t
+
+
+@gluon.jit
+def add_dq_before(dq, descs, shared, step, first_row, lane, GROUP: gl.constexpr, FIXED: gl.constexpr):
+    """Add dQ of the step before, which is under way, to the sum."""
+    STAGES: gl.constexpr = FIXED.STAGES
+    dq = warpgroup_mma_wait(2, deps=[dq])
+    mark(lane, step, HAS_DQ)
+    mbarrier.arrive(shared.ds_empty.index((step + STAGES - 1) % STAGES), pred=step > 0)
+    wait_for_buffer()
+    if step > 0:  # the first is of a dS that does not exist
+        row = first_row + (step - 1) * FIXED.BLOCK_M
+        add_dq(dq, shared.dq.index(GROUP), descs.dq, row, GROUP * FIXED.ROWS)
+    mark(lane, step, ADDED_DQ)
+
+
+@gluon.jit
+def add_last_dq(descs, shared, steps, first_row, GROUP: gl.constexpr, FIXED: gl.constexpr):
+    """Compute dQ of the last step, and add it to the sum."""
+    STAGES: gl.constexpr = FIXED.STAGES
+    last = steps + STAGES - 1
+    mbarrier.wait(shared.ds_full.index(last % STAGES), (last // STAGES + 1) & 1)
+    dq = issue_dq(shared, last, GROUP, FIXED)
+    dq = warpgroup_mma_wait(0, deps=[dq])
+    wait_for_buffer()
+    row = first_row + (steps - 1) * FIXED.BLOCK_M
+    add_dq(dq, shared.dq.index(GROUP), descs.dq, row, GROUP * FIXED.ROWS)
+
+
+@gluon.jit
 def accumulate(GROUP: gl.constexpr, descs, shared, item, band, scale, scale_log2, lanes, FIXED: gl.constexpr):
     """dK and dV of the keys from row GROUP * ROWS on of the item. dK gets the scale at the end."""
     ROWS: gl.constexpr = FIXED.ROWS
@@ -115,21 +163,7 @@ def accumulate(GROUP: gl.constexpr, descs, shared, item, band, scale, scale_log2
         before = step + STAGES - 1  # the step before, in the slot and the phase of its barriers
         q = tile_of(shared.q, step, FIXED)
         do = tile_of(shared.do, step, FIXED)
-        if FIXED.SCORES_AHEAD:
-            s_t = warpgroup_mma_wait(0, deps=[scores_t])  # (waiting for 1 beside dP: ptxas C7514)
-            mark(lane, step, HAS_S)
-        else:
-            mark(lane, step, START)
-            wait_for(shared.q, step, True, FIXED)
-            mark(lane, step, HAS_Q)
-            s_t = issue_transposed(k, q, FIXED, S_LAYOUT)
-        wait_for(shared.do, step, True, FIXED)
-        mark(lane, step, HAS_DO)
-        dp_t = issue_transposed(v, do, FIXED, S_LAYOUT)
-        lse = shared.q.numbers.index(slot).load(QUERY)
-        if not FIXED.SCORES_AHEAD:
-            s_t = warpgroup_mma_wait(1, deps=[s_t])
-            mark(lane, step, HAS_S)
+        s_t, lse, dp_t = scores_and_dp(k, v, q, do, scores_t, shared, step, lane, FIXED, S_LAYOUT)
         p_t = probabilities(s_t, lse, item, q_tile, band, scale_log2, GROUP, FIXED, S_LAYOUT)
         if not FIXED.DQ_BEHIND:
             p = gl.convert_layout(p_t.to(DTYPE), P_LAYOUT)
@@ -166,13 +200,7 @@ def accumulate(GROUP: gl.constexpr, descs, shared, item, band, scale, scale_log2
             mark(lane, step, HAS_DV)
             release(shared.do, step, FIXED)
         elif FIXED.DQ_BEHIND:
-            dq = warpgroup_mma_wait(2, deps=[dq])
-            mark(lane, step, HAS_DQ)
-            mbarrier.arrive(shared.ds_empty.index(before % STAGES), pred=step > 0)
-            wait_for_buffer()
-            if step > 0:  # the first is of a dS that does not exist
-                add_dq(dq, shared.dq.index(GROUP), descs.dq, first_row + (step - 1) * BLOCK_M, GROUP * ROWS)
-            mark(lane, step, ADDED_DQ)
+            add_dq_before(dq, descs, shared, step, first_row, lane, GROUP, FIXED)
             dv, p = warpgroup_mma_wait(1, deps=[dv, p])
             mark(lane, step, HAS_DV)
             release(shared.do, step, FIXED)
@@ -200,13 +228,8 @@ def accumulate(GROUP: gl.constexpr, descs, shared, item, band, scale, scale_log2
         scores_t = warpgroup_mma_wait(0, deps=[scores_t])  # of a tile that does not exist
     if FIXED.DQ_BEHIND:
         is_left = steps > 0
-        if is_left:  # dQ of the last step
-            last = steps + STAGES - 1
-            mbarrier.wait(shared.ds_full.index(last % STAGES), (last // STAGES + 1) & 1)
-            dq = issue_dq(shared, last, GROUP, FIXED)
-            dq = warpgroup_mma_wait(0, deps=[dq])
-            wait_for_buffer()
-            add_dq(dq, shared.dq.index(GROUP), descs.dq, first_row + (steps - 1) * BLOCK_M, GROUP * ROWS)
+        if is_left:
+            add_last_dq(descs, shared, steps, first_row, GROUP, FIXED)
     write_gradient(dv, descs.dv, shared, item, GROUP, FIXED)
     write_gradient(dk * scale, descs.dk, shared, item, GROUP, FIXED)
     tma.store_wait(0)

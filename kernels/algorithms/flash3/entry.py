@@ -1,0 +1,123 @@
+"""What is known of FlashAttention-3, the forward kernel for Hopper GPUs."""
+
+from kernels.algorithms.chip import FLOAT32_BYTES, row_bytes, row_state, scores
+from kernels.algorithms.flash2.entry import ONLINE_SOFTMAX, ROW_FIELDS, TILE_STEP
+from kernels.device.gpus import SHARED
+from kernels.problem import AttentionProblem
+from kernels.problem.tiles import visited_tiles
+from kernels.trace.algorithm import Algorithm, BytesOf, ChipPart, Kernel, Phase, SourcePart, SourceRef
+from kernels.trace.needs import Needs
+
+MODULE = "kernels.algorithms.flash3."
+
+
+def tiles_of(problem: AttentionProblem) -> tuple[int, int]:
+    """(block_m, block_n): 64 rows for each of two warpgroups, and keys as shared memory allows."""
+    return 128, 128 if problem.head_dim <= 128 else 64
+
+
+def _columns(problem: AttentionProblem) -> int:
+    """Columns of a tile: head_dim, padded to the power of two that the matrix instruction gets."""
+    return max(64, 1 << (problem.head_dim - 1).bit_length())
+
+
+def _is_wide(problem: AttentionProblem) -> bool:
+    """Whether rows are so long that one query tile is there at a time, and O leaves by way of its place."""
+    return _columns(problem) == 256
+
+
+def _slots(name: str, rows_of: BytesOf) -> ChipPart:
+    """Places of a ring of tiles in shared memory; `rows_of` gives the rows of all places together."""
+    return ChipPart(
+        f"{name} slots",
+        lambda problem: rows_of(problem) * _columns(problem) * problem.itemsize,
+        (name,),
+        SHARED,
+    )
+
+
+ON_CHIP = (
+    _slots("Q", lambda problem: problem.block_m * (1 if _is_wide(problem) else 2)),
+    _slots("K", lambda problem: 2 * problem.block_n),
+    _slots("V", lambda problem: 2 * problem.block_n),
+    ChipPart(
+        "O to store",
+        lambda problem: 0 if _is_wide(problem) else problem.block_m * _columns(problem) * problem.itemsize,
+        ("O to store",),
+        SHARED,
+    ),
+    scores("S"),
+    ChipPart("P", lambda problem: problem.block_m * problem.block_n * problem.itemsize, ("P",)),
+    ChipPart("O", lambda problem: problem.block_m * _columns(problem) * FLOAT32_BYTES, ("O",)),
+    row_state("m", "l"),
+)
+"""S of one key tile and P of the tile before it are there together: a product is under way with each."""
+
+
+def requested_bytes(problem: AttentionProblem) -> int:
+    """Q, O and lse once, K and V once per query tile that sees them; one key tile if it sees none.
+
+    Dao 2023, algorithm 1, without the tiles that the mask skips.
+    """
+    row, keys = row_bytes(problem), 0
+    for q_tile in range(problem.q_tiles):
+        tiles = visited_tiles(problem, q_tile)
+        first = min(tiles.first, problem.kv_tiles - 1)
+        end = max(tiles.end, first + 1)
+        keys += min(end * problem.block_n, problem.kv_len) - first * problem.block_n
+    return problem.heads * (problem.q_len * (2 * row + FLOAT32_BYTES) + keys * 2 * row)
+
+
+SOURCE = SourceRef(
+    MODULE + "kernel",
+    "_attn_fwd_hopper",
+    steps=(ONLINE_SOFTMAX,),
+    before_parts=(SourcePart(MODULE + "loader", "load_tiles", ("load Q",)),),
+    step_parts=(
+        SourcePart(MODULE + "loader", "load_tiles", ("load K",)),
+        SourcePart(MODULE + "products", "issue_scores"),
+        SourcePart(MODULE + "products", "issue_both", ("QK^T",)),
+        SourcePart(MODULE + "softmax", "softmax_step"),
+        SourcePart(MODULE + "products", "issue_both", ("rescale",)),
+        SourcePart(MODULE + "loader", "load_tiles", ("load V",)),
+        SourcePart(MODULE + "products", "issue_values"),
+    ),
+    after_parts=(SourcePart(MODULE + "softmax", "write_out"),),
+)
+"""In the order in which one tile meets them. Its rescale and P V run beside Q K^T of the next tile."""
+
+KERNEL = Kernel(
+    name="_attn_fwd_hopper",
+    source=SOURCE,
+    before=(Phase("load Q", loads=("Q",), makes=("m", "l", "O")),),
+    step=TILE_STEP,
+    after=(
+        Phase(
+            "store O, lse", needs=("O", "m", "l"), makes=("O to store",), stores=("O", "lse"), tells="finish"
+        ),
+    ),
+    parts=ON_CHIP,
+    requested_bytes=requested_bytes,
+    products=2,
+    row_fields=ROW_FIELDS,
+    series=("m", "l", "alpha"),
+    bars="l",
+)
+
+ENTRY = Algorithm(
+    name="flash3",
+    label="FlashAttention-3 (Hopper)",
+    idea="loads, products and softmax of different tiles at the same time; needs a Hopper GPU",
+    direction="forward",
+    kernels=(KERNEL,),
+    runner=MODULE + "run",
+    rank=2,
+    timed_as=("flash3", ""),
+    checked="FlashAttention-3 (Hopper), forward and backward",
+    has_gradients=True,
+    recorded=("gpt2", "llama3", "ragged", "layer", "window", "decode"),
+    samples="heads",
+    chip_words="With all slots of the rings of tiles.",
+    needs=Needs("a Hopper GPU", "9.0", ("float16", "bfloat16"), range(40, 257, 8)),
+    own_tiles=tiles_of,
+)
