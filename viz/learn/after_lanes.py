@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+
 import streamlit as st
 
+from kernels.algorithms import named
 from kernels.lessons.own_overlap import own_overlap
-from kernels.problem.presets import PRESETS
-from kernels.traffic.modelled import forward_flops
+from kernels.problem import AttentionProblem
+from kernels.problem.presets import LANE_PROBLEMS, PRESETS
+from viz.learn.controls import choice
 from viz.learn.predict import choose
 from viz.player.component import show_lanes
 from viz.player.lanes import LanesRun, lanes_data, recorded_lane_runs
@@ -14,33 +18,30 @@ from viz.shared.glossary import say
 from viz.shared.layout import explore_link
 
 PLAIN, HOPPER = "flash2", "flash3"
+Pair = tuple[LanesRun, LanesRun]
 
 
-def recorded_pair() -> tuple[LanesRun, LanesRun] | None:
-    """The plain and the Hopper kernel on the largest preset of which both have recorded lanes, or None."""
-    presets = sorted((preset.problem for preset in PRESETS.values()), key=forward_flops, reverse=True)
-    for problem in presets:
-        found = {run.lanes.algorithm: run for run in recorded_lane_runs(problem, "forward")}
-        if PLAIN in found and HOPPER in found:
-            return found[PLAIN], found[HOPPER]
-    return None
+@functools.cache
+def recorded_pair(problem: AttentionProblem) -> Pair | None:
+    """The plain and the Hopper kernel with tiles that both can have, if their lanes are recorded."""
+    own = named(HOPPER).with_own_tiles(problem)
+    found = {run.lanes.algorithm: run for run in recorded_lane_runs(own, "forward")}
+    return (found[PLAIN], found[HOPPER]) if PLAIN in found and HOPPER in found else None
 
 
 def lanes_panel() -> None:
     """What the warps of both kernels did; nothing if their lanes are not recorded."""
-    pair = recorded_pair()
-    if pair is None:
+    pairs = {_words(problem): pair for problem in LANE_PROBLEMS.values() if (pair := recorded_pair(problem))}
+    if not pairs:
         return
-    plain, hopper = pair
-    problem = plain.lanes.problem
     st.subheader("Seen from inside", anchor=False)
     say(
-        "Both kernels wrote down when their [[warp|warps]] did what, by the clock of their [[SM]]: "
-        f"{problem.q_len:,} × {problem.kv_len:,} scores, head_dim {problem.head_dim}, {problem.mask}. "
-        "In each row the upper tracks are products under way on the [[tensor cores]], from the moment at "
-        "which the warps issue one until they know that it is done. The lowest track is what the warps do "
-        "themselves."
+        "Both kernels wrote down when their [[warp|warps]] did what, by the clock of their [[SM]]. In a row "
+        "the upper tracks are products under way on the [[tensor cores]], from the moment at which the warps "
+        "issue one until they know that it is done. The lowest track is what the warps do themselves."
     )
+    names = list(pairs)
+    plain, hopper = pairs[choice("Problem", names, names[-1], "after_lanes_problem", 420)]
     if _predict(plain, hopper):
         show_lanes(lanes_data((hopper, plain)), "after_both_lanes")
         say(overlap_words(plain, hopper))
@@ -48,15 +49,27 @@ def lanes_panel() -> None:
         show_lanes(lanes_data((plain,)), "after_plain_lanes")
     st.caption(
         f"**Recorded** on {plain.lanes.device.name}, {plain.lanes.recorded_at[:10]}, and replayed here. "
-        "Only a Hopper GPU can run both kernels; Explore measures the lanes there."
+        "Explore measures the lanes of a problem of yours on a Hopper GPU."
     )
-    explore_link("These lanes beside the tiles", problem, HOPPER, lanes="open")
+    if played := _played():
+        explore_link("Lanes beside the tiles that they are about", played, HOPPER, lanes="open")
+
+
+def _words(problem: AttentionProblem) -> str:
+    return f"{problem.q_heads} heads of {problem.q_len:,} keys, head_dim {problem.head_dim}, {problem.mask}"
+
+
+def _played() -> AttentionProblem | None:
+    """The problem of the first preset with lanes, which Explore can play."""
+    presets = (preset.problem for preset in PRESETS.values())
+    return next((pair[1].lanes.problem for problem in presets if (pair := recorded_pair(problem))), None)
 
 
 def _predict(plain: LanesRun, hopper: LanesRun) -> bool:
+    problem = plain.lanes.problem
     shares = [f"{run.lanes.product_share:.0%}" for run in (plain, hopper)]
     return choose(
-        "after_lanes",
+        f"after_lanes_{problem.mask}{problem.head_dim}",
         f"In {plain.label} a product was under way {shares[0]} of the SMs' time. {hopper.label} issues the "
         "products of one [[key tile]], and does softmax of another one meanwhile. How much of the time is a "
         "product under way then?",

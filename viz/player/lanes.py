@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -54,7 +54,12 @@ def recorded_lane_runs(problem: AttentionProblem, direction: str) -> tuple[Lanes
     """The recorded lanes of exactly this problem, of every algorithm that has some; the fastest first."""
     names = [entry.name for entry in ALGORITHMS.values() if entry.direction == direction]
     found = [lanes for name in names if (lanes := recorded_lanes(problem, name))]
-    return tuple(LanesRun(lanes, recorded=True) for lanes in sorted(found, key=lambda lanes: lanes.plain_us))
+    return fastest_first(LanesRun(lanes, recorded=True) for lanes in found)
+
+
+def fastest_first(runs: Iterable[LanesRun]) -> tuple[LanesRun, ...]:
+    """The order in which they stand below each other."""
+    return tuple(sorted(runs, key=lambda run: run.lanes.plain_us))
 
 
 def lanes_data(runs: Sequence[LanesRun], played: Algorithm | None = None) -> dict:

@@ -18,8 +18,6 @@ from kernels.problem.tiles import count_tiles
 from kernels.trace import Trace
 from tests.lanes import hopper_lanes, plain_lanes
 from viz.explore import panels
-from viz.explore.lanes import lanes_of
-from viz.player import lanes as player_lanes
 from viz.player.lanes import LanesRun
 from viz.player.scene import RunName, Stop, parse_talk
 from viz.shared import runs
@@ -100,19 +98,6 @@ def test_the_player_has_the_lanes_and_the_url_says_whether_they_are_open(run, pl
     opened(panels.player_panel, run, GPU)
     assert "lanes" not in player.given.data
     assert not app.exception
-
-
-def test_a_run_has_the_recorded_lanes_of_its_problem_if_its_own_algorithm_has_some(run, monkeypatch):
-    known = {"flash2": plain_lanes(PROBLEM), "flash3": hopper_lanes(PROBLEM)}
-    monkeypatch.setattr(player_lanes, "recorded_lanes", lambda problem, name: known.get(name))
-    player_lanes.recorded_lane_runs.cache_clear()
-    recorded = dataclasses.replace(run, recorded=True)
-    assert {each.lanes.algorithm for each in lanes_of(None, "replay", recorded)} == set(known)
-    assert lanes_of(None, "replay", dataclasses.replace(recorded, file="mine.npz")) == ()
-    del known["flash2"]
-    player_lanes.recorded_lane_runs.cache_clear()
-    assert lanes_of(None, "replay", recorded) == ()
-    player_lanes.recorded_lane_runs.cache_clear()
 
 
 def test_two_runs_are_shown_together_with_their_own_place(run, player):

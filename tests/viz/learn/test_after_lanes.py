@@ -8,14 +8,14 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from kernels.lessons.own_overlap import own_overlap
-from kernels.problem.presets import PRESETS
+from kernels.problem import AttentionProblem
 from tests.lanes import hopper_lanes, plain_lanes
 from viz.learn import after_lanes
 from viz.learn.after_lanes import overlap_words
 from viz.player import lanes as player_lanes
 from viz.player.lanes import LanesRun
 
-PROBLEM = PRESETS["gpt2"].problem.with_(q_len=256, kv_len=256)
+PROBLEM = AttentionProblem(q_len=256, kv_len=256, block_m=128, block_n=128)
 
 
 @pytest.fixture
@@ -23,12 +23,18 @@ def known(monkeypatch):
     """Lanes by algorithm that are recorded for every problem."""
     found = {"flash2": plain_lanes(PROBLEM), "flash3": hopper_lanes(PROBLEM)}
     monkeypatch.setattr(player_lanes, "recorded_lanes", lambda problem, name: found.get(name))
-    player_lanes.recorded_lane_runs.cache_clear()
+    forget()
     links = []
     monkeypatch.setattr(after_lanes, "explore_link", lambda *given, **more: links.append((given, more)))
     yield found
     assert all(given[1:] == (PROBLEM, "flash3") and more == {"lanes": "open"} for given, more in links)
+    forget()
+
+
+def forget():
+    """What was read of other recordings."""
     player_lanes.recorded_lane_runs.cache_clear()
+    after_lanes.recorded_pair.cache_clear()
 
 
 def script():
@@ -48,9 +54,10 @@ def test_the_lanes_of_the_hopper_kernel_come_after_the_answer(known):
     assert not app.exception
     plain, hopper = (LanesRun(known[name], True) for name in ("flash2", "flash3"))
     assert shown(app) == [plain.label]
-    options = app.radio(key="after_lanes_answer").options
+    (radio,) = app.radio
+    options = radio.options
     assert {f"{each.lanes.product_share:.0%}" for each in (plain, hopper)} <= set(options)
-    app.radio(key="after_lanes_answer").set_value(options[0]).run()
+    radio.set_value(options[0]).run()
     assert shown(app) == [hopper.label, plain.label]
     assert any("Made-up GPU" in caption.value and "replayed" in caption.value for caption in app.caption)
 
@@ -67,7 +74,7 @@ def test_the_words_say_what_the_lanes_show(known):
     words = overlap_words(plain, hopper)
     assert "during 0% of its softmax a program" in words
     assert f"{hopper.lanes.hidden_share:.0%} of softmax ran beside a product of any warpgroup" in words
-    assert after_lanes.recorded_pair()[1].lanes is known["flash3"]
+    assert after_lanes.recorded_pair(PROBLEM)[1].lanes is known["flash3"]
 
 
 def test_overlap_with_own_products_counts_each_moment_once():
