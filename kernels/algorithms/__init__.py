@@ -16,6 +16,7 @@ from kernels import ROOT
 from kernels.device.backend import compute_capability
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.trace.algorithm import Algorithm
+from kernels.trace.lanes import Lanes
 from kernels.trace.sample import Sample
 from kernels.trace.sampled_trace import of_heads
 from kernels.trace.trace import Trace
@@ -140,6 +141,24 @@ def run_traced(
     if own := getattr(runner, "run_sampled", None):
         return own(problem, sample, **picked)
     return of_heads(problem, entry, sample, runner.run_traced(sample.part(problem), **picked))
+
+
+def run_lanes(problem: AttentionProblem, algorithm: str) -> Lanes:
+    """What the warps of an algorithm's kernel did and when, on `make_inputs(problem)`. Needs a GPU.
+
+    Raises InvalidProblem if the algorithm has no lanes, if there is no GPU, or if the kernel does not take
+    the problem.
+    """
+    from kernels.device.runtime import BACKEND
+
+    entry = named(algorithm)
+    if not entry.lanes:
+        known = ", ".join(each.name for each in ALGORITHMS.values() if each.lanes)
+        raise InvalidProblem("algorithm", algorithm, f"lanes are recorded of {known}")
+    if BACKEND != "cuda":
+        raise InvalidProblem("lanes", algorithm, "the interpreter has no clock of an SM", "Run it on a GPU.")
+    ensure_runs(entry, problem)
+    return importlib.import_module(entry.lanes).run_lanes(problem)
 
 
 discover()

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernels.algorithms.flash2.entry import FORWARD, requested_bytes
+from kernels.algorithms.standard.entry import ENTRY as STANDARD
 from kernels.algorithms.standard.entry import PRODUCT, SCORES
-from kernels.algorithms.standard.traffic import standard_bytes
 from kernels.device.gpus import Gpu
 from kernels.lessons.softmax import softmax
 from kernels.lessons.tiling import join_tile
@@ -102,7 +102,7 @@ def costs(problem: AttentionProblem, gpu: Gpu, left_out: str | None = None) -> C
     matrix = square * problem.itemsize
     recomputes = "recomputation" not in gone
     in_one_kernel = left_out != "fusion" and ("tiling" not in gone or whole_rows_fit(problem, gpu))
-    forward = requested_bytes(problem) if in_one_kernel else standard_bytes(problem)
+    forward = requested_bytes(problem) if in_one_kernel else STANDARD.requested_bytes(problem)
     if in_one_kernel and not recomputes:
         forward += matrix
     whole_rows = "tiling" in gone or left_out == "fusion"

@@ -135,7 +135,10 @@ def turning_length(problem: AttentionProblem, memory_bytes: int) -> tuple[int, b
 
 
 def standard_bytes(length: int, d: int, itemsize: int) -> int:
-    """S and P written and read back: 4 N^2 elements (eq 30), and Q, K, V, O once."""
+    """S and P written and read back: 4 N^2 elements (eq 30), and Q, K, V, O once.
+
+    These are the compulsory bytes of its three kernels; they have no tiles, so no re-reads.
+    """
     return (4 * length * length + 4 * length * d) * itemsize
 
 

@@ -157,6 +157,7 @@ def _events(
             columns = (program, np.full_like(program, lane), np.full_like(program, number), *tiles.T)
             found.append(np.stack([*columns, begin[program, turn], end[program, turn]]))
     events = np.concatenate(found, axis=1)
+    events[6] = np.maximum(events[6], events[5])  # of the warps of a lane, the last one's mark stands
     order = np.lexsort((events[5], events[1], events[0]))
     return _Events(*events[:, order])
 

@@ -74,3 +74,19 @@ PRESETS = {
 }
 
 FIRST_PRESET = "gpt2"
+
+LANE_PROBLEMS = {
+    f"{mask}{head_dim}": AttentionProblem(
+        q_heads=2048 // head_dim,
+        kv_heads=2048 // head_dim,
+        q_len=2048,
+        kv_len=2048,
+        head_dim=head_dim,
+        mask=mask,
+        block_m=128,
+        block_n=128,
+    )
+    for head_dim in (64, 128)
+    for mask in ("full", "causal")
+}
+"""Problems that keep all SMs of a large GPU busy. The lanes of their kernels are recorded, not the traces."""

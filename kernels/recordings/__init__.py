@@ -25,9 +25,12 @@ from kernels.measure.measurement import Measurement
 from kernels.oracle.report import ErrorReport
 from kernels.problem import AttentionProblem
 from kernels.trace import LaunchInfo, Trace
+from kernels.trace.lanes import Lanes
 
 FOLDER = Path(__file__).parent
 INDEX = "index.json"
+LANES_PREFIX = "lanes."
+"""Starts the names of files of lanes."""
 FILES = {"sweeps": "sweeps.json", "ceilings": "ceilings.json", "counters": "counters.json"}
 """Files of other measurements than those of the presets, in the format of kernels.measure.document."""
 
@@ -62,6 +65,20 @@ def recorded_problems(algorithm: str) -> tuple[AttentionProblem, ...]:
     """The problems of which a run of this algorithm was recorded."""
     runs = (run for run in _index()["runs"] if run["algorithm"] == algorithm)
     return tuple(AttentionProblem.from_dict(run["problem"]) for run in runs)
+
+
+@functools.cache
+def recorded_lanes(problem: AttentionProblem, algorithm: str) -> Lanes | None:
+    """The recorded lanes of exactly this problem, or None."""
+    file = _lane_files().get((problem, algorithm))
+    return Lanes.load(file) if file else None
+
+
+@functools.cache
+def _lane_files() -> dict[tuple[AttentionProblem, str], Path]:
+    """The files of lanes, by what they say of themselves."""
+    files = sorted(FOLDER.glob(f"{LANES_PREFIX}*.npz"))
+    return {Lanes.subject_of(file): file for file in files}
 
 
 @functools.cache

@@ -1,8 +1,8 @@
 """Records on this machine's GPU what the app shows on machines without one: `python -m kernels.record`.
 
-Four parts can be recorded, each alone: traces of the presets with their error, time and memory; the ceilings
-of the device; hardware counters per kernel; the sweep of all peers over lengths. The files name what could
-not be measured.
+Five parts can be recorded, each alone: traces of the presets with their error, time and memory; lanes of
+kernels; the ceilings of the device; hardware counters per kernel; the sweep of all peers over lengths. The
+files name what could not be measured.
 """
 
 from __future__ import annotations
@@ -14,15 +14,16 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from kernels.algorithms import ALGORITHMS, run_traced
+from kernels.algorithms import ALGORITHMS, run_lanes, run_traced
 from kernels.device.backend import compute_capability
 from kernels.measure import ncu, sweep
 from kernels.measure.ceilings import COPY, measure_ceilings
 from kernels.measure.document import FORMAT_VERSION, RECORDINGS_FORMAT, Document
 from kernels.measure.measure import measure
 from kernels.measure.measurement import DIRECTIONS
-from kernels.problem.presets import PRESETS
-from kernels.recordings import FILES, FOLDER, INDEX
+from kernels.problem import AttentionProblem, InvalidProblem
+from kernels.problem.presets import LANE_PROBLEMS, PRESETS
+from kernels.recordings import FILES, FOLDER, INDEX, LANES_PREFIX
 from kernels.trace.algorithm import Algorithm
 
 KEPT_RESULT_BYTES = 1 << 20
@@ -115,6 +116,28 @@ def _record_trace(folder: Path, preset: str, entry: Algorithm) -> dict:
     return {"problem": problem.as_dict(), "algorithm": algorithm, "file": file, "report": asdict(report)}
 
 
+def record_lanes(order: RecordOrder) -> None:
+    """Lanes of the forward kernels and of the backward sweep, with their own tiles. About 20 s on an H200."""
+    presets = {name: preset.problem for name, preset in PRESETS.items()}
+    for entry in filter(_runs_here, ALGORITHMS.values()):
+        for name, problem in (presets | LANE_PROBLEMS).items() if entry.lanes else ():
+            try:
+                lanes = run_lanes(_with_lane_tiles(problem, entry), entry.name)
+            except InvalidProblem as refused:
+                _say(f"lanes of {name}, {entry.name} are left out: {refused}")
+                continue
+            lanes.save(order.folder / f"{LANES_PREFIX}{name}.{entry.name}.npz")
+            product = f"a product under way {lanes.product_share:.0%} of the time"
+            _say(f"{name}, {entry.name}: {product}, marks cost {lanes.overhead:.1%}")
+
+
+def _with_lane_tiles(problem: AttentionProblem, entry: Algorithm) -> AttentionProblem:
+    """With the tiles that all kernels with lanes in the entry's direction can have."""
+    own = (each for each in ALGORITHMS.values() if each.own_tiles and each.direction == entry.direction)
+    fixed = next(own, entry)
+    return fixed.with_own_tiles(problem)
+
+
 def record_ceilings(order: RecordOrder) -> None:
     """Copy bandwidth and matrix products. About 10 s."""
     ceilings = measure_ceilings()
@@ -165,6 +188,7 @@ def _say(line: str) -> None:
 
 PARTS: dict[str, Callable[[RecordOrder], None]] = {
     "traces": record_traces,
+    "lanes": record_lanes,
     "ceilings": record_ceilings,
     "counters": record_counters,
     "sweeps": record_sweeps,

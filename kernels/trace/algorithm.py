@@ -242,6 +242,8 @@ class Algorithm:
     """What of a long run can be traced alone: "tiles" (query tiles of some heads), "heads" (some key heads
     with all that belongs to them), or "" if only the whole run can. With "tiles" its runner has `run_sampled`
     and the entry `tile_bytes`."""
+    lanes: str = ""
+    """Module with `run_lanes(problem)`, which a GPU runs; "" if its kernels set no marks."""
     observed: bool = False
     """Whether it is a user's kernel, of which only loads and stores are seen."""
     tile_bytes: TileBytes | None = None

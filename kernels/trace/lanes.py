@@ -7,10 +7,12 @@ imports neither torch nor triton.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import io
 import json
 import zipfile
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import BinaryIO
@@ -26,6 +28,9 @@ FORMAT_VERSION = 1
 PRODUCT, SOFTMAX, WAIT, OTHER = "product", "softmax", "wait", "other"
 KINDS = (PRODUCT, SOFTMAX, WAIT, OTHER)
 MAX_FILE_BYTES = 256 << 20
+HEADER = "header"
+BY_ACTIVITY = ("sm_activity_ns", "sm_lane_ns")
+"""Arrays with one value per SM and activity."""
 
 
 class InvalidLanes(ValueError):
@@ -152,7 +157,7 @@ class Lanes:
         plain = {name: value for name, value in values.items() if name not in arrays}
         header = {"format": FORMAT, "version": FORMAT_VERSION} | plain
         header |= {"problem": self.problem.as_dict(), "device": self.device.as_dict()}
-        arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
+        arrays[HEADER] = np.frombuffer(json.dumps(header).encode(), np.uint8)
         np.savez_compressed(target, allow_pickle=False, **arrays)
 
     def to_bytes(self) -> bytes:
@@ -162,30 +167,65 @@ class Lanes:
         return buffer.getvalue()
 
     @classmethod
+    def subject_of(cls, source: Path) -> tuple[AttentionProblem, str]:
+        """The problem and the algorithm of a file, without its arrays. Raises InvalidLanes."""
+        with _reading(source) as file:
+            header = _header(file)
+            return AttentionProblem.from_dict(header["problem"]), header["algorithm"]
+
+    @classmethod
     def load(cls, source: str | Path | BinaryIO | bytes) -> Lanes:
         """Read what `save` wrote. Raises InvalidLanes for anything else."""
-        if isinstance(source, bytes):
-            source = io.BytesIO(source)
-        try:
-            with zipfile.ZipFile(source) as archive:
-                if sum(entry.file_size for entry in archive.infolist()) > MAX_FILE_BYTES:
-                    raise InvalidLanes("the file unpacks to more than is read")
-            if hasattr(source, "seek"):
-                source.seek(0)
-            with np.load(source, allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file.files}
-            header = json.loads(arrays.pop("header").tobytes())
-            if mismatch := format_mismatch(header, (FORMAT,), FORMAT_VERSION):
-                raise InvalidLanes(f"this is {mismatch}")
-            plain = {name: value for name, value in header.items() if name not in ("format", "version")}
+        with _reading(source) as file:
+            arrays = {name: file[name] for name in file.files if name != HEADER}
+            plain = {name: each for name, each in _header(file).items() if name not in ("format", "version")}
             plain["problem"] = AttentionProblem.from_dict(plain["problem"])
             plain["device"] = DeviceInfo(**plain["device"])
             plain["lanes"] = tuple(plain["lanes"])
             plain["activities"] = tuple((name, kind) for name, kind in plain["activities"])
-            return cls(**plain, **arrays)
-        except InvalidLanes:
-            raise
-        except (AttributeError, KeyError, TypeError, ValueError, OSError, EOFError) as error:
-            raise InvalidLanes(f"not a file of lanes: {error}") from error
-        except zipfile.BadZipFile as error:
-            raise InvalidLanes(f"not a file of lanes: {error}") from error
+            lanes = cls(**plain | arrays)
+            lanes._check_shapes()
+            return lanes
+
+    def _check_shapes(self) -> None:
+        """Raises InvalidLanes for arrays that do not fit one another."""
+        events, programs, sms = len(self.event_program), len(self.program_sm), len(self.sm)
+        wanted = {"event": (events,), "program": (programs,), "sm": (sms,)}
+        by_activity = (sms, len(self.activities))
+        for name, value in vars(self).items():
+            if isinstance(value, np.ndarray):
+                shape = by_activity if name in BY_ACTIVITY else wanted[name.split("_")[0]]
+                if value.shape != shape:
+                    raise InvalidLanes(f"damaged lanes: {name} has shape {value.shape}, expected {shape}")
+        for name, most in (("event_lane", len(self.lanes)), ("event_activity", len(self.activities))):
+            numbers = getattr(self, name)
+            if events and not (0 <= numbers.min() and numbers.max() < most):
+                raise InvalidLanes(f"damaged lanes: {name} is not between 0 and {most - 1}")
+
+
+@contextlib.contextmanager
+def _reading(source: str | Path | BinaryIO | bytes) -> Iterator[np.lib.npyio.NpzFile]:
+    """The opened file. Raises InvalidLanes in place of what a damaged one raises."""
+    if isinstance(source, bytes):
+        source = io.BytesIO(source)
+    try:
+        with zipfile.ZipFile(source) as archive:
+            if sum(entry.file_size for entry in archive.infolist()) > MAX_FILE_BYTES:
+                raise InvalidLanes(f"the file unpacks to more than {MAX_FILE_BYTES >> 20} MiB")
+        if not isinstance(source, (str, Path)):
+            source.seek(0)
+        with np.load(source, allow_pickle=False) as file:
+            yield file
+    except InvalidLanes:
+        raise
+    except (AttributeError, KeyError, TypeError, ValueError, OSError, EOFError) as error:
+        raise InvalidLanes(f"not a file of lanes: {error}") from error
+    except zipfile.BadZipFile as error:
+        raise InvalidLanes(f"not a file of lanes: {error}") from error
+
+
+def _header(file: np.lib.npyio.NpzFile) -> dict:
+    header = json.loads(file[HEADER].tobytes())
+    if mismatch := format_mismatch(header, (FORMAT,), FORMAT_VERSION):
+        raise InvalidLanes(f"this is {mismatch}")
+    return header

@@ -20,6 +20,7 @@ from kernels.measure.measurement import Measurement
 from kernels.oracle.report import ErrorReport
 from kernels.problem import AttentionProblem
 from kernels.trace import Trace
+from kernels.trace.lanes import Lanes
 from kernels.trace.sample import Sample
 from kernels.traffic.operations import Operation
 
@@ -212,6 +213,31 @@ class OperationsRequest(Request[tuple[Operation, ...]]):
     def result(self, answer: dict, blob: bytes) -> tuple[Operation, ...]:
         """The operations, in the order in which they ran."""
         return tuple(Operation(**values) for values in answer["operations"])
+
+
+@dataclass(frozen=True)
+class LanesRequest(Request[Lanes]):
+    """What the warps of an algorithm's kernel did and when."""
+
+    name = "lanes"
+    problem: AttentionProblem
+    algorithm: str
+
+    @classmethod
+    def from_dict(cls, values: dict) -> LanesRequest:
+        """The reverse of `as_dict`."""
+        return cls(AttentionProblem.from_dict(values["problem"]), values["algorithm"])
+
+    def run(self, blob: bytes, progress: Progress) -> Answer:
+        """The bytes are the file of the lanes."""
+        from kernels.algorithms import run_lanes
+
+        progress(0.0, "running the kernel with marks")
+        return {}, run_lanes(self.problem, self.algorithm).to_bytes()
+
+    def result(self, answer: dict, blob: bytes) -> Lanes:
+        """The lanes."""
+        return Lanes.load(blob)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from kernels.worker.protocol import read_message, write_message
 from kernels.worker.requests import (
     CeilingsRequest,
     JudgeRequest,
+    LanesRequest,
     LessonGradientsRequest,
     MeasureRequest,
     OperationsRequest,
@@ -38,6 +39,7 @@ REQUESTS: dict[str, type[Request]] = {
         MeasureRequest,
         CeilingsRequest,
         OperationsRequest,
+        LanesRequest,
         LessonGradientsRequest,
     )
 }

@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.browser.looks import CUT_OFF
+from tests.browser.visit import PLAYER, SETTLED
 from viz.learn.chapters import CHAPTERS
 
 pytestmark = pytest.mark.browser
@@ -37,3 +39,100 @@ def test_the_way_from_the_landing_page_through_the_chapters_starts_at_the_top(vi
     page.get_by_role("button", name="Go on: 2.").click(timeout=60_000)
     page.wait_for_url("**/learn?chapter=softmax&softmax_part=Just+add")
     page.wait_for_function(f"({SCROLLED})() === 0", timeout=60_000)
+
+
+def test_every_chapter_is_in_reach_on_a_phone(visit):
+    page = visit("/learn?chapter=after").page
+    page.set_viewport_size({"width": 390, "height": 844})
+    strip = page.locator(".st-key-chapters button")
+    strip.first.wait_for(timeout=60_000)
+    page.wait_for_function("document.querySelectorAll('.st-key-chapters button').length === 10")
+    places = strip.evaluate_all("(all) => all.map((each) => each.getBoundingClientRect().toJSON())")
+    assert len(places) == len(CHAPTERS)
+    assert all(place["left"] >= 0 and place["right"] <= 390 for place in places)
+    assert places[-1]["bottom"] < 844 / 2  # above the chapter itself
+    strip.last.click()
+    page.get_by_text(CHAPTERS[-1].question).first.wait_for(timeout=60_000)
+
+
+REACHES = f"""() => {{
+  const canvas = {PLAYER}.querySelector('canvas.fa-rows');
+  const from = Math.round((canvas.width * 100) / canvas.clientWidth);
+  const {{ data, width, height }} = canvas.getContext('2d').getImageData(
+    from, 0, canvas.width - from, canvas.height);
+  const middle = 4 * (Math.floor(height / 8) * width + 3);
+  let last = -1;
+  for (let i = 0; i < data.length; i += 4) {{
+    const x = (i / 4) % width;
+    const isDrawn = data[i + 3] && [0, 1, 2].some((c) => Math.abs(data[i + c] - data[middle + c]) > 12);
+    if (isDrawn) last = Math.max(last, x / width);
+  }}
+  return last;
+}}"""
+"""How far to the right something is drawn on the curves of a row, 0 to 1; -1 for nothing."""
+
+
+def test_the_curves_of_a_row_end_at_the_present_step(visit):
+    shown = visit("/learn?chapter=kernel").wait_for_player()
+    assert shown.page.evaluate(REACHES) == -1
+    shown.page.get_by_role("button", name="tile", exact=True).click()
+    reached = []
+    for _ in range(3):
+        shown.click("button[aria-label^='step forward']")
+        shown.page.wait_for_timeout(400)
+        reached.append(shown.page.evaluate(REACHES))
+    assert 0 < reached[0] < reached[1] < reached[2] < 0.6
+
+
+def test_the_kernel_chapter_tells_each_line_from_the_first_press_on(visit):
+    shown = visit("/learn?chapter=kernel").wait_for_player()
+    for told in ("Rows 0 to 3 of Q come from HBM", "Rows 0 to 3 of K come from HBM", "A score is the dot"):
+        shown.click("button[aria-label^='step forward']")
+        shown.page.wait_for_function(
+            f"(words) => {PLAYER}.querySelector('.fa-told-here').textContent.includes(words)", arg=told
+        )
+
+
+def test_the_legend_of_the_grid_keeps_each_entry_on_one_line_on_a_phone(visit):
+    shown = visit("/")
+    shown.page.set_viewport_size({"width": 390, "height": 844})
+    shown.wait_for_player()
+    lines = shown.page.evaluate(
+        f"[...{PLAYER}.querySelectorAll('.fa-grid-view .fa-legend > span:not([hidden])')]"
+        ".map((e) => e.getBoundingClientRect().height)"
+    )
+    assert len(lines) >= 3
+    assert max(lines) < 22
+
+
+PARTS = {
+    "softmax": [
+        "softmax_part=Just+add&softmax_step=2",
+        "softmax_part=One+pass",
+        "softmax_part=Three+passes,+two,+one",
+    ],
+    "tiling": ["tiling_part=Attention+without+softmax", "tiling_part=Softmax+in+between"],
+    "io": ["io_view=Growth", "io_view=SRAM"],
+    "roofline": ["roofline_view=Time", "roofline_view=Tables"],
+    "gradients": [f"gradients_view={name}" for name in ("Row+sums+D", "Line+by+line", "Traffic", "Graphs")],
+    "after": ["after_topic=FlashAttention-3", "after_topic=FlashAttention-4"],
+}
+"""Parts of the chapters after their first, which test_axe visits."""
+
+
+@pytest.mark.parametrize("slug", PARTS)
+def test_nothing_is_cut_off_in_any_part(visit, slug):
+    found = []
+    page = visit(f"/learn?chapter={slug}").page
+    for part in PARTS[slug]:
+        page.set_viewport_size({"width": 1280, "height": 720})
+        page.goto(f"{page.url.split('/learn')[0]}/learn?chapter={slug}&{part}")
+        page.locator(".st-key-onward button").first.wait_for(timeout=60_000)
+        page.evaluate(SETTLED)
+        for expander in page.locator("[data-testid=stExpander] summary").all():
+            expander.click()
+        for width in (1280, 390):
+            page.set_viewport_size({"width": width, "height": 800})
+            page.wait_for_timeout(500)
+            found += [f"{part} at {width}: {each}" for each in page.evaluate(CUT_OFF)]
+    assert found == []

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import streamlit as st
+import functools
 
 from viz.learn.after_flash3 import flash3_panel
 from viz.learn.after_flash4 import flash4_panel
 from viz.learn.after_split_kv import split_kv_panel
+from viz.learn.stepper import parts
 from viz.shared.layout import colors
 
 TOPICS = {
@@ -17,9 +18,6 @@ TOPICS = {
 
 
 def show() -> None:
+    """Draw the chapter."""
     palette = colors()
-    tabs = st.tabs(list(TOPICS), key="after_topic", bind="query-params")
-    for tab, draw in zip(tabs, TOPICS.values(), strict=True):
-        if tab.open:
-            with tab:
-                draw(palette)
+    parts("after_topic", {name: functools.partial(draw, palette) for name, draw in TOPICS.items()})

@@ -18,6 +18,7 @@ from viz.learn.controls import choice, number
 from viz.learn.figures.after import precision_figure, rotation_figure
 from viz.learn.formulas import formulas
 from viz.shared import theme
+from viz.shared.glossary import say
 from viz.shared.layout import explore_link, plot
 
 SOURCE = "Shah et al. 2024"
@@ -28,7 +29,25 @@ HOPPER_PEERS = ("ours", "sdpa_flash", "sdpa_cudnn")
 
 
 def flash3_panel(palette: theme.Palette) -> None:
-    """What FlashAttention-3 changes, with two of its ideas computed."""
+    """Why products and exponentials overlap; folded, 8-bit numbers, our kernel, and what else changed."""
+    say(
+        "The units of an [[SM]] have taken turns so far: its [[tensor cores]] multiply a tile, then another "
+        "unit computes the exponentials, and each waits while the other works. FlashAttention-3, for the "
+        "GPUs of the generation Hopper, such as the H100, lets both work at the same time: the exponentials "
+        "of one tile are computed while the next tile is multiplied. A **clock** is one tick of the SM."
+    )
+    clocks_panel(palette, "after_overlap", 128, polynomial=False, predict=predict_overlap)
+    lanes_panel()
+    with st.expander("8-bit numbers: one large entry spoils many others, and a rotation spreads it"):
+        _eight_bits(palette)
+    with st.expander("Our own kernel of this kind, and its speed"):
+        _built_here()
+    with st.expander("What else FlashAttention-3 changes, and what its authors report"):
+        _changes()
+
+
+def _changes() -> None:
+    """The paper's points and its speeds."""
     cards(
         {
             "Asynchrony": "Some [[warp|warps]] only load, others only compute. "
@@ -40,11 +59,16 @@ def flash3_panel(palette: theme.Palette) -> None:
         }
     )
     st.caption(f"For Hopper. {reference(SOURCE).full}.")
-    st.subheader("Why overlap", anchor=False)
-    clocks_panel(palette, "after_overlap", 128, polynomial=False, predict=predict_overlap)
-    _built_here()
-    lanes_panel()
-    st.subheader("8 bits and outliers", anchor=False)
+
+
+def _eight_bits(palette: theme.Palette) -> None:
+    """Errors of 8-bit inputs with outliers, by how they are scaled, without and with the rotation."""
+    say(
+        "An 8-bit number has only 256 values, so many entries share one scale, by which the largest of them "
+        "just fits. **What goes wrong**: an outlier, an entry far larger than the others, sets the scale, "
+        "and the others lose their digits. **The repairs**: a scale of its own for each block of rows, so "
+        "that an outlier spoils only its block, and a rotation, which spreads it over all entries of its row."
+    )
     inputs, block = _outliers()
     results = low_precision.compare(inputs, block)
     row, before, after = low_precision.loudest_row(inputs)

@@ -12,13 +12,30 @@ from viz.learn.controls import choice, slider
 from viz.learn.figures.after import exp2_figure, late_rescale_figure
 from viz.shared import theme
 from viz.shared.formats import format_error, significant
+from viz.shared.glossary import say
 from viz.shared.layout import explore_link, plot
 
 INPUTS = ("normal", "growing_max", "large")
 
 
 def flash4_panel(palette: theme.Palette) -> None:
-    """What FlashAttention-4 changes, and three of its ideas computed."""
+    """Which unit sets the limit; folded, the late rescale, the polynomial, and what else changed."""
+    say(
+        "FlashAttention-4 is for the GPUs of the generation Blackwell, such as the B200. Their [[tensor "
+        "cores]] multiply twice as fast as those of the H100; the other units of an [[SM]] are as fast as "
+        "before. Does that make attention twice as fast?"
+    )
+    clocks_panel(palette, "after_units", 64, polynomial=True, predict=predict_faster_products)
+    with st.expander("Rescale late: fewer rescales, the same output"):
+        _late_rescale(palette)
+    with st.expander("2ˣ by a polynomial, without the unit for exponentials"):
+        _exp2(palette)
+    with st.expander("What else FlashAttention-4 changes, and what its authors report"):
+        _changes()
+
+
+def _changes() -> None:
+    """The paper's points and its speeds."""
     cards(
         {
             "The tensor cores are twice as fast": "The exponential units and the shared memory are not, "
@@ -32,19 +49,15 @@ def flash4_panel(palette: theme.Palette) -> None:
         }
     )
     st.caption(f"For Blackwell. {reference('Zadouri et al. 2026').full}.")
-    st.subheader("Which unit sets the limit?", anchor=False)
-    clocks_panel(palette, "after_units", 64, polynomial=True, predict=predict_faster_products)
-    left, right = st.columns(2, gap="large")
-    with left:
-        st.subheader("Rescale late", anchor=False)
-        _late_rescale(palette)
-    with right:
-        st.subheader("2ˣ without the exponential unit", anchor=False)
-        _exp2(palette)
 
 
 def _late_rescale(palette: theme.Palette) -> None:
     """How many rescales each threshold saves."""
+    say(
+        "A rescale takes time, and most rescales hardly change anything. So the old [[row max|m]] is kept "
+        "until the largest score exceeds it by more than a threshold. Only then are the old sums "
+        "multiplied by [[rescale factor|α]]. Below: how many rescales each threshold leaves."
+    )
     thresholds = late_rescale.THRESHOLDS
     with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
         inputs = choice("Inputs", INPUTS, "growing_max", "after_inputs", 150)
@@ -64,6 +77,10 @@ def _late_rescale(palette: theme.Palette) -> None:
 
 def _exp2(palette: theme.Palette) -> None:
     """How close a polynomial comes to 2^x."""
+    say(
+        "Exponentials have a unit of their own, which can become the limit. A polynomial needs only "
+        "multiplications and additions, which other units can do. How exact must it be? Choose its degree."
+    )
     degree = st.slider("Degree", 1, 6, 3, key="after_degree", bind="query-params")
     x, error = late_rescale.exp2_errors(degree)
     plot(exp2_figure(x, error, degree, palette), key="after_exp2")

@@ -18,6 +18,8 @@ from viz.shared.glossary import say
 from viz.shared.layout import explore_link
 
 PLAIN, HOPPER = "flash2", "flash3"
+FIRST = "full128"
+"""The problem that is shown first: its programs fill all SMs."""
 Pair = tuple[LanesRun, LanesRun]
 
 
@@ -40,8 +42,9 @@ def lanes_panel() -> None:
         "the upper tracks are products under way on the [[tensor cores]], from the moment at which the warps "
         "issue one until they know that it is done. The lowest track is what the warps do themselves."
     )
-    names = list(pairs)
-    plain, hopper = pairs[choice("Problem", names, names[-1], "after_lanes_problem", 420)]
+    names, first = list(pairs), _words(LANE_PROBLEMS[FIRST])
+    first = first if first in names else names[0]
+    plain, hopper = pairs[choice("Problem", names, first, "after_lanes_problem", 420)]
     if _predict(plain, hopper):
         show_lanes(lanes_data((hopper, plain)), "after_both_lanes")
         say(overlap_words(plain, hopper))
@@ -51,18 +54,19 @@ def lanes_panel() -> None:
         f"**Recorded** on {plain.lanes.device.name}, {plain.lanes.recorded_at[:10]}, and replayed here. "
         "Explore measures the lanes of a problem of yours on a Hopper GPU."
     )
-    if played := _played():
-        explore_link("Lanes beside the tiles that they are about", played, HOPPER, lanes="open")
+    explore_link("Lanes beside the tiles that they are about", *_played(plain), lanes="open")
 
 
 def _words(problem: AttentionProblem) -> str:
     return f"{problem.q_heads} heads of {problem.q_len:,} keys, head_dim {problem.head_dim}, {problem.mask}"
 
 
-def _played() -> AttentionProblem | None:
-    """The problem of the first preset with lanes, which Explore can play."""
-    presets = (preset.problem for preset in PRESETS.values())
-    return next((pair[1].lanes.problem for problem in presets if (pair := recorded_pair(problem))), None)
+def _played(plain: LanesRun) -> tuple[AttentionProblem, str]:
+    """What Explore plays with lanes: the Hopper kernel if that is recorded, else the plain one here."""
+    for preset in PRESETS.values():
+        if pair := recorded_pair(preset.problem):
+            return pair[1].lanes.problem, HOPPER
+    return plain.lanes.problem, PLAIN
 
 
 def _predict(plain: LanesRun, hopper: LanesRun) -> bool:

@@ -44,25 +44,29 @@ def split_kv_panel(palette: theme.Palette) -> None:
         "[[row sum|l]] and [[output|O]]. Each part hands on its O and one number per row, [[lse]]. A second "
         "kernel merges the parts from these alone (Flash-Decoding, Dao et al. 2023)."
     )
-    curve, cost = st.columns([3, 2], gap="large", vertical_alignment="center")
-    with curve:
-        plans = splitting.occupancy_curve(problem, gpu.sm_count)
-        plot(split_steps_figure(plans, plan, rule, palette), key="after_steps")
-    cost.markdown(_cost_words(problem, gpu, plan, rule))
-    _merge(problem, plan, palette)
-    _masked(problem)
+    if _predict_merge():
+        _merge(problem, plan, palette)
+    with st.expander("How many parts: the kernel's rule, and what splitting costs"):
+        curve, cost = st.columns([3, 2], gap="large", vertical_alignment="center")
+        with curve:
+            plans = splitting.occupancy_curve(problem, gpu.sm_count)
+            plot(split_steps_figure(plans, plan, rule, palette), key="after_steps")
+        cost.markdown(_cost_words(problem, gpu, plan, rule))
+    with st.expander("Fewer queries than keys, and a causal mask"):
+        _masked(problem)
 
 
 def _decoding() -> tuple[AttentionProblem, Gpu, int]:
     """The decoding problem, the GPU, and the number of parts (0: the kernel's rule)."""
     with st.container(horizontal=True, gap="small"):
         kv_len = number("M, keys", 64, 16384, 8192, 64, "after_keys", 140)
+        splits = number("Parts (0: the kernel chooses)", 0, 1024, 0, 1, "after_splits", 220)
+        gpu = GPUS[gpu_choice("after_gpu", 110)]
+    with st.expander("Other numbers of queries and heads, other tiles"), st.container(horizontal=True):
         q_len = number("N, queries", 1, 1024, 1, 1, "after_queries", 120)
         kv_heads = choice("Key heads", HEADS, 8, "after_kv_heads", 110)
         group = choice("Query heads to each", GROUPS, 4, "after_group", 150)
         block_n = choice("BLOCK_N", BLOCK_KEYS, 64, "after_block_n", 120)
-        gpu = GPUS[gpu_choice("after_gpu", 110)]
-        splits = number("Parts (0: the rule)", 0, 1024, 0, 1, "after_splits", 150)
     problem = AttentionProblem(
         q_heads=kv_heads * group,
         kv_heads=kv_heads,
@@ -92,11 +96,12 @@ def _sm_squares(
         st.markdown(f"**Split-KV**, {plan.splits} {parts} of {plan.tiles_per_split} key tiles")
         dealt = splitting.dealt(plan.programs, gpu.sm_count)
         plot(sm_figure(dealt, plan.programs, palette), key="after_sms_after")
-    counts = ", ".join(f"{name} {count:,}" for name, count in programs.items())
+    one, two = programs.values()
     st.caption(
-        f"Modelled on {gpu.name}: {gpu.sm_count} SMs, {PROGRAMS} each at once. The number in a square: "
-        f"programs of that SM. Programs in all: {counts} (heads, then heads × query tiles), split-KV "
-        f"{plan.programs:,} (key heads × parts: query heads with the same keys share a program)."
+        f"Modelled on {gpu.name}: {gpu.sm_count} SMs, {PROGRAMS} each at once. A square is an SM, and its "
+        f"number the programs on it. FlashAttention-1 has one program for each head ({one:,}), "
+        f"FlashAttention-2 one for each head and query tile ({two:,}), split-KV one for each key head and "
+        f"part ({plan.programs:,}): there, query heads with the same keys share a program."
     )
 
 
@@ -122,13 +127,10 @@ def _cost_words(
     )
 
 
-def _merge(problem: AttentionProblem, plan: splitting.Occupancy, palette: theme.Palette) -> None:
-    """One row in parts, merged, against the same row computed whole."""
-    st.subheader("Merging is exact", anchor=False)
-    problem = problem.with_(inputs=choice("Inputs", INPUTS, INPUTS[0], "after_row_inputs", 160, INPUT_HELP))
-    row = splitting.split_row(problem, plan.splits)
+def _predict_merge() -> bool:
+    """How two halves of a row become one output; whether the reader has answered."""
     weighted = "their sum, each times e^(lse of its part − lse)"
-    choose(
+    return choose(
         "after_merge",
         "Two programs had the two halves of the keys of one row. Each divided by its own [[row sum|l]]. How "
         "is the output of the whole row put together from theirs?",
@@ -137,20 +139,27 @@ def _merge(problem: AttentionProblem, plan: splitting.Occupancy, palette: theme.
         "A half with larger scores must count more: e^(lse of its part) is the sum of its exponentials, so "
         "the factors are the parts' shares of the whole sum.",
     )
+
+
+def _merge(problem: AttentionProblem, plan: splitting.Occupancy, palette: theme.Palette) -> None:
+    """One row in parts, merged, against the same row computed whole."""
+    st.subheader("Merging is exact", anchor=False)
+    problem = problem.with_(inputs=choice("Inputs", INPUTS, INPUTS[0], "after_row_inputs", 160, INPUT_HELP))
+    row = splitting.split_row(problem, plan.splits)
     chart, words = st.columns([3, 2], gap="large", vertical_alignment="center")
     with chart:
         plot(parts_figure(row, palette), key="after_parts")
     with words:
-        formulas(
-            r"\mathrm{lse} = \ln\sum_s e^{\mathrm{lse}_s}",
-            r"O = \sum_s e^{\mathrm{lse}_s - \mathrm{lse}}\,O_s",
-        )
         st.markdown(_merge_words(row))
     shown = min(len(row.weights), SHOWN_PARTS)
     columns = {"m": row.row_max, "l": row.row_sum, "lse": row.lse_of_part, "weight": row.weights}
     parts = [Matrix(name, values[:shown], "state") for name, values in columns.items()]
     parts.append(Matrix("o, first 6 of 64 features", row.outputs[:shown, :6], "output"))
     st.html(matrices_html(parts, palette))
+    formulas(
+        r"\mathrm{lse} = \ln\sum_s e^{\mathrm{lse}_s}",
+        r"O = \sum_s e^{\mathrm{lse}_s - \mathrm{lse}}\,O_s",
+    )
     which = f"The first {shown} of {len(row.weights)} parts. " if shown < len(row.weights) else ""
     st.caption(
         f"{which}**Measured** in float64 on the numbers that the kernel gets for one query of one head, "
@@ -188,10 +197,10 @@ def _masked(problem: AttentionProblem) -> None:
         block_n=problem.block_n,
     )
     counts = tiles.count_tiles(chunk)
-    st.subheader("Fewer queries than keys, and a mask", anchor=False)
     st.markdown(
-        f"The next {chunk.q_len} tokens of a prompt against {chunk.kv_len:,} keys, causal: the diagonal ends "
-        f"at the last key. Of {chunk.q_tiles * chunk.kv_tiles:,} tiles, {counts.skipped:,} are not "
+        f"A long prompt is read {chunk.q_len} tokens at a time. Its next {chunk.q_len} tokens see "
+        f"{chunk.kv_len:,} keys, but none that comes after them (a causal mask): the last token sees the "
+        f"last key. Of {chunk.q_tiles * chunk.kv_tiles:,} tiles, {counts.skipped:,} are not "
         f"visited, and {counts.partial:,} need the mask (counted by the rule that the kernels run)."
     )
     explore_link("See the tiles", chunk)

@@ -35,19 +35,34 @@ def clocks_panel(
     prefix: str,
     head_dim: int,
     polynomial: bool,
-    predict: Callable[[Clocks, int], None],
+    predict: Callable[[Clocks, int], bool],
 ) -> None:
-    """Clocks of the units of one SM for one tile, on each generation of GPU.
+    """Clocks of the units of one SM for one tile, on each generation of GPU; overlapped ones once predicted.
 
     `prefix` starts the keys of the inputs; `head_dim` is their default; `polynomial` adds a slider for the
-    share of exponentials by polynomial; `predict` asks something of the clocks and head_dim.
+    share of exponentials by polynomial; `predict` asks something of the clocks and head_dim, and says whether
+    the reader has answered.
     """
-    with st.container(horizontal=True, gap="small"):
-        head_dim = choice("d, head_dim", HEAD_DIMS, head_dim, f"{prefix}_head_dim", 110)
-        share = _polynomial_share(prefix) if polynomial else 0.0
-    clocks = {key: units.tile_clocks(key, GPUS[key], 128, 128, head_dim, share) for key in GENERATIONS}
-    predict({key: units.tile_clocks(key, GPUS[key], 128, 128, head_dim) for key in GENERATIONS}, head_dim)
-    plot(clocks_figure(clocks, palette), key=f"{prefix}_clocks")
+    head_dim = choice("d, head_dim", HEAD_DIMS, head_dim, f"{prefix}_head_dim", 110)
+    figure = st.container()
+    plain = _clocks(head_dim, 0.0)
+    answered = predict(plain, head_dim)
+    clocks = _clocks(head_dim, _polynomial_share(prefix)) if answered and polynomial else plain
+    with figure:
+        plot(clocks_figure(clocks, palette, answered), key=f"{prefix}_clocks")
+    if answered:
+        _clocks_words(clocks, head_dim, polynomial)
+
+
+def _clocks(head_dim: int, polynomial_share: float) -> Clocks:
+    """For a tile of 128 x 128 scores."""
+    return {
+        key: units.tile_clocks(key, GPUS[key], 128, 128, head_dim, polynomial_share) for key in GENERATIONS
+    }
+
+
+def _clocks_words(clocks: Clocks, head_dim: int, polynomial: bool) -> None:
+    """Which unit sets the limit, and where the clocks are from."""
     st.markdown(limit_words(clocks))
     st.caption(
         f"Modelled for a tile of 128 × 128 scores: 4 · 128² · {head_dim} FLOP at the rate of the tensor "
@@ -57,8 +72,8 @@ def clocks_panel(
     )
 
 
-def predict_overlap(clocks: Clocks, head_dim: int) -> None:
-    """How long a tile takes if two units work at once."""
+def predict_overlap(clocks: Clocks, head_dim: int) -> bool:
+    """How long a tile takes if two units work at once; whether the reader has answered."""
     tile = clocks["H100"]
     products, exponentials = int(tile.tensor_cores), int(tile.exponentials)
     slower = "tensor cores" if products > exponentials else "exponentials"
@@ -66,7 +81,7 @@ def predict_overlap(clocks: Clocks, head_dim: int) -> None:
         why = "Both units work all the time: neither waits for the other."
     else:
         why = f"The {slower} work all the time, and the other unit waits for them."
-    choose(
+    return choose(
         f"after_overlap_clocks_{head_dim}",
         f"On the H100 a tile needs {products:,} clocks of the [[tensor cores]] and {exponentials:,} of the "
         f"unit for exponentials, one after the other {int(tile.in_turn):,}. If both work at the same time, "
@@ -77,13 +92,13 @@ def predict_overlap(clocks: Clocks, head_dim: int) -> None:
     )
 
 
-def predict_faster_products(clocks: Clocks, head_dim: int) -> None:
-    """What twice as fast tensor cores are worth."""
+def predict_faster_products(clocks: Clocks, head_dim: int) -> bool:
+    """What twice as fast tensor cores are worth; whether the reader has answered."""
     before, after = clocks["H100"], clocks["B200"]
     options = {0.5: "half as many", 1.0: "as many"}
     share = after.overlapped / before.overlapped
     right = next((words for value, words in options.items() if share == value), f"{share:.0%} as many")
-    choose(
+    return choose(
         f"after_units_clocks_{head_dim}",
         f"The [[tensor cores]] of the B200 do twice as much per clock as those of the H100: "
         f"{int(after.tensor_cores):,} clocks per tile instead of {int(before.tensor_cores):,}. The "

@@ -32,20 +32,17 @@ SRAM_BYTES = 64 << 10
 """On-chip memory of the row-wise algorithm, which keeps as many rows of P and dP as fit."""
 
 
-def loop_orders_view(problem: AttentionProblem, palette: theme.Palette) -> None:
-    """Bytes of each way through the backward pass, and what one step of each inner loop moves."""
-    standard, tiled = st.columns(2, gap="large")
-    with standard:
-        _standard_table(problem)
-    with tiled:
-        say(
-            "**In tiles**, no square matrix moves. The [[tile]] that the outer loop holds stays on the chip; "
-            "what belongs to the other one comes and goes at every step:\n"
-            "- with the [[query tile]] outside, the sums dK and dV move;\n"
-            "- with the [[key tile]] outside, the sum dQ moves;\n"
-            "- with two kernels, one in each order, no sum moves, but S and dP are computed twice.\n\n"
-            "A sum that is stored at every step must also be read back at every step."
-        )
+def loop_orders_view(palette: theme.Palette) -> AttentionProblem:
+    """Bytes of each way through the backward pass, and folded what moves. Returns the reader's problem."""
+    say(
+        "The standard backward pass stores and loads matrices of N × N numbers. **In tiles**, none of them "
+        "moves. A kernel has two loops: the [[tile]] of the outer loop stays on the chip, and the tiles of "
+        "the inner loop come and go. The sums of the inner tiles must come and go too:\n"
+        "- with the [[query tile]] outside, the sums dK and dV move;\n"
+        "- with the [[key tile]] outside, the sum dQ moves;\n"
+        "- with two kernels, one in each order, no sum moves, but S and dP are computed twice."
+    )
+    problem = traffic_problem()
     figure, rest = st.container(), st.container()
     ready = _runs(problem)  # below the rest, which its progress would push down
     with figure:
@@ -53,26 +50,38 @@ def loop_orders_view(problem: AttentionProblem, palette: theme.Palette) -> None:
         plot(bytes_figure(_bars(problem, ready), least, palette), key="gradients_bytes")
     with rest:
         _words(problem, ready)
+        with st.expander("One step of the inner loop, in each order"):
+            _inner_steps(problem, ready)
+        with st.expander("What the standard backward pass loads and stores"):
+            _standard_table(problem)
+    return problem
 
 
 def _words(problem: AttentionProblem, ready: Mapping[str, runs.Run]) -> None:
-    """Where the bars are from, and what one step of each inner loop moves."""
-    st.caption(
-        "**Counted** (solid): the query-outer order and our two kernels by the kernels "
+    """Where the bars are from, and links to the runs."""
+    say(
+        "**[[requested bytes|Requested]]** bytes, what is read again counts again; for standard attention "
+        "**[[compulsory bytes|at least]]**, each matrix once per kernel. **Counted** (solid): the "
+        "query-outer order and our two kernels by the kernels "
         f"({where_counted({(problem, name): run for name, run in ready.items()})}); the key-outer orders by "
         "a tile-by-tile run in NumPy, if it is short. **Modelled** (hatched): one head, float16, no mask; "
         f"sums that wait in HBM are float32; row-wise with {SRAM_BYTES >> 10} KiB of SRAM. Algorithm numbers "
         "are those of Chu, Liu and Lin 2026; algorithm 7 is a draft, which loads O again at every step to "
-        "recompute D."
+        "recompute D. The dotted line: at least Q, K, V, O and dO in, and dQ, dK and dV out.",
+        small=True,
     )
-    st.markdown("**One step of the inner loop**")
-    st.markdown(_loop_table(problem, ready))
-    st.caption("Numbers that move in the whole pass. lse and D, one number per row each, are left out.")
-    st.markdown(loop_order_words(problem))
     with st.container(horizontal=True):
         explore_link("Play our two kernels on this shape", problem, algorithm="backward")
         explore_link("Play the query-outer order on this shape", problem, algorithm="backward_q_outer")
         explore_link("Play the key-outer order on this shape", problem, algorithm="backward_kv_outer")
+
+
+def _inner_steps(problem: AttentionProblem, ready: Mapping[str, runs.Run]) -> None:
+    """The blocks that a step moves in each order, and which order moves less."""
+    st.markdown("A sum that is stored at every step must also be read back at every step.")
+    st.markdown(_loop_table(problem, ready))
+    st.caption("Numbers that move in the whole pass. lse and D, one number per row each, are left out.")
+    st.markdown(loop_order_words(problem))
 
 
 def _standard_table(problem: AttentionProblem) -> None:
@@ -114,7 +123,7 @@ def _bars(problem: AttentionProblem, ready: Mapping[str, runs.Run]) -> list[Byte
     length, d, size = problem.q_len, problem.head_dim, problem.itemsize
     tile = lesson.BlockSizes(problem.block_m, problem.block_n)
     rows = lesson.row_wise_backward_rows(length, d, SRAM_BYTES // size)
-    bars = [ByteBar("standard: 7 N² + inputs", standard_bytes(problem, "backward"), None, "standard")]
+    bars = [ByteBar("standard, at least", standard_bytes(problem, "backward"), None, "standard")]
     if rows:
         label = f"row-wise, {rows:,} {'row' if rows == 1 else 'rows'}"
         bars.append(ByteBar(label, lesson.row_wise_backward_bytes(length, d, rows, size), None, "state"))

@@ -106,6 +106,9 @@ OLD_LINKS: dict[tuple[str, str], dict[str, str]] = {
 }
 """(parameter, value) of an old link -> what it says now. It is followed in the chapter that it is from."""
 
+OLD_LINE = "gradients_line"
+"""The line of the derivation, from when the chapter began with the derivation and named no view for it."""
+
 
 def follow_old_link(query: MutableMapping[str, str]) -> bool:
     """Change the parameters of a link from before a chapter or a view was moved; whether there was one."""
@@ -117,4 +120,6 @@ def follow_old_link(query: MutableMapping[str, str]) -> bool:
         if slug == name.partition("_")[0] and query.get(name) == value:
             del query[name]
             query.update(now)
+    if slug == "gradients" and OLD_LINE in query:
+        query.update(gradients_derivation=query.pop(OLD_LINE), gradients_view="Line by line")
     return dict(query) != before

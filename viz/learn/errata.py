@@ -57,13 +57,16 @@ def _ridge_of_the_a100() -> None:
 def _fused_row() -> None:
     fused = lesson.steps(EXAMPLE, "none")[3]
     printed = lesson.printed_fused_elements(EXAMPLE)
-    intensity = significant(fused.flops / (printed * EXAMPLE.itemsize))
+    theirs, ours = (
+        significant(fused.flops / (count * EXAMPLE.itemsize)) for count in (printed, fused.elements)
+    )
     best = EXAMPLE.block_m * EXAMPLE.block_n / (EXAMPLE.block_m + EXAMPLE.block_n)
     st.markdown(
         "In their table without a cache, Q and O of the fused kernel cross the bus once for every key tile: "
         f"{printed:,} elements for {EXAMPLE.q_len:,} queries and keys in tiles of {EXAMPLE.block_m}, "
-        f"{intensity} FLOP/B. But a program keeps its query tile and its part of O, so it is "
-        f"{fused.elements:,}, {significant(fused.intensity)} FLOP/B. Their “best intensity” "
+        f"{theirs} FLOP/B. But a program keeps its query tile and its part of O, so it is "
+        f"{fused.elements:,}, {ours} FLOP/B (lse left out, as they do). In $S = QK^{{\\mathsf T}}$ too, "
+        "Roofline reads Q once, and they once for every key tile. Their “best intensity” "
         f"$T_QT_K/(T_Q+T_K)$ would be {significant(best)}. They count a multiplication with its addition as "
         "one operation, and elements instead of bytes: in float16 the ratio is the same."
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import streamlit as st
 
 from kernels.lessons.gradients import GradientLesson
@@ -25,9 +27,17 @@ PLACES = {
 DIRECTIONS = ("Forward", "Backward")
 
 
-def graphs_panel(problem: AttentionProblem, lesson: GradientLesson, palette: theme.Palette) -> None:
-    """Two expanders: the layer on the reader's N and d, and two tokens with the reader's seed and spread."""
+def graphs_panel(
+    asks_problem: Callable[[], AttentionProblem],
+    asks_lesson: Callable[[], GradientLesson],
+    palette: theme.Palette,
+) -> None:
+    """Two expanders: the layer on the reader's N and d, and two tokens with the reader's seed and spread.
+
+    `asks_problem` and `asks_lesson` draw the controls for these, and return what they say.
+    """
     with st.expander("The graph: what flows from Z to the output, and back", expanded=True):
+        problem = asks_problem()
         backward = switch("Direction", DIRECTIONS, "gradients_direction") == DIRECTIONS[1]
         st.html(layer_graph_html(problem, backward, palette))
         squares = sum(flow.bytes for flow in layer_flows(problem) if flow.stays_on_chip)
@@ -39,6 +49,7 @@ def graphs_panel(problem: AttentionProblem, lesson: GradientLesson, palette: the
             "Liu and Lin 2026, figure 1."
         )
     with st.expander("Two tokens, every path: N = 2, d = 1"):
+        lesson = asks_lesson()
         _two_tokens(two_tokens_html(lesson, palette), lesson)
 
 

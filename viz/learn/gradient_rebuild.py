@@ -22,11 +22,12 @@ def rebuild_panel(palette: theme.Palette) -> None:
     lines = derived(GradientLesson())
     scores, lse = lines["S"], lines["lse"]
     say(
-        "Training needs the [[gradient|gradients]] dQ, dK and dV, and their formulas contain [[weight|P]]. "
-        "To keep P for the [[backward]] pass would need N² numbers per [[head]], written to [[HBM]] and read "
-        "back: what the forward pass has just avoided. **Instead one number per row is kept**, [[lse]] = m + "
-        "ln l. The backward pass computes a tile of [[score|S]] again, and exp(S − lse) is P: the division "
-        "by the row sum is already in lse."
+        "Training goes through attention twice: [[forward]] to O, and [[backward]], from the "
+        "[[gradient]] of O to the gradients dQ, dK and dV. Their formulas contain [[weight|P]]. To keep P "
+        "for the backward pass, N² numbers would be written to [[HBM]] and read back: what the forward pass "
+        "has just avoided. **Instead one number per row is kept**, [[lse]] = m + ln l. The backward pass "
+        "computes a tile of [[score|S]] again, and gets P without the rest of the row: e^(S − lse) = e^(S − "
+        "m) / l, since e^(ln l) = l."
     )
     figure = st.container()
     score, of_row = float(scores[PREDICTED_ROW, 0]), float(lse.ravel()[PREDICTED_ROW])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 
 import numpy as np
@@ -15,13 +16,14 @@ from kernels.worker.failures import FAILURES
 from kernels.worker.requests import LessonGradients, LessonGradientsRequest
 from viz.learn.backward_orders import loop_orders_view, traffic_problem
 from viz.learn.backward_work import work_panel
-from viz.learn.controls import choice, switch
+from viz.learn.controls import choice
 from viz.learn.figures.gradients import block_error_figure
 from viz.learn.figures.matrices import Matrix, matrices_html
 from viz.learn.formulas import formulas
 from viz.learn.gradient_graphs import graphs_panel
 from viz.learn.gradient_lines import LINE_WORDS, LINES, ROW_BY_ROW, MatrixMaker
 from viz.learn.gradient_rebuild import rebuild_panel
+from viz.learn.stepper import parts
 from viz.learn.url_state import keep_in_url, put_in_url, switch_in_url, take_from_url
 from viz.shared import runs, theme
 from viz.shared.formats import format_error
@@ -31,7 +33,6 @@ from viz.shared.waiting import redraw_when_done, retry_button
 
 DEFAULT = GradientLesson()
 FIRST_LINE = "forward"
-VIEWS = ("Line by line", "Row sums D", "Traffic", "Graphs")
 WAIT_S = 0.4
 """How long the page waits for autograd before it shows finite differences instead."""
 AUTOGRAD, DIFFERENCES, KERNEL = "autograd, float64", "central differences, float64", "Triton kernels, float32"
@@ -46,24 +47,51 @@ References = Mapping[str, Mapping[str, np.ndarray]]
 
 
 def show() -> None:
+    """Draw the chapter."""
+    draws = {
+        "P from lse": _rebuild,
+        "Row sums D": _row_sums,
+        "Line by line": _line_by_line,
+        "Traffic": _traffic,
+        "Graphs": _graphs,
+    }
     palette = colors()
+    parts("gradients_view", {name: functools.partial(draw, palette) for name, draw in draws.items()})
+
+
+def _rebuild(palette: theme.Palette) -> None:
     rebuild_panel(palette)
-    view = switch("View", VIEWS, "gradients_view")
-    if view == "Line by line":
-        line, lesson, part = _inputs()
-        references, note = _references(lesson)
-        _line_panel(line, lesson, part, references, palette)
+    _watch()
+
+
+def _row_sums(palette: theme.Palette) -> None:
+    _block_panel(palette)
+
+
+def _line_by_line(palette: theme.Palette) -> None:
+    say(
+        "The whole derivation, one line at a time, with numbers. Read d before a name as [[gradient]]: dV "
+        "says how the loss changes with each number of V. Each line is checked against autograd, with which "
+        "PyTorch computes gradients."
+    )
+    line, lesson, part = _inputs()
+    references, note = _references(lesson)
+    _line_panel(line, lesson, part, references, palette)
+    with st.expander("Every line against autograd and our kernels"):
         _all_lines(lesson, references, note)
-        _watch()
-    elif view == "Row sums D":
-        _block_panel(_lesson(), palette)
-    else:
-        problem = traffic_problem()
-        if view == "Traffic":
-            loop_orders_view(problem, palette)
-            work_panel(problem)
-        else:
-            graphs_panel(problem, _lesson(), palette)
+
+
+def _traffic(palette: theme.Palette) -> None:
+    problem = loop_orders_view(palette)
+    work_panel(problem)
+
+
+def _graphs(palette: theme.Palette) -> None:
+    say(
+        "A layer of a model has one more step before attention: it computes Q, K and V from its input Z. "
+        "Going back, each gradient takes the way that its matrix took, in the other direction."
+    )
+    graphs_panel(traffic_problem, _lesson, palette)
 
 
 def _watch() -> None:
@@ -77,7 +105,11 @@ def _watch() -> None:
 def _inputs() -> tuple[str, GradientLesson, int]:
     """The line to show, the layer, and for some lines the row that they show or the number of heads."""
     line = switch_in_url(
-        "Line of the derivation", list(LINES), "gradients_line", FIRST_LINE, label_visibility="collapsed"
+        "Line of the derivation",
+        list(LINES),
+        "gradients_derivation",
+        FIRST_LINE,
+        label_visibility="collapsed",
     )
     with st.container(horizontal=True, gap="small", vertical_alignment="bottom", key="gradients_inputs"):
         lesson = _lesson_inputs()
@@ -205,7 +237,7 @@ def _back_and_forward(line: str) -> None:
                 shortcut=shortcut,
                 disabled=target == index,
                 on_click=put_in_url,
-                args=("gradients_line", lines[target], FIRST_LINE),
+                args=("gradients_derivation", lines[target], FIRST_LINE),
                 key=f"gradients_{name}",
             )
         st.caption(f"line {index + 1} of {len(lines)}", width="content")
@@ -213,7 +245,6 @@ def _back_and_forward(line: str) -> None:
 
 def _all_lines(lesson: GradientLesson, references: References, note: str) -> None:
     """A table of all lines with their differences from each reference."""
-    st.subheader("Every line against autograd", anchor=False)
     st.caption(note + " Largest difference of any element; green if it is only rounding.")
     differences = {
         who: lesson_maths.largest_differences(lesson, reference) for who, reference in references.items()
@@ -237,16 +268,16 @@ def _all_lines(lesson: GradientLesson, references: References, note: str) -> Non
         )
 
 
-def _block_panel(lesson: GradientLesson, palette: theme.Palette) -> None:
+def _block_panel(palette: theme.Palette) -> None:
     """What happens if each block of keys uses its own sum as D."""
-    st.subheader("Why D has to come from the whole row", anchor=False)
     say(
         "Softmax ties the scores of a row together, so the gradient of each score needs one number of its "
-        "whole row: [[D]], the row sum of P ∘ dP (∘: entry by entry). But a kernel sees one block of keys at "
-        "a time. **First try**: each block subtracts its own sum. That sum is D only if the block spans the "
-        "row. **The repair**: D is also the row sum of O ∘ dO, which needs no block of P at all, and is "
-        "computed before the loop."
+        "whole row: [[D]], the row sum of P ∘ dP (dP: the [[gradient]] of P; ∘: entry by entry). But a "
+        "kernel sees one block of keys at a time. **First try**: each block subtracts its own sum. That sum "
+        "is D only if the block spans the row. **The repair**: D is also the row sum of O ∘ dO, which needs "
+        "no block of P at all, and is computed before the loop."
     )
+    lesson = _lesson()
     choice, chart = st.columns([3, 4], gap="large", vertical_alignment="center")
     with choice:
         block = _block_size(lesson.length)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from kernels.algorithms.standard.traffic import standard_bytes
 from kernels.device.gpus import GPUS, Gpu
 from kernels.lessons.ideas import NEEDS, ROWS, Costs, chip_capacity, costs, falls_with
 from kernels.problem import BLOCKS, AttentionProblem, InvalidProblem
 from viz.learn.controls import choice, gpu_choice, number, switch
+from viz.learn.counting_rule import RULE, standard_requested, standard_words
 from viz.learn.figures.idea_map import idea_map_html
 from viz.learn.ideas_words import because, boxes, flops_words, room_words, story
 from viz.learn.predict import choose
@@ -42,13 +42,13 @@ def show() -> None:
     picture.html(idea_map_html(boxes(problem, gpu, with_all, left_out), because(problem, gpu), colors()))
     words.markdown(story(problem, gpu, with_all, now, left_out))
     _figures(numbers, problem, gpu, with_all, now)
-    st.caption(
-        "One head, float16. The cards say what exact attention costs with the ideas that stand; the third "
-        "one shows what happens if the kernel works in tiles all the same. Bytes, sizes and FLOPs are "
-        "**modelled**: bytes that loads and stores of FlashAttention ask for, with re-reads of K and V in "
-        "full, although the L2 cache may serve them; of standard attention each matrix once per kernel; "
-        "products of the backward pass by Dao et al. 2022, algorithm 4. Sum and "
-        f"error are **measured** in float64 on the first {ROWS} rows of the inputs that the links below run."
+    say(
+        "One head, float16. If an idea is left out, the cards say what exact attention then costs. Only the "
+        "third card says what comes out if the kernel goes on in tiles all the same. "
+        f"{RULE} Standard attention in these tiles: {standard_words(problem)}. Bytes, sizes and FLOPs are "
+        "**modelled**; products of the backward pass by Dao et al. 2022, algorithm 4. Sum and "
+        f"error are **measured** in float64 on the first {ROWS} rows of the inputs that the links below run.",
+        small=True,
     )
     with st.container(horizontal=True):
         explore_link("The five together: FlashAttention-2 on this shape", problem)
@@ -107,7 +107,7 @@ def _figures(
     if now.forward_bytes != with_all.forward_bytes:
         against = f"all five {format_bytes(with_all.forward_bytes)}"
     else:
-        against = f"standard {format_bytes(standard_bytes(problem))}"
+        against = f"standard {format_bytes(standard_requested(problem))}"
     usual = with_all.backward_flops
     too_much = now.chip_bytes > chip_capacity(gpu)
     room = f"a program can have {room_words(gpu)}"
@@ -116,7 +116,7 @@ def _figures(
     all_of_p = f"all of P {format_bytes(problem.q_len * problem.kv_len * problem.itemsize)}"
     more_kept, more_flops = now.kept_bytes > with_all.kept_bytes, now.backward_flops > usual
     for label, value, comparison, worse in (
-        ("Moved, forward", format_bytes(now.forward_bytes), against, more_moved),
+        ("Requested, forward", format_bytes(now.forward_bytes), against, more_moved),
         ("Needed on the chip", format_kib(now.chip_bytes), room, too_much),
         ("Weights of a row sum to", weights, f"error of O {error}", now.output_error > 1e-9),
         ("Kept for backward", format_bytes(now.kept_bytes), all_of_p, more_kept),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from kernels.algorithms.flash2.entry import FORWARD
-from kernels.algorithms.standard.traffic import standard_bytes
 from kernels.device.gpus import Gpu
 from kernels.lessons.ideas import (
     NEEDS,
@@ -19,6 +18,7 @@ from kernels.lessons.ideas import (
 )
 from kernels.problem import AttentionProblem
 from kernels.traffic.modelled import compulsory_bytes, forward_flops
+from viz.learn.counting_rule import standard_requested
 from viz.learn.figures.idea_map import Box
 from viz.shared.formats import count_tex, format_bytes, format_error, format_kib, format_number, significant
 
@@ -101,20 +101,14 @@ def story(problem: AttentionProblem, gpu: Gpu, with_all: Costs, now: Costs, left
     return tell(problem, gpu, with_all, now)
 
 
-def change_words(before: int, after: int) -> str:
-    """How a number of bytes changes from standard attention to tiles."""
-    if after == before:
-        return f"stays {format_bytes(after)}"
-    return f"{'falls' if after < before else 'rises'} from {format_bytes(before)} to {format_bytes(after)}"
-
-
 def _all_stand(problem: AttentionProblem, gpu: Gpu, with_all: Costs, now: Costs) -> str:
     return (
         "**All five stand.** An arrow leads from an idea to the one that it needs: leave one out, and see "
         f"what depends on it. The products stay what they are, $4 N^2 d$ = "
-        f"{flops_words(forward_flops(problem))}. The traffic "
-        f"{change_words(standard_bytes(problem), with_all.forward_bytes)}; no kernel can move less than "
-        f"{format_bytes(compulsory_bytes(problem))}: Q, K and V in, O and lse out."
+        f"{flops_words(forward_flops(problem))}. The requested "
+        f"bytes fall from {format_bytes(standard_requested(problem))} to "
+        f"{format_bytes(with_all.forward_bytes)}. No kernel can move less than "
+        f"{format_bytes(compulsory_bytes(problem))}: Q, K and V in, O and lse out, each once."
     )
 
 
@@ -161,7 +155,7 @@ def _without_online_softmax(problem: AttentionProblem, gpu: Gpu, with_all: Costs
     return (
         f"{wrong} Whole rows do not fit on the chip ({format_kib(whole_row_bytes(problem))}), so an exact "
         f"result needs three kernels again: {format_bytes(now.forward_bytes)}. Or it gives up the single "
-        "pass over the keys: three passes in tiles, for m, for l and for O, move "
+        "pass over the keys: three passes in tiles, for m, for l and for O, ask for "
         f"{format_bytes(three_pass_bytes(problem))} and compute each score three times."
     )
 

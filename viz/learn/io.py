@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import streamlit as st
+import functools
+from collections.abc import Callable
 
-from viz.learn.controls import switch
 from viz.learn.io_forward import forward_view
-from viz.learn.io_growth import growth_axis, growth_view
-from viz.learn.io_inputs import traffic_inputs
+from viz.learn.io_growth import growth_view
 from viz.learn.io_sram import sram_view
+from viz.learn.stepper import parts
 from viz.shared import runs
-
-VIEWS = ("Forward", "Growth", "SRAM")
 
 
 def show() -> None:
+    """Draw the chapter."""
     store = runs.run_store()
     backend = runs.backend(store)
-    inputs = traffic_inputs()
-    with st.container(horizontal=True, gap="large"):
-        view = switch("View", VIEWS, "io_view")
-        axis = growth_axis() if view == "Growth" else ""
-    if view == "Forward":
-        forward_view(inputs, store, backend)
-    elif view == "Growth":
-        growth_view(inputs, axis, store, backend)
-    else:
-        sram_view(inputs.problem, inputs.memory_bytes, inputs.gpu)
+    draws: dict[str, Callable[[], None]] = {
+        "Forward": functools.partial(forward_view, store, backend),
+        "Growth": functools.partial(growth_view, store, backend),
+        "SRAM": sram_view,
+    }
+    parts("io_view", draws)

@@ -12,10 +12,12 @@ from kernels.lessons import io as lesson
 from kernels.lessons.tiling import tiles_of
 from kernels.problem import BLOCKS, AttentionProblem
 from kernels.trace import Trace
+from kernels.traffic.modelled import compulsory_bytes
 from viz.learn.comparing import compared
+from viz.learn.counting_rule import RULE
 from viz.learn.counts import counted_runs, recorded_counts, where_counted
 from viz.learn.figures.io import ByteBar, bytes_figure
-from viz.learn.io_inputs import TrafficInputs
+from viz.learn.io_inputs import TrafficInputs, traffic_inputs
 from viz.learn.predict import choose
 from viz.shared import runs
 from viz.shared.formats import format_bytes, format_kib, format_ms
@@ -54,14 +56,18 @@ class ForwardEntry:
         return "; ".join(part.name for part in kernel.parts)
 
 
-def forward_view(inputs: TrafficInputs, store: runs.RunStore | None, backend: str) -> None:
-    """The figure, the inner loops, and a card with the formula of each algorithm."""
+def forward_view(store: runs.RunStore | None, backend: str) -> None:
+    """The question, the figure, and folded the inner loops and a card for each algorithm."""
     say(
-        "Four ways to the same [[output|O]]. [[standard attention|Standard attention]] writes S and P to "
-        "[[HBM]]. [[row-wise attention|Row-wise attention]] keeps whole rows of S on the chip. "
-        "[[FlashAttention-1]] keeps a [[key tile]] and goes through all queries, [[FlashAttention-2]] keeps "
-        "a [[query tile]] and goes through all keys. How many bytes do their loads and stores ask for?"
+        "There are four ways to the same [[output|O]]:\n"
+        "- [[standard attention|Standard attention]] writes S and P to [[HBM]] and reads them back.\n"
+        "- [[row-wise attention|Row-wise attention]] keeps whole rows of S on the chip, so it has room for "
+        "few of them.\n"
+        "- [[FlashAttention-1]] keeps a [[key tile]], and goes through all queries.\n"
+        "- [[FlashAttention-2]] keeps a [[query tile]], and goes through all keys. It is the kernel of the "
+        "last chapter."
     )
+    inputs = traffic_inputs()
     _predict(inputs.problem)
     entries = _entries(inputs)
     wanted = [(entry.problem, entry.algorithm) for entry in entries]
@@ -77,19 +83,21 @@ def forward_view(inputs: TrafficInputs, store: runs.RunStore | None, backend: st
     ]
     problem = inputs.problem
     with figure:
-        least = lesson.compulsory_bytes(problem.q_len, problem.head_dim, problem.itemsize)
+        least, with_lse = (compulsory_bytes(problem, with_lse=lse) for lse in (False, True))
         plot(bytes_figure(bars, least, colors()), key="io_bytes")
-        st.caption(
-            "**Counted** (solid): bytes that the loads and stores asked for "
-            f"({where_counted(ready)}); re-reads may hit the L2 "
-            "cache, so this is not the traffic of HBM itself. **Modelled** (hatched): the formulas below. "
-            "One head, float16, no mask. Least possible: Q, K and V in, O out; lse, which not every "
-            "algorithm keeps, is left out."
+        say(
+            f"{RULE} The dotted line: at least Q, K and V in and O out, for a kernel that stores O alone; "
+            f"{format_bytes(with_lse)} with lse, which FlashAttention stores too. **Counted** (solid): "
+            f"{where_counted(ready)}. **Modelled** (hatched): by the formulas folded below. One head, "
+            "float16, no mask.",
+            small=True,
         )
     with rest:
         _row_wise_words(inputs, entries)
-        _inner_loops(traces)
-        _cards(inputs, entries, totals)
+        with st.expander("One step of the inner loop: which tensors come and go"):
+            _inner_loops(traces)
+        with st.expander("The four formulas, the least time, and what each way keeps on the chip"):
+            _cards(inputs, entries, totals)
 
 
 def _cards(inputs: TrafficInputs, entries: list[ForwardEntry], totals: dict[str, int]) -> None:
@@ -223,11 +231,12 @@ def _card(entry: ForwardEntry, counted: int | None, inputs: TrafficInputs) -> No
     verdict = f":green[fits in {room}]" if entry.on_chip <= inputs.memory_bytes else f":red[more than {room}]"
     once = ""
     if entry.algorithm == "standard":
-        once = f"{standard_bytes(entry.problem):,} B if K and V cross once, as Explore shows it  \n"
+        once = f"at least {standard_bytes(entry.problem):,} B, which Explore shows  \n"
     least_time = format_ms(entry.modelled / inputs.gpu.hbm_bandwidth * 1e3)
+    speed = f"{format_bytes(inputs.gpu.hbm_bandwidth)}/s ({inputs.gpu.name})"
     st.markdown(
-        f"**{entry.label}**\n\n${entry.formula}$\n\n= **{entry.modelled:,} B** modelled  \n{counted_words}  "
-        f"\n{once}{least_time} at {format_bytes(inputs.gpu.hbm_bandwidth)}/s ({inputs.gpu.name})  \n"
+        f"**{entry.label}**\n\n${entry.formula}$\n\n= **{entry.modelled:,} B** requested, modelled  \n"
+        f"{counted_words}  \n{once}{least_time} at {speed}  \n"
         f"on the chip: {entry.on_chip_words}: {format_kib(entry.on_chip)}, {verdict}"
     )
     explore_link("Watch it", entry.problem, entry.algorithm)

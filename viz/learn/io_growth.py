@@ -8,18 +8,20 @@ from kernels.lessons import io as lesson
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import count_tiles
 from viz.learn.controls import switch
+from viz.learn.counting_rule import RULE
 from viz.learn.counts import counted_runs
 from viz.learn.figures.io import Curve, growth_figure
-from viz.learn.io_inputs import BLOCK_ROWS, HEAD_DIMS, LENGTHS, MEMORIES_KIB, TrafficInputs
+from viz.learn.io_inputs import BLOCK_ROWS, HEAD_DIMS, LENGTHS, MEMORIES_KIB, TrafficInputs, traffic_inputs
 from viz.shared import runs
 from viz.shared.formats import format_kib
+from viz.shared.glossary import say
 from viz.shared.layout import colors, plot
 
 POINT_STEPS = 600
 """A point of a curve is counted if its run has at most this many tile steps."""
 AXES = {"N": "N", "d": "d", "SRAM": "SRAM, KiB"}
 CURVES = {
-    "standard": ("standard", "standard", "solid"),
+    "standard": ("standard, at least", "standard", "solid"),
     "row_wise": ("row-wise", "state", "solid"),
     "flash1": ("FlashAttention-1", "value", "solid"),
     "flash2": ("FlashAttention-2", "flash", "solid"),
@@ -39,13 +41,20 @@ SweepPoint = tuple[int, int, int]
 """N, d, SRAM in bytes."""
 
 
-def growth_axis() -> str:
+def _axis() -> str:
     """The quantity to sweep: a key of AXES."""
     return switch("Axis", (f"against {axis}" for axis in AXES), "io_axis").removeprefix("against ")
 
 
-def growth_view(inputs: TrafficInputs, axis: str, store: runs.RunStore | None, backend: str) -> None:
+def growth_view(store: runs.RunStore | None, backend: str) -> None:
     """Bytes of every algorithm over one of N, d and SRAM; the other two are the reader's."""
+    say(
+        "What happens to the bytes if the text gets longer, head_dim larger, or the [[SRAM]] smaller? Choose "
+        "what grows along the axis. Both axes are logarithmic, so a steeper line grows by a larger factor, "
+        "and the vertical line is where you are."
+    )
+    inputs = traffic_inputs()
+    axis = _axis()
     sweep = _sweep(inputs, axis)
     here = {"N": inputs.length, "d": inputs.d, "SRAM": inputs.memory_bytes >> 10}[axis]
     curves = [
@@ -57,15 +66,18 @@ def growth_view(inputs: TrafficInputs, axis: str, store: runs.RunStore | None, b
         points = _counted_points(sweep, inputs.problem.itemsize, store, backend)
     with figure:
         plot(growth_figure(curves, points, AXES[axis], here, colors()), key="io_growth")
-        st.caption(
-            "Lines: **modelled**, with the largest tiles that the SRAM allows, all in float16 and without m, "
-            "l and lse: Q, O, K or V, and S. For FlashAttention a quarter of the SRAM each (Chu, Liu and Lin "
-            "2026, eq 44), for row-wise attention as many whole rows of S as fit with the other three. Dots: "
+        say(
+            f"{RULE} Standard attention has no tiles here, so its line is the least. Lines: **modelled**, "
+            "with the largest tiles that the SRAM allows; what fills it is Q, O, K or V, and S, all in "
+            "float16. For FlashAttention each takes a quarter of the SRAM (Chu, Liu and Lin 2026, eq 44). "
+            "Row-wise attention takes as many whole rows of S as fit with the other three. Dots: "
             "**counted** by the kernels, if they accept exactly those tiles. A line ends when not "
             "one row fits. Lower bound: no exact algorithm beats that order for every SRAM from d to Nd (Dao "
-            "et al. 2022, proposition 3)."
+            "et al. 2022, proposition 3).",
+            small=True,
         )
-    _growth_table(inputs)
+    with st.expander("By which factor the bytes change if N, d or the SRAM doubles"):
+        _growth_table(inputs)
 
 
 def _sweep(inputs: TrafficInputs, axis: str) -> dict[int, SweepPoint]:

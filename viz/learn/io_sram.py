@@ -11,13 +11,23 @@ from kernels.lessons import io as lesson
 from kernels.problem import AttentionProblem
 from kernels.recordings import RecordedLaunch, recorded_launches
 from viz.learn.figures.io import SramBar, blocks_figure
+from viz.learn.io_inputs import traffic_inputs
 from viz.shared.formats import format_kib
 from viz.shared.glossary import say
 from viz.shared.layout import colors, explore_link, plot
 
 
-def sram_view(problem: AttentionProblem, memory_bytes: int, gpu: Gpu) -> None:
+def sram_view() -> None:
     """Blocks in bytes, against the chosen SRAM and the GPU's shared memory."""
+    say(
+        "Large [[tile|tiles]] save traffic, but what a step works with has to fit into the [[SRAM]] at the "
+        "same time. Each bar below is one step. The first two have the largest tiles that fit by a simple "
+        "rule. The third is a step of the [[backward]] pass, which needs more room, with the tiles of the "
+        "forward pass: they no longer fit. The next two have "
+        "your own tiles, and the last two are what our compiled kernels take."
+    )
+    inputs = traffic_inputs()
+    problem, memory_bytes, gpu = inputs.problem, inputs.memory_bytes, inputs.gpu
     size, d = problem.itemsize, problem.head_dim
     memory = memory_bytes // size
     forward, backward = (lesson.query_outer_blocks(memory, d, share) for share in (4, 8))
@@ -33,24 +43,21 @@ def sram_view(problem: AttentionProblem, memory_bytes: int, gpu: Gpu) -> None:
         f"SRAM: {format_kib(memory_bytes)}": memory_bytes,
         f"{gpu.name}: {format_kib(room)} per program": room,
     }
-    say(
-        "Large [[tile|tiles]] save traffic, but what a step works with has to fit into the [[SRAM]] at the "
-        "same time. Each bar below is one step: the first two with the largest tiles that fit by a simple "
-        "rule, then a [[backward]] step with tiles that are too large, then your own tiles."
-    )
     bars = [*_block_bars(problem, forward, backward), *_compiled_bars(launches)]
     plot(blocks_figure(bars, limits, colors()), key="io_blocks")
     st.caption(
         "**Modelled**: blocks that the inner loop holds, all in float16, as Chu, Liu and Lin 2026 count "
         "them: without m, l and lse. K/V is one place, since V replaces K once K is used. **Recorded**: "
-        "shared memory of the compiled kernel, from the table below."
+        "shared memory of the compiled kernel, from the table that is folded below."
     )
-    left, right = st.columns(2, gap="large")
-    with left:
-        _forward_rule(memory, d, forward)
-    with right:
-        _backward_rule(memory, d, forward, backward)
-    _compiled_table(gpu, launches)
+    with st.expander("The rule for the largest tiles, forward and backward"):
+        left, right = st.columns(2, gap="large")
+        with left:
+            _forward_rule(memory, d, forward)
+        with right:
+            _backward_rule(memory, d, forward, backward)
+    with st.expander("What our compiled kernels use: shared memory and registers"):
+        _compiled_table(gpu, launches)
     with st.container(horizontal=True):
         explore_link("Forward with your tiles", problem, "flash2")
         explore_link("Backward with your tiles", problem, "backward")

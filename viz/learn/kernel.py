@@ -7,12 +7,12 @@ import functools
 import numpy as np
 import streamlit as st
 
-from kernels.algorithms.standard.traffic import standard_bytes
 from kernels.device.gpus import DEFAULT_GPU, GPUS
 from kernels.lessons.kernel_rows import RowStep, row_steps
 from kernels.lessons.predictions import next_state
 from kernels.problem.presets import PRESETS
 from viz.learn.controls import number
+from viz.learn.counting_rule import standard_words
 from viz.learn.predict import type_in
 from viz.player.component import show_player
 from viz.player.data import player_data
@@ -56,39 +56,37 @@ def show() -> None:
         st.error("The recording of the tiny problem is missing. Record it with `python -m kernels.record`.")
         return
     say(
-        f"This is a real run of our FlashAttention-2 [[kernel]]: {PROBLEM.q_len} [[query|queries]] and "
-        f"{PROBLEM.kv_len} [[key|keys]] of [[head_dim]] {PROBLEM.head_dim}, in tiles of {PROBLEM.block_m}. "
-        "The square is [[score|S]], which is **never in [[HBM]]**: only the tile at work exists, [[on the "
+        f"This is a real run of our [[kernel]] of [[FlashAttention-2]]: {PROBLEM.q_len} [[query|queries]] "
+        f"and {PROBLEM.kv_len} [[key|keys]] of [[head_dim]] {PROBLEM.head_dim}, in tiles of "
+        f"{PROBLEM.block_m}. Each [[program]] of it takes one [[query tile]], a row of squares below. The "
+        "large square is [[score|S]], which is **never in [[HBM]]**: only the tile at work exists, [[on the "
         "chip]]. Hatched tiles are still to come; a coloured tile has been used and forgotten. Q comes from "
-        "the left, K and V from above, and O leaves to the right. Play it with the space key, or step with "
-        "the arrow keys; “phase” goes through one [[tile step]] line by line, and “Numbers” shows the "
-        "numbers inside the tile."
+        "the left, K and V from above, and O leaves to the right. Step with the arrow keys: each press is "
+        "one line of the kernel, and a sentence says what it does. “tile” takes a whole [[tile step]] at "
+        "once, and “Numbers” shows the numbers inside the tile. The space key plays."
     )
     _player(run)
     scene_popover(_scene, "kernel_scene")
-    st.caption(f"**Recorded**: {run.provenance}. Click a tile to follow one of its rows. {_bytes_words(run)}")
+    say(f"This run is {run.provenance}. Click a tile to follow one of its rows. {_bytes_words(run)}", True)
     _predict(run)
     _lines()
     explore_link("Your own sizes: Explore", PROBLEM)
 
 
 def _bytes_words(run: runs.Run) -> str:
-    """Why a run so small moves more bytes than standard attention, if it does."""
-    moved, standard = run.trace.total_bytes, standard_bytes(PROBLEM)
-    if moved <= standard:
-        return ""
+    """What the two bars of bytes under the player count."""
     return (
-        f"So small a run does not profit: it moves {format_bytes(moved)}, standard attention "
-        f"{format_bytes(standard)} (modelled). S has only {PROBLEM.kv_len} columns, and tiles of "
-        f"{PROBLEM.block_m} queries read K and V {PROBLEM.q_tiles} times. The next chapter shows from which "
-        "size on it does."
+        f"The upper bar ends at {format_bytes(run.trace.total_bytes)} [[requested bytes|requested]]: "
+        f"each of the {PROBLEM.q_tiles} query tiles reads all of K and V. The lower bar is the least that "
+        "standard attention could move, each matrix once per kernel. Standard attention in these tiles, by "
+        f"both rules: {standard_words(PROBLEM)} (modelled)."
     )
 
 
 @st.fragment
 def _player(run: runs.Run) -> None:
     """A fragment: a new state reruns the player alone."""
-    state = st.session_state.setdefault("learn_player_state", {})
+    state = st.session_state.setdefault("learn_player_state", {"unit": "phase"})
     st.session_state["learn_player_state"] = show_player(_data(), "learn_player", state)
 
 

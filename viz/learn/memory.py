@@ -25,11 +25,12 @@ HEAD_DIMS = (32, 64, 128, 256)
 def show() -> None:
     """Draw the chapter."""
     say(
-        "Attention is $O = \\mathrm{softmax}(QK^{\\mathsf T}/\\sqrt d)\\,V$. The rows of Q are the "
-        "[[query|queries]], the rows of K the [[key|keys]]. Every query with every key gives one [[score]], "
-        "so the matrix of scores [[score|S]] has N rows and N columns. Softmax turns each row of S into "
-        "[[weight|weights]], the matrix [[weight|P]]. Each row of the [[output|output O]] is the sum of all "
-        "rows of V, the [[value|values]], each times its weight."
+        "Attention is $O = \\mathrm{softmax}(QK^{\\mathsf T}/\\sqrt d)\\,V$. The N rows of Q are the "
+        "[[query|queries]], the N rows of K the [[key|keys]], and each has d numbers ([[head_dim]]). The dot "
+        "product of a query and a key, divided by √d, is a [[score]]. So the matrix of scores [[score|S]] "
+        "has N rows and N columns. Softmax turns each row of S into [[weight|weights]] that add up to 1: the "
+        "matrix [[weight|P]]. Each row of the [[output|output O]] is the sum of all rows of V, the "
+        "[[value|values]], each times its weight."
     )
     say(
         "A [[GPU]] computes on its [[SM|SMs]]. Each SM has a little fast memory, its [[SRAM]]. All matrices "
@@ -104,9 +105,9 @@ def _times(problem: AttentionProblem, gpu: Gpu) -> None:
     say(
         f"Moving S and P takes **{format_ratio(moving / computing)} the time** of both products.{waiting} "
         f"S and P are each written once and read once: {format_bytes(times.bytes)} at "
-        f"{format_bytes(gpu.hbm_bandwidth)}/s. The products are {format_flops(times.flops)} at "
-        f"{format_flops(gpu.fp16_flops)}/s. Both times are the shortest possible. The [[SRAM]] of all "
-        f"{gpu.sm_count} SMs could deliver bytes "
+        f"{format_bytes(gpu.hbm_bandwidth)}/s. The products need {format_flops(times.flops)} ([[FLOP]]: an "
+        f"addition or a multiplication) at {format_flops(gpu.fp16_flops)}/s. Both times are the shortest "
+        f"that this GPU can reach. The [[SRAM]] of all {gpu.sm_count} SMs could deliver bytes "
         f"{format_ratio(gpu.sram_bandwidth / gpu.hbm_bandwidth)} as fast as [[HBM]]:"
     )
     st.html(

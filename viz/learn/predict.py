@@ -12,27 +12,46 @@ from viz.shared.glossary import say
 
 
 def choose(key: str, question: str, options: Sequence[str], right: str, because: str) -> bool:
-    """A question with a few answers. Whether the reader has chosen one; then the right one is shown.
+    """A question with a few answers. Whether the reader has chosen one or given up; then it is answered.
 
     `key` names the question: with another key it is a new question, and not yet answered.
     """
     with st.container(border=True, key=f"predict_{key}"):
         say(f"**Predict.** {question}")
-        chosen = st.radio(
-            "Your answer",
-            options,
-            index=None,
-            key=f"{key}_answer",
-            horizontal=True,
-            label_visibility="collapsed",
-        )
-        if chosen is None:
+        with st.container(horizontal=True, vertical_alignment="center"):
+            chosen = st.radio(
+                "Your answer",
+                options,
+                index=None,
+                key=f"{key}_answer",
+                horizontal=True,
+                label_visibility="collapsed",
+                width="content",
+            )
+            gave_up = chosen is None and _gave_up(key)
+        if chosen is None and not gave_up:
             return False
-        if chosen == right:
+        if gave_up:
+            st.info(f"{right}. {because}", icon=":material/visibility:")
+        elif chosen == right:
             st.success(f"Right. {because}", icon=":material/check:")
         else:
             st.error(f"No: {right}. {because}", icon=":material/close:")
     return True
+
+
+def _gave_up(key: str) -> bool:
+    """Whether the reader has asked to see the answer; until then the button for it."""
+    if st.session_state.get(f"{key}_shown"):
+        return True
+    st.button(
+        "Show", f"{key}_show", icon=":material/visibility:", type="tertiary", on_click=_show, args=(key,)
+    )
+    return False
+
+
+def _show(key: str) -> None:
+    st.session_state[f"{key}_shown"] = True
 
 
 def type_in(key: str, question: str, wanted: Sequence[Quantity], because: str) -> bool:

@@ -10,8 +10,8 @@ import streamlit as st
 from kernels.device.gpus import GPUS, Gpu
 from kernels.lessons import roofline as lesson
 from kernels.problem import AttentionProblem
-from kernels.traffic.modelled import LSE_BYTES
 from viz.learn.controls import gpu_choice, slider, switch
+from viz.learn.counting_rule import RULE
 from viz.learn.counts import counted_runs
 from viz.learn.figures.roofline import roofline_figure, times_figure
 from viz.learn.gpu_here import gpu_here_words
@@ -40,10 +40,10 @@ def show() -> None:
     store = runs.run_store()
     say(
         "A [[kernel]] does two things at once: it moves bytes, at most at the [[bandwidth]] of [[HBM]], and "
-        "it computes, at most at the peak of the [[GPU]]. Whichever takes longer decides. So divide its work "
-        "by its [[traffic]]: the [[arithmetic intensity]], in [[FLOP]] per byte. If it is low, the kernel "
-        "waits for memory, and more computing power does not help. Standard attention is three kernels. "
-        "**Fused** means that one kernel does it all, as in FlashAttention."
+        "it computes, at most at the peak of the [[GPU]]. Whichever takes longer sets its time. To see "
+        "which, divide its work by its [[traffic]]. This is its [[arithmetic intensity]], in [[FLOP]] per "
+        "byte. If it is low, the kernel waits for memory, and more computing power does not help. Standard "
+        "attention is three kernels. **Fused** means that one kernel does it all, as in FlashAttention."
     )
     inputs = _inputs(store)
     _predict(inputs)
@@ -77,8 +77,7 @@ def _inputs(store: runs.RunStore | None) -> RooflineInputs:
         keys = slider("M, keys", LENGTHS, START.kv_len, "roofline_k")
         d = slider("d, head_dim", HEAD_DIMS, START.head_dim, "roofline_d")
         block_m = slider("BLOCK_M", BLOCK_ROWS, START.block_m, "roofline_bm")
-        block_n = slider("BLOCK_N", BLOCK_ROWS, START.block_n, "roofline_bn")
-    problem = AttentionProblem(q_len=queries, kv_len=keys, head_dim=d, block_m=block_m, block_n=block_n)
+    problem = AttentionProblem(q_len=queries, kv_len=keys, head_dim=d, block_m=block_m)
     return RooflineInputs(problem, gpu)
 
 
@@ -86,25 +85,31 @@ def _roofline_view(inputs: RooflineInputs, store: runs.RunStore | None) -> None:
     """The steps under the roof of the GPU."""
     gpu = inputs.gpu
     steps = {case: lesson.steps(inputs.problem, case) for case in lesson.L2_CASES}
+    say(
+        "Each dot is a kernel: the further right, the more arithmetic it does with each byte. The thick "
+        "line, the **roof**, is the best that the GPU can do. On its slope memory is the limit, on its flat "
+        "part arithmetic."
+    )
     others = [other for other in GPUS.values() if other != gpu]
     more = lesson.other_operations(inputs.problem) if _wants_others() else ()
     plot(roofline_figure(gpu, steps, others, colors(), more), key="roofline_roof")
-    st.caption(
-        "**Modelled**: bytes and FLOPs of each step by formula, under the roof that the GPU's datasheet "
-        "gives (roofline: Williams, Waterman and Patterson 2009). Softmax counts 3 operations per element at "
-        "the peak of the tensor cores, like the products; its real peak is lower."
+    say(
+        f"{RULE} **Modelled**: bytes and FLOPs of each step by formula, under the roof that the GPU's "
+        "datasheet gives (roofline: Williams, Waterman and Patterson 2009). Softmax counts 3 operations per "
+        "element at the peak of the tensor cores, like the products; its real peak is lower.",
+        small=True,
     )
     best, worst = steps["perfect"][3], steps["none"][3]
     peak, bandwidth = format_flops(gpu.fp16_flops), format_bytes(gpu.hbm_bandwidth)
     st.markdown(
         rf"**Ridge of the {gpu.name}**: $\frac{{\text{{{peak}/s}}}}{{\text{{{bandwidth}/s}}}}"
-        rf"={significant(gpu.balance)}$ FLOP/B. A step left of it is limited by memory, a step "
-        r"right of it by arithmetic."
+        rf"={significant(gpu.balance)}$ FLOP/B. That is where the roof bends: a kernel left of it is "
+        r"limited by memory, a kernel right of it by arithmetic."
     )
     st.markdown(
-        f"**Fused**: {significant(best.intensity)} FLOP/B if K and V are re-read from L2 (limited by "
-        f"{best.bound_by(gpu)}), {significant(worst.intensity)} if all re-reads go to HBM (limited by "
-        f"{worst.bound_by(gpu)}). **Softmax** alone: {significant(steps['perfect'][1].intensity)} for "
+        f"**Fused**: {significant(best.intensity)} FLOP/B if K and V are read again from L2 (at least; "
+        f"limited by {best.bound_by(gpu)}), {significant(worst.intensity)} if from HBM (requested; limited "
+        f"by {worst.bound_by(gpu)}). **Softmax** alone: {significant(steps['perfect'][1].intensity)} for "
         "every shape."
     )
     if more:
@@ -112,7 +117,7 @@ def _roofline_view(inputs: RooflineInputs, store: runs.RunStore | None) -> None:
 
 
 def _wants_others() -> bool:
-    return st.toggle("Other operations too", key="roofline_others", bind="query-params")
+    return st.toggle("Show other operations too", key="roofline_others", bind="query-params")
 
 
 def _others_table(operations: Sequence[lesson.Step], gpu: Gpu) -> str:
@@ -137,8 +142,8 @@ def _time_view(inputs: RooflineInputs, store: runs.RunStore | None) -> None:
         f"**Modelled on the {inputs.gpu.name}**, one head: three kernels need at least "
         f"**{format_ms(three)}**, the fused one at least **{format_ms(fused)}**: "
         f"{format_ratio(three / fused)}. The longer of the two bars is the time of a kernel. Here "
-        "every tile that is read again comes from the L2 cache. If none does, the fused kernel needs at "
-        f"least {format_ms(without_l2)}."
+        "every tile that is read again comes from the L2 cache: bytes are the least. If none does, and the "
+        f"requested bytes all come from HBM, the fused kernel needs at least {format_ms(without_l2)}."
     )
     with st.container(border=True):
         st.markdown("**Why**: moving S and P alone, against computing the products")
@@ -171,15 +176,14 @@ def microseconds(seconds: float) -> str:
 def _tables_view(inputs: RooflineInputs, store: runs.RunStore | None) -> None:
     """The two tables of steps, and the fused kernel's own count."""
     for case, title in (
-        ("perfect", "Every re-read hits the L2 cache"),
-        ("none", "No re-read hits the L2 cache"),
+        ("perfect", "At least: every re-read hits the L2 cache"),
+        ("none", "Requested: no re-read hits the L2 cache"),
     ):
-        st.markdown(f"**{title}**, modelled")
+        st.markdown(f"**{title}** (modelled)")
         st.markdown(_table(lesson.steps(inputs.problem, case), inputs.gpu))
     st.caption(
-        f"N queries, M keys, {inputs.problem.q_tiles} query tiles ($t_q$) and {inputs.problem.kv_tiles} key "
-        "tiles ($t_k$). Without hits, the product S reads Q once for each key tile, and K once for each "
-        "query tile."
+        f"N queries, M keys, {inputs.problem.q_tiles} query tiles ($t_q$). A program keeps its query tile, "
+        "so Q is read once; K and V are read once for each query tile."
     )
     problem, fused = inputs.problem, lesson.steps(inputs.problem, "none")[3]
     wanted = (problem, "flash2")
@@ -188,8 +192,8 @@ def _tables_view(inputs: RooflineInputs, store: runs.RunStore | None) -> None:
     if run:
         counted = run.trace.total_bytes
         st.markdown(
-            f"**Counted** by our fused kernel, {run.provenance}: **{counted:,} B**; without lse ({LSE_BYTES} "
-            f"bytes per row) {counted - LSE_BYTES * problem.q_len:,} B, the table's {fused.bytes:,} B."
+            f"**Counted** by our fused kernel, {run.provenance}: **{counted:,} B** requested. The table "
+            f"has {fused.bytes:,} B."
         )
     st.caption(
         "Steps and bytes after MSRA SH Triton Study Group 2025. A multiplication and its addition count as "
@@ -205,9 +209,9 @@ def _table(steps: Sequence[lesson.Step], gpu: Gpu) -> str:
     for step in steps:
         seconds = step.seconds(gpu)
         rows.append(
-            f"| **{step.name}** | ${step.moved}$ | {format_bytes(step.bytes)} | "
-            f"{format_flops(step.flops)} "
-            f"| **{significant(step.intensity)}** | {step.bound_by(gpu)} | "
+            f"| **{step.name}** | ${step.moved}$ {'and lse ' * bool(step.lse_bytes)}"
+            f"| {format_bytes(step.bytes)} | {format_flops(step.flops)} | "
+            f"**{significant(step.intensity)}** | {step.bound_by(gpu)} | "
             f"{format_ms(seconds * 1e3)} "
             f"| {significant(seconds / steps[0].seconds(gpu), 2)} |"
         )

@@ -32,6 +32,11 @@ from viz.shared.layout import colors, explore_link, plot
 
 
 def show() -> None:
+    """Draw the chapter."""
+    say(
+        "This chapter follows one row of scores x. Change it if you like: every number below is computed "
+        "from it."
+    )
     row, values, block = _input()
     if row is None or values is None:
         return
@@ -107,7 +112,8 @@ def _one_pass(row: np.ndarray, values: np.ndarray, steps: tuple[OnlineStep, ...]
     """The online softmax, block by block."""
     say(
         "With [[rescale factor|α]], [[row max|m]] and [[row sum|l]] stay right from block to block. The "
-        "output needs no second look at the row either: the sum of its values is rescaled in the same way."
+        "output is a sum too: of e^(x − m) times the [[value]] v of each score, divided by l at the end. So "
+        "it is rescaled by the same α, and no score is looked at twice."
     )
     now = stepper("softmax_step", len(steps)) - 1
     step = steps[now]
@@ -218,8 +224,8 @@ def _without_rescale(row: np.ndarray, values: np.ndarray, steps: tuple[OnlineSte
     say(
         "Now the row comes in blocks, and each block is seen once. So we keep two numbers: [[row max|m]], "
         "the largest score so far, and [[row sum|l]], the sum of e^(x − m) so far. **First try**: at each "
-        "new block just add its terms to l. But if m has grown, the old terms were computed with the old m, "
-        "and the new ones are not."
+        "new block just add its terms to l. But if m has grown, the old terms were computed with the old m "
+        "and the new terms with the new m, so they do not belong in one sum."
     )
     now = stepper("softmax_step", len(steps)) - 1
     right, wrong = softmax(row), unscaled_shares(steps)
@@ -228,16 +234,22 @@ def _without_rescale(row: np.ndarray, values: np.ndarray, steps: tuple[OnlineSte
         plot(unscaled_figure(steps, now, colors()), key="softmax_unscaled")
     with weights:
         if now + 1 < len(steps):
-            st.info("Go Forward to the last block: there the weights are compared.", icon=":material/info:")
+            st.info("Go Forward to the last block: there it shows what goes wrong.", icon=":material/info:")
         else:
             plot(weights_figure(row, right, wrong, colors()), key="softmax_weights")
             _wrong_weights(row, right, wrong)
+    if now + 1 == len(steps) or any(step.alpha < 1 for step in steps[1 : now + 1]):
+        _repair(steps[now])  # the failure has been seen
+
+
+def _repair(step: OnlineStep) -> None:
+    """The factor that makes old terms fit new ones."""
     say(
         "**The repair**: e^(x − new m) = e^(x − old m) · e^(old m − new m). The second factor is the same "
         "for all old terms, so their whole sum is repaired by one multiplication with [[rescale factor|α]] "
         "= e^(old m − new m). No old score is needed again."
     )
-    st.latex(_both_updates(steps[now]))
+    st.latex(_both_updates(step))
 
 
 def _wrong_weights(row: np.ndarray, right: np.ndarray, wrong: np.ndarray) -> None:
@@ -275,9 +287,9 @@ def _both_updates(step: OnlineStep) -> str:
 def _passes(row: np.ndarray, values: np.ndarray, steps: tuple[OnlineStep, ...], block: int) -> None:
     """Three, two and one pass over the row, read by read."""
     say(
-        "How often does the row have to be read from [[HBM]]? Plain softmax needs its max before it can sum, "
-        "and its sum before it can divide: **three passes**. A running max and sum saves one pass, a running "
-        "output another."
+        "A **pass** reads the whole row once from [[HBM]]. How many passes does it take? Plain softmax needs "
+        "its max before it can sum, and its sum before it can divide: **three passes**. With a running max "
+        "and sum it takes two, and with a running output as well only one."
     )
     ways = all_ways(row, block, values)
     reads = stepper("softmax_reads", 3 * len(steps))

@@ -100,9 +100,9 @@ def _matrices(names: str) -> tuple[Matrices | None, int]:
 def _product(matrices: Matrices, tile: int) -> tuple[int, int]:
     """C = A B, one product of tiles at a time."""
     say(
-        "A [[tile]] is a block of a matrix, small enough for the chip. Below, A and B are in [[HBM]]; only "
-        "the tiles at work (strong colour) are on the chip. Each step multiplies one tile of A with one tile "
-        "of B."
+        "A [[tile]] is a block of a matrix, small enough for the [[SRAM]] of an [[SM]]. Below, A and B are "
+        "in [[HBM]]. Only the tiles at work (strong colour) are [[on the chip]]. Each step multiplies one "
+        "tile of A with one tile of B."
     )
     a, b = matrices["A"], matrices["B"]
     steps = tiled_product(a, b, tile)
@@ -149,9 +149,10 @@ def _metric(label: str, value: str, comparison: str) -> None:
 def _no_softmax(matrices: Matrices, tile: int) -> tuple[int, int]:
     """O = (Q K^T) V, one tile of S at a time."""
     say(
-        "Two products after each other: a [[tile]] of [[score|S]] is computed from [[query|Q]] and "
-        "[[key|K]], multiplied with its rows of [[value|V]] at once, added to [[output|O]], and forgotten. "
-        "Without softmax that is all: **hatched parts of S are never stored.** Those of O are still to come."
+        "Now two products, one after the other. A [[tile]] of [[score|S]] is computed from [[query|Q]] and "
+        "[[key|K]]. It is multiplied at once with its rows of [[value|V]], the product is added to "
+        "[[output|O]], and the tile is forgotten. Without softmax that is all: **the hatched parts of S are "
+        "not stored.** The hatched parts of O are still to come."
     )
     query, key, value = (matrices[name] for name in "QKV")
     steps = tiled_attention(query, key, value, tile, "none")
@@ -180,8 +181,8 @@ def _softmax(matrices: Matrices, tile: int) -> tuple[int, int]:
     """O = softmax(Q K^T) V, with each tile's own softmax or with the online softmax."""
     say(
         "Now softmax comes between the products. **First try**: each tile of [[score|S]] gets its own "
-        "softmax. Press Forward until the last key tile of this row of tiles, and compare [[output|O]] with "
-        "“O without tiles”. "
+        "softmax. Press Forward until the first row of tiles is done, and compare [[output|O]] with “O "
+        "without tiles”. "
         "**Then** keep the running [[row max|m]] and [[row sum|l]] of the Softmax chapter."
     )
     query, key, value = (matrices[name] for name in "QKV")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import streamlit as st
 
 from kernels.algorithms.flash2.entry import requested_bytes
-from kernels.algorithms.standard.traffic import standard_bytes
 from kernels.device.gpus import Gpu
 from kernels.lessons.approximations import approximations
 from kernels.lessons.ideas import ROWS, tile_sums
@@ -13,6 +12,7 @@ from kernels.problem import AttentionProblem
 from kernels.traffic.modelled import LSE_BYTES, forward_flops
 from viz.learn.comparing import compared
 from viz.learn.controls import choice
+from viz.learn.counting_rule import standard_requested
 from viz.shared.formats import format_bytes, format_error, format_flops, format_ms
 
 SIZES = (32, 64, 128, 256)
@@ -52,7 +52,11 @@ def _work_table(problem: AttentionProblem) -> str:
             f"$N^2$ = {square:,}",
             f"$N^2 + N \\cdot {problem.kv_tiles:,}$ = {square + factors:,}",
         ),
-        ("moved", format_bytes(standard_bytes(problem)), format_bytes(requested_bytes(problem))),
+        (
+            "bytes requested",
+            format_bytes(standard_requested(problem)),
+            format_bytes(requested_bytes(problem)),
+        ),
         (
             "memory beyond Q, K, V and O",
             f"S and P, {format_bytes(2 * square * problem.itemsize)}",

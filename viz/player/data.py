@@ -54,7 +54,7 @@ def player_data(trace: Trace, provenance: str, gpu: Gpu) -> dict:
             for i, name in enumerate(trace.tensors)
         ],
         "standard_bytes": round(sampled_share(trace) * standard_bytes(problem, algorithm.direction)),
-        "standard_words": "standard, same rows" if trace.sample else "standard, whole run",
+        "standard_words": "standard, same rows" if trace.sample else "standard, at least",
         "strips": _strips(algorithm),
         "key_parts": key_parts(trace, algorithm),
         "grid": algorithm.grid,

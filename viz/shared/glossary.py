@@ -82,8 +82,13 @@ TERMS = (
     Term("gradient", "How the loss changes with each number of a matrix: dQ belongs to Q."),
     Term("D", "One number per row of the backward pass: the row sum of O times dO, entry by entry.", "D"),
     Term("traffic", "Bytes that move between HBM and the chip."),
-    Term("requested bytes", "What loads and stores asked for. A part may come from L2 and not from HBM."),
-    Term("compulsory bytes", "Inputs read once and outputs written once: no kernel can move less."),
+    Term(
+        "requested bytes",
+        "What loads and stores ask for. What is read again counts again, although it may come from L2.",
+    ),
+    Term(
+        "compulsory bytes", "A kernel's inputs read once and its results written once: it cannot move less."
+    ),
     Term("bandwidth", "How many bytes per second a memory can deliver."),
     Term("FLOP", "One floating-point operation: an addition or a multiplication."),
     Term("TFLOP/s", "10¹² floating-point operations per second: how fast a kernel computes."),

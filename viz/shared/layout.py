@@ -37,13 +37,13 @@ STYLE = (
 [data-testid="stSliderThumbValue"] * { color: light-dark(LIGHT_TEXT, DARK_TEXT); }
 .st-key-to_top, .st-key-appearance { position: absolute; width: 0; overflow: hidden; }
 .st-key-onward button { text-align: left; height: auto; }
+.st-key-onward button p { white-space: normal; }
 @media (max-width: 640px) {
   [data-testid="stMainBlockContainer"] { padding-left: 1rem; padding-right: 1rem; }
-  .st-key-chapters [data-testid="stButtonGroup"] > div { flex-wrap: nowrap; overflow-x: auto; }
-  .st-key-chapters button { flex: none; }
-  .st-key-chapters button:is([aria-checked="true"], [kind$="Active"]) { position: sticky; left: 0; right: 0;
-    z-index: 1; background-color: light-dark(LIGHT_SURFACE, DARK_SURFACE) !important; }
-  }
+  .st-key-chapters [data-testid="stButtonGroup"] > div { flex-wrap: wrap; }
+  .st-key-chapters button { flex: 1 1 auto; min-height: 2rem; padding: 0.1rem 0.45rem; }
+  .st-key-chapters button p { font-size: 0.82rem; }
+}
 [data-testid="stMarkdownContainer"] table { display: block; max-width: 100%; overflow-x: auto; }
 [data-testid="stMarkdownContainer"] .katex-display { padding: 2px 3px 6px; }
 .katex-display > .katex { white-space: normal; }
@@ -51,8 +51,6 @@ STYLE = (
 </style>""".replace("LIGHT_TEXT", theme.LIGHT.text)
     .replace("DARK_TEXT", theme.DARK.text)
     .replace("PRIMARY", theme.LIGHT.query)
-    .replace("LIGHT_SURFACE", theme.LIGHT.surface)
-    .replace("DARK_SURFACE", theme.DARK.surface)
 )
 """What the theme has no setting for: charts and player need the width, cards need less height, captions and
 chosen segments need more contrast, formulas break at a sign where they would have to be scrolled."""

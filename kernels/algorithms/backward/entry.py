@@ -156,4 +156,5 @@ ENTRY = Algorithm(
     timed_as=("ours", ""),
     recorded=("gpt2", "tiny", "llama3", "ragged", "layer", "window"),
     samples="heads",
+    lanes="kernels.algorithms.flash3_backward.run",
 )

@@ -106,4 +106,5 @@ ENTRY = Algorithm(
     recorded=("gpt2", "tiny", "llama3", "ragged", "layer", "window", "decode"),
     samples="tiles",
     tile_bytes=tile_bytes,
+    lanes="kernels.algorithms.flash2.run",
 )

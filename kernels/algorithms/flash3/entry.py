@@ -120,4 +120,5 @@ ENTRY = Algorithm(
     chip_words="With all slots of the rings of tiles.",
     needs=Needs("a Hopper GPU", "9.0", ("float16", "bfloat16"), range(40, 257, 8)),
     own_tiles=tiles_of,
+    lanes=MODULE + "run",
 )

@@ -27,13 +27,11 @@ NAME = "backward"
 
 
 def run_lanes(problem: AttentionProblem) -> Lanes:
-    """When the warpgroups and the loading warp of each program of the sweep did what.
+    """When the warpgroups and the loading warp of each program of the sweep did what, with its own tiles.
 
-    The problem's tiles have to be the kernel's: 64 queries, 128 keys. Raises InvalidProblem.
+    Raises InvalidProblem for a problem that the sweep does not take.
     """
-    if (problem.block_m, problem.block_n) != (Fixed.BLOCK_M, BLOCK_N):
-        accepted = f"the Hopper kernel has tiles of {Fixed.BLOCK_M} queries and {BLOCK_N} keys"
-        raise InvalidProblem("block_m", problem.block_m, accepted, "Choose those.")
+    problem = problem.with_(block_m=Fixed.BLOCK_M, block_n=BLOCK_N)
     query, key, value = make_inputs(problem, DEVICE)
     if problem.head_dim > 128 or not can_run_hopper(query, key, value):
         accepted = "the Hopper kernel takes 16-bit types, a multiple of 8 from 40 to 128, and a Hopper GPU"

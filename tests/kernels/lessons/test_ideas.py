@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from kernels.algorithms import ALGORITHMS
-from kernels.algorithms.standard.traffic import standard_bytes
 from kernels.device.gpus import GPUS
 from kernels.lessons.ideas import (
     NEEDS,
@@ -24,6 +23,7 @@ from kernels.problem.inputs import make_inputs
 GPU = GPUS["H200"]
 PROBLEM = AttentionProblem(q_len=4096, kv_len=4096, head_dim=64, block_m=128, block_n=64)
 N, D = 4096, 64
+STANDARD = ALGORITHMS["standard"]
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_costs_with_all_five():
 
 def test_costs_without_one():
     every = costs(PROBLEM, GPU)
-    assert costs(PROBLEM, GPU, "fusion").forward_bytes == standard_bytes(PROBLEM)
+    assert costs(PROBLEM, GPU, "fusion").forward_bytes == STANDARD.requested_bytes(PROBLEM)
     assert (
         costs(PROBLEM, GPU, "tiling").chip_bytes
         == 128 * N * 4 + 4 * 128 * D + 2 * 64 * D * 2 + 128 * D * 2 + 128 * 8
@@ -101,7 +101,7 @@ def test_costs_without_one():
     without = costs(PROBLEM, GPU, "online softmax")
     assert without.weight_sum == pytest.approx(64)
     assert without.output_error > 0.1
-    assert without.forward_bytes == standard_bytes(PROBLEM)
+    assert without.forward_bytes == STANDARD.requested_bytes(PROBLEM)
     assert without.kept_bytes == 4 * N  # whole rows give an lse too
     assert three_pass_bytes(PROBLEM) == every.forward_bytes + 32 * 2 * N * D * 2
     assert set(NEEDS) == {"fusion", "tiling", "online softmax", "recomputation", "lse"}
@@ -113,7 +113,7 @@ def test_short_rows_still_fit_and_the_limit_is_where_they_stop():
     assert whole_rows_fit(fits, GPU)
     assert not whole_rows_fit(over, GPU)
     assert costs(fits, GPU, "tiling").forward_bytes == costs(fits, GPU).forward_bytes
-    assert costs(over, GPU, "tiling").forward_bytes == standard_bytes(over)
+    assert costs(over, GPU, "tiling").forward_bytes == STANDARD.requested_bytes(over)
     assert chip_capacity(GPU) == (227 + 256) * 1024
     assert longest_whole_row(PROBLEM.with_(block_m=128, head_dim=256, block_n=128), GPUS["A100"]) > 0
 

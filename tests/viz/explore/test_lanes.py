@@ -100,7 +100,7 @@ def test_a_failure_is_said_and_the_recorded_lanes_stay(known, trace, store):
     assert all(each.recorded for each in app.session_state["found"])
     app.button[0].click().run()
     for job in store.client.jobs:
-        job.finish(failure=OutOfMemory("marks", 1 << 40, 1 << 30))
+        job.finish(failure=OutOfMemory(1 << 40, 1 << 30))
     app.run()
     assert not app.exception
     assert app.error

@@ -65,6 +65,14 @@ def test_a_view_that_moved_is_followed_there():
     assert app.segmented_control(key="io_axis").value == "against SRAM"
 
 
+def test_an_old_line_of_the_derivation_is_shown_in_its_part():
+    app = open_chapter("gradients", gradients_line="dV")
+    assert app.segmented_control(key="gradients_view").value == "Line by line"
+    assert app.segmented_control(key="gradients_derivation").value == "dV"
+    app.segmented_control(key="gradients_view").select("P from lse").run()
+    assert app.segmented_control(key="gradients_view").value == "P from lse"
+
+
 def test_a_parameter_of_another_chapter_is_left_alone():
     query = {"chapter": "softmax", "io_view": "Backward"}
     follow_old_link(query)

@@ -67,13 +67,13 @@ SHOWN = {
     ),
     "heads and their concatenation": (
         "gradients",
-        "Line by line&gradients_line=heads",
+        "Line by line&gradients_derivation=heads",
         "concatenation",
         "w<sub>o",
     ),
     "dZ with its inputs": (
         "gradients",
-        "Line by line&gradients_line=layer",
+        "Line by line&gradients_derivation=layer",
         "w<sub>q</sub><sup>t</sup>",
         ">dz <small>",
     ),

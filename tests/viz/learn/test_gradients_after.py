@@ -17,6 +17,7 @@ from viz.learn.gradient_lines import LINE_WORDS, LINES, MatrixMaker
 from viz.shared import runs
 
 REAL_STORE = runs.run_store
+BY_LINE = "Line by line"
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +37,13 @@ def no_worker(monkeypatch):
 
 def open_chapter(slug, **query):
     app = pages.open_chapter(slug, **query)
+    assert not app.exception
+    return app
+
+
+def give_up(app):
+    """The page once the answer of its question is shown."""
+    next(button for button in app.button if button.label == "Show").click().run()
     assert not app.exception
     return app
 
@@ -62,8 +70,8 @@ def badges(app, color):
 
 @pytest.mark.parametrize("line", LINES)
 def test_every_line_shows_its_formula_and_numbers(line, no_worker):
-    app = open_chapter("gradients", gradients_line=line)
-    assert html(app).count("<table") >= 3 + 2  # three of the opening
+    app = open_chapter("gradients", gradients_view=BY_LINE, gradients_derivation=line)
+    assert html(app).count("<table") >= 2
     lesson = GradientLesson()
     drawn = LINES[line](MatrixMaker(derived(lesson)), lesson, 3 if line == "heads" else 0)
     assert [element.value.strip("$\n ") for element in app.latex] == list(drawn.formulas)
@@ -71,7 +79,7 @@ def test_every_line_shows_its_formula_and_numbers(line, no_worker):
 
 
 def test_without_a_worker_finite_differences_are_used_and_named(no_worker):
-    app = open_chapter("gradients")
+    app = open_chapter("gradients", gradients_view=BY_LINE)
     assert "central finite differences" in words(app)
     assert len(badges(app, "green")) >= len(LINE_WORDS)
     assert "autograd, float64" not in words(app)
@@ -80,7 +88,9 @@ def test_without_a_worker_finite_differences_are_used_and_named(no_worker):
 def test_every_line_is_checked_against_autograd_and_the_kernels(store):
     lesson = GradientLesson(length=5, dim=4, seed=3)
     store.job(LessonGradientsRequest(lesson)).wait(60)
-    app = open_chapter("gradients", gradients_length=5, gradients_dim=4, gradients_seed=3)
+    app = open_chapter(
+        "gradients", gradients_view=BY_LINE, gradients_length=5, gradients_dim=4, gradients_seed=3
+    )
     said = words(app)
     assert "autograd, float64" in said
     assert "Triton kernels, float32" in said
@@ -92,7 +102,7 @@ def test_every_line_is_checked_against_autograd_and_the_kernels(store):
 def test_a_failure_of_the_worker_leaves_finite_differences_and_a_way_on(store, monkeypatch):
     lesson = GradientLesson(length=3)
     pages.fail_jobs(monkeypatch, LessonGradientsRequest, Crashed(-11))
-    app = open_chapter("gradients", gradients_length=3)
+    app = open_chapter("gradients", gradients_view=BY_LINE, gradients_length=3)
     assert "crashed (signal 11)" in words(app)
     assert len(badges(app, "green")) >= len(LINE_WORDS)
     monkeypatch.undo()
@@ -102,11 +112,11 @@ def test_a_failure_of_the_worker_leaves_finite_differences_and_a_way_on(store, m
 
 
 def test_back_and_forward_step_through_the_lines(no_worker):
-    app = open_chapter("gradients", gradients_line="forward")
+    app = open_chapter("gradients", gradients_view=BY_LINE, gradients_derivation="forward")
     assert app.button(key="gradients_Back").disabled
     app.button(key="gradients_Forward").click().run()
-    assert app.segmented_control(key="gradients_line").value == "dV"
-    last = open_chapter("gradients", gradients_line=list(LINES)[-1])
+    assert app.segmented_control(key="gradients_derivation").value == "dV"
+    last = open_chapter("gradients", gradients_view=BY_LINE, gradients_derivation=list(LINES)[-1])
     assert last.button(key="gradients_Forward").disabled
 
 
@@ -120,7 +130,13 @@ def test_the_blocks_own_sum_is_wrong_until_the_block_spans_the_row(no_worker):
 
 
 def test_fewer_tokens_shorten_what_depended_on_them(no_worker):
-    app = open_chapter("gradients", gradients_length=8, gradients_line="dS log", gradients_row=7)
+    app = open_chapter(
+        "gradients",
+        gradients_view=BY_LINE,
+        gradients_length=8,
+        gradients_derivation="dS log",
+        gradients_row=7,
+    )
     assert app.number_input(key="gradients_row").value == 7
     app.number_input(key="gradients_length").set_value(3).run()
     assert not app.exception
@@ -161,21 +177,21 @@ def test_the_links_open_the_backward_pass_in_that_state(no_worker):
     "query",
     [
         {"gradients_length": "900", "gradients_dim": "-3", "gradients_spread": "inf", "gradients_seed": "x"},
-        {"gradients_line": "dX", "gradients_row": "99", "gradients_block": "0"},
+        {"gradients_derivation": "dX", "gradients_row": "99", "gradients_block": "0"},
         {"gradients_tokens": "7", "gradients_head_dim": "12", "gradients_block_m": "1"},
         {"gradients_spread": "nan", "gradients_tokens": "1e9"},
     ],
     ids=str,
 )
 def test_a_spoiled_url_still_gives_a_page(query, no_worker):
-    app = open_chapter("gradients", **query)
+    app = open_chapter("gradients", gradients_view=BY_LINE, **query)
     assert len(badges(app, "green")) >= len(LINE_WORDS)
-    for view in ("Row sums D", "Traffic", "Graphs"):
+    for view in ("P from lse", "Row sums D", "Traffic", "Graphs"):
         open_chapter("gradients", gradients_view=view, **query)  # raises nothing
 
 
 def test_splitting_fills_the_gpu_and_merging_is_exact(no_worker):
-    app = open_chapter("after")
+    app = give_up(open_chapter("after"))
     plan = occupancy(
         AttentionProblem(q_heads=32, kv_heads=8, q_len=1, kv_len=8192, block_m=16), GPUS["H200"].sm_count
     )
@@ -189,7 +205,7 @@ def test_splitting_fills_the_gpu_and_merging_is_exact(no_worker):
 
 
 def test_the_link_opens_the_same_row_and_the_same_parts(no_worker):
-    app = open_chapter("after", after_keys=640, after_splits=5, after_row_inputs="growing_max")
+    app = give_up(open_chapter("after", after_keys=640, after_splits=5, after_row_inputs="growing_max"))
     row, heads, _ = links(app)
     assert {
         "algorithm": "split_kv",
@@ -220,7 +236,7 @@ def test_eight_bits_are_compared_on_the_readers_inputs(no_worker):
 
 
 def test_late_rescales_keep_the_output(no_worker):
-    app = open_chapter("after", after_topic="FlashAttention-4")
+    app = give_up(open_chapter("after", after_topic="FlashAttention-4"))
     assert "640 rescales of 3,968" in words(app)
     app.select_slider(key="after_threshold").set_value(0).run()
     assert "3,968 rescales of 3,968" in words(app)
@@ -269,7 +285,7 @@ def test_late_rescales_keep_the_output(no_worker):
     ids=str,
 )
 def test_any_url_gives_a_page(query, no_worker):
-    app = open_chapter("after", **query)
+    app = give_up(open_chapter("after", **query))
     assert len(app.get("plotly_chart")) >= 3
     assert not app.error
 
@@ -291,7 +307,7 @@ def test_the_last_page_lists_every_source_with_its_address(no_worker):
 
 
 def test_heads_divide_the_features(no_worker):
-    app = open_chapter("gradients", gradients_line="heads", gradients_dim=4)
+    app = open_chapter("gradients", gradients_view=BY_LINE, gradients_derivation="heads", gradients_dim=4)
     assert app.selectbox(key="gradients_heads").options == ["1", "2", "4"]
     assert "2 × 2" in words(app)
     app.number_input(key="gradients_dim").set_value(5).run()

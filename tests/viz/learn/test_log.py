@@ -15,7 +15,8 @@ FULL_URLS = {
     "softmax": {"softmax_part": "One pass", "softmax_step": 2, "softmax_x": "3, 4", "softmax_v": "1, 2"},
     "tiling": {"tiling_part": "Softmax in between", "tiling_step": 3, "tiling_join": "running max and sum"},
     "gradients": {
-        "gradients_line": "dS log",
+        "gradients_view": "Line by line",
+        "gradients_derivation": "dS log",
         "gradients_row": 7,
         "gradients_length": 5,
         "gradients_block": 3,

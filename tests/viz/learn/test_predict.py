@@ -128,3 +128,42 @@ def test_what_falls_with_the_online_softmax_is_what_the_picture_shows():
     assert "On this shape 2 fall" in app.success[0].value
     without = open_chapter("ideas", ideas_show="without online softmax")
     assert " ".join(element.proto.body for element in without.get("html")).count(">falls<") == 2
+
+
+def shown(app):
+    """All that a page shows, charts and pictures included."""
+    texts = [element.value for element in [*app.markdown, *app.caption, *app.latex]]
+    texts += [element.proto.body for element in app.get("html")]
+    return "\n".join([*texts, *(chart.proto.spec for chart in app.get("plotly_chart"))])
+
+
+@pytest.mark.parametrize(
+    ("slug", "query", "answers"),
+    [
+        ("after", {}, ["weight of each part", "\\mathrm{lse} = ", "the weights add up to"]),
+        ("after", {"after_topic": "FlashAttention-3"}, ["the limit is set by", "overlapped"]),
+        ("after", {"after_topic": "FlashAttention-4"}, ["the limit is set by", "overlapped"]),
+        ("gradients", {}, [">0.24<"]),
+        ("kernel", {}, ["counts e^(0.535 − 1.12)"]),
+    ],
+    ids=str,
+)
+def test_an_answer_is_nowhere_on_the_page_until_it_is_given_or_shown(slug, query, answers):
+    app = open_chapter(slug, **query)
+    assert not [answer for answer in answers if answer in shown(app)]
+    next(button for button in app.button if button.label == "Show").click().run()
+    assert not app.exception
+    assert [answer for answer in answers if answer in shown(app)] == answers
+    asked_again = open_chapter(slug, **query)  # another reader
+    assert not [answer for answer in answers if answer in shown(asked_again)]
+
+
+def test_who_gives_up_a_choice_sees_its_answer_and_may_still_choose():
+    app = open_chapter("memory")
+    assert "33.6 MB" not in "".join(info.value for info in app.info)
+    next(button for button in app.button if button.label == "Show").click().run()
+    assert SPECK in app.info[0].value
+    assert not any(button.label == "Show" for button in app.button)
+    app.radio[0].set_value(SPECK).run()
+    assert app.success
+    assert not app.info

@@ -12,7 +12,7 @@ CLICKS = [
     ("softmax", "softmax_step_Last", "softmax_step", "4", {"softmax_part": "One pass", "softmax_block": 1}),
     ("softmax", "softmax_reads_Last", "softmax_reads", "6", {"softmax_part": "Three passes, two, one"}),
     ("tiling", "tiling_step_Last", "tiling_step", "8", {}),
-    ("gradients", "gradients_Forward", "gradients_line", "dV", {}),
+    ("gradients", "gradients_Forward", "gradients_derivation", "dV", {"gradients_view": "Line by line"}),
     ("tiling", "tiling_part_on", "tiling_part", "Attention without softmax", {}),
 ]
 

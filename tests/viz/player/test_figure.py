@@ -190,7 +190,7 @@ def test_a_row_that_the_mask_leaves_no_key_is_told_without_numbers_of_a_max(run)
 def test_a_load_names_its_rows_and_its_bytes(run, traced):
     trace, data = traced["flash2"]
     step = int(np.flatnonzero((trace.q_tile == 2) & (trace.kv_tile == 3))[0])
-    assert says(run, data, step, "load K") == "K of keys 12 to 13 comes from HBM to the chip: 64 B."
+    assert says(run, data, step, "load K") == "Rows 12 to 13 of K come from HBM to the chip: 64 B."
 
 
 def test_every_phase_of_every_algorithm_has_a_sentence(run):

@@ -124,11 +124,18 @@ def parts_figure(row: SplitRow, colors: theme.Palette) -> go.Figure:
     return figure.update_layout(bargap=0.15)
 
 
-def clocks_figure(clocks: Mapping[str, TileClocks], colors: theme.Palette) -> go.Figure:
-    """Two bars for each GPU: its units one after the other, and overlapped, as long as the slowest."""
+def clocks_figure(
+    clocks: Mapping[str, TileClocks], colors: theme.Palette, with_overlap: bool = True
+) -> go.Figure:
+    """Two bars for each GPU: its units one after the other, and overlapped, as long as the slowest.
+
+    Without `with_overlap` only the first of the two.
+    """
     figure = go.Figure()
     names = list(clocks)
-    labels = [name for gpu in names for name in (f"{gpu}, in turn", f"{gpu}, overlapped")]
+    in_turn, overlapped = ([f"{gpu}, {way}" for gpu in names] for way in ("in turn", "overlapped"))
+    labels = [name for pair in zip(in_turn, overlapped, strict=True) for name in pair]
+    labels = labels if with_overlap else in_turn
     units = (
         ("tensor cores", "tensor_cores", colors.query, ""),
         ("exponentials", "exponentials", colors.key, "x"),
@@ -140,13 +147,11 @@ def clocks_figure(clocks: Mapping[str, TileClocks], colors: theme.Palette) -> go
             continue
         hover = f"{title}: %{{x:,.0f}} clocks<extra></extra>"
         marker = hatched(color, pattern, colors)
+        figure.add_bar(name=title, y=in_turn, x=values, orientation="h", marker=marker, hovertemplate=hover)
+    if with_overlap:
+        slowest = [max(units, key=lambda unit: getattr(clocks[gpu], unit[1])) for gpu in names]
         figure.add_bar(
-            name=title, y=labels[::2], x=values, orientation="h", marker=marker, hovertemplate=hover
-        )
-    slowest = [max(units, key=lambda unit: getattr(clocks[gpu], unit[1])) for gpu in names]
-    figure.add_trace(
-        go.Bar(
-            y=labels[1::2],
+            y=overlapped,
             x=[clocks[gpu].overlapped for gpu in names],
             orientation="h",
             marker_color=[unit[2] for unit in slowest],
@@ -157,7 +162,6 @@ def clocks_figure(clocks: Mapping[str, TileClocks], colors: theme.Palette) -> go
             customdata=[unit[0] for unit in slowest],
             hovertemplate="%{y}: %{x:,.0f} clocks, set by the %{customdata}<extra></extra>",
         )
-    )
     theme.style_figure(figure, colors, height=76 + 32 * len(labels))
     figure.update_yaxes(autorange="reversed", showgrid=False, categoryorder="array", categoryarray=labels)
     figure.update_xaxes(title="clocks of one SM for one tile")

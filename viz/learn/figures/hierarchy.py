@@ -59,7 +59,7 @@ def to_scale_html(problem: AttentionProblem, gpu: Gpu, colors: theme.Palette) ->
                 "SRAM",
                 "good",
                 "SRAM of one SM",
-                f"{format_kib(gpu.shared_bytes_per_sm)}, where a program computes",
+                format_kib(gpu.shared_bytes_per_sm),
             ),
         )
     )

@@ -14,7 +14,7 @@ from viz.shared import theme
 from viz.shared.formats import format_bytes, format_flops, format_ms, significant
 
 STEP_COLORS = {"S = QKᵀ": "key", "softmax": "state", "O = PV": "value", "fused": "flash"}
-L2_WORDS = {"perfect": "every re-read hits L2", "none": "no re-read hits L2"}
+L2_WORDS = {"perfect": "at least: every re-read hits L2", "none": "requested: none does"}
 SIZES = {"S = QKᵀ": 25, "softmax": 17, "O = PV": 13, "fused": 19}
 """S and PV often have the same intensity, so one is drawn around the other."""
 SYMBOLS = {"perfect": "circle", "none": "circle-open"}

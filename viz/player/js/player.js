@@ -20,6 +20,7 @@ const SLOW = 0.5; // phases per second
 const SAYS_EVERY_MS = 900; // while it plays, so that a screen reader can follow
 const TWEEN_MS = 500;
 const NO_NUMBERS = "The code that ran here writes no numbers of its tiles down: FlashAttention-1 and -2 do.";
+const NO_STEP = "The trace has no step about this tile.";
 const TWEENED_SPEED = 8; // faster playback has no time for transitions
 
 export class Player {
@@ -183,12 +184,13 @@ export class Player {
     if (this.showsLanes) this.lanes.node.scrollIntoView({ block: "nearest" });
   }
 
-  // Go to the step about a tile of the lanes, in one of its phases.
+  // Go to the step about a tile of the lanes, in one of its phases; returns why not, if there is none.
   goToTile(tile, phase) {
     const position = positionOf(this.pane.model, tile, phase);
-    if (position < 0) return;
+    if (position < 0) return tile.q < 0 ? "" : NO_STEP;
     this.timeline.order = "one";
     this.transport.goTo(position);
+    return "";
   }
 
   fullScreen() {
@@ -287,7 +289,6 @@ export class Player {
     const { pane, timeline, controls: shown } = this;
     if (!timeline || this.root.clientWidth === 0) return;
     const at = pane.stateAt(this.tweenAt(now));
-    at.hidesFuture = this.opened.predicts;
     const shows = this.opened.isOpen && Microscope.shows(pane.model, at);
     this.root.classList.toggle("fa-shows-tile", shows);
     const { active, bytes } = pane.draw(at, shows);

@@ -20,7 +20,7 @@ const COUNTED =
   "come from the L2 cache, so this is not DRAM traffic.";
 const MODELLED =
   "Modelled: standard attention writes every matrix of scores to HBM and reads it back (Dao et al. 2022, " +
-  "algorithm 0; backward: algorithm 3).";
+  "algorithm 0; backward: algorithm 3). Each matrix counts once per kernel: the least that it can move.";
 
 export function element(tag, attributes = {}, children = []) {
   const node = document.createElement(tag);
@@ -121,7 +121,7 @@ export function legend() {
     named.textContent = `${grid.join(" or ")} on a tile: it lies in HBM`;
     named.hidden = !grid.length;
     const percent = 100 * Math.max(...models.map((model) => model.scaleShare));
-    largest.textContent = `how much of its rows' weight lies in the tile, 0 to ${formatNumber(percent, 2)} %`;
+    largest.textContent = `share of its rows' weight, 0 to ${formatNumber(percent, 2)}\u00a0%`;
   };
   return { node, says };
 }

@@ -34,7 +34,7 @@ export function drawRows(canvas, model, palette, at, pinned) {
     const fresh = steps.map((step) => beginsAnew(model, step));
     const current = lastKnown(model, series, at, steps);
     const whose = whoseWords(model, series, at, steps, current);
-    drawSeries(context, box, palette, { series, values, fresh, current, whose, hidesFuture: at.hidesFuture });
+    drawSeries(context, box, palette, { series, values, fresh, current, whose });
   });
 }
 
@@ -43,7 +43,7 @@ function beginsAnew(model, step) {
   return model.kernels[model.kernel[step]].splits_keys && model.keyParts.includes(model.kv[step]);
 }
 
-function drawSeries(context, box, palette, { series, values, fresh, current, whose, hidesFuture }) {
+function drawSeries(context, box, palette, { series, values, fresh, current, whose }) {
   const color = palette[series.color];
   const middle = box.y + box.h / 2;
   const size = series.name.length > 8 ? 10.5 : 13;
@@ -55,10 +55,8 @@ function drawSeries(context, box, palette, { series, values, fresh, current, who
   context.fillStyle = palette.surface;
   context.fillRect(box.x, box.y, box.w, box.h);
   const points = placePoints(box, series, values);
-  if (!points) return;
-  if (!hidesFuture) drawTrail(context, points, fresh, points.length - 1, color, 0.25);
-  if (current < 0) return;
-  drawTrail(context, points, fresh, current, color, 1);
+  if (!points || current < 0) return; // what is still to come is never drawn: the reader may be predicting it
+  drawTrail(context, points, fresh, current, color);
   if (!points[current]) return;
   context.fillStyle = palette.now;
   context.beginPath();
@@ -80,8 +78,7 @@ function placePoints(box, series, values) {
   });
 }
 
-function drawTrail(context, points, fresh, last, color, alpha) {
-  context.globalAlpha = alpha;
+function drawTrail(context, points, fresh, last, color) {
   context.strokeStyle = context.fillStyle = color;
   context.lineWidth = 2;
   context.beginPath();
@@ -91,5 +88,4 @@ function drawTrail(context, points, fresh, last, color, alpha) {
   if (points.length <= MARKED) {
     reached.filter(Boolean).forEach(([x, y]) => context.fillRect(x - 2, y - 2, 4, 4));
   }
-  context.globalAlpha = 1;
 }

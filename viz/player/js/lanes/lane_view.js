@@ -19,8 +19,9 @@ const REACH = 5; // pixels beside a block that still mean it
 const KEYS = "Keys: ← → pan, + − zoom, 0 all of it, , and . the block before and after, ↑ ↓ the track.";
 
 export class LanesView {
-  // `onPick` is called with what a picked block is about ({head, q, kv}) and the name of its phase.
-  constructor(onPick = () => {}) {
+  // `onPick` is called with what a picked block is about ({head, q, kv}) and the name of its phase; it may
+  // return a word on that.
+  constructor(onPick = () => "") {
     this.onPick = onPick;
     this.span = new Span();
     this.picked = null; // {index of the run, event}
@@ -215,9 +216,9 @@ export class LanesView {
     const run = this.model.runs[index];
     this.picked = { index, event };
     this.span.reveal(run.begin[event], run.end[event]);
-    this.readout.textContent = eventWords(run, event);
     const { phase } = activityOf(run, event);
-    this.onPick(tileOf(run, event), phase);
+    const words = this.onPick(tileOf(run, event), phase) ?? "";
+    this.readout.textContent = `${eventWords(run, event)} ${words}`;
     this.draw();
   }
 

@@ -48,7 +48,7 @@ function numbersOf(recorded, name, row) {
   return matrix && row < matrix.rows && !Number.isNaN(matrix.at(row, 0)) ? rowOf(matrix, row) : null;
 }
 
-// "K of keys 8 to 11 comes from HBM: 128 B."
+// "Rows 8 to 11 of K come from HBM to the chip: 128 B."
 function movedWords(model, at) {
   const { loads, stores } = at.phase;
   if (!loads.length && !stores.length) return "";
@@ -59,28 +59,31 @@ function movedWords(model, at) {
   const bytes = until.reduce((sum, value, i) => sum + value - from[i], 0);
   const size = bytes > 0 ? `: ${formatBytes(bytes)}` : "";
   const list = (names) => {
-    const ranges = names.map((name) => rangeWords(model, at.step, name));
-    const listed = names.length > 1 ? `${names.slice(0, -1).join(", ")} and ${names.at(-1)}` : names[0];
-    return listed + (ranges.find(Boolean) ?? "");
+    const rows = names.map((name) => rowsOf(model, at.step, name)).find(Boolean) ?? "";
+    return rows + (names.length > 1 ? `${names.slice(0, -1).join(", ")} and ${names.at(-1)}` : names[0]);
   };
-  const come = loads.length > 1 ? "come" : "comes";
-  const go = stores.length > 1 ? "go" : "goes";
-  const loaded = loads.length ? `${list(loads)} ${come} from HBM to the chip${size}.` : "";
-  const stored = stores.length ? `${list(stores)} ${go} from the chip to HBM${size}.` : "";
+  const says = (names, [one, many], way) => {
+    const words = list(names);
+    const isOne = words.startsWith("Row ") || (names.length === 1 && words === names[0]);
+    return `${words} ${isOne ? one : many} ${way}${size}.`;
+  };
+  const loaded = loads.length ? says(loads, ["comes", "come"], "from HBM to the chip") : "";
+  const stored = stores.length ? says(stores, ["goes", "go"], "from the chip to HBM") : "";
   return [loaded, stored].filter(Boolean).join(" ");
 }
 
-// " of keys 8 to 11", for a tensor that is cut along the keys.
-function rangeWords(model, step, name) {
+// "Rows 8 to 11 of ", for a tensor that is cut along the queries or the keys.
+function rowsOf(model, step, name) {
   const strip = model.data.strips.find((each) => each.name === name);
   if (!strip || model.data.problem.packed) return "";
   const { block_m: rows, block_n: keys, q_len: queries, kv_len: length } = model.data.problem;
-  const [what, tile, block, end] =
+  const [tile, block, end] =
     strip.side === "top"
-      ? ["keys", model.kv[step], keys, length]
-      : ["queries", tileNumber(model, Math.max(model.q[step], 0)), rows, queries];
+      ? [model.kv[step], keys, length]
+      : [tileNumber(model, Math.max(model.q[step], 0)), rows, queries];
   if (tile < 0) return "";
-  return ` of ${what} ${tile * block} to ${Math.min((tile + 1) * block, end) - 1}`;
+  const [first, last] = [tile * block, Math.min((tile + 1) * block, end) - 1];
+  return first === last ? `Row ${first} of ` : `Rows ${first} to ${last} of `;
 }
 
 // Ascending numbers in words: ["3", "5 to 9"].
@@ -135,7 +138,7 @@ const SENTENCES = {
     return p ? `${general}. They add up to ${number(sum(p))}.` : `${general}.`;
   },
   rescale: ({ who, state, of }) => {
-    if (!state) return "Where the max of a row grew, its old sums shrink by α = e^(old m − new m).";
+    if (!state) return "If the max of a row grew, its old sums shrink by α = e^(old m − new m).";
     const { oldM, oldL, m, l, alpha } = state;
     const p = of("P");
     const added = p ? sum(p) : l - alpha * oldL;
@@ -170,8 +173,8 @@ const SENTENCES = {
   finish: ({ who, state }) =>
     state && Number.isFinite(state.m)
       ? `The rows are finished: O is divided by l, which is ${number(state.l)} in ${who}, and ` +
-        `lse = m + log l = ${number(state.m + Math.log(state.l))}.`
-      : "The rows are finished: O is divided by l, and lse = m + log l.",
+        `lse = m + ln l = ${number(state.m + Math.log(state.l))}.`
+      : "The rows are finished: O is divided by l, and lse = m + ln l.",
   "weights from lse": ({ who, of }) => {
     const lse = of("lse");
     const general = "The forward pass saved lse, so P = e^(score − lse) needs no other tile";

@@ -1,0 +1,58 @@
+"""Lanes of the kernels on a GPU."""
+
+import numpy as np
+import pytest
+
+from kernels.algorithms import run_lanes
+from kernels.problem import AttentionProblem
+from kernels.problem.tiles import visited_tiles
+
+pytestmark = pytest.mark.gpu
+
+
+def problem_of(head_dim, mask, block_n=128):
+    sizes = {"q_heads": 4, "kv_heads": 2, "q_len": 640, "kv_len": 640}
+    return AttentionProblem(**sizes, head_dim=head_dim, mask=mask, block_m=128, block_n=block_n)
+
+
+@pytest.mark.parametrize("algorithm", ["flash2", "flash3"])
+@pytest.mark.parametrize(
+    ("head_dim", "mask"), [(64, "full"), (64, "causal"), (128, "window"), (256, "causal")]
+)
+def test_every_lane_multiplies_every_visited_tile_once(algorithm, head_dim, mask):
+    problem = problem_of(head_dim, mask, 64 if head_dim > 128 else 128)
+    lanes = run_lanes(problem, algorithm)
+    visited = sorted(
+        (head, q_tile, kv_tile)
+        for head in range(problem.heads)
+        for q_tile in range(problem.q_tiles)
+        for kv_tile in range(visited_tiles(problem, q_tile).first, visited_tiles(problem, q_tile).end)
+    )
+    for name in ("QK^T", "PV"):
+        number = [own for own, _ in lanes.activities].index(name)
+        for lane, label in enumerate(lanes.lanes):
+            if label == "loads":
+                continue
+            own = (lanes.event_activity == number) & (lanes.event_lane == lane)
+            columns = (lanes.event_batch_head, lanes.event_q_tile, lanes.event_kv_tile)
+            assert sorted(zip(*(each[own].tolist() for each in columns), strict=True)) == visited
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "head_dim"),
+    [("flash2", 128), ("flash3", 64), ("flash3", 256), ("backward", 64), ("backward", 128)],
+)
+@pytest.mark.parametrize("mask", ["full", "causal"])
+def test_the_times_of_lanes_lie_in_their_programs_and_shares_are_shares(algorithm, head_dim, mask):
+    problem = problem_of(head_dim, mask, 64 if head_dim > 128 else 128)
+    lanes = run_lanes(problem, algorithm)
+    assert len(lanes.event_program) > 0
+    begins, ends = (each[lanes.event_program] for each in (lanes.program_begin_ns, lanes.program_end_ns))
+    assert (lanes.event_begin_ns >= begins - 1).all()
+    assert (lanes.event_end_ns <= ends + 1).all()
+    assert (lanes.event_end_ns >= lanes.event_begin_ns).all()
+    assert 0 < lanes.product_share <= 1
+    assert -1e-9 <= lanes.hidden_share <= 1 + 1e-9
+    assert all(0 <= share <= 1 for share in lanes.wait_shares.values())
+    assert 0.5 < lanes.clock_ghz < 3
+    assert np.isin(lanes.program_sm, lanes.sm).all()
