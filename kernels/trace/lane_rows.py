@@ -11,6 +11,9 @@ import numpy as np
 
 from kernels.trace.lanes import PRODUCT, Lanes
 
+SLACK_NS = 2.0
+"""Two events that share no more than this do not overlap: a mark takes some cycles."""
+
 
 @dataclass(frozen=True, eq=False)
 class Track:
@@ -48,17 +51,17 @@ def _tracks_of_sm(lanes: Lanes, sm: int, programs: np.ndarray) -> list[Track]:
             is_product = products[lanes.event_activity[of_lane]]
             for kind in (True, False):
                 events = of_lane[is_product == kind]
-                tracks += [Track(sm, row, kind, each) for each in _apart(lanes, events)]
+                tracks += [Track(sm, row, kind, each) for each in _apart(lanes, events, has_homes=kind)]
     return tracks
 
 
-def _apart(lanes: Lanes, events: np.ndarray) -> list[np.ndarray]:
-    """The events of each track. An activity stays in a track of its own while that is free."""
+def _apart(lanes: Lanes, events: np.ndarray, has_homes: bool) -> list[np.ndarray]:
+    """The events of each track. With homes, an activity stays in a track of its own while that is free."""
     if not len(events):
         return []
     begin, end = lanes.event_begin_ns[events], lanes.event_end_ns[events]
     packed = pack(begin, end)
-    if packed.any():
+    if has_homes and packed.any():
         _, number = np.unique(lanes.event_activity[events], return_inverse=True)
         packed = pack(begin, end, number.reshape(-1) % (packed.max() + 1))
     order = np.argsort(begin, kind="stable")
@@ -73,7 +76,7 @@ def pack(begin: np.ndarray, end: np.ndarray, home: np.ndarray | None = None) -> 
     rows = np.zeros(len(begin), int)
     free_from = [-np.inf] * (int(home.max()) + 1 if home is not None else 0)
     for index in np.lexsort((end, begin)).tolist():
-        free = [row for row, time in enumerate(free_from) if time <= begin[index]]
+        free = [row for row, time in enumerate(free_from) if time <= begin[index] + SLACK_NS]
         if not free:
             free = [len(free_from)]
             free_from.append(-np.inf)

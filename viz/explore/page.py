@@ -61,11 +61,7 @@ def show() -> None:
     cards.four_figures(run, measurement, other)  # below the player, which they would push down
     give_head_start()
     _state(run)
-    traffic, cost = st.columns(2, gap="large")
-    with traffic:
-        _traffic(run, other)
-    with cost:
-        _cost(run, measurement)
+    _traffic_and_cost(run, other, measurement)
     _programs_and_mask(run, gpu)
     panels.take_away(shown, gpu, lanes)
     panels.scene_panel(run, other, gpu)
@@ -110,6 +106,14 @@ def _state(run: runs.Run) -> None:
     for column, (name, figure) in zip(st.columns(len(figures)), figures.items(), strict=True):
         with column:
             plot(figure, key=name)
+
+
+def _traffic_and_cost(run: runs.Run, other: runs.Run | None, measurement: Measurement | None) -> None:
+    traffic, cost = st.columns(2, gap="large")
+    with traffic:
+        _traffic(run, other)
+    with cost:
+        _cost(run, measurement)
 
 
 def _traffic(run: runs.Run, other: runs.Run | None) -> None:

@@ -23,8 +23,6 @@ from viz.shared.provenance import lanes_provenance
 
 MAX_EVENTS = 4000
 """Most events of a run that are sent: those of whole SMs, and of one SM in any case."""
-TICKS_PER_NS = 10
-"""Times are sent as whole tenths of a nanosecond."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +85,7 @@ def _run_data(run: LanesRun, played: Algorithm | None, tiles: np.ndarray | None)
     known, index = np.unique(
         np.column_stack([lanes.event_program, where])[events], axis=0, return_inverse=True
     )
-    begin, end = (_ticks(times[events]) for times in (lanes.event_begin_ns, lanes.event_end_ns))
+    begin, end = (_cycles(lanes, times[events]) for times in (lanes.event_begin_ns, lanes.event_end_ns))
     left_out = len(all_sms) - len(sms)
     data = {
         "title": run.label,
@@ -102,17 +100,24 @@ def _run_data(run: LanesRun, played: Algorithm | None, tiles: np.ndarray | None)
         if left_out
         else "",
         "begin": encode(begin, "uint32"),
-        "length": encode(end - begin, "uint32"),
+        "length": _encode_small(end - begin, "uint16", "uint32"),
         "activity": encode(lanes.event_activity[events], "uint8"),
         "place": encode(index.reshape(-1), "uint16"),
-        "places": encode(known, "int32"),
+        "places": _encode_small(known, "int16", "int32"),
         "waits": _waits(lanes),
     }
     return data, np.unique(where[events], axis=0)
 
 
-def _ticks(times_ns: np.ndarray) -> np.ndarray:
-    return np.round(times_ns.astype(np.float64) * TICKS_PER_NS)
+def _cycles(lanes: Lanes, times_ns: np.ndarray) -> np.ndarray:
+    """Whole cycles, in which the kernel wrote the times down."""
+    return np.round(times_ns.astype(np.float64) * lanes.clock_ghz)
+
+
+def _encode_small(values: np.ndarray, small: str, large: str) -> dict:
+    """As the smaller type if all values fit."""
+    dtype = small if values.max(initial=0) <= np.iinfo(small).max else large
+    return {"dtype": dtype, "data": encode(values, dtype)}
 
 
 def _tiles(lanes: Lanes) -> np.ndarray:
@@ -216,8 +221,8 @@ def figures_of(runs: Sequence[LanesRun]) -> list[Figure]:
             for name, lanes in waits.items()
         ),
         Figure(
-            "Marks slow the kernel by",
-            tuple(_percent(lanes.overhead) for lanes in all_lanes),
+            "Marks change its time by",
+            tuple(_percent(lanes.overhead, sign="+") for lanes in all_lanes),
             "with marks, one launch took "
             + " and ".join(format_ms(each.marked_us / 1e3) for each in all_lanes),
         ),
@@ -235,7 +240,8 @@ def _who_has(lanes: Lanes, name: str) -> str:
     return " and ".join(lanes.lanes[lane] for lane in lanes_of_activity(lanes, number))
 
 
-def _percent(share: float) -> str:
+def _percent(share: float, sign: str = "") -> str:
+    """`sign` stands before a number over 0."""
     if not math.isfinite(share):
         return "–"
-    return f"{significant(100 * share, 2)} %".replace("-", "−")
+    return f"{sign if share > 0 else ''}{significant(100 * share, 2)} %".replace("-", "−")

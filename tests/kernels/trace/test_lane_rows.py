@@ -52,10 +52,15 @@ def test_programs_that_are_on_an_sm_at_once_have_a_row_each():
 
 
 def test_spans_take_the_lowest_free_row_or_their_home():
-    begin, end = np.array([0.0, 1, 2, 5]), np.array([4.0, 3, 6, 7])
+    begin, end = np.array([0.0, 100, 200, 500]), np.array([400.0, 300, 600, 700])
     assert pack(begin, end).tolist() == [0, 1, 2, 0]
     assert pack(begin, end, np.array([1, 0, 2, 0])).tolist() == [1, 0, 2, 0]
     assert pack(begin, end, np.array([1, 1, 1, 1])).tolist() == [1, 0, 2, 1]
+
+
+def test_what_shares_a_mark_does_not_overlap():
+    begin, end = np.array([0.0, 99, 300]), np.array([100.0, 310, 400])
+    assert pack(begin, end).tolist() == [0, 0, 1]
 
 
 def test_perfetto_gets_a_process_per_sm_and_a_slice_per_event():

@@ -31,13 +31,17 @@ def numbers(text, dtype):
     return np.frombuffer(base64.b64decode(text), np.dtype(dtype).newbyteorder("<"))
 
 
+def small(sent_numbers):
+    return numbers(sent_numbers["data"], sent_numbers["dtype"])
+
+
 def test_each_event_is_sent_with_its_time_activity_and_tile(runs):
     for run, data in zip(runs, lanes_data(runs)["runs"], strict=True):
         lanes = run.lanes
-        begin, length = numbers(data["begin"], "uint32") / 10, numbers(data["length"], "uint32") / 10
-        places = numbers(data["places"], "int32").reshape(-1, 4)[numbers(data["place"], "uint16")]
+        begin, length = numbers(data["begin"], "uint32") / 1.5, small(data["length"]) / 1.5
+        places = small(data["places"]).reshape(-1, 4)[numbers(data["place"], "uint16")]
         names = [data["activities"][number]["name"] for number in numbers(data["activity"], "uint8")]
-        got = sorted(zip(begin, begin + length, names, places.tolist(), strict=True))
+        got = sorted(zip(begin.round(3), (begin + length).round(3), names, places.tolist(), strict=True))
         wanted = sorted(
             (
                 lanes.event_begin_ns[i],
@@ -52,7 +56,9 @@ def test_each_event_is_sent_with_its_time_activity_and_tile(runs):
             )
             for i in range(len(lanes.event_program))
         )
-        assert [(a, b, name, [int(x) for x in tile]) for a, b, name, tile in wanted] == got
+        assert [each[2:] for each in got] == [each[2:] for each in wanted]
+        times = [[each[:2] for each in those] for those in (got, wanted)]
+        np.testing.assert_allclose(*times, atol=0.34)  # half a cycle
         assert sum(track["count"] for sm in data["sms"] for track in sm["tracks"]) == len(begin)
 
 
@@ -70,8 +76,8 @@ def test_sms_beyond_the_limit_are_left_out_and_those_with_the_same_tiles_stay(ru
     monkeypatch.setattr(sent, "MAX_EVENTS", 60)
     hopper, plain = lanes_data(runs)["runs"]
     assert len(plain["sms"]) == 1
-    shown = {tuple(tile) for tile in numbers(plain["places"], "int32").reshape(-1, 4)[:, 1:].tolist()}
-    wanted = {tuple(tile) for tile in numbers(hopper["places"], "int32").reshape(-1, 4)[:, 1:].tolist()}
+    shown = {tuple(tile) for tile in small(plain["places"]).reshape(-1, 4)[:, 1:].tolist()}
+    wanted = {tuple(tile) for tile in small(hopper["places"]).reshape(-1, 4)[:, 1:].tolist()}
     assert shown & wanted
 
 
@@ -107,7 +113,7 @@ def test_figures_are_those_of_the_lanes(runs):
     assert figures["Wait for K"].values == ("5.6 %", "–")
     assert figures["Wait for K"].words.startswith("of the time of warpgroup 1 and warpgroup 2;")
     assert figures["Place for K"].words.startswith("of the time of loads;")
-    assert figures["Marks slow the kernel by"].values == ("5 %", "5 %")
+    assert figures["Marks change its time by"].values == ("+5 %", "+5 %")
     no_softmax = dataclasses.replace(hopper, sm_softmax_ns=np.zeros(2), sm_hidden_ns=np.zeros(2))
     with np.errstate(invalid="ignore"):
         assert figures_of([LanesRun(no_softmax, True)])[2].values == ("–",)
@@ -136,7 +142,7 @@ def test_the_data_of_4000_blocks_are_small():
     data = lanes_data([LanesRun(hopper_lanes(problem), True)])
     events = len(base64.b64decode(data["runs"][0]["activity"]))
     assert events > 3000
-    assert len(json.dumps(data)) < 25 * events
+    assert len(json.dumps(data)) < 20 * events
 
 
 # --- in the browser ---

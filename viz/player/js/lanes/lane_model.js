@@ -3,28 +3,32 @@
 
 import { decode } from "../run/model.js";
 
-const TICKS_PER_NS = 10;
+const ARRAYS = { uint16: Uint16Array, uint32: Uint32Array, int16: Int16Array, int32: Int32Array };
 
 export function lanesModel(data) {
   return { data, runs: data.runs.map(makeRun) };
 }
 
 function makeRun(data) {
-  const ticks = { begin: decode(data.begin, Uint32Array), length: decode(data.length, Uint32Array) };
-  const begin = Float64Array.from(ticks.begin, (value) => value / TICKS_PER_NS);
+  const cycles = { begin: decode(data.begin, Uint32Array), length: decodeAs(data.length) };
+  const begin = Float64Array.from(cycles.begin, (value) => value / data.clock_ghz);
   const run = {
     ...data,
     begin,
-    end: Float64Array.from(begin, (value, i) => value + ticks.length[i] / TICKS_PER_NS),
+    end: Float64Array.from(begin, (value, i) => value + cycles.length[i] / data.clock_ghz),
     activity: decode(data.activity, Uint8Array),
     place: decode(data.place, Uint16Array),
-    places: decode(data.places, Int32Array),
+    places: decodeAs(data.places),
     shares: decode(data.waits.shares, Uint16Array),
   };
   run.sms = placeTracks(data.sms);
   run.lastEnd = run.end.reduce((last, end) => Math.max(last, end), 0);
   run.events = groupByTile(run);
   return run;
+}
+
+function decodeAs({ dtype, data }) {
+  return decode(data, ARRAYS[dtype]);
 }
 
 // Each track with its events, from `first` to before `end`, and whether it begins a row.
