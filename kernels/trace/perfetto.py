@@ -1,21 +1,31 @@
-"""The schedule as Chrome trace JSON, which Perfetto opens."""
+"""The schedule, and lanes beside it, as Chrome trace JSON, which Perfetto opens."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 import numpy as np
 
 from kernels.trace.algorithm import Algorithm
+from kernels.trace.lane_rows import tracks_of
+from kernels.trace.lanes import Lanes
 from kernels.trace.schedule import Schedule, program_spans
 from kernels.trace.trace import Trace
 
 
-def chrome_trace(trace: Trace, schedule: Schedule, algorithm: Algorithm, gpu_name: str) -> str:
+def chrome_trace(
+    trace: Trace,
+    schedule: Schedule,
+    algorithm: Algorithm,
+    gpu_name: str,
+    lanes: Sequence[tuple[str, Lanes]] = (),
+) -> str:
     """One track per SM, one slice per program. A modelled tile step counts as one microsecond.
 
     `gpu_name` is the GPU that a modelled schedule is for. The names of process and threads say whether the
-    times are modelled.
+    times are modelled. `lanes`, each with the label of its algorithm, become a process per SM that has
+    events, with a thread per lane and track.
     """
     micro = 1e-3 if schedule.measured else 1.0
     clock = _clock_words(trace, schedule, gpu_name)
@@ -32,6 +42,8 @@ def chrome_trace(trace: Trace, schedule: Schedule, algorithm: Algorithm, gpu_nam
         details = {"kernel": span.kernel, "program": span.program, "steps": span.steps}
         event = {"ph": "X", "name": name, "cat": span.kernel, "pid": 0, "tid": span.sm}
         events.append(event | times | {"args": details})
+    for label, each in lanes:
+        events += _lane_events(label, each, first_pid=1 + max(event["pid"] for event in events))
     notes = {"problem": trace.problem.as_dict(), "clock": clock, **trace.device.as_dict()}
     return json.dumps({"traceEvents": events, "displayTimeUnit": "ns", "otherData": notes})
 
@@ -40,3 +52,38 @@ def _clock_words(trace: Trace, schedule: Schedule, gpu_name: str) -> str:
     if schedule.measured:
         return f"recorded by the GPU's timer: {trace.device.name}"
     return f"modelled: one program per SM of the {gpu_name}, a tile step is 1 us"
+
+
+def _lane_events(label: str, lanes: Lanes, first_pid: int) -> list[dict]:
+    """Lanes of a launch of their own: their clock does not start with that of the schedule."""
+    events: list[dict] = []
+    pids: dict[int, int] = {}
+    for tid, track in enumerate(tracks_of(lanes)):
+        if track.sm not in pids:
+            pids[track.sm] = first_pid + len(pids)
+            words = f"SM {track.sm}, {label}, lanes by its cycle counter: {lanes.device.name}"
+            events.append(_name("process_name", pids[track.sm], 0, words))
+        where = {"pid": pids[track.sm], "tid": tid}
+        kind = "products under way" if track.is_product else "what its warps do"
+        events.append(_name("thread_name", **where, words=f"{track.row}: {kind}"))
+        events += [_lane_event(lanes, event) | where for event in track.events.tolist()]
+    return events
+
+
+def _name(what: str, pid: int, tid: int, words: str) -> dict:
+    return {"ph": "M", "name": what, "pid": pid, "tid": tid, "args": {"name": words}}
+
+
+def _lane_event(lanes: Lanes, event: int) -> dict:
+    name, kind = lanes.activities[lanes.event_activity[event]]
+    begin, end = float(lanes.event_begin_ns[event]), float(lanes.event_end_ns[event])
+    fields = ("program", "batch_head", "q_tile", "kv_tile")
+    about = {field: int(getattr(lanes, f"event_{field}")[event]) for field in fields}
+    return {
+        "ph": "X",
+        "name": name,
+        "cat": kind,
+        "ts": begin / 1e3,
+        "dur": (end - begin) / 1e3,
+        "args": about,
+    }

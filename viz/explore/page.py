@@ -11,6 +11,7 @@ from viz.explore import cards, panels
 from viz.explore.current_run import current_run
 from viz.explore.figures.ledger import difference_table, ledger_figure, ledgers_of
 from viz.explore.figures.row_state import state_figures
+from viz.explore.lanes import lanes_of
 from viz.explore.measurement import measurement_of
 from viz.explore.opened_file import judged_anew, opened_run
 from viz.explore.own_tiles import with_own_tiles
@@ -48,24 +49,21 @@ def show() -> None:
         panels.player_alone()
     place = st.container()  # what is said of a row that is run for stands below the player, which stays
     shown = run if other else with_picked_row(store, backend, run)
+    lanes = lanes_of(store, backend, run)
     with place:
         if other:
             panels.duel_panel(run, other, gpu)
         else:
-            panels.player_panel(shown, gpu, _plays_by_itself(), can_pick(store, backend, run))
+            panels.player_panel(shown, gpu, lanes, _plays_by_itself(), can_pick(store, backend, run))
     if st.context.is_embedded:
         return
     measurement = measurement_of(store, backend, run)
     cards.four_figures(run, measurement, other)  # below the player, which they would push down
     give_head_start()
     _state(run)
-    traffic, cost = st.columns(2, gap="large")
-    with traffic:
-        _traffic(run, other)
-    with cost:
-        _cost(run, measurement)
+    _traffic_and_cost(run, other, measurement)
     _programs_and_mask(run, gpu)
-    panels.take_away(shown, gpu)
+    panels.take_away(shown, gpu, lanes)
     panels.scene_panel(run, other, gpu)
     glossary_list()
     st.caption(theme.ABOUT_NUMBERS)
@@ -108,6 +106,14 @@ def _state(run: runs.Run) -> None:
     for column, (name, figure) in zip(st.columns(len(figures)), figures.items(), strict=True):
         with column:
             plot(figure, key=name)
+
+
+def _traffic_and_cost(run: runs.Run, other: runs.Run | None, measurement: Measurement | None) -> None:
+    traffic, cost = st.columns(2, gap="large")
+    with traffic:
+        _traffic(run, other)
+    with cost:
+        _cost(run, measurement)
 
 
 def _traffic(run: runs.Run, other: runs.Run | None) -> None:

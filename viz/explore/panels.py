@@ -6,6 +6,7 @@ import functools
 
 import streamlit as st
 
+from kernels.algorithms import algorithm_of
 from kernels.device.gpus import GPUS, Gpu
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import TileKind
@@ -19,6 +20,7 @@ from viz.explore.picked_row import ask_for_row
 from viz.player.component import show_player
 from viz.player.data import duel_data, player_data
 from viz.player.html_page import State, export_html
+from viz.player.lanes import LanesRun, lanes_data
 from viz.player.scene import PLACE, ROW, STEP, RunName, Scene, Stop
 from viz.player.scene_panel import scene_popover
 from viz.player.selection import is_large
@@ -37,8 +39,9 @@ PLACES = ("step", "row", "place")
 
 
 @functools.lru_cache(maxsize=16)
-def _player_data(trace: Trace, provenance: str, gpu: Gpu) -> dict:
-    return player_data(trace, provenance, gpu)
+def _player_data(trace: Trace, provenance: str, gpu: Gpu, lanes: tuple[LanesRun, ...]) -> dict:
+    data = player_data(trace, provenance, gpu)
+    return data | {"lanes": lanes_data(lanes, algorithm_of(trace))} if lanes else data
 
 
 @functools.lru_cache(maxsize=8)
@@ -47,18 +50,24 @@ def _duel_data(first: runs.Run, second: runs.Run, gpu: Gpu) -> dict:
 
 
 @st.fragment
-def player_panel(run: runs.Run, gpu: Gpu, plays: bool = False, runs_rows: bool = False) -> None:
+def player_panel(
+    run: runs.Run,
+    gpu: Gpu,
+    lanes: tuple[LanesRun, ...] = (),
+    plays: bool = False,
+    runs_rows: bool = False,
+) -> None:
     """The player, with its state in the URL. A fragment: a new state reruns this panel alone.
 
-    `plays`: it starts to play by itself, phase by phase. `runs_rows`: the page runs the kernel again for the
-    numbers of a row that the reader opens.
+    `lanes` can be opened below the grid. `plays`: it starts to play by itself, phase by phase. `runs_rows`:
+    the page runs the kernel again for the numbers of a row that the reader opens.
     """
-    data = _player_data(run.trace, run.provenance, gpu)
+    data = _player_data(run.trace, run.provenance, gpu, lanes)
     if run.meanwhile or run.file:  # the state in the URL is that of the problem in the URL
         show_player(data, "player", {})
         return
     given = {"plays": "by itself"} if plays else {}
-    names = ("step", "unit", "row", "open")
+    names = ("step", "unit", "row", "open", "lanes")
     _kept_in_url(data, "player", names, run.trace.problem, given, runs_rows)
     if runs_rows:
         ask_for_row(run.trace)
@@ -180,7 +189,7 @@ def mask_panel(problem: AttentionProblem, algorithm: Algorithm) -> None:
     plot(mask_figure(kinds, colors()), key="mask-tiles")
 
 
-def take_away(run: runs.Run, gpu: Gpu) -> None:
+def take_away(run: runs.Run, gpu: Gpu, lanes: tuple[LanesRun, ...] = ()) -> None:
     """Downloads: the player as one file for a talk, the trace to analyse, the timeline for Perfetto."""
     trace, problem = run.trace, run.trace.problem
     parts = [trace.algorithm]
@@ -192,7 +201,7 @@ def take_away(run: runs.Run, gpu: Gpu) -> None:
     with st.container(horizontal=True):
         st.download_button(
             "Player as one HTML file",
-            lambda: export_html(_player_data(trace, run.provenance, gpu)),
+            lambda: export_html(_player_data(trace, run.provenance, gpu, lanes)),
             f"{name}.html",
             "text/html",
             icon=":material/slideshow:",
@@ -211,7 +220,11 @@ def take_away(run: runs.Run, gpu: Gpu) -> None:
         st.download_button(
             "SM timeline for Perfetto (.json)",
             lambda: chrome_trace(
-                trace, step_schedule(trace, run.algorithm, gpu.sm_count), run.algorithm, gpu.name
+                trace,
+                step_schedule(trace, run.algorithm, gpu.sm_count),
+                run.algorithm,
+                gpu.name,
+                [(each.label, each.lanes) for each in lanes],
             ),
             f"{name}.trace.json",
             "application/json",

@@ -11,6 +11,7 @@ from kernels.measure.peers import PEERS
 from kernels.problem import BLOCKS, AttentionProblem
 from kernels.recordings import recorded_document
 from kernels.references import reference
+from viz.learn.after_lanes import lanes_panel
 from viz.learn.after_units import cards, clocks_panel, predict_overlap
 from viz.learn.comparing import compared
 from viz.learn.controls import choice, number
@@ -36,6 +37,7 @@ def flash3_panel(palette: theme.Palette) -> None:
         "of one tile are computed while the next tile is multiplied. A **clock** is one tick of the SM."
     )
     clocks_panel(palette, "after_overlap", 128, polynomial=False, predict=predict_overlap)
+    lanes_panel()
     with st.expander("8-bit numbers: one large entry spoils many others, and a rotation spreads it"):
         _eight_bits(palette)
     with st.expander("Our own kernel of this kind, and its speed"):

@@ -19,7 +19,7 @@ def style_sheets(*names: str) -> str:
     return "\n".join((folder / f"{name}.css").read_text(encoding="utf-8") for name in names)
 
 
-CSS = style_sheets("player", "controls", "tile", "sizes")
+CSS = style_sheets("player", "controls", "tile", "lanes", "sizes")
 MOUNT = '<div class="fa-player" role="group" tabindex="-1"></div>'
 
 State = dict[str, str]
@@ -27,9 +27,9 @@ State = dict[str, str]
 
 Of one run: "step" is "37" after 37 steps, "37.2" in the second phase of the next one, "gpu:12" at moment 12
 of all programs at once; "unit" is "phase" or "program" if it is not "tile"; "row" is the head and number of
-the row that was picked, "2.195"; "open" is "tile" while a tile is shown in its numbers. Of two runs: "place"
-is "steps:37" or "race:120". "plays" makes a player start by itself, phase by phase and slowly, unless the
-reader wants less motion; it is not given back.
+the row that was picked, "2.195"; "open" is "tile" while a tile is shown in its numbers; "lanes" is "open"
+while the lanes of an SM are shown. Of two runs: "place" is "steps:37" or "race:120". "plays" makes a player
+start by itself, phase by phase and slowly, unless the reader wants less motion; it is not given back.
 """
 
 

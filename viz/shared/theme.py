@@ -107,6 +107,16 @@ TENSOR_COLORS = {
 }
 """Which palette entry a tensor is drawn in; a gradient has the colour of its tensor."""
 
+LANE_LOOKS = {
+    "product": {"color": "query", "fill": "solid"},
+    "softmax": {"color": "key", "fill": "hatched"},
+    "wait": {"color": "muted", "fill": "open"},
+    "other": {"color": "plain", "fill": "solid"},
+}
+"""How an activity of a lane is drawn, by its kind: palette entry, and a fill that tells it without colour."""
+
+WAIT_COLORS = ("key", "query", "value", "output", "state", "plain")
+"""Palette entries of the waits of an SM, in the order of their names."""
 
 PEER_COLORS = {
     "naive": "standard",

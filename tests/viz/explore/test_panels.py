@@ -16,7 +16,9 @@ from kernels.problem import AttentionProblem
 from kernels.problem.presets import PRESETS
 from kernels.problem.tiles import count_tiles
 from kernels.trace import Trace
+from tests.lanes import hopper_lanes, plain_lanes
 from viz.explore import panels
+from viz.player.lanes import LanesRun
 from viz.player.scene import RunName, Stop, parse_talk
 from viz.shared import runs
 
@@ -80,6 +82,22 @@ def test_the_state_of_the_player_goes_to_the_url(run, player):
     player.state = {"step": "7"}
     app = opened(panels.player_panel, run, GPU, step="3", row="1.20", q_len="50")
     assert url(app) == {"step": "7", "q_len": "50"}
+
+
+@pytest.fixture
+def lanes():
+    return LanesRun(hopper_lanes(PROBLEM), True), LanesRun(plain_lanes(PROBLEM), True)
+
+
+def test_the_player_has_the_lanes_and_the_url_says_whether_they_are_open(run, player, lanes):
+    app = opened(panels.player_panel, run, GPU, lanes, lanes="open")
+    assert player.given.state == {"lanes": "open"}
+    assert [each["title"] for each in player.given.data["lanes"]["runs"]] == [each.label for each in lanes]
+    player.state = {"step": "2"}
+    assert url(opened(panels.player_panel, run, GPU, lanes, lanes="open")) == {"step": "2"}
+    opened(panels.player_panel, run, GPU)
+    assert "lanes" not in player.given.data
+    assert not app.exception
 
 
 def test_two_runs_are_shown_together_with_their_own_place(run, player):
@@ -188,6 +206,19 @@ def test_the_timeline_that_is_taken_along_has_every_program(downloads):
     assert document["otherData"]["problem"] == PROBLEM.as_dict()
     names = {event["name"]: event["args"]["name"] for event in document["traceEvents"] if event["ph"] == "M"}
     assert GPU.name in names["process_name"]  # the GPU that was chosen on the page
+
+
+def test_the_lanes_are_taken_along_with_the_player_and_the_timeline(run, lanes, monkeypatch):
+    found = {}
+    monkeypatch.setattr(
+        panels.st, "download_button", lambda label, data, name, *rest, **named: found.update({name: data()})
+    )
+    opened(panels.take_away, run, GPU, lanes)
+    page, timeline = (next(found[name] for name in found if name.endswith(end)) for end in ("html", "json"))
+    assert '"lanes": {"runs"' in page
+    names = [event["args"]["name"] for event in json.loads(timeline)["traceEvents"] if event["ph"] == "M"]
+    assert "warpgroup 1: products under way" in names
+    assert any(name.startswith(f"SM 0, {lanes[1].label}") for name in names)
 
 
 # --- a scene of what is shown ---

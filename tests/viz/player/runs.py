@@ -5,7 +5,7 @@ from kernels.problem import AttentionProblem
 from viz.player.modules import FOLDER
 
 ORIGIN = "http://player.test"
-ENTRIES = ("component", "live_component", "page", "talk_component", "talk_page")
+ENTRIES = ("component", "lanes_component", "live_component", "page", "talk_component", "talk_page")
 FILES = {
     path.stem: path.relative_to(FOLDER).as_posix()
     for path in sorted(FOLDER.rglob("*.js"))

@@ -13,7 +13,7 @@ APP = ("talk/server.js",)
 """Modules of a talk in the app alone."""
 TALK = tuple(path for path in FILES.values() if path.startswith("talk/"))
 """Modules that a player alone does not need."""
-FLOORS = ("run", "controls", "grid", "tile", "save", "", "talk")
+FLOORS = ("run", "controls", "grid", "tile", "lanes", "save", "", "talk")
 """Folders of the modules, "" for those outside of one. Each imports only those before it, and its own."""
 
 pytestmark = pytest.mark.browser

@@ -5,6 +5,8 @@ import { choice, controls, element, fitFullScreen, legend, toggleFullScreen } fr
 import { toldRow } from "./run/figure.js";
 import { keysPanel } from "./controls/help.js";
 import { takeKeys } from "./controls/keyboard.js";
+import { LanesView } from "./lanes/lane_view.js";
+import { positionOf, tilesAt } from "./lanes/playhead.js";
 import { Microscope } from "./tile/microscope.js";
 import { OpenTile } from "./tile/opentile.js";
 import { Pane } from "./grid/pane.js";
@@ -18,6 +20,7 @@ const SLOW = 0.5; // phases per second
 const SAYS_EVERY_MS = 900; // while it plays, so that a screen reader can follow
 const TWEEN_MS = 500;
 const NO_NUMBERS = "The code that ran here writes no numbers of its tiles down: FlashAttention-1 and -2 do.";
+const NO_STEP = "The trace has no step about this tile.";
 const TWEENED_SPEED = 8; // faster playback has no time for transitions
 
 export class Player {
@@ -30,15 +33,15 @@ export class Player {
     this.transport = new Transport(this);
     this.opened = new OpenTile(this);
     this.microscope = this.opened.microscope;
+    this.lanes = new LanesView((tile, phase) => this.goToTile(tile, phase));
     this.build();
     this.dropKeys = takeKeys(this);
     this.observer = new ResizeObserver(() => {
       fitFullScreen(this.root);
       this.draw();
     });
-    [this.pane.nodes.stage, this.pane.nodes.chip, this.aside.rows].forEach((node) =>
-      this.observer.observe(node),
-    );
+    const canvases = [this.pane.nodes.stage, this.pane.nodes.chip, this.aside.rows, this.lanes.canvas];
+    canvases.forEach((node) => this.observer.observe(node));
     this.pane.nodes.stage.addEventListener("dblclick", (event) => this.opened.openAt(this.pane.hit(event)));
   }
 
@@ -63,6 +66,9 @@ export class Player {
     ];
     this.orders = choice("programs", orders, (order) => this.setOrder(order));
     this.numbers = element("button", { type: "button", onclick: () => this.opened.toggle() }, ["Numbers"]);
+    const onclick = () => this.toggleLanes();
+    const title = "when its warps did what, by the SM's clock (l)";
+    this.lanesButton = element("button", { type: "button", title, onclick }, ["Lanes of an SM"]);
     this.keys = keysPanel();
     this.save = new SavePanel(this);
     this.told = element("div", { class: "fa-sentence fa-told-here" });
@@ -73,7 +79,13 @@ export class Player {
     const onclick = () => this.keys.toggle();
     const ask = { type: "button", title: "the keys (?)", "aria-label": "keys", onclick };
     const choices = [this.units.node, this.orders.node];
-    const tools = [...choices, this.numbers, this.save.button, element("button", ask, ["?"])];
+    const tools = [
+      ...choices,
+      this.numbers,
+      this.lanesButton,
+      this.save.button,
+      element("button", ask, ["?"]),
+    ];
     this.root.append(
       element("div", { class: "fa-main" }, [
         element("div", { class: "fa-left" }, [
@@ -83,8 +95,10 @@ export class Player {
         this.aside.node,
       ]),
       this.told,
+      this.lanes.node,
       nodes.bytes,
       this.controls.panel(tools, [this.notes]),
+      this.lanes.more,
       this.save.node,
       this.keys.node,
     );
@@ -102,6 +116,7 @@ export class Player {
   load(data, state) {
     const isNew = this.pane.load(data);
     this.pane.usePalette(this.root);
+    this.lanes.load(data.lanes, this.palette);
     if (isNew) {
       this.stand(state);
       this.aside.forget();
@@ -120,6 +135,7 @@ export class Player {
     this.timeline.goToText(state.step);
     this.pane.pinText(state.row);
     this.opened.stand(state.open === "tile");
+    this.showsLanes = state.lanes === "open";
     this.transport.use(this.timeline);
   }
 
@@ -162,6 +178,21 @@ export class Player {
     return this.timeline.order === "one" ? this.pane.model.phaseStart[value] : value;
   }
 
+  toggleLanes() {
+    this.showsLanes = !this.showsLanes;
+    this.transport.changed();
+    if (this.showsLanes) this.lanes.node.scrollIntoView({ block: "nearest" });
+  }
+
+  // Go to the step about a tile of the lanes, in one of its phases; returns why not, if there is none.
+  goToTile(tile, phase) {
+    const position = positionOf(this.pane.model, tile, phase);
+    if (position < 0) return tile.q < 0 ? "" : NO_STEP;
+    this.timeline.order = "one";
+    this.transport.goTo(position);
+    return "";
+  }
+
   fullScreen() {
     toggleFullScreen(this.root);
   }
@@ -178,6 +209,7 @@ export class Player {
     if (timeline.unit !== UNITS[0]) state.unit = timeline.unit;
     if (pane.pinned) state.row = pane.pinnedText();
     if (this.opened.isOpen) state.open = "tile";
+    if (this.showsLanes) state.lanes = "open";
     return state;
   }
 
@@ -186,6 +218,7 @@ export class Player {
     const panels = { "?": this.keys, s: this.save };
     const panel = panels[key] ?? (key === "Escape" && Object.values(panels).find(({ isOpen }) => isOpen));
     if (panel) return () => panel.toggle();
+    if (key === "l" && this.lanes.isThere) return () => this.toggleLanes();
     return this.opened.action(key);
   }
 
@@ -211,6 +244,10 @@ export class Player {
     this.numbers.title = canOpen ? "show the tile in its numbers (z)" : NO_NUMBERS;
     this.numbers.setAttribute("aria-pressed", String(isOpen));
     this.root.classList.toggle("fa-open", isOpen);
+    this.lanesButton.hidden = !this.lanes.isThere;
+    const showsLanes = this.showsLanes && this.lanes.isThere;
+    this.lanesButton.setAttribute("aria-pressed", String(showsLanes));
+    this.root.classList.toggle("fa-shows-lanes", showsLanes);
     this.draw();
     this.animate();
   }
@@ -265,9 +302,15 @@ export class Player {
     this.slider.value = timeline.order === "one" ? at.done : timeline.position;
     shown.count.textContent = countWords(timeline, at);
     this.aside.draw(pane, at, picked, shows);
+    if (this.lanes.canvas.clientWidth) this.drawLanes(at);
     this.onDrawn?.(at);
     if (this.transport.playing && now - (this.said ?? 0) < SAYS_EVERY_MS) return;
     this.said = now;
     shown.readout.textContent = readoutWords(timeline, at, bytes, active, picked);
+  }
+
+  drawLanes(at) {
+    this.lanes.follow(tilesAt(this.timeline, at));
+    this.lanes.draw();
   }
 }

@@ -11,6 +11,7 @@ const KEYS = [
   ["z", "a tile in its numbers, or back to the grid"],
   ["p", "predict m, α and l before they are shown (in the numbers)"],
   ["↑ ↓", "the row that is told (in the numbers)"],
+  ["l", "lanes of an SM, if the run has them"],
   ["s", "save a picture or an animation"],
   ["Esc", "close what is open, back to the grid"],
   ["?", "this list"],

@@ -1,7 +1,23 @@
 // Drawing on a canvas: sizes, text, outlines, hatching, colours.
 
+import { isDark } from "../controls/dom.js";
+
 export const FONT = '"Source Sans", "Source Sans Pro", system-ui, sans-serif';
 const STRONGEST = 60; // percent of the colour that a cell has at most, so that its number stands out
+const STYLED = [
+  "query",
+  "key",
+  "now",
+  "good",
+  "bad",
+  "surface",
+  "text",
+  "muted",
+  "line",
+  "background",
+  "standard",
+  "plain",
+];
 const HALO = 2; // of a frame: both of its lines of the background together
 
 // How many times larger than on a page text and lines are drawn: the style property --fa-zoom, or 1.
@@ -134,8 +150,16 @@ export function shareColor(palette, part) {
   return `rgb(${low.map((channel, i) => Math.round(channel + (high[i] - channel) * (at % 1))).join()})`;
 }
 
+// The palette that suits the page, handed to the style sheet below `root`.
+export function usePalette(root, palettes) {
+  const palette = palettes[isDark(root) ? "dark" : "light"];
+  STYLED.forEach((name) => root.style.setProperty(`--fa-${name}`, palette[name]));
+  root.style.setProperty("--fa-scale", scaleGradient(palette));
+  return palette;
+}
+
 // The same scale as a gradient of the style sheet.
-export function scaleGradient(palette) {
+function scaleGradient(palette) {
   const last = palette.scale.length - 1;
   const stops = palette.scale.map((color, i) => `${color} ${100 * (i / last) ** 2}%`);
   return `linear-gradient(90deg, ${stops.join(", ")})`;

@@ -1,16 +1,14 @@
 // One run on the stage: the grid, the chip and the bytes at a position. A player has one pane, a duel two.
 
 import { drawChip } from "./chip.js";
-import { canvas, element, fillBytes, isDark } from "../controls/dom.js";
-import { fitCanvas, scaleGradient, text } from "./draw.js";
+import { canvas, element, fillBytes } from "../controls/dom.js";
+import { fitCanvas, text, usePalette } from "./draw.js";
 import { LABEL, cellBox, headLayouts, tileAt } from "./layout.js";
 import { hasTile, modelOf, rowCount, rowNumber, valueAt } from "../run/model.js";
 import { DoneLayer, drawActive, drawAllDone, drawInProgress, drawPinnedRow } from "./stage.js";
 import { drawLabels, drawParts, drawStrips } from "./strips.js";
 import { Timeline } from "../run/timeline.js";
 import { bytesSoFar, headName, tileWords } from "../run/words.js";
-
-const STYLED = ["now", "good", "bad", "surface", "text", "muted", "line", "background", "standard", "plain"];
 
 export class Pane {
   // `onPick` is called when the user picks a row of the grid or lets it go.
@@ -44,9 +42,7 @@ export class Pane {
 
   // Choose the palette by the page, and hand it to the style sheet below `root`.
   usePalette(root) {
-    this.palette = this.model.data.palettes[isDark(root) ? "dark" : "light"];
-    STYLED.forEach((name) => root.style.setProperty(`--fa-${name}`, this.palette[name]));
-    root.style.setProperty("--fa-scale", scaleGradient(this.palette));
+    this.palette = usePalette(root, this.model.data.palettes);
     this.doneLayer.forget();
   }
 

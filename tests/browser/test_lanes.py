@@ -1,0 +1,138 @@
+"""The lanes of an SM beside the grid, in a real browser: clicks and keys lead to tiles, and back."""
+
+import re
+
+import pytest
+
+from kernels.algorithms import ALGORITHMS
+from kernels.device.gpus import GPUS
+from kernels.problem.presets import PRESETS
+from kernels.recordings import recorded_run
+from tests.browser.visit import PLAYER
+from tests.lanes import hopper_lanes, plain_lanes
+from viz.player.data import player_data
+from viz.player.html_page import export_html
+from viz.player.lanes import LanesRun, lanes_data
+
+pytestmark = pytest.mark.browser
+PROBLEM = PRESETS["tiny"].problem
+SCENE = f"""(() => {{
+  const canvas = {PLAYER}.querySelector('.fa-lanes').getBoundingClientRect();
+  return [canvas.x, canvas.y, canvas.width, canvas.height];
+}})()"""
+
+
+@pytest.fixture(scope="module")
+def page_file(tmp_path_factory):
+    """The exported player of a recorded run, with lanes that are made up."""
+    runs = [LanesRun(built(PROBLEM), recorded=True) for built in (hopper_lanes, plain_lanes)]
+    data = player_data(recorded_run(PROBLEM, "flash2").trace, "recorded on it", GPUS["H200"])
+    path = tmp_path_factory.mktemp("lanes") / "lanes.html"
+    path.write_text(export_html(data | {"lanes": lanes_data(runs, ALGORITHMS["flash2"])}))
+    return path
+
+
+@pytest.fixture
+def opened(visit, page_file):
+    page = visit(page_file.as_uri(), reduced_motion="reduce").wait_for_player("recorded on it")
+    page.press("l")
+    return page
+
+
+def seen(page, css):
+    return page.page.evaluate(f"(css) => {PLAYER}.querySelector(css).clientWidth > 0", css)
+
+
+def test_the_key_and_the_button_open_the_lanes_and_the_state_keeps_them(opened):
+    assert seen(opened, ".fa-lanes")
+    assert "A product was under way" in opened.text(".fa-lane-figures")
+    opened.page.wait_for_function("() => location.hash.includes('lanes=open')")
+    opened.press("l")
+    assert not seen(opened, ".fa-lanes")
+    opened.page.get_by_role("button", name="Lanes of an SM").click()
+    assert seen(opened, ".fa-lanes")
+    opened.assert_clean()
+
+
+def test_a_block_that_is_clicked_is_that_tile_in_the_grid_and_lights_its_phase(opened):
+    x, y, width, _ = opened.page.evaluate(SCENE)
+    opened.page.mouse.click(x + width / 2, y + 47)
+    words = re.match(r"(.+): \d+ ns \(\d+ cycles\) from .*query tile (\d+), key tile (\d+), ", read(opened))
+    assert words[1] == "QK^T"
+    assert f"Query tile {words[2]}, key tile {words[3]}: QK^T." in opened.text(".fa-readout")
+    assert "QK^T" in opened.text(".fa-lit code")
+    opened.assert_clean()
+
+
+def read(page):
+    return page.text(".fa-lane-readout")
+
+
+def test_keys_pick_blocks_zoom_and_pan_and_leave_the_step_alone_meanwhile(opened):
+    opened.page.evaluate(f"{PLAYER}.querySelector('.fa-lanes').focus()")
+    opened.press(".")
+    first = read(opened)
+    opened.press(".", ".")
+    third = read(opened)
+    assert first != third
+    opened.press(",", ",")
+    assert read(opened) == first
+    step = opened.step()
+    opened.press("+", "+", "ArrowRight", "ArrowLeft", "-", "0")
+    assert (read(opened), opened.step()) == (first, step)
+    opened.press("ArrowDown", "ArrowDown")
+    assert read(opened).startswith(("softmax", "wait"))
+    opened.assert_clean()
+
+
+def test_the_lanes_follow_the_player_to_the_sm_that_worked_on_its_tile(opened):
+    chosen = f"{PLAYER}.querySelector('select[aria-label=\"SM of FlashAttention-2\"]').value"
+    assert opened.page.evaluate(chosen) == "0"
+    opened.press(*["ArrowRight"] * 9)  # the second query tile
+    assert opened.page.evaluate(chosen) == "1"
+    opened.press(*["ArrowLeft"] * 2)
+    assert opened.page.evaluate(chosen) == "0"
+    opened.assert_clean()
+
+
+def block_at(page, x, y):
+    """What is said of the block under a point; "" for none."""
+    page.page.mouse.move(x, y)
+    return page.page.evaluate(f"{PLAYER}.querySelector('.fa-lanes').title")
+
+
+def test_a_wheel_zooms_while_the_lanes_have_the_focus_and_a_drag_pans(opened):
+    x, y, width, _ = opened.page.evaluate(SCENE)
+    across = (x + 200 + 3 * i for i in range(int(width - 300) // 3))
+    at, row = next(place for place in across if block_at(opened, place, y + 47)) + 12, y + 47
+    block = block_at(opened, at, row)
+    opened.page.mouse.wheel(0, -1200)
+    assert block_at(opened, at, row) == block
+    assert block_at(opened, at + 90, row) != block  # without the focus the wheel moves the page
+    opened.page.mouse.click(at, row)
+    opened.page.mouse.wheel(0, -1200)
+    assert block_at(opened, at, row) == block
+    assert block_at(opened, at + 90, row) == block
+    opened.page.mouse.down()
+    opened.page.mouse.move(at - 500, row, steps=5)
+    opened.page.mouse.up()
+    assert block_at(opened, at, row) != block
+    opened.assert_clean()
+
+
+def test_without_lanes_there_is_no_button_and_the_key_does_nothing(visit, tmp_path):
+    path = tmp_path / "alone.html"
+    data = player_data(recorded_run(PROBLEM, "flash2").trace, "recorded on it", GPUS["H200"])
+    path.write_text(export_html(data))
+    page = visit(path.as_uri()).wait_for_player("recorded on it")
+    assert page.page.get_by_role("button", name="Lanes of an SM").count() == 0
+    page.press("l")
+    assert not seen(page, ".fa-lanes")
+    page.assert_clean()
+
+
+def test_the_lanes_fit_a_phone(opened):
+    opened.page.set_viewport_size({"width": 390, "height": 844})
+    wide = opened.page.evaluate(f"(() => {{ const p = {PLAYER}; return [p.scrollWidth, p.clientWidth] }})()")
+    assert wide[0] <= wide[1]
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= 390

@@ -1,0 +1,119 @@
+"""The lanes beside a run of Explore: recorded, or measured here if the reader asks for it."""
+
+import dataclasses
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from kernels.device.backend import DeviceInfo
+from kernels.problem import AttentionProblem
+from kernels.trace import Trace
+from kernels.worker.failures import OutOfMemory
+from tests.lanes import hopper_lanes, plain_lanes
+from tests.viz.player.test_data import hand_built
+from tests.viz.shared.fakes import FakeClient
+from viz.explore.lanes import lanes_of
+from viz.player import lanes as player_lanes
+from viz.shared import runs
+
+PROBLEM = AttentionProblem(q_len=256, kv_len=512, head_dim=64, block_m=128, block_n=128)
+HOPPER_GPU = DeviceInfo("cuda", "Made-up GPU", "2.0", "3.0", "3.12", sm_count=4, compute_capability="9.0")
+BUILT = {"flash2": plain_lanes(PROBLEM), "flash3": hopper_lanes(PROBLEM)}
+
+
+@pytest.fixture
+def known(monkeypatch):
+    """Lanes by algorithm that are recorded."""
+    found = {}
+    monkeypatch.setattr(player_lanes, "recorded_lanes", lambda problem, name: found.get(name))
+    player_lanes.recorded_lane_runs.cache_clear()
+    yield found
+    player_lanes.recorded_lane_runs.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def trace() -> Trace:
+    return hand_built(PROBLEM)
+
+
+@pytest.fixture
+def store():
+    client = FakeClient()
+    client.device = HOPPER_GPU
+    return runs.RunStore(client)
+
+
+def names(found):
+    return [each.lanes.algorithm for each in found]
+
+
+def test_a_recorded_run_has_the_lanes_of_its_problem_if_its_own_algorithm_has_some(known, trace):
+    known |= BUILT
+    run = runs.Run(trace, None, recorded=True)
+    assert set(names(lanes_of(None, "replay", run))) == {"flash2", "flash3"}
+    assert lanes_of(None, "replay", dataclasses.replace(run, file="mine.npz")) == ()
+    other = dataclasses.replace(trace, algorithm="flash1")
+    assert lanes_of(None, "replay", runs.Run(other, None, recorded=True)) == ()
+
+
+def test_without_a_recording_there_are_none(known, trace):
+    known["flash3"] = BUILT["flash3"]
+    assert lanes_of(None, "replay", runs.Run(trace, None, recorded=True)) == ()
+
+
+def script():
+    import streamlit as st
+
+    from viz.explore.lanes import lanes_of
+
+    st.session_state["found"] = lanes_of(*st.session_state["given"])
+
+
+def opened(store, backend, trace):
+    app = AppTest.from_function(script, default_timeout=60)
+    app.session_state["given"] = (store, backend, runs.Run(trace, None, recorded=False))
+    return app.run()
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_run_of_here_is_measured_for_its_lanes_once_the_reader_asks(known, trace, store):
+    app = opened(store, "cuda", trace)
+    assert (app.session_state["found"], store.client.jobs) == ((), [])
+    app.button[0].click().run()
+    assert app.session_state["found"] == ()
+    asked = {job.request.algorithm: job for job in store.client.jobs}
+    assert set(asked) == set(BUILT)
+    for name, job in asked.items():
+        job.finish(answer=({}, BUILT[name].to_bytes()))
+    app.run()
+    found = app.session_state["found"]
+    assert names(found) == sorted(BUILT, key=lambda name: BUILT[name].plain_us)
+    assert not any(each.recorded for each in found)
+    assert names(app.run().session_state["found"]) == names(found)
+    assert app.session_state["found"] == found  # the same: the player is not sent anew
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_failure_is_said_and_the_recorded_lanes_stay(known, trace, store):
+    known |= BUILT
+    app = opened(store, "cuda", trace)
+    assert all(each.recorded for each in app.session_state["found"])
+    app.button[0].click().run()
+    for job in store.client.jobs:
+        job.finish(failure=OutOfMemory(1 << 40, 1 << 30))
+    app.run()
+    assert not app.exception
+    assert app.error
+    assert all(each.recorded for each in app.session_state["found"])
+
+
+def test_in_the_interpreter_nothing_is_offered(known, trace, store):
+    app = opened(store, "interpreter", trace)
+    assert (app.session_state["found"], len(app.button)) == ((), 0)
+
+
+def test_on_another_gpu_only_the_kernels_that_run_there_are_measured(known, trace, store):
+    store.client.device = dataclasses.replace(HOPPER_GPU, compute_capability="8.0")
+    app = opened(store, "cuda", trace)
+    app.button[0].click().run()
+    assert [job.request.algorithm for job in store.client.jobs] == ["flash2"]

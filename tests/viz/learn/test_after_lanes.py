@@ -1,0 +1,91 @@
+"""The story of FlashAttention-3 by its lanes: the plain kernel's first, a question, then both."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from kernels.lessons.own_overlap import own_overlap
+from kernels.problem import AttentionProblem
+from tests.lanes import hopper_lanes, plain_lanes
+from viz.learn import after_lanes
+from viz.learn.after_lanes import overlap_words
+from viz.player import lanes as player_lanes
+from viz.player.lanes import LanesRun
+
+PROBLEM = AttentionProblem(q_len=256, kv_len=256, block_m=128, block_n=128)
+
+
+@pytest.fixture
+def known(monkeypatch):
+    """Lanes by algorithm that are recorded for every problem."""
+    found = {"flash2": plain_lanes(PROBLEM), "flash3": hopper_lanes(PROBLEM)}
+    monkeypatch.setattr(player_lanes, "recorded_lanes", lambda problem, name: found.get(name))
+    forget()
+    links = []
+    monkeypatch.setattr(after_lanes, "explore_link", lambda *given, **more: links.append((given, more)))
+    yield found
+    assert all(given[1:] == (PROBLEM, "flash3") and more == {"lanes": "open"} for given, more in links)
+    forget()
+
+
+def forget():
+    """What was read of other recordings."""
+    player_lanes.recorded_lane_runs.cache_clear()
+    after_lanes.recorded_pair.cache_clear()
+
+
+def script():
+    from viz.learn.after_lanes import lanes_panel
+
+    lanes_panel()
+
+
+def shown(app):
+    """Titles of the runs whose lanes are drawn."""
+    (mounted,) = [json.loads(each.proto.json) for each in app.get("bidi_component")]
+    return [run["title"] for run in mounted["lanes"]["runs"]]
+
+
+def test_the_lanes_of_the_hopper_kernel_come_after_the_answer(known):
+    app = AppTest.from_function(script, default_timeout=60).run()
+    assert not app.exception
+    plain, hopper = (LanesRun(known[name], True) for name in ("flash2", "flash3"))
+    assert shown(app) == [plain.label]
+    (radio,) = app.radio
+    options = radio.options
+    assert {f"{each.lanes.product_share:.0%}" for each in (plain, hopper)} <= set(options)
+    radio.set_value(options[0]).run()
+    assert shown(app) == [hopper.label, plain.label]
+    assert any("Made-up GPU" in caption.value and "replayed" in caption.value for caption in app.caption)
+
+
+def test_without_recorded_lanes_the_story_is_left_out(known):
+    del known["flash3"]
+    app = AppTest.from_function(script, default_timeout=60).run()
+    assert not app.exception
+    assert not app.subheader
+
+
+def test_the_words_say_what_the_lanes_show(known):
+    plain, hopper = (LanesRun(known[name], True) for name in ("flash2", "flash3"))
+    words = overlap_words(plain, hopper)
+    assert "during 0% of its softmax a program" in words
+    assert f"{hopper.lanes.hidden_share:.0%} of softmax ran beside a product of any warpgroup" in words
+    assert after_lanes.recorded_pair(PROBLEM)[1].lanes is known["flash3"]
+
+
+def test_overlap_with_own_products_counts_each_moment_once():
+    """Softmax from 0 to 100 ns; products of its lane from 50 to 80 and from 60 to 120, another lane's."""
+    lanes = dataclasses.replace(
+        plain_lanes(PROBLEM),
+        event_program=np.zeros(4, np.int32),
+        event_lane=np.array([0, 0, 0, 1], np.int8),
+        event_activity=np.array([1, 0, 2, 0], np.int8),
+        event_begin_ns=np.array([0.0, 50, 60, 0]),
+        event_end_ns=np.array([100.0, 80, 120, 40]),
+    )
+    assert own_overlap(lanes) == pytest.approx(0.5)
+    assert own_overlap(plain_lanes(PROBLEM)) == 0

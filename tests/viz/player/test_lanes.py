@@ -1,0 +1,219 @@
+"""What the view of an SM is sent, and its modules: times, blocks under a point, and the way to the grid."""
+
+import base64
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from kernels.algorithms import ALGORITHMS
+from tests.lanes import PROBLEM, hopper_lanes, plain_lanes
+from tests.viz.player.runs import GPU
+from tests.viz.player.test_data import hand_built
+from viz.player import lanes as sent
+from viz.player.data import player_data
+from viz.player.lanes import LanesRun, figures_of, lanes_data, phase_of, recorded_lane_runs
+
+FLASH2 = ALGORITHMS["flash2"]
+
+
+@pytest.fixture(scope="module")
+def runs():
+    return LanesRun(hopper_lanes(), recorded=True), LanesRun(plain_lanes(), recorded=False)
+
+
+def phases_of(algorithm):
+    return [phase for kernel in algorithm.kernels for phase in kernel.phases]
+
+
+def numbers(text, dtype):
+    return np.frombuffer(base64.b64decode(text), np.dtype(dtype).newbyteorder("<"))
+
+
+def small(sent_numbers):
+    return numbers(sent_numbers["data"], sent_numbers["dtype"])
+
+
+def test_each_event_is_sent_with_its_time_activity_and_tile(runs):
+    for run, data in zip(runs, lanes_data(runs)["runs"], strict=True):
+        lanes = run.lanes
+        begin, length = numbers(data["begin"], "uint32") / 1.5, small(data["length"]) / 1.5
+        places = small(data["places"]).reshape(-1, 4)[numbers(data["place"], "uint16")]
+        names = [data["activities"][number]["name"] for number in numbers(data["activity"], "uint8")]
+        got = sorted(zip(begin.round(3), (begin + length).round(3), names, places.tolist(), strict=True))
+        wanted = sorted(
+            (
+                lanes.event_begin_ns[i],
+                lanes.event_end_ns[i],
+                lanes.activities[lanes.event_activity[i]][0],
+                [
+                    lanes.event_program[i],
+                    lanes.event_batch_head[i],
+                    lanes.event_q_tile[i],
+                    lanes.event_kv_tile[i],
+                ],
+            )
+            for i in range(len(lanes.event_program))
+        )
+        assert [each[2:] for each in got] == [each[2:] for each in wanted]
+        times = [[each[:2] for each in those] for those in (got, wanted)]
+        np.testing.assert_allclose(*times, atol=0.34)  # half a cycle
+        assert sum(track["count"] for sm in data["sms"] for track in sm["tracks"]) == len(begin)
+
+
+def test_the_words_of_origin_are_right(runs):
+    hopper, plain = lanes_data(runs)["runs"]
+    assert hopper["provenance"] == "recorded on Made-up GPU, Triton 3.0, 2026-11-22"
+    assert plain["provenance"] == "measured here on Made-up GPU, Triton 3.0"
+
+
+def test_sms_beyond_the_limit_are_left_out_and_those_with_the_same_tiles_stay(runs, monkeypatch):
+    monkeypatch.setattr(sent, "MAX_EVENTS", 150)
+    hopper, plain = lanes_data(runs)["runs"]
+    assert [sm["sm"] for sm in hopper["sms"]] == [0]
+    assert hopper["left_out"] == "The blocks of 1 more SM are left out here."
+    monkeypatch.setattr(sent, "MAX_EVENTS", 60)
+    hopper, plain = lanes_data(runs)["runs"]
+    assert len(plain["sms"]) == 1
+    shown = {tuple(tile) for tile in small(plain["places"]).reshape(-1, 4)[:, 1:].tolist()}
+    wanted = {tuple(tile) for tile in small(hopper["places"]).reshape(-1, 4)[:, 1:].tolist()}
+    assert shown & wanted
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "phase"),
+    [
+        ("QK^T", "product", "QK^T"),
+        ("wait for QK^T", "wait", "QK^T"),
+        ("wait for V", "wait", "load V"),
+        ("place for Q", "wait", "load Q"),
+        ("softmax", "softmax", "exponentials"),
+        ("write O", "other", "store O, lse"),
+        ("something else", "other", ""),
+    ],
+)
+def test_an_activity_lights_its_phase(name, kind, phase):
+    assert phase_of(name, kind, FLASH2) == phase
+
+
+def test_every_product_of_the_backward_kernels_lights_a_phase_that_makes_it():
+    backward = ALGORITHMS["backward"]
+    for name, made in (("S^T", "S"), ("dP^T", "dP"), ("dV", "dV"), ("dK", "dK"), ("dQ", "dQ")):
+        found = phase_of(name, "product", backward)
+        assert any(found == phase.name and made in phase.makes for phase in phases_of(backward)), name
+    assert phase_of("wait for all dS", "wait", backward) == phase_of("dS", "other", backward) != ""
+
+
+def test_figures_are_those_of_the_lanes(runs):
+    figures = {figure.name: figure for figure in figures_of(runs)}
+    hopper = runs[0].lanes
+    assert figures["A product was under way"].values == (f"{100 * hopper.product_share:.0f} %", "72 %")
+    assert figures["Softmax beside a product"].values == (f"{100 * hopper.hidden_share:.0f} %", "22 %")
+    assert figures["Wait for K"].values == ("5.6 %", "–")
+    assert figures["Wait for K"].words.startswith("of the time of warpgroup 1 and warpgroup 2;")
+    assert figures["Place for K"].words.startswith("of the time of loads;")
+    assert figures["Marks change its time by"].values == ("+5 %", "+5 %")
+    no_softmax = dataclasses.replace(hopper, sm_softmax_ns=np.zeros(2), sm_hidden_ns=np.zeros(2))
+    with np.errstate(invalid="ignore"):
+        assert figures_of([LanesRun(no_softmax, True)])[2].values == ("–",)
+
+
+def test_the_waits_of_every_sm_are_sent(runs):
+    lanes = runs[0].lanes
+    waits = lanes_data(runs)["runs"][0]["waits"]
+    shares = numbers(waits["shares"], "uint16").reshape(len(lanes.sm), -1) / 65535
+    assert waits["names"] == ["wait for K", "wait for PV"]
+    np.testing.assert_allclose(shares[:, 0], lanes.sm_activity_ns[:, 3] / lanes.sm_lane_ns[:, 3], atol=1e-4)
+
+
+def test_recorded_lanes_come_with_the_fastest_kernel_first(monkeypatch):
+    known = {"flash1": hopper_lanes(plain_us=9.0), "flash2": plain_lanes(plain_us=12.0)}
+    monkeypatch.setattr(sent, "recorded_lanes", lambda problem, name: known.get(name))
+    recorded_lane_runs.cache_clear()
+    found = recorded_lane_runs(PROBLEM, "forward")
+    recorded_lane_runs.cache_clear()
+    assert [run.lanes.plain_us for run in found] == [9.0, 12.0]
+    assert all(run.recorded for run in found)
+
+
+def test_the_data_of_4000_blocks_are_small():
+    problem = PROBLEM.with_(q_len=4096, kv_len=256, block_m=64, block_n=16)
+    data = lanes_data([LanesRun(hopper_lanes(problem), True)])
+    events = len(base64.b64decode(data["runs"][0]["activity"]))
+    assert events > 3000
+    assert len(json.dumps(data)) < 20 * events
+
+
+# --- in the browser ---
+
+
+@pytest.fixture(scope="module")
+def given(runs):
+    trace = hand_built(PROBLEM)
+    return {"lanes": lanes_data(runs, FLASH2), "player": player_data(trace, "made up", GPU)}
+
+
+@pytest.mark.browser
+def test_the_block_under_a_time_is_found_and_only_what_is_seen_is_drawn(run, given):
+    script = """(() => {
+      const [made] = lane_model.lanesModel(given.lanes).runs;
+      const track = made.sms[0].tracks[0];
+      const [first, end] = lane_model.visibleEvents(made, track, 200, 700);
+      const seen = [];
+      const isSeen = (i) => made.end[i] > 200 && made.begin[i] < 700;
+      for (let i = track.first; i < track.end; i++) if (isSeen(i)) seen.push(i);
+      const at = lane_model.eventAt(made, track, made.begin[first] + 1, 5);
+      const none = lane_model.eventAt(made, track, made.end[first] + 50, 5);
+      return { first, end, seen, at, none };
+    })()"""
+    got = run(script, given)
+    assert got["seen"] == list(range(got["first"], got["end"]))
+    assert len(got["seen"]) > 1
+    assert (got["at"], got["none"]) == (got["first"], -1)
+
+
+@pytest.mark.browser
+def test_the_seen_span_stays_within_the_run_and_zooms_about_a_time(run):
+    script = """(() => {
+      const seen = new span.Span(1000);
+      seen.zoom(0.5, 250);
+      const zoomed = [seen.from, seen.to];
+      seen.pan(5000);
+      const panned = [seen.from, seen.to];
+      seen.reveal(10, 20);
+      const revealed = seen.from <= 10 && seen.to >= 20;
+      seen.zoom(100);
+      return { zoomed, panned, revealed, all: [seen.from, seen.to] };
+    })()"""
+    got = run(script)
+    assert got == {"zoomed": [125, 625], "panned": [500, 1000], "revealed": True, "all": [0, 1000]}
+
+
+@pytest.mark.browser
+def test_a_block_leads_to_its_phase_in_the_grid_and_a_step_to_its_blocks(run, given):
+    script = """(() => {
+      const made = model.makeModel(given.player);
+      const line = new timeline.Timeline(made);
+      const tile = { head: 1, q: 2, kv: 3 };
+      line.position = playhead.positionOf(made, tile, "PV");
+      const at = line.cursor();
+      const shown = { ...tile, step: at.step, phase: at.phase.name };
+      const tiles = playhead.tilesAt(line, at);
+      const [own] = lane_model.lanesModel(given.lanes).runs;
+      const names = lane_model.eventsOf(own, tiles).map((event) => lane_model.activityOf(own, event).name);
+      const none = playhead.positionOf(made, { head: 9, q: 0, kv: 0 }, "PV");
+      line.position = playhead.positionOf(made, { head: 1, q: 2, kv: -1 }, "store O, lse");
+      const stored = line.cursor();
+      const stores = playhead.tilesAt(line, stored).at(-1);
+      return { step: [made.head[at.step], made.q[at.step], made.kv[at.step]], phase: at.phase.name, tiles,
+        names: [...new Set(names)].sort(), none,
+        stored: [stored.phase.name, made.kv[stored.step], stores.kv] };
+    })()"""
+    got = run(script, given)
+    assert got["step"] == [1, 2, 3]
+    assert got["phase"] == "PV"
+    assert got["tiles"] == [{"head": 1, "q": 2, "kv": 3}]
+    assert got["names"] == ["PV", "QK^T", "place for K", "softmax", "wait for K", "wait for PV"]
+    assert got["none"] == -1
+    assert got["stored"] == ["store O, lse", 3, -1]

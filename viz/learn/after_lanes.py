@@ -1,0 +1,96 @@
+"""FlashAttention-3 told by lanes of an SM: those of the plain kernel, a question, then both together."""
+
+from __future__ import annotations
+
+import functools
+
+import streamlit as st
+
+from kernels.algorithms import named
+from kernels.lessons.own_overlap import own_overlap
+from kernels.problem import AttentionProblem
+from kernels.problem.presets import LANE_PROBLEMS, PRESETS
+from viz.learn.controls import choice
+from viz.learn.predict import choose
+from viz.player.component import show_lanes
+from viz.player.lanes import LanesRun, lanes_data, recorded_lane_runs
+from viz.shared.glossary import say
+from viz.shared.layout import explore_link
+
+PLAIN, HOPPER = "flash2", "flash3"
+FIRST = "full128"
+"""The problem that is shown first: its programs fill all SMs."""
+Pair = tuple[LanesRun, LanesRun]
+
+
+@functools.cache
+def recorded_pair(problem: AttentionProblem) -> Pair | None:
+    """The plain and the Hopper kernel with tiles that both can have, if their lanes are recorded."""
+    own = named(HOPPER).with_own_tiles(problem)
+    found = {run.lanes.algorithm: run for run in recorded_lane_runs(own, "forward")}
+    return (found[PLAIN], found[HOPPER]) if PLAIN in found and HOPPER in found else None
+
+
+def lanes_panel() -> None:
+    """What the warps of both kernels did; nothing if their lanes are not recorded."""
+    pairs = {_words(problem): pair for problem in LANE_PROBLEMS.values() if (pair := recorded_pair(problem))}
+    if not pairs:
+        return
+    st.subheader("Seen from inside", anchor=False)
+    say(
+        "Both kernels wrote down when their [[warp|warps]] did what, by the clock of their [[SM]]. In a row "
+        "the upper tracks are products under way on the [[tensor cores]], from the moment at which the warps "
+        "issue one until they know that it is done. The lowest track is what the warps do themselves."
+    )
+    names, first = list(pairs), _words(LANE_PROBLEMS[FIRST])
+    first = first if first in names else names[0]
+    plain, hopper = pairs[choice("Problem", names, first, "after_lanes_problem", 420)]
+    if _predict(plain, hopper):
+        show_lanes(lanes_data((hopper, plain)), "after_both_lanes")
+        say(overlap_words(plain, hopper))
+    else:
+        show_lanes(lanes_data((plain,)), "after_plain_lanes")
+    st.caption(
+        f"**Recorded** on {plain.lanes.device.name}, {plain.lanes.recorded_at[:10]}, and replayed here. "
+        "Explore measures the lanes of a problem of yours on a Hopper GPU."
+    )
+    explore_link("Lanes beside the tiles that they are about", *_played(plain), lanes="open")
+
+
+def _words(problem: AttentionProblem) -> str:
+    return f"{problem.q_heads} heads of {problem.q_len:,} keys, head_dim {problem.head_dim}, {problem.mask}"
+
+
+def _played(plain: LanesRun) -> tuple[AttentionProblem, str]:
+    """What Explore plays with lanes: the Hopper kernel if that is recorded, else the plain one here."""
+    for preset in PRESETS.values():
+        if pair := recorded_pair(preset.problem):
+            return pair[1].lanes.problem, HOPPER
+    return plain.lanes.problem, PLAIN
+
+
+def _predict(plain: LanesRun, hopper: LanesRun) -> bool:
+    problem = plain.lanes.problem
+    shares = [f"{run.lanes.product_share:.0%}" for run in (plain, hopper)]
+    return choose(
+        f"after_lanes_{problem.mask}{problem.head_dim}",
+        f"In {plain.label} a product was under way {shares[0]} of the SMs' time. {hopper.label} issues the "
+        "products of one [[key tile]], and does softmax of another one meanwhile. How much of the time is a "
+        "product under way then?",
+        sorted({*shares, "100%"}, key=lambda words: float(words[:-1])),
+        shares[1],
+        f"One call takes {hopper.lanes.plain_us:.0f} µs instead of {plain.lanes.plain_us:.0f} µs.",
+    )
+
+
+def overlap_words(plain: LanesRun, hopper: LanesRun) -> str:
+    """What the lanes show, with their figures."""
+    own = [own_overlap(run.lanes) for run in (plain, hopper)]
+    hidden = [run.lanes.hidden_share for run in (plain, hopper)]
+    return (
+        f"**{plain.label}**: during {own[0]:.0%} of its softmax a program has a product of its own under "
+        f"way, and {hidden[0]:.0%} of softmax ran beside a product of any program on the SM. For the rest of "
+        "softmax no product is under way: the [[tensor cores]] stand still.  \n"
+        f"**{hopper.label}**: during {own[1]:.0%} of its softmax a warpgroup has a product of its own under "
+        f"way, and {hidden[1]:.0%} of softmax ran beside a product of any warpgroup on the SM."
+    )

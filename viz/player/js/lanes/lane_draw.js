@@ -1,0 +1,185 @@
+// Drawing of the lanes: only what is seen.
+
+import { hatch, outline, text } from "../grid/draw.js";
+import { AXIS, HEADING, xOf } from "./lane_layout.js";
+import { visibleEvents } from "./lane_model.js";
+import { tickWords, ticksOf } from "./span.js";
+
+const TEXT_SIZE = 10.5;
+const ROOM_FOR_WORDS = 14; // pixels
+const ROOM_FOR_PROVENANCE = 620;
+const NARROW = 1;
+const ROOM_FOR_A_FRAME = 4;
+const TICK_ROOM = 84;
+
+// `marked` has a set of events per run, `picked` is {index, event} or null.
+export function drawLanes(context, layout, span, { model, palette, marked, picked }) {
+  const { width, height } = layout;
+  context.clearRect(0, 0, width, height);
+  drawAxis(context, layout, span, palette);
+  for (const placed of layout.runs) drawRun(context, layout, span, placed, { model, palette });
+  clipToTime(context, layout, () => {
+    for (const placed of layout.runs) {
+      drawMarks(context, layout, span, placed, { palette, marked: marked[placed.index], picked });
+    }
+  });
+  for (const placed of layout.runs) drawPointer(context, layout, span, placed, { palette, marked });
+}
+
+function clipToTime(context, { left, width, height }, draw) {
+  context.save();
+  context.beginPath();
+  context.rect(left, 0, width - left, height);
+  context.clip();
+  draw();
+  context.restore();
+}
+
+function drawAxis(context, layout, span, palette) {
+  const { left, width, height } = layout;
+  const { step, times } = ticksOf(span, (width - left) / TICK_ROOM);
+  context.fillStyle = palette.line;
+  for (const time of times) context.fillRect(xOf(layout, span, time), AXIS - 4, 1, height - AXIS);
+  for (const time of times) {
+    const x = xOf(layout, span, time);
+    const align = x < left + 20 ? "left" : x > width - 30 ? "right" : "center";
+    text(context, tickWords(time, step, span.to), x, 8, palette.muted, { size: TEXT_SIZE, align });
+  }
+}
+
+function drawRun(context, layout, span, { run, y, tracks }, { model, palette }) {
+  const { left, width } = layout;
+  context.fillStyle = palette.background;
+  context.fillRect(0, y, width, HEADING);
+  text(context, run.title, 2, y + HEADING / 2 + 1, palette.text, { size: 11.5, weight: "600" });
+  const titleEnd = 14 + context.measureText(run.title).width;
+  if (width > ROOM_FOR_PROVENANCE) {
+    text(context, run.provenance, titleEnd, y + HEADING / 2 + 1, palette.muted, { size: TEXT_SIZE });
+  }
+  for (const { track, y: top, h } of tracks) {
+    context.fillStyle = palette.surface;
+    context.fillRect(left, top, width - left, h);
+    if (track.begins) drawLabel(context, track.row, top + h / 2, left, palette);
+  }
+  const looks = run.activities.map(({ kind, name }) =>
+    makeLook(context, model.data.looks[kind], name, palette),
+  );
+  clipToTime(context, layout, () => {
+    for (const placed of tracks) drawTrack(context, layout, span, placed, { run, looks, palette });
+  });
+}
+
+function drawLabel(context, words, y, left, palette) {
+  context.save();
+  context.beginPath();
+  context.rect(0, y - 12, left - 4, 24);
+  context.clip();
+  text(context, words, 2, y, palette.text, { size: TEXT_SIZE });
+  context.restore();
+}
+
+// How the events of an activity are drawn: the colour of narrow ones, the fill and the words of wide ones.
+function makeLook(context, { color, fill }, name, palette) {
+  const solid = palette[color];
+  const fills = { solid, hatched: hatch(context, solid, 3), open: hatch(context, palette.line, 5) };
+  const onSolid = color === "plain" ? palette.text : palette.background;
+  const halo = fill === "solid" ? "" : palette.background;
+  return { name, solid, pattern: fills[fill], ink: fill === "solid" ? onSolid : palette.text, halo, fill };
+}
+
+function drawTrack(context, layout, span, { track, y, h }, { run, looks, palette }) {
+  const [first, end] = visibleEvents(run, track, span.from, span.to);
+  const perNs = (layout.width - layout.left) / span.length;
+  const dense = { pixel: -1, widths: looks.map(() => 0) };
+  for (let event = first; event < end; event++) {
+    const x = layout.left + (run.begin[event] - span.from) * perNs;
+    const w = (run.end[event] - run.begin[event]) * perNs;
+    const number = run.activity[event];
+    if (w >= NARROW) {
+      drawBlock(context, { x, y, w, h }, looks[number], palette);
+      continue;
+    }
+    if (Math.floor(x) !== dense.pixel) drawDense(context, { y, h }, looks, dense);
+    dense.pixel = Math.floor(x);
+    dense.widths[number] += w;
+  }
+  drawDense(context, { y, h }, looks, dense);
+}
+
+// Blocks of which several fall on a pixel: in the colour that takes most of it, as strong as they fill it.
+function drawDense(context, { y, h }, looks, { pixel, widths }) {
+  const filled = widths.reduce((sum, w) => sum + w, 0);
+  if (!filled) return;
+  context.globalAlpha = Math.min(1, filled);
+  context.fillStyle = looks[widths.indexOf(Math.max(...widths))].solid;
+  context.fillRect(pixel, y, 1, h);
+  context.globalAlpha = 1;
+  widths.fill(0);
+}
+
+function drawBlock(context, { x, y, w, h }, look, palette) {
+  if (w < ROOM_FOR_A_FRAME) {
+    context.fillStyle = look.fill === "open" ? palette.line : look.solid;
+    context.fillRect(x, y, Math.max(w, 0.8), h);
+    return;
+  }
+  if (look.fill !== "solid") {
+    context.fillStyle = palette.background;
+    context.fillRect(x, y, w, h);
+  }
+  context.fillStyle = look.pattern;
+  context.fillRect(x, y, w - 0.5, h);
+  if (look.fill !== "solid") {
+    context.strokeStyle = look.solid;
+    context.lineWidth = 1;
+    context.strokeRect(x + 0.5, y + 0.5, w - 1.5, h - 1);
+  }
+  if (w < ROOM_FOR_WORDS) return;
+  writeIn(context, { x: Math.max(x, 0), y, w, h }, look);
+}
+
+const widths = new Map(); // of the names of activities
+
+function writeIn(context, { x, y, w, h }, { name, ink, halo }) {
+  if (!widths.has(name)) {
+    context.font = `600 ${TEXT_SIZE}px sans-serif`;
+    widths.set(name, context.measureText(name).width + 6);
+  }
+  if (w < widths.get(name)) return;
+  text(context, name, x + w / 2, y + h / 2 + 0.5, ink, {
+    size: TEXT_SIZE,
+    align: "center",
+    weight: "600",
+    halo,
+  });
+}
+
+function drawMarks(context, layout, span, { run, index, tracks }, { palette, marked, picked }) {
+  for (const { track, y, h } of tracks) {
+    const [first, end] = visibleEvents(run, track, span.from, span.to);
+    for (let event = first; event < end; event++) {
+      const isPicked = picked?.index === index && picked.event === event;
+      if (!isPicked && !marked.has(event)) continue;
+      const x = xOf(layout, span, run.begin[event]);
+      const w = xOf(layout, span, run.end[event]) - x;
+      outline(context, { x: x + 1, y: y + 1, w: w - 1, h: h - 1 }, palette, isPicked ? 3 : 1.5);
+    }
+  }
+}
+
+// Where the marked events of a run are out of sight: an arrow with their time.
+function drawPointer(context, layout, span, { run, index, y }, { palette, marked }) {
+  const events = [...marked[index]];
+  if (!events.length) return;
+  const begin = Math.min(...events.map((event) => run.begin[event]));
+  const end = Math.max(...events.map((event) => run.end[event]));
+  if (end > span.from && begin < span.to) return;
+  const isLater = begin >= span.to;
+  const when = `${(begin / 1000).toFixed(2)} µs`;
+  const words = isLater ? `this tile: ${when} →` : `← this tile: ${when}`;
+  text(context, words, layout.width - 4, y + HEADING / 2 + 1, palette.now, {
+    size: TEXT_SIZE,
+    align: "right",
+    weight: "600",
+  });
+}

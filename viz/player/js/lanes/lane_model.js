@@ -1,0 +1,114 @@
+// The lanes of one or more runs (see lanes.py) as typed arrays, with the look-ups that drawing needs. An
+// event is a number; those of a track follow each other in time and do not overlap. No drawing here.
+
+import { decode } from "../run/model.js";
+
+const ARRAYS = { uint16: Uint16Array, uint32: Uint32Array, int16: Int16Array, int32: Int32Array };
+
+export function lanesModel(data) {
+  return { data, runs: data.runs.map(makeRun) };
+}
+
+function makeRun(data) {
+  const cycles = { begin: decode(data.begin, Uint32Array), length: decodeAs(data.length) };
+  const begin = Float64Array.from(cycles.begin, (value) => value / data.clock_ghz);
+  const run = {
+    ...data,
+    begin,
+    end: Float64Array.from(begin, (value, i) => value + cycles.length[i] / data.clock_ghz),
+    activity: decode(data.activity, Uint8Array),
+    place: decode(data.place, Uint16Array),
+    places: decodeAs(data.places),
+    shares: decode(data.waits.shares, Uint16Array),
+  };
+  run.sms = placeTracks(data.sms);
+  run.lastEnd = run.end.reduce((last, end) => Math.max(last, end), 0);
+  run.events = groupByTile(run);
+  return run;
+}
+
+function decodeAs({ dtype, data }) {
+  return decode(data, ARRAYS[dtype]);
+}
+
+// Each track with its events, from `first` to before `end`, and whether it begins a row.
+function placeTracks(sms) {
+  let first = 0;
+  return sms.map(({ sm, tracks }) => ({
+    sm,
+    first,
+    tracks: tracks.map(({ row, product, count }, i) => {
+      const track = { row, product, first, end: first + count, begins: tracks[i - 1]?.row !== row };
+      first += count;
+      return track;
+    }),
+    end: first,
+  }));
+}
+
+// What an event is about: its program, head, query tile and key tile; -1 for none.
+export function tileOf(run, event) {
+  const [program, head, q, kv] = run.places.subarray(4 * run.place[event], 4 * run.place[event] + 4);
+  return { program, head, q, kv };
+}
+
+export function activityOf(run, event) {
+  return run.activities[run.activity[event]];
+}
+
+function tileKey({ head, q, kv }) {
+  return `${head}|${q}|${kv}`;
+}
+
+function groupByTile(run) {
+  const groups = new Map();
+  for (let event = 0; event < run.begin.length; event++) {
+    const key = tileKey(tileOf(run, event));
+    if (!groups.has(key)) groups.set(key, []);
+    groups.get(key).push(event);
+  }
+  return groups;
+}
+
+// The events about any of these tiles.
+export function eventsOf(run, tiles) {
+  return tiles.flatMap((tile) => run.events.get(tileKey(tile)) ?? []);
+}
+
+// The SM of an event, as an index into run.sms.
+export function smOf(run, event) {
+  return run.sms.findIndex(({ end }) => event < end);
+}
+
+export function trackOf(run, event) {
+  return run.sms[smOf(run, event)].tracks.find(({ end }) => event < end);
+}
+
+// The events of a track that are at least in part between two times: [first, end).
+export function visibleEvents(run, { first, end }, from, to) {
+  return [
+    firstWhere(first, end, (event) => run.end[event] > from),
+    firstWhere(first, end, (event) => run.begin[event] >= to),
+  ];
+}
+
+// The first number from `low` to before `high` for which `holds`, which then holds for all later ones.
+function firstWhere(low, high, holds) {
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (holds(middle)) high = middle;
+    else low = middle + 1;
+  }
+  return low;
+}
+
+// The event of a track at a time, or the nearest one within `reach`; -1 if there is none.
+export function eventAt(run, track, time, reach) {
+  const [first, end] = visibleEvents(run, track, time - reach, time + reach);
+  let [best, shortest] = [-1, Infinity];
+  for (let event = first; event < end; event++) {
+    const away = Math.max(run.begin[event] - time, time - run.end[event], 0);
+    if (away < shortest) [best, shortest] = [event, away];
+  }
+  return best;
+}

@@ -1,0 +1,310 @@
+// The lanes of one SM of each run, one below the other on one axis of time, with what belongs to them: the
+// choice of the SM, zoom, the figures, the waits of all SMs.
+
+import { canvas, element } from "../controls/dom.js";
+import { fitCanvas, zoomOf } from "../grid/draw.js";
+import { drawLanes } from "./lane_draw.js";
+import { figureTable } from "./figures.js";
+import { takeGestures } from "./gestures.js";
+import { layoutLanes, timeAt, trackAt } from "./lane_layout.js";
+import { activityOf, eventAt, eventsOf, lanesModel, smOf, tileOf, trackOf } from "./lane_model.js";
+import { Span } from "./span.js";
+import { WaitChart } from "./waits.js";
+import { eventWords } from "./lane_words.js";
+
+const ZOOM = 1.5; // of a key or a button
+const PAN = 0.2; // part of what is seen
+const BLOCK_ROOM = 110; // of a block and the gap after it, at first: there is room for its name
+const REACH = 5; // pixels beside a block that still mean it
+const KEYS = "Keys: ← → pan, + − zoom, 0 all of it, , and . the block before and after, ↑ ↓ the track.";
+
+export class LanesView {
+  // `onPick` is called with what a picked block is about ({head, q, kv}) and the name of its phase; it may
+  // return a word on that.
+  constructor(onPick = () => "") {
+    this.onPick = onPick;
+    this.span = new Span();
+    this.picked = null; // {index of the run, event}
+    this.canvas = canvas("lanes", "lanes of an SM");
+    this.canvas.tabIndex = 0;
+    this.canvas.setAttribute("role", "application");
+    this.readout = element("div", { class: "fa-lane-readout", "aria-live": "polite" });
+    this.chooser = element("div", { class: "fa-group" });
+    this.legend = element("div", { class: "fa-legend" });
+    const tools = [
+      button("−", "zoom out (−)", () => this.zoomBy(ZOOM)),
+      button("+", "zoom in (+)", () => this.zoomBy(1 / ZOOM)),
+      button("Fit", "all of the time (0)", () => this.fit()),
+      button("This tile", "zoom to the marked blocks", () => this.showMarked()),
+    ];
+    this.more = element("div", { class: "fa-lane-more" });
+    const bar = [this.chooser, element("div", { class: "fa-group" }, tools), this.legend];
+    this.node = element("div", { class: "fa-lane-view", role: "group", "aria-label": "lanes of an SM" }, [
+      element("div", { class: "fa-tools fa-lane-tools" }, bar),
+      this.canvas,
+      this.readout,
+    ]);
+    takeGestures(this);
+    this.canvas.addEventListener("keydown", (event) => this.press(event));
+  }
+
+  get isThere() {
+    return Boolean(this.model);
+  }
+
+  // Show lanes (see lanes.py), or none. The same lanes again keep what is seen of them.
+  load(data, palette) {
+    this.palette = palette;
+    const isNew = JSON.stringify(data) !== this.loaded;
+    if (!isNew) return;
+    this.loaded = JSON.stringify(data);
+    this.model = data ? lanesModel(data) : null;
+    this.picked = null;
+    this.tiles = [];
+    if (!data) return;
+    const { runs } = this.model;
+    this.chosen = runs.map(() => 0);
+    this.marked = runs.map(() => new Set());
+    this.span = new Span(Math.max(...runs.map(({ lastEnd }) => lastEnd)));
+    this.isFresh = true;
+    this.fillChooser();
+    this.charts = runs.map(
+      (run, index) => new WaitChart(run, data.wait_colors, (sm) => this.chooseNumber(index, sm)),
+    );
+    const charts = element(
+      "div",
+      { class: "fa-lane-charts" },
+      this.charts.map(({ node }) => node),
+    );
+    const title = element("div", { class: "fa-head" }, [
+      "Which SMs wait, and for what: share of the time of the warps that compute",
+    ]);
+    const leftOut = runs.filter((run) => run.left_out);
+    const notes = leftOut.map((run) => element("div", {}, [`${run.title}: ${run.left_out}`]));
+    this.more.replaceChildren(figureTable(data), title, charts, ...notes);
+    this.fillLegend();
+    this.readout.textContent = `Click a block, or focus the lanes and use the keys. ${KEYS}`;
+  }
+
+  // Begin with so many blocks that their names can be read.
+  beginAtFirst() {
+    if (!this.isFresh || !this.canvas.clientWidth) return;
+    this.isFresh = false;
+    const count = Math.max(2, Math.floor(this.canvas.clientWidth / zoomOf(this.canvas) / BLOCK_ROOM));
+    this.span.place(0, Math.min(this.span.last, timeOfBlocks(this.model.runs[0], count)));
+  }
+
+  fillChooser() {
+    this.selects = this.model.runs.map((run, index) => {
+      const options = run.sms.map(({ sm }, i) => element("option", { value: String(i) }, [`SM ${sm}`]));
+      const select = element("select", { "aria-label": `SM of ${run.title}` }, options);
+      select.addEventListener("change", () => this.choose(index, Number(select.value)));
+      return select;
+    });
+    const labels = this.model.runs.map((run, index) =>
+      element("label", {}, [run.title, this.selects[index]]),
+    );
+    this.chooser.replaceChildren(...labels);
+  }
+
+  fillLegend() {
+    const words = {
+      product: "product under way",
+      softmax: "softmax",
+      wait: "waits",
+      other: "other work",
+    };
+    const kinds = new Set(this.model.runs.flatMap(({ activities }) => activities.map(({ kind }) => kind)));
+    const entries = Object.keys(words).filter((kind) => kinds.has(kind));
+    this.legend.replaceChildren(
+      ...entries.map((kind) =>
+        element("span", {}, [element("i", { class: `fa-swatch fa-lane-${kind}` }), words[kind]]),
+      ),
+    );
+  }
+
+  choose(index, sm) {
+    this.chosen[index] = sm;
+    this.selects[index].value = String(sm);
+    this.draw();
+  }
+
+  chooseNumber(index, number) {
+    const place = this.model.runs[index].sms.findIndex(({ sm }) => sm === number);
+    if (place >= 0) this.choose(index, place);
+    else this.readout.textContent = `Of SM ${number} no single blocks are here, only the sum of its waits.`;
+  }
+
+  // Mark what is about these tiles, and go to it: to its SM, and to its time.
+  follow(tiles) {
+    if (this.model) this.beginAtFirst();
+    if (!this.model || JSON.stringify(tiles) === JSON.stringify(this.tiles)) return;
+    this.tiles = tiles;
+    this.marked = this.model.runs.map((run) => new Set(eventsOf(run, tiles)));
+    const isOwn = this.picked && this.marked[this.picked.index].has(this.picked.event);
+    if (!isOwn) this.picked = null;
+    this.marked.forEach((events, index) => this.goToSmOf(index, [...events]));
+    const leading = this.picked ? this.picked.index : this.marked.findIndex((events) => events.size);
+    if (leading >= 0 && !this.picked) this.span.reveal(...this.boundsOf(leading));
+  }
+
+  // Stay on an SM that has some of the events, or go to the first that has.
+  goToSmOf(index, events) {
+    const sms = events.map((event) => smOf(this.model.runs[index], event));
+    if (!sms.length || sms.includes(this.chosen[index])) return;
+    [this.chosen[index]] = sms;
+    this.selects[index].value = String(sms[0]);
+  }
+
+  // From the begin of the first to the end of the last marked event of a run.
+  boundsOf(index) {
+    const run = this.model.runs[index];
+    const events = [...this.marked[index]];
+    return [Math.min(...events.map((e) => run.begin[e])), Math.max(...events.map((e) => run.end[e]))];
+  }
+
+  showMarked() {
+    const leading = this.marked.findIndex((events) => events.size);
+    if (leading >= 0) this.span.show(...this.boundsOf(leading));
+    this.draw();
+  }
+
+  fit() {
+    this.span.fit();
+    this.draw();
+  }
+
+  zoomBy(factor) {
+    const time = this.picked ? this.model.runs[this.picked.index].begin[this.picked.event] : undefined;
+    const isSeen = time >= this.span.from && time <= this.span.to;
+    this.span.zoom(factor, isSeen ? time : undefined);
+    this.draw();
+  }
+
+  zoomAt(factor, x) {
+    this.span.zoom(factor, timeAt(this.layout, this.span, x / this.zoom));
+    this.draw();
+  }
+
+  panBy(pixels) {
+    const { left, width } = this.layout;
+    this.span.pan((pixels / this.zoom / (width - left)) * this.span.length);
+    this.draw();
+  }
+
+  // The block at a point of the canvas; null if there is none.
+  hit(x, y) {
+    const found = this.layout && trackAt(this.layout, y / this.zoom);
+    if (!found || x / this.zoom < this.layout.left) return null;
+    const time = timeAt(this.layout, this.span, x / this.zoom);
+    const reach = (REACH / (this.layout.width - this.layout.left)) * this.span.length;
+    const event = eventAt(found.run, found.track, time, reach);
+    return event < 0 ? null : { index: found.index, event };
+  }
+
+  hover(x, y) {
+    const hit = this.hit(x, y);
+    this.canvas.title = hit ? eventWords(this.model.runs[hit.index], hit.event) : "";
+  }
+
+  click(x, y) {
+    const hit = this.hit(x, y);
+    if (hit) this.pick(hit);
+  }
+
+  pick({ index, event }) {
+    const run = this.model.runs[index];
+    this.picked = { index, event };
+    this.span.reveal(run.begin[event], run.end[event]);
+    const { phase } = activityOf(run, event);
+    const words = this.onPick(tileOf(run, event), phase) ?? "";
+    this.readout.textContent = `${eventWords(run, event)} ${words}`;
+    this.draw();
+  }
+
+  press(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const action = {
+      ArrowLeft: () => this.panPart(-PAN),
+      ArrowRight: () => this.panPart(PAN),
+      "+": () => this.zoomBy(1 / ZOOM),
+      "=": () => this.zoomBy(1 / ZOOM),
+      "-": () => this.zoomBy(ZOOM),
+      0: () => this.fit(),
+      ",": () => this.pickBeside(-1),
+      ".": () => this.pickBeside(1),
+      ArrowUp: () => this.pickTrack(-1),
+      ArrowDown: () => this.pickTrack(1),
+    }[event.key];
+    if (!action) return;
+    event.preventDefault();
+    event.stopPropagation();
+    action();
+  }
+
+  panPart(part) {
+    this.span.pan(part * this.span.length);
+    this.draw();
+  }
+
+  // All tracks that are seen, from top to bottom.
+  tracks() {
+    return this.layout.runs.flatMap(({ index, tracks }) => tracks.map(({ track }) => ({ index, track })));
+  }
+
+  // The track of the picked block among those that are seen; -1 if it is not seen.
+  pickedTrack(tracks) {
+    const { picked } = this;
+    if (!picked) return -1;
+    const track = trackOf(this.model.runs[picked.index], picked.event);
+    return tracks.findIndex((each) => each.index === picked.index && each.track.first === track.first);
+  }
+
+  // Pick the block before or after the picked one; without one, the first that is seen.
+  pickBeside(direction) {
+    const tracks = this.tracks();
+    const at = this.pickedTrack(tracks);
+    if (at < 0) {
+      this.pickTrack(1);
+      return;
+    }
+    const { index, track } = tracks[at];
+    const event = Math.max(track.first, Math.min(track.end - 1, this.picked.event + direction));
+    this.pick({ index, event });
+  }
+
+  // Pick the block of the track above or below at about the same time.
+  pickTrack(direction) {
+    const tracks = this.tracks();
+    const at = this.pickedTrack(tracks);
+    const { index, track } = tracks[Math.max(0, Math.min(tracks.length - 1, at + direction))];
+    const run = this.picked && this.model.runs[this.picked.index];
+    const time = at < 0 ? this.span.from : (run.begin[this.picked.event] + run.end[this.picked.event]) / 2;
+    const event = eventAt(this.model.runs[index], track, time, Infinity);
+    if (event >= 0) this.pick({ index, event });
+  }
+
+  draw() {
+    const { model, palette, canvas: node } = this;
+    if (!model || !node.clientWidth) return;
+    this.beginAtFirst();
+    const zoom = zoomOf(node);
+    const { height } = layoutLanes(model, this.chosen, node.clientWidth / zoom);
+    node.style.height = `${height * zoom}px`;
+    const { context, width } = fitCanvas(node);
+    this.layout = layoutLanes(model, this.chosen, width);
+    this.zoom = zoom;
+    drawLanes(context, this.layout, this.span, { model, palette, marked: this.marked, picked: this.picked });
+    this.charts.forEach((chart, i) => chart.draw(palette, model.runs[i].sms[this.chosen[i]].sm));
+  }
+}
+
+// When a run has been through so many blocks of the first track of its first SM.
+function timeOfBlocks(run, count) {
+  const [{ first, end }] = run.sms[0].tracks;
+  return run.end[Math.min(first + count, end) - 1];
+}
+
+function button(label, title, onclick) {
+  return element("button", { type: "button", title, "aria-label": title, onclick }, [label]);
+}

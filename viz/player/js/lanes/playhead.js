@@ -1,0 +1,35 @@
+// From where a player stands to tiles of the lanes, and back.
+
+import { hasTile, tileNumber } from "../run/model.js";
+
+// The tiles that a player works on: of the step that it stands at, or of all that are under way at a moment.
+export function tilesAt(timeline, at) {
+  const { model, moments } = timeline;
+  if (at.step >= 0) return tilesOfStep(model, at.step, at.phase);
+  if (at.time === undefined || !at.started || at.finished) return [];
+  const steps = Array.from({ length: model.count }, (_, i) => i);
+  const isUnderWay = (i) => moments.start[i] <= at.time && at.time < moments.end[i];
+  return steps.filter((i) => isUnderWay(i) && hasTile(model, i)).flatMap((i) => tilesOfStep(model, i));
+}
+
+function tilesOfStep(model, step, phase = null) {
+  const [head, q] = [model.head[step], tileNumber(model, model.q[step])];
+  const keys = Array.from({ length: model.kvEnd[step] - model.kv[step] }, (_, i) => model.kv[step] + i);
+  const whole = phase?.stores.length ? [{ head, q, kv: -1 }] : []; // what is about the query tile alone
+  return [...keys.map((kv) => ({ head, q, kv })), ...whole];
+}
+
+// The position of a player in that phase of the step about a tile, or after the step if it has no such phase;
+// -1 if no step is about the tile. What is about a query tile alone is in its first or its last step.
+export function positionOf(model, { head, q, kv }, phase) {
+  const isInPhase = (i) => model.phases[i].some(({ name }) => name === phase);
+  const isAbout = (i) => {
+    if (model.head[i] !== head || model.q[i] < 0 || tileNumber(model, model.q[i]) !== q) return false;
+    return kv < 0 || (model.kv[i] <= kv && kv < model.kvEnd[i]);
+  };
+  const steps = Array.from({ length: model.count }, (_, i) => i).filter(isAbout);
+  if (!steps.length) return -1;
+  const step = steps.find(isInPhase) ?? steps.at(-1);
+  const number = model.phases[step].findIndex(({ name }) => name === phase);
+  return model.phaseStart[step] + (number < 0 ? model.phases[step].length : number + 1);
+}

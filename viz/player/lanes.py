@@ -1,0 +1,247 @@
+"""Lanes -> what the view of an SM draws, as plain JSON values. Pure: no streamlit, no drawing."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+
+from kernels.algorithms import ALGORITHMS, named
+from kernels.problem import AttentionProblem
+from kernels.recordings import recorded_lanes
+from kernels.trace.algorithm import Algorithm, Phase
+from kernels.trace.lane_rows import Track, tracks_of
+from kernels.trace.lanes import PRODUCT, SOFTMAX, WAIT, Lanes
+from viz.player.numbers import encode
+from viz.shared import theme
+from viz.shared.formats import format_count, format_ms, significant
+from viz.shared.provenance import lanes_provenance
+
+MAX_EVENTS = 4000
+"""Most events of a run that are sent: those of whole SMs, and of one SM in any case."""
+
+
+@dataclass(frozen=True, eq=False)
+class LanesRun:
+    """The lanes of a run, and whether they were recorded or measured here."""
+
+    lanes: Lanes
+    recorded: bool
+
+    @property
+    def label(self) -> str:
+        """Of its algorithm."""
+        return named(self.lanes.algorithm).label
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure of all runs: what it is, and its value in each of them."""
+
+    name: str
+    values: tuple[str, ...]
+    words: str
+
+
+@functools.cache
+def recorded_lane_runs(problem: AttentionProblem, direction: str) -> tuple[LanesRun, ...]:
+    """The recorded lanes of exactly this problem, of every algorithm that has some; the fastest first."""
+    names = [entry.name for entry in ALGORITHMS.values() if entry.direction == direction]
+    found = [lanes for name in names if (lanes := recorded_lanes(problem, name))]
+    return fastest_first(LanesRun(lanes, recorded=True) for lanes in found)
+
+
+def fastest_first(runs: Iterable[LanesRun]) -> tuple[LanesRun, ...]:
+    """The order in which they stand below each other."""
+    return tuple(sorted(runs, key=lambda run: run.lanes.plain_us))
+
+
+def lanes_data(runs: Sequence[LanesRun], played: Algorithm | None = None) -> dict:
+    """What the view needs, with the runs from top to bottom.
+
+    `played` is the algorithm of the player beside it, whose phases the activities light.
+    """
+    sent = []
+    tiles: np.ndarray | None = None
+    for run in runs:
+        data, tiles = _run_data(run, played, tiles)
+        sent.append(data)
+    figures = [{"name": each.name, "values": each.values, "words": each.words} for each in figures_of(runs)]
+    return {"runs": sent, "figures": figures, "looks": theme.LANE_LOOKS, "wait_colors": theme.WAIT_COLORS}
+
+
+def _run_data(run: LanesRun, played: Algorithm | None, tiles: np.ndarray | None) -> tuple[dict, np.ndarray]:
+    """The data of a run, and the tiles that its events are about; `tiles` are those of the run above it."""
+    lanes = run.lanes
+    all_sms = [(sm, list(tracks)) for sm, tracks in groupby(tracks_of(lanes), lambda track: track.sm)]
+    sms = _within_limit(lanes, all_sms, tiles)
+    shown = [track for _, tracks in sms for track in tracks]
+    events = np.concatenate([track.events for track in shown]) if shown else np.zeros(0, int)
+    where = _tiles(lanes)
+    known, index = np.unique(
+        np.column_stack([lanes.event_program, where])[events], axis=0, return_inverse=True
+    )
+    begin, end = (_cycles(lanes, times[events]) for times in (lanes.event_begin_ns, lanes.event_end_ns))
+    left_out = len(all_sms) - len(sms)
+    data = {
+        "title": run.label,
+        "provenance": lanes_provenance(lanes, run.recorded),
+        "activities": [
+            {"name": name, "kind": kind, "phase": phase_of(name, kind, played) if played else ""}
+            for name, kind in lanes.activities
+        ],
+        "clock_ghz": lanes.clock_ghz,
+        "sms": [{"sm": sm, "tracks": [_track(track) for track in tracks]} for sm, tracks in sms],
+        "left_out": f"The blocks of {format_count(left_out, 'more SM')} are left out here."
+        if left_out
+        else "",
+        "begin": encode(begin, "uint32"),
+        "length": _encode_small(end - begin, "uint16", "uint32"),
+        "activity": encode(lanes.event_activity[events], "uint8"),
+        "place": encode(index.reshape(-1), "uint16"),
+        "places": _encode_small(known, "int16", "int32"),
+        "waits": _waits(lanes),
+    }
+    return data, np.unique(where[events], axis=0)
+
+
+def _cycles(lanes: Lanes, times_ns: np.ndarray) -> np.ndarray:
+    """Whole cycles, in which the kernel wrote the times down."""
+    return np.round(times_ns.astype(np.float64) * lanes.clock_ghz)
+
+
+def _encode_small(values: np.ndarray, small: str, large: str) -> dict:
+    """As the smaller type if all values fit."""
+    dtype = small if values.max(initial=0) <= np.iinfo(small).max else large
+    return {"dtype": dtype, "data": encode(values, dtype)}
+
+
+def _tiles(lanes: Lanes) -> np.ndarray:
+    """int (events, 3): head, query tile and key tile of each event."""
+    return np.column_stack([lanes.event_batch_head, lanes.event_q_tile, lanes.event_kv_tile])
+
+
+def _track(track: Track) -> dict:
+    return {"row": track.row, "product": track.is_product, "count": len(track.events)}
+
+
+SmTracks = list[tuple[int, list[Track]]]
+
+
+def _within_limit(lanes: Lanes, sms: SmTracks, tiles: np.ndarray | None) -> SmTracks:
+    """As many SMs as may be sent, by their numbers. If some are left out, those with `tiles` come first."""
+    wanted = {tuple(tile) for tile in tiles.tolist()} if tiles is not None else set()
+    where = _tiles(lanes)
+
+    def in_common(tracks: list[Track]) -> int:
+        return sum(tuple(tile) in wanted for track in tracks for tile in where[track.events].tolist())
+
+    left = MAX_EVENTS
+    taken: SmTracks = []
+    for sm, tracks in sorted(sms, key=lambda each: -in_common(each[1])) if wanted else sms:
+        count = sum(len(track.events) for track in tracks)
+        if count <= left or not taken:
+            taken.append((sm, tracks))
+            left -= count
+    return sorted(taken, key=lambda each: each[0])
+
+
+def _waits(lanes: Lanes) -> dict:
+    """Of every SM the share of the computing lanes' time in each of their waits; SMs in ascending order."""
+    kinds = np.array([kind for _, kind in lanes.activities])[lanes.event_activity]
+    computing = np.unique(lanes.event_lane[np.isin(kinds, (PRODUCT, SOFTMAX))]).tolist()
+    numbers = [
+        number
+        for number, (_, kind) in enumerate(lanes.activities)
+        if kind == WAIT and set(lanes_of_activity(lanes, number)) & set(computing)
+    ]
+    order = np.argsort(lanes.sm)
+    time = np.maximum(lanes.sm_lane_ns[:, numbers], 1)
+    shares = np.clip(lanes.sm_activity_ns[:, numbers] / time, 0, 1)[order]
+    return {
+        "names": [lanes.activities[number][0] for number in numbers],
+        "sm": lanes.sm[order].tolist(),
+        "shares": encode(np.round(65535 * shares), "uint16"),
+    }
+
+
+def lanes_of_activity(lanes: Lanes, number: int) -> list[int]:
+    """Numbers of the lanes that have an activity, by their events."""
+    return np.unique(lanes.event_lane[lanes.event_activity == number]).tolist()
+
+
+def phase_of(name: str, kind: str, algorithm: Algorithm) -> str:
+    """The phase of a kernel that an activity belongs to; "" if it cannot be told.
+
+    It is the phase of the same name, or the one that its last word names. Else it is the phase that makes it,
+    if it is a product, or that loads, stores or makes it. Softmax is the phase that makes the weights.
+    """
+    phases = [phase for kernel in algorithm.kernels for phase in kernel.phases]
+    what = name.rsplit(" ", 1)[-1]
+
+    def fits(phase: Phase) -> tuple[bool, ...]:
+        makes, weighs = what.removesuffix("^T") in phase.makes, kind == SOFTMAX and phase.shows == "share"
+        found = (phase.name == name, phase.name == what, kind == PRODUCT and makes)
+        return *found, what in phase.loads, what in phase.stores, weighs, makes
+
+    found = [(fits(phase).index(True), phase.name) for phase in phases if any(fits(phase))]
+    return min(found, key=lambda each: each[0])[1] if found else ""
+
+
+def figures_of(runs: Sequence[LanesRun]) -> list[Figure]:
+    """Figures of the runs, each with a plain sentence that says what it means."""
+    all_lanes = [run.lanes for run in runs]
+    waits = {name: lanes for lanes in reversed(all_lanes) for name in lanes.wait_shares}
+    return [
+        Figure(
+            "Time of the kernel",
+            tuple(format_ms(lanes.plain_us / 1e3) for lanes in all_lanes),
+            "one launch, without marks",
+        ),
+        Figure(
+            "A product was under way",
+            tuple(_percent(lanes.product_share) for lanes in all_lanes),
+            "of the SMs' time: the tensor cores had work",
+        ),
+        Figure(
+            "Softmax beside a product",
+            tuple(_percent(lanes.hidden_share) for lanes in all_lanes),
+            "of softmax ran while a product was under way on the same SM",
+        ),
+        *(
+            Figure(
+                name[0].upper() + name[1:],
+                tuple(_percent(each.wait_shares.get(name, math.nan)) for each in all_lanes),
+                f"of the time of {_who_has(lanes, name)}; – if a kernel does not mark it",
+            )
+            for name, lanes in waits.items()
+        ),
+        Figure(
+            "Marks change its time by",
+            tuple(_percent(lanes.overhead, sign="+") for lanes in all_lanes),
+            "with marks, one launch took "
+            + " and ".join(format_ms(each.marked_us / 1e3) for each in all_lanes),
+        ),
+        Figure(
+            "Clock of the SMs",
+            tuple(f"{significant(lanes.clock_ghz)} GHz" for lanes in all_lanes),
+            "cycles of the SM per nanosecond of the GPU's timer",
+        ),
+    ]
+
+
+def _who_has(lanes: Lanes, name: str) -> str:
+    """The lanes that have an activity, in words."""
+    number = [activity for activity, _ in lanes.activities].index(name)
+    return " and ".join(lanes.lanes[lane] for lane in lanes_of_activity(lanes, number))
+
+
+def _percent(share: float, sign: str = "") -> str:
+    """`sign` stands before a number over 0."""
+    if not math.isfinite(share):
+        return "–"
+    return f"{sign if share > 0 else ''}{significant(100 * share, 2)} %".replace("-", "−")
