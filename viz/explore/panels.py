@@ -17,14 +17,14 @@ from viz.explore.figures.mask import mask_figure
 from viz.explore.figures.timeline import busy_share, timeline_figure, without_pauses
 from viz.explore.picked_row import ask_for_row
 from viz.player.component import show_player
-from viz.player.data import duel_data, player_data
+from viz.player.data import duel_data, player_data, title_of
 from viz.player.html_page import State, export_html
 from viz.player.scene import PLACE, ROW, STEP, RunName, Scene, Stop
 from viz.player.scene_panel import scene_popover
 from viz.player.selection import is_large
 from viz.player.tiles import KIND_CODES, tile_kinds
 from viz.shared import runs
-from viz.shared.formats import format_count
+from viz.shared.formats import file_name, format_count
 from viz.shared.layout import colors, plot
 
 EMBEDDED = """<style>
@@ -182,13 +182,8 @@ def mask_panel(problem: AttentionProblem, algorithm: Algorithm) -> None:
 
 def take_away(run: runs.Run, gpu: Gpu) -> None:
     """Downloads: the player as one file for a talk, the trace to analyse, the timeline for Perfetto."""
-    trace, problem = run.trace, run.trace.problem
-    parts = [trace.algorithm]
-    parts += [f"b{problem.batch}"] if problem.batch > 1 else []
-    parts += [f"h{problem.q_heads}"] if problem.q_heads > 1 else []
-    parts += [f"kv{problem.kv_heads}"] if problem.kv_heads != problem.q_heads else []
-    parts += [f"{problem.q_len}x{problem.kv_len}", f"d{problem.head_dim}", problem.dtype, problem.mask]
-    name = "-".join(parts)
+    trace = run.trace
+    name = file_name(title_of(trace))
     with st.container(horizontal=True):
         st.download_button(
             "Player as one HTML file",

@@ -37,8 +37,13 @@ def run_names(talk: Talk) -> list[RunName]:
     return list(dict.fromkeys(named))
 
 
-def talk_data(talk: Talk, runs: Runs, measured: Measured = lambda name: None) -> dict:
-    """Everything that the stage needs. Raises InvalidTalk for words or steps that a run does not have."""
+def talk_data(
+    talk: Talk, runs: Runs, measured: Measured = lambda name: None, checks_places: bool = True
+) -> dict:
+    """Everything that the stage needs. Raises InvalidTalk for words that a run does not have.
+
+    `checks_places`: also for steps and rows that it does not have.
+    """
     data: dict = {"title": talk.title, "minutes": talk.minutes, "runs": {}, "duels": {}, "scenes": []}
     data["palettes"] = palettes_for_player()
     notes: list[str] = []
@@ -51,7 +56,7 @@ def talk_data(talk: Talk, runs: Runs, measured: Measured = lambda name: None) ->
         except InvalidChart as error:
             findings.append(f"{where}, chart: {error}.")
             continue
-        if shown:
+        if shown and checks_places:
             _check_steps(scene, [data["runs"][each] for each in shown], where, findings)
         words = {field: getattr(scene, field) for field in ("title", "sentence", "notes")}
         words |= {f"stops, {stop.step}": stop.sentence for stop in scene.stops}
@@ -115,7 +120,7 @@ def scene_figures(scene: Scene, runs: Runs, measured: Measured) -> dict[str, str
 
 def _scene(scene: Scene, words: dict[str, str], runs: dict[str, dict], shown: list[str], duel: str) -> dict:
     chart = chart_data(scene.chart) if scene.chart else None
-    source = chart["source"] if chart else runs[shown[0]]["provenance"] if duel else _source(runs[shown[0]])
+    source = chart["source"] if chart else _source([runs[key] for key in shown])
     return {
         "title": words["title"],
         "sentence": words["sentence"],
@@ -137,8 +142,14 @@ def _choice(choice: Choice, run: RunName) -> dict:
     return {"name": choice.name, "values": words, "present": choice.present(run.problem)}
 
 
-def _source(run: dict) -> str:
-    return f"{run['title']} · {run['provenance']}"
+def _source(shown: list[dict]) -> str:
+    """What was run and where it is from; of two runs, whose titles stand above them, where each is from."""
+    if len(shown) == 1:
+        return f"{shown[0]['title']} · {shown[0]['provenance']}"
+    origins = [run["provenance"] for run in shown]
+    if len(set(origins)) == 1:
+        return f"A and B: {origins[0]}"
+    return " · ".join(f"{name}: {origin}" for name, origin in zip("AB", origins, strict=True))
 
 
 def _check_steps(scene: Scene, shown: list[dict], where: str, findings: list[str]) -> None:

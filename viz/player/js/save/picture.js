@@ -2,7 +2,16 @@
 // canvases is drawn anew; words, bars and matrices are painted where the page has them. Above stands what was
 // run, below where the picture is from.
 
-import { FONT, closeFrame, drawElsewhere, hatch, openFrame, shareColor, text } from "../grid/draw.js";
+import {
+  FONT,
+  closeFrame,
+  drawElsewhere,
+  hatch,
+  openFrame,
+  shareColor,
+  text,
+  wrapped,
+} from "../grid/draw.js";
 import { SvgContext } from "../grid/svg.js";
 
 const MARGIN = 14;
@@ -30,7 +39,7 @@ export class Picture {
     owner.drawStill(); // before anything is measured
     const box = this.place();
     const inside = Math.ceil(Math.max(box.width, NARROWEST));
-    this.title = wrapped(owner.caption.title, inside, TITLE);
+    this.title = linesOfWords(owner.caption.title, inside, TITLE);
     this.foot = this.footLines(inside);
     this.top = Math.round(MARGIN + linesHigh(this.title, TITLE) + GAP);
     this.width = inside + 2 * MARGIN;
@@ -39,7 +48,7 @@ export class Picture {
 
   footLines(inside) {
     const { where, foot } = this.owner.caption;
-    return wrapped(`${where} · ${foot}`, inside, FOOT);
+    return linesOfWords(`${where} · ${foot}`, inside, FOOT);
   }
 
   // Where the parts are on the page now.
@@ -111,16 +120,10 @@ function fillBehind(context, color, width, height) {
 
 // --- words above and below ---
 
-function wrapped(words, width, { size, weight = "" }) {
+function linesOfWords(words, width, { size, weight = "" }) {
   const ruler = document.createElement("canvas").getContext("2d");
   ruler.font = `${weight} ${size}px ${FONT}`;
-  const lines = [""];
-  for (const word of words.split(" ")) {
-    const longer = lines.at(-1) ? `${lines.at(-1)} ${word}` : word;
-    if (ruler.measureText(longer).width <= width || !lines.at(-1)) lines[lines.length - 1] = longer;
-    else lines.push(word);
-  }
-  return lines;
+  return wrapped(ruler, words, width);
 }
 
 function linesHigh(lines, { size }) {

@@ -1,6 +1,7 @@
 // The panel that saves what is shown: a picture as PNG or SVG, a span of steps as an animation.
 
 import { element } from "../controls/dom.js";
+import { fileName } from "../run/formats.js";
 import { film, shotsOf } from "./film.js";
 import { Picture } from "./picture.js";
 
@@ -160,9 +161,9 @@ export class SavePanel {
     this.starters.forEach((starter) => (starter.disabled = isBusy));
   }
 
-  give(blob, ending, where = this.owner.caption.where) {
+  give(blob, ending, { title, where } = this.owner.caption) {
     const url = URL.createObjectURL(blob);
-    const name = `${nameOf(this.owner.caption.title, where)}.${ending}`;
+    const name = `${fileName(`${title} ${where}`)}.${ending}`;
     element("a", { href: url, download: name }).click();
     setTimeout(() => URL.revokeObjectURL(url), 60_000);
     this.says.textContent = `${name}, ${(blob.size / 1e6).toPrecision(2)} MB, was given to the browser.`;
@@ -187,13 +188,4 @@ function select(label, options) {
     { "aria-label": label },
     options.map(([value, words]) => element("option", { value }, [words])),
   );
-}
-
-// The title as the name of a file.
-function nameOf(title, where) {
-  const words = `${title} ${where}`.replaceAll("×", "x").toLowerCase();
-  return words
-    .replace(/ x /g, "x")
-    .replace(/[^a-z0-9.]+/g, "-")
-    .replace(/^-|-$/g, "");
 }

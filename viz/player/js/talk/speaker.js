@@ -43,7 +43,7 @@ export class Speaker {
     this.nextTitle = element("div", { class: "fa-next-title" });
     this.help = helpPanel();
     this.prompt = new NumberPrompt(this.data.scenes.length, (number) => this.presenter.goTo(number));
-    this.what = new WhatIf(this.data.scenes, server, {
+    this.what = new WhatIf(this.data, server, {
       pick: (index, picks) => this.presenter.pick(index, picks),
       changed: () => this.show(this.presenter.state, false),
     });

@@ -47,7 +47,7 @@ export class Talk {
       element("h1", {}, [data.title]),
       element("p", {}, ["F5 begins the talk, Shift+F5 goes on with it. ? lists the keys."]),
     ]);
-    this.what = new WhatIf(data.scenes, server, {
+    this.what = new WhatIf(data, server, {
       pick: (index, picks) => this.presenter.pick(index, picks),
       changed: () => this.show(this.presenter.state, false),
     });
