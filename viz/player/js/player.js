@@ -137,7 +137,12 @@ export class Player {
   // What a saved picture says of itself.
   get caption() {
     const where = this.controls.count.textContent;
-    return { title: this.pane.model.data.title, where, foot: this.notes.textContent };
+    return { title: this.shown.title, where, foot: this.notes.textContent };
+  }
+
+  // The data of the run.
+  get shown() {
+    return this.pane.model.data;
   }
 
   get timeline() {
@@ -187,6 +192,11 @@ export class Player {
     const panel = panels[key] ?? (key === "Escape" && Object.values(panels).find(({ isOpen }) => isOpen));
     if (panel) return () => panel.toggle();
     return this.opened.action(key);
+  }
+
+  // Words for the reader, until the next change.
+  say(words) {
+    this.controls.readout.textContent = words;
   }
 
   // Whether the next phase has to wait for an answer of the reader.

@@ -22,7 +22,7 @@ export function drawChip(canvas, model, palette, at) {
   const barsWidth = narrow ? width : Math.min(190, width * 0.3);
   const memoryWidth = narrow || !kernel.bars ? width : width - barsWidth - 18;
   const thick = narrow ? 22 : Math.max(18, Math.min(28, height - 46));
-  const bottom = drawMemories(context, { width: memoryWidth, height, thick }, model, palette, at) + 10;
+  const bottom = drawMemories(context, { width: memoryWidth, height, thick }, model, palette, at) + 4;
   const below = { x: 0, y: bottom, w: width, h: height - bottom };
   const beside = { x: memoryWidth + 18, y: 0, w: barsWidth, h: height };
   const bars = narrow ? below : beside;
@@ -54,14 +54,13 @@ function drawMemories(context, box, model, palette, at) {
   const { memories, enlarged } = memoriesOf(kernel, limits);
   const boxes = placeMemories(context, box, memories, enlarged);
   memories.forEach((memory, i) => drawMemory(context, boxes[i], memory, palette, model, at));
-  const bottom = Math.max(...boxes.map((each) => each.bottom));
-  const last = box.thick + TITLE_ROOM + 10 + LINE; // the second line of names, or below all of them
-  if (enlarged > 1)
-    text(context, `drawn ${formatNumber(enlarged, 2)}× larger`, 0, Math.max(last, bottom), palette.muted, {
-      size: 10.5,
-    });
+  const bottom = Math.max(...boxes.map((each) => each.bottom), box.thick + TITLE_ROOM + 4 + 2 * LINE);
+  if (enlarged > 1) {
+    const words = `drawn ${formatNumber(enlarged, 2)}× larger`; // the second line is filled from its end
+    text(context, words, 0, bottom - 6, palette.muted, { size: 10.5 });
+  }
   if (box.width >= WIDE) text(context, name, box.width, 8, palette.muted, { size: 11, align: "right" });
-  return Math.max(bottom, last);
+  return bottom;
 }
 
 // The box of each memory: its title's lines, the names of its parts with their places, where all that ends.
@@ -75,12 +74,14 @@ function placeMemories(context, { width: room, height, thick }, memories, enlarg
   const stacked = () => {
     const scale = room / Math.max(...sizes);
     let y = 0;
-    return memories.map((memory, i) => {
+    const boxes = memories.map((memory, i) => {
       const box = { x: 0, y, width: sizes[i] * scale, end: room, thick };
       const placed = placeMemory(context, box, memory, scale * enlarged);
       y = placed.bottom + LINE;
       return placed;
     });
+    if (enlarged > 1) boxes.at(-1).bottom += LINE; // it is said below them
+    return boxes;
   };
   const inRow = () => {
     let x = 0;

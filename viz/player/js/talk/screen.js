@@ -204,16 +204,23 @@ export class Screen {
     Object.values(duels).forEach((duel) => this.duelData(duel, runs).runs.forEach((run) => modelOf(run)));
   }
 
-  // The tile in progress as `open` of a state, or the one before it (-1) or after it (1); "" if its run has
-  // none.
-  tileBeside(direction) {
+  // Why no tile can be opened in its numbers; "" if one can.
+  whyNoTile() {
     const { player } = this.owners;
-    if (this.scene.duel || this.scene.chart || !player || !hasNumbers(player)) return "";
-    const { model } = player.pane;
-    const shows = (step) => Microscope.shows(model, { step });
-    const from = Math.max(0, player.timeline.cursor().step);
+    if (this.scene.duel || this.scene.chart || !player) return "This scene shows no tile to open.";
+    if (!hasNumbers(player)) return "This run was recorded without the numbers of its tiles.";
+    return player.opened.stepToOpen(player.pane.pinned) < 0 ? player.opened.whyNot() : "";
+  }
+
+  // As `open` of a state: the tile in progress (0), or of a picked row the one that holds it; the tile before
+  // the one in progress (-1), or after it (1). Only if there is one to open.
+  tileBeside(direction) {
+    const { opened, pane, timeline } = this.owners.player;
+    if (!direction) return `${opened.stepToOpen(pane.pinned)}.1`;
+    const { model } = pane;
+    const from = Math.max(0, timeline.cursor().step);
     let step = from + direction;
-    while (step >= 0 && step < model.count && !shows(step)) step += direction || 1;
+    while (step >= 0 && step < model.count && !Microscope.shows(model, { step })) step += direction;
     return `${step >= 0 && step < model.count ? step : from}.1`;
   }
 

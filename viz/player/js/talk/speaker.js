@@ -134,7 +134,7 @@ export class Speaker {
       help: () => (this.help.hidden = !this.help.hidden),
       escape: () => this.escape(),
       whatIf: () => this.what.toggle(),
-      numbers: () => this.presenter.open(now.open ? "" : now.tileBeside(0)),
+      numbers: () => this.presenter.toggleNumbers(now, (why) => this.what.say(why)),
       tileBefore: () => now.open && this.presenter.open(now.tileBeside(-1)),
       tileAfter: () => now.open && this.presenter.open(now.tileBeside(1)),
       overview: () => this.prompt.open(),

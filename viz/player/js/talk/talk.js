@@ -107,7 +107,7 @@ export class Talk {
       speaker: () => this.openSpeaker(),
       help: () => (this.help.hidden = !this.help.hidden),
       whatIf: () => this.what.toggle(),
-      numbers: () => this.presenter.open(this.screen.open ? "" : this.screen.tileBeside(0)),
+      numbers: () => this.presenter.toggleNumbers(this.screen, (why) => this.what.say(why)),
       tileBefore: () => this.screen.open && this.presenter.open(this.screen.tileBeside(-1)),
       tileAfter: () => this.screen.open && this.presenter.open(this.screen.tileBeside(1)),
       laser: () => this.point(this.pointer),
