@@ -19,6 +19,7 @@ from viz.explore.picked_row import ask_for_row
 from viz.player.component import show_player
 from viz.player.data import duel_data, player_data, title_of
 from viz.player.html_page import State, export_html
+from viz.player.places import well_placed
 from viz.player.scene import PLACE, ROW, STEP, RunName, Scene, Stop
 from viz.player.scene_panel import scene_popover
 from viz.player.selection import is_large
@@ -115,7 +116,7 @@ def _scene_shown(run: runs.Run, other: runs.Run | None, gpu: Gpu) -> Scene:
     names = [name for name, each in GPUS.items() if each == gpu]
     all_numbers = run.trace.matrices is not None and run.trace.matrix_row is None  # a talk runs no row anew
     is_open = state.get("open") == "tile" and all_numbers
-    return Scene(
+    scene = Scene(
         title=run.algorithm.label,
         sentence=run.algorithm.idea,
         run=RunName(run.trace.problem, run.trace.algorithm),
@@ -125,6 +126,8 @@ def _scene_shown(run: runs.Run, other: runs.Run | None, gpu: Gpu) -> Scene:
         row=row if ROW.fullmatch(row) else "",
         gpu=names[0],
     )
+    data = _duel_data(run, other, gpu)["runs"] if other else [_player_data(run.trace, run.provenance, gpu)]
+    return well_placed(scene, data)
 
 
 def timeline_panel(run: runs.Run, gpu: Gpu) -> None:

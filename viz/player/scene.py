@@ -42,6 +42,11 @@ class InvalidTalk(ValueError):
     """What is wrong with a talk's file: one line per finding, with file, scene and field."""
 
 
+def finding(where: str, words: str) -> str:
+    """One line of an InvalidTalk: `words` name the field, what was given and what is accepted."""
+    return f"{where}, {words.rstrip('.')}."
+
+
 @dataclass(frozen=True)
 class Stop:
     """A place where the scene waits for the speaker."""
@@ -98,7 +103,7 @@ class Talk:
 def read_talk(path: Path) -> Talk:
     """The talk in a file. Raises InvalidTalk with everything that is wrong with it."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")  # some editors begin a file with a BOM
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidTalk(f"{path.name}: the file cannot be read as UTF-8 text: {error}") from None
     return parse_talk(text, path.name)
@@ -142,7 +147,7 @@ class Table:
             shown = (
                 "nothing is given" if given in (None, "", []) else f"{json.dumps(given, default=str)[:60]}"
             )
-            self.findings.append(f"{self.where}, {field}: {shown}; expected {accepted}.")
+            self.findings.append(finding(self.where, f"{field}: {shown}; expected {accepted}"))
         return holds
 
     def take(self, field: str, kind: type | tuple, accepted: str, default: Any = None) -> Any:
@@ -179,8 +184,8 @@ class Table:
     def refuse_others(self) -> None:
         """Write down every field that nobody took."""
         for field in self.values:
-            words = f"{self.where}, {field}: this field is not known; known are {', '.join(self.known)}."
-            self.findings.append(words)
+            words = f"{field}: this field is not known; known are {', '.join(self.known)}"
+            self.findings.append(finding(self.where, words))
 
 
 def _scene(table: Table) -> Scene | None:
@@ -202,6 +207,8 @@ def _scene(table: Table) -> Scene | None:
     table.expect(not row or bool(ROW.fullmatch(row)), "row", row, 'head and row, such as "0.20"')
     hidden = table.take("hidden", list, f"a list of {', '.join(PARTS)}", default=[])
     table.expect(all(part in PARTS for part in hidden), "hidden", hidden, f"a list of {', '.join(PARTS)}")
+    asks = view == "numbers" or "state" not in hidden
+    table.expect(asks, "hidden", hidden, '"state" only with view = "numbers", whose m, l and α it hides')
     tells = table.take("tells", bool, "true or false", default=False)
     gpu = table.one_of("gpu", list(GPUS), DEFAULT_GPU)
     live = _live(table, run, view)

@@ -75,7 +75,7 @@ function placeMemories(context, { width: room, height, thick }, memories, enlarg
     const scale = room / Math.max(...sizes);
     let y = 0;
     const boxes = memories.map((memory, i) => {
-      const box = { x: 0, y, width: sizes[i] * scale, end: room, thick };
+      const box = { x: 0, y, width: sizes[i] * scale, wide: room, end: room, thick };
       const placed = placeMemory(context, box, memory, scale * enlarged);
       y = placed.bottom + LINE;
       return placed;
@@ -88,7 +88,12 @@ function placeMemories(context, { width: room, height, thick }, memories, enlarg
     const boxes = memories.map((memory, i) => {
       const width = sizes[i] * beside;
       const end = i === memories.length - 1 ? room : x + width + GAP;
-      const placed = placeMemory(context, { x, y: 0, width, end, thick }, memory, beside * enlarged);
+      const placed = placeMemory(
+        context,
+        { x, y: 0, width, wide: width, end, thick },
+        memory,
+        beside * enlarged,
+      );
       x += width + GAP;
       return placed;
     });
@@ -100,9 +105,10 @@ function placeMemories(context, { width: room, height, thick }, memories, enlarg
   return below && below.at(-1).bottom <= height ? below : inRow();
 }
 
-function placeMemory(context, { x, y, width, end, thick }, memory, scale) {
+// `wide` is the room of its title, `end` that of the names of its parts.
+function placeMemory(context, { x, y, width, wide, end, thick }, memory, scale) {
   context.font = `600 ${TITLE}px ${FONT}`;
-  const title = wrapped(context, titleOf(memory), width);
+  const title = wrapped(context, titleOf(memory), wide);
   const top = y + TITLE_ROOM + LINE * (title.length - 1);
   const labels = placeLabels(context, memory.parts, scale, { start: x, end });
   const lines = Math.max(1, ...labels.map(({ line }) => line + 1));

@@ -40,7 +40,9 @@ export class Talk {
     const scene = element("div");
     this.help = helpPanel();
     this.prompt = new NumberPrompt(data.scenes.length, goTo);
-    this.overview = new Overview(data, goTo);
+    this.overview = new Overview(data, goTo, (index) => {
+      return this.what.sceneOf({ ...this.presenter.state, scene: index });
+    });
     this.laser = new Laser();
     this.black = element("div", { class: "fa-black", hidden: "" });
     this.curtain = element("div", { class: "fa-curtain", hidden: "" }, [
