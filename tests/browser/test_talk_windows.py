@@ -187,6 +187,7 @@ def test_nothing_but_tile_labels_is_smaller_than_18_px(browser, tmp_path, name, 
 def test_the_list_opens_a_stage_without_navigation_and_its_speaker_window(visit, talk):
     opened = visit()
     opened.page.get_by_role("link", name="Talk").click()
+    opened.page.locator("[data-test-script-state=notRunning]").wait_for(state="attached", timeout=60_000)
     opened.page.get_by_text("On stage").first.click()
     opened.page.wait_for_function(
         f"() => {ROOT}?.querySelector('.fa-screen-title')?.textContent", timeout=60_000
