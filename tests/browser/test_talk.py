@@ -95,6 +95,9 @@ def test_the_overview_chooses_a_scene(stage):
     tiles.nth(4).click()
     assert stage.place == (5, 1)
     assert stage.number == 5
+    stage.press("o", "Home", "ArrowDown")  # four in a row
+    assert tiles.nth(4).get_attribute("aria-pressed") == "true"
+    assert stage.press("ArrowUp", "Enter").place == (1, 1)
     stage.press("o", "Escape")
     assert not stage.shows(".fa-over-overview")
     assert not stage.shows(".fa-curtain")

@@ -10,6 +10,7 @@ const [TITLE, LABEL] = [11.5, 11]; // letters above a bar, and below it
 const TITLE_ROOM = 18; // for a line above a bar
 const GAP = 14; // between the bars, in units of drawing
 const WIDE = 480; // of both bars: there is room for the name of the GPU
+const LOW = 12; // the lowest bar of a memory
 const LOWEST = 60; // bars of the rows with their title and their words
 const TOO_SMALL = 1 / 12; // parts that fill less of both memories than this are drawn larger
 
@@ -98,7 +99,9 @@ function placeMemories(context, { width: room, height, thick }, memories, enlarg
       return placed;
     });
     const top = Math.max(...boxes.map((box) => box.top)); // all bars begin where the longest title ends
-    for (const box of boxes) Object.assign(box, { top, bottom: box.bottom + top - box.top });
+    const low = Math.max(LOW, Math.min(thick, height - top - 4 - 2 * LINE)); // under longer titles
+    for (const box of boxes)
+      Object.assign(box, { top, thick: low, bottom: box.bottom + top - box.top + low - thick });
     return boxes;
   };
   const below = isRoomy ? null : stacked();

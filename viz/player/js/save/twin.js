@@ -21,6 +21,10 @@ export function twinOf(owner) {
   twin.transport.speed = owner.transport.speed;
   twin.load(copyOf(owner.shown), owner.state());
   if (owner.opened) twin.opened.predicts = owner.opened.predicts;
+  twin.save.node.hidden = owner.save.node.hidden; // in full screen the picture has the room that it leaves
+  twin.save.says.textContent = owner.save.says.textContent;
+  twin.save.show(true);
+  twin.draw();
   twin.close = () => {
     twin.destroy();
     root.remove();

@@ -77,6 +77,12 @@ export class Overview {
     this.node.hidden = true;
   }
 
+  // Scenes in a row.
+  get columns() {
+    const [{ offsetTop: first }] = this.tiles;
+    return this.tiles.filter(({ offsetTop }) => offsetTop === first).length;
+  }
+
   build() {
     this.screens = this.data.scenes.map((scene, index) => {
       const root = element("div", { inert: "" });

@@ -137,6 +137,8 @@ export class Speaker {
       numbers: () => this.presenter.toggleNumbers(now, (why) => this.what.say(why)),
       tileBefore: () => now.open && this.presenter.open(now.tileBeside(-1)),
       tileAfter: () => now.open && this.presenter.open(now.tileBeside(1)),
+      down: () => this.presenter.next(),
+      up: () => this.presenter.back(),
       overview: () => this.prompt.open(),
       speaker: () => window.opener?.focus(),
       laser: () => {},

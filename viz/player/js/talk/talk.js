@@ -113,6 +113,8 @@ export class Talk {
       tileBefore: () => this.screen.open && this.presenter.open(this.screen.tileBeside(-1)),
       tileAfter: () => this.screen.open && this.presenter.open(this.screen.tileBeside(1)),
       laser: () => this.point(this.pointer),
+      down: () => this.presenter.next(),
+      up: () => this.presenter.back(),
       choose: () => this.overview.isOpen && this.overview.choose(),
       escape: () => this.escape(),
     };
@@ -128,8 +130,9 @@ export class Talk {
   // In the overview the keys that move choose a scene. Returns whether the key was one of them.
   select(action) {
     const { overview } = this;
-    const to = { next: overview.selected + 1, back: overview.selected - 1, first: 0, last: Infinity }[action];
-    if (to === undefined) return false;
+    const by = { next: 1, back: -1, down: overview.columns, up: -overview.columns }[action];
+    const to = { first: 0, last: Infinity }[action] ?? overview.selected + by;
+    if (Number.isNaN(to)) return false;
     overview.select(to);
     return true;
   }
