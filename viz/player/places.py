@@ -14,6 +14,7 @@ from viz.player.scene import Scene, Stop
 from viz.player.tiles import KIND_CODES
 
 RACE_END = 1000
+STEP_ARRAYS = (("turn", "<u4"), ("q", "<i4"), ("kv", "<i4"))
 
 
 def misplaced(scene: Scene, shown: list[dict]) -> Iterator[tuple[str, str]]:
@@ -32,6 +33,8 @@ def misplaced(scene: Scene, shown: list[dict]) -> Iterator[tuple[str, str]]:
             "'numbers', but this run has no numbers; expected tiles of at most 16 × 16 and head_dim up to 64"
         )
         yield "view", f"{words}, such as tiny"
+    elif "state" in scene.hidden and (wrong := _known_too_early(scene.stops[0].step, shown[0])):
+        yield "hidden", f"'state' {wrong}"
     if scene.row and not scene.versus:
         wrong = _wrong_row(scene, shown[0])
         if wrong:
@@ -59,11 +62,24 @@ def _wrong_step(order: str, position: str, shown: list[dict]) -> str:
     prefix = f"{order}:" if order else ""
     if int(done) > most or (phase and int(done) == most):
         return f"is past the end; the run has {most:,} steps, expected {prefix}0 to {prefix}{most}"
-    count = int(phase_counts(shown[0])[int(done)]) if phase else 0
+    count = len(phases_at(shown[0], int(done))) if phase else 0
     if phase and not 0 < int(phase) <= count:
         accepted = f"{done}.1 to {done}.{count}" if count else done
         return f"is not a phase of that step; expected {accepted}"
     return ""
+
+
+def _known_too_early(step: str, run: dict) -> str:
+    """Why m of the first stop is no question any more; "" if it still is."""
+    done, _, phase = step.partition(".")
+    if not phase or int(done) >= run["steps"]["count"]:
+        return f"is asked in a phase before the row max, and {step} is none; expected a step such as 1.2"
+    told = [each["tells"] for each in phases_at(run, int(done))]
+    place = told.index("row max") if "row max" in told else 0
+    if not place:
+        return f"is m, l and alpha of a forward pass, and step {done} has none"
+    last = f"{done}.{place}"
+    return f"is known at {step} already; expected a step up to {last}" if int(phase) > place else ""
 
 
 def _wrong_row(scene: Scene, run: dict) -> str:
@@ -102,20 +118,19 @@ def _tile_of(step: str, run: dict) -> tuple[int, int]:
     return int(_decoded(run, "head", "<u4")[index]), numbers[tile] if numbers else tile
 
 
-def phase_counts(run: dict) -> np.ndarray:
-    """int (drawn steps,): phases of each step, as model.js finds them; a test holds the two together."""
-    kernel, turn = _decoded(run, "kernel", "u1"), _decoded(run, "turn", "<u4")
-    q, kv = _decoded(run, "q", "<i4"), _decoded(run, "kv", "<i4")
-    has_tile = (q >= 0) & (kv >= 0)
+def phases_at(run: dict, step: int) -> list[dict]:
+    """The phases of a drawn step, as model.js finds them; a test holds the two together."""
+    turn, q, kv = (int(_decoded(run, name, dtype)[step]) for name, dtype in STEP_ARRAYS)
+    turns = _decoded(run, "turn", "<u4")
+    before, own, after = run["kernels"][int(_decoded(run, "kernel", "u1")[step])]["phases"]
     kinds = np.frombuffer(base64.b64decode(run["kinds"]), np.uint8)
-    kind = kinds[np.where(has_tile, q * run["problem"]["kv_tiles"] + kv, 0)]
-    is_whole = has_tile & (kind == KIND_CODES[TileKind.FULL])
-    changes = turn[1:] != turn[:-1]
-    first, last = np.append(True, changes), np.append(changes, True)
-    parts = [[[phase["only_masked"] for phase in part] for part in each["phases"]] for each in run["kernels"]]
-    before, step, after = (np.array([len(part[i]) for part in parts])[kernel] for i in range(3))
-    masked = np.array([sum(part[1]) for part in parts])[kernel]
-    return first * before + has_tile * (step - is_whole * masked) + last * after
+    has_tile = q >= 0 and kv >= 0
+    is_whole = has_tile and kinds[q * run["problem"]["kv_tiles"] + kv] == KIND_CODES[TileKind.FULL]
+    return [
+        *(before if step == 0 or turns[step - 1] != turn else []),
+        *(phase for phase in own if has_tile and not (phase["only_masked"] and is_whole)),
+        *(after if step == len(turns) - 1 or turns[step + 1] != turn else []),
+    ]
 
 
 def moments(run: dict) -> int:

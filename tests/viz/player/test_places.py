@@ -8,7 +8,7 @@ from kernels.problem.presets import PRESETS
 from kernels.recordings import recorded_run
 from tests.viz.player.runs import GPU
 from viz.player.data import player_data
-from viz.player.places import moments, phase_counts, well_placed
+from viz.player.places import moments, phases_at, well_placed
 from viz.player.scene import InvalidTalk, RunName, Scene, Stop, parse_talk
 from viz.player.talk import talk_data
 from viz.talk.shipped import recorded_runs
@@ -41,6 +41,18 @@ def loaded(fields):
         (
             'problem = "tiny"\nview = "numbers"\nstep = "9.2"\nrow = "0.20"',
             r"row: '0.20' is not in the tile that is shown; expected 0.4 to 0.7",
+        ),
+        (
+            'problem = "tiny"\nview = "numbers"\nhidden = ["state"]\nstep = "9.3"',
+            "hidden: 'state' is known at 9.3 already; expected a step up to 9.2",
+        ),
+        (
+            'problem = "tiny"\nview = "numbers"\nhidden = ["state"]\nstep = "9"',
+            "hidden: 'state' is asked in a phase before the row max, and 9 is none",
+        ),
+        (
+            'problem = "tiny"\nalgorithm = "backward"\nview = "numbers"\nhidden = ["state"]\nstep = "9.3"',
+            "hidden: 'state' is m, l and alpha of a forward pass, and step 9 has none",
         ),
         (
             'problem = "tiny"\nversus = { algorithm = "flash1" }\nstep = "race:1001"',
@@ -98,8 +110,9 @@ def test_phases_and_moments_are_counted_as_the_script_counts_them(run, algorithm
           const made = model.makeModel(given);
           const line = new timeline.Timeline(made);
           line.order = "gpu";
-          return [made.phases.map((each) => each.length), line.last()];
+          return [made.phases.map((each) => each.map(({ name }) => name)), line.last()];
         })()"""
-        counts, last = run(script, data)
-        assert phase_counts(data).tolist() == counts
+        phases, last = run(script, data)
+        found = [[phase["name"] for phase in phases_at(data, step)] for step in range(len(phases))]
+        assert found == phases
         assert moments(data) == last
