@@ -13,6 +13,7 @@ export function twinOf(owner) {
   root.classList.add("fa-twin");
   root.classList.toggle("fa-full", isFull);
   root.inert = true;
+  root.setAttribute("aria-hidden", "true");
   root.style.width = `${owner.root.offsetWidth}px`;
   if (isFull) root.style.height = `${owner.root.offsetHeight}px`;
   owner.root.after(root);
