@@ -113,7 +113,7 @@ class Runs:
         try:
             got |= dict(zip(GRADIENTS, self.gradients(self.tensors.d_out), strict=True))
         except Refused as error:
-            self._note(f"Gradients were not checked: {error}.")
+            self._note(f"Gradients were not checked: {str(error).rstrip('.')}.")
 
     def forward(self, inputs: Inputs) -> tuple[torch.Tensor, torch.Tensor | None]:
         """O and lse. They are copied: a kernel may give the same memory again."""

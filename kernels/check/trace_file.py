@@ -36,8 +36,9 @@ def read_trace(data: bytes) -> Trace:
         trace = Trace.from_arrays(read_numbers(data, MAX_UNPACKED_BYTES))
         algorithm = algorithm_of(trace)
     except (InvalidTrace, InvalidProblem) as error:
+        why = str(error).rstrip(".")
         raise InvalidUpload(
-            f"This is not a trace that can be shown: {error}. Expected a file that “Trace (.npz)” on Explore "
+            f"This is not a trace that can be shown: {why}. Expected a file that “Trace (.npz)” on Explore "
             "or `Trace.save` of this version wrote."
         ) from error
     if reason := _why_wrong(trace, algorithm):

@@ -4,6 +4,8 @@ import re
 
 import pytest
 
+from kernels.algorithms import run_traced
+from kernels.problem import AttentionProblem
 from kernels.problem.presets import PRESETS
 from kernels.recordings import recorded_run
 from tests.browser.visit import PLAYER
@@ -37,6 +39,31 @@ def test_z_opens_the_tile_in_its_numbers_and_the_url_keeps_it(visit):
     assert is_open(page)
     page.press("Escape")
     assert not is_open(page)
+    page.assert_clean()
+
+
+def player_of(visit, tmp_path, trace, **state):
+    path = tmp_path / "player.html"
+    path.write_text(export_html(player_data(trace, "here", GPU), state))
+    page = visit(path.as_uri())
+    page.page.locator(".fa-player").focus()
+    return page
+
+
+def test_z_opens_the_tile_that_holds_a_row_picked_elsewhere(visit, tmp_path):
+    trace = recorded_run(PRESETS["tiny"].problem, "flash2").trace
+    page = player_of(visit, tmp_path, trace, step="20", row="0.27").press("z")
+    assert page.text(".fa-micro .fa-head") == "Query tile 6, key tile 3, explained for row 27"
+    page.press("Escape")
+    assert page.text(".fa-right .fa-head").startswith("row 27")
+    page.assert_clean()
+
+
+def test_z_says_that_a_picked_row_sees_no_key(visit, tmp_path):
+    problem = AttentionProblem(q_len=12, kv_len=4, head_dim=16, block_m=4, block_n=4, mask="causal")
+    page = player_of(visit, tmp_path, run_traced(problem, "flash2"), step="3", row="0.1").press("z")
+    assert not is_open(page)
+    assert page.text(".fa-readout") == "Row 1 sees no key: no tile holds it."
     page.assert_clean()
 
 

@@ -273,6 +273,45 @@ def test_an_animation_that_is_cancelled_gives_no_file_and_leaves_the_player_wher
     assert panel.page.get_by_role("button", name="PNG", exact=True).is_enabled()
 
 
+def test_keys_and_another_theme_meanwhile_change_no_frame_of_an_animation(saver):
+    panel = saver(preset="gpt2", step="7", unit="phase").choose("all, with the source", "1920 pixels wide")
+    _, alone = panel.span(20, 32).save("GIF")
+    with panel.page.expect_download(timeout=90_000) as download:
+        panel.page.get_by_role("button", name="GIF", exact=True).click()
+        panel.page.wait_for_function("() => document.querySelector('.fa-save progress').value > 0")
+        panel.page.locator(".fa-player").first.focus()
+        panel.visit.press("End", "ArrowLeft", "Space", "]", "z")
+        panel.page.emulate_media(color_scheme="dark")
+        dark = "document.documentElement.style.setProperty('--st-background-color', '#0e1117')"
+        panel.page.evaluate(dark)
+        assert panel.page.locator(".fa-save progress").first.is_visible()  # it is still being made
+    assert panel.page.locator(".fa-count").first.text_content() != "step 8 / 136"  # and the player was free
+    assert download.value.path().read_bytes() == alone
+    assert panel.page.locator(".fa-player").count() == 1
+
+
+def test_a_picture_of_a_wide_tile_is_not_cut(saver):
+    panel = saver(algorithms=("backward",), step="8.9", open="tile", unit="phase")
+    panel.page.set_viewport_size({"width": 390, "height": 720})
+    sizes = (
+        "(() => { const f = document.querySelector('.fa-figure'); return [f.scrollWidth, f.clientWidth] })()"
+    )
+    panel.page.evaluate("document.querySelector('.fa-figure').scrollLeft = 30")
+    whole, seen = panel.page.evaluate(sizes)
+    assert whole > seen + 20  # it scrolls sideways
+    _, svg = panel.choose(size="as large as here").save("SVG")
+    root = ET.fromstring(svg)
+    assert float(root.get("width")) >= whole + 2 * CORNER[0] - 4
+    edges = [
+        float(node.get("x")) + float(node.get("width"))
+        for node in root.iter()
+        if node.tag.endswith("rect") and node.get("x")
+    ]
+    places = [float(node.get("x")) for node in root.iter() if node.tag.endswith("rect") and node.get("x")]
+    assert max(edges) <= float(root.get("width"))
+    assert min(places) >= 0
+
+
 def test_a_browser_that_encodes_no_video_is_told_of_and_pictures_are_still_saved(saver):
     panel = saver(step="3")
     panel.page.evaluate("delete window.VideoEncoder")

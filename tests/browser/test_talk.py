@@ -2,7 +2,10 @@
 
 import pytest
 
-from tests.browser.stage import BEATS, ROOT
+from tests.browser.stage import BEATS, ROOT, Stage
+from viz.player.scene import parse_talk, read_talk
+from viz.player.talk import export_talk, talk_data
+from viz.talk.shipped import NAMES, measured, recorded_runs, talk_path
 
 pytestmark = pytest.mark.browser
 
@@ -92,6 +95,9 @@ def test_the_overview_chooses_a_scene(stage):
     tiles.nth(4).click()
     assert stage.place == (5, 1)
     assert stage.number == 5
+    stage.press("o", "Home", "ArrowDown")  # four in a row
+    assert tiles.nth(4).get_attribute("aria-pressed") == "true"
+    assert stage.press("ArrowUp", "Enter").place == (1, 1)
     stage.press("o", "Escape")
     assert not stage.shows(".fa-over-overview")
     assert not stage.shows(".fa-curtain")
@@ -142,3 +148,100 @@ def test_the_answer_is_hidden_until_the_next_key(stage):
     assert stage.text(".fa-truth").startswith("m = 1.12, α = 0.558, l = 2.82.")
     stage.press("Space")
     assert "max m 0.535 → 1.12" in stage.text(".fa-state")
+
+
+HIDDEN = """title = "t"
+[[scene]]
+title = "One"
+sentence = "s"
+problem = "tiny"
+view = "numbers"
+row = "0.0"
+step = "1.2"
+stops = ["3.2", { step = "3.4", sentence = "Its own." }, "3.5"]
+hidden = ["state"]
+tells = true
+"""
+
+
+def test_what_was_answered_is_not_asked_again_at_a_later_stop_that_the_picture_glides_to(visit, tmp_path):
+    talk = parse_talk(HIDDEN, "t.toml")
+    (tmp_path / "t.html").write_text(export_talk(talk_data(talk, recorded_runs(talk)), False))
+    opened = visit(f"file://{tmp_path}/t.html", reduced_motion="no-preference")
+    stage = Stage(opened.page)
+    assert stage.shows(".fa-predict")
+    stage.press("Space", "Space")
+    assert stage.place == (1, 3)
+    assert not stage.shows(".fa-predict")  # also while it glides
+    opened.page.wait_for_function(
+        "() => document.querySelector('.fa-screen-foot').textContent.includes('tile 3')"
+    )
+    opened.page.wait_for_timeout(300)
+    assert not stage.shows(".fa-predict")
+    assert "max m" in stage.text(".fa-state")
+    assert stage.press("p").place == (1, 2)
+    assert stage.text(".fa-truth") != ""
+
+
+def test_a_stops_own_sentence_stands_before_what_the_run_tells(visit, tmp_path):
+    talk = parse_talk(HIDDEN, "t.toml")
+    (tmp_path / "t.html").write_text(export_talk(talk_data(talk, recorded_runs(talk)), False))
+    stage = Stage(visit(f"file://{tmp_path}/t.html", reduced_motion="reduce").page)
+    sentences = [stage.press("Space").text(".fa-screen-sentence") for _ in range(4)]
+    assert sentences[1].startswith("A score is the dot product")
+    assert sentences[2] == "Its own."
+    assert sentences[3].startswith("m of row 0")
+
+
+@pytest.mark.parametrize("size", [(1280, 720), (1920, 1080), (1024, 768)])
+def test_an_answer_leaves_the_picture_whole(stage, size):
+    stage.page.set_viewport_size({"width": size[0], "height": size[1]})
+    stage.press("4", "Enter", "Space")
+    assert stage.text(".fa-truth").startswith("m = 1.12")
+    cut = """() => {
+      const figure = document.querySelector('.fa-figure');
+      const room = figure.getBoundingClientRect();
+      return [...figure.querySelectorAll('.fa-matrix, .fa-matrix-label')].filter((node) => {
+        const { top, bottom, left, right } = node.getBoundingClientRect();
+        const isBeside = left < room.left - 1 || right > room.right + 1;
+        return isBeside || top < room.top - 1 || bottom > room.bottom + 1;
+      }).map((node) => node.textContent);
+    }"""
+    assert stage.page.evaluate(cut) == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_titles_and_names_of_memories_touch_nothing(visit, tmp_path, name):
+    """Words on the canvas of the chip: no two of them overlap, and none is cut."""
+    shipped = read_talk(talk_path(name))
+    (tmp_path / "t.html").write_text(export_talk(talk_data(shipped, recorded_runs(shipped), measured), False))
+    opened = visit(f"file://{tmp_path}/t.html", reduced_motion="reduce")
+    opened.page.add_init_script("""
+      window.words = [];
+      const fill = CanvasRenderingContext2D.prototype.fillText;
+      CanvasRenderingContext2D.prototype.fillText = function (words, x, y, ...rest) {
+        if (this.canvas.classList.contains('fa-chip') && words) {
+          const scale = this.getTransform().a;
+          const wide = this.measureText(words).width;
+          const left = this.textAlign === 'right' ? x - wide : x;
+          const high = parseFloat(/([\\d.]+)px/.exec(this.font)[1]) / 2;
+          const edge = [this.canvas.width / scale, this.canvas.height / scale];
+          window.words.push([words, left, left + wide, y - high, y + high, ...edge]);
+        }
+        return fill.call(this, words, x, y, ...rest);
+      };""")
+    opened.page.reload()
+    stage, seen = Stage(opened.page), 0
+    for number, scene in enumerate(shipped.scenes, 1):
+        opened.page.evaluate("window.words = []")
+        stage.press(*str(number), "Enter")
+        words = {each[0]: each for each in opened.page.evaluate("window.words")}.values()
+        for word, left, right, top, bottom, width, height in words:
+            assert left >= -0.5, (number, word)
+            assert right <= width + 0.5, (number, word)
+            assert bottom <= height + 0.5, (number, word)
+            for other, left2, right2, top2, bottom2, _, _ in words:
+                apart = right < left2 or right2 < left or bottom < top2 + 1 or bottom2 < top + 1
+                assert other == word or apart, (number, word, other)
+        seen += len(words) if scene.view == "grid" and not scene.versus else 0
+    assert seen > 3

@@ -55,6 +55,29 @@ def test_keys_alone_open_a_tile_and_go_to_its_neighbours(visit, tmp_path):
     opened.assert_clean()
 
 
+@pytest.mark.parametrize(
+    ("field", "shown", "said"),
+    [
+        ('problem = "tiny"\nrow = "0.21"', "Query tile 5, key tile 3, explained for row 21", ""),
+        ('problem = "gpt2"', "", "recorded without the numbers of its tiles"),
+        ('problem = "tiny"\nversus = { algorithm = "flash1" }\nstep = "steps:20"', "", "no tile to open"),
+    ],
+)
+def test_z_opens_the_tile_of_the_picked_row_or_says_why_it_opens_none(visit, tmp_path, field, shown, said):
+    step = "" if "step" in field else 'step = "20"\n'
+    text = f'title = "t"\n[[scene]]\ntitle = "One"\nsentence = "s"\n{step}{field}\n'
+    talk = parse_talk(text, "t.toml")
+    (tmp_path / "t.html").write_text(export_talk(talk_data(talk, recorded_runs(talk)), True))
+    opened = visit(f"file://{tmp_path}/t.html", reduced_motion="reduce")
+    stage = Stage(opened.page).press("z")
+    assert stage.shows(".fa-shows-tile") == bool(shown)
+    if shown:
+        assert stage.text(".fa-screen-foot").startswith(shown)
+    assert said in stage.text(".fa-what-line")
+    assert stage.shows(".fa-what-line") == bool(said)
+    opened.assert_clean()
+
+
 def test_both_windows_stand_in_step_after_100_random_keys(stage):
     speaker = speaker_of(stage)
     keys = ["Space", "PageUp", "n", "p", "Home", "End", "b", ".", "F5", "Shift+F5", "Escape", "ArrowRight"]
@@ -164,6 +187,7 @@ def test_nothing_but_tile_labels_is_smaller_than_18_px(browser, tmp_path, name, 
 def test_the_list_opens_a_stage_without_navigation_and_its_speaker_window(visit, talk):
     opened = visit()
     opened.page.get_by_role("link", name="Talk").click()
+    opened.page.locator("[data-test-script-state=notRunning]").wait_for(state="attached", timeout=60_000)
     opened.page.get_by_text("On stage").first.click()
     opened.page.wait_for_function(
         f"() => {ROOT}?.querySelector('.fa-screen-title')?.textContent", timeout=60_000

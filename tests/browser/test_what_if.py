@@ -73,6 +73,30 @@ def test_why_there_is_no_run_is_said_and_the_recorded_run_stays(live):
     assert not live.press("Home").shows(".fa-what-line")
 
 
+def test_a_run_that_is_given_up_delays_no_other_and_its_line_goes_with_the_scene(live):
+    live.press("w", "1", "4")
+    assert "Running it here" in live.text(".fa-what-line")
+    assert not live.press("6", "Enter").shows(".fa-what-line")
+    live.press("5", "Enter")
+    assert "Running it here" in live.text(".fa-what-line")
+    live.press("w", "1", "1")
+    wait_for(live, "256 × 256")
+    assert not live.shows(".fa-what-line")
+    live.press("o")
+    tile = live.page.locator(".fa-over-overview > button").nth(4)
+    assert "256 × 256" in tile.text_content()
+
+
+def test_a_wrong_digit_is_said_and_the_words_go_with_the_panel(live):
+    live.press("w", "9")
+    assert live.text(".fa-what-line") == "9 is not a choice: press 1 to 4 for what changes, 0 to go back."
+    assert live.shows(".fa-over-what")
+    assert not live.press("Escape").shows(".fa-what-line")
+    live.press("w", "3", "8")
+    assert "press 1 to 3 for a mask" in live.text(".fa-what-line")
+    assert not live.press("End").shows(".fa-what-line")
+
+
 def test_a_file_says_that_it_needs_the_app(stage):
     stage.press("5", "Enter", "w")
     assert not stage.shows(".fa-over-what")

@@ -8,6 +8,7 @@ from kernels.check.cases import CheckCase
 from kernels.check.report import Report, shell_command, to_html, to_json
 from viz.check.context import CheckContext
 from viz.shared import theme
+from viz.shared.formats import file_name, problem_words
 
 STYLE_COLORS = ("background", "text", "line", "good", "bad", "flash", "standard")
 
@@ -42,9 +43,7 @@ def report_panel(context: CheckContext, report: Report) -> None:
 
 
 def _file_name(case: CheckCase) -> str:
-    problem = case.problem
-    shape = f"{problem.q_len}x{problem.kv_len}-d{problem.head_dim}"
-    return f"check-{case.kernel}-{shape}-{problem.dtype}-{problem.mask}"
+    return file_name(f"check {case.kernel} {problem_words(case.problem)}")
 
 
 def _style() -> str:

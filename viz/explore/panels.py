@@ -18,15 +18,16 @@ from viz.explore.figures.mask import mask_figure
 from viz.explore.figures.timeline import busy_share, timeline_figure, without_pauses
 from viz.explore.picked_row import ask_for_row
 from viz.player.component import show_player
-from viz.player.data import duel_data, player_data
+from viz.player.data import duel_data, player_data, title_of
 from viz.player.html_page import State, export_html
 from viz.player.lanes import LanesRun, lanes_data
+from viz.player.places import well_placed
 from viz.player.scene import PLACE, ROW, STEP, RunName, Scene, Stop
 from viz.player.scene_panel import scene_popover
 from viz.player.selection import is_large
 from viz.player.tiles import KIND_CODES, tile_kinds
 from viz.shared import runs
-from viz.shared.formats import format_count
+from viz.shared.formats import file_name, format_count
 from viz.shared.layout import colors, plot
 
 EMBEDDED = """<style>
@@ -124,7 +125,7 @@ def _scene_shown(run: runs.Run, other: runs.Run | None, gpu: Gpu) -> Scene:
     names = [name for name, each in GPUS.items() if each == gpu]
     all_numbers = run.trace.matrices is not None and run.trace.matrix_row is None  # a talk runs no row anew
     is_open = state.get("open") == "tile" and all_numbers
-    return Scene(
+    scene = Scene(
         title=run.algorithm.label,
         sentence=run.algorithm.idea,
         run=RunName(run.trace.problem, run.trace.algorithm),
@@ -134,6 +135,8 @@ def _scene_shown(run: runs.Run, other: runs.Run | None, gpu: Gpu) -> Scene:
         row=row if ROW.fullmatch(row) else "",
         gpu=names[0],
     )
+    data = _duel_data(run, other, gpu)["runs"] if other else [_player_data(run.trace, run.provenance, gpu)]
+    return well_placed(scene, data)
 
 
 def timeline_panel(run: runs.Run, gpu: Gpu) -> None:
@@ -191,13 +194,8 @@ def mask_panel(problem: AttentionProblem, algorithm: Algorithm) -> None:
 
 def take_away(run: runs.Run, gpu: Gpu, lanes: tuple[LanesRun, ...] = ()) -> None:
     """Downloads: the player as one file for a talk, the trace to analyse, the timeline for Perfetto."""
-    trace, problem = run.trace, run.trace.problem
-    parts = [trace.algorithm]
-    parts += [f"b{problem.batch}"] if problem.batch > 1 else []
-    parts += [f"h{problem.q_heads}"] if problem.q_heads > 1 else []
-    parts += [f"kv{problem.kv_heads}"] if problem.kv_heads != problem.q_heads else []
-    parts += [f"{problem.q_len}x{problem.kv_len}", f"d{problem.head_dim}", problem.dtype, problem.mask]
-    name = "-".join(parts)
+    trace = run.trace
+    name = file_name(title_of(trace))
     with st.container(horizontal=True):
         st.download_button(
             "Player as one HTML file",

@@ -16,6 +16,7 @@ from viz.learn.counting_rule import standard_words
 from viz.learn.predict import type_in
 from viz.player.component import show_player
 from viz.player.data import player_data
+from viz.player.places import well_placed
 from viz.player.scene import ROW, STEP, RunName, Scene, Stop
 from viz.player.scene_panel import scene_popover
 from viz.shared import runs
@@ -94,7 +95,7 @@ def _scene() -> Scene:
     """What the player shows, as a scene of a talk."""
     state = st.session_state.get("learn_player_state", {})
     step, row = state.get("step", ""), state.get("row", "")
-    return Scene(
+    scene = Scene(
         title="The kernel, step by step",
         sentence="{q_len} queries and {kv_len} keys, in tiles of {block_m}.",
         run=RunName(PROBLEM, ALGORITHM),
@@ -103,6 +104,7 @@ def _scene() -> Scene:
         row=row if ROW.fullmatch(row) else "",
         tells=True,
     )
+    return well_placed(scene, [_data()])
 
 
 @functools.lru_cache(maxsize=1)

@@ -83,7 +83,7 @@ def _upload() -> Source | None:
     try:
         return _read(file.getvalue())
     except InvalidDocument as error:
-        st.error(plain(f"{file.name} is not accepted: {error}."), icon=":material/error:")
+        st.error(plain(f"{file.name} is not accepted: {str(error).rstrip('.')}."), icon=":material/error:")
         return None
 
 

@@ -23,7 +23,7 @@ from viz.player.selection import Selection, is_large, select_steps, turns
 from viz.player.source import KernelSource, Lines, kernel_source
 from viz.player.tiles import attention_share, key_parts, key_ranges, row_mean, tile_kinds
 from viz.shared import theme
-from viz.shared.formats import format_kib
+from viz.shared.formats import format_kib, problem_words
 
 MAX_ROW_VALUES = 9000
 """Most pairs of row and step whose state is sent. With more, every second, fourth, ... row of a tile is."""
@@ -158,10 +158,8 @@ def duel_clock(first: Trace, second: Trace, gpu: Gpu) -> dict:
 
 
 def title_of(trace: Trace) -> str:
-    """Algorithm and shape of a run, in words."""
-    problem = trace.problem
-    shape = f"{problem.q_len} × {problem.kv_len}, head_dim {problem.head_dim}"
-    return f"{algorithm_of(trace).label}, {shape}, {problem.dtype}, {problem.mask}"
+    """Algorithm and problem of a run in words, as every picture of it says above or below."""
+    return f"{algorithm_of(trace).label}, {problem_words(trace.problem)}"
 
 
 def _color(name: str) -> str:

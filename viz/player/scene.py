@@ -6,10 +6,8 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 import tomllib
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -19,6 +17,7 @@ from kernels.device.gpus import DEFAULT_GPU, GPUS
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.problem.presets import PRESETS
 from viz.player.chart import Chart, InvalidChart
+from viz.player.scene_table import Table
 from viz.player.what_if import NAMES, Choice, default_choices, read_choices
 
 VIEWS = {
@@ -98,7 +97,7 @@ class Talk:
 def read_talk(path: Path) -> Talk:
     """The talk in a file. Raises InvalidTalk with everything that is wrong with it."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")  # some editors begin a file with a BOM
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidTalk(f"{path.name}: the file cannot be read as UTF-8 text: {error}") from None
     return parse_talk(text, path.name)
@@ -128,59 +127,6 @@ def parse_talk(text: str, file: str) -> Talk:
     return Talk(title, minutes, tuple(scene for scene in scenes if scene), file)
 
 
-class Table:
-    """A TOML table that is read field by field. What is wrong is collected in `findings`."""
-
-    def __init__(self, values: dict, where: str, findings: list[str] | None = None) -> None:
-        self.values, self.where = dict(values), where
-        self.findings: list[str] = [] if findings is None else findings
-        self.known: list[str] = []
-
-    def expect(self, holds: bool, field: str, given: Any, accepted: str) -> bool:
-        """Write down a finding unless `holds`; returns `holds`."""
-        if not holds:
-            shown = "nothing is given" if given in (None, "", []) else json.dumps(given, default=str)[:60]
-            self.findings.append(f"{self.where}, {field}: {shown}; expected {accepted}.")
-        return holds
-
-    def take(self, field: str, kind: type | tuple, accepted: str, default: Any = None) -> Any:
-        """The value of a field if it has that type, else the default."""
-        self.known.append(field)
-        given = self.values.pop(field, None)
-        if given is None:
-            return default
-        takes_bool = bool in (kind if isinstance(kind, tuple) else (kind,))
-        fits = isinstance(given, kind) and (takes_bool or not isinstance(given, bool))
-        return given if self.expect(fits, field, given, accepted) else default
-
-    def text(self, field: str, required: bool = False, default: str = "") -> str:
-        """A text; without spaces at its ends."""
-        count = len(self.findings)
-        given = self.take(field, str, "a text in quotes", default).strip()
-        if required and not given and count == len(self.findings):
-            self.expect(False, field, given, "a text in quotes")
-        return given
-
-    def number(self, field: str, default: float) -> float:
-        """A positive number."""
-        given = self.take(field, (int, float), "a number above 0", default)
-        fits = 0 < given < math.inf
-        return float(given) if self.expect(fits, field, given, "a number above 0") else default
-
-    def one_of(self, field: str, options: Sequence[str], default: str) -> str:
-        """One of some words."""
-        given = self.text(field, default=default)
-        return (
-            given if self.expect(given in options, field, given, f"one of {', '.join(options)}") else default
-        )
-
-    def refuse_others(self) -> None:
-        """Write down every field that nobody took."""
-        for field in self.values:
-            words = f"{self.where}, {field}: this field is not known; known are {', '.join(self.known)}."
-            self.findings.append(words)
-
-
 def _scene(table: Table) -> Scene | None:
     """One scene; None if its run cannot be told."""
     before = len(table.findings)
@@ -202,6 +148,8 @@ def _scene(table: Table) -> Scene | None:
     table.expect(not row or bool(ROW.fullmatch(row)), "row", row, 'head and row, such as "0.20"')
     hidden = table.take("hidden", list, f"a list of {', '.join(PARTS)}", default=[])
     table.expect(all(part in PARTS for part in hidden), "hidden", hidden, f"a list of {', '.join(PARTS)}")
+    asks = view == "numbers" or "state" not in hidden
+    table.expect(asks, "hidden", hidden, '"state" only with view = "numbers", whose m, l and α it hides')
     tells = table.take("tells", bool, "true or false", default=False)
     gpu = table.one_of("gpu", list(GPUS), DEFAULT_GPU)
     live = _live(table, run, view)

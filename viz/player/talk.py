@@ -17,8 +17,10 @@ from kernels.trace import Trace
 from viz.player.chart import InvalidChart, chart_data, chart_figures
 from viz.player.data import duel_clock, player_data
 from viz.player.html_page import CSS, html_page, json_element, style_sheets
+from viz.player.places import misplaced
 from viz.player.scene import InvalidTalk, RunName, Scene, Talk
 from viz.player.scene_figures import UnknownFigure, filled, run_figures
+from viz.player.scene_table import finding
 from viz.player.what_if import Choice
 from viz.shared.theme import palettes_for_player
 
@@ -37,8 +39,13 @@ def run_names(talk: Talk) -> list[RunName]:
     return list(dict.fromkeys(named))
 
 
-def talk_data(talk: Talk, runs: Runs, measured: Measured = lambda name: None) -> dict:
-    """Everything that the stage needs. Raises InvalidTalk for words or steps that a run does not have."""
+def talk_data(
+    talk: Talk, runs: Runs, measured: Measured = lambda name: None, checks_places: bool = True
+) -> dict:
+    """Everything that the stage needs. Raises InvalidTalk for words that a run does not have.
+
+    `checks_places`: also for steps and rows that it does not have.
+    """
     data: dict = {"title": talk.title, "minutes": talk.minutes, "runs": {}, "duels": {}, "scenes": []}
     data["palettes"] = palettes_for_player()
     notes: list[str] = []
@@ -49,17 +56,18 @@ def talk_data(talk: Talk, runs: Runs, measured: Measured = lambda name: None) ->
         try:
             figures = scene_figures(scene, runs, measured)
         except InvalidChart as error:
-            findings.append(f"{where}, chart: {error}.")
+            findings.append(finding(where, f"chart: {error}"))
             continue
-        if shown:
-            _check_steps(scene, [data["runs"][each] for each in shown], where, findings)
+        if shown and checks_places:
+            wrong = misplaced(scene, [data["runs"][each] for each in shown])
+            findings += [finding(where, f"{field}: {words}") for field, words in wrong]
         words = {field: getattr(scene, field) for field in ("title", "sentence", "notes")}
         words |= {f"stops, {stop.step}": stop.sentence for stop in scene.stops}
         for field, text in words.items():
             try:
                 words[field] = filled(text, figures)
             except UnknownFigure as error:
-                findings.append(f"{where}, {field}: {error}.")
+                findings.append(finding(where, f"{field}: {error}"))
         notes.append(words.pop("notes"))
         duel = _add_duel(data, shown, runs, scene) if scene.versus else ""
         data["scenes"].append(_scene(scene, words, data["runs"], shown, duel))
@@ -115,7 +123,7 @@ def scene_figures(scene: Scene, runs: Runs, measured: Measured) -> dict[str, str
 
 def _scene(scene: Scene, words: dict[str, str], runs: dict[str, dict], shown: list[str], duel: str) -> dict:
     chart = chart_data(scene.chart) if scene.chart else None
-    source = chart["source"] if chart else runs[shown[0]]["provenance"] if duel else _source(runs[shown[0]])
+    source = chart["source"] if chart else _source([runs[key] for key in shown])
     return {
         "title": words["title"],
         "sentence": words["sentence"],
@@ -137,24 +145,14 @@ def _choice(choice: Choice, run: RunName) -> dict:
     return {"name": choice.name, "values": words, "present": choice.present(run.problem)}
 
 
-def _source(run: dict) -> str:
-    return f"{run['title']} · {run['provenance']}"
-
-
-def _check_steps(scene: Scene, shown: list[dict], where: str, findings: list[str]) -> None:
-    """Stops past the end of the run, and tiles whose numbers were not recorded."""
-    most = max(run["steps"]["count"] for run in shown)
-    for stop in scene.stops:
-        order, _, position = stop.step.rpartition(":")
-        done = int(position.split(".")[0])
-        is_past = done > most or (done == most and "." in position)
-        if order in ("", "steps") and is_past:
-            findings.append(f"{where}, stops: {stop.step!r} is past the end; the run has {most:,} steps.")
-        if order == "race" and done > 1000:
-            findings.append(f"{where}, stops: {stop.step!r} is past the end; a race ends at 1000.")
-    if scene.view == "numbers" and not shown[0]["matrices"]:
-        words = "this run has no numbers; take tiles of at most 16 × 16 and head_dim up to 64"
-        findings.append(f"{where}, view: {words}, such as tiny.")
+def _source(shown: list[dict]) -> str:
+    """What was run and where it is from; of two runs, whose titles stand above them, where each is from."""
+    if len(shown) == 1:
+        return f"{shown[0]['title']} · {shown[0]['provenance']}"
+    origins = [run["provenance"] for run in shown]
+    if len(set(origins)) == 1:
+        return f"A and B: {origins[0]}"
+    return " · ".join(f"{name}: {origin}" for name, origin in zip("AB", origins, strict=True))
 
 
 def export_talk(data: dict, with_speaker: bool) -> str:

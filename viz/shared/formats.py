@@ -1,9 +1,11 @@
-"""Numbers in words. viz/player/js/run/formats.js has some of them too; a test holds the two together."""
+"""Numbers and problems in words. viz/player/js/run/formats.js has some too; a test holds the two together."""
 
 from __future__ import annotations
 
 import math
 import re
+
+from kernels.problem import AttentionProblem
 
 
 def format_bytes(count: float) -> str:
@@ -109,6 +111,25 @@ def format_tex(number: float, digits: int = 3) -> str:
         return text.replace("∞", r"\infty").replace("NaN", r"\text{NaN}")
     mantissa, power, exponent = text.replace(",", "{,}").partition("e")
     return rf"{mantissa} \cdot 10^{{{int(exponent)}}}" if power else mantissa
+
+
+def problem_words(problem: AttentionProblem) -> str:
+    """Shapes, element type, mask and tiles: "64 × 64, head_dim 32, float16, causal, tiles 16 × 16"."""
+    parts = [f"{problem.q_len} × {problem.kv_len}"]
+    parts += [f"batch of {problem.batch}"] if problem.batch > 1 else []
+    heads = f"{problem.q_heads} heads"
+    parts += [heads] if problem.q_heads == problem.kv_heads > 1 else []
+    parts += [f"{heads} over {problem.kv_heads}"] if problem.q_heads != problem.kv_heads else []
+    mask = problem.mask
+    if mask == "window":
+        mask = f"window of {problem.window_left} keys before and {problem.window_right} after"
+    parts += [f"head_dim {problem.head_dim}", problem.dtype, mask]
+    return ", ".join([*parts, f"tiles {problem.block_m} × {problem.block_n}"])
+
+
+def file_name(words: str) -> str:
+    """Words as the name of a file without its ending: "64 × 64, head_dim 32" is 64x64-head-dim-32."""
+    return re.sub(r"[^a-z0-9.]+", "-", words.lower().replace(" × ", "x")).strip("-")
 
 
 def plain(text: str) -> str:

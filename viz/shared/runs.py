@@ -6,6 +6,8 @@ import collections
 import functools
 import math
 import threading
+import time
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import streamlit as st
@@ -26,6 +28,8 @@ from viz.shared.options import named_kernels
 from viz.shared.provenance import runner_words, version_words
 
 REMEMBERED = 48
+HOLDS_S = 10.0
+"""A holder that has not asked for its job for so long is gone, such as a window that was closed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,11 +88,13 @@ class RunStore:
     def __init__(self, client: WorkerClient) -> None:
         self.client = client
         self._jobs: collections.OrderedDict[Request, Job] = collections.OrderedDict()
+        self._holders: dict[Request, dict[str, float]] = {}  # of jobs for holders alone: when each asked last
         self._lock = threading.Lock()
 
     def peek(self, request: Request[Result]) -> Job[Result] | None:
         """The job of a request that somebody has made already. One that is looked at counts as new."""
         with self._lock:
+            self._holders.pop(request, None)  # a page waits for it now
             if request in self._jobs:
                 self._jobs.move_to_end(request)
             return self._jobs.get(request)
@@ -96,12 +102,41 @@ class RunStore:
     def job(self, request: Request[Result], blob: bytes = b"") -> Job[Result]:
         """The job of a request, a new one if nobody has made it; `blob` is sent with it."""
         with self._lock:
+            self._holders.pop(request, None)
+            return self._job(request, blob)
+
+    def _job(self, request: Request[Result], blob: bytes = b"") -> Job[Result]:
+        if request not in self._jobs:
+            self._jobs[request] = self.client.submit(request, blob)
+        self._jobs.move_to_end(request)
+        while len(self._jobs) > REMEMBERED and next(iter(self._jobs.values())).done:
+            self._jobs.popitem(last=False)
+        return self._jobs[request]
+
+    def held_job(self, request: Request[Result], holder: str) -> Job[Result]:
+        """As `job`, but a new job runs for its holders alone: it is cancelled once none of them holds it."""
+        with self._lock:
             if request not in self._jobs:
-                self._jobs[request] = self.client.submit(request, blob)
-            self._jobs.move_to_end(request)
-            while len(self._jobs) > REMEMBERED and next(iter(self._jobs.values())).done:
-                self._jobs.popitem(last=False)
-            return self._jobs[request]
+                self._holders[request] = {}
+            if request in self._holders:
+                self._holders[request][holder] = time.monotonic()
+            return self._job(request)
+
+    def let_go(self, holder: str, but: Collection[Request] = ()) -> None:
+        """Cancel what runs for a holder alone, except the requests `but`, and what runs for nobody."""
+        now = time.monotonic()
+        with self._lock:
+            for request, asked in list(self._holders.items()):
+                job = self._jobs.get(request)
+                if job is None or job.done:
+                    del self._holders[request]
+                    continue
+                left = holder if request not in but else None
+                here = {name: at for name, at in asked.items() if name != left and now - at < HOLDS_S}
+                self._holders[request] = here
+                if not here:
+                    del self._holders[request], self._jobs[request]
+                    job.cancel()
 
     def start(self, request: Request[Result], blob: bytes = b"") -> None:
         """Make the job of a request; for the callback of a button."""

@@ -1,20 +1,17 @@
 """A scene with the problem that the speaker has picked ("What if?"), run here while the talk goes on.
 
 The stage asks, and asks again until the run is no longer under way; meanwhile it shows what it showed before.
+A window asks one question at a time: what runs for an earlier one alone is cancelled, and delays nothing.
 Nothing here waits longer than WAIT_S for a run.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-import numpy as np
-
 from kernels.algorithms import ALGORITHMS
 from kernels.problem import InvalidProblem
-from kernels.trace import Trace
 from kernels.worker.failures import FAILURES
 from kernels.worker.requests import TraceRequest
 from viz.player.scene import InvalidTalk, RunName, Scene, Stop, Talk
@@ -30,27 +27,33 @@ LONGEST_S = 20.0
 """A run that is estimated to take longer is not begun: the audience waits."""
 PLAIN = "{steps} tile steps, {bytes} moved."
 """Stands in for a sentence with a number that a run here does not have, such as a recorded time."""
-STEPS = re.compile(r"(\d+)(\.\d+)?")
 
 
-def answer(talk: Talk, asked: Mapping, store: runs.RunStore | None) -> dict:
+def answer(talk: Talk, asked: Mapping, store: runs.RunStore | None, window: str = "") -> dict | None:
     """What the stage is told about a question {id, scene, picks}, which comes from a browser.
 
     With its id: "waits" and what the job does now, "failed" and why, or "shown", the scene as `talk_data` has
-    it with the runs and duels of its own.
+    it with the runs and duels of its own. Its stops are still those of the talk: the stage moves them.
+    None for {leaves: true}, by which a window says that it wants no run any more. `window` names who asks.
     """
+    if asked.get("leaves"):
+        if store:
+            store.let_go(window)
+        return None
     said = {"id": asked.get("id")}
     try:
         scene = _picked(talk, asked)
-        before = talk.scenes[asked["scene"]]
-        found = _runs_of(scene, store)
-        old = _runs_of(before, store)
-        if isinstance(found, str) or isinstance(old, str):
-            return said | {"waits": found if isinstance(found, str) else old}
-        assert before.run  # a chart has no choices
-        return said | {"shown": _shown(scene, found, old[before.run][0])}
+        if store:
+            wanted = [TraceRequest(name.problem, name.algorithm) for name in run_names(_alone(scene))]
+            store.let_go(window, but=wanted)
+        found = _runs_of(scene, store, window)
+        return said | ({"waits": found} if isinstance(found, str) else {"shown": _shown(scene, found)})
     except (InvalidProblem, InvalidTalk, *FAILURES) as error:
         return said | {"failed": str(error)}
+
+
+def _alone(scene: Scene) -> Talk:
+    return Talk("", 1.0, (scene,))
 
 
 def _picked(talk: Talk, asked: Mapping) -> Scene:
@@ -70,9 +73,9 @@ def _picked(talk: Talk, asked: Mapping) -> Scene:
     return replace(scene, run=run, versus=versus)
 
 
-def _runs_of(scene: Scene, store: runs.RunStore | None) -> Runs | str:
+def _runs_of(scene: Scene, store: runs.RunStore | None, window: str) -> Runs | str:
     """The runs of a scene, recorded or made here; words while they are under way. Raises a job's failure."""
-    alone = Talk("", 1.0, (scene,))
+    alone = _alone(scene)
     found = recorded_runs(alone)
     for name in run_names(alone):
         if name in found:
@@ -86,7 +89,7 @@ def _runs_of(scene: Scene, store: runs.RunStore | None) -> Runs | str:
         )
         if seconds > LONGEST_S:
             raise InvalidTalk(f"{algorithm.label} would take about {seconds:,.0f} s here.")
-        job = store.job(TraceRequest(name.problem, name.algorithm))
+        job = store.held_job(TraceRequest(name.problem, name.algorithm), window)
         if not job.wait(WAIT_S):
             return job_words(job)
         try:
@@ -98,17 +101,13 @@ def _runs_of(scene: Scene, store: runs.RunStore | None) -> Runs | str:
     return found
 
 
-def _shown(scene: Scene, found: Runs, old: Trace) -> dict:
-    """The scene as the stage shows it, with stops and words of its own runs; `old` is the run that it had."""
+def _shown(scene: Scene, found: Runs) -> dict:
+    """The scene as the stage shows it, with the words of its own runs."""
     figures = scene_figures(scene, found, measured)
-    assert scene.run
-    new = found[scene.run][0]
-    stops = tuple(
-        Stop(moved_stop(stop.step, old, new), _sayable(stop.sentence, figures)) for stop in scene.stops
-    )
+    stops = tuple(Stop(stop.step, _sayable(stop.sentence, figures)) for stop in scene.stops)
     title, sentence = _sayable(scene.title, figures), _sayable(scene.sentence, figures)
     scene = replace(scene, title=title, sentence=sentence, stops=stops, notes="")
-    data = talk_data(Talk("", 1.0, (scene,)), found, measured)
+    data = talk_data(_alone(scene), found, measured, checks_places=False)
     return data["scenes"][0] | {"own": {"runs": data["runs"], "duels": data["duels"]}}
 
 
@@ -118,18 +117,3 @@ def _sayable(words: str, figures: dict[str, str]) -> str:
     except UnknownFigure:
         return PLAIN
     return words
-
-
-def moved_stop(step: str, old: Trace, new: Trace) -> str:
-    """A stop of one run, at the same part of the same kernel of another: "68.2" of 136 steps is "18.2" of 36.
-
-    Moments of all programs at once, and places of a comparison, stay.
-    """
-    match = STEPS.fullmatch(step)
-    if not match:
-        return step
-    old_ends, new_ends = (
-        np.cumsum([0, *np.bincount(trace.kernel, minlength=len(trace.kernels))]) for trace in (old, new)
-    )
-    moved = round(float(np.interp(int(match[1]), old_ends, new_ends)))
-    return f"{moved}{match[2] or ''}" if moved < new.steps else f"{new.steps}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import secrets
 from pathlib import Path
 
 import streamlit as st
@@ -62,7 +63,8 @@ def _answers(path: Path) -> None:
     """Answers what the stage asks. A question draws this part of the page anew, and nothing else."""
     store = runs.run_store()  # also without a question: the worker needs some seconds to start
     asked = (st.session_state.get(LIVE) or {}).get("asked")
-    live_answers(LIVE, answer(read_talk(path), asked, store) if asked else None)
+    window = st.session_state.setdefault("talk_window", secrets.token_hex(8))
+    live_answers(LIVE, None if asked is None else answer(read_talk(path), asked, store, window))
 
 
 def _data_of(path: Path) -> dict | None:

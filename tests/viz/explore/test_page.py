@@ -36,7 +36,7 @@ def test_the_first_view_is_the_recorded_gpt2_head_with_four_figures():
     app = open_page()
     assert not app.exception
     data = player(app)
-    assert data["title"] == "FlashAttention-2, 1024 × 1024, head_dim 64, float16, causal"
+    assert data["title"] == "FlashAttention-2, 1024 × 1024, head_dim 64, float16, causal, tiles 64 × 64"
     assert data["provenance"].startswith("recorded on NVIDIA H200")
     assert list(metrics(app)) == [
         "Largest error of the result · recorded",

@@ -168,9 +168,9 @@ def downloads(run, monkeypatch):
 @pytest.mark.parametrize(
     ("several", "name"),
     [
-        ({}, "flash2-h2-kv1-50x64-d16-float16-causal"),
-        ({"q_heads": 1}, "flash2-50x64-d16-float16-causal"),
-        ({"batch": 3, "kv_heads": 2}, "flash2-b3-h2-50x64-d16-float16-causal"),
+        ({}, "2-heads-over-1-head-dim-16"),
+        ({"q_heads": 1}, "head-dim-16"),
+        ({"batch": 3, "kv_heads": 2}, "batch-of-3-2-heads-head-dim-16"),
     ],
 )
 def test_the_files_are_named_after_the_run(run, monkeypatch, several, name):
@@ -181,6 +181,7 @@ def test_the_files_are_named_after_the_run(run, monkeypatch, several, name):
         runs.Run(dataclasses.replace(run.trace, problem=PROBLEM.with_(**several)), None, False),
         GPU,
     )
+    name = f"flashattention-2-50x64-{name}-float16-causal-tiles-{PROBLEM.block_m}x{PROBLEM.block_n}"
     assert names == [f"{name}.html", f"{name}.npz", f"{name}.trace.json"]
 
 

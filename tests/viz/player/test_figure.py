@@ -125,6 +125,26 @@ def test_the_state_before_a_step_is_that_after_the_one_before_it(run):
     assert first[0]["alpha"] == 0
 
 
+def test_the_tile_that_is_opened_holds_the_picked_row(run):
+    """With the key tile in progress, if the row meets it; else the nearest step of the row's query tile."""
+    problem = AttentionProblem(q_len=12, kv_len=12, head_dim=16, block_m=4, block_n=4, mask="causal")
+    trace = run_traced(problem, "flash2")  # steps: tile 0: key 0; 1: 0, 1; 2: 0, 1, 2
+    data = player_data(trace, "here", GPU)
+    script = "figure.stepToOpen(model.makeModel(given.data), given.step, given.pinned)"
+
+    def opened(step, q=None, head=0):
+        pinned = None if q is None else {"head": head, "q": q, "row": 0}
+        return run(script, {"data": data, "step": step, "pinned": pinned})
+
+    assert [opened(step) for step in range(6)] == list(range(6))
+    assert [opened(step, q=1) for step in range(6)] == [1, 1, 2, 1, 2, 2]
+    assert opened(0, q=2) == 3
+    assert opened(3, q=1, head=1) == -1
+    blind = problem.with_(kv_len=4)
+    data = player_data(run_traced(blind, "flash2"), "here", GPU)
+    assert opened(1, q=0) == -1  # the rows of this tile see no key
+
+
 def test_a_duel_and_a_run_without_matrices_open_no_tile(run):
     trace = run_traced(FULL, "flash2")
     both = duel_data((trace, "a"), (trace, "b"), GPU)
@@ -181,10 +201,39 @@ def test_the_sentence_of_a_rescale_has_the_numbers_of_the_run(run):
 def test_a_row_that_the_mask_leaves_no_key_is_told_without_numbers_of_a_max(run):
     problem = AttentionProblem(q_len=8, kv_len=4, head_dim=16, block_m=8, block_n=4, mask="causal")
     data = player_data(run_traced(problem, "flash2"), "here", GPU)
-    assert says(run, data, 0, "row max", 1) == "Row 1 has seen no key so far: its max m stays −∞."
-    assert says(run, data, 0, "rescale", 1) == "Row 1 has seen no key so far: l and O stay 0."
+    assert says(run, data, 0, "row max", 1) == "Row 1 sees no key: its max m stays −∞."
+    assert says(run, data, 0, "exponentials", 1) == "Row 1 sees no key: its row of P is 0."
+    assert says(run, data, 0, "rescale", 1) == "Row 1 sees no key: l and O stay 0."
+    end = "The rows are finished. Row 1 sees no key: its row of O is 0, and its lse is −∞."
+    assert says(run, data, 0, "store O, lse", 1).endswith(end)
+    assert "sees no key" not in says(run, data, 0, "store O, lse", 4)
     assert "Row 1 may not see keys 0 to 3." in says(run, data, 0, "mask", 1)
     assert "may not see keys 1 to 3." in says(run, data, 0, "mask", 4)
+
+
+def test_a_row_whose_keys_come_later_has_seen_none_so_far(run):
+    """A window: the last rows of the tile see none of its first keys."""
+    problem = AttentionProblem(q_len=8, kv_len=8, head_dim=16, block_m=8, block_n=4, mask="window")
+    data = player_data(run_traced(problem.with_(window_left=1), "flash2"), "here", GPU)
+    assert says(run, data, 0, "row max", 7) == "Row 7 has seen no key so far: its max m stays −∞."
+    assert says(run, data, 0, "exponentials", 7) == "Row 7 has seen no key so far: its row of P is 0."
+
+
+def test_a_row_without_a_key_has_no_weights_backward(run):
+    problem = AttentionProblem(q_len=8, kv_len=4, head_dim=16, block_m=8, block_n=4, mask="causal")
+    data = player_data(run_traced(problem, "backward"), "here", GPU)
+    told = "Row 1 sees no key: its lse is −∞, and its row of P is 0."
+    assert says(run, data, 1, "P from lse", 1).endswith(told)
+    assert "sees no key" not in says(run, data, 1, "P from lse", 4)
+
+
+def test_the_keys_of_a_row_are_those_of_the_mask(run):
+    for problem in (FULL, FULL.with_(mask="causal", kv_len=6), FULL.with_(mask="window", window_left=2)):
+        data = player_data(run_traced(problem, "flash2"), "here", GPU)
+        for row in range(problem.q_len):
+            first, end = run("model.keysOfRow(given.problem, given.row)", {**data, "row": row})
+            seen = problem.band.visible_keys(row)
+            assert range(first, end) == range(*seen) or (first == end and seen[0] >= seen[1])
 
 
 def test_a_load_names_its_rows_and_its_bytes(run, traced):

@@ -30,6 +30,13 @@ def test_numbers_are_written_as_python_writes_them(run):
     assert written == [formats.format_ms(number) for number in numbers]
 
 
+def test_words_become_the_same_name_of_a_file(run):
+    words = ["FlashAttention-2, 1024 × 1024, head_dim 64, window", " a  b/c. ", "A against B step 3 / 9"]
+    names = run("given.map(formats.fileName)", words)
+    assert names == [formats.file_name(each) for each in words]
+    assert names[0] == "flashattention-2-1024x1024-head-dim-64-window"
+
+
 def test_what_is_not_a_number_is_written_as_python_writes_it(run):
     words = run("[NaN, Infinity, -Infinity].map((n) => formats.formatNumber(n))")
     assert words == [formats.format_number(n) for n in (math.nan, math.inf, -math.inf)]

@@ -46,6 +46,7 @@ def test_the_second_run_of_a_duel_differs_in_what_is_given():
         ('stops = "3"', r"stops: .*expected a list"),
         ('hidden = ["title"]', r"hidden: .*title.*sentence, picture"),
         ("hidden = [{}]", r"hidden: "),
+        ('hidden = ["state"]', r"hidden: .*state.*expected .*only with view = .numbers"),
         ('row = "3"', r"row: .*0\.20"),
         ("tells = 1", r"tells: 1; expected true or false"),
         ("gpu = 3", r"gpu: 3; expected a text"),
@@ -88,6 +89,22 @@ def test_a_wrong_field_is_named_with_file_and_scene(added, message):
 def test_a_wrong_file_is_refused(text, message):
     with pytest.raises(InvalidTalk, match=message):
         parse_talk(text, "a.toml")
+
+
+@pytest.mark.parametrize(
+    "added", ["versus = { block_m = 7 }", "live = { tiles = [[7, 7]] }", "chart = { metric = 3 }", "x = 1"]
+)
+def test_a_message_ends_with_one_full_stop(added):
+    with pytest.raises(InvalidTalk) as found:
+        parse_talk(GOOD + added + "\n", "a.toml")
+    for line in str(found.value).splitlines():
+        assert line.endswith(".")
+        assert not line.endswith("..")
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path):
+    (tmp_path / "bom.toml").write_text(GOOD, encoding="utf-8-sig")
+    assert read_talk(tmp_path / "bom.toml").scenes == parse_talk(GOOD, "bom.toml").scenes
 
 
 def test_all_findings_are_told_at_once():

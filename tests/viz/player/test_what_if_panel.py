@@ -15,7 +15,7 @@ const server = { ask: (question) => asked.push(question), destroy: () => {} };
 let state = { scene: 0, beat: 0, picks: {} };
 let changes = 0;
 const shown = () => what.sceneOf(state).title;
-const what = new what_if.WhatIf(scenes, given.isFile ? null : server, {
+const what = new what_if.WhatIf({ scenes, runs: {} }, given.isFile ? null : server, {
   pick: (scene, picks) => go({ picks: { ...state.picks, [scene]: picks } }),
   changed: () => { changes++; shown(); },
 });
@@ -85,16 +85,27 @@ def test_after_a_failure_the_last_picture_stays(panel):
     assert result == [["zero", {}, "No memory. The picture stays as it was."], "first", {"length": 0}]
 
 
-def test_an_answer_that_comes_late_touches_no_other_scene(panel):
+def test_a_scene_that_is_left_gives_its_question_up_and_asks_anew_when_it_comes_back(panel):
     result = panel("""
-      press("1", "1"); go({ scene: 1 });
-      answer({ shown: { title: "first" } });
+      press("1", "1"); go({ beat: 1 });
+      const sameScene = asked.length;
+      go({ scene: 1, beat: 0 });
+      const left = [asked.at(-1), what.line.hidden];
+      answer({ shown: { title: "too late" } }, 0);
       const elsewhere = [shown(), changes];
       go({ scene: 0 });
-      press("2", "2"); press("0"); answer({ shown: { title: "too late" } });
-      return [elsewhere, shown(), changes];
+      return [sameScene, left, elsewhere, asked.at(-1).picks, what.line.textContent, shown()];
     """)
-    assert result == [["one", 0], "zero", 0]
+    left = [{"leaves": True}, True]
+    assert result == [1, left, ["one", 0], {"length": 0}, "Running it here …", "zero"]
+
+
+def test_what_was_picked_and_taken_back_is_given_up(panel):
+    result = panel("""
+      press("1", "1"); press("0"); answer({ shown: { title: "too late" } }, 0);
+      return [asked.at(-1), shown(), changes, what.line.hidden];
+    """)
+    assert result == [{"leaves": True}, "zero", 0, True]
 
 
 def test_a_scene_without_choices_and_a_file_say_so(panel):
@@ -107,5 +118,18 @@ def test_a_scene_without_choices_and_a_file_say_so(panel):
     assert words == [False, "What if? needs the app, in which kernels run. This is a file."]
 
 
-def test_digits_that_name_nothing_do_nothing(panel):
-    assert panel("""press("7", "1", "9"); return [what.isOpen, asked.length];""") == [True, 0]
+def test_a_digit_that_names_nothing_is_answered_with_those_that_do(panel):
+    result = panel("""
+      press("7");
+      const words = [what.line.textContent];
+      what.digit("1");
+      words.push(what.line.textContent);
+      what.digit("9");
+      words.push(what.line.textContent);
+      const still = [what.isOpen, asked.length];
+      go({ scene: 1 });
+      return [words, still, what.isOpen, what.line.hidden];
+    """)
+    first = "7 is not a choice: press 1 to 2 for what changes, 0 to go back."
+    second = "9 is not a choice: press 1 to 2 for a length, 0 to go back."
+    assert result == [[first, "", second], [True, 0], False, True]

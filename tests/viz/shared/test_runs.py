@@ -14,7 +14,7 @@ from kernels.worker.requests import TraceRequest
 from tests.viz.player.test_data import hand_built
 from tests.viz.shared.fakes import Double, FakeClient, end
 from viz.shared import runs
-from viz.shared.runs import REMEMBERED, RunStore, backend, estimated_seconds, measured_problem
+from viz.shared.runs import HOLDS_S, REMEMBERED, RunStore, backend, estimated_seconds, measured_problem
 
 PROBLEM = AttentionProblem(q_len=64, kv_len=64, head_dim=16, block_m=16, block_n=16)
 
@@ -35,6 +35,43 @@ def test_equal_requests_are_one_job_and_others_are_not(store, client):
     assert store.job(TraceRequest(PROBLEM, "flash1")) is not first
     assert store.job(TraceRequest(PROBLEM.with_(seed=1), "flash2")) is not first
     assert len(client.jobs) == 3
+
+
+def test_a_held_job_is_cancelled_once_nobody_holds_it_and_a_new_one_is_made_for_the_next(store, client):
+    job = store.held_job(Double(1), "a")
+    assert store.held_job(Double(1), "b") is job
+    store.let_go("a")
+    assert not job.done
+    store.let_go("b", but=[Double(1)])
+    assert not job.done
+    store.let_go("b")
+    assert job.done
+    assert store.peek(Double(1)) is None
+    assert store.held_job(Double(1), "a") is not job
+
+
+@pytest.mark.parametrize("asks", [RunStore.job, RunStore.peek])
+def test_a_job_that_a_page_waits_for_too_runs_on(store, client, asks):
+    job = store.held_job(Double(1), "a")
+    assert asks(store, Double(1)) is job
+    store.let_go("a")
+    assert not job.done
+    page = store.job(Double(2))
+    assert store.held_job(Double(2), "a") is page
+    store.let_go("a")
+    assert not page.done
+
+
+def test_a_holder_that_is_gone_holds_nothing(store, client, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(runs.time, "monotonic", lambda: now[0])
+    job = store.held_job(Double(1), "closed")
+    now[0] = HOLDS_S / 2
+    store.let_go("b")
+    assert not job.done
+    now[0] = HOLDS_S + 1
+    store.let_go("b")
+    assert job.done
 
 
 def test_threads_that_ask_at_once_share_one_job(store, client):

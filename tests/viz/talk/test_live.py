@@ -3,17 +3,15 @@
 import time
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from kernels.problem.presets import PRESETS
-from kernels.recordings import recorded_run
-from kernels.worker.failures import TimedOut
+from kernels.worker.failures import Cancelled, TimedOut
 from kernels.worker.requests import TraceRequest
 from tests.app.pages import fail_jobs
 from viz.player.scene import parse_talk, read_talk
 from viz.shared import runs
-from viz.talk.live import answer, moved_stop
+from viz.talk.live import answer
 from viz.talk.shipped import NAMES, talk_path
 
 pytestmark = pytest.mark.usefixtures("stop_the_worker")
@@ -44,11 +42,11 @@ problem = "tiny"
 )
 
 
-def answered(asked):
+def answered(asked, window="a"):
     """The answer once the run is no longer under way."""
     store = runs.run_store()
     for _ in range(600):
-        said = answer(TALK, asked, store)
+        said = answer(TALK, asked, store, window)
         if "waits" not in said:
             return said
         time.sleep(0.05)
@@ -65,7 +63,7 @@ def test_a_scene_is_run_with_what_was_picked():
     assert "run here" in run["provenance"]
     assert run["steps"]["count"] == 4 + 3 + 2 + 1  # causal, 16 x 16: kept from the scene, and picked
     assert shown["title"] == "10 steps"
-    assert [stop["step"] for stop in shown["stops"]] == ["0", "5.2", "10"]
+    assert [stop["step"] for stop in shown["stops"]] == ["0", "68.2", "136"]  # the stage moves them
     assert "_time" not in shown["sentence"]  # no time was measured of this run
     assert shown["sentence"].startswith("10 tile steps, ")
 
@@ -123,15 +121,42 @@ def test_without_a_worker_only_recorded_problems_are_shown():
     assert "shown" in answer(recorded, {"id": "f", "scene": 0, "picks": {"mask": 1}}, None)
 
 
-def test_a_stop_stays_in_its_kernel():
-    """Three kernels of a backward pass: the end of each is the end of the same one in the other run."""
-    old = recorded_run(PRESETS["gpt2"].problem, "backward").trace
-    new = recorded_run(PRESETS["tiny"].problem, "backward").trace
-    ends = [np.cumsum(np.bincount(trace.kernel)) for trace in (old, new)]
-    for before, after in zip(*ends, strict=True):
-        assert moved_stop(str(before), old, new) == str(after)
-    assert moved_stop("gpu:300", old, new) == "gpu:300"
-    assert moved_stop("race:5", old, new) == "race:5"
+SLOW = TraceRequest(PRESETS["gpt2"].problem.with_(head_dim=16, mask="full", block_m=16, block_n=16), "flash2")
+SLOWLY = {"id": "s", "scene": 0, "picks": {"head_dim": 0, "mask": 1, "tiles": 0}}
+QUICKLY = {"id": "q", "scene": 0, "picks": {"length": 0, "head_dim": 0, "mask": 1}}
+
+
+def begun(store, *windows):
+    """The job of a question that takes long, once the worker has begun it."""
+    for window in windows:
+        assert "waits" in answer(TALK, SLOWLY, store, window)
+    (job,) = [job for request, job in store._jobs.items() if request == SLOW]
+    for _ in range(600):
+        if job.started:
+            return job
+        time.sleep(0.05)
+    raise AssertionError("the worker does not begin")
+
+
+def test_a_new_question_cancels_what_runs_for_the_one_before(monkeypatch):
+    monkeypatch.setattr("viz.talk.live.LONGEST_S", 1e6)
+    store = runs.run_store()
+    job = begun(store, "a")
+    assert "shown" in answered(QUICKLY, "a")
+    assert job.wait(0)
+    with pytest.raises(Cancelled):
+        job.result()
+
+
+def test_what_another_window_waits_for_runs_on_until_that_one_leaves_too(monkeypatch):
+    monkeypatch.setattr("viz.talk.live.LONGEST_S", 1e6)
+    store = runs.run_store()
+    job = begun(store, "a", "b")
+    assert answer(TALK, {"leaves": True}, store, "a") is None
+    assert not job.cancelled
+    answer(TALK, {"leaves": True}, store, "b")
+    with pytest.raises(Cancelled):
+        job.result(10)
 
 
 def test_sentences_of_live_scenes_hold_for_every_choice():

@@ -201,11 +201,14 @@ def test_a_number_that_a_run_does_not_have_is_refused_with_its_place():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (('step = "0"', 'step = "1025"'), r"stops: '1025' is past the end; the run has 1,024 steps"),
-        (('step = "0"', 'step = "1024.1"'), "stops: '1024.1' is past the end"),
+        (
+            ('step = "0"', 'step = "1025"'),
+            r"step: '1025' is past the end; the run has 1,024 steps, expected 0 to 1024",
+        ),
+        (('step = "0"', 'step = "1024.1"'), "step: '1024.1' is past the end"),
         (
             ('view = "mask"', 'view = "numbers"'),
-            "view: this run has no numbers; take tiles of at most 16 × 16",
+            "view: 'numbers', but this run has no numbers; expected tiles of at most 16 × 16",
         ),
     ],
 )

@@ -164,6 +164,11 @@ export class Duel {
     return this.panes[0].palette;
   }
 
+  // The data of both runs.
+  get shown() {
+    return this.data;
+  }
+
   // What a saved picture says of itself.
   get caption() {
     const foot = this.data.runs.map((run, i) => `${"AB"[i]}: ${run.provenance}`).join(" · ");
@@ -184,7 +189,12 @@ export class Duel {
   }
 
   settled() {
-    this.onSettled({ place: this.race.text() });
+    this.onSettled(this.state());
+  }
+
+  // What is worth remembering, in words.
+  state() {
+    return { place: this.race.text() };
   }
 
   refresh() {

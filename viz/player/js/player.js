@@ -153,7 +153,12 @@ export class Player {
   // What a saved picture says of itself.
   get caption() {
     const where = this.controls.count.textContent;
-    return { title: this.pane.model.data.title, where, foot: this.notes.textContent };
+    return { title: this.shown.title, where, foot: this.notes.textContent };
+  }
+
+  // The data of the run.
+  get shown() {
+    return this.pane.model.data;
   }
 
   get timeline() {
@@ -220,6 +225,11 @@ export class Player {
     if (panel) return () => panel.toggle();
     if (key === "l" && this.lanes.isThere) return () => this.toggleLanes();
     return this.opened.action(key);
+  }
+
+  // Words for the reader, until the next change.
+  say(words) {
+    this.controls.readout.textContent = words;
   }
 
   // Whether the next phase has to wait for an answer of the reader.

@@ -164,7 +164,7 @@ const PAGE_HEIGHT = 640; // of a player on a page, about
 // In full screen, text and lines grow with the window.
 export function fitFullScreen(root) {
   const zoom = Math.max(1, root.clientHeight / PAGE_HEIGHT).toFixed(3);
-  if (root.matches(":fullscreen")) root.style.setProperty("--fa-zoom", zoom);
+  if (root.matches(":fullscreen, .fa-full")) root.style.setProperty("--fa-zoom", zoom);
   else root.style.removeProperty("--fa-zoom"); // around it may be another one, as on a talk's stage
 }
 

@@ -6,18 +6,19 @@ const WIDGETS = "[role=slider], [role=listbox], [role=tablist], [role=radiogroup
 let active = null;
 
 // The owner (with root, slider and transport) takes the keys from now on, until another one is touched. The
-// function that is returned ends that.
+// function that is returned ends that, and gives them back to the one that had them before.
 export function takeKeys(owner) {
   const listening = new AbortController();
   const options = { signal: listening.signal };
   const takeOver = () => (active = owner);
+  const before = active;
   owner.root.addEventListener("pointerdown", takeOver, options);
   owner.root.addEventListener("focusin", takeOver, options);
   document.addEventListener("keydown", (event) => handleKey(owner, event), options);
   takeOver();
   return () => {
     listening.abort();
-    if (active === owner) active = null;
+    if (active === owner) active = before;
   };
 }
 

@@ -1,13 +1,16 @@
 // What a program keeps on the chip, to scale: one bar per memory, against what the program can have of it.
 
 import { drawRowBars } from "./bars.js";
-import { FONT, fitCanvas, outline, text } from "./draw.js";
+import { FONT, fitCanvas, outline, text, wrapped } from "./draw.js";
 import { formatKib, formatNumber } from "../run/formats.js";
 import { isLive, isWorkedOn } from "../run/model.js";
 
-const LINE = 12; // height of a line of words below the bars
+const LINE = 12; // height of a line of words
+const [TITLE, LABEL] = [11.5, 11]; // letters above a bar, and below it
+const TITLE_ROOM = 18; // for a line above a bar
 const GAP = 14; // between the bars, in units of drawing
 const WIDE = 480; // of both bars: there is room for the name of the GPU
+const LOW = 12; // the lowest bar of a memory
 const LOWEST = 60; // bars of the rows with their title and their words
 const TOO_SMALL = 1 / 12; // parts that fill less of both memories than this are drawn larger
 
@@ -20,8 +23,8 @@ export function drawChip(canvas, model, palette, at) {
   const barsWidth = narrow ? width : Math.min(190, width * 0.3);
   const memoryWidth = narrow || !kernel.bars ? width : width - barsWidth - 18;
   const thick = narrow ? 22 : Math.max(18, Math.min(28, height - 46));
-  drawMemories(context, { width: memoryWidth, top: 18, thick }, model, palette, at);
-  const below = { x: 0, y: 72, w: width, h: height - 72 };
+  const bottom = drawMemories(context, { width: memoryWidth, height, thick }, model, palette, at) + 4;
+  const below = { x: 0, y: bottom, w: width, h: height - bottom };
   const beside = { x: memoryWidth + 18, y: 0, w: barsWidth, h: height };
   const bars = narrow ? below : beside;
   if (kernel.bars && bars.h > LOWEST) drawRowBars(context, bars, model, palette, at);
@@ -39,35 +42,94 @@ export function memoriesOf({ parts }, limits) {
   return { memories, enlarged: isSmall ? 0.75 / Math.max(...filled) : 1 };
 }
 
+// Beside each other if their titles have room, else below each other if that is not too high; else their
+// titles break into lines. Returns where their words end.
 function drawMemories(context, box, model, palette, at) {
   const kernel = model.kernels[at.kernel];
   if (!kernel.parts.length) {
     const words = "What this kernel keeps on the chip is not seen: only its loads and stores.";
     text(context, words, 0, 14, palette.muted, { size: 12.5 });
-    return;
+    return 2 * TITLE_ROOM;
   }
   const { limits, name } = model.data.gpu;
   const { memories, enlarged } = memoriesOf(kernel, limits);
-  const widest = memories.reduce((sum, { used, limit }) => sum + Math.max(used, limit), 0);
-  const scale = (box.width - GAP * (memories.length - 1)) / widest;
-  let x = 0;
-  for (const memory of memories) {
-    const width = Math.max(memory.used, memory.limit) * scale;
-    drawMemory(context, { ...box, x, width }, memory, scale * enlarged, model, palette, at);
-    x += width + GAP;
+  const boxes = placeMemories(context, box, memories, enlarged);
+  memories.forEach((memory, i) => drawMemory(context, boxes[i], memory, palette, model, at));
+  const bottom = Math.max(...boxes.map((each) => each.bottom), box.thick + TITLE_ROOM + 4 + 2 * LINE);
+  if (enlarged > 1) {
+    const words = `drawn ${formatNumber(enlarged, 2)}× larger`; // the second line is filled from its end
+    text(context, words, 0, bottom - 6, palette.muted, { size: 10.5 });
   }
-  const bottom = box.top + box.thick + 10 + LINE;
-  if (enlarged > 1)
-    text(context, `drawn ${formatNumber(enlarged, 2)}× larger`, 0, bottom, palette.muted, { size: 10.5 });
   if (box.width >= WIDE) text(context, name, box.width, 8, palette.muted, { size: 11, align: "right" });
+  return bottom;
 }
 
-function drawMemory(context, box, { name, limit, parts, used }, scale, model, palette, at) {
-  const { x, top, width, thick } = box;
+// The box of each memory: its title's lines, the names of its parts with their places, where all that ends.
+function placeMemories(context, { width: room, height, thick }, memories, enlarged) {
+  const sizes = memories.map(({ used, limit }) => Math.max(used, limit));
+  const beside = (room - GAP * (sizes.length - 1)) / sizes.reduce((sum, size) => sum + size, 0);
+  context.font = `600 ${TITLE}px ${FONT}`;
+  const isRoomy = memories.every((memory, i) => {
+    return context.measureText(titleOf(memory)).width <= sizes[i] * beside;
+  });
+  const stacked = () => {
+    const scale = room / Math.max(...sizes);
+    let y = 0;
+    const boxes = memories.map((memory, i) => {
+      const box = { x: 0, y, width: sizes[i] * scale, wide: room, end: room, thick };
+      const placed = placeMemory(context, box, memory, scale * enlarged);
+      y = placed.bottom + LINE;
+      return placed;
+    });
+    if (enlarged > 1) boxes.at(-1).bottom += LINE; // it is said below them
+    return boxes;
+  };
+  const inRow = () => {
+    let x = 0;
+    const boxes = memories.map((memory, i) => {
+      const width = sizes[i] * beside;
+      const end = i === memories.length - 1 ? room : x + width + GAP;
+      const placed = placeMemory(
+        context,
+        { x, y: 0, width, wide: width, end, thick },
+        memory,
+        beside * enlarged,
+      );
+      x += width + GAP;
+      return placed;
+    });
+    const top = Math.max(...boxes.map((box) => box.top)); // all bars begin where the longest title ends
+    const low = Math.max(LOW, Math.min(thick, height - top - 4 - 2 * LINE)); // under longer titles
+    for (const box of boxes)
+      Object.assign(box, { top, thick: low, bottom: box.bottom + top - box.top + low - thick });
+    return boxes;
+  };
+  const below = isRoomy ? null : stacked();
+  return below && below.at(-1).bottom <= height ? below : inRow();
+}
+
+// `wide` is the room of its title, `end` that of the names of its parts.
+function placeMemory(context, { x, y, width, wide, end, thick }, memory, scale) {
+  context.font = `600 ${TITLE}px ${FONT}`;
+  const title = wrapped(context, titleOf(memory), wide);
+  const top = y + TITLE_ROOM + LINE * (title.length - 1);
+  const labels = placeLabels(context, memory.parts, scale, { start: x, end });
+  const lines = Math.max(1, ...labels.map(({ line }) => line + 1));
+  return { x, y, width, thick, scale, title, top, labels, bottom: top + thick + 4 + LINE * lines };
+}
+
+function titleOf({ name, limit, used }) {
+  const words = used <= limit ? ` ${formatNumber(used / 1024)} of` : `: ${formatKib(used - limit)} more than`;
+  return `${name}${words} ${formatKib(limit)}`;
+}
+
+function drawMemory(context, box, { limit, parts, used }, palette, model, at) {
+  const { x, y, top, width, thick, scale } = box;
   const fits = used <= limit;
-  const words = fits ? ` ${formatNumber(used / 1024)} of` : `: ${formatKib(used - limit)} more than`;
   const color = fits ? palette.text : palette.bad;
-  text(context, `${name}${words} ${formatKib(limit)}`, x, 8, color, { size: 11.5, weight: "600" });
+  box.title.forEach((line, i) =>
+    text(context, line, x, y + 8 + i * LINE, color, { size: TITLE, weight: "600" }),
+  );
   context.fillStyle = palette.surface;
   context.fillRect(x, top, width, thick);
   let from = x;
@@ -77,9 +139,14 @@ function drawMemory(context, box, { name, limit, parts, used }, scale, model, pa
   }
   context.strokeStyle = fits ? palette.muted : palette.bad;
   context.lineWidth = fits ? 1 : 2;
-  const end = fits ? width : (width * limit) / used; // what does not fit lies beyond the line
-  context.strokeRect(x + 0.5, top + 0.5, end - 1, thick - 1);
-  drawPartLabels(context, parts, scale, { x, y: top + thick + 10, width }, palette);
+  const full = fits ? width : (width * limit) / used; // what does not fit lies beyond the line
+  context.strokeRect(x + 0.5, top + 0.5, full - 1, thick - 1);
+  for (const { words, at: place, line, part } of box.labels) {
+    text(context, words, place, top + thick + 10 + line * LINE, palette[part.color], {
+      size: LABEL,
+      weight: "600",
+    });
+  }
 }
 
 function drawPart(context, box, part, model, palette, at) {
@@ -95,21 +162,19 @@ function drawPart(context, box, part, model, palette, at) {
 }
 
 // Names under their parts. Names of small parts move into the room to their right, or else to a second line.
-function drawPartLabels(context, parts, scale, { x: start, y, width }, palette) {
+function placeLabels(context, parts, scale, { start, end }) {
   let x = start;
   let free = start;
-  const end = start + width + GAP;
   let low = end; // the second line is filled from its end
-  for (const part of parts) {
+  context.font = `600 ${LABEL}px ${FONT}`;
+  return parts.map((part) => {
     const words = `${part.name} ${formatNumber(part.bytes / 1024)}`;
-    context.font = `600 11px ${FONT}`;
     const needed = context.measureText(words).width + 8;
-    const at = Math.max(x, free);
-    const fits = at + needed <= end;
-    if (fits) free = at + needed;
-    const place = fits ? [at, y] : [Math.min(x, low - needed), y + LINE];
-    if (!fits) [low] = place;
-    text(context, words, ...place, palette[part.color], { size: 11, weight: "600" });
+    const wanted = Math.max(x, free);
+    const fits = wanted + needed <= end;
+    if (fits) free = wanted + needed;
+    else low = Math.max(start, Math.min(x, low - needed));
     x += part.bytes * scale;
-  }
+    return { words, at: fits ? wanted : low, line: fits ? 0 : 1, part };
+  });
 }

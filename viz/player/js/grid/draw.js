@@ -97,6 +97,17 @@ export function text(
   context.fillText(words, x, y);
 }
 
+// Words as lines that fit a width in the font that the context has; a wider word has a line of its own.
+export function wrapped(context, words, width) {
+  const lines = [""];
+  for (const word of words.split(" ")) {
+    const longer = lines.at(-1) ? `${lines.at(-1)} ${word}` : word;
+    if (context.measureText(longer).width <= width || !lines.at(-1)) lines[lines.length - 1] = longer;
+    else lines.push(word);
+  }
+  return lines;
+}
+
 // A frame around what is worked on now, between two lines of the background: so it stands out from every
 // tile, also for those who do not see its colour.
 export function outline(context, box, palette, width) {

@@ -2,7 +2,7 @@
 
 import { hatch, ink, outline, shareColor, text } from "./draw.js";
 import { cellBox } from "./layout.js";
-import { KIND, hasTile, tileKind, tileNumber } from "../run/model.js";
+import { KIND, hasTile, keysOfRow, tileKind, tileNumber } from "../run/model.js";
 
 const ROOM_FOR_A_LETTER = 13;
 const REDRAWN_AT_ONCE = 2000; // tiles; more than that are drawn from the start
@@ -14,18 +14,16 @@ function gapBetween(layout) {
 // The part of a tile that the mask leaves, as a path: a staircase with a stair per row, or two per pixel if
 // the rows are lower than that. Rows past the end look like the last one.
 export function visiblePath(context, model, step, box) {
-  const { q_len, kv_len, block_m, block_n, left, right, rows } = model.data.problem;
+  const { problem } = model.data;
+  const { block_m, block_n, rows } = problem;
   const firstRow = tileNumber(model, model.q[step]) * block_m;
   const firstKey = model.kv[step] * block_n;
   const keys = (model.kvEnd[step] - model.kv[step]) * block_n;
   const stairs = Math.min(block_m, Math.ceil(2 * box.h));
-  // [first, end) of the keys that a stair shows; the rows of several heads follow each other if they are
-  // packed
+  // [first, end) of the tile's keys that a stair shows
   const seen = Array.from({ length: stairs }, (_, stair) => {
     const row = Math.min(firstRow + Math.floor(((stair + 0.5) * block_m) / stairs), rows - 1);
-    const diagonal = (row % q_len) + kv_len - q_len - firstKey;
-    const end = Math.max(0, Math.min(diagonal + right + 1, keys, kv_len - firstKey));
-    return [Math.max(0, Math.min(diagonal - left, end)), end];
+    return keysOfRow(problem, row).map((key) => Math.max(0, Math.min(key - firstKey, keys)));
   });
   const corner = (key, stair) =>
     context.lineTo(box.x + (box.w * key) / keys, box.y + (box.h * stair) / stairs);

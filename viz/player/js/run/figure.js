@@ -129,6 +129,22 @@ export function toldRow(model, step, pinned) {
   return recorded >= 0 && recorded < rowCount(model, model.q[step]) ? recorded : tellingRow(model, step);
 }
 
+// The step whose tile is opened while step `from` is shown: with a picked row, that of its query tile at the
+// key tile of `from`, or else its nearest; without one, `from` or the next that has a figure. -1 if there is
+// none.
+export function stepToOpen(model, from, pinned) {
+  const isOpenable = (step) => figureOf(model, step) !== null;
+  const isOfRow = (step) => model.q[step] === pinned.q && model.head[step] === pinned.head;
+  const steps = Array.from({ length: model.count }, (_, step) => step).filter(isOpenable);
+  if (!pinned) return steps.find((step) => step >= from) ?? steps.at(-1) ?? -1;
+  if (isOpenable(from) && isOfRow(from)) return from;
+  const far = (step) => {
+    const [kernel, key] = [model.kernel[step] !== model.kernel[from], model.kv[step] !== model.kv[from]];
+    return (2 * kernel + key) * model.count + Math.abs(step - from);
+  };
+  return steps.filter(isOfRow).reduce((best, step) => (best < 0 || far(step) < far(best) ? step : best), -1);
+}
+
 // Whether the running max of the step in progress is still to come.
 export function isBeforeMax(model, at) {
   if (at.step < 0 || at.complete) return false;

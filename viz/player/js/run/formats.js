@@ -46,6 +46,12 @@ function scientific(number, digits) {
   return `${mantissa}e${exponent[0]}${exponent.slice(1).padStart(2, "0")}`;
 }
 
+// Words as the name of a file, without its ending: "64 × 64, head_dim 32" is 64x64-head-dim-32.
+export function fileName(words) {
+  const plain = words.toLowerCase().replaceAll(" × ", "x");
+  return plain.replace(/[^a-z0-9.]+/g, "-").replace(/^-|-$/g, "");
+}
+
 // Three significant digits, with the zeros at the end that formatNumber leaves out: 2.00 is not 2.
 export function formatSteady(value) {
   const plain =

@@ -184,6 +184,14 @@ export function rowNumber(model, { q, row }) {
   return tileNumber(model, q) * model.data.problem.block_m + model.offsets[row];
 }
 
+// The keys [first, end) that the mask leaves a row; none if both are the same. The rows of several heads
+// follow each other if they are packed.
+export function keysOfRow({ q_len, kv_len, left, right }, row) {
+  const diagonal = (row % q_len) + kv_len - q_len;
+  const end = Math.max(0, Math.min(diagonal + right + 1, kv_len));
+  return [Math.max(0, Math.min(diagonal - left, end)), end];
+}
+
 // Whether a step is about a tile of the grid, and not about a query or a key tile alone.
 export function hasTile(model, i) {
   return model.kv[i] >= 0 && model.q[i] >= 0;

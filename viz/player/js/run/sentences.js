@@ -3,7 +3,7 @@
 
 import { figureOf, matrixOf, rowOf, softmaxState } from "./figure.js";
 import { formatBytes, formatSteady } from "./formats.js";
-import { bytesInStep, rowNumber, tileNumber } from "./model.js";
+import { bytesInStep, keysOfRow, rowNumber, tileNumber } from "./model.js";
 
 const number = (value) => formatSteady(value);
 
@@ -29,14 +29,18 @@ function contextOf(model, at, row) {
       : null;
   };
   const isMasked = model.phases[at.step].some(({ tells }) => tells === "mask");
+  const inTile = model.q[at.step] >= 0;
+  const rowIndex = inTile ? rowNumber(model, { q: model.q[at.step], row }) : -1;
+  const [firstSeen, end] = inTile ? keysOfRow(model.data.problem, rowIndex) : [0, 1];
   return {
     model,
     phase: at.phase,
-    who: model.q[at.step] < 0 ? "" : `row ${rowNumber(model, { q: model.q[at.step], row })}`,
+    who: inTile ? `row ${rowIndex}` : "",
+    isBlind: firstSeen === end,
     width,
     scale,
     firstKey: Math.max(model.kv[at.step], 0) * model.data.problem.block_n,
-    state: model.q[at.step] < 0 ? null : softmaxState(model, at.step, row),
+    state: inTile ? softmaxState(model, at.step, row) : null,
     scores: numbersOf(recorded, isMasked ? "S" : "QK^T", offset),
     of: numbers,
   };
@@ -101,6 +105,8 @@ function rangesOf(numbers) {
 
 const capital = (words) => words[0].toUpperCase() + words.slice(1);
 const isFirst = (state) => state.oldM === -Infinity;
+const noKey = ({ who, isBlind }) =>
+  isBlind ? `${capital(who)} sees no key` : `${capital(who)} has seen no key so far`;
 const sum = (values) => values.reduce((total, value) => total + value, 0);
 
 const SENTENCES = {
@@ -121,28 +127,32 @@ const SENTENCES = {
     const sees = hidden.length ? `may not see ${which}` : "may see all of these keys";
     return `${general} ${capital(who)} ${sees}.`;
   },
-  "row max": ({ who, state }) => {
+  "row max": (context) => {
+    const { who, state } = context;
     if (!state) return "The running max m of a row becomes its largest score so far.";
     const { oldM, m } = state;
-    if (m === -Infinity) return `${capital(who)} has seen no key so far: its max m stays −∞.`;
+    if (m === -Infinity) return `${noKey(context)}: its max m stays −∞.`;
     if (isFirst(state))
       return `These are the first keys that ${who} sees: its max m starts at −∞ and becomes ${number(m)}.`;
     if (m > oldM)
       return `The largest score of ${who} rises: its max m grows from ${number(oldM)} to ${number(m)}.`;
     return `No score of ${who} here is larger than its max so far: m stays ${number(m)}.`;
   },
-  exponentials: ({ who, state, of }) => {
+  exponentials: (context) => {
+    const { who, state, of } = context;
     const p = of("P");
     if (!state) return "Each score x becomes e^(x − m), a number between 0 and 1.";
+    if (state.m === -Infinity) return `${noKey(context)}: its row of P is 0.`;
     const general = `Each score x becomes e^(x − m), with m = ${number(state.m)} in ${who}`;
     return p ? `${general}. They add up to ${number(sum(p))}.` : `${general}.`;
   },
-  rescale: ({ who, state, of }) => {
+  rescale: (context) => {
+    const { who, state, of } = context;
     if (!state) return "If the max of a row grew, its old sums shrink by α = e^(old m − new m).";
     const { oldM, oldL, m, l, alpha } = state;
     const p = of("P");
     const added = p ? sum(p) : l - alpha * oldL;
-    if (m === -Infinity) return `${capital(who)} has seen no key so far: l and O stay 0.`;
+    if (m === -Infinity) return `${noKey(context)}: l and O stay 0.`;
     if (isFirst(state)) {
       const kept = "Nothing was summed up before, and α = e^(−∞) = 0 keeps it that way";
       return `${kept}: the sum l of ${who} becomes ${number(l)}.`;
@@ -170,12 +180,16 @@ const SENTENCES = {
     "These numbers become weights at the very end, when O is divided by l.",
   "add output": () =>
     "Each value vector is multiplied by its weight in P, divided by the new l, and added to O.",
-  finish: ({ who, state }) =>
-    state && Number.isFinite(state.m)
+  finish: ({ who, state, isBlind }) => {
+    if (isBlind)
+      return `The rows are finished. ${capital(who)} sees no key: its row of O is 0, and its lse is −∞.`;
+    return state && Number.isFinite(state.m)
       ? `The rows are finished: O is divided by l, which is ${number(state.l)} in ${who}, and ` +
-        `lse = m + ln l = ${number(state.m + Math.log(state.l))}.`
-      : "The rows are finished: O is divided by l, and lse = m + ln l.",
-  "weights from lse": ({ who, of }) => {
+          `lse = m + ln l = ${number(state.m + Math.log(state.l))}.`
+      : "The rows are finished: O is divided by l, and lse = m + ln l.";
+  },
+  "weights from lse": ({ who, of, isBlind }) => {
+    if (isBlind) return `${capital(who)} sees no key: its lse is −∞, and its row of P is 0.`;
     const lse = of("lse");
     const general = "The forward pass saved lse, so P = e^(score − lse) needs no other tile";
     return lse ? `${general}. lse of ${who} is ${number(lse[0])}.` : `${general}.`;
@@ -196,7 +210,8 @@ const SENTENCES = {
   "log-sum-exp": () =>
     "Each part of the keys left an lse of its own. " +
     "The lse of all keys is the logarithm of the sum of their exponentials.",
-  weigh: ({ who, of }) => {
+  weigh: ({ who, of, isBlind }) => {
+    if (isBlind) return `${capital(who)} sees no key: its row of O is 0, and its lse is −∞.`;
     const [part, all] = [of("partial lse"), of("lse")];
     if (!part || !all) return "O of this part counts e^(its lse − lse of all) times.";
     const weight = Math.exp(part[0] - all[0]);

@@ -65,8 +65,9 @@ async function configOf(format, width, height) {
   return (await Promise.all(asked)).find(Boolean) ?? null;
 }
 
-// The file as a Blob. `onProgress` is called with the part that is done; `signal` ends it with its reason.
-// Throws an Error with words for the reader if the browser cannot encode.
+// The file as a Blob. The picture's owner is moved from shot to shot. `onProgress` is called with the part
+// that is done; `signal` ends it with its reason. Throws an Error with words for the reader if the browser
+// cannot encode.
 export async function film(picture, { format, scale, shots, duration, onProgress, signal }) {
   const { transport } = picture.owner;
   const canvas = document.createElement("canvas");
@@ -75,8 +76,6 @@ export async function film(picture, { format, scale, shots, duration, onProgress
   );
   const tape = await tapeOf(format, canvas.width, canvas.height);
   const context = canvas.getContext("2d", { willReadFrequently: true });
-  const before = transport.track.position;
-  transport.stop();
   try {
     for (const [i, { position, tween, time }] of shots.entries()) {
       signal.throwIfAborted();
@@ -91,7 +90,6 @@ export async function film(picture, { format, scale, shots, duration, onProgress
     await tape.end(duration);
   } finally {
     tape.close();
-    transport.goTo(before);
   }
   return tape.file();
 }

@@ -2,7 +2,16 @@
 // canvases is drawn anew; words, bars and matrices are painted where the page has them. Above stands what was
 // run, below where the picture is from.
 
-import { FONT, closeFrame, drawElsewhere, hatch, openFrame, shareColor, text } from "../grid/draw.js";
+import {
+  FONT,
+  closeFrame,
+  drawElsewhere,
+  hatch,
+  openFrame,
+  shareColor,
+  text,
+  wrapped,
+} from "../grid/draw.js";
 import { SvgContext } from "../grid/svg.js";
 
 const MARGIN = 14;
@@ -11,6 +20,7 @@ const [TITLE, FOOT] = [{ size: 15, weight: "600" }, { size: 11 }];
 const LEADING = 1.35;
 const GAP = 6;
 const LEFT_OUT = "button, input, select, canvas, .fa-hint, .fa-predict, .fa-row-hint";
+const WIDE = ".fa-figure"; // the matrices of a tile
 const SHADES = 24; // of the scale in the legend
 
 // Class of what the style sheet hatches: colour of the palette, spacing, whether the lines cross.
@@ -30,7 +40,7 @@ export class Picture {
     owner.drawStill(); // before anything is measured
     const box = this.place();
     const inside = Math.ceil(Math.max(box.width, NARROWEST));
-    this.title = wrapped(owner.caption.title, inside, TITLE);
+    this.title = linesOfWords(owner.caption.title, inside, TITLE);
     this.foot = this.footLines(inside);
     this.top = Math.round(MARGIN + linesHigh(this.title, TITLE) + GAP);
     this.width = inside + 2 * MARGIN;
@@ -39,7 +49,7 @@ export class Picture {
 
   footLines(inside) {
     const { where, foot } = this.owner.caption;
-    return wrapped(`${where} · ${foot}`, inside, FOOT);
+    return linesOfWords(`${where} · ${foot}`, inside, FOOT);
   }
 
   // Where the parts are on the page now.
@@ -47,7 +57,8 @@ export class Picture {
     const boxes = this.parts.map((part) => part.getBoundingClientRect()).filter(({ width }) => width > 0);
     if (!boxes.length) return { width: 0, height: 0 };
     const [left, top] = ["left", "top"].map((side) => Math.min(...boxes.map((box) => box[side])));
-    const [right, bottom] = ["right", "bottom"].map((side) => Math.max(...boxes.map((box) => box[side])));
+    const [seen, bottom] = ["right", "bottom"].map((side) => Math.max(...boxes.map((box) => box[side])));
+    const right = Math.max(seen, ...this.parts.flatMap(endsOfWide));
     this.page = { left, top };
     return { width: right - left, height: bottom - top };
   }
@@ -102,6 +113,12 @@ export class Picture {
   }
 }
 
+// Where the content of what scrolls sideways ends: it is painted whole.
+function endsOfWide(part) {
+  const shown = [...part.querySelectorAll(WIDE)].filter((node) => node.clientWidth > 0);
+  return shown.map((node) => node.getBoundingClientRect().left + node.scrollWidth);
+}
+
 // What the canvases cleared is transparent until now.
 function fillBehind(context, color, width, height) {
   context.globalCompositeOperation = "destination-over";
@@ -111,16 +128,10 @@ function fillBehind(context, color, width, height) {
 
 // --- words above and below ---
 
-function wrapped(words, width, { size, weight = "" }) {
+function linesOfWords(words, width, { size, weight = "" }) {
   const ruler = document.createElement("canvas").getContext("2d");
   ruler.font = `${weight} ${size}px ${FONT}`;
-  const lines = [""];
-  for (const word of words.split(" ")) {
-    const longer = lines.at(-1) ? `${lines.at(-1)} ${word}` : word;
-    if (ruler.measureText(longer).width <= width || !lines.at(-1)) lines[lines.length - 1] = longer;
-    else lines.push(word);
-  }
-  return lines;
+  return wrapped(ruler, words, width);
 }
 
 function linesHigh(lines, { size }) {
@@ -148,7 +159,8 @@ function paintNode(context, node, origin, how) {
   paintClasses(context, node, box, how.palette);
   paintBorders(context, box, style);
   const scrolls = node.scrollHeight > node.clientHeight + 1 && style.overflowY === "auto";
-  const inner = scrolls ? { x: rect.left, y: rect.top } : origin;
+  const aside = node.matches(WIDE) ? { x: origin.x - node.scrollLeft, y: origin.y } : origin;
+  const inner = scrolls ? { x: rect.left, y: rect.top } : aside;
   const { whole } = how;
   if (scrolls) {
     const { scale } = whole;
@@ -173,6 +185,9 @@ function paintClasses(context, node, box, palette) {
       const [color, spacing, cross] = HATCHED[name];
       context.fillStyle = hatch(context, palette[color], spacing, cross);
       context.fillRect(box.x, box.y, box.w, box.h);
+    }
+    if (name === "fa-negative") {
+      fill(context, { x: box.x + box.w / 4, y: box.y + box.h / 2 - 0.5, w: box.w / 2, h: 1 }, palette.text);
     }
     if (name === "fa-swatch-scale") paintScale(context, box, palette);
   }

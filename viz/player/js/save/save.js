@@ -1,8 +1,10 @@
 // The panel that saves what is shown: a picture as PNG or SVG, a span of steps as an animation.
 
 import { element } from "../controls/dom.js";
+import { fileName } from "../run/formats.js";
 import { film, shotsOf } from "./film.js";
 import { Picture } from "./picture.js";
+import { twinOf } from "./twin.js";
 
 // What a picture shows, and the nodes of a player or a duel that it is made of.
 const PICTURES = {
@@ -89,8 +91,8 @@ export class SavePanel {
   }
 
   // The picture, and how large a CSS pixel of it becomes.
-  picture() {
-    const { owner, what, size } = this;
+  picture(owner = this.owner) {
+    const { what, size } = this;
     const parts = [...owner.root.querySelectorAll(what.value)];
     const picture = new Picture(owner, parts, owner.palette);
     const asked = parseFloat(size.value);
@@ -131,23 +133,25 @@ export class SavePanel {
     this.owner.refresh();
   }
 
+  // The film is made of a twin: the player goes on meanwhile as the reader wants.
   async saveFilm(format) {
-    const { picture, scale } = this.picture();
+    const span = this.span();
+    const where = `from ${this.from.value} to ${this.to.value}`;
     const ending = new AbortController();
-    const run = runOf(this.owner);
-    const onProgress = (part) => {
-      this.progress.value = part;
-      if (runOf(this.owner) !== run) ending.abort(); // the page shows another run meanwhile
-    };
     this.ending = ending;
     this.show(true);
-    this.says.textContent = "Each step is drawn and encoded.";
+    this.says.textContent = "Each step is drawn and encoded. The player is free meanwhile.";
+    const twin = twinOf(this.owner);
     try {
-      const shots = shotsOf(this.owner, ...this.span());
+      const { picture, scale } = this.picture(twin);
+      const shots = shotsOf(twin, ...span);
+      const onProgress = (part) => (this.progress.value = part);
       const file = await film(picture, { format, scale, ...shots, onProgress, signal: ending.signal });
-      this.give(file, format, `from ${this.from.value} to ${this.to.value}`);
+      this.give(file, format, { title: twin.caption.title, where });
     } catch (error) {
       this.says.textContent = error.name === "AbortError" ? "Cancelled; nothing was saved." : error.message;
+    } finally {
+      twin.close();
     }
     this.ending = null;
     this.show(false);
@@ -160,9 +164,9 @@ export class SavePanel {
     this.starters.forEach((starter) => (starter.disabled = isBusy));
   }
 
-  give(blob, ending, where = this.owner.caption.where) {
+  give(blob, ending, { title, where } = this.owner.caption) {
     const url = URL.createObjectURL(blob);
-    const name = `${nameOf(this.owner.caption.title, where)}.${ending}`;
+    const name = `${fileName(`${title} ${where}`)}.${ending}`;
     element("a", { href: url, download: name }).click();
     setTimeout(() => URL.revokeObjectURL(url), 60_000);
     this.says.textContent = `${name}, ${(blob.size / 1e6).toPrecision(2)} MB, was given to the browser.`;
@@ -171,10 +175,6 @@ export class SavePanel {
   destroy() {
     this.ending?.abort();
   }
-}
-
-function runOf(owner) {
-  return (owner.data ?? owner.pane.model.data).id;
 }
 
 function button(words, title, onclick) {
@@ -187,13 +187,4 @@ function select(label, options) {
     { "aria-label": label },
     options.map(([value, words]) => element("option", { value }, [words])),
   );
-}
-
-// The title as the name of a file.
-function nameOf(title, where) {
-  const words = `${title} ${where}`.replaceAll("×", "x").toLowerCase();
-  return words
-    .replace(/ x /g, "x")
-    .replace(/[^a-z0-9.]+/g, "-")
-    .replace(/^-|-$/g, "");
 }

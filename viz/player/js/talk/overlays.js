@@ -52,9 +52,9 @@ export class NumberPrompt {
 
 // All scenes as a grid of small screens, which are made when it is first opened.
 export class Overview {
-  constructor(data, goTo) {
-    this.data = data;
-    this.goTo = goTo;
+  // `sceneOf(index)` is a scene as the stage shows it now.
+  constructor(data, goTo, sceneOf) {
+    Object.assign(this, { data, goTo, sceneOf });
     this.node = panel("overview", "all scenes");
     this.tiles = [];
   }
@@ -66,11 +66,21 @@ export class Overview {
   open(scene) {
     this.node.hidden = false;
     if (!this.tiles.length) this.build();
+    this.screens.forEach((screen, index) => {
+      const shown = this.sceneOf(index);
+      if (screen.scene !== shown) screen.show({ scene: index, beat: 0, open: "" }, false, shown);
+    });
     this.select(scene);
   }
 
   close() {
     this.node.hidden = true;
+  }
+
+  // Scenes in a row.
+  get columns() {
+    const [{ offsetTop: first }] = this.tiles;
+    return this.tiles.filter(({ offsetTop }) => offsetTop === first).length;
   }
 
   build() {
@@ -86,7 +96,6 @@ export class Overview {
       this.tiles.push(tile);
       return new Screen(root, this.data);
     });
-    this.screens.forEach((screen, index) => screen.show({ scene: index, beat: 0, open: "" }));
   }
 
   destroy() {

@@ -88,6 +88,13 @@ export class Presenter {
     this.set({ open: step });
   }
 
+  // Open a tile of what a screen shows, or close it; `refuse` is called with why there is none.
+  toggleNumbers(screen, refuse) {
+    const why = screen.open ? "" : screen.whyNoTile();
+    if (why) refuse(why);
+    else this.open(screen.open ? "" : screen.tileBeside(0));
+  }
+
   // What the speaker has picked of a scene's choices: {length: 2}, or {} for the scene as it is.
   pick(scene, picks) {
     this.set({ open: "", picks: { ...this.state.picks, [scene]: picks } });

@@ -1,6 +1,9 @@
 // Where a talk stands: the scene, and the beat in it. A scene with something hidden has one beat before it is
 // shown; then each stop is a beat. No drawing here.
 
+import { modelOf } from "../run/model.js";
+import { movedStop } from "./moved_stop.js";
+
 export function beatsOf(scene) {
   return scene.stops.length + (scene.hidden.length ? 1 : 0);
 }
@@ -35,4 +38,13 @@ export function placeOfText(scenes, words) {
   const [, number, beat] = /^#?(\d+)(?:\.(\d+))?$/.exec(words ?? "") ?? [];
   const scene = Math.max(0, Math.min(scenes.length, Number(number ?? 1)) - 1);
   return { scene, beat: Math.max(0, Math.min(beatsOf(scenes[scene]), Number(beat ?? 1)) - 1) };
+}
+
+// A scene that was run with another problem, with its stops at the same places of that run. `scene` is the
+// one that was prepared, `runs` are those of the talk.
+export function withMovedStops(shown, scene, runs) {
+  if (scene.duel || !runs[scene.run]) return shown; // a comparison's clock is the same for all runs
+  const [from, to] = [runs[scene.run], shown.own.runs[shown.run]].map(modelOf);
+  const stops = shown.stops.map((stop) => ({ ...stop, step: movedStop(stop.step, from, to) }));
+  return { ...shown, stops };
 }

@@ -15,7 +15,7 @@ import { sentenceOf } from "../run/sentences.js";
 const [WIDTH, HEIGHT] = [1280, 720]; // the design; a unit is a pixel of it
 const ZOOM = 1.75; // of the drawing at that size: its smallest text, 10.5 px, becomes 18 px
 // In so many rounds a tile in its numbers is made to fill its room, since its labels do not grow with it.
-const [ROUNDS, SPARE] = [2, 0.97];
+const [ROUNDS, SPARE, LEAST] = [6, 0.97, 0.93];
 const GLIDE_MS = 1200;
 const HIDES = {
   sentence: "fa-no-sentence",
@@ -58,6 +58,7 @@ export class Screen {
 
   destroy() {
     this.observer.disconnect();
+    this.rooms?.disconnect();
     Object.values(this.owners).forEach((owner) => owner.destroy());
   }
 
@@ -98,13 +99,17 @@ export class Screen {
     }
     factor = this.unit * ZOOM;
     for (let round = 0; round < ROUNDS; round++) {
+      this.zoom(factor);
+      player.draw();
       const boxes = [...figure.children].map((slot) => slot.getBoundingClientRect());
       const wide = Math.max(...boxes.map(({ right }) => right)) - Math.min(...boxes.map(({ left }) => left));
       const tall = Math.max(...boxes.map(({ bottom }) => bottom)) - Math.min(...boxes.map(({ top }) => top));
       if (!(wide > 0)) return;
-      factor *= SPARE * Math.min(figure.clientWidth / wide, figure.clientHeight / tall);
-      this.zoom(factor);
+      const fill = Math.max(wide / figure.clientWidth, tall / figure.clientHeight);
+      if (round && fill <= 1 && fill > LEAST) break;
+      factor *= SPARE / fill;
     }
+    this.zoom(factor);
     player.draw();
     this.fitted.set(room, factor);
   }
@@ -130,7 +135,8 @@ export class Screen {
     }
     const owner = this.ownerOf(scene);
     this.stand(owner, scene, isSame && glides && !this.reduced && !document.hidden);
-    if (!isSame && this.view === "numbers") this.fitNumbers(); // now that the tile is there
+    // now that the tile is there; what stands below it may have grown, such as an answer
+    if (this.view === "numbers") this.fitNumbers();
   }
 
   // The player or the duel of a scene, with its run; the other one is put away.
@@ -164,7 +170,7 @@ export class Screen {
     this.chart.draw(scene.chart, Number(scene.stops[this.stop].step), this.data.palettes, this.unit);
     this.write(this.sentence, sentenceAt(scene, this.stop));
     this.write(this.code, "");
-    this.write(this.source, scene.source);
+    this.writeSource(scene.source);
   }
 
   makePlayer(root) {
@@ -177,6 +183,8 @@ export class Screen {
       if (player.opened.isOpen) this.onOpen(player.timeline.text());
     };
     player.pane.nodes.stage.addEventListener("click", click, { capture: true });
+    this.rooms = new ResizeObserver(() => this.view === "numbers" && this.fitNumbers());
+    this.rooms.observe(player.microscope.figure);
     return player;
   }
 
@@ -196,16 +204,23 @@ export class Screen {
     Object.values(duels).forEach((duel) => this.duelData(duel, runs).runs.forEach((run) => modelOf(run)));
   }
 
-  // The tile in progress as `open` of a state, or the one before it (-1) or after it (1); "" if its run has
-  // none.
-  tileBeside(direction) {
+  // Why no tile can be opened in its numbers; "" if one can.
+  whyNoTile() {
     const { player } = this.owners;
-    if (this.scene.duel || this.scene.chart || !player || !hasNumbers(player)) return "";
-    const { model } = player.pane;
-    const shows = (step) => Microscope.shows(model, { step });
-    const from = Math.max(0, player.timeline.cursor().step);
+    if (this.scene.duel || this.scene.chart || !player) return "This scene shows no tile to open.";
+    if (!hasNumbers(player)) return "This run was recorded without the numbers of its tiles.";
+    return player.opened.stepToOpen(player.pane.pinned) < 0 ? player.opened.whyNot() : "";
+  }
+
+  // As `open` of a state: the tile in progress (0), or of a picked row the one that holds it; the tile before
+  // the one in progress (-1), or after it (1). Only if there is one to open.
+  tileBeside(direction) {
+    const { opened, pane, timeline } = this.owners.player;
+    if (!direction) return `${opened.stepToOpen(pane.pinned)}.1`;
+    const { model } = pane;
+    const from = Math.max(0, timeline.cursor().step);
     let step = from + direction;
-    while (step >= 0 && step < model.count && !shows(step)) step += direction || 1;
+    while (step >= 0 && step < model.count && !Microscope.shows(model, { step })) step += direction;
     return `${step >= 0 && step < model.count ? step : from}.1`;
   }
 
@@ -220,6 +235,8 @@ export class Screen {
     const track = owner.transport.track;
     const { order, position } = track.placeOf(step);
     if (glides && order === track.order && Math.abs(position - track.position) > 1) {
+      if (owner.opened) owner.opened.predicts = false; // it was answered at the first stop
+      owner.draw();
       owner.transport.glide(position, GLIDE_MS);
     } else {
       owner.stand(this.stateOf(scene, this.open || step));
@@ -240,13 +257,21 @@ export class Screen {
   // The words of a moment: the sentence, and the code of the phase in progress.
   say(at) {
     const { player } = this.owners;
-    const isTold = at?.phase && (this.scene.tells || this.open);
+    const own = this.scene.stops[this.stop].sentence;
+    const isTold = at?.phase && (this.open || (this.scene.tells && !own));
     const { model, pinned } = isTold ? player.pane : {};
     const told = isTold ? sentenceOf(model, at, toldRow(model, at.step, pinned)) : "";
     this.write(this.sentence, told || sentenceAt(this.scene, this.stop));
     this.write(this.code, at?.phase ? codeOf(player.pane.model, at) : "");
     const tile = at && this.view === "numbers" ? `${player.microscope.title.textContent} · ` : "";
-    this.write(this.source, `${tile}${this.scene.source}`);
+    this.writeSource(`${tile}${this.scene.source}`);
+  }
+
+  // Lines break between the parts: what was run, where, when.
+  writeSource(words) {
+    if (this.source.textContent === words) return;
+    const parts = words.split(" · ").map((each) => element("bdi", {}, [each]));
+    this.source.replaceChildren(...parts.flatMap((each, i) => (i ? [" · ", each] : [each])));
   }
 
   write(node, words) {

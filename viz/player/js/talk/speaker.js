@@ -43,7 +43,7 @@ export class Speaker {
     this.nextTitle = element("div", { class: "fa-next-title" });
     this.help = helpPanel();
     this.prompt = new NumberPrompt(this.data.scenes.length, (number) => this.presenter.goTo(number));
-    this.what = new WhatIf(this.data.scenes, server, {
+    this.what = new WhatIf(this.data, server, {
       pick: (index, picks) => this.presenter.pick(index, picks),
       changed: () => this.show(this.presenter.state, false),
     });
@@ -134,9 +134,11 @@ export class Speaker {
       help: () => (this.help.hidden = !this.help.hidden),
       escape: () => this.escape(),
       whatIf: () => this.what.toggle(),
-      numbers: () => this.presenter.open(now.open ? "" : now.tileBeside(0)),
+      numbers: () => this.presenter.toggleNumbers(now, (why) => this.what.say(why)),
       tileBefore: () => now.open && this.presenter.open(now.tileBeside(-1)),
       tileAfter: () => now.open && this.presenter.open(now.tileBeside(1)),
+      down: () => this.presenter.next(),
+      up: () => this.presenter.back(),
       overview: () => this.prompt.open(),
       speaker: () => window.opener?.focus(),
       laser: () => {},

@@ -40,14 +40,16 @@ export class Talk {
     const scene = element("div");
     this.help = helpPanel();
     this.prompt = new NumberPrompt(data.scenes.length, goTo);
-    this.overview = new Overview(data, goTo);
+    this.overview = new Overview(data, goTo, (index) => {
+      return this.what.sceneOf({ ...this.presenter.state, scene: index });
+    });
     this.laser = new Laser();
     this.black = element("div", { class: "fa-black", hidden: "" });
     this.curtain = element("div", { class: "fa-curtain", hidden: "" }, [
       element("h1", {}, [data.title]),
       element("p", {}, ["F5 begins the talk, Shift+F5 goes on with it. ? lists the keys."]),
     ]);
-    this.what = new WhatIf(data.scenes, server, {
+    this.what = new WhatIf(data, server, {
       pick: (index, picks) => this.presenter.pick(index, picks),
       changed: () => this.show(this.presenter.state, false),
     });
@@ -107,10 +109,12 @@ export class Talk {
       speaker: () => this.openSpeaker(),
       help: () => (this.help.hidden = !this.help.hidden),
       whatIf: () => this.what.toggle(),
-      numbers: () => this.presenter.open(this.screen.open ? "" : this.screen.tileBeside(0)),
+      numbers: () => this.presenter.toggleNumbers(this.screen, (why) => this.what.say(why)),
       tileBefore: () => this.screen.open && this.presenter.open(this.screen.tileBeside(-1)),
       tileAfter: () => this.screen.open && this.presenter.open(this.screen.tileBeside(1)),
       laser: () => this.point(this.pointer),
+      down: () => this.presenter.next(),
+      up: () => this.presenter.back(),
       choose: () => this.overview.isOpen && this.overview.choose(),
       escape: () => this.escape(),
     };
@@ -126,8 +130,9 @@ export class Talk {
   // In the overview the keys that move choose a scene. Returns whether the key was one of them.
   select(action) {
     const { overview } = this;
-    const to = { next: overview.selected + 1, back: overview.selected - 1, first: 0, last: Infinity }[action];
-    if (to === undefined) return false;
+    const by = { next: 1, back: -1, down: overview.columns, up: -overview.columns }[action];
+    const to = { first: 0, last: Infinity }[action] ?? overview.selected + by;
+    if (Number.isNaN(to)) return false;
     overview.select(to);
     return true;
   }

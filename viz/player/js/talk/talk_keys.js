@@ -7,11 +7,11 @@ const ACTIONS = {
   PageDown: "next",
   " ": "next",
   ArrowRight: "next",
-  ArrowDown: "next",
+  ArrowDown: "down",
   n: "next",
   PageUp: "back",
   ArrowLeft: "back",
-  ArrowUp: "back",
+  ArrowUp: "up",
   p: "back",
   Backspace: "back",
   Home: "first",
@@ -39,7 +39,7 @@ export const HELP = [
   ["← ↑ Shift+Space PageUp P", "back"],
   ["Home End", "first scene, last scene"],
   ["G, or digits, then Enter", "go to a scene by its number"],
-  ["O", "overview"],
+  ["O", "overview: the arrows pick a scene, Enter goes to it"],
   ["B . V", "black screen"],
   ["L, held", "a dot where the pointer is"],
   ["Z, then [ and ]", "a tile in its numbers, the tile before, the tile after"],
@@ -76,7 +76,7 @@ export function takeTalkKeys({ does, digit, released }) {
     event.preventDefault();
     event.stopImmediatePropagation();
     if (isDigit) digit(event.key);
-    else if (!event.repeat || ["next", "back"].includes(action)) does(action);
+    else if (!event.repeat || ["next", "back", "down", "up"].includes(action)) does(action);
   };
   window.addEventListener("keydown", press, options);
   window.addEventListener("keyup", (event) => released(actionOf(event)), options);

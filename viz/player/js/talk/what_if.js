@@ -3,6 +3,7 @@
 // takes long.
 
 import { element } from "../controls/dom.js";
+import { withMovedStops } from "./scenes.js";
 
 const ASKS_EVERY_MS = 400; // while the run is under way
 const UNHEARD_MS = 2000; // then the question is asked again: the page may not have been ready for it
@@ -12,13 +13,14 @@ const NEEDS_APP = "What if? needs the app, in which kernels run. This is a file.
 const NOT_LIVE = "What if? has no choices here: the talk's file does not mark this scene live.";
 
 const keyOf = (scene, picks) => `${scene} ${JSON.stringify(picks)}`;
+const oneTo = (count) => (count > 1 ? `press 1 to ${count}` : "press 1");
 const isEmpty = (picks) => !Object.keys(picks).length;
 
 export class WhatIf {
   // `server.ask(question)` sends a question to the app, which answers through `hear`; null in a file.
   // `pick(scene, picks)` makes a new state of the talk, `changed()` shows the present one anew.
-  constructor(scenes, server, { pick, changed }) {
-    Object.assign(this, { scenes, server, pick, changed });
+  constructor({ scenes, runs }, server, { pick, changed }) {
+    Object.assign(this, { scenes, runs, server, pick, changed });
     this.node = element("div", {
       class: "fa-over fa-over-what",
       role: "dialog",
@@ -33,7 +35,7 @@ export class WhatIf {
   }
 
   destroy() {
-    this.forget();
+    this.leave();
     this.server?.destroy();
   }
 
@@ -51,14 +53,12 @@ export class WhatIf {
     const { scene, beat, picks } = state;
     const isElsewhere = this.state?.scene !== scene || this.state?.beat !== beat;
     this.state = state;
-    if (isElsewhere) {
-      this.close();
-      if (this.asking?.scene !== scene) this.say("");
-    }
+    if (this.asking && this.asking.scene !== scene) this.leave(); // asked anew if the talk comes back
+    if (isElsewhere) this.close();
     const picked = picks[scene] ?? {};
     const key = keyOf(scene, picked);
     if (isEmpty(picked) || this.shown.has(key)) {
-      if (this.asking?.scene === scene) this.forget();
+      this.leave();
     } else if (this.asking?.key !== key) this.ask(key, scene, picked);
   }
 
@@ -84,18 +84,25 @@ export class WhatIf {
     this.asking = null;
   }
 
+  // Nobody waits for the run any more: the app cancels it, so that it delays nothing.
+  leave() {
+    if (!this.asking) return;
+    this.forget();
+    this.server.ask({ leaves: true });
+    this.say("");
+  }
+
   hear({ id, waits, failed, shown }) {
     const { asking } = this;
-    if (asking?.question.id !== id) return;
+    if (!asking || asking.question.id !== id) return;
     clearTimeout(this.again);
     if (waits) {
       this.again = setTimeout(() => this.send(), ASKS_EVERY_MS);
-      if (this.state.scene === asking.scene) this.say(`Running it here: ${waits} …`);
+      this.say(`Running it here: ${waits} …`);
     } else if (failed) this.fail(failed);
     else {
       this.forget();
-      this.shown.set(asking.key, shown);
-      if (this.state.scene !== asking.scene) return;
+      this.shown.set(asking.key, withMovedStops(shown, this.scenes[asking.scene], this.runs));
       this.say("");
       this.changed();
     }
@@ -103,12 +110,11 @@ export class WhatIf {
 
   // What was picked is taken back.
   fail(words) {
-    const { scene, question } = this.asking;
-    this.forget();
-    if (this.state.scene === scene) this.say(`${words} ${STAYS}`);
+    const { scene } = this.asking;
+    this.leave();
+    this.say(`${words} ${STAYS}`);
     const before = [...this.shown].find(([, each]) => each === this.latest.get(scene))?.[0];
-    const isStill = keyOf(scene, this.state.picks[scene] ?? {}) === keyOf(scene, question.picks);
-    if (isStill) this.pick(scene, before ? JSON.parse(before.slice(before.indexOf(" "))) : {});
+    this.pick(scene, before ? JSON.parse(before.slice(before.indexOf(" "))) : {});
   }
 
   say(words) {
@@ -137,6 +143,7 @@ export class WhatIf {
 
   close() {
     this.node.hidden = true;
+    if (!this.asking) this.say("");
   }
 
   build(live) {
@@ -173,10 +180,16 @@ export class WhatIf {
   digit(figure) {
     const { live } = this.scenes[this.state.scene];
     const index = Number(figure) - 1;
+    const [count, what] =
+      this.row === null
+        ? [live.length, "what changes"]
+        : [live[this.row].values.length, `a ${live[this.row].name}`];
     if (index < 0) this.choose(null);
-    else if (this.row !== null) {
-      if (index < live[this.row].values.length) this.choose(live[this.row], index);
-    } else if (index < live.length) {
+    else if (index >= count)
+      this.say(`${figure} is not a choice: ${oneTo(count)} for ${what}, 0 to go back.`);
+    else if (this.row !== null) this.choose(live[this.row], index);
+    else {
+      this.say("");
       this.row = index;
       this.rows.forEach((row, at) => row.classList.toggle("fa-what-row-chosen", at === index));
     }

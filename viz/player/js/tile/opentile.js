@@ -1,8 +1,10 @@
 // Whether a tile is open in its numbers, which row of it is told, and whether the reader predicts it.
 
-import { isBeforeMax, knowsRow, placeOfMax, positionToPredict, toldRow } from "../run/figure.js";
+import { isBeforeMax, knowsRow, placeOfMax, positionToPredict, stepToOpen, toldRow } from "../run/figure.js";
 import { Microscope } from "./microscope.js";
-import { rowCount } from "../run/model.js";
+import { rowCount, rowNumber } from "../run/model.js";
+
+const NO_TILE = "This run has no tile with numbers.";
 
 export class OpenTile {
   // `player` has pane, timeline and transport.
@@ -53,11 +55,28 @@ export class OpenTile {
   toggle() {
     if (this.isOpen) this.close();
     else if (this.canOpen) {
+      const step = this.stepToOpen(this.pane.pinned);
+      if (step < 0) {
+        this.player.say(this.whyNot());
+        return;
+      }
       this.isOpen = true;
       this.timeline.unit = "phase";
-      this.standOnTile();
+      this.standOnTile(step);
       this.changed();
     }
+  }
+
+  // The step whose tile is opened now, -1 if there is none; of a picked row, one that holds it.
+  stepToOpen(pinned) {
+    return stepToOpen(this.pane.model, Math.max(0, this.timeline.cursor().step), pinned);
+  }
+
+  // Why there is no tile to open.
+  whyNot() {
+    const { model, pinned } = this.pane;
+    const isOfRow = pinned && this.stepToOpen(null) >= 0;
+    return isOfRow ? `Row ${rowNumber(model, pinned)} sees no key: no tile holds it.` : NO_TILE;
   }
 
   close() {
@@ -82,22 +101,20 @@ export class OpenTile {
     this.player.transport.goTo(model.phaseStart[step] + 1);
   }
 
-  // Go to a step that has a figure: this one, or the next.
-  standOnTile() {
+  // Go to a step that has a figure, this one or the next; if there is none, stay.
+  standOnTile(next = this.stepToOpen(null)) {
     const { timeline } = this;
-    const { model } = this.pane;
     timeline.order = "one";
-    const { step } = timeline.cursor();
-    const count = Array.from({ length: model.count - Math.max(step, 0) }, (_, i) => Math.max(step, 0) + i);
-    const next = count.find((each) => Microscope.shows(model, { step: each }));
-    if (next !== undefined && next !== step) timeline.position = model.phaseStart[next] + 1;
+    if (next >= 0 && next !== timeline.cursor().step) {
+      timeline.position = this.pane.model.phaseStart[next] + 1;
+    }
     this.pickTold(next);
   }
 
   // Pick the row that is told, so that it is known which row of a large tile is wanted.
   pickTold(step) {
     const { model, pinned } = this.pane;
-    if (step === undefined || step < 0 || knowsRow(model, toldRow(model, step, pinned))) return;
+    if (step < 0 || knowsRow(model, toldRow(model, step, pinned))) return;
     this.pane.pinned = { head: model.head[step], q: model.q[step], row: toldRow(model, step, pinned) };
   }
 

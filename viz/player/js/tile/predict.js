@@ -148,6 +148,7 @@ export function parseNumber(text) {
 }
 
 function solution({ oldM, oldL, m, l, alpha }, scores) {
+  if (m === -Infinity) return "The row has seen no key so far: m stays −∞, and l and O stay 0.";
   const added = sumOf(scores, m);
   const factor =
     oldM === -Infinity ? "α = e^(−∞) = 0" : `α = e^(${number(oldM)} − ${number(m)}) = ${number(alpha)}`;
@@ -156,7 +157,8 @@ function solution({ oldM, oldL, m, l, alpha }, scores) {
   return `${larger}. ${factor}. ${sum}.`;
 }
 
-const sumOf = (scores, max) => scores.reduce((sum, score) => sum + Math.exp(score - max), 0);
+const sumOf = (scores, max) =>
+  max === -Infinity ? 0 : scores.reduce((sum, score) => sum + Math.exp(score - max), 0);
 const close = (a, b) => a === b || (Number.isFinite(b) && Math.abs(a - b) <= 0.015 + 0.015 * Math.abs(b));
 
 // What is right and what is off about an answer {m, alpha, l}: [{name, right, words}].

@@ -1,0 +1,118 @@
+"""Places of a scene that its run does not have are refused, with what was given and what is accepted."""
+
+import pytest
+
+from kernels.algorithms import run_traced
+from kernels.problem import AttentionProblem
+from kernels.problem.presets import PRESETS
+from kernels.recordings import recorded_run
+from tests.viz.player.runs import GPU
+from viz.player.data import player_data
+from viz.player.places import moments, phases_at, well_placed
+from viz.player.scene import InvalidTalk, RunName, Scene, Stop, parse_talk
+from viz.player.talk import talk_data
+from viz.talk.shipped import recorded_runs
+
+SCENE = 'title = "t"\n[[scene]]\ntitle = "One"\nsentence = "s"\n'
+
+
+def loaded(fields):
+    talk = parse_talk(SCENE + fields, "a.toml")
+    return talk_data(talk, recorded_runs(talk))
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (
+            'problem = "tiny"\nstep = "65"',
+            "step: '65' is past the end; the run has 64 steps, expected 0 to 64",
+        ),
+        ('problem = "tiny"\nstops = ["64.1"]', "stops: '64.1' is past the end"),
+        ('problem = "tiny"\nstep = "0.99"', r"step: '0.99' is not a phase of that step; expected 0.1 to 0.8"),
+        ('problem = "tiny"\nstep = "0.0"', r"step: '0.0' is not a phase of that step; expected 0.1 to 0.8"),
+        (
+            'problem = "layer"\nstep = "gpu:9999"',
+            "step: 'gpu:9999' is past the end; expected gpu:0 to gpu:229",
+        ),
+        ('problem = "tiny"\nrow = "1.0"', "row: '1.0' is of another head; expected one of 0"),
+        ('problem = "tiny"\nrow = "0.32"', r"row: '0.32' is past the end; expected 0.0 to 0.31"),
+        ('problem = "llama3"\nrow = "0.5"', r"row: '0.5' is not among the rows .* the nearest is 0.4"),
+        (
+            'problem = "tiny"\nview = "numbers"\nstep = "9.2"\nrow = "0.20"',
+            r"row: '0.20' is not in the tile that is shown; expected 0.4 to 0.7",
+        ),
+        (
+            'problem = "tiny"\nview = "numbers"\nhidden = ["state"]\nstep = "9.3"',
+            "hidden: 'state' is known at 9.3 already; expected a step up to 9.2",
+        ),
+        (
+            'problem = "tiny"\nview = "numbers"\nhidden = ["state"]\nstep = "9"',
+            "hidden: 'state' is asked in a phase before the row max, and 9 is none",
+        ),
+        (
+            'problem = "tiny"\nalgorithm = "backward"\nview = "numbers"\nhidden = ["state"]\nstep = "9.3"',
+            "hidden: 'state' is m, l and alpha of a forward pass, and step 9 has none",
+        ),
+        (
+            'problem = "tiny"\nversus = { algorithm = "flash1" }\nstep = "race:1001"',
+            "step: 'race:1001' is past the end; expected race:0 to race:1000",
+        ),
+        (
+            'problem = "tiny"\nversus = { algorithm = "flash1" }\nstep = "steps:65"',
+            "step: 'steps:65' is past the end; the run has 64 steps, expected steps:0 to steps:64",
+        ),
+    ],
+)
+def test_a_place_that_a_run_does_not_have_is_refused(fields, message):
+    with pytest.raises(InvalidTalk, match=f"^a.toml, scene 1 “One”, {message}") as found:
+        loaded(fields)
+    assert str(found.value).endswith(".")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        'problem = "tiny"\nstep = "0.8"\nstops = ["64"]\nrow = "0.31"',
+        'problem = "tiny"\nview = "numbers"\nstep = "0.2"\nstops = ["9.2"]\nrow = "0.7"',
+        'problem = "layer"\nstep = "gpu:229"\nrow = "11.0"',
+    ],
+)
+def test_the_last_places_are_accepted(fields):
+    assert loaded(fields)["scenes"]
+
+
+def test_a_scene_that_is_copied_leaves_out_what_its_run_lacks():
+    def copied(preset, step, row, view="numbers"):
+        name = RunName(PRESETS[preset].problem, "flash2")
+        data = player_data(recorded_run(name.problem, "flash2").trace, "here", GPU)
+        return well_placed(Scene("t", "s", name, (Stop(step),), view=view, row=row), [data])
+
+    assert copied("tiny", "9.2", "0.5") == Scene(
+        "t", "s", RunName(PRESETS["tiny"].problem, "flash2"), (Stop("9.2"),), view="numbers", row="0.5"
+    )
+    assert copied("tiny", "9.2", "0.20").row == ""
+    assert copied("tiny", "99", "0.2").stops == (Stop("0"),)
+    assert copied("tiny", "99", "0.2").row == "0.2"
+    assert copied("gpt2", "gpu:9999", "7.1", "grid").stops == (Stop("0"),)
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("algorithm", ["flash1", "flash2", "backward", "split_kv", "standard"])
+def test_phases_and_moments_are_counted_as_the_script_counts_them(run, algorithm):
+    problem = AttentionProblem(q_len=20, kv_len=12, head_dim=16, mask="causal", block_m=8, block_n=4)
+    traces = [run_traced(problem, algorithm)]
+    if recording := recorded_run(PRESETS["gpt2"].problem, algorithm):
+        traces.append(recording.trace)
+    for trace in traces:
+        data = player_data(trace, "here", GPU)
+        script = """(() => {
+          const made = model.makeModel(given);
+          const line = new timeline.Timeline(made);
+          line.order = "gpu";
+          return [made.phases.map((each) => each.map(({ name }) => name)), line.last()];
+        })()"""
+        phases, last = run(script, data)
+        found = [[phase["name"] for phase in phases_at(data, step)] for step in range(len(phases))]
+        assert found == phases
+        assert moments(data) == last

@@ -1,0 +1,48 @@
+"""Each example of the README is a talk that is accepted, and that its run can show."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from kernels.algorithms import run_traced
+from kernels.device.gpus import GPUS
+from viz.player.scene import parse_talk
+from viz.player.talk import run_names, talk_data
+from viz.talk.shipped import measured, recorded_runs
+
+README = (Path(__file__).parents[3] / "viz" / "talk" / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```toml\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+OTHER = re.compile(r"^# (\w+)( = .*)\n", re.MULTILINE)
+"""A field that is given in another way, below the line whose place it would take."""
+
+
+def examples():
+    """Every block as it stands, and with each of the other ways to give a field."""
+    for block in BLOCKS:
+        text = block if block.startswith("title") else f'title = "t"\n{block}'
+        plain = OTHER.sub("", text)
+        yield plain
+        for other in OTHER.finditer(text):
+            before = text[: other.start()]
+            line = list(re.finditer(rf"^{other[1]} = .*\n", before, re.MULTILINE))[-1]
+            yield OTHER.sub(
+                "", f"{before[: line.start()]}{other[0][2:]}{before[line.end() :]}{text[other.end() :]}"
+            )
+
+
+def test_there_are_examples():
+    assert len(BLOCKS) == 2
+    assert len(list(examples())) == 6
+
+
+@pytest.mark.parametrize("text", examples())
+def test_an_example_is_parsed_and_its_runs_show_it(text):
+    talk = parse_talk(text, "README.md")
+    found = recorded_runs(talk)
+    for name in run_names(talk):
+        if name not in found:
+            found[name] = run_traced(name.problem, name.algorithm), "run here"
+    data = talk_data(talk, found, measured)
+    assert len(data["scenes"]) == len(talk.scenes)
+    assert GPUS[talk.scenes[0].gpu].name
