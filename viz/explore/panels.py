@@ -135,7 +135,9 @@ def _scene_shown(run: runs.Run, other: runs.Run | None, gpu: Gpu) -> Scene:
         row=row if ROW.fullmatch(row) else "",
         gpu=names[0],
     )
-    data = _duel_data(run, other, gpu)["runs"] if other else [_player_data(run.trace, run.provenance, gpu)]
+    if other:
+        return well_placed(scene, _duel_data(run, other, gpu)["runs"])
+    data = [_player_data(run.trace, run.provenance, gpu, ())]
     return well_placed(scene, data)
 
 

@@ -6,8 +6,8 @@ An entry may name presets that nobody has recorded on a GPU yet; that is not a f
 import pytest
 
 from kernels.algorithms import ALGORITHMS, FIRST
-from kernels.problem.presets import FIRST_PRESET, PRESETS
-from kernels.recordings import FOLDER, recorded_measurement, recorded_run
+from kernels.problem.presets import FIRST_PRESET, LANE_PROBLEMS, PRESETS
+from kernels.recordings import FOLDER, LANES_PREFIX, recorded_lanes, recorded_measurement, recorded_run
 
 WANTED = [(preset, entry.name) for entry in ALGORITHMS.values() for preset in entry.recorded]
 
@@ -44,7 +44,21 @@ def test_the_first_view_of_the_app_is_recorded():
 
 
 def test_every_file_is_one_that_an_entry_wants():
-    assert {file.stem for file in FOLDER.glob("*.npz")} == {f"{preset}.{name}" for preset, name in SHIPPED}
+    lanes = set(FOLDER.glob(f"{LANES_PREFIX}*.npz"))
+    traces = {file.stem for file in set(FOLDER.glob("*.npz")) - lanes}
+    assert traces == {f"{preset}.{name}" for preset, name in SHIPPED}
+
+
+@pytest.mark.parametrize("name", LANE_PROBLEMS)
+@pytest.mark.parametrize("algorithm", [entry.name for entry in ALGORITHMS.values() if entry.lanes])
+def test_lanes_are_recorded_of_every_kernel_with_marks(name, algorithm):
+    problem = LANE_PROBLEMS[name]
+    if ALGORITHMS[algorithm].direction == "backward":
+        problem = problem.with_(block_m=64)  # its own tiles
+    lanes = recorded_lanes(problem, algorithm)
+    assert "NVIDIA" in lanes.device.name
+    assert 0 < lanes.product_share <= 1
+    assert (lanes.event_end_ns >= lanes.event_begin_ns).mean() > 0.99
 
 
 @pytest.mark.parametrize("preset", PRESETS)
