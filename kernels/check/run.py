@@ -11,7 +11,7 @@ from kernels.check.compare import check_tensor, error_map
 from kernels.check.error_maps import ErrorMap
 from kernels.check.hypotheses import Evidence, causes_of
 from kernels.check.later_calls import later_failure
-from kernels.check.memory import memory_notes, order_finding, watched
+from kernels.check.memory import memory_notes, order_finding, undefined_findings, watched
 from kernels.check.result import Cause, CheckResult, KeylessRows, TensorCheck, label_of
 from kernels.check.runs import Runs, tensors_of
 from kernels.check.subjects import make_subject
@@ -56,6 +56,7 @@ def run_check(
             return replace(empty, refused=str(error), trace=error.trace)
         runs = Runs(case, subject, tensors_of(case, upload))
         with watched(is_users) as watch:  # after the kernel is loaded, which may change the interpreter
+            watch.poison.on = True
             result = _checked(empty, runs, watch, progress)
     return replace(result, interpreted=bool(launches), seconds=time.perf_counter() - began)
 
@@ -77,15 +78,17 @@ def _checked(empty: CheckResult, runs: Runs, watch: Watch, progress: Progress) -
     progress(0.8, "weighing the key tiles")
     weights, row_sums = weigh_keys(runs)
     causes: tuple[Cause, ...] = ()
-    if wrong := [check.name for check in checks if not check.passes]:
-        progress(0.9, "looking for the cause")
+    wrong = [check.name for check in checks if not check.passes]
+    progress(0.9, "looking for the cause")
+    undefined = undefined_findings(watch, runs, repeats) if wrong or runs.failure else ()
+    if wrong and not undefined:
         tensors = (*runs.tensors.inputs, runs.tensors.d_out)
         layout, band = runs.case.layout, runs.band
         evidence = Evidence(tensors, runs.got, compared, wrong, runs.scale, band, layout, row_sums)
         causes = causes_of(evidence)
         weights += weigh_queries(runs) if set(wrong) & set(GRADIENTS) else ()
     in_order = order_finding(watch, runs, repeats, checks)
-    findings = watch.findings + (in_order or ())
+    findings = undefined + watch.findings + (in_order or ())
     return replace(
         empty,
         tensors=checks,
