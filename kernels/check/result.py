@@ -200,6 +200,9 @@ class CheckResult:
         if self.keyless is not None and not self.keyless.right:
             rows = max(self.keyless.wrong_output, self.keyless.wrong_lse)
             return f"{rows:,} rows without a key do not give 0 and lse -inf"
+        if self.findings and self.findings[0].kind == "compile error":
+            finding = self.findings[0]
+            return f"{finding.words} ({finding.place})"
         if self.findings:
             return f"every error is below what the rule allows, but there is {titles(self.findings)}"
         return "every error is below what the rule allows"

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from kernels.check.cases import UPLOADED, USERS, CheckCase
 from kernels.check.compare import check_tensor, error_map
+from kernels.check.compiler import Compiled, ask_compiler
 from kernels.check.error_maps import ErrorMap
 from kernels.check.hypotheses import Evidence, causes_of
 from kernels.check.later_calls import later_failure
@@ -21,7 +22,7 @@ from kernels.check.user_kernel import UserKernelError, user_kernel
 from kernels.check.weights import weigh_keys, weigh_queries
 from kernels.device.backend import device_info, utc_now
 from kernels.device.interpreter import count_launches
-from kernels.device.runtime import BACKEND
+from kernels.device.runtime import BACKEND, INTERPRETED
 from kernels.oracle.report import FACTORS
 from kernels.oracle.rule import (
     GRADIENTS,
@@ -37,10 +38,15 @@ Progress = Callable[[float, str], None]
 
 
 def run_check(
-    case: CheckCase, upload: Upload | None = None, progress: Progress = lambda fraction, words: None
+    case: CheckCase,
+    upload: Upload | None = None,
+    progress: Progress = lambda fraction, words: None,
+    *,
+    compiles: bool = False,
 ) -> CheckResult:
     """Check the case on this machine's device.
 
+    With `compiles`, what the interpreter runs of a user's function is compiled for a GPU too.
     Raises InvalidProblem if the case cannot be checked, and what the device raises, such as out of memory.
     """
     began = time.perf_counter()
@@ -54,11 +60,23 @@ def run_check(
             return replace(empty, refused=str(error))
         except UserKernelError as error:
             return replace(empty, refused=str(error), trace=error.trace)
+        asked = (
+            ask_compiler(case, user_kernel(case.kernel)) if compiles and is_users and INTERPRETED else None
+        )
         runs = Runs(case, subject, tensors_of(case, upload))
         with watched(is_users) as watch:  # after the kernel is loaded, which may change the interpreter
             watch.poison.on = True
             result = _checked(empty, runs, watch, progress)
+        if asked is not None:
+            result = _with_compiler(result, asked.answer())
     return replace(result, interpreted=bool(launches), seconds=time.perf_counter() - began)
+
+
+def _with_compiler(result: CheckResult, compiled: Compiled) -> CheckResult:
+    """The result with what the compiler says of the kernels."""
+    findings = (compiled.finding,) if compiled.finding else ()
+    notes = (compiled.note,) if compiled.note else ()
+    return replace(result, findings=result.findings + findings, notes=result.notes + notes)
 
 
 def _checked(empty: CheckResult, runs: Runs, watch: Watch, progress: Progress) -> CheckResult:

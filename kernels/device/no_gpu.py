@@ -112,6 +112,10 @@ class _Driver:
         """The first."""
         return 0
 
+    def get_current_stream(self, device: int | None = None) -> int:
+        """The default one."""
+        return 0
+
     def get_active_torch_device(self) -> Any:
         """Where the tensors are."""
         import torch
