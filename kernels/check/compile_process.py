@@ -7,6 +7,7 @@ for its launches: these compile their kernel with the signature at hand, and go 
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import os
@@ -17,15 +18,18 @@ import tempfile
 import textwrap
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import IO, Any
 
 from kernels.check.cases import CheckCase
 from kernels.check.user_kernel import LoadedKernel, UserKernel
 from kernels.device.backend import COMPILES_ONLY
 
-MOST_SECONDS = 30.0
+MOST_SECONDS = 12.0
 """After so many seconds in the compiler, kernels with signatures that are new are left out."""
+LAST_STAGE = "ttgir"
+"""Of a kernel that was compiled before, other constexprs and types are compiled up to here: what the compiler
+says of the user's code it has said by then. What follows (LLVM, ptxas) takes most of the time."""
 TARGETS = (80, 90)
 """Compute capabilities, in tens: a kernel has to compile for one of them. The first is that of the GPU that
 `kernels.device.no_gpu` tells code about."""
@@ -35,6 +39,10 @@ DIAGNOSTIC = re.compile(r"^(?:loc\()?\"?(/[^:\"]+\.py)\"?:(\d+):\d+\)?: error: (
 
 class Stopped(Exception):
     """Ends the user's function at the launch whose kernel does not compile."""
+
+
+class Enough(Exception):
+    """Ends a compilation after LAST_STAGE."""
 
 
 class Compiler:
@@ -49,6 +57,8 @@ class Compiler:
         self._holds: Callable[[str], bool] = lambda file: False
         self._known: dict[str, dict | None] = {}
         """By signature: what the compiler says against it, None if nothing."""
+        self._whole: set[str] = set()
+        """Kernels of which one signature was compiled to the end."""
         self._spent = 0.0
         self.names: list[str] = []
         """Kernels of the case that compile."""
@@ -59,7 +69,7 @@ class Compiler:
     def begin(self, version: str, holds: Callable[[str], bool]) -> None:
         """A case begins. `holds` tells files of the user; of another version of them nothing is known."""
         if version != self._version:
-            self._version, self._known, self._spent = version, {}, 0.0
+            self._version, self._known, self._whole, self._spent = version, {}, set(), 0.0
         self._holds, self.names, self.left_out = holds, [], False
 
     def launch(self, kernel: Any, args: tuple, options: dict) -> Any:
@@ -70,7 +80,9 @@ class Compiler:
             return None
         if key not in self._known:
             began = time.perf_counter()
-            self._known[key] = self._compiled(kernel, args, options)
+            with contextlib.nullcontext() if kernel.src not in self._whole else _up_to_last_stage():
+                self._known[key] = self._compiled(kernel, args, options)
+            self._whole.add(kernel.src)
             self._spent += time.perf_counter() - began
         if error := self._known[key]:
             raise Stopped(error)
@@ -87,6 +99,8 @@ class Compiler:
             start = self._log.seek(0, os.SEEK_END)
             try:
                 self._run(kernel, *args, **options | {"warmup": True})
+            except Enough:
+                return None
             except Exception as error:  # whatever the compiler raises is its answer
                 self._log.seek(start)
                 errors.append(_error(kernel, error, self._log.read(), self._holds))
@@ -95,6 +109,32 @@ class Compiler:
             finally:
                 driver._active = before
         return errors[0]
+
+
+@contextlib.contextmanager
+def _up_to_last_stage() -> Iterator[None]:
+    """Compile no further than LAST_STAGE while the body runs; to the end if this Triton cannot."""
+    from triton import knobs
+
+    def stop(*_: Any) -> None:
+        raise Enough
+
+    def hook(*given: Any) -> Any:
+        if not given:
+            return LAST_STAGE, LAST_STAGE
+        stages = given[1]
+        after = list(stages)[list(stages).index(LAST_STAGE) + 1 :] if LAST_STAGE in stages else []
+        stages.update(dict.fromkeys(after, stop))
+        return None
+
+    if not hasattr(knobs.runtime, "add_stages_inspection_hook"):
+        yield
+        return
+    before, knobs.runtime.add_stages_inspection_hook = knobs.runtime.add_stages_inspection_hook, hook
+    try:
+        yield
+    finally:
+        knobs.runtime.add_stages_inspection_hook = before
 
 
 class _Target:
