@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import torch
 
+from kernels.check.configurations import configuration_failure
 from kernels.check.layouts import NAMES, Handed
 from kernels.check.runs import Runs
 from kernels.check.subjects import AttachedCall
@@ -49,7 +50,11 @@ def later_failure(runs: Runs, compared: dict[str, Comparison]) -> Broken | None:
             return Broken(f"a later call, {words}, failed: {error}", trace)
         if failure:
             return failure
-    return None
+
+    def judge(words: str, name: str, tensor: torch.Tensor) -> Broken | None:
+        return _too_far(words, name, tensor, compared[name]) if name in compared else None
+
+    return configuration_failure(runs, judge)
 
 
 def _too_far(words: str, name: str, tensor: torch.Tensor, right: Comparison) -> Broken | None:

@@ -11,6 +11,7 @@ from kernels.check.bits import bits_of, difference_words
 from kernels.check.cases import USERS, CheckCase
 from kernels.check.result import Repeats, TensorCheck
 from kernels.check.runs import Runs
+from kernels.check.summary import NEEDS_GPU
 from kernels.check.user_errors import Broken, Refused
 from kernels.device.runtime import INTERPRETED
 from kernels.sanitizer.finding import ON_A_GPU, Finding
@@ -126,4 +127,4 @@ def memory_notes(
             f"{watch.unknown_addresses:,} accesses use addresses that were not passed as tensors, such as a "
             "table of pointers: they were not held against any bounds."
         )
-    return notes
+    return [*notes, NEEDS_GPU] if watch.launches else notes

@@ -22,6 +22,7 @@ from kernels.check.user_kernel import UserKernelError, user_kernel
 from kernels.check.weights import weigh_keys, weigh_queries
 from kernels.device.backend import device_info, utc_now
 from kernels.device.interpreter import count_launches
+from kernels.device.no_gpu import CONFIGURATIONS
 from kernels.device.runtime import BACKEND, INTERPRETED
 from kernels.oracle.report import FACTORS
 from kernels.oracle.rule import (
@@ -53,6 +54,7 @@ def run_check(
     user_name = user_kernel(case.kernel).name if case.kernel in USERS else ""
     empty = CheckResult(case, label_of(case, user_name), device_info(BACKEND), utc_now(), 0.0)
     is_users = case.kernel in USERS
+    CONFIGURATIONS.begin()
     with count_launches(BACKEND == "interpreter") as launches:
         try:
             subject = None if case.kernel == UPLOADED else make_subject(case, launches)

@@ -17,7 +17,7 @@ from kernels.check.cases import USERS
 from kernels.check.limits import NAME, InvalidLimits, Limits
 from kernels.check.user_errors import trace_text, user_frames
 from kernels.check.user_modules import UserModules, version_of
-from kernels.device.no_gpu import answers_without_gpu, needs_gpu
+from kernels.device.no_gpu import answers_without_gpu, needs_gpu, refuse_libdevice
 from kernels.problem import AttentionProblem, InvalidProblem
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ class UserKernel:
 
     path: Path
     function: str
+    given: str = field(default="", compare=False)
+    """What the command line said, for a command that repeats it; "" in another process."""
 
     @classmethod
     def parse(cls, text: str) -> UserKernel:
@@ -44,7 +46,7 @@ class UserKernel:
             )
         if not Path(path).is_file():
             raise InvalidProblem("kernel", text, f"there is no file {path} here", "Check the path.")
-        return cls(Path(path).resolve(), function)
+        return cls(Path(path).resolve(), function, text)
 
     @classmethod
     def unchecked(cls, text: str) -> UserKernel:
@@ -56,6 +58,11 @@ class UserKernel:
     def argument(self) -> str:
         """What names the function on another process's command line."""
         return f"{self.path}:{self.function}"
+
+    @property
+    def typed(self) -> str:
+        """What names it in a command: as it was given."""
+        return self.given or self.argument
 
     @property
     def name(self) -> str:
@@ -126,6 +133,7 @@ def _load(kernel: UserKernel) -> LoadedKernel:
 
     if INTERPRETED:
         make_bfloat16_exact()
+        refuse_libdevice()
     modules = UserModules(kernel.path)
     try:
         with _surroundings(modules, WITHOUT_GPU) as said:

@@ -46,12 +46,35 @@ NEEDS_GPU = (
 )
 """Words of errors that say that there is no GPU, or that the interpreter cannot do what was asked."""
 
+LIBDEVICE = ("triton.language.extra.libdevice", "triton.language.extra.cuda.libdevice")
+"""Modules of functions that only a compiler can call: NVIDIA's libdevice."""
+
 Say = Callable[[str], None]
 
 
 def needs_gpu(message: str) -> bool:
     """Whether an error says that the code needs a GPU."""
     return any(words in message for words in NEEDS_GPU)
+
+
+def refuse_libdevice() -> None:
+    """Make the functions of libdevice say that they need a GPU, in this process: its interpreter has none.
+
+    By themselves they return None, or ask whether @triton.jit was forgotten.
+    """
+    for module_name in LIBDEVICE:
+        with contextlib.suppress(ImportError):
+            module = importlib.import_module(module_name)
+            for name, function in list(vars(module).items()):
+                if callable(function) and getattr(function, "__module__", "") == module_name:
+                    setattr(module, name, _refusing(f"libdevice.{name}"))
+
+
+def _refusing(name: str) -> Callable:
+    def refuse(*_: object, **__: object) -> None:
+        raise NotImplementedError(f"{name} is not supported in interpreter mode")
+
+    return refuse
 
 
 @contextlib.contextmanager
@@ -129,17 +152,41 @@ def _answer_triton(stack: contextlib.ExitStack, say: Say) -> None:
         _replace(stack, runtime.driver, "_active", _Driver(say))
 
 
+class Configurations:
+    """Which configuration `@triton.autotune` takes in the interpreter, and how many there are."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        """Counted from 0, and over from the start in a kernel that has fewer."""
+        self.settings: dict[str, list[str]] = {}
+        """By kernel: what each of its configurations sets, since the last `begin`."""
+
+    def begin(self) -> None:
+        """A check begins: nothing was launched yet, and the first configuration is taken."""
+        self.number, self.settings = 0, {}
+
+    def pick(self, kernel: str, configurations: list) -> Any:
+        """The configuration to take."""
+        self.settings[kernel] = [_settings(configuration) for configuration in configurations]
+        return configurations[self.number % len(configurations)]
+
+
+CONFIGURATIONS = Configurations()
+"""Of this process, which runs one check at a time."""
+
+
 def _choose_configurations(stack: contextlib.ExitStack, say: Say) -> None:
-    """`@triton.autotune` takes its first configuration, as nothing is timed."""
+    """`@triton.autotune` times nothing, and takes the configuration that CONFIGURATIONS picks."""
     autotuner: Any = importlib.import_module("triton.runtime.autotuner")
 
     def run(self: Any, *arguments: Any, **options: Any) -> Any:
         self.nargs = dict(zip(self.arg_names, arguments, strict=False))
         configurations = self.prune_configs(options)
-        chosen = self.best_config = configurations[0]
+        name = self.base_fn.__name__
+        chosen = self.best_config = CONFIGURATIONS.pick(name, configurations)
         say(
-            f"@triton.autotune of {self.base_fn.__name__}: the interpreter times nothing, so the first of "
-            f"its {len(configurations)} configurations was taken ({_settings(chosen)})."
+            f"@triton.autotune of {name}: the interpreter times nothing, so the first of its "
+            f"{len(configurations)} configurations was taken ({_settings(configurations[0])})."
         )
         if chosen.pre_hook is not None:
             chosen.pre_hook({**self.nargs, **options, **chosen.all_kwargs()})

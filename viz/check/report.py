@@ -16,7 +16,7 @@ def report_panel(context: CheckContext, report: Report) -> None:
     """Two downloads and the command."""
     result = report.result
     user = context.user(result.case)
-    kernel = user.argument if user else ""
+    kernel = user.typed if user else ""
     command = shell_command(result.case, kernel, context.file_name)
     name = _file_name(result.case)
     with st.container(horizontal=True):
