@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import torch
 
@@ -13,6 +13,7 @@ from kernels.check.result import Repeats, TensorCheck
 from kernels.check.runs import Runs
 from kernels.check.summary import NEEDS_GPU
 from kernels.check.user_errors import Broken, Refused
+from kernels.check.user_kernel import UserKernelError, user_kernel
 from kernels.device.runtime import INTERPRETED
 from kernels.sanitizer.finding import ON_A_GPU, Finding
 from kernels.sanitizer.poison import finding_of
@@ -29,6 +30,24 @@ def watched(is_users: bool) -> Iterator[Watch]:
     """Watch the memory of a user's kernel in the interpreter. On a GPU, and for ours, watch nothing."""
     with watch_memory(listen=is_users and INTERPRETED) as watch:
         yield watch
+
+
+@contextmanager
+def watched_once_loaded(kernel: str) -> Iterator[Watch]:
+    """The same, after the user's file was loaded, which may change the interpreter.
+
+    An access out of bounds is then not made, so that it cannot end the process or change a result.
+    """
+    if kernel in USERS:
+        with suppress(UserKernelError):  # whoever runs the kernel meets it again, and says so
+            user_kernel(kernel).load()
+    with watched(kernel in USERS) as watch:
+        yield watch
+
+
+def faults(watch: Watch) -> list[str]:
+    """What the watch found, for the notes of runs whose verdict is not about memory."""
+    return [f"Found while these ran: {finding.sentence}." for finding in watch.findings]
 
 
 def order_finding(

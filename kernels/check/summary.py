@@ -97,14 +97,15 @@ def causes(results: Sequence[CheckResult]) -> list[str]:
     for result in failing:
         named = [cause.sentence for cause in result.causes]
         named += [titles((finding,)) for finding in result.findings]
-        found.update(dict.fromkeys(named))
+        found.update(list(dict.fromkeys(named)))
     said = []
     for words, count in found.most_common():
         fits = f"in {count} of {len(failing)} failing cases"
         said.append(f"cause: {words}" if count == len(failing) else f"{fits}: {words}")
     explained = sum(bool(result.causes or result.findings) for result in failing)
     if said and explained < len(failing):
-        said.append(f"nothing that is known fits the other {len(failing) - explained} failing cases")
+        rest = len(failing) - explained
+        said.append(f"nothing that is known fits the other {rest} failing case{'s' if rest > 1 else ''}")
     return said
 
 

@@ -46,9 +46,6 @@ NEEDS_GPU = (
 )
 """Words of errors that say that there is no GPU, or that the interpreter cannot do what was asked."""
 
-LIBDEVICE = ("triton.language.extra.libdevice", "triton.language.extra.cuda.libdevice")
-"""Modules of functions that only a compiler can call: NVIDIA's libdevice."""
-
 Say = Callable[[str], None]
 
 
@@ -62,12 +59,13 @@ def refuse_libdevice() -> None:
 
     By themselves they return None, or ask whether @triton.jit was forgotten.
     """
-    for module_name in LIBDEVICE:
-        with contextlib.suppress(ImportError):
-            module = importlib.import_module(module_name)
-            for name, function in list(vars(module).items()):
-                if callable(function) and getattr(function, "__module__", "") == module_name:
-                    setattr(module, name, _refusing(f"libdevice.{name}"))
+    from triton.language.extra import libdevice
+    from triton.language.extra.cuda import libdevice as libdevice_of_cuda
+
+    for module in (libdevice, libdevice_of_cuda):
+        for name, function in list(vars(module).items()):
+            if callable(function) and getattr(function, "__module__", "") == module.__name__:
+                setattr(module, name, _refusing(f"libdevice.{name}"))
 
 
 def _refusing(name: str) -> Callable:

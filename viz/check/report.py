@@ -18,7 +18,7 @@ def report_panel(context: CheckContext, report: Report) -> None:
     user = context.user(result.case)
     kernel = user.typed if user else ""
     command = shell_command(result.case, kernel, context.file_name)
-    name = _file_name(result.case)
+    name = _file_name(result.case, user.function if user else result.case.kernel)
     with st.container(horizontal=True):
         st.download_button(
             "Report as one HTML file",
@@ -41,10 +41,10 @@ def report_panel(context: CheckContext, report: Report) -> None:
     st.code(command, language="bash", wrap_lines=True)
 
 
-def _file_name(case: CheckCase) -> str:
+def _file_name(case: CheckCase, kernel: str) -> str:
     problem = case.problem
     shape = f"{problem.q_len}x{problem.kv_len}-d{problem.head_dim}"
-    return f"check-{case.kernel}-{shape}-{problem.dtype}-{problem.mask}"
+    return f"check-{kernel}-{shape}-{problem.dtype}-{problem.mask}"
 
 
 def _style() -> str:
