@@ -179,7 +179,7 @@ def _all_cases(results: Sequence[CheckResult]) -> str:
     table = _rows(("kernel", "case", "verdict", "why", "cause"), rows)
     said = "".join(
         f"<p>{escape(found[0].label)}: {WORDS[overall(found)]}. {escape(summary(found))}.</p>"
-        + "".join(f"<p>{escape(words)}.</p>" for words in (*causes(found), *hints(found)))
+        + "".join(f"<p>{escape(words[0].upper() + words[1:])}.</p>" for words in causes(found) + hints(found))
         for found in by_kernel(results)
     )
     return f"<h1>All cases</h1>{said}{table}<h2>The worst of them</h2>"

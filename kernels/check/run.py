@@ -76,6 +76,8 @@ def run_check(
 
 def _with_compiler(result: CheckResult, compiled: Compiled) -> CheckResult:
     """The result with what the compiler says of the kernels."""
+    if result.refused:
+        return result
     findings = (compiled.finding,) if compiled.finding else ()
     notes = (compiled.note,) if compiled.note else ()
     return replace(result, findings=result.findings + findings, notes=result.notes + notes)
