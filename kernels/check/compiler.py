@@ -19,8 +19,11 @@ from kernels.sanitizer.finding import Finding
 from kernels.sanitizer.sites import line_of
 
 KIND = "compile error"
-LIMIT_S = 30.0
-"""A check waits so long for the compiler after all else is done."""
+LIMIT_S = 8.0
+"""A check waits so long for the compiler after all else is done: a part of the time limit of a case."""
+SILENCE_S = 60.0
+"""A process that has answered nothing for so long is ended. Until then it goes on, and a later case gets what
+it has compiled."""
 TARGETS = "an A100 and for an H100"
 """Those of `compile_process`, in words."""
 
@@ -38,8 +41,9 @@ class CompilerProcess:
 
     def __init__(self) -> None:
         self._answers: queue.Queue[str] = queue.Queue()
-        self._number = 0
-        """Of the last question."""
+        self._heard = time.monotonic()
+        self._number = self._answered = 0
+        """Of the last question, and of the last answer."""
         command = [sys.executable, "-m", "kernels.check.compile_process"]
         environment = os.environ | {COMPILES_ONLY: "1", "TRITON_INTERPRET": "0"}
         pipe, none = subprocess.PIPE, subprocess.DEVNULL
@@ -62,6 +66,8 @@ class CompilerProcess:
     def ask(self, case: CheckCase, kernel: UserKernel) -> None:
         """Begin to compile what the function launches in a case."""
         assert self._process.stdin is not None
+        if self._answered == self._number:
+            self._heard = time.monotonic()  # it was idle
         self._number += 1
         question = {"number": self._number, "kernel": kernel.argument, "case": case.as_dict()}
         try:
@@ -71,18 +77,20 @@ class CompilerProcess:
             self.close()
 
     def answer(self) -> Compiled:
-        """What came of it. A process that takes too long is ended: the next case starts another."""
+        """What came of it, within LIMIT_S."""
         deadline = time.monotonic() + LIMIT_S
         while True:
             try:
                 line = self._answers.get(timeout=max(0.0, deadline - time.monotonic()))
             except queue.Empty:
-                self.close()
+                if time.monotonic() - self._heard > SILENCE_S:
+                    self.close()
                 return Compiled(note=f"Not compiled for a GPU: it took longer than {LIMIT_S:g} s.")
             if not line:
                 self.close()
                 return Compiled(note="Not compiled for a GPU: the process of the compiler ended.")
-            answer = json.loads(line)
+            self._heard, answer = time.monotonic(), json.loads(line)
+            self._answered = answer["number"]
             if answer["number"] == self._number:  # others are of checks that ended early
                 return _compiled(answer)
 
