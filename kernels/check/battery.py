@@ -36,10 +36,14 @@ BATTERY = (
     CheckCase(BASE.with_(q_len=290, kv_len=290, head_dim=32, mask="causal", q_heads=1, kv_heads=1)),
     CheckCase(BASE.with_(q_len=64, kv_len=90), layout="mixed"),
     CheckCase(BASE.with_(q_len=96, kv_len=96, mask="window", window_left=20, window_right=0)),
+    CheckCase(BASE.with_(q_len=48, kv_len=65, head_dim=32)),
+    CheckCase(BASE.with_(q_len=40, kv_len=72, head_dim=96)),
+    CheckCase(BASE.with_(q_len=40, kv_len=70, dtype="float32")),
 )
 """Lengths that no tile divides, batch 2, causal masks with equal and unequal lengths, a window, shared key
-heads, many heads, several head dims, bfloat16, a row max that grows, scores that overflow or are far below 0,
-one query over many keys, several tiles of 128 rows, other layouts."""
+heads, one key more than tiles hold, many heads, several head dims, bfloat16, float32, a row max that grows,
+scores that overflow or are far below 0, one query over many keys, several tiles of 128 rows, other
+layouts."""
 
 
 def battery(base: CheckCase) -> tuple[CheckCase, ...]:

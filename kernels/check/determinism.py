@@ -15,6 +15,7 @@ import torch
 from kernels.algorithms import ALGORITHMS
 from kernels.check.bits import bits_of, ulps_between
 from kernels.check.cases import UPLOADED, CheckCase
+from kernels.check.memory import faults, watched_once_loaded
 from kernels.check.run import Progress
 from kernels.check.runs import Runs, Tensors, tensors_of
 from kernels.check.subjects import make_subject
@@ -54,7 +55,12 @@ def run_determinism(
     if case.kernel == UPLOADED:
         remedy = "Choose a kernel to run on its Q, K and V."
         raise InvalidProblem("kernel", case.kernel, "a result from a file cannot be run again", remedy)
-    tensors = tensors_of(case, upload)
+    with watched_once_loaded(case.kernel) as watch:
+        found = _determinism(case, tensors_of(case, upload), progress)
+        return replace(found, notes=(*found.notes, *faults(watch)))
+
+
+def _determinism(case: CheckCase, tensors: Tensors, progress: Progress) -> Determinism:
     try:
         base = _results(case, tensors)
     except (Refused, Broken, UserKernelError) as error:

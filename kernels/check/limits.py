@@ -27,7 +27,8 @@ LIMITS = {
     "gqa": "True: it takes fewer key heads without enable_gqa; False: it takes only as many as query heads",
     "scale": "False: it takes no scale but 1 / sqrt(head_dim)",
     "layout": '"bhld" (default), or "blhd" if its tensors are (batch, length, heads, head_dim)',
-    "strides": '"any" (default), or "contiguous" if it takes no other tensors',
+    "strides": '"any" (default), "last_is_1" if the last stride of its tensors must be 1, or "contiguous" if '
+    "it takes no other tensors",
     "causal": '"bottom_right" (default) or "top_left": to which key the first query of is_causal belongs if '
     "the lengths differ. With either the function gets is_causal and never a mask tensor for it",
     "window": "name of its parameter for a window, which then gets (keys before, keys after) the diagonal",
@@ -37,10 +38,16 @@ LIMITS = {
 """What each key says; the words for whoever gets one wrong."""
 CHOICES = {
     "layout": ("bhld", "blhd"),
-    "strides": ("any", "contiguous"),
+    "strides": ("any", "last_is_1", "contiguous"),
     "causal": ("bottom_right", "top_left"),
     "lse": ("natural", "log2", "none"),
 }
+
+LAYOUTS_BY_STRIDES = {
+    "last_is_1": ("contiguous", "transposed", "sliced", "packed"),
+    "contiguous": ("contiguous",),
+}
+"""Layouts of a case that a kernel with these strides takes; any other takes all."""
 
 
 class InvalidLimits(ValueError):
@@ -103,7 +110,7 @@ class Limits:
             f"{problem.q_heads} query heads on {problem.kv_heads} key heads": self.gqa is False
             and problem.group_size > 1,
             f"scale {case.scale}": not self.scale and case.scale is not None,
-            f"{case.layout} tensors": self.strides == "contiguous" and case.layout != "contiguous",
+            f"{case.layout} tensors": case.layout not in LAYOUTS_BY_STRIDES.get(self.strides, (case.layout,)),
         }
         reasons = [words for words, is_outside in outside.items() if is_outside]
         return f"outside the limits that its file declares: {', '.join(reasons)}" if reasons else ""

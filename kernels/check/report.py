@@ -23,8 +23,8 @@ from kernels.check.result import (
     TensorCheck,
     strict,
 )
-from kernels.check.result_lines import number_words
-from kernels.check.summary import ORDER, summary
+from kernels.check.result_lines import WORDS, number_words, told_apart
+from kernels.check.summary import ORDER, by_kernel, causes, hints, overall, summary
 from kernels.check.variations import Determinism
 from kernels.oracle.report import RULE
 
@@ -81,6 +81,16 @@ def to_json(reports: Sequence[Report], command: str = "") -> str:
         "rule": RULE,
         "command": command,
         "ulp_edges": list(ULP_EDGES),
+        "kernels": [
+            {
+                "label": found[0].label,
+                "verdict": overall(found),
+                "summary": summary(found),
+                "causes": causes(found),
+                "hints": hints(found),
+            }
+            for found in by_kernel([report.result for report in reports])
+        ],
         "checks": [report.as_dict() for report in reports],
     }
     return json.dumps(strict(document), indent=1, allow_nan=False) + "\n"
@@ -167,7 +177,12 @@ def _all_cases(results: Sequence[CheckResult]) -> str:
         words = (result.label, result.case.words, VERDICTS[result.verdict], result.reason, result.cause)
         rows.append((words, result.verdict in ("pass", "invalid")))
     table = _rows(("kernel", "case", "verdict", "why", "cause"), rows)
-    return f"<h1>All cases</h1><p>{escape(summary(results))}.</p>{table}<h2>The worst of them</h2>"
+    said = "".join(
+        f"<p>{escape(found[0].label)}: {WORDS[overall(found)]}. {escape(summary(found))}.</p>"
+        + "".join(f"<p>{escape(words[0].upper() + words[1:])}.</p>" for words in causes(found) + hints(found))
+        for found in by_kernel(results)
+    )
+    return f"<h1>All cases</h1>{said}{table}<h2>The worst of them</h2>"
 
 
 def _rows(header: tuple[str, ...], rows: Sequence[tuple[tuple[str, ...], bool]]) -> str:
@@ -212,14 +227,14 @@ def _error_cells(tensor: TensorCheck) -> tuple[str, ...]:
         number_words(tensor.naive_mean_error),
         f"{tensor.ratio:.2f}",
         f"{tensor.wrong_nonfinite:,} of {tensor.elements:,}",
-        f"{tensor.worst}: {number_words(tensor.worst_value)}, exact {number_words(tensor.exact_value)}",
+        "{}: {}, exact {}".format(tensor.worst, *told_apart(tensor.worst_value, tensor.exact_value)),
     )
 
 
 def _facts(result: CheckResult) -> list[str]:
     facts = []
     if repeats := result.repeats:
-        differing = f"not bitwise equal: {repeats.differing}, by up to {number_words(repeats.largest)}"
+        differing = f"not bitwise equal: {repeats.words}, by up to {number_words(repeats.largest)}"
         facts.append(f"{repeats.runs} runs: {'bitwise equal' if repeats.equal else differing}.")
     if keyless := result.keyless:
         wrong = f"{keyless.wrong_output:,} do not give 0, {keyless.wrong_lse:,} have an lse other than -inf"

@@ -105,6 +105,12 @@ class Repeats:
         """Whether all runs were bitwise equal."""
         return not any(self.differing.values())
 
+    @property
+    def words(self) -> str:
+        """What differs, such as "dQ (12 elements) and dK (3 elements) differ"."""
+        parts = [f"{name} ({count:,} elements)" for name, count in self.differing.items() if count]
+        return f"{' and '.join(parts)} differ{'s' if len(parts) == 1 else ''}"
+
 
 @dataclass(frozen=True)
 class KeylessRows:
@@ -200,9 +206,13 @@ class CheckResult:
         if self.keyless is not None and not self.keyless.right:
             rows = max(self.keyless.wrong_output, self.keyless.wrong_lse)
             return f"{rows:,} rows without a key do not give 0 and lse -inf"
+        if self.findings and self.findings[0].kind == "compile error":
+            finding = self.findings[0]
+            return f"{finding.words} ({finding.place})"
         if self.findings:
             return f"every error is below what the rule allows, but there is {titles(self.findings)}"
-        return "every error is below what the rule allows"
+        judged = "" if self.tensor("dQ") else "; gradients were not judged"
+        return f"every error is below what the rule allows{judged}"
 
     @property
     def cause(self) -> str:

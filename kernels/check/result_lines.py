@@ -7,7 +7,14 @@ import math
 from kernels.check.result import CheckResult, Sensitivity, TensorCheck
 
 INDENT = " " * 8
-WORDS = {"pass": "PASS", "fail": "FAIL", "invalid": "NOT CHECKED", "error": "NO VERDICT"}
+WORDS = {
+    "pass": "PASS",
+    "fail": "FAIL",
+    "invalid": "NOT CHECKED",
+    "error": "NO VERDICT",
+    "few": "TOO FEW",
+}
+"""Verdicts of a case; "few" is one of many cases alone."""
 
 
 def number_words(value: float) -> str:
@@ -17,6 +24,17 @@ def number_words(value: float) -> str:
     if math.isinf(value):
         return "infinite" if value > 0 else "minus infinity"
     return "0" if value == 0 else f"{value:.2e}"
+
+
+def told_apart(one: float, other: float) -> tuple[str, str]:
+    """Two numbers with as many digits as it takes to see that they differ; at least three."""
+    for digits in range(3, 18):
+        words = [
+            f"{value:.{digits}g}" if math.isfinite(value) else number_words(value) for value in (one, other)
+        ]
+        if words[0] != words[1] or one == other:
+            break
+    return words[0], words[1]
 
 
 def result_lines(result: CheckResult, detailed: bool = True) -> str:
@@ -33,7 +51,7 @@ def result_lines(result: CheckResult, detailed: bool = True) -> str:
         state = "all give 0 and lse -inf" if result.keyless.right else wrong
         lines += [f"{result.keyless.count:,} rows see no key: {state}"]
     if result.repeats and not result.repeats.equal:
-        lines += [f"{result.repeats.runs} runs were not bitwise equal: {result.repeats.differing}"]
+        lines += [f"{result.repeats.runs} runs were not bitwise equal: {result.repeats.words}"]
     lines += [*result.trace.splitlines(), *(result.notes if detailed else ())]
     return "\n".join([first, *(f"{INDENT}{line}" for line in lines)])
 

@@ -8,10 +8,11 @@ from dataclasses import replace
 
 from kernels.check.cases import UPLOADED, USERS, CheckCase
 from kernels.check.compare import check_tensor, error_map
+from kernels.check.compiler import Compiled, ask_compiler
 from kernels.check.error_maps import ErrorMap
 from kernels.check.hypotheses import Evidence, causes_of
 from kernels.check.later_calls import later_failure
-from kernels.check.memory import memory_notes, order_finding, watched
+from kernels.check.memory import memory_notes, order_finding, undefined_findings, watched
 from kernels.check.result import Cause, CheckResult, KeylessRows, TensorCheck, label_of
 from kernels.check.runs import Runs, tensors_of
 from kernels.check.subjects import make_subject
@@ -21,7 +22,8 @@ from kernels.check.user_kernel import UserKernelError, user_kernel
 from kernels.check.weights import weigh_keys, weigh_queries
 from kernels.device.backend import device_info, utc_now
 from kernels.device.interpreter import count_launches
-from kernels.device.runtime import BACKEND
+from kernels.device.no_gpu import CONFIGURATIONS
+from kernels.device.runtime import BACKEND, INTERPRETED
 from kernels.oracle.report import FACTORS
 from kernels.oracle.rule import (
     GRADIENTS,
@@ -37,16 +39,22 @@ Progress = Callable[[float, str], None]
 
 
 def run_check(
-    case: CheckCase, upload: Upload | None = None, progress: Progress = lambda fraction, words: None
+    case: CheckCase,
+    upload: Upload | None = None,
+    progress: Progress = lambda fraction, words: None,
+    *,
+    compiles: bool = False,
 ) -> CheckResult:
     """Check the case on this machine's device.
 
+    With `compiles`, what the interpreter runs of a user's function is compiled for a GPU too.
     Raises InvalidProblem if the case cannot be checked, and what the device raises, such as out of memory.
     """
     began = time.perf_counter()
     user_name = user_kernel(case.kernel).name if case.kernel in USERS else ""
     empty = CheckResult(case, label_of(case, user_name), device_info(BACKEND), utc_now(), 0.0)
     is_users = case.kernel in USERS
+    CONFIGURATIONS.begin()
     with count_launches(BACKEND == "interpreter") as launches:
         try:
             subject = None if case.kernel == UPLOADED else make_subject(case, launches)
@@ -54,10 +62,25 @@ def run_check(
             return replace(empty, refused=str(error))
         except UserKernelError as error:
             return replace(empty, refused=str(error), trace=error.trace)
+        asked = (
+            ask_compiler(case, user_kernel(case.kernel)) if compiles and is_users and INTERPRETED else None
+        )
         runs = Runs(case, subject, tensors_of(case, upload))
         with watched(is_users) as watch:  # after the kernel is loaded, which may change the interpreter
+            watch.poison.on = True
             result = _checked(empty, runs, watch, progress)
+        if asked is not None:
+            result = _with_compiler(result, asked.answer())
     return replace(result, interpreted=bool(launches), seconds=time.perf_counter() - began)
+
+
+def _with_compiler(result: CheckResult, compiled: Compiled) -> CheckResult:
+    """The result with what the compiler says of the kernels."""
+    if result.refused:
+        return result
+    findings = (compiled.finding,) if compiled.finding else ()
+    notes = (compiled.note,) if compiled.note else ()
+    return replace(result, findings=result.findings + findings, notes=result.notes + notes)
 
 
 def _checked(empty: CheckResult, runs: Runs, watch: Watch, progress: Progress) -> CheckResult:
@@ -77,15 +100,17 @@ def _checked(empty: CheckResult, runs: Runs, watch: Watch, progress: Progress) -
     progress(0.8, "weighing the key tiles")
     weights, row_sums = weigh_keys(runs)
     causes: tuple[Cause, ...] = ()
-    if wrong := [check.name for check in checks if not check.passes]:
-        progress(0.9, "looking for the cause")
+    wrong = [check.name for check in checks if not check.passes]
+    progress(0.9, "looking for the cause")
+    undefined = undefined_findings(watch, runs, repeats) if wrong or runs.failure else ()
+    if wrong and not undefined:
         tensors = (*runs.tensors.inputs, runs.tensors.d_out)
         layout, band = runs.case.layout, runs.band
         evidence = Evidence(tensors, runs.got, compared, wrong, runs.scale, band, layout, row_sums)
         causes = causes_of(evidence)
         weights += weigh_queries(runs) if set(wrong) & set(GRADIENTS) else ()
     in_order = order_finding(watch, runs, repeats, checks)
-    findings = watch.findings + (in_order or ())
+    findings = undefined + watch.findings + (in_order or ())
     return replace(
         empty,
         tensors=checks,

@@ -9,6 +9,7 @@ import torch
 
 from kernels.check.cases import KERNELS, UPLOADED, CheckCase, estimated_seconds
 from kernels.check.compare import check_tensor
+from kernels.check.memory import faults, watched_once_loaded
 from kernels.check.result import Sensitivity, SensitivityPoint, TensorCheck
 from kernels.check.run import Progress
 from kernels.check.runs import tensors_of
@@ -46,12 +47,13 @@ def run_sensitivity(
         )
     inputs = tensors_of(case, upload).inputs
     notes: list[str] = []
-    try:
-        blocks = _blocks(case, inputs, progress, notes)
-        scales = _scales(case, inputs, progress)
-    except (Refused, Broken, UserKernelError) as error:
-        return Sensitivity((), (), (str(error),))
-    return Sensitivity(blocks, scales, tuple(notes))
+    with watched_once_loaded(case.kernel) as watch:
+        try:
+            blocks = _blocks(case, inputs, progress, notes)
+            scales = _scales(case, inputs, progress)
+        except (Refused, Broken, UserKernelError) as error:
+            return Sensitivity((), (), (str(error), *faults(watch)))
+    return Sensitivity(blocks, scales, (*notes, *faults(watch)))
 
 
 def _blocks(

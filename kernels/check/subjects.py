@@ -19,6 +19,7 @@ from kernels.check.user_errors import Broken, Refused, error_words, judged
 from kernels.check.user_kernel import user_kernel
 from kernels.device.runtime import BACKEND
 from kernels.measure.peers import PEERS
+from kernels.oracle.rule import GRADIENTS
 from kernels.problem import AttentionProblem, Band, InvalidProblem
 
 if TYPE_CHECKING:
@@ -33,6 +34,26 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
+class Attached:
+    """One call whose graph is kept: O, and the inputs among Q, K and V that require gradients."""
+
+    out: torch.Tensor
+    leaves: dict[str, torch.Tensor]
+    """By the name of their gradients."""
+    guard: Callable[[Callable[[], tuple[torch.Tensor, ...]]], tuple[torch.Tensor, ...]]
+
+    def gradients(self, d_out: torch.Tensor, *, keep: bool = False) -> dict[str, torch.Tensor]:
+        """Gradients of the leaves. With `keep` they can be asked for again. Raises Broken and Refused."""
+        leaves = list(self.leaves.values())
+        found = self.guard(lambda: _derivatives(self.out, leaves, d_out, keep))
+        return {name: gradient.clone() for name, gradient in zip(self.leaves, found, strict=True)}
+
+
+AttachedCall = Callable[..., Attached]
+"""Query, key and value, and `learning`, names of the gradients that are wanted, to the call's graph."""
+
+
+@dataclass(frozen=True)
 class Subject:
     """One kernel on one case. `band` is the mask that is right for it, `notes` what else is to be said."""
 
@@ -42,6 +63,8 @@ class Subject:
     notes: list[str] = field(default_factory=list)
     trained: dict[str, torch.Tensor] = field(default_factory=dict)
     """O of the last call with inputs that require gradients, if it is known."""
+    attached: AttachedCall | None = None
+    """Of a user's function with gradients: a call that keeps its graph."""
 
 
 def make_subject(case: CheckCase, launches: Sequence[int] = ()) -> Subject:
@@ -129,11 +152,11 @@ def _by_autograd(attend: Attention) -> GradientCall:
 
 
 def _derivatives(
-    out: torch.Tensor, leaves: list[torch.Tensor], d_out: torch.Tensor
+    out: torch.Tensor, leaves: list[torch.Tensor], d_out: torch.Tensor, keep: bool = False
 ) -> tuple[torch.Tensor, ...]:
     if not out.requires_grad:
         raise Refused("it has no gradients: its output does not depend on Q, K and V for autograd")
-    results = torch.autograd.grad(out, leaves, d_out, allow_unused=True)
+    results = torch.autograd.grad(out, leaves, d_out, allow_unused=True, retain_graph=keep)
     return tuple(
         torch.zeros_like(leaf) if gradient is None else gradient
         for gradient, leaf in zip(results, leaves, strict=True)
@@ -175,8 +198,16 @@ def _user(case: CheckCase, launches: Sequence[int]) -> Subject:
         trained["O"] = out.detach().clone()
         return guarded("backward", lambda: _derivatives(out, leaves, d_out))
 
-    differentiable = None if loaded.limits.forward_only else gradients
-    return Subject(forward, differentiable, loaded.limits.band(case.problem), notes, trained)
+    def attached(*tensors: torch.Tensor, learning: Sequence[str] = GRADIENTS) -> Attached:
+        leaves = {name: tensor.detach() for name, tensor in zip(GRADIENTS, tensors, strict=True)}
+        wanted = {name: leaves[name].requires_grad_() for name in learning}
+        out = check_output(guarded("forward", attend, *leaves.values())[0], tensors[0])
+        return Attached(out, wanted, lambda derive: guarded("backward", derive))
+
+    band = loaded.limits.band(case.problem)
+    if loaded.limits.forward_only:
+        return Subject(forward, None, band, notes, trained)
+    return Subject(forward, gradients, band, notes, trained, attached)
 
 
 def _guarded(name: str, call: Callable[Parameters, Result]) -> Callable[Parameters, Result]:

@@ -99,8 +99,9 @@ def attend_with(loaded: LoadedKernel, case: CheckCase) -> Attend:
 
     def attend(*tensors: torch.Tensor) -> tuple[Any, Any]:
         given = [tensor.transpose(1, 2) if limits.layout == "blhd" else tensor for tensor in tensors]
-        if limits.strides == "contiguous":
-            given = [tensor.contiguous() for tensor in given]
+        if limits.strides != "any":
+            every = limits.strides == "contiguous"
+            given = [tensor.contiguous() if every or tensor.stride(-1) != 1 else tensor for tensor in given]
         result = loaded.function(*given, **arguments)
         out, second = (*result, None)[:2] if isinstance(result, tuple | list) and result else (result, None)
         return _in_our_layout(out, limits), second

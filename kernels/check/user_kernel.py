@@ -17,7 +17,7 @@ from kernels.check.cases import USERS
 from kernels.check.limits import NAME, InvalidLimits, Limits
 from kernels.check.user_errors import trace_text, user_frames
 from kernels.check.user_modules import UserModules, version_of
-from kernels.device.no_gpu import answers_without_gpu, needs_gpu
+from kernels.device.no_gpu import answers_without_gpu, needs_gpu, refuse_libdevice
 from kernels.problem import AttentionProblem, InvalidProblem
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ class UserKernel:
 
     path: Path
     function: str
+    given: str = field(default="", compare=False)
+    """What the command line said, for a command that repeats it; "" in another process."""
 
     @classmethod
     def parse(cls, text: str) -> UserKernel:
@@ -44,7 +46,7 @@ class UserKernel:
             )
         if not Path(path).is_file():
             raise InvalidProblem("kernel", text, f"there is no file {path} here", "Check the path.")
-        return cls(Path(path).resolve(), function)
+        return cls(Path(path).resolve(), function, text)
 
     @classmethod
     def unchecked(cls, text: str) -> UserKernel:
@@ -56,6 +58,11 @@ class UserKernel:
     def argument(self) -> str:
         """What names the function on another process's command line."""
         return f"{self.path}:{self.function}"
+
+    @property
+    def typed(self) -> str:
+        """What names it in a command: as it was given."""
+        return self.given or self.argument
 
     @property
     def name(self) -> str:
@@ -93,14 +100,14 @@ class LoadedKernel:
     function: UserFunction
     limits: Limits
     modules: UserModules
-    interpreted: bool
+    without_gpu: bool
     said: list[str] = field(default_factory=list)
     """What was answered in the place of a GPU, for the notes of a check."""
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
         """Surroundings of every call of the function."""
-        with _surroundings(self.modules, self.interpreted) as said:
+        with _surroundings(self.modules, self.without_gpu) as said:
             try:
                 yield
             finally:
@@ -111,9 +118,9 @@ _loaded: dict[UserKernel, tuple[str, LoadedKernel]] = {}
 
 
 @contextlib.contextmanager
-def _surroundings(modules: UserModules, interpreted: bool) -> Iterator[list[str]]:
+def _surroundings(modules: UserModules, without_gpu: bool) -> Iterator[list[str]]:
     with contextlib.ExitStack() as stack:
-        said = stack.enter_context(answers_without_gpu()) if interpreted else []
+        said = stack.enter_context(answers_without_gpu()) if without_gpu else []
         stack.enter_context(modules.active())
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore", RuntimeWarning)
@@ -122,18 +129,19 @@ def _surroundings(modules: UserModules, interpreted: bool) -> Iterator[list[str]
 
 def _load(kernel: UserKernel) -> LoadedKernel:
     from kernels.device.bfloat16 import make_bfloat16_exact
-    from kernels.device.runtime import INTERPRETED
+    from kernels.device.runtime import INTERPRETED, WITHOUT_GPU
 
     if INTERPRETED:
         make_bfloat16_exact()
+        refuse_libdevice()
     modules = UserModules(kernel.path)
     try:
-        with _surroundings(modules, INTERPRETED) as said:
+        with _surroundings(modules, WITHOUT_GPU) as said:
             module = modules.load()
     except (Exception, SystemExit) as error:  # whatever the file raises at import is told to the user
         trace = trace_text(error, user_frames(error, modules.holds))
         words = f"{type(error).__name__}: {error}"
-        if INTERPRETED and needs_gpu(words):
+        if WITHOUT_GPU and needs_gpu(words):
             words = f"needs a GPU: {words}"
         raise UserKernelError(f"{kernel.name} could not be imported: {words}", trace) from error
     function = getattr(module, kernel.function, None)
@@ -143,7 +151,7 @@ def _load(kernel: UserKernel) -> LoadedKernel:
         limits = Limits.declared(getattr(module, NAME, None))
     except InvalidLimits as error:
         raise UserKernelError(f"{kernel.path.name}: {error}") from error
-    return LoadedKernel(function, limits, modules, INTERPRETED, said)
+    return LoadedKernel(function, limits, modules, WITHOUT_GPU, said)
 
 
 _named: dict[str, UserKernel] = {}

@@ -204,6 +204,10 @@ def _ignored_strides(setting: Setting, layout: str) -> Iterator[Named]:
         for tensor in handed
     ]
     memory = replace(setting, query=read[0], key=read[1], value=read[2])
+    if any(tensor.stride(-1) != 1 for tensor in handed):
+        rows = [torch.as_strided(tensor, tensor.shape, (*tensor.stride()[:-1], 1)) for tensor in handed]
+        of_rows = replace(setting, query=rows[0], key=rows[1], value=rows[2])
+        yield "attention that takes the last stride of its tensors for 1", of_rows.output
     words = "attention that takes the tensors for contiguous and ignores their strides"
     yield words, memory.output
 

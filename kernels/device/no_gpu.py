@@ -54,6 +54,27 @@ def needs_gpu(message: str) -> bool:
     return any(words in message for words in NEEDS_GPU)
 
 
+def refuse_libdevice() -> None:
+    """Make the functions of libdevice say that they need a GPU, in this process: its interpreter has none.
+
+    By themselves they return None, or ask whether @triton.jit was forgotten.
+    """
+    from triton.language.extra import libdevice
+    from triton.language.extra.cuda import libdevice as libdevice_of_cuda
+
+    for module in (libdevice, libdevice_of_cuda):
+        for name, function in list(vars(module).items()):
+            if callable(function) and getattr(function, "__module__", "") == module.__name__:
+                setattr(module, name, _refusing(f"libdevice.{name}"))
+
+
+def _refusing(name: str) -> Callable:
+    def refuse(*_: object, **__: object) -> None:
+        raise NotImplementedError(f"{name} is not supported in interpreter mode")
+
+    return refuse
+
+
 @contextlib.contextmanager
 def answers_without_gpu() -> Iterator[list[str]]:
     """Answer questions about a GPU while the body runs. The list says, once each, what was answered."""
@@ -112,6 +133,10 @@ class _Driver:
         """The first."""
         return 0
 
+    def get_current_stream(self, device: int | None = None) -> int:
+        """The default one."""
+        return 0
+
     def get_active_torch_device(self) -> Any:
         """Where the tensors are."""
         import torch
@@ -125,17 +150,41 @@ def _answer_triton(stack: contextlib.ExitStack, say: Say) -> None:
         _replace(stack, runtime.driver, "_active", _Driver(say))
 
 
+class Configurations:
+    """Which configuration `@triton.autotune` takes in the interpreter, and how many there are."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        """Counted from 0, and over from the start in a kernel that has fewer."""
+        self.settings: dict[str, list[str]] = {}
+        """By kernel: what each of its configurations sets, since the last `begin`."""
+
+    def begin(self) -> None:
+        """A check begins: nothing was launched yet, and the first configuration is taken."""
+        self.number, self.settings = 0, {}
+
+    def pick(self, kernel: str, configurations: list) -> Any:
+        """The configuration to take."""
+        self.settings[kernel] = [_settings(configuration) for configuration in configurations]
+        return configurations[self.number % len(configurations)]
+
+
+CONFIGURATIONS = Configurations()
+"""Of this process, which runs one check at a time."""
+
+
 def _choose_configurations(stack: contextlib.ExitStack, say: Say) -> None:
-    """`@triton.autotune` takes its first configuration, as nothing is timed."""
+    """`@triton.autotune` times nothing, and takes the configuration that CONFIGURATIONS picks."""
     autotuner: Any = importlib.import_module("triton.runtime.autotuner")
 
     def run(self: Any, *arguments: Any, **options: Any) -> Any:
         self.nargs = dict(zip(self.arg_names, arguments, strict=False))
         configurations = self.prune_configs(options)
-        chosen = self.best_config = configurations[0]
+        name = self.base_fn.__name__
+        chosen = self.best_config = CONFIGURATIONS.pick(name, configurations)
         say(
-            f"@triton.autotune of {self.base_fn.__name__}: the interpreter times nothing, so the first of "
-            f"its {len(configurations)} configurations was taken ({_settings(chosen)})."
+            f"@triton.autotune of {name}: the interpreter times nothing, so the first of its "
+            f"{len(configurations)} configurations was taken ({_settings(configurations[0])})."
         )
         if chosen.pre_hook is not None:
             chosen.pre_hook({**self.nargs, **options, **chosen.all_kwargs()})

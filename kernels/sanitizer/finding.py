@@ -11,6 +11,8 @@ KINDS = (
     "read of unwritten memory",
     "write conflict",
     "order dependence",
+    "use of an undefined value",
+    "compile error",
 )
 
 ON_A_GPU = (

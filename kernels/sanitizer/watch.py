@@ -21,6 +21,7 @@ from kernels.sanitizer.finding import Finding
 from kernels.sanitizer.fresh import FillFresh
 from kernels.sanitizer.ledger import Ledger
 from kernels.sanitizer.log import AccessLog
+from kernels.sanitizer.poison import Poison
 from kernels.sanitizer.regions import ADDRESS, TAG_SHIFT, Launch, Memory, Region
 
 Order = Callable[[int], np.ndarray]
@@ -51,6 +52,7 @@ class Watch:
         """Accesses by addresses that were not passed as tensors, such as a table of pointers: not checked."""
         self.programs = 0
         """Most programs of one launch."""
+        self.poison = Poison()
         self._ledger = Ledger()
         self.order = "as numbered"
         """Name in ORDERS; it may be changed between launches."""
@@ -268,9 +270,8 @@ def watch_memory(log: AccessLog | None = None, listen: bool = True) -> Iterator[
 
 def _accesses(watch: Watch, builder: Any, handle: Any) -> dict[str, Callable]:
     """The builder's methods that access memory, watched."""
-    load, store = builder.create_masked_load, builder.create_masked_store
-    update, exchange = builder.create_atomic_rmw, builder.create_atomic_cas
-    multiply, boolean = builder.create_dot, builder.get_int1_ty()
+    load, store, multiply = builder.create_masked_load, builder.create_masked_store, builder.create_dot
+    update, exchange, boolean = builder.create_atomic_rmw, builder.create_atomic_cas, builder.get_int1_ty()
 
     def resolved(pointers: Any, mask: Any, how: str, values: np.ndarray | None = None) -> tuple[Any, Any]:
         """Pointers and mask to use; a mask of a block pointer is an array, and others are handles."""
@@ -280,7 +281,8 @@ def _accesses(watch: Watch, builder: Any, handle: Any) -> dict[str, Callable]:
         return handle(data, pointers.dtype), handle(lanes, boolean)
 
     def create_masked_load(pointers: Any, mask: Any, other: Any, *options: Any, **named: Any) -> Any:
-        return load(*resolved(pointers, mask, "read"), other, *options, **named)
+        loaded = load(*resolved(pointers, mask, "read"), other, *options, **named)
+        return watch.poison.filled(loaded, mask) if other is None else loaded
 
     def create_masked_store(pointers: Any, value: Any, mask: Any, *options: Any, **named: Any) -> Any:
         found, lanes = resolved(pointers, mask, "write", value.data)

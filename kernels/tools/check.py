@@ -4,8 +4,8 @@ The kernel is one of ours, torch's, or your own function; or a file holds the re
 properties of a case, a battery of small cases is run, each with something that kernels get wrong. Every case
 runs in a child process with a time limit, so that a crash or a hang costs that case alone.
 
-Exit status: 0 if at least one case passes and none fails, 1 if any case fails or ends without a verdict, 2 if
-nothing was checked (an argument is wrong, or the kernel refused every case).
+Exit status: 0 if no case fails and at least half of them pass, 1 if any case fails or ends without a verdict,
+2 if fewer were checked (an argument is wrong, or the kernel refuses too many cases).
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from kernels.check.cases import (
 )
 from kernels.check.file_rules import InvalidUpload
 from kernels.check.result import CheckResult
-from kernels.check.result_lines import WORDS
-from kernels.check.summary import causes, overall, side_by_side, summary, table_text
+from kernels.check.result_lines import INDENT, WORDS
+from kernels.check.summary import causes, hints, last_words, overall, side_by_side, summary, table_text
 from kernels.check.uploads import AXES, AXES_WORDS, Upload, read_upload
 from kernels.check.user_kernel import UserKernel, UserKernelError
 from kernels.problem import BLOCKS, DTYPES, INPUTS, MASKS, AttentionProblem, InvalidProblem
 from kernels.tools.check_session import Session
 from kernels.worker.client import WorkerClient
 
-EXIT = {"pass": 0, "fail": 1, "error": 1, "invalid": 2}
+EXIT = {"pass": 0, "fail": 1, "error": 1, "invalid": 2, "few": 2}
 NAMED_KERNELS = [name for name in KERNELS if name not in USERS]
 DETAILED_CASES = 4
 """Up to so many cases, every tensor of each is listed; of more, those of cases that do not pass."""
@@ -262,7 +262,10 @@ def _print_summary(by_kernel: list[list[CheckResult]], grids: list[Grid]) -> Non
     for results, grid in zip(by_kernel, grids, strict=True):
         if len(results) > 1 or len(by_kernel) > 1:
             print(f"\n{WORDS[overall(results)]:11} {results[0].label}: {summary(results)}")
-            print("".join(f"        cause: {cause}\n" for cause in causes(results)), end="")
+            for words in (*causes(results), *hints(results)):
+                print(f"{INDENT}{words}")
+            if results[0].case.kernel in USERS:
+                print("\n".join(f"{INDENT}{words}" for words in last_words(results)))
         if grid.left_out:
             print(grid.words, file=sys.stderr)
     if len(by_kernel) > 1:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from kernels.check.cases import UPLOADED, CheckCase
-from kernels.check.report import Report, to_html, to_json
+from kernels.check.report import Report, shell_command, to_html, to_json
 from kernels.check.result import CheckResult
 from kernels.check.result_lines import INDENT, result_lines, sensitivity_lines
 from kernels.check.summary import ORDER
@@ -83,4 +83,6 @@ class Session:
         if self.arguments.html:
             worst = min(self.reports, key=lambda report: ORDER.index(report.result.verdict))
             results = [report.result for report in self.reports]
-            self.arguments.html.write_text(to_html(worst, all_results=results))
+            own = self.user(worst.result.case.kernel)
+            again = shell_command(worst.result.case, own.typed if own else "", str(self.arguments.file or ""))
+            self.arguments.html.write_text(to_html(worst, command=again, all_results=results))

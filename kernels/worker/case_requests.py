@@ -48,7 +48,7 @@ class CheckRequest(CaseRequest[CheckResult]):
         """The bytes are the error maps."""
         from kernels.check.run import run_check
 
-        result = run_check(self.case, self.upload(blob), progress)
+        result = run_check(self.case, self.upload(blob), progress, compiles=True)
         return {"check": result.as_dict()}, maps_to_bytes(result.maps)
 
     def result(self, answer: dict, blob: bytes) -> CheckResult:

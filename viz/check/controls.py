@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import streamlit as st
 
-from kernels.check.cases import KERNELS, LAYOUTS, MAX_REPEATS, UPLOADED, USERS, kernels_on
+from kernels.check.cases import KERNELS, LAYOUTS, MAX_REPEATS, UPLOADED, kernels_on
 from kernels.check.file_rules import InvalidUpload
 from kernels.check.uploads import AXES, AXES_WORDS, UploadFacts, read_upload
 from kernels.check.user_kernel import UserKernel
 from kernels.problem import InvalidProblem
-from viz.shared.options import named_kernels
+from viz.shared.options import kernel_labels, named_kernels
 
 FILE_HELP = (
     "**q**, **k**, **v** as (batch, heads, length, head_dim) in float16, bfloat16 (.safetensors only) or "
@@ -36,7 +36,7 @@ def user_kernels() -> tuple[UserKernel, ...]:
 def kernel_controls(backend: str, users: tuple[UserKernel, ...]) -> tuple[str, bool, int]:
     """Name of the kernel, whether gradients count, and the number of runs; at the top of the sidebar."""
     names = kernels_on(backend if backend == "cuda" else "interpreter", len(users))
-    named = {name: user.name for name, user in zip(USERS, users, strict=False)}
+    named = kernel_labels(users)
     labels = {name: KERNELS[name].label for name in names} | named
     with st.sidebar:
         help_words = "\n".join(f"- **{name}**: {label}" for name, label in labels.items())
@@ -46,9 +46,8 @@ def kernel_controls(backend: str, users: tuple[UserKernel, ...]) -> tuple[str, b
             key="kernel",
             bind="query-params",
             help=help_words,
+            format_func=lambda name: named.get(name, name),
         )
-        if kernel in named:
-            st.caption(named[kernel])
         left, right = st.columns([3, 2], vertical_alignment="bottom")
         gradients = left.toggle("gradients", True, key="gradients", bind="query-params")
         repeats = right.number_input(

@@ -19,7 +19,7 @@ from kernels.check.cases import (
 )
 from kernels.check.report import Report, to_json
 from kernels.check.result import CheckResult
-from kernels.check.summary import causes, side_by_side, summary
+from kernels.check.summary import by_kernel, causes, hints, side_by_side, summary
 from kernels.problem import DTYPES, MASKS, InvalidProblem
 from viz.check.context import CheckContext
 from viz.check.grid_run import GridRun, Outcome, verdict_of, worst_share
@@ -167,15 +167,15 @@ def _ended(context: CheckContext, run: GridRun) -> None:
 
 def _summaries(results: list[CheckResult]) -> None:
     """A sentence per kernel, and several kernels side by side."""
-    by_kernel: dict[str, list[CheckResult]] = {}
-    for result in results:
-        by_kernel.setdefault(result.case.kernel, []).append(result)
-    for found in by_kernel.values():
+    of_kernels = by_kernel(results)
+    for found in of_kernels:
         st.markdown(f"**{plain(found[0].label)}**: {plain(summary(found))}.")
-        for cause in causes(found):
-            st.markdown(f":material/troubleshoot: **Cause**: {plain(cause)}.")
-    if len(by_kernel) > 1:
-        header, *rows = side_by_side(list(by_kernel.values()))
+        for words in causes(found):
+            st.markdown(f":material/troubleshoot: {plain(words[0].upper() + words[1:])}.")
+        for words in hints(found):
+            st.markdown(f":material/info: {plain(words[0].upper() + words[1:])}.")
+    if len(of_kernels) > 1:
+        header, *rows = side_by_side(of_kernels)
         st.caption("Side by side: the verdict, and the largest error over what is allowed.")
         repeated = {label for label in header if header.count(label) > 1}
         labels = [f"{label} ({n})" if label in repeated else label for n, label in enumerate(header)]

@@ -17,9 +17,9 @@ def report_panel(context: CheckContext, report: Report) -> None:
     """Two downloads and the command."""
     result = report.result
     user = context.user(result.case)
-    kernel = user.argument if user else ""
+    kernel = user.typed if user else ""
     command = shell_command(result.case, kernel, context.file_name)
-    name = _file_name(result.case)
+    name = _file_name(result.case, user.function if user else result.case.kernel)
     with st.container(horizontal=True):
         st.download_button(
             "Report as one HTML file",
@@ -42,8 +42,8 @@ def report_panel(context: CheckContext, report: Report) -> None:
     st.code(command, language="bash", wrap_lines=True)
 
 
-def _file_name(case: CheckCase) -> str:
-    return file_name(f"check {case.kernel} {problem_words(case.problem)}")
+def _file_name(case: CheckCase, kernel: str) -> str:
+    return file_name(f"check {kernel} {problem_words(case.problem)}")
 
 
 def _style() -> str:

@@ -7,6 +7,7 @@ import streamlit as st
 from kernels.algorithms import ALGORITHMS
 from kernels.check.cases import UPLOADED
 from kernels.check.result import CheckResult, KeylessRows, Repeats, TensorCheck
+from kernels.check.result_lines import told_apart
 from kernels.oracle.report import RULE
 from kernels.sanitizer.finding import Finding
 from viz.shared.formats import format_error, plain
@@ -119,7 +120,8 @@ def _error_help(tensor: TensorCheck) -> str:
 def worst_words(tensor: TensorCheck) -> str:
     """Where the largest error of a tensor is, what the kernel gave there, and what is exact."""
     index = ", ".join(f"{axis} {number}" for axis, number in zip(AXES, tensor.worst, strict=False))
-    return f"{index}: {tensor.worst_value:.6g}, exact {tensor.exact_value:.6g}"
+    value, exact = told_apart(tensor.worst_value, tensor.exact_value)
+    return f"{index}: {value}, exact {exact}"
 
 
 def _repeats_words(repeats: Repeats) -> str:

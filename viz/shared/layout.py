@@ -8,12 +8,11 @@ from typing import Literal
 import plotly.graph_objects as go
 import streamlit as st
 
-from kernels.check.cases import USERS
 from kernels.device.backend import triton_missing
 from kernels.problem import AttentionProblem, InvalidProblem
 from viz.shared import runs, theme
 from viz.shared.appearance import follow_appearance
-from viz.shared.options import named_kernels
+from viz.shared.options import kernel_labels, named_kernels
 
 STYLE = (
     """<style>
@@ -89,7 +88,7 @@ def header(title: str, store: runs.RunStore | None) -> None:
 def _named_kernels() -> None:
     """That the command line named kernels, on every page, with the way to their check."""
     try:
-        names = [kernel.name for kernel in named_kernels()]
+        names = list(kernel_labels(named_kernels()).values())
     except InvalidProblem:
         return  # the Check page says what is wrong with the name
     if names:
@@ -99,7 +98,7 @@ def _named_kernels() -> None:
             label=words,
             icon=":material/fact_check:",
             help=", ".join(names),
-            query_params={"kernel": USERS[0]},
+            query_params={"kernel": names[0]},
         )
 
 

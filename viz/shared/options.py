@@ -7,6 +7,7 @@ that Explore opens; `--talk my_talk.toml` a talk, which then begins.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from kernels.check.cases import USERS
@@ -20,6 +21,13 @@ def named_kernels() -> list[UserKernel]:
     if len(kernels) > len(USERS):
         raise InvalidProblem("kernel", f"{len(kernels)} kernels", f"expected at most {len(USERS)}")
     return kernels
+
+
+def kernel_labels(kernels: Sequence[UserKernel]) -> dict[str, str]:
+    """By their names in cases ("user", "user2", ...): what pages and URLs call the kernels."""
+    names = [kernel.name for kernel in kernels]
+    labels = [name if names.count(name) == 1 else f"{name} ({n})" for n, name in enumerate(names, 1)]
+    return dict(zip(USERS, labels, strict=False))
 
 
 def named_trace() -> Path | None:

@@ -43,9 +43,7 @@ class Learns(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, d_out):
-        with torch.enable_grad():
-            leaves = [tensor.detach().requires_grad_() for tensor in ctx.saved_tensors]
-            return torch.autograd.grad(right(*leaves), leaves, d_out)
+        return gradients_of(ctx.saved_tensors, d_out)
 
 
 def wrong_when_it_learns(query, key, value):
@@ -73,3 +71,84 @@ def lse_later(query, key, value):
     FIRST.append(0.0)
     scores = query.float() @ key.float().mT * query.shape[-1] ** -0.5
     return (right(query, key, value), scores.logsumexp(-1)) if len(FIRST) > 1 else right(query, key, value)
+
+
+class Remembers(torch.autograd.Function):
+    """Right gradients, computed from the tensors of the last forward pass of all."""
+
+    @staticmethod
+    def forward(ctx, query, key, value):
+        OUTPUTS["last"] = (query, key, value)
+        return right(query, key, value)
+
+    @staticmethod
+    def backward(ctx, d_out):
+        return gradients_of(OUTPUTS["last"], d_out)
+
+
+def remembers_the_last_forward(query, key, value):
+    return Remembers.apply(query, key, value)
+
+
+class AddsUp(torch.autograd.Function):
+    """Keeps its gradients in the graph, and adds to them."""
+
+    @staticmethod
+    def forward(ctx, query, key, value):
+        ctx.save_for_backward(query, key, value)
+        ctx.sums = [torch.zeros_like(tensor) for tensor in (query, key, value)]
+        return right(query, key, value)
+
+    @staticmethod
+    def backward(ctx, d_out):
+        for total, gradient in zip(ctx.sums, gradients_of(ctx.saved_tensors, d_out), strict=True):
+            total += gradient
+        return tuple(total.clone() for total in ctx.sums)
+
+
+def adds_up_in_the_graph(query, key, value):
+    return AddsUp.apply(query, key, value)
+
+
+class Skips(torch.autograd.Function):
+    """Leaves out the pass that computes dQ if nobody asks for it, and with it what dK needs."""
+
+    @staticmethod
+    def forward(ctx, query, key, value):
+        ctx.save_for_backward(query, key, value)
+        return right(query, key, value)
+
+    @staticmethod
+    def backward(ctx, d_out):
+        found = gradients_of(ctx.saved_tensors, d_out)
+        if not ctx.needs_input_grad[0]:
+            return None, found[1] * 0, found[2]
+        return found
+
+
+def wrong_without_dq(query, key, value):
+    return Skips.apply(query, key, value)
+
+
+class Right(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, query, key, value):
+        ctx.save_for_backward(query, key, value)
+        return right(query, key, value)
+
+    @staticmethod
+    def backward(ctx, d_out):
+        found = gradients_of(ctx.saved_tensors, d_out)
+        return tuple(
+            each if needed else None for each, needed in zip(found, ctx.needs_input_grad, strict=True)
+        )
+
+
+def right_with_a_backward_of_its_own(query, key, value):
+    return Right.apply(query, key, value)
+
+
+def gradients_of(tensors, d_out):
+    with torch.enable_grad():
+        leaves = [tensor.detach().requires_grad_() for tensor in tensors]
+        return torch.autograd.grad(right(*leaves), leaves, d_out)

@@ -7,9 +7,12 @@ import torch
 from kernels.check.bits import difference_words, ulps_between
 from kernels.check.cases import UPLOADED, CheckCase
 from kernels.check.determinism import run_determinism
+from kernels.check.sensitivity import run_sensitivity
 from kernels.check.user_kernel import UserKernel, name_user_kernel
 from kernels.check.variations import Determinism, determinism_lines
+from kernels.device.runtime import INTERPRETED
 from kernels.problem import AttentionProblem, InvalidProblem
+from tests.kernels.sanitizer import cases as memory_cases
 
 PROBLEM = AttentionProblem(
     q_len=20, kv_len=70, head_dim=16, q_heads=2, kv_heads=2, block_m=16, block_n=16, dtype="float32"
@@ -93,3 +96,12 @@ def test_a_kernel_that_refuses_says_why(of_user):
 def test_a_result_from_a_file_cannot_be_run_again():
     with pytest.raises(InvalidProblem, match="cannot be run again"):
         run_determinism(CheckCase(PROBLEM, UPLOADED))
+
+
+@pytest.mark.skipif(not INTERPRETED, reason="memory is watched in the interpreter only")
+@pytest.mark.parametrize("vary", [run_determinism, run_sensitivity])
+def test_what_leaves_its_tensors_is_found_and_not_done_while_the_case_is_varied(vary):
+    name_user_kernel(UserKernel.parse(f"{memory_cases.__file__}:writes_past_output"))
+    problem = AttentionProblem(q_len=20, kv_len=32, head_dim=16)
+    notes = vary(CheckCase(problem, "user", False, 2)).notes
+    assert any(note.startswith("Found while these ran: out-of-bounds write: ") for note in notes), notes

@@ -29,6 +29,13 @@ def checked(function, **changes):
         ("keeps_the_keys", False, "with other numbers in the same tensors a later call is wrong"),
         ("returns_one_memory", False, "its result is overwritten by the next call"),
         ("wrong_when_it_learns", True, "with inputs that require gradients its result is wrong"),
+        ("remembers_the_last_forward", True, "the backward pass of the first is wrong: dQ is off by"),
+        (
+            "adds_up_in_the_graph",
+            True,
+            "a second backward pass of the same graph (retain_graph=True) is wrong",
+        ),
+        ("wrong_without_dq", True, "if query requires no gradient, another one is wrong: dK is off by"),
         ("breaks_at_other_numbers", False, "with other numbers in the same tensors, failed"),
     ],
 )
@@ -40,14 +47,21 @@ def test_what_a_call_leaves_behind_is_found(function, gradients, words):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_right_kernel_passes_in_every_layout(layout):
-    result = checked("right", gradients=True, layout=layout)
+@pytest.mark.parametrize("function", ["right", "right_with_a_backward_of_its_own"])
+def test_a_right_kernel_passes_in_every_layout(function, layout):
+    result = checked(function, gradients=True, layout=layout)
     assert result.verdict == "pass", result.reason
 
 
 def test_other_numbers_are_not_tried_on_a_large_problem(monkeypatch):
     monkeypatch.setattr(later_calls, "MOST_SCORES", 40 * 50 - 1)
     assert checked("keeps_the_keys").verdict == "pass"
+
+
+def test_graphs_are_not_tried_on_a_large_problem_of_the_battery(monkeypatch):
+    monkeypatch.setattr(later_calls, "BATTERY_SCORES", 40 * 50 - 1)
+    assert checked("adds_up_in_the_graph", gradients=True).verdict == "pass"
+    assert checked("adds_up_in_the_graph", gradients=True, repeats=3).verdict == "fail"
 
 
 def test_sums_of_one_are_no_cause():

@@ -3,8 +3,8 @@
 import pytest
 
 from kernels.check.cases import CheckCase
-from kernels.check.result import Cause, CheckResult
-from kernels.check.result_lines import number_words, result_lines
+from kernels.check.result import Cause, CheckResult, Repeats
+from kernels.check.result_lines import number_words, result_lines, told_apart
 from kernels.check.summary import causes, overall, side_by_side, summary, table_text
 from kernels.device.backend import DeviceInfo
 from kernels.problem import AttentionProblem
@@ -41,7 +41,40 @@ def test_the_summary_names_the_cases_and_counts_the_causes():
     assert "1 of 4 cases fail (32x32 d64 full)" in words
     assert "1 gave no verdict (48x48 d64 full)" in words
     assert "1 not checked (needs a GPU)" in words
-    assert causes([PASS, FAIL, FAIL]) == ["dQ, dK and dV equal x (2 of 2 failing cases)"]
+    assert causes([PASS, FAIL, FAIL]) == ["cause: dQ, dK and dV equal x"]
+
+
+def test_what_fits_some_of_the_failing_cases_is_not_called_the_cause():
+    other = result(33, broken="it returned NoneType")
+    found = result(34, findings=(Finding("out-of-bounds read", "w", "/a/mine.py", 12, "tl.load(k)"),))
+    assert causes([PASS, FAIL, FAIL, found, other]) == [
+        "in 2 of 4 failing cases: dQ, dK and dV equal x",
+        "in 1 of 4 failing cases: an out-of-bounds read at mine.py:12",
+        "nothing that is known fits the other 1 failing case",
+    ]
+
+
+def test_a_pass_says_that_its_gradients_were_not_judged():
+    assert PASS.reason.endswith("; gradients were not judged")
+    assert summary([PASS, PASS]) == "2 pass without gradients"
+
+
+def test_few_passes_among_many_cases_are_no_pass():
+    results = [PASS, *[result(16 + n, refused="it takes 0.5 alone. No more") for n in range(17)]]
+    assert overall(results) == "few"
+    words = summary(results)
+    assert words.startswith("only 1 of 18 cases passes, too few for a verdict on the kernel")
+    assert words.endswith("17 not checked (it takes 0.5 alone)")
+
+
+def test_two_numbers_are_told_apart():
+    assert told_apart(1.2345, 1.2344) == ("1.2345", "1.2344")
+    assert told_apart(1.0, 1.0) == ("1", "1")
+    assert told_apart(float("nan"), 0.25) == ("NaN", "0.25")
+
+
+def test_what_differs_between_runs_is_said_in_words():
+    assert Repeats(3, {"O": 0, "dQ": 12}, 0.1).words == "dQ (12 elements) differs"
 
 
 def test_kernels_stand_side_by_side_by_their_cases():

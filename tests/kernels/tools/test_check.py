@@ -71,6 +71,15 @@ def test_the_command_of_a_report_repeats_the_check(tmp_path):
         assert CheckCase.from_dict(found["case"]) == case
 
 
+def test_the_command_in_a_report_names_the_kernel_as_it_was_given(tmp_path, monkeypatch):
+    kernel_file(tmp_path, "return exact(query, key, value)")
+    monkeypatch.chdir(tmp_path)
+    (path,) = tmp_path.glob("*.py")
+    given, report = f"./{path.name}:attention", tmp_path / "report.html"
+    assert command_line.main([*QUICK, "--kernel", given, "--html", str(report)]) in (0, 1)
+    assert f"python -m kernels.check --kernel {given} --shapes" in report.read_text()
+
+
 def test_exit_status_is_the_verdict(capsys, tmp_path):
     status, _ = run(tmp_path, *QUICK, "--kernel", "flash2")
     assert status == 0

@@ -1,0 +1,76 @@
+"""What a load gives in the lanes that its mask leaves out, if it names no value for them.
+
+Triton leaves these values undefined (`triton.language.load`: "if mask[idx] is false, return other[idx]", and
+a padding_option of "" is "an undefined value"). The interpreter gives 0, which hides a kernel that uses them.
+A poison gives NaN, or a large negative number, and notes the lines that load so.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kernels.sanitizer.finding import Finding
+from kernels.sanitizer.sites import current_site, line_of
+
+KIND = "use of an undefined value"
+EIGHT_BIT_NAN = {"fp8e5": 0x7F, "fp8e4nv": 0x7F, "fp8e4b8": 0x80, "fp8e5b16": 0x80}
+"""NaN of the types of 8 bits, by Triton's names: OCP 8-bit floating point, and the variants without -0."""
+BFLOAT16_NAN = 0x7FC0
+
+Site = tuple[str, int]
+"""File and line."""
+
+
+class Poison:
+    """Undefined values for the loads of one watch."""
+
+    def __init__(self) -> None:
+        self.on = False
+        self.only: Site | None = None
+        """The one line whose loads are poisoned; None for all."""
+        self.sites: dict[Site, int] = {}
+        """Lines that load undefined values: elements so far."""
+
+    def filled(self, loaded: Any, mask: Any) -> Any:
+        """A loaded TensorHandle, with poison in the lanes that the kernel's mask leaves out."""
+        lanes = mask if isinstance(mask, np.ndarray) else mask.data
+        if not self.on or lanes.all():
+            return loaded
+        value = poison_of(loaded.dtype.scalar, loaded.data.dtype)
+        if value is not None:
+            site = current_site()
+            self.sites[site] = self.sites.get(site, 0) + int(lanes.size - np.count_nonzero(lanes))
+            if self.only in (None, site):
+                loaded.data = np.where(lanes, loaded.data, value)
+        return loaded
+
+
+def poison_of(kind: Any, stored: np.dtype) -> np.generic | None:
+    """Poison for elements of a Triton scalar type that NumPy stores as `stored`.
+
+    None for pointers and bool.
+    """
+    if stored.kind == "f":
+        return stored.type(np.nan)
+    if not kind.is_floating() and (kind.is_ptr() or kind.primitive_bitwidth < 8):
+        return None
+    if kind.is_bf16():
+        return stored.type(BFLOAT16_NAN)
+    if kind.is_floating():
+        return stored.type(EIGHT_BIT_NAN.get(kind.name, 0x7F))
+    info = np.iinfo(stored)
+    return stored.type(info.min // 3 if stored.kind == "i" else info.max // 3)
+
+
+def finding_of(site: Site, tensors: list[str]) -> Finding:
+    """The fault of a load whose undefined values reach these results."""
+    *others, last = tensors
+    names = f"{', '.join(others)} and {last}" if others else last
+    words = (
+        f"the value of a masked load without `other` was used: {names} depend{'' if others else 's'} on the "
+        "lanes that the mask leaves out. Triton leaves them undefined, and here they got NaN, or a large "
+        'negative number. Give the load `other=` (a block pointer: `padding_option="zero"`)'
+    )
+    return Finding(KIND, words, *site, line_of(*site))
