@@ -43,3 +43,16 @@ def test_every_phase_works_on_some_part_that_is_live_then(run, data):
       }),
     ])"""
     assert run(script, data) == [[[], []]]
+
+
+@pytest.mark.browser
+def test_the_source_names_the_file_where_the_lines_of_another_one_begin(run, data):
+    script = """(() => {
+      const view = new source_view.SourceView();
+      const m = model.makeModel(given);
+      view.show(m, { kernel: 0, phase: null });
+      return [...view.node.querySelectorAll(".fa-part")].map((part) => part.textContent);
+    })()"""
+    shown = [words for words in run(script, data) if words.endswith(".py")]
+    of_a_step = ["products.py", "softmax.py", "products.py", "loader.py", "products.py"]
+    assert shown == ["loader.py", *of_a_step, "softmax.py"]

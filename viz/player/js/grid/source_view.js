@@ -43,9 +43,14 @@ function fillSource(node, model, index) {
   const title = `${number}${source.file}`;
   node.replaceChildren(element("div", { class: "fa-file", title }, [title]));
   node.scrollTop = 0;
+  let from = source.file;
   source.lines.forEach((part, i) => {
     if (part.length) node.append(element("div", { class: "fa-part" }, [headings[i]]));
     for (const [lineNumber, words, phase, file] of part) {
+      if (file !== from && source.further_files.includes(file)) {
+        node.append(element("div", { class: "fa-part" }, [file.split("/").pop()]));
+        from = file;
+      }
       const numbered = element("span", { class: "fa-number", title: file }, [String(lineNumber)]);
       const line = element("div", { class: "fa-line" }, [numbered, element("code", {}, [words])]);
       lines.push({ line, phase });
