@@ -40,7 +40,7 @@ def test_a_run_has_the_own_tiles_of_its_algorithm_unless_others_are_given():
     (scene,) = parse_talk(text + 'versus = { algorithm = "flash2" }\n', "a.toml").scenes
     assert (scene.run, scene.versus) == (RunName(own, "flash3"), RunName(own, "flash2"))
     assert parse_talk('title = "t"\n' + scene_toml(scene), "a.toml").scenes == (scene,)
-    with pytest.raises(InvalidTalk, match="block_m=32 is not accepted: .* 128 x 128 tiles"):
+    with pytest.raises(InvalidTalk, match=r"block_m=32 is not accepted: .* 128 x 128 tiles"):
         parse_talk(text.replace('"gpt2"', '{ preset = "gpt2", block_m = 32 }'), "a.toml")
     with pytest.raises(InvalidTalk, match="head_dim=16 is not accepted"):
         parse_talk(text.replace('"gpt2"', '"tiny"'), "a.toml")
