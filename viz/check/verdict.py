@@ -43,7 +43,8 @@ def verdict_panel(result: CheckResult) -> None:
     device, problem = result.device, result.case.problem
     inputs = f"{problem.inputs} inputs, seed {problem.seed}"
     tensors = "tensors of your file" if result.case.upload else inputs
-    st.caption(f"**Measured**: {_run_by(result)} on {device.name}; {tensors}.")
+    if not result.refused:  # a kernel that refused was not run
+        st.caption(f"**Measured**: {_run_by(result)} on {device.name}; {tensors}.")
     for note in result.notes:
         st.caption(f":material/info: {plain(note)}")
     if result.keyless:

@@ -57,7 +57,7 @@ def _recorded_links(entry: Algorithm) -> None:
     if not presets:
         st.caption("None of its runs has been recorded yet.")
         return
-    st.caption("Recorded on such a GPU, and shown on every machine:")
+    st.caption("Its recorded runs, which every machine can show:")
     with st.container(horizontal=True, gap="small"):
         for preset in presets:
             explore_link(preset.label, preset.problem, entry.name)

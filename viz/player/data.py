@@ -308,7 +308,8 @@ def _source(source: KernelSource) -> dict:
     def plain(lines: Lines) -> list[list]:
         return [[line.number, line.text, line.phase, line.file] for line in lines]
 
-    return {"file": source.file, "lines": [plain(source.before), plain(source.step), plain(source.after)]}
+    parts = [plain(part) for part in (source.before, source.step, source.after)]
+    return {"file": source.file, "further_files": source.further_files, "lines": parts}
 
 
 def _encode_share(values: np.ndarray) -> str:

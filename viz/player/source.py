@@ -36,6 +36,8 @@ class KernelSource:
     before: Lines
     step: Lines
     after: Lines
+    further_files: tuple[str, ...] = ()
+    """Other files of the kernel itself, if its phases lie in several; primitives are not among them."""
 
 
 def phases_of(lines: Lines) -> tuple[str, ...]:
@@ -59,7 +61,8 @@ def kernel_source(ref: SourceRef | SourceText) -> KernelSource:
     if ref.step_parts:
         of_parts = (ref.before_parts, ref.step_parts, ref.after_parts)
         before, step, after = (_with_primitives(_lines_of(parts), ref) for parts in of_parts)
-        return KernelSource(module.file, before, step, after)
+        files = tuple(_Module.read(name).file for name in ref.modules if name != ref.module)
+        return KernelSource(module.file, before, step, after, files)
     outer = module.functions[ref.function]
     if ref.inner:
         body = module.functions[ref.inner]

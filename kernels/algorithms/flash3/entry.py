@@ -29,7 +29,7 @@ def _is_wide(problem: AttentionProblem) -> bool:
 def _slots(name: str, rows_of: BytesOf) -> ChipPart:
     """Places of a ring of tiles in shared memory; `rows_of` gives the rows of all places together."""
     return ChipPart(
-        f"{name} slots",
+        name,
         lambda problem: rows_of(problem) * _columns(problem) * problem.itemsize,
         (name,),
         SHARED,
@@ -41,9 +41,9 @@ ON_CHIP = (
     _slots("K", lambda problem: 2 * problem.block_n),
     _slots("V", lambda problem: 2 * problem.block_n),
     ChipPart(
-        "O to store",
+        "O out",
         lambda problem: 0 if _is_wide(problem) else problem.block_m * _columns(problem) * problem.itemsize,
-        ("O to store",),
+        ("O out",),
         SHARED,
     ),
     scores("S"),
@@ -92,9 +92,7 @@ KERNEL = Kernel(
     before=(Phase("load Q", loads=("Q",), makes=("m", "l", "O")),),
     step=TILE_STEP,
     after=(
-        Phase(
-            "store O, lse", needs=("O", "m", "l"), makes=("O to store",), stores=("O", "lse"), tells="finish"
-        ),
+        Phase("store O, lse", needs=("O", "m", "l"), makes=("O out",), stores=("O", "lse"), tells="finish"),
     ),
     parts=ON_CHIP,
     requested_bytes=requested_bytes,

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from kernels.device import clocks
+from kernels.device.backend import compute_capability
 from kernels.device.call_time import CallTime
 from kernels.device.runtime import BACKEND, DEVICE
 from kernels.measure import measure as measuring
@@ -195,3 +196,16 @@ def test_the_command_line_takes_several_batches(capsys):
     assert main([*arguments, "--budget", "0.01"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert [values["problem"]["batch"] for values in document["measurements"]] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [({"dtype": "float32"}, "takes float16"), ({"head_dim": 16}, "head_dim"), ({}, "a Hopper GPU")],
+)
+def test_the_hopper_kernel_is_timed_with_its_own_tiles_or_says_what_it_needs(changes, words):
+    problem = AttentionProblem(head_dim=64, block_m=16, block_n=16).with_(**changes)
+    if not changes and compute_capability(BACKEND) == "9.0":
+        assert measure(problem, ["flash3"]).result("flash3").timing
+        return
+    with pytest.raises(InvalidProblem, match=words):
+        PEERS["flash3"].make(problem)

@@ -18,10 +18,10 @@ def data(request):
 def test_its_rings_are_drawn_with_all_their_slots(data):
     (kernel,) = data["kernels"]
     parts = {part["name"]: part["bytes"] for part in kernel["parts"]}
-    wide = "O to store" not in parts
+    wide = "O out" not in parts
     columns, keys = (256, 64) if wide else (64, 128)
-    assert parts["Q slots"] == (1 if wide else 2) * 128 * columns * 2
-    assert parts["K slots"] == parts["V slots"] == 2 * keys * columns * 2
+    assert parts["Q"] == (1 if wide else 2) * 128 * columns * 2
+    assert parts["K"] == parts["V"] == 2 * keys * columns * 2
     assert "With all slots of the rings" in data["gpu"]["words"]
 
 
@@ -43,3 +43,33 @@ def test_every_phase_works_on_some_part_that_is_live_then(run, data):
       }),
     ])"""
     assert run(script, data) == [[[], []]]
+
+
+@pytest.mark.browser
+def test_the_source_names_the_file_where_the_lines_of_another_one_begin(run, data):
+    script = """(() => {
+      const view = new source_view.SourceView();
+      const m = model.makeModel(given);
+      view.show(m, { kernel: 0, phase: null });
+      return [...view.node.querySelectorAll(".fa-part")].map((part) => part.textContent);
+    })()"""
+    shown = [words for words in run(script, data) if words.endswith(".py")]
+    of_a_step = ["products.py", "softmax.py", "products.py", "loader.py", "products.py"]
+    assert shown == ["loader.py", *of_a_step, "softmax.py"]
+
+
+@pytest.mark.browser
+def test_the_file_at_the_top_is_that_of_the_lit_lines(run, data):
+    script = """(() => {
+      const view = new source_view.SourceView();
+      const m = model.makeModel(given);
+      const [, step] = m.kernels[0].phases;
+      return step.map((phase) => {
+        view.show(m, { kernel: 0, phase });
+        return view.node.querySelector(".fa-file").textContent.split("/").pop();
+      });
+    })()"""
+    assert run(script, data) == [
+        *("loader.py", "products.py", "softmax.py", "softmax.py"),
+        *("online_softmax.py", "online_softmax.py", "loader.py", "products.py"),
+    ]

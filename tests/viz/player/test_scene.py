@@ -34,6 +34,18 @@ def test_the_second_run_of_a_duel_differs_in_what_is_given():
     assert scene.stops == (Stop("race:0"),)
 
 
+def test_a_run_has_the_own_tiles_of_its_algorithm_unless_others_are_given():
+    text = GOOD.replace('"tiny"', '"gpt2"\nalgorithm = "flash3"')
+    own = PRESETS["gpt2"].problem.with_(block_m=128, block_n=128)
+    (scene,) = parse_talk(text + 'versus = { algorithm = "flash2" }\n', "a.toml").scenes
+    assert (scene.run, scene.versus) == (RunName(own, "flash3"), RunName(own, "flash2"))
+    assert parse_talk('title = "t"\n' + scene_toml(scene), "a.toml").scenes == (scene,)
+    with pytest.raises(InvalidTalk, match=r"block_m=32 is not accepted: .* 128 x 128 tiles"):
+        parse_talk(text.replace('"gpt2"', '{ preset = "gpt2", block_m = 32 }'), "a.toml")
+    with pytest.raises(InvalidTalk, match="head_dim=16 is not accepted"):
+        parse_talk(text.replace('"gpt2"', '"tiny"'), "a.toml")
+
+
 @pytest.mark.parametrize(
     ("added", "message"),
     [

@@ -45,7 +45,7 @@ def test_what_it_keeps_fits_a_hopper_gpu(head_dim):
     for memory, limit in GPUS["H100"].program_limits.items():
         assert 0 < ENTRY.chip_bytes(problem, memory) <= limit
     ring = {part.name: part.bytes_of(problem) for part in KERNEL.parts if part.memory == SHARED}
-    assert (ring["O to store"] == 0) == (head_dim > 128)  # then O leaves by way of the place of Q
+    assert (ring["O out"] == 0) == (head_dim > 128)  # then O leaves by way of the place of Q
 
 
 def test_every_recorded_preset_is_one_that_it_takes():

@@ -23,32 +23,47 @@ export class SourceView {
     if (at.phase === this.litPhase) return isOther;
     this.litPhase = at.phase;
     let first = null;
-    for (const { line, phase } of this.lines) {
-      const lit = phase === at.phase?.name;
-      line.classList.toggle("fa-lit", lit);
-      if (lit) first ??= line;
+    for (const each of this.lines) {
+      const lit = each.phase === at.phase?.name;
+      each.line.classList.toggle("fa-lit", lit);
+      if (lit) first ??= each;
     }
-    if (first) this.node.scrollTop = Math.max(0, first.offsetTop - this.node.clientHeight / 3);
+    if (first) {
+      this.node.scrollTop = Math.max(0, first.line.offsetTop - this.node.clientHeight / 3);
+      nameFile(this.node, model, at.kernel, first.file);
+    }
     return isOther;
   }
 }
 
-// The kernel's lines; returns [{line, phase}] for highlighting.
+// The file at the top, which stays in view: of a kernel in several files, that of the lit lines.
+function nameFile(node, model, index, file) {
+  const { source, name } = model.kernels[index];
+  const number = model.kernels.length > 1 ? `${index + 1}/${model.kernels.length} ${name} · ` : "";
+  const title = `${number}${source.further_files.length ? file : source.file}`;
+  node.firstChild.textContent = node.firstChild.title = title;
+}
+
+// The kernel's lines; returns [{line, phase, file}] for highlighting.
 function fillSource(node, model, index) {
-  const { source, name, each } = model.kernels[index];
+  const { source, each } = model.kernels[index];
   const lines = [];
   const outside = source.lines[1].length ? "before the loop" : "once per query tile";
   const headings = [outside, each, "after the loop"];
-  const number = model.kernels.length > 1 ? `${index + 1}/${model.kernels.length} ${name} · ` : "";
-  const title = `${number}${source.file}`;
-  node.replaceChildren(element("div", { class: "fa-file", title }, [title]));
+  node.replaceChildren(element("div", { class: "fa-file" }));
+  nameFile(node, model, index, source.file);
   node.scrollTop = 0;
+  let from = source.file;
   source.lines.forEach((part, i) => {
     if (part.length) node.append(element("div", { class: "fa-part" }, [headings[i]]));
     for (const [lineNumber, words, phase, file] of part) {
+      if (file !== from && source.further_files.includes(file)) {
+        node.append(element("div", { class: "fa-part" }, [file.split("/").pop()]));
+        from = file;
+      }
       const numbered = element("span", { class: "fa-number", title: file }, [String(lineNumber)]);
       const line = element("div", { class: "fa-line" }, [numbered, element("code", {}, [words])]);
-      lines.push({ line, phase });
+      lines.push({ line, phase, file });
       node.append(line);
     }
   });
