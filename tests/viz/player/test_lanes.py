@@ -112,7 +112,7 @@ def test_figures_are_those_of_the_lanes(runs):
     assert figures["Softmax beside a product"].values == (f"{100 * hopper.hidden_share:.0f} %", "22 %")
     assert figures["Wait for K"].values == ("5.6 %", "–")
     assert figures["Wait for K"].words.startswith("of the time of warpgroup 1 and warpgroup 2;")
-    assert figures["Place for K"].words.startswith("of the time of loads;")
+    assert figures["Place for K"].words.startswith("of the time of loads; –: not marked")
     assert figures["Marks change its time by"].values == ("+5 %", "+5 %")
     no_softmax = dataclasses.replace(hopper, sm_softmax_ns=np.zeros(2), sm_hidden_ns=np.zeros(2))
     with np.errstate(invalid="ignore"):
@@ -125,6 +125,26 @@ def test_the_waits_of_every_sm_are_sent(runs):
     shares = numbers(waits["shares"], "uint16").reshape(len(lanes.sm), -1) / 65535
     assert waits["names"] == ["wait for K", "wait for PV"]
     np.testing.assert_allclose(shares[:, 0], lanes.sm_activity_ns[:, 3] / lanes.sm_lane_ns[:, 3], atol=1e-4)
+
+
+def test_waits_of_lanes_with_different_roles_add_up_to_the_time_of_all_of_them():
+    """Two lanes of 100 ns: one waits for 60 ns, the other for 80 ns. A third one loads."""
+    activities = (("S", "product"), ("wait a", "wait"), ("wait b", "wait"), ("dQ", "product"), ("w", "wait"))
+    lanes = dataclasses.replace(
+        hopper_lanes(),
+        activities=activities,
+        event_lane=np.array([0, 0, 1, 1, 2], np.int8),
+        event_activity=np.array([0, 1, 2, 3, 4], np.int8),
+        **{f"event_{name}": np.zeros(5, np.int32) for name in ("program", "batch_head", "q_tile", "kv_tile")},
+        event_begin_ns=np.zeros(5),
+        event_end_ns=np.ones(5),
+        sm=np.array([0], np.int32),
+        sm_activity_ns=np.array([[1.0, 60, 80, 1, 90]]),
+        sm_lane_ns=np.full((1, 5), 100.0),
+    )
+    waits = lanes_data([LanesRun(lanes, True)])["runs"][0]["waits"]
+    assert waits["names"] == ["wait a", "wait b"]
+    np.testing.assert_allclose(numbers(waits["shares"], "uint16") / 65535, [0.3, 0.4], atol=1e-4)
 
 
 def test_recorded_lanes_come_with_the_fastest_kernel_first(monkeypatch):
