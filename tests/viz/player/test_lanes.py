@@ -70,15 +70,16 @@ def test_the_words_of_origin_are_right(runs):
 
 def test_sms_beyond_the_limit_are_left_out_and_those_with_the_same_tiles_stay(runs, monkeypatch):
     monkeypatch.setattr(sent, "MAX_EVENTS", 150)
-    hopper, plain = lanes_data(runs)["runs"]
+    hopper, _ = lanes_data(runs)["runs"]
     assert [sm["sm"] for sm in hopper["sms"]] == [0]
     assert hopper["left_out"] == "The blocks of 1 more SM are left out here."
     monkeypatch.setattr(sent, "MAX_EVENTS", 60)
-    hopper, plain = lanes_data(runs)["runs"]
-    assert len(plain["sms"]) == 1
-    shown = {tuple(tile) for tile in small(plain["places"]).reshape(-1, 4)[:, 1:].tolist()}
-    wanted = {tuple(tile) for tile in small(hopper["places"]).reshape(-1, 4)[:, 1:].tolist()}
-    assert shown & wanted
+    swapped = LanesRun(hopper_lanes(program_sm=np.array([1, 0], np.int32)), recorded=True)
+    shown = [
+        [[sm["sm"] for sm in each["sms"]] for each in lanes_data((first, runs[1]))["runs"]]
+        for first in (runs[0], swapped)
+    ]
+    assert shown == [[[0], [0]], [[0], [1]]]  # SM 1 of the plain kernel has the tiles of program 1
 
 
 @pytest.mark.parametrize(
