@@ -79,7 +79,7 @@ def _algorithm(name: str, problem: AttentionProblem) -> tuple[ForwardCall, Gradi
     try:
         ensure_runs(ALGORITHMS[name], problem)
     except InvalidProblem as error:
-        raise Refused(str(error).rstrip(".")) from error
+        raise Refused(str(error).partition("is not accepted: ")[2].rstrip(".")) from error
     runner = runner_of(name)
     return (
         lambda query, key, value: runner.forward(problem, query, key, value),

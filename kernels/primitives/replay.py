@@ -202,13 +202,6 @@ def launch(kernel: Any, grid: Sequence[int], *args: Any, **kwargs: Any) -> Any:
     return compiled
 
 
-def never_repeat() -> None:
-    """The call in progress is not repeated: later calls run its launcher again."""
-    recording: _Recording | None = getattr(_active, "recording", None)
-    if recording is not None:
-        recording.steps = None
-
-
 class Repetition:
     """Calls of a launcher with the same settings, on tensors of one signature."""
 

@@ -42,7 +42,7 @@ class Needs:
             remedy = "Choose one of these, or another algorithm."
             return InvalidProblem("dtype", problem.dtype, f"{label} takes {self._dtype_words}", remedy)
         if problem.head_dim not in self.head_dims:
-            accepted = f"{label} takes {self._head_dim_words}"
+            accepted = f"the head_dim of {label} is {self._head_dim_words}"
             return InvalidProblem(
                 "head_dim", problem.head_dim, accepted, "Choose such a head_dim, or another algorithm."
             )

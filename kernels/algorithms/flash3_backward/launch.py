@@ -16,7 +16,7 @@ from kernels.oracle.naive import group_size
 from kernels.primitives.launch import TRITON_DTYPES, TileConfig, can_use_tma, on_device, sm_count
 from kernels.primitives.marks import LaneBuffers
 from kernels.primitives.numbers import LOG2E
-from kernels.primitives.replay import launch, never_repeat
+from kernels.primitives.replay import launch
 from kernels.problem import Band
 
 import triton
@@ -208,7 +208,6 @@ def flash_backward_hopper(
     query, key and value must be such as `can_run_hopper` accepts. The last bits of dQ differ from call to
     call. It takes a float32 copy of dQ, of 4 * head_dim bytes per query and head, for the time of the call.
     """
-    never_repeat()  # until a GPU has shown that repeated calls of the sweep give the same
     call = HopperBackwardCall(query, key, value, out, lse, d_out, band, scale, d_lse)
     with on_device(query, CONFIG):
         call.prepare()

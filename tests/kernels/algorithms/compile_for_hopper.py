@@ -66,12 +66,15 @@ class HopperWithoutAGpu:
 
 compiled = defaultdict(list)
 """PTX of each kernel that was launched, by its name."""
+shared_bytes = {}
+"""Shared memory of the last compiled version of each kernel."""
 run = triton.JITFunction.run
 
 
 def compile_only(kernel, *arguments, grid, warmup, **options):
-    ptx = run(kernel, *arguments, grid=grid, warmup=True, **options).asm["ptx"]
-    compiled[kernel.__name__].append(re.sub(r"//.*", "", ptx))
+    result = run(kernel, *arguments, grid=grid, warmup=True, **options)
+    compiled[kernel.__name__].append(re.sub(r"//.*", "", result.asm["ptx"]))
+    shared_bytes[kernel.__name__] = result.metadata.shared
 
 
 def of_algorithm(name, traced, row=None):
@@ -79,7 +82,7 @@ def of_algorithm(name, traced, row=None):
 
     With a `row` its numbers are traced too.
     """
-    problem = AttentionProblem(mask="causal", **SIZES)
+    problem = ALGORITHMS[name].with_own_tiles(AttentionProblem(mask="causal", **SIZES))
     runner = runner_of(name)
     inputs, d_out = make_inputs(problem), make_d_output(problem)
     compiled.clear()
@@ -95,14 +98,14 @@ def of_algorithm(name, traced, row=None):
 
 
 def of_hopper(head_dim, mask, block_m):
-    """PTX of the Hopper kernel."""
+    """PTX of the Hopper kernel, and the bytes of shared memory that it takes."""
     from kernels.algorithms.flash3.launch import flash_forward_hopper
 
     problem = AttentionProblem(q_heads=2, kv_heads=1, q_len=300, kv_len=300, head_dim=head_dim, mask=mask)
     config = TileConfig(block_m, 128 if head_dim <= 128 else 64, 4 * (block_m // 64 + 1), 2)
     compiled.clear()
     flash_forward_hopper(*make_inputs(problem), band=problem.band, scale=problem.scale, config=config)
-    return compiled["_attn_fwd_hopper"][0]
+    return compiled["_attn_fwd_hopper"][0], shared_bytes["_attn_fwd_hopper"]
 
 
 def of_hopper_backward(head_dim, mask):
@@ -135,7 +138,7 @@ torch.cuda.get_device_capability = lambda *args: (9, 0)
 torch.cuda.get_device_properties = lambda *args: SimpleNamespace(multi_processor_count=132)
 result = {}
 for name, algorithm in ALGORITHMS.items():
-    if algorithm.runs_in == "triton":
+    if algorithm.runs_in == "triton" and (algorithm.needs is None or gluon_is_known()):
         result[name] = of_algorithm(name, traced=False)
         if TRACED:
             result[f"{name} traced"] = of_algorithm(name, traced=True)

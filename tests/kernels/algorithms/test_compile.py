@@ -11,7 +11,9 @@ import sys
 import pytest
 
 from kernels.algorithms import ALGORITHMS
+from kernels.device.gpus import SHARED
 from kernels.primitives.tuning import gluon_is_known
+from kernels.problem import AttentionProblem
 from tests import ROOT
 
 needs_gluon = pytest.mark.skipif(not gluon_is_known(), reason="this Triton's Gluon is not known")
@@ -22,7 +24,11 @@ THREADS = {
     "128 causal 128": 384,
     "256 causal 128": 384,
 }
-LAUNCHED = {name for name, algorithm in ALGORITHMS.items() if algorithm.runs_in == "triton"}
+LAUNCHED = {
+    name
+    for name, algorithm in ALGORITHMS.items()
+    if algorithm.runs_in == "triton" and (algorithm.needs is None or gluon_is_known())
+}
 
 
 def is_about_tracing(node):
@@ -54,7 +60,7 @@ def compiled(tmp_path_factory):
         if source.strip() != without_tracing(source).strip():
             path.write_text(without_tracing(source))
             changed.append(path.parent.name)
-    assert set(changed) == LAUNCHED | {"flash3"}
+    assert set(changed) == LAUNCHED | {"flash3"}  # its sources are read without Gluon too
     program = ROOT / "tests" / "kernels" / "algorithms" / "compile_for_hopper.py"
     runs = [
         subprocess.Popen(
@@ -89,7 +95,7 @@ def test_with_trace_on_every_kernel_of_the_entry_reads_the_clock(compiled, algor
         assert "globaltimer" in traced[kernel.source.function], kernel.name
 
 
-@pytest.mark.parametrize("algorithm", sorted(LAUNCHED))
+@pytest.mark.parametrize("algorithm", sorted(name for name in LAUNCHED if ALGORITHMS[name].has_figure))
 def test_a_picked_row_is_recorded_by_every_kernel_with_a_figure(compiled, algorithm):
     """The code stores more than that of a trace without numbers, of tiles that are too large for all rows."""
     traced, with_row = (compiled[0][f"{algorithm} {what}"] for what in ("traced", "row"))
@@ -108,20 +114,30 @@ def test_hopper_gets_tensor_cores_and_bulk_copies(compiled):
 @needs_gluon
 def test_with_trace_off_the_kernel_for_hopper_is_that_of_a_source_without_tracing(compiled):
     as_it_is, stripped = compiled
-    for case, ptx in stripped["hopper"].items():
-        assert as_it_is["hopper"][case] == ptx
+    for case, (ptx, _) in stripped["hopper"].items():
+        assert as_it_is["hopper"][case][0] == ptx
         assert "globaltimer" not in ptx
 
 
 @needs_gluon
 @pytest.mark.parametrize("case", THREADS)
 def test_the_kernel_for_hopper_has_a_loading_warp_and_warpgroups_that_compute(compiled, case):
-    ptx = compiled[0]["hopper"][case]
+    ptx, _ = compiled[0]["hopper"][case]
     assert re.search(rf"\.reqntid {THREADS[case]}\b", ptx)
     assert "wgmma.mma_async" in ptx
     assert "setmaxnreg.inc" in ptx
     assert "cp.async.bulk.tensor.4d.shared" in ptx  # Q, K and V in
     assert "cp.async.bulk.tensor.4d.global" in ptx  # O out
+
+
+@needs_gluon
+@pytest.mark.parametrize("case", [case for case in THREADS if case.endswith(" 128")])
+def test_the_entry_of_the_kernel_for_hopper_draws_the_shared_memory_that_it_takes(compiled, case):
+    """All but the barriers of the rings, and what the warps hand each other at the start."""
+    _, taken = compiled[0]["hopper"][case]
+    entry, head_dim = ALGORITHMS["flash3"], int(case.split()[0])
+    drawn = entry.chip_bytes(entry.with_own_tiles(AttentionProblem(head_dim=head_dim)), SHARED)
+    assert drawn <= taken <= drawn + 2048
 
 
 @needs_gluon

@@ -4,6 +4,7 @@ import pytest
 
 from kernels.algorithms import ALGORITHMS, run_traced
 from kernels.problem import AttentionProblem
+from tests.anywhere import ANYWHERE
 
 PROBLEMS = {
     "full": AttentionProblem(q_len=64, kv_len=64, head_dim=16, block_m=16, block_n=32),
@@ -24,7 +25,7 @@ PROBLEMS = {
         window_right=5,
     ),
 }
-WITH_FORMULA = [name for name, algorithm in ALGORITHMS.items() if algorithm.has_formula]
+WITH_FORMULA = [name for name in ANYWHERE if ALGORITHMS[name].has_formula]
 
 
 @pytest.mark.parametrize("problem", PROBLEMS.values(), ids=PROBLEMS)

@@ -11,6 +11,7 @@ from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.trace import Trace
 from kernels.trace.sample import Sample
 from kernels.traffic.whole import counted_bytes, whole_traffic
+from tests.anywhere import ANYWHERE
 from tests.kernels.helpers import problem_id
 
 SMALL = AttentionProblem(head_dim=16, block_m=16, block_n=16, mask="causal")
@@ -42,7 +43,7 @@ def test_sampled_query_tiles_are_those_of_the_whole_run(problem):
     np.testing.assert_array_equal(sampled.lse, whole.lse[:, :, rows])
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("algorithm", ANYWHERE)
 def test_sampled_heads_do_what_they_do_in_the_whole_run(algorithm):
     entry = ALGORITHMS[algorithm]
     whole, sampled = run_traced(GROUPED, algorithm), run_traced(GROUPED, algorithm, WHOLE_GROUPS)
@@ -54,7 +55,7 @@ def test_sampled_heads_do_what_they_do_in_the_whole_run(algorithm):
     assert sampled.problem == GROUPED
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("algorithm", ANYWHERE)
 def test_the_formula_gives_the_bytes_of_the_whole_run_and_of_the_sample(algorithm):
     traffic = whole_traffic(run_traced(GROUPED, algorithm, WHOLE_GROUPS), ALGORITHMS[algorithm])
     assert traffic.modelled

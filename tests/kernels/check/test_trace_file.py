@@ -7,13 +7,14 @@ import zipfile
 import numpy as np
 import pytest
 
-from kernels.algorithms import ALGORITHMS, run_traced
+from kernels.algorithms import run_traced
 from kernels.check import trace_file
 from kernels.check.file_rules import InvalidUpload
 from kernels.check.trace_file import read_trace
 from kernels.problem import AttentionProblem
 from kernels.recordings import FOLDER
 from kernels.trace.sample import Sample
+from tests.anywhere import ANYWHERE
 
 PROBLEM = AttentionProblem(
     q_len=40, kv_len=40, head_dim=16, block_m=16, block_n=16, q_heads=2, kv_heads=2, mask="causal"
@@ -54,7 +55,7 @@ def refused(data):
     return str(caught.value)
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("algorithm", ANYWHERE)
 def test_what_explore_saves_is_read(algorithm):
     trace = run_traced(PROBLEM, algorithm)
     again = read_trace(trace.to_bytes(compress=True))

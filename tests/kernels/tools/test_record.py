@@ -1,7 +1,14 @@
 """record.py: parts, each in its file, and what each says when it cannot."""
 
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from kernels.algorithms import ALGORITHMS
 from kernels.measure import ncu
 from kernels.measure.document import Document, read_document
+from kernels.problem.presets import PRESETS
 from kernels.tools import record
 
 
@@ -37,3 +44,71 @@ def test_counters_that_are_not_allowed_are_skipped_with_a_message_and_overwrite_
     record.write_document(path, Document(command="an earlier one"))
     record.record_counters(order)
     assert read_document(path.read_bytes()).command == "an earlier one"
+
+
+# --- traces ---
+
+
+@pytest.fixture
+def recorded(monkeypatch):
+    """Recording without running anything: a run and a measurement say for which problem they were asked."""
+
+    def measured(problem, directions):
+        return SimpleNamespace(as_dict=lambda: {"problem": problem.as_dict()})
+
+    def traced(folder, preset, entry):
+        problem = entry.with_own_tiles(PRESETS[preset].problem)
+        return {"problem": problem.as_dict(), "algorithm": entry.name, "file": f"{preset}.{entry.name}.npz"}
+
+    monkeypatch.setattr(record, "measure", measured)
+    monkeypatch.setattr(record, "_record_trace", traced)
+    monkeypatch.setattr(record, "compute_capability", lambda backend: "9.0")
+
+
+def index_after(folder, *arguments):
+    assert record.main(["--out", str(folder), "--parts", "traces", *arguments]) == 0
+    return json.loads((folder / "index.json").read_text())
+
+
+def files(index):
+    return [run["file"] for run in index["runs"]]
+
+
+def test_every_algorithm_is_recorded_for_its_presets_with_its_own_tiles(recorded, tmp_path):
+    index = index_after(tmp_path)
+    assert sorted(files(index)) == sorted(
+        f"{preset}.{entry.name}.npz" for entry in ALGORITHMS.values() for preset in entry.recorded
+    )
+    run = next(run for run in index["runs"] if run["file"] == "llama3.flash3.npz")
+    own = PRESETS["llama3"].problem.with_(block_m=128, block_n=128)
+    assert run["problem"] == own.as_dict()
+    measured = [measurement["problem"] for measurement in index["measurements"]]
+    assert own.as_dict() in measured  # and its time
+    assert all(preset.problem.as_dict() in measured for preset in PRESETS.values())
+    assert len(measured) == len({json.dumps(problem) for problem in measured})
+
+
+def test_one_algorithm_alone_joins_the_index_that_is_there(recorded, tmp_path):
+    old = index_after(tmp_path, "--algorithms", "flash2,backward")
+    index = index_after(tmp_path, "--algorithms", "flash3")
+    assert files(index) == [*files(old), *(f"{name}.flash3.npz" for name in ALGORITHMS["flash3"].recorded)]
+    assert index["measurements"][: len(old["measurements"])] == old["measurements"]
+    assert len(index["measurements"]) > len(old["measurements"])
+    assert index["command"].count("--algorithms") == 2
+    assert files(index_after(tmp_path, "--algorithms", "flash3")) == files(index)  # again: in its place
+
+
+def test_an_algorithm_that_cannot_run_here_is_left_out_in_words_and_its_recordings_stay(
+    recorded, tmp_path, monkeypatch, capsys
+):
+    before = index_after(tmp_path)
+    monkeypatch.setattr(record, "compute_capability", lambda backend: "8.0")
+    capsys.readouterr()
+    index = index_after(tmp_path)
+    assert "FlashAttention-3 (Hopper) is left out" in capsys.readouterr().err
+    assert sorted(files(index)) == sorted(files(before))
+
+
+def test_an_algorithm_that_does_not_exist_is_refused_in_one_line(capsys):
+    assert record.main(["--parts", "traces", "--algorithms", "flash9"]) == 2
+    assert capsys.readouterr().err.startswith("error: --algorithms flash9 is not accepted: expected some of ")

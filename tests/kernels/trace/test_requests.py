@@ -7,6 +7,7 @@ import pytest
 
 from kernels.algorithms import ALGORITHMS, run_traced
 from kernels.device.runtime import DEVICE
+from tests.anywhere import ANYWHERE
 from tests.kernels.trace.problems import traced
 
 TENSORS = {
@@ -100,9 +101,7 @@ def in_order(entries):
     return {key: Counter(tuple(sizes) for sizes in of.values()) for key, of in programs.items()}
 
 
-@pytest.mark.parametrize(
-    "algorithm", [name for name, algorithm in ALGORITHMS.items() if algorithm.runs_in == "triton"]
-)
+@pytest.mark.parametrize("algorithm", [name for name in ANYWHERE if ALGORITHMS[name].runs_in == "triton"])
 @traced
 def test_bytes_match_an_independent_count_of_loads_and_stores(problem, algorithm, requests):
     run = run_traced(problem, algorithm)

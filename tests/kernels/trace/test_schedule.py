@@ -14,6 +14,7 @@ from kernels.trace import LaunchInfo, Trace
 from kernels.trace import schedule as schedules
 from kernels.trace.perfetto import chrome_trace
 from kernels.trace.schedule import ProgramSpan, program_spans
+from tests.anywhere import ANYWHERE
 
 PROBLEM = AttentionProblem(
     q_len=64, kv_len=64, head_dim=16, block_m=16, block_n=16, mask="causal", q_heads=4, kv_heads=2
@@ -118,7 +119,7 @@ def test_a_slice_of_the_export_is_in_microseconds_and_tells_its_tile(clock, per_
     assert document["otherData"]["clock"].startswith("modelled") != schedule.measured
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("algorithm", ANYWHERE)
 @pytest.mark.parametrize("sms", [1, 3, 100])
 def test_modelled_programs_never_share_an_sm_and_keep_their_order(algorithm, sms):
     trace = run_traced(PROBLEM, algorithm)

@@ -19,6 +19,7 @@ from kernels.traffic.modelled import (
     step_flops,
     stores_lse,
 )
+from tests.anywhere import ANYWHERE
 from tests.kernels.helpers import problem_id
 
 BASE = AttentionProblem(q_len=40, kv_len=40, head_dim=16, block_m=16, block_n=16)
@@ -87,7 +88,7 @@ def test_only_what_the_mask_leaves_has_to_be_read(problem):
 
 
 @pytest.mark.parametrize("problem", PROBLEMS, ids=problem_id)
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("algorithm", ANYWHERE)
 def test_nothing_moves_less_than_the_least(algorithm, problem):
     least = least_bytes(problem, ALGORITHMS[algorithm])
     assert run_traced(problem, algorithm).total_bytes >= least

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from kernels.algorithms import ALGORITHMS, run_traced
+from kernels.algorithms import run_traced
 from kernels.algorithms.standard.traffic import standard_bytes, standard_ledger
 from kernels.device.backend import DeviceInfo
 from kernels.device.clocks import METHODS, Timing
@@ -13,6 +13,7 @@ from kernels.oracle.rule import judge_trace
 from kernels.problem import AttentionProblem
 from kernels.problem.presets import PRESETS
 from kernels.recordings import recorded_measurement
+from tests.anywhere import ANYWHERE
 from viz.explore.cards import measurement_words
 from viz.explore.comparisons import bytes_with_standard, percentile_words, spread_words, time_with_naive
 from viz.shared import runs
@@ -130,7 +131,7 @@ def test_a_time_carries_its_spread():
     assert percentile_words(result) == "10th to 90th percentile 950 µs to 1.05 ms, 40 samples."
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("algorithm", ANYWHERE)
 def test_what_traced_the_algorithm_is_what_ran_it(algorithm):
     run = run_of(PROBLEM.with_(block_m=16, block_n=16), algorithm, seconds=2.0)
     measurement = Measurement(PROBLEM, CPU, "2026-01-01", ())

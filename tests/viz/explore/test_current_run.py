@@ -8,6 +8,7 @@ from streamlit.testing.v1 import AppTest
 from kernels.algorithms import ALGORITHMS
 from kernels.problem import AttentionProblem
 from kernels.problem.presets import PRESETS
+from kernels.recordings import recorded_problems
 from kernels.trace.sample import Sample
 from kernels.worker.failures import OutOfMemory
 from tests.viz.shared.fakes import FakeClient, end
@@ -142,8 +143,10 @@ def test_while_the_worker_starts_no_estimate_is_shown_and_nothing_long_is_asked(
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_something_stands_in_for_every_algorithm(algorithm):
-    run = shown(opened(LONG.with_(seed=5), algorithm, backend="starting"))
-    if ALGORITHMS[algorithm].recorded:
+    problem = ALGORITHMS[algorithm].with_own_tiles(LONG.with_(seed=5, head_dim=64))
+    run = shown(opened(problem, algorithm, backend="starting"))
+    assert run.meanwhile
+    if recorded_problems(algorithm):
         assert run.trace.algorithm == algorithm
 
 

@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from kernels.algorithms import ALGORITHMS, algorithm_of, run_traced
+from kernels.algorithms import algorithm_of, run_traced
 from kernels.algorithms.standard.traffic import standard_bytes
 from kernels.device.backend import DeviceInfo
 from kernels.device.gpus import GPUS
@@ -15,6 +15,7 @@ from kernels.problem.presets import PRESETS
 from kernels.problem.tiles import visited_tiles
 from kernels.recordings import recorded_run
 from kernels.trace import LaunchInfo, Trace
+from tests.anywhere import ANYWHERE
 from viz.player import data as player
 from viz.player import selection, tiles
 from viz.player.data import duel_data, player_data
@@ -224,7 +225,7 @@ REAL = AttentionProblem(
 )
 
 
-@pytest.fixture(scope="module", params=ALGORITHMS)
+@pytest.fixture(scope="module", params=ANYWHERE)
 def real(request):
     return run_traced(REAL, request.param).without_acc()
 

@@ -5,6 +5,7 @@ import pytest
 
 from kernels.algorithms import ALGORITHMS, run_traced
 from kernels.problem import AttentionProblem
+from tests.anywhere import ANYWHERE
 from tests.viz.player.runs import GPU, WINDOW
 from tests.viz.player.test_data import PROBLEM, decode, hand_built
 from viz.player.data import player_data
@@ -83,7 +84,7 @@ def test_parts_of_the_chip_hold_data_from_their_first_phase_to_their_last(run, d
     assert all(always <= set(parts) for parts in live.values())
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("algorithm", ANYWHERE)
 def test_every_entry_can_be_drawn(run, algorithm):
     """Its series are known, each phase works on some part, and each part is live when a phase works on it."""
     problem = AttentionProblem(q_len=24, kv_len=24, head_dim=16, block_m=8, block_n=8, mask="causal")

@@ -9,6 +9,7 @@ from kernels.algorithms import ALGORITHMS, run_traced
 from kernels.algorithms.standard.traffic import standard_bytes
 from kernels.problem import AttentionProblem
 from kernels.trace.sample import Sample
+from tests.anywhere import ANYWHERE
 from tests.viz.player.runs import GPU
 from tests.viz.player.test_data import decode
 from viz.player import selection
@@ -55,7 +56,7 @@ def test_a_duel_says_which_run_is_a_sample(trace):
     assert "sample" not in duel_data((other, ""), (other, ""), GPU)["clock_words"]
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("algorithm", ANYWHERE)
 def test_a_grid_that_is_too_large_has_rows_for_the_drawn_tiles(algorithm, monkeypatch):
     monkeypatch.setattr(selection, "MAX_CELLS", 15)
     trace = run_traced(PROBLEM, algorithm)

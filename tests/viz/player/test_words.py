@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kernels.algorithms import ALGORITHMS, run_traced
+from kernels.algorithms import run_traced
 from kernels.problem import AttentionProblem
+from tests.anywhere import ANYWHERE
 from tests.viz.player.runs import GPU
 from tests.viz.player.test_data import PROBLEM, decode, hand_built
 from viz.player.data import player_data
@@ -248,7 +249,7 @@ def test_the_readout_is_about_the_picked_row(run, data):
     assert "Row" not in run(script, given)  # no step of query tile 2 has been played
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("algorithm", ANYWHERE)
 def test_bytes_and_values_come_in_their_phases(run, algorithm):
     """In every phase of a run: bytes grow if it loads or stores, and a value is there from its phase on."""
     problem = AttentionProblem(

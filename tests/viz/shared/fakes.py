@@ -28,7 +28,8 @@ class Double(Request):
 class FakeClient:
     """Keeps the jobs that were submitted to it."""
 
-    def __init__(self):
+    def __init__(self, device=None):
+        self.device = device
         self.jobs = []
         self.ahead = 0
 

@@ -7,9 +7,12 @@ import torch
 from kernels.algorithms import run_traced
 from kernels.algorithms.flash2.entry import requested_bytes as flash2_requested_bytes
 from kernels.algorithms.flash3 import run as flash3
+from kernels.algorithms.flash3.entry import ENTRY
 from kernels.algorithms.flash3.kernel import _attn_fwd_hopper
 from kernels.algorithms.flash3.launch import can_run_hopper, flash_forward_hopper
 from kernels.attention.flash_attention import flash_attention
+from kernels.check.cases import CheckCase
+from kernels.check.run import run_check
 from kernels.device.runtime import BACKEND, DEVICE
 from kernels.oracle.exact import attention_by_rows
 from kernels.oracle.naive import naive_attention
@@ -18,6 +21,7 @@ from kernels.primitives.launch import TileConfig
 from kernels.primitives.signature import forget
 from kernels.problem import AttentionProblem, Band, InvalidProblem
 from kernels.problem.inputs import make_inputs
+from kernels.trace.sample import Sample
 
 SHAPES = [
     (1, 1),
@@ -170,14 +174,15 @@ def test_its_trace_is_that_of_the_portable_kernel_with_the_same_tiles(mask, head
         "block_n": 128 if head_dim <= 128 else 64,
     }
     problem = AttentionProblem(**sizes, mask=mask, window_left=200, window_right=30)
-    trace, portable = flash3.run_traced(problem), run_traced(problem, "flash2")
+    trace, portable = run_traced(problem, "flash3"), run_traced(problem, "flash2")
     assert judge_trace(trace).passes
+    assert trace.total_bytes == ENTRY.requested_bytes(problem)
     for name in ("batch_head", "q_tile", "kv_tile", "tensor_bytes_read", "tensor_bytes_written"):
         np.testing.assert_array_equal(getattr(trace, name), getattr(portable, name))
     for name in ("row_max", "row_sum", "alpha"):
         np.testing.assert_allclose(getattr(trace, name), getattr(portable, name), rtol=2e-3, atol=2e-3)
     assert (trace.end_ns >= trace.start_ns).all()
-    read, written = flash3.requested_bytes(problem, flash3.traced_config(head_dim))
+    read, written = flash3.requested_bytes(problem, flash3.own_config(problem))
     assert read + written == flash2_requested_bytes(problem)
     if head_dim == 64:
         assert sum(flash3.requested_bytes(problem, CONFIGS[3])) == flash2_requested_bytes(problem, (192, 128))
@@ -195,6 +200,32 @@ def test_tracing_changes_no_bit():
     )
     assert torch.equal(out, plain[0])
     assert torch.equal(lse, plain[1])
+
+
+@pytest.mark.gpu
+@on_hopper
+@pytest.mark.parametrize("lengths", [(512, 128), (300, 40)])
+def test_the_formula_counts_the_key_tile_of_query_tiles_that_see_no_key(lengths):
+    q_len, kv_len = lengths
+    problem = ENTRY.with_own_tiles(AttentionProblem(q_len=q_len, kv_len=kv_len, mask="causal"))
+    trace = run_traced(problem, "flash3")
+    assert judge_trace(trace).passes
+    assert trace.total_bytes == ENTRY.requested_bytes(problem)
+
+
+@pytest.mark.gpu
+@on_hopper
+@pytest.mark.parametrize("head_dim", [64, 128, 256])
+def test_the_check_passes_with_gradients_and_a_sample_is_a_part_of_the_run(head_dim):
+    problem = AttentionProblem(q_heads=4, kv_heads=2, q_len=700, kv_len=800, head_dim=head_dim, mask="causal")
+    result = run_check(CheckCase(problem, "flash3"))
+    assert result.verdict == "pass", result.reason
+    assert {check.name for check in result.tensors} == {"O", "lse", "dQ", "dK", "dV"}
+    own, sample = ENTRY.with_own_tiles(problem), Sample((2, 3))
+    whole, part = run_traced(own, "flash3"), run_traced(own, "flash3", sample)
+    kept = np.isin(whole.batch_head, sample.heads)
+    for name in ("batch_head", "q_tile", "kv_tile", "program", "tensor_bytes_read"):
+        np.testing.assert_array_equal(getattr(part, name), getattr(whole, name)[kept])
 
 
 def test_elsewhere_its_trace_is_refused_in_words():

@@ -8,14 +8,15 @@ import pytest
 from kernels.algorithms import ALGORITHMS, run_traced
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import visiting_tiles
+from tests.anywhere import ANYWHERE
 from tests.viz.player.test_data import hand_built
 from viz.explore.figures.row_state import DISTANCE, gradient_figures, row_state_figures, spread_rows
 from viz.shared import theme
 
 PROBLEM = AttentionProblem(q_len=64, kv_len=64, head_dim=16, block_m=16, block_n=16, mask="causal")
 GROUPED = PROBLEM.with_(q_heads=4, kv_heads=2, q_len=40, kv_len=56)
-FORWARD = [name for name, entry in ALGORITHMS.items() if entry.direction == "forward"]
-BACKWARD = [name for name, entry in ALGORITHMS.items() if entry.direction == "backward"]
+FORWARD = [name for name in ANYWHERE if ALGORITHMS[name].direction == "forward"]
+BACKWARD = [name for name in ANYWHERE if ALGORITHMS[name].direction == "backward"]
 
 
 def figures_of(trace, rows=None):

@@ -1,0 +1,53 @@
+"""A kernel that cannot run here, or does not take the problem, is not checked, and says why."""
+
+import re
+
+import pytest
+
+from kernels.check import cases
+from kernels.check.cases import CheckCase
+from kernels.check.run import run_check
+from kernels.device.runtime import BACKEND
+from kernels.problem import AttentionProblem
+from kernels.tools.check import main
+
+PROBLEM = AttentionProblem(q_len=32, kv_len=32, head_dim=64)
+elsewhere = pytest.mark.skipif(BACKEND == "cuda", reason="says what happens in the interpreter")
+
+
+def test_the_hopper_kernel_is_offered_on_every_device():
+    for backend in ("cuda", "interpreter"):
+        assert "flash3" in cases.kernels_on(backend, 0)
+    assert not cases.KERNELS["flash3"].tiles
+
+
+@elsewhere
+def test_without_its_gpu_there_is_no_verdict_but_what_it_needs():
+    result = run_check(CheckCase(PROBLEM, "flash3"))
+    assert result.verdict == "invalid"
+    assert "needs a Hopper GPU (compute capability 9.0)" in result.refused
+    assert "Triton's interpreter" in result.refused
+    assert not result.refused.endswith(".")  # the pages end the sentence
+    assert result.tensors == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"dtype": "float32"}, "takes float16 or bfloat16"),
+        ({"head_dim": 16}, "head_dim of .* to 256"),
+    ],
+)
+def test_a_problem_that_it_does_not_take_is_refused_on_every_device(changes, words):
+    result = run_check(CheckCase(PROBLEM.with_(**changes), "flash3"))
+    assert result.verdict == "invalid"
+    assert re.search(words, result.refused)
+
+
+@elsewhere
+def test_the_command_line_says_so_and_ends_with_the_status_of_nothing_checked(capsys):
+    assert main(["--kernel", "flash3", "--shapes", "64", "--forward"]) == 2
+    out = capsys.readouterr().out
+    assert "NOT CHECKED" in out
+    assert "a Hopper GPU" in out
+    assert "Traceback" not in out

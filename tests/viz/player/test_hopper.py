@@ -1,0 +1,45 @@
+"""The player draws a run of FlashAttention-3: its phases, parts and lines, as if the run were recorded."""
+
+import pytest
+
+from kernels.device.gpus import GPUS
+from kernels.problem import AttentionProblem
+from tests.kernels.algorithms.flash3.as_if import as_if_run
+from viz.player.data import player_data
+
+PROBLEM = AttentionProblem(q_len=300, kv_len=300, head_dim=64, mask="causal")
+
+
+@pytest.fixture(scope="module", params=[64, 256])
+def data(request):
+    return player_data(as_if_run(PROBLEM.with_(head_dim=request.param)), "here", GPUS["H100"])
+
+
+def test_its_rings_are_drawn_with_all_their_slots(data):
+    (kernel,) = data["kernels"]
+    parts = {part["name"]: part["bytes"] for part in kernel["parts"]}
+    wide = "O to store" not in parts
+    columns, keys = (256, 64) if wide else (64, 128)
+    assert parts["Q slots"] == (1 if wide else 2) * 128 * columns * 2
+    assert parts["K slots"] == parts["V slots"] == 2 * keys * columns * 2
+    assert "With all slots of the rings" in data["gpu"]["words"]
+
+
+def test_lines_of_all_its_files_are_shown(data):
+    (kernel,) = data["kernels"]
+    _, step, _ = kernel["source"]["lines"]
+    files = {file.rpartition("/")[2] for *_, file in step}
+    assert files == {"loader.py", "products.py", "softmax.py", "online_softmax.py"}
+
+
+@pytest.mark.browser
+def test_every_phase_works_on_some_part_that_is_live_then(run, data):
+    script = """model.makeModel(given).kernels.map((kernel) => [
+      kernel.series.filter((name) => !series.SERIES[name]),
+      kernel.phases.flat().flatMap((phase) => {
+        const parts = kernel.parts.filter((part) => model.isWorkedOn(part, phase));
+        const dead = parts.filter((part) => !model.isLive(kernel, part, phase));
+        return parts.length && !dead.length ? [] : [phase.name];
+      }),
+    ])"""
+    assert run(script, data) == [[[], []]]
