@@ -294,7 +294,8 @@ export class LanesView {
     const { context, width } = fitCanvas(node);
     this.layout = layoutLanes(model, this.chosen, width);
     this.zoom = zoom;
-    drawLanes(context, this.layout, this.span, { model, palette, marked: this.marked, picked: this.picked });
+    const { marked, picked, tiles } = this;
+    drawLanes(context, this.layout, this.span, { model, palette, marked, picked, tiles });
     this.charts.forEach((chart, i) => chart.draw(palette, model.runs[i].sms[this.chosen[i]].sm));
   }
 }
