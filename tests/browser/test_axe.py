@@ -19,6 +19,7 @@ pytestmark = pytest.mark.browser
 
 PAGES = ["/", "/?open=tile", "/measure", "/check", "/talk"]
 PAGES += [f"/learn?chapter={chapter.slug}" for chapter in CHAPTERS]
+PAGES += ["/learn?chapter=after&after_topic=FlashAttention-3"]
 PALE_LOOKED_FOR = ("/", "/measure", f"/learn?chapter={CHAPTERS[0].slug}")
 """Elsewhere words lie on the thumb of a slider or on a bar; this look sees only what their parents lie on."""
 STAGES = [f"/talk?name={NAMES[0]}", f"/talk?name={NAMES[0]}&speaker=true"]

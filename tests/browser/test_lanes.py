@@ -54,10 +54,27 @@ def test_the_key_and_the_button_open_the_lanes_and_the_state_keeps_them(opened):
     opened.assert_clean()
 
 
+def block_at(page, x, y):
+    """What is said of the block under a point; "" for none."""
+    page.page.mouse.move(x, y)
+    return page.page.evaluate(f"{PLAYER}.querySelector('.fa-lanes').title")
+
+
+def first_block(page):
+    """(left, right, y) of a block of the first track that is wholly in sight, and what is said of it."""
+    x, y, width, _ = page.page.evaluate(SCENE)
+    row = y + 47
+    said = [(place, block_at(page, place, row)) for place in range(int(x) + 140, int(x + 0.7 * width), 4)]
+    words = next(words for _, words in said[1:] if words and words != said[0][1])
+    own = [place for place, each in said if each == words]
+    return (own[0], own[-1], row), words
+
+
 def test_a_block_that_is_clicked_is_that_tile_in_the_grid_and_lights_its_phase(opened):
-    x, y, width, _ = opened.page.evaluate(SCENE)
-    opened.page.mouse.click(x + width / 2, y + 47)
-    words = re.match(r"(.+): \d+ ns \(\d+ cycles\) from .*query tile (\d+), key tile (\d+), ", read(opened))
+    (left, right, row), said = first_block(opened)
+    opened.page.mouse.click((left + right) / 2, row)
+    assert read(opened).strip() == said
+    words = re.match(r"(.+): \d+ ns \(\d+ cycles\) from .*query tile (\d+), key tile (\d+), ", said)
     assert words[1] == "QK^T"
     assert f"Query tile {words[2]}, key tile {words[3]}: QK^T." in opened.text(".fa-readout")
     assert "QK^T" in opened.text(".fa-lit code")
@@ -95,24 +112,17 @@ def test_the_lanes_follow_the_player_to_the_sm_that_worked_on_its_tile(opened):
     opened.assert_clean()
 
 
-def block_at(page, x, y):
-    """What is said of the block under a point; "" for none."""
-    page.page.mouse.move(x, y)
-    return page.page.evaluate(f"{PLAYER}.querySelector('.fa-lanes').title")
-
-
 def test_a_wheel_zooms_while_the_lanes_have_the_focus_and_a_drag_pans(opened):
-    x, y, width, _ = opened.page.evaluate(SCENE)
-    across = (x + 200 + 3 * i for i in range(int(width - 300) // 3))
-    at, row = next(place for place in across if block_at(opened, place, y + 47)) + 12, y + 47
-    block = block_at(opened, at, row)
+    (left, right, row), block = first_block(opened)
+    at, beside = (left + right) / 2, right + 20
     opened.page.mouse.wheel(0, -1200)
     assert block_at(opened, at, row) == block
-    assert block_at(opened, at + 90, row) != block  # without the focus the wheel moves the page
-    opened.page.mouse.click(at, row)
+    assert block_at(opened, beside, row) != block  # without the focus the wheel moves the page
+    opened.page.evaluate(f"{PLAYER}.querySelector('.fa-lanes').focus()")
+    opened.page.mouse.move(at, row)
     opened.page.mouse.wheel(0, -1200)
     assert block_at(opened, at, row) == block
-    assert block_at(opened, at + 90, row) == block
+    assert block_at(opened, beside, row) == block
     opened.page.mouse.down()
     opened.page.mouse.move(at - 500, row, steps=5)
     opened.page.mouse.up()

@@ -25,6 +25,10 @@ MAX_EVENTS = 4000
 """Most events of a run that are sent: those of whole SMs, and of one SM in any case."""
 
 
+COMPUTES = (PRODUCT, SOFTMAX)
+"""What a lane does that computes, and not one that only loads."""
+
+
 @dataclass(frozen=True, eq=False)
 class LanesRun:
     """The lanes of a run, and whether they were recorded or measured here."""
@@ -151,17 +155,20 @@ def _within_limit(lanes: Lanes, sms: SmTracks, tiles: np.ndarray | None) -> SmTr
 
 
 def _waits(lanes: Lanes) -> dict:
-    """Of every SM the share of the computing lanes' time in each of their waits; SMs in ascending order."""
-    kinds = np.array([kind for _, kind in lanes.activities])[lanes.event_activity]
-    computing = np.unique(lanes.event_lane[np.isin(kinds, (PRODUCT, SOFTMAX))]).tolist()
-    numbers = [
-        number
-        for number, (_, kind) in enumerate(lanes.activities)
-        if kind == WAIT and set(lanes_of_activity(lanes, number)) & set(computing)
-    ]
+    """Of every SM the share of the computing lanes' time in each of their waits; SMs in ascending order.
+
+    The shares of an SM add up to at most 1, also if its lanes have different roles.
+    """
+    having = [lanes_of_activity(lanes, number) for number in range(len(lanes.activities))]
+    kinds = [kind for _, kind in lanes.activities]
+    computing = {lane for own, kind in zip(having, kinds, strict=True) if kind in COMPUTES for lane in own}
+    numbers = [i for i, kind in enumerate(kinds) if kind == WAIT and computing & set(having[i])]
+    time = np.zeros(len(lanes.sm))
+    for lane in computing:
+        number = min((i for i, own in enumerate(having) if lane in own), key=lambda i: len(having[i]))
+        time += lanes.sm_lane_ns[:, number] / len(having[number])
     order = np.argsort(lanes.sm)
-    time = np.maximum(lanes.sm_lane_ns[:, numbers], 1)
-    shares = np.clip(lanes.sm_activity_ns[:, numbers] / time, 0, 1)[order]
+    shares = np.clip(lanes.sm_activity_ns[:, numbers] / np.maximum(time, 1)[:, None], 0, 1)[order]
     return {
         "names": [lanes.activities[number][0] for number in numbers],
         "sm": lanes.sm[order].tolist(),
@@ -216,7 +223,8 @@ def figures_of(runs: Sequence[LanesRun]) -> list[Figure]:
             Figure(
                 name[0].upper() + name[1:],
                 tuple(_percent(each.wait_shares.get(name, math.nan)) for each in all_lanes),
-                f"of the time of {_who_has(lanes, name)}; – if a kernel does not mark it",
+                f"of the time of {_who_has(lanes, name)}"
+                + ("" if all(name in each.wait_shares for each in all_lanes) else "; –: not marked"),
             )
             for name, lanes in waits.items()
         ),

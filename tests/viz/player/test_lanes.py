@@ -70,15 +70,16 @@ def test_the_words_of_origin_are_right(runs):
 
 def test_sms_beyond_the_limit_are_left_out_and_those_with_the_same_tiles_stay(runs, monkeypatch):
     monkeypatch.setattr(sent, "MAX_EVENTS", 150)
-    hopper, plain = lanes_data(runs)["runs"]
+    hopper, _ = lanes_data(runs)["runs"]
     assert [sm["sm"] for sm in hopper["sms"]] == [0]
     assert hopper["left_out"] == "The blocks of 1 more SM are left out here."
     monkeypatch.setattr(sent, "MAX_EVENTS", 60)
-    hopper, plain = lanes_data(runs)["runs"]
-    assert len(plain["sms"]) == 1
-    shown = {tuple(tile) for tile in small(plain["places"]).reshape(-1, 4)[:, 1:].tolist()}
-    wanted = {tuple(tile) for tile in small(hopper["places"]).reshape(-1, 4)[:, 1:].tolist()}
-    assert shown & wanted
+    swapped = LanesRun(hopper_lanes(program_sm=np.array([1, 0], np.int32)), recorded=True)
+    shown = [
+        [[sm["sm"] for sm in each["sms"]] for each in lanes_data((first, runs[1]))["runs"]]
+        for first in (runs[0], swapped)
+    ]
+    assert shown == [[[0], [0]], [[0], [1]]]  # SM 1 of the plain kernel has the tiles of program 1
 
 
 @pytest.mark.parametrize(
@@ -112,7 +113,7 @@ def test_figures_are_those_of_the_lanes(runs):
     assert figures["Softmax beside a product"].values == (f"{100 * hopper.hidden_share:.0f} %", "22 %")
     assert figures["Wait for K"].values == ("5.6 %", "–")
     assert figures["Wait for K"].words.startswith("of the time of warpgroup 1 and warpgroup 2;")
-    assert figures["Place for K"].words.startswith("of the time of loads;")
+    assert figures["Place for K"].words.startswith("of the time of loads; –: not marked")
     assert figures["Marks change its time by"].values == ("+5 %", "+5 %")
     no_softmax = dataclasses.replace(hopper, sm_softmax_ns=np.zeros(2), sm_hidden_ns=np.zeros(2))
     with np.errstate(invalid="ignore"):
@@ -125,6 +126,26 @@ def test_the_waits_of_every_sm_are_sent(runs):
     shares = numbers(waits["shares"], "uint16").reshape(len(lanes.sm), -1) / 65535
     assert waits["names"] == ["wait for K", "wait for PV"]
     np.testing.assert_allclose(shares[:, 0], lanes.sm_activity_ns[:, 3] / lanes.sm_lane_ns[:, 3], atol=1e-4)
+
+
+def test_waits_of_lanes_with_different_roles_add_up_to_the_time_of_all_of_them():
+    """Two lanes of 100 ns: one waits for 60 ns, the other for 80 ns. A third one loads."""
+    activities = (("S", "product"), ("wait a", "wait"), ("wait b", "wait"), ("dQ", "product"), ("w", "wait"))
+    lanes = dataclasses.replace(
+        hopper_lanes(),
+        activities=activities,
+        event_lane=np.array([0, 0, 1, 1, 2], np.int8),
+        event_activity=np.array([0, 1, 2, 3, 4], np.int8),
+        **{f"event_{name}": np.zeros(5, np.int32) for name in ("program", "batch_head", "q_tile", "kv_tile")},
+        event_begin_ns=np.zeros(5),
+        event_end_ns=np.ones(5),
+        sm=np.array([0], np.int32),
+        sm_activity_ns=np.array([[1.0, 60, 80, 1, 90]]),
+        sm_lane_ns=np.full((1, 5), 100.0),
+    )
+    waits = lanes_data([LanesRun(lanes, True)])["runs"][0]["waits"]
+    assert waits["names"] == ["wait a", "wait b"]
+    np.testing.assert_allclose(numbers(waits["shares"], "uint16") / 65535, [0.3, 0.4], atol=1e-4)
 
 
 def test_recorded_lanes_come_with_the_fastest_kernel_first(monkeypatch):

@@ -10,10 +10,11 @@ const ROOM_FOR_WORDS = 14; // pixels
 const ROOM_FOR_PROVENANCE = 620;
 const NARROW = 1;
 const ROOM_FOR_A_FRAME = 4;
+const ELSEWHERE = "this tile ran on another SM";
 const TICK_ROOM = 84;
 
-// `marked` has a set of events per run, `picked` is {index, event} or null.
-export function drawLanes(context, layout, span, { model, palette, marked, picked }) {
+// `marked` has a set of events per run, of those about `tiles`; `picked` is {index, event} or null.
+export function drawLanes(context, layout, span, { model, palette, marked, picked, tiles }) {
   const { width, height } = layout;
   context.clearRect(0, 0, width, height);
   drawAxis(context, layout, span, palette);
@@ -23,7 +24,7 @@ export function drawLanes(context, layout, span, { model, palette, marked, picke
       drawMarks(context, layout, span, placed, { palette, marked: marked[placed.index], picked });
     }
   });
-  for (const placed of layout.runs) drawPointer(context, layout, span, placed, { palette, marked });
+  for (const placed of layout.runs) drawPointer(context, layout, span, placed, { palette, marked, tiles });
 }
 
 function clipToTime(context, { left, width, height }, draw) {
@@ -167,10 +168,14 @@ function drawMarks(context, layout, span, { run, index, tracks }, { palette, mar
   }
 }
 
-// Where the marked events of a run are out of sight: an arrow with their time.
-function drawPointer(context, layout, span, { run, index, y }, { palette, marked }) {
+// Where the marked events of a run are out of sight: an arrow with their time, or that there are none.
+function drawPointer(context, layout, span, { run, index, y }, { palette, marked, tiles }) {
   const events = [...marked[index]];
-  if (!events.length) return;
+  if (!events.length) {
+    const where = [layout.width - 4, y + HEADING / 2 + 1, palette.muted];
+    if (tiles.length) text(context, ELSEWHERE, ...where, { size: TEXT_SIZE, align: "right" });
+    return;
+  }
   const begin = Math.min(...events.map((event) => run.begin[event]));
   const end = Math.max(...events.map((event) => run.end[event]));
   if (end > span.from && begin < span.to) return;

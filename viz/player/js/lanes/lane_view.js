@@ -14,7 +14,7 @@ import { eventWords } from "./lane_words.js";
 
 const ZOOM = 1.5; // of a key or a button
 const PAN = 0.2; // part of what is seen
-const BLOCK_ROOM = 110; // of a block and the gap after it, at first: there is room for its name
+const BLOCK_ROOM = 170; // of a block and the gap after it, at first: there is room for its name
 const REACH = 5; // pixels beside a block that still mean it
 const KEYS = "Keys: ← → pan, + − zoom, 0 all of it, , and . the block before and after, ↑ ↓ the track.";
 
@@ -294,7 +294,8 @@ export class LanesView {
     const { context, width } = fitCanvas(node);
     this.layout = layoutLanes(model, this.chosen, width);
     this.zoom = zoom;
-    drawLanes(context, this.layout, this.span, { model, palette, marked: this.marked, picked: this.picked });
+    const { marked, picked, tiles } = this;
+    drawLanes(context, this.layout, this.span, { model, palette, marked, picked, tiles });
     this.charts.forEach((chart, i) => chart.draw(palette, model.runs[i].sms[this.chosen[i]].sm));
   }
 }

@@ -80,16 +80,21 @@ export class WaitChart {
   }
 }
 
-// What a bar is filled with, one over the other: every second wait is hatched, so that neighbours differ
-// without colour too.
+// Whether a wait is hatched: every second one, so that neighbours differ without colour too, and the other
+// way round once the colours come again.
+function isHatched(colors, i) {
+  return (i + Math.floor(i / colors.length)) % 2 === 1;
+}
+
+// What a bar is filled with, one over the other.
 function fillOf(context, palette, colors, i) {
   const color = palette[colors[i % colors.length]];
-  return i % 2 ? [color, hatch(context, palette.background, 3)] : [color];
+  return isHatched(colors, i) ? [color, hatch(context, palette.background, 3)] : [color];
 }
 
 // The same in the style sheet.
 function swatchOf(palette, colors, i) {
   const color = palette[colors[i % colors.length]];
   const stripes = `${palette.background} 0 1px, ${color} 1px 4px`;
-  return i % 2 ? `repeating-linear-gradient(135deg, ${stripes})` : color;
+  return isHatched(colors, i) ? `repeating-linear-gradient(135deg, ${stripes})` : color;
 }
