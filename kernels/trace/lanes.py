@@ -13,7 +13,7 @@ import io
 import json
 import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -22,6 +22,7 @@ import numpy as np
 from kernels.device.backend import DeviceInfo
 from kernels.file_format import format_mismatch
 from kernels.problem import AttentionProblem
+from kernels.trace.lane_order import begins_in_turn
 
 FORMAT = "flash-attention-lanes"
 FORMAT_VERSION = 1
@@ -71,6 +72,7 @@ class Lanes:
     """The events of some programs, and the shares of every SM. Times count from the first program's start.
 
     `events` below is the number of entries, which are ordered by program, lane and begin.
+    What a lane does itself (all but products) does not overlap.
     """
 
     problem: AttentionProblem
@@ -185,7 +187,17 @@ class Lanes:
             plain["activities"] = tuple((name, kind) for name, kind in plain["activities"])
             lanes = cls(**plain | arrays)
             lanes._check_shapes()
-            return lanes
+            return lanes._in_turn()
+
+    def _in_turn(self) -> Lanes:
+        """With what a lane does itself one after the other. The shares stay as they are in the file."""
+        is_own = np.array([kind != PRODUCT for _, kind in self.activities], bool)[self.event_activity]
+        program, lane, end = self.event_program, self.event_lane, self.event_end_ns
+        begin = begins_in_turn(program, lane, is_own, self.event_begin_ns, end)
+        order = np.lexsort((end, begin, lane, program))
+        names = [field.name for field in fields(self) if field.name.startswith("event_")]
+        ordered = {name: getattr(self, name)[order] for name in names if name != "event_begin_ns"}
+        return replace(self, event_begin_ns=begin[order], **ordered)
 
     def _check_shapes(self) -> None:
         """Raises InvalidLanes for arrays that do not fit one another."""
