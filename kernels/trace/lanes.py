@@ -45,6 +45,8 @@ class Activity:
     name: str
     kind: str
     """One of KINDS. A product is under way on the tensor cores while the lane does something else."""
+    phase: str
+    """The phase of the algorithm's kernels that it belongs to."""
     begin: str
     end: str
     turns_back: int = 0
@@ -61,6 +63,11 @@ class LaneRole:
     """Its name; "{}" stands for the number of the lane among those of the role."""
     marks: tuple[str, ...]
     activities: tuple[Activity, ...]
+
+    @property
+    def computes(self) -> bool:
+        """Whether its lanes compute, and do not only load."""
+        return any(each.kind in (PRODUCT, SOFTMAX) for each in self.activities)
 
     def number(self, mark: str) -> int:
         """Place of a mark in a record."""
@@ -129,7 +136,8 @@ class Lanes:
 
     @property
     def overhead(self) -> float:
-        """By what part of its time the marks slow the kernel."""
+        """By what part of it the marks change the time of the kernel. Below 0 it is faster with them, which
+        can be, because they also change when its warps meet."""
         return self.marked_us / self.plain_us - 1
 
     @property

@@ -4,7 +4,6 @@ import re
 
 import pytest
 
-from kernels.algorithms import ALGORITHMS
 from kernels.device.gpus import GPUS
 from kernels.problem.presets import PRESETS
 from kernels.recordings import recorded_run
@@ -28,7 +27,7 @@ def page_file(tmp_path_factory):
     runs = [LanesRun(built(PROBLEM), recorded=True) for built in (hopper_lanes, plain_lanes)]
     data = player_data(recorded_run(PROBLEM, "flash2").trace, "recorded on it", GPUS["H200"])
     path = tmp_path_factory.mktemp("lanes") / "lanes.html"
-    path.write_text(export_html(data | {"lanes": lanes_data(runs, ALGORITHMS["flash2"])}))
+    path.write_text(export_html(data | {"lanes": lanes_data(runs)}))
     return path
 
 

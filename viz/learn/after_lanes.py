@@ -10,6 +10,7 @@ from kernels.algorithms import named
 from kernels.lessons.own_overlap import own_overlap
 from kernels.problem import AttentionProblem
 from kernels.problem.presets import LANE_PROBLEMS, PRESETS
+from kernels.recordings import recorded_run
 from viz.learn.controls import choice
 from viz.learn.predict import choose
 from viz.player.component import show_lanes
@@ -62,9 +63,10 @@ def _words(problem: AttentionProblem) -> str:
 
 
 def _played(plain: LanesRun) -> tuple[AttentionProblem, str]:
-    """What Explore plays with lanes: the Hopper kernel if that is recorded, else the plain one here."""
+    """What Explore plays with lanes: the Hopper kernel if its run is recorded too, else the plain one."""
     for preset in PRESETS.values():
-        if pair := recorded_pair(preset.problem):
+        own = named(HOPPER).with_own_tiles(preset.problem)
+        if (pair := recorded_pair(preset.problem)) and recorded_run(own, HOPPER):
             return pair[1].lanes.problem, HOPPER
     return plain.lanes.problem, PLAIN
 

@@ -13,14 +13,14 @@ COMPUTES = LaneRole(
     "warpgroup {}",
     ("asks", "has", "scores", "weights", "output", "began"),
     (
-        Activity("wait for K", WAIT, "asks", "has"),
-        Activity("QK^T", PRODUCT, "has", "scores"),
-        Activity("softmax", SOFTMAX, "scores", "weights"),
-        Activity("PV", PRODUCT, "weights", "output", or_next="scores"),
-        Activity("rescale", OTHER, "began", "asks", turns_back=1),
+        Activity("wait for K", WAIT, "a phase", "asks", "has"),
+        Activity("QK^T", PRODUCT, "a phase", "has", "scores"),
+        Activity("softmax", SOFTMAX, "a phase", "scores", "weights"),
+        Activity("PV", PRODUCT, "a phase", "weights", "output", or_next="scores"),
+        Activity("rescale", OTHER, "a phase", "began", "asks", turns_back=1),
     ),
 )
-LOADS = LaneRole("loads", ("asks", "loads"), (Activity("place for K", WAIT, "asks", "loads"),))
+LOADS = LaneRole("loads", ("asks", "loads"), (Activity("place for K", WAIT, "a phase", "asks", "loads"),))
 PROBLEM = AttentionProblem(batch=1, q_heads=2, kv_heads=2, q_len=128, kv_len=128)
 START, SECOND = (1 << 32) - 50, 1000
 """Cycle counters at the starts of two programs; that of the first one passes 32 bits while it runs."""
@@ -89,9 +89,9 @@ def test_what_the_warps_of_a_lane_do_themselves_does_not_overlap():
         "warpgroup {}",
         own,
         (
-            Activity("rescale", OTHER, "began", "asks"),
-            Activity("wait for V", WAIT, "asks", "has"),
-            Activity("wait for QK^T", WAIT, "has", "scores"),
+            Activity("rescale", OTHER, "a phase", "began", "asks"),
+            Activity("wait for V", WAIT, "a phase", "asks", "has"),
+            Activity("wait for QK^T", WAIT, "a phase", "has", "scores"),
         ),
     )
     for name, cycles in zip(own, (10, 140, 100, 300), strict=True):
