@@ -223,7 +223,7 @@ def _marks_words(all_lanes: Sequence[Lanes]) -> str:
         format_ms(each.marked_us / 1e3) for each in all_lanes
     )
     if any(each.overhead < 0 for each in all_lanes):
-        words += "; marks change the order in time of the warps, and a kernel may even be done sooner"
+        words += "; marks also change when its warps take turns, so a kernel can be done sooner"
     return words
 
 
