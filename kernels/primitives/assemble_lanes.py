@@ -12,6 +12,7 @@ from kernels.device.clocks import clock_for
 from kernels.device.runtime import BACKEND
 from kernels.primitives.marks import KV_TILE, Q_TILE, LaneBuffers, make_lane_buffers
 from kernels.problem import AttentionProblem
+from kernels.trace.lane_order import begins_in_turn
 from kernels.trace.lanes import PRODUCT, SOFTMAX, Activity, LaneRole, Lanes
 
 MAX_EVENTS = 5000
@@ -157,8 +158,11 @@ def _events(
             columns = (program, np.full_like(program, lane), np.full_like(program, number), *tiles.T)
             found.append(np.stack([*columns, begin[program, turn], end[program, turn]]))
     events = np.concatenate(found, axis=1)
-    events[6] = np.maximum(events[6], events[5])  # of the warps of a lane, the last one's mark stands
-    order = np.lexsort((events[5], events[1], events[0]))
+    program, lane, activity, begin = events[0], events[1], events[2], events[5]
+    end = events[6] = np.maximum(events[6], begin)  # of the warps of a lane, any one's mark stands
+    is_own = np.array([kind != PRODUCT for _, kind in names])[activity]
+    events[5] = begins_in_turn(program, lane, is_own, begin, end)
+    order = np.lexsort((end, events[5], lane, program))
     return _Events(*events[:, order])
 
 

@@ -1,8 +1,8 @@
 """What a kernel writes down under its constexpr LANES: marks of its lanes, by the SM's cycle counter.
 
 A lane has a record per turn of its loop, with a place for each mark of its role (see trace/lanes.py). A mark
-is the low 32 bits of the cycle counter and costs a few instructions, so that the kernel runs almost as it
-does without.
+is the low 32 bits of the cycle counter and costs a few instructions. By how much marks change the time of the
+kernel is measured with the lanes.
 """
 
 from __future__ import annotations

@@ -128,7 +128,7 @@ def record_lanes(order: RecordOrder) -> None:
                 continue
             lanes.save(order.folder / f"{LANES_PREFIX}{name}.{entry.name}.npz")
             product = f"a product under way {lanes.product_share:.0%} of the time"
-            _say(f"{name}, {entry.name}: {product}, marks cost {lanes.overhead:.1%}")
+            _say(f"{name}, {entry.name}: {product}, marks change its time by {lanes.overhead:+.1%}")
 
 
 def _with_lane_tiles(problem: AttentionProblem, entry: Algorithm) -> AttentionProblem:

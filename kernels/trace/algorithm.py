@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from kernels.device.gpus import REGISTERS
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.problem.tiles import count_tiles
+from kernels.trace.lanes import LaneRole
 from kernels.trace.needs import Needs
 from kernels.trace.tile_figure import TileFigure
 
@@ -244,6 +245,8 @@ class Algorithm:
     and the entry `tile_bytes`."""
     lanes: str = ""
     """Module with `run_lanes(problem)`, which a GPU runs; "" if its kernels set no marks."""
+    lane_roles: tuple[LaneRole, ...] = ()
+    """What lanes of its kernels can do. An activity of the same name belongs to one phase in all of them."""
     observed: bool = False
     """Whether it is a user's kernel, of which only loads and stores are seen."""
     tile_bytes: TileBytes | None = None
@@ -284,6 +287,15 @@ class Algorithm:
             if kernel.name == name:
                 return kernel
         raise KeyError(name)
+
+    def phase_of(self, activity: str) -> str:
+        """The phase that an activity of its lanes belongs to; "" if no role has it."""
+        named = (each.phase for role in self.lane_roles for each in role.activities if each.name == activity)
+        return next(named, "")
+
+    def role_of(self, lane: int, label: str) -> LaneRole | None:
+        """The first role that the lane of this number, from 0 on, can have by its label."""
+        return next((role for role in self.lane_roles if role.label.format(lane + 1) == label), None)
 
     def chip_bytes(self, problem: AttentionProblem, memory: str | None = None) -> int:
         """What a program of that kernel keeps on the chip which keeps most; in one memory alone if named."""

@@ -13,7 +13,7 @@ import io
 import json
 import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -22,6 +22,7 @@ import numpy as np
 from kernels.device.backend import DeviceInfo
 from kernels.file_format import format_mismatch
 from kernels.problem import AttentionProblem
+from kernels.trace.lane_order import begins_in_turn
 
 FORMAT = "flash-attention-lanes"
 FORMAT_VERSION = 1
@@ -44,6 +45,8 @@ class Activity:
     name: str
     kind: str
     """One of KINDS. A product is under way on the tensor cores while the lane does something else."""
+    phase: str
+    """The phase of the algorithm's kernels that it belongs to."""
     begin: str
     end: str
     turns_back: int = 0
@@ -61,6 +64,11 @@ class LaneRole:
     marks: tuple[str, ...]
     activities: tuple[Activity, ...]
 
+    @property
+    def computes(self) -> bool:
+        """Whether its lanes compute, and do not only load."""
+        return any(each.kind in (PRODUCT, SOFTMAX) for each in self.activities)
+
     def number(self, mark: str) -> int:
         """Place of a mark in a record."""
         return self.marks.index(mark)
@@ -71,6 +79,7 @@ class Lanes:
     """The events of some programs, and the shares of every SM. Times count from the first program's start.
 
     `events` below is the number of entries, which are ordered by program, lane and begin.
+    What a lane does itself (all but products) does not overlap.
     """
 
     problem: AttentionProblem
@@ -127,7 +136,8 @@ class Lanes:
 
     @property
     def overhead(self) -> float:
-        """By what part of its time the marks slow the kernel."""
+        """By what part of it the marks change the time of the kernel. Below 0 it is faster with them, which
+        can be, because they also change when its warps meet."""
         return self.marked_us / self.plain_us - 1
 
     @property
@@ -185,7 +195,17 @@ class Lanes:
             plain["activities"] = tuple((name, kind) for name, kind in plain["activities"])
             lanes = cls(**plain | arrays)
             lanes._check_shapes()
-            return lanes
+            return lanes._in_turn()
+
+    def _in_turn(self) -> Lanes:
+        """With what a lane does itself one after the other. The shares stay as they are in the file."""
+        is_own = np.array([kind != PRODUCT for _, kind in self.activities], bool)[self.event_activity]
+        program, lane, end = self.event_program, self.event_lane, self.event_end_ns
+        begin = begins_in_turn(program, lane, is_own, self.event_begin_ns, end)
+        order = np.lexsort((end, begin, lane, program))
+        names = [field.name for field in fields(self) if field.name.startswith("event_")]
+        ordered = {name: getattr(self, name)[order] for name in names if name != "event_begin_ns"}
+        return replace(self, event_begin_ns=begin[order], **ordered)
 
     def _check_shapes(self) -> None:
         """Raises InvalidLanes for arrays that do not fit one another."""

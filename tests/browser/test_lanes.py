@@ -4,11 +4,10 @@ import re
 
 import pytest
 
-from kernels.algorithms import ALGORITHMS
 from kernels.device.gpus import GPUS
 from kernels.problem.presets import PRESETS
 from kernels.recordings import recorded_run
-from tests.browser.visit import PLAYER
+from tests.browser.visit import PLAYER, SETTLED
 from tests.lanes import hopper_lanes, plain_lanes
 from viz.player.data import player_data
 from viz.player.html_page import export_html
@@ -28,7 +27,7 @@ def page_file(tmp_path_factory):
     runs = [LanesRun(built(PROBLEM), recorded=True) for built in (hopper_lanes, plain_lanes)]
     data = player_data(recorded_run(PROBLEM, "flash2").trace, "recorded on it", GPUS["H200"])
     path = tmp_path_factory.mktemp("lanes") / "lanes.html"
-    path.write_text(export_html(data | {"lanes": lanes_data(runs, ALGORITHMS["flash2"])}))
+    path.write_text(export_html(data | {"lanes": lanes_data(runs)}))
     return path
 
 
@@ -146,3 +145,18 @@ def test_the_lanes_fit_a_phone(opened):
     wide = opened.page.evaluate(f"(() => {{ const p = {PLAYER}; return [p.scrollWidth, p.clientWidth] }})()")
     assert wide[0] <= wide[1]
     assert opened.page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_in_learn_a_block_that_is_picked_marks_its_tile(visit):
+    """Then "This tile" zooms to all blocks about it."""
+    page = visit("/learn?chapter=after&after_topic=FlashAttention-3")
+    page.page.locator(".fa-lanes").wait_for()
+    page.page.evaluate(SETTLED)
+    page.page.locator(".fa-lanes").focus()
+    page.press(".")
+    assert "query tile" in read(page)
+    zooms = page.page.get_by_role("button", name="zoom to the marked blocks")
+    zooms.focus()
+    before = page.page.locator(".fa-lanes").screenshot()
+    zooms.press("Enter")
+    assert page.page.locator(".fa-lanes").screenshot() != before

@@ -6,7 +6,6 @@ import functools
 
 import streamlit as st
 
-from kernels.algorithms import algorithm_of
 from kernels.device.gpus import GPUS, Gpu
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import TileKind
@@ -42,7 +41,7 @@ PLACES = ("step", "row", "place")
 @functools.lru_cache(maxsize=16)
 def _player_data(trace: Trace, provenance: str, gpu: Gpu, lanes: tuple[LanesRun, ...]) -> dict:
     data = player_data(trace, provenance, gpu)
-    return data | {"lanes": lanes_data(lanes, algorithm_of(trace))} if lanes else data
+    return data | {"lanes": lanes_data(lanes)} if lanes else data
 
 
 @functools.lru_cache(maxsize=8)

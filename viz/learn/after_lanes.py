@@ -10,6 +10,7 @@ from kernels.algorithms import named
 from kernels.lessons.own_overlap import own_overlap
 from kernels.problem import AttentionProblem
 from kernels.problem.presets import LANE_PROBLEMS, PRESETS
+from kernels.recordings import recorded_run
 from viz.learn.controls import choice
 from viz.learn.predict import choose
 from viz.player.component import show_lanes
@@ -40,7 +41,8 @@ def lanes_panel() -> None:
     say(
         "Both kernels wrote down when their [[warp|warps]] did what, by the clock of their [[SM]]. In a row "
         "the upper tracks are products under way on the [[tensor cores]], from the moment at which the warps "
-        "issue one until they know that it is done. The lowest track is what the warps do themselves."
+        "issue one until they know that it is done. The lowest track is what the warps do themselves. A "
+        "**warpgroup** is four warps that multiply together. A click on a block marks its tile in both."
     )
     names, first = list(pairs), _words(LANE_PROBLEMS[FIRST])
     first = first if first in names else names[0]
@@ -54,7 +56,12 @@ def lanes_panel() -> None:
         f"**Recorded** on {plain.lanes.device.name}, {plain.lanes.recorded_at[:10]}, and replayed here. "
         "Explore measures the lanes of a problem of yours on a Hopper GPU."
     )
-    explore_link("Lanes beside the tiles that they are about", *_played(plain), lanes="open")
+    problem, name = _played(plain)
+    explore_link(
+        f"{named(name).label} in Explore: lanes beside the grid of {problem.q_len:,} queries and keys",
+        *(problem, name),
+        lanes="open",
+    )
 
 
 def _words(problem: AttentionProblem) -> str:
@@ -62,9 +69,10 @@ def _words(problem: AttentionProblem) -> str:
 
 
 def _played(plain: LanesRun) -> tuple[AttentionProblem, str]:
-    """What Explore plays with lanes: the Hopper kernel if that is recorded, else the plain one here."""
+    """What Explore plays with lanes: the Hopper kernel if its run is recorded too, else the plain one."""
     for preset in PRESETS.values():
-        if pair := recorded_pair(preset.problem):
+        own = named(HOPPER).with_own_tiles(preset.problem)
+        if (pair := recorded_pair(preset.problem)) and recorded_run(own, HOPPER):
             return pair[1].lanes.problem, HOPPER
     return plain.lanes.problem, PLAIN
 
@@ -92,5 +100,7 @@ def overlap_words(plain: LanesRun, hopper: LanesRun) -> str:
         f"way, and {hidden[0]:.0%} of softmax ran beside a product of any program on the SM. For the rest of "
         "softmax no product is under way: the [[tensor cores]] stand still.  \n"
         f"**{hopper.label}**: during {own[1]:.0%} of its softmax a warpgroup has a product of its own under "
-        f"way, and {hidden[1]:.0%} of softmax ran beside a product of any warpgroup on the SM."
+        f"way, and {hidden[1]:.0%} of softmax ran beside a product of any warpgroup on the SM. The row "
+        "“loads” is a warp that only loads: during its blocks no place in [[SRAM|shared memory]] is free for "
+        "the next tile, so it waits."
     )

@@ -13,9 +13,8 @@ import numpy as np
 from kernels.algorithms import ALGORITHMS, named
 from kernels.problem import AttentionProblem
 from kernels.recordings import recorded_lanes
-from kernels.trace.algorithm import Algorithm, Phase
 from kernels.trace.lane_rows import Track, tracks_of
-from kernels.trace.lanes import PRODUCT, SOFTMAX, WAIT, Lanes
+from kernels.trace.lanes import WAIT, Lanes
 from viz.player.numbers import encode
 from viz.shared import theme
 from viz.shared.formats import format_count, format_ms, significant
@@ -23,10 +22,6 @@ from viz.shared.provenance import lanes_provenance
 
 MAX_EVENTS = 4000
 """Most events of a run that are sent: those of whole SMs, and of one SM in any case."""
-
-
-COMPUTES = (PRODUCT, SOFTMAX)
-"""What a lane does that computes, and not one that only loads."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,21 +59,18 @@ def fastest_first(runs: Iterable[LanesRun]) -> tuple[LanesRun, ...]:
     return tuple(sorted(runs, key=lambda run: run.lanes.plain_us))
 
 
-def lanes_data(runs: Sequence[LanesRun], played: Algorithm | None = None) -> dict:
-    """What the view needs, with the runs from top to bottom.
-
-    `played` is the algorithm of the player beside it, whose phases the activities light.
-    """
+def lanes_data(runs: Sequence[LanesRun]) -> dict:
+    """What the view needs, with the runs from top to bottom."""
     sent = []
     tiles: np.ndarray | None = None
     for run in runs:
-        data, tiles = _run_data(run, played, tiles)
+        data, tiles = _run_data(run, tiles)
         sent.append(data)
     figures = [{"name": each.name, "values": each.values, "words": each.words} for each in figures_of(runs)]
     return {"runs": sent, "figures": figures, "looks": theme.LANE_LOOKS, "wait_colors": theme.WAIT_COLORS}
 
 
-def _run_data(run: LanesRun, played: Algorithm | None, tiles: np.ndarray | None) -> tuple[dict, np.ndarray]:
+def _run_data(run: LanesRun, tiles: np.ndarray | None) -> tuple[dict, np.ndarray]:
     """The data of a run, and the tiles that its events are about; `tiles` are those of the run above it."""
     lanes = run.lanes
     all_sms = [(sm, list(tracks)) for sm, tracks in groupby(tracks_of(lanes), lambda track: track.sm)]
@@ -90,17 +82,17 @@ def _run_data(run: LanesRun, played: Algorithm | None, tiles: np.ndarray | None)
         np.column_stack([lanes.event_program, where])[events], axis=0, return_inverse=True
     )
     begin, end = (_cycles(lanes, times[events]) for times in (lanes.event_begin_ns, lanes.event_end_ns))
-    left_out = len(all_sms) - len(sms)
+    left_out = len(lanes.sm) - len(sms)
     data = {
         "title": run.label,
         "provenance": lanes_provenance(lanes, run.recorded),
         "activities": [
-            {"name": name, "kind": kind, "phase": phase_of(name, kind, played) if played else ""}
+            {"name": name, "kind": kind, "phase": named(lanes.algorithm).phase_of(name)}
             for name, kind in lanes.activities
         ],
         "clock_ghz": lanes.clock_ghz,
         "sms": [{"sm": sm, "tracks": [_track(track) for track in tracks]} for sm, tracks in sms],
-        "left_out": f"The blocks of {format_count(left_out, 'more SM')} are left out here."
+        "left_out": f"The blocks of {format_count(left_out, 'more SM')} are not shown here."
         if left_out
         else "",
         "begin": encode(begin, "uint32"),
@@ -161,7 +153,9 @@ def _waits(lanes: Lanes) -> dict:
     """
     having = [lanes_of_activity(lanes, number) for number in range(len(lanes.activities))]
     kinds = [kind for _, kind in lanes.activities]
-    computing = {lane for own, kind in zip(having, kinds, strict=True) if kind in COMPUTES for lane in own}
+    roles = [named(lanes.algorithm).role_of(lane, label) for lane, label in enumerate(lanes.lanes)]
+    computing = {lane for lane, role in enumerate(roles) if role is not None and role.computes}
+    computing &= {lane for own in having for lane in own}
     numbers = [i for i, kind in enumerate(kinds) if kind == WAIT and computing & set(having[i])]
     time = np.zeros(len(lanes.sm))
     for lane in computing:
@@ -181,24 +175,6 @@ def lanes_of_activity(lanes: Lanes, number: int) -> list[int]:
     return np.unique(lanes.event_lane[lanes.event_activity == number]).tolist()
 
 
-def phase_of(name: str, kind: str, algorithm: Algorithm) -> str:
-    """The phase of a kernel that an activity belongs to; "" if it cannot be told.
-
-    It is the phase of the same name, or the one that its last word names. Else it is the phase that makes it,
-    if it is a product, or that loads, stores or makes it. Softmax is the phase that makes the weights.
-    """
-    phases = [phase for kernel in algorithm.kernels for phase in kernel.phases]
-    what = name.rsplit(" ", 1)[-1]
-
-    def fits(phase: Phase) -> tuple[bool, ...]:
-        makes, weighs = what.removesuffix("^T") in phase.makes, kind == SOFTMAX and phase.shows == "share"
-        found = (phase.name == name, phase.name == what, kind == PRODUCT and makes)
-        return *found, what in phase.loads, what in phase.stores, weighs, makes
-
-    found = [(fits(phase).index(True), phase.name) for phase in phases if any(fits(phase))]
-    return min(found, key=lambda each: each[0])[1] if found else ""
-
-
 def figures_of(runs: Sequence[LanesRun]) -> list[Figure]:
     """Figures of the runs, each with a plain sentence that says what it means."""
     all_lanes = [run.lanes for run in runs]
@@ -212,7 +188,7 @@ def figures_of(runs: Sequence[LanesRun]) -> list[Figure]:
         Figure(
             "A product was under way",
             tuple(_percent(lanes.product_share) for lanes in all_lanes),
-            "of the SMs' time: the tensor cores had work",
+            "of the SMs' time; from its issue until its warps know that it is done",
         ),
         Figure(
             "Softmax beside a product",
@@ -223,7 +199,7 @@ def figures_of(runs: Sequence[LanesRun]) -> list[Figure]:
             Figure(
                 name[0].upper() + name[1:],
                 tuple(_percent(each.wait_shares.get(name, math.nan)) for each in all_lanes),
-                f"of the time of {_who_has(lanes, name)}"
+                f"of the time of {_who_has(lanes, name)}{_place_words(lanes, name)}"
                 + ("" if all(name in each.wait_shares for each in all_lanes) else "; –: not marked"),
             )
             for name, lanes in waits.items()
@@ -231,8 +207,7 @@ def figures_of(runs: Sequence[LanesRun]) -> list[Figure]:
         Figure(
             "Marks change its time by",
             tuple(_percent(lanes.overhead, sign="+") for lanes in all_lanes),
-            "with marks, one launch took "
-            + " and ".join(format_ms(each.marked_us / 1e3) for each in all_lanes),
+            _marks_words(all_lanes),
         ),
         Figure(
             "Clock of the SMs",
@@ -240,6 +215,25 @@ def figures_of(runs: Sequence[LanesRun]) -> list[Figure]:
             "cycles of the SM per nanosecond of the GPU's timer",
         ),
     ]
+
+
+def _marks_words(all_lanes: Sequence[Lanes]) -> str:
+    """What was measured with marks, and why a kernel can be faster with them if one was."""
+    words = "with marks, one launch took " + " and ".join(
+        format_ms(each.marked_us / 1e3) for each in all_lanes
+    )
+    if any(each.overhead < 0 for each in all_lanes):
+        words += "; marks also change when its warps take turns, so a kernel can be done sooner"
+    return words
+
+
+def _place_words(lanes: Lanes, name: str) -> str:
+    """What a wait of lanes that only load is for; "" for other waits."""
+    number = [activity for activity, _ in lanes.activities].index(name)
+    own = lanes_of_activity(lanes, number)
+    roles = [named(lanes.algorithm).role_of(lane, lanes.lanes[lane]) for lane in own]
+    only_load = own and all(role is not None and not role.computes for role in roles)
+    return ": until a place in shared memory is free" if only_load else ""
 
 
 def _who_has(lanes: Lanes, name: str) -> str:

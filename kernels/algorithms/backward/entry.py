@@ -10,6 +10,7 @@ from kernels.algorithms.chip import (
     row_state,
     scores,
 )
+from kernels.algorithms.flash3_backward.lanes import ROLES
 from kernels.algorithms.tile_figures import backward_figure
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import streamed_keys, streamed_queries
@@ -157,4 +158,5 @@ ENTRY = Algorithm(
     recorded=("gpt2", "tiny", "llama3", "ragged", "layer", "window"),
     samples="heads",
     lanes="kernels.algorithms.flash3_backward.run",
+    lane_roles=ROLES,
 )

@@ -42,10 +42,10 @@ WARPS = LaneRole(
     "program",
     ("start", "has S", "has P", "done", "wrote"),
     (
-        Activity("QK^T", PRODUCT, "start", "has S"),
-        Activity("softmax", SOFTMAX, "has S", "has P"),
-        Activity("PV", PRODUCT, "has P", "done", or_next="has S"),
-        Activity("write O", OTHER, "done", "wrote"),
+        Activity("QK^T", PRODUCT, "QK^T", "start", "has S"),
+        Activity("softmax", SOFTMAX, "exponentials", "has S", "has P"),
+        Activity("PV", PRODUCT, "PV", "has P", "done", or_next="has S"),
+        Activity("write O", OTHER, "store O, lse", "done", "wrote"),
     ),
 )
 """All warps of a program do the same. PV is waited for together with QK^T of the next tile. The time of a
@@ -107,4 +107,5 @@ ENTRY = Algorithm(
     samples="tiles",
     tile_bytes=tile_bytes,
     lanes="kernels.algorithms.flash2.run",
+    lane_roles=(WARPS,),
 )

@@ -2,6 +2,7 @@
 
 from kernels.algorithms.chip import FLOAT32_BYTES, row_bytes, row_state, scores
 from kernels.algorithms.flash2.entry import ONLINE_SOFTMAX, ROW_FIELDS, TILE_STEP
+from kernels.algorithms.flash3.lanes import LOADS, WARPGROUP
 from kernels.device.gpus import SHARED
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import visited_tiles
@@ -119,4 +120,5 @@ ENTRY = Algorithm(
     needs=Needs("a Hopper GPU", "9.0", ("float16", "bfloat16"), range(40, 257, 8)),
     own_tiles=tiles_of,
     lanes=MODULE + "run",
+    lane_roles=(WARPGROUP, LOADS),
 )

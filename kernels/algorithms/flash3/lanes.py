@@ -9,16 +9,16 @@ WARPGROUP = LaneRole(
         *("writes", "wrote", "asks Q", "has Q"),
     ),
     (
-        Activity("QK^T", PRODUCT, "has K", "has S"),
-        Activity("PV", PRODUCT, "has V", "has O", turns_back=1),
-        Activity("rescale", OTHER, "start", "rescaled", turns_back=1),
-        Activity("wait for Q", WAIT, "asks Q", "has Q"),
-        Activity("wait for K", WAIT, "asks K", "has K"),
-        Activity("wait for V", WAIT, "asks V", "has V", turns_back=1),
-        Activity("wait for QK^T", WAIT, "has V", "has S"),
-        Activity("softmax", SOFTMAX, "has S", "has P"),
-        Activity("wait for PV", WAIT, "has P", "has O", turns_back=1),
-        Activity("write O", OTHER, "writes", "wrote", turns_back=1),
+        Activity("QK^T", PRODUCT, "QK^T", "has K", "has S"),
+        Activity("PV", PRODUCT, "PV", "has V", "has O", turns_back=1),
+        Activity("rescale", OTHER, "rescale", "start", "rescaled", turns_back=1),
+        Activity("wait for Q", WAIT, "load Q", "asks Q", "has Q"),
+        Activity("wait for K", WAIT, "load K", "asks K", "has K"),
+        Activity("wait for V", WAIT, "load V", "asks V", "has V", turns_back=1),
+        Activity("wait for QK^T", WAIT, "QK^T", "has V", "has S"),
+        Activity("softmax", SOFTMAX, "exponentials", "has S", "has P"),
+        Activity("wait for PV", WAIT, "PV", "has P", "has O", turns_back=1),
+        Activity("write O", OTHER, "store O, lse", "writes", "wrote", turns_back=1),
     ),
 )
 """In a turn a warpgroup issues Q K^T of a key tile, then P V of the key tile before it."""
@@ -30,11 +30,11 @@ LOADS = LaneRole(
         *("asks Q 1", "loads Q 1", "asks Q 2", "loads Q 2", "asks Q 3", "loads Q 3"),
     ),
     (
-        Activity("place for K", WAIT, "asks K", "loads K"),
-        Activity("place for V", WAIT, "asks V", "loads V"),
-        Activity("place for Q", WAIT, "asks Q 1", "loads Q 1"),
-        Activity("place for Q", WAIT, "asks Q 2", "loads Q 2"),
-        Activity("place for Q", WAIT, "asks Q 3", "loads Q 3"),
+        Activity("place for K", WAIT, "load K", "asks K", "loads K"),
+        Activity("place for V", WAIT, "load V", "asks V", "loads V"),
+        Activity("place for Q", WAIT, "load Q", "asks Q 1", "loads Q 1"),
+        Activity("place for Q", WAIT, "load Q", "asks Q 2", "loads Q 2"),
+        Activity("place for Q", WAIT, "load Q", "asks Q 3", "loads Q 3"),
     ),
 )
 """The warp that loads waits until the place of a tile in shared memory has been read."""

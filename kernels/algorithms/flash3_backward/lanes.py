@@ -11,32 +11,35 @@ KEY_MARKS = (
     *("has dQ", "added dQ", "has dV", "has dK", "turns"),
 )
 FIRST = (
-    Activity("S^T", PRODUCT, "has Q", "has S"),
-    Activity("dP^T", PRODUCT, "has dO", "has dP"),
-    Activity("wait for Q", WAIT, "start", "has Q"),
-    Activity("wait for dO", WAIT, "has Q", "has dO"),
-    Activity("wait for S^T", WAIT, "has dO", "has S"),
-    Activity("exponentials", SOFTMAX, "has S", "has P"),
-    Activity("wait for dP^T", WAIT, "has P", "has dP"),
-    Activity("dS", OTHER, "has dP", "has place"),
+    Activity("S^T", PRODUCT, "QK^T", "has Q", "has S"),
+    Activity("dP^T", PRODUCT, "dP", "has dO", "has dP"),
+    Activity("wait for Q", WAIT, "load Q", "start", "has Q"),
+    Activity("wait for dO", WAIT, "load dO", "has Q", "has dO"),
+    Activity("wait for S^T", WAIT, "QK^T", "has dO", "has S"),
+    Activity("exponentials", SOFTMAX, "P from lse", "has S", "has P"),
+    Activity("wait for dP^T", WAIT, "dP", "has P", "has dP"),
+    Activity("dS", OTHER, "dS", "has dP", "has place"),
 )
 """Up to dS^T in registers, and its place in shared memory."""
 FIRST_AHEAD = (
-    Activity("S^T", PRODUCT, "has Q", "has S"),
-    Activity("dP^T", PRODUCT, "has dO", "has dP"),
-    Activity("wait for Q", WAIT, "start", "has Q"),
-    Activity("wait for S^T", WAIT, "turns", "has S"),
-    Activity("wait for dO", WAIT, "has S", "has dO"),
-    Activity("exponentials", SOFTMAX, "has dO", "has P"),
+    Activity("S^T", PRODUCT, "QK^T", "has Q", "has S"),
+    Activity("dP^T", PRODUCT, "dP", "has dO", "has dP"),
+    Activity("wait for Q", WAIT, "load Q", "start", "has Q"),
+    Activity("wait for S^T", WAIT, "QK^T", "turns", "has S"),
+    Activity("wait for dO", WAIT, "load dO", "has S", "has dO"),
+    Activity("exponentials", SOFTMAX, "P from lse", "has dO", "has P"),
     *FIRST[-2:],
 )
 """The same if S^T was issued in the turn before."""
-LAST = (Activity("dK", PRODUCT, "stored dS", "has dK"), Activity("wait for dK", WAIT, "has dV", "has dK"))
+LAST = (
+    Activity("dK", PRODUCT, "dK", "stored dS", "has dK"),
+    Activity("wait for dK", WAIT, "dK", "has dV", "has dK"),
+)
 
 ALONE = (
-    Activity("dV", PRODUCT, "has dP", "has dV"),
-    Activity("store dS", OTHER, "has place", "stored dS"),
-    Activity("wait for dV", WAIT, "stored dS", "has dV"),
+    Activity("dV", PRODUCT, "dV", "has dP", "has dV"),
+    Activity("store dS", OTHER, "dS", "has place", "stored dS"),
+    Activity("wait for dV", WAIT, "dV", "stored dS", "has dV"),
     *LAST,
 )
 KEYS_ALONE = LaneRole("warpgroup {}", KEY_MARKS, (*FIRST, *ALONE))
@@ -48,13 +51,13 @@ KEYS_BEHIND = LaneRole(
     KEY_MARKS,
     (
         *FIRST,
-        Activity("wait for all dS", WAIT, "has place", "has all dS", turns_back=1),
-        Activity("dQ", PRODUCT, "has all dS", "has dQ", turns_back=1),
-        Activity("dV", PRODUCT, "has all dS", "has dV"),
-        Activity("store dS", OTHER, "has all dS", "stored dS"),
-        Activity("wait for dQ", WAIT, "stored dS", "has dQ", turns_back=1),
-        Activity("add dQ", OTHER, "has dQ", "added dQ", turns_back=1),
-        Activity("wait for dV", WAIT, "added dQ", "has dV"),
+        Activity("wait for all dS", WAIT, "dS", "has place", "has all dS", turns_back=1),
+        Activity("dQ", PRODUCT, "dQ", "has all dS", "has dQ", turns_back=1),
+        Activity("dV", PRODUCT, "dV", "has all dS", "has dV"),
+        Activity("store dS", OTHER, "dS", "has all dS", "stored dS"),
+        Activity("wait for dQ", WAIT, "dQ", "stored dS", "has dQ", turns_back=1),
+        Activity("add dQ", OTHER, "dQ", "has dQ", "added dQ", turns_back=1),
+        Activity("wait for dV", WAIT, "dV", "added dQ", "has dV"),
         *LAST,
     ),
 )
@@ -65,14 +68,14 @@ KEYS_AT_ONCE = LaneRole(
     KEY_MARKS,
     (
         *FIRST,
-        Activity("dV", PRODUCT, "has dP", "has dQ"),
-        Activity("store dS", OTHER, "has place", "stored dS"),
-        Activity("wait for all dS", WAIT, "stored dS", "has all dS"),
-        Activity("dQ", PRODUCT, "has all dS", "has dQ"),
-        Activity("dK", PRODUCT, "has all dS", "has dK"),
-        Activity("wait for dQ, dV", WAIT, "has all dS", "has dQ"),
-        Activity("add dQ", OTHER, "has dQ", "added dQ"),
-        Activity("wait for dK", WAIT, "added dQ", "has dK"),
+        Activity("dV", PRODUCT, "dV", "has dP", "has dQ"),
+        Activity("store dS", OTHER, "dS", "has place", "stored dS"),
+        Activity("wait for all dS", WAIT, "dS", "stored dS", "has all dS"),
+        Activity("dQ", PRODUCT, "dQ", "has all dS", "has dQ"),
+        Activity("dK", PRODUCT, "dK", "has all dS", "has dK"),
+        Activity("wait for dQ, dV", WAIT, "dV", "has all dS", "has dQ"),
+        Activity("add dQ", OTHER, "dQ", "has dQ", "added dQ"),
+        Activity("wait for dK", WAIT, "dK", "added dQ", "has dK"),
     ),
 )
 """dQ is computed in the turn of its dS."""
@@ -81,11 +84,11 @@ QUERIES = LaneRole(
     "warpgroup {}: dQ",
     ("start", "has all dS", "has dQ", "has place", "added dQ"),
     (
-        Activity("wait for all dS", WAIT, "start", "has all dS"),
-        Activity("dQ", PRODUCT, "has all dS", "has dQ"),
-        Activity("wait for dQ", WAIT, "has all dS", "has dQ"),
-        Activity("place for dQ", WAIT, "has dQ", "has place"),
-        Activity("add dQ", OTHER, "has place", "added dQ"),
+        Activity("wait for all dS", WAIT, "dS", "start", "has all dS"),
+        Activity("dQ", PRODUCT, "dQ", "has all dS", "has dQ"),
+        Activity("wait for dQ", WAIT, "dQ", "has all dS", "has dQ"),
+        Activity("place for dQ", WAIT, "dQ", "has dQ", "has place"),
+        Activity("add dQ", OTHER, "dQ", "has place", "added dQ"),
     ),
 )
 """The warpgroup that computes dQ alone."""
@@ -94,8 +97,10 @@ LOADS = LaneRole(
     "loads",
     ("asks Q", "loads Q", "asks dO", "loads dO"),
     (
-        Activity("place for Q", WAIT, "asks Q", "loads Q"),
-        Activity("place for dO", WAIT, "asks dO", "loads dO"),
+        Activity("place for Q", WAIT, "load Q", "asks Q", "loads Q"),
+        Activity("place for dO", WAIT, "load dO", "asks dO", "loads dO"),
     ),
 )
 """The warp that loads waits until the place of a tile in shared memory has been read."""
+
+ROLES = (KEYS_ALONE, KEYS_AHEAD, KEYS_BEHIND, KEYS_AT_ONCE, QUERIES, LOADS)

@@ -11,16 +11,16 @@ from kernels.trace.lanes import OTHER, PRODUCT, SOFTMAX, WAIT, Activity, LaneRol
 
 COMPUTES = LaneRole(
     "warpgroup {}",
-    ("asks", "has", "scores", "weights", "output"),
+    ("asks", "has", "scores", "weights", "output", "began"),
     (
-        Activity("wait for K", WAIT, "asks", "has"),
-        Activity("QK^T", PRODUCT, "has", "scores"),
-        Activity("softmax", SOFTMAX, "scores", "weights"),
-        Activity("PV", PRODUCT, "weights", "output", or_next="scores"),
-        Activity("rescale", OTHER, "asks", "has", turns_back=1),
+        Activity("wait for K", WAIT, "a phase", "asks", "has"),
+        Activity("QK^T", PRODUCT, "a phase", "has", "scores"),
+        Activity("softmax", SOFTMAX, "a phase", "scores", "weights"),
+        Activity("PV", PRODUCT, "a phase", "weights", "output", or_next="scores"),
+        Activity("rescale", OTHER, "a phase", "began", "asks", turns_back=1),
     ),
 )
-LOADS = LaneRole("loads", ("asks", "loads"), (Activity("place for K", WAIT, "asks", "loads"),))
+LOADS = LaneRole("loads", ("asks", "loads"), (Activity("place for K", WAIT, "a phase", "asks", "loads"),))
 PROBLEM = AttentionProblem(batch=1, q_heads=2, kv_heads=2, q_len=128, kv_len=128)
 START, SECOND = (1 << 32) - 50, 1000
 """Cycle counters at the starts of two programs; that of the first one passes 32 bits while it runs."""
@@ -38,8 +38,8 @@ def set_marks(buffers, program, lane, turn, **marks):
 def made_lanes():
     """Two programs on one SM at 2 cycles per ns; the second one starts 200 ns after the first."""
     buffers = make_lane_buffers(2, 2, 3)
-    set_marks(buffers, 0, 0, 0, asks=10, has=30, scores=110, weights=150)
-    set_marks(buffers, 0, 0, 1, asks=152, has=160, scores=240, weights=260, output=300)
+    set_marks(buffers, 0, 0, 0, began=2, asks=10, has=30, scores=110, weights=150)
+    set_marks(buffers, 0, 0, 1, began=150, asks=152, has=160, scores=240, weights=260, output=300)
     set_marks(buffers, 1, 0, 0, asks=2, has=4, scores=10, weights=20, output=40)
     set_marks(buffers, 0, 1, 0, asks=1, loads=9)
     for program, turn, q_tile, kv_tile in ((0, 0, 3, 0), (0, 1, 3, 1), (1, 0, 0, 1)):
@@ -77,7 +77,32 @@ def test_a_product_that_is_not_waited_for_ends_with_a_mark_of_the_next_turn():
 
 
 def test_an_activity_may_be_about_the_tile_of_the_turn_before():
-    assert events_of(made_lanes(), "rescale")[:2] == [(0, -1, -1, 5, 15), (0, 1, 0, 76, 80)]
+    assert events_of(made_lanes(), "rescale")[:2] == [(0, -1, -1, 1, 5), (0, 1, 0, 75, 76)]
+
+
+def test_what_the_warps_of_a_lane_do_themselves_does_not_overlap():
+    """`has` of an early warp stands beside `asks` of a late one: the wait is over at once."""
+    buffers = make_lane_buffers(1, 2, 1)
+    buffers.clock[:] = torch.tensor([[5000, 0, 5200, 400, 7]])
+    own = ("began", "asks", "has", "scores")
+    role = LaneRole(
+        "warpgroup {}",
+        own,
+        (
+            Activity("rescale", OTHER, "a phase", "began", "asks"),
+            Activity("wait for V", WAIT, "a phase", "asks", "has"),
+            Activity("wait for QK^T", WAIT, "a phase", "has", "scores"),
+        ),
+    )
+    for name, cycles in zip(own, (10, 140, 100, 300), strict=True):
+        buffers.marks[0, 0, 0, role.number(name)] = cycles
+    launch = LaneLaunch(lambda lanes: None, (role, LOADS), 1, 1, q_tiles=2)
+    lanes = assemble_lanes(PROBLEM, "flash2", launch, buffers, (100.0, 110.0))
+    spans = [
+        each[3:] for name in ("rescale", "wait for V", "wait for QK^T") for each in events_of(lanes, name)
+    ]
+    assert spans == [(5, 70), (70, 70), (70, 150)]
+    assert lanes.wait_shares["wait for QK^T"] == pytest.approx(80 / 200)
 
 
 def test_the_shares_of_an_sm_are_unions_over_all_its_lanes():

@@ -3,11 +3,13 @@
 An entry may name presets that nobody has recorded on a GPU yet; that is not a failure.
 """
 
+import numpy as np
 import pytest
 
 from kernels.algorithms import ALGORITHMS, FIRST
 from kernels.problem.presets import FIRST_PRESET, LANE_PROBLEMS, PRESETS
 from kernels.recordings import FOLDER, LANES_PREFIX, recorded_lanes, recorded_measurement, recorded_run
+from kernels.trace.lanes import PRODUCT, Lanes
 
 WANTED = [(preset, entry.name) for entry in ALGORITHMS.values() for preset in entry.recorded]
 
@@ -59,6 +61,22 @@ def test_lanes_are_recorded_of_every_kernel_with_marks(name, algorithm):
     assert "NVIDIA" in lanes.device.name
     assert 0 < lanes.product_share <= 1
     assert (lanes.event_end_ns >= lanes.event_begin_ns).mean() > 0.99
+
+
+LANE_FILES = sorted(FOLDER.glob(f"{LANES_PREFIX}*.npz"))
+
+
+@pytest.mark.parametrize("file", LANE_FILES, ids=[file.stem for file in LANE_FILES])
+def test_what_the_warps_of_a_lane_do_themselves_does_not_overlap(file):
+    lanes = Lanes.load(file)
+    kinds = np.array([kind for _, kind in lanes.activities])[lanes.event_activity]
+    own = np.flatnonzero(kinds != PRODUCT)
+    own = own[np.lexsort((lanes.event_end_ns[own], lanes.event_begin_ns[own]))]
+    owners = np.column_stack([lanes.event_program, lanes.event_lane])[own]
+    for owner in np.unique(owners, axis=0):
+        events = own[(owners == owner).all(axis=1)]
+        assert (lanes.event_begin_ns[events][1:] >= lanes.event_end_ns[events][:-1]).all()
+    assert (lanes.event_end_ns >= lanes.event_begin_ns).all()
 
 
 @pytest.mark.parametrize("preset", PRESETS)

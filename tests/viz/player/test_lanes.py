@@ -8,12 +8,15 @@ import numpy as np
 import pytest
 
 from kernels.algorithms import ALGORITHMS
+from kernels.problem.presets import LANE_PROBLEMS
+from kernels.recordings import recorded_lanes
+from kernels.trace.lanes import PRODUCT
 from tests.lanes import PROBLEM, hopper_lanes, plain_lanes
 from tests.viz.player.runs import GPU
 from tests.viz.player.test_data import hand_built
 from viz.player import lanes as sent
 from viz.player.data import player_data
-from viz.player.lanes import LanesRun, figures_of, lanes_data, phase_of, recorded_lane_runs
+from viz.player.lanes import LanesRun, figures_of, lanes_data, recorded_lane_runs
 
 FLASH2 = ALGORITHMS["flash2"]
 
@@ -72,7 +75,7 @@ def test_sms_beyond_the_limit_are_left_out_and_those_with_the_same_tiles_stay(ru
     monkeypatch.setattr(sent, "MAX_EVENTS", 150)
     hopper, _ = lanes_data(runs)["runs"]
     assert [sm["sm"] for sm in hopper["sms"]] == [0]
-    assert hopper["left_out"] == "The blocks of 1 more SM are left out here."
+    assert hopper["left_out"] == "The blocks of 1 more SM are not shown here."
     monkeypatch.setattr(sent, "MAX_EVENTS", 60)
     swapped = LanesRun(hopper_lanes(program_sm=np.array([1, 0], np.int32)), recorded=True)
     shown = [
@@ -82,28 +85,30 @@ def test_sms_beyond_the_limit_are_left_out_and_those_with_the_same_tiles_stay(ru
     assert shown == [[[0], [0]], [[0], [1]]]  # SM 1 of the plain kernel has the tiles of program 1
 
 
-@pytest.mark.parametrize(
-    ("name", "kind", "phase"),
-    [
-        ("QK^T", "product", "QK^T"),
-        ("wait for QK^T", "wait", "QK^T"),
-        ("wait for V", "wait", "load V"),
-        ("place for Q", "wait", "load Q"),
-        ("softmax", "softmax", "exponentials"),
-        ("write O", "other", "store O, lse"),
-        ("something else", "other", ""),
-    ],
-)
-def test_an_activity_lights_its_phase(name, kind, phase):
-    assert phase_of(name, kind, FLASH2) == phase
+WITH_LANES = [entry for entry in ALGORITHMS.values() if entry.lanes]
 
 
-def test_every_product_of_the_backward_kernels_lights_a_phase_that_makes_it():
-    backward = ALGORITHMS["backward"]
-    for name, made in (("S^T", "S"), ("dP^T", "dP"), ("dV", "dV"), ("dK", "dK"), ("dQ", "dQ")):
-        found = phase_of(name, "product", backward)
-        assert any(found == phase.name and made in phase.makes for phase in phases_of(backward)), name
-    assert phase_of("wait for all dS", "wait", backward) == phase_of("dS", "other", backward) != ""
+@pytest.mark.parametrize("entry", WITH_LANES, ids=lambda entry: entry.name)
+def test_an_activity_belongs_to_one_phase_of_the_algorithm_and_a_product_to_one_that_makes_it(entry):
+    phases = {phase.name: phase for phase in phases_of(entry)}
+    for activity in [activity for role in entry.lane_roles for activity in role.activities]:
+        assert activity.phase in phases
+        assert entry.phase_of(activity.name) == activity.phase
+        if activity.kind == PRODUCT:
+            made = {"QK^T": "S", "PV": "O"}.get(activity.name, activity.name.removesuffix("^T"))
+            assert made in phases[activity.phase].makes
+    assert entry.phase_of("something else") == ""
+
+
+@pytest.mark.parametrize("entry", WITH_LANES, ids=lambda entry: entry.name)
+def test_recorded_lanes_have_roles_and_phases(entry):
+    problems = LANE_PROBLEMS.values()
+    if entry.direction == "backward":
+        problems = [problem.with_(block_m=64) for problem in problems]
+    for lanes in [recorded_lanes(problem, entry.name) for problem in problems]:
+        assert all(entry.phase_of(name) for name, _ in lanes.activities)
+        roles = [entry.role_of(lane, label) for lane, label in enumerate(lanes.lanes)]
+        assert [role.computes for role in roles] == [label != "loads" for label in lanes.lanes]
 
 
 def test_figures_are_those_of_the_lanes(runs):
@@ -113,11 +118,22 @@ def test_figures_are_those_of_the_lanes(runs):
     assert figures["Softmax beside a product"].values == (f"{100 * hopper.hidden_share:.0f} %", "22 %")
     assert figures["Wait for K"].values == ("5.6 %", "–")
     assert figures["Wait for K"].words.startswith("of the time of warpgroup 1 and warpgroup 2;")
-    assert figures["Place for K"].words.startswith("of the time of loads; –: not marked")
+    assert figures["Place for K"].words.startswith("of the time of loads: until a place")
     assert figures["Marks change its time by"].values == ("+5 %", "+5 %")
     no_softmax = dataclasses.replace(hopper, sm_softmax_ns=np.zeros(2), sm_hidden_ns=np.zeros(2))
     with np.errstate(invalid="ignore"):
         assert figures_of([LanesRun(no_softmax, True)])[2].values == ("–",)
+
+
+def test_figures_say_that_marks_also_gain_only_if_they_did(runs):
+    (slower,) = [each for each in figures_of(runs) if each.name == "Marks change its time by"]
+    assert slower.values == ("+5 %", "+5 %")
+    assert "sooner" not in slower.words
+    faster = LanesRun(hopper_lanes(plain_us=100.0, marked_us=93.0), True)
+    (gained,) = [each for each in figures_of([faster]) if each.name == "Marks change its time by"]
+    assert gained.values == ("−7 %",)
+    assert "93 µs" in gained.words
+    assert "sooner" in gained.words
 
 
 def test_the_waits_of_every_sm_are_sent(runs):
@@ -172,7 +188,7 @@ def test_the_data_of_4000_blocks_are_small():
 @pytest.fixture(scope="module")
 def given(runs):
     trace = hand_built(PROBLEM)
-    return {"lanes": lanes_data(runs, FLASH2), "player": player_data(trace, "made up", GPU)}
+    return {"lanes": lanes_data(runs), "player": player_data(trace, "made up", GPU)}
 
 
 @pytest.mark.browser

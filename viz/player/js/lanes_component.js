@@ -9,7 +9,9 @@ export default function (component) {
   const { data, parentElement } = component;
   const root = parentElement.querySelector(".fa-player");
   if (!views.has(parentElement)) {
-    const view = new LanesView();
+    const view = new LanesView((tile) => {
+      if (tile.q >= 0) view.follow([tile]); // the other kernel shows what it did with the same tile
+    });
     views.set(parentElement, view);
     root.classList.add("fa-shows-lanes");
     root.replaceChildren(view.node, view.more);

@@ -1,4 +1,4 @@
-// The figures of the runs as a table.
+// The figures of the runs as a table. On a narrow page what a figure is stands below its name.
 
 import { element } from "../controls/dom.js";
 
@@ -12,7 +12,7 @@ export function figureTable({ runs, figures }) {
   ]);
   const rows = figures.map(({ name, values, words }) =>
     element("tr", {}, [
-      element("th", { scope: "row" }, [name]),
+      element("th", { scope: "row" }, [name, element("small", { class: "fa-lane-said" }, [words])]),
       ...values.map((value) => element("td", {}, [value])),
       element("td", {}, [words]),
     ]),

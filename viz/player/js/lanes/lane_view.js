@@ -81,7 +81,8 @@ export class LanesView {
     ]);
     const leftOut = runs.filter((run) => run.left_out);
     const notes = leftOut.map((run) => element("div", {}, [`${run.title}: ${run.left_out}`]));
-    this.more.replaceChildren(figureTable(data), title, charts, ...notes);
+    const waits = runs.some((run) => run.waits.names.length);
+    this.more.replaceChildren(figureTable(data), ...(waits ? [title] : []), charts, ...notes);
     this.fillLegend();
     this.readout.textContent = `Click a block, or focus the lanes and use the keys. ${KEYS}`;
   }
