@@ -231,7 +231,7 @@ def _card(entry: ForwardEntry, counted: int | None, inputs: TrafficInputs) -> No
     verdict = f":green[fits in {room}]" if entry.on_chip <= inputs.memory_bytes else f":red[more than {room}]"
     once = ""
     if entry.algorithm == "standard":
-        once = f"at least {standard_bytes(entry.problem):,} B, which Explore shows  \n"
+        once = f"at least {standard_bytes(entry.problem):,} B, if K and V stay in a cache  \n"
     least_time = format_ms(entry.modelled / inputs.gpu.hbm_bandwidth * 1e3)
     speed = f"{format_bytes(inputs.gpu.hbm_bandwidth)}/s ({inputs.gpu.name})"
     st.markdown(

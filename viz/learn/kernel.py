@@ -7,12 +7,12 @@ import functools
 import numpy as np
 import streamlit as st
 
+from kernels.algorithms.standard.traffic import standard_bytes, standard_requested
 from kernels.device.gpus import DEFAULT_GPU, GPUS
 from kernels.lessons.kernel_rows import RowStep, row_steps
 from kernels.lessons.predictions import next_state
 from kernels.problem.presets import PRESETS
 from viz.learn.controls import number
-from viz.learn.counting_rule import standard_words
 from viz.learn.predict import type_in
 from viz.player.component import show_player
 from viz.player.data import player_data
@@ -78,9 +78,11 @@ def _bytes_words(run: runs.Run) -> str:
     """What the two bars of bytes under the player count."""
     return (
         f"The upper bar ends at {format_bytes(run.trace.total_bytes)} [[requested bytes|requested]]: "
-        f"each of the {PROBLEM.q_tiles} query tiles reads all of K and V. The lower bar is the least that "
-        "standard attention could move, each matrix once per kernel. Standard attention in these tiles, by "
-        f"both rules: {standard_words(PROBLEM)} (modelled)."
+        f"each of the {PROBLEM.q_tiles} query tiles reads all of K and V. The lower bar counts standard "
+        f"attention in the same tiles by the same rule: {format_bytes(standard_requested(PROBLEM))} "
+        "(modelled). K and V are read again there too, and S and P come on top. If a cache kept K and V, "
+        f"standard attention would still move [[compulsory bytes|at least]] "
+        f"{format_bytes(standard_bytes(PROBLEM))}."
     )
 
 
