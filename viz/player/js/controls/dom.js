@@ -101,7 +101,7 @@ export function legend() {
   const [claim, largest] = [element("span"), element("span")];
   const entry = (swatch, words) =>
     element("span", {}, [element("i", { class: `fa-swatch fa-swatch-${swatch}` }), words]);
-  const skipped = entry("skipped", "hidden by the mask, or skipped");
+  const skipped = entry("skipped", "hidden by the mask: score −∞, weight 0");
   const computed = element("span");
   const plain = entry("plain", computed);
   const named = element("span");
