@@ -92,14 +92,20 @@ def product_bytes(problem: AttentionProblem) -> int:
     return matrix_bytes(problem) + problem.heads * rows * row_bytes
 
 
-def standard_requested(problem: AttentionProblem, direction: str = "forward") -> int:
-    """Requested bytes of the whole pass with the problem's tiles.
+def requested_ledger(problem: AttentionProblem, direction: str = "forward") -> dict[str, int]:
+    """Requested bytes by tensor with the problem's tiles, reads and writes together.
 
     Each product keeps one tile of its result and reads the other operand once per such tile: K and V once per
     query tile; backward also Q and dO once per key tile, for dK and dV. All else counts as in the ledger.
     """
     row_bytes = problem.heads * problem.head_dim * problem.itemsize
-    again = 2 * (problem.q_tiles - 1) * problem.kv_len
+    again = dict.fromkeys(("K", "V"), (problem.q_tiles - 1) * problem.kv_len * row_bytes)
     if direction == "backward":
-        again += 2 * (problem.kv_tiles - 1) * problem.q_len
-    return standard_bytes(problem, direction) + row_bytes * again
+        again |= dict.fromkeys(("Q", "dO"), (problem.kv_tiles - 1) * problem.q_len * row_bytes)
+    least = standard_ledger(problem, direction)
+    return {name: size + again.get(name, 0) for name, size in least.items()}
+
+
+def standard_requested(problem: AttentionProblem, direction: str = "forward") -> int:
+    """Requested bytes of the whole pass: the sum over their ledger."""
+    return sum(requested_ledger(problem, direction).values())
