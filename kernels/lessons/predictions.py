@@ -82,6 +82,25 @@ def next_state(
     )
 
 
+def next_numerator(y_before: float, m_before: float, scores: np.ndarray, values: np.ndarray) -> Quantity:
+    """Y after a block of scores (n,) with values (n,): Y' = alpha Y + sum exp(x - m') v, alpha as above."""
+    m = max(m_before, float(scores.max()))
+    alpha, terms = float(np.exp(m_before - m)), np.exp(scores - m)
+    added = float(terms @ values)
+    return Quantity(
+        "Y",
+        alpha * y_before + added,
+        _missteps(
+            [
+                (y_before + added, _FORGOT),
+                (added, _DROPPED),
+                (alpha * y_before, _NOT_ADDED),
+                (alpha * y_before + float(terms.sum()), "the new terms are not multiplied by their values"),
+            ]
+        ),
+    )
+
+
 def weight_of_lse(score: float, lse: float) -> Quantity:
     """A weight of P from its score and the lse of its row: exp(score - lse)."""
     return Quantity(

@@ -28,7 +28,7 @@ Color = Literal["green", "red", "off"]
 REQUESTED = (
     "Bytes between the GPU's main memory (HBM) and its chip. Counted: what loads and stores asked for. "
     "Modelled for standard attention: the scores S and the weights P are written to HBM and read back (Dao "
-    "et al. 2022, algorithm 0)."
+    "et al. 2022, algorithm 0). Both are counted in the same tiles: what is read again counts again."
 )
 
 

@@ -6,11 +6,10 @@ import math
 from typing import NamedTuple
 
 from kernels.algorithms.standard.entry import ENTRY as STANDARD
-from kernels.algorithms.standard.traffic import standard_bytes
+from kernels.algorithms.standard.traffic import standard_bytes, standard_requested
 from kernels.measure.measurement import MAX_RATIO_WIDTH, Measurement, PeerResult, TimeRatio, ratio_to_naive
 from kernels.problem import AttentionProblem
 from kernels.problem.attention_problem import BLOCKS
-from kernels.trace.algorithm import Algorithm
 from viz.shared.formats import format_bytes, format_ms, format_ratio
 from viz.shared.runs import Run
 
@@ -27,26 +26,28 @@ class Compared(NamedTuple):
 
 
 def bytes_with_standard(run: Run) -> Compared:
-    """A run's bytes and the modelled ones of standard attention."""
+    """A run's requested bytes and those of standard attention in the same tiles, which are modelled."""
     problem, algorithm = run.trace.problem, run.algorithm
-    ours, rival = run.traffic.total, standard_bytes(problem, algorithm.direction)
+    ours, rival = run.traffic.total, standard_requested(problem, algorithm.direction)
     if algorithm is STANDARD:
-        return _standard_with_its_model(problem, ours, rival)
+        return _standard_with_its_least(problem, ours)
     words = less_or_more(rival / ours, f"standard {format_bytes(rival)}")
-    larger = _with_large_tiles(algorithm, problem)
-    if ours <= rival or larger is None:
+    if ours <= rival or not algorithm.has_formula:
         return Compared(words)
+    most = max(BLOCKS)
+    large = problem.with_(block_m=most, block_n=most)
+    larger, rival_larger = algorithm.requested_bytes(large), standard_requested(large, algorithm.direction)
     tiles = f"{problem.block_m} × {problem.block_n}"
     again = (
         f"Tiles of {tiles} read inputs again and again: FlashAttention-2 reads K and V once per query tile, "
         "other loops Q, O or dO once per key tile. "
     )
-    if larger < rival:
-        most = max(BLOCKS)
+    if larger < rival_larger:
         return Compared(
             f"{_times_more(rival / ours)}: tiles too small to profit, standard {format_bytes(rival)}",
             f"{again}Here that costs more than S and P, which it saves. With tiles of {most} × {most} it "
-            f"would ask for {format_bytes(larger)} (modelled).",
+            f"would ask for {format_bytes(larger)}, and standard attention for {format_bytes(rival_larger)} "
+            "(modelled).",
         )
     if problem.kv_len > problem.head_dim:
         return Compared(words, again)
@@ -57,22 +58,15 @@ def bytes_with_standard(run: Run) -> Compared:
     )
 
 
-def _standard_with_its_model(problem: AttentionProblem, ours: int, modelled: int) -> Compared:
+def _standard_with_its_least(problem: AttentionProblem, ours: int) -> Compared:
+    least = standard_bytes(problem)
     if problem.q_tiles == 1:
-        return Compared(f"as modelled: {format_bytes(modelled)}")
+        return Compared(f"as modelled: {format_bytes(least)}")
     return Compared(
-        f"modelled {format_bytes(modelled)} if cached",
-        "The model of standard attention reads K and V once, as if they stayed in a cache. This run asks for "
-        f"them once per query tile, {problem.q_tiles} times: {format_bytes(ours - modelled)} more.",
+        f"at least {format_bytes(least)}",
+        "At least: K and V are read once, as if they stayed in a cache. This run asks for them once per "
+        f"query tile, {problem.q_tiles} times: {format_bytes(ours - least)} more.",
     )
-
-
-def _with_large_tiles(algorithm: Algorithm, problem: AttentionProblem) -> int | None:
-    """Bytes of the run with the largest tiles, by formula; None if the algorithm has no formula."""
-    most = max(BLOCKS)
-    if not algorithm.has_formula:
-        return None
-    return algorithm.requested_bytes(problem.with_(block_m=most, block_n=most))
 
 
 def less_or_more(ratio: float, words: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import streamlit as st
 
 from kernels.algorithms import ALGORITHMS
-from kernels.algorithms.standard.traffic import standard_bytes
+from kernels.algorithms.standard.traffic import standard_requested
 from kernels.lessons import io as lesson
 from kernels.lessons.backward_run import can_run, key_outer_run
 from kernels.lessons.backward_traffic import (
@@ -60,14 +60,15 @@ def loop_orders_view(palette: theme.Palette) -> AttentionProblem:
 def _words(problem: AttentionProblem, ready: Mapping[str, runs.Run]) -> None:
     """Where the bars are from, and links to the runs."""
     say(
-        "**[[requested bytes|Requested]]** bytes, what is read again counts again; for standard attention "
-        "**[[compulsory bytes|at least]]**, each matrix once per kernel. **Counted** (solid): the "
+        "**[[requested bytes|Requested]]** bytes, what is read again counts again, for standard attention "
+        "in the same tiles. **Counted** (solid): the "
         "query-outer order and our two kernels by the kernels "
         f"({where_counted({(problem, name): run for name, run in ready.items()})}); the key-outer orders by "
         "a tile-by-tile run in NumPy, if it is short. **Modelled** (hatched): one head, float16, no mask; "
         f"sums that wait in HBM are float32; row-wise with {SRAM_BYTES >> 10} KiB of SRAM. Algorithm numbers "
         "are those of Chu, Liu and Lin 2026; algorithm 7 is a draft, which loads O again at every step to "
-        "recompute D. The dotted line: at least Q, K, V, O and dO in, and dQ, dK and dV out.",
+        "recompute D. The dotted line: **[[compulsory bytes|at least]]** Q, K, V, O and dO in, "
+        "and dQ, dK and dV out.",
         small=True,
     )
     with st.container(horizontal=True):
@@ -123,7 +124,7 @@ def _bars(problem: AttentionProblem, ready: Mapping[str, runs.Run]) -> list[Byte
     length, d, size = problem.q_len, problem.head_dim, problem.itemsize
     tile = lesson.BlockSizes(problem.block_m, problem.block_n)
     rows = lesson.row_wise_backward_rows(length, d, SRAM_BYTES // size)
-    bars = [ByteBar("standard, at least", standard_bytes(problem, "backward"), None, "standard")]
+    bars = [ByteBar("standard", standard_requested(problem, "backward"), None, "standard")]
     if rows:
         label = f"row-wise, {rows:,} {'row' if rows == 1 else 'rows'}"
         bars.append(ByteBar(label, lesson.row_wise_backward_bytes(length, d, rows, size), None, "state"))

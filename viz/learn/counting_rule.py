@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from kernels.algorithms import ALGORITHMS
-from kernels.algorithms.standard.traffic import standard_bytes
+from kernels.algorithms.standard.traffic import standard_bytes, standard_requested
 from kernels.problem import AttentionProblem
 from viz.shared.formats import format_bytes
 
@@ -13,11 +12,6 @@ RULE = (
     "**[[compulsory bytes|At least]]**: each kernel reads its inputs once and writes its results once."
 )
 """Said where the numbers of a chapter are from. Numbers without a word beside them are requested bytes."""
-
-
-def standard_requested(problem: AttentionProblem) -> int:
-    """Requested bytes of standard attention with the problem's tiles (modelled)."""
-    return ALGORITHMS["standard"].requested_bytes(problem)
 
 
 def standard_words(problem: AttentionProblem) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from kernels.algorithms.standard.traffic import standard_requested
 from kernels.device.gpus import GPUS, Gpu
 from kernels.lessons.ideas import NEEDS, ROWS, Costs, chip_capacity, costs, falls_with
 from kernels.problem import BLOCKS, AttentionProblem, InvalidProblem
 from viz.learn.controls import choice, gpu_choice, number, switch
-from viz.learn.counting_rule import RULE, standard_requested, standard_words
+from viz.learn.counting_rule import RULE, standard_words
 from viz.learn.figures.idea_map import idea_map_html
 from viz.learn.ideas_words import because, boxes, flops_words, room_words, story
 from viz.learn.predict import choose

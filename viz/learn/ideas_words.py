@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kernels.algorithms.flash2.entry import FORWARD
+from kernels.algorithms.standard.traffic import standard_requested
 from kernels.device.gpus import Gpu
 from kernels.lessons.ideas import (
     NEEDS,
@@ -18,7 +19,6 @@ from kernels.lessons.ideas import (
 )
 from kernels.problem import AttentionProblem
 from kernels.traffic.modelled import compulsory_bytes, forward_flops
-from viz.learn.counting_rule import standard_requested
 from viz.learn.figures.idea_map import Box
 from viz.shared.formats import count_tex, format_bytes, format_error, format_kib, format_number, significant
 

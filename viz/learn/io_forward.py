@@ -96,7 +96,7 @@ def forward_view(store: runs.RunStore | None, backend: str) -> None:
         _row_wise_words(inputs, entries)
         with st.expander("One step of the inner loop: which tensors come and go"):
             _inner_loops(traces)
-        with st.expander("The four formulas, the least time, and what each way keeps on the chip"):
+        with st.expander("The four formulas, the time of these bytes, and what each way keeps on the chip"):
             _cards(inputs, entries, totals)
 
 
@@ -231,12 +231,12 @@ def _card(entry: ForwardEntry, counted: int | None, inputs: TrafficInputs) -> No
     verdict = f":green[fits in {room}]" if entry.on_chip <= inputs.memory_bytes else f":red[more than {room}]"
     once = ""
     if entry.algorithm == "standard":
-        once = f"at least {standard_bytes(entry.problem):,} B, which Explore shows  \n"
-    least_time = format_ms(entry.modelled / inputs.gpu.hbm_bandwidth * 1e3)
+        once = f"at least {standard_bytes(entry.problem):,} B, if K and V stay in a cache  \n"
+    moving = format_ms(entry.modelled / inputs.gpu.hbm_bandwidth * 1e3)
     speed = f"{format_bytes(inputs.gpu.hbm_bandwidth)}/s ({inputs.gpu.name})"
     st.markdown(
         f"**{entry.label}**\n\n${entry.formula}$\n\n= **{entry.modelled:,} B** requested, modelled  \n"
-        f"{counted_words}  \n{once}{least_time} at {speed}  \n"
+        f"{counted_words}  \n{once}{moving} for the requested bytes at {speed}  \n"
         f"on the chip: {entry.on_chip_words}: {format_kib(entry.on_chip)}, {verdict}"
     )
     explore_link("Watch it", entry.problem, entry.algorithm)

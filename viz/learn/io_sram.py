@@ -98,7 +98,7 @@ def _compiled_bars(launches: list[RecordedLaunch]) -> list[SramBar]:
 
 def _forward_rule(memory: int, d: int, sizes: lesson.BlockSizes) -> None:
     st.markdown(
-        "**Forward: four blocks (Q, O, K or V, S), a quarter of the SRAM each**\n\n"
+        "**Forward: four blocks (Q, O, K or V, S), at most a quarter of the SRAM each**\n\n"
         rf"$\text{{BLOCK\_M}}=\left\lfloor\frac{{\text{{SRAM}}}}{{4d}}\right\rfloor"
         rf"=\left\lfloor\frac{{{memory}}}{{4\cdot{d}}}\right\rfloor={sizes.query}$, "
         rf"$\quad\text{{BLOCK\_N}}=\min(\text{{BLOCK\_M}},d)={sizes.key}$"
@@ -112,7 +112,7 @@ def _forward_rule(memory: int, d: int, sizes: lesson.BlockSizes) -> None:
 def _backward_rule(memory: int, d: int, forward: lesson.BlockSizes, backward: lesson.BlockSizes) -> None:
     needed = lesson.elements(lesson.backward_blocks(forward, d))
     st.markdown(
-        "**Backward: eight blocks (with the gradients dQ, dK, dV), an eighth each**\n\n"
+        "**Backward: eight blocks (with the gradients dQ, dK, dV), at most an eighth each**\n\n"
         rf"$\text{{BLOCK\_M}}=\left\lfloor\frac{{\text{{SRAM}}}}{{8d}}\right\rfloor={backward.query}$, "
         rf"$\quad\text{{BLOCK\_N}}=\min(\text{{BLOCK\_M}},d)={backward.key}$"
         "\n\n"

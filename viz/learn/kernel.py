@@ -7,12 +7,12 @@ import functools
 import numpy as np
 import streamlit as st
 
+from kernels.algorithms.standard.traffic import standard_bytes, standard_requested
 from kernels.device.gpus import DEFAULT_GPU, GPUS
 from kernels.lessons.kernel_rows import RowStep, row_steps
 from kernels.lessons.predictions import next_state
 from kernels.problem.presets import PRESETS
 from viz.learn.controls import number
-from viz.learn.counting_rule import standard_words
 from viz.learn.predict import type_in
 from viz.player.component import show_player
 from viz.player.data import player_data
@@ -20,7 +20,7 @@ from viz.player.places import well_placed
 from viz.player.scene import ROW, STEP, RunName, Scene, Stop
 from viz.player.scene_panel import scene_popover
 from viz.shared import runs
-from viz.shared.formats import format_bytes, format_number
+from viz.shared.formats import equals, format_bytes, format_number
 from viz.shared.glossary import say
 from viz.shared.layout import explore_link
 
@@ -34,6 +34,12 @@ LINES = (
         "QK^T",
         "scores",
         "the [[score|scores]] of this tile; the player shows them with the factor 1/√d of a later line",
+    ),
+    (
+        "mask",
+        "mask_scores",
+        "only in a tile that the [[mask]] cuts: a hidden key gets the score −∞, so its weight is e^(−∞) = 0. "
+        "This run has no mask, so the phase never comes",
     ),
     ("row max", "m_new", "the larger of the old [[row max|m]] and the largest new score, for each row"),
     ("exponentials", "p", "exp(score − m): the [[weight|weights]], not yet divided by their sum"),
@@ -63,14 +69,15 @@ def show() -> None:
         "large square is [[score|S]], which is **never in [[HBM]]**: only the tile at work exists, [[on the "
         "chip]]. Hatched tiles are still to come; a coloured tile has been used and forgotten. Q comes from "
         "the left, K and V from above, and O leaves to the right. Step with the arrow keys: each press is "
-        "one line of the kernel, and a sentence says what it does. “tile” takes a whole [[tile step]] at "
-        "once, and “Numbers” shows the numbers inside the tile. The space key plays."
+        "one phase of a tile step: its lines of code light up, and a sentence says what it does. “tile” "
+        "takes a whole [[tile step]] at once, and “Numbers” shows the numbers inside the tile. The space "
+        "key plays."
     )
     _player(run)
+    _lines()
     scene_popover(_scene, "kernel_scene")
     say(f"This run is {run.provenance}. Click a tile to follow one of its rows. {_bytes_words(run)}", True)
     _predict(run)
-    _lines()
     explore_link("Your own sizes: Explore", PROBLEM)
 
 
@@ -78,9 +85,11 @@ def _bytes_words(run: runs.Run) -> str:
     """What the two bars of bytes under the player count."""
     return (
         f"The upper bar ends at {format_bytes(run.trace.total_bytes)} [[requested bytes|requested]]: "
-        f"each of the {PROBLEM.q_tiles} query tiles reads all of K and V. The lower bar is the least that "
-        "standard attention could move, each matrix once per kernel. Standard attention in these tiles, by "
-        f"both rules: {standard_words(PROBLEM)} (modelled)."
+        f"each of the {PROBLEM.q_tiles} query tiles reads all of K and V. The lower bar counts standard "
+        f"attention in the same tiles by the same rule: {format_bytes(standard_requested(PROBLEM))} "
+        "(modelled). K and V are read again there too, and S and P come on top. If a cache kept K and V, "
+        f"standard attention would still move [[compulsory bytes|at least]] "
+        f"{format_bytes(standard_bytes(PROBLEM))}."
     )
 
 
@@ -143,7 +152,8 @@ def _predict(run: runs.Run) -> None:
 def step_words(step: RowStep) -> str:
     """What happens to a row at a key tile, in plain words with its numbers."""
     m, l, alpha = (format_number(value) for value in (step.m, step.l, step.alpha))
-    added = format_number(float(np.exp(step.scores - step.m).sum()))
+    new = float(np.exp(step.scores - step.m).sum())
+    added, is_l = format_number(new), equals(step.alpha, step.l_before, new, step.l)
     if not np.isfinite(step.m_before):
         return (
             f"This is the first tile: nothing was summed up before, so α = e^(−∞) = 0 has nothing to "
@@ -153,18 +163,19 @@ def step_words(step: RowStep) -> str:
     if step.alpha == 1:
         return (
             f"The largest score stays {m}, so α = e^0 = 1 and the old sum stays as it is: l = "
-            f"{format_number(step.l_before)} + {added} = {l}."
+            f"{format_number(step.l_before)} + {added} {is_l} {l}."
         )
     return (
-        f"The largest score rose from {old} to {m}, so everything summed up so far counts e^({old} − {m}) = "
-        f"{alpha} times: l = {alpha} · {format_number(step.l_before)} + {added} = {l}. acc is multiplied by "
+        f"The largest score rose from {old} to {m}, so everything summed up so far counts e^({old} − {m}) "
+        f"{equals(step.alpha)} {alpha} times: l {is_l} {alpha} · {format_number(step.l_before)} + {added} "
+        f"{is_l} {l}. acc is multiplied by "
         "the same factor."
     )
 
 
 def _lines() -> None:
     """The kernel's names in the reader's words."""
-    with st.expander("The lines of the kernel, in plain words"):
+    with st.expander("The lines of the kernel, in plain words", expanded=True):
         rows = [f"| {phase} | `{name}` | {words} |" for phase, name, words in LINES]
         say("\n".join(["| phase | in the code | what it is |", "|:--|:--|:--|", *rows]))
         say(

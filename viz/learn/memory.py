@@ -59,9 +59,10 @@ def show() -> None:
         f"**Modelled**, one [[head]] in [[float16]]. Sizes and speeds are from datasheets ({gpu.source}). "
         f"Only the speed of the SRAM is derived: {SHARED_BYTES_PER_CLOCK} bytes per SM at each tick of a "
         f"clock of {significant(gpu.clock_hz / 1e9)} GHz. SRAM here is the shared memory of an SM, "
-        f"of which one [[program]] can have {format_kib(gpu.shared_bytes_per_program)}; [[registers]] come "
-        "on top. The cache [[L2]] may keep a part of S and P for a moment, but all heads share it, and S of "
-        "each grows with N².",
+        f"{format_kib(gpu.shared_bytes_per_sm)}. One [[program]] can have "
+        f"{format_kib(gpu.shared_bytes_per_program)} of it, since the system keeps the rest; [[registers]] "
+        "come on top. The cache [[L2]] may keep a part of S and P for a moment, but all heads share it, and "
+        "S of each grows with N².",
         small=True,
     )
     played = _played(problem)
@@ -107,8 +108,9 @@ def _times(problem: AttentionProblem, gpu: Gpu) -> None:
         f"S and P are each written once and read once: {format_bytes(times.bytes)} at "
         f"{format_bytes(gpu.hbm_bandwidth)}/s. The products need {format_flops(times.flops)} ([[FLOP]]: an "
         f"addition or a multiplication) at {format_flops(gpu.fp16_flops)}/s. Both times are the shortest "
-        f"that this GPU can reach. The [[SRAM]] of all {gpu.sm_count} SMs could deliver bytes "
-        f"{format_ratio(gpu.sram_bandwidth / gpu.hbm_bandwidth)} as fast as [[HBM]]:"
+        f"that this GPU can reach. Another ratio, of two memories and not of two times, is this: the "
+        f"[[SRAM]] of all {gpu.sm_count} SMs could deliver bytes "
+        f"{format_ratio(gpu.sram_bandwidth / gpu.hbm_bandwidth)} as fast as [[HBM]], whatever N and d are:"
     )
     st.html(
         bars_html(

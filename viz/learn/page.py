@@ -6,6 +6,7 @@ import streamlit as st
 
 from viz.learn.chapters import CHAPTERS, follow_old_link
 from viz.learn.onward import onward, start_at_top
+from viz.learn.stepper import PART_SHOWN
 from viz.learn.url_state import switch_in_url
 from viz.shared import runs
 from viz.shared.glossary import glossary_list, glossary_style, say
@@ -22,11 +23,13 @@ with st.container(key="chapters"):
         "Chapter", slugs, "chapter", slugs[0], shown=names.__getitem__, label_visibility="collapsed"
     )
 place = slugs.index(chosen)
-start_at_top(f"{chosen}/{st.query_params.get(f'{chosen}_part', '')}")
+top = st.container()  # before the chapter, which may rerun a part of itself
 st.subheader(CHAPTERS[place].question, anchor=False)
 CHAPTERS[place].show()
 if CHAPTERS[place].idea:
     say(f"**In one sentence:** {CHAPTERS[place].idea}")
+with top:
+    start_at_top(f"{chosen}/{st.session_state.pop(PART_SHOWN, '')}")
 onward(CHAPTERS, place)
 glossary_list()
 st.caption(

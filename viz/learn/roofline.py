@@ -139,11 +139,11 @@ def _time_view(inputs: RooflineInputs, store: runs.RunStore | None) -> None:
     fused = steps[3].seconds(inputs.gpu) * 1e3
     without_l2 = lesson.steps(inputs.problem, "none")[3].seconds(inputs.gpu) * 1e3
     st.markdown(
-        f"**Modelled on the {inputs.gpu.name}**, one head: three kernels need at least "
-        f"**{format_ms(three)}**, the fused one at least **{format_ms(fused)}**: "
-        f"{format_ratio(three / fused)}. The longer of the two bars is the time of a kernel. Here "
-        "every tile that is read again comes from the L2 cache: bytes are the least. If none does, and the "
-        f"requested bytes all come from HBM, the fused kernel needs at least {format_ms(without_l2)}."
+        f"**Modelled on the {inputs.gpu.name}**, one head, for the least bytes: every tile that is read "
+        f"again comes from the L2 cache. Three kernels need at least **{format_ms(three)}**, the fused one "
+        f"at least **{format_ms(fused)}**: {format_ratio(three / fused)}. The longer of the two bars is "
+        "the time of a kernel. If none comes from L2, and the requested bytes all come from HBM, as the "
+        f"times of the Traffic chapter assume, the fused kernel needs at least {format_ms(without_l2)}."
     )
     with st.container(border=True):
         st.markdown("**Why**: moving S and P alone, against computing the products")

@@ -9,7 +9,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from kernels.lessons.numbers import UnreadableNumbers, parse_row
-from kernels.lessons.predictions import next_state
+from kernels.lessons.predictions import next_numerator, next_state
 from kernels.lessons.softmax import (
     OnlineStep,
     all_ways,
@@ -26,7 +26,7 @@ from viz.learn.predict import type_in
 from viz.learn.softmax_overflow import EXAMPLES, overflow_part
 from viz.learn.stepper import parts, stepper
 from viz.learn.url_state import keep_in_url, put_in_url, take_from_url
-from viz.shared.formats import format_error, format_number, format_tex
+from viz.shared.formats import equals, equals_tex, format_error, format_number, format_tex
 from viz.shared.glossary import say
 from viz.shared.layout import colors, explore_link, plot
 
@@ -111,9 +111,10 @@ def _values(place: DeltaGenerator, row: np.ndarray | None) -> np.ndarray | None:
 def _one_pass(row: np.ndarray, values: np.ndarray, steps: tuple[OnlineStep, ...], block: int) -> None:
     """The online softmax, block by block."""
     say(
-        "With [[rescale factor|α]], [[row max|m]] and [[row sum|l]] stay right from block to block. The "
-        "output is a sum too: of e^(x − m) times the [[value]] v of each score, divided by l at the end. So "
-        "it is rescaled by the same α, and no score is looked at twice."
+        "If [[row max|m]] grows at a block, the old [[row sum|l]] is multiplied by the [[rescale factor]] "
+        "[[rescale factor|α]] = e^(old m − new m) before the new terms are added: so m and l stay right from "
+        "block to block. The output is a sum too: Y, of e^(x − m) times the [[value]] v of each score, "
+        "divided by l at the end. So Y is multiplied by the same α, and no score is looked at twice."
     )
     now = stepper("softmax_step", len(steps)) - 1
     step = steps[now]
@@ -123,7 +124,7 @@ def _one_pass(row: np.ndarray, values: np.ndarray, steps: tuple[OnlineStep, ...]
         plot(sum_figure(steps, now, colors()), key="softmax_sum")
     with words:
         say(block_words(step))
-        _next_block(row, steps, now, block)
+        _next_block(row, values, steps, now, block)
     st.markdown(
         "**In formulas**, with the numbers of this block: m and l are from before it, m′ and l′ are new"
     )
@@ -139,19 +140,27 @@ def _one_pass(row: np.ndarray, values: np.ndarray, steps: tuple[OnlineStep, ...]
         )
 
 
-def _next_block(row: np.ndarray, steps: tuple[OnlineStep, ...], now: int, block: int) -> None:
-    """m, alpha and l of the next block to predict; after the last one, how exact the result is."""
+def _next_block(
+    row: np.ndarray, values: np.ndarray, steps: tuple[OnlineStep, ...], now: int, block: int
+) -> None:
+    """m, alpha, l and Y of the next block to predict; after the last one, how exact the result is."""
     step = steps[now]
     if now + 1 < len(steps):
         following = steps[now + 1]
         scores = row[following.start : following.end]
-        numbers = ", ".join(format_number(score, 6) for score in scores)
+        its_values = values[following.start : following.end]
+        numbers, weighed = (", ".join(format_number(x, 6) for x in part) for part in (scores, its_values))
+        y, y_after = numerators(steps, values)[now : now + 2]
+        added = float(following.terms @ its_values)
         type_in(
-            f"softmax_{'_'.join(map(str, row))}_{block}_{now}",
-            f"The next block is **{numbers}**. Now [[row max|m]] = {format_number(step.m, 6)} and "
-            f"[[row sum|l]] = {format_number(step.l, 4)}. What will m, [[rescale factor|α]] and l be?",
-            next_state(step.m, step.l, scores),
-            block_words(following),
+            f"softmax_{'_'.join(map(str, [*row, *values]))}_{block}_{now}",
+            f"The next block is **{numbers}**, with the values **{weighed}**. Now [[row max|m]] = "
+            f"{format_number(step.m, 6)}, [[row sum|l]] {equals(step.l, digits=4)} "
+            f"{format_number(step.l, 4)} and Y {equals(y, digits=4)} {format_number(y, 4)}. What will m, "
+            "[[rescale factor|α]], l and Y be?",
+            (*next_state(step.m, step.l, scores), next_numerator(y, step.m, scores, its_values)),
+            f"{block_words(following)} Y = α · {format_number(y, 4)} + {format_number(added, 4)} "
+            f"{equals(y, added, y_after, digits=4)} {format_number(y_after, 4)}.",
         )
     else:
         difference = np.abs(online_shares(row, steps) - softmax(row)).max()
@@ -166,22 +175,23 @@ def _next_block(row: np.ndarray, steps: tuple[OnlineStep, ...], now: int, block:
 def block_words(step: OnlineStep) -> str:
     """What happens to m and l at a block, in plain words with the numbers."""
     m, l, added = format_number(step.m, 6), format_number(step.l, 4), format_number(step.block_sum, 4)
+    is_l = equals(step.l, step.l_before, step.block_sum, digits=4)
     if not np.isfinite(step.m_before):
         return (
-            f"The first block: its largest score is [[row max|m]] = {m}, and [[row sum|l]] = {l} is the sum "
-            f"of e^(x − {m}). Nothing was summed up before, so [[rescale factor|α]] = e^(−∞) = 0."
+            f"The first block: its largest score is [[row max|m]] = {m}, and [[row sum|l]] {is_l} {l} is the "
+            f"sum of e^(x − {m}). Nothing was summed up before, so [[rescale factor|α]] = e^(−∞) = 0."
         )
     old, old_sum = format_number(step.m_before, 6), format_number(step.l_before, 4)
     if step.alpha == 1:
         return (
             f"No score of this block is above [[row max|m]] = {m}, so [[rescale factor|α]] = e^0 = 1 and the "
-            f"old sum stays: [[row sum|l]] = {old_sum} + {added} = {l}."
+            f"old sum stays: [[row sum|l]] = {old_sum} + {added} {is_l} {l}."
         )
     alpha = format_number(step.alpha)
     return (
         f"The largest score rose from {old} to [[row max|m]] = {m}. Everything summed up so far was computed "
-        f"with {old}, so it counts [[rescale factor|α]] = e^({old} − {_negative(m)}) = {alpha} times: "
-        f"[[row sum|l]] = {alpha} · {old_sum} + {added} = {l}."
+        f"with {old}, so it counts [[rescale factor|α]] = e^({old} − {_negative(m)}) "
+        f"{equals(step.alpha)} {alpha} times: [[row sum|l]] {is_l} {alpha} · {old_sum} + {added} {is_l} {l}."
     )
 
 
@@ -192,11 +202,12 @@ def _update(step: OnlineStep) -> list[str]:
     l_before, l, alpha, added = (
         format_tex(value, 4) for value in (step.l_before, step.l, step.alpha, step.block_sum)
     )
+    is_l = equals_tex(step.alpha, step.l_before, step.block_sum, step.l)
     return [
         rf"m' = \max(m, \max x) = \max({before},\, {largest}) = {m}",
-        rf"\alpha = e^{{m - m'}} = e^{{{before} - {_negative(m)}}} = {alpha}",
+        rf"\alpha = e^{{m - m'}} = e^{{{before} - {_negative(m)}}} {equals_tex(step.alpha)} {alpha}",
         r"l' = \alpha\, l + \textstyle\sum e^{x - m'}",
-        rf"\phantom{{l'}} = {alpha} \cdot {l_before} + {added} = {l}",
+        rf"\phantom{{l'}} {is_l} {alpha} \cdot {l_before} + {added} {is_l} {l}",
     ]
 
 
@@ -205,13 +216,13 @@ def _numerator(steps: tuple[OnlineStep, ...], values: np.ndarray, now: int) -> s
     step, all_y = steps[now], numerators(steps, values)
     before = all_y[now - 1] if now else 0.0
     added = float(step.terms @ values[step.start : step.end])
-    alpha, y_before, new, y, l, output = (
-        format_tex(number, 4)
-        for number in (step.alpha, before, added, all_y[now], step.l, all_y[now] / step.l)
-    )
+    numbers = (step.alpha, before, added, all_y[now], step.l, all_y[now] / step.l)
+    alpha, y_before, new, y, l, output = (format_tex(number, 4) for number in numbers)
+    is_y, is_o = equals_tex(*numbers[:4]), equals_tex(*numbers[3:])
     return (
         r"\begin{aligned} Y' &= \alpha\, Y + \textstyle\sum e^{x - m'} v \\ "
-        rf"&= {alpha} \cdot {y_before} + {new} = {y} \\ o &= Y' / l' = {y} / {l} = {output} \end{{aligned}}"
+        rf"&{is_y} {alpha} \cdot {y_before} + {new} {is_y} {y} \\ "
+        rf"o &= Y' / l' {is_o} {y} / {l} {is_o} {output} \end{{aligned}}"
     )
 
 
@@ -276,10 +287,14 @@ def _both_updates(step: OnlineStep) -> str:
     )
     wrong_before, wrong_l = format_tex(step.l_unscaled_before, 4), format_tex(step.l_unscaled, 4)
     terms = r"\textstyle\sum e^{x - m'}"
+    is_wrong = equals_tex(step.l_unscaled_before, step.block_sum, step.l_unscaled)
+    is_right = equals_tex(step.alpha, step.l_before, step.block_sum, step.l)
     return (
         r"\begin{aligned} "
-        rf"&\text{{wrong: }} l' = l + {terms} \\ &\quad = {wrong_before} + {added} = {wrong_l} \\[0.5em]"
-        rf"&\text{{right: }} l' = \alpha\, l + {terms} \\ &\quad = {alpha} \cdot {l_before} + {added} = {l} "
+        rf"&\text{{wrong: }} l' = l + {terms} \\ &\quad {is_wrong} "
+        rf"{wrong_before} + {added} {is_wrong} {wrong_l} \\[0.5em]"
+        rf"&\text{{right: }} l' = \alpha\, l + {terms} \\ &\quad {is_right} "
+        rf"{alpha} \cdot {l_before} + {added} {is_right} {l} "
         r"\end{aligned}"
     )
 
@@ -298,7 +313,8 @@ def _passes(row: np.ndarray, values: np.ndarray, steps: tuple[OnlineStep, ...], 
         st.columns(2, gap="large"),
         (
             "**Three passes to two**: the sum uses the largest score so far, and is rescaled",
-            "**Two passes to one**: the output o is a finished average at every step, and is rescaled too",
+            "**Two passes to one**: the output o is rescaled too. Here it is divided by l at every step; to "
+            "keep Y and divide once at the end, as in part 3, gives the same",
         ),
         (
             r"l_i = l_{i-1}\, e^{m_{i-1} - m_i} + e^{x_i - m_i}",

@@ -12,6 +12,10 @@ PARTS_LEFT = "parts_left"
 """Key in the session: whether the chapter that was drawn last has parts after the chosen one."""
 
 
+PART_SHOWN = "part_shown"
+"""Key in the session: the chosen part of the chapter that was drawn last, if it has parts."""
+
+
 def parts(key: str, draws: Mapping[str, Callable[[], None]], *steppers: str) -> None:
     """The part of a chapter that the reader chose, from the first on, and a button to the next one.
 
@@ -28,6 +32,7 @@ def parts(key: str, draws: Mapping[str, Callable[[], None]], *steppers: str) -> 
         for step in steppers:
             st.query_params.pop(step, None)
             st.session_state.pop(step, None)
+    st.session_state[PART_SHOWN] = chosen
     draws[chosen]()
     following = names.index(chosen) + 1
     if following < len(names):

@@ -28,7 +28,7 @@ from viz.learn.figures.matrices import matrices_html
 from viz.learn.figures.tiles_at_work import attention_matrices, product_matrices, softmax_matrices
 from viz.learn.predict import choose, type_in
 from viz.learn.stepper import parts, stepper
-from viz.shared.formats import format_error, format_number, format_tex
+from viz.shared.formats import equals_tex, format_error, format_number, format_tex
 from viz.shared.glossary import say
 from viz.shared.layout import colors, explore_link
 
@@ -182,8 +182,10 @@ def _softmax(matrices: Matrices, tile: int) -> tuple[int, int]:
     say(
         "Now softmax comes between the products. **First try**: each tile of [[score|S]] gets its own "
         "softmax. Press Forward until the first row of tiles is done, and compare [[output|O]] with “O "
-        "without tiles”. "
-        "**Then** keep the running [[row max|m]] and [[row sum|l]] of the Softmax chapter."
+        "without tiles”. **Then** keep the running [[row max|m]] and [[row sum|l]] of the Softmax "
+        "chapter. A [[mask]], if there is one, fits in here: a key that a row may not see gets the score "
+        "−∞ before m is taken, and e^(−∞) = 0, so it counts neither in l nor in O. A tile of nothing but "
+        "such keys is skipped."
     )
     query, key, value = (matrices[name] for name in "QKV")
     way = WAYS[switch("How tiles are joined", WAYS, "tiling_join")]
@@ -261,13 +263,17 @@ def _online_softmax_words(
     m, alpha, l_before, l, added = (
         format_tex(value, 4) for value in (step.m[0], step.alpha[0], l_old, step.l[0], step.weights[0].sum())
     )
+    is_alpha, is_l = (
+        equals_tex(*map(float, numbers))
+        for numbers in ([step.alpha[0]], [step.alpha[0], l_old, step.l[0], step.weights[0].sum()])
+    )
     for column, formula in zip(
         st.columns([2, 1, 2], vertical_alignment="center"),
         (
             rf"m' = \max({format_tex(m_old, 4)},\, {format_tex(step.scores[0].max(), 4)}) = {m}",
-            rf"\alpha = e^{{m - m'}} = {alpha}",
+            rf"\alpha = e^{{m - m'}} {is_alpha} {alpha}",
             r"\begin{aligned} l' &= \alpha\, l + \textstyle\sum P \\ "
-            rf"&= {alpha} \cdot {l_before} + {added} = {l} \end{{aligned}}",
+            rf"&{is_l} {alpha} \cdot {l_before} + {added} {is_l} {l} \end{{aligned}}",
         ),
         strict=True,
     ):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from kernels.algorithms.flash2.entry import requested_bytes
+from kernels.algorithms.standard.traffic import standard_requested
 from kernels.device.gpus import Gpu
 from kernels.lessons.approximations import approximations
 from kernels.lessons.ideas import ROWS, tile_sums
@@ -12,7 +13,6 @@ from kernels.problem import AttentionProblem
 from kernels.traffic.modelled import LSE_BYTES, forward_flops
 from viz.learn.comparing import compared
 from viz.learn.controls import choice
-from viz.learn.counting_rule import standard_requested
 from viz.shared.formats import format_bytes, format_error, format_flops, format_ms
 
 SIZES = (32, 64, 128, 256)

@@ -12,7 +12,7 @@ import json
 import numpy as np
 
 from kernels.algorithms import algorithm_of
-from kernels.algorithms.standard.traffic import standard_bytes
+from kernels.algorithms.standard.traffic import standard_requested
 from kernels.device.gpus import REGISTERS, SHARED, Gpu
 from kernels.trace import Trace
 from kernels.trace.algorithm import Algorithm, ChipPart, Kernel, Phase
@@ -53,8 +53,8 @@ def player_data(trace: Trace, provenance: str, gpu: Gpu) -> dict:
             {"name": name, "written": bool(trace.tensor_bytes_written[:, i].any()), "color": _color(name)}
             for i, name in enumerate(trace.tensors)
         ],
-        "standard_bytes": round(sampled_share(trace) * standard_bytes(problem, algorithm.direction)),
-        "standard_words": "standard, same rows" if trace.sample else "standard, at least",
+        "standard_bytes": round(sampled_share(trace) * standard_requested(problem, algorithm.direction)),
+        "standard_words": "standard, same rows" if trace.sample else "standard, same tiles",
         "strips": _strips(algorithm),
         "key_parts": key_parts(trace, algorithm),
         "grid": algorithm.grid,

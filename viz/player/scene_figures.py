@@ -7,7 +7,7 @@ import string
 import numpy as np
 
 from kernels.algorithms import algorithm_of
-from kernels.algorithms.standard.traffic import standard_bytes
+from kernels.algorithms.standard.traffic import standard_requested
 from kernels.device.gpus import Gpu
 from kernels.measure.measurement import Measurement, ratio_to_naive
 from kernels.problem.tiles import TileKind
@@ -31,7 +31,7 @@ def run_figures(trace: Trace, gpu: Gpu, measurement: Measurement | None) -> dict
     """
     problem, algorithm = trace.problem, algorithm_of(trace)
     read, written = int(trace.tensor_bytes_read.sum()), int(trace.tensor_bytes_written.sum())
-    standard = standard_bytes(problem, algorithm.direction)
+    standard = standard_requested(problem, algorithm.direction)
     figures = {name: f"{getattr(problem, name):,}" for name in PROBLEM_FIELDS}
     figures |= {
         "steps": f"{trace.steps:,}",

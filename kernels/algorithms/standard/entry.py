@@ -4,32 +4,15 @@ from kernels.algorithms.chip import (
     key_tile,
     query_sum,
     query_tile,
-    row_bytes,
     row_state,
     scores,
     whole_rows,
 )
+from kernels.algorithms.standard.traffic import matrix_bytes, product_bytes
 from kernels.device.gpus import SHARED
-from kernels.problem import AttentionProblem
 from kernels.trace.algorithm import Algorithm, Kernel, Phase, RecordedSum, SourceRef
 
 RUNNER = "kernels.algorithms.standard.run"
-
-
-def matrix_bytes(problem: AttentionProblem) -> int:
-    """S or P once, over all heads."""
-    return problem.heads * problem.q_len * problem.kv_len * problem.itemsize
-
-
-def product_bytes(problem: AttentionProblem) -> int:
-    """Q or O once, K or V once per query tile, S or P once.
-
-    MSRA SH Triton Study Group 2025, the table without an L2 cache; unlike there, the query tile is kept while
-    K is streamed. The mask saves no bytes.
-    """
-    tiles = problem.q_len + problem.q_tiles * problem.kv_len
-    return matrix_bytes(problem) + problem.heads * tiles * row_bytes(problem)
-
 
 SCORES = Kernel(
     name="scores",

@@ -1,4 +1,8 @@
-"""Modelled bytes and FLOPs of standard attention: three kernels forward, five backward."""
+"""Modelled bytes and FLOPs of standard attention: three kernels forward, five backward.
+
+Two counts: requested bytes, where a tile that is read again counts again; and the least, each matrix once per
+kernel.
+"""
 
 from __future__ import annotations
 
@@ -68,5 +72,40 @@ def standard_ledger(problem: AttentionProblem, direction: str = "forward") -> di
 
 
 def standard_bytes(problem: AttentionProblem, direction: str = "forward") -> int:
-    """Bytes of the whole pass: the sum over its ledger."""
+    """Least bytes of the whole pass, each matrix once per kernel: the sum over its ledger."""
     return sum(standard_ledger(problem, direction).values())
+
+
+def matrix_bytes(problem: AttentionProblem) -> int:
+    """S or P once, over all heads."""
+    return problem.heads * problem.q_len * problem.kv_len * problem.itemsize
+
+
+def product_bytes(problem: AttentionProblem) -> int:
+    """Q or O once, K or V once per query tile, S or P once.
+
+    MSRA SH Triton Study Group 2025, the table without an L2 cache; unlike there, the query tile is kept while
+    K is streamed. The mask saves no bytes.
+    """
+    row_bytes = problem.head_dim * problem.itemsize
+    rows = problem.q_len + problem.q_tiles * problem.kv_len
+    return matrix_bytes(problem) + problem.heads * rows * row_bytes
+
+
+def requested_ledger(problem: AttentionProblem, direction: str = "forward") -> dict[str, int]:
+    """Requested bytes by tensor with the problem's tiles, reads and writes together.
+
+    Each product keeps one tile of its result and reads the other operand once per such tile: K and V once per
+    query tile; backward also Q and dO once per key tile, for dK and dV. All else counts as in the ledger.
+    """
+    row_bytes = problem.heads * problem.head_dim * problem.itemsize
+    again = dict.fromkeys(("K", "V"), (problem.q_tiles - 1) * problem.kv_len * row_bytes)
+    if direction == "backward":
+        again |= dict.fromkeys(("Q", "dO"), (problem.kv_tiles - 1) * problem.q_len * row_bytes)
+    least = standard_ledger(problem, direction)
+    return {name: size + again.get(name, 0) for name, size in least.items()}
+
+
+def standard_requested(problem: AttentionProblem, direction: str = "forward") -> int:
+    """Requested bytes of the whole pass: the sum over their ledger."""
+    return sum(requested_ledger(problem, direction).values())

@@ -3,8 +3,17 @@
 import numpy as np
 import pytest
 
-from kernels.lessons.predictions import ABSOLUTE, RELATIVE, Quantity, judge, near, next_state, weight_of_lse
-from kernels.lessons.softmax import online_steps
+from kernels.lessons.predictions import (
+    ABSOLUTE,
+    RELATIVE,
+    Quantity,
+    judge,
+    near,
+    next_numerator,
+    next_state,
+    weight_of_lse,
+)
+from kernels.lessons.softmax import numerators, online_steps
 
 ROW = np.array([3.0, 2.0, 5.0, 1.0])
 
@@ -38,6 +47,22 @@ def test_a_wrong_number_is_told_by_its_slip(name, given, slip):
     assert not right
     assert slip in words
     assert bool(slip) == bool(words)
+
+
+@pytest.mark.parametrize(
+    ("given", "slip"),
+    [(0, ""), (1, "without being rescaled"), (2, "dropped"), (3, "not added"), (4, "by their values")],
+)
+def test_y_is_rescaled_and_a_wrong_one_is_told_by_its_slip(given, slip):
+    values, old = np.array([1.0, 2.0, 3.0, 4.0]), online_steps(ROW, 2)
+    before, after = numerators(old, values)
+    added = float(old[1].terms @ values[2:])
+    kept = old[1].alpha * before
+    numbers = [after, before + added, added, kept, kept + old[1].block_sum]
+    quantity = next_numerator(before, old[0].m, ROW[2:], values[2:])
+    right, words = judge(quantity, numbers[given])
+    assert right == (given == 0)
+    assert slip in words
 
 
 def test_a_block_below_the_max_uses_the_old_max():

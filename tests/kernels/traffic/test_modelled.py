@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 
 from kernels.algorithms import ALGORITHMS, run_traced
-from kernels.algorithms.standard.traffic import standard_bytes, standard_ledger, standard_stages
+from kernels.algorithms.standard.traffic import (
+    standard_bytes,
+    standard_ledger,
+    standard_requested,
+    standard_stages,
+)
 from kernels.device.gpus import GPUS
 from kernels.oracle.naive import visible_mask
 from kernels.problem import AttentionProblem
@@ -39,6 +44,15 @@ def test_standard_attention_moves_four_square_matrices_beside_its_inputs():
     square, matrix = 1024 * 1024 * 2, 1024 * 64 * 2
     assert standard_bytes(problem) == 4 * square + 4 * matrix
     assert sum(standard_ledger(problem).values()) == standard_bytes(problem)
+
+
+def test_standard_attention_requests_what_its_own_run_does_and_backward_a_tile_for_each_product():
+    for problem in PROBLEMS:
+        assert standard_requested(problem) == ALGORITHMS["standard"].requested_bytes(problem)
+    problem = BASE  # 3 query tiles and 3 key tiles
+    rows = 40 * 16 * 2
+    products = 4 * (rows + 3 * rows)  # dV, dP, dQ, dK: one matrix stays in tiles, another comes per tile
+    assert standard_requested(problem, "backward") == products + 7 * 40 * 40 * 2
 
 
 def test_the_slides_example_is_reproduced():

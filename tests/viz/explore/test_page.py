@@ -44,7 +44,7 @@ def test_the_first_view_is_the_recorded_gpt2_head_with_four_figures():
         "Time of one call · recorded",
         "Extra memory · recorded",
     ]
-    assert metrics(app)["Bytes moved · counted"] == ("2.49 MB", "3.6× less: standard 8.91 MB")
+    assert metrics(app)["Bytes moved · counted"] == ("2.49 MB", "5.1× less: standard 12.8 MB")
     assert metrics(app)["Largest error of the result · recorded"][1].startswith("passes: allowed")
     assert len(app.get("plotly_chart")) == 8
 

@@ -101,7 +101,8 @@ def test_the_kernel_chapter_counts_its_run_as_five_ideas_does():
     counted = recorded_run(problem, "flash2").trace.total_bytes
     assert flash == format_bytes(counted)
     assert f"ends at {flash} " in said
-    assert f"{standard} requested, at least {format_bytes(standard_bytes(problem))}" in said
+    assert f"by the same rule: {standard} (modelled)" in said
+    assert f"</dfn> {format_bytes(standard_bytes(problem))}." in said
 
 
 def test_the_rule_is_what_the_kernels_ask_for():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from kernels.algorithms import algorithm_of, run_traced
-from kernels.algorithms.standard.traffic import standard_bytes
+from kernels.algorithms.standard.traffic import standard_requested
 from kernels.device.backend import DeviceInfo
 from kernels.device.gpus import GPUS
 from kernels.problem import AttentionProblem
@@ -123,7 +123,7 @@ def test_steps_rows_and_bytes_arrive_unchanged():
 def test_numbers_carry_their_source():
     data = player_data(hand_built(PROBLEM), "run here by Triton's interpreter", GPUS["A100"])
     assert data["provenance"] == "run here by Triton's interpreter"
-    assert data["standard_bytes"] == standard_bytes(PROBLEM)
+    assert data["standard_bytes"] == standard_requested(PROBLEM)
     assert data["gpu"]["limits"] == {"shared memory": 163 * 1024, "registers": 256 * 1024}
     assert "163 KiB of shared memory (an SM has 164 KiB" in data["gpu"]["words"]
     assert data["clock"]["measured"] is False

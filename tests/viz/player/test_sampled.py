@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kernels.algorithms import ALGORITHMS, run_traced
-from kernels.algorithms.standard.traffic import standard_bytes
+from kernels.algorithms.standard.traffic import standard_requested
 from kernels.problem import AttentionProblem
 from kernels.trace.sample import Sample
 from tests.anywhere import ANYWHERE
@@ -45,7 +45,7 @@ def test_the_sampled_tiles_have_a_row_each_and_the_player_says_so(trace, sampled
 
 def test_standard_attention_is_modelled_for_the_same_rows(sampled):
     rows = 16 + 16 + 13
-    assert sampled["standard_bytes"] == round(standard_bytes(PROBLEM) * rows / (2 * 77))
+    assert sampled["standard_bytes"] == round(standard_requested(PROBLEM) * rows / (2 * 77))
     assert sampled["standard_words"] == "standard, same rows"
 
 

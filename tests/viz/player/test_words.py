@@ -78,6 +78,16 @@ def test_the_counter_tells_steps_microseconds_or_moments(run, data):
     assert modelled == [*steps, "moment 0 / 5", "moment 3 / 5", "moment 5 / 5"]
 
 
+def test_the_counter_counts_phases_too_if_a_press_is_one(run, data):
+    script = f"""(() => {{
+      {TIMELINE};
+      t.unit = "phase";
+      const at = (place) => (t.goToText(place), words.countWords(t, t.cursor()));
+      return ["0", "3.2", "4"].map(at);
+    }})()"""
+    assert run(script, data) == ["step 0 / 10", "step 4 / 10, phase 2 / 8", "step 4 / 10, phase 8 / 8"]
+
+
 def test_speed_and_curves_are_told_in_their_units(run, data):
     script = f"""(() => {{
       {TIMELINE};

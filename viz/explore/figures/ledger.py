@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import plotly.graph_objects as go
 
 from kernels.algorithms import algorithm_of
-from kernels.algorithms.standard.traffic import standard_ledger
+from kernels.algorithms.standard.traffic import requested_ledger
 from kernels.trace import Trace
 from kernels.traffic.whole import whole_traffic
 from viz.shared import theme
@@ -42,7 +42,7 @@ def ledgers_of(trace: Trace, other: Trace | None = None) -> tuple[Ledger, Ledger
         return own, _own_ledger(other, "B: ")
     label = {"forward": "standard attention, modelled", "backward": "standard backward, modelled"}
     direction = algorithm.direction
-    return own, Ledger(label[direction], standard_ledger(trace.problem, direction), modelled=True)
+    return own, Ledger(label[direction], requested_ledger(trace.problem, direction), modelled=True)
 
 
 def _own_ledger(trace: Trace, mark: str = "") -> Ledger:

@@ -306,7 +306,8 @@ export class Player {
     const tells = !shows && timeline.unit === "phase" && timeline.order === "one";
     const told =
       tells && at.phase ? sentenceOf(pane.model, at, toldRow(pane.model, at.step, pane.pinned)) : "";
-    Object.assign(this.told, { hidden: !tells, textContent: told });
+    this.hasTold ||= tells; // from then on the line keeps its height, so that no button moves
+    Object.assign(this.told, { hidden: shows || !this.hasTold, textContent: told });
     const row = shows ? toldRow(pane.model, at.step, pane.pinned) : 0;
     const picked = shows ? { head: pane.model.head[at.step], q: pane.model.q[at.step], row } : pane.pinned;
     this.slider.value = timeline.order === "one" ? at.done : timeline.position;

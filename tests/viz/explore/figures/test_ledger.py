@@ -1,7 +1,7 @@
 """Traffic by tensor: counted beside modelled, two runs beside each other."""
 
 from kernels.algorithms import run_traced
-from kernels.algorithms.standard.traffic import standard_ledger
+from kernels.algorithms.standard.traffic import requested_ledger
 from kernels.problem import AttentionProblem
 from tests.viz.player.test_data import hand_built
 from viz.explore.figures.ledger import difference_table, kernel_ledger, ledger_figure, ledgers_of
@@ -19,7 +19,7 @@ def test_the_ledger_sets_counted_beside_modelled():
     assert "modelled" in standard.name
     assert "counted: 348 B" in ours.name
     assert dict(zip(ours.y, ours.x, strict=True)) == kernel_ledger(trace) | {"S": 0, "P": 0}
-    assert dict(zip(standard.y, standard.x, strict=True)) == standard_ledger(PROBLEM) | {"lse": 0}
+    assert dict(zip(standard.y, standard.x, strict=True)) == requested_ledger(PROBLEM) | {"lse": 0}
 
 
 def test_two_runs_are_compared_tensor_by_tensor():

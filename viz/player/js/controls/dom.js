@@ -20,7 +20,8 @@ const COUNTED =
   "come from the L2 cache, so this is not DRAM traffic.";
 const MODELLED =
   "Modelled: standard attention writes every matrix of scores to HBM and reads it back (Dao et al. 2022, " +
-  "algorithm 0; backward: algorithm 3). Each matrix counts once per kernel: the least that it can move.";
+  "algorithm 0; backward: algorithm 3). Requested bytes in the same tiles, as in the bar above: K and V " +
+  "count once per query tile; backward, Q and dO count once per key tile too.";
 
 export function element(tag, attributes = {}, children = []) {
   const node = document.createElement(tag);
@@ -100,7 +101,7 @@ export function legend() {
   const [claim, largest] = [element("span"), element("span")];
   const entry = (swatch, words) =>
     element("span", {}, [element("i", { class: `fa-swatch fa-swatch-${swatch}` }), words]);
-  const skipped = entry("skipped", "hidden by the mask, or skipped");
+  const skipped = entry("skipped", "hidden by the mask: score −∞, weight 0");
   const computed = element("span");
   const plain = entry("plain", computed);
   const named = element("span");

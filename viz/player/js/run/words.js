@@ -5,8 +5,12 @@ import { KIND, bytesInStep, rowNumber, tileKind, tileNumber } from "./model.js";
 import { lastKnown, recordedSeries, seriesValues, shownRow, stepsOfSeries, whoseWords } from "./series.js";
 
 export function countWords(timeline, at) {
-  const { model, moments, order, position } = timeline;
-  if (order === "one") return `step ${at.step + 1} / ${model.count}`;
+  const { model, moments, order, position, unit } = timeline;
+  if (order === "one") {
+    const step = `step ${at.step + 1} / ${model.count}`;
+    if (unit !== "phase" || at.step < 0) return step;
+    return `${step}, phase ${position - model.phaseStart[at.step]} / ${model.phases[at.step].length}`;
+  }
   if (!moments.measured) return `moment ${position} / ${moments.times.length + 1}`;
   return `${(Math.max(at.time, 0) / 1000).toFixed(1)} / ${(moments.last / 1000).toFixed(1)} µs`;
 }
