@@ -12,7 +12,7 @@ from kernels.check import trace_file
 from kernels.check.file_rules import InvalidUpload
 from kernels.check.trace_file import read_trace
 from kernels.problem import AttentionProblem
-from kernels.recordings import FOLDER
+from kernels.recordings import FOLDER, LANES_PREFIX
 from kernels.trace.sample import Sample
 from tests.anywhere import ANYWHERE
 
@@ -64,9 +64,19 @@ def test_what_explore_saves_is_read(algorithm):
     np.testing.assert_array_equal(again.output, trace.output)
 
 
-@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.npz")), ids=lambda path: path.stem)
+LANES = sorted(FOLDER.glob(f"{LANES_PREFIX}*.npz"))
+
+
+@pytest.mark.parametrize(
+    "path", sorted(set(FOLDER.glob("*.npz")) - set(LANES)), ids=lambda path: path.stem
+)
 def test_every_shipped_recording_is_read(path):
     assert read_trace(path.read_bytes()).steps
+
+
+def test_a_file_of_lanes_is_refused_by_its_name():
+    with pytest.raises(InvalidUpload, match="this is flash-attention-lanes"):
+        read_trace(LANES[0].read_bytes())
 
 
 def test_a_sample_is_read(sampled):

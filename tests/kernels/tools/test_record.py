@@ -28,7 +28,7 @@ def test_a_part_that_does_not_exist_is_refused_in_one_line(capsys):
     assert record.main(["--parts", "sweeps,songs"]) == 2
     assert (
         capsys.readouterr().err
-        == "error: --parts songs is not accepted: expected some of traces,ceilings,counters,sweeps\n"
+        == "error: --parts songs is not accepted: expected some of traces,lanes,ceilings,counters,sweeps\n"
     )
 
 

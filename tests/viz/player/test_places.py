@@ -33,7 +33,7 @@ def loaded(fields):
         ('problem = "tiny"\nstep = "0.0"', r"step: '0.0' is not a phase of that step; expected 0.1 to 0.8"),
         (
             'problem = "layer"\nstep = "gpu:9999"',
-            "step: 'gpu:9999' is past the end; expected gpu:0 to gpu:229",
+            "step: 'gpu:9999' is past the end; expected gpu:0 to gpu:243",
         ),
         ('problem = "tiny"\nrow = "1.0"', "row: '1.0' is of another head; expected one of 0"),
         ('problem = "tiny"\nrow = "0.32"', r"row: '0.32' is past the end; expected 0.0 to 0.31"),
@@ -75,7 +75,7 @@ def test_a_place_that_a_run_does_not_have_is_refused(fields, message):
     [
         'problem = "tiny"\nstep = "0.8"\nstops = ["64"]\nrow = "0.31"',
         'problem = "tiny"\nview = "numbers"\nstep = "0.2"\nstops = ["9.2"]\nrow = "0.7"',
-        'problem = "layer"\nstep = "gpu:229"\nrow = "11.0"',
+        'problem = "layer"\nstep = "gpu:243"\nrow = "11.0"',
     ],
 )
 def test_the_last_places_are_accepted(fields):
