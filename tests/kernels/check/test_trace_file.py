@@ -67,9 +67,7 @@ def test_what_explore_saves_is_read(algorithm):
 LANES = sorted(FOLDER.glob(f"{LANES_PREFIX}*.npz"))
 
 
-@pytest.mark.parametrize(
-    "path", sorted(set(FOLDER.glob("*.npz")) - set(LANES)), ids=lambda path: path.stem
-)
+@pytest.mark.parametrize("path", sorted(set(FOLDER.glob("*.npz")) - set(LANES)), ids=lambda path: path.stem)
 def test_every_shipped_recording_is_read(path):
     assert read_trace(path.read_bytes()).steps
 

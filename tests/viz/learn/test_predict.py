@@ -1,6 +1,7 @@
 """Predictions: nothing is given away, a slip is named, and the answer is what the page computes."""
 
 import math
+import re
 
 import pytest
 
@@ -35,7 +36,10 @@ def type_and_check(app, **numbers):
 def test_the_softmax_of_the_next_block_by_hand():
     app = open_chapter("softmax", softmax_part="One pass")
     assert "0.1353" not in words(app)
-    assert "old sum was added without being rescaled" in type_and_check(app, m=5.0, α=0.135, l=2.386)
+    given = re.search(r"and Y [=≈] (-?[\d.]+)\. What will", words(app))
+    terms, values = (1, math.exp(-4)), (3, 4)  # of the scores 5 and 1
+    y = math.exp(-2) * float(given[1]) + sum(map(math.prod, zip(terms, values, strict=True)))
+    assert "old sum was added without being rescaled" in type_and_check(app, m=5.0, α=0.135, l=2.386, Y=y)
     said = type_and_check(app, l=1.203)
     assert "rose from 3 to" in said
     assert "red-badge" not in said
