@@ -109,7 +109,8 @@ class Visit:
 
     def step(self):
         """(step, steps) as the player counts them."""
-        return tuple(int(word) for word in self.text(".fa-count").removeprefix("step ").split(" / "))
+        steps = self.text(".fa-count").removeprefix("step ").split(",")[0]  # without "phase 2 / 8"
+        return tuple(int(word) for word in steps.split(" / "))
 
     def press(self, *keys):
         for key in keys:
