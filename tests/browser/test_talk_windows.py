@@ -202,7 +202,7 @@ def test_the_list_opens_a_stage_without_navigation_and_its_speaker_window(visit,
     opened.page.on("request", lambda request: asked.append(request.url))
     opened.page.on("websocket", lambda socket: asked.append(socket.url))
     assert [stage.place, *(stage.press("Space").place for _ in BEATS[1:])] == BEATS
-    assert asked == []
+    assert [url for url in asked if not url.startswith("blob:")] == []  # a blob lies in the browser
     speaker = speaker_of(stage)
     said = f"(notes) => {ROOT}.querySelector('.fa-note').textContent === notes"
     speaker.page.wait_for_function(said, arg=talk["notes"][5].strip())
