@@ -155,6 +155,11 @@ def run_lanes(problem: AttentionProblem, algorithm: str) -> Lanes:
     if not entry.lanes:
         known = ", ".join(each.name for each in ALGORITHMS.values() if each.lanes)
         raise InvalidProblem("algorithm", algorithm, f"lanes are recorded of {known}")
+    own = entry.with_lane_tiles(problem)
+    if own != problem:
+        given = f"{problem.block_m} x {problem.block_n}"
+        accepted = f"lanes of {entry.label} are those of {own.block_m} x {own.block_n} tiles"
+        raise InvalidProblem("tiles", given, accepted, "Choose those.")
     if BACKEND != "cuda":
         raise InvalidProblem("lanes", algorithm, "the interpreter has no clock of an SM", "Run it on a GPU.")
     ensure_runs(entry, problem)

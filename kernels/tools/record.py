@@ -133,9 +133,8 @@ def record_lanes(order: RecordOrder) -> None:
 
 def _with_lane_tiles(problem: AttentionProblem, entry: Algorithm) -> AttentionProblem:
     """With the tiles that all kernels with lanes in the entry's direction can have."""
-    own = (each for each in ALGORITHMS.values() if each.own_tiles and each.direction == entry.direction)
-    fixed = next(own, entry)
-    return fixed.with_own_tiles(problem)
+    alike = (each for each in ALGORITHMS.values() if each.direction == entry.direction)
+    return next((each for each in alike if each.lane_tiles or each.own_tiles), entry).with_lane_tiles(problem)
 
 
 def record_ceilings(order: RecordOrder) -> None:

@@ -190,6 +190,13 @@ class Kernel:
         return self.requests.index((tensor, direction))
 
 
+def _with_tiles(problem: AttentionProblem, tiles_of: TilesOf | None) -> AttentionProblem:
+    if tiles_of is None:
+        return problem
+    block_m, block_n = tiles_of(problem)
+    return problem.with_(block_m=block_m, block_n=block_n)
+
+
 @dataclass(frozen=True)
 class Algorithm:
     """One algorithm: its kernels in launch order, and everything the pages say and draw of it."""
@@ -245,6 +252,8 @@ class Algorithm:
     and the entry `tile_bytes`."""
     lanes: str = ""
     """Module with `run_lanes(problem)`, which a GPU runs; "" if its kernels set no marks."""
+    lane_tiles: TilesOf | None = None
+    """(block_m, block_n) of the kernel that sets marks; None if they are those of the problem."""
     lane_roles: tuple[LaneRole, ...] = ()
     """What lanes of its kernels can do. An activity of the same name belongs to one phase in all of them."""
     observed: bool = False
@@ -260,10 +269,11 @@ class Algorithm:
 
     def with_own_tiles(self, problem: AttentionProblem) -> AttentionProblem:
         """The problem as this algorithm runs it: with its own tiles, if it has such."""
-        if self.own_tiles is None:
-            return problem
-        block_m, block_n = self.own_tiles(problem)
-        return problem.with_(block_m=block_m, block_n=block_n)
+        return _with_tiles(problem, self.own_tiles)
+
+    def with_lane_tiles(self, problem: AttentionProblem) -> AttentionProblem:
+        """The problem with the tiles of the kernel that sets marks."""
+        return _with_tiles(problem, self.lane_tiles or self.own_tiles)
 
     def refusal(self, problem: AttentionProblem) -> InvalidProblem | None:
         """Why it does not take a problem on any machine; None if it does. Other tiles are not its own."""

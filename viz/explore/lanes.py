@@ -57,6 +57,7 @@ def _able(store: runs.RunStore, problem: AttentionProblem, direction: str) -> li
         for entry in ALGORITHMS.values()
         if entry.lanes and entry.direction == direction and device is not None
         if entry.refusal(problem) is None and entry.missing(device.compute_capability) is None
+        if entry.with_lane_tiles(problem) == problem
     ]
 
 

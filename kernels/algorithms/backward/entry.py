@@ -158,5 +158,6 @@ ENTRY = Algorithm(
     recorded=("gpt2", "tiny", "llama3", "ragged", "layer", "window"),
     samples="heads",
     lanes="kernels.algorithms.flash3_backward.run",
+    lane_tiles=lambda problem: (64, 128),
     lane_roles=ROLES,
 )

@@ -130,8 +130,8 @@ def requested_bytes(problem: AttentionProblem, config: TileConfig) -> tuple[int,
 
 def run_lanes(problem: AttentionProblem) -> Lanes:
     """When the warpgroups and the loading warp of each program did what, with the problem's tiles."""
+    config = own_config(problem)
     inputs = _inputs(problem)
-    config = TileConfig(problem.block_m, problem.block_n, 4 * (problem.block_m // 64 + 1), 2)
     work = work_units(problem.batch, problem.q_heads, problem.q_tiles, problem.band.bounds_right)
     programs = min(sm_count(), work.units)
     items = -(-work.units // programs) * 2

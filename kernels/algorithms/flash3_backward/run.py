@@ -27,11 +27,10 @@ NAME = "backward"
 
 
 def run_lanes(problem: AttentionProblem) -> Lanes:
-    """When the warpgroups and the loading warp of each program of the sweep did what, with its own tiles.
+    """When the warpgroups and the loading warp of each program of the sweep did what.
 
-    Raises InvalidProblem for a problem that the sweep does not take.
+    The problem's tiles are those of the sweep. Raises InvalidProblem for a problem that it does not take.
     """
-    problem = problem.with_(block_m=Fixed.BLOCK_M, block_n=BLOCK_N)
     query, key, value = make_inputs(problem, DEVICE)
     if problem.head_dim > 128 or not can_run_hopper(query, key, value):
         accepted = "the Hopper kernel takes 16-bit types, a multiple of 8 from 40 to 128, and a Hopper GPU"

@@ -54,9 +54,7 @@ def test_every_file_is_one_that_an_entry_wants():
 @pytest.mark.parametrize("name", LANE_PROBLEMS)
 @pytest.mark.parametrize("algorithm", [entry.name for entry in ALGORITHMS.values() if entry.lanes])
 def test_lanes_are_recorded_of_every_kernel_with_marks(name, algorithm):
-    problem = LANE_PROBLEMS[name]
-    if ALGORITHMS[algorithm].direction == "backward":
-        problem = problem.with_(block_m=64)  # its own tiles
+    problem = ALGORITHMS[algorithm].with_lane_tiles(LANE_PROBLEMS[name])
     lanes = recorded_lanes(problem, algorithm)
     assert "NVIDIA" in lanes.device.name
     assert 0 < lanes.product_share <= 1

@@ -6,6 +6,8 @@ import json
 import numpy as np
 import pytest
 
+from kernels.algorithms import run_lanes
+from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.trace.lanes import InvalidLanes, Lanes
 from tests.kernels.primitives.test_assemble_lanes import made_lanes
 
@@ -48,3 +50,16 @@ def changed(**changes):
 def test_anything_else_is_refused(data):
     with pytest.raises(InvalidLanes):
         Lanes.load(data)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "tiles", "words"),
+    [
+        ("backward", {"block_m": 64, "block_n": 64}, "64 x 64.*those of 64 x 128 tiles"),
+        ("flash3", {"block_m": 64, "block_n": 64}, "those of 128 x 128 tiles"),
+        ("standard", {}, "lanes are recorded of"),
+    ],
+)
+def test_lanes_of_other_tiles_than_those_shown_are_refused(algorithm, tiles, words):
+    with pytest.raises(InvalidProblem, match=words):
+        run_lanes(AttentionProblem(**tiles), algorithm)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kernels.algorithms import run_lanes
+from kernels.algorithms import ALGORITHMS, run_lanes
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import visited_tiles
 
@@ -44,7 +44,7 @@ def test_every_lane_multiplies_every_visited_tile_once(algorithm, head_dim, mask
 )
 @pytest.mark.parametrize("mask", ["full", "causal"])
 def test_the_times_of_lanes_lie_in_their_programs_and_shares_are_shares(algorithm, head_dim, mask):
-    problem = problem_of(head_dim, mask, 64 if head_dim > 128 else 128)
+    problem = ALGORITHMS[algorithm].with_lane_tiles(problem_of(head_dim, mask))
     lanes = run_lanes(problem, algorithm)
     assert len(lanes.event_program) > 0
     begins, ends = (each[lanes.event_program] for each in (lanes.program_begin_ns, lanes.program_end_ns))
