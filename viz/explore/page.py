@@ -35,7 +35,7 @@ def show() -> None:
     algorithm = controls.algorithm_control()
     problem, button_place = controls.problem_controls()
     versus = controls.versus_controls(problem) if problem else None
-    gpu = controls.gpu_control()
+    gpu_choice = controls.gpu_control()
     run = opened_run(store, backend)
     if run is None and problem:
         first, versus = with_own_tiles((problem, algorithm), versus)
@@ -43,6 +43,7 @@ def show() -> None:
     if run is None:
         return
     run = judged_anew(store, backend, run, button_place)
+    gpu = controls.gpu_of(gpu_choice, run.trace.device.name)
     is_its_own = not (run.meanwhile or run.file)  # the controls of a second run are about another problem
     other = current_run(store, backend, *versus) if versus and is_its_own else None
     if st.context.is_embedded:

@@ -6,7 +6,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from kernels.algorithms import ALGORITHMS, FIRST
-from kernels.device.gpus import DEFAULT_GPU, GPUS, Gpu
+from kernels.device.gpus import DEFAULT_GPU, GPUS, Gpu, gpu_named
 from kernels.problem import BLOCKS, DTYPES, INPUTS, LIMITS, MASKS, AttentionProblem, InvalidProblem
 from kernels.problem.presets import FIRST_PRESET, PRESETS
 
@@ -14,6 +14,7 @@ DEFAULT = PRESETS[FIRST_PRESET].problem
 FIELDS = tuple(DEFAULT.as_dict())
 CUSTOM = "custom"
 NONE, SAME = "none", "same"
+OWN_GPU = "run"
 CHOICES: dict[str, tuple] = {
     "mask": MASKS,
     "block_m": BLOCKS,
@@ -23,7 +24,7 @@ CHOICES: dict[str, tuple] = {
 }
 """Fields that have one of a few values."""
 FURTHER: dict[str, tuple[tuple[str, ...], str]] = {
-    "gpu": (tuple(GPUS), DEFAULT_GPU),
+    "gpu": ((OWN_GPU, *GPUS), OWN_GPU),
     "versus": ((NONE, *ALGORITHMS), NONE),
 }
 """Other choices of a link: what they may be, and what is shown if they are something else."""
@@ -231,12 +232,21 @@ def _versus_algorithm() -> str:
     )
 
 
-def gpu_control() -> Gpu:
-    """The GPU whose on-chip memory the player draws the tiles against."""
-    names = list(GPUS)
-    default = names.index(DEFAULT_GPU)
-    name = st.sidebar.selectbox("GPU whose limits are drawn", names, default, key="gpu", bind="query-params")
-    return GPUS[name]
+def gpu_control() -> str:
+    """The choice of the GPU whose on-chip memory the player draws the tiles against; see `gpu_of`."""
+    return st.sidebar.selectbox(
+        "GPU whose limits are drawn",
+        FURTHER["gpu"][0],
+        key="gpu",
+        bind="query-params",
+        format_func=lambda name: f"the run's own, else {DEFAULT_GPU}" if name == OWN_GPU else name,
+        help="Shared memory, registers and number of SMs. A run on a CPU has no GPU of its own.",
+    )
+
+
+def gpu_of(choice: str, device_name: str) -> Gpu:
+    """The chosen GPU; for the choice of the run's own, that of its device if the list has it."""
+    return GPUS.get(choice) or gpu_named(device_name) or GPUS[DEFAULT_GPU]
 
 
 def _number(

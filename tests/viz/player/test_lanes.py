@@ -254,3 +254,15 @@ def test_a_block_leads_to_its_phase_in_the_grid_and_a_step_to_its_blocks(run, gi
     assert got["names"] == ["PV", "QK^T", "place for K", "softmax", "wait for K", "wait for PV"]
     assert got["none"] == -1
     assert got["stored"] == ["store O, lse", 3, -1]
+
+
+@pytest.mark.browser
+def test_lanes_begin_at_the_sm_with_the_most_blocks(run):
+    script = """(() => {
+      const of = (...counts) => {
+        let first = 0;
+        return { sms: counts.map((count) => ({ first, end: (first += count) })) };
+      };
+      return [of(3, 8, 5), of(4, 4), of(7)].map(lane_model.busiestSm);
+    })()"""
+    assert run(script) == [1, 0, 0]

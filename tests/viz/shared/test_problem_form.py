@@ -7,7 +7,7 @@ from kernels.algorithms import ALGORITHMS, FIRST
 from kernels.device.gpus import DEFAULT_GPU, GPUS
 from kernels.problem import LIMITS
 from kernels.problem.presets import FIRST_PRESET, PRESETS
-from viz.shared.problem_form import CUSTOM, DEFAULT
+from viz.shared.problem_form import CUSTOM, DEFAULT, OWN_GPU, gpu_of
 
 
 def script():
@@ -49,7 +49,7 @@ def test_an_empty_url_is_the_first_preset_and_stays_empty():
     assert app.selectbox(key="preset").value == FIRST_PRESET
     assert CUSTOM not in app.selectbox(key="preset").options
     assert (chosen(app, "algorithm"), chosen(app, "versus")) == (FIRST, None)
-    assert chosen(app, "gpu") == GPUS[DEFAULT_GPU]
+    assert chosen(app, "gpu") == OWN_GPU
     assert url(app) == {}
 
 
@@ -187,7 +187,16 @@ def test_a_second_run_differs_in_what_was_changed():
     assert chosen(app, "versus") is None
 
 
-def test_the_gpu_is_one_of_the_list():
-    other = next(name for name in GPUS if name != DEFAULT_GPU)
-    assert chosen(opened(gpu=other), "gpu") == GPUS[other]
-    assert chosen(opened(gpu="TPU"), "gpu") == GPUS[DEFAULT_GPU]
+def test_the_gpu_is_one_of_the_list_or_that_of_the_run():
+    for name in GPUS:
+        assert chosen(opened(gpu=name), "gpu") == name
+    assert chosen(opened(gpu="TPU"), "gpu") == OWN_GPU
+
+
+def test_limits_are_those_of_the_chosen_gpu_else_of_the_one_that_ran():
+    here = "NVIDIA H100 80GB HBM3"
+    assert gpu_of(OWN_GPU, here) == GPUS["H100"]
+    assert gpu_of("A100", here) == GPUS["A100"]
+    for name in ("a CPU", "NVIDIA GeForce RTX 4090"):  # no GPU, and one whose limits are not known here
+        assert gpu_of(OWN_GPU, name) == GPUS[DEFAULT_GPU]
+

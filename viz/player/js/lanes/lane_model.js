@@ -75,6 +75,12 @@ export function eventsOf(run, tiles) {
   return tiles.flatMap((tile) => run.events.get(tileKey(tile)) ?? []);
 }
 
+// The SM with the most events, as an index into run.sms. With a causal mask others may have a single tile.
+export function busiestSm({ sms }) {
+  const counts = sms.map(({ first, end }) => end - first);
+  return counts.indexOf(Math.max(...counts));
+}
+
 // The SM of an event, as an index into run.sms.
 export function smOf(run, event) {
   return run.sms.findIndex(({ end }) => event < end);

@@ -7,7 +7,7 @@ import { drawLanes } from "./lane_draw.js";
 import { figureTable } from "./figures.js";
 import { takeGestures } from "./gestures.js";
 import { layoutLanes, timeAt, trackAt } from "./lane_layout.js";
-import { activityOf, eventAt, eventsOf, lanesModel, smOf, tileOf, trackOf } from "./lane_model.js";
+import { activityOf, busiestSm, eventAt, eventsOf, lanesModel, smOf, tileOf, trackOf } from "./lane_model.js";
 import { Span } from "./span.js";
 import { WaitChart } from "./waits.js";
 import { eventWords } from "./lane_words.js";
@@ -63,7 +63,7 @@ export class LanesView {
     this.tiles = [];
     if (!data) return;
     const { runs } = this.model;
-    this.chosen = runs.map(() => 0);
+    this.chosen = runs.map(busiestSm);
     this.marked = runs.map(() => new Set());
     this.span = new Span(Math.max(...runs.map(({ lastEnd }) => lastEnd)));
     this.isFresh = true;
@@ -92,7 +92,14 @@ export class LanesView {
     if (!this.isFresh || !this.canvas.clientWidth) return;
     this.isFresh = false;
     const count = Math.max(2, Math.floor(this.canvas.clientWidth / zoomOf(this.canvas) / BLOCK_ROOM));
-    this.span.place(0, Math.min(this.span.last, timeOfBlocks(this.model.runs[0], count)));
+    this.span.place(0, Math.min(this.span.last, this.timeOfBlocks(count)));
+  }
+
+  // When the first run has been through so many blocks of the first track of its SM.
+  timeOfBlocks(count) {
+    const [run] = this.model.runs;
+    const [{ first, end }] = run.sms[this.chosen[0]].tracks;
+    return run.end[Math.min(first + count, end) - 1];
   }
 
   fillChooser() {
@@ -106,6 +113,7 @@ export class LanesView {
       element("label", {}, [run.title, this.selects[index]]),
     );
     this.chooser.replaceChildren(...labels);
+    this.selects.forEach((select, index) => (select.value = String(this.chosen[index])));
   }
 
   fillLegend() {
@@ -299,12 +307,6 @@ export class LanesView {
     drawLanes(context, this.layout, this.span, { model, palette, marked, picked, tiles });
     this.charts.forEach((chart, i) => chart.draw(palette, model.runs[i].sms[this.chosen[i]].sm));
   }
-}
-
-// When a run has been through so many blocks of the first track of its first SM.
-function timeOfBlocks(run, count) {
-  const [{ first, end }] = run.sms[0].tracks;
-  return run.end[Math.min(first + count, end) - 1];
 }
 
 function button(label, title, onclick) {
