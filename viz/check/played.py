@@ -20,7 +20,7 @@ from viz.player.data import duel_data, player_data
 from viz.player.html_page import export_html
 from viz.shared import runs
 from viz.shared.formats import format_bytes
-from viz.shared.problem_form import gpu_control
+from viz.shared.problem_form import gpu_control, gpu_of
 from viz.shared.waiting import asked_job, result_of
 
 PLAYING = "played_kernel"
@@ -73,7 +73,7 @@ def _play(request: PlayRequest) -> None:
 
 
 def _show(context: CheckContext, run: runs.Run, was_file: bool) -> None:
-    gpu = gpu_control()
+    gpu = gpu_of(gpu_control(), run.trace.device.name)
     shown = st.segmented_control(
         "Shown",
         list(SHOWN),

@@ -199,4 +199,3 @@ def test_limits_are_those_of_the_chosen_gpu_else_of_the_one_that_ran():
     assert gpu_of("A100", here) == GPUS["A100"]
     for name in ("a CPU", "NVIDIA GeForce RTX 4090"):  # no GPU, and one whose limits are not known here
         assert gpu_of(OWN_GPU, name) == GPUS[DEFAULT_GPU]
-
