@@ -21,7 +21,7 @@ from kernels.measure.ceilings import COPY, measure_ceilings
 from kernels.measure.document import FORMAT_VERSION, RECORDINGS_FORMAT, Document
 from kernels.measure.measure import measure
 from kernels.measure.measurement import DIRECTIONS
-from kernels.problem import AttentionProblem, InvalidProblem
+from kernels.problem import InvalidProblem
 from kernels.problem.presets import LANE_PROBLEMS, PRESETS
 from kernels.recordings import FILES, FOLDER, INDEX, LANES_PREFIX
 from kernels.trace.algorithm import Algorithm
@@ -117,12 +117,16 @@ def _record_trace(folder: Path, preset: str, entry: Algorithm) -> dict:
 
 
 def record_lanes(order: RecordOrder) -> None:
-    """Lanes of the forward kernels and of the backward sweep, with their own tiles. About 20 s on an H200."""
+    """Lanes of the forward kernels and of the backward sweep, with their own tiles. 90 s on an H200."""
     presets = {name: preset.problem for name, preset in PRESETS.items()}
     for entry in filter(_runs_here, ALGORITHMS.values()):
-        for name, problem in (presets | LANE_PROBLEMS).items() if entry.lanes else ():
+        owner = _owner_of_lane_tiles(entry)
+        for name, preset in (presets | LANE_PROBLEMS).items() if entry.lanes else ():
+            problem = owner.with_lane_tiles(preset)
             try:
-                lanes = run_lanes(_with_lane_tiles(problem, entry), entry.name)
+                if refused := owner.refusal(problem):  # no page shows lanes of these tiles
+                    raise refused
+                lanes = run_lanes(problem, entry.name)
             except InvalidProblem as refused:
                 _say(f"lanes of {name}, {entry.name} are left out: {refused}")
                 continue
@@ -131,10 +135,10 @@ def record_lanes(order: RecordOrder) -> None:
             _say(f"{name}, {entry.name}: {product}, marks change its time by {lanes.overhead:+.1%}")
 
 
-def _with_lane_tiles(problem: AttentionProblem, entry: Algorithm) -> AttentionProblem:
-    """With the tiles that all kernels with lanes in the entry's direction can have."""
+def _owner_of_lane_tiles(entry: Algorithm) -> Algorithm:
+    """The algorithm whose tiles all kernels with lanes in the entry's direction can have."""
     alike = (each for each in ALGORITHMS.values() if each.direction == entry.direction)
-    return next((each for each in alike if each.lane_tiles or each.own_tiles), entry).with_lane_tiles(problem)
+    return next((each for each in alike if each.lane_tiles or each.own_tiles), entry)
 
 
 def record_ceilings(order: RecordOrder) -> None:

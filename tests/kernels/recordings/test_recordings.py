@@ -86,6 +86,15 @@ def test_every_preset_has_recorded_time_and_memory(preset):
     assert measurement.device.backend == "cuda"
 
 
+@pytest.mark.parametrize("file", LANE_FILES, ids=lambda file: file.stem)
+def test_recorded_lanes_have_tiles_that_a_page_shows(file):
+    lanes = Lanes.load(file)
+    direction = ALGORITHMS[lanes.algorithm].direction
+    own = [each for each in ALGORITHMS.values() if each.direction == direction and each.lane_tiles]
+    own += [each for each in ALGORITHMS.values() if each.direction == direction and each.own_tiles]
+    assert any(each.refusal(lanes.problem) is None for each in own)
+
+
 def test_other_problems_have_no_recording():
     problem = PRESETS[FIRST_PRESET].problem.with_(seed=77)
     assert recorded_run(problem, "flash2") is None
