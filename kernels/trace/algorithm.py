@@ -252,6 +252,8 @@ class Algorithm:
     and the entry `tile_bytes`."""
     lanes: str = ""
     """Module with `run_lanes(problem)`, which a GPU runs; "" if its kernels set no marks."""
+    lanes_of: tuple[str, str] | None = None
+    """Name of the kernel of its lanes, and what it does, if it is not one that is played; else None."""
     lane_tiles: TilesOf | None = None
     """(block_m, block_n) of the kernel that sets marks; None if they are those of the problem."""
     lane_roles: tuple[LaneRole, ...] = ()

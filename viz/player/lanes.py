@@ -33,8 +33,9 @@ class LanesRun:
 
     @property
     def label(self) -> str:
-        """Of its algorithm."""
-        return named(self.lanes.algorithm).label
+        """Of its kernel, if that is not one that is played, else of its algorithm."""
+        entry = named(self.lanes.algorithm)
+        return entry.lanes_of[0] if entry.lanes_of else entry.label
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,6 @@ def _run_data(run: LanesRun, tiles: np.ndarray | None) -> tuple[dict, np.ndarray
         np.column_stack([lanes.event_program, where])[events], axis=0, return_inverse=True
     )
     begin, end = (_cycles(lanes, times[events]) for times in (lanes.event_begin_ns, lanes.event_end_ns))
-    left_out = len(lanes.sm) - len(sms)
     data = {
         "title": run.label,
         "provenance": lanes_provenance(lanes, run.recorded),
@@ -92,9 +92,7 @@ def _run_data(run: LanesRun, tiles: np.ndarray | None) -> tuple[dict, np.ndarray
         ],
         "clock_ghz": lanes.clock_ghz,
         "sms": [{"sm": sm, "tracks": [_track(track) for track in tracks]} for sm, tracks in sms],
-        "left_out": f"The blocks of {format_count(left_out, 'more SM')} are not shown here."
-        if left_out
-        else "",
+        "notes": _notes(lanes, left_out=len(lanes.sm) - len(sms)),
         "begin": encode(begin, "uint32"),
         "length": _encode_small(end - begin, "uint16", "uint32"),
         "activity": encode(lanes.event_activity[events], "uint8"),
@@ -103,6 +101,13 @@ def _run_data(run: LanesRun, tiles: np.ndarray | None) -> tuple[dict, np.ndarray
         "waits": _waits(lanes),
     }
     return data, np.unique(where[events], axis=0)
+
+
+def _notes(lanes: Lanes, left_out: int) -> list[str]:
+    """What stands below the figures of a run; `left_out` SMs are not sent."""
+    of = named(lanes.algorithm).lanes_of
+    more = [f"The blocks of {format_count(left_out, 'more SM')} are not shown here."] if left_out else []
+    return [*([of[1]] if of else []), *more]
 
 
 def _cycles(lanes: Lanes, times_ns: np.ndarray) -> np.ndarray:

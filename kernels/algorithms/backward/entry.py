@@ -158,6 +158,12 @@ ENTRY = Algorithm(
     recorded=("gpt2", "tiny", "llama3", "ragged", "layer", "window"),
     samples="heads",
     lanes="kernels.algorithms.flash3_backward.run",
+    lanes_of=(
+        "Backward sweep for Hopper",
+        "This kernel computes dK and dV and adds up dQ in one sweep; the two short kernels before and after it "
+        "are not in its time. The grid plays the plain kernels, which compute dK and dV, then dQ, with tiles "
+        "of the same size.",
+    ),
     lane_tiles=lambda problem: (64, 128),
     lane_roles=ROLES,
 )

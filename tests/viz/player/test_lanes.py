@@ -71,11 +71,20 @@ def test_the_words_of_origin_are_right(runs):
     assert plain["provenance"] == "measured here on Made-up GPU, Triton 3.0"
 
 
+def test_lanes_of_a_kernel_that_is_not_played_have_its_name_and_say_so():
+    problem = ALGORITHMS["backward"].with_lane_tiles(LANE_PROBLEMS["full128"])
+    (run,) = recorded_lane_runs(problem, "backward")
+    (data,) = lanes_data([run])["runs"]
+    assert data["title"] == run.label != ALGORITHMS["backward"].label
+    assert "Hopper" in data["title"]
+    assert "plays the plain kernels" in data["notes"][0]
+
+
 def test_sms_beyond_the_limit_are_left_out_and_those_with_the_same_tiles_stay(runs, monkeypatch):
     monkeypatch.setattr(sent, "MAX_EVENTS", 150)
     hopper, _ = lanes_data(runs)["runs"]
     assert [sm["sm"] for sm in hopper["sms"]] == [0]
-    assert hopper["left_out"] == "The blocks of 1 more SM are not shown here."
+    assert hopper["notes"] == ["The blocks of 1 more SM are not shown here."]
     monkeypatch.setattr(sent, "MAX_EVENTS", 60)
     swapped = LanesRun(hopper_lanes(program_sm=np.array([1, 0], np.int32)), recorded=True)
     shown = [

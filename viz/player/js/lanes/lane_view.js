@@ -79,8 +79,9 @@ export class LanesView {
     const title = element("div", { class: "fa-head" }, [
       "Which SMs wait, and for what: share of the time of the warps that compute",
     ]);
-    const leftOut = runs.filter((run) => run.left_out);
-    const notes = leftOut.map((run) => element("div", {}, [`${run.title}: ${run.left_out}`]));
+    const notes = runs.flatMap((run) =>
+      run.notes.map((note) => element("div", {}, [`${run.title}: ${note}`])),
+    );
     const waits = runs.some((run) => run.waits.names.length);
     this.more.replaceChildren(figureTable(data), ...(waits ? [title] : []), charts, ...notes);
     this.fillLegend();
