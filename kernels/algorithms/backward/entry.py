@@ -160,9 +160,9 @@ ENTRY = Algorithm(
     lanes="kernels.algorithms.flash3_backward.run",
     lanes_of=(
         "Backward sweep for Hopper",
-        "This kernel computes dK and dV and adds up dQ in one sweep; the two short kernels before and after it "
-        "are not in its time. The grid plays the plain kernels, which compute dK and dV, then dQ, with tiles "
-        "of the same size.",
+        "This kernel computes dK and dV and adds up dQ in one sweep; two short kernels, one before and one "
+        "after it, are not in its time. The grid plays the plain kernels, which compute dK and dV, then dQ, "
+        "with tiles of the same size.",
     ),
     lane_tiles=lambda problem: (64, 128),
     lane_roles=ROLES,
