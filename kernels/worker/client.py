@@ -90,13 +90,21 @@ class WorkerClient:
                 return 0
             return self._queue.index(job) + (self._running is not None)
 
+    def withdraw(self, job: Job) -> bool:
+        """See `Job.withdraw`."""
+        with self._lock:
+            if job not in self._queue:
+                return False
+            self._queue.remove(job)
+        job.finish(failure=Cancelled())
+        return True
+
     def cancel(self, job: Job) -> None:
         """See `Job.cancel`."""
+        if self.withdraw(job):
+            return
         with self._lock:
-            if job in self._queue:
-                self._queue.remove(job)
-                job.finish(failure=Cancelled())
-            elif job is self._running and not job.done:
+            if job is self._running and not job.done:
                 job.cancelled = True
                 self._kill()
 

@@ -62,6 +62,10 @@ class Job(Generic[Result]):
         assert self._result is not None
         return self._result
 
+    def withdraw(self) -> bool:
+        """Take the job out of the queue; False if it is not there: it has begun, or ended."""
+        return self._client.withdraw(self)
+
     def cancel(self) -> None:
         """Take the job out of the queue, or stop it by restarting the worker. Does nothing after its end."""
         self._client.cancel(self)

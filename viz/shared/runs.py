@@ -113,17 +113,28 @@ class RunStore:
             self._jobs.popitem(last=False)
         return self._jobs[request]
 
-    def held_job(self, request: Request[Result], holder: str) -> Job[Result]:
-        """As `job`, but a new job runs for its holders alone: it is cancelled once none of them holds it."""
+    def knows(self, request: Request) -> bool:
+        """Whether somebody has made the job of a request. To ask changes nothing."""
+        with self._lock:
+            return request in self._jobs
+
+    def held_job(self, request: Request[Result], holder: str, lasting: bool = False) -> Job[Result]:
+        """As `job`, but a new job runs for its holders alone: it is cancelled once none of them holds it.
+
+        A `lasting` holder need not ask again to hold it.
+        """
         with self._lock:
             if request not in self._jobs:
                 self._holders[request] = {}
             if request in self._holders:
-                self._holders[request][holder] = time.monotonic()
+                self._holders[request][holder] = math.inf if lasting else time.monotonic()
             return self._job(request)
 
-    def let_go(self, holder: str, but: Collection[Request] = ()) -> None:
-        """Cancel what runs for a holder alone, except the requests `but`, and what runs for nobody."""
+    def let_go(self, holder: str, but: Collection[Request] = (), ends_running: bool = True) -> None:
+        """Cancel what runs for a holder alone, except the requests `but`, and what runs for nobody.
+
+        Without `ends_running` a job that has begun goes on: a new worker takes longer than most jobs.
+        """
         now = time.monotonic()
         with self._lock:
             for request, asked in list(self._holders.items()):
@@ -134,9 +145,14 @@ class RunStore:
                 left = holder if request not in but else None
                 here = {name: at for name, at in asked.items() if name != left and now - at < HOLDS_S}
                 self._holders[request] = here
-                if not here:
-                    del self._holders[request], self._jobs[request]
+                if here:
+                    continue
+                del self._holders[request]
+                if ends_running:
                     job.cancel()
+                elif not job.withdraw():
+                    continue
+                del self._jobs[request]
 
     def start(self, request: Request[Result], blob: bytes = b"") -> None:
         """Make the job of a request; for the callback of a button."""

@@ -38,14 +38,19 @@ def asked_job(
     notice: str = "",
     blob: bytes = b"",
     key: str | None = None,
+    holder: str = "",
 ) -> Job[Result] | None:
     """The job of a request: that of an earlier page, or a new one.
 
     A new one that is estimated to take longer than IMMEDIATE_S waits for a click on `button`; until then the
-    result is None. `notice` stands above the button. `blob` is sent with the request.
+    result is None. `notice` stands above the button. `blob` is sent with the request. `holder` is a place
+    that shows one result: what it asked for before leaves the queue, unless somebody else waits for it.
     """
-    job = store.peek(request)
-    if job is not None:
+    if holder:
+        store.let_go(holder, but=(request,), ends_running=False)
+        if seconds <= IMMEDIATE_S or store.knows(request):
+            return store.held_job(request, holder, lasting=True)
+    elif (job := store.peek(request)) is not None:
         return job
     if seconds > IMMEDIATE_S:
         if notice:

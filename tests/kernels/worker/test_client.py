@@ -89,14 +89,15 @@ def test_progress_is_reported_and_a_running_job_can_be_cancelled(client):
     assert np.isfinite(trace_of(behind).output).all()
 
 
-def test_a_waiting_job_can_be_cancelled(client):
+def test_a_waiting_job_can_be_taken_out_of_the_queue(client):
     running, waiting, last = submit(client, LONG), submit(client, SMALL), submit(client, SMALL.with_(seed=3))
     wait_until_running(running)
     assert (waiting.jobs_ahead, last.jobs_ahead, client.queue_length) == (1, 2, 3)
-    waiting.cancel()
+    assert (running.withdraw(), waiting.withdraw()) == (False, True)
     assert last.jobs_ahead == 1
     with pytest.raises(Cancelled):
         waiting.result(0)
+    waiting.cancel()  # it has ended
     running.cancel()
     assert trace_of(last).problem.seed == 3
 

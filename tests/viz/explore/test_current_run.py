@@ -117,6 +117,22 @@ def test_the_run_that_was_shown_before_stays_while_the_next_is_awaited():
     assert "64 × 64" in infos(app)[0]
 
 
+def test_a_problem_that_was_changed_before_its_run_began_is_not_run():
+    app = opened(SMALL)
+    for seed in (1, 2):
+        app.session_state["given"].problem = SMALL.with_(seed=seed)
+        app.run()
+    assert [job.done for job in jobs(app)] == [True, True, False]
+    jobs(app)[2].started = True
+    app.session_state["given"].problem = SMALL
+    app.run()
+    assert [job.done for job in jobs(app)] == [True, True, False, False]
+    assert not app.error
+    end(jobs(app)[3])
+    app.run()
+    assert shown(app).trace.problem == SMALL
+
+
 def test_nothing_stands_in_for_a_failure_or_for_the_second_run():
     app = opened(SMALL)
     jobs(app)[0].finish(failure=OutOfMemory(10**12, 10**9))

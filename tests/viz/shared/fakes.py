@@ -40,6 +40,13 @@ class FakeClient:
     def jobs_ahead(self, job):
         return self.ahead
 
+    def withdraw(self, job):
+        """Every job that has not begun waits."""
+        if job.started or job.done:
+            return False
+        job.finish(failure=Cancelled())
+        return True
+
     def cancel(self, job):
         if not job.done:
             job.finish(failure=Cancelled())

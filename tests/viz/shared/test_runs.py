@@ -74,6 +74,30 @@ def test_a_holder_that_is_gone_holds_nothing(store, client, monkeypatch):
     assert job.done
 
 
+def test_what_a_place_asked_for_before_leaves_the_queue_unless_it_has_begun_or_somebody_else_waits(
+    store, client
+):
+    begun, shared, waiting = (store.held_job(Double(number), "a", lasting=True) for number in (1, 2, 3))
+    store.held_job(Double(2), "b", lasting=True)
+    begun.started = True
+    store.let_go("a", ends_running=False)
+    assert [job.done for job in (begun, shared, waiting)] == [False, False, True]
+    assert [store.knows(Double(number)) for number in (1, 2, 3)] == [True, True, False]
+    store.let_go("window of a talk")
+    assert not begun.done  # it runs on: nobody has to start a worker anew
+    store.let_go("b", ends_running=False)
+    assert shared.done
+
+
+def test_a_lasting_holder_need_not_ask_again(store, client, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(runs.time, "monotonic", lambda: now[0])
+    job = store.held_job(Double(1), "a", lasting=True)
+    now[0] = 10 * HOLDS_S
+    store.let_go("b")
+    assert not job.done
+
+
 def test_threads_that_ask_at_once_share_one_job(store, client):
     together = threading.Barrier(8)
     submit, jobs = client.submit, []
