@@ -101,7 +101,7 @@ def _time_and_memory(
     ours = _result(measurement, (peer, "sdpa"), algorithm.direction)
     naive = _result(measurement, ("naive",), algorithm.direction)
     if measurement is None or ours is None or ours.timing is None or ours.peak_extra_bytes is None:
-        refused = (ours.refused if ours else None) or "not measured"
+        refused = (ours.refused if ours else None) or "not measured yet"
         return [(f"{what} · {origin}", "–", refused, "") for what in ("Time of one call", "Extra memory")]
     whose = "Torch " if ours.peer == "sdpa" else whose
     what = ("time of one call", "extra memory")
@@ -127,7 +127,7 @@ def _result(measurement: Measurement | None, names: tuple[str, ...], direction: 
 def measurement_words(measurement: Measurement | None, run: Run) -> str:
     """Where the time and memory are from, and what they are not."""
     if measurement is None:
-        return "Not measured for this problem."
+        return "Not measured for this problem yet."
     device = measurement.device
     if device.backend == "cuda":
         origin = f"**Recorded** {measurement.recorded_at[:10]}" if run.recorded else "**Measured** here"
