@@ -21,7 +21,8 @@ page = st.navigation(
     ],
     position="hidden" if st.context.is_embedded else "top",
 )
-if named_talk() and not st.query_params and st.session_state.setdefault("opens_talk", True):
+begins = page.url_path == "" and not st.query_params  # a link to a page leads to that page
+if begins and named_talk() and st.session_state.setdefault("opens_talk", True):
     st.session_state["opens_talk"] = False
     st.switch_page("viz/talk/page.py", query_params={"name": "own"})
 page.run()

@@ -99,12 +99,12 @@ def judged(
     where = f" ({frames[-1].place}: {frames[-1].source})" if frames else ""
     if interpreted and needs_gpu(str(cause)):
         return Refused(f"needs a GPU: {words}{where}")
-    if any(limit in str(cause) for limit in TRITON_LIMITS):
-        return Refused(f"Triton does not take this shape: {words}{where}")
     on_purpose = (not launched and _raised_on_purpose(cause)) or _is_static(cause)
     says_no = isinstance(cause, REFUSALS) and on_purpose
-    if isinstance(cause, NotImplementedError) or says_no:
+    if isinstance(cause, NotImplementedError) or says_no:  # its own words may be those of Triton's limits
         return Refused(f"it says that it does not take this problem: {words}{where}")
+    if any(limit in str(cause) for limit in TRITON_LIMITS):
+        return Refused(f"Triton does not take this shape: {words}{where}")
     if isinstance(cause, SystemExit):
         return Broken(
             f"its {phase} ends the process: sys.exit({cause.code}){where}", trace_text(error, frames)

@@ -81,3 +81,7 @@ def test_the_command_line_begins_the_talk_once(own):
     assert app.query_params["name"] == "own"
     app = open_page(q_len=64)  # a link into Explore is followed
     assert "name" not in app.query_params
+    for path in ("learn", "talk"):  # and so is one to a page
+        app = open_page(path)
+        assert not app.exception
+        assert "name" not in app.query_params

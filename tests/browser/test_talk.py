@@ -60,6 +60,7 @@ def test_f5_begins_and_escape_ends_and_neither_loads_the_page(stage):
     stage.press("3", "Enter", "Escape")
     assert stage.shows(".fa-curtain")
     assert stage.place == (3, 1)
+    assert stage.page.locator(".fa-curtain a").count() == 0  # a file has no list of talks
     stage.press("Shift+F5")
     assert not stage.shows(".fa-curtain")
     assert stage.place == (3, 1)

@@ -102,3 +102,10 @@ def test_a_file_says_that_it_needs_the_app(stage):
     assert not stage.shows(".fa-over-what")
     assert "needs the app" in stage.text(".fa-what-line")
     assert stage.press("Space").place == (5, 2)
+
+
+def test_the_curtain_leads_to_the_list_of_talks(live):
+    live.press("Escape")
+    live.page.locator(".fa-curtain a").click()
+    live.page.get_by_text("On stage").first.wait_for(timeout=60_000)
+    assert live.page.url.endswith("/talk")

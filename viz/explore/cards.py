@@ -53,7 +53,8 @@ def four_figures(run: Run, measurement: Measurement | None, other: Run | None = 
     _card(row, f"{mark}Bytes moved · {_how_known(run)}", format_bytes(ours), compared.words, explained)
     explained = measurement_words(measurement, run)
     for label, value, words, added in _time_and_memory(measurement, origin, run.algorithm):
-        _card(row, f"{mark}{label}", value, words, f"{explained} {added}".strip())
+        of_another = run.algorithm.timed_as[1]  # the label names the algorithm that was timed
+        _card(row, label if of_another else f"{mark}{label}", value, words, f"{explained} {added}".strip())
 
 
 def _how_known(run: Run) -> str:

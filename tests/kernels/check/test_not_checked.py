@@ -7,6 +7,7 @@ import pytest
 from kernels.check import cases
 from kernels.check.cases import CheckCase
 from kernels.check.run import run_check
+from kernels.check.user_errors import Refused, judged
 from kernels.device.runtime import BACKEND
 from kernels.problem import AttentionProblem
 from kernels.tools.check import main
@@ -51,3 +52,14 @@ def test_the_command_line_says_so_and_ends_with_the_status_of_nothing_checked(ca
     assert "NOT CHECKED" in out
     assert "a Hopper GPU" in out
     assert "Traceback" not in out
+
+
+def test_an_own_assert_is_its_own_refusal_although_its_words_are_those_of_triton():
+    head_dim = 80
+    try:
+        assert head_dim & (head_dim - 1) == 0, "head_dim must be a power of two"
+    except AssertionError as error:
+        given = error
+    found = judged(given, lambda file: file == __file__, phase="forward", launched=False, interpreted=True)
+    assert isinstance(found, Refused)
+    assert str(found).startswith("it says that it does not take this problem: AssertionError: head_dim must")

@@ -121,6 +121,13 @@ def test_two_runs_are_compared_under_one_transport():
     assert re.fullmatch(r"[\d.]+× less: B .+B", metrics(app)["A: Bytes moved · counted"][1])
 
 
+def test_beside_a_second_run_no_card_of_a_has_the_time_of_another_algorithm():
+    labels = list(metrics(open_page(algorithm="flash1", versus="flash2")))
+    assert "A: Bytes moved · counted" in labels
+    assert "FA-2 time of one call · recorded" in labels  # FlashAttention-1 is not timed
+    assert "A: Time of one call · recorded" in metrics(open_page(versus="flash1"))
+
+
 def test_two_recordings_are_compared_too():
     app = open_page(versus="flash1")
     assert not app.exception

@@ -10,6 +10,11 @@ import { WhatIf } from "./what_if.js";
 
 const SWIPE = 50; // pixels
 
+// The way out of the stage; the address in full, since Streamlit's page has another base.
+function allTalks() {
+  return element("a", { href: location.pathname }, ["All talks, and their files"]);
+}
+
 export class Talk {
   // `speakerUrl()` is the address of the speaker's window; "" if there is none. `server` runs kernels, if
   // there is one.
@@ -48,6 +53,7 @@ export class Talk {
     this.curtain = element("div", { class: "fa-curtain", hidden: "" }, [
       element("h1", {}, [data.title]),
       element("p", {}, ["F5 begins the talk, Shift+F5 goes on with it. ? lists the keys."]),
+      ...(server ? [element("p", {}, [allTalks()])] : []),
     ]);
     this.what = new WhatIf(data, server, {
       pick: (index, picks) => this.presenter.pick(index, picks),
