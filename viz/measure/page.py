@@ -25,7 +25,7 @@ if choice:
     missing_words(shown, curves)
     if curves:
         charts.cards(curves, choice)
-        charts.charts_panel(curves, choice)
+        charts.charts_panel(shown, curves, choice)
         charts.downloads(shown, curves)
         charts.scene_panel(choice)
 
