@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,6 +31,15 @@ def format_mismatch(values: Json | dict[str, Any], formats: tuple[str, ...], ver
         return None
     given = f"{name} version {found_version}"[:LONGEST_NAME] if name else "a file that names no format"
     return f"{given}; expected {formats[0]} version {version}"
+
+
+def strict(value: Json | tuple) -> Json:
+    """The value with NaN and infinities as the strings "nan", "inf" and "-inf": JSON has no such numbers."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {key: strict(item) for key, item in value.items()}
+    return [strict(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 class UnreadableFile(ValueError):

@@ -92,7 +92,7 @@ def test_a_result_from_a_file_is_judged(factor, verdict):
     app = settled(upload(open_page(**SMALL), file_of(**tensors(factor))), has_verdict)
     assert not app.exception
     assert f"{verdict}" in words(app)
-    assert "mine.npz: query, key, value, output" in words(app)
+    assert "mine.npz: query, key, value, output" in words(app).replace("\\", "")
     assert "tensors of your file" in words(app)
     if verdict == "FAILS":
         assert "head 1, row 7, column 3" in str(app.dataframe[0].value)
@@ -123,8 +123,25 @@ def test_a_kernel_runs_on_the_tensors_of_a_file(links):
 def test_a_file_that_is_not_taken_is_explained_and_nothing_is_lost(data, message):
     app = upload(open_page(**SMALL), data)
     assert not app.exception
-    assert message in app.error[0].value
+    assert message in app.error[0].value.replace("\\", "")
+    assert not has_verdict(app)  # it would be about other tensors
+    assert "Nothing is checked until the file is taken or removed." in words(app)
     assert app.number_input(key="q_len").value == SMALL["q_len"]
+
+
+def test_names_in_a_file_are_shown_as_they_are():
+    name = "![x](http://nowhere.example/a.png)"
+    app = upload(open_page(**SMALL), file_of(**tensors(), **{name: np.zeros(3)}), "*my*.npz")
+    (words_of_file,) = (each.value for each in app.caption if "left alone" in each.value)
+    assert "](" not in words_of_file
+    assert words_of_file.startswith("\\*my\\*.npz")
+
+
+def test_a_scale_of_0_is_refused_and_not_replaced():
+    app = open_page(**SMALL, scale=0)
+    assert not app.exception
+    assert "scale=0.0 is not accepted" in app.error[0].value
+    assert not has_verdict(app)
 
 
 @pytest.mark.parametrize(("function", "verdict"), [("attention", "FAILS"), ("attention_fixed", "PASSES")])
