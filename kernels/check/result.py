@@ -253,7 +253,7 @@ class CheckResult:
         return next((error_map for error_map in self.maps if error_map.kind == kind), None)
 
     def as_dict(self) -> dict:
-        """Everything but the maps, as plain values. NaN and infinities stay: see `strict` of `file_format`."""
+        """Everything but the maps, as plain values; NaN and infinities stay: see `file_format.strict`."""
         values = {name: getattr(self, name) for name in PLAIN}
         return values | {
             "verdict": self.verdict,
@@ -326,7 +326,7 @@ class Sensitivity:
     notes: tuple[str, ...] = ()
 
     def as_dict(self) -> dict:
-        """Field names to plain values, fit for JSON but for NaN and infinities: see `strict` of `file_format`."""
+        """Field names to plain values, fit for JSON after `file_format.strict`."""
         return asdict(self)
 
     @classmethod
