@@ -53,7 +53,7 @@ def show() -> None:
     if problem is None:
         return
     if store is None or backend in ("starting", "replay"):
-        recorded_verdict(problem, backend)
+        recorded_verdict(problem, backend, store.client.start_failure if store else None)
         return
     context = CheckContext(store, backend, users, file.data, file.name)
     base = CheckCase(problem, kernel, gradients, repeats)

@@ -3,6 +3,7 @@
 import io
 import json
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -189,7 +190,19 @@ def test_without_triton_the_recorded_verdict_is_shown(monkeypatch):
     monkeypatch.setattr(runs, "run_store", lambda: None)
     app = page().run()
     assert not app.exception
-    assert "Without Triton nothing can be checked here" in app.info[0].value
+    assert app.info[0].value.startswith("Triton is missing. Nothing can be checked here")
     report = recorded_run(next(iter(PRESETS.values())).problem, "flash2").report
     assert metrics(app)["O error"][0] == f"{report.max_error:.1e}"
     assert json.dumps(words(app)).count("PASSES") == 1
+
+
+def test_a_worker_that_does_not_start_is_not_said_to_lack_triton(monkeypatch):
+    client = SimpleNamespace(device=None, start_failure="it cannot be started: [Errno 12]")
+    monkeypatch.setattr(runs, "run_store", lambda: SimpleNamespace(client=client))
+    app = page().run()
+    assert not app.exception
+    found = app.info[0].value.replace("\\", "")
+    assert found.startswith(
+        "The worker process does not start: it cannot be started: [Errno 12]. Nothing can"
+    )
+    assert "Triton" not in found
