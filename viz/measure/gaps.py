@@ -5,7 +5,7 @@ from __future__ import annotations
 from kernels.measure.peers import PEERS
 from kernels.measure.roofline import RoofPoint
 from kernels.measure.series import PeerCurve
-from viz.measure.controls import Choice
+from viz.measure.controls import ONE_POINT, Choice
 from viz.measure.sources import Source
 from viz.shared.figures.sweep import peer_label
 from viz.shared.formats import format_length, plain
@@ -25,7 +25,7 @@ def gap_words(
         found = {curve.peer: curve for curve in own if curve.direction == direction}
         if found:
             missing = [peer_label(peer) for peer in expected_peers(source, choice) if peer not in found]
-            missing += _incomplete(found, metric)
+            missing += _incomplete(found, _measured_at(source, choice, direction), metric)
             what = "No call time" if metric == "call" else "Not measured"
             if missing:
                 sentences.append(f"{what} ({source.name}): {'; '.join(missing)}.")
@@ -34,10 +34,16 @@ def gap_words(
     return "  \n".join(map(plain, sentences))
 
 
-def _incomplete(curves: dict[str, PeerCurve], metric: str) -> list[str]:
-    """The peers that lack some of the points that any of them has, with these points, or that lack all."""
+def _measured_at(source: Source, choice: Choice, direction: str) -> list[int]:
+    """Where a source measured any peer, also one that was not chosen."""
+    curves = [curve for curve in source.curves(choice.view) if curve.direction == direction]
+    xs = {point.x for curve in curves for point in curve.points}
+    return sorted(xs & {choice.view.length} if choice.axis == ONE_POINT else xs)
+
+
+def _incomplete(curves: dict[str, PeerCurve], xs: list[int], metric: str) -> list[str]:
+    """The peers that lack some of these points, with the points, or that lack all."""
     measured = "call" if metric == "call" else "time"
-    xs = sorted({point.x for curve in curves.values() for point in curve.points})
     parts = []
     for peer, curve in curves.items():
         answered = curve.values(measured).keys() | {p.x for p in curve.points if p.result.refused}

@@ -7,7 +7,7 @@ import pytest
 from kernels.measure.roofline import timed_points
 from kernels.measure.series import SweepView
 from tests.kernels.documents import DEVICE, document, measurement
-from viz.measure.controls import Choice
+from viz.measure.controls import ONE_POINT, Choice
 from viz.measure.gaps import gap_words, unmarked_words
 from viz.measure.sources import Source
 from viz.shared.figures.sweep import peer_label
@@ -15,7 +15,7 @@ from viz.shared.figures.sweep import peer_label
 VIEW = SweepView("length", 1024, 64, "float16", "full", q_heads=4)
 CHOICE = Choice(VIEW, "length", (512,), ("forward", "backward"), ("naive", "ours", "sdpa", "flex"))
 RECORDED = Source("recorded", document())
-OURS = peer_label("ours").replace("-", "\\-")
+OURS = peer_label("ours")
 
 
 def words(source, metric="time", direction="forward", choice=CHOICE):
@@ -39,6 +39,16 @@ def without_ours(at):
 def test_a_peer_without_some_of_the_points_is_named_with_them():
     assert words(without_ours((512, 2048))) == f"Not measured (recorded): FlexAttention; {OURS} at 512, 2k."
     assert words(without_ours((512, 1024, 2048, 4096))) == f"Not measured (recorded): {OURS}; FlexAttention."
+
+
+def test_points_of_peers_that_were_not_chosen_count():
+    source = without_ours((512, 2048))
+    curves = [curve for curve in source.curves(VIEW) if curve.peer == "ours"]
+    alone = replace(CHOICE, peers=("ours",))
+    found = gap_words([source], curves, alone, "time", "forward").replace("\\", "")
+    assert found == f"Not measured (recorded): {OURS} at 512, 2k."
+    at_one = replace(alone, axis=ONE_POINT)
+    assert gap_words([source], curves, at_one, "time", "forward") == ""  # at length 1024 it was measured
 
 
 def test_a_refused_point_is_a_result():
