@@ -11,7 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 from kernels.measure.series import CurvePoint, PeerCurve, speedups
 from viz.measure.controls import ONE_POINT, Choice, shape_words
 from viz.measure.figures.points import point_figure
-from viz.measure.gaps import gap_words
+from viz.measure.gaps import device_words, gap_words
 from viz.measure.sources import FILE, HERE, Source, to_csv, to_document
 from viz.player.chart import METRICS, Chart, recorded_peers
 from viz.player.scene import Scene, Stop
@@ -176,8 +176,12 @@ def charts_panel(sources: list[Source], curves: list[PeerCurve], choice: Choice)
         if len(choice.directions) > 1:
             st.markdown(f"**{direction}**")
         _chart_and_table(in_direction, CHARTS[shown], choice, direction)
-        if missing := gap_words(sources, curves, choice, CHARTS[shown], direction):
-            st.caption(missing)
+        for words in (
+            device_words(sources, in_direction),
+            gap_words(sources, curves, choice, CHARTS[shown], direction),
+        ):
+            if words:
+                st.caption(words)
     if notes := spread_notes(curves):
         st.caption(
             ":material/warning: wide spread (10th to 90th percentile over a quarter of the median): "

@@ -6,7 +6,7 @@ from kernels.measure.peers import PEERS
 from kernels.measure.roofline import RoofPoint
 from kernels.measure.series import PeerCurve
 from viz.measure.controls import ONE_POINT, Choice
-from viz.measure.sources import Source
+from viz.measure.sources import Source, origin_of
 from viz.shared.figures.sweep import peer_label
 from viz.shared.formats import format_length, plain
 
@@ -68,6 +68,17 @@ def unmarked_words(source: Source, points: list[RoofPoint], choice: Choice) -> s
     if not missing:
         return ""
     return plain(f"Without a mark, because not timed on the problem shown: {'; '.join(missing)}.")
+
+
+def device_words(sources: list[Source], curves: list[PeerCurve]) -> str:
+    """Of which device the curves of each source are, if its document names several; else empty."""
+    sentences = []
+    for source in sources:
+        points = [point for curve in curves if curve.source == source.name for point in curve.points]
+        if points and len({device.name for device in source.document.devices}) > 1:
+            device = origin_of(points[0], source.document).device
+            sentences.append(f"The numbers of {source.name} are those of {device.name}.")
+    return "  \n".join(map(plain, sentences))
 
 
 def expected_peers(source: Source, choice: Choice) -> list[str]:

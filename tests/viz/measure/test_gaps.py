@@ -8,7 +8,7 @@ from kernels.measure.roofline import timed_points
 from kernels.measure.series import SweepView
 from tests.kernels.documents import DEVICE, document, measurement
 from viz.measure.controls import ONE_POINT, Choice
-from viz.measure.gaps import gap_words, unmarked_words
+from viz.measure.gaps import device_words, gap_words, unmarked_words
 from viz.measure.sources import Source
 from viz.shared.figures.sweep import peer_label
 
@@ -87,3 +87,10 @@ def test_every_chosen_peer_with_a_mark_needs_no_words():
     choice = replace(CHOICE, directions=("forward",), peers=("naive", "ours"))
     assert unmarked_words(RECORDED, timed_points(measurement(512), ("forward",)), choice) == ""
     assert RECORDED.device == DEVICE
+
+
+def test_the_device_is_named_if_a_document_has_several():
+    other = replace(measurement(8192), device=replace(DEVICE, name="NVIDIA A100"))
+    source = Source("file", replace(document(), measurements=(other, *document().measurements)))
+    assert device_words([source], source.curves(VIEW)) == "The numbers of file are those of NVIDIA H200."
+    assert device_words([RECORDED], RECORDED.curves(VIEW)) == ""
