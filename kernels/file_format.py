@@ -1,14 +1,26 @@
-"""The first check of every reader of the project's JSON documents: their format and its version."""
+"""The first steps of every reader of the project's files: open an .npz file, check format and version."""
 
 from __future__ import annotations
 
+import io
+import json
+import math
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
 Json = dict | list | str | int | float | bool | None
 """What json.loads gives."""
+HEADER = "header"
+"""Name of the array that holds the JSON header of an .npz file, as bytes."""
 LONGEST_NAME = 100
 """Most characters that a message repeats of the name of another format."""
 
 
-def format_mismatch(values: Json, formats: tuple[str, ...], version: int) -> str | None:
+def format_mismatch(values: Json | dict[str, Any], formats: tuple[str, ...], version: int) -> str | None:
     """None if a JSON document has one of `formats` in `version`, else its own format and the expected one.
 
     Example: "flash-attention-measurements version 9; expected flash-attention-measurements version 1".
@@ -19,3 +31,57 @@ def format_mismatch(values: Json, formats: tuple[str, ...], version: int) -> str
         return None
     given = f"{name} version {found_version}"[:LONGEST_NAME] if name else "a file that names no format"
     return f"{given}; expected {formats[0]} version {version}"
+
+
+def strict(value: Json | tuple) -> Json:
+    """The value with NaN and infinities as the strings "nan", "inf" and "-inf": JSON has no such numbers."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {key: strict(item) for key, item in value.items()}
+    return [strict(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+class UnreadableFile(ValueError):
+    """A file that is not an .npz file of plain arrays, or is damaged or too large."""
+
+
+def read_arrays(
+    source: str | Path | BinaryIO | bytes, most_bytes: int, names: tuple[str, ...] | None = None
+) -> dict[str, np.ndarray]:
+    """The arrays of an .npz file, or those of them in `names`. Nothing is unpickled.
+
+    Raises UnreadableFile, also if the whole file unpacks to more than `most_bytes`.
+    """
+    if isinstance(source, bytes):
+        source = io.BytesIO(source)
+    try:
+        with zipfile.ZipFile(source) as archive:
+            unpacked = sum(entry.file_size for entry in archive.infolist())
+        if unpacked > most_bytes:
+            raise UnreadableFile(
+                f"it unpacks to {unpacked / 1e6:,.1f} MB; at most {most_bytes / 1e6:,.1f} MB are read"
+            )
+        if not isinstance(source, (str, Path)):
+            source.seek(0)
+        with np.load(source, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files if names is None or name in names}
+    except UnreadableFile:
+        raise
+    except Exception as error:  # zipfile, zlib and NumPy raise errors of many kinds for damaged bytes
+        raise UnreadableFile(str(error) or type(error).__name__) from error
+    foreign = [name for name, array in arrays.items() if not isinstance(array, np.ndarray)]
+    if foreign:
+        raise UnreadableFile(f"{foreign[0][:LONGEST_NAME]!r} in it is not an array")
+    return arrays
+
+
+def read_header(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """The JSON object in the header of an .npz file's arrays. Raises UnreadableFile."""
+    try:
+        header = json.loads(arrays[HEADER].tobytes())
+    except (KeyError, ValueError, RecursionError) as error:
+        raise UnreadableFile("it has no readable header") from error
+    if not isinstance(header, dict):
+        raise UnreadableFile("its header is not a JSON object")
+    return header

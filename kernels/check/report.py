@@ -21,11 +21,11 @@ from kernels.check.result import (
     Sensitivity,
     SensitivityPoint,
     TensorCheck,
-    strict,
 )
 from kernels.check.result_lines import WORDS, number_words, told_apart
 from kernels.check.summary import ORDER, by_kernel, causes, hints, overall, summary
 from kernels.check.variations import Determinism
+from kernels.file_format import strict
 from kernels.oracle.report import RULE
 
 VERDICTS = {"pass": "PASSES", "fail": "FAILS", "invalid": "NOT CHECKED", "error": "NO VERDICT"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 import struct
 import zlib
 from html import escape
@@ -50,7 +51,9 @@ def map_pictures(error_map: ErrorMap) -> str:
     figures = []
     for head, values in zip(error_map.heads, error_map.values, strict=True):
         source = base64.b64encode(_png(values)).decode()
-        words = f"Head {head}: the largest error is {np.nanmax(values):.2f} of the allowed error"
+        largest = float(np.nan_to_num(values, nan=np.inf).max())
+        times = f"{largest:.2f} of" if math.isfinite(largest) else "infinitely larger than"
+        words = f"Head {head}: the largest error is {times} the allowed error"
         image = f'<img alt="{words}" src="data:image/png;base64,{source}">'
         figures.append(f"<figure>{image}<figcaption>{words}</figcaption></figure>")
     cell = (

@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass, field
 from kernels.check.cases import KERNELS, UPLOADED, USERS, CheckCase
 from kernels.check.error_maps import ErrorMap
 from kernels.device.backend import DeviceInfo
-from kernels.file_format import Json
 from kernels.sanitizer.finding import Finding, titles
 
 FORMAT = "flash-attention-check"
@@ -26,6 +25,11 @@ PLAIN = (
     "interpreted",
 )
 """Fields of a result that are plain values."""
+
+NOTHING_FINITE = (
+    "attention in float64 is NaN or infinite everywhere on these inputs, so nothing could be compared; check "
+    "smaller, finite numbers"
+)
 
 ULP_EDGES = (0.5, 1, 2, 4, 8, 16, 64, 256, 1024)
 """Upper edges of the bins of the ulp histogram; the last bin has none. Up to 0.5 is correctly rounded."""
@@ -178,7 +182,7 @@ class CheckResult:
 
     @property
     def verdict(self) -> str:
-        """ "pass", "fail", "invalid" if nothing could be checked, or "error" if the check was cut short."""
+        """ "pass", "fail", "invalid" if nothing could be compared, or "error" if the check was cut short."""
         if self.stopped:
             return "error"
         if self.refused:
@@ -186,7 +190,15 @@ class CheckResult:
         wrong = self.broken or self.changed or self.findings
         keyless_right = self.keyless is None or self.keyless.right
         passes = not wrong and keyless_right and all(tensor.passes for tensor in self.tensors)
+        if passes and self.is_empty:
+            return "invalid"
         return "pass" if passes else "fail"
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether O is NaN or infinite everywhere, as in float64: such a result shows nothing."""
+        output = self.tensor("O")
+        return output is not None and output.passes and output.nonfinite == output.elements
 
     @property
     def failing(self) -> list[TensorCheck]:
@@ -211,8 +223,20 @@ class CheckResult:
             return f"{finding.words} ({finding.place})"
         if self.findings:
             return f"every error is below what the rule allows, but there is {titles(self.findings)}"
+        if self.is_empty:
+            return NOTHING_FINITE
         judged = "" if self.tensor("dQ") else "; gradients were not judged"
-        return f"every error is below what the rule allows{judged}"
+        return f"every error is below what the rule allows{judged}{self._not_finite}"
+
+    @property
+    def _not_finite(self) -> str:
+        """Which elements of passing tensors show nothing. An lse of -inf is that of a row without a key."""
+        counts = [
+            f"{tensor.nonfinite:,} of the {tensor.elements:,} elements of {tensor.name}"
+            for tensor in self.tensors
+            if tensor.nonfinite and tensor.name != "lse"
+        ]
+        return f"; {' and '.join(counts)} are NaN or infinite, as in float64" if counts else ""
 
     @property
     def cause(self) -> str:
@@ -229,7 +253,7 @@ class CheckResult:
         return next((error_map for error_map in self.maps if error_map.kind == kind), None)
 
     def as_dict(self) -> dict:
-        """Everything but the maps, as plain values. NaN and infinities are left as floats: see `strict`."""
+        """Everything but the maps, as plain values; NaN and infinities stay: see `file_format.strict`."""
         values = {name: getattr(self, name) for name in PLAIN}
         return values | {
             "verdict": self.verdict,
@@ -302,7 +326,7 @@ class Sensitivity:
     notes: tuple[str, ...] = ()
 
     def as_dict(self) -> dict:
-        """Field names to plain values, fit for JSON but for NaN and infinities: see `strict`."""
+        """Field names to plain values, fit for JSON after `file_format.strict`."""
         return asdict(self)
 
     @classmethod
@@ -319,12 +343,3 @@ def label_of(case: CheckCase, user_name: str = "") -> str:
     if case.kernel == UPLOADED:
         return "result from the file"
     return user_name if case.kernel in USERS and user_name else KERNELS[case.kernel].label
-
-
-def strict(value: Json | tuple) -> Json:
-    """The value with NaN and infinities as the strings "nan", "inf" and "-inf": JSON has no such numbers."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, dict):
-        return {key: strict(item) for key, item in value.items()}
-    return [strict(item) for item in value] if isinstance(value, list | tuple) else value

@@ -152,6 +152,13 @@ class Runs:
         self._run_into(got)
         return got
 
+    def _again_with_the_same_results(self) -> dict[str, torch.Tensor]:
+        """One more run. Raises Broken if it does not return what the first one did, and as `again` does."""
+        again = self.again()
+        if again.keys() != self.got.keys():
+            raise Broken(f"it returned {' and '.join(again)}, at first {' and '.join(self.got)}")
+        return again
+
     def repeat(self) -> Repeats | None:
         """Bitwise comparison of `case.repeats` runs; an error in one of them becomes the failure.
 
@@ -163,11 +170,9 @@ class Runs:
         unequal = {name: torch.zeros_like(tensor, dtype=torch.bool) for name, tensor in first.items()}
         try:
             if self.case.kernel in USERS and BACKEND != "interpreter":
-                first = self.again()
+                first = self._again_with_the_same_results()
             for number in range(2, count + 1):  # noqa: B007  (the error below names it)
-                again = self.again()
-                if again.keys() != first.keys():
-                    raise Broken(f"it returned {' and '.join(again)}, at first {' and '.join(first)}")
+                again = self._again_with_the_same_results()
                 for name, tensor in again.items():
                     different = bits_of(tensor) != bits_of(first[name])
                     unequal[name] |= different

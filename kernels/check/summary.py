@@ -127,7 +127,7 @@ def _cases(results: Sequence[CheckResult]) -> str:
 
 
 def _reasons(results: Sequence[CheckResult]) -> str:
-    found = Counter(re.split(r"[:,.](?:\s|$)", result.refused)[0] for result in results)
+    found = Counter(re.split(r"[:,.](?:\s|$)", result.reason)[0] for result in results)
     return "; ".join(
         f"{count} {reason}" if len(found) > 1 else reason for reason, count in found.most_common()
     )

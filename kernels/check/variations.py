@@ -81,9 +81,13 @@ class Determinism:
         changing = dict.fromkeys(each.title for each in ran if each.differences)
         if not ran:
             return "nothing could be compared"
-        if not changing:
-            return f"all {len(ran)} variations give the same bits"
-        return f"the bits change with {' and with '.join(changing)}"
+        lacking = len(self.variations) - len(ran)
+        not_run = f"{lacking} of {len(self.variations)} variations did not run"
+        if changing:
+            return f"the bits change with {' and with '.join(changing)}{f'; {not_run}' if lacking else ''}"
+        if lacking:
+            return f"{not_run}, the others give the same bits"
+        return f"all {len(ran)} variations give the same bits"
 
     @property
     def sentence(self) -> str:

@@ -32,6 +32,9 @@ MAX_FILE_BYTES = 16 << 20
 MAX_TEXT = 6000
 """Most characters of a text in a file."""
 LARGEST_NUMBER = 1e30
+SHORTEST_MS = 1e-6
+"""No call takes less."""
+TOO_SHORT = f"expected at least {SHORTEST_MS:g} ms"
 MAX_QUOTED = 300
 """Characters of another error that a message repeats."""
 
@@ -129,18 +132,26 @@ def _measurement(values: dict) -> Measurement:
 def _ceiling(values: dict) -> Ceiling:
     ceiling = Ceiling.from_dict(values)
     _check_origin(ceiling)
+    _check_fields(ceiling)
     _check_timing(ceiling.timing)
-    _check_number("work", ceiling.work)
+    if not ceiling.work >= 1:
+        raise InvalidDocument(f"work={ceiling.work!r} is not accepted: expected at least 1 byte or operation")
     return ceiling
 
 
 def _counter_run(values: dict) -> CounterRun:
     run = CounterRun.from_dict(values)
     _check_origin(run)
+    _checked_text("peer", run.peer)
+    _check_direction(run.direction)
+    if not run.kernels:
+        raise InvalidDocument("it names no kernel")
     for kernel in run.kernels:
         _check_fields(kernel)
         for name, value in kernel.metrics.items():
             _check_number(_checked_text("metric", name), value)
+        if kernel.time_ms < SHORTEST_MS:
+            raise InvalidDocument(f"{kernel.name[:MAX_QUOTED]} takes {kernel.time_ms:g} ms; {TOO_SHORT}")
     for operation in run.counted:
         _check_fields(operation)
     return run
@@ -159,15 +170,22 @@ def _check_origin(entry: Measurement | Ceiling | CounterRun) -> None:
 
 def _check_result(result: PeerResult) -> None:
     _check_fields(result)
-    if result.direction not in DIRECTIONS:
-        raise InvalidDocument(
-            f"direction={result.direction!r} is not accepted: expected one of {', '.join(DIRECTIONS)}"
-        )
+    _check_direction(result.direction)
     if result.timing is None and not result.refused:
         raise InvalidDocument(f"{result.peer} has neither a timing nor a reason why not")
+    if result.timing is not None and (result.refused or result.out_of_memory):
+        raise InvalidDocument(f"{result.peer} has both a timing and a reason why not")
     if result.timing is not None:
         _check_timing(result.timing)
         _check_number("peak_extra_bytes", result.peak_extra_bytes)
+
+
+def _check_direction(direction: Json) -> None:
+    if direction not in DIRECTIONS:
+        raise InvalidDocument(
+            f"direction={str(direction)[:MAX_QUOTED]!r} is not accepted: "
+            f"expected one of {', '.join(DIRECTIONS)}"
+        )
 
 
 def _check_timing(timing: Timing) -> None:
@@ -180,19 +198,28 @@ def _check_timing(timing: Timing) -> None:
         raise InvalidDocument(
             f"timing {given} ms is not accepted: expected 0 < 10th percentile <= median <= 90th percentile"
         )
+    if timing.low_ms < SHORTEST_MS:
+        raise InvalidDocument(f"timing of {timing.low_ms:g} ms is not accepted: {TOO_SHORT}")
     _check_number("samples", timing.samples)
 
 
 def _check_fields(entry: DataclassInstance) -> None:
-    """Every text of a dataclass is a short text, and every number is finite and at least 0."""
+    """Every text of a dataclass is a short text, and every number is finite and at least 0.
+
+    What has a class of its own has a check of its own.
+    """
     for field in fields(entry):
-        value = getattr(entry, field.name)
-        if value is None or isinstance(value, (bool, dict, Timing)):
+        value, kind = getattr(entry, field.name), str(field.type)
+        if value is None and kind.endswith("None"):
             continue
-        for item in value if isinstance(value, (tuple, list)) else (value,):
-            if str(field.type).startswith(("str", "tuple[str")):
+        if kind == "bool":
+            if not isinstance(value, bool):
+                raise InvalidDocument(f"{field.name} is {type(value).__name__}; expected true or false")
+        elif kind.startswith(("str", "tuple[str")):
+            for item in value if kind.startswith("tuple") else (value,):
                 _checked_text(field.name, item)
-            else:
+        elif kind.startswith(("int", "float", "tuple[float")):
+            for item in value if kind.startswith("tuple") else (value,):
                 _check_number(field.name, item)
 
 

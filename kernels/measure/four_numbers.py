@@ -83,14 +83,22 @@ def standard_traffic(
 def our_traffic(
     problem: AttentionProblem, direction: str, operations: Iterable[Operation], counters: CounterRun | None
 ) -> FourTotals:
-    """The four totals of our kernels; `operations` are what they counted under TRACE, with tuned tiles."""
+    """The four totals of our kernels; `operations` are what they counted under TRACE, with tuned tiles.
+
+    Nothing is modelled if the counters are of other kernels than those that have a formula.
+    """
     operations = tuple(operations)
+    modelled = our_modelled_parts(problem, direction, operations)
+    ran = {kernel.short_name for kernel in counters.kernels} if counters else set()
+    if ran and not operations and ran.isdisjoint(part.name for part in modelled):
+        modelled = ()
     counted = tuple(KernelTraffic(operation.name, operation.bytes_moved) for operation in operations)
     return (
         TrafficTotal(
             "modelled",
             "modelled",
-            our_modelled_parts(problem, direction, operations),
+            modelled,
+            "" if modelled else "no formula for the kernels that ran",
             source="loads and stores of a tile, times the tiles that the mask leaves",
         ),
         _requested("counted", counted, "by the kernels, from the masks of their own loads and stores"),

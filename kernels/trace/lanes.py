@@ -7,20 +7,17 @@ imports neither torch nor triton.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import io
 import json
-import zipfile
-from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from kernels.device.backend import DeviceInfo
-from kernels.file_format import format_mismatch
+from kernels.file_format import HEADER, format_mismatch, read_arrays, read_header
 from kernels.problem import AttentionProblem
 from kernels.trace.lane_order import begins_in_turn
 
@@ -29,7 +26,8 @@ FORMAT_VERSION = 1
 PRODUCT, SOFTMAX, WAIT, OTHER = "product", "softmax", "wait", "other"
 KINDS = (PRODUCT, SOFTMAX, WAIT, OTHER)
 MAX_FILE_BYTES = 256 << 20
-HEADER = "header"
+DAMAGE = (AttributeError, KeyError, TypeError, ValueError)
+"""What values of the wrong kind raise."""
 BY_ACTIVITY = ("sm_activity_ns", "sm_lane_ns")
 """Arrays with one value per SM and activity."""
 
@@ -179,23 +177,32 @@ class Lanes:
     @classmethod
     def subject_of(cls, source: Path) -> tuple[AttentionProblem, str]:
         """The problem and the algorithm of a file, without its arrays. Raises InvalidLanes."""
-        with _reading(source) as file:
-            header = _header(file)
+        try:
+            header = _header(read_arrays(source, MAX_FILE_BYTES, (HEADER,)))
             return AttentionProblem.from_dict(header["problem"]), header["algorithm"]
+        except InvalidLanes:
+            raise
+        except DAMAGE as error:
+            raise InvalidLanes(f"not a file of lanes: {error}") from error
 
     @classmethod
     def load(cls, source: str | Path | BinaryIO | bytes) -> Lanes:
         """Read what `save` wrote. Raises InvalidLanes for anything else."""
-        with _reading(source) as file:
-            arrays = {name: file[name] for name in file.files if name != HEADER}
-            plain = {name: each for name, each in _header(file).items() if name not in ("format", "version")}
+        try:
+            arrays = read_arrays(source, MAX_FILE_BYTES)
+            header = _header(arrays)
+            plain = {name: each for name, each in header.items() if name not in ("format", "version")}
             plain["problem"] = AttentionProblem.from_dict(plain["problem"])
             plain["device"] = DeviceInfo(**plain["device"])
             plain["lanes"] = tuple(plain["lanes"])
             plain["activities"] = tuple((name, kind) for name, kind in plain["activities"])
-            lanes = cls(**plain | arrays)
+            lanes = cls(**plain | {name: array for name, array in arrays.items() if name != HEADER})
             lanes._check_shapes()
             return lanes._in_turn()
+        except InvalidLanes:
+            raise
+        except DAMAGE as error:
+            raise InvalidLanes(f"not a file of lanes: {error}") from error
 
     def _in_turn(self) -> Lanes:
         """With what a lane does itself one after the other. The shares stay as they are in the file."""
@@ -223,29 +230,8 @@ class Lanes:
                 raise InvalidLanes(f"damaged lanes: {name} is not between 0 and {most - 1}")
 
 
-@contextlib.contextmanager
-def _reading(source: str | Path | BinaryIO | bytes) -> Iterator[np.lib.npyio.NpzFile]:
-    """The opened file. Raises InvalidLanes in place of what a damaged one raises."""
-    if isinstance(source, bytes):
-        source = io.BytesIO(source)
-    try:
-        with zipfile.ZipFile(source) as archive:
-            if sum(entry.file_size for entry in archive.infolist()) > MAX_FILE_BYTES:
-                raise InvalidLanes(f"the file unpacks to more than {MAX_FILE_BYTES >> 20} MiB")
-        if not isinstance(source, (str, Path)):
-            source.seek(0)
-        with np.load(source, allow_pickle=False) as file:
-            yield file
-    except InvalidLanes:
-        raise
-    except (AttributeError, KeyError, TypeError, ValueError, OSError, EOFError) as error:
-        raise InvalidLanes(f"not a file of lanes: {error}") from error
-    except zipfile.BadZipFile as error:
-        raise InvalidLanes(f"not a file of lanes: {error}") from error
-
-
-def _header(file: np.lib.npyio.NpzFile) -> dict:
-    header = json.loads(file[HEADER].tobytes())
+def _header(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+    header = read_header(arrays)
     if mismatch := format_mismatch(header, (FORMAT,), FORMAT_VERSION):
         raise InvalidLanes(f"this is {mismatch}")
     return header

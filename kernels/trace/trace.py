@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import io
 import json
-import zipfile
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import BinaryIO
@@ -15,7 +14,7 @@ from typing import BinaryIO
 import numpy as np
 
 from kernels.device.backend import DeviceInfo
-from kernels.file_format import format_mismatch
+from kernels.file_format import HEADER, UnreadableFile, format_mismatch, read_arrays, read_header
 from kernels.problem import AttentionProblem
 from kernels.trace.observed import Observed
 from kernels.trace.sample import Sample
@@ -219,7 +218,8 @@ class Trace:
         if self.observed:
             header["observed"] = self.observed.as_dict()
         write = np.savez_compressed if compress else np.savez
-        write(target, header=np.frombuffer(json.dumps(header).encode(), np.uint8), **arrays)
+        arrays[HEADER] = np.frombuffer(json.dumps(header).encode(), np.uint8)
+        write(target, allow_pickle=False, **arrays)
 
     def to_bytes(self, compress: bool = False) -> bytes:
         """The file that `save` writes."""
@@ -230,38 +230,24 @@ class Trace:
     @classmethod
     def load(cls, source: str | Path | BinaryIO | bytes) -> Trace:
         """Read what `save` wrote. Raises InvalidTrace, naming format and version, for anything else."""
-        if isinstance(source, bytes):
-            source = io.BytesIO(source)
         try:
-            with zipfile.ZipFile(source) as archive:
-                unpacked = sum(entry.file_size for entry in archive.infolist())
-        except (zipfile.BadZipFile, OSError) as error:
-            raise InvalidTrace(f"not a trace file: {error}") from error
-        if unpacked > MAX_FILE_BYTES:
-            raise InvalidTrace(
-                f"unpacks to {unpacked / 1e9:.1f} GB; at most {MAX_FILE_BYTES / 1e9:.1f} GB is read"
-            )
-        if hasattr(source, "seek"):
-            source.seek(0)
-        try:
-            with np.load(source, allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file.files}
-        except (ValueError, OSError, zipfile.BadZipFile, EOFError) as error:
+            arrays = read_arrays(source, MAX_FILE_BYTES)
+        except UnreadableFile as error:
             raise InvalidTrace(f"not a trace file: {error}") from error
         return cls.from_arrays(arrays)
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Trace:
         """The trace of a file's arrays, its header among them. Raises InvalidTrace."""
-        arrays = dict(arrays)
         try:
-            header = json.loads(arrays.pop("header").tobytes())
-        except (KeyError, ValueError, RecursionError) as error:
-            raise InvalidTrace("not a trace file: it has no readable header") from error
-        sampled = isinstance(header, dict) and "sample" in header
+            header = read_header(arrays)
+        except UnreadableFile as error:
+            raise InvalidTrace(f"not a trace file: {error}") from error
+        arrays = {name: array for name, array in arrays.items() if name != HEADER}
+        sampled = "sample" in header
         named = [name for name in arrays if name.startswith(MATRIX_PREFIX)]
         matrices = {name.removeprefix(MATRIX_PREFIX): arrays.pop(name) for name in named}
-        of_a_row = isinstance(header, dict) and "matrix_row" in header
+        of_a_row = "matrix_row" in header
         if mismatch := format_mismatch(header, (FORMAT,), _version(sampled, bool(matrices), of_a_row)):
             raise InvalidTrace(f"this is {mismatch}")
         try:

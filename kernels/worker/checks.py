@@ -8,7 +8,7 @@ from kernels.check.cases import CheckCase
 from kernels.check.result import CheckResult, label_of
 from kernels.device.backend import DeviceInfo, utc_now
 from kernels.problem import InvalidProblem
-from kernels.worker.failures import Cancelled, Crashed, JobFailure, OutOfMemory, TimedOut
+from kernels.worker.failures import Cancelled, Crashed, JobFailure, TimedOut
 from kernels.worker.job import Job
 
 SIGNALS = {
@@ -49,8 +49,6 @@ def _ended(error: Exception) -> dict[str, str]:
         return {
             "stopped": f"it had not ended after {error.limit_s:g} s, the time limit: it hangs, or is slow"
         }
-    if isinstance(error, OutOfMemory):
-        return {"stopped": str(error).rstrip(".")}
     return {"stopped": str(error).rstrip(".")}
 
 

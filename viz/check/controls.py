@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+from dataclasses import dataclass
+
 import streamlit as st
 
 from kernels.check.cases import KERNELS, LAYOUTS, MAX_REPEATS, UPLOADED, kernels_on
@@ -9,6 +12,7 @@ from kernels.check.file_rules import InvalidUpload
 from kernels.check.uploads import AXES, AXES_WORDS, UploadFacts, read_upload
 from kernels.check.user_kernel import UserKernel
 from kernels.problem import InvalidProblem
+from viz.shared.formats import plain
 from viz.shared.options import kernel_labels, named_kernels
 
 FILE_HELP = (
@@ -56,11 +60,25 @@ def kernel_controls(backend: str, users: tuple[UserKernel, ...]) -> tuple[str, b
     return kernel, gradients, repeats
 
 
-def upload_control() -> tuple[bytes, str, UploadFacts | None]:
-    """The user's own file, its name, and what is in it.
+@dataclass(frozen=True)
+class OwnFile:
+    """The user's own file of tensors."""
 
-    Empty and None without a file, and for one that is not taken, after the page has said why.
-    """
+    data: bytes = b""
+    """Empty without a file, and for one that is not taken."""
+    name: str = ""
+    """Empty without a file."""
+    facts: UploadFacts | None = None
+    """What is in it; None without a file, and for one that is not taken."""
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether there is a file that is not taken; the page has said why."""
+        return bool(self.name) and self.facts is None
+
+
+def upload_control() -> OwnFile:
+    """The user's own file. Why one is not taken is said here."""
     with st.sidebar.expander("Own tensors (.npz, .safetensors)"):
         file = st.file_uploader(
             "Q, K, V and results",
@@ -70,24 +88,24 @@ def upload_control() -> tuple[bytes, str, UploadFacts | None]:
             label_visibility="collapsed",
         )
     if file is None:
-        return b"", "", None
+        return OwnFile()
     data = file.getvalue()
-    axes = st.session_state.get("axes")
+    axes_key = f"axes-{hashlib.sha256(data).hexdigest()}"  # what was chosen for one file is not for the next
+    axes = st.session_state.get(axes_key)
     try:
         facts = _facts(data, axes if axes in AXES else None)
     except (InvalidUpload, InvalidProblem) as error:
-        st.error(f"{file.name}: {error}", icon=":material/error:")
-        return b"", "", None
-    st.caption(
-        f"{file.name}: {', '.join(facts.names)}{_ignored_words(facts)}. A file is not part of the URL."
-    )
-    _axes_control(facts)
-    return data, file.name, facts
+        st.error(plain(f"{file.name}: {error}"), icon=":material/error:")
+        return OwnFile(name=file.name)
+    found = f"{file.name}: {', '.join(facts.names)}{_ignored_words(facts)}. A file is not part of the URL."
+    st.caption(plain(found))
+    _axes_control(facts, axes_key)
+    return OwnFile(data, file.name, facts)
 
 
-def _axes_control(facts: UploadFacts) -> None:
+def _axes_control(facts: UploadFacts, key: str) -> None:
     """How the axes of the file were read, with the other reading on offer, if that is not plain."""
-    if not facts.axes_words and "axes" not in st.session_state:
+    if not facts.axes_words and key not in st.session_state:
         return
     if facts.axes_words:
         st.info(facts.axes_words, icon=":material/swap_horiz:")
@@ -96,7 +114,7 @@ def _axes_control(facts: UploadFacts) -> None:
         AXES,
         default=facts.axes,
         required=True,
-        key="axes",
+        key=key,
         format_func=lambda axes: AXES_WORDS[axes],
     )
 
@@ -134,7 +152,10 @@ def subject_control(facts: UploadFacts | None, kernel: str) -> str:
 
 
 def layout_controls() -> tuple[str, float | None]:
-    """How Q, K and V lie in memory, and the factor on the scores, None for 1 / sqrt(head_dim)."""
+    """How Q, K and V lie in memory, and the factor on the scores, None for 1 / sqrt(head_dim).
+
+    The factor is as it was entered: a case may refuse it.
+    """
     with st.sidebar.expander("Layout and scale"):
         layout = st.selectbox("layout", LAYOUTS, key="layout", bind="query-params", help=LAYOUT_HELP)
         scale = st.number_input(
@@ -146,4 +167,4 @@ def layout_controls() -> tuple[str, float | None]:
             placeholder="1 / sqrt(head_dim)",
             help="Factor on the scores, handed over as `scale`. Your kernel and flash_attention take one.",
         )
-    return layout, scale or None
+    return layout, scale

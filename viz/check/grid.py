@@ -34,6 +34,7 @@ GRID_WORDS = (
     "Heads, tiles, inputs and seed are those of the sidebar."
 )
 SHARE = "error / allowed"
+FILE_FIRST = "The view “case” shows your file. Remove it, then select a row here to open its case."
 VERDICT_WORDS = {"pass": "passes", "fail": "FAILS", "invalid": "not checked", "error": "no verdict"}
 
 
@@ -73,6 +74,7 @@ def _run_panel(context: CheckContext, grid: Grid, about: str) -> None:
     run: GridRun | None = st.session_state.get(STATE)
     if run is not None and (run.cases != grid.cases or run.is_older(context)):
         run.stop()
+        run.forget(context)  # what was cut short is no result of the same case later
         run = st.session_state[STATE] = None
     with st.container(horizontal=True, vertical_alignment="center"):
         words = f"Run {len(grid.cases)} cases"
@@ -149,12 +151,12 @@ def _ended(context: CheckContext, run: GridRun) -> None:
         [_row(context, case, outcome) for case, outcome in outcomes],
         hide_index=True,
         key="grid-table",
-        on_select=lambda: _open(outcomes),
+        on_select="ignore" if context.file else lambda: _open(outcomes),
         selection_mode="single-row",
         column_config=_columns(),
         height="auto",
     )
-    st.caption("Select a row to open its case.")
+    st.caption(FILE_FIRST if context.file else "Select a row to open its case.")
     st.download_button(
         "All numbers as JSON",
         lambda: to_json([*map(Report, results)]),

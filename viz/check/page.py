@@ -10,6 +10,7 @@ from kernels.check.cases import CheckCase, estimated_seconds
 from kernels.check.report import Report
 from kernels.check.result import CheckResult
 from kernels.check.uploads import UploadFacts
+from kernels.problem import InvalidProblem
 from kernels.worker.failures import Cancelled
 from viz.check.beside_ours import beside_ours_panel
 from viz.check.context import CheckContext
@@ -39,7 +40,7 @@ def show() -> None:
     users = user_kernels()
     kernel, gradients, repeats = kernel_controls(backend, users)
     problem, _ = problem_controls()
-    file, file_name, facts = upload_control()
+    file = upload_control()
     view = st.segmented_control(
         "View",
         ["case", "battery", "grid"],
@@ -52,24 +53,33 @@ def show() -> None:
     if problem is None:
         return
     if store is None or backend in ("starting", "replay"):
-        recorded_verdict(problem, backend)
+        recorded_verdict(problem, backend, store.client.start_failure if store else None)
         return
-    context = CheckContext(store, backend, users, file, file_name)
+    context = CheckContext(store, backend, users, file.data, file.name)
     base = CheckCase(problem, kernel, gradients, repeats)
     if view == "grid":
         grid_panel(context, base)
     elif view == "battery":
         battery_panel(context, base)
-    else:
-        case_panels(context, _case(base, facts))
+    elif file.is_refused:
+        st.caption("Nothing is checked until the file is taken or removed.")
+    elif case := _case(base, file.facts):
+        case_panels(context, case)
 
 
-def _case(base: CheckCase, facts: UploadFacts | None) -> CheckCase:
-    """The case that the widgets and the file describe: a file brings its own shape."""
+def _case(base: CheckCase, facts: UploadFacts | None) -> CheckCase | None:
+    """The case that the widgets and the file describe: a file brings its own shape.
+
+    None after saying why there is none.
+    """
     subject = subject_control(facts, base.kernel)
     if facts is None:
         layout, scale = layout_controls()
-        return replace(base, kernel=subject, layout=layout, scale=scale)
+        try:
+            return replace(base, kernel=subject, layout=layout, scale=scale)
+        except InvalidProblem as error:
+            st.error(str(error), icon=":material/error:")
+            return None
     problem = facts.problem(base.problem)
     return replace(base, problem=problem, kernel=subject, upload=facts.digest, axes=facts.axes)
 

@@ -8,14 +8,20 @@ from kernels.oracle.report import RULE
 from kernels.problem import AttentionProblem
 from viz.check.verdict import VERDICTS
 from viz.shared import runs
-from viz.shared.formats import format_error
+from viz.shared.formats import format_error, plain
 
 
-def recorded_verdict(problem: AttentionProblem, backend: str) -> None:
-    """The recorded error report of this problem, and why there is no live check."""
+def recorded_verdict(problem: AttentionProblem, backend: str, start_failure: str | None) -> None:
+    """The recorded error report of this problem, and why there is no live check.
+
+    `start_failure` says why the worker process did not start; None if it did, or if there is none.
+    """
     if backend == "replay":
+        why = (
+            f"The worker process does not start: {start_failure}." if start_failure else "Triton is missing."
+        )
         st.info(
-            "Without Triton nothing can be checked here; recorded verdicts are shown.",
+            plain(f"{why} Nothing can be checked here; recorded verdicts are shown."),
             icon=":material/history:",
         )
     if backend == "starting":

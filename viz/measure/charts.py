@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from kernels.measure.series import CurvePoint, PeerCurve
+from kernels.measure.series import CurvePoint, PeerCurve, speedups
 from viz.measure.controls import ONE_POINT, Choice, shape_words
 from viz.measure.figures.points import point_figure
+from viz.measure.gaps import device_words, gap_words
 from viz.measure.sources import FILE, HERE, Source, to_csv, to_document
 from viz.player.chart import METRICS, Chart, recorded_peers
 from viz.player.scene import Scene, Stop
@@ -50,6 +51,11 @@ NO_CALL = (
     "There is no call time here. It is measured on a GPU, with Measure here or `python -m kernels.measure`. "
     "On a CPU the time chart shows whole calls."
 )
+NO_SPEEDUP = (
+    "There is no speed-up to show: no peer was timed beside naive attention of the same source. Choose "
+    "naive (torch) among the peers."
+)
+NO_NAIVE = "–: naive attention has no time there."
 SPREAD = "±: half the distance from the 10th to the 90th percentile."
 
 
@@ -151,7 +157,7 @@ def _card(row: DeltaGenerator, label: str, value: str, words: str, help_words: s
     row.metric(label, value, words, delta_color="off", delta_arrow="off", help=help_words, border=True)
 
 
-def charts_panel(curves: list[PeerCurve], choice: Choice) -> None:
+def charts_panel(sources: list[Source], curves: list[PeerCurve], choice: Choice) -> None:
     """One large chart with its table, for each direction."""
     shown = st.segmented_control(
         "Show",
@@ -170,6 +176,12 @@ def charts_panel(curves: list[PeerCurve], choice: Choice) -> None:
         if len(choice.directions) > 1:
             st.markdown(f"**{direction}**")
         _chart_and_table(in_direction, CHARTS[shown], choice, direction)
+        for words in (
+            device_words(sources, in_direction),
+            gap_words(sources, curves, choice, CHARTS[shown], direction),
+        ):
+            if words:
+                st.caption(words)
     if notes := spread_notes(curves):
         st.caption(
             ":material/warning: wide spread (10th to 90th percentile over a quarter of the median): "
@@ -184,6 +196,9 @@ def _chart_and_table(curves: list[PeerCurve], metric: str, choice: Choice, direc
         if not curves:
             st.info(NO_CALL, icon=":material/timer_off:")
             return
+    if metric == "speedup" and not any(speedups(curve, curves) for curve in curves):
+        st.info(NO_SPEEDUP, icon=":material/compare_arrows:")
+        return
     if choice.axis == ONE_POINT:
         figure, rows = point_figure(curves, metric, colors()), point_rows(curves)
     else:
@@ -196,6 +211,8 @@ def _chart_and_table(curves: list[PeerCurve], metric: str, choice: Choice, direc
         st.caption(fixed_words(curves, choice))
         if metric == "time":
             st.caption(SPREAD)
+        if metric == "speedup" and any("–" in column for column in rows.values()):
+            st.caption(NO_NAIVE)
         if metric == "call":
             st.caption(CALL)
         if metric in ("time", "memory") and choice.axis == "length":
@@ -234,11 +251,12 @@ def _column_names(curves: list[PeerCurve]) -> list[tuple[PeerCurve, str]]:
 
 def _cell(point: CurvePoint | None, value: float | None, metric: str) -> str:
     if point is None:
-        return ""
+        return "not measured"
     if value is None:
-        return (
-            "out of memory" if point.result.out_of_memory else (point.result.refused or "–")[:LONGEST_REASON]
-        )
+        if point.result.out_of_memory:
+            return "out of memory"
+        nothing = "–" if metric == "speedup" else "not measured"
+        return (point.result.refused or nothing)[:LONGEST_REASON]
     words = format_metric(value, metric).removesuffix(" TFLOP/s")
     if metric == "call":
         return f"{words}, {host_words(point)}"

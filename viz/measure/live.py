@@ -63,7 +63,10 @@ class LiveSweep:
         if self.running is None:
             if self.waiting:
                 problem = self.waiting.pop(0)
-                self.running = store.job(self._request(problem))
+                request = self._request(problem)
+                if (earlier := store.peek(request)) is not None and earlier.done:
+                    store.forget(earlier)  # such as one that was cancelled
+                self.running = store.job(request)
             return None
         if not self.running.done:
             return None
@@ -75,7 +78,11 @@ class LiveSweep:
             self.cancel()
         except FAILURES as error:
             assert isinstance(job.request, MeasureRequest)
-            self.failures.append(f"length {format_length(job.request.problem.q_len)}: {error}")
+            problem = job.request.problem
+            shape = (
+                f"length {format_length(problem.q_len)}, head_dim {problem.head_dim}, batch {problem.batch}"
+            )
+            self.failures.append(f"{shape}: {error}")
         return None
 
     def _request(self, problem: AttentionProblem) -> MeasureRequest:

@@ -12,9 +12,10 @@ from kernels.device.gpu_state import clock_words
 from kernels.measure.document import MAX_FILE_BYTES, Document, InvalidDocument
 from kernels.measure.series import PeerCurve
 from viz.measure import live
-from viz.measure.controls import HEAD_DIMS, LENGTHS, MASKS, Choice
+from viz.measure.controls import HEAD_DIMS, LENGTHS, MASKS, ONE_POINT, Choice
 from viz.measure.sources import FILE, HERE, RECORDED, Source, file_source, recorded_source
 from viz.shared import runs
+from viz.shared.figures.sweep import peer_label
 from viz.shared.formats import plain
 
 Value = TypeVar("Value", int, str)
@@ -99,13 +100,19 @@ def _show_file() -> None:
         st.session_state["from"] = [*shown, FILE]
 
 
-def missing_words(shown: list[Source], curves: list[PeerCurve]) -> None:
+def missing_words(shown: list[Source], curves: list[PeerCurve], choice: Choice) -> None:
     """Say of each source that gave no curve what it holds instead, and offer to show that."""
     for source in shown:
         if any(curve.source == source.name for curve in curves):
             continue
         if not source.document.measurements:
             _nothing_yet(source)
+            continue
+        if others := _other_peers(source, choice):
+            st.info(
+                f"**{source.name}** has none of the chosen peers here. It has {plain(others)}.",
+                icon=":material/search_off:",
+            )
             continue
         problems = [measurement.problem for measurement in source.document.measurements]
         held = [
@@ -121,6 +128,15 @@ def missing_words(shown: list[Source], curves: list[PeerCurve]) -> None:
         first = problems[0]
         if first.head_dim in HEAD_DIMS and first.mask in MASKS:
             st.button("Show what it holds", key=f"jump-{source.name}", on_click=_jump, args=(source,))
+
+
+def _other_peers(source: Source, choice: Choice) -> str:
+    """What a source has on the axis besides the chosen peers: "forward: naive (torch), SDPA flash"."""
+    by_direction: dict[str, list[str]] = {}
+    for curve in source.curves(choice.view):
+        if choice.axis != ONE_POINT or any(point.x == choice.view.length for point in curve.points):
+            by_direction.setdefault(curve.direction, []).append(peer_label(curve.peer))
+    return "; ".join(f"{direction}: {', '.join(labels)}" for direction, labels in by_direction.items())
 
 
 def _nothing_yet(source: Source) -> None:

@@ -22,10 +22,10 @@ if choice:
     live.live_panel(store)
     curves = charts.shown_curves(shown, choice)
     st.caption(" · ".join(source.words for source in shown if source.device))
-    missing_words(shown, curves)
+    missing_words(shown, curves, choice)
     if curves:
         charts.cards(curves, choice)
-        charts.charts_panel(curves, choice)
+        charts.charts_panel(shown, curves, choice)
         charts.downloads(shown, curves)
         charts.scene_panel(choice)
 

@@ -13,6 +13,7 @@ from kernels.worker.requests import CeilingsRequest
 from viz.measure import live
 from viz.measure.controls import Choice
 from viz.measure.figures.roofline import roofline_figure
+from viz.measure.gaps import unmarked_words
 from viz.measure.sources import HERE, Source
 from viz.shared import runs
 from viz.shared.formats import plain
@@ -24,7 +25,7 @@ EXPLAINED = (
     "at its FLOP per byte: a filled circle uses **requested** bytes (counted), a diamond **DRAM** bytes "
     "(recorded by hardware counters), a ring **modelled** bytes (those of the torch operations or of S and P "
     "for naive attention, compulsory bytes for fused ones). A line joins circle or ring and diamond of one "
-    "call: caches served the difference."
+    "call: if the diamond lies further right, caches served the difference."
 )
 
 
@@ -56,6 +57,8 @@ def roofline_panel(
         _ceilings_button(store, backend, source)
     if lines or points:
         plot(roofline_figure(lines, points, colors()), key="roofline")
+    if missing := unmarked_words(source, points, choice):
+        st.caption(missing)
 
 
 def source_points(source: Source, curves: list[PeerCurve], choice: Choice) -> list[RoofPoint]:

@@ -41,7 +41,11 @@ class Source:
             HERE: "measured on this machine,",
             FILE: "from your file, recorded on",
         }
-        return f"{verbs[self.name]} {plain(f'{self.device.name}, {self.date}, {version_words(self.device)}')}"
+        words = plain(f"{self.device.name}, {self.date}, {version_words(self.device)}")
+        others = dict.fromkeys(device.name for device in self.document.devices)
+        others.pop(self.device.name)
+        more = f" and on {plain(', '.join(others))}; a chart shows one of them" if others else ""
+        return f"{verbs[self.name]} {words}{more}"
 
     @property
     def date(self) -> str:
@@ -53,13 +57,18 @@ class Source:
         """The curves of the view.
 
         If a point was measured twice, the later one counts for this machine; in a recording or file the one
-        with more peers counts, so that peers of one run are compared with each other.
+        with more peers counts, so that peers of one run are compared with each other. Of several devices,
+        the one with the most points is shown: no curve is of two.
         """
         measurements = self.document.measurements
         if self.name != HERE:
-            by_peers = sorted(measurements, key=lambda measurement: len(measurement.results))
-            measurements = tuple(by_peers)
-        return peer_curves(self.name, measurements, replace(view, dtype=self.dtype or view.dtype))
+            measurements = tuple(sorted(measurements, key=lambda measurement: len(measurement.results)))
+        by_device: dict[str, list[Measurement]] = {device.name: [] for device in self.document.devices}
+        for measurement in measurements:
+            by_device[measurement.device.name].append(measurement)
+        view = replace(view, dtype=self.dtype or view.dtype)
+        found = [peer_curves(self.name, each, view) for each in by_device.values()]
+        return max(found, key=lambda curves: sum(len(curve.points) for curve in curves), default=[])
 
 
 def version_words(device: DeviceInfo) -> str:
@@ -113,7 +122,7 @@ def to_csv(sources: list[Source], shown: list[PeerCurve]) -> str:
 
 def _csv_row(curve: PeerCurve, point: CurvePoint, document: Document) -> dict[str, object]:
     problem, result = point.problem, point.result
-    origin = _origin(point, document)
+    origin = origin_of(point, document)
     return {
         "source": curve.source,
         "peer": curve.peer,
@@ -131,7 +140,7 @@ def _csv_row(curve: PeerCurve, point: CurvePoint, document: Document) -> dict[st
     }
 
 
-def _origin(point: CurvePoint, document: Document) -> Measurement:
+def origin_of(point: CurvePoint, document: Document) -> Measurement:
     """The measurement that a point is from."""
     return next(
         measurement

@@ -10,25 +10,29 @@ KEY_MARKS = (
     *("start", "has Q", "has dO", "has S", "has P", "has dP", "has place", "has all dS", "stored dS"),
     *("has dQ", "added dQ", "has dV", "has dK", "turns"),
 )
-FIRST = (
+PRODUCTS_AND_Q = (
     Activity("S^T", PRODUCT, "QK^T", "has Q", "has S"),
     Activity("dP^T", PRODUCT, "dP", "has dO", "has dP"),
     Activity("wait for Q", WAIT, "load Q", "start", "has Q"),
-    Activity("wait for dO", WAIT, "load dO", "has Q", "has dO"),
-    Activity("wait for S^T", WAIT, "QK^T", "has dO", "has S"),
-    Activity("exponentials", SOFTMAX, "P from lse", "has S", "has P"),
+)
+TO_DS = (
     Activity("wait for dP^T", WAIT, "dP", "has P", "has dP"),
     Activity("dS", OTHER, "dS", "has dP", "has place"),
 )
+FIRST = (
+    *PRODUCTS_AND_Q,
+    Activity("wait for dO", WAIT, "load dO", "has Q", "has dO"),
+    Activity("wait for S^T", WAIT, "QK^T", "has dO", "has S"),
+    Activity("exponentials", SOFTMAX, "P from lse", "has S", "has P"),
+    *TO_DS,
+)
 """Up to dS^T in registers, and its place in shared memory."""
 FIRST_AHEAD = (
-    Activity("S^T", PRODUCT, "QK^T", "has Q", "has S"),
-    Activity("dP^T", PRODUCT, "dP", "has dO", "has dP"),
-    Activity("wait for Q", WAIT, "load Q", "start", "has Q"),
+    *PRODUCTS_AND_Q,
     Activity("wait for S^T", WAIT, "QK^T", "turns", "has S"),
     Activity("wait for dO", WAIT, "load dO", "has S", "has dO"),
     Activity("exponentials", SOFTMAX, "P from lse", "has dO", "has P"),
-    *FIRST[-2:],
+    *TO_DS,
 )
 """The same if S^T was issued in the turn before."""
 LAST = (

@@ -33,6 +33,20 @@ def returns_one_memory(query, key, value):
     return static
 
 
+class Right(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, query, key, value):
+        ctx.save_for_backward(query, key, value)
+        return right(query, key, value)
+
+    @staticmethod
+    def backward(ctx, d_out):
+        found = gradients_of(ctx.saved_tensors, d_out)
+        return tuple(
+            each if needed else None for each, needed in zip(found, ctx.needs_input_grad, strict=True)
+        )
+
+
 class Learns(torch.autograd.Function):
     """Leaves out the last key; its gradients are right."""
 
@@ -110,13 +124,8 @@ def adds_up_in_the_graph(query, key, value):
     return AddsUp.apply(query, key, value)
 
 
-class Skips(torch.autograd.Function):
+class Skips(Right):
     """Leaves out the pass that computes dQ if nobody asks for it, and with it what dK needs."""
-
-    @staticmethod
-    def forward(ctx, query, key, value):
-        ctx.save_for_backward(query, key, value)
-        return right(query, key, value)
 
     @staticmethod
     def backward(ctx, d_out):
@@ -128,20 +137,6 @@ class Skips(torch.autograd.Function):
 
 def wrong_without_dq(query, key, value):
     return Skips.apply(query, key, value)
-
-
-class Right(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, query, key, value):
-        ctx.save_for_backward(query, key, value)
-        return right(query, key, value)
-
-    @staticmethod
-    def backward(ctx, d_out):
-        found = gradients_of(ctx.saved_tensors, d_out)
-        return tuple(
-            each if needed else None for each, needed in zip(found, ctx.needs_input_grad, strict=True)
-        )
 
 
 def right_with_a_backward_of_its_own(query, key, value):

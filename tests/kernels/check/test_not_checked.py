@@ -2,13 +2,18 @@
 
 import re
 
+import numpy as np
 import pytest
+import torch
 
 from kernels.check import cases
-from kernels.check.cases import CheckCase
+from kernels.check.cases import UPLOADED, CheckCase
 from kernels.check.run import run_check
+from kernels.check.summary import summary
+from kernels.check.uploads import read_upload
 from kernels.check.user_errors import Refused, judged
 from kernels.device.runtime import BACKEND
+from kernels.oracle.exact import attention_by_rows
 from kernels.problem import AttentionProblem
 from kernels.tools.check import main
 
@@ -63,3 +68,40 @@ def test_an_own_assert_is_its_own_refusal_although_its_words_are_those_of_triton
     found = judged(given, lambda file: file == __file__, phase="forward", launched=False, interpreted=True)
     assert isinstance(found, Refused)
     assert str(found).startswith("it says that it does not take this problem: AssertionError: head_dim must")
+
+
+def result_of_file(tmp_path, change):
+    rng = np.random.default_rng(0)
+    q, k, v = (rng.standard_normal((1, 1, 20, 16)).astype(np.float32) for _ in range(3))
+    change(q, v)
+    inputs = tuple(torch.from_numpy(tensor) for tensor in (q, k, v))
+    problem = AttentionProblem(q_len=20, kv_len=20, head_dim=16, dtype="float32")
+    out, _ = attention_by_rows(*inputs, scale=problem.scale, band=problem.band, dtype=torch.float64)
+    np.savez(tmp_path / "mine.npz", q=q, k=k, v=v, o=out.numpy())
+    upload = read_upload((tmp_path / "mine.npz").read_bytes())
+    case = CheckCase(upload.facts.problem(problem), UPLOADED, upload=upload.digest)
+    return run_check(case, upload)
+
+
+def test_numbers_of_which_float64_makes_nan_everywhere_are_no_pass(tmp_path):
+    def all_nan(q, v):
+        v[:] = np.nan
+
+    result = result_of_file(tmp_path, all_nan)
+    assert result.tensor("O").passes
+    assert result.verdict == "invalid"
+    assert "NaN or infinite everywhere" in result.reason
+    assert "1 not checked (attention in float64 is NaN" in summary([result])
+
+
+def test_a_pass_says_how_many_elements_float64_makes_nan_of(tmp_path):
+    def one_nan(q, v):
+        q[0, 0, 3, 1] = np.nan
+
+    result = result_of_file(tmp_path, one_nan)
+    assert result.verdict == "pass"
+    assert result.reason.endswith("; 16 of the 320 elements of O are NaN or infinite, as in float64")
+
+
+def test_a_pass_on_finite_numbers_says_nothing_of_nan(tmp_path):
+    assert "NaN" not in result_of_file(tmp_path, lambda q, v: None).reason

@@ -23,6 +23,15 @@ DIFFERENCE = Difference("O", elements=3, of=576, ulps=1, largest=math.inf)
 CHANGING = Determinism((Variation("splits", "3 parts", ("O",), (DIFFERENCE,)),))
 
 
+def test_variations_that_did_not_run_are_not_among_those_that_give_the_same_bits():
+    same, failed = Variation("runs", "run 2", ("O",)), Variation("batch", "of 4", ("O",), refused="it raised")
+    assert Determinism((same, same)).words == "all 2 variations give the same bits"
+    rest = "1 of 2 variations did not run"
+    assert Determinism((same, failed)).words == f"{rest}, the others give the same bits"
+    changing = Determinism((*CHANGING.variations, failed))
+    assert changing.words == f"the bits change with other parts of the keys; {rest}"
+
+
 @pytest.fixture(scope="module")
 def result():
     return run_check(CheckCase(SMALL, "flash2", repeats=1))

@@ -1,5 +1,7 @@
 """Bytes of one call in four meanings: each from its own source, and never mixed."""
 
+from dataclasses import replace
+
 import pytest
 
 from kernels.algorithms.standard.traffic import standard_bytes
@@ -57,6 +59,19 @@ def test_a_missing_total_says_why():
     assert cache_share(requested_total, dram) is None
     backward, *_ = standard_traffic(problem, "backward", (), None)
     assert backward.bytes == standard_bytes(problem, "backward")
+
+
+def test_a_formula_of_other_kernels_than_those_that_ran_is_not_shown():
+    run = counter_run(direction="backward", counted=0)
+    hopper = replace(run, kernels=(replace(run.kernels[0], name="_attn_bwd_hopper"),))
+    modelled, *_ = our_traffic(run.problem, "backward", (), hopper)
+    assert modelled.bytes is None
+    assert modelled.missing == "no formula for the kernels that ran"
+    ours = replace(run, kernels=(replace(run.kernels[0], name="_attn_bwd_dq"),))
+    for counters in (ours, None):
+        modelled, *_ = our_traffic(run.problem, "backward", (), counters)
+        assert modelled.bytes
+        assert not modelled.missing
 
 
 def test_small_parts_are_joined_and_nothing_is_lost():

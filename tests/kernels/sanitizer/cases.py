@@ -64,6 +64,15 @@ def _flash(query, key, value, out=None, **changed):
     return out
 
 
+def _rows(out):
+    return out.numel() // out.shape[-1]
+
+
+def _over_rows(kernel, out, *tensors, rows=None):
+    """Launch a kernel on the tensors, with a program per BLOCK rows of `out`; it is told of so many rows."""
+    kernel[(triton.cdiv(_rows(out), BLOCK),)](*tensors, rows or _rows(out), out.shape[-1], BLOCK)
+
+
 def right(query, key, value):
     return _flash(query, key, value)
 
@@ -94,18 +103,15 @@ def _scale_rows(out, sums, rows, D: tl.constexpr, BLOCK: tl.constexpr):
 
 def reads_unwritten_scratch(query, key, value):
     out = _flash(query, key, value)
-    rows = out.numel() // out.shape[-1]
-    sums = torch.empty(rows, dtype=torch.float32)
-    _scale_rows[(triton.cdiv(rows, BLOCK),)](out, sums, rows, out.shape[-1], BLOCK)
+    _over_rows(_scale_rows, out, out, torch.empty(_rows(out), dtype=torch.float32))
     return out
 
 
 def reads_scratch_that_torch_wrote(query, key, value):
     out = _flash(query, key, value)
-    rows = out.numel() // out.shape[-1]
-    sums = torch.empty(rows, dtype=torch.float32)
+    sums = torch.empty(_rows(out), dtype=torch.float32)
     sums.fill_(2.0)
-    _scale_rows[(triton.cdiv(rows, BLOCK),)](out, sums, rows, out.shape[-1], BLOCK)
+    _over_rows(_scale_rows, out, out, sums)
     return out
 
 
@@ -118,8 +124,7 @@ def _note_program(out, rows, D: tl.constexpr, BLOCK: tl.constexpr):
 
 def writes_rows_of_others(query, key, value):
     out = torch.empty_like(query)
-    rows = out.numel() // out.shape[-1]
-    _note_program[(triton.cdiv(rows, BLOCK),)](out, rows, out.shape[-1], BLOCK)
+    _over_rows(_note_program, out, out)
     return _flash(query, key, value, out)
 
 
@@ -134,8 +139,7 @@ def _running_sum(total, out, rows, D: tl.constexpr, BLOCK: tl.constexpr):
 
 def adds_how_many_ran_before(query, key, value):
     out = _flash(query, key, value)
-    rows = out.numel() // out.shape[-1]
-    _running_sum[(triton.cdiv(rows, BLOCK),)](torch.zeros(1), out, rows, out.shape[-1], BLOCK)
+    _over_rows(_running_sum, out, torch.zeros(1), out)
     return out
 
 
@@ -152,9 +156,8 @@ def _hand_on(out, carry, rows, D: tl.constexpr, BLOCK: tl.constexpr):
 
 def hands_on_a_sum(query, key, value):
     out = _flash(query, key, value)
-    rows = out.numel() // out.shape[-1]
-    programs = triton.cdiv(rows, BLOCK)
-    _hand_on[(programs,)](out, torch.zeros(programs + 1), rows, out.shape[-1], BLOCK)
+    programs = triton.cdiv(_rows(out), BLOCK)
+    _over_rows(_hand_on, out, out, torch.zeros(programs + 1))
     return out
 
 
@@ -227,18 +230,15 @@ def _add_up(out, total, rows, D: tl.constexpr, BLOCK: tl.constexpr):
 def adds_up_with_atomics(query, key, value):
     """As kernels do for dQ: many programs add to the same elements, with atomics."""
     out = _flash(query, key, value)
-    rows = out.numel() // out.shape[-1]
     total = torch.zeros(out.shape[-1], dtype=torch.float32)
-    _add_up[(triton.cdiv(rows, BLOCK),)](out, total, rows, out.shape[-1], BLOCK)
+    _over_rows(_add_up, out, out, total)
     return (out + 0 * total).to(out.dtype)
 
 
 def adds_up_from_nothing(query, key, value):
     """The same, without zeros to start from."""
     out = _flash(query, key, value)
-    rows = out.numel() // out.shape[-1]
-    total = torch.empty(out.shape[-1], dtype=torch.float32)
-    _add_up[(triton.cdiv(rows, BLOCK),)](out, total, rows, out.shape[-1], BLOCK)
+    _over_rows(_add_up, out, out, torch.empty(out.shape[-1], dtype=torch.float32))
     return out
 
 
@@ -255,9 +255,7 @@ def _add_under_lock(out, total, lock, rows, D: tl.constexpr, BLOCK: tl.constexpr
 
 def adds_up_under_a_lock(query, key, value):
     out = _flash(query, key, value)
-    rows = out.numel() // out.shape[-1]
-    total, lock = torch.zeros(out.shape[-1]), torch.zeros(1, dtype=torch.int32)
-    _add_under_lock[(triton.cdiv(rows, BLOCK),)](out, total, lock, rows, out.shape[-1], BLOCK)
+    _over_rows(_add_under_lock, out, out, torch.zeros(out.shape[-1]), torch.zeros(1, dtype=torch.int32))
     return out
 
 
@@ -297,8 +295,8 @@ def _by_descriptor(source, out, rows, D: tl.constexpr, BLOCK: tl.constexpr):
 
 def copies_by_descriptor(query, key, value, claimed=0):
     out = _flash(query, key, value)
-    copy, rows = torch.empty_like(out), out.numel() // out.shape[-1]
-    _by_descriptor[(triton.cdiv(rows, BLOCK),)](out, copy, rows + claimed, out.shape[-1], BLOCK)
+    copy = torch.empty_like(out)
+    _over_rows(_by_descriptor, out, out, copy, rows=_rows(out) + claimed)
     return copy
 
 

@@ -2,8 +2,6 @@
 
 import io
 import json
-import os
-import zipfile
 from dataclasses import fields
 
 import numpy as np
@@ -30,7 +28,7 @@ def test_a_trace_survives_its_file(tmp_path):
             assert getattr(again, name) == value
 
 
-def test_other_versions_and_other_files_are_refused_by_name(tmp_path, monkeypatch):
+def test_another_version_is_refused_by_name(monkeypatch):
     run = run_traced(AttentionProblem(q_len=4, kv_len=4, head_dim=16, block_m=4, block_n=32))
     monkeypatch.setattr(trace, "FORMAT_VERSION", 7)
     newer = run.to_bytes()
@@ -40,16 +38,6 @@ def test_other_versions_and_other_files_are_refused_by_name(tmp_path, monkeypatc
         match="this is flash-attention-trace version 7; expected flash-attention-trace version 1",
     ):
         Trace.load(newer)
-    with pytest.raises(InvalidTrace, match="not a trace file"):
-        Trace.load(b"hello")
-    np.savez(tmp_path / "other.npz", a=np.ones(3))
-    with pytest.raises(InvalidTrace, match="no readable header"):
-        Trace.load(tmp_path / "other.npz")
-    np.savez(tmp_path / "pickled.npz", header=np.array([{"a": 1}], dtype=object))
-    with pytest.raises(InvalidTrace, match="not a trace file"):
-        Trace.load(tmp_path / "pickled.npz")
-    with pytest.raises(InvalidTrace, match="not a trace file"):
-        Trace.load(run.to_bytes()[:-40])
 
 
 def test_a_trace_with_arrays_of_wrong_shape_is_refused():
@@ -144,38 +132,6 @@ def test_a_header_that_does_not_describe_a_trace_is_refused(damage):
     np.savez(damaged, **arrays)
     with pytest.raises(InvalidTrace, match="a damaged trace file"):
         Trace.load(damaged.getvalue())
-
-
-class Pickled:
-    """An object whose unpickling makes a folder."""
-
-    def __init__(self, folder):
-        self.folder = folder
-
-    def __reduce__(self):
-        return os.mkdir, (str(self.folder),)
-
-
-@pytest.mark.parametrize("name", ["header", "kernel"])
-def test_a_file_runs_nothing_when_it_is_read(tmp_path, name):
-    with np.load(io.BytesIO(filed().to_bytes())) as file:
-        arrays = dict(file)
-    np.savez(tmp_path / "run.npz", **arrays | {name: np.array([Pickled(tmp_path / "made")], dtype=object)})
-    with pytest.raises(InvalidTrace):
-        Trace.load(tmp_path / "run.npz")
-    assert not (tmp_path / "made").exists()
-
-
-def test_a_file_that_unpacks_to_more_than_the_limit_is_refused(monkeypatch):
-    file = filed().to_bytes(compress=True)
-    with zipfile.ZipFile(io.BytesIO(file)) as archive:
-        unpacked = sum(entry.file_size for entry in archive.infolist())
-    assert unpacked > len(file)
-    monkeypatch.setattr(trace, "MAX_FILE_BYTES", unpacked)
-    assert Trace.load(file).steps == STEPS
-    monkeypatch.setattr(trace, "MAX_FILE_BYTES", unpacked - 1)
-    with pytest.raises(InvalidTrace, match=r"unpacks to 0\.0 GB; at most 0\.0 GB is read"):
-        Trace.load(file)
 
 
 def test_bytes_are_added_up_over_tensors_and_over_steps():

@@ -2,10 +2,11 @@
 
 from types import SimpleNamespace
 
-from kernels.check.cases import CheckCase
+from kernels.check.cases import CheckCase, Grid
 from kernels.problem import AttentionProblem
 from tests import BUGGY_KERNEL as BUGGY
 from tests.viz.check.pages import SMALL, open_page, settled, words
+from tests.viz.check.test_page import file_of, tensors
 from viz.check import grid as check_grid
 from viz.check.context import CheckContext
 from viz.check.grid_run import AT_ONCE, GridRun
@@ -65,3 +66,30 @@ def test_a_stopped_grid_keeps_what_it_has():
     outcomes = grid.outcomes(context)
     assert 1 <= len(outcomes) <= AT_ONCE + 1
     assert any(getattr(outcome, "verdict", "") == "pass" for _, outcome in outcomes)
+
+
+def test_a_grid_that_was_left_is_checked_anew(monkeypatch):
+    store = runs.run_store()
+    assert store.client.wait_ready(60)
+    cases = tuple(
+        CheckCase(AttentionProblem.from_dict(SMALL | {"seed": seed}), "flash1") for seed in (31, 32)
+    )
+    context, left = CheckContext(store, "interpreter", ()), GridRun(cases)
+    left.advance(context)
+    monkeypatch.setattr(check_grid.st, "session_state", {check_grid.STATE: left})
+    check_grid._run_panel(context, Grid(cases[:1], ()), "")  # other cases are chosen: the run is cut short
+    assert all(job.wait(30) for job in left.jobs)
+    again = GridRun(cases)
+    again.advance(context)
+    assert all(job.wait(60) for job in again.jobs)
+    assert [getattr(outcome, "verdict", str(outcome)) for _, outcome in again.outcomes(context)] == [
+        "pass"
+    ] * 2
+
+
+def test_with_a_file_no_row_opens_the_view_that_shows_the_file():
+    app = open_page(view="grid", **SMALL, shapes="16", kernel="flash1")
+    app.file_uploader[0].upload("mine.npz", file_of(**tensors()), "application/octet-stream").run()
+    next(button for button in app.button if button.label.startswith("Run ")).click().run()
+    app = settled(app, lambda app: "The view “case” shows your file." in words(app))
+    assert "Select a row to open its case." not in words(app)

@@ -100,6 +100,10 @@ def test_a_file_in_the_other_order_of_axes_is_recognised_and_the_choice_is_offer
     app = settled(upload(open_page(**SMALL), file_of(**swapped)), has_verdict)
     assert any("Read as (batch, heads, length, head_dim)" in info.value for info in app.info)
     assert "FAILS" in words(app)
-    app.session_state["axes"] = "blhd"
+    (axes,) = (each for each in app.segmented_control if each.label.startswith("Axes"))
+    axes.set_value("blhd")
     app = settled(app.run(), lambda app: "PASSES" in words(app))
     assert not app.exception
+    app.file_uploader[0].upload("next.npz", file_of(**tensors()), "application/octet-stream")
+    app = settled(app.run(), lambda app: "next" in words(app) and "PASSES" in words(app))
+    assert "Read as" not in "".join(info.value for info in app.info)  # the choice was for the other file

@@ -3,6 +3,7 @@
 import io
 import json
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -92,7 +93,7 @@ def test_a_result_from_a_file_is_judged(factor, verdict):
     app = settled(upload(open_page(**SMALL), file_of(**tensors(factor))), has_verdict)
     assert not app.exception
     assert f"{verdict}" in words(app)
-    assert "mine.npz: query, key, value, output" in words(app)
+    assert "mine.npz: query, key, value, output" in words(app).replace("\\", "")
     assert "tensors of your file" in words(app)
     if verdict == "FAILS":
         assert "head 1, row 7, column 3" in str(app.dataframe[0].value)
@@ -123,8 +124,25 @@ def test_a_kernel_runs_on_the_tensors_of_a_file(links):
 def test_a_file_that_is_not_taken_is_explained_and_nothing_is_lost(data, message):
     app = upload(open_page(**SMALL), data)
     assert not app.exception
-    assert message in app.error[0].value
+    assert message in app.error[0].value.replace("\\", "")
+    assert not has_verdict(app)  # it would be about other tensors
+    assert "Nothing is checked until the file is taken or removed." in words(app)
     assert app.number_input(key="q_len").value == SMALL["q_len"]
+
+
+def test_names_in_a_file_are_shown_as_they_are():
+    name = "![x](http://nowhere.example/a.png)"
+    app = upload(open_page(**SMALL), file_of(**tensors(), **{name: np.zeros(3)}), "*my*.npz")
+    (words_of_file,) = (each.value for each in app.caption if "left alone" in each.value)
+    assert "](" not in words_of_file
+    assert words_of_file.startswith("\\*my\\*.npz")
+
+
+def test_a_scale_of_0_is_refused_and_not_replaced():
+    app = open_page(**SMALL, scale=0)
+    assert not app.exception
+    assert "scale=0.0 is not accepted" in app.error[0].value
+    assert not has_verdict(app)
 
 
 @pytest.mark.parametrize(("function", "verdict"), [("attention", "FAILS"), ("attention_fixed", "PASSES")])
@@ -172,7 +190,19 @@ def test_without_triton_the_recorded_verdict_is_shown(monkeypatch):
     monkeypatch.setattr(runs, "run_store", lambda: None)
     app = page().run()
     assert not app.exception
-    assert "Without Triton nothing can be checked here" in app.info[0].value
+    assert app.info[0].value.startswith("Triton is missing. Nothing can be checked here")
     report = recorded_run(next(iter(PRESETS.values())).problem, "flash2").report
     assert metrics(app)["O error"][0] == f"{report.max_error:.1e}"
     assert json.dumps(words(app)).count("PASSES") == 1
+
+
+def test_a_worker_that_does_not_start_is_not_said_to_lack_triton(monkeypatch):
+    client = SimpleNamespace(device=None, start_failure="it cannot be started: [Errno 12]")
+    monkeypatch.setattr(runs, "run_store", lambda: SimpleNamespace(client=client))
+    app = page().run()
+    assert not app.exception
+    found = app.info[0].value.replace("\\", "")
+    assert found.startswith(
+        "The worker process does not start: it cannot be started: [Errno 12]. Nothing can"
+    )
+    assert "Triton" not in found

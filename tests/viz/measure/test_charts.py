@@ -31,9 +31,17 @@ def test_the_table_says_what_the_chart_shows(swept):
     assert spread_notes([curve for curve in swept if curve.peer == "naive"]) == ""
 
 
+def test_a_point_that_a_peer_lacks_is_said_in_the_table(swept):
+    naive, ours = swept
+    rows = table_rows([naive, replace(ours, points=ours.points[1:])], "time", "length")
+    assert rows[peer_label("ours")][:2] == ["not measured", "400 µs ±38%"]
+
+
 def test_call_time_stands_apart_from_the_kernels_time(swept):
     ours = [curve for curve in swept if curve.peer == "ours"]
-    assert table_rows(ours, "call", "length")[peer_label("ours")] == ["–"] * 4  # an older recording
+    assert (
+        table_rows(ours, "call", "length")[peer_label("ours")] == ["not measured"] * 4
+    )  # older than call times
     assert "call time" not in point_rows(ours)
     called = [replace(curve, points=tuple(with_call_time(point) for point in curve.points)) for curve in ours]
     rows = table_rows(called, "call", "length")

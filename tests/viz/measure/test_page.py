@@ -79,6 +79,31 @@ def test_both_directions_have_a_chart_each(recording):
     assert len(app.dataframe) >= 2
 
 
+def captions(app):
+    return " ".join(caption.value.replace("\\", "") for caption in app.caption)
+
+
+def test_the_page_names_the_peers_that_a_recording_lacks():
+    found = captions(open_measure(peers=["naive", "ours", "flex"]))
+    assert "Not measured (recorded): FlexAttention." in found
+    assert "Without a mark, because not timed on the problem shown: FlexAttention." in found
+
+
+def test_a_choice_of_peers_that_a_recording_lacks_names_those_that_it_has():
+    app = open_measure(peers="flex")
+    assert not app.exception
+    assert "has none of the chosen peers here. It has forward: naive (torch), our" in app.info[
+        0
+    ].value.replace("\\", "")
+    assert not any(button.label == "Show what it holds" for button in app.button)
+
+
+def test_a_speed_up_without_naive_attention_says_what_to_choose():
+    app = open_measure(peers="ours", chart="speed-up")
+    assert not app.exception
+    assert "Choose naive (torch) among the peers" in app.info[0].value
+
+
 def test_without_a_recording_the_page_says_how_to_make_one(recording):
     recording.clear()
     app = open_measure()

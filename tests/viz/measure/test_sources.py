@@ -3,12 +3,13 @@
 import csv
 import io
 import json
+from dataclasses import replace
 
 import pytest
 
 from kernels.measure.document import InvalidDocument, read_document
 from kernels.measure.series import SweepView, peer_curves
-from tests.kernels.documents import document
+from tests.kernels.documents import DEVICE, LENGTHS, document, measurement
 from viz.measure.sources import Source, file_source, to_csv, to_document
 from viz.shared.formats import plain
 
@@ -55,3 +56,19 @@ def test_a_file_without_measurements_is_refused():
 
 def test_text_of_a_file_cannot_become_a_picture_or_a_link():
     assert plain("![x](http://a.b)") == "\\!\\[x\\]\\(http\\://a.b\\)"
+
+
+def test_no_curve_is_of_two_devices():
+    other = replace(DEVICE, name="NVIDIA A100")
+    slower = tuple(replace(measurement(n), device=other) for n in (4096, 8192))
+    mixed = Source("file", replace(document(), measurements=(*document().measurements, *slower)))
+    (xs,) = {tuple(point.x for point in curve.points) for curve in mixed.curves(VIEW)}
+    assert xs == LENGTHS
+    more = tuple(replace(measurement(n), device=other) for n in (256, *LENGTHS))
+    curves = Source("file", replace(mixed.document, measurements=(*document().measurements, *more))).curves(
+        VIEW
+    )
+    assert [point.x for point in curves[0].points] == [256, *LENGTHS]
+    words = "and on NVIDIA A100; a chart shows one of them"
+    assert mixed.words.endswith(words)
+    assert words not in Source("file", document()).words

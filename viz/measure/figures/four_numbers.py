@@ -15,6 +15,8 @@ def four_numbers_figure(title: str, totals: FourTotals, color: str, colors: them
     """One bar per total, cut into the kernels or operations it is the sum of. A missing total says why."""
     figure = go.Figure()
     for total in totals:
+        if not total.parts:  # so that it has a row for its reason
+            figure.add_bar(y=[_label(total)], x=[0], orientation="h", hoverinfo="skip")
         for index, part in enumerate(total.parts):
             figure.add_bar(
                 y=[_label(total)],

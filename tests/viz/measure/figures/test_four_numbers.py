@@ -29,3 +29,5 @@ def test_the_four_bars_are_cut_into_kernels_and_an_absent_one_says_why():
     )
     assert {"not counted", "not recorded"} <= {note.text for note in without.layout.annotations}
     assert "requested<br>(counted)" in {note.y for note in without.layout.annotations}
+    # a row without a bar would not be on the axis: its reason would lie over the next row
+    assert {note.y for note in without.layout.annotations} == {bar.y[0] for bar in without.data}
