@@ -266,3 +266,36 @@ def test_lanes_begin_at_the_sm_with_the_most_blocks(run):
       return [of(3, 8, 5), of(4, 4), of(7)].map(lane_model.busiestSm);
     })()"""
     assert run(script) == [1, 0, 0]
+
+
+@pytest.mark.browser
+def test_the_name_of_a_block_stands_in_what_is_seen_of_it(run, given):
+    script = """(() => {
+      const model = lane_model.lanesModel(given.lanes);
+      const layout = lane_layout.layoutLanes(model, [0, 0], 1000);
+      const [made] = model.runs;
+      const [track] = made.sms[0].tracks;
+      const event = Array.from({ length: track.end - track.first }, (_, i) => track.first + i)
+        .toSorted((a, b) => made.end[b] - made.begin[b] - (made.end[a] - made.begin[a]))[0];
+      const length = made.end[event] - made.begin[event];
+      const seen = new span.Span(made.lastEnd);
+      const tallied = [];
+      const context = document.createElement("canvas").getContext("2d");
+      context.fillText = (words, x, y) => tallied.push([words, x, y]);
+      const palette = new Proxy({}, { get: () => "#888888" });
+      const told = { model, palette, marked: [new Set(), new Set()], picked: null, tiles: [] };
+      const middles = [0, 0.5].map((part) => {
+        tallied.length = 0;
+        seen.place(made.begin[event] + part * length, 2 * length);
+        lane_draw.drawLanes(context, layout, seen, told);
+        const { y, h } = layout.runs[0].tracks[0];
+        const own = tallied.filter(([words, , at]) => words === lane_model.activityOf(made, event).name
+          && at > y && at < y + h);
+        return own.map(([, x]) => Math.round(x))[0];
+      });
+      const at = (time) => lane_layout.xOf(layout, seen, time);
+      const half = (at(made.end[event]) - layout.left) / 2;
+      return { middles, wanted: Math.round(layout.left + half) };
+    })()"""
+    got = run(script, given)
+    assert got["middles"][1] == got["wanted"] < got["middles"][0]
