@@ -16,18 +16,17 @@ from kernels.lessons.backward_traffic import (
     inner_loop_elements,
     standard_backward_elements,
 )
-from kernels.problem import BLOCKS, AttentionProblem
+from kernels.problem import AttentionProblem
 from viz.learn.backward_words import counted_elements, loop_order_words
+from viz.learn.controls import HEAD_DIMS, TILE_SIZES
 from viz.learn.counts import counted_runs, where_counted
 from viz.learn.figures.io import ByteBar, bytes_figure
 from viz.shared import runs, theme
-from viz.shared.formats import format_bytes
+from viz.shared.formats import format_bytes, format_count
 from viz.shared.glossary import say
 from viz.shared.layout import explore_link, plot
 
 LENGTHS = (16, 1 << 16)
-HEAD_DIMS = (16, 32, 64, 128, 256)
-TILES = tuple(block for block in BLOCKS if block >= 16)
 SRAM_BYTES = 64 << 10
 """On-chip memory of the row-wise algorithm, which keeps as many rows of P and dP as fit."""
 
@@ -107,8 +106,12 @@ def traffic_problem() -> AttentionProblem:
         head_dim = st.selectbox(
             "d, head_dim", HEAD_DIMS, 1, key="gradients_head_dim", bind="query-params", width=140
         )
-        block_m = st.selectbox("BLOCK_M", TILES, 1, key="gradients_block_m", bind="query-params", width=140)
-        block_n = st.selectbox("BLOCK_N", TILES, 1, key="gradients_block_n", bind="query-params", width=140)
+        block_m = st.selectbox(
+            "BLOCK_M", TILE_SIZES, 1, key="gradients_block_m", bind="query-params", width=140
+        )
+        block_n = st.selectbox(
+            "BLOCK_N", TILE_SIZES, 1, key="gradients_block_n", bind="query-params", width=140
+        )
     return AttentionProblem(q_len=length, kv_len=length, head_dim=head_dim, block_m=block_m, block_n=block_n)
 
 
@@ -126,7 +129,7 @@ def _bars(problem: AttentionProblem, ready: Mapping[str, runs.Run]) -> list[Byte
     rows = lesson.row_wise_backward_rows(length, d, SRAM_BYTES // size)
     bars = [ByteBar("standard", standard_requested(problem, "backward"), None, "standard")]
     if rows:
-        label = f"row-wise, {rows:,} {'row' if rows == 1 else 'rows'}"
+        label = f"row-wise, {format_count(rows, 'row')}"
         bars.append(ByteBar(label, lesson.row_wise_backward_bytes(length, d, rows, size), None, "state"))
     draft, key_outer = (
         lesson.key_outer_backward_bytes(length, d, tile, size, gamma_each_step)

@@ -204,6 +204,16 @@ def test_splitting_fills_the_gpu_and_merging_is_exact(no_worker):
     assert "**Split-KV**, 1 part of 128 key tiles" in words(app)
 
 
+def test_what_is_said_of_the_parts_holds_for_many_queries_too(no_worker):
+    text = words(open_chapter("after"))
+    assert "one for each key head and part (128)" in text
+    assert "1 × 132 ÷ 8 parts, rounded down" in text
+    assert "Each part has 8 whole tiles, but the last may have fewer, which gives **16 parts**" in text
+    text = words(open_chapter("after", after_queries=64, after_keys=640))
+    assert "one for each key head, tile of its queries and part (128)" in text  # 8 heads, 256 rows in 16s
+    assert "which gives **1 part**" in text
+
+
 def test_the_link_opens_the_same_row_and_the_same_parts(no_worker):
     app = give_up(open_chapter("after", after_keys=640, after_splits=5, after_row_inputs="growing_max"))
     row, heads, _ = links(app)

@@ -163,7 +163,10 @@ def test_what_does_not_fit_is_said():
     assert "even 4 rows of 16,384 scores in float32" in text
     app = open_chapter("io", io_view="Growth", io_m=256, io_d=16)
     assert not app.exception
-    assert "No point can be counted" in words(app)
+    assert "No point can be counted: eq 44" in words(app)
+    app = open_chapter("io", io_view="Growth", io_axis="against d", io_t=16384)
+    assert not app.exception
+    assert "No point is counted: each run has more than 600 tile steps" in words(app)
 
 
 @pytest.mark.parametrize(
