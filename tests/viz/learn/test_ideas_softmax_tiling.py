@@ -331,3 +331,9 @@ def test_another_part_starts_at_its_first_step():
     assert app.slider(key="softmax_step").value == 1
     app.button(key="softmax_step_Forward").click().run()
     assert app.slider(key="softmax_step").value == 2
+
+
+def test_a_block_far_below_the_max_keeps_its_largest_score():
+    app = open_chapter("softmax", softmax_part=ONE_PASS, softmax_x="1000, 0", softmax_block=1, softmax_step=2)
+    assert not errors(app)
+    assert r"\max(1000,\, 0) = 1000" in formulas(app)

@@ -8,6 +8,7 @@ import pytest
 
 from kernels.algorithms import algorithm_of
 from kernels.device.gpus import GPUS
+from kernels.recordings import recorded_lanes, recorded_problems
 from kernels.trace.schedule import step_schedule
 from viz.player.chart import chart_curves
 from viz.player.scene import InvalidTalk, parse_talk, read_talk, scene_toml
@@ -166,6 +167,13 @@ def lse_is_right(shown):
 @pytest.mark.parametrize(("name", "number"), SCENES)
 def test_what_a_scene_says_holds_in_its_run(name, number):
     assert CLAIMS[name, number](Shown(name, number))
+
+
+def test_explore_plays_what_the_notes_of_flash_attention_3_send_to():
+    assert "Explore plays recorded runs of it" in TALKS[FLASH3].scenes[15].notes
+    recorded = recorded_problems("flash3")
+    assert recorded
+    assert any(recorded_lanes(problem, "flash3") for problem in recorded)
 
 
 @pytest.mark.parametrize("name", NAMES)
