@@ -164,14 +164,12 @@ def _no_softmax(matrices: Matrices, tile: int) -> tuple[int, int]:
         rf"S_{{{i}{j}}} = Q_{{{i}}} K_{{{j}}}^\top / \sqrt{{{query.shape[1]}}}"
     )
     difference = np.abs(steps[-1].output - whole_attention(query, key, value, "none")).max()
-    q, k, s, o = (
-        block.size
-        for block in (query[span(step.i, tile)], key[span(step.j, tile)], step.scores, step.accumulator)
-    )
+    q, s, o = (block.size for block in (query[span(step.i, tile)], step.scores, step.accumulator))
+    k_or_v = max(matrix[span(step.j, tile)].size for matrix in (key, value))
     st.caption(
         f"Only one tile of S exists at a time: {s} numbers instead of {len(query) * len(key)}. Held at once: "
-        f"Q and O of the query tile, K or V of the key tile, and that tile of S: {q} + {o} + {k} + {s} = "
-        f"{q + o + k + s} numbers (Chu, Liu and Lin 2026, algorithm 2; this app adds the scale 1/√d). At the "
+        f"Q and O of the query tile, K or V of the key tile, and that tile of S: {q} + {o} + {k_or_v} + {s} = "
+        f"{q + o + k_or_v + s} numbers (Chu, Liu and Lin 2026, algorithm 2; this app adds the scale 1/√d). At the "
         f"end O differs from S V computed without tiles by {format_error(difference)} (measured)."
     )
     return tiles_of(len(query), tile), step.kv_tiles

@@ -141,6 +141,21 @@ def test_a_recording_shows_the_clock_of_its_own_gpu():
     assert "pauses" in opened(panels.timeline_panel, several, GPU).caption[0].value
 
 
+def test_programs_and_tiles_that_are_not_drawn_are_said(run, monkeypatch):
+    assert "drawn" not in opened(panels.timeline_panel, run, GPU).caption[0].value
+    monkeypatch.setattr(panels, "MAX_SPANS", 5)
+    monkeypatch.setattr("viz.explore.figures.timeline.MAX_SPANS", 5)
+    app = opened(panels.timeline_panel, run, dataclasses.replace(GPU, sm_count=3))
+    assert app.caption[0].value.endswith("The 5 that start first are drawn.")
+    starts = [detail[6] for detail in bars(app)["customdata"]]
+    assert len(starts) == 5
+    assert starts[:3] == [0, 0, 0]
+    wide = AttentionProblem(q_len=64, kv_len=4 * 300, head_dim=16, block_m=4, block_n=4)
+    drawn = "Drawn are at most 256 tiles per side, evenly spaced."
+    assert drawn in opened(panels.mask_panel, wide, ALGORITHMS["flash2"]).caption[0].value
+    assert drawn not in opened(panels.mask_panel, PROBLEM, ALGORITHMS["flash2"]).caption[0].value
+
+
 @pytest.mark.parametrize("mask", ["full", "causal", "window"])
 def test_the_mask_is_counted_over_all_heads(mask):
     problem = PROBLEM.with_(mask=mask, window_left=9, batch=3)
