@@ -168,8 +168,9 @@ def _no_softmax(matrices: Matrices, tile: int) -> tuple[int, int]:
     k_or_v = max(matrix[span(step.j, tile)].size for matrix in (key, value))
     st.caption(
         f"Only one tile of S exists at a time: {s} numbers instead of {len(query) * len(key)}. Held at once: "
-        f"Q and O of the query tile, K or V of the key tile, and that tile of S: {q} + {o} + {k_or_v} + {s} = "
-        f"{q + o + k_or_v + s} numbers (Chu, Liu and Lin 2026, algorithm 2; this app adds the scale 1/√d). At the "
+        "Q and O of the query tile, K or V of the key tile, and that tile of S: "
+        f"{q} + {o} + {k_or_v} + {s} = {q + o + k_or_v + s} numbers "
+        "(Chu, Liu and Lin 2026, algorithm 2; this app adds the scale 1/√d). At the "
         f"end O differs from S V computed without tiles by {format_error(difference)} (measured)."
     )
     return tiles_of(len(query), tile), step.kv_tiles
