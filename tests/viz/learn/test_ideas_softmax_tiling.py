@@ -340,13 +340,7 @@ def test_a_block_far_below_the_max_keeps_its_largest_score():
 
 
 def test_what_is_held_at_once_counts_the_larger_of_k_and_v():
-    app = open_chapter(
-        "tiling",
-        tiling_part="Attention without softmax",
-        tiling_q="1 2; 3 4",
-        tiling_k="1 0; 0 1",
-        tiling_v="2 1 5; 3 1 4",
-        tiling_tile=1,
-    )
+    given = {"tiling_q": "1 2; 3 4", "tiling_k": "1 0; 0 1", "tiling_v": "2 1 5; 3 1 4", "tiling_tile": 1}
+    app = open_chapter("tiling", tiling_part="Attention without softmax", **given)
     assert not errors(app)
     assert any("2 + 3 + 3 + 1 = 9 numbers" in caption.value for caption in app.caption)
