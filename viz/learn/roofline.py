@@ -105,10 +105,10 @@ def _roofline_view(inputs: RooflineInputs, store: runs.RunStore | None) -> None:
         r"limited by memory, a kernel right of it by arithmetic."
     )
     st.markdown(
-        f"**Fused**: {significant(best.intensity)} FLOP/B if K and V are read again from L2 (at least; "
-        f"limited by {best.bound_by(gpu)}), {significant(worst.intensity)} if from HBM (requested; limited "
-        f"by {worst.bound_by(gpu)}). **Softmax** alone: {significant(steps['perfect'][1].intensity)} for "
-        "every shape."
+        f"**Fused**: {significant(best.intensity)} FLOP/B for the least bytes, if K and V are read again "
+        f"from L2 (limited by {best.bound_by(gpu)}), and {significant(worst.intensity)} for the requested "
+        f"bytes, if they are read again from HBM (limited by {worst.bound_by(gpu)}). **Softmax** "
+        f"alone: {significant(steps['perfect'][1].intensity)} for every shape."
     )
     if more:
         st.markdown(_others_table(more, gpu))
