@@ -42,7 +42,7 @@ def test_each_event_is_sent_with_its_time_activity_and_tile(runs):
     for run, data in zip(runs, lanes_data(runs)["runs"], strict=True):
         lanes = run.lanes
         begin, length = numbers(data["begin"], "uint32") / 1.5, small(data["length"]) / 1.5
-        places = small(data["places"]).reshape(-1, 4)[numbers(data["place"], "uint16")]
+        places = small(data["places"]).reshape(-1, 4)[small(data["place"])]
         names = [data["activities"][number]["name"] for number in numbers(data["activity"], "uint8")]
         got = sorted(zip(begin.round(3), (begin + length).round(3), names, places.tolist(), strict=True))
         wanted = sorted(
@@ -134,6 +134,18 @@ def test_figures_say_that_marks_also_gain_only_if_they_did(runs):
     assert gained.values == ("−7 %",)
     assert "93 µs" in gained.words
     assert "sooner" in gained.words
+
+
+def test_a_block_keeps_its_tile_if_an_sm_worked_on_more_tiles_than_16_bits_count():
+    count = (1 << 16) + 10
+    whole = ("program", "lane", "activity", "batch_head", "q_tile")
+    events = {f"event_{name}": np.zeros(count, int) for name in whole}
+    begin = 10.0 * np.arange(count)
+    events |= {"event_kv_tile": np.arange(count), "event_begin_ns": begin, "event_end_ns": begin + 5}
+    lanes = dataclasses.replace(plain_lanes(), **events)
+    (data,) = lanes_data([LanesRun(lanes, recorded=False)])["runs"]
+    about = small(data["places"]).reshape(-1, 4)[small(data["place"])]
+    assert about[:, 3].tolist() == list(range(count))
 
 
 def test_the_waits_of_every_sm_are_sent(runs):
