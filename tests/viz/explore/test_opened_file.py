@@ -120,7 +120,10 @@ def test_a_file_that_cannot_be_opened_is_refused_with_words(monkeypatch, tmp_pat
 
 
 def test_a_file_whose_error_is_not_computed_yet_says_what_it_waits_for(monkeypatch, file):
-    for backend, words in (("starting", "once the worker process has started"), ("replay", "if Triton is")):
+    for backend, words in (
+        ("starting", "once the worker process has started"),
+        ("replay", "which cannot run here"),
+    ):
         monkeypatch.setattr(runs, "backend", lambda store, backend=backend: backend)
         app = open_page()
         app.file_uploader[0].upload("dropped.npz", file.read_bytes(), "application/octet-stream").run()
