@@ -106,7 +106,7 @@ def _product(matrices: Matrices, tile: int) -> tuple[int, int]:
     )
     a, b = matrices["A"], matrices["B"]
     steps = tiled_product(a, b, tile)
-    step = steps[stepper("tiling_step", len(steps)) - 1]
+    step = steps[stepper("tiling_step", len(steps), "rows per tile") - 1]
     st.html(matrices_html(product_matrices(a, b, tile, step), colors()))
     answered = _predict_reads(a, b, tile, steps[-1].elements_read)
     names = [f"A_{{{step.i}{k}}} B_{{{k}{step.j}}}" for k in range(tiles_of(a.shape[1], tile))]
@@ -156,7 +156,7 @@ def _no_softmax(matrices: Matrices, tile: int) -> tuple[int, int]:
     )
     query, key, value = (matrices[name] for name in "QKV")
     steps = tiled_attention(query, key, value, tile, "none")
-    step = steps[stepper("tiling_step", len(steps)) - 1]
+    step = steps[stepper("tiling_step", len(steps), "rows per tile") - 1]
     st.html(matrices_html(attention_matrices(query, key, value, tile, step), colors()))
     i, j = step.i, step.j
     st.latex(
@@ -189,7 +189,7 @@ def _softmax(matrices: Matrices, tile: int) -> tuple[int, int]:
     query, key, value = (matrices[name] for name in "QKV")
     way = WAYS[switch("How tiles are joined", WAYS, "tiling_join")]
     steps = tiled_attention(query, key, value, tile, way)
-    place = stepper("tiling_step", len(steps)) - 1
+    place = stepper("tiling_step", len(steps), "rows per tile") - 1
     step = steps[place]
     exact = whole_attention(query, key, value, "online")
     st.html(matrices_html(softmax_matrices(value, exact, tile, step, way == "online"), colors()))

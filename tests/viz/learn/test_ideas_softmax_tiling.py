@@ -236,6 +236,7 @@ def test_the_product_in_tiles_step_by_step():
     assert metrics(app)["Numbers read so far"][0] == "64"
     app.number_input(key="tiling_tile").set_value(4).run()
     assert not errors(app)  # one step only, and no slider
+    assert any("choose fewer rows per tile" in caption.value for caption in app.caption)
 
 
 def test_softmax_breaks_the_sum_and_the_running_max_mends_it():
