@@ -189,7 +189,7 @@ def mask_panel(problem: AttentionProblem, algorithm: Algorithm) -> None:
         words += " Hidden tiles are computed all the same, and then masked."
     phases = [phase for kernel in algorithm.kernels for phase in kernel.phases if phase.only_masked]
     if phases and counts["partial"] + counts["hidden"]:
-        words += " The phase “mask” is left out of whole tiles."
+        words += " The phase “mask” is left out of full tiles."
     if max(kinds.shape) > MAX_TILES:
         words += f" Drawn are at most {MAX_TILES} tiles per side, evenly spaced."
     st.caption(words)
