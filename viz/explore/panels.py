@@ -150,7 +150,7 @@ def timeline_panel(run: runs.Run, gpu: Gpu) -> None:
     several = schedule.measured and len(run.trace.kernels) > 1
     pauses = " The pauses between the launches are left out." if several else ""
     left_out = f" The {MAX_SPANS:,} that start first are drawn." if len(spans) > MAX_SPANS else ""
-    programs = format_count(len(spans), "program")
+    programs = format_count(len(spans), "query tile" if run.algorithm.persistent else "program")
     st.caption(
         f"{_schedule_words(run, schedule, gpu)}. {programs} on {used} of {sm_count} SMs; "
         f"{busy:.0f} % of the SMs' time in use.{pauses}{left_out}"

@@ -18,6 +18,7 @@ from kernels.problem.tiles import count_tiles
 from kernels.trace import Trace
 from tests.lanes import hopper_lanes, plain_lanes
 from viz.explore import panels
+from viz.player.data import player_data
 from viz.player.lanes import LanesRun
 from viz.player.scene import RunName, Stop, parse_talk
 from viz.shared import runs
@@ -139,6 +140,17 @@ def test_a_recording_shows_the_clock_of_its_own_gpu():
     assert "pauses" not in words
     several = runs.recorded(PRESETS["gpt2"].problem, "backward")
     assert "pauses" in opened(panels.timeline_panel, several, GPU).caption[0].value
+
+
+def test_a_persistent_kernel_is_counted_by_its_query_tiles():
+    problem = ALGORITHMS["flash3"].with_own_tiles(PRESETS["layer"].problem)
+    recorded = runs.recorded(problem, "flash3")
+    tiles = problem.heads * problem.q_tiles
+    assert f"{tiles} query tiles on " in opened(panels.timeline_panel, recorded, GPU).caption[0].value
+    note = "a program of the launch takes several"
+    assert any(note in each for each in player_data(recorded.trace, "", GPU)["notes"])
+    plain = runs.recorded(PRESETS["gpt2"].problem, "flash2")
+    assert not any(note in each for each in player_data(plain.trace, "", GPU)["notes"])
 
 
 def test_programs_and_tiles_that_are_not_drawn_are_said(run, monkeypatch):
