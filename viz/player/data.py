@@ -110,7 +110,7 @@ def sample_notes(trace: Trace) -> list[str]:
 
 def _program_notes(algorithm: Algorithm) -> list[str]:
     """What is called a program, if it is not one of the launch."""
-    words = "program: here a query tile; a program of the launch takes several, one after the other"
+    words = "program: here a query tile; a program of the launch may take several, one after the other"
     return [words] if algorithm.persistent else []
 
 
