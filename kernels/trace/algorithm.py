@@ -232,8 +232,8 @@ class Algorithm:
     skips_tiles: bool = True
     """Whether tiles that the mask hides are left out."""
     persistent: bool = False
-    """Whether a program of the launch may take several query tiles, one after the other. The "programs" of its
-    traces are then query tiles."""
+    """Whether a program of the launch may take several query tiles, one after the other. The "programs" of
+    its traces are then query tiles."""
     step_cost: float = 1.0
     """Time of a step in the interpreter, over that of FlashAttention-2.
 

@@ -8,7 +8,7 @@ import pytest
 
 from kernels.algorithms import algorithm_of
 from kernels.device.gpus import GPUS
-from kernels.recordings import recorded_lanes, recorded_problems
+from kernels.recordings import recorded_lanes, recorded_problems, recorded_run
 from kernels.trace.schedule import step_schedule
 from viz.player.chart import chart_curves
 from viz.player.scene import InvalidTalk, parse_talk, read_talk, scene_toml
@@ -248,3 +248,9 @@ def test_the_time_of_a_run_is_that_of_the_kernel_that_explore_times():
     timing = measured(scene.run).result("flash2", "forward").timing
     assert figures["ours_time"] == format_ms(timing.median_ms)
     assert measured(scene.run).result("ours", "forward").timing.median_ms != timing.median_ms
+
+
+def test_programs_are_a_number_of_a_run_unless_its_kernel_is_persistent():
+    for algorithm, has_programs in (("flash2", True), ("flash3", False)):
+        trace = recorded_run(recorded_problems(algorithm)[0], algorithm).trace
+        assert ("programs" in run_figures(trace, GPUS["H200"], None)) == has_programs
