@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kernels.algorithms.backward.entry import DK_DV, DQ
+from kernels.algorithms.backward_kv_outer.entry import ENTRY as KEY_OUTER
 from kernels.algorithms.backward_q_outer.entry import ENTRY as QUERY_OUTER
 from kernels.algorithms.chip import FLOAT32_BYTES as STATE_BYTES
 from kernels.problem import AttentionProblem
@@ -117,6 +118,7 @@ LOOP_ORDERS = (
         "Chu, Liu and Lin 2026, algorithm 8",
         q_blocks=("load Q", "load dO", "store dQ"),
         read_back=("load dQ",),
+        algorithm="backward_kv_outer",
         d_each_step=False,
     ),
     LoopOrder(
@@ -150,15 +152,20 @@ def inner_loop_elements(order: LoopOrder, problem: AttentionProblem, read_back: 
 def counted_inner_loop_elements(trace: Trace) -> int:
     """What the inner loop of a traced run moved, from the bytes that its loads and stores asked for.
 
-    For the algorithms "backward" and "backward_q_outer".
+    For the algorithms of LOOP_ORDERS.
     """
     read = dict(zip(trace.tensors, trace.tensor_bytes_read.T, strict=True))
     written = dict(zip(trace.tensors, trace.tensor_bytes_written.T, strict=True))
     size = trace.problem.itemsize
-    if trace.algorithm == QUERY_OUTER.name:
-        inputs = sum(int(read[name].sum()) for name in ("K", "V"))
-        sums = sum(int(read[name].sum() + written[name].sum()) for name in ("dK", "dV"))
-        return inputs // size + sums // STATE_BYTES
+    for entry, streamed, summed in (
+        (QUERY_OUTER, ("K", "V"), ("dK", "dV")),
+        (KEY_OUTER, ("Q", "dO"), ("dQ",)),
+    ):
+        if trace.algorithm == entry.name:
+            loops = trace.kernel == trace.kernels.index(entry.kernels[-1].name)
+            inputs = sum(int(read[name][loops].sum()) for name in streamed)
+            sums = sum(int((read[name] + written[name])[loops].sum()) for name in summed)
+            return inputs // size + sums // STATE_BYTES
     dk_dv, dq = (trace.kernel == trace.kernels.index(name) for name in (DK_DV.name, DQ.name))
     queries = sum(int(read[name][dk_dv].sum()) for name in ("Q", "dO"))
     keys = sum(int(read[name][dq].sum()) for name in ("K", "V"))

@@ -231,6 +231,9 @@ class Algorithm:
     """Whether the query heads that share a key head are packed into one query tile."""
     skips_tiles: bool = True
     """Whether tiles that the mask hides are left out."""
+    persistent: bool = False
+    """Whether a program of the launch may take several query tiles, one after the other. The "programs" of
+    its traces are then query tiles."""
     step_cost: float = 1.0
     """Time of a step in the interpreter, over that of FlashAttention-2.
 

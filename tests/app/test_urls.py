@@ -1,14 +1,14 @@
 """Whatever the URL holds, Explore shows a run or a clear message, never a traceback."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kernels.problem import AttentionProblem
 from tests.app.pages import mounted_player, open_page
 from viz.shared import runs
 
-FIELDS = [*AttentionProblem().as_dict(), "preset", "algorithm", "step", "gpu", "nonsense"]
+FIELDS = [*AttentionProblem().as_dict(), "preset", "algorithm", "step", "place", "versus", "gpu", "nonsense"]
 WORDS = [
     "nan",
     "inf",
@@ -27,11 +27,13 @@ WORDS = [
     "gpu:3",
     "12.3",
     "9" * 40,
+    "9" * 5000,
 ]
 VALUES = st.one_of(st.text(max_size=20), st.integers(-10, 10**7).map(str), st.sampled_from(WORDS))
 
 
 @settings(max_examples=25, deadline=None, derandomize=True)
+@example(query={"versus": "flash1", "place": "race:" + "9" * 5000})
 @given(query=st.dictionaries(st.sampled_from(FIELDS), VALUES, min_size=1, max_size=6))
 def test_explore_takes_or_explains_any_url(query):
     with pytest.MonkeyPatch.context() as patch:

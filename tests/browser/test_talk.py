@@ -104,6 +104,16 @@ def test_the_overview_chooses_a_scene(stage):
     assert not stage.shows(".fa-curtain")
 
 
+def test_the_overview_goes_away_if_a_number_or_f5_goes_to_another_place(stage):
+    stage.press("o", "3", "Enter")
+    assert stage.place == (3, 1)
+    assert not stage.shows(".fa-over-overview")
+    for keys in (["F5"], ["F5"], ["1", "Enter"]):  # also where the talk stands already
+        stage.press("o", *keys)
+        assert stage.place == (1, 1)
+        assert not stage.shows(".fa-over-overview")
+
+
 def test_full_screen_goes_on_and_off(stage):
     stage.press("f")
     stage.page.wait_for_function("() => document.fullscreenElement !== null")

@@ -32,7 +32,8 @@ def say_not_recorded(entry: Algorithm, problem: AttentionProblem, device: Device
     if known:
         words = f"There is no recording of {entry.label} for this problem. Recorded are: {', '.join(known)}."
     else:
-        words = "Without Triton, only recorded problems can be shown. Choose one of them under “Start from”."
+        words = "Kernels cannot run here (the badge “replay” says why), so only recorded problems can be "
+        words += "shown. Choose one of them under “Start from”."
     st.info(words, icon=":material/history:")
 
 

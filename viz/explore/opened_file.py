@@ -137,8 +137,11 @@ def _report(store: runs.RunStore | None, backend: str, trace: Trace) -> ErrorRep
     if not _has_results(trace):
         st.caption("The file holds no output, so its error is not known.")
         return None
+    if store is not None and backend == "starting":
+        st.caption("The error of the file's output is computed once the worker process has started.")
+        return None
     if store is None or backend not in ORACLE_FLOPS:
-        st.caption("The error of the file's output can be computed where Triton is installed.")
+        st.caption("The error of the file's output is computed in the worker process, which cannot run here.")
         return None
     direction = "forward" if trace.d_query is None else "backward"
     seconds = sampled_share(trace) * attention_flops(trace.problem, direction) / ORACLE_FLOPS[backend]

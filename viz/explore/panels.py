@@ -13,8 +13,8 @@ from kernels.trace import Trace
 from kernels.trace.algorithm import Algorithm
 from kernels.trace.perfetto import chrome_trace
 from kernels.trace.schedule import Schedule, program_spans, step_schedule
-from viz.explore.figures.mask import mask_figure
-from viz.explore.figures.timeline import busy_share, timeline_figure, without_pauses
+from viz.explore.figures.mask import MAX_TILES, mask_figure
+from viz.explore.figures.timeline import MAX_SPANS, busy_share, timeline_figure, without_pauses
 from viz.explore.picked_row import ask_for_row
 from viz.player.component import show_player
 from viz.player.data import duel_data, player_data, title_of
@@ -34,7 +34,7 @@ EMBEDDED = """<style>
 [data-testid="stMainBlockContainer"] { padding: 0 !important; max-width: none; }
 [data-testid="stMainBlockContainer"] > * > :not(:has(.stBidiComponent)) { display: none; }
 </style>"""
-PLACES = ("step", "row", "place")
+OF_ONE_PROBLEM = ("step", "row", "place")
 """What a player and a duel have in the URL that belongs to one problem."""
 
 
@@ -93,7 +93,7 @@ def _kept_in_url(
     """
     if st.session_state.setdefault("player_problem", problem) != problem:
         st.session_state["player_problem"] = problem
-        for name in PLACES:
+        for name in OF_ONE_PROBLEM:
             st.query_params.pop(name, None)
     before = {name: st.query_params[name] for name in names if name in st.query_params}
     after = show_player(data, key, before or given or {}, runs_rows)
@@ -149,10 +149,11 @@ def timeline_panel(run: runs.Run, gpu: Gpu) -> None:
     busy = 100 * busy_share(spans, sm_count)
     several = schedule.measured and len(run.trace.kernels) > 1
     pauses = " The pauses between the launches are left out." if several else ""
-    programs = format_count(len(spans), "program")
+    left_out = f" The {MAX_SPANS:,} that start first are drawn." if len(spans) > MAX_SPANS else ""
+    programs = format_count(len(spans), "query tile" if run.algorithm.persistent else "program")
     st.caption(
         f"{_schedule_words(run, schedule, gpu)}. {programs} on {used} of {sm_count} SMs; "
-        f"{busy:.0f} % of the SMs' time in use.{pauses}"
+        f"{busy:.0f} % of the SMs' time in use.{pauses}{left_out}"
     )
     plot(timeline_figure(spans, schedule, run.algorithm, colors()), key="timeline")
 
@@ -188,7 +189,9 @@ def mask_panel(problem: AttentionProblem, algorithm: Algorithm) -> None:
         words += " Hidden tiles are computed all the same, and then masked."
     phases = [phase for kernel in algorithm.kernels for phase in kernel.phases if phase.only_masked]
     if phases and counts["partial"] + counts["hidden"]:
-        words += " The phase “mask” is left out of whole tiles."
+        words += " The phase “mask” is left out of full tiles."
+    if max(kinds.shape) > MAX_TILES:
+        words += f" Drawn are at most {MAX_TILES} tiles per side, evenly spaced."
     st.caption(words)
     plot(mask_figure(kinds, colors()), key="mask-tiles")
 

@@ -8,13 +8,13 @@ import streamlit as st
 from kernels.lessons import low_precision
 from kernels.measure.measurement import Measurement
 from kernels.measure.peers import PEERS
-from kernels.problem import BLOCKS, AttentionProblem
+from kernels.problem import AttentionProblem
 from kernels.recordings import recorded_document
 from kernels.references import reference
 from viz.learn.after_lanes import lanes_panel
 from viz.learn.after_units import cards, clocks_panel, predict_overlap
 from viz.learn.comparing import compared
-from viz.learn.controls import choice, number
+from viz.learn.controls import TILE_SIZES, choice, number
 from viz.learn.figures.after import precision_figure, rotation_figure
 from viz.learn.formulas import formulas
 from viz.shared import theme
@@ -22,7 +22,6 @@ from viz.shared.glossary import say
 from viz.shared.layout import explore_link, plot
 
 SOURCE = "Shah et al. 2024"
-BLOCK_ROWS = tuple(block for block in BLOCKS if block >= 16)
 HOPPER_SHAPE = (16384, 128, "full", "float16")
 """Length, head_dim, mask and dtype of the recorded speeds that are shown."""
 HOPPER_PEERS = ("ours", "sdpa_flash", "sdpa_cudnn")
@@ -112,11 +111,13 @@ def _rotation_words(
 def _built_here() -> None:
     """Our own kernel of this kind, with its recorded speed and that of its peers."""
     words = (
-        "**In this project**: `kernels/algorithms/flash3/`, which `flash_attention` uses on "
-        "Hopper GPUs if it is faster there. One warp loads; two or three groups of four warps compute 64 "
+        "**In this project**: `kernels/algorithms/flash3/`. On a Hopper GPU `flash_attention` runs it if it "
+        "was the faster kernel when the tiles were tuned, and if there is work for at least three quarters "
+        "of the SMs. One warp loads; two or three groups of four warps compute 64 "
         "rows each, and each group issues the scores of a key tile together with $PV$ of the tile before it. "
-        "With tiles of the same size it visits the same tiles in the same order as the kernel in the player, "
-        "and asks for the same bytes."
+        "With tiles of the same size each query tile visits the same key tiles in the same order as in the "
+        "kernel of the player, and the same bytes are asked for. Only a query tile that sees no key loads a "
+        "key tile all the same."
     )
     if measurement := _recorded_on_hopper():
         problem = measurement.problem
@@ -155,6 +156,6 @@ def _outliers() -> tuple[low_precision.OutlierInputs, int]:
             "Outliers, per cent", 0.0, 10.0, 100 * default.outlier_share, 0.1, "after_outliers", 150
         )
         size = number("Their deviation", 0.0, 1000.0, default.outlier_size, 1.0, "after_size", 140)
-        block = choice("Rows per block", BLOCK_ROWS, 64, "after_block", 130)
+        block = choice("Rows per block", TILE_SIZES, 64, "after_block", 130)
         seed = number("Seed", 0, 9999, default.seed, 1, "after_seed", 110)
     return low_precision.OutlierInputs(length, head_dim, percent / 100, size, seed), block

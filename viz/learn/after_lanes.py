@@ -53,7 +53,8 @@ def lanes_panel() -> None:
     else:
         show_lanes(lanes_data((plain,)), "after_plain_lanes")
     st.caption(
-        f"**Recorded** on {plain.lanes.device.name}, {plain.lanes.recorded_at[:10]}, and replayed here. "
+        f"**Recorded** on {plain.lanes.device.name}, {plain.lanes.recorded_at[:10]}, and replayed here. In "
+        f"{plain.label} the compiler places the wait for a tile, so the time of a product includes it. "
         "Explore measures the lanes of a problem of yours on a Hopper GPU."
     )
     problem, name = _played(plain)

@@ -6,14 +6,14 @@ import streamlit as st
 
 from kernels.device.gpus import GPUS, Gpu
 from kernels.lessons import split_kv as splitting
-from kernels.problem import BLOCKS, INPUTS, AttentionProblem, tiles
-from viz.learn.controls import choice, gpu_choice, number
+from kernels.problem import INPUTS, AttentionProblem, tiles
+from viz.learn.controls import TILE_SIZES, choice, gpu_choice, number
 from viz.learn.figures.after import parts_figure, sm_figure, split_steps_figure
 from viz.learn.figures.matrices import Matrix, matrices_html
 from viz.learn.formulas import formulas
 from viz.learn.predict import choose
 from viz.shared import theme
-from viz.shared.formats import format_bytes, format_error
+from viz.shared.formats import format_bytes, format_count, format_error
 from viz.shared.glossary import say
 from viz.shared.layout import explore_link, plot
 from viz.shared.problem_form import INPUT_WORDS
@@ -21,7 +21,6 @@ from viz.shared.problem_form import INPUT_WORDS
 HEADS = (1, 2, 4, 8, 16, 32)
 GROUPS = HEADS[:4]
 """Query heads that share a key head."""
-BLOCK_KEYS = tuple(block for block in BLOCKS if block >= 16)
 SHOWN_PARTS = 6
 PROGRAMS = "one program" if tiles.PROGRAMS_PER_SM == 1 else f"{tiles.PROGRAMS_PER_SM} programs"
 INPUT_HELP = "\n".join(f"- **{name}**: {words}" for name, words in INPUT_WORDS.items())
@@ -66,7 +65,7 @@ def _decoding() -> tuple[AttentionProblem, Gpu, int]:
         q_len = number("N, queries", 1, 1024, 1, 1, "after_queries", 120)
         kv_heads = choice("Key heads", HEADS, 8, "after_kv_heads", 110)
         group = choice("Query heads to each", GROUPS, 4, "after_group", 150)
-        block_n = choice("BLOCK_N", BLOCK_KEYS, 64, "after_block_n", 120)
+        block_n = choice("BLOCK_N", TILE_SIZES, 64, "after_block_n", 120)
     problem = AttentionProblem(
         q_heads=kv_heads * group,
         kv_heads=kv_heads,
@@ -92,16 +91,18 @@ def _sm_squares(
         count = programs["FlashAttention-2"]
         plot(sm_figure(splitting.dealt(count, gpu.sm_count), count, palette), key="after_sms_before")
     with after:
-        parts = "part" if plan.splits == 1 else "parts"
-        st.markdown(f"**Split-KV**, {plan.splits} {parts} of {plan.tiles_per_split} key tiles")
+        tiles_each = format_count(plan.tiles_per_split, "key tile")
+        st.markdown(f"**Split-KV**, {format_count(plan.splits, 'part')} of {tiles_each}")
         dealt = splitting.dealt(plan.programs, gpu.sm_count)
         plot(sm_figure(dealt, plan.programs, palette), key="after_sms_after")
     one, two = programs.values()
+    tiled = splitting.row_programs(problem) > problem.kv_heads
+    each = "each key head, tile of its queries and part" if tiled else "each key head and part"
     st.caption(
         f"Modelled on {gpu.name}: {gpu.sm_count} SMs, {PROGRAMS} each at once. A square is an SM, and its "
         f"number the programs on it. FlashAttention-1 has one program for each head ({one:,}), "
-        f"FlashAttention-2 one for each head and query tile ({two:,}), split-KV one for each key head and "
-        f"part ({plan.programs:,}): there, query heads with the same keys share a program."
+        f"FlashAttention-2 one for each head and query tile ({two:,}), split-KV one for {each} "
+        f"({plan.programs:,}): there, query heads with the same keys share a program."
     )
 
 
@@ -113,13 +114,14 @@ def _cost_words(
     alone = splitting.occupancy(problem, gpu.sm_count, 1)
     extra, cache = splitting.partial_bytes(problem, plan.splits), splitting.cache_bytes(problem)
     return (
-        f"- The kernel's rule: enough parts to give each SM {PROGRAMS}. In this kernel query heads with the "
-        f"same keys share a program, so without splitting there are {unsplit} programs. "
-        f"{tiles.PROGRAMS_PER_SM} × {gpu.sm_count} ÷ {unsplit} parts are wanted, rounded down, but at most "
-        f"one per key tile ({problem.kv_tiles}): {wanted}. Each part gets the same number of whole tiles, "
-        f"which gives **{rule.splits} parts**.\n"
+        f"- The kernel's rule: as many parts as can run at once, with {PROGRAMS} per SM. Query heads with "
+        f"the same keys share a program: without splitting, {format_count(unsplit, 'program')}. Wanted are "
+        f"{tiles.PROGRAMS_PER_SM} × {gpu.sm_count} ÷ {unsplit:,} parts, rounded down; at least one, and at "
+        f"most one per key tile ({problem.kv_tiles}): {wanted}. Each part has "
+        f"{format_count(rule.tiles_per_split, 'whole tile')}, but the last may have fewer, which gives "
+        f"**{format_count(rule.splits, 'part')}**.\n"
         f"- Shown: **{plan.tile_steps}** tile steps one after the other, instead of {alone.tile_steps} with "
-        f"one part, in {plan.waves} {'wave' if plan.waves == 1 else 'waves'} "
+        f"one part, in {format_count(plan.waves, 'wave')} "
         "(a wave is what all SMs run at once).\n"
         f"- Price: writing and reading partial results moves {format_bytes(extra)} in all, besides "
         f"{format_bytes(cache)} of keys and values.\n\n"

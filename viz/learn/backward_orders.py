@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import streamlit as st
 
@@ -16,18 +17,17 @@ from kernels.lessons.backward_traffic import (
     inner_loop_elements,
     standard_backward_elements,
 )
-from kernels.problem import BLOCKS, AttentionProblem
+from kernels.problem import AttentionProblem
 from viz.learn.backward_words import counted_elements, loop_order_words
+from viz.learn.controls import HEAD_DIMS, TILE_SIZES
 from viz.learn.counts import counted_runs, where_counted
 from viz.learn.figures.io import ByteBar, bytes_figure
 from viz.shared import runs, theme
-from viz.shared.formats import format_bytes
+from viz.shared.formats import format_bytes, format_count
 from viz.shared.glossary import say
 from viz.shared.layout import explore_link, plot
 
 LENGTHS = (16, 1 << 16)
-HEAD_DIMS = (16, 32, 64, 128, 256)
-TILES = tuple(block for block in BLOCKS if block >= 16)
 SRAM_BYTES = 64 << 10
 """On-chip memory of the row-wise algorithm, which keeps as many rows of P and dP as fit."""
 
@@ -61,10 +61,10 @@ def _words(problem: AttentionProblem, ready: Mapping[str, runs.Run]) -> None:
     """Where the bars are from, and links to the runs."""
     say(
         "**[[requested bytes|Requested]]** bytes, what is read again counts again, for standard attention "
-        "in the same tiles. **Counted** (solid): the "
-        "query-outer order and our two kernels by the kernels "
-        f"({where_counted({(problem, name): run for name, run in ready.items()})}); the key-outer orders by "
-        "a tile-by-tile run in NumPy, if it is short. **Modelled** (hatched): one head, float16, no mask; "
+        "in the same tiles. **Counted** (solid): by our kernels "
+        f"({where_counted({(problem, name): run for name, run in ready.items()})}); a key-outer order that "
+        "no kernel has run is counted by a tile-by-tile run in NumPy, if it is short. **Modelled** "
+        "(hatched): one head, float16, no mask; "
         f"sums that wait in HBM are float32; row-wise with {SRAM_BYTES >> 10} KiB of SRAM. Algorithm numbers "
         "are those of Chu, Liu and Lin 2026; algorithm 7 is a draft, which loads O again at every step to "
         "recompute D. The dotted line: **[[compulsory bytes|at least]]** Q, K, V, O and dO in, "
@@ -107,8 +107,12 @@ def traffic_problem() -> AttentionProblem:
         head_dim = st.selectbox(
             "d, head_dim", HEAD_DIMS, 1, key="gradients_head_dim", bind="query-params", width=140
         )
-        block_m = st.selectbox("BLOCK_M", TILES, 1, key="gradients_block_m", bind="query-params", width=140)
-        block_n = st.selectbox("BLOCK_N", TILES, 1, key="gradients_block_n", bind="query-params", width=140)
+        block_m = st.selectbox(
+            "BLOCK_M", TILE_SIZES, 1, key="gradients_block_m", bind="query-params", width=140
+        )
+        block_n = st.selectbox(
+            "BLOCK_N", TILE_SIZES, 1, key="gradients_block_n", bind="query-params", width=140
+        )
     return AttentionProblem(q_len=length, kv_len=length, head_dim=head_dim, block_m=block_m, block_n=block_n)
 
 
@@ -126,17 +130,17 @@ def _bars(problem: AttentionProblem, ready: Mapping[str, runs.Run]) -> list[Byte
     rows = lesson.row_wise_backward_rows(length, d, SRAM_BYTES // size)
     bars = [ByteBar("standard", standard_requested(problem, "backward"), None, "standard")]
     if rows:
-        label = f"row-wise, {rows:,} {'row' if rows == 1 else 'rows'}"
+        label = f"row-wise, {format_count(rows, 'row')}"
         bars.append(ByteBar(label, lesson.row_wise_backward_bytes(length, d, rows, size), None, "state"))
-    draft, key_outer = (
-        lesson.key_outer_backward_bytes(length, d, tile, size, gamma_each_step)
-        for gamma_each_step in (True, False)
-    )
+    draft = lesson.key_outer_backward_bytes(length, d, tile, size, gamma_each_step=True)
+    key_outer = _kernel_bar("key outside (alg. 8)", "value", "backward_kv_outer", problem, ready)
+    if key_outer.counted is None:
+        key_outer = replace(key_outer, counted=_run_bytes(problem, False))
     return [
         *bars,
         _kernel_bar("query outside (alg. 6)", "query", "backward_q_outer", problem, ready),
         ByteBar("key outside, draft (alg. 7)", draft, _run_bytes(problem, True), "value"),
-        ByteBar("key outside (alg. 8)", key_outer, _run_bytes(problem, False), "value"),
+        key_outer,
         _kernel_bar("our two kernels", "flash", "backward", problem, ready),
     ]
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from kernels.algorithms import ALGORITHMS
 from kernels.lessons.backward_run import can_run, key_outer_run
 from kernels.lessons.backward_traffic import LOOP_ORDERS, counted_inner_loop_elements, inner_loop_elements
-from kernels.lessons.io import BlockSizes, key_outer_backward_bytes
 from kernels.problem import AttentionProblem
 from viz.learn.comparing import compared
 from viz.shared.formats import format_bytes
@@ -34,11 +33,9 @@ def counted_elements(problem: AttentionProblem, ready: Mapping[str, Run]) -> dic
 def loop_order_words(problem: AttentionProblem) -> str:
     """Which loop order moves less on these tiles: elements of the inner loops, then bytes of the pass."""
     query, key = (inner_loop_elements(order, problem, read_back=True) for order in (QUERY_OUTER, KEY_OUTER))
-    tile = BlockSizes(problem.block_m, problem.block_n)
-    key_bytes = key_outer_backward_bytes(
-        problem.q_len, problem.head_dim, tile, problem.itemsize, gamma_each_step=False
+    query_bytes, key_bytes = (
+        ALGORITHMS[order.algorithm].requested_bytes(problem) for order in (QUERY_OUTER, KEY_OUTER)
     )
-    query_bytes = ALGORITHMS[QUERY_OUTER.algorithm].requested_bytes(problem)
     return (
         "**On these tiles** the inner loop of the key-outer order (algorithm 8) moves "
         f"{compared(key, query)} that of the query-outer order (algorithm 6): $4\\,t_k Nd$ = {key:,} "

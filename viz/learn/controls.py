@@ -8,10 +8,14 @@ from typing import Literal, TypeVar
 import streamlit as st
 
 from kernels.device.gpus import DEFAULT_GPU, GPUS
+from kernels.problem import BLOCKS
 
 Number = TypeVar("Number", int, float)
 Option = TypeVar("Option")
 Width = int | Literal["stretch"]
+HEAD_DIMS = (16, 32, 64, 128, 256)
+TILE_SIZES = tuple(block for block in BLOCKS if block >= 16)
+"""BLOCK_M or BLOCK_N of a chapter in which tiles stand for those of a GPU: its tensor cores take 16 rows."""
 
 
 def number(
@@ -49,12 +53,14 @@ def gpu_choice(key: str, width: Width, value: str = DEFAULT_GPU, words: str | No
 def switch(label: str, options: Iterable[str], key: str, default: str | None = None) -> str:
     """One of the options, all visible; the first unless `default` is given. The label is hidden."""
     names = list(options)
-    return st.segmented_control(
+    first = default or names[0]
+    chosen = st.segmented_control(
         label,
         names,
-        default=default or names[0],
+        default=first,
         required=True,
         key=key,
         bind="query-params",
         label_visibility="collapsed",
     )
+    return chosen or first  # an empty value in the URL chooses none

@@ -39,7 +39,8 @@ def counted_runs(
         return ready
     if store is None or backend == "replay":
         st.caption(
-            ":material/history: Without Triton the kernels cannot run: only recorded runs are counted."
+            ":material/history: Kernels cannot run here (the badge “replay” says why): only recorded runs "
+            "are counted."
         )
         return ready
     jobs = _started(store, backend, missing, key, ask)

@@ -118,7 +118,7 @@ def _inputs() -> tuple[str, GradientLesson, int]:
 
 
 def _lesson() -> GradientLesson:
-    """The small layer, where no line is chosen."""
+    """The small layer, if no line is chosen."""
     with st.container(horizontal=True, gap="small", vertical_alignment="bottom", key="gradients_inputs"):
         return _lesson_inputs()
 

@@ -20,7 +20,15 @@ from kernels.lessons.ideas import (
 from kernels.problem import AttentionProblem
 from kernels.traffic.modelled import compulsory_bytes, forward_flops
 from viz.learn.figures.idea_map import Box
-from viz.shared.formats import count_tex, format_bytes, format_error, format_kib, format_number, significant
+from viz.shared.formats import (
+    count_tex,
+    format_bytes,
+    format_count,
+    format_error,
+    format_kib,
+    format_number,
+    significant,
+)
 
 
 def flops_words(flops: float) -> str:
@@ -51,8 +59,7 @@ def boxes(problem: AttentionProblem, gpu: Gpu, with_all: Costs, left_out: str | 
         ),
         "online softmax": (
             "joins tiles by a running max and sum",
-            f"{problem.kv_tiles:,} {'tile' if problem.kv_tiles == 1 else 'tiles'} per row, "
-            f"error {format_error(with_all.output_error)}",
+            f"{format_count(problem.kv_tiles, 'tile')} per row, error {format_error(with_all.output_error)}",
         ),
         "recomputation": (
             "the backward pass computes P again",
@@ -130,7 +137,7 @@ def _without_tiling(problem: AttentionProblem, gpu: Gpu, with_all: Costs, now: C
         else "does not fit, and fusion falls: S and P go through HBM"
     )
     return (
-        f"**{min(problem.block_m, n)} whole rows of scores at once**: ${problem.block_m} \\cdot "
+        f"**Room for {problem.block_m} whole rows of scores**: ${problem.block_m} \\cdot "
         f"{count_tex(n)} \\cdot 4$ B, together with Q, K, V and O {format_kib(whole_row_bytes(problem))}. A "
         f"program can have {room_words(gpu)} of the {gpu.name}, together {format_kib(chip_capacity(gpu))}: "
         f"that {verdict}. The limit is N = {longest_whole_row(problem, gpu):,}."
@@ -160,7 +167,7 @@ def _without_online_softmax(problem: AttentionProblem, gpu: Gpu, with_all: Costs
     )
 
 
-def _kept_words(problem: AttentionProblem, with_all: Costs, now: Costs) -> str:
+def _kept_words(problem: AttentionProblem) -> str:
     n, size = problem.q_len, problem.itemsize
     product = 2 * n * n * problem.head_dim
     return (
@@ -172,7 +179,7 @@ def _kept_words(problem: AttentionProblem, with_all: Costs, now: Costs) -> str:
 
 def _without_recomputation(problem: AttentionProblem, gpu: Gpu, with_all: Costs, now: Costs) -> str:
     return (
-        f"**{_kept_words(problem, with_all, now).replace(':', ':**', 1)} It can still be one kernel, but P "
+        f"**{_kept_words(problem).replace(':', ':**', 1)} It can still be one kernel, but P "
         "reaches HBM all the same, so fusion no longer keeps its promise."
     )
 
@@ -181,6 +188,6 @@ def _without_lse(problem: AttentionProblem, gpu: Gpu, with_all: Costs, now: Cost
     product = 2 * problem.q_len * problem.kv_len * problem.head_dim
     return (
         "**A tile of P needs the sum of its whole rows.** Without lse no tile of P can be rebuilt alone. So "
-        f"{_kept_words(problem, with_all, now)} Or the backward pass first sums all rows again: a sixth "
+        f"{_kept_words(problem)} Or the backward pass first sums all rows again: a sixth "
         f"product, {flops_words(product)}, to save {format_bytes(with_all.kept_bytes)}."
     )

@@ -61,8 +61,8 @@ def forward_view(store: runs.RunStore | None, backend: str) -> None:
     say(
         "There are four ways to the same [[output|O]]:\n"
         "- [[standard attention|Standard attention]] writes S and P to [[HBM]] and reads them back.\n"
-        "- [[row-wise attention|Row-wise attention]] keeps whole rows of S on the chip, so it has room for "
-        "few of them.\n"
+        "- [[row-wise attention|Row-wise attention]] keeps whole rows of S on the chip: the longer they are, "
+        "the fewer it has room for.\n"
         "- [[FlashAttention-1]] keeps a [[key tile]], and goes through all queries.\n"
         "- [[FlashAttention-2]] keeps a [[query tile]], and goes through all keys. It is the kernel of the "
         "last chapter."

@@ -7,11 +7,11 @@ import streamlit as st
 from kernels.lessons import io as lesson
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import count_tiles
-from viz.learn.controls import switch
+from viz.learn.controls import HEAD_DIMS, TILE_SIZES, switch
 from viz.learn.counting_rule import RULE
 from viz.learn.counts import counted_runs
 from viz.learn.figures.io import Curve, growth_figure
-from viz.learn.io_inputs import BLOCK_ROWS, HEAD_DIMS, LENGTHS, MEMORIES_KIB, TrafficInputs, traffic_inputs
+from viz.learn.io_inputs import LENGTHS, MEMORIES_KIB, TrafficInputs, traffic_inputs
 from viz.shared import runs
 from viz.shared.formats import format_kib
 from viz.shared.glossary import say
@@ -100,17 +100,25 @@ def _counted_points(
     sweep: dict[int, SweepPoint], size: int, store: runs.RunStore | None, backend: str
 ) -> dict[str, list[tuple[int, int]]]:
     """Label of a curve -> (value on the axis, bytes counted) of each run that is ready."""
-    runnable = {
+    accepted = {
         (name, value): problem
         for value, point in sweep.items()
         for name in ("flash1", "flash2")
         if (problem := _kernel_problem(name, *point, size)) is not None
     }
-    if not runnable:
+    runnable = {
+        item: problem for item, problem in accepted.items() if count_tiles(problem).visited <= POINT_STEPS
+    }
+    if not accepted:
         st.caption(
-            "No point can be counted: eq 44 gives tiles that the kernels do not accept. Choose an SRAM of "
-            "16, 32, 64 or 128 KiB, or another d."
+            "No point can be counted: eq 44 gives tiles that the kernels do not accept. Choose another d, or "
+            "an SRAM that is another power of two."
         )
+    elif not runnable:
+        st.caption(
+            f"No point is counted: each run has more than {POINT_STEPS} tile steps. Choose a smaller N."
+        )
+    if not runnable:
         return {}
     wanted = [(problem, name) for (name, _), problem in runnable.items()]
     ready = counted_runs(store, backend, wanted, "io_growth", ask=True)
@@ -122,18 +130,15 @@ def _counted_points(
 
 
 def _kernel_problem(name: str, length: int, d: int, memory_bytes: int, size: int) -> AttentionProblem | None:
-    """The problem with the curve's own tiles; None if kernels do not accept them or the run would be long."""
+    """The problem with the curve's own tiles; None if the kernels do not accept them."""
     memory = memory_bytes // size
     if name == "flash2":
         blocks = lesson.query_outer_blocks(memory, d, 4)
     else:
         blocks = lesson.key_outer_blocks(memory, d)
-    if blocks.query not in BLOCK_ROWS or blocks.key not in BLOCK_ROWS:
+    if blocks.query not in TILE_SIZES or blocks.key not in TILE_SIZES:
         return None
-    problem = AttentionProblem(
-        q_len=length, kv_len=length, head_dim=d, block_m=blocks.query, block_n=blocks.key
-    )
-    return problem if count_tiles(problem).visited <= POINT_STEPS else None
+    return AttentionProblem(q_len=length, kv_len=length, head_dim=d, block_m=blocks.query, block_n=blocks.key)
 
 
 def _growth_table(inputs: TrafficInputs) -> None:

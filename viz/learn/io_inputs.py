@@ -8,12 +8,10 @@ import streamlit as st
 
 from kernels.device.gpus import GPUS, Gpu
 from kernels.problem import AttentionProblem
-from viz.learn.controls import gpu_choice, slider
+from viz.learn.controls import HEAD_DIMS, TILE_SIZES, gpu_choice, slider
 
 LENGTHS = (128, 256, 512, 1024, 2048, 4096, 8192, 16384)
-HEAD_DIMS = (16, 32, 64, 128, 256)
 MEMORIES_KIB = (16, 32, 64, 96, 128, 163, 192, 227, 256)
-BLOCK_ROWS = (16, 32, 64, 128)
 
 
 @dataclass(frozen=True)
@@ -52,8 +50,8 @@ def traffic_inputs() -> TrafficInputs:
             "io_m",
             "What one program may keep on the chip, in shared memory and registers together.",
         )
-        block_m = slider("BLOCK_M", BLOCK_ROWS, 64, "io_bm", "Queries per tile.")
-        block_n = slider("BLOCK_N", BLOCK_ROWS, 64, "io_bn", "Keys per tile.")
+        block_m = slider("BLOCK_M", TILE_SIZES, 64, "io_bm", "Queries per tile.")
+        block_n = slider("BLOCK_N", TILE_SIZES, 64, "io_bn", "Keys per tile.")
         gpu = GPUS[gpu_choice("io_gpu", 130)]
     problem = AttentionProblem(q_len=length, kv_len=length, head_dim=d, block_m=block_m, block_n=block_n)
     return TrafficInputs(problem, memory << 10, gpu)

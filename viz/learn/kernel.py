@@ -73,7 +73,7 @@ def show() -> None:
         "takes a whole [[tile step]] at once, and “Numbers” shows the numbers inside the tile. The space "
         "key plays."
     )
-    _player(run)
+    _player()
     _lines()
     scene_popover(_scene, "kernel_scene")
     say(f"This run is {run.provenance}. Click a tile to follow one of its rows. {_bytes_words(run)}", True)
@@ -94,7 +94,7 @@ def _bytes_words(run: runs.Run) -> str:
 
 
 @st.fragment
-def _player(run: runs.Run) -> None:
+def _player() -> None:
     """A fragment: a new state reruns the player alone."""
     state = st.session_state.setdefault("learn_player_state", {"unit": "phase"})
     st.session_state["learn_player_state"] = show_player(_data(), "learn_player", state)

@@ -22,6 +22,10 @@ with st.container(key="chapters"):
     chosen = switch_in_url(
         "Chapter", slugs, "chapter", slugs[0], shown=names.__getitem__, label_visibility="collapsed"
     )
+asked = st.query_params.get("chapter", chosen)
+if asked not in slugs:
+    expected = f"expected one of {', '.join(slugs)}"
+    st.error(f"There is no chapter {asked[:60]!r}; {expected}.", icon=":material/error:")
 place = slugs.index(chosen)
 top = st.container()  # before the chapter, which may rerun a part of itself
 st.subheader(CHAPTERS[place].question, anchor=False)

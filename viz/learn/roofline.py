@@ -10,7 +10,7 @@ import streamlit as st
 from kernels.device.gpus import GPUS, Gpu
 from kernels.lessons import roofline as lesson
 from kernels.problem import AttentionProblem
-from viz.learn.controls import gpu_choice, slider, switch
+from viz.learn.controls import HEAD_DIMS, TILE_SIZES, gpu_choice, slider, switch
 from viz.learn.counting_rule import RULE
 from viz.learn.counts import counted_runs
 from viz.learn.figures.roofline import roofline_figure, times_figure
@@ -22,8 +22,6 @@ from viz.shared.glossary import say
 from viz.shared.layout import colors, explore_link, plot
 
 LENGTHS = (1, 16, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 65536)
-HEAD_DIMS = (16, 32, 64, 128, 256)
-BLOCK_ROWS = (16, 32, 64, 128)
 START = AttentionProblem(q_len=1024, kv_len=1024, head_dim=64)
 
 
@@ -76,7 +74,7 @@ def _inputs(store: runs.RunStore | None) -> RooflineInputs:
         queries = slider("N, queries", LENGTHS, START.q_len, "roofline_q")
         keys = slider("M, keys", LENGTHS, START.kv_len, "roofline_k")
         d = slider("d, head_dim", HEAD_DIMS, START.head_dim, "roofline_d")
-        block_m = slider("BLOCK_M", BLOCK_ROWS, START.block_m, "roofline_bm")
+        block_m = slider("BLOCK_M", TILE_SIZES, START.block_m, "roofline_bm")
     problem = AttentionProblem(q_len=queries, kv_len=keys, head_dim=d, block_m=block_m)
     return RooflineInputs(problem, gpu)
 
@@ -107,10 +105,10 @@ def _roofline_view(inputs: RooflineInputs, store: runs.RunStore | None) -> None:
         r"limited by memory, a kernel right of it by arithmetic."
     )
     st.markdown(
-        f"**Fused**: {significant(best.intensity)} FLOP/B if K and V are read again from L2 (at least; "
-        f"limited by {best.bound_by(gpu)}), {significant(worst.intensity)} if from HBM (requested; limited "
-        f"by {worst.bound_by(gpu)}). **Softmax** alone: {significant(steps['perfect'][1].intensity)} for "
-        "every shape."
+        f"**Fused**: {significant(best.intensity)} FLOP/B for the least bytes, if K and V are read again "
+        f"from L2 (limited by {best.bound_by(gpu)}), and {significant(worst.intensity)} for the requested "
+        f"bytes, if they are read again from HBM (limited by {worst.bound_by(gpu)}). **Softmax** "
+        f"alone: {significant(steps['perfect'][1].intensity)} for every shape."
     )
     if more:
         st.markdown(_others_table(more, gpu))

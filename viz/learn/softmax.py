@@ -130,7 +130,7 @@ def _one_pass(row: np.ndarray, values: np.ndarray, steps: tuple[OnlineStep, ...]
     )
     left, right = st.columns(2, gap="large", vertical_alignment="center")
     with left:
-        for formula in _update(step):
+        for formula in _update(step, row):
             st.latex(formula)
     with right:
         st.latex(_numerator(steps, values, now))
@@ -195,10 +195,10 @@ def block_words(step: OnlineStep) -> str:
     )
 
 
-def _update(step: OnlineStep) -> list[str]:
+def _update(step: OnlineStep, row: np.ndarray) -> list[str]:
     """The three updates with the numbers of this step."""
-    block_max = float(step.m + np.log(step.terms.max()))
-    before, largest, m = (format_tex(value, 6) for value in (step.m_before, block_max, step.m))
+    scores = row[step.start : step.end]  # not from the terms: they underflow to 0
+    before, largest, m = (format_tex(value, 6) for value in (step.m_before, scores.max(), step.m))
     l_before, l, alpha, added = (
         format_tex(value, 4) for value in (step.l_before, step.l, step.alpha, step.block_sum)
     )

@@ -31,9 +31,9 @@ def overflow_part(row: np.ndarray, values: np.ndarray, steps: tuple[OnlineStep, 
         ("about 1000", "about e^1000, a large number", "∞"),
         "∞",
         f"float32 ends at e^{format_number(exp_limits('float32')[1])}, so the sum is "
-        f"{format_number(float(total))}, and each weight is 0 or ∞ / ∞, which is not a number "
-        "(NaN). Subtract the largest score first: all exponents are then 0 or less, and the weights are the "
-        "same, since e^(−m) cancels.",
+        f"{format_number(float(total))}, and each weight is ∞ / ∞, which is not a number (NaN). Subtract "
+        "the largest score first: all exponents are then 0 or less, and the weights are the same, since "
+        "e^(−m) cancels.",
     )
     number_format = switch("number format", FORMATS, "softmax_format", default="float32")
     plot(overflow_figure(row, exp_limits(number_format), number_format, colors()), key="softmax_overflow")

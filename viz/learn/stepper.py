@@ -47,10 +47,13 @@ def parts(key: str, draws: Mapping[str, Callable[[], None]], *steppers: str) -> 
     st.session_state[PARTS_LEFT] = following < len(names)
 
 
-def stepper(key: str, count: int) -> int:
-    """The step that the reader chose, 1 to `count`. It starts at 1; the URL's parameter is `key`."""
+def stepper(key: str, count: int, smaller: str = "scores at a time") -> int:
+    """The step that the reader chose, 1 to `count`. It starts at 1; the URL's parameter is `key`.
+
+    `smaller` names the input whose smaller values give more steps.
+    """
     if count == 1:
-        st.caption("One block, one step: choose smaller blocks to see more.")
+        st.caption(f"There is one step only: choose fewer {smaller} to see more.")
         return 1
     take_from_url(key, 1, lambda text: min(max(int(text), 1), count))
     row = st.container(horizontal=True, vertical_alignment="center", gap="small")

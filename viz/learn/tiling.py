@@ -106,7 +106,7 @@ def _product(matrices: Matrices, tile: int) -> tuple[int, int]:
     )
     a, b = matrices["A"], matrices["B"]
     steps = tiled_product(a, b, tile)
-    step = steps[stepper("tiling_step", len(steps)) - 1]
+    step = steps[stepper("tiling_step", len(steps), "rows per tile") - 1]
     st.html(matrices_html(product_matrices(a, b, tile, step), colors()))
     answered = _predict_reads(a, b, tile, steps[-1].elements_read)
     names = [f"A_{{{step.i}{k}}} B_{{{k}{step.j}}}" for k in range(tiles_of(a.shape[1], tile))]
@@ -156,7 +156,7 @@ def _no_softmax(matrices: Matrices, tile: int) -> tuple[int, int]:
     )
     query, key, value = (matrices[name] for name in "QKV")
     steps = tiled_attention(query, key, value, tile, "none")
-    step = steps[stepper("tiling_step", len(steps)) - 1]
+    step = steps[stepper("tiling_step", len(steps), "rows per tile") - 1]
     st.html(matrices_html(attention_matrices(query, key, value, tile, step), colors()))
     i, j = step.i, step.j
     st.latex(
@@ -164,14 +164,13 @@ def _no_softmax(matrices: Matrices, tile: int) -> tuple[int, int]:
         rf"S_{{{i}{j}}} = Q_{{{i}}} K_{{{j}}}^\top / \sqrt{{{query.shape[1]}}}"
     )
     difference = np.abs(steps[-1].output - whole_attention(query, key, value, "none")).max()
-    q, k, s, o = (
-        block.size
-        for block in (query[span(step.i, tile)], key[span(step.j, tile)], step.scores, step.accumulator)
-    )
+    q, s, o = (block.size for block in (query[span(step.i, tile)], step.scores, step.accumulator))
+    k_or_v = max(matrix[span(step.j, tile)].size for matrix in (key, value))
     st.caption(
         f"Only one tile of S exists at a time: {s} numbers instead of {len(query) * len(key)}. Held at once: "
-        f"Q and O of the query tile, K or V of the key tile, and that tile of S: {q} + {o} + {k} + {s} = "
-        f"{q + o + k + s} numbers (Chu, Liu and Lin 2026, algorithm 2; this app adds the scale 1/√d). At the "
+        "Q and O of the query tile, K or V of the key tile, and that tile of S: "
+        f"{q} + {o} + {k_or_v} + {s} = {q + o + k_or_v + s} numbers "
+        "(Chu, Liu and Lin 2026, algorithm 2; this app adds the scale 1/√d). At the "
         f"end O differs from S V computed without tiles by {format_error(difference)} (measured)."
     )
     return tiles_of(len(query), tile), step.kv_tiles
@@ -190,7 +189,7 @@ def _softmax(matrices: Matrices, tile: int) -> tuple[int, int]:
     query, key, value = (matrices[name] for name in "QKV")
     way = WAYS[switch("How tiles are joined", WAYS, "tiling_join")]
     steps = tiled_attention(query, key, value, tile, way)
-    place = stepper("tiling_step", len(steps)) - 1
+    place = stepper("tiling_step", len(steps), "rows per tile") - 1
     step = steps[place]
     exact = whole_attention(query, key, value, "online")
     st.html(matrices_html(softmax_matrices(value, exact, tile, step, way == "online"), colors()))

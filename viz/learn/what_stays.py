@@ -13,7 +13,7 @@ from kernels.problem import AttentionProblem
 from kernels.traffic.modelled import LSE_BYTES, forward_flops
 from viz.learn.comparing import compared
 from viz.learn.controls import choice
-from viz.shared.formats import format_bytes, format_error, format_flops, format_ms
+from viz.shared.formats import format_bytes, format_count, format_error, format_flops, format_ms
 
 SIZES = (32, 64, 128, 256)
 """Keys, groups of keys or features that an approximation looks at."""
@@ -85,7 +85,7 @@ def _approximation_table(problem: AttentionProblem, size: int) -> str:
 
 
 def _compiler_words(problem: AttentionProblem) -> str:
-    tiles = f"{problem.kv_tiles:,} {'tile' if problem.kv_tiles == 1 else 'tiles'}"
+    tiles = format_count(problem.kv_tiles, "tile")
     return (
         "A compiler fuses two operations if each number of the second one needs only a few numbers of the "
         "first, as in an addition and an activation. Softmax needs a whole row: its first quotient has to "

@@ -48,7 +48,10 @@ def player_data(trace: Trace, provenance: str, gpu: Gpu) -> dict:
         "title": title_of(trace),
         "provenance": provenance,
         "problem": _problem(trace, algorithm, tile_numbers),
-        "notes": sample_notes(trace) + observed_notes(trace) + list(selection.notes),
+        "notes": sample_notes(trace)
+        + _program_notes(algorithm)
+        + observed_notes(trace)
+        + list(selection.notes),
         "tensors": [
             {"name": name, "written": bool(trace.tensor_bytes_written[:, i].any()), "color": _color(name)}
             for i, name in enumerate(trace.tensors)
@@ -103,6 +106,12 @@ def grid_tiles(trace: Trace, selection: Selection) -> list[int]:
 def sample_notes(trace: Trace) -> list[str]:
     """What of the run was traced, in words; empty if all of it was."""
     return [f"sample: {trace.sample.words(trace.problem)}"] if trace.sample else []
+
+
+def _program_notes(algorithm: Algorithm) -> list[str]:
+    """What is called a program, if it is not one of the launch."""
+    words = "program: here a query tile; a program of the launch may take several, one after the other"
+    return [words] if algorithm.persistent else []
 
 
 def observed_notes(trace: Trace) -> list[str]:

@@ -96,7 +96,7 @@ def _run_data(run: LanesRun, tiles: np.ndarray | None) -> tuple[dict, np.ndarray
         "begin": encode(begin, "uint32"),
         "length": _encode_small(end - begin, "uint16", "uint32"),
         "activity": encode(lanes.event_activity[events], "uint8"),
-        "place": encode(index.reshape(-1), "uint16"),
+        "place": _encode_small(index.reshape(-1), "uint16", "uint32"),
         "places": _encode_small(known, "int16", "int32"),
         "waits": _waits(lanes),
     }

@@ -31,9 +31,10 @@ VIEWS = {
 DUEL_VIEWS = ("grid", "mask", "bytes")
 PARTS = ("sentence", "picture", "code", "state")
 """What can be hidden until asked; "state" is m, l and alpha of a tile in its numbers."""
-STEP = re.compile(r"\d+(\.\d+)?|gpu:\d+")
-PLACE = re.compile(r"(race|steps):\d+")
-ROW = re.compile(r"\d+\.\d+")
+_NUMBER = "[0-9]{1,12}"  # int() takes no number of thousands of digits, which a URL may hold
+STEP = re.compile(rf"{_NUMBER}(\.{_NUMBER})?|gpu:{_NUMBER}")
+PLACE = re.compile(rf"(race|steps):{_NUMBER}")
+ROW = re.compile(rf"{_NUMBER}\.{_NUMBER}")
 PROBLEM_FIELDS = tuple(field.name for field in fields(AttentionProblem))
 
 

@@ -35,7 +35,6 @@ def run_figures(trace: Trace, gpu: Gpu, measurement: Measurement | None) -> dict
     figures = {name: f"{getattr(problem, name):,}" for name in PROBLEM_FIELDS}
     figures |= {
         "steps": f"{trace.steps:,}",
-        "programs": f"{len(np.unique(np.stack([trace.kernel, trace.program]), axis=1).T):,}",
         "kernels": f"{len(trace.kernels)}",
         "q_tiles": f"{problem.q_tiles:,}",
         "kv_tiles": f"{problem.kv_tiles:,}",
@@ -50,6 +49,9 @@ def run_figures(trace: Trace, gpu: Gpu, measurement: Measurement | None) -> dict
         "gpu": gpu.name,
         "device": trace.device.name,
     }
+    if not algorithm.persistent:  # else the trace does not tell them
+        programs = np.unique(np.stack([trace.kernel, trace.program]), axis=1)
+        figures["programs"] = f"{programs.shape[1]:,}"
     for index, name in enumerate(trace.tensors):
         moved = trace.tensor_bytes_read[:, index].sum() + trace.tensor_bytes_written[:, index].sum()
         figures[f"bytes_{name.replace(' ', '_')}"] = format_bytes(int(moved))

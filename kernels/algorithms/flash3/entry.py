@@ -116,6 +116,7 @@ ENTRY = Algorithm(
     has_gradients=True,
     recorded=("gpt2", "llama3", "ragged", "layer", "window", "decode"),
     samples="heads",
+    persistent=True,
     chip_words="With all slots of the rings of tiles.",
     needs=Needs("a Hopper GPU", "9.0", ("float16", "bfloat16"), range(40, 257, 8)),
     own_tiles=tiles_of,

@@ -117,3 +117,16 @@ def test_a_file_that_cannot_be_opened_is_refused_with_words(monkeypatch, tmp_pat
     assert not app.exception
     assert "x.npz" in app.error[0].value
     assert player(app)["provenance"].startswith("recorded on")  # the page goes on without it
+
+
+def test_a_file_whose_error_is_not_computed_yet_says_what_it_waits_for(monkeypatch, file):
+    for backend, words in (
+        ("starting", "once the worker process has started"),
+        ("replay", "which cannot run here"),
+    ):
+        monkeypatch.setattr(runs, "backend", lambda store, backend=backend: backend)
+        app = open_page()
+        app.file_uploader[0].upload("dropped.npz", file.read_bytes(), "application/octet-stream").run()
+        assert not app.exception
+        assert any(words in caption.value for caption in app.caption)
+        assert cards(app)["Largest error of the result · measured"][0] == "–"

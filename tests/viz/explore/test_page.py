@@ -219,7 +219,7 @@ def test_without_triton_recordings_are_shown_and_the_page_says_why(monkeypatch):
     assert any("replay" in markdown.value for markdown in app.markdown)
     other = open_page(**SMALL)
     assert not other.exception
-    assert "only recorded problems can be shown" in other.info[0].value
+    assert "cannot run here (the badge “replay” says why), so only recorded problems" in other.info[0].value
 
 
 @pytest.mark.parametrize(

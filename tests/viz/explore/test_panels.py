@@ -18,6 +18,7 @@ from kernels.problem.tiles import count_tiles
 from kernels.trace import Trace
 from tests.lanes import hopper_lanes, plain_lanes
 from viz.explore import panels
+from viz.player.data import player_data
 from viz.player.lanes import LanesRun
 from viz.player.scene import RunName, Stop, parse_talk
 from viz.shared import runs
@@ -139,6 +140,32 @@ def test_a_recording_shows_the_clock_of_its_own_gpu():
     assert "pauses" not in words
     several = runs.recorded(PRESETS["gpt2"].problem, "backward")
     assert "pauses" in opened(panels.timeline_panel, several, GPU).caption[0].value
+
+
+def test_a_persistent_kernel_is_counted_by_its_query_tiles():
+    problem = ALGORITHMS["flash3"].with_own_tiles(PRESETS["layer"].problem)
+    recorded = runs.recorded(problem, "flash3")
+    tiles = problem.heads * problem.q_tiles
+    assert f"{tiles} query tiles on " in opened(panels.timeline_panel, recorded, GPU).caption[0].value
+    note = "a program of the launch may take several"
+    assert any(note in each for each in player_data(recorded.trace, "", GPU)["notes"])
+    plain = runs.recorded(PRESETS["gpt2"].problem, "flash2")
+    assert not any(note in each for each in player_data(plain.trace, "", GPU)["notes"])
+
+
+def test_programs_and_tiles_that_are_not_drawn_are_said(run, monkeypatch):
+    assert "drawn" not in opened(panels.timeline_panel, run, GPU).caption[0].value
+    monkeypatch.setattr(panels, "MAX_SPANS", 5)
+    monkeypatch.setattr("viz.explore.figures.timeline.MAX_SPANS", 5)
+    app = opened(panels.timeline_panel, run, dataclasses.replace(GPU, sm_count=3))
+    assert app.caption[0].value.endswith("The 5 that start first are drawn.")
+    starts = [detail[6] for detail in bars(app)["customdata"]]
+    assert len(starts) == 5
+    assert starts[:3] == [0, 0, 0]
+    wide = AttentionProblem(q_len=64, kv_len=4 * 300, head_dim=16, block_m=4, block_n=4)
+    drawn = "Drawn are at most 256 tiles per side, evenly spaced."
+    assert drawn in opened(panels.mask_panel, wide, ALGORITHMS["flash2"]).caption[0].value
+    assert drawn not in opened(panels.mask_panel, PROBLEM, ALGORITHMS["flash2"]).caption[0].value
 
 
 @pytest.mark.parametrize("mask", ["full", "causal", "window"])

@@ -66,7 +66,14 @@ def test_the_kernel_runs_again_for_the_row_that_is_opened():
 
 @pytest.mark.parametrize(
     "query",
-    [{}, {"row": "0.3"}, {"open": "tile"}, {"open": "tile", "row": "x.<b>"}, {"open": "row", "row": "0.3"}],
+    [
+        {},
+        {"row": "0.3"},
+        {"open": "tile"},
+        {"open": "tile", "row": "x.<b>"},
+        {"open": "row", "row": "0.3"},
+        {"open": "tile", "row": "0." + "9" * 5000},
+    ],
 )
 def test_nothing_runs_for_a_row_that_is_not_opened(query):
     app = opened(**query)

@@ -63,7 +63,7 @@ def test_both_directions_and_a_tie_occur():
     assert "moves as much as that" in words(128, 64, length=192)  # 2 query tiles and 3 key tiles
 
 
-def test_orders_without_a_kernel_are_counted_by_a_run_in_numpy():
+def test_key_outer_orders_that_no_kernel_has_run_are_counted_by_a_run_in_numpy():
     problem = AttentionProblem(q_len=64, kv_len=64, head_dim=16, block_m=16, block_n=32)
     assert counted_elements(problem, {}) == {
         "algorithm 7": 5 * 2 * 64 * 16,

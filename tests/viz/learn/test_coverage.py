@@ -79,7 +79,7 @@ SHOWN = {
     ),
     "dividing at every tile or once": ("tiling", "Softmax in between", "| divisions |", "once at the end"),
     "work of the backward pass": ("gradients", "Traffic", r"8\,n^2d + 2\,n^2 + 2\,nd", "room on the chip"),
-    "algorithms 7 and 8 counted": ("gradients", "Traffic", "key-outer orders", "tile-by-tile run"),
+    "algorithms 7 and 8 counted": ("gradients", "Traffic", "a key-outer order", "tile-by-tile run"),
     "numerators per block": ("softmax", "One pass", r"\alpha\, y", "y' / l'"),
     "other operations on the roofline": (
         "roofline",

@@ -147,7 +147,7 @@ def test_fewer_tokens_shorten_what_depended_on_them(no_worker):
     assert app.slider(key="gradients_block").value == 3
 
 
-def test_both_loop_orders_are_counted_by_the_kernels(store):
+def test_the_loop_orders_are_counted_by_the_kernels(store, monkeypatch):
     problem = {
         "gradients_tokens": 64,
         "gradients_head_dim": 16,
@@ -155,10 +155,14 @@ def test_both_loop_orders_are_counted_by_the_kernels(store):
         "gradients_block_n": 32,
     }
     shape = AttentionProblem(q_len=64, kv_len=64, head_dim=16, block_m=16, block_n=32)
-    for algorithm in ("backward", "backward_q_outer"):
+    monkeypatch.setattr("viz.learn.backward_words.can_run", lambda problem: False)  # nor by NumPy
+    for algorithm in ("backward", "backward_q_outer", "backward_kv_outer"):
         store.job(TraceRequest(shape, algorithm)).wait(60)
     app = open_chapter("gradients", gradients_view="Traffic", **problem)
     assert f"| 6 | {6 * 4 * 64 * 16:,} | {6 * 4 * 64 * 16:,} |" in words(app)
+    assert f"| 4 | {4 * 2 * 64 * 16:,} | {4 * 2 * 64 * 16:,} |" in words(
+        app
+    )  # dQ in and out, for 2 key tiles
     two_kernels = 2 * (4 + 2) * 64 * 16  # Q and dO for each of 2 key tiles, K and V for each of 4 query tiles
     assert f"| 4 | {two_kernels:,} | {two_kernels:,} |" in words(app)
     assert "7\\,N^2 = 7 \\cdot 64^2" in words(app)
@@ -202,6 +206,16 @@ def test_splitting_fills_the_gpu_and_merging_is_exact(no_worker):
     assert float(badges(app, "green")[0]) < 1e-14
     app.number_input(key="after_splits").set_value(1).run()
     assert "**Split-KV**, 1 part of 128 key tiles" in words(app)
+
+
+def test_what_is_said_of_the_parts_holds_for_many_queries_too(no_worker):
+    text = words(open_chapter("after"))
+    assert "one for each key head and part (128)" in text
+    assert "1 × 132 ÷ 8 parts, rounded down" in text
+    assert "Each part has 8 whole tiles, but the last may have fewer, which gives **16 parts**" in text
+    text = words(open_chapter("after", after_queries=64, after_keys=640))
+    assert "one for each key head, tile of its queries and part (128)" in text  # 8 heads, 256 rows in 16s
+    assert "which gives **1 part**" in text
 
 
 def test_the_link_opens_the_same_row_and_the_same_parts(no_worker):

@@ -236,6 +236,7 @@ def test_the_product_in_tiles_step_by_step():
     assert metrics(app)["Numbers read so far"][0] == "64"
     app.number_input(key="tiling_tile").set_value(4).run()
     assert not errors(app)  # one step only, and no slider
+    assert any("choose fewer rows per tile" in caption.value for caption in app.caption)
 
 
 def test_softmax_breaks_the_sum_and_the_running_max_mends_it():
@@ -331,3 +332,16 @@ def test_another_part_starts_at_its_first_step():
     assert app.slider(key="softmax_step").value == 1
     app.button(key="softmax_step_Forward").click().run()
     assert app.slider(key="softmax_step").value == 2
+
+
+def test_a_block_far_below_the_max_keeps_its_largest_score():
+    app = open_chapter("softmax", softmax_part=ONE_PASS, softmax_x="1000, 0", softmax_block=1, softmax_step=2)
+    assert not errors(app)
+    assert r"\max(1000,\, 0) = 1000" in formulas(app)
+
+
+def test_what_is_held_at_once_counts_the_larger_of_k_and_v():
+    given = {"tiling_q": "1 2; 3 4", "tiling_k": "1 0; 0 1", "tiling_v": "2 1 5; 3 1 4", "tiling_tile": 1}
+    app = open_chapter("tiling", tiling_part="Attention without softmax", **given)
+    assert not errors(app)
+    assert any("2 + 3 + 3 + 1 = 9 numbers" in caption.value for caption in app.caption)

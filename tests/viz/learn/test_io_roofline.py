@@ -158,12 +158,22 @@ def test_long_counting_waits_for_a_button():
     assert runs.run_store().peek(TraceRequest(AttentionProblem(q_len=4096, kv_len=4096), "flash2")) is None
 
 
+def test_kernels_that_cannot_run_are_said_without_a_guess_at_the_reason(monkeypatch):
+    monkeypatch.setattr(runs, "backend", lambda store: "replay")  # such as after a worker that did not start
+    text = words(open_chapter("io", io_t=16384))
+    assert "Kernels cannot run here (the badge “replay” says why): only recorded runs are counted." in text
+    assert "Without Triton" not in text
+
+
 def test_what_does_not_fit_is_said():
     text = words(open_chapter("io", io_t=16384, io_m=16))
     assert "even 4 rows of 16,384 scores in float32" in text
     app = open_chapter("io", io_view="Growth", io_m=256, io_d=16)
     assert not app.exception
-    assert "No point can be counted" in words(app)
+    assert "No point can be counted: eq 44" in words(app)
+    app = open_chapter("io", io_view="Growth", io_axis="against d", io_t=16384)
+    assert not app.exception
+    assert "No point is counted: each run has more than 600 tile steps" in words(app)
 
 
 @pytest.mark.parametrize(

@@ -81,3 +81,28 @@ def test_a_chapter_of_the_url_is_opened_without_a_warning(streamlit_warnings):
     app.segmented_control(key="chapter").set_value("softmax").run()
     assert app.query_params["chapter"] in ("softmax", ["softmax"])
     assert not streamlit_warnings
+
+
+@pytest.mark.parametrize(
+    ("chapter", "switch", "query"),
+    [
+        ("softmax", "softmax_format", {}),
+        ("tiling", "tiling_join", {"tiling_part": "Softmax in between"}),
+        ("io", "io_axis", {"io_view": "Growth"}),
+        ("roofline", "roofline_view", {}),
+        ("gradients", "gradients_direction", {"gradients_view": "Graphs"}),
+        ("ideas", "ideas_show", {}),
+    ],
+)
+def test_a_switch_that_is_empty_in_the_url_shows_its_first_option(chapter, switch, query):
+    app = open_chapter(chapter, **query, **{switch: ""})
+    assert not app.exception
+    assert len(app.get("plotly_chart")) + len(app.get("html")) > 1
+
+
+def test_a_chapter_that_there_is_not_is_said():
+    app = open_chapter("nonsense")
+    (said,) = (error.value for error in app.error)
+    assert "There is no chapter 'nonsense'; expected one of memory, softmax," in said
+    assert not open_chapter("why").error  # the name that a chapter had once
+    assert not open_chapter("sources").error

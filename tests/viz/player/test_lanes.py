@@ -42,7 +42,7 @@ def test_each_event_is_sent_with_its_time_activity_and_tile(runs):
     for run, data in zip(runs, lanes_data(runs)["runs"], strict=True):
         lanes = run.lanes
         begin, length = numbers(data["begin"], "uint32") / 1.5, small(data["length"]) / 1.5
-        places = small(data["places"]).reshape(-1, 4)[numbers(data["place"], "uint16")]
+        places = small(data["places"]).reshape(-1, 4)[small(data["place"])]
         names = [data["activities"][number]["name"] for number in numbers(data["activity"], "uint8")]
         got = sorted(zip(begin.round(3), (begin + length).round(3), names, places.tolist(), strict=True))
         wanted = sorted(
@@ -143,6 +143,18 @@ def test_figures_say_that_marks_also_gain_only_if_they_did(runs):
     assert gained.values == ("−7 %",)
     assert "93 µs" in gained.words
     assert "sooner" in gained.words
+
+
+def test_a_block_keeps_its_tile_if_an_sm_worked_on_more_tiles_than_16_bits_count():
+    count = (1 << 16) + 10
+    whole = ("program", "lane", "activity", "batch_head", "q_tile")
+    events = {f"event_{name}": np.zeros(count, int) for name in whole}
+    begin = 10.0 * np.arange(count)
+    events |= {"event_kv_tile": np.arange(count), "event_begin_ns": begin, "event_end_ns": begin + 5}
+    lanes = dataclasses.replace(plain_lanes(), **events)
+    (data,) = lanes_data([LanesRun(lanes, recorded=False)])["runs"]
+    about = small(data["places"]).reshape(-1, 4)[small(data["place"])]
+    assert about[:, 3].tolist() == list(range(count))
 
 
 def test_the_waits_of_every_sm_are_sent(runs):
@@ -275,3 +287,36 @@ def test_lanes_begin_at_the_sm_with_the_most_blocks(run):
       return [of(3, 8, 5), of(4, 4), of(7)].map(lane_model.busiestSm);
     })()"""
     assert run(script) == [1, 0, 0]
+
+
+@pytest.mark.browser
+def test_the_name_of_a_block_stands_in_what_is_seen_of_it(run, given):
+    script = """(() => {
+      const model = lane_model.lanesModel(given.lanes);
+      const layout = lane_layout.layoutLanes(model, [0, 0], 1000);
+      const [made] = model.runs;
+      const [track] = made.sms[0].tracks;
+      const event = Array.from({ length: track.end - track.first }, (_, i) => track.first + i)
+        .toSorted((a, b) => made.end[b] - made.begin[b] - (made.end[a] - made.begin[a]))[0];
+      const length = made.end[event] - made.begin[event];
+      const seen = new span.Span(made.lastEnd);
+      const tallied = [];
+      const context = document.createElement("canvas").getContext("2d");
+      context.fillText = (words, x, y) => tallied.push([words, x, y]);
+      const palette = new Proxy({}, { get: () => "#888888" });
+      const told = { model, palette, marked: [new Set(), new Set()], picked: null, tiles: [] };
+      const middles = [0, 0.5].map((part) => {
+        tallied.length = 0;
+        seen.place(made.begin[event] + part * length, 2 * length);
+        lane_draw.drawLanes(context, layout, seen, told);
+        const { y, h } = layout.runs[0].tracks[0];
+        const own = tallied.filter(([words, , at]) => words === lane_model.activityOf(made, event).name
+          && at > y && at < y + h);
+        return own.map(([, x]) => Math.round(x))[0];
+      });
+      const at = (time) => lane_layout.xOf(layout, seen, time);
+      const half = (at(made.end[event]) - layout.left) / 2;
+      return { middles, wanted: Math.round(layout.left + half) };
+    })()"""
+    got = run(script, given)
+    assert got["middles"][1] == got["wanted"] < got["middles"][0]

@@ -8,6 +8,7 @@ import pytest
 
 from kernels.algorithms import algorithm_of
 from kernels.device.gpus import GPUS
+from kernels.recordings import recorded_lanes, recorded_problems, recorded_run
 from kernels.trace.schedule import step_schedule
 from viz.player.chart import chart_curves
 from viz.player.scene import InvalidTalk, parse_talk, read_talk, scene_toml
@@ -168,6 +169,13 @@ def test_what_a_scene_says_holds_in_its_run(name, number):
     assert CLAIMS[name, number](Shown(name, number))
 
 
+def test_explore_plays_what_the_notes_of_flash_attention_3_send_to():
+    assert "Explore plays recorded runs of it" in TALKS[FLASH3].scenes[15].notes
+    recorded = recorded_problems("flash3")
+    assert recorded
+    assert any(recorded_lanes(problem, "flash3") for problem in recorded)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_shipped_talk_loads_from_recordings(name):
     talk = TALKS[name]
@@ -240,3 +248,9 @@ def test_the_time_of_a_run_is_that_of_the_kernel_that_explore_times():
     timing = measured(scene.run).result("flash2", "forward").timing
     assert figures["ours_time"] == format_ms(timing.median_ms)
     assert measured(scene.run).result("ours", "forward").timing.median_ms != timing.median_ms
+
+
+def test_programs_are_a_number_of_a_run_unless_its_kernel_is_persistent():
+    for algorithm, has_programs in (("flash2", True), ("flash3", False)):
+        trace = recorded_run(recorded_problems(algorithm)[0], algorithm).trace
+        assert ("programs" in run_figures(trace, GPUS["H200"], None)) == has_programs

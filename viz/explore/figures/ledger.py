@@ -11,6 +11,7 @@ from kernels.algorithms.standard.traffic import requested_ledger
 from kernels.trace import Trace
 from kernels.traffic.whole import whole_traffic
 from viz.shared import theme
+from viz.shared.figures.marks import hatched
 from viz.shared.formats import format_bytes
 
 ORDER = (
@@ -74,18 +75,12 @@ def ledger_figure(first: Ledger, second: Ledger, colors: theme.Palette) -> go.Fi
 
 def _bars(ledger: Ledger, names: list[str], color: str, colors: theme.Palette) -> go.Bar:
     values = [ledger.bytes.get(name, 0) for name in names]
-    pattern = {
-        "shape": "/" if ledger.modelled else "",
-        "fillmode": "overlay",
-        "fgcolor": colors.background,
-        "size": 6,
-    }
     return go.Bar(
         name=f"{ledger.label}: {format_bytes(sum(values))}",
         y=names,
         x=values,
         orientation="h",
-        marker={"color": color, "pattern": pattern},
+        marker=hatched(color, "/" if ledger.modelled else "", colors),
         text=[format_bytes(value) if value else "none" for value in values],
         textposition="outside",
         textfont={"size": 12, "color": colors.text},

@@ -12,6 +12,7 @@ from viz.shared import theme
 from viz.shared.formats import format_count
 
 MAX_SPANS = 4000
+"""Most programs that are drawn: those that start first."""
 HOVER = (
     "SM %{customdata[0]}: %{customdata[1]}<br>head %{customdata[2]}, %{customdata[3]} %{customdata[4]}, "
     "%{customdata[5]}<br>%{customdata[6]:.2f} to %{customdata[7]:.2f} UNIT<extra></extra>"
@@ -26,7 +27,7 @@ def timeline_figure(
     A bar has the colour of its query tile, or of its first key tile if the kernel keeps a key tile or takes a
     part of the keys.
     """
-    spans = spans[:MAX_SPANS]
+    spans = sorted(spans, key=lambda span: span.start)[:MAX_SPANS]
     micro, unit = (1e-3, "µs") if schedule.measured else (1, "tile steps")
     by_key = {kernel.name for kernel in algorithm.kernels if kernel.stays == "kv_tile" or kernel.splits_keys}
     tiles = [max(span.kv_tile if span.kernel in by_key else span.q_tile, 0) for span in spans]

@@ -14,15 +14,15 @@ from kernels.lessons.late_rescale import ROUNDING, LateRescale
 from kernels.lessons.low_precision import PrecisionResult
 from kernels.lessons.split_kv import Occupancy, SplitRow
 from kernels.lessons.units import TileClocks
-from viz.learn.figures.marks import hatched, set_title
 from viz.shared import theme
-from viz.shared.formats import format_error
+from viz.shared.figures.marks import hatched, set_title
+from viz.shared.formats import format_count, format_error
 
 SMS_PER_LINE = 33
 
 
 def sm_figure(programs_of_sm: np.ndarray, programs: int, colors: theme.Palette) -> go.Figure:
-    """One square for each SM, by the programs it runs in the first wave: none, one or two."""
+    """One square for each SM, by the programs that it runs in the first wave."""
     lines = -(-len(programs_of_sm) // SMS_PER_LINE)
     padded = np.full(lines * SMS_PER_LINE, np.nan)
     padded[: len(programs_of_sm)] = programs_of_sm
@@ -46,7 +46,7 @@ def sm_figure(programs_of_sm: np.ndarray, programs: int, colors: theme.Palette) 
     theme.style_figure(figure, colors, height=44 + 22 * lines)
     figure.update_xaxes(visible=False)
     figure.update_yaxes(visible=False)
-    title = f"<b>{busy} of {len(programs_of_sm)} SMs busy</b>, {programs:,} programs"
+    title = f"<b>{busy} of {len(programs_of_sm)} SMs busy</b>, {format_count(programs, 'program')}"
     figure.update_layout(
         title={"text": title, "font_size": 15, "y": 0.97, "x": 0}, margin={"l": 0, "r": 0, "t": 30, "b": 2}
     )

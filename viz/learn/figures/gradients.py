@@ -9,8 +9,8 @@ import plotly.graph_objects as go
 
 from kernels.lessons.backward_traffic import LoopOrder
 from kernels.lessons.gradients import BlockError
-from viz.learn.figures.marks import hatched, set_title
 from viz.shared import theme
+from viz.shared.figures.marks import hatched, set_title
 
 
 def block_error_figure(errors: Sequence[BlockError], chosen: int, colors: theme.Palette) -> go.Figure:

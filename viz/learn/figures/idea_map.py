@@ -35,7 +35,7 @@ ARROWS = {
 }
 """(needs, needed) -> grid area and direction."""
 
-HEADS = {"right": "▶", "down": "▼", "up": "▲"}
+HEADS = {"right": "▶", "down": "▼"}
 STATE_WORDS = {"stands": "", "out": "left out", "falls": "falls", "idle": "not needed"}
 
 

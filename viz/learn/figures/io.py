@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
-from viz.learn.figures.marks import hatched
 from viz.shared import theme
+from viz.shared.figures.marks import hatched
 from viz.shared.formats import format_bytes, format_kib, significant
 
 

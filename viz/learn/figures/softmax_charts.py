@@ -6,8 +6,8 @@ import numpy as np
 import plotly.graph_objects as go
 
 from kernels.lessons.softmax import OnlineStep
-from viz.learn.figures.marks import hatched
 from viz.shared import theme
+from viz.shared.figures.marks import hatched
 from viz.shared.formats import format_number
 
 

@@ -6,6 +6,7 @@ import plotly.graph_objects as go
 
 from kernels.measure.four_numbers import FourTotals, TrafficTotal
 from viz.shared import theme
+from viz.shared.figures.marks import hatched
 from viz.shared.formats import format_bytes
 
 PATTERNS = {"modelled": "/", "requested": "", "compulsory": ".", "DRAM": ""}
@@ -57,14 +58,7 @@ def _label(total: TrafficTotal) -> str:
 
 def _marker(kind: str, index: int, color: str, colors: theme.Palette) -> dict:
     """Every second part of a bar is paler, so that neighbours are told apart."""
-    return {
-        "color": colors.muted if kind == "compulsory" else color,
+    return hatched(colors.muted if kind == "compulsory" else color, PATTERNS[kind], colors) | {
         "opacity": 1.0 if index % 2 == 0 else 0.62,
-        "pattern": {
-            "shape": PATTERNS[kind],
-            "fillmode": "overlay",
-            "fgcolor": colors.background,
-            "size": 6,
-        },
         "line": {"color": colors.background, "width": 1.5},
     }

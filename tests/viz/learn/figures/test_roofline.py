@@ -1,5 +1,7 @@
 """Figures of the roofline chapter: the numbers given are the numbers drawn."""
 
+import itertools
+
 import pytest
 
 from kernels.device.gpus import GPUS
@@ -45,3 +47,15 @@ def test_operations_beside_attention_lie_on_the_roof_too():
     assert list(points) == [step.name for step in more]
     for x, y in points.values():
         assert y == min(gpu.fp16_flops, x * gpu.hbm_bandwidth)
+
+
+def test_no_point_of_the_chapter_lies_beyond_the_axis():
+    gpu = GPUS["H200"]
+    for q_len, kv_len, head_dim in itertools.product((1, 65536), (1, 65536), (16, 256)):
+        problem = AttentionProblem(q_len=q_len, kv_len=kv_len, head_dim=head_dim)
+        steps = {case: lesson.steps(problem, case) for case in lesson.L2_CASES}
+        figure = roofline_figure(gpu, steps, [], theme.LIGHT, lesson.other_operations(problem))
+        low, high = (10**end for end in figure.layout.xaxis.range)
+        points = [trace.x[0] for trace in figure.data if trace.showlegend is False]
+        assert low < min(points)
+        assert max(points) < high

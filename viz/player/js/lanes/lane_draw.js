@@ -97,7 +97,7 @@ function drawTrack(context, layout, span, { track, y, h }, { run, looks, palette
     const w = (run.end[event] - run.begin[event]) * perNs;
     const number = run.activity[event];
     if (w >= NARROW) {
-      drawBlock(context, { x, y, w, h }, looks[number], palette);
+      drawBlock(context, { x, y, w, h }, looks[number], { layout, palette });
       continue;
     }
     if (Math.floor(x) !== dense.pixel) drawDense(context, { y, h }, looks, dense);
@@ -118,7 +118,7 @@ function drawDense(context, { y, h }, looks, { pixel, widths }) {
   widths.fill(0);
 }
 
-function drawBlock(context, { x, y, w, h }, look, palette) {
+function drawBlock(context, { x, y, w, h }, look, { layout, palette }) {
   if (w < ROOM_FOR_A_FRAME) {
     context.fillStyle = look.fill === "open" ? palette.line : look.solid;
     context.fillRect(x, y, Math.max(w, 0.8), h);
@@ -135,8 +135,9 @@ function drawBlock(context, { x, y, w, h }, look, palette) {
     context.lineWidth = 1;
     context.strokeRect(x + 0.5, y + 0.5, w - 1.5, h - 1);
   }
-  if (w < ROOM_FOR_WORDS) return;
-  writeIn(context, { x: Math.max(x, 0), y, w, h }, look);
+  const [from, to] = [Math.max(x, layout.left), Math.min(x + w, layout.width)]; // what is seen of it
+  if (to - from < ROOM_FOR_WORDS) return;
+  writeIn(context, { x: from, y, w: to - from, h }, look);
 }
 
 const widths = new Map(); // of the names of activities

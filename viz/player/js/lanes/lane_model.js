@@ -17,7 +17,7 @@ function makeRun(data) {
     begin,
     end: Float64Array.from(begin, (value, i) => value + cycles.length[i] / data.clock_ghz),
     activity: decode(data.activity, Uint8Array),
-    place: decode(data.place, Uint16Array),
+    place: decodeAs(data.place),
     places: decodeAs(data.places),
     shares: decode(data.waits.shares, Uint16Array),
   };

@@ -41,7 +41,7 @@ export class Talk {
 
   build(server) {
     const { data } = this;
-    const goTo = (number) => this.presenter.goTo(number);
+    const goTo = (number) => this.leaveOverview(() => this.presenter.goTo(number));
     const scene = element("div");
     this.help = helpPanel();
     this.prompt = new NumberPrompt(data.scenes.length, goTo);
@@ -99,12 +99,15 @@ export class Talk {
   }
 
   show(state, glides) {
+    const place = placeText(state);
+    if (place !== this.place) this.overview.close(); // the speaker's window goes on while it is open
+    this.place = place;
     this.what.follow(state);
     this.screen.show(state, glides, this.what.sceneOf(state));
     this.black.hidden = !state.isBlack;
     this.curtain.hidden = !state.isEnded;
     // in full: Streamlit's page has another base
-    history.replaceState(history.state, "", `${location.pathname}${location.search}#${placeText(state)}`);
+    history.replaceState(history.state, "", `${location.pathname}${location.search}#${place}`);
   }
 
   does(action) {
@@ -119,6 +122,8 @@ export class Talk {
       tileBefore: () => this.screen.open && this.presenter.open(this.screen.tileBeside(-1)),
       tileAfter: () => this.screen.open && this.presenter.open(this.screen.tileBeside(1)),
       laser: () => this.point(this.pointer),
+      begin: () => this.leaveOverview(() => this.presenter.begin()),
+      resume: () => this.leaveOverview(() => this.presenter.resume()),
       down: () => this.presenter.next(),
       up: () => this.presenter.back(),
       choose: () => this.overview.isOpen && this.overview.choose(),
@@ -126,6 +131,12 @@ export class Talk {
     };
     if (this.overview.isOpen && this.select(action)) return;
     (own[action] ?? (() => this.presenter[action]()))();
+  }
+
+  // The overview goes away, also if the talk stands there already.
+  leaveOverview(go) {
+    this.overview.close();
+    go();
   }
 
   toggleOverview() {

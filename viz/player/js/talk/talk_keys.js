@@ -51,7 +51,7 @@ export const HELP = [
   ["?", "this list"],
 ];
 
-export function actionOf(event) {
+function actionOf(event) {
   const { key } = event;
   if (key === "F5") return event.shiftKey ? "resume" : "begin";
   if (key === " " && event.shiftKey) return "back";

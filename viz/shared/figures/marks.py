@@ -1,4 +1,4 @@
-"""Pieces that the charts of several chapters share."""
+"""Pieces that the charts of several pages share."""
 
 from __future__ import annotations
 
