@@ -203,7 +203,7 @@ ERRORS_HEADER = (
     "mean error",
     "reference max",
     "reference mean",
-    "ratio",
+    "error / reference",
     "wrong NaN/inf",
     "worst at",
 )

@@ -73,7 +73,7 @@ def _run_panel(context: CheckContext, grid: Grid, about: str) -> None:
     """
     run: GridRun | None = st.session_state.get(STATE)
     if run is not None and (run.cases != grid.cases or run.is_older(context)):
-        run.stop()
+        run.stop(context)
         run.forget(context)  # what was cut short is no result of the same case later
         run = st.session_state[STATE] = None
     with st.container(horizontal=True, vertical_alignment="center"):
@@ -134,7 +134,7 @@ def _running(context: CheckContext, run: GridRun) -> None:
     now = next((job for job in run.jobs if not job.done), None)
     waits = f", {now.jobs_ahead} jobs of others ahead" if now and now.jobs_ahead else ""
     left.progress(run.done / len(run.cases), text=f"{run.done} of {len(run.cases)} cases checked{waits}")
-    right.button("Cancel", icon=":material/stop:", key="cancel-grid", on_click=run.stop)
+    right.button("Cancel", icon=":material/stop:", key="cancel-grid", on_click=run.stop, args=(context,))
     if rows := [_row(context, case, outcome) for case, outcome in run.outcomes(context)]:
         st.dataframe(rows, hide_index=True, key="grid-so-far", column_config=_columns(), height="auto")
 

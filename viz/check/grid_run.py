@@ -58,12 +58,13 @@ class GridRun:
         for job in self.jobs:
             context.store.forget(job)
 
-    def stop(self) -> None:
-        """Start no further case, and cut short the one that runs."""
+    def stop(self, context: CheckContext) -> None:
+        """Start no further case, and cut short those that are under way: nobody gets "cancelled" for them."""
         self.stopped = True
         for job in self.jobs:
             if not job.done:
                 job.cancel()
+                context.store.forget(job)
 
     def outcomes(self, context: CheckContext) -> list[tuple[CheckCase, Outcome]]:
         """Cases that have ended: failures first, then those with the largest share of the allowed error."""

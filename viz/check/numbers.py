@@ -37,7 +37,7 @@ def _row(tensor: TensorCheck) -> dict[str, str]:
         "reference": tensor.reference,
         "its largest": format_error(tensor.naive_max_error),
         "its mean": format_error(tensor.naive_mean_error),
-        "ratio": f"{tensor.ratio:.2f}",
+        "error / reference": f"{tensor.ratio:.2f}",
         "wrong NaN, ∞": f"{tensor.wrong_nonfinite:,} of {tensor.elements:,}",
         "worst at": worst_words(tensor),
     }

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import streamlit as st
 
-from kernels.check.cases import CheckCase, estimated_seconds
+from kernels.check.cases import USERS, CheckCase, estimated_seconds
 from kernels.check.report import Report
 from kernels.check.result import CheckResult
 from kernels.check.uploads import UploadFacts
@@ -22,13 +22,17 @@ from viz.check.numbers import numbers_panel
 from viz.check.played import played_panel
 from viz.check.recorded import recorded_verdict
 from viz.check.report import report_panel
-from viz.check.sensitivity import sensitivity_panel
+from viz.check.sensitivity import let_other_variations_go, sensitivity_panel
 from viz.check.verdict import cards, verdict_panel
 from viz.shared import runs
 from viz.shared.layout import header
 from viz.shared.problem_form import problem_controls
 from viz.shared.waiting import WAIT_S, asked_job, retry_button, show_failure, show_progress
 
+ONE_CASE = (
+    ":material/info: This is one case. The battery, above, has lengths that do not fill their last tile, "
+    "windows, rows without a key, and more."
+)
 CHECKING = ":gray[:material/hourglass_top: Checking …]"
 
 
@@ -101,6 +105,8 @@ def case_panels(context: CheckContext, case: CheckCase) -> None:
 
 def _panels(context: CheckContext, result: CheckResult) -> None:
     verdict_panel(result)
+    if result.verdict == "pass" and result.case.kernel in USERS:
+        st.caption(ONE_CASE)
     if result.stopped or result.broken:
         retry_button(context.store, [context.store.job(context.check(result.case))], "check-again")
     cards(result)
@@ -125,7 +131,9 @@ def current_check(context: CheckContext, case: CheckCase) -> CheckResult | None:
         notice=notice,
         blob=context.file,
         key="ask-check",
+        holder=f"{runs.session_name()} check",
     )
+    let_other_variations_go(context, case)
     if job is None:
         return None
     if not job.wait(WAIT_S):

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import streamlit as st
 
-from kernels.check.cases import UPLOADED, estimated_seconds
+from kernels.check.cases import UPLOADED, CheckCase, estimated_seconds
 from kernels.check.result import CheckResult, Sensitivity, SensitivityPoint
 from viz.check.context import CheckContext
 from viz.check.figures.sensitivity import blocks_figure, scales_figure
+from viz.shared import runs
 from viz.shared.layout import colors, plot
 from viz.shared.waiting import asked_job, result_of
 
@@ -37,11 +38,22 @@ def sensitivity_panel(context: CheckContext, result: CheckResult) -> Sensitivity
     seconds = VARIATIONS * estimated_seconds(one_run, context.backend)
     button = f"Vary tiles and scale (about {seconds:,.0f} s)"
     request = context.sensitivity(result.case)
-    job = asked_job(context.store, request, seconds, button, blob=context.file, key="ask-sensitivity")
+    job = asked_job(
+        context.store, request, seconds, button, blob=context.file, key="ask-sensitivity", holder=_holder()
+    )
     sensitivity = result_of(context.store, job, "sensitivity", wait_s=0) if job else None
     if sensitivity:
         _draw(sensitivity)
     return sensitivity
+
+
+def let_other_variations_go(context: CheckContext, case: CheckCase) -> None:
+    """Take the variations of another case out of the queue: the reader waits for this one."""
+    context.store.let_go(_holder(), but=(context.sensitivity(case),), ends_running=False)
+
+
+def _holder() -> str:
+    return f"{runs.session_name()} variations"
 
 
 def _draw(sensitivity: Sensitivity) -> None:

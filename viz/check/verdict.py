@@ -114,7 +114,7 @@ def _error_help(tensor: TensorCheck) -> str:
     reference = f"{format_error(tensor.naive_max_error)}, mean {format_error(tensor.naive_mean_error)}"
     return (
         f"Mean error {format_error(tensor.mean_error)}. Reference ({tensor.reference}): {reference}; "
-        f"ratio {tensor.ratio:.2f}. Largest error at {worst_words(tensor)}."
+        f"the error is {tensor.ratio:.2f} times as large. Largest error at {worst_words(tensor)}."
     )
 
 

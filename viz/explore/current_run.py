@@ -6,7 +6,6 @@ A long run is traced by a sample of it. While a run is awaited, another one stan
 from __future__ import annotations
 
 import math
-import uuid
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -141,17 +140,12 @@ def _live_run(
         _say_sampled(problem, sample, seconds)
         _offer_whole(problem, algorithm, seconds, button_place)
     request = TraceRequest(problem, algorithm, sample)
-    holder = f"{_session()} {'first' if button_place else 'second'}"
+    holder = f"{runs.session_name()} {'first' if button_place else 'second'}"
     job = asked_job(store, request, needed, "Run", notice=notice, key=f"run-{algorithm}", holder=holder)
     if job is None:
         return Wanted(None, awaited=True)
     traced = result_of(store, job, f"trace-{algorithm}")
     return Wanted(runs.live_run(traced) if traced else None, awaited=not job.done)
-
-
-def _session() -> str:
-    """A name of the session."""
-    return st.session_state.setdefault("session_name", uuid.uuid4().hex)
 
 
 def _asked_for_whole(problem: AttentionProblem, algorithm: str) -> bool:

@@ -22,7 +22,7 @@ from viz.player.html_page import State, export_html
 from viz.player.lanes import LanesRun, lanes_data
 from viz.player.places import well_placed
 from viz.player.scene import PLACE, ROW, STEP, RunName, Scene, Stop
-from viz.player.scene_panel import scene_popover
+from viz.player.scene_panel import HELP, scene_popover
 from viz.player.selection import is_large
 from viz.player.tiles import KIND_CODES, tile_kinds
 from viz.shared import runs
@@ -112,7 +112,12 @@ def player_alone() -> None:
 def scene_panel(run: runs.Run, other: runs.Run | None, gpu: Gpu) -> None:
     """The state that is shown, as a scene of a talk."""
     no_scene = "A scene names a problem and an algorithm. A file of yours is neither."
-    scene_popover(lambda: no_scene if run.file else _scene_shown(run, other, gpu), "scene")
+    lanes = " A scene has no lanes: this one shows the grid above them." if _shows_lanes(other) else ""
+    scene_popover(lambda: no_scene if run.file else _scene_shown(run, other, gpu), "scene", HELP + lanes)
+
+
+def _shows_lanes(other: runs.Run | None) -> bool:
+    return other is None and st.query_params.get("lanes") == "open"
 
 
 def _scene_shown(run: runs.Run, other: runs.Run | None, gpu: Gpu) -> Scene:

@@ -83,8 +83,8 @@ def predict_overlap(clocks: Clocks, head_dim: int) -> bool:
         why = f"The {slower} work all the time, and the other unit waits for them."
     return choose(
         f"after_overlap_clocks_{head_dim}",
-        f"On the H100 a tile needs {products:,} clocks of the [[tensor cores]] and {exponentials:,} of the "
-        f"unit for exponentials, one after the other {int(tile.in_turn):,}. If both work at the same time, "
+        f"head_dim {head_dim}: on the H100 a tile needs {products:,} clocks of the [[tensor cores]] and "
+        f"{exponentials:,} of the unit for exponentials, one after the other {int(tile.in_turn):,}. If both work at the same time, "
         "each on another tile, how many clocks does a tile take?",
         [f"{count:,}" for count in sorted({products, exponentials, int(tile.in_turn)})],
         f"{int(tile.overlapped):,}",
@@ -100,8 +100,8 @@ def predict_faster_products(clocks: Clocks, head_dim: int) -> bool:
     right = next((words for value, words in options.items() if share == value), f"{share:.0%} as many")
     return choose(
         f"after_units_clocks_{head_dim}",
-        f"The [[tensor cores]] of the B200 do twice as much per clock as those of the H100: "
-        f"{int(after.tensor_cores):,} clocks per tile instead of {int(before.tensor_cores):,}. The "
+        f"head_dim {head_dim}: the [[tensor cores]] of the B200 do twice as much per clock as those of the "
+        f"H100: {int(after.tensor_cores):,} clocks per tile instead of {int(before.tensor_cores):,}. The "
         f"exponentials take {int(after.exponentials):,} on both. If products and exponentials overlap, how "
         "many clocks does a tile take on the B200, compared with the H100?",
         sorted({*options.values(), right}),

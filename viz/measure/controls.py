@@ -44,6 +44,7 @@ CPU_DTYPE_HELP = (
     "Chooses which recordings are shown. Measurements on a CPU always run in float32, because a CPU emulates "
     "products of 16-bit types."
 )
+RANGE_HELP = "“Measure here” takes the values between both ends. Recorded numbers are drawn at all of theirs."
 FIXED_HELP = (
     f"{FIXED_TOKENS} per launch and heads × head_dim = {WIDTH:,}, as in the recorded sweep: the batch "
     "shrinks as the length grows."
@@ -152,7 +153,7 @@ def _range(axis: str, longest: int) -> tuple[int, ...]:
     offered = tuple(x for x in RANGES[axis] if axis != "length" or x <= longest)
     first, last = FIRST_RANGES[axis]
     left, right = st.columns(2)
-    low = _pick(left, "from", offered, first, f"{axis}_from")
+    low = _pick(left, "from", offered, first, f"{axis}_from", RANGE_HELP)
     high = _pick(right, "to", offered, last, f"{axis}_to")
     return tuple(x for x in offered if low <= x <= high)
 

@@ -7,6 +7,7 @@ import functools
 import math
 import threading
 import time
+import uuid
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -118,7 +119,9 @@ class RunStore:
         with self._lock:
             return request in self._jobs
 
-    def held_job(self, request: Request[Result], holder: str, lasting: bool = False) -> Job[Result]:
+    def held_job(
+        self, request: Request[Result], holder: str, lasting: bool = False, blob: bytes = b""
+    ) -> Job[Result]:
         """As `job`, but a new job runs for its holders alone: it is cancelled once none of them holds it.
 
         A `lasting` holder need not ask again to hold it.
@@ -128,7 +131,7 @@ class RunStore:
                 self._holders[request] = {}
             if request in self._holders:
                 self._holders[request][holder] = math.inf if lasting else time.monotonic()
-            return self._job(request)
+            return self._job(request, blob)
 
     def let_go(self, holder: str, but: Collection[Request] = (), ends_running: bool = True) -> None:
         """Cancel what runs for a holder alone, except the requests `but`, and what runs for nobody.
@@ -179,6 +182,11 @@ def run_store() -> RunStore | None:
         kernels = []  # the Check page says what is wrong with the name
     name_user_kernels(kernels)
     return RunStore(WorkerClient(kernels=[kernel.argument for kernel in kernels]))
+
+
+def session_name() -> str:
+    """A name of the session, which no other has."""
+    return st.session_state.setdefault("session_name", uuid.uuid4().hex)
 
 
 def backend(store: RunStore | None) -> str:

@@ -49,7 +49,7 @@ def asked_job(
     if holder:
         store.let_go(holder, but=(request,), ends_running=False)
         if seconds <= IMMEDIATE_S or store.knows(request):
-            return store.held_job(request, holder, lasting=True)
+            return store.held_job(request, holder, lasting=True, blob=blob)
     elif (job := store.peek(request)) is not None:
         return job
     if seconds > IMMEDIATE_S:

@@ -59,7 +59,9 @@ def test_a_stopped_grid_keeps_what_it_has():
     assert len(grid.jobs) == AT_ONCE
     assert grid.jobs[0].wait(60)
     grid.advance(context)
-    grid.stop()
+    waiting = [job for job in grid.jobs if not job.done]
+    grid.stop(context)
+    assert all(not store.knows(job.request) for job in waiting)  # the next to ask gets a verdict
     for job in grid.jobs:
         job.wait(30)
     assert not grid.running
