@@ -84,8 +84,8 @@ def predict_overlap(clocks: Clocks, head_dim: int) -> bool:
     return choose(
         f"after_overlap_clocks_{head_dim}",
         f"head_dim {head_dim}: on the H100 a tile needs {products:,} clocks of the [[tensor cores]] and "
-        f"{exponentials:,} of the unit for exponentials, one after the other {int(tile.in_turn):,}. If both work at the same time, "
-        "each on another tile, how many clocks does a tile take?",
+        f"{exponentials:,} of the unit for exponentials, one after the other {int(tile.in_turn):,}. If both "
+        "work at the same time, each on another tile, how many clocks does a tile take?",
         [f"{count:,}" for count in sorted({products, exponentials, int(tile.in_turn)})],
         f"{int(tile.overlapped):,}",
         why,
