@@ -162,8 +162,16 @@ def run_lanes(problem: AttentionProblem, algorithm: str) -> Lanes:
         raise InvalidProblem("tiles", given, accepted, "Choose those.")
     if BACKEND != "cuda":
         raise InvalidProblem("lanes", algorithm, "the interpreter has no clock of an SM", "Run it on a GPU.")
-    ensure_runs(entry, problem)
+    if refused := lanes_refusal(entry, problem, compute_capability(BACKEND)):
+        raise refused
     return importlib.import_module(entry.lanes).run_lanes(problem)
+
+
+def lanes_refusal(entry: Algorithm, problem: AttentionProblem, capability: str) -> InvalidProblem | None:
+    """Why a GPU of this compute capability cannot run the kernel of an entry's lanes; None if it can."""
+    if entry.lanes_of:
+        return entry.lanes_of.refusal(problem, capability)
+    return entry.refusal(problem) or entry.missing(capability)
 
 
 discover()

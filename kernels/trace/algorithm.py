@@ -16,6 +16,7 @@ from kernels.problem.tiles import count_tiles
 from kernels.trace.lanes import LaneRole
 from kernels.trace.needs import Needs
 from kernels.trace.tile_figure import TileFigure
+from kernels.trace.unplayed import UnplayedKernel
 
 BytesOf = Callable[[AttentionProblem], int]
 TileBytes = Callable[[AttentionProblem, int], dict[str, int]]
@@ -255,8 +256,8 @@ class Algorithm:
     and the entry `tile_bytes`."""
     lanes: str = ""
     """Module with `run_lanes(problem)`, which a GPU runs; "" if its kernels set no marks."""
-    lanes_of: tuple[str, str] | None = None
-    """Name of the kernel of its lanes, and what it does, if it is not one that is played; else None."""
+    lanes_of: UnplayedKernel | None = None
+    """The kernel of its lanes; None if that is one that is played."""
     lane_tiles: TilesOf | None = None
     """(block_m, block_n) of the kernel that sets marks; None if they are those of the problem."""
     lane_roles: tuple[LaneRole, ...] = ()

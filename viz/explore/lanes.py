@@ -6,7 +6,7 @@ import functools
 
 import streamlit as st
 
-from kernels.algorithms import ALGORITHMS
+from kernels.algorithms import ALGORITHMS, lanes_refusal
 from kernels.problem import AttentionProblem
 from kernels.trace.algorithm import Algorithm
 from kernels.trace.lanes import Lanes
@@ -56,7 +56,7 @@ def _able(store: runs.RunStore, problem: AttentionProblem, direction: str) -> li
         entry.name
         for entry in ALGORITHMS.values()
         if entry.lanes and entry.direction == direction and device is not None
-        if entry.refusal(problem) is None and entry.missing(device.compute_capability) is None
+        if lanes_refusal(entry, problem, device.compute_capability) is None
         if entry.with_lane_tiles(problem) == problem
     ]
 

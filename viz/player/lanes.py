@@ -35,7 +35,7 @@ class LanesRun:
     def label(self) -> str:
         """Of its kernel, if that is not one that is played, else of its algorithm."""
         entry = named(self.lanes.algorithm)
-        return entry.lanes_of[0] if entry.lanes_of else entry.label
+        return entry.lanes_of.label if entry.lanes_of else entry.label
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def _notes(lanes: Lanes, left_out: int) -> list[str]:
     """What stands below the figures of a run; `left_out` SMs are not sent."""
     of = named(lanes.algorithm).lanes_of
     more = [f"The blocks of {format_count(left_out, 'more SM')} are not shown here."] if left_out else []
-    return [*([of[1]] if of else []), *more]
+    return [*([of.words] if of else []), *more]
 
 
 def _cycles(lanes: Lanes, times_ns: np.ndarray) -> np.ndarray:

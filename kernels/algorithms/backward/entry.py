@@ -15,6 +15,8 @@ from kernels.algorithms.tile_figures import backward_figure
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import streamed_keys, streamed_queries
 from kernels.trace.algorithm import Algorithm, Kernel, Phase, RecordedSum, SourceRef
+from kernels.trace.needs import Needs
+from kernels.trace.unplayed import UnplayedKernel
 
 FOLDER = "kernels.algorithms.backward"
 ROW_FIELDS = ("row_share",)
@@ -158,11 +160,12 @@ ENTRY = Algorithm(
     recorded=("gpt2", "tiny", "llama3", "ragged", "layer", "window"),
     samples="heads",
     lanes="kernels.algorithms.flash3_backward.run",
-    lanes_of=(
+    lanes_of=UnplayedKernel(
         "Backward sweep for Hopper",
         "This kernel computes dK and dV and adds up dQ in one sweep; two short kernels, one before and one "
         "after it, are not in its time. The grid plays the plain kernels, which compute dK and dV, then dQ, "
         "with tiles of the same size.",
+        Needs("a Hopper GPU", "9.0", ("float16", "bfloat16"), range(40, 129, 8)),
     ),
     lane_tiles=lambda problem: (64, 128),
     lane_roles=ROLES,

@@ -117,3 +117,21 @@ def test_on_another_gpu_only_the_kernels_that_run_there_are_measured(known, trac
     app = opened(store, "cuda", trace)
     app.button[0].click().run()
     assert [job.request.algorithm for job in store.client.jobs] == ["flash2"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "capability", "offered"),
+    [
+        ({}, "9.0", True),
+        ({}, "8.0", False),
+        ({"head_dim": 16}, "9.0", False),
+        ({"dtype": "float32"}, "9.0", False),
+    ],
+)
+def test_lanes_of_a_kernel_that_is_not_played_are_offered_if_it_takes_the_problem(
+    known, trace, store, changes, capability, offered
+):
+    store.client.device = dataclasses.replace(HOPPER_GPU, compute_capability=capability)
+    problem = PROBLEM.with_(block_m=64, **changes)
+    played = dataclasses.replace(trace, algorithm="backward", problem=problem)
+    assert bool(opened(store, "cuda", played).button) == offered
