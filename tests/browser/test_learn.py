@@ -31,7 +31,8 @@ def test_a_term_lights_its_matrix_and_the_matrix_its_term(visit):
 
 
 def test_the_way_from_the_landing_page_through_the_chapters_starts_at_the_top(visit):
-    page = visit("/").page
+    page = visit("/").wait_for_player("recorded on").page
+    page.locator("[data-test-script-state=notRunning]").wait_for(state="attached", timeout=60_000)
     page.get_by_role("link", name="Start here").click(timeout=60_000)
     page.locator(".to-scale").wait_for(timeout=60_000)
     page.get_by_role("button", name="Next: 2 Softmax").click()
