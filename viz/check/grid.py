@@ -74,7 +74,6 @@ def _run_panel(context: CheckContext, grid: Grid, about: str) -> None:
     run: GridRun | None = st.session_state.get(STATE)
     if run is not None and (run.cases != grid.cases or run.is_older(context)):
         run.stop(context)
-        run.forget(context)  # what was cut short is no result of the same case later
         run = st.session_state[STATE] = None
     with st.container(horizontal=True, vertical_alignment="center"):
         words = f"Run {len(grid.cases)} cases"

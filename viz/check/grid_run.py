@@ -59,7 +59,7 @@ class GridRun:
             context.store.forget(job)
 
     def stop(self, context: CheckContext) -> None:
-        """Start no further case, and cut short those that are under way: nobody gets "cancelled" for them."""
+        """Start no further case, and cut short those under way. The next to ask for these gets a verdict."""
         self.stopped = True
         for job in self.jobs:
             if not job.done:

@@ -22,7 +22,7 @@ from viz.check.numbers import numbers_panel
 from viz.check.played import played_panel
 from viz.check.recorded import recorded_verdict
 from viz.check.report import report_panel
-from viz.check.sensitivity import let_other_variations_go, sensitivity_panel
+from viz.check.sensitivity import let_variations_go, sensitivity_panel
 from viz.check.verdict import cards, verdict_panel
 from viz.shared import runs
 from viz.shared.layout import header
@@ -133,9 +133,10 @@ def current_check(context: CheckContext, case: CheckCase) -> CheckResult | None:
         key="ask-check",
         holder=f"{runs.session_name()} check",
     )
-    let_other_variations_go(context, case)
     if job is None:
         return None
+    if not job.done:
+        let_variations_go(context)
     if not job.wait(WAIT_S):
         st.markdown(f"## {CHECKING}")
         show_progress((job,), "check")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import streamlit as st
 
-from kernels.check.cases import UPLOADED, CheckCase, estimated_seconds
+from kernels.check.cases import UPLOADED, estimated_seconds
 from kernels.check.result import CheckResult, Sensitivity, SensitivityPoint
 from viz.check.context import CheckContext
 from viz.check.figures.sensitivity import blocks_figure, scales_figure
@@ -47,9 +47,9 @@ def sensitivity_panel(context: CheckContext, result: CheckResult) -> Sensitivity
     return sensitivity
 
 
-def let_other_variations_go(context: CheckContext, case: CheckCase) -> None:
-    """Take the variations of another case out of the queue: the reader waits for this one."""
-    context.store.let_go(_holder(), but=(context.sensitivity(case),), ends_running=False)
+def let_variations_go(context: CheckContext) -> None:
+    """Take the variations of the case before out of the queue: the reader waits for the check of another."""
+    context.store.let_go(_holder(), ends_running=False)
 
 
 def _holder() -> str:

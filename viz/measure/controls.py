@@ -44,7 +44,9 @@ CPU_DTYPE_HELP = (
     "Chooses which recordings are shown. Measurements on a CPU always run in float32, because a CPU emulates "
     "products of 16-bit types."
 )
-RANGE_HELP = "“Measure here” takes the values between both ends. Recorded numbers are drawn at all of theirs."
+RANGE_HELP = (
+    "“Measure here” measures from the first value to the last. Recorded numbers are drawn in any case."
+)
 FIXED_HELP = (
     f"{FIXED_TOKENS} per launch and heads × head_dim = {WIDTH:,}, as in the recorded sweep: the batch "
     "shrinks as the length grows."

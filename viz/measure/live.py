@@ -65,7 +65,7 @@ class LiveSweep:
                 problem = self.waiting.pop(0)
                 request = self._request(problem)
                 if (earlier := store.peek(request)) is not None and earlier.done:
-                    store.forget(earlier)  # such as one that was cancelled
+                    store.forget(earlier)  # so that it is measured anew
                 self.running = store.job(request)
             return None
         if not self.running.done:
