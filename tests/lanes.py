@@ -1,4 +1,4 @@
-"""Lanes that are built by hand, of a Hopper kernel and of a plain one.
+"""Lanes that are built by hand, of a Hopper kernel, of a plain one, and of two that follow each other.
 
 Every duration is chosen here; no clock is behind them.
 """
@@ -30,7 +30,7 @@ def hopper_lanes(problem=PROBLEM, **changes):
             now = _hopper_tile(rows, program, now, head, q, problem.kv_tiles)
         spans.append((program, begin, now))
     labels = ("warpgroup 1", "warpgroup 2", "loads")
-    return _lanes(problem, "flash3", labels, HOPPER, rows, spans, **changes)
+    return _lanes(problem, labels, HOPPER, rows, spans, **{"kernel": "flash3"} | changes)
 
 
 def _hopper_tile(rows, program, now, head, q, kv_tiles):
@@ -63,10 +63,47 @@ def plain_lanes(problem=PROBLEM, **changes):
                 now += length
         free[place] = now
         spans.append((place % 2, begin, now))
-    return _lanes(problem, "flash2", ("program",), PLAIN, rows, spans, **changes)
+    return _lanes(problem, ("program",), PLAIN, rows, spans, **{"kernel": "flash2"} | changes)
 
 
-def _lanes(problem, algorithm, labels, activities, rows, spans, **changes):
+BACKWARD = (
+    *(("wait for Q", WAIT), ("S^T", PRODUCT), ("P^T", SOFTMAX), ("dK", PRODUCT), ("write dK, dV", OTHER)),
+    *(("wait for K", WAIT), ("S", PRODUCT), ("P", SOFTMAX), ("dQ", PRODUCT), ("write dQ", OTHER)),
+)
+
+
+def backward_lanes(problem=PROBLEM, **changes):
+    """The plain backward kernels on two SMs: one program at a time per key tile, then two per query tile."""
+    rows, spans = [], []
+    free = [[0.0], [10.0]]
+    tiles = [(head, kv) for head in range(problem.heads) for kv in range(problem.kv_tiles)]
+    for head, kv in tiles:
+        streamed = [(head, q, kv) for q in range(problem.q_tiles)]
+        _backward_program(rows, spans, free, 0, streamed)
+    pause = max(max(each) for each in free) + 500.0
+    free = [[pause, pause + 70], [pause + 20, pause + 90]]
+    for head, q in [(head, q) for head in range(problem.heads) for q in range(problem.q_tiles)]:
+        streamed = [(head, q, kv) for kv in range(problem.kv_tiles)]
+        _backward_program(rows, spans, free, 1, streamed)
+    labels = ("dK, dV", "dQ")
+    return _lanes(problem, labels, BACKWARD, rows, spans, **{"kernel": "backward_plain"} | changes)
+
+
+def _backward_program(rows, spans, free, lane, tiles):
+    program, sm = len(spans), min((0, 1), key=lambda each: min(free[each]))
+    now = begin = min(free[sm])
+    free[sm].remove(begin)
+    first = 5 * lane  # activity of this kernel
+    for tile in tiles:
+        for activity, length in ((0, 30.0), (1, 100.0), (2, 60.0), (3, 120.0)):
+            rows.append((program, lane, first + activity, *tile, now, now + length))
+            now += length
+    rows.append((program, lane, first + 4, *tiles[-1], now, now + 50))
+    free[sm].append(now + 50)
+    spans.append((sm, begin, now + 50))
+
+
+def _lanes(problem, labels, activities, rows, spans, **changes):
     rows = sorted(rows, key=lambda row: (row[0], row[1], row[6]))
     columns = list(zip(*rows, strict=True))
     names = ("program", "lane", "activity", "batch_head", "q_tile", "kv_tile")
@@ -79,7 +116,6 @@ def _lanes(problem, algorithm, labels, activities, rows, spans, **changes):
     sm, starts, ends = (np.array(values) for values in zip(*spans, strict=True))
     fields = {
         "problem": problem,
-        "algorithm": algorithm,
         "device": DEVICE,
         "recorded_at": "2026-11-22T10:00:00Z",
         "lanes": labels,

@@ -16,6 +16,7 @@ from kernels import ROOT
 from kernels.device.backend import compute_capability
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.trace.algorithm import Algorithm
+from kernels.trace.lane_kernel import LaneKernel
 from kernels.trace.lanes import Lanes
 from kernels.trace.sample import Sample
 from kernels.trace.sampled_trace import of_heads
@@ -143,35 +144,34 @@ def run_traced(
     return of_heads(problem, entry, sample, runner.run_traced(sample.part(problem), **picked))
 
 
-def run_lanes(problem: AttentionProblem, algorithm: str) -> Lanes:
-    """What the warps of an algorithm's kernel did and when, on `make_inputs(problem)`. Needs a GPU.
+def kernels_with_lanes(direction: str | None = None) -> tuple[LaneKernel, ...]:
+    """The kernels that set marks, of every algorithm, or of those of one direction."""
+    entries = (entry for entry in ALGORITHMS.values() if direction in (None, entry.direction))
+    return tuple(kernel for entry in entries for kernel in entry.lanes)
 
-    Raises InvalidProblem if the algorithm has no lanes, if there is no GPU, or if the kernel does not take
-    the problem.
+
+def lane_kernel(name: str) -> LaneKernel:
+    """The kernel with lanes of that name. Raises InvalidProblem, which lists the names, if there is none."""
+    known = {kernel.name: kernel for kernel in kernels_with_lanes()}
+    if name not in known:
+        raise InvalidProblem("kernel", name, f"lanes are recorded of {', '.join(known)}")
+    return known[name]
+
+
+def run_lanes(problem: AttentionProblem, kernel: str) -> Lanes:
+    """What the warps of a kernel did and when, on `make_inputs(problem)`. Needs a GPU.
+
+    `kernel` is the name of a LaneKernel. Raises InvalidProblem if there is none, if there is no GPU, or if
+    the kernel cannot run the problem.
     """
     from kernels.device.runtime import BACKEND
 
-    entry = named(algorithm)
-    if not entry.lanes:
-        known = ", ".join(each.name for each in ALGORITHMS.values() if each.lanes)
-        raise InvalidProblem("algorithm", algorithm, f"lanes are recorded of {known}")
-    own = entry.with_lane_tiles(problem)
-    if own != problem:
-        given = f"{problem.block_m} x {problem.block_n}"
-        accepted = f"lanes of {entry.label} are those of {own.block_m} x {own.block_n} tiles"
-        raise InvalidProblem("tiles", given, accepted, "Choose those.")
-    if BACKEND != "cuda":
-        raise InvalidProblem("lanes", algorithm, "the interpreter has no clock of an SM", "Run it on a GPU.")
-    if refused := lanes_refusal(entry, problem, compute_capability(BACKEND)):
+    found = lane_kernel(kernel)
+    if refused := found.refusal(problem, compute_capability(BACKEND)):
         raise refused
-    return importlib.import_module(entry.lanes).run_lanes(problem)
-
-
-def lanes_refusal(entry: Algorithm, problem: AttentionProblem, capability: str) -> InvalidProblem | None:
-    """Why a GPU of this compute capability cannot run the kernel of an entry's lanes; None if it can."""
-    if entry.lanes_of:
-        return entry.lanes_of.refusal(problem, capability)
-    return entry.refusal(problem) or entry.missing(capability)
+    if BACKEND != "cuda":
+        raise InvalidProblem("lanes", kernel, "the interpreter has no clock of an SM", "Run it on a GPU.")
+    return importlib.import_module(found.module).run_lanes(problem)
 
 
 discover()

@@ -57,9 +57,15 @@ def lane_arguments(buffers: LaneBuffers | None) -> dict[str, Any]:
 
 
 @triton.jit
+def program_number():
+    """This program's number in its launch, whose grid has one or two axes."""
+    return tl.program_id(1) * tl.num_programs(0) + tl.program_id(0)
+
+
+@triton.jit
 def lane_of(buffers, lane):
     """Address of the first record of a lane of this program."""
-    number = tl.program_id(0) * buffers.lanes + lane
+    number = program_number() * buffers.lanes + lane
     return buffers.marks + number.to(tl.int64) * (buffers.turns * RECORD)
 
 
@@ -98,7 +104,7 @@ def mark_tile(lane, turn, q_tile, kv_tile):
 @triton.jit
 def mark_program(buffers, AT_END: tl.constexpr):
     """Write down both clocks at the start or at the end of a program, and the SM."""
-    row = buffers.clock + tl.program_id(0) * CLOCK_COLUMNS
+    row = buffers.clock + program_number() * CLOCK_COLUMNS
     cycles = tl.inline_asm_elementwise(
         "mov.u64 $0, %clock64;", "=l", [], dtype=tl.int64, is_pure=False, pack=1
     )

@@ -30,7 +30,7 @@ from kernels.trace.lanes import Lanes
 FOLDER = Path(__file__).parent
 INDEX = "index.json"
 LANES_PREFIX = "lanes."
-"""Starts the names of files of lanes."""
+"""Starts the names of files of lanes: lanes.<preset>.<kernel>.npz."""
 FILES = {"sweeps": "sweeps.json", "ceilings": "ceilings.json", "counters": "counters.json"}
 """Files of other measurements than those of the presets, in the format of kernels.measure.document."""
 
@@ -68,9 +68,9 @@ def recorded_problems(algorithm: str) -> tuple[AttentionProblem, ...]:
 
 
 @functools.cache
-def recorded_lanes(problem: AttentionProblem, algorithm: str) -> Lanes | None:
-    """The recorded lanes of exactly this problem, or None."""
-    file = _lane_files().get((problem, algorithm))
+def recorded_lanes(problem: AttentionProblem, kernel: str) -> Lanes | None:
+    """The recorded lanes of exactly this problem by the LaneKernel of that name, or None."""
+    file = _lane_files().get((problem, kernel))
     return Lanes.load(file) if file else None
 
 

@@ -14,17 +14,18 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from kernels.algorithms import ALGORITHMS, run_lanes, run_traced
+from kernels.algorithms import ALGORITHMS, kernels_with_lanes, run_lanes, run_traced
 from kernels.device.backend import compute_capability
 from kernels.measure import ncu, sweep
 from kernels.measure.ceilings import COPY, measure_ceilings
 from kernels.measure.document import FORMAT_VERSION, RECORDINGS_FORMAT, Document
 from kernels.measure.measure import measure
 from kernels.measure.measurement import DIRECTIONS
-from kernels.problem import InvalidProblem
+from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.problem.presets import LANE_PROBLEMS, PRESETS
 from kernels.recordings import FILES, FOLDER, INDEX, LANES_PREFIX
 from kernels.trace.algorithm import Algorithm
+from kernels.trace.lane_kernel import LaneKernel
 
 KEPT_RESULT_BYTES = 1 << 20
 """Output and gradients stay in a recording up to this size, so that its error can be computed anew."""
@@ -32,13 +33,15 @@ KEPT_RESULT_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class RecordOrder:
-    """Where to write, how long the sweep may take, the command that asked for it, and which algorithms."""
+    """Where to write, how long the sweep may take, the command that asked for it, and of what."""
 
     folder: Path
     command: str
     minutes: float
     algorithms: tuple[str, ...] = ()
     """Names of those whose traces are recorded anew; () for all. Other recorded traces stay."""
+    kernels: tuple[str, ...] = ()
+    """Names of those whose lanes are recorded anew; () for all. Other recorded lanes stay."""
 
 
 def record_traces(order: RecordOrder) -> None:
@@ -63,7 +66,7 @@ def record_traces(order: RecordOrder) -> None:
     _write_index(order, runs, list(measurements.values()), {entry.name for entry in here})
 
 
-def _runs_here(entry: Algorithm) -> bool:
+def _runs_here(entry: Algorithm | LaneKernel) -> bool:
     from kernels.device.runtime import BACKEND
 
     missing = entry.missing(compute_capability(BACKEND))
@@ -117,28 +120,35 @@ def _record_trace(folder: Path, preset: str, entry: Algorithm) -> dict:
 
 
 def record_lanes(order: RecordOrder) -> None:
-    """Lanes of the forward kernels and of the backward sweep, with their own tiles. 90 s on an H200."""
-    presets = {name: preset.problem for name, preset in PRESETS.items()}
-    for entry in filter(_runs_here, ALGORITHMS.values()):
-        owner = _owner_of_lane_tiles(entry)
-        for name, preset in (presets | LANE_PROBLEMS).items() if entry.lanes else ():
-            problem = owner.with_lane_tiles(preset)
+    """Lanes of the kernels that set marks. About two minutes on an H200."""
+    kernels = [(entry, kernel) for entry in ALGORITHMS.values() for kernel in entry.lanes]
+    for entry, kernel in kernels:
+        if (order.kernels and kernel.name not in order.kernels) or not _runs_here(kernel):
+            continue
+        for name, problem in lane_problems(entry, kernel).items():
             try:
-                if refused := owner.refusal(problem):  # no page shows lanes of these tiles
-                    raise refused
-                lanes = run_lanes(problem, entry.name)
+                lanes = run_lanes(problem, kernel.name)
             except InvalidProblem as refused:
-                _say(f"lanes of {name}, {entry.name} are left out: {refused}")
+                _say(f"lanes of {name}, {kernel.name} are left out: {refused}")
                 continue
-            lanes.save(order.folder / f"{LANES_PREFIX}{name}.{entry.name}.npz")
+            lanes.save(order.folder / f"{LANES_PREFIX}{name}.{kernel.name}.npz")
             product = f"a product under way {lanes.product_share:.0%} of the time"
-            _say(f"{name}, {entry.name}: {product}, marks change its time by {lanes.overhead:+.1%}")
+            _say(f"{name}, {kernel.name}: {product}, marks change its time by {lanes.overhead:+.1%}")
 
 
-def _owner_of_lane_tiles(entry: Algorithm) -> Algorithm:
-    """The algorithm whose tiles all kernels with lanes in the entry's direction can have."""
-    alike = (each for each in ALGORITHMS.values() if each.direction == entry.direction)
-    return next((each for each in alike if each.lane_tiles or each.own_tiles), entry)
+def lane_problems(entry: Algorithm, kernel: LaneKernel) -> dict[str, AttentionProblem]:
+    """What its lanes are recorded of, with tiles that a page shows.
+
+    Kernels whose lanes stand beside each other have the same tiles: those that the one with tiles of its own
+    has. If an algorithm has several kernels, one is shown at a time. That which is played then has the tiles
+    of the recorded runs of the presets.
+    """
+    presets = {name: preset.problem for name, preset in PRESETS.items()}
+    owner = next((each for each in kernels_with_lanes(entry.direction) if each.tiles), kernel)
+    found = {name: owner.with_own_tiles(problem) for name, problem in (presets | LANE_PROBLEMS).items()}
+    found = {name: problem for name, problem in found.items() if owner.takes(problem)}
+    is_played = kernel.tiles is None and len(entry.lanes) > 1
+    return found | presets if is_played else found
 
 
 def record_ceilings(order: RecordOrder) -> None:
@@ -224,21 +234,35 @@ def _argument_parser() -> argparse.ArgumentParser:
         default=[],
         help=f"part traces: some of {','.join(ALGORITHMS)} (default: all); other recorded traces stay",
     )
+    add(
+        "--kernels",
+        type=lambda text: text.split(","),
+        default=[],
+        help=f"part lanes: some of {','.join(_kernel_names())} (default: all); other recorded lanes stay",
+    )
     return parser
 
 
+def _kernel_names() -> list[str]:
+    return [kernel.name for kernel in kernels_with_lanes()]
+
+
 def main(argv: list[str] | None = None) -> int:
-    """The command line. Returns 0, or 2 for an unknown part or algorithm."""
+    """The command line. Returns 0, or 2 for an unknown part, algorithm or kernel."""
     arguments = _argument_parser().parse_args(argv)
-    for option, known in (("parts", PARTS), ("algorithms", ALGORITHMS)):
+    choices = (("parts", [*PARTS]), ("algorithms", [*ALGORITHMS]), ("kernels", _kernel_names()))
+    for option, known in choices:
         if unknown := [name for name in getattr(arguments, option) if name not in known]:
             given, accepted = ",".join(unknown), ",".join(known)
             print(f"error: --{option} {given} is not accepted: expected some of {accepted}", file=sys.stderr)
             return 2
     parts = "" if arguments.parts == list(PARTS) else f" --parts {','.join(arguments.parts)}"
-    algorithms = f" --algorithms {','.join(arguments.algorithms)}" if arguments.algorithms else ""
-    command = f"python -m kernels.record{parts}{algorithms} --minutes {arguments.minutes:g}"
-    order = RecordOrder(arguments.out, command, arguments.minutes, tuple(arguments.algorithms))
+    some = {name: getattr(arguments, name) for name in ("algorithms", "kernels")}
+    chosen = "".join(f" --{name} {','.join(names)}" for name, names in some.items() if names)
+    command = f"python -m kernels.record{parts}{chosen} --minutes {arguments.minutes:g}"
+    order = RecordOrder(
+        arguments.out, command, arguments.minutes, tuple(some["algorithms"]), tuple(some["kernels"])
+    )
     order.folder.mkdir(parents=True, exist_ok=True)
     for part, record in PARTS.items():
         if part in arguments.parts:

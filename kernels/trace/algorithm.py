@@ -13,14 +13,12 @@ from dataclasses import dataclass
 from kernels.device.gpus import REGISTERS
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.problem.tiles import count_tiles
-from kernels.trace.lanes import LaneRole
+from kernels.trace.lane_kernel import LaneKernel, TilesOf, with_tiles_of
 from kernels.trace.needs import Needs
 from kernels.trace.tile_figure import TileFigure
-from kernels.trace.unplayed import UnplayedKernel
 
 BytesOf = Callable[[AttentionProblem], int]
 TileBytes = Callable[[AttentionProblem, int], dict[str, int]]
-TilesOf = Callable[[AttentionProblem], tuple[int, int]]
 
 
 @dataclass(frozen=True)
@@ -191,13 +189,6 @@ class Kernel:
         return self.requests.index((tensor, direction))
 
 
-def _with_tiles(problem: AttentionProblem, tiles_of: TilesOf | None) -> AttentionProblem:
-    if tiles_of is None:
-        return problem
-    block_m, block_n = tiles_of(problem)
-    return problem.with_(block_m=block_m, block_n=block_n)
-
-
 @dataclass(frozen=True)
 class Algorithm:
     """One algorithm: its kernels in launch order, and everything the pages say and draw of it."""
@@ -254,14 +245,8 @@ class Algorithm:
     """What of a long run can be traced alone: "tiles" (query tiles of some heads), "heads" (some key heads
     with all that belongs to them), or "" if only the whole run can. With "tiles" its runner has `run_sampled`
     and the entry `tile_bytes`."""
-    lanes: str = ""
-    """Module with `run_lanes(problem)`, which a GPU runs; "" if its kernels set no marks."""
-    lanes_of: UnplayedKernel | None = None
-    """The kernel of its lanes; None if that is one that is played."""
-    lane_tiles: TilesOf | None = None
-    """(block_m, block_n) of the kernel that sets marks; None if they are those of the problem."""
-    lane_roles: tuple[LaneRole, ...] = ()
-    """What lanes of its kernels can do. An activity of the same name belongs to one phase in all of them."""
+    lanes: tuple[LaneKernel, ...] = ()
+    """Its kernels that set marks. If there are several, a page begins with the first that it has lanes of."""
     observed: bool = False
     """Whether it is a user's kernel, of which only loads and stores are seen."""
     tile_bytes: TileBytes | None = None
@@ -275,11 +260,7 @@ class Algorithm:
 
     def with_own_tiles(self, problem: AttentionProblem) -> AttentionProblem:
         """The problem as this algorithm runs it: with its own tiles, if it has such."""
-        return _with_tiles(problem, self.own_tiles)
-
-    def with_lane_tiles(self, problem: AttentionProblem) -> AttentionProblem:
-        """The problem with the tiles of the kernel that sets marks."""
-        return _with_tiles(problem, self.lane_tiles or self.own_tiles)
+        return with_tiles_of(problem, self.own_tiles)
 
     def refusal(self, problem: AttentionProblem) -> InvalidProblem | None:
         """Why it does not take a problem on any machine; None if it does. Other tiles are not its own."""
@@ -303,15 +284,6 @@ class Algorithm:
             if kernel.name == name:
                 return kernel
         raise KeyError(name)
-
-    def phase_of(self, activity: str) -> str:
-        """The phase that an activity of its lanes belongs to; "" if no role has it."""
-        named = (each.phase for role in self.lane_roles for each in role.activities if each.name == activity)
-        return next(named, "")
-
-    def role_of(self, lane: int, label: str) -> LaneRole | None:
-        """The first role that the lane of this number, from 0 on, can have by its label."""
-        return next((role for role in self.lane_roles if role.label.format(lane + 1) == label), None)
 
     def chip_bytes(self, problem: AttentionProblem, memory: str | None = None) -> int:
         """What a program of that kernel keeps on the chip which keeps most; in one memory alone if named."""

@@ -40,19 +40,25 @@ def tracks_of(lanes: Lanes) -> tuple[Track, ...]:
 
 def _tracks_of_sm(lanes: Lanes, sm: int, programs: np.ndarray) -> list[Track]:
     places = pack(lanes.program_begin_ns[programs], lanes.program_end_ns[programs])
-    count = int(places.max()) + 1
     products = np.array([kind == PRODUCT for _, kind in lanes.activities])
+    counts = [_count_of(lanes, number, programs, places) for number in range(len(lanes.lanes))]
     tracks = []
-    for place in range(count):
+    for place in range(int(places.max()) + 1):
         own = np.isin(lanes.event_program, programs[places == place])
         for number, label in enumerate(lanes.lanes):
-            row = f"{label} ({place + 1} of {count})" if count > 1 else label
+            row = f"{label} ({place + 1} of {counts[number]})" if counts[number] > 1 else label
             of_lane = np.flatnonzero(own & (lanes.event_lane == number))
             is_product = products[lanes.event_activity[of_lane]]
             for kind in (True, False):
                 events = of_lane[is_product == kind]
                 tracks += [Track(sm, row, kind, each) for each in _apart(lanes, events, has_homes=kind)]
     return tracks
+
+
+def _count_of(lanes: Lanes, lane: int, programs: np.ndarray, places: np.ndarray) -> int:
+    """How many places have programs with that lane: several kernels, one after the other, need not agree."""
+    having = np.isin(programs, lanes.event_program[lanes.event_lane == lane])
+    return int(places[having].max(initial=-1)) + 1
 
 
 def _apart(lanes: Lanes, events: np.ndarray, has_homes: bool) -> list[np.ndarray]:

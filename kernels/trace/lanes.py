@@ -25,6 +25,8 @@ FORMAT = "flash-attention-lanes"
 FORMAT_VERSION = 1
 PRODUCT, SOFTMAX, WAIT, OTHER = "product", "softmax", "wait", "other"
 KINDS = (PRODUCT, SOFTMAX, WAIT, OTHER)
+ONLY_KERNEL = {"backward": "backward_sweep"}
+"""Files of before name the algorithm: it had one kernel with lanes, of the same name if it is not here."""
 MAX_FILE_BYTES = 256 << 20
 DAMAGE = (AttributeError, KeyError, TypeError, ValueError)
 """What values of the wrong kind raise."""
@@ -61,6 +63,8 @@ class LaneRole:
     """Its name; "{}" stands for the number of the lane among those of the role."""
     marks: tuple[str, ...]
     activities: tuple[Activity, ...]
+    kernel: str = ""
+    """Name of the kernel whose phases they are; "" if it is every kernel of the algorithm that has them."""
 
     @property
     def computes(self) -> bool:
@@ -70,6 +74,10 @@ class LaneRole:
     def number(self, mark: str) -> int:
         """Place of a mark in a record."""
         return self.marks.index(mark)
+
+    def named(self, activity: str) -> tuple[Activity, ...]:
+        """Its activities of that name."""
+        return tuple(each for each in self.activities if each.name == activity)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,18 +89,20 @@ class Lanes:
     """
 
     problem: AttentionProblem
-    algorithm: str
+    kernel: str
+    """Name of the LaneKernel."""
     device: DeviceInfo
     recorded_at: str
     """UTC date and time, ISO 8601."""
     lanes: tuple[str, ...]
-    """Labels of the lanes of a program."""
+    """Labels of the lanes of a program. If several kernels are launched, each has lanes of its own."""
     activities: tuple[tuple[str, str], ...]
     """(name, kind) of each activity."""
     plain_us: float
-    """Time of the kernel without marks, measured beside it in the same launch shape."""
+    """Time of the kernel without marks, measured beside it in the same launch shape. If several kernels are
+    launched one after the other, it is from the start of the first to the end of the last."""
     marked_us: float
-    """Time of the kernel with marks."""
+    """The same with marks."""
     clock_ghz: float
     """Cycles per ns, by both clocks of the programs."""
     event_program: np.ndarray
@@ -112,7 +122,8 @@ class Lanes:
     event_end_ns: np.ndarray
     """float32 (events,)"""
     program_sm: np.ndarray
-    """int32 (programs,): of every program of the launch, also of those without events here."""
+    """int32 (programs,): of every program, also of those without events here. If several kernels are
+    launched, the programs of each follow those of the kernel before it."""
     program_begin_ns: np.ndarray
     """float64 (programs,)"""
     program_end_ns: np.ndarray
@@ -120,7 +131,8 @@ class Lanes:
     sm: np.ndarray
     """int32 (sms,): numbers of the SMs that ran a program."""
     sm_busy_ns: np.ndarray
-    """float64 (sms,): from the first start of a program to the last end."""
+    """float64 (sms,): from the first start of a program of a launch to the last end, all launches together.
+    A pause between two launches does not count."""
     sm_product_ns: np.ndarray
     """float64 (sms,): of it, with at least one product under way."""
     sm_softmax_ns: np.ndarray
@@ -176,10 +188,10 @@ class Lanes:
 
     @classmethod
     def subject_of(cls, source: Path) -> tuple[AttentionProblem, str]:
-        """The problem and the algorithm of a file, without its arrays. Raises InvalidLanes."""
+        """The problem and the kernel's name of a file, without its arrays. Raises InvalidLanes."""
         try:
             header = _header(read_arrays(source, MAX_FILE_BYTES, (HEADER,)))
-            return AttentionProblem.from_dict(header["problem"]), header["algorithm"]
+            return AttentionProblem.from_dict(header["problem"]), header["kernel"]
         except InvalidLanes:
             raise
         except DAMAGE as error:
@@ -234,4 +246,7 @@ def _header(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
     header = read_header(arrays)
     if mismatch := format_mismatch(header, (FORMAT,), FORMAT_VERSION):
         raise InvalidLanes(f"this is {mismatch}")
+    if "kernel" not in header:
+        algorithm = header.pop("algorithm")
+        header["kernel"] = ONLY_KERNEL.get(algorithm, algorithm)
     return header

@@ -24,7 +24,7 @@ def chrome_trace(
     """One track per SM, one slice per program. A modelled tile step counts as one microsecond.
 
     `gpu_name` is the GPU that a modelled schedule is for. The names of process and threads say whether the
-    times are modelled. `lanes`, each with the label of its algorithm, become a process per SM that has
+    times are modelled. `lanes`, each with the label of its kernel, become a process per SM that has
     events, with a thread per lane and track.
     """
     micro = 1e-3 if schedule.measured else 1.0
@@ -55,7 +55,7 @@ def _clock_words(trace: Trace, schedule: Schedule, gpu_name: str) -> str:
 
 
 def _lane_events(label: str, lanes: Lanes, first_pid: int) -> list[dict]:
-    """Lanes of a launch of their own: their clock does not start with that of the schedule."""
+    """Lanes of launches of their own: their clock does not start with that of the schedule."""
     events: list[dict] = []
     pids: dict[int, int] = {}
     for tid, track in enumerate(tracks_of(lanes)):

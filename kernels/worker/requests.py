@@ -217,23 +217,23 @@ class OperationsRequest(Request[tuple[Operation, ...]]):
 
 @dataclass(frozen=True)
 class LanesRequest(Request[Lanes]):
-    """What the warps of an algorithm's kernel did and when."""
+    """What the warps of a kernel did and when; `kernel` is the name of a LaneKernel."""
 
     name = "lanes"
     problem: AttentionProblem
-    algorithm: str
+    kernel: str
 
     @classmethod
     def from_dict(cls, values: dict) -> LanesRequest:
         """The reverse of `as_dict`."""
-        return cls(AttentionProblem.from_dict(values["problem"]), values["algorithm"])
+        return cls(AttentionProblem.from_dict(values["problem"]), values["kernel"])
 
     def run(self, blob: bytes, progress: Progress) -> Answer:
         """The bytes are the file of the lanes."""
         from kernels.algorithms import run_lanes
 
         progress(0.0, "running the kernel with marks")
-        return {}, run_lanes(self.problem, self.algorithm).to_bytes()
+        return {}, run_lanes(self.problem, self.kernel).to_bytes()
 
     def result(self, answer: dict, blob: bytes) -> Lanes:
         """The lanes."""

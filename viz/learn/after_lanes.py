@@ -28,7 +28,7 @@ Pair = tuple[LanesRun, LanesRun]
 def recorded_pair(problem: AttentionProblem) -> Pair | None:
     """The plain and the Hopper kernel with tiles that both can have, if their lanes are recorded."""
     own = named(HOPPER).with_own_tiles(problem)
-    found = {run.lanes.algorithm: run for run in recorded_lane_runs(own, "forward")}
+    found = {run.lanes.kernel: run for run in recorded_lane_runs(own, "forward")}
     return (found[PLAIN], found[HOPPER]) if PLAIN in found and HOPPER in found else None
 
 

@@ -10,9 +10,10 @@ from itertools import groupby
 
 import numpy as np
 
-from kernels.algorithms import ALGORITHMS, named
+from kernels.algorithms import kernels_with_lanes, lane_kernel
 from kernels.problem import AttentionProblem
 from kernels.recordings import recorded_lanes
+from kernels.trace.lane_kernel import LaneKernel
 from kernels.trace.lane_rows import Track, tracks_of
 from kernels.trace.lanes import WAIT, Lanes
 from viz.player.numbers import encode
@@ -32,10 +33,14 @@ class LanesRun:
     recorded: bool
 
     @property
+    def kernel(self) -> LaneKernel:
+        """The kernel of the lanes."""
+        return lane_kernel(self.lanes.kernel)
+
+    @property
     def label(self) -> str:
-        """Of its kernel, if that is not one that is played, else of its algorithm."""
-        entry = named(self.lanes.algorithm)
-        return entry.lanes_of.label if entry.lanes_of else entry.label
+        """Of its kernel."""
+        return self.kernel.label
 
 
 @dataclass(frozen=True)
@@ -49,9 +54,9 @@ class Figure:
 
 @functools.cache
 def recorded_lane_runs(problem: AttentionProblem, direction: str) -> tuple[LanesRun, ...]:
-    """The recorded lanes of exactly this problem, of every algorithm that has some; the fastest first."""
-    names = [entry.name for entry in ALGORITHMS.values() if entry.direction == direction]
-    found = [lanes for name in names if (lanes := recorded_lanes(problem, name))]
+    """The recorded lanes of exactly this problem, of every kernel that has some; the fastest first."""
+    kernels = kernels_with_lanes(direction)
+    found = [lanes for kernel in kernels if (lanes := recorded_lanes(problem, kernel.name))]
     return fastest_first(LanesRun(lanes, recorded=True) for lanes in found)
 
 
@@ -87,12 +92,17 @@ def _run_data(run: LanesRun, tiles: np.ndarray | None) -> tuple[dict, np.ndarray
         "title": run.label,
         "provenance": lanes_provenance(lanes, run.recorded),
         "activities": [
-            {"name": name, "kind": kind, "phase": named(lanes.algorithm).phase_of(name)}
+            {
+                "name": name,
+                "kind": kind,
+                "phase": run.kernel.phase_of(name),
+                "kernel": run.kernel.kernel_of(name),
+            }
             for name, kind in lanes.activities
         ],
         "clock_ghz": lanes.clock_ghz,
         "sms": [{"sm": sm, "tracks": [_track(track) for track in tracks]} for sm, tracks in sms],
-        "notes": _notes(lanes, left_out=len(lanes.sm) - len(sms)),
+        "notes": _notes(run.kernel, left_out=len(lanes.sm) - len(sms)),
         "begin": encode(begin, "uint32"),
         "length": _encode_small(end - begin, "uint16", "uint32"),
         "activity": encode(lanes.event_activity[events], "uint8"),
@@ -103,11 +113,10 @@ def _run_data(run: LanesRun, tiles: np.ndarray | None) -> tuple[dict, np.ndarray
     return data, np.unique(where[events], axis=0)
 
 
-def _notes(lanes: Lanes, left_out: int) -> list[str]:
+def _notes(kernel: LaneKernel, left_out: int) -> list[str]:
     """What stands below the figures of a run; `left_out` SMs are not sent."""
-    of = named(lanes.algorithm).lanes_of
     more = [f"The blocks of {format_count(left_out, 'more SM')} are not shown here."] if left_out else []
-    return [*([of.words] if of else []), *more]
+    return [*([kernel.words] if kernel.words else []), *more]
 
 
 def _cycles(lanes: Lanes, times_ns: np.ndarray) -> np.ndarray:
@@ -158,7 +167,7 @@ def _waits(lanes: Lanes) -> dict:
     """
     having = [lanes_of_activity(lanes, number) for number in range(len(lanes.activities))]
     kinds = [kind for _, kind in lanes.activities]
-    roles = [named(lanes.algorithm).role_of(lane, label) for lane, label in enumerate(lanes.lanes)]
+    roles = [lane_kernel(lanes.kernel).role_of(lane, label) for lane, label in enumerate(lanes.lanes)]
     computing = {lane for lane, role in enumerate(roles) if role is not None and role.computes}
     computing &= {lane for own in having for lane in own}
     numbers = [i for i, kind in enumerate(kinds) if kind == WAIT and computing & set(having[i])]
@@ -188,7 +197,7 @@ def figures_of(runs: Sequence[LanesRun]) -> list[Figure]:
         Figure(
             "Time of the kernel",
             tuple(format_ms(lanes.plain_us / 1e3) for lanes in all_lanes),
-            "one launch, without marks",
+            _launch_words(runs),
         ),
         Figure(
             "A product was under way",
@@ -222,11 +231,16 @@ def figures_of(runs: Sequence[LanesRun]) -> list[Figure]:
     ]
 
 
+def _launch_words(runs: Sequence[LanesRun]) -> str:
+    """What the time of each run is the time of."""
+    several = [run.label for run in runs if run.kernel.launches > 1]
+    more = "".join(f"; of {label}, one launch of each" for label in several)
+    return f"one launch, without marks{more}"
+
+
 def _marks_words(all_lanes: Sequence[Lanes]) -> str:
     """What was measured with marks, and why a kernel can be faster with them if one was."""
-    words = "with marks, one launch took " + " and ".join(
-        format_ms(each.marked_us / 1e3) for each in all_lanes
-    )
+    words = "with marks it took " + " and ".join(format_ms(each.marked_us / 1e3) for each in all_lanes)
     if any(each.overhead < 0 for each in all_lanes):
         words += "; marks also change when its warps take turns, so a kernel can be done sooner"
     return words
@@ -236,7 +250,7 @@ def _place_words(lanes: Lanes, name: str) -> str:
     """What a wait of lanes that only load is for; "" for other waits."""
     number = [activity for activity, _ in lanes.activities].index(name)
     own = lanes_of_activity(lanes, number)
-    roles = [named(lanes.algorithm).role_of(lane, lanes.lanes[lane]) for lane in own]
+    roles = [lane_kernel(lanes.kernel).role_of(lane, lanes.lanes[lane]) for lane in own]
     only_load = own and all(role is not None and not role.computes for role in roles)
     return ": until a place in shared memory is free" if only_load else ""
 

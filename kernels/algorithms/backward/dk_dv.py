@@ -7,7 +7,9 @@ so that every accumulator is used as it stands: S^T = K Q^T gives dV += P^T dO w
 from __future__ import annotations
 
 from kernels.algorithms.backward.entry import DK_DV
+from kernels.algorithms.backward.lanes import KEY_PROGRAM
 from kernels.algorithms.backward.recording import record_after_mask, record_before_mask, record_tiles
+from kernels.primitives.marks import RECORD, lane_of, mark, mark_numbers, mark_program, mark_tile
 from kernels.primitives.masking import load_lse, mask_transposed
 from kernels.primitives.numbers import matmul, to_operand
 from kernels.primitives.recorder import (
@@ -28,6 +30,10 @@ import triton.language as tl
 
 READ_K, READ_V, READ_Q, READ_DO, READ_LSE, READ_D = read_columns(DK_DV, "K", "V", "Q", "dO", "lse", "D")
 WRITE_DK, WRITE_DV = write_columns(DK_DV, "dK", "dV")
+START, HAS_Q, HAS_S, HAS_P, HAS_DO, HAS_DV, HAS_DP, HAS_DS, HAS_DK, WROTE = mark_numbers(
+    KEY_PROGRAM,
+    *("start", "has Q", "has S", "has P", "has dO", "has dV", "has dP", "has dS", "has dK", "wrote"),
+)
 
 
 @triton.jit
@@ -48,6 +54,7 @@ def _attn_bwd_dk_dv_inner(
     scale_log2,
     trace,
     slot,
+    lane,
     MASKED: tl.constexpr,
     BOUND_LEFT: tl.constexpr,
     BOUND_RIGHT: tl.constexpr,
@@ -60,6 +67,7 @@ def _attn_bwd_dk_dv_inner(
     USE_TMA: tl.constexpr,
     TRACE: tl.constexpr,
     TRACE_ACC: tl.constexpr,
+    LANES: tl.constexpr,
 ):
     """Query tiles [first_tile, end_tile) add to dk and dv (BLOCK_N, BLOCK_D), float32; dk lacks the scale."""
     offs_n = kv_tile * BLOCK_N + tl.arange(0, BLOCK_N)
@@ -68,10 +76,16 @@ def _attn_bwd_dk_dv_inner(
         offs_m = first_q + tl.arange(0, BLOCK_M)
         if TRACE:
             record_start(trace, slot)
+        if LANES:
+            mark(lane, q_tile, START)
         # [load Q] (BLOCK_M, BLOCK_D)
         q = load_tile(q_view, first_q, HEAD_DIM, BLOCK_M, BLOCK_D, USE_TMA)
+        if LANES:
+            mark(lane, q_tile, HAS_Q)
         # [QK^T] (BLOCK_N, BLOCK_M) = (BLOCK_N, BLOCK_D) @ (BLOCK_D, BLOCK_M)
         scores_t = matmul(k, tl.trans(q), tl.zeros((BLOCK_N, BLOCK_M), tl.float32), PRECISION)
+        if LANES:
+            mark(lane, q_tile, HAS_S)
         # [P from lse] (BLOCK_N, BLOCK_M)
         lse = load_lse(lse_ptr, offs_m, band, BOUND_LEFT, BOUND_RIGHT)
         p_t = tl.exp2(scores_t * scale_log2 - lse[None, :])
@@ -80,18 +94,31 @@ def _attn_bwd_dk_dv_inner(
         if MASKED:
             # [mask]
             p_t = mask_transposed(p_t, offs_m, offs_n, band, BOUND_LEFT, BOUND_RIGHT)
+        if LANES:
+            mark(lane, q_tile, HAS_P)
         # [load dO] (BLOCK_M, BLOCK_D)
         do = load_tile(do_view, first_q, HEAD_DIM, BLOCK_M, BLOCK_D, USE_TMA)
+        if LANES:
+            mark(lane, q_tile, HAS_DO)
         # [dV] (BLOCK_N, BLOCK_D) += (BLOCK_N, BLOCK_M) @ (BLOCK_M, BLOCK_D)
         dv = matmul(to_operand(p_t, DTYPE), do, dv, PRECISION)
+        if LANES:
+            mark(lane, q_tile, HAS_DV)
         # [dP] (BLOCK_N, BLOCK_M) = (BLOCK_N, BLOCK_D) @ (BLOCK_D, BLOCK_M)
         dp_t = matmul(v, tl.trans(do), tl.zeros((BLOCK_N, BLOCK_M), tl.float32), PRECISION)
+        if LANES:
+            mark(lane, q_tile, HAS_DP)
         # [dS]
         delta = load_rows(delta_ptr, offs_m, band.q_len, 0.0)
         ds_t = p_t * (dp_t - delta[None, :])
+        if LANES:
+            mark(lane, q_tile, HAS_DS)
         # [dK] (BLOCK_N, BLOCK_D) += (BLOCK_N, BLOCK_M) @ (BLOCK_M, BLOCK_D)
         dk = matmul(to_operand(ds_t, DTYPE), q, dk, PRECISION)
         # [end]
+        if LANES:
+            mark(lane, q_tile, HAS_DK)
+            mark_tile(lane, q_tile, batch_head * tl.cdiv(band.q_len, BLOCK_M) + q_tile, kv_tile)
         if TRACE:
             ITEMSIZE: tl.constexpr = DTYPE.primitive_bitwidth // 8
             record_where(trace, slot, batch_head, q_tile, kv_tile)
@@ -147,8 +174,11 @@ def _attn_bwd_dk_dv(
     USE_TMA: tl.constexpr,
     TRACE: tl.constexpr,
     TRACE_ACC: tl.constexpr,
+    LANES: tl.constexpr,
 ):
     """dK and dV of one key tile of one key head. lse and delta are (batch, q_heads, q_len) and float32."""
+    if LANES:
+        mark_program(trace, False)
     kv_tile, batch_kv_head = tl.program_id(0), tl.program_id(1)
     batch, kv_head = batch_kv_head // kv_heads, batch_kv_head % kv_heads
     first_k = kv_tile * BLOCK_N
@@ -179,14 +209,18 @@ def _attn_bwd_dk_dv(
         q_view = tile_view(query, q_strides, batch, head, band.q_len, USE_TMA)
         do_view = tile_view(d_out, do_strides, batch, head, band.q_len, USE_TMA)
         rows = batch_head.to(tl.int64) * band.q_len
+        lane = None
+        if LANES:  # the turns of a head are numbered as its query tiles
+            lane = lane_of(trace, 0) + (member * (end - first) - first) * RECORD
         for PART in tl.static_range(3):
             # Tiles that the right bound cuts, whole tiles, tiles that the left bound cuts.
             from_tile, to_tile = part_of_tiles(first, first_full, end_full, end, PART)
             if (PART == 0 and BOUND_RIGHT) or PART == 1 or (PART == 2 and BOUND_LEFT):
                 dk, dv, slot = _attn_bwd_dk_dv_inner(
                     dk, dv, k, v, q_view, do_view, lse_ptr + rows, delta_ptr + rows, from_tile, to_tile,
-                    batch_head, kv_tile, band, scale_log2, trace, slot, PART != 1, BOUND_LEFT, BOUND_RIGHT,
-                    DTYPE, HEAD_DIM, BLOCK_M, BLOCK_N, BLOCK_D, PRECISION, USE_TMA, TRACE, TRACE_ACC,
+                    batch_head, kv_tile, band, scale_log2, trace, slot, lane, PART != 1, BOUND_LEFT,
+                    BOUND_RIGHT, DTYPE, HEAD_DIM, BLOCK_M, BLOCK_N, BLOCK_D, PRECISION, USE_TMA, TRACE,
+                    TRACE_ACC, LANES,
                 )  # fmt: skip
 
     # [store dK, dV]
@@ -195,6 +229,9 @@ def _attn_bwd_dk_dv(
     store_tile(dk_view, dk * scale, first_k, HEAD_DIM, BLOCK_N, BLOCK_D, DTYPE, USE_TMA)
     store_tile(dv_view, dv, first_k, HEAD_DIM, BLOCK_N, BLOCK_D, DTYPE, USE_TMA)
     # [end]
+    if LANES:
+        mark(lane_of(trace, 0), tl.maximum(group_size * (end - first) - 1, 0), WROTE)
+        mark_program(trace, True)
     if TRACE:
         slot = tl.maximum(slot - 1, first_slot)
         record_bytes(trace, slot, kv_bytes, WRITE_DK)

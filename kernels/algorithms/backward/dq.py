@@ -6,7 +6,9 @@ Dao 2023, algorithm 2, with the loop over key tiles inside. P is recomputed from
 from __future__ import annotations
 
 from kernels.algorithms.backward.entry import DQ
+from kernels.algorithms.backward.lanes import QUERY_PROGRAM
 from kernels.algorithms.backward.recording import AFTER_MASK, DP, DS, QK, P, record_tiles
+from kernels.primitives.marks import RECORD, lane_of, mark, mark_numbers, mark_program, mark_tile
 from kernels.primitives.masking import load_lse, mask_scores
 from kernels.primitives.numbers import matmul, to_operand
 from kernels.primitives.recorder import (
@@ -28,6 +30,9 @@ import triton.language as tl
 
 READ_K, READ_V, READ_Q, READ_DO, READ_LSE, READ_D = read_columns(DQ, "K", "V", "Q", "dO", "lse", "D")
 (WRITE_DQ,) = write_columns(DQ, "dQ")
+START, HAS_K, HAS_S, HAS_P, HAS_V, HAS_DP, HAS_DS, HAS_DQ, WROTE = mark_numbers(
+    QUERY_PROGRAM, "start", "has K", "has S", "has P", "has V", "has dP", "has dS", "has dQ", "wrote"
+)
 
 
 @triton.jit
@@ -47,6 +52,7 @@ def _attn_bwd_dq_inner(
     scale_log2,
     trace,
     slot,
+    lane,
     MASKED: tl.constexpr,
     BOUND_LEFT: tl.constexpr,
     BOUND_RIGHT: tl.constexpr,
@@ -59,6 +65,7 @@ def _attn_bwd_dq_inner(
     USE_TMA: tl.constexpr,
     TRACE: tl.constexpr,
     TRACE_ACC: tl.constexpr,
+    LANES: tl.constexpr,
 ):
     """Key tiles [first_tile, end_tile) add to dq (BLOCK_M, BLOCK_D), float32, which lacks the scale."""
     offs_m = q_tile * BLOCK_M + tl.arange(0, BLOCK_M)
@@ -66,10 +73,16 @@ def _attn_bwd_dq_inner(
         first_k = kv_tile * BLOCK_N
         if TRACE:
             record_start(trace, slot)
+        if LANES:
+            mark(lane, kv_tile, START)
         # [load K] (BLOCK_N, BLOCK_D)
         k = load_tile(k_view, first_k, HEAD_DIM, BLOCK_N, BLOCK_D, USE_TMA)
+        if LANES:
+            mark(lane, kv_tile, HAS_K)
         # [QK^T] (BLOCK_M, BLOCK_N) = (BLOCK_M, BLOCK_D) @ (BLOCK_D, BLOCK_N)
         scores = matmul(q, tl.trans(k), tl.zeros((BLOCK_M, BLOCK_N), tl.float32), PRECISION)
+        if LANES:
+            mark(lane, kv_tile, HAS_S)
         if TRACE:
             record_matrix(trace, slot, scores, QK, BLOCK_M, BLOCK_N)
         if MASKED:
@@ -77,15 +90,26 @@ def _attn_bwd_dq_inner(
             scores = mask_scores(scores, offs_m, first_k, band, BOUND_LEFT, BOUND_RIGHT, BLOCK_N)
         # [P from lse] (BLOCK_M, BLOCK_N)
         p = tl.exp2(scores * scale_log2 - lse[:, None])
+        if LANES:
+            mark(lane, kv_tile, HAS_P)
         # [load V] (BLOCK_N, BLOCK_D)
         v = load_tile(v_view, first_k, HEAD_DIM, BLOCK_N, BLOCK_D, USE_TMA)
+        if LANES:
+            mark(lane, kv_tile, HAS_V)
         # [dP] (BLOCK_M, BLOCK_N) = (BLOCK_M, BLOCK_D) @ (BLOCK_D, BLOCK_N)
         dp = matmul(do, tl.trans(v), tl.zeros((BLOCK_M, BLOCK_N), tl.float32), PRECISION)
+        if LANES:
+            mark(lane, kv_tile, HAS_DP)
         # [dS]
         ds = p * (dp - delta[:, None])
+        if LANES:
+            mark(lane, kv_tile, HAS_DS)
         # [dQ] (BLOCK_M, BLOCK_D) += (BLOCK_M, BLOCK_N) @ (BLOCK_N, BLOCK_D)
         dq = matmul(to_operand(ds, DTYPE), k, dq, PRECISION)
         # [end]
+        if LANES:
+            mark(lane, kv_tile, HAS_DQ)
+            mark_tile(lane, kv_tile, batch_head * tl.cdiv(band.q_len, BLOCK_M) + q_tile, kv_tile)
         if TRACE:
             ITEMSIZE: tl.constexpr = DTYPE.primitive_bitwidth // 8
             record_where(trace, slot, batch_head, q_tile, kv_tile)
@@ -141,8 +165,11 @@ def _attn_bwd_dq(
     USE_TMA: tl.constexpr,
     TRACE: tl.constexpr,
     TRACE_ACC: tl.constexpr,
+    LANES: tl.constexpr,
 ):
     """dQ of one query tile. lse and delta are (batch, q_heads, q_len) and float32."""
+    if LANES:
+        mark_program(trace, False)
     q_tiles = tl.cdiv(band.q_len, BLOCK_M)
     heads = tl.num_programs(0) // q_tiles
     batch_head, q_tile = last_tiles_first(tl.program_id(0), heads_in_turn, q_tiles, heads)
@@ -177,19 +204,25 @@ def _attn_bwd_dq(
             record_acc(trace.acc, slot, dq, BLOCK_M, BLOCK_D)
 
     first, first_full, end_full, end = visited_by_query_tile(q_tile, band, BLOCK_M, BLOCK_N)
+    lane = None
+    if LANES:
+        lane = lane_of(trace, 0) - first * RECORD  # its turns are numbered as the key tiles
     for PART in tl.static_range(3):
         from_tile, to_tile = part_of_tiles(first, first_full, end_full, end, PART)
         if (PART == 0 and BOUND_LEFT) or PART == 1 or (PART == 2 and (BOUND_RIGHT or RAGGED)):
             dq, slot = _attn_bwd_dq_inner(
                 dq, q, do, lse, delta, k_view, v_view, from_tile, to_tile, batch_head, q_tile, band,
-                scale_log2, trace, slot, PART != 1, BOUND_LEFT, BOUND_RIGHT, DTYPE, HEAD_DIM, BLOCK_M,
-                BLOCK_N, BLOCK_D, PRECISION, USE_TMA, TRACE, TRACE_ACC,
+                scale_log2, trace, slot, lane, PART != 1, BOUND_LEFT, BOUND_RIGHT, DTYPE, HEAD_DIM, BLOCK_M,
+                BLOCK_N, BLOCK_D, PRECISION, USE_TMA, TRACE, TRACE_ACC, LANES,
             )  # fmt: skip
 
     # [store dQ]
     dq_view = tile_view(d_query, dq_strides, batch, head, band.q_len, USE_TMA)
     store_tile(dq_view, dq * scale, first_q, HEAD_DIM, BLOCK_M, BLOCK_D, DTYPE, USE_TMA)
     # [end]
+    if LANES:
+        mark(lane, tl.maximum(end - 1, first), WROTE)
+        mark_program(trace, True)
     if TRACE:
         slot = tl.maximum(slot - 1, first_slot)
         record_bytes(trace, slot, q_bytes, WRITE_DQ)

@@ -1,5 +1,6 @@
 """What is known of the backward pass as three kernels."""
 
+from kernels.algorithms.backward.lanes import PLAIN
 from kernels.algorithms.chip import (
     FLOAT32_BYTES,
     key_sum,
@@ -10,13 +11,11 @@ from kernels.algorithms.chip import (
     row_state,
     scores,
 )
-from kernels.algorithms.flash3_backward.lanes import ROLES
+from kernels.algorithms.flash3_backward.lanes import SWEEP
 from kernels.algorithms.tile_figures import backward_figure
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import streamed_keys, streamed_queries
 from kernels.trace.algorithm import Algorithm, Kernel, Phase, RecordedSum, SourceRef
-from kernels.trace.needs import Needs
-from kernels.trace.unplayed import UnplayedKernel
 
 FOLDER = "kernels.algorithms.backward"
 ROW_FIELDS = ("row_share",)
@@ -159,14 +158,5 @@ ENTRY = Algorithm(
     timed_as=("ours", ""),
     recorded=("gpt2", "tiny", "llama3", "ragged", "layer", "window"),
     samples="heads",
-    lanes="kernels.algorithms.flash3_backward.run",
-    lanes_of=UnplayedKernel(
-        "Backward sweep for Hopper",
-        "This kernel computes dK and dV and adds up dQ in one sweep; two short kernels, one before and one "
-        "after it, are not in its time. The grid plays the plain kernels, which compute dK and dV, then dQ, "
-        "with tiles of the same size.",
-        Needs("a Hopper GPU", "9.0", ("float16", "bfloat16"), range(40, 129, 8)),
-    ),
-    lane_tiles=lambda problem: (64, 128),
-    lane_roles=ROLES,
+    lanes=(SWEEP, PLAIN),
 )

@@ -24,6 +24,7 @@ from kernels.primitives.launch import (
     problem_arguments,
     tile_arguments,
 )
+from kernels.primitives.marks import LaneBuffers, lane_arguments
 from kernels.primitives.recorder import Recorder
 from kernels.primitives.replay import launch
 from kernels.problem import AttentionProblem, Band, tiles
@@ -91,8 +92,10 @@ class BackwardCall:
             )
         return launch_info(config, compiled)
 
-    def dk_dv(self, config: TileConfig, recorder: Recorder | None = None) -> LaunchInfo:
-        """d_key and d_value; needs delta."""
+    def dk_dv(
+        self, config: TileConfig, recorder: Recorder | None = None, lanes: LaneBuffers | None = None
+    ) -> LaunchInfo:
+        """d_key and d_value; needs delta. With `lanes` the kernel sets marks."""
         batch, kv_heads = self.key.shape[:2]
         used = (self.query, self.key, self.value, self.d_out, self.d_key, self.d_value)
         m, n = config.block_m, config.block_n
@@ -108,13 +111,15 @@ class BackwardCall:
                 dv_strides=self.d_value.stride(),
                 kv_heads=kv_heads,
                 USE_TMA=use_tma,
-                **config_arguments(config, recorder),
+                **config_arguments(config, recorder) | lane_arguments(lanes),
                 **self._common,
             )
         return launch_info(config, compiled)
 
-    def dq(self, config: TileConfig, recorder: Recorder | None = None) -> LaunchInfo:
-        """d_query; needs delta."""
+    def dq(
+        self, config: TileConfig, recorder: Recorder | None = None, lanes: LaneBuffers | None = None
+    ) -> LaunchInfo:
+        """d_query; needs delta. With `lanes` the kernel sets marks."""
         batch, q_heads = self.query.shape[:2]
         heads = batch * q_heads
         used = (self.query, self.key, self.value, self.d_out, self.d_query)
@@ -132,7 +137,7 @@ class BackwardCall:
                 q_heads=q_heads,
                 RAGGED=self.band.kv_len % n != 0,
                 USE_TMA=use_tma,
-                **config_arguments(config, recorder),
+                **config_arguments(config, recorder) | lane_arguments(lanes),
                 **self._common,
             )
         return launch_info(config, compiled)

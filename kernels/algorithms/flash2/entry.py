@@ -13,6 +13,7 @@ from kernels.algorithms.tile_figures import forward_figure
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import streamed_keys, visited_tiles
 from kernels.trace.algorithm import Algorithm, Kernel, Phase, RecordedSum, SourceRef
+from kernels.trace.lane_kernel import LaneKernel
 from kernels.trace.lanes import OTHER, PRODUCT, SOFTMAX, Activity, LaneRole
 from kernels.trace.sample import tile_bounds
 
@@ -92,9 +93,12 @@ FORWARD = Kernel(
     figure=forward_figure(),
 )
 
+LABEL = "FlashAttention-2"
+LANES = LaneKernel("flash2", LABEL, "kernels.algorithms.flash2.run", (WARPS,))
+
 ENTRY = Algorithm(
     name="flash2",
-    label="FlashAttention-2",
+    label=LABEL,
     idea="a query tile stays, keys and values stream past it",
     direction="forward",
     kernels=(FORWARD,),
@@ -106,6 +110,5 @@ ENTRY = Algorithm(
     recorded=("gpt2", "tiny", "llama3", "ragged", "layer", "window", "decode"),
     samples="tiles",
     tile_bytes=tile_bytes,
-    lanes="kernels.algorithms.flash2.run",
-    lane_roles=(WARPS,),
+    lanes=(LANES,),
 )

@@ -5,12 +5,12 @@ from __future__ import annotations
 from torch import Tensor
 
 from kernels.algorithms.backward.launch import backward_of
-from kernels.algorithms.flash2.entry import ENTRY, FORWARD, WARPS
+from kernels.algorithms.flash2.entry import ENTRY, FORWARD, LANES, WARPS
 from kernels.algorithms.flash2.forward import flash_forward
 from kernels.device.runtime import DEVICE
 from kernels.oracle.exact import Gradients
 from kernels.primitives.assemble import assemble
-from kernels.primitives.assemble_lanes import LaneLaunch, measured_lanes
+from kernels.primitives.assemble_lanes import LaneLaunch, MarkedCall, measured_lanes
 from kernels.primitives.launch import config_of
 from kernels.primitives.marks import LaneBuffers
 from kernels.primitives.recorder import make_recorder
@@ -78,8 +78,8 @@ def run_lanes(problem: AttentionProblem) -> Lanes:
         )
 
     programs = problem.heads * problem.q_tiles
-    launch = LaneLaunch(call, (WARPS,), programs, problem.kv_tiles, problem.q_tiles)
-    return measured_lanes(problem, ENTRY.name, launch)
+    launch = LaneLaunch((WARPS,), programs, problem.kv_tiles)
+    return measured_lanes(problem, LANES.name, MarkedCall(call, (launch,)))
 
 
 def forward(problem: AttentionProblem, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:

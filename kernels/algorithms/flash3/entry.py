@@ -7,6 +7,7 @@ from kernels.device.gpus import SHARED
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import visited_tiles
 from kernels.trace.algorithm import Algorithm, BytesOf, ChipPart, Kernel, Phase, SourcePart, SourceRef
+from kernels.trace.lane_kernel import LaneKernel
 from kernels.trace.needs import Needs
 
 MODULE = "kernels.algorithms.flash3."
@@ -103,9 +104,13 @@ KERNEL = Kernel(
     bars="l",
 )
 
+LABEL = "FlashAttention-3 (Hopper)"
+NEEDS = Needs("a Hopper GPU", "9.0", ("float16", "bfloat16"), range(40, 257, 8))
+LANES = LaneKernel("flash3", LABEL, MODULE + "run", (WARPGROUP, LOADS), needs=NEEDS, tiles=tiles_of)
+
 ENTRY = Algorithm(
     name="flash3",
-    label="FlashAttention-3 (Hopper)",
+    label=LABEL,
     idea="loads, products and softmax of different tiles at the same time; needs a Hopper GPU",
     direction="forward",
     kernels=(KERNEL,),
@@ -118,8 +123,7 @@ ENTRY = Algorithm(
     samples="heads",
     persistent=True,
     chip_words="With all slots of the rings of tiles.",
-    needs=Needs("a Hopper GPU", "9.0", ("float16", "bfloat16"), range(40, 257, 8)),
+    needs=NEEDS,
     own_tiles=tiles_of,
-    lanes=MODULE + "run",
-    lane_roles=(WARPGROUP, LOADS),
+    lanes=(LANES,),
 )

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 
 from kernels.algorithms.backward.choice import attention_gradients
-from kernels.algorithms.flash3.entry import ENTRY, KERNEL
+from kernels.algorithms.flash3.entry import ENTRY, KERNEL, LANES
 from kernels.algorithms.flash3.lanes import LOADS, WARPGROUP
 from kernels.algorithms.flash3.launch import can_run_hopper, flash_forward_hopper
 from kernels.algorithms.flash3.work import work_units
@@ -15,7 +15,7 @@ from kernels.device.backend import compute_capability
 from kernels.device.runtime import BACKEND, DEVICE
 from kernels.oracle.exact import Gradients
 from kernels.primitives.assemble import assemble
-from kernels.primitives.assemble_lanes import LaneLaunch, measured_lanes
+from kernels.primitives.assemble_lanes import LaneLaunch, MarkedCall, measured_lanes
 from kernels.primitives.launch import TileConfig, sm_count
 from kernels.primitives.marks import LaneBuffers
 from kernels.primitives.recorder import Recorder, make_recorder
@@ -144,4 +144,5 @@ def run_lanes(problem: AttentionProblem) -> Lanes:
     groups = problem.block_m // 64
     roles = (*[WARPGROUP] * groups, LOADS)
     turns = items * (problem.kv_tiles + 1) + 1
-    return measured_lanes(problem, ENTRY.name, LaneLaunch(call, roles, programs, turns, problem.q_tiles))
+    launch = LaneLaunch(roles, programs, turns)
+    return measured_lanes(problem, LANES.name, MarkedCall(call, (launch,)))

@@ -4,7 +4,9 @@ Where dQ is computed differs (see `shared.Fixed`): by a warpgroup of its own, a 
 does the order of the marks.
 """
 
+from kernels.trace.lane_kernel import LaneKernel
 from kernels.trace.lanes import OTHER, PRODUCT, SOFTMAX, WAIT, Activity, LaneRole
+from kernels.trace.needs import Needs
 
 KEY_MARKS = (
     *("start", "has Q", "has dO", "has S", "has P", "has dP", "has place", "has all dS", "stored dS"),
@@ -107,4 +109,15 @@ LOADS = LaneRole(
 )
 """The warp that loads waits until the place of a tile in shared memory has been read."""
 
-ROLES = (KEYS_ALONE, KEYS_AHEAD, KEYS_BEHIND, KEYS_AT_ONCE, QUERIES, LOADS)
+SWEEP = LaneKernel(
+    "backward_sweep",
+    "Backward sweep for Hopper",
+    "kernels.algorithms.flash3_backward.run",
+    (KEYS_ALONE, KEYS_AHEAD, KEYS_BEHIND, KEYS_AT_ONCE, QUERIES, LOADS),
+    words="This kernel computes dK and dV and adds up dQ in one sweep; two short kernels, one before and one "
+    "after it, are not in its time. The grid plays the plain kernels, which compute dK and dV, then dQ, "
+    "with tiles of the same size.",
+    needs=Needs("a Hopper GPU", "9.0", ("float16", "bfloat16"), range(40, 129, 8)),
+    tiles=lambda problem: (64, 128),
+)
+"""It does the work of the plain backward kernels, and is not played."""

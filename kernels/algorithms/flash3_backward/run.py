@@ -12,18 +12,17 @@ from kernels.algorithms.flash3_backward.lanes import (
     KEYS_BEHIND,
     LOADS,
     QUERIES,
+    SWEEP,
 )
 from kernels.algorithms.flash3_backward.launch import BLOCK_N, HopperBackwardCall
 from kernels.algorithms.flash3_backward.shared import Fixed
 from kernels.device.runtime import DEVICE
-from kernels.primitives.assemble_lanes import LaneLaunch, measured_lanes
+from kernels.primitives.assemble_lanes import LaneLaunch, MarkedCall, measured_lanes
 from kernels.primitives.launch import TileConfig
 from kernels.primitives.marks import LaneBuffers
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.problem.inputs import make_d_output, make_inputs
 from kernels.trace.lanes import LaneRole, Lanes
-
-NAME = "backward"
 
 
 def run_lanes(problem: AttentionProblem) -> Lanes:
@@ -33,7 +32,7 @@ def run_lanes(problem: AttentionProblem) -> Lanes:
     """
     query, key, value = make_inputs(problem, DEVICE)
     if not can_run_hopper(query, key, value):
-        raise InvalidProblem("algorithm", NAME, "this Triton's Gluon is not known to the Hopper kernel")
+        raise InvalidProblem("kernel", SWEEP.label, "this Triton's Gluon is not known to the Hopper kernel")
     band, scale = problem.band, problem.scale
     config = TileConfig(128, 128, 12, 2)
     out, lse, _ = flash_forward_hopper(query, key, value, band=band, scale=scale, config=config)
@@ -47,8 +46,8 @@ def run_lanes(problem: AttentionProblem) -> Lanes:
     roles = _roles(call.fixed)
     programs = -(-problem.kv_len // BLOCK_N) * problem.batch * problem.kv_heads
     turns = problem.q_tiles * problem.group_size + 1
-    launch = LaneLaunch(sweep, roles, programs, turns, problem.q_tiles)
-    return measured_lanes(problem, NAME, launch)
+    launch = LaneLaunch(roles, programs, turns)
+    return measured_lanes(problem, SWEEP.name, MarkedCall(sweep, (launch,)))
 
 
 def _roles(fixed: Fixed) -> tuple[LaneRole, ...]:

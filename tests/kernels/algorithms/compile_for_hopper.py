@@ -45,6 +45,8 @@ HOPPER_CASES = (
     (256, "causal", 128),
 )
 BACKWARD_CASES = ((64, "full"), (64, "causal"), (96, "window"), (128, "full"), (128, "causal"))
+LANE_CASES = ((64, "causal", 64, 64), (64, "full", 64, 128), (128, "full", 64, 128), (80, "causal", 64, 32))
+"""head_dim, mask and tiles with which the plain backward kernels are compiled with marks."""
 COMPARED = (64, "causal", 128)
 """The case that is also compiled without tracing."""
 TRACED = "traced" in sys.argv
@@ -121,6 +123,18 @@ def of_hopper_backward(head_dim, mask):
     return compiled["_attn_bwd_hopper"][0]
 
 
+def of_backward(head_dim, mask, block_m, block_n, with_marks):
+    """{kernel: [PTX, what ptxas says]} of the two plain backward kernels as their lanes are measured."""
+    from kernels.algorithms.backward.run import call_of, marked_call
+
+    sizes = {"q_heads": 2, "kv_heads": 1, "q_len": 300, "kv_len": 300}
+    problem = AttentionProblem(head_dim=head_dim, mask=mask, block_m=block_m, block_n=block_n, **sizes)
+    marked = marked_call(problem, call_of(problem))
+    compiled.clear()
+    marked.call(*(launch.make_buffers() if with_marks else None for launch in marked.launches))
+    return {kernel: [ptx[0], ptxas_log(ptx[0])] for kernel, ptx in compiled.items()}
+
+
 def ptxas_log(ptx):
     """What Triton's own ptxas says of the PTX: registers, spills and warnings."""
     with tempfile.TemporaryDirectory() as folder:
@@ -150,4 +164,9 @@ if gluon_is_known():
     if TRACED:
         sweeps = {"{} {}".format(*case): of_hopper_backward(*case) for case in BACKWARD_CASES}
         result["hopper backward"] = {case: [ptx, ptxas_log(ptx)] for case, ptx in sweeps.items()}
+if TRACED:
+    result["backward lanes"] = {
+        " ".join(map(str, case)): [of_backward(*case, with_marks) for with_marks in (False, True)]
+        for case in LANE_CASES
+    }
 print(json.dumps(result))

@@ -1,4 +1,5 @@
-"""The kernels compiled for Hopper without a GPU: no tracing with TRACE off, Hopper's instructions."""
+"""The kernels compiled for Hopper without a GPU: no tracing with TRACE off, no marks with LANES off, Hopper's
+instructions."""
 
 import ast
 import json
@@ -11,6 +12,7 @@ import sys
 import pytest
 
 from kernels.algorithms import ALGORITHMS
+from kernels.algorithms.backward.lanes import PLAIN
 from kernels.device.gpus import SHARED
 from kernels.primitives.tuning import gluon_is_known
 from kernels.problem import AttentionProblem
@@ -32,15 +34,17 @@ LAUNCHED = {
 
 
 def is_about_tracing(node):
-    """Whether a node is an `if` on TRACE, TRACE_ACC or FIXED.TRACE."""
+    """Whether a node is an `if` on TRACE, TRACE_ACC, FIXED.TRACE or LANES."""
     if not isinstance(node, ast.If):
         return False
     names = {child.id for child in ast.walk(node.test) if isinstance(child, ast.Name)}
-    return any(word.startswith("TRACE") for word in names) or ast.unparse(node.test) == "FIXED.TRACE"
+    return (
+        any(word.startswith(("TRACE", "LANES")) for word in names) or ast.unparse(node.test) == "FIXED.TRACE"
+    )
 
 
 def without_tracing(source):
-    """The source with every `if` on tracing left out."""
+    """The source with every `if` on tracing or on marks left out."""
     dropped = set()
     for node in filter(is_about_tracing, ast.walk(ast.parse(source))):
         dropped |= set(range(node.lineno, node.end_lineno + 1))
@@ -81,11 +85,11 @@ def compiled(tmp_path_factory):
 
 
 @pytest.mark.parametrize("algorithm", sorted(LAUNCHED - {"backward"}))
-def test_with_trace_off_the_code_is_that_of_a_source_without_tracing(compiled, algorithm):
+def test_with_trace_and_lanes_off_the_code_is_that_of_a_source_without_them(compiled, algorithm):
     as_it_is, stripped = compiled
     assert as_it_is[algorithm]
     assert as_it_is[algorithm] == stripped[algorithm]
-    assert not any("globaltimer" in ptx for ptx in as_it_is[algorithm].values())
+    assert not any("globaltimer" in ptx or "%clock" in ptx for ptx in as_it_is[algorithm].values())
 
 
 @pytest.mark.parametrize("algorithm", sorted(LAUNCHED))
@@ -151,3 +155,30 @@ def test_the_backward_sweep_for_hopper_adds_dq_by_copies_and_keeps_products_in_f
     assert "serialized" not in log  # ptxas C7510 to C7514: each product would wait for the one before
     spilled = sum(int(size) for size in re.findall(r"(\d+) bytes spill stores", log))
     assert spilled <= 128
+
+
+@pytest.mark.parametrize("case", ["64 causal 64 64", "64 full 64 128", "128 full 64 128", "80 causal 64 32"])
+def test_with_lanes_on_the_backward_kernels_set_their_marks_and_spill_little_more(compiled, case):
+    plain, marked = compiled[0]["backward lanes"][case]
+    roles = {role.kernel: role for role in PLAIN.roles}
+    assert plain.keys() == marked.keys() == roles.keys()
+    loops = 2 if "causal" in case else 1  # whole tiles, and tiles that the mask cuts
+    for kernel, (ptx, log) in marked.items():
+        in_turns = len(roles[kernel].marks) - 1
+        ragged = kernel == "_attn_bwd_dq" and "full" in case  # the end of the keys cuts tiles too
+        assert len(re.findall(r"%clock;", ptx)) == in_turns * (loops + ragged) + 1
+        assert "%clock" not in plain[kernel][0]
+        spilled = [int(re.search(r"(\d+) bytes spill stores", each)[1]) for each in (plain[kernel][1], log)]
+        assert spilled[1] <= spilled[0] + 512
+
+
+@pytest.mark.parametrize("case", ["64 causal 64 64", "128 full 64 128"])
+def test_a_mark_of_a_backward_kernel_comes_after_its_product_is_done(compiled, case):
+    """Each product is issued, committed and waited for between two marks."""
+    for ptx, _ in compiled[0]["backward lanes"][case][1].values():
+        events = re.findall(r"%clock;|wgmma\.commit_group|wgmma\.wait_group\S* \S+;", ptx)
+        issued = [i for i, event in enumerate(events) if "commit" in event]
+        assert issued
+        for number in issued:
+            assert re.fullmatch(r"wgmma\.wait_group\S* 0;", events[number + 1])
+            assert events[number - 1] == events[number + 2] == "%clock;"

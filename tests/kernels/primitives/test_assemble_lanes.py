@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from kernels.primitives.assemble_lanes import LaneLaunch, assemble_lanes
+from kernels.primitives.assemble_lanes import LaneLaunch, MarkedCall, assemble_lanes
 from kernels.primitives.marks import KV_TILE, Q_TILE, make_lane_buffers
 from kernels.problem import AttentionProblem
-from kernels.trace.lanes import OTHER, PRODUCT, SOFTMAX, WAIT, Activity, LaneRole
+from kernels.trace.lanes import OTHER, PRODUCT, SOFTMAX, WAIT, Activity, LaneRole, Lanes
 
 COMPUTES = LaneRole(
     "warpgroup {}",
@@ -35,6 +35,12 @@ def set_marks(buffers, program, lane, turn, **marks):
         buffers.marks[program, lane, turn, role.number(name)] = value
 
 
+def assembled(buffers, launch):
+    """The lanes of one launch."""
+    marked = MarkedCall(lambda lanes: None, (launch,))
+    return assemble_lanes(PROBLEM, "flash2", marked, [buffers], (100.0, 110.0))
+
+
 def made_lanes():
     """Two programs on one SM at 2 cycles per ns; the second one starts 200 ns after the first."""
     buffers = make_lane_buffers(2, 2, 3)
@@ -49,8 +55,7 @@ def made_lanes():
     buffers.clock[:] = torch.tensor(ticks)
     # The second program's marks count from its own counter.
     buffers.marks[1, 0, 0, :5] += (START + 400) % (1 << 32) - SECOND
-    launch = LaneLaunch(lambda lanes: None, (COMPUTES, LOADS), 2, 3, q_tiles=2)
-    return assemble_lanes(PROBLEM, "flash2", launch, buffers, (100.0, 110.0))
+    return assembled(buffers, LaneLaunch((COMPUTES, LOADS), 2, 3))
 
 
 def events_of(lanes, name):
@@ -96,8 +101,7 @@ def test_what_the_warps_of_a_lane_do_themselves_does_not_overlap():
     )
     for name, cycles in zip(own, (10, 140, 100, 300), strict=True):
         buffers.marks[0, 0, 0, role.number(name)] = cycles
-    launch = LaneLaunch(lambda lanes: None, (role, LOADS), 1, 1, q_tiles=2)
-    lanes = assemble_lanes(PROBLEM, "flash2", launch, buffers, (100.0, 110.0))
+    lanes = assembled(buffers, LaneLaunch((role, LOADS), 1, 1))
     spans = [
         each[3:] for name in ("rescale", "wait for V", "wait for QK^T") for each in events_of(lanes, name)
     ]
@@ -114,3 +118,84 @@ def test_the_shares_of_an_sm_are_unions_over_all_its_lanes():
     assert lanes.sm_hidden_ns[0] == pytest.approx(0)
     assert lanes.wait_shares["wait for K"] == pytest.approx((10 + 4 + 1) / 230)
     assert lanes.overhead == pytest.approx(0.1)
+
+
+# --- two kernels, one after the other ---
+
+FIRST = LaneRole(
+    "dK, dV",
+    ("start", "has Q", "has S", "has P"),
+    (
+        Activity("wait for Q", WAIT, "a phase", "start", "has Q"),
+        Activity("S^T", PRODUCT, "a phase", "has Q", "has S"),
+        Activity("P^T", SOFTMAX, "a phase", "has S", "has P"),
+    ),
+    kernel="one",
+)
+THEN = LaneRole(
+    "dQ", ("start", "has S"), (Activity("S", PRODUCT, "a phase", "start", "has S"),), kernel="other"
+)
+CLOCKS = (
+    [[1000, 0, 1100, 200, 7], [1010, 5000, 1090, 5160, 9]],  # two programs, each on an SM of its own
+    [[1600, 1200, 1640, 1280, 7], [1650, 1300, 1700, 1400, 7]],  # 500 ns later, both on one of them
+)
+"""Of two kernels at 2 cycles per ns: timer and cycle counter at the start and at the end, and the SM."""
+
+
+def lanes_of_two():
+    launches = (LaneLaunch((FIRST,), 2, 2), LaneLaunch((THEN,), 2, 1))
+    buffers = [launch.make_buffers() for launch in launches]
+    marks = {
+        (0, 0, 0): (20, 40, 100, 160),
+        (0, 0, 1): (160, 170, 190, 196),
+        (0, 1, 0): (5010, 5020, 5060, 5100),
+        (1, 0, 0): (1210, 1260),
+        (1, 1, 0): (1310, 1390),
+    }
+    tiles = {(0, 0, 0): (1, 0), (0, 0, 1): (3, 0), (0, 1, 0): (0, 1), (1, 0, 0): (2, 1), (1, 1, 0): (3, 0)}
+    for (launch, program, turn), values in marks.items():
+        record = buffers[launch].marks[program, 0, turn]
+        record[: len(values)] = torch.tensor(values)
+        record[Q_TILE.value], record[KV_TILE.value] = (tile + 1 for tile in tiles[launch, program, turn])
+    for each, ticks in zip(buffers, CLOCKS, strict=True):
+        each.clock[:] = torch.tensor(ticks)
+    marked = MarkedCall(lambda *lanes: None, launches)
+    return assemble_lanes(PROBLEM, "backward_plain", marked, buffers, (100.0, 110.0))
+
+
+def test_programs_and_lanes_are_numbered_through_all_launches():
+    lanes = lanes_of_two()
+    assert lanes.lanes == ("dK, dV", "dQ")
+    assert lanes.program_sm.tolist() == [7, 9, 7, 7]
+    assert events_of(lanes, "S^T") == [(0, 1, 0, 20, 50), (0, 1, 0, 85, 95), (1, 0, 1, 20, 40)]
+    assert events_of(lanes, "S") == [(2, 0, 1, 605, 630), (3, 1, 0, 655, 695)]
+    heads = {tuple(each) for each in np.column_stack([lanes.event_program, lanes.event_batch_head]).tolist()}
+    assert heads == {(0, 0), (0, 1), (1, 0), (2, 1), (3, 1)}
+    of_lane = {(program, lane) for program, lane in zip(lanes.event_program, lanes.event_lane, strict=True)}
+    assert of_lane == {(0, 0), (1, 0), (2, 1), (3, 1)}
+
+
+def test_the_pause_between_two_launches_is_no_time_of_an_sm():
+    lanes = lanes_of_two()
+    assert lanes.sm.tolist() == [7, 9]
+    assert lanes.sm_busy_ns.tolist() == pytest.approx([100 + 100, 80])
+    assert lanes.sm_product_ns.tolist() == pytest.approx([30 + 10 + 25 + 40, 20])
+    assert lanes.product_share == pytest.approx(125 / 280)
+    assert lanes.hidden_share == 0
+
+
+def test_the_time_of_a_lane_is_that_of_the_programs_of_its_own_kernel():
+    lanes = lanes_of_two()
+    names = [name for name, _ in lanes.activities]
+    of_name = dict(zip(names, lanes.sm_lane_ns.T.tolist(), strict=True))
+    assert of_name["S^T"] == pytest.approx([100, 80])
+    assert of_name["S"] == pytest.approx([40 + 50, 0])
+    assert lanes.wait_shares == {"wait for Q": pytest.approx((10 + 5 + 5) / 180)}
+
+
+def test_a_file_of_two_launches_gives_the_same_lanes():
+    lanes = lanes_of_two()
+    read = Lanes.load(lanes.to_bytes())
+    for name, value in vars(lanes).items():
+        if name != "wait_shares":
+            np.testing.assert_array_equal(getattr(read, name), value)

@@ -1,5 +1,6 @@
 """record.py: parts, each in its file, and what each says when it cannot."""
 
+import dataclasses
 import json
 from types import SimpleNamespace
 
@@ -8,8 +9,11 @@ import pytest
 from kernels.algorithms import ALGORITHMS
 from kernels.measure import ncu
 from kernels.measure.document import Document, read_document
-from kernels.problem.presets import PRESETS
+from kernels.problem import InvalidProblem
+from kernels.problem.presets import LANE_PROBLEMS, PRESETS
 from kernels.tools import record
+from kernels.trace.lanes import Lanes
+from tests.lanes import plain_lanes
 
 
 def test_parts_are_written_each_to_its_file_with_the_command(quick_points, tmp_path, capsys):
@@ -112,3 +116,61 @@ def test_an_algorithm_that_cannot_run_here_is_left_out_in_words_and_its_recordin
 def test_an_algorithm_that_does_not_exist_is_refused_in_one_line(capsys):
     assert record.main(["--parts", "traces", "--algorithms", "flash9"]) == 2
     assert capsys.readouterr().err.startswith("error: --algorithms flash9 is not accepted: expected some of ")
+
+
+# --- lanes ---
+
+
+@pytest.fixture
+def measured(monkeypatch):
+    """Lanes without running anything; gives what was asked for: (kernel, problem)."""
+    asked = []
+
+    def run_lanes(problem, kernel):
+        asked.append((kernel, problem))
+        if problem.head_dim == 80:
+            raise InvalidProblem("head_dim", 80, "not today")
+        return dataclasses.replace(plain_lanes(), problem=problem, kernel=kernel)
+
+    monkeypatch.setattr(record, "run_lanes", run_lanes)
+    monkeypatch.setattr(record, "compute_capability", lambda backend: "9.0")
+    return asked
+
+
+def lanes_after(folder, *arguments):
+    assert record.main(["--out", str(folder), "--parts", "lanes", *arguments]) == 0
+    return {file.name for file in folder.iterdir()}
+
+
+def test_lanes_of_one_kernel_alone_are_recorded_with_the_tiles_that_a_page_shows(measured, tmp_path, capsys):
+    files = lanes_after(tmp_path, "--kernels", "backward_plain")
+    assert {kernel for kernel, _ in measured} == {"backward_plain"}
+    wanted = {*PRESETS, *LANE_PROBLEMS}
+    assert files == {f"lanes.{name}.backward_plain.npz" for name in wanted - {"ragged"}}
+    assert "lanes of ragged, backward_plain are left out" in capsys.readouterr().err
+    problems = [problem for _, problem in measured]
+    assert all(preset.problem in problems for preset in PRESETS.values())  # as they are played
+    for name, problem in LANE_PROBLEMS.items():
+        lanes = Lanes.load(tmp_path / f"lanes.{name}.backward_plain.npz")
+        assert (lanes.problem, lanes.kernel) == (problem.with_(block_m=64), "backward_plain")
+
+
+def test_kernels_beside_each_other_are_recorded_with_the_same_tiles(measured, tmp_path):
+    lanes_after(tmp_path, "--kernels", "flash2,flash3")
+    of_kernel = [{problem for kernel, problem in measured if kernel == name} for name in ("flash2", "flash3")]
+    assert of_kernel[0] == of_kernel[1] != set()
+    assert {(problem.block_m, problem.block_n) for problem in of_kernel[0]} == {(128, 128)}
+
+
+def test_a_kernel_that_cannot_run_here_is_left_out_in_words(measured, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(record, "compute_capability", lambda backend: "8.0")
+    files = lanes_after(tmp_path)
+    assert {file.split(".")[2] for file in files} == {"flash2", "backward_plain"}
+    assert "Backward sweep for Hopper is left out" in capsys.readouterr().err
+
+
+def test_a_kernel_without_lanes_is_refused_in_one_line(capsys):
+    assert record.main(["--parts", "lanes", "--kernels", "backward"]) == 2
+    known = "flash2,flash3,backward_sweep,backward_plain"
+    words = f"error: --kernels backward is not accepted: expected some of {known}\n"
+    assert capsys.readouterr().err == words

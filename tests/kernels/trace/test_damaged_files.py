@@ -141,6 +141,6 @@ def test_the_subject_of_lanes_is_read_without_their_arrays(tmp_path):
     with np.load(io.BytesIO(made_lanes().to_bytes())) as file:
         header = file["header"]
     (tmp_path / "lanes.npz").write_bytes(saved(header=header, event_lane=np.array([{}], dtype=object)))
-    assert Lanes.subject_of(tmp_path / "lanes.npz") == (made_lanes().problem, made_lanes().algorithm)
+    assert Lanes.subject_of(tmp_path / "lanes.npz") == (made_lanes().problem, made_lanes().kernel)
     with pytest.raises(InvalidLanes):
         Lanes.load(tmp_path / "lanes.npz")

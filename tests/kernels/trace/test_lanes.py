@@ -16,7 +16,7 @@ def test_a_file_gives_the_same_lanes(tmp_path):
     lanes, file = made_lanes(), tmp_path / "lanes.npz"
     lanes.save(file)
     read = Lanes.load(file)
-    assert Lanes.subject_of(file) == (lanes.problem, lanes.algorithm)
+    assert Lanes.subject_of(file) == (lanes.problem, lanes.kernel)
     for name, value in vars(lanes).items():
         if name != "wait_shares":
             np.testing.assert_array_equal(getattr(read, name), value)
@@ -52,14 +52,27 @@ def test_anything_else_is_refused(data):
         Lanes.load(data)
 
 
+@pytest.mark.parametrize(("algorithm", "kernel"), [("backward", "backward_sweep"), ("flash3", "flash3")])
+def test_a_file_of_before_names_the_algorithm_whose_only_kernel_it_is_of(algorithm, kernel, tmp_path):
+    with np.load(io.BytesIO(made_lanes().to_bytes())) as file:
+        arrays = {name: file[name] for name in file.files}
+    header = json.loads(arrays["header"].tobytes())
+    del header["kernel"]
+    header["algorithm"] = algorithm
+    arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
+    np.savez(tmp_path / "lanes.npz", **arrays)
+    assert Lanes.load(tmp_path / "lanes.npz").kernel == kernel
+    assert Lanes.subject_of(tmp_path / "lanes.npz")[1] == kernel
+
+
 @pytest.mark.parametrize(
-    ("algorithm", "tiles", "words"),
+    ("kernel", "tiles", "words"),
     [
-        ("backward", {"block_m": 64, "block_n": 64}, "64 x 64.*those of 64 x 128 tiles"),
+        ("backward_sweep", {"block_m": 64, "block_n": 64}, "64 x 64.*those of 64 x 128 tiles"),
         ("flash3", {"block_m": 64, "block_n": 64}, "those of 128 x 128 tiles"),
         ("standard", {}, "lanes are recorded of"),
     ],
 )
-def test_lanes_of_other_tiles_than_those_shown_are_refused(algorithm, tiles, words):
+def test_lanes_of_other_tiles_than_those_shown_are_refused(kernel, tiles, words):
     with pytest.raises(InvalidProblem, match=words):
-        run_lanes(AttentionProblem(**tiles), algorithm)
+        run_lanes(AttentionProblem(**tiles), kernel)

@@ -7,27 +7,19 @@ import json
 import numpy as np
 import pytest
 
-from kernels.algorithms import ALGORITHMS
-from kernels.problem.presets import LANE_PROBLEMS
-from kernels.recordings import recorded_lanes
-from kernels.trace.lanes import PRODUCT
-from tests.lanes import PROBLEM, hopper_lanes, plain_lanes
+from kernels.problem.presets import PRESETS
+from kernels.recordings import recorded_run
+from tests.lanes import PROBLEM, backward_lanes, hopper_lanes, plain_lanes
 from tests.viz.player.runs import GPU
 from tests.viz.player.test_data import hand_built
 from viz.player import lanes as sent
 from viz.player.data import player_data
 from viz.player.lanes import LanesRun, figures_of, lanes_data, recorded_lane_runs
 
-FLASH2 = ALGORITHMS["flash2"]
-
 
 @pytest.fixture(scope="module")
 def runs():
     return LanesRun(hopper_lanes(), recorded=True), LanesRun(plain_lanes(), recorded=False)
-
-
-def phases_of(algorithm):
-    return [phase for kernel in algorithm.kernels for phase in kernel.phases]
 
 
 def numbers(text, dtype):
@@ -71,15 +63,6 @@ def test_the_words_of_origin_are_right(runs):
     assert plain["provenance"] == "measured here on Made-up GPU, Triton 3.0"
 
 
-def test_lanes_of_a_kernel_that_is_not_played_have_its_name_and_say_so():
-    problem = ALGORITHMS["backward"].with_lane_tiles(LANE_PROBLEMS["full128"])
-    (run,) = recorded_lane_runs(problem, "backward")
-    (data,) = lanes_data([run])["runs"]
-    assert data["title"] == run.label != ALGORITHMS["backward"].label
-    assert "Hopper" in data["title"]
-    assert "plays the plain kernels" in data["notes"][0]
-
-
 def test_sms_beyond_the_limit_are_left_out_and_those_with_the_same_tiles_stay(runs, monkeypatch):
     monkeypatch.setattr(sent, "MAX_EVENTS", 150)
     hopper, _ = lanes_data(runs)["runs"]
@@ -92,32 +75,6 @@ def test_sms_beyond_the_limit_are_left_out_and_those_with_the_same_tiles_stay(ru
         for first in (runs[0], swapped)
     ]
     assert shown == [[[0], [0]], [[0], [1]]]  # SM 1 of the plain kernel has the tiles of program 1
-
-
-WITH_LANES = [entry for entry in ALGORITHMS.values() if entry.lanes]
-
-
-@pytest.mark.parametrize("entry", WITH_LANES, ids=lambda entry: entry.name)
-def test_an_activity_belongs_to_one_phase_of_the_algorithm_and_a_product_to_one_that_makes_it(entry):
-    phases = {phase.name: phase for phase in phases_of(entry)}
-    for activity in [activity for role in entry.lane_roles for activity in role.activities]:
-        assert activity.phase in phases
-        assert entry.phase_of(activity.name) == activity.phase
-        if activity.kind == PRODUCT:
-            made = {"QK^T": "S", "PV": "O"}.get(activity.name, activity.name.removesuffix("^T"))
-            assert made in phases[activity.phase].makes
-    assert entry.phase_of("something else") == ""
-
-
-@pytest.mark.parametrize("entry", WITH_LANES, ids=lambda entry: entry.name)
-def test_recorded_lanes_have_roles_and_phases(entry):
-    problems = LANE_PROBLEMS.values()
-    if entry.direction == "backward":
-        problems = [problem.with_(block_m=64) for problem in problems]
-    for lanes in [recorded_lanes(problem, entry.name) for problem in problems]:
-        assert all(entry.phase_of(name) for name, _ in lanes.activities)
-        roles = [entry.role_of(lane, label) for lane, label in enumerate(lanes.lanes)]
-        assert [role.computes for role in roles] == [label != "loads" for label in lanes.lanes]
 
 
 def test_figures_are_those_of_the_lanes(runs):
@@ -186,7 +143,7 @@ def test_waits_of_lanes_with_different_roles_add_up_to_the_time_of_all_of_them()
 
 
 def test_recorded_lanes_come_with_the_fastest_kernel_first(monkeypatch):
-    known = {"flash1": hopper_lanes(plain_us=9.0), "flash2": plain_lanes(plain_us=12.0)}
+    known = {"flash3": hopper_lanes(plain_us=9.0), "flash2": plain_lanes(plain_us=12.0)}
     monkeypatch.setattr(sent, "recorded_lanes", lambda problem, name: known.get(name))
     recorded_lane_runs.cache_clear()
     found = recorded_lane_runs(PROBLEM, "forward")
@@ -271,10 +228,40 @@ def test_a_block_leads_to_its_phase_in_the_grid_and_a_step_to_its_blocks(run, gi
     got = run(script, given)
     assert got["step"] == [1, 2, 3]
     assert got["phase"] == "PV"
-    assert got["tiles"] == [{"head": 1, "q": 2, "kv": 3}]
+    assert got["tiles"] == [{"kernel": "_attn_fwd", "head": 1, "q": 2, "kv": 3}]
     assert got["names"] == ["PV", "QK^T", "place for K", "softmax", "wait for K", "wait for PV"]
     assert got["none"] == -1
     assert got["stored"] == ["store O, lse", 3, -1]
+
+
+@pytest.mark.browser
+def test_a_block_of_one_kernel_leads_to_the_step_of_that_kernel_and_back(run):
+    """Both backward kernels have a phase QK^T about every tile."""
+    problem = PRESETS["tiny"].problem
+    trace = recorded_run(problem, "backward").trace
+    lanes = lanes_data([LanesRun(backward_lanes(problem), True)])
+    script = """(() => {
+      const made = model.makeModel(given.player);
+      const line = new timeline.Timeline(made);
+      const [own] = lane_model.lanesModel(given.lanes).runs;
+      return ["_attn_bwd_dk_dv", "_attn_bwd_dq"].map((kernel) => {
+        line.position = playhead.positionOf(made, { head: 0, q: 2, kv: 3 }, "QK^T", kernel);
+        const at = line.cursor();
+        const tiles = playhead.tilesAt(line, at);
+        const events = lane_model.eventsOf(own, tiles);
+        const names = events.map((event) => lane_model.activityOf(own, event).name);
+        const all = lane_model.eventsOf(own, tiles.map((tile) => ({ ...tile, kernel: undefined })));
+        return { step: [made.q[at.step], made.kv[at.step]], phase: at.phase.name, tiles, names,
+          kernel: made.kernels[made.kernel[at.step]].name, all: all.length };
+      });
+    })()"""
+    keys, queries = run(script, {"lanes": lanes, "player": player_data(trace, "made up", GPU)})
+    for got, kernel in ((keys, "_attn_bwd_dk_dv"), (queries, "_attn_bwd_dq")):
+        assert (got["kernel"], got["phase"], got["step"]) == (kernel, "QK^T", [2, 3])
+        assert got["tiles"] == [{"kernel": kernel, "head": 0, "q": 2, "kv": 3}]
+        assert got["all"] == 8
+    assert sorted(keys["names"]) == ["P^T", "S^T", "dK", "wait for Q"]
+    assert sorted(queries["names"]) == ["P", "S", "dQ", "wait for K"]
 
 
 @pytest.mark.browser

@@ -33,7 +33,7 @@ export class Player {
     this.transport = new Transport(this);
     this.opened = new OpenTile(this);
     this.microscope = this.opened.microscope;
-    this.lanes = new LanesView((tile, phase) => this.goToTile(tile, phase));
+    this.lanes = new LanesView((tile, activity) => this.goToTile(tile, activity));
     this.build();
     this.dropKeys = takeKeys(this);
     this.observer = new ResizeObserver(() => {
@@ -189,9 +189,9 @@ export class Player {
     if (this.showsLanes) this.lanes.node.scrollIntoView({ block: "nearest" });
   }
 
-  // Go to the step about a tile of the lanes, in one of its phases; returns why not, if there is none.
-  goToTile(tile, phase) {
-    const position = positionOf(this.pane.model, tile, phase);
+  // Go to the step about a tile of the lanes, in the phase of an activity; returns why not, if there is none.
+  goToTile(tile, { phase, kernel }) {
+    const position = positionOf(this.pane.model, tile, phase, kernel);
     if (position < 0) return tile.q < 0 ? "" : NO_STEP;
     this.timeline.order = "one";
     this.transport.goTo(position);

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kernels.algorithms import ALGORITHMS, run_lanes
+from kernels.algorithms import lane_kernel, run_lanes
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import visited_tiles
 
@@ -15,13 +15,13 @@ def problem_of(head_dim, mask, block_n=128):
     return AttentionProblem(**sizes, head_dim=head_dim, mask=mask, block_m=128, block_n=block_n)
 
 
-@pytest.mark.parametrize("algorithm", ["flash2", "flash3"])
+@pytest.mark.parametrize("kernel", ["flash2", "flash3"])
 @pytest.mark.parametrize(
     ("head_dim", "mask"), [(64, "full"), (64, "causal"), (128, "window"), (256, "causal")]
 )
-def test_every_lane_multiplies_every_visited_tile_once(algorithm, head_dim, mask):
+def test_every_lane_multiplies_every_visited_tile_once(kernel, head_dim, mask):
     problem = problem_of(head_dim, mask, 64 if head_dim > 128 else 128)
-    lanes = run_lanes(problem, algorithm)
+    lanes = run_lanes(problem, kernel)
     visited = sorted(
         (head, q_tile, kv_tile)
         for head in range(problem.heads)
@@ -39,13 +39,13 @@ def test_every_lane_multiplies_every_visited_tile_once(algorithm, head_dim, mask
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "head_dim"),
-    [("flash2", 128), ("flash3", 64), ("flash3", 256), ("backward", 64), ("backward", 128)],
+    ("kernel", "head_dim"),
+    [("flash2", 128), ("flash3", 64), ("flash3", 256), ("backward_sweep", 64), ("backward_sweep", 128)],
 )
 @pytest.mark.parametrize("mask", ["full", "causal"])
-def test_the_times_of_lanes_lie_in_their_programs_and_shares_are_shares(algorithm, head_dim, mask):
-    problem = ALGORITHMS[algorithm].with_lane_tiles(problem_of(head_dim, mask))
-    lanes = run_lanes(problem, algorithm)
+def test_the_times_of_lanes_lie_in_their_programs_and_shares_are_shares(kernel, head_dim, mask):
+    problem = lane_kernel(kernel).with_own_tiles(problem_of(head_dim, mask))
+    lanes = run_lanes(problem, kernel)
     assert len(lanes.event_program) > 0
     begins, ends = (each[lanes.event_program] for each in (lanes.program_begin_ns, lanes.program_end_ns))
     assert (lanes.event_begin_ns >= begins - 1).all()

@@ -70,9 +70,12 @@ function groupByTile(run) {
   return groups;
 }
 
-// The events about any of these tiles.
+// The events about any of these tiles. If a tile names the kernel that works on it, events of others are not.
 export function eventsOf(run, tiles) {
-  return tiles.flatMap((tile) => run.events.get(tileKey(tile)) ?? []);
+  return tiles.flatMap((tile) => {
+    const isOwn = (event) => !tile.kernel || ["", tile.kernel].includes(activityOf(run, event).kernel);
+    return (run.events.get(tileKey(tile)) ?? []).filter(isOwn);
+  });
 }
 
 // The SM with the most events, as an index into run.sms. With a causal mask others may have a single tile.

@@ -19,8 +19,8 @@ const REACH = 5; // pixels beside a block that still mean it
 const KEYS = "Keys: ← → pan, + − zoom, 0 all of it, , and . the block before and after, ↑ ↓ the track.";
 
 export class LanesView {
-  // `onPick` is called with what a picked block is about ({head, q, kv}) and the name of its phase; it may
-  // return a word on that.
+  // `onPick` is called with what a picked block is about ({head, q, kv}) and its activity; it may return a
+  // word on that.
   constructor(onPick = () => "") {
     this.onPick = onPick;
     this.span = new Span();
@@ -226,8 +226,7 @@ export class LanesView {
     const run = this.model.runs[index];
     this.picked = { index, event };
     this.span.reveal(run.begin[event], run.end[event]);
-    const { phase } = activityOf(run, event);
-    const words = this.onPick(tileOf(run, event), phase) ?? "";
+    const words = this.onPick(tileOf(run, event), activityOf(run, event)) ?? "";
     this.readout.textContent = `${eventWords(run, event)} ${words}`;
     this.draw();
   }

@@ -2,7 +2,8 @@
 
 import { hasTile, tileNumber } from "../run/model.js";
 
-// The tiles that a player works on: of the step that it stands at, or of all that are under way at a moment.
+// The tiles that a player works on, each with its kernel: of the step that it stands at, or of all that are
+// under way at a moment.
 export function tilesAt(timeline, at) {
   const { model, moments } = timeline;
   if (at.step >= 0) return tilesOfStep(model, at.step, at.phase);
@@ -13,17 +14,20 @@ export function tilesAt(timeline, at) {
 }
 
 function tilesOfStep(model, step, phase = null) {
+  const kernel = model.kernels[model.kernel[step]].name;
   const [head, q] = [model.head[step], tileNumber(model, model.q[step])];
   const keys = Array.from({ length: model.kvEnd[step] - model.kv[step] }, (_, i) => model.kv[step] + i);
-  const whole = phase?.stores.length ? [{ head, q, kv: -1 }] : []; // what is about the query tile alone
-  return [...keys.map((kv) => ({ head, q, kv })), ...whole];
+  const whole = phase?.stores.length ? [-1] : []; // what is about the query tile alone
+  return [...keys, ...whole].map((kv) => ({ kernel, head, q, kv }));
 }
 
 // The position of a player in that phase of the step about a tile, or after the step if it has no such phase;
-// -1 if no step is about the tile. What is about a query tile alone is in its first or its last step.
-export function positionOf(model, { head, q, kv }, phase) {
+// -1 if no step is about the tile. What is about a query tile alone is in its first or its last step. If a
+// kernel is named, only its steps count.
+export function positionOf(model, { head, q, kv }, phase, kernel = "") {
   const isInPhase = (i) => model.phases[i].some(({ name }) => name === phase);
   const isAbout = (i) => {
+    if (kernel && model.kernels[model.kernel[i]].name !== kernel) return false;
     if (model.head[i] !== head || model.q[i] < 0 || tileNumber(model, model.q[i]) !== q) return false;
     return kv < 0 || (model.kv[i] <= kv && kv < model.kvEnd[i]);
   };

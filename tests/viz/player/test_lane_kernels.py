@@ -1,0 +1,65 @@
+"""What is shown of lanes follows from their kernel: its name, what is said of it, its roles and phases."""
+
+import pytest
+
+from kernels.algorithms import ALGORITHMS, lane_kernel
+from kernels.problem.presets import LANE_PROBLEMS
+from kernels.recordings import FOLDER, LANES_PREFIX, recorded_lanes
+from kernels.trace.lanes import PRODUCT, Lanes
+from tests.lanes import backward_lanes
+from viz.player.lanes import LanesRun, figures_of, lanes_data
+
+LANE_FILES = sorted(FOLDER.glob(f"{LANES_PREFIX}*.npz"))
+
+
+def phases_of(algorithm):
+    return [phase for kernel in algorithm.kernels for phase in kernel.phases]
+
+
+def test_lanes_of_a_kernel_that_is_not_played_have_its_name_and_say_so():
+    problem = lane_kernel("backward_sweep").with_own_tiles(LANE_PROBLEMS["full128"])
+    run = LanesRun(recorded_lanes(problem, "backward_sweep"), recorded=True)
+    (data,) = lanes_data([run])["runs"]
+    assert data["title"] == run.label != ALGORITHMS["backward"].label
+    assert {each["kernel"] for each in data["activities"]} == {""}
+    assert "Hopper" in data["title"]
+    assert "plays the plain kernels" in data["notes"][0]
+
+
+def test_lanes_of_two_kernels_say_which_one_an_activity_is_of_and_what_the_time_is():
+    run = LanesRun(backward_lanes(), recorded=True)
+    (data,) = lanes_data([run])["runs"]
+    of = {each["name"]: (each["phase"], each["kernel"]) for each in data["activities"]}
+    assert of["S^T"] == ("QK^T", "_attn_bwd_dk_dv")
+    assert of["S"] == ("QK^T", "_attn_bwd_dq")
+    assert data["notes"][0].startswith("Two kernels, one after the other")
+    (time,) = [each for each in figures_of([run]) if each.name == "Time of the kernel"]
+    assert time.words == "one launch, without marks; of Plain backward kernels, one launch of each"
+    assert data["waits"]["names"] == ["wait for Q", "wait for K"]
+    rows = {track["row"] for sm in data["sms"] for track in sm["tracks"]}
+    assert rows == {"dK, dV", "dQ (1 of 2)", "dQ (2 of 2)"}  # an SM has one program of the first, two then
+
+
+WITH_LANES = [(entry, kernel) for entry in ALGORITHMS.values() for kernel in entry.lanes]
+NAMES = [kernel.name for _, kernel in WITH_LANES]
+
+
+@pytest.mark.parametrize(("entry", "kernel"), WITH_LANES, ids=NAMES)
+def test_an_activity_belongs_to_one_phase_of_the_algorithm_and_a_product_to_one_that_makes_it(entry, kernel):
+    phases = {phase.name: phase for phase in phases_of(entry)}
+    for activity in [activity for role in kernel.roles for activity in role.activities]:
+        assert activity.phase in phases
+        assert kernel.phase_of(activity.name) == activity.phase
+        if activity.kind == PRODUCT:
+            made = {"QK^T": "S", "PV": "O"}.get(activity.name, activity.name.removesuffix("^T"))
+            assert made in phases[activity.phase].makes
+    assert kernel.phase_of("something else") == ""
+
+
+@pytest.mark.parametrize("file", LANE_FILES, ids=[file.stem for file in LANE_FILES])
+def test_recorded_lanes_have_roles_and_phases(file):
+    lanes = Lanes.load(file)
+    kernel = lane_kernel(lanes.kernel)
+    assert all(kernel.phase_of(name) for name, _ in lanes.activities)
+    roles = [kernel.role_of(lane, label) for lane, label in enumerate(lanes.lanes)]
+    assert [role.computes for role in roles] == [label != "loads" for label in lanes.lanes]
