@@ -213,7 +213,7 @@ def figures_of(runs: Sequence[LanesRun]) -> list[Figure]:
             Figure(
                 name[0].upper() + name[1:],
                 tuple(_percent(each.wait_shares.get(name, math.nan)) for each in all_lanes),
-                f"of the time of {_who_has(lanes, name)}{_place_words(lanes, name)}"
+                f"of the time of {_who_have(all_lanes, name)}{_place_words(lanes, name)}"
                 + ("" if all(name in each.wait_shares for each in all_lanes) else "; –: not marked"),
             )
             for name, lanes in waits.items()
@@ -253,6 +253,12 @@ def _place_words(lanes: Lanes, name: str) -> str:
     roles = [lane_kernel(lanes.kernel).role_of(lane, lanes.lanes[lane]) for lane in own]
     only_load = own and all(role is not None and not role.computes for role in roles)
     return ": until a place in shared memory is free" if only_load else ""
+
+
+def _who_have(all_lanes: Sequence[Lanes], name: str) -> str:
+    """The lanes of each run that have a wait, in words."""
+    having = [lanes for lanes in all_lanes if name in lanes.wait_shares]
+    return " or ".join(dict.fromkeys(_who_has(lanes, name) for lanes in having))
 
 
 def _who_has(lanes: Lanes, name: str) -> str:

@@ -1,12 +1,14 @@
 """What is shown of lanes follows from their kernel: its name, what is said of it, its roles and phases."""
 
+import dataclasses
+
 import pytest
 
 from kernels.algorithms import ALGORITHMS, lane_kernel
 from kernels.problem.presets import LANE_PROBLEMS
 from kernels.recordings import FOLDER, LANES_PREFIX, recorded_lanes
 from kernels.trace.lanes import PRODUCT, Lanes
-from tests.lanes import backward_lanes
+from tests.lanes import HOPPER, backward_lanes, hopper_lanes
 from viz.player.lanes import LanesRun, figures_of, lanes_data
 
 LANE_FILES = sorted(FOLDER.glob(f"{LANES_PREFIX}*.npz"))
@@ -38,6 +40,14 @@ def test_lanes_of_two_kernels_say_which_one_an_activity_is_of_and_what_the_time_
     assert data["waits"]["names"] == ["wait for Q", "wait for K"]
     rows = {track["row"] for sm in data["sms"] for track in sm["tracks"]}
     assert rows == {"dK, dV", "dQ (1 of 2)", "dQ (2 of 2)"}  # an SM has one program of the first, two then
+
+
+def test_a_wait_of_two_runs_says_whose_time_it_is_a_share_of():
+    activities = tuple(("wait for Q" if name == "wait for K" else name, kind) for name, kind in HOPPER)
+    sweep = dataclasses.replace(hopper_lanes(), kernel="backward_sweep", activities=activities)
+    figures = figures_of([LanesRun(sweep, True), LanesRun(backward_lanes(), True)])
+    (wait,) = [each for each in figures if each.name == "Wait for Q"]
+    assert wait.words == "of the time of warpgroup 1 and warpgroup 2 or dK, dV"
 
 
 WITH_LANES = [(entry, kernel) for entry in ALGORITHMS.values() for kernel in entry.lanes]
