@@ -66,14 +66,12 @@ def probabilities(
 
 
 @gluon.jit
-def write_gradient(acc, desc, shared, item, GROUP: gl.constexpr, FIXED: gl.constexpr):
-    """Write dK or dV of this warpgroup's keys by way of its tile of V, which nobody reads any more."""
-    buffer = shared.v.index(GROUP)
+def write_gradient(acc, desc, buffer, item, first_k, FIXED: gl.constexpr):
+    """Write dK or dV of the keys from `first_k` on by way of a tile that nobody reads any more."""
     wait_for_buffer()
     buffer.reshape([FIXED.ROWS, FIXED.BLOCK_D]).store(acc.to(desc.dtype))
     fence_async_shared()
     barrier()
-    first_k = item.kv_tile * FIXED.BLOCK_N + GROUP * FIXED.ROWS
     tma.async_copy_shared_to_global(desc, [item.batch, item.kv_head, first_k, 0], buffer)
 
 
@@ -230,6 +228,8 @@ def accumulate(GROUP: gl.constexpr, descs, shared, item, band, scale, scale_log2
         is_left = steps > 0
         if is_left:
             add_last_dq(descs, shared, steps, first_row, GROUP, FIXED)
-    write_gradient(dv, descs.dv, shared, item, GROUP, FIXED)
-    write_gradient(dk * scale, descs.dk, shared, item, GROUP, FIXED)
+    buffer = shared.v.index(GROUP)
+    first_k = item.kv_tile * FIXED.BLOCK_N + GROUP * ROWS
+    write_gradient(dv, descs.dv, buffer, item, first_k, FIXED)
+    write_gradient(dk * scale, descs.dk, buffer, item, first_k, FIXED)
     tma.store_wait(0)

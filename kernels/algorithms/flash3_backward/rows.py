@@ -28,7 +28,9 @@ def _attn_bwd_hopper_prepare(
     BLOCK_D: tl.constexpr,
     HAS_D_LSE: tl.constexpr,
 ):
-    """lse in base 2, D = rowsum(O * dO) - d_lse, and zeros for dQ, each with padded_rows rows per head.
+    """lse in base 2, D = rowsum(O * dO) - d_lse, and zeros for dQ if it is summed up in device memory.
+
+    Each has padded_rows rows per head.
 
     lse is +inf for rows that see no key or do not exist, so that their P is 0.
     """
@@ -50,8 +52,9 @@ def _attn_bwd_hopper_prepare(
     lse = tl.where(lse == float("-inf"), float("inf"), lse * LOG2E)
     tl.store(padded_lse_ptr + padded, lse)
     tl.store(padded_delta_ptr + padded, delta)
-    zeros = tl.zeros((BLOCK_M, BLOCK_D), tl.float32)
-    tl.store(dq_sum_ptr + padded[:, None] * HEAD_DIM + offs_d[None, :], zeros, offs_d[None, :] < HEAD_DIM)
+    if dq_sum_ptr is not None:
+        zeros = tl.zeros((BLOCK_M, BLOCK_D), tl.float32)
+        tl.store(dq_sum_ptr + padded[:, None] * HEAD_DIM + offs_d[None, :], zeros, offs_d[None, :] < HEAD_DIM)
 
 
 @triton.jit

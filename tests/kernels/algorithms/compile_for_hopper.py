@@ -45,6 +45,7 @@ HOPPER_CASES = (
     (256, "causal", 128),
 )
 BACKWARD_CASES = ((64, "full"), (64, "causal"), (96, "window"), (128, "full"), (128, "causal"))
+WIDE_CASES = ((256, "full"), (256, "causal"), (160, "window"))
 COMPARED = (64, "causal", 128)
 """The case that is also compiled without tracing."""
 TRACED = "traced" in sys.argv
@@ -109,16 +110,19 @@ def of_hopper(head_dim, mask, block_m):
 
 
 def of_hopper_backward(head_dim, mask):
-    """PTX of the backward sweep for Hopper."""
-    from kernels.algorithms.flash3_backward.launch import flash_backward_hopper
+    """{kernel: PTX} of the backward pass for Hopper."""
+    if head_dim > 128:
+        from kernels.algorithms.flash3_backward_wide.launch import flash_backward_wide as flash_backward
+    else:
+        from kernels.algorithms.flash3_backward.launch import flash_backward_hopper as flash_backward
 
     n = 384 if mask == "full" else 300
     problem = AttentionProblem(q_heads=2, kv_heads=1, q_len=n, kv_len=n, head_dim=head_dim, mask=mask)
     query, key, value = make_inputs(problem)
     lse, d_out = torch.zeros(query.shape[:3]), make_d_output(problem)
     compiled.clear()
-    flash_backward_hopper(query, key, value, query, lse, d_out, band=problem.band, scale=problem.scale)
-    return compiled["_attn_bwd_hopper"][0]
+    flash_backward(query, key, value, query, lse, d_out, band=problem.band, scale=problem.scale)
+    return {kernel: ptx[0] for kernel, ptx in compiled.items()}
 
 
 def ptxas_log(ptx):
@@ -148,6 +152,7 @@ if gluon_is_known():
         "{} {} {}".format(*case): of_hopper(*case) for case in HOPPER_CASES if TRACED or case == COMPARED
     }
     if TRACED:
-        sweeps = {"{} {}".format(*case): of_hopper_backward(*case) for case in BACKWARD_CASES}
-        result["hopper backward"] = {case: [ptx, ptxas_log(ptx)] for case, ptx in sweeps.items()}
+        for head_dim, mask in BACKWARD_CASES + WIDE_CASES:
+            for kernel, ptx in of_hopper_backward(head_dim, mask).items():
+                result[f"{kernel} {head_dim} {mask}"] = [ptx, ptxas_log(ptx)]
 print(json.dumps(result))
