@@ -8,6 +8,7 @@ from kernels.algorithms.flash3.launch import can_run_hopper
 from kernels.algorithms.flash3_backward.kernel import _attn_bwd_hopper
 from kernels.algorithms.flash3_backward.prepared import (
     ROW_BLOCK,
+    ROW_CONFIG,
     PreparedCall,
     row_descriptor,
     rows_fit,
@@ -18,11 +19,13 @@ from kernels.algorithms.flash3_backward.shared import Fixed
 from kernels.device.determinism import wants_same_bits
 from kernels.oracle.exact import Gradients
 from kernels.oracle.naive import group_size
-from kernels.primitives.launch import TRITON_DTYPES, TileConfig, on_device, sm_count
+from kernels.primitives.launch import TRITON_DTYPES, TileConfig, launch_info, on_device, sm_count
 from kernels.primitives.marks import LaneBuffers
 from kernels.primitives.numbers import LOG2E
+from kernels.primitives.recorder import Recorder
 from kernels.primitives.replay import launch
 from kernels.problem import Band
+from kernels.trace import LaunchInfo
 
 import triton
 from triton.experimental.gluon import language as gl
@@ -65,12 +68,11 @@ class HopperBackwardCall(PreparedCall):
         super().__post_init__()
         self.dq_sum = self.lse.new_empty((len(self.padded_lse), self.query.shape[3]))
 
-    def prepare(self) -> None:
+    def prepare(self, recorder: Recorder | None = None) -> LaunchInfo:
         """lse, D, and zeros for the sum of dQ."""
-        self.prepare_rows(self.dq_sum)
+        return self.prepare_rows(self.dq_sum, recorder)
 
-    @property
-    def fixed(self) -> Fixed:
+    def fixed(self, recorder: Recorder | None = None) -> Fixed:
         """What is compiled into the sweep."""
         ragged = self.band.kv_len % BLOCK_N != 0
         return Fixed(
@@ -80,13 +82,15 @@ class HopperBackwardCall(PreparedCall):
             BLOCK_D=self.block_d,
             SCORES_AHEAD=self.block_d == 64 and not self.band.masks,
             DQ_BEHIND=self.block_d == 128 and not self.band.masks and not ragged,
+            TRACE=recorder is not None,
+            TRACE_ACC=recorder is not None and recorder.with_acc,
         )
 
-    def sweep(self, lanes: LaneBuffers | None = None) -> None:
+    def sweep(self, lanes: LaneBuffers | None = None, recorder: Recorder | None = None) -> LaunchInfo:
         """d_key, d_value, and the sum of dQ. With `lanes` the kernel sets marks."""
         batch, q_heads = self.query.shape[:2]
         kv_heads = self.key.shape[1]
-        fixed = self.fixed
+        fixed = self.fixed(recorder)
         blocks = {
             "q_desc": (self.query, fixed.BLOCK_M),
             "do_desc": (self.d_out, fixed.BLOCK_M),
@@ -96,7 +100,7 @@ class HopperBackwardCall(PreparedCall):
             "dv_desc": (self.d_value, fixed.ROWS),
         }
         of_keys, of_queries, of_loads = REGISTERS[self.block_d]
-        launch(
+        compiled = launch(
             _attn_bwd_hopper,
             (triton.cdiv(self.band.kv_len, BLOCK_N) * batch * kv_heads,),
             **{name: tile_descriptor(tensor, rows, self.block_d) for name, (tensor, rows) in blocks.items()},
@@ -112,17 +116,20 @@ class HopperBackwardCall(PreparedCall):
             padded_rows=self.padded_rows,
             **self.band._asdict(),
             lanes=lanes,
+            trace=recorder.buffers if recorder else None,
+            max_steps=recorder.max_steps if recorder else 0,
             FIXED=fixed,
             KEY_REGISTERS=of_keys,
             QUERY_REGISTERS=of_queries,
             LOAD_REGISTERS=of_loads,
             num_warps=4,
         )
+        return launch_info(CONFIG, compiled)
 
-    def finish(self) -> None:
+    def finish(self, recorder: Recorder | None = None) -> LaunchInfo:
         """d_query."""
         batch, q_heads, q_len, head_dim = self.query.shape
-        launch(
+        compiled = launch(
             _attn_bwd_hopper_finish,
             (self.row_blocks, batch * q_heads),
             self.dq_sum,
@@ -132,11 +139,14 @@ class HopperBackwardCall(PreparedCall):
             q_len=q_len,
             padded_rows=self.padded_rows,
             scale=self.scale,
+            trace=recorder.buffers if recorder else None,
             DTYPE=TRITON_DTYPES[self.query.dtype],
             HEAD_DIM=head_dim,
             BLOCK_M=ROW_BLOCK,
             BLOCK_D=self.block_d,
+            TRACE=recorder is not None,
         )
+        return launch_info(ROW_CONFIG, compiled)
 
 
 def flash_backward_hopper(

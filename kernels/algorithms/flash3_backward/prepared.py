@@ -8,9 +8,11 @@ import torch
 
 from kernels.algorithms.flash3.launch import GLUON_DTYPES
 from kernels.algorithms.flash3_backward.rows import _attn_bwd_hopper_prepare
-from kernels.primitives.launch import TileConfig, can_use_tma
+from kernels.primitives.launch import TileConfig, can_use_tma, launch_info
+from kernels.primitives.recorder import Recorder
 from kernels.primitives.replay import launch
 from kernels.problem import Band
+from kernels.trace import LaunchInfo
 
 import triton
 from triton.experimental.gluon import language as gl
@@ -18,6 +20,7 @@ from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 ROW_BLOCK = 64
 """Rows of a program before and after the kernels; query tiles are whole in rows of heads padded to it."""
+ROW_CONFIG = TileConfig(ROW_BLOCK, ROW_BLOCK)
 
 
 def rows_fit(query: torch.Tensor) -> bool:
@@ -54,7 +57,7 @@ class PreparedCall:
     d_lse: torch.Tensor | None = None
 
     def __post_init__(self) -> None:
-        if not can_use_tma(TileConfig(ROW_BLOCK, ROW_BLOCK), self.d_out):
+        if not can_use_tma(ROW_CONFIG, self.d_out):
             self.d_out = self.d_out.contiguous()
         batch, q_heads, q_len, head_dim = self.query.shape
         self.block_d = max(triton.next_power_of_2(head_dim), 64)
@@ -66,10 +69,12 @@ class PreparedCall:
         self.padded_lse = self.lse.new_empty(batch * q_heads * self.padded_rows)
         self.padded_delta = torch.empty_like(self.padded_lse)
 
-    def prepare_rows(self, dq_sum: torch.Tensor | None = None) -> None:
+    def prepare_rows(
+        self, dq_sum: torch.Tensor | None = None, recorder: Recorder | None = None
+    ) -> LaunchInfo:
         """lse in base 2 and D, with padded rows; zeros in `dq_sum`, float32 (padded rows, head_dim)."""
         batch, q_heads, q_len, head_dim = self.query.shape
-        launch(
+        compiled = launch(
             _attn_bwd_hopper_prepare,
             (self.row_blocks, batch * q_heads),
             self.out,
@@ -87,5 +92,8 @@ class PreparedCall:
             HEAD_DIM=head_dim,
             BLOCK_M=ROW_BLOCK,
             BLOCK_D=self.block_d,
+            trace=recorder.buffers if recorder else None,
             HAS_D_LSE=self.d_lse is not None,
+            TRACE=recorder is not None,
         )
+        return launch_info(ROW_CONFIG, compiled)
