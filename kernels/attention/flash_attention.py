@@ -2,7 +2,8 @@
 
 The call checks what it is given; `kernels/attention/operators.py` computes, differentiates and launches.
 
-On Hopper the gradient of query is summed in no fixed order, so its last bits may differ from call to call.
+On Hopper with head_dim up to 128, the gradient of query is summed in no fixed order, so its last bits may
+differ from call to call.
 After `torch.use_deterministic_algorithms(True)` every bit is the same, and the gradients take longer.
 """
 

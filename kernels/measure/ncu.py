@@ -178,9 +178,9 @@ def requested(problem: AttentionProblem, peer: str, direction: str) -> tuple[Ope
     """Requested bytes of a peer's kernels or operations.
 
     Our kernels count them under TRACE, with their tuned tiles; those of naive attention come from its
-    tensors. Empty for other peers, and for the backward sweep on Hopper, which has no TRACE.
+    tensors. Empty for other peers, and for the backward kernels for Hopper, which have no TRACE.
     """
-    from kernels.algorithms.backward.choice import is_one_sweep
+    from kernels.algorithms.backward.choice import PLAIN, package_for
     from kernels.device.runtime import DEVICE
     from kernels.problem.inputs import make_inputs
     from kernels.traffic.operations import count_operations
@@ -191,7 +191,7 @@ def requested(problem: AttentionProblem, peer: str, direction: str) -> tuple[Ope
         return ()
     if direction == "forward":
         return (_hopper_kernel(problem) or _traced_kernel(problem, "flash2", "forward", "_attn_fwd"),)
-    if is_one_sweep(*make_inputs(problem, DEVICE)):
+    if package_for(*make_inputs(problem, DEVICE)) != PLAIN:
         return ()
     kernels = {"_attn_bwd_preprocess": "dq", "_attn_bwd_dk_dv": "dk_dv", "_attn_bwd_dq": "dq"}
     return tuple(_traced_kernel(problem, "backward", tuned, name) for name, tuned in kernels.items())

@@ -1,4 +1,4 @@
-"""Which kernels compute the gradients: the sweep for Hopper, or the three plain kernels."""
+"""Which kernels compute the gradients: those for Hopper, or the three plain ones."""
 
 from __future__ import annotations
 
@@ -12,12 +12,18 @@ from kernels.problem import Band
 
 HOPPER_KERNEL = BACKEND == "cuda" and gluon_is_known()
 if HOPPER_KERNEL:
-    from kernels.algorithms.flash3_backward.launch import flash_backward_hopper, should_run
+    from kernels.algorithms.flash3_backward import launch as sweep
+    from kernels.algorithms.flash3_backward_wide import launch as wide
+
+SWEEP, WIDE, PLAIN = "flash3_backward", "flash3_backward_wide", "backward"
+"""Packages of kernels."""
 
 
-def is_one_sweep(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> bool:
-    """Whether the gradients come from the sweep for Hopper."""
-    return HOPPER_KERNEL and should_run(query, key, value)
+def package_for(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> str:
+    """SWEEP, WIDE or PLAIN: whose kernels compute the gradients of attention on these tensors."""
+    if HOPPER_KERNEL and sweep.should_run(query, key, value):
+        return SWEEP
+    return WIDE if HOPPER_KERNEL and wide.should_run(query, key, value) else PLAIN
 
 
 def attention_gradients(
@@ -34,12 +40,15 @@ def attention_gradients(
 ) -> Gradients:
     """dQ, dK and dV by the fastest kernels for these tensors; the arguments are those of `flash_backward`.
 
-    On Hopper that is mostly the sweep, whose dQ differs in its last bits from call to call. Under
-    `torch.use_deterministic_algorithms(True)` it is always the plain kernels: the same bits at every call.
+    On Hopper with head_dim up to 128 that is mostly the sweep, whose dQ differs in its last bits from call to
+    call. Under `torch.use_deterministic_algorithms(True)` it is not used: the same bits at every call.
     """
     tensors = query, key, value, out, lse, d_out
-    if is_one_sweep(query, key, value):
-        return flash_backward_hopper(*tensors, band=band, scale=scale, d_lse=d_lse)
+    package = package_for(query, key, value)
+    if package == SWEEP:
+        return sweep.flash_backward_hopper(*tensors, band=band, scale=scale, d_lse=d_lse)
+    if package == WIDE:
+        return wide.flash_backward_wide(*tensors, band=band, scale=scale, d_lse=d_lse)
     shape = (query.shape[3], query.dtype, band.masks)
     return flash_backward(
         *tensors,

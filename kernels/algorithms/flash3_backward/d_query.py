@@ -35,6 +35,7 @@ def issue_dq(shared, step, PART: gl.constexpr, FIXED: gl.constexpr):
     """Issue dS K of this step for the columns of part PART: (BLOCK_M, ROWS), float32."""
     ROWS: gl.constexpr = FIXED.ROWS
     LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], instr_shape=[16, ROWS, 16])
+    # [dQ]
     ds_t = shared.ds.index(step % FIXED.STAGES)
     k = shared.k.reshape([FIXED.BLOCK_N, FIXED.BLOCK_D])
     BLOCK_M: gl.constexpr = FIXED.BLOCK_M
@@ -53,6 +54,7 @@ def wait_for_buffer():
 @gluon.jit
 def add_dq(dq, buffer, desc, row, column):
     """Add a part of dQ to the sum at (row, column). The buffer may still be read on return."""
+    # [add dQ]
     buffer.store(dq)
     fence_async_shared()
     barrier()

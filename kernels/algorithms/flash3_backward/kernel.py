@@ -5,6 +5,7 @@ from __future__ import annotations
 from kernels.algorithms.flash3_backward.accumulate import accumulate
 from kernels.algorithms.flash3_backward.d_query import sum_dq
 from kernels.algorithms.flash3_backward.loader import load_tiles
+from kernels.algorithms.flash3_backward.recording import Written
 from kernels.algorithms.flash3_backward.shared import Descriptors, make_shared
 from kernels.algorithms.flash3_backward.work import Heads, take_item
 from kernels.primitives.marks import mark_program
@@ -15,7 +16,7 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared
 
 SIZES = (
-    *("q_heads", "kv_heads", "group_size", "heads_in_turn", "padded_rows"),
+    *("q_heads", "kv_heads", "group_size", "heads_in_turn", "padded_rows", "max_steps"),
     *("q_len", "kv_len", "left", "right"),
 )
 """Arguments that are sizes: none is compiled in, so that one compiled kernel serves every shape."""
@@ -44,6 +45,8 @@ def _attn_bwd_hopper(
     left,
     right,
     lanes,
+    trace,
+    max_steps,
     FIXED: gl.constexpr,
     KEY_REGISTERS: gl.constexpr,
     QUERY_REGISTERS: gl.constexpr,
@@ -61,12 +64,13 @@ def _attn_bwd_hopper(
     item = take_item(heads, band, FIXED)
     if lanes is not None:
         mark_program(lanes, False)
+    written = Written(lanes, trace, max_steps)
     # Gluon takes no starred arguments, and a constexpr in a tuple variable would become a tensor.
     if FIXED.DQ_WARPGROUP:
         gl.warp_specialize(
             [
-                (accumulate, (0, descs, shared, item, band, scale, scale_log2, lanes, FIXED)),
-                (accumulate, (1, descs, shared, item, band, scale, scale_log2, lanes, FIXED)),
+                (accumulate, (0, descs, shared, item, band, scale, scale_log2, written, FIXED)),
+                (accumulate, (1, descs, shared, item, band, scale, scale_log2, written, FIXED)),
                 (sum_dq, (descs, shared, item, lanes, FIXED)),
                 (load_tiles, (descs, shared, item, band, lanes, FIXED)),
             ],
@@ -76,8 +80,8 @@ def _attn_bwd_hopper(
     else:
         gl.warp_specialize(
             [
-                (accumulate, (0, descs, shared, item, band, scale, scale_log2, lanes, FIXED)),
-                (accumulate, (1, descs, shared, item, band, scale, scale_log2, lanes, FIXED)),
+                (accumulate, (0, descs, shared, item, band, scale, scale_log2, written, FIXED)),
+                (accumulate, (1, descs, shared, item, band, scale, scale_log2, written, FIXED)),
                 (load_tiles, (descs, shared, item, band, lanes, FIXED)),
             ],
             [4, 1],

@@ -109,7 +109,8 @@ LOADS = LaneRole(
 )
 """The warp that loads waits until the place of a tile in shared memory has been read."""
 
-SWEEP = LaneKernel(
+NEEDS = Needs("a Hopper GPU", "9.0", ("float16", "bfloat16"), range(40, 129, 8))
+SWEEP_LANES = LaneKernel(
     "backward_sweep",
     "Backward sweep for Hopper",
     "kernels.algorithms.flash3_backward.run",
@@ -117,7 +118,7 @@ SWEEP = LaneKernel(
     words="This kernel computes dK and dV and adds up dQ in one sweep; two short kernels, one before and one "
     "after it, are not in its time. The grid plays the plain kernels, which compute dK and dV, then dQ, "
     "with tiles of the same size.",
-    needs=Needs("a Hopper GPU", "9.0", ("float16", "bfloat16"), range(40, 129, 8)),
+    needs=NEEDS,
     tiles=lambda problem: (64, 128),
 )
-"""It does the work of the plain backward kernels, and is not played."""
+"""It does the work of the plain backward kernels, beside which its lanes are shown."""

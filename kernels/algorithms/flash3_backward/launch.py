@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 
-from kernels.algorithms.flash3.launch import GLUON_DTYPES, can_run_hopper
+from kernels.algorithms.flash3.launch import can_run_hopper
 from kernels.algorithms.flash3_backward.kernel import _attn_bwd_hopper
-from kernels.algorithms.flash3_backward.rows import _attn_bwd_hopper_finish, _attn_bwd_hopper_prepare
+from kernels.algorithms.flash3_backward.prepared import (
+    ROW_BLOCK,
+    ROW_CONFIG,
+    PreparedCall,
+    row_descriptor,
+    rows_fit,
+    tile_descriptor,
+)
+from kernels.algorithms.flash3_backward.rows import _attn_bwd_hopper_finish
 from kernels.algorithms.flash3_backward.shared import Fixed
 from kernels.device.determinism import wants_same_bits
 from kernels.oracle.exact import Gradients
 from kernels.oracle.naive import group_size
-from kernels.primitives.launch import TRITON_DTYPES, TileConfig, can_use_tma, on_device, sm_count
+from kernels.primitives.launch import TRITON_DTYPES, TileConfig, launch_info, on_device, sm_count
 from kernels.primitives.marks import LaneBuffers
 from kernels.primitives.numbers import LOG2E
+from kernels.primitives.recorder import Recorder
 from kernels.primitives.replay import launch
 from kernels.problem import Band
+from kernels.trace import LaunchInfo
 
 import triton
 from triton.experimental.gluon import language as gl
@@ -27,8 +35,6 @@ REGISTERS = {64: (192, 88, 40), 128: (240, 0, 24)}
 """Registers of a thread that keeps keys, of one that computes dQ alone, and of one that loads, by BLOCK_D."""
 BLOCK_N = Fixed.BLOCK_N
 CONFIG = TileConfig(Fixed.BLOCK_M, BLOCK_N, 12, Fixed.STAGES)
-ROW_BLOCK = 64
-"""Rows of a program before and after the sweep; a multiple of BLOCK_M, so that query tiles are whole."""
 HEADS_IN_TURN = 4
 """Key heads that take turns in the launch order under a right bound, each from its longest key tile on."""
 
@@ -43,62 +49,30 @@ def should_run(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> b
     """
     if wants_same_bits() or not can_run_hopper(query, key, value):
         return False
-    batch, q_heads, q_len, head_dim = query.shape
-    rows = batch * q_heads * triton.cdiv(q_len, ROW_BLOCK) * ROW_BLOCK
-    programs = batch * key.shape[1] * triton.cdiv(key.shape[2], BLOCK_N)
-    if head_dim > 128 or rows >= 2**31:
+    if query.shape[3] > 128 or not rows_fit(query):
         return False
+    programs = len(key) * key.shape[1] * triton.cdiv(key.shape[2], BLOCK_N)
     return group_size(query, key) == 1 or 4 * programs >= 3 * sm_count()
 
 
-def _tiles(tensor: torch.Tensor, rows: int, block_d: int) -> TensorDescriptor:
-    block = [1, 1, rows, block_d]
-    layout = gl.NVMMASharedLayout.get_default_for(block, GLUON_DTYPES[tensor.dtype])
-    return TensorDescriptor(tensor, list(tensor.shape), list(tensor.stride()), block, layout)
-
-
-def _rows(tensor: torch.Tensor) -> TensorDescriptor:
-    layout = gl.NVMMASharedLayout(swizzle_byte_width=0, element_bitwidth=32, rank=1)
-    return TensorDescriptor(tensor, list(tensor.shape), [1], [Fixed.BLOCK_M], layout)
-
-
-def _parts(tensor: torch.Tensor) -> TensorDescriptor:
+def _sum_descriptor(tensor: torch.Tensor) -> TensorDescriptor:
     block = [Fixed.ROWS, Fixed.ROWS]
     layout = gl.NVMMASharedLayout.get_default_for(block, gl.float32)
     return TensorDescriptor(tensor, list(tensor.shape), list(tensor.stride()), block, layout)
 
 
-@dataclass
-class HopperBackwardCall:
-    """One backward pass: its tensors, its allocated outputs, and one method per kernel, in launch order."""
-
-    query: torch.Tensor
-    key: torch.Tensor
-    value: torch.Tensor
-    out: torch.Tensor
-    lse: torch.Tensor
-    d_out: torch.Tensor
-    band: Band
-    scale: float
-    d_lse: torch.Tensor | None = None
+class HopperBackwardCall(PreparedCall):
+    """One backward pass: its tensors, and one method per kernel: `prepare`, `sweep`, `finish`."""
 
     def __post_init__(self) -> None:
-        if not can_use_tma(CONFIG, self.d_out):
-            self.d_out = self.d_out.contiguous()
-        batch, q_heads, q_len, head_dim = self.query.shape
-        self.block_d = max(triton.next_power_of_2(head_dim), 64)
-        self.row_blocks = triton.cdiv(q_len, ROW_BLOCK)
-        self.padded_rows = self.row_blocks * ROW_BLOCK
-        rows = batch * q_heads * self.padded_rows
-        self.d_query = torch.empty_like(self.query)
-        self.d_key = torch.empty_like(self.key)
-        self.d_value = torch.empty_like(self.value)
-        self.padded_lse = self.lse.new_empty(rows)
-        self.padded_delta = self.lse.new_empty(rows)
-        self.dq_sum = self.lse.new_empty((rows, head_dim))
+        super().__post_init__()
+        self.dq_sum = self.lse.new_empty((len(self.padded_lse), self.query.shape[3]))
 
-    @property
-    def fixed(self) -> Fixed:
+    def prepare(self, recorder: Recorder | None = None) -> LaunchInfo:
+        """lse, D, and zeros for the sum of dQ."""
+        return self.prepare_rows(self.dq_sum, recorder)
+
+    def fixed(self, recorder: Recorder | None = None) -> Fixed:
         """What is compiled into the sweep."""
         ragged = self.band.kv_len % BLOCK_N != 0
         return Fixed(
@@ -108,37 +82,15 @@ class HopperBackwardCall:
             BLOCK_D=self.block_d,
             SCORES_AHEAD=self.block_d == 64 and not self.band.masks,
             DQ_BEHIND=self.block_d == 128 and not self.band.masks and not ragged,
+            TRACE=recorder is not None,
+            TRACE_ACC=recorder is not None and recorder.with_acc,
         )
 
-    def prepare(self) -> None:
-        """lse, D, and zeros for the sum of dQ."""
-        batch, q_heads, q_len, head_dim = self.query.shape
-        launch(
-            _attn_bwd_hopper_prepare,
-            (self.row_blocks, batch * q_heads),
-            self.out,
-            self.d_out,
-            self.lse,
-            self.d_lse,
-            self.padded_lse,
-            self.padded_delta,
-            self.dq_sum,
-            o_strides=self.out.stride(),
-            do_strides=self.d_out.stride(),
-            q_heads=q_heads,
-            q_len=q_len,
-            padded_rows=self.padded_rows,
-            HEAD_DIM=head_dim,
-            BLOCK_M=ROW_BLOCK,
-            BLOCK_D=self.block_d,
-            HAS_D_LSE=self.d_lse is not None,
-        )
-
-    def sweep(self, lanes: LaneBuffers | None = None) -> None:
+    def sweep(self, lanes: LaneBuffers | None = None, recorder: Recorder | None = None) -> LaunchInfo:
         """d_key, d_value, and the sum of dQ. With `lanes` the kernel sets marks."""
         batch, q_heads = self.query.shape[:2]
         kv_heads = self.key.shape[1]
-        fixed = self.fixed
+        fixed = self.fixed(recorder)
         blocks = {
             "q_desc": (self.query, fixed.BLOCK_M),
             "do_desc": (self.d_out, fixed.BLOCK_M),
@@ -148,13 +100,13 @@ class HopperBackwardCall:
             "dv_desc": (self.d_value, fixed.ROWS),
         }
         of_keys, of_queries, of_loads = REGISTERS[self.block_d]
-        launch(
+        compiled = launch(
             _attn_bwd_hopper,
             (triton.cdiv(self.band.kv_len, BLOCK_N) * batch * kv_heads,),
-            **{name: _tiles(tensor, rows, self.block_d) for name, (tensor, rows) in blocks.items()},
-            lse_desc=_rows(self.padded_lse),
-            delta_desc=_rows(self.padded_delta),
-            dq_desc=_parts(self.dq_sum),
+            **{name: tile_descriptor(tensor, rows, self.block_d) for name, (tensor, rows) in blocks.items()},
+            lse_desc=row_descriptor(self.padded_lse, fixed.BLOCK_M),
+            delta_desc=row_descriptor(self.padded_delta, fixed.BLOCK_M),
+            dq_desc=_sum_descriptor(self.dq_sum),
             scale=self.scale,
             scale_log2=self.scale * LOG2E.value,
             q_heads=q_heads,
@@ -164,17 +116,20 @@ class HopperBackwardCall:
             padded_rows=self.padded_rows,
             **self.band._asdict(),
             lanes=lanes,
+            trace=recorder.buffers if recorder else None,
+            max_steps=recorder.max_steps if recorder else 0,
             FIXED=fixed,
             KEY_REGISTERS=of_keys,
             QUERY_REGISTERS=of_queries,
             LOAD_REGISTERS=of_loads,
             num_warps=4,
         )
+        return launch_info(CONFIG, compiled)
 
-    def finish(self) -> None:
+    def finish(self, recorder: Recorder | None = None) -> LaunchInfo:
         """d_query."""
         batch, q_heads, q_len, head_dim = self.query.shape
-        launch(
+        compiled = launch(
             _attn_bwd_hopper_finish,
             (self.row_blocks, batch * q_heads),
             self.dq_sum,
@@ -184,11 +139,14 @@ class HopperBackwardCall:
             q_len=q_len,
             padded_rows=self.padded_rows,
             scale=self.scale,
+            trace=recorder.buffers if recorder else None,
             DTYPE=TRITON_DTYPES[self.query.dtype],
             HEAD_DIM=head_dim,
             BLOCK_M=ROW_BLOCK,
             BLOCK_D=self.block_d,
+            TRACE=recorder is not None,
         )
+        return launch_info(ROW_CONFIG, compiled)
 
 
 def flash_backward_hopper(

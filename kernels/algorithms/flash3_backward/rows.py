@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from kernels.algorithms.flash3_backward.entry import FINISH, PREPARE
 from kernels.primitives.numbers import LOG2E
-from kernels.primitives.tile_io import load_rows, load_tile, store_tile, tile_view
+from kernels.primitives.recorder import (
+    read_columns,
+    record_bytes,
+    record_end,
+    record_start,
+    record_where,
+    write_columns,
+)
+from kernels.primitives.tile_io import load_rows, load_tile, row_bytes, store_tile, tile_bytes, tile_view
 
 import triton
 import triton.language as tl
+
+READ_O, READ_DO, READ_LSE = read_columns(PREPARE, "O", "dO", "lse")
+WRITE_LSE, WRITE_D, WRITE_SUM = write_columns(PREPARE, "lse", "D", "dQ")
+(READ_SUM,) = read_columns(FINISH, "dQ")
+(WRITE_DQ,) = write_columns(FINISH, "dQ")
 
 
 @triton.jit
@@ -26,9 +40,13 @@ def _attn_bwd_hopper_prepare(
     HEAD_DIM: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_D: tl.constexpr,
+    trace,
     HAS_D_LSE: tl.constexpr,
+    TRACE: tl.constexpr,
 ):
-    """lse in base 2, D = rowsum(O * dO) - d_lse, and zeros for dQ, each with padded_rows rows per head.
+    """lse in base 2, D = rowsum(O * dO) - d_lse, and zeros for dQ if it is summed up in device memory.
+
+    Each has padded_rows rows per head.
 
     lse is +inf for rows that see no key or do not exist, so that their P is 0.
     """
@@ -41,17 +59,38 @@ def _attn_bwd_hopper_prepare(
     offs_d = tl.arange(0, BLOCK_D)
     rows = batch_head.to(tl.int64) * q_len
     padded = batch_head.to(tl.int64) * padded_rows + offs_m
+    slot = batch_head * tl.num_programs(0) + q_tile
+    if TRACE:
+        record_start(trace, slot)
+    # [load O, dO, lse] (BLOCK_M, BLOCK_D)
     o = load_tile(o_view, first_q, HEAD_DIM, BLOCK_M, BLOCK_D, False).to(tl.float32)
     do = load_tile(do_view, first_q, HEAD_DIM, BLOCK_M, BLOCK_D, False).to(tl.float32)
+    lse = load_rows(lse_ptr + rows, offs_m, q_len, float("inf"))
+    # [D]
     delta = tl.sum(o * do, axis=1)
     if HAS_D_LSE:
         delta -= load_rows(d_lse_ptr + rows, offs_m, q_len, 0.0)
-    lse = load_rows(lse_ptr + rows, offs_m, q_len, float("inf"))
+    # [lse in base 2]
     lse = tl.where(lse == float("-inf"), float("inf"), lse * LOG2E)
+    # [store lse, D]
     tl.store(padded_lse_ptr + padded, lse)
     tl.store(padded_delta_ptr + padded, delta)
-    zeros = tl.zeros((BLOCK_M, BLOCK_D), tl.float32)
-    tl.store(dq_sum_ptr + padded[:, None] * HEAD_DIM + offs_d[None, :], zeros, offs_d[None, :] < HEAD_DIM)
+    if dq_sum_ptr is not None:
+        # [dQ = 0]
+        zeros = tl.zeros((BLOCK_M, BLOCK_D), tl.float32)
+        tl.store(dq_sum_ptr + padded[:, None] * HEAD_DIM + offs_d[None, :], zeros, offs_d[None, :] < HEAD_DIM)
+    # [end]
+    if TRACE:
+        ITEMSIZE: tl.constexpr = out.dtype.element_ty.primitive_bitwidth // 8
+        record_where(trace, slot, batch_head, q_tile, -1)
+        q_bytes = tile_bytes(first_q, q_len, HEAD_DIM, BLOCK_M, BLOCK_D, ITEMSIZE)
+        record_bytes(trace, slot, q_bytes, READ_O)
+        record_bytes(trace, slot, q_bytes, READ_DO)
+        record_bytes(trace, slot, row_bytes(first_q, q_len, BLOCK_M), READ_LSE)
+        record_bytes(trace, slot, BLOCK_M * 4, WRITE_LSE)
+        record_bytes(trace, slot, BLOCK_M * 4, WRITE_D)
+        record_bytes(trace, slot, BLOCK_M * HEAD_DIM * 4, WRITE_SUM)
+        record_end(trace, slot)
 
 
 @triton.jit
@@ -63,10 +102,12 @@ def _attn_bwd_hopper_finish(
     q_len,
     padded_rows,
     scale,
+    trace,
     DTYPE: tl.constexpr,
     HEAD_DIM: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_D: tl.constexpr,
+    TRACE: tl.constexpr,
 ):
     """dQ of one query tile: its sum, times the scale."""
     q_tile, batch_head = tl.program_id(0), tl.program_id(1)
@@ -75,6 +116,21 @@ def _attn_bwd_hopper_finish(
     offs_d = tl.arange(0, BLOCK_D)
     padded = batch_head.to(tl.int64) * padded_rows + first_q + tl.arange(0, BLOCK_M)
     at = dq_sum_ptr + padded[:, None] * HEAD_DIM + offs_d[None, :]
-    dq = tl.load(at, offs_d[None, :] < HEAD_DIM, 0.0) * scale
+    slot = batch_head * tl.num_programs(0) + q_tile
+    if TRACE:
+        record_start(trace, slot)
+    # [load dQ] (BLOCK_M, BLOCK_D)
+    dq_sum = tl.load(at, offs_d[None, :] < HEAD_DIM, 0.0)
+    # [scale]
+    dq = dq_sum * scale
+    # [store dQ]
     dq_view = tile_view(d_query, dq_strides, batch, head, q_len, False)
     store_tile(dq_view, dq, first_q, HEAD_DIM, BLOCK_M, BLOCK_D, DTYPE, False)
+    # [end]
+    if TRACE:
+        ITEMSIZE: tl.constexpr = DTYPE.primitive_bitwidth // 8
+        record_where(trace, slot, batch_head, q_tile, -1)
+        record_bytes(trace, slot, BLOCK_M * HEAD_DIM * 4, READ_SUM)
+        q_bytes = tile_bytes(first_q, q_len, HEAD_DIM, BLOCK_M, BLOCK_D, ITEMSIZE)
+        record_bytes(trace, slot, q_bytes, WRITE_DQ)
+        record_end(trace, slot)

@@ -1,10 +1,11 @@
-"""Runs the backward sweep for Hopper with marks, on a problem's own inputs."""
+"""Runs the backward sweep for Hopper on a problem's own inputs: traced, or with marks."""
 
 from __future__ import annotations
 
 import torch
 
 from kernels.algorithms.flash3.launch import can_run_hopper, flash_forward_hopper
+from kernels.algorithms.flash3_backward.entry import ENTRY, FINISH, PREPARE, SWEEP
 from kernels.algorithms.flash3_backward.lanes import (
     KEYS_AHEAD,
     KEYS_ALONE,
@@ -12,17 +13,68 @@ from kernels.algorithms.flash3_backward.lanes import (
     KEYS_BEHIND,
     LOADS,
     QUERIES,
-    SWEEP,
+    SWEEP_LANES,
 )
 from kernels.algorithms.flash3_backward.launch import BLOCK_N, HopperBackwardCall
 from kernels.algorithms.flash3_backward.shared import Fixed
 from kernels.device.runtime import DEVICE
+from kernels.primitives.assemble import assemble
 from kernels.primitives.assemble_lanes import LaneLaunch, MarkedCall, measured_lanes
 from kernels.primitives.launch import TileConfig
 from kernels.primitives.marks import LaneBuffers
+from kernels.primitives.recorder import Recorder, make_recorder
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.problem.inputs import make_d_output, make_inputs
+from kernels.trace import Trace
 from kernels.trace.lanes import LaneRole, Lanes
+
+
+def run_traced(problem: AttentionProblem) -> Trace:
+    """Run the forward kernel for Hopper, then the sweep and the kernels before and after it, with TRACE on.
+
+    Inputs and dO are the problem's own; its tiles have to be those of the entry.
+    """
+    call = _call(problem)
+    prepare, sweep, finish = _recorders(problem)
+    launches = [
+        (prepare, call.prepare(prepare)),
+        (sweep, call.sweep(recorder=sweep)),
+        (finish, call.finish(finish)),
+    ]
+    shares = sweep.buffers.rows
+    shares[:, 0] += shares[:, 1]  # of the keys of both warpgroups
+    delta = call.padded_delta.view(*call.lse.shape[:2], -1)[:, :, : problem.q_len]
+    gradients = {"d_query": call.d_query, "d_key": call.d_key, "d_value": call.d_value}
+    return assemble(ENTRY, problem, launches, output=call.out, lse=call.lse, delta=delta, **gradients)
+
+
+def _call(problem: AttentionProblem) -> HopperBackwardCall:
+    """A call on the problem's own inputs. Raises InvalidProblem if the kernels cannot run on them."""
+    query, key, value = make_inputs(problem, DEVICE)
+    if not can_run_hopper(query, key, value):
+        raise InvalidProblem(
+            "algorithm", ENTRY.label, "this Triton's Gluon is not known to the Hopper kernel"
+        )
+    band, scale = problem.band, problem.scale
+    config = TileConfig(128, 128, 12, 2)
+    out, lse, _ = flash_forward_hopper(query, key, value, band=band, scale=scale, config=config)
+    return HopperBackwardCall(query, key, value, out, lse, make_d_output(problem, DEVICE), band, scale)
+
+
+def _recorders(problem: AttentionProblem) -> tuple[Recorder, Recorder, Recorder]:
+    """Recorders of the three kernels, in launch order."""
+    by_query_tile = {"rows": problem.q_len, "programs": problem.heads * problem.q_tiles, "max_steps": 1}
+    return (
+        make_recorder(PREPARE, problem, **by_query_tile),
+        make_recorder(
+            SWEEP,
+            problem,
+            rows=problem.q_len,
+            programs=problem.key_heads * problem.kv_tiles,
+            max_steps=problem.group_size * problem.q_tiles,
+        ),
+        make_recorder(FINISH, problem, **by_query_tile),
+    )
 
 
 def run_lanes(problem: AttentionProblem) -> Lanes:
@@ -30,24 +82,18 @@ def run_lanes(problem: AttentionProblem) -> Lanes:
 
     The problem's tiles are those of the sweep. Raises InvalidProblem for a problem that it does not take.
     """
-    query, key, value = make_inputs(problem, DEVICE)
-    if not can_run_hopper(query, key, value):
-        raise InvalidProblem("kernel", SWEEP.label, "this Triton's Gluon is not known to the Hopper kernel")
-    band, scale = problem.band, problem.scale
-    config = TileConfig(128, 128, 12, 2)
-    out, lse, _ = flash_forward_hopper(query, key, value, band=band, scale=scale, config=config)
-    call = HopperBackwardCall(query, key, value, out, lse, make_d_output(problem, DEVICE), band, scale)
+    call = _call(problem)
     call.prepare()
     torch.cuda.synchronize()
 
     def sweep(lanes: LaneBuffers | None) -> None:
         call.sweep(lanes)
 
-    roles = _roles(call.fixed)
+    roles = _roles(call.fixed())
     programs = -(-problem.kv_len // BLOCK_N) * problem.batch * problem.kv_heads
     turns = problem.q_tiles * problem.group_size + 1
     launch = LaneLaunch(roles, programs, turns)
-    return measured_lanes(problem, SWEEP.name, MarkedCall(sweep, (launch,)))
+    return measured_lanes(problem, SWEEP_LANES.name, MarkedCall(sweep, (launch,)))
 
 
 def _roles(fixed: Fixed) -> tuple[LaneRole, ...]:

@@ -28,6 +28,10 @@ class Fixed:
     """Whether S of the next query tile is computed beside the last products of this one."""
     DQ_BEHIND: bool
     """Whether dQ of a step is computed in the next step: the warpgroups wait less for each other."""
+    TRACE: bool = False
+    """Whether a step's values are recorded (primitives/recorder.py)."""
+    TRACE_ACC: bool = False
+    """Whether its dK and dV are too."""
     BLOCK_M: int = 64
     ROWS: int = 64
     """Keys of a warpgroup: the height of its matrix instruction. Also rows and columns of a part of dQ."""

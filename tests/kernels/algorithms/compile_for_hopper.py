@@ -47,6 +47,7 @@ HOPPER_CASES = (
 BACKWARD_CASES = ((64, "full"), (64, "causal"), (96, "window"), (128, "full"), (128, "causal"))
 LANE_CASES = ((64, "causal", 64, 64), (64, "full", 64, 128), (128, "full", 64, 128), (80, "causal", 64, 32))
 """head_dim, mask and tiles with which the plain backward kernels are compiled with marks."""
+WIDE_CASES = ((256, "full"), (256, "causal"), (160, "window"))
 COMPARED = (64, "causal", 128)
 """The case that is also compiled without tracing."""
 TRACED = "traced" in sys.argv
@@ -111,16 +112,19 @@ def of_hopper(head_dim, mask, block_m):
 
 
 def of_hopper_backward(head_dim, mask):
-    """PTX of the backward sweep for Hopper."""
-    from kernels.algorithms.flash3_backward.launch import flash_backward_hopper
+    """{kernel: PTX} of the backward pass for Hopper."""
+    if head_dim > 128:
+        from kernels.algorithms.flash3_backward_wide.launch import flash_backward_wide as flash_backward
+    else:
+        from kernels.algorithms.flash3_backward.launch import flash_backward_hopper as flash_backward
 
     n = 384 if mask == "full" else 300
     problem = AttentionProblem(q_heads=2, kv_heads=1, q_len=n, kv_len=n, head_dim=head_dim, mask=mask)
     query, key, value = make_inputs(problem)
     lse, d_out = torch.zeros(query.shape[:3]), make_d_output(problem)
     compiled.clear()
-    flash_backward_hopper(query, key, value, query, lse, d_out, band=problem.band, scale=problem.scale)
-    return compiled["_attn_bwd_hopper"][0]
+    flash_backward(query, key, value, query, lse, d_out, band=problem.band, scale=problem.scale)
+    return {kernel: ptx[0] for kernel, ptx in compiled.items()}
 
 
 def of_backward(head_dim, mask, block_m, block_n, with_marks):
@@ -162,8 +166,9 @@ if gluon_is_known():
         "{} {} {}".format(*case): of_hopper(*case) for case in HOPPER_CASES if TRACED or case == COMPARED
     }
     if TRACED:
-        sweeps = {"{} {}".format(*case): of_hopper_backward(*case) for case in BACKWARD_CASES}
-        result["hopper backward"] = {case: [ptx, ptxas_log(ptx)] for case, ptx in sweeps.items()}
+        for head_dim, mask in BACKWARD_CASES + WIDE_CASES:
+            for kernel, ptx in of_hopper_backward(head_dim, mask).items():
+                result[f"{kernel} {head_dim} {mask}"] = [ptx, ptxas_log(ptx)]
 if TRACED:
     result["backward lanes"] = {
         " ".join(map(str, case)): [of_backward(*case, with_marks) for with_marks in (False, True)]

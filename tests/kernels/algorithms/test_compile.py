@@ -147,7 +147,7 @@ def test_the_entry_of_the_kernel_for_hopper_draws_the_shared_memory_that_it_take
 @needs_gluon
 @pytest.mark.parametrize("case", ["64 full", "64 causal", "96 window", "128 full", "128 causal"])
 def test_the_backward_sweep_for_hopper_adds_dq_by_copies_and_keeps_products_in_flight(compiled, case):
-    ptx, log = compiled[0]["hopper backward"][case]
+    ptx, log = compiled[0][f"_attn_bwd_hopper {case}"]
     assert re.search(rf"\.reqntid {512 if case.startswith('64') else 384}\b", ptx)
     assert "wgmma.mma_async" in ptx
     assert "setmaxnreg.inc" in ptx
@@ -155,6 +155,22 @@ def test_the_backward_sweep_for_hopper_adds_dq_by_copies_and_keeps_products_in_f
     assert "serialized" not in log  # ptxas C7510 to C7514: each product would wait for the one before
     spilled = sum(int(size) for size in re.findall(r"(\d+) bytes spill stores", log))
     assert spilled <= 128
+
+
+@needs_gluon
+@pytest.mark.parametrize("case", ["256 full", "256 causal", "160 window"])
+@pytest.mark.parametrize("kernel", ["_attn_bwd_hopper_dk_dv", "_attn_bwd_hopper_dq"])
+def test_the_backward_kernels_for_hopper_with_long_rows_spill_nothing_and_add_nothing_up(
+    compiled, kernel, case
+):
+    ptx, log = compiled[0][f"{kernel} {case}"]
+    assert re.search(r"\.reqntid 384\b", ptx)
+    assert "wgmma.mma_async" in ptx
+    assert "setmaxnreg.inc" in ptx
+    assert "cp.reduce" not in ptx
+    assert not re.search(r"\b(red|atom)\.", ptx)
+    assert "serialized" not in log
+    assert re.findall(r"(\d+) bytes spill stores", log) == ["0"]
 
 
 @pytest.mark.parametrize("case", ["64 causal 64 64", "64 full 64 128", "128 full 64 128", "80 causal 64 32"])

@@ -8,47 +8,25 @@ from kernels.algorithms.flash3.launch import can_run_hopper
 from kernels.algorithms.flash3_backward.kernel import _attn_bwd_hopper
 from kernels.algorithms.flash3_backward.launch import flash_backward_hopper, should_run
 from kernels.attention.flash_attention import flash_attention
-from kernels.check.cases import TRUSTED_CAUSAL_SHAPES, TRUSTED_SHAPES
 from kernels.device.runtime import BACKEND, DEVICE
 from kernels.oracle.exact import attention_by_rows
-from kernels.oracle.rule import compare_gradients
 from kernels.primitives.signature import forget
 from kernels.problem import AttentionProblem
 from kernels.problem.inputs import make_d_output, make_inputs
-
-MASKS = {
-    "full": {"mask": "full"},
-    "causal": {"mask": "causal"},
-    "window": {"mask": "window", "window_left": 128, "window_right": 0},
-    "both": {"mask": "window", "window_left": 30, "window_right": 17},
-    "diagonal": {"mask": "window", "window_left": 0, "window_right": 0},
-}
-SHAPES = [*TRUSTED_SHAPES, *TRUSTED_CAUSAL_SHAPES, (1, 1), (64, 64), (384, 384), (700, 129)]
-HEADS = {"q_heads": 8, "kv_heads": 8}
-on_hopper = pytest.mark.skipif(
-    BACKEND != "cuda" or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU"
+from tests.kernels.algorithms.hopper_backward import (
+    HEADS,
+    MASKS,
+    assert_right,
+    on_hopper,
+    problems_of_all_shapes,
+    tensors_of,
 )
-
-
-def tensors_of(problem):
-    """The problem's inputs, and O and lse as the forward pass would give them."""
-    query, key, value = make_inputs(problem, DEVICE)
-    out, lse = attention_by_rows(
-        query, key, value, scale=problem.scale, band=problem.band, dtype=torch.float32
-    )
-    return query, key, value, out.to(query.dtype), lse.float().contiguous(), make_d_output(problem, DEVICE)
 
 
 def run_sweep(problem, tensors=None):
     tensors = tensors or tensors_of(problem)
     assert can_run_hopper(*tensors[:3])
     return flash_backward_hopper(*tensors, band=problem.band, scale=problem.scale)
-
-
-def assert_right(problem, gradients):
-    inputs, d_out = make_inputs(problem, DEVICE), make_d_output(problem, DEVICE)
-    for name, comparison in compare_gradients(problem, gradients, inputs, d_out).items():
-        assert comparison.report.passes, (problem, name, comparison.report)
 
 
 @pytest.mark.skipif(BACKEND == "cuda", reason="says what happens without a GPU")
@@ -64,17 +42,8 @@ def test_without_a_hopper_gpu_it_is_not_used():
 @pytest.mark.parametrize("mask", list(MASKS))
 @pytest.mark.parametrize("head_dim", [40, 64, 96, 128])
 def test_gradients_are_right_by_flash_attentions_rule(head_dim, mask, dtype, poisoned):
-    for q_len, kv_len in SHAPES:
-        for batch, q_heads, kv_heads in ((2, 2, 2), (1, 4, 2), (1, 3, 1)):
-            sizes = {
-                "q_len": q_len,
-                "kv_len": kv_len,
-                "q_heads": q_heads,
-                "kv_heads": kv_heads,
-                "batch": batch,
-            }
-            problem = AttentionProblem(head_dim=head_dim, dtype=dtype, **sizes, **MASKS[mask])
-            assert_right(problem, run_sweep(problem))
+    for problem in problems_of_all_shapes(head_dim=head_dim, dtype=dtype, **MASKS[mask]):
+        assert_right(problem, run_sweep(problem))
 
 
 @pytest.mark.gpu
@@ -147,7 +116,7 @@ def test_the_public_call_uses_it_unless_results_must_be_deterministic(monkeypatc
     used = []
     forget()  # a call that was written down before would not come by the launcher
     monkeypatch.setattr(
-        choice,
+        choice.sweep,
         "flash_backward_hopper",
         lambda *args, **more: used.append(1) or flash_backward_hopper(*args, **more),
     )

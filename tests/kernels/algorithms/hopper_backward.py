@@ -1,0 +1,53 @@
+"""Problems for the backward kernels for Hopper, and the gradients that they should give."""
+
+import pytest
+import torch
+
+from kernels.check.cases import TRUSTED_CAUSAL_SHAPES, TRUSTED_SHAPES
+from kernels.device.runtime import BACKEND, DEVICE
+from kernels.oracle.exact import attention_by_rows
+from kernels.oracle.rule import compare_gradients
+from kernels.problem import AttentionProblem
+from kernels.problem.inputs import make_d_output, make_inputs
+
+MASKS = {
+    "full": {"mask": "full"},
+    "causal": {"mask": "causal"},
+    "window": {"mask": "window", "window_left": 128, "window_right": 0},
+    "both": {"mask": "window", "window_left": 30, "window_right": 17},
+    "diagonal": {"mask": "window", "window_left": 0, "window_right": 0},
+}
+SHAPES = [*TRUSTED_SHAPES, *TRUSTED_CAUSAL_SHAPES, (1, 1), (64, 64), (384, 384), (700, 129)]
+HEADS = {"q_heads": 8, "kv_heads": 8}
+on_hopper = pytest.mark.skipif(
+    BACKEND != "cuda" or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU"
+)
+
+
+def problems_of_all_shapes(**more):
+    """Every shape, with as many key heads as query heads, and with fewer."""
+    for q_len, kv_len in SHAPES:
+        for batch, q_heads, kv_heads in ((2, 2, 2), (1, 4, 2), (1, 3, 1)):
+            sizes = {"batch": batch, "q_heads": q_heads, "kv_heads": kv_heads}
+            yield AttentionProblem(q_len=q_len, kv_len=kv_len, **sizes, **more)
+
+
+def tensors_of(problem):
+    """The problem's inputs, O and lse as the forward pass would give them, and dO."""
+    query, key, value = make_inputs(problem, DEVICE)
+    return with_forward(problem, query, key, value)
+
+
+def with_forward(problem, query, key, value):
+    """Tensors of a backward pass from those of a forward pass."""
+    out, lse = attention_by_rows(
+        query, key, value, scale=problem.scale, band=problem.band, dtype=torch.float32
+    )
+    return query, key, value, out.to(query.dtype), lse.float().contiguous(), make_d_output(problem, DEVICE)
+
+
+def assert_right(problem, gradients):
+    """The gradients hold to the rule."""
+    inputs, d_out = make_inputs(problem, DEVICE), make_d_output(problem, DEVICE)
+    for name, comparison in compare_gradients(problem, gradients, inputs, d_out).items():
+        assert comparison.report.passes, (problem, name, comparison.report)
