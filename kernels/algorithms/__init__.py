@@ -147,7 +147,7 @@ def run_traced(
 def kernels_with_lanes(direction: str | None = None) -> tuple[LaneKernel, ...]:
     """The kernels that set marks, of every algorithm, or of those of one direction."""
     entries = (entry for entry in ALGORITHMS.values() if direction in (None, entry.direction))
-    return tuple(kernel for entry in entries for kernel in entry.lanes)
+    return tuple(entry.lanes for entry in entries if entry.lanes)
 
 
 def lane_kernel(name: str) -> LaneKernel:

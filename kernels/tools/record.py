@@ -121,7 +121,7 @@ def _record_trace(folder: Path, preset: str, entry: Algorithm) -> dict:
 
 def record_lanes(order: RecordOrder) -> None:
     """Lanes of the kernels that set marks. About two minutes on an H200."""
-    kernels = [(entry, kernel) for entry in ALGORITHMS.values() for kernel in entry.lanes]
+    kernels = [(entry, kernel) for entry in ALGORITHMS.values() if (kernel := entry.lanes)]
     for entry, kernel in kernels:
         if (order.kernels and kernel.name not in order.kernels) or not _runs_here(kernel):
             continue
@@ -140,15 +140,13 @@ def lane_problems(entry: Algorithm, kernel: LaneKernel) -> dict[str, AttentionPr
     """What its lanes are recorded of, with tiles that a page shows.
 
     Kernels whose lanes stand beside each other have the same tiles: those that the one with tiles of its own
-    has. If an algorithm has several kernels, one is shown at a time. That which is played then has the tiles
-    of the recorded runs of the presets.
+    has. A kernel that is recorded `as_played` has the presets' own tiles in the runs of the presets.
     """
     presets = {name: preset.problem for name, preset in PRESETS.items()}
     owner = next((each for each in kernels_with_lanes(entry.direction) if each.tiles), kernel)
     found = {name: owner.with_own_tiles(problem) for name, problem in (presets | LANE_PROBLEMS).items()}
     found = {name: problem for name, problem in found.items() if owner.takes(problem)}
-    is_played = kernel.tiles is None and len(entry.lanes) > 1
-    return found | presets if is_played else found
+    return found | presets if kernel.as_played else found
 
 
 def record_ceilings(order: RecordOrder) -> None:

@@ -245,8 +245,8 @@ class Algorithm:
     """What of a long run can be traced alone: "tiles" (query tiles of some heads), "heads" (some key heads
     with all that belongs to them), or "" if only the whole run can. With "tiles" its runner has `run_sampled`
     and the entry `tile_bytes`."""
-    lanes: tuple[LaneKernel, ...] = ()
-    """Its kernels that set marks. If there are several, a page begins with the first that it has lanes of."""
+    lanes: LaneKernel | None = None
+    """Its kernel that sets marks, if there is one."""
     observed: bool = False
     """Whether it is a user's kernel, of which only loads and stores are seen."""
     tile_bytes: TileBytes | None = None

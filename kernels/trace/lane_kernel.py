@@ -41,6 +41,8 @@ class LaneKernel:
     """What it needs of the machine and the problem; None if it runs on every GPU and takes every problem."""
     tiles: TilesOf | None = None
     """Its own tiles; None if they are those of the problem."""
+    as_played: bool = False
+    """Whether its lanes of the presets are recorded with the presets' own tiles, as its runs are."""
 
     @property
     def launches(self) -> int:

@@ -11,7 +11,6 @@ from kernels.algorithms.chip import (
     row_state,
     scores,
 )
-from kernels.algorithms.flash3_backward.lanes import SWEEP_LANES
 from kernels.algorithms.tile_figures import backward_figure
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import streamed_keys, streamed_queries
@@ -158,5 +157,5 @@ ENTRY = Algorithm(
     timed_as=("ours", ""),
     recorded=("gpt2", "tiny", "llama3", "ragged", "layer", "window"),
     samples="heads",
-    lanes=(SWEEP_LANES, PLAIN),
+    lanes=PLAIN,
 )

@@ -52,5 +52,5 @@ PLAIN = LaneKernel(
     "of both; the short kernel before them, which computes D, is not in it. An SM's time is that from its "
     "first program to its last in each of the two, without the pause between them. On a GPU without TMA, and "
     "with tiles of fewer than 16 rows, the time of a product includes the wait for its tile.",
+    as_played=True,
 )
-"""The kernels that the grid plays."""

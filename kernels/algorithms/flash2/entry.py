@@ -110,5 +110,5 @@ ENTRY = Algorithm(
     recorded=("gpt2", "tiny", "llama3", "ragged", "layer", "window", "decode"),
     samples="tiles",
     tile_bytes=tile_bytes,
-    lanes=(LANES,),
+    lanes=LANES,
 )

@@ -125,5 +125,5 @@ ENTRY = Algorithm(
     chip_words="With all slots of the rings of tiles.",
     needs=NEEDS,
     own_tiles=tiles_of,
-    lanes=(LANES,),
+    lanes=LANES,
 )

@@ -1,7 +1,7 @@
 """What is known of the backward sweep for Hopper GPUs."""
 
 from kernels.algorithms.chip import FLOAT32_BYTES, key_sum, query_tile, row_bytes, row_state, sum_row_bytes
-from kernels.algorithms.flash3_backward.lanes import NEEDS
+from kernels.algorithms.flash3_backward.lanes import NEEDS, SWEEP_LANES, own_tiles
 from kernels.device.gpus import SHARED
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import visiting_tiles
@@ -197,5 +197,6 @@ ENTRY = Algorithm(
     samples="heads",
     chip_words="With all slots for tiles.",
     needs=NEEDS,
-    own_tiles=lambda problem: (BLOCK_M, BLOCK_N),
+    lanes=SWEEP_LANES,
+    own_tiles=own_tiles,
 )

@@ -4,6 +4,7 @@ Where dQ is computed differs (see `shared.Fixed`): by a warpgroup of its own, a 
 does the order of the marks.
 """
 
+from kernels.problem import AttentionProblem
 from kernels.trace.lane_kernel import LaneKernel
 from kernels.trace.lanes import OTHER, PRODUCT, SOFTMAX, WAIT, Activity, LaneRole
 from kernels.trace.needs import Needs
@@ -15,7 +16,7 @@ KEY_MARKS = (
 PRODUCTS_AND_Q = (
     Activity("S^T", PRODUCT, "QK^T", "has Q", "has S"),
     Activity("dP^T", PRODUCT, "dP", "has dO", "has dP"),
-    Activity("wait for Q", WAIT, "load Q", "start", "has Q"),
+    Activity("wait for Q", WAIT, "load Q, lse", "start", "has Q"),
 )
 TO_DS = (
     Activity("wait for dP^T", WAIT, "dP", "has P", "has dP"),
@@ -23,7 +24,7 @@ TO_DS = (
 )
 FIRST = (
     *PRODUCTS_AND_Q,
-    Activity("wait for dO", WAIT, "load dO", "has Q", "has dO"),
+    Activity("wait for dO", WAIT, "load dO, D", "has Q", "has dO"),
     Activity("wait for S^T", WAIT, "QK^T", "has dO", "has S"),
     Activity("exponentials", SOFTMAX, "P from lse", "has S", "has P"),
     *TO_DS,
@@ -32,7 +33,7 @@ FIRST = (
 FIRST_AHEAD = (
     *PRODUCTS_AND_Q,
     Activity("wait for S^T", WAIT, "QK^T", "turns", "has S"),
-    Activity("wait for dO", WAIT, "load dO", "has S", "has dO"),
+    Activity("wait for dO", WAIT, "load dO, D", "has S", "has dO"),
     Activity("exponentials", SOFTMAX, "P from lse", "has dO", "has P"),
     *TO_DS,
 )
@@ -62,7 +63,7 @@ KEYS_BEHIND = LaneRole(
         Activity("dV", PRODUCT, "dV", "has all dS", "has dV"),
         Activity("store dS", OTHER, "dS", "has all dS", "stored dS"),
         Activity("wait for dQ", WAIT, "dQ", "stored dS", "has dQ", turns_back=1),
-        Activity("add dQ", OTHER, "dQ", "has dQ", "added dQ", turns_back=1),
+        Activity("add dQ", OTHER, "add dQ", "has dQ", "added dQ", turns_back=1),
         Activity("wait for dV", WAIT, "dV", "added dQ", "has dV"),
         *LAST,
     ),
@@ -80,7 +81,7 @@ KEYS_AT_ONCE = LaneRole(
         Activity("dQ", PRODUCT, "dQ", "has all dS", "has dQ"),
         Activity("dK", PRODUCT, "dK", "has all dS", "has dK"),
         Activity("wait for dQ, dV", WAIT, "dV", "has all dS", "has dQ"),
-        Activity("add dQ", OTHER, "dQ", "has dQ", "added dQ"),
+        Activity("add dQ", OTHER, "add dQ", "has dQ", "added dQ"),
         Activity("wait for dK", WAIT, "dK", "added dQ", "has dK"),
     ),
 )
@@ -93,8 +94,8 @@ QUERIES = LaneRole(
         Activity("wait for all dS", WAIT, "dS", "start", "has all dS"),
         Activity("dQ", PRODUCT, "dQ", "has all dS", "has dQ"),
         Activity("wait for dQ", WAIT, "dQ", "has all dS", "has dQ"),
-        Activity("place for dQ", WAIT, "dQ", "has dQ", "has place"),
-        Activity("add dQ", OTHER, "dQ", "has place", "added dQ"),
+        Activity("place for dQ", WAIT, "add dQ", "has dQ", "has place"),
+        Activity("add dQ", OTHER, "add dQ", "has place", "added dQ"),
     ),
 )
 """The warpgroup that computes dQ alone."""
@@ -103,22 +104,26 @@ LOADS = LaneRole(
     "loads",
     ("asks Q", "loads Q", "asks dO", "loads dO"),
     (
-        Activity("place for Q", WAIT, "load Q", "asks Q", "loads Q"),
-        Activity("place for dO", WAIT, "load dO", "asks dO", "loads dO"),
+        Activity("place for Q", WAIT, "load Q, lse", "asks Q", "loads Q"),
+        Activity("place for dO", WAIT, "load dO, D", "asks dO", "loads dO"),
     ),
 )
 """The warp that loads waits until the place of a tile in shared memory has been read."""
 
 NEEDS = Needs("a Hopper GPU", "9.0", ("float16", "bfloat16"), range(40, 129, 8))
+
+
+def own_tiles(problem: AttentionProblem) -> tuple[int, int]:
+    """(block_m, block_n) of every problem."""
+    return 64, 128
+
+
 SWEEP_LANES = LaneKernel(
     "backward_sweep",
-    "Backward sweep for Hopper",
+    "Backward sweep (Hopper)",
     "kernels.algorithms.flash3_backward.run",
     (KEYS_ALONE, KEYS_AHEAD, KEYS_BEHIND, KEYS_AT_ONCE, QUERIES, LOADS),
-    words="This kernel computes dK and dV and adds up dQ in one sweep; two short kernels, one before and one "
-    "after it, are not in its time. The grid plays the plain kernels, which compute dK and dV, then dQ, "
-    "with tiles of the same size.",
+    words="The sweep alone: two short kernels, one before and one after it, are not in its time.",
     needs=NEEDS,
-    tiles=lambda problem: (64, 128),
+    tiles=own_tiles,
 )
-"""It does the work of the plain backward kernels, beside which its lanes are shown."""

@@ -53,13 +53,10 @@ def test_every_file_is_one_that_an_entry_wants():
 
 
 LANE_FILES = sorted(FOLDER.glob(f"{LANES_PREFIX}*.npz"))
-NOT_RECORDED_YET = ("backward_plain",)
-"""Names of the kernels with marks of which no lanes were recorded until now."""
 WANTED_LANES = {
     f"{LANES_PREFIX}{name}.{kernel.name}.npz": (problem, kernel.name)
     for entry in ALGORITHMS.values()
-    for kernel in entry.lanes
-    if kernel.name not in NOT_RECORDED_YET
+    if (kernel := entry.lanes)
     for name, problem in lane_problems(entry, kernel).items()
 }
 

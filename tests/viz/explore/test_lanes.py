@@ -119,7 +119,7 @@ def test_on_another_gpu_only_the_kernels_that_run_there_are_measured(known, trac
     assert [job.request.kernel for job in store.client.jobs] == ["flash2"]
 
 
-# --- an algorithm with two kernels: the reader chooses one ---
+# --- the backward pass: plain kernels, and the sweep as an algorithm of its own ---
 
 WHOLE = PROBLEM.with_(block_m=64)
 """The backward sweep takes it."""
@@ -130,108 +130,38 @@ BACKWARD = {
 }
 
 
-@pytest.fixture
-def played(trace):
-    return dataclasses.replace(trace, algorithm="backward", problem=WHOLE)
-
-
-def options(app):
-    """The kernels among which the reader can choose, by name; none without a choice."""
-    return [each.options for each in app.segmented_control]
-
-
-def asked(store):
-    return [job.request.kernel for job in store.client.jobs]
+def played(trace, algorithm="backward", **changes):
+    return dataclasses.replace(trace, algorithm=algorithm, problem=WHOLE.with_(**changes))
 
 
 @pytest.mark.parametrize(
     ("changes", "capability", "wanted"),
     [
-        ({}, "9.0", SWEEP),
-        ({}, "8.0", PLAIN),
-        ({"head_dim": 16}, "9.0", PLAIN),
-        ({"dtype": "float32"}, "9.0", PLAIN),
-        ({"block_n": 64}, "9.0", PLAIN),
+        ({}, "9.0", [PLAIN, SWEEP]),
+        ({}, "8.0", [PLAIN]),
+        ({"head_dim": 16}, "9.0", [PLAIN]),
+        ({"dtype": "float32"}, "9.0", [PLAIN]),
+        ({"block_n": 64}, "9.0", [PLAIN]),
     ],
 )
-def test_the_sweep_is_measured_first_where_it_can_run_else_the_plain_kernels(
-    known, played, store, changes, capability, wanted
+def test_the_sweep_is_measured_beside_the_plain_kernels_where_it_can_run(
+    known, trace, store, changes, capability, wanted
 ):
     store.client.device = dataclasses.replace(HOPPER_GPU, compute_capability=capability)
-    played = dataclasses.replace(played, problem=WHOLE.with_(**changes))
-    app = opened(store, "cuda", played)
+    app = opened(store, "cuda", played(trace, **changes))
     app.button[0].click().run()
-    assert asked(store) == [wanted]
-    assert bool(app.segmented_control) == (wanted == SWEEP)  # else there is nothing to choose from
+    assert [job.request.kernel for job in store.client.jobs] == wanted
 
 
-@pytest.mark.usefixtures("impatient")
-def test_another_kernel_is_chosen_and_measured_alone(known, played, store):
-    app = opened(store, "cuda", played)
-    assert options(app) == [["Backward sweep for Hopper", "Plain backward kernels", "Both"]]
-    assert app.segmented_control[0].value == SWEEP
-    app.segmented_control[0].set_value(PLAIN).run()
-    assert app.query_params["lanes_of"] == PLAIN
-    app.button[0].click().run()
-    assert asked(store) == [PLAIN]
-    store.client.jobs[0].finish(answer=({}, BACKWARD[PLAIN].to_bytes()))
-    assert names(app.run().session_state["found"]) == [PLAIN]
-    app.segmented_control[0].set_value("all").run()
-    assert app.session_state["found"] == ()  # the other one is still to be measured
-    app.button[0].click().run()
-    assert asked(store) == [PLAIN, SWEEP]
-    store.client.jobs[1].finish(answer=({}, BACKWARD[SWEEP].to_bytes()))
-    assert names(app.run().session_state["found"]) == [SWEEP, PLAIN]
-
-
-def replayed(trace, **parameters):
-    """What is shown of a recorded run without a GPU."""
-    app = AppTest.from_function(script, default_timeout=60)
-    app.session_state["given"] = (None, "replay", runs.Run(trace, None, recorded=True))
-    for name, value in parameters.items():
-        app.query_params[name] = value
-    return app.run()
-
-
-@pytest.mark.parametrize(
-    ("link", "shown"),
-    [
-        ({}, [SWEEP]),
-        ({"lanes_of": PLAIN}, [PLAIN]),
-        ({"lanes_of": "all"}, [SWEEP, PLAIN]),
-        ({"lanes_of": "x"}, [SWEEP]),
-    ],
-    ids=["at first", "plain", "both", "unknown"],
-)
-def test_recorded_lanes_are_those_of_the_kernel_that_the_link_names(known, played, link, shown):
+@pytest.mark.parametrize("algorithm", ["backward", "flash3_backward"])
+def test_both_are_shown_with_either_the_faster_one_first(known, trace, algorithm):
     known |= BACKWARD
-    app = replayed(played, **link)
-    assert names(app.session_state["found"]) == shown
-    assert len(app.segmented_control) == 1
+    run = runs.Run(played(trace, algorithm), None, recorded=True)
+    assert names(lanes_of(None, "replay", run)) == [SWEEP, PLAIN]
 
 
-def test_the_only_kernel_with_recorded_lanes_is_shown_without_a_choice(known, played):
-    known[PLAIN] = BACKWARD[PLAIN]
-    app = replayed(played, lanes_of=SWEEP)
-    assert names(app.session_state["found"]) == [PLAIN]
-    assert not app.segmented_control
-
-
-def test_without_any_lanes_the_page_says_so(known, played):
-    app = replayed(played)
-    assert (app.session_state["found"], len(app.segmented_control)) == ((), 0)
-    assert "none are recorded of this problem" in app.caption[0].value
-    assert "NVIDIA GPU" in app.caption[0].value
-
-
-def test_what_cannot_run_here_stands_behind_what_can_and_is_replayed(known, played, store):
+def test_lanes_of_the_other_one_alone_are_not_shown(known, trace):
     known[SWEEP] = BACKWARD[SWEEP]
-    store.client.device = dataclasses.replace(HOPPER_GPU, compute_capability="8.0")
-    app = opened(store, "cuda", played)
-    assert app.segmented_control[0].value == PLAIN
-    app.segmented_control[0].set_value("all").run()
-    assert names(app.session_state["found"]) == [SWEEP]  # until the other one is measured
-    app.button[0].click().run()
-    store.client.jobs[0].finish(answer=({}, BACKWARD[PLAIN].to_bytes()))
-    found = app.run().session_state["found"]
-    assert [(each.lanes.kernel, each.recorded) for each in found] == [(SWEEP, True), (PLAIN, False)]
+    assert lanes_of(None, "replay", runs.Run(played(trace), None, recorded=True)) == ()
+    own = runs.Run(played(trace, "flash3_backward"), None, recorded=True)
+    assert names(lanes_of(None, "replay", own)) == [SWEEP]
