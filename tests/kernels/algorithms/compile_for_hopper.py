@@ -155,6 +155,7 @@ triton.runtime.driver.set_active(HopperWithoutAGpu())
 torch.cuda.get_device_capability = lambda *args: (9, 0)
 torch.cuda.get_device_properties = lambda *args: SimpleNamespace(multi_processor_count=132)
 result = {}
+shared_of_sweeps = {}
 for name, algorithm in ALGORITHMS.items():
     if algorithm.runs_in == "triton" and (algorithm.needs is None or gluon_is_known()):
         result[name] = of_algorithm(name, traced=False)
@@ -165,10 +166,13 @@ if gluon_is_known():
     result["hopper"] = {
         "{} {} {}".format(*case): of_hopper(*case) for case in HOPPER_CASES if TRACED or case == COMPARED
     }
+    result["hopper backward"] = of_hopper_backward(*COMPARED[:2])
     if TRACED:
         for head_dim, mask in BACKWARD_CASES + WIDE_CASES:
             for kernel, ptx in of_hopper_backward(head_dim, mask).items():
                 result[f"{kernel} {head_dim} {mask}"] = [ptx, ptxas_log(ptx)]
+            shared_of_sweeps[f"{head_dim} {mask}"] = shared_bytes["_attn_bwd_hopper"]
+        result["bytes of the backward sweep"] = shared_of_sweeps
 if TRACED:
     result["backward lanes"] = {
         " ".join(map(str, case)): [of_backward(*case, with_marks) for with_marks in (False, True)]

@@ -64,7 +64,7 @@ def compiled(tmp_path_factory):
         if source.strip() != without_tracing(source).strip():
             path.write_text(without_tracing(source))
             changed.append(path.parent.name)
-    assert set(changed) == LAUNCHED | {"flash3"}  # its sources are read without Gluon too
+    assert set(changed) == LAUNCHED | {"flash3", "flash3_backward"}  # which are read without Gluon too
     program = ROOT / "tests" / "kernels" / "algorithms" / "compile_for_hopper.py"
     runs = [
         subprocess.Popen(
@@ -84,7 +84,7 @@ def compiled(tmp_path_factory):
     return results
 
 
-@pytest.mark.parametrize("algorithm", sorted(LAUNCHED - {"backward"}))
+@pytest.mark.parametrize("algorithm", sorted(LAUNCHED - {"backward", "flash3_backward"}))
 def test_with_trace_and_lanes_off_the_code_is_that_of_a_source_without_them(compiled, algorithm):
     as_it_is, stripped = compiled
     assert as_it_is[algorithm]
@@ -121,6 +121,14 @@ def test_with_trace_off_the_kernel_for_hopper_is_that_of_a_source_without_tracin
     for case, (ptx, _) in stripped["hopper"].items():
         assert as_it_is["hopper"][case][0] == ptx
         assert "globaltimer" not in ptx
+
+
+@needs_gluon
+def test_with_trace_off_the_backward_sweep_is_that_of_a_source_without_tracing(compiled):
+    as_it_is, stripped = (run["hopper backward"] for run in compiled)
+    assert {kernel.source.function for kernel in ALGORITHMS["flash3_backward"].kernels} <= set(as_it_is)
+    assert as_it_is == stripped
+    assert not any("globaltimer" in ptx or "%clock" in ptx for ptx in as_it_is.values())
 
 
 @needs_gluon
@@ -198,3 +206,13 @@ def test_a_mark_of_a_backward_kernel_comes_after_its_product_is_done(compiled, c
         for number in issued:
             assert re.fullmatch(r"wgmma\.wait_group\S* 0;", events[number + 1])
             assert events[number - 1] == events[number + 2] == "%clock;"
+
+
+@needs_gluon
+@pytest.mark.parametrize("case", ["64 full", "64 causal", "96 window", "128 full", "128 causal"])
+def test_the_entry_of_the_backward_sweep_draws_the_shared_memory_that_it_takes(compiled, case):
+    """All but the barriers, and what the warps hand each other at the start."""
+    taken = compiled[0]["bytes of the backward sweep"][case]
+    entry, head_dim = ALGORITHMS["flash3_backward"], int(case.split()[0])
+    drawn = entry.chip_bytes(entry.with_own_tiles(AttentionProblem(head_dim=head_dim)), SHARED)
+    assert drawn <= taken <= drawn + 2048
