@@ -211,8 +211,7 @@ const SENTENCES = {
     "The copy engine adds it to a float32 sum in HBM. " +
     "The programs add in the order in which they get there, so the last bits of dQ differ from run to run.",
   "scale dQ": ({ width }) => `dQ is the sum of all parts, divided by √${width}.`,
-  "base two": () =>
-    "The GPU computes powers of 2, so lse is multiplied by log₂ e here, once for all tiles.",
+  "base two": () => "The GPU computes powers of 2, so lse is multiplied by log₂ e here, once for all tiles.",
   "row sums of O dO": () =>
     "D is the sum of O · dO over each row: one number per query, used in every tile of the row.",
   "log-sum-exp": () =>
