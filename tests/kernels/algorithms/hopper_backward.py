@@ -3,6 +3,9 @@
 import pytest
 import torch
 
+from kernels.algorithms.flash3.launch import can_run_hopper
+from kernels.algorithms.flash3_backward.launch import flash_backward_hopper
+from kernels.algorithms.flash3_backward_wide.launch import flash_backward_wide
 from kernels.check.cases import TRUSTED_CAUSAL_SHAPES, TRUSTED_SHAPES
 from kernels.device.runtime import BACKEND, DEVICE
 from kernels.oracle.exact import attention_by_rows
@@ -35,15 +38,18 @@ def problems_of_all_shapes(**more):
 def tensors_of(problem):
     """The problem's inputs, O and lse as the forward pass would give them, and dO."""
     query, key, value = make_inputs(problem, DEVICE)
-    return with_forward(problem, query, key, value)
-
-
-def with_forward(problem, query, key, value):
-    """Tensors of a backward pass from those of a forward pass."""
     out, lse = attention_by_rows(
         query, key, value, scale=problem.scale, band=problem.band, dtype=torch.float32
     )
     return query, key, value, out.to(query.dtype), lse.float().contiguous(), make_d_output(problem, DEVICE)
+
+
+def run_on_hopper(problem, tensors=None):
+    """dQ, dK and dV by the kernels for the problem's head_dim: the sweep, or the two for long rows."""
+    tensors = tensors or tensors_of(problem)
+    assert can_run_hopper(*tensors[:3])
+    run = flash_backward_wide if problem.head_dim > 128 else flash_backward_hopper
+    return run(*tensors, band=problem.band, scale=problem.scale)
 
 
 def assert_right(problem, gradients):
