@@ -178,7 +178,8 @@ def requested(problem: AttentionProblem, peer: str, direction: str) -> tuple[Ope
     """Requested bytes of a peer's kernels or operations.
 
     Our kernels count them under TRACE, with their tuned tiles; those of naive attention come from its
-    tensors. Empty for other peers, and for the backward kernels for Hopper, which have no TRACE.
+    tensors. Empty for other peers, and for the backward kernels for Hopper, which are not
+    counted here.
     """
     from kernels.algorithms.backward.choice import PLAIN, package_for
     from kernels.device.runtime import DEVICE

@@ -140,13 +140,16 @@ def lane_problems(entry: Algorithm, kernel: LaneKernel) -> dict[str, AttentionPr
     """What its lanes are recorded of, with tiles that a page shows.
 
     Kernels whose lanes stand beside each other have the same tiles: those that the one with tiles of its own
-    has. A kernel that is recorded `as_played` has the presets' own tiles in the runs of the presets.
+    has. Of a kernel that is recorded `as_played` the presets are those of the algorithm's recorded runs, with
+    the presets' own tiles.
     """
     presets = {name: preset.problem for name, preset in PRESETS.items()}
+    played = {name: presets[name] for name in entry.recorded}
     owner = next((each for each in kernels_with_lanes(entry.direction) if each.tiles), kernel)
-    found = {name: owner.with_own_tiles(problem) for name, problem in (presets | LANE_PROBLEMS).items()}
+    beside = LANE_PROBLEMS if kernel.as_played else presets | LANE_PROBLEMS
+    found = {name: owner.with_own_tiles(problem) for name, problem in beside.items()}
     found = {name: problem for name, problem in found.items() if owner.takes(problem)}
-    return found | presets if kernel.as_played else found
+    return found | played if kernel.as_played else found
 
 
 def record_ceilings(order: RecordOrder) -> None:

@@ -26,7 +26,7 @@ FORMAT_VERSION = 1
 PRODUCT, SOFTMAX, WAIT, OTHER = "product", "softmax", "wait", "other"
 KINDS = (PRODUCT, SOFTMAX, WAIT, OTHER)
 ONLY_KERNEL = {"backward": "backward_sweep"}
-"""Files of before name the algorithm: it had one kernel with lanes, of the same name if it is not here."""
+"""Older files name the algorithm instead. Its kernel with lanes has the same name, except for these."""
 MAX_FILE_BYTES = 256 << 20
 DAMAGE = (AttributeError, KeyError, TypeError, ValueError)
 """What values of the wrong kind raise."""
@@ -60,7 +60,7 @@ class LaneRole:
     """What lanes of one kind do in a turn of their loop: a round of the inner loop, for most kernels."""
 
     label: str
-    """Its name; "{}" stands for the number of the lane among those of the role."""
+    """Its name; "{}" stands for the number of the lane among all of a program."""
     marks: tuple[str, ...]
     activities: tuple[Activity, ...]
     kernel: str = ""

@@ -207,7 +207,7 @@ def figures_of(runs: Sequence[LanesRun]) -> list[Figure]:
         Figure(
             "Softmax beside a product",
             tuple(_percent(lanes.hidden_share) for lanes in all_lanes),
-            "of softmax ran while a product was under way on the same SM",
+            "of softmax ran before the warps of a product on the same SM knew that it was done",
         ),
         *(
             Figure(

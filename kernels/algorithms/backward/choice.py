@@ -40,8 +40,8 @@ def attention_gradients(
 ) -> Gradients:
     """dQ, dK and dV by the fastest kernels for these tensors; the arguments are those of `flash_backward`.
 
-    On Hopper with head_dim up to 128 that is mostly the sweep, whose dQ differs in its last bits from call to
-    call. Under `torch.use_deterministic_algorithms(True)` it is not used: the same bits at every call.
+    On Hopper with head_dim up to 128 that is mostly the sweep, whose dQ may differ in its last bits from call
+    to call. Under `torch.use_deterministic_algorithms(True)` it is not used: the same bits at every call.
     """
     tensors = query, key, value, out, lse, d_out
     package = package_for(query, key, value)

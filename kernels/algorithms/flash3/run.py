@@ -23,6 +23,7 @@ from kernels.primitives.tuning import GLUON_VERSIONS, gluon_is_known
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.problem.inputs import make_inputs
 from kernels.trace import LaunchInfo, Trace
+from kernels.trace.algorithm import Algorithm
 from kernels.trace.lanes import Lanes
 
 
@@ -45,13 +46,15 @@ class TracedLaunch(NamedTuple):
     lse: torch.Tensor
 
 
-def _ensure_runs(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> None:
-    """Raise InvalidProblem if the kernel cannot run here, or not on these tensors of a problem it takes."""
-    if missing := ENTRY.missing(compute_capability(BACKEND)):
+def ensure_runs_on(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, entry: Algorithm = ENTRY
+) -> None:
+    """Raise InvalidProblem if the entry's kernels cannot run here, or not on such tensors."""
+    if missing := entry.missing(compute_capability(BACKEND)):
         raise missing
     if not gluon_is_known():
         accepted = f"it is written in Gluon, of which Triton {' or '.join(GLUON_VERSIONS)}x is known"
-        raise InvalidProblem("algorithm", ENTRY.label, accepted, "Install one of these.")
+        raise InvalidProblem("algorithm", entry.label, accepted, "Install one of these.")
     if not can_run_hopper(query, key, value):
         given = [tensor.stride() for tensor in (query, key, value)]
         accepted = "TMA takes rows whose numbers lie beside each other, at multiples of 16 bytes"
@@ -61,7 +64,7 @@ def _ensure_runs(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) ->
 def _inputs(problem: AttentionProblem) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Q, K and V. Raises InvalidProblem if the kernel cannot run on them."""
     inputs = make_inputs(problem, DEVICE)
-    _ensure_runs(*inputs)
+    ensure_runs_on(*inputs)
     return inputs
 
 
@@ -100,7 +103,7 @@ def forward(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """O and lse with the problem's mask, and tiles that have to be those of the entry."""
     config = own_config(problem)
-    _ensure_runs(query, key, value)
+    ensure_runs_on(query, key, value)
     out, lse, _ = flash_forward_hopper(
         query, key, value, band=problem.band, scale=problem.scale, config=config
     )
@@ -114,7 +117,7 @@ def gradients(
     value: torch.Tensor,
     d_out: torch.Tensor,
 ) -> Gradients:
-    """dQ, dK and dV, by the sweep for Hopper if it should run on the shape, else by the plain kernels."""
+    """dQ, dK and dV, by the fastest kernels for these tensors (backward/choice.py)."""
     results = forward(problem, query, key, value)
     return attention_gradients(query, key, value, *results, d_out, band=problem.band, scale=problem.scale)
 

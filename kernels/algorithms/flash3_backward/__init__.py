@@ -12,6 +12,6 @@ past it. Every product is written so that its accumulators are used as they stan
   computes one half of dQ's columns.
 - One warp loads (loader.py).
 
-The sum of dQ is made in the order in which programs happen to finish, so its last bits differ from run to
-run. `backward/launch.py` is the deterministic way; so is `flash3_backward_wide`, with head_dim over 128.
+The sum of dQ is made in the order in which programs happen to finish, so its last bits may differ from run
+to run. `backward/launch.py` is the deterministic way; so is `flash3_backward_wide`, with head_dim over 128.
 """

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 
 from kernels.algorithms.flash3.launch import can_run_hopper
 from kernels.algorithms.flash3_backward.kernel import _attn_bwd_hopper
 from kernels.algorithms.flash3_backward.prepared import (
+    HEADS_IN_TURN,
     ROW_BLOCK,
     ROW_CONFIG,
     PreparedCall,
@@ -35,8 +38,7 @@ REGISTERS = {64: (192, 88, 40), 128: (240, 0, 24)}
 """Registers of a thread that keeps keys, of one that computes dQ alone, and of one that loads, by BLOCK_D."""
 BLOCK_N = Fixed.BLOCK_N
 CONFIG = TileConfig(Fixed.BLOCK_M, BLOCK_N, 12, Fixed.STAGES)
-HEADS_IN_TURN = 4
-"""Key heads that take turns in the launch order under a right bound, each from its longest key tile on."""
+"""With the warpgroup of the warp that loads. One that computes dQ alone comes to it."""
 
 
 def should_run(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> bool:
@@ -124,7 +126,8 @@ class HopperBackwardCall(PreparedCall):
             LOAD_REGISTERS=of_loads,
             num_warps=4,
         )
-        return launch_info(CONFIG, compiled)
+        config = replace(CONFIG, num_warps=16) if fixed.DQ_WARPGROUP else CONFIG
+        return launch_info(config, compiled)
 
     def finish(self, recorder: Recorder | None = None) -> LaunchInfo:
         """d_query."""
@@ -163,8 +166,9 @@ def flash_backward_hopper(
 ) -> Gradients:
     """dQ, dK and dV; arguments and results are those of `flash_backward`, without tiles.
 
-    query, key and value must be such as `can_run_hopper` accepts. The last bits of dQ differ from call to
-    call. It takes a float32 copy of dQ, of 4 * head_dim bytes per query and head, for the time of the call.
+    query, key and value must be such as `can_run_hopper` accepts. The last bits of dQ may differ
+    from call to call. It takes a float32 copy of dQ, of 4 * head_dim bytes per query and head, for the time
+    of the call.
     """
     call = HopperBackwardCall(query, key, value, out, lse, d_out, band, scale, d_lse)
     with on_device(query, CONFIG):

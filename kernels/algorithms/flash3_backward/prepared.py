@@ -19,14 +19,19 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 ROW_BLOCK = 64
-"""Rows of a program before and after the kernels; query tiles are whole in rows of heads padded to it."""
+"""Rows of a program of the row kernels. The rows of a head are padded to a multiple of it."""
+MOST_HEADS = 65535
+"""The grid of the row kernels has a row per head: CUDA's limit for its second axis."""
+HEADS_IN_TURN = 4
+"""Key heads that take turns in the launch order under a right bound, each from its longest key tile on."""
 ROW_CONFIG = TileConfig(ROW_BLOCK, ROW_BLOCK)
 
 
 def rows_fit(query: torch.Tensor) -> bool:
-    """Whether a descriptor can address the padded rows of all heads."""
+    """Whether a grid has room for all heads, and a descriptor can address their padded rows."""
     batch, q_heads, q_len, _ = query.shape
-    return batch * q_heads * triton.cdiv(q_len, ROW_BLOCK) * ROW_BLOCK < 2**31
+    heads, row_blocks = batch * q_heads, triton.cdiv(q_len, ROW_BLOCK)
+    return heads <= MOST_HEADS and heads * row_blocks * ROW_BLOCK < 2**31
 
 
 def tile_descriptor(tensor: torch.Tensor, rows: int, block_d: int) -> TensorDescriptor:

@@ -1,4 +1,4 @@
-"""Before and after the sweep, in plain Triton: lse and D as it reads them, and dQ out of its float32 sum."""
+"""The row kernels, in plain Triton: lse and D as Hopper kernels read them, and dQ out of its float32 sum."""
 
 from __future__ import annotations
 

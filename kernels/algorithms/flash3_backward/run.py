@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from kernels.algorithms.flash3.launch import can_run_hopper, flash_forward_hopper
+from kernels.algorithms.flash3.launch import flash_forward_hopper
+from kernels.algorithms.flash3.run import ensure_runs_on
 from kernels.algorithms.flash3_backward.entry import ENTRY, FINISH, PREPARE, SWEEP
 from kernels.algorithms.flash3_backward.lanes import (
     KEYS_AHEAD,
@@ -15,15 +16,14 @@ from kernels.algorithms.flash3_backward.lanes import (
     QUERIES,
     SWEEP_LANES,
 )
-from kernels.algorithms.flash3_backward.launch import BLOCK_N, HopperBackwardCall
+from kernels.algorithms.flash3_backward.launch import HopperBackwardCall
 from kernels.algorithms.flash3_backward.shared import Fixed
 from kernels.device.runtime import DEVICE
 from kernels.primitives.assemble import assemble
 from kernels.primitives.assemble_lanes import LaneLaunch, MarkedCall, measured_lanes
 from kernels.primitives.launch import TileConfig
-from kernels.primitives.marks import LaneBuffers
 from kernels.primitives.recorder import Recorder, make_recorder
-from kernels.problem import AttentionProblem, InvalidProblem
+from kernels.problem import AttentionProblem
 from kernels.problem.inputs import make_d_output, make_inputs
 from kernels.trace import Trace
 from kernels.trace.lanes import LaneRole, Lanes
@@ -51,10 +51,7 @@ def run_traced(problem: AttentionProblem) -> Trace:
 def _call(problem: AttentionProblem) -> HopperBackwardCall:
     """A call on the problem's own inputs. Raises InvalidProblem if the kernels cannot run on them."""
     query, key, value = make_inputs(problem, DEVICE)
-    if not can_run_hopper(query, key, value):
-        raise InvalidProblem(
-            "algorithm", ENTRY.label, "this Triton's Gluon is not known to the Hopper kernel"
-        )
+    ensure_runs_on(query, key, value, ENTRY)
     band, scale = problem.band, problem.scale
     config = TileConfig(128, 128, 12, 2)
     out, lse, _ = flash_forward_hopper(query, key, value, band=band, scale=scale, config=config)
@@ -86,14 +83,11 @@ def run_lanes(problem: AttentionProblem) -> Lanes:
     call.prepare()
     torch.cuda.synchronize()
 
-    def sweep(lanes: LaneBuffers | None) -> None:
-        call.sweep(lanes)
-
     roles = _roles(call.fixed())
-    programs = -(-problem.kv_len // BLOCK_N) * problem.batch * problem.kv_heads
+    programs = problem.key_heads * problem.kv_tiles
     turns = problem.q_tiles * problem.group_size + 1
     launch = LaneLaunch(roles, programs, turns)
-    return measured_lanes(problem, SWEEP_LANES.name, MarkedCall(sweep, (launch,)))
+    return measured_lanes(problem, SWEEP_LANES.name, MarkedCall(call.sweep, (launch,)))
 
 
 def _roles(fixed: Fixed) -> tuple[LaneRole, ...]:

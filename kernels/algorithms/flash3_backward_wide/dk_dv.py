@@ -99,7 +99,7 @@ def sum_dv(descs, shared, item, band, scale_log2, FIXED: gl.constexpr):
         p_t = probabilities(s_t, lse, item, q_tile, band, scale_log2, 0, FIXED, S_LAYOUT)
         release(shared.q, step, FIXED)
         mbarrier.wait(shared.p_empty.index(slot), (step // STAGES + 1) & 1)
-        shared.p.index(slot).store(p_t)  # first: a later place costs a third of the speed
+        shared.p.index(slot).store(p_t)  # before dV is issued: after it costs a third of the speed
         barrier()
         mbarrier.arrive(shared.p_full.index(slot))
         p = gl.convert_layout(p_t.to(descs.dv.dtype), P_LAYOUT)

@@ -173,7 +173,7 @@ def sum_dq(
     q = part_of(shared.q, GROUP, FIXED)
     first_q = item.first_q + GROUP * ROWS
     rows = first_q + gl.arange(0, ROWS, layout=gl.SliceLayout(1, S_LAYOUT))
-    exist = rows < numbers.padded_rows
+    exist = rows < numbers.padded_rows  # the last query tile may be half a tile too long
     of_head = item.batch_head.to(gl.int64) * numbers.padded_rows
     lse = gl.load(numbers.lse + of_head + rows, mask=exist, other=float("inf"))
     delta = gl.load(numbers.delta + of_head + rows, mask=exist, other=0.0)

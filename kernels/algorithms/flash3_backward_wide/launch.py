@@ -6,6 +6,7 @@ import torch
 
 from kernels.algorithms.flash3.launch import can_run_hopper
 from kernels.algorithms.flash3_backward.prepared import (
+    HEADS_IN_TURN,
     PreparedCall,
     row_descriptor,
     rows_fit,
@@ -29,8 +30,6 @@ BLOCK_N = Fixed.BLOCK_N
 QUERIES_STREAMED, QUERIES_KEPT = 64, 128
 """Queries of a tile of the kernel of dK and dV, and of that of dQ."""
 CONFIG = TileConfig(QUERIES_KEPT, BLOCK_N, 12, Fixed.STAGES)
-HEADS_IN_TURN = 4
-"""Key heads that take turns in the launch order under a right bound, each from its longest key tile on."""
 
 
 def should_run(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> bool:

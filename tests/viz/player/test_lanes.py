@@ -7,8 +7,9 @@ import json
 import numpy as np
 import pytest
 
+from kernels.algorithms import ALGORITHMS
 from kernels.problem.presets import PRESETS
-from kernels.recordings import recorded_run
+from kernels.recordings import recorded_lanes, recorded_run
 from tests.lanes import PROBLEM, backward_lanes, hopper_lanes, plain_lanes
 from tests.viz.player.runs import GPU
 from tests.viz.player.test_data import hand_built
@@ -262,6 +263,29 @@ def test_a_block_of_one_kernel_leads_to_the_step_of_that_kernel_and_back(run):
         assert got["all"] == 8
     assert sorted(keys["names"]) == ["P^T", "S^T", "dK", "wait for Q"]
     assert sorted(queries["names"]) == ["P", "S", "dQ", "wait for K"]
+
+
+@pytest.mark.browser
+def test_a_block_of_a_kernel_that_is_not_played_leads_to_the_tile_all_the_same(run):
+    """The plain backward kernels beside the sweep, which has kernels of other names."""
+    problem = ALGORITHMS["flash3_backward"].with_own_tiles(PRESETS["layer"].problem)
+    trace = recorded_run(problem, "flash3_backward").trace
+    lanes = lanes_data([LanesRun(recorded_lanes(problem, "backward_plain"), True)])
+    script = """(() => {
+      const made = model.makeModel(given.player);
+      const line = new timeline.Timeline(made);
+      const [plain] = lane_model.lanesModel(given.lanes).runs;
+      const event = plain.begin.findIndex((_, i) => lane_model.activityOf(plain, i).name === "dK");
+      const tile = lane_model.tileOf(plain, event);
+      line.position = playhead.positionOf(made, tile, "dK", lane_model.activityOf(plain, event).kernel);
+      const at = line.cursor();
+      const events = lane_model.eventsOf(plain, playhead.tilesAt(line, at));
+      return { tile, step: [made.head[at.step], made.q[at.step], made.kv[at.step]],
+        phase: at.phase.name, marks: events.includes(event) };
+    })()"""
+    got = run(script, {"lanes": lanes, "player": player_data(trace, "made up", GPU)})
+    assert got["step"] == [got["tile"][name] for name in ("head", "q", "kv")]
+    assert (got["phase"], got["marks"]) == ("dK", True)
 
 
 @pytest.mark.browser

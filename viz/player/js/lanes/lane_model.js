@@ -70,10 +70,12 @@ function groupByTile(run) {
   return groups;
 }
 
-// The events about any of these tiles. If a tile names the kernel that works on it, events of others are not.
+// The events about any of these tiles. If a tile names a kernel of the run, events of its others are not.
 export function eventsOf(run, tiles) {
+  const kernels = new Set(run.activities.map(({ kernel }) => kernel));
   return tiles.flatMap((tile) => {
-    const isOwn = (event) => !tile.kernel || ["", tile.kernel].includes(activityOf(run, event).kernel);
+    const isOwn = (event) =>
+      !kernels.has(tile.kernel) || ["", tile.kernel].includes(activityOf(run, event).kernel);
     return (run.events.get(tileKey(tile)) ?? []).filter(isOwn);
   });
 }

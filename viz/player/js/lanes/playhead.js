@@ -23,8 +23,9 @@ function tilesOfStep(model, step, phase = null) {
 
 // The position of a player in that phase of the step about a tile, or after the step if it has no such phase;
 // -1 if no step is about the tile. What is about a query tile alone is in its first or its last step. If a
-// kernel is named, only its steps count.
-export function positionOf(model, { head, q, kv }, phase, kernel = "") {
+// kernel of the run is named, only its steps count.
+export function positionOf(model, { head, q, kv }, phase, named = "") {
+  const kernel = model.kernels.some(({ name }) => name === named) ? named : "";
   const isInPhase = (i) => model.phases[i].some(({ name }) => name === phase);
   const isAbout = (i) => {
     if (kernel && model.kernels[model.kernel[i]].name !== kernel) return false;
