@@ -296,6 +296,7 @@ def test_an_exported_backward_run_plays_from_a_file(visit, tmp_path):
 def test_a_lesson_steps_by_arrow_key_and_its_link_opens_the_player_in_the_state(visit):
     page = visit("/learn?chapter=tiling").page
     page.get_by_text("1 of 8").first.wait_for(timeout=60_000)  # the value, and the end of the scale
+    page.locator("[data-test-script-state=notRunning]").wait_for(state="attached", timeout=60_000)
     page.keyboard.press("ArrowRight")
     page.get_by_text("2 of 8").wait_for(timeout=60_000)
     page.get_by_role("link", name=re.compile("The kernel at work")).click()
