@@ -1,10 +1,16 @@
-"""Shared by the kernel tests: running a kernel on a problem, and small shapes."""
+"""Shared by the kernel tests: running a kernel on a problem, small shapes, and what needs a Hopper GPU."""
+
+import pytest
+import torch
 
 from kernels.algorithms.flash2.forward import flash_forward
-from kernels.device.runtime import DEVICE
+from kernels.device.runtime import BACKEND, DEVICE
 from kernels.primitives.launch import config_of
 from kernels.problem.inputs import make_inputs
 
+on_hopper = pytest.mark.skipif(
+    BACKEND != "cuda" or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU"
+)
 SMALL_SHAPES = [(1, 1), (7, 33), (64, 64), (40, 20)]
 
 

@@ -29,12 +29,12 @@ HAS_DQ, ADDED_DQ, HAS_DV, HAS_DK, TURNS = mark_numbers(
 
 
 @gluon.jit
-def issue_transposed(kept, streamed, FIXED: gl.constexpr, LAYOUT: gl.constexpr):
-    """Issue K Q^T or V dO^T: (ROWS, BLOCK_M), float32."""
-    ROWS: gl.constexpr = FIXED.ROWS
-    BLOCK_M: gl.constexpr = FIXED.BLOCK_M
+def issue_scores(kept, streamed, LAYOUT: gl.constexpr):
+    """Issue kept @ streamed^T, such as K Q^T: (rows of kept, rows of streamed), float32."""
+    ROWS: gl.constexpr = kept.shape[0]
+    COLUMNS: gl.constexpr = streamed.shape[0]
     # [QK^T]
-    zeros = gl.zeros([ROWS, BLOCK_M], gl.float32, LAYOUT)
+    zeros = gl.zeros([ROWS, COLUMNS], gl.float32, LAYOUT)
     return warpgroup_mma(kept, streamed.permute((1, 0)), zeros, use_acc=False, is_async=True)
 
 
@@ -87,7 +87,7 @@ def scores_ahead(k, shared, step, steps, lane, FIXED: gl.constexpr, LAYOUT: gl.c
     mark(lane, step, START)
     wait_for(shared.q, step, step < steps, FIXED)
     mark(lane, step, HAS_Q)
-    return issue_transposed(k, tile_of(shared.q, step, FIXED), FIXED, LAYOUT)
+    return issue_scores(k, tile_of(shared.q, step, FIXED), LAYOUT)
 
 
 @gluon.jit
@@ -109,11 +109,11 @@ def scores_and_dp(k, v, q, do, scores_t, shared, step, lane, FIXED: gl.constexpr
         mark(lane, step, START)
         wait_for(shared.q, step, True, FIXED)
         mark(lane, step, HAS_Q)
-        s_t = issue_transposed(k, q, FIXED, LAYOUT)
+        s_t = issue_scores(k, q, LAYOUT)
     wait_for(shared.do, step, True, FIXED)
     mark(lane, step, HAS_DO)
     # [dP]
-    dp_t = issue_transposed(v, do, FIXED, LAYOUT)
+    dp_t = issue_scores(v, do, LAYOUT)
     # [end]
     lse = shared.q.numbers.index(step % FIXED.STAGES).load(gl.SliceLayout(0, LAYOUT))
     if not FIXED.SCORES_AHEAD:

@@ -1,7 +1,7 @@
 """What is known of the backward sweep for Hopper GPUs."""
 
 from kernels.algorithms.chip import FLOAT32_BYTES, query_tile, row_bytes, row_state, sum_row_bytes
-from kernels.algorithms.flash3_backward.lanes import NEEDS, SWEEP_LANES, own_tiles
+from kernels.algorithms.flash3_backward.lanes import BLOCK_M, BLOCK_N, LABEL, NEEDS, SWEEP_LANES, own_tiles
 from kernels.device.gpus import SHARED
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import visiting_tiles
@@ -17,7 +17,6 @@ from kernels.trace.algorithm import (
 )
 
 MODULE = "kernels.algorithms.flash3_backward."
-BLOCK_M, BLOCK_N = 64, 128
 STAGES = 2
 """Slots for Q, for dO and for dS."""
 
@@ -112,7 +111,7 @@ SWEEP = Kernel(
         before_parts=(SourcePart(MODULE + "loader", "load_tiles", ("load K, V",)),),
         step_parts=(
             SourcePart(MODULE + "loader", "load_tiles", ("load Q, lse", "load dO, D")),
-            SourcePart(MODULE + "accumulate", "issue_transposed", ("QK^T",)),
+            SourcePart(MODULE + "accumulate", "issue_scores", ("QK^T",)),
             SourcePart(MODULE + "accumulate", "scores_and_dp", ("dP",)),
             SourcePart(MODULE + "accumulate", "probabilities"),
             SourcePart(MODULE + "accumulate", "accumulate", ("dV", "dS", "dK")),
@@ -186,7 +185,7 @@ FINISH = Kernel(
 
 ENTRY = Algorithm(
     name="flash3_backward",
-    label="Backward sweep (Hopper)",
+    label=LABEL,
     idea="dK, dV and parts of dQ in one sweep, five products per tile; needs a Hopper GPU",
     direction="backward",
     kernels=(PREPARE, SWEEP, FINISH),

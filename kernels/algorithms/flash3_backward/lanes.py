@@ -110,17 +110,19 @@ LOADS = LaneRole(
 )
 """The warp that loads waits until the place of a tile in shared memory has been read."""
 
+LABEL = "Backward sweep (Hopper)"
+BLOCK_M, BLOCK_N = 64, 128
 NEEDS = Needs("a Hopper GPU", "9.0", ("float16", "bfloat16"), range(40, 129, 8))
 
 
 def own_tiles(problem: AttentionProblem) -> tuple[int, int]:
     """(block_m, block_n) of every problem."""
-    return 64, 128
+    return BLOCK_M, BLOCK_N
 
 
 SWEEP_LANES = LaneKernel(
     "backward_sweep",
-    "Backward sweep (Hopper)",
+    LABEL,
     "kernels.algorithms.flash3_backward.run",
     (KEYS_ALONE, KEYS_AHEAD, KEYS_BEHIND, KEYS_AT_ONCE, QUERIES, LOADS),
     words="The sweep alone: two short kernels, one before and one after it, are not in its time.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from kernels.algorithms.flash3_backward.lanes import BLOCK_M, BLOCK_N
 from kernels.primitives.marks import mark
 
 from triton.experimental import gluon
@@ -32,10 +33,10 @@ class Fixed:
     """Whether a step's values are recorded (primitives/recorder.py)."""
     TRACE_ACC: bool = False
     """Whether its dK and dV are too."""
-    BLOCK_M: int = 64
+    BLOCK_M: int = BLOCK_M
     ROWS: int = 64
     """Keys of a warpgroup: the height of its matrix instruction. Also rows and columns of a part of dQ."""
-    BLOCK_N: int = 128
+    BLOCK_N: int = BLOCK_N
     STAGES: int = 2
     """Slots for Q, for dO and for dS."""
 

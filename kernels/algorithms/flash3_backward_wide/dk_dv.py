@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kernels.algorithms.flash3_backward.accumulate import issue_transposed, probabilities, write_gradient
+from kernels.algorithms.flash3_backward.accumulate import issue_scores, probabilities, write_gradient
 from kernels.algorithms.flash3_backward.shared import (
     Stream,
     barrier,
@@ -91,7 +91,7 @@ def sum_dv(descs, shared, item, band, scale_log2, FIXED: gl.constexpr):
     if steps > 0:
         mbarrier.wait(shared.kv_full.index(0), 0)
         wait_for(shared.q, 0, True, FIXED)
-    s_t = issue_transposed(k, tile_of(shared.q, 0, FIXED), FIXED, S_LAYOUT)
+    s_t = issue_scores(k, tile_of(shared.q, 0, FIXED), S_LAYOUT)
     s_t = warpgroup_mma_wait(0, deps=[s_t])
     for step in range(steps):
         slot = step % STAGES
@@ -106,7 +106,7 @@ def sum_dv(descs, shared, item, band, scale_log2, FIXED: gl.constexpr):
         wait_for(shared.do, step, True, FIXED)
         dv = warpgroup_mma(p, tile_of(shared.do, step, FIXED), dv, is_async=True)
         wait_for(shared.q, step + 1, step + 1 < steps, FIXED)
-        s_t = issue_transposed(k, tile_of(shared.q, step + 1, FIXED), FIXED, S_LAYOUT)
+        s_t = issue_scores(k, tile_of(shared.q, step + 1, FIXED), S_LAYOUT)
         dv, p = warpgroup_mma_wait(1, deps=[dv, p])
         release(shared.do, step, FIXED)
         s_t = warpgroup_mma_wait(0, deps=[s_t])  # the last one is of a tile that does not exist
@@ -133,7 +133,7 @@ def sum_dk(descs, shared, item, scale, FIXED: gl.constexpr):
     if steps > 0:
         mbarrier.wait(shared.kv_full.index(1), 0)
         wait_for(shared.do, 0, True, FIXED)
-    dp_t = issue_transposed(v, tile_of(shared.do, 0, FIXED), FIXED, S_LAYOUT)
+    dp_t = issue_scores(v, tile_of(shared.do, 0, FIXED), S_LAYOUT)
     dp_t = warpgroup_mma_wait(0, deps=[dp_t])
     for step in range(steps):
         slot = step % STAGES
@@ -148,7 +148,7 @@ def sum_dk(descs, shared, item, scale, FIXED: gl.constexpr):
         wait_for(shared.q, step, True, FIXED)
         dk = warpgroup_mma(ds, tile_of(shared.q, step, FIXED), dk, is_async=True)
         wait_for(shared.do, step + 1, step + 1 < steps, FIXED)
-        dp_t = issue_transposed(v, tile_of(shared.do, step + 1, FIXED), FIXED, S_LAYOUT)
+        dp_t = issue_scores(v, tile_of(shared.do, step + 1, FIXED), S_LAYOUT)
         dk, ds = warpgroup_mma_wait(1, deps=[dk, ds])
         release(shared.q, step, FIXED)
         dp_t = warpgroup_mma_wait(0, deps=[dp_t])  # the last one is of a tile that does not exist

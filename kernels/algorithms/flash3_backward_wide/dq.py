@@ -11,6 +11,7 @@ from kernels.algorithms.flash3.work import (
     first_full_tile,
     first_visited_tile,
 )
+from kernels.algorithms.flash3_backward.accumulate import issue_scores
 from kernels.algorithms.flash3_backward.shared import barrier, make_barriers
 from kernels.algorithms.flash3_backward.work import last_tiles_first
 from kernels.problem import Band
@@ -122,15 +123,6 @@ def part_of(buffers, GROUP: gl.constexpr, FIXED: gl.constexpr):
 
 
 @gluon.jit
-def issue_scores(kept, streamed, FIXED: gl.constexpr, LAYOUT: gl.constexpr):
-    """Issue Q K^T or dO V^T: (ROWS, BLOCK_N), float32."""
-    ROWS: gl.constexpr = FIXED.ROWS
-    BLOCK_N: gl.constexpr = FIXED.BLOCK_N
-    zeros = gl.zeros([ROWS, BLOCK_N], gl.float32, LAYOUT)
-    return warpgroup_mma(kept, streamed.permute((1, 0)), zeros, use_acc=False, is_async=True)
-
-
-@gluon.jit
 def row_probabilities(
     scores, lse, first_q, item, kv_tile, band, scale_log2, FIXED: gl.constexpr, LAYOUT: gl.constexpr
 ):
@@ -183,13 +175,13 @@ def sum_dq(
         mbarrier.wait(shared.q_full.index(GROUP), 0)
         mbarrier.wait(shared.do_full.index(GROUP), 0)
     k = arrived(shared.k, 0, steps > 0, STAGES, FIXED)
-    scores = issue_scores(q, k, FIXED, S_LAYOUT)
+    scores = issue_scores(q, k, S_LAYOUT)
     scores = warpgroup_mma_wait(0, deps=[scores])
     for step in range(steps):
         q = part_of(shared.q, GROUP, FIXED)
         do = part_of(shared.do, GROUP, FIXED)
         v = arrived(shared.v, step, True, 1, FIXED)
-        dp = issue_scores(do, v, FIXED, S_LAYOUT)
+        dp = issue_scores(do, v, S_LAYOUT)
         p = row_probabilities(
             scores, lse, first_q, item, item.first + step, band, scale_log2, FIXED, S_LAYOUT
         )
@@ -199,7 +191,7 @@ def sum_dq(
         k = shared.k.buffers.index(step % STAGES).reshape([FIXED.BLOCK_N, BLOCK_D])
         dq = warpgroup_mma(ds, k, dq, is_async=True)
         next_k = arrived(shared.k, step + 1, step + 1 < steps, STAGES, FIXED)
-        scores = issue_scores(q, next_k, FIXED, S_LAYOUT)
+        scores = issue_scores(q, next_k, S_LAYOUT)
         dq, ds = warpgroup_mma_wait(1, deps=[dq, ds])
         release(shared.k, step, STAGES)
         scores = warpgroup_mma_wait(0, deps=[scores])  # the last ones are of a tile that does not exist

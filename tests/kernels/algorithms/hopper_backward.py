@@ -1,13 +1,12 @@
 """Problems for the backward kernels for Hopper, and the gradients that they should give."""
 
-import pytest
 import torch
 
 from kernels.algorithms.flash3.launch import can_run_hopper
 from kernels.algorithms.flash3_backward.launch import flash_backward_hopper
 from kernels.algorithms.flash3_backward_wide.launch import flash_backward_wide
 from kernels.check.cases import TRUSTED_CAUSAL_SHAPES, TRUSTED_SHAPES
-from kernels.device.runtime import BACKEND, DEVICE
+from kernels.device.runtime import DEVICE
 from kernels.oracle.exact import attention_by_rows
 from kernels.oracle.rule import compare_gradients
 from kernels.problem import AttentionProblem
@@ -22,9 +21,6 @@ MASKS = {
 }
 SHAPES = [*TRUSTED_SHAPES, *TRUSTED_CAUSAL_SHAPES, (1, 1), (64, 64), (384, 384), (700, 129)]
 HEADS = {"q_heads": 8, "kv_heads": 8}
-on_hopper = pytest.mark.skipif(
-    BACKEND != "cuda" or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU"
-)
 
 
 def problems_of_all_shapes(**more):

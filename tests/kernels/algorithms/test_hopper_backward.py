@@ -8,11 +8,11 @@ from kernels.problem import AttentionProblem
 from tests.kernels.algorithms.hopper_backward import (
     MASKS,
     assert_right,
-    on_hopper,
     problems_of_all_shapes,
     run_on_hopper,
     tensors_of,
 )
+from tests.kernels.helpers import on_hopper
 
 
 @pytest.mark.gpu

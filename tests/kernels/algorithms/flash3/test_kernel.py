@@ -22,6 +22,7 @@ from kernels.primitives.signature import forget
 from kernels.problem import AttentionProblem, Band, InvalidProblem
 from kernels.problem.inputs import make_inputs
 from kernels.trace.sample import Sample
+from tests.kernels.helpers import on_hopper
 
 SHAPES = [
     (1, 1),
@@ -49,9 +50,6 @@ BOUNDS = {
 CONFIGS = {2: TileConfig(128, 128, 12, 2), 3: TileConfig(192, 128, 16, 2)}
 WIDE = TileConfig(128, 64, 12, 2)
 """For head_dim over 128."""
-on_hopper = pytest.mark.skipif(
-    BACKEND != "cuda" or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU"
-)
 
 
 def draw(shape, dtype, seed):

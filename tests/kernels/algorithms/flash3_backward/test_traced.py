@@ -11,7 +11,7 @@ from kernels.oracle.rule import judge_trace
 from kernels.primitives.launch import TileConfig
 from kernels.problem import AttentionProblem
 from kernels.problem.inputs import make_d_output, make_inputs
-from tests.kernels.algorithms.hopper_backward import on_hopper
+from tests.kernels.helpers import on_hopper
 
 pytestmark = [pytest.mark.gpu, on_hopper]
 ENTRY = ALGORITHMS["flash3_backward"]

@@ -14,10 +14,10 @@ from kernels.problem.inputs import make_d_output, make_inputs
 from tests.kernels.algorithms.hopper_backward import (
     HEADS,
     assert_right,
-    on_hopper,
     run_on_hopper,
     tensors_of,
 )
+from tests.kernels.helpers import on_hopper
 
 
 @pytest.mark.skipif(BACKEND == "cuda", reason="says what happens without a GPU")
