@@ -62,7 +62,7 @@ def test_keys_that_nobody_sees_are_not_loaded():
         ("load Q, lse", "loader", "load_into(shared.q"),
         ("load dO, D", "loader", "load_into(shared.do"),
         ("QK^T", "accumulate", "warpgroup_mma(kept, streamed"),
-        ("dP", "accumulate", "issue_transposed(v, do"),
+        ("dP", "accumulate", "issue_scores(v, do"),
         ("P from lse", "accumulate", "gl.exp2(scores_t"),
         ("mask", "accumulate", "band.right"),
         ("dV", "accumulate", "warpgroup_mma(p, do, dv"),
