@@ -10,10 +10,11 @@ from __future__ import annotations
 from kernels.algorithms.flash3.lanes import WARPGROUP
 from kernels.algorithms.flash3.products import first_scores, issue_both, last_values
 from kernels.algorithms.flash3.recording import record_step
-from kernels.algorithms.flash3.rings import release
+from kernels.algorithms.flash3.rings import release, wait_for
 from kernels.algorithms.flash3.softmax import barrier, softmax_step, write_out
 from kernels.algorithms.flash3.work import next_unit, take_item
 from kernels.primitives.marks import lane_of, mark, mark_numbers
+from kernels.primitives.online_softmax import finite_or_zero
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
@@ -26,6 +27,18 @@ from triton.language.extra.cuda import globaltimer
 
 HAS_P, HAS_O, WRITES, WROTE = mark_numbers(WARPGROUP, "has P", "has O", "writes", "wrote")
 ASKS_Q, HAS_Q = mark_numbers(WARPGROUP, "asks Q", "has Q")
+
+
+@gluon.jit
+def pass_over(rings, step, FIXED: gl.constexpr):
+    """Release K and V of a key tile that is hidden from the rows of this warpgroup.
+
+    Not before they have arrived: until then the slot may still be that of the tile before.
+    """
+    wait_for(rings.k, step, FIXED.STAGES)
+    release(rings.k, step, FIXED.STAGES)
+    wait_for(rings.v, step, FIXED.STAGES)
+    release(rings.v, step, FIXED.STAGES)
 
 
 @gluon.jit
@@ -71,7 +84,7 @@ def attend_wide(
             )  # fmt: skip
         p = gl.convert_layout(first_p.to(DTYPE), P_LAYOUT)
         acc = gl.zeros([ROWS, BLOCK_D], gl.float32, O_LAYOUT)
-        for kv_tile in range(item.first + 1, item.end):
+        for kv_tile in range(item.first + 1, item.own_end):
             step += 1
             turn += 1
             if FIXED.TRACE:
@@ -94,6 +107,18 @@ def attend_wide(
         acc = last_values(p, acc, True, factor, rings, step, lane, turn, FIXED)
         release(rings.v, step, STAGES)
         step += 1
+        for kv_tile in range(item.own_end, item.end):
+            if FIXED.TRACE:
+                start = globaltimer()
+            pass_over(rings, step, FIXED)
+            if FIXED.TRACE:
+                alpha = gl.exp2(m - finite_or_zero(m))
+                record_step(
+                    trace, max_steps, item, kv_tile, m, l, alpha, start, work, band, row_bytes,
+                    GROUP, FIXED, ROW_LAYOUT,
+                )  # fmt: skip
+            step += 1
+            turn += 1
         mark(lane, turn, WRITES)
         write_out(
             acc, m, l, q_buffer, descs.o, lse_ptr, item.batch, item.head, work.q_heads.number, item.first_q,

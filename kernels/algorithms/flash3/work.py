@@ -53,6 +53,8 @@ class Item(NamedTuple):
     first: gl.tensor
     end: gl.tensor
     """Key tiles [first, end) are visited; at least one, which is wholly masked if the rows see no key."""
+    own_end: gl.tensor
+    """Key tiles [own_end, end) are hidden from the rows of this warpgroup; with head_dim over 128 alone."""
     first_full: gl.tensor
     end_full: gl.tensor
     """Key tiles [first_full, end_full) need no mask."""
@@ -120,9 +122,21 @@ def take_item(unit, second, work, band, GROUP: gl.constexpr, FIXED: gl.constexpr
     batch, head, q_tile = query_tile_of(unit, second, work)
     first = gl.minimum(first_visited_tile(q_tile, band, BLOCK_M, BLOCK_N), gl.cdiv(band.kv_len, BLOCK_N) - 1)
     end = gl.maximum(end_visited_tile(q_tile, band, BLOCK_M, BLOCK_N), first + 1)
-    first_full = first_full_tile(q_tile, band, BLOCK_M, BLOCK_N)
-    end_full = end_full_tile(q_tile, band, BLOCK_M, BLOCK_N)
-    return Item(batch, head, q_tile, q_tile * BLOCK_M + GROUP * FIXED.ROWS, first, end, first_full, end_full)
+    own_end = end
+    if FIXED.WIDE and FIXED.BOUND_RIGHT:
+        own_end = end_visited_tile(q_tile * FIXED.GROUPS + GROUP, band, FIXED.ROWS, BLOCK_N)
+        own_end = gl.minimum(gl.maximum(own_end, first + 1), end)
+    return Item(
+        batch,
+        head,
+        q_tile,
+        q_tile * BLOCK_M + GROUP * FIXED.ROWS,
+        first,
+        end,
+        own_end,
+        first_full_tile(q_tile, band, BLOCK_M, BLOCK_N),
+        end_full_tile(q_tile, band, BLOCK_M, BLOCK_N),
+    )
 
 
 @gluon.jit
