@@ -63,8 +63,9 @@ KERNELS = OURS | _peers() | {name: CheckedKernel("your kernel", lse=False, tiles
 
 
 def kernels_on(backend: str, users: int) -> list[str]:
-    """Names of the kernels that "cuda" or "interpreter" can check, `users` of the user's own first."""
-    names = [name for name, kernel in KERNELS.items() if backend in kernel.backends and name not in USERS]
+    """Names of the kernels that "cuda" or "interpreter" can check here, `users` of the user's own first."""
+    absent = {*USERS, *(name for name, peer in PEERS.items() if not peer.is_installed)}
+    names = [name for name, kernel in KERNELS.items() if backend in kernel.backends and name not in absent]
     return [*USERS[:users], *names]
 
 

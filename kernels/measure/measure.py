@@ -67,7 +67,7 @@ def measure(
 
 def _peer_names(peers: Iterable[str] | None, backend: str) -> list[str]:
     if peers is None:
-        return [name for name, peer in PEERS.items() if backend in peer.backends and peer.by_default]
+        return [name for name, peer in PEERS.items() if peer.runs_on(backend) and peer.by_default]
     names = list(peers)
     for name in names:
         if name not in PEERS or backend not in PEERS[name].backends:
@@ -101,7 +101,8 @@ class _Bench:
         for name, own in samples.items():
             ratio = _ratio(samples.get("naive"), own)
             timed = replace(results[name], timing=timing_of(own), naive_ratio=ratio)
-            results[name] = replace(timed, overhead_ms=overheads.get(name))
+            library = PEERS[name].library_version()
+            results[name] = replace(timed, overhead_ms=overheads.get(name), version=library)
         return list(results.values())
 
     def _overheads_ms(self, names: list[str], direction: str) -> dict[str, float]:

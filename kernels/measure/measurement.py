@@ -62,6 +62,9 @@ class PeerResult:
     or in a document older than this field."""
     call_ms: float | None = None
     """Milliseconds per call by the clock, calls in a row without a graph; None as host_ms is."""
+    version: str = ""
+    """Version of the library that the implementation is from; "" if it is torch's or ours, if it was not run,
+    or in a document older than this field."""
 
     def tflops(self, problem: AttentionProblem) -> float | None:
         """10^12 floating-point operations per second, by FlashAttention's count; None without a timing."""

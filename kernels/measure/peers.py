@@ -5,9 +5,12 @@ Importing this file needs neither torch nor triton.
 
 from __future__ import annotations
 
+import os
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 from kernels.problem import AttentionProblem
@@ -16,6 +19,9 @@ if TYPE_CHECKING:
     import torch
 
     Attention = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+
+FLASH_ATTENTION_4 = "flash-attn-4"
+"""The package of FlashAttention-4, on PyPI as a prerelease."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +36,34 @@ class Peer:
     differentiable: bool = True
     by_default: bool = True
     """Whether it is measured if no peers are named. FlexAttention compiles too long for that."""
+    package: str = ""
+    """The package that it needs beside torch and triton; without that it is refused."""
+    library_version: Callable[[], str] = str
+    """Gives the version of the library that it is from; "" if torch's own version says it."""
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether its package is installed, or it needs none."""
+        return not self.package or package_version(self.package) != ""
+
+    def runs_on(self, backend: str) -> bool:
+        """Whether it is timed on a backend, and is installed."""
+        return backend in self.backends and self.is_installed
+
+
+def package_version(package: str) -> str:
+    """The version of a package, which is not imported; "" if it is not installed."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
+
+
+def _cudnn_version() -> str:
+    import torch
+
+    number = torch.backends.cudnn.version() or 0  # 9.19.0 is 91900
+    return f"{number // 10000}.{number // 100 % 100}.{number % 100}" if number else ""
 
 
 def _naive(problem: AttentionProblem) -> Attention:
@@ -147,6 +181,26 @@ def _flex(problem: AttentionProblem) -> Attention:
     )
 
 
+def _flash_attention_4(problem: AttentionProblem) -> Attention:
+    if not package_version(FLASH_ATTENTION_4):
+        raise NotImplementedError(f"its package is not installed: pip install --pre {FLASH_ATTENTION_4}")
+    os.environ.setdefault("FLASH_ATTENTION_CUTE_DSL_CACHE_ENABLED", "1")  # it compiles for some seconds
+    warnings.filterwarnings("ignore", message="Argument aux_data")  # of its own code, at each compilation
+    from flash_attn.cute import flash_attn_func
+
+    window = (problem.window_left, problem.window_right) if problem.mask == "window" else (None, None)
+
+    def attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        # Its tensors are (batch, length, heads, head_dim), of any strides.
+        tensors = (tensor.transpose(1, 2) for tensor in (query, key, value))
+        out, _ = flash_attn_func(
+            *tensors, softmax_scale=problem.scale, causal=problem.is_causal, window_size=window
+        )
+        return out.transpose(1, 2)
+
+    return attend
+
+
 PEERS = {
     "naive": Peer("naive (torch)", ("cuda", "interpreter"), _naive),
     "ours": Peer("our kernels, tiles tuned for a full GPU", ("cuda",), _ours),
@@ -158,6 +212,13 @@ PEERS = {
     "sdpa": Peer("torch fused (CPU)", ("interpreter",), _sdpa(None)),
     "sdpa_flash": Peer("SDPA flash", ("cuda",), _sdpa("FLASH_ATTENTION")),
     "sdpa_efficient": Peer("SDPA efficient", ("cuda",), _sdpa("EFFICIENT_ATTENTION")),
-    "sdpa_cudnn": Peer("SDPA cuDNN", ("cuda",), _sdpa("CUDNN_ATTENTION")),
+    "sdpa_cudnn": Peer("SDPA cuDNN", ("cuda",), _sdpa("CUDNN_ATTENTION"), library_version=_cudnn_version),
+    "fa4": Peer(
+        "FlashAttention-4",
+        ("cuda",),
+        _flash_attention_4,
+        package=FLASH_ATTENTION_4,
+        library_version=lambda: package_version(FLASH_ATTENTION_4),
+    ),
     "flex": Peer("FlexAttention", ("cuda",), _flex, by_default=False),
 }

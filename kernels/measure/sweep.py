@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from kernels.measure import peers
 from kernels.measure.document import Document
 from kernels.measure.measure import draw_tensors, make_call, measure
 from kernels.measure.measurement import DIRECTIONS, Measurement
@@ -18,9 +19,9 @@ from kernels.problem import AttentionProblem
 TOKENS, WIDTH = 16384, 2048
 """Tokens per launch, and heads x head_dim: the shapes of FlashAttention's own benchmarks."""
 LENGTHS = (1024, 4096, 16384, 512, 2048, 8192)
-PEERS = ("naive", "ours", "sdpa_flash", "sdpa_efficient", "sdpa_cudnn")
+PEERS = ("naive", "ours", "sdpa_flash", "sdpa_efficient", "sdpa_cudnn", "fa4")
 FLEX_LENGTHS = (1024, 4096, 16384)
-COMPILED_PEERS = ("ours", "flex")
+COMPILED_PEERS = ("ours", "fa4", "flex")
 """Peers that compile for a shape before their first call."""
 BUDGET_S = 0.06
 """Seconds of timed calls per peer and direction."""
@@ -59,17 +60,19 @@ def problem_for(length: int, head_dim: int, mask: str, dtype: str) -> AttentionP
 def sweep_points() -> list[SweepPoint]:
     """All points, the most interesting first.
 
-    FlexAttention comes last, together with ours, because it compiles for a long time.
+    A peer whose package is not installed is left out. FlexAttention comes last, together with ours, because
+    it compiles for a long time.
     """
+    installed = tuple(name for name in PEERS if peers.PEERS[name].is_installed)
     groups = [("float16", (64, 128)), ("bfloat16", (64, 128)), ("float16", (256,)), ("bfloat16", (256,))]
     points = [
-        SweepPoint(problem_for(length, head_dim, mask, dtype), PEERS)
+        SweepPoint(problem_for(length, head_dim, mask, dtype), installed)
         for dtype, head_dims in groups
         for length, head_dim, mask in itertools.product(LENGTHS, head_dims, ("full", "causal"))
     ]
     flex = itertools.product(FLEX_LENGTHS, (64, 128), ("full", "causal"))
     return points + [
-        SweepPoint(problem_for(length, head_dim, mask, "float16"), COMPILED_PEERS)
+        SweepPoint(problem_for(length, head_dim, mask, "float16"), ("ours", "flex"))
         for length, head_dim, mask in flex
     ]
 

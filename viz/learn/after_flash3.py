@@ -24,7 +24,7 @@ from viz.shared.layout import explore_link, plot
 SOURCE = "Shah et al. 2024"
 HOPPER_SHAPE = (16384, 128, "full", "float16")
 """Length, head_dim, mask and dtype of the recorded speeds that are shown."""
-HOPPER_PEERS = ("ours", "sdpa_flash", "sdpa_cudnn")
+HOPPER_PEERS = ("ours", "sdpa_flash", "sdpa_cudnn", "fa4")
 
 
 def flash3_panel(palette: theme.Palette) -> None:

@@ -99,7 +99,7 @@ class LiveSweep:
 
 def available_peers(peers: tuple[str, ...], backend: str) -> tuple[str, ...]:
     """The chosen peers that this device has."""
-    return tuple(name for name in peers if backend in PEERS[name].backends)
+    return tuple(name for name in peers if PEERS[name].runs_on(backend))
 
 
 def start_button(store: runs.RunStore | None, backend: str, choice: Choice) -> None:

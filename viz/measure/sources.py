@@ -11,6 +11,7 @@ from kernels.measure.document import Document, InvalidDocument, read_document
 from kernels.measure.measurement import Measurement
 from kernels.measure.series import CurvePoint, PeerCurve, SweepView, peer_curves
 from kernels.recordings import FILES, recorded_document
+from viz.shared.figures.sweep import peer_label
 from viz.shared.formats import plain
 
 RECORDED, HERE, FILE = "recorded", "measured", "file"
@@ -41,11 +42,17 @@ class Source:
             HERE: "measured on this machine,",
             FILE: "from your file, recorded on",
         }
-        words = plain(f"{self.device.name}, {self.date}, {version_words(self.device)}")
+        versions = ", ".join([version_words(self.device), *self._libraries()])
+        words = plain(f"{self.device.name}, {self.date}, {versions}")
         others = dict.fromkeys(device.name for device in self.document.devices)
         others.pop(self.device.name)
         more = f" and on {plain(', '.join(others))}; a chart shows one of them" if others else ""
         return f"{verbs[self.name]} {words}{more}"
+
+    def _libraries(self) -> list[str]:
+        """Peers that are from a library, with its versions: "SDPA cuDNN 9.19.0"."""
+        results = [result for entry in self.document.measurements for result in entry.results]
+        return sorted({f"{peer_label(result.peer)} {result.version}" for result in results if result.version})
 
     @property
     def date(self) -> str:
@@ -126,6 +133,7 @@ def _csv_row(curve: PeerCurve, point: CurvePoint, document: Document) -> dict[st
     return {
         "source": curve.source,
         "peer": curve.peer,
+        "version": result.version,
         "direction": curve.direction,
         **{name: getattr(problem, name) for name in PROBLEM_COLUMNS},
         **{name: getattr(result.timing, name, "") for name in TIMING_COLUMNS},

@@ -40,6 +40,7 @@ class Palette:
     state: str
     flash: str
     standard: str
+    rival: str
     now: str
     good: str
     bad: str
@@ -62,6 +63,7 @@ LIGHT = Palette(
     state="#5b5fc7",
     flash="#0072b2",
     standard="#d55e00",
+    rival="#8a6100",
     now="#d40060",
     good="#00704f",
     bad="#b3261e",
@@ -82,6 +84,7 @@ DARK = Palette(
     state="#a5a8ff",
     flash="#56b4e9",
     standard="#f0883e",
+    rival="#d9c46a",
     now="#ff5fa2",
     good="#2fc79c",
     bad="#ff8a80",
@@ -128,6 +131,7 @@ PEER_COLORS = {
     "sdpa_efficient": "output",
     "sdpa_cudnn": "state",
     "sdpa_math": "muted",
+    "fa4": "rival",
     "flex": "now",
 }
 """Which palette entry an implementation is drawn in, on every chart."""

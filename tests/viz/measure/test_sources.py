@@ -49,6 +49,21 @@ def test_the_json_download_is_a_file_that_the_page_takes_back(swept):
     )
 
 
+def test_a_source_names_the_libraries_that_its_peers_are_from():
+    (first, *rest) = document().measurements
+    results = tuple(replace(result, version="9.19.0") for result in first.results if result.peer == "naive")
+    named = replace(document(), measurements=(replace(first, results=results), *rest))
+    assert Source("recorded", named).words.endswith(plain("driver 580.1, naive (torch) 9.19.0"))
+    rows = list(
+        csv.DictReader(
+            io.StringIO(
+                to_csv([Source("recorded", named)], peer_curves("recorded", named.measurements, VIEW))
+            )
+        )
+    )
+    assert {row["version"] for row in rows} == {"", "9.19.0"}
+
+
 def test_a_file_without_measurements_is_refused():
     with pytest.raises(InvalidDocument, match="it holds no measurement"):
         file_source(b'{"format": "flash-attention-measurements", "version": 1}')

@@ -25,6 +25,7 @@ SYMBOLS = {
     "sdpa_flash": "diamond",
     "sdpa_efficient": "triangle-up",
     "sdpa_cudnn": "triangle-down",
+    "fa4": "hexagon",
 }
 RANKS = {"naive": 1, "ours": 2}
 """Places in the legend; the other peers follow."""

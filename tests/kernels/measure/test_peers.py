@@ -1,0 +1,90 @@
+"""A peer from a package of its own: measured if it is installed, refused in words if not."""
+
+import sys
+from types import ModuleType
+
+import pytest
+
+from kernels.check.cases import CheckCase, kernels_on
+from kernels.check.subjects import Refused, make_subject
+from kernels.device.runtime import BACKEND
+from kernels.measure import measure as measuring
+from kernels.measure import peers, sweep
+from kernels.measure.peers import PEERS
+from kernels.problem import AttentionProblem
+from viz.measure.live import available_peers
+
+PROBLEM = AttentionProblem(q_len=32, kv_len=48, mask="causal")
+
+
+@pytest.fixture
+def installed(monkeypatch, request):
+    """flash-attn-4 of the version given, "" for none."""
+    monkeypatch.setattr(peers, "package_version", lambda package: {"flash-attn-4": request.param}[package])
+
+
+@pytest.mark.parametrize("installed", [""], indirect=True)
+def test_without_its_package_a_peer_is_offered_nowhere_and_refused_in_words(installed):
+    assert "fa4" not in measuring._peer_names(None, "cuda")
+    assert "fa4" not in kernels_on("cuda", 0)
+    assert available_peers(("ours", "fa4"), "cuda") == ("ours",)
+    assert all("fa4" not in point.peers for point in sweep.sweep_points())
+    with pytest.raises(NotImplementedError, match="pip install --pre flash-attn-4"):
+        PEERS["fa4"].make(PROBLEM)
+
+
+@pytest.mark.skipif(BACKEND != "cuda", reason="FlashAttention-4 runs on a GPU")
+@pytest.mark.parametrize("installed", [""], indirect=True)
+@pytest.mark.gpu
+def test_without_its_package_a_check_says_what_is_missing(installed):
+    with pytest.raises(Refused, match="pip install --pre flash-attn-4"):
+        make_subject(CheckCase(PROBLEM, "fa4"))
+
+
+@pytest.mark.parametrize("installed", ["4.0.0"], indirect=True)
+def test_with_its_package_a_peer_is_one_of_them(installed):
+    assert "fa4" in measuring._peer_names(None, "cuda")
+    assert "fa4" in kernels_on("cuda", 0)
+    assert available_peers(("ours", "fa4"), "cuda") == ("ours", "fa4")
+    points = sweep.sweep_points()
+    assert [point for point in points if "fa4" in point.peers] == points[:72]
+    assert len(sweep._compile_jobs(points)) == 12 + 12 + 12
+
+
+@pytest.mark.parametrize("installed", ["4.0.0"], indirect=True)
+@pytest.mark.parametrize(
+    ("mask", "causal", "window"),
+    [("full", False, (None, None)), ("causal", True, (None, None)), ("window", False, (7, 2))],
+)
+def test_flash_attention_4_gets_the_problem_in_its_own_order_of_axes(
+    installed, monkeypatch, mask, causal, window
+):
+    """The package itself needs a GPU: what it is called with is written down in its place."""
+    import torch
+
+    calls = []
+
+    def flash_attn_func(query, key, value, **options):
+        calls.append(([tuple(tensor.shape) for tensor in (query, key, value)], options))
+        return query, None
+
+    module = ModuleType("flash_attn.cute")
+    module.flash_attn_func = flash_attn_func
+    monkeypatch.setitem(sys.modules, "flash_attn", ModuleType("flash_attn"))
+    monkeypatch.setitem(sys.modules, "flash_attn.cute", module)
+    problem = PROBLEM.with_(mask=mask, window_left=7, window_right=2, batch=3, q_heads=4, kv_heads=2)
+    query, key = torch.zeros(problem.q_shape), torch.zeros(problem.kv_shape)
+    out = PEERS["fa4"].make(problem)(query, key, key)
+    assert tuple(out.shape) == problem.q_shape
+    ((shapes, options),) = calls
+    assert shapes == [(3, 32, 4, 64), (3, 48, 2, 64), (3, 48, 2, 64)]
+    assert options == {"softmax_scale": problem.scale, "causal": causal, "window_size": window}
+
+
+def test_a_result_names_the_version_of_the_library_that_it_is_from(monkeypatch):
+    import dataclasses
+
+    monkeypatch.setitem(PEERS, "naive", dataclasses.replace(PEERS["naive"], library_version=lambda: "9.19.0"))
+    problem = PROBLEM.with_(dtype="float32", mask="full", kv_len=32)
+    measurement = measuring.measure(problem, ["naive"], budget_s=0.01)
+    assert measurement.result("naive").version == "9.19.0"
