@@ -12,7 +12,6 @@ from kernels.measure import measure as measuring
 from kernels.measure import peers, sweep
 from kernels.measure.peers import PEERS
 from kernels.problem import AttentionProblem
-from viz.measure.live import available_peers
 
 PROBLEM = AttentionProblem(q_len=32, kv_len=48, mask="causal")
 
@@ -27,7 +26,7 @@ def installed(monkeypatch, request):
 def test_without_its_package_a_peer_is_offered_nowhere_and_refused_in_words(installed):
     assert "fa4" not in measuring._peer_names(None, "cuda")
     assert "fa4" not in kernels_on("cuda", 0)
-    assert available_peers(("ours", "fa4"), "cuda") == ("ours",)
+    assert not PEERS["fa4"].runs_on("cuda")
     assert all("fa4" not in point.peers for point in sweep.sweep_points())
     with pytest.raises(NotImplementedError, match="pip install --pre flash-attn-4"):
         PEERS["fa4"].make(PROBLEM)
@@ -45,7 +44,8 @@ def test_without_its_package_a_check_says_what_is_missing(installed):
 def test_with_its_package_a_peer_is_one_of_them(installed):
     assert "fa4" in measuring._peer_names(None, "cuda")
     assert "fa4" in kernels_on("cuda", 0)
-    assert available_peers(("ours", "fa4"), "cuda") == ("ours", "fa4")
+    assert PEERS["fa4"].runs_on("cuda")
+    assert not PEERS["fa4"].runs_on("interpreter")
     points = sweep.sweep_points()
     assert [point for point in points if "fa4" in point.peers] == points[:72]
     assert len(sweep._compile_jobs(points)) == 12 + 12 + 12
