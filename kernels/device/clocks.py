@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kernels.device.call_time import CallTime, time_calls
+from kernels.device.garbage import quick_collections
 from kernels.device.memory import available_memory_bytes
 
 if TYPE_CHECKING:
@@ -314,21 +315,6 @@ class CudaClock(Clock):
             call()
         graph.replay()
         return functools.partial(_replay, graph, call)
-
-
-@contextlib.contextmanager
-def quick_collections() -> Iterator[None]:
-    """Within it, gc.collect() passes over the objects that were there before.
-
-    Memory and graphs of a call are free of garbage only after a collection, and there are five or so per
-    implementation. With all that torch and a compiler have imported, each takes 0.1 s or more.
-    """
-    gc.collect()
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
 
 
 def _replay(graph: torch.cuda.CUDAGraph, call: Call) -> None:

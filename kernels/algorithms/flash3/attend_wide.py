@@ -114,9 +114,21 @@ def attend_wide(
             if FIXED.TRACE:
                 alpha = gl.exp2(m - finite_or_zero(m))
                 record_step(
-                    trace, max_steps, item, kv_tile, m, l, alpha, start, work, band, row_bytes,
-                    GROUP, FIXED, ROW_LAYOUT,
-                )  # fmt: skip
+                    trace,
+                    max_steps,
+                    item,
+                    kv_tile,
+                    m,
+                    l,
+                    alpha,
+                    start,
+                    work,
+                    band,
+                    row_bytes,
+                    GROUP,
+                    FIXED,
+                    ROW_LAYOUT,
+                )
             step += 1
             turn += 1
         mark(lane, turn, WRITES)
