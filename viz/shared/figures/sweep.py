@@ -25,7 +25,7 @@ SYMBOLS = {
     "sdpa_flash": "diamond",
     "sdpa_efficient": "triangle-up",
     "sdpa_cudnn": "triangle-down",
-    "fa4": "hexagon",
+    "fa4": "cross",
 }
 RANKS = {"naive": 1, "ours": 2}
 """Places in the legend; the other peers follow."""
