@@ -4,6 +4,7 @@ from pathlib import Path
 
 import streamlit as st
 
+from viz.shared.link import remember_link, say_refused
 from viz.shared.options import named_talk
 
 st.set_page_config(
@@ -25,4 +26,6 @@ begins = page.url_path == "" and not st.query_params  # a link to a page leads t
 if begins and named_talk() and st.session_state.setdefault("opens_talk", True):
     st.session_state["opens_talk"] = False
     st.switch_page("viz/talk/page.py", query_params={"name": "own"})
+remember_link()
 page.run()
+say_refused()

@@ -9,6 +9,7 @@ from kernels.algorithms import ALGORITHMS, FIRST
 from kernels.device.gpus import DEFAULT_GPU, GPUS, Gpu, gpu_named
 from kernels.problem import BLOCKS, DTYPES, INPUTS, LIMITS, MASKS, AttentionProblem, InvalidProblem
 from kernels.problem.presets import FIRST_PRESET, PRESETS
+from viz.shared.link import REFUSED
 
 DEFAULT = PRESETS[FIRST_PRESET].problem
 FIELDS = tuple(DEFAULT.as_dict())
@@ -63,10 +64,6 @@ def _problem_of(values: dict) -> AttentionProblem:
     if values["mask"] != "window":
         values |= {"window_left": DEFAULT.window_left, "window_right": DEFAULT.window_right}
     return AttentionProblem(**values)
-
-
-REFUSED = "refused_in_link"
-"""Key in the session of the values of the link that no control takes: field to (value, words)."""
 
 
 def _refuse_link_values() -> None:
