@@ -26,6 +26,6 @@ begins = page.url_path == "" and not st.query_params  # a link to a page leads t
 if begins and named_talk() and st.session_state.setdefault("opens_talk", True):
     st.session_state["opens_talk"] = False
     st.switch_page("viz/talk/page.py", query_params={"name": "own"})
-remember_link()
+remember_link(page.url_path)
 page.run()
 say_refused()

@@ -1,8 +1,13 @@
 """A link whose values no widget takes: the page shows its defaults, and says so."""
 
 import pytest
+from streamlit.util import calc_hash
 
+from kernels.problem.presets import PRESETS
+from tests import ROOT
 from tests.app.pages import open_chapter, open_page
+from viz.shared.formats import plain
+from viz.shared.options import kernel_labels, named_kernels
 
 
 def toasts(app):
@@ -18,11 +23,7 @@ def toasts(app):
         ("measure", {"chart": "heat"}, "chart=heat in the link is not accepted. Shown is time."),
         ("check", {"kernel": "mine"}, "kernel=mine in the link is not accepted. Shown is flash_attention."),
         ("check", {"repeats": "999"}, "repeats=999 in the link is not accepted. Shown is 3."),
-        (
-            "check",
-            {"view": "grid", "dtypes": "int8"},
-            "dtypes=int8 in the link is not accepted. Shown is float16.",
-        ),
+        ("measure", {"from": "book"}, "from=book in the link is not accepted. Shown is recorded, measured."),
     ],
 )
 def test_a_value_that_a_widget_does_not_take_is_named(page, query, said):
@@ -56,7 +57,7 @@ def test_values_that_are_taken_and_defaults_are_not(page, query):
 def test_a_value_of_the_problem_has_one_message():
     app = open_page(q_len="-5")
     assert toasts(app) == []
-    assert [warning.value for warning in app.warning if "q_len=-5" in warning.value]
+    assert [warning.value for warning in app.warning if f"q_len={plain('-5')}" in warning.value]
 
 
 def test_chapters_say_it_too():
@@ -68,3 +69,43 @@ def test_chapters_say_it_too():
 def test_a_second_algorithm_that_does_not_exist_is_named():
     app = open_page(versus="flash9")
     assert any("versus=flash9 in the link is not accepted" in warning.value for warning in app.warning)
+
+
+def test_what_a_preset_writes_into_the_url_is_not_a_link():
+    app = open_page()
+    for preset in [*PRESETS][:4]:
+        app.selectbox(key="preset").set_value(preset).run()
+        assert toasts(app) == [], preset
+
+
+def test_a_value_that_waits_on_one_page_is_not_judged_on_another():
+    app = open_page(repeats="7")
+    app._page_hash = calc_hash("check")
+    app.query_params.clear()
+    assert toasts(app.run()) == []
+
+
+def test_a_page_that_is_opened_again_by_another_link_says_it_again():
+    app = open_page("measure", hd="77")
+    app._page_hash = calc_hash("learn")
+    app.run()
+    app._page_hash = calc_hash("measure")
+    app.query_params["hd"] = "79"
+    assert toasts(app.run()) == ["hd=79 in the link is not accepted. Shown is 64."]
+
+
+def test_a_value_cannot_become_a_picture():
+    (said,) = toasts(open_page("measure", which="![x](http://a.b)"))
+    assert plain("![x](http://a.b)") in said
+
+
+def test_an_infinite_number_has_one_message():
+    (said,) = toasts(open_page("measure", seqs="inf"))
+    assert "not a finite number" in said
+
+
+def test_a_kernel_of_the_users_is_called_by_its_label(monkeypatch):
+    buggy = f"{ROOT / 'examples' / 'buggy_kernel.py'}:attention"
+    monkeypatch.setattr("sys.argv", ["app.py", "--kernel", buggy])
+    (label,) = kernel_labels(named_kernels()).values()
+    assert toasts(open_page("check", kernel=label)) == []

@@ -129,8 +129,8 @@ def _built_here() -> None:
         shown = [f"{PEERS[peer].label} {speeds[peer]:.0f}" for peer in HOPPER_PEERS if speeds.get(peer)]
         words += (
             f" Recorded on {measurement.device.name} with {problem.q_len:,} keys, head_dim "
-            f"{problem.head_dim}, {problem.dtype}, in TFLOP/s: {', '.join(shown)}. FlashAttention-4 means "
-            "the kernel for Hopper in its package."
+            f"{problem.head_dim}, {problem.dtype}, in TFLOP/s: {', '.join(shown)}. The package "
+            "of FlashAttention-4, which is explained next, has a kernel for Hopper too: it was measured."
         )
     st.markdown(words)
 

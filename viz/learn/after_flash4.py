@@ -21,9 +21,9 @@ INPUTS = ("normal", "growing_max", "large")
 def flash4_panel(palette: theme.Palette) -> None:
     """Which unit sets the limit; folded, the late rescale, the polynomial, and what else changed."""
     say(
-        "FlashAttention-4 is for the GPUs of the generation Blackwell, such as the B200. Their [[tensor "
-        "cores]] multiply twice as fast as those of the H100; the other units of an [[SM]] are as fast as "
-        "before. Does that make attention twice as fast?"
+        "FlashAttention-4 was designed for the GPUs of the generation Blackwell, such as the B200. Their "
+        "[[tensor cores]] multiply twice as fast as those of the H100; the other units of an [[SM]] are as "
+        "fast as before. Does that make attention twice as fast?"
     )
     clocks_panel(palette, "after_units", 64, polynomial=True, predict=predict_faster_products)
     with st.expander("Rescale late: fewer rescales, the same output"):

@@ -9,6 +9,7 @@ from viz.learn.onward import onward, start_at_top
 from viz.learn.stepper import PART_SHOWN
 from viz.learn.url_state import switch_in_url
 from viz.shared import runs
+from viz.shared.formats import plain
 from viz.shared.glossary import glossary_list, glossary_style, say
 from viz.shared.layout import colors, header
 
@@ -25,7 +26,7 @@ with st.container(key="chapters"):
 asked = st.query_params.get("chapter", chosen)
 if asked not in slugs:
     expected = f"expected one of {', '.join(slugs)}"
-    st.error(f"There is no chapter {asked[:60]!r}; {expected}.", icon=":material/error:")
+    st.error(f"There is no chapter “{plain(asked[:60])}”; {expected}.", icon=":material/error:")
 place = slugs.index(chosen)
 top = st.container()  # before the chapter, which may rerun a part of itself
 st.subheader(CHAPTERS[place].question, anchor=False)

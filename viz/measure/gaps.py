@@ -6,7 +6,7 @@ from kernels.measure.peers import PEERS
 from kernels.measure.roofline import RoofPoint
 from kernels.measure.series import PeerCurve
 from viz.measure.controls import ONE_POINT, Choice
-from viz.measure.sources import Source, origin_of
+from viz.measure.sources import HERE, Source, origin_of
 from viz.shared.figures.sweep import peer_label
 from viz.shared.formats import format_length, plain
 
@@ -84,4 +84,8 @@ def device_words(sources: list[Source], curves: list[PeerCurve]) -> str:
 def expected_peers(source: Source, choice: Choice) -> list[str]:
     """The chosen peers that run on the source's device."""
     device = source.device
-    return [peer for peer in choice.peers if device and device.backend in PEERS[peer].backends]
+    if device is None:
+        return []
+    if source.name == HERE:  # what is not installed is not expected either
+        return [peer for peer in choice.peers if PEERS[peer].runs_on(device.backend)]
+    return [peer for peer in choice.peers if device.backend in PEERS[peer].backends]

@@ -102,6 +102,13 @@ def available_peers(peers: tuple[str, ...], backend: str) -> tuple[str, ...]:
     return tuple(name for name in peers if PEERS[name].runs_on(backend))
 
 
+def _missing_words(peers: tuple[str, ...], backend: str) -> str:
+    """How the chosen peers that this device could run are installed, if they are not."""
+    missing = [PEERS[name] for name in peers if backend in PEERS[name].backends]
+    missing = [peer for peer in missing if not peer.is_installed]
+    return "".join(f" {peer.label} is not installed: `pip install --pre {peer.package}`." for peer in missing)
+
+
 def start_button(store: runs.RunStore | None, backend: str, choice: Choice) -> None:
     """The button that measures the chosen points here; its tooltip says why if it cannot."""
     device = store.client.device if store else None
@@ -119,7 +126,7 @@ def start_button(store: runs.RunStore | None, backend: str, choice: Choice) -> N
         type="primary",
         disabled=not peers or (sweep is not None and sweep.active),
         width="stretch",
-        help=f"{points} on {device.name}: {labels}.",
+        help=f"{points} on {device.name}: {labels}.{_missing_words(choice.peers, backend)}",
         on_click=start,
         args=(choice, backend),
     )

@@ -12,6 +12,8 @@ from kernels.device.backend import triton_missing
 from kernels.problem import AttentionProblem, InvalidProblem
 from viz.shared import runs, theme
 from viz.shared.appearance import follow_appearance
+from viz.shared.formats import plain
+from viz.shared.link import forget
 from viz.shared.options import kernel_labels, named_kernels
 
 STYLE = (
@@ -106,8 +108,9 @@ def _drop_infinite_numbers() -> None:
     """Take numbers such as ?batch=inf out of the URL: for them st.number_input raises OverflowError."""
     infinite = [name for name, value in st.query_params.items() if _is_infinite(value)]
     for name in infinite:
-        st.session_state[INFINITE] = f"{name}={st.query_params[name]}"
+        st.session_state[INFINITE] = f"{plain(name)}={st.query_params[name]}"
         del st.query_params[name]
+        forget(name)
     if infinite:
         st.rerun()  # widgets take their first value from the URL with which a run began
     if dropped := st.session_state.pop(INFINITE, ""):

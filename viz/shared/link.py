@@ -1,7 +1,8 @@
 """What a link asks for in vain: Streamlit gives a widget its default for a value that it does not take.
 
-`app.py` looks at the link before a page is drawn, and afterwards says which of its values were not taken.
-Values of the problem have a message of their own, which names what is accepted: `viz/shared/problem_form.py`.
+`app.py` looks at the link before a page is drawn. Afterwards it says which of its values a widget took out of
+the URL without taking them. Values of the problem have a message of their own, which names what is accepted
+(`viz/shared/problem_form.py`).
 """
 
 from __future__ import annotations
@@ -9,25 +10,33 @@ from __future__ import annotations
 import streamlit as st
 
 from kernels.problem import InvalidProblem
+from viz.shared.formats import plain
 from viz.shared.options import kernel_labels, named_kernels
 
-ASKED, SEEN = "asked_in_link", "seen_in_link"
-"""Keys in the session: values whose widgets were not drawn yet, by name; and all that were ever looked at."""
+OPENED = "opened_page"
+"""Key in the session of the page whose link was looked at."""
+ASKED = "asked_in_link"
+"""Key in the session of the values of that link whose widgets were not drawn yet, by name."""
 REFUSED = "refused_in_link"
 """Key in the session of values of the problem that no control takes: field to words."""
 LONGEST = 40
 """Characters of a value that a message repeats."""
 
 
-def remember_link() -> None:
-    """Keep the values of the URL. Call this before the page: its widgets take out those that they refuse."""
-    asked = st.session_state.setdefault(ASKED, {})
-    seen = st.session_state.setdefault(SEEN, set())
-    for name in st.query_params:
-        given = tuple(st.query_params.get_all(name))
-        if (name, given) not in seen:  # one that the reader chose on the page comes here too, a run late
-            seen.add((name, given))
-            asked[name] = given
+def remember_link(page: str) -> None:
+    """Keep the values of the URL with which a page is opened: later ones were chosen on the page.
+
+    Call this before the page, whose widgets take out of the URL what they do not take.
+    """
+    if st.session_state.get(OPENED) != page:
+        st.session_state[OPENED] = page
+        names = [*st.query_params]
+        st.session_state[ASKED] = {name: tuple(st.query_params.get_all(name)) for name in names}
+
+
+def forget(name: str) -> None:
+    """Say nothing about a value of the link: something else was said about it."""
+    st.session_state.get(ASKED, {}).pop(name, None)
 
 
 def say_refused() -> None:
@@ -40,7 +49,7 @@ def say_refused() -> None:
         value = st.session_state[name]
         is_kept = name in st.query_params or name in st.session_state.get(REFUSED, {})
         if not is_kept and not _is_text_of(given, name, value):
-            words = f"{name}={', '.join(given)[:LONGEST]} in the link is not accepted."
+            words = f"{name}={plain(', '.join(given)[:LONGEST])} in the link is not accepted."
             st.toast(f"{words} Shown is {_text(value)}.", icon=":material/link_off:", duration="long")
 
 
@@ -56,7 +65,7 @@ def _is_text_of(given: tuple[str, ...], name: str, value: object) -> bool:
             return float(text) == value
         except ValueError:
             return False
-    return text in (str(value), _label(name, value)) or (value is None and text == "")
+    return text in (str(value), _label(name, value))
 
 
 def _label(name: str, value: object) -> str | None:

@@ -9,6 +9,7 @@ from kernels.algorithms import ALGORITHMS, FIRST
 from kernels.device.gpus import DEFAULT_GPU, GPUS, Gpu, gpu_named
 from kernels.problem import BLOCKS, DTYPES, INPUTS, LIMITS, MASKS, AttentionProblem, InvalidProblem
 from kernels.problem.presets import FIRST_PRESET, PRESETS
+from viz.shared.formats import plain
 from viz.shared.link import REFUSED
 
 DEFAULT = PRESETS[FIRST_PRESET].problem
@@ -75,7 +76,7 @@ def _refuse_link_values() -> None:
             continue
         accepted = _accepted_words(field, given)
         if accepted:
-            refused[field] = f"{field}={given[:40]} in the link is not accepted: {accepted}"
+            refused[field] = f"{field}={plain(given[:40])} in the link is not accepted: {accepted}"
 
 
 def _accepted_words(field: str, given: str) -> str:
@@ -162,7 +163,7 @@ def algorithm_control() -> str:
     if named is not None and named not in ALGORITHMS:
         known = f"expected one of {', '.join(ALGORITHMS)}"
         st.warning(
-            f"algorithm={named[:40]} in the link is not accepted: {known}. Shown is {FIRST}.",
+            f"algorithm={plain(named[:40])} in the link is not accepted: {known}. Shown is {FIRST}.",
             icon=":material/link_off:",
         )
     st.session_state["algorithm"] = named if named in ALGORITHMS else FIRST

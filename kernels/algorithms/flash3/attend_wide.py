@@ -33,7 +33,7 @@ ASKS_Q, HAS_Q = mark_numbers(WARPGROUP, "asks Q", "has Q")
 def pass_over(rings, step, FIXED: gl.constexpr):
     """Release K and V of a key tile that is hidden from the rows of this warpgroup.
 
-    Not before they have arrived: until then the slot may still be that of the tile before.
+    Not before they have arrived: until then the slot may still be that of the tile before. It sets no marks.
     """
     wait_for(rings.k, step, FIXED.STAGES)
     release(rings.k, step, FIXED.STAGES)

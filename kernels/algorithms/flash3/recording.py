@@ -40,7 +40,8 @@ def record_step(
 ):
     """Each warpgroup records its own rows; the first one also records the rest.
 
-    `start` is the global timer when Q K^T was issued, `row_bytes` are the bytes of a row of Q, K, V or O.
+    `start` is the global timer when Q K^T was issued, or when a warpgroup began to pass over the tile.
+    `row_bytes` are the bytes of a row of Q, K, V or O.
     """
     BLOCK_M: gl.constexpr = FIXED.BLOCK_M
     BLOCK_N: gl.constexpr = FIXED.BLOCK_N

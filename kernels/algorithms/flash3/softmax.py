@@ -74,7 +74,8 @@ def write_out(
     o = acc * gl.convert_layout(1.0 / l, gl.SliceLayout(1, LAYOUT))[:, None]
     if FIXED.BOUND_LEFT or FIXED.BOUND_RIGHT:  # a row that sees no key gives 0 and -inf
         lse = gl.where(sees_a_key(offs_m, band), lse, float("-inf"))
-        if not (sees_a_key(first_q, band) & sees_a_key(first_q + ROWS - 1, band)):  # then all between do
+        # If the first and the last row see a key, all between do.
+        if not (sees_a_key(first_q, band) & sees_a_key(first_q + ROWS - 1, band)):
             rows_of_o = first_q + gl.arange(0, ROWS, layout=gl.SliceLayout(1, LAYOUT))
             o = gl.where(sees_a_key(rows_of_o, band)[:, None], o, 0.0)
     rows = lse_ptr + (batch * q_heads + head).to(gl.int64) * band.q_len

@@ -54,7 +54,7 @@ class Item(NamedTuple):
     end: gl.tensor
     """Key tiles [first, end) are visited; at least one, which is wholly masked if the rows see no key."""
     own_end: gl.tensor
-    """Key tiles [own_end, end) are hidden from the rows of this warpgroup; with head_dim over 128 alone."""
+    """Key tiles [own_end, end) are hidden from the rows of this warpgroup. None are, up to head_dim 128."""
     first_full: gl.tensor
     end_full: gl.tensor
     """Key tiles [first_full, end_full) need no mask."""
