@@ -26,7 +26,7 @@ with st.container(key="chapters"):
 asked = st.query_params.get("chapter", chosen)
 if asked not in slugs:
     expected = f"expected one of {', '.join(slugs)}"
-    st.error(f"There is no chapter “{plain(asked[:60])}”; {expected}.", icon=":material/error:")
+    st.error(f"There is no chapter '{plain(asked[:60])}'; {expected}.", icon=":material/error:")
 place = slugs.index(chosen)
 top = st.container()  # before the chapter, which may rerun a part of itself
 st.subheader(CHAPTERS[place].question, anchor=False)
