@@ -5,6 +5,7 @@ Importing this file needs neither torch nor triton.
 
 from __future__ import annotations
 
+import functools
 import os
 import warnings
 from collections.abc import Callable, Iterator
@@ -51,6 +52,7 @@ class Peer:
         return backend in self.backends and self.is_installed
 
 
+@functools.cache  # pages ask at every redraw
 def package_version(package: str) -> str:
     """The version of a package, which is not imported; "" if it is not installed."""
     try:
