@@ -7,7 +7,7 @@ past it. Every product is written so that its accumulators are used as they stan
 - Two warpgroups of 64 keys each compute S^T = K Q^T and dP^T = V dO^T. P^T and dS^T stay in registers as the
   left operands of dV += P^T dO and dK += dS^T Q (accumulate.py).
 - dQ = dS K needs dS of both warpgroups, through shared memory. Each program has a part of dQ only; it is
-  added to a float32 sum in device memory by the copy engine (d_query.py).
+  added to a float32 sum in device memory straight from registers (d_query.py).
 - With head_dim up to 64 a third warpgroup computes dQ. Above, registers do not suffice: each of the two
   computes one half of dQ's columns.
 - One warp loads (loader.py).

@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 from kernels.algorithms.flash3_backward.lanes import QUERIES
+from kernels.algorithms.flash3_backward.rows import place_in_part
 from kernels.algorithms.flash3_backward.shared import barrier
 from kernels.primitives.marks import lane_of, mark, mark_numbers
 
-from triton._C.libtriton import ir
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
-from triton.experimental.gluon.language._core import builtin
 from triton.experimental.gluon.language.nvidia.hopper import (
-    fence_async_shared,
     mbarrier,
     tma,
     warpgroup_mma,
     warpgroup_mma_wait,
 )
 
-START, HAS_ALL_DS, HAS_DQ, HAS_PLACE, ADDED_DQ = mark_numbers(QUERIES, *QUERIES.marks)
-
-
-@builtin
-def async_add(desc, coord, source, _semantic=None):
-    """Add a tile in shared memory to device memory, asynchronously. Gluon itself has it from Triton 3.8."""
-    coord = _semantic._convert_to_ir_values(coord, require_i64=False)
-    _semantic.builder.create_async_tma_reduce(
-        ir.DESCRIPTOR_REDUCE_KIND.ADD, desc.handle, coord, source.handle
-    )
+START, HAS_ALL_DS, HAS_DQ, ADDED_DQ = mark_numbers(QUERIES, *QUERIES.marks)
 
 
 @gluon.jit
@@ -37,7 +26,7 @@ def issue_dq(shared, step, PART: gl.constexpr, FIXED: gl.constexpr):
     LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], instr_shape=[16, ROWS, 16])
     # [dQ]
     ds_t = shared.ds.index(step % FIXED.STAGES)
-    k = shared.k.reshape([FIXED.BLOCK_N, FIXED.BLOCK_D])
+    k = shared.k.index(0).reshape([FIXED.BLOCK_N, FIXED.BLOCK_D])
     BLOCK_M: gl.constexpr = FIXED.BLOCK_M
     zeros = gl.zeros([BLOCK_M, ROWS], gl.float32, LAYOUT)
     columns = k if FIXED.BLOCK_D == ROWS else k.slice(PART * ROWS, ROWS, 1)
@@ -45,25 +34,35 @@ def issue_dq(shared, step, PART: gl.constexpr, FIXED: gl.constexpr):
 
 
 @gluon.jit
-def wait_for_buffer():
-    """Wait until nothing that this warpgroup sends out is still read from shared memory."""
-    tma.store_wait(0)
-    barrier()  # the warp that sends has waited
+def add_dq(dq, dq_sum, row, PART: gl.constexpr, FIXED: gl.constexpr):
+    """Add a part of dQ, (BLOCK_M, ROWS), to its place in the sum, straight from registers.
 
-
-@gluon.jit
-def add_dq(dq, buffer, desc, row, column):
-    """Add a part of dQ to the sum at (row, column). The buffer may still be read on return."""
+    The sum has the numbers of a part in the order in which the threads hold them: see `rows.place_in_part`.
+    """
+    ROWS: gl.constexpr = FIXED.ROWS
+    PARTS: gl.constexpr = FIXED.BLOCK_D // ROWS
+    LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], instr_shape=[16, ROWS, 16])
     # [add dQ]
-    buffer.store(dq)
-    fence_async_shared()
-    barrier()
-    async_add(desc, [row, column], buffer)
+    rows = gl.arange(0, FIXED.BLOCK_M, layout=gl.SliceLayout(1, LAYOUT))[:, None]
+    columns = gl.arange(0, ROWS, layout=gl.SliceLayout(0, LAYOUT))[None, :]
+    of_part = dq_sum + ((row // ROWS).to(gl.int64) * PARTS + PART) * (ROWS * ROWS)
+    first_of_four = (of_part + (place_in_part(rows, columns) & ~3)).to(gl.int64)
+    gl.inline_asm_elementwise(
+        """{
+            red.global.add.v4.f32 [$8], {$4, $5, $6, $7};
+            mov.b32 $0, 0; mov.b32 $1, 0; mov.b32 $2, 0; mov.b32 $3, 0;
+        }""",
+        "=r,=r,=r,=r,f,f,f,f,l,l,l,l",
+        [dq, first_of_four],
+        dtype=gl.int32,
+        is_pure=False,
+        pack=4,
+    )
 
 
 @gluon.jit
-def sum_dq(descs, shared, item, lanes, FIXED: gl.constexpr):
-    """A warpgroup that computes dQ of every step, and nothing else; it takes turns with two buffers."""
+def sum_dq(dq_sum, shared, item, lanes, FIXED: gl.constexpr):
+    """A warpgroup that computes dQ of every step, and nothing else."""
     STAGES: gl.constexpr = FIXED.STAGES
     if item.first < item.end:
         mbarrier.wait(shared.kv_full.index(0), 0)
@@ -77,13 +76,9 @@ def sum_dq(descs, shared, item, lanes, FIXED: gl.constexpr):
             mbarrier.wait(shared.ds_full.index(step % STAGES), (step // STAGES) & 1)
             mark(lane, step, HAS_ALL_DS)
             dq = issue_dq(shared, step, 0, FIXED)
-            tma.store_wait(1)
             dq = warpgroup_mma_wait(0, deps=[dq])
             mark(lane, step, HAS_DQ)
             mbarrier.arrive(shared.ds_empty.index(step % STAGES))
-            barrier()  # the warp that adds has waited for its buffer
-            mark(lane, step, HAS_PLACE)
-            add_dq(dq, shared.dq.index(step % 2), descs.dq, first_row + q_tile * FIXED.BLOCK_M, 0)
+            add_dq(dq, dq_sum, first_row + q_tile * FIXED.BLOCK_M, 0, FIXED)
             mark(lane, step, ADDED_DQ)
             step += 1
-    tma.store_wait(0)

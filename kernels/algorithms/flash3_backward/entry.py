@@ -1,6 +1,6 @@
 """What is known of the backward sweep for Hopper GPUs."""
 
-from kernels.algorithms.chip import FLOAT32_BYTES, query_tile, row_bytes, row_state, sum_row_bytes
+from kernels.algorithms.chip import FLOAT32_BYTES, query_tile, row_bytes, row_state
 from kernels.algorithms.flash3_backward.lanes import BLOCK_M, BLOCK_N, LABEL, NEEDS, SWEEP_LANES, own_tiles
 from kernels.device.gpus import SHARED
 from kernels.problem import AttentionProblem
@@ -26,6 +26,11 @@ def _columns(problem: AttentionProblem) -> int:
     return max(64, 1 << (problem.head_dim - 1).bit_length())
 
 
+def _sum_row_bytes(problem: AttentionProblem) -> int:
+    """Bytes of a row of the float32 sum of dQ, which has the columns of a tile."""
+    return _columns(problem) * FLOAT32_BYTES
+
+
 def _padded_rows(problem: AttentionProblem) -> int:
     """Rows of lse, D and the sum of dQ in all heads: those of whole query tiles."""
     return problem.heads * -(-problem.q_len // BLOCK_M) * BLOCK_M
@@ -34,7 +39,7 @@ def _padded_rows(problem: AttentionProblem) -> int:
 def prepare_bytes(problem: AttentionProblem) -> int:
     """O, dO and lse read; lse, D and zeros for the float32 sum of dQ written, for whole query tiles."""
     read = problem.heads * problem.q_len * (2 * row_bytes(problem) + FLOAT32_BYTES)
-    return read + _padded_rows(problem) * (2 * FLOAT32_BYTES + sum_row_bytes(problem))
+    return read + _padded_rows(problem) * (2 * FLOAT32_BYTES + _sum_row_bytes(problem))
 
 
 def sweep_bytes(problem: AttentionProblem) -> int:
@@ -43,7 +48,7 @@ def sweep_bytes(problem: AttentionProblem) -> int:
     K and V are not loaded by a program whose keys nobody sees.
     """
     row, total = row_bytes(problem), 0
-    rows_of_tile = BLOCK_M * (2 * FLOAT32_BYTES + sum_row_bytes(problem))
+    rows_of_tile = BLOCK_M * (2 * FLOAT32_BYTES + _sum_row_bytes(problem))
     for kv_tile in range(problem.kv_tiles):
         tiles = visiting_tiles(problem, kv_tile)
         visits = max(tiles.end - tiles.first, 0)
@@ -57,7 +62,7 @@ def sweep_bytes(problem: AttentionProblem) -> int:
 def finish_bytes(problem: AttentionProblem) -> int:
     """The float32 sum of dQ read for whole query tiles, dQ written."""
     written = problem.heads * problem.q_len * row_bytes(problem)
-    return written + _padded_rows(problem) * sum_row_bytes(problem)
+    return written + _padded_rows(problem) * _sum_row_bytes(problem)
 
 
 def the_scale(problem: AttentionProblem) -> float:
@@ -111,10 +116,11 @@ SWEEP = Kernel(
         before_parts=(SourcePart(MODULE + "loader", "load_tiles", ("load K, V",)),),
         step_parts=(
             SourcePart(MODULE + "loader", "load_tiles", ("load Q, lse", "load dO, D")),
-            SourcePart(MODULE + "accumulate", "issue_scores", ("QK^T",)),
-            SourcePart(MODULE + "accumulate", "scores_and_dp", ("dP",)),
-            SourcePart(MODULE + "accumulate", "probabilities"),
-            SourcePart(MODULE + "accumulate", "accumulate", ("dV", "dS", "dK")),
+            SourcePart(MODULE + "turn", "issue_scores", ("QK^T",)),
+            SourcePart(MODULE + "turn", "scores_and_dp", ("dP",)),
+            SourcePart(MODULE + "turn", "probabilities"),
+            SourcePart(MODULE + "turn", "hide"),
+            SourcePart(MODULE + "turn", "take_turn", ("dV", "dS", "dK")),
             SourcePart(MODULE + "d_query", "issue_dq"),
             SourcePart(MODULE + "d_query", "add_dq"),
         ),
@@ -148,7 +154,6 @@ SWEEP = Kernel(
             ("dS",),
             SHARED,
         ),
-        ChipPart("dQ out", lambda problem: 2 * BLOCK_M * BLOCK_M * FLOAT32_BYTES, ("dQ",), SHARED),
         _scores("S", "P"),
         _scores("dP"),
         _sum("dK", BLOCK_N),

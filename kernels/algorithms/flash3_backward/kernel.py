@@ -30,7 +30,7 @@ def _attn_bwd_hopper(
     v_desc,
     lse_desc,
     delta_desc,
-    dq_desc,
+    dq_sum,
     dk_desc,
     dv_desc,
     scale,
@@ -58,7 +58,7 @@ def _attn_bwd_hopper(
     """
     band = Band(q_len, kv_len, left, right)
     heads = Heads(q_heads, kv_heads, group_size, heads_in_turn, padded_rows)
-    descs = Descriptors(q_desc, do_desc, k_desc, v_desc, lse_desc, delta_desc, dq_desc, dk_desc, dv_desc)
+    descs = Descriptors(q_desc, do_desc, k_desc, v_desc, lse_desc, delta_desc, dk_desc, dv_desc)
     shared = make_shared(descs, FIXED)
     fence_async_shared()
     item = take_item(heads, band, FIXED)
@@ -69,9 +69,9 @@ def _attn_bwd_hopper(
     if FIXED.DQ_WARPGROUP:
         gl.warp_specialize(
             [
-                (accumulate, (0, descs, shared, item, band, scale, scale_log2, written, FIXED)),
-                (accumulate, (1, descs, shared, item, band, scale, scale_log2, written, FIXED)),
-                (sum_dq, (descs, shared, item, lanes, FIXED)),
+                (accumulate, (0, descs, dq_sum, shared, item, band, scale, scale_log2, written, FIXED)),
+                (accumulate, (1, descs, dq_sum, shared, item, band, scale, scale_log2, written, FIXED)),
+                (sum_dq, (dq_sum, shared, item, lanes, FIXED)),
                 (load_tiles, (descs, shared, item, band, lanes, FIXED)),
             ],
             [4, 4, 1],
@@ -80,8 +80,8 @@ def _attn_bwd_hopper(
     else:
         gl.warp_specialize(
             [
-                (accumulate, (0, descs, shared, item, band, scale, scale_log2, written, FIXED)),
-                (accumulate, (1, descs, shared, item, band, scale, scale_log2, written, FIXED)),
+                (accumulate, (0, descs, dq_sum, shared, item, band, scale, scale_log2, written, FIXED)),
+                (accumulate, (1, descs, dq_sum, shared, item, band, scale, scale_log2, written, FIXED)),
                 (load_tiles, (descs, shared, item, band, lanes, FIXED)),
             ],
             [4, 1],

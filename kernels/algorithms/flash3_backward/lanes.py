@@ -22,80 +22,56 @@ TO_DS = (
     Activity("wait for dP^T", WAIT, "dP", "has P", "has dP"),
     Activity("dS", OTHER, "dS", "has dP", "has place"),
 )
-FIRST = (
-    *PRODUCTS_AND_Q,
-    Activity("wait for dO", WAIT, "load dO, D", "has Q", "has dO"),
-    Activity("wait for S^T", WAIT, "QK^T", "has dO", "has S"),
-    Activity("exponentials", SOFTMAX, "P from lse", "has S", "has P"),
-    *TO_DS,
-)
-"""Up to dS^T in registers, and its place in shared memory."""
-FIRST_AHEAD = (
-    *PRODUCTS_AND_Q,
-    Activity("wait for S^T", WAIT, "QK^T", "turns", "has S"),
-    Activity("wait for dO", WAIT, "load dO, D", "has S", "has dO"),
-    Activity("exponentials", SOFTMAX, "P from lse", "has dO", "has P"),
-    *TO_DS,
-)
-"""The same if S^T was issued in the turn before."""
 LAST = (
     Activity("dK", PRODUCT, "dK", "stored dS", "has dK"),
     Activity("wait for dK", WAIT, "dK", "has dV", "has dK"),
 )
-
-ALONE = (
-    Activity("dV", PRODUCT, "dV", "has dP", "has dV"),
-    Activity("store dS", OTHER, "dS", "has place", "stored dS"),
-    Activity("wait for dV", WAIT, "dV", "stored dS", "has dV"),
-    *LAST,
-)
-KEYS_ALONE = LaneRole("warpgroup {}", KEY_MARKS, (*FIRST, *ALONE))
-KEYS_AHEAD = LaneRole("warpgroup {}", KEY_MARKS, (*FIRST_AHEAD, *ALONE))
-"""A warpgroup of its own computes dQ. In the second, S^T of the next query tile is issued in a turn."""
-
-KEYS_BEHIND = LaneRole(
+KEYS = LaneRole(
     "warpgroup {}",
     KEY_MARKS,
     (
-        *FIRST,
+        *PRODUCTS_AND_Q,
+        Activity("wait for S^T", WAIT, "QK^T", "turns", "has S"),
+        Activity("wait for dO", WAIT, "load dO, D", "has S", "has dO"),
+        Activity("exponentials", SOFTMAX, "P from lse", "has dO", "has P"),
+        *TO_DS,
+        Activity("dV", PRODUCT, "dV", "has dP", "has dV"),
+        Activity("store dS", OTHER, "dS", "has place", "stored dS"),
+        Activity("wait for dV", WAIT, "dV", "stored dS", "has dV"),
+        *LAST,
+    ),
+)
+"""A warpgroup of its own computes dQ. S^T of a query tile is issued in the turn before."""
+
+KEYS_AND_DQ = LaneRole(
+    "warpgroup {}",
+    KEY_MARKS,
+    (
+        *PRODUCTS_AND_Q,
+        Activity("wait for dO", WAIT, "load dO, D", "has Q", "has dO"),
+        Activity("wait for S^T", WAIT, "QK^T", "has dO", "has S"),
+        Activity("exponentials", SOFTMAX, "P from lse", "has S", "has P"),
+        *TO_DS,
         Activity("wait for all dS", WAIT, "dS", "has place", "has all dS", turns_back=1),
-        Activity("dQ", PRODUCT, "dQ", "has all dS", "has dQ", turns_back=1),
-        Activity("dV", PRODUCT, "dV", "has all dS", "has dV"),
         Activity("store dS", OTHER, "dS", "has all dS", "stored dS"),
+        Activity("dQ", PRODUCT, "dQ", "stored dS", "has dQ", turns_back=1),
+        Activity("dV", PRODUCT, "dV", "stored dS", "has dV"),
         Activity("wait for dQ", WAIT, "dQ", "stored dS", "has dQ", turns_back=1),
         Activity("add dQ", OTHER, "add dQ", "has dQ", "added dQ", turns_back=1),
         Activity("wait for dV", WAIT, "dV", "added dQ", "has dV"),
         *LAST,
     ),
 )
-"""dQ of the query tile before is computed in a turn."""
-
-KEYS_AT_ONCE = LaneRole(
-    "warpgroup {}",
-    KEY_MARKS,
-    (
-        *FIRST,
-        Activity("dV", PRODUCT, "dV", "has dP", "has dQ"),
-        Activity("store dS", OTHER, "dS", "has place", "stored dS"),
-        Activity("wait for all dS", WAIT, "dS", "stored dS", "has all dS"),
-        Activity("dQ", PRODUCT, "dQ", "has all dS", "has dQ"),
-        Activity("dK", PRODUCT, "dK", "has all dS", "has dK"),
-        Activity("wait for dQ, dV", WAIT, "dV", "has all dS", "has dQ"),
-        Activity("add dQ", OTHER, "add dQ", "has dQ", "added dQ"),
-        Activity("wait for dK", WAIT, "dK", "added dQ", "has dK"),
-    ),
-)
-"""dQ is computed in the turn of its dS."""
+"""Each computes a half of dQ of the query tile before."""
 
 QUERIES = LaneRole(
     "warpgroup {}: dQ",
-    ("start", "has all dS", "has dQ", "has place", "added dQ"),
+    ("start", "has all dS", "has dQ", "added dQ"),
     (
         Activity("wait for all dS", WAIT, "dS", "start", "has all dS"),
         Activity("dQ", PRODUCT, "dQ", "has all dS", "has dQ"),
         Activity("wait for dQ", WAIT, "dQ", "has all dS", "has dQ"),
-        Activity("place for dQ", WAIT, "add dQ", "has dQ", "has place"),
-        Activity("add dQ", OTHER, "add dQ", "has place", "added dQ"),
+        Activity("add dQ", OTHER, "add dQ", "has dQ", "added dQ"),
     ),
 )
 """The warpgroup that computes dQ alone."""
@@ -124,7 +100,7 @@ SWEEP_LANES = LaneKernel(
     "backward_sweep",
     LABEL,
     "kernels.algorithms.flash3_backward.run",
-    (KEYS_ALONE, KEYS_AHEAD, KEYS_BEHIND, KEYS_AT_ONCE, QUERIES, LOADS),
+    (KEYS, KEYS_AND_DQ, QUERIES, LOADS),
     words="The sweep alone: two short kernels, one before and one after it, are not in its time.",
     needs=NEEDS,
     tiles=own_tiles,

@@ -31,10 +31,8 @@ from kernels.problem import Band
 from kernels.trace import LaunchInfo
 
 import triton
-from triton.experimental.gluon import language as gl
-from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
-REGISTERS = {64: (192, 88, 40), 128: (240, 0, 24)}
+REGISTERS = {64: (208, 64, 32), 128: (240, 0, 24)}
 """Registers of a thread that keeps keys, of one that computes dQ alone, and of one that loads, by BLOCK_D."""
 BLOCK_N = Fixed.BLOCK_N
 CONFIG = TileConfig(Fixed.BLOCK_M, BLOCK_N, 12, Fixed.STAGES)
@@ -57,18 +55,12 @@ def should_run(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> b
     return group_size(query, key) == 1 or 4 * programs >= 3 * sm_count()
 
 
-def _sum_descriptor(tensor: torch.Tensor) -> TensorDescriptor:
-    block = [Fixed.ROWS, Fixed.ROWS]
-    layout = gl.NVMMASharedLayout.get_default_for(block, gl.float32)
-    return TensorDescriptor(tensor, list(tensor.shape), list(tensor.stride()), block, layout)
-
-
 class HopperBackwardCall(PreparedCall):
     """One backward pass: its tensors, and one method per kernel: `prepare`, `sweep`, `finish`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.dq_sum = self.lse.new_empty((len(self.padded_lse), self.query.shape[3]))
+        self.dq_sum = self.lse.new_empty((len(self.padded_lse), self.block_d))
 
     def prepare(self, recorder: Recorder | None = None) -> LaunchInfo:
         """lse, D, and zeros for the sum of dQ."""
@@ -82,8 +74,6 @@ class HopperBackwardCall(PreparedCall):
             BOUND_RIGHT=self.band.bounds_right,
             RAGGED=ragged,
             BLOCK_D=self.block_d,
-            SCORES_AHEAD=self.block_d == 64 and not self.band.masks,
-            DQ_BEHIND=self.block_d == 128 and not self.band.masks and not ragged,
             TRACE=recorder is not None,
             TRACE_ACC=recorder is not None and recorder.with_acc,
         )
@@ -108,7 +98,7 @@ class HopperBackwardCall(PreparedCall):
             **{name: tile_descriptor(tensor, rows, self.block_d) for name, (tensor, rows) in blocks.items()},
             lse_desc=row_descriptor(self.padded_lse, fixed.BLOCK_M),
             delta_desc=row_descriptor(self.padded_delta, fixed.BLOCK_M),
-            dq_desc=_sum_descriptor(self.dq_sum),
+            dq_sum=self.dq_sum,
             scale=self.scale,
             scale_log2=self.scale * LOG2E.value,
             q_heads=q_heads,
@@ -167,8 +157,8 @@ def flash_backward_hopper(
     """dQ, dK and dV; arguments and results are those of `flash_backward`, without tiles.
 
     query, key and value must be such as `can_run_hopper` accepts. The last bits of dQ may differ
-    from call to call. It takes a float32 copy of dQ, of 4 * head_dim bytes per query and head, for the time
-    of the call.
+    from call to call. It takes a float32 copy of dQ, of 256 bytes per query and head (512 with head_dim over
+    64), for the time of the call.
     """
     call = HopperBackwardCall(query, key, value, out, lse, d_out, band, scale, d_lse)
     with on_device(query, CONFIG):

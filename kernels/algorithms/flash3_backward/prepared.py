@@ -77,7 +77,7 @@ class PreparedCall:
     def prepare_rows(
         self, dq_sum: torch.Tensor | None = None, recorder: Recorder | None = None
     ) -> LaunchInfo:
-        """lse in base 2 and D, with padded rows; zeros in `dq_sum`, float32 (padded rows, head_dim)."""
+        """lse in base 2 and D, with padded rows; zeros in `dq_sum`, float32 (padded rows, block_d)."""
         batch, q_heads, q_len, head_dim = self.query.shape
         compiled = launch(
             _attn_bwd_hopper_prepare,

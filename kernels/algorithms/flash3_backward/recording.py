@@ -84,7 +84,7 @@ def record_step(
         record_bytes(trace, slot, q_bytes, READ_DO)
         record_bytes(trace, slot, BLOCK_M * 4, READ_LSE)  # padded to whole tiles, as the sum of dQ
         record_bytes(trace, slot, BLOCK_M * 4, READ_D)
-        record_bytes(trace, slot, BLOCK_M * 4 * descs.q.shape[3].to(gl.int32), WRITE_DQ)
+        record_bytes(trace, slot, BLOCK_M * 4 * BLOCK_D, WRITE_DQ)
         record_start(trace, slot)  # for the SM; the next line writes the real start
         gl.store(trace.clock + slot.to(gl.int64) * 3, start)
         record_end(trace, slot)

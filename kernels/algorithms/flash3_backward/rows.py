@@ -24,6 +24,19 @@ WRITE_LSE, WRITE_D, WRITE_SUM = write_columns(PREPARE, "lse", "D", "dQ")
 
 
 @triton.jit
+def place_in_part(rows, columns):
+    """Place of an element in the sum of dQ, whose parts of 64 x 64 lie one after the other.
+
+    A part has the order in which a warpgroup's threads hold a product: each four neighbouring numbers are one
+    thread's, two columns of a row and two of the row 8 below it, and a warp's lie beside each other. So a
+    warpgroup adds to it straight from its registers.
+    """
+    thread = (rows // 16) * 32 + (rows % 8) * 4 + (columns % 8) // 2
+    of_thread = (rows // 8 % 2) * 2 + columns % 2
+    return (columns // 64) * 4096 + (columns % 64 // 8) * 512 + thread * 4 + of_thread
+
+
+@triton.jit
 def _attn_bwd_hopper_prepare(
     out,
     d_out,
@@ -78,7 +91,7 @@ def _attn_bwd_hopper_prepare(
     if dq_sum_ptr is not None:
         # [dQ = 0]
         zeros = tl.zeros((BLOCK_M, BLOCK_D), tl.float32)
-        tl.store(dq_sum_ptr + padded[:, None] * HEAD_DIM + offs_d[None, :], zeros, offs_d[None, :] < HEAD_DIM)
+        tl.store(dq_sum_ptr + padded[:, None] * BLOCK_D + offs_d[None, :], zeros)
     # [end]
     if TRACE:
         ITEMSIZE: tl.constexpr = out.dtype.element_ty.primitive_bitwidth // 8
@@ -89,7 +102,7 @@ def _attn_bwd_hopper_prepare(
         record_bytes(trace, slot, row_bytes(first_q, q_len, BLOCK_M), READ_LSE)
         record_bytes(trace, slot, BLOCK_M * 4, WRITE_LSE)
         record_bytes(trace, slot, BLOCK_M * 4, WRITE_D)
-        record_bytes(trace, slot, BLOCK_M * HEAD_DIM * 4, WRITE_SUM)
+        record_bytes(trace, slot, BLOCK_M * BLOCK_D * 4, WRITE_SUM)
         record_end(trace, slot)
 
 
@@ -114,13 +127,13 @@ def _attn_bwd_hopper_finish(
     batch, head = batch_head // q_heads, batch_head % q_heads
     first_q = q_tile * BLOCK_M
     offs_d = tl.arange(0, BLOCK_D)
-    padded = batch_head.to(tl.int64) * padded_rows + first_q + tl.arange(0, BLOCK_M)
-    at = dq_sum_ptr + padded[:, None] * HEAD_DIM + offs_d[None, :]
+    part = batch_head.to(tl.int64) * padded_rows + first_q
+    at = dq_sum_ptr + part * BLOCK_D + place_in_part(tl.arange(0, BLOCK_M)[:, None], offs_d[None, :])
     slot = batch_head * tl.num_programs(0) + q_tile
     if TRACE:
         record_start(trace, slot)
     # [load dQ] (BLOCK_M, BLOCK_D)
-    dq_sum = tl.load(at, offs_d[None, :] < HEAD_DIM, 0.0)
+    dq_sum = tl.load(at)
     # [scale]
     dq = dq_sum * scale
     # [store dQ]
@@ -130,7 +143,7 @@ def _attn_bwd_hopper_finish(
     if TRACE:
         ITEMSIZE: tl.constexpr = DTYPE.primitive_bitwidth // 8
         record_where(trace, slot, batch_head, q_tile, -1)
-        record_bytes(trace, slot, BLOCK_M * HEAD_DIM * 4, READ_SUM)
+        record_bytes(trace, slot, BLOCK_M * BLOCK_D * 4, READ_SUM)
         q_bytes = tile_bytes(first_q, q_len, HEAD_DIM, BLOCK_M, BLOCK_D, ITEMSIZE)
         record_bytes(trace, slot, q_bytes, WRITE_DQ)
         record_end(trace, slot)

@@ -8,10 +8,8 @@ from kernels.algorithms.flash3.launch import flash_forward_hopper
 from kernels.algorithms.flash3.run import ensure_runs_on
 from kernels.algorithms.flash3_backward.entry import ENTRY, FINISH, PREPARE, SWEEP
 from kernels.algorithms.flash3_backward.lanes import (
-    KEYS_AHEAD,
-    KEYS_ALONE,
-    KEYS_AT_ONCE,
-    KEYS_BEHIND,
+    KEYS,
+    KEYS_AND_DQ,
     LOADS,
     QUERIES,
     SWEEP_LANES,
@@ -93,7 +91,5 @@ def run_lanes(problem: AttentionProblem) -> Lanes:
 def _roles(fixed: Fixed) -> tuple[LaneRole, ...]:
     """Of the lanes of a program."""
     if fixed.DQ_WARPGROUP:
-        keys = KEYS_AHEAD if fixed.SCORES_AHEAD else KEYS_ALONE
-        return keys, keys, QUERIES, LOADS
-    keys = KEYS_BEHIND if fixed.DQ_BEHIND else KEYS_AT_ONCE
-    return keys, keys, LOADS
+        return KEYS, KEYS, QUERIES, LOADS
+    return KEYS_AND_DQ, KEYS_AND_DQ, LOADS

@@ -25,10 +25,6 @@ class Fixed:
     """Whether the last key tile is not whole."""
     BLOCK_D: int
     """64 or 128: head_dim, padded."""
-    SCORES_AHEAD: bool
-    """Whether S of the next query tile is computed beside the last products of this one."""
-    DQ_BEHIND: bool
-    """Whether dQ of a step is computed in the next step: the warpgroups wait less for each other."""
     TRACE: bool = False
     """Whether a step's values are recorded (primitives/recorder.py)."""
     TRACE_ACC: bool = False
@@ -44,6 +40,21 @@ class Fixed:
     def DQ_WARPGROUP(self) -> bool:  # noqa: N802 (named like the constexprs beside it)
         """Whether a warpgroup of its own computes dQ."""
         return self.BLOCK_D == 64
+
+    @property
+    def S_LAYOUT(self) -> gl.NVMMADistributedLayout:  # noqa: N802
+        """Of S^T, dP^T and so on: (ROWS, BLOCK_M)."""
+        return gl.NVMMADistributedLayout([3, 0], [4, 1], instr_shape=[16, self.BLOCK_M, 16])
+
+    @property
+    def ACC_LAYOUT(self) -> gl.NVMMADistributedLayout:  # noqa: N802
+        """Of dK and dV: (ROWS, BLOCK_D)."""
+        return gl.NVMMADistributedLayout([3, 0], [4, 1], instr_shape=[16, self.BLOCK_D, 16])
+
+    @property
+    def EXISTS(self) -> tuple[bool, bool, bool]:  # noqa: N802
+        """Whether query tiles can be cut by the right bound, by no bound, by the left bound or the end of the keys."""
+        return self.BOUND_RIGHT, True, self.BOUND_LEFT or self.RAGGED
 
     @property
     def DS_READERS(self) -> int:  # noqa: N802
@@ -71,7 +82,6 @@ class Shared(NamedTuple):
     ds: gl.shared_memory_descriptor
     ds_full: gl.shared_memory_descriptor
     ds_empty: gl.shared_memory_descriptor
-    dq: gl.shared_memory_descriptor
 
 
 class Descriptors(NamedTuple):
@@ -83,9 +93,28 @@ class Descriptors(NamedTuple):
     v: gl.tensor
     lse: gl.tensor
     delta: gl.tensor
-    dq: gl.tensor
     dk: gl.tensor
     dv: gl.tensor
+
+
+@gluon.jit
+def buffer_of(buffers, number):
+    """Buffer `number`, at an address that the compiler does not know.
+
+    Known addresses become matrix descriptors that live through the loop: up to 64 registers per tile, of which
+    most are spilled.
+    """
+    number = gl.to_tensor(number)
+    number = gl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [number], gl.int32, is_pure=False, pack=1)
+    return buffers.index(number)
+
+
+@gluon.jit
+def key_tiles(shared, GROUP: gl.constexpr, FIXED: gl.constexpr):
+    """K and V of a warpgroup, (ROWS, BLOCK_D) each."""
+    k = buffer_of(shared.k, 0).reshape([FIXED.BLOCK_N, FIXED.BLOCK_D])
+    v = buffer_of(shared.v, GROUP).reshape([FIXED.ROWS, FIXED.BLOCK_D])
+    return k.slice(GROUP * FIXED.ROWS, FIXED.ROWS, 0), v
 
 
 @gluon.jit
@@ -117,17 +146,18 @@ def make_shared(descs, FIXED: gl.constexpr):
     v_shape: gl.constexpr = descs.v.block_type.shape
     ds_shape: gl.constexpr = [FIXED.BLOCK_N, FIXED.BLOCK_M]
     DS_LAYOUT: gl.constexpr = gl.NVMMASharedLayout.get_default_for(ds_shape, DTYPE)
-    k = gl.allocate_shared_memory(DTYPE, k_shape, descs.k.layout)
+    k = gl.allocate_shared_memory(
+        DTYPE, [1, k_shape[0], k_shape[1], k_shape[2], k_shape[3]], descs.k.layout
+    )
     v = gl.allocate_shared_memory(
         DTYPE, [2, v_shape[0], v_shape[1], v_shape[2], v_shape[3]], descs.v.layout
     )  # a tile per warpgroup, which holds dV and dK at the end
     q = make_stream(descs.q, descs.lse, FIXED)
     do = make_stream(descs.do, descs.delta, FIXED)
     ds = gl.allocate_shared_memory(DTYPE, [STAGES, FIXED.BLOCK_N, FIXED.BLOCK_M], DS_LAYOUT)
-    dq = gl.allocate_shared_memory(gl.float32, [2, FIXED.ROWS, FIXED.ROWS], descs.dq.layout)
     ds_full = make_barriers(STAGES, 2)
     ds_empty = make_barriers(STAGES, FIXED.DS_READERS)
-    return Shared(k, v, make_barriers(2, 1), q, do, ds, ds_full, ds_empty, dq)
+    return Shared(k, v, make_barriers(2, 1), q, do, ds, ds_full, ds_empty)
 
 
 @gluon.jit

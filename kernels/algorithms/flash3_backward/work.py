@@ -57,18 +57,32 @@ def take_item(heads, band, FIXED: gl.constexpr):
     batch = batch_head // heads.kv_heads
     end = end_visiting_tile(kv_tile, band, BLOCK_M, BLOCK_N)
     first = gl.minimum(first_visiting_tile(kv_tile, band, BLOCK_M, BLOCK_N), end)
+    first_full = first_full_visiting_tile(kv_tile, band, BLOCK_M, BLOCK_N)
     end_full = end_full_visiting_tile(kv_tile, band, BLOCK_M, BLOCK_N)
     if FIXED.RAGGED:
         end_full = gl.where(kv_tile == kv_tiles - 1, 0, end_full)
+    first_full = gl.minimum(gl.maximum(first_full, first), end)
+    end_full = gl.minimum(gl.maximum(end_full, first_full), end)
     return Item(
         batch,
         batch_head - batch * heads.kv_heads,
         kv_tile,
         first,
         end,
-        first_full_visiting_tile(kv_tile, band, BLOCK_M, BLOCK_N),
+        first_full,
         end_full,
         heads.group_size,
         heads.q_heads,
         heads.padded_rows,
     )
+
+
+@gluon.jit
+def tiles_of_part(item, PART: gl.constexpr):
+    """Query tiles [begin, end) of an item: cut by the right bound, by no bound, by the left one."""
+    if PART == 0:
+        return item.first, item.first_full
+    elif PART == 1:
+        return item.first_full, item.end_full
+    else:
+        return item.end_full, item.end

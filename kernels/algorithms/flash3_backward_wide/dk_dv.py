@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kernels.algorithms.flash3_backward.accumulate import issue_scores, probabilities, write_gradient
+from kernels.algorithms.flash3_backward.accumulate import write_gradient
+from kernels.algorithms.flash3_backward.turn import hide, issue_scores, probabilities
 from kernels.algorithms.flash3_backward.shared import (
     Stream,
     barrier,
@@ -96,7 +97,11 @@ def sum_dv(descs, shared, item, band, scale_log2, FIXED: gl.constexpr):
     for step in range(steps):
         slot = step % STAGES
         lse = shared.q.numbers.index(slot).load(gl.SliceLayout(0, S_LAYOUT))
-        p_t = probabilities(s_t, lse, item, q_tile, band, scale_log2, 0, FIXED, S_LAYOUT)
+        p_t = probabilities(s_t, lse, scale_log2)
+        if FIXED.BOUND_LEFT or FIXED.BOUND_RIGHT or FIXED.RAGGED:
+            is_cut = (q_tile < item.first_full) | (q_tile >= item.end_full)
+            if is_cut:  # its indices are not made before the loop, where they would take registers
+                p_t = hide(p_t, item, q_tile, band, 0, FIXED, S_LAYOUT)
         release(shared.q, step, FIXED)
         mbarrier.wait(shared.p_empty.index(slot), (step // STAGES + 1) & 1)
         shared.p.index(slot).store(p_t)  # before dV is issued: after it costs a third of the speed

@@ -11,8 +11,8 @@ from kernels.algorithms.flash3.work import (
     first_full_tile,
     first_visited_tile,
 )
-from kernels.algorithms.flash3_backward.accumulate import issue_scores
-from kernels.algorithms.flash3_backward.shared import barrier, make_barriers
+from kernels.algorithms.flash3_backward.shared import barrier, buffer_of, make_barriers
+from kernels.algorithms.flash3_backward.turn import issue_scores
 from kernels.algorithms.flash3_backward.work import last_tiles_first
 from kernels.problem import Band
 
@@ -111,18 +111,6 @@ def arrived(ring, step, exists, SLOTS: gl.constexpr, FIXED: gl.constexpr):
 
 
 @gluon.jit
-def part_of(buffers, GROUP: gl.constexpr, FIXED: gl.constexpr):
-    """The tile of a warpgroup, (ROWS, BLOCK_D), at an address that the compiler does not know.
-
-    Known addresses become matrix descriptors that live through the loop: 64 registers for Q and dO, of which
-    most are spilled.
-    """
-    number = gl.to_tensor(GROUP)
-    group = gl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [number], gl.int32, is_pure=False, pack=1)
-    return buffers.index(group).reshape([FIXED.ROWS, FIXED.BLOCK_D])
-
-
-@gluon.jit
 def row_probabilities(
     scores, lse, first_q, item, kv_tile, band, scale_log2, FIXED: gl.constexpr, LAYOUT: gl.constexpr
 ):
@@ -162,7 +150,7 @@ def sum_dq(
     S_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], instr_shape=[16, FIXED.BLOCK_N, 16])
     ACC_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], instr_shape=[16, BLOCK_D, 16])
     DS_LAYOUT: gl.constexpr = gl.DotOperandLayout(0, ACC_LAYOUT, 2)
-    q = part_of(shared.q, GROUP, FIXED)
+    q = buffer_of(shared.q, GROUP).reshape([ROWS, BLOCK_D])
     first_q = item.first_q + GROUP * ROWS
     rows = first_q + gl.arange(0, ROWS, layout=gl.SliceLayout(1, S_LAYOUT))
     exist = rows < numbers.padded_rows  # the last query tile may be half a tile too long
@@ -178,8 +166,8 @@ def sum_dq(
     scores = issue_scores(q, k, S_LAYOUT)
     scores = warpgroup_mma_wait(0, deps=[scores])
     for step in range(steps):
-        q = part_of(shared.q, GROUP, FIXED)
-        do = part_of(shared.do, GROUP, FIXED)
+        q = buffer_of(shared.q, GROUP).reshape([ROWS, BLOCK_D])
+        do = buffer_of(shared.do, GROUP).reshape([ROWS, BLOCK_D])
         v = arrived(shared.v, step, True, 1, FIXED)
         dp = issue_scores(do, v, S_LAYOUT)
         p = row_probabilities(

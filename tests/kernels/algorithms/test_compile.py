@@ -154,15 +154,15 @@ def test_the_entry_of_the_kernel_for_hopper_draws_the_shared_memory_that_it_take
 
 @needs_gluon
 @pytest.mark.parametrize("case", ["64 full", "64 causal", "96 window", "128 full", "128 causal"])
-def test_the_backward_sweep_for_hopper_adds_dq_by_copies_and_keeps_products_in_flight(compiled, case):
+def test_the_backward_sweep_for_hopper_adds_dq_from_registers_and_keeps_products_in_flight(compiled, case):
     ptx, log = compiled[0][f"_attn_bwd_hopper {case}"]
     assert re.search(rf"\.reqntid {512 if case.startswith('64') else 384}\b", ptx)
     assert "wgmma.mma_async" in ptx
     assert "setmaxnreg.inc" in ptx
-    assert "cp.reduce.async.bulk.tensor.2d" in ptx
+    assert "red.global.add.v4.f32" in ptx
     assert "serialized" not in log  # ptxas C7510 to C7514: each product would wait for the one before
     spilled = sum(int(size) for size in re.findall(r"(\d+) bytes spill stores", log))
-    assert spilled <= 128
+    assert spilled <= 160
 
 
 @needs_gluon

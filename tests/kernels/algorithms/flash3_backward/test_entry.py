@@ -61,15 +61,15 @@ def test_keys_that_nobody_sees_are_not_loaded():
     [
         ("load Q, lse", "loader", "load_into(shared.q"),
         ("load dO, D", "loader", "load_into(shared.do"),
-        ("QK^T", "accumulate", "warpgroup_mma(kept, streamed"),
-        ("dP", "accumulate", "issue_scores(v, do"),
-        ("P from lse", "accumulate", "gl.exp2(scores_t"),
-        ("mask", "accumulate", "band.right"),
-        ("dV", "accumulate", "warpgroup_mma(p, do, dv"),
-        ("dS", "accumulate", "dp_t - delta"),
-        ("dK", "accumulate", "warpgroup_mma(ds, q, dk"),
+        ("QK^T", "turn", "warpgroup_mma(kept, streamed"),
+        ("dP", "turn", "issue_scores(v, tile_of(shared.do"),
+        ("P from lse", "turn", "gl.exp2(scores_t"),
+        ("mask", "turn", "band.right"),
+        ("dV", "turn", "warpgroup_mma(p, do, dv"),
+        ("dS", "turn", "dp_t - delta"),
+        ("dK", "turn", "warpgroup_mma(ds, q, dk"),
         ("dQ", "d_query", "warpgroup_mma(ds_t"),
-        ("add dQ", "d_query", "async_add(desc"),
+        ("add dQ", "d_query", "red.global.add"),
     ],
 )
 def test_each_phase_shows_the_line_it_is_about_in_its_own_file(phase, file, words):
