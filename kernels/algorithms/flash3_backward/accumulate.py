@@ -5,7 +5,7 @@ from __future__ import annotations
 from kernels.algorithms.flash3_backward.recording import record_gradients, record_step
 from kernels.algorithms.flash3_backward.shared import barrier, key_tiles
 from kernels.algorithms.flash3_backward.turn import add_last_dq, scores_ahead, take_turn
-from kernels.algorithms.flash3_backward.work import tiles_of_part
+from kernels.algorithms.flash3_backward.work import WHOLE, tiles_of_part
 from kernels.primitives.marks import lane_of
 
 from triton.experimental import gluon
@@ -42,8 +42,8 @@ def accumulate(
 ):
     """dK and dV of the keys from row GROUP * ROWS on of the item. dK gets the scale at the end.
 
-    Query tiles that need the mask and those that do not have loops of their own, with the same turns: the mask
-    takes registers.
+    Query tiles that need the mask have a loop of their own, because the mask takes registers: in one loop for
+    all, some would be spilled at every tile.
     """
     ROWS: gl.constexpr = FIXED.ROWS
     BLOCK_M: gl.constexpr = FIXED.BLOCK_M
@@ -70,7 +70,7 @@ def accumulate(
     for member in range(item.group_size):
         head = item.batch * item.q_heads + item.kv_head * item.group_size + member
         for part in gl.static_range(3):
-            if FIXED.EXISTS[part]:
+            if FIXED.HAS_PART[part]:
                 begin, end = tiles_of_part(item, part)
                 for q_tile in range(begin, end):
                     if FIXED.TRACE:
@@ -92,11 +92,13 @@ def accumulate(
                         steps,
                         q_tile,
                         lane,
-                        part != 1,
+                        part != WHOLE,
                         FIXED,
                     )
                     if FIXED.TRACE:
-                        record_step(written, item, step, q_tile, p_t, dk, dv, start, band, descs, GROUP, FIXED)
+                        record_step(
+                            written, item, step, q_tile, p_t, dk, dv, start, band, descs, GROUP, FIXED
+                        )
                     row = head * item.padded_rows + q_tile * BLOCK_M
                     step += 1
     if FIXED.DQ_WARPGROUP:
@@ -104,7 +106,7 @@ def accumulate(
     else:
         is_left = steps > 0
         if is_left:
-            add_last_dq(dq_sum, row, shared, steps, GROUP, FIXED)
+            add_last_dq(dq_sum, row, shared, steps, lane, GROUP, FIXED)
     if FIXED.TRACE:
         record_gradients(written, item, steps, band, descs, GROUP, FIXED)
     # [store dK, dV]

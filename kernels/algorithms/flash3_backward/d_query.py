@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from kernels.algorithms.flash3_backward.lanes import QUERIES
 from kernels.algorithms.flash3_backward.rows import place_in_part
-from kernels.algorithms.flash3_backward.shared import barrier
 from kernels.primitives.marks import lane_of, mark, mark_numbers
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import (
     mbarrier,
-    tma,
     warpgroup_mma,
     warpgroup_mma_wait,
 )

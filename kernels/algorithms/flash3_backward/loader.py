@@ -23,7 +23,9 @@ def load_tiles(descs, shared, item, band, lanes, FIXED: gl.constexpr):
         k_full = shared.kv_full.index(0)
         v_full = shared.kv_full.index(1)
         mbarrier.expect(k_full, descs.k.block_type.nbytes)
-        tma.async_copy_global_to_shared(descs.k, [item.batch, item.kv_head, first_k, 0], k_full, shared.k.index(0))
+        tma.async_copy_global_to_shared(
+            descs.k, [item.batch, item.kv_head, first_k, 0], k_full, shared.k.index(0)
+        )
         mbarrier.expect(v_full, 2 * descs.v.block_type.nbytes)
         for group in gl.static_range(2):
             at = [item.batch, item.kv_head, first_k + group * ROWS, 0]

@@ -1,4 +1,4 @@
-"""What lies in shared memory: tiles that are loaded, dS on its way to dQ, and dQ on its way out."""
+"""What lies in shared memory: tiles that are loaded, and dS on its way to dQ."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ class Fixed:
         return gl.NVMMADistributedLayout([3, 0], [4, 1], instr_shape=[16, self.BLOCK_D, 16])
 
     @property
-    def EXISTS(self) -> tuple[bool, bool, bool]:  # noqa: N802
-        """Whether query tiles can be cut by the right bound, by no bound, by the left bound or the end of the keys."""
+    def HAS_PART(self) -> tuple[bool, bool, bool]:  # noqa: N802
+        """Whether the parts that `work.tiles_of_part` tells apart can have query tiles."""
         return self.BOUND_RIGHT, True, self.BOUND_LEFT or self.RAGGED
 
     @property
@@ -72,7 +72,7 @@ class Stream(NamedTuple):
 
 
 class Shared(NamedTuple):
-    """K and V, which stay; Q with lse and dO with D, which are streamed; dS^T; parts of dQ to be added."""
+    """K and V, which stay; Q with lse and dO with D, which are streamed; dS^T."""
 
     k: gl.shared_memory_descriptor
     v: gl.shared_memory_descriptor
@@ -101,8 +101,8 @@ class Descriptors(NamedTuple):
 def buffer_of(buffers, number):
     """Buffer `number`, at an address that the compiler does not know.
 
-    Known addresses become matrix descriptors that live through the loop: up to 64 registers per tile, of which
-    most are spilled.
+    Known addresses become matrix descriptors that live through the loop: up to 64 registers per tile. Most of
+    these are spilled.
     """
     number = gl.to_tensor(number)
     number = gl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [number], gl.int32, is_pure=False, pack=1)
@@ -146,9 +146,7 @@ def make_shared(descs, FIXED: gl.constexpr):
     v_shape: gl.constexpr = descs.v.block_type.shape
     ds_shape: gl.constexpr = [FIXED.BLOCK_N, FIXED.BLOCK_M]
     DS_LAYOUT: gl.constexpr = gl.NVMMASharedLayout.get_default_for(ds_shape, DTYPE)
-    k = gl.allocate_shared_memory(
-        DTYPE, [1, k_shape[0], k_shape[1], k_shape[2], k_shape[3]], descs.k.layout
-    )
+    k = gl.allocate_shared_memory(DTYPE, [1, k_shape[0], k_shape[1], k_shape[2], k_shape[3]], descs.k.layout)
     v = gl.allocate_shared_memory(
         DTYPE, [2, v_shape[0], v_shape[1], v_shape[2], v_shape[3]], descs.v.layout
     )  # a tile per warpgroup, which holds dV and dK at the end

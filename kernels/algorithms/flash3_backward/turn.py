@@ -103,7 +103,7 @@ def hand_over_ds(shared, step, lane, FIXED: gl.constexpr):
 
 @gluon.jit
 def wait_for_ds_before(shared, step, FIXED: gl.constexpr):
-    """Wait until both warpgroups have written dS of the step before. Before the first there is none to wait for."""
+    """Wait until both warpgroups have written dS of the step before, if there is one."""
     before = step + FIXED.STAGES - 1  # in the slot and the phase of its barrier
     mbarrier.wait(shared.ds_full.index(before % FIXED.STAGES), (before // FIXED.STAGES + 1) & 1)
 
@@ -113,20 +113,23 @@ def add_dq_before(dq, dq_sum, row, shared, step, lane, GROUP: gl.constexpr, FIXE
     """Add dQ of the step before, which is under way, to the sum from `row` on."""
     STAGES: gl.constexpr = FIXED.STAGES
     dq = warpgroup_mma_wait(2, deps=[dq])
-    mark(lane, step, HAS_DQ)
     mbarrier.arrive(shared.ds_empty.index((step + STAGES - 1) % STAGES), pred=step > 0)
     if step > 0:  # the first is of a dS that does not exist
+        mark(lane, step, HAS_DQ)
         add_dq(dq, dq_sum, row, GROUP, FIXED)
     mark(lane, step, ADDED_DQ)
 
 
 @gluon.jit
-def add_last_dq(dq_sum, row, shared, steps, GROUP: gl.constexpr, FIXED: gl.constexpr):
+def add_last_dq(dq_sum, row, shared, steps, lane, GROUP: gl.constexpr, FIXED: gl.constexpr):
     """Compute dQ of the last step, and add it to the sum from `row` on."""
     wait_for_ds_before(shared, steps, FIXED)
+    mark(lane, steps, STORED_DS)
     dq = issue_dq(shared, steps + FIXED.STAGES - 1, GROUP, FIXED)
     dq = warpgroup_mma_wait(0, deps=[dq])
+    mark(lane, steps, HAS_DQ)
     add_dq(dq, dq_sum, row, GROUP, FIXED)
+    mark(lane, steps, ADDED_DQ)
 
 
 @gluon.jit
@@ -152,9 +155,9 @@ def take_turn(
 ):
     """One query tile. CUT: it has keys that some row does not see. Returns P^T, S^T ahead, dK and dV.
 
-    If a warpgroup of its own computes dQ, S^T of the next tile is issued beside the last products of this one,
-    and is under way on return. If not, dQ of the tile before is computed and added to the sum, from row_before
-    on; so the two warpgroups need not wait for each other's dS.
+    If a warpgroup of its own computes dQ, S^T of the next tile is issued beside the last products of this
+    one, and is under way on return. If not, dQ of the tile before is computed and added to the sum from
+    row_before on: its dS is complete, so the two warpgroups need not wait for each other.
     """
     DTYPE: gl.constexpr = shared.ds.dtype
     S_LAYOUT: gl.constexpr = FIXED.S_LAYOUT

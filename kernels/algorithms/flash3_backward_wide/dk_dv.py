@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kernels.algorithms.flash3_backward.accumulate import write_gradient
-from kernels.algorithms.flash3_backward.turn import hide, issue_scores, probabilities
 from kernels.algorithms.flash3_backward.shared import (
     Stream,
     barrier,
@@ -16,6 +15,7 @@ from kernels.algorithms.flash3_backward.shared import (
     tile_of,
     wait_for,
 )
+from kernels.algorithms.flash3_backward.turn import hide, issue_scores, probabilities
 from kernels.algorithms.flash3_backward.work import Heads, take_item
 from kernels.problem import Band
 

@@ -208,7 +208,7 @@ const SENTENCES = {
   "part of dQ": () =>
     "The product of this tile is a part of dQ. Other programs compute the parts of other key tiles.",
   "add to dQ": () =>
-    "The copy engine adds it to a float32 sum in HBM. " +
+    "It is added to a float32 sum in HBM. " +
     "Programs add in the order in which they get there, so the last bits of dQ may differ from run to run.",
   "scale dQ": ({ width }) => `dQ is the sum of all parts, divided by √${width}.`,
   "base two": () => "The GPU computes powers of 2, so lse is multiplied by log₂ e here, once for all tiles.",
