@@ -64,7 +64,7 @@ def player_data(trace: Trace, provenance: str, gpu: Gpu) -> dict:
         "grid_words": algorithm.grid_words,
         "observed": algorithm.observed,
         "each_kernel_anew": algorithm.each_kernel_anew,
-        "gpu": {"limits": gpu.program_limits, "name": gpu.name, "words": _gpu_words(gpu, algorithm)},
+        "gpu": {"limits": gpu.program_limits, "name": gpu.name, "words": _gpu_words(gpu, algorithm, trace)},
         "kernels": [_kernel(kernel, name, trace) for kernel, name in names],
         "palettes": theme.palettes_for_player(),
         "kinds": encode(tile_kinds(problem, algorithm, tile_numbers or None).ravel(), "uint8"),
@@ -220,13 +220,19 @@ def _phase(phase: Phase) -> dict:
     }
 
 
-def _gpu_words(gpu: Gpu, algorithm: Algorithm) -> str:
-    """What the bars of the chip are drawn against."""
+def _gpu_words(gpu: Gpu, algorithm: Algorithm, trace: Trace) -> str:
+    """What the bars of the chip are drawn against, and what the compiled kernels take."""
     shared, registers = (format_kib(gpu.program_limits[memory]) for memory in (SHARED, REGISTERS))
+    taken = [
+        f"{name} {format_kib(launch.shared_bytes)} (stages: {launch.num_stages})"
+        for name, launch in zip(trace.kernels, trace.launches, strict=True)
+        if launch.shared_bytes
+    ]
+    compiled = f" Shared memory of the compiled kernels: {', '.join(taken)}." if taken else ""
     return (
         f"What one program keeps on the chip, against what it can have on the {gpu.name}: {shared} of shared "
         f"memory (an SM has {format_kib(gpu.shared_bytes_per_sm)}; the system keeps the rest) and "
-        f"{registers} of registers, all that an SM has. {algorithm.chip_words}"
+        f"{registers} of registers, all that an SM has. {algorithm.chip_words}{compiled}"
     )
 
 

@@ -2,6 +2,7 @@
 
 import base64
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -128,6 +129,13 @@ def test_numbers_carry_their_source():
     assert "163 KiB of shared memory (an SM has 164 KiB" in data["gpu"]["words"]
     assert data["clock"]["measured"] is False
     assert player_data(hand_built(PROBLEM, clock=True), "", GPUS["A100"])["clock"]["measured"] is True
+
+
+def test_what_a_compiled_kernel_takes_is_said_beside_the_parts_of_one_stage():
+    interpreted = hand_built(PROBLEM)
+    assert "compiled" not in player_data(interpreted, "", GPUS["A100"])["gpu"]["words"]
+    compiled = replace(interpreted, launches=(LaunchInfo(4, 3, shared_bytes=73 << 10, registers=255),))
+    assert "_attn_fwd 73 KiB (stages: 3)." in player_data(compiled, "", GPUS["A100"])["gpu"]["words"]
 
 
 def test_tile_kinds_are_those_of_the_mask():
