@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from kernels.algorithms.flash3_backward.query_tile import add_last_dq, scores_ahead, visit_query_tile
 from kernels.algorithms.flash3_backward.recording import record_gradients, record_step
 from kernels.algorithms.flash3_backward.shared import barrier, key_tiles
-from kernels.algorithms.flash3_backward.turn import add_last_dq, scores_ahead, take_turn
-from kernels.algorithms.flash3_backward.work import WHOLE, tiles_of_part
+from kernels.algorithms.flash3_backward.work import WHOLE, tiles_of_span
 from kernels.primitives.marks import lane_of
 
 from triton.experimental import gluon
@@ -42,8 +42,8 @@ def accumulate(
 ):
     """dK and dV of the keys from row GROUP * ROWS on of the item. dK gets the scale at the end.
 
-    Query tiles that need the mask have a loop of their own, because the mask takes registers: in one loop for
-    all, some would be spilled at every tile.
+    Query tiles that need the mask have loops of their own, before and after that of the whole ones. In one
+    loop for all, the mask would take registers that the other tiles need.
     """
     ROWS: gl.constexpr = FIXED.ROWS
     BLOCK_M: gl.constexpr = FIXED.BLOCK_M
@@ -59,23 +59,23 @@ def accumulate(
         mbarrier.wait(shared.kv_full.index(1), 0)
     k, v = key_tiles(shared, GROUP, FIXED)
     if FIXED.DQ_WARPGROUP:
-        # Products read shared memory faster than it delivers. So K and V stay in registers if these suffice.
+        # The products ask for more bytes than shared memory delivers, so K and V stay in registers.
         k = k.load(gl.DotOperandLayout(0, S_LAYOUT, 2))
         v = v.load(gl.DotOperandLayout(0, S_LAYOUT, 2))
     scores_t = gl.zeros([ROWS, BLOCK_M], gl.float32, S_LAYOUT)
     if FIXED.DQ_WARPGROUP:
         scores_t = scores_ahead(k, shared, 0, steps, lane, FIXED, S_LAYOUT)
     step = 0
-    row = 0
+    row_before = 0
     for member in range(item.group_size):
         head = item.batch * item.q_heads + item.kv_head * item.group_size + member
-        for part in gl.static_range(3):
-            if FIXED.HAS_PART[part]:
-                begin, end = tiles_of_part(item, part)
+        for span in gl.static_range(3):
+            if FIXED.HAS_SPAN[span]:
+                begin, end = tiles_of_span(item, span)
                 for q_tile in range(begin, end):
                     if FIXED.TRACE:
                         start = globaltimer()
-                    p_t, scores_t, dk, dv = take_turn(
+                    p_t, scores_t, dk, dv = visit_query_tile(
                         GROUP,
                         k,
                         v,
@@ -83,7 +83,7 @@ def accumulate(
                         dk,
                         dv,
                         dq_sum,
-                        row,
+                        row_before,
                         shared,
                         item,
                         band,
@@ -92,21 +92,21 @@ def accumulate(
                         steps,
                         q_tile,
                         lane,
-                        part != WHOLE,
+                        span != WHOLE,
                         FIXED,
                     )
                     if FIXED.TRACE:
                         record_step(
                             written, item, step, q_tile, p_t, dk, dv, start, band, descs, GROUP, FIXED
                         )
-                    row = head * item.padded_rows + q_tile * BLOCK_M
+                    row_before = head * item.padded_rows + q_tile * BLOCK_M
                     step += 1
     if FIXED.DQ_WARPGROUP:
         scores_t = warpgroup_mma_wait(0, deps=[scores_t])  # of a tile that does not exist
     else:
         is_left = steps > 0
         if is_left:
-            add_last_dq(dq_sum, row, shared, steps, lane, GROUP, FIXED)
+            add_last_dq(dq_sum, row_before, shared, steps, lane, GROUP, FIXED)
     if FIXED.TRACE:
         record_gradients(written, item, steps, band, descs, GROUP, FIXED)
     # [store dK, dV]

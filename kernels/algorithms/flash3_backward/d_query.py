@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kernels.algorithms.flash3_backward.lanes import QUERIES
-from kernels.algorithms.flash3_backward.rows import place_in_part
+from kernels.algorithms.flash3_backward.rows import place_in_sum
 from kernels.primitives.marks import lane_of, mark, mark_numbers
 
 from triton.experimental import gluon
@@ -35,16 +35,17 @@ def issue_dq(shared, step, PART: gl.constexpr, FIXED: gl.constexpr):
 def add_dq(dq, dq_sum, row, PART: gl.constexpr, FIXED: gl.constexpr):
     """Add a part of dQ, (BLOCK_M, ROWS), to its place in the sum, straight from registers.
 
-    The sum has the numbers of a part in the order in which the threads hold them: see `rows.place_in_part`.
+    The sum has the order in which the threads hold dQ: see `rows.place_in_sum`.
     """
     ROWS: gl.constexpr = FIXED.ROWS
     PARTS: gl.constexpr = FIXED.BLOCK_D // ROWS
+    gl.static_assert(FIXED.BLOCK_M == 64 and ROWS == 64, "the sum has blocks of 64 x 64")
     LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], instr_shape=[16, ROWS, 16])
     # [add dQ]
     rows = gl.arange(0, FIXED.BLOCK_M, layout=gl.SliceLayout(1, LAYOUT))[:, None]
     columns = gl.arange(0, ROWS, layout=gl.SliceLayout(0, LAYOUT))[None, :]
     of_part = dq_sum + ((row // ROWS).to(gl.int64) * PARTS + PART) * (ROWS * ROWS)
-    first_of_four = (of_part + (place_in_part(rows, columns) & ~3)).to(gl.int64)
+    first_of_four = (of_part + (place_in_sum(rows, columns) & ~3)).to(gl.int64)
     gl.inline_asm_elementwise(
         """{
             red.global.add.v4.f32 [$8], {$4, $5, $6, $7};

@@ -86,6 +86,11 @@ def _sum(name: str, rows: int) -> ChipPart:
     return ChipPart(name, lambda problem: rows * _columns(problem) * FLOAT32_BYTES, (name,))
 
 
+def _kept_bytes(problem: AttentionProblem) -> int:
+    """K and V once more, in registers, if these suffice."""
+    return 2 * BLOCK_N * 64 * problem.itemsize if _columns(problem) == 64 else 0
+
+
 def _scores(*holds: str) -> ChipPart:
     """A tile of keys and queries in float32."""
     return ChipPart(", ".join(holds), lambda problem: BLOCK_M * BLOCK_N * FLOAT32_BYTES, holds)
@@ -116,11 +121,11 @@ SWEEP = Kernel(
         before_parts=(SourcePart(MODULE + "loader", "load_tiles", ("load K, V",)),),
         step_parts=(
             SourcePart(MODULE + "loader", "load_tiles", ("load Q, lse", "load dO, D")),
-            SourcePart(MODULE + "turn", "issue_scores", ("QK^T",)),
-            SourcePart(MODULE + "turn", "scores_and_dp", ("dP",)),
-            SourcePart(MODULE + "turn", "probabilities"),
-            SourcePart(MODULE + "turn", "hide"),
-            SourcePart(MODULE + "turn", "take_turn", ("dV", "dS", "dK")),
+            SourcePart(MODULE + "query_tile", "issue_scores", ("QK^T",)),
+            SourcePart(MODULE + "query_tile", "scores_and_dp", ("dP",)),
+            SourcePart(MODULE + "query_tile", "probabilities"),
+            SourcePart(MODULE + "query_tile", "apply_mask"),
+            SourcePart(MODULE + "query_tile", "visit_query_tile", ("QK^T", "dV", "dS", "dK")),
             SourcePart(MODULE + "d_query", "issue_dq"),
             SourcePart(MODULE + "d_query", "add_dq"),
         ),
@@ -146,6 +151,7 @@ SWEEP = Kernel(
         _slots("V", BLOCK_N),
         _slots("Q", BLOCK_M, STAGES),
         _slots("dO", BLOCK_M, STAGES),
+        ChipPart("K, V", _kept_bytes, ("K", "V")),
         _numbers("lse"),
         _numbers("D"),
         ChipPart(

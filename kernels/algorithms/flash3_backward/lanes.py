@@ -1,7 +1,7 @@
 """What the lanes of the backward sweep for Hopper do in a turn, which is about one query tile.
 
-Where dQ is computed differs (see `shared.Fixed`): by a warpgroup of its own, a turn later, or at once. So
-does the order of the marks.
+A warpgroup of its own computes dQ, or those that keep keys do it a turn later (see `shared.Fixed`). So the
+order of the marks differs.
 """
 
 from kernels.problem import AttentionProblem
@@ -22,10 +22,7 @@ TO_DS = (
     Activity("wait for dP^T", WAIT, "dP", "has P", "has dP"),
     Activity("dS", OTHER, "dS", "has dP", "has place"),
 )
-LAST = (
-    Activity("dK", PRODUCT, "dK", "stored dS", "has dK"),
-    Activity("wait for dK", WAIT, "dK", "has dV", "has dK"),
-)
+WAIT_FOR_DK = Activity("wait for dK", WAIT, "dK", "has dV", "has dK")
 KEYS = LaneRole(
     "warpgroup {}",
     KEY_MARKS,
@@ -38,10 +35,11 @@ KEYS = LaneRole(
         Activity("dV", PRODUCT, "dV", "has dP", "has dV"),
         Activity("store dS", OTHER, "dS", "has place", "stored dS"),
         Activity("wait for dV", WAIT, "dV", "stored dS", "has dV"),
-        *LAST,
+        Activity("dK", PRODUCT, "dK", "has place", "has dK"),
+        WAIT_FOR_DK,
     ),
 )
-"""A warpgroup of its own computes dQ. S^T of a query tile is issued in the turn before."""
+"""A warpgroup that keeps keys, if another computes dQ. S^T of a query tile is issued in the turn before."""
 
 KEYS_AND_DQ = LaneRole(
     "warpgroup {}",
@@ -59,10 +57,11 @@ KEYS_AND_DQ = LaneRole(
         Activity("wait for dQ", WAIT, "dQ", "stored dS", "has dQ", turns_back=1),
         Activity("add dQ", OTHER, "add dQ", "has dQ", "added dQ", turns_back=1),
         Activity("wait for dV", WAIT, "dV", "added dQ", "has dV"),
-        *LAST,
+        Activity("dK", PRODUCT, "dK", "stored dS", "has dK"),
+        WAIT_FOR_DK,
     ),
 )
-"""Each computes a half of dQ of the query tile before."""
+"""A warpgroup that keeps keys, and computes a half of dQ of the query tile before."""
 
 QUERIES = LaneRole(
     "warpgroup {}: dQ",

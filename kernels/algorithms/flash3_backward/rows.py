@@ -24,12 +24,12 @@ WRITE_LSE, WRITE_D, WRITE_SUM = write_columns(PREPARE, "lse", "D", "dQ")
 
 
 @triton.jit
-def place_in_part(rows, columns):
-    """Place of an element in the sum of dQ, whose parts of 64 x 64 lie one after the other.
+def place_in_sum(rows, columns):
+    """Place of an element in the sum of dQ, whose blocks of 64 x 64 lie one after the other.
 
-    A part has the order in which a warpgroup's threads hold a product: each four neighbouring numbers are one
-    thread's, two columns of a row and two of the row 8 below it, and a warp's lie beside each other. So a
-    warpgroup adds to it straight from its registers.
+    A block has the order of a wgmma accumulator. Four consecutive numbers belong to one thread: columns c and
+    c + 1 of the rows r and r + 8. The fours of a warp lie beside each other. So a warpgroup adds to the sum
+    straight from its registers.
     """
     thread = (rows // 16) * 32 + (rows % 8) * 4 + (columns % 8) // 2
     of_thread = (rows // 8 % 2) * 2 + columns % 2
@@ -128,7 +128,7 @@ def _attn_bwd_hopper_finish(
     first_q = q_tile * BLOCK_M
     offs_d = tl.arange(0, BLOCK_D)
     part = batch_head.to(tl.int64) * padded_rows + first_q
-    at = dq_sum_ptr + part * BLOCK_D + place_in_part(tl.arange(0, BLOCK_M)[:, None], offs_d[None, :])
+    at = dq_sum_ptr + part * BLOCK_D + place_in_sum(tl.arange(0, BLOCK_M)[:, None], offs_d[None, :])
     slot = batch_head * tl.num_programs(0) + q_tile
     if TRACE:
         record_start(trace, slot)

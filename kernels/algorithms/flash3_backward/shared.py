@@ -52,8 +52,8 @@ class Fixed:
         return gl.NVMMADistributedLayout([3, 0], [4, 1], instr_shape=[16, self.BLOCK_D, 16])
 
     @property
-    def HAS_PART(self) -> tuple[bool, bool, bool]:  # noqa: N802
-        """Whether the parts that `work.tiles_of_part` tells apart can have query tiles."""
+    def HAS_SPAN(self) -> tuple[bool, bool, bool]:  # noqa: N802
+        """Whether the spans that `work.tiles_of_span` tells apart can have query tiles."""
         return self.BOUND_RIGHT, True, self.BOUND_LEFT or self.RAGGED
 
     @property
@@ -85,7 +85,7 @@ class Shared(NamedTuple):
 
 
 class Descriptors(NamedTuple):
-    """Tensor descriptors: tiles of the inputs, parts of the float32 sum of dQ, and tiles of dK and dV."""
+    """Tensor descriptors: tiles of the inputs, and of dK and dV."""
 
     q: gl.tensor
     do: gl.tensor

@@ -78,18 +78,18 @@ def take_item(heads, band, FIXED: gl.constexpr):
 
 
 WHOLE = gl.constexpr(1)
-"""The part of the query tiles of which every row sees every key."""
+"""The span of the query tiles of which every row sees every key."""
 
 
 @gluon.jit
-def tiles_of_part(item, PART: gl.constexpr):
-    """Query tiles [begin, end) of a part of an item: those cut by the right bound, the whole ones, the rest.
+def tiles_of_span(item, SPAN: gl.constexpr):
+    """Query tiles [begin, end) of a span of an item: those cut by the right bound, the whole ones, the rest.
 
     The rest is cut by the left bound or by the end of the keys.
     """
-    if PART < WHOLE:
+    if SPAN < WHOLE:
         return item.first, item.first_full
-    elif PART == WHOLE:
+    elif SPAN == WHOLE:
         return item.first_full, item.end_full
     else:
         return item.end_full, item.end

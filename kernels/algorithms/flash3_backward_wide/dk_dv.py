@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kernels.algorithms.flash3_backward.accumulate import write_gradient
+from kernels.algorithms.flash3_backward.query_tile import apply_mask, issue_scores, probabilities
 from kernels.algorithms.flash3_backward.shared import (
     Stream,
     barrier,
@@ -15,7 +16,6 @@ from kernels.algorithms.flash3_backward.shared import (
     tile_of,
     wait_for,
 )
-from kernels.algorithms.flash3_backward.turn import hide, issue_scores, probabilities
 from kernels.algorithms.flash3_backward.work import Heads, take_item
 from kernels.problem import Band
 
@@ -101,7 +101,7 @@ def sum_dv(descs, shared, item, band, scale_log2, FIXED: gl.constexpr):
         if FIXED.BOUND_LEFT or FIXED.BOUND_RIGHT or FIXED.RAGGED:
             is_cut = (q_tile < item.first_full) | (q_tile >= item.end_full)
             if is_cut:  # its indices are not made before the loop, where they would take registers
-                p_t = hide(p_t, item, q_tile, band, 0, FIXED, S_LAYOUT)
+                p_t = apply_mask(p_t, item, q_tile, band, 0, FIXED, S_LAYOUT)
         release(shared.q, step, FIXED)
         mbarrier.wait(shared.p_empty.index(slot), (step // STAGES + 1) & 1)
         shared.p.index(slot).store(p_t)  # before dV is issued: after it costs a third of the speed

@@ -11,8 +11,8 @@ from kernels.algorithms.flash3.work import (
     first_full_tile,
     first_visited_tile,
 )
+from kernels.algorithms.flash3_backward.query_tile import issue_scores
 from kernels.algorithms.flash3_backward.shared import barrier, buffer_of, make_barriers
-from kernels.algorithms.flash3_backward.turn import issue_scores
 from kernels.algorithms.flash3_backward.work import last_tiles_first
 from kernels.problem import Band
 

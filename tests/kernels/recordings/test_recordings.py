@@ -3,6 +3,8 @@
 An entry may name presets that nobody has recorded on a GPU yet; that is not a failure.
 """
 
+from collections import defaultdict
+
 import numpy as np
 import pytest
 
@@ -103,3 +105,28 @@ def test_other_problems_have_no_recording():
 
 def test_recordings_stay_small():
     assert sum(file.stat().st_size for file in FOLDER.iterdir() if file.is_file()) < 14e6
+
+
+@pytest.mark.parametrize("file", [file for file in WANTED_LANES if ".backward_sweep." in file])
+def test_each_lane_of_the_backward_sweep_that_adds_dq_does_it_once_per_visited_tile(file):
+    lanes = recorded_lanes(*WANTED_LANES[file])
+    names = [name for name, _ in lanes.activities]
+    tiles = defaultdict(list)
+    for program, lane, activity, *tile in zip(
+        lanes.event_program,
+        lanes.event_lane,
+        lanes.event_activity,
+        lanes.event_batch_head,
+        lanes.event_q_tile,
+        strict=True,
+    ):
+        tiles[program, names[activity], lane].append(tuple(tile))
+    for program in set(lanes.event_program):
+        softmax, added = (
+            [sorted(of_lane) for (own, name, _), of_lane in tiles.items() if (own, name) == (program, wanted)]
+            for wanted in ("exponentials", "add dQ")
+        )
+        visited = softmax[0]
+        assert len(set(visited)) == len(visited)
+        assert softmax == [visited] * 2
+        assert added == [visited] * (1 if lanes.problem.head_dim <= 64 else 2)

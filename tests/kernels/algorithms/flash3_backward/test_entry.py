@@ -61,13 +61,13 @@ def test_keys_that_nobody_sees_are_not_loaded():
     [
         ("load Q, lse", "loader", "load_into(shared.q"),
         ("load dO, D", "loader", "load_into(shared.do"),
-        ("QK^T", "turn", "warpgroup_mma(kept, streamed"),
-        ("dP", "turn", "issue_scores(v, tile_of(shared.do"),
-        ("P from lse", "turn", "gl.exp2(scores_t"),
-        ("mask", "turn", "band.right"),
-        ("dV", "turn", "warpgroup_mma(p, do, dv"),
-        ("dS", "turn", "dp_t - delta"),
-        ("dK", "turn", "warpgroup_mma(ds, q, dk"),
+        ("QK^T", "query_tile", "warpgroup_mma(kept, streamed"),
+        ("dP", "query_tile", "issue_scores(v, tile_of(shared.do"),
+        ("P from lse", "query_tile", "gl.exp2(scores_t"),
+        ("mask", "query_tile", "band.right"),
+        ("dV", "query_tile", "warpgroup_mma(p, do, dv"),
+        ("dS", "query_tile", "dp_t - delta"),
+        ("dK", "query_tile", "warpgroup_mma(ds, q, dk"),
         ("dQ", "d_query", "warpgroup_mma(ds_t"),
         ("add dQ", "d_query", "red.global.add"),
     ],
@@ -75,6 +75,14 @@ def test_keys_that_nobody_sees_are_not_loaded():
 def test_each_phase_shows_the_line_it_is_about_in_its_own_file(phase, file, words):
     lines = [line for line in kernel_source(SWEEP.source).step if line.phase == phase]
     assert any(words in line.text and line.file.endswith(f"/{file}.py") for line in lines)
+
+
+@pytest.mark.parametrize("words", ["dv = warpgroup_mma(", "dk = warpgroup_mma("])
+def test_a_product_that_stands_in_two_branches_is_shown_with_the_else_between(words):
+    """Without it, the reader would see the product added twice."""
+    texts = [line.text.strip() for line in kernel_source(SWEEP.source).step]
+    first, second = (number for number, text in enumerate(texts) if text.startswith(words))
+    assert "else:" in texts[first:second]
 
 
 def test_lines_that_only_record_are_not_shown():

@@ -29,11 +29,13 @@ def test_without_a_hopper_gpu_it_is_not_used():
 
 @pytest.mark.gpu
 @on_hopper
-@pytest.mark.parametrize("mask", ["full", "causal"])
+@pytest.mark.parametrize("mask", ["full", "causal", "window"])
 @pytest.mark.parametrize("head_dim", [64, 128])
 def test_250_repeats_differ_by_the_order_of_the_sum_of_dq_alone(head_dim, mask):
-    kv_len = 1152 if mask == "full" else 1111  # whole key tiles without a mask: dQ a step behind
-    problem = AttentionProblem(q_len=1111, kv_len=kv_len, head_dim=head_dim, batch=4, **HEADS, mask=mask)
+    """Whole key tiles; a last one that is not whole; shared key heads, and tiles that either bound cuts."""
+    kv_len = 1152 if mask == "full" else 1111
+    heads = HEADS | ({"kv_heads": 2} if mask == "window" else {})
+    problem = AttentionProblem(q_len=1111, kv_len=kv_len, head_dim=head_dim, batch=4, **heads, mask=mask)
     tensors = tensors_of(problem)
     first = run_on_hopper(problem, tensors)
     assert_right(problem, first)

@@ -1,9 +1,11 @@
 """The order of the sum of dQ, and the kernel that brings it into the order of a tensor."""
 
+import itertools
+
 import pytest
 import torch
 
-from kernels.algorithms.flash3_backward.rows import _attn_bwd_hopper_finish, place_in_part
+from kernels.algorithms.flash3_backward.rows import _attn_bwd_hopper_finish, place_in_sum
 from kernels.device.runtime import DEVICE
 
 import triton.language as tl
@@ -23,15 +25,18 @@ def test_four_registers_of_a_thread_lie_together_and_a_warps_beside_each_other()
     for thread in range(128):
         for register in range(32):
             row, column = accumulator(thread, register)
-            assert place_in_part.fn(row, column) == register // 4 * 512 + thread * 4 + register % 4
+            assert place_in_sum.fn(row, column) == register // 4 * 512 + thread * 4 + register % 4
 
 
 @pytest.mark.parametrize("head_dim", [40, 64, 96, 128])
 def test_dq_comes_out_in_the_order_of_its_tensor(head_dim):
     block_d, heads, q_len, padded = 64 if head_dim <= 64 else 128, 2, 100, 128
     expected = torch.randn(heads, padded, block_d, device=DEVICE)
-    rows, columns = torch.meshgrid(torch.arange(64), torch.arange(block_d), indexing="ij")
-    places = place_in_part.fn(rows, columns).flatten().to(DEVICE)
+    places = torch.empty(64, block_d, dtype=torch.long)
+    for part, thread, register in itertools.product(range(block_d // 64), range(128), range(32)):
+        row, column = accumulator(thread, register)
+        places[row, part * 64 + column] = part * 4096 + register // 4 * 512 + thread * 4 + register % 4
+    places = places.flatten().to(DEVICE)
     dq_sum = torch.empty(heads, padded // 64, 64 * block_d, device=DEVICE)
     dq_sum[:, :, places] = expected.reshape(heads, padded // 64, 64 * block_d)
     d_query = torch.empty(1, heads, q_len, head_dim, device=DEVICE)

@@ -43,8 +43,8 @@ def probabilities(scores_t, lse, scale_log2):
 
 
 @gluon.jit
-def hide(p_t, item, q_tile, band, GROUP: gl.constexpr, FIXED: gl.constexpr, LAYOUT: gl.constexpr):
-    """P^T with 0 for every key that a row does not see."""
+def apply_mask(p_t, item, q_tile, band, GROUP: gl.constexpr, FIXED: gl.constexpr, LAYOUT: gl.constexpr):
+    """P^T with 0 for each key that a row does not see."""
     # [mask]
     first_k = item.kv_tile * FIXED.BLOCK_N + GROUP * FIXED.ROWS
     keys = first_k + gl.arange(0, FIXED.ROWS, layout=gl.SliceLayout(1, LAYOUT))
@@ -133,7 +133,7 @@ def add_last_dq(dq_sum, row, shared, steps, lane, GROUP: gl.constexpr, FIXED: gl
 
 
 @gluon.jit
-def take_turn(
+def visit_query_tile(
     GROUP: gl.constexpr,
     k,
     v,
@@ -157,7 +157,7 @@ def take_turn(
 
     If a warpgroup of its own computes dQ, S^T of the next tile is issued beside the last products of this
     one, and is under way on return. If not, dQ of the tile before is computed and added to the sum from
-    row_before on: its dS is complete, so the two warpgroups need not wait for each other.
+    row_before on: by then the other warpgroup has mostly written its half of dS.
     """
     DTYPE: gl.constexpr = shared.ds.dtype
     S_LAYOUT: gl.constexpr = FIXED.S_LAYOUT
@@ -165,14 +165,14 @@ def take_turn(
     slot = step % FIXED.STAGES
     q = tile_of(shared.q, step, FIXED)
     do = tile_of(shared.do, step, FIXED)
-    gl.assume(step >= 0)
+    gl.assume(step >= 0)  # so that slot and phase are a bit each, without the cases of a negative number
     if not FIXED.DQ_WARPGROUP:
         k, v = key_tiles(shared, GROUP, FIXED)
     mark(lane, step, TURNS)
     s_t, lse, dp_t = scores_and_dp(k, v, scores_t, shared, step, lane, FIXED, S_LAYOUT)
     p_t = probabilities(s_t, lse, scale_log2)
     if CUT:
-        p_t = hide(p_t, item, q_tile, band, GROUP, FIXED, S_LAYOUT)
+        p_t = apply_mask(p_t, item, q_tile, band, GROUP, FIXED, S_LAYOUT)
     delta = shared.do.numbers.index(slot).load(gl.SliceLayout(0, S_LAYOUT))
     mark(lane, step, HAS_P)
     dp_t = warpgroup_mma_wait(0, deps=[dp_t])
@@ -190,16 +190,18 @@ def take_turn(
         shared.ds.index(slot).slice(GROUP * FIXED.ROWS, FIXED.ROWS, 0).store(ds_t)
         # [dK]
         dk = warpgroup_mma(ds, q, dk, is_async=True)
-        # [end]
+        # [dS]
         hand_over_ds(shared, step, lane, FIXED)
+        # [QK^T]
         scores_t = scores_ahead(k, shared, step + 1, steps, lane, FIXED, S_LAYOUT)
     else:
+        # [end]
         wait_for_ds_before(shared, step, FIXED)
         mark(lane, step, HAS_ALL_DS)
         # [dS]
         shared.ds.index(slot).slice(GROUP * FIXED.ROWS, FIXED.ROWS, 0).store(ds_t)
-        # [end]
         hand_over_ds(shared, step, lane, FIXED)
+        # [end]
         dq = issue_dq(shared, step + FIXED.STAGES - 1, GROUP, FIXED)
         # [dV]
         p = gl.convert_layout(p_t.to(DTYPE), P_LAYOUT)
