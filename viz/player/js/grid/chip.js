@@ -32,7 +32,7 @@ export function drawChip(canvas, model, palette, at) {
 
 // The memories, each with its parts, what they take and what a program can have; and how many times larger
 // than to scale they are drawn.
-export function memoriesOf({ parts }, limits) {
+function memoriesOf({ parts }, limits) {
   const memories = Object.entries(limits).map(([name, limit]) => {
     const own = parts.filter(({ memory }) => memory === name);
     return { name, limit, parts: own, used: own.reduce((sum, { bytes }) => sum + bytes, 0) };

@@ -6,7 +6,7 @@ const WORD = 54; // width of a strip's name in words
 export const LABEL = 12; // height of the labels above the strips
 
 // The grid of one head, with room for labels and strips around it; `room` is the width of it all.
-export function stageLayout(width, height, model) {
+function stageLayout(width, height, model) {
   const count = (side) => model.strips.filter((strip) => strip.side === side).length;
   const names = model.strips.map(({ side, name }) => (side === "top" ? name.length : 0));
   const inWords = width > 420 && count("left") === 1; // else there is no room to spare

@@ -33,7 +33,7 @@ export function visiblePath(context, model, step, box) {
   context.closePath();
 }
 
-export function drawDone(context, layout, model, palette, step) {
+function drawDone(context, layout, model, palette, step) {
   const { cells } = model.kernels[model.kernel[step]];
   if (!hasTile(model, step) || !cells) return;
   const box = cellBox(layout, model, step);

@@ -77,7 +77,7 @@ function isBefore(model, kernel, phase) {
 }
 
 // The step whose state this one goes on with; -1 if it starts anew.
-export function stepBefore(model, step) {
+function stepBefore(model, step) {
   const kernel = model.kernel[step];
   const keepsKeys = model.kernels[kernel].stays === "kv_tile";
   const steps = stepsOfTile(model, kernel, model.head[step], model.q[step]);

@@ -5,7 +5,7 @@
 // everything else that changed, `settled()` once the position has stayed for a while, and `fullScreen()`. It
 // may have `holds()`, which says whether the track may not go on now.
 
-export const SPEEDS = [0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256];
+const SPEEDS = [0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256];
 const SETTLES_AFTER_MS = 400;
 
 export const browserClock = {
