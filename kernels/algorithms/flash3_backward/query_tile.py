@@ -102,18 +102,23 @@ def hand_over_ds(shared, step, lane, FIXED: gl.constexpr):
 
 
 @gluon.jit
+def before(step, FIXED: gl.constexpr):
+    """A step that has the slot of the step before, and is not negative."""
+    return step + FIXED.STAGES - 1
+
+
+@gluon.jit
 def wait_for_ds_before(shared, step, FIXED: gl.constexpr):
     """Wait until both warpgroups have written dS of the step before, if there is one."""
-    before = step + FIXED.STAGES - 1  # in the slot and the phase of its barrier
-    mbarrier.wait(shared.ds_full.index(before % FIXED.STAGES), (before // FIXED.STAGES + 1) & 1)
+    same_slot = before(step, FIXED)
+    mbarrier.wait(shared.ds_full.index(same_slot % FIXED.STAGES), (same_slot // FIXED.STAGES + 1) & 1)
 
 
 @gluon.jit
 def add_dq_before(dq, dq_sum, row, shared, step, lane, GROUP: gl.constexpr, FIXED: gl.constexpr):
     """Add dQ of the step before, which is under way, to the sum from `row` on."""
-    STAGES: gl.constexpr = FIXED.STAGES
     dq = warpgroup_mma_wait(2, deps=[dq])
-    mbarrier.arrive(shared.ds_empty.index((step + STAGES - 1) % STAGES), pred=step > 0)
+    mbarrier.arrive(shared.ds_empty.index(before(step, FIXED) % FIXED.STAGES), pred=step > 0)
     if step > 0:  # the first is of a dS that does not exist
         mark(lane, step, HAS_DQ)
         add_dq(dq, dq_sum, row, GROUP, FIXED)
@@ -125,7 +130,7 @@ def add_last_dq(dq_sum, row, shared, steps, lane, GROUP: gl.constexpr, FIXED: gl
     """Compute dQ of the last step, and add it to the sum from `row` on."""
     wait_for_ds_before(shared, steps, FIXED)
     mark(lane, steps, STORED_DS)
-    dq = issue_dq(shared, steps + FIXED.STAGES - 1, GROUP, FIXED)
+    dq = issue_dq(shared, before(steps, FIXED), GROUP, FIXED)
     dq = warpgroup_mma_wait(0, deps=[dq])
     mark(lane, steps, HAS_DQ)
     add_dq(dq, dq_sum, row, GROUP, FIXED)
@@ -202,7 +207,7 @@ def visit_query_tile(
         shared.ds.index(slot).slice(GROUP * FIXED.ROWS, FIXED.ROWS, 0).store(ds_t)
         hand_over_ds(shared, step, lane, FIXED)
         # [end]
-        dq = issue_dq(shared, step + FIXED.STAGES - 1, GROUP, FIXED)
+        dq = issue_dq(shared, before(step, FIXED), GROUP, FIXED)
         # [dV]
         p = gl.convert_layout(p_t.to(DTYPE), P_LAYOUT)
         dv = warpgroup_mma(p, do, dv, is_async=True)
