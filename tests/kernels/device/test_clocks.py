@@ -34,7 +34,7 @@ def test_a_wide_spread_is_known():
     assert not Timing(1.0, 0.95, 1.05, 9).is_wide
 
 
-def test_calls_visit_query_tiles_until_each_has_used_its_budget():
+def test_calls_take_turns_until_each_has_used_its_budget():
     clock = CountingClock()
     slow, fast = (lambda: ("slow", 50.0)), (lambda: ("fast", 1.0))
     timings = clock.time_in_turn({"slow": slow, "fast": fast}, budget_s=0.01)

@@ -218,7 +218,7 @@ def test_keys_are_split_into_as_many_parts_as_fill_the_device_and_none_is_empty(
     assert split_evenly(0, 4) == (1, 1)
 
 
-def test_heads_visit_query_tiles_only_under_a_mask_that_shortens_some_programs():
+def test_heads_take_turns_only_under_a_mask_that_shortens_some_programs():
     assert heads_in_turn(40, bounds_right=True) == HEADS_IN_TURN
     assert heads_in_turn(5, bounds_right=True) == 5
     assert heads_in_turn(5, bounds_right=False) == 1
