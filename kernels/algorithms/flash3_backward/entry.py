@@ -26,7 +26,7 @@ def _columns(problem: AttentionProblem) -> int:
     return max(64, 1 << (problem.head_dim - 1).bit_length())
 
 
-def _sum_row_bytes(problem: AttentionProblem) -> int:
+def _padded_sum_row_bytes(problem: AttentionProblem) -> int:
     """Bytes of a row of the float32 sum of dQ, which has the columns of a tile."""
     return _columns(problem) * FLOAT32_BYTES
 
@@ -39,7 +39,7 @@ def _padded_rows(problem: AttentionProblem) -> int:
 def prepare_bytes(problem: AttentionProblem) -> int:
     """O, dO and lse read; lse, D and zeros for the float32 sum of dQ written, for whole query tiles."""
     read = problem.heads * problem.q_len * (2 * row_bytes(problem) + FLOAT32_BYTES)
-    return read + _padded_rows(problem) * (2 * FLOAT32_BYTES + _sum_row_bytes(problem))
+    return read + _padded_rows(problem) * (2 * FLOAT32_BYTES + _padded_sum_row_bytes(problem))
 
 
 def sweep_bytes(problem: AttentionProblem) -> int:
@@ -48,7 +48,7 @@ def sweep_bytes(problem: AttentionProblem) -> int:
     K and V are not loaded by a program whose keys nobody sees.
     """
     row, total = row_bytes(problem), 0
-    rows_of_tile = BLOCK_M * (2 * FLOAT32_BYTES + _sum_row_bytes(problem))
+    rows_of_tile = BLOCK_M * (2 * FLOAT32_BYTES + _padded_sum_row_bytes(problem))
     for kv_tile in range(problem.kv_tiles):
         tiles = visiting_tiles(problem, kv_tile)
         visits = max(tiles.end - tiles.first, 0)
@@ -62,7 +62,7 @@ def sweep_bytes(problem: AttentionProblem) -> int:
 def finish_bytes(problem: AttentionProblem) -> int:
     """The float32 sum of dQ read for whole query tiles, dQ written."""
     written = problem.heads * problem.q_len * row_bytes(problem)
-    return written + _padded_rows(problem) * _sum_row_bytes(problem)
+    return written + _padded_rows(problem) * _padded_sum_row_bytes(problem)
 
 
 def the_scale(problem: AttentionProblem) -> float:
@@ -87,7 +87,7 @@ def _sum(name: str, rows: int) -> ChipPart:
 
 
 def _kept_bytes(problem: AttentionProblem) -> int:
-    """K and V once more, in registers, if these suffice."""
+    """K and V once more, in registers, with head_dim up to 64."""
     return 2 * BLOCK_N * 64 * problem.itemsize if _columns(problem) == 64 else 0
 
 
@@ -151,7 +151,6 @@ SWEEP = Kernel(
         _slots("V", BLOCK_N),
         _slots("Q", BLOCK_M, STAGES),
         _slots("dO", BLOCK_M, STAGES),
-        ChipPart("K, V", _kept_bytes, ("K", "V")),
         _numbers("lse"),
         _numbers("D"),
         ChipPart(
@@ -160,6 +159,7 @@ SWEEP = Kernel(
             ("dS",),
             SHARED,
         ),
+        ChipPart("K, V", _kept_bytes, ("K", "V")),
         _scores("S", "P"),
         _scores("dP"),
         _sum("dK", BLOCK_N),
