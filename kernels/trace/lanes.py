@@ -147,7 +147,7 @@ class Lanes:
     @property
     def overhead(self) -> float:
         """By what part of it the marks change the time of the kernel. Below 0 it is faster with them, which
-        can be, because they also change when its warps meet."""
+        can be, because they also change the order of its instructions, and when its warps meet."""
         return self.marked_us / self.plain_us - 1
 
     @property

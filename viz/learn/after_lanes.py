@@ -83,9 +83,9 @@ def _predict(plain: LanesRun, hopper: LanesRun) -> bool:
     shares = [f"{run.lanes.product_share:.0%}" for run in (plain, hopper)]
     return choose(
         f"after_lanes_{problem.mask}{problem.head_dim}",
-        f"In {plain.label} a product was under way {shares[0]} of the SMs' time. {hopper.label} issues the "
-        "products of one [[key tile]], and does softmax of another one meanwhile. How much of the time is a "
-        "product under way then?",
+        f"In {plain.label} a product was under way {shares[0]} of the SMs' time. A program of {hopper.label} "
+        "has two warpgroups, each with query rows of its own: while one is in its softmax, the other can "
+        "multiply. How much of the time is a product under way then?",
         sorted({*shares, "100%"}, key=lambda words: float(words[:-1])),
         shares[1],
         f"One call takes {hopper.lanes.plain_us:.0f} µs instead of {plain.lanes.plain_us:.0f} µs.",
@@ -101,7 +101,8 @@ def overlap_words(plain: LanesRun, hopper: LanesRun) -> str:
         f"way, and {hidden[0]:.0%} of softmax ran beside a product of any program on the SM. For the rest of "
         "softmax no product is under way: the [[tensor cores]] stand still.  \n"
         f"**{hopper.label}**: during {own[1]:.0%} of its softmax a warpgroup has a product of its own under "
-        f"way, and {hidden[1]:.0%} of softmax ran beside a product of any warpgroup on the SM. The row "
+        f"way, and {hidden[1]:.0%} of softmax ran beside a product of any warpgroup on the SM. (The paper's "
+        "kernel also runs a warpgroup's softmax beside its own products. Ours waits for them first.) The row "
         "“loads” is a warp that only loads: during its blocks no place in [[SRAM|shared memory]] is free for "
         "the next tile, so it waits."
     )

@@ -242,7 +242,7 @@ def _marks_words(all_lanes: Sequence[Lanes]) -> str:
     """What was measured with marks, and why a kernel can be faster with them if one was."""
     words = "with marks it took " + " and ".join(format_ms(each.marked_us / 1e3) for each in all_lanes)
     if any(each.overhead < 0 for each in all_lanes):
-        words += "; marks also change when its warps take turns, so a kernel can be done sooner"
+        words += "; marks also change the order in which its warps work, so a kernel can be done sooner"
     return words
 
 

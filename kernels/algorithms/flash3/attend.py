@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from kernels.algorithms.flash3.lanes import WARPGROUP
-from kernels.algorithms.flash3.products import first_scores, issue_both, last_values
+from kernels.algorithms.flash3.mask import mask_scores
+from kernels.algorithms.flash3.output import write_out
+from kernels.algorithms.flash3.products import await_values, first_scores, issue_both, last_values
 from kernels.algorithms.flash3.recording import record_step
-from kernels.algorithms.flash3.rings import release
-from kernels.algorithms.flash3.softmax import softmax_step, write_out
 from kernels.algorithms.flash3.work import next_unit, take_item
 from kernels.primitives.marks import lane_of, mark, mark_numbers
+from kernels.primitives.online_softmax import online_softmax
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
-from triton.experimental.gluon.language.nvidia.hopper import mbarrier, tma, warpgroup_mma_wait
+from triton.experimental.gluon.language.nvidia.hopper import mbarrier, tma
 from triton.language.extra.cuda import globaltimer
 
-HAS_P, HAS_O, WRITES, WROTE = mark_numbers(WARPGROUP, "has P", "has O", "writes", "wrote")
+MASKED, HAS_O, HAS_P, WRITES, WROTE = mark_numbers(WARPGROUP, "masked", "has O", "has P", "writes", "wrote")
 ASKS_Q, HAS_Q = mark_numbers(WARPGROUP, "asks Q", "has Q")
 
 
@@ -33,7 +34,6 @@ def attend(
     DTYPE: gl.constexpr = descs.o.dtype
     ROWS: gl.constexpr = FIXED.ROWS
     BLOCK_D: gl.constexpr = FIXED.BLOCK_D
-    STAGES: gl.constexpr = FIXED.STAGES
     o_buffer = o_buffers.index(GROUP)
     q_heads = work.q_heads.number
     row_bytes = descs.o.shape[3].to(gl.int32) * (DTYPE.primitive_bitwidth // 8)
@@ -53,9 +53,9 @@ def attend(
     scores = first_scores(q, rings, step, lane, step, FIXED, S_LAYOUT)
     done_m = gl.full([ROWS], float("-inf"), gl.float32, ROW_LAYOUT)
     done_l = gl.zeros([ROWS], gl.float32, ROW_LAYOUT)
-    first_p, m, l, alpha = softmax_step(
-        scores, done_m, done_l, item, item.first, band, scale_log2, FIXED, S_LAYOUT
-    )
+    scores = mask_scores(scores, item, item.first, band, FIXED, S_LAYOUT)
+    mark(lane, step, HAS_O)  # (there is none before it: its softmax begins)
+    first_p, m, l, alpha = online_softmax(scores, done_m, done_l, scale_log2)
     mark(lane, step, HAS_P)
     if FIXED.TRACE:
         record_step(
@@ -80,11 +80,13 @@ def attend(
                 start = globaltimer()
             factor = gl.convert_layout(alpha, O_ROW_LAYOUT)
             scores, acc = issue_both(q, p, acc, adds, factor, rings, step, lane, step, FIXED, S_LAYOUT)
-            new_p, m, l, alpha = softmax_step(scores, m, l, item, kv_tile, band, scale_log2, FIXED, S_LAYOUT)
+            scores = mask_scores(scores, item, kv_tile, band, FIXED, S_LAYOUT)
+            mark(lane, step, MASKED)
+            acc = await_values(p, acc, rings, step, lane, step, FIXED)
+            # [row max]
+            new_p, m, l, alpha = online_softmax(scores, m, l, scale_log2)
+            # [end]
             mark(lane, step, HAS_P)
-            acc, p = warpgroup_mma_wait(0, deps=[acc, p])  # p as well: its registers are read until then
-            mark(lane, step, HAS_O)
-            release(rings.v, step - 1, STAGES)
             if FIXED.TRACE:
                 record_step(
                     trace, max_steps, item, kv_tile, m, l, alpha, start, work, band, row_bytes,

@@ -8,24 +8,24 @@ warpgroup computes meanwhile.
 from __future__ import annotations
 
 from kernels.algorithms.flash3.lanes import WARPGROUP
-from kernels.algorithms.flash3.products import first_scores, issue_both, last_values
+from kernels.algorithms.flash3.mask import mask_scores
+from kernels.algorithms.flash3.output import barrier, write_out
+from kernels.algorithms.flash3.products import await_values, first_scores, issue_both, last_values
 from kernels.algorithms.flash3.recording import record_step
 from kernels.algorithms.flash3.rings import release, wait_for
-from kernels.algorithms.flash3.softmax import barrier, softmax_step, write_out
 from kernels.algorithms.flash3.work import next_unit, take_item
 from kernels.primitives.marks import lane_of, mark, mark_numbers
-from kernels.primitives.online_softmax import finite_or_zero
+from kernels.primitives.online_softmax import finite_or_zero, online_softmax
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import (
     mbarrier,
     tma,
-    warpgroup_mma_wait,
 )
 from triton.language.extra.cuda import globaltimer
 
-HAS_P, HAS_O, WRITES, WROTE = mark_numbers(WARPGROUP, "has P", "has O", "writes", "wrote")
+MASKED, HAS_O, HAS_P, WRITES, WROTE = mark_numbers(WARPGROUP, "masked", "has O", "has P", "writes", "wrote")
 ASKS_Q, HAS_Q = mark_numbers(WARPGROUP, "asks Q", "has Q")
 
 
@@ -54,7 +54,6 @@ def attend_wide(
     DTYPE: gl.constexpr = descs.o.dtype
     ROWS: gl.constexpr = FIXED.ROWS
     BLOCK_D: gl.constexpr = FIXED.BLOCK_D
-    STAGES: gl.constexpr = FIXED.STAGES
     row_bytes = descs.o.shape[3].to(gl.int32) * (DTYPE.primitive_bitwidth // 8)
     q_buffer = rings.q.buffers.index(GROUP)
     q = q_buffer.reshape([ROWS, BLOCK_D])
@@ -75,7 +74,9 @@ def attend_wide(
         scores = first_scores(q, rings, step, lane, turn, FIXED, S_LAYOUT)
         m = gl.full([ROWS], float("-inf"), gl.float32, ROW_LAYOUT)
         l = gl.zeros([ROWS], gl.float32, ROW_LAYOUT)
-        first_p, m, l, alpha = softmax_step(scores, m, l, item, item.first, band, scale_log2, FIXED, S_LAYOUT)
+        scores = mask_scores(scores, item, item.first, band, FIXED, S_LAYOUT)
+        mark(lane, turn, HAS_O)  # (there is none before it: its softmax begins)
+        first_p, m, l, alpha = online_softmax(scores, m, l, scale_log2)
         mark(lane, turn, HAS_P)
         if FIXED.TRACE:
             record_step(
@@ -91,11 +92,13 @@ def attend_wide(
                 start = globaltimer()
             factor = gl.convert_layout(alpha, O_ROW_LAYOUT)
             scores, acc = issue_both(q, p, acc, True, factor, rings, step, lane, turn, FIXED, S_LAYOUT)
-            new_p, m, l, alpha = softmax_step(scores, m, l, item, kv_tile, band, scale_log2, FIXED, S_LAYOUT)
+            scores = mask_scores(scores, item, kv_tile, band, FIXED, S_LAYOUT)
+            mark(lane, turn, MASKED)
+            acc = await_values(p, acc, rings, step, lane, turn, FIXED)
+            # [row max]
+            new_p, m, l, alpha = online_softmax(scores, m, l, scale_log2)
+            # [end]
             mark(lane, turn, HAS_P)
-            acc, p = warpgroup_mma_wait(0, deps=[acc, p])  # p as well: its registers are read until then
-            mark(lane, turn, HAS_O)
-            release(rings.v, step - 1, STAGES)
             if FIXED.TRACE:
                 record_step(
                     trace, max_steps, item, kv_tile, m, l, alpha, start, work, band, row_bytes,
@@ -105,7 +108,7 @@ def attend_wide(
         turn += 1
         factor = gl.convert_layout(alpha, O_ROW_LAYOUT)
         acc = last_values(p, acc, True, factor, rings, step, lane, turn, FIXED)
-        release(rings.v, step, STAGES)
+        release(rings.v, step, FIXED.STAGES)
         step += 1
         for kv_tile in range(item.own_end, item.end):
             if FIXED.TRACE:

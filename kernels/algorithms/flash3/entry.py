@@ -79,12 +79,13 @@ SOURCE = SourceRef(
         SourcePart(MODULE + "loader", "load_tiles", ("load K",)),
         SourcePart(MODULE + "products", "issue_scores"),
         SourcePart(MODULE + "products", "issue_both", ("QK^T",)),
-        SourcePart(MODULE + "softmax", "softmax_step"),
+        SourcePart(MODULE + "mask", "mask_scores"),
+        SourcePart(MODULE + "attend", "attend", ("row max",)),
         SourcePart(MODULE + "products", "issue_both", ("rescale",)),
         SourcePart(MODULE + "loader", "load_tiles", ("load V",)),
         SourcePart(MODULE + "products", "issue_values"),
     ),
-    after_parts=(SourcePart(MODULE + "softmax", "write_out"),),
+    after_parts=(SourcePart(MODULE + "output", "write_out"),),
 )
 """In the order in which one tile meets them. Its rescale and P V run beside Q K^T of the next tile."""
 

@@ -5,7 +5,7 @@ from kernels.trace.lanes import OTHER, PRODUCT, SOFTMAX, WAIT, Activity, LaneRol
 WARPGROUP = LaneRole(
     "warpgroup {}",
     (
-        *("start", "rescaled", "asks K", "has K", "asks V", "has V", "has S", "has P", "has O"),
+        *("start", "rescaled", "asks K", "has K", "asks V", "has V", "has S", "masked", "has O", "has P"),
         *("writes", "wrote", "asks Q", "has Q"),
     ),
     (
@@ -16,8 +16,9 @@ WARPGROUP = LaneRole(
         Activity("wait for K", WAIT, "load K", "asks K", "has K"),
         Activity("wait for V", WAIT, "load V", "asks V", "has V", turns_back=1),
         Activity("wait for QK^T", WAIT, "QK^T", "has V", "has S"),
-        Activity("softmax", SOFTMAX, "exponentials", "has S", "has P"),
-        Activity("wait for PV", WAIT, "PV", "has P", "has O", turns_back=1),
+        Activity("mask", OTHER, "mask", "has S", "masked"),
+        Activity("wait for PV", WAIT, "PV", "masked", "has O", turns_back=1),
+        Activity("softmax", SOFTMAX, "exponentials", "has O", "has P"),
         Activity("write O", OTHER, "store O, lse", "writes", "wrote", turns_back=1),
     ),
 )

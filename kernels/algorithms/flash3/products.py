@@ -71,6 +71,19 @@ def issue_both(q, p, acc, adds, factor, rings, step, lane, turn, FIXED: gl.const
 
 
 @gluon.jit
+def await_values(p, acc, rings, step, lane, turn, FIXED: gl.constexpr):
+    """acc after P V of the step before this one, which was issued beside Q K^T.
+
+    It comes before softmax, which could run beside P V: written after softmax, ptxas moves the wait up to
+    here. Held back there by a barrier, the kernel was from 17 % slower to 1 % faster (H200, twelve cells).
+    """
+    acc, p = warpgroup_mma_wait(0, deps=[acc, p])  # p as well: its registers are read until then
+    mark(lane, turn, HAS_O)
+    release(rings.v, step - 1, FIXED.STAGES)
+    return acc
+
+
+@gluon.jit
 def last_values(p, acc, adds, factor, rings, step, lane, turn, FIXED: gl.constexpr):
     """acc after P V of this step's key tile, with nothing beside it."""
     mark(lane, turn, START)

@@ -18,10 +18,6 @@ PRODUCTS_AND_Q = (
     Activity("dP^T", PRODUCT, "dP", "has dO", "has dP"),
     Activity("wait for Q", WAIT, "load Q, lse", "start", "has Q"),
 )
-TO_DS = (
-    Activity("wait for dP^T", WAIT, "dP", "has P", "has dP"),
-    Activity("dS", OTHER, "dS", "has dP", "has place"),
-)
 WAIT_FOR_DK = Activity("wait for dK", WAIT, "dK", "has dV", "has dK")
 KEYS = LaneRole(
     "warpgroup {}",
@@ -31,7 +27,8 @@ KEYS = LaneRole(
         Activity("wait for S^T", WAIT, "QK^T", "turns", "has S"),
         Activity("wait for dO", WAIT, "load dO, D", "has S", "has dO"),
         Activity("exponentials", SOFTMAX, "P from lse", "has dO", "has P"),
-        *TO_DS,
+        Activity("wait for dP^T", WAIT, "dP", "has P", "has dP"),
+        Activity("dS", OTHER, "dS", "has dP", "has place"),
         Activity("dV", PRODUCT, "dV", "has dP", "has dV"),
         Activity("store dS", OTHER, "dS", "has place", "stored dS"),
         Activity("wait for dV", WAIT, "dV", "stored dS", "has dV"),
@@ -48,8 +45,9 @@ KEYS_AND_DQ = LaneRole(
         *PRODUCTS_AND_Q,
         Activity("wait for dO", WAIT, "load dO, D", "has Q", "has dO"),
         Activity("wait for S^T", WAIT, "QK^T", "has dO", "has S"),
-        Activity("exponentials", SOFTMAX, "P from lse", "has S", "has P"),
-        *TO_DS,
+        Activity("wait for dP^T", WAIT, "dP", "has S", "has dP"),
+        Activity("exponentials", SOFTMAX, "P from lse", "has dP", "has P"),
+        Activity("dS", OTHER, "dS", "has P", "has place"),
         Activity("wait for all dS", WAIT, "dS", "has place", "has all dS", turns_back=1),
         Activity("store dS", OTHER, "dS", "has all dS", "stored dS"),
         Activity("dQ", PRODUCT, "dQ", "stored dS", "has dQ", turns_back=1),

@@ -71,7 +71,7 @@ def scores_ahead(k, shared, step, steps, lane, FIXED: gl.constexpr, LAYOUT: gl.c
 
 @gluon.jit
 def scores_and_dp(k, v, scores_t, shared, step, lane, FIXED: gl.constexpr, LAYOUT: gl.constexpr):
-    """S^T and lse of a step, and dP^T, which is still under way."""
+    """S^T and lse of a step, and dP^T, which is still under way if a warpgroup of its own computes dQ."""
     if FIXED.DQ_WARPGROUP:
         s_t = warpgroup_mma_wait(0, deps=[scores_t])  # (waiting for 1 beside dP: ptxas C7514)
         mark(lane, step, HAS_S)
@@ -89,6 +89,9 @@ def scores_and_dp(k, v, scores_t, shared, step, lane, FIXED: gl.constexpr, LAYOU
     if not FIXED.DQ_WARPGROUP:
         s_t = warpgroup_mma_wait(1, deps=[s_t])
         mark(lane, step, HAS_S)
+        # Before the exponentials: if this comes after them, ptxas moves it up, before most of them.
+        dp_t = warpgroup_mma_wait(0, deps=[dp_t])
+        mark(lane, step, HAS_DP)
     return s_t, lse, dp_t
 
 
@@ -180,9 +183,9 @@ def visit_query_tile(
         p_t = apply_mask(p_t, item, q_tile, band, GROUP, FIXED, S_LAYOUT)
     delta = shared.do.numbers.index(slot).load(gl.SliceLayout(0, S_LAYOUT))
     mark(lane, step, HAS_P)
-    dp_t = warpgroup_mma_wait(0, deps=[dp_t])
-    mark(lane, step, HAS_DP)
     if FIXED.DQ_WARPGROUP:
+        dp_t = warpgroup_mma_wait(0, deps=[dp_t])
+        mark(lane, step, HAS_DP)
         # [dV]
         p = gl.convert_layout(p_t.to(DTYPE), P_LAYOUT)
         dv = warpgroup_mma(p, do, dv, is_async=True)

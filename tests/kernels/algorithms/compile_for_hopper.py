@@ -30,6 +30,7 @@ runtime.DEVICE = "cpu"
 
 from kernels.algorithms import ALGORITHMS, runner_of
 from kernels.primitives.launch import TileConfig
+from kernels.primitives.marks import make_lane_buffers
 from kernels.primitives.tuning import gluon_is_known
 from kernels.problem import AttentionProblem
 from kernels.problem.inputs import make_d_output, make_inputs
@@ -100,14 +101,15 @@ def of_algorithm(name, traced, row=None):
     return {kernel: ptx[0] for kernel, ptx in compiled.items()}
 
 
-def of_hopper(head_dim, mask, block_m):
+def of_hopper(head_dim, mask, block_m, lanes=None):
     """PTX of the Hopper kernel, and the bytes of shared memory that it takes."""
     from kernels.algorithms.flash3.launch import flash_forward_hopper
 
     problem = AttentionProblem(q_heads=2, kv_heads=1, q_len=300, kv_len=300, head_dim=head_dim, mask=mask)
     config = TileConfig(block_m, 128 if head_dim <= 128 else 64, 4 * (block_m // 64 + 1), 2)
     compiled.clear()
-    flash_forward_hopper(*make_inputs(problem), band=problem.band, scale=problem.scale, config=config)
+    inputs = make_inputs(problem)
+    flash_forward_hopper(*inputs, band=problem.band, scale=problem.scale, config=config, lanes=lanes)
     return compiled["_attn_fwd_hopper"][0], shared_bytes["_attn_fwd_hopper"]
 
 
@@ -127,6 +129,18 @@ def of_hopper_backward(head_dim, mask):
     return {kernel: ptx[0] for kernel, ptx in compiled.items()}
 
 
+def of_marked_sweep(head_dim, mask):
+    """PTX of the backward sweep for Hopper with marks."""
+    from kernels.algorithms.flash3_backward import run as sweep
+
+    problem = AttentionProblem(q_heads=2, kv_heads=1, q_len=300, kv_len=300, head_dim=head_dim, mask=mask)
+    query, key, value = make_inputs(problem)
+    rest = (query, torch.zeros(query.shape[:3]), make_d_output(problem), problem.band, problem.scale)
+    compiled.clear()
+    sweep.HopperBackwardCall(query, key, value, *rest).sweep(make_lane_buffers(1, 1, 1))
+    return compiled["_attn_bwd_hopper"][0]
+
+
 def of_backward(head_dim, mask, block_m, block_n, with_marks):
     """{kernel: [PTX, what ptxas says]} of the two plain backward kernels as their lanes are measured."""
     from kernels.algorithms.backward.run import call_of, marked_call
@@ -139,15 +153,30 @@ def of_backward(head_dim, mask, block_m, block_n, with_marks):
     return {kernel: [ptx[0], ptxas_log(ptx[0])] for kernel, ptx in compiled.items()}
 
 
-def ptxas_log(ptx):
-    """What Triton's own ptxas says of the PTX: registers, spills and warnings."""
+def assembled(ptx):
+    """(log, machine code): what Triton's own ptxas says of the PTX, such as spills, and makes of it."""
     with tempfile.TemporaryDirectory() as folder:
-        source = os.path.join(folder, "kernel.ptx")
+        source, target = (os.path.join(folder, name) for name in ("kernel.ptx", "kernel.cubin"))
         with open(source, "w") as file:
             file.write(ptx)
-        ptxas = triton.knobs.nvidia.ptxas.path
-        command = [ptxas, "-v", "-arch=sm_90a", source, "-o", os.path.join(folder, "kernel.cubin")]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stderr
+        tools = triton.knobs.nvidia
+        commands = (
+            [tools.ptxas.path, "-v", "-arch=sm_90a", source, "-o", target],
+            [tools.nvdisasm.path, target],
+        )
+        log, code = (subprocess.run(each, capture_output=True, text=True, check=True) for each in commands)
+        return log.stderr, code.stdout
+
+
+def ptxas_log(ptx):
+    """What Triton's own ptxas says of the PTX: registers, spills and warnings."""
+    return assembled(ptx)[0]
+
+
+def waits_and_exponentials(ptx):
+    """The order of the machine code: "e" for an exponential, n for a wait until n products are under way."""
+    found = re.findall(r"MUFU\.(E)X2|WARPGROUP\.DEPBAR\.LE gsb0, 0x(\d)", assembled(ptx)[1])
+    return "".join(exponential.lower() or count for exponential, count in found)
 
 
 triton.JITFunction.run = compile_only
@@ -174,6 +203,13 @@ if gluon_is_known():
             shared_of_sweeps[f"{head_dim} {mask}"] = shared_bytes["_attn_bwd_hopper"]
         result["bytes of the backward sweep"] = shared_of_sweeps
 if TRACED:
+    if gluon_is_known():
+        marks = make_lane_buffers(1, 1, 1)
+        of_both = (
+            (of_hopper(*COMPARED)[0], of_hopper(*COMPARED, lanes=marks)[0]),
+            (of_hopper_backward(128, "full")["_attn_bwd_hopper"], of_marked_sweep(128, "full")),
+        )
+        result["order"] = [[waits_and_exponentials(ptx) for ptx in pair] for pair in of_both]
     result["backward lanes"] = {
         " ".join(map(str, case)): [of_backward(*case, with_marks) for with_marks in (False, True)]
         for case in LANE_CASES

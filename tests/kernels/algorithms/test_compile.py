@@ -212,6 +212,15 @@ def test_a_mark_of_a_backward_kernel_comes_after_its_product_is_done(compiled, c
 
 
 @needs_gluon
+@pytest.mark.parametrize("kernel", [0, 1], ids=["forward", "backward sweep"])
+def test_what_lanes_show_beside_a_product_runs_beside_it_without_marks_too(compiled, kernel):
+    """ptxas moves exponentials across a wait for a product as it likes, but not across a mark."""
+    orders = compiled[0]["order"][kernel]
+    plain, marked = (sum(map(len, re.findall("1(e*)0", each))) / each.count("e") for each in orders)
+    assert abs(plain - marked) < 1 / 2
+
+
+@needs_gluon
 @pytest.mark.parametrize("case", ["64 full", "64 causal", "96 window", "128 full", "128 causal"])
 def test_the_entry_of_the_backward_sweep_draws_the_shared_memory_that_it_takes(compiled, case):
     """All but the barriers, and what the warps hand each other at the start."""

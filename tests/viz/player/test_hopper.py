@@ -29,7 +29,7 @@ def test_lines_of_all_its_files_are_shown(data):
     (kernel,) = data["kernels"]
     _, step, _ = kernel["source"]["lines"]
     files = {file.rpartition("/")[2] for *_, file in step}
-    assert files == {"loader.py", "products.py", "softmax.py", "online_softmax.py"}
+    assert files == {"loader.py", "products.py", "mask.py", "attend.py", "online_softmax.py"}
 
 
 @pytest.mark.browser
@@ -54,8 +54,8 @@ def test_the_source_names_the_file_where_the_lines_of_another_one_begin(run, dat
       return [...view.node.querySelectorAll(".fa-part")].map((part) => part.textContent);
     })()"""
     shown = [words for words in run(script, data) if words.endswith(".py")]
-    of_a_step = ["products.py", "softmax.py", "products.py", "loader.py", "products.py"]
-    assert shown == ["loader.py", *of_a_step, "softmax.py"]
+    of_a_step = ["products.py", "mask.py", "attend.py", "products.py", "loader.py", "products.py"]
+    assert shown == ["loader.py", *of_a_step, "output.py"]
 
 
 @pytest.mark.browser
@@ -70,6 +70,6 @@ def test_the_file_at_the_top_is_that_of_the_lit_lines(run, data):
       });
     })()"""
     assert run(script, data) == [
-        *("loader.py", "products.py", "softmax.py", "softmax.py"),
+        *("loader.py", "products.py", "mask.py", "attend.py"),
         *("online_softmax.py", "online_softmax.py", "loader.py", "products.py"),
     ]

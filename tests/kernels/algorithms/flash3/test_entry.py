@@ -64,7 +64,7 @@ def _takes(problem):
         ("load K", "loader", "load_into(rings.k"),
         ("load K", "products", "wait_for(rings.k"),
         ("QK^T", "products", "warpgroup_mma(q, k"),
-        ("mask", "softmax", "columns_up_to(last"),
+        ("mask", "mask", "columns_up_to(last"),
         ("row max", "online_softmax", "m_new = "),
         ("exponentials", "online_softmax", "tl.exp2(scores"),
         ("rescale", "products", "acc * factor"),
