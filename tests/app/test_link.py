@@ -1,5 +1,7 @@
 """A link whose values no widget takes: the page shows its defaults, and says so."""
 
+import ast
+
 import pytest
 from streamlit.util import calc_hash
 
@@ -7,6 +9,7 @@ from kernels.problem.presets import PRESETS
 from tests import ROOT
 from tests.app.pages import open_chapter, open_page
 from viz.shared.formats import plain
+from viz.shared.link import KNOWN
 from viz.shared.options import kernel_labels, named_kernels
 
 
@@ -52,6 +55,50 @@ def test_a_value_that_a_widget_does_not_take_is_named(page, query, said):
 )
 def test_values_that_are_taken_and_defaults_are_not(page, query):
     assert toasts(open_page(page, **query)) == []
+
+
+@pytest.mark.parametrize(
+    ("page", "query", "begins", "names_one_of"),
+    [
+        ("", {"preset": "gpt2"}, "preset=gpt2 in the link is not used", "algorithm, batch, q_heads"),
+        ("measure", {"head_dim": "128"}, "head_dim=128 in the link is not used", "which, axis"),
+        ("check", {"algorithm": "flash2"}, "algorithm=flash2 in the link is not used", "kernel, gradients"),
+        ("talk", {"talk": "mine"}, "talk=mine in the link is not used", "name, speaker"),
+        ("learn", {"chapters": "io"}, "chapters=io in the link is not used", "chapter, memory_"),
+    ],
+)
+def test_a_name_that_the_page_does_not_know_is_said_once(page, query, begins, names_one_of):
+    app = open_page(page, **query)
+    (said,) = toasts(app)
+    assert said.startswith(plain(begins))
+    assert plain(names_one_of) in said
+    assert toasts(app.run()) == []
+
+
+@pytest.mark.parametrize("page", ["explore", "learn", "measure", "check", "talk"])
+def test_every_name_that_a_page_reads_from_its_url_is_one_that_it_says_it_takes(page):
+    """The names are those that the sources of the page spell out."""
+    app = open_page("" if page == "explore" else page)
+    assert not app.exception
+    known = app.session_state[KNOWN]
+    beginnings = tuple(name for name in known if name.endswith("_"))
+    read = set().union(*(names_read(file) for file in (ROOT / "viz" / page).glob("*.py")))
+    assert {name for name in read if name not in known and not name.startswith(beginnings)} == set()
+
+
+def names_read(file):
+    """Names in the URL that a source has as literals."""
+    found = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Call):
+            words = {each.arg: each.value for each in node.keywords}
+            if "bind" in words:
+                found.add(words["key"])
+            if isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) == "st.query_params":
+                found.update(node.args[:1])
+        if isinstance(node, ast.Subscript) and ast.unparse(node.value) == "st.query_params":
+            found.add(node.slice)
+    return {node.value for node in found if isinstance(node, ast.Constant)}
 
 
 def test_a_value_of_the_problem_has_one_message():

@@ -24,6 +24,8 @@ LAYOUT_HELP = (
     "**transposed**: views of (batch, length, heads, head_dim) tensors. **sliced**: parts of larger tensors, "
     "with NaN around them. **packed**: views of one tensor that holds Q, K and V."
 )
+CONTROLS_IN_URL = ("kernel", "gradients", "repeats", "judge", "layout", "scale")
+"""Names of the controls in the URL."""
 MOST_IGNORED = 8
 """Names of tensors in a file that nothing is done with, shown up to this many."""
 

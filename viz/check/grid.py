@@ -27,6 +27,8 @@ from viz.shared.formats import plain
 
 TRUSTED = "trusted"
 HEAD_DIMS = (16, 32, 40, 59, 64, 80, 96, 111, 128, 160, 192, 224, 256)
+GRID_IN_URL = ("shapes", "head_dims", "dtypes", "masks")
+"""Names of a grid's controls in the URL."""
 STATE = "grid_run"
 POLL_S = 0.4
 GRID_WORDS = (

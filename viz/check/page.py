@@ -14,9 +14,16 @@ from kernels.problem import InvalidProblem
 from kernels.worker.failures import Cancelled
 from viz.check.beside_ours import beside_ours_panel
 from viz.check.context import CheckContext
-from viz.check.controls import kernel_controls, layout_controls, subject_control, upload_control, user_kernels
+from viz.check.controls import (
+    CONTROLS_IN_URL,
+    kernel_controls,
+    layout_controls,
+    subject_control,
+    upload_control,
+    user_kernels,
+)
 from viz.check.determinism import determinism_panel
-from viz.check.grid import battery_panel, grid_panel
+from viz.check.grid import GRID_IN_URL, battery_panel, grid_panel
 from viz.check.maps import maps_panel
 from viz.check.numbers import numbers_panel
 from viz.check.played import played_panel
@@ -26,7 +33,8 @@ from viz.check.sensitivity import let_variations_go, sensitivity_panel
 from viz.check.verdict import cards, verdict_panel
 from viz.shared import runs
 from viz.shared.layout import header
-from viz.shared.problem_form import problem_controls
+from viz.shared.link import takes_from_link
+from viz.shared.problem_form import FIELDS, problem_controls
 from viz.shared.waiting import WAIT_S, asked_job, retry_button, show_failure, show_progress
 
 ONE_CASE = (
@@ -41,6 +49,7 @@ def show() -> None:
     store = runs.run_store()
     backend = runs.backend(store)
     header("Is this result right?", store)
+    takes_from_link("view", *CONTROLS_IN_URL, *FIELDS, "gpu", *GRID_IN_URL, "map", "tile")
     users = user_kernels()
     kernel, gradients, repeats = kernel_controls(backend, users)
     problem, _ = problem_controls()

@@ -23,6 +23,7 @@ from viz.shared.figures.comparison import memory_figure, time_figure
 from viz.shared.formats import format_bytes
 from viz.shared.glossary import glossary_list, glossary_style, say
 from viz.shared.layout import colors, header, plot, source_badges
+from viz.shared.link import takes_from_link
 
 
 def show() -> None:
@@ -154,4 +155,5 @@ def _programs_and_mask(run: runs.Run, gpu: Gpu) -> None:
         panels.mask_panel(run.trace.problem, run.algorithm)
 
 
+takes_from_link("algorithm", *controls.FIELDS, "versus", "versus_", "gpu", *panels.IN_URL)
 show()

@@ -34,8 +34,11 @@ EMBEDDED = """<style>
 [data-testid="stMainBlockContainer"] { padding: 0 !important; max-width: none; }
 [data-testid="stMainBlockContainer"] > * > :not(:has(.stBidiComponent)) { display: none; }
 </style>"""
+OF_ONE_RUN, OF_TWO_RUNS = ("step", "unit", "row", "open", "lanes"), ("place",)
+IN_URL = (*OF_ONE_RUN, *OF_TWO_RUNS)
+"""What a player and a duel have in the URL."""
 OF_ONE_PROBLEM = ("step", "row", "place")
-"""What a player and a duel have in the URL that belongs to one problem."""
+"""What of it belongs to one problem."""
 
 
 @functools.lru_cache(maxsize=16)
@@ -67,8 +70,7 @@ def player_panel(
         show_player(data, "player", {})
         return
     given = {"plays": "by itself"} if plays else {}
-    names = ("step", "unit", "row", "open", "lanes")
-    _kept_in_url(data, "player", names, run.trace.problem, given, runs_rows)
+    _kept_in_url(data, "player", OF_ONE_RUN, run.trace.problem, given, runs_rows)
     if runs_rows:
         ask_for_row(run.trace)
 
@@ -76,7 +78,7 @@ def player_panel(
 @st.fragment
 def duel_panel(first: runs.Run, second: runs.Run, gpu: Gpu) -> None:
     """Both runs side by side under one transport, with their state in the URL."""
-    _kept_in_url(_duel_data(first, second, gpu), "duel", ("place",), first.trace.problem)
+    _kept_in_url(_duel_data(first, second, gpu), "duel", OF_TWO_RUNS, first.trace.problem)
 
 
 def _kept_in_url(

@@ -52,6 +52,12 @@ FIXED_HELP = (
     "shrinks as the length grows."
 )
 
+IN_URL = (
+    *("which", "axis", *(f"{axis}_{end}" for axis in RANGES for end in ("from", "to"))),
+    *("hd", "len", "masking", "element", "load", "gpu_load", "seqs", "heads", "gpu_heads", "peers"),
+)
+"""Names of the controls in the URL."""
+
 Option = TypeVar("Option", str, int)
 
 

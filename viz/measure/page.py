@@ -5,16 +5,18 @@ from __future__ import annotations
 import streamlit as st
 
 from viz.measure import charts, live
-from viz.measure.controls import measure_controls
+from viz.measure.controls import IN_URL, measure_controls
 from viz.measure.origin import how_measured, missing_words, source_row
 from viz.measure.roofline import roofline_panel
 from viz.measure.traffic import traffic_panel
 from viz.shared import runs, theme
 from viz.shared.layout import header
+from viz.shared.link import takes_from_link
 
 store = runs.run_store()
 backend = runs.backend(store)
 header("Measure: speed, memory, traffic", store)
+takes_from_link(*IN_URL, "from", "chart", "roof", "shape")
 choice = measure_controls(backend)
 
 if choice:

@@ -1,8 +1,8 @@
-"""What a link asks for in vain: Streamlit gives a widget its default for a value that it does not take.
+"""What a link asks for in vain: a name that the page does not know, or a value that no widget takes.
 
-`app.py` looks at the link before a page is drawn. Afterwards it says which of its values a widget took out of
-the URL without taking them. Values of the problem have a message of their own, which names what is accepted
-(`viz/shared/problem_form.py`).
+`app.py` looks at the link before a page is drawn. Afterwards it says which names the page does not know, and
+which values a widget took out of the URL without taking them: Streamlit shows its default in silence. Values
+of the problem have a message of their own, which names what is accepted (`viz/shared/problem_form.py`).
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ OPENED = "opened_page"
 """Key in the session of the page whose link was looked at."""
 ASKED = "asked_in_link"
 """Key in the session of the values of that link whose widgets were not drawn yet, by name."""
+KNOWN = "names_in_links"
+"""Key in the session of the names that a link to the page may have."""
 REFUSED = "refused_in_link"
 """Key in the session of values of the problem that no control takes: field to words."""
 LONGEST = 40
@@ -34,14 +36,20 @@ def remember_link(page: str) -> None:
         st.session_state[ASKED] = {name: tuple(st.query_params.get_all(name)) for name in names}
 
 
+def takes_from_link(*names: str) -> None:
+    """Say which names a link to this page may have. One that ends with "_" stands for all that begin so."""
+    st.session_state[KNOWN] = names
+
+
 def forget(name: str) -> None:
     """Say nothing about a value of the link: something else was said about it."""
     st.session_state.get(ASKED, {}).pop(name, None)
 
 
 def say_refused() -> None:
-    """Say which values were not taken. Call this after the page."""
+    """Say which names are not known, and which values were not taken. Call this after the page."""
     asked = st.session_state[ASKED]
+    _say_unknown(asked)
     for name, given in list(asked.items()):
         if name not in st.session_state:
             continue
@@ -51,6 +59,16 @@ def say_refused() -> None:
         if not is_kept and not _is_text_of(given, name, value):
             words = f"{name}={plain(', '.join(given)[:LONGEST])} in the link is not accepted."
             st.toast(f"{words} Shown is {_text(value)}.", icon=":material/link_off:", duration="long")
+
+
+def _say_unknown(asked: dict[str, tuple[str, ...]]) -> None:
+    known = st.session_state[KNOWN]
+    beginnings = tuple(name for name in known if name.endswith("_"))
+    for name in [name for name in asked if name not in known and not name.startswith(beginnings)]:
+        given = ", ".join(asked.pop(name))
+        words = f"{plain(name[:LONGEST])}={plain(given[:LONGEST])} in the link is not used"
+        accepted = ", ".join(f"{each}…" if each.endswith("_") else each for each in known)
+        st.toast(f"{words}: this page takes {plain(accepted)}.", icon=":material/link_off:", duration="long")
 
 
 def _is_text_of(given: tuple[str, ...], name: str, value: object) -> bool:

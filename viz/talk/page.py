@@ -15,6 +15,7 @@ from viz.player.stage import live_answers, show_talk
 from viz.player.talk import Runs, export_talk, run_names, talk_data
 from viz.shared import runs
 from viz.shared.layout import header
+from viz.shared.link import takes_from_link
 from viz.shared.options import named_talk
 from viz.shared.waiting import asked_job, result_of
 from viz.talk.live import answer
@@ -29,6 +30,7 @@ STAGE = """<style>
 
 def show() -> None:
     """The page."""
+    takes_from_link("name", "speaker")
     name = st.query_params.get("name")
     files = talk_files()
     if name is None:
