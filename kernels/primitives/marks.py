@@ -4,9 +4,9 @@ A lane has a record per turn of its loop, with a place for each mark of its role
 is the low 32 bits of the cycle counter and costs a few instructions. By how much marks change the time of the
 kernel is measured with the lanes.
 
-The compiler moves no instruction across a mark. Without marks it does: ptxas may move a wait for a product
-before work that could run beside the product. So a kernel waits where ptxas puts the wait. If it did not,
-lanes would show an overlap that is only there with marks (tests/kernels/algorithms/test_compile.py).
+ptxas moves no wait for a product across a mark. Without marks it may move the wait before work that could run
+beside the product. So a kernel waits where ptxas puts the wait. If it did not, lanes would show an overlap
+that is only there with marks (tests/kernels/algorithms/test_compile.py compares both).
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from kernels.problem.presets import PRESETS
 from tests import ROOT
 from tests.app.pages import open_chapter, open_page
 from viz.shared.formats import plain
-from viz.shared.link import KNOWN
+from viz.shared.link import ASKED, KNOWN
 from viz.shared.options import kernel_labels, named_kernels
 
 
@@ -75,15 +75,51 @@ def test_a_name_that_the_page_does_not_know_is_said_once(page, query, begins, na
     assert toasts(app.run()) == []
 
 
-@pytest.mark.parametrize("page", ["explore", "learn", "measure", "check", "talk"])
-def test_every_name_that_a_page_reads_from_its_url_is_one_that_it_says_it_takes(page):
-    """The names are those that the sources of the page spell out."""
-    app = open_page("" if page == "explore" else page)
+def test_many_names_that_are_not_known_are_said_at_once():
+    (said,) = toasts(open_page("measure", **{f"n{number}": "1" for number in range(30)}))
+    assert said.startswith("n0=1, n1=1, n2=1, n3=1, n4=1 and 25 more in the link are not used")
+
+
+def test_a_name_that_is_not_known_has_one_message_whatever_its_value():
+    (said,) = toasts(open_page("measure", foo="inf"))
+    assert "foo=inf in the link is not used" in said
+    app = open_page("check", versus="flash9")
+    (said,) = toasts(app)
+    assert "versus=flash9 in the link is not used" in said
+    assert not any("versus" in warning.value for warning in app.warning)
+
+
+def test_a_name_of_an_old_link_that_was_followed_is_not_said_later():
+    app = open_page("learn", chapter="io", io_view="Backward")
+    assert toasts(app) == []
+    assert "io_view" not in app.session_state[ASKED]
+
+
+@pytest.mark.parametrize(
+    ("page", "query"),
+    [
+        *((page, {}) for page in ("explore", "learn", "measure", "check", "talk")),
+        *(("measure", {"axis": axis, "load": "batch"}) for axis in ("batch", "head_dim")),
+        ("check", {"view": "grid"}),
+    ],
+)
+def test_every_name_that_a_page_reads_from_its_url_is_one_that_it_says_it_takes(page, query):
+    """The names are those of the widgets that it draws, and those that its sources spell out."""
+    app = open_page("" if page == "explore" else page, **query)
     assert not app.exception
     known = app.session_state[KNOWN]
     beginnings = tuple(name for name in known if name.endswith("_"))
-    read = set().union(*(names_read(file) for file in (ROOT / "viz" / page).glob("*.py")))
+    read = set().union(*(names_read(file) for file in (ROOT / "viz" / page).glob("*.py")), names_drawn(app))
     assert {name for name in read if name not in known and not name.startswith(beginnings)} == set()
+    assert page not in ("explore", "measure", "check") or len(names_drawn(app)) > 5
+
+
+def names_drawn(app):
+    """Names in the URL of the widgets that are drawn."""
+    nodes = [app.main, app.sidebar]
+    for node in nodes:  # grows meanwhile
+        nodes += getattr(node, "children", {}).values()
+    return {getattr(getattr(node, "proto", None), "query_param_key", "") for node in nodes} - {""}
 
 
 def names_read(file):
@@ -109,7 +145,7 @@ def test_a_value_of_the_problem_has_one_message():
 
 def test_chapters_say_it_too():
     assert toasts(open_chapter("roofline", roofline_others="perhaps")) == [
-        "roofline_others=perhaps in the link is not accepted. Shown is False."
+        f"{plain('roofline_others')}=perhaps in the link is not accepted. Shown is False."
     ]
 
 

@@ -48,8 +48,8 @@ def show() -> None:
     """Draw the page."""
     store = runs.run_store()
     backend = runs.backend(store)
-    header("Is this result right?", store)
     takes_from_link("view", *CONTROLS_IN_URL, *FIELDS, "gpu", *GRID_IN_URL, "map", "tile")
+    header("Is this result right?", store)
     users = user_kernels()
     kernel, gradients, repeats = kernel_controls(backend, users)
     problem, _ = problem_controls()

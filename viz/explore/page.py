@@ -155,5 +155,5 @@ def _programs_and_mask(run: runs.Run, gpu: Gpu) -> None:
         panels.mask_panel(run.trace.problem, run.algorithm)
 
 
-takes_from_link("algorithm", *controls.FIELDS, "versus", "versus_", "gpu", *panels.IN_URL)
+takes_from_link("algorithm", *controls.FIELDS, *controls.VERSUS_IN_URL, "gpu", *panels.IN_URL)
 show()

@@ -39,10 +39,10 @@ def lanes_panel() -> None:
         return
     st.subheader("Seen from inside", anchor=False)
     say(
-        "Both kernels wrote down when their [[warp|warps]] did what, by the clock of their [[SM]]. In a row "
-        "the upper tracks are products under way on the [[tensor cores]], from the moment at which the warps "
-        "issue one until they know that it is done. The lowest track is what the warps do themselves. A "
-        "**warpgroup** is four warps that multiply together. A click on a block marks its tile in both."
+        "The kernels wrote down when their [[warp|warps]] did what, by the clock of their [[SM]]. The upper "
+        "tracks are products under way on the [[tensor cores]], from the moment at which the warps issue one "
+        "until they know that it is done. The lowest track is what the warps do themselves. A click on a "
+        "block marks its tile."
     )
     names, first = list(pairs), _words(LANE_PROBLEMS[FIRST])
     first = first if first in names else names[0]
@@ -53,8 +53,8 @@ def lanes_panel() -> None:
     else:
         show_lanes(lanes_data((plain,)), "after_plain_lanes")
     st.caption(
-        f"**Recorded** on {plain.lanes.device.name}, {plain.lanes.recorded_at[:10]}, and replayed here. In "
-        f"{plain.label} the compiler places the wait for a tile, so the time of a product includes it. "
+        f"**Recorded** on {plain.lanes.device.name} on the dates above, and replayed here. In {plain.label} "
+        "the compiler places the wait for a tile, so the time of a product includes it. "
         "Explore measures the lanes of a problem of yours on a Hopper GPU."
     )
     problem, name = _played(plain)
@@ -83,9 +83,10 @@ def _predict(plain: LanesRun, hopper: LanesRun) -> bool:
     shares = [f"{run.lanes.product_share:.0%}" for run in (plain, hopper)]
     return choose(
         f"after_lanes_{problem.mask}{problem.head_dim}",
-        f"In {plain.label} a product was under way {shares[0]} of the SMs' time. A program of {hopper.label} "
-        "has two warpgroups, each with query rows of its own: while one is in its softmax, the other can "
-        "multiply. How much of the time is a product under way then?",
+        f"In {plain.label} a product, or the wait for its tile, was under way {shares[0]} of the SMs' time. "
+        f"A program of {hopper.label} has two **warpgroups**, four warps each that multiply together. Each "
+        "has query rows of its own: while one is in its softmax, the other can multiply. How much of the "
+        "time is a product under way then, without waits for tiles?",
         sorted({*shares, "100%"}, key=lambda words: float(words[:-1])),
         shares[1],
         f"One call takes {hopper.lanes.plain_us:.0f} µs instead of {plain.lanes.plain_us:.0f} µs.",
@@ -94,15 +95,14 @@ def _predict(plain: LanesRun, hopper: LanesRun) -> bool:
 
 def overlap_words(plain: LanesRun, hopper: LanesRun) -> str:
     """What the lanes show, with their figures."""
-    own = [own_overlap(run.lanes) for run in (plain, hopper)]
+    own = own_overlap(hopper.lanes)
     hidden = [run.lanes.hidden_share for run in (plain, hopper)]
     return (
-        f"**{plain.label}**: during {own[0]:.0%} of its softmax a program has a product of its own under "
-        f"way, and {hidden[0]:.0%} of softmax ran beside a product of any program on the SM. For the rest of "
-        "softmax no product is under way: the [[tensor cores]] stand still.  \n"
-        f"**{hopper.label}**: during {own[1]:.0%} of its softmax a warpgroup has a product of its own under "
-        f"way, and {hidden[1]:.0%} of softmax ran beside a product of any warpgroup on the SM. (The paper's "
-        "kernel also runs a warpgroup's softmax beside its own products. Ours waits for them first.) The row "
-        "“loads” is a warp that only loads: during its blocks no place in [[SRAM|shared memory]] is free for "
-        "the next tile, so it waits."
+        f"**{plain.label}**: {hidden[0]:.0%} of softmax ran beside a product of any program on the SM. While "
+        "no product is under way, the [[tensor cores]] stand still.  \n"
+        f"**{hopper.label}**: {hidden[1]:.0%} of softmax ran beside a product of any warpgroup on the SM, "
+        f"and {own:.0%} beside one of the same warpgroup. (Ours waits for its products before its softmax; "
+        "the paper's kernel also runs softmax beside them.) The row “loads” is a warp that only loads. "
+        "During its blocks no place in [[SRAM|shared memory]] is free for the next tile, so it waits. "
+        "Between them it loads."
     )

@@ -15,8 +15,8 @@ from viz.shared.link import takes_from_link
 
 store = runs.run_store()
 backend = runs.backend(store)
-header("Measure: speed, memory, traffic", store)
 takes_from_link(*IN_URL, "from", "chart", "roof", "shape")
+header("Measure: speed, memory, traffic", store)
 choice = measure_controls(backend)
 
 if choice:

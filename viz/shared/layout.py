@@ -13,7 +13,7 @@ from kernels.problem import AttentionProblem, InvalidProblem
 from viz.shared import runs, theme
 from viz.shared.appearance import follow_appearance
 from viz.shared.formats import plain
-from viz.shared.link import forget
+from viz.shared.link import forget, is_known
 from viz.shared.options import kernel_labels, named_kernels
 
 STYLE = (
@@ -106,7 +106,7 @@ def _named_kernels() -> None:
 
 def _drop_infinite_numbers() -> None:
     """Take numbers such as ?batch=inf out of the URL: for them st.number_input raises OverflowError."""
-    infinite = [name for name, value in st.query_params.items() if _is_infinite(value)]
+    infinite = [name for name, value in st.query_params.items() if _is_infinite(value) and is_known(name)]
     for name in infinite:
         st.session_state[INFINITE] = f"{plain(name)}={st.query_params[name]}"
         del st.query_params[name]

@@ -22,7 +22,9 @@ KNOWN = "names_in_links"
 REFUSED = "refused_in_link"
 """Key in the session of values of the problem that no control takes: field to words."""
 LONGEST = 40
-"""Characters of a value that a message repeats."""
+"""Characters of a name or a value that a message repeats."""
+MOST = 5
+"""Names that a message repeats."""
 
 
 def remember_link(page: str) -> None:
@@ -41,6 +43,14 @@ def takes_from_link(*names: str) -> None:
     st.session_state[KNOWN] = names
 
 
+def is_known(name: str) -> bool:
+    """Whether the page takes this name. If it has not said which it takes, it takes all."""
+    known: tuple[str, ...] | None = st.session_state.get(KNOWN)
+    if known is None or name in known:
+        return True
+    return name.startswith(tuple(each for each in known if each.endswith("_")))
+
+
 def forget(name: str) -> None:
     """Say nothing about a value of the link: something else was said about it."""
     st.session_state.get(ASKED, {}).pop(name, None)
@@ -57,18 +67,24 @@ def say_refused() -> None:
         value = st.session_state[name]
         is_kept = name in st.query_params or name in st.session_state.get(REFUSED, {})
         if not is_kept and not _is_text_of(given, name, value):
-            words = f"{name}={plain(', '.join(given)[:LONGEST])} in the link is not accepted."
-            st.toast(f"{words} Shown is {_text(value)}.", icon=":material/link_off:", duration="long")
+            _say({name: given}, f"is not accepted. Shown is {_text(value)}.")
 
 
 def _say_unknown(asked: dict[str, tuple[str, ...]]) -> None:
-    known = st.session_state[KNOWN]
-    beginnings = tuple(name for name in known if name.endswith("_"))
-    for name in [name for name in asked if name not in known and not name.startswith(beginnings)]:
-        given = ", ".join(asked.pop(name))
-        words = f"{plain(name[:LONGEST])}={plain(given[:LONGEST])} in the link is not used"
-        accepted = ", ".join(f"{each}…" if each.endswith("_") else each for each in known)
-        st.toast(f"{words}: this page takes {plain(accepted)}.", icon=":material/link_off:", duration="long")
+    """Say all of them at once, with the names that the page takes."""
+    unknown = {name: asked.pop(name) for name in [*asked] if not is_known(name)}
+    if unknown:
+        taken = ", ".join(f"{each}…" if each.endswith("_") else each for each in st.session_state[KNOWN])
+        are = "is" if len(unknown) == 1 else "are"
+        _say(unknown, f"{are} not used: this page takes {plain(taken)}.")
+
+
+def _say(asked: dict[str, tuple[str, ...]], words: str) -> None:
+    """Say what came of names and their values in the link; the first of them stand for more."""
+    pairs = [f"{name[:LONGEST]}={', '.join(given)[:LONGEST]}" for name, given in asked.items()]
+    more = f" and {len(pairs) - MOST} more" if len(pairs) > MOST else ""
+    given = plain(" ".join(", ".join(pairs[:MOST]).split()))
+    st.toast(f"{given}{more} in the link {words}", icon=":material/link_off:", duration="long")
 
 
 def _is_text_of(given: tuple[str, ...], name: str, value: object) -> bool:

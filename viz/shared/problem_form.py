@@ -10,7 +10,7 @@ from kernels.device.gpus import DEFAULT_GPU, GPUS, Gpu, gpu_named
 from kernels.problem import BLOCKS, DTYPES, INPUTS, LIMITS, MASKS, AttentionProblem, InvalidProblem
 from kernels.problem.presets import FIRST_PRESET, PRESETS
 from viz.shared.formats import plain
-from viz.shared.link import REFUSED
+from viz.shared.link import REFUSED, is_known
 
 DEFAULT = PRESETS[FIRST_PRESET].problem
 FIELDS = tuple(DEFAULT.as_dict())
@@ -30,6 +30,9 @@ FURTHER: dict[str, tuple[tuple[str, ...], str]] = {
     "versus": ((NONE, *ALGORITHMS), NONE),
 }
 """Other choices of a link: what they may be, and what is shown if they are something else."""
+
+VERSUS_IN_URL = ("versus", "versus_block_m", "versus_block_n", "versus_mask")
+"""Names of the controls of a second algorithm in the URL."""
 
 INPUT_WORDS = {
     "normal": "scores of spread 1",
@@ -72,7 +75,7 @@ def _refuse_link_values() -> None:
     refused = st.session_state.setdefault(REFUSED, {})
     for field in (*FIELDS, *FURTHER):
         given = st.query_params.get(field)
-        if given is None:
+        if given is None or not is_known(field):
             continue
         accepted = _accepted_words(field, given)
         if accepted:

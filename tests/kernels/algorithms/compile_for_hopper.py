@@ -153,29 +153,27 @@ def of_backward(head_dim, mask, block_m, block_n, with_marks):
     return {kernel: [ptx[0], ptxas_log(ptx[0])] for kernel, ptx in compiled.items()}
 
 
-def assembled(ptx):
-    """(log, machine code): what Triton's own ptxas says of the PTX, such as spills, and makes of it."""
-    with tempfile.TemporaryDirectory() as folder:
-        source, target = (os.path.join(folder, name) for name in ("kernel.ptx", "kernel.cubin"))
-        with open(source, "w") as file:
-            file.write(ptx)
-        tools = triton.knobs.nvidia
-        commands = (
-            [tools.ptxas.path, "-v", "-arch=sm_90a", source, "-o", target],
-            [tools.nvdisasm.path, target],
-        )
-        log, code = (subprocess.run(each, capture_output=True, text=True, check=True) for each in commands)
-        return log.stderr, code.stdout
+def assembled(ptx, folder):
+    """(log, file): what Triton's own ptxas says of the PTX, and the machine code that it writes there."""
+    source, target = (os.path.join(folder, name) for name in ("kernel.ptx", "kernel.cubin"))
+    with open(source, "w") as file:
+        file.write(ptx)
+    command = [triton.knobs.nvidia.ptxas.path, "-v", "-arch=sm_90a", source, "-o", target]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stderr, target
 
 
 def ptxas_log(ptx):
-    """What Triton's own ptxas says of the PTX: registers, spills and warnings."""
-    return assembled(ptx)[0]
+    """What ptxas says of the PTX: registers, spills and warnings."""
+    with tempfile.TemporaryDirectory() as folder:
+        return assembled(ptx, folder)[0]
 
 
 def waits_and_exponentials(ptx):
     """The order of the machine code: "e" for an exponential, n for a wait until n products are under way."""
-    found = re.findall(r"MUFU\.(E)X2|WARPGROUP\.DEPBAR\.LE gsb0, 0x(\d)", assembled(ptx)[1])
+    with tempfile.TemporaryDirectory() as folder:
+        command = [triton.knobs.nvidia.nvdisasm.path, assembled(ptx, folder)[1]]
+        code = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    found = re.findall(r"MUFU\.(E)X2|WARPGROUP\.DEPBAR\.LE gsb0, 0x(\d)", code)
     return "".join(exponential.lower() or count for exponential, count in found)
 
 

@@ -214,7 +214,7 @@ def test_a_mark_of_a_backward_kernel_comes_after_its_product_is_done(compiled, c
 @needs_gluon
 @pytest.mark.parametrize("kernel", [0, 1], ids=["forward", "backward sweep"])
 def test_what_lanes_show_beside_a_product_runs_beside_it_without_marks_too(compiled, kernel):
-    """ptxas moves exponentials across a wait for a product as it likes, but not across a mark."""
+    """ptxas moves a wait for a product to the other side of exponentials, but not of a mark."""
     orders = compiled[0]["order"][kernel]
     plain, marked = (sum(map(len, re.findall("1(e*)0", each))) / each.count("e") for each in orders)
     assert abs(plain - marked) < 1 / 2

@@ -72,7 +72,8 @@ def test_without_recorded_lanes_the_story_is_left_out(known):
 def test_the_words_say_what_the_lanes_show(known):
     plain, hopper = (LanesRun(known[name], True) for name in ("flash2", "flash3"))
     words = overlap_words(plain, hopper)
-    assert "during 0% of its softmax a program" in words
+    assert f"{plain.lanes.hidden_share:.0%} of softmax ran beside a product of any program" in words
+    assert f"{own_overlap(hopper.lanes):.0%} beside one of the same warpgroup" in words
     assert f"{hopper.lanes.hidden_share:.0%} of softmax ran beside a product of any warpgroup" in words
     assert after_lanes.recorded_pair(PROBLEM)[1].lanes is known["flash3"]
 
