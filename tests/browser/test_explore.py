@@ -208,8 +208,7 @@ def test_the_exported_page_plays_from_a_file_without_a_server(visit, tmp_path):
 
 
 def test_the_page_fits_a_phone(browser, url):
-    phone = Visit(browser, url + "/" + SMALL)
-    phone.page.set_viewport_size({"width": 390, "height": 844})
+    phone = Visit(browser, url + "/" + SMALL, size=(390, 844))
     phone.wait_for_player("run here")
     wide = phone.page.evaluate(f"(() => {{ const p = {PLAYER}; return [p.scrollWidth, p.clientWidth] }})()")
     assert wide[0] <= wide[1]

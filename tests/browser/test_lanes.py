@@ -140,8 +140,9 @@ def test_without_lanes_there_is_no_button_and_the_key_does_nothing(visit, tmp_pa
     page.assert_clean()
 
 
-def test_the_lanes_fit_a_phone(opened):
-    opened.page.set_viewport_size({"width": 390, "height": 844})
+def test_the_lanes_fit_a_phone(visit, page_file):
+    opened = visit(page_file.as_uri(), size=(390, 844)).wait_for_player("recorded on it")
+    opened.press("l")
     wide = opened.page.evaluate(f"(() => {{ const p = {PLAYER}; return [p.scrollWidth, p.clientWidth] }})()")
     assert wide[0] <= wide[1]
     assert opened.page.evaluate("document.documentElement.scrollWidth") <= 390

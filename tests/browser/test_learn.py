@@ -43,8 +43,7 @@ def test_the_way_from_the_landing_page_through_the_chapters_starts_at_the_top(vi
 
 
 def test_every_chapter_is_in_reach_on_a_phone(visit):
-    page = visit("/learn?chapter=after").page
-    page.set_viewport_size({"width": 390, "height": 844})
+    page = visit("/learn?chapter=after", size=(390, 844)).page
     strip = page.locator(".st-key-chapters button")
     strip.first.wait_for(timeout=60_000)
     page.wait_for_function("document.querySelectorAll('.st-key-chapters button').length === 10")
@@ -95,8 +94,7 @@ def test_the_kernel_chapter_tells_each_line_from_the_first_press_on(visit):
 
 
 def test_the_legend_of_the_grid_keeps_each_entry_on_one_line_on_a_phone(visit):
-    shown = visit("/")
-    shown.page.set_viewport_size({"width": 390, "height": 844})
+    shown = visit("/", size=(390, 844))
     shown.wait_for_player()
     lines = shown.page.evaluate(
         f"[...{PLAYER}.querySelectorAll('.fa-grid-view .fa-legend > span:not([hidden])')]"

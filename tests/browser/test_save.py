@@ -117,12 +117,12 @@ def saver(visit, tmp_path):
     """A function that opens recorded runs of a preset in a state, in light or dark colours."""
     opened = []
 
-    def open_player(preset="tiny", algorithms=("flash2",), scheme="light", **state):
+    def open_player(preset="tiny", algorithms=("flash2",), scheme="light", size=(1280, 720), **state):
         runs = [(recorded_run(PRESETS[preset].problem, name).trace, PROVENANCE) for name in algorithms]
         make = duel_data if len(runs) == 2 else lambda run, gpu: player_data(*run, gpu)
         path = tmp_path / "player.html"
         path.write_text(export_html(make(*runs, GPUS["H200"]), state))
-        opened.append(visit(path.as_uri(), color_scheme=scheme, reduced_motion="reduce"))
+        opened.append(visit(path.as_uri(), size=size, color_scheme=scheme, reduced_motion="reduce"))
         opened[-1].page.locator(".fa-count").filter(has_text=" ").wait_for()
         return Saver(opened[-1])
 
@@ -291,13 +291,12 @@ def test_keys_and_another_theme_meanwhile_change_no_frame_of_an_animation(saver)
 
 
 def test_a_picture_of_a_wide_tile_is_not_cut(saver):
-    panel = saver(algorithms=("backward",), step="8.9", open="tile", unit="phase")
-    panel.page.set_viewport_size({"width": 390, "height": 720})
-    sizes = (
-        "(() => { const f = document.querySelector('.fa-figure'); return [f.scrollWidth, f.clientWidth] })()"
-    )
-    panel.page.evaluate("document.querySelector('.fa-figure').scrollLeft = 30")
-    whole, seen = panel.page.evaluate(sizes)
+    panel = saver(algorithms=("backward",), size=(390, 720), step="8.9", open="tile", unit="phase")
+    whole, seen = panel.page.evaluate("""() => {
+      const figure = document.querySelector('.fa-figure');
+      figure.scrollLeft = 30;
+      return [figure.scrollWidth, figure.clientWidth];
+    }""")
     assert whole > seen + 20  # it scrolls sideways
     _, svg = panel.choose(size="as large as here").save("SVG")
     root = ET.fromstring(svg)

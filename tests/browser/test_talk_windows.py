@@ -150,8 +150,7 @@ def test_nothing_but_tile_labels_is_smaller_than_18_px(browser, tmp_path, name, 
     shipped = read_talk(talk_path(name))
     data = talk_data(shipped, recorded_runs(shipped), measured)
     (tmp_path / "talk.html").write_text(export_talk(data, False))
-    visit = Visit(browser, "about:blank")
-    visit.page.set_viewport_size({"width": size[0], "height": size[1]})
+    visit = Visit(browser, "about:blank", size=size)
     visit.page.add_init_script("""
       window.sizes = [];
       const fill = CanvasRenderingContext2D.prototype.fillText;

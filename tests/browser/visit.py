@@ -71,8 +71,9 @@ def running_app(*options):
 class Visit:
     """One browser page on the app (or on a file), with the errors and the requests that left the machine."""
 
-    def __init__(self, browser, url, **context):
-        self.context = browser.new_context(viewport={"width": 1280, "height": 720}, **context)
+    def __init__(self, browser, url, size=(1280, 720), **context):
+        viewport = dict(zip(("width", "height"), size, strict=True))
+        self.context = browser.new_context(viewport=viewport, **context)
         self.context.set_default_timeout(60_000)
         self.page = self.context.new_page()
         self.errors, self.outside = [], []
