@@ -1,6 +1,6 @@
 """Five ideas of FlashAttention: which needs which, and what it costs to leave one out.
 
-The five ideas and their order are those of "Making Attention I/O-Aware".
+The five ideas are those of "Making Attention I/O-Aware"; their order is ours.
 """
 
 from __future__ import annotations

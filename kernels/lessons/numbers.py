@@ -46,8 +46,8 @@ def parse_matrix(text: str | None, name: str, largest: int = 8) -> np.ndarray:
     for index, row in enumerate(numbers):
         if len(row) != len(numbers[0]):
             raise UnreadableNumbers(
-                f"{name}: row {index} has {len(row)} numbers and row 0 has {len(numbers[0])}. "
-                "Give every row the same number of them."
+                f"{name}: row 0 has length {len(numbers[0])} and row {index} has length {len(row)}. "
+                "Give every row the same length."
             )
     return np.array(numbers)
 

@@ -88,8 +88,8 @@ def _with_numbers() -> tuple[Slip, ...]:
         ),
         Slip(
             "MSRA SH Triton Study Group 2025, causal mask",
-            r"mask on P, with keys $i \le j$ kept: with two keys seen, a mask on P gives "
-            f"{output_with_the_mask_on_the_weights():.3f}",
+            r"mask on P, with keys $i \le j$ kept. With two keys seen, $-\infty$ in P makes O "
+            f"infinite, and 0 in its place gives {output_with_the_mask_on_the_weights():.3f}",
             r"mask on S, before softmax, with keys $j \le i$ kept: "
             f"{output_with_the_mask_on_the_scores():.3f}",
             "Explore, mask causal",

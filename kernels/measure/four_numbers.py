@@ -2,8 +2,9 @@
 
 Modelled bytes come from a formula. Requested bytes are what loads and stores ask the caches for (on Hopper
 some requests are merged before the L2): our kernels count them; those of torch's operations are modelled
-from the sizes of their tensors. Compulsory bytes are the least that any kernel can
-move. DRAM bytes come from hardware counters: they are what the caches could not serve.
+from the sizes of their tensors. Compulsory bytes are those of a kernel that reads every input once and writes
+every result once: Q, K, V in and O and lse out; backward Q, K, V, O, dO and lse in and dQ, dK and dV out.
+DRAM bytes come from hardware counters: they are what the caches could not serve.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def standard_traffic(
         _requested(
             "modelled", by_tensors, "the sizes of the tensors that each torch operation reads and writes"
         ),
-        _compulsory(problem, direction),
+        _compulsory(problem, direction, with_lse=False),
         dram_traffic(counters),
     )
 
@@ -111,8 +112,9 @@ def _requested(origin: str, parts: tuple[KernelTraffic, ...], source: str) -> Tr
     return TrafficTotal("requested", origin, parts, "" if parts else f"not {origin}", source)
 
 
-def _compulsory(problem: AttentionProblem, direction: str) -> TrafficTotal:
-    everything = KernelTraffic("all", compulsory_bytes(problem, direction))
+def _compulsory(problem: AttentionProblem, direction: str, with_lse: bool = True) -> TrafficTotal:
+    """`with_lse`: lse is among the results of a forward pass."""
+    everything = KernelTraffic("all", compulsory_bytes(problem, direction, with_lse))
     return TrafficTotal(
         "compulsory", "modelled", (everything,), source="every input read once, every result written once"
     )

@@ -21,7 +21,7 @@ class Preset:
 PRESETS = {
     "gpt2": Preset(
         "GPT-2 head",
-        "1024 tokens, causal: half of the tiles are never visited",
+        "1024 tokens, causal: almost half of the tiles are never visited",
         AttentionProblem(q_len=1024, kv_len=1024, head_dim=64, mask="causal"),
     ),
     "tiny": Preset(

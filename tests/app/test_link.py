@@ -177,9 +177,32 @@ def test_a_page_that_is_opened_again_by_another_link_says_it_again():
     assert toasts(app.run()) == ["hd=79 in the link is not accepted. Shown is 64."]
 
 
+PICTURE = "![x](http://a.b)"
+
+
 def test_a_value_cannot_become_a_picture():
-    (said,) = toasts(open_page("measure", which="![x](http://a.b)"))
-    assert plain("![x](http://a.b)") in said
+    (said,) = toasts(open_page("measure", which=PICTURE))
+    assert plain(PICTURE) in said
+
+
+@pytest.mark.parametrize(
+    ("page", "query"),
+    [
+        ("talk", {"name": PICTURE}),
+        ("check", {"view": "grid", "shapes": PICTURE}),
+        ("check", {"kernel": PICTURE}),
+        ("learn", {"chapter": PICTURE}),
+        ("explore", {"mask": PICTURE}),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else value,
+)
+def test_no_message_makes_a_picture_of_a_value(page, query):
+    app = open_page("" if page == "explore" else page, **query)
+    assert not app.exception
+    kinds = (app.error, app.warning, app.info, app.toast, app.markdown, app.caption)
+    shown = [element.value for kind in kinds for element in kind]
+    assert not [words for words in shown if PICTURE in words]
+    assert any(plain(PICTURE) in words for words in shown)
 
 
 def test_an_infinite_number_has_one_message():

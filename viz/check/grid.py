@@ -117,7 +117,7 @@ def _grid_controls(backend: str, base: CheckCase) -> Grid | None:
         chosen = None if shapes.strip().lower() == TRUSTED else parse_shapes(shapes)
         grid = grid_cases(base, backend, chosen, head_dims, dtypes, masks)
     except InvalidProblem as error:
-        st.error(str(error), icon=":material/error:")
+        st.error(plain(str(error)), icon=":material/error:")
         return None
     if not grid.cases:
         st.warning(f"Nothing is left to run: {grid.words}. Choose shorter shapes.", icon=":material/timer:")

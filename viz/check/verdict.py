@@ -33,7 +33,7 @@ REPEATS_HELP = (
 def verdict_panel(result: CheckResult) -> None:
     """PASSES or FAILS, why, and where the numbers are from."""
     st.markdown(f"## {VERDICTS[result.verdict]}")
-    st.markdown(f"**{result.label}**: {plain(result.reason)}.", help=RULE)
+    st.markdown(f"**{plain(result.label)}**: {plain(result.reason)}.", help=RULE)
     if result.cause:
         st.markdown(f":material/troubleshoot: **Cause**: {plain(result.cause)}.", help=CAUSE_HELP)
     for finding in result.findings:

@@ -21,6 +21,7 @@ from kernels.traffic.modelled import attention_flops
 from kernels.worker.requests import JudgeRequest
 from viz.player.data import sampled_share
 from viz.shared import runs
+from viz.shared.formats import plain
 from viz.shared.options import named_trace
 from viz.shared.waiting import asked_job, result_of
 
@@ -46,10 +47,10 @@ def opened_run(store: runs.RunStore | None, backend: str) -> runs.Run | None:
     try:
         trace = _read(opened.data)
     except InvalidUpload as error:
-        st.error(f"{opened.name}: {error}", icon=":material/error:")
+        st.error(plain(f"{opened.name}: {error}"), icon=":material/error:")
         return None
     st.info(
-        f"Shown is {opened.name}. Close it to go on with the problem in the sidebar.",
+        f"Shown is {plain(opened.name)}. Close it to go on with the problem in the sidebar.",
         icon=":material/folder_open:",
     )
     report = _report(store, backend, trace)

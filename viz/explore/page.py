@@ -120,15 +120,15 @@ def _traffic_and_cost(run: runs.Run, other: runs.Run | None, measurement: Measur
 
 def _traffic(run: runs.Run, other: runs.Run | None) -> None:
     least = format_bytes(least_bytes(run.trace.problem, run.algorithm))
-    results = "O and lse" if stores_lse(run.algorithm) else "O"
+    inputs, results = "Q, K and V", "O and lse" if stores_lse(run.algorithm) else "O"
     if run.algorithm.direction == "backward":
-        results = "dQ, dK and dV"
+        inputs, results = "Q, K, V, O, dO and lse", "dQ, dK and dV"
     st.subheader("Traffic by tensor", anchor="traffic")
     st.caption(
         "**Counted**: bytes that the loads and stores asked for; a tile that is read again may come from the "
         "L2 cache, so this is not the traffic of HBM itself. **Modelled**: standard attention writes its "
-        "matrices to HBM and reads them back (Dao et al. 2022, algorithms 0 and 3). Any kernel that gives "
-        f"{results} has to move at least {least} (modelled)."
+        "matrices to HBM and reads them back (Dao et al. 2022, algorithms 0 and 3). A kernel that reads "
+        f"{inputs} once, and writes {results} once, moves {least} (modelled)."
     )
     ledgers = ledgers_of(run.trace, other.trace if other else None)
     plot(ledger_figure(*ledgers, colors()), key="ledger")

@@ -111,13 +111,14 @@ def _rotation_words(
 def _built_here() -> None:
     """Our own kernel of this kind, with its recorded speed and that of its peers."""
     words = (
-        "**In this project**: `kernels/algorithms/flash3/`. On a Hopper GPU `flash_attention` runs it if it "
-        "was the faster kernel when the tiles were tuned, and if there is work for at least three quarters "
-        "of the SMs. One warp loads; two or three groups of four warps compute 64 "
-        "rows each, and each group issues the scores of a key tile together with $PV$ of the tile before it. "
-        "With tiles of the same size each query tile visits the same key tiles in the same order as in the "
-        "kernel of the player, and the same bytes are asked for. Only a query tile that sees no key loads a "
-        "key tile all the same."
+        "**In this project**: `kernels/algorithms/flash3/`. On a Hopper GPU `flash_attention` runs it for "
+        "16-bit inputs with head_dim 40 to 256, if it was the faster kernel when the tiles were tuned, and "
+        "if there is work for at least three quarters of the SMs. (If the query heads of a key head have at "
+        "most 64 queries together, as in decoding, split-KV runs instead.) One warp loads; two or three "
+        "groups of four warps compute 64 rows each, and each group issues the scores of a key tile together "
+        "with $PV$ of the tile before it. With tiles of the same size each query tile visits the same key "
+        "tiles in the same order as in the kernel of the player, and the same bytes are asked for. Only a "
+        "query tile that sees no key loads a key tile all the same."
     )
     if measurement := _recorded_on_hopper():
         problem = measurement.problem

@@ -89,17 +89,21 @@ def _predict(plain: LanesRun, hopper: LanesRun) -> bool:
         "time is a product under way then, without waits for tiles?",
         sorted({*shares, "100%"}, key=lambda words: float(words[:-1])),
         shares[1],
-        f"One call takes {hopper.lanes.plain_us:.0f} µs instead of {plain.lanes.plain_us:.0f} µs.",
+        f"One call takes {hopper.lanes.plain_us:.0f} µs instead of {plain.lanes.plain_us:.0f} µs, both with "
+        f"tiles of {problem.block_m} × {problem.block_n}.",
     )
 
 
 def overlap_words(plain: LanesRun, hopper: LanesRun) -> str:
     """What the lanes show, with their figures."""
-    own = own_overlap(hopper.lanes)
+    own, problem = own_overlap(hopper.lanes), plain.lanes.problem
     hidden = [run.lanes.hidden_share for run in (plain, hopper)]
     return (
         f"**{plain.label}**: {hidden[0]:.0%} of softmax ran beside a product of any program on the SM. While "
-        "no product is under way, the [[tensor cores]] stand still.  \n"
+        "no product is under way, the [[tensor cores]] stand still. With tiles of "
+        f"{problem.block_m} × {problem.block_n}, as the other kernel has, one [[program]] fills an SM. With "
+        "its own, smaller tiles several programs share an SM and overlap, and it is faster: Measure has "
+        "these times.  \n"
         f"**{hopper.label}**: {hidden[1]:.0%} of softmax ran beside a product of any warpgroup on the SM, "
         f"and {own:.0%} beside one of the same warpgroup. (Ours waits for its products before its softmax; "
         "the paper's kernel also runs softmax beside them.) The row “loads” is a warp that only loads. "

@@ -20,7 +20,7 @@ EXAMPLE = AttentionProblem(q_len=1024, kv_len=1024, head_dim=64)
 
 
 def errata() -> None:
-    """Five expanders. All numbers are modelled, on the sources' own examples."""
+    """Five expanders, on the sources' own examples. All numbers are modelled, except the counted bars."""
     with st.expander("Chu, Liu and Lin 2026: memory against computation, 3.74 µs"):
         _memory_against_computation()
     with st.expander("The 156 FLOP/B of the A100"):
@@ -75,17 +75,22 @@ def _fused_row() -> None:
 def _tiles_that_fit() -> None:
     d, memory = EXAMPLE.head_dim, (64 << 10) // EXAMPLE.itemsize
     forward = io_lesson.query_outer_blocks(memory, d, 4)
-    needed = io_lesson.elements(io_lesson.backward_blocks(forward, d))
+    needed, swapped = (
+        io_lesson.elements(io_lesson.backward_blocks(sizes, d))
+        for sizes in (forward, io_lesson.key_outer_blocks(memory, d))
+    )
     st.markdown(
         f"M is the SRAM, here {memory:,} numbers (64 KiB), with d = {d}.\n"
         "- Eq 43 of Chu, Liu and Lin 2026 asks for blocks < M/4, but eq 44 gives "
         rf"$\lvert I\rvert = \lfloor M/4d\rfloor = {forward.query}$ rows of {d}: "
         f"{forward.query * d:,} numbers, exactly M/4 = {memory // 4:,}. Four of them fill M, so the right "
         f"sign is ≤.\n"
-        "- Algorithm 4 of Dao et al. 2022 uses the forward tiles M/4d for the backward pass too: with these "
+        "- Algorithm 4 of Dao et al. 2022 uses forward tiles of M/4d rows for the backward pass too: with "
+        "those of eq 44 "
         rf"$3\lvert I\rvert d+4\lvert J\rvert d+\lvert I\rvert\lvert J\rvert = {needed:,}$ numbers, "
         f"**{needed / memory:.2f} M** (found by Chu, Liu and Lin 2026, whose eq 79 has M/8d). Dao et al. "
-        "2022 round up, and give the large tile to the keys, which stay on the chip in their loop."
+        "2022 give the large tile to the keys, which stay on the chip in their loop: "
+        f"{swapped:,} numbers, **{swapped / memory:.2f} M** (they also round up)."
     )
 
 
@@ -102,8 +107,8 @@ def _loop_orders() -> None:
     plot(loop_order_figure(LOOP_ORDERS, printed, with_sums, counted, colors()), key="errata_orders")
     st.markdown(
         "Chu, Liu and Lin 2026 compare $4\\,T_r\\lvert J\\rvert d$ with $3\\,T_c\\lvert I\\rvert d$, which "
-        "is one turn of the outer loop of each: the whole pass moves $4\\,T_rTd$ and $3\\,T_cTd$ "
-        f"(${count_tex(printed[0])}$ and ${count_tex(printed[2])}$ elements for T = {EXAMPLE.q_len:,}, d = "
-        f"{EXAMPLE.head_dim}, tiles of {EXAMPLE.block_m}). And a sum that is stored at every step is loaded "
-        "at every step, which makes it 6 against 4."
+        "is one step of the inner loop for each turn of the outer one. The whole pass moves $4\\,T_rTd$ and "
+        f"$3\\,T_cTd$ (${count_tex(printed[0])}$ and ${count_tex(printed[2])}$ elements for T = "
+        f"{EXAMPLE.q_len:,}, d = {EXAMPLE.head_dim}, tiles of {EXAMPLE.block_m}). And a sum that is stored "
+        "at every step is loaded at every step, which makes it 6 against 4."
     )

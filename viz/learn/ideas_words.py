@@ -114,8 +114,8 @@ def _all_stand(problem: AttentionProblem, gpu: Gpu, with_all: Costs, now: Costs)
         f"what depends on it. The products stay what they are, $4 N^2 d$ = "
         f"{flops_words(forward_flops(problem))}. The requested "
         f"bytes fall from {format_bytes(standard_requested(problem))} to "
-        f"{format_bytes(with_all.forward_bytes)}. No kernel can move less than "
-        f"{format_bytes(compulsory_bytes(problem))}: Q, K and V in, O and lse out, each once."
+        f"{format_bytes(with_all.forward_bytes)}. No kernel that stores lse can move less "
+        f"than {format_bytes(compulsory_bytes(problem))}: Q, K and V in, O and lse out, each once."
     )
 
 

@@ -20,7 +20,7 @@ from viz.learn.figures.io import ByteBar, bytes_figure
 from viz.learn.io_inputs import TrafficInputs, traffic_inputs
 from viz.learn.predict import choose
 from viz.shared import runs
-from viz.shared.formats import format_bytes, format_kib, format_ms
+from viz.shared.formats import format_bytes, format_count, format_kib, format_ms
 from viz.shared.glossary import say
 from viz.shared.layout import colors, explore_link, plot
 
@@ -120,17 +120,17 @@ def _cards(inputs: TrafficInputs, entries: list[ForwardEntry], totals: dict[str,
 
 def _predict(problem: AttentionProblem) -> None:
     """What BLOCK_M does to the bytes of K and V."""
-    times = problem.q_tiles
+    tiles = problem.q_tiles
     wider = tiles_of(problem.q_len, 2 * problem.block_m)
     half, same, double = "half as many", "as many", "twice as many"
     choose(
         f"io_block_m_{problem.q_len}_{problem.block_m}",
-        f"FlashAttention-2 with BLOCK_M = {problem.block_m}: there are {times} query tiles, each in a "
+        f"FlashAttention-2 with BLOCK_M = {problem.block_m}: {format_count(tiles, 'query tile')}, each in a "
         "program of its own. Take twice as many queries per tile. How many bytes of K and V are asked for "
         "then?",
         (half, same, double),
-        half if wider < times else same,
-        f"Each program reads all of K and V once: {times} times in all now, and {wider} times with larger "
+        half if wider < tiles else same,
+        f"Each program reads all of K and V once: {times(tiles)} in all now, and {times(wider)} with larger "
         "query tiles. That is why large query tiles are good, as long as they fit on the chip.",
     )
 

@@ -68,12 +68,12 @@ def growth_view(store: runs.RunStore | None, backend: str) -> None:
         plot(growth_figure(curves, points, AXES[axis], here, colors()), key="io_growth")
         say(
             f"{RULE} Standard attention has no tiles here, so its line is the least. Lines: **modelled**, "
-            "with the largest tiles that the SRAM allows; what fills it is Q, O, K or V, and S, all in "
-            "float16. For FlashAttention each takes at most a quarter of the SRAM (Chu, Liu and Lin 2026, "
-            "eq 44). Row-wise attention takes as many whole rows of S as fit with the other three. Dots: "
-            "**counted** by the kernels, if they accept exactly those tiles. A line ends when not one row "
-            "fits. Lower bound: no exact algorithm beats that order for every SRAM from d to Nd (Dao et "
-            "al. 2022, proposition 3).",
+            "with the largest tiles that the SRAM allows; what fills it is Q, O, K or V, and S (in "
+            "FlashAttention-1 K, V, Q or O, and S), all in float16. For FlashAttention each takes at most a "
+            "quarter of the SRAM (Chu, Liu and Lin 2026, eq 44). Row-wise attention takes as many whole rows "
+            "of S as fit with the other three. Dots: **counted** by the kernels, if they accept exactly "
+            "those tiles. A line ends when not one row fits. Lower bound: no exact algorithm beats that "
+            "order for every SRAM from d to Nd (Dao et al. 2022, proposition 3).",
             small=True,
         )
     with st.expander("By which factor the bytes change if N, d or the SRAM doubles"):

@@ -71,7 +71,7 @@ def type_in(key: str, question: str, wanted: Sequence[Quantity], because: str) -
             shown = row.form_submit_button("Show", icon=":material/visibility:")
         if shown:
             st.session_state[shown_key] = True
-        st.caption("Numbers are shown with three digits. Yours may be off by 2 %.")
+        st.caption("Numbers are shown with three digits. Yours may be off by 2 % and 0.006.")
         verdicts = [
             (quantity, *judge(quantity, number))
             for quantity, number in zip(wanted, given, strict=True)

@@ -26,7 +26,7 @@ from viz.learn.predict import type_in
 from viz.learn.softmax_overflow import EXAMPLES, overflow_part
 from viz.learn.stepper import parts, stepper
 from viz.learn.url_state import keep_in_url, put_in_url, take_from_url
-from viz.shared.formats import equals, equals_tex, format_error, format_number, format_tex
+from viz.shared.formats import equals, equals_tex, format_error, format_number, format_tex, plain
 from viz.shared.glossary import say
 from viz.shared.layout import colors, explore_link, plot
 
@@ -74,7 +74,7 @@ def _input() -> tuple[np.ndarray | None, np.ndarray | None, int]:
     try:
         row = parse_row(text)
     except UnreadableNumbers as error:
-        st.error(str(error), icon=":material/error:")
+        st.error(plain(str(error)), icon=":material/error:")
         row = None
     block = middle.number_input("block: scores at a time", 1, 64, 2, key="softmax_block", bind="query-params")
     return row, _values(beside, row), max(1, int(block))
@@ -96,7 +96,7 @@ def _values(place: DeltaGenerator, row: np.ndarray | None) -> np.ndarray | None:
     try:
         values = parse_row(text)
     except UnreadableNumbers as error:
-        st.error(f"Values: {error}", icon=":material/error:")
+        st.error(f"Values: {plain(str(error))}", icon=":material/error:")
         return None
     if len(values) != len(row):
         st.error(

@@ -28,7 +28,7 @@ from viz.learn.figures.matrices import matrices_html
 from viz.learn.figures.tiles_at_work import attention_matrices, product_matrices, softmax_matrices
 from viz.learn.predict import choose, type_in
 from viz.learn.stepper import parts, stepper
-from viz.shared.formats import equals_tex, format_error, format_number, format_tex
+from viz.shared.formats import equals_tex, format_error, format_number, format_tex, plain
 from viz.shared.glossary import say
 from viz.shared.layout import colors, explore_link
 
@@ -93,7 +93,7 @@ def _matrices(names: str) -> tuple[Matrices | None, int]:
             errors.append(str(error))
     tile = columns[-1].number_input("rows per tile", 1, 8, 2, key="tiling_tile", bind="query-params")
     for message in errors:
-        st.error(message, icon=":material/error:")
+        st.error(plain(message), icon=":material/error:")
     return None if errors else matrices, int(tile)
 
 

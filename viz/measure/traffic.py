@@ -24,9 +24,9 @@ SIDEBAR_SHAPE = "chosen at the side"
 EXPLAINED = (
     "**Modelled**: a formula. **Requested**: what loads and stores ask for; caches serve most of it. Our "
     "kernels counted it; that of standard attention is modelled from the sizes of the tensors that its torch "
-    "operations read and write. **Compulsory**: the least that any kernel moves (modelled). **DRAM**: what "
-    "the L2 could not serve, recorded by the GPU's hardware counters. Each of the two charts has its own "
-    "scale."
+    "operations read and write. **Compulsory**: each input read once, each result written once "
+    "(modelled). **DRAM**: what the L2 could not serve, recorded by the GPU's hardware counters. Each of the "
+    "two charts has its own scale."
 )
 NO_COUNTERS = (
     "DRAM bytes come from hardware counters. On a GPU machine that allows them, "

@@ -17,7 +17,7 @@ from viz.shared import theme
 
 @dataclass(frozen=True)
 class Term:
-    """One term. Its words use only terms above it, or say what they mean."""
+    """One term, in words that a newcomer knows; some name another term, which the list has too."""
 
     name: str
     words: str
@@ -86,9 +86,7 @@ TERMS = (
         "requested bytes",
         "What loads and stores ask for. What is read again counts again, although it may come from L2.",
     ),
-    Term(
-        "compulsory bytes", "A kernel's inputs read once and its results written once: it cannot move less."
-    ),
+    Term("compulsory bytes", "Each input read once and each result written once: a kernel cannot move less."),
     Term("bandwidth", "How many bytes per second a memory can deliver."),
     Term("FLOP", "One floating-point operation: an addition or a multiplication."),
     Term("TFLOP/s", "10¹² floating-point operations per second: how fast a kernel computes."),

@@ -107,15 +107,16 @@ def _named_kernels() -> None:
 def _drop_infinite_numbers() -> None:
     """Take numbers such as ?batch=inf out of the URL: for them st.number_input raises OverflowError."""
     infinite = [name for name, value in st.query_params.items() if _is_infinite(value) and is_known(name)]
+    if infinite:
+        st.session_state[INFINITE] = [f"{plain(name)}={st.query_params[name]}" for name in infinite]
     for name in infinite:
-        st.session_state[INFINITE] = f"{plain(name)}={st.query_params[name]}"
         del st.query_params[name]
         forget(name)
     if infinite:
         st.rerun()  # widgets take their first value from the URL with which a run began
-    if dropped := st.session_state.pop(INFINITE, ""):
-        words = f"{dropped} in the link is not a finite number. The default is shown."
-        st.toast(words, icon=":material/link_off:")
+    if dropped := st.session_state.pop(INFINITE, ()):
+        are = "is not a finite number" if len(dropped) == 1 else "are not finite numbers"
+        st.toast(f"{', '.join(dropped)} in the link {are}. The default is shown.", icon=":material/link_off:")
 
 
 def _is_infinite(text: str) -> bool:
@@ -154,7 +155,7 @@ def _backend_words(store: runs.RunStore | None) -> str:
 
 def source_badges(words: str, run: runs.Run) -> None:
     """A line that says where the numbers below it are from."""
-    st.caption(f"{words} · {run.provenance}")
+    st.caption(f"{words} · {plain(run.provenance)}")
 
 
 def plot(figure: go.Figure, key: str) -> None:

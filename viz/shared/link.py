@@ -34,6 +34,7 @@ def remember_link(page: str) -> None:
     """
     if st.session_state.get(OPENED) != page:
         st.session_state[OPENED] = page
+        st.session_state.pop(KNOWN, None)
         names = [*st.query_params]
         st.session_state[ASKED] = {name: tuple(st.query_params.get_all(name)) for name in names}
 

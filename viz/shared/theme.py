@@ -95,8 +95,8 @@ DARK = Palette(
 ABOUT_NUMBERS = (
     "Each number says where it is from. **Counted**: by the code that ran, from the masks of its own loads "
     "and stores or the slices that it read and wrote; tiles are counted from the mask. **Modelled**: a "
-    "formula. **Measured**: on this machine, now. **Recorded**: measured on the GPU that is named, at the "
-    "date that is named; a file of yours counts as recorded."
+    "formula. **Measured**: on this machine, now. **Recorded**: counted or measured on the GPU that is "
+    "named, at the date that is named; a file of yours counts as recorded."
 )
 
 TENSOR_COLORS = {

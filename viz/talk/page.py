@@ -14,6 +14,7 @@ from viz.player.scene import InvalidTalk, Talk, read_talk
 from viz.player.stage import live_answers, show_talk
 from viz.player.talk import Runs, export_talk, run_names, talk_data
 from viz.shared import runs
+from viz.shared.formats import plain
 from viz.shared.layout import header
 from viz.shared.link import takes_from_link
 from viz.shared.options import named_talk
@@ -37,7 +38,8 @@ def show() -> None:
         _list(files)
     elif name not in files:
         st.error(
-            f"There is no talk {name[:60]!r}; expected one of {', '.join(files)}.", icon=":material/error:"
+            f"There is no talk {plain(repr(name[:60]))}; expected one of {', '.join(files)}.",
+            icon=":material/error:",
         )
         _list(files)
     else:

@@ -50,7 +50,7 @@ def test_a_matrix_may_be_written_in_many_ways(text):
     ("text", "message"),
     [
         ("", "A is empty. Accepted are up to 8 rows of up to 8 numbers"),
-        ("1 2; 3", "A: row 1 has 1 numbers and row 0 has 2"),
+        ("1 2; 3", "A: row 0 has length 2 and row 1 has length 1"),
         ("1 2; 3 x", "A: “x” is not a number"),
         ("1;" * 9, "A has 9 rows"),
         ("1 " * 9, "A: 9 numbers given. Accepted are 1 to 8 numbers per row"),

@@ -43,7 +43,8 @@ def settled(app, until, limit_s=60):
 
 
 def words(app):
-    return "\n".join(element.value for element in (*app.markdown, *app.caption, *app.error, *app.info))
+    shown = (*app.markdown, *app.caption, *app.error, *app.info)
+    return "\n".join(element.value for element in shown).replace("\\", "")  # as Markdown shows them
 
 
 def metrics(app):

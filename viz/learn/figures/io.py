@@ -26,7 +26,7 @@ class ByteBar:
 
 
 def bytes_figure(bars: Sequence[ByteBar], least: int, colors: theme.Palette) -> go.Figure:
-    """Two bars per algorithm, modelled (hatched) and counted (solid); a line at the fewest bytes, `least`."""
+    """Two bars per algorithm, modelled (hatched) and counted (solid). A line at `least`: each tensor once."""
     longest = max(max(bar.modelled, bar.counted or 0) for bar in bars)
     figure = go.Figure()
     figure.add_trace(_bar_trace("modelled", [(bar, bar.modelled) for bar in bars], "/", colors))
@@ -39,7 +39,7 @@ def bytes_figure(bars: Sequence[ByteBar], least: int, colors: theme.Palette) -> 
         )
     theme.style_figure(figure, colors, height=84 + 62 * len(bars))
     figure.add_vline(x=least, line={"color": colors.text, "width": 1.5, "dash": "dot"})
-    least_words = f"least possible: {format_bytes(least)}"
+    least_words = f"each input and result once: {format_bytes(least)}"
     figure.add_annotation(
         x=least, y=1, yref="paper", yanchor="bottom", xanchor="left", showarrow=False, text=least_words
     )

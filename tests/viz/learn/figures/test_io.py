@@ -13,7 +13,7 @@ def test_modelled_and_counted_bytes_have_a_bar_each_and_what_was_not_counted_has
     assert dict(zip(bars["counted"].y, bars["counted"].x, strict=True)) == {"a": 2000}
     assert bars["modelled"].marker.pattern.shape == "/"
     assert figure.layout.shapes[0].x0 == 100
-    assert "least possible: 100 B" in [note.text for note in figure.layout.annotations]
+    assert "each input and result once: 100 B" in [note.text for note in figure.layout.annotations]
 
 
 def test_growth_draws_counted_points_on_their_curve_and_leaves_gaps():
