@@ -41,9 +41,9 @@ def four_figures(run: Run, measurement: Measurement | None, other: Run | None = 
     Beside a second run, B, the cards are about A, and compare its bytes with B's.
     """
     row = st.container(horizontal=True, gap="small", key="figures")
-    origin = "recorded" if run.recorded else "measured"
     mark = "A: " if other else ""
-    _error_card(row, f"{mark}Largest error of the result · {'measured' if run.judged_here else origin}", run)
+    judged = "measured" if run.judged_here else run.origin
+    _error_card(row, f"{mark}Largest error of the result · {judged}", run)
     ours = run.traffic.total
     compared = bytes_with_standard(run)
     if other:
@@ -52,7 +52,7 @@ def four_figures(run: Run, measurement: Measurement | None, other: Run | None = 
     explained = f"{_requested_words(run)} {compared.explained}".strip()
     _card(row, f"{mark}Bytes moved · {_how_known(run)}", format_bytes(ours), compared.words, explained)
     explained = measurement_words(measurement, run)
-    for label, value, words, added in _time_and_memory(measurement, origin, run.algorithm):
+    for label, value, words, added in _time_and_memory(measurement, run.origin, run.algorithm):
         of_another = run.algorithm.timed_as[1]  # the label names the algorithm that was timed
         _card(row, label if of_another else f"{mark}{label}", value, words, f"{explained} {added}".strip())
 

@@ -45,8 +45,7 @@ def show() -> None:
         return
     run = judged_anew(store, backend, run, button_place)
     gpu = controls.gpu_of(gpu_choice, run.trace.device.name)
-    is_its_own = not (run.meanwhile or run.file)  # the controls of a second run are about another problem
-    other = current_run(store, backend, *versus) if versus and is_its_own else None
+    other = current_run(store, backend, *versus) if versus and run.is_of_controls else None
     if st.context.is_embedded:
         panels.player_alone()
     place = st.container()  # what is said of a row that is run for stands below the player, which stays

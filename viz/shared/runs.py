@@ -60,6 +60,11 @@ class Run:
         return "recorded" if self.recorded else "measured"
 
     @property
+    def is_of_controls(self) -> bool:
+        """Whether it is of the problem in the controls and the URL: no stand-in, and not of a file."""
+        return not (self.meanwhile or self.file)
+
+    @property
     def traffic(self) -> WholeTraffic:
         """Requested bytes of the whole run by tensor: counted, or by formula if a sample was traced."""
         return whole_traffic(self.trace, self.algorithm)
