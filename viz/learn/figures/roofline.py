@@ -36,8 +36,8 @@ def roofline_figure(
     """
     figure = go.Figure()
     for other in others:
-        figure.add_trace(_roof(other, colors.line, 1.5, colors))
-    figure.add_trace(_roof(gpu, colors.text, 4, colors))
+        figure.add_trace(_roof(other, colors.line, 1.5))
+    figure.add_trace(_roof(gpu, colors.text, 4))
     figure.add_vline(x=gpu.balance, line={"color": colors.muted, "dash": "dot", "width": 1.5})
     sides = ("top left", "bottom right", "bottom right", "top center")
     for case, steps_of_case in steps.items():
@@ -122,7 +122,7 @@ def _other_point(gpu: Gpu, step: Step, side: str, colors: theme.Palette) -> go.S
     )
 
 
-def _roof(gpu: Gpu, color: str, width: float, colors: theme.Palette) -> go.Scatter:
+def _roof(gpu: Gpu, color: str, width: float) -> go.Scatter:
     roof = datasheet_roof(gpu)
     x = [INTENSITIES[0], roof.ridge, INTENSITIES[1]]
     peak, bandwidth = format_flops(gpu.fp16_flops), format_bytes(gpu.hbm_bandwidth)
