@@ -12,7 +12,7 @@ from kernels.check.summary import VERDICT_TITLES
 from kernels.oracle.report import RULE
 from kernels.sanitizer.finding import Finding
 from viz.shared.formats import format_error, plain
-from viz.shared.provenance import runner_words
+from viz.shared.provenance import library_versions, runner_words
 
 MARKS = {
     "pass": ("green", "check_circle"),
@@ -72,7 +72,7 @@ def _run_by(result: CheckResult) -> str:
     device, kernel = result.device, result.case.kernel
     if kernel in ALGORITHMS:
         return f"run {runner_words(ALGORITHMS[kernel], device)}"
-    versions = f"torch {device.torch}, Triton {device.triton}"
+    versions = library_versions(device)
     if kernel == UPLOADED:
         return f"a result from your file, judged with torch {device.torch}"
     return f"run by Triton's interpreter, {versions}," if result.interpreted else f"run with {versions},"

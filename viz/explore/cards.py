@@ -20,7 +20,7 @@ from viz.explore.comparisons import (
     time_with_naive,
 )
 from viz.shared.formats import format_bytes, format_error, format_ms
-from viz.shared.provenance import runner_words
+from viz.shared.provenance import library_versions, runner_words
 from viz.shared.runs import Run
 
 Color = Literal["green", "red", "off"]
@@ -132,8 +132,7 @@ def measurement_words(measurement: Measurement | None, run: Run) -> str:
     device = measurement.device
     if device.backend == "cuda":
         origin = f"**Recorded** {measurement.recorded_at[:10]}" if run.recorded else "**Measured** here"
-        where = f"{device.name}, torch {device.torch}, Triton {device.triton}"
-        return f"{origin} on {where}: {METHODS['cuda']}."
+        return f"{origin} on {device.name}, {library_versions(device)}: {METHODS['cuda']}."
     traced = ""
     if run.seconds:
         how = runner_words(run.algorithm, run.trace.device)
