@@ -49,7 +49,7 @@ def loop_orders_view(palette: theme.Palette) -> AttentionProblem:
         least = lesson.compulsory_bytes(problem.q_len, problem.head_dim, problem.itemsize, "backward")
         plot(bytes_figure(_bars(problem, ready), least, palette), key="gradients_bytes")
     with rest:
-        _words(problem, ready)
+        _say_source(problem, ready)
         with st.expander("One step of the inner loop, in each order"):
             _inner_steps(problem, ready)
         with st.expander("What the standard backward pass loads and stores"):
@@ -57,7 +57,7 @@ def loop_orders_view(palette: theme.Palette) -> AttentionProblem:
     return problem
 
 
-def _words(problem: AttentionProblem, ready: Mapping[str, runs.Run]) -> None:
+def _say_source(problem: AttentionProblem, ready: Mapping[str, runs.Run]) -> None:
     """Where the bars are from, and links to the runs."""
     say(
         "**[[requested bytes|Requested]]** bytes, what is read again counts again, for standard attention "

@@ -145,10 +145,10 @@ def _time_view(inputs: RooflineInputs, store: runs.RunStore | None) -> None:
     )
     with st.container(border=True):
         st.markdown("**Why**: moving S and P alone, against computing the products")
-        memory_against_compute_words(inputs.problem, inputs.gpu)
+        say_memory_against_compute(inputs.problem, inputs.gpu)
 
 
-def memory_against_compute_words(problem: AttentionProblem, gpu: Gpu) -> lesson.MemoryAgainstCompute:
+def say_memory_against_compute(problem: AttentionProblem, gpu: Gpu) -> None:
     """Both times with their formulas."""
     times = lesson.memory_against_compute(
         problem.q_len, problem.kv_len, problem.head_dim, problem.itemsize, gpu
@@ -163,7 +163,6 @@ def memory_against_compute_words(problem: AttentionProblem, gpu: Gpu) -> lesson.
         st.markdown(
             rf"$\displaystyle\frac{{{top}}}{{\text{{{bottom}/s}}}}={microseconds(seconds)}$ µs {words}"
         )
-    return times
 
 
 def microseconds(seconds: float) -> str:

@@ -153,7 +153,7 @@ def _backend_words(store: runs.RunStore | None) -> str:
     return f"No GPU here: Triton's interpreter runs the kernels' source on the CPU. {machine}."
 
 
-def source_badges(words: str, run: runs.Run) -> None:
+def say_source(words: str, run: runs.Run) -> None:
     """A line that says where the numbers below it are from."""
     st.caption(f"{words} · {run.provenance}")
 
