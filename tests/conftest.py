@@ -3,6 +3,7 @@
 import os
 
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # two processes test: threads of one would wait for the other's
 
 import pytest
 

@@ -15,14 +15,12 @@ from torch import Tensor
 from kernels.algorithms.backward.choice import attention_gradients
 from kernels.algorithms.flash2.forward import flash_forward
 from kernels.algorithms.split_kv.launch import flash_split_kv
-from kernels.device.runtime import BACKEND
 from kernels.oracle.naive import group_size
 from kernels.primitives.replay import Repetition, repeat, repetition_of
 from kernels.primitives.signature import is_traced, signature_of
-from kernels.primitives.tuning import choose_config, gluon_is_known, split_config
+from kernels.primitives.tuning import HOPPER_KERNEL, choose_config, split_config
 from kernels.problem import Band
 
-HOPPER_KERNEL = BACKEND == "cuda" and gluon_is_known()
 if HOPPER_KERNEL:
     from kernels.algorithms.flash3.launch import chosen_config, flash_forward_hopper
 

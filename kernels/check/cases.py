@@ -15,7 +15,6 @@ from kernels.problem.tiles import count_tiles
 BOTH = ("cuda", "interpreter")
 USERS = ("user", *(f"user{number}" for number in range(2, 9)))
 """Names of the user's own kernels, in the order in which the command line gives them as file.py:function."""
-USER = USERS[0]
 LAYOUTS = ("contiguous", "transposed", "sliced", "packed", "mixed")
 """How Q, K and V lie in memory. transposed: views of (batch, length, heads, head_dim). sliced: parts of
 larger tensors. packed: views of one (batch, length, 3, heads, head_dim) tensor, or of one for K and V if the

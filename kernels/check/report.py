@@ -22,13 +22,11 @@ from kernels.check.result import (
     SensitivityPoint,
     TensorCheck,
 )
-from kernels.check.result_lines import WORDS, number_words, told_apart
-from kernels.check.summary import ORDER, by_kernel, causes, hints, overall, summary
+from kernels.check.result_lines import number_words, told_apart
+from kernels.check.summary import ORDER, VERDICT_TITLES, by_kernel, causes, hints, overall, summary
 from kernels.check.variations import Determinism
 from kernels.file_format import strict
 from kernels.oracle.report import RULE
-
-VERDICTS = {"pass": "PASSES", "fail": "FAILS", "invalid": "NOT CHECKED", "error": "NO VERDICT"}
 
 STYLE = """
 :root { color-scheme: light dark; }
@@ -140,10 +138,11 @@ def to_html(
     With `all_results`, of which the report's is one, a table of them comes first.
     """
     result = report.result
+    title = VERDICT_TITLES[result.verdict]
     body = [
         _all_cases(all_results),
         f"<h1>{escape(result.label)}</h1>",
-        f'<p class="verdict {result.verdict}">{VERDICTS[result.verdict]}</p>',
+        f'<p class="verdict {result.verdict}">{title}</p>',
         f"<p>{escape(result.reason)}.</p>",
         f"<p>Cause: {escape(result.cause)}.</p>" if result.cause else "",
         f"<pre>{escape(result.trace)}</pre>" if result.trace else "",
@@ -163,7 +162,7 @@ def to_html(
     ]
     head = (
         '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{VERDICTS[result.verdict]}: {escape(result.label)}</title><style>{STYLE}{style}</style>"
+        f"<title>{title}: {escape(result.label)}</title><style>{STYLE}{style}</style>"
     )
     content = "\n".join(filter(None, body))
     return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n{content}\n</body></html>\n'
@@ -174,11 +173,11 @@ def _all_cases(results: Sequence[CheckResult]) -> str:
         return ""
     rows: list[tuple[tuple[str, ...], bool]] = []
     for result in sorted(results, key=lambda result: ORDER.index(result.verdict)):
-        words = (result.label, result.case.words, VERDICTS[result.verdict], result.reason, result.cause)
+        words = (result.label, result.case.words, VERDICT_TITLES[result.verdict], result.reason, result.cause)
         rows.append((words, result.verdict in ("pass", "invalid")))
     table = _rows(("kernel", "case", "verdict", "why", "cause"), rows)
     said = "".join(
-        f"<p>{escape(found[0].label)}: {WORDS[overall(found)]}. {escape(summary(found))}.</p>"
+        f"<p>{escape(found[0].label)}: {VERDICT_TITLES[overall(found)]}. {escape(summary(found))}.</p>"
         + "".join(f"<p>{escape(words[0].upper() + words[1:])}.</p>" for words in causes(found) + hints(found))
         for found in by_kernel(results)
     )

@@ -206,6 +206,11 @@ class CheckResult:
         return sorted((tensor for tensor in self.tensors if not tensor.passes), key=lambda t: -t.share)
 
     @property
+    def worst_share(self) -> float:
+        """Largest error over what is allowed, of all tensors; above 1 fails."""
+        return max((tensor.share for tensor in self.tensors), default=0.0)
+
+    @property
     def reason(self) -> str:
         """The verdict in one sentence."""
         if words := self.stopped or self.refused or self.broken:

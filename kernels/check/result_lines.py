@@ -5,16 +5,11 @@ from __future__ import annotations
 import math
 
 from kernels.check.result import CheckResult, Sensitivity, TensorCheck
+from kernels.check.summary import VERDICT_TITLES
 
 INDENT = " " * 8
-WORDS = {
-    "pass": "PASS",
-    "fail": "FAIL",
-    "invalid": "NOT CHECKED",
-    "error": "NO VERDICT",
-    "few": "TOO FEW",
-}
-"""Verdicts of a case; "few" is one of many cases alone."""
+WORDS = VERDICT_TITLES | {"pass": "PASS", "fail": "FAIL"}
+"""How a line in a shell begins: the two common verdicts as test runners print them."""
 
 
 def number_words(value: float) -> str:

@@ -13,6 +13,16 @@ from kernels.sanitizer.finding import titles
 
 ORDER = ("fail", "error", "invalid", "pass")
 """Verdicts, the worst first."""
+VERDICT_WORDS = {
+    "pass": "passes",
+    "fail": "FAILS",
+    "invalid": "not checked",
+    "error": "no verdict",
+    "few": "too few",
+}
+"""Each verdict as the cell of a table; "few" is one of many cases alone."""
+VERDICT_TITLES = {verdict: words.upper() for verdict, words in VERDICT_WORDS.items()}
+"""Each verdict where it stands alone."""
 NAMED_NOTES = 3
 COMPILER_WORDS = ("Compiled, without a GPU", "Not compiled for a GPU")
 """Beginnings of the notes on the compiler."""
@@ -154,8 +164,7 @@ def side_by_side(of_kernels: Sequence[Sequence[CheckResult]]) -> list[list[str]]
     rows: dict[str, dict[int, str]] = {}
     for column, results in enumerate(of_kernels):
         for result in results:
-            share = max((tensor.share for tensor in result.tensors), default=0.0)
-            error = f" {_share_words(share)}" if result.tensors else ""
+            error = f" {_share_words(result.worst_share)}" if result.tensors else ""
             rows.setdefault(result.case.words, {})[column] = f"{result.verdict}{error}"
     return [
         header,

@@ -171,11 +171,6 @@ def name_user_kernels(kernels: Sequence[UserKernel]) -> None:
         PEERS[name] = Peer(kernel.name, ("cuda", "interpreter"), _peer_of(kernel), by_default=False)
 
 
-def name_user_kernel(kernel: UserKernel) -> None:
-    """The same for one kernel."""
-    name_user_kernels([kernel])
-
-
 def _peer_of(kernel: UserKernel) -> Callable[[AttentionProblem], Callable[..., torch.Tensor]]:
     def make(problem: AttentionProblem) -> Callable[..., torch.Tensor]:
         from kernels.check.cases import CheckCase

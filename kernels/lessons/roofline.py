@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from kernels.algorithms.standard.traffic import standard_stages
 from kernels.device.gpus import Gpu
@@ -55,7 +56,16 @@ class Step:
         return "memory" if self.intensity < gpu.balance else "compute"
 
 
-def steps(problem: AttentionProblem, l2: str) -> tuple[Step, Step, Step, Step]:
+class Steps(NamedTuple):
+    """The three kernels of standard attention, and the one of all of it fused."""
+
+    scores: Step
+    softmax: Step
+    output: Step
+    fused: Step
+
+
+def steps(problem: AttentionProblem, l2: str) -> Steps:
     """S = Q K^T, softmax, P V, and all of it fused; `l2` is one of L2_CASES. One head, no mask.
 
     The two tables of MSRA SH Triton Study Group 2025: a 100% L2 cache hit ratio, and no L2 cache. In two rows
@@ -73,7 +83,7 @@ def steps(problem: AttentionProblem, l2: str) -> tuple[Step, Step, Step, Step]:
         k_times = problem.q_tiles
         formulas = (r"Nd+t_q Md+NM", r"2NM", r"NM+t_q Md+Nd", r"2Nd+2t_q Md")
     size, keys_moved, lse = problem.itemsize, k_times * k_block, queries * LSE_BYTES
-    return (
+    return Steps(
         Step("S = QKᵀ", formulas[0], q_block + keys_moved + square, size, flops[0]),
         Step("softmax", formulas[1], 2 * square, size, flops[1]),
         Step("O = PV", formulas[2], square + keys_moved + q_block, size, flops[2]),

@@ -200,8 +200,8 @@ def requested(problem: AttentionProblem, peer: str, direction: str) -> tuple[Ope
 
 def _hopper_kernel(problem: AttentionProblem) -> Operation | None:
     """Requested bytes of the Hopper kernel if `flash_attention` runs it on this problem; else None."""
-    from kernels.attention.operators import HOPPER_KERNEL
     from kernels.device.runtime import DEVICE
+    from kernels.primitives.tuning import HOPPER_KERNEL
     from kernels.problem.inputs import make_inputs
 
     if not HOPPER_KERNEL:

@@ -74,6 +74,10 @@ def gluon_is_known() -> bool:
     return triton.__version__.startswith(GLUON_VERSIONS)
 
 
+HOPPER_KERNEL = BACKEND == "cuda" and gluon_is_known()
+"""Whether kernels for Hopper can be imported, and launched if the GPU is one; no interpreter runs Gluon."""
+
+
 @functools.lru_cache(maxsize=1024)
 def hopper_config(head_dim: int, dtype: torch.dtype, masked: bool, length: int) -> TileConfig | None:
     """Tiles of the Hopper kernel for a shape; None if the plain kernel is faster or the only one."""

@@ -24,11 +24,6 @@ class Needs:
         return f"{self.gpu} (compute capability {self.capability})"
 
     @property
-    def problem_words(self) -> str:
-        """The problems that it takes."""
-        return f"{self._dtype_words}, and head_dim {self._head_dim_words}"
-
-    @property
     def _dtype_words(self) -> str:
         return " or ".join(self.dtypes)
 

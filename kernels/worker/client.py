@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import atexit
 import collections
-import itertools
 import threading
 import time
 from collections.abc import Sequence
@@ -45,7 +44,6 @@ class WorkerClient:
         self._queue: collections.deque[Job] = collections.deque()
         self._running: Job | None = None
         self._closed = False
-        self._numbers = itertools.count(1)
         self._process: WorkerProcess | None = None
         self._ready = threading.Event()
         self._dispatcher = threading.Thread(target=self._dispatch, daemon=True, name="worker-client")
@@ -71,12 +69,6 @@ class WorkerClient:
     def wait_ready(self, timeout_s: float | None = None) -> bool:
         """Wait until the worker has said what device it has; True if it has."""
         return self._ready.wait(timeout_s)
-
-    @property
-    def queue_length(self) -> int:
-        """Jobs waiting or running."""
-        with self._lock:
-            return len(self._queue) + (self._running is not None)
 
     @property
     def process_id(self) -> int | None:
@@ -186,7 +178,7 @@ class WorkerClient:
     def _run(self, process: WorkerProcess, job: Job) -> None:
         """Send the job to the worker, and take its messages until the job has ended."""
         deadline = time.monotonic() + job.time_limit_s
-        request = {"id": next(self._numbers), "request": job.request.name, "values": job.request.as_dict()}
+        request = {"request": job.request.name, "values": job.request.as_dict()}
         process.send(request, job.blob)
         while not job.done:
             try:

@@ -84,24 +84,23 @@ def main(argv: list[str] | None = None) -> None:
 
 def serve(jobs: Jobs, out: BinaryIO) -> None:
     """Answer requests until the process ends."""
+
+    def progress(fraction: float, label: str) -> None:
+        write_message(out, {"event": "progress", "fraction": fraction, "label": label})
+
     while True:
         message, blob = jobs.get()
-        identity = {"id": message["id"]}
-
-        def progress(fraction: float, label: str, identity: dict = identity) -> None:
-            write_message(out, identity | {"event": "progress", "fraction": fraction, "label": label})
-
-        write_message(out, identity | {"event": "started"})
+        write_message(out, {"event": "started"})
         try:
             request = REQUESTS[message["request"]].from_dict(message["values"])
             answer, answer_blob = request.run(blob, progress)
         except Exception as error:  # every failure of a job is an answer; the loop goes on
             failure = message_of(error)
-            write_message(out, identity | {"event": "failed"} | failure)
+            write_message(out, {"event": "failed"} | failure)
             if failure["kind"] == "crashed":
                 os._exit(CRASHED_EXIT)  # the CUDA context is lost; the client starts a fresh process
         else:
-            write_message(out, identity | {"event": "done", "answer": answer}, answer_blob)
+            write_message(out, {"event": "done", "answer": answer}, answer_blob)
 
 
 def limit_memory(extra_bytes: int | None) -> None:

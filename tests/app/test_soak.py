@@ -69,7 +69,6 @@ def test_ten_sessions_at_once_each_get_their_own_right_traces(store):
         assert trace.problem == problem
         assert np.array_equal(trace.output, run_traced(problem).output)
     assert max(waited) < SESSIONS  # each session has one job in the queue at a time
-    assert store.client.queue_length == 0
 
 
 def test_sessions_that_ask_the_same_share_one_job(store):

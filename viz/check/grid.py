@@ -19,10 +19,10 @@ from kernels.check.cases import (
 )
 from kernels.check.report import Report, to_json
 from kernels.check.result import CheckResult
-from kernels.check.summary import by_kernel, causes, hints, side_by_side, summary
+from kernels.check.summary import VERDICT_WORDS, by_kernel, causes, hints, side_by_side, summary
 from kernels.problem import DTYPES, MASKS, InvalidProblem
 from viz.check.context import CheckContext
-from viz.check.grid_run import GridRun, Outcome, verdict_of, worst_share
+from viz.check.grid_run import GridRun, Outcome, verdict_of
 from viz.shared.formats import plain
 
 TRUSTED = "trusted"
@@ -37,7 +37,6 @@ GRID_WORDS = (
 )
 SHARE = "error / allowed"
 FILE_FIRST = "The view “case” shows your file. Remove it, then select a row here to open its case."
-VERDICT_WORDS = {"pass": "passes", "fail": "FAILS", "invalid": "not checked", "error": "no verdict"}
 
 
 def _shape_words(shapes: tuple[tuple[int, int], ...]) -> str:
@@ -221,7 +220,7 @@ def _row(context: CheckContext, case: CheckCase, outcome: Outcome) -> dict[str, 
     if isinstance(outcome, Exception):
         return row | {SHARE: None, "repeated": "", "why": str(outcome), "cause": ""}
     repeated = "" if outcome.repeats is None else "equal" if outcome.repeats.equal else "differs"
-    share = worst_share(outcome) if outcome.tensors else None
+    share = outcome.worst_share if outcome.tensors else None
     return row | {SHARE: share, "repeated": repeated, "why": outcome.reason, "cause": outcome.cause}
 
 

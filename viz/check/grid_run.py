@@ -86,9 +86,4 @@ def verdict_of(outcome: Outcome) -> str:
 
 
 def _rank(outcome: Outcome) -> tuple[int, float]:
-    return ORDER.index(verdict_of(outcome)), 0.0 if isinstance(outcome, Exception) else -worst_share(outcome)
-
-
-def worst_share(result: CheckResult) -> float:
-    """Largest error over what is allowed, of all tensors; above 1 fails."""
-    return max((tensor.share for tensor in result.tensors), default=0.0)
+    return ORDER.index(verdict_of(outcome)), 0.0 if isinstance(outcome, Exception) else -outcome.worst_share

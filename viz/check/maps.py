@@ -92,7 +92,7 @@ def _weights_panel(result: CheckResult, weights: ErrorMap, signed: bool) -> None
         figure = share_figure(weights, index, problem, colors(), (tile.query, tile.key))
         _clickable(figure, tile.head, pickable_tiles(weights, problem))
     _head_choice(weights, tile)
-    _tile_words(problem, weights, index, tile)
+    _say_tile(problem, weights, index, tile)
     _tile_link(result, weights, index, tile)
 
 
@@ -148,7 +148,7 @@ def _head_choice(weights: ErrorMap, tile: Tile) -> None:
         st.rerun()
 
 
-def _tile_words(problem: AttentionProblem, weights: ErrorMap, index: int, tile: Tile) -> None:
+def _say_tile(problem: AttentionProblem, weights: ErrorMap, index: int, tile: Tile) -> None:
     """How large the error of the tile is, over what is allowed."""
     last_row = min((tile.query + 1) * problem.block_m, problem.q_len) - 1
     rows = slice(tile.query * problem.block_m // weights.row_step, last_row // weights.row_step + 1)

@@ -6,7 +6,7 @@ import streamlit as st
 
 from kernels.oracle.report import RULE
 from kernels.problem import AttentionProblem
-from viz.check.verdict import VERDICTS
+from viz.check.verdict import verdict_title
 from viz.shared import runs
 from viz.shared.formats import format_error, plain
 
@@ -38,7 +38,7 @@ def _recorded_report(run: runs.Run) -> None:
     report = run.report
     if report is None:  # only a file of the user has none
         return
-    st.markdown(f"## {VERDICTS['pass' if report.passes else 'fail']}")
+    verdict_title("pass" if report.passes else "fail")
     st.markdown(f"**{run.algorithm.label}**: {run.provenance}.", help=RULE)
     row = st.container(horizontal=True, gap="small", key="figures")
     row.metric(

@@ -8,17 +8,19 @@ from kernels.algorithms import ALGORITHMS
 from kernels.check.cases import UPLOADED
 from kernels.check.result import CheckResult, KeylessRows, Repeats, TensorCheck
 from kernels.check.result_lines import told_apart
+from kernels.check.summary import VERDICT_TITLES
 from kernels.oracle.report import RULE
 from kernels.sanitizer.finding import Finding
 from viz.shared.formats import format_error, plain
-from viz.shared.provenance import runner_words
+from viz.shared.provenance import library_versions, runner_words
 
-VERDICTS = {
-    "pass": ":green[:material/check_circle: PASSES]",
-    "fail": ":red[:material/cancel: FAILS]",
-    "invalid": ":gray[:material/block: NOT CHECKED]",
-    "error": ":orange[:material/warning: NO VERDICT]",
+MARKS = {
+    "pass": ("green", "check_circle"),
+    "fail": ("red", "cancel"),
+    "invalid": ("gray", "block"),
+    "error": ("orange", "warning"),
 }
+"""Colour and icon of each verdict of a case."""
 AXES = ("batch", "head", "row", "column")
 CAUSE_HELP = (
     "The result equals this within the rule by which it does not equal attention. It was held against masks "
@@ -30,9 +32,15 @@ REPEATS_HELP = (
 )
 
 
+def verdict_title(verdict: str) -> None:
+    """The verdict in capitals, with its colour and icon."""
+    color, icon = MARKS[verdict]
+    st.markdown(f"## :{color}[:material/{icon}: {VERDICT_TITLES[verdict]}]")
+
+
 def verdict_panel(result: CheckResult) -> None:
     """PASSES or FAILS, why, and where the numbers are from."""
-    st.markdown(f"## {VERDICTS[result.verdict]}")
+    verdict_title(result.verdict)
     st.markdown(f"**{plain(result.label)}**: {plain(result.reason)}.", help=RULE)
     if result.cause:
         st.markdown(f":material/troubleshoot: **Cause**: {plain(result.cause)}.", help=CAUSE_HELP)
@@ -64,7 +72,7 @@ def _run_by(result: CheckResult) -> str:
     device, kernel = result.device, result.case.kernel
     if kernel in ALGORITHMS:
         return f"run {runner_words(ALGORITHMS[kernel], device)}"
-    versions = f"torch {device.torch}, Triton {device.triton}"
+    versions = library_versions(device)
     if kernel == UPLOADED:
         return f"a result from your file, judged with torch {device.torch}"
     return f"run by Triton's interpreter, {versions}," if result.interpreted else f"run with {versions},"

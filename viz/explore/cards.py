@@ -20,7 +20,7 @@ from viz.explore.comparisons import (
     time_with_naive,
 )
 from viz.shared.formats import format_bytes, format_error, format_ms
-from viz.shared.provenance import runner_words
+from viz.shared.provenance import library_versions, runner_words
 from viz.shared.runs import Run
 
 Color = Literal["green", "red", "off"]
@@ -41,9 +41,9 @@ def four_figures(run: Run, measurement: Measurement | None, other: Run | None = 
     Beside a second run, B, the cards are about A, and compare its bytes with B's.
     """
     row = st.container(horizontal=True, gap="small", key="figures")
-    origin = "recorded" if run.recorded else "measured"
     mark = "A: " if other else ""
-    _error_card(row, f"{mark}Largest error of the result · {'measured' if run.judged_here else origin}", run)
+    judged = "measured" if run.judged_here else run.origin
+    _error_card(row, f"{mark}Largest error of the result · {judged}", run)
     ours = run.traffic.total
     compared = bytes_with_standard(run)
     if other:
@@ -52,7 +52,7 @@ def four_figures(run: Run, measurement: Measurement | None, other: Run | None = 
     explained = f"{_requested_words(run)} {compared.explained}".strip()
     _card(row, f"{mark}Bytes moved · {_how_known(run)}", format_bytes(ours), compared.words, explained)
     explained = measurement_words(measurement, run)
-    for label, value, words, added in _time_and_memory(measurement, origin, run.algorithm):
+    for label, value, words, added in _time_and_memory(measurement, run.origin, run.algorithm):
         of_another = run.algorithm.timed_as[1]  # the label names the algorithm that was timed
         _card(row, label if of_another else f"{mark}{label}", value, words, f"{explained} {added}".strip())
 
@@ -132,8 +132,7 @@ def measurement_words(measurement: Measurement | None, run: Run) -> str:
     device = measurement.device
     if device.backend == "cuda":
         origin = f"**Recorded** {measurement.recorded_at[:10]}" if run.recorded else "**Measured** here"
-        where = f"{device.name}, torch {device.torch}, Triton {device.triton}"
-        return f"{origin} on {where}: {METHODS['cuda']}."
+        return f"{origin} on {device.name}, {library_versions(device)}: {METHODS['cuda']}."
     traced = ""
     if run.seconds:
         how = runner_words(run.algorithm, run.trace.device)

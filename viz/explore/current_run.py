@@ -116,21 +116,19 @@ def _live_run(
     button_place: DeltaGenerator | None,
 ) -> Wanted:
     entry = ALGORITHMS[algorithm]
-    # An unknown device is at least as fast as the interpreter: what is short there is short.
-    slowest = "interpreter" if backend == "starting" else backend
-    seconds = runs.estimated_seconds(problem, entry, slowest)
+    seconds = runs.estimated_seconds(problem, entry, backend)
     is_long = seconds > LONG_S or is_large(problem)
     if backend == "starting" and is_long:
         return Wanted(None, awaited=True)
     sample = None
     if is_long and not _asked_for_whole(problem, algorithm):
         sample = choose_sample(
-            problem, entry, lambda steps: runs.estimated_seconds(problem, entry, slowest, steps)
+            problem, entry, lambda steps: runs.estimated_seconds(problem, entry, backend, steps)
         )
     needed, notice = seconds, f"This run takes about {duration(seconds)} here."
     if sample:
         steps = sampled_steps(problem, entry, sample)
-        needed = runs.estimated_seconds(problem, entry, slowest, steps)
+        needed = runs.estimated_seconds(problem, entry, backend, steps)
         notice = f"This sample takes about {duration(needed)} here."
     elif _asked_for_whole(problem, algorithm):
         needed = 0.0

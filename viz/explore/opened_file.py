@@ -61,7 +61,7 @@ def judged_anew(
     store: runs.RunStore | None, backend: str, run: runs.Run, button_place: DeltaGenerator
 ) -> runs.Run:
     """A shipped recording that holds its results, with its error computed here once that was asked for."""
-    is_shipped = run.recorded and not run.file and not run.meanwhile
+    is_shipped = run.recorded and run.is_of_controls
     if not is_shipped or not _has_results(run.trace) or store is None or backend not in ORACLE_FLOPS:
         return run
     key = f"judged {run.trace.algorithm} {run.trace.problem}"

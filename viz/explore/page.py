@@ -22,7 +22,7 @@ from viz.shared import runs, theme
 from viz.shared.figures.comparison import memory_figure, time_figure
 from viz.shared.formats import format_bytes
 from viz.shared.glossary import glossary_list, glossary_style, say
-from viz.shared.layout import colors, header, plot, source_badges
+from viz.shared.layout import colors, header, plot, say_source
 from viz.shared.link import takes_from_link
 
 
@@ -45,8 +45,7 @@ def show() -> None:
         return
     run = judged_anew(store, backend, run, button_place)
     gpu = controls.gpu_of(gpu_choice, run.trace.device.name)
-    is_its_own = not (run.meanwhile or run.file)  # the controls of a second run are about another problem
-    other = current_run(store, backend, *versus) if versus and is_its_own else None
+    other = current_run(store, backend, *versus) if versus and run.is_of_controls else None
     if st.context.is_embedded:
         panels.player_alone()
     place = st.container()  # what is said of a row that is run for stands below the player, which stays
@@ -104,7 +103,7 @@ def _state(run: runs.Run) -> None:
     is_backward = run.trace.gradient_distance is not None
     title = "Gradient tiles" if is_backward else "Row state: what a row keeps from tile to tile"
     st.subheader(title, anchor="rows")
-    source_badges(f"**{run.origin.capitalize()}**: {run.written_by}", run)
+    say_source(f"**{run.origin.capitalize()}**: {run.written_by}", run)
     for column, (name, figure) in zip(st.columns(len(figures)), figures.items(), strict=True):
         with column:
             plot(figure, key=name)

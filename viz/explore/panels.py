@@ -66,7 +66,7 @@ def player_panel(
     the page runs the kernel again for the numbers of a row that the reader opens.
     """
     data = _player_data(run.trace, run.provenance, gpu, lanes)
-    if run.meanwhile or run.file:  # the state in the URL is that of the problem in the URL
+    if not run.is_of_controls:  # the state in the URL is that of the problem in the URL
         show_player(data, "player", {})
         return
     given = {"plays": "by itself"} if plays else {}
@@ -167,7 +167,7 @@ def timeline_panel(run: runs.Run, gpu: Gpu) -> None:
 
 def _schedule_words(run: runs.Run, schedule: Schedule, gpu: Gpu) -> str:
     if schedule.measured:
-        how = "Recorded" if run.recorded else "Measured"
+        how = run.origin.capitalize()
         return f"**{how}** by the GPU's timer in the traced launch, which is slower than an untraced one"
     alone = " of the sample, as if there were no others" if run.trace.sample else ""
     return (

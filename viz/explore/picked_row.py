@@ -19,8 +19,7 @@ ASKED = "picked_row"
 
 def can_pick(store: runs.RunStore | None, backend: str, run: runs.Run) -> bool:
     """Whether the run could be run here again, with the numbers of a row."""
-    is_its_own = not (run.meanwhile or run.file)
-    return store is not None and backend != "replay" and is_its_own and run.algorithm.has_figure
+    return store is not None and backend != "replay" and run.is_of_controls and run.algorithm.has_figure
 
 
 def wanted_row(trace: Trace) -> int | None:

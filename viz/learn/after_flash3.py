@@ -76,12 +76,12 @@ def _eight_bits(palette: theme.Palette) -> None:
         plot(precision_figure(results, palette), key="after_precision")
     with right:
         plot(rotation_figure(before, after, palette), key="after_rotation")
-    _rotation_words(inputs, results, row, before, after)
+    _say_rotation(inputs, results, row, before, after)
     shape = AttentionProblem(q_len=inputs.length, kv_len=inputs.length, head_dim=inputs.head_dim)
     explore_link("This shape in float16 in the player", shape)
 
 
-def _rotation_words(
+def _say_rotation(
     inputs: low_precision.OutlierInputs,
     results: tuple[low_precision.PrecisionResult, ...],
     row: int,

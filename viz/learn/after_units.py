@@ -51,7 +51,7 @@ def clocks_panel(
     with figure:
         plot(clocks_figure(clocks, palette, answered), key=f"{prefix}_clocks")
     if answered:
-        _clocks_words(clocks, head_dim, polynomial)
+        _say_clocks(clocks, head_dim, polynomial)
 
 
 def _clocks(head_dim: int, polynomial_share: float) -> Clocks:
@@ -61,7 +61,7 @@ def _clocks(head_dim: int, polynomial_share: float) -> Clocks:
     }
 
 
-def _clocks_words(clocks: Clocks, head_dim: int, polynomial: bool) -> None:
+def _say_clocks(clocks: Clocks, head_dim: int, polynomial: bool) -> None:
     """Which unit sets the limit, and where the clocks are from."""
     st.markdown(limit_words(clocks))
     st.caption(

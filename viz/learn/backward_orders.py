@@ -50,7 +50,7 @@ def loop_orders_view(palette: theme.Palette) -> AttentionProblem:
         least = compulsory_bytes(problem, "backward")
         plot(bytes_figure(_bars(problem, ready), least, palette), key="gradients_bytes")
     with rest:
-        _words(problem, ready)
+        _say_source(problem, ready)
         with st.expander("One step of the inner loop, in each order"):
             _inner_steps(problem, ready)
         with st.expander("What the standard backward pass loads and stores"):
@@ -58,7 +58,7 @@ def loop_orders_view(palette: theme.Palette) -> AttentionProblem:
     return problem
 
 
-def _words(problem: AttentionProblem, ready: Mapping[str, runs.Run]) -> None:
+def _say_source(problem: AttentionProblem, ready: Mapping[str, runs.Run]) -> None:
     """Where the bars are from, and links to the runs."""
     say(
         "**[[requested bytes|Requested]]** bytes, what is read again counts again, for standard attention "

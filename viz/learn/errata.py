@@ -11,7 +11,7 @@ from kernels.lessons.backward_traffic import LOOP_ORDERS, inner_loop_elements
 from kernels.problem import AttentionProblem
 from viz.learn.backward_words import counted_elements
 from viz.learn.figures.gradients import loop_order_figure
-from viz.learn.roofline import memory_against_compute_words, microseconds
+from viz.learn.roofline import microseconds, say_memory_against_compute
 from viz.shared.formats import count_tex, format_flops, significant
 from viz.shared.layout import colors, plot
 
@@ -34,8 +34,10 @@ def errata() -> None:
 
 
 def _memory_against_computation() -> None:
-    st.markdown(f"T = {EXAMPLE.q_len:,}, d = {EXAMPLE.head_dim}, float16, {GPUS['A100'].name}:")
-    example = memory_against_compute_words(EXAMPLE, GPUS["A100"])
+    length, d, gpu = EXAMPLE.q_len, EXAMPLE.head_dim, GPUS["A100"]
+    st.markdown(f"T = {length:,}, d = {d}, float16, {gpu.name}:")
+    say_memory_against_compute(EXAMPLE, gpu)
+    example = lesson.memory_against_compute(length, length, d, EXAMPLE.itemsize, gpu)
     st.markdown(
         "For the second line they print 3.74 µs. Their own numbers give "
         f"{microseconds(example.memory_seconds)} µs. The printed value comes out "
@@ -55,7 +57,7 @@ def _ridge_of_the_a100() -> None:
 
 
 def _fused_row() -> None:
-    fused = lesson.steps(EXAMPLE, "none")[3]
+    fused = lesson.steps(EXAMPLE, "none").fused
     printed = lesson.printed_fused_elements(EXAMPLE)
     theirs, ours = (
         significant(fused.flops / (count * EXAMPLE.itemsize)) for count in (printed, fused.elements)

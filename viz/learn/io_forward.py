@@ -93,7 +93,7 @@ def forward_view(store: runs.RunStore | None, backend: str) -> None:
             small=True,
         )
     with rest:
-        _row_wise_words(inputs, entries)
+        _say_row_wise(inputs, entries)
         with st.expander("One step of the inner loop: which tensors come and go"):
             _inner_loops(traces)
         with st.expander("The four formulas, the time of these bytes, and what each way keeps on the chip"):
@@ -135,7 +135,7 @@ def _predict(problem: AttentionProblem) -> None:
     )
 
 
-def _row_wise_words(inputs: TrafficInputs, entries: list[ForwardEntry]) -> None:
+def _say_row_wise(inputs: TrafficInputs, entries: list[ForwardEntry]) -> None:
     """Which of row-wise attention and FlashAttention-1 moves less, why, and at which N that turns."""
     problem, room = inputs.problem, format_kib(inputs.memory_bytes)
     rows = lesson.row_wise_block(problem, inputs.memory_bytes)

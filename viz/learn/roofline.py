@@ -54,7 +54,7 @@ def show() -> None:
 def _predict(inputs: RooflineInputs) -> None:
     """What limits one query against many keys."""
     gpu = inputs.gpu
-    fused = lesson.steps(START.with_(q_len=1, kv_len=4096), "perfect")[3]
+    fused = lesson.steps(START.with_(q_len=1, kv_len=4096), "perfect").fused
     options = {"memory": "memory: it waits for K and V", "compute": "arithmetic: it computes without waiting"}
     choose(
         f"roofline_decode_{gpu.name}",
@@ -97,7 +97,7 @@ def _roofline_view(inputs: RooflineInputs, store: runs.RunStore | None) -> None:
         "element at the peak of the tensor cores, like the products; its real peak is lower.",
         small=True,
     )
-    best, worst = steps["perfect"][3], steps["none"][3]
+    best, worst = steps["perfect"].fused, steps["none"].fused
     peak, bandwidth = format_flops(gpu.fp16_flops), format_bytes(gpu.hbm_bandwidth)
     st.markdown(
         rf"**Ridge of the {gpu.name}**: $\frac{{\text{{{peak}/s}}}}{{\text{{{bandwidth}/s}}}}"
@@ -108,7 +108,7 @@ def _roofline_view(inputs: RooflineInputs, store: runs.RunStore | None) -> None:
         f"**Fused**: {significant(best.intensity)} FLOP/B for the least bytes, if K and V are read again "
         f"from L2 (limited by {best.bound_by(gpu)}), and {significant(worst.intensity)} for the requested "
         f"bytes, if they are read again from HBM (limited by {worst.bound_by(gpu)}). **Softmax** "
-        f"alone: {significant(steps['perfect'][1].intensity)} for every shape."
+        f"alone: {significant(steps['perfect'].softmax.intensity)} for every shape."
     )
     if more:
         st.markdown(_others_table(more, gpu))
@@ -133,9 +133,9 @@ def _time_view(inputs: RooflineInputs, store: runs.RunStore | None) -> None:
     """Least times of the steps, and the printed example."""
     steps = lesson.steps(inputs.problem, "perfect")
     plot(times_figure(inputs.gpu, steps, colors()), key="roofline_times")
-    three = sum(step.seconds(inputs.gpu) for step in steps[:3]) * 1e3
-    fused = steps[3].seconds(inputs.gpu) * 1e3
-    without_l2 = lesson.steps(inputs.problem, "none")[3].seconds(inputs.gpu) * 1e3
+    three = sum(step.seconds(inputs.gpu) for step in (steps.scores, steps.softmax, steps.output)) * 1e3
+    fused = steps.fused.seconds(inputs.gpu) * 1e3
+    without_l2 = lesson.steps(inputs.problem, "none").fused.seconds(inputs.gpu) * 1e3
     st.markdown(
         f"**Modelled on the {inputs.gpu.name}**, one head, for the least bytes: every tile that is read "
         f"again comes from the L2 cache. Three kernels need at least **{format_ms(three)}**, the fused one "
@@ -145,10 +145,10 @@ def _time_view(inputs: RooflineInputs, store: runs.RunStore | None) -> None:
     )
     with st.container(border=True):
         st.markdown("**Why**: moving S and P alone, against computing the products")
-        memory_against_compute_words(inputs.problem, inputs.gpu)
+        say_memory_against_compute(inputs.problem, inputs.gpu)
 
 
-def memory_against_compute_words(problem: AttentionProblem, gpu: Gpu) -> lesson.MemoryAgainstCompute:
+def say_memory_against_compute(problem: AttentionProblem, gpu: Gpu) -> None:
     """Both times with their formulas."""
     times = lesson.memory_against_compute(
         problem.q_len, problem.kv_len, problem.head_dim, problem.itemsize, gpu
@@ -163,7 +163,6 @@ def memory_against_compute_words(problem: AttentionProblem, gpu: Gpu) -> lesson.
         st.markdown(
             rf"$\displaystyle\frac{{{top}}}{{\text{{{bottom}/s}}}}={microseconds(seconds)}$ µs {words}"
         )
-    return times
 
 
 def microseconds(seconds: float) -> str:
@@ -183,7 +182,7 @@ def _tables_view(inputs: RooflineInputs, store: runs.RunStore | None) -> None:
         f"N queries, M keys, {inputs.problem.q_tiles} query tiles ($t_q$). A program keeps its query tile, "
         "so Q is read once; K and V are read once for each query tile."
     )
-    problem, fused = inputs.problem, lesson.steps(inputs.problem, "none")[3]
+    problem, fused = inputs.problem, lesson.steps(inputs.problem, "none").fused
     wanted = (problem, "flash2")
     with st.container():
         run = counted_runs(store, runs.backend(store), [wanted], "roofline_count").get(wanted)

@@ -195,15 +195,15 @@ def _softmax(matrices: Matrices, tile: int) -> tuple[int, int]:
     st.html(matrices_html(softmax_matrices(value, exact, tile, step, way == "online"), colors()))
     error = float(np.abs(steps[-1].output - exact).max())
     if way == "own":
-        _own_softmax_words(step, error)
+        _say_own_softmax(step, error)
     else:
         _predict_row(steps, place, tile)
-        _online_softmax_words(step, steps, tile, error)
+        _say_online_softmax(step, steps, tile, error)
     _divisions(query, key, value, tile)
     return tiles_of(len(query), tile), step.kv_tiles
 
 
-def _own_softmax_words(step: AttentionStep, error: float) -> None:
+def _say_own_softmax(step: AttentionStep, error: float) -> None:
     """What goes wrong if each tile has its own softmax."""
     if step.kv_tiles == 1:
         st.info(
@@ -253,7 +253,7 @@ def _predict_row(steps: tuple[AttentionStep, ...], place: int, tile: int) -> Non
     )
 
 
-def _online_softmax_words(
+def _say_online_softmax(
     step: AttentionStep, steps: tuple[AttentionStep, ...], tile: int, error: float
 ) -> None:
     """The update of one row's state, with its numbers."""

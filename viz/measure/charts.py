@@ -10,7 +10,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from kernels.measure.series import CurvePoint, PeerCurve, speedups
 from viz.measure.controls import ONE_POINT, Choice, shape_words
-from viz.measure.figures.points import point_figure
+from viz.measure.figures.points import point_figure, short_reason
 from viz.measure.gaps import device_words, gap_words
 from viz.measure.sources import FILE, HERE, Source, to_csv, to_document
 from viz.player.chart import METRICS, Chart, recorded_peers
@@ -37,8 +37,6 @@ CHARTS = {
 }
 OURS = ("ours", "sdpa")
 """Peers that the cards compare with naive attention: our kernels, or torch's fused attention on a CPU."""
-LONGEST_REASON = 60
-"""Characters of a refusal in a table."""
 EXPONENT = (
     "Exponents are of one sequence (a call's value over its batch), fitted to the logarithms of the larger "
     "half of the lengths."
@@ -256,7 +254,7 @@ def _cell(point: CurvePoint | None, value: float | None, metric: str) -> str:
         if point.result.out_of_memory:
             return "out of memory"
         nothing = "–" if metric == "speedup" else "not measured"
-        return (point.result.refused or nothing)[:LONGEST_REASON]
+        return short_reason(point.result.refused or nothing)
     words = format_metric(value, metric).removesuffix(" TFLOP/s")
     if metric == "call":
         return f"{words}, {host_words(point)}"

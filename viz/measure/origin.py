@@ -100,7 +100,7 @@ def _show_file() -> None:
         st.session_state["from"] = [*shown, FILE]
 
 
-def missing_words(shown: list[Source], curves: list[PeerCurve], choice: Choice) -> None:
+def say_missing(shown: list[Source], curves: list[PeerCurve], choice: Choice) -> None:
     """Say of each source that gave no curve what it holds instead, and offer to show that."""
     for source in shown:
         if any(curve.source == source.name for curve in curves):

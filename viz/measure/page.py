@@ -6,7 +6,7 @@ import streamlit as st
 
 from viz.measure import charts, live
 from viz.measure.controls import IN_URL, measure_controls
-from viz.measure.origin import how_measured, missing_words, source_row
+from viz.measure.origin import how_measured, say_missing, source_row
 from viz.measure.roofline import roofline_panel
 from viz.measure.traffic import traffic_panel
 from viz.shared import runs, theme
@@ -24,7 +24,7 @@ if choice:
     live.live_panel(store)
     curves = charts.shown_curves(shown, choice)
     st.caption(" · ".join(source.words for source in shown if source.device))
-    missing_words(shown, curves, choice)
+    say_missing(shown, curves, choice)
     if curves:
         charts.cards(curves, choice)
         charts.charts_panel(shown, curves, choice)

@@ -13,6 +13,7 @@ from kernels.measure.series import CurvePoint, PeerCurve, SweepView, peer_curves
 from kernels.recordings import FILES, recorded_document
 from viz.shared.figures.sweep import peer_label
 from viz.shared.formats import plain
+from viz.shared.provenance import library_versions
 
 RECORDED, HERE, FILE = "recorded", "measured", "file"
 """Names of sources on the page and in its URL."""
@@ -42,7 +43,7 @@ class Source:
             HERE: "measured on this machine,",
             FILE: "from your file, recorded on",
         }
-        versions = ", ".join([version_words(self.device), *self._libraries()])
+        versions = ", ".join([_versions(self.device), *self._libraries()])
         words = plain(f"{self.device.name}, {self.date}, {versions}")
         others = dict.fromkeys(device.name for device in self.document.devices)
         others.pop(self.device.name)
@@ -78,12 +79,11 @@ class Source:
         return max(found, key=lambda curves: sum(len(curve.points) for curve in curves), default=[])
 
 
-def version_words(device: DeviceInfo) -> str:
-    """Versions that matter for the numbers: "torch 2.11.0, Triton 3.6.0, driver 580"."""
-    parts = [f"torch {device.torch}"]
+def _versions(device: DeviceInfo) -> str:
+    """Those that matter for the numbers: "torch 2.11.0, Triton 3.6.0, driver 580"; on a CPU torch's alone."""
     if device.backend == "cuda":
-        parts += [f"Triton {device.triton}", f"driver {device.driver}"]
-    return ", ".join(parts)
+        return f"{library_versions(device)}, driver {device.driver}"
+    return f"torch {device.torch}"
 
 
 def recorded_source() -> Source:

@@ -40,11 +40,6 @@ class KernelSource:
     """Other files of the kernel itself, if its phases lie in several; primitives are not among them."""
 
 
-def phases_of(lines: Lines) -> tuple[str, ...]:
-    """Names of the phases in the order in which they first stand."""
-    return tuple(dict.fromkeys(line.phase for line in lines))
-
-
 @functools.cache
 def kernel_source(ref: SourceRef | SourceText) -> KernelSource:
     """Read the marked lines of a kernel.

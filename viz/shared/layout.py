@@ -15,6 +15,7 @@ from viz.shared.appearance import follow_appearance
 from viz.shared.formats import plain
 from viz.shared.link import forget, is_known
 from viz.shared.options import kernel_labels, named_kernels
+from viz.shared.provenance import library_versions
 
 STYLE = (
     """<style>
@@ -147,13 +148,13 @@ def _backend_words(store: runs.RunStore | None) -> str:
     device = store.client.device
     if device is None:
         return "The worker process is starting. Recorded runs are shown meanwhile."
-    machine = f"{device.name}, Triton {device.triton}, torch {device.torch}"
+    machine = f"{device.name}, {library_versions(device)}"
     if device.backend == "cuda":
         return f"Compiled kernels on {machine}, driver {device.driver}."
     return f"No GPU here: Triton's interpreter runs the kernels' source on the CPU. {machine}."
 
 
-def source_badges(words: str, run: runs.Run) -> None:
+def say_source(words: str, run: runs.Run) -> None:
     """A line that says where the numbers below it are from."""
     st.caption(f"{words} · {plain(run.provenance)}")
 

@@ -27,6 +27,11 @@ def version_words(algorithm: Algorithm, device: DeviceInfo) -> str:
     return f"torch {device.torch}" if algorithm.runs_in == "torch" else f"Triton {device.triton}"
 
 
+def library_versions(device: DeviceInfo) -> str:
+    """The libraries of a machine: "torch 2.11.0, Triton 3.6.0"."""
+    return f"torch {device.torch}, Triton {device.triton}"
+
+
 def runner_words(algorithm: Algorithm, device: DeviceInfo) -> str:
     """How a device runs the algorithm: "by Triton 3.6.0's interpreter", "in torch 2.13.0, tile by tile"."""
     version = version_words(algorithm, device)

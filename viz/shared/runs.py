@@ -60,6 +60,11 @@ class Run:
         return "recorded" if self.recorded else "measured"
 
     @property
+    def is_of_controls(self) -> bool:
+        """Whether it is of the problem in the controls and the URL: no stand-in, and not of a file."""
+        return not (self.meanwhile or self.file)
+
+    @property
     def traffic(self) -> WholeTraffic:
         """Requested bytes of the whole run by tensor: counted, or by formula if a sample was traced."""
         return whole_traffic(self.trace, self.algorithm)
@@ -223,6 +228,7 @@ def estimated_seconds(
 ) -> float:
     """Rough time of a traced run, or of so many of its tile steps, to decide whether it waits for a button.
 
+    All but "cuda" counts as the interpreter: a worker that is "starting" is at least as fast as that.
     Fitted on two cores of an AMD EPYC, and on an H200. A GPU is so fast that the inputs of a whole run count
     too: the CPU draws them, and float64 judges them.
     """

@@ -5,12 +5,10 @@ from __future__ import annotations
 import torch
 
 from kernels.algorithms.backward.launch import flash_backward
-from kernels.device.runtime import BACKEND
 from kernels.oracle.exact import Gradients
-from kernels.primitives.tuning import choose_config, gluon_is_known
+from kernels.primitives.tuning import HOPPER_KERNEL, choose_config
 from kernels.problem import Band
 
-HOPPER_KERNEL = BACKEND == "cuda" and gluon_is_known()
 if HOPPER_KERNEL:
     from kernels.algorithms.flash3_backward import launch as sweep
     from kernels.algorithms.flash3_backward_wide import launch as wide

@@ -7,7 +7,6 @@ import torch
 from kernels.algorithms.flash3.kernel import _attn_fwd_hopper
 from kernels.algorithms.flash3.rings import Fixed
 from kernels.algorithms.flash3.work import Work, work_units
-from kernels.device.runtime import BACKEND
 from kernels.oracle.naive import group_size
 from kernels.primitives.launch import (
     Arguments,
@@ -21,7 +20,7 @@ from kernels.primitives.marks import LaneBuffers
 from kernels.primitives.numbers import LOG2E
 from kernels.primitives.recorder import Recorder
 from kernels.primitives.replay import launch
-from kernels.primitives.tuning import gluon_is_known, hopper_config
+from kernels.primitives.tuning import HOPPER_KERNEL, hopper_config
 from kernels.problem import Band
 from kernels.trace import LaunchInfo
 
@@ -40,7 +39,7 @@ def can_run_hopper(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) 
     It needs compute capability 9.0, a Triton whose Gluon is known, 16-bit inputs of head_dim 40 to 256 (a
     multiple of 8), and strides that descriptors can address.
     """
-    if BACKEND != "cuda" or torch.cuda.get_device_capability() != (9, 0) or not gluon_is_known():
+    if not HOPPER_KERNEL or torch.cuda.get_device_capability() != (9, 0):
         return False
     head_dim = query.shape[3]
     rows_fit = 32 < head_dim <= 256 and head_dim * query.element_size() % 16 == 0  # those of O as well

@@ -6,7 +6,7 @@ import pytest
 
 from kernels.check.cases import CheckCase
 from kernels.check.run import run_check
-from kernels.check.user_kernel import UserKernel, name_user_kernel
+from kernels.check.user_kernel import UserKernel, name_user_kernels
 from kernels.device.runtime import INTERPRETED
 from kernels.problem import AttentionProblem
 
@@ -18,7 +18,7 @@ LINES = FILE.read_text().splitlines()
 
 
 def checked(file, function="attention", gradients=False):
-    name_user_kernel(UserKernel.parse(f"{file}:{function}"))
+    name_user_kernels([UserKernel.parse(f"{file}:{function}")])
     problem = AttentionProblem(q_len=16, kv_len=40, head_dim=16)
     return run_check(CheckCase(problem, "user", gradients, repeats=1), compiles=True)
 

@@ -8,7 +8,7 @@ from kernels.check.bits import difference_words, ulps_between
 from kernels.check.cases import UPLOADED, CheckCase
 from kernels.check.determinism import run_determinism
 from kernels.check.sensitivity import run_sensitivity
-from kernels.check.user_kernel import UserKernel, name_user_kernel
+from kernels.check.user_kernel import UserKernel, name_user_kernels
 from kernels.check.variations import Determinism, determinism_lines
 from kernels.device.runtime import INTERPRETED
 from kernels.problem import AttentionProblem, InvalidProblem
@@ -24,7 +24,7 @@ def of_user(tmp_path):
     def determinism(change, problem=PROBLEM):
         path = tmp_path / "mine.py"
         path.write_text(f"import torch\ncount = [0]\ndef attention(q, k, v):\n    {change}\n")
-        name_user_kernel(UserKernel.parse(f"{path}:attention"))
+        name_user_kernels([UserKernel.parse(f"{path}:attention")])
         return run_determinism(CheckCase(problem, "user", gradients=False, repeats=1))
 
     return determinism
@@ -101,7 +101,7 @@ def test_a_result_from_a_file_cannot_be_run_again():
 @pytest.mark.skipif(not INTERPRETED, reason="memory is watched in the interpreter only")
 @pytest.mark.parametrize("vary", [run_determinism, run_sensitivity])
 def test_what_leaves_its_tensors_is_found_and_not_done_while_the_case_is_varied(vary):
-    name_user_kernel(UserKernel.parse(f"{memory_cases.__file__}:writes_past_output"))
+    name_user_kernels([UserKernel.parse(f"{memory_cases.__file__}:writes_past_output")])
     problem = AttentionProblem(q_len=20, kv_len=32, head_dim=16)
     notes = vary(CheckCase(problem, "user", False, 2)).notes
     assert any(note.startswith("Found while these ran: out-of-bounds write: ") for note in notes), notes

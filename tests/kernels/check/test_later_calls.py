@@ -8,7 +8,7 @@ import pytest
 from kernels.check import later_calls, runs, user_kernel
 from kernels.check.cases import LAYOUTS, CheckCase
 from kernels.check.run import run_check
-from kernels.check.user_kernel import UserKernel, name_user_kernel
+from kernels.check.user_kernel import UserKernel, name_user_kernels
 from kernels.device.runtime import BACKEND
 from kernels.problem import AttentionProblem
 
@@ -19,7 +19,7 @@ CASE = CheckCase(
 
 
 def checked(function, **changes):
-    name_user_kernel(UserKernel.parse(f"{FILE}:{function}"))
+    name_user_kernels([UserKernel.parse(f"{FILE}:{function}")])
     return run_check(replace(CASE, **changes))
 
 

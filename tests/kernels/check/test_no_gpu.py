@@ -5,7 +5,7 @@ import torch
 
 from kernels.check.cases import CheckCase
 from kernels.check.run import run_check
-from kernels.check.user_kernel import UserKernel, name_user_kernel
+from kernels.check.user_kernel import UserKernel, name_user_kernels
 from kernels.device.runtime import INTERPRETED
 from kernels.problem import AttentionProblem
 
@@ -37,7 +37,7 @@ def attention(q, k, v):
 
 def check(tmp_path, source, problem=TINY):
     (tmp_path / "mine.py").write_text(source)
-    name_user_kernel(UserKernel.parse(f"{tmp_path / 'mine.py'}:attention"))
+    name_user_kernels([UserKernel.parse(f"{tmp_path / 'mine.py'}:attention")])
     return run_check(CheckCase(problem, "user", False, 2))
 
 
@@ -136,7 +136,7 @@ def attention(q, k, v):
     return Mine.apply(q, k, v)
 """
     (tmp_path / "mine.py").write_text(source)
-    name_user_kernel(UserKernel.parse(f"{tmp_path / 'mine.py'}:attention"))
+    name_user_kernels([UserKernel.parse(f"{tmp_path / 'mine.py'}:attention")])
     result = run_check(CheckCase(TINY, "user", True, 1))
     assert result.verdict == "fail"
     assert result.tensor("O").passes

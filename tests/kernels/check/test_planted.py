@@ -7,7 +7,7 @@ import pytest
 
 from kernels.check.battery import BATTERY
 from kernels.check.run import run_check
-from kernels.check.user_kernel import UserKernel, name_user_kernel
+from kernels.check.user_kernel import UserKernel, name_user_kernels
 from tests.kernels.check.planted import MISTAKES
 
 FILE = Path(__file__).parent / "planted.py"
@@ -52,7 +52,7 @@ BACKWARD = MISTAKES[MISTAKES.index("delta_missing") :]
 
 
 def checked(function, number, gradients=True):
-    name_user_kernel(UserKernel.parse(f"{FILE}:{function}"))
+    name_user_kernels([UserKernel.parse(f"{FILE}:{function}")])
     return run_check(replace(BATTERY[number], kernel="user", gradients=gradients, repeats=1))
 
 

@@ -10,7 +10,7 @@ from kernels.check.battery import battery
 from kernels.check.cases import CheckCase
 from kernels.check.run import run_check
 from kernels.check.summary import hints, overall
-from kernels.check.user_kernel import UserKernel, name_user_kernel
+from kernels.check.user_kernel import UserKernel, name_user_kernels
 from kernels.device.runtime import INTERPRETED
 from kernels.problem import AttentionProblem
 from kernels.tools.check import main
@@ -21,7 +21,7 @@ on_the_interpreter = pytest.mark.skipif(not INTERPRETED, reason="there is a GPU"
 
 
 def checked(function, case=TINY, file=FILE):
-    name_user_kernel(UserKernel.parse(f"{file}:{function}"))
+    name_user_kernels([UserKernel.parse(f"{file}:{function}")])
     return run_check(case)
 
 

@@ -76,6 +76,12 @@ def test_what_the_bits_depend_on_is_in_the_json_report(result):
     assert found["determinism"]["variations"][0]["differences"][0]["largest"] == "inf"
 
 
+def test_a_report_of_many_cases_spells_a_verdict_in_one_way(result):
+    page = to_html(Report(result), all_results=[result, result])
+    assert page.count("PASSES") == 5  # the title of the file, the kernel, two rows and the case
+    assert "PASS." not in page
+
+
 def test_the_html_report_is_whole_and_loads_nothing(result):
     loaded, tags = [], []
 

@@ -6,7 +6,7 @@ import pytest
 
 from kernels.check.cases import CheckCase
 from kernels.check.run import run_check
-from kernels.check.user_kernel import UserKernel, name_user_kernel
+from kernels.check.user_kernel import UserKernel, name_user_kernels
 from kernels.device.runtime import INTERPRETED
 from kernels.problem import AttentionProblem
 
@@ -18,7 +18,7 @@ LINES = FILE.read_text().splitlines()
 
 
 def checked(function, kv_len=50, **changes):
-    name_user_kernel(UserKernel.parse(f"{FILE}:{function}"))
+    name_user_kernels([UserKernel.parse(f"{FILE}:{function}")])
     problem = AttentionProblem(q_len=40, kv_len=kv_len, head_dim=16, **changes)
     return run_check(CheckCase(problem, kernel="user", gradients=False, repeats=2))
 

@@ -7,7 +7,7 @@ import pytest
 from kernels.check.cases import CheckCase
 from kernels.check.run import run_check
 from kernels.check.user_call import call_arguments
-from kernels.check.user_kernel import UserKernel, name_user_kernel
+from kernels.check.user_kernel import UserKernel, name_user_kernels
 from kernels.device.runtime import DEVICE
 from kernels.problem import AttentionProblem, InvalidProblem
 from tests import BUGGY_KERNEL as BUGGY
@@ -21,7 +21,7 @@ def named(tmp_path):
         path = tmp_path / "mine.py"
         path.write_text(source)
         kernel = UserKernel.parse(f"{path}:{function}")
-        name_user_kernel(kernel)
+        name_user_kernels([kernel])
         return kernel
 
     return name
@@ -29,7 +29,7 @@ def named(tmp_path):
 
 @pytest.mark.parametrize(("function", "verdict"), [("attention", "fail"), ("attention_fixed", "pass")])
 def test_a_missing_rescale_fails_and_the_fixed_kernel_passes(function, verdict):
-    name_user_kernel(UserKernel.parse(f"{BUGGY}:{function}"))
+    name_user_kernels([UserKernel.parse(f"{BUGGY}:{function}")])
     problem = AttentionProblem(q_len=96, kv_len=128, head_dim=32, block_m=32, block_n=32)
     result = run_check(CheckCase(problem, "user", repeats=2))
     assert result.verdict == verdict, result.reason

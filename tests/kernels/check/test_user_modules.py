@@ -8,7 +8,7 @@ from kernels.check import cases
 from kernels.check.cases import CheckCase
 from kernels.check.limits import InvalidLimits, Limits
 from kernels.check.run import run_check
-from kernels.check.user_kernel import UserKernel, name_user_kernel
+from kernels.check.user_kernel import UserKernel, name_user_kernels
 from kernels.check.user_modules import package_root, source_files
 from kernels.problem import AttentionProblem
 
@@ -25,7 +25,7 @@ def write(folder, files):
 
 
 def check(path, problem=TINY, **options):
-    name_user_kernel(UserKernel.parse(f"{path}:attention"))
+    name_user_kernels([UserKernel.parse(f"{path}:attention")])
     return run_check(CheckCase(problem, "user", False, 1, **options))
 
 

@@ -5,10 +5,11 @@ import torch
 import torch.nn.functional as F
 from torch.nn.attention.bias import causal_lower_right
 
-from kernels.oracle.exact import attention_by_rows, gradients_by_heads, oracle
+from kernels.oracle.exact import attention_by_rows, gradients_by_heads
 from kernels.oracle.naive import naive_attention
 from kernels.problem import AttentionProblem
 from kernels.problem.inputs import make_d_output, make_inputs
+from tests.kernels.oracle.intermediates import oracle
 
 PROBLEMS = [
     AttentionProblem(q_len=20, kv_len=33, head_dim=16, dtype="float32"),

@@ -7,11 +7,11 @@ import torch
 from kernels.algorithms import run_traced
 from kernels.algorithms.standard.traffic import standard_bytes
 from kernels.device.runtime import DEVICE
-from kernels.oracle.exact import oracle
 from kernels.oracle.rule import judge_trace
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.problem.inputs import make_inputs
 from kernels.traffic.modelled import compulsory_bytes
+from tests.kernels.oracle.intermediates import oracle
 
 PROBLEMS = {
     "full": AttentionProblem(q_len=48, kv_len=64, head_dim=16, block_m=16, block_n=16),

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from kernels.oracle.exact import oracle
 from kernels.problem import INPUTS, AttentionProblem
 from kernels.problem.inputs import make_d_output, make_inputs
+from tests.kernels.oracle.intermediates import oracle
 
 
 def scores_of(problem):

@@ -10,7 +10,7 @@ from kernels.check.cases import CheckCase
 from kernels.check.memory import order_finding
 from kernels.check.result import Repeats, TensorCheck
 from kernels.check.run import run_check
-from kernels.check.user_kernel import UserKernel, name_user_kernel
+from kernels.check.user_kernel import UserKernel, name_user_kernels
 from kernels.device.runtime import DEVICE
 from kernels.problem import AttentionProblem
 
@@ -40,7 +40,7 @@ def inputs():
 
 @pytest.mark.parametrize("kernel", cases.EXPECTED, ids=lambda kernel: kernel.__name__)
 def test_a_kernel_has_the_findings_that_it_must_have(kernel):
-    name_user_kernel(UserKernel.parse(f"{cases.__file__}:{kernel.__name__}"))
+    name_user_kernels([UserKernel.parse(f"{cases.__file__}:{kernel.__name__}")])
     result = run_check(CheckCase(RAGGED, "user", gradients=False, repeats=2))
     assert {finding.kind for finding in result.findings} == cases.EXPECTED[kernel]
     assert result.verdict == ("fail" if cases.EXPECTED[kernel] else "pass"), result.reason

@@ -5,11 +5,11 @@ import pytest
 import torch
 
 from kernels.algorithms import ALGORITHMS, run_traced
-from kernels.oracle.exact import oracle
 from kernels.problem import AttentionProblem
 from kernels.problem.inputs import make_inputs
 from kernels.problem.tiles import visited_tiles
 from tests.kernels.helpers import run_forward
+from tests.kernels.oracle.intermediates import oracle
 from tests.kernels.trace.problems import traced
 
 

@@ -5,7 +5,7 @@ import pytest
 from kernels.algorithms import ALGORITHMS
 from kernels.trace.algorithm import SourceRef
 from tests import ROOT
-from viz.player.source import kernel_source, phases_of
+from viz.player.source import kernel_source
 
 KERNELS = {kernel.name: kernel for entry in ALGORITHMS.values() for kernel in entry.kernels}
 FLASH2 = KERNELS["_attn_fwd"].source
@@ -17,6 +17,11 @@ def all_lines(source):
 
 def names(phases):
     return tuple(phase.name for phase in phases)
+
+
+def phases_of(lines):
+    """Names of the phases in the order in which they first stand."""
+    return tuple(dict.fromkeys(line.phase for line in lines))
 
 
 def test_lines_are_those_of_their_files():

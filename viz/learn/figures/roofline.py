@@ -17,6 +17,8 @@ STEP_COLORS = {"S = QKᵀ": "key", "softmax": "state", "O = PV": "value", "fused
 L2_WORDS = {"perfect": "at least: every re-read hits L2", "none": "requested: none does"}
 SIZES = {"S = QKᵀ": 25, "softmax": 17, "O = PV": 13, "fused": 19}
 """S and PV often have the same intensity, so one is drawn around the other."""
+SIDES = {"S = QKᵀ": "top left", "softmax": "bottom right", "O = PV": "bottom right", "fused": "top center"}
+"""Where the name of a step stands, seen from its dot."""
 SYMBOLS = {"perfect": "circle", "none": "circle-open"}
 INTENSITIES = (0.1, 100_000.0)
 """Ends of the axis. A fused kernel comes to about N/2 FLOP per byte; the chapter has N up to 65,536."""
@@ -36,13 +38,12 @@ def roofline_figure(
     """
     figure = go.Figure()
     for other in others:
-        figure.add_trace(_roof(other, colors.line, 1.5, colors))
-    figure.add_trace(_roof(gpu, colors.text, 4, colors))
+        figure.add_trace(_roof(other, colors.line, 1.5))
+    figure.add_trace(_roof(gpu, colors.text, 4))
     figure.add_vline(x=gpu.balance, line={"color": colors.muted, "dash": "dot", "width": 1.5})
-    sides = ("top left", "bottom right", "bottom right", "top center")
     for case, steps_of_case in steps.items():
-        for step, side in zip(steps_of_case, sides, strict=True):
-            figure.add_trace(_point(gpu, step, case, side, colors))
+        for step in steps_of_case:
+            figure.add_trace(_point(gpu, step, case, colors))
     for index, step in enumerate(more):
         figure.add_trace(_other_point(gpu, step, "bottom right" if index % 2 else "top left", colors))
     _add_legend(figure, colors)
@@ -80,7 +81,7 @@ def _add_legend(figure: go.Figure, colors: theme.Palette) -> None:
         figure.add_trace(go.Scatter(x=[None], y=[None], mode="markers", name=words, marker=marker))
 
 
-def _point(gpu: Gpu, step: Step, case: str, side: str, colors: theme.Palette) -> go.Scatter:
+def _point(gpu: Gpu, step: Step, case: str, colors: theme.Palette) -> go.Scatter:
     """One step on the roof; its name is shown if the L2 cache is perfect."""
     color, rate = getattr(colors, STEP_COLORS[step.name]), datasheet_roof(gpu).attainable(step.intensity)
     return go.Scatter(
@@ -90,7 +91,7 @@ def _point(gpu: Gpu, step: Step, case: str, side: str, colors: theme.Palette) ->
         name=f"{step.name}, {case}",
         showlegend=False,
         text=[step.name if case == "perfect" else ""],
-        textposition=side,
+        textposition=SIDES[step.name],
         textfont={"color": color, "size": 15},
         marker={
             "symbol": SYMBOLS[case],
@@ -122,7 +123,7 @@ def _other_point(gpu: Gpu, step: Step, side: str, colors: theme.Palette) -> go.S
     )
 
 
-def _roof(gpu: Gpu, color: str, width: float, colors: theme.Palette) -> go.Scatter:
+def _roof(gpu: Gpu, color: str, width: float) -> go.Scatter:
     roof = datasheet_roof(gpu)
     x = [INTENSITIES[0], roof.ridge, INTENSITIES[1]]
     peak, bandwidth = format_flops(gpu.fp16_flops), format_bytes(gpu.hbm_bandwidth)

@@ -9,7 +9,7 @@ from viz.shared import theme
 from viz.shared.figures.sweep import TITLES, curve_values, format_metric, peer_label
 
 LONGEST_REASON = 60
-"""Characters of a refusal beside a bar."""
+"""Characters of a refusal beside a bar or in a table."""
 
 
 def point_figure(curves: list[PeerCurve], metric: str, colors: theme.Palette) -> go.Figure:
@@ -46,5 +46,13 @@ def refusal_words(curve: PeerCurve, metric: str) -> str:
     """Why the last point of a curve has no number."""
     for point in reversed(curve.points):
         if reason := point.result.refused:
-            return reason if len(reason) <= LONGEST_REASON else f"{reason[:LONGEST_REASON]}…"
+            return short_reason(reason)
     return "not measured" if metric == "call" else "no naive attention beside it"
+
+
+def short_reason(reason: str) -> str:
+    """A reason that is longer than LONGEST_REASON ends after a word of it, with "…"."""
+    if len(reason) <= LONGEST_REASON:
+        return reason
+    whole_words = reason[: LONGEST_REASON + 1].rpartition(" ")[0] or reason[:LONGEST_REASON]
+    return f"{whole_words.rstrip(' ,;:')}…"

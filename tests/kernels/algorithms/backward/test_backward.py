@@ -12,13 +12,13 @@ from kernels.algorithms.backward.launch import flash_backward
 from kernels.algorithms.flash2.forward import flash_forward
 from kernels.check.cases import TRUSTED_CAUSAL_SHAPES, TRUSTED_SHAPES
 from kernels.device.runtime import DEVICE
-from kernels.oracle.exact import oracle
 from kernels.oracle.rule import compare_gradients
 from kernels.primitives.launch import config_of
 from kernels.problem import AttentionProblem
 from kernels.problem.inputs import make_d_output, make_inputs
 from kernels.problem.tiles import visited_tiles, visiting_tiles
 from tests.kernels.helpers import problem_id
+from tests.kernels.oracle.intermediates import oracle
 
 GRADIENTS = ("d_query", "d_key", "d_value")
 ORDERS = {

@@ -9,6 +9,7 @@ from kernels.algorithms.flash3_backward.launch import flash_backward_hopper, sho
 from kernels.attention.flash_attention import flash_attention
 from kernels.device.runtime import BACKEND, DEVICE
 from kernels.primitives.signature import forget
+from kernels.primitives.tuning import HOPPER_KERNEL
 from kernels.problem import AttentionProblem
 from kernels.problem.inputs import make_d_output, make_inputs
 from tests.kernels.algorithms.hopper_backward import (
@@ -24,7 +25,7 @@ from tests.kernels.helpers import on_hopper
 def test_without_a_hopper_gpu_it_is_not_used():
     query = torch.zeros((1, 1, 64, 64), dtype=torch.float16)
     assert not should_run(query, query, query)
-    assert not choice.HOPPER_KERNEL
+    assert not HOPPER_KERNEL
 
 
 @pytest.mark.gpu

@@ -7,13 +7,14 @@ import torch
 from kernels.algorithms import run_traced
 from kernels.algorithms.split_kv.launch import flash_split_kv, split_plan
 from kernels.device.runtime import DEVICE
-from kernels.oracle.exact import attention_by_rows, oracle
+from kernels.oracle.exact import attention_by_rows
 from kernels.oracle.rule import compare_lse, compare_output
 from kernels.primitives.launch import TileConfig
 from kernels.problem import AttentionProblem, Band
 from kernels.problem.inputs import make_inputs
 from kernels.problem.tiles import splits_to_fill
 from tests.kernels.helpers import problem_id
+from tests.kernels.oracle.intermediates import oracle
 
 PROBLEMS = [
     AttentionProblem(q_len=1, kv_len=100, head_dim=16, block_m=16, block_n=16, kv_splits=3),

@@ -14,7 +14,6 @@ from kernels.problem import AttentionProblem
 from viz.check.figures.errors import errors_figure, ulps_figure
 from viz.check.figures.maps import LEAST_SHARE, codes_figure, pickable_tiles, share_figure
 from viz.check.figures.sensitivity import blocks_figure, scales_figure
-from viz.check.grid_run import worst_share
 from viz.shared import theme
 
 PROBLEM = AttentionProblem(q_len=4, kv_len=6, block_m=4, block_n=4, mask="causal")
@@ -155,8 +154,6 @@ def test_sensitivity_shows_zero_nan_and_refusals(colors):
 
 
 def test_the_worst_share_is_over_all_tensors():
-    assert worst_share(RESULT) == 0.25
-    assert (
-        worst_share(replace(RESULT, tensors=(TENSOR, replace(TENSOR, max_error=1.0, tolerance=0.0))))
-        == math.inf
-    )
+    assert RESULT.worst_share == 0.25
+    infinite = replace(TENSOR, max_error=1.0, tolerance=0.0)
+    assert replace(RESULT, tensors=(TENSOR, infinite)).worst_share == math.inf

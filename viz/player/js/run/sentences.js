@@ -109,7 +109,8 @@ const noKey = ({ who, isBlind }) =>
   isBlind ? `${capital(who)} sees no key` : `${capital(who)} has seen no key so far`;
 const sum = (values) => values.reduce((total, value) => total + value, 0);
 
-const SENTENCES = {
+// By the name that an entry gives: `tells` of a phase.
+export const SENTENCES = {
   scores: ({ who, width, scale, scores, of, firstKey }) => {
     const factor = `divided by √${width}: times ${number(scale)}`;
     const general = `A score is the dot product of a query and a key, ${factor}.`;
@@ -228,6 +229,3 @@ const SENTENCES = {
     );
   },
 };
-
-// Names of the sentences, which a test holds against those of the entries.
-export const TOLD = Object.keys(SENTENCES);
