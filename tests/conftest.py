@@ -3,14 +3,15 @@
 import os
 
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # two processes test: threads of one would wait for the other's
 
 import pytest
 
 from kernels.device.backend import choose_backend
+from kernels.worker.process import SLEEPY
 from tests.browser.visit import CHROMIUM, FLAGS, running_app
 
 # Before any test module: some parts of torch import triton, which reads TRITON_INTERPRET only once.
+os.environ.update(SLEEPY | os.environ)  # two processes test, each with threads of torch
 choose_backend()
 
 

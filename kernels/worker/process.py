@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import os
 import queue
 import subprocess
 import sys
@@ -13,6 +14,9 @@ from collections.abc import Sequence
 from kernels import ROOT
 from kernels.worker.protocol import read_message, write_message
 
+SLEEPY = {"OMP_WAIT_POLICY": "PASSIVE"}
+"""Environment in which torch's threads sleep while they wait for one another. By default they spin, and take the
+processor from the app, from the browser and from each other: with two cores a check then takes twice as long."""
 KEPT_LINES = 20
 """Lines of standard error that are kept, to say why the process failed."""
 
@@ -22,7 +26,10 @@ class WorkerProcess:
 
     def __init__(self, arguments: Sequence[str]) -> None:
         command, pipe = [sys.executable, "-m", "kernels.worker", *arguments], subprocess.PIPE
-        self._process = subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, stderr=pipe)
+        environment = SLEEPY | os.environ
+        self._process = subprocess.Popen(
+            command, cwd=ROOT, env=environment, stdin=pipe, stdout=pipe, stderr=pipe
+        )
         self._messages: queue.Queue[tuple[dict, bytes] | None] = queue.Queue()
         self._lines: collections.deque[str] = collections.deque(maxlen=KEPT_LINES)
         threading.Thread(target=self._read, daemon=True).start()
