@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from kernels.device.gpus import DEFAULT_GPU, GPUS
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.problem.presets import PRESETS
 from viz.player.chart import Chart, InvalidChart
-from viz.player.scene_table import Table
+from viz.player.scene_table import Table, toml_values
 from viz.player.what_if import NAMES, Choice, default_choices, read_choices
 
 VIEWS = {
@@ -107,8 +106,8 @@ def read_talk(path: Path) -> Talk:
 def parse_talk(text: str, file: str) -> Talk:
     """The talk of a TOML text. Raises InvalidTalk with everything that is wrong with it."""
     try:
-        values = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        values = toml_values(text)
+    except ValueError as error:
         raise InvalidTalk(f"{file}: this is not TOML: {error}") from None
     top = Table(values, file)
     title = top.text("title", required=True)
