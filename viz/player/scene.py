@@ -9,7 +9,7 @@ import json
 import re
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from kernels.algorithms import ALGORITHMS
 from kernels.device.gpus import DEFAULT_GPU, GPUS
@@ -51,8 +51,7 @@ class Stop:
     """Stands in place of the scene's from this stop on; empty keeps the one before."""
 
 
-@dataclass(frozen=True)
-class RunName:
+class RunName(NamedTuple):
     """Which run is shown."""
 
     problem: AttentionProblem
@@ -152,7 +151,7 @@ def _scene(table: Table) -> Scene | None:
     table.expect(asks, "hidden", hidden, '"state" only with view = "numbers", whose m, l and α it hides')
     tells = table.take("tells", bool, "true or false", default=False)
     gpu = table.one_of("gpu", list(GPUS), DEFAULT_GPU)
-    live = _live(table, run, view)
+    live = _live(table, run, versus, view)
     if run is None or len(table.findings) > before:
         return None
     return Scene(title, sentence, run, stops, versus, notes, view, row, tuple(hidden), tells, gpu, live)
@@ -181,16 +180,16 @@ def _chart_scene(table: Table, title: str, sentence: str, notes: str) -> Scene |
     return Scene(title, sentence, None, stops, None, notes, "chart", hidden=tuple(hidden), chart=chart)
 
 
-def _live(table: Table, run: RunName | None, view: str) -> tuple[Choice, ...]:
+def _live(table: Table, run: RunName | None, versus: RunName | None, view: str) -> tuple[Choice, ...]:
     """What may be changed during the talk: given, or good values if the field is true."""
     accepted = f"true, or a table of lists named {', '.join(NAMES)}"
     given = table.take("live", (bool, dict), accepted, default=False)
     if not given or run is None:
         return ()
     if given is True:
-        return default_choices(run.problem, in_numbers=view == "numbers")
+        return default_choices((run, versus), in_numbers=view == "numbers")
     try:
-        return read_choices(given, run.problem)
+        return read_choices(given, (run, versus))
     except InvalidProblem as error:
         table.expect(False, "live", given, f"{accepted}: {error}")
         return ()

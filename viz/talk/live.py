@@ -60,7 +60,7 @@ def _alone(scene: Scene) -> Talk:
 
 
 def _picked(talk: Talk, asked: Mapping) -> Scene:
-    """The scene with the picked problem, for both runs of a comparison."""
+    """The scene with the picked problem, for both runs of a comparison. Raises InvalidProblem."""
     index, picks = asked.get("scene"), asked.get("picks")
     if type(index) is not int or not 0 <= index < len(talk.scenes) or not isinstance(picks, dict):
         accepted = f"expected a scene from 0 to {len(talk.scenes) - 1}, and picks"
@@ -68,12 +68,8 @@ def _picked(talk: Talk, asked: Mapping) -> Scene:
     scene = talk.scenes[index]
     if scene.run is None:
         raise InvalidProblem("live", str(index), "this scene shows a chart, and no run that could change")
-    run, versus = (
-        RunName(changed(name.problem, scene.live, picks), name.algorithm) if name else None
-        for name in (scene.run, scene.versus)
-    )
-    assert run
-    return replace(scene, run=run, versus=versus)
+    run, versus = changed((scene.run, scene.versus), scene.live, picks)
+    return replace(scene, run=RunName(*run), versus=versus and RunName(*versus))
 
 
 def _runs_of(scene: Scene, store: runs.RunStore | None, window: str) -> Runs | str:

@@ -9,7 +9,7 @@ from kernels.problem.presets import PRESETS
 from kernels.worker.failures import Cancelled, TimedOut
 from kernels.worker.requests import TraceRequest
 from tests.app.pages import fail_jobs
-from viz.player.scene import parse_talk, read_talk
+from viz.player.scene import RunName, parse_talk, read_talk
 from viz.shared import runs
 from viz.talk.live import answer
 from viz.talk.shipped import NAMES, talk_path
@@ -109,6 +109,28 @@ def test_a_file_that_is_half_edited_is_answered_in_words(tmp_path):
     assert answer(lambda: read_talk(path), {"leaves": True}, None) is None
 
 
+HOPPER = """title = "t"
+[[scene]]
+title = "o"
+sentence = "s"
+problem = "gpt2"
+algorithm = "flash3"
+live = { head_dim = [64, 256], tiles = [[128, 128]] }
+"""
+
+
+@pytest.mark.parametrize(
+    ("picks", "message"),
+    [
+        ({"head_dim": 1, "tiles": 0}, "block_n=128 is not accepted: with head_dim 256"),
+        ({"head_dim": 1}, "This was not recorded, and nothing can run here."),  # its own tiles are taken
+    ],
+)
+def test_picks_that_the_algorithm_does_not_take_together_are_answered_in_words(picks, message):
+    talk = parse_talk(HOPPER, "t.toml")
+    assert message in answer(lambda: talk, {"id": "i", "scene": 0, "picks": picks}, None)["failed"]
+
+
 def test_a_failure_is_told_and_the_next_question_starts_anew(monkeypatch):
     asked = {"id": "d", "scene": 0, "picks": {"length": 1}}
     fail_jobs(monkeypatch, TraceRequest, TimedOut(1.0))
@@ -125,7 +147,7 @@ def test_without_a_worker_only_recorded_problems_are_shown():
         'live = { mask = ["full", "causal"] }\n',
         "t.toml",
     )
-    base = replace(full.scenes[0].run, problem=PRESETS["gpt2"].problem)
+    base = RunName(PRESETS["gpt2"].problem, "flash2")
     recorded = replace(full, scenes=(replace(full.scenes[0], run=base),))
     assert "shown" in answer(lambda: recorded, {"id": "f", "scene": 0, "picks": {"mask": 1}}, None)
 
