@@ -10,13 +10,16 @@ from kernels.check.npz import read_numbers
 from kernels.problem import InvalidProblem
 from kernels.trace import Trace
 from kernels.trace.algorithm import Algorithm
-from kernels.trace.trace import PER_STEP, InvalidTrace
+from kernels.trace.key_parts import why_wrong_parts
+from kernels.trace.trace import InvalidTrace
 
 MAX_FILE_BYTES = 256 << 20
 MAX_UNPACKED_BYTES = 512 << 20
 MAX_STEPS, MAX_GRID = 1 << 22, 1 << 26
 WHERE = ("kernel", "program", "batch_head", "q_tile", "kv_tile")
 """What every trace has, in whole numbers, beside its bytes."""
+CLOCK = {"sm": 1 << 16, "start_ns": 1 << 53, "end_ns": 1 << 53}
+"""What a trace of a GPU has, in whole numbers too, and one past the largest number that is drawn."""
 BYTES = ("tensor_bytes_read", "tensor_bytes_written")
 
 
@@ -47,7 +50,10 @@ def read_trace(data: bytes) -> Trace:
 
 
 def _why_wrong(trace: Trace, algorithm: Algorithm) -> str:
-    """What the player could not draw, in words; "" if there is nothing."""
+    """What contradicts itself, or the algorithm, in words; "" if there is nothing.
+
+    Floating-point values may be anything: a kernel may give NaN, and the player shows that.
+    """
     if trace.kernels != tuple(kernel.name for kernel in algorithm.kernels):
         return f"its kernels are not those of {algorithm.label}"
     numbers = [
@@ -97,5 +103,23 @@ def _why_wrong_arrays(trace: Trace, algorithm: Algorithm) -> str:
         return "it has negative bytes"
     if trace.sample and trace.sample.q_tiles and not np.isin(trace.q_tile, trace.sample.q_tiles).all():
         return "it has steps of query tiles that its sample does not name"
-    clock = [getattr(trace, name) is not None for name in PER_STEP[-3:]]
-    return "" if all(clock) or not any(clock) else "its clock is not whole"
+    unused = [name for number, name in enumerate(trace.kernels) if not (trace.kernel == number).any()]
+    if unused:
+        return f"it has no step of the kernel {unused[0]}"
+    if reason := why_wrong_parts(trace, algorithm):
+        return reason
+    return _why_wrong_clock(trace)
+
+
+def _why_wrong_clock(trace: Trace) -> str:
+    clock = {name: values for name in CLOCK if (values := getattr(trace, name)) is not None}
+    if clock and len(clock) < len(CLOCK):
+        return "its clock is not whole"
+    if clock and trace.device.sm_count < 1:
+        return f"it has a clock, and its device has {trace.device.sm_count} SMs"
+    for name, values in clock.items():
+        if not np.issubdtype(values.dtype, np.integer):
+            return f"{name} does not hold whole numbers"
+        if values.min() < 0 or values.max() >= CLOCK[name]:
+            return f"{name} has values outside of 0 to {CLOCK[name] - 1}"
+    return ""

@@ -74,6 +74,21 @@ def test_what_is_wrong_with_ones_own_talk_is_said(own):
     assert "my_talk.toml: the file cannot be read" in open_page("talk", name="own").error[0].value
 
 
+RECORDED = 'title = "My talk"\n[[scene]]\ntitle = "One"\nsentence = "{steps}"\nproblem = "tiny"\n'
+
+
+def test_the_list_offers_a_file_of_a_talk_that_the_stage_takes_and_else_says_what_is_wrong(own):
+    labels = ["One HTML file", "With the speaker's notes"]
+    own(RECORDED)
+    app = open_page("talk")
+    assert [each.label for each in app.get("download_button")] == labels * (len(NAMES) + 1)
+    own(RECORDED.replace("{steps}", "{stepz}"))
+    app = open_page("talk")
+    assert not app.exception
+    assert "my_talk.toml, scene 1 “One”, sentence: {stepz}" in app.error[0].value
+    assert [each.label for each in app.get("download_button")] == labels * len(NAMES)
+
+
 def test_the_command_line_begins_the_talk_once(own):
     own()
     app = open_page()

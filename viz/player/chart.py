@@ -70,7 +70,8 @@ class Chart:
             if name in ("length", "head_dim") and (type(value) is not int or value < 1):
                 raise InvalidChart(f"{name}: {value!r}; expected a whole number above 0")
         peers = given.get("peers", list(cls.peers))
-        if not isinstance(peers, list) or not peers or not all(peer in PEERS for peer in peers):
+        names = tuple(PEERS)  # a list may be given in place of a name, and a dict takes no list
+        if not isinstance(peers, list) or not peers or not all(peer in names for peer in peers):
             raise InvalidChart(f"peers: {peers!r}; expected a list of {', '.join(PEERS)}")
         return cls(**{**given, "peers": tuple(dict.fromkeys(peers))})
 
@@ -109,11 +110,7 @@ def _recorded(chart: Chart) -> dict[str, PeerCurve]:
 
 def chart_data(chart: Chart) -> dict:
     """What the stage draws: title, ticks, each peer's name, colour, mark and points. Raises InvalidChart."""
-    curves = chart_curves(chart)
-    drawn = [(curve, curve_values(curve, curves, chart.metric)) for curve in curves]
-    drawn = [(curve, values) for curve, values in drawn if values]
-    if not drawn:
-        raise InvalidChart(f"{chart.metric} has no value here; a speed-up is that of another peer over naive")
+    drawn = _drawn(chart)
     xs = sorted({x for _, values in drawn for x, _ in values})
     ticks = value_ticks([y for _, values in drawn for _, y in values], chart.metric)
     return {
@@ -123,6 +120,16 @@ def chart_data(chart: Chart) -> dict:
         "series": [_series(curve.peer, values, chart.metric) for curve, values in drawn],
         "source": _source(chart),
     }
+
+
+def _drawn(chart: Chart) -> list[tuple[PeerCurve, list[tuple[int, float]]]]:
+    """The curves that have values of the chart's metric, and these. Raises InvalidChart if none has."""
+    curves = chart_curves(chart)
+    drawn = [(curve, curve_values(curve, curves, chart.metric)) for curve in curves]
+    drawn = [(curve, values) for curve, values in drawn if values]
+    if not drawn:
+        raise InvalidChart(f"{chart.metric} has no value here; a speed-up is that of another peer over naive")
+    return drawn
 
 
 def _series(peer: str, values: list[tuple[int, float]], metric: str) -> dict:
@@ -148,10 +155,11 @@ def _source(chart: Chart) -> str:
 
 
 def chart_figures(chart: Chart) -> dict[str, str]:
-    """Numbers for the words of a scene: {last} of the axis, and there the value of each peer by its name."""
-    curves = chart_curves(chart)
-    values = {curve.peer: dict(curve_values(curve, curves, chart.metric)) for curve in curves}
-    values = {peer: known for peer, known in values.items() if known}
+    """Numbers for the words of a scene: {last} of the axis, and there the value of each peer by its name.
+
+    Raises InvalidChart if the chart draws no curve.
+    """
+    values = {curve.peer: dict(known) for curve, known in _drawn(chart)}
     common = set.intersection(*(set(known) for known in values.values()))
     if not common:
         return {"device": recorded_document("sweeps").devices[0].name}

@@ -334,6 +334,5 @@ def _encode_share(values: np.ndarray) -> str:
 
 def _encode_log(values: np.ndarray) -> str:
     """Sizes from 1e-9 to 1e3 as 16 bits on a log scale; 0 stands for 1e-9 or less, and for NaN."""
-    with np.errstate(divide="ignore"):
-        log = np.log10(np.nan_to_num(values, nan=1e-9, posinf=1e3))
-    return encode(np.round(65535 * (np.clip(log, -9, 3) + 9) / 12), "uint16")
+    log = np.log10(np.clip(np.nan_to_num(values, nan=1e-9), 1e-9, 1e3))
+    return encode(np.round(65535 * (log + 9) / 12), "uint16")

@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from kernels.algorithms import ALGORITHMS
 from kernels.device.gpus import DEFAULT_GPU, GPUS
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.problem.presets import PRESETS
 from viz.player.chart import Chart, InvalidChart
-from viz.player.scene_table import Table
+from viz.player.scene_table import Table, toml_values
 from viz.player.what_if import NAMES, Choice, default_choices, read_choices
 
 VIEWS = {
@@ -52,8 +51,7 @@ class Stop:
     """Stands in place of the scene's from this stop on; empty keeps the one before."""
 
 
-@dataclass(frozen=True)
-class RunName:
+class RunName(NamedTuple):
     """Which run is shown."""
 
     problem: AttentionProblem
@@ -107,8 +105,8 @@ def read_talk(path: Path) -> Talk:
 def parse_talk(text: str, file: str) -> Talk:
     """The talk of a TOML text. Raises InvalidTalk with everything that is wrong with it."""
     try:
-        values = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        values = toml_values(text)
+    except ValueError as error:
         raise InvalidTalk(f"{file}: this is not TOML: {error}") from None
     top = Table(values, file)
     title = top.text("title", required=True)
@@ -153,7 +151,7 @@ def _scene(table: Table) -> Scene | None:
     table.expect(asks, "hidden", hidden, '"state" only with view = "numbers", whose m, l and α it hides')
     tells = table.take("tells", bool, "true or false", default=False)
     gpu = table.one_of("gpu", list(GPUS), DEFAULT_GPU)
-    live = _live(table, run, view)
+    live = _live(table, run, versus, view)
     if run is None or len(table.findings) > before:
         return None
     return Scene(title, sentence, run, stops, versus, notes, view, row, tuple(hidden), tells, gpu, live)
@@ -182,16 +180,16 @@ def _chart_scene(table: Table, title: str, sentence: str, notes: str) -> Scene |
     return Scene(title, sentence, None, stops, None, notes, "chart", hidden=tuple(hidden), chart=chart)
 
 
-def _live(table: Table, run: RunName | None, view: str) -> tuple[Choice, ...]:
+def _live(table: Table, run: RunName | None, versus: RunName | None, view: str) -> tuple[Choice, ...]:
     """What may be changed during the talk: given, or good values if the field is true."""
     accepted = f"true, or a table of lists named {', '.join(NAMES)}"
     given = table.take("live", (bool, dict), accepted, default=False)
     if not given or run is None:
         return ()
     if given is True:
-        return default_choices(run.problem, in_numbers=view == "numbers")
+        return default_choices((run, versus), in_numbers=view == "numbers")
     try:
-        return read_choices(given, run.problem)
+        return read_choices(given, (run, versus))
     except InvalidProblem as error:
         table.expect(False, "live", given, f"{accepted}: {error}")
         return ()

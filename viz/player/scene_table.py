@@ -4,13 +4,44 @@ from __future__ import annotations
 
 import json
 import math
+import tomllib
 from collections.abc import Sequence
 from typing import Any
+
+MOST_LEVELS = 32
+"""Most lists and tables in each other; those of a talk are six."""
+_TOO_LARGE = "it has a whole number of more than 64 bits; expected numbers from -2^63 to 2^63 - 1"
+_TOO_DEEP = f"its lists and tables lie too deep in each other; expected at most {MOST_LEVELS} levels"
 
 
 def finding(where: str, words: str) -> str:
     """One line of an InvalidTalk: `words` name the field, what was given and what is accepted."""
     return f"{where}, {words.rstrip('.')}."
+
+
+def toml_values(text: str) -> dict:
+    """The values of a TOML text. Raises ValueError for all else, and for what cannot be said in a message."""
+    try:
+        values = tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        raise
+    except ValueError:  # int() takes no number of thousands of digits
+        raise ValueError(_TOO_LARGE) from None
+    except RecursionError:
+        raise ValueError(_TOO_DEEP) from None
+    _expect_plain(values, MOST_LEVELS)
+    return values
+
+
+def _expect_plain(value: Any, levels: int) -> None:
+    """Raises ValueError for too many levels, and for a whole number that TOML does not have."""
+    if levels < 0:
+        raise ValueError(_TOO_DEEP)
+    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+        raise ValueError(_TOO_LARGE)
+    if isinstance(value, (dict, list)):
+        for each in value.values() if isinstance(value, dict) else value:
+            _expect_plain(each, levels - 1)
 
 
 class Table:

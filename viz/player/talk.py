@@ -42,9 +42,10 @@ def run_names(talk: Talk) -> list[RunName]:
 def talk_data(
     talk: Talk, runs: Runs, measured: Measured = lambda name: None, checks_places: bool = True
 ) -> dict:
-    """Everything that the stage needs. Raises InvalidTalk for words that a run does not have.
+    """Everything that the stage needs.
 
-    `checks_places`: also for steps and rows that it does not have.
+    Raises InvalidTalk for words that a run does not have, and for a chart that was not recorded.
+    `checks_places`: also for steps and rows that the run does not have.
     """
     data: dict = {"title": talk.title, "minutes": talk.minutes, "runs": {}, "duels": {}, "scenes": []}
     data["palettes"] = palettes_for_player()
@@ -55,6 +56,7 @@ def talk_data(
         shown = [_add_run(data["runs"], runs, name, scene) for name in (scene.run, scene.versus) if name]
         try:
             figures = scene_figures(scene, runs, measured)
+            chart = chart_data(scene.chart) if scene.chart else None
         except InvalidChart as error:
             findings.append(finding(where, f"chart: {error}"))
             continue
@@ -70,7 +72,7 @@ def talk_data(
                 findings.append(finding(where, f"{field}: {error}"))
         notes.append(words.pop("notes"))
         duel = _add_duel(data, shown, runs, scene) if scene.versus else ""
-        data["scenes"].append(_scene(scene, words, data["runs"], shown, duel))
+        data["scenes"].append(_scene(scene, words, data["runs"], shown, duel, chart))
     if findings:
         raise InvalidTalk("\n".join(findings))
     data["notes"] = notes
@@ -121,8 +123,14 @@ def scene_figures(scene: Scene, runs: Runs, measured: Measured) -> dict[str, str
     return figures
 
 
-def _scene(scene: Scene, words: dict[str, str], runs: dict[str, dict], shown: list[str], duel: str) -> dict:
-    chart = chart_data(scene.chart) if scene.chart else None
+def _scene(
+    scene: Scene,
+    words: dict[str, str],
+    runs: dict[str, dict],
+    shown: list[str],
+    duel: str,
+    chart: dict | None,
+) -> dict:
     source = chart["source"] if chart else _source([runs[key] for key in shown])
     return {
         "title": words["title"],

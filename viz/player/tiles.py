@@ -10,6 +10,7 @@ from kernels.problem import AttentionProblem
 from kernels.problem.tiles import TileKind, visited_tiles
 from kernels.trace import Trace
 from kernels.trace.algorithm import Algorithm
+from kernels.trace.key_parts import parts_of
 
 KIND_CODES = {TileKind.SKIPPED: 0, TileKind.PARTIAL: 1, TileKind.FULL: 2, TileKind.HIDDEN: 3}
 """As in model.js."""
@@ -33,15 +34,20 @@ def attention_share(trace: Trace, algorithm: Algorithm) -> np.ndarray:
 def _share_of_online_state(
     trace: Trace, algorithm: Algorithm, row_max: np.ndarray, row_sum: np.ndarray, alpha: np.ndarray
 ) -> np.ndarray:
-    """A tile added row_sum - alpha * (row_sum before), at the scale of its row max."""
+    """A tile added row_sum - alpha * (row_sum before), at the scale of its row max.
+
+    NaN where that is not known: a kernel may give NaN, and a step without a finite row sum has no share.
+    """
+    share = np.full(row_sum.shape, np.nan, np.float32)
     online = np.flatnonzero(np.isfinite(row_sum).any(axis=1) & (trace.q_tile >= 0))
+    if not len(online):
+        return share
     place = trace.batch_head.astype(np.int64) * (trace.q_tile.max() + 1) + trace.q_tile
     tile = np.unique(place, return_inverse=True)[1]
     fresh_per_program = any(kernel.splits_keys for kernel in algorithm.kernels)
     state = trace.program if fresh_per_program else tile
     order = online[np.argsort(state[online], kind="stable")]
     fresh = np.diff(state[order], prepend=-1) != 0
-    share = np.full(row_sum.shape, np.nan, np.float32)
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         before = np.where(fresh[:, None], 0, np.roll(row_sum[order], 1, axis=0))
         added = row_sum[order] - alpha[order] * before
@@ -64,33 +70,22 @@ def row_mean(trace: Trace, algorithm: Algorithm, values: np.ndarray) -> np.ndarr
 def key_ranges(trace: Trace, algorithm: Algorithm) -> tuple[np.ndarray, np.ndarray]:
     """First and one past the last key tile of each step. A step that combines a part covers all its tiles."""
     first, end = trace.kv_tile.copy(), trace.kv_tile + 1
-    combines, splits = _combining_steps(trace, algorithm), _splitting_steps(trace, algorithm)
-    if len(combines):
-        programs = len(np.unique(trace.program[combines]))
-        parts = len(combines) // programs
-        part = np.arange(len(combines)) % parts
-        tiles = trace.kv_tile[splits]
-        for number in range(parts):
-            own = tiles[trace.program[splits] % parts == number]
-            first[combines[part == number]], end[combines[part == number]] = own.min(), own.max() + 1
+    if parts := parts_of(trace, algorithm):
+        tiles = trace.kv_tile[parts.splits]
+        for number in range(parts.count):
+            own = tiles[parts.split_part == number]
+            combines = parts.combines[parts.combined_part == number]
+            first[combines], end[combines] = own.min(), own.max() + 1
     return first, end
 
 
 def key_parts(trace: Trace, algorithm: Algorithm) -> list[int]:
     """First key tile of each part of the keys, and one past the last; empty if the keys are not split."""
-    combines = _combining_steps(trace, algorithm)
-    if not len(combines):
+    parts = parts_of(trace, algorithm)
+    if parts is None:
         return []
     first, end = key_ranges(trace, algorithm)
-    return [*np.unique(first[combines]).tolist(), int(end[combines].max())]
-
-
-def _combining_steps(trace: Trace, algorithm: Algorithm) -> np.ndarray:
-    return np.flatnonzero(np.array([kernel.combines_parts for kernel in algorithm.kernels])[trace.kernel])
-
-
-def _splitting_steps(trace: Trace, algorithm: Algorithm) -> np.ndarray:
-    return np.flatnonzero(np.array([kernel.splits_keys for kernel in algorithm.kernels])[trace.kernel])
+    return [*np.unique(first[parts.combines]).tolist(), int(end[parts.combines].max())]
 
 
 def tile_kinds(

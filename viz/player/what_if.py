@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kernels.algorithms import ALGORITHMS
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.problem.attention_problem import MASKS
 from kernels.trace.trace import READABLE_BLOCK, READABLE_HEAD_DIM
+from viz.shared.own_tiles import Wanted, own_tiles
 
 NAMES = ("length", "head_dim", "mask", "tiles")
 MOST = 9
 """Values of one choice: each is named by one digit."""
 
 Value = int | str | tuple[int, int]
+Runs = tuple[Wanted, Wanted | None]
+"""The run of a scene, and the one beside it if there is one."""
 
 
 @dataclass(frozen=True)
@@ -45,23 +50,41 @@ class Choice:
         return same.index(True) if True in same else -1
 
 
-def default_choices(problem: AttentionProblem, in_numbers: bool) -> tuple[Choice, ...]:
-    """Good values around a problem; `in_numbers`: of a tile that is shown in its numbers, which is small."""
-    length = problem.kv_len
+def default_choices(runs: Runs, in_numbers: bool) -> tuple[Choice, ...]:
+    """Good values around the problem of the first run, without those that one of the runs does not take.
+
+    `in_numbers`: of a tile that is shown in its numbers, which is small.
+    """
+    length = runs[0][0].kv_len
     lengths = tuple(sorted({max(1, length // 4), max(1, length // 2), length, 2 * length}))
     widest = READABLE_HEAD_DIM if in_numbers else 128
     widths = tuple(width for width in (16, 32, 64, 128) if width <= widest)
     sides = (4, 8, READABLE_BLOCK) if in_numbers else (16, 32, 64, 128)
-    return (
+    choices = (
         Choice("length", lengths),
         Choice("head_dim", widths),
         Choice("mask", MASKS),
         Choice("tiles", tuple((side, min(side, 64)) for side in sides)),
     )
+    taken = (Choice(choice.name, _taken(choice, runs)) for choice in choices)
+    return tuple(choice for choice in taken if choice.values)
 
 
-def read_choices(given: Mapping[str, object], problem: AttentionProblem) -> tuple[Choice, ...]:
-    """The choices of a table such as {length = [256, 512], tiles = [[64, 32]]}. Raises InvalidProblem."""
+def _taken(choice: Choice, runs: Runs) -> tuple[Value, ...]:
+    """The values of a choice that both runs take, each picked alone."""
+    taken = []
+    for index, value in enumerate(choice.values):
+        with contextlib.suppress(InvalidProblem):
+            changed(runs, (choice,), {choice.name: index})
+            taken.append(value)
+    return tuple(taken)
+
+
+def read_choices(given: Mapping[str, object], runs: Runs) -> tuple[Choice, ...]:
+    """The choices of a table such as {length = [256, 512], tiles = [[64, 32]]}.
+
+    Raises InvalidProblem, also for a value that one of the runs does not take.
+    """
     choices = []
     for name, values in given.items():
         if name not in NAMES:
@@ -70,7 +93,7 @@ def read_choices(given: Mapping[str, object], problem: AttentionProblem) -> tupl
             raise InvalidProblem(name, values, f"expected a list of 1 to {MOST} values")
         choice = Choice(name, tuple(_value(name, value) for value in values))
         for index in range(len(values)):
-            problem.with_(**choice.changes(problem, index))
+            changed(runs, (choice,), {name: index})
         choices.append(choice)
     return tuple(choices)
 
@@ -86,13 +109,27 @@ def _value(name: str, value: object) -> Value:
     raise InvalidProblem(name, value, accepted)
 
 
-def changed(
+def changed(runs: Runs, choices: tuple[Choice, ...], picks: Mapping[str, int]) -> Runs:
+    """Both runs with the picked values, {name of a choice: number of its value}.
+
+    If no tiles are picked, an algorithm with tiles of its own has those of the changed problem.
+
+    Raises InvalidProblem, also for a problem that its algorithm does not take, and for a pick that is none of
+    the choices: picks come from a browser.
+    """
+    first, second = (run and (_with_picks(run[0], choices, picks), run[1]) for run in runs)
+    assert first
+    if "tiles" not in picks:
+        first, second, _ = own_tiles(first, second)
+    for problem, algorithm in filter(None, (first, second)):
+        if refused := ALGORITHMS[algorithm].refusal(problem):
+            raise refused
+    return first, second
+
+
+def _with_picks(
     problem: AttentionProblem, choices: tuple[Choice, ...], picks: Mapping[str, int]
 ) -> AttentionProblem:
-    """The problem with the picked values, {name of a choice: number of its value}.
-
-    Raises InvalidProblem, also for a pick that is none of the choices: picks come from a browser.
-    """
     fields: dict = {}
     named = {choice.name: choice for choice in choices}
     for name, index in picks.items():

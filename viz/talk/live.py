@@ -7,7 +7,7 @@ Nothing here waits longer than WAIT_S for a run.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from kernels.algorithms import ALGORITHMS
@@ -29,12 +29,15 @@ PLAIN = "{steps} tile steps, {bytes} moved."
 """Stands in for a sentence with a number that a run here does not have, such as a recorded time."""
 
 
-def answer(talk: Talk, asked: Mapping, store: runs.RunStore | None, window: str = "") -> dict | None:
+def answer(
+    read: Callable[[], Talk], asked: Mapping, store: runs.RunStore | None, window: str = ""
+) -> dict | None:
     """What the stage is told about a question {id, scene, picks}, which comes from a browser.
 
     With its id: "waits" and what the job does now, "failed" and why, or "shown", the scene as `talk_data` has
     it with the runs and duels of its own. Its stops are still those of the talk: the stage moves them.
     None for {leaves: true}, by which a window says that it wants no run any more. `window` names who asks.
+    `read` gives the talk or raises InvalidTalk: its file may be edited while it is on stage.
     """
     if asked.get("leaves"):
         if store:
@@ -42,7 +45,7 @@ def answer(talk: Talk, asked: Mapping, store: runs.RunStore | None, window: str 
         return None
     said = {"id": asked.get("id")}
     try:
-        scene = _picked(talk, asked)
+        scene = _picked(read(), asked)
         if store:
             wanted = [TraceRequest(name.problem, name.algorithm) for name in run_names(_alone(scene))]
             store.let_go(window, but=wanted)
@@ -57,7 +60,7 @@ def _alone(scene: Scene) -> Talk:
 
 
 def _picked(talk: Talk, asked: Mapping) -> Scene:
-    """The scene with the picked problem, for both runs of a comparison."""
+    """The scene with the picked problem, for both runs of a comparison. Raises InvalidProblem."""
     index, picks = asked.get("scene"), asked.get("picks")
     if type(index) is not int or not 0 <= index < len(talk.scenes) or not isinstance(picks, dict):
         accepted = f"expected a scene from 0 to {len(talk.scenes) - 1}, and picks"
@@ -65,12 +68,8 @@ def _picked(talk: Talk, asked: Mapping) -> Scene:
     scene = talk.scenes[index]
     if scene.run is None:
         raise InvalidProblem("live", str(index), "this scene shows a chart, and no run that could change")
-    run, versus = (
-        RunName(changed(name.problem, scene.live, picks), name.algorithm) if name else None
-        for name in (scene.run, scene.versus)
-    )
-    assert run
-    return replace(scene, run=run, versus=versus)
+    run, versus = changed((scene.run, scene.versus), scene.live, picks)
+    return replace(scene, run=RunName(*run), versus=versus and RunName(*versus))
 
 
 def _runs_of(scene: Scene, store: runs.RunStore | None, window: str) -> Runs | str:

@@ -68,27 +68,33 @@ def _answers(path: Path) -> None:
     store = runs.run_store()  # also without a question: the worker needs some seconds to start
     asked = (st.session_state.get(LIVE) or {}).get("asked")
     window = st.session_state.setdefault("talk_window", secrets.token_hex(8))
-    live_answers(LIVE, None if asked is None else answer(read_talk(path), asked, store, window))
+    read = functools.partial(read_talk, path)
+    live_answers(LIVE, None if asked is None else answer(read, asked, store, window))
 
 
 def _data_of(path: Path) -> dict | None:
     """What the stage shows; None if there is none yet, and the page says why."""
     try:
         talk = read_talk(path)
+        if data := _recorded_data(talk):
+            return data
         found = recorded_runs(talk)
-        if len(found) < len(run_names(talk)):
-            others = _live_runs(talk, found)
-            return talk_data(talk, found | others, measured) if others else None
-        return _recorded_data(path, path.stat().st_mtime_ns)
+        others = _live_runs(talk, found)
+        return talk_data(talk, found | others, measured) if others else None
     except InvalidTalk as error:
-        st.error("\n\n".join(str(error).splitlines()), icon=":material/error:")
+        _say(error)
         return None
 
 
+def _say(error: InvalidTalk) -> None:
+    st.error("\n\n".join(str(error).splitlines()), icon=":material/error:")
+
+
 @functools.lru_cache(maxsize=8)
-def _recorded_data(path: Path, _changed: int) -> dict:
-    talk = read_talk(path)
-    return talk_data(talk, recorded_runs(talk), measured)
+def _recorded_data(talk: Talk) -> dict | None:
+    """What the stage shows of a talk whose runs were all recorded; None for another. Raises InvalidTalk."""
+    found = recorded_runs(talk)
+    return talk_data(talk, found, measured) if len(found) == len(run_names(talk)) else None
 
 
 def _live_runs(talk: Talk, found: Runs) -> Runs | None:
@@ -135,8 +141,9 @@ def _list(files: dict[str, Path]) -> None:
 def _entry(name: str, path: Path) -> None:
     try:
         talk = read_talk(path)
+        data = _recorded_data(talk)  # so that a talk that the stage refuses offers no file
     except InvalidTalk as error:
-        st.error("\n\n".join(str(error).splitlines()), icon=":material/error:")
+        _say(error)
         return
     st.markdown(f"##### {talk.title}")
     st.caption(f"{len(talk.scenes)} scenes, {talk.minutes:g} minutes")
@@ -149,15 +156,15 @@ def _entry(name: str, path: Path) -> None:
             on_click=st.query_params.__setitem__,  # a link to this very page would leave the URL as it is
             args=("name", name),
         )
-        if len(recorded_runs(talk)) == len(run_names(talk)):
-            _downloads(name, path)
+        if data:
+            _downloads(name, path, data)
 
 
-def _downloads(name: str, path: Path) -> None:
+def _downloads(name: str, path: Path, data: dict) -> None:
     for label, with_speaker in (("One HTML file", False), ("With the speaker's notes", True)):
         st.download_button(
             label,
-            functools.partial(_exported, path, with_speaker),
+            functools.partial(export_talk, data, with_speaker),
             f"{name if name != OWN else path.stem}{'-with-notes' if with_speaker else ''}.html",
             "text/html",
             key=f"{name}-{with_speaker}",
@@ -165,10 +172,6 @@ def _downloads(name: str, path: Path) -> None:
             on_click="ignore",
             help="The whole talk: opens in any browser, without a network or a server.",
         )
-
-
-def _exported(path: Path, with_speaker: bool) -> str:
-    return export_talk(_recorded_data(path, path.stat().st_mtime_ns), with_speaker)
 
 
 show()

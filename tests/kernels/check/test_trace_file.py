@@ -172,6 +172,55 @@ def test_wrong_arrays_are_refused(whole, name, change, words):
     assert words in refused(saved(arrays))
 
 
+SPLIT = arrays_of((FOLDER / "decode.split_kv.npz").read_bytes())
+STEPS = len(SPLIT["program"])
+COMBINES = SPLIT["kernel"] == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (
+            {"program": np.zeros_like(SPLIT["program"])},
+            "the programs that split the keys are not those of the",
+        ),
+        (
+            {"program": np.arange(STEPS, dtype=np.int32)},
+            "the programs that split the keys are not those of the",
+        ),
+        (
+            {"program": np.where(COMBINES & (SPLIT["program"] > 5), 5, SPLIT["program"])},
+            "do not combine equally many parts",
+        ),
+        ({"program": SPLIT["program"][::-1]}, "do not combine equally many parts"),
+        ({"batch_head": SPLIT["batch_head"][::-1]}, "the parts of one program have several heads"),
+        ({"kernel": np.ones_like(SPLIT["kernel"])}, "it has no step of the kernel _attn_split_kv"),
+        ({"kernel": np.zeros_like(SPLIT["kernel"])}, "it has no step of the kernel _attn_combine"),
+        ({"start_ns": SPLIT["start_ns"].astype(float)}, "start_ns does not hold whole numbers"),
+        ({"start_ns": SPLIT["start_ns"] - 1}, "start_ns has values outside of 0 to"),
+        ({"sm": SPLIT["sm"] + (1 << 16)}, "sm has values outside of 0 to 65535"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_steps_that_are_not_of_their_programs_kernels_or_clock_are_refused(changes, words):
+    assert words in refused(saved(SPLIT | changes))
+
+
+def test_steps_that_combine_parts_which_no_step_makes_are_refused():
+    last = {name: values[-3:] for name, values in SPLIT.items() if values.shape[:1] == (STEPS,)}
+    assert "it has no step of the kernel _attn_split_kv" in refused(saved(SPLIT | last))
+
+
+def test_a_clock_of_a_device_without_sms_is_refused():
+    device = json.loads(SPLIT["header"].tobytes())["device"] | {"sm_count": 0}
+    assert "a clock, and its device has 0 SMs" in refused(with_header(saved(SPLIT), device=device))
+
+
+def test_a_sample_of_a_run_that_splits_the_keys_is_read():
+    run = run_traced(PROBLEM.with_(q_len=1, kv_splits=2), "split_kv", Sample((1,)))
+    assert read_trace(run.to_bytes()).program.tolist() == run.program.tolist()
+
+
 def test_a_sample_that_its_steps_contradict_is_refused(sampled):
     arrays = arrays_of(sampled)
     assert "its sample does not name" in refused(saved(arrays | {"q_tile": np.ones_like(arrays["q_tile"])}))

@@ -16,8 +16,8 @@ from kernels.problem.presets import PRESETS
 from tests.app.pages import mounted_player, open_page
 from tests.kernels.algorithms.flash3.as_if import as_if_run
 from tests.viz.shared.fakes import FakeClient
-from viz.explore.own_tiles import own_tiles
 from viz.shared import runs
+from viz.shared.own_tiles import own_tiles
 
 pytestmark = pytest.mark.usefixtures("impatient")
 

@@ -80,6 +80,9 @@ def test_a_chart_is_read_and_written():
         ("chart = { colour = 3 }", "colour: this field is not known"),
         ("chart = { peers = [] }", "peers: .*expected a list of"),
         ('chart = { peers = ["gpu"] }', "peers: .*expected a list of"),
+        ('chart = { peers = [["naive"]] }', "peers: .*expected a list of"),
+        ("chart = { peers = [{ naive = 1 }] }", "peers: .*expected a list of"),
+        ('chart = { mask = ["causal"] }', r"mask: \['causal'\]; expected one of full"),
         ('chart = { peers = "ours" }', "peers: .*expected a list of"),
         ('chart = { length = "8" }', "length: '8'; expected a whole number"),
         ("chart = { head_dim = true }", "head_dim: True; expected a whole number"),
@@ -96,6 +99,12 @@ def test_a_wrong_chart_is_named(given, message):
 def test_a_chart_that_was_not_recorded_is_named_with_its_scene():
     talk = parse_talk(SCENE + "chart = { head_dim = 96 }\n", "a.toml")
     with pytest.raises(InvalidTalk, match=r"a\.toml, scene 1 “One”, chart: .*was not recorded"):
+        talk_data(talk, {})
+
+
+def test_a_chart_without_a_curve_is_named_with_its_scene():
+    talk = parse_talk(SCENE + 'chart = { metric = "speedup", peers = ["naive"] }\n', "a.toml")
+    with pytest.raises(InvalidTalk, match=r"a\.toml, scene 1 “One”, chart: .*another peer over naive"):
         talk_data(talk, {})
 
 

@@ -81,6 +81,11 @@ def test_a_wrong_field_is_named_with_file_and_scene(added, message):
     ("text", "message"),
     [
         ("title = ", "a.toml: this is not TOML"),
+        ("title = " + 400 * "[" + 400 * "]", "a.toml: .*at most 32 levels"),
+        ("title" + 400 * ".a" + " = 1", "a.toml: .*at most 32 levels"),
+        (f"minutes = 1{400 * '0'}", "a.toml: .*a whole number of more than 64 bits"),
+        (f"minutes = 1{5000 * '0'}", "a.toml: .*a whole number of more than 64 bits"),
+        (f"minutes = 0x{5000 * 'f'}", "a.toml: .*a whole number of more than 64 bits"),
         ('title = "t"', "a.toml, scene: nothing is given"),
         ('title = "t"\nscene = [3]', "a.toml, scene 1, title: nothing is given"),
         ('title = "t"\nscene = "x"', "a.toml, scene: "),

@@ -9,7 +9,7 @@ from kernels.problem.presets import PRESETS
 from kernels.worker.failures import Cancelled, TimedOut
 from kernels.worker.requests import TraceRequest
 from tests.app.pages import fail_jobs
-from viz.player.scene import parse_talk, read_talk
+from viz.player.scene import RunName, parse_talk, read_talk
 from viz.shared import runs
 from viz.talk.live import answer
 from viz.talk.shipped import NAMES, talk_path
@@ -46,7 +46,7 @@ def answered(asked, window="a"):
     """The answer once the run is no longer under way."""
     store = runs.run_store()
     for _ in range(600):
-        said = answer(TALK, asked, store, window)
+        said = answer(lambda: TALK, asked, store, window)
         if "waits" not in said:
             return said
         time.sleep(0.05)
@@ -97,7 +97,38 @@ def test_what_cannot_be_is_answered_in_words(asked, message):
 
 def test_a_scene_with_a_chart_has_no_run_to_change():
     talk = parse_talk('title = "t"\n[[scene]]\ntitle = "c"\nsentence = "s"\nchart = {}\n', "t.toml")
-    assert "shows a chart" in answer(talk, {"id": "g", "scene": 0, "picks": {}}, None)["failed"]
+    assert "shows a chart" in answer(lambda: talk, {"id": "g", "scene": 0, "picks": {}}, None)["failed"]
+
+
+def test_a_file_that_is_half_edited_is_answered_in_words(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text('title = "t"\n[[scene]]\ntitle = "o')
+    said = answer(lambda: read_talk(path), {"id": "h", "scene": 0, "picks": {}}, None)
+    assert said["id"] == "h"
+    assert said["failed"].startswith("mine.toml: this is not TOML")
+    assert answer(lambda: read_talk(path), {"leaves": True}, None) is None
+
+
+HOPPER = """title = "t"
+[[scene]]
+title = "o"
+sentence = "s"
+problem = "gpt2"
+algorithm = "flash3"
+live = { head_dim = [64, 256], tiles = [[128, 128]] }
+"""
+
+
+@pytest.mark.parametrize(
+    ("picks", "message"),
+    [
+        ({"head_dim": 1, "tiles": 0}, "block_n=128 is not accepted: with head_dim 256"),
+        ({"head_dim": 1}, "This was not recorded, and nothing can run here."),  # its own tiles are taken
+    ],
+)
+def test_picks_that_the_algorithm_does_not_take_together_are_answered_in_words(picks, message):
+    talk = parse_talk(HOPPER, "t.toml")
+    assert message in answer(lambda: talk, {"id": "i", "scene": 0, "picks": picks}, None)["failed"]
 
 
 def test_a_failure_is_told_and_the_next_question_starts_anew(monkeypatch):
@@ -109,16 +140,16 @@ def test_a_failure_is_told_and_the_next_question_starts_anew(monkeypatch):
 
 
 def test_without_a_worker_only_recorded_problems_are_shown():
-    said = answer(TALK, {"id": "e", "scene": 0, "picks": {"length": 0}}, None)
+    said = answer(lambda: TALK, {"id": "e", "scene": 0, "picks": {"length": 0}}, None)
     assert said["failed"] == "This was not recorded, and nothing can run here."
     full = parse_talk(
         'title = "t"\n[[scene]]\ntitle = "o"\nsentence = "s"\nproblem = { preset = "gpt2", mask = "full" }\n'
         'live = { mask = ["full", "causal"] }\n',
         "t.toml",
     )
-    base = replace(full.scenes[0].run, problem=PRESETS["gpt2"].problem)
+    base = RunName(PRESETS["gpt2"].problem, "flash2")
     recorded = replace(full, scenes=(replace(full.scenes[0], run=base),))
-    assert "shown" in answer(recorded, {"id": "f", "scene": 0, "picks": {"mask": 1}}, None)
+    assert "shown" in answer(lambda: recorded, {"id": "f", "scene": 0, "picks": {"mask": 1}}, None)
 
 
 SLOW = TraceRequest(PRESETS["gpt2"].problem.with_(head_dim=16, mask="full", block_m=16, block_n=16), "flash2")
@@ -129,7 +160,7 @@ QUICKLY = {"id": "q", "scene": 0, "picks": {"length": 0, "head_dim": 0, "mask": 
 def begun(store, *windows):
     """The job of a question that takes long, once the worker has begun it."""
     for window in windows:
-        assert "waits" in answer(TALK, SLOWLY, store, window)
+        assert "waits" in answer(lambda: TALK, SLOWLY, store, window)
     (job,) = [job for request, job in store._jobs.items() if request == SLOW]
     for _ in range(600):
         if job.started:
@@ -152,9 +183,9 @@ def test_what_another_window_waits_for_runs_on_until_that_one_leaves_too(monkeyp
     monkeypatch.setattr("viz.talk.live.LONGEST_S", 1e6)
     store = runs.run_store()
     job = begun(store, "a", "b")
-    assert answer(TALK, {"leaves": True}, store, "a") is None
+    assert answer(lambda: TALK, {"leaves": True}, store, "a") is None
     assert not job.cancelled
-    answer(TALK, {"leaves": True}, store, "b")
+    answer(lambda: TALK, {"leaves": True}, store, "b")
     with pytest.raises(Cancelled):
         job.result(10)
 

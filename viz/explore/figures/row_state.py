@@ -148,7 +148,7 @@ def _figure(title: str, unit: str, lines: list[Line], scale: str, colors: theme.
         figure.add_trace(_scatter(line, index, unit, zero, colors))
     theme.style_figure(figure, colors, height=300)
     figure.update_xaxes(title={"text": unit, "standoff": 4})
-    positive = np.concatenate([line.y[line.y > 0] for line in lines]) if lines else np.empty(0)
+    positive = _positive([line.y for line in lines])
     if scale == "log" and len(positive):
         figure.update_yaxes(type="log", **_log_ticks(positive.min(), positive.max(), zero))
     figure.update_layout(
@@ -159,7 +159,7 @@ def _figure(title: str, unit: str, lines: list[Line], scale: str, colors: theme.
 
 def _scatter(line: Line, index: int, unit: str, zero: float | None, colors: theme.Palette) -> go.Scatter:
     hues = (colors.query, colors.key, colors.value, colors.output, colors.state)
-    broken = bool(np.isnan(line.y).any())
+    broken = not np.isfinite(line.y).all()
     y = line.y if zero is None else np.where(line.y == 0, zero, line.y)
     return go.Scatter(
         x=line.x,
@@ -173,11 +173,15 @@ def _scatter(line: Line, index: int, unit: str, zero: float | None, colors: them
     )
 
 
+def _positive(values: list[np.ndarray]) -> np.ndarray:
+    """The values that have a place on a log axis; a kernel may give infinite ones, too."""
+    return np.concatenate([each[(each > 0) & (each < np.inf)] for each in values] or [np.empty(0)])
+
+
 def _place_of_zero(values: list[np.ndarray]) -> float | None:
     """Where a log axis shows an exact 0: a decade below the smallest positive value. None without a 0."""
-    everything = np.concatenate(values) if values else np.empty(0)
-    positive = everything[everything > 0]
-    if not len(positive) or not (everything == 0).any():
+    positive = _positive(values)
+    if not len(positive) or not any((each == 0).any() for each in values):
         return None
     return 10.0 ** (math.floor(math.log10(positive.min())) - 1)
 

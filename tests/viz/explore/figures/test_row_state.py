@@ -114,6 +114,20 @@ def test_a_distance_of_exactly_0_has_a_tick_of_its_own():
     assert ticks["10<sup>−2</sup>"] == pytest.approx(0.01)
 
 
+def test_infinite_values_leave_the_axis_to_the_finite_ones():
+    trace = hand_built(PROBLEM)
+    distance = trace.output_distance.copy()
+    distance[0] = np.inf
+    figure = figures_of(replace(trace, output_distance=distance), [(0, 63)])[DISTANCE]
+    (line,) = figure.data
+    assert line.mode == "lines+markers"
+    finite = figures_of(trace, [(0, 63)])[DISTANCE].layout.yaxis
+    assert figure.layout.yaxis.type == "log"
+    assert set(figure.layout.yaxis.tickvals or ()) <= set(finite.tickvals or ())
+    nowhere = figures_of(replace(trace, output_distance=np.full_like(distance, np.inf)))[DISTANCE]
+    assert nowhere.layout.yaxis.type != "log"
+
+
 def test_a_figure_of_zeros_alone_has_a_linear_axis():
     trace = hand_built(PROBLEM)
     figure = figures_of(replace(trace, output_distance=np.zeros_like(trace.output_distance)))[DISTANCE]
