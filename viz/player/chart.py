@@ -22,6 +22,7 @@ from viz.shared.figures.sweep import (
     value_ticks,
 )
 from viz.shared.formats import format_length
+from viz.shared.provenance import library_versions
 from viz.shared.theme import PEER_COLORS
 
 METRICS = ("time", "tflops", "memory", "speedup")
@@ -150,8 +151,7 @@ def _source(chart: Chart) -> str:
     fixed = [] if chart.axis == "head_dim" else [f"head_dim {chart.head_dim}"]
     fixed += [] if chart.axis == "length" else [f"length {format_length(chart.length)}"]
     fixed += [chart.mask, chart.dtype]
-    versions = f"torch {device.torch}, Triton {device.triton}"
-    return f"{', '.join(fixed)} · recorded on {device.name}, {versions}, {date}"
+    return f"{', '.join(fixed)} · recorded on {device.name}, {library_versions(device)}, {date}"
 
 
 def chart_figures(chart: Chart) -> dict[str, str]:

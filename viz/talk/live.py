@@ -83,9 +83,7 @@ def _runs_of(scene: Scene, store: runs.RunStore | None, window: str) -> Runs | s
         if store is None or backend == "replay":
             raise InvalidTalk("This was not recorded, and nothing can run here.")
         algorithm = ALGORITHMS[name.algorithm]
-        seconds = runs.estimated_seconds(
-            name.problem, algorithm, "interpreter" if backend == "starting" else backend
-        )
+        seconds = runs.estimated_seconds(name.problem, algorithm, backend)
         if seconds > LONGEST_S:
             raise InvalidTalk(f"{algorithm.label} would take about {seconds:,.0f} s here.")
         job = store.held_job(TraceRequest(name.problem, name.algorithm), window)

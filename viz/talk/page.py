@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import secrets
 from pathlib import Path
 
 import streamlit as st
@@ -67,7 +66,7 @@ def _answers(path: Path) -> None:
     """Answers what the stage asks. A question draws this part of the page anew, and nothing else."""
     store = runs.run_store()  # also without a question: the worker needs some seconds to start
     asked = (st.session_state.get(LIVE) or {}).get("asked")
-    window = st.session_state.setdefault("talk_window", secrets.token_hex(8))
+    window = f"{runs.session_name()} talk"
     read = functools.partial(read_talk, path)
     live_answers(LIVE, None if asked is None else answer(read, asked, store, window))
 
@@ -110,8 +109,7 @@ def _live_runs(talk: Talk, found: Runs) -> Runs | None:
             raise InvalidTalk(
                 f"{talk.file}: {label} of {name.problem} was not recorded, and nothing can run here."
             )
-        slowest = "interpreter" if backend == "starting" else backend
-        seconds = runs.estimated_seconds(name.problem, ALGORITHMS[name.algorithm], slowest)
+        seconds = runs.estimated_seconds(name.problem, ALGORITHMS[name.algorithm], backend)
         job = asked_job(
             store, TraceRequest(name.problem, name.algorithm), seconds, f"Run {label}", notice=label
         )
