@@ -35,6 +35,11 @@ def words(app):
     return " ".join(each.value for each in (*app.markdown, *app.caption, *app.error))
 
 
+def error(app):
+    """The first error, as Markdown shows it."""
+    return app.error[0].value.replace("\\", "")
+
+
 def test_the_list_names_every_shipped_talk():
     app = open_page("talk")
     assert not app.exception
@@ -52,7 +57,7 @@ def test_the_button_opens_the_stage():
 
 def test_an_unknown_talk_is_refused_with_the_names_of_all():
     app = open_page("talk", name="none")
-    assert NAMES[0] in app.error[0].value
+    assert NAMES[0] in error(app)
     assert app.button
 
 
@@ -67,11 +72,11 @@ def test_ones_own_talk_opens_and_its_problem_is_run_here(own):
 def test_what_is_wrong_with_ones_own_talk_is_said(own):
     own(OWN.replace("{steps}", "{stepz}"))
     app = drawn_with_results(open_page("talk", name="own"), TraceRequest)
-    assert "my_talk.toml, scene 1 “One”, sentence: {stepz}" in app.error[0].value
+    assert "my_talk.toml, scene 1 “One”, sentence: {stepz}" in error(app)
     own(OWN + "colour = 3\n")
-    assert "colour: this field is not known" in open_page("talk").error[0].value
+    assert "colour: this field is not known" in error(open_page("talk"))
     own().unlink()
-    assert "my_talk.toml: the file cannot be read" in open_page("talk", name="own").error[0].value
+    assert "my_talk.toml: the file cannot be read" in error(open_page("talk", name="own"))
 
 
 RECORDED = 'title = "My talk"\n[[scene]]\ntitle = "One"\nsentence = "{steps}"\nproblem = "tiny"\n'
@@ -85,7 +90,7 @@ def test_the_list_offers_a_file_of_a_talk_that_the_stage_takes_and_else_says_wha
     own(RECORDED.replace("{steps}", "{stepz}"))
     app = open_page("talk")
     assert not app.exception
-    assert "my_talk.toml, scene 1 “One”, sentence: {stepz}" in app.error[0].value
+    assert "my_talk.toml, scene 1 “One”, sentence: {stepz}" in error(app)
     assert [each.label for each in app.get("download_button")] == labels * len(NAMES)
 
 

@@ -86,7 +86,7 @@ def _data_of(path: Path) -> dict | None:
 
 
 def _say(error: InvalidTalk) -> None:
-    st.error("\n\n".join(str(error).splitlines()), icon=":material/error:")
+    st.error("\n\n".join(map(plain, str(error).splitlines())), icon=":material/error:")
 
 
 @functools.lru_cache(maxsize=8)
