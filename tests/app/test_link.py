@@ -8,6 +8,7 @@ from streamlit.util import calc_hash
 from kernels.problem.presets import PRESETS
 from tests import ROOT
 from tests.app.pages import open_chapter, open_page
+from viz.shared import runs
 from viz.shared.formats import plain
 from viz.shared.link import ASKED, KNOWN
 from viz.shared.options import kernel_labels, named_kernels
@@ -196,7 +197,8 @@ def test_a_value_cannot_become_a_picture():
     ],
     ids=lambda value: "-".join(value) if isinstance(value, dict) else value,
 )
-def test_no_message_makes_a_picture_of_a_value(page, query):
+def test_no_message_makes_a_picture_of_a_value(stop_the_worker, page, query):
+    assert runs.run_store().client.wait_ready(60)  # before that, Check draws no grid
     app = open_page("" if page == "explore" else page, **query)
     assert not app.exception
     kinds = (app.error, app.warning, app.info, app.toast, app.markdown, app.caption)
