@@ -28,7 +28,17 @@ VERBS = [
 def outcomes(tmp_path_factory):
     """What went wrong in each test of `verbs.py`, by its name; "" if nothing did."""
     report = tmp_path_factory.mktemp("verbs") / "report.xml"
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"--junitxml={report}", TESTS]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-n",
+        "0",
+        "-p",
+        "no:cacheprovider",
+        f"--junitxml={report}",
+        TESTS,
+    ]
     ended = subprocess.run(
         command, cwd=ROOT, env=os.environ | {FURTHER_FOLDERS: str(FOLDER)}, capture_output=True, text=True
     )

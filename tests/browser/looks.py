@@ -54,7 +54,7 @@ FAINT = """() => {
 }"""
 """Texts whose contrast is below that of WCAG 2.1, level AA: 4.5, or 3 for large ones."""
 
-CUT_OFF = """async () => {
+CUT_OFF = """async (patience = 10000) => {
   const main = document.querySelector('[data-testid=stMain]');
   const scrolls = (e) =>
     e !== main && (getComputedStyle(e).overflowX !== 'visible' || scrolls(e.parentElement));
@@ -62,8 +62,8 @@ CUT_OFF = """async () => {
     const box = e.getBoundingClientRect();
     return box.width > 2 && box.right > main.clientWidth + 1 && !scrolls(e.parentElement);
   });
-  const end = performance.now() + 10000; // tables and figures take their place some moments after they come
+  const end = performance.now() + patience; // tables and figures take their place some moments later
   while (cutOff().length && performance.now() < end) await new Promise((done) => setTimeout(done, 200));
   return cutOff().map((e) => e.outerHTML.slice(0, 80));
 }"""
-"""What reaches past the right edge of the page and cannot be scrolled to."""
+"""What reaches past the right edge of the page and cannot be scrolled to, after so many ms."""
