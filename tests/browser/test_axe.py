@@ -147,7 +147,7 @@ def test_words_that_are_pale_in_the_dark_alone_are_found(browser):
     visit.page.set_content(
         '<html lang="en" style="color-scheme: light dark"><title>t</title>'
         '<body style="background: light-dark(#fff, #222)">'
-        '<main><h1 style="color: light-dark(#000, #333)">t</h1></main></html>'
+        '<main><h1 style="color: light-dark(#000, #333)">words</h1></main></html>'
     )
     light, dark = findings(visit.page), findings(in_the_dark(visit), contrast)
     visit.context.close()
