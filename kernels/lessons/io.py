@@ -162,12 +162,12 @@ def flash1_bytes(length: int, d: int, sizes: BlockSizes, itemsize: int) -> int:
     return length * (2 * d * itemsize + tiles_of(length, sizes.key) * visit + last)
 
 
-def compulsory_bytes(length: int, d: int, itemsize: int) -> int:
-    """Q, K, V in and O out, once, in a forward pass: no algorithm moves less.
+def compulsory_bytes(length: int, d: int, itemsize: int, direction: str = "forward") -> int:
+    """Q, K, V in and O out, once; backward Q, K, V, O, dO in and dQ, dK, dV out.
 
     Without lse, which standard and row-wise attention neither write nor read.
     """
-    return 4 * length * d * itemsize
+    return (4 if direction == "forward" else 8) * length * d * itemsize
 
 
 def lower_bound_bytes(length: int, d: int, memory: int, itemsize: int) -> float:

@@ -18,7 +18,6 @@ from kernels.lessons.backward_traffic import (
     standard_backward_elements,
 )
 from kernels.problem import AttentionProblem
-from kernels.traffic.modelled import compulsory_bytes
 from viz.learn.backward_words import counted_elements, loop_order_words
 from viz.learn.controls import HEAD_DIMS, TILE_SIZES
 from viz.learn.counts import counted_runs, where_counted
@@ -47,7 +46,7 @@ def loop_orders_view(palette: theme.Palette) -> AttentionProblem:
     figure, rest = st.container(), st.container()
     ready = _runs(problem)  # below the rest, which its progress would push down
     with figure:
-        least = compulsory_bytes(problem, "backward")
+        least = lesson.compulsory_bytes(problem.q_len, problem.head_dim, problem.itemsize, "backward")
         plot(bytes_figure(_bars(problem, ready), least, palette), key="gradients_bytes")
     with rest:
         _say_source(problem, ready)
@@ -68,8 +67,8 @@ def _say_source(problem: AttentionProblem, ready: Mapping[str, runs.Run]) -> Non
         "(hatched): one head, float16, no mask; "
         f"sums that wait in HBM are float32; row-wise with {SRAM_BYTES >> 10} KiB of SRAM. Algorithm numbers "
         "are those of Chu, Liu and Lin 2026; algorithm 7 is a draft, which loads O again at every step to "
-        "recompute D. The dotted line: **[[compulsory bytes|at least]]** Q, K, V, O, dO and lse "
-        "in, and dQ, dK and dV out.",
+        "recompute D. The dotted line: **[[compulsory bytes|at least]]** Q, K, V, O and dO in, "
+        "and dQ, dK and dV out. Our kernels read lse too, 4N bytes.",
         small=True,
     )
     with st.container(horizontal=True):

@@ -25,7 +25,9 @@ def test_curves_pass_through_what_the_kernels_count(name, formula):
 def test_other_curves_agree_with_the_formulas_of_a_problem():
     assert lesson.standard_bytes(96, 16, 2) == standard_bytes(SMALL)
     assert lesson.row_wise_bytes(96, 16, 32, 2) == ALGORITHMS["row_wise"].requested_bytes(SMALL)
-    assert lesson.compulsory_bytes(96, 16, 2) == compulsory_bytes(SMALL, with_lse=False)
+    for direction in ("forward", "backward"):
+        without_lse = compulsory_bytes(SMALL, direction) - 4 * 96
+        assert lesson.compulsory_bytes(96, 16, 2, direction) == without_lse
 
 
 @pytest.mark.parametrize("memory", MEMORIES)

@@ -1,5 +1,6 @@
 """The chapters Gradients, What came after and Sources: with and without a worker, and with any URL."""
 
+import json
 import re
 from urllib.parse import parse_qs
 
@@ -166,6 +167,15 @@ def test_the_loop_orders_are_counted_by_the_kernels(store, monkeypatch):
     two_kernels = 2 * (4 + 2) * 64 * 16  # Q and dO for each of 2 key tiles, K and V for each of 4 query tiles
     assert f"| 4 | {two_kernels:,} | {two_kernels:,} |" in words(app)
     assert "7\\,N^2 = 7 \\cdot 64^2" in words(app)
+
+
+def test_no_way_through_the_backward_pass_moves_less_than_the_dotted_line(no_worker):
+    app = open_chapter("gradients", gradients_view="Traffic")
+    figure = json.loads(app.get("plotly_chart")[0].proto.spec)
+    (line,) = (shape["x0"] for shape in figure["layout"]["shapes"])
+    moved = [length for bar in figure["data"] for length in bar["x"] if length is not None]
+    assert len(moved) > 5
+    assert min(moved) >= line
 
 
 def test_the_links_open_the_backward_pass_in_that_state(no_worker):
