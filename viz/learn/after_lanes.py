@@ -101,9 +101,9 @@ def overlap_words(plain: LanesRun, hopper: LanesRun) -> str:
     return (
         f"**{plain.label}**: {hidden[0]:.0%} of softmax ran beside a product of any program on the SM. While "
         "no product is under way, the [[tensor cores]] stand still. With tiles of "
-        f"{problem.block_m} × {problem.block_n}, as the other kernel has, one [[program]] fills an SM. With "
-        "its own, smaller tiles several programs share an SM and overlap, and it is faster: Measure has "
-        "these times.  \n"
+        f"{problem.block_m} × {problem.block_n}, as the other kernel has, one [[program]] fills an SM. "
+        "Its own tiles, which tuning chose as its fastest, are smaller, and the times of the two kernels are "
+        "closer with them.  \n"
         f"**{hopper.label}**: {hidden[1]:.0%} of softmax ran beside a product of any warpgroup on the SM, "
         f"and {own:.0%} beside one of the same warpgroup. (Ours waits for its products before its softmax; "
         "the paper's kernel also runs softmax beside them.) The row “loads” is a warp that only loads. "

@@ -9,6 +9,8 @@ from streamlit.testing.v1 import AppTest
 
 from kernels.lessons.own_overlap import own_overlap
 from kernels.problem import AttentionProblem
+from kernels.problem.presets import LANE_PROBLEMS
+from tests import ROOT
 from tests.lanes import hopper_lanes, plain_lanes
 from viz.learn import after_lanes
 from viz.learn.after_lanes import overlap_words
@@ -90,3 +92,21 @@ def test_overlap_with_own_products_counts_each_moment_once():
     )
     assert own_overlap(lanes) == pytest.approx(0.5)
     assert own_overlap(plain_lanes(PROBLEM)) == 0
+
+
+@pytest.mark.parametrize("name", LANE_PROBLEMS)
+def test_what_is_said_of_the_plain_kernels_tiles_is_so_in_the_recordings(name):
+    """One program fills an SM; tiles that tuning chose are smaller, and bring its time closer to the other."""
+    forget()
+    problem = LANE_PROBLEMS[name]
+    plain, hopper = (run.lanes for run in after_lanes.recorded_pair(problem))
+    at_once = (plain.program_end_ns - plain.program_begin_ns).sum() / plain.sm_busy_ns.sum()
+    assert at_once == pytest.approx(1, abs=0.02)
+    tuned = json.loads((ROOT / "kernels" / "primitives" / "tuned" / "sm90.json").read_text())["classes"]
+    own, other = (
+        tuned[f"{kernel}-d{problem.head_dim}-2B-{problem.mask}-short"]
+        for kernel in ("forward", "forward_hopper")
+    )
+    tile = plain.problem.block_m * plain.problem.block_n
+    assert own["config"]["block_m"] * own["config"]["block_n"] < tile
+    assert 1 < own["median_ms"] / other["median_ms"] < plain.plain_us / hopper.plain_us
