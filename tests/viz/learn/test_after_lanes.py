@@ -96,7 +96,7 @@ def test_overlap_with_own_products_counts_each_moment_once():
 
 @pytest.mark.parametrize("name", LANE_PROBLEMS)
 def test_what_is_said_of_the_plain_kernels_tiles_is_so_in_the_recordings(name):
-    """One program fills an SM; tiles that tuning chose are smaller, and bring its time closer to the other."""
+    """One program fills an SM. Tiles that tuning chose are smaller, and bring the times closer."""
     forget()
     problem = LANE_PROBLEMS[name]
     plain, hopper = (run.lanes for run in after_lanes.recorded_pair(problem))
