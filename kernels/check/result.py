@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from kernels.check.cases import KERNELS, UPLOADED, USERS, CheckCase
 from kernels.check.error_maps import ErrorMap
 from kernels.device.backend import DeviceInfo
+from kernels.oracle.report import ANYTHING_ALLOWED, NOTHING_FINITE
 from kernels.sanitizer.finding import Finding, titles
 
 FORMAT = "flash-attention-check"
@@ -25,11 +26,6 @@ PLAIN = (
     "interpreted",
 )
 """Fields of a result that are plain values."""
-
-NOTHING_FINITE = (
-    "attention in float64 is NaN or infinite everywhere on these inputs, so nothing could be compared; check "
-    "smaller, finite numbers"
-)
 
 ULP_EDGES = (0.5, 1, 2, 4, 8, 16, 64, 256, 1024)
 """Upper edges of the bins of the ulp histogram; the last bin has none. Up to 0.5 is correctly rounded."""
@@ -190,15 +186,17 @@ class CheckResult:
         wrong = self.broken or self.changed or self.findings
         keyless_right = self.keyless is None or self.keyless.right
         passes = not wrong and keyless_right and all(tensor.passes for tensor in self.tensors)
-        if passes and self.is_empty:
+        if passes and self.shows_nothing:
             return "invalid"
         return "pass" if passes else "fail"
 
     @property
-    def is_empty(self) -> bool:
-        """Whether O is NaN or infinite everywhere, as in float64: such a result shows nothing."""
+    def shows_nothing(self) -> str:
+        """Why tensors that pass show nothing about the kernel; "" if they do."""
+        if any(tensor.tolerance == math.inf for tensor in self.tensors):
+            return ANYTHING_ALLOWED
         output = self.tensor("O")
-        return output is not None and output.passes and output.nonfinite == output.elements
+        return NOTHING_FINITE if output is not None and output.nonfinite == output.elements else ""
 
     @property
     def failing(self) -> list[TensorCheck]:
@@ -228,8 +226,8 @@ class CheckResult:
             return f"{finding.words} ({finding.place})"
         if self.findings:
             return f"every error is below what the rule allows, but there is {titles(self.findings)}"
-        if self.is_empty:
-            return NOTHING_FINITE
+        if self.shows_nothing:
+            return self.shows_nothing
         judged = "" if self.tensor("dQ") else "; gradients were not judged"
         return f"every error is below what the rule allows{judged}{self._not_finite}"
 

@@ -12,14 +12,13 @@ from kernels.check.compare import check_tensor
 from kernels.check.memory import faults, watched_once_loaded
 from kernels.check.result import Sensitivity, SensitivityPoint, TensorCheck
 from kernels.check.run import Progress
-from kernels.check.runs import tensors_of
+from kernels.check.runs import Runs, Tensors, tensors_of
 from kernels.check.subjects import make_subject
 from kernels.check.uploads import Upload
 from kernels.check.user_errors import Broken, Refused
 from kernels.check.user_kernel import UserKernelError
 from kernels.check.weights import ReferenceOutputs, compare_to, reference_outputs
 from kernels.device.runtime import BACKEND
-from kernels.oracle.exact import Inputs
 from kernels.oracle.naive import group_size
 from kernels.oracle.rule import largest_finite
 from kernels.problem import InvalidProblem
@@ -45,19 +44,19 @@ def run_sensitivity(
             "a result from a file cannot be run again",
             "Choose a kernel to run on its Q, K and V.",
         )
-    inputs = tensors_of(case, upload).inputs
+    tensors = tensors_of(case, upload)
     notes: list[str] = []
     with watched_once_loaded(case.kernel) as watch:
         try:
-            blocks = _blocks(case, inputs, progress, notes)
-            scales = _scales(case, inputs, progress)
+            blocks = _blocks(case, tensors, progress, notes)
+            scales = _scales(case, tensors, progress)
         except (Refused, Broken, UserKernelError) as error:
             return Sensitivity((), (), (str(error), *faults(watch)))
     return Sensitivity(blocks, scales, (*notes, *faults(watch)))
 
 
 def _blocks(
-    case: CheckCase, inputs: Inputs, progress: Progress, notes: list[str]
+    case: CheckCase, tensors: Tensors, progress: Progress, notes: list[str]
 ) -> tuple[SensitivityPoint, ...]:
     if not KERNELS[case.kernel].tiles:
         notes.append("This kernel chooses its tiles itself.")
@@ -67,15 +66,16 @@ def _blocks(
     quick = [variant for variant in variants if _is_quick(replace(case, problem=variant))]
     if left_out := [f"{tiled.block_m}x{tiled.block_n}" for tiled in variants if tiled not in quick]:
         notes.append(f"Tiles left out, because the interpreter is slow on small ones: {', '.join(left_out)}.")
-    subject = make_subject(case)
+    subject, inputs = make_subject(case), tensors.inputs
     references = reference_outputs(inputs, case.score_scale, subject.band)
-    base, _ = subject.forward(*inputs)
+    base, _ = Runs(case, subject, tensors).forward(inputs)
     points = []
     for index, tiled in enumerate(quick):
         label = f"{tiled.block_m} x {tiled.block_n}"
         progress(0.5 * index / len(quick), f"tiles of {label}")
         try:
-            out, _ = make_subject(replace(case, problem=tiled)).forward(*inputs)
+            with_tiles = replace(case, problem=tiled)
+            out, _ = Runs(with_tiles, make_subject(with_tiles), tensors).forward(inputs)
         except (Refused, Broken) as error:
             points.append(SensitivityPoint(label, math.inf, 0.0, 0.0, 0, 0, refused=str(error)))
             continue
@@ -101,15 +101,15 @@ def factors(largest: float, dtype: torch.dtype) -> list[int]:
     return sorted({round(last * point / (POINTS - 1)) for point in range(POINTS)} | {last + 1})
 
 
-def _scales(case: CheckCase, inputs: Inputs, progress: Progress) -> tuple[SensitivityPoint, ...]:
-    query, key, value = inputs
+def _scales(case: CheckCase, tensors: Tensors, progress: Progress) -> tuple[SensitivityPoint, ...]:
+    query, key, value = tensors.inputs
     subject = make_subject(case)
     powers = factors(largest_finite(query), query.dtype)
     points = []
     for index, power in enumerate(powers):
         progress(0.5 + 0.5 * index / len(powers), f"query times 2^{power}")
         scaled = (query.double() * 2.0**power).to(query.dtype)
-        out, _ = subject.forward(scaled, key, value)
+        out, _ = Runs(case, subject, tensors).forward((scaled, key, value))
         references = reference_outputs((scaled, key, value), case.score_scale, subject.band)
         naive_wrong = int((~references.naive.isfinite() & references.exact.isfinite()).sum())
         largest = _largest_score(scaled, key, case.score_scale)

@@ -59,7 +59,8 @@ def compare(
     If naive attention overflows although the exact result is finite, its error is infinite and would allow
     any result. Then the reference is `in_float32` rounded to that type (for float32 the exact result), and
     the tolerance grows by the rounding of P: `factor` times eps times `largest_value`, the largest |V|. The
-    error of the reference counts as `least_error` at least (see `exact.gradient_rounding`).
+    error of the reference counts as `least_error` at least (see `exact.gradient_rounding`). If float32
+    overflows too, the tolerance is infinite: by this rule nothing can be said about such a result.
     """
     low = naive.dtype
     exact = _as_stored(exact, low)
@@ -82,6 +83,7 @@ def compare_lse(got: torch.Tensor, exact: torch.Tensor, in_float32: torch.Tensor
 
     Allowed is twice the error of attention in float32, plus four roundings of the largest value.
     """
+    exact = _as_stored(exact, torch.float32)
     error, reference_error = absolute_error(got, exact), absolute_error(in_float32, exact)
     finite = exact.isfinite()
     of_reference = _largest(reference_error[finite])

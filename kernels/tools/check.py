@@ -30,7 +30,16 @@ from kernels.check.cases import (
 from kernels.check.file_rules import InvalidUpload
 from kernels.check.result import CheckResult
 from kernels.check.result_lines import INDENT, WORDS
-from kernels.check.summary import causes, hints, last_words, overall, side_by_side, summary, table_text
+from kernels.check.summary import (
+    by_kernel,
+    causes,
+    hints,
+    last_words,
+    overall,
+    side_by_side,
+    summary,
+    table_text,
+)
 from kernels.check.uploads import AXES, AXES_WORDS, Upload, read_upload
 from kernels.check.user_kernel import UserKernel, UserKernelError
 from kernels.problem import BLOCKS, DTYPES, INPUTS, MASKS, AttentionProblem, InvalidProblem
@@ -282,4 +291,5 @@ def main(argv: list[str] | None = None) -> int:
     except (InvalidProblem, InvalidUpload, UserKernelError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return EXIT["invalid"]
-    return EXIT[overall(results)]
+    of_kernels = {EXIT[overall(of_one)] for of_one in by_kernel(results)}
+    return EXIT["fail"] if EXIT["fail"] in of_kernels else max(of_kernels, default=EXIT["invalid"])

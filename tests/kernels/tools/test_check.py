@@ -105,6 +105,13 @@ def test_several_kernels_are_checked_side_by_side(capsys, tmp_path):
     assert all("fail" in row and "pass" in row for row in rows)
 
 
+def test_a_kernel_that_was_not_checked_is_not_covered_by_one_that_passes(tmp_path):
+    (tmp_path / "broken.py").write_text("import nothing_such\n")
+    status, found = run(tmp_path, *QUICK, "--kernel", "sdpa", "--kernel", f"{tmp_path}/broken.py:f")
+    assert sorted(verdict for verdict, _ in found) == ["invalid", "invalid", "pass", "pass"]
+    assert status == 2
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
