@@ -5,7 +5,8 @@ properties of a case, a battery of small cases is run, each with something that 
 runs in a child process with a time limit, so that a crash or a hang costs that case alone.
 
 Exit status: 0 if no case fails and at least half of them pass, 1 if any case fails or ends without a verdict,
-2 if fewer were checked (an argument is wrong, or the kernel refuses too many cases).
+2 if fewer were checked (an argument is wrong, or the kernel refuses too many cases). Of several kernels each
+is judged alone, and the status is the worst: 1, else 2, else 0.
 """
 
 from __future__ import annotations
