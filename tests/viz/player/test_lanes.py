@@ -331,3 +331,20 @@ def test_the_name_of_a_block_stands_in_what_is_seen_of_it(run, given):
     })()"""
     got = run(script, given)
     assert got["middles"][1] == got["wanted"] < got["middles"][0]
+
+
+def test_a_press_that_is_let_go_outside_moves_nothing_afterwards(run):
+    script = """(() => {
+      const canvas = document.createElement("canvas");
+      const did = [];
+      const view = { canvas, panBy: () => did.push("pan"), hover: () => did.push("hover") };
+      gestures.takeGestures(view);
+      canvas.setPointerCapture = () => {};
+      const send = (name, clientX, buttons) =>
+        canvas.dispatchEvent(new PointerEvent(name, { pointerId: 1, clientX, buttons }));
+      send("pointerdown", 0, 1);
+      send("pointermove", 20, 1);
+      send("pointermove", 90, 0);
+      return did;
+    })()"""
+    assert run(script) == ["pan", "hover"]

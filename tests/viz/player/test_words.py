@@ -310,3 +310,13 @@ def test_a_row_of_packed_heads_is_told_by_its_head_and_query(run):
     at = "{ step: -1, started: true, kernel: 0 }"
     script = f"words.rowWords(model.makeModel(given), {at}, {{ head: 1, q: 0, row: 3 }})"
     assert run(script, data) == "row 3: head 3, query 1"
+
+
+def test_a_step_about_several_key_tiles_is_that_of_each_and_its_share_is_theirs(run, parts):
+    script = """[model.makeModel(given)].map((m) => [
+      words.tileWords(m, { head: 0, q: 0, kv: 1 }, 1),
+      [2, 3, 5, -1].map((kv) => model.stepsAbout(m, 1, { head: 0, q: 0, kv }).length),
+    ])[0]"""
+    said, steps = run(script, parts[1])
+    assert "key tiles 0 to 2 together: " in said
+    assert steps == [1, 1, 1, 3]

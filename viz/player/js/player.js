@@ -255,7 +255,6 @@ export class Player {
     this.numbers.disabled = !canOpen || atOnce;
     this.numbers.title = canOpen ? "show the tile in its numbers (z)" : NO_NUMBERS;
     this.numbers.setAttribute("aria-pressed", String(isOpen));
-    this.root.classList.toggle("fa-open", isOpen);
     this.lanesButton.hidden = !this.lanes.isThere;
     const showsLanes = this.showsLanes && this.lanes.isThere;
     this.lanesButton.setAttribute("aria-pressed", String(showsLanes));

@@ -5,7 +5,7 @@ import { Server } from "./talk/server.js";
 import { Speaker } from "./talk/speaker.js";
 import { Talk } from "./talk/talk.js";
 
-const shown = new WeakMap(); // the talk of each parent element
+const mounts = new WeakMap(); // {shown, calls} of each parent element
 
 function speakerUrl() {
   const url = new URL(location.href);
@@ -17,14 +17,23 @@ function speakerUrl() {
 export default function (component) {
   const { data, parentElement } = component;
   const { talk, notes } = data;
-  const before = shown.get(parentElement);
-  if (before?.data.id === talk.id) return undefined;
-  before?.destroy();
-  const root = parentElement.querySelector(".fa-talk");
-  root.replaceChildren();
-  shown.set(
-    parentElement,
-    notes ? new Speaker(root, talk, notes, new Server()) : new Talk(root, talk, speakerUrl, new Server()),
-  );
-  return undefined;
+  const mount = mounts.get(parentElement) ?? { shown: null, calls: 0 };
+  mounts.set(parentElement, mount);
+  if (mount.shown?.data.id !== talk.id) {
+    mount.shown?.destroy();
+    const root = parentElement.querySelector(".fa-talk");
+    root.replaceChildren();
+    const server = new Server();
+    mount.shown = notes ? new Speaker(root, talk, notes, server) : new Talk(root, talk, speakerUrl, server);
+  }
+  // A rerun may clean up just before the next call: the talk lives on then.
+  const call = ++mount.calls;
+  return () => setTimeout(() => call === mount.calls && leave(parentElement, mount));
+}
+
+// The talk is left: its keys are the page's again.
+function leave(parentElement, mount) {
+  mount.shown?.destroy();
+  mount.shown = null;
+  mounts.delete(parentElement);
 }

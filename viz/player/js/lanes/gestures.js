@@ -30,6 +30,7 @@ export function takeGestures(view) {
     moved = pointers.size > 1 ? Infinity : 0;
   });
   canvas.addEventListener("pointermove", (event) => {
+    if (!event.buttons) pointers.delete(event.pointerId); // it was let go outside
     const [before, now] = [pointers.get(event.pointerId), place(event)];
     if (!before) {
       view.hover(now.x, now.y);

@@ -1,6 +1,6 @@
 // From where a player stands to tiles of the lanes, and back.
 
-import { hasTile, tileNumber } from "../run/model.js";
+import { hasTile, stepsAbout, tileNumber } from "../run/model.js";
 
 // The tiles that a player works on, each with its kernel: of the step that it stands at, or of all that are
 // under way at a moment.
@@ -25,14 +25,11 @@ function tilesOfStep(model, step, phase = null) {
 // -1 if no step is about the tile. What is about a query tile alone is in its first or its last step. If a
 // kernel of the run is named, only its steps count.
 export function positionOf(model, { head, q, kv }, phase, named = "") {
-  const kernel = model.kernels.some(({ name }) => name === named) ? named : "";
+  const own = model.kernels.findIndex(({ name }) => name === named);
+  const kernels = own < 0 ? [...model.kernels.keys()] : [own];
+  const tile = { head, q: model.tileNumbers.length ? model.tileNumbers.indexOf(q) : q, kv };
   const isInPhase = (i) => model.phases[i].some(({ name }) => name === phase);
-  const isAbout = (i) => {
-    if (kernel && model.kernels[model.kernel[i]].name !== kernel) return false;
-    if (model.head[i] !== head || model.q[i] < 0 || tileNumber(model, model.q[i]) !== q) return false;
-    return kv < 0 || (model.kv[i] <= kv && kv < model.kvEnd[i]);
-  };
-  const steps = Array.from({ length: model.count }, (_, i) => i).filter(isAbout);
+  const steps = kernels.flatMap((kernel) => stepsAbout(model, kernel, tile));
   if (!steps.length) return -1;
   const step = steps.find(isInPhase) ?? steps.at(-1);
   const number = model.phases[step].findIndex(({ name }) => name === phase);

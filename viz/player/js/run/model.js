@@ -174,6 +174,13 @@ export function stepsOfTile(model, kernel, head, q) {
   return model.tileSteps.get(tileKey(kernel, head, q)) ?? [];
 }
 
+// Steps of a kernel about a tile of the grid, also those about several key tiles, in the order in which they
+// ran; about the query tile if kv is negative.
+export function stepsAbout(model, kernel, { head, q, kv }) {
+  const isAbout = (i) => kv < 0 || (model.kv[i] <= kv && kv < model.kvEnd[i]);
+  return stepsOfTile(model, kernel, head, q).filter(isAbout);
+}
+
 // Number of the query tile in a row of the grid. The grid of a sample has a row for each traced tile alone.
 export function tileNumber(model, q) {
   return model.tileNumbers.length ? model.tileNumbers[q] : q;
@@ -195,6 +202,11 @@ export function keysOfRow({ q_len, kv_len, left, right }, row) {
 // Whether a step is about a tile of the grid, and not about a query or a key tile alone.
 export function hasTile(model, i) {
   return model.kv[i] >= 0 && model.q[i] >= 0;
+}
+
+// Whether a step is about one of several parts of the keys; each part starts with an m and an l of its own.
+export function isInPart(model, i) {
+  return model.keyParts.length > 0 && Boolean(model.kernels[model.kernel[i]].splits_keys);
 }
 
 export function tileKind(model, i) {

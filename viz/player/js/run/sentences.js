@@ -3,7 +3,7 @@
 
 import { figureOf, matrixOf, rowOf, softmaxState } from "./figure.js";
 import { formatBytes, formatSteady } from "./formats.js";
-import { bytesInStep, keysOfRow, rowNumber, tileNumber } from "./model.js";
+import { bytesInStep, isInPart, keysOfRow, rowNumber, tileNumber } from "./model.js";
 
 const number = (value) => formatSteady(value);
 
@@ -22,12 +22,6 @@ function contextOf(model, at, row) {
   const offset = model.offsets[row];
   const named = (name) => figure?.matrices.find((matrix) => matrix.name === name);
   const recorded = (name) => (named(name) ? matrixOf(model, figure, named(name), at.step) : null);
-  const numbers = (name) => {
-    const matrix = recorded(name);
-    return matrix && offset < matrix.rows && !Number.isNaN(matrix.at(offset, 0))
-      ? rowOf(matrix, offset)
-      : null;
-  };
   const isMasked = model.phases[at.step].some(({ tells }) => tells === "mask");
   const inTile = model.q[at.step] >= 0;
   const rowIndex = inTile ? rowNumber(model, { q: model.q[at.step], row }) : -1;
@@ -37,19 +31,20 @@ function contextOf(model, at, row) {
     phase: at.phase,
     who: inTile ? `row ${rowIndex}` : "",
     isBlind: firstSeen === end,
+    ofPart: isInPart(model, at.step) ? " of this part" : "",
     width,
     scale,
     firstKey: Math.max(model.kv[at.step], 0) * model.data.problem.block_n,
     state: inTile ? softmaxState(model, at.step, row) : null,
-    scores: numbersOf(recorded, isMasked ? "S" : "QK^T", offset),
-    of: numbers,
+    scores: knownRow(recorded(isMasked ? "S" : "QK^T"), offset), // hidden ones are -Infinity
+    of: (name) => knownRow(recorded(name), offset),
   };
 }
 
-// The scores of a row, of which hidden ones are -Infinity.
-function numbersOf(recorded, name, row) {
-  const matrix = recorded(name);
-  return matrix && row < matrix.rows && !Number.isNaN(matrix.at(row, 0)) ? rowOf(matrix, row) : null;
+// A row of a matrix; null if it was not recorded: then all of it is NaN.
+function knownRow(matrix, row) {
+  const values = matrix && row < matrix.rows ? rowOf(matrix, row) : [];
+  return values.every(Number.isNaN) ? null : values;
 }
 
 // "Rows 8 to 11 of K come from HBM to the chip: 128 B."
@@ -105,8 +100,8 @@ function rangesOf(numbers) {
 
 const capital = (words) => words[0].toUpperCase() + words.slice(1);
 const isFirst = (state) => state.oldM === -Infinity;
-const noKey = ({ who, isBlind }) =>
-  isBlind ? `${capital(who)} sees no key` : `${capital(who)} has seen no key so far`;
+const noKey = ({ who, isBlind, ofPart }) =>
+  isBlind ? `${capital(who)} sees no key` : `${capital(who)} has seen no key${ofPart} so far`;
 const sum = (values) => values.reduce((total, value) => total + value, 0);
 
 // By the name that an entry gives: `tells` of a phase.
@@ -116,9 +111,12 @@ export const SENTENCES = {
     const general = `A score is the dot product of a query and a key, ${factor}.`;
     const values = of("QK^T") ?? scores;
     if (!values) return general;
-    const largest = Math.max(...values);
+    const numbers = values.filter((value) => !Number.isNaN(value));
+    const largest = Math.max(...numbers);
     const key = firstKey + values.indexOf(largest);
-    return `${general} The largest score of ${who} here is ${number(largest)}, with key ${key}.`;
+    const lost = values.length - numbers.length;
+    const besides = lost ? `, besides ${lost} that ${lost === 1 ? "is" : "are"} NaN` : "";
+    return `${general} The largest score of ${who} here is ${number(largest)}, with key ${key}${besides}.`;
   },
   mask: ({ who, scores, firstKey }) => {
     const general = "The mask turns the scores of keys that a row may not see into −∞.";
@@ -129,12 +127,15 @@ export const SENTENCES = {
     return `${general} ${capital(who)} ${sees}.`;
   },
   "row max": (context) => {
-    const { who, state } = context;
+    const { who, state, ofPart } = context;
     if (!state) return "The running max m of a row becomes its largest score so far.";
     const { oldM, m } = state;
     if (m === -Infinity) return `${noKey(context)}: its max m stays −∞.`;
     if (isFirst(state))
-      return `These are the first keys that ${who} sees: its max m starts at −∞ and becomes ${number(m)}.`;
+      return (
+        `These are the first keys${ofPart} that ${who} sees: ` +
+        `its max m starts at −∞ and becomes ${number(m)}.`
+      );
     if (m > oldM)
       return `The largest score of ${who} rises: its max m grows from ${number(oldM)} to ${number(m)}.`;
     return `No score of ${who} here is larger than its max so far: m stays ${number(m)}.`;
@@ -148,14 +149,14 @@ export const SENTENCES = {
     return p ? `${general}. They add up to ${number(sum(p))}.` : `${general}.`;
   },
   rescale: (context) => {
-    const { who, state, of } = context;
+    const { who, state, of, ofPart } = context;
     if (!state) return "If the max of a row grew, its old sums shrink by α = e^(old m − new m).";
     const { oldM, oldL, m, l, alpha } = state;
     const p = of("P");
     const added = p ? sum(p) : l - alpha * oldL;
     if (m === -Infinity) return `${noKey(context)}: l and O stay 0.`;
     if (isFirst(state)) {
-      const kept = "Nothing was summed up before, and α = e^(−∞) = 0 keeps it that way";
+      const kept = `Nothing${ofPart} was summed up before, and α = e^(−∞) = 0 keeps it that way`;
       return `${kept}: the sum l of ${who} becomes ${number(l)}.`;
     }
     const summed = `l = ${number(alpha)} × ${number(oldL)} + ${number(added)} = ${number(l)}`;

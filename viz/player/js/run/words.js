@@ -1,7 +1,7 @@
 // What the player says in words: the step counter, the readout, the tooltip.
 
 import { formatBytes, formatMs, formatNumber } from "./formats.js";
-import { KIND, bytesInStep, rowNumber, tileKind, tileNumber } from "./model.js";
+import { KIND, bytesInStep, rowNumber, stepsAbout, tileKind, tileNumber } from "./model.js";
 import { lastKnown, recordedSeries, seriesValues, shownRow, stepsOfSeries, whoseWords } from "./series.js";
 
 export function countWords(timeline, at) {
@@ -48,7 +48,7 @@ export function headName(model, head) {
   return `${model.data.problem.packed ? "K head" : "head"} ${head}`;
 }
 
-// `isOpen`: its tile is shown in its numbers.
+// The row that is followed; of packed heads also whose query it is.
 export function rowWords(model, at, pinned) {
   if (model.data.observed) return "scores, m and l: not seen";
   const shown = shownRow(model, at, pinned);
@@ -129,13 +129,11 @@ function keyTiles(model, step) {
 export function tileWords(model, hit, kernel) {
   const kinds = ["skipped by the mask", "partly masked", "full", "hidden by the mask, computed all the same"];
   const kind = kinds[model.kinds[hit.q * model.kvTiles + hit.kv]];
-  const isAbout = (kv, i) => kv <= hit.kv && hit.kv < model.kvEnd[i] && model.q[i] === hit.q;
-  const step = model.kv.findIndex(
-    (kv, i) => model.kernel[i] === kernel && model.head[i] === hit.head && isAbout(kv, i),
-  );
+  const step = stepsAbout(model, kernel, hit)[0] ?? -1;
   const known = step >= 0 && model.kernels[kernel].cells === "share";
   const percent = known ? formatNumber((100 * model.share[step]) / 65535) : "";
-  const share = known ? `, ${percent} % of the attention of its rows` : "";
+  const whose = known && model.kvEnd[step] - model.kv[step] > 1 ? `${keyTiles(model, step)} together: ` : "";
+  const share = known ? `, ${whose}${percent} % of the attention of its rows` : "";
   const follow = model.data.observed ? "" : " Click to follow this row.";
   return `query tile ${tileNumber(model, hit.q)}, key tile ${hit.kv}: ${kind}${share}.${follow}`;
 }

@@ -21,7 +21,6 @@ const HIDES = {
   sentence: "fa-no-sentence",
   picture: "fa-no-picture",
   code: "fa-no-code",
-  state: "fa-no-state",
 };
 const LINES = 2; // of the code of a phase
 

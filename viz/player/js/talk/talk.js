@@ -34,7 +34,7 @@ export class Talk {
     });
     this.listenToPointers();
     // so that no scene has to wait for its run
-    setTimeout(() => this.screen.warm());
+    this.warming = setTimeout(() => this.screen.warm());
     this.show(this.presenter.state, false);
     root.focus();
   }
@@ -74,6 +74,7 @@ export class Talk {
   }
 
   destroy() {
+    clearTimeout(this.warming);
     this.dropKeys();
     this.pointers.abort();
     this.presenter.destroy();

@@ -1,6 +1,7 @@
 // The keys of a talk, as speakers and their clickers know them.
 
 const FIELDS = "input, textarea, select";
+const PRESSED_BY = { BUTTON: [" ", "Enter"], A: ["Enter"] }; // the keys that these take themselves
 
 // Key to what it does. Letters count in either case.
 const ACTIONS = {
@@ -69,7 +70,7 @@ export function takeTalkKeys({ does, digit, released }) {
     const target = event.composedPath()[0];
     const isField = target instanceof HTMLElement && (target.isContentEditable || target.matches(FIELDS));
     if (isField && event.key !== "F5") return;
-    if (target.tagName === "BUTTON" && [" ", "Enter"].includes(event.key) && !event.shiftKey) return;
+    if (PRESSED_BY[target.tagName]?.includes(event.key) && !event.shiftKey) return;
     const isDigit = /^\d$/.test(event.key);
     const action = actionOf(event);
     if (!isDigit && !action) return;

@@ -2,7 +2,7 @@
 
 import { isBeforeMax, knowsRow, placeOfMax, positionToPredict, stepToOpen, toldRow } from "../run/figure.js";
 import { Microscope } from "./microscope.js";
-import { rowCount, rowNumber } from "../run/model.js";
+import { rowCount, rowNumber, stepsAbout } from "../run/model.js";
 
 const NO_TILE = "This run has no tile with numbers.";
 
@@ -89,11 +89,8 @@ export class OpenTile {
     const { model } = this.pane;
     if (!hit || !this.canOpen) return;
     const kernel = Math.max(0, this.pane.stateAt(1).kernel);
-    const step = model.kv.findIndex(
-      (kv, i) =>
-        kv === hit.kv && model.q[i] === hit.q && model.head[i] === hit.head && model.kernel[i] === kernel,
-    );
-    if (step < 0) return;
+    const [step] = stepsAbout(model, kernel, hit);
+    if (step === undefined) return;
     this.isOpen = true;
     this.timeline.unit = "phase";
     const row = model.offsets.findLastIndex((offset) => offset <= hit.offset);

@@ -3,6 +3,7 @@
 import { element } from "../controls/dom.js";
 import { figureOf, matrixOf, rowOf, softmaxState } from "../run/figure.js";
 import { formatSteady } from "../run/formats.js";
+import { isInPart } from "../run/model.js";
 
 const NAMES = { m: "new max m", alpha: "rescale factor α", l: "new sum l" };
 
@@ -60,9 +61,10 @@ export class Predict {
     this.isAnswered = false;
     for (const input of Object.values(this.inputs)) input.value = "";
     if (!task) return;
-    const { state, scores } = this.task;
+    const { state, scores, isPart } = this.task;
     this.given.textContent =
-      `Row ${task.name} so far: m = ${number(state.oldM)}, l = ${number(state.oldL)}. ` +
+      `Row ${task.name} so far${isPart ? " in this part" : ""}: ` +
+      `m = ${number(state.oldM)}, l = ${number(state.oldL)}. ` +
       `${scoresWords(scores)} ` +
       "What are m, α and l after this tile?";
   }
@@ -104,9 +106,9 @@ export class Predict {
 
   // The answer with its arithmetic.
   solve() {
-    const { state, scores } = this.task;
+    const { state, scores, isPart } = this.task;
     const found = `m = ${number(state.m)}, α = ${number(state.alpha)}, l = ${number(state.l)}`;
-    const words = `${found}. ${solution(state, scores)}`;
+    const words = `${found}. ${solution(state, scores, isPart)}`;
     this.truth.replaceChildren(element("div", {}, [words]));
   }
 }
@@ -134,6 +136,7 @@ function knownOf({ model, step, row }) {
   const isMasked = model.phases[step].some(({ tells }) => tells === "mask");
   const named = figure.matrices.find(({ name }) => name === (isMasked ? "S" : "QK^T"));
   return {
+    isPart: isInPart(model, step),
     state: softmaxState(model, step, row),
     scores: rowOf(matrixOf(model, figure, named, step), model.offsets[row]),
   };
@@ -147,8 +150,9 @@ export function parseNumber(text) {
   return plain === "" ? NaN : Number(plain);
 }
 
-function solution({ oldM, oldL, m, l, alpha }, scores) {
-  if (m === -Infinity) return "The row has seen no key so far: m stays −∞, and l and O stay 0.";
+function solution({ oldM, oldL, m, l, alpha }, scores, isPart) {
+  const keys = isPart ? "key of this part" : "key";
+  if (m === -Infinity) return `The row has seen no ${keys} so far: m stays −∞, and l and O stay 0.`;
   const added = sumOf(scores, m);
   const factor =
     oldM === -Infinity ? "α = e^(−∞) = 0" : `α = e^(${number(oldM)} − ${number(m)}) = ${number(alpha)}`;
