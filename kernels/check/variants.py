@@ -76,18 +76,12 @@ def mask_variants(band: Band, device: torch.device) -> Iterator[tuple[str, torch
         off = "with the mask off by one on the right: each query sees one key too"
         yield f"attention {off} many", band_mask(band, device, right=1)
         yield f"attention {off} few", band_mask(band, device, right=-1)
-        if band.q_len != band.kv_len:
-            corner = "top left" if band.right == 0 else "bottom right"
-            moved = band.q_len - band.kv_len if band.right == 0 else -band.right
-            yield (
-                f"attention with the causal mask aligned to the {corner}",
-                band_mask(band, device, right=moved),
-            )
     if band.bounds_left:
         off = "with the window off by one on the left: each query sees one key too"
         yield f"attention {off} many", band_mask(band, device, left=1)
         yield f"attention {off} few", band_mask(band, device, left=-1)
-        yield "causal attention without a window", keys <= diagonal + band.right
+        yield "causal attention without a window", keys <= diagonal
+    yield from _other_sides(band, device)
     if band.masks:
         yield "attention without a mask", torch.ones_like(right)
     else:
@@ -104,6 +98,23 @@ def mask_variants(band: Band, device: torch.device) -> Iterator[tuple[str, torch
             start = torch.clamp(diagonal - diagonal % tile, min=0)
             yield f"attention without the {tile}-key tile on the diagonal", right & (keys < start)
             yield f"attention that sees the whole {tile}-key tile on the diagonal", keys < start + tile
+
+
+def _other_sides(band: Band, device: torch.device) -> Iterator[tuple[str, torch.Tensor]]:
+    """Masks with the other alignment, and windows without one of their sides."""
+    _, keys, diagonal = positions(band, device)
+    top_left = band.q_len - band.kv_len
+    is_causal = not band.bounds_left and band.right in (0, top_left)  # top left if the kernel declares that
+    if top_left and band.masks:
+        declared = is_causal and band.right == top_left
+        moved, corner = (-top_left, "bottom right") if declared else (top_left, "top left")
+        words = f"attention with the {'causal mask' if is_causal else 'window'} aligned to the {corner}"
+        yield words, band_mask(band, device, left=-moved, right=moved)
+    if band.bounds_right and band.right != 0 and not is_causal:
+        words = "attention without the window's right side: no query sees a key after its diagonal"
+        yield words, band_mask(band, device, right=-band.right)
+        if band.bounds_left:
+            yield "attention without the window's left side", keys <= diagonal + band.right
 
 
 def output_variants(setting: Setting, band: Band, layout: str) -> Iterator[Named]:

@@ -67,7 +67,7 @@ class PeerResult:
     or in a document older than this field."""
 
     def tflops(self, problem: AttentionProblem) -> float | None:
-        """10^12 floating-point operations per second, by FlashAttention's count; None without a timing."""
+        """10^12 floating-point operations per second, counted by `attention_flops`; None without a timing."""
         if self.timing is None:
             return None
         return attention_flops(problem, self.direction) / self.timing.median_ms / 1e9
@@ -109,7 +109,8 @@ class Measurement:
 
         On a CPU a call with one query and one key takes at least MOSTLY of each time. On a GPU in GPUS, the
         work of naive attention, by its modelled bytes and FLOPs at the GPU's bandwidth and peak, takes less
-        than TINY_WORK of each time: the rest is launches and latency.
+        than TINY_WORK of each time: the rest is launches and latency. Naive attention computes every score,
+        whatever the mask.
         """
         times = [(result.timing.median_ms, result.overhead_ms) for result in results if result.timing]
         if any(overhead is not None for _, overhead in times):
@@ -119,7 +120,8 @@ class Measurement:
             return False
         direction = results[0].direction
         moving_s = standard_bytes(self.problem, direction) / gpu.hbm_bandwidth
-        work_s = max(moving_s, attention_flops(self.problem, direction) / gpu.fp16_flops)
+        flops = attention_flops(self.problem.with_(mask="full"), direction)
+        work_s = max(moving_s, flops / gpu.fp16_flops)
         return all(1e3 * work_s < TINY_WORK * median for median, _ in times)
 
     def as_dict(self) -> dict:

@@ -63,3 +63,19 @@ class Band(NamedTuple):
         diagonal = row + self.kv_len - self.q_len
         first = max(diagonal - self.left, 0)
         return first, max(min(diagonal + self.right + 1, self.kv_len), first)
+
+    @property
+    def visible_pairs(self) -> int:
+        """Pairs of a query and a key that it sees: all ranges of `visible_keys` added up, in closed form."""
+        first = self.kv_len - self.q_len
+        return self._pairs_up_to(first + self.right) - self._pairs_up_to(first - self.left - 1)
+
+    def _pairs_up_to(self, key: int) -> int:
+        """Pairs if query i sees the keys up to `key` + i: a sum of i + key + 1, kept between 0 and kv_len."""
+        end = self.q_len + key
+        return _triangle(end) - _triangle(key) - _triangle(end - self.kv_len) + _triangle(key - self.kv_len)
+
+
+def _triangle(number: int) -> int:
+    """1 + 2 + ... + `number`; 0 if it is negative."""
+    return max(number, 0) * (max(number, 0) + 1) // 2

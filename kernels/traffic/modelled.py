@@ -43,13 +43,19 @@ def stores_lse(algorithm: Algorithm) -> bool:
 
 
 def forward_flops(problem: AttentionProblem) -> int:
-    """4 b h q_len kv_len d, half of it if causal: the convention of FlashAttention's benchmarks."""
-    flops = 4 * problem.heads * problem.q_len * problem.kv_len * problem.head_dim
-    return flops // 2 if problem.is_causal else flops
+    """4 b h d per pair of a query and a key that it sees; never 0, because the last query sees the last key.
+
+    A full mask has q_len kv_len pairs. A causal mask of equal lengths counts as half of them, by the
+    convention of FlashAttention's benchmarks. Any other mask counts its visible pairs exactly.
+    """
+    per_pair = 4 * problem.heads * problem.head_dim
+    if problem.is_causal and problem.q_len == problem.kv_len:
+        return per_pair * problem.q_len * problem.kv_len // 2
+    return per_pair * problem.band.visible_pairs
 
 
 def attention_flops(problem: AttentionProblem, direction: str) -> float:
-    """Floating-point operations of a pass, by FlashAttention's count: backward 2.5 times forward."""
+    """Floating-point operations of a pass: those of `forward_flops`, backward 2.5 times as many."""
     return forward_flops(problem) * (BACKWARD_FLOPS if direction == "backward" else 1.0)
 
 

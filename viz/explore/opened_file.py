@@ -145,7 +145,8 @@ def _report(store: runs.RunStore | None, backend: str, trace: Trace) -> ErrorRep
         st.caption("The error of the file's output is computed in the worker process, which cannot run here.")
         return None
     direction = "forward" if trace.d_query is None else "backward"
-    seconds = sampled_share(trace) * attention_flops(trace.problem, direction) / ORACLE_FLOPS[backend]
+    every_score = trace.problem.with_(mask="full")  # the oracle computes what the mask hides too
+    seconds = sampled_share(trace) * attention_flops(every_score, direction) / ORACLE_FLOPS[backend]
     blob, digest = _sent(trace)
     job = asked_job(store, JudgeRequest(digest), seconds, "Compute its error", blob=blob)
     return result_of(store, job, "judge") if job else None

@@ -31,7 +31,8 @@ METHOD_WORDS = (
     "with the L2 cache flushed before it; on a CPU it is the processor time of one thread in the fastest of "
     "up to 30 calls. Peak memory is what torch "
     "allocates during a call beyond the inputs; results count. TFLOP/s count 4 N² d per head, half of that "
-    "if causal, and 2.5 times that backward. Triton's interpreter is never timed."
+    "if causal, and 2.5 times that backward. A window counts 4 d per visible pair of a query and a key, and "
+    "so does a causal mask of unequal lengths. Triton's interpreter is never timed."
 )
 
 

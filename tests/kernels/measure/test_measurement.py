@@ -60,6 +60,16 @@ def test_fixed_cost_is_not_claimed_of_a_device_without_a_datasheet():
     assert not measured(H200).is_mostly_overhead(PeerResult("naive", refused="needs 68 GB"))
 
 
+@pytest.mark.parametrize("mask", ["full", "causal", "window"])
+@pytest.mark.parametrize(("median", "mostly"), [(13.2, False), (14.5, True)])
+def test_the_work_of_naive_attention_does_not_shrink_with_the_mask(mask, median, mostly):
+    """On an A100 with head_dim 256 its products take 13.8 ms / 100, longer than its bytes."""
+    problem = AttentionProblem(q_len=4096, kv_len=4096, head_dim=256, mask=mask)
+    result = PeerResult("naive", Timing(median, median, median, 9), 0, direction="backward")
+    measurement = Measurement(problem, replace(H200, name="NVIDIA A100-SXM4-80GB"), "2026-01-01", (result,))
+    assert measurement.is_mostly_overhead(result) == mostly
+
+
 def test_only_the_tiny_recording_is_mostly_fixed_cost():
     found = set()
     for name, preset in PRESETS.items():

@@ -186,6 +186,17 @@ def test_visible_keys_are_those_that_the_band_does_not_hide():
                 assert list(range(first, end)) == np.flatnonzero(seen[row]).tolist(), (band, row)
 
 
+def test_visible_pairs_are_the_keys_of_all_queries():
+    """Bands of some queries alone among them: their right bound may be negative, and no query sees a key."""
+    for q_len, kv_len in itertools.product((1, 2, 5, 9), repeat=2):
+        for left, right in itertools.product((0, 1, 3, 7, None), repeat=2):
+            whole = Band.of(q_len, kv_len, left, right)
+            for band in (whole, *(whole.of_rows(row, row + 1) for row in range(q_len))):
+                ranges = map(band.visible_keys, range(band.q_len))
+                assert band.visible_pairs == sum(end - first for first, end in ranges), band
+    assert Band.of(9, 2, right=0).of_rows(0, 3).visible_pairs == 0
+
+
 def test_a_bound_beyond_every_key_is_no_bound():
     assert Band.of(4, 6, 1000, 1000) == Band.of(4, 6)
     assert not Band.of(4, 6).masks

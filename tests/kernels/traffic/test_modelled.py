@@ -120,9 +120,32 @@ def test_the_least_is_of_the_same_results():
 
 
 def test_a_backward_pass_counts_as_two_and_a_half_forward_passes():
-    problem = AttentionProblem(q_len=64, kv_len=32, head_dim=16, mask="causal")
-    assert attention_flops(problem, "forward") == forward_flops(problem) == 2 * 64 * 32 * 16
-    assert attention_flops(problem, "backward") == 5 * 64 * 32 * 16
+    problem = AttentionProblem(q_len=64, kv_len=64, head_dim=16, mask="causal")
+    assert attention_flops(problem, "forward") == forward_flops(problem) == 2 * 64 * 64 * 16
+    assert attention_flops(problem, "backward") == 5 * 64 * 64 * 16
+
+
+WINDOW = {"mask": "window", "window_left": 128, "window_right": 0}
+
+
+@pytest.mark.parametrize(
+    ("shape", "pairs"),
+    [
+        ({"q_len": 4096, "kv_len": 128}, 4096 * 128),
+        ({"q_len": 4096, "kv_len": 4096, "mask": "causal"}, 4096 * 4096 // 2),
+        ({"q_len": 1, "kv_len": 1, "mask": "causal"}, 0.5),
+        ({"q_len": 1, "kv_len": 4096, "mask": "causal"}, 4096),
+        ({"q_len": 4096, "kv_len": 128, "mask": "causal"}, 128 * 129 // 2),
+        ({"q_len": 4096, "kv_len": 4096} | WINDOW, 4096 * 129 - 128 * 129 // 2),
+        ({"q_len": 1 << 20, "kv_len": 1 << 20} | WINDOW, (1 << 20) * 129 - 128 * 129 // 2),
+        ({"q_len": 64, "kv_len": 64, "mask": "window", "window_left": 64, "window_right": 64}, 64 * 64),
+    ],
+    ids=str,
+)
+def test_flops_count_what_the_mask_leaves_and_half_if_causal_with_equal_lengths(shape, pairs):
+    problem = AttentionProblem(batch=2, q_heads=3, kv_heads=3, head_dim=32, **shape)
+    assert forward_flops(problem) == 4 * 6 * 32 * pairs
+    assert attention_flops(problem, "backward") == 2.5 * forward_flops(problem)
 
 
 def test_stages_and_parts_have_sizes_one_can_check_by_hand():
