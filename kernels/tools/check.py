@@ -34,6 +34,7 @@ from kernels.check.summary import causes, hints, last_words, overall, side_by_si
 from kernels.check.uploads import AXES, AXES_WORDS, Upload, read_upload
 from kernels.check.user_kernel import UserKernel, UserKernelError
 from kernels.problem import BLOCKS, DTYPES, INPUTS, MASKS, AttentionProblem, InvalidProblem
+from kernels.tool_arguments import seconds
 from kernels.tools.check_session import Session
 from kernels.worker.client import WorkerClient
 
@@ -113,8 +114,8 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--forward", action="store_true", help="do not check the gradients")
     add("--repeats", type=int, help="number of runs that are compared bit by bit (default 3, battery 2)")
-    limit = "seconds after which a case is stopped, without a verdict (default 120)"
-    add("--time-limit", type=float, default=120.0, help=limit)
+    limit = "seconds, more than 0, after which a case is stopped, without a verdict (default 120)"
+    add("--time-limit", type=seconds, default=120.0, help=limit)
     add("--sensitivity", action="store_true", help="also vary tile sizes and the scale of the query")
     invariance = "also compare bit by bit: more runs, other batches, other places of a row, other splits"
     add("--determinism", action="store_true", help=invariance)

@@ -125,6 +125,14 @@ def test_wrong_arguments_are_explained_and_exit_with_2(arguments, words, capsys)
     assert words in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("given", ["inf", "nan", "1e10", "0", "-3", "soon"])
+def test_a_time_limit_that_no_clock_can_wait_for_is_refused(given, capsys):
+    with pytest.raises(SystemExit) as caught:
+        command_line.main([*QUICK, f"--time-limit={given}"])
+    assert caught.value.code == 2
+    assert f"'{given}' is not accepted: expected seconds, more than 0 and at most" in capsys.readouterr().err
+
+
 @pytest.fixture
 def saved(tmp_path):
     """A file with Q, K, V and a result that is `factor` times the right one."""
