@@ -12,6 +12,7 @@ from kernels.measure.measure import measure
 from kernels.measure.measurement import Measurement, PeerResult
 from kernels.measure.peers import PEERS
 from kernels.problem import DTYPES, AttentionProblem, InvalidProblem
+from kernels.tool_arguments import check_report_path
 
 
 def argument_parser() -> argparse.ArgumentParser:
@@ -73,32 +74,54 @@ def parse_problems(arguments: argparse.Namespace) -> list[AttentionProblem]:
 def main(argv: list[str] | None = None) -> int:
     """The command line: measure every problem it names.
 
-    Returns 0, or 2 for a problem or peer that is not accepted.
+    Returns 0; 1 if memory ran out on a problem, which the file then names; or 2 for a problem, peer or file
+    that is not accepted.
     """
     arguments = argument_parser().parse_args(argv)
-    measurements = []
+    measurements, left_out = [], []
     try:
+        check_report_path("out", arguments.out)
         for problem in parse_problems(arguments):
-            measurement = measure(problem, arguments.peers, arguments.directions, budget_s=arguments.budget)
-            measurements.append(measurement)
-            print(_report(measurement), file=sys.stderr, flush=True)
+            try:
+                found = measure(problem, arguments.peers, arguments.directions, budget_s=arguments.budget)
+            except MemoryError as error:
+                left_out.append(
+                    f"{_shape_words(problem)}: out of memory: {error or 'the system has no more'}"
+                )
+                print(left_out[-1], file=sys.stderr, flush=True)
+                continue
+            measurements.append(found)
+            print(_report(found), file=sys.stderr, flush=True)
     except InvalidProblem as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     command = " ".join(["python -m kernels.measure", *(sys.argv[1:] if argv is None else argv)])
-    text = Document(command, tuple(measurements)).to_json()
-    if arguments.out:
-        arguments.out.write_text(text)
-    else:
-        print(text, end="")
-    return 0
+    document = Document(command, tuple(measurements), left_out=tuple(left_out))
+    return _write(document, arguments.out) or (1 if left_out else 0)
+
+
+def _write(document: Document, path: Path | None) -> int:
+    """Write the file, or else to standard output. Returns 0, or 2 if the file could not be written."""
+    if path is not None:
+        try:
+            path.write_text(document.to_json())
+        except OSError as error:
+            print(f"error: {error}; standard output has the JSON instead", file=sys.stderr)
+        else:
+            return 0
+    print(document.to_json(), end="")
+    return 0 if path is None else 2
+
+
+def _shape_words(problem: AttentionProblem) -> str:
+    shape = f"N {problem.q_len} x {problem.kv_len} d {problem.head_dim} {problem.mask} {problem.dtype}"
+    return f"{shape} b{problem.batch} h{problem.q_heads}"
 
 
 def _report(measurement: Measurement) -> str:
     """The problem, then one line per peer and direction."""
     problem = measurement.problem
-    shape = f"N {problem.q_len} x {problem.kv_len} d {problem.head_dim} {problem.mask} {problem.dtype}"
-    lines = [f"{shape} b{problem.batch} h{problem.q_heads}"]
+    lines = [_shape_words(problem)]
     for result in measurement.results:
         lines.append(f"  {result.direction:8} {result.peer:14} {_result_words(result, problem)}")
     return "\n".join(lines)

@@ -34,7 +34,7 @@ from kernels.check.summary import causes, hints, last_words, overall, side_by_si
 from kernels.check.uploads import AXES, AXES_WORDS, Upload, read_upload
 from kernels.check.user_kernel import UserKernel, UserKernelError
 from kernels.problem import BLOCKS, DTYPES, INPUTS, MASKS, AttentionProblem, InvalidProblem
-from kernels.tool_arguments import seconds
+from kernels.tool_arguments import check_report_path, seconds
 from kernels.tools.check_session import Session
 from kernels.worker.client import WorkerClient
 
@@ -213,14 +213,6 @@ def _cases(arguments: argparse.Namespace, kernel: str, upload: Upload | None, ba
     return grid if shapes is None else Grid(grid.cases + grid.left_out, ())
 
 
-def _check_folders(arguments: argparse.Namespace) -> None:
-    """Refuse a report that could not be written, before the checks run rather than after them."""
-    for option in ("json", "html"):
-        path = getattr(arguments, option)
-        if path and not path.parent.is_dir():
-            raise InvalidProblem(option, str(path), f"there is no folder {path.parent}", "Create it first.")
-
-
 def _say_what_is_judged(kernels: _Kernels, upload: Upload | None) -> None:
     if upload is None:
         return
@@ -235,7 +227,8 @@ def _say_what_is_judged(kernels: _Kernels, upload: Upload | None) -> None:
 
 
 def _run(arguments: argparse.Namespace, command: str) -> list[CheckResult]:
-    _check_folders(arguments)
+    check_report_path("json", arguments.json)
+    check_report_path("html", arguments.html)
     data = arguments.file.read_bytes() if arguments.file else b""
     upload = read_upload(data, arguments.file_axes) if arguments.file else None
     kernels = _kernels(arguments, upload)
