@@ -54,13 +54,13 @@ def parse_problems(arguments: argparse.Namespace) -> list[AttentionProblem]:
     problems = []
     lists = (arguments.batch, arguments.length, arguments.head_dim, arguments.mask, arguments.dtype)
     for batch, length, head_dim, mask, dtype in itertools.product(*lists):
-        q_heads = max(1, arguments.width // head_dim) if arguments.width else arguments.q_heads
+        q_heads = _parts("width", arguments.width, "head_dim", head_dim, arguments.q_heads)
         problem = AttentionProblem(
-            batch=max(1, arguments.tokens // length) if arguments.tokens else batch,
+            batch=_parts("tokens", arguments.tokens, "length", length, batch),
             q_heads=q_heads,
-            kv_heads=arguments.kv_heads or q_heads,
+            kv_heads=q_heads if arguments.kv_heads is None else arguments.kv_heads,
             q_len=length,
-            kv_len=arguments.kv_len or length,
+            kv_len=length if arguments.kv_len is None else arguments.kv_len,
             head_dim=head_dim,
             mask=mask,
             dtype=dtype,
@@ -69,6 +69,15 @@ def parse_problems(arguments: argparse.Namespace) -> list[AttentionProblem]:
         )
         problems.append(problem)
     return problems
+
+
+def _parts(option: str, whole: int | None, part_name: str, part: int, otherwise: int) -> int:
+    """How many parts the whole has; `otherwise` if the option was not given. Raises InvalidProblem."""
+    if whole is None:
+        return otherwise
+    if whole < max(1, part):
+        raise InvalidProblem(option, whole, f"expected at least {part_name}, which is {part}")
+    return whole // part if part > 0 else otherwise  # AttentionProblem refuses such a part
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -191,7 +191,7 @@ def _cases(arguments: argparse.Namespace, kernel: str, upload: Upload | None, ba
     problem = AttentionProblem(
         batch=arguments.batch,
         q_heads=arguments.q_heads,
-        kv_heads=arguments.kv_heads or arguments.q_heads,
+        kv_heads=arguments.q_heads if arguments.kv_heads is None else arguments.kv_heads,
         inputs=arguments.inputs,
         seed=arguments.seed,
         block_m=block_m,

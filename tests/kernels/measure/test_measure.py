@@ -147,6 +147,27 @@ def test_the_command_line_refuses_in_one_line(capsys):
     assert capsys.readouterr().err == "error: q_len=0 is not accepted: expected 1 to 1048576.\n"
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--kv-heads", "0"], "kv_heads=0 is not accepted"),
+        (["--kv-len", "0"], "kv_len=0 is not accepted"),
+        (["--tokens", "0"], "tokens=0 is not accepted: expected at least length, which is 1024"),
+        (["--tokens=-5"], "tokens=-5 is not accepted: expected at least length, which is 1024"),
+        (["--tokens", "100"], "tokens=100 is not accepted: expected at least length, which is 1024"),
+        (["--tokens", "100", "--length", "0"], "q_len=0 is not accepted"),
+        (["--width", "0"], "width=0 is not accepted: expected at least head_dim, which is 64"),
+        (["--width", "63"], "width=63 is not accepted: expected at least head_dim, which is 64"),
+    ],
+)
+def test_a_number_that_is_too_small_is_not_taken_for_one_that_was_not_given(
+    arguments, words, monkeypatch, capsys
+):
+    monkeypatch.setattr("kernels.measure.__main__.measure", None)  # not called
+    assert main(arguments) == 2
+    assert words in capsys.readouterr().err
+
+
 def test_a_file_that_could_not_be_written_is_refused_before_anything_is_measured(
     tmp_path, monkeypatch, capsys
 ):

@@ -115,6 +115,7 @@ def test_several_kernels_are_checked_side_by_side(capsys, tmp_path):
         (["--mask", "round"], "mask='round' is not accepted"),
         (["--blocks", "64"], "expected two numbers"),
         (["--repeats", "0"], "repeats=0 is not accepted"),
+        (["--kv-heads", "0"], "kv_heads=0 is not accepted"),
         (["--scale", "-1"], "scale=-1.0 is not accepted"),
         (["--file", "none.npz"], "none.npz"),
         (["--kernel", "sdpa_flash" if BACKEND == "interpreter" else "sdpa"], "on this device"),
