@@ -17,6 +17,7 @@ FLOORS = (
     ("kernels.file_format", "kernels.references"),  # files that import nothing of ours
     ("kernels.device",),  # where it runs
     ("kernels.problem",),  # what is asked; inputs look at the free memory
+    ("kernels.tool_arguments",),  # what command lines check of their options
     ("kernels.trace",),  # what a kernel wrote down, and the vocabulary of an algorithm's entry
     ("kernels.sanitizer",),  # what the interpreter sees of any kernel's memory
     ("kernels.oracle",),  # what is right; judges traces

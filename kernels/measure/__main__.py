@@ -12,6 +12,7 @@ from kernels.measure.measure import measure
 from kernels.measure.measurement import Measurement, PeerResult
 from kernels.measure.peers import PEERS
 from kernels.problem import DTYPES, AttentionProblem, InvalidProblem
+from kernels.tool_arguments import check_report_path
 
 
 def argument_parser() -> argparse.ArgumentParser:
@@ -53,13 +54,13 @@ def parse_problems(arguments: argparse.Namespace) -> list[AttentionProblem]:
     problems = []
     lists = (arguments.batch, arguments.length, arguments.head_dim, arguments.mask, arguments.dtype)
     for batch, length, head_dim, mask, dtype in itertools.product(*lists):
-        q_heads = max(1, arguments.width // head_dim) if arguments.width else arguments.q_heads
+        q_heads = _parts("width", arguments.width, "head_dim", head_dim, arguments.q_heads)
         problem = AttentionProblem(
-            batch=max(1, arguments.tokens // length) if arguments.tokens else batch,
+            batch=_parts("tokens", arguments.tokens, "length", length, batch),
             q_heads=q_heads,
-            kv_heads=arguments.kv_heads or q_heads,
+            kv_heads=q_heads if arguments.kv_heads is None else arguments.kv_heads,
             q_len=length,
-            kv_len=arguments.kv_len or length,
+            kv_len=length if arguments.kv_len is None else arguments.kv_len,
             head_dim=head_dim,
             mask=mask,
             dtype=dtype,
@@ -70,35 +71,66 @@ def parse_problems(arguments: argparse.Namespace) -> list[AttentionProblem]:
     return problems
 
 
+def _parts(option: str, whole: int | None, part_name: str, part: int, otherwise: int) -> int:
+    """How many parts the whole has; `otherwise` if the option was not given. Raises InvalidProblem."""
+    if whole is None:
+        return otherwise
+    if whole < max(1, part):
+        raise InvalidProblem(option, whole, f"expected at least {part_name}, which is {part}")
+    return whole // part if part > 0 else otherwise  # AttentionProblem refuses such a part
+
+
 def main(argv: list[str] | None = None) -> int:
     """The command line: measure every problem it names.
 
-    Returns 0, or 2 for a problem or peer that is not accepted.
+    Returns 0; 1 if memory ran out on a problem, which the file then names; or 2 for a problem, peer or file
+    that is not accepted.
     """
     arguments = argument_parser().parse_args(argv)
-    measurements = []
+    measurements, left_out = [], []
     try:
+        check_report_path("out", arguments.out)
         for problem in parse_problems(arguments):
-            measurement = measure(problem, arguments.peers, arguments.directions, budget_s=arguments.budget)
-            measurements.append(measurement)
-            print(_report(measurement), file=sys.stderr, flush=True)
+            try:
+                found = measure(problem, arguments.peers, arguments.directions, budget_s=arguments.budget)
+            except MemoryError as error:
+                left_out.append(
+                    f"{_shape_words(problem)}: out of memory: {error or 'the system has no more'}"
+                )
+                print(left_out[-1], file=sys.stderr, flush=True)
+                continue
+            measurements.append(found)
+            print(_report(found), file=sys.stderr, flush=True)
     except InvalidProblem as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     command = " ".join(["python -m kernels.measure", *(sys.argv[1:] if argv is None else argv)])
-    text = Document(command, tuple(measurements)).to_json()
-    if arguments.out:
-        arguments.out.write_text(text)
-    else:
-        print(text, end="")
-    return 0
+    document = Document(command, tuple(measurements), left_out=tuple(left_out))
+    return _write(document, arguments.out) or (1 if left_out else 0)
+
+
+def _write(document: Document, path: Path | None) -> int:
+    """Write the file, or else to standard output. Returns 0, or 2 if the file could not be written."""
+    if path is not None:
+        try:
+            path.write_text(document.to_json())
+        except OSError as error:
+            print(f"error: {error}; standard output has the JSON instead", file=sys.stderr)
+        else:
+            return 0
+    print(document.to_json(), end="")
+    return 0 if path is None else 2
+
+
+def _shape_words(problem: AttentionProblem) -> str:
+    shape = f"N {problem.q_len} x {problem.kv_len} d {problem.head_dim} {problem.mask} {problem.dtype}"
+    return f"{shape} b{problem.batch} h{problem.q_heads}"
 
 
 def _report(measurement: Measurement) -> str:
     """The problem, then one line per peer and direction."""
     problem = measurement.problem
-    shape = f"N {problem.q_len} x {problem.kv_len} d {problem.head_dim} {problem.mask} {problem.dtype}"
-    lines = [f"{shape} b{problem.batch} h{problem.q_heads}"]
+    lines = [_shape_words(problem)]
     for result in measurement.results:
         lines.append(f"  {result.direction:8} {result.peer:14} {_result_words(result, problem)}")
     return "\n".join(lines)

@@ -178,6 +178,17 @@ def _check_result(result: PeerResult) -> None:
     if result.timing is not None:
         _check_timing(result.timing)
         _check_number("peak_extra_bytes", result.peak_extra_bytes)
+    if result.naive_ratio is not None:
+        _check_ratio(result.naive_ratio)
+
+
+def _check_ratio(ratio: tuple[float, ...]) -> None:
+    """Its items are numbers already, as _check_fields requires."""
+    if not (isinstance(ratio, tuple) and len(ratio) == 2 and 0 < ratio[0] <= ratio[1]):
+        raise InvalidDocument(
+            f"naive_ratio={str(ratio)[:40]!r} is not accepted: "
+            "expected two numbers, 0 < 10th percentile <= 90th percentile"
+        )
 
 
 def _check_direction(direction: Json) -> None:

@@ -144,4 +144,4 @@ class Measurement:
 def _result_from_dict(values: dict) -> PeerResult:
     timing = Timing(**values["timing"]) if values["timing"] else None
     ratio = values.get("naive_ratio")
-    return PeerResult(**values | {"timing": timing, "naive_ratio": ratio and tuple(ratio)})
+    return PeerResult(**values | {"timing": timing, "naive_ratio": None if ratio is None else tuple(ratio)})

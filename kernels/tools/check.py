@@ -44,6 +44,7 @@ from kernels.check.summary import (
 from kernels.check.uploads import AXES, AXES_WORDS, Upload, read_upload
 from kernels.check.user_kernel import UserKernel, UserKernelError
 from kernels.problem import BLOCKS, DTYPES, INPUTS, MASKS, AttentionProblem, InvalidProblem
+from kernels.tool_arguments import check_report_path, seconds
 from kernels.tools.check_session import Session
 from kernels.worker.client import WorkerClient
 
@@ -123,8 +124,8 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--forward", action="store_true", help="do not check the gradients")
     add("--repeats", type=int, help="number of runs that are compared bit by bit (default 3, battery 2)")
-    limit = "seconds after which a case is stopped, without a verdict (default 120)"
-    add("--time-limit", type=float, default=120.0, help=limit)
+    limit = "seconds, more than 0, after which a case is stopped, without a verdict (default 120)"
+    add("--time-limit", type=seconds, default=120.0, help=limit)
     add("--sensitivity", action="store_true", help="also vary tile sizes and the scale of the query")
     invariance = "also compare bit by bit: more runs, other batches, other places of a row, other splits"
     add("--determinism", action="store_true", help=invariance)
@@ -200,7 +201,7 @@ def _cases(arguments: argparse.Namespace, kernel: str, upload: Upload | None, ba
     problem = AttentionProblem(
         batch=arguments.batch,
         q_heads=arguments.q_heads,
-        kv_heads=arguments.kv_heads or arguments.q_heads,
+        kv_heads=arguments.q_heads if arguments.kv_heads is None else arguments.kv_heads,
         inputs=arguments.inputs,
         seed=arguments.seed,
         block_m=block_m,
@@ -222,14 +223,6 @@ def _cases(arguments: argparse.Namespace, kernel: str, upload: Upload | None, ba
     return grid if shapes is None else Grid(grid.cases + grid.left_out, ())
 
 
-def _check_folders(arguments: argparse.Namespace) -> None:
-    """Refuse a report that could not be written, before the checks run rather than after them."""
-    for option in ("json", "html"):
-        path = getattr(arguments, option)
-        if path and not path.parent.is_dir():
-            raise InvalidProblem(option, str(path), f"there is no folder {path.parent}", "Create it first.")
-
-
 def _say_what_is_judged(kernels: _Kernels, upload: Upload | None) -> None:
     if upload is None:
         return
@@ -244,7 +237,8 @@ def _say_what_is_judged(kernels: _Kernels, upload: Upload | None) -> None:
 
 
 def _run(arguments: argparse.Namespace, command: str) -> list[CheckResult]:
-    _check_folders(arguments)
+    check_report_path("json", arguments.json)
+    check_report_path("html", arguments.html)
     data = arguments.file.read_bytes() if arguments.file else b""
     upload = read_upload(data, arguments.file_axes) if arguments.file else None
     kernels = _kernels(arguments, upload)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TypeVar
 
 from kernels.check.cases import UPLOADED, CheckCase
@@ -77,12 +79,20 @@ class Session:
         return varied
 
     def write(self, command: str) -> None:
-        """The reports that were asked for, whatever happened to the cases."""
+        """The reports that were asked for, whatever happened to the cases. The verdict does not depend on
+        them: of a file that cannot be written it is said why."""
         if self.arguments.json:
-            self.arguments.json.write_text(to_json(self.reports, command))
+            _write(self.arguments.json, to_json(self.reports, command))
         if self.arguments.html:
             worst = min(self.reports, key=lambda report: ORDER.index(report.result.verdict))
             results = [report.result for report in self.reports]
             own = self.user(worst.result.case.kernel)
             again = shell_command(worst.result.case, own.typed if own else "", str(self.arguments.file or ""))
-            self.arguments.html.write_text(to_html(worst, command=again, all_results=results))
+            _write(self.arguments.html, to_html(worst, command=again, all_results=results))
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text)
+    except OSError as error:
+        print(f"error: the report was not written: {error}", file=sys.stderr)

@@ -38,9 +38,14 @@ def time_ratios(measurements: Iterable[Measurement]) -> Ratios:
 
 
 def markdown_table(ratios: Ratios) -> str:
-    """A line per direction and head_dim, a column per peer: geometric mean and number of problems."""
-    peers = [peer for peer in PEERS if any(key[2] == peer for key in ratios)]
-    lines = [f"| | {' | '.join(PEERS[peer].label for peer in peers)} |", "|:--|" + "--:|" * len(peers)]
+    """A line per direction and head_dim, a column per peer: geometric mean and number of problems.
+
+    A peer of a file that is not in PEERS has its column behind them, under its own name.
+    """
+    timed = list(dict.fromkeys(peer for _, _, peer in ratios))
+    peers = [peer for peer in PEERS if peer in timed] + [peer for peer in timed if peer not in PEERS]
+    labels = [PEERS[peer].label if peer in PEERS else peer for peer in peers]
+    lines = [f"| | {' | '.join(labels)} |", "|:--|" + "--:|" * len(peers)]
     for direction in DIRECTIONS:
         for head_dim in sorted({key[1] for key in ratios if key[0] == direction}):
             cells = [_cell(ratios.get((direction, head_dim, peer), [])) for peer in peers]

@@ -248,8 +248,16 @@ def _kernel_names() -> list[str]:
     return [kernel.name for kernel in kernels_with_lanes()]
 
 
+def _overwrites_without_gpu(folder: Path) -> bool:
+    """Whether recording to this folder would replace the shipped recordings by those of a machine without a
+    GPU."""
+    from kernels.device.runtime import WITHOUT_GPU
+
+    return WITHOUT_GPU and folder.resolve() == FOLDER.resolve()
+
+
 def main(argv: list[str] | None = None) -> int:
-    """The command line. Returns 0, or 2 for an unknown part, algorithm or kernel."""
+    """The command line. Returns 0, or 2 for an unknown part, algorithm or kernel, or without a GPU."""
     arguments = _argument_parser().parse_args(argv)
     choices = (("parts", [*PARTS]), ("algorithms", [*ALGORITHMS]), ("kernels", _kernel_names()))
     for option, known in choices:
@@ -257,6 +265,10 @@ def main(argv: list[str] | None = None) -> int:
             given, accepted = ",".join(unknown), ",".join(known)
             print(f"error: --{option} {given} is not accepted: expected some of {accepted}", file=sys.stderr)
             return 2
+    if _overwrites_without_gpu(arguments.out):
+        wanted = "expected a GPU, since the shipped recordings are of one"
+        print(f"error: --out {arguments.out} is not accepted: {wanted}. Give another --out.", file=sys.stderr)
+        return 2
     parts = "" if arguments.parts == list(PARTS) else f" --parts {','.join(arguments.parts)}"
     some = {name: getattr(arguments, name) for name in ("algorithms", "kernels")}
     chosen = "".join(f" --{name} {','.join(names)}" for name, names in some.items() if names)

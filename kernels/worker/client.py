@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 
 from kernels.device.backend import DeviceInfo
-from kernels.worker.failures import Cancelled, Crashed, TimedOut, failure_of
+from kernels.worker.failures import Cancelled, Crashed, JobFailure, TimedOut, failure_of
 from kernels.worker.job import Job
 from kernels.worker.process import WorkerProcess
 from kernels.worker.requests import Request, Result
@@ -57,7 +57,8 @@ class WorkerClient:
 
         Raises RuntimeError once the client is closed.
         """
-        job = Job(self, request, time_limit_s or self.time_limit_s, blob)
+        limit_s = self.time_limit_s if time_limit_s is None else time_limit_s
+        job = Job(self, request, limit_s, blob)
         with self._wake:
             if self._closed:
                 raise RuntimeError("the worker client is closed")
@@ -126,6 +127,11 @@ class WorkerClient:
                 continue
             try:
                 self._run(process, job)
+            except Exception as error:  # a fault of ours: it costs this job alone, not those behind it
+                process.kill()  # what it would still say of the job must not reach the next one
+                process.wait()
+                if not job.done:
+                    job.finish(failure=JobFailure(f"{type(error).__name__}: {error}"))
             finally:
                 with self._lock:
                     self._running = None

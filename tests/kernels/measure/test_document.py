@@ -71,6 +71,15 @@ RESULT = ("measurements", 0, "results", 0)
             "expected 0 < 10th percentile <= median <= 90th percentile",
         ),
         (changed((*RESULT, "timing", "median_ms"), "fast"), "median_ms='fast' is not accepted"),
+        *(
+            (
+                changed((*RESULT, "naive_ratio"), ratio),
+                r"naive_ratio=.* is not accepted: expected two numbers, 0 <",
+            )
+            for ratio in ([], [1.0], [1.0, 2.0, 3.0], [2.0, 1.0], [0.0, 1.0])
+        ),
+        (changed((*RESULT, "naive_ratio"), ["1", "2"]), "naive_ratio='1' is not accepted: expected a number"),
+        (changed((*RESULT, "naive_ratio"), 5), "is damaged"),
         (changed((*RESULT, "timing"), []), "naive has neither a timing nor a reason why not"),
         (changed((*RESULT, "peak_extra_bytes"), 1e40), "peak_extra_bytes='1e\\+40' is not accepted"),
         (changed((*RESULT, "peak_extra_bytes"), 10**400), "peak_extra_bytes='1000.*' is not accepted"),

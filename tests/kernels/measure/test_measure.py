@@ -10,6 +10,7 @@ from kernels.device.call_time import CallTime
 from kernels.device.runtime import BACKEND, DEVICE
 from kernels.measure import measure as measuring
 from kernels.measure.__main__ import main
+from kernels.measure.document import read_document
 from kernels.measure.measure import measure, naive_peak_bytes, refuse_naive, smallest_problem
 from kernels.measure.measurement import Measurement
 from kernels.measure.peers import PEERS
@@ -144,6 +145,69 @@ def test_the_command_line_writes_what_measure_gives(tmp_path, capsys):
 def test_the_command_line_refuses_in_one_line(capsys):
     assert main(["--length", "0"]) == 2
     assert capsys.readouterr().err == "error: q_len=0 is not accepted: expected 1 to 1048576.\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--kv-heads", "0"], "kv_heads=0 is not accepted"),
+        (["--kv-len", "0"], "kv_len=0 is not accepted"),
+        (["--tokens", "0"], "tokens=0 is not accepted: expected at least length, which is 1024"),
+        (["--tokens=-5"], "tokens=-5 is not accepted: expected at least length, which is 1024"),
+        (["--tokens", "100"], "tokens=100 is not accepted: expected at least length, which is 1024"),
+        (["--tokens", "100", "--length", "0"], "q_len=0 is not accepted"),
+        (["--width", "0"], "width=0 is not accepted: expected at least head_dim, which is 64"),
+        (["--width", "63"], "width=63 is not accepted: expected at least head_dim, which is 64"),
+    ],
+)
+def test_a_number_that_is_too_small_is_not_taken_for_one_that_was_not_given(
+    arguments, words, monkeypatch, capsys
+):
+    monkeypatch.setattr("kernels.measure.__main__.measure", None)  # not called
+    assert main(arguments) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_a_file_that_could_not_be_written_is_refused_before_anything_is_measured(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr("kernels.measure.__main__.measure", None)  # not called
+    for path, words in ((tmp_path / "none" / "m.json", "there is no folder"), (tmp_path, "it is a folder")):
+        assert main(["--out", str(path)]) == 2
+        assert words in capsys.readouterr().err
+
+
+def test_memory_that_runs_out_on_one_problem_does_not_lose_the_others(tmp_path, monkeypatch, capsys):
+    def measured(problem, *_, **options):
+        if problem.q_len == 64:
+            raise MemoryError("unable to allocate 1 GiB")
+        return measure(problem, ["naive"], budget_s=0.01)
+
+    monkeypatch.setattr("kernels.measure.__main__.measure", measured)
+    out = tmp_path / "m.json"
+    assert main(["--length", "32,64,48", "--q-heads", "1", "--out", str(out)]) == 1
+    document = read_document(out.read_text())
+    assert [found.problem.q_len for found in document.measurements] == [32, 48]
+    (words,) = document.left_out
+    assert words == "N 64 x 64 d 64 full float16 b1 h1: out of memory: unable to allocate 1 GiB"
+    assert words in capsys.readouterr().err
+
+
+def test_a_file_that_cannot_be_written_after_all_does_not_lose_the_measurements(
+    tmp_path, monkeypatch, capsys
+):
+    measured, folder = measure(SMALL, ["naive"]), tmp_path / "folder"
+    folder.mkdir()
+
+    def leaves_no_folder(*_, **options):
+        folder.rmdir()
+        return measured
+
+    monkeypatch.setattr("kernels.measure.__main__.measure", leaves_no_folder)
+    assert main(["--out", str(folder / "m.json")]) == 2
+    said = capsys.readouterr()
+    assert "standard output has the JSON instead" in said.err
+    assert read_document(said.out).measurements == (measured,)
 
 
 def test_memory_that_runs_out_is_a_result_of_its_own_kind(monkeypatch):

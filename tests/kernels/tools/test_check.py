@@ -122,6 +122,7 @@ def test_a_kernel_that_was_not_checked_is_not_covered_by_one_that_passes(tmp_pat
         (["--mask", "round"], "mask='round' is not accepted"),
         (["--blocks", "64"], "expected two numbers"),
         (["--repeats", "0"], "repeats=0 is not accepted"),
+        (["--kv-heads", "0"], "kv_heads=0 is not accepted"),
         (["--scale", "-1"], "scale=-1.0 is not accepted"),
         (["--file", "none.npz"], "none.npz"),
         (["--kernel", "sdpa_flash" if BACKEND == "interpreter" else "sdpa"], "on this device"),
@@ -130,6 +131,38 @@ def test_a_kernel_that_was_not_checked_is_not_covered_by_one_that_passes(tmp_pat
 def test_wrong_arguments_are_explained_and_exit_with_2(arguments, words, capsys):
     assert command_line.main(arguments) == 2
     assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("given", ["inf", "nan", "1e10", "0", "-3", "soon"])
+def test_a_time_limit_that_no_clock_can_wait_for_is_refused(given, capsys):
+    with pytest.raises(SystemExit) as caught:
+        command_line.main([*QUICK, f"--time-limit={given}"])
+    assert caught.value.code == 2
+    assert f"'{given}' is not accepted: expected seconds, more than 0 and at most" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["json", "html"])
+def test_a_report_that_could_not_be_written_is_refused_before_anything_is_checked(
+    option, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(command_line, "WorkerClient", None)  # not started
+    assert command_line.main([*QUICK, f"--{option}", str(tmp_path)]) == 2
+    assert f"{option}='{tmp_path}' is not accepted: it is a folder" in capsys.readouterr().err
+    assert command_line.main([*QUICK, f"--{option}", str(tmp_path / "none" / "a")]) == 2
+    assert "there is no folder" in capsys.readouterr().err
+    monkeypatch.setattr("os.access", lambda path, mode: False)  # as for a user who may not write there
+    assert command_line.main([*QUICK, f"--{option}", str(tmp_path / "a")]) == 2
+    assert f"the folder {tmp_path} cannot be written" in capsys.readouterr().err
+
+
+def test_a_report_that_cannot_be_written_after_all_leaves_the_verdict(tmp_path, capsys):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    kernel = kernel_file(tmp_path, f"os.path.exists({str(folder)!r}) and os.rmdir({str(folder)!r})\nreturn v")
+    reports = ["--json", str(folder / "a.json"), "--html", str(tmp_path / "a.html")]
+    assert command_line.main([*QUICK, "--kernel", kernel, *reports]) == 1
+    assert "error: the report was not written: " in capsys.readouterr().err
+    assert (tmp_path / "a.html").exists()
 
 
 @pytest.fixture

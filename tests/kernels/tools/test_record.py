@@ -36,6 +36,26 @@ def test_a_part_that_does_not_exist_is_refused_in_one_line(capsys):
     )
 
 
+@pytest.mark.parametrize("link", [False, True])
+def test_without_a_gpu_the_shipped_recordings_are_not_overwritten(link, tmp_path, monkeypatch, capsys):
+    shipped, given = tmp_path / "shipped", tmp_path / "shipped"
+    shipped.mkdir()
+    if link:
+        given = tmp_path / "link"
+        given.symlink_to(shipped)
+    monkeypatch.setattr(record, "FOLDER", shipped)
+    monkeypatch.setattr("kernels.device.runtime.WITHOUT_GPU", True)
+    parts = dict.fromkeys(record.PARTS, lambda order: (order.folder / "written").touch())
+    monkeypatch.setattr(record, "PARTS", parts)
+    assert record.main(["--out", str(given)]) == 2
+    assert f"error: --out {given} is not accepted: expected a GPU" in capsys.readouterr().err
+    assert not list(shipped.iterdir())
+    assert record.main(["--out", str(tmp_path / "mine")]) == 0
+    monkeypatch.setattr("kernels.device.runtime.WITHOUT_GPU", False)
+    assert record.main(["--out", str(given)]) == 0
+    assert list(shipped.iterdir())
+
+
 def test_counters_that_are_not_allowed_are_skipped_with_a_message_and_overwrite_nothing(
     tmp_path, monkeypatch, capsys
 ):

@@ -12,7 +12,7 @@ import pytest
 from kernels.algorithms import run_traced
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.worker.client import WorkerClient
-from kernels.worker.failures import Cancelled, Crashed, OutOfMemory, TimedOut
+from kernels.worker.failures import Cancelled, Crashed, JobFailure, OutOfMemory, TimedOut
 from kernels.worker.requests import MeasureRequest, TraceRequest
 
 SMALL = AttentionProblem(q_len=16, kv_len=16, head_dim=16, block_m=16, block_n=16)
@@ -124,6 +124,18 @@ def test_a_patient_request_lets_the_others_go_first(client):
 def test_a_time_limit_stops_the_job_and_names_the_limit(client):
     with pytest.raises(TimedOut, match=r"Stopped after 0\.4 s, the time limit"):
         submit(client, LONG, time_limit_s=0.4).result(30)
+    assert_next_job_works(client)
+
+
+def test_a_fault_of_the_client_costs_its_job_alone(client):
+    with pytest.raises(JobFailure, match="OverflowError"):
+        submit(client, SMALL, time_limit_s=float("inf")).result(30)
+    assert_next_job_works(client)
+
+
+def test_a_time_limit_of_0_is_not_taken_for_the_default(client):
+    with pytest.raises(TimedOut, match="Stopped after 0 s"):
+        submit(client, LONG, time_limit_s=0.0).result(30)
     assert_next_job_works(client)
 
 
