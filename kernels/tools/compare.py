@@ -44,7 +44,7 @@ def markdown_table(ratios: Ratios) -> str:
     """
     timed = list(dict.fromkeys(peer for _, _, peer in ratios))
     peers = [peer for peer in PEERS if peer in timed] + [peer for peer in timed if peer not in PEERS]
-    labels = [PEERS[peer].label if peer in PEERS else peer for peer in peers]
+    labels = [PEERS[peer].label if peer in PEERS else peer.replace("|", r"\|") for peer in peers]
     lines = [f"| | {' | '.join(labels)} |", "|:--|" + "--:|" * len(peers)]
     for direction in DIRECTIONS:
         for head_dim in sorted({key[1] for key in ratios if key[0] == direction}):

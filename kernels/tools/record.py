@@ -249,15 +249,15 @@ def _kernel_names() -> list[str]:
 
 
 def _overwrites_without_gpu(folder: Path) -> bool:
-    """Whether recording to this folder would replace the shipped recordings by those of a machine without a
-    GPU."""
+    """Whether recordings of a machine without a GPU would replace the shipped ones in this folder."""
     from kernels.device.runtime import WITHOUT_GPU
 
     return WITHOUT_GPU and folder.resolve() == FOLDER.resolve()
 
 
 def main(argv: list[str] | None = None) -> int:
-    """The command line. Returns 0, or 2 for an unknown part, algorithm or kernel, or without a GPU."""
+    """The command line. Returns 0, or 2 for an unknown part, algorithm or kernel, and if recordings of a GPU
+    would be overwritten without one."""
     arguments = _argument_parser().parse_args(argv)
     choices = (("parts", [*PARTS]), ("algorithms", [*ALGORITHMS]), ("kernels", _kernel_names()))
     for option, known in choices:

@@ -16,8 +16,8 @@ from kernels.worker.protocol import read_message, write_message
 
 SLEEPY = {"OMP_WAIT_POLICY": "PASSIVE"}
 """Environment in which torch's threads sleep while they wait for one another. By default they spin, and take
-the processor from the app, from the browser and from each other: with two cores a check then takes twice as
-long."""
+the processor from the app, from the browser and from each other. Measured on two cores, beside other work:
+the battery of flash2 in the interpreter takes 27 s with it, and 53 s without."""
 KEPT_LINES = 20
 """Lines of standard error that are kept, to say why the process failed."""
 

@@ -59,7 +59,7 @@ def show() -> None:
         f"**Modelled**, one [[head]] in [[float16]]. Sizes and speeds are from datasheets ({gpu.source}). "
         f"Only the speed of the SRAM is derived: {SHARED_BYTES_PER_CLOCK} bytes per SM at each tick of a "
         f"clock of {significant(gpu.clock_hz / 1e9)} GHz. SRAM here is the shared memory of an SM, "
-        f"{format_kib(gpu.shared_bytes_per_sm)}; the table above adds the rest of its L1 cache. One "
+        f"{format_kib(gpu.shared_bytes_per_sm)}; the folded table adds the rest of its L1 cache. One "
         f"[[program]] can have {format_kib(gpu.shared_bytes_per_program)} of it, since the system keeps the "
         "rest; [[registers]] come on top. The cache [[L2]] may keep a part of S and P for a moment, but all "
         "heads share it, and S of each grows with N².",

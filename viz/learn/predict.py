@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from kernels.lessons.predictions import Quantity, judge
+from kernels.lessons.predictions import ABSOLUTE, RELATIVE, Quantity, judge
 from viz.shared.formats import format_number
 from viz.shared.glossary import say
 
@@ -71,7 +71,10 @@ def type_in(key: str, question: str, wanted: Sequence[Quantity], because: str) -
             shown = row.form_submit_button("Show", icon=":material/visibility:")
         if shown:
             st.session_state[shown_key] = True
-        st.caption("Numbers are shown with three digits. Yours may be off by 2 % and 0.006.")
+        st.caption(
+            "Numbers are shown with three digits. "
+            f"Yours may be off by {100 * RELATIVE:g} % of the right number plus {ABSOLUTE}."
+        )
         verdicts = [
             (quantity, *judge(quantity, number))
             for quantity, number in zip(wanted, given, strict=True)

@@ -48,6 +48,7 @@ def test_a_peer_that_is_not_known_here_has_its_column_under_its_own_name():
     header, _, line = markdown_table(time_ratios([run(64, theirs=3.0, ours=1.0, naive=8.0)])).splitlines()
     assert header == "| | naive (torch) | theirs |"
     assert line == "| forward, head_dim 64 | 8.00 (1) | 3.00 (1) |"
+    assert r"a\|b" in markdown_table({("forward", 64, "a|b"): [1.0]})
 
 
 def test_the_command_line_reads_a_file_and_refuses_one_without_ours(tmp_path, capsys):

@@ -6,6 +6,8 @@ from urllib.parse import parse_qs
 
 import pytest
 
+from kernels.algorithms import ALGORITHMS
+from kernels.attention.operators import MAX_PACKED_ROWS
 from kernels.device.gpus import GPUS
 from kernels.lessons.gradients import GradientLesson, derived
 from kernels.lessons.split_kv import occupancy
@@ -257,6 +259,13 @@ def test_eight_bits_are_compared_on_the_readers_inputs(no_worker):
     assert not app.exception
     assert before not in [chart.proto.spec for chart in app.get("plotly_chart")]
     assert "arXiv 2407.08608" in words(app)
+
+
+def test_what_is_said_of_when_our_hopper_kernel_runs_is_what_the_launch_asks(no_worker):
+    said = words(open_chapter("after", after_topic="FlashAttention-3"))
+    head_dims = ALGORITHMS["flash3"].needs.head_dims
+    assert f"head_dim {head_dims[0]} to {head_dims[-1]}" in said
+    assert f"at most {MAX_PACKED_ROWS} queries together" in said
 
 
 def test_late_rescales_keep_the_output(no_worker):

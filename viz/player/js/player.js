@@ -19,9 +19,7 @@ import { countWords, rateWords, readoutWords } from "./run/words.js";
 const SLOW = 0.5; // phases per second
 const SAYS_EVERY_MS = 900; // while it plays, so that a screen reader can follow
 const TWEEN_MS = 500;
-const NO_NUMBERS =
-  "The code that ran here writes no numbers of its tiles down. FlashAttention-1 and -2, split-KV decoding " +
-  "and the backward kernels in Triton do.";
+const NO_NUMBERS = "The code that ran here does not record the numbers of its tiles. FlashAttention-2 does.";
 const NO_STEP = "The trace has no step about this tile.";
 const TWEENED_SPEED = 8; // faster playback has no time for transitions
 
