@@ -79,7 +79,12 @@ CANDIDATES = {
 }
 """For each kernel: (BLOCK_M, BLOCK_N), each with the (warps, stages) that are tried."""
 HOPPER_CANDIDATES = {
-    64: [TileConfig(128, 128, 12, 2), TileConfig(192, 128, 16, 2)],
+    64: [
+        TileConfig(128, 128, 12, 2),
+        TileConfig(128, 128, 12, 3),
+        TileConfig(192, 128, 16, 2),
+        TileConfig(192, 128, 16, 3),
+    ],
     128: [TileConfig(128, 128, 12, 2)],
     256: [TileConfig(128, 64, 12, 2)],
 }

@@ -7,9 +7,9 @@ from kernels.algorithms.flash3.mask import mask_scores
 from kernels.algorithms.flash3.output import write_out
 from kernels.algorithms.flash3.products import await_values, first_scores, issue_both, last_values
 from kernels.algorithms.flash3.recording import record_step
+from kernels.algorithms.flash3.softmax import join_sums, row_sums, softmax_step
 from kernels.algorithms.flash3.work import next_unit, take_item
 from kernels.primitives.marks import lane_of, mark, mark_numbers
-from kernels.primitives.online_softmax import online_softmax
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
@@ -18,6 +18,15 @@ from triton.language.extra.cuda import globaltimer
 
 MASKED, HAS_O, HAS_P, WRITES, WROTE = mark_numbers(WARPGROUP, "masked", "has O", "has P", "writes", "wrote")
 ASKS_Q, HAS_Q = mark_numbers(WARPGROUP, "asks Q", "has Q")
+
+
+@gluon.jit
+def operand_of(buffer, FIXED: gl.constexpr, LAYOUT: gl.constexpr):
+    """Q of a warpgroup as its products read it: from registers, or where it lies in shared memory."""
+    q = buffer.reshape([FIXED.ROWS, FIXED.BLOCK_D])
+    if FIXED.Q_IN_REGISTERS:
+        q = q.load(gl.DotOperandLayout(0, LAYOUT, 2))
+    return q
 
 
 @gluon.jit
@@ -41,55 +50,55 @@ def attend(
     lane = lane_of(trace, GROUP) if FIXED.LANES else None
     unit = gl.program_id(0)
     second = unit < 0
-    items = 0
-    step = 0
+    items, step = 0, 0
     item = take_item(unit, second, work, band, GROUP, FIXED)
     mark(lane, step, ASKS_Q)
     mbarrier.wait(rings.q.full.index(GROUP), 0)
     mark(lane, step, HAS_Q)
     if FIXED.TRACE:
         start = globaltimer()
-    q = rings.q.buffers.index(GROUP).reshape([ROWS, BLOCK_D])
-    scores = first_scores(q, rings, step, lane, step, FIXED, S_LAYOUT)
+    q = operand_of(rings.q.buffers.index(GROUP), FIXED, S_LAYOUT)
+    scores = first_scores(GROUP, q, rings, step, lane, step, FIXED, S_LAYOUT)
     done_m = gl.full([ROWS], float("-inf"), gl.float32, ROW_LAYOUT)
     done_l = gl.zeros([ROWS], gl.float32, ROW_LAYOUT)
     scores = mask_scores(scores, item, item.first, band, FIXED, S_LAYOUT)
     mark(lane, step, HAS_O)  # (there is none before it: its softmax begins)
-    first_p, m, l, alpha = online_softmax(scores, done_m, done_l, scale_log2)
+    first_p, m, l, alpha = softmax_step(scores, done_m, scale_log2)
     mark(lane, step, HAS_P)
     if FIXED.TRACE:
         record_step(
-            trace, max_steps, item, item.first, m, l, alpha, start, work, band, row_bytes,
+            trace, max_steps, item, item.first, m, row_sums(l, m), alpha, start, work, band, row_bytes,
             GROUP, FIXED, ROW_LAYOUT,
         )  # fmt: skip
     p = gl.convert_layout(first_p.to(DTYPE), P_LAYOUT)
     acc = gl.zeros([ROWS, BLOCK_D], gl.float32, O_LAYOUT)
     adds = second  # false: P V of an item's first tile starts its sum
     begins = second
-    from_tile = item.first + 1
-    to_tile = item.end
+    from_tile, to_tile = item.first + 1, item.end
     done_batch, done_head, done_q = 0, 0, 0  # (not the item: Triton would not see it change in the loop)
     more = True
     while more:
         # Two rounds per item: its first key tile, beside the last P V of the item before it; then the rest.
         q_slot = (items % FIXED.Q_STAGES) * FIXED.GROUPS + GROUP
-        q = rings.q.buffers.index(q_slot).reshape([ROWS, BLOCK_D])
+        q = operand_of(rings.q.buffers.index(q_slot), FIXED, S_LAYOUT)
         for kv_tile in range(from_tile, to_tile):
             step += 1
             if FIXED.TRACE:
                 start = globaltimer()
             factor = gl.convert_layout(alpha, O_ROW_LAYOUT)
-            scores, acc = issue_both(q, p, acc, adds, factor, rings, step, lane, step, FIXED, S_LAYOUT)
+            scores, acc = issue_both(GROUP, q, p, acc, adds, factor, rings, step, lane, step, FIXED, S_LAYOUT)
             scores = mask_scores(scores, item, kv_tile, band, FIXED, S_LAYOUT)
             mark(lane, step, MASKED)
-            acc = await_values(p, acc, rings, step, lane, step, FIXED)
+            acc = await_values(GROUP, p, acc, rings, step, lane, step, FIXED)
             # [row max]
-            new_p, m, l, alpha = online_softmax(scores, m, l, scale_log2)
+            new_p, m, sums, alpha = softmax_step(scores, m, scale_log2)
+            # [rescale]
+            l = join_sums(l, alpha, sums)
             # [end]
             mark(lane, step, HAS_P)
             if FIXED.TRACE:
                 record_step(
-                    trace, max_steps, item, kv_tile, m, l, alpha, start, work, band, row_bytes,
+                    trace, max_steps, item, kv_tile, m, row_sums(l, m), alpha, start, work, band, row_bytes,
                     GROUP, FIXED, ROW_LAYOUT,
                 )  # fmt: skip
             p = gl.convert_layout(new_p.to(DTYPE), P_LAYOUT)
@@ -106,7 +115,8 @@ def attend(
             begins = unit < 0
         else:
             mbarrier.arrive(rings.q.empty.index(q_slot))
-            done_batch, done_head, done_q, done_m, done_l = item.batch, item.head, item.first_q, m, l
+            done_batch, done_head, done_q, done_m = item.batch, item.head, item.first_q, m
+            done_l = row_sums(l, m)
             items += 1
             unit, second = next_unit(unit, second, work)
             more = unit < work.units
@@ -117,7 +127,7 @@ def attend(
                 mbarrier.wait(rings.q.full.index(next_slot), (items // FIXED.Q_STAGES) & 1)
                 mark(lane, step + 1, HAS_Q)
             m = gl.full([ROWS], float("-inf"), gl.float32, ROW_LAYOUT)
-            l = gl.zeros([ROWS], gl.float32, ROW_LAYOUT)
+            l = gl.zeros_like(l)
             from_tile = item.first
             to_tile = item.first + 1
             begins = more

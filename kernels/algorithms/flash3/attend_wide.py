@@ -71,7 +71,7 @@ def attend_wide(
         mark(lane, turn, HAS_Q)
         if FIXED.TRACE:
             start = globaltimer()
-        scores = first_scores(q, rings, step, lane, turn, FIXED, S_LAYOUT)
+        scores = first_scores(GROUP, q, rings, step, lane, turn, FIXED, S_LAYOUT)
         m = gl.full([ROWS], float("-inf"), gl.float32, ROW_LAYOUT)
         l = gl.zeros([ROWS], gl.float32, ROW_LAYOUT)
         scores = mask_scores(scores, item, item.first, band, FIXED, S_LAYOUT)
@@ -91,10 +91,10 @@ def attend_wide(
             if FIXED.TRACE:
                 start = globaltimer()
             factor = gl.convert_layout(alpha, O_ROW_LAYOUT)
-            scores, acc = issue_both(q, p, acc, True, factor, rings, step, lane, turn, FIXED, S_LAYOUT)
+            scores, acc = issue_both(GROUP, q, p, acc, True, factor, rings, step, lane, turn, FIXED, S_LAYOUT)
             scores = mask_scores(scores, item, kv_tile, band, FIXED, S_LAYOUT)
             mark(lane, turn, MASKED)
-            acc = await_values(p, acc, rings, step, lane, turn, FIXED)
+            acc = await_values(GROUP, p, acc, rings, step, lane, turn, FIXED)
             # [row max]
             new_p, m, l, alpha = online_softmax(scores, m, l, scale_log2)
             # [end]

@@ -1,7 +1,7 @@
 """What is known of FlashAttention-3, the forward kernel for Hopper GPUs."""
 
 from kernels.algorithms.chip import FLOAT32_BYTES, row_bytes, row_state, scores
-from kernels.algorithms.flash2.entry import ONLINE_SOFTMAX, ROW_FIELDS, TILE_STEP
+from kernels.algorithms.flash2.entry import ROW_FIELDS, TILE_STEP
 from kernels.algorithms.flash3.lanes import LOADS, WARPGROUP
 from kernels.device.gpus import SHARED
 from kernels.problem import AttentionProblem
@@ -48,6 +48,11 @@ ON_CHIP = (
         ("O out",),
         SHARED,
     ),
+    ChipPart(
+        "Q, copy",
+        lambda problem: problem.block_m * 128 * problem.itemsize if _columns(problem) == 128 else 0,
+        ("Q",),
+    ),
     scores("S"),
     ChipPart("P", lambda problem: problem.block_m * problem.block_n * problem.itemsize, ("P",)),
     ChipPart("O", lambda problem: problem.block_m * _columns(problem) * FLOAT32_BYTES, ("O",)),
@@ -73,14 +78,14 @@ def requested_bytes(problem: AttentionProblem) -> int:
 SOURCE = SourceRef(
     MODULE + "kernel",
     "_attn_fwd_hopper",
-    steps=(ONLINE_SOFTMAX,),
+    steps=((MODULE + "softmax", "softmax_step"), (MODULE + "softmax", "join_sums")),
     before_parts=(SourcePart(MODULE + "loader", "load_tiles", ("load Q",)),),
     step_parts=(
         SourcePart(MODULE + "loader", "load_tiles", ("load K",)),
         SourcePart(MODULE + "products", "issue_scores"),
         SourcePart(MODULE + "products", "issue_both", ("QK^T",)),
         SourcePart(MODULE + "mask", "mask_scores"),
-        SourcePart(MODULE + "attend", "attend", ("row max",)),
+        SourcePart(MODULE + "attend", "attend", ("row max", "rescale")),
         SourcePart(MODULE + "products", "issue_both", ("rescale",)),
         SourcePart(MODULE + "loader", "load_tiles", ("load V",)),
         SourcePart(MODULE + "products", "issue_values"),

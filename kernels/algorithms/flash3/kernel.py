@@ -6,6 +6,7 @@ from kernels.algorithms.flash3.attend import attend
 from kernels.algorithms.flash3.attend_wide import attend_wide
 from kernels.algorithms.flash3.loader import load_tiles
 from kernels.algorithms.flash3.rings import Descriptors, Rings, make_ring
+from kernels.algorithms.flash3.turns import make_turns
 from kernels.algorithms.flash3.work import Divisor, Work
 from kernels.primitives.marks import mark_program
 from kernels.problem import Band
@@ -66,9 +67,10 @@ def _attn_fwd_hopper(
         )
     k_ring = make_ring(FIXED.STAGES, GROUPS, k_desc)
     v_ring = make_ring(FIXED.STAGES, GROUPS, v_desc)
+    turns = make_turns(GROUPS)
     fence_async_shared()
     descs = Descriptors(q_desc, k_desc, v_desc, o_desc)
-    rings = Rings(q_ring, k_ring, v_ring)
+    rings = Rings(q_ring, k_ring, v_ring, turns)
     if FIXED.LANES:
         mark_program(trace, False)
     # Gluon takes no starred arguments, and a constexpr in a tuple variable would become a tensor.

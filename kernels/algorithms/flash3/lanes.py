@@ -1,5 +1,7 @@
 """What the lanes of the Hopper kernel do in a turn."""
 
+from dataclasses import replace
+
 from kernels.trace.lanes import OTHER, PRODUCT, SOFTMAX, WAIT, Activity, LaneRole
 
 WARPGROUP = LaneRole(
@@ -12,6 +14,7 @@ WARPGROUP = LaneRole(
         Activity("QK^T", PRODUCT, "QK^T", "has K", "has S"),
         Activity("PV", PRODUCT, "PV", "has V", "has O", turns_back=1),
         Activity("rescale", OTHER, "rescale", "start", "rescaled", turns_back=1),
+        Activity("wait for turn", WAIT, "QK^T", "rescaled", "asks K"),
         Activity("wait for Q", WAIT, "load Q", "asks Q", "has Q"),
         Activity("wait for K", WAIT, "load K", "asks K", "has K"),
         Activity("wait for V", WAIT, "load V", "asks V", "has V", turns_back=1),
@@ -23,6 +26,11 @@ WARPGROUP = LaneRole(
     ),
 )
 """In a turn a warpgroup issues Q K^T of a key tile, then P V of the key tile before it."""
+
+WIDE_WARPGROUP = replace(
+    WARPGROUP, activities=tuple(each for each in WARPGROUP.activities if each.name != "wait for turn")
+)
+"""With head_dim over 128 the warpgroups do not take turns (turns.py)."""
 
 LOADS = LaneRole(
     "loads",

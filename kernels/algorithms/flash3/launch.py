@@ -53,8 +53,8 @@ def chosen_config(
 
     The plain kernel runs if this one cannot, if the tuned table does not list the shape, or if the shape
     keeps fewer than three quarters of the SMs busy. Of 18 such small shapes measured on an H200 (batch 1, 8
-    or 16 heads, 256 to 1024 keys), the plain kernel with its smaller tiles was faster in 14, by 6 to 75 %,
-    and slower in three (full mask, head_dim 128), by 8 to 16 %.
+    or 16 heads, 256 to 1024 keys; before the warpgroups took turns), the plain kernel with its smaller tiles
+    was faster in 14, by 6 to 75 %, and slower in three (full mask, head_dim 128), by 8 to 16 %.
     """
     batch, q_heads, q_len, head_dim = query.shape
     config = hopper_config(head_dim, query.dtype, band.masks, band.kv_len)

@@ -8,7 +8,7 @@ import torch
 
 from kernels.algorithms.backward.choice import attention_gradients
 from kernels.algorithms.flash3.entry import ENTRY, KERNEL, LANES
-from kernels.algorithms.flash3.lanes import LOADS, WARPGROUP
+from kernels.algorithms.flash3.lanes import LOADS, WARPGROUP, WIDE_WARPGROUP
 from kernels.algorithms.flash3.launch import can_run_hopper, flash_forward_hopper
 from kernels.algorithms.flash3.work import work_units
 from kernels.device.backend import compute_capability
@@ -145,7 +145,8 @@ def run_lanes(problem: AttentionProblem) -> Lanes:
         )
 
     groups = problem.block_m // 64
-    roles = (*[WARPGROUP] * groups, LOADS)
+    warpgroup = WARPGROUP if problem.head_dim <= 128 else WIDE_WARPGROUP
+    roles = (*[warpgroup] * groups, LOADS)
     turns = items * (problem.kv_tiles + 1) + 1
     launch = LaneLaunch(roles, programs, turns)
     return measured_lanes(problem, LANES.name, MarkedCall(call, (launch,)))

@@ -29,7 +29,7 @@ def test_lines_of_all_its_files_are_shown(data):
     (kernel,) = data["kernels"]
     _, step, _ = kernel["source"]["lines"]
     files = {file.rpartition("/")[2] for *_, file in step}
-    assert files == {"loader.py", "products.py", "mask.py", "attend.py", "online_softmax.py"}
+    assert files == {"loader.py", "products.py", "mask.py", "attend.py", "softmax.py"}
 
 
 @pytest.mark.browser
@@ -71,5 +71,5 @@ def test_the_file_at_the_top_is_that_of_the_lit_lines(run, data):
     })()"""
     assert run(script, data) == [
         *("loader.py", "products.py", "mask.py", "attend.py"),
-        *("online_softmax.py", "online_softmax.py", "loader.py", "products.py"),
+        *("softmax.py", "softmax.py", "loader.py", "products.py"),
     ]

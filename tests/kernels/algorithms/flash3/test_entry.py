@@ -65,9 +65,10 @@ def _takes(problem):
         ("load K", "products", "wait_for(rings.k"),
         ("QK^T", "products", "warpgroup_mma(q, k"),
         ("mask", "mask", "columns_up_to(last"),
-        ("row max", "online_softmax", "m_new = "),
-        ("exponentials", "online_softmax", "tl.exp2(scores"),
+        ("row max", "softmax", "m_new = "),
+        ("exponentials", "softmax", "gl.exp2(scores"),
         ("rescale", "products", "acc * factor"),
+        ("rescale", "softmax", "return l * "),
         ("load V", "loader", "load_into(rings.v"),
         ("PV", "products", "warpgroup_mma(p, v"),
     ],
@@ -81,3 +82,10 @@ def test_lines_that_only_record_are_not_shown():
     source = kernel_source(KERNEL.source)
     texts = [line.text for line in source.before + source.step + source.after]
     assert not any(word in text for text in texts for word in ("record_", "mark(", "mark_tile("))
+
+
+@pytest.mark.parametrize("head_dim", [64, 96, 128, 256])
+def test_q_is_drawn_in_registers_where_the_kernel_keeps_it_there(head_dim):
+    problem = ENTRY.with_own_tiles(PROBLEM.with_(head_dim=head_dim))
+    in_registers = [part for part in KERNEL.parts if part.memory != SHARED and part.holds == ("Q",)]
+    assert sum(part.bytes_of(problem) for part in in_registers) == {96: 32768, 128: 32768}.get(head_dim, 0)

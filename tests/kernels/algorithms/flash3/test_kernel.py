@@ -47,7 +47,12 @@ BOUNDS = {
     "diagonal": (0, 0),
     "right": (None, 300),
 }
-CONFIGS = {2: TileConfig(128, 128, 12, 2), 3: TileConfig(192, 128, 16, 2)}
+CONFIGS = {
+    2: TileConfig(128, 128, 12, 2),
+    3: TileConfig(192, 128, 16, 2),
+    "3 slots": TileConfig(192, 128, 16, 3),
+}
+"""By the number of warpgroups, or of slots of the rings of K and V."""
 WIDE = TileConfig(128, 64, 12, 2)
 """For head_dim over 128."""
 
@@ -74,7 +79,8 @@ def test_without_a_hopper_gpu_it_is_not_used():
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("mask", list(BOUNDS))
 @pytest.mark.parametrize(
-    ("head_dim", "groups"), [(40, 2), (64, 2), (64, 3), (96, 2), (128, 2), (192, 2), (256, 2)]
+    ("head_dim", "groups"),
+    [(40, 2), (64, 2), (64, 3), (64, "3 slots"), (96, 2), (128, 2), (192, 2), (256, 2)],
 )
 def test_matches_float64_by_flash_attentions_rule(head_dim, groups, mask, dtype):
     for q_len, kv_len in SHAPES:
@@ -96,7 +102,7 @@ def test_matches_float64_by_flash_attentions_rule(head_dim, groups, mask, dtype)
 @pytest.mark.gpu
 @on_hopper
 @pytest.mark.parametrize("mask", ["full", "causal"])
-@pytest.mark.parametrize(("head_dim", "groups"), [(64, 2), (64, 3), (128, 2), (256, 2)])
+@pytest.mark.parametrize(("head_dim", "groups"), [(64, 2), (64, 3), (64, "3 slots"), (128, 2), (256, 2)])
 def test_250_repeats_are_bitwise_equal(head_dim, groups, mask):
     query, key, value = (draw((4, 8, 1111, head_dim), torch.float16, seed) for seed in range(3))
     first = attend(query, key, value, mask, groups)

@@ -45,6 +45,18 @@ def test_every_lane_multiplies_every_visited_tile_once(kernel, head_dim, mask):
             ]
 
 
+@pytest.mark.parametrize("mask", ["full", "causal"])
+def test_with_head_dim_64_one_warpgroup_of_a_program_multiplies_at_a_time(mask):
+    lanes = run_lanes(problem_of(64, mask), "flash3")
+    number = [own for own, _ in lanes.activities].index("QK^T")
+    for program in np.unique(lanes.event_program):
+        own = (lanes.event_activity == number) & (lanes.event_program == program)
+        order = np.argsort(lanes.event_begin_ns[own])
+        begins, ends = (each[own][order] for each in (lanes.event_begin_ns, lanes.event_end_ns))
+        assert len(np.unique(lanes.event_lane[own])) == 2
+        assert (ends[:-1] <= begins[1:]).all()
+
+
 @pytest.mark.parametrize(
     ("kernel", "head_dim"),
     [("flash2", 128), ("flash3", 64), ("flash3", 256), ("backward_sweep", 64), ("backward_sweep", 128)],
