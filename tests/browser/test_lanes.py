@@ -156,7 +156,7 @@ def test_in_learn_a_block_that_is_picked_marks_its_tile(visit):
     page.page.locator(".fa-lanes").focus()
     page.press(".")
     assert "query tile" in read(page)
-    zooms = page.page.get_by_role("button", name="zoom to the marked blocks")
+    zooms = page.page.get_by_role("button", name="zoom so that the marked blocks fill the view")
     zooms.focus()
     before = page.page.locator(".fa-lanes").screenshot()
     zooms.press("Enter")

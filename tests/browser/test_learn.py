@@ -58,18 +58,19 @@ def test_every_chapter_is_in_reach_on_a_phone(visit):
 REACHES = f"""() => {{
   const canvas = {PLAYER}.querySelector('canvas.fa-rows');
   const from = Math.round((canvas.width * 100) / canvas.clientWidth);
-  const {{ data, width, height }} = canvas.getContext('2d').getImageData(
+  const {{ data, width }} = canvas.getContext('2d').getImageData(
     from, 0, canvas.width - from, canvas.height);
-  const middle = 4 * (Math.floor(height / 8) * width + 3);
+  const before = (window.atTheStart ??= data);
   let last = -1;
   for (let i = 0; i < data.length; i += 4) {{
     const x = (i / 4) % width;
-    const isDrawn = data[i + 3] && [0, 1, 2].some((c) => Math.abs(data[i + c] - data[middle + c]) > 12);
+    const isDrawn = [0, 1, 2].some((c) => Math.abs(data[i + c] - before[i + c]) > 12);
     if (isDrawn) last = Math.max(last, x / width);
   }}
   return last;
 }}"""
-"""How far to the right something is drawn on the curves of a row, 0 to 1; -1 for nothing."""
+"""How far to the right the curves of a row differ from how they were at the first call, 0 to 1; -1 for
+nowhere."""
 
 
 def test_the_curves_of_a_row_end_at_the_present_step(visit):

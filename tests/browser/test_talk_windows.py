@@ -32,6 +32,9 @@ def test_a_tile_that_is_clicked_shows_its_numbers_in_both_windows(visit, tmp_pat
     stage.page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     for window in (stage, speaker):
         window.page.wait_for_function(opens)
+    pointed = stage.page.locator(".fa-stage").first.get_attribute("title")
+    assert pointed.startswith("query tile ")
+    assert "follow" not in pointed  # a row, which a click on a page does
     tiles = [window.text(".fa-screen-foot span").split(" · ")[0] for window in (stage, speaker)]
     assert tiles[0].startswith("Query tile ")
     assert tiles[0] == tiles[1]

@@ -71,6 +71,8 @@ def _standard_with_its_least(problem: AttentionProblem, ours: int) -> Compared:
 
 def less_or_more(ratio: float, words: str) -> str:
     """How many times less, or more, than the other figure, which the words name."""
+    if format_ratio(max(ratio, 1 / ratio)) == format_ratio(1):
+        return f"about as much: {words}"
     if ratio >= 1:
         return f"{format_ratio(ratio)} less: {words}"
     return f"{_times_more(ratio)}: {words}"

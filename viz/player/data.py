@@ -30,8 +30,8 @@ MAX_ROW_VALUES = 9000
 
 ROW_VALUES = {"m": "row_max", "l": "row_sum", "alpha": "alpha", "weight": "weight"}
 """Names of row values in the script, and the fields of Trace that they are."""
-SHARES = ("alpha", "weight")
-"""Row values between 0 and 1."""
+SHARES = {"alpha": np.multiply, "weight": np.add}
+"""Row values between 0 and 1, and what joins those of the steps that are drawn as one."""
 
 
 def player_data(trace: Trace, provenance: str, gpu: Gpu) -> dict:
@@ -44,6 +44,7 @@ def player_data(trace: Trace, provenance: str, gpu: Gpu) -> dict:
     selection = select_steps(trace, algorithm)
     tile_numbers = grid_tiles(trace, selection)
     names = zip(algorithm.kernels, trace.kernels, strict=True)
+    share = sampled_share(trace) * selection.share
     data = {
         "title": title_of(trace),
         "provenance": provenance,
@@ -56,8 +57,8 @@ def player_data(trace: Trace, provenance: str, gpu: Gpu) -> dict:
             {"name": name, "written": bool(trace.tensor_bytes_written[:, i].any()), "color": _color(name)}
             for i, name in enumerate(trace.tensors)
         ],
-        "standard_bytes": round(sampled_share(trace) * standard_requested(problem, algorithm.direction)),
-        "standard_words": "standard, same rows" if trace.sample else "standard, same tiles",
+        "standard_bytes": round(share * standard_requested(problem, algorithm.direction)),
+        "standard_words": "standard, same rows" if share < 1 else "standard, same tiles",
         "strips": _strips(algorithm),
         "key_parts": key_parts(trace, algorithm),
         "grid": algorithm.grid,
@@ -69,7 +70,7 @@ def player_data(trace: Trace, provenance: str, gpu: Gpu) -> dict:
         "palettes": theme.palettes_for_player(),
         "kinds": encode(tile_kinds(problem, algorithm, tile_numbers or None).ravel(), "uint8"),
         "steps": _steps(trace, algorithm, selection, tile_numbers),
-        "rows": _rows(trace, algorithm, selection.last),
+        "rows": _rows(trace, algorithm, selection),
         "matrices": matrices_of(trace, algorithm, selection),
         "matrix_row": trace.matrix_row,
         "clock": _clock(trace, algorithm, selection, gpu),
@@ -148,22 +149,20 @@ def duel_data(first: tuple[Trace, str], second: tuple[Trace, str], gpu: Gpu) -> 
 def duel_clock(first: Trace, second: Trace, gpu: Gpu) -> dict:
     """The modelled time at which each drawn step of two runs ends, and what this clock is, in words."""
     costs = []
-    for trace in (first, second):
-        algorithm = algorithm_of(trace)
-        ends = np.cumsum(modelled_ns(trace, algorithm, gpu))
-        costs.append(encode(ends[select_steps(trace, algorithm).last], "float64"))
-    words = (
-        f"Modelled: each step takes as long as its bytes at the bandwidth of the {gpu.name}, or as its FLOPs "
-        "at its peak, whichever is longer. The model has no caches, no latency and no idle SM."
-    )
-    sampled = [
-        f"{name} is a {note}"
-        for name, trace in zip("AB", (first, second), strict=True)
-        for note in sample_notes(trace)
+    words = [
+        f"Modelled: each drawn step takes as long as its bytes at the bandwidth of the {gpu.name}, or as its "
+        "FLOPs at its peak, whichever is longer. The model has no caches, no latency and no idle SM."
     ]
-    if sampled:
-        words += f" {'; '.join(sampled)}."
-    return {"costs": costs, "clock_words": words}
+    for name, trace in zip("AB", (first, second), strict=True):
+        algorithm = algorithm_of(trace)
+        selection = select_steps(trace, algorithm)
+        ends = np.append(0, np.cumsum(modelled_ns(trace, algorithm, gpu)))
+        drawn = ends[selection.last + 1] - ends[selection.first]  # others count neither here nor in the bytes
+        costs.append(encode(np.cumsum(drawn), "float64"))
+        words += [f"{name} is a {note}." for note in sample_notes(trace)]
+        if selection.share < 1:
+            words.append(f"Only the drawn part of {name} is timed.")
+    return {"costs": costs, "clock_words": " ".join(words)}
 
 
 def title_of(trace: Trace) -> str:
@@ -274,8 +273,9 @@ def _steps(trace: Trace, algorithm: Algorithm, selection: Selection, tile_number
     }
 
 
-def _rows(trace: Trace, algorithm: Algorithm, last: np.ndarray) -> dict:
+def _rows(trace: Trace, algorithm: Algorithm, selection: Selection) -> dict:
     """Row state after each drawn step, of every row or of evenly spaced ones; and of the step's tile."""
+    last = selection.last
     arrays = {name: getattr(trace, field) for name, field in ROW_VALUES.items()}
     known = {name: array for name, array in arrays.items() if array is not None}
     stride, columns = 1, max(len(known) - 1, 1)
@@ -285,13 +285,13 @@ def _rows(trace: Trace, algorithm: Algorithm, last: np.ndarray) -> dict:
     picked = np.arange(0, rows, stride)
     values = {}
     for name, array in known.items():
-        drawn = array[last][:, picked]
-        is_share = name in SHARES  # 1 stands for one that was not recorded: nothing is rescaled
-        values[name] = (
-            _row_values(np.nan_to_num(drawn, nan=1.0), "share") if is_share else _row_values(drawn, "float")
-        )
+        if name in SHARES:
+            recorded = np.nan_to_num(array[:, picked], nan=1.0)  # 1 where it was not: nothing is rescaled
+            values[name] = _row_values(selection.joined(recorded, SHARES[name]), "share")
+        else:
+            values[name] = _row_values(array[last][:, picked], "float")
     if trace.row_share is not None:
-        values["share"] = _row_values(trace.row_share[last][:, picked], "share")
+        values["share"] = _row_values(selection.joined(trace.row_share[:, picked], np.add), "share")
     if trace.output_distance is not None:
         values["distance"] = _row_values(trace.output_distance[last][:, picked], "log")
     if trace.gradient_distance is not None:

@@ -9,6 +9,7 @@ import numpy as np
 from kernels.problem import AttentionProblem
 from kernels.trace import Trace
 from kernels.trace.algorithm import Algorithm
+from viz.player.tiles import rows_of_tiles
 
 MAX_STEPS = 4096
 MAX_CELLS = 1 << 22
@@ -19,12 +20,20 @@ MAX_CELLS = 1 << 22
 class Selection:
     """The drawn steps: `first` and `last` hold the index in the trace of the first and last step of each.
 
-    `notes` say in words what was left out.
+    `notes` say in words what was left out. `share` is the part of the traced queries of all heads that is
+    drawn.
     """
 
     first: np.ndarray
     last: np.ndarray
     notes: tuple[str, ...]
+    share: float
+
+    def joined(self, values: np.ndarray, by: np.ufunc) -> np.ndarray:
+        """(drawn steps, ...): values of the steps of the trace, those of each drawn step joined by `by`."""
+        bounds = np.stack([self.first, self.last + 1], axis=1).ravel()
+        padded = np.append(values, values[-1:], axis=0)  # the last bound lies one past the trace
+        return by.reduceat(padded, bounds, axis=0)[::2]
 
 
 def turns(trace: Trace, algorithm: Algorithm) -> np.ndarray:
@@ -43,10 +52,12 @@ def select_steps(trace: Trace, algorithm: Algorithm, limit: int = MAX_STEPS) -> 
     """All steps if they fit the limit, else evenly spaced heads, then query tiles, then groups of steps."""
     kept = np.arange(trace.steps)
     notes = []
+    share = 1.0
     heads = np.unique(trace.batch_head)
     if len(kept) > limit and len(heads) > 1:
         chosen = heads[_evenly(len(heads), max(1, limit * len(heads) // len(kept)))]
         kept = kept[np.isin(trace.batch_head[kept], chosen)]
+        share *= len(chosen) / len(heads)
         notes.append(f"{len(chosen)} of {len(heads)} heads are drawn")
     tiles = np.unique(trace.q_tile[kept])
     tiles = tiles[tiles >= 0]
@@ -55,13 +66,15 @@ def select_steps(trace: Trace, algorithm: Algorithm, limit: int = MAX_STEPS) -> 
     if wanted < len(tiles) and len(tiles) > 1:
         chosen = tiles[_evenly(len(tiles), max(1, wanted))]
         kept = kept[np.isin(trace.q_tile[kept], chosen)]
+        drawn, traced = (rows_of_tiles(trace.problem, algorithm, each).sum() for each in (chosen, tiles))
+        share *= drawn / traced
         notes.append(f"{len(chosen)} of {len(tiles)} query tiles are drawn")
     size = -(-len(kept) // limit)
-    if size > 1:
-        notes.append(f"{size} consecutive key tiles are drawn as one step")
     is_first = _position_in_turn(turns(trace, algorithm)[kept]) % size == 0
+    if not is_first.all():
+        notes.append(f"{size} consecutive key tiles are drawn as one step")
     is_last = np.append(is_first[1:], True)
-    return Selection(kept[is_first], kept[is_last], tuple(notes))
+    return Selection(kept[is_first], kept[is_last], tuple(notes), share)
 
 
 def is_large(problem: AttentionProblem) -> bool:

@@ -61,10 +61,14 @@ def _share_of_online_state(
 
 def row_mean(trace: Trace, algorithm: Algorithm, values: np.ndarray) -> np.ndarray:
     """(steps,): mean over the rows of each step's query tile that exist."""
-    block = trace.problem.block_m
-    rows = np.minimum(algorithm.rows(trace.problem) - np.maximum(trace.q_tile, 0) * block, block)
+    rows = rows_of_tiles(trace.problem, algorithm, np.maximum(trace.q_tile, 0))
     exists = np.arange(values.shape[1]) < rows[:, None]
     return np.nansum(np.where(exists, values, 0), axis=1) / rows
+
+
+def rows_of_tiles(problem: AttentionProblem, algorithm: Algorithm, q_tiles: np.ndarray) -> np.ndarray:
+    """int (query tiles,): rows that exist of each; the last tile may have fewer than the others."""
+    return np.minimum(algorithm.rows(problem) - q_tiles * problem.block_m, problem.block_m)
 
 
 def key_ranges(trace: Trace, algorithm: Algorithm) -> tuple[np.ndarray, np.ndarray]:

@@ -15,7 +15,13 @@ from kernels.problem.presets import PRESETS
 from kernels.recordings import recorded_measurement
 from tests.anywhere import ANYWHERE
 from viz.explore.cards import measurement_words
-from viz.explore.comparisons import bytes_with_standard, percentile_words, spread_words, time_with_naive
+from viz.explore.comparisons import (
+    bytes_with_standard,
+    less_or_more,
+    percentile_words,
+    spread_words,
+    time_with_naive,
+)
 from viz.shared import runs
 from viz.shared.formats import format_bytes
 
@@ -150,3 +156,11 @@ def test_a_recorded_time_says_where_and_how_it_was_taken():
     assert words.startswith("**Recorded** 20")
     assert "NVIDIA H200" in words
     assert METHODS["cuda"] in words
+
+
+@pytest.mark.parametrize(
+    ("ratio", "words"),
+    [(2.0, "2.0× less: x"), (0.5, "2.0× more: x"), (1.04, "about as much: x"), (0.97, "about as much: x")],
+)
+def test_figures_that_are_nearly_equal_are_not_told_apart(ratio, words):
+    assert less_or_more(ratio, "x") == words

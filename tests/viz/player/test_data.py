@@ -17,7 +17,6 @@ from kernels.problem.tiles import visited_tiles
 from kernels.recordings import recorded_run
 from kernels.trace import LaunchInfo, Trace
 from tests.anywhere import ANYWHERE
-from viz.player import data as player
 from viz.player import selection, tiles
 from viz.player.data import duel_data, player_data
 
@@ -26,10 +25,6 @@ TENSORS = ("Q", "K", "V", "O", "lse")
 
 def decode(text, dtype):
     return np.frombuffer(base64.b64decode(text), np.dtype(dtype).newbyteorder("<"))
-
-
-def select_steps(trace, limit=selection.MAX_STEPS):
-    return selection.select_steps(trace, algorithm_of(trace), limit)
 
 
 def turns(trace):
@@ -163,46 +158,6 @@ def test_a_query_tile_without_a_key_has_no_share_and_no_loop():
     data = player_data(trace, "", GPUS["A100"])
     assert decode(data["steps"]["kv"], "int32").tolist() == [-1, -1, 0]
     assert decode(data["steps"]["share"], "uint16").tolist()[:2] == [0, 0]
-
-
-@pytest.mark.parametrize(
-    ("problem", "limit", "note"),
-    [
-        (PROBLEM.with_(q_heads=8, kv_heads=8), 40, "4 of 8 heads are drawn"),
-        (PROBLEM, 5, "2 of 4 query tiles are drawn"),
-        (
-            PROBLEM.with_(q_len=16, kv_len=160, mask="full"),
-            4,
-            "3 consecutive key tiles are drawn as one step",
-        ),
-    ],
-    ids=["heads", "query tiles", "key tiles"],
-)
-def test_too_many_steps_are_sampled_or_grouped_and_the_page_is_told(problem, limit, note):
-    trace = hand_built(problem)
-    selection = select_steps(trace, limit)
-    assert len(selection.first) <= limit
-    assert selection.notes == (note,)
-    assert (trace.program[selection.first] == trace.program[selection.last]).all()
-
-
-def test_grouped_steps_keep_all_bytes_and_all_attention(monkeypatch):
-    problem = PROBLEM.with_(q_len=16, kv_len=160, mask="full")
-    trace = hand_built(problem)
-    monkeypatch.setattr(player, "select_steps", lambda trace, algorithm: select_steps(trace, 4))
-    data = player_data(trace, "", GPUS["A100"])
-    steps = data["steps"]
-    assert (bytes_of(data, "read") + bytes_of(data, "written")).sum() == trace.total_bytes
-    assert decode(steps["share"], "uint16").sum() / 65535 == pytest.approx(1, abs=1e-3)
-    assert decode(steps["kv_end"], "int32").tolist() == [3, 6, 9, 10]
-
-
-def test_all_steps_are_kept_where_they_fit():
-    trace = hand_built(PROBLEM)
-    selection = select_steps(trace)
-    assert selection.notes == ()
-    assert np.array_equal(selection.first, np.arange(trace.steps))
-    assert np.array_equal(selection.last, np.arange(trace.steps))
 
 
 def test_32_by_32_tiles_stay_under_200_kilobytes():

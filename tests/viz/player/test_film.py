@@ -58,3 +58,9 @@ def test_a_step_that_changes_over_time_has_a_shot_for_each_moment(run):
     assert changing[0]["time"] == 1000
     assert changing[-1]["time"] == 1250
     assert all(shot["tween"] == 1 for shot in made["shots"] if shot["position"] != 2)
+
+
+def test_a_long_animation_is_told_in_minutes_with_a_way_to_a_shorter_one(run):
+    short, long = run("[2500, 2_002_000].map(save.lengthWords)")
+    assert short == "2.5 s."
+    assert long == "33 minutes. A higher speed (]) or fewer steps make it shorter."

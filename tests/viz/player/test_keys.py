@@ -54,6 +54,23 @@ def test_space_is_left_to_what_it_presses(run, tag, role, takes):
     assert run(script, [tag, role]) is takes
 
 
+@pytest.mark.parametrize(("clicks", "taken"), [(1, True), (0, False)])
+def test_space_is_the_players_again_once_a_button_was_clicked(run, clicks, taken):
+    """A press of a key on a button counts as no click of the pointer."""
+    script = f"""(() => {{
+      {OWNERS}
+      const owner = made("a");
+      const drop = keyboard.takeKeys(owner);
+      const button = owner.root.appendChild(document.createElement("button"));
+      button.focus();
+      button.dispatchEvent(new MouseEvent("click", {{ bubbles: true, detail: given }}));
+      const isTaken = press(" ", document.activeElement);
+      drop();
+      return isTaken;
+    }})()"""
+    assert run(script, clicks) is taken
+
+
 def test_enter_follows_a_link_during_a_talk(run):
     script = f"""(() => {{
       {OWNERS}

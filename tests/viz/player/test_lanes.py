@@ -190,23 +190,6 @@ def test_the_block_under_a_time_is_found_and_only_what_is_seen_is_drawn(run, giv
 
 
 @pytest.mark.browser
-def test_the_seen_span_stays_within_the_run_and_zooms_about_a_time(run):
-    script = """(() => {
-      const seen = new span.Span(1000);
-      seen.zoom(0.5, 250);
-      const zoomed = [seen.from, seen.to];
-      seen.pan(5000);
-      const panned = [seen.from, seen.to];
-      seen.reveal(10, 20);
-      const revealed = seen.from <= 10 && seen.to >= 20;
-      seen.zoom(100);
-      return { zoomed, panned, revealed, all: [seen.from, seen.to] };
-    })()"""
-    got = run(script)
-    assert got == {"zoomed": [125, 625], "panned": [500, 1000], "revealed": True, "all": [0, 1000]}
-
-
-@pytest.mark.browser
 def test_a_block_leads_to_its_phase_in_the_grid_and_a_step_to_its_blocks(run, given):
     script = """(() => {
       const made = model.makeModel(given.player);

@@ -5,6 +5,8 @@ import pytest
 
 from kernels.algorithms import ALGORITHMS, run_traced
 from kernels.problem import AttentionProblem
+from kernels.problem.presets import PRESETS
+from kernels.recordings import recorded_run
 from tests.anywhere import ANYWHERE
 from tests.viz.player.runs import GPU, WINDOW
 from tests.viz.player.test_data import PROBLEM, decode, hand_built
@@ -115,6 +117,25 @@ def test_a_written_strip_fills_with_the_steps_that_store_into_it(run, data):
     assert before < half < full == pytest.approx(1)
 
 
+def test_a_tile_that_was_set_to_zero_is_not_filled(run):
+    """The sweep adds each step's part to dQ, which another kernel has set to zero, and a third one scales."""
+    problem = ALGORITHMS["flash3_backward"].with_own_tiles(PRESETS["gpt2"].problem)
+    trace = recorded_run(problem, "flash3_backward").trace
+    script = """(() => {
+      const m = model.makeModel(given);
+      const strip = m.strips.find((one) => one.name === "dQ");
+      const level = (done) => {
+        const at = { step: -1, phase: null, head: 0, kernel: 0, finished: false, isDone: (i) => i < done };
+        return strips.stripState(m, strip, at, 2, 3).level;
+      };
+      const steps = [0, 1, 2].map((kernel) => model.stepsOfTile(m, kernel, 0, 2).at(-1));
+      return steps.map((step) => level(step + 1));
+    })()"""
+    zeroed, added, scaled = run(script, player_data(trace, "here", GPU))
+    assert zeroed == pytest.approx(0.12)
+    assert zeroed < added < scaled == pytest.approx(1)
+
+
 def test_a_turn_goes_from_its_first_step_to_its_last(run, window):
     _, data = window
     turn = decode(data["steps"]["turn"], "uint32").tolist()
@@ -165,22 +186,23 @@ def test_a_strip_knows_its_edges_and_the_steps_that_fill_it(run, algorithm):
     trace = run_traced(WINDOW, algorithm)
     strips = run(
         """[model.makeModel(given)].map((m) => m.strips.map((one) => [
-             one.name, one.along, one.edges, one.inParts, one.store,
-             one.store && [model.fillingSteps(m, one, 0), model.fillingSteps(m, one, 1)]]))[0]""",
+             one.name, one.along, one.edges, one.inParts, one.fillers,
+             one.isFilled && [model.fillingSteps(m, one, 0), model.fillingSteps(m, one, 1)]]))[0]""",
         player_data(trace, "here", GPU),
     )
     entry = ALGORITHMS[algorithm]
     assert [name for name, *_ in strips] == [*entry.top, *entry.left, *entry.right]
-    for name, along, edges, in_parts, store, filling in strips:
+    for name, along, edges, in_parts, fillers, filling in strips:
         tiles, column = (5, trace.kv_tile) if name in entry.top else (3, trace.q_tile)
         assert (along, edges) == ("kv" if name in entry.top else "q", list(range(tiles + 1)))
         assert not in_parts
         storing = [index for index, kernel in enumerate(entry.kernels) if (name, "write") in kernel.requests]
         if not storing:
-            assert store is None
+            assert filling is False
             continue
         inside = any(name in phase.stores for phase in entry.kernels[storing[0]].step)
-        assert store == {"kernel": storing[0], "everyStep": inside}
+        kernels = range(len(entry.kernels))
+        assert fillers == [{"everyStep": inside} if index in storing else None for index in kernels]
         for head, of_head in enumerate(filling):
             for tile, steps in enumerate(of_head):
                 fills = (trace.kernel == storing[0]) & (trace.batch_head == head) & (column == tile)
@@ -209,7 +231,7 @@ def test_the_strip_of_the_parts_has_a_tile_for_each_part(run, parts):
 def test_a_step_about_several_key_tiles_fills_them_all(run, parts):
     """As a combining kernel would that wrote along the keys, in parts of 3, 3 and 1 tiles."""
     trace, data = parts
-    strip = '{ along: "kv", store: { kernel: 1 }, filled: new Map() }'
+    strip = '{ along: "kv", fillers: [null, { everyStep: false }], filled: new Map() }'
     combining = np.flatnonzero((trace.kernel == 1) & (trace.q_tile >= 0))
     filling = run(
         f"[model.makeModel(given)].map((m) => model.fillingSteps(m, {strip}, m.head.at(-1)))[0]", data

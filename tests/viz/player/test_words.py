@@ -193,7 +193,7 @@ def test_a_tile_is_told_by_what_the_mask_leaves_of_it_and_its_share(run, window)
     """The share is that of the head and the kernel at hand."""
     trace, data = window
     share = decode(data["steps"]["share"], "uint16")
-    told = "given.hits.map(([hit, kernel]) => words.tileWords(m, hit, kernel))"
+    told = "given.hits.map(([hit, kernel]) => words.tileWords(m, hit, kernel, true))"
     script = f"[model.makeModel(given.data)].map((m) => {told})[0]"
     places = [(head, 2, kv, kernel) for head in range(2) for kv in range(5) for kernel in (1, 2)]
     hits = [[{"head": head, "q": q, "kv": kv}, kernel] for head, q, kv, kernel in places]
@@ -214,7 +214,7 @@ def test_a_tile_is_told_by_what_the_mask_leaves_of_it_and_its_share(run, window)
 def test_a_tile_that_a_kernel_only_computes_has_no_share(run):
     problem = AttentionProblem(q_len=16, kv_len=16, head_dim=16, block_m=8, block_n=8)
     data = player_data(run_traced(problem, "standard"), "here", GPU)
-    script = "[0, 2].map((k) => words.tileWords(model.makeModel(given), { head: 0, q: 1, kv: 0 }, k))"
+    script = "[0, 2].map((k) => words.tileWords(model.makeModel(given), { head: 0, q: 1, kv: 0 }, k, true))"
     computed, weighed = run(script, data)
     assert computed == "query tile 1, key tile 0: full. Click to follow this row."
     assert "full, " in weighed
@@ -222,7 +222,7 @@ def test_a_tile_that_a_kernel_only_computes_has_no_share(run):
 
 
 def test_the_very_first_tile_has_a_share(run, data):
-    script = "words.tileWords(model.makeModel(given), { head: 0, q: 0, kv: 0 }, 0)"
+    script = "words.tileWords(model.makeModel(given), { head: 0, q: 0, kv: 0 }, 0, true)"
     share = "100 % of the attention of its rows"
     assert run(script, data) == f"query tile 0, key tile 0: partly masked, {share}. Click to follow this row."
 
@@ -248,6 +248,21 @@ def test_a_row_is_told_by_its_number_and_a_head_by_its_kind(run, data, parts):
     ]
     name = "words.headName(model.makeModel(given), 1)"
     assert [run(name, data), run(name, parts[1])] == ["head 1", "K head 1"]
+
+
+def test_a_picked_row_without_a_tile_so_far_is_told_as_such(run, data):
+    """Its curves are empty, and a click on it seemed to do nothing."""
+    script = """(() => {
+      const m = model.makeModel(given);
+      const at = { step: 1, kernel: 0, isDone: (step) => step < 1 };
+      const hints = [null, 0, 2].map((q) => words.rowHint(m, at, q === null ? null : { head: 0, q, row: 3 }));
+      return [...hints, words.rowHint(m, at, null, true)];
+    })()"""
+    none, begun, to_come, opened = run(script, data)
+    assert none == " (click the grid to follow another)"
+    assert begun == " (picked; click it again to let go)"
+    assert to_come == " (picked, its tiles are still to come; click it again to let go)"
+    assert opened == " (↑ and ↓ pick another)"
 
 
 def test_the_readout_is_about_the_picked_row(run, data):

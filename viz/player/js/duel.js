@@ -1,17 +1,16 @@
 // Two runs side by side under one transport: step for step, or as a race on one modelled clock.
 
-import { choice, controls, element, fitFullScreen, legend, toggleFullScreen } from "./controls/dom.js";
+import { choice, controls, element, fitFullScreen, legend, toggleFullScreen, write } from "./controls/dom.js";
 import { formatMs } from "./run/formats.js";
 import { takeKeys } from "./controls/keyboard.js";
 import { decode } from "./run/model.js";
 import { Pane } from "./grid/pane.js";
 import { SavePanel } from "./save/save.js";
 import { Transport, browserClock } from "./run/transport.js";
-import { duelWords } from "./run/words.js";
+import { duelWords, noteWords } from "./run/words.js";
 
 const RACE_TICKS = 1000;
 const TICKS_PER_PERCENT = RACE_TICKS / 100;
-const SAYS_EVERY_MS = 900;
 
 // Where both runs stand: after as many steps each, or at the same modelled time. A track for transport.js.
 export class Race {
@@ -77,7 +76,7 @@ export class Duel {
   constructor(root, onSettled = () => {}) {
     this.root = root;
     this.onSettled = onSettled;
-    this.panes = [0, 1].map(() => new Pane(() => this.draw()));
+    this.panes = [0, 1].map(() => new Pane()); // nothing here would follow a row
     this.transport = new Transport(this);
     this.build();
     this.dropKeys = takeKeys(this);
@@ -91,9 +90,9 @@ export class Duel {
 
   build() {
     this.titles = this.panes.map(() => element("div", { class: "fa-head fa-pane-title" }));
-    const columns = this.panes.map(({ nodes }, i) => {
+    this.columns = this.panes.map(({ nodes }, i) => {
       const pane = element("div", { class: "fa-pane" }, [nodes.stage, nodes.chip, nodes.bytes]);
-      return element("div", { class: "fa-column" }, [this.titles[i], pane]);
+      return element("div", { class: "fa-column", role: "group" }, [this.titles[i], pane]);
     });
     this.legend = legend();
     this.controls = controls(this, "position of both runs");
@@ -105,10 +104,11 @@ export class Duel {
     ];
     this.orders = choice("clock", orders, (order) => this.setOrder(order));
     this.save = new SavePanel(this);
+    this.notes = element("div", { class: "fa-notes" });
     this.root.append(
-      element("div", { class: "fa-duel" }, columns),
+      element("div", { class: "fa-duel" }, this.columns),
       this.legend.node,
-      this.controls.panel([this.orders.node, this.save.button]),
+      this.controls.panel([this.orders.node, this.save.button], [this.notes]),
       this.save.node,
     );
   }
@@ -128,9 +128,12 @@ export class Duel {
       this.panes[i].load(run);
       const claim = differ ? `. ${run.grid_words}` : "";
       this.titles[i].textContent = `${"AB"[i]}  ${run.title}${claim}`;
+      this.columns[i].setAttribute("aria-label", `${"AB"[i]}: ${run.title}`);
     });
+    this.root.setAttribute("aria-label", `Playback of ${data.title}`);
+    this.notes.textContent = data.runs.map((run, i) => `${"AB"[i]}: ${noteWords(run)}`).join(" · ");
     const models = this.panes.map((pane) => pane.model);
-    const share = Math.max(...models.map((model) => model.scaleShare));
+    const share = Math.max(...models.map((model) => model.largestShare));
     models.forEach((model) => (model.scaleShare = share)); // one scale of colours for both
     this.legend.says(models);
     this.panes.forEach((pane) => pane.usePalette(this.root));
@@ -171,8 +174,8 @@ export class Duel {
 
   // What a saved picture says of itself.
   get caption() {
-    const foot = this.data.runs.map((run, i) => `${"AB"[i]}: ${run.provenance}`).join(" · ");
-    return { title: this.data.title, where: this.controls.count.textContent, foot };
+    const where = this.controls.count.textContent;
+    return { title: this.data.title, where, foot: this.notes.textContent };
   }
 
   setOrder(order) {
@@ -223,12 +226,12 @@ export class Duel {
       pane.draw(pane.stateAt(1));
       return race.done(i);
     });
+    const named = panes.filter(({ model }) => model.data.grid.length);
+    this.legend.tellsLetters(named.some((pane) => pane.hasLetters));
     const isRace = race.order === "race";
     this.slider.value = race.position;
     const steps = `step ${race.position} / ${race.last()}`;
-    shown.count.textContent = isRace ? `${formatMs(race.now() / 1e6)} modelled` : steps;
-    if (this.transport.playing && now - (this.said ?? 0) < SAYS_EVERY_MS) return;
-    this.said = now;
-    shown.readout.textContent = duelWords(panes, done, race.costs, isRace, this.data.clock_words);
+    write(shown.count, isRace ? `${formatMs(race.now() / 1e6)} modelled` : steps);
+    shown.tell(duelWords(panes, done, race.costs, isRace, this.data.clock_words), now);
   }
 }

@@ -1,5 +1,6 @@
 // Entry of the exported HTML page: its data lie in the page, and the player's state in the address after "#".
 
+import { onAppearance } from "./controls/dom.js";
 import { Duel } from "./duel.js";
 import { Player } from "./player.js";
 
@@ -11,3 +12,4 @@ const remember = (now) => hasAddress && history.replaceState(null, "", `#${new U
 const player = new (run.runs ? Duel : Player)(root, remember);
 const hash = location.hash.slice(1);
 player.load(run, hash ? Object.fromEntries(new URLSearchParams(hash)) : state);
+onAppearance(() => player.load(run)); // the same run again keeps its state

@@ -1,7 +1,7 @@
 // The player of one run. It works in a Streamlit component and in a plain HTML page alike.
 
 import { Aside } from "./grid/aside.js";
-import { choice, controls, element, fitFullScreen, legend, toggleFullScreen } from "./controls/dom.js";
+import { choice, controls, element, fitFullScreen, legend, toggleFullScreen, write } from "./controls/dom.js";
 import { toldRow } from "./run/figure.js";
 import { keysPanel } from "./controls/help.js";
 import { takeKeys } from "./controls/keyboard.js";
@@ -14,10 +14,9 @@ import { SavePanel } from "./save/save.js";
 import { sentenceOf } from "./run/sentences.js";
 import { UNITS } from "./run/timeline.js";
 import { Transport, browserClock } from "./run/transport.js";
-import { countWords, rateWords, readoutWords } from "./run/words.js";
+import { countWords, momentTitle, noteWords, rateWords, readoutWords } from "./run/words.js";
 
 const SLOW = 0.5; // phases per second
-const SAYS_EVERY_MS = 900; // while it plays, so that a screen reader can follow
 const TWEEN_MS = 500;
 const NO_NUMBERS = "The code that ran here does not record the numbers of its tiles. FlashAttention-2 does.";
 const NO_STEP = "The trace has no step about this tile.";
@@ -122,7 +121,7 @@ export class Player {
       this.aside.forget();
       this.root.setAttribute("aria-label", `Playback of ${data.title}. ${data.provenance}`);
       this.legend.says([this.pane.model]);
-      this.notes.textContent = [data.provenance, ...data.notes].join(" · ");
+      this.notes.textContent = noteWords(data);
     }
     this.pane.scaleBytes();
     if (isNew && state.plays && !this.reduced) this.playByItself();
@@ -229,7 +228,7 @@ export class Player {
 
   // Words for the reader, until the next change.
   say(words) {
-    this.controls.readout.textContent = words;
+    this.controls.tell(words);
   }
 
   // Whether the next phase has to wait for an answer of the reader.
@@ -247,8 +246,10 @@ export class Player {
     this.orders.show(timeline.order);
     this.units.node.classList.toggle("fa-off", atOnce);
     this.controls.rate.textContent = rateWords(timeline, transport.speed);
+    const title = momentTitle(timeline);
+    [this.controls.rate, this.controls.count, this.slider].forEach((node) => (node.title = title));
     this.slider.max = atOnce ? timeline.last() : this.pane.model.count;
-    if (atOnce) this.opened.isOpen = false;
+    if (atOnce) this.opened.shut();
     const { isOpen, canOpen } = this.opened;
     this.numbers.disabled = !canOpen || atOnce;
     this.numbers.title = canOpen ? "show the tile in its numbers (z)" : NO_NUMBERS;
@@ -301,22 +302,22 @@ export class Player {
     const shows = this.opened.isOpen && Microscope.shows(pane.model, at);
     this.root.classList.toggle("fa-shows-tile", shows);
     const { active, bytes } = pane.draw(at, shows);
+    if (!shows) this.legend.tellsLetters(pane.hasLetters);
     if (shows) this.microscope.draw(pane.model, pane.palette, at, pane.pinned, this.opened.isAsking(at));
     const tells = !shows && timeline.unit === "phase" && timeline.order === "one";
     const told =
       tells && at.phase ? sentenceOf(pane.model, at, toldRow(pane.model, at.step, pane.pinned)) : "";
     this.hasTold ||= tells; // from then on the line keeps its height, so that no button moves
-    Object.assign(this.told, { hidden: shows || !this.hasTold, textContent: told });
+    this.told.hidden = shows || !this.hasTold;
+    write(this.told, told);
     const row = shows ? toldRow(pane.model, at.step, pane.pinned) : 0;
     const picked = shows ? { head: pane.model.head[at.step], q: pane.model.q[at.step], row } : pane.pinned;
     this.slider.value = timeline.order === "one" ? at.done : timeline.position;
-    shown.count.textContent = countWords(timeline, at);
+    write(shown.count, countWords(timeline, at));
     this.aside.draw(pane, at, picked, shows);
     if (this.lanes.canvas.clientWidth) this.drawLanes(at);
     this.onDrawn?.(at);
-    if (this.transport.playing && now - (this.said ?? 0) < SAYS_EVERY_MS) return;
-    this.said = now;
-    shown.readout.textContent = readoutWords(timeline, at, bytes, active, picked);
+    shown.tell(readoutWords(timeline, at, bytes, active, picked), now);
   }
 
   drawLanes(at) {

@@ -25,7 +25,7 @@ export default function (component) {
     root.replaceChildren();
     const server = new Server();
     mount.shown = notes ? new Speaker(root, talk, notes, server) : new Talk(root, talk, speakerUrl, server);
-  }
+  } else mount.shown.useTheme(); // it runs again with another theme
   // A rerun may clean up just before the next call: the talk lives on then.
   const call = ++mount.calls;
   return () => setTimeout(() => call === mount.calls && leave(parentElement, mount));

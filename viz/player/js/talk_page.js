@@ -1,6 +1,7 @@
 // Entry of the exported talk: its data lie in the page. The address ends in "#speaker" in the speaker's
 // window; the audience's window drops the notes before it shows anything.
 
+import { onAppearance } from "./controls/dom.js";
 import { Printing } from "./talk/print.js";
 import { Speaker } from "./talk/speaker.js";
 import { Talk } from "./talk/talk.js";
@@ -17,14 +18,11 @@ const root = document.querySelector(".fa-talk");
 function start() {
   const bytes = Uint8Array.from(atob(encoded), (letter) => letter.charCodeAt(0));
   const isSpeaker = encoded && location.hash === "#speaker";
-  if (isSpeaker) {
-    const notes = JSON.parse(new TextDecoder().decode(bytes));
-    return [new Speaker(root, talk, notes), new Printing(talk, notes)];
-  }
-  return [
-    new Talk(root, talk, () => (encoded ? `${location.href.split("#")[0]}#speaker` : "")),
-    new Printing(talk),
-  ];
+  const notes = isSpeaker ? JSON.parse(new TextDecoder().decode(bytes)) : [];
+  const speakerUrl = () => (encoded ? `${location.href.split("#")[0]}#speaker` : "");
+  const shown = isSpeaker ? new Speaker(root, talk, notes) : new Talk(root, talk, speakerUrl);
+  onAppearance(() => shown.useTheme());
+  return new Printing(talk, notes);
 }
 
 start();

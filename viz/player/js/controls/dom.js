@@ -23,6 +23,8 @@ const MODELLED =
   "algorithm 0; backward: algorithm 3). Requested bytes in the same tiles, as in the bar above: K and V " +
   "count once per query tile; backward, Q and dO count once per key tile too.";
 
+const SAYS_EVERY_MS = 900;
+
 export function element(tag, attributes = {}, children = []) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -31,6 +33,12 @@ export function element(tag, attributes = {}, children = []) {
   }
   node.append(...children);
   return node;
+}
+
+// Put words in a node that may be told many times a second: the same words again are no change that a screen
+// reader would say.
+export function write(node, words) {
+  if (node.textContent !== words) node.textContent = words;
 }
 
 function icon(name) {
@@ -66,7 +74,8 @@ export function controls(owner, sliderLabel) {
   slider.step = "1";
   const count = element("span", { class: "fa-count" });
   const rate = element("span", { class: "fa-rate" });
-  const readout = element("div", { class: "fa-readout", "aria-live": "polite" });
+  const readout = element("div", { class: "fa-readout", "aria-hidden": "true" });
+  const said = element("div", { class: "fa-said", "aria-live": "polite" });
   const play = iconButton("play", "play or pause (space)", () => transport.toggle());
   const buttons = element("div", { class: "fa-group" }, [
     iconButton("start", "first step (Home)", () => transport.goTo(0)),
@@ -86,22 +95,32 @@ export function controls(owner, sliderLabel) {
     play.firstChild.replaceWith(icon(playing ? "pause" : "play"));
     play.setAttribute("aria-pressed", String(playing));
   };
+  // The words are seen at once, with the bars that they are about. While it plays they are said aloud only so
+  // often that a voice can follow.
+  let saidAt = -Infinity;
+  const tell = (words, now = performance.now()) => {
+    write(readout, words);
+    if (transport.playing && now - saidAt < SAYS_EVERY_MS) return;
+    saidAt = now;
+    write(said, words);
+  };
   // All of it as one panel, with more tools beside the speed and more words beside the readout.
   const panel = (tools, words = []) =>
     element("div", { class: "fa-controls" }, [
       bar,
       element("div", { class: "fa-tools" }, [speed, ...tools]),
-      element("div", { class: "fa-foot" }, [readout, ...words]),
+      element("div", { class: "fa-foot" }, [readout, said, ...words]),
     ]);
-  return { panel, slider, count, rate, readout, showPlaying };
+  return { panel, slider, count, rate, tell, showPlaying };
 }
 
-// The legend of the grid. `says` takes the runs at hand.
+// The legend of the grid. `says` takes the runs at hand, `tellsLetters` whether the tiles have room for them.
 export function legend() {
   const [claim, largest] = [element("span"), element("span")];
   const entry = (swatch, words) =>
     element("span", {}, [element("i", { class: `fa-swatch fa-swatch-${swatch}` }), words]);
-  const skipped = entry("skipped", "hidden by the mask: score −∞, weight 0");
+  const masked = element("span");
+  const skipped = entry("skipped", masked);
   const computed = element("span");
   const plain = entry("plain", computed);
   const named = element("span");
@@ -112,8 +131,8 @@ export function legend() {
   const says = (models) => {
     claim.textContent = models.length === 1 ? models[0].data.grid_words : "";
     claim.hidden = !claim.textContent;
-    const masked = [KIND.skipped, KIND.partial];
-    skipped.hidden = !models.some((model) => masked.some((kind) => model.kinds.includes(kind)));
+    skipped.hidden = models.every(({ kinds }) => kinds.every((kind) => kind === KIND.full));
+    masked.textContent = `hidden by the mask: score −∞, weight 0${computedAllTheSame(models)}`;
     const cells = new Set(models.flatMap((model) => model.kernels.map((kernel) => kernel.cells)));
     computed.textContent = models.some((model) => model.data.observed) ? "visited" : "scores computed";
     plain.hidden = !cells.has("plain");
@@ -124,7 +143,16 @@ export function legend() {
     const percent = 100 * Math.max(...models.map((model) => model.scaleShare));
     largest.textContent = `share of its rows' weight, 0 to ${formatNumber(percent, 2)}\u00a0%`;
   };
-  return { node, says };
+  // The letters on the tiles are told if there are any; their words keep their room, so that nothing moves.
+  const tellsLetters = (areDrawn) => (named.style.visibility = areDrawn ? "" : "hidden");
+  return { node, says, tellsLetters };
+}
+
+// Of the runs at hand, which compute the tiles too that the mask hides.
+function computedAllTheSame(models) {
+  const computes = models.map(({ kinds }) => kinds.includes(KIND.hidden));
+  if (!computes.includes(true)) return "";
+  return computes.includes(false) ? `, but computed in ${"AB"[computes.indexOf(true)]}` : ", but computed";
 }
 
 // The two bars of bytes, on one scale that leaves room for `largest`; returns what changes with the position.
@@ -169,11 +197,18 @@ export function fitFullScreen(root) {
   else root.style.removeProperty("--fa-zoom"); // around it may be another one, as on a talk's stage
 }
 
+const DARK = "(prefers-color-scheme: dark)";
+
+// Call `change` each time the system goes from light to dark or back. Streamlit tells its components itself.
+export function onAppearance(change) {
+  window.matchMedia(DARK).addEventListener("change", change);
+}
+
 // Whether the page is dark, by Streamlit's theme if there is one.
 export function isDark(root) {
   const background = getComputedStyle(root).getPropertyValue("--st-background-color").trim();
   const hex = /^#([0-9a-f]{6})/i.exec(background);
-  if (!hex) return window.matchMedia("(prefers-color-scheme: dark)").matches;
+  if (!hex) return window.matchMedia(DARK).matches;
   const [r, g, b] = [0, 2, 4].map((at) => parseInt(hex[1].slice(at, at + 2), 16));
   return 0.299 * r + 0.587 * g + 0.114 * b < 128;
 }

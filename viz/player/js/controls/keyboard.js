@@ -18,12 +18,18 @@ export function takeKeys(owner) {
   };
   owner.root.addEventListener("pointerdown", takeOver, options);
   owner.root.addEventListener("focusin", takeOver, options);
+  owner.root.addEventListener("click", giveBack, options);
   document.addEventListener("keydown", (event) => handleKey(owner, event), options);
   takeOver();
   return () => {
     listening.abort();
     leave();
   };
+}
+
+// Space is the player's again once a button was clicked; one that was reached and pressed by keys keeps it.
+function giveBack({ target, detail }) {
+  if (detail > 0) target.closest?.(PRESSED)?.blur();
 }
 
 // Somebody who types in a field, or moves another widget of the page, is left alone.

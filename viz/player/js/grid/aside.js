@@ -1,15 +1,11 @@
 // What stands right of the grid: the kernel's source with the lines of the phase lit, and the curves of one
 // row.
 
-import { canvas, element } from "../controls/dom.js";
+import { canvas, element, write } from "../controls/dom.js";
 import { drawRows } from "./rows.js";
 import { recordedSeries } from "../run/series.js";
 import { SourceView } from "./source_view.js";
 import { curveWords, rowHint, rowWords } from "../run/words.js";
-
-function write(node, words) {
-  if (node.textContent !== words) node.textContent = words;
-}
 
 export class Aside {
   constructor() {
@@ -34,7 +30,7 @@ export class Aside {
     if (!this.isShown) return;
     drawRows(this.rows, model, palette, at, picked);
     write(this.title, rowWords(model, at, picked));
-    write(this.hint, rowHint(model, picked, opened));
+    write(this.hint, rowHint(model, at, picked, opened));
     if (this.source.show(model, at)) this.rows.title = curveWords(recordedSeries(model, at.kernel));
   }
 }

@@ -1,7 +1,7 @@
 // Where things lie on the stage: the grid of score tiles, the strips beside it, one small grid per head.
 
 export const STRIP = 13; // thickness of a strip
-const LETTER = 6.5; // width of a letter of a strip's name, about
+export const LETTER = 6.5; // width of a letter of a strip's name, about
 const WORD = 54; // width of a strip's name in words
 export const LABEL = 12; // height of the labels above the strips
 
@@ -23,27 +23,28 @@ function stageLayout(width, height, model) {
   return { x, y: top, cellWidth, cellHeight, ...grid, room: width };
 }
 
-// One grid per head, if all programs are shown at once; the tiles are as large as they can be.
+// One grid per head, if all programs are shown at once; the tiles are as large as they can be. `room` is the
+// width of a grid and its gap; of very many heads the gaps are narrower, so that each keeps half its room.
 export function headLayouts(width, height, model, heads) {
   if (heads.length === 1) return [stageLayout(width, height, model)];
-  const shortest = (columns) =>
-    Math.min(
-      (width / columns - 8) / model.kvTiles,
-      (height / Math.ceil(heads.length / columns) - 16) / model.qTiles,
-    );
-  const columns = heads.reduce((best, _, i) => (shortest(i + 1) > shortest(best) ? i + 1 : best), 1);
-  const w = width / columns;
-  const h = height / Math.ceil(heads.length / columns);
-  return heads.map((_, i) => {
-    const grid = { width: w - 8, height: h - 16 };
-    return {
-      x: (i % columns) * w + 4,
-      y: Math.floor(i / columns) * h + 14,
-      cellWidth: grid.width / model.kvTiles,
-      cellHeight: grid.height / model.qTiles,
-      ...grid,
-    };
-  });
+  const sizes = (columns) => {
+    const [w, h] = [width / columns, height / Math.ceil(heads.length / columns)];
+    const [across, down] = [Math.min(8, w / 2), Math.min(16, h / 2)];
+    const [cellWidth, cellHeight] = [(w - across) / model.kvTiles, (h - down) / model.qTiles];
+    return { w, h, across, down, cellWidth, cellHeight, shortest: Math.min(cellWidth, cellHeight) };
+  };
+  const longer = (best, _, i) => (sizes(i + 1).shortest > sizes(best).shortest ? i + 1 : best);
+  const columns = heads.reduce(longer, 1);
+  const { w, h, across, down, cellWidth, cellHeight } = sizes(columns);
+  return heads.map((_, i) => ({
+    x: (i % columns) * w + across / 2,
+    y: Math.floor(i / columns) * h + (7 / 8) * down,
+    cellWidth,
+    cellHeight,
+    width: w - across,
+    height: h - down,
+    room: w,
+  }));
 }
 
 // The box of a step's tiles in the grid.

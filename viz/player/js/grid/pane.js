@@ -5,14 +5,22 @@ import { canvas, element, fillBytes } from "../controls/dom.js";
 import { fitCanvas, text, usePalette } from "./draw.js";
 import { LABEL, cellBox, headLayouts, tileAt } from "./layout.js";
 import { hasTile, modelOf, rowCount, rowNumber, valueAt } from "../run/model.js";
-import { DoneLayer, drawActive, drawAllDone, drawInProgress, drawPinnedRow } from "./stage.js";
-import { drawLabels, drawParts, drawStrips } from "./strips.js";
+import {
+  DoneLayer,
+  ROOM_FOR_A_LETTER,
+  drawActive,
+  drawAllDone,
+  drawInProgress,
+  drawPinnedRow,
+} from "./stage.js";
+import { drawLabels, drawParts, drawStrips, nameHeads } from "./strips.js";
 import { Timeline } from "../run/timeline.js";
 import { bytesSoFar, headName, tileWords } from "../run/words.js";
 
 export class Pane {
-  // `onPick` is called when the user picks a row of the grid or lets it go.
-  constructor(onPick) {
+  // `onPick` is called when the user picks a row of the grid or lets it go; without it no row can be picked.
+  constructor(onPick = null) {
+    this.onPick = onPick;
     this.nodes = {
       stage: canvas("stage", "score tiles, with the tensors beside them"),
       chip: canvas("chip", "what a program keeps in shared memory and in registers"),
@@ -21,10 +29,7 @@ export class Pane {
     this.doneLayer = new DoneLayer();
     this.pinned = null; // {head, q, row}: the row that the user picked
     const { stage } = this.nodes;
-    stage.addEventListener("click", (event) => {
-      this.pick(event);
-      onPick();
-    });
+    stage.addEventListener("click", (event) => this.pick(event));
     stage.addEventListener("mousemove", (event) => (stage.title = this.describe(event)));
   }
 
@@ -49,6 +54,12 @@ export class Pane {
   // Draw the bars of bytes so that `largest` would still fit.
   scaleBytes(largest) {
     this.showBytes = fillBytes(this.nodes.bytes, this.model, this.palette, largest);
+  }
+
+  // Whether the tiles are large enough for the name of the tensor that they are of.
+  get hasLetters() {
+    const [{ cellWidth, cellHeight }] = this.shown.layouts;
+    return Math.min(cellWidth, cellHeight) >= ROOM_FOR_A_LETTER;
   }
 
   get visible() {
@@ -131,9 +142,7 @@ export class Pane {
     const split = model.keyParts.length > 0;
     if (layouts.length > 1) {
       if (split) layouts.forEach((layout) => drawParts(context, layout, model, palette));
-      heads.forEach((head, i) => {
-        text(context, headName(model, head), layouts[i].x, layouts[i].y - 7, palette.muted);
-      });
+      nameHeads(context, layouts, heads, model, palette);
       return;
     }
     if (split) drawParts(context, layouts[0], model, palette, LABEL + 2);
@@ -171,12 +180,13 @@ export class Pane {
 
   pick(event) {
     const { model, pinned } = this;
-    const hit = this.hit(event);
+    const hit = this.onPick && this.hit(event);
     if (!hit) return;
     const above = model.offsets.findLastIndex((offset) => offset <= hit.offset);
     const row = Math.min(above, rowCount(model, hit.q) - 1);
     const again = pinned && pinned.head === hit.head && pinned.q === hit.q && pinned.row === row;
     this.pinned = again ? null : { head: hit.head, q: hit.q, row };
+    this.onPick();
   }
 
   // The picked row as head and number of the row, "2.195".
@@ -198,6 +208,6 @@ export class Pane {
 
   describe(event) {
     const hit = this.hit(event);
-    return hit ? tileWords(this.model, hit, this.stateAt(1).kernel) : "";
+    return hit ? tileWords(this.model, hit, this.stateAt(1).kernel, Boolean(this.onPick)) : "";
   }
 }

@@ -11,8 +11,10 @@ import {
   whoseWords,
 } from "../run/series.js";
 
+const NAMES = 118; // width of the names and values: "−0.326 after tile 15"
 const TALLEST = 64;
 const MARKED = 40; // steps; more than that are drawn as a line alone
+const DOT = 4; // radius of the dot at the present value
 const LEAST = 1e-9; // of a logarithmic scale
 
 export function drawRows(canvas, model, palette, at, pinned) {
@@ -28,7 +30,7 @@ export function drawRows(canvas, model, palette, at, pinned) {
   }
   const tall = Math.min(height / Math.max(curves.length, 1), TALLEST);
   curves.forEach((series, index) => {
-    const box = { x: 92, y: index * tall + 3, w: width - 98, h: tall - 6 };
+    const box = { x: NAMES, y: index * tall + 3, w: width - NAMES - 6, h: tall - 6 };
     const steps = stepsOfSeries(model, series, shown);
     const values = seriesValues(model, series, steps, shown.row);
     const fresh = steps.map((step) => beginsAnew(model, step));
@@ -60,7 +62,7 @@ function drawSeries(context, box, palette, { series, values, fresh, current, who
   if (!points[current]) return;
   context.fillStyle = palette.now;
   context.beginPath();
-  context.arc(...points[current], 4, 0, 7);
+  context.arc(...points[current], DOT, 0, 7);
   context.fill();
 }
 
@@ -71,10 +73,12 @@ function placePoints(box, series, values) {
   if (!finite.length) return null;
   let [low, high] = series.range ?? [Math.min(...finite), Math.max(...finite)];
   if (!(high > low)) [low, high] = [low - 0.5, low + 0.5];
+  const margin = Math.min(DOT + 1, box.h / 4); // so that the dot stays inside of the strip
+  const bottom = box.y + box.h - margin;
   return scaled.map((value, i) => {
     if (!Number.isFinite(value)) return null;
     const x = box.x + (box.w * (i + 0.5)) / values.length;
-    return [x, box.y + box.h - 2 - ((box.h - 4) * (value - low)) / (high - low)];
+    return [x, bottom - ((box.h - 2 * margin) * (value - low)) / (high - low)];
   });
 }
 

@@ -29,10 +29,19 @@ export class SourceView {
       if (lit) first ??= each;
     }
     if (first) {
-      this.node.scrollTop = Math.max(0, first.line.offsetTop - this.node.clientHeight / 3);
       nameFile(this.node, model, at.kernel, first.file);
+      this.scrollTo(first.line);
     }
     return isOther;
+  }
+
+  // A line in the upper third. Below the name of the file begins a whole line, not the rest of one.
+  scrollTo({ offsetTop }) {
+    const { clientHeight, firstChild, children } = this.node;
+    const covered = firstChild.offsetHeight;
+    const wanted = offsetTop - clientHeight / 3 + covered;
+    const top = [...children].slice(1).findLast((each) => each.offsetTop <= wanted);
+    this.node.scrollTop = top ? Math.max(0, top.offsetTop - covered) : 0;
   }
 }
 

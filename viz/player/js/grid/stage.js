@@ -4,7 +4,7 @@ import { hatch, ink, outline, shareColor, text } from "./draw.js";
 import { cellBox } from "./layout.js";
 import { KIND, hasTile, keysOfRow, tileKind, tileNumber } from "../run/model.js";
 
-const ROOM_FOR_A_LETTER = 13;
+export const ROOM_FOR_A_LETTER = 13; // on a tile
 const REDRAWN_AT_ONCE = 2000; // tiles; more than that are drawn from the start
 
 function gapBetween(layout) {
@@ -39,21 +39,24 @@ function drawDone(context, layout, model, palette, step) {
   const box = cellBox(layout, model, step);
   const gap = gapBetween(layout);
   const inColor = cells === "share";
-  const color = inColor ? shareColor(palette, model.tileShare[step] / model.scaleShare) : palette.plain;
-  context.fillStyle = color;
-  if (!inColor || tileKind(model, step) !== KIND.partial || layout.cellHeight < 6) {
-    context.fillRect(box.x, box.y, Math.max(box.w - gap, 0.6), Math.max(box.h - gap, 0.6));
-    drawTensorName(context, box, model, palette, step);
-    return;
+  const kind = tileKind(model, step);
+  const isCut = kind === KIND.partial && layout.cellHeight >= 6;
+  const inner = { ...box, w: Math.max(box.w - gap, 0.6), h: Math.max(box.h - gap, 0.6) };
+  // once weights are known: what the mask hides of the tile is crossed, as the tiles are that it skips
+  const isCrossed = inColor && (isCut || kind === KIND.hidden);
+  if (isCrossed) {
+    context.clearRect(box.x, box.y, box.w, box.h);
+    for (const fill of [palette.surface, hatch(context, palette.line, 4, true)]) {
+      context.fillStyle = fill;
+      context.fillRect(inner.x, inner.y, inner.w, inner.h);
+    }
   }
-  const inner = { ...box, w: box.w - gap, h: box.h - gap };
-  context.clearRect(box.x, box.y, box.w, box.h);
-  for (const fill of [palette.surface, hatch(context, palette.line, 4, true), color]) {
-    context.fillStyle = fill; // what the mask hides of the tile is crossed, as the tiles are that it skips
-    if (fill !== color) context.fillRect(inner.x, inner.y, inner.w, inner.h);
+  context.fillStyle = inColor ? shareColor(palette, model.tileShare[step] / model.scaleShare) : palette.plain;
+  if (!isCrossed) context.fillRect(inner.x, inner.y, inner.w, inner.h);
+  else if (kind !== KIND.hidden) {
+    visiblePath(context, model, step, inner);
+    context.fill();
   }
-  visiblePath(context, model, step, inner);
-  context.fill();
   drawTensorName(context, box, model, palette, step);
 }
 
@@ -62,7 +65,8 @@ function drawTensorName(context, box, model, palette, step) {
   const name = model.gridTensors[model.kernel[step]];
   if (!name || Math.min(box.w, box.h) < ROOM_FOR_A_LETTER) return;
   const dark = model.tileShare[step] / model.scaleShare < 0.3;
-  const inColor = model.kernels[model.kernel[step]].cells === "share";
+  const { cells } = model.kernels[model.kernel[step]];
+  const inColor = cells === "share" && tileKind(model, step) !== KIND.hidden;
   const color = inColor ? (dark ? palette.scale.at(-1) : ink(palette)) : palette.text;
   text(context, name, box.x + box.w / 2, box.y + box.h / 2, color, { align: "center", weight: "600" });
 }
@@ -83,21 +87,33 @@ export function drawInProgress(context, layout, model, palette, at) {
   }
 }
 
+// [first, end) of the tiles that the mask skips: each alone, or those beside each other in a row together.
+function* skippedTiles({ kinds, kvTiles }, alone) {
+  const goesOn = (tile) => !alone && tile % kvTiles > 0 && kinds[tile] === KIND.skipped;
+  for (let first = 0, end; first < kinds.length; first = end) {
+    end = first + 1;
+    if (kinds[first] !== KIND.skipped) continue;
+    while (goesOn(end)) end++;
+    yield [first, end];
+  }
+}
+
 // Tiles that were not visited yet are hatched; tiles that the mask skips are crossed.
 function drawUnvisited(context, layout, model, palette) {
   context.fillStyle = hatch(context, palette.line, 6);
   context.fillRect(layout.x, layout.y, layout.width, layout.height);
   const crossed = hatch(context, palette.line, 4, true);
   const gap = gapBetween(layout);
-  for (let tile = 0; tile < model.kinds.length; tile++) {
-    if (model.kinds[tile] !== KIND.skipped) continue;
-    const x = layout.x + (tile % model.kvTiles) * layout.cellWidth;
-    const y = layout.y + Math.floor(tile / model.kvTiles) * layout.cellHeight;
+  for (const [first, end] of skippedTiles(model, gap > 0)) {
+    // without a gap no tile is seen alone, and there may be a million of them
+    const x = layout.x + (first % model.kvTiles) * layout.cellWidth;
+    const y = layout.y + Math.floor(first / model.kvTiles) * layout.cellHeight;
+    const width = (end - first) * layout.cellWidth;
     context.fillStyle = palette.surface;
-    context.fillRect(x, y, layout.cellWidth, layout.cellHeight);
+    context.fillRect(x, y, width, layout.cellHeight);
     if (gap) {
       context.fillStyle = crossed;
-      context.fillRect(x + 1, y + 1, layout.cellWidth - 2, layout.cellHeight - 2);
+      context.fillRect(x + 1, y + 1, width - 2, layout.cellHeight - 2);
     }
   }
   if (layout.cellWidth >= 8 && layout.cellHeight >= 8) drawGridLines(context, layout, model, palette);

@@ -1,8 +1,9 @@
 // The strips of tensors beside the grid, the numbers of the tiles, the gaps between the parts of the keys.
 
 import { FONT, outline, text } from "./draw.js";
-import { LABEL, STRIP, stripBox } from "./layout.js";
+import { LABEL, LETTER, STRIP, stripBox } from "./layout.js";
 import { fillingSteps, tileNumber } from "../run/model.js";
+import { headName } from "../run/words.js";
 
 export function drawStrips(context, layout, model, palette, at) {
   for (const strip of model.strips) {
@@ -13,13 +14,23 @@ export function drawStrips(context, layout, model, palette, at) {
   }
 }
 
+// The edges of a strip's tiles. Tiles narrower than a pixel are joined, since there may be very many.
+function drawnEdges({ edges }, step) {
+  const last = edges.length - 1;
+  const joined = Math.ceil(last / (edges[last] * step));
+  return joined > 1 ? edges.filter((_, i) => i === last || (i % joined === 0 && i + joined <= last)) : edges;
+}
+
 // The tiles of a strip, each from one of its edges to the next.
 function drawStrip(context, strip, { x, y, step, vertical }, palette, stateOf) {
-  const { edges } = strip;
+  const edges = drawnEdges(strip, step);
+  const origin = vertical ? y : x;
+  const isJoined = edges.length < strip.edges.length; // then on whole pixels, or else they are striped
+  const places = edges.map((edge) => origin + edge * step).map((at) => (isJoined ? Math.round(at) : at));
   for (let i = 0; i + 1 < edges.length; i++) {
-    const long = (edges[i + 1] - edges[i]) * step;
-    const start = edges[i] * step;
-    const box = vertical ? { x, y: y + start, w: STRIP, h: long } : { x: x + start, y, w: long, h: STRIP };
+    const start = places[i];
+    const long = places[i + 1] - start;
+    const box = vertical ? { x, y: start, w: STRIP, h: long } : { x: start, y, w: long, h: STRIP };
     const gap = long > 4 ? 1 : 0;
     const { level, active } = stateOf(edges[i], edges[i + 1]);
     context.globalAlpha = level;
@@ -59,12 +70,12 @@ function nameStrip(context, strip, box, layout, model, palette) {
 export function stripState(model, strip, at, from, end) {
   const { step, phase } = at;
   const meets = () => {
-    if (strip.along === "q") return model.q[step] === from;
+    if (strip.along === "q") return from <= model.q[step] && model.q[step] < end;
     return model.kv[step] < end && from < model.kvEnd[step];
   };
   const here = step >= 0 && meets();
   const active = here && phase !== null && [...phase.loads, ...phase.stores].includes(strip.name);
-  if (strip.store) return { level: filledLevel(model, strip, at, from, end), active };
+  if (strip.isFilled) return { level: filledLevel(model, strip, at, from, end), active };
   return { level: here && isLoaded(model, strip, at) ? 1 : 0.45, active };
 }
 
@@ -84,7 +95,8 @@ function filledLevel(model, strip, at, from, end) {
   if (!steps.length) return at.finished ? 1 : 0.12;
   let filled = 0;
   for (const step of steps) {
-    if (at.isDone(strip.store.everyStep ? step : model.turnLast[step])) filled += 1;
+    const { everyStep } = strip.fillers[model.kernel[step]];
+    if (at.isDone(everyStep ? step : model.turnLast[step])) filled += 1;
     else if (at.isDone(step)) filled += 0.6;
   }
   return 0.12 + (0.88 * filled) / steps.length;
@@ -123,7 +135,8 @@ function labelEvery(step, room) {
 
 // Numbers of the key tiles above the strips, and of the query tiles left of them, as many as fit.
 export function drawLabels(context, layout, model, palette) {
-  for (let kv = 0; kv < model.kvTiles; kv += labelEvery(layout.cellWidth, 26)) {
+  const room = Math.max(26, LETTER * (String(model.kvTiles).length + 1));
+  for (let kv = 0; kv < model.kvTiles; kv += labelEvery(layout.cellWidth, room)) {
     const x = layout.x + (kv + 0.5) * layout.cellWidth;
     text(context, `${kv}`, x, LABEL / 2 + 1, palette.muted, { align: "center" });
   }
@@ -133,4 +146,16 @@ export function drawLabels(context, layout, model, palette) {
     const y = layout.y + (q + 0.5) * layout.cellHeight;
     text(context, `${tileNumber(model, q)}`, x, y, palette.muted, { align: "right" });
   }
+}
+
+// The name of each head above its grid, or its number alone, or nothing where neither has room.
+export function nameHeads(context, layouts, heads, model, palette) {
+  const [{ room, y }] = layouts;
+  if (y < LABEL) return;
+  context.font = `11px ${FONT}`;
+  const words = [(head) => headName(model, head), String].find(
+    (wordsOf) => context.measureText(wordsOf(heads.at(-1))).width + 4 <= room,
+  );
+  if (!words) return;
+  heads.forEach((head, i) => text(context, words(head), layouts[i].x, layouts[i].y - 7, palette.muted));
 }

@@ -35,7 +35,7 @@ export class LanesView {
       button("−", "zoom out (−)", () => this.zoomBy(ZOOM)),
       button("+", "zoom in (+)", () => this.zoomBy(1 / ZOOM)),
       button("Fit", "all of the time (0)", () => this.fit()),
-      button("This tile", "zoom to the marked blocks", () => this.showMarked()),
+      button("This tile", "zoom so that the marked blocks fill the view", () => this.showMarked()),
     ];
     this.more = element("div", { class: "fa-lane-more" });
     const bar = [this.chooser, element("div", { class: "fa-group" }, tools), this.legend];

@@ -1,6 +1,7 @@
 // The part of the time axis that is seen, in ns.
 
 const SHORTEST = 20; // ns
+const MARGIN = 0.1; // of what is shown
 
 export class Span {
   constructor(last = 1) {
@@ -34,9 +35,9 @@ export class Span {
     this.place(middle - this.length / 2, this.length);
   }
 
-  // Show this and as much again on each side.
+  // Show all of this, as large as it can be with a margin on each side.
   show(begin, end) {
-    const length = Math.max(SHORTEST, Math.min(this.last, 3 * (end - begin)));
+    const length = Math.max(SHORTEST, Math.min(this.last, (1 + 2 * MARGIN) * (end - begin)));
     this.place((begin + end - length) / 2, length);
   }
 

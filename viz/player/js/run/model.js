@@ -147,11 +147,12 @@ function findPhases(model) {
 }
 
 // The share of its rows' attention that a key tile of each step holds; a step may be about several of them.
-// The largest share is drawn in the brightest colour.
+// The largest share is drawn in the brightest colour, unless the scale of colours is shared with another run.
 function scaleShares({ share, kv, kvEnd, kernels, kernel }) {
   const tileShare = Float64Array.from(share, (part, i) => part / 65535 / Math.max(1, kvEnd[i] - kv[i]));
   const largest = (most, part, i) => (kernels[kernel[i]].cells === "share" ? Math.max(most, part) : most);
-  return { tileShare, scaleShare: tileShare.reduce(largest, 1e-5) };
+  const largestShare = tileShare.reduce(largest, 1e-5);
+  return { tileShare, largestShare, scaleShare: largestShare };
 }
 
 // Steps of each kernel about each query tile, in the order in which they ran.
@@ -213,17 +214,19 @@ export function tileKind(model, i) {
   return hasTile(model, i) ? model.kinds[model.q[i] * model.kvTiles + model.kv[i]] : KIND.skipped;
 }
 
-// A strip beside the grid, with the edges of its tiles and the kernel that stores it. A `parted` strip has
-// one tile per part of the keys.
+// A strip beside the grid, with the edges of its tiles and the kernels that fill it. A `parted` strip has one
+// tile per part of the keys.
 function makeStrip(model, strip) {
   const along = strip.side === "top" ? "kv" : "q";
   const count = along === "kv" ? model.kvTiles : model.qTiles;
   const inParts = strip.parted && model.keyParts.length > 0;
   const edges = inParts ? model.keyParts : Array.from({ length: count + 1 }, (_, i) => i);
-  const stores = (phases) => phases.some((phase) => phase.stores.includes(strip.name));
-  const kernel = model.kernels.findIndex(({ phases }) => phases.some(stores));
-  const store = kernel < 0 ? null : { kernel, everyStep: stores(model.kernels[kernel].phases[1]) };
-  return { ...strip, along, edges, inParts, store, filled: new Map() };
+  // Zeros, which are made of nothing, fill it no more than before.
+  const fills = ({ loads, needs, stores }) => stores.includes(strip.name) && loads.length + needs.length > 0;
+  const fillers = model.kernels.map(({ phases }) =>
+    phases.some((part) => part.some(fills)) ? { everyStep: phases[1].some(fills) } : null,
+  );
+  return { ...strip, along, edges, inParts, fillers, isFilled: fillers.some(Boolean), filled: new Map() };
 }
 
 // Steps of one head that fill each tile of a strip.
@@ -236,7 +239,7 @@ function findFilling(model, strip, head) {
   const count = strip.along === "kv" ? model.kvTiles : model.qTiles;
   const tiles = Array.from({ length: count }, () => []);
   for (let i = 0; i < model.count; i++) {
-    if (model.kernel[i] !== strip.store.kernel || model.head[i] !== head) continue;
+    if (!strip.fillers[model.kernel[i]] || model.head[i] !== head) continue;
     if (strip.along === "q" && model.q[i] >= 0) tiles[model.q[i]].push(i);
     if (strip.along === "kv" && model.kv[i] >= 0) {
       for (let kv = model.kv[i]; kv < model.kvEnd[i]; kv++) tiles[kv].push(i);

@@ -19,6 +19,12 @@ export function rateWords(timeline, speed) {
   return `${speed} ${timeline.order === "gpu" ? "moments" : `${timeline.unit}s`}/s`;
 }
 
+// What the counter and the speed count with all programs at once; "" if they count steps.
+export function momentTitle({ order }) {
+  if (order !== "gpu") return "";
+  return "A moment is when one or more steps begin. The slider counts moments, not time.";
+}
+
 // What the curves are, one per line.
 export function curveWords(curves) {
   return curves.map(({ name, title, log }) => `${name}: ${title}${log ? ", log scale" : ""}`).join("\n");
@@ -60,11 +66,15 @@ export function rowWords(model, at, pinned) {
   return `row ${number}${inHead}`;
 }
 
-// How to pick a row, or to let it go; `isOpen`: while a tile is shown in its numbers.
-export function rowHint(model, pinned, isOpen = false) {
+// How to pick a row, or to let it go; `isOpen`: while a tile is shown in its numbers. Nothing is drawn of a
+// picked row before its first tile.
+export function rowHint(model, at, pinned, isOpen = false) {
   if (model.data.observed) return "";
   if (isOpen) return " (↑ and ↓ pick another)";
-  return pinned ? " (picked; click it again to let go)" : " (click a tile to pick one)";
+  if (!pinned) return " (click the grid to follow another)";
+  const { steps } = shownRow(model, at, pinned);
+  const isToCome = steps.length > 0 && !steps.some((step) => step === at.step || at.isDone(step));
+  return ` (picked${isToCome ? ", its tiles are still to come" : ""}; click it again to let go)`;
 }
 
 export function readoutWords(timeline, at, bytes, active, pinned) {
@@ -125,8 +135,8 @@ function keyTiles(model, step) {
   return end - kv > 1 ? `key tiles ${kv} to ${end - 1}` : `key tile ${kv}`;
 }
 
-// The tooltip of a tile of the grid.
-export function tileWords(model, hit, kernel) {
+// The tooltip of a tile of the grid. `picks`: a click picks a row of it.
+export function tileWords(model, hit, kernel, picks = false) {
   const kinds = ["skipped by the mask", "partly masked", "full", "hidden by the mask, computed all the same"];
   const kind = kinds[model.kinds[hit.q * model.kvTiles + hit.kv]];
   const step = stepsAbout(model, kernel, hit)[0] ?? -1;
@@ -134,8 +144,13 @@ export function tileWords(model, hit, kernel) {
   const percent = known ? formatNumber((100 * model.share[step]) / 65535) : "";
   const whose = known && model.kvEnd[step] - model.kv[step] > 1 ? `${keyTiles(model, step)} together: ` : "";
   const share = known ? `, ${whose}${percent} % of the attention of its rows` : "";
-  const follow = model.data.observed ? "" : " Click to follow this row.";
+  const follow = picks && !model.data.observed ? " Click to follow this row." : "";
   return `query tile ${tileNumber(model, hit.q)}, key tile ${hit.kv}: ${kind}${share}.${follow}`;
+}
+
+// Where a run is from, and what of it is left out.
+export function noteWords({ provenance, notes }) {
+  return [provenance, ...notes].join(" · ");
 }
 
 // Where two runs stand; `race` adds the times and what the clock is.

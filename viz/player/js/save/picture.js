@@ -21,6 +21,7 @@ const LEADING = 1.35;
 const GAP = 6;
 const LEFT_OUT = "button, input, select, canvas, .fa-hint, .fa-predict, .fa-row-hint";
 const WIDE = ".fa-figure"; // the matrices of a tile
+const MINUS = 6; // of a negative cell, as wide at most as tile.css has it
 const SHADES = 24; // of the scale in the legend
 
 // Class of what the style sheet hatches: colour of the palette, spacing, whether the lines cross.
@@ -186,8 +187,9 @@ function paintClasses(context, node, box, palette) {
       context.fillStyle = hatch(context, palette[color], spacing, cross);
       context.fillRect(box.x, box.y, box.w, box.h);
     }
-    if (name === "fa-negative") {
-      fill(context, { x: box.x + box.w / 4, y: box.y + box.h / 2 - 0.5, w: box.w / 2, h: 1 }, palette.text);
+    if (name === "fa-negative" && !node.closest(".fa-of-row")) {
+      const w = Math.min(box.w / 2, MINUS);
+      fill(context, { x: box.x + (box.w - w) / 2, y: box.y + box.h / 2 - 0.5, w, h: 1 }, palette.text);
     }
     if (name === "fa-swatch-scale") paintScale(context, box, palette);
   }

@@ -23,6 +23,7 @@ const SIZES = [
   ["1920", "1920 pixels wide"],
   ["3840", "3840 pixels wide"],
 ];
+const LONG_MS = 120_000;
 const MOST_PIXELS = 64e6; // more than that no browser gives a canvas
 
 export class SavePanel {
@@ -116,8 +117,7 @@ export class SavePanel {
     const { picture, scale } = this.picture();
     const { duration } = shotsOf(this.owner, ...this.span());
     const [width, height] = [picture.width, picture.height].map((size) => Math.round(size * scale));
-    const seconds = (duration / 1000).toFixed(1);
-    this.says.textContent = `${width} × ${height} pixels; the animation takes ${seconds} s.`;
+    this.says.textContent = `${width} × ${height} pixels; the animation takes ${lengthWords(duration)}`;
   }
 
   savePng() {
@@ -175,6 +175,12 @@ export class SavePanel {
   destroy() {
     this.ending?.abort();
   }
+}
+
+// How long an animation is, and how to get a shorter one if nobody would watch it to its end.
+export function lengthWords(ms) {
+  if (ms < LONG_MS) return `${(ms / 1000).toFixed(1)} s.`;
+  return `${Math.round(ms / 60_000)} minutes. A higher speed (]) or fewer steps make it shorter.`;
 }
 
 function button(words, title, onclick) {

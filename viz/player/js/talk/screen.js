@@ -3,7 +3,7 @@
 // one made small.
 
 import { ChartView } from "./chart.js";
-import { element } from "../controls/dom.js";
+import { element, write } from "../controls/dom.js";
 import { Duel } from "../duel.js";
 import { toldRow } from "../run/figure.js";
 import { Microscope } from "../tile/microscope.js";
@@ -138,6 +138,12 @@ export class Screen {
     if (this.view === "numbers") this.fitNumbers();
   }
 
+  // Take the colours of the page anew.
+  useTheme() {
+    for (const [kind, owner] of Object.entries(this.owners)) owner.load(this.loaded[kind]);
+    if (this.scene?.chart) this.showChart(this.scene);
+  }
+
   // The player or the duel of a scene, with its run; the other one is put away.
   ownerOf(scene) {
     const kind = scene.duel ? "duel" : "player";
@@ -167,21 +173,20 @@ export class Screen {
   showChart(scene) {
     this.reveal("chart");
     this.chart.draw(scene.chart, Number(scene.stops[this.stop].step), this.data.palettes, this.unit);
-    this.write(this.sentence, sentenceAt(scene, this.stop));
-    this.write(this.code, "");
+    write(this.sentence, sentenceAt(scene, this.stop));
+    write(this.code, "");
     this.writeSource(scene.source);
   }
 
   makePlayer(root) {
     const player = new Player(root);
     player.onDrawn = (at) => this.say(at);
-    const click = (event) => {
-      event.stopPropagation(); // a click picks no row here: the other window would not know of it
+    player.pane.onPick = null; // the other window would not know of the row
+    player.pane.nodes.stage.addEventListener("click", (event) => {
       if (!hasNumbers(player)) return;
       player.opened.openAt(player.pane.hit(event));
       if (player.opened.isOpen) this.onOpen(player.timeline.text());
-    };
-    player.pane.nodes.stage.addEventListener("click", click, { capture: true });
+    });
     this.rooms = new ResizeObserver(() => this.view === "numbers" && this.fitNumbers());
     this.rooms.observe(player.microscope.figure);
     return player;
@@ -260,8 +265,8 @@ export class Screen {
     const isTold = at?.phase && (this.open || (this.scene.tells && !own));
     const { model, pinned } = isTold ? player.pane : {};
     const told = isTold ? sentenceOf(model, at, toldRow(model, at.step, pinned)) : "";
-    this.write(this.sentence, told || sentenceAt(this.scene, this.stop));
-    this.write(this.code, at?.phase ? codeOf(player.pane.model, at) : "");
+    write(this.sentence, told || sentenceAt(this.scene, this.stop));
+    write(this.code, at?.phase ? codeOf(player.pane.model, at) : "");
     const tile = at && this.view === "numbers" ? `${player.microscope.title.textContent} · ` : "";
     this.writeSource(`${tile}${this.scene.source}`);
   }
@@ -271,10 +276,6 @@ export class Screen {
     if (this.source.textContent === words) return;
     const parts = words.split(" · ").map((each) => element("bdi", {}, [each]));
     this.source.replaceChildren(...parts.flatMap((each, i) => (i ? [" · ", each] : [each])));
-  }
-
-  write(node, words) {
-    if (node.textContent !== words) node.textContent = words;
   }
 }
 

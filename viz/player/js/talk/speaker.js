@@ -26,10 +26,7 @@ export class Speaker {
     const digit = (figure) => (this.what.isOpen ? this.what.digit(figure) : this.prompt.open(figure));
     this.dropKeys = takeTalkKeys({ does, digit, released: () => {} });
     this.ticking = setInterval(() => this.tick(), TICK_MS);
-    const palette = data.palettes[isDark(root) ? "dark" : "light"];
-    for (const [name, color] of Object.entries(palette)) {
-      if (typeof color === "string") root.style.setProperty(`--fa-${name}`, color);
-    }
+    this.useTheme();
     this.show(this.presenter.state, false);
     root.focus();
   }
@@ -80,6 +77,15 @@ export class Speaker {
     this.presenter.destroy();
     this.what.destroy();
     this.screens.forEach((screen) => screen.destroy());
+  }
+
+  // Take the colours of the page.
+  useTheme() {
+    const palette = this.data.palettes[isDark(this.root) ? "dark" : "light"];
+    for (const [name, color] of Object.entries(palette)) {
+      if (typeof color === "string") this.root.style.setProperty(`--fa-${name}`, color);
+    }
+    this.screens.forEach((screen) => screen.useTheme());
   }
 
   show(state, glides) {

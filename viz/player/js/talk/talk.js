@@ -83,12 +83,13 @@ export class Talk {
     this.screen.destroy();
   }
 
-  // Colours of the stage itself, from the palette of any run.
+  // Take the colours of the page: the stage's own are from the palette of any run.
   useTheme() {
     const palette = this.data.palettes[isDark(this.root) ? "dark" : "light"];
     for (const name of ["text", "muted", "background", "surface", "line", "now"]) {
       this.root.style.setProperty(`--fa-${name}`, palette[name]);
     }
+    [this.screen, ...(this.overview.screens ?? [])].forEach((screen) => screen.useTheme());
   }
 
   // A scene may be the first with code in it: its font must not be asked for then.

@@ -1,7 +1,7 @@
 // A tile of the grid in its numbers: the matrices of the step laid out as the products they are, filled phase
 // by phase, with the sentence of the phase. Every number is one that the kernel wrote down.
 
-import { element } from "../controls/dom.js";
+import { element, write } from "../controls/dom.js";
 import { tint, zoomOf } from "../grid/draw.js";
 import {
   factorsOf,
@@ -20,12 +20,9 @@ import { RowStrips } from "./rowstrips.js";
 import { sentenceOf } from "../run/sentences.js";
 
 const BASE_2 = "The code counts in base 2, exp2(x · log₂e) = eˣ. All numbers here are in base e.";
-const HINT =
-  "Blue is positive, orange with a minus negative. Point at a cell to see how it was made. " +
-  "↑ and ↓ pick a row, Esc closes.";
+const HINT = "Point at a cell to see how it was made. ↑ and ↓ pick a row, Esc closes.";
 const ROW_HINT =
-  "Blue is positive, orange negative. Point at a cell for its number, or Tab to a strip and use ← and →. " +
-  "↑ and ↓ pick a row, Esc closes.";
+  "Point at a cell for its number, or Tab to a strip and use ← and →. ↑ and ↓ pick a row, Esc closes.";
 const TO_COME = "The kernel runs here once more, to write down the numbers of this row.";
 const NOT_RECORDED =
   "This run was recorded without the numbers of its tiles, and it cannot be run again here. " +
@@ -43,12 +40,14 @@ export class Microscope {
     this.owner = owner;
     this.title = element("div", { class: "fa-head" });
     this.figure = element("div", { class: "fa-figure" });
-    this.strips = new RowStrips((words) => (this.hint.textContent = words || ROW_HINT));
+    this.strips = new RowStrips((words) => this.say(words));
     this.missing = element("div", { class: "fa-missing", role: "status" });
     this.legend = legend();
     this.state = element("div", { class: "fa-state" });
     this.sentence = element("div", { class: "fa-sentence", "aria-live": "polite" });
-    this.hint = element("div", { class: "fa-hint" });
+    this.about = element("span");
+    this.pointed = element("span", { role: "status" }); // what the keys point at is said aloud too
+    this.hint = element("div", { class: "fa-hint" }, [this.about, this.pointed]);
     this.predict = new Predict(owner);
     const close = { type: "button", title: "back to the grid (z or Esc)", onclick: () => owner.close() };
     this.ask = element(
@@ -90,7 +89,8 @@ export class Microscope {
     this.strips.node.hidden = !isOfRow || !isKnown;
     this.missing.hidden = isKnown;
     this.legend.hidden = !isKnown;
-    this.missing.textContent = isKnown ? "" : `Row ${name}: ${this.owner.runsRows ? TO_COME : NOT_RECORDED}`;
+    this.legend.classList.toggle("fa-of-row", isOfRow);
+    write(this.missing, isKnown ? "" : `Row ${name}: ${this.owner.runsRows ? TO_COME : NOT_RECORDED}`);
     const isNew = !isOfRow && isKnown && this.build(model, figure);
     const place = [model.data.id, at.step, at.phase?.name, at.complete];
     const state = [...place, row, predicting, palette.background].join("|");
@@ -112,7 +112,8 @@ export class Microscope {
     this.sentence.textContent = predicting ? "" : sentenceOf(model, at, row);
     this.state.textContent = predicting ? "" : stateWords(model, at, row);
     const hint = isOfRow ? ROW_HINT : HINT;
-    this.hint.textContent = USE_EXPONENTIALS.has(at.phase?.tells) ? `${BASE_2} ${hint}` : hint;
+    write(this.about, USE_EXPONENTIALS.has(at.phase?.tells) ? `${BASE_2} ${hint}` : hint);
+    this.say("");
     this.hint.hidden = !isKnown;
     this.predict.show(predicting ? { model, step: at.step, row, name } : null);
   }
@@ -198,7 +199,7 @@ export class Microscope {
   explain(slot, row, column) {
     for (const { cells } of this.boxes.values()) cells.forEach((cell) => cell.classList.remove("fa-factor"));
     if (!slot) {
-      this.hint.textContent = HINT;
+      this.say("");
       return;
     }
     const matrix = this.shown[slot.name];
@@ -214,7 +215,13 @@ export class Microscope {
       this.light(product.second, product.second_by, column);
     }
     const words = cellWords(matrix, value, factors, this.model.data.problem.scale);
-    this.hint.textContent = words + this.partWords(matrix, row, column);
+    this.say(words + this.partWords(matrix, row, column));
+  }
+
+  // Words about the cell that the reader points at, in place of the hint; "" brings that back.
+  say(words) {
+    write(this.pointed, words);
+    this.about.hidden = words !== "";
   }
 
   // ", from score −0.602 and lse 4.10": what an element was made of.
@@ -240,11 +247,13 @@ export class Microscope {
   }
 }
 
-// What the patterns of the cells mean. In the grid they mean the same.
+// What the colours and the patterns of the cells mean. In the grid the patterns mean the same.
 function legend() {
   const patterns = [
     ["fa-empty", "not there yet"],
     ["fa-hidden", "hidden by the mask"],
+    ["fa-swatch-positive", "positive"],
+    ["fa-swatch-negative fa-negative", "negative"],
   ];
   const entries = patterns.map(([name, words]) =>
     element("span", {}, [element("i", { class: `fa-swatch ${name}` }), words]),

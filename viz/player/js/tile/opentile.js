@@ -13,6 +13,7 @@ export class OpenTile {
     this.microscope = new Microscope(this);
     this.isOpen = false; // whether a tile is shown in its numbers
     this.predicts = false; // whether the reader is asked for m, l and alpha before they are shown
+    this.chosen = ""; // the row that was picked here and not by the reader, in words
     this.runsRows = false; // whether whoever shows the player runs the kernel again for the numbers of a row
   }
 
@@ -50,6 +51,7 @@ export class OpenTile {
     this.predicts = false;
     this.isOpen = isOpen && this.canOpen;
     if (this.isOpen) this.standOnTile();
+    else this.chosen = "";
   }
 
   toggle() {
@@ -80,8 +82,15 @@ export class OpenTile {
   }
 
   close() {
-    this.isOpen = this.predicts = false;
+    this.shut();
     this.changed();
+  }
+
+  // Closed, nothing stays of a row that the reader did not pick: the next tile to open would be one of its.
+  shut() {
+    this.isOpen = this.predicts = false;
+    if (this.chosen && this.pane.pinned && this.pane.pinnedText() === this.chosen) this.pane.pinned = null;
+    this.chosen = "";
   }
 
   // Open the tile under the pointer, at its first phase, told for the row there.
@@ -113,6 +122,7 @@ export class OpenTile {
     const { model, pinned } = this.pane;
     if (step < 0 || knowsRow(model, toldRow(model, step, pinned))) return;
     this.pane.pinned = { head: model.head[step], q: model.q[step], row: toldRow(model, step, pinned) };
+    this.chosen = this.pane.pinnedText();
   }
 
   // Pick a drawn row of the tile in progress.
@@ -121,6 +131,7 @@ export class OpenTile {
     const { step } = this.timeline.cursor();
     if (step < 0 || row < 0 || row >= rowCount(model, model.q[step])) return;
     this.pane.pinned = { head: model.head[step], q: model.q[step], row };
+    this.chosen = "";
     this.changed();
   }
 

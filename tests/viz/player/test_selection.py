@@ -1,0 +1,106 @@
+"""Which steps of a long trace are drawn, and what a step says that stands for several."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from kernels.algorithms import algorithm_of, run_traced
+from kernels.algorithms.standard.traffic import standard_requested
+from kernels.device.gpus import GPUS
+from kernels.traffic.modelled import modelled_ns
+from tests.viz.player.test_data import PROBLEM, bytes_of, decode, hand_built, values_of
+from viz.player import data as player
+from viz.player import selection
+from viz.player.data import duel_data, player_data
+
+
+def select_steps(trace, limit=selection.MAX_STEPS):
+    return selection.select_steps(trace, algorithm_of(trace), limit)
+
+
+@pytest.mark.parametrize(
+    ("problem", "limit", "note"),
+    [
+        (PROBLEM.with_(q_heads=8, kv_heads=8), 40, "4 of 8 heads are drawn"),
+        (PROBLEM, 5, "2 of 4 query tiles are drawn"),
+        (
+            PROBLEM.with_(q_len=16, kv_len=160, mask="full"),
+            4,
+            "3 consecutive key tiles are drawn as one step",
+        ),
+    ],
+    ids=["heads", "query tiles", "key tiles"],
+)
+def test_too_many_steps_are_sampled_or_grouped_and_the_page_is_told(problem, limit, note):
+    trace = hand_built(problem)
+    selection = select_steps(trace, limit)
+    assert len(selection.first) <= limit
+    assert selection.notes == (note,)
+    assert (trace.program[selection.first] == trace.program[selection.last]).all()
+
+
+@pytest.mark.parametrize(
+    ("problem", "limit", "rows"),
+    [
+        (PROBLEM.with_(q_heads=8, kv_heads=8), 40, 4 * 64),
+        (PROBLEM.with_(q_len=56), 7, 16 + 8),
+        (PROBLEM, 10, 64),
+    ],
+    ids=["heads", "query tiles", "all"],
+)
+def test_bytes_and_time_are_those_of_what_is_drawn(monkeypatch, problem, limit, rows):
+    trace = hand_built(problem)
+    monkeypatch.setattr(player, "select_steps", lambda trace, algorithm: select_steps(trace, limit))
+    data, gpu = player_data(trace, "", GPUS["A100"]), GPUS["A100"]
+    share = rows / (problem.heads * problem.q_len)
+    assert data["standard_bytes"] == round(share * standard_requested(problem))
+    assert data["standard_words"] == f"standard, same {'rows' if share < 1 else 'tiles'}"
+    duel = duel_data((trace, ""), (trace, ""), gpu)
+    ends, _ = duel["costs"]
+    assert ("Only the drawn part of A is timed." in duel["clock_words"]) == (share < 1)
+    took = modelled_ns(trace, algorithm_of(trace), gpu)[select_steps(trace, limit).first]
+    np.testing.assert_allclose(decode(ends, "float64"), np.cumsum(took))
+
+
+def test_grouped_steps_keep_all_bytes_and_all_attention(monkeypatch):
+    problem = PROBLEM.with_(q_len=16, kv_len=160, mask="full")
+    trace = hand_built(problem)
+    monkeypatch.setattr(player, "select_steps", lambda trace, algorithm: select_steps(trace, 4))
+    data = player_data(trace, "", GPUS["A100"])
+    steps = data["steps"]
+    assert (bytes_of(data, "read") + bytes_of(data, "written")).sum() == trace.total_bytes
+    assert decode(steps["share"], "uint16").sum() / 65535 == pytest.approx(1, abs=1e-3)
+    assert decode(steps["kv_end"], "int32").tolist() == [3, 6, 9, 10]
+
+
+def test_a_grouped_step_rescales_by_all_its_factors_and_holds_all_its_shares(monkeypatch):
+    plain = hand_built(PROBLEM.with_(q_len=16, kv_len=160, mask="full"))
+    generator = np.random.default_rng(0)
+    alpha, share = generator.random((2, plain.steps, 16), np.float32)
+    share /= share.sum(axis=0)
+    monkeypatch.setattr(player, "select_steps", lambda trace, algorithm: select_steps(trace, 4))
+    data = player_data(replace(plain, alpha=alpha, row_share=share, weight=share), "", GPUS["A100"])
+    groups = [slice(0, 3), slice(3, 6), slice(6, 9), slice(9, 10)]
+    expected = {
+        "alpha": [alpha[group].prod(axis=0) for group in groups],
+        "share": [share[group].sum(axis=0) for group in groups],
+        "weight": [share[group].sum(axis=0) for group in groups],
+        "l": plain.row_sum[[2, 5, 8, 9]],
+    }
+    for name, values in expected.items():
+        np.testing.assert_allclose(values_of(data, name), values, atol=1e-5)
+
+
+def test_what_is_not_grouped_is_not_said_to_be():
+    """It keeps a key tile on the chip, so a turn has one step about each query tile."""
+    trace = run_traced(PROBLEM.with_(q_len=16, kv_len=160, mask="full"), "flash1")
+    assert select_steps(trace, 4).notes == ()
+
+
+def test_all_steps_are_kept_where_they_fit():
+    trace = hand_built(PROBLEM)
+    selection = select_steps(trace)
+    assert selection.notes == ()
+    assert np.array_equal(selection.first, np.arange(trace.steps))
+    assert np.array_equal(selection.last, np.arange(trace.steps))
