@@ -158,6 +158,7 @@ def test_rows_without_a_key_must_give_zero(monkeypatch):
 
 def test_infinite_inputs_pass_where_float64_gives_the_same():
     problem = AttentionProblem(q_len=16, kv_len=32, head_dim=16, block_m=16, block_n=16)
+    torch.manual_seed(0)
     inputs = [torch.randn(problem.q_shape), torch.randn(problem.kv_shape), torch.randn(problem.kv_shape)]
     inputs[2][0, 0, 5, 3] = float("inf")
     names = dict(zip(("query", "key", "value"), inputs, strict=True))
