@@ -13,6 +13,7 @@ from kernels.problem import AttentionProblem, InvalidProblem
 from viz.shared import runs, theme
 from viz.shared.appearance import follow_appearance
 from viz.shared.formats import plain
+from viz.shared.history import one_step_per_act
 from viz.shared.link import forget, is_known
 from viz.shared.options import kernel_labels, named_kernels
 from viz.shared.provenance import library_versions
@@ -37,7 +38,7 @@ STYLE = (
 [class*="st-key-predict_"] :is([data-testid="stNumberInputStepUp"], [data-testid="stNumberInputStepDown"]) {
   display: none; }
 [data-testid="stSliderThumbValue"] * { color: light-dark(LIGHT_TEXT, DARK_TEXT); }
-.st-key-to_top, .st-key-appearance { position: absolute; width: 0; overflow: hidden; }
+.st-key-to_top, .st-key-appearance, .st-key-history { position: absolute; width: 0; overflow: hidden; }
 .st-key-onward button { text-align: left; height: auto; }
 .st-key-onward button p { white-space: normal; }
 @media (max-width: 640px) {
@@ -78,6 +79,7 @@ def header(title: str, store: runs.RunStore | None) -> None:
     _drop_infinite_numbers()
     st.html(STYLE)
     follow_appearance()
+    one_step_per_act()
     left, right = st.columns([3, 1], vertical_alignment="center")
     left.markdown(f"#### {title}")
     with right:

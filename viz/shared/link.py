@@ -7,7 +7,12 @@ of the problem have a message of their own, which names what is accepted (`viz/s
 
 from __future__ import annotations
 
+import contextlib
+from urllib.parse import parse_qs
+
 import streamlit as st
+from streamlit.errors import StreamlitAPIException
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from kernels.problem import InvalidProblem
 from viz.shared.formats import plain
@@ -15,6 +20,12 @@ from viz.shared.options import kernel_labels, named_kernels
 
 OPENED = "opened_page"
 """Key in the session of the page whose link was looked at."""
+GIVEN = "opened_with"
+"""Key in the session of what `opened_with` returns."""
+HIDDEN = "hidden_by_streamlit"
+"""Key in the session of the same for the next run."""
+LEFT = "left_with"
+"""Key in the session of the values of the URL with which each page was left, by page."""
 ASKED = "asked_in_link"
 """Key in the session of the values of that link whose widgets were not drawn yet, by name."""
 KNOWN = "names_in_links"
@@ -32,11 +43,51 @@ def remember_link(page: str) -> None:
 
     Call this before the page, whose widgets take out of the URL what they do not take.
     """
-    if st.session_state.get(OPENED) != page:
-        st.session_state[OPENED] = page
-        st.session_state.pop(KNOWN, None)
-        names = [*st.query_params]
-        st.session_state[ASKED] = {name: tuple(st.query_params.get_all(name)) for name in names}
+    st.session_state[GIVEN] = hidden = st.session_state.pop(HIDDEN, {})
+    _put_in_url(hidden)
+    if st.session_state.get(OPENED) == page:
+        return
+    st.session_state[OPENED] = page
+    given, is_back_or_forward = _url_of_run()
+    st.session_state[GIVEN] = given
+    if is_back_or_forward and {*given} - {*st.query_params}:
+        st.session_state[HIDDEN] = given
+        st.rerun()  # in this run Streamlit gives widgets the values of the URL without those that it hides
+    if not st.query_params and not is_back_or_forward:
+        _reopen_as_left(page)
+    st.session_state.pop(KNOWN, None)
+    names = [*st.query_params]
+    st.session_state[ASKED] = {name: tuple(st.query_params.get_all(name)) for name in names}
+
+
+def opened_with() -> dict[str, str]:
+    """The values of the URL with which a page is opened, in its first run; else none.
+
+    `st.query_params` lacks those whose names widgets of the page before have too: Streamlit takes them for
+    what that page left behind, also if a link or Back asks for them.
+    """
+    given: dict[str, str] = st.session_state.get(GIVEN, {})
+    return given
+
+
+def _url_of_run() -> tuple[dict[str, str], bool]:
+    """All values of the URL, and whether Back or Forward has led to it."""
+    context = get_script_run_ctx()
+    if context is None:
+        return {}, False
+    values = {name: values[-1] for name, values in parse_qs(context.query_string).items()}
+    return values, context.is_history_navigation
+
+
+def _reopen_as_left(page: str) -> None:
+    """Give a page that the navigation opens the values of the URL with which it was left."""
+    _put_in_url(st.session_state.get(LEFT, {}).get(page, {}))
+
+
+def _put_in_url(values: dict[str, str] | dict[str, list[str]]) -> None:
+    for name, value in values.items():
+        with contextlib.suppress(StreamlitAPIException):  # bound to a widget, whose value Streamlit keeps
+            st.query_params[name] = value
 
 
 def takes_from_link(*names: str) -> None:
@@ -59,6 +110,8 @@ def forget(name: str) -> None:
 
 def say_refused() -> None:
     """Say which names are not known, and which values were not taken. Call this after the page."""
+    left = st.session_state.setdefault(LEFT, {})
+    left[st.session_state[OPENED]] = {name: st.query_params.get_all(name) for name in st.query_params}
     asked = st.session_state[ASKED]
     _say_unknown(asked)
     for name, given in list(asked.items()):

@@ -10,7 +10,7 @@ from kernels.device.gpus import DEFAULT_GPU, GPUS, Gpu, gpu_named
 from kernels.problem import BLOCKS, DTYPES, INPUTS, LIMITS, MASKS, AttentionProblem, InvalidProblem
 from kernels.problem.presets import FIRST_PRESET, PRESETS
 from viz.shared.formats import plain
-from viz.shared.link import REFUSED, is_known
+from viz.shared.link import REFUSED, is_known, opened_with
 
 DEFAULT = PRESETS[FIRST_PRESET].problem
 FIELDS = tuple(DEFAULT.as_dict())
@@ -51,6 +51,22 @@ def _take_preset() -> None:
             st.session_state[field] = value
         if preset.algorithm:
             st.query_params["algorithm"] = preset.algorithm
+
+
+def _take_link() -> None:
+    """Give the controls the whole problem of a link, also what Streamlit hides of it, and its defaults.
+
+    Else a value that was chosen on another page would stand for one that the link leaves out.
+    """
+    given = opened_with()
+    if not {"algorithm", *FIELDS} & {*given}:
+        return
+    for field in FIELDS:
+        default, text = getattr(DEFAULT, field), given.get(field)
+        if text is None or _accepted_words(field, text):
+            st.session_state[field] = default
+        else:
+            st.session_state[field] = type(default)(text)
 
 
 def _matching_preset() -> str:
@@ -111,6 +127,7 @@ def problem_controls() -> tuple[AttentionProblem | None, DeltaGenerator]:
 
     The problem is None if the choice is not valid; the page says why. What a link asks for in vain is said.
     """
+    _take_link()
     _refuse_link_values()
     preset_place, button_place = st.sidebar.container(), st.sidebar.container()
     with st.sidebar:

@@ -1,0 +1,70 @@
+"""Back undoes one act of the reader, and pages keep what was chosen on them."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.visit import SETTLED
+
+pytestmark = pytest.mark.browser
+
+SHAPE = "q_len=40&kv_len=40&block_m=16&block_n=16&head_dim=16"
+
+
+def settled(page, url):
+    page.wait_for_url(re.compile(url))
+    page.evaluate(SETTLED)
+
+
+def steps(page):
+    return page.evaluate("history.length")
+
+
+def queries(page):
+    return page.get_by_role("spinbutton", name="N, queries")
+
+
+def go_to(page, name, url):
+    page.get_by_test_id("stTopNavLink").filter(has_text=name).click()
+    settled(page, url)
+
+
+def test_a_link_to_the_player_is_one_step_and_back_returns_to_the_chapter(visit):
+    page = visit("/learn?chapter=tiling").page
+    page.evaluate(SETTLED)
+    before = steps(page)
+    page.locator(".stPageLink a").last.click()
+    settled(page, r"/\?algorithm=flash2&q_len=8&")
+    assert steps(page) == before + 1
+    page.go_back()
+    settled(page, "learn.chapter=tiling")
+
+
+def test_back_between_pages_with_the_same_controls_keeps_the_problem_of_each(visit):
+    page = visit(f"/?{SHAPE}").page
+    page.evaluate(SETTLED)
+    go_to(page, "Check", "/check.*q_len=40")
+    queries(page).fill("24")
+    page.keyboard.press("Enter")
+    settled(page, "q_len=24")
+    page.go_back()
+    settled(page, r"/\?.*q_len=40")
+    expect(queries(page)).to_have_value("40")
+    page.go_forward()
+    settled(page, "/check.*q_len=24")
+    expect(queries(page)).to_have_value("24")
+
+
+def test_the_navigation_opens_a_page_as_it_was_left(visit):
+    page = visit(f"/?algorithm=flash1&step=3&{SHAPE}").page
+    page.evaluate(SETTLED)
+    go_to(page, "Learn", "/learn$")
+    page.locator(".st-key-chapters button").nth(2).click()
+    settled(page, "chapter=tiling")
+    before = steps(page)
+    go_to(page, "Explore", r"/\?.*step=3")
+    assert "algorithm=flash1" in page.url
+    expect(queries(page)).to_have_value("40")
+    go_to(page, "Learn", "/learn.chapter=tiling")
+    assert steps(page) == before + 2
