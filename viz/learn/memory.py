@@ -26,11 +26,11 @@ def show() -> None:
     """Draw the chapter."""
     say(
         "Attention is $O = \\mathrm{softmax}(QK^{\\mathsf T}/\\sqrt d)\\,V$. The N rows of Q are the "
-        "[[query|queries]], the N rows of K the [[key|keys]], and each has d numbers ([[head_dim]]). The dot "
-        "product of a query and a key, divided by √d, is a [[score]]. So the matrix of scores [[score|S]] "
-        "has N rows and N columns. Softmax turns each row of S into [[weight|weights]] that add up to 1: the "
-        "matrix [[weight|P]]. Each row of the [[output|output O]] is the sum of all rows of V, the "
-        "[[value|values]], each times its weight."
+        "[[query|queries]], one per [[token]] of the text, the N rows of K the [[key|keys]], and each has d "
+        "numbers ([[head_dim]]). The dot product of a query and a key, divided by √d, is a [[score]]. So the "
+        "matrix of scores [[score|S]] has N rows and N columns. [[softmax|Softmax]] turns each row of S into "
+        "[[weight|weights]] that add up to 1: the matrix [[weight|P]]. Each row of the [[output|output O]] "
+        "is the sum of all rows of V, the [[value|values]], each times its weight."
     )
     say(
         "A [[GPU]] computes on its [[SM|SMs]]. Each SM has a little fast memory, its [[SRAM]]. All matrices "
@@ -82,8 +82,10 @@ def _three_kernels(problem: AttentionProblem, gpu: Gpu) -> None:
     st.subheader("What goes wrong if attention is computed as it is written", anchor=False)
     say(
         "Written down as three steps, attention runs as three [[kernel|kernels]]: one computes S = QKᵀ/√d, "
-        "one softmax, one PV. A kernel can only hand on its result through [[HBM]]. So S is written and read "
-        "back, and so is P, although nobody wants either of them: **only O is asked for.**"
+        "one softmax, one PV. This is [[standard attention]]. The pages Explore and Measure time it as "
+        "PyTorch runs it, and call it [[naive attention]]. A kernel can only hand on its result through "
+        "[[HBM]]. So S is written and read back, and so is P, although nobody wants either of them: **only O "
+        "is asked for.**"
     )
     _times(problem, gpu)
     say(

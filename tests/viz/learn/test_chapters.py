@@ -7,6 +7,7 @@ import pytest
 from tests.app.pages import open_chapter, open_page
 from viz.learn.chapters import CHAPTERS, OLD_SLUGS, follow_old_link
 from viz.shared import runs
+from viz.shared.glossary import SECTIONS
 
 SLUGS = [chapter.slug for chapter in CHAPTERS]
 
@@ -95,3 +96,10 @@ def test_the_way_on_leads_through_the_parts_of_a_chapter_first():
             break
         app.button(key="tiling_part_on").click().run()
     assert seen == [("primary", "secondary"), ("primary", "secondary"), (None, "primary")]
+
+
+def test_the_list_of_terms_has_headings():
+    table = next(each.value for each in open_chapter("memory").markdown if "| in plain words |" in each.value)
+    assert table.count("| in plain words |") == len(SECTIONS)
+    assert table.index("**Bytes and speed**") < table.index("| **traffic** |")
+    assert table.index("| **gradient** |") < table.index("**Bytes and speed**")
