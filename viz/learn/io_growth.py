@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from kernels.algorithms import ALGORITHMS
 from kernels.lessons import io as lesson
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import count_tiles
@@ -13,7 +14,7 @@ from viz.learn.counts import counted_runs
 from viz.learn.figures.io import Curve, growth_figure
 from viz.learn.io_inputs import LENGTHS, MEMORIES_KIB, TrafficInputs, traffic_inputs
 from viz.shared import runs
-from viz.shared.formats import format_kib
+from viz.shared.formats import format_bytes, format_kib
 from viz.shared.glossary import say
 from viz.shared.layout import colors, plot
 
@@ -53,7 +54,7 @@ def growth_view(store: runs.RunStore | None, backend: str) -> None:
         "what grows along the axis. Both axes are logarithmic, so a steeper line grows by a larger factor, "
         "and the vertical line is where you are."
     )
-    inputs = traffic_inputs()
+    inputs = traffic_inputs(tiles=False)
     axis = _axis()
     sweep = _sweep(inputs, axis)
     here = {"N": inputs.length, "d": inputs.d, "SRAM": inputs.memory_bytes >> 10}[axis]
@@ -76,8 +77,27 @@ def growth_view(store: runs.RunStore | None, backend: str) -> None:
             "order for every SRAM from d to Nd (Dao et al. 2022, proposition 3).",
             small=True,
         )
+        if words := forward_words(inputs):
+            st.markdown(words)
     with st.expander("By which factor the bytes change if N, d or the SRAM doubles"):
         _growth_table(inputs)
+
+
+def forward_words(inputs: TrafficInputs) -> str:
+    """Why FlashAttention-2 asks for other bytes here than in part 1; "" if not one row of a tile fits."""
+    problem = inputs.problem
+    blocks = lesson.query_outer_blocks(inputs.memory, inputs.d, 4)
+    if not blocks.usable:
+        return ""
+    here = lesson.flash2_bytes(inputs.length, inputs.d, blocks, problem.itemsize)
+    there = ALGORITHMS["flash2"].requested_bytes(problem)
+    return (
+        "**Why are these not the bytes of part 1?** There every way has the tiles that you choose, and "
+        "standard attention reads K and V again for each query tile. Here the SRAM alone sets the tiles. At "
+        f"your point FlashAttention-2 takes {blocks.query:,} queries per tile and asks for "
+        f"{format_bytes(here)}; with the {problem.block_m} queries of part 1 it asks for "
+        f"{format_bytes(there)} (both modelled)."
+    )
 
 
 def _sweep(inputs: TrafficInputs, axis: str) -> dict[int, SweepPoint]:
