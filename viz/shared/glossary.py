@@ -120,7 +120,8 @@ TERMS = (
 SECTIONS = {
     "token": "Attention",
     "GPU": "The GPU and its kernels",
-    "tile": "Tiles, and what a kernel keeps of each row",
+    "tile": "Tiles",
+    "row max": "What a kernel keeps of each row",
     "standard attention": "Ways to compute attention",
     "forward": "Forward and backward",
     "traffic": "Bytes and speed",
@@ -128,7 +129,8 @@ SECTIONS = {
 }
 """First term of a section of the list -> its heading."""
 BY_NAME = {term.name: term for term in TERMS}
-HEAD = ("| term | symbol | in plain words |", "|:--|:--|:--|")
+SECOND_COLUMN = [term.name for term in TERMS].index("row max")
+"""Place of the term with which the second column of the list begins."""
 MARK = re.compile(r"\[\[([^\]|]+)(?:\|([^\]]+))?\]\]")
 ASCII = {"α": "alpha", "Σ": "sum"}
 
@@ -173,12 +175,16 @@ def glossary_style(colors: theme.Palette) -> None:
 def glossary_list() -> None:
     """All terms by section, in an expander that the search of the browser finds once it is open."""
     with st.expander("Glossary: every term in one sentence", icon=":material/dictionary:"):
-        lines = []
-        for term in TERMS:
-            if term.name in SECTIONS:
-                lines += ["", f"**{SECTIONS[term.name]}**", "", *HEAD]
-            lines.append(f"| **{term.name}** | {term.symbol} | {term.words} |")
-        st.markdown("\n".join(lines))
+        columns = iter(st.columns(2, gap="large"))
+        for lines in (TERMS[:SECOND_COLUMN], TERMS[SECOND_COLUMN:]):
+            next(columns).markdown("\n".join(map(_line, lines)))
+
+
+def _line(term: Term) -> str:
+    """A term in the list, after the heading of its section if it is the first."""
+    heading = f"\n:gray-badge[{SECTIONS[term.name]}]\n\n" if term.name in SECTIONS else ""
+    symbol = f", {term.symbol}" if term.symbol not in ("", term.name) else ""
+    return f"{heading}- **{term.name}**{symbol}: {term.words}"
 
 
 def _style(colors: theme.Palette) -> str:
