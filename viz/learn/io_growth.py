@@ -69,12 +69,12 @@ def growth_view(store: runs.RunStore | None, backend: str) -> None:
         plot(growth_figure(curves, points, AXES[axis], here, colors()), key="io_growth")
         say(
             f"{RULE} Standard attention has no tiles here, so its line is the least. Lines: **modelled**, "
-            "with the largest tiles that the SRAM allows; what fills it is Q, O, K or V, and S (in "
-            "FlashAttention-1 K, V, Q or O, and S), all in float16. For FlashAttention each takes at most a "
-            "quarter of the SRAM (Chu, Liu and Lin 2026, eq 44). Row-wise attention takes as many whole rows "
-            "of S as fit with the other three. Dots: **counted** by the kernels, if they accept exactly "
-            "those tiles. A line ends when not one row fits. Lower bound: no exact algorithm beats that "
-            "order for every SRAM from d to Nd (Dao et al. 2022, proposition 3).",
+            "with the largest tiles that the SRAM allows. Four tiles fill it, all in float16: in "
+            "FlashAttention-2 those of Q, O, S, and K or V; in FlashAttention-1 those of K, V, S, and Q or "
+            "O. Each takes at most a quarter (Chu, Liu and Lin 2026, eq 44). Row-wise attention takes as "
+            "many whole rows of S as fit beside Q, O, and K or V. Dots: **counted** by the kernels, if they "
+            "accept exactly those tiles. A line ends when not one row fits. Lower bound: no exact algorithm "
+            "beats that order for every SRAM from d to Nd (Dao et al. 2022, proposition 3).",
             small=True,
         )
         if words := forward_words(inputs):
@@ -84,19 +84,23 @@ def growth_view(store: runs.RunStore | None, backend: str) -> None:
 
 
 def forward_words(inputs: TrafficInputs) -> str:
-    """Why FlashAttention-2 asks for other bytes here than in part 1; "" if not one row of a tile fits."""
+    """Why FlashAttention-2 asks for other bytes than in part 1; "" if not one row of a tile fits."""
     problem = inputs.problem
     blocks = lesson.query_outer_blocks(inputs.memory, inputs.d, 4)
     if not blocks.usable:
         return ""
     here = lesson.flash2_bytes(inputs.length, inputs.d, blocks, problem.itemsize)
     there = ALGORITHMS["flash2"].requested_bytes(problem)
+    then = (
+        ", as in part 1 (modelled)"
+        if here == there
+        else f"; with the {problem.block_m} queries of part 1 it asks for {format_bytes(there)} (modelled)"
+    )
     return (
-        "**Why are these not the bytes of part 1?** There every way has the tiles that you choose, and "
-        "standard attention reads K and V again for each query tile. Here the SRAM alone sets the tiles. At "
-        f"your point FlashAttention-2 takes {blocks.query:,} queries per tile and asks for "
-        f"{format_bytes(here)}; with the {problem.block_m} queries of part 1 it asks for "
-        f"{format_bytes(there)} (both modelled)."
+        "**The tiles are not those of part 1.** There every way has the tiles that you choose, and standard "
+        "attention reads K and V again for each query tile. Here the SRAM alone sets the tiles. At your "
+        f"point FlashAttention-2 takes {blocks.query:,} queries per tile and asks for "
+        f"{format_bytes(here)}{then}."
     )
 
 

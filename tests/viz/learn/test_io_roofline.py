@@ -263,7 +263,8 @@ def test_growth_has_no_tiles_to_choose_and_forward_keeps_those_that_were_chosen(
     app.segmented_control(key="io_view").select("Growth").run()
     assert {each.key for each in app.select_slider} == {"io_t", "io_d", "io_m"}
     app.select_slider(key="io_t").set_value(512).run()
-    assert "with the 128 queries of part 1" in words(app)
+    assert "128 queries per tile" in words(app)
+    assert ", as in part 1 (modelled)" in words(app)
     app.segmented_control(key="io_view").select("Forward").run()
     assert app.select_slider(key="io_bm").value == 128
 
