@@ -68,10 +68,9 @@ def show() -> None:
         f"of {PROBLEM.block_m}. Each [[program]] of it takes one [[query tile]], a row of squares below. The "
         "large square is [[score|S]], which is **never in [[HBM]]**: only the tile at work exists, [[on the "
         "chip]]. Hatched tiles are still to come; a coloured tile has been used and forgotten. Q comes from "
-        "the left, K and V from above, and O leaves to the right. Step with the arrow keys: each press is "
-        "one phase of a tile step: its lines of code light up, and a sentence says what it does. “tile” "
-        "takes a whole [[tile step]] at once, and “Numbers” shows the numbers inside the tile. The space key "
-        "plays."
+        "the left, K and V from above, and O leaves to the right. Each press of an arrow key is one phase of "
+        "a tile step: its lines of code light up, and a sentence says what it does. “tile” takes a whole "
+        "[[tile step]] at once, and “Numbers” shows the numbers inside the tile. The space key plays."
     )
     _player()
     _lines()

@@ -106,13 +106,13 @@ def _times(problem: AttentionProblem, gpu: Gpu) -> None:
     st.html(bars_html(bars, colors()))
     waiting = " For most of it the [[SM|SMs]] wait." if moving > 2 * computing else ""
     say(
-        f"Moving S and P takes **{format_ratio(moving / computing)} the time** of both products.{waiting} "
-        f"S and P are each written once and read once: {format_bytes(times.bytes)} at "
+        f"Moving S and P takes **{format_ratio(moving / computing)} the time** of both products.{waiting} S "
+        f"and P are each written once and read once: {format_bytes(times.bytes)} at "
         f"{format_bytes(gpu.hbm_bandwidth)}/s. The products need {format_flops(times.flops)} ([[FLOP]]: an "
         f"addition or a multiplication) at {format_flops(gpu.fp16_flops)}/s. Both times are the shortest "
-        f"that this GPU can reach. Another ratio, of two memories and not of two times, is this: the "
-        f"[[SRAM]] of all {gpu.sm_count} SMs could deliver bytes "
-        f"{format_ratio(gpu.sram_bandwidth / gpu.hbm_bandwidth)} as fast as [[HBM]], whatever N and d are:"
+        "that this GPU can reach. The next two bars are not times but the speeds of the two memories, which "
+        f"do not depend on N and d: the [[SRAM]] of all {gpu.sm_count} SMs delivers bytes "
+        f"{format_ratio(gpu.sram_bandwidth / gpu.hbm_bandwidth)} as fast as [[HBM]]."
     )
     st.html(
         bars_html(
