@@ -217,9 +217,14 @@ def inner_step_bytes(trace: Trace, tensors: Sequence[str]) -> int:
     return int(moved.max())
 
 
+def all_of_backward_fits(length: int, d: int, memory: int) -> bool:
+    """Whether five inputs, three gradients and two rows of S fit into `memory` elements (algorithm 5)."""
+    return 8 * length * d + 2 * length <= memory
+
+
 def row_wise_backward_rows(length: int, d: int, memory: int) -> int:
     """All rows if eight (N, d) matrices and two rows of S fit (algorithm 5), else SRAM / 2N (see eq 70)."""
-    if 8 * length * d + 2 * length <= memory:
+    if all_of_backward_fits(length, d, memory):
         return length
     return min(memory // (2 * length), length)
 

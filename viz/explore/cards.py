@@ -20,6 +20,7 @@ from viz.explore.comparisons import (
     time_with_naive,
 )
 from viz.shared.formats import format_bytes, format_error, format_ms
+from viz.shared.glossary import in_words
 from viz.shared.provenance import library_versions, runner_words
 from viz.shared.runs import Run
 
@@ -132,7 +133,8 @@ def measurement_words(measurement: Measurement | None, run: Run) -> str:
     device = measurement.device
     if device.backend == "cuda":
         origin = f"**Recorded** {measurement.recorded_at[:10]}" if run.recorded else "**Measured** here"
-        return f"{origin} on {device.name}, {library_versions(device)}: {METHODS['cuda']}."
+        how = f"{library_versions(device)}: {METHODS['cuda']}"
+        return f"{origin} on {device.name}, {how}. {in_words('naive attention')}"
     traced = ""
     if run.seconds:
         how = runner_words(run.algorithm, run.trace.device)
@@ -140,5 +142,6 @@ def measurement_words(measurement: Measurement | None, run: Run) -> str:
         traced = f" To trace {run.algorithm.label} {how} took {took}; that is not the speed of a kernel."
     return (
         f"**Measured** here on {device.name}, in float32 (CPUs emulate float16 products): naive torch "
-        f"against torch's own fused attention. {METHODS['interpreter'].capitalize()}.{traced}"
+        f"against torch's own fused attention. {METHODS['interpreter'].capitalize()}.{traced} "
+        f"{in_words('naive attention')}"
     )

@@ -44,8 +44,8 @@ def _changes() -> None:
             "polynomial, and a rescale waits until the max has grown enough.",
             "Backward": "Tensor memory and pairs of thread blocks reduce shared-memory traffic "
             "and atomic adds.",
-            "Reported on the B200": "Up to 1613 TFLOP/s in bfloat16, 71 % of the peak: 1.3 × cuDNN 9.13, "
-            "2.7 × Triton (abstract; their announcement says 1605).",
+            "Reported on the B200": "Up to 1613 TFLOP/s in bfloat16, 71 % of the peak: 1.3 × [[cuDNN]] 9.13, "
+            "2.7 × [[Triton]] (abstract; their announcement says 1605).",
         }
     )
     st.caption(f"For Blackwell. {reference('Zadouri et al. 2026').full}.")

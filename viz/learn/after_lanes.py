@@ -84,13 +84,26 @@ def _predict(plain: LanesRun, hopper: LanesRun) -> bool:
     return choose(
         f"after_lanes_{problem.mask}{problem.head_dim}",
         f"In {plain.label} a product, or the wait for its tile, was under way {shares[0]} of the SMs' time. "
-        f"A program of {hopper.label} has two **warpgroups**, four warps each that multiply together. Each "
-        "has query rows of its own: while one is in its softmax, the other can multiply. How much of the "
-        "time is a product under way then, without waits for tiles?",
+        f"A program of {hopper.label} has two [[warpgroup|warpgroups]], four warps each that multiply "
+        "together. Each has query rows of its own: while one is in its softmax, the other can multiply. How "
+        "much of the time is a product under way then, without waits for tiles?",
         sorted({*shares, "100%"}, key=lambda words: float(words[:-1])),
         shares[1],
-        f"One call takes {hopper.lanes.plain_us:.0f} µs instead of {plain.lanes.plain_us:.0f} µs, both with "
-        f"tiles of {problem.block_m} × {problem.block_n}.",
+        share_words(hopper)
+        + f" One call takes {hopper.lanes.plain_us:.0f} µs instead of {plain.lanes.plain_us:.0f} µs, both "
+        f"with tiles of {problem.block_m} × {problem.block_n}.",
+    )
+
+
+def share_words(run: LanesRun) -> str:
+    """What the share of time with a product is made of, and what the rest is."""
+    lanes = run.lanes
+    product, busy = (times.sum() / len(times) / 1e3 for times in (lanes.sm_product_ns, lanes.sm_busy_ns))
+    return (
+        f"On average an SM had a program for {busy:.1f} µs, and a product was under way for {product:.1f} µs "
+        f"of them: {product:.1f} / {busy:.1f} = {lanes.product_share:.0%}, recorded on {lanes.device.name}. "
+        "In the rest of the time no warpgroup multiplied: each was in its softmax, waited for a tile, or "
+        "began or ended its program."
     )
 
 

@@ -29,10 +29,10 @@ INPUT_HELP = "\n".join(f"- **{name}**: {words}" for name, words in INPUT_WORDS.i
 def split_kv_panel(palette: theme.Palette) -> None:
     """Programs on the GPU without and with splitting, and the merge on one row."""
     say(
-        "When a model writes text, it has one new [[query]] at a time, and a long row of [[key|keys]] and "
-        "[[value|values]] kept from before. In FlashAttention-2 a [[program]] works on one query tile of one "
-        "[[head]]. With one query there is one tile per head: often fewer programs than [[SM|SMs]], and the "
-        "other SMs have nothing to do."
+        "When a model writes text, which is called **decoding**, it has one new [[query]] at a time, and a "
+        "long row of [[key|keys]] and [[value|values]] kept from before. In FlashAttention-2 a [[program]] "
+        "works on one query tile of one [[head]]. With one query there is one tile per head: often fewer "
+        "programs than [[SM|SMs]], and the other SMs have nothing to do."
     )
     problem, gpu, splits = _decoding()
     rule = splitting.occupancy(problem, gpu.sm_count)

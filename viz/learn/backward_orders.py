@@ -17,16 +17,18 @@ from kernels.lessons.backward_traffic import (
     inner_loop_elements,
     standard_backward_elements,
 )
+from kernels.lessons.tiling import tiles_of
 from kernels.problem import AttentionProblem
 from viz.learn.backward_words import counted_elements, loop_order_words
 from viz.learn.controls import HEAD_DIMS, TILE_SIZES
 from viz.learn.counts import counted_runs, where_counted
 from viz.learn.figures.io import ByteBar, bytes_figure
 from viz.shared import runs, theme
-from viz.shared.formats import format_bytes, format_count
+from viz.shared.formats import format_bytes, format_count, format_kib
 from viz.shared.glossary import say
 from viz.shared.layout import explore_link, plot
 
+ALGORITHM_NAMES = [order.algorithm for order in LOOP_ORDERS if order.algorithm]
 LENGTHS = (16, 1 << 16)
 SRAM_BYTES = 64 << 10
 """On-chip memory of the row-wise algorithm, which keeps as many rows of P and dP as fit."""
@@ -49,12 +51,44 @@ def loop_orders_view(palette: theme.Palette) -> AttentionProblem:
         least = lesson.compulsory_bytes(problem.q_len, problem.head_dim, problem.itemsize, "backward")
         plot(bytes_figure(_bars(problem, ready), least, palette), key="gradients_bytes")
     with rest:
+        if words := row_wise_words(problem):
+            st.markdown(words)
         _say_source(problem, ready)
         with st.expander("One step of the inner loop, in each order"):
             _inner_steps(problem, ready)
         with st.expander("What the standard backward pass loads and stores"):
             _standard_table(problem)
     return problem
+
+
+def row_wise_words(problem: AttentionProblem) -> str:
+    """Why row-wise attention moves least; "" if it does not."""
+    length, d, size = problem.q_len, problem.head_dim, problem.itemsize
+    memory = SRAM_BYTES // size
+    rows = lesson.row_wise_backward_rows(length, d, memory)
+    others = [ALGORITHMS[name].requested_bytes(problem) for name in ALGORITHM_NAMES]
+    others.append(standard_requested(problem, "backward"))
+    if not rows or lesson.row_wise_backward_bytes(length, d, rows, size) >= min(others):
+        return ""
+    room, opening = format_kib(SRAM_BYTES), "**Row-wise attention moves least here**:"
+    if rows < length:
+        return (
+            f"{opening} it keeps {rows} whole rows of P and dP in {room}, and the tiles have only "
+            f"{problem.block_m} queries, so it reads K and V less often. Larger tiles change that."
+        )
+    longer = length
+    while lesson.row_wise_backward_rows(longer, d, memory) == longer:
+        longer *= 2
+    fewer = lesson.row_wise_backward_rows(longer, d, memory)
+    if lesson.all_of_backward_fits(length, d, memory):
+        fits = f"Q, K, V, O, dO and the three gradients fit into {room} together"
+    else:
+        fits = f"P and dP of all {length} rows fit into {room} (the model counts nothing else for the room)"
+    return (
+        f"{opening} {fits}, so each input is read once and each result written once. Longer rows take "
+        f"more room: at N = {longer:,} only {fewer} of {longer:,} rows fit, and K and V are read, and dK and "
+        f"dV read and written, {tiles_of(longer, fewer)} times (modelled)."
+    )
 
 
 def _say_source(problem: AttentionProblem, ready: Mapping[str, runs.Run]) -> None:
@@ -119,7 +153,7 @@ def traffic_problem() -> AttentionProblem:
 def _runs(problem: AttentionProblem) -> dict[str, runs.Run]:
     """Algorithm -> its run, of those that are ready."""
     store = runs.run_store()
-    wanted = [(problem, order.algorithm) for order in LOOP_ORDERS if order.algorithm]
+    wanted = [(problem, name) for name in ALGORITHM_NAMES]
     ready = counted_runs(store, runs.backend(store), wanted, "gradients_orders")
     return {algorithm: run for (_, algorithm), run in ready.items()}
 

@@ -75,8 +75,9 @@ def _start(store: runs.RunStore, items: Sequence[WantedRun]) -> None:
 
 
 def where_counted(ready: Mapping[WantedRun, runs.Run]) -> str:
-    """Where the runs are from and what ran them, each said once."""
-    return "; ".join(dict.fromkeys(run.provenance for run in ready.values())) or "not yet run"
+    """Where the runs are from and what ran them, each said once; with marked terms."""
+    words = "; ".join(dict.fromkeys(run.provenance for run in ready.values())) or "not yet run"
+    return words.replace("interpreter", "[[interpreter]]")
 
 
 def recorded_counts() -> None:

@@ -271,11 +271,15 @@ def _all_lines(lesson: GradientLesson, references: References, note: str) -> Non
 def _block_panel(palette: theme.Palette) -> None:
     """What happens if each block of keys uses its own sum as D."""
     say(
-        "Softmax ties the scores of a row together, so the gradient of each score needs one number of its "
-        "whole row: [[D]], the row sum of P ∘ dP (dP: the [[gradient]] of P; ∘: entry by entry). But a "
-        "kernel sees one block of keys at a time. **First try**: each block subtracts its own sum. That sum "
-        "is D only if the block spans the row. **The repair**: D is also the row sum of O ∘ dO, which needs "
-        "no block of P at all, and is computed before the loop."
+        "The backward pass starts from dO, the [[gradient]] of O. From it comes the gradient of P, dP = "
+        "dO Vᵀ, and then that of S. Softmax ties the scores of a row together, so the gradient of each score "
+        "needs one number of its whole row, [[D]]. The next part derives both formulas (∘: entry by entry):"
+    )
+    formulas(r"dS = P \circ (dP - D),", r"D = \mathrm{rowsum}(P \circ dP)")
+    say(
+        "But a kernel sees one block of keys at a time. **First try**: each block subtracts the sum of its "
+        "own part of the row. That sum is D only if the block spans the row. **The repair**: D is also the "
+        "row sum of O ∘ dO, which needs no block of P at all, and is computed before the loop."
     )
     lesson = _lesson()
     choice, chart = st.columns([3, 4], gap="large", vertical_alignment="center")

@@ -45,7 +45,7 @@ def show() -> None:
     _figures(numbers, problem, gpu, with_all, now)
     say(
         "One head, float16. If an idea is left out, the cards say what exact attention then costs. Only the "
-        "third card says what comes out if the kernel goes on in tiles all the same. "
+        "third card shows something else: how wrong a kernel is that goes on in tiles without that idea. "
         f"{RULE} Standard attention in these tiles: {standard_words(problem)}. Bytes, sizes and FLOPs are "
         "**modelled**; products of the backward pass by Dao et al. 2022, algorithm 4. Sum and "
         f"error are **measured** in float64 on the first {ROWS} rows of the inputs that the links below run.",

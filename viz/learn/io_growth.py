@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from kernels.algorithms import ALGORITHMS
 from kernels.lessons import io as lesson
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import count_tiles
@@ -13,7 +14,7 @@ from viz.learn.counts import counted_runs
 from viz.learn.figures.io import Curve, growth_figure
 from viz.learn.io_inputs import LENGTHS, MEMORIES_KIB, TrafficInputs, traffic_inputs
 from viz.shared import runs
-from viz.shared.formats import format_kib
+from viz.shared.formats import format_bytes, format_kib
 from viz.shared.glossary import say
 from viz.shared.layout import colors, plot
 
@@ -53,7 +54,7 @@ def growth_view(store: runs.RunStore | None, backend: str) -> None:
         "what grows along the axis. Both axes are logarithmic, so a steeper line grows by a larger factor, "
         "and the vertical line is where you are."
     )
-    inputs = traffic_inputs()
+    inputs = traffic_inputs(tiles=False)
     axis = _axis()
     sweep = _sweep(inputs, axis)
     here = {"N": inputs.length, "d": inputs.d, "SRAM": inputs.memory_bytes >> 10}[axis]
@@ -68,16 +69,39 @@ def growth_view(store: runs.RunStore | None, backend: str) -> None:
         plot(growth_figure(curves, points, AXES[axis], here, colors()), key="io_growth")
         say(
             f"{RULE} Standard attention has no tiles here, so its line is the least. Lines: **modelled**, "
-            "with the largest tiles that the SRAM allows; what fills it is Q, O, K or V, and S (in "
-            "FlashAttention-1 K, V, Q or O, and S), all in float16. For FlashAttention each takes at most a "
-            "quarter of the SRAM (Chu, Liu and Lin 2026, eq 44). Row-wise attention takes as many whole rows "
-            "of S as fit with the other three. Dots: **counted** by the kernels, if they accept exactly "
-            "those tiles. A line ends when not one row fits. Lower bound: no exact algorithm beats that "
-            "order for every SRAM from d to Nd (Dao et al. 2022, proposition 3).",
+            "with the largest tiles that the SRAM allows. Four tiles fill it, all in float16: in "
+            "FlashAttention-2 those of Q, O, S, and K or V; in FlashAttention-1 those of K, V, S, and Q or "
+            "O. Each takes at most a quarter (Chu, Liu and Lin 2026, eq 44). Row-wise attention takes as "
+            "many whole rows of S as fit beside Q, O, and K or V. Dots: **counted** by the kernels, if they "
+            "accept exactly those tiles. A line ends when not one row fits. Lower bound: no exact algorithm "
+            "beats that order for every SRAM from d to Nd (Dao et al. 2022, proposition 3).",
             small=True,
         )
+        if words := forward_words(inputs):
+            st.markdown(words)
     with st.expander("By which factor the bytes change if N, d or the SRAM doubles"):
         _growth_table(inputs)
+
+
+def forward_words(inputs: TrafficInputs) -> str:
+    """Why FlashAttention-2 asks for other bytes than in part 1; "" if not one row of a tile fits."""
+    problem = inputs.problem
+    blocks = lesson.query_outer_blocks(inputs.memory, inputs.d, 4)
+    if not blocks.usable:
+        return ""
+    here = lesson.flash2_bytes(inputs.length, inputs.d, blocks, problem.itemsize)
+    there = ALGORITHMS["flash2"].requested_bytes(problem)
+    then = (
+        ", as in part 1 (modelled)"
+        if here == there
+        else f"; with the {problem.block_m} queries of part 1 it asks for {format_bytes(there)} (modelled)"
+    )
+    return (
+        "**The tiles are not those of part 1.** There every way has the tiles that you choose, and standard "
+        "attention reads K and V again for each query tile. Here the SRAM alone sets the tiles. At your "
+        f"point FlashAttention-2 takes {blocks.query:,} queries per tile and asks for "
+        f"{format_bytes(here)}{then}."
+    )
 
 
 def _sweep(inputs: TrafficInputs, axis: str) -> dict[int, SweepPoint]:

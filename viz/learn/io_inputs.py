@@ -6,11 +6,13 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from kernels.device.gpus import GPUS, Gpu
+from kernels.device.gpus import DEFAULT_GPU, GPUS, Gpu
 from kernels.problem import AttentionProblem
 from viz.learn.controls import HEAD_DIMS, TILE_SIZES, gpu_choice, slider
 
 LENGTHS = (128, 256, 512, 1024, 2048, 4096, 8192, 16384)
+TILE = 64
+"""BLOCK_M and BLOCK_N at first."""
 MEMORIES_KIB = (16, 32, 64, 96, 128, 163, 192, 227, 256)
 
 
@@ -38,8 +40,11 @@ class TrafficInputs:
         return self.memory_bytes // self.problem.itemsize
 
 
-def traffic_inputs() -> TrafficInputs:
-    """The controls, and what they say."""
+def traffic_inputs(tiles: bool = True) -> TrafficInputs:
+    """The controls, and what they say.
+
+    Without `tiles`, they and the GPU have no controls, and the tiles stay as chosen last.
+    """
     with st.container(horizontal=True, gap="medium"):
         length = slider("N, queries and keys", LENGTHS, 1024, "io_t")
         d = slider("d, head_dim", HEAD_DIMS, 64, "io_d")
@@ -50,8 +55,17 @@ def traffic_inputs() -> TrafficInputs:
             "io_m",
             "What one program may keep on the chip, in shared memory and registers together.",
         )
-        block_m = slider("BLOCK_M", TILE_SIZES, 64, "io_bm", "Queries per tile.")
-        block_n = slider("BLOCK_N", TILE_SIZES, 64, "io_bn", "Keys per tile.")
-        gpu = GPUS[gpu_choice("io_gpu", 130)]
+        if tiles:
+            block_m = slider("BLOCK_M", TILE_SIZES, TILE, "io_bm", "Queries per tile.")
+            block_n = slider("BLOCK_N", TILE_SIZES, TILE, "io_bn", "Keys per tile.")
+            gpu = GPUS[gpu_choice("io_gpu", 130)]
+        else:
+            block_m, block_n, gpu = _chosen_last("io_bm"), _chosen_last("io_bn"), GPUS[DEFAULT_GPU]
     problem = AttentionProblem(q_len=length, kv_len=length, head_dim=d, block_m=block_m, block_n=block_n)
     return TrafficInputs(problem, memory << 10, gpu)
+
+
+def _chosen_last(key: str) -> int:
+    """The tile size of a slider that is not drawn."""
+    text = str(st.session_state.get(key, st.query_params.get(key)))
+    return int(text) if text in map(str, TILE_SIZES) else TILE

@@ -63,15 +63,14 @@ def show() -> None:
         st.error("The recording of the tiny problem is missing. Record it with `python -m kernels.record`.")
         return
     say(
-        f"This is a real run of our [[kernel]] of [[FlashAttention-2]]: {PROBLEM.q_len} [[query|queries]] "
-        f"and {PROBLEM.kv_len} [[key|keys]] of [[head_dim]] {PROBLEM.head_dim}, in tiles of "
-        f"{PROBLEM.block_m}. Each [[program]] of it takes one [[query tile]], a row of squares below. The "
+        f"This is a real run of our [[Triton]] [[kernel]] of [[FlashAttention-2]]: {PROBLEM.q_len} "
+        f"[[query|queries]] and {PROBLEM.kv_len} [[key|keys]] of [[head_dim]] {PROBLEM.head_dim}, in tiles "
+        f"of {PROBLEM.block_m}. Each [[program]] of it takes one [[query tile]], a row of squares below. The "
         "large square is [[score|S]], which is **never in [[HBM]]**: only the tile at work exists, [[on the "
         "chip]]. Hatched tiles are still to come; a coloured tile has been used and forgotten. Q comes from "
-        "the left, K and V from above, and O leaves to the right. Step with the arrow keys: each press is "
-        "one phase of a tile step: its lines of code light up, and a sentence says what it does. “tile” "
-        "takes a whole [[tile step]] at once, and “Numbers” shows the numbers inside the tile. The space "
-        "key plays."
+        "the left, K and V from above, and O leaves to the right. Each press of an arrow key is one phase of "
+        "a tile step: its lines of code light up, and a sentence says what it does. “tile” takes a whole "
+        "[[tile step]] at once, and “Numbers” shows the numbers inside the tile. The space key plays."
     )
     _player()
     _lines()

@@ -26,11 +26,11 @@ def show() -> None:
     """Draw the chapter."""
     say(
         "Attention is $O = \\mathrm{softmax}(QK^{\\mathsf T}/\\sqrt d)\\,V$. The N rows of Q are the "
-        "[[query|queries]], the N rows of K the [[key|keys]], and each has d numbers ([[head_dim]]). The dot "
-        "product of a query and a key, divided by √d, is a [[score]]. So the matrix of scores [[score|S]] "
-        "has N rows and N columns. Softmax turns each row of S into [[weight|weights]] that add up to 1: the "
-        "matrix [[weight|P]]. Each row of the [[output|output O]] is the sum of all rows of V, the "
-        "[[value|values]], each times its weight."
+        "[[query|queries]], one per [[token]] of the text, the N rows of K the [[key|keys]], and each has d "
+        "numbers ([[head_dim]]). The dot product of a query and a key, divided by √d, is a [[score]]. So the "
+        "matrix of scores [[score|S]] has N rows and N columns. [[softmax|Softmax]] turns each row of S into "
+        "[[weight|weights]] that add up to 1: the matrix [[weight|P]]. Each row of the [[output|output O]] "
+        "is the sum of all rows of V, the [[value|values]], each times its weight."
     )
     say(
         "A [[GPU]] computes on its [[SM|SMs]]. Each SM has a little fast memory, its [[SRAM]]. All matrices "
@@ -82,8 +82,10 @@ def _three_kernels(problem: AttentionProblem, gpu: Gpu) -> None:
     st.subheader("What goes wrong if attention is computed as it is written", anchor=False)
     say(
         "Written down as three steps, attention runs as three [[kernel|kernels]]: one computes S = QKᵀ/√d, "
-        "one softmax, one PV. A kernel can only hand on its result through [[HBM]]. So S is written and read "
-        "back, and so is P, although nobody wants either of them: **only O is asked for.**"
+        "one softmax, one PV. This is [[standard attention]]. The pages Explore and Measure time it as "
+        "PyTorch runs it, and call it [[naive attention]]. A kernel can only hand on its result through "
+        "[[HBM]]. So S is written and read back, and so is P, although nobody wants either of them: **only O "
+        "is asked for.**"
     )
     _times(problem, gpu)
     say(
@@ -104,13 +106,13 @@ def _times(problem: AttentionProblem, gpu: Gpu) -> None:
     st.html(bars_html(bars, colors()))
     waiting = " For most of it the [[SM|SMs]] wait." if moving > 2 * computing else ""
     say(
-        f"Moving S and P takes **{format_ratio(moving / computing)} the time** of both products.{waiting} "
-        f"S and P are each written once and read once: {format_bytes(times.bytes)} at "
+        f"Moving S and P takes **{format_ratio(moving / computing)} the time** of both products.{waiting} S "
+        f"and P are each written once and read once: {format_bytes(times.bytes)} at "
         f"{format_bytes(gpu.hbm_bandwidth)}/s. The products need {format_flops(times.flops)} ([[FLOP]]: an "
         f"addition or a multiplication) at {format_flops(gpu.fp16_flops)}/s. Both times are the shortest "
-        f"that this GPU can reach. Another ratio, of two memories and not of two times, is this: the "
-        f"[[SRAM]] of all {gpu.sm_count} SMs could deliver bytes "
-        f"{format_ratio(gpu.sram_bandwidth / gpu.hbm_bandwidth)} as fast as [[HBM]], whatever N and d are:"
+        "that this GPU can reach. The next two bars are not times but the speeds of the two memories, which "
+        f"do not depend on N and d: the [[SRAM]] of all {gpu.sm_count} SMs delivers bytes "
+        f"{format_ratio(gpu.sram_bandwidth / gpu.hbm_bandwidth)} as fast as [[HBM]]."
     )
     st.html(
         bars_html(

@@ -72,8 +72,8 @@ def type_in(key: str, question: str, wanted: Sequence[Quantity], because: str) -
         if shown:
             st.session_state[shown_key] = True
         st.caption(
-            "Numbers are shown with three digits. "
-            f"Yours may be off by {100 * RELATIVE:g} % of the right number plus {ABSOLUTE}."
+            "Three significant digits are enough, as in 0.0498 or 20.1. A number counts as right if it "
+            f"is off by at most {100 * RELATIVE:g} % of the right one plus {ABSOLUTE}."
         )
         verdicts = [
             (quantity, *judge(quantity, number))

@@ -38,10 +38,11 @@ def show() -> None:
     store = runs.run_store()
     say(
         "A [[kernel]] does two things at once: it moves bytes, at most at the [[bandwidth]] of [[HBM]], and "
-        "it computes, at most at the peak of the [[GPU]]. Whichever takes longer sets its time. To see "
-        "which, divide its work by its [[traffic]]. This is its [[arithmetic intensity]], in [[FLOP]] per "
-        "byte. If it is low, the kernel waits for memory, and more computing power does not help. Standard "
-        "attention is three kernels. **Fused** means that one kernel does it all, as in FlashAttention."
+        "it computes, at most at the peak of the [[GPU]], in [[TFLOP/s]]. Whichever takes longer sets its "
+        "time. To see which, divide its operations by its [[traffic]]. This is its [[arithmetic intensity]], "
+        "in [[FLOP]] per byte. If it is low, the kernel waits for memory, and more computing power does not "
+        "help. Standard attention is three kernels. **Fused** means that one kernel does it all, as in "
+        "FlashAttention."
     )
     inputs = _inputs(store)
     _predict(inputs)

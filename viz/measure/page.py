@@ -10,6 +10,7 @@ from viz.measure.origin import how_measured, say_missing, source_row
 from viz.measure.roofline import roofline_panel
 from viz.measure.traffic import traffic_panel
 from viz.shared import runs, theme
+from viz.shared.glossary import in_words
 from viz.shared.layout import header
 from viz.shared.link import takes_from_link
 
@@ -27,6 +28,8 @@ if choice:
     say_missing(shown, curves, choice)
     if curves:
         charts.cards(curves, choice)
+        if any(curve.peer == "naive" for curve in curves):
+            st.caption(in_words("naive attention"))
         charts.charts_panel(shown, curves, choice)
         charts.downloads(shown, curves)
         charts.scene_panel(choice)

@@ -26,6 +26,7 @@ class Term:
 
 
 TERMS = (
+    Term("token", "A piece of a text, a word or a part of one. Each has a query, a key and a value."),
     Term("query", "One row of the matrix Q: what one token looks for. There are N queries.", "Q"),
     Term("key", "One row of K: what one token offers to be found by. There are M keys; mostly M = N.", "K"),
     Term("value", "One row of V, which belongs to a key: what is handed on if the key is found.", "V"),
@@ -36,6 +37,7 @@ TERMS = (
     Term("head_dim", "How many numbers a query, a key and a value have each.", "d"),
     Term("head", "One attention of its own: its own Q, K, V and O. A layer of a model has several."),
     Term("score", "Dot product of a query and a key, divided by √d. All of them form the matrix S.", "S"),
+    Term("softmax", "Turns a row of scores into weights: e^score of each, divided by the sum of them all."),
     Term(
         "weight",
         "Softmax of a row of scores: positive, with the sum 1. All of them form the matrix P. While a kernel "
@@ -53,7 +55,12 @@ TERMS = (
     Term("registers", "The fastest memory of an SM: what it computes with right now."),
     Term("L2", "A cache between HBM and all SMs. A number that is read again soon may come from there."),
     Term("kernel", "A function that runs on the GPU. Its results leave the chip through HBM."),
+    Term("Triton", "A language in Python for kernels: the code says what one program does with its tiles."),
+    Term("interpreter", "Runs a Triton kernel on a CPU: the same steps and bytes, but not its speed."),
     Term("program", "One of the many copies of a kernel that run at the same time, each on its own tile."),
+    Term("warp", "32 threads of a program that take each step together. A program has several warps."),
+    Term("warpgroup", "Four warps of a program that multiply tiles together, on GPUs such as the H100."),
+    Term("tensor cores", "The units of an SM that multiply tiles: many times as fast as its other units."),
     Term("tile", "A block of a few rows, or of rows and columns, of a matrix. A tile fits on the chip."),
     Term("query tile", "BLOCK_M queries, which one program works on.", "BLOCK_M"),
     Term("key tile", "BLOCK_N keys and their values, which a program loads at one step.", "BLOCK_N"),
@@ -73,10 +80,22 @@ TERMS = (
     ),
     Term("lse", "Log-sum-exp: m + ln l, one number per row. With it, P = exp(S − lse).", "lse"),
     Term("online softmax", "Softmax in one pass: m and l are kept, and rescaled when m grows."),
-    Term("standard attention", "Three kernels: S = QKᵀ, P = softmax(S), O = PV. S and P go through HBM."),
+    Term(
+        "standard attention",
+        "Three kernels: S = QKᵀ, P = softmax(S), O = PV. S and P go through HBM. As PyTorch runs it, it is "
+        "called naive attention.",
+    ),
+    Term(
+        "naive attention",
+        "Standard attention as PyTorch runs it, one operation after the other. Times, memory and errors are "
+        "compared with it.",
+    ),
     Term("row-wise attention", "A kernel that keeps whole rows of S on the chip: exact, if a row fits."),
     Term("FlashAttention-1", "Tiles, with the key tile outside: O, m and l come and go at every step."),
     Term("FlashAttention-2", "Tiles, with the query tile outside: O, m and l stay on the chip."),
+    Term("SDPA", "Scaled dot-product attention: PyTorch's own function, which runs one of several kernels."),
+    Term("cuDNN", "NVIDIA's library of kernels for neural networks. SDPA can run its attention."),
+    Term("FlexAttention", "PyTorch's attention with scores and masks of your own, compiled to one kernel."),
     Term("forward", "From Q, K and V to O."),
     Term("backward", "From dO, the gradient of the output, to the gradients of Q, K and V."),
     Term("gradient", "How the loss changes with each number of a matrix: dQ belongs to Q."),
@@ -91,15 +110,27 @@ TERMS = (
     Term("FLOP", "One floating-point operation: an addition or a multiplication."),
     Term("TFLOP/s", "10¹² floating-point operations per second: how fast a kernel computes."),
     Term("arithmetic intensity", "FLOP per byte that moves: a low one means that a kernel waits for memory."),
-    Term("warp", "32 threads of a program that take each step together. A program has several warps."),
-    Term("tensor cores", "The units of an SM that multiply tiles: many times as fast as its other units."),
     Term("float16", "A number in 2 bytes with about 3 digits. bfloat16: 2 bytes, 2 digits, a wider range."),
+    Term("ulp", "Unit in the last place: from a number to the next that its format can hold."),
     Term("counted", "By the code that ran: from the masks of its own loads and stores."),
     Term("modelled", "By a formula, which is named."),
     Term("measured", "On this machine, now."),
     Term("recorded", "Counted or measured on the GPU that is named, at the date that is named."),
 )
+SECTIONS = {
+    "token": "Attention",
+    "GPU": "The GPU and its kernels",
+    "tile": "Tiles",
+    "row max": "What a kernel keeps of each row",
+    "standard attention": "Ways to compute attention",
+    "forward": "Forward and backward",
+    "traffic": "Bytes and speed",
+    "float16": "Numbers, and where they are from",
+}
+"""First term of a section of the list -> its heading."""
 BY_NAME = {term.name: term for term in TERMS}
+SECOND_COLUMN = [term.name for term in TERMS].index("row max")
+"""Place of the term with which the second column of the list begins."""
 MARK = re.compile(r"\[\[([^\]|]+)(?:\|([^\]]+))?\]\]")
 ASCII = {"α": "alpha", "Σ": "sum"}
 
@@ -107,6 +138,12 @@ ASCII = {"α": "alpha", "Σ": "sum"}
 def mark(text: str) -> str:
     """The text with its marked terms as HTML. Raises KeyError for a term that is not in TERMS."""
     return MARK.sub(lambda found: term_html(found[1], found[2] or found[1]), text)
+
+
+def in_words(name: str) -> str:
+    """A term and its sentence in Markdown, where a page cannot mark it."""
+    term = BY_NAME[name]
+    return f"**{term.name[0].upper()}{term.name[1:]}**: {term.words}"
 
 
 def term_html(name: str, shown: str) -> str:
@@ -136,10 +173,18 @@ def glossary_style(colors: theme.Palette) -> None:
 
 
 def glossary_list() -> None:
-    """All terms, in an expander that is found by the search of the browser once it is open."""
+    """All terms by section, in an expander that the search of the browser finds once it is open."""
     with st.expander("Glossary: every term in one sentence", icon=":material/dictionary:"):
-        rows = [f"| **{term.name}** | {term.symbol} | {term.words} |" for term in TERMS]
-        st.markdown("\n".join(["| term | symbol | in plain words |", "|:--|:--|:--|", *rows]))
+        columns = iter(st.columns(2, gap="large"))
+        for lines in (TERMS[:SECOND_COLUMN], TERMS[SECOND_COLUMN:]):
+            next(columns).markdown("\n".join(map(_line, lines)))
+
+
+def _line(term: Term) -> str:
+    """A term in the list, after the heading of its section if it is the first."""
+    heading = f"\n:gray-badge[{SECTIONS[term.name]}]\n\n" if term.name in SECTIONS else ""
+    symbol = f", {term.symbol}" if term.symbol not in ("", term.name) else ""
+    return f"{heading}- **{term.name}**{symbol}: {term.words}"
 
 
 def _style(colors: theme.Palette) -> str:

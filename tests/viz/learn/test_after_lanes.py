@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from kernels.problem.presets import LANE_PROBLEMS
 from tests import ROOT
 from tests.lanes import hopper_lanes, plain_lanes
 from viz.learn import after_lanes
-from viz.learn.after_lanes import overlap_words
+from viz.learn.after_lanes import overlap_words, share_words
 from viz.player import lanes as player_lanes
 from viz.player.lanes import LanesRun
 
@@ -110,3 +111,13 @@ def test_what_is_said_of_the_plain_kernels_tiles_is_so_in_the_recordings(name):
     tile = plain.problem.block_m * plain.problem.block_n
     assert own["config"]["block_m"] * own["config"]["block_n"] < tile
     assert 1 < own["median_ms"] / other["median_ms"] < plain.plain_us / hopper.plain_us
+
+
+def test_the_answer_says_what_its_share_is_made_of(known):
+    """The two times that it names have the ratio that it names."""
+    run = LanesRun(known["flash3"], True)
+    words = share_words(run)
+    product, busy = map(float, re.search(r"([\d.]+) / ([\d.]+) = ", words).groups())
+    assert busy == pytest.approx(run.lanes.sm_busy_ns.mean() / 1e3, abs=0.05)
+    assert product / busy == pytest.approx(run.lanes.product_share, abs=0.2 / busy)
+    assert f"= {run.lanes.product_share:.0%}, recorded on {run.lanes.device.name}" in words

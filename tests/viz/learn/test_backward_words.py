@@ -5,10 +5,12 @@ import re
 import pytest
 
 from kernels.algorithms import ALGORITHMS
+from kernels.lessons import io as lesson
 from kernels.lessons.backward_run import key_outer_run
 from kernels.lessons.backward_traffic import backward_work
 from kernels.lessons.io import BlockSizes, key_outer_backward_bytes
 from kernels.problem import AttentionProblem
+from viz.learn.backward_orders import SRAM_BYTES, _bars, row_wise_words
 from viz.learn.backward_words import counted_elements, loop_order_words
 from viz.learn.comparing import compared
 
@@ -78,3 +80,34 @@ def test_work_of_the_backward_pass_adds_up_to_the_printed_sum():
     standard = sum(line.flops for line in work if not line.recomputed)
     assert standard == 8 * 96**2 * 32 + 2 * 96**2 + 2 * 96 * 32
     assert sum(line.flops for line in work) - standard == 2 * 96**2 * 32
+
+
+@pytest.mark.parametrize(
+    ("length", "head_dim", "tile", "reason"),
+    [
+        (128, 32, 32, "P and dP of all 128 rows fit into 64 KiB"),
+        (64, 32, 32, "Q, K, V, O, dO and the three gradients fit into 64 KiB together"),
+        (256, 64, 16, "it keeps 64 whole rows of P and dP in 64 KiB, and the tiles have only 16 queries"),
+        (256, 32, 32, ""),
+        (4096, 64, 64, ""),
+    ],
+)
+def test_row_wise_attention_is_explained_if_and_only_if_it_moves_least(length, head_dim, tile, reason):
+    problem = AttentionProblem(
+        q_len=length, kv_len=length, head_dim=head_dim, block_m=tile, block_n=tile, dtype="float16"
+    )
+    bars = _bars(problem, {})
+    row_wise = next(bar.modelled for bar in bars if bar.label.startswith("row-wise"))
+    least = row_wise <= min(bar.modelled for bar in bars)
+    words = row_wise_words(problem)
+    assert bool(words) == least == bool(reason)
+    assert reason in words
+
+
+def test_the_length_at_which_rows_no_longer_fit_is_the_next_one():
+    problem = AttentionProblem(q_len=128, kv_len=128, head_dim=32, block_m=32, block_n=32)
+    memory = SRAM_BYTES // 2
+    rows = lesson.row_wise_backward_rows(256, 32, memory)
+    assert lesson.row_wise_backward_rows(128, 32, memory) == 128
+    assert rows < 256
+    assert f"at N = 256 only {rows} of 256 rows fit" in row_wise_words(problem)

@@ -7,6 +7,7 @@ import pytest
 from tests.app.pages import open_chapter, open_page
 from viz.learn.chapters import CHAPTERS, OLD_SLUGS, follow_old_link
 from viz.shared import runs
+from viz.shared.glossary import BY_NAME, SECTIONS
 
 SLUGS = [chapter.slug for chapter in CHAPTERS]
 
@@ -79,9 +80,13 @@ def test_a_parameter_of_another_chapter_is_left_alone():
     assert query == {"chapter": "softmax", "io_view": "Backward"}
 
 
+def glossary(app):
+    return "\n".join(each.value for each in app.markdown if ":gray-badge[" in each.value)
+
+
 def test_all_words_of_the_glossary_are_on_both_pages():
     for app in (open_chapter("memory"), open_page()):
-        table = next(markdown.value for markdown in app.markdown if "| in plain words |" in markdown.value)
+        table = glossary(app)
         assert all(f"**{name}**" in table for name in ("rescale factor", "HBM", "lse", "causal", "TFLOP/s"))
 
 
@@ -95,3 +100,11 @@ def test_the_way_on_leads_through_the_parts_of_a_chapter_first():
             break
         app.button(key="tiling_part_on").click().run()
     assert seen == [("primary", "secondary"), ("primary", "secondary"), (None, "primary")]
+
+
+def test_the_list_of_terms_has_headings():
+    table = glossary(open_chapter("memory"))
+    assert table.count(":gray-badge[") == len(SECTIONS)
+    assert sum(f"- **{name}**" in table for name in BY_NAME) == len(BY_NAME)
+    assert table.index("[Bytes and speed]") < table.index("- **traffic**")
+    assert table.index("- **gradient**") < table.index("[Bytes and speed]")

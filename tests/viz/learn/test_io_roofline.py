@@ -12,7 +12,7 @@ from kernels.worker.failures import Crashed
 from kernels.worker.requests import TraceRequest
 from tests.app.pages import drawn_with_results, fail_jobs, open_chapter
 from viz.shared import runs
-from viz.shared.formats import format_kib
+from viz.shared.formats import format_bytes, format_kib
 
 pytestmark = pytest.mark.usefixtures("stop_the_worker")
 SMALL = {"io_t": 128, "io_d": 16, "io_m": 16, "io_bm": 64, "io_bn": 64}
@@ -256,3 +256,22 @@ def test_a_failure_is_a_message_with_a_way_on(monkeypatch):
     monkeypatch.undo()
     next(button for button in app.button if button.label == "Try again").click().run()
     until(app, "**One step of the inner loop**, counted")
+
+
+def test_growth_has_no_tiles_to_choose_and_forward_keeps_those_that_were_chosen():
+    app = open_chapter("io", io_bm=128)
+    app.segmented_control(key="io_view").select("Growth").run()
+    assert {each.key for each in app.select_slider} == {"io_t", "io_d", "io_m"}
+    app.select_slider(key="io_t").set_value(512).run()
+    assert "128 queries per tile" in words(app)
+    assert ", as in part 1 (modelled)" in words(app)
+    app.segmented_control(key="io_view").select("Forward").run()
+    assert app.select_slider(key="io_bm").value == 128
+
+
+def test_growth_says_why_its_bytes_are_not_those_of_part_1():
+    """FlashAttention-2, N = 1024, d = 64: 64 KiB hold 128 queries per tile by eq 44, and part 1 has 64."""
+    text = words(open_chapter("io", io_view="Growth"))
+    kv, others = 2 * 1024 * 64 * 2, 2 * 1024 * 64 * 2 + 4 * 1024
+    assert f"takes 128 queries per tile and asks for {format_bytes(8 * kv + others)};" in text
+    assert f"with the 64 queries of part 1 it asks for {format_bytes(16 * kv + others)}" in text

@@ -4,9 +4,10 @@ import re
 
 import pytest
 
+from kernels.measure.peers import PEERS
 from tests import ROOT
 from viz.shared import theme
-from viz.shared.glossary import BY_NAME, MARK, TERMS, _style, mark, symbol_class, term_html
+from viz.shared.glossary import BY_NAME, MARK, SECTIONS, TERMS, _style, mark, symbol_class, term_html
 
 SOURCES = [path for folder in ("learn", "explore") for path in sorted((ROOT / "viz" / folder).glob("*.py"))]
 JOINED = re.compile(r'"\s*\n\s*(?:rf|f|r)?"')
@@ -35,6 +36,24 @@ def test_words_cannot_leave_their_attribute():
     assert all(
         '"' not in term_html(term.name, "x").split('aria-description="')[1].split('">')[0] for term in TERMS
     )
+
+
+def test_every_section_of_the_list_begins_with_a_term_and_the_first_term_begins_one():
+    names = [term.name for term in TERMS]
+    assert names[0] in SECTIONS
+    assert [name for name in names if name in SECTIONS] == list(SECTIONS)
+
+
+def test_a_peer_that_is_named_after_a_library_has_a_term_for_it():
+    labels = " ".join(peer.label for peer in PEERS.values())
+    for name in ("SDPA", "cuDNN", "FlexAttention"):
+        assert name in labels
+        assert name in BY_NAME
+
+
+def test_standard_and_naive_attention_name_each_other():
+    assert "naive attention" in BY_NAME["standard attention"].words
+    assert "Standard attention" in BY_NAME["naive attention"].words
 
 
 def test_names_and_symbols_are_unique():
