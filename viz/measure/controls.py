@@ -161,7 +161,7 @@ def _range(axis: str, longest: int) -> tuple[int, ...]:
     offered = tuple(x for x in RANGES[axis] if axis != "length" or x <= longest)
     first, last = FIRST_RANGES[axis]
     left, right = st.columns(2)
-    low = _pick(left, "from", offered, first, f"{axis}_from", RANGE_HELP)
+    low = _pick(left, "measure from", offered, first, f"{axis}_from", RANGE_HELP)
     high = _pick(right, "to", offered, last, f"{axis}_to")
     return tuple(x for x in offered if low <= x <= high)
 
