@@ -113,6 +113,11 @@ def _peers(offered: tuple[str, ...]) -> tuple[str, ...]:
     """The chosen peers; in the URL by their names, on the page by their labels."""
     given = st.query_params.get_all("peers")
     named = [name for name in given if name in offered]
+    may_come = (*offered, *(name for name in USERS if name in PEERS), "")  # those of the user's on a GPU
+    if any(name not in may_come for name in given):  # what leaves the URL is said not to be accepted
+        st.query_params.pop("peers", None)
+        if kept := [name for name in given if name in may_come]:
+            st.query_params["peers"] = kept
     st.session_state["peers"] = named if named or given == [""] else list(offered)
 
     def take() -> None:

@@ -57,6 +57,17 @@ def forget(name: str) -> None:
     st.session_state.get(ASKED, {}).pop(name, None)
 
 
+def first_asked(name: str) -> str | None:
+    """What the link asks for by a name that is no widget's, for whoever judges it. None the next time."""
+    given = st.session_state.get(ASKED, {}).pop(name, None)
+    return given[-1] if given else None
+
+
+def refuse(name: str, given: str, words: str) -> None:
+    """Say of a value of the link what is wrong with it: "is past the end; expected 0 to 136"."""
+    _say({name: (given,)}, f"{plain(words)}.")
+
+
 def say_refused() -> None:
     """Say which names are not known, and which values were not taken. Call this after the page."""
     asked = st.session_state[ASKED]
@@ -66,9 +77,11 @@ def say_refused() -> None:
             continue
         del asked[name]
         value = st.session_state[name]
-        is_kept = name in st.query_params or name in st.session_state.get(REFUSED, {})
-        if not is_kept and not _is_text_of(given, name, value):
-            _say({name: given}, f"is not accepted. Shown is {_text(value)}.")
+        kept = st.query_params.get_all(name) if isinstance(value, (list, tuple)) else given
+        lost = tuple(text for text in given if text not in kept) if name in st.query_params else given
+        is_said = name in st.session_state.get(REFUSED, {})
+        if lost and not is_said and not _is_text_of(given, name, value):
+            _say({name: lost}, f"is not accepted. Shown is {_text(value)}.")
 
 
 def _say_unknown(asked: dict[str, tuple[str, ...]]) -> None:
