@@ -137,8 +137,9 @@ def timed_words(measurement: Measurement, algorithm: Algorithm) -> str:
     timed = algorithm.timed_as
     if not timed.whose or _result(measurement, (timed.peer,), algorithm.direction) is None:
         return ""
-    stands = "" if timed.is_another else f" Its bar is “{PEERS[timed.peer].label}”."
-    return f"**{algorithm.label}**: {timed.why}{stands}"
+    bar = f"“{PEERS[timed.peer].label}”"
+    stands = f"{bar} is {timed.whose}." if timed.is_another else f"Its bar is {bar}."
+    return f"**{algorithm.label}**: {timed.why} {stands}"
 
 
 def _rival(measurement: Measurement, ours: PeerResult) -> tuple[PeerResult | None, str]:
