@@ -59,11 +59,14 @@ def datasheet_roof(gpu: Gpu) -> Roof:
     return Roof(f"datasheet of the {gpu.name}", gpu.hbm_bandwidth, gpu.fp16_flops, "datasheet")
 
 
-def roofs(ceilings: Iterable[Ceiling], device: DeviceInfo | None, dtype: str) -> list[Roof]:
+def roofs(
+    ceilings: Iterable[Ceiling], device: DeviceInfo | None, dtype: str, found: str = "measured"
+) -> list[Roof]:
     """The roofs of a device that are known: the measured one and that of its datasheet.
 
     The measured roof is for `dtype`, or for another type if no product of `dtype` was measured. The
-    datasheet's is for 16-bit types.
+    datasheet's is for 16-bit types. `found` is what the label says of the first: "measured" here and now, or
+    "recorded".
     """
     known = []
     own = [ceiling for ceiling in ceilings if device is None or ceiling.device.name == device.name]
@@ -71,7 +74,7 @@ def roofs(ceilings: Iterable[Ceiling], device: DeviceInfo | None, dtype: str) ->
     products = [ceiling for ceiling in own if ceiling.kind == PRODUCT]
     product = next((ceiling for ceiling in products if ceiling.dtype == dtype), next(iter(products), None))
     if copies and product:
-        label = f"measured, {product.dtype} product"
+        label = f"{found}, {product.dtype} product"
         known.append(Roof(label, copies[-1].per_second, product.per_second, "measured"))
     gpu = gpu_named(device.name) if device else None
     if gpu is not None and dtype != "float32":

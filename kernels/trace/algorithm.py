@@ -16,6 +16,7 @@ from kernels.problem.tiles import count_tiles
 from kernels.trace.lane_kernel import LaneKernel, TilesOf, with_tiles_of
 from kernels.trace.needs import Needs
 from kernels.trace.tile_figure import TileFigure
+from kernels.trace.timed import NOT_TIMED, TimedAs
 
 BytesOf = Callable[[AttentionProblem], int]
 TileBytes = Callable[[AttentionProblem, int], dict[str, int]]
@@ -203,6 +204,9 @@ class Algorithm:
     kernels: tuple[Kernel, ...]
     runner: str
     """Module with `run_traced(problem)`, and with `forward` and `gradients` if it is `checked`."""
+    headline: str = ""
+    """What Explore says of it above the player; "" for the page's own words on FlashAttention.
+    Terms of the glossary may be marked, [[HBM]]."""
     rank: int = 100
     """Position in the lists of pages; equal ranks are sorted by name."""
     runs_in: str = "triton"
@@ -231,8 +235,8 @@ class Algorithm:
 
     Measured for 512 queries and keys, head_dim 64 and tiles of 64 x 64.
     """
-    timed_as: tuple[str, str] = ("flash2", "FA-2 ")
-    """Name of the peer whose time is shown for it, and a prefix for that time; "" if the time is its own."""
+    timed_as: TimedAs = NOT_TIMED
+    """Whose time is shown for it."""
     checked: str = ""
     """What the Check page calls it; "" if it is not offered there."""
     gives_lse: bool = True

@@ -9,6 +9,7 @@ import functools
 from dataclasses import asdict, dataclass
 
 from kernels.trace.algorithm import Algorithm, Kernel, Phase, SourceLine, SourceText
+from kernels.trace.timed import timed_itself
 
 NOT_SEEN = "Scores, m and l are not seen"
 SECTIONS = ("before", "step", "after")
@@ -61,6 +62,7 @@ class Observed:
             name="user",
             label=self.label,
             idea="your own kernel, seen from outside",
+            headline="**This is a kernel of yours, seen from outside**: what it loads and stores, and when.",
             direction="forward",
             kernels=kernels,
             runner="",
@@ -69,7 +71,7 @@ class Observed:
             right=("O",) if "O" in moved else (),
             grid_words=NOT_SEEN,
             skips_tiles=self.skips_tiles,
-            timed_as=("user", ""),
+            timed_as=timed_itself("user"),
             gives_lse=False,
             observed=True,
         )

@@ -76,6 +76,45 @@ def test_a_name_that_the_page_does_not_know_is_said_once(page, query, begins, na
     assert toasts(app.run()) == []
 
 
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ({"step": "abc"}, "step=abc in the link is not accepted: expected a number of steps such as 37"),
+        (
+            {"step": "99999"},
+            "step=99999 in the link is past the end; the run has 136 steps, expected 0 to 136",
+        ),
+        ({"step": "0.99"}, "step=0.99 in the link is not a phase of that step; expected 0.1 to 0."),
+        ({"row": "9999"}, "row=9999 in the link is not accepted: expected head and row, such as 0.20."),
+        ({"row": "0.9999"}, "row=0.9999 in the link is past the end; expected 0.0 to 0.1023."),
+        ({"unit": "foo"}, "unit=foo in the link is not accepted: expected tile, phase or program."),
+        ({"lanes": "maybe"}, "lanes=maybe in the link is not accepted: expected open."),
+        ({"open": "all"}, "open=all in the link is not accepted: expected tile."),
+        (
+            {"versus": "flash1", "place": "race:9999"},
+            "place=race:9999 in the link is past the end; expected race:0 to race:1000.",
+        ),
+    ],
+)
+def test_a_state_that_the_player_cannot_have_is_said_once(query, said):
+    app = open_page(**query)
+    (toast,) = toasts(app)
+    assert toast.replace("\\", "").startswith(said)
+    assert toasts(app.run()) == []
+
+
+def test_each_wrong_value_of_a_players_state_is_said():
+    assert len(toasts(open_page(step="abc", row="x", unit="foo", lanes="maybe"))) == 4
+    assert toasts(open_page(step="12.3", row="0.17", unit="phase", lanes="open", open="tile")) == []
+
+
+def test_peers_that_do_not_exist_are_named_and_the_others_are_shown():
+    (said,) = toasts(open_page("measure", peers=["ours", "nope"]))
+    assert said == "peers=nope in the link is not accepted. Shown is ours."
+    (said,) = toasts(open_page("measure", peers="nope"))
+    assert said.startswith("peers=nope in the link is not accepted. Shown is naive, ours, ")
+
+
 def test_many_names_that_are_not_known_are_said_at_once():
     (said,) = toasts(open_page("measure", **{f"n{number}": "1" for number in range(30)}))
     assert said.startswith("n0=1, n1=1, n2=1, n3=1, n4=1 and 25 more in the link are not used")

@@ -75,7 +75,7 @@ def test_the_report_is_one_file_that_opens_anywhere(page, browser, tmp_path):
 def test_a_case_that_changes_while_another_is_queued_draws_the_page_again(browser, url):
     """Four cases in a second, each asked for while the one before runs; then the last verdict."""
     visit = Visit(browser, f"{url}/check?{SMALL}&q_len=160&kv_len=160&repeats=6")
-    length = visit.page.get_by_label("N, queries")
+    length = visit.page.get_by_label("N, queries", exact=True)
     length.wait_for(timeout=60_000)
     for value in ("144", "128", "112", "96"):
         length.fill(value)

@@ -20,6 +20,30 @@ def test_the_first_view_is_a_recording_and_nothing_leaves_the_machine(visit):
     page.assert_clean()
 
 
+@pytest.mark.parametrize(
+    ("path", "label", "given", "accepted"),
+    [("/", "N, queries", "99999999", "between 1 and 1048576"), ("/check", "runs", "999", "between 1 and")],
+)
+def test_a_number_out_of_range_stays_and_the_range_is_said(visit, path, label, given, accepted):
+    """Streamlit hides its words on the range from the eye: a style of the app shows them below the number."""
+    page = visit(path).page
+    field = page.get_by_label(label, exact=True)
+    field.fill(given)
+    field.press("Enter")
+    said = page.locator("[data-testid=stNumberInput] [role=alert]")
+    said.wait_for()
+    assert accepted in said.text_content()
+    box, own = (
+        said.bounding_box(),
+        page.locator("[data-testid=stNumberInput]:has([role=alert])").bounding_box(),
+    )
+    assert box["height"] > 15
+    assert box["width"] > 0.7 * own["width"]
+    assert box["y"] + box["height"] <= own["y"] + own["height"] + 1  # and nothing cuts it off
+    assert field.input_value() == given
+    assert said.evaluate("(said) => getComputedStyle(said, '::after').content").startswith('" Until then')
+
+
 def test_it_plays_pauses_and_stops_at_the_end(visit):
     page = visit("/" + SMALL).wait_for_player("run here")
     page.press("]", "]", "]", "Space")
@@ -108,8 +132,8 @@ def test_a_rerun_and_a_theme_change_leave_the_step_alone(visit):
 def test_a_change_of_the_problem_runs_it_and_starts_from_the_first_step(visit):
     page = visit("/?step=40").wait_for_player("recorded on")
     assert page.step() == (40, 136)
-    page.page.get_by_label("N, queries").fill("256")
-    page.page.get_by_label("N, queries").press("Enter")
+    page.page.get_by_label("N, queries", exact=True).fill("256")
+    page.page.get_by_label("N, queries", exact=True).press("Enter")
     page.wait_for_player("run here")
     assert page.step()[0] == 0
     page.wait_for_url("q_len=256")
@@ -182,7 +206,7 @@ def test_two_sessions_at_once_see_their_own_runs(visit):
 
 def test_focus_is_kept_from_form_fields_and_motion_can_be_reduced(visit):
     page = visit("/" + SMALL, reduced_motion="reduce").wait_for_player("run here")
-    field = page.page.get_by_label("N, queries")
+    field = page.page.get_by_label("N, queries", exact=True)
     field.click()
     page.press("ArrowRight", "Home", "f")
     assert page.step() == (0, 16)

@@ -22,7 +22,7 @@ def steps(page):
 
 
 def queries(page):
-    return page.get_by_role("spinbutton", name="N, queries")
+    return page.get_by_role("spinbutton", name="N, queries", exact=True)
 
 
 def go_to(page, name, url):

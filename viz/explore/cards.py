@@ -9,6 +9,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from kernels.device.clocks import METHODS
 from kernels.measure.measurement import Measurement, PeerResult
+from kernels.measure.peers import PEERS
 from kernels.oracle.report import FACTORS, rule_words
 from kernels.trace.algorithm import Algorithm
 from viz.explore.comparisons import (
@@ -17,7 +18,7 @@ from viz.explore.comparisons import (
     less_or_more,
     percentile_words,
     spread_words,
-    time_with_naive,
+    time_with,
 )
 from viz.shared.formats import format_bytes, format_error, format_ms
 from viz.shared.glossary import in_words
@@ -33,6 +34,9 @@ REQUESTED = (
 )
 
 
+TIME, MEMORY = "Time of one call", "Extra memory"
+CPU_PEER = "sdpa"
+ON_CPU = "Torch's fused attention, as a CPU times no kernel"
 EXTRA = "The most memory that the call needed at a time, beyond its inputs."
 
 
@@ -53,9 +57,9 @@ def four_figures(run: Run, measurement: Measurement | None, other: Run | None = 
     explained = f"{_requested_words(run)} {compared.explained}".strip()
     _card(row, f"{mark}Bytes moved · {_how_known(run)}", format_bytes(ours), compared.words, explained)
     explained = measurement_words(measurement, run)
-    for label, value, words, added in _time_and_memory(measurement, run.origin, run.algorithm):
-        of_another = run.algorithm.timed_as[1]  # the label names the algorithm that was timed
-        _card(row, label if of_another else f"{mark}{label}", value, words, f"{explained} {added}".strip())
+    for label, value, words, added in _time_and_memory(measurement, run):
+        of_a = label.startswith((TIME, MEMORY))  # else it names what was timed, of neither run
+        _card(row, f"{mark if of_a else ''}{label}", value, words, f"{explained} {added}".strip())
 
 
 def _how_known(run: Run) -> str:
@@ -94,31 +98,57 @@ def _card(
     row.metric(label, value, comparison, delta_color=color, delta_arrow="off", help=explained, border=True)
 
 
-def _time_and_memory(
-    measurement: Measurement | None, origin: str, algorithm: Algorithm
-) -> list[tuple[str, str, str, str]]:
-    """Label, value, comparison and further help of the two measured cards: our kernel on a GPU, torch's fused
-    attention on a CPU."""
-    peer, whose = algorithm.timed_as
-    ours = _result(measurement, (peer, "sdpa"), algorithm.direction)
-    naive = _result(measurement, ("naive",), algorithm.direction)
+def _time_and_memory(measurement: Measurement | None, run: Run) -> list[tuple[str, str, str, str]]:
+    """Label, value, comparison and further help of the two measured cards.
+
+    A label names what was timed, if it is not the algorithm as it is played. The time of another algorithm is
+    not shown as this one's, but beside "not timed".
+    """
+    timed = run.algorithm.timed_as
+    ours = _result(measurement, (timed.peer, CPU_PEER), run.algorithm.direction)
     if measurement is None or ours is None or ours.timing is None or ours.peak_extra_bytes is None:
         refused = (ours.refused if ours else None) or "not measured yet"
-        return [(f"{what} · {origin}", "–", refused, "") for what in ("Time of one call", "Extra memory")]
-    whose = "Torch " if ours.peer == "sdpa" else whose
-    what = ("time of one call", "extra memory")
-    names = [f"{whose}{word}" if whose else word.capitalize() for word in what]
-    time_words = Compared(f"naive {naive.refused if naive else 'not run'}")
+        return [(f"{what} · {run.origin}", "–", refused, "") for what in (TIME, MEMORY)]
+    time, memory = spread_words(ours), format_bytes(ours.peak_extra_bytes)
+    on_cpu = ours.peer == CPU_PEER
+    if timed.is_another and not on_cpu:
+        words = f"{timed.whose}, {run.origin}"
+        return [
+            (TIME, "not timed", f"{words}: {time}", f"{timed.why} {percentile_words(ours)}"),
+            (MEMORY, "not measured", f"{words}: {memory}", f"{timed.why} {EXTRA}"),
+        ]
+    whose = ON_CPU if on_cpu else timed.whose
+    names = [f"{whose}: {what.lower()}" if whose else what for what in (TIME, MEMORY)]
+    rival, called = _rival(measurement, ours)
+    time_words = time_with(measurement, ours, rival, called)
     memory_words = time_words.words
-    if naive and naive.timing and naive.peak_extra_bytes is not None:
-        time_words = time_with_naive(measurement, ours, naive)
-        ratio = naive.peak_extra_bytes / max(ours.peak_extra_bytes, 1)
-        memory_words = less_or_more(ratio, f"naive {format_bytes(naive.peak_extra_bytes)}")
-    spread = f"{percentile_words(ours)} {time_words.explained}".strip()
+    if rival and rival.timing and rival.peak_extra_bytes is not None:
+        ratio = rival.peak_extra_bytes / max(ours.peak_extra_bytes, 1)
+        memory_words = less_or_more(ratio, f"{called} {format_bytes(rival.peak_extra_bytes)}")
+    why = "" if on_cpu else timed.why
+    spread = f"{why} {percentile_words(ours)} {time_words.explained}".strip()
     return [
-        (f"{names[0]} · {origin}", spread_words(ours), time_words.words, spread),
-        (f"{names[1]} · {origin}", format_bytes(ours.peak_extra_bytes), memory_words, EXTRA),
+        (f"{names[0]} · {run.origin}", time, time_words.words, spread),
+        (f"{names[1]} · {run.origin}", memory, memory_words, f"{why} {EXTRA}".strip()),
     ]
+
+
+def timed_words(measurement: Measurement, algorithm: Algorithm) -> str:
+    """What the charts of times have in place of the algorithm as it is played; "" if it is among them."""
+    timed = algorithm.timed_as
+    if not timed.whose or _result(measurement, (timed.peer,), algorithm.direction) is None:
+        return ""
+    bar = f"“{PEERS[timed.peer].label}”"
+    stands = f"{bar} is {timed.whose}." if timed.is_another else f"Its bar is {bar}."
+    return f"**{algorithm.label}**: {timed.why} {stands}"
+
+
+def _rival(measurement: Measurement, ours: PeerResult) -> tuple[PeerResult | None, str]:
+    """What a time is compared with, and its name: naive attention, or a fused one if naive is timed."""
+    if ours.peer != "naive":
+        return _result(measurement, ("naive",), ours.direction), "naive"
+    rival = _result(measurement, ("flash2", CPU_PEER), ours.direction)
+    return rival, "torch's fused" if rival and rival.peer == CPU_PEER else "FlashAttention-2"
 
 
 def _result(measurement: Measurement | None, names: tuple[str, ...], direction: str) -> PeerResult | None:

@@ -63,8 +63,8 @@ def _standard_with_its_least(problem: AttentionProblem, ours: int) -> Compared:
     if problem.q_tiles == 1:
         return Compared(f"as modelled: {format_bytes(least)}")
     return Compared(
-        f"at least {format_bytes(least)}",
-        "At least: K and V are read once, as if they stayed in a cache. This run asks for them once per "
+        f"K and V read once: {format_bytes(least)}",
+        "K and V would be read once if they stayed in a cache. This run asks for them once per "
         f"query tile, {problem.q_tiles} times: {format_bytes(ours - least)} more.",
     )
 
@@ -82,38 +82,50 @@ def _times_more(ratio: float) -> str:
     return f"{format_ratio(1 / ratio)} more"
 
 
-def time_with_naive(measurement: Measurement, ours: PeerResult, naive: PeerResult) -> Compared:
-    """A time and naive attention's: the ratio, if the work is large enough and the spread small enough."""
-    ratio = ratio_to_naive(ours, naive)
-    if ratio is None or naive.timing is None:
-        return Compared(f"naive {naive.refused}")
-    took = format_ms(naive.timing.median_ms)
-    if measurement.is_mostly_overhead(ours, naive):
-        return Compared(f"too small to compare: naive {took}", _overhead_words(ours, naive))
+def time_with(
+    measurement: Measurement, ours: PeerResult, rival: PeerResult | None, called: str = "naive"
+) -> Compared:
+    """A time and its rival's: the ratio, if the work is large enough and the spread small enough.
+
+    One of the two is naive attention; `called` is the rival's name.
+    """
+    ratio = _rival_over_ours(ours, rival)
+    if ratio is None or rival is None or rival.timing is None:
+        return Compared(f"{called} {(rival.refused if rival else None) or 'not run'}")
+    took = format_ms(rival.timing.median_ms)
+    if measurement.is_mostly_overhead(ours, rival):
+        return Compared(f"too small to compare: {called} {took}", _overhead_words(ours, rival, called))
     between = f"{format_ratio(ratio.low)} to {format_ratio(ratio.high)}"
     if not ratio.is_usable:
-        low, high = format_ms(naive.timing.low_ms), format_ms(naive.timing.high_ms)
+        low, high = format_ms(rival.timing.low_ms), format_ms(rival.timing.high_ms)
         return Compared(
-            f"too noisy to compare: naive {low} to {high}",
-            f"Naive's time over this one is {between} (10th and 90th percentile). No ratio is shown if the "
-            f"upper end is more than {MAX_RATIO_WIDTH:g} times the lower one.",
+            f"too noisy to compare: {called} {low} to {high}",
+            f"The time of {called} over this one is {between} (10th and 90th percentile). No ratio is shown "
+            f"if the upper end is more than {MAX_RATIO_WIDTH:g} times the lower one.",
         )
     return Compared(
-        f"{_faster(ratio)}: naive {took}",
-        f"Naive's time over this one: {between} (10th and 90th percentile).",
+        f"{_faster(ratio)}: {called} {took}",
+        f"The time of {called} over this one: {between} (10th and 90th percentile).",
     )
 
 
-def _overhead_words(ours: PeerResult, naive: PeerResult) -> str:
-    if ours.overhead_ms is None or naive.overhead_ms is None:
+def _rival_over_ours(ours: PeerResult, rival: PeerResult | None) -> TimeRatio | None:
+    if rival is None or ours.peer != "naive":
+        return ratio_to_naive(ours, rival) if rival else None
+    ratio = ratio_to_naive(rival, ours)
+    return TimeRatio(1 / ratio.high, 1 / ratio.low) if ratio else None
+
+
+def _overhead_words(ours: PeerResult, rival: PeerResult, called: str) -> str:
+    if ours.overhead_ms is None or rival.overhead_ms is None:
         return (
             "The problem is too small for a ratio: at this GPU's bandwidth and peak its modelled bytes and "
             "FLOPs would take less than 1 % of each time. The rest is launches and latency."
         )
-    own, theirs = format_ms(ours.overhead_ms), format_ms(naive.overhead_ms)
+    own, theirs = format_ms(ours.overhead_ms), format_ms(rival.overhead_ms)
     return (
         "The problem is too small for a ratio: at least half of each time is the fixed cost of a call. With "
-        f"one query and one key, the same call takes {own}, and naive's {theirs}."
+        f"one query and one key, the same call takes {own}, and that of {called} {theirs}."
     )
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import streamlit as st
 
+from kernels.algorithms import ALGORITHMS
 from kernels.device.gpus import Gpu
 from kernels.measure.measurement import Measurement
+from kernels.trace.algorithm import Algorithm
 from kernels.traffic.modelled import least_bytes, stores_lse
 from viz.explore import cards, panels
 from viz.explore.current_run import current_run
@@ -25,6 +27,12 @@ from viz.shared.glossary import glossary_list, glossary_style, say
 from viz.shared.layout import colors, header, plot, say_source
 from viz.shared.link import takes_from_link
 
+# What is true of every FlashAttention. No docstring: Streamlit would draw a text of the page's own file.
+FUSED = (
+    "**FlashAttention computes exact [[attention]] without ever storing the matrix of [[score|scores]]**, so "
+    "long texts fit and run fast."
+)
+
 
 def show() -> None:
     """The page."""
@@ -32,12 +40,14 @@ def show() -> None:
     backend = runs.backend(store)
     header("FlashAttention, played back", store)
     glossary_style(colors())
-    _landing()
+    landing = st.container()
     algorithm = controls.algorithm_control()
     problem, button_place = controls.problem_controls()
     versus = controls.versus_controls(problem) if problem else None
     gpu_choice = controls.gpu_control()
     run = opened_run(store, backend)
+    with landing:
+        _landing(run.algorithm if run else ALGORITHMS[algorithm], is_file=run is not None)
     if run is None and problem:
         first, versus = with_own_tiles((problem, algorithm), versus)
         run = current_run(store, backend, *first, button_place)
@@ -77,15 +87,12 @@ def _plays_by_itself() -> bool:
     return "has_chosen" not in st.session_state
 
 
-def _landing() -> None:
-    """What this is, why it matters, and the way on."""
+def _landing(algorithm: Algorithm, is_file: bool) -> None:
+    """What this is, why it matters, and the way on. Nothing is said that is not true of the algorithm."""
     words, way_on = st.columns([5, 1], vertical_alignment="center")
     with words:
-        say(
-            "**FlashAttention computes exact [[attention]] without ever storing the matrix of "
-            "[[score|scores]]**, so long texts fit and run fast. Below, a real GPU [[kernel]] does it, "
-            "[[tile]] by tile, on sizes that you choose."
-        )
+        on_sizes = "" if is_file else ", on sizes that you choose"
+        say(f"{algorithm.headline or FUSED} {_done_by(algorithm)}, [[tile]] by tile{on_sizes}.")
     with way_on.container(key="start"):
         st.page_link(
             "viz/learn/page.py",
@@ -93,6 +100,15 @@ def _landing() -> None:
             icon=":material/arrow_forward:",
             query_params={"chapter": "memory"},
         )
+
+
+def _done_by(algorithm: Algorithm) -> str:
+    """What runs below, and what it does."""
+    if algorithm.runs_in == "torch":
+        return "Below, torch does it"
+    if algorithm.direction == "backward":
+        return "Below, real GPU [[kernel|kernels]] compute its gradients"
+    return f"Below, a real GPU [[kernel]] {'runs' if algorithm.headline else 'does it'}"
 
 
 def _state(run: runs.Run) -> None:
@@ -140,6 +156,8 @@ def _cost(run: runs.Run, measurement: Measurement | None) -> None:
     st.subheader("Time and memory", anchor="cost")
     st.caption(cards.measurement_words(measurement, run))
     if measurement:
+        if timed_words := cards.timed_words(measurement, run.algorithm):
+            st.caption(timed_words)
         plot(time_figure(measurement, colors(), direction), key="time")
         plot(memory_figure(measurement, colors(), direction), key="memory")
 

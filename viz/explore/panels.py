@@ -20,7 +20,7 @@ from viz.player.component import show_player
 from viz.player.data import duel_data, player_data, title_of
 from viz.player.html_page import State, export_html
 from viz.player.lanes import LanesRun, lanes_data
-from viz.player.places import well_placed
+from viz.player.places import well_placed, wrong_state
 from viz.player.scene import PLACE, ROW, STEP, RunName, Scene, Stop
 from viz.player.scene_panel import HELP, scene_popover
 from viz.player.selection import is_large
@@ -28,6 +28,7 @@ from viz.player.tiles import KIND_CODES, tile_kinds
 from viz.shared import runs
 from viz.shared.formats import file_name, format_count
 from viz.shared.layout import colors, plot
+from viz.shared.link import first_asked, refuse
 
 EMBEDDED = """<style>
 [data-testid="stSidebar"], [data-testid="stExpandSidebarButton"], [data-testid="stHeader"] { display: none; }
@@ -98,6 +99,10 @@ def _kept_in_url(
         for name in OF_ONE_PROBLEM:
             st.query_params.pop(name, None)
     before = {name: st.query_params[name] for name in names if name in st.query_params}
+    for name in names:
+        asked = first_asked(name)
+        if asked is not None and (wrong := wrong_state(name, asked, data.get("runs") or [data])):
+            refuse(name, asked, wrong)
     after = show_player(data, key, before or given or {}, runs_rows)
     for name in names:
         if name in after and after[name] != before.get(name):

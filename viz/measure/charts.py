@@ -9,9 +9,10 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from kernels.measure.series import CurvePoint, PeerCurve, speedups
-from viz.measure.controls import ONE_POINT, Choice, shape_words
+from viz.measure.controls import ONE_POINT, Choice
 from viz.measure.figures.points import point_figure, short_reason
-from viz.measure.gaps import device_words, gap_words
+from viz.measure.gaps import device_words, gap_words, without_call_words
+from viz.measure.problems import fixed_words
 from viz.measure.sources import FILE, HERE, Source, to_csv, to_document
 from viz.player.chart import METRICS, Chart, recorded_peers
 from viz.player.scene import Scene, Stop
@@ -43,11 +44,12 @@ EXPONENT = (
 )
 CALL = (
     "Calls in a row, launched by the host as a program does. The other charts show the kernels alone, "
-    "replayed from a CUDA graph. Queued after: until the call returns and the host is free."
+    "replayed from a CUDA graph. Queued after: until the call returns and the host is free. Call times are "
+    "taken on a GPU: on a CPU, “Measure here” adds to the other charts."
 )
 NO_CALL = (
     "There is no call time here. It is measured on a GPU, with Measure here or `python -m kernels.measure`. "
-    "On a CPU the time chart shows whole calls."
+    "On a CPU the time chart shows whole calls: choose “time” above."
 )
 NO_SPEEDUP = (
     "There is no speed-up to show: no peer was timed beside naive attention of the same source. Choose "
@@ -173,6 +175,8 @@ def charts_panel(sources: list[Source], curves: list[PeerCurve], choice: Choice)
             continue
         if len(choice.directions) > 1:
             st.markdown(f"**{direction}**")
+        if CHARTS[shown] == "call" and (words := without_call_words(sources, in_direction)):
+            st.info(words, icon=":material/timer_off:")
         _chart_and_table(in_direction, CHARTS[shown], choice, direction)
         for words in (
             device_words(sources, in_direction),
@@ -260,17 +264,6 @@ def _cell(point: CurvePoint | None, value: float | None, metric: str) -> str:
         return f"{words}, {host_words(point)}"
     timing = point.result.timing
     return f"{words} ±{timing.spread / 2:.0%}" if metric == "time" and timing else words
-
-
-def fixed_words(curves: list[PeerCurve], choice: Choice) -> str:
-    """What is held fixed, source by source."""
-    words: dict[str, str] = {}
-    for curve in curves:
-        problems = [point.problem for point in curve.points]
-        varied = len({(problem.batch, problem.q_heads) for problem in problems}) > 1
-        tokens = varied and choice.view.axis != "batch"
-        words.setdefault(curve.source, shape_words(problems[0], choice.view.axis, tokens))
-    return "  \n".join(f"{source}: {shape}" for source, shape in words.items())
 
 
 def spread_notes(curves: list[PeerCurve], most: int = 4) -> str:

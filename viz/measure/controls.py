@@ -17,7 +17,7 @@ from kernels.measure.peers import PEERS
 from kernels.measure.series import AXES, SweepView
 from kernels.measure.sweep import TOKENS, WIDTH
 from kernels.problem import DTYPES, LIMITS, AttentionProblem, InvalidProblem
-from viz.shared.formats import format_count, format_length
+from viz.shared.formats import format_count, format_length, number_help
 
 ONE_POINT = "one point"
 BOTH = "both"
@@ -113,6 +113,11 @@ def _peers(offered: tuple[str, ...]) -> tuple[str, ...]:
     """The chosen peers; in the URL by their names, on the page by their labels."""
     given = st.query_params.get_all("peers")
     named = [name for name in given if name in offered]
+    may_come = (*offered, *(name for name in USERS if name in PEERS), "")  # those of the user's on a GPU
+    if any(name not in may_come for name in given):  # what leaves the URL is said not to be accepted
+        st.query_params.pop("peers", None)
+        if kept := [name for name in given if name in may_come]:
+            st.query_params["peers"] = kept
     st.session_state["peers"] = named if named or given == [""] else list(offered)
 
     def take() -> None:
@@ -161,7 +166,7 @@ def _range(axis: str, longest: int) -> tuple[int, ...]:
     offered = tuple(x for x in RANGES[axis] if axis != "length" or x <= longest)
     first, last = FIRST_RANGES[axis]
     left, right = st.columns(2)
-    low = _pick(left, "from", offered, first, f"{axis}_from", RANGE_HELP)
+    low = _pick(left, "measure from", offered, first, f"{axis}_from", RANGE_HELP)
     high = _pick(right, "to", offered, last, f"{axis}_to")
     return tuple(x for x in offered if low <= x <= high)
 
@@ -185,10 +190,14 @@ def _with_batch_and_heads(view: SweepView, on_cpu: bool) -> SweepView:
         left, right = st.columns(2)
         batch, heads = 1, 4 if on_cpu else 16
         if view.axis != "batch":
-            batch = left.number_input("batch", LIMITS["batch"][0], 64, 1, key="seqs", bind="query-params")
-        least = LIMITS["q_heads"][0]
-        heads = right.number_input("heads", least, 128, heads, key=f"{prefix}heads", bind="query-params")
-        return replace(view, batch=int(batch), q_heads=int(heads))
+            batch = _number(left, "batch", (LIMITS["batch"][0], 64), 1, "seqs")
+        heads = _number(right, "heads", (LIMITS["q_heads"][0], 128), heads, f"{prefix}heads")
+        return replace(view, batch=batch, q_heads=heads)
+
+
+def _number(column: DeltaGenerator, label: str, limits: tuple[int, int], default: int, key: str) -> int:
+    help_words = number_help(*limits, default)
+    return int(column.number_input(label, *limits, default, 1, key=key, bind="query-params", help=help_words))
 
 
 def shape_words(problem: AttentionProblem, axis: str, tokens: bool) -> str:

@@ -55,6 +55,23 @@ def _incomplete(curves: dict[str, PeerCurve], xs: list[int], metric: str) -> lis
     return parts
 
 
+def without_call_words(sources: list[Source], curves: list[PeerCurve]) -> str:
+    """Which sources are of a CPU, whose calls are in the time chart; "" if none is."""
+    drawn = {curve.source for curve in curves}
+    names = [
+        source.name
+        for source in sources
+        if source.name in drawn and source.device is not None and source.device.backend != "cuda"
+    ]
+    if not names:
+        return ""
+    have = "has" if len(names) == 1 else "have"
+    return (
+        f"**{'** and **'.join(names)}** {have} no call time: that is taken on a GPU. On a CPU the time chart "
+        "shows whole calls: choose “time” above to see them."
+    )
+
+
 def unmarked_words(source: Source, points: list[RoofPoint], choice: Choice) -> str:
     """Which chosen peers have no mark under the roof of a source; empty if all have one."""
     marked = {(point.peer, point.direction) for point in points}

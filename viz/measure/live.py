@@ -147,12 +147,16 @@ def live_panel(store: runs.RunStore | None) -> None:
 
 def start(choice: Choice, backend: str) -> None:
     """Begin a sweep over the chosen points; `sweep_progress` carries it on."""
-    dtype = choice.view.dtype if backend == "cuda" else CPU_DTYPE
-    problems, budget_s = choice.problems(dtype), BUDGET_S[backend]
+    problems, budget_s = choice.problems(dtype_here(backend, choice)), BUDGET_S[backend]
     peers = available_peers(choice.peers, backend)
     command = command_for(problems, peers, choice.directions, budget_s)
     sweep = LiveSweep(problems, peers, choice.directions, budget_s, command, len(problems))
     st.session_state["sweep"] = sweep
+
+
+def dtype_here(backend: str, choice: Choice) -> str:
+    """The type of a measurement here."""
+    return choice.view.dtype if backend == "cuda" else CPU_DTYPE
 
 
 def command_for(

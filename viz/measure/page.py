@@ -7,6 +7,7 @@ import streamlit as st
 from viz.measure import charts, live
 from viz.measure.controls import IN_URL, measure_controls
 from viz.measure.origin import how_measured, say_missing, source_row
+from viz.measure.problems import which_problems
 from viz.measure.roofline import roofline_panel
 from viz.measure.traffic import traffic_panel
 from viz.shared import runs, theme
@@ -27,6 +28,9 @@ if choice:
     st.caption(" · ".join(source.words for source in shown if source.device))
     say_missing(shown, curves, choice)
     if curves:
+        dtype = None if backend == "replay" else live.dtype_here(backend, choice)
+        if words := which_problems(curves, choice, dtype):
+            st.caption(words)
         charts.cards(curves, choice)
         if any(curve.peer == "naive" for curve in curves):
             st.caption(in_words("naive attention"))

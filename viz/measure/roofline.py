@@ -50,7 +50,8 @@ def roofline_panel(
             label_visibility="collapsed",
         )
     source = sources.get(name, sources[names[0]])
-    lines = roofs(source.document.ceilings, source.device, source.dtype or choice.view.dtype)
+    found = "measured" if source.name == HERE else "recorded"
+    lines = roofs(source.document.ceilings, source.device, source.dtype or choice.view.dtype, found)
     points = source_points(source, curves, choice)
     st.caption(f"{source.words[0].upper()}{source.words[1:]}. {EXPLAINED}")
     if source.name == HERE:

@@ -231,7 +231,10 @@ def _gpu_words(gpu: Gpu, algorithm: Algorithm, trace: Trace) -> str:
     return (
         f"What one program keeps on the chip, against what it can have on the {gpu.name}: {shared} of shared "
         f"memory (an SM has {format_kib(gpu.shared_bytes_per_sm)}; the system keeps the rest) and "
-        f"{registers} of registers, all that an SM has. {algorithm.chip_words}{compiled}"
+        f"{registers} of registers, all that an SM has. A program that needs more registers spills: its "
+        "compiler keeps the rest in HBM, which is slow. One that needs more shared memory does not start: "
+        "then choose smaller tiles. "
+        f"{algorithm.chip_words}{compiled}"
     )
 
 

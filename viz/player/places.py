@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from kernels.problem.tiles import TileKind
-from viz.player.scene import Scene, Stop
+from viz.player.scene import PLACE, ROW, STEP, Scene, Stop
 from viz.player.tiles import KIND_CODES
 
 RACE_END = 1000
@@ -47,6 +47,36 @@ def well_placed(scene: Scene, shown: list[dict]) -> Scene:
     first = Stop("race:0" if scene.versus else "0")
     scene = replace(scene, stops=(first,)) if "step" in wrong else scene
     return replace(scene, row="") if scene.row and "row" in dict(misplaced(scene, shown)) else scene
+
+
+UNITS = ("tile", "phase", "program")
+OPTIONS = {"unit": UNITS, "open": ("tile",), "lanes": ("open",)}
+"""Values of a player's state that are one of a few."""
+PATTERNS = {
+    "step": (STEP, "a number of steps such as 37, a phase such as 37.2, or a moment such as gpu:12"),
+    "row": (ROW, "head and row, such as 0.20"),
+    "place": (PLACE, f"race:0 to race:{RACE_END}, or a number of steps such as steps:37"),
+}
+"""Of the others how they are written, and in words."""
+
+
+def wrong_state(name: str, given: str, shown: list[dict]) -> str:
+    """What is wrong with a value of a player's state; "" if it is right.
+
+    The state is that of `viz.player.html_page.State`; `shown` is the data of its run, or of both runs.
+    """
+    if name in OPTIONS:
+        if given in OPTIONS[name]:
+            return ""
+        *others, last = OPTIONS[name]
+        return f"is not accepted: expected {', '.join(others)}{' or ' if others else ''}{last}"
+    pattern, such_as = PATTERNS[name]
+    if not pattern.fullmatch(given):
+        return f"is not accepted: expected {such_as}"
+    if name == "row":
+        return _wrong_row(Scene("", "", None, row=given), shown[0])
+    order, _, position = given.rpartition(":")
+    return _wrong_step(order, position, shown)
 
 
 def _wrong_step(order: str, position: str, shown: list[dict]) -> str:

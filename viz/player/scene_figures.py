@@ -90,19 +90,21 @@ def _rescales(trace: Trace) -> dict[str, str]:
 def _times(measurement: Measurement | None, algorithm: Algorithm) -> dict[str, str]:
     """Recorded times of our kernel and of naive attention, and the peaks of their memory.
 
-    Ours is the kernel that Explore's cards time beside the run.
+    Ours is the kernel that Explore's cards time beside the run: of standard attention none.
     """
     if measurement is None:
         return {}
     figures = {}
-    peers = {"ours": algorithm.timed_as[0], "naive": "naive", "sdpa_flash": "sdpa_flash"}
+    peers = {"naive": "naive", "sdpa_flash": "sdpa_flash"}
+    if algorithm.timed_as.peer != "naive":
+        peers["ours"] = algorithm.timed_as.peer
     named = {name: measurement.result(peer, algorithm.direction) for name, peer in peers.items()}
     for name, result in named.items():
         if result and result.timing:
             figures[f"{name}_time"] = format_ms(result.timing.median_ms)
         if result and result.peak_extra_bytes is not None:
             figures[f"{name}_memory"] = format_bytes(result.peak_extra_bytes)
-    ours, naive = named["ours"], named["naive"]
+    ours, naive = named.get("ours"), named["naive"]
     ratio = ratio_to_naive(ours, naive) if ours and naive else None
     if ratio and ratio.is_usable:
         figures["naive_ratio"] = f"{significant(ratio.low, 2)} to {significant(ratio.high, 2)}"

@@ -26,6 +26,17 @@ def format_length(count: int) -> str:
     return f"{count // 1024}k" if count and count % 1024 == 0 else f"{count}"
 
 
+def whole_number(low: int, high: int) -> str:
+    """What a field takes: a whole number from 1 to 1,048,576."""
+    return f"a whole number from {low:,} to {high:,}"
+
+
+def number_help(low: int, high: int, default: int) -> str:
+    """What a field for a whole number takes, and what Streamlit makes of anything else."""
+    what = whole_number(low, high)
+    return f"{what[0].upper()}{what[1:]}. A fraction is cut off; an empty field takes {default:,}."
+
+
 def format_kib(count: float) -> str:
     """Sizes of on-chip memory are powers of two: 56 KiB."""
     return f"{significant(count / 1024)} KiB"

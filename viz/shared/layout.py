@@ -37,6 +37,13 @@ STYLE = (
 .st-key-start a:focus-visible { outline: 3px solid light-dark(LIGHT_TEXT, DARK_TEXT); outline-offset: 2px; }
 [class*="st-key-predict_"] :is([data-testid="stNumberInputStepUp"], [data-testid="stNumberInputStepDown"]) {
   display: none; }
+[data-testid="stNumberInputContainer"]:has([role="alert"]) { height: auto; flex-wrap: wrap; }
+[data-testid="stNumberInputContainer"] [role="alert"] { position: static; width: auto; height: auto;
+  margin: 0; flex: 1 0 100%; padding: 0 0.6rem 0.4rem; clip: auto; white-space: normal; font-size: 0.85rem;
+  line-height: 1.3; color: light-dark(LIGHT_BAD, DARK_BAD); }
+[data-testid="stNumberInputContainer"] [role="alert"]::after {
+  content: " Until then the number before it counts."; }
+[data-testid="stNumberInput"]:has([role="alert"]) [data-testid="InputInstructions"] { display: none; }
 [data-testid="stSliderThumbValue"] * { color: light-dark(LIGHT_TEXT, DARK_TEXT); }
 .st-key-to_top, .st-key-appearance, .st-key-history { position: absolute; width: 0; overflow: hidden; }
 .st-key-onward button { text-align: left; height: auto; }
@@ -53,10 +60,13 @@ STYLE = (
 [data-testid="stButton"] kbd { opacity: 0.85; }
 </style>""".replace("LIGHT_TEXT", theme.LIGHT.text)
     .replace("DARK_TEXT", theme.DARK.text)
+    .replace("LIGHT_BAD", theme.LIGHT.bad)
+    .replace("DARK_BAD", theme.DARK.bad)
     .replace("PRIMARY", theme.LIGHT.query)
 )
 """What the theme has no setting for: charts and player need the width, cards need less height, captions and
-chosen segments need more contrast, formulas break at a sign where they would have to be scrolled."""
+chosen segments need more contrast, formulas break at a sign where they would have to be scrolled. What
+Streamlit says of a number out of its range to screen readers alone, everybody can read."""
 
 Chip = tuple[str, str, Literal["green", "blue", "gray", "orange"]]
 INFINITE = "infinite_in_link"

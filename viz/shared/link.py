@@ -21,7 +21,7 @@ from viz.shared.options import kernel_labels, named_kernels
 OPENED = "opened_page"
 """Key in the session of the page whose link was looked at."""
 GIVEN = "opened_with"
-"""Key in the session of what `opened_with` returns."""
+"""Key in the session of what `opened_with` returns, each value as a list."""
 HIDDEN = "hidden_by_streamlit"
 """Key in the session of the same for the next run."""
 LEFT = "left_with"
@@ -43,21 +43,22 @@ def remember_link(page: str) -> None:
 
     Call this before the page, whose widgets take out of the URL what they do not take.
     """
-    st.session_state[GIVEN] = hidden = st.session_state.pop(HIDDEN, {})
-    _put_in_url(hidden)
+    hidden: dict[str, list[str]] = st.session_state.pop(HIDDEN, {})
+    st.session_state[GIVEN] = hidden
+    _put_in_url({name: values for name, values in hidden.items() if name not in st.query_params})
     if st.session_state.get(OPENED) == page:
         return
     st.session_state[OPENED] = page
+    st.session_state.pop(KNOWN, None)
     given, is_back_or_forward = _url_of_run()
     st.session_state[GIVEN] = given
-    if is_back_or_forward and {*given} - {*st.query_params}:
-        st.session_state[HIDDEN] = given
-        st.rerun()  # in this run Streamlit gives widgets the values of the URL without those that it hides
     if not st.query_params and not is_back_or_forward:
         _reopen_as_left(page)
-    st.session_state.pop(KNOWN, None)
     names = [*st.query_params]
     st.session_state[ASKED] = {name: tuple(st.query_params.get_all(name)) for name in names}
+    if is_back_or_forward and {*given} - {*names}:
+        st.session_state[HIDDEN] = given
+        st.rerun()  # in this run Streamlit gives widgets the values of the URL without those that it hides
 
 
 def opened_with() -> dict[str, str]:
@@ -66,17 +67,16 @@ def opened_with() -> dict[str, str]:
     `st.query_params` lacks those whose names widgets of the page before have too: Streamlit takes them for
     what that page left behind, also if a link or Back asks for them.
     """
-    given: dict[str, str] = st.session_state.get(GIVEN, {})
-    return given
+    given: dict[str, list[str]] = st.session_state.get(GIVEN, {})
+    return {name: values[-1] for name, values in given.items()}
 
 
-def _url_of_run() -> tuple[dict[str, str], bool]:
+def _url_of_run() -> tuple[dict[str, list[str]], bool]:
     """All values of the URL, and whether Back or Forward has led to it."""
     context = get_script_run_ctx()
     if context is None:
         return {}, False
-    values = {name: values[-1] for name, values in parse_qs(context.query_string).items()}
-    return values, context.is_history_navigation
+    return parse_qs(context.query_string), context.is_history_navigation
 
 
 def _reopen_as_left(page: str) -> None:
@@ -84,10 +84,10 @@ def _reopen_as_left(page: str) -> None:
     _put_in_url(st.session_state.get(LEFT, {}).get(page, {}))
 
 
-def _put_in_url(values: dict[str, str] | dict[str, list[str]]) -> None:
-    for name, value in values.items():
+def _put_in_url(asked: dict[str, list[str]]) -> None:
+    for name, values in asked.items():
         with contextlib.suppress(StreamlitAPIException):  # bound to a widget, whose value Streamlit keeps
-            st.query_params[name] = value
+            st.query_params[name] = values
 
 
 def takes_from_link(*names: str) -> None:
@@ -108,6 +108,17 @@ def forget(name: str) -> None:
     st.session_state.get(ASKED, {}).pop(name, None)
 
 
+def first_asked(name: str) -> str | None:
+    """What the link asks for by a name that is no widget's, for whoever judges it. None the next time."""
+    given = st.session_state.get(ASKED, {}).pop(name, None)
+    return given[-1] if given else None
+
+
+def refuse(name: str, given: str, words: str) -> None:
+    """Say of a value of the link what is wrong with it: "is past the end; expected 0 to 136"."""
+    _say({name: (given,)}, f"{plain(words)}.")
+
+
 def say_refused() -> None:
     """Say which names are not known, and which values were not taken. Call this after the page."""
     left = st.session_state.setdefault(LEFT, {})
@@ -119,9 +130,11 @@ def say_refused() -> None:
             continue
         del asked[name]
         value = st.session_state[name]
-        is_kept = name in st.query_params or name in st.session_state.get(REFUSED, {})
-        if not is_kept and not _is_text_of(given, name, value):
-            _say({name: given}, f"is not accepted. Shown is {_text(value)}.")
+        kept = st.query_params.get_all(name) if isinstance(value, (list, tuple)) else given
+        lost = tuple(text for text in given if text not in kept) if name in st.query_params else given
+        is_said = name in st.session_state.get(REFUSED, {})
+        if lost and not is_said and not _is_text_of(given, name, value):
+            _say({name: lost}, f"is not accepted. Shown is {_text(value)}.")
 
 
 def _say_unknown(asked: dict[str, tuple[str, ...]]) -> None:

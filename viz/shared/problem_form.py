@@ -9,7 +9,7 @@ from kernels.algorithms import ALGORITHMS, FIRST
 from kernels.device.gpus import DEFAULT_GPU, GPUS, Gpu, gpu_named
 from kernels.problem import BLOCKS, DTYPES, INPUTS, LIMITS, MASKS, AttentionProblem, InvalidProblem
 from kernels.problem.presets import FIRST_PRESET, PRESETS
-from viz.shared.formats import plain
+from viz.shared.formats import number_help, plain, whole_number
 from viz.shared.link import REFUSED, is_known, opened_with
 
 DEFAULT = PRESETS[FIRST_PRESET].problem
@@ -108,7 +108,7 @@ def _accepted_words(field: str, given: str) -> str:
         fits = low <= float(given) <= high
     except ValueError:
         fits = False
-    return "" if fits else f"expected a whole number from {low:,} to {high:,}."
+    return "" if fits else f"expected {whole_number(low, high)}."
 
 
 def _say_refused() -> None:
@@ -170,11 +170,11 @@ def _further_controls() -> None:
     _number(left, "query heads", "q_heads")
     _number(right, "key heads", "kv_heads")
     _number(left, "batch", "batch")
-    splits = "for split-KV decoding; 0: as many as fill the device. The interpreter counts as 8 SMs"
+    splits = "For split-KV decoding; 0: as many as fill the device. The interpreter counts as 8 SMs"
     _number(right, "key splits", "kv_splits", help_words=splits)
     unused = st.session_state.get("mask", DEFAULT.mask) != "window"
-    _number(left, "keys before", "window_left", disabled=unused, help_words="of a sliding window")
-    _number(right, "keys after", "window_right", disabled=unused, help_words="of a sliding window")
+    _number(left, "keys before", "window_left", disabled=unused, help_words="Of a sliding window")
+    _number(right, "keys after", "window_right", disabled=unused, help_words="Of a sliding window")
 
 
 def algorithm_control() -> str:
@@ -276,16 +276,18 @@ def _number(
 ) -> None:
     """A whole number of the problem, within its limits."""
     low, high = LIMITS[field]
+    default = getattr(DEFAULT, field)
+    about = f"{help_words}. " if help_words else ""
     column.number_input(
         label,
         low,
         high,
-        getattr(DEFAULT, field),
+        default,
         1,
         key=field,
         bind="query-params",
         disabled=disabled,
-        help=help_words,
+        help=f"{about}{number_help(low, high, default)}",
     )
 
 

@@ -15,6 +15,7 @@ from kernels.algorithms.tile_figures import backward_figure
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import streamed_keys, streamed_queries
 from kernels.trace.algorithm import Algorithm, Kernel, Phase, RecordedSum, SourceRef
+from kernels.trace.timed import FLASH_ATTENTION
 
 FOLDER = "kernels.algorithms.backward"
 ROW_FIELDS = ("row_share",)
@@ -154,7 +155,7 @@ ENTRY = Algorithm(
     grid_words="P is recomputed and never in HBM",
     each_kernel_anew=True,
     step_cost=3.0,
-    timed_as=("ours", "flash_attention: "),
+    timed_as=FLASH_ATTENTION,
     recorded=("gpt2", "tiny", "llama3", "ragged", "layer", "window"),
     samples="heads",
     lanes=PLAIN,

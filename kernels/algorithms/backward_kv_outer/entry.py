@@ -16,6 +16,7 @@ from kernels.algorithms.tile_figures import backward_figure
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import streamed_queries
 from kernels.trace.algorithm import Algorithm, Kernel, Phase, RecordedSum, SourceRef
+from kernels.trace.timed import FLASH_ATTENTION
 
 
 def main_bytes(problem: AttentionProblem) -> int:
@@ -97,7 +98,7 @@ ENTRY = Algorithm(
     grid_words="P is recomputed and never in HBM",
     each_kernel_anew=True,
     step_cost=2.9,
-    timed_as=("ours", "flash_attention: "),
+    timed_as=FLASH_ATTENTION,
     checked="FlashAttention-2 forward, backward in the key-outer order",
     has_gradients=True,
     samples="heads",

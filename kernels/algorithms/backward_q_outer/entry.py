@@ -15,6 +15,7 @@ from kernels.algorithms.tile_figures import backward_figure
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import streamed_keys
 from kernels.trace.algorithm import Algorithm, Kernel, Phase, RecordedSum, SourceRef
+from kernels.trace.timed import FLASH_ATTENTION
 
 
 def requested_bytes(problem: AttentionProblem) -> int:
@@ -90,7 +91,7 @@ ENTRY = Algorithm(
     right=("O", "dQ"),
     grid_words="P is recomputed and never in HBM",
     step_cost=2.9,
-    timed_as=("ours", "flash_attention: "),
+    timed_as=FLASH_ATTENTION,
     checked="FlashAttention-2 forward, backward in the query-outer order",
     has_gradients=True,
     recorded=("gpt2", "tiny", "ragged"),

@@ -16,6 +16,7 @@ from kernels.trace.algorithm import Algorithm, Kernel, Phase, RecordedSum, Sourc
 from kernels.trace.lane_kernel import LaneKernel
 from kernels.trace.lanes import OTHER, PRODUCT, SOFTMAX, Activity, LaneRole
 from kernels.trace.sample import tile_bounds
+from kernels.trace.timed import timed_itself
 
 ONLINE_SOFTMAX = ("kernels.primitives.online_softmax", "online_softmax")
 
@@ -104,7 +105,7 @@ ENTRY = Algorithm(
     kernels=(FORWARD,),
     runner="kernels.algorithms.flash2.run",
     rank=1,
-    timed_as=("flash2", ""),
+    timed_as=timed_itself("flash2"),
     checked="FlashAttention-2, forward and backward",
     has_gradients=True,
     recorded=("gpt2", "tiny", "llama3", "ragged", "layer", "window", "decode"),

@@ -9,6 +9,7 @@ from kernels.problem.tiles import visited_tiles
 from kernels.trace.algorithm import Algorithm, BytesOf, ChipPart, Kernel, Phase, SourcePart, SourceRef
 from kernels.trace.lane_kernel import LaneKernel
 from kernels.trace.needs import Needs
+from kernels.trace.timed import timed_itself
 
 MODULE = "kernels.algorithms.flash3."
 
@@ -122,7 +123,7 @@ ENTRY = Algorithm(
     kernels=(KERNEL,),
     runner=MODULE + "run",
     rank=2,
-    timed_as=("flash3", ""),
+    timed_as=timed_itself("flash3"),
     checked="FlashAttention-3 (Hopper), forward and backward",
     has_gradients=True,
     recorded=("gpt2", "llama3", "ragged", "layer", "window", "decode"),

@@ -15,6 +15,7 @@ from kernels.trace.algorithm import (
     SourcePart,
     SourceRef,
 )
+from kernels.trace.timed import FLASH_ATTENTION
 
 MODULE = "kernels.algorithms.flash3_backward."
 STAGES = 2
@@ -207,7 +208,7 @@ ENTRY = Algorithm(
     right=("O", "D", "dQ"),
     grid_words="P is recomputed and never in HBM",
     each_kernel_anew=True,
-    timed_as=("ours", "flash_attention: "),
+    timed_as=FLASH_ATTENTION,
     recorded=("gpt2", "llama3", "ragged", "layer", "window", "decode"),
     samples="heads",
     chip_words="With all slots for tiles.",

@@ -58,6 +58,10 @@ ENTRY = Algorithm(
     direction="forward",
     kernels=(SCORES, VALUES),
     runner=RUNNER,
+    headline=(
+        "**Row-wise [[attention]] keeps whole rows of [[score|scores]] on the chip**, so a row has to fit; "
+        "FlashAttention keeps a tile of them."
+    ),
     rank=6,
     runs_in="torch",
     skips_tiles=False,

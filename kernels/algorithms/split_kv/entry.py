@@ -5,6 +5,7 @@ from kernels.algorithms.flash2.entry import ON_CHIP, ONLINE_SOFTMAX, ROW_FIELDS,
 from kernels.algorithms.tile_figures import COMBINE_FIGURE, forward_figure
 from kernels.device.gpus import SHARED
 from kernels.trace.algorithm import Algorithm, Kernel, Phase, RecordedSum, SourceRef
+from kernels.trace.timed import timed_itself
 
 SPLIT = Kernel(
     name="_attn_split_kv",
@@ -62,7 +63,7 @@ ENTRY = Algorithm(
     top=("K", "V", "partial O"),
     packs_heads=True,
     step_cost=1.2,
-    timed_as=("ours", ""),
+    timed_as=timed_itself("ours"),
     checked="Split-KV decoding, forward",
     recorded=("decode",),
     samples="heads",

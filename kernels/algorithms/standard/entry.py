@@ -11,6 +11,7 @@ from kernels.algorithms.chip import (
 from kernels.algorithms.standard.traffic import matrix_bytes, product_bytes
 from kernels.device.gpus import SHARED
 from kernels.trace.algorithm import Algorithm, Kernel, Phase, RecordedSum, SourceRef
+from kernels.trace.timed import TimedAs
 
 RUNNER = "kernels.algorithms.standard.run"
 
@@ -86,6 +87,10 @@ ENTRY = Algorithm(
     direction="forward",
     kernels=(SCORES, READ_SCORES, WRITE_WEIGHTS, PRODUCT),
     runner=RUNNER,
+    headline=(
+        "**Standard attention writes the [[score|scores]] and their weights to [[HBM]], and reads them back**"
+        "; FlashAttention does not."
+    ),
     rank=7,
     runs_in="torch",
     grid=("S", "P"),
@@ -93,6 +98,12 @@ ENTRY = Algorithm(
     skips_tiles=False,
     step_cost=0.01,
     checked="Standard attention in three kernels, forward",
+    timed_as=TimedAs(
+        "naive",
+        "In torch's own operations",
+        "Timed are torch's own operations on whole matrices: the code beside the player goes tile by tile to "
+        "show the steps.",
+    ),
     gives_lse=False,
     recorded=("gpt2", "tiny", "ragged"),
     samples="heads",

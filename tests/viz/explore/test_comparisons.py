@@ -20,7 +20,7 @@ from viz.explore.comparisons import (
     less_or_more,
     percentile_words,
     spread_words,
-    time_with_naive,
+    time_with,
 )
 from viz.shared import runs
 from viz.shared.formats import format_bytes
@@ -44,7 +44,7 @@ def peer(name, low, median, high, **named):
 
 
 def compared(ours, naive, device=CPU, problem=PROBLEM):
-    return time_with_naive(Measurement(problem, device, "2026-01-01", (ours, naive)), ours, naive)
+    return time_with(Measurement(problem, device, "2026-01-01", (ours, naive)), ours, naive)
 
 
 def test_fewer_bytes_need_no_explanation():
@@ -74,7 +74,7 @@ def test_standard_attention_says_how_much_of_it_a_cache_could_save():
     run = recorded("gpt2", "standard")
     problem, counted = run.trace.problem, run.trace.total_bytes
     words, explained = bytes_with_standard(run)
-    assert words == "at least 8.91 MB"
+    assert words == "K and V read once: 8.91 MB"
     ledger = standard_ledger(problem)
     again = (problem.q_tiles - 1) * (ledger["K"] + ledger["V"])
     assert counted == standard_bytes(problem) + again  # the sentence is the whole difference
@@ -115,7 +115,7 @@ def test_times_that_are_mostly_the_cost_of_a_call_are_not_compared():
     naive = peer("naive", 0.019, 0.02, 0.021, overhead_ms=0.016)
     words, explained = compared(ours, naive)
     assert words == "too small to compare: naive 20 µs"
-    assert "the same call takes 7 µs, and naive's 16 µs" in explained
+    assert "the same call takes 7 µs, and that of naive 16 µs" in explained
     assert compared(replace(ours, overhead_ms=0.001), naive).words.endswith("faster: naive 20 µs")
 
 
@@ -131,6 +131,15 @@ def test_a_tiny_problem_on_a_gpu_is_not_compared():
 def test_naive_that_was_refused_says_why():
     ours, naive = peer("sdpa", 1.0, 1.0, 1.0), PeerResult("naive", refused="needs 68 GB, 24 GB free")
     assert compared(ours, naive).words == "naive needs 68 GB, 24 GB free"
+
+
+def test_naive_attention_is_compared_with_a_fused_one():
+    ours, rival = peer("naive", 2.5, 2.7, 2.9), peer("flash2", 1.0, 1.1, 1.2, naive_ratio=(2.1, 2.8))
+    measurement = Measurement(PROBLEM.with_(q_len=4096, kv_len=4096), H200, "2026-01-01", (ours, rival))
+    words, explained = time_with(measurement, ours, rival, "FlashAttention-2")
+    assert words == "2.1× to 2.8× slower: FlashAttention-2 1.1 ms"
+    assert explained.startswith("The time of FlashAttention-2 over this one: 0.4× to 0.5× (10th")
+    assert time_with(measurement, ours, None, "FlashAttention-2").words == "FlashAttention-2 not run"
 
 
 def test_a_time_carries_its_spread():

@@ -121,10 +121,50 @@ def test_two_runs_are_compared_under_one_transport():
     assert re.fullmatch(r"[\d.]+× less: B .+B", metrics(app)["A: Bytes moved · counted"][1])
 
 
+@pytest.mark.parametrize("algorithm", ["flash1", "row_wise"])
+def test_an_algorithm_that_is_not_timed_has_no_time_of_another_one(algorithm):
+    app = open_page(algorithm=algorithm)
+    assert metrics(app)["Time of one call"] == (
+        "not timed",
+        "FlashAttention-2, recorded: 15.6\N{NO-BREAK SPACE}µs ±\N{NO-BREAK SPACE}2\N{NO-BREAK SPACE}%",
+    )
+    assert metrics(app)["Extra memory"] == ("not measured", "FlashAttention-2, recorded: 135 kB")
+    label = ALGORITHMS[algorithm].label
+    (words,) = [each.value for each in app.caption if each.value.startswith(f"**{label}**: No time is taken")]
+    assert words.endswith("“our kernel, these tiles” is FlashAttention-2.")
+
+
+def test_the_cards_of_standard_attention_are_those_of_torchs_own_operations():
+    cards = metrics(open_page(algorithm="standard"))
+    assert cards["In torch's own operations: time of one call · recorded"][1] == (
+        "2.8× slower: FlashAttention-2 15.6 µs"
+    )
+    assert cards["In torch's own operations: extra memory · recorded"] == (
+        "5.37 MB",
+        "40× more: FlashAttention-2 135 kB",
+    )
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "says", "runs"),
+    [
+        ("flash2", "without ever storing the matrix", "a real GPU"),
+        ("standard", "Standard attention writes the", "torch does it"),
+        ("row_wise", "keeps whole rows of", "torch does it"),
+        ("backward", "without ever storing the matrix", "compute its gradients"),
+    ],
+)
+def test_the_sentence_above_the_player_is_true_of_the_algorithm(algorithm, says, runs):
+    (words,) = [each.value for each in open_page(algorithm=algorithm).markdown if "Below, " in each.value]
+    assert says in words
+    assert runs in words
+    assert ("without ever" in words) == (ALGORITHMS[algorithm].headline == "")
+
+
 def test_beside_a_second_run_no_card_of_a_has_the_time_of_another_algorithm():
-    labels = list(metrics(open_page(algorithm="flash1", versus="flash2")))
-    assert "A: Bytes moved · counted" in labels
-    assert "FA-2 time of one call · recorded" in labels  # FlashAttention-1 is not timed
+    cards = metrics(open_page(algorithm="flash1", versus="flash2"))
+    assert "A: Bytes moved · counted" in cards
+    assert cards["A: Time of one call"][0] == "not timed"
     assert "A: Time of one call · recorded" in metrics(open_page(versus="flash1"))
 
 
@@ -173,7 +213,8 @@ def test_another_problem_is_run_here_and_measured():
         app.run()
     labels = list(metrics(app))
     assert labels[:2] == ["Largest error of the result · measured", "Bytes moved · counted"]
-    assert labels[2] in ("Torch time of one call · measured", "Time of one call · measured")
+    of_torch = "Torch's fused attention, as a CPU times no kernel: time of one call · measured"
+    assert labels[2] in (of_torch, "Time of one call · measured")
     assert metrics(app)[labels[2]][0] != "–"
 
 

@@ -7,8 +7,9 @@ import pytest
 from kernels.measure.measurement import PeerResult
 from kernels.measure.series import SweepView, peer_curves
 from tests.kernels.documents import document, measurement
-from viz.measure.charts import fixed_words, largest_comparison, point_rows, spread_notes, table_rows
+from viz.measure.charts import largest_comparison, point_rows, spread_notes, table_rows
 from viz.measure.controls import Choice
+from viz.measure.problems import fixed_words
 from viz.measure.sources import Source
 from viz.shared import theme
 from viz.shared.figures.sweep import peer_label, sweep_figure

@@ -197,6 +197,31 @@ def test_a_sweep_here_is_measured_point_by_point_and_laid_beside_the_recording()
     assert any("measured on this machine" in caption.value for caption in app.caption)
 
 
+def test_the_page_says_of_which_problems_the_recording_is_and_what_is_measured_here():
+    app = open_measure(length_from=128, length_to=256, heads=2)
+    (words,) = [each.value for each in app.caption if each.value.startswith("**recorded** is of")]
+    recorded, _, here = words.partition("**“Measure here”** measures what the sidebar says: ")
+    assert recorded.startswith("**recorded** is of length 512 to 4k, head_dim 64, full, float16, ")
+    assert "picks it by head_dim, dtype, mask and peers" in recorded
+    assert here == "length 128 to 256, head_dim 64, full, float32, batch 1, 2 heads."
+    one_point = open_measure(axis="one point", len=1024)
+    assert any("picks it by head_dim, length, dtype" in each.value for each in one_point.caption)
+
+
+def test_a_call_time_that_a_cpu_does_not_have_is_said_with_where_to_look():
+    app = wait_for_the_sweep(measure_here(**SMALL | {"chart": "call time", "masking": "full"}))
+    (said,) = [each.value for each in app.info if "call time" in each.value and "**measured**" in each.value]
+    assert "choose “time” above" in said
+    app.segmented_control(key="chart").set_value("time").run()
+    assert not any("**measured** has no call time" in each.value for each in app.info)
+
+
+def test_the_roof_of_a_recording_is_recorded():
+    (figure,) = [each for each in figures(open_measure()) if any("product" in name for name in names(each))]
+    roofs = [name for name in names(figure) if "product" in name]
+    assert [name.partition(",")[0] for name in roofs] == ["recorded"]
+
+
 def test_a_cancelled_sweep_keeps_what_it_has():
     app = measure_here(**SMALL | {"length_to": 4096})
     while not app.session_state["live"].measurements:

@@ -122,6 +122,7 @@ def test_numbers_carry_their_source():
     assert data["standard_bytes"] == standard_requested(PROBLEM)
     assert data["gpu"]["limits"] == {"shared memory": 163 * 1024, "registers": 256 * 1024}
     assert "163 KiB of shared memory (an SM has 164 KiB" in data["gpu"]["words"]
+    assert "more registers spills: its compiler keeps the rest in HBM" in data["gpu"]["words"]
     assert data["clock"]["measured"] is False
     assert player_data(hand_built(PROBLEM, clock=True), "", GPUS["A100"])["clock"]["measured"] is True
 

@@ -54,6 +54,13 @@ def test_an_empty_url_is_the_first_preset_and_stays_empty():
     assert url(app) == {}
 
 
+@pytest.mark.parametrize("field", LIMITS)
+def test_a_field_says_which_numbers_it_takes(field):
+    low, high = LIMITS[field]
+    takes = f"A whole number from {low:,} to {high:,}. A fraction is cut off; an empty field takes "
+    assert f"{takes}{getattr(DEFAULT, field):,}." in opened().number_input(key=field).help
+
+
 @pytest.mark.parametrize("name", PRESETS)
 def test_choosing_a_preset_gives_its_problem_and_its_url_gives_it_back(name):
     app = opened(q_len=100)

@@ -11,6 +11,8 @@ def test_the_roofline_has_both_roofs_and_the_calls_from_the_fastest_on():
     figure = roofline_figure(lines, points, theme.LIGHT)
     assert figure.data[0].name == "measured, float16 product: 4 TB/s, 600 TFLOP/s"
     assert figure.data[1].name == "datasheet of the H200 SXM: 4.8 TB/s, 989 TFLOP/s"
+    recorded = roofline_figure(roofs(document().ceilings, DEVICE, "float16", "recorded"), [], theme.LIGHT)
+    assert recorded.data[0].name == "recorded, float16 product: 4 TB/s, 600 TFLOP/s"
     calls = figure.data[2:]
     assert {trace.name for trace in calls} == {"our kernels, tiles tuned for a full GPU", "naive (torch)"}
     symbols = {trace.name: list(trace.marker.symbol) for trace in calls}

@@ -118,9 +118,12 @@ function placeMemory(context, { x, y, width, wide, end, thick }, memory, scale) 
   return { x, y, width, thick, scale, title, top, labels, bottom: top + thick + 4 + LINE * lines };
 }
 
+// What becomes of the rest: a compiler moves it from registers to HBM, shared memory has no other place.
+const TOO_MUCH = { registers: "would spill to HBM", "shared memory": "do not fit" };
+
 function titleOf({ name, limit, used }) {
-  const words = used <= limit ? ` ${formatNumber(used / 1024)} of` : `: ${formatKib(used - limit)} more than`;
-  return `${name}${words} ${formatKib(limit)}`;
+  if (used <= limit) return `${name} ${formatNumber(used / 1024)} of ${formatKib(limit)}`;
+  return `${name}: ${formatKib(used - limit)} over ${formatKib(limit)} ${TOO_MUCH[name]}`;
 }
 
 function drawMemory(context, box, { limit, parts, used }, palette, model, at) {
