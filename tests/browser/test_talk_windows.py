@@ -127,6 +127,16 @@ def test_a_window_that_opens_late_stands_where_the_talk_stands(stage):
     )
 
 
+def test_a_window_that_opens_after_the_stage_was_reloaded_stands_where_the_talk_stands(stage):
+    stage.press("5", "Enter", "Space")
+    stage.page.reload()
+    stage.page.wait_for_function(f"() => {ROOT}?.querySelector('.fa-screen-title')?.textContent")
+    speaker = speaker_of(stage)
+    at_five = f"() => {ROOT}.querySelector('.fa-screen-foot').textContent.endsWith('5 / 6')"
+    speaker.page.wait_for_function(at_five)
+    stage.page.wait_for_function(at_five)
+
+
 # --- take away ---
 
 

@@ -6,12 +6,13 @@
 // browsers have no channel between files on disk. A message that comes twice changes nothing.
 
 export class Link {
-  // `receive` is called with a state that another window made.
-  constructor(name, receive) {
+  // `receive` is called with a state that another window made. `standing` is the state that this window opens
+  // with, if its address names one: it is told to windows that know of none, and gives way to any other.
+  constructor(name, receive, standing = null) {
     this.name = name;
     this.receive = receive;
     this.id = Math.random().toString(36).slice(2);
-    this.known = { version: 0, from: this.id, state: null };
+    this.known = { version: 0, from: "", state: standing };
     this.windows = new Set(window.opener ? [window.opener] : []);
     this.listening = new AbortController();
     const options = { signal: this.listening.signal };
@@ -62,7 +63,7 @@ export class Link {
     const { version, from, state } = message;
     const isNewer =
       version > this.known.version || (version === this.known.version && from > this.known.from);
-    if (!isNewer) return;
+    if (!isNewer && this.known.state) return;
     this.known = { version, from, state };
     this.receive(state);
   }

@@ -11,7 +11,7 @@ export class Presenter {
     this.show = show;
     const standing = placeOfText(this.scenes, place);
     this.state = { ...standing, open: "", isBlack: false, isEnded: false, startedAt: 0, picks: {} };
-    this.link = new Link(data.id, (state) => this.take(state));
+    this.link = new Link(data.id, (state) => this.take(state), place ? this.state : null);
   }
 
   destroy() {
