@@ -14,6 +14,7 @@ from kernels.problem.presets import PRESETS
 from kernels.recordings import recorded_run
 from kernels.worker.case_requests import CheckRequest
 from tests import BUGGY_KERNEL as BUGGY
+from tests import ROOT
 from tests.viz.check.pages import SMALL, has_verdict, metrics, open_page, page, settled, words
 from viz.shared import runs
 
@@ -165,6 +166,15 @@ def test_a_kernel_of_torch_is_measured_beside_the_others(named, tmp_path):
     assert not app.exception
     assert "PASSES" in words(app)
     assert "mine.py:attention" in "".join(chart.proto.spec for chart in app.get("plotly_chart"))
+
+
+def test_the_way_to_check_a_kernel_of_ones_own_is_on_the_page_until_one_is_named(named):
+    assert "streamlit run app.py -- --kernel my_file.py:my_function" in words(open_page(**SMALL))
+    shown = re.search(r"-- --kernel (examples/\S+)", words(open_page(**SMALL)))
+    named(str(ROOT / shown[1]))  # the one to try it on is there, and fails
+    app = settled(open_page(**SMALL, kernel=shown[1].split("/")[1]), has_verdict)
+    assert "FAILS" in words(app)
+    assert "my_file.py" not in words(app)
 
 
 def test_without_the_command_line_no_url_names_a_kernel():
