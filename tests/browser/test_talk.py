@@ -175,6 +175,16 @@ tells = true
 """
 
 
+def test_the_picture_keeps_its_size_when_the_answer_appears(stage):
+    figure = stage.page.locator(".fa-figure:visible")
+    stage.press("4", "Enter")
+    asked = figure.bounding_box()
+    assert stage.text(".fa-truth") == ""
+    stage.press("Space")
+    assert stage.text(".fa-truth") != ""
+    assert figure.bounding_box() == asked
+
+
 def test_what_was_answered_is_not_asked_again_at_a_later_stop_that_the_picture_glides_to(visit, tmp_path):
     talk = parse_talk(HIDDEN, "t.toml")
     (tmp_path / "t.html").write_text(export_talk(talk_data(talk, recorded_runs(talk)), False))
