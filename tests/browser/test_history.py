@@ -21,8 +21,8 @@ def steps(page):
     return page.evaluate("history.length")
 
 
-def queries(page):
-    return page.get_by_role("spinbutton", name="N, queries", exact=True)
+def number(page, name="N, queries"):
+    return page.get_by_role("spinbutton", name=name, exact=True)
 
 
 def go_to(page, name, url):
@@ -45,15 +45,20 @@ def test_back_between_pages_with_the_same_controls_keeps_the_problem_of_each(vis
     page = visit(f"/?{SHAPE}").page
     page.evaluate(SETTLED)
     go_to(page, "Check", "/check.*q_len=40")
-    queries(page).fill("24")
-    page.keyboard.press("Enter")
-    settled(page, "q_len=24")
+    for name, value, in_url in (("N, queries", "24", "q_len=24"), ("seed", "5", "seed=5")):
+        number(page, name).fill(value)
+        page.keyboard.press("Enter")
+        settled(page, in_url)
+    expect(page.get_by_role("heading", name="PASSES")).to_be_visible(timeout=60_000)
+    page.evaluate(SETTLED)  # a run of the page that begins now would swallow Back
     page.go_back()
     settled(page, r"/\?.*q_len=40")
-    expect(queries(page)).to_have_value("40")
+    expect(number(page)).to_have_value("40", timeout=30_000)
+    expect(number(page, "seed")).to_have_value("0", timeout=30_000)
     page.go_forward()
     settled(page, "/check.*q_len=24")
-    expect(queries(page)).to_have_value("24")
+    expect(number(page)).to_have_value("24", timeout=30_000)
+    expect(number(page, "seed")).to_have_value("5", timeout=30_000)
 
 
 def test_the_navigation_opens_a_page_as_it_was_left(visit):
@@ -65,6 +70,6 @@ def test_the_navigation_opens_a_page_as_it_was_left(visit):
     before = steps(page)
     go_to(page, "Explore", r"/\?.*step=3")
     assert "algorithm=flash1" in page.url
-    expect(queries(page)).to_have_value("40")
+    expect(number(page)).to_have_value("40", timeout=30_000)
     go_to(page, "Learn", "/learn.chapter=tiling")
     assert steps(page) == before + 2

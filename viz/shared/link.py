@@ -43,9 +43,7 @@ def remember_link(page: str) -> None:
 
     Call this before the page, whose widgets take out of the URL what they do not take.
     """
-    hidden: dict[str, list[str]] = st.session_state.pop(HIDDEN, {})
-    st.session_state[GIVEN] = hidden
-    _put_in_url({name: values for name, values in hidden.items() if name not in st.query_params})
+    st.session_state[GIVEN] = st.session_state.pop(HIDDEN, {})
     if st.session_state.get(OPENED) == page:
         return
     st.session_state[OPENED] = page
@@ -58,7 +56,7 @@ def remember_link(page: str) -> None:
     st.session_state[ASKED] = {name: tuple(st.query_params.get_all(name)) for name in names}
     if is_back_or_forward and {*given} - {*names}:
         st.session_state[HIDDEN] = given
-        st.rerun()  # in this run Streamlit gives widgets the values of the URL without those that it hides
+        st.rerun()  # the second run of a page has all values of the URL
 
 
 def opened_with() -> dict[str, str]:
@@ -81,11 +79,7 @@ def _url_of_run() -> tuple[dict[str, list[str]], bool]:
 
 def _reopen_as_left(page: str) -> None:
     """Give a page that the navigation opens the values of the URL with which it was left."""
-    _put_in_url(st.session_state.get(LEFT, {}).get(page, {}))
-
-
-def _put_in_url(asked: dict[str, list[str]]) -> None:
-    for name, values in asked.items():
+    for name, values in st.session_state.get(LEFT, {}).get(page, {}).items():
         with contextlib.suppress(StreamlitAPIException):  # bound to a widget, whose value Streamlit keeps
             st.query_params[name] = values
 

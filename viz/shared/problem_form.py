@@ -61,12 +61,12 @@ def _take_link() -> None:
     given = opened_with()
     if not {"algorithm", *FIELDS} & {*given}:
         return
-    for field in FIELDS:
+    for field in {*FIELDS} - {*st.query_params}:  # Streamlit gives the controls what it does not hide
         default, text = getattr(DEFAULT, field), given.get(field)
         if text is None or _accepted_words(field, text):
             st.session_state[field] = default
         else:
-            st.session_state[field] = type(default)(text)
+            st.session_state[field] = text if isinstance(default, str) else int(float(text))
 
 
 def _matching_preset() -> str:
