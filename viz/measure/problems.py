@@ -33,18 +33,19 @@ def which_problems(curves: list[PeerCurve], choice: Choice, dtype: str | None) -
         own = [curve for curve in curves if curve.source == source]
         xs = [point.x for curve in own for point in curve.points]
         shape = fixed_words(own, choice).removeprefix(f"{source}: ")
-        lines.append(f"**{source}** is of {axis} {_range_words(xs, axis)}, {shape}.")
+        lines.append(f"**{source}** shows {axis} {_range_words(xs, axis)}, {shape}.")
     fields = [name for name in ("head_dim", "length") if name != axis or choice.axis == ONE_POINT]
     picked = ", ".join([*fields, "dtype", "mask"])
     words = (
-        f"{' '.join(lines)} The sidebar picks it by {picked} and peers, and by batch and heads if those were "
-        "recorded; it does not cut its range."
+        f"{' '.join(lines)} The sidebar chooses what of it is shown by {picked} and peers, and by batch and "
+        "heads if several were recorded. The range stays."
     )
     if dtype is None:
         return words
     shape = shape_words(choice.problems(dtype)[0], axis, choice.view.tokens > 0)
     here = f"{axis} {_range_words(list(choice.points), axis)}, {shape}"
-    return f"{words} **“Measure here”** measures what the sidebar says: {here}."
+    but = "" if dtype == choice.view.dtype else f", but in {dtype}, as always on a CPU"
+    return f"{words} **“Measure here”** measures what the sidebar says{but}: {here}."
 
 
 def _range_words(xs: list[int], axis: str) -> str:

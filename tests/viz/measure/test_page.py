@@ -199,13 +199,16 @@ def test_a_sweep_here_is_measured_point_by_point_and_laid_beside_the_recording()
 
 def test_the_page_says_of_which_problems_the_recording_is_and_what_is_measured_here():
     app = open_measure(length_from=128, length_to=256, heads=2)
-    (words,) = [each.value for each in app.caption if each.value.startswith("**recorded** is of")]
-    recorded, _, here = words.partition("**“Measure here”** measures what the sidebar says: ")
-    assert recorded.startswith("**recorded** is of length 512 to 4k, head_dim 64, full, float16, ")
-    assert "picks it by head_dim, dtype, mask and peers" in recorded
+    (words,) = [each.value for each in app.caption if each.value.startswith("**recorded** shows")]
+    recorded, _, here = words.partition("**“Measure here”** measures what the sidebar says, ")
+    assert recorded.startswith("**recorded** shows length 512 to 4k, head_dim 64, full, float16, ")
+    assert "by head_dim, dtype, mask and peers" in recorded
+    but, here = here.split(": ")
+    assert but == "but in float32, as always on a CPU"  # the sidebar says float16
     assert here == "length 128 to 256, head_dim 64, full, float32, batch 1, 2 heads."
+    assert not any("but in" in each.value for each in open_measure(element="float32").caption)
     one_point = open_measure(axis="one point", len=1024)
-    assert any("picks it by head_dim, length, dtype" in each.value for each in one_point.caption)
+    assert any("by head_dim, length, dtype" in each.value for each in one_point.caption)
 
 
 def test_a_call_time_that_a_cpu_does_not_have_is_said_with_where_to_look():
