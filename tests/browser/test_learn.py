@@ -1,6 +1,7 @@
 """Learn in a browser: terms and figures light each other, the way through the chapters starts at the top."""
 
 import pytest
+from playwright.sync_api import TimeoutError
 
 from tests.browser.looks import CUT_OFF
 from tests.browser.visit import PLAYER, SETTLED
@@ -130,7 +131,11 @@ def test_nothing_is_cut_off_in_any_part(visit, slug):
     found = []
     for part in PARTS[slug]:
         page = visit(f"/learn?chapter={slug}&{part}").page
-        page.locator(".st-key-onward button").first.wait_for(timeout=60_000)
+        onward = page.locator(".st-key-onward button").first
+        try:
+            onward.wait_for(timeout=60_000)
+        except TimeoutError:
+            pytest.fail(f"{part} was not drawn; the page shows: {page.inner_text('body')[:1500]}")
         page.evaluate(SETTLED)
         while page.evaluate(UNFOLD):  # what a run has drawn anew meanwhile is folded again
             page.evaluate(SETTLED)
