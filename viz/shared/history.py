@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 # Streamlit makes a step of its own for each widget whose value it writes to the URL or takes out of it. A
-# link that opens a page made up to fourteen, and from each of them Back led to a URL that made more.
+# link from Learn to the player made ten, and from each of them Back led to a URL that made more.
 _component = st.components.v2.component(
     "history",
     html="<span></span>",
