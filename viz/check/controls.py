@@ -24,16 +24,20 @@ LAYOUT_HELP = (
     "**transposed**: views of (batch, length, heads, head_dim) tensors. **sliced**: parts of larger tensors, "
     "with NaN around them. **packed**: views of one tensor that holds Q, K and V."
 )
-OWN_KERNEL = """A page cannot load code, so start the app again with your function:
-```sh
-streamlit run app.py -- --kernel my_file.py:my_function
-```
-It is called as `scaled_dot_product_attention` of PyTorch is. After you save the file, reload the page: it is
-checked anew. One with a classic bug, to try it on:
-```sh
-streamlit run app.py -- --kernel examples/buggy_kernel.py:attention
-```
-From a shell: `python -m kernels.check --kernel my_file.py:my_function`."""
+OWN_KERNEL = (
+    (
+        "A page cannot load code, so start the app again with your function. It takes the arguments of "
+        "PyTorch's scaled dot-product attention (SDPA).",
+        "streamlit run app.py -- --kernel my_file.py:my_function",
+    ),
+    (
+        "After you save the file, reload the page: it is checked anew. To try it, take a kernel with a "
+        "classic bug:",
+        "streamlit run app.py -- --kernel examples/buggy_kernel.py:attention",
+    ),
+    ("The same without the app:", "python -m kernels.check --kernel my_file.py:my_function"),
+)
+"""How to check a function of the user's: words and the command that they are about."""
 CONTROLS_IN_URL = ("kernel", "gradients", "repeats", "judge", "layout", "scale")
 """Names of the controls in the URL."""
 MOST_IGNORED = 8
@@ -70,8 +74,15 @@ def kernel_controls(backend: str, users: tuple[UserKernel, ...]) -> tuple[str, b
             "runs", 1, MAX_REPEATS, 3, key="repeats", bind="query-params", help="compared bit by bit"
         )
         if not users:
-            st.expander("A kernel of your own").markdown(OWN_KERNEL)
+            _say_own_kernel()
     return kernel, gradients, repeats
+
+
+def _say_own_kernel() -> None:
+    with st.expander("A kernel of your own"):
+        for words, command in OWN_KERNEL:
+            st.markdown(words)
+            st.code(command, language=None, wrap_lines=True)
 
 
 @dataclass(frozen=True)

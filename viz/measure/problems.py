@@ -10,13 +10,10 @@ from viz.shared.formats import format_length
 
 def fixed_words(curves: list[PeerCurve], choice: Choice) -> str:
     """What is held fixed, source by source."""
-    words: dict[str, str] = {}
+    first: dict[str, PeerCurve] = {}
     for curve in curves:
-        problems = [point.problem for point in curve.points]
-        varied = len({(problem.batch, problem.q_heads) for problem in problems}) > 1
-        tokens = varied and choice.view.axis != "batch"
-        words.setdefault(curve.source, shape_words(problems[0], choice.view.axis, tokens))
-    return "  \n".join(f"{source}: {shape}" for source, shape in words.items())
+        first.setdefault(curve.source, curve)
+    return "  \n".join(f"{source}: {_fixed(curve, choice)}" for source, curve in first.items())
 
 
 def which_problems(curves: list[PeerCurve], choice: Choice, dtype: str | None) -> str:
@@ -32,8 +29,7 @@ def which_problems(curves: list[PeerCurve], choice: Choice, dtype: str | None) -
     for source in sources:
         own = [curve for curve in curves if curve.source == source]
         xs = [point.x for curve in own for point in curve.points]
-        shape = fixed_words(own, choice).removeprefix(f"{source}: ")
-        lines.append(f"**{source}** shows {axis} {_range_words(xs, axis)}, {shape}.")
+        lines.append(f"**{source}** shows {axis} {_range_words(xs, axis)}, {_fixed(own[0], choice)}.")
     fields = [name for name in ("head_dim", "length") if name != axis or choice.axis == ONE_POINT]
     picked = ", ".join([*fields, "dtype", "mask"])
     words = (
@@ -46,6 +42,13 @@ def which_problems(curves: list[PeerCurve], choice: Choice, dtype: str | None) -
     here = f"{axis} {_range_words(list(choice.points), axis)}, {shape}"
     but = "" if dtype == choice.view.dtype else f", but in {dtype}, as always on a CPU"
     return f"{words} **“Measure here”** measures what the sidebar says{but}: {here}."
+
+
+def _fixed(curve: PeerCurve, choice: Choice) -> str:
+    problems = [point.problem for point in curve.points]
+    varied = len({(problem.batch, problem.q_heads) for problem in problems}) > 1
+    tokens = varied and choice.view.axis != "batch"
+    return shape_words(problems[0], choice.view.axis, tokens)
 
 
 def _range_words(xs: list[int], axis: str) -> str:

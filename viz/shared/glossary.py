@@ -175,9 +175,9 @@ def glossary_style(colors: theme.Palette) -> None:
 def glossary_list() -> None:
     """All terms by section, in an expander that the search of the browser finds once it is open."""
     with st.expander("Glossary: every term in one sentence", icon=":material/dictionary:"):
-        columns = iter(st.columns(2, gap="large"))
-        for lines in (TERMS[:SECOND_COLUMN], TERMS[SECOND_COLUMN:]):
-            next(columns).markdown("\n".join(map(_line, lines)))
+        halves = (TERMS[:SECOND_COLUMN], TERMS[SECOND_COLUMN:])
+        for column, terms in zip(st.columns(2, gap="large"), halves, strict=True):
+            column.markdown("\n".join(map(_line, terms)))
 
 
 def _line(term: Term) -> str:

@@ -1,8 +1,9 @@
-"""What a link asks for in vain: a name that the page does not know, or a value that no widget takes.
+"""The URL of a page: what it opens a page with, and what it asks for in vain.
 
-`app.py` looks at the link before a page is drawn. Afterwards it says which names the page does not know, and
-which values a widget took out of the URL without taking them: Streamlit shows its default in silence. Values
-of the problem have a message of their own, which names what is accepted (`viz/shared/problem_form.py`).
+`app.py` looks at it before a page is drawn. A page that the navigation opens gets the values with which it
+was left. Afterwards `app.py` says which names the page does not know, and which values a widget took out of
+the URL without taking them: Streamlit shows its default in silence. Values of the problem have a message of
+their own, which names what is accepted (`viz/shared/problem_form.py`).
 """
 
 from __future__ import annotations
