@@ -16,8 +16,7 @@ from kernels.check.runs import Runs
 from kernels.check.subjects import AttachedCall
 from kernels.check.user_errors import Broken, Refused
 from kernels.device.runtime import DEVICE
-from kernels.oracle.report import FACTORS
-from kernels.oracle.rule import GRADIENTS, Comparison, absolute_error, compare, largest_finite
+from kernels.oracle.rule import GRADIENTS, Comparison, absolute_error
 from kernels.problem import AttentionProblem
 from kernels.problem.inputs import make_inputs
 
@@ -84,15 +83,7 @@ def _with_other_numbers(runs: Runs) -> Broken | None:
     second, _ = subject.forward(*handed.tensors)
     if not torch.equal(first.nan_to_num(), kept.nan_to_num()):
         return Broken("its result is overwritten by the next call: both calls return the same memory")
-    (exact, _), (naive, _), (in_float32, _) = runs.references(others)
-    right = compare(
-        second.to(exact.device),
-        exact,
-        naive,
-        lambda: in_float32,
-        FACTORS["forward"],
-        largest_finite(others[2]),
-    )
+    right = runs.references(others).compare(second)
     words = "with other numbers in the same tensors a later call is wrong"
     return _too_far(words, "O", second, right)
 

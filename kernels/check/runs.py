@@ -17,8 +17,8 @@ from kernels.check.uploads import Upload
 from kernels.check.user_errors import Broken, Refused
 from kernels.device.determinism import filled_memory
 from kernels.device.runtime import BACKEND, DEVICE
-from kernels.oracle.exact import Inputs, attention_by_rows
-from kernels.oracle.rule import GRADIENTS
+from kernels.oracle.exact import Inputs
+from kernels.oracle.rule import GRADIENTS, OutputReferences
 from kernels.problem import Band
 from kernels.problem.inputs import make_d_output, make_inputs
 
@@ -133,10 +133,9 @@ class Runs:
         self._count(handed)
         return tuple(gradient.clone() for gradient in gradients)
 
-    def references(self, inputs: Inputs) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """(O, lse) of attention on these inputs: in float64, in their own type, and in float32."""
-        types = (torch.float64, inputs[0].dtype, torch.float32)
-        return [attention_by_rows(*inputs, scale=self.scale, band=self.band, dtype=dtype) for dtype in types]
+    def references(self, inputs: Inputs) -> OutputReferences:
+        """What O and lse on these inputs are held against."""
+        return OutputReferences.of(inputs, self.scale, self.band)
 
     def _count(self, handed: Handed) -> None:
         for name, count in handed.changed().items():

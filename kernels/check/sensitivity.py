@@ -17,10 +17,9 @@ from kernels.check.subjects import make_subject
 from kernels.check.uploads import Upload
 from kernels.check.user_errors import Broken, Refused
 from kernels.check.user_kernel import UserKernelError
-from kernels.check.weights import ReferenceOutputs, compare_to, reference_outputs
 from kernels.device.runtime import BACKEND
 from kernels.oracle.naive import group_size
-from kernels.oracle.rule import largest_finite
+from kernels.oracle.rule import OutputReferences, largest_finite
 from kernels.problem import InvalidProblem
 
 BLOCKS = ((16, 16), (32, 32), (64, 32), (32, 64), (64, 64), (128, 32), (128, 64), (64, 128), (128, 128))
@@ -67,7 +66,7 @@ def _blocks(
     if left_out := [f"{tiled.block_m}x{tiled.block_n}" for tiled in variants if tiled not in quick]:
         notes.append(f"Tiles left out, because the interpreter is slow on small ones: {', '.join(left_out)}.")
     subject, inputs = make_subject(case), tensors.inputs
-    references = reference_outputs(inputs, case.score_scale, subject.band)
+    references = OutputReferences.of(inputs, case.score_scale, subject.band)
     base, _ = Runs(case, subject, tensors).forward(inputs)
     points = []
     for index, tiled in enumerate(quick):
@@ -79,7 +78,7 @@ def _blocks(
         except (Refused, Broken) as error:
             points.append(SensitivityPoint(label, math.inf, 0.0, 0.0, 0, 0, refused=str(error)))
             continue
-        check = _judge(out, references, inputs[2])
+        check, _ = check_tensor("O", out, references.compare(out))
         difference = float((out.double() - base.double()).abs().nan_to_num(nan=0.0, posinf=math.inf).max())
         points.append(_point(label, check, 0, difference=difference))
     return tuple(points)
@@ -110,12 +109,11 @@ def _scales(case: CheckCase, tensors: Tensors, progress: Progress) -> tuple[Sens
         progress(0.5 + 0.5 * index / len(powers), f"query times 2^{power}")
         scaled = (query.double() * 2.0**power).to(query.dtype)
         out, _ = Runs(case, subject, tensors).forward((scaled, key, value))
-        references = reference_outputs((scaled, key, value), case.score_scale, subject.band)
+        references = OutputReferences.of((scaled, key, value), case.score_scale, subject.band)
         naive_wrong = int((~references.naive.isfinite() & references.exact.isfinite()).sum())
         largest = _largest_score(scaled, key, case.score_scale)
-        points.append(
-            _point(f"2^{power}", _judge(out, references, value), naive_wrong, largest_score=largest)
-        )
+        check, _ = check_tensor("O", out, references.compare(out))
+        points.append(_point(f"2^{power}", check, naive_wrong, largest_score=largest))
     return tuple(points)
 
 
@@ -128,10 +126,6 @@ def _largest_score(query: torch.Tensor, key: torch.Tensor, scale: float) -> floa
                 scores = rows @ key[b, h // group].double().T * scale
                 largest = max(largest, float(scores.abs().nan_to_num(nan=math.inf).max()))
     return largest
-
-
-def _judge(out: torch.Tensor, references: ReferenceOutputs, value: torch.Tensor) -> TensorCheck:
-    return check_tensor("O", out, compare_to(references, out, largest_finite(value)))[0]
 
 
 def _point(

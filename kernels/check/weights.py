@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -11,37 +11,11 @@ from kernels.check.compare import error_map, key_group_probe, worst_heads
 from kernels.check.error_maps import ErrorMap
 from kernels.check.runs import Runs
 from kernels.check.user_errors import Broken, Refused
-from kernels.oracle.exact import Inputs, attention_by_rows
-from kernels.oracle.report import FACTORS
-from kernels.oracle.rule import Comparison, compare, compare_gradients
-from kernels.problem import AttentionProblem, Band, tiles
+from kernels.oracle.rule import compare_gradients
+from kernels.problem import AttentionProblem, tiles
 
 PLAYER_STEPS = 4096
 """The player draws at most this many steps. Links to longer runs do not name a step."""
-
-
-@dataclass(frozen=True)
-class ReferenceOutputs:
-    """O of one problem, computed in float64, in the type of the inputs, and in float32."""
-
-    exact: torch.Tensor
-    naive: torch.Tensor
-    in_float32: torch.Tensor
-
-
-def reference_outputs(inputs: Inputs, scale: float, band: Band) -> ReferenceOutputs:
-    """The references for an output on these inputs."""
-    dtypes = (torch.float64, inputs[0].dtype, torch.float32)
-    return ReferenceOutputs(
-        *(attention_by_rows(*inputs, scale=scale, band=band, dtype=dtype)[0] for dtype in dtypes)
-    )
-
-
-def compare_to(references: ReferenceOutputs, out: torch.Tensor, largest_value: float) -> Comparison:
-    """An output compared with the exact one by the rule; `largest_value` is the largest |V|."""
-    in_float32 = references.in_float32
-    factor = FACTORS["forward"]
-    return compare(out, references.exact, references.naive, lambda: in_float32, factor, largest_value)
 
 
 def weigh_keys(runs: Runs) -> tuple[tuple[ErrorMap, ...], torch.Tensor | None]:
@@ -58,7 +32,7 @@ def weigh_keys(runs: Runs) -> tuple[tuple[ErrorMap, ...], torch.Tensor | None]:
         got, _ = runs.forward((query, key, probe))
     except (Refused, Broken):
         return (), None
-    comparison = compare_to(reference_outputs((query, key, probe), runs.scale, runs.band), got, 1.0)
+    comparison = runs.references((query, key, probe)).compare(got)
     groups = -(-problem.kv_len // group)
     error, difference = comparison.error[..., :groups], (got.double() - comparison.exact)[..., :groups]
     by_column = error_map("weights", error, comparison.report.tolerance, None, difference)

@@ -17,7 +17,7 @@ class ErrorReport:
     max_error: float
     mean_error: float
     naive_max_error: float
-    """The largest error of the low-precision reference; of a gradient at least one rounding (see rule)."""
+    """The largest error of the low-precision reference, or the least that it counts as (`rule.compare`)."""
     tolerance: float
     """`factor` times (naive_max_error + the rounding of values of this size)."""
     factor: float = FACTORS["forward"]
@@ -39,9 +39,10 @@ def rule_words(factor: float) -> str:
 
 RULE = (
     f"{rule_words(FACTORS['forward'])} For gradients it is {TIMES[FACTORS['backward']]} both, and naive "
-    "attention counts as off by one rounding of its own intermediates at least. lse may be off "
-    "by twice the error of attention in float32, plus four roundings. (Dao-AILab/flash-attention, "
-    "tests/test_flash_attn.py; the rules for lse and for that least error are ours.)"
+    "attention counts as off by one rounding of its own intermediates at least. In float32 it counts for "
+    "outputs as off by three standard errors of rounding S and P at least. lse may be off by twice the "
+    "error of attention in float32, plus four roundings. (Dao-AILab/flash-attention, "
+    "tests/test_flash_attn.py; the rules for lse and for those least errors are ours.)"
 )
 """The rule for everything that a check compares."""
 NOTHING_FINITE = (

@@ -19,6 +19,7 @@ from kernels.oracle.exact import (
     attention_by_rows,
     gradient_rounding,
     gradients_by_heads,
+    output_rounding,
 )
 from kernels.oracle.report import FACTORS, ErrorReport
 from kernels.problem import AttentionProblem, Band
@@ -59,8 +60,9 @@ def compare(
     If naive attention overflows although the exact result is finite, its error is infinite and would allow
     any result. Then the reference is `in_float32` rounded to that type (for float32 the exact result), and
     the tolerance grows by the rounding of P: `factor` times eps times `largest_value`, the largest |V|. The
-    error of the reference counts as `least_error` at least (see `exact.gradient_rounding`). If float32
-    overflows too, the tolerance is infinite: by this rule nothing can be said about such a result.
+    error of the reference counts as `least_error` at least (see `exact.output_rounding` and
+    `exact.gradient_rounding`). If float32 overflows too, the tolerance is infinite: by this rule nothing can
+    be said about such a result.
     """
     low = naive.dtype
     exact = _as_stored(exact, low)
@@ -76,6 +78,56 @@ def compare(
     tolerance = factor * (reference_error + rounding) + extra
     report = ErrorReport(_largest(error), mean_of(error), reference_error, tolerance, factor)
     return Comparison(error, exact, reference, name, report)
+
+
+@dataclass(frozen=True)
+class OutputReferences:
+    """O and lse of one problem in float64, in the type of the inputs and in float32; what O may be off by."""
+
+    exact: torch.Tensor
+    exact_lse: torch.Tensor
+    naive: torch.Tensor
+    in_float32: torch.Tensor
+    lse_in_float32: torch.Tensor
+    largest_value: float
+    """The largest |V|."""
+    least_error: float
+
+    @classmethod
+    def of(cls, inputs: Inputs, scale: float, band: Band) -> OutputReferences:
+        """The references for an output on these inputs, on their device."""
+        dtypes = (torch.float64, inputs[0].dtype, torch.float32)
+        (exact, exact_lse), (naive, _), (in_float32, lse_in_float32) = (
+            attention_by_rows(*inputs, scale=scale, band=band, dtype=dtype) for dtype in dtypes
+        )
+        largest, least = largest_finite(inputs[2]), least_output_error(inputs, scale, band)
+        return cls(exact, exact_lse, naive, in_float32, lse_in_float32, largest, least)
+
+    def compare(self, out: torch.Tensor) -> Comparison:
+        """An output compared with the exact one by the rule."""
+        return compare(
+            out.to(self.exact.device),
+            self.exact,
+            self.naive,
+            lambda: self.in_float32,
+            FACTORS["forward"],
+            self.largest_value,
+            self.least_error,
+        )
+
+    def compare_lse(self, lse: torch.Tensor) -> Comparison:
+        """An lse compared with the exact one by its rule."""
+        return compare_lse(lse.to(self.exact.device), self.exact_lse, self.lse_in_float32)
+
+
+def least_output_error(inputs: Inputs, scale: float, band: Band) -> float:
+    """What the error of a reference for O counts as at least: see `exact.output_rounding`.
+
+    0 for inputs of 16 bits: a reference that rounds S and P to 16 bits is never off by as little.
+    """
+    if inputs[0].dtype != torch.float32:
+        return 0.0
+    return output_rounding(*inputs, scale=scale, band=band)
 
 
 def compare_lse(got: torch.Tensor, exact: torch.Tensor, in_float32: torch.Tensor) -> Comparison:
@@ -129,25 +181,21 @@ def compare_output(
     """
     query, key, value = inputs
     bounds = [(0, problem.q_len)] if q_tiles is None else [tile_bounds(problem, tile) for tile in q_tiles]
+    parts = [
+        ((query[:, :, first:end], key, value), problem.band.of_rows(first, end)) for first, end in bounds
+    ]
 
     def reference(dtype: torch.dtype) -> torch.Tensor:
-        parts = [
-            attention_by_rows(
-                query[:, :, first:end],
-                key,
-                value,
-                scale=problem.scale,
-                band=problem.band.of_rows(first, end),
-                dtype=dtype,
-            )[0]
-            for first, end in bounds
+        results = [
+            attention_by_rows(*part, scale=problem.scale, band=band, dtype=dtype)[0] for part, band in parts
         ]
-        return torch.cat(parts, dim=2)
+        return torch.cat(results, dim=2)
 
-    exact, naive = reference(torch.float64), reference(inputs[0].dtype)
-    largest = largest_finite(inputs[2])
+    exact, naive = reference(torch.float64), reference(query.dtype)
+    largest = largest_finite(value)
+    least = max(least_output_error(part, problem.scale, band) for part, band in parts)
     out = out.to(exact.device)
-    return compare(out, exact, naive, lambda: reference(torch.float32), FACTORS["forward"], largest)
+    return compare(out, exact, naive, lambda: reference(torch.float32), FACTORS["forward"], largest, least)
 
 
 def compare_gradients(
