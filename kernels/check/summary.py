@@ -28,8 +28,9 @@ COMPILER_WORDS = ("Compiled, without a GPU", "Not compiled for a GPU")
 """Beginnings of the notes on the compiler."""
 NOT_CHECKED = "Not part of the check: an arbitrary attn_mask, dropout, nested tensors."
 NEEDS_GPU = (
-    "Not checked without a GPU: more programs than a GPU runs at once (persistent kernels), races between "
-    "programs, asynchronous copies, TF32."
+    "Without a GPU programs run one after the other. Found are two that write different values to one place, "
+    "and a result that depends on their order. Not checked: other races, more programs than a GPU runs at "
+    "once (persistent kernels), asynchronous copies, TF32."
 )
 LEAST_CHECKED = 0.5
 """If a smaller share of the cases was checked, all of them together are no pass."""
