@@ -134,6 +134,7 @@ class Kernel:
     name: str
     """As in Trace.kernels."""
     source: SourceRef | SourceText
+    """What `source_for` gives of problems with which no other function runs."""
     step: tuple[Phase, ...]
     """Phases of one round of the inner loop; of the whole program for a kernel without a loop."""
     before: tuple[Phase, ...] = ()
@@ -168,6 +169,12 @@ class Kernel:
     """How a step of small tiles is shown number by number; None if it is not."""
     cells: str = "share"
     """How a finished tile is drawn: "share" of the row's attention, "plain" (computed), "" (not at all)."""
+    wide_source: SourceRef | None = None
+    """The source for head_dim over 128, if other functions run then."""
+
+    def source_for(self, problem: AttentionProblem) -> SourceRef | SourceText:
+        """The source of what runs on this problem."""
+        return self.wide_source if self.wide_source and problem.head_dim > 128 else self.source
 
     def chip_bytes(self, problem: AttentionProblem, memory: str | None = None) -> int:
         """Bytes that one program keeps on the chip; in one memory alone if it is named."""

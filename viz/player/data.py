@@ -201,7 +201,7 @@ def _kernel(kernel: Kernel, name: str, trace: Trace) -> dict:
         "parts": [_chip_part(part, trace) for part in kernel.parts if part.bytes_of(trace.problem)],
         "figure": figure_data(kernel.figure) if kernel.figure else None,
         "phases": [[_phase(phase) for phase in part] for part in (kernel.before, kernel.step, kernel.after)],
-        "source": _source(kernel_source(kernel.source)),
+        "source": _source(kernel_source(kernel.source_for(trace.problem))),
     }
 
 

@@ -1,7 +1,9 @@
 """What is known of FlashAttention-3, the forward kernel for Hopper GPUs."""
 
+from dataclasses import replace
+
 from kernels.algorithms.chip import FLOAT32_BYTES, row_bytes, row_state, scores
-from kernels.algorithms.flash2.entry import ROW_FIELDS, TILE_STEP
+from kernels.algorithms.flash2.entry import ONLINE_SOFTMAX, ROW_FIELDS, TILE_STEP
 from kernels.algorithms.flash3.lanes import LOADS, WARPGROUP
 from kernels.device.gpus import SHARED
 from kernels.problem import AttentionProblem
@@ -95,9 +97,20 @@ SOURCE = SourceRef(
 )
 """In the order in which one tile meets them. Its rescale and P V run beside Q K^T of the next tile."""
 
+
+def _in_wide(part: SourcePart) -> SourcePart:
+    of_attend = part.function == "attend"
+    return replace(part, module=MODULE + "attend_wide", function="attend_wide") if of_attend else part
+
+
+WIDE_SOURCE = replace(
+    SOURCE, steps=(ONLINE_SOFTMAX,), step_parts=tuple(_in_wide(part) for part in SOURCE.step_parts)
+)
+
 KERNEL = Kernel(
     name="_attn_fwd_hopper",
     source=SOURCE,
+    wide_source=WIDE_SOURCE,
     before=(Phase("load Q", loads=("Q",), makes=("m", "l", "O")),),
     step=TILE_STEP,
     after=(

@@ -15,6 +15,12 @@ def data(request):
     return player_data(as_if_run(PROBLEM.with_(head_dim=request.param)), "here", GPUS["H100"])
 
 
+def functions_of(data):
+    """Files of the function that computes, and of its softmax: other ones run for long rows."""
+    wide = data["problem"]["head_dim"] > 128
+    return ("attend_wide.py", "online_softmax.py") if wide else ("attend.py", "softmax.py")
+
+
 def test_its_rings_are_drawn_with_all_their_slots(data):
     (kernel,) = data["kernels"]
     parts = {part["name"]: part["bytes"] for part in kernel["parts"]}
@@ -29,7 +35,7 @@ def test_lines_of_all_its_files_are_shown(data):
     (kernel,) = data["kernels"]
     _, step, _ = kernel["source"]["lines"]
     files = {file.rpartition("/")[2] for *_, file in step}
-    assert files == {"loader.py", "products.py", "mask.py", "attend.py", "softmax.py"}
+    assert files == {"loader.py", "products.py", "mask.py", *functions_of(data)}
 
 
 @pytest.mark.browser
@@ -54,7 +60,8 @@ def test_the_source_names_the_file_where_the_lines_of_another_one_begin(run, dat
       return [...view.node.querySelectorAll(".fa-part")].map((part) => part.textContent);
     })()"""
     shown = [words for words in run(script, data) if words.endswith(".py")]
-    of_a_step = ["products.py", "mask.py", "attend.py", "products.py", "loader.py", "products.py"]
+    attend, _ = functions_of(data)
+    of_a_step = ["products.py", "mask.py", attend, "products.py", "loader.py", "products.py"]
     assert shown == ["loader.py", *of_a_step, "output.py"]
 
 
@@ -69,7 +76,8 @@ def test_the_file_at_the_top_is_that_of_the_lit_lines(run, data):
         return view.node.querySelector(".fa-file").textContent.split("/").pop();
       });
     })()"""
+    attend, softmax = functions_of(data)
     assert run(script, data) == [
-        *("loader.py", "products.py", "mask.py", "attend.py"),
-        *("softmax.py", "softmax.py", "loader.py", "products.py"),
+        *("loader.py", "products.py", "mask.py", attend),
+        *(softmax, softmax, "loader.py", "products.py"),
     ]

@@ -14,6 +14,8 @@ from viz.player.talk import talk_data
 from viz.talk.shipped import recorded_runs
 
 SCENE = 'title = "t"\n[[scene]]\ntitle = "One"\nsentence = "s"\n'
+LAST_OF_LAYER = moments(player_data(recorded_run(PRESETS["layer"].problem, "flash2").trace, "recorded", GPU))
+"""The clock of a recording differs from one recording to the next."""
 
 
 def loaded(fields):
@@ -33,7 +35,7 @@ def loaded(fields):
         ('problem = "tiny"\nstep = "0.0"', r"step: '0.0' is not a phase of that step; expected 0.1 to 0.8"),
         (
             'problem = "layer"\nstep = "gpu:9999"',
-            "step: 'gpu:9999' is past the end; expected gpu:0 to gpu:243",
+            f"step: 'gpu:9999' is past the end; expected gpu:0 to gpu:{LAST_OF_LAYER}",
         ),
         ('problem = "tiny"\nrow = "1.0"', "row: '1.0' is of another head; expected one of 0"),
         ('problem = "tiny"\nrow = "0.32"', r"row: '0.32' is past the end; expected 0.0 to 0.31"),
@@ -75,7 +77,7 @@ def test_a_place_that_a_run_does_not_have_is_refused(fields, message):
     [
         'problem = "tiny"\nstep = "0.8"\nstops = ["64"]\nrow = "0.31"',
         'problem = "tiny"\nview = "numbers"\nstep = "0.2"\nstops = ["9.2"]\nrow = "0.7"',
-        'problem = "layer"\nstep = "gpu:243"\nrow = "11.0"',
+        f'problem = "layer"\nstep = "gpu:{LAST_OF_LAYER}"\nrow = "11.0"',
     ],
 )
 def test_the_last_places_are_accepted(fields):

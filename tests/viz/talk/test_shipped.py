@@ -10,7 +10,10 @@ from kernels.algorithms import algorithm_of
 from kernels.device.gpus import GPUS
 from kernels.recordings import recorded_lanes, recorded_problems, recorded_run
 from kernels.trace.schedule import step_schedule
+from tests.viz.player.runs import GPU
 from viz.player.chart import chart_curves
+from viz.player.data import player_data
+from viz.player.places import moments
 from viz.player.scene import InvalidTalk, parse_talk, read_talk, scene_toml
 from viz.player.scene_figures import UnknownFigure, filled, run_figures
 from viz.player.talk import run_names, talk_data
@@ -187,6 +190,15 @@ def test_a_shipped_talk_loads_from_recordings(name):
     used = {scene["run"] for scene in data["scenes"] if not scene["chart"]}
     used |= {run for duel in data["duels"].values() for run in duel["runs"]}
     assert used == set(data["runs"])  # each is sent once
+
+
+def test_a_scene_on_the_clock_of_the_gpu_ends_when_the_last_program_has():
+    """The clock of a recording differs from one recording to the next: its places are to be set anew."""
+    on_clock = [scene for talk in TALKS.values() for scene in talk.scenes if scene.stops[0].step == "gpu:0"]
+    assert on_clock
+    for scene in on_clock:
+        trace = recorded_run(scene.run.problem, scene.run.algorithm).trace
+        assert scene.stops[-1].step == f"gpu:{moments(player_data(trace, 'recorded', GPU))}"
 
 
 @pytest.mark.parametrize(("name", "number"), SCENES)
