@@ -1,0 +1,79 @@
+"""What a reference counts as off by at least: the roundings that a right kernel may make otherwise."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from kernels.oracle.exact import gradient_rounding, gradients_by_heads, output_rounding
+from kernels.oracle.rule import OutputReferences, absolute_error, compare_output
+from kernels.problem import AttentionProblem
+from kernels.problem.inputs import make_d_output, make_inputs
+
+TINY = AttentionProblem(q_heads=1, kv_heads=1, q_len=16, kv_len=32, head_dim=16, dtype="float32")
+
+
+def test_the_least_error_of_an_output_is_three_standard_errors_of_rounding_s_and_p():
+    """Held against outputs whose S and P really are off by random roundings."""
+    query, key, value = (tensor.double()[0, 0] for tensor in make_inputs(TINY))
+    scores, ulp = query @ key.T * TINY.scale, torch.finfo(torch.float32).eps
+    generator = torch.Generator().manual_seed(0)
+
+    def rounded(numbers):
+        half_ulps = torch.rand(numbers.shape, generator=generator, dtype=numbers.dtype) - 0.5
+        return numbers * (1 + ulp * half_ulps)
+
+    weights = scores.softmax(-1)
+    right = weights @ value
+    errors = torch.stack(
+        [rounded(weights * (rounded(scores) - scores).exp()) @ value - right for _ in range(4000)]
+    )
+    least = output_rounding(*make_inputs(TINY), scale=TINY.scale, band=TINY.band)
+    assert least == pytest.approx(3 * float(errors.std(dim=0).max()), rel=0.1)
+
+
+def test_a_lucky_reference_in_float32_makes_no_right_output_wrong():
+    """On few elements naive attention may be right to the last bit; others are off by a few roundings."""
+    inputs = make_inputs(TINY)
+    references = OutputReferences.of(inputs, TINY.scale, TINY.band)
+    lucky = replace(references, naive=references.exact.float())
+    ordinary = output_rounding(*inputs, scale=TINY.scale, band=TINY.band)  # a largest error is about that
+    for off, passes in ((2, True), (20, False)):
+        assert lucky.compare(references.exact + off * ordinary).report.passes == passes
+        assert compare_output(TINY, references.exact + off * ordinary, inputs).report.passes == passes
+
+
+def test_16_bits_have_no_least_error():
+    problem = TINY.with_(dtype="float16")
+    references = OutputReferences.of(make_inputs(problem), problem.scale, problem.band)
+    error = float((references.naive.double() - references.exact).abs().max())
+    assert references.compare(references.exact).report.naive_max_error == error
+
+
+@pytest.mark.parametrize("mask", ["full", "causal"])
+def test_the_least_error_of_an_output_is_near_that_of_naive_attention_on_ordinary_problems(mask):
+    problem = AttentionProblem(q_len=128, kv_len=128, head_dim=64, mask=mask, dtype="float32")
+    references = OutputReferences.of(make_inputs(problem), problem.scale, problem.band)
+    assert references.least_error < 2 * float((references.naive.double() - references.exact).abs().max())
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"mask": "causal"}, {"dtype": "bfloat16"}, {"dtype": "float32"}, {"inputs": "large"}, {"q_len": 1}],
+    ids=str,
+)
+def test_the_least_error_is_below_that_of_naive_attention_on_ordinary_problems(changes):
+    """So it allows nothing more there."""
+    problem = AttentionProblem(q_len=96, kv_len=120, head_dim=64).with_(**changes)
+    if problem.is_causal:
+        problem = problem.with_(kv_len=96)
+    inputs, d_out = make_inputs(problem), make_d_output(problem)
+    exact, naive = (
+        gradients_by_heads(*inputs, d_out, scale=problem.scale, band=problem.band, dtype=dtype)
+        for dtype in (torch.float64, inputs[0].dtype)
+    )
+    least = gradient_rounding(*inputs, d_out, scale=problem.scale, band=problem.band)
+    for name, right, reference, floor in zip(("dQ", "dK", "dV"), exact, naive, least, strict=True):
+        if problem.inputs == "large" and name == "dV":
+            continue  # P from lse is off by the rounding of scores of several hundred
+        assert 0 < floor <= 1.2 * float(absolute_error(reference, right).max()), name
