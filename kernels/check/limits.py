@@ -43,6 +43,13 @@ CHOICES = {
     "lse": ("natural", "log2", "none"),
 }
 
+ELEMENTS = {
+    "head_dims": lambda value: type(value) is int,
+    "dtypes": lambda value: value in DTYPES,
+    "masks": lambda value: value in MASKS,
+}
+"""Whether an element of a list is one that the key takes."""
+
 LAYOUTS_BY_STRIDES = {
     "last_is_1": ("contiguous", "transposed", "sliced", "packed"),
     "contiguous": ("contiguous",),
@@ -88,6 +95,8 @@ class Limits:
             switch = isinstance(default, bool) or default is None
             wanted = bool if switch else (list, tuple) if isinstance(default, tuple) else type(default)
             right = isinstance(value, wanted) and isinstance(value, bool) == switch
+            if right and key in ELEMENTS:
+                right = all(map(ELEMENTS[key], value))
             if (
                 not right
                 or (key in CHOICES and value not in CHOICES[key])

@@ -76,7 +76,7 @@ class TensorCheck:
     def words(self) -> str:
         """What is wrong with it, in one sentence."""
         if self.wrong_nonfinite:
-            what = "NaN or infinity where float64 has a number"
+            what = "NaN or infinity where float64 differs"
             if math.isfinite(self.worst_value):
                 what = "a number where float64 has NaN or infinity"
             return f"{self.wrong_nonfinite:,} of the {self.elements:,} elements of {self.name} are {what}"

@@ -159,11 +159,10 @@ def _held_against_exact(runs: Runs) -> dict[str, Comparison]:
 
 def _keyless(runs: Runs) -> KeylessRows | None:
     problem, got = runs.case.problem, runs.got
-    ranges = (runs.band.visible_keys(row) for row in range(problem.q_len))
-    rows = [row for row, (first, end) in enumerate(ranges) if first == end]
-    if not rows or "O" not in got:
+    count = runs.band.keyless_rows
+    if not count or "O" not in got:
         return None
     per_head = problem.batch * problem.q_heads
-    wrong_output = int((got["O"][:, :, rows] != 0).any(dim=-1).sum())
-    wrong_lse = int((got["lse"][:, :, rows] != float("-inf")).sum()) if "lse" in got else 0
-    return KeylessRows(len(rows) * per_head, wrong_output, wrong_lse)
+    wrong_output = int((got["O"][:, :, :count] != 0).any(dim=-1).sum())
+    wrong_lse = int((got["lse"][:, :, :count] != float("-inf")).sum()) if "lse" in got else 0
+    return KeylessRows(count * per_head, wrong_output, wrong_lse)

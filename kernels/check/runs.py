@@ -86,6 +86,8 @@ class Runs:
     def notes(self) -> list[str]:
         """What is to be said beside the numbers."""
         notes = [*self.own_notes, *(self.subject.notes if self.subject else ())]
+        if self.subject and self.subject.of_case:
+            notes.append(self.subject.of_case)
         if self.band != self.case.problem.band:
             notes.append("Causal is aligned to the top left here, as the kernel's file declares.")
         return notes

@@ -14,6 +14,7 @@ import torch
 from kernels.algorithms import ALGORITHMS, ensure_runs, runner_of
 from kernels.attention.flash_attention import flash_attention
 from kernels.check.cases import KERNELS, OURS, PUBLIC_CALL, USERS, CheckCase
+from kernels.check.limits import Limits
 from kernels.check.user_call import attend_with, check_output, lse_of
 from kernels.check.user_errors import Broken, Refused, error_words, judged
 from kernels.check.user_kernel import user_kernel
@@ -51,6 +52,11 @@ class Attached:
 
 AttachedCall = Callable[..., Attached]
 """Query, key and value, and `learning`, names of the gradients that are wanted, to the call's graph."""
+MASK_INSTEAD = (
+    "is_causal is not checked with unequal lengths: the mask came as attn_mask. If the function aligns "
+    'is_causal, its file may say so: "causal": "bottom_right" or "top_left" in its CHECK (README).'
+)
+"""Of a causal case with unequal lengths, if the file does not say how is_causal is aligned."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +71,8 @@ class Subject:
     """O of the last call with inputs that require gradients, if it is known."""
     attached: AttachedCall | None = None
     """Of a user's function with gradients: a call that keeps its graph."""
+    of_case: str = ""
+    """What is to be said of this case alone."""
 
 
 def make_subject(case: CheckCase, launches: Sequence[int] = ()) -> Subject:
@@ -181,7 +189,7 @@ def _user(case: CheckCase, launches: Sequence[int]) -> Subject:
                 return call(*tensors)
         except (Refused, Broken, MemoryError, torch.OutOfMemoryError):
             raise
-        except (Exception, SystemExit) as error:  # any end of the user's code is a result of its check
+        except BaseException as error:  # any end of the user's code is a result of its check
             if "CUDA error" in str(error) or "can't allocate memory" in str(error):
                 raise
             launched = phase == "backward" or len(launches) > before
@@ -204,10 +212,16 @@ def _user(case: CheckCase, launches: Sequence[int]) -> Subject:
         out = check_output(guarded("forward", attend, *leaves.values())[0], tensors[0])
         return Attached(out, wanted, lambda derive: guarded("backward", derive))
 
-    band = loaded.limits.band(case.problem)
+    band, of_case = loaded.limits.band(case.problem), _of_case(case, loaded.limits)
     if loaded.limits.forward_only:
-        return Subject(forward, None, band, notes, trained)
-    return Subject(forward, gradients, band, notes, trained, attached)
+        return Subject(forward, None, band, notes, trained, of_case=of_case)
+    return Subject(forward, gradients, band, notes, trained, attached, of_case)
+
+
+def _of_case(case: CheckCase, limits: Limits) -> str:
+    """That the mask of the case comes as a tensor, if the file may say that it need not."""
+    has_tensor = case.problem.is_causal and case.problem.q_len != case.problem.kv_len
+    return MASK_INSTEAD if has_tensor and not limits.causal else ""
 
 
 def _guarded(name: str, call: Callable[Parameters, Result]) -> Callable[Parameters, Result]:

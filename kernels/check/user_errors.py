@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import dis
 import linecache
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
 
 from kernels.device.no_gpu import needs_gpu
 
-REFUSALS = (AssertionError, NotImplementedError, ValueError)
+REFUSALS = (AssertionError, NotImplementedError, TypeError, ValueError)
 """Errors by which a function says what it does not take, if its own code raises them before it computes."""
 TRITON_LIMITS = ("power of 2", "power of two", "must be >= 16", "must be at least 16")
 """Words of Triton's own refusals of a shape, when it reads a kernel."""
+TORCH_CHECKS = "_check"
+"""Beginning of the functions of torch by which code refuses its arguments, such as torch._check_value."""
 
 
 class Refused(Exception):
@@ -49,8 +53,11 @@ class Frame:
 
 
 def root_cause(error: BaseException) -> BaseException:
-    """The error that the others were raised for: the interpreter wraps each in its own."""
-    while error.__cause__ is not None:
+    """The error that Triton's were raised for: its interpreter and its compiler wrap each in their own.
+
+    An error that the user's code raises from another one has the user's words, so it is the cause itself.
+    """
+    while error.__cause__ is not None and _is_of_library(_last_frame(error)):
         error = error.__cause__
     return error
 
@@ -58,14 +65,15 @@ def root_cause(error: BaseException) -> BaseException:
 def user_frames(error: BaseException, holds: Callable[[str], bool]) -> list[Frame]:
     """The user's lines, from the first that was called to the one that failed."""
     frames: list[Frame] = []
-    link: BaseException | None = error
-    while link is not None:
+    link, cause = error, root_cause(error)
+    while True:
         for frame, line in traceback.walk_tb(link.__traceback__):
             found = Frame(frame.f_code.co_filename, line, frame.f_code.co_name)
             if holds(found.file) and found not in frames:
                 frames.append(found)
+        if link is cause or link.__cause__ is None:
+            return frames
         link = link.__cause__
-    return frames
 
 
 def trace_text(error: BaseException, frames: list[Frame]) -> str:
@@ -117,18 +125,30 @@ def _raised_on_purpose(cause: BaseException) -> bool:
 
     Torch and Triton are not such libraries: what they raise is about how they are called.
     """
-    place, line = _last_line(cause)
-    if {"torch", "triton"} & set(Path(place).parts):
+    last = _last_frame(cause)
+    if last is None:
         return False
-    return linecache.getline(place, line).strip().startswith(("assert", "raise"))
+    if _is_of_library(last):
+        return last.tb_frame.f_code.co_name.startswith(TORCH_CHECKS)
+    return dis.opname[last.tb_frame.f_code.co_code[last.tb_lasti]] == "RAISE_VARARGS"  # assert, too
 
 
 def _is_static(cause: BaseException) -> bool:
     """Whether a kernel's tl.static_assert raised it: a compiler refuses the kernel for it."""
-    last = list(traceback.walk_tb(cause.__traceback__))
-    return bool(last) and last[-1][0].f_code.co_name == "_new_static_assert"
+    last = _last_frame(cause)
+    return last is not None and last.tb_frame.f_code.co_name == "_new_static_assert"
 
 
-def _last_line(cause: BaseException) -> tuple[str, int]:
-    last = list(traceback.walk_tb(cause.__traceback__))
-    return (last[-1][0].f_code.co_filename, last[-1][1]) if last else ("", 0)
+def _last_frame(error: BaseException) -> TracebackType | None:
+    """Where the error was raised; None without a traceback."""
+    link = error.__traceback__
+    while link is not None and link.tb_next is not None:
+        link = link.tb_next
+    return link
+
+
+def _is_of_library(link: TracebackType | None) -> bool:
+    """Whether a line of torch or Triton raised it, not of the user's code or of another library."""
+    if link is None:
+        return True
+    return link.tb_frame.f_globals.get("__name__", "").partition(".")[0] in ("torch", "triton")

@@ -138,7 +138,7 @@ def _load(kernel: UserKernel) -> LoadedKernel:
     try:
         with _surroundings(modules, WITHOUT_GPU) as said:
             module = modules.load()
-    except (Exception, SystemExit) as error:  # whatever the file raises at import is told to the user
+    except BaseException as error:  # whatever the file raises at import, pytest.skip too, is told to the user
         trace = trace_text(error, user_frames(error, modules.holds))
         words = f"{type(error).__name__}: {error}"
         if WITHOUT_GPU and needs_gpu(words):
@@ -146,7 +146,13 @@ def _load(kernel: UserKernel) -> LoadedKernel:
         raise UserKernelError(f"{kernel.name} could not be imported: {words}", trace) from error
     function = getattr(module, kernel.function, None)
     if not callable(function):
-        raise UserKernelError(f"{kernel.path.name} has no function {kernel.function}")
+        functions = sorted(
+            name
+            for name, value in vars(module).items()
+            if callable(value) and getattr(value, "__module__", "") == module.__name__ and name[0] != "_"
+        )
+        has = f"; it has {', '.join(functions)}" if functions else ""
+        raise UserKernelError(f"{kernel.path.name} has no function {kernel.function}{has}")
     try:
         limits = Limits.declared(getattr(module, NAME, None))
     except InvalidLimits as error:

@@ -79,11 +79,12 @@ def _run_by(result: CheckResult) -> str:
 
 
 def _keyless_words(keyless: KeylessRows) -> str:
-    wrong = max(keyless.wrong_output, keyless.wrong_lse)
+    wrong = {"O = 0": keyless.wrong_output, "lse = −∞": keyless.wrong_lse}
     if keyless.right:
-        words = "all give 0 and lse −∞, as they must"
+        words = "all give O = 0 and lse −∞, as they must"
     else:
-        words = f":red[{wrong:,} of them do not give 0 and lse −∞]"
+        lacks = [f"{count:,} of them do not give {what}" for what, count in wrong.items() if count]
+        words = f":red[{', and '.join(lacks)}]"
     return f"{keyless.count:,} rows see no key: {words}."
 
 

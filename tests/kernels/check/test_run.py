@@ -92,7 +92,7 @@ def test_a_value_that_is_not_finite_fails_and_is_mapped(monkeypatch, value):
     result = check_broken(monkeypatch, spoil)
     assert result.verdict == "fail"
     assert result.tensor("O").wrong_nonfinite == SMALL.head_dim
-    assert "are NaN or infinity where float64 has a number" in result.reason
+    assert "are NaN or infinity where float64 differs" in result.reason
     assert set(np.argwhere(result.map("O").codes[0] == 3)[:, 0]) == {7}
 
 

@@ -76,7 +76,41 @@ def test_a_kernel_of_torch_is_checked_with_its_gradients(named):
         ("def attention(q, k, v): return None", "fail", "it returned NoneType; expected a tensor"),
         ("def attention(q k): pass", "invalid", "mine.py:attention could not be imported: SyntaxError"),
         ("raise SystemExit(3)", "invalid", "could not be imported: SystemExit"),
-        ("def other(q, k, v): return q", "invalid", "mine.py has no function attention"),
+        (
+            "from math import sqrt\ndef other(q, k, v): return q\nclass Attention: pass",
+            "invalid",
+            "mine.py has no function attention; it has Attention, other$",
+        ),
+        ("attention = 3", "invalid", "mine.py has no function attention$"),
+        (
+            "import pytest\npytest.importorskip('no_such_module')",
+            "invalid",
+            "could not be imported: Skipped: could not import 'no_such_module'",
+        ),
+        ("def attention(q, k, v): raise KeyboardInterrupt", "fail", "its forward raised KeyboardInterrupt"),
+        (
+            "def attention(q, k, v):\n    if q.shape[3] != 64: raise ValueError('only 64')",
+            "invalid",
+            "ValueError: only 64",
+        ),
+        (
+            "def attention(q, k, v):\n    assert (\n        q.shape[3]\n        == 64\n    ), 'only 64'",
+            "invalid",
+            "AssertionError: only 64",
+        ),
+        (
+            "def attention(q, k, v):\n    try: return {}[q.shape[3]]\n"
+            "    except KeyError as error: raise ValueError('only 64') from error",
+            "invalid",
+            "ValueError: only 64",
+        ),
+        (
+            "import torch\ndef attention(q, k, v):\n    torch._check_value(False, lambda: 'only 64')",
+            "invalid",
+            "ValueError: only 64",
+        ),
+        ("def attention(q, k, v): raise TypeError('only bfloat16')", "invalid", "TypeError: only bfloat16"),
+        ("def attention(q, k, v): return q + 'a'", "fail", "its forward raised TypeError: unsupported"),
     ],
 )
 def test_what_a_kernel_does_instead_is_said(named, source, verdict, words):

@@ -104,6 +104,9 @@ def test_cases_outside_the_declared_limits_are_skipped_in_words(tmp_path):
         {"lengths": True},
         {"gqa": 1},
         {"layout": "lbhd"},
+        {"dtypes": ["fp16"]},
+        {"head_dims": ["64"]},
+        {"masks": ["causal", "none"]},
         {"forward_only": "yes"},
     ],
 )
