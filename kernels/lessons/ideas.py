@@ -43,7 +43,7 @@ class Costs:
     forward_bytes: int
     """Requested bytes of the forward pass."""
     chip_bytes: int
-    """What one program of the forward pass keeps on the chip, or would have to keep."""
+    """What one program of the forward pass keeps on the chip, in the kernels that `forward_bytes` is of."""
     kept_bytes: int
     """Kept from the forward to the backward pass, beyond Q, K, V and O."""
     backward_flops: int
@@ -109,7 +109,7 @@ def costs(problem: AttentionProblem, gpu: Gpu, left_out: str | None = None) -> C
     weight_sum, error = tile_sums(problem, online=left_out != "online softmax", whole_rows=whole_rows)
     return Costs(
         forward_bytes=forward,
-        chip_bytes=_chip_bytes(problem, left_out, gone),
+        chip_bytes=_chip_bytes(problem, in_one_kernel, "tiling" in gone),
         kept_bytes=problem.q_len * LSE_BYTES if recomputes else matrix,
         backward_flops=(5 if recomputes else 4) * 2 * square * problem.head_dim,
         weight_sum=weight_sum,
@@ -117,10 +117,11 @@ def costs(problem: AttentionProblem, gpu: Gpu, left_out: str | None = None) -> C
     )
 
 
-def _chip_bytes(problem: AttentionProblem, left_out: str | None, gone: set[str | None]) -> int:
-    if left_out == "fusion":
+def _chip_bytes(problem: AttentionProblem, in_one_kernel: bool, in_whole_rows: bool) -> int:
+    """Of the fused kernel, in tiles or in whole rows, or of that one of the separate products with most."""
+    if not in_one_kernel:
         return max(kernel.chip_bytes(problem) for kernel in (SCORES, PRODUCT))
-    return whole_row_bytes(problem) if "tiling" in gone else FORWARD.chip_bytes(problem)
+    return whole_row_bytes(problem) if in_whole_rows else FORWARD.chip_bytes(problem)
 
 
 def whole_row_bytes(problem: AttentionProblem) -> int:

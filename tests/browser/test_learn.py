@@ -106,6 +106,16 @@ def test_the_legend_of_the_grid_keeps_each_entry_on_one_line_on_a_phone(visit):
     assert max(lines) < 22
 
 
+def test_a_typed_prediction_stays_as_it_was_typed(visit):
+    page = visit("/learn?chapter=softmax&softmax_part=One+pass").page
+    field = page.get_by_label("α", exact=True)
+    field.wait_for(timeout=60_000)
+    field.fill("0.0498")
+    page.get_by_role("button", name="Check").click()
+    page.get_by_text("not yet").or_(page.locator(".stMarkdownBadge")).first.wait_for(timeout=60_000)
+    assert field.input_value() == "0.0498"
+
+
 PARTS = {
     "softmax": [
         "softmax_part=Just+add&softmax_step=2",

@@ -110,30 +110,36 @@ def _say_rotation(
 
 def _built_here() -> None:
     """Our own kernel of this kind, with its recorded speed and that of its peers."""
-    words = (
-        "**In this project**: `kernels/algorithms/flash3/`. On a Hopper GPU `flash_attention` runs it for "
-        "16-bit inputs with head_dim 40 to 256, if it was the faster kernel when the tiles were tuned, and "
-        "if there is work for at least three quarters of the SMs. (If the query heads of a key head have at "
-        "most 64 queries together, as in decoding, split-KV runs instead.) One warp loads; two or three "
-        "groups of four warps compute 64 rows each, and each group issues the scores of a key tile together "
-        "with $PV$ of the tile before it. With tiles of the same size each query tile visits the same key "
-        "tiles in the same order as in the kernel of the player, and the same bytes are asked for. Only a "
-        "query tile that sees no key loads a key tile all the same."
+    say(
+        "**Where it is**: in `kernels/algorithms/flash3/`.\n\n**When it runs**: on a Hopper GPU "
+        "`flash_attention` runs it under three conditions.\n- The inputs have 16 bits, with head_dim 40 to "
+        "256.\n- It was the faster kernel when the tiles were tuned.\n- There is work for at least three "
+        "quarters of the [[SM|SMs]].\n\nIf the query heads of a [[key head]] have at most 64 queries "
+        "together, as in decoding, split-KV runs instead.\n\n**How it works**: one [[warp]] loads. Two or "
+        "three [[warpgroup|warpgroups]] compute 64 rows each. Each of them issues the scores of a key tile "
+        "together with $PV$ of the tile before it.\n\n**What stays the same**: with tiles of the same size, "
+        "each query tile visits the same key tiles in the same order as in the kernel of the player. The "
+        "same bytes are asked for. There is one exception: a query tile that sees no key loads a key tile "
+        "all the same."
     )
     if measurement := _recorded_on_hopper():
-        problem = measurement.problem
-        speeds = {
-            result.peer: result.tflops(problem)
-            for result in measurement.results
-            if result.direction == "forward"
-        }
-        shown = [f"{PEERS[peer].label} {speeds[peer]:.0f}" for peer in HOPPER_PEERS if speeds.get(peer)]
-        words += (
-            f" Recorded on {measurement.device.name} with {problem.q_len:,} keys, head_dim "
-            f"{problem.head_dim}, {problem.dtype}, in TFLOP/s: {', '.join(shown)}. The package "
-            "of FlashAttention-4, which is explained next, has a kernel for Hopper too: it was measured."
-        )
-    st.markdown(words)
+        say(_speed_words(measurement))
+
+
+def _speed_words(measurement: Measurement) -> str:
+    """The recorded speeds of the kernel and of HOPPER_PEERS, with marked terms."""
+    problem = measurement.problem
+    speeds = {
+        result.peer: result.tflops(problem) for result in measurement.results if result.direction == "forward"
+    }
+    shown = ", ".join(f"{PEERS[peer].label} {speeds[peer]:.0f}" for peer in HOPPER_PEERS if speeds.get(peer))
+    for term in ("SDPA", "cuDNN"):
+        shown = shown.replace(term, f"[[{term}]]", 1)
+    return (
+        f"**How fast it is**, recorded on {measurement.device.name} with {problem.q_len:,} keys, head_dim "
+        f"{problem.head_dim}, {problem.dtype}, in [[TFLOP/s]]: {shown}. The package of FlashAttention-4, "
+        "which is explained next, has a kernel for Hopper too: it was measured."
+    )
 
 
 def _recorded_on_hopper() -> Measurement | None:

@@ -85,8 +85,9 @@ def _predict(plain: LanesRun, hopper: LanesRun) -> bool:
         f"after_lanes_{problem.mask}{problem.head_dim}",
         f"In {plain.label} a product, or the wait for its tile, was under way {shares[0]} of the SMs' time. "
         f"A program of {hopper.label} has two [[warpgroup|warpgroups]], four warps each that multiply "
-        "together. Each has query rows of its own: while one is in its softmax, the other can multiply. How "
-        "much of the time is a product under way then, without waits for tiles?",
+        "together. Each has query rows of its own: while one is in its softmax, the other can multiply. But "
+        "at times both are in their softmax or wait for a tile, and while a program begins or ends nothing "
+        "is multiplied. How much of the time was a product under way, without waits for tiles?",
         sorted({*shares, "100%"}, key=lambda words: float(words[:-1])),
         shares[1],
         share_words(hopper)

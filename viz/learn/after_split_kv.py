@@ -35,13 +35,15 @@ def split_kv_panel(palette: theme.Palette) -> None:
         "programs than [[SM|SMs]], and the other SMs have nothing to do."
     )
     problem, gpu, splits = _decoding()
+    say(heads_words(problem))
     rule = splitting.occupancy(problem, gpu.sm_count)
     plan = splitting.occupancy(problem, gpu.sm_count, splits)
     _sm_squares(problem, plan, gpu, palette)
     say(
         "**Split the keys**: several programs take a part of the keys each, with their own [[row max|m]], "
-        "[[row sum|l]] and [[output|O]]. Each part hands on its O and one number per row, [[lse]]. A second "
-        "kernel merges the parts from these alone (Flash-Decoding, Dao et al. 2023)."
+        f"[[row sum|l]] and [[output|O]]. {programs_words(problem, plan)} Each part hands on its O and one "
+        "number per row, [[lse]]. A second kernel merges the parts from these alone (Flash-Decoding, Dao et "
+        "al. 2023)."
     )
     if _predict_merge():
         _merge(problem, plan, palette)
@@ -53,6 +55,38 @@ def split_kv_panel(palette: theme.Palette) -> None:
         cost.markdown(_cost_words(problem, gpu, plan, rule))
     with st.expander("Fewer queries than keys, and a causal mask"):
         _masked(problem)
+
+
+def heads_words(problem: AttentionProblem) -> str:
+    """Which heads share keys and values, and how many programs FlashAttention-2 has for them."""
+    heads, key_heads = problem.q_heads, problem.kv_heads
+    if heads == key_heads:
+        shared = f"This model has {format_count(heads, 'head')}, each with keys and values of its own."
+    else:
+        shared = (
+            f"This model has {heads} query heads. Every {heads // key_heads} of them share one K and V, a "
+            f"[[key head]]: {format_count(key_heads, 'key head')} in all. This is [[grouped-query "
+            "attention]], which has fewer keys and values to keep and to load."
+        )
+    programs = format_count(splitting.unsplit_programs(problem)["FlashAttention-2"], "program")
+    tiles_each = format_count(problem.q_tiles, "query tile")
+    return f"{shared} FlashAttention-2 has {format_count(heads, 'head')} × {tiles_each} = {programs}."
+
+
+def programs_words(problem: AttentionProblem, plan: splitting.Occupancy) -> str:
+    """How the programs of split-KV come about."""
+    heads = problem.kv_heads
+    row_tiles = splitting.row_programs(problem) // heads
+    tiled = f"{row_tiles:,} tiles of their queries × " if row_tiles > 1 else ""
+    together = (
+        ""
+        if problem.q_heads == heads
+        else "The query heads of a key head read the same keys, so a program works on all of them at once. "
+    )
+    return (
+        f"{together}That makes {format_count(heads, 'key head')} × "
+        f"{tiled}{format_count(plan.splits, 'part')} = {format_count(plan.programs, 'program')}."
+    )
 
 
 def _decoding() -> tuple[AttentionProblem, Gpu, int]:

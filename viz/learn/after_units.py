@@ -17,6 +17,8 @@ from viz.shared.layout import plot
 
 GENERATIONS = ("A100", "H100", "B200")
 HEAD_DIMS = (64, 128, 256)
+TILE = 128
+"""Queries and keys of the tile whose clocks are compared."""
 
 
 def cards(words_of: dict[str, str]) -> None:
@@ -43,6 +45,10 @@ def clocks_panel(
     share of exponentials by polynomial; `predict` asks something of the clocks and head_dim, and says whether
     the reader has answered.
     """
+    say(
+        f"The clocks of the chart are those of one SM for **one [[tile]] of {TILE} × {TILE} "
+        "[[score|scores]]** (modelled)."
+    )
     head_dim = choice("d, head_dim", HEAD_DIMS, head_dim, f"{prefix}_head_dim", 110)
     figure = st.container()
     plain = _clocks(head_dim, 0.0)
@@ -55,9 +61,9 @@ def clocks_panel(
 
 
 def _clocks(head_dim: int, polynomial_share: float) -> Clocks:
-    """For a tile of 128 x 128 scores."""
+    """For one tile."""
     return {
-        key: units.tile_clocks(key, GPUS[key], 128, 128, head_dim, polynomial_share) for key in GENERATIONS
+        key: units.tile_clocks(key, GPUS[key], TILE, TILE, head_dim, polynomial_share) for key in GENERATIONS
     }
 
 
@@ -65,9 +71,9 @@ def _say_clocks(clocks: Clocks, head_dim: int, polynomial: bool) -> None:
     """Which unit sets the limit, and where the clocks are from."""
     st.markdown(limit_words(clocks))
     st.caption(
-        f"Modelled for a tile of 128 × 128 scores: 4 · 128² · {head_dim} FLOP at the rate of the tensor "
-        f"cores, and 128² exponentials at {units.EXPONENTIALS_PER_CLOCK} per clock and SM (CUDA C++ "
-        "Programming Guide). Loads, mask, max and sum are left out."
+        f"Modelled for a tile of {TILE} × {TILE} scores: 4 · {TILE}² · {head_dim} FLOP at the rate of the "
+        f"tensor cores, and {TILE}² exponentials at {units.EXPONENTIALS_PER_CLOCK} per clock and SM (CUDA "
+        "C++ Programming Guide). Loads, mask, max and sum are left out."
         + (" An exponential by polynomial counts as 3 multiply-adds." if polynomial else "")
     )
 
@@ -83,9 +89,9 @@ def predict_overlap(clocks: Clocks, head_dim: int) -> bool:
         why = f"The {slower} work all the time, and the other unit waits for them."
     return choose(
         f"after_overlap_clocks_{head_dim}",
-        f"head_dim {head_dim}: on the H100 a tile needs {products:,} clocks of the [[tensor cores]] and "
+        f"head_dim {head_dim}: on the H100 this tile needs {products:,} clocks of the [[tensor cores]] and "
         f"{exponentials:,} of the unit for exponentials, one after the other {int(tile.in_turn):,}. If both "
-        "work at the same time, each on another tile, how many clocks does a tile take?",
+        "work at the same time, each on another tile, how many clocks does such a tile take?",
         [f"{count:,}" for count in sorted({products, exponentials, int(tile.in_turn)})],
         f"{int(tile.overlapped):,}",
         why,

@@ -51,7 +51,7 @@ def loop_orders_view(palette: theme.Palette) -> AttentionProblem:
         least = lesson.compulsory_bytes(problem.q_len, problem.head_dim, problem.itemsize, "backward")
         plot(bytes_figure(_bars(problem, ready), least, palette), key="gradients_bytes")
     with rest:
-        if words := row_wise_words(problem):
+        if words := row_wise_words(problem) or row_wise_cost(problem):
             st.markdown(words)
         _say_source(problem, ready)
         with st.expander("One step of the inner loop, in each order"):
@@ -88,6 +88,19 @@ def row_wise_words(problem: AttentionProblem) -> str:
         f"{opening} {fits}, so each input is read once and each result written once. Longer rows take "
         f"more room: at N = {longer:,} only {fewer} of {longer:,} rows fit, and K and V are read, and dK and "
         f"dV read and written, {tiles_of(longer, fewer)} times (modelled)."
+    )
+
+
+def row_wise_cost(problem: AttentionProblem) -> str:
+    """What row-wise attention moves again and again; "" if not one row fits."""
+    rows = lesson.row_wise_backward_rows(problem.q_len, problem.head_dim, SRAM_BYTES // problem.itemsize)
+    if not rows:
+        return ""
+    return (
+        f"**Row-wise attention** keeps {format_count(rows, 'whole row')} of P and dP in "
+        f"{format_kib(SRAM_BYTES)}. So it reads K and V, and reads and writes dK and dV, "
+        f"{format_count(tiles_of(problem.q_len, rows), 'time')} (modelled). Longer rows leave "
+        "room for fewer of them; tiles keep their size."
     )
 
 
@@ -132,20 +145,22 @@ def _standard_table(problem: AttentionProblem) -> None:
     )
 
 
-def traffic_problem() -> AttentionProblem:
-    """The reader's shape and tiles, with one head and no mask."""
+def traffic_problem(tiles: bool = True) -> AttentionProblem:
+    """The reader's shape and tiles, with one head and no mask. Without `tiles` they have no controls."""
     with st.container(horizontal=True, gap="small"):
         length = st.number_input(
-            "N, queries and keys", *LENGTHS, 128, 16, key="gradients_tokens", bind="query-params", width=160
+            "N, queries and keys", *LENGTHS, 512, 16, key="gradients_tokens", bind="query-params", width=160
         )
         head_dim = st.selectbox(
             "d, head_dim", HEAD_DIMS, 1, key="gradients_head_dim", bind="query-params", width=140
         )
+        if not tiles:
+            return AttentionProblem(q_len=length, kv_len=length, head_dim=head_dim)
         block_m = st.selectbox(
-            "BLOCK_M", TILE_SIZES, 1, key="gradients_block_m", bind="query-params", width=140
+            "BLOCK_M", TILE_SIZES, 2, key="gradients_block_m", bind="query-params", width=140
         )
         block_n = st.selectbox(
-            "BLOCK_N", TILE_SIZES, 1, key="gradients_block_n", bind="query-params", width=140
+            "BLOCK_N", TILE_SIZES, 2, key="gradients_block_n", bind="query-params", width=140
         )
     return AttentionProblem(q_len=length, kv_len=length, head_dim=head_dim, block_m=block_m, block_n=block_n)
 

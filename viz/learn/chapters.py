@@ -34,7 +34,8 @@ CHAPTERS = (
         "softmax",
         "Softmax",
         "Softmax divides by the sum of a whole row. How can it be computed piece by piece?",
-        "One pass is enough if the old sums are multiplied by α = exp(old m − new m) when m grows.",
+        "One pass is enough if, whenever the largest score so far grows, all that was summed up is "
+        "multiplied by exp(old largest − new largest).",
         softmax.show,
     ),
     Chapter(
@@ -62,7 +63,8 @@ CHAPTERS = (
         "roofline",
         "Roofline",
         "Does a kernel wait for memory, or does it compute as fast as it can?",
-        "Little arithmetic per byte means waiting for memory. In one kernel, attention moves no S and no P.",
+        "A kernel with little arithmetic per byte waits for memory, and attention in one kernel moves no S "
+        "and no P.",
         roofline.show,
     ),
     Chapter(
@@ -76,8 +78,8 @@ CHAPTERS = (
         "after",
         "What came after",
         "One query, newer GPUs, 8-bit numbers: what had to change?",
-        "Decoding splits the keys. Newer GPUs compute products and exponentials at the same time. "
-        "8-bit numbers are faster, and less exact.",
+        "Decoding splits the keys, newer GPUs compute products and exponentials at the same time, and 8-bit "
+        "numbers are faster but less exact.",
         after.show,
     ),
     Chapter(

@@ -91,7 +91,7 @@ def _graphs(palette: theme.Palette) -> None:
         "A layer of a model has one more step before attention: it computes Q, K and V from its input Z. "
         "Going back, each gradient takes the way that its matrix took, in the other direction."
     )
-    graphs_panel(traffic_problem, _lesson, palette)
+    graphs_panel(functools.partial(traffic_problem, tiles=False), _two_tokens_lesson, palette)
 
 
 def _watch() -> None:
@@ -123,12 +123,22 @@ def _lesson() -> GradientLesson:
         return _lesson_inputs()
 
 
+def _two_tokens_lesson() -> GradientLesson:
+    """The small layer where N and d are given: only its numbers are the reader's."""
+    with st.container(horizontal=True, gap="small", vertical_alignment="bottom", key="gradients_inputs"):
+        return GradientLesson(2, 1, *_numbers_inputs())
+
+
 def _lesson_inputs() -> GradientLesson:
     length = int(_number("N, tokens", "length", 1))
     dim = int(_number("d, features", "dim", 1))
+    return GradientLesson(length, dim, *_numbers_inputs())
+
+
+def _numbers_inputs() -> tuple[int, float]:
+    """Seed and spread of the small layer."""
     spread = float(_number("Spread of S", "spread", 0.1))
-    seed = int(_number("Seed", "seed", 1))
-    return GradientLesson(length, dim, seed, spread)
+    return int(_number("Seed", "seed", 1)), spread
 
 
 def _number(label: str, field: str, step: float) -> float:

@@ -44,11 +44,12 @@ def show() -> None:
     words.markdown(story(problem, gpu, with_all, now, left_out))
     _figures(numbers, problem, gpu, with_all, now)
     say(
-        "One head, float16. If an idea is left out, the cards say what exact attention then costs. Only the "
-        "third card shows something else: how wrong a kernel is that goes on in tiles without that idea. "
-        f"{RULE} Standard attention in these tiles: {standard_words(problem)}. Bytes, sizes and FLOPs are "
-        "**modelled**; products of the backward pass by Dao et al. 2022, algorithm 4. Sum and "
-        f"error are **measured** in float64 on the first {ROWS} rows of the inputs that the links below run.",
+        "One head, float16. If an idea is left out, the cards say what exact attention then costs; if it "
+        "needs three kernels again, on the chip counts that one of the two products that keeps more. Only "
+        "the third card shows something else: how wrong a kernel is that goes on in tiles without that "
+        f"idea. {RULE} Standard attention in these tiles: {standard_words(problem)}. Bytes, sizes and FLOPs "
+        "are **modelled**; products of the backward pass by Dao et al. 2022, algorithm 4. Sum and error are "
+        f"**measured** in float64 on the first {ROWS} rows of the inputs that the links below run.",
         small=True,
     )
     with st.container(horizontal=True):

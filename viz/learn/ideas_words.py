@@ -134,7 +134,8 @@ def _without_tiling(problem: AttentionProblem, gpu: Gpu, with_all: Costs, now: C
     verdict = (
         "fits, so one kernel can do without tiles"
         if fits
-        else "does not fit, and fusion falls: S and P go through HBM"
+        else "does not fit, and fusion falls: S and P go through HBM between three kernels, whose costs the "
+        "cards show"
     )
     return (
         f"**Room for {problem.block_m} whole rows of scores**: ${problem.block_m} \\cdot "
@@ -161,8 +162,8 @@ def _without_online_softmax(problem: AttentionProblem, gpu: Gpu, with_all: Costs
         )
     return (
         f"{wrong} Whole rows do not fit on the chip ({format_kib(whole_row_bytes(problem))}), so an exact "
-        f"result needs three kernels again: {format_bytes(now.forward_bytes)}. Or it gives up the single "
-        "pass over the keys: three passes in tiles, for m, for l and for O, ask for "
+        f"result needs three kernels again, as the cards show: {format_bytes(now.forward_bytes)}. Or it "
+        "gives up the single pass over the keys: three passes in tiles, for m, for l and for O, ask for "
         f"{format_bytes(three_pass_bytes(problem))} and compute each score three times."
     )
 

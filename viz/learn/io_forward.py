@@ -107,14 +107,15 @@ def _cards(inputs: TrafficInputs, entries: list[ForwardEntry], totals: dict[str,
         with column.container(border=True, height="stretch"):
             _card(entry, totals.get(entry.algorithm), inputs)
     st.caption(
-        f"$b={problem.itemsize}$ bytes per number, "
-        f"$t_q=\\lceil N/\\text{{BLOCK\\_M}}\\rceil={problem.q_tiles}$ query tiles, "
-        f"$t_k=\\lceil N/\\text{{BLOCK\\_N}}\\rceil={problem.kv_tiles}$ key tiles, $r$ rows of S at once. On "
-        "the chip: what one program keeps in shared memory and registers, tiles in 16 bits, sums and scores "
-        "in float32, as Explore draws it; of several kernels the one that keeps most. The softmax of "
-        "standard attention could also take fewer rows at once: its bytes would stay the same. O of "
-        "FlashAttention-1 waits in HBM in float32. Standard and row-wise attention are not Triton kernels: "
-        "torch runs them tile by tile, and counts the slices that it reads and writes."
+        f"$b={problem.itemsize}$ bytes per number, $t_q=\\lceil "
+        f"N/\\text{{BLOCK\\_M}}\\rceil={problem.q_tiles}$ query tiles, $t_k=\\lceil "
+        f"N/\\text{{BLOCK\\_N}}\\rceil={problem.kv_tiles}$ key tiles, $r$ rows of S at once. On the chip: "
+        "what one program keeps in shared memory and registers, tiles in 16 bits, sums and scores in "
+        "float32, as Explore draws it; of several kernels the one that keeps most. Part 3 says why it has "
+        "other numbers for the same tiles. The softmax of standard attention could also take fewer rows at "
+        "once: its bytes would stay the same. O of FlashAttention-1 waits in HBM in float32. Standard and "
+        "row-wise attention are not Triton kernels: torch runs them tile by tile, and counts the slices "
+        "that it reads and writes."
     )
 
 

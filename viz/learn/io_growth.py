@@ -38,6 +38,16 @@ ORDERS = {
     "compulsory": "Nd",
 }
 
+RULES = (
+    "- **standard**: part 1 has tiles, so K and V are read again for each query tile. Here each kernel reads "
+    "its inputs once.",
+    "- **row-wise**: part 1 counts scores and sums in float32, as a program keeps them, and takes a power of "
+    "two of rows. Here all is in float16, and any number of rows will do.",
+    "- **FlashAttention-1 and 2**: part 1 has the tiles that you choose. Here the tile that stays on the "
+    "chip takes a quarter of the SRAM.",
+)
+"""How part 1 chooses the tiles of each way, and how this part does."""
+
 SweepPoint = tuple[int, int, int]
 """N, d, SRAM in bytes."""
 
@@ -77,31 +87,47 @@ def growth_view(store: runs.RunStore | None, backend: str) -> None:
             "beats that order for every SRAM from d to Nd (Dao et al. 2022, proposition 3).",
             small=True,
         )
-        if words := forward_words(inputs):
-            st.markdown(words)
+        st.markdown(forward_words(inputs))
     with st.expander("By which factor the bytes change if N, d or the SRAM doubles"):
         _growth_table(inputs)
 
 
 def forward_words(inputs: TrafficInputs) -> str:
-    """Why FlashAttention-2 asks for other bytes than in part 1; "" if not one row of a tile fits."""
+    """A table of each way's tiles and bytes, here and in part 1, and of the rules that set them."""
     problem = inputs.problem
-    blocks = lesson.query_outer_blocks(inputs.memory, inputs.d, 4)
-    if not blocks.usable:
-        return ""
-    here = lesson.flash2_bytes(inputs.length, inputs.d, blocks, problem.itemsize)
-    there = ALGORITHMS["flash2"].requested_bytes(problem)
-    then = (
-        ", as in part 1 (modelled)"
-        if here == there
-        else f"; with the {problem.block_m} queries of part 1 it asks for {format_bytes(there)} (modelled)"
-    )
-    return (
-        "**The tiles are not those of part 1.** There every way has the tiles that you choose, and standard "
-        "attention reads K and V again for each query tile. Here the SRAM alone sets the tiles. At your "
-        f"point FlashAttention-2 takes {blocks.query:,} queries per tile and asks for "
-        f"{format_bytes(here)}{then}."
-    )
+    tallest = lesson.row_wise_block(problem, inputs.memory_bytes)
+    queries = f"{problem.block_m:,} queries"
+    there = {
+        "standard": (queries, problem),
+        "row_wise": tallest and (f"{tallest:,} rows", problem.with_(block_m=tallest)),
+        "flash1": (f"{problem.block_n:,} keys", problem),
+        "flash2": (queries, problem),
+    }
+    rows = ["| | tile here | bytes here | tile in part 1 | bytes in part 1 |", "|:--|:--|--:|:--|--:|"]
+    for name, part_1 in there.items():
+        tile, moved = _own_tile(name, inputs)
+        cells = [CURVES[name][0].partition(",")[0], tile, "–" if moved is None else format_bytes(moved)]
+        if part_1:
+            tile_there, problem_there = part_1
+            cells += [tile_there, format_bytes(ALGORITHMS[name].requested_bytes(problem_there))]
+        else:
+            cells += ["none fits", "–"]
+        rows.append(f"| {' | '.join(cells)} |")
+    opening = "**The tiles follow other rules than in part 1**, so bytes differ. At your point (modelled):"
+    return "\n".join([opening, "", *rows, "", *RULES])
+
+
+def _own_tile(name: str, inputs: TrafficInputs) -> tuple[str, int | None]:
+    """The tile that this part gives a way at the reader's point, in words, and its bytes; None: none fits."""
+    memory, length, d = inputs.memory, inputs.length, inputs.d
+    tile = {
+        "standard": "none",
+        "row_wise": f"{lesson.row_wise_rows(length, d, memory):,} rows",
+        "flash1": f"{lesson.key_outer_blocks(memory, d).key:,} keys",
+        "flash2": f"{lesson.query_outer_blocks(memory, d, 4).query:,} queries",
+    }[name]
+    moved = lesson.curve_bytes(name, length, d, memory, inputs.problem.itemsize)
+    return ("none fits", None) if moved is None else (tile, int(moved))
 
 
 def _sweep(inputs: TrafficInputs, axis: str) -> dict[int, SweepPoint]:

@@ -9,6 +9,7 @@ import streamlit as st
 from kernels.device.gpus import DEFAULT_GPU, GPUS, Gpu
 from kernels.problem import AttentionProblem
 from viz.learn.controls import HEAD_DIMS, TILE_SIZES, gpu_choice, slider
+from viz.shared.formats import format_kib
 
 LENGTHS = (128, 256, 512, 1024, 2048, 4096, 8192, 16384)
 TILE = 64
@@ -53,7 +54,9 @@ def traffic_inputs(tiles: bool = True) -> TrafficInputs:
             MEMORIES_KIB,
             64,
             "io_m",
-            "What one program may keep on the chip, in shared memory and registers together.",
+            "What one program may keep on the chip, in shared memory and registers together. On the "
+            f"{GPUS[DEFAULT_GPU].name} it can have {_room(GPUS[DEFAULT_GPU])}; less shows better what tiles "
+            "do.",
         )
         if tiles:
             block_m = slider("BLOCK_M", TILE_SIZES, TILE, "io_bm", "Queries per tile.")
@@ -63,6 +66,11 @@ def traffic_inputs(tiles: bool = True) -> TrafficInputs:
             block_m, block_n, gpu = _chosen_last("io_bm"), _chosen_last("io_bn"), GPUS[DEFAULT_GPU]
     problem = AttentionProblem(q_len=length, kv_len=length, head_dim=d, block_m=block_m, block_n=block_n)
     return TrafficInputs(problem, memory << 10, gpu)
+
+
+def _room(gpu: Gpu) -> str:
+    """What one program can have, by memory."""
+    return " and ".join(f"{format_kib(limit)} of {memory}" for memory, limit in gpu.program_limits.items())
 
 
 def _chosen_last(key: str) -> int:

@@ -12,7 +12,7 @@ from kernels.problem import AttentionProblem
 from kernels.recordings import RecordedLaunch, recorded_launches
 from viz.learn.figures.io import SramBar, blocks_figure
 from viz.learn.io_inputs import traffic_inputs
-from viz.shared.formats import format_kib
+from viz.shared.formats import format_count, format_kib
 from viz.shared.glossary import say
 from viz.shared.layout import colors, explore_link, plot
 
@@ -22,9 +22,10 @@ def sram_view() -> None:
     say(
         "Large [[tile|tiles]] save traffic, but what a step works with has to fit into the [[SRAM]] at the "
         "same time. Each bar below is one step. The first two have the largest tiles that fit by a simple "
-        "rule. The third is a step of the [[backward]] pass, which needs more room, with the tiles of the "
-        "forward pass: they no longer fit. The next two have "
-        "your own tiles, and the last two are what our compiled kernels take."
+        "rule. The third is a step of the [[backward]] pass, which has eight blocks instead of four, with "
+        "the tiles of the forward pass: they no longer fit. The next two have your own tiles. The last two "
+        "are the shared memory that our compiled kernels take, without their [[registers]]. **SRAM** means "
+        "here all that one [[program]] may keep [[on the chip]], shared memory and registers together."
     )
     inputs = traffic_inputs()
     problem, memory_bytes, gpu = inputs.problem, inputs.memory_bytes, inputs.gpu
@@ -37,19 +38,19 @@ def sram_view() -> None:
             "Choose more SRAM or a smaller d."
         )
         return
-    launches = _nearest_launches(problem)
-    room = gpu.shared_bytes_per_program
+    launches, room = _nearest_launches(problem), gpu.shared_bytes_per_program
     limits = {
         f"SRAM: {format_kib(memory_bytes)}": memory_bytes,
         f"{gpu.name}: {format_kib(room)} per program": room,
     }
-    bars = [*_block_bars(problem, forward, backward), *_compiled_bars(launches)]
+    bars = [*_block_bars(problem, forward, backward), *_compiled_bars(launches, room)]
     plot(blocks_figure(bars, limits, colors()), key="io_blocks")
     st.caption(
         "**Modelled**: blocks that the inner loop holds, all in float16, as Chu, Liu and Lin 2026 count "
         "them: without m, l and lse. K/V is one place, since V replaces K once K is used. **Recorded**: "
         "shared memory of the compiled kernel, from the table that is folded below."
     )
+    st.markdown(room_words(problem, launches))
     with st.expander("The rule for the largest tiles, forward and backward"):
         left, right = st.columns(2, gap="large")
         with left:
@@ -84,16 +85,66 @@ def _bar(label: str, sizes: lesson.BlockSizes, blocks: tuple[lesson.Block, ...],
     )
 
 
-def _compiled_bars(launches: list[RecordedLaunch]) -> list[SramBar]:
-    """Shared memory of the nearest recorded forward kernel and dK/dV kernel."""
+def _compiled_bars(launches: list[RecordedLaunch], room: int) -> list[SramBar]:
+    """Shared memory of the nearest recorded forward kernel and dK/dV kernel; `room` is what the GPU has."""
     bars = []
-    for kernel in (FORWARD.name, DK_DV.name):
-        if launch := next((launch for launch in launches if launch.kernel == kernel), None):
-            tile = f"{launch.problem.block_m} × {launch.problem.block_n}, d = {launch.problem.head_dim}"
-            bars.append(
-                SramBar(f"our {kernel}, recorded<br>{tile}", [("shared memory", launch.info.shared_bytes)])
-            )
+    for name in (FORWARD.name, DK_DV.name):
+        if launch := _launch_of(name, launches):
+            blocks = [("shared memory", launch.info.shared_bytes)]
+            label = f"our {name}, recorded<br>{_tile_words(launch)}, d = {launch.problem.head_dim}"
+            bars.append(SramBar(label, blocks, room))
     return bars
+
+
+def _launch_of(name: str, launches: list[RecordedLaunch]) -> RecordedLaunch | None:
+    return next((launch for launch in launches if launch.kernel == name), None)
+
+
+def _tile_words(launch: RecordedLaunch) -> str:
+    return f"{launch.problem.block_m} × {launch.problem.block_n}"
+
+
+def room_words(problem: AttentionProblem, launches: list[RecordedLaunch]) -> str:
+    """Why the same tiles have several numbers of bytes, and what the recorded bars leave out."""
+    blocks = lesson.forward_blocks(lesson.BlockSizes(problem.block_m, problem.block_n), problem.head_dim)
+    lines = [
+        f"**How much room do your tiles take forward?** Three counts, for {problem.block_m} × "
+        f"{problem.block_n}:",
+        f"- by the simple rule **{format_kib(lesson.elements(blocks) * problem.itemsize)}** (modelled): all "
+        "in float16, one place for K and V;",
+        f"- in the folded cards of part 1 **{format_kib(FORWARD.chip_bytes(problem))}** (modelled): as our "
+        "kernel keeps them, with a place each for K and V, and S, O, m and l in float32;",
+    ]
+    forward, backward = (_launch_of(name, launches) for name in (FORWARD.name, DK_DV.name))
+    if forward is None or backward is None:
+        return "\n".join(lines)
+    lines.append(
+        f"- as compiled, with tiles of {_tile_words(forward)} and d = {forward.problem.head_dim}: "
+        f"**{format_kib(forward.info.shared_bytes)}** of shared memory (recorded), with room for "
+        "tiles that are loaded ahead. S and the sums are in registers, which this number leaves out."
+    )
+    return "\n".join([*lines, "", _backward_words(forward, backward)])
+
+
+def _backward_words(forward: RecordedLaunch, backward: RecordedLaunch) -> str:
+    """Why the recorded bar of the backward kernel says little about the room that it needs."""
+    shorter = backward.info.shared_bytes < forward.info.shared_bytes
+    asked = (
+        "**Why is the last bar the shorter one, if the backward pass needs more room?** "
+        if shorter
+        else "**The last two bars are shared memory alone.** "
+    )
+    (first, in_first), (second, in_second) = (
+        (launch, 4 * launch.info.registers * launch.info.num_warps * 32) for launch in (forward, backward)
+    )
+    return (
+        f"{asked}`{first.kernel}` loads its tiles in {format_count(first.info.num_stages, 'stage')}, with "
+        f"room for tiles in each; `{second.kernel}` in {format_count(second.info.num_stages, 'stage')}. And "
+        f"the sums are not in the bars: they are in registers, {format_kib(in_second)} in all threads "
+        f"backward, {format_kib(in_first)} forward. Shared memory and registers together are "
+        f"{format_kib(backward.info.shared_bytes + in_second)} backward and "
+        f"{format_kib(forward.info.shared_bytes + in_first)} forward (recorded)."
+    )
 
 
 def _forward_rule(memory: int, d: int, sizes: lesson.BlockSizes) -> None:

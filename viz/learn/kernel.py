@@ -65,12 +65,13 @@ def show() -> None:
     say(
         f"This is a real run of our [[Triton]] [[kernel]] of [[FlashAttention-2]]: {PROBLEM.q_len} "
         f"[[query|queries]] and {PROBLEM.kv_len} [[key|keys]] of [[head_dim]] {PROBLEM.head_dim}, in tiles "
-        f"of {PROBLEM.block_m}. Each [[program]] of it takes one [[query tile]], a row of squares below. The "
-        "large square is [[score|S]], which is **never in [[HBM]]**: only the tile at work exists, [[on the "
-        "chip]]. Hatched tiles are still to come; a coloured tile has been used and forgotten. Q comes from "
-        "the left, K and V from above, and O leaves to the right. Each press of an arrow key is one phase of "
-        "a tile step: its lines of code light up, and a sentence says what it does. “tile” takes a whole "
-        "[[tile step]] at once, and “Numbers” shows the numbers inside the tile. The space key plays."
+        f"of {PROBLEM.block_m}. Each [[program]] of it takes one [[query tile]], a row of tiles in the "
+        "picture below. Its large rectangle is [[score|S]], which is **never in [[HBM]]**: only the tile at "
+        "work exists, [[on the chip]]. Hatched tiles are still to come; a coloured tile has been used and "
+        "forgotten. Q comes from the left, K and V from above, and O leaves to the right. Each press of an "
+        "arrow key, or of the arrow buttons below the picture, is one phase of a tile step: its lines of "
+        "code light up, and a sentence says what it does. “tile” takes a whole [[tile step]] at once, and "
+        "“Numbers” shows the numbers inside the tile. The space key or the play button plays."
     )
     _player()
     _lines()

@@ -63,7 +63,12 @@ def type_in(key: str, question: str, wanted: Sequence[Quantity], because: str) -
             row = st.container(horizontal=True, vertical_alignment="bottom", gap="small")
             given = [
                 row.number_input(
-                    quantity.name, value=None, step=None, key=f"{key}_{quantity.name}", width=100
+                    quantity.name,
+                    value=None,
+                    step=None,
+                    format="%g",  # as typed: the default shows two decimals
+                    key=f"{key}_{quantity.name}",
+                    width=100,
                 )
                 for quantity in wanted
             ]

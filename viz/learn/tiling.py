@@ -300,4 +300,7 @@ def _divisions(query: np.ndarray, key: np.ndarray, value: np.ndarray, tile: int)
             "because only products run on the tensor cores: on an A100 312 TFLOP/s against 19.5 for other "
             "float32 operations (Dao 2023, section 3.1)."
         )
-        st.caption("**Counted** by two runs in NumPy on your matrices and tiles.")
+        st.caption(
+            "**Counted** by two runs in NumPy on your matrices and tiles. A row is divided by its l with one "
+            "division, 1 / l, and a multiplication for each number of the row."
+        )

@@ -36,6 +36,11 @@ TERMS = (
     ),
     Term("head_dim", "How many numbers a query, a key and a value have each.", "d"),
     Term("head", "One attention of its own: its own Q, K, V and O. A layer of a model has several."),
+    Term("key head", "One K and V of a layer. One or several heads of queries read it."),
+    Term(
+        "grouped-query attention",
+        "Several heads of queries share each key head. So there are fewer keys and values to keep and load.",
+    ),
     Term("score", "Dot product of a query and a key, divided by √d. All of them form the matrix S.", "S"),
     Term("softmax", "Turns a row of scores into weights: e^score of each, divided by the sum of them all."),
     Term(
@@ -50,7 +55,11 @@ TERMS = (
     Term("GPU", "A processor with about a hundred SMs, which all read from and write to the same HBM."),
     Term("SM", "Streaming multiprocessor: one of the GPU's processors. It has its own SRAM."),
     Term("HBM", "The GPU's main memory: large, and slow compared with SRAM. Inputs and outputs are there."),
-    Term("SRAM", "Memory on the chip, in each SM: fast, and far too small for S. Shared memory is a part."),
+    Term(
+        "SRAM",
+        "Fast memory in each SM, its shared memory: far too small for S. Where the chapter Traffic counts "
+        "what fits, the registers are part of it.",
+    ),
     Term("on the chip", "In the SRAM or the registers of an SM, and not in HBM."),
     Term("registers", "The fastest memory of an SM: what it computes with right now."),
     Term("L2", "A cache between HBM and all SMs. A number that is read again soon may come from there."),

@@ -59,6 +59,8 @@ def test_the_lanes_of_the_hopper_kernel_come_after_the_answer(known):
     assert shown(app) == [plain.label]
     (radio,) = app.radio
     options = radio.options
+    question = next(text.value for text in app.markdown if "**Predict.**" in text.value)
+    assert "at times both are in their softmax" in question  # so it is not all of the time
     assert {f"{each.lanes.product_share:.0%}" for each in (plain, hopper)} <= set(options)
     radio.set_value(options[0]).run()
     assert shown(app) == [hopper.label, plain.label]

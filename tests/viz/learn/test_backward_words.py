@@ -10,7 +10,7 @@ from kernels.lessons.backward_run import key_outer_run
 from kernels.lessons.backward_traffic import backward_work
 from kernels.lessons.io import BlockSizes, key_outer_backward_bytes
 from kernels.problem import AttentionProblem
-from viz.learn.backward_orders import SRAM_BYTES, _bars, row_wise_words
+from viz.learn.backward_orders import SRAM_BYTES, _bars, row_wise_cost, row_wise_words
 from viz.learn.backward_words import counted_elements, loop_order_words
 from viz.learn.comparing import compared
 
@@ -111,3 +111,11 @@ def test_the_length_at_which_rows_no_longer_fit_is_the_next_one():
     assert lesson.row_wise_backward_rows(128, 32, memory) == 128
     assert rows < 256
     assert f"at N = 256 only {rows} of 256 rows fit" in row_wise_words(problem)
+
+
+def test_what_row_wise_attention_moves_again_is_said_where_it_does_not_move_least():
+    problem = AttentionProblem(q_len=512, kv_len=512, head_dim=32, block_m=64, block_n=64)
+    assert row_wise_words(problem) == ""
+    assert "keeps 32 whole rows of P and dP in 64 KiB" in row_wise_cost(problem)
+    assert "reads and writes dK and dV, 16 times (modelled)" in row_wise_cost(problem)
+    assert row_wise_cost(problem.with_(q_len=65536, kv_len=65536)) == ""

@@ -1,5 +1,6 @@
 """The path through Learn: each chapter asks, shows the way on, and is found by its old links."""
 
+import re
 from urllib.parse import parse_qs
 
 import pytest
@@ -108,3 +109,10 @@ def test_the_list_of_terms_has_headings():
     assert sum(f"- **{name}**" in table for name in BY_NAME) == len(BY_NAME)
     assert table.index("[Bytes and speed]") < table.index("- **traffic**")
     assert table.index("- **gradient**") < table.index("[Bytes and speed]")
+
+
+@pytest.mark.parametrize("chapter", [each for each in CHAPTERS if each.idea], ids=lambda each: each.slug)
+def test_the_one_sentence_of_a_chapter_is_one_sentence_in_its_own_words(chapter):
+    assert re.findall(r"[.!?](?:\s|$)", chapter.idea) == ["."]
+    assert chapter.idea.endswith(".")
+    assert "α" not in chapter.idea  # stands under parts that have not met it

@@ -1,4 +1,4 @@
-"""The chapters Gradients, What came after and Sources: with and without a worker, and with any URL."""
+"""The chapters Gradients and Sources: with and without a worker, and with any URL."""
 
 import json
 import re
@@ -6,11 +6,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from kernels.algorithms import ALGORITHMS
-from kernels.attention.operators import MAX_PACKED_ROWS
-from kernels.device.gpus import GPUS
 from kernels.lessons.gradients import GradientLesson, derived
-from kernels.lessons.split_kv import occupancy
 from kernels.problem import AttentionProblem
 from kernels.references import REFERENCES
 from kernels.worker.failures import Crashed
@@ -40,13 +36,6 @@ def no_worker(monkeypatch):
 
 def open_chapter(slug, **query):
     app = pages.open_chapter(slug, **query)
-    assert not app.exception
-    return app
-
-
-def give_up(app):
-    """The page once the answer of its question is shown."""
-    next(button for button in app.button if button.label == "Show").click().run()
     assert not app.exception
     return app
 
@@ -180,6 +169,17 @@ def test_no_way_through_the_backward_pass_moves_less_than_the_dotted_line(no_wor
     assert min(moved) >= line
 
 
+def test_at_first_tiles_move_far_less_than_standard_and_row_wise_attention(no_worker):
+    app = open_chapter("gradients", gradients_view="Traffic")
+    figure = json.loads(app.get("plotly_chart")[0].proto.spec)
+    (modelled,) = (bar for bar in figure["data"] if bar["name"] == "modelled" and len(bar["x"]) > 1)
+    moved = dict(zip(modelled["y"], modelled["x"], strict=True))
+    whole = min(count for label, count in moved.items() if label.startswith(("standard", "row-wise")))
+    tiled = [count for label, count in moved.items() if not label.startswith(("standard", "row-wise"))]
+    assert len(tiled) == 4
+    assert all(1.5 * count < whole for count in tiled)
+
+
 def test_the_links_open_the_backward_pass_in_that_state(no_worker):
     shape = {"tokens": 64, "head_dim": 16, "block_m": 16, "block_n": 32}
     query = {f"gradients_{name}": value for name, value in shape.items()}
@@ -187,6 +187,21 @@ def test_the_links_open_the_backward_pass_in_that_state(no_worker):
     found = links(app)
     assert {link["algorithm"] for link in found} == {"backward", "backward_q_outer", "backward_kv_outer"}
     assert {"q_len": "64", "head_dim": "16", "block_m": "16", "block_n": "32"}.items() <= found[0].items()
+
+
+def test_the_graphs_have_no_control_that_changes_nothing(no_worker):
+    """The layer's graph has no tiles, and the graph of two tokens has N = 2 and d = 1."""
+
+    def drawn(**query):
+        app = open_chapter("gradients", gradients_view="Graphs", **query)
+        return app, (html(app), words(app), [formula.value for formula in app.latex])
+
+    app, before = drawn()
+    keys = {each.key for each in [*app.number_input, *app.selectbox]}
+    others = {"tokens": 256, "head_dim": 128, "spread": 2.0, "seed": 5}
+    assert keys == {f"gradients_{name}" for name in others}
+    for name, value in others.items():
+        assert drawn(**{f"gradients_{name}": value})[1] != before
 
 
 @pytest.mark.parametrize(
@@ -204,123 +219,6 @@ def test_a_spoiled_url_still_gives_a_page(query, no_worker):
     assert len(badges(app, "green")) >= len(LINE_WORDS)
     for view in ("P from lse", "Row sums D", "Traffic", "Graphs"):
         open_chapter("gradients", gradients_view=view, **query)  # raises nothing
-
-
-def test_splitting_fills_the_gpu_and_merging_is_exact(no_worker):
-    app = give_up(open_chapter("after"))
-    plan = occupancy(
-        AttentionProblem(q_heads=32, kv_heads=8, q_len=1, kv_len=8192, block_m=16), GPUS["H200"].sm_count
-    )
-    assert f"**Split-KV**, {plan.splits} parts of {plan.tiles_per_split} key tiles" in words(app)
-    titles = [chart.proto.spec for chart in app.get("plotly_chart")]
-    assert any("32 of 132 SMs busy" in title for title in titles)
-    assert any(f"{min(plan.programs, 132)} of 132 SMs busy" in title for title in titles)
-    assert float(badges(app, "green")[0]) < 1e-14
-    app.number_input(key="after_splits").set_value(1).run()
-    assert "**Split-KV**, 1 part of 128 key tiles" in words(app)
-
-
-def test_what_is_said_of_the_parts_holds_for_many_queries_too(no_worker):
-    text = words(open_chapter("after"))
-    assert "one for each key head and part (128)" in text
-    assert "1 × 132 ÷ 8 parts, rounded down" in text
-    assert "Each part has 8 whole tiles, but the last may have fewer, which gives **16 parts**" in text
-    text = words(open_chapter("after", after_queries=64, after_keys=640))
-    assert "one for each key head, tile of its queries and part (128)" in text  # 8 heads, 256 rows in 16s
-    assert "which gives **1 part**" in text
-
-
-def test_the_link_opens_the_same_row_and_the_same_parts(no_worker):
-    app = give_up(open_chapter("after", after_keys=640, after_splits=5, after_row_inputs="growing_max"))
-    row, heads, _ = links(app)
-    assert {
-        "algorithm": "split_kv",
-        "q_heads": "1",
-        "kv_len": "640",
-        "kv_splits": "5",
-        "inputs": "growing_max",
-    }.items() <= row.items()
-    assert {
-        "algorithm": "split_kv",
-        "q_heads": "32",
-        "kv_heads": "8",
-        "kv_splits": "5",
-    }.items() <= heads.items()
-
-
-def test_eight_bits_are_compared_on_the_readers_inputs(no_worker):
-    app = open_chapter("after", after_topic="FlashAttention-3", after_tokens=64)
-    spec = next(
-        chart.proto.spec for chart in app.get("plotly_chart") if "root mean square error" in chart.proto.spec
-    )
-    assert spec.count("e4m3,") == 4
-    before = spec
-    app.number_input(key="after_size").set_value(100.0).run()
-    assert not app.exception
-    assert before not in [chart.proto.spec for chart in app.get("plotly_chart")]
-    assert "arXiv 2407.08608" in words(app)
-
-
-def test_what_is_said_of_when_our_hopper_kernel_runs_is_what_the_launch_asks(no_worker):
-    said = words(open_chapter("after", after_topic="FlashAttention-3"))
-    head_dims = ALGORITHMS["flash3"].needs.head_dims
-    assert f"head_dim {head_dims[0]} to {head_dims[-1]}" in said
-    assert f"at most {MAX_PACKED_ROWS} queries together" in said
-
-
-def test_late_rescales_keep_the_output(no_worker):
-    app = give_up(open_chapter("after", after_topic="FlashAttention-4"))
-    assert "640 rescales of 3,968" in words(app)
-    app.select_slider(key="after_threshold").set_value(0).run()
-    assert "3,968 rescales of 3,968" in words(app)
-    assert float(badges(app, "green")[0]) < 1e-14
-    assert links(app)[0]["inputs"] == "growing_max"
-    app.slider(key="after_units_share").set_value(25).run()
-    assert any("polynomial" in chart.proto.spec for chart in app.get("plotly_chart"))
-    assert "arXiv 2603.05451" in words(app)
-
-
-@pytest.mark.parametrize(
-    "query",
-    [
-        {
-            "after_keys": "63",
-            "after_queries": "0",
-            "after_kv_heads": "3",
-            "after_gpu": "TPU",
-            "after_splits": "-1",
-        },
-        {
-            "after_keys": "16384",
-            "after_splits": "1024",
-            "after_queries": "1024",
-            "after_kv_heads": "32",
-            "after_group": "8",
-        },
-        {"after_keys": "65", "after_block_n": "128", "after_row_inputs": "large"},
-        {
-            "after_topic": "FlashAttention-3",
-            "after_outliers": "100",
-            "after_size": "-1",
-            "after_tokens": "33",
-            "after_block": "128",
-        },
-        {"after_topic": "FlashAttention-3", "after_outliers": "0", "after_size": "0", "after_head_dim": "65"},
-        {
-            "after_topic": "FlashAttention-4",
-            "after_threshold": "3",
-            "after_inputs": "none",
-            "after_degree": "9",
-            "after_units_share": "101",
-        },
-        {"after_topic": "FlashAttention-5"},
-    ],
-    ids=str,
-)
-def test_any_url_gives_a_page(query, no_worker):
-    app = give_up(open_chapter("after", **query))
-    assert len(app.get("plotly_chart")) >= 3
-    assert not app.error
 
 
 def test_switching_between_the_chapters_raises_nothing(no_worker):

@@ -141,6 +141,38 @@ def test_sram_shows_both_rules_and_what_compiled_kernels_take():
     assert "163 KiB" in text
 
 
+def test_the_three_counts_of_the_same_tiles_stand_side_by_side():
+    """64 x 64, d 64: four tiles of 8 KiB; K and V apart, S and O in float32, m and l; and the recording."""
+    text = words(open_chapter("io", io_view="SRAM", io_d=64, io_m=64))
+    forward, backward = (
+        next(
+            each
+            for each in recorded_launches()
+            if each.kernel == name and (each.problem.block_m, each.problem.block_n) == (64, 64)
+        )
+        for name in ("_attn_fwd", "_attn_bwd_dk_dv")
+    )
+    rule, kept = 4 * 8 << 10, 5 * 8 * 1024 - 16 * 1024 + 2 * 16 * 1024 + 2 * 64 * 4
+    assert f"by the simple rule **{format_kib(rule)}**" in text
+    assert f"in the folded cards of part 1 **{format_kib(kept)}**" in text
+    assert f"**{format_kib(forward.info.shared_bytes)}** of shared memory (recorded)" in text
+    assert "**Why is the last bar the shorter one" in text
+    assert f"loads its tiles in {forward.info.num_stages} stages" in text
+    assert f"in {backward.info.num_stages} stage. And the sums are not in the bars" in text
+    registers = 4 * backward.info.registers * 32 * backward.info.num_warps
+    assert f"in registers, {format_kib(registers)} in all threads backward" in text
+
+
+def test_a_recorded_kernel_is_held_against_its_gpu_and_not_against_the_chosen_sram():
+    app = open_chapter("io", io_view="SRAM", io_d=64, io_m=16)
+    layout = json.loads(app.get("plotly_chart")[0].proto.spec)["layout"]
+    said = {note["y"]: note["text"] for note in layout["annotations"] if isinstance(note["y"], str)}
+    recorded = [text for label, text in said.items() if "recorded" in label]
+    assert len(recorded) == 2
+    assert not any("(+" in text for text in recorded)
+    assert any("(+" in text for text in said.values())
+
+
 def test_backward_counts_six_blocks_and_not_the_printed_four():
     small = {"tokens": 128, "head_dim": 16, "block_m": 64, "block_n": 64}
     query = {f"gradients_{name}": value for name, value in small.items()}
@@ -263,15 +295,39 @@ def test_growth_has_no_tiles_to_choose_and_forward_keeps_those_that_were_chosen(
     app.segmented_control(key="io_view").select("Growth").run()
     assert {each.key for each in app.select_slider} == {"io_t", "io_d", "io_m"}
     app.select_slider(key="io_t").set_value(512).run()
-    assert "128 queries per tile" in words(app)
-    assert ", as in part 1 (modelled)" in words(app)
+    row = next(line for line in words(app).splitlines() if "FlashAttention-2 | 128 queries" in line)
+    _, _, tile, here, tile_there, there, *_ = (cell.strip() for cell in row.split("|"))
+    assert (tile, here) == (tile_there, there)
     app.segmented_control(key="io_view").select("Forward").run()
     assert app.select_slider(key="io_bm").value == 128
 
 
-def test_growth_says_why_its_bytes_are_not_those_of_part_1():
-    """FlashAttention-2, N = 1024, d = 64: 64 KiB hold 128 queries per tile by eq 44, and part 1 has 64."""
-    text = words(open_chapter("io", io_view="Growth"))
-    kv, others = 2 * 1024 * 64 * 2, 2 * 1024 * 64 * 2 + 4 * 1024
-    assert f"takes 128 queries per tile and asks for {format_bytes(8 * kv + others)};" in text
-    assert f"with the 64 queries of part 1 it asks for {format_bytes(16 * kv + others)}" in text
+def test_growth_sets_the_tiles_and_bytes_of_part_1_beside_its_own():
+    """N = 1024, d = 64, 64 KiB: each way by hand, from how often K and V (or O) come and go."""
+    text, problem = words(open_chapter("io", io_view="Growth")), AttentionProblem(q_len=1024, kv_len=1024)
+    kv, q_and_o, lse = 2 * 1024 * 64 * 2, 2 * 1024 * 64 * 2, 4 * 1024
+    for beginning in (
+        f"| row-wise | 26 rows | {format_bytes(40 * kv + q_and_o)} | 8 rows "
+        f"| {format_bytes(128 * kv + q_and_o)} |",
+        "- **row-wise**: part 1 counts scores and sums in float32",
+        f"| FlashAttention-2 | 128 queries | {format_bytes(8 * kv + q_and_o + lse)} "
+        f"| 64 queries | {format_bytes(16 * kv + q_and_o + lse)} |",
+        f"| FlashAttention-1 | 128 keys | 5.51 MB | 64 keys "
+        f"| {format_bytes(ALGORITHMS['flash1'].requested_bytes(problem))} |",
+    ):
+        assert beginning in text
+
+
+@pytest.mark.parametrize(("length", "kib"), [(1024, 64), (2048, 227)])
+def test_the_bytes_of_part_1_that_growth_names_are_those_of_part_1(length, kib):
+    said = moved(open_chapter("io", io_t=length, io_m=kib))
+    text = words(open_chapter("io", io_view="Growth", io_t=length, io_m=kib))
+    for label, count in said.items():
+        row = next(line for line in text.splitlines() if line.startswith(f"| {label.partition(',')[0]} |"))
+        assert row.split("|")[5].strip() == format_bytes(count)
+
+
+def test_growth_says_where_no_tile_fits():
+    text = words(open_chapter("io", io_view="Growth", io_t=16384, io_m=16))
+    assert "| row-wise | 1 rows" not in text
+    assert "| none fits | – |" in text

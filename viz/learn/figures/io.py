@@ -39,9 +39,17 @@ def bytes_figure(bars: Sequence[ByteBar], least: int, colors: theme.Palette) -> 
         )
     theme.style_figure(figure, colors, height=84 + 62 * len(bars))
     figure.add_vline(x=least, line={"color": colors.text, "width": 1.5, "dash": "dot"})
-    least_words = f"each input and result once: {format_bytes(least)}"
+    least_words = f"dotted: each input and result once, {format_bytes(least)}"
+    # at the right edge of the plot: beside the line it would be cut off on a narrow screen
     figure.add_annotation(
-        x=least, y=1, yref="paper", yanchor="bottom", xanchor="left", showarrow=False, text=least_words
+        x=1,
+        xref="paper",
+        y=1,
+        yref="paper",
+        yanchor="bottom",
+        xanchor="right",
+        showarrow=False,
+        text=least_words,
     )
     figure.update_xaxes(showticklabels=False, showgrid=False, range=[0, 1.38 * longest])
     figure.update_yaxes(autorange="reversed", tickfont_size=15, showgrid=False, ticklabelstandoff=6)
@@ -149,6 +157,8 @@ class SramBar:
     label: str
     blocks: Sequence[tuple[str, int]]
     """(tensor, bytes)."""
+    capacity: int | None = None
+    """Bytes that there is room for, if that is not the first limit of the figure."""
 
     @property
     def total(self) -> int:
@@ -159,16 +169,16 @@ class SramBar:
 def blocks_figure(bars: Sequence[SramBar], limits: Mapping[str, int], colors: theme.Palette) -> go.Figure:
     """Stacked blocks against the capacities in `limits` (label -> bytes).
 
-    A bar past the first limit says by how many KiB.
+    A bar past its capacity, the first limit unless it has its own, says by how many KiB.
     """
     figure = go.Figure()
-    capacity = next(iter(limits.values()))
+    first_limit = next(iter(limits.values()))
     for level in range(max(len(bar.blocks) for bar in bars)):
         blocks = [(bar, *bar.blocks[level]) for bar in bars if level < len(bar.blocks)]
         figure.add_trace(_level_trace(blocks, colors))
     longest = max(*(bar.total for bar in bars), *limits.values())
     for bar in bars:
-        over = bar.total - capacity
+        over = bar.total - (bar.capacity or first_limit)
         words = format_kib(bar.total) + (f" (+{significant(over / 1024)})" if over > 0 else "")
         figure.add_annotation(
             x=bar.total,

@@ -15,11 +15,18 @@ from viz.shared.formats import format_bytes, format_flops, format_ms, significan
 
 STEP_COLORS = {"S = QKᵀ": "key", "softmax": "state", "O = PV": "value", "fused": "flash"}
 L2_WORDS = {"perfect": "at least: every re-read hits L2", "none": "requested: none does"}
-SIZES = {"S = QKᵀ": 25, "softmax": 17, "O = PV": 13, "fused": 19}
-"""S and PV often have the same intensity, so one is drawn around the other."""
-SIDES = {"S = QKᵀ": "top left", "softmax": "bottom right", "O = PV": "bottom right", "fused": "top center"}
-"""Where the name of a step stands, seen from its dot."""
+SIZES = {"fused": 30, "S = QKᵀ": 21, "softmax": 15, "O = PV": 10}
+"""Several steps may have nearly the same intensity, so they are drawn around each other, from large to small.
+"""
 SYMBOLS = {"perfect": "circle", "none": "circle-open"}
+BESIDE = "beside"
+"""The case of an operation beside attention."""
+SIGNS = {"perfect": "●", "none": "○", BESIDE: "◆"}
+"""What stands before the name of a dot."""
+LEADER = 28
+"""Pixels from a dot to its name, across and down."""
+NEAR = 1.25
+"""Dots whose intensities differ by a smaller factor share one list of names."""
 INTENSITIES = (0.1, 100_000.0)
 """Ends of the axis. A fused kernel comes to about N/2 FLOP per byte; the chapter has N up to 65,536."""
 BOLD, THIN = {"width": 4, "dash": "solid"}, {"width": 2, "dash": "dot"}
@@ -41,13 +48,16 @@ def roofline_figure(
         figure.add_trace(_roof(other, colors.line, 1.5))
     figure.add_trace(_roof(gpu, colors.text, 4))
     figure.add_vline(x=gpu.balance, line={"color": colors.muted, "dash": "dot", "width": 1.5})
-    for case, steps_of_case in steps.items():
-        for step in steps_of_case:
-            figure.add_trace(_point(gpu, step, case, colors))
-    for index, step in enumerate(more):
-        figure.add_trace(_other_point(gpu, step, "bottom right" if index % 2 else "top left", colors))
+    for name in SIZES:
+        for case, steps_of_case in steps.items():
+            for step in steps_of_case:
+                if step.name == name:
+                    figure.add_trace(_point(gpu, step, case, colors))
+    for step in more:
+        figure.add_trace(_other_point(gpu, step, colors))
     _add_legend(figure, colors)
     theme.style_figure(figure, colors, height=400)
+    _add_names(figure, gpu, {**steps, BESIDE: more}, colors)
     ridge = f"ridge: {significant(gpu.balance)} FLOP/B"
     figure.add_annotation(
         x=math.log10(gpu.balance),
@@ -64,7 +74,7 @@ def roofline_figure(
     rates = [10.0**power for power in range(11, 16)]
     labels = [f"{format_flops(rate)}/s" for rate in rates]
     figure.update_yaxes(
-        type="log", title="attainable, modelled", tickvals=rates, ticktext=labels, range=[11, 15.6]
+        type="log", title="attainable, modelled", tickvals=rates, ticktext=labels, range=[11, 15.9]
     )
     return figure
 
@@ -82,22 +92,21 @@ def _add_legend(figure: go.Figure, colors: theme.Palette) -> None:
 
 
 def _point(gpu: Gpu, step: Step, case: str, colors: theme.Palette) -> go.Scatter:
-    """One step on the roof; its name is shown if the L2 cache is perfect."""
+    """One step on the roof."""
     color, rate = getattr(colors, STEP_COLORS[step.name]), datasheet_roof(gpu).attainable(step.intensity)
     return go.Scatter(
         x=[step.intensity],
         y=[rate],
-        mode="markers+text",
+        mode="markers",
         name=f"{step.name}, {case}",
         showlegend=False,
-        text=[step.name if case == "perfect" else ""],
-        textposition=SIDES[step.name],
-        textfont={"color": color, "size": 15},
         marker={
             "symbol": SYMBOLS[case],
             "size": SIZES[step.name],
             "color": color,
-            "line": {"width": 4 if case == "none" else 2, "color": color},
+            "line": {"width": 3, "color": color}
+            if case == "none"
+            else {"width": 2, "color": colors.background},
         },
         hovertemplate=f"{step.name}, {L2_WORDS[case]}<br>"
         f"{significant(step.intensity)} FLOP per byte<br>"
@@ -105,18 +114,63 @@ def _point(gpu: Gpu, step: Step, case: str, colors: theme.Palette) -> go.Scatter
     )
 
 
-def _other_point(gpu: Gpu, step: Step, side: str, colors: theme.Palette) -> go.Scatter:
-    """An operation beside attention, with its name."""
+def _groups(dots: Sequence[tuple[str, Step]]) -> list[list[tuple[str, Step]]]:
+    """Dots as (case, step) in groups that lie near each other, from left to right."""
+    groups: list[list[tuple[str, Step]]] = []
+    for dot in sorted(dots, key=lambda dot: dot[1].intensity):
+        if groups and dot[1].intensity < NEAR * groups[-1][-1][1].intensity:
+            groups[-1].append(dot)
+        else:
+            groups.append([dot])
+    return groups
+
+
+def _add_names(
+    figure: go.Figure, gpu: Gpu, steps: Mapping[str, Sequence[Step]], colors: theme.Palette
+) -> None:
+    """The names of all dots, in a list for each group of near ones: below the slope and above it in turn."""
+    dots = [(case, step) for case, of_case in steps.items() for step in of_case]
+    for index, group in enumerate(_groups(dots)):
+        intensity, below = group[0][1].intensity, index % 2 == 0
+        on_slope, away = intensity < gpu.balance, LEADER if below else -LEADER
+        figure.add_annotation(
+            x=math.log10(intensity),
+            y=math.log10(datasheet_roof(gpu).attainable(intensity)),
+            text="<br>".join(_name_lines(group, colors)),
+            font_size=14,
+            align="left",
+            xanchor=("left" if below else "right") if on_slope else "center",
+            yanchor="top" if below else "bottom",
+            ax=away if on_slope else 0,
+            ay=away,
+            arrowcolor=colors.muted,
+            arrowhead=0,
+            arrowwidth=1.5,
+            standoff=SIZES.get(group[0][1].name, 0) / 2,
+        )
+
+
+def _name_lines(group: Sequence[tuple[str, Step]], colors: theme.Palette) -> list[str]:
+    """A line for each step of a group: the signs of its dots, and its name."""
+    cases: dict[str, list[str]] = {}
+    for case, step in group:
+        cases.setdefault(step.name, []).append(case)
+    return [
+        f'<span style="color:{getattr(colors, STEP_COLORS.get(name, "muted"))}">'
+        f"{''.join(sign for case, sign in SIGNS.items() if case in found)} {name}</span>"
+        for name, found in cases.items()
+    ]
+
+
+def _other_point(gpu: Gpu, step: Step, colors: theme.Palette) -> go.Scatter:
+    """An operation beside attention."""
     rate = datasheet_roof(gpu).attainable(step.intensity)
     return go.Scatter(
         x=[step.intensity],
         y=[rate],
-        mode="markers+text",
+        mode="markers",
         name=step.name,
         showlegend=False,
-        text=[f"<br>{step.name}" if side.startswith("bottom") else step.name],
-        textposition=side,
-        textfont={"color": colors.muted, "size": 14},
         marker={"symbol": "diamond", "size": 13, "color": colors.muted},
         hovertemplate=f"{step.name}<br>{significant(step.intensity)} FLOP per byte<br>"
         f"at most {format_flops(rate)}/s, limited by {step.bound_by(gpu)}<extra></extra>",

@@ -13,7 +13,9 @@ def test_modelled_and_counted_bytes_have_a_bar_each_and_what_was_not_counted_has
     assert dict(zip(bars["counted"].y, bars["counted"].x, strict=True)) == {"a": 2000}
     assert bars["modelled"].marker.pattern.shape == "/"
     assert figure.layout.shapes[0].x0 == 100
-    assert "each input and result once: 100 B" in [note.text for note in figure.layout.annotations]
+    (note,) = figure.layout.annotations
+    assert note.text == "dotted: each input and result once, 100 B"
+    assert (note.xref, note.x, note.xanchor) == ("paper", 1, "right")  # no room is needed beside the line
 
 
 def test_growth_draws_counted_points_on_their_curve_and_leaves_gaps():

@@ -1,6 +1,7 @@
 """Figures of the roofline chapter: the numbers given are the numbers drawn."""
 
 import itertools
+import re
 
 import pytest
 
@@ -59,3 +60,34 @@ def test_no_point_of_the_chapter_lies_beyond_the_axis():
         points = [trace.x[0] for trace in figure.data if trace.showlegend is False]
         assert low < min(points)
         assert max(points) < high
+
+
+def named(problem, gpu=GPUS["H200"], more=()):
+    """What stands beside each group of dots, without its colours: place on the axis -> lines."""
+    steps = {case: lesson.steps(problem, case) for case in lesson.L2_CASES}
+    notes = roofline_figure(gpu, steps, [], theme.LIGHT, more).layout.annotations
+    return {
+        10**note.x: [re.sub("<[^>]*>", "", line) for line in note.text.split("<br>")]
+        for note in notes
+        if not note.text.startswith("ridge")
+    }
+
+
+def test_every_dot_has_its_name_beside_it_also_where_dots_lie_on_each_other():
+    """On the default shape S and O, at least, and the fused kernel, requested, are nearly the same."""
+    names = list(named(PROBLEM).values())
+    assert names == [
+        ["●○ softmax"],
+        ["○ S = QKᵀ", "○ O = PV"],
+        ["● S = QKᵀ", "● O = PV", "○ fused"],
+        ["● fused"],
+    ]
+
+
+@pytest.mark.parametrize(("q_len", "kv_len"), [(1, 1), (1, 4096), (1024, 1024), (65536, 65536)])
+def test_no_dot_is_named_twice_or_left_out(q_len, kv_len):
+    problem = PROBLEM.with_(q_len=q_len, kv_len=kv_len)
+    more = lesson.other_operations(problem)
+    signs = "".join(line.split(" ")[0] for lines in named(problem, more=more).values() for line in lines)
+    assert (signs.count("●"), signs.count("○"), signs.count("◆")) == (4, 4, len(more))
+    assert any("plain product" in line for lines in named(problem, more=more).values() for line in lines)
