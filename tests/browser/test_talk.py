@@ -214,6 +214,56 @@ def test_a_stops_own_sentence_stands_before_what_the_run_tells(visit, tmp_path):
     assert sentences[3].startswith("m of row 0")
 
 
+def test_a_question_leaves_the_numbers_that_it_asks_about_large(stage):
+    """At least as large as after it, and no smaller than the other words."""
+    smallest = """() => Math.min(...[...document.querySelectorAll('.fa-cell')]
+      .filter((cell) => cell.checkVisibility()).map((cell) => parseFloat(getComputedStyle(cell).fontSize)))"""
+    stage.page.set_viewport_size({"width": 1280, "height": 720})
+    stage.press("4", "Enter")
+    asked = stage.page.evaluate(smallest)
+    assert not stage.page.locator(".fa-screen-code").is_visible()
+    assert stage.page.locator(".fa-given").is_visible()
+    stage.press("Space")
+    assert stage.page.evaluate(smallest) == asked
+    assert stage.page.locator(".fa-truth").is_visible()
+    assert not stage.page.locator(".fa-given").is_visible()  # its numbers are in the answer
+    stage.press("Space")
+    assert asked >= max(18, stage.page.evaluate(smallest))
+    assert stage.page.locator(".fa-screen-code").is_visible()
+
+
+def test_the_question_does_not_stand_beside_its_answer(stage):
+    stage.press("4", "Enter")
+    assert stage.text(".fa-screen-sentence").endswith("What are m, α and l after this tile?")
+    stage.press("Space")
+    assert "The largest score of row 0 here is 1.12" in stage.text(".fa-screen-sentence")
+    assert stage.press("p").text(".fa-screen-sentence").endswith("?")
+
+
+def test_code_that_does_not_fit_ends_in_an_ellipsis(visit, tmp_path):
+    shipped = read_talk(talk_path(NAMES[1]))
+    (tmp_path / "t.html").write_text(export_talk(talk_data(shipped, recorded_runs(shipped), measured), False))
+    stage = Stage(visit(f"file://{tmp_path}/t.html", reduced_motion="reduce").page)
+    look = """() => [...document.querySelectorAll('.fa-screen-code > div')].map((line) => [
+      line.textContent, getComputedStyle(line).textOverflow, line.scrollWidth > line.clientWidth,
+      Math.round(line.getBoundingClientRect().height / parseFloat(getComputedStyle(line).lineHeight)),
+      line.getBoundingClientRect().bottom <= line.parentNode.getBoundingClientRect().bottom])"""
+    stage.press("1", "4", "Enter", "Space")
+    (_, *_), (second, overflow, is_wide, rows, is_inside) = stage.page.evaluate(look)
+    assert second.startswith("tl.store(partial_o_ptr")
+    assert (overflow, is_wide, rows, is_inside) == ("ellipsis", True, 1, True)
+    stage.press("Space", "Space")
+    (first, *_), (second, *_, is_inside) = stage.page.evaluate(look)
+    assert is_inside
+    assert second.startswith("weight = ")
+    assert second.endswith(" …")  # there are more
+    assert not first.endswith("…")
+    stage.press("5", "Enter", "Space", "Space", "3", "Enter", "Space")
+    ((only, *_, rows, is_inside),) = stage.page.evaluate(look)  # one line may wrap
+    assert "…" not in only
+    assert is_inside
+
+
 @pytest.mark.parametrize("size", [(1280, 720), (1920, 1080), (1024, 768)])
 def test_an_answer_leaves_the_picture_whole(stage, size):
     stage.page.set_viewport_size({"width": size[0], "height": size[1]})

@@ -17,6 +17,7 @@ from kernels.measure.peers import PEERS
 from kernels.measure.series import AXES, SweepView
 from kernels.measure.sweep import TOKENS, WIDTH
 from kernels.problem import DTYPES, LIMITS, AttentionProblem, InvalidProblem
+from viz.player.chart import fixed_words
 from viz.shared.formats import format_count, format_length, number_help
 
 ONE_POINT = "one point"
@@ -202,14 +203,10 @@ def _number(column: DeltaGenerator, label: str, limits: tuple[int, int], default
 
 def shape_words(problem: AttentionProblem, axis: str, tokens: bool) -> str:
     """What a chart holds fixed: "head_dim 64, full, float16, batch 1, 16 heads"."""
-    parts = [] if axis == "head_dim" else [f"head_dim {problem.head_dim}"]
-    if axis != "length":
-        parts.append(f"length {format_length(problem.q_len)}")
-    parts += [problem.mask, problem.dtype]
     if tokens:
-        parts.append(f"{problem.batch * problem.q_len:,} tokens per launch")
-        parts.append(f"heads × head_dim = {problem.q_heads * problem.head_dim:,}")
-    else:
-        parts += [] if axis == "batch" else [f"batch {problem.batch}"]
-        parts.append(format_count(problem.q_heads, "head"))
-    return ", ".join(parts)
+        return fixed_words(problem, axis)
+    parts = [] if axis == "head_dim" else [f"head_dim {problem.head_dim}"]
+    parts += [] if axis == "length" else [f"length {format_length(problem.q_len)}"]
+    parts += [problem.mask, problem.dtype]
+    parts += [] if axis == "batch" else [f"batch {problem.batch}"]
+    return ", ".join([*parts, format_count(problem.q_heads, "head")])

@@ -11,6 +11,7 @@ from kernels.measure.document import Document, InvalidDocument, read_document
 from kernels.measure.measurement import Measurement
 from kernels.measure.series import CurvePoint, PeerCurve, SweepView, peer_curves
 from kernels.recordings import FILES, recorded_document
+from viz.player.chart import fullest_last
 from viz.shared.figures.sweep import peer_label
 from viz.shared.formats import plain
 from viz.shared.provenance import library_versions
@@ -64,13 +65,13 @@ class Source:
     def curves(self, view: SweepView) -> list[PeerCurve]:
         """The curves of the view.
 
-        If a point was measured twice, the later one counts for this machine; in a recording or file the one
-        with more peers counts, so that peers of one run are compared with each other. Of several devices,
-        the one with the most points is shown: no curve is of two.
+        If a point was measured twice, the later one counts for this machine, and `fullest_last` says which
+        one in a recording or file. Of several devices, the one with the most points is shown: no curve is of
+        two.
         """
         measurements = self.document.measurements
         if self.name != HERE:
-            measurements = tuple(sorted(measurements, key=lambda measurement: len(measurement.results)))
+            measurements = tuple(fullest_last(measurements))
         by_device: dict[str, list[Measurement]] = {device.name: [] for device in self.document.devices}
         for measurement in measurements:
             by_device[measurement.device.name].append(measurement)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 
-from kernels.measure.measurement import DIRECTIONS
+from kernels.measure.measurement import DIRECTIONS, Measurement
 from kernels.measure.peers import PEERS
 from kernels.measure.series import AXES, PeerCurve, SweepView, peer_curves
 from kernels.measure.sweep import TOKENS, WIDTH
-from kernels.problem import DTYPES
+from kernels.problem import DTYPES, AttentionProblem
 from kernels.problem.attention_problem import MASKS
 from kernels.recordings import recorded_document
 from viz.shared.figures.sweep import (
@@ -103,8 +104,17 @@ def recorded_peers(chart: Chart) -> list[str]:
     return list(_recorded(chart))
 
 
+def fullest_last(measurements: Iterable[Measurement]) -> list[Measurement]:
+    """Measurements in the order in which `peer_curves` takes them: those with the most results last.
+
+    If a problem was measured twice, the measurement with more peers then counts, so that peers of one run are
+    compared with each other. A peer that only the other one has keeps its points.
+    """
+    return sorted(measurements, key=lambda measurement: len(measurement.results))
+
+
 def _recorded(chart: Chart) -> dict[str, PeerCurve]:
-    measurements = recorded_document("sweeps").measurements
+    measurements = fullest_last(recorded_document("sweeps").measurements)
     curves = peer_curves("recorded", measurements, chart.view)
     return {curve.peer: curve for curve in curves if curve.direction == chart.direction and curve.measured}
 
@@ -119,7 +129,7 @@ def chart_data(chart: Chart) -> dict:
         "x": [[math.log(x), format_length(x)] for x in xs],
         "y": [[math.log(tick), words] for tick, words in ticks],
         "series": [_series(curve.peer, values, chart.metric) for curve, values in drawn],
-        "source": _source(chart),
+        "source": _source(chart, drawn[0][0].points[0].problem),
     }
 
 
@@ -143,15 +153,25 @@ def _series(peer: str, values: list[tuple[int, float]], metric: str) -> dict:
     }
 
 
-def _source(chart: Chart) -> str:
-    """Where the numbers are from, and what was held fixed."""
+def _source(chart: Chart, problem: AttentionProblem) -> str:
+    """What was held fixed, as in any problem on the axis, and where the numbers are from."""
     document = recorded_document("sweeps")
     device = document.devices[0]
     date = max(entry.recorded_at[:10] for entry in document.measurements)
-    fixed = [] if chart.axis == "head_dim" else [f"head_dim {chart.head_dim}"]
-    fixed += [] if chart.axis == "length" else [f"length {format_length(chart.length)}"]
-    fixed += [chart.mask, chart.dtype]
-    return f"{', '.join(fixed)} · recorded on {device.name}, {library_versions(device)}, {date}"
+    fixed = fixed_words(problem, chart.axis)
+    return f"{fixed} · recorded on {device.name}, {library_versions(device)}, {date}"
+
+
+def fixed_words(problem: AttentionProblem, axis: str) -> str:
+    """What a recorded sweep holds fixed, in the words of Measure.
+
+    "head_dim 64, causal, float16, 16,384 tokens per launch, heads × head_dim = 2,048".
+    """
+    parts = [] if axis == "head_dim" else [f"head_dim {problem.head_dim}"]
+    parts += [] if axis == "length" else [f"length {format_length(problem.q_len)}"]
+    parts += [problem.mask, problem.dtype]
+    parts.append(f"{problem.batch * problem.q_len:,} tokens per launch")
+    return ", ".join([*parts, f"heads × head_dim = {problem.q_heads * problem.head_dim:,}"])
 
 
 def chart_figures(chart: Chart) -> dict[str, str]:

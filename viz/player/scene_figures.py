@@ -13,6 +13,7 @@ from kernels.measure.measurement import Measurement, ratio_to_naive
 from kernels.problem.tiles import TileKind
 from kernels.trace import Trace
 from kernels.trace.algorithm import Algorithm
+from kernels.trace.timed import FLASH_ATTENTION
 from viz.player.selection import is_large
 from viz.player.tiles import KIND_CODES, tile_kinds
 from viz.shared.formats import format_bytes, format_kib, format_ms, significant
@@ -90,12 +91,13 @@ def _rescales(trace: Trace) -> dict[str, str]:
 def _times(measurement: Measurement | None, algorithm: Algorithm) -> dict[str, str]:
     """Recorded times of our kernel and of naive attention, and the peaks of their memory.
 
-    Ours is the kernel that Explore's cards time beside the run: of standard attention none.
+    Ours is the kernel that Explore's cards time beside the run: of standard attention none. "flash_attention"
+    is the public call, which picks its kernel.
     """
     if measurement is None:
         return {}
     figures = {}
-    peers = {"naive": "naive", "sdpa_flash": "sdpa_flash"}
+    peers = {"naive": "naive", "sdpa_flash": "sdpa_flash", "flash_attention": FLASH_ATTENTION.peer}
     if algorithm.timed_as.peer != "naive":
         peers["ours"] = algorithm.timed_as.peer
     named = {name: measurement.result(peer, algorithm.direction) for name, peer in peers.items()}

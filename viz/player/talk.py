@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from kernels.device.gpus import GPUS
 from kernels.measure.measurement import Measurement
@@ -40,12 +40,17 @@ def run_names(talk: Talk) -> list[RunName]:
 
 
 def talk_data(
-    talk: Talk, runs: Runs, measured: Measured = lambda name: None, checks_places: bool = True
+    talk: Talk,
+    runs: Runs,
+    measured: Measured = lambda name: None,
+    checks_places: bool = True,
+    stand_ins: Collection[RunName] = (),
 ) -> dict:
     """Everything that the stage needs.
 
     Raises InvalidTalk for words that a run does not have, and for a chart that was not recorded.
-    `checks_places`: also for steps and rows that the run does not have.
+    `checks_places`: also for steps and rows that the run does not have. `stand_ins` are those of which `runs`
+    holds another problem's run: no place is checked in them.
     """
     data: dict = {"title": talk.title, "minutes": talk.minutes, "runs": {}, "duels": {}, "scenes": []}
     data["palettes"] = palettes_for_player()
@@ -60,7 +65,8 @@ def talk_data(
         except InvalidChart as error:
             findings.append(finding(where, f"chart: {error}"))
             continue
-        if shown and checks_places:
+        stands_in = scene.run in stand_ins or scene.versus in stand_ins
+        if shown and checks_places and not stands_in:
             wrong = misplaced(scene, [data["runs"][each] for each in shown])
             findings += [finding(where, f"{field}: {words}") for field, words in wrong]
         words = {field: getattr(scene, field) for field in ("title", "sentence", "notes")}

@@ -2,12 +2,27 @@
 
 import itertools
 import math
+from collections import defaultdict
+from dataclasses import replace
 
 import pytest
 
+from kernels.measure.measurement import DIRECTIONS
 from kernels.measure.series import peer_curves
 from kernels.recordings import recorded_document
-from viz.player.chart import METRICS, Chart, InvalidChart, chart_data, chart_figures, recorded_peers
+from viz.measure.controls import shape_words
+from viz.measure.sources import recorded_source
+from viz.player.chart import (
+    METRICS,
+    Chart,
+    InvalidChart,
+    chart_curves,
+    chart_data,
+    chart_figures,
+    fixed_words,
+    fullest_last,
+    recorded_peers,
+)
 from viz.player.scene import InvalidTalk, parse_talk, scene_toml
 from viz.player.talk import talk_data
 
@@ -17,13 +32,50 @@ SCENE = 'title = "t"\n[[scene]]\ntitle = "One"\nsentence = "{ours} at {last}"\n'
 def test_points_are_those_of_the_recording():
     chart = Chart(peers=("naive", "ours"))
     data = chart_data(chart)
-    curves = peer_curves("recorded", recorded_document("sweeps").measurements, chart.view)
+    curves = peer_curves("recorded", fullest_last(recorded_document("sweeps").measurements), chart.view)
     (ours,) = [curve for curve in curves if (curve.peer, curve.direction) == ("ours", "forward")]
     drawn = {math.exp(x): math.exp(y) for x, y in data["series"][1]["points"]}
     assert {round(x): y for x, y in drawn.items()} == pytest.approx(ours.values("time"))
     assert [each["name"] for each in data["series"]] == ["naive (torch)", "our kernels"]
     assert "H200" in data["source"]
     assert "causal" in data["source"]
+
+
+def doubled():
+    """Problem to its measurements, of each problem that the recording holds more than once."""
+    by_problem = defaultdict(list)
+    for measurement in recorded_document("sweeps").measurements:
+        by_problem[measurement.problem].append(measurement)
+    return {problem: found for problem, found in by_problem.items() if len(found) > 1}
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_a_shape_that_was_measured_twice_has_the_values_of_measure_and_of_its_fullest_run(direction):
+    assert len(doubled()) == 12
+    for problem, found in doubled().items():
+        fields = {"mask": problem.mask, "head_dim": problem.head_dim, "dtype": problem.dtype}
+        chart = Chart(direction=direction, **fields)
+        chart = replace(chart, peers=tuple(recorded_peers(chart)))
+        on_page = recorded_source().curves(chart.view)
+        shown = {curve.peer: curve.timings[problem.q_len] for curve in chart_curves(chart)}
+        page = {curve.peer: curve.timings for curve in on_page if curve.direction == direction}
+        assert shown == {peer: timings[problem.q_len] for peer, timings in page.items()}
+        fullest = max(found, key=lambda measurement: len(measurement.results))
+        for peer in ("naive", "ours", "sdpa_flash", "sdpa_cudnn", "fa4"):
+            assert shown[peer] == fullest.result(peer, direction).timing
+        assert "flex" in shown  # which the fullest run does not have
+        assert fullest.result("flex", direction) is None
+
+
+@pytest.mark.parametrize(
+    "chart", [Chart(), Chart(axis="head_dim", mask="full"), Chart(axis="batch", dtype="bfloat16")]
+)
+def test_the_source_names_all_that_is_held_fixed_in_the_words_of_measure(chart):
+    (problem,) = {curve.points[0].problem for curve in chart_curves(chart)}
+    words = fixed_words(problem, chart.axis)
+    assert words == shape_words(problem, chart.axis, tokens=True)
+    assert "16,384 tokens per launch, heads × head_dim = 2,048" in words
+    assert chart_data(chart)["source"].startswith(f"{words} · recorded on")
 
 
 @pytest.mark.parametrize("metric", METRICS)

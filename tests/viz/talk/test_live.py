@@ -191,11 +191,13 @@ def test_what_another_window_waits_for_runs_on_until_that_one_leaves_too(monkeyp
 
 
 def test_sentences_of_live_scenes_hold_for_every_choice():
-    """A shipped scene that is live names no mask and no length of its own in words."""
+    """A shipped scene that is live names no mask and no length of its own in words, nor in its notes."""
     for name in NAMES:
         for scene in read_talk(talk_path(name)).scenes:
             words = " ".join([scene.title, scene.sentence, *(stop.sentence for stop in scene.stops)]).lower()
+            notes = scene.notes.lower()
             if scene.live:
+                assert not [word for word in ("causal", "diagonal", "window") if word in notes], scene
                 assert not [word for word in ("causal", "diagonal", "window", "_time") if word in words], (
                     scene
                 )

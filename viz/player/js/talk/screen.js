@@ -174,7 +174,7 @@ export class Screen {
     this.reveal("chart");
     this.chart.draw(scene.chart, Number(scene.stops[this.stop].step), this.data.palettes, this.unit);
     write(this.sentence, sentenceAt(scene, this.stop));
-    write(this.code, "");
+    this.writeCode([]);
     this.writeSource(scene.source);
   }
 
@@ -262,13 +262,19 @@ export class Screen {
   say(at) {
     const { player } = this.owners;
     const own = this.scene.stops[this.stop].sentence;
-    const isTold = at?.phase && (this.open || (this.scene.tells && !own));
+    const tells = this.scene.tells && !own && !this.isHidden; // a question stands until it is answered
+    const isTold = at?.phase && (this.open || tells);
     const { model, pinned } = isTold ? player.pane : {};
     const told = isTold ? sentenceOf(model, at, toldRow(model, at.step, pinned)) : "";
     write(this.sentence, told || sentenceAt(this.scene, this.stop));
-    write(this.code, at?.phase ? codeOf(player.pane.model, at) : "");
+    this.writeCode(at?.phase ? codeOf(player.pane.model, at) : []);
     const tile = at && this.view === "numbers" ? `${player.microscope.title.textContent} · ` : "";
     this.writeSource(`${tile}${this.scene.source}`);
+  }
+
+  writeCode(lines) {
+    if (this.code.textContent === lines.join("")) return;
+    this.code.replaceChildren(...lines.map((words) => element("div", {}, [words])));
   }
 
   // Lines break between the parts: what was run, where, when.
@@ -286,12 +292,12 @@ function hasNumbers({ pane }) {
 
 const ADDRESSES = /^(#|\w+_(view|ptr) =|partial = \(|offs_\w+ =|last_visit =|undefined =)/;
 
-// The first lines of a phase, without its comment, and without those that say where its data lie.
+// The first lines of a phase, without its comment, and without those that say where its data lie. The last
+// one ends in an ellipsis if there are more; the style sheet gives one to a line that is too wide.
 function codeOf(model, at) {
   const lines = model.kernels[at.kernel].source.lines.flat();
   const own = lines.filter(([, words, phase]) => phase === at.phase.name && !ADDRESSES.test(words.trim()));
-  return own
-    .slice(0, LINES)
-    .map(([, words]) => words.trim())
-    .join("\n");
+  const shown = own.slice(0, LINES).map(([, words]) => words.trim());
+  if (own.length > LINES) shown[LINES - 1] += " …";
+  return shown;
 }
