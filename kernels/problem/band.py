@@ -65,6 +65,11 @@ class Band(NamedTuple):
         return first, max(min(diagonal + self.right + 1, self.kv_len), first)
 
     @property
+    def keyless_rows(self) -> int:
+        """How many queries see no key: the first ones, if a right bound leaves more queries than keys."""
+        return min(max(self.q_len - self.kv_len - self.right, 0), self.q_len)
+
+    @property
     def visible_pairs(self) -> int:
         """Pairs of a query and a key that it sees: all ranges of `visible_keys` added up, in closed form."""
         first = self.kv_len - self.q_len

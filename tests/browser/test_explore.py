@@ -181,7 +181,7 @@ def test_a_click_picks_a_row_and_a_second_one_lets_it_go(visit):
     at = (box[0] + 0.3 * box[2], box[1] + 0.8 * box[3])
     page.page.mouse.click(*at)
     picked = page.text(".fa-right .fa-head")
-    assert re.fullmatch(r"row \d+ \(picked, its tiles are still to come; click it again to let go\)", picked)
+    assert re.fullmatch(r"row \d+ \(picked, not reached yet; click it again to let go\)", picked)
     assert int(picked.split()[1]) > 500
     page.page.mouse.click(*at)
     assert "click the grid to follow another" in page.text(".fa-right .fa-head")

@@ -94,7 +94,9 @@ def time_with(
         return Compared(f"{called} {(rival.refused if rival else None) or 'not run'}")
     took = format_ms(rival.timing.median_ms)
     if measurement.is_mostly_overhead(ours, rival):
-        return Compared(f"too small to compare: {called} {took}", _overhead_words(ours, rival, called))
+        return Compared(
+            f"mostly overhead, so no ratio: {called} {took}", _overhead_words(ours, rival, called)
+        )
     between = f"{format_ratio(ratio.low)} to {format_ratio(ratio.high)}"
     if not ratio.is_usable:
         low, high = format_ms(rival.timing.low_ms), format_ms(rival.timing.high_ms)

@@ -25,7 +25,9 @@ EXPLAINED = (
     "at its FLOP per byte: a filled circle uses **requested** bytes (counted), a diamond **DRAM** bytes "
     "(recorded by hardware counters), a ring **modelled** bytes (those of the torch operations or of S and P "
     "for naive attention, compulsory bytes for fused ones). A line joins circle or ring and diamond of one "
-    "call: if the diamond lies further right, caches served the difference."
+    "call: if the diamond lies further right, caches served the difference. A measured roof is what one copy "
+    "and one matrix product of torch reached, on random numbers: no limit of the device. So a mark may lie "
+    "above it, the more if caches serve its bytes."
 )
 
 

@@ -25,8 +25,8 @@ EXPLAINED = (
     "**Modelled**: a formula. **Requested**: what loads and stores ask for; caches serve most of it. Our "
     "kernels counted it; that of standard attention is modelled from the sizes of the tensors that its torch "
     "operations read and write. **Compulsory**: each input read once, each result written once "
-    "(modelled). **DRAM**: what the L2 could not serve, recorded by the GPU's hardware counters. Each of the "
-    "two charts has its own scale."
+    "(modelled). **DRAM**: what the L2 could not serve, so what HBM moved, recorded by the GPU's hardware "
+    "counters, which call it so. Each of the two charts has its own scale."
 )
 NO_COUNTERS = (
     "DRAM bytes come from hardware counters. On a GPU machine that allows them, "
@@ -110,6 +110,11 @@ def _problem_choice(counters: list[CounterRun], choice: Choice) -> AttentionProb
         help="A shape with hardware counters, or the one chosen in the sidebar.",
     )
     if picked in recorded:
+        if picked not in like_chosen:
+            st.caption(
+                f"No counters are recorded for head_dim {chosen.head_dim}, {chosen.mask}, which the charts "
+                f"above show. Below is another shape; “{SIDEBAR_SHAPE}” has three of the four totals."
+            )
         return recorded[picked]
     st.caption(f"{_shape_words(chosen)}, {chosen.batch} x {format_count(chosen.q_heads, 'head')}")
     return chosen

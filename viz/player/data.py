@@ -49,10 +49,7 @@ def player_data(trace: Trace, provenance: str, gpu: Gpu) -> dict:
         "title": title_of(trace),
         "provenance": provenance,
         "problem": _problem(trace, algorithm, tile_numbers),
-        "notes": sample_notes(trace)
-        + _program_notes(algorithm)
-        + observed_notes(trace)
-        + list(selection.notes),
+        "notes": _notes(trace, algorithm) + list(selection.notes),
         "tensors": [
             {"name": name, "written": bool(trace.tensor_bytes_written[:, i].any()), "color": _color(name)}
             for i, name in enumerate(trace.tensors)
@@ -104,6 +101,11 @@ def grid_tiles(trace: Trace, selection: Selection) -> list[int]:
     return drawn[drawn >= 0].tolist() if is_large(trace.problem) else []
 
 
+def _notes(trace: Trace, algorithm: Algorithm) -> list[str]:
+    """What is to be known of the run beside its picture."""
+    return sample_notes(trace) + _program_notes(algorithm) + _keyless_notes(trace) + observed_notes(trace)
+
+
 def sample_notes(trace: Trace) -> list[str]:
     """What of the run was traced, in words; empty if all of it was."""
     return [f"sample: {trace.sample.words(trace.problem)}"] if trace.sample else []
@@ -115,11 +117,17 @@ def _program_notes(algorithm: Algorithm) -> list[str]:
     return [words] if algorithm.persistent else []
 
 
+def _keyless_notes(trace: Trace) -> list[str]:
+    """That there are queries without a key, and what they give; packed rows are not numbered as queries."""
+    count = 0 if algorithm_of(trace).packs_heads else trace.problem.band.keyless_rows
+    rows = "row 0 sees" if count == 1 else f"rows 0 to {count - 1:,} see"
+    return [f"{rows} no key: O is 0 there, and lse is −∞"] * bool(count)
+
+
 def observed_notes(trace: Trace) -> list[str]:
     """What of a user's kernel is seen and what is not, in words; empty for kernels that trace themselves."""
-    if trace.observed is None:
-        return []
-    return ["seen from outside: loads and stores, as rectangles of its tensors", *trace.observed.notes]
+    words = "seen from outside: loads and stores, as rectangles of its tensors"
+    return [words, *trace.observed.notes] if trace.observed else []
 
 
 def sampled_share(trace: Trace) -> float:

@@ -67,8 +67,8 @@ def format_flops(count: float) -> str:
 
 
 def format_ratio(ratio: float) -> str:
-    """How many times: 2.9×, 18×."""
-    return f"{ratio:.0f}×" if ratio >= 10 else f"{ratio:.1f}×"
+    """How many times: 2.9×, 18×, 15,542×."""
+    return f"{ratio:,.0f}×" if ratio >= 10 else f"{ratio:.1f}×"
 
 
 def format_entry(value: float, whole: bool = False) -> str:

@@ -42,6 +42,8 @@ INPUT_WORDS = {
     "one_hot": "each query finds one key",
     "constant": "all scores equal: the mean of the values",
 }
+PRESET_ALGORITHMS = {preset.algorithm for preset in PRESETS.values() if preset.algorithm}
+"""Algorithms that a preset brings: a preset that brings none takes them back."""
 
 
 def _take_preset() -> None:
@@ -49,8 +51,11 @@ def _take_preset() -> None:
     if preset:
         for field, value in preset.problem.as_dict().items():
             st.session_state[field] = value
-        if preset.algorithm:
-            st.query_params["algorithm"] = preset.algorithm
+        algorithm = preset.algorithm
+        if not algorithm and st.session_state.get("algorithm") in PRESET_ALGORITHMS:
+            algorithm = FIRST
+        if algorithm:
+            st.query_params["algorithm"] = algorithm
 
 
 def _take_link() -> None:

@@ -5,7 +5,14 @@ from kernels.algorithms.flash2.entry import ON_CHIP, ONLINE_SOFTMAX, ROW_FIELDS,
 from kernels.algorithms.tile_figures import COMBINE_FIGURE, forward_figure
 from kernels.device.gpus import SHARED
 from kernels.trace.algorithm import Algorithm, Kernel, Phase, RecordedSum, SourceRef
-from kernels.trace.timed import timed_itself
+from kernels.trace.timed import FLASH_ATTENTION, TimedAs
+
+TIMED = TimedAs(
+    FLASH_ATTENTION.peer,
+    FLASH_ATTENTION.whose,
+    "Timed is `flash_attention`. It runs split-KV decoding if the heads that share a key head have at most "
+    "64 queries together, and another kernel if they have more.",
+)
 
 SPLIT = Kernel(
     name="_attn_split_kv",
@@ -63,7 +70,7 @@ ENTRY = Algorithm(
     top=("K", "V", "partial O"),
     packs_heads=True,
     step_cost=1.2,
-    timed_as=timed_itself("ours"),
+    timed_as=TIMED,
     checked="Split-KV decoding, forward",
     recorded=("decode",),
     samples="heads",

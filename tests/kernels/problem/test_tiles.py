@@ -197,6 +197,16 @@ def test_visible_pairs_are_the_keys_of_all_queries():
     assert Band.of(9, 2, right=0).of_rows(0, 3).visible_pairs == 0
 
 
+def test_the_queries_without_a_key_are_the_first_ones():
+    for q_len, kv_len in itertools.product((1, 2, 5, 9), repeat=2):
+        for left, right in itertools.product((0, 1, 3, 7, None), repeat=2):
+            whole = Band.of(q_len, kv_len, left, right)
+            for band in (whole, *(whole.of_rows(row, q_len) for row in range(q_len))):
+                ranges = map(band.visible_keys, range(band.q_len))
+                keyless = [row for row, (first, end) in enumerate(ranges) if first == end]
+                assert keyless == list(range(band.keyless_rows)), band
+
+
 def test_a_bound_beyond_every_key_is_no_bound():
     assert Band.of(4, 6, 1000, 1000) == Band.of(4, 6)
     assert not Band.of(4, 6).masks

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from kernels.algorithms import ALGORITHMS
+from kernels.attention.operators import MAX_PACKED_ROWS
 from kernels.problem.presets import PRESETS
 from kernels.recordings import recorded_measurement
 from kernels.worker.failures import Crashed, OutOfMemory
@@ -113,6 +114,32 @@ def test_the_decoding_preset_brings_its_algorithm():
     app = open_page()
     app.selectbox(key="preset").select("decode").run()
     assert player(app)["title"].startswith("Split-KV decoding")
+
+
+def test_a_preset_takes_back_the_algorithm_that_another_preset_brought():
+    app = open_page()
+    app.selectbox(key="preset").select("decode").run()
+    app.selectbox(key="preset").select("gpt2").run()
+    assert player(app)["title"] == player(open_page())["title"]
+    app.selectbox(key="algorithm").select("flash1").run()
+    app.selectbox(key="preset").select("ragged").run()
+    assert app.selectbox(key="algorithm").value == "flash1"  # chosen by hand, so it stays
+
+
+@pytest.mark.parametrize(("q_len", "words"), [(24, "row 0 sees"), (40, "rows 0 to 16 see")])
+def test_rows_that_see_no_key_are_said(q_len, words):
+    fields = {"kv_len": 23, "block_m": 16, "block_n": 16, "head_dim": 16, "mask": "causal"}
+    app = drawn_with_results(open_page(q_len=q_len, **fields), TraceRequest)
+    assert f"{words} no key: O is 0 there, and lse is −∞" in player(app)["notes"]
+    assert not any("no key" in note for note in player(open_live(mask="causal"))["notes"])
+
+
+def test_the_bar_that_is_the_time_of_split_kv_decoding_is_named():
+    app = open_page(**PRESETS["decode"].problem.as_dict(), algorithm="split_kv")
+    assert "flash_attention, which picks its kernel: time of one call · recorded" in metrics(app)
+    (words,) = [each.value for each in app.caption if each.value.startswith("**Split-KV decoding**")]
+    assert f"at most {MAX_PACKED_ROWS} queries" in words
+    assert "Its bar is" in words
 
 
 def test_two_runs_are_compared_under_one_transport():

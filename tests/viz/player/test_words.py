@@ -261,7 +261,7 @@ def test_a_picked_row_without_a_tile_so_far_is_told_as_such(run, data):
     none, begun, to_come, opened = run(script, data)
     assert none == " (click the grid to follow another)"
     assert begun == " (picked; click it again to let go)"
-    assert to_come == " (picked, its tiles are still to come; click it again to let go)"
+    assert to_come == " (picked, not reached yet; click it again to let go)"
     assert opened == " (↑ and ↓ pick another)"
 
 

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import plotly.graph_objects as go
 
 from kernels.measure.measurement import Measurement, PeerResult
 from kernels.measure.peers import PEERS
 from viz.shared import theme
 from viz.shared.formats import format_bytes, format_ms
+
+TORCH_HAS_NONE = "No available kernel"
+"""How torch begins its refusal if the backend that was asked for does not take the problem."""
+LONGEST_REFUSAL = 48
+"""Characters beside a bar."""
 
 
 def time_figure(measurement: Measurement, colors: theme.Palette, direction: str = "forward") -> go.Figure:
@@ -73,7 +80,7 @@ def _bars(
         figure.add_annotation(
             x=end,
             y=label,
-            text=value_words if result.refused is None else result.refused,
+            text=value_words if result.refused is None else _short(result.refused),
             showarrow=False,
             xanchor="left",
             xshift=8,
@@ -82,6 +89,13 @@ def _bars(
     figure.update_xaxes(range=[0, 1.35 * max([*ends, 1e-9])], showticklabels=False, showgrid=False)
     figure.update_layout(title={"text": title, "font_size": 15, "y": 0.97}, bargap=0.3, showlegend=False)
     return figure
+
+
+def _short(refused: str) -> str:
+    """A refusal in one line; the whole of it is in the hover text."""
+    if refused.startswith(TORCH_HAS_NONE):
+        return "does not take this problem"
+    return textwrap.shorten(refused, LONGEST_REFUSAL, placeholder=" …")
 
 
 def _hover(result: PeerResult) -> str:

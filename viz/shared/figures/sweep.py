@@ -78,7 +78,9 @@ def legend_words(curve: PeerCurve, metric: str, axis: str, many: bool) -> str:
     """Label, source if there are several, and the fitted exponent of time and memory per sequence."""
     words = peer_label(curve.peer) + (f" · {curve.source}" if many else "")
     exponent = curve.exponent(metric) if metric in ("time", "memory") and axis == "length" else None
-    return words if exponent is None else f"{words}  ∝ {LETTERS[axis]}<sup>{exponent:.2f}</sup>"
+    if exponent is None:
+        return words
+    return f"{words}  per sequence ∝ {LETTERS[axis]}<sup>{exponent:.2f}</sup>"
 
 
 def _line(

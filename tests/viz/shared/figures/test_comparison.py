@@ -33,6 +33,22 @@ def test_time_shows_median_and_spread_and_a_refusal_as_a_result(measurement):
     assert "5 MB" in {note.text for note in memory_figure(measurement, theme.DARK).layout.annotations}
 
 
+@pytest.mark.parametrize(
+    ("refused", "shown"),
+    [
+        ("No available kernel. Aborting execution.", "does not take this problem"),
+        ("needs a GPU", "needs a GPU"),
+        ("head_dim=16 is not accepted: it is a multiple of 8 from 40 to 256", None),
+    ],
+)
+def test_a_refusal_is_one_short_line_beside_its_bar_and_whole_when_asked(measurement, refused, shown):
+    naive, flash2 = measurement.results
+    figure = time_figure(replace(measurement, results=(replace(naive, refused=refused), flash2)), theme.DARK)
+    (beside,) = {note.text for note in figure.layout.annotations} - {"2 ms"}
+    assert beside == shown or (shown is None and len(beside) <= 48 and beside.endswith(" …"))
+    assert refused in figure.data[0].hovertext
+
+
 def test_only_the_asked_direction_is_drawn(measurement):
     backward = PeerResult("flash2", Timing(7.0, 6.0, 8.0, 20), 9_000_000, direction="backward")
     both = replace(measurement, results=(*measurement.results, backward))

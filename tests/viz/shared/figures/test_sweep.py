@@ -25,7 +25,7 @@ def test_time_is_drawn_with_its_spread_and_exponent(swept):
     assert list(ours.x) == list(LENGTHS)
     assert list(naive.y) == [1.0, 4.0, 16.0]
     assert list(naive.error_y.array) == pytest.approx([0.1, 0.4, 1.6])
-    assert naive.name.endswith("∝ N<sup>2.00</sup>")
+    assert naive.name.endswith("per sequence ∝ N<sup>2.00</sup>")
     assert (figure.layout.xaxis.type, figure.layout.yaxis.type) == ("log", "log")
     assert list(figure.layout.xaxis.ticktext) == ["512", "1k", "2k", "4k"]
 

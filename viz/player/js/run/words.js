@@ -74,7 +74,7 @@ export function rowHint(model, at, pinned, isOpen = false) {
   if (!pinned) return " (click the grid to follow another)";
   const { steps } = shownRow(model, at, pinned);
   const isToCome = steps.length > 0 && !steps.some((step) => step === at.step || at.isDone(step));
-  return ` (picked${isToCome ? ", its tiles are still to come" : ""}; click it again to let go)`;
+  return ` (picked${isToCome ? ", not reached yet" : ""}; click it again to let go)`;
 }
 
 export function readoutWords(timeline, at, bytes, active, pinned) {
