@@ -72,19 +72,29 @@ def _blocks(
 def output_rounding(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *, scale: float, band: Band
 ) -> float:
-    """What attention in float32 may be off by, if it rounds S and P to float32 once.
+    """What attention in float32 may be off by, if it rounds P and the sums in S to float32.
 
-    Three standard errors of the worst element. Each rounding is up to half an ulp, evenly spread, so that its
-    standard error is that over sqrt(3). A reference that is off by less was lucky, which happens if there are
-    few elements: of 2,400 right results of 16 queries, 32 keys and head_dim 16, seven were further off than
-    twice the reference. See `kernels.oracle.rule.compare`.
+    Two standard errors of the worst element. Each rounding is up to half an ulp, evenly spread, so that its
+    standard error is that over sqrt(3). S sums head_dim products one after the other; the squares of the
+    partial sums add up to (head_dim + 1) (A / 6 + S^2 / 3) in the mean over all orders, if A are the squares
+    of the products. An error of S moves O by its weight times (V - O).
+
+    A reference that is off by less sums in another way, or was lucky, as it may be on few elements: cuBLAS is
+    off by half as much as flash_attention and SDPA on an H200 (40 queries, 70 keys, head_dim 64), and of
+    2,400 right results of 16 queries, 32 keys and head_dim 16, seven were further off than twice the
+    reference on a CPU. See `kernels.oracle.rule.compare`.
     """
     rounding, worst = torch.finfo(torch.float32).eps / math.sqrt(12), 0.0
-    for _, scores, weights, values in _blocks(query, key, value, scale, band, torch.float64):
-        of_s_and_p = weights.square() * (1 + scores.masked_fill(weights == 0, 0.0).square())
-        variance = of_s_and_p @ values.square()
+    group, head_dim = group_size(query, key), query.shape[3]
+    for (b, h, rows), scores, weights, values in _blocks(query, key, value, scale, band, torch.float64):
+        block, keys = query[b, h, rows].double() * scale, key[b, h // group].double()
+        products = block.square() @ keys.square().T
+        of_s = (head_dim + 1) * (products / 6 + scores.masked_fill(weights == 0, 0.0).square() / 3)
+        of_p, moved, out = weights.square(), weights.square() * of_s, weights @ values
+        spread = moved @ values.square() - 2 * out * (moved @ values) + out.square() * moved.sum(-1, True)
+        variance = of_p @ values.square() + spread
         worst = max(worst, float(variance.nan_to_num_(nan=0.0, posinf=0.0).max()))
-    return 3 * rounding * math.sqrt(worst)
+    return 2 * rounding * math.sqrt(worst)
 
 
 def gradients_by_heads(

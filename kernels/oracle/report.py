@@ -40,8 +40,8 @@ def rule_words(factor: float) -> str:
 RULE = (
     f"{rule_words(FACTORS['forward'])} For gradients it is {TIMES[FACTORS['backward']]} both, and naive "
     "attention counts as off by one rounding of its own intermediates at least. In float32 it counts for "
-    "outputs as off by three standard errors of rounding S and P at least. lse may be off by twice the "
-    "error of attention in float32, plus four roundings. (Dao-AILab/flash-attention, "
+    "outputs as off by two standard errors of rounding P and the sums in S at least. lse may be off by twice "
+    "the error of attention in float32, plus four roundings. (Dao-AILab/flash-attention, "
     "tests/test_flash_attn.py; the rules for lse and for those least errors are ours.)"
 )
 """The rule for everything that a check compares."""

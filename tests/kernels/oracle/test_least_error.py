@@ -13,23 +13,24 @@ from kernels.problem.inputs import make_d_output, make_inputs
 TINY = AttentionProblem(q_heads=1, kv_heads=1, q_len=16, kv_len=32, head_dim=16, dtype="float32")
 
 
-def test_the_least_error_of_an_output_is_three_standard_errors_of_rounding_s_and_p():
-    """Held against outputs whose S and P really are off by random roundings."""
+def test_the_least_error_of_an_output_is_two_standard_errors_of_rounding_p_and_the_sums_in_s():
+    """Held against outputs whose P, and whose partial sums in S, really are off by random roundings."""
     query, key, value = (tensor.double()[0, 0] for tensor in make_inputs(TINY))
-    scores, ulp = query @ key.T * TINY.scale, torch.finfo(torch.float32).eps
-    generator = torch.Generator().manual_seed(0)
+    products, ulp = (query * TINY.scale)[:, None] * key, torch.finfo(torch.float32).eps
+    weights, generator = products.sum(-1).softmax(-1), torch.Generator().manual_seed(0)
 
-    def rounded(numbers):
+    def rounding(numbers):
         half_ulps = torch.rand(numbers.shape, generator=generator, dtype=numbers.dtype) - 0.5
-        return numbers * (1 + ulp * half_ulps)
+        return numbers * ulp * half_ulps
 
-    weights = scores.softmax(-1)
-    right = weights @ value
-    errors = torch.stack(
-        [rounded(weights * (rounded(scores) - scores).exp()) @ value - right for _ in range(4000)]
-    )
+    errors = []
+    for _ in range(3000):
+        order = torch.randperm(TINY.head_dim, generator=generator)
+        of_s = rounding(products[..., order].cumsum(-1)).sum(-1)
+        off = weights * of_s.exp()
+        errors.append(((off + rounding(weights)) @ value) / off.sum(-1, True) - weights @ value)
     least = output_rounding(*make_inputs(TINY), scale=TINY.scale, band=TINY.band)
-    assert least == pytest.approx(3 * float(errors.std(dim=0).max()), rel=0.1)
+    assert least == pytest.approx(2 * float(torch.stack(errors).std(dim=0).max()), rel=0.1)
 
 
 def test_a_lucky_reference_in_float32_makes_no_right_output_wrong():
@@ -38,7 +39,7 @@ def test_a_lucky_reference_in_float32_makes_no_right_output_wrong():
     references = OutputReferences.of(inputs, TINY.scale, TINY.band)
     lucky = replace(references, naive=references.exact.float())
     ordinary = output_rounding(*inputs, scale=TINY.scale, band=TINY.band)  # a largest error is about that
-    for off, passes in ((2, True), (20, False)):
+    for off, passes in ((1.5, True), (15, False)):
         assert lucky.compare(references.exact + off * ordinary).report.passes == passes
         assert compare_output(TINY, references.exact + off * ordinary, inputs).report.passes == passes
 
@@ -50,11 +51,13 @@ def test_16_bits_have_no_least_error():
     assert references.compare(references.exact).report.naive_max_error == error
 
 
+@pytest.mark.parametrize("inputs", ["normal", "large", "growing_max"])
 @pytest.mark.parametrize("mask", ["full", "causal"])
-def test_the_least_error_of_an_output_is_near_that_of_naive_attention_on_ordinary_problems(mask):
-    problem = AttentionProblem(q_len=128, kv_len=128, head_dim=64, mask=mask, dtype="float32")
+def test_the_least_error_of_an_output_is_near_that_of_naive_attention_on_ordinary_problems(mask, inputs):
+    sizes = {"q_len": 128, "kv_len": 128, "head_dim": 64, "inputs": inputs}
+    problem = AttentionProblem(mask=mask, dtype="float32", **sizes)
     references = OutputReferences.of(make_inputs(problem), problem.scale, problem.band)
-    assert references.least_error < 2 * float((references.naive.double() - references.exact).abs().max())
+    assert references.least_error < 5 * float((references.naive.double() - references.exact).abs().max())
 
 
 @pytest.mark.parametrize(
