@@ -3,7 +3,7 @@
 import pytest
 
 from kernels.check.battery import battery
-from kernels.check.cases import CheckCase
+from kernels.check.cases import PUBLIC_CALL, CheckCase
 from kernels.check.run import run_check
 from kernels.check.user_kernel import UserKernel, name_user_kernels
 from kernels.problem import AttentionProblem
@@ -83,3 +83,12 @@ def test_a_causal_mask_that_comes_as_a_tensor_is_said(tmp_path):
     unequal, equal = (run_check(CheckCase(problem.with_(kv_len=n), "user")) for n in (33, 20))
     assert any(note.startswith("is_causal is not checked with unequal lengths") for note in unequal.notes)
     assert not any(note.startswith("is_causal is not checked") for note in equal.notes)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kernel", ["flash2", PUBLIC_CALL])
+def test_our_kernels_pass_the_battery_on_a_gpu(kernel):
+    """There cuBLAS is naive attention's float32, and sums more exactly than a kernel that goes key by key."""
+    cases = battery(CheckCase(AttentionProblem(), kernel, gradients=True, repeats=2))
+    results = [run_check(case) for case in cases]
+    assert [result.reason for result in results if result.verdict != "pass"] == []
