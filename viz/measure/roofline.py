@@ -26,8 +26,8 @@ EXPLAINED = (
     "(recorded by hardware counters), a ring **modelled** bytes (those of the torch operations or of S and P "
     "for naive attention, compulsory bytes for fused ones). A line joins circle or ring and diamond of one "
     "call: if the diamond lies further right, caches served the difference. A measured roof is what one copy "
-    "and one matrix product of torch reached, on random numbers: no limit of the device. So a mark may lie "
-    "above it, the more if caches serve its bytes."
+    "and one matrix product of torch reached, on random numbers. It is not a limit of the device, so a mark "
+    "may lie above it; a circle may also because caches served its bytes."
 )
 
 
