@@ -79,9 +79,9 @@ def output_rounding(
     partial sums add up to (head_dim + 1) (A / 6 + S^2 / 3) in the mean over all orders, if A are the squares
     of the products. An error of S moves O by its weight times (V - O).
 
-    A reference that is off by less sums in another way, or was lucky, as it may be on few elements. On an H200
-    (40 queries, 70 keys, head_dim 64) cuBLAS was off by at most 2.7e-7, flash_attention by 7.5e-7, SDPA by
-    more than 6.0e-7. On a CPU, of 2,400 right results of 16 queries, 32 keys and head_dim 16, seven were
+    A reference that is off by less sums in another way, or was lucky, as it may be on few elements. On an
+    H200 (40 queries, 70 keys, head_dim 64) cuBLAS was off by at most 2.7e-7, flash_attention by 7.5e-7, SDPA
+    by more than 6.0e-7. On a CPU, of 2,400 right results of 16 queries, 32 keys and head_dim 16, seven were
     further off than twice the reference. See `kernels.oracle.rule.compare`.
     """
     rounding, worst = torch.finfo(torch.float32).eps / math.sqrt(12), 0.0
