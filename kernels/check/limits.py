@@ -124,6 +124,10 @@ class Limits:
         reasons = [words for words, is_outside in outside.items() if is_outside]
         return f"outside the limits that its file declares: {', '.join(reasons)}" if reasons else ""
 
+    def gives_is_causal(self, problem: AttentionProblem) -> bool:
+        """Whether its causal mask comes as is_causal; else as a tensor, since functions differ in it."""
+        return problem.is_causal and (problem.q_len == problem.kv_len or bool(self.causal))
+
     def band(self, problem: AttentionProblem) -> Band:
         """The mask that is right for this kernel."""
         if self.causal == "top_left" and problem.is_causal:

@@ -220,8 +220,8 @@ def _user(case: CheckCase, launches: Sequence[int]) -> Subject:
 
 def _of_case(case: CheckCase, limits: Limits) -> str:
     """That the mask of the case comes as a tensor, if the file may say that it need not."""
-    has_tensor = case.problem.is_causal and case.problem.q_len != case.problem.kv_len
-    return MASK_INSTEAD if has_tensor and not limits.causal else ""
+    has_tensor = case.problem.is_causal and not limits.gives_is_causal(case.problem)
+    return MASK_INSTEAD if has_tensor else ""
 
 
 def _guarded(name: str, call: Callable[Parameters, Result]) -> Callable[Parameters, Result]:

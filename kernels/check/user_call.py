@@ -40,7 +40,7 @@ def call_arguments(
     parameters = _parameters(function)
     causal, scale = _named(parameters, CAUSAL), _named(parameters, SCALE)
     wanted: dict[str, Any] = {}
-    if problem.is_causal and (problem.q_len == problem.kv_len or limits.causal):
+    if limits.gives_is_causal(problem):
         wanted[causal] = True
     elif problem.mask == "window" and limits.window:
         wanted[limits.window] = (problem.window_left, problem.window_right)

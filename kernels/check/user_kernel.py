@@ -151,7 +151,7 @@ def _load(kernel: UserKernel) -> LoadedKernel:
             for name, value in vars(module).items()
             if callable(value) and getattr(value, "__module__", "") == module.__name__ and name[0] != "_"
         )
-        has = f"; it has {', '.join(functions)}" if functions else ""
+        has = f"; it has {' and '.join(functions)}" if functions else ""
         raise UserKernelError(f"{kernel.path.name} has no function {kernel.function}{has}")
     try:
         limits = Limits.declared(getattr(module, NAME, None))

@@ -40,21 +40,15 @@ def attention_by_rows(
     """
     out = torch.empty(query.shape, dtype=dtype, device=query.device)
     lse = torch.empty(query.shape[:3], dtype=dtype, device=query.device)
-    for place, scores, weights, values in _blocks(query, key, value, scale, band, dtype):
+    for place, scores, weights, values in _blocks((query, key, value), scale, band, dtype):
         lse[place] = torch.logsumexp(scores, dim=-1)
         out[place] = weights @ values
     return out, lse
 
 
-def _blocks(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    scale: float,
-    band: Band,
-    dtype: torch.dtype,
-) -> Iterator[Block]:
+def _blocks(inputs: Inputs, scale: float, band: Band, dtype: torch.dtype) -> Iterator[Block]:
     """Some rows of one head after the other: their place, scores (-inf if masked), weights, and V."""
+    query, key, value = inputs
     batch, q_heads, q_len, _ = query.shape
     group = group_size(query, key)
     rows = max(1, min(q_len, CHUNK_BYTES // (8 * band.kv_len)))
@@ -86,7 +80,7 @@ def output_rounding(
     """
     rounding, worst = torch.finfo(torch.float32).eps / math.sqrt(12), 0.0
     group, head_dim = group_size(query, key), query.shape[3]
-    for (b, h, rows), scores, weights, values in _blocks(query, key, value, scale, band, torch.float64):
+    for (b, h, rows), scores, weights, values in _blocks((query, key, value), scale, band, torch.float64):
         block, keys = query[b, h, rows].double() * scale, key[b, h // group].double()
         products = block.square() @ keys.square().T
         of_s = (head_dim + 1) * (products / 6 + scores.masked_fill(weights == 0, 0.0).square() / 3)

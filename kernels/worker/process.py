@@ -17,7 +17,7 @@ from kernels.worker.protocol import read_message, write_message
 SLEEPY = {"OMP_WAIT_POLICY": "PASSIVE"}
 """Environment in which torch's threads sleep while they wait for one another. By default they spin, and take
 the processor from the app, from the browser and from each other. Measured on two cores, beside other work:
-the battery of flash2 in the interpreter takes 27 s with it, and 53 s without."""
+the battery of flash2 in the interpreter, 26 cases then, took 27 s with it, and 53 s without."""
 KEPT_LINES = 20
 """Lines of standard error that are kept, to say why the process failed."""
 

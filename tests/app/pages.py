@@ -29,6 +29,18 @@ def open_chapter(slug, **query):
     return open_page("learn", chapter=slug, **query)
 
 
+def open_whole_chapter(slug, **query):
+    """A chapter that is drawn without an error."""
+    app = open_chapter(slug, **query)
+    assert not app.exception
+    return app
+
+
+def words(app):
+    """The words and captions of a page."""
+    return "\n".join(element.value for element in [*app.markdown, *app.caption])
+
+
 def mounted_player(app):
     """What the player of the page was given: {"run", "state", ...}; None if there is no player."""
     found = [each.proto for each in app.get("bidi_component")]

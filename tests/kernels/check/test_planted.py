@@ -44,7 +44,7 @@ TABLE = {
     "backward_sees_one_more": (8, "(in the backward pass alone)"),
     "last_query_tile_missing_backward": (
         8,
-        "dK and dV equal those without the last query tile, rows 64 to 71",
+        "dK and dV equal those without the last query tile, rows 32 to 39",
     ),
 }
 """By mistake: a case of the battery that fails, and the cause that is named for it."""

@@ -5,14 +5,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from kernels.check.battery import battery
 from kernels.check.cases import CheckCase
 from kernels.check.run import run_check
-from kernels.check.summary import hints, overall
+from kernels.check.summary import SHORTER_TYPE_ERROR, hints, overall
 from kernels.check.user_kernel import UserKernel, name_user_kernels
 from kernels.device.runtime import INTERPRETED
+from kernels.oracle.exact import attention_by_rows
 from kernels.problem import AttentionProblem
+from kernels.problem.inputs import make_inputs
 from kernels.tools.check import main
 
 FILE = Path(__file__).parent / "rare.py"
@@ -59,6 +62,16 @@ def test_float32_is_judged_by_its_own_rule_unless_the_file_says_that_it_is_not_t
     declares.write_text(FILE.read_text().replace('"gqa"', '"dtypes": ["float16", "bfloat16"], "gqa"'))
     results = on_the_battery("float16_inside", declares)
     assert (overall(results), hints(results)) == ("pass", [])
+
+
+def test_a_shorter_type_is_off_by_less_than_the_hint_about_it_asks():
+    for case in (case for case in battery(TINY) if case.problem.dtype == "float32"):
+        problem, inputs = case.problem, make_inputs(case.problem)
+        short, exact = (
+            attention_by_rows(*inputs, scale=problem.scale, band=problem.band, dtype=dtype)[0]
+            for dtype in (torch.bfloat16, torch.float64)
+        )
+        assert (short.double() - exact).abs().max() < SHORTER_TYPE_ERROR / 4
 
 
 def test_a_last_stride_that_must_be_1_is_named_as_a_limit_and_can_be_declared(tmp_path):

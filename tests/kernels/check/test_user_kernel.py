@@ -79,7 +79,7 @@ def test_a_kernel_of_torch_is_checked_with_its_gradients(named):
         (
             "from math import sqrt\ndef other(q, k, v): return q\nclass Attention: pass",
             "invalid",
-            "mine.py has no function attention; it has Attention, other$",
+            "mine.py has no function attention; it has Attention and other$",
         ),
         ("attention = 3", "invalid", "mine.py has no function attention$"),
         (

@@ -10,19 +10,8 @@ from kernels.attention.operators import MAX_PACKED_ROWS
 from kernels.device.gpus import GPUS
 from kernels.lessons.split_kv import occupancy
 from kernels.problem import AttentionProblem
-from tests.app import pages
-from viz.shared import runs
-
-
-@pytest.fixture
-def no_worker(monkeypatch):
-    monkeypatch.setattr(runs, "run_store", lambda: None)
-
-
-def open_chapter(slug, **query):
-    app = pages.open_chapter(slug, **query)
-    assert not app.exception
-    return app
+from tests.app.pages import open_whole_chapter as open_chapter
+from tests.app.pages import words
 
 
 def give_up(app):
@@ -30,10 +19,6 @@ def give_up(app):
     next(button for button in app.button if button.label == "Show").click().run()
     assert not app.exception
     return app
-
-
-def words(app):
-    return "\n".join(element.value for element in [*app.markdown, *app.caption])
 
 
 def links(app):

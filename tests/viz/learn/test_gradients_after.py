@@ -11,7 +11,8 @@ from kernels.problem import AttentionProblem
 from kernels.references import REFERENCES
 from kernels.worker.failures import Crashed
 from kernels.worker.requests import LessonGradientsRequest, TraceRequest
-from tests.app import pages
+from tests.app.pages import fail_jobs, words
+from tests.app.pages import open_whole_chapter as open_chapter
 from viz.learn.gradient_lines import LINE_WORDS, LINES, MatrixMaker
 from viz.shared import runs
 
@@ -27,21 +28,6 @@ def store():
     yield store
     store.client.close()
     REAL_STORE.clear()
-
-
-@pytest.fixture
-def no_worker(monkeypatch):
-    monkeypatch.setattr(runs, "run_store", lambda: None)
-
-
-def open_chapter(slug, **query):
-    app = pages.open_chapter(slug, **query)
-    assert not app.exception
-    return app
-
-
-def words(app):
-    return "\n".join(element.value for element in [*app.markdown, *app.caption])
 
 
 def html(app):
@@ -93,7 +79,7 @@ def test_every_line_is_checked_against_autograd_and_the_kernels(store):
 
 def test_a_failure_of_the_worker_leaves_finite_differences_and_a_way_on(store, monkeypatch):
     lesson = GradientLesson(length=3)
-    pages.fail_jobs(monkeypatch, LessonGradientsRequest, Crashed(-11))
+    fail_jobs(monkeypatch, LessonGradientsRequest, Crashed(-11))
     app = open_chapter("gradients", gradients_view=BY_LINE, gradients_length=3)
     assert "crashed (signal 11)" in words(app)
     assert len(badges(app, "green")) >= len(LINE_WORDS)

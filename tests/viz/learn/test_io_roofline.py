@@ -10,16 +10,12 @@ from kernels.problem.presets import PRESETS
 from kernels.recordings import recorded_launches
 from kernels.worker.failures import Crashed
 from kernels.worker.requests import TraceRequest
-from tests.app.pages import drawn_with_results, fail_jobs, open_chapter
+from tests.app.pages import drawn_with_results, fail_jobs, open_chapter, words
 from viz.shared import runs
 from viz.shared.formats import format_bytes, format_kib
 
 pytestmark = pytest.mark.usefixtures("stop_the_worker")
 SMALL = {"io_t": 128, "io_d": 16, "io_m": 16, "io_bm": 64, "io_bn": 64}
-
-
-def words(app):
-    return "\n".join(element.value for element in [*app.markdown, *app.caption])
 
 
 def until(app, text):
