@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-FILE_LINES, FUNCTION_LINES, KERNEL_LINES, UNFORMATTED, LINE_LENGTH = 350, 45, 110, 20, 110
+FILE_LINES, FUNCTION_LINES, KERNEL_LINES, UNFORMATTED, LINE_LENGTH = 600, 60, 110, 30, 110
 FOLDERS = ("kernels", "viz", "tests", "examples")
 
 
@@ -44,7 +44,9 @@ def too_wide(path: Path) -> list[str]:
 
 
 files = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
-page_files = [path for suffix in ("js", "css") for path in sorted((ROOT / "viz").rglob(f"*.{suffix}"))]
+scripts = [path for folder in ("viz", "tests") for path in sorted((ROOT / folder).rglob("*.js"))]
+page_files = [path for path in scripts if path.parent.name != "vendor"]  # built by others
+page_files += sorted((ROOT / "viz").rglob("*.css"))
 findings = [finding for path in files for finding in too_long(path)]
 findings += [finding for path in page_files for finding in too_wide(path)]
 unformatted = sum(path.read_text(encoding="utf-8").count("fmt: skip") for path in files)

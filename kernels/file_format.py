@@ -7,27 +7,40 @@ import json
 import math
 import zipfile
 from collections.abc import Mapping
+from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Annotated, Any, BinaryIO, get_type_hints
 
+import msgspec
 import numpy as np
+from msgspec import Meta
 
 Json = dict | list | str | int | float | bool | None
 """What json.loads gives."""
+Amount = Annotated[float, Meta(ge=0, lt=1e30)]
+"""A number in a file that a page draws: larger ones have no ticks on an axis."""
+Milliseconds = Annotated[float, Meta(ge=1e-6, lt=1e30)]
+"""A time in a file. It is divided by, and no call takes less than a nanosecond."""
+Count = Annotated[int, Meta(ge=0, lt=1 << 62)]
+"""A whole number in a file, such as bytes."""
+Day = Annotated[str, Meta(pattern=r"^\d{4}-\d\d-\d\d")]
+"""A date, or a date and time, in ISO 8601."""
 HEADER = "header"
 """Name of the array that holds the JSON header of an .npz file, as bytes."""
 LONGEST_NAME = 100
 """Most characters that a message repeats of the name of another format."""
 
 
-def format_mismatch(values: Json | dict[str, Any], formats: tuple[str, ...], version: int) -> str | None:
-    """None if a JSON document has one of `formats` in `version`, else its own format and the expected one.
+def format_mismatch(
+    values: Json | dict[str, Any], formats: tuple[str, ...], version: int, *older: int
+) -> str | None:
+    """None if a JSON document has one of `formats` in `version` or one of `older`, else both formats.
 
     Example: "flash-attention-measurements version 9; expected flash-attention-measurements version 1".
     """
     header = values if isinstance(values, dict) else {}
     name, found_version = header.get("format"), header.get("version")
-    if name in formats and found_version == version:
+    if name in formats and found_version in (version, *older):
         return None
     given = f"{name} version {found_version}"[:LONGEST_NAME] if name else "a file that names no format"
     return f"{given}; expected {formats[0]} version {version}"
@@ -85,3 +98,18 @@ def read_header(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
     if not isinstance(header, dict):
         raise UnreadableFile("its header is not a JSON object")
     return header
+
+
+def with_header(record: Any, form: str, version: int) -> dict[str, np.ndarray]:
+    """The arrays of a dataclass, with a JSON header that holds its other fields. None is left out."""
+    values = {field.name: getattr(record, field.name) for field in fields(record)}
+    arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
+    plain = {name: value for name, value in values.items() if name not in arrays and value is not None}
+    header = json.dumps({"format": form, "version": version} | plain, default=asdict)
+    return arrays | {HEADER: np.frombuffer(header.encode(), np.uint8)}
+
+
+def plain_values(record_type: type, header: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a dataclass that its header holds. Raises msgspec.ValidationError."""
+    types = get_type_hints(record_type, include_extras=True)
+    return {name: msgspec.convert(header[name], kind) for name, kind in types.items() if name in header}

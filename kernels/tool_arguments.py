@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import threading
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from kernels.problem import InvalidProblem
@@ -20,6 +21,30 @@ def seconds(text: str) -> float:
         return limit_s
     accepted = f"expected seconds, more than 0 and at most {threading.TIMEOUT_MAX:.0f}, such as 120"
     raise argparse.ArgumentTypeError(f"{text!r} is not accepted: {accepted}")
+
+
+def some_of(known: Iterable[str]) -> Callable[[str], list[str]]:
+    """An argparse type: names of `known`, comma separated."""
+    accepted = list(known)
+
+    def names(text: str) -> list[str]:
+        given = words(text)
+        if unknown := [name for name in given if name not in accepted]:
+            wanted = f"expected some of {','.join(accepted)}"
+            raise argparse.ArgumentTypeError(f"{','.join(unknown)} is not accepted: {wanted}")
+        return given
+
+    return names
+
+
+def words(text: str) -> list[str]:
+    """An argparse type: words, comma separated."""
+    return text.split(",")
+
+
+def numbers(text: str) -> list[int]:
+    """An argparse type: whole numbers, comma separated."""
+    return [int(part) for part in text.split(",")]
 
 
 def check_report_path(option: str, path: Path | None) -> None:

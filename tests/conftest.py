@@ -39,14 +39,14 @@ def stop_the_worker():
     runs.run_store.clear()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def url():
-    """The address of the app, run as the README says."""
+    """The address of the app, run as the README says: one for all tests of this process."""
     with running_app() as address:
         yield address
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def browser():
     """Chromium. If it is missing, the test is skipped, or fails if REQUIRE_BROWSER is set."""
     if not os.environ.get("REQUIRE_BROWSER"):

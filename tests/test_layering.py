@@ -26,12 +26,13 @@ FLOORS = (
     ("kernels.attention",),  # the public call, by the algorithms' launchers
     ("kernels.traffic",),
     ("kernels.measure",),
-    ("kernels.check",),  # takes the peers of measure
     ("kernels.recordings",),  # read documents of measure
     ("kernels.lessons",),
-    ("kernels.worker",),
+    ("kernels.worker",),  # the client of the child process, and requests
+    ("kernels.check",),  # has its own requests, command line and peers of measure
+    ("kernels.worker.server",),  # the child process, which takes requests of both
     ("kernels.tools",),
-    ("kernels.record", "kernels.tune", "kernels.compare", "kernels.check.__main__"),  # names that users type
+    ("kernels.record", "kernels.tune", "kernels.compare", "kernels.worker.__main__"),  # names that users type
     ("viz.shared",),
     ("viz.player",),
     ("viz.explore", "viz.learn", "viz.measure", "viz.check", "viz.talk"),  # pages
@@ -45,7 +46,7 @@ DOORWAY = "kernels"
 NAMED_AT_RUN_TIME = {
     "kernels": "the homes of the public names",
     "kernels.algorithms": "entries in its own subfolders, and the modules that run them",
-    "kernels.check.user_modules": "the user's own file",
+    "kernels.check.subject.user_modules": "the user's own file",
     "viz.player.source": "the file of a kernel, which is read as text and not imported",
 }
 """Modules that may load or find a module whose name is made at run time, and what they do so for."""
@@ -158,7 +159,7 @@ def test_an_entry_that_names_a_foreign_module_is_found():
     worker = replace(kernel.source, steps=(("kernels.worker.server", "serve"),))
     for planted in (
         replace(entry, runner="kernels.algorithms.flash1.run"),
-        replace(entry, kernels=(replace(kernel, source=SourceRef("kernels.measure.ncu", "main")),)),
+        replace(entry, kernels=(replace(kernel, source=SourceRef("kernels.measure.counters", "main")),)),
         replace(entry, kernels=(replace(kernel, source=worker),)),
     ):
         assert len(foreign_modules(planted, package)) == 1
@@ -220,6 +221,12 @@ def test_rendering_every_page_imports_neither_triton_nor_torch():
     found = imported_by(f"{RENDER}{shown}\nstore.client.close()")
     assert {"streamlit", "viz"} <= found
     assert not {"triton", "torch"} & found
+
+
+def test_the_maths_of_the_chapters_is_numpy_alone():
+    maths = [name for name in modules("viz") if re.search(r"viz\.learn\.\w+\.maths", name)]
+    assert len(maths) >= 8
+    assert not {"streamlit", "plotly", "triton", "torch"} & imported_by("import " + ", ".join(maths))
 
 
 def test_the_tests_of_processes_can_fail():

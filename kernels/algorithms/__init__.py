@@ -1,8 +1,8 @@
 """The registry of algorithms: one folder each, with its entry and its kernels.
 
-`ALGORITHMS` holds every `ENTRY` of a module `entry` in a subfolder. The folders in the environment variable
-FLASH_ATTENTION_ALGORITHMS (separated as in PATH) are searched too, so that an algorithm can be tried without
-changing the project. Importing this package imports neither torch nor triton.
+`ALGORITHMS` holds every `ENTRY` of a module `entry` in a subfolder, or its `ENTRIES`. The folders in the
+environment variable FLASH_ATTENTION_ALGORITHMS (separated as in PATH) are searched too, so that an algorithm
+can be tried without changing the project. Importing this package imports neither torch nor triton.
 """
 
 from __future__ import annotations
@@ -49,10 +49,11 @@ def discover() -> None:
         name = f"{__name__}.{package.name}"
         folder = pkgutil.resolve_name(name).__path__ if package.ispkg else []
         if any(module.name == "entry" for module in pkgutil.iter_modules(folder)):
-            entry: Algorithm = importlib.import_module(f"{name}.entry").ENTRY
-            if entry.name in entries:
-                raise ValueError(f"two algorithms are called {entry.name!r}; give {name} another name")
-            entries[entry.name] = entry
+            module = importlib.import_module(f"{name}.entry")
+            for entry in getattr(module, "ENTRIES", None) or (module.ENTRY,):
+                if entry.name in entries:
+                    raise ValueError(f"two algorithms are called {entry.name!r}; give {name} another name")
+                entries[entry.name] = entry
     ALGORITHMS.clear()
     ALGORITHMS.update(sorted(entries.items(), key=lambda item: (item[1].rank, item[0])))
 
@@ -73,7 +74,7 @@ def named(name: str) -> Algorithm:
 
 
 class Runner(Protocol):
-    """What the module that an entry names as its `runner` defines.
+    """What the module, or the object of a module, that an entry names as its `runner` defines.
 
     `forward` and `gradients` are there if the entry says that it is `checked`. They run on tensors of the
     problem's shapes with the problem's mask and tiles, without recording.
@@ -102,8 +103,8 @@ class Runner(Protocol):
 
 
 def runner_of(name: str) -> Runner:
-    """The module that runs an algorithm. Imports torch, and triton if the algorithm has a kernel."""
-    return cast(Runner, importlib.import_module(named(name).runner))
+    """What runs an algorithm. Imports torch, and triton if the algorithm has a kernel."""
+    return cast(Runner, pkgutil.resolve_name(named(name).runner))
 
 
 def ensure_runs(entry: Algorithm, problem: AttentionProblem) -> None:

@@ -12,20 +12,11 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor
 
-from kernels.algorithms.backward.choice import attention_gradients
-from kernels.algorithms.flash2.forward import flash_forward
-from kernels.algorithms.split_kv.launch import flash_split_kv
-from kernels.oracle.naive import group_size
+from kernels.algorithms.backward.inputs import BackwardInputs
+from kernels.algorithms.dispatch import attention_forward, attention_gradients
 from kernels.primitives.replay import Repetition, repeat, repetition_of
 from kernels.primitives.signature import is_traced, signature_of
-from kernels.primitives.tuning import HOPPER_KERNEL, choose_config, split_config
 from kernels.problem import Band
-
-if HOPPER_KERNEL:
-    from kernels.algorithms.flash3.launch import chosen_config, flash_forward_hopper
-
-MAX_PACKED_ROWS = 64
-"""Split-KV decoding is used if the heads that share a key head have at most this many queries together."""
 
 Settings = tuple[int, int, float]
 """Left and right bound of the `Band`, and the scale, which is positive."""
@@ -35,24 +26,11 @@ Gradients = tuple[Tensor, Tensor, Tensor]
 
 def launch_forward(query: Tensor, key: Tensor, value: Tensor, left: int, right: int, scale: float) -> Forward:
     """Output and lse by the kernels that fit the shape; `left` and `right` are those of a `Band`."""
-    batch, q_heads, q_len, head_dim = query.shape
-    kv_len = key.shape[2]
+    q_len, kv_len = query.shape[2], key.shape[2]
     if query.numel() == 0 or kv_len == 0:
-        lse = torch.full((batch, q_heads, q_len), float("-inf"), dtype=torch.float32, device=query.device)
+        lse = torch.full(query.shape[:3], float("-inf"), dtype=torch.float32, device=query.device)
         return torch.zeros_like(query), lse
-    band = Band(q_len, kv_len, left, right)
-    packed_rows = group_size(query, key) * q_len
-    if packed_rows <= MAX_PACKED_ROWS:
-        config = split_config(packed_rows, head_dim, query.element_size())
-        out, lse, _ = flash_split_kv(query, key, value, band=band, scale=scale, config=config)
-        return out, lse
-    hopper = chosen_config(query, key, value, band) if HOPPER_KERNEL else None
-    if hopper:
-        out, lse, _ = flash_forward_hopper(query, key, value, band=band, scale=scale, config=hopper)
-    else:
-        config = choose_config("forward", head_dim, query.dtype, band.masks, kv_len)
-        out, lse, _ = flash_forward(query, key, value, band=band, scale=scale, config=config)
-    return out, lse
+    return attention_forward(query, key, value, band=Band(q_len, kv_len, left, right), scale=scale)
 
 
 def launch_backward(
@@ -72,7 +50,7 @@ def launch_backward(
     if query.numel() == 0 or kv_len == 0:
         return torch.zeros_like(query), torch.zeros_like(key), torch.zeros_like(value)
     band = Band(q_len, kv_len, left, right)
-    return attention_gradients(query, key, value, out, lse, d_out, band=band, scale=scale, d_lse=d_lse)
+    return attention_gradients(BackwardInputs(query, key, value, out, lse, d_out, band, scale, d_lse))
 
 
 _library = torch.library.Library("flash_attention", "DEF")

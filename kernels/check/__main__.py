@@ -1,8 +1,8 @@
-"""`python -m kernels.check`: the command line is `kernels.tools.check`, which uses the worker process."""
+"""`python -m kernels.check`: the command line is `kernels.check.command`, which uses the worker process."""
 
 import sys
 
-from kernels.tools.check import main
+from kernels.check.command import main
 
 if __name__ == "__main__":
     sys.exit(main())

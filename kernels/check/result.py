@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 
-from kernels.check.cases import KERNELS, UPLOADED, USERS, CheckCase
-from kernels.check.error_maps import ErrorMap
+import msgspec
+
+from kernels.check.case.cases import KERNELS, UPLOADED, USERS, CheckCase
+from kernels.check.judge.error_maps import ErrorMap
 from kernels.device.backend import DeviceInfo
 from kernels.oracle.report import ANYTHING_ALLOWED, NOTHING_FINITE
 from kernels.sanitizer.finding import Finding, titles
 
 FORMAT = "flash-attention-check"
 FORMAT_VERSION = 2
-
-PLAIN = (
-    "label",
-    "checked_at",
-    "seconds",
-    "refused",
-    "broken",
-    "stopped",
-    "trace",
-    "changed",
-    "interpreted",
-)
-"""Fields of a result that are plain values."""
 
 ULP_EDGES = (0.5, 1, 2, 4, 8, 16, 64, 256, 1024)
 """Upper edges of the bins of the ulp histogram; the last bin has none. Up to 0.5 is correctly rounded."""
@@ -125,6 +114,12 @@ class KeylessRows:
         """Whether all these rows are as they must be."""
         return self.wrong_output == 0 and self.wrong_lse == 0
 
+    @property
+    def words(self) -> str:
+        """How many there are, and whether they are right."""
+        wrong = f"{max(self.wrong_output, self.wrong_lse):,} of them do not give 0 and lse -inf"
+        return f"{self.count:,} rows see no key: {'all give 0 and lse -inf' if self.right else wrong}"
+
 
 @dataclass(frozen=True)
 class Cause:
@@ -219,8 +214,7 @@ class CheckResult:
         if self.failing:
             return self.failing[0].words
         if self.keyless is not None and not self.keyless.right:
-            rows = max(self.keyless.wrong_output, self.keyless.wrong_lse)
-            return f"{rows:,} rows without a key do not give 0 and lse -inf"
+            return self.keyless.words
         if self.findings and self.findings[0].kind == "compile error":
             finding = self.findings[0]
             return f"{finding.words} ({finding.place})"
@@ -256,46 +250,11 @@ class CheckResult:
         return next((error_map for error_map in self.maps if error_map.kind == kind), None)
 
     def as_dict(self) -> dict:
-        """Everything but the maps, as plain values; NaN and infinities stay: see `file_format.strict`."""
-        values = {name: getattr(self, name) for name in PLAIN}
-        return values | {
-            "verdict": self.verdict,
-            "reason": self.reason,
-            "cause": self.cause,
-            "findings": [asdict(finding) for finding in self.findings],
-            "causes": [asdict(cause) for cause in self.causes],
-            "case": self.case.as_dict(),
-            "device": self.device.as_dict(),
-            "notes": list(self.notes),
-            "tensors": [
-                asdict(tensor) | {"passes": tensor.passes, "ratio": tensor.ratio} for tensor in self.tensors
-            ],
-            "repeats": asdict(self.repeats) if self.repeats else None,
-            "keyless": asdict(self.keyless) if self.keyless else None,
-        }
-
-    @classmethod
-    def from_dict(cls, values: dict, maps: tuple[ErrorMap, ...] = ()) -> CheckResult:
-        """The reverse of `as_dict`."""
-        known = TensorCheck.__dataclass_fields__
-        tensors = [
-            {name: value for name, value in tensor.items() if name in known} for tensor in values["tensors"]
-        ]
-        tuples = ("worst", "ulps", "naive_ulps")
-        return cls(
-            case=CheckCase.from_dict(values["case"]),
-            device=DeviceInfo(**values["device"]),
-            notes=tuple(values["notes"]),
-            tensors=tuple(
-                TensorCheck(**tensor | {name: tuple(tensor[name]) for name in tuples}) for tensor in tensors
-            ),
-            repeats=Repeats(**values["repeats"]) if values["repeats"] else None,
-            keyless=KeylessRows(**values["keyless"]) if values["keyless"] else None,
-            maps=maps,
-            findings=tuple(Finding(**finding) for finding in values["findings"]),
-            causes=tuple(Cause(**cause | {"tensors": tuple(cause["tensors"])}) for cause in values["causes"]),
-            **{name: values[name] for name in PLAIN},
-        )
+        """Plain values of everything but the maps, and what follows from them; NaN and infinities stay."""
+        values = msgspec.to_builtins(replace(self, maps=()))
+        for tensor, found in zip(self.tensors, values["tensors"], strict=True):
+            found |= {"passes": tensor.passes, "ratio": tensor.ratio}
+        return values | {"verdict": self.verdict, "reason": self.reason, "cause": self.cause}
 
 
 @dataclass(frozen=True)
@@ -328,17 +287,93 @@ class Sensitivity:
     scales: tuple[SensitivityPoint, ...]
     notes: tuple[str, ...] = ()
 
-    def as_dict(self) -> dict:
-        """Field names to plain values, fit for JSON after `file_format.strict`."""
-        return asdict(self)
 
-    @classmethod
-    def from_dict(cls, values: dict) -> Sensitivity:
-        """The reverse of `as_dict`."""
-        points = {
-            name: tuple(SensitivityPoint(**point) for point in values[name]) for name in ("blocks", "scales")
-        }
-        return cls(**points, notes=tuple(values["notes"]))
+TITLES = {
+    "runs": "the same inputs again",
+    "batch": "other batches around it",
+    "place": "another place of the row",
+    "splits": "other parts of the keys",
+}
+"""Kinds of variations, in the order in which they are shown."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How far one tensor is from what it was without the variation."""
+
+    tensor: str
+    elements: int
+    """Elements whose bits differ."""
+    of: int
+    """All elements that were compared."""
+    ulps: int
+    """Largest distance in units in the last place of the tensor's type."""
+    largest: float
+
+    @property
+    def words(self) -> str:
+        """Such as "dQ: 12 of 4,096 elements differ, by up to 2 ulps"."""
+        ulps = f"{self.ulps:,} ulp{'s' if self.ulps != 1 else ''}"
+        return f"{self.tensor}: {self.elements:,} of {self.of:,} elements differ, by up to {ulps}"
+
+
+@dataclass(frozen=True)
+class Variation:
+    """One way to run the same rows again, and what changed."""
+
+    kind: str
+    """A key of TITLES."""
+    label: str
+    tensors: tuple[str, ...]
+    """Tensors that were compared."""
+    differences: tuple[Difference, ...] = ()
+    """Of those that differ."""
+    refused: str = ""
+    """Why it did not run."""
+
+    @property
+    def title(self) -> str:
+        """What changes from run to run, in words."""
+        return TITLES[self.kind]
+
+    @property
+    def equal(self) -> bool:
+        """Whether all bits are the same."""
+        return not self.differences and not self.refused
+
+    @property
+    def words(self) -> str:
+        """What came of it, in words."""
+        if self.refused:
+            return f"not run: {self.refused}"
+        if self.equal:
+            return f"equal bit by bit ({', '.join(self.tensors)})"
+        return "; ".join(difference.words for difference in self.differences)
+
+
+@dataclass(frozen=True)
+class Determinism:
+    """All variations of a case, and what was left out."""
+
+    variations: tuple[Variation, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> str:
+        """In one sentence, what the results depend on."""
+        ran = [variation for variation in self.variations if not variation.refused]
+        changing = dict.fromkeys(each.title for each in ran if each.differences)
+        if not ran:
+            return "nothing could be compared"
+        same = f"all {len(ran)} variations that ran give the same bits"
+        words = f"the bits change with {' and with '.join(changing)}" if changing else same
+        lacking = len(self.variations) - len(ran)
+        return f"{words}; {lacking} of {len(self.variations)} did not run" if lacking else words
+
+    @property
+    def sentence(self) -> str:
+        """The words with a capital and a full stop."""
+        return f"{self.words[0].upper()}{self.words[1:]}."
 
 
 def label_of(case: CheckCase, user_name: str = "") -> str:

@@ -9,7 +9,7 @@ import importlib.util
 import os
 import platform
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from kernels.device.gpu_state import driver_version
@@ -67,10 +67,6 @@ class DeviceInfo:
     compute_capability: str = ""
     """Of the GPU, such as "9.0"; "" without one, and in recordings older than this field."""
 
-    def as_dict(self) -> dict:
-        """Field names to plain values, fit for JSON."""
-        return asdict(self)
-
 
 def device_info(backend: str) -> DeviceInfo:
     """Describe the device of this machine. Imports torch and triton."""
@@ -79,7 +75,7 @@ def device_info(backend: str) -> DeviceInfo:
     import triton
 
     versions = {
-        "torch": torch.__version__,
+        "torch": str(torch.__version__),  # it is a subclass of str
         "triton": triton.__version__,
         "python": platform.python_version(),
     }

@@ -22,9 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kernels.device.call_time import CallTime, time_calls
-from kernels.device.garbage import quick_collections
 from kernels.device.memory import available_memory_bytes
+from kernels.file_format import Milliseconds
 
 if TYPE_CHECKING:
     import torch
@@ -43,6 +42,12 @@ WIDE_SPREAD = 0.25
 L2_FLUSH_BYTES = 256 << 20
 PEAK_CALLS = 5
 """Most calls of which the peak memory is taken on a GPU."""
+
+CALLS_IN_A_ROW, ROUNDS = 20, 5
+"""Calls that are queued one after another, and how often that is done."""
+LONGEST_ROUND_MS = 50.0
+"""Fewer calls are queued in a row if they take longer, but at least FEWEST_CALLS."""
+FEWEST_CALLS = 3
 
 METHODS = {
     "cuda": "median of device events, peers in turn, L2 flushed",
@@ -63,10 +68,14 @@ class Timing:
     `sample_ms` of the clock says what a sample is: one call on CUDA, the fastest of several on a CPU.
     """
 
-    median_ms: float
-    low_ms: float
-    high_ms: float
+    median_ms: Milliseconds
+    low_ms: Milliseconds
+    high_ms: Milliseconds
     samples: int
+
+    def __post_init__(self) -> None:
+        if not self.low_ms <= self.median_ms <= self.high_ms:
+            raise ValueError("expected 10th percentile <= median <= 90th percentile")
 
     @property
     def spread(self) -> float:
@@ -77,6 +86,39 @@ class Timing:
     def is_wide(self) -> bool:
         """Whether the spread is so wide that a page warns of it."""
         return self.spread > WIDE_SPREAD
+
+
+@dataclass(frozen=True)
+class CallTime:
+    """Milliseconds of one of several calls in a row."""
+
+    host_ms: float
+    """Until the call returns: its work is then queued, and the host is free."""
+    wall_ms: float
+    """Until its work is done. Host and GPU overlap, so this is about the longer of the two."""
+
+
+def time_calls(
+    call: Callable[[], object],
+    synchronize: Callable[[], object],
+    now_s: Callable[[], float] = time.perf_counter,
+) -> CallTime:
+    """Medians over ROUNDS. The call must be warm; `synchronize` waits until all queued work is done."""
+
+    def in_a_row(count: int) -> CallTime:
+        synchronize()
+        began = now_s()
+        for _ in range(count):
+            call()
+        queued = now_s()
+        synchronize()
+        return CallTime(1e3 * (queued - began) / count, 1e3 * (now_s() - began) / count)
+
+    most = int(LONGEST_ROUND_MS / max(in_a_row(1).wall_ms, 1e-3))
+    rounds = [in_a_row(min(max(most, FEWEST_CALLS), CALLS_IN_A_ROW)) for _ in range(ROUNDS)]
+    return CallTime(
+        statistics.median(each.host_ms for each in rounds), statistics.median(each.wall_ms for each in rounds)
+    )
 
 
 class Clock(abc.ABC):
@@ -133,14 +175,13 @@ class Clock(abc.ABC):
         while waiting:
             for key in waiting:
                 samples[key].append(self.sample_ms(calls[key]))
-            waiting = [key for key in waiting if not _is_enough(samples[key], budget_ms)]
+            waiting = [
+                key
+                for key in waiting
+                if len(samples[key]) < MIN_SAMPLES
+                or (len(samples[key]) < MAX_SAMPLES and sum(samples[key]) <= budget_ms)
+            ]
         return samples
-
-
-def _is_enough(samples: list[float], budget_ms: float) -> bool:
-    if len(samples) >= MAX_SAMPLES:
-        return True
-    return len(samples) >= MIN_SAMPLES and sum(samples) > budget_ms
 
 
 def timing_of(samples: Sequence[float]) -> Timing:
@@ -153,6 +194,21 @@ def outer_percentiles(values: Sequence[float]) -> tuple[float, float]:
     ordered = sorted(values)
     last = len(ordered) - 1
     return ordered[math.floor(0.1 * last)], ordered[math.ceil(0.9 * last)]
+
+
+@contextlib.contextmanager
+def quick_collections() -> Iterator[None]:
+    """Within it, gc.collect() does not look at the objects that were there before. Not to be nested.
+
+    Memory and graphs of a call are free of garbage only after a collection, and there are five or so per
+    implementation. With all that torch and a compiler have imported, each takes 0.1 s or more.
+    """
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 class CpuClock(Clock):

@@ -142,19 +142,16 @@ def summarise(readings: list[GpuReading]) -> GpuState | None:
 
 
 def clock_words(states: Iterable[GpuState]) -> str:
-    """One line on the clocks of several measurements and on what slowed the GPU; empty if there are none."""
+    """One line on the clocks of several measurements and on what slowed the GPU; "" if there are none."""
     states = list(states)
     if not states:
         return ""
     low, high = min(state.sm_mhz_low for state in states), max(state.sm_mhz_median for state in states)
-    power, temperature = (
-        max(state.power_w for state in states),
-        max(state.temperature_c for state in states),
-    )
-    words = f"SM clock {low:,.0f} to {high:,.0f} MHz of {states[0].sm_mhz_max:,.0f}"
-    words += f", up to {power:.0f} W and {temperature:.0f} °C, as the driver reported."
+    power, celsius = max(state.power_w for state in states), max(state.temperature_c for state in states)
     slowed = [state for state in states if state.slowed_by]
-    if not slowed:
-        return f"{words} Never slowed down."
-    reasons = ", ".join(sorted({reason for state in slowed for reason in state.slowed_by}))
-    return f"{words} Slowed down in {len(slowed)} of {len(states)} points by: {reasons}."
+    reasons = sorted({reason for state in slowed for reason in state.slowed_by})
+    by = f" by: {', '.join(reasons)}" if reasons else ""
+    return (
+        f"SM clock {low:,.0f} to {high:,.0f} MHz of {states[0].sm_mhz_max:,.0f}, up to {power:.0f} W and "
+        f"{celsius:.0f} °C, as the driver reported. Slowed down in {len(slowed)} of {len(states)} points{by}."
+    )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import dataclass
+from pathlib import Path
 
 SHARED, REGISTERS = "shared memory", "registers"
 """The memories of an SM that a program keeps its tiles in."""
@@ -19,11 +21,11 @@ class Gpu:
     hbm_bandwidth: float
     l2_bytes: float
     sm_count: int
-    shared_bytes_per_sm: int
-    """Most shared memory that all programs on one SM can have together."""
-    register_bytes_per_sm: int
     fp16_flops: float
     source: str
+    shared_bytes_per_sm: int = 228 << 10
+    """Most shared memory that all programs on one SM can have together."""
+    register_bytes_per_sm: int = 256 << 10
     l1_bytes_per_sm: int = 256 << 10
     """SRAM of one SM, which L1 cache and shared memory share."""
     fp16_flops_per_clock: int = 4096
@@ -71,55 +73,8 @@ class Gpu:
         return self.sm_count * SHARED_BYTES_PER_CLOCK * self.clock_hz
 
 
-GPUS = {
-    "A100": Gpu(
-        name="A100 80GB SXM",
-        hbm_bytes=80e9,
-        hbm_bandwidth=2.039e12,
-        l2_bytes=40e6,
-        sm_count=108,
-        shared_bytes_per_sm=164 << 10,
-        register_bytes_per_sm=256 << 10,
-        fp16_flops=312e12,
-        source="NVIDIA A100 datasheet (2188504); CUDA C++ Programming Guide, compute capability 8.0",
-        l1_bytes_per_sm=192 << 10,
-        fp16_flops_per_clock=2048,
-    ),
-    "H100": Gpu(
-        name="H100 SXM",
-        hbm_bytes=80e9,
-        hbm_bandwidth=3.35e12,
-        l2_bytes=50e6,
-        sm_count=132,
-        shared_bytes_per_sm=228 << 10,
-        register_bytes_per_sm=256 << 10,
-        fp16_flops=989e12,
-        source="NVIDIA H100 datasheet; CUDA C++ Programming Guide, compute capability 9.0",
-    ),
-    "H200": Gpu(
-        name="H200 SXM",
-        hbm_bytes=141e9,
-        hbm_bandwidth=4.8e12,
-        l2_bytes=50e6,
-        sm_count=132,
-        shared_bytes_per_sm=228 << 10,
-        register_bytes_per_sm=256 << 10,
-        fp16_flops=989e12,
-        source="NVIDIA H200 datasheet; CUDA C++ Programming Guide, compute capability 9.0",
-    ),
-    "B200": Gpu(
-        name="B200",
-        hbm_bytes=192e9,
-        hbm_bandwidth=8.0e12,
-        l2_bytes=126e6,
-        sm_count=148,
-        shared_bytes_per_sm=228 << 10,
-        register_bytes_per_sm=256 << 10,
-        fp16_flops=2250e12,
-        source="NVIDIA Blackwell architecture brief; CUDA C++ Programming Guide, compute capability 10.0",
-        fp16_flops_per_clock=8192,
-    ),
-}
+_FILE = Path(__file__).with_suffix(".toml")
+GPUS = {key: Gpu(**facts) for key, facts in tomllib.loads(_FILE.read_text(encoding="utf-8")).items()}
 
 DEFAULT_GPU = "H200"
 

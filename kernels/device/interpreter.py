@@ -18,36 +18,6 @@ SUPPORTED = ("3.6.", "3.7.", "3.8.", "3.9.")
 """Triton versions whose interpreter was read and tested. Other versions run unchanged."""
 
 
-class _Launch:
-    """The patches of the launch that is running. The interpreter calls `restore` when it ends."""
-
-    def __init__(self, patch: Callable) -> None:
-        self._patch = patch
-        self._scopes: list = []
-        self._patched: set[int] = set()
-
-    def add(self, modules: frozenset[int], function: Callable) -> None:
-        if not modules <= self._patched:
-            self._scopes.append(self._patch(function))
-            self._patched |= modules
-
-    @property
-    def active(self) -> bool:
-        return bool(self._scopes)
-
-    def restore(self) -> None:
-        while self._scopes:
-            self._scopes.pop().restore()
-        self._patched.clear()
-
-
-class _Nested:
-    """The patch scope of a nested call. It restores nothing: the outer launch does."""
-
-    def restore(self) -> None:
-        pass
-
-
 def patch_once_per_launch() -> bool:
     """Patch the language once per launch, not once per nested call. False if this Triton is not SUPPORTED."""
     import triton
@@ -63,15 +33,23 @@ def patch_once_per_launch() -> bool:
 
     languages = {id(tl), id(tl.core)}
     modules_of: dict[int, frozenset[int]] = {}
-    launch, nested = _Launch(original), _Nested()
+    scopes: list = []  # of the launch that runs
+    patched: set[int] = set()
 
-    def patch_lang(function: Callable) -> _Launch | _Nested:
+    def restore() -> None:
+        while scopes:
+            scopes.pop().restore()
+        patched.clear()
+
+    def patch_lang(function: Callable) -> types.SimpleNamespace:
         names = function.__globals__
         if id(names) not in modules_of:
             modules_of[id(names)] = frozenset(id(value) for value in names.values() if id(value) in languages)
-        outermost = not launch.active
-        launch.add(modules_of[id(names)], function)
-        return launch if outermost else nested
+        outermost = not scopes
+        if not modules_of[id(names)] <= patched:
+            scopes.append(original(function))
+            patched.update(modules_of[id(names)])
+        return types.SimpleNamespace(restore=restore if outermost else lambda: None)
 
     patch_lang.once_per_launch = True  # type: ignore[attr-defined]  # a mark on our own function
     patch_lang.original = original  # type: ignore[attr-defined]  # likewise
@@ -98,44 +76,41 @@ _MISSING = object()
 
 
 @contextlib.contextmanager
-def count_launches(listen: bool = True) -> Iterator[list[int]]:
-    """A list that grows by one entry per launch of the interpreter while the body runs.
+def _heard(name: str, listener: Callable, listen: bool) -> Iterator[None]:
+    """Call `listener` with the interpreter's builder after each call of one of its methods.
 
-    With `listen` False (no interpreter) it stays empty, and triton is not imported.
+    With `listen` False (no interpreter) nothing is heard, and triton is not imported.
     """
-    launches: list[int] = []
     if not listen:
-        yield launches
+        yield
         return
     from triton.runtime.interpreter import interpreter_builder
 
-    original = interpreter_builder.set_grid_dim
+    original = getattr(interpreter_builder, name)
 
-    def set_grid_dim(*grid: int) -> None:
-        launches.append(1)
-        original(*grid)
+    def method(*arguments: int) -> None:
+        original(*arguments)
+        listener(interpreter_builder)
 
-    with replaced(interpreter_builder, "set_grid_dim", set_grid_dim):
-        yield launches
+    with replaced(interpreter_builder, name, method):
+        yield
 
 
 @contextlib.contextmanager
-def watch_programs(report: Callable[[float], None], listen: bool = True) -> Iterator[None]:
-    """Call `report` at the start of each program, with the share of the launch's programs that ran before it.
+def count_launches(listen: bool = True) -> Iterator[list[int]]:
+    """A list that grows by one entry per launch of the interpreter while the body runs, if it listens."""
+    launches: list[int] = []
+    with _heard("set_grid_dim", lambda builder: launches.append(1), listen):
+        yield launches
 
-    With `listen` False (no interpreter) nothing is reported, and triton is not imported.
-    """
-    if not listen:
-        yield
-        return
-    from triton.runtime.interpreter import interpreter_builder
 
-    original = interpreter_builder.set_grid_idx
+def watch_programs(
+    report: Callable[[float], None], listen: bool = True
+) -> contextlib.AbstractContextManager[None]:
+    """Call `report` as each program starts, with the share of the launch's programs that ran before it."""
 
-    def set_grid_idx(x: int, y: int, z: int) -> None:
-        original(x, y, z)
-        nx, ny, nz = interpreter_builder.grid_dim
+    def share(builder: Any) -> None:
+        (x, y, z), (nx, ny, nz) = builder.grid_idx, builder.grid_dim
         report(((x * ny + y) * nz + z) / (nx * ny * nz))
 
-    with replaced(interpreter_builder, "set_grid_idx", set_grid_idx):
-        yield
+    return _heard("set_grid_idx", share, listen)

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
+from kernels.device.interpreter import replaced
+
 CAPABILITY = (8, 0)
 GIVEN = "NVIDIA A100-SXM4-80GB"
 PROPERTIES = SimpleNamespace(
@@ -91,12 +93,6 @@ def answers_without_gpu() -> Iterator[list[str]]:
         yield said
 
 
-def _replace(stack: contextlib.ExitStack, owner: Any, name: str, value: Any) -> None:
-    original = getattr(owner, name)
-    setattr(owner, name, value)
-    stack.callback(setattr, owner, name, original)
-
-
 def _answering(say: Say, answer: Any) -> Callable:
     def reply(*_: object, **__: object) -> Any:
         say(f"The code asks about the GPU. There is none here: it was told of one {GIVEN}.")
@@ -117,7 +113,7 @@ def _answer_torch(stack: contextlib.ExitStack, say: Say) -> None:
         "device": lambda *_, **__: contextlib.nullcontext(),
     }
     for name, answer in answers.items():
-        _replace(stack, torch.cuda, name, answer)
+        stack.enter_context(replaced(torch.cuda, name, answer))
 
 
 class _Driver:
@@ -147,7 +143,7 @@ class _Driver:
 def _answer_triton(stack: contextlib.ExitStack, say: Say) -> None:
     runtime: Any = importlib.import_module("triton.runtime.driver")
     if hasattr(runtime.driver, "_active"):
-        _replace(stack, runtime.driver, "_active", _Driver(say))
+        stack.enter_context(replaced(runtime.driver, "_active", _Driver(say)))
 
 
 class Configurations:
@@ -190,7 +186,7 @@ def _choose_configurations(stack: contextlib.ExitStack, say: Say) -> None:
             chosen.pre_hook({**self.nargs, **options, **chosen.all_kwargs()})
         return self.fn.run(*arguments, **options, **chosen.all_kwargs())
 
-    _replace(stack, autotuner.Autotuner, "run", run)
+    stack.enter_context(replaced(autotuner.Autotuner, "run", run))
 
 
 def _settings(configuration: Any) -> str:

@@ -1,1 +1,1 @@
-"""The NumPy of the Learn chapters, one file per chapter."""
+"""What the worker runs for a lesson of Learn: the gradients of a small layer, by torch and by our kernels."""

@@ -5,6 +5,8 @@ Runs in the worker process.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 
@@ -18,27 +20,21 @@ SMALLEST_HEAD_DIM = 16
 def autograd_gradients(lesson: GradientLesson) -> dict[str, torch.Tensor]:
     """Derivatives by torch's autograd on the lesson's own numbers, float64.
 
-    The keys are the values of `kernels.lessons.gradients.CHECKED_AGAINST`, such as "dQ", "D" or "J".
+    The keys are the values of `viz.learn.gradients.maths.CHECKED_AGAINST`, such as "dQ", "D" or "J".
     """
-    leaves = {name: torch.from_numpy(array) for name, array in lesson.numbers().items()}
-    for name in ("Z", *WEIGHTS):
-        leaves[name].requires_grad_()
-    values = {name: leaves["Z"] @ leaves[f"W_{name}"] for name in ("Q", "K", "V")}
-    values["S"] = values["Q"] @ values["K"].T * lesson.scale
-    values["P"] = torch.softmax(values["S"], dim=-1)
     row_factor = torch.ones(lesson.length, dtype=torch.float64, requires_grad=True)
-    values["O"] = (values["P"] * row_factor[:, None]) @ values["V"]
-    output = values["O"] @ leaves["W_O"]
-    variables = values | {name: leaves[name] for name in ("Z", *WEIGHTS)}
-    gradients = torch.autograd.grad((output * leaves["dY"]).sum(), [*variables.values(), row_factor])
-    derivatives = dict(zip([*(f"d{name}" for name in variables), "D"], gradients, strict=True))
+
+    def attend(values: dict[str, torch.Tensor]) -> torch.Tensor:
+        values["S"] = values["Q"] @ values["K"].T * lesson.scale
+        values["P"] = torch.softmax(values["S"], dim=-1)
+        return (values["P"] * row_factor[:, None]) @ values["V"]
+
+    leaves = {name: torch.from_numpy(array) for name, array in lesson.numbers().items()}
+    values, derivatives = _layer_gradients(leaves, attend, {"D": row_factor})
     scores = values["S"].detach().requires_grad_()
     derivatives["P"] = torch.autograd.grad(torch.logsumexp(scores, dim=-1).sum(), scores)[0]
-    jacobians = [
-        torch.autograd.functional.jacobian(lambda row: torch.softmax(row, dim=-1), row)
-        for row in scores.detach()
-    ]
-    derivatives["J"] = torch.stack(jacobians)
+    jacobian = torch.func.jacrev(lambda row: torch.softmax(row, dim=-1))
+    derivatives["J"] = torch.stack([jacobian(row) for row in scores.detach()])
     return derivatives
 
 
@@ -48,15 +44,30 @@ def kernel_gradients(lesson: GradientLesson) -> dict[str, torch.Tensor]:
     The kernels need a head_dim of 16 or more, so Q, K and V are padded with columns of zeros. Those change
     neither the scores nor the output.
     """
-    leaves = {name: torch.from_numpy(array).float().to(DEVICE) for name, array in lesson.numbers().items()}
-    for name in ("Z", *WEIGHTS):
-        leaves[name].requires_grad_()
-    values = {name: leaves["Z"] @ leaves[f"W_{name}"] for name in ("Q", "K", "V")}
     padding = max(SMALLEST_HEAD_DIM - lesson.dim, 0)
-    query, key, value = (F.pad(tensor, (0, padding))[None, None] for tensor in values.values())
-    attended = flash_attention(query, key, value, scale=lesson.scale)
-    values["O"] = attended[0, 0, :, : lesson.dim]
-    output = values["O"] @ leaves["W_O"]
-    variables = values | {name: leaves[name] for name in ("Z", *WEIGHTS)}
-    gradients = torch.autograd.grad((output * leaves["dY"]).sum(), list(variables.values()))
-    return {f"d{name}": gradient.cpu() for name, gradient in zip(variables, gradients, strict=True)}
+
+    def attend(values: dict[str, torch.Tensor]) -> torch.Tensor:
+        query, key, value = (F.pad(values[name], (0, padding))[None, None] for name in "QKV")
+        return flash_attention(query, key, value, scale=lesson.scale)[0, 0, :, : lesson.dim]
+
+    leaves = {name: torch.from_numpy(array).float().to(DEVICE) for name, array in lesson.numbers().items()}
+    _, derivatives = _layer_gradients(leaves, attend, {})
+    return {name: gradient.cpu() for name, gradient in derivatives.items()}
+
+
+def _layer_gradients(
+    leaves: dict[str, torch.Tensor],
+    attend: Callable[[dict[str, torch.Tensor]], torch.Tensor],
+    more: dict[str, torch.Tensor],
+) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
+    """Values of the layer, and the derivatives by them ("dQ" and so on) and by `more`.
+
+    `attend` gives O from Q, K and V, and may add values on the way.
+    """
+    inputs = {name: leaves[name].requires_grad_() for name in ("Z", *WEIGHTS)}
+    values = {name: leaves["Z"] @ leaves[f"W_{name}"] for name in "QKV"}
+    values["O"] = attend(values)
+    loss = ((values["O"] @ leaves["W_O"]) * leaves["dY"]).sum()
+    names = [*(f"d{name}" for name in (*values, *inputs)), *more]
+    gradients = torch.autograd.grad(loss, [*values.values(), *inputs.values(), *more.values()])
+    return values, dict(zip(names, gradients, strict=True))

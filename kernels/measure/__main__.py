@@ -12,17 +12,11 @@ from kernels.measure.measure import measure
 from kernels.measure.measurement import Measurement, PeerResult
 from kernels.measure.peers import PEERS
 from kernels.problem import DTYPES, AttentionProblem, InvalidProblem
-from kernels.tool_arguments import check_report_path
+from kernels.tool_arguments import check_report_path, numbers, words
 
 
 def argument_parser() -> argparse.ArgumentParser:
     """The options. Those that take several values, comma separated, are measured in every combination."""
-
-    def numbers(text: str) -> list[int]:
-        return [int(part) for part in text.split(",")]
-
-    def words(text: str) -> list[str]:
-        return text.split(",")
 
     parser = argparse.ArgumentParser(
         prog="python -m kernels.measure",
@@ -94,13 +88,12 @@ def main(argv: list[str] | None = None) -> int:
             try:
                 found = measure(problem, arguments.peers, arguments.directions, budget_s=arguments.budget)
             except MemoryError as error:
-                left_out.append(
-                    f"{_shape_words(problem)}: out of memory: {error or 'the system has no more'}"
-                )
+                why = f"out of memory: {error or 'the system has no more'}"
+                left_out.append(f"{_shape_words(problem)}: {why}")
                 print(left_out[-1], file=sys.stderr, flush=True)
-                continue
-            measurements.append(found)
-            print(_report(found), file=sys.stderr, flush=True)
+            else:
+                measurements.append(found)
+                print(_report(found), file=sys.stderr, flush=True)
     except InvalidProblem as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

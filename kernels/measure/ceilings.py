@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from typing import Annotated
+
+from msgspec import Meta
 
 from kernels.device.backend import DeviceInfo, device_info, utc_now
 from kernels.device.clocks import Call, Clock, Timing, clock_for
+from kernels.file_format import Day
 
 COPY = "copy"
 PRODUCT = "product"
@@ -23,32 +27,20 @@ PRODUCT_DTYPES = {"cuda": ("float16", "bfloat16", "float32"), "cpu": ("float32",
 class Ceiling:
     """One ceiling: the work of a call and its time."""
 
-    kind: str
+    kind: Annotated[str, Meta(pattern="^(copy|product)$")]
     """COPY or PRODUCT."""
     dtype: str
     """Element type of a product; empty for a copy."""
-    work: float
+    work: Annotated[float, Meta(ge=1, lt=1e30)]
     """Bytes read and written by a copy, floating-point operations of a product."""
     timing: Timing
     device: DeviceInfo
-    recorded_at: str
+    recorded_at: Day
 
     @property
     def per_second(self) -> float:
         """Bytes/s of a copy, FLOP/s of a product."""
         return self.work / self.timing.median_ms * 1e3
-
-    def as_dict(self) -> dict:
-        """Field names to plain values, fit for JSON."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: dict) -> Ceiling:
-        """The reverse of `as_dict`. Raises ValueError for another kind."""
-        if values["kind"] not in (COPY, PRODUCT):
-            raise ValueError(f"kind={values['kind']!r} is not accepted: expected {COPY} or {PRODUCT}")
-        timing, device = Timing(**values["timing"]), DeviceInfo(**values["device"])
-        return cls(**values | {"timing": timing, "device": device})
 
 
 def measure_ceilings(progress: Callable[[str], None] = lambda label: None) -> tuple[Ceiling, ...]:

@@ -36,14 +36,13 @@ class KernelTraffic:
 
 @dataclass(frozen=True)
 class TrafficTotal:
-    """Bytes of a call in one meaning, kernel by kernel in the order they run, or why they are missing."""
+    """Bytes of a call in one meaning, kernel by kernel in the order they run."""
 
     kind: str
     """"modelled", "requested", "compulsory" or "DRAM"."""
     origin: str
     """"modelled", "counted" or "recorded": which of the page's words for where a number is from."""
-    parts: tuple[KernelTraffic, ...] = ()
-    missing: str = ""
+    parts: tuple[KernelTraffic, ...]
     source: str = ""
     """How the number was found, in words."""
 
@@ -51,6 +50,13 @@ class TrafficTotal:
     def bytes(self) -> float | None:
         """Sum of the parts; None if there are none."""
         return sum(part.bytes for part in self.parts) if self.parts else None
+
+    @property
+    def missing(self) -> str:
+        """Why there are no parts; "" if there are."""
+        if self.parts:
+            return ""
+        return "no formula for the kernels that ran" if self.kind == "modelled" else f"not {self.origin}"
 
 
 FourTotals = tuple[TrafficTotal, TrafficTotal, TrafficTotal, TrafficTotal]
@@ -65,17 +71,11 @@ def standard_traffic(
         modelled = tuple(KernelTraffic(stage.name, stage.bytes_moved) for stage in standard_stages(problem))
     else:
         modelled = (KernelTraffic("five kernels", standard_bytes(problem, "backward")),)
-    by_tensors = join_small(KernelTraffic(operation.name, operation.bytes_moved) for operation in operations)
+    by_formula = "S and P are written and read back: Dao et al. 2022, algorithm 0 (backward: algorithm 3)"
+    by_tensors = "the sizes of the tensors that each torch operation reads and writes"
     return (
-        TrafficTotal(
-            "modelled",
-            "modelled",
-            modelled,
-            source="S and P are written and read back: Dao et al. 2022, algorithm 0 (backward: algorithm 3)",
-        ),
-        _requested(
-            "modelled", by_tensors, "the sizes of the tensors that each torch operation reads and writes"
-        ),
+        TrafficTotal("modelled", "modelled", modelled, by_formula),
+        TrafficTotal("requested", "modelled", join_small(_parts(operations)), by_tensors),
         _compulsory(problem, direction, with_lse=False),
         dram_traffic(counters),
     )
@@ -93,40 +93,34 @@ def our_traffic(
     ran = {kernel.short_name for kernel in counters.kernels} if counters else set()
     if ran and not operations and ran.isdisjoint(part.name for part in modelled):
         modelled = ()
-    counted = tuple(KernelTraffic(operation.name, operation.bytes_moved) for operation in operations)
+    by_formula = "loads and stores of a tile, times the tiles that the mask leaves"
+    by_kernels = "by the kernels, from the masks of their own loads and stores"
     return (
-        TrafficTotal(
-            "modelled",
-            "modelled",
-            modelled,
-            "" if modelled else "no formula for the kernels that ran",
-            source="loads and stores of a tile, times the tiles that the mask leaves",
-        ),
-        _requested("counted", counted, "by the kernels, from the masks of their own loads and stores"),
-        _compulsory(problem, direction),
+        TrafficTotal("modelled", "modelled", modelled, by_formula),
+        TrafficTotal("requested", "counted", _parts(operations), by_kernels),
+        _compulsory(problem, direction, with_lse=True),
         dram_traffic(counters),
     )
 
 
-def _requested(origin: str, parts: tuple[KernelTraffic, ...], source: str) -> TrafficTotal:
-    return TrafficTotal("requested", origin, parts, "" if parts else f"not {origin}", source)
+def _parts(operations: Iterable[Operation]) -> tuple[KernelTraffic, ...]:
+    return tuple(KernelTraffic(operation.name, operation.bytes_moved) for operation in operations)
 
 
-def _compulsory(problem: AttentionProblem, direction: str, with_lse: bool = True) -> TrafficTotal:
+def _compulsory(problem: AttentionProblem, direction: str, with_lse: bool) -> TrafficTotal:
     """`with_lse`: lse is among the results of a forward pass."""
     everything = KernelTraffic("all", compulsory_bytes(problem, direction, with_lse))
-    return TrafficTotal(
-        "compulsory", "modelled", (everything,), source="every input read once, every result written once"
-    )
+    source = "every input read once, every result written once"
+    return TrafficTotal("compulsory", "modelled", (everything,), source)
 
 
 def dram_traffic(counters: CounterRun | None) -> TrafficTotal:
-    """DRAM bytes by hardware counters, kernel by kernel; "not recorded" if there are none."""
+    """DRAM bytes by hardware counters, kernel by kernel."""
     if counters is None:
-        return TrafficTotal("DRAM", "recorded", missing="not recorded")
+        return TrafficTotal("DRAM", "recorded", ())
     parts = join_small(KernelTraffic(kernel.short_name, kernel.dram_bytes) for kernel in counters.kernels)
     source = f"hardware counters of {counters.device.name}, the L2 empty before each kernel"
-    return TrafficTotal("DRAM", "recorded", parts, source=source)
+    return TrafficTotal("DRAM", "recorded", parts, source)
 
 
 def join_small(parts: Iterable[KernelTraffic]) -> tuple[KernelTraffic, ...]:

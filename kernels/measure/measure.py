@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kernels.device.backend import device_info, utc_now
 from kernels.device.clocks import Call, Clock, clock_for, outer_percentiles, timing_of
@@ -19,23 +19,12 @@ from kernels.problem import AttentionProblem, InvalidProblem
 if TYPE_CHECKING:
     import torch
 
+    CallTensors = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
+
 LONGEST_REASON = 200
 """Characters of an implementation's own error that a result repeats."""
 OVERHEAD_BUDGET_S = 0.1
 """Seconds per peer for the time of a call with one query and one key."""
-
-
-class CallTensors(NamedTuple):
-    """The tensors of a call, of the problem's dtype."""
-
-    query: torch.Tensor
-    """(batch, q_heads, q_len, head_dim)"""
-    key: torch.Tensor
-    """(batch, kv_heads, kv_len, head_dim)"""
-    value: torch.Tensor
-    """(batch, kv_heads, kv_len, head_dim)"""
-    d_output: torch.Tensor
-    """Gradient of the output, (batch, q_heads, q_len, head_dim)."""
 
 
 def measure(
@@ -161,7 +150,7 @@ def _refusal(error: Exception) -> tuple[str, bool]:
 
 
 def draw_tensors(problem: AttentionProblem, device: str) -> CallTensors:
-    """The seeded tensors of a call on the problem.
+    """Seeded query, key, value and gradient of the output, of the problem's shapes and type.
 
     Normal inputs for a GPU are drawn on it, and differ from those of `make_inputs`, which would take longer
     than all peers together.
@@ -171,13 +160,14 @@ def draw_tensors(problem: AttentionProblem, device: str) -> CallTensors:
     from kernels.problem.inputs import make_d_output, make_inputs
 
     if device == "cpu" or problem.inputs != "normal":
-        return CallTensors(*make_inputs(problem, device), make_d_output(problem, device))
+        return *make_inputs(problem, device), make_d_output(problem, device)
     generator = torch.Generator(device).manual_seed(problem.seed)
     shapes = (problem.q_shape, problem.kv_shape, problem.kv_shape, problem.q_shape)
     dtype = getattr(torch, problem.dtype)
-    return CallTensors(
-        *(torch.randn(shape, generator=generator, device=device).to(dtype) for shape in shapes)
+    query, key, value, d_output = (
+        torch.randn(shape, generator=generator, device=device).to(dtype) for shape in shapes
     )
+    return query, key, value, d_output
 
 
 def smallest_problem(problem: AttentionProblem) -> AttentionProblem:
@@ -191,12 +181,12 @@ def make_call(name: str, direction: str, problem: AttentionProblem, tensors: Cal
     import torch
 
     attend = PEERS[name].make(problem)
-    inputs = (tensors.query, tensors.key, tensors.value)
+    *inputs, d_output = tensors
     if direction == "forward":
         return lambda: attend(*inputs)
     leaves = [tensor.detach().requires_grad_() for tensor in inputs]
     out = attend(*leaves)
-    return lambda: torch.autograd.grad(out, leaves, tensors.d_output, retain_graph=True)
+    return lambda: torch.autograd.grad(out, leaves, d_output, retain_graph=True)
 
 
 def naive_peak_bytes(problem: AttentionProblem, direction: str = "forward") -> int:

@@ -5,17 +5,23 @@ Importing this file needs neither torch nor triton.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from typing import Annotated
+
+from msgspec import Meta
 
 from kernels.algorithms.standard.traffic import standard_bytes
 from kernels.device.backend import DeviceInfo
 from kernels.device.clocks import Timing
 from kernels.device.gpu_state import GpuState
 from kernels.device.gpus import gpu_named
+from kernels.file_format import Amount, Count, Day
 from kernels.problem import AttentionProblem
 from kernels.traffic.modelled import attention_flops
 
 DIRECTIONS = ("forward", "backward")
+Direction = Annotated[str, Meta(pattern="^(forward|backward)$")]
+"""One of DIRECTIONS."""
 MAX_RATIO_WIDTH = 2.0
 """A ratio of times is shown if its upper end is at most this many times its lower end."""
 MOSTLY = 0.5
@@ -44,23 +50,23 @@ class PeerResult:
     peer: str
     timing: Timing | None = None
     """On a GPU the time of the kernels, replayed from a graph; on a CPU that of the whole call."""
-    peak_extra_bytes: int | None = None
+    peak_extra_bytes: Count | None = None
     """Peak of allocated bytes during a call, its results included, beyond what was allocated before it: the
     inputs, and for a backward pass also what the forward pass saved."""
     refused: str | None = None
     """Why it was not run: "needs 68 GB, 24 GB free". Timing and memory are then None."""
-    direction: str = "forward"
+    direction: Direction = "forward"
     out_of_memory: bool = False
     """Whether it was refused because the device has too little memory: a result, not a fault."""
-    overhead_ms: float | None = None
+    overhead_ms: Amount | None = None
     """Milliseconds of the same call with one query and one key; None if it was not timed."""
-    naive_ratio: tuple[float, float] | None = None
+    naive_ratio: tuple[Amount, Amount] | None = None
     """10th and 90th percentile of naive's time over this time, both of the same round: a drift of the machine
     affects both alike. None if naive did not run, or in a document older than this field."""
-    host_ms: float | None = None
+    host_ms: Amount | None = None
     """Milliseconds of the host per call until its work is queued on the GPU, without a graph. None on a CPU,
     or in a document older than this field."""
-    call_ms: float | None = None
+    call_ms: Amount | None = None
     """Milliseconds per call by the clock, calls in a row without a graph; None as host_ms is."""
     version: str = ""
     """Version of the library that the implementation is from; "" if it is torch's or ours, if it was not run,
@@ -91,7 +97,7 @@ class Measurement:
 
     problem: AttentionProblem
     device: DeviceInfo
-    recorded_at: str
+    recorded_at: Day
     """Date and time in UTC, ISO 8601."""
     results: tuple[PeerResult, ...]
     gpu: GpuState | None = None
@@ -123,25 +129,3 @@ class Measurement:
         flops = attention_flops(self.problem.with_(mask="full"), direction)
         work_s = max(moving_s, flops / gpu.fp16_flops)
         return all(1e3 * work_s < TINY_WORK * median for median, _ in times)
-
-    def as_dict(self) -> dict:
-        """Field names to plain values, fit for JSON."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: dict) -> Measurement:
-        """The reverse of `as_dict`."""
-        gpu = values.get("gpu")
-        return cls(
-            problem=AttentionProblem.from_dict(values["problem"]),
-            device=DeviceInfo(**values["device"]),
-            recorded_at=values["recorded_at"],
-            results=tuple(_result_from_dict(result) for result in values["results"]),
-            gpu=GpuState(**gpu | {"slowed_by": tuple(gpu["slowed_by"])}) if gpu else None,
-        )
-
-
-def _result_from_dict(values: dict) -> PeerResult:
-    timing = Timing(**values["timing"]) if values["timing"] else None
-    ratio = values.get("naive_ratio")
-    return PeerResult(**values | {"timing": timing, "naive_ratio": None if ratio is None else tuple(ratio)})

@@ -5,11 +5,11 @@ Importing this file needs neither torch nor triton.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
@@ -113,13 +113,14 @@ def _hopper_with_its_own_tiles(problem: AttentionProblem) -> Attention:
 def _sdpa(backend: str | None) -> Callable[[AttentionProblem], Attention]:
     def make(problem: AttentionProblem) -> Attention:
         import torch.nn.functional as F
+        from torch.nn.attention import SDPBackend, sdpa_kernel
 
         arguments = _sdpa_mask(problem)
         if problem.q_heads != problem.kv_heads:
             arguments["enable_gqa"] = True
 
         def attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-            with _sdpa_backend(backend):
+            with sdpa_kernel(getattr(SDPBackend, backend)) if backend else contextlib.nullcontext():
                 return F.scaled_dot_product_attention(query, key, value, **arguments)
 
         return attend
@@ -145,17 +146,6 @@ def _sdpa_mask(problem: AttentionProblem) -> dict:
         return {"attn_mask": causal_lower_right(problem.q_len, problem.kv_len)}
     device = "cuda" if torch.cuda.is_available() else "cpu"
     return {"attn_mask": visible_mask(problem.band, device=device)}
-
-
-@contextmanager
-def _sdpa_backend(name: str | None) -> Iterator[None]:
-    from torch.nn.attention import SDPBackend, sdpa_kernel
-
-    if name is None:
-        yield
-    else:
-        with sdpa_kernel(getattr(SDPBackend, name)):
-            yield
 
 
 def _flex(problem: AttentionProblem) -> Attention:

@@ -40,19 +40,30 @@ class SweepView:
 
     def shows(self, problem: AttentionProblem) -> bool:
         """Whether the problem lies on the axis, whatever its batch and heads are."""
-        if (problem.dtype, problem.mask, problem.inputs) != (self.dtype, self.mask, "normal"):
-            return False
-        if self.axis != "head_dim" and problem.head_dim != self.head_dim:
-            return False
-        return self.axis == "length" or problem.q_len == self.length
+        return (
+            (problem.dtype, problem.mask, problem.inputs) == (self.dtype, self.mask, "normal")
+            and (self.axis == "head_dim" or problem.head_dim == self.head_dim)
+            and (self.axis == "length" or problem.q_len == self.length)
+        )
+
+    def x_of(self, problem: AttentionProblem) -> int:
+        """The problem's value on the axis."""
+        return {"length": problem.q_len, "head_dim": problem.head_dim, "batch": problem.batch}[self.axis]
+
+    @property
+    def fixed(self) -> tuple[str, int, int | None]:
+        """What a shape begins with if the view asks for it."""
+        if self.tokens:
+            return "tokens", self.width, self.tokens
+        return "heads", self.q_heads, None if self.axis == "batch" else self.batch
 
     def moved_to(self, x: int) -> SweepView:
         """The same view with another value on its axis."""
         value: dict[str, Any] = {self.axis: x}
         return replace(self, **value)
 
-    def problem(self, dtype: str) -> AttentionProblem:
-        """The problem with the view's length, head_dim, mask, batch and heads. Raises InvalidProblem."""
+    def problem(self, dtype: str = "") -> AttentionProblem:
+        """The view's problem, of another dtype if one is given. Raises InvalidProblem."""
         batch, heads = self.batch, self.q_heads
         if self.tokens:
             batch, heads = max(1, self.tokens // self.length), max(1, self.width // self.head_dim)
@@ -63,7 +74,7 @@ class SweepView:
             q_len=self.length,
             kv_len=self.length,
             head_dim=self.head_dim,
-            dtype=dtype,
+            dtype=dtype or self.dtype,
             mask=self.mask,
         )
 
@@ -73,8 +84,13 @@ class CurvePoint:
     """The result of one peer on one problem; `x` is the problem's value on the axis."""
 
     x: int
-    problem: AttentionProblem
+    measurement: Measurement
     result: PeerResult
+
+    @property
+    def problem(self) -> AttentionProblem:
+        """What was measured."""
+        return self.measurement.problem
 
     def value(self, metric: str) -> float | None:
         """Milliseconds ("time", "call"), TFLOP/s ("tflops") or bytes ("memory"); None if not measured."""
@@ -119,7 +135,7 @@ class PeerCurve:
     @property
     def timings(self) -> dict[int, Timing]:
         """The timing of each measured point by x."""
-        return {point.x: point.result.timing for point in self.points if point.result.timing is not None}
+        return {point.x: point.result.timing for point in self.measured if point.result.timing}
 
     def values(self, metric: str) -> dict[int, float]:
         """The measured values of a metric by x."""
@@ -149,47 +165,23 @@ def fit_exponent(points: list[tuple[float, float]]) -> float | None:
     return statistics.linear_regression(xs, ys).slope
 
 
-def axis_value(problem: AttentionProblem, axis: str) -> int:
-    """The problem's value on the axis."""
-    return {"length": problem.q_len, "head_dim": problem.head_dim, "batch": problem.batch}[axis]
+Shape = tuple[str, int, int | None, int | None, int]
+"""What the problems of a curve share apart from head_dim, length, dtype and mask.
+
+("heads", q_heads, batch) or ("tokens", heads x head_dim, batch x length); along the batch axis batch is None.
+Then kv_len, None if each problem has as many keys as queries; then the query heads per key head.
+"""
 
 
-@dataclass(frozen=True)
-class FixedShape:
-    """What the problems of a curve have in common, apart from head_dim, length, dtype and mask.
-
-    Either heads and batch are fixed, or tokens (batch x length) and width (heads x head_dim); the others are
-    None.
-    """
-
-    kv_len: int | None
-    """None if each problem has as many keys as queries."""
-    group_size: int
-    """Query heads per key head."""
-    q_heads: int | None = None
-    batch: int | None = None
-    """None also along the batch axis."""
-    tokens: int | None = None
-    width: int | None = None
-
-    @classmethod
-    def candidates(cls, problem: AttentionProblem, axis: str) -> tuple[FixedShape, FixedShape]:
-        """The shapes of the two curves that a problem may belong to: by batch and heads, and by tokens."""
-        kv_len = None if problem.kv_len == problem.q_len else problem.kv_len
-        group_size = problem.q_heads // problem.kv_heads
-        batch = None if axis == "batch" else problem.batch
-        tokens, width = problem.batch * problem.q_len, problem.q_heads * problem.head_dim
-        return (
-            cls(kv_len, group_size, q_heads=problem.q_heads, batch=batch),
-            cls(kv_len, group_size, tokens=tokens, width=width),
-        )
-
-    def is_that_of(self, view: SweepView) -> bool:
-        """Whether the view asks for this shape."""
-        if view.tokens:
-            return (self.tokens, self.width) == (view.tokens, view.width)
-        batch = None if view.axis == "batch" else view.batch
-        return self.tokens is None and (self.q_heads, self.batch) == (view.q_heads, batch)
+def _shapes(problem: AttentionProblem, axis: str) -> tuple[Shape, Shape]:
+    """The shapes of the two curves that a problem may belong to."""
+    kv_len = None if problem.kv_len == problem.q_len else problem.kv_len
+    batch = None if axis == "batch" else problem.batch
+    width, tokens = problem.q_heads * problem.head_dim, problem.batch * problem.q_len
+    return (
+        ("heads", problem.q_heads, batch, kv_len, problem.group_size),
+        ("tokens", width, tokens, kv_len, problem.group_size),
+    )
 
 
 def peer_curves(source: str, measurements: Iterable[Measurement], view: SweepView) -> list[PeerCurve]:
@@ -199,28 +191,27 @@ def peer_curves(source: str, measurements: Iterable[Measurement], view: SweepVie
     If another shape has all its measurements and more, that one is taken. If a point was measured twice, the
     last one counts.
     """
-    by_shape: dict[FixedShape, dict[int, list[Measurement]]] = defaultdict(lambda: defaultdict(list))
+    by_shape: dict[Shape, dict[int, Measurement]] = defaultdict(dict)  # by id
     for measurement in measurements:
         if view.shows(measurement.problem):
-            for shape in FixedShape.candidates(measurement.problem, view.axis):
-                by_shape[shape][axis_value(measurement.problem, view.axis)].append(measurement)
+            for shape in _shapes(measurement.problem, view.axis):
+                by_shape[shape][id(measurement)] = measurement
     if not by_shape:
         return []
-    asked = max(by_shape, key=lambda shape: (shape.is_that_of(view), len(by_shape[shape])))
-    needed = _ids(by_shape[asked])
-    chosen = max((by_x for by_x in by_shape.values() if needed <= _ids(by_x)), key=len)
+
+    def count(shape: Shape) -> int:
+        return len({view.x_of(measurement.problem) for measurement in by_shape[shape].values()})
+
+    asked = max(by_shape, key=lambda shape: (shape[:3] == view.fixed, count(shape)))
+    chosen = max((shape for shape in by_shape if by_shape[asked].keys() <= by_shape[shape].keys()), key=count)
     points: dict[tuple[str, str], dict[int, CurvePoint]] = defaultdict(dict)
-    for x in sorted(chosen):
-        for measurement in chosen[x]:
-            for result in measurement.results:
-                points[result.peer, result.direction][x] = CurvePoint(x, measurement.problem, result)
+    for measurement in sorted(by_shape[chosen].values(), key=lambda each: view.x_of(each.problem)):
+        x = view.x_of(measurement.problem)
+        for result in measurement.results:
+            points[result.peer, result.direction][x] = CurvePoint(x, measurement, result)
     return [
         PeerCurve(source, peer, direction, tuple(by_x.values())) for (peer, direction), by_x in points.items()
     ]
-
-
-def _ids(measurements_by_x: dict[int, list[Measurement]]) -> set[int]:
-    return {id(measurement) for measurements in measurements_by_x.values() for measurement in measurements}
 
 
 def speedups(curve: PeerCurve, others: Iterable[PeerCurve]) -> list[tuple[int, float]]:

@@ -9,11 +9,13 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from kernels.measure import peers
 from kernels.measure.document import Document
 from kernels.measure.measure import draw_tensors, make_call, measure
 from kernels.measure.measurement import DIRECTIONS, Measurement
+from kernels.measure.series import SweepView
 from kernels.problem import AttentionProblem
 
 TOKENS, WIDTH = 16384, 2048
@@ -44,17 +46,7 @@ class SweepPoint:
 
 def problem_for(length: int, head_dim: int, mask: str, dtype: str) -> AttentionProblem:
     """A problem of TOKENS tokens in all its sequences, and of WIDTH columns in all its heads."""
-    heads = max(1, WIDTH // head_dim)
-    return AttentionProblem(
-        batch=max(1, TOKENS // length),
-        q_heads=heads,
-        kv_heads=heads,
-        q_len=length,
-        kv_len=length,
-        head_dim=head_dim,
-        mask=mask,
-        dtype=dtype,
-    )
+    return SweepView("length", length, head_dim, dtype, mask, tokens=TOKENS, width=WIDTH).problem()
 
 
 def sweep_points() -> list[SweepPoint]:
@@ -124,6 +116,8 @@ def _speeds(measurement: Measurement) -> str:
     return ", ".join(speeds)
 
 
+Job = TypeVar("Job")
+Answer = TypeVar("Answer")
 CompileJob = tuple[str, tuple[AttentionProblem, ...]]
 """A peer, and problems on which it shares compiled code."""
 
@@ -136,15 +130,22 @@ def compile_kernels(points: list[SweepPoint], say: Callable[[str], None]) -> Non
     if not jobs or BACKEND != "cuda":
         return
     began = time.monotonic()
-    workers = min(len(jobs), max((os.cpu_count() or 2) - 2, 1))
-    with multiprocessing.get_context("spawn").Pool(workers) as pool:  # leaving it ends unfinished processes
-        answers = pool.map_async(_compile, jobs, chunksize=1)
-        try:
-            failures = [failure for failure in answers.get(COMPILE_LIMIT_S) if failure]
-        except multiprocessing.TimeoutError:
-            failures = [f"some had not ended after {COMPILE_LIMIT_S} s"]
+    try:
+        failures = [failure for failure in in_processes(_compile, jobs, COMPILE_LIMIT_S) if failure]
+    except multiprocessing.TimeoutError:
+        failures = [f"some had not ended after {COMPILE_LIMIT_S} s"]
     seconds = time.monotonic() - began
     say(f"compiled for {len(jobs)} groups of shapes in {seconds:.0f} s {'; '.join(failures)}")
+
+
+def in_processes(function: Callable[[Job], Answer], jobs: list[Job], limit_s: float | None) -> list[Answer]:
+    """The answers of a function to all jobs, each in one of several new processes. Raises what a job raised.
+
+    After `limit_s` it raises multiprocessing.TimeoutError.
+    """
+    workers = min(len(jobs), max((os.cpu_count() or 2) - 2, 1))
+    with multiprocessing.get_context("spawn").Pool(workers) as pool:  # leaving it ends unfinished processes
+        return pool.map_async(function, jobs, chunksize=1).get(limit_s)
 
 
 def _compile_jobs(points: list[SweepPoint]) -> list[CompileJob]:

@@ -85,9 +85,9 @@ def _used_steps(recorder: Recorder, problem: AttentionProblem, tensors: tuple[st
     rows, exist = buffers.rows.cpu().numpy()[used], recorder.rows_exist(steps)
     for column, field in enumerate(recorder.kernel.row_fields):
         steps[field] = np.where(exist, rows[:, column], np.float32("nan"))
-    if recorder.with_acc:
-        sums = (buffers.acc, buffers.acc_2, buffers.acc_3)
-        for each, buffer in zip(recorder.kernel.sums, sums, strict=False):
+    sums = (buffers.acc, buffers.acc_2, buffers.acc_3)
+    for each, buffer in zip(recorder.kernel.sums, sums, strict=False):
+        if buffer is not None:
             values = buffer.cpu().numpy()[used][:, :, : problem.head_dim]
             exist = recorder.rows_exist(steps, each.tile)
             steps[each.field] = np.where(exist[:, :, None], values, np.float32("nan"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import warnings
+from collections import namedtuple
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +29,20 @@ TRITON_DTYPES = {torch.float16: tl.float16, torch.bfloat16: tl.bfloat16, torch.f
 
 Arguments = dict[str, Any]
 """Arguments of a kernel by keyword: numbers, tuples, types and trace buffers."""
+
+
+Strides = tuple[tuple[int, ...], ...]
+"""Strides (batch, head, row, column) of the tensors of a kernel, each by its name: `strides.q`."""
+
+
+@functools.cache
+def _strides_by_name(*names: str) -> Any:
+    return namedtuple("Strides", names)
+
+
+def strides_of(**tensors: torch.Tensor) -> Strides:
+    """The strides of tensors, by these names."""
+    return _strides_by_name(*tensors)(*(tensor.stride() for tensor in tensors.values()))
 
 
 @dataclass(frozen=True)
@@ -89,41 +104,83 @@ def can_use_tma(config: TileConfig, *tensors: torch.Tensor) -> bool:
 
 
 def band_arguments(query: torch.Tensor, key: torch.Tensor, band: Band, scale: float) -> Arguments:
-    """Arguments of every attention kernel, in Triton and in Gluon: heads, mask and scale.
+    """Arguments of every plain attention kernel: heads, mask and scale."""
+    return {"group_size": group_size(query, key), "band": band, "scale_log2": scale * LOG2E.value}
 
-    A bound that hides no key is left out of the compiled code.
+
+@dataclass(frozen=True)
+class Fixed:
+    """What is compiled into a plain kernel, its constexpr FIXED: types, widths and cases.
+
+    A case that cannot occur is left out of the compiled code.
     """
-    return {
-        "group_size": group_size(query, key),
-        "band": band,
-        "scale_log2": scale * LOG2E.value,
-        "BOUND_LEFT": band.bounds_left,
-        "BOUND_RIGHT": band.bounds_right,
-    }
+
+    DTYPE: tl.dtype
+    """Type of Q, K, V, O and their gradients."""
+    HEAD_DIM: int
+    BLOCK_D: int
+    """Columns of a tile: head_dim, padded to a power of two."""
+    BLOCK_M: int
+    """Rows of a query tile."""
+    BLOCK_N: int = 0
+    """Rows of a key tile."""
+    BOUND_LEFT: bool = False
+    BOUND_RIGHT: bool = False
+    """Whether the left and the right bound of the band hide a key."""
+    RAGGED: bool = False
+    """Whether the last key tile is not whole."""
+    USE_TMA: bool = False
+    """Whether tiles are addressed by tensor descriptors (launch.can_use_tma), or by pointers."""
+
+    TRACE: bool = False
+    """Whether the program records its steps."""
+
+    @property
+    def CUTS_RIGHT(self) -> bool:  # noqa: N802 (named like the constexprs beside it)
+        """Whether the right bound or the end of the keys cuts tiles."""
+        return self.BOUND_RIGHT or self.RAGGED
+
+    @property
+    def PRECISION(self) -> str:  # noqa: N802
+        """How products multiply float32."""
+        return "ieee" if self.DTYPE == tl.float32 else "tf32"
+
+    @property
+    def ITEMSIZE(self) -> int:  # noqa: N802
+        """Bytes of an element of DTYPE."""
+        return self.DTYPE.primitive_bitwidth // 8
 
 
-def problem_arguments(query: torch.Tensor, key: torch.Tensor, band: Band, scale: float) -> Arguments:
-    """`band_arguments`, and the types and widths that the Triton kernels compile in."""
+def fixed_of(
+    query: torch.Tensor,
+    config: TileConfig,
+    recorder: Recorder | None,
+    band: Band | None = None,
+    use_tma: bool = False,
+) -> Fixed:
+    """What is compiled into a kernel on such tensors. A bound that hides no key is left out of the code."""
     head_dim = query.shape[3]
-    return band_arguments(query, key, band, scale) | {
-        "DTYPE": TRITON_DTYPES[query.dtype],
-        "HEAD_DIM": head_dim,
-        "BLOCK_D": triton.next_power_of_2(head_dim),
-        "PRECISION": "ieee" if query.dtype == torch.float32 else "tf32",
-    }
+    return Fixed(
+        DTYPE=TRITON_DTYPES[query.dtype],
+        HEAD_DIM=head_dim,
+        BLOCK_D=triton.next_power_of_2(head_dim),
+        BLOCK_M=config.block_m,
+        BLOCK_N=config.block_n,
+        BOUND_LEFT=band is not None and band.bounds_left,
+        BOUND_RIGHT=band is not None and band.bounds_right,
+        RAGGED=band is not None and band.kv_len % config.block_n != 0,
+        USE_TMA=use_tma,
+        TRACE=recorder is not None,
+    )
 
 
 def config_arguments(config: TileConfig, recorder: Recorder | None) -> Arguments:
-    """Tiles, warps and stages of a kernel, and the buffers of its trace."""
+    """Warps and stages of a kernel, and the buffers of its trace."""
     return {
-        "BLOCK_M": config.block_m,
-        "BLOCK_N": config.block_n,
         "num_warps": config.num_warps,
         "num_stages": config.num_stages,
         "trace": recorder.buffers if recorder else None,
         "max_steps": recorder.max_steps if recorder else 0,
-        "TRACE": recorder is not None,
-        "TRACE_ACC": recorder is not None and recorder.with_acc,
     }
 
 

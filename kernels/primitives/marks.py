@@ -1,4 +1,4 @@
-"""What a kernel writes down under its constexpr LANES: marks of its lanes, by the SM's cycle counter.
+"""What a kernel writes down if it is given buffers for lanes: marks, by the SM's cycle counter.
 
 A lane has a record per turn of its loop, with a place for each mark of its role (see trace/lanes.py). A mark
 is the low 32 bits of the cycle counter and costs a few instructions. By how much marks change the time of the
@@ -11,7 +11,7 @@ that is only there with marks (tests/kernels/algorithms/test_compile.py compares
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
@@ -53,11 +53,6 @@ def make_lane_buffers(programs: int, lanes: int, turns: int) -> LaneBuffers:
 def mark_numbers(role: LaneRole, *names: str) -> tuple[tl.constexpr, ...]:
     """Places in a record of these marks of a role."""
     return tuple(tl.constexpr(role.number(name)) for name in names)
-
-
-def lane_arguments(buffers: LaneBuffers | None) -> dict[str, Any]:
-    """Arguments of a kernel that can set marks. The buffers take the place of those of a trace."""
-    return {"LANES": False} if buffers is None else {"LANES": True, "trace": buffers}
 
 
 @triton.jit
@@ -107,11 +102,12 @@ def mark_tile(lane, turn, q_tile, kv_tile):
 
 @triton.jit
 def mark_program(buffers, AT_END: tl.constexpr):
-    """Write down both clocks at the start or at the end of a program, and the SM."""
-    row = buffers.clock + program_number() * CLOCK_COLUMNS
-    cycles = tl.inline_asm_elementwise(
-        "mov.u64 $0, %clock64;", "=l", [], dtype=tl.int64, is_pure=False, pack=1
-    )
-    tl.store(row + 2 * AT_END, globaltimer())
-    tl.store(row + 2 * AT_END + 1, cycles)
-    tl.store(row + 4, smid().to(tl.int64))
+    """Write down both clocks at the start or at the end of a program, and the SM. No buffers, no code."""
+    if buffers is not None:
+        row = buffers.clock + program_number() * CLOCK_COLUMNS
+        cycles = tl.inline_asm_elementwise(
+            "mov.u64 $0, %clock64;", "=l", [], dtype=tl.int64, is_pure=False, pack=1
+        )
+        tl.store(row + 2 * AT_END, globaltimer())
+        tl.store(row + 2 * AT_END + 1, cycles)
+        tl.store(row + 4, smid().to(tl.int64))

@@ -20,39 +20,37 @@ def sees_a_key(offs_m, band):
 
 
 @triton.jit
-def mask_scores(
-    scores, offs_m, first_k, band, BOUND_LEFT: tl.constexpr, BOUND_RIGHT: tl.constexpr, BLOCK_N: tl.constexpr
-):
+def mask_scores(scores, offs_m, kv_tile, band, FIXED: tl.constexpr):
     """Scores (rows, BLOCK_N), with -inf for keys that do not exist or that the query does not see."""
-    offs_n = first_k + tl.arange(0, BLOCK_N)
+    offs_n = kv_tile * FIXED.BLOCK_N + tl.arange(0, FIXED.BLOCK_N)
     diagonal = offs_m + (band.kv_len - band.q_len)
     visible = (offs_n < band.kv_len)[None, :]
-    if BOUND_RIGHT:
+    if FIXED.BOUND_RIGHT:
         visible = visible & (offs_n[None, :] <= diagonal[:, None] + band.right)
-    if BOUND_LEFT:
+    if FIXED.BOUND_LEFT:
         visible = visible & (offs_n[None, :] >= diagonal[:, None] - band.left)
     return tl.where(visible, scores, float("-inf"))
 
 
 @triton.jit
-def mask_transposed(tile_t, offs_m, offs_n, band, BOUND_LEFT: tl.constexpr, BOUND_RIGHT: tl.constexpr):
+def mask_transposed(tile_t, offs_m, offs_n, band, FIXED: tl.constexpr):
     """Zero a (keys, queries) tile at the keys that a query does not see.
 
     Keys past the end need no mask: their rows of K are zero.
     """
     diagonal = offs_m + (band.kv_len - band.q_len)
     visible = (offs_n >= 0)[:, None]
-    if BOUND_RIGHT:
+    if FIXED.BOUND_RIGHT:
         visible = visible & (offs_n[:, None] <= diagonal[None, :] + band.right)
-    if BOUND_LEFT:
+    if FIXED.BOUND_LEFT:
         visible = visible & (offs_n[:, None] >= diagonal[None, :] - band.left)
     return tl.where(visible, tile_t, 0.0)
 
 
 @triton.jit
-def load_lse(lse_ptr, offs_m, band, BOUND_LEFT: tl.constexpr, BOUND_RIGHT: tl.constexpr):
+def load_lse(lse_ptr, offs_m, band, FIXED: tl.constexpr):
     """lse of the rows in base 2; +inf for rows that see no key or lie past the end, so that their P is 0."""
     lse = load_rows(lse_ptr, offs_m, band.q_len, float("inf")) * LOG2E
-    if BOUND_LEFT or BOUND_RIGHT:
+    if FIXED.BOUND_LEFT or FIXED.BOUND_RIGHT:
         lse = tl.where(sees_a_key(offs_m, band), lse, float("inf"))
     return lse

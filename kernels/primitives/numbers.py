@@ -43,11 +43,11 @@ def to_operand(tile, DTYPE: tl.constexpr):
 
 
 @triton.jit
-def matmul(a, b, acc, PRECISION: tl.constexpr):
+def matmul(a, b, acc, FIXED: tl.constexpr):
     """acc + a @ b in float32. Tensor cores need 16 rows and columns; smaller tiles do without them."""
     if a.shape[0] < 16 or b.shape[0] < 16 or b.shape[1] < 16:
         # Sum over the last axis: over a middle axis of length 4, Triton 3.6 gave wrong sums on an H200.
         acc += tl.sum(a.to(tl.float32)[:, None, :] * tl.trans(b).to(tl.float32)[None, :, :], axis=2)
     else:
-        acc = tl.dot(a, b, acc, input_precision=PRECISION)
+        acc = tl.dot(a, b, acc, input_precision=FIXED.PRECISION)
     return acc

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
 from kernels.device.runtime import DEVICE
+from kernels.primitives.marks import mark
 from kernels.primitives.numbers import INTERPRETED, LN2
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.trace.algorithm import Kernel
@@ -30,10 +31,7 @@ BUFFER_LIMIT_BYTES = 1 << 30
 
 
 class TraceBuffers(NamedTuple):
-    """Device buffers of one traced launch. `slots` is programs x max_steps.
-
-    A buffer of accumulators has one entry if they are not recorded.
-    """
+    """Device buffers of one traced launch. `slots` is programs x max_steps."""
 
     where: torch.Tensor
     """int32 (slots, 3): batch_head, q_tile, kv_tile; -1 if the step has no such tile."""
@@ -43,12 +41,11 @@ class TraceBuffers(NamedTuple):
     """int32 (slots, REQUEST_COLUMNS): bytes asked for."""
     clock: torch.Tensor
     """int64 (slots, 3): start and end on the GPU's global timer in ns, and the SM; -1 in the interpreter."""
-    acc: torch.Tensor
-    """float32 (slots, rows, BLOCK_D): an accumulator after the step."""
-    acc_2: torch.Tensor
-    """The same for a kernel with two accumulators."""
-    acc_3: torch.Tensor
-    """The same for a kernel with three."""
+    acc: torch.Tensor | None
+    """float32 (slots, rows, BLOCK_D): the first accumulator after the step; None if it is not recorded."""
+    acc_2: torch.Tensor | None
+    acc_3: torch.Tensor | None
+    """The same of its second and its third one."""
     matrices: tuple[torch.Tensor | None, ...] | None
     """float32 (slots, rows, columns) each: what the program has in hand in the phases of a step, in the order
     of the kernel's figure. None if the tiles are too large to be read number by number. If `row` is given,
@@ -73,7 +70,7 @@ class Recorder:
     @property
     def with_acc(self) -> bool:
         """Whether the kernel is to record its accumulators."""
-        return bool(self.kernel.sums) and self.buffers.acc.shape[0] == self.buffers.where.shape[0]
+        return self.buffers.acc is not None
 
     def rows_exist(self, steps: dict[str, np.ndarray], tile: str = "q_tile") -> np.ndarray:
         """bool (steps, block): which rows of each step's query tile, or key tile, lie inside the matrix."""
@@ -103,13 +100,15 @@ def make_recorder(
     slots, block_d = programs * max_steps, triton.next_power_of_2(problem.head_dim)
     refuse_long_traces(problem, slots, slots * block_m * ROW_COLUMNS.value * 4)
     blocks = [block_m if each.tile == "q_tile" else problem.block_n for each in kernel.sums]
-    acc_slots = slots if slots * sum(blocks) * block_d * 4 <= ACC_LIMIT_BYTES else 1
+    keeps_acc = slots * sum(blocks) * block_d * 4 <= ACC_LIMIT_BYTES
 
     def full(shape: tuple[int, ...], value: float, dtype: torch.dtype) -> torch.Tensor:
         return torch.full(shape, value, dtype=dtype, device=DEVICE)
 
-    accs = [full((acc_slots, block, block_d), float("nan"), torch.float32) for block in blocks]
-    accs += [full((1, 1, 1), float("nan"), torch.float32)] * (3 - len(accs))
+    accs = [
+        full((slots, block, block_d), float("nan"), torch.float32) if keeps_acc else None for block in blocks
+    ]
+    accs += [None] * (3 - len(accs))
     buffers = TraceBuffers(
         where=full((slots, 3), -1, torch.int32),
         rows=full((slots, ROW_COLUMNS.value, block_m), float("nan"), torch.float32),
@@ -176,6 +175,40 @@ def write_columns(kernel: Kernel, *tensors: str) -> tuple[tl.constexpr, ...]:
     return tuple(tl.constexpr(kernel.column(tensor, "write")) for tensor in tensors)
 
 
+class Log(NamedTuple):
+    """Where a program writes down its steps and marks. What is not written leaves no code.
+
+    A kernel makes it itself: in Triton 3.6 a function cannot return a None in a tuple.
+    """
+
+    where: tl.tensor | None
+    """Buffer of the trace; None if nothing is recorded. Triton 3.6 cannot ask of the whole trace if it is
+    None, as it holds a None."""
+    trace: Any
+    """The TraceBuffers."""
+    slot: tl.tensor
+    """A step's slot is this plus the number of its tile."""
+    lane: tl.tensor | None
+    """The program's lane, whose turns are numbered as the tiles."""
+
+
+@triton.jit
+def record_turn(log, tile):
+    """The step about this tile begins: its start, the SM, and the first mark of its turn."""
+    if log.where is not None:
+        record_start(log.trace, log.slot + tile)
+    mark(log.lane, tile, 0)
+
+
+@triton.jit
+def record_made(log, tile, values, NUMBER: tl.constexpr, MARK: tl.constexpr = None):
+    """The step about this tile has made a matrix: its place in the figure, and the mark that says when."""
+    if MARK is not None:
+        mark(log.lane, tile, MARK)
+    if log.where is not None:
+        record_matrix(log.trace, log.slot + tile, values, NUMBER)
+
+
 @triton.jit
 def record_where(trace, slot, batch_head, q_tile, kv_tile):
     """Record which head and tiles the step of this slot is about."""
@@ -192,44 +225,50 @@ def record_bytes(trace, slot, n_bytes, COLUMN: tl.constexpr):
 
 
 @triton.jit
-def record_rows(trace, slot, values, COLUMN: tl.constexpr, BLOCK: tl.constexpr):
+def record_rows(trace, slot, values, COLUMN: tl.constexpr):
     """Record one value per row in column COLUMN, which stands for a field of Trace."""
+    BLOCK: tl.constexpr = values.shape[0]
     row = trace.rows + slot.to(tl.int64) * (ROW_COLUMNS * BLOCK) + COLUMN * BLOCK
     tl.store(row + tl.arange(0, BLOCK), values)
 
 
 @triton.jit
-def record_state(trace, slot, m, l, alpha, BLOCK: tl.constexpr):
+def record_state(trace, slot, m, l, alpha):
     """Record the online softmax after a step: row_max, row_sum and alpha. m is in base-2 units."""
-    record_rows(trace, slot, m * LN2, 0, BLOCK)
-    record_rows(trace, slot, l, 1, BLOCK)
-    record_rows(trace, slot, alpha, 2, BLOCK)
+    record_rows(trace, slot, m * LN2, 0)
+    record_rows(trace, slot, l, 1)
+    record_rows(trace, slot, alpha, 2)
 
 
 @triton.jit
-def record_acc(buffer, slot, acc, BLOCK: tl.constexpr, BLOCK_D: tl.constexpr):
-    """Record an accumulator after the step in `buffer`: trace.acc, trace.acc_2 or trace.acc_3."""
-    offsets = tl.arange(0, BLOCK)[:, None] * BLOCK_D + tl.arange(0, BLOCK_D)[None, :]
-    tl.store(buffer + slot.to(tl.int64) * (BLOCK * BLOCK_D) + offsets, acc)
-
-
-@triton.jit
-def record_matrix(trace, slot, values, NUMBER: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """Record a matrix (ROWS, COLUMNS) that the step has in hand, or its picked row, if the trace holds it."""
-    if trace.matrices is not None:
-        record_numbers(trace.matrices[NUMBER], slot, values, trace.row, ROWS, COLUMNS)
-
-
-@triton.jit
-def record_numbers(buffer, slot, values, row, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """Record a matrix (ROWS, COLUMNS) of a step, or its row of that offset; nothing without a buffer."""
+def record_acc(buffer, slot, acc):
+    """Record an accumulator after the step in `buffer`, one of the trace's, if it is there."""
     if buffer is not None:
-        if row is None:
-            record_acc(buffer, slot, values, ROWS, COLUMNS)
+        ROWS: tl.constexpr = acc.shape[0]
+        COLUMNS: tl.constexpr = acc.shape[1]
+        offsets = tl.arange(0, ROWS)[:, None] * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+        tl.store(buffer + slot.to(tl.int64) * (ROWS * COLUMNS) + offsets, acc)
+
+
+@triton.jit
+def record_matrix(trace, slot, values, NUMBER: tl.constexpr):
+    """Record a matrix that the step has in hand, or its picked row, if the trace holds it."""
+    if trace.matrices is not None:
+        if trace.row is None:
+            record_acc(trace.matrices[NUMBER], slot, values)
         else:
-            columns = tl.zeros((ROWS, 1), tl.int32) + tl.arange(0, COLUMNS)[None, :]
-            is_picked = (tl.arange(0, ROWS)[:, None] == row) & (columns < COLUMNS)  # shaped as the values
-            tl.store(buffer + slot.to(tl.int64) * COLUMNS + columns, values, mask=is_picked)
+            record_row(trace.matrices[NUMBER], slot, values, trace.row)
+
+
+@triton.jit
+def record_row(buffer, slot, values, row):
+    """Record one row of a matrix; nothing without a buffer."""
+    if buffer is not None:
+        ROWS: tl.constexpr = values.shape[0]
+        COLUMNS: tl.constexpr = values.shape[1]
+        columns = tl.zeros((ROWS, 1), tl.int32) + tl.arange(0, COLUMNS)[None, :]
+        is_picked = (tl.arange(0, ROWS)[:, None] == row) & (columns < COLUMNS)  # shaped as the values
+        tl.store(buffer + slot.to(tl.int64) * COLUMNS + columns, values, mask=is_picked)
 
 
 @triton.jit

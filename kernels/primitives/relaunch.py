@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
 import sys
 from collections.abc import Callable, Sequence
@@ -17,6 +18,8 @@ MOST_TENSOR_MAPS = 64
 
 Fill = tuple[int, int, Callable[[Tensor], Any]]
 """Position of an argument, slot of its tensor, and what the tensor becomes as an argument."""
+Arguments = Callable[[Sequence[Any]], list[Any]]
+"""The arguments of a launch; takes the tensors of a call by slot."""
 
 
 def is_descriptor(argument: Any) -> bool:
@@ -24,50 +27,47 @@ def is_descriptor(argument: Any) -> bool:
     return hasattr(argument, "block_shape") and hasattr(argument, "base")
 
 
-class _Descriptor:
-    """A tensor descriptor for tensors of one signature; it keeps none of them alive."""
+def _remade(descriptor: Any) -> Callable[[Tensor], Any]:
+    """The descriptor of another tensor of the same signature. All but the address was checked before."""
+    kind = type(descriptor)
+    fields = {name: value for name, value in vars(descriptor).items() if name != "base"}
 
-    def __init__(self, descriptor: Any) -> None:
-        self._kind = type(descriptor)
-        self._fields = {name: value for name, value in vars(descriptor).items() if name != "base"}
+    def of(tensor: Tensor) -> Any:
+        made = object.__new__(kind)
+        made.__dict__.update(fields, base=tensor)
+        return made
 
-    def of(self, tensor: Tensor) -> Any:
-        """The descriptor of a tensor. All but the address was checked when the first one was made."""
-        descriptor = object.__new__(self._kind)
-        descriptor.__dict__.update(self._fields, base=tensor)
-        return descriptor
+    return of
 
 
-class _TensorMaps:
-    """Encoded descriptors by address: the address is all that differs between tensors of one signature."""
+def _encoded(
+    descriptor_of: Callable[[Tensor], Any], encode: Callable[[Any], list[Any]]
+) -> Callable[[Tensor], Any]:
+    """The encoded descriptor of a tensor, kept by address: nothing else differs in tensors of a signature."""
+    maps: dict[int, Any] = {}
 
-    def __init__(self, descriptor: _Descriptor, encode: Callable[[Any], list[Any]]) -> None:
-        self._descriptor, self._encode = descriptor, encode
-        self._maps: dict[int, Any] = {}
-
-    def of(self, tensor: Tensor) -> Any:
-        """The encoded descriptor of a tensor."""
+    def of(tensor: Tensor) -> Any:
         address = tensor.data_ptr()
-        found = self._maps.get(address)
+        found = maps.get(address)
         if found is None:
-            if len(self._maps) >= MOST_TENSOR_MAPS:
-                self._maps.clear()
-            found = self._maps[address] = self._encode(self._descriptor.of(tensor))[0]
+            if len(maps) >= MOST_TENSOR_MAPS:
+                maps.clear()
+            found = maps[address] = encode(descriptor_of(tensor))[0]
         return found
 
+    return of
 
-class _Arguments:
-    """All arguments of a kernel by position, with room for what differs from call to call."""
 
-    def __init__(self, fixed: list[Any], fills: Sequence[Fill]) -> None:
-        self._fixed, self._fills = fixed, fills
+def _filled(fixed: list[Any], fills: Sequence[Fill]) -> Arguments:
+    """All arguments of a kernel by position, with what differs from call to call filled in."""
 
-    def of(self, values: Sequence[Any]) -> list[Any]:
-        """The arguments of a call; `values` holds its tensors by slot."""
-        arguments = self._fixed.copy()
-        for position, slot, argument_of in self._fills:
+    def of(values: Sequence[Any]) -> list[Any]:
+        arguments = fixed.copy()
+        for position, slot, argument_of in fills:
             arguments[position] = argument_of(values[slot])
         return arguments
+
+    return of
 
 
 def interpreted_launch(
@@ -75,7 +75,7 @@ def interpreted_launch(
 ) -> Callable[[Sequence[Any], int], None]:
     """A launch of a kernel in the interpreter, as a function of a call's tensors and a stream."""
     given = _with_descriptors(arguments, slots, lambda tensor: tensor)
-    return lambda values, _stream: kernel[grid](*given.of(values), **options)
+    return lambda values, _stream: kernel[grid](*given(values), **options)
 
 
 def compiled_launch(
@@ -93,28 +93,27 @@ def compiled_launch(
 
     def start(values: Sequence[Any], stream: int) -> None:
         if getattr(knobs.runtime.launch_enter_hook, "calls", True):  # a profiler wants to see the launch
-            with_hooks(*given.of(values), stream=stream)
+            with_hooks(*given(values), stream=stream)
         else:
-            run(*size, stream, *fixed, *encoded.of(values))
+            run(*size, stream, *fixed, *encoded(values))
 
     return start
 
 
 def _with_descriptors(
     arguments: list[Any], slots: dict[int, int], argument_of: Callable[[Tensor], Any]
-) -> _Arguments:
+) -> Arguments:
     fixed, fills = list(arguments), []
     for position, slot in slots.items():
-        argument = arguments[position]
-        is_made = is_descriptor(argument)
-        fills.append((position, slot, _Descriptor(argument).of if is_made else argument_of))
+        argument = fixed[position]
+        fills.append((position, slot, _remade(argument) if is_descriptor(argument) else argument_of))
         fixed[position] = None  # or it would keep the first call's tensor alive
-    return _Arguments(fixed, fills)
+    return _filled(fixed, fills)
 
 
 def _past_the_encoder(
     launcher: Any, arguments: list[Any], slots: dict[int, int]
-) -> tuple[Callable, _Arguments] | None:
+) -> tuple[Callable, Arguments] | None:
     """Triton's launcher without the function around it that encodes all descriptors at every launch.
 
     That takes longer than the rest of a launch. Triton 3.6 and 3.7 have it; None if there is none, or another
@@ -135,8 +134,8 @@ def _past_the_encoder(
     for position, argument in enumerate(arguments):
         slot = slots.get(position)
         if position in meta_of and slot is not None:
-            encode_one = _encoder(encode, meta_of[position])
-            fills.append((len(fixed), slot, _TensorMaps(_Descriptor(argument), encode_one).of))
+            encode_one = functools.partial(encode, metadata=meta_of[position])
+            fills.append((len(fixed), slot, _encoded(_remade(argument), encode_one)))
             fixed += [None, *encode_one(argument)[1:]]
         elif slot is not None:
             fills.append((len(fixed), slot, Tensor.data_ptr))
@@ -145,8 +144,4 @@ def _past_the_encoder(
             fixed.append(argument)
     bare = copy.copy(launcher)
     bare.launch = bare_launch
-    return bare, _Arguments(fixed, fills)
-
-
-def _encoder(encode: Callable, metadata: Any) -> Callable[[Any], list[Any]]:
-    return lambda descriptor: encode(descriptor, metadata)
+    return bare, _filled(fixed, fills)

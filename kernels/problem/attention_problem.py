@@ -34,7 +34,9 @@ class InvalidProblem(ValueError):
 
     def __init__(self, field: str, given: object, accepted: str, remedy: str = "") -> None:
         self.field = field
-        super().__init__(f"{field}={given!r} is not accepted: {accepted}.{' ' + remedy if remedy else ''}")
+        self.reason = f"{accepted}.{' ' + remedy if remedy else ''}"
+        """What is accepted, and what to do."""
+        super().__init__(f"{field}={given!r} is not accepted: {self.reason}")
 
     @classmethod
     def from_message(cls, field: str, message: str) -> InvalidProblem:

@@ -64,13 +64,10 @@ def _normal(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
     return rng.standard_normal(shape, dtype=np.float32)
 
 
-def _draw_normal(problem: AttentionProblem, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    return _normal(rng, problem.q_shape), _normal(rng, problem.kv_shape)
-
-
-def _draw_large(problem: AttentionProblem, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    query, key = _draw_normal(problem, rng)
-    return query * np.float32(16), key * np.float32(16)  # scores of standard deviation 256
+def _draw_normal(
+    problem: AttentionProblem, rng: np.random.Generator, size: float = 1
+) -> tuple[np.ndarray, np.ndarray]:
+    return np.float32(size) * _normal(rng, problem.q_shape), np.float32(size) * _normal(rng, problem.kv_shape)
 
 
 def _draw_constant(problem: AttentionProblem, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -103,7 +100,7 @@ _DRAW = {
     "normal": _draw_normal,
     "growing_max": lambda problem, rng: _draw_ramp(problem, rng, +1),
     "falling_max": lambda problem, rng: _draw_ramp(problem, rng, -1),
-    "large": _draw_large,
+    "large": lambda problem, rng: _draw_normal(problem, rng, 16),  # scores of standard deviation 256
     "one_hot": _draw_one_hot,
     "constant": _draw_constant,
 }

@@ -84,7 +84,7 @@ def _lane_files() -> dict[tuple[AttentionProblem, str], Path]:
 @functools.cache
 def recorded_measurement(problem: AttentionProblem) -> Measurement | None:
     """Recorded time and memory of exactly this problem, or None."""
-    measurements = (Measurement.from_dict(values) for values in _index()["measurements"])
+    measurements = read_document((FOLDER / INDEX).read_bytes()).measurements
     return next((measurement for measurement in measurements if measurement.problem == problem), None)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 KINDS = (
@@ -46,10 +46,6 @@ class Finding:
         """Kind, words and place in one text."""
         place = f" ({self.place}: {self.source})" if self.file else ""
         return f"{self.kind}: {self.words}{place}"
-
-    def as_dict(self) -> dict:
-        """Field names to plain values, fit for JSON."""
-        return asdict(self)
 
 
 def titles(findings: tuple[Finding, ...]) -> str:

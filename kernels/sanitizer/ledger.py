@@ -50,7 +50,7 @@ class Ledger:
             kind,
             launch,
             region.name,
-            f"{_verb(how)} element {element:,} of {_named(region)}",
+            f"{_verb(how)} element {element:,} of {region.name} ({region.argument})",
             bounds,
             len(addresses),
         )
@@ -75,8 +75,8 @@ class Ledger:
         key = (kind, site, launch.kernel, name)
         if key not in self._faults:
             first = f"program {launch.place} of {launch.kernel} {where}"
-            if launch.order != "as numbered":
-                first = f"if the programs run {launch.order}, {first}"
+            if launch.in_reverse:
+                first = f"if the programs run in reverse, {first}"
             self._faults[key] = _Fault(kind, site, launch.number, first, ending)
         fault = self._faults[key]
         if fault.launch == launch.number:
@@ -98,10 +98,6 @@ def _finding(fault: _Fault) -> Finding:
 
 def _verb(how: str) -> str:
     return {"read": "reads", "write": "writes"}.get(how, "updates")
-
-
-def _named(region: Region) -> str:
-    return f"{region.name} ({region.argument})"
 
 
 def _element(region: Region, address: int) -> str:

@@ -18,7 +18,7 @@ from kernels.sanitizer.roles import FollowCopies, Role
 from kernels.sanitizer.statements import source_lines, statement_of
 from kernels.sanitizer.tiles import KEY_SIDE, QUERY_SIDE, Step, Tile, block_of, steps_of, tiles_of
 from kernels.sanitizer.watch import watch_memory
-from kernels.trace.observed import Observed, ObservedKernel, ObservedSite
+from kernels.trace.observed import Observed, ObservedKernel, ObservedSite, Section, Stays
 from kernels.trace.trace import LaunchInfo, Trace
 
 Attend = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
@@ -174,7 +174,7 @@ def _skips_tiles(steps: list[Step], problem: AttentionProblem) -> bool:
 
 def _kernel(one: _Launched, problem: AttentionProblem) -> ObservedKernel:
     with_tile = [step for step in one.steps if step.query and step.key]
-    stays = "kv_tile" if _changes(one.steps, "query") > _changes(one.steps, "key") else "q_tile"
+    stays: Stays = "kv_tile" if _changes(one.steps, "query") > _changes(one.steps, "key") else "q_tile"
     sections = _sections(one.steps, stays) if with_tile else {}
     moved: dict[Statement, list[Tile]] = {}
     for step in one.steps:
@@ -214,7 +214,7 @@ def _site_name(statement: Statement, tiles: list[Tile], taken: dict[Statement, s
     return f"{name} of {statement[0].rpartition('/')[2]}" if name in taken.values() else name
 
 
-def _sections(steps: list[Step], stays: str) -> dict[Statement, str]:
+def _sections(steps: list[Step], stays: str) -> dict[Statement, Section]:
     """Which statements run in every round of a program's loop over tiles, and which before and after it."""
     moving = QUERY_SIDE[:1] if stays == "kv_tile" else KEY_SIDE
     in_loop: set[Statement] = set()

@@ -72,8 +72,8 @@ class Region:
 class Launch:
     """One launch of a kernel: its regions by tag, and the program that runs now."""
 
-    def __init__(self, number: int, kernel: str, arguments: dict[str, Any], order: str) -> None:
-        self.number, self.kernel, self.order = number, kernel, order
+    def __init__(self, number: int, kernel: str, arguments: dict[str, Any], in_reverse: bool) -> None:
+        self.number, self.kernel, self.in_reverse = number, kernel, in_reverse
         self.grid = (1, 1, 1)
         self.program, self.place = 0, (0, 0, 0)
         """Number of the program, in the order in which a GPU starts them: x runs fastest. And its x, y, z."""

@@ -24,16 +24,6 @@ from kernels.sanitizer.log import AccessLog
 from kernels.sanitizer.poison import Poison
 from kernels.sanitizer.regions import ADDRESS, TAG_SHIFT, Launch, Memory, Region
 
-Order = Callable[[int], np.ndarray]
-"""Number of programs to the order in which they run: a permutation."""
-
-ORDERS: dict[str, Order] = {
-    "as numbered": np.arange,
-    "in reverse": lambda count: np.arange(count)[::-1],
-    "in another order": lambda count: np.random.default_rng(0).permutation(count),
-}
-
-
 NEEDED = ("interpreter_builder", "GridExecutor", "_implicit_cvt", "TensorHandle")
 """Names of Triton's interpreter that a watch uses."""
 
@@ -54,11 +44,10 @@ class Watch:
         """Most programs of one launch."""
         self.poison = Poison()
         self._ledger = Ledger()
-        self.order = "as numbered"
-        """Name in ORDERS; it may be changed between launches."""
+        self.in_reverse = False
+        """Whether the programs run in reverse; it may be changed between launches."""
         self._log = log
         self._launch: Launch | None = None
-        self._sequence = np.arange(1)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -74,7 +63,7 @@ class Watch:
         except TypeError:  # the launch itself is about to raise it
             arguments = {}
         self.launches += 1
-        self._launch = Launch(self.launches, executor.fn.__name__, arguments, self.order)
+        self._launch = Launch(self.launches, executor.fn.__name__, arguments, self.in_reverse)
         if self._log is not None:
             self._log.begin(self._launch, executor.fn)
 
@@ -95,11 +84,9 @@ class Watch:
         if self._launch is None:
             return x, y, z
         nx, ny, nz = self._launch.grid = grid
-        turn = (x * ny + y) * nz + z
-        if turn == 0:
-            self._sequence = ORDERS[self.order](grid[0] * ny * nz)
-            self.programs = max(self.programs, len(self._sequence))
-        rest, z = divmod(int(self._sequence[turn]), nz)
+        programs, turn = nx * ny * nz, (x * ny + y) * nz + z
+        self.programs = max(self.programs, programs)
+        rest, z = divmod(programs - 1 - turn if self.in_reverse else turn, nz)
         x, y = divmod(rest, ny)
         self._launch.program, self._launch.place = x + nx * (y + ny * z), (x, y, z)
         return x, y, z

@@ -78,11 +78,8 @@ def main(argv: list[str] | None = None) -> int:
         print(f"error: {path}: {error}", file=sys.stderr)
         return 2
     if not ratios:
-        print(
-            f"error: {path} has no problem on which ours and a peer were timed; "
-            "measure them together, with --peers ours,…",
-            file=sys.stderr,
-        )
+        lack = "has no problem on which ours and a peer were timed"
+        print(f"error: {path} {lack}; measure them together, with --peers ours,…", file=sys.stderr)
         return 2
     print(markdown_table(ratios))
     return 0

@@ -10,13 +10,13 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from kernels.algorithms import ALGORITHMS, kernels_with_lanes, run_lanes, run_traced
 from kernels.device.backend import compute_capability
-from kernels.measure import ncu, sweep
+from kernels.measure import counters, sweep
 from kernels.measure.ceilings import COPY, measure_ceilings
 from kernels.measure.document import FORMAT_VERSION, RECORDINGS_FORMAT, Document
 from kernels.measure.measure import measure
@@ -24,11 +24,12 @@ from kernels.measure.measurement import DIRECTIONS
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.problem.presets import LANE_PROBLEMS, PRESETS
 from kernels.recordings import FILES, FOLDER, INDEX, LANES_PREFIX
+from kernels.tool_arguments import some_of
 from kernels.trace.algorithm import Algorithm
 from kernels.trace.lane_kernel import LaneKernel
 
 KEPT_RESULT_BYTES = 1 << 20
-"""Output and gradients stay in a recording up to this size, so that its error can be computed anew."""
+"""Output and gradients stay in a recording up to this size, so that its error can be computed again."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +40,9 @@ class RecordOrder:
     command: str
     minutes: float
     algorithms: tuple[str, ...] = ()
-    """Names of those whose traces are recorded anew; () for all. Other recorded traces stay."""
+    """Names of those whose traces are recorded again; () for all. Other recorded traces stay."""
     kernels: tuple[str, ...] = ()
-    """Names of those whose lanes are recorded anew; () for all. Other recorded lanes stay."""
+    """Names of those whose lanes are recorded again; () for all. Other recorded lanes stay."""
 
 
 def record_traces(order: RecordOrder) -> None:
@@ -62,7 +63,7 @@ def record_traces(order: RecordOrder) -> None:
                 problems.append(entry.with_own_tiles(preset.problem))
                 runs.append(_record_trace(order.folder, name, entry))
         for problem in dict.fromkeys(problems):
-            measurements[problem] = measure(problem, directions=DIRECTIONS).as_dict()
+            measurements[problem] = asdict(measure(problem, directions=DIRECTIONS))
     _write_index(order, runs, list(measurements.values()), {entry.name for entry in here})
 
 
@@ -75,14 +76,14 @@ def _runs_here(entry: Algorithm | LaneKernel) -> bool:
     return missing is None
 
 
-def _write_index(order: RecordOrder, runs: list[dict], measurements: list[dict], anew: set[str]) -> None:
-    """Write the index. Of an earlier one stay the runs of algorithms that are not recorded `anew`.
+def _write_index(order: RecordOrder, runs: list[dict], measurements: list[dict], again: set[str]) -> None:
+    """Write the index. The runs of algorithms that are not recorded `again` stay from an earlier one.
 
     If some algorithms alone are recorded, its measurements of other problems stay too, and its command.
     """
     path = order.folder / INDEX
     old = json.loads(path.read_text()) if path.exists() else {"runs": [], "measurements": []}
-    kept = [run for run in old["runs"] if run["algorithm"] not in anew]
+    kept = [run for run in old["runs"] if run["algorithm"] not in again]
     command = order.command
     if order.algorithms or kept:
         command = "; ".join(dict.fromkeys(filter(None, (old.get("command"), order.command))))
@@ -164,11 +165,11 @@ def record_ceilings(order: RecordOrder) -> None:
 def record_counters(order: RecordOrder) -> None:
     """DRAM and L2 bytes and tensor-core use of naive, fused and our kernels. About a minute."""
     document, path = Document(command=order.command), order.folder / FILES["counters"]
-    for problem in ncu.COUNTED_PROBLEMS:
+    for problem in counters.COUNTED_PROBLEMS:
         shape = f"head_dim {problem.head_dim} {problem.mask}"
         try:
-            runs = ncu.read_counters(problem, list(ncu.COUNTED_CALLS))
-        except (ncu.CountersUnavailable, OSError, RuntimeError) as error:
+            runs = counters.read_counters(problem, list(counters.COUNTED_CALLS))
+        except (counters.CountersUnavailable, OSError, RuntimeError) as error:
             _say(f"counters are skipped: {error}")
             document = replace(document, left_out=(*document.left_out, f"counters of {shape}: {error}"))
         else:
@@ -215,57 +216,32 @@ def _argument_parser() -> argparse.ArgumentParser:
         prog="python -m kernels.record",
         description="Record on this machine's GPU what the app shows on machines without one.",
     )
+
+    def add_names(option: str, known: Iterable[str], default: list[str], about: str) -> None:
+        help_words = about.format(f"some of {','.join(known)} (default: all)")
+        parser.add_argument(option, type=some_of(known), default=default, help=help_words)
+
     add = parser.add_argument
     add("--out", type=Path, default=FOLDER, help="folder to write to (default: the shipped recordings)")
-    add(
-        "--parts",
-        type=lambda text: text.split(","),
-        default=list(PARTS),
-        help=f"some of {','.join(PARTS)} (default: all)",
-    )
+    add_names("--parts", PARTS, list(PARTS), "{}")
     add(
         "--minutes",
         type=float,
         default=7.0,
         help="time limit of the sweeps (default 7); the file names what is left out",
     )
-    add(
-        "--algorithms",
-        type=lambda text: text.split(","),
-        default=[],
-        help=f"part traces: some of {','.join(ALGORITHMS)} (default: all); other recorded traces stay",
-    )
-    add(
-        "--kernels",
-        type=lambda text: text.split(","),
-        default=[],
-        help=f"part lanes: some of {','.join(_kernel_names())} (default: all); other recorded lanes stay",
-    )
+    add_names("--algorithms", ALGORITHMS, [], "part traces: {}; other recorded traces stay")
+    lanes = [kernel.name for kernel in kernels_with_lanes()]
+    add_names("--kernels", lanes, [], "part lanes: {}; other recorded lanes stay")
     return parser
 
 
-def _kernel_names() -> list[str]:
-    return [kernel.name for kernel in kernels_with_lanes()]
-
-
-def _overwrites_without_gpu(folder: Path) -> bool:
-    """Whether recordings of a machine without a GPU would replace the shipped ones in this folder."""
+def main(argv: list[str] | None = None) -> int:
+    """The command line. Returns 0, or 2 if recordings of a GPU would be overwritten without one."""
+    arguments = _argument_parser().parse_args(argv)
     from kernels.device.runtime import WITHOUT_GPU
 
-    return WITHOUT_GPU and folder.resolve() == FOLDER.resolve()
-
-
-def main(argv: list[str] | None = None) -> int:
-    """The command line. Returns 0, or 2 for an unknown part, algorithm or kernel, and if recordings of a GPU
-    would be overwritten without one."""
-    arguments = _argument_parser().parse_args(argv)
-    choices = (("parts", [*PARTS]), ("algorithms", [*ALGORITHMS]), ("kernels", _kernel_names()))
-    for option, known in choices:
-        if unknown := [name for name in getattr(arguments, option) if name not in known]:
-            given, accepted = ",".join(unknown), ",".join(known)
-            print(f"error: --{option} {given} is not accepted: expected some of {accepted}", file=sys.stderr)
-            return 2
-    if _overwrites_without_gpu(arguments.out):
+    if WITHOUT_GPU and arguments.out.resolve() == FOLDER.resolve():
         wanted = "expected a GPU, since the shipped recordings are of one"
         print(f"error: --out {arguments.out} is not accepted: {wanted}. Give another --out.", file=sys.stderr)
         return 2

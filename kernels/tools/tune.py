@@ -11,11 +11,8 @@ import contextlib
 import functools
 import itertools
 import json
-import multiprocessing
-import os
 import sys
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -23,7 +20,7 @@ from typing import Any
 from kernels.device.backend import device_info, utc_now
 from kernels.device.clocks import Call, Clock, CudaClock, Timing
 from kernels.device.runtime import BACKEND
-from kernels.measure.sweep import problem_for
+from kernels.measure.sweep import in_processes, problem_for
 from kernels.primitives.launch import TileConfig
 from kernels.primitives.tuning import (
     FOLDER,
@@ -37,6 +34,7 @@ from kernels.primitives.tuning import (
     shape_class,
 )
 from kernels.problem import AttentionProblem, InvalidProblem
+from kernels.tool_arguments import numbers, some_of
 
 MASKS = ("full", "causal")
 LENGTHS = (1024, 8192)
@@ -120,6 +118,7 @@ def prepare(kernel: str, problem: AttentionProblem) -> dict[Candidate, Call]:
     """
     import torch
 
+    from kernels.algorithms.backward.inputs import BackwardInputs
     from kernels.algorithms.backward.launch import BackwardCall
     from kernels.algorithms.flash2.forward import flash_forward
 
@@ -144,7 +143,7 @@ def prepare(kernel: str, problem: AttentionProblem) -> dict[Candidate, Call]:
             calls[config] = functools.partial(hopper, config=config)
         return calls
     out, lse, _ = flash2(config=fallback_config("forward", problem.head_dim, problem.itemsize))
-    backward = BackwardCall(query, key, value, out, lse, d_out, **mask)
+    backward = BackwardCall(BackwardInputs(query, key, value, out, lse, d_out, **mask))
     backward.preprocess()
     launch = getattr(backward, kernel)
     return {config: functools.partial(launch, config) for config in tile_configs(kernel)}
@@ -157,9 +156,7 @@ def compile_candidates(kernels: list[str], head_dims: list[int]) -> None:
         for kernel, head_dim, mask in itertools.product(kernels, head_dims, MASKS)
         for candidate in candidates(kernel, head_dim)
     ]
-    workers = max((os.cpu_count() or 2) - 2, 1)
-    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-        list(pool.map(_compile, jobs, chunksize=2))  # raises what a job raised
+    in_processes(_compile, jobs, None)
 
 
 def _compile(job: tuple[str, int, str, Candidate]) -> None:
@@ -208,10 +205,8 @@ def _entry(config: TileConfig, timing: Timing, problem: AttentionProblem) -> dic
 def _words(candidate: Candidate, timing: Timing) -> str:
     if candidate is PORTABLE:
         return f"forward.py {timing.median_ms:.3f} ms"
-    tile = (
-        f"{candidate.block_m}x{candidate.block_n} {candidate.num_warps} warps {candidate.num_stages} stages"
-    )
-    return f"{tile} {timing.median_ms:.3f} ms"
+    tile = f"{candidate.block_m}x{candidate.block_n} {candidate.num_warps} warps"
+    return f"{tile} {candidate.num_stages} stages {timing.median_ms:.3f} ms"
 
 
 def _argument_parser() -> argparse.ArgumentParser:
@@ -220,23 +215,12 @@ def _argument_parser() -> argparse.ArgumentParser:
         description="Rebuild the table of tiles for this machine's GPU. It takes some minutes.",
     )
     add = parser.add_argument
-    add(
-        "--kernels",
-        type=lambda text: text.split(","),
-        default=list(KERNELS),
-        help=f"some of {','.join(KERNELS)} (default: all)",
-    )
-    add(
-        "--head-dims",
-        type=lambda text: [int(part) for part in text.split(",")],
-        default=[32, 64, 128, 256],
-        help="comma separated (default 32,64,128,256)",
-    )
-    add(
-        "--out",
-        type=Path,
-        help="file to write (default: the table of this architecture); classes that are not timed are kept",
-    )
+    known = f"some of {','.join(KERNELS)} (default: all)"
+    add("--kernels", type=some_of(KERNELS), default=list(KERNELS), help=known)
+    dims = [32, 64, 128, 256]
+    add("--head-dims", type=numbers, default=dims, help="comma separated (default 32,64,128,256)")
+    out = "file to write (default: the table of this architecture); classes that are not timed are kept"
+    add("--out", type=Path, help=out)
     return parser
 
 

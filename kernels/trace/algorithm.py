@@ -1,8 +1,8 @@
 """How an algorithm is described.
 
-One `Algorithm` holds everything that the rest of the project knows of it. Schedule, traffic, checks, player
-and pages take this entry and look nothing up by name. The entries are in `kernels/algorithms/`. Importing
-this file imports neither torch nor triton.
+One `Algorithm` holds all facts that the rest of the project knows of it. Schedule, traffic, checks, player
+and pages take this entry; only words of pages are looked up by its name (`viz/shared/looks.py`). The entries
+are in `kernels/algorithms/`. Importing this file imports neither torch nor triton.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Phase:
     """Whether only tiles that the mask cuts have this phase."""
     rescales: bool = False
     """Whether the old sums are multiplied by the rescale factor in this phase."""
-    tells: str = ""
+    sentence_key: str = ""
     """Name of the sentence that the player says of it, in sentences.js; "" for what it loads or stores."""
 
 
@@ -199,7 +199,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Algorithm:
-    """One algorithm: its kernels in launch order, and everything the pages say and draw of it."""
+    """One algorithm: its kernels in launch order, and the facts that pages show of it."""
 
     name: str
     """In URLs, files and commands."""
@@ -211,9 +211,6 @@ class Algorithm:
     kernels: tuple[Kernel, ...]
     runner: str
     """Module with `run_traced(problem)`, and with `forward` and `gradients` if it is `checked`."""
-    headline: str = ""
-    """What Explore says of it above the player; "" for the page's own words on FlashAttention.
-    Terms of the glossary may be marked, [[HBM]]."""
     rank: int = 100
     """Position in the lists of pages; equal ranks are sorted by name."""
     runs_in: str = "triton"
@@ -226,8 +223,6 @@ class Algorithm:
     """Strips right of the grid: tensors cut along the queries."""
     grid: tuple[str, ...] = ()
     """Tensors in HBM with one tile per tile of the grid, such as the scores of standard attention."""
-    grid_words: str = "S is never in HBM"
-    """What the player says of the matrix that the grid shows."""
     each_kernel_anew: bool = False
     """Whether each kernel goes over the grid from the start."""
     packs_heads: bool = False
@@ -262,8 +257,6 @@ class Algorithm:
     """Whether it is a user's kernel, of which only loads and stores are seen."""
     tile_bytes: TileBytes | None = None
     """Requested bytes by tensor of one query tile of one head, by formula."""
-    chip_words: str = "With the tiles of one pipeline stage."
-    """Of how many tiles at a time the data on the chip is."""
     needs: Needs | None = None
     """What it needs of the machine and the problem; None if it runs everywhere and takes every problem."""
     own_tiles: TilesOf | None = None

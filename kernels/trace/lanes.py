@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import functools
 import io
-import json
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import msgspec
 import numpy as np
 
 from kernels.device.backend import DeviceInfo
-from kernels.file_format import HEADER, format_mismatch, read_arrays, read_header
+from kernels.file_format import HEADER, format_mismatch, plain_values, read_arrays, read_header, with_header
 from kernels.problem import AttentionProblem
 from kernels.trace.lane_order import begins_in_turn
 
@@ -28,7 +28,7 @@ KINDS = (PRODUCT, SOFTMAX, WAIT, OTHER)
 ONLY_KERNEL = {"backward": "backward_sweep"}
 """Older files name the algorithm instead. Its kernel with lanes has the same name, except for these."""
 MAX_FILE_BYTES = 256 << 20
-DAMAGE = (AttributeError, KeyError, TypeError, ValueError)
+DAMAGE = (AttributeError, KeyError, TypeError, ValueError, msgspec.ValidationError)
 """What values of the wrong kind raise."""
 BY_ACTIVITY = ("sm_activity_ns", "sm_lane_ns")
 """Arrays with one value per SM and activity."""
@@ -172,13 +172,7 @@ class Lanes:
 
     def save(self, target: str | Path | BinaryIO) -> None:
         """Write one .npz file: the arrays, and a JSON header with everything else. No pickle."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
-        plain = {name: value for name, value in values.items() if name not in arrays}
-        header = {"format": FORMAT, "version": FORMAT_VERSION} | plain
-        header |= {"problem": self.problem.as_dict(), "device": self.device.as_dict()}
-        arrays[HEADER] = np.frombuffer(json.dumps(header).encode(), np.uint8)
-        np.savez_compressed(target, allow_pickle=False, **arrays)
+        np.savez_compressed(target, allow_pickle=False, **with_header(self, FORMAT, FORMAT_VERSION))
 
     def to_bytes(self) -> bytes:
         """The file that `save` writes."""
@@ -203,12 +197,9 @@ class Lanes:
         try:
             arrays = read_arrays(source, MAX_FILE_BYTES)
             header = _header(arrays)
-            plain = {name: each for name, each in header.items() if name not in ("format", "version")}
-            plain["problem"] = AttentionProblem.from_dict(plain["problem"])
-            plain["device"] = DeviceInfo(**plain["device"])
-            plain["lanes"] = tuple(plain["lanes"])
-            plain["activities"] = tuple((name, kind) for name, kind in plain["activities"])
-            lanes = cls(**plain | {name: array for name, array in arrays.items() if name != HEADER})
+            arrays = {name: array for name, array in arrays.items() if name != HEADER}
+            values: dict[str, Any] = plain_values(cls, header) | arrays
+            lanes = cls(**values)
             lanes._check_shapes()
             return lanes._in_turn()
         except InvalidLanes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 
 import numpy as np
 
@@ -44,7 +45,7 @@ def chrome_trace(
         events.append(event | times | {"args": details})
     for label, each in lanes:
         events += _lane_events(label, each, first_pid=1 + max(event["pid"] for event in events))
-    notes = {"problem": trace.problem.as_dict(), "clock": clock, **trace.device.as_dict()}
+    notes = {"problem": trace.problem.as_dict(), "clock": clock, **asdict(trace.device)}
     return json.dumps({"traceEvents": events, "displayTimeUnit": "ns", "otherData": notes})
 
 

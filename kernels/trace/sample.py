@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
+from msgspec import Meta
 
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import visited_tiles
@@ -33,19 +35,10 @@ HEADS, TILES = (4, 2, 1), (6, 4, 3)
 class Sample:
     """The traced part of a run."""
 
-    heads: tuple[int, ...]
+    heads: Annotated[tuple[int, ...], Meta(min_length=1)]
     """batch * q_heads + head of each traced query head, ascending. If several share a key head, all do."""
-    q_tiles: tuple[int, ...] | None = None
+    q_tiles: Annotated[tuple[int, ...], Meta(min_length=1)] | None = None
     """The traced query tiles of each of these heads, ascending; None for all."""
-
-    @classmethod
-    def from_dict(cls, values: dict) -> Sample:
-        """The reverse of `dataclasses.asdict`, from JSON. Raises TypeError, KeyError or ValueError."""
-        heads, q_tiles = values["heads"], values["q_tiles"]
-        numbers = [*heads, *(q_tiles or ())]
-        if not heads or q_tiles == [] or any(type(number) is not int for number in numbers):
-            raise ValueError("a sample holds numbers of heads and of query tiles")
-        return cls(tuple(heads), None if q_tiles is None else tuple(q_tiles))
 
     def fits(self, problem: AttentionProblem) -> bool:
         """Whether the problem has these heads and query tiles, each named once and in order."""

@@ -10,7 +10,7 @@ class TimedAs:
     """The peer of `kernels.measure.peers` that is timed for an algorithm, and whose time that is."""
 
     peer: str
-    whose: str
+    timing_source: str
     """What a card calls what was timed; "" if it is the algorithm itself."""
     why: str = ""
     """Why it is not the algorithm as it is played, in a sentence."""

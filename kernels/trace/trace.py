@@ -6,27 +6,31 @@ Importing this file imports neither torch nor triton, so that a page can show re
 from __future__ import annotations
 
 import io
-import json
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
+import msgspec
 import numpy as np
 
 from kernels.device.backend import DeviceInfo
-from kernels.file_format import HEADER, UnreadableFile, format_mismatch, read_arrays, read_header
+from kernels.file_format import (
+    HEADER,
+    UnreadableFile,
+    format_mismatch,
+    plain_values,
+    read_arrays,
+    read_header,
+    with_header,
+)
 from kernels.problem import AttentionProblem
 from kernels.trace.observed import Observed
 from kernels.trace.sample import Sample
 
 FORMAT = "flash-attention-trace"
-FORMAT_VERSION = 1
-SAMPLE_VERSION = 2
-"""Version of a file that holds a sample, which programs of version 1 would take for a damaged file."""
-MATRIX_VERSION = 3
-"""Version of a file that holds matrices; the same is true of it."""
-ROW_VERSION = 4
-"""Version of a file that holds one picked row of them."""
+FORMAT_VERSION = 4
+OLDER_VERSIONS = (1, 2, 3)
+"""Versions of files that hold less: no sample, no matrices, no picked row."""
 MAX_FILE_BYTES = 1 << 30
 """A trace file that unpacks to more than this is not read."""
 
@@ -45,12 +49,6 @@ MATRIX_PREFIX = "matrix "
 PER_STEP = ("kernel", "program", "batch_head", "q_tile", "kv_tile", "sm", "start_ns", "end_ns")
 PER_ROW = ("row_max", "row_sum", "alpha", "row_share", "weight", "output_distance")
 """Fields of Trace with one value per step, and with one per step and row."""
-
-
-def _version(sampled: bool, with_matrices: bool, of_a_row: bool) -> int:
-    if of_a_row:
-        return ROW_VERSION
-    return MATRIX_VERSION if with_matrices else SAMPLE_VERSION if sampled else FORMAT_VERSION
 
 
 class InvalidTrace(ValueError):
@@ -195,30 +193,9 @@ class Trace:
 
     def save(self, target: str | Path | BinaryIO, compress: bool = True) -> None:
         """Write one .npz file: the arrays, and a JSON header with everything else. No pickle."""
-        arrays = {field.name: getattr(self, field.name) for field in fields(self)}
-        arrays = {name: value for name, value in arrays.items() if isinstance(value, np.ndarray)}
-        arrays |= {MATRIX_PREFIX + name: values for name, values in (self.matrices or {}).items()}
-        header = {
-            "format": FORMAT,
-            "version": _version(
-                self.sample is not None, self.matrices is not None, self.matrix_row is not None
-            ),
-            "problem": self.problem.as_dict(),
-            "algorithm": self.algorithm,
-            "device": self.device.as_dict(),
-            "kernels": list(self.kernels),
-            "launches": [vars(launch) for launch in self.launches],
-            "recorded_at": self.recorded_at,
-            "tensors": list(self.tensors),
-        }
-        if self.sample:
-            header["sample"] = asdict(self.sample)
-        if self.matrix_row is not None:
-            header["matrix_row"] = self.matrix_row
-        if self.observed:
-            header["observed"] = self.observed.as_dict()
+        matrices = {MATRIX_PREFIX + name: values for name, values in (self.matrices or {}).items()}
+        arrays = matrices | with_header(replace(self, matrices=None), FORMAT, FORMAT_VERSION)
         write = np.savez_compressed if compress else np.savez
-        arrays[HEADER] = np.frombuffer(json.dumps(header).encode(), np.uint8)
         write(target, allow_pickle=False, **arrays)
 
     def to_bytes(self, compress: bool = False) -> bytes:
@@ -244,31 +221,17 @@ class Trace:
         except UnreadableFile as error:
             raise InvalidTrace(f"not a trace file: {error}") from error
         arrays = {name: array for name, array in arrays.items() if name != HEADER}
-        sampled = "sample" in header
+        if mismatch := format_mismatch(header, (FORMAT,), FORMAT_VERSION, *OLDER_VERSIONS):
+            raise InvalidTrace(f"this is {mismatch}")
         named = [name for name in arrays if name.startswith(MATRIX_PREFIX)]
         matrices = {name.removeprefix(MATRIX_PREFIX): arrays.pop(name) for name in named}
-        of_a_row = "matrix_row" in header
-        if mismatch := format_mismatch(header, (FORMAT,), _version(sampled, bool(matrices), of_a_row)):
-            raise InvalidTrace(f"this is {mismatch}")
         try:
-            trace = cls(
-                problem=AttentionProblem.from_dict(header["problem"]),
-                algorithm=header["algorithm"],
-                device=DeviceInfo(**header["device"]),
-                kernels=tuple(header["kernels"]),
-                launches=tuple(LaunchInfo(**launch) for launch in header["launches"]),
-                recorded_at=header["recorded_at"],
-                tensors=tuple(header["tensors"]),
-                sample=Sample.from_dict(header["sample"]) if sampled else None,
-                observed=Observed.from_dict(header["observed"]) if "observed" in header else None,
-                matrices=matrices or None,
-                matrix_row=header["matrix_row"] if of_a_row else None,
-                **arrays,
-            )
+            values: dict[str, Any] = plain_values(cls, header) | arrays
+            trace = cls(**values, matrices=matrices or None)
             trace._check_shapes()
         except InvalidTrace:
             raise
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except (AttributeError, TypeError, ValueError, msgspec.ValidationError) as error:
             raise InvalidTrace(f"a damaged trace file: {error}") from error
         return trace
 
@@ -296,9 +259,8 @@ class Trace:
             "d_value": part.kv_shape,
         }
         sizes = {1, problem.block_m, problem.block_n, problem.head_dim}
-        row = self.matrix_row
-        if row is not None and (type(row) is not int or not 0 <= row < problem.block_m):
-            raise InvalidTrace(f"a damaged trace file: no query tile has a row {row}")
+        if self.matrix_row is not None and not 0 <= self.matrix_row < problem.block_m:
+            raise InvalidTrace(f"a damaged trace file: no query tile has a row {self.matrix_row}")
         for name, array in (self.matrices or {}).items():
             if array.ndim != 3 or array.shape[0] != steps or not sizes.issuperset(array.shape[1:]):
                 raise InvalidTrace(f"a damaged trace file: the matrix {name} has shape {array.shape}")

@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kernels.file_format import Count
 from kernels.problem import AttentionProblem
 
 if TYPE_CHECKING:
@@ -25,8 +26,8 @@ class Operation:
     """One torch operation or one kernel, and the bytes that it requests."""
 
     name: str
-    bytes_read: int
-    bytes_written: int
+    bytes_read: Count
+    bytes_written: Count
     shape: str
     """Shape of the result of an operation: "16x4096x4096"; tiles of a kernel: "64x128 tiles"."""
 

@@ -9,17 +9,82 @@ import atexit
 import collections
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Generic
 
 from kernels.device.backend import DeviceInfo
 from kernels.worker.failures import Cancelled, Crashed, JobFailure, TimedOut, failure_of
-from kernels.worker.job import Job
 from kernels.worker.process import WorkerProcess
 from kernels.worker.requests import Request, Result
 
 START_LIMIT_S = 120.0
 NEXT_TRY_S = 1.0
 """Pause after a worker that did not start."""
+
+
+class Job(Generic[Result]):
+    """Made by `WorkerClient.submit`. Safe to use from many threads."""
+
+    def __init__(
+        self, client: WorkerClient, request: Request[Result], time_limit_s: float, blob: bytes
+    ) -> None:
+        self.request = request
+        self.time_limit_s = time_limit_s
+        self.blob = blob
+        """Bytes that are sent with the request; dropped when the job has ended."""
+        self.fraction = 0.0
+        self.label = "waiting"
+        self.started = False
+        """Whether a worker process has begun it. If its worker dies before that, the next one gets it."""
+        self.cancelled = False
+        self._client = client
+        self._finished = threading.Event()
+        self._reading = threading.Lock()
+        self._answer: tuple[dict, bytes] | None = None
+        self._result: Result | None = None
+        self._failure: Exception | None = None
+
+    @property
+    def done(self) -> bool:
+        """Whether it has ended, with a result or a failure."""
+        return self._finished.is_set()
+
+    @property
+    def jobs_ahead(self) -> int:
+        """Jobs that run before this one; 0 while it runs."""
+        return self._client.jobs_ahead(self)
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait for the end, at most `timeout_s`; True if the job has ended."""
+        return self._finished.wait(timeout_s)
+
+    def result(self, timeout_s: float | None = 0.0) -> Result:
+        """The result, the same object each time.
+
+        Raises InvalidProblem, a JobFailure, or TimeoutError if it has not ended by then.
+        """
+        if not self._finished.wait(timeout_s):
+            raise TimeoutError(f"the job has not ended after {timeout_s} s")
+        if self._failure is not None:
+            raise self._failure
+        with self._reading:
+            if self._answer is not None:
+                self._result, self._answer = self.request.read(*self._answer), None
+        assert self._result is not None
+        return self._result
+
+    def withdraw(self) -> bool:
+        """Take the job out of the queue; False if it is not there: it has begun, or ended."""
+        return self._client.withdraw(self)
+
+    def cancel(self) -> None:
+        """Take the job out of the queue, or stop it by restarting the worker. Does nothing after its end."""
+        self._client.cancel(self)
+
+    def finish(self, answer: tuple[dict, bytes] | None = None, failure: Exception | None = None) -> None:
+        """Called by the client, once."""
+        self._answer, self._failure, self.blob = answer, failure, b""
+        self._finished.set()
 
 
 class WorkerClient:
@@ -30,15 +95,17 @@ class WorkerClient:
         time_limit_s: float = 120.0,
         memory_limit_bytes: int | None = None,
         kernels: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         """`kernels` are the user's own, as "file.py:function": only a worker started with them can run
-        them."""
+        them. `environment` is set in the worker beside this process's own."""
         self.time_limit_s = time_limit_s
         self.device: DeviceInfo | None = None
         self.start_failure: str | None = None
         """Why the last start failed; None if it did not."""
         self._arguments = [] if memory_limit_bytes is None else ["--memory-limit", str(memory_limit_bytes)]
         self._arguments += [word for kernel in kernels for word in ("--kernel", kernel)]
+        self._environment = environment or {}
         self._lock = threading.Lock()
         self._wake = threading.Condition(self._lock)
         self._queue: collections.deque[Job] = collections.deque()
@@ -151,7 +218,7 @@ class WorkerClient:
             if self._closed:
                 return
             try:
-                process = self._process = WorkerProcess(self._arguments)
+                process = self._process = WorkerProcess(self._arguments, self._environment)
             except OSError as error:  # such as too little memory or too few file descriptors
                 process, self.start_failure = None, f"it cannot be started: {error}"
         if process is None:
@@ -184,7 +251,7 @@ class WorkerClient:
     def _run(self, process: WorkerProcess, job: Job) -> None:
         """Send the job to the worker, and take its messages until the job has ended."""
         deadline = time.monotonic() + job.time_limit_s
-        request = {"request": job.request.name, "values": job.request.as_dict()}
+        request = {"request": job.request.name, "values": job.request}
         process.send(request, job.blob)
         while not job.done:
             try:

@@ -9,11 +9,13 @@ import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from kernels import ROOT
 from kernels.worker.protocol import read_message, write_message
 
+MODULE = "kernels.worker"
+"""What runs in it: `python -m kernels.worker`."""
 SLEEPY = {"OMP_WAIT_POLICY": "PASSIVE"}
 """Environment in which torch's threads sleep while they wait for one another. By default they spin, and take
 the processor from the app, from the browser and from each other. Measured on two cores, beside other work:
@@ -25,12 +27,10 @@ KEPT_LINES = 20
 class WorkerProcess:
     """A running `python -m kernels.worker`. Raises OSError if the system refuses to start it."""
 
-    def __init__(self, arguments: Sequence[str]) -> None:
-        command, pipe = [sys.executable, "-m", "kernels.worker", *arguments], subprocess.PIPE
-        environment = SLEEPY | os.environ
-        self._process = subprocess.Popen(
-            command, cwd=ROOT, env=environment, stdin=pipe, stdout=pipe, stderr=pipe
-        )
+    def __init__(self, arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
+        command, pipe = [sys.executable, "-m", MODULE, *arguments], subprocess.PIPE
+        own = SLEEPY | os.environ | dict(environment or {})
+        self._process = subprocess.Popen(command, cwd=ROOT, env=own, stdin=pipe, stdout=pipe, stderr=pipe)
         self._messages: queue.Queue[tuple[dict, bytes] | None] = queue.Queue()
         self._lines: collections.deque[str] = collections.deque(maxlen=KEPT_LINES)
         threading.Thread(target=self._read, daemon=True).start()

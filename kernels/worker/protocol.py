@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import IO
 
 
@@ -18,6 +19,6 @@ def read_message(stream: IO[bytes]) -> tuple[dict, bytes] | None:
 
 
 def write_message(stream: IO[bytes], message: dict, blob: bytes = b"") -> None:
-    """Write one message and its bytes, and flush."""
-    stream.write(json.dumps(message | {"size": len(blob)}).encode() + b"\n" + blob)
+    """Write one message, in which dataclasses stand for their fields, and its bytes, and flush."""
+    stream.write(json.dumps(message | {"size": len(blob)}, default=asdict).encode() + b"\n" + blob)
     stream.flush()

@@ -1,7 +1,7 @@
 """The jobs of the worker: one class each. Its instances are also the keys under which results are shared.
 
-A request is sent as plain values (`as_dict`). The worker carries it out (`run`), and the client reads the
-answer (`result`). Only `run` imports torch and triton.
+A request and its answer travel as the plain values of dataclasses. The worker carries a request out (`run`),
+and the client makes a result of the answer (`result`). Only `run` imports torch and triton.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ import contextlib
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import ClassVar, Generic, TypeVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar
+
+import msgspec
 
 from kernels.device.interpreter import watch_programs
 from kernels.lessons.gradients import GradientLesson
@@ -26,8 +28,8 @@ from kernels.traffic.operations import Operation
 
 Progress = Callable[[float, str], None]
 """Called with the share of the job that is done, and with what is being done."""
-Answer = tuple[dict, bytes]
-"""Plain values for JSON, and bytes."""
+Answer = tuple[Any, bytes]
+"""A value of the request's type `answers`, and bytes."""
 Result = TypeVar("Result")
 
 PROGRESS_EVERY_S = 0.1
@@ -40,22 +42,20 @@ class Request(ABC, Generic[Result]):
     patient: ClassVar[bool] = False
     """Whether requests that are not patient go before it in the queue."""
 
-    def as_dict(self) -> dict:
-        """Field names to plain values, fit for JSON."""
-        return asdict(self)  # type: ignore[call-overload]  # every subclass is a dataclass
-
-    @classmethod
-    @abstractmethod
-    def from_dict(cls, values: dict) -> Request:
-        """The reverse of `as_dict`. Raises InvalidProblem."""
+    answers: ClassVar[Any] = None
+    """Type of the plain part of its answer; None if the answer is bytes alone."""
 
     @abstractmethod
     def run(self, blob: bytes, progress: Progress) -> Answer:
         """Carry it out, in the worker; `blob` is what was sent with it."""
 
-    @abstractmethod
-    def result(self, answer: dict, blob: bytes) -> Result:
-        """The result that an answer holds."""
+    def result(self, answer: Any, blob: bytes) -> Result:
+        """What the client makes of an answer: by default, its plain part."""
+        return answer
+
+    def read(self, plain: object, blob: bytes) -> Result:
+        """The result that an answer's plain values and bytes hold."""
+        return self.result(msgspec.convert(plain, self.answers), blob)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,18 +72,12 @@ class TraceRequest(Request[TracedRun]):
     """Run one algorithm with TRACE on, or a sample of it, and judge its results."""
 
     name = "trace"
+    answers = tuple[ErrorReport, float]
     problem: AttentionProblem
     algorithm: str
     sample: Sample | None = None
     row: int | None = None
     """Offset in the query tiles of the row whose numbers are recorded, if the tiles are large."""
-
-    @classmethod
-    def from_dict(cls, values: dict) -> TraceRequest:
-        """The reverse of `as_dict`."""
-        sample = Sample.from_dict(values["sample"]) if values.get("sample") else None
-        problem = AttentionProblem.from_dict(values["problem"])
-        return cls(problem, values["algorithm"], sample, values.get("row"))
 
     def run(self, blob: bytes, progress: Progress) -> Answer:
         """The bytes are the trace file, without accumulators."""
@@ -96,11 +90,11 @@ class TraceRequest(Request[TracedRun]):
             trace = run_traced(self.problem, self.algorithm, self.sample, self.row)
         seconds = time.perf_counter() - began
         progress(1.0, "comparing with float64")
-        return {"report": asdict(judge_trace(trace)), "seconds": seconds}, trace.without_acc().to_bytes()
+        return (judge_trace(trace), seconds), trace.without_acc().to_bytes()
 
-    def result(self, answer: dict, blob: bytes) -> TracedRun:
+    def result(self, answer: tuple[ErrorReport, float], blob: bytes) -> TracedRun:
         """The trace as it was run."""
-        return TracedRun(Trace.load(blob), ErrorReport(**answer["report"]), answer["seconds"])
+        return TracedRun(Trace.load(blob), *answer)
 
 
 @dataclass(frozen=True)
@@ -108,24 +102,15 @@ class JudgeRequest(Request[ErrorReport]):
     """How far the results of a trace are from float64; its file is sent with the request."""
 
     name = "judge"
+    answers = ErrorReport
     digest: str
     """SHA-256 of the file: tells two files apart."""
 
-    @classmethod
-    def from_dict(cls, values: dict) -> JudgeRequest:
-        """The reverse of `as_dict`."""
-        return cls(**values)
-
     def run(self, blob: bytes, progress: Progress) -> Answer:
-        """The answer has no bytes."""
         from kernels.oracle.rule import judge_trace
 
         progress(0.0, "comparing with float64")
-        return {"report": asdict(judge_trace(Trace.load(blob)))}, b""
-
-    def result(self, answer: dict, blob: bytes) -> ErrorReport:
-        """The report."""
-        return ErrorReport(**answer["report"])
+        return judge_trace(Trace.load(blob)), b""
 
 
 @dataclass(frozen=True)
@@ -133,6 +118,7 @@ class MeasureRequest(Request[Measurement]):
     """Time and memory of peers on one problem; its fields go to `kernels.measure.measure.measure`."""
 
     name = "measure"
+    answers = Measurement
     patient = True  # a reader sees the run first, and its times after it
     problem: AttentionProblem
     directions: tuple[str, ...] = ("forward",)
@@ -141,30 +127,14 @@ class MeasureRequest(Request[Measurement]):
     kernel_version: str = ""
     """Tells two versions of the user's own kernel apart, if it is among the peers."""
 
-    @classmethod
-    def from_dict(cls, values: dict) -> MeasureRequest:
-        """The reverse of `as_dict`."""
-        changed = {
-            "problem": AttentionProblem.from_dict(values["problem"]),
-            "directions": tuple(values["directions"]),
-            "peers": None if values["peers"] is None else tuple(values["peers"]),
-        }
-        return cls(**values | changed)
-
     def run(self, blob: bytes, progress: Progress) -> Answer:
-        """The answer has no bytes."""
         from kernels.measure.measure import measure
         from kernels.measure.peers import PEERS
 
         def next_peer(name: str) -> None:
             progress(0.0, f"measuring {PEERS[name].label}" if name in PEERS else name)
 
-        measurement = measure(self.problem, self.peers, self.directions, next_peer, self.budget_s)
-        return {"measurement": measurement.as_dict()}, b""
-
-    def result(self, answer: dict, blob: bytes) -> Measurement:
-        """The measurement."""
-        return Measurement.from_dict(answer["measurement"])
+        return measure(self.problem, self.peers, self.directions, next_peer, self.budget_s), b""
 
 
 @dataclass(frozen=True)
@@ -172,47 +142,27 @@ class CeilingsRequest(Request[tuple[Ceiling, ...]]):
     """Copy bandwidth and matrix products of the worker's device."""
 
     name = "ceilings"
-
-    @classmethod
-    def from_dict(cls, values: dict) -> CeilingsRequest:
-        """The reverse of `as_dict`."""
-        return cls(**values)
+    answers = tuple[Ceiling, ...]
 
     def run(self, blob: bytes, progress: Progress) -> Answer:
-        """The answer has no bytes."""
         from kernels.measure.ceilings import measure_ceilings
 
-        ceilings = measure_ceilings(lambda label: progress(0.0, f"measuring {label}"))
-        return {"ceilings": [ceiling.as_dict() for ceiling in ceilings]}, b""
-
-    def result(self, answer: dict, blob: bytes) -> tuple[Ceiling, ...]:
-        """The ceilings."""
-        return tuple(Ceiling.from_dict(values) for values in answer["ceilings"])
+        return measure_ceilings(lambda label: progress(0.0, f"measuring {label}")), b""
 
 
 @dataclass(frozen=True)
 class OperationsRequest(Request[tuple[Operation, ...]]):
-    """Bytes of each operation of naive attention, counted from its tensors."""
+    """Bytes of each operation of naive attention in the order in which they run, counted from its tensors."""
 
     name = "operations"
+    answers = tuple[Operation, ...]
     problem: AttentionProblem
     direction: str
 
-    @classmethod
-    def from_dict(cls, values: dict) -> OperationsRequest:
-        """The reverse of `as_dict`."""
-        return cls(AttentionProblem.from_dict(values["problem"]), values["direction"])
-
     def run(self, blob: bytes, progress: Progress) -> Answer:
-        """The answer has no bytes."""
         from kernels.traffic.operations import count_operations
 
-        operations = count_operations(self.problem, self.direction)
-        return {"operations": [asdict(operation) for operation in operations]}, b""
-
-    def result(self, answer: dict, blob: bytes) -> tuple[Operation, ...]:
-        """The operations, in the order in which they ran."""
-        return tuple(Operation(**values) for values in answer["operations"])
+        return count_operations(self.problem, self.direction), b""
 
 
 @dataclass(frozen=True)
@@ -223,19 +173,14 @@ class LanesRequest(Request[Lanes]):
     problem: AttentionProblem
     kernel: str
 
-    @classmethod
-    def from_dict(cls, values: dict) -> LanesRequest:
-        """The reverse of `as_dict`."""
-        return cls(AttentionProblem.from_dict(values["problem"]), values["kernel"])
-
     def run(self, blob: bytes, progress: Progress) -> Answer:
         """The bytes are the file of the lanes."""
         from kernels.algorithms import run_lanes
 
         progress(0.0, "running the kernel with marks")
-        return {}, run_lanes(self.problem, self.kernel).to_bytes()
+        return None, run_lanes(self.problem, self.kernel).to_bytes()
 
-    def result(self, answer: dict, blob: bytes) -> Lanes:
+    def result(self, answer: None, blob: bytes) -> Lanes:
         """The lanes."""
         return Lanes.load(blob)
 
@@ -257,15 +202,10 @@ class LessonGradientsRequest(Request[LessonGradients]):
     """The derivatives of a small layer, by torch and by our kernels."""
 
     name = "lesson_gradients"
+    answers = LessonGradients
     lesson: GradientLesson
 
-    @classmethod
-    def from_dict(cls, values: dict) -> LessonGradientsRequest:
-        """The reverse of `as_dict`."""
-        return cls(GradientLesson.from_dict(values["lesson"]))
-
     def run(self, blob: bytes, progress: Progress) -> Answer:
-        """The answer has no bytes."""
         import torch
 
         from kernels.lessons.autograd import autograd_gradients, kernel_gradients
@@ -275,11 +215,7 @@ class LessonGradientsRequest(Request[LessonGradients]):
 
         progress(0.0, "differentiating")
         by_torch, by_kernel = autograd_gradients(self.lesson), kernel_gradients(self.lesson)
-        return {"autograd": plain(by_torch), "kernel": plain(by_kernel), "torch": torch.__version__}, b""
-
-    def result(self, answer: dict, blob: bytes) -> LessonGradients:
-        """The derivatives."""
-        return LessonGradients(answer["autograd"], answer["kernel"], answer["torch"])
+        return LessonGradients(plain(by_torch), plain(by_kernel), torch.__version__), b""
 
 
 def report_programs(progress: Progress) -> contextlib.AbstractContextManager[None]:

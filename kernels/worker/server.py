@@ -13,7 +13,10 @@ import sys
 import threading
 from typing import BinaryIO
 
-from kernels.worker.case_requests import CheckRequest, DeterminismRequest, PlayRequest, SensitivityRequest
+import msgspec
+
+from kernels.check.requests import CheckRequest, DeterminismRequest, PlayRequest, SensitivityRequest
+from kernels.check.subject.compile_request import CompileRequest
 from kernels.worker.failures import message_of
 from kernels.worker.protocol import read_message, write_message
 from kernels.worker.requests import (
@@ -36,6 +39,7 @@ REQUESTS: dict[str, type[Request]] = {
         CheckRequest,
         SensitivityRequest,
         DeterminismRequest,
+        CompileRequest,
         MeasureRequest,
         CeilingsRequest,
         OperationsRequest,
@@ -72,13 +76,13 @@ def main(argv: list[str] | None = None) -> None:
     from kernels.device.runtime import BACKEND
 
     if arguments.kernel:
-        from kernels.check.user_kernel import UserKernel, name_user_kernels
+        from kernels.check.subject.user_kernel import UserKernel, name_user_kernels
 
         # not checked here: a job fails if its file is missing by now
         name_user_kernels([UserKernel.unchecked(text) for text in arguments.kernel])
     if BACKEND == "interpreter":
         limit_memory(arguments.memory_limit)
-    write_message(out, {"event": "ready", "device": device_info(BACKEND).as_dict()})
+    write_message(out, {"event": "ready", "device": device_info(BACKEND)})
     serve(jobs, out)
 
 
@@ -92,7 +96,7 @@ def serve(jobs: Jobs, out: BinaryIO) -> None:
         message, blob = jobs.get()
         write_message(out, {"event": "started"})
         try:
-            request = REQUESTS[message["request"]].from_dict(message["values"])
+            request = msgspec.convert(message["values"], REQUESTS[message["request"]])
             answer, answer_blob = request.run(blob, progress)
         except Exception as error:  # every failure of a job is an answer; the loop goes on
             failure = message_of(error)

@@ -11,8 +11,9 @@ import pytest
 
 from kernels.algorithms import ALGORITHMS, run_traced
 from kernels.algorithms.two_pass import run
-from kernels.check.cases import CheckCase, kernels_on
-from kernels.check.run import run_check
+from kernels.check.case.cases import CheckCase, kernels_on
+from kernels.check.judge.run import run_check
+from kernels.check.requests import CheckRequest
 from kernels.device.gpus import GPUS
 from kernels.oracle.rule import judge_trace
 from kernels.problem import AttentionProblem
@@ -21,7 +22,6 @@ from kernels.recordings import recorded_run
 from kernels.trace import Trace
 from kernels.trace.perfetto import chrome_trace
 from kernels.trace.schedule import step_schedule
-from kernels.worker.case_requests import CheckRequest
 from kernels.worker.requests import TraceRequest
 from tests.app.pages import drawn_with_results, mounted_player, open_page
 from tests.viz.player.test_data import decode

@@ -5,8 +5,7 @@ import json
 from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 
-from kernels.worker.client import WorkerClient
-from kernels.worker.job import Job
+from kernels.worker.client import Job, WorkerClient
 from kernels.worker.requests import Request
 from tests import ROOT
 from viz.shared import runs
@@ -15,7 +14,7 @@ from viz.shared import runs
 def open_page(page="", **query):
     """The page at that path of the URL ("" is Explore, "measure" Measure), run once with these parameters."""
     app = AppTest.from_file(ROOT / "app.py", default_timeout=60)
-    app.session_state["had_head_start"] = True  # no browser draws a player here
+    app.session_state["is_painted"] = True  # no browser paints a player here
     for name, value in query.items():
         app.query_params[name] = [*map(str, value)] if isinstance(value, list) else str(value)
     if page:

@@ -4,7 +4,7 @@ import tomllib
 
 import pytest
 
-from kernels.check.file_rules import MAX_FILE_BYTES
+from kernels.check.files.tensors import MAX_FILE_BYTES
 from kernels.measure import peers
 from kernels.problem import InvalidProblem
 from tests import ROOT
@@ -48,20 +48,6 @@ def started_with(monkeypatch):
     return client
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["--kernel", "mine.py:attention"],
-        ["--kernel=mine.py:attention"],
-        ["--other", "x", "--kernel", "mine.py:attention"],
-    ],
-)
-def test_a_kernel_is_taken_from_the_command_line(words, kernel_file, monkeypatch):
-    monkeypatch.setattr("sys.argv", ["app.py", *words])
-    (kernel,) = options.named_kernels()
-    assert (kernel.path, kernel.function, kernel.name) == (kernel_file, "attention", "mine.py:attention")
-
-
 @pytest.mark.parametrize("words", [["--kernel"], ["--kernel", "mine.py"], ["--kernel", "gone.py:attention"]])
 def test_a_wrong_one_is_explained_and_starts_no_worker_with_it(words, kernel_file, monkeypatch):
     monkeypatch.setattr("sys.argv", ["app.py", *words])
@@ -73,10 +59,7 @@ def test_a_wrong_one_is_explained_and_starts_no_worker_with_it(words, kernel_fil
 
 def test_a_named_kernel_is_a_peer_as_soon_as_the_app_runs(kernel_file, monkeypatch):
     monkeypatch.setattr("sys.argv", ["app.py", "--kernel", "mine.py:attention"])
+    (kernel,) = options.named_kernels()
+    assert (kernel.path, kernel.function, kernel.name) == (kernel_file, "attention", "mine.py:attention")
     assert started_with(monkeypatch) == [f"{kernel_file}:attention"]
     assert peers.PEERS["user"].label == "mine.py:attention"
-
-
-def test_without_one_nothing_is_named(monkeypatch):
-    monkeypatch.setattr("sys.argv", ["app.py"])
-    assert options.named_kernels() == []

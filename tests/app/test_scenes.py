@@ -4,8 +4,10 @@ import pytest
 
 from kernels.problem.presets import PRESETS
 from tests.app.pages import open_chapter, open_page
-from viz.player.scene import RunName, Stop, parse_talk
-from viz.player.talk import talk_data
+from viz.player.talk.data import talk_data
+from viz.player.talk.read import parse_talk
+from viz.player.talk.scene import Stop
+from viz.shared.run_request import RunRequest
 from viz.talk.shipped import recorded_runs
 
 pytestmark = pytest.mark.usefixtures("stop_the_worker")
@@ -21,7 +23,7 @@ def scene_of(app):
 
 def test_the_kernel_chapter_writes_the_step_that_is_shown():
     app = open_chapter("kernel")
-    assert scene_of(app).run == RunName(PRESETS["tiny"].problem, "flash2")
+    assert scene_of(app).run == RunRequest(PRESETS["tiny"].problem, "flash2")
     app.session_state["learn_player_state"] = {"step": "9.3", "row": "0.5", "open": "tile"}
     scene = scene_of(app.run())
     assert (scene.stops, scene.row, scene.view) == ((Stop("9.3"),), "0.5", "numbers")

@@ -9,30 +9,12 @@ from tests.app.pages import mounted_player, open_page
 from viz.shared import runs
 
 FIELDS = [*AttentionProblem().as_dict(), "preset", "algorithm", "step", "place", "versus", "gpu", "nonsense"]
-WORDS = [
-    "nan",
-    "inf",
-    "1e9",
-    "-1",
-    "0",
-    "true",
-    "[1]",
-    "null",
-    "%00",
-    "flash2",
-    "backward",
-    "window",
-    "causal",
-    "float32",
-    "gpu:3",
-    "12.3",
-    "9" * 40,
-    "9" * 5000,
-]
+NUMBERS = ("nan", "inf", "1e9", "-1", "0", "true", "[1]", "null", "%00", "12.3", "gpu:3", "9" * 5000)
+WORDS = [*NUMBERS, "flash2", "backward", "window", "causal"]
 VALUES = st.one_of(st.text(max_size=20), st.integers(-10, 10**7).map(str), st.sampled_from(WORDS))
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=10, deadline=None, derandomize=True)
 @example(query={"versus": "flash1", "place": "race:" + "9" * 5000})
 @given(query=st.dictionaries(st.sampled_from(FIELDS), VALUES, min_size=1, max_size=6))
 def test_explore_takes_or_explains_any_url(query):

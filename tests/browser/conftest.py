@@ -1,20 +1,23 @@
 """Pages of the app in a browser."""
 
+import functools
+
 import pytest
 
-from tests.browser.stage import ROOT, Stage
+from tests.browser.stage import opened
 from tests.browser.visit import Visit
-from viz.player.scene import read_talk
-from viz.player.talk import export_talk, talk_data
+from viz.player.talk.data import export_talk, talk_data
+from viz.player.talk.read import parse_talk, read_talk
 from viz.talk.shipped import NAMES, measured, recorded_runs, talk_path
 
 
-@pytest.fixture
-def visit(browser, url):
+def opening(browser, url):
+    """A function that opens pages of the app, or files, until its tests have ended."""
     visits = []
 
     def open_page(path="/", **context):
-        visits.append(Visit(browser, path if path.startswith("file:") else url + path, **context))
+        is_file = path.startswith(("file:", "about:"))
+        visits.append(Visit(browser, path if is_file else url + path, **context))
         return visits[-1]
 
     yield open_page
@@ -22,14 +25,31 @@ def visit(browser, url):
         page.context.close()
 
 
-@pytest.fixture(scope="module")
-def talk():
+visit = pytest.fixture(opening, name="visit")
+open_visit = pytest.fixture(opening, scope="module", name="open_visit")
+"""The same, for visits that all tests of a file share."""
+
+
+@functools.cache
+def data_of(talk):
+    """The data of a shipped talk, by its name, or of the text of a talk's file."""
+    read = read_talk(talk_path(talk)) if talk in NAMES else parse_talk(talk, "t.toml")
+    return talk_data(read, recorded_runs(read), measured)
+
+
+@pytest.fixture(scope="session")
+def talks():
+    """The data of each shipped talk, by its name."""
+    return {name: data_of(name) for name in NAMES}
+
+
+@pytest.fixture(scope="session")
+def talk(talks):
     """The data of the shipped talk of six scenes."""
-    shipped = read_talk(talk_path(NAMES[0]))
-    return talk_data(shipped, recorded_runs(shipped), measured)
+    return talks[NAMES[0]]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def talk_files(talk, tmp_path_factory):
     """The exported talk with the speaker's window, and without."""
     folder = tmp_path_factory.mktemp("talk")
@@ -39,9 +59,38 @@ def talk_files(talk, tmp_path_factory):
 
 
 @pytest.fixture
-def stage(visit, talk_files):
-    opened = visit(talk_files[True], reduced_motion="reduce")
-    opened.page.wait_for_function(f"() => {ROOT}.querySelector('.fa-screen-title')?.textContent")
-    stage = Stage(opened.page)
-    yield stage
-    opened.assert_clean()
+def stage_of(browser, tmp_path):
+    """A function that opens the exported file of a shipped talk, by its name, or of the text of a talk.
+
+    `before` is a script that runs before those of the page.
+    """
+    visits = []
+
+    def open_talk(talk, size=(1280, 720), before="", end="", **context):
+        file = tmp_path / f"{len(visits)}.html"
+        file.write_text(export_talk(data_of(talk), True))
+        visits.append(Visit(browser, "about:blank", size=size, **context))
+        visits[-1].page.add_init_script(before)
+        visits[-1].page.goto(f"{file.as_uri()}{end}")
+        return opened(visits[-1])
+
+    yield open_talk
+    for visit in visits:
+        visit.assert_clean()
+        visit.context.close()
+
+
+@pytest.fixture(scope="session")
+def open_stage(browser, talk_files):
+    """The stage of the talk of six scenes, opened once for a file of tests."""
+    visit = Visit(browser, talk_files[True])
+    yield opened(visit)
+    visit.assert_clean()
+    visit.context.close()
+
+
+@pytest.fixture
+def stage(open_stage):
+    """That stage at its beginning, with nothing over it."""
+    open_stage.page.set_viewport_size({"width": 1280, "height": 720})
+    return open_stage.press("Escape", "Escape", "Escape", "F5")

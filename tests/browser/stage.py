@@ -35,6 +35,12 @@ class Stage:
         return self
 
 
+def opened(visit):
+    """The window of a talk that a visit shows, once it is there."""
+    visit.page.wait_for_function(f"() => {ROOT}?.querySelector('.fa-screen-title')?.textContent")
+    return Stage(visit.page)
+
+
 def speaker_of(stage):
     with stage.page.expect_popup() as popup:
         stage.press("s")

@@ -7,22 +7,36 @@ browser may change while a page is open.
 import pytest
 
 from tests.browser.looks import CUT_OFF, FAINT
-from tests.browser.stage import ROOT, Stage
-from tests.browser.visit import Visit
+from tests.browser.stage import ROOT, Stage, opened
+from tests.browser.visit import SETTLED
 from viz.learn.chapters import CHAPTERS
-from viz.player.scene import parse_talk
-from viz.player.talk import export_talk, talk_data
+from viz.player.talk.data import export_talk, talk_data
+from viz.player.talk.read import parse_talk
 from viz.talk.shipped import NAMES
 
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
 pytestmark = pytest.mark.browser
 
 PAGES = ["/", "/?open=tile", "/measure", "/check", "/talk"]
-PAGES += [f"/learn?chapter={chapter.slug}" for chapter in CHAPTERS]
-PAGES += ["/learn?chapter=after&after_topic=FlashAttention-3"]
-PALE_LOOKED_FOR = ("/", "/measure", f"/learn?chapter={CHAPTERS[0].slug}")
+PARTS = {
+    "softmax": "softmax_part",
+    "tiling": "tiling_part",
+    "io": "io_view",
+    "roofline": "roofline_view",
+    "gradients": "gradients_view",
+    "after": "after_topic",
+}
+"""By what control the parts of a chapter are chosen."""
+PALE_LOOKED_FOR = ("/", "/measure", CHAPTERS[0].slug)
 """Elsewhere words lie on the thumb of a slider or on a bar; this look sees only what their parents lie on."""
-STAGES = [f"/talk?name={NAMES[0]}", f"/talk?name={NAMES[0]}&speaker=true"]
+BACKGROUND = f"""() => getComputedStyle(
+  {ROOT} ?? document.querySelector('.stApp') ?? document.body).backgroundColor"""
+UNFOLD = """() => {
+  const folded = document.querySelectorAll('[data-testid=stExpander] details:not([open]) > summary');
+  folded.forEach((each) => each.click());
+  return folded.length;
+}"""
+DESK, PHONE = ({"width": width, "height": 800} for width in (1280, 390))
 
 
 def pale(page):
@@ -58,109 +72,122 @@ def findings(page, look=axe_findings):
     return found
 
 
-def wait_for_page(page):
-    page.locator("[data-testid=stMarkdownContainer] p").first.wait_for(timeout=60_000)
-    page.locator("[data-test-script-state=notRunning]").wait_for(timeout=60_000)
-    page.wait_for_timeout(500)  # what is drawn anew fades in
-
-
-def in_the_dark(visit):
+def in_the_dark(page):
     """The page once the browser has changed to its dark appearance, and the page has followed."""
-    visit.page.emulate_media(color_scheme="dark", reduced_motion="reduce")
-    visit.page.wait_for_timeout(300)
-    return visit.page
+    before = page.evaluate(BACKGROUND)
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_function(f"(before) => ({BACKGROUND})() !== before", arg=before)
+    return page
 
 
-@pytest.mark.parametrize("path", PAGES)
-def test_every_page(browser, url, path):
-    visit = Visit(browser, url + path, color_scheme="light", reduced_motion="reduce")
-    wait_for_page(visit.page)
-    found = findings(visit.page)
-    if path in PALE_LOOKED_FOR:
-        found += findings(visit.page, pale)
-    wait_for_page(in_the_dark(visit))
-    found += findings(visit.page, contrast)
-    if path in PALE_LOOKED_FOR:
-        found += findings(visit.page, pale)
-    if "chapter" in path:
-        found += cut_off(visit.page)
-    visit.context.close()
-    assert found == []
+def light_and_dark(page, name):
+    """What is found in both appearances of a page of that name, which is light at first."""
+    found = findings(page)
+    if name in PALE_LOOKED_FOR:
+        found += findings(page, pale)
+    found += findings(in_the_dark(page), contrast)
+    if name in PALE_LOOKED_FOR:
+        found += findings(page, pale)
+    page.emulate_media(color_scheme="light")
+    return found
 
 
 def cut_off(page, *patience):
     """What is cut off on a desk and on a phone."""
     found = page.evaluate(CUT_OFF, *patience)
-    page.set_viewport_size({"width": 390, "height": 800})
-    page.wait_for_timeout(500)
-    return found + page.evaluate(CUT_OFF, *patience)
+    page.set_viewport_size(PHONE)
+    found += page.evaluate(CUT_OFF, *patience)
+    page.set_viewport_size(DESK)
+    return found
 
 
-@pytest.mark.parametrize("path", STAGES)
-def test_the_windows_of_a_talk(browser, url, path):
-    visit = Visit(browser, url + path, color_scheme="light", reduced_motion="reduce")
-    visit.page.wait_for_function(
-        f"() => {ROOT}?.querySelector('.fa-screen-title')?.textContent", timeout=60_000
-    )
-    found = findings(visit.page)
-    stage = Stage(visit.page).press("5", "Enter", "w")  # "What if?"
+@pytest.mark.parametrize("path", PAGES)
+def test_every_page(visit, path):
+    page = visit(path, color_scheme="light").page
+    page.locator("[data-testid=stMarkdownContainer] p").first.wait_for()
+    page.evaluate(SETTLED)
+    assert light_and_dark(page, path) == []
+
+
+@pytest.fixture(scope="module")
+def learn(open_visit):
+    return open_visit("/learn", color_scheme="light").page
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda chapter: chapter.slug)
+def test_every_chapter_and_in_each_part_nothing_is_cut_off(learn, chapter):
+    learn.locator(".st-key-chapters button", has_text=f" {chapter.title}").click()
+    learn.get_by_text(chapter.question).first.wait_for()
+    learn.evaluate(SETTLED)
+    found = light_and_dark(learn, chapter.slug)
+    parts = learn.locator(f".st-key-{PARTS.get(chapter.slug)} button")
+    for number in range(max(1, parts.count())):
+        if number:
+            parts.nth(number).click()
+            learn.evaluate(SETTLED)
+        while learn.evaluate(UNFOLD):  # what a run has drawn anew meanwhile is folded again
+            learn.evaluate(SETTLED)
+        found += [f"part {number}: {each}" for each in cut_off(learn)]
+    assert (parts.count() > 1) == (chapter.slug in PARTS)
+    assert found == []
+
+
+@pytest.mark.parametrize("window", ["", "&speaker=true"])
+def test_the_windows_of_a_talk(visit, window):
+    shown = visit(f"/talk?name={NAMES[0]}{window}", color_scheme="light")
+    stage, found = opened(shown), findings(shown.page)
+    stage.press("5", "Enter", "w")  # "What if?"
     assert stage.shows(".fa-over-what")
     found += findings(stage.press("1").page)
-    found += findings(in_the_dark(visit), contrast)
-    visit.context.close()
-    assert found == []
+    assert found + findings(in_the_dark(shown.page), contrast) == []
 
 
-def test_a_chart_on_the_stage(browser, tmp_path):
+def test_a_chart_on_the_stage(visit, tmp_path):
     talk = parse_talk('title = "t"\n[[scene]]\ntitle = "c"\nsentence = "s"\nchart = {}\n', "t.toml")
     (tmp_path / "t.html").write_text(export_talk(talk_data(talk, {}), False))
-    visit = Visit(browser, f"file://{tmp_path}/t.html", color_scheme="light")
-    found = findings(visit.page) + findings(in_the_dark(visit), contrast)
-    visit.context.close()
-    assert found == []
+    page = visit(f"file://{tmp_path}/t.html", color_scheme="light").page
+    assert findings(page) + findings(in_the_dark(page), contrast) == []
 
 
 # Both appearances and both files once; they have nothing to do with each other.
 @pytest.mark.parametrize(("with_speaker", "scheme"), [(True, "dark"), (False, "light")])
-def test_the_exported_talk_and_what_lies_over_it(browser, talk_files, with_speaker, scheme):
-    visit = Visit(browser, talk_files[with_speaker], color_scheme=scheme, reduced_motion="reduce")
-    stage = Stage(visit.page)
-    found = findings(visit.page)
-    for keys in (["?"], ["?", "o"], ["Escape", "g"], ["Escape", "b"], ["Escape", "Escape"], ["F5"]):
+def test_the_exported_talk_and_what_lies_over_it(visit, talk_files, with_speaker, scheme):
+    page = visit(talk_files[with_speaker], color_scheme=scheme).page
+    stage, found = Stage(page), findings(page)
+    for keys in (["?"], ["?", "o"], ["Escape", "g"], ["Escape", "b"], ["Escape", "Escape"]):
         found += findings(stage.press(*keys).page)
-    for _ in range(20):
-        found += findings(stage.press("Space").page)
-    visit.context.close()
+    stage.press("F5")
+    for scene in "123456":
+        stage.press(scene, "Enter")
+        found += findings(page) + findings(stage.press("Space").page, contrast)
     assert sorted(set(found)) == []
 
 
-def test_a_defect_is_found(browser):
-    visit = Visit(browser, "about:blank")
-    visit.page.set_content('<html lang="en"><title>t</title><main><h1>t</h1><button></button></main></html>')
-    found = findings(visit.page)
-    visit.context.close()
+# --- these looks can fail ---
+
+
+def page_of(visit, style, words):
+    page = visit("about:blank", color_scheme="light").page
+    page.set_content(
+        f'<html lang="en" style="color-scheme: light dark"><title>t</title>{style}{words}</html>'
+    )
+    return page
+
+
+def test_a_defect_is_found(visit):
+    found = axe_findings(page_of(visit, "", "<main><h1>t</h1><button></button></main>"))
     assert [each.split(":")[0] for each in found] == ["button-name"]
 
 
-def test_words_that_are_pale_in_the_dark_alone_are_found(browser):
-    visit = Visit(browser, "about:blank", color_scheme="light")
-    visit.page.set_content(
-        '<html lang="en" style="color-scheme: light dark"><title>t</title>'
-        '<body style="background: light-dark(#fff, #222)">'
-        '<main><h1 style="color: light-dark(#000, #333)">words</h1></main></html>'
-    )
-    light, dark = findings(visit.page), findings(in_the_dark(visit), contrast)
-    visit.context.close()
-    assert light == []
-    assert [each.split(":")[0] for each in dark] == ["color-contrast"]
+def test_words_that_are_pale_in_the_dark_alone_are_found(visit):
+    body = '<body style="background: light-dark(#fff, #222)">'
+    page = page_of(visit, body, '<main><h1 style="color: light-dark(#000, #333)">words</h1></main>')
+    assert axe_findings(page) == []
+    assert [each.split(":")[0] for each in contrast(in_the_dark(page))] == ["color-contrast"]
 
 
-def test_pale_text_and_what_is_cut_off_are_found(browser):
-    visit = Visit(browser, "about:blank")
-    visit.page.set_content(
-        '<html lang="en"><title>t</title><main data-testid="stMain"><h1>t</h1>'
-        '<p style="color: #aaa">pale</p><div style="width: 3000px">wide</div></main></html>'
-    )
-    found = [*pale(visit.page), *cut_off(visit.page, 300)]
-    visit.context.close()
+def test_pale_text_and_what_is_cut_off_are_found(visit):
+    words = '<p style="color: #aaa">pale</p><div style="width: 3000px">wide</div>'
+    page = page_of(visit, "", f'<main data-testid="stMain"><h1>t</h1>{words}</main>')
+    found = [*pale(page), *cut_off(page, 300)]
     assert [any(word in each for each in found) for word in ("pale", "wide")] == [True, True]

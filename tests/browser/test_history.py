@@ -42,7 +42,7 @@ def test_a_link_to_the_player_is_one_step_and_back_returns_to_the_chapter(visit)
 
 
 def test_back_between_pages_with_the_same_controls_keeps_the_problem_of_each(visit):
-    page = visit(f"/?{SHAPE}").page
+    page = visit(f"/?{SHAPE}", reduced_motion="no-preference").page
     page.evaluate(SETTLED)
     go_to(page, "Check", "/check.*q_len=40")
     for name, value, in_url in (("N, queries", "24", "q_len=24"), ("seed", "5", "seed=5")):

@@ -7,7 +7,7 @@ import pytest
 from kernels.device.gpus import GPUS
 from kernels.problem.presets import PRESETS
 from kernels.recordings import recorded_run
-from tests.browser.visit import PLAYER, SETTLED
+from tests.browser.visit import PLAYER
 from tests.lanes import hopper_lanes, plain_lanes
 from viz.player.data import player_data
 from viz.player.html_page import export_html
@@ -33,7 +33,7 @@ def page_file(tmp_path_factory):
 
 @pytest.fixture
 def opened(visit, page_file):
-    page = visit(page_file.as_uri(), reduced_motion="reduce").wait_for_player("recorded on it")
+    page = visit(page_file.as_uri()).wait_for_player("recorded on it")
     page.press("l")
     return page
 
@@ -42,10 +42,17 @@ def seen(page, css):
     return page.page.evaluate(f"(css) => {PLAYER}.querySelector(css).clientWidth > 0", css)
 
 
-def test_the_key_and_the_button_open_the_lanes_and_the_state_keeps_them(opened):
+def test_the_lanes_open_follow_the_player_to_the_sm_of_its_tile_and_fit_a_phone(opened):
     assert seen(opened, ".fa-lanes")
     assert "A product was under way" in opened.text(".fa-lane-figures")
     opened.page.wait_for_function("() => location.hash.includes('lanes=open')")
+    chosen = f"{PLAYER}.querySelector('select[aria-label=\"SM of FlashAttention-2\"]').value"
+    assert opened.page.evaluate(chosen) == "0"
+    opened.press(*["ArrowRight"] * 9)  # the second query tile
+    assert opened.page.evaluate(chosen) == "1"
+    opened.page.set_viewport_size({"width": 390, "height": 844})
+    fits = f"() => {PLAYER}.scrollWidth <= {PLAYER}.clientWidth && document.body.scrollWidth <= 390"
+    opened.page.wait_for_function(fits)
     opened.press("l")
     assert not seen(opened, ".fa-lanes")
     opened.page.get_by_role("button", name="Lanes of an SM").click()
@@ -101,16 +108,6 @@ def test_keys_pick_blocks_zoom_and_pan_and_leave_the_step_alone_meanwhile(opened
     opened.assert_clean()
 
 
-def test_the_lanes_follow_the_player_to_the_sm_that_worked_on_its_tile(opened):
-    chosen = f"{PLAYER}.querySelector('select[aria-label=\"SM of FlashAttention-2\"]').value"
-    assert opened.page.evaluate(chosen) == "0"
-    opened.press(*["ArrowRight"] * 9)  # the second query tile
-    assert opened.page.evaluate(chosen) == "1"
-    opened.press(*["ArrowLeft"] * 2)
-    assert opened.page.evaluate(chosen) == "0"
-    opened.assert_clean()
-
-
 def test_a_wheel_zooms_while_the_lanes_have_the_focus_and_a_drag_pans(opened):
     (left, right, row), block = first_block(opened)
     at, beside = (left + right) / 2, right + 20
@@ -127,37 +124,3 @@ def test_a_wheel_zooms_while_the_lanes_have_the_focus_and_a_drag_pans(opened):
     opened.page.mouse.up()
     assert block_at(opened, at, row) != block
     opened.assert_clean()
-
-
-def test_without_lanes_there_is_no_button_and_the_key_does_nothing(visit, tmp_path):
-    path = tmp_path / "alone.html"
-    data = player_data(recorded_run(PROBLEM, "flash2").trace, "recorded on it", GPUS["H200"])
-    path.write_text(export_html(data))
-    page = visit(path.as_uri()).wait_for_player("recorded on it")
-    assert page.page.get_by_role("button", name="Lanes of an SM").count() == 0
-    page.press("l")
-    assert not seen(page, ".fa-lanes")
-    page.assert_clean()
-
-
-def test_the_lanes_fit_a_phone(visit, page_file):
-    opened = visit(page_file.as_uri(), size=(390, 844)).wait_for_player("recorded on it")
-    opened.press("l")
-    wide = opened.page.evaluate(f"(() => {{ const p = {PLAYER}; return [p.scrollWidth, p.clientWidth] }})()")
-    assert wide[0] <= wide[1]
-    assert opened.page.evaluate("document.documentElement.scrollWidth") <= 390
-
-
-def test_in_learn_a_block_that_is_picked_marks_its_tile(visit):
-    """Then "This tile" zooms to all blocks about it."""
-    page = visit("/learn?chapter=after&after_topic=FlashAttention-3")
-    page.page.locator(".fa-lanes").wait_for()
-    page.page.evaluate(SETTLED)
-    page.page.locator(".fa-lanes").focus()
-    page.press(".")
-    assert "query tile" in read(page)
-    zooms = page.page.get_by_role("button", name="zoom so that the marked blocks fill the view")
-    zooms.focus()
-    before = page.page.locator(".fa-lanes").screenshot()
-    zooms.press("Enter")
-    assert page.page.locator(".fa-lanes").screenshot() != before

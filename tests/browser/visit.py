@@ -69,9 +69,13 @@ def running_app(*options):
 
 
 class Visit:
-    """One browser page on the app (or on a file), with the errors and the requests that left the machine."""
+    """One browser page on the app (or on a file), with the errors and the requests that left the machine.
 
-    def __init__(self, browser, url, size=(1280, 720), **context):
+    Nothing plays by itself there, unless `reduced_motion` is "no-preference".
+    """
+
+    def __init__(self, browser, url, size=(1280, 720), reduced_motion="reduce", **context):
+        context["reduced_motion"] = reduced_motion
         viewport = dict(zip(("width", "height"), size, strict=True))
         self.context = browser.new_context(viewport=viewport, **context)
         self.context.set_default_timeout(60_000)

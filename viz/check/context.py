@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kernels.check.cases import USERS, CheckCase
+from kernels.check.case.cases import USERS, CheckCase
+from kernels.check.requests import CheckRequest, checked_result
 from kernels.check.result import CheckResult
-from kernels.check.user_kernel import UserKernel
-from kernels.worker.case_requests import CheckRequest, SensitivityRequest
-from kernels.worker.checks import checked_result
-from kernels.worker.job import Job
+from kernels.check.subject.user_kernel import UserKernel
+from kernels.worker.client import Job
 from viz.shared.runs import RunStore
 
 
@@ -29,9 +28,12 @@ class CheckContext:
         """The request for the verdict of a case."""
         return CheckRequest(case, self.version(case))
 
-    def sensitivity(self, case: CheckCase) -> SensitivityRequest:
-        """The request for the sensitivity of a case."""
-        return SensitivityRequest(case, self.version(case))
+    def checks(self, cases: tuple[CheckCase, ...]) -> tuple[CheckRequest, ...]:
+        """The requests for the verdicts of cases, with each kernel's version as it is now."""
+        versions = {
+            case.kernel: self.version(case) for case in {each.kernel: each for each in cases}.values()
+        }
+        return tuple(CheckRequest(case, versions[case.kernel]) for case in cases)
 
     def user(self, case: CheckCase) -> UserKernel | None:
         """The user's kernel that a case is about; None for other kernels."""
@@ -44,6 +46,6 @@ class CheckContext:
         return f"{user.argument} {user.version}" if user else ""
 
     def result(self, job: Job[CheckResult], case: CheckCase) -> CheckResult:
-        """What a check that has ended says, also of a kernel that crashed or hung. Raises Cancelled."""
+        """What a check that has ended says, also of a kernel that crashed or hung."""
         user = self.user(case)
         return checked_result(job, case, user.name if user else "", self.store.client.device)

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from kernels.check.cases import KERNELS, LAYOUTS, MAX_REPEATS, UPLOADED, kernels_on
-from kernels.check.file_rules import InvalidUpload
-from kernels.check.uploads import AXES, AXES_WORDS, UploadFacts, read_upload
-from kernels.check.user_kernel import UserKernel
+from kernels.check.case.cases import KERNELS, LAYOUTS, MAX_REPEATS, UPLOADED, kernels_on
+from kernels.check.files.tensors import InvalidUpload
+from kernels.check.files.uploads import AXES, AXES_WORDS, UploadFacts, read_upload
+from kernels.check.subject.user_kernel import UserKernel
 from kernels.problem import InvalidProblem
 from viz.shared.formats import plain
+from viz.shared.link import forget
 from viz.shared.options import kernel_labels, named_kernels
 
 FILE_HELP = (
@@ -57,6 +58,7 @@ def kernel_controls(backend: str, users: tuple[UserKernel, ...]) -> tuple[str, b
     """Name of the kernel, whether gradients count, and the number of runs; at the top of the sidebar."""
     names = kernels_on(backend if backend == "cuda" else "interpreter", len(users))
     named = kernel_labels(users)
+    forget("kernel", named.values())  # in the URL a kernel of the user has its label
     labels = {name: KERNELS[name].label for name in names} | named
     with st.sidebar:
         help_words = "\n".join(f"- **{name}**: {label}" for name, label in labels.items())

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import streamlit as st
 
-from kernels.check.battery import battery
-from kernels.check.cases import (
+from kernels.check.case.battery import battery
+from kernels.check.case.cases import (
     TRUSTED_CAUSAL_SHAPES,
     TRUSTED_SHAPES,
     USERS,
@@ -17,12 +18,15 @@ from kernels.check.cases import (
     grid_cases,
     parse_shapes,
 )
-from kernels.check.report import Report, to_json
+from kernels.check.report.report import Report, to_json
+from kernels.check.report.tables import SHARE, case_row, side_by_side, worst_first
+from kernels.check.report.words import by_kernel, causes, hints, summary
+from kernels.check.requests import CheckRequest
 from kernels.check.result import CheckResult
-from kernels.check.summary import VERDICT_WORDS, by_kernel, causes, hints, side_by_side, summary
 from kernels.problem import DTYPES, MASKS, InvalidProblem
+from kernels.worker.client import Job
 from viz.check.context import CheckContext
-from viz.check.grid_run import GridRun, Outcome, verdict_of
+from viz.shared.downloads import Download, downloads
 from viz.shared.formats import plain
 
 TRUSTED = "trusted"
@@ -31,11 +35,21 @@ GRID_IN_URL = ("shapes", "head_dims", "dtypes", "masks")
 """Names of a grid's controls in the URL."""
 STATE = "grid_run"
 POLL_S = 0.4
+AT_ONCE = 2
+"""At most so many cases of a grid wait or run at a time.
+
+The worker then has no pause between them, and other sessions do not wait for a whole grid.
+"""
+COUNTS = {
+    "fail": ":red[**{} fail**]",
+    "pass": ":green[**{} pass**]",
+    "error": ":orange[**{} without a verdict**]",
+    "invalid": "{} not checked",
+}
 GRID_WORDS = (
     "Lengths, head_dim, dtype and mask are chosen here. "
     "Heads, tiles, inputs and seed are those of the sidebar."
 )
-SHARE = "error / allowed"
 FILE_FIRST = "The view “case” shows your file. Remove it, then select a row here to open its case."
 
 
@@ -72,20 +86,19 @@ def _run_panel(context: CheckContext, grid: Grid, about: str) -> None:
 
     A run of other cases, or of an older version of the file, is not shown.
     """
+    requests = context.checks(grid.cases)
     run: GridRun | None = st.session_state.get(STATE)
-    if run is not None and (run.cases != grid.cases or run.is_older(context)):
+    if run is not None and run.requests != requests:
         run.stop(context)
         run = st.session_state[STATE] = None
     with st.container(horizontal=True, vertical_alignment="center"):
-        words = f"Run {len(grid.cases)} cases"
-        busy = run is not None and run.running
         st.button(
-            words,
+            f"Run {len(requests)} cases",
             type="primary",
             icon=":material/play_arrow:",
-            disabled=busy,
+            disabled=run is not None and run.running,
             on_click=_start,
-            args=(context, grid.cases),
+            args=(context, requests),
         )
         if grid.words:
             st.caption(f":material/info: {grid.words}.")
@@ -97,11 +110,11 @@ def _run_panel(context: CheckContext, grid: Grid, about: str) -> None:
         _ended(context, run)
 
 
-def _start(context: CheckContext, cases: tuple[CheckCase, ...]) -> None:
+def _start(context: CheckContext, requests: tuple[CheckRequest, ...]) -> None:
     """Check the cases, anew if they were checked before."""
     if earlier := st.session_state.get(STATE):
         earlier.forget(context)
-    st.session_state[STATE] = GridRun(cases)
+    st.session_state[STATE] = GridRun(requests)
 
 
 def _grid_controls(backend: str, base: CheckCase) -> Grid | None:
@@ -133,38 +146,39 @@ def _running(context: CheckContext, run: GridRun) -> None:
     left, right = st.columns([5, 1], vertical_alignment="bottom")
     now = next((job for job in run.jobs if not job.done), None)
     waits = f", {now.jobs_ahead} jobs of others ahead" if now and now.jobs_ahead else ""
-    left.progress(run.done / len(run.cases), text=f"{run.done} of {len(run.cases)} cases checked{waits}")
+    left.progress(
+        run.done / len(run.requests), text=f"{run.done} of {len(run.requests)} cases checked{waits}"
+    )
     right.button("Cancel", icon=":material/stop:", key="cancel-grid", on_click=run.stop, args=(context,))
-    if rows := [_row(context, case, outcome) for case, outcome in run.outcomes(context)]:
-        st.dataframe(rows, hide_index=True, key="grid-so-far", column_config=_columns(), height="auto")
+    _table(run.results(context), key="grid-so-far")
 
 
 def _ended(context: CheckContext, run: GridRun) -> None:
     """What failed and why, and the table whose rows open their case."""
-    outcomes = run.outcomes(context)
-    st.markdown(_counts(run, [verdict_of(outcome) for _, outcome in outcomes]))
-    if not outcomes:
+    results = run.results(context)
+    verdicts = [result.verdict for result in results]
+    counts = [words.format(count) for name, words in COUNTS.items() if (count := verdicts.count(name))]
+    stopped = f"; stopped after {len(results)} of {len(run.requests)} cases" if run.stopped else ""
+    st.markdown(" · ".join(counts) + stopped)
+    if not results:
         return
-    results = [outcome for _, outcome in outcomes if isinstance(outcome, CheckResult)]
     _summaries(results)
-    st.dataframe(
-        [_row(context, case, outcome) for case, outcome in outcomes],
-        hide_index=True,
+    _table(
+        results,
         key="grid-table",
-        on_select="ignore" if context.file else lambda: _open(outcomes),
+        on_select="ignore" if context.file else lambda: _open(results),
         selection_mode="single-row",
-        column_config=_columns(),
-        height="auto",
     )
     st.caption(FILE_FIRST if context.file else "Select a row to open its case.")
-    st.download_button(
-        "All numbers as JSON",
-        lambda: to_json([*map(Report, results)]),
-        "check-grid.json",
-        "application/json",
-        icon=":material/download:",
-        on_click="ignore",
-    )
+    numbers = Download("All numbers as JSON", lambda: to_json([*map(Report, results)]), "check-grid.json")
+    downloads(numbers)
+
+
+def _table(results: list[CheckResult], **options: Any) -> None:
+    help_words = "the largest of all tensors; above 1 fails"
+    share = st.column_config.NumberColumn(SHARE, format="%.2f", help=help_words)
+    if rows := [case_row(result) for result in results]:
+        st.dataframe(rows, hide_index=True, column_config={SHARE: share}, height="auto", **options)
 
 
 def _summaries(results: list[CheckResult]) -> None:
@@ -172,65 +186,63 @@ def _summaries(results: list[CheckResult]) -> None:
     of_kernels = by_kernel(results)
     for found in of_kernels:
         st.markdown(f"**{plain(found[0].label)}**: {plain(summary(found))}.")
-        for words in causes(found):
-            st.markdown(f":material/troubleshoot: {plain(words[0].upper() + words[1:])}.")
-        for words in hints(found):
-            st.markdown(f":material/info: {plain(words[0].upper() + words[1:])}.")
+        for icon, lines in (("troubleshoot", causes(found)), ("info", hints(found))):
+            for words in lines:
+                st.markdown(f":material/{icon}: {plain(words[0].upper() + words[1:])}.")
     if len(of_kernels) > 1:
-        header, *rows = side_by_side(of_kernels)
         st.caption("Side by side: the verdict, and the largest error over what is allowed.")
-        repeated = {label for label in header if header.count(label) > 1}
-        labels = [f"{label} ({n})" if label in repeated else label for n, label in enumerate(header)]
-        table = [dict(zip(labels, row, strict=True)) for row in rows]
-        st.dataframe(table, hide_index=True, key="side-by-side")
+        st.dataframe(side_by_side(of_kernels), hide_index=True, key="side-by-side")
 
 
-def _counts(run: GridRun, verdicts: list[str]) -> str:
-    failed, passed = verdicts.count("fail"), verdicts.count("pass")
-    none = verdicts.count("error")
-    rest = len(verdicts) - failed - passed - none
-    counts = [
-        f":red[**{failed} fail**]" if failed else "",
-        f":green[**{passed} pass**]" if passed else "",
-        f":orange[**{none} without a verdict**]" if none else "",
-        f"{rest} not checked" if rest else "",
-    ]
-    short = run.stopped or len(verdicts) < len(run.cases)
-    stopped = f"; stopped after {len(verdicts)} of {len(run.cases)} cases" if short else ""
-    return " · ".join(filter(None, counts)) + stopped
-
-
-def _columns() -> dict:
-    words = "the largest of all tensors; above 1 fails"
-    return {SHARE: st.column_config.NumberColumn(SHARE, format="%.2f", help=words)}
-
-
-def _row(context: CheckContext, case: CheckCase, outcome: Outcome) -> dict[str, str | int | float | None]:
-    problem, user = case.problem, context.user(case)
-    row: dict[str, str | int | float | None] = {
-        "verdict": VERDICT_WORDS[verdict_of(outcome)],
-        "kernel": user.name if user else case.kernel,
-        "query": problem.q_len,
-        "key": problem.kv_len,
-        "head_dim": problem.head_dim,
-        "dtype": problem.dtype,
-        "mask": problem.mask,
-        "more": case.more_words,
-    }
-    if isinstance(outcome, Exception):
-        return row | {SHARE: None, "repeated": "", "why": str(outcome), "cause": ""}
-    repeated = "" if outcome.repeats is None else "equal" if outcome.repeats.equal else "differs"
-    share = outcome.worst_share if outcome.tensors else None
-    return row | {SHARE: share, "repeated": repeated, "why": outcome.reason, "cause": outcome.cause}
-
-
-def _open(outcomes: list[tuple[CheckCase, Outcome]]) -> None:
+def _open(results: list[CheckResult]) -> None:
     """Put the case of the selected row into the widgets, and with them into the URL."""
     rows = st.session_state["grid-table"].selection.rows
-    if rows and rows[0] < len(outcomes):
-        case, _ = outcomes[rows[0]]
+    if rows and rows[0] < len(results):
+        case = results[rows[0]].case
         for name, value in case.problem.as_dict().items():
             st.session_state[name] = value
         for name in ("kernel", "layout", "scale"):
             st.session_state[name] = getattr(case, name)
         st.session_state["view"] = "case"
+
+
+@dataclass
+class GridRun:
+    """One grid of a session: what is asked, and the jobs so far. Results stay if it is stopped."""
+
+    requests: tuple[CheckRequest, ...]
+    jobs: list[Job[CheckResult]] = field(default_factory=list)
+    stopped: bool = False
+
+    @property
+    def done(self) -> int:
+        """Cases that have ended."""
+        return sum(job.done for job in self.jobs)
+
+    @property
+    def running(self) -> bool:
+        """Whether a case is under way or still to come."""
+        return self.done < (len(self.jobs) if self.stopped else len(self.requests))
+
+    def advance(self, context: CheckContext) -> None:
+        """Hand the worker the next cases, at most AT_ONCE at a time."""
+        room = 0 if self.stopped else AT_ONCE - len(self.jobs) + self.done
+        self.jobs += [context.store.job(next_one) for next_one in self.requests[len(self.jobs) :][:room]]
+
+    def forget(self, context: CheckContext) -> None:
+        """Let the same cases be checked anew."""
+        for job in self.jobs:
+            context.store.forget(job)
+
+    def stop(self, context: CheckContext) -> None:
+        """Start no further case, and cut short those under way. The next to ask for these gets a verdict."""
+        self.stopped = True
+        for job in self.jobs:
+            if not job.done:
+                job.cancel()
+                context.store.forget(job)
+
+    def results(self, context: CheckContext) -> list[CheckResult]:
+        """Of the cases that have ended, the worst first."""
+        ended = zip(self.requests, self.jobs, strict=False)
+        return worst_first([context.result(job, request.case) for request, job in ended if job.done])

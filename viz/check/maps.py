@@ -9,7 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 import streamlit as st
 
-from kernels.check.error_maps import ErrorMap
+from kernels.check.judge.error_maps import ErrorMap
 from kernels.check.result import CheckResult
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import visited_tiles
@@ -50,7 +50,10 @@ def maps_panel(result: CheckResult) -> None:
     if not result.maps:
         return
     st.subheader("Where the errors are", anchor="maps")
-    signed = _signed_choice()
+    shown = st.segmented_control(
+        "Maps of", [SHARE, SIGNED], default=SHARE, required=True, key="map-of", label_visibility="collapsed"
+    )
+    signed = shown == SIGNED
     left, right = st.columns(2, gap="large")
     weights = result.map("weights")
     with left:
@@ -63,19 +66,6 @@ def maps_panel(result: CheckResult) -> None:
             _weights_panel(result, weights, signed)
     with right:
         _tensor_panel(result, signed)
-
-
-def _signed_choice() -> bool:
-    """Whether the maps show got minus exact, and not the share of what is allowed."""
-    shown = st.segmented_control(
-        "Maps of",
-        [SHARE, SIGNED],
-        default=SHARE,
-        required=True,
-        key="map-of",
-        label_visibility="collapsed",
-    )
-    return shown == SIGNED
 
 
 def _weights_panel(result: CheckResult, weights: ErrorMap, signed: bool) -> None:
@@ -175,38 +165,32 @@ def _tile_link(result: CheckResult, weights: ErrorMap, index: int, tile: Tile) -
 
 
 def _tensor_panel(result: CheckResult, signed: bool) -> None:
-    kinds = [error_map.kind for error_map in result.maps if error_map.kind != "weights"]
+    maps = {error_map.kind: error_map for error_map in result.maps if error_map.kind != "weights"}
     caption, chart = st.container(), st.container()
-    kind = _worst_kind(result, kinds)
-    if len(kinds) > 1:
+    kind = next((tensor.name for tensor in result.failing if tensor.name in maps), next(iter(maps)))
+    if len(maps) > 1:
         kind = st.segmented_control(
             "Tensor",
-            kinds,
+            list(maps),
             default=kind,
             required=True,
             key="map",
             bind="query-params",
             label_visibility="collapsed",
         )
-    error_map = result.map(kind) or result.map(kinds[0])
-    assert error_map is not None
-    about = BACKWARD_WEIGHTS if error_map.kind == "weights backward" else None
-    words = (
-        f"**{TITLES.get(error_map.kind, f'{error_map.kind} over its columns')}**, head {error_map.heads[0]}."
+    error_map = maps[kind]
+    title = TITLES.get(kind, f"{kind} over its columns")
+    caption.caption(
+        f"**{title}**, head {error_map.heads[0]}. {'' if signed else 'Red is more than the rule allows.'}",
+        help=BACKWARD_WEIGHTS if kind == "weights backward" else None,
     )
-    caption.caption(f"{words} {'' if signed else 'Red is more than the rule allows.'}", help=about)
     with chart:
         if signed and error_map.signed is not None:
             plot(signed_figure(error_map, 0, colors()), key="signed-map")
         else:
             plot(share_figure(error_map, 0, result.case.problem, colors()), key="tensor-map")
     if error_map.codes is None:
-        st.caption(f"NaN and infinity: none in {error_map.kind}, and none in float64.")
+        st.caption(f"NaN and infinity: none in {kind}, and none in float64.")
     else:
         st.caption("**NaN and infinity**, against float64.")
         plot(codes_figure(error_map, 0, colors()), key="codes-map")
-
-
-def _worst_kind(result: CheckResult, kinds: list[str]) -> str:
-    """The map to open: that of the tensor that fails the most, else the first."""
-    return next((tensor.name for tensor in result.failing if tensor.name in kinds), kinds[0])

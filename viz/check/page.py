@@ -6,13 +6,11 @@ from dataclasses import replace
 
 import streamlit as st
 
-from kernels.check.cases import USERS, CheckCase, estimated_seconds
-from kernels.check.report import Report
+from kernels.check.case.cases import USERS, CheckCase, estimated_seconds
+from kernels.check.files.uploads import UploadFacts
+from kernels.check.report.report import Report
 from kernels.check.result import CheckResult
-from kernels.check.uploads import UploadFacts
 from kernels.problem import InvalidProblem
-from kernels.worker.failures import Cancelled
-from viz.check.beside_ours import beside_ours_panel
 from viz.check.context import CheckContext
 from viz.check.controls import (
     CONTROLS_IN_URL,
@@ -22,20 +20,17 @@ from viz.check.controls import (
     upload_control,
     user_kernels,
 )
-from viz.check.determinism import determinism_panel
+from viz.check.further import beside_ours_panel, determinism_panel, let_variations_go, sensitivity_panel
 from viz.check.grid import GRID_IN_URL, battery_panel, grid_panel
 from viz.check.maps import maps_panel
-from viz.check.numbers import numbers_panel
 from viz.check.played import played_panel
-from viz.check.recorded import recorded_verdict
 from viz.check.report import report_panel
-from viz.check.sensitivity import let_variations_go, sensitivity_panel
-from viz.check.verdict import cards, verdict_panel
+from viz.check.verdict import cards, numbers_panel, recorded_verdict, verdict_panel
 from viz.shared import runs
 from viz.shared.layout import header
 from viz.shared.link import takes_from_link
-from viz.shared.problem_form import FIELDS, problem_controls
-from viz.shared.waiting import WAIT_S, asked_job, retry_button, show_failure, show_progress
+from viz.shared.problem_form import GPU, PROBLEM_IN_LINK, problem_controls
+from viz.shared.waiting import WAIT_S, asked_job, retry_button, show_progress
 
 ONE_CASE = (
     ":material/info: This is one case. The battery, above, has lengths that do not fill their last tile, "
@@ -48,7 +43,7 @@ def show() -> None:
     """Draw the page."""
     store = runs.run_store()
     backend = runs.backend(store)
-    takes_from_link("view", *CONTROLS_IN_URL, *FIELDS, "gpu", *GRID_IN_URL, "map", "tile")
+    takes_from_link("view", *CONTROLS_IN_URL, *PROBLEM_IN_LINK.values(), GPU, *GRID_IN_URL, "map", "tile")
     header("Is this result right?", store)
     users = user_kernels()
     kernel, gradients, repeats = kernel_controls(backend, users)
@@ -150,12 +145,7 @@ def current_check(context: CheckContext, case: CheckCase) -> CheckResult | None:
         st.markdown(f"## {CHECKING}")
         show_progress((job,), "check")
         return None
-    try:
-        return context.result(job, case)
-    except Cancelled as error:
-        show_failure(error)
-        retry_button(context.store, [job], "check-again")
-        return None
+    return context.result(job, case)
 
 
 show()

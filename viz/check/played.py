@@ -8,17 +8,18 @@ from dataclasses import replace
 import streamlit as st
 
 from kernels.algorithms import ALGORITHMS, FIRST
-from kernels.check.cases import USERS, estimated_seconds
+from kernels.check.case.cases import USERS, estimated_seconds
+from kernels.check.requests import PlayRequest
 from kernels.check.result import CheckResult
 from kernels.device.gpus import Gpu
 from kernels.trace.observed import NOT_SEEN
-from kernels.worker.case_requests import PlayRequest
 from kernels.worker.requests import TraceRequest
 from viz.check.context import CheckContext
 from viz.player.component import show_player
 from viz.player.data import duel_data, player_data
 from viz.player.html_page import export_html
 from viz.shared import runs
+from viz.shared.downloads import PLAYER, TRACE, Download, downloads
 from viz.shared.formats import format_bytes
 from viz.shared.problem_form import gpu_control, gpu_of
 from viz.shared.waiting import asked_job, result_of
@@ -101,25 +102,11 @@ def _show(context: CheckContext, run: runs.Run, was_file: bool) -> None:
 
 
 def _downloads(run: runs.Run, gpu: Gpu) -> None:
-    with st.container(horizontal=True):
-        st.download_button(
-            "Player as one HTML file",
-            lambda: export_html(_player_data(run, gpu)),
-            "kernel.html",
-            "text/html",
-            icon=":material/slideshow:",
-            on_click="ignore",
-            help="Your kernel alone. It opens in any browser without a network or a server.",
-        )
-        st.download_button(
-            "Trace (.npz)",
-            lambda: run.trace.to_bytes(compress=True),
-            "kernel.npz",
-            "application/octet-stream",
-            icon=":material/download:",
-            on_click="ignore",
-            help="Explore opens it.",
-        )
+    alone = "Your kernel alone. It opens in any browser without a network or a server."
+    downloads(
+        Download(PLAYER, lambda: export_html(_player_data(run, gpu)), "kernel.html", alone),
+        Download(TRACE, lambda: run.trace.to_bytes(compress=True), "kernel.npz", "Explore opens it."),
+    )
 
 
 def _ours(context: CheckContext, run: runs.Run) -> runs.Run | None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import streamlit as st
 
-from kernels.check.cases import CheckCase
-from kernels.check.report import Report, shell_command, to_html, to_json
+from kernels.check.case.options import shell_command
+from kernels.check.report.html import to_html
+from kernels.check.report.report import Report, to_json
 from viz.check.context import CheckContext
 from viz.shared import theme
+from viz.shared.downloads import Download, downloads
 from viz.shared.formats import file_name, problem_words
 
-STYLE_COLORS = ("background", "text", "line", "good", "bad", "flash", "standard")
+STYLE_COLORS = ("background", "text", "line", "good", "bad")
 
 
 def report_panel(context: CheckContext, report: Report) -> None:
@@ -19,31 +21,20 @@ def report_panel(context: CheckContext, report: Report) -> None:
     user = context.user(result.case)
     kernel = user.typed if user else ""
     command = shell_command(result.case, kernel, context.file_name)
-    name = _file_name(result.case, user.function if user else result.case.kernel)
-    with st.container(horizontal=True):
-        st.download_button(
+    named = user.function if user else result.case.kernel
+    name = file_name(f"check {named} {problem_words(result.case.problem)}")
+    downloads(
+        Download(
             "Report as one HTML file",
             lambda: to_html(report, _style(), command),
             f"{name}.html",
-            "text/html",
+            "Opens anywhere, loads nothing.",
             icon=":material/lab_profile:",
-            on_click="ignore",
-            help="Opens anywhere, loads nothing.",
-        )
-        st.download_button(
-            "Numbers as JSON",
-            lambda: to_json([report], command),
-            f"{name}.json",
-            "application/json",
-            icon=":material/download:",
-            on_click="ignore",
-        )
+        ),
+        Download("Numbers as JSON", lambda: to_json([report], command), f"{name}.json"),
+    )
     st.caption("The same from a shell, with the verdict as exit status:")
     st.code(command, language="bash", wrap_lines=True)
-
-
-def _file_name(case: CheckCase, kernel: str) -> str:
-    return file_name(f"check {kernel} {problem_words(case.problem)}")
 
 
 def _style() -> str:

@@ -1,17 +1,21 @@
-"""The verdict of a case in words and cards."""
+"""The verdict of a case in words and cards, and the numbers behind it."""
 
 from __future__ import annotations
 
 import streamlit as st
 
 from kernels.algorithms import ALGORITHMS
-from kernels.check.cases import UPLOADED
-from kernels.check.result import CheckResult, KeylessRows, Repeats, TensorCheck
-from kernels.check.result_lines import told_apart
-from kernels.check.summary import VERDICT_TITLES
+from kernels.check.case.cases import UPLOADED
+from kernels.check.report.tables import error_row, worst_words
+from kernels.check.report.words import VERDICT_TITLES
+from kernels.check.result import CheckResult, TensorCheck
 from kernels.oracle.report import RULE
-from kernels.sanitizer.finding import Finding
+from kernels.problem import AttentionProblem
+from viz.check.figures.errors import errors_figure, ulps_figure
+from viz.shared import runs
+from viz.shared.cards import Card, draw_cards, verdict_color
 from viz.shared.formats import format_error, plain
+from viz.shared.layout import colors, plot
 from viz.shared.provenance import library_versions, runner_words
 
 MARKS = {
@@ -21,7 +25,6 @@ MARKS = {
     "error": ("orange", "warning"),
 }
 """Colour and icon of each verdict of a case."""
-AXES = ("batch", "head", "row", "column")
 CAUSE_HELP = (
     "The result equals this within the rule by which it does not equal attention. It was held against masks "
     "that are off by one, missing tiles, other scales and head groupings, missing rescalings, and others."
@@ -44,79 +47,68 @@ def verdict_panel(result: CheckResult) -> None:
     st.markdown(f"**{plain(result.label)}**: {plain(result.reason)}.", help=RULE)
     if result.cause:
         st.markdown(f":material/troubleshoot: **Cause**: {plain(result.cause)}.", help=CAUSE_HELP)
-    for finding in result.findings:
-        _finding(finding)
+    for finding in result.findings:  # faults in the kernel's use of memory
+        kind = f"{finding.kind[0].upper()}{finding.kind[1:]}"
+        st.markdown(f":material/bug_report: **{kind}**: {plain(finding.words)}.")
+        if finding.file:
+            st.code(f"# {finding.place}\n{finding.source}", language="python", wrap_lines=True)
     if result.trace:
         st.code(result.trace, language="python", wrap_lines=True)
-    device, problem = result.device, result.case.problem
+    problem = result.case.problem
     inputs = f"{problem.inputs} inputs, seed {problem.seed}"
-    tensors = "tensors of your file" if result.case.upload else inputs
     if not result.refused:  # a kernel that refused was not run
-        st.caption(f"**Measured**: {_run_by(result)} on {device.name}; {tensors}.")
+        tensors = "tensors of your file" if result.case.upload else inputs
+        st.caption(f"**Measured** on {result.device.name}, {_run_by(result)}; {tensors}.")
     for note in result.notes:
         st.caption(f":material/info: {plain(note)}")
-    if result.keyless:
-        st.caption(f":material/info: {_keyless_words(result.keyless)}")
-
-
-def _finding(finding: Finding) -> None:
-    """One fault in the kernel's use of memory, with the line of the user's source."""
-    kind = f"{finding.kind[0].upper()}{finding.kind[1:]}"
-    st.markdown(f":material/bug_report: **{kind}**: {plain(finding.words)}.")
-    if finding.file:
-        st.code(f"# {finding.place}\n{finding.source}", language="python", wrap_lines=True)
+    if keyless := result.keyless:
+        right = "all give O = 0 and lse −∞, as they must"
+        wrong = f"{keyless.wrong_output:,} lack O = 0, {keyless.wrong_lse:,} lack lse = −∞"
+        words = right if keyless.right else f":red[{wrong}]"
+        st.caption(f":material/info: {keyless.count:,} rows see no key: {words}.")
 
 
 def _run_by(result: CheckResult) -> str:
     """What ran the kernel, with its version. Kernels that are not in the registry run under both."""
     device, kernel = result.device, result.case.kernel
     if kernel in ALGORITHMS:
-        return f"run {runner_words(ALGORITHMS[kernel], device)}"
-    versions = library_versions(device)
+        return runner_words(ALGORITHMS[kernel], device)
     if kernel == UPLOADED:
         return f"a result from your file, judged with torch {device.torch}"
-    return f"run by Triton's interpreter, {versions}," if result.interpreted else f"run with {versions},"
-
-
-def _keyless_words(keyless: KeylessRows) -> str:
-    wrong = {"O = 0": keyless.wrong_output, "lse = −∞": keyless.wrong_lse}
-    if keyless.right:
-        words = "all give O = 0 and lse −∞, as they must"
-    else:
-        lacks = [f"{count:,} of them do not give {what}" for what, count in wrong.items() if count]
-        words = f":red[{', and '.join(lacks)}]"
-    return f"{keyless.count:,} rows see no key: {words}."
+    how = "by Triton's interpreter, " if result.interpreted else "with "
+    return f"{how}{library_versions(device)}"
 
 
 def cards(result: CheckResult) -> None:
     """One card per tensor, and one for repeatability."""
-    row = st.container(horizontal=True, gap="small", key="figures")
-    for tensor in result.tensors:
-        row.metric(
+    found = [
+        Card(
             f"{tensor.name} error",
             format_error(tensor.max_error),
-            _allowed_words(tensor),
-            delta_color="green" if tensor.passes else "red",
-            delta_arrow="off",
-            help=_error_help(tensor),
-            border=True,
+            f"{tensor.wrong_nonfinite:,} NaN or ∞"
+            if tensor.wrong_nonfinite
+            else _allowed_words(tensor.passes, tensor.tolerance),
+            _error_help(tensor),
+            verdict_color(tensor.passes),
         )
-    if result.repeats and result.repeats.runs > 1:
-        row.metric(
-            f"{result.repeats.runs} runs",
-            "equal" if result.repeats.equal else "differ",
-            _repeats_words(result.repeats),
-            delta_color="green" if result.repeats.equal else "red",
-            delta_arrow="off",
-            help=REPEATS_HELP,
-            border=True,
+        for tensor in result.tensors
+    ]
+    if (repeats := result.repeats) and repeats.runs > 1:
+        differing = f"{sum(repeats.differing.values()):,} values, by up to {format_error(repeats.largest)}"
+        found.append(
+            Card(
+                f"{repeats.runs} runs",
+                "equal" if repeats.equal else "differ",
+                "bit by bit" if repeats.equal else differing,
+                REPEATS_HELP,
+                verdict_color(repeats.equal),
+            )
         )
+    draw_cards(found)
 
 
-def _allowed_words(tensor: TensorCheck) -> str:
-    if tensor.wrong_nonfinite:
-        return f"{tensor.wrong_nonfinite:,} NaN or ∞"
-    return f"{'≤' if tensor.passes else 'FAILS: >'} {format_error(tensor.tolerance)}"
+def _allowed_words(passes: bool, tolerance: float) -> str:
+    return f"{'≤' if passes else 'FAILS: >'} {format_error(tolerance)}"
 
 
 def _error_help(tensor: TensorCheck) -> str:
@@ -127,14 +119,47 @@ def _error_help(tensor: TensorCheck) -> str:
     )
 
 
-def worst_words(tensor: TensorCheck) -> str:
-    """Where the largest error of a tensor is, what the kernel gave there, and what is exact."""
-    index = ", ".join(f"{axis} {number}" for axis, number in zip(AXES, tensor.worst, strict=False))
-    value, exact = told_apart(tensor.worst_value, tensor.exact_value)
-    return f"{index}: {value}, exact {exact}"
+def numbers_panel(result: CheckResult) -> None:
+    """Two charts and a table; nothing if no tensor was compared."""
+    if not result.tensors:
+        return
+    left, right = st.columns(2, gap="large")
+    with left:
+        st.subheader("Errors and what is allowed", anchor="errors")
+        plot(errors_figure(result, colors()), key="errors")
+    output = result.tensor("O")
+    with right:
+        st.subheader("Units in the last place", anchor="ulps")
+        if output and sum(output.ulps):
+            plot(ulps_figure(output, colors()), key="ulps")
+    st.dataframe([error_row(each, format_error) for each in result.tensors], hide_index=True, key="numbers")
 
 
-def _repeats_words(repeats: Repeats) -> str:
-    if repeats.equal:
-        return "bit by bit"
-    return f"{sum(repeats.differing.values()):,} values, by up to {format_error(repeats.largest)}"
+def recorded_verdict(problem: AttentionProblem, backend: str, start_failure: str | None) -> None:
+    """The recorded error report of this problem, if nothing can be checked here, and why.
+
+    `start_failure` says why the worker process did not start; None if it did, or if there is none.
+    """
+    if backend == "starting":
+        # A recorded verdict here would look like that of the kernel that is about to be checked.
+        st.markdown("## :gray[:material/hourglass_top: The worker process is starting …]")
+        return
+    why = f"The worker process does not start: {start_failure}" if start_failure else "Triton is missing"
+    words = plain(f"{why}. Nothing can be checked here; recorded verdicts are shown.")
+    st.info(words, icon=":material/history:")
+    run = runs.recorded(problem, "flash2")
+    if run is None or run.report is None:
+        st.caption("No recording of this problem. Choose one under “Start from”.")
+        return
+    report = run.report
+    verdict_title("pass" if report.passes else "fail")
+    st.markdown(f"**{run.algorithm.label}**: {run.provenance}.", help=RULE)
+    allowed = _allowed_words(report.passes, report.tolerance)
+    color = verdict_color(report.passes)
+    draw_cards(
+        [
+            Card("O error", format_error(report.max_error), allowed, color=color),
+            Card("O mean error", format_error(report.mean_error)),
+            Card("Naive error", format_error(report.naive_max_error)),
+        ]
+    )

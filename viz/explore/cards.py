@@ -1,146 +1,145 @@
-"""The four figures that are read first: error, bytes, time, memory."""
+"""The four figures that are read first: error, bytes, time, memory. Pure: no streamlit."""
 
 from __future__ import annotations
 
-from typing import Literal
+import math
 
-import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
-
+from kernels.algorithms.standard.entry import ENTRY as STANDARD
+from kernels.algorithms.standard.traffic import standard_bytes, standard_requested
 from kernels.device.clocks import METHODS
-from kernels.measure.measurement import Measurement, PeerResult
+from kernels.measure.measurement import Measurement, PeerResult, TimeRatio, ratio_to_naive
 from kernels.measure.peers import PEERS
 from kernels.oracle.report import FACTORS, rule_words
+from kernels.problem.attention_problem import BLOCKS
 from kernels.trace.algorithm import Algorithm
-from viz.explore.comparisons import (
-    Compared,
-    bytes_with_standard,
-    less_or_more,
-    percentile_words,
-    spread_words,
-    time_with,
-)
-from viz.shared.formats import format_bytes, format_error, format_ms
+from viz.shared.cards import Card, verdict_color
+from viz.shared.formats import format_bytes, format_error, format_ms, format_ratio
 from viz.shared.glossary import in_words
 from viz.shared.provenance import library_versions, runner_words
 from viz.shared.runs import Run
 
-Color = Literal["green", "red", "off"]
-
+NO_BREAK = "\N{NO-BREAK SPACE}"
+CLOSE = 1.1
+"""A ratio is one number if its upper end is at most this many times its lower end."""
+CPU_PEER = "sdpa"
+ON_CPU = "Torch's fused attention, as a CPU times no kernel"
+TIME, MEMORY = "Time of one call", "Extra memory"
 REQUESTED = (
     "Bytes between the GPU's main memory (HBM) and its chip. Counted: what loads and stores asked for. "
     "Modelled for standard attention: the scores S and the weights P are written to HBM and read back (Dao "
-    "et al. 2022, algorithm 0). Both are counted in the same tiles: what is read again counts again."
+    "et al. 2022, algorithm 0). Both are counted in the same tiles, and repeated reads each time."
 )
-
-
-TIME, MEMORY = "Time of one call", "Extra memory"
-CPU_PEER = "sdpa"
-ON_CPU = "Torch's fused attention, as a CPU times no kernel"
 EXTRA = "The most memory that the call needed at a time, beyond its inputs."
 
 
-def four_figures(run: Run, measurement: Measurement | None, other: Run | None = None) -> None:
-    """One row of cards; a figure that was not measured says so.
+def four_cards(run: Run, measurement: Measurement | None, other: Run | None = None) -> list[Card]:
+    """The cards of a run; a figure that was not measured says so.
 
-    Beside a second run, B, the cards are about A, and compare its bytes with B's.
+    Beside a second run, B, they are about A, and compare its bytes with B's.
     """
-    row = st.container(horizontal=True, gap="small", key="figures")
     mark = "A: " if other else ""
-    judged = "measured" if run.judged_here else run.origin
-    _error_card(row, f"{mark}Largest error of the result · {judged}", run)
+    cost = _cost_cards(run, measurement, mark)
+    return [_error_card(run, mark), _bytes_card(run, mark, other), *cost]
+
+
+def _error_card(run: Run, mark: str) -> Card:
+    label = f"{mark}Largest error of the result · {'measured' if run.judged_here else run.origin}"
+    report = run.report
+    if report is None:
+        return Card(label, "–", "not known", "The error of a file is computed from its output.")
+    allowed = f"{'passes' if report.passes else 'FAILS'}: allowed {format_error(report.tolerance)}"
+    rule = (
+        "The algorithm is exact; its numbers are rounded. This is the largest difference from the same "
+        f"computed in float64. {rule_words(FACTORS[run.algorithm.direction])}"
+    )
+    sampled = " (sampled rows)" if run.trace.sample else ""
+    return Card(label, format_error(report.max_error), allowed + sampled, rule, verdict_color(report.passes))
+
+
+def _bytes_card(run: Run, mark: str, other: Run | None) -> Card:
+    label = f"{mark}Bytes moved · {'modelled' if run.traffic.modelled else 'counted'}"
     ours = run.traffic.total
-    compared = bytes_with_standard(run)
+    compared, why = bytes_with_standard(run)
     if other:
-        rival = other.traffic.total
-        compared = Compared(less_or_more(rival / ours, f"B {format_bytes(rival)}"))
-    explained = f"{_requested_words(run)} {compared.explained}".strip()
-    _card(row, f"{mark}Bytes moved · {_how_known(run)}", format_bytes(ours), compared.words, explained)
-    explained = measurement_words(measurement, run)
-    for label, value, words, added in _time_and_memory(measurement, run):
-        of_a = label.startswith((TIME, MEMORY))  # else it names what was timed, of neither run
-        _card(row, f"{mark if of_a else ''}{label}", value, words, f"{explained} {added}".strip())
-
-
-def _how_known(run: Run) -> str:
-    return "modelled" if run.traffic.modelled else "counted"
+        compared, why = less_or_more(other.traffic.total / ours, f"B {format_bytes(other.traffic.total)}"), ""
+    return Card(label, format_bytes(ours), compared, f"{_requested_words(run)} {why}".strip())
 
 
 def _requested_words(run: Run) -> str:
     """What the bytes are. Those of a sampled run are modelled, and the sample has counted some of them."""
     if run.trace.sample is None:
         return REQUESTED
-    counted = format_bytes(run.trace.total_bytes)
-    traced = f"A sample was traced, {run.trace.sample.words(run.trace.problem)}: {counted} were counted there"
-    if run.traffic.agrees is None:
-        return f"Modelled: heads are alike. {traced}; the whole run has that for each of its heads."
-    gives = "the formula gives exactly that" if run.traffic.agrees else "the formula does NOT give that"
-    return f"Modelled: a formula of the bytes that all loads and stores ask for. {traced}, and {gives}."
+    counted, sample = format_bytes(run.trace.total_bytes), run.trace.sample.words(run.trace.problem)
+    agrees = {
+        None: "Heads are alike, so the whole run has that for each of them.",
+        True: "The formula gives exactly that.",
+        False: "The formula does NOT give that.",
+    }[run.traffic.agrees]
+    return f"Modelled by a formula. A sample was traced, {sample}: {counted} were counted there. {agrees}"
 
 
-def _error_card(row: DeltaGenerator, label: str, run: Run) -> None:
-    report = run.report
-    if report is None:
-        _card(row, label, "–", "not known", "The error of a file is computed from its output.")
-        return
-    allowed = f"{'passes' if report.passes else 'FAILS'}: allowed {format_error(report.tolerance)}"
-    allowed += " (sampled rows)" if run.trace.sample else ""
-    accepted = rule_words(FACTORS[run.algorithm.direction])
-    rule = "The algorithm is exact; its numbers are rounded. Shown is the largest difference from the same "
-    rule += f"computed in float64. {accepted}"
-    color: Color = "green" if report.passes else "red"
-    _card(row, label, format_error(report.max_error), allowed, rule, color=color)
+def bytes_with_standard(run: Run) -> tuple[str, str]:
+    """A run's requested bytes beside those of standard attention in the same tiles, and why they are more."""
+    problem, algorithm, ours = run.trace.problem, run.algorithm, run.traffic.total
+    rival = standard_requested(problem, algorithm.direction)
+    if algorithm is STANDARD:
+        least = standard_bytes(problem)
+        again = f"Read once per query tile, {problem.q_tiles} in all: {format_bytes(ours - least)} more."
+        return f"K and V read once: {format_bytes(least)}", f"A cache could save repeated reads. {again}"
+    compared = less_or_more(rival / ours, f"standard {format_bytes(rival)}")
+    if ours <= rival or not algorithm.has_formula:
+        return compared, ""
+    most = max(BLOCKS)
+    large = problem.with_(block_m=most, block_n=most)
+    larger, rival_larger = algorithm.requested_bytes(large), standard_requested(large, algorithm.direction)
+    return compared, (
+        "Small tiles read inputs again and again, and a short S is little to save. With tiles of "
+        f"{most} × {most} it would ask for {format_bytes(larger)}, standard attention for "
+        f"{format_bytes(rival_larger)} (modelled)."
+    )
 
 
-def _card(
-    row: DeltaGenerator, label: str, value: str, comparison: str, explained: str, color: Color = "off"
-) -> None:
-    row.metric(label, value, comparison, delta_color=color, delta_arrow="off", help=explained, border=True)
+def less_or_more(ratio: float, words: str) -> str:
+    """How many times less, or more, than the other figure, which the words name."""
+    shown = format_ratio(max(ratio, 1 / ratio))
+    if shown == format_ratio(1):
+        return f"about as much: {words}"
+    return f"{shown} {'less' if ratio >= 1 else 'more'}: {words}"
 
 
-def _time_and_memory(measurement: Measurement | None, run: Run) -> list[tuple[str, str, str, str]]:
-    """Label, value, comparison and further help of the two measured cards.
+def _cost_cards(run: Run, measurement: Measurement | None, mark: str) -> list[Card]:
+    """The two measured cards. A label names what was timed, if it is not the algorithm as it is played.
 
-    A label names what was timed, if it is not the algorithm as it is played. The time of another algorithm is
-    not shown as this one's, but beside "not timed".
+    The time of another algorithm is not shown as this one's, but beside "not timed".
     """
-    timed = run.algorithm.timed_as
-    ours = _result(measurement, (timed.peer, CPU_PEER), run.algorithm.direction)
+    timed, direction = run.algorithm.timed_as, run.algorithm.direction
+    ours = _result(measurement, (timed.peer, CPU_PEER), direction)
     if measurement is None or ours is None or ours.timing is None or ours.peak_extra_bytes is None:
         refused = (ours.refused if ours else None) or "not measured yet"
-        return [(f"{what} · {run.origin}", "–", refused, "") for what in (TIME, MEMORY)]
-    time, memory = spread_words(ours), format_bytes(ours.peak_extra_bytes)
+        explained = measurement_words(measurement, run)
+        return [Card(f"{mark}{what} · {run.origin}", "–", refused, explained) for what in (TIME, MEMORY)]
     on_cpu = ours.peer == CPU_PEER
+    whose, why = (ON_CPU, "") if on_cpu else (timed.timing_source, timed.why)
+    time, memory = spread_words(ours), format_bytes(ours.peak_extra_bytes)
+    origin = f"{measurement_words(measurement, run)} {why}".strip()
     if timed.is_another and not on_cpu:
-        words = f"{timed.whose}, {run.origin}"
+        beside = f"{whose}, {run.origin}"
         return [
-            (TIME, "not timed", f"{words}: {time}", f"{timed.why} {percentile_words(ours)}"),
-            (MEMORY, "not measured", f"{words}: {memory}", f"{timed.why} {EXTRA}"),
+            Card(f"{mark}{TIME}", "not timed", f"{beside}: {time}", f"{origin} {percentile_words(ours)}"),
+            Card(f"{mark}{MEMORY}", "not measured", f"{beside}: {memory}", f"{origin} {EXTRA}"),
         ]
-    whose = ON_CPU if on_cpu else timed.whose
-    names = [f"{whose}: {what.lower()}" if whose else what for what in (TIME, MEMORY)]
     rival, called = _rival(measurement, ours)
-    time_words = time_with(measurement, ours, rival, called)
-    memory_words = time_words.words
+    compared, spread = time_with(measurement, ours, rival, called)
+    compared_memory = compared
     if rival and rival.timing and rival.peak_extra_bytes is not None:
         ratio = rival.peak_extra_bytes / max(ours.peak_extra_bytes, 1)
-        memory_words = less_or_more(ratio, f"{called} {format_bytes(rival.peak_extra_bytes)}")
-    why = "" if on_cpu else timed.why
-    spread = f"{why} {percentile_words(ours)} {time_words.explained}".strip()
+        compared_memory = less_or_more(ratio, f"{called} {format_bytes(rival.peak_extra_bytes)}")
+    labels = [f"{whose}: {what.lower()}" if whose else f"{mark}{what}" for what in (TIME, MEMORY)]
+    explained = f"{origin} {percentile_words(ours)} {spread}".strip()
     return [
-        (f"{names[0]} · {run.origin}", time, time_words.words, spread),
-        (f"{names[1]} · {run.origin}", memory, memory_words, f"{why} {EXTRA}".strip()),
+        Card(f"{labels[0]} · {run.origin}", time, compared, explained),
+        Card(f"{labels[1]} · {run.origin}", memory, compared_memory, f"{origin} {EXTRA}"),
     ]
-
-
-def timed_words(measurement: Measurement, algorithm: Algorithm) -> str:
-    """What the charts of times have in place of the algorithm as it is played; "" if it is among them."""
-    timed = algorithm.timed_as
-    if not timed.whose or _result(measurement, (timed.peer,), algorithm.direction) is None:
-        return ""
-    bar = f"“{PEERS[timed.peer].label}”"
-    stands = f"{bar} is {timed.whose}." if timed.is_another else f"Its bar is {bar}."
-    return f"**{algorithm.label}**: {timed.why} {stands}"
 
 
 def _rival(measurement: Measurement, ours: PeerResult) -> tuple[PeerResult | None, str]:
@@ -156,22 +155,90 @@ def _result(measurement: Measurement | None, names: tuple[str, ...], direction: 
     return next((result for result in results if result), None)
 
 
+def time_with(
+    measurement: Measurement, ours: PeerResult, rival: PeerResult | None, called: str = "naive"
+) -> tuple[str, str]:
+    """A time and its rival's, and what the help adds: a ratio, unless work is too small or spread too large.
+
+    One of the two is naive attention; `called` is the rival's name.
+    """
+    ratio = _rival_over_ours(ours, rival)
+    if ratio is None or rival is None or rival.timing is None:
+        return f"{called} {(rival.refused if rival else None) or 'not run'}", ""
+    took = format_ms(rival.timing.median_ms)
+    if measurement.is_mostly_overhead(ours, rival):
+        cost = ""
+        if ours.overhead_ms is not None and rival.overhead_ms is not None:
+            own, theirs = format_ms(ours.overhead_ms), format_ms(rival.overhead_ms)
+            cost = f" With one query and one key the call takes {own}, and that of {called} {theirs}."
+        return (
+            f"mostly overhead, so no ratio: {called} {took}",
+            f"The problem is so small that most of each time is launches and other fixed costs.{cost}",
+        )
+    between = f"{format_ratio(ratio.low)} to {format_ratio(ratio.high)} (10th and 90th percentile)"
+    words = f"The time of {called} over this one: {between}."
+    if not ratio.is_usable:
+        low, high = format_ms(rival.timing.low_ms), format_ms(rival.timing.high_ms)
+        return f"too noisy to compare: {called} {low} to {high}", words
+    return f"{_faster(ratio)}: {called} {took}", words
+
+
+def _rival_over_ours(ours: PeerResult, rival: PeerResult | None) -> TimeRatio | None:
+    if rival is None or ours.peer != "naive":
+        return ratio_to_naive(ours, rival) if rival else None
+    ratio = ratio_to_naive(rival, ours)
+    return TimeRatio(1 / ratio.high, 1 / ratio.low) if ratio else None
+
+
+def _faster(ratio: TimeRatio) -> str:
+    """The ratio in words: its middle if its ends are close, or else both ends."""
+    if ratio.low <= 1 <= ratio.high:
+        return "no clear difference"
+    word = "faster" if ratio.low > 1 else "slower"
+    low, high = (ratio.low, ratio.high) if ratio.low > 1 else (1 / ratio.high, 1 / ratio.low)
+    if high <= CLOSE * low:
+        return f"{format_ratio(math.sqrt(low * high))} {word}"
+    return f"{format_ratio(low)} to {format_ratio(high)} {word}"
+
+
+def spread_words(result: PeerResult) -> str:
+    """A time with half its spread: 15.6 µs ± 2 %. In a narrow card the line breaks before the spread."""
+    if result.timing is None:
+        return "–"
+    took = format_ms(result.timing.median_ms).replace(" ", NO_BREAK)
+    return f"{took} ±{NO_BREAK}{100 * result.timing.spread / 2:.0f}{NO_BREAK}%"
+
+
+def percentile_words(result: PeerResult) -> str:
+    """The spread in full: "10th to 90th percentile 15.3 µs to 16 µs"."""
+    if result.timing is None:
+        return ""
+    low, high = format_ms(result.timing.low_ms), format_ms(result.timing.high_ms)
+    return f"10th to 90th percentile {low} to {high}, {result.timing.samples} samples."
+
+
+def timed_words(measurement: Measurement, algorithm: Algorithm) -> str:
+    """Which bar of the charts of times stands for the algorithm; "" if it is the algorithm itself."""
+    timed = algorithm.timed_as
+    if not timed.timing_source or _result(measurement, (timed.peer,), algorithm.direction) is None:
+        return ""
+    return f"**{algorithm.label}**: {timed.why} Bar “{PEERS[timed.peer].label}”: {timed.timing_source}."
+
+
 def measurement_words(measurement: Measurement | None, run: Run) -> str:
     """Where the time and memory are from, and what they are not."""
     if measurement is None:
         return "Not measured for this problem yet."
     device = measurement.device
+    naive = in_words("naive attention")
     if device.backend == "cuda":
         origin = f"**Recorded** {measurement.recorded_at[:10]}" if run.recorded else "**Measured** here"
-        how = f"{library_versions(device)}: {METHODS['cuda']}"
-        return f"{origin} on {device.name}, {how}. {in_words('naive attention')}"
+        return f"{origin} on {device.name}, {library_versions(device)}: {METHODS['cuda']}. {naive}"
     traced = ""
     if run.seconds:
-        how = runner_words(run.algorithm, run.trace.device)
-        took = format_ms(run.seconds * 1e3)
-        traced = f" To trace {run.algorithm.label} {how} took {took}; that is not the speed of a kernel."
+        how, took = runner_words(run.algorithm, run.trace.device), format_ms(run.seconds * 1e3)
+        traced = f" The trace took {took} {how}; that is not the kernel's speed."
     return (
-        f"**Measured** here on {device.name}, in float32 (CPUs emulate float16 products): naive torch "
-        f"against torch's own fused attention. {METHODS['interpreter'].capitalize()}.{traced} "
-        f"{in_words('naive attention')}"
+        f"**Measured** here on {device.name}, in float32 (CPUs emulate float16 products): torch's operations "
+        f"and torch's fused attention. {METHODS['interpreter'].capitalize()}.{traced} {naive}"
     )

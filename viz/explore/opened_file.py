@@ -1,24 +1,25 @@
 """A saved trace that the user opens: from the sidebar, or by `--trace file.npz` on the command line.
 
-The errors of saved and shipped traces are computed anew, if they hold their results.
+The error of a saved or shipped trace is computed here, if it holds its results.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from kernels.check.file_rules import InvalidUpload
-from kernels.check.trace_file import MAX_FILE_BYTES, read_trace
+from kernels.check.files.tensors import InvalidUpload
+from kernels.check.files.trace_file import MAX_FILE_BYTES, read_trace
 from kernels.oracle.report import ErrorReport
 from kernels.trace import Trace
 from kernels.traffic.modelled import attention_flops
 from kernels.worker.requests import JudgeRequest
+from viz.explore.choice import Machine
 from viz.player.data import sampled_share
 from viz.shared import runs
 from viz.shared.formats import plain
@@ -31,38 +32,27 @@ CLOSED = "trace_closed"
 """Key in the session: whether the user has closed the trace that the command line names."""
 
 
-@dataclass(frozen=True)
-class Opened:
-    """The bytes of a file, and its name."""
-
-    data: bytes
-    name: str
-
-
-def opened_run(store: runs.RunStore | None, backend: str) -> runs.Run | None:
+def opened_run(machine: Machine) -> runs.Run | None:
     """The run of the file that is open; None without one, and if it is refused, which the page says."""
-    opened = _opened()
-    if opened is None:
+    data, name = _opened()
+    if not name:
         return None
     try:
-        trace = _read(opened.data)
+        trace = _read(data)
     except InvalidUpload as error:
-        st.error(plain(f"{opened.name}: {error}"), icon=":material/error:")
+        st.error(plain(f"{name}: {error}"), icon=":material/error:")
         return None
     st.info(
-        f"Shown is {plain(opened.name)}. Close it to go on with the problem in the sidebar.",
+        f"This is {plain(name)}. Close it to go on with the problem in the sidebar.",
         icon=":material/folder_open:",
     )
-    report = _report(store, backend, trace)
-    return runs.Run(trace, report, recorded=True, file=opened.name, judged_here=True)
+    return runs.Run(trace, _report(machine, trace), recorded=True, file=name, judged_here=True)
 
 
-def judged_anew(
-    store: runs.RunStore | None, backend: str, run: runs.Run, button_place: DeltaGenerator
-) -> runs.Run:
+def judged_again(machine: Machine, run: runs.Run, button_place: DeltaGenerator) -> runs.Run:
     """A shipped recording that holds its results, with its error computed here once that was asked for."""
     is_shipped = run.recorded and run.is_of_controls
-    if not is_shipped or not _has_results(run.trace) or store is None or backend not in ORACLE_FLOPS:
+    if not is_shipped or not _has_results(run.trace) or not machine.has_worker:
         return run
     key = f"judged {run.trace.algorithm} {run.trace.problem}"
     button_place.button(
@@ -72,9 +62,7 @@ def judged_anew(
         on_click=_remember,
         args=(key,),
     )
-    if key not in st.session_state:
-        return run
-    report = _report(store, backend, run.trace)
+    report = _report(machine, run.trace) if key in st.session_state else None
     return replace(run, report=report, judged_here=True) if report else run
 
 
@@ -86,19 +74,19 @@ def _remember(key: str) -> None:
     st.session_state[key] = True
 
 
-def _opened() -> Opened | None:
-    """The file that was dropped in the sidebar, or else the one that the command line names."""
+def _opened() -> tuple[bytes, str]:
+    """The file that was dropped in the sidebar, or that of the command line; its name is "" for none."""
     with st.sidebar.expander("Open a saved trace (.npz)"):
         file = st.file_uploader(
             "A trace that Explore or `Trace.save` wrote",
             ["npz"],
-            help="It plays as it was recorded. Its error is computed anew from its problem and its output.",
+            help="It plays as it was recorded. Its error is computed here from its problem and its output.",
         )
     if file is not None:
-        return Opened(file.getvalue(), file.name)
+        return file.getvalue(), file.name
     path = named_trace()
     if path is None or st.session_state.get(CLOSED):
-        return None
+        return b"", ""
     st.sidebar.button(
         f"Close {path.name}",
         icon=":material/close:",
@@ -107,11 +95,11 @@ def _opened() -> Opened | None:
         args=(CLOSED,),
     )
     try:
-        return Opened(_file_bytes(path, path.stat().st_mtime_ns), path.name)
+        return _file_bytes(path, path.stat().st_mtime_ns), path.name
     except OSError as error:
         words = error.strerror or "it cannot be read"
         st.error(f"--trace {path}: {words}. Give the path of a saved trace.", icon=":material/error:")
-        return None
+        return b"", ""
 
 
 @functools.lru_cache(maxsize=1)
@@ -133,20 +121,19 @@ def _sent(trace: Trace) -> tuple[bytes, str]:
     return blob, hashlib.sha256(blob).hexdigest()
 
 
-def _report(store: runs.RunStore | None, backend: str, trace: Trace) -> ErrorReport | None:
+def _report(machine: Machine, trace: Trace) -> ErrorReport | None:
     """The error of the trace's results, by the worker; None without results, and until it is there."""
     if not _has_results(trace):
         st.caption("The file holds no output, so its error is not known.")
         return None
-    if store is not None and backend == "starting":
-        st.caption("The error of the file's output is computed once the worker process has started.")
-        return None
-    if store is None or backend not in ORACLE_FLOPS:
-        st.caption("The error of the file's output is computed in the worker process, which cannot run here.")
+    store = machine.store
+    if store is None or not machine.has_worker:
+        st.caption("The error of the file's output is computed once a worker process runs here.")
         return None
     direction = "forward" if trace.d_query is None else "backward"
     every_score = trace.problem.with_(mask="full")  # the oracle computes what the mask hides too
-    seconds = sampled_share(trace) * attention_flops(every_score, direction) / ORACLE_FLOPS[backend]
+    flops = sampled_share(trace) * attention_flops(every_score, direction)
     blob, digest = _sent(trace)
+    seconds = flops / ORACLE_FLOPS[machine.backend]
     job = asked_job(store, JudgeRequest(digest), seconds, "Compute its error", blob=blob)
     return result_of(store, job, "judge") if job else None

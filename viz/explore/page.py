@@ -10,70 +10,63 @@ from kernels.measure.measurement import Measurement
 from kernels.trace.algorithm import Algorithm
 from kernels.traffic.modelled import least_bytes, stores_lse
 from viz.explore import cards, panels
-from viz.explore.current_run import current_run
+from viz.explore.asked_here import can_pick, lanes_of, measurement_of, with_picked_row
 from viz.explore.figures.ledger import difference_table, ledger_figure, ledgers_of
 from viz.explore.figures.row_state import state_figures
-from viz.explore.lanes import lanes_of
-from viz.explore.measurement import measurement_of
-from viz.explore.opened_file import judged_anew, opened_run
-from viz.explore.own_tiles import with_own_tiles
-from viz.explore.picked_row import can_pick, with_picked_row
-from viz.player.component import give_head_start
+from viz.explore.opened_file import judged_again, opened_run
+from viz.explore.shown_run import shown_run, this_machine
 from viz.shared import problem_form as controls
 from viz.shared import runs, theme
+from viz.shared.browser import is_painted
+from viz.shared.cards import draw_cards
 from viz.shared.figures.comparison import memory_figure, time_figure
 from viz.shared.formats import format_bytes
 from viz.shared.glossary import glossary_list, glossary_style, say
 from viz.shared.layout import colors, header, plot, say_source
 from viz.shared.link import takes_from_link
-
-# What is true of every FlashAttention. No docstring: Streamlit would draw a text of the page's own file.
-FUSED = (
-    "**FlashAttention computes exact [[attention]] without ever storing the matrix of [[score|scores]]**, so "
-    "long texts fit and run fast."
-)
+from viz.shared.looks import FUSED, looks_of
+from viz.shared.run_request import own_tiles
 
 
 def show() -> None:
     """The page."""
-    store = runs.run_store()
-    backend = runs.backend(store)
-    header("FlashAttention, played back", store)
+    machine = this_machine()
+    header("FlashAttention, played back", machine.store)
     glossary_style(colors())
     landing = st.container()
     algorithm = controls.algorithm_control()
-    problem, button_place = controls.problem_controls()
+    problem, offers = controls.problem_controls()
     versus = controls.versus_controls(problem) if problem else None
     gpu_choice = controls.gpu_control()
-    run = opened_run(store, backend)
+    run = opened_run(machine)
     with landing:
-        _landing(run.algorithm if run else ALGORITHMS[algorithm], is_file=run is not None)
+        _landing(run.algorithm if run else ALGORITHMS[algorithm])
     if run is None and problem:
-        first, versus = with_own_tiles((problem, algorithm), versus)
-        run = current_run(store, backend, *first, button_place)
+        tiles = own_tiles((problem, algorithm), versus)
+        if tiles.words:
+            st.caption(f":material/grid_on: {' '.join(tiles.words)}")
+        versus = tiles.second
+        run = shown_run(machine, tiles.first, offers)
     if run is None:
         return
-    run = judged_anew(store, backend, run, button_place)
+    run = judged_again(machine, run, offers)
     gpu = controls.gpu_of(gpu_choice, run.trace.device.name)
-    other = current_run(store, backend, *versus) if versus and run.is_of_controls else None
+    other = shown_run(machine, versus) if versus and run.is_of_controls else None
     if st.context.is_embedded:
         panels.player_alone()
     place = st.container()  # what is said of a row that is run for stands below the player, which stays
-    shown = run if other else with_picked_row(store, backend, run)
-    lanes = lanes_of(store, backend, run)
+    shown = run if other else with_picked_row(machine, run)
+    lanes = lanes_of(machine, run)
     with place:
         if other:
             panels.duel_panel(run, other, gpu)
         else:
-            panels.player_panel(shown, gpu, lanes, _plays_by_itself(), can_pick(store, backend, run))
+            panels.player_panel(shown, gpu, lanes, _plays_by_itself(), can_pick(machine, run))
     if st.context.is_embedded:
         return
-    measurement = measurement_of(store, backend, run)
-    cards.four_figures(run, measurement, other)  # below the player, which they would push down
-    give_head_start()
-    _state(run)
-    _traffic_and_cost(run, other, measurement)
-    _programs_and_mask(run, gpu)
+    measurement = measurement_of(machine, run)
+    draw_cards(cards.four_cards(run, measurement, other))  # below the player: they would push it down
+    _charts(run, other, measurement, gpu)
     panels.take_away(shown, gpu, lanes)
     panels.scene_panel(run, other, gpu)
     glossary_list()
@@ -87,12 +80,11 @@ def _plays_by_itself() -> bool:
     return "has_chosen" not in st.session_state
 
 
-def _landing(algorithm: Algorithm, is_file: bool) -> None:
+def _landing(algorithm: Algorithm) -> None:
     """What this is, why it matters, and the way on. Nothing is said that is not true of the algorithm."""
     words, way_on = st.columns([5, 1], vertical_alignment="center")
     with words:
-        on_sizes = "" if is_file else ", on sizes that you choose"
-        say(f"{algorithm.headline or FUSED} {_done_by(algorithm)}, [[tile]] by tile{on_sizes}.")
+        say(f"{looks_of(algorithm).headline} {_done_by(algorithm)}, [[tile]] by tile.")
     with way_on.container(key="start"):
         st.page_link(
             "viz/learn/page.py",
@@ -108,7 +100,27 @@ def _done_by(algorithm: Algorithm) -> str:
         return "Below, torch does it"
     if algorithm.direction == "backward":
         return "Below, real GPU [[kernel|kernels]] compute its gradients"
-    return f"Below, a real GPU [[kernel]] {'runs' if algorithm.headline else 'does it'}"
+    return f"Below, a real GPU [[kernel]] {'does it' if looks_of(algorithm).headline == FUSED else 'runs'}"
+
+
+@st.fragment
+def _charts(run: runs.Run, other: runs.Run | None, measurement: Measurement | None, gpu: Gpu) -> None:
+    """Sent once the player is painted: their library and their drawing would hold it up for two seconds."""
+    if not is_painted():
+        return
+    _state(run)
+    traffic, cost = st.columns(2, gap="large")
+    with traffic:
+        _traffic(run, other)
+    with cost:
+        _cost(run, measurement)
+    timeline, mask = st.columns([3, 2], gap="large")
+    with timeline:
+        st.subheader("Programs on the SMs", anchor="timeline")
+        panels.timeline_panel(run, gpu)
+    with mask:
+        st.subheader("Mask by tile", anchor="mask")
+        panels.mask_panel(run.trace.problem, run.algorithm)
 
 
 def _state(run: runs.Run) -> None:
@@ -125,14 +137,6 @@ def _state(run: runs.Run) -> None:
             plot(figure, key=name)
 
 
-def _traffic_and_cost(run: runs.Run, other: runs.Run | None, measurement: Measurement | None) -> None:
-    traffic, cost = st.columns(2, gap="large")
-    with traffic:
-        _traffic(run, other)
-    with cost:
-        _cost(run, measurement)
-
-
 def _traffic(run: runs.Run, other: runs.Run | None) -> None:
     least = format_bytes(least_bytes(run.trace.problem, run.algorithm))
     inputs, results = "Q, K and V", "O and lse" if stores_lse(run.algorithm) else "O"
@@ -140,9 +144,9 @@ def _traffic(run: runs.Run, other: runs.Run | None) -> None:
         inputs, results = "Q, K, V, O, dO and lse", "dQ, dK and dV"
     st.subheader("Traffic by tensor", anchor="traffic")
     st.caption(
-        "**Counted**: bytes that the loads and stores asked for; a tile that is read again may come from the "
-        "L2 cache, so this is not the traffic of HBM itself. **Modelled**: standard attention writes its "
-        "matrices to HBM and reads them back (Dao et al. 2022, algorithms 0 and 3). A kernel that reads "
+        "**Counted**: bytes that the loads and stores asked for; repeated reads may come from the L2 cache, "
+        "so this is not the traffic of HBM itself. **Modelled**: standard attention writes its matrices to "
+        "HBM and reads them back (Dao et al. 2022, algorithms 0 and 3). A kernel that reads "
         f"{inputs} once, and writes {results} once, moves {least} (modelled)."
     )
     ledgers = ledgers_of(run.trace, other.trace if other else None)
@@ -162,15 +166,5 @@ def _cost(run: runs.Run, measurement: Measurement | None) -> None:
         plot(memory_figure(measurement, colors(), direction), key="memory")
 
 
-def _programs_and_mask(run: runs.Run, gpu: Gpu) -> None:
-    timeline, mask = st.columns([3, 2], gap="large")
-    with timeline:
-        st.subheader("Programs on the SMs", anchor="timeline")
-        panels.timeline_panel(run, gpu)
-    with mask:
-        st.subheader("Mask by tile", anchor="mask")
-        panels.mask_panel(run.trace.problem, run.algorithm)
-
-
-takes_from_link("algorithm", *controls.FIELDS, *controls.VERSUS_IN_URL, "gpu", *panels.IN_URL)
+takes_from_link(*controls.EXPLORE_IN_LINK, *panels.OF_ONE_RUN, *panels.OF_TWO_RUNS)
 show()

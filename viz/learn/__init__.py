@@ -1,1 +1,1 @@
-"""The Learn page: `page.py`, the table of chapters in `chapters.py`, and a module for each chapter."""
+"""The Learn page: `page.py`, the table of chapters in `chapters.py`, what they share, and a folder each."""

@@ -9,6 +9,7 @@ import streamlit as st
 
 from kernels.device.gpus import DEFAULT_GPU, GPUS
 from kernels.problem import BLOCKS
+from viz.shared import runs
 
 Number = TypeVar("Number", int, float)
 Option = TypeVar("Option")
@@ -43,6 +44,12 @@ def slider(
 ) -> Option:
     """One of the options, on a scale. `words` is the help text."""
     return st.select_slider(label, options, value, key=key, bind="query-params", help=words, width=width)
+
+
+def gpu_here(store: runs.RunStore | None) -> str:
+    """Name of this machine's GPU; "" if it has none, or if the worker has not said yet."""
+    device = store.client.device if store else None
+    return device.name if device and runs.backend(store) == "cuda" else ""
 
 
 def gpu_choice(key: str, width: Width, value: str = DEFAULT_GPU, words: str | None = None) -> str:

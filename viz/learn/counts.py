@@ -9,13 +9,21 @@ import streamlit as st
 from kernels.algorithms import ALGORITHMS
 from kernels.problem import AttentionProblem
 from kernels.problem.presets import PRESETS
-from kernels.worker.job import Job
+from kernels.worker.client import Job
 from kernels.worker.requests import TracedRun, TraceRequest
+from viz.learn.words import table
 from viz.shared import runs
 from viz.shared.waiting import results_of
 
 WantedRun = tuple[AttentionProblem, str]
 """A problem, and a key of kernels.algorithms.ALGORITHMS."""
+
+RULE = (
+    "**[[requested bytes|Requested]]** bytes: every load and store of one head counts. What is read "
+    "again, such as K and V for each query tile, counts again. lse counts if it is stored. "
+    "**[[compulsory bytes|At least]]**: each kernel reads its inputs once and writes its results once."
+)
+"""Said where the numbers of a chapter are from. Numbers without a word beside them are requested bytes."""
 
 AT_ONCE_S = 5.0
 """If counting is estimated to take longer, it waits for a button."""
@@ -82,15 +90,14 @@ def where_counted(ready: Mapping[WantedRun, runs.Run]) -> str:
 
 def recorded_counts() -> None:
     """A table of the recorded presets: modelled bytes beside those that the kernels counted on a GPU."""
-    rows = ["| recorded run | algorithm | modelled | counted | where |", "|:--|:--|--:|--:|:--|"]
+    rows = []
     for preset in PRESETS.values():
         for algorithm in ALGORITHMS.values():
             problem = algorithm.with_own_tiles(preset.problem)
             run = runs.recorded(problem, algorithm.name)
             if run and algorithm.has_formula:
-                modelled = algorithm.requested_bytes(problem)
+                modelled, counted = algorithm.requested_bytes(problem), run.trace.total_bytes
                 rows.append(
-                    f"| {preset.label} | {algorithm.name} | {modelled:,} B "
-                    f"| {run.trace.total_bytes:,} B | {run.provenance} |"
+                    (preset.label, algorithm.name, f"{modelled:,} B", f"{counted:,} B", run.provenance)
                 )
-    st.markdown("\n".join(rows))
+    st.markdown(table("recorded run | algorithm | modelled: | counted: | where", rows))

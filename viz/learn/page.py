@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import streamlit as st
 
-from viz.learn.chapters import CHAPTERS, follow_old_link
-from viz.learn.onward import onward, start_at_top
-from viz.learn.stepper import PART_SHOWN
+from viz.learn.chapters import CHAPTERS
+from viz.learn.stepper import PART_SHOWN, onward, start_at_top
 from viz.learn.url_state import switch_in_url
 from viz.shared import runs
 from viz.shared.formats import plain
 from viz.shared.glossary import glossary_list, glossary_style, say
 from viz.shared.layout import colors, header
-from viz.shared.link import forget, takes_from_link
+from viz.shared.link import takes_from_link
 
+CSS = Path(__file__).with_name("learn.css")
 takes_from_link("chapter", *(f"{chapter.slug}_" for chapter in CHAPTERS))
 header("Learn", runs.run_store())
 glossary_style(colors())
-before = set(st.query_params)
-if follow_old_link(st.query_params):
-    for name in before - set(st.query_params):
-        forget(name)
-    st.rerun()  # widgets take their first value from the URL with which a run began
+palette = "".join(f"--c-{name}: {color};" for name, color in vars(colors()).items())
+st.html(f"<style>:root {{ {palette} }}\n{CSS.read_text('utf-8')}</style>")
 slugs = [chapter.slug for chapter in CHAPTERS]
 names = {chapter.slug: f"{number} {chapter.title}" for number, chapter in enumerate(CHAPTERS, 1)}
 with st.container(key="chapters"):

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import streamlit as st
 
-from kernels.lessons.predictions import ABSOLUTE, RELATIVE, Quantity, judge
+from viz.learn.predictions import ABSOLUTE, RELATIVE, Quantity, judge
+from viz.learn.words import Words
 from viz.shared.formats import format_number
 from viz.shared.glossary import say
 
 
-def choose(key: str, question: str, options: Sequence[str], right: str, because: str) -> bool:
+def ask(words: Words, section: str, key: str, options: Sequence[str], right: str, **given: Any) -> bool:
     """A question with a few answers. Whether the reader has chosen one or given up; then it is answered.
 
+    The section of the chapter's words has the question and, after a line, the reason; `given` fills both.
     `key` names the question: with another key it is a new question, and not yet answered.
     """
+    question, because = words(section, **given).split("\n\n---\n\n")
     with st.container(border=True, key=f"predict_{key}"):
         say(f"**Predict.** {question}")
         with st.container(horizontal=True, vertical_alignment="center"):

@@ -1,12 +1,30 @@
-"""Through a lesson: its parts, and its steps by buttons with keys and a slider. Both are in the URL."""
+"""The way through Learn: steps of a part, parts of a chapter, and the chapters. All are in the URL."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import streamlit as st
 
 from viz.learn.url_state import keep_in_url, put_in_url, switch_in_url, take_from_url
+
+if TYPE_CHECKING:
+    from viz.learn.chapters import Chapter
+
+_to_top = st.components.v2.component(
+    "to_top",
+    html="<span></span>",
+    js="""
+let shown;
+export default function ({ data }) {
+  if (shown !== undefined && shown !== data.place) {
+    document.querySelector('[data-testid="stMain"]')?.scrollTo({ top: 0 });
+  }
+  shown = data.place;
+}
+""",
+)
 
 PARTS_LEFT = "parts_left"
 """Key in the session: whether the chapter that was drawn last has parts after the chosen one."""
@@ -68,19 +86,54 @@ def stepper(key: str, count: int, smaller: str = "scores at a time") -> int:
         label_visibility="collapsed",
         format=f"%d of {count}",
     )
-    for name, icon, target, shortcut in (
-        ("First", ":material/first_page:", 1, "Home"),
-        ("Back", ":material/chevron_left:", max(step - 1, 1), "Left"),
-        ("Forward", ":material/chevron_right:", min(step + 1, count), "Right"),
-        ("Last", ":material/last_page:", count, "End"),
-    ):
-        buttons.button(
-            name,
-            key=f"{key}_{name}",
-            icon=icon,
-            on_click=put_in_url,
-            args=(key, target, 1),
-            disabled=target == step,
-            shortcut=shortcut,
-        )
+    with buttons:
+        step_buttons(key, range(1, count + 1), step)
     return step
+
+
+def step_buttons(key: str, steps: Sequence[int | str], now: int | str, *names: str) -> None:
+    """Buttons that put another of the `steps` into the URL; the first one is its default. All, or by name."""
+    place, last = steps.index(now), len(steps) - 1
+    for name, icon, target, shortcut in (
+        ("First", "first_page", 0, "Home"),
+        ("Back", "chevron_left", max(place - 1, 0), "Left"),
+        ("Forward", "chevron_right", min(place + 1, last), "Right"),
+        ("Last", "last_page", last, "End"),
+    ):
+        if not names or name in names:
+            st.button(
+                name,
+                key=f"{key}_{name}",
+                icon=f":material/{icon}:",
+                on_click=put_in_url,
+                args=(key, steps[target], steps[0]),
+                disabled=target == place,
+                shortcut=shortcut,
+            )
+
+
+def onward(chapters: Sequence[Chapter], place: int) -> None:
+    """Buttons to the chapter before and after the one at `place`; the way on is the primary button.
+
+    While the chapter has parts left, its own button to the next part is.
+    """
+    ends = not st.session_state.pop(PARTS_LEFT, False)
+    with st.container(horizontal=True, key="onward"):
+        for step, words, icon in ((-1, "Back", "arrow_back"), (1, "Next", "arrow_forward")):
+            if not 0 <= place + step < len(chapters):
+                continue
+            other = chapters[place + step]
+            question = f". {other.question}" if step > 0 else ""
+            st.button(
+                f"{words}: {place + step + 1} {other.title}{question}",
+                key=f"chapter_{words}",
+                icon=f":material/{icon}:",
+                type="primary" if step > 0 and ends else "secondary",
+                on_click=put_in_url,
+                args=("chapter", other.slug, chapters[0].slug),
+            )
+
+
+def start_at_top(place: str) -> None:
+    """Scroll to the top if `place`, the name of what is shown, is another one than before."""
+    _to_top(key="to_top", data={"place": place})

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 
+import msgspec
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
-from kernels.measure.series import CurvePoint, PeerCurve, speedups
+from kernels.measure.series import CurvePoint, PeerCurve
 from viz.measure.controls import ONE_POINT, Choice
-from viz.measure.figures.points import point_figure, short_reason
-from viz.measure.gaps import device_words, gap_words, without_call_words
-from viz.measure.problems import fixed_words
+from viz.measure.figures.points import point_figure
 from viz.measure.sources import FILE, HERE, Source, to_csv, to_document
-from viz.player.chart import METRICS, Chart, recorded_peers
-from viz.player.scene import Scene, Stop
-from viz.player.scene_panel import scene_popover
+from viz.measure.words import missing_peers
+from viz.player.talk.chart import METRICS, Chart, recorded_peers
+from viz.player.talk.panel import scene_popover
+from viz.player.talk.scene import Scene, Stop
+from viz.shared.cards import Card, draw_cards
+from viz.shared.downloads import Download, downloads
+from viz.shared.figures.comparison import short_reason
 from viz.shared.figures.sweep import (
     LETTERS,
     TITLES,
+    curve_names,
     curve_values,
     format_metric,
     host_words,
@@ -29,41 +31,36 @@ from viz.shared.figures.sweep import (
 from viz.shared.formats import format_length, format_ratio, plain
 from viz.shared.layout import colors, plot
 
-CHARTS = {
-    "time": "time",
-    "TFLOP/s": "tflops",
-    "memory": "memory",
-    "speed-up": "speedup",
-    "call time": "call",
-}
+CHARTS = {"time": "time", "TFLOP/s": "tflops", "memory": "memory", "speed-up": "speedup", "call time": "call"}
+"""Metrics by what the page calls them."""
 OURS = ("ours", "sdpa")
 """Peers that the cards compare with naive attention: our kernels, or torch's fused attention on a CPU."""
 EXPONENT = (
     "Exponents are of one sequence (a call's value over its batch), fitted to the logarithms of the larger "
     "half of the lengths."
 )
-CALL = (
-    "Calls in a row, launched by the host as a program does. The other charts show the kernels alone, "
-    "replayed from a CUDA graph. Queued after: until the call returns and the host is free. Call times are "
-    "taken on a GPU: on a CPU, “Measure here” adds to the other charts."
-)
-NO_CALL = (
-    "There is no call time here. It is measured on a GPU, with Measure here or `python -m kernels.measure`. "
-    "On a CPU the time chart shows whole calls: choose “time” above."
-)
-NO_SPEEDUP = (
-    "There is no speed-up to show: no peer was timed beside naive attention of the same source. Choose "
-    "naive (torch) among the peers."
-)
-NO_NAIVE = "–: naive attention has no time there."
-SPREAD = "±: half the distance from the 10th to the 90th percentile."
+NOTES = {
+    "time": "±: half the distance from the 10th to the 90th percentile. A mark is hollow if that distance is "
+    "over a quarter of the median.",
+    "speedup": "–: naive attention has no time there.",
+    "call": "Calls in a row, launched by the host as a program does. The other charts show the kernels "
+    "alone, replayed from a CUDA graph. Queued after: until the call returns and the host is free. Call "
+    "times are taken on a GPU: on a CPU the time chart shows whole calls.",
+}
+"""What stands below the table of a metric."""
+EMPTY = {
+    "call": "There is no call time here. It is measured on a GPU, with Measure here or "
+    "`python -m kernels.measure`. On a CPU the time chart shows whole calls: choose “time” above.",
+    "speedup": "There is no speed-up to show: no peer was timed beside naive attention of the same source. "
+    "Choose naive (torch) among the peers.",
+}
+"""What a chart says that has no value to draw."""
 
 
 def shown_curves(sources: list[Source], choice: Choice) -> list[PeerCurve]:
     """Curves of the chosen peers and directions, source by source; with ONE_POINT only that point of each."""
-    curves = [curve for source in sources for curve in source.curves(choice.view)]
     shown = []
-    for curve in curves:
+    for curve in (curve for source in sources for curve in source.curves(choice.view)):
         if choice.axis == ONE_POINT:
             points = tuple(point for point in curve.points if point.x == choice.view.length)
             curve = replace(curve, points=points)
@@ -75,30 +72,35 @@ def shown_curves(sources: list[Source], choice: Choice) -> list[PeerCurve]:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Naive attention and a fused peer of the same source and direction, at one x."""
+    """Naive attention and a fused peer of the same source and direction, both timed at `x`."""
 
-    source: str
-    naive: CurvePoint
-    fused: CurvePoint
+    naive: PeerCurve
+    fused: PeerCurve
+    x: int
+
+    def values(self, metric: str) -> tuple[float, float]:
+        """(naive, fused); 0 if a value is not known."""
+        naive, fused = (curve.values(metric).get(self.x, 0) for curve in (self.naive, self.fused))
+        return naive, fused
 
     def ratio(self, metric: str) -> float:
         """The value of naive attention over that of the fused peer, which counts as 1 if it is 0 bytes."""
-        return (self.naive.value(metric) or 0) / (self.fused.value(metric) or 1)
+        naive, fused = self.values(metric)
+        return naive / (fused or 1)
 
 
 def largest_comparison(curves: list[PeerCurve]) -> Comparison | None:
-    """At the largest x where both were timed, of this machine if it has one; None if there is none."""
-    comparisons = []
-    for naive in (curve for curve in curves if curve.peer == "naive"):
-        naive_points = {point.x: point for point in naive.measured}
-        for fused in (curve for curve in curves if curve.peer in OURS):
-            if (fused.source, fused.direction) == (naive.source, naive.direction):
-                comparisons += [
-                    Comparison(naive.source, naive_points[point.x], point)
-                    for point in fused.measured
-                    if point.x in naive_points
-                ]
-    return max(comparisons, key=lambda pair: (pair.source == HERE, pair.naive.x), default=None)
+    """At the largest x where both were timed, of this machine if it has one; None without such an x."""
+    comparisons = [
+        Comparison(naive, fused, max(common))
+        for naive in curves
+        for fused in curves
+        if naive.peer == "naive"
+        and fused.peer in OURS
+        and (fused.source, fused.direction) == (naive.source, naive.direction)
+        and (common := naive.timings.keys() & fused.timings.keys())
+    ]
+    return max(comparisons, key=lambda pair: (pair.naive.source == HERE, pair.x), default=None)
 
 
 def cards(curves: list[PeerCurve], choice: Choice) -> None:
@@ -106,59 +108,30 @@ def cards(curves: list[PeerCurve], choice: Choice) -> None:
     pair = largest_comparison(curves)
     if pair is None:
         return
-    at = f"{LETTERS[choice.view.axis]} {format_length(pair.naive.x)} · {pair.source}"
-    label = peer_label(pair.fused.result.peer)
-    direction = f" {pair.fused.result.direction}" if len(choice.directions) > 1 else ""
-    row = st.container(horizontal=True, gap="small", key="figures")
-    _card(
-        row,
-        f"Speed-up{direction} · {at}",
-        format_ratio(pair.ratio("time")),
-        _both_words(pair, "time"),
-        f"{label} against naive attention, {pair.source}, median of each.",
-    )
-    _card(
-        row,
-        f"Memory · {at}",
-        f"{format_ratio(pair.ratio('memory'))} less",
-        _both_words(pair, "memory"),
-        f"Peak of allocated bytes beyond the inputs, {pair.source}; results count.",
-    )
-    if choice.view.axis == "length":
-        for metric in ("time", "memory"):
-            _exponent_card(row, curves, pair, metric)
+    at = f"{LETTERS[choice.view.axis]} {format_length(pair.x)} · {pair.naive.source}"
+    direction = f" {pair.fused.direction}" if len(choice.directions) > 1 else ""
+    against = f"{peer_label(pair.fused.peer)} against naive attention, {pair.naive.source}"
+    peak = "peak of allocated bytes beyond the inputs; results count."
+    faster, less = format_ratio(pair.ratio("time")), f"{format_ratio(pair.ratio('memory'))} less"
+    shown = [
+        Card(f"Speed-up{direction} · {at}", faster, _both(pair, "time"), f"{against}, median of each."),
+        Card(f"Memory · {at}", less, _both(pair, "memory"), f"{against}: {peak}"),
+    ]
+    for metric in ("time", "memory") if choice.view.axis == "length" else ():
+        naive, fused = pair.naive.exponent(metric), pair.fused.exponent(metric)
+        if naive is not None and fused is not None:
+            label, beside = f"{metric.capitalize()} of a sequence", f"naive ∝ N^{naive:.1f}"
+            shown.append(Card(label, f"∝ N^{fused:.1f}", beside, f"{EXPONENT} {against}."))
+    draw_cards(shown)
 
 
-def _both_words(pair: Comparison, metric: str) -> str:
-    fused, naive = (format_metric(point.value(metric) or 0, metric) for point in (pair.fused, pair.naive))
+def _both(pair: Comparison, metric: str) -> str:
+    naive, fused = (format_metric(value, metric) for value in pair.values(metric))
     return f"{fused}, naive {naive}"
 
 
-def _exponent_card(row: DeltaGenerator, curves: list[PeerCurve], pair: Comparison, metric: str) -> None:
-    exponents = {
-        curve.peer: curve.exponent(metric)
-        for curve in curves
-        if (curve.source, curve.direction) == (pair.source, pair.fused.result.direction)
-    }
-    peer = pair.fused.result.peer
-    naive, fused = exponents.get("naive"), exponents.get(peer)
-    if naive is None or fused is None:
-        return
-    _card(
-        row,
-        f"{metric.capitalize()} of a sequence",
-        f"∝ N^{fused:.1f}",
-        f"naive ∝ N^{naive:.1f}",
-        f"{EXPONENT} {peer_label(peer)} against naive attention, {pair.source}.",
-    )
-
-
-def _card(row: DeltaGenerator, label: str, value: str, words: str, help_words: str) -> None:
-    row.metric(label, value, words, delta_color="off", delta_arrow="off", help=help_words, border=True)
-
-
 def charts_panel(sources: list[Source], curves: list[PeerCurve], choice: Choice) -> None:
-    """One large chart with its table, for each direction."""
+    """One large chart with its table, for each direction, and the chosen peers that were not measured."""
     shown = st.segmented_control(
         "Show",
         list(CHARTS),
@@ -168,39 +141,25 @@ def charts_panel(sources: list[Source], curves: list[PeerCurve], choice: Choice)
         bind="query-params",
         label_visibility="collapsed",
     )
+    metric = CHARTS[shown]
     for direction in choice.directions:
+        if len(choice.directions) > 1:
+            st.markdown(f"**{direction}**")
         in_direction = [curve for curve in curves if curve.direction == direction]
         if not in_direction:
             st.caption(f"Nothing was measured {direction} yet.")
-            continue
-        if len(choice.directions) > 1:
-            st.markdown(f"**{direction}**")
-        if CHARTS[shown] == "call" and (words := without_call_words(sources, in_direction)):
-            st.info(words, icon=":material/timer_off:")
-        _chart_and_table(in_direction, CHARTS[shown], choice, direction)
-        for words in (
-            device_words(sources, in_direction),
-            gap_words(sources, curves, choice, CHARTS[shown], direction),
-        ):
-            if words:
-                st.caption(words)
-    if notes := spread_notes(curves):
-        st.caption(
-            ":material/warning: wide spread (10th to 90th percentile over a quarter of the median): "
-            f"{plain(notes)}."
-        )
+        elif metric in EMPTY and not any(curve_values(curve, curves, metric) for curve in in_direction):
+            st.info(EMPTY[metric], icon=":material/search_off:")
+        else:
+            _chart_and_table(in_direction, metric, choice, direction)
+    for source in sources:
+        drawn = {(curve.peer, curve.direction) for curve in curves if curve.source == source.name}
+        if drawn and (missing := missing_peers(source, drawn, choice)):
+            st.caption(plain(f"Not measured ({source.name}): {missing}."))
 
 
 def _chart_and_table(curves: list[PeerCurve], metric: str, choice: Choice, direction: str) -> None:
     axis = choice.view.axis
-    if metric == "call":
-        curves = [curve for curve in curves if curve.values("call")]
-        if not curves:
-            st.info(NO_CALL, icon=":material/timer_off:")
-            return
-    if metric == "speedup" and not any(speedups(curve, curves) for curve in curves):
-        st.info(NO_SPEEDUP, icon=":material/compare_arrows:")
-        return
     if choice.axis == ONE_POINT:
         figure, rows = point_figure(curves, metric, colors()), point_rows(curves)
     else:
@@ -210,13 +169,8 @@ def _chart_and_table(curves: list[PeerCurve], metric: str, choice: Choice, direc
         plot(figure, key=f"sweep-{direction}")
     with table:
         st.dataframe(rows, hide_index=True, key=f"table-{direction}", height="content")
-        st.caption(fixed_words(curves, choice))
-        if metric == "time":
-            st.caption(SPREAD)
-        if metric == "speedup" and any("–" in column for column in rows.values()):
-            st.caption(NO_NAIVE)
-        if metric == "call":
-            st.caption(CALL)
+        if metric in NOTES:
+            st.caption(NOTES[metric])
         if metric in ("time", "memory") and choice.axis == "length":
             st.caption(EXPONENT)
 
@@ -225,7 +179,7 @@ def table_rows(curves: list[PeerCurve], metric: str, axis: str) -> dict[str, lis
     """A column per curve, a row per x; a refused peer says why in few words."""
     xs = sorted({point.x for curve in curves for point in curve.points})
     rows = {axis: [f"{x:,}" for x in xs]}
-    for curve, name in _column_names(curves):
+    for curve, name in zip(curves, curve_names(curves), strict=True):
         if metric != "speedup" or curve.peer != "naive":
             values = dict(curve_values(curve, curves, metric))
             points = {point.x: point for point in curve.points}
@@ -235,20 +189,13 @@ def table_rows(curves: list[PeerCurve], metric: str, axis: str) -> dict[str, lis
 
 def point_rows(curves: list[PeerCurve]) -> dict[str, list[str]]:
     """A row per peer with everything that was measured at one point."""
-    rows = {"peer": [name for _, name in _column_names(curves)]}
+    rows = {"peer": curve_names(curves)}
     metrics = {"time": "time", "TFLOP/s": "tflops", "memory": "memory"}
     if any(curve.values("call") for curve in curves):
         metrics["call time"] = "call"
     for words, metric in metrics.items():
         rows[words] = [_cell(curve.points[-1], curve.points[-1].value(metric), metric) for curve in curves]
     return rows
-
-
-def _column_names(curves: list[PeerCurve]) -> list[tuple[PeerCurve, str]]:
-    """Each curve with the name of its peer, and of its source if there are several."""
-    many = len({curve.source for curve in curves}) > 1
-    labels = [(curve, peer_label(curve.peer)) for curve in curves]
-    return [(curve, f"{label} · {curve.source}" if many else label) for curve, label in labels]
 
 
 def _cell(point: CurvePoint | None, value: float | None, metric: str) -> str:
@@ -264,20 +211,6 @@ def _cell(point: CurvePoint | None, value: float | None, metric: str) -> str:
         return f"{words}, {host_words(point)}"
     timing = point.result.timing
     return f"{words} ±{timing.spread / 2:.0%}" if metric == "time" and timing else words
-
-
-def spread_notes(curves: list[PeerCurve], most: int = 4) -> str:
-    """The numbers with the widest spread: "naive (torch) forward at 512 (41%, recorded)"."""
-    wide = []
-    for curve in curves:
-        for point in curve.measured:
-            timing = point.result.timing
-            if timing is not None and timing.is_wide:
-                name = f"{peer_label(curve.peer)} {curve.direction} at {point.x:,}"
-                wide.append((timing.spread, f"{name} ({timing.spread:.0%}, {curve.source})"))
-    wide.sort(reverse=True)
-    more = f" and {len(wide) - most} more" if len(wide) > most else ""
-    return ", ".join(words for _, words in wide[:most]) + more
 
 
 def scene_panel(choice: Choice) -> None:
@@ -304,30 +237,18 @@ def chart_scene(choice: Choice, metric: str) -> Scene | str:
     recorded = [peer for peer in chart.peers if peer in recorded_peers(chart)]
     if not recorded:
         return "Nothing of this chart was recorded, and a talk shows what was recorded."
-    shown = replace(chart, peers=tuple(recorded))
+    shown = msgspec.structs.replace(chart, peers=tuple(recorded))
     title = TITLES[metric][0].upper() + TITLES[metric][1:]
     stops = (Stop(str(len(recorded))),)
     return Scene(title, "Recorded on the {device}.", None, stops, view="chart", chart=shown)
 
 
-def downloads(sources: list[Source], curves: list[PeerCurve]) -> None:
+def files(sources: list[Source], curves: list[PeerCurve]) -> None:
     """What is on the charts, as CSV and as the JSON that this page reads again."""
-    with st.container(horizontal=True):
-        st.download_button(
-            "CSV",
-            lambda: to_csv(sources, curves),
-            "attention-measurements.csv",
-            "text/csv",
-            icon=":material/download:",
-            on_click="ignore",
-            help="One line per result, with device, versions, date and the command that repeats it.",
-        )
-        st.download_button(
-            "JSON",
-            lambda: json.dumps(to_document(sources, curves).as_dict(), indent=1),
-            "attention-measurements.json",
-            "application/json",
-            icon=":material/download:",
-            on_click="ignore",
-            help="With device, versions, date and command. Upload it on this page to see it again.",
-        )
+    name = "attention-measurements"
+    each_line = "One line per result, with device, versions, date and the command that repeats it."
+    again = "With device, versions, date and command. Upload it on this page to see it again."
+    downloads(
+        Download("CSV", lambda: to_csv(sources, curves), f"{name}.csv", each_line),
+        Download("JSON", lambda: to_document(sources, curves).to_json(), f"{name}.json", again),
+    )

@@ -11,13 +11,13 @@ from typing import TypeVar
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from kernels.check.cases import USERS
+from kernels.check.case.cases import USERS
 from kernels.measure.measurement import DIRECTIONS
 from kernels.measure.peers import PEERS
 from kernels.measure.series import AXES, SweepView
 from kernels.measure.sweep import TOKENS, WIDTH
 from kernels.problem import DTYPES, LIMITS, AttentionProblem, InvalidProblem
-from viz.player.chart import fixed_words
+from viz.player.talk.chart import fixed_words
 from viz.shared.formats import format_count, format_length, number_help
 
 ONE_POINT = "one point"
@@ -143,9 +143,12 @@ def _refusal(choice: Choice, offered: tuple[str, ...]) -> str | None:
     return None
 
 
-def _segments(label: str, options: tuple[str, ...], key: str) -> str:
+def _segments(
+    label: str, options: tuple[str, ...], key: str, default: str | None = None, help_words: str | None = None
+) -> str:
+    first = default or options[0]
     return st.segmented_control(
-        label, options, default=options[0], required=True, key=key, bind="query-params"
+        label, options, default=first, required=True, key=key, bind="query-params", help=help_words
     )
 
 
@@ -177,15 +180,7 @@ def _with_batch_and_heads(view: SweepView, on_cpu: bool) -> SweepView:
     # The backend may become known after the first run. Keys of its own give each backend its own defaults.
     prefix, first = ("", FIXED_BATCH) if on_cpu else ("gpu_", FIXED_TOKENS)
     with st.expander("Batch and heads"):
-        fixed = st.segmented_control(
-            "hold fixed",
-            (FIXED_BATCH, FIXED_TOKENS),
-            default=first,
-            required=True,
-            key=f"{prefix}load",
-            bind="query-params",
-            help=FIXED_HELP,
-        )
+        fixed = _segments("hold fixed", (FIXED_BATCH, FIXED_TOKENS), f"{prefix}load", first, FIXED_HELP)
         if fixed == FIXED_TOKENS and view.axis != "batch":
             return replace(view, tokens=TOKENS, width=WIDTH)
         left, right = st.columns(2)

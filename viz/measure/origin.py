@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterable
-from typing import TypeVar
-
 import streamlit as st
 
 from kernels.device.gpu_state import clock_words
 from kernels.measure.document import MAX_FILE_BYTES, Document, InvalidDocument
 from kernels.measure.series import PeerCurve
 from viz.measure import live
-from viz.measure.controls import HEAD_DIMS, LENGTHS, MASKS, ONE_POINT, Choice
+from viz.measure.controls import LENGTHS, Choice
 from viz.measure.sources import FILE, HERE, RECORDED, Source, file_source, recorded_source
 from viz.shared import runs
 from viz.shared.figures.sweep import peer_label
 from viz.shared.formats import plain
 
-Value = TypeVar("Value", int, str)
 LEFT_OUT_SHOWN = 6
 SOURCE_HELP = (
     "**recorded**: measured on the GPU and at the date named, and shipped with the app. **measured**: on "
     "this machine, in this session. **file**: recorded in a file of yours, on the device and at the date "
     "that it names. Choose several to compare them in one chart."
 )
+NO_SWEEP = {
+    RECORDED: "This copy has no recorded sweep. On a GPU machine `python -m kernels.record` makes one.",
+    FILE: "Your file holds no sweep; its ceilings and counters are used below.",
+}
 METHOD_WORDS = (
     "Each number is the median of samples after warm-up, with the 10th and 90th percentile. Peers take "
     "turns, one sample per round. On CUDA a sample is one call by device events around a captured graph, "
@@ -83,15 +82,10 @@ def _upload() -> Source | None:
     if file is None:
         return None
     try:
-        return _read(file.getvalue())
+        return file_source(file.getvalue())
     except InvalidDocument as error:
         st.error(plain(f"{file.name} is not accepted: {str(error).rstrip('.')}."), icon=":material/error:")
         return None
-
-
-@functools.lru_cache(maxsize=8)
-def _read(content: bytes) -> Source:
-    return file_source(content)
 
 
 def _show_file() -> None:
@@ -101,83 +95,50 @@ def _show_file() -> None:
         st.session_state["from"] = [*shown, FILE]
 
 
-def say_missing(shown: list[Source], curves: list[PeerCurve], choice: Choice) -> None:
+def say_missing(shown: list[Source], curves: list[PeerCurve]) -> None:
     """Say of each source that gave no curve what it holds instead, and offer to show that."""
-    for source in shown:
-        if any(curve.source == source.name for curve in curves):
+    drawn = {curve.source for curve in curves}
+    for source in (source for source in shown if source.name not in drawn):
+        measurements = source.document.measurements
+        if not measurements:
+            if source.name in NO_SWEEP:
+                st.info(NO_SWEEP[source.name], icon=":material/search_off:")
             continue
-        if not source.document.measurements:
-            _nothing_yet(source)
-            continue
-        if others := _other_peers(source, choice):
-            st.info(
-                f"**{source.name}** has none of the chosen peers here. It has {plain(others)}.",
-                icon=":material/search_off:",
-            )
-            continue
-        problems = [measurement.problem for measurement in source.document.measurements]
-        held = [
-            "head_dim " + _listed(problem.head_dim for problem in problems),
-            _listed(problem.mask for problem in problems),
-            _listed(problem.dtype for problem in problems),
-            "length " + _listed(problem.q_len for problem in problems),
-        ]
+        fields = {"head_dim": "head_dim", "length": "q_len", "mask": "mask", "dtype": "dtype"}
+        held = {
+            name: {getattr(each.problem, field) for each in measurements} for name, field in fields.items()
+        }
+        held["peers"] = {peer_label(result.peer) for each in measurements for result in each.results}
+        words = "; ".join(f"{name} {', '.join(map(str, sorted(values)))}" for name, values in held.items())
         st.info(
-            f"**{source.name}** has nothing for this choice. It holds {', '.join(held)}.",
+            f"**{source.name}** has nothing for this choice. It holds {plain(words)}.",
             icon=":material/search_off:",
         )
-        first = problems[0]
-        if first.head_dim in HEAD_DIMS and first.mask in MASKS:
-            st.button("Show what it holds", key=f"jump-{source.name}", on_click=_jump, args=(source,))
-
-
-def _other_peers(source: Source, choice: Choice) -> str:
-    """What a source has on the axis besides the chosen peers: "forward: naive (torch), SDPA flash"."""
-    by_direction: dict[str, list[str]] = {}
-    for curve in source.curves(choice.view):
-        if choice.axis != ONE_POINT or any(point.x == choice.view.length for point in curve.points):
-            by_direction.setdefault(curve.direction, []).append(peer_label(curve.peer))
-    return "; ".join(f"{direction}: {', '.join(labels)}" for direction, labels in by_direction.items())
-
-
-def _nothing_yet(source: Source) -> None:
-    if source.name == RECORDED:
-        words = "This copy has no recorded sweep. On a GPU machine `python -m kernels.record` makes one."
-        st.info(words, icon=":material/history:")
-    elif source.name == FILE:
-        words = "Your file holds no sweep; its ceilings and counters are used below."
-        st.info(words, icon=":material/upload_file:")
-
-
-def _listed(values: Iterable[Value]) -> str:
-    return ", ".join(map(str, sorted(set(values))))
+        st.button("Show what it holds", key=f"jump-{source.name}", on_click=_jump, args=(source,))
 
 
 def _jump(source: Source) -> None:
+    """Choose the source's first problem, and all peers."""
     first = source.document.measurements[0].problem
     st.session_state.update({"hd": first.head_dim, "masking": first.mask, "element": first.dtype})
     if first.q_len in LENGTHS:
         st.session_state["len"] = first.q_len
+    st.query_params.pop("peers", None)
 
 
 def how_measured(shown: list[Source]) -> None:
     """Device, versions, date, command, clocks and throttling of everything on the page."""
     with st.expander("How this was measured", icon=":material/info:"):
-        for source in shown:
-            if source.device is not None:
-                _how_measured_source(source)
+        for source in (source for source in shown if source.device is not None):
+            document = source.document
+            st.markdown(f"**{source.name}**: {source.words}.")
+            if document.command:
+                st.code(document.command.replace(" && ", "\n"), language=None)
+            states = [measurement.gpu for measurement in document.measurements if measurement.gpu is not None]
+            if clocks := clock_words(states):
+                st.caption(plain(clocks))
+            if document.left_out:
+                listed = "; ".join(document.left_out[:LEFT_OUT_SHOWN])
+                more = " …" if len(document.left_out) > LEFT_OUT_SHOWN else ""
+                st.caption(plain(f"Left out ({len(document.left_out)}): {listed}{more}"))
         st.caption(METHOD_WORDS)
-
-
-def _how_measured_source(source: Source) -> None:
-    document = source.document
-    st.markdown(f"**{source.name}**: {source.words}.")
-    if document.command:
-        st.code(document.command.replace(" && ", "\n"), language=None)
-    states = [measurement.gpu for measurement in document.measurements if measurement.gpu is not None]
-    if clocks := clock_words(states):
-        st.caption(plain(clocks))
-    if document.left_out:
-        shown = "; ".join(document.left_out[:LEFT_OUT_SHOWN])
-        more = " …" if len(document.left_out) > LEFT_OUT_SHOWN else ""
-        st.caption(plain(f"Left out ({len(document.left_out)}): {shown}{more}"))

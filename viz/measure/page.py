@@ -7,9 +7,9 @@ import streamlit as st
 from viz.measure import charts, live
 from viz.measure.controls import IN_URL, measure_controls
 from viz.measure.origin import how_measured, say_missing, source_row
-from viz.measure.problems import which_problems
 from viz.measure.roofline import roofline_panel
 from viz.measure.traffic import traffic_panel
+from viz.measure.words import problem_lines
 from viz.shared import runs, theme
 from viz.shared.glossary import in_words
 from viz.shared.layout import header
@@ -23,19 +23,18 @@ choice = measure_controls(backend)
 
 if choice:
     shown = source_row(store, backend, choice)
-    live.live_panel(store)
+    live.live_panel()
     curves = charts.shown_curves(shown, choice)
-    st.caption(" · ".join(source.words for source in shown if source.device))
-    say_missing(shown, curves, choice)
+    st.caption("  \n".join(f"**{source.name}**: {source.words}" for source in shown if source.device))
+    say_missing(shown, curves)
     if curves:
         dtype = None if backend == "replay" else live.dtype_here(backend, choice)
-        if words := which_problems(curves, choice, dtype):
-            st.caption(words)
+        st.caption(problem_lines(curves, choice, dtype))
         charts.cards(curves, choice)
         if any(curve.peer == "naive" for curve in curves):
             st.caption(in_words("naive attention"))
         charts.charts_panel(shown, curves, choice)
-        charts.downloads(shown, curves)
+        charts.files(shown, curves)
         charts.scene_panel(choice)
 
     st.subheader("Roofline", anchor="roofline")

@@ -8,18 +8,19 @@ from kernels.measure.counters import CounterRun
 from kernels.measure.roofline import RoofPoint, counter_points, roofs, timed_points
 from kernels.measure.series import PeerCurve
 from kernels.problem import AttentionProblem
-from kernels.worker.failures import FAILURES
 from kernels.worker.requests import CeilingsRequest
 from viz.measure import live
 from viz.measure.controls import Choice
 from viz.measure.figures.roofline import roofline_figure
-from viz.measure.gaps import unmarked_words
 from viz.measure.sources import HERE, Source
+from viz.measure.words import missing_peers
 from viz.shared import runs
 from viz.shared.formats import plain
 from viz.shared.layout import colors, plot
-from viz.shared.waiting import job_words
+from viz.shared.waiting import asked_job, result_of, retry_button
 
+CEILINGS_S = 10.0
+"""About what the ceilings of a device take."""
 EXPLAINED = (
     "Left of a roof's corner the memory limits the speed, right of it the matrix units. Each mark is a call "
     "at its FLOP per byte: a filled circle uses **requested** bytes (counted), a diamond **DRAM** bytes "
@@ -39,29 +40,28 @@ def roofline_panel(
     if not sources:
         st.caption("Nothing is measured yet.")
         return
-    names = list(sources)
-    name = names[0]
-    if len(names) > 1:
+    name = next(iter(sources))
+    if len(sources) > 1:
         name = st.segmented_control(
             "Device",
-            names,
-            default=names[0],
+            list(sources),
+            default=name,
             required=True,
             key="roof",
             bind="query-params",
             label_visibility="collapsed",
         )
-    source = sources.get(name, sources[names[0]])
+    source = sources.get(name) or next(iter(sources.values()))
     found = "measured" if source.name == HERE else "recorded"
     lines = roofs(source.document.ceilings, source.device, source.dtype or choice.view.dtype, found)
     points = source_points(source, curves, choice)
-    st.caption(f"{source.words[0].upper()}{source.words[1:]}. {EXPLAINED}")
+    st.caption(f"**{source.name}**: {source.words}. {EXPLAINED}")
     if source.name == HERE:
-        _ceilings_button(store, backend, source)
+        _ceilings(store, backend)
     if lines or points:
         plot(roofline_figure(lines, points, colors()), key="roofline")
-    if missing := unmarked_words(source, points, choice):
-        st.caption(missing)
+    if missing := missing_peers(source, {(point.peer, point.direction) for point in points}, choice):
+        st.caption(plain(f"Without a mark, because not timed on the problem shown: {missing}."))
 
 
 def source_points(source: Source, curves: list[PeerCurve], choice: Choice) -> list[RoofPoint]:
@@ -102,39 +102,15 @@ def _problems_beside(counted: list[CounterRun], curves: list[PeerCurve]) -> set[
     return {point.problem for point in candidates if point.x == largest}
 
 
-def _ceilings_button(store: runs.RunStore | None, backend: str, source: Source) -> None:
-    """The button that measures the ceilings of this machine's device for the rest of the session."""
+def _ceilings(store: runs.RunStore | None, backend: str) -> None:
+    """Measure the ceilings of this machine's device, for the rest of the session."""
     if store is None or backend in live.NO_DEVICE:
         return
-    if st.session_state.get("ceilings_job") is not None:
-        _await_ceilings(store)
-        return
-    if failure := st.session_state.get("ceilings_failure"):
-        st.warning(plain(f"The ceilings were not measured: {failure}"), icon=":material/error:")
-    again = (
-        "Measure the ceilings again" if source.document.ceilings else "Measure the ceilings of this device"
-    )
-    st.button(again, icon=":material/straighten:", on_click=_ask_for_ceilings, args=(store,))
-
-
-def _ask_for_ceilings(store: runs.RunStore) -> None:
-    st.session_state["ceilings_job"] = store.job(CeilingsRequest())
-    st.session_state["ceilings_failure"] = None
-
-
-@st.fragment(run_every=0.5)
-def _await_ceilings(store: runs.RunStore) -> None:
-    """Wait for the ceilings without redrawing the page, then keep them, or the reason why there are none."""
-    job = st.session_state.get("ceilings_job")
-    if job is None:
-        return
-    if not job.done:
-        st.caption(f"{job_words(job)} …")
-        return
-    st.session_state["ceilings_job"] = None
-    store.forget(job)
-    try:
-        live.keep_ceilings(job.result())
-    except FAILURES as error:
-        st.session_state["ceilings_failure"] = str(error)
-    st.rerun()
+    button = "Measure the ceilings of this device"
+    job = asked_job(store, CeilingsRequest(), CEILINGS_S, button, key="ceilings")
+    found = result_of(store, job, "ceilings") if job else None
+    if job and found:
+        if live.live_document().ceilings != found:
+            live.keep_ceilings(found)
+            st.rerun()
+        retry_button(store, [job], "ceilings-again", "Measure the ceilings again")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import io
 from dataclasses import dataclass, replace
 
@@ -11,7 +12,7 @@ from kernels.measure.document import Document, InvalidDocument, read_document
 from kernels.measure.measurement import Measurement
 from kernels.measure.series import CurvePoint, PeerCurve, SweepView, peer_curves
 from kernels.recordings import FILES, recorded_document
-from viz.player.chart import fullest_last
+from viz.player.talk.chart import fullest_last
 from viz.shared.figures.sweep import peer_label
 from viz.shared.formats import plain
 from viz.shared.provenance import library_versions
@@ -36,25 +37,13 @@ class Source:
 
     @property
     def words(self) -> str:
-        """ "recorded on NVIDIA H200, 2026-11-21, torch 2.11.0, Triton 3.6.0, driver 580"."""
+        """ "NVIDIA H200, 2026-11-21, torch 2.11.0, Triton 3.6.0, driver 580, SDPA cuDNN 9.19.0"."""
         if self.device is None:
-            return f"{self.name}: nothing yet"
-        verbs = {
-            RECORDED: "recorded on",
-            HERE: "measured on this machine,",
-            FILE: "from your file, recorded on",
-        }
-        versions = ", ".join([_versions(self.device), *self._libraries()])
-        words = plain(f"{self.device.name}, {self.date}, {versions}")
-        others = dict.fromkeys(device.name for device in self.document.devices)
-        others.pop(self.device.name)
-        more = f" and on {plain(', '.join(others))}; a chart shows one of them" if others else ""
-        return f"{verbs[self.name]} {words}{more}"
-
-    def _libraries(self) -> list[str]:
-        """Peers that are from a library, with its versions: "SDPA cuDNN 9.19.0"."""
+            return "nothing yet"
+        devices = " and ".join(dict.fromkeys(device.name for device in self.document.devices))
         results = [result for entry in self.document.measurements for result in entry.results]
-        return sorted({f"{peer_label(result.peer)} {result.version}" for result in results if result.version})
+        libraries = {f"{peer_label(result.peer)} {result.version}" for result in results if result.version}
+        return plain(", ".join([devices, self.date, _versions(self.device), *sorted(libraries)]))
 
     @property
     def date(self) -> str:
@@ -92,6 +81,7 @@ def recorded_source() -> Source:
     return Source(RECORDED, merged([recorded_document(part) for part in FILES]))
 
 
+@functools.lru_cache(maxsize=8)
 def file_source(content: bytes) -> Source:
     """A file of the user's. Raises InvalidDocument, also if the file holds no measurement."""
     document = read_document(content)
@@ -118,8 +108,8 @@ DEVICE_COLUMNS = ("name", "torch", "triton", "python", "driver")
 
 def to_csv(sources: list[Source], shown: list[PeerCurve]) -> str:
     """One line per result on the charts, with its device, versions, date and the command that repeats it."""
-    documents = {source.name: source.document for source in sources}
-    rows = [_csv_row(curve, point, documents[curve.source]) for curve in shown for point in curve.points]
+    commands = {source.name: source.document.command for source in sources}
+    rows = [_csv_row(curve, point, commands[curve.source]) for curve in shown for point in curve.points]
     text = io.StringIO()
     if rows:
         writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
@@ -128,9 +118,8 @@ def to_csv(sources: list[Source], shown: list[PeerCurve]) -> str:
     return text.getvalue()
 
 
-def _csv_row(curve: PeerCurve, point: CurvePoint, document: Document) -> dict[str, object]:
-    problem, result = point.problem, point.result
-    origin = origin_of(point, document)
+def _csv_row(curve: PeerCurve, point: CurvePoint, command: str) -> dict[str, object]:
+    problem, result, measurement = point.problem, point.result, point.measurement
     return {
         "source": curve.source,
         "peer": curve.peer,
@@ -143,29 +132,18 @@ def _csv_row(curve: PeerCurve, point: CurvePoint, document: Document) -> dict[st
         "call_ms": result.call_ms or "",
         "peak_extra_bytes": result.peak_extra_bytes if result.timing else "",
         "refused": result.refused or "",
-        "recorded_at": origin.recorded_at,
-        **{f"device_{name}": getattr(origin.device, name) for name in DEVICE_COLUMNS},
-        "command": document.command,
+        "recorded_at": measurement.recorded_at,
+        **{f"device_{name}": getattr(measurement.device, name) for name in DEVICE_COLUMNS},
+        "command": command,
     }
-
-
-def origin_of(point: CurvePoint, document: Document) -> Measurement:
-    """The measurement that a point is from."""
-    return next(
-        measurement
-        for measurement in document.measurements
-        if measurement.problem == point.problem and point.result in measurement.results
-    )
 
 
 def to_document(sources: list[Source], shown: list[PeerCurve]) -> Document:
     """What is on the charts, with ceilings and counters, as a file that the page reads again."""
-    names = {curve.source for curve in shown}
     documents = []
     for source in sources:
-        if source.name in names:
-            curves = [curve for curve in shown if curve.source == source.name]
-            problems = {point.problem for curve in curves for point in curve.points}
+        problems = {point.problem for curve in shown if curve.source == source.name for point in curve.points}
+        if problems:
             kept = tuple(entry for entry in source.document.measurements if entry.problem in problems)
             documents.append(replace(source.document, measurements=kept, left_out=()))
     return merged(documents)

@@ -32,17 +32,11 @@ NO_COUNTERS = (
     "DRAM bytes come from hardware counters. On a GPU machine that allows them, "
     "`python -m kernels.record --parts counters` reads them."
 )
-LESS_THAN_COMPULSORY = (
-    "DRAM moved less than the compulsory bytes: what was written last was still in the L2 when the counting "
-    "ended."
-)
-MORE_THAN_REQUESTED = (
-    "It also moved more than was requested: a torch operation may run several kernels, with tensors between "
-    "them."
-)
 ABOUT_COUNTERS = (
     "Each kernel begins with an empty L2. L2 bytes count every access to it, from the SMs and from DRAM. The "
-    "GPU's clocks were not fixed."
+    "GPU's clocks were not fixed. DRAM can move less than the compulsory bytes: what was written last was "
+    "still in the L2 when the counting ended. It can move more than was requested: a torch operation may run "
+    "several kernels, with tensors between them."
 )
 
 
@@ -58,63 +52,45 @@ def traffic_panel(store: runs.RunStore | None, backend: str, shown: list[Source]
         runs_by_peer = {
             run.peer: run for run in counters if (run.problem, run.direction) == (problem, direction)
         }
-        left, right = st.columns(2, gap="large")
-        with left:
-            _standard_chart(device_store, problem, direction, runs_by_peer.get("naive"))
-        with right:
-            _our_chart(device_store, backend, problem, direction, runs_by_peer.get("ours"))
+        for column, peer in zip(st.columns(2, gap="large"), ("naive", "ours"), strict=True):
+            with column:
+                _four_numbers(device_store, backend, peer, problem, direction, runs_by_peer.get(peer))
         if runs_by_peer:
             _kernel_table(list(runs_by_peer.values()), direction)
 
 
-def _standard_chart(
-    store: runs.RunStore | None, problem: AttentionProblem, direction: str, counters: CounterRun | None
-) -> None:
-    operations = counters.counted if counters else _count_naive(store, problem, direction)
-    totals = standard_traffic(problem, direction, operations, counters)
-    figure = four_numbers_figure("standard attention", totals, colors().standard, colors())
-    plot(figure, key=f"four-standard-{direction}")
-    st.caption(total_words("Standard attention", totals, counters))
-
-
-def _our_chart(
+def _four_numbers(
     store: runs.RunStore | None,
     backend: str,
+    peer: str,
     problem: AttentionProblem,
     direction: str,
     counters: CounterRun | None,
 ) -> None:
-    operations = counters.counted if counters else _count_ours(store, backend, problem, direction)
-    totals = our_traffic(problem, direction, operations, counters)
-    figure = four_numbers_figure("our kernels", totals, colors().flash, colors())
-    plot(figure, key=f"four-ours-{direction}")
-    st.caption(total_words("Our kernels", totals, counters))
+    """The chart of "naive" or "ours" with its shares."""
+    if peer == "naive":
+        title, color, traffic = "standard attention", colors().standard, standard_traffic
+        operations = counters.counted if counters else _count_naive(store, problem, direction)
+    else:
+        title, color, traffic = "our kernels", colors().flash, our_traffic
+        operations = counters.counted if counters else _count_ours(store, backend, problem, direction)
+    totals = traffic(problem, direction, operations, counters)
+    plot(four_numbers_figure(title, totals, color, colors()), key=f"four-{peer}-{direction}")
+    st.caption(share_words(totals, counters))
 
 
 def _problem_choice(counters: list[CounterRun], choice: Choice) -> AttentionProblem:
-    """One of the shapes whose counters are recorded, or the one chosen in the sidebar."""
+    """A shape whose counters are recorded, first one like that of the sidebar, or that one itself."""
     recorded = {_shape_words(run.problem): run.problem for run in counters}
     options = [*recorded, SIDEBAR_SHAPE]
     chosen = choice.view.problem(choice.view.dtype)
-    like_chosen = [
-        words
-        for words, problem in recorded.items()
-        if (problem.head_dim, problem.mask) == (chosen.head_dim, chosen.mask)
+    alike = [
+        (problem.head_dim, problem.mask) == (chosen.head_dim, chosen.mask) for problem in recorded.values()
     ]
-    picked = st.selectbox(
-        "Shape",
-        options,
-        options.index(like_chosen[0]) if like_chosen else 0,
-        key="shape",
-        bind="query-params",
-        help="A shape with hardware counters, or the one chosen in the sidebar.",
-    )
+    first = alike.index(True) if True in alike else 0
+    words = "A shape with hardware counters, or the one chosen in the sidebar, which has three of the totals."
+    picked = st.selectbox("Shape", options, first, key="shape", bind="query-params", help=words)
     if picked in recorded:
-        if picked not in like_chosen:
-            st.caption(
-                f"No counters are recorded for head_dim {chosen.head_dim}, {chosen.mask}, which the charts "
-                f"above show. Below is another shape; “{SIDEBAR_SHAPE}” has three of the four totals."
-            )
         return recorded[picked]
     st.caption(f"{_shape_words(chosen)}, {chosen.batch} x {format_count(chosen.q_heads, 'head')}")
     return chosen
@@ -162,25 +138,19 @@ def _count_ours(
     )
 
 
-def total_words(label: str, totals: FourTotals, counters: CounterRun | None) -> str:
-    """The caches' share, and DRAM bytes against compulsory bytes, in two sentences."""
+def share_words(totals: FourTotals, counters: CounterRun | None) -> str:
+    """The caches' share of the requested bytes, L2 bytes, and DRAM bytes over compulsory bytes."""
     _, requested, compulsory, dram = totals
     if counters is None or not dram.bytes or not compulsory.bytes:
         return NO_COUNTERS
-    words = f"{label}: "
     share = cache_share(requested, dram)
+    parts = [
+        f"L2 {format_bytes(counters.l2_bytes)}",
+        f"DRAM {format_ratio(dram.bytes / compulsory.bytes)} the compulsory bytes",
+    ]
     if share is not None:
-        asked = format_bytes(requested.bytes or 0)
-        words = f"{label} requested {asked}; the caches served **{share:.0%}** of it: "
-    l2, moved = format_bytes(counters.l2_bytes), format_bytes(dram.bytes)
-    words += f"{l2} passed through the L2, which counts accesses from both sides, {moved} through DRAM."
-    if dram.bytes < compulsory.bytes:
-        words += f" {LESS_THAN_COMPULSORY}"
-    else:
-        words += f" DRAM moved {format_ratio(dram.bytes / compulsory.bytes)} the compulsory bytes."
-    if requested.bytes and dram.bytes > requested.bytes:
-        words += f" {MORE_THAN_REQUESTED}"
-    return words
+        parts.append(f"caches served **{share:.0%}** of the requested bytes")
+    return " · ".join(parts)
 
 
 def _kernel_table(counter_runs: list[CounterRun], direction: str) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import streamlit as st
 
 from viz.player.html_page import CSS, MOUNT, State
@@ -17,24 +15,6 @@ _component = st.components.v2.component(
 _lanes_component = st.components.v2.component(
     "flash_attention_lanes", html=MOUNT, css=CSS, js=one_script("lanes_component.js")
 )
-
-HEAD_START_S = 1.0
-"""Longest time that a page waits for its first player to be drawn before it sends what stands below."""
-
-
-def give_head_start() -> None:
-    """Let the browser draw the first player of a session before it gets the charts that follow.
-
-    It reads the charts' library and draws them in one go, in which no player is drawn: the first picture then
-    came two seconds later. Ends early if the reader uses a control.
-    """
-    if "had_head_start" in st.session_state:
-        return
-    st.session_state["had_head_start"] = True
-    end = time.monotonic() + HEAD_START_S
-    while time.monotonic() < end:
-        time.sleep(0.02)
-        _ = "had_head_start" in st.session_state  # here Streamlit ends this run if a newer one is wanted
 
 
 def show_player(data: dict, key: str, state: State, runs_rows: bool = False) -> State:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import asdict
 
 import numpy as np
 
@@ -15,21 +16,17 @@ from kernels.algorithms import algorithm_of
 from kernels.algorithms.standard.traffic import standard_requested
 from kernels.device.gpus import REGISTERS, SHARED, Gpu
 from kernels.trace import Trace
-from kernels.trace.algorithm import Algorithm, ChipPart, Kernel, Phase
-from kernels.trace.schedule import step_schedule
+from kernels.trace.algorithm import Algorithm, Kernel, Phase
+from kernels.trace.tile_figure import TileFigure
 from kernels.traffic.modelled import modelled_ns
-from viz.player.numbers import encode, figure_data, matrices_of
-from viz.player.selection import Selection, is_large, select_steps, turns
-from viz.player.source import KernelSource, Lines, kernel_source
-from viz.player.tiles import attention_share, key_parts, key_ranges, row_mean, tile_kinds
+from viz.player.drawn import ROW_VALUES, Drawn, drawn_of
+from viz.player.numbers import encode, encode_log, encode_share
+from viz.player.source import KernelSource, kernel_source
+from viz.player.tiles import attention_share, key_parts, row_mean
 from viz.shared import theme
 from viz.shared.formats import format_kib, problem_words
+from viz.shared.looks import looks_of
 
-MAX_ROW_VALUES = 9000
-"""Most pairs of row and step whose state is sent. With more, every second, fourth, ... row of a tile is."""
-
-ROW_VALUES = {"m": "row_max", "l": "row_sum", "alpha": "alpha", "weight": "weight"}
-"""Names of row values in the script, and the fields of Trace that they are."""
 SHARES = {"alpha": np.multiply, "weight": np.add}
 """Row values between 0 and 1, and what joins those of the steps that are drawn as one."""
 
@@ -40,18 +37,21 @@ def player_data(trace: Trace, provenance: str, gpu: Gpu) -> dict:
     `provenance` says where the trace is from; `gpu` gives the limits of a program's memories on the
     chip, and the number of SMs.
     """
-    problem, algorithm = trace.problem, algorithm_of(trace)
-    selection = select_steps(trace, algorithm)
-    tile_numbers = grid_tiles(trace, selection)
+    drawn = drawn_of(trace, gpu.sm_count)
+    problem, algorithm = trace.problem, drawn.algorithm
     names = zip(algorithm.kernels, trace.kernels, strict=True)
-    share = sampled_share(trace) * selection.share
+    share = sampled_share(trace) * drawn.selection.share
     data = {
         "title": title_of(trace),
         "provenance": provenance,
-        "problem": _problem(trace, algorithm, tile_numbers),
-        "notes": _notes(trace, algorithm) + list(selection.notes),
+        "problem": _problem(drawn),
+        "notes": _notes(drawn),
         "tensors": [
-            {"name": name, "written": bool(trace.tensor_bytes_written[:, i].any()), "color": _color(name)}
+            {
+                "name": name,
+                "written": bool(trace.tensor_bytes_written[:, i].any()),
+                "color": theme.tensor_entry(name),
+            }
             for i, name in enumerate(trace.tensors)
         ],
         "standard_bytes": round(share * standard_requested(problem, algorithm.direction)),
@@ -59,18 +59,21 @@ def player_data(trace: Trace, provenance: str, gpu: Gpu) -> dict:
         "strips": _strips(algorithm),
         "key_parts": key_parts(trace, algorithm),
         "grid": algorithm.grid,
-        "grid_words": algorithm.grid_words,
+        "grid_words": looks_of(algorithm).grid_words,
         "observed": algorithm.observed,
         "each_kernel_anew": algorithm.each_kernel_anew,
         "gpu": {"limits": gpu.program_limits, "name": gpu.name, "words": _gpu_words(gpu, algorithm, trace)},
         "kernels": [_kernel(kernel, name, trace) for kernel, name in names],
         "palettes": theme.palettes_for_player(),
-        "kinds": encode(tile_kinds(problem, algorithm, tile_numbers or None).ravel(), "uint8"),
-        "steps": _steps(trace, algorithm, selection, tile_numbers),
-        "rows": _rows(trace, algorithm, selection),
-        "matrices": matrices_of(trace, algorithm, selection),
+        "kinds": encode(drawn.kinds.ravel(), "uint8"),
+        "steps": _steps(drawn),
+        "rows": _rows(drawn),
+        "matrices": {
+            name: {"rows": values.shape[1], "columns": values.shape[2], "data": encode(values, "float32")}
+            for name, values in drawn.matrices.items()
+        },
         "matrix_row": trace.matrix_row,
-        "clock": _clock(trace, algorithm, selection, gpu),
+        "clock": _clock(drawn),
     }
     # The GPU's limits alone make no other run; its number of SMs does, since it changes the modelled clock.
     told_apart_by = [data[name] for name in ("title", "provenance", "steps", "rows", "matrices", "clock")]
@@ -78,56 +81,39 @@ def player_data(trace: Trace, provenance: str, gpu: Gpu) -> dict:
     return data | {"id": digest.hexdigest()[:16]}
 
 
-def _problem(trace: Trace, algorithm: Algorithm, tile_numbers: list[int]) -> dict:
-    """The problem's fields and what follows from them; `tile_numbers` is as `grid_tiles` gives them."""
-    problem, band = trace.problem, trace.problem.band
+def _problem(drawn: Drawn) -> dict:
+    """The problem's fields and what follows from them."""
+    problem = drawn.trace.problem
     return problem.as_dict() | {
-        "q_tiles": len(tile_numbers) or int(trace.q_tile.max()) + 1,
-        "tile_numbers": tile_numbers,
+        "q_tiles": drawn.q_tiles,
+        "tile_numbers": drawn.tile_numbers,
         "kv_tiles": problem.kv_tiles,
-        "left": band.left,
-        "right": band.right,
-        "rows": algorithm.rows(problem),
-        "packed": algorithm.packs_heads,
+        "left": problem.band.left,
+        "right": problem.band.right,
+        "rows": drawn.algorithm.rows(problem),
+        "packed": drawn.algorithm.packs_heads,
         "scale": problem.scale,
     }
 
 
-def grid_tiles(trace: Trace, selection: Selection) -> list[int]:
-    """The query tiles that have a row in a sample's grid or in a large one; empty if all have one."""
-    if trace.sample and trace.sample.q_tiles:
-        return list(trace.sample.q_tiles)
-    drawn = np.unique(trace.q_tile[selection.first])
-    return drawn[drawn >= 0].tolist() if is_large(trace.problem) else []
-
-
-def _notes(trace: Trace, algorithm: Algorithm) -> list[str]:
+def _notes(drawn: Drawn) -> list[str]:
     """What is to be known of the run beside its picture."""
-    return sample_notes(trace) + _program_notes(algorithm) + _keyless_notes(trace) + observed_notes(trace)
+    trace, algorithm = drawn.trace, drawn.algorithm
+    notes = sample_notes(trace)
+    if algorithm.persistent:
+        notes.append("program: here a query tile; a program of the launch may take several in turn")
+    blind = 0 if algorithm.packs_heads else trace.problem.band.keyless_rows  # packed rows are not queries
+    if blind:
+        rows = "row 0 sees" if blind == 1 else f"rows 0 to {blind - 1:,} see"
+        notes.append(f"{rows} no key: O is 0 there, and lse is −∞")
+    if trace.observed:
+        notes += ["seen from outside: loads and stores, as rectangles of its tensors", *trace.observed.notes]
+    return [*notes, *drawn.selection.notes]
 
 
 def sample_notes(trace: Trace) -> list[str]:
     """What of the run was traced, in words; empty if all of it was."""
     return [f"sample: {trace.sample.words(trace.problem)}"] if trace.sample else []
-
-
-def _program_notes(algorithm: Algorithm) -> list[str]:
-    """What is called a program, if it is not one of the launch."""
-    words = "program: here a query tile; a program of the launch may take several, one after the other"
-    return [words] if algorithm.persistent else []
-
-
-def _keyless_notes(trace: Trace) -> list[str]:
-    """That there are queries without a key, and what they give; packed rows are not numbered as queries."""
-    count = 0 if algorithm_of(trace).packs_heads else trace.problem.band.keyless_rows
-    rows = "row 0 sees" if count == 1 else f"rows 0 to {count - 1:,} see"
-    return [f"{rows} no key: O is 0 there, and lse is −∞"] * bool(count)
-
-
-def observed_notes(trace: Trace) -> list[str]:
-    """What of a user's kernel is seen and what is not, in words; empty for kernels that trace themselves."""
-    words = "seen from outside: loads and stores, as rectangles of its tensors"
-    return [words, *trace.observed.notes] if trace.observed else []
 
 
 def sampled_share(trace: Trace) -> float:
@@ -136,11 +122,6 @@ def sampled_share(trace: Trace) -> float:
         return 1.0
     rows = len(trace.sample.heads) * len(trace.sample.rows(trace.problem))
     return rows / (trace.problem.heads * trace.problem.q_len)
-
-
-def _grid_rows(q_tile: np.ndarray, tile_numbers: list[int]) -> np.ndarray:
-    """int (steps,): the row of the grid that each step is in; -1 for a step without a query tile."""
-    return np.where(q_tile < 0, -1, np.searchsorted(tile_numbers, q_tile)) if tile_numbers else q_tile
 
 
 def duel_data(first: tuple[Trace, str], second: tuple[Trace, str], gpu: Gpu) -> dict:
@@ -162,11 +143,11 @@ def duel_clock(first: Trace, second: Trace, gpu: Gpu) -> dict:
         "FLOPs at its peak, whichever is longer. The model has no caches, no latency and no idle SM."
     ]
     for name, trace in zip("AB", (first, second), strict=True):
-        algorithm = algorithm_of(trace)
-        selection = select_steps(trace, algorithm)
-        ends = np.append(0, np.cumsum(modelled_ns(trace, algorithm, gpu)))
-        drawn = ends[selection.last + 1] - ends[selection.first]  # others count neither here nor in the bytes
-        costs.append(encode(np.cumsum(drawn), "float64"))
+        drawn = drawn_of(trace, gpu.sm_count)
+        selection = drawn.selection
+        ends = np.append(0, np.cumsum(modelled_ns(trace, drawn.algorithm, gpu)))
+        took = ends[selection.last + 1] - ends[selection.first]  # others count neither here nor in the bytes
+        costs.append(encode(np.cumsum(took), "float64"))
         words += [f"{name} is a {note}." for note in sample_notes(trace)]
         if selection.share < 1:
             words.append(f"Only the drawn part of {name} is timed.")
@@ -178,26 +159,31 @@ def title_of(trace: Trace) -> str:
     return f"{algorithm_of(trace).label}, {problem_words(trace.problem)}"
 
 
-def _color(name: str) -> str:
-    return theme.tensor_entry(name)
-
-
 def _strips(algorithm: Algorithm) -> list[dict]:
     """The strips around the grid: which tensor, on which side, and its place counted from the grid's edge."""
     sides = {"top": algorithm.top, "left": algorithm.left, "right": algorithm.right}
-    parted = {name for kernel in algorithm.kernels if kernel.combines_parts for name in _loads(kernel)}
+    combining = [phase for kernel in algorithm.kernels if kernel.combines_parts for phase in kernel.step]
+    parted = {name for phase in combining for name in phase.loads}
     return [
-        {"name": name, "side": side, "place": place, "color": _color(name), "parted": name in parted}
+        {
+            "name": name,
+            "side": side,
+            "place": place,
+            "color": theme.tensor_entry(name),
+            "parted": name in parted,
+        }
         for side, names in sides.items()
         for place, name in enumerate(names)
     ]
 
 
-def _loads(kernel: Kernel) -> set[str]:
-    return {name for phase in kernel.step for name in phase.loads}
+def _phase(phase: Phase) -> dict:
+    values = asdict(phase)
+    return values | {"tells": values.pop("sentence_key")}
 
 
 def _kernel(kernel: Kernel, name: str, trace: Trace) -> dict:
+    held = [(part, part.bytes_of(trace.problem)) for part in kernel.parts]
     return {
         "name": name,
         "each": kernel.each,
@@ -206,25 +192,34 @@ def _kernel(kernel: Kernel, name: str, trace: Trace) -> dict:
         "bars": kernel.bars,
         "cells": kernel.cells,
         "splits_keys": kernel.splits_keys,
-        "parts": [_chip_part(part, trace) for part in kernel.parts if part.bytes_of(trace.problem)],
-        "figure": figure_data(kernel.figure) if kernel.figure else None,
+        "parts": [
+            {
+                "name": part.name,
+                "holds": part.holds,
+                "bytes": size,
+                "color": theme.tensor_entry(part.holds[0]),
+                "memory": part.memory,
+            }
+            for part, size in held
+            if size
+        ],
+        "figure": _figure(kernel.figure) if kernel.figure else None,
         "phases": [[_phase(phase) for phase in part] for part in (kernel.before, kernel.step, kernel.after)],
         "source": _source(kernel_source(kernel.source_for(trace.problem))),
     }
 
 
-def _phase(phase: Phase) -> dict:
-    return {
-        "name": phase.name,
-        "loads": phase.loads,
-        "needs": phase.needs,
-        "makes": phase.makes,
-        "stores": phase.stores,
-        "shows": phase.shows,
-        "only_masked": phase.only_masked,
-        "rescales": phase.rescales,
-        "tells": phase.tells,
-    }
+def _figure(figure: TileFigure) -> dict:
+    values = asdict(figure)
+    for matrix in values["matrices"]:
+        matrix["label"] = matrix["label"] or matrix["name"]
+    return values
+
+
+def _source(source: KernelSource) -> dict:
+    parts = (source.before, source.step, source.after)
+    lines = [[[line.number, line.text, line.phase, line.file] for line in part] for part in parts]
+    return {"file": source.file, "further_files": source.further_files, "lines": lines}
 
 
 def _gpu_words(gpu: Gpu, algorithm: Algorithm, trace: Trace) -> str:
@@ -242,40 +237,29 @@ def _gpu_words(gpu: Gpu, algorithm: Algorithm, trace: Trace) -> str:
         f"{registers} of registers, all that an SM has. A program that needs more registers spills: its "
         "compiler keeps the rest in HBM, which is slow. One that needs more shared memory does not start: "
         "then choose smaller tiles. "
-        f"{algorithm.chip_words}{compiled}"
+        f"{looks_of(algorithm).chip_words}{compiled}"
     )
 
 
-def _chip_part(part: ChipPart, trace: Trace) -> dict:
-    bytes_held = part.bytes_of(trace.problem)
-    color = _color(part.holds[0])
-    return {
-        "name": part.name,
-        "holds": part.holds,
-        "bytes": bytes_held,
-        "color": color,
-        "memory": part.memory,
-    }
-
-
-def _steps(trace: Trace, algorithm: Algorithm, selection: Selection, tile_numbers: list[int]) -> dict:
-    first, last = selection.first, selection.last
-    ends = last + 1
+def _steps(drawn: Drawn) -> dict:
+    trace = drawn.trace
+    first, ends = drawn.selection.first, drawn.selection.last + 1
     moved = np.cumsum(np.hstack([trace.tensor_bytes_read, trace.tensor_bytes_written]), axis=0)
     requested = np.concatenate([np.zeros((1, moved.shape[1]), np.int64), moved])
     classes, index = np.unique(requested[ends] - requested[first], axis=0, return_inverse=True)
-    mean = row_mean(trace, algorithm, attention_share(trace, algorithm))
+    mean = row_mean(trace, drawn.algorithm, attention_share(trace, drawn.algorithm))
     share = np.concatenate([[0.0], np.cumsum(mean)])
-    kv, kv_end = key_ranges(trace, algorithm)
     return {
-        "count": len(first),
+        "count": drawn.count,
         "kernel": encode(trace.kernel[first], "uint8"),
-        "turn": encode(turns(trace, algorithm)[first], "uint32"),
-        "head": encode(trace.batch_head[first], "uint32"),
-        "q": encode(_grid_rows(trace.q_tile[first], tile_numbers), "int32"),
-        "kv": encode(kv[first], "int32"),
-        "kv_end": encode(kv_end[last], "int32"),
-        "share": _encode_share(share[ends] - share[first]),
+        "turn": encode(drawn.turn, "uint32"),
+        "head": encode(drawn.head, "uint32"),
+        "q": encode(drawn.q, "int32"),
+        "kv": encode(drawn.kv, "int32"),
+        "kv_end": encode(drawn.kv_end, "int32"),
+        "phase_class": encode(drawn.phase_class, "uint8"),
+        "phase_classes": drawn.phase_classes,
+        "share": encode_share(share[ends] - share[first]),
         "byte_class": encode(index.reshape(-1), "uint16"),
         "byte_classes": [
             {"read": moved[: len(trace.tensors)], "written": moved[len(trace.tensors) :]}
@@ -284,30 +268,24 @@ def _steps(trace: Trace, algorithm: Algorithm, selection: Selection, tile_number
     }
 
 
-def _rows(trace: Trace, algorithm: Algorithm, selection: Selection) -> dict:
+def _rows(drawn: Drawn) -> dict:
     """Row state after each drawn step, of every row or of evenly spaced ones; and of the step's tile."""
-    last = selection.last
-    arrays = {name: getattr(trace, field) for name, field in ROW_VALUES.items()}
-    known = {name: array for name, array in arrays.items() if array is not None}
-    stride, columns = 1, max(len(known) - 1, 1)
-    rows = min(trace.problem.block_m, algorithm.rows(trace.problem))
-    while len(last) * rows * columns // 2 // stride > MAX_ROW_VALUES and stride < trace.problem.block_m:
-        stride *= 2
-    picked = np.arange(0, rows, stride)
+    trace, selection, picked = drawn.trace, drawn.selection, drawn.offsets
     values = {}
-    for name, array in known.items():
-        if name in SHARES:
+    for name, field in ROW_VALUES.items():
+        array = getattr(trace, field)
+        if array is not None and name in SHARES:
             recorded = np.nan_to_num(array[:, picked], nan=1.0)  # 1 where it was not: nothing is rescaled
             values[name] = _row_values(selection.joined(recorded, SHARES[name]), "share")
-        else:
-            values[name] = _row_values(array[last][:, picked], "float")
+        elif array is not None:
+            values[name] = _row_values(array[selection.last][:, picked], "float")
     if trace.row_share is not None:
         values["share"] = _row_values(selection.joined(trace.row_share[:, picked], np.add), "share")
     if trace.output_distance is not None:
-        values["distance"] = _row_values(trace.output_distance[last][:, picked], "log")
+        values["distance"] = _row_values(trace.output_distance[selection.last][:, picked], "log")
     if trace.gradient_distance is not None:
         for column, name in enumerate(("dQ", "dK", "dV")):
-            distance = trace.gradient_distance[last, column]
+            distance = trace.gradient_distance[selection.last, column]
             if not np.isnan(distance).all():  # else the run did not record this sum
                 values[name] = _row_values(distance, "log", per_tile=True)
     return {"offsets": picked.tolist(), "values": values}
@@ -315,35 +293,16 @@ def _rows(trace: Trace, algorithm: Algorithm, selection: Selection) -> dict:
 
 def _row_values(values: np.ndarray, scale: str, per_tile: bool = False) -> dict:
     """Values per row or per tile; `scale` says how they are encoded, by its name in model.js."""
-    encoders = {"float": lambda array: encode(array, "float32"), "share": _encode_share, "log": _encode_log}
+    encoders = {"float": lambda array: encode(array, "float32"), "share": encode_share, "log": encode_log}
     return {"data": encoders[scale](values), "scale": scale, "per_tile": per_tile}
 
 
-def _clock(trace: Trace, algorithm: Algorithm, selection: Selection, gpu: Gpu) -> dict:
+def _clock(drawn: Drawn) -> dict:
     """When each drawn step starts and ends, and on which SM: by the GPU's timer, or as modelled."""
-    schedule = step_schedule(trace, algorithm, gpu.sm_count)
+    schedule, selection = drawn.schedule, drawn.selection
     return {
-        "start": encode(np.clip(schedule.start[selection.first], 0, 2**32 - 1), "uint32"),
+        "start": encode(drawn.start, "uint32"),
         "end": encode(np.clip(schedule.end[selection.last], 0, 2**32 - 1), "uint32"),
         "sm": encode(schedule.sm[selection.first], "uint16"),
         "measured": schedule.measured,
     }
-
-
-def _source(source: KernelSource) -> dict:
-    def plain(lines: Lines) -> list[list]:
-        return [[line.number, line.text, line.phase, line.file] for line in lines]
-
-    parts = [plain(part) for part in (source.before, source.step, source.after)]
-    return {"file": source.file, "further_files": source.further_files, "lines": parts}
-
-
-def _encode_share(values: np.ndarray) -> str:
-    """Numbers from 0 to 1 as 16 bits; NaN as 0."""
-    return encode(np.round(65535 * np.clip(np.nan_to_num(values), 0, 1)), "uint16")
-
-
-def _encode_log(values: np.ndarray) -> str:
-    """Sizes from 1e-9 to 1e3 as 16 bits on a log scale; 0 stands for 1e-9 or less, and for NaN."""
-    log = np.log10(np.clip(np.nan_to_num(values, nan=1e-9), 1e-9, 1e3))
-    return encode(np.round(65535 * (log + 9) / 12), "uint16")

@@ -1,4 +1,4 @@
-"""One HTML page that needs no other file and no server: of the player here, of a talk in `talk.py`.
+"""One HTML page that needs no other file and no server: of the player here, of a talk in `talk/data.py`.
 
 Imports no streamlit, so that a notebook can use it too.
 """

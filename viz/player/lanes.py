@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -192,79 +192,60 @@ def lanes_of_activity(lanes: Lanes, number: int) -> list[int]:
 def figures_of(runs: Sequence[LanesRun]) -> list[Figure]:
     """Figures of the runs, each with a plain sentence that says what it means."""
     all_lanes = [run.lanes for run in runs]
-    waits = {name: lanes for lanes in reversed(all_lanes) for name in lanes.wait_shares}
+
+    def figure(name: str, value: Callable[[Lanes], str], words: str) -> Figure:
+        return Figure(name, tuple(value(lanes) for lanes in all_lanes), words)
+
+    def wait(name: str) -> Figure:
+        place = ", until a place in shared memory is free" if name.startswith("place") else ""
+        return figure(
+            name[0].upper() + name[1:],
+            lambda lanes: _percent(lanes.wait_shares.get(name, math.nan)),
+            f"of the time of {_who_have(all_lanes, name)}{place}",
+        )
+
     return [
-        Figure(
+        figure(
             "Time of the kernel",
-            tuple(format_ms(lanes.plain_us / 1e3) for lanes in all_lanes),
-            _launch_words(runs),
+            lambda lanes: format_ms(lanes.plain_us / 1e3),
+            "one launch of each of its kernels, without marks",
         ),
-        Figure(
+        figure(
             "A product was under way",
-            tuple(_percent(lanes.product_share) for lanes in all_lanes),
+            lambda lanes: _percent(lanes.product_share),
             "of the SMs' time; from its issue until its warps know that it is done",
         ),
-        Figure(
+        figure(
             "Softmax beside a product",
-            tuple(_percent(lanes.hidden_share) for lanes in all_lanes),
+            lambda lanes: _percent(lanes.hidden_share),
             "of softmax ran before the warps of a product on the same SM knew that it was done",
         ),
-        *(
-            Figure(
-                name[0].upper() + name[1:],
-                tuple(_percent(each.wait_shares.get(name, math.nan)) for each in all_lanes),
-                f"of the time of {_who_have(all_lanes, name)}{_place_words(lanes, name)}"
-                + ("" if all(name in each.wait_shares for each in all_lanes) else "; –: not marked"),
-            )
-            for name, lanes in waits.items()
-        ),
-        Figure(
+        *(wait(name) for name in dict.fromkeys(name for lanes in all_lanes for name in lanes.wait_shares)),
+        figure(
             "Marks change its time by",
-            tuple(_percent(lanes.overhead, sign="+") for lanes in all_lanes),
-            _marks_words(all_lanes),
+            lambda lanes: _percent(lanes.overhead, sign="+"),
+            "marks also change the order in which its warps work, so a kernel can become faster",
         ),
-        Figure(
+        figure(
             "Clock of the SMs",
-            tuple(f"{significant(lanes.clock_ghz)} GHz" for lanes in all_lanes),
+            lambda lanes: f"{significant(lanes.clock_ghz)} GHz",
             "cycles of the SM per nanosecond of the GPU's timer",
         ),
     ]
 
 
-def _launch_words(runs: Sequence[LanesRun]) -> str:
-    """What the time of each run is the time of."""
-    several = [run.label for run in runs if run.kernel.launches > 1]
-    more = "".join(f"; of {label}, one launch of each" for label in several)
-    return f"one launch, without marks{more}"
-
-
-def _marks_words(all_lanes: Sequence[Lanes]) -> str:
-    """What was measured with marks, and why a kernel can be faster with them if one was."""
-    words = "with marks it took " + " and ".join(format_ms(each.marked_us / 1e3) for each in all_lanes)
-    if any(each.overhead < 0 for each in all_lanes):
-        words += "; marks also change the order in which its warps work, so a kernel can be done sooner"
-    return words
-
-
-def _place_words(lanes: Lanes, name: str) -> str:
-    """What a wait of lanes that only load is for; "" for other waits."""
-    number = [activity for activity, _ in lanes.activities].index(name)
-    own = lanes_of_activity(lanes, number)
-    roles = [lane_kernel(lanes.kernel).role_of(lane, lanes.lanes[lane]) for lane in own]
-    only_load = own and all(role is not None and not role.computes for role in roles)
-    return ": until a place in shared memory is free" if only_load else ""
-
-
 def _who_have(all_lanes: Sequence[Lanes], name: str) -> str:
     """The lanes of each run that have a wait, in words."""
-    having = [lanes for lanes in all_lanes if name in lanes.wait_shares]
-    return " or ".join(dict.fromkeys(_who_has(lanes, name) for lanes in having))
-
-
-def _who_has(lanes: Lanes, name: str) -> str:
-    """The lanes that have an activity, in words."""
-    number = [activity for activity, _ in lanes.activities].index(name)
-    return " and ".join(lanes.lanes[lane] for lane in lanes_of_activity(lanes, number))
+    numbers = [
+        (lanes, [activity for activity, _ in lanes.activities].index(name))
+        for lanes in all_lanes
+        if name in lanes.wait_shares
+    ]
+    who = (
+        " and ".join(lanes.lanes[lane] for lane in lanes_of_activity(lanes, number))
+        for lanes, number in numbers
+    )
+    return " or ".join(dict.fromkeys(who))
 
 
 def _percent(share: float, sign: str = "") -> str:

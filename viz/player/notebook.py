@@ -19,7 +19,7 @@ from kernels.device.gpus import DEFAULT_GPU, GPUS
 from kernels.trace import Trace
 from viz.player.data import duel_data, player_data
 from viz.player.html_page import State, export_html
-from viz.player.scene import PLACE, ROW, STEP
+from viz.player.places import PLACE, ROW, STEP
 from viz.shared.provenance import trace_provenance
 
 FILLS = """

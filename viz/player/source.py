@@ -18,10 +18,11 @@ from kernels import ROOT
 from kernels.trace.algorithm import SourceLine, SourcePart, SourceRef, SourceText
 
 MARKER = re.compile(r"\s*# \[(?P<phase>.+?)\]")
-RECORDS = ("TRACE", "LANES")
-"""Words in the test of an `if` whose lines only record."""
-MARKS = ("mark", "mark_tile")
-"""Functions of kernels/primitives/marks.py: a line that calls one only records."""
+RECORDING_TEST = re.compile(r"\b(TRACE|trace|LANES|lanes?)\b")
+"""Found in the test of an `if` whose statements only record."""
+RECORDING_CALL = re.compile(r"(record|mark)(_|$)")
+"""Starts the name of a function that only records: those of primitives/recorder.py and marks.py, and what is
+made of them."""
 
 Lines = tuple[SourceLine, ...]
 Spans = tuple[tuple[int, int], tuple[int, int], tuple[int, int]]
@@ -46,9 +47,9 @@ def kernel_source(ref: SourceRef | SourceText) -> KernelSource:
 
     The loop over tiles is the body of the inner function if the reference names one, else the kernel's own
     innermost loop with the number `ref.loop`. A kernel without a loop has only lines before it. If the
-    reference names parts of several functions, their lines follow each other in its order. Lines that only
-    record (under `if TRACE`, or a mark of a lane) are left out. Line numbers are those of the file. The lines
-    of a SourceText are shown as they are, in one part.
+    reference names parts of several functions, their lines follow each other in its order. Statements that
+    only record are left out. Line numbers are those of the file. The lines of a SourceText are shown as they
+    are, in one part.
     """
     if isinstance(ref, SourceText):
         return KernelSource(ref.file, (), ref.lines, ())
@@ -125,11 +126,12 @@ def _with_primitives(lines: Lines, ref: SourceRef) -> Lines:
     return tuple(shown)
 
 
-def _only_records(statement: ast.stmt) -> bool:
+def only_records(statement: ast.stmt) -> bool:
+    """Whether a statement of a kernel only writes down what the kernel does."""
     if isinstance(statement, ast.If):
-        return any(word in ast.unparse(statement.test) for word in RECORDS)
+        return bool(RECORDING_TEST.search(ast.unparse(statement.test)))
     call = statement.value if isinstance(statement, ast.Expr) else None
-    return isinstance(call, ast.Call) and any(_calls(call, name) for name in MARKS)
+    return isinstance(call, ast.Call) and bool(RECORDING_CALL.match(ast.unparse(call.func)))
 
 
 @dataclass(frozen=True)
@@ -154,7 +156,7 @@ class _Module:
         functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
         traced: set[int] = set()
         for node in ast.walk(tree):
-            if isinstance(node, ast.stmt) and _only_records(node):
+            if isinstance(node, ast.stmt) and only_records(node):
                 traced |= set(range(node.lineno, _end(node) + 1))
         file = str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
         return _Module(file, tuple(text.splitlines()), functions, frozenset(traced))

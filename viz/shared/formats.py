@@ -110,21 +110,6 @@ def format_number(number: float, digits: int = 3) -> str:
     return text.replace("-", "−")
 
 
-def equals(*numbers: float, digits: int = 3) -> str:
-    """The sign between them: "=" if `format_number` shows every one of the numbers exactly, else "≈"."""
-    return "=" if all(_shows_exactly(number, digits) for number in numbers) else "≈"
-
-
-def equals_tex(*numbers: float) -> str:
-    """`equals` for formulas, of numbers with four digits."""
-    return "=" if equals(*numbers, digits=4) == "=" else r"\approx"
-
-
-def _shows_exactly(number: float, digits: int) -> bool:
-    text = format_number(number, digits).replace("−", "-").replace(",", "")
-    return float(text.replace("∞", "inf")) == number
-
-
 def count_tex(count: int) -> str:
     """A whole number for formulas, every digit: 65{,}536."""
     return f"{count:,}".replace(",", "{,}")

@@ -8,138 +8,39 @@ from __future__ import annotations
 
 import html
 import re
-from dataclasses import dataclass
+import tomllib
+from pathlib import Path
+from typing import NamedTuple
 
 import streamlit as st
 
 from viz.shared import theme
 
 
-@dataclass(frozen=True)
-class Term:
-    """One term, in words that a newcomer knows; some name another term, which the list has too."""
+class Term(NamedTuple):
+    """One term; some name another term, which the list has too."""
 
     name: str
     words: str
-    symbol: str = ""
-    """As it stands in figures and formulas."""
+    symbol: str
+    """As it stands in figures and formulas; "" for none."""
 
 
-TERMS = (
-    Term("token", "A piece of a text, a word or a part of one. Each has a query, a key and a value."),
-    Term("query", "One row of the matrix Q: what one token looks for. There are N queries.", "Q"),
-    Term("key", "One row of K: what one token offers to be found by. There are M keys; mostly M = N.", "K"),
-    Term("value", "One row of V, which belongs to a key: what is handed on if the key is found.", "V"),
-    Term(
-        "attention",
-        "For each query, a weighted average of all values: the better a key fits, the more its value counts.",
-    ),
-    Term("head_dim", "How many numbers a query, a key and a value have each.", "d"),
-    Term("head", "One attention of its own: its own Q, K, V and O. A layer of a model has several."),
-    Term("key head", "One K and V of a layer. One or several heads of queries read it."),
-    Term(
-        "grouped-query attention",
-        "Several heads of queries share each key head. So there are fewer keys and values to keep and load.",
-    ),
-    Term("score", "Dot product of a query and a key, divided by √d. All of them form the matrix S.", "S"),
-    Term("softmax", "Turns a row of scores into weights: e^score of each, divided by the sum of them all."),
-    Term(
-        "weight",
-        "Softmax of a row of scores: positive, with the sum 1. All of them form the matrix P. While a kernel "
-        "goes over the keys, its P is not yet divided by l, so its rows add up to other numbers.",
-        "P",
-    ),
-    Term("output", "Each row of O is the sum of all values, each times its weight.", "O"),
-    Term("mask", "Says which keys a query may see. The score of any other key counts as −∞."),
-    Term("causal", "The mask under which a token sees itself and the tokens before it, but none after it."),
-    Term("GPU", "A processor with about a hundred SMs, which all read from and write to the same HBM."),
-    Term("SM", "Streaming multiprocessor: one of the GPU's processors. It has its own SRAM."),
-    Term("HBM", "The GPU's main memory: large, and slow compared with SRAM. Inputs and outputs are there."),
-    Term(
-        "SRAM",
-        "Fast memory in each SM, its shared memory: far too small for S. Where the chapter Traffic counts "
-        "what fits, the registers are part of it.",
-    ),
-    Term("on the chip", "In the SRAM or the registers of an SM, and not in HBM."),
-    Term("registers", "The fastest memory of an SM: what it computes with right now."),
-    Term("L2", "A cache between HBM and all SMs. A number that is read again soon may come from there."),
-    Term("kernel", "A function that runs on the GPU. Its results leave the chip through HBM."),
-    Term("Triton", "A language in Python for kernels: the code says what one program does with its tiles."),
-    Term("interpreter", "Runs a Triton kernel on a CPU: the same steps and bytes, but not its speed."),
-    Term("program", "One of the many copies of a kernel that run at the same time, each on its own tile."),
-    Term("warp", "32 threads of a program that take each step together. A program has several warps."),
-    Term("warpgroup", "Four warps of a program that multiply tiles together, on GPUs such as the H100."),
-    Term("tensor cores", "The units of an SM that multiply tiles: many times as fast as its other units."),
-    Term("tile", "A block of a few rows, or of rows and columns, of a matrix. A tile fits on the chip."),
-    Term("query tile", "BLOCK_M queries, which one program works on.", "BLOCK_M"),
-    Term("key tile", "BLOCK_N keys and their values, which a program loads at one step.", "BLOCK_N"),
-    Term("tile step", "What a program does with one key tile: scores, row max, exponentials, sums."),
-    Term(
-        "row max", "The largest score of a row so far. It is subtracted before exp, so exp is at most 1.", "m"
-    ),
-    Term("row sum", "The sum of exp(score − m) over the scores of a row so far.", "l"),
-    Term(
-        "rescale factor",
-        "exp(old m − new m). What was summed up with the old m, times this, is what the new m would have "
-        "given.",
-        "α",
-    ),
-    Term(
-        "accumulator", "The sum of exp(score − m) times value so far. Divided by l it is the output.", "acc"
-    ),
-    Term("lse", "Log-sum-exp: m + ln l, one number per row. With it, P = exp(S − lse).", "lse"),
-    Term("online softmax", "Softmax in one pass: m and l are kept, and rescaled when m grows."),
-    Term(
-        "standard attention",
-        "Three kernels: S = QKᵀ, P = softmax(S), O = PV. S and P go through HBM. As PyTorch runs it, it is "
-        "called naive attention.",
-    ),
-    Term(
-        "naive attention",
-        "Standard attention as PyTorch runs it, one operation after the other. Times, memory and errors are "
-        "compared with it.",
-    ),
-    Term("row-wise attention", "A kernel that keeps whole rows of S on the chip: exact, if a row fits."),
-    Term("FlashAttention-1", "Tiles, with the key tile outside: O, m and l come and go at every step."),
-    Term("FlashAttention-2", "Tiles, with the query tile outside: O, m and l stay on the chip."),
-    Term("SDPA", "Scaled dot-product attention: PyTorch's own function, which runs one of several kernels."),
-    Term("cuDNN", "NVIDIA's library of kernels for neural networks. SDPA can run its attention."),
-    Term("FlexAttention", "PyTorch's attention with scores and masks of your own, compiled to one kernel."),
-    Term("forward", "From Q, K and V to O."),
-    Term("backward", "From dO, the gradient of the output, to the gradients of Q, K and V."),
-    Term("gradient", "How the loss changes with each number of a matrix: dQ belongs to Q."),
-    Term("D", "One number per row of the backward pass: the row sum of O times dO, entry by entry.", "D"),
-    Term("traffic", "Bytes that move between HBM and the chip."),
-    Term(
-        "requested bytes",
-        "What loads and stores ask for. What is read again counts again, although it may come from L2.",
-    ),
-    Term("compulsory bytes", "Each input read once and each result written once: a kernel cannot move less."),
-    Term("bandwidth", "How many bytes per second a memory can deliver."),
-    Term("FLOP", "One floating-point operation: an addition or a multiplication."),
-    Term("TFLOP/s", "10¹² floating-point operations per second: how fast a kernel computes."),
-    Term("arithmetic intensity", "FLOP per byte that moves: a low one means that a kernel waits for memory."),
-    Term("float16", "A number in 2 bytes with about 3 digits. bfloat16: 2 bytes, 2 digits, a wider range."),
-    Term("ulp", "Unit in the last place: from a number to the next that its format can hold."),
-    Term("counted", "By the code that ran: from the masks of its own loads and stores."),
-    Term("modelled", "By a formula, which is named."),
-    Term("measured", "On this machine, now."),
-    Term("recorded", "Counted or measured on the GPU that is named, at the date that is named."),
-)
-SECTIONS = {
-    "token": "Attention",
-    "GPU": "The GPU and its kernels",
-    "tile": "Tiles",
-    "row max": "What a kernel keeps of each row",
-    "standard attention": "Ways to compute attention",
-    "forward": "Forward and backward",
-    "traffic": "Bytes and speed",
-    "float16": "Numbers, and where they are from",
-}
-"""First term of a section of the list -> its heading."""
+def _sections() -> dict[str, list[Term]]:
+    """The terms of glossary.toml by the heading of their section."""
+    document = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+    symbols = document.pop("symbols")
+    return {
+        heading: [Term(name, words, symbols.get(name, "")) for name, words in terms.items()]
+        for heading, terms in document.items()
+    }
+
+
+SECTIONS = _sections()
+FIRST_COLUMN = 3
+"""Sections in the first column of the list; the others are in the second."""
+TERMS = [term for terms in SECTIONS.values() for term in terms]
 BY_NAME = {term.name: term for term in TERMS}
-SECOND_COLUMN = [term.name for term in TERMS].index("row max")
-"""Place of the term with which the second column of the list begins."""
 MARK = re.compile(r"\[\[([^\]|]+)(?:\|([^\]]+))?\]\]")
 ASCII = {"α": "alpha", "Σ": "sum"}
 
@@ -184,16 +85,17 @@ def glossary_style(colors: theme.Palette) -> None:
 def glossary_list() -> None:
     """All terms by section, in an expander that the search of the browser finds once it is open."""
     with st.expander("Glossary: every term in one sentence", icon=":material/dictionary:"):
-        halves = (TERMS[:SECOND_COLUMN], TERMS[SECOND_COLUMN:])
-        for column, terms in zip(st.columns(2, gap="large"), halves, strict=True):
-            column.markdown("\n".join(map(_line, terms)))
+        parts = [_section(heading, terms) for heading, terms in SECTIONS.items()]
+        halves = (parts[:FIRST_COLUMN], parts[FIRST_COLUMN:])
+        for column, half in zip(st.columns(2, gap="large"), halves, strict=True):
+            column.markdown("\n".join(half))
 
 
-def _line(term: Term) -> str:
-    """A term in the list, after the heading of its section if it is the first."""
-    heading = f"\n:gray-badge[{SECTIONS[term.name]}]\n\n" if term.name in SECTIONS else ""
-    symbol = f", {term.symbol}" if term.symbol not in ("", term.name) else ""
-    return f"{heading}- **{term.name}**{symbol}: {term.words}"
+def _section(heading: str, terms: list[Term]) -> str:
+    """A section of the list, in Markdown."""
+    symbols = [f", {term.symbol}" if term.symbol not in ("", term.name) else "" for term in terms]
+    lines = [f"- **{term.name}**{symbol}: {term.words}" for term, symbol in zip(terms, symbols, strict=True)]
+    return "\n".join([f"\n:gray-badge[{heading}]\n", *lines])
 
 
 def _style(colors: theme.Palette) -> str:

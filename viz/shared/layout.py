@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Literal
 
 import plotly.graph_objects as go
@@ -11,10 +10,8 @@ import streamlit as st
 from kernels.device.backend import triton_missing
 from kernels.problem import AttentionProblem, InvalidProblem
 from viz.shared import runs, theme
-from viz.shared.appearance import follow_appearance
+from viz.shared.browser import follow_appearance, one_step_per_act
 from viz.shared.formats import plain
-from viz.shared.history import one_step_per_act
-from viz.shared.link import forget, is_known
 from viz.shared.options import kernel_labels, named_kernels
 from viz.shared.provenance import library_versions
 
@@ -69,8 +66,6 @@ chosen segments need more contrast, formulas break at a sign where they would ha
 Streamlit says of a number out of its range to screen readers alone, everybody can read."""
 
 Chip = tuple[str, str, Literal["green", "blue", "gray", "orange"]]
-INFINITE = "infinite_in_link"
-"""Key in the session of a number of the link that was left out."""
 CHIPS: dict[str, Chip] = {
     "cuda": ("CUDA", ":material/memory:", "green"),
     "interpreter": ("interpreter", ":material/computer:", "blue"),
@@ -86,7 +81,6 @@ def colors() -> theme.Palette:
 
 def header(title: str, store: runs.RunStore | None) -> None:
     """Title on the left, the chip that names the backend on the right."""
-    _drop_infinite_numbers()
     st.html(STYLE)
     follow_appearance()
     one_step_per_act()
@@ -115,28 +109,6 @@ def _named_kernels() -> None:
             help=", ".join(names),
             query_params={"kernel": names[0]},
         )
-
-
-def _drop_infinite_numbers() -> None:
-    """Take numbers such as ?batch=inf out of the URL: for them st.number_input raises OverflowError."""
-    infinite = [name for name, value in st.query_params.items() if _is_infinite(value) and is_known(name)]
-    if infinite:
-        st.session_state[INFINITE] = [f"{plain(name)}={st.query_params[name]}" for name in infinite]
-    for name in infinite:
-        del st.query_params[name]
-        forget(name)
-    if infinite:
-        st.rerun()  # widgets take their first value from the URL with which a run began
-    if dropped := st.session_state.pop(INFINITE, ()):
-        are = "is not a finite number" if len(dropped) == 1 else "are not finite numbers"
-        st.toast(f"{', '.join(dropped)} in the link {are}. The default is shown.", icon=":material/link_off:")
-
-
-def _is_infinite(text: str) -> bool:
-    try:
-        return math.isinf(float(text))
-    except ValueError:
-        return False
 
 
 def _chip(store: runs.RunStore | None) -> None:

@@ -6,12 +6,13 @@ that Explore opens; `--talk my_talk.toml` a talk, which then begins.
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from kernels.check.cases import USERS
-from kernels.check.user_kernel import UserKernel
+from kernels.check.case.cases import USERS
+from kernels.check.subject.user_kernel import UserKernel
 from kernels.problem import InvalidProblem
 
 
@@ -44,10 +45,6 @@ def named_talk() -> Path | None:
 
 def _options(name: str) -> list[str]:
     """The values of an option, "" if it has none, in the order in which they are given."""
-    words, values = sys.argv[1:], []
-    for index, word in enumerate(words):
-        if word == name:
-            values.append(words[index + 1] if index + 1 < len(words) else "")
-        elif word.startswith(f"{name}="):
-            values.append(word.removeprefix(f"{name}="))
-    return values
+    parser = argparse.ArgumentParser(allow_abbrev=False, add_help=False)
+    parser.add_argument(name, dest="values", nargs="?", const="", default=[], action="append")
+    return parser.parse_known_args(sys.argv[1:])[0].values

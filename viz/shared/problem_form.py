@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
@@ -9,30 +12,35 @@ from kernels.algorithms import ALGORITHMS, FIRST
 from kernels.device.gpus import DEFAULT_GPU, GPUS, Gpu, gpu_named
 from kernels.problem import BLOCKS, DTYPES, INPUTS, LIMITS, MASKS, AttentionProblem, InvalidProblem
 from kernels.problem.presets import FIRST_PRESET, PRESETS
-from viz.shared.formats import number_help, plain, whole_number
-from viz.shared.link import REFUSED, is_known, opened_with
+from viz.shared.formats import number_help
+from viz.shared.link import UrlField, opened_with
+from viz.shared.run_request import RunRequest
 
 DEFAULT = PRESETS[FIRST_PRESET].problem
-FIELDS = tuple(DEFAULT.as_dict())
 CUSTOM = "custom"
 NONE, SAME = "none", "same"
 OWN_GPU = "run"
-CHOICES: dict[str, tuple] = {
+CHOICES: Mapping[str, tuple] = {
     "mask": MASKS,
     "block_m": BLOCKS,
     "block_n": BLOCKS,
     "dtype": tuple(DTYPES),
     "inputs": INPUTS,
 }
-"""Fields that have one of a few values."""
-FURTHER: dict[str, tuple[tuple[str, ...], str]] = {
-    "gpu": ((OWN_GPU, *GPUS), OWN_GPU),
-    "versus": ((NONE, *ALGORITHMS), NONE),
+"""Fields that have one of a few values; the others are whole numbers within LIMITS."""
+PROBLEM_IN_LINK = {
+    name: UrlField(name, default, CHOICES.get(name) or range(LIMITS[name][0], LIMITS[name][1] + 1))
+    for name, default in DEFAULT.as_dict().items()
 }
-"""Other choices of a link: what they may be, and what is shown if they are something else."""
-
-VERSUS_IN_URL = ("versus", "versus_block_m", "versus_block_n", "versus_mask")
-"""Names of the controls of a second algorithm in the URL."""
+"""The problem in the URL, by its fields."""
+ALGORITHM = UrlField("algorithm", FIRST, tuple(ALGORITHMS))
+VERSUS = UrlField("versus", NONE, (NONE, *ALGORITHMS))
+GPU = UrlField("gpu", OWN_GPU, (OWN_GPU, *GPUS))
+SECOND = {
+    name: UrlField(f"versus_{name}", SAME, (SAME, *CHOICES[name])) for name in ("block_m", "block_n", "mask")
+}
+"""What a second run may have otherwise, by the field of the problem."""
+EXPLORE_IN_LINK = (ALGORITHM, *PROBLEM_IN_LINK.values(), VERSUS, *SECOND.values(), GPU)
 
 INPUT_WORDS = {
     "normal": "scores of spread 1",
@@ -42,6 +50,28 @@ INPUT_WORDS = {
     "one_hot": "each query finds one key",
     "constant": "all scores equal: the mean of the values",
 }
+SHAPE = {
+    "q_len": ("N, queries", ""),
+    "kv_len": ("M, keys", ""),
+    "head_dim": ("d, head_dim", ""),
+    "mask": ("mask", ""),
+    "block_m": ("BLOCK_M", "rows of a query tile"),
+    "block_n": ("BLOCK_N", "rows of a key tile"),
+    "dtype": ("dtype", ""),
+    "seed": ("seed", ""),
+}
+FURTHER = {
+    "q_heads": ("query heads", ""),
+    "kv_heads": ("key heads", ""),
+    "batch": ("batch", ""),
+    "kv_splits": (
+        "key splits",
+        "For split-KV decoding; 0: as many as fill the device. The interpreter counts as 8 SMs",
+    ),
+    "window_left": ("keys before", "Of a sliding window"),
+    "window_right": ("keys after", "Of a sliding window"),
+}
+"""Fields of the problem: the label of a control and what its help says."""
 PRESET_ALGORITHMS = {preset.algorithm for preset in PRESETS.values() if preset.algorithm}
 """Algorithms that a preset brings: a preset that brings none takes them back."""
 
@@ -49,8 +79,7 @@ PRESET_ALGORITHMS = {preset.algorithm for preset in PRESETS.values() if preset.a
 def _take_preset() -> None:
     preset = PRESETS.get(st.session_state["preset"])
     if preset:
-        for field, value in preset.problem.as_dict().items():
-            st.session_state[field] = value
+        st.session_state.update(preset.problem.as_dict())
         algorithm = preset.algorithm
         if not algorithm and st.session_state.get("algorithm") in PRESET_ALGORITHMS:
             algorithm = FIRST
@@ -64,203 +93,133 @@ def _take_link() -> None:
     Else a value that was chosen on another page would stand for one that the link leaves out.
     """
     given = opened_with()
-    if not {"algorithm", *FIELDS} & {*given}:
-        return
-    for field in {*FIELDS} - {*st.query_params}:  # Streamlit gives the controls what it does not hide
-        default, text = getattr(DEFAULT, field), given.get(field)
-        if text is None or _accepted_words(field, text):
-            st.session_state[field] = default
-        else:
-            st.session_state[field] = text if isinstance(default, str) else int(float(text))
+    if {"algorithm", *PROBLEM_IN_LINK} & {*given}:
+        for name in {*PROBLEM_IN_LINK} - {*st.query_params}:  # Streamlit gives the controls the others
+            value = PROBLEM_IN_LINK[name].read(given.get(name))
+            st.session_state[name] = getattr(DEFAULT, name) if value is None else value
 
 
-def _matching_preset() -> str:
-    try:
-        current = _problem_of(
-            {field: st.session_state.get(field, getattr(DEFAULT, field)) for field in FIELDS}
-        )
-    except InvalidProblem:
-        return CUSTOM
-    return next((name for name, preset in PRESETS.items() if preset.problem == current), CUSTOM)
+def _problem() -> AttentionProblem:
+    """The chosen problem. Fields that its mask does not use take their default: equal problems compare equal.
 
-
-def _problem_of(values: dict) -> AttentionProblem:
-    """The problem. Fields that its mask does not use take their default: so equal problems compare equal."""
+    Raises InvalidProblem.
+    """
+    values = {name: st.session_state[name] for name in PROBLEM_IN_LINK}
     if values["mask"] != "window":
         values |= {"window_left": DEFAULT.window_left, "window_right": DEFAULT.window_right}
     return AttentionProblem(**values)
 
 
-def _refuse_link_values() -> None:
-    """Keep what is wrong with values of the link, before the controls replace them by their defaults."""
-    refused = st.session_state.setdefault(REFUSED, {})
-    for field in (*FIELDS, *FURTHER):
-        given = st.query_params.get(field)
-        if given is None or not is_known(field):
-            continue
-        accepted = _accepted_words(field, given)
-        if accepted:
-            refused[field] = f"{field}={plain(given[:40])} in the link is not accepted: {accepted}"
-
-
-def _accepted_words(field: str, given: str) -> str:
-    """What a field takes, if it does not take what was given as text; else ""."""
-    if field not in LIMITS:
-        options = [str(option) for option in (FURTHER[field][0] if field in FURTHER else CHOICES[field])]
-        return "" if given in options else f"expected one of {', '.join(options)}."
-    low, high = LIMITS[field]
-    try:
-        fits = low <= float(given) <= high
-    except ValueError:
-        fits = False
-    return "" if fits else f"expected {whole_number(low, high)}."
-
-
-def _say_refused() -> None:
-    """Say which values of the link were not taken, until another value is chosen."""
-    refused = st.session_state[REFUSED]
-    for field, words in list(refused.items()):
-        default = FURTHER[field][1] if field in FURTHER else getattr(DEFAULT, field)
-        if st.session_state.get(field, default) != default:
-            del refused[field]
-        else:
-            st.warning(f"{words} Shown is {default}.", icon=":material/link_off:")
-
-
 def problem_controls() -> tuple[AttentionProblem | None, DeltaGenerator]:
     """Draw the sidebar. Returns the problem and a place for a button.
 
-    The problem is None if the choice is not valid; the page says why. What a link asks for in vain is said.
+    The problem is None if the choice is not valid; the page says why.
     """
     _take_link()
-    _refuse_link_values()
     preset_place, button_place = st.sidebar.container(), st.sidebar.container()
     with st.sidebar:
-        _shape_controls()
+        _fields(SHAPE)
+        inputs = "\n".join(f"- **{name}**: {words}" for name, words in INPUT_WORDS.items())
+        _field(st.container(), "inputs", "inputs", inputs)
         with st.expander("Batch, heads, window, splits"):
-            _further_controls()
-    _say_refused()
-    st.session_state["preset"] = _matching_preset()
+            _fields(FURTHER)
+    problem = None
+    try:
+        problem = _problem()
+    except InvalidProblem as error:
+        st.error(str(error), icon=":material/error:")
+    same = (name for name, preset in PRESETS.items() if preset.problem == problem)
+    shown = st.session_state["preset"] = next(same, CUSTOM)
     preset_place.selectbox(
         "Start from",
-        [*PRESETS, *([CUSTOM] if st.session_state["preset"] == CUSTOM else [])],
+        [*PRESETS, *([CUSTOM] if shown == CUSTOM else [])],
         key="preset",
         format_func=lambda name: PRESETS[name].label if name in PRESETS else "your own problem",
         on_change=_take_preset,
         help="\n".join(f"- **{preset.label}**: {preset.purpose}" for preset in PRESETS.values()),
     )
-    try:
-        return _problem_of({field: st.session_state[field] for field in FIELDS}), button_place
-    except InvalidProblem as error:
-        st.error(str(error), icon=":material/error:")
-        return None, button_place
+    return problem, button_place
 
 
-def _shape_controls() -> None:
-    left, right = st.columns(2)
-    _number(left, "N, queries", "q_len")
-    _number(right, "M, keys", "kv_len")
-    _number(left, "d, head_dim", "head_dim")
-    _choice(right, "mask", "mask")
-    _choice(left, "BLOCK_M", "block_m", "rows of a query tile")
-    _choice(right, "BLOCK_N", "block_n", "rows of a key tile")
-    _choice(left, "dtype", "dtype")
-    _number(right, "seed", "seed")
-    words = "\n".join(f"- **{name}**: {words}" for name, words in INPUT_WORDS.items())
-    _choice(st.container(), "inputs", "inputs", words)
+def _fields(table: dict[str, tuple[str, str]]) -> None:
+    """The controls of a table in two columns, line by line."""
+    columns = st.columns(2)
+    for place, (field, (label, about)) in enumerate(table.items()):
+        _field(columns[place % 2], field, label, about)
 
 
-def _further_controls() -> None:
-    left, right = st.columns(2)
-    _number(left, "query heads", "q_heads")
-    _number(right, "key heads", "kv_heads")
-    _number(left, "batch", "batch")
-    splits = "For split-KV decoding; 0: as many as fill the device. The interpreter counts as 8 SMs"
-    _number(right, "key splits", "kv_splits", help_words=splits)
-    unused = st.session_state.get("mask", DEFAULT.mask) != "window"
-    _number(left, "keys before", "window_left", disabled=unused, help_words="Of a sliding window")
-    _number(right, "keys after", "window_right", disabled=unused, help_words="Of a sliding window")
+def _field(column: DeltaGenerator, field: str, label: str, about: str) -> None:
+    """A field of the problem: one of several values, or a whole number within its limits."""
+    default: Any = getattr(DEFAULT, field)
+    bound: dict[str, Any] = {"key": field, "bind": "query-params"}
+    if options := CHOICES.get(field):
+        column.selectbox(label, options, options.index(default), help=about or None, **bound)
+        return
+    low, high = LIMITS[field]
+    unused = field.startswith("window") and st.session_state.get("mask", DEFAULT.mask) != "window"
+    about += f"{'. ' if about else ''}{number_help(low, high, default)}"
+    column.number_input(label, low, high, default, 1, disabled=unused, help=about, **bound)
 
 
 def algorithm_control() -> str:
     """The algorithm to play, by its name in ALGORITHMS; in the URL by that name, on the page by its label."""
-    named = st.query_params.get("algorithm")
-    if named is not None and named not in ALGORITHMS:
-        known = f"expected one of {', '.join(ALGORITHMS)}"
-        st.warning(
-            f"algorithm={plain(named[:40])} in the link is not accepted: {known}. Shown is {FIRST}.",
-            icon=":material/link_off:",
-        )
-    st.session_state["algorithm"] = named if named in ALGORITHMS else FIRST
+    ideas = "\n".join(f"- **{algorithm.label}**: {algorithm.idea}" for algorithm in ALGORITHMS.values())
+    return _by_name(st.sidebar, "Algorithm", ALGORITHM, ideas)
+
+
+def _by_name(place: DeltaGenerator, label: str, field: UrlField, help_words: str | None = None) -> str:
+    """An algorithm, or NONE; in the URL by its name, on the page by its label."""
+    named = field.read(st.query_params.get(field.name))
+    if named is None:
+        st.query_params.pop(field.name, None)
+    st.session_state[field.name] = named or field.default
 
     def take() -> None:
-        st.query_params["algorithm"] = st.session_state["algorithm"]
+        st.query_params[field.name] = st.session_state[field.name]
+        if st.session_state[field.name] == NONE:
+            del st.query_params[field.name]
 
-    return st.sidebar.selectbox(
-        "Algorithm",
-        list(ALGORITHMS),
-        key="algorithm",
+    return place.selectbox(
+        label,
+        [str(name) for name in field.accepts],
+        key=field.name,
         on_change=take,
-        format_func=lambda name: ALGORITHMS[name].label,
-        help="\n".join(f"- **{algorithm.label}**: {algorithm.idea}" for algorithm in ALGORITHMS.values()),
+        format_func=lambda name: ALGORITHMS[name].label if name in ALGORITHMS else name,
+        help=help_words,
     )
 
 
-def versus_controls(problem: AttentionProblem) -> tuple[AttentionProblem, str] | None:
-    """Problem and algorithm of a second run to compare with.
+def versus_controls(problem: AttentionProblem) -> RunRequest | None:
+    """A second run to compare with.
 
     None if none is asked for, or if the choice is not valid; then the page says why.
     """
     with st.sidebar.expander("Compare with a second run"):
-        algorithm = _versus_algorithm()
+        algorithm = _by_name(st.container(), "B: algorithm", VERSUS)
         changes: dict[str, int | str] = {}
-        options: dict[str, tuple[int, ...] | tuple[str, ...]] = {
-            "block_m": BLOCKS,
-            "block_n": BLOCKS,
-            "mask": MASKS,
-        }
-        labels = ("B: BLOCK_M", "B: BLOCK_N", "B: mask")
         left, right = st.columns(2)
         places = (left, right, st.container())  # three beside each other would cut their labels
-        for place, label, (field, values) in zip(places, labels, options.items(), strict=True):
-            words = {str(value): value for value in values}
-            chosen = place.selectbox(label, [SAME, *words], key=f"versus_{field}", bind="query-params")
+        for place, (name, field) in zip(places, SECOND.items(), strict=True):
+            label = f"B: {name if name == 'mask' else name.upper()}"
+            words = {str(value): value for value in field.accepts}
+            chosen = place.selectbox(label, list(words), key=field.name, bind="query-params")
             if chosen != SAME:
-                changes[field] = words[chosen]
+                changes[name] = words[chosen]
     if algorithm == NONE:
         return None
     try:
-        return problem.with_(**changes), algorithm
+        return RunRequest(problem.with_(**changes), algorithm)
     except InvalidProblem as error:
         st.error(f"B: {error}", icon=":material/error:")
         return None
-
-
-def _versus_algorithm() -> str:
-    """The algorithm of the second run, or NONE; in the URL by its name, on the page by its label."""
-    named = st.query_params.get("versus")
-    st.session_state["versus"] = named if named in ALGORITHMS else NONE
-
-    def take() -> None:
-        st.query_params["versus"] = st.session_state["versus"]
-        if st.session_state["versus"] == NONE:
-            del st.query_params["versus"]
-
-    return st.selectbox(
-        "B: algorithm",
-        [NONE, *ALGORITHMS],
-        key="versus",
-        on_change=take,
-        format_func=lambda name: ALGORITHMS[name].label if name in ALGORITHMS else name,
-    )
 
 
 def gpu_control() -> str:
     """The choice of the GPU whose on-chip memory the player draws the tiles against; see `gpu_of`."""
     return st.sidebar.selectbox(
         "GPU whose limits are drawn",
-        FURTHER["gpu"][0],
-        key="gpu",
+        [str(name) for name in GPU.accepts],
+        key=GPU.name,
         bind="query-params",
         format_func=lambda name: f"the run's own, else {DEFAULT_GPU}" if name == OWN_GPU else name,
         help="Shared memory, registers and number of SMs. A run on a CPU has no GPU of its own.",
@@ -270,34 +229,3 @@ def gpu_control() -> str:
 def gpu_of(choice: str, device_name: str) -> Gpu:
     """The chosen GPU; for the choice of the run's own, that of its device if the list has it."""
     return GPUS.get(choice) or gpu_named(device_name) or GPUS[DEFAULT_GPU]
-
-
-def _number(
-    column: DeltaGenerator,
-    label: str,
-    field: str,
-    disabled: bool = False,
-    help_words: str | None = None,
-) -> None:
-    """A whole number of the problem, within its limits."""
-    low, high = LIMITS[field]
-    default = getattr(DEFAULT, field)
-    about = f"{help_words}. " if help_words else ""
-    column.number_input(
-        label,
-        low,
-        high,
-        default,
-        1,
-        key=field,
-        bind="query-params",
-        disabled=disabled,
-        help=f"{about}{number_help(low, high, default)}",
-    )
-
-
-def _choice(column: DeltaGenerator, label: str, field: str, help_words: str | None = None) -> None:
-    """One of several values of a field of the problem."""
-    options = CHOICES[field]
-    default = options.index(getattr(DEFAULT, field))
-    column.selectbox(label, options, default, key=field, bind="query-params", help=help_words)

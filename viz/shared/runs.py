@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import streamlit as st
 
 from kernels.algorithms import algorithm_of
-from kernels.check.user_kernel import name_user_kernels
+from kernels.check.subject.user_kernel import name_user_kernels
 from kernels.device.backend import triton_missing
 from kernels.oracle.report import ErrorReport
 from kernels.problem import AttentionProblem, InvalidProblem
@@ -22,8 +22,7 @@ from kernels.recordings import recorded_run
 from kernels.trace import Trace
 from kernels.trace.algorithm import Algorithm
 from kernels.traffic.whole import WholeTraffic, whole_traffic
-from kernels.worker.client import WorkerClient
-from kernels.worker.job import Job
+from kernels.worker.client import Job, WorkerClient
 from kernels.worker.requests import Request, Result, TracedRun
 from viz.shared.options import named_kernels
 from viz.shared.provenance import runner_words, version_words
@@ -105,38 +104,32 @@ class RunStore:
                 self._jobs.move_to_end(request)
             return self._jobs.get(request)
 
-    def job(self, request: Request[Result], blob: bytes = b"") -> Job[Result]:
-        """The job of a request, a new one if nobody has made it; `blob` is sent with it."""
-        with self._lock:
-            self._holders.pop(request, None)
-            return self._job(request, blob)
+    def job(
+        self, request: Request[Result], blob: bytes = b"", holder: str = "", lasting: bool = False
+    ) -> Job[Result]:
+        """The job of a request, a new one if nobody has made it; `blob` is sent with it.
 
-    def _job(self, request: Request[Result], blob: bytes = b"") -> Job[Result]:
-        if request not in self._jobs:
-            self._jobs[request] = self.client.submit(request, blob)
-        self._jobs.move_to_end(request)
-        while len(self._jobs) > REMEMBERED and next(iter(self._jobs.values())).done:
-            self._jobs.popitem(last=False)
-        return self._jobs[request]
+        A new job for a holder runs for its holders alone: it is cancelled once none of them holds it. A
+        `lasting` holder need not ask again to hold it.
+        """
+        with self._lock:
+            if not holder:
+                self._holders.pop(request, None)
+            elif request not in self._jobs:
+                self._holders[request] = {}
+            if request in self._holders:
+                self._holders[request][holder] = math.inf if lasting else time.monotonic()
+            if request not in self._jobs:
+                self._jobs[request] = self.client.submit(request, blob)
+            self._jobs.move_to_end(request)
+            while len(self._jobs) > REMEMBERED and next(iter(self._jobs.values())).done:
+                self._jobs.popitem(last=False)
+            return self._jobs[request]
 
     def knows(self, request: Request) -> bool:
         """Whether somebody has made the job of a request. To ask changes nothing."""
         with self._lock:
             return request in self._jobs
-
-    def held_job(
-        self, request: Request[Result], holder: str, lasting: bool = False, blob: bytes = b""
-    ) -> Job[Result]:
-        """As `job`, but a new job runs for its holders alone: it is cancelled once none of them holds it.
-
-        A `lasting` holder need not ask again to hold it.
-        """
-        with self._lock:
-            if request not in self._jobs:
-                self._holders[request] = {}
-            if request in self._holders:
-                self._holders[request][holder] = math.inf if lasting else time.monotonic()
-            return self._job(request, blob)
 
     def let_go(self, holder: str, but: Collection[Request] = (), ends_running: bool = True) -> None:
         """Cancel what runs for a holder alone, except the requests `but`, and what runs for nobody.
@@ -218,11 +211,6 @@ def measured_problem(problem: AttentionProblem, backend_name: str) -> AttentionP
     return problem if backend_name == "cuda" else problem.with_(dtype="float32")
 
 
-def input_elements(problem: AttentionProblem) -> int:
-    """Numbers in Q, K and V."""
-    return math.prod(problem.q_shape) + 2 * math.prod(problem.kv_shape)
-
-
 def estimated_seconds(
     problem: AttentionProblem, algorithm: Algorithm, backend_name: str, steps: int | None = None
 ) -> float:
@@ -232,7 +220,8 @@ def estimated_seconds(
     Fitted on two cores of an AMD EPYC, and on an H200. A GPU is so fast that the inputs of a whole run count
     too: the CPU draws them, and float64 judges them.
     """
-    inputs = 0.0 if steps is not None else 1.8e-8 * input_elements(problem)
+    elements = math.prod(problem.q_shape) + 2 * math.prod(problem.kv_shape)
+    inputs = 0.0 if steps is not None else 1.8e-8 * elements
     steps = algorithm.steps(problem) if steps is None else steps
     if backend_name == "cuda":
         return 0.5 + 2e-5 * steps + inputs

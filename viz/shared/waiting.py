@@ -12,8 +12,8 @@ from typing import TypeVar
 
 import streamlit as st
 
+from kernels.worker.client import Job
 from kernels.worker.failures import FAILURES, Cancelled
-from kernels.worker.job import Job
 from kernels.worker.requests import Request
 from viz.shared.runs import RunStore
 
@@ -49,7 +49,7 @@ def asked_job(
     if holder:
         store.let_go(holder, but=(request,), ends_running=False)
         if seconds <= IMMEDIATE_S or store.knows(request):
-            return store.held_job(request, holder, lasting=True, blob=blob)
+            return store.job(request, blob, holder, lasting=True)
     elif (job := store.peek(request)) is not None:
         return job
     if seconds > IMMEDIATE_S:

@@ -14,11 +14,12 @@ from kernels.algorithms import ALGORITHMS
 from kernels.problem import InvalidProblem
 from kernels.worker.failures import FAILURES
 from kernels.worker.requests import TraceRequest
-from viz.player.scene import InvalidTalk, RunName, Scene, Stop, Talk
-from viz.player.scene_figures import UnknownFigure, filled
-from viz.player.talk import Runs, run_names, scene_figures, talk_data
-from viz.player.what_if import changed
+from viz.player.talk.data import Runs, scene_figures, talk_data
+from viz.player.talk.figures import UnknownFigure, filled
+from viz.player.talk.scene import InvalidTalk, Scene, Stop, Talk
+from viz.player.talk.what_if import changed
 from viz.shared import runs
+from viz.shared.run_request import RunRequest
 from viz.shared.waiting import job_words
 from viz.talk.shipped import measured, recorded_runs
 
@@ -47,8 +48,7 @@ def answer(
     try:
         scene = _picked(read(), asked)
         if store:
-            wanted = [TraceRequest(name.problem, name.algorithm) for name in run_names(_alone(scene))]
-            store.let_go(window, but=wanted)
+            store.let_go(window, but=[TraceRequest(*run) for run in scene.runs])
         found = _runs_of(scene, store, window)
         return said | ({"waits": found} if isinstance(found, str) else {"shown": _shown(scene, found)})
     except (InvalidProblem, InvalidTalk, *FAILURES) as error:
@@ -69,14 +69,13 @@ def _picked(talk: Talk, asked: Mapping) -> Scene:
     if scene.run is None:
         raise InvalidProblem("live", str(index), "this scene shows a chart, and no run that could change")
     run, versus = changed((scene.run, scene.versus), scene.live, picks)
-    return replace(scene, run=RunName(*run), versus=versus and RunName(*versus))
+    return replace(scene, run=RunRequest(*run), versus=versus and RunRequest(*versus))
 
 
 def _runs_of(scene: Scene, store: runs.RunStore | None, window: str) -> Runs | str:
     """The runs of a scene, recorded or made here; words while they are under way. Raises a job's failure."""
-    alone = _alone(scene)
-    found = recorded_runs(alone)
-    for name in run_names(alone):
+    found = recorded_runs(_alone(scene))
+    for name in scene.runs:
         if name in found:
             continue
         backend = runs.backend(store)
@@ -86,7 +85,7 @@ def _runs_of(scene: Scene, store: runs.RunStore | None, window: str) -> Runs | s
         seconds = runs.estimated_seconds(name.problem, algorithm, backend)
         if seconds > LONGEST_S:
             raise InvalidTalk(f"{algorithm.label} would take about {seconds:,.0f} s here.")
-        job = store.held_job(TraceRequest(name.problem, name.algorithm), window)
+        job = store.job(TraceRequest(*name), holder=window)
         if not job.wait(WAIT_S):
             return job_words(job)
         try:
@@ -104,7 +103,7 @@ def _shown(scene: Scene, found: Runs) -> dict:
     stops = tuple(Stop(stop.step, _sayable(stop.sentence, figures)) for stop in scene.stops)
     title, sentence = _sayable(scene.title, figures), _sayable(scene.sentence, figures)
     scene = replace(scene, title=title, sentence=sentence, stops=stops, notes="")
-    data = talk_data(_alone(scene), found, measured, checks_places=False)
+    data = talk_data(_alone(scene), found, measured, unplaced=scene.runs)
     return data["scenes"][0] | {"own": {"runs": data["runs"], "duels": data["duels"]}}
 
 

@@ -9,9 +9,10 @@ import streamlit as st
 
 from kernels.algorithms import ALGORITHMS
 from kernels.worker.requests import TraceRequest
-from viz.player.scene import InvalidTalk, Talk, read_talk
-from viz.player.stage import live_answers, show_talk
-from viz.player.talk import Runs, export_talk, run_names, talk_data
+from viz.player.talk.data import Runs, export_talk, talk_data
+from viz.player.talk.read import read_talk
+from viz.player.talk.scene import InvalidTalk, Talk
+from viz.player.talk.stage import live_answers, show_talk
 from viz.shared import runs
 from viz.shared.formats import plain
 from viz.shared.layout import header
@@ -93,7 +94,7 @@ def _say(error: InvalidTalk) -> None:
 def _recorded_data(talk: Talk) -> dict | None:
     """What the stage shows of a talk whose runs were all recorded; None for another. Raises InvalidTalk."""
     found = recorded_runs(talk)
-    return talk_data(talk, found, measured) if len(found) == len(run_names(talk)) else None
+    return talk_data(talk, found, measured) if len(found) == len(talk.runs) else None
 
 
 _check_words = functools.lru_cache(maxsize=8)(check_words)
@@ -104,7 +105,7 @@ def _live_runs(talk: Talk, found: Runs) -> Runs | None:
     store = runs.run_store()
     backend = runs.backend(store)
     made: Runs = {}
-    for name in run_names(talk):
+    for name in talk.runs:
         if name in found:
             continue
         label = ALGORITHMS[name.algorithm].label

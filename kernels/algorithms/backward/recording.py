@@ -1,55 +1,59 @@
-"""What a step of a backward kernel writes down of its matrices."""
+"""What the backward kernels write down alike, and what the kernel that computes D does."""
 
 from __future__ import annotations
 
-from kernels.algorithms.backward.entry import DK_DV
+from kernels.algorithms.backward.entry import DK_DV, PREPROCESS
 from kernels.primitives.numbers import LN2
-from kernels.primitives.recorder import matrix_numbers, record_matrix
+from kernels.primitives.recorder import (
+    matrix_numbers,
+    read_columns,
+    record_bytes,
+    record_end,
+    record_matrix,
+    record_rows,
+    record_where,
+    write_columns,
+)
+from kernels.primitives.tile_io import row_bytes, tile_bytes
 
 import triton
 import triton.language as tl
 
-QK, P = matrix_numbers(DK_DV, "QK^T", "P")
+READ_O, READ_DO = read_columns(PREPROCESS, "O", "dO")
+(WRITE_D,) = write_columns(PREPROCESS, "D")
+QK, P, MASKED_TILE, DP, DS = matrix_numbers(DK_DV, "QK^T", "P", "masked", "dP", "dS")
 Q, K, V, DO, LSE, D = matrix_numbers(DK_DV, "Q", "K", "V", "dO", "lse", "D")
-AFTER_MASK, DP, DS = matrix_numbers(DK_DV, "masked", "dP", "dS")
+"""The kernels have the same figure but for their sums, and so the same numbers of its matrices."""
 
 
 @triton.jit
-def record_tiles(
-    trace,
-    slot,
-    q,
-    k,
-    v,
-    do,
-    lse,
-    delta,
-    BLOCK_M: tl.constexpr,
-    BLOCK_N: tl.constexpr,
-    BLOCK_D: tl.constexpr,
-):
-    """Record what a step has loaded; lse is in base 2.
-
-    The kernels have the same figure but for their sums, and so the same numbers of its matrices.
-    """
-    record_matrix(trace, slot, q, Q, BLOCK_M, BLOCK_D)
-    record_matrix(trace, slot, k, K, BLOCK_N, BLOCK_D)
-    record_matrix(trace, slot, v, V, BLOCK_N, BLOCK_D)
-    record_matrix(trace, slot, do, DO, BLOCK_M, BLOCK_D)
-    record_matrix(trace, slot, (lse * LN2)[:, None], LSE, BLOCK_M, 1)
-    record_matrix(trace, slot, delta[:, None], D, BLOCK_M, 1)
+def record_tiles(trace, slot, q, k, v, do, lse, delta):
+    """Record what a step has loaded; lse is in base 2."""
+    record_matrix(trace, slot, q, Q)
+    record_matrix(trace, slot, k, K)
+    record_matrix(trace, slot, v, V)
+    record_matrix(trace, slot, do, DO)
+    record_matrix(trace, slot, (lse * LN2)[:, None], LSE)
+    record_matrix(trace, slot, delta[:, None], D)
 
 
 @triton.jit
-def record_after_mask(trace, slot, p_t, dp_t, ds_t, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
-    """Record P after the mask, dP and dS, each of which the kernel holds as (BLOCK_N, BLOCK_M)."""
-    record_matrix(trace, slot, tl.trans(p_t), AFTER_MASK, BLOCK_M, BLOCK_N)
-    record_matrix(trace, slot, tl.trans(dp_t), DP, BLOCK_M, BLOCK_N)
-    record_matrix(trace, slot, tl.trans(ds_t), DS, BLOCK_M, BLOCK_N)
+def record_share(trace, slot, p, kv_tile, kv_len, KEYS: tl.constexpr):
+    """Record the row sums of a tile of P, whose axis KEYS is that of the keys."""
+    BLOCK_N: tl.constexpr = p.shape[KEYS]
+    exists = kv_tile * BLOCK_N + tl.arange(0, BLOCK_N) < kv_len
+    p = tl.where(tl.expand_dims(exists, 1 - KEYS), p, 0.0)
+    record_rows(trace, slot, tl.sum(p, axis=KEYS), 0)
 
 
 @triton.jit
-def record_before_mask(trace, slot, scores_t, p_t, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
-    """Record the scores, and P before the mask, both held as (BLOCK_N, BLOCK_M)."""
-    record_matrix(trace, slot, tl.trans(scores_t), QK, BLOCK_M, BLOCK_N)
-    record_matrix(trace, slot, tl.trans(p_t), P, BLOCK_M, BLOCK_N)
+def record_delta(log, q_tile, batch_head, q_len, FIXED: tl.constexpr):
+    """D of a query tile is stored: the only step of its program."""
+    if log.where is not None:
+        slot = log.slot + q_tile
+        record_where(log.trace, slot, batch_head, q_tile, -1)
+        q_bytes = tile_bytes(q_tile, q_len, FIXED.BLOCK_M, FIXED.ITEMSIZE, FIXED)
+        record_bytes(log.trace, slot, q_bytes, READ_O)
+        record_bytes(log.trace, slot, q_bytes, READ_DO)
+        record_bytes(log.trace, slot, row_bytes(q_tile, q_len, FIXED.BLOCK_M), WRITE_D)
+        record_end(log.trace, slot)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from kernels.algorithms.backward.entry import DK_DV, DQ, ENTRY, PREPROCESS
+from kernels.algorithms.backward.inputs import BackwardInputs
 from kernels.algorithms.backward.lanes import KEY_PROGRAM, PLAIN, QUERY_PROGRAM
 from kernels.algorithms.backward.launch import BackwardCall, tiles_of_backward
 from kernels.algorithms.flash2.forward import flash_forward
@@ -32,7 +33,9 @@ def run_traced(problem: AttentionProblem, row: int | None = None) -> Trace:
         (dq, call.dq(config, dq)),
     ]
     gradients = {"d_query": call.d_query, "d_key": call.d_key, "d_value": call.d_value}
-    return assemble(ENTRY, problem, launches, output=call.out, lse=call.lse, delta=call.delta, **gradients)
+    return assemble(
+        ENTRY, problem, launches, output=call.inputs.out, lse=call.inputs.lse, delta=call.delta, **gradients
+    )
 
 
 def call_of(problem: AttentionProblem) -> BackwardCall:
@@ -40,7 +43,8 @@ def call_of(problem: AttentionProblem) -> BackwardCall:
     inputs, band, scale = make_inputs(problem, DEVICE), problem.band, problem.scale
     config = tiles_of_backward(problem)
     out, lse, _ = flash_forward(*inputs, band=band, scale=scale, config=config)
-    return BackwardCall(*inputs, out, lse, make_d_output(problem, DEVICE), band, scale)
+    d_out = make_d_output(problem, DEVICE)
+    return BackwardCall(BackwardInputs(*inputs, out, lse, d_out, band, scale))
 
 
 def run_lanes(problem: AttentionProblem) -> Lanes:

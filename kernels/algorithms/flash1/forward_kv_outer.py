@@ -11,33 +11,21 @@ from dataclasses import replace
 
 import torch
 
-from kernels.algorithms.flash1.entry import FORWARD
-from kernels.primitives.launch import TileConfig, config_arguments, launch_info, on_device, problem_arguments
+from kernels.algorithms.flash1.recording import OLD_O, QK, RESCALED, P, S, record_key_tile, record_step
+from kernels.primitives.launch import (
+    TileConfig,
+    band_arguments,
+    config_arguments,
+    fixed_of,
+    launch_info,
+    on_device,
+    strides_of,
+)
 from kernels.primitives.masking import mask_scores
 from kernels.primitives.numbers import LN2, matmul, to_operand
 from kernels.primitives.online_softmax import online_softmax
-from kernels.primitives.recorder import (
-    Recorder,
-    matrix_numbers,
-    read_columns,
-    record_acc,
-    record_bytes,
-    record_end,
-    record_matrix,
-    record_start,
-    record_state,
-    record_where,
-    write_columns,
-)
-from kernels.primitives.tile_io import (
-    load_rows,
-    load_tile,
-    row_bytes,
-    store_rows,
-    store_tile,
-    tile_bytes,
-    tile_view,
-)
+from kernels.primitives.recorder import Log, Recorder, record_made, record_turn
+from kernels.primitives.tile_io import load_rows, load_tile, store_rows, store_tile, tile_view
 from kernels.primitives.traversal import end_visited_tile, end_visiting_tile, first_visiting_tile
 from kernels.problem import Band
 from kernels.trace import LaunchInfo
@@ -45,116 +33,79 @@ from kernels.trace import LaunchInfo
 import triton
 import triton.language as tl
 
-READ_Q, READ_K, READ_V, READ_O, READ_M, READ_L = read_columns(FORWARD, "Q", "K", "V", "O", "m", "l")
-WRITE_O, WRITE_M, WRITE_L, WRITE_LSE = write_columns(FORWARD, "O", "m", "l", "lse")
-Q, K, QK, S, P, V, OLD_O, RESCALED = matrix_numbers(
-    FORWARD, "Q", "K", "QK^T", "S", "P", "V", "O from HBM", "O rescaled"
-)
-
 
 @triton.jit
 def _attn_fwd_kv_outer(
-    query, key, value, out, state_o, state_m, state_l, lse_ptr,
-    q_strides, k_strides, v_strides, o_strides, state_strides,
-    q_heads, group_size, band, scale_log2, trace, max_steps,
-    BOUND_LEFT: tl.constexpr, BOUND_RIGHT: tl.constexpr, DTYPE: tl.constexpr,
-    HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr,
-    PRECISION: tl.constexpr, TRACE: tl.constexpr, TRACE_ACC: tl.constexpr,
+    query, key, value, out, state_o, state_m, state_l, lse_ptr, strides, q_heads, group_size, band,
+    scale_log2, trace, max_steps, FIXED: tl.constexpr,
 ):  # fmt: skip
     """All tiles of one head.
 
     state_o is (batch, q_heads, q_len, head_dim), state_m and state_l are (batch, q_heads, q_len), all
     float32.
     """
-    ITEMSIZE: tl.constexpr = DTYPE.primitive_bitwidth // 8
+    BLOCK_M: tl.constexpr = FIXED.BLOCK_M
+    BLOCK_N: tl.constexpr = FIXED.BLOCK_N
+    BLOCK_D: tl.constexpr = FIXED.BLOCK_D
     batch_head = tl.program_id(0)
     batch, head = batch_head // q_heads, batch_head % q_heads
-    q_view = tile_view(query, q_strides, batch, head, band.q_len, False)
-    k_view = tile_view(key, k_strides, batch, head // group_size, band.kv_len, False)
-    v_view = tile_view(value, v_strides, batch, head // group_size, band.kv_len, False)
-    o_view = tile_view(out, o_strides, batch, head, band.q_len, False)
-    s_view = tile_view(state_o, state_strides, batch, head, band.q_len, False)
+    q_view = tile_view(query, strides.q, batch, head, band.q_len, FIXED)
+    k_view = tile_view(key, strides.k, batch, head // group_size, band.kv_len, FIXED)
+    v_view = tile_view(value, strides.v, batch, head // group_size, band.kv_len, FIXED)
+    o_view = tile_view(out, strides.o, batch, head, band.q_len, FIXED)
+    s_view = tile_view(state_o, strides.sum, batch, head, band.q_len, FIXED)
     first_row = batch_head.to(tl.int64) * band.q_len
-    slot = batch_head * max_steps
     for kv_tile in range(0, tl.cdiv(band.kv_len, BLOCK_N)):
-        first_k = kv_tile * BLOCK_N
         # [load K, V] (BLOCK_N, BLOCK_D)
-        k = load_tile(k_view, first_k, HEAD_DIM, BLOCK_N, BLOCK_D, False)
-        v = load_tile(v_view, first_k, HEAD_DIM, BLOCK_N, BLOCK_D, False)
+        k = load_tile(k_view, kv_tile, BLOCK_N, FIXED)
+        v = load_tile(v_view, kv_tile, BLOCK_N, FIXED)
         # [end]
         first_q_tile = first_visiting_tile(kv_tile, band, BLOCK_M, BLOCK_N)
         end_q_tile = end_visiting_tile(kv_tile, band, BLOCK_M, BLOCK_N)
-        if TRACE:
-            kv_bytes = tile_bytes(first_k, band.kv_len, HEAD_DIM, BLOCK_N, BLOCK_D, ITEMSIZE)
-            record_where(trace, slot, batch_head, -1, kv_tile)
-            record_bytes(trace, slot, kv_bytes, READ_K)
-            record_bytes(trace, slot, kv_bytes, READ_V)
+        first_slot = batch_head * max_steps + kv_tile * tl.cdiv(band.q_len, BLOCK_M)
+        log = Log(trace.where if FIXED.TRACE else None, trace, first_slot - first_q_tile, None)
+        record_key_tile(log, first_q_tile, batch_head, kv_tile, band.kv_len, FIXED)
         for q_tile in range(first_q_tile, end_q_tile):
-            first_q = q_tile * BLOCK_M
-            offs_m = first_q + tl.arange(0, BLOCK_M)
-            if TRACE:
-                record_start(trace, slot)
+            offs_m = q_tile * BLOCK_M + tl.arange(0, BLOCK_M)
+            record_turn(log, q_tile)
             # [load Q, O, m, l] (BLOCK_M, BLOCK_D)
-            q = load_tile(q_view, first_q, HEAD_DIM, BLOCK_M, BLOCK_D, False)
-            o = load_tile(s_view, first_q, HEAD_DIM, BLOCK_M, BLOCK_D, False)
+            q = load_tile(q_view, q_tile, BLOCK_M, FIXED)
+            o = load_tile(s_view, q_tile, BLOCK_M, FIXED)
             m = load_rows(state_m + first_row, offs_m, band.q_len, float("-inf"))
             l = load_rows(state_l + first_row, offs_m, band.q_len, 0.0)
+            record_made(log, q_tile, o, OLD_O)
             # [QK^T] (BLOCK_M, BLOCK_N) = (BLOCK_M, BLOCK_D) @ (BLOCK_D, BLOCK_N)
-            scores = matmul(q, tl.trans(k), tl.zeros((BLOCK_M, BLOCK_N), tl.float32), PRECISION)
-            if TRACE:
-                record_matrix(trace, slot, q, Q, BLOCK_M, BLOCK_D)
-                record_matrix(trace, slot, k, K, BLOCK_N, BLOCK_D)
-                record_matrix(trace, slot, v, V, BLOCK_N, BLOCK_D)
-                record_matrix(trace, slot, o, OLD_O, BLOCK_M, BLOCK_D)
-                record_matrix(trace, slot, scores, QK, BLOCK_M, BLOCK_N)
+            scores = matmul(q, tl.trans(k), tl.zeros((BLOCK_M, BLOCK_N), tl.float32), FIXED)
+            record_made(log, q_tile, scores, QK)
             # [mask]
-            scores = mask_scores(scores, offs_m, first_k, band, BOUND_LEFT, BOUND_RIGHT, BLOCK_N)
+            scores = mask_scores(scores, offs_m, kv_tile, band, FIXED)
+            record_made(log, q_tile, scores, S)
             # [row max]
             p, m_new, l_new, alpha = online_softmax(scores, m, l, scale_log2)
+            record_made(log, q_tile, p, P)
             # [rescale]
             weight = tl.where(l_new == 0.0, 0.0, 1.0 / l_new)  # rows that have seen no key so far stay 0
             o = o * (l * alpha * weight)[:, None]
-            if TRACE:
-                record_matrix(trace, slot, scores, S, BLOCK_M, BLOCK_N)
-                record_matrix(trace, slot, p, P, BLOCK_M, BLOCK_N)
-                record_matrix(trace, slot, o, RESCALED, BLOCK_M, BLOCK_D)
+            record_made(log, q_tile, o, RESCALED)
             # [PV] (BLOCK_M, BLOCK_D) += (BLOCK_M, BLOCK_N) @ (BLOCK_N, BLOCK_D)
-            pv = matmul(to_operand(p, DTYPE), v, tl.zeros((BLOCK_M, BLOCK_D), tl.float32), PRECISION)
+            pv = tl.zeros((BLOCK_M, BLOCK_D), tl.float32)
+            pv = matmul(to_operand(p, FIXED.DTYPE), v, pv, FIXED)
             o = o + pv * weight[:, None]
             # [store O, m, l, lse] lse at the last visit, when O takes its final type
             last_visit = kv_tile + 1 == end_visited_tile(q_tile, band, BLOCK_M, BLOCK_N)
             store_rows(state_m + first_row, offs_m, band.q_len, m_new)
             store_rows(state_l + first_row, offs_m, band.q_len, l_new)
             if last_visit:
-                store_tile(o_view, o, first_q, HEAD_DIM, BLOCK_M, BLOCK_D, DTYPE, False)
+                store_tile(o_view, o, q_tile, FIXED.DTYPE, FIXED)
                 store_rows(lse_ptr + first_row, offs_m, band.q_len, m_new * LN2 + tl.log(l_new))
             else:
-                store_tile(s_view, o, first_q, HEAD_DIM, BLOCK_M, BLOCK_D, tl.float32, False)
+                store_tile(s_view, o, q_tile, tl.float32, FIXED)
             # [end]
             tl.debug_barrier()  # the next key tile's loads of O, m and l must see these stores
-            if TRACE:
-                record_where(trace, slot, batch_head, q_tile, kv_tile)
-                q_bytes = tile_bytes(first_q, band.q_len, HEAD_DIM, BLOCK_M, BLOCK_D, ITEMSIZE)
-                o_bytes = tile_bytes(first_q, band.q_len, HEAD_DIM, BLOCK_M, BLOCK_D, 4)
-                n_bytes = row_bytes(first_q, band.q_len, BLOCK_M)
-                record_bytes(trace, slot, q_bytes, READ_Q)
-                record_bytes(trace, slot, o_bytes, READ_O)
-                record_bytes(trace, slot, n_bytes, READ_M)
-                record_bytes(trace, slot, n_bytes, READ_L)
-                record_bytes(trace, slot, n_bytes, WRITE_M)
-                record_bytes(trace, slot, n_bytes, WRITE_L)
-                if last_visit:
-                    record_bytes(trace, slot, q_bytes, WRITE_O)
-                    record_bytes(trace, slot, n_bytes, WRITE_LSE)
-                else:
-                    record_bytes(trace, slot, o_bytes, WRITE_O)
-                record_state(trace, slot, m_new, l_new, alpha, BLOCK_M)
-                if TRACE_ACC:
-                    record_acc(trace.acc, slot, o, BLOCK_M, BLOCK_D)
-                record_end(trace, slot)
-                slot += 1
-        if TRACE and end_q_tile <= first_q_tile:
-            slot += 1  # no query sees this key tile, but it was loaded
+            record_step(
+                log, q_tile, batch_head, kv_tile, band.q_len, q, k, v, m_new, l_new, alpha, o, last_visit,
+                FIXED,
+            )  # fmt: skip
 
 
 def flash_forward_kv_outer(
@@ -191,13 +142,10 @@ def flash_forward_kv_outer(
             state_m,
             state_l,
             lse,
-            q_strides=query.stride(),
-            k_strides=key.stride(),
-            v_strides=value.stride(),
-            o_strides=out.stride(),
-            state_strides=state_o.stride(),
+            strides=strides_of(q=query, k=key, v=value, o=out, sum=state_o),
             q_heads=q_heads,
-            **problem_arguments(query, key, band, scale),
+            FIXED=fixed_of(query, config, recorder, band),
+            **band_arguments(query, key, band, scale),
             **config_arguments(config, recorder),
         )
     return out, lse, launch_info(config, compiled)

@@ -22,13 +22,13 @@ ONLINE_SOFTMAX = ("kernels.primitives.online_softmax", "online_softmax")
 
 TILE_STEP = (
     Phase("load K", loads=("K",)),
-    Phase("QK^T", needs=("Q", "K"), makes=("S",), shows="scores", tells="scores"),
-    Phase("mask", needs=("S",), makes=("S",), only_masked=True, tells="mask"),
-    Phase("row max", needs=("S", "m"), makes=("m",), tells="row max"),
-    Phase("exponentials", needs=("S", "m"), makes=("P",), shows="share", tells="exponentials"),
-    Phase("rescale", needs=("P", "m", "l", "O"), makes=("l", "O"), rescales=True, tells="rescale"),
+    Phase("QK^T", needs=("Q", "K"), makes=("S",), shows="scores", sentence_key="scores"),
+    Phase("mask", needs=("S",), makes=("S",), only_masked=True, sentence_key="mask"),
+    Phase("row max", needs=("S", "m"), makes=("m",), sentence_key="row max"),
+    Phase("exponentials", needs=("S", "m"), makes=("P",), shows="share", sentence_key="exponentials"),
+    Phase("rescale", needs=("P", "m", "l", "O"), makes=("l", "O"), rescales=True, sentence_key="rescale"),
     Phase("load V", loads=("V",)),
-    Phase("PV", needs=("P", "V", "O"), makes=("O",), tells="add"),
+    Phase("PV", needs=("P", "V", "O"), makes=("O",), sentence_key="add"),
 )
 """A tile step of the forward kernels that keep a query tile and stream keys past it."""
 
@@ -82,7 +82,7 @@ FORWARD = Kernel(
     ),
     before=(Phase("load Q", loads=("Q",), makes=("m", "l", "O")),),
     step=TILE_STEP,
-    after=(Phase("store O, lse", needs=("O", "m", "l"), stores=("O", "lse"), tells="finish"),),
+    after=(Phase("store O, lse", needs=("O", "m", "l"), stores=("O", "lse"), sentence_key="finish"),),
     parts=ON_CHIP,
     requested_bytes=requested_bytes,
     products=2,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from kernels.algorithms.backward.launch import backward_of
+from kernels.algorithms.backward.inputs import BackwardInputs
+from kernels.algorithms.backward.launch import flash_backward
 from kernels.algorithms.flash2.entry import ENTRY, FORWARD, LANES, WARPS
 from kernels.algorithms.flash2.forward import flash_forward
 from kernels.device.runtime import DEVICE
@@ -92,5 +93,7 @@ def forward(problem: AttentionProblem, query: Tensor, key: Tensor, value: Tensor
 def gradients(
     problem: AttentionProblem, query: Tensor, key: Tensor, value: Tensor, d_out: Tensor
 ) -> Gradients:
-    """dQ, dK and dV by the two backward kernels."""
-    return backward_of(problem, query, key, value, *forward(problem, query, key, value), d_out)
+    """dQ, dK and dV by the plain backward kernels."""
+    results, config = forward(problem, query, key, value), config_of(problem)
+    inputs = BackwardInputs(query, key, value, *results, d_out, problem.band, problem.scale)
+    return flash_backward(inputs, config, config)

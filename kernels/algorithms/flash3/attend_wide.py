@@ -7,7 +7,7 @@ warpgroup computes meanwhile.
 
 from __future__ import annotations
 
-from kernels.algorithms.flash3.lanes import WARPGROUP
+from kernels.algorithms.flash3.entry import WARPGROUP
 from kernels.algorithms.flash3.mask import mask_scores
 from kernels.algorithms.flash3.output import barrier, write_out
 from kernels.algorithms.flash3.products import await_values, first_scores, issue_both, last_values

@@ -16,7 +16,7 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared
 
 SIZES = (
-    *("group_size", "q_len", "kv_len", "left", "right", "max_steps", "pairs", "units", "q_tiles"),
+    *("group_size", "q_len", "kv_len", "left", "right", "pairs", "units", "q_tiles"),
     *("per_head", "per_head_multiplier", "per_head_shift"),
     *("q_heads", "q_heads_multiplier", "q_heads_shift"),
 )
@@ -27,33 +27,15 @@ They come one by one: `do_not_specialize` does not reach into a tuple."""
 
 @gluon.jit(do_not_specialize=SIZES)
 def _attn_fwd_hopper(
-    q_desc,
-    k_desc,
-    v_desc,
-    o_desc,
-    lse_ptr,
-    scale_log2,
-    group_size,
-    q_len,
-    kv_len,
-    left,
-    right,
-    pairs,
-    units,
-    q_tiles,
-    per_head,
-    per_head_multiplier,
-    per_head_shift,
-    q_heads,
-    q_heads_multiplier,
-    q_heads_shift,
-    trace,
-    max_steps,
-    FIXED: gl.constexpr,
-    COMPUTE_REGISTERS: gl.constexpr,
-    LOAD_REGISTERS: gl.constexpr,
-):
-    """A persistent program; see the package. lse is (batch, q_heads, q_len), contiguous."""
+    q_desc, k_desc, v_desc, o_desc, lse_ptr, scale_log2, group_size, q_len, kv_len, left, right, pairs, units,
+    q_tiles, per_head, per_head_multiplier, per_head_shift, q_heads, q_heads_multiplier, q_heads_shift,
+    written, FIXED: gl.constexpr,
+):  # fmt: skip
+    """A persistent program; see the package. lse is (batch, q_heads, q_len), contiguous.
+
+    `written` is where it writes down its steps or its marks, and the most steps of a query tile.
+    """
+    trace, max_steps = written
     band = Band(q_len, kv_len, left, right)
     by_per_head = Divisor(per_head, per_head_multiplier, per_head_shift)
     by_q_heads = Divisor(q_heads, q_heads_multiplier, q_heads_shift)
@@ -79,19 +61,19 @@ def _attn_fwd_hopper(
             (attend_wide, (0, descs, rings, lse_ptr, band, work, scale_log2, trace, max_steps, FIXED)),
             (attend_wide, (1, descs, rings, lse_ptr, band, work, scale_log2, trace, max_steps, FIXED)),
             (load_tiles, (descs, rings, group_size, band, work, trace, FIXED)),
-        ], [4, 1], [COMPUTE_REGISTERS, LOAD_REGISTERS])  # fmt: skip
+        ], [4, 1], [FIXED.COMPUTE_REGISTERS, FIXED.LOAD_REGISTERS])  # fmt: skip
     elif GROUPS == 2:
         gl.warp_specialize([
             (attend, (0, descs, rings, o_buffers, lse_ptr, band, work, scale_log2, trace, max_steps, FIXED)),
             (attend, (1, descs, rings, o_buffers, lse_ptr, band, work, scale_log2, trace, max_steps, FIXED)),
             (load_tiles, (descs, rings, group_size, band, work, trace, FIXED)),
-        ], [4, 1], [COMPUTE_REGISTERS, LOAD_REGISTERS])  # fmt: skip
+        ], [4, 1], [FIXED.COMPUTE_REGISTERS, FIXED.LOAD_REGISTERS])  # fmt: skip
     else:
         gl.warp_specialize([
             (attend, (0, descs, rings, o_buffers, lse_ptr, band, work, scale_log2, trace, max_steps, FIXED)),
             (attend, (1, descs, rings, o_buffers, lse_ptr, band, work, scale_log2, trace, max_steps, FIXED)),
             (attend, (2, descs, rings, o_buffers, lse_ptr, band, work, scale_log2, trace, max_steps, FIXED)),
             (load_tiles, (descs, rings, group_size, band, work, trace, FIXED)),
-        ], [4, 4, 1], [COMPUTE_REGISTERS, COMPUTE_REGISTERS, LOAD_REGISTERS])  # fmt: skip
+        ], [4, 4, 1], [FIXED.COMPUTE_REGISTERS, FIXED.COMPUTE_REGISTERS, FIXED.LOAD_REGISTERS])  # fmt: skip
     if FIXED.LANES:
         mark_program(trace, True)

@@ -29,8 +29,6 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 GLUON_DTYPES = {torch.float16: gl.float16, torch.bfloat16: gl.bfloat16}
-REGISTERS = {2: (240, 24), 3: (160, 32)}
-"""Registers of a thread that computes and of one that loads, by the number of warpgroups that compute."""
 
 
 def can_run_hopper(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> bool:
@@ -64,7 +62,8 @@ def chosen_config(
     return config if 4 * units >= 3 * sm_count() else None
 
 
-def _descriptor(tensor: torch.Tensor, rows: int, block_d: int) -> TensorDescriptor:
+def tile_descriptor(tensor: torch.Tensor, rows: int, block_d: int) -> TensorDescriptor:
+    """Of tiles (rows, block_d) of a tensor (batch, heads, length, head_dim)."""
     block = [1, 1, rows, block_d]
     layout = gl.NVMMASharedLayout.get_default_for(block, GLUON_DTYPES[tensor.dtype])
     return TensorDescriptor(tensor, list(tensor.shape), list(tensor.stride()), block, layout)
@@ -99,20 +98,16 @@ def _launch_arguments(
     rows = (fixed.ROWS, config.block_n, config.block_n, fixed.ROWS)
     tensors = zip((query, key, value, out), rows, strict=True)
     work = work_units(batch, q_heads, triton.cdiv(q_len, config.block_m), band.bounds_right)
-    compute, load = REGISTERS[fixed.GROUPS]
     arguments = {
         "scale_log2": scale * LOG2E.value,
         "group_size": group_size(query, key),
         **band._asdict(),
         **work.arguments(),
-        "trace": recorder.buffers if recorder else lanes,
-        "max_steps": recorder.max_steps if recorder else 0,
+        "written": (recorder.buffers, recorder.max_steps) if recorder else (lanes, 0),
         "FIXED": fixed,
-        "COMPUTE_REGISTERS": compute,
-        "LOAD_REGISTERS": load,
         "num_warps": 4,
     }
-    return [_descriptor(tensor, n, fixed.BLOCK_D) for tensor, n in tensors] + [lse], arguments, work
+    return [tile_descriptor(tensor, n, fixed.BLOCK_D) for tensor, n in tensors] + [lse], arguments, work
 
 
 def flash_forward_hopper(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernels.algorithms.flash3.lanes import LOADS
+from kernels.algorithms.flash3.entry import LOADS
 from kernels.algorithms.flash3.rings import load_into
 from kernels.algorithms.flash3.work import next_unit, of_item, take_item
 from kernels.primitives.marks import lane_of, mark_numbers, mark_tile

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernels.algorithms.flash3.lanes import WARPGROUP
+from kernels.algorithms.flash3.entry import WARPGROUP
 from kernels.algorithms.flash3.rings import release, wait_for
 from kernels.algorithms.flash3.turns import await_turn, end_turn
 from kernels.primitives.marks import mark, mark_numbers

@@ -61,6 +61,16 @@ class Fixed:
         return self.BLOCK_D == 128
 
     @property
+    def COMPUTE_REGISTERS(self) -> int:  # noqa: N802
+        """Registers of a thread that computes."""
+        return 240 if self.GROUPS == 2 else 160
+
+    @property
+    def LOAD_REGISTERS(self) -> int:  # noqa: N802
+        """Registers of a thread that loads."""
+        return 24 if self.GROUPS == 2 else 32
+
+    @property
     def BLOCK_M(self) -> int:  # noqa: N802 (named like the constexprs beside it)
         """Rows of a query tile."""
         return self.GROUPS * self.ROWS

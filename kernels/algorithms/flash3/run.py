@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import torch
 
-from kernels.algorithms.backward.choice import attention_gradients
-from kernels.algorithms.flash3.entry import ENTRY, KERNEL, LANES
-from kernels.algorithms.flash3.lanes import LOADS, WARPGROUP, WIDE_WARPGROUP
+from kernels.algorithms.backward.inputs import BackwardInputs
+from kernels.algorithms.dispatch import attention_gradients
+from kernels.algorithms.flash3.entry import ENTRY, KERNEL, LANES, LOADS, WARPGROUP, WIDE_WARPGROUP
 from kernels.algorithms.flash3.launch import can_run_hopper, flash_forward_hopper
 from kernels.algorithms.flash3.work import work_units
 from kernels.device.backend import compute_capability
@@ -117,9 +117,10 @@ def gradients(
     value: torch.Tensor,
     d_out: torch.Tensor,
 ) -> Gradients:
-    """dQ, dK and dV, by the fastest kernels for these tensors (backward/choice.py)."""
+    """dQ, dK and dV, by the fastest kernels for these tensors (dispatch.py)."""
     results = forward(problem, query, key, value)
-    return attention_gradients(query, key, value, *results, d_out, band=problem.band, scale=problem.scale)
+    inputs = BackwardInputs(query, key, value, *results, d_out, problem.band, problem.scale)
+    return attention_gradients(inputs)
 
 
 def requested_bytes(problem: AttentionProblem, config: TileConfig) -> tuple[int, int]:

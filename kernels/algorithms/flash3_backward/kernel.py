@@ -5,7 +5,6 @@ from __future__ import annotations
 from kernels.algorithms.flash3_backward.accumulate import accumulate
 from kernels.algorithms.flash3_backward.d_query import sum_dq
 from kernels.algorithms.flash3_backward.loader import load_tiles
-from kernels.algorithms.flash3_backward.recording import Written
 from kernels.algorithms.flash3_backward.shared import Descriptors, make_shared
 from kernels.algorithms.flash3_backward.work import Heads, take_item
 from kernels.primitives.marks import mark_program
@@ -16,7 +15,7 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared
 
 SIZES = (
-    *("q_heads", "kv_heads", "group_size", "heads_in_turn", "padded_rows", "max_steps"),
+    *("q_heads", "kv_heads", "group_size", "heads_in_turn", "padded_rows"),
     *("q_len", "kv_len", "left", "right"),
 )
 """Arguments that are sizes: none is compiled in, so that one compiled kernel serves every shape."""
@@ -24,37 +23,14 @@ SIZES = (
 
 @gluon.jit(do_not_specialize=SIZES)
 def _attn_bwd_hopper(
-    q_desc,
-    do_desc,
-    k_desc,
-    v_desc,
-    lse_desc,
-    delta_desc,
-    dq_sum,
-    dk_desc,
-    dv_desc,
-    scale,
-    scale_log2,
-    q_heads,
-    kv_heads,
-    group_size,
-    heads_in_turn,
-    padded_rows,
-    q_len,
-    kv_len,
-    left,
-    right,
-    lanes,
-    trace,
-    max_steps,
+    q_desc, do_desc, k_desc, v_desc, lse_desc, delta_desc, dq_sum, dk_desc, dv_desc, scales, q_heads,
+    kv_heads, group_size, heads_in_turn, padded_rows, q_len, kv_len, left, right, written,
     FIXED: gl.constexpr,
-    KEY_REGISTERS: gl.constexpr,
-    QUERY_REGISTERS: gl.constexpr,
-    LOAD_REGISTERS: gl.constexpr,
-):
+):  # fmt: skip
     """dK and dV of one key tile of one key head, and its part of dQ, which lacks the scale; see the package.
 
-    lse (in base 2), D and the sum of dQ have padded_rows rows per query head.
+    lse (in base 2), D and the sum of dQ have padded_rows rows per query head. `scales` are the scale, and
+    that in base 2; `written` is a `recording.Written`.
     """
     band = Band(q_len, kv_len, left, right)
     heads = Heads(q_heads, kv_heads, group_size, heads_in_turn, padded_rows)
@@ -62,30 +38,28 @@ def _attn_bwd_hopper(
     shared = make_shared(descs, FIXED)
     fence_async_shared()
     item = take_item(heads, band, FIXED)
-    if lanes is not None:
-        mark_program(lanes, False)
-    written = Written(lanes, trace, max_steps)
+    mark_program(written.lanes, False)
+    scale, scale_log2 = scales
     # Gluon takes no starred arguments, and a constexpr in a tuple variable would become a tensor.
     if FIXED.DQ_WARPGROUP:
         gl.warp_specialize(
             [
                 (accumulate, (0, descs, dq_sum, shared, item, band, scale, scale_log2, written, FIXED)),
                 (accumulate, (1, descs, dq_sum, shared, item, band, scale, scale_log2, written, FIXED)),
-                (sum_dq, (dq_sum, shared, item, lanes, FIXED)),
-                (load_tiles, (descs, shared, item, band, lanes, FIXED)),
+                (sum_dq, (dq_sum, shared, item, written.lanes, FIXED)),
+                (load_tiles, (descs, shared, item, band, written.lanes, FIXED)),
             ],
             [4, 4, 1],
-            [KEY_REGISTERS, QUERY_REGISTERS, LOAD_REGISTERS],
+            [FIXED.KEY_REGISTERS, FIXED.QUERY_REGISTERS, FIXED.LOAD_REGISTERS],
         )
     else:
         gl.warp_specialize(
             [
                 (accumulate, (0, descs, dq_sum, shared, item, band, scale, scale_log2, written, FIXED)),
                 (accumulate, (1, descs, dq_sum, shared, item, band, scale, scale_log2, written, FIXED)),
-                (load_tiles, (descs, shared, item, band, lanes, FIXED)),
+                (load_tiles, (descs, shared, item, band, written.lanes, FIXED)),
             ],
             [4, 1],
-            [KEY_REGISTERS, LOAD_REGISTERS],
+            [FIXED.KEY_REGISTERS, FIXED.LOAD_REGISTERS],
         )
-    if lanes is not None:
-        mark_program(lanes, True)
+    mark_program(written.lanes, True)

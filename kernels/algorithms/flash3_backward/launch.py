@@ -6,34 +6,31 @@ from dataclasses import replace
 
 import torch
 
-from kernels.algorithms.flash3.launch import can_run_hopper
+from kernels.algorithms.backward.inputs import BackwardInputs
+from kernels.algorithms.flash3.launch import can_run_hopper, tile_descriptor
 from kernels.algorithms.flash3_backward.kernel import _attn_bwd_hopper
 from kernels.algorithms.flash3_backward.prepared import (
     HEADS_IN_TURN,
-    ROW_BLOCK,
     ROW_CONFIG,
     PreparedCall,
     row_descriptor,
     rows_fit,
-    tile_descriptor,
 )
+from kernels.algorithms.flash3_backward.recording import Written
 from kernels.algorithms.flash3_backward.rows import _attn_bwd_hopper_finish
 from kernels.algorithms.flash3_backward.shared import Fixed
 from kernels.device.determinism import wants_same_bits
 from kernels.oracle.exact import Gradients
 from kernels.oracle.naive import group_size
-from kernels.primitives.launch import TRITON_DTYPES, TileConfig, launch_info, on_device, sm_count
+from kernels.primitives.launch import TileConfig, launch_info, on_device, sm_count, strides_of
 from kernels.primitives.marks import LaneBuffers
 from kernels.primitives.numbers import LOG2E
 from kernels.primitives.recorder import Recorder
 from kernels.primitives.replay import launch
-from kernels.problem import Band
 from kernels.trace import LaunchInfo
 
 import triton
 
-REGISTERS = {64: (208, 64, 32), 128: (240, 0, 24)}
-"""Registers of a thread that keeps keys, of one that computes dQ alone, and of one that loads, by BLOCK_D."""
 BLOCK_N = Fixed.BLOCK_N
 CONFIG = TileConfig(Fixed.BLOCK_M, BLOCK_N, 12, Fixed.STAGES)
 """With the warpgroup of the warp that loads. One that computes dQ alone comes to it."""
@@ -58,9 +55,9 @@ def should_run(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> b
 class HopperBackwardCall(PreparedCall):
     """One backward pass: its tensors, and one method per kernel: `prepare`, `sweep`, `finish`."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.dq_sum = self.lse.new_empty((len(self.padded_lse), self.block_d))
+    def __init__(self, inputs: BackwardInputs) -> None:
+        super().__init__(inputs)
+        self.dq_sum = self.inputs.lse.new_empty((len(self.padded_lse), self.block_d))
 
     def prepare(self, recorder: Recorder | None = None) -> LaunchInfo:
         """lse, D, and zeros for the sum of dQ."""
@@ -68,10 +65,10 @@ class HopperBackwardCall(PreparedCall):
 
     def fixed(self, recorder: Recorder | None = None) -> Fixed:
         """What is compiled into the sweep."""
-        ragged = self.band.kv_len % BLOCK_N != 0
+        ragged = self.inputs.band.kv_len % BLOCK_N != 0
         return Fixed(
-            BOUND_LEFT=self.band.bounds_left,
-            BOUND_RIGHT=self.band.bounds_right,
+            BOUND_LEFT=self.inputs.band.bounds_left,
+            BOUND_RIGHT=self.inputs.band.bounds_right,
             RAGGED=ragged,
             BLOCK_D=self.block_d,
             TRACE=recorder is not None,
@@ -80,40 +77,35 @@ class HopperBackwardCall(PreparedCall):
 
     def sweep(self, lanes: LaneBuffers | None = None, recorder: Recorder | None = None) -> LaunchInfo:
         """d_key, d_value, and the sum of dQ. With `lanes` the kernel sets marks."""
-        batch, q_heads = self.query.shape[:2]
-        kv_heads = self.key.shape[1]
+        batch, q_heads = self.inputs.query.shape[:2]
+        kv_heads = self.inputs.key.shape[1]
         fixed = self.fixed(recorder)
         blocks = {
-            "q_desc": (self.query, fixed.BLOCK_M),
-            "do_desc": (self.d_out, fixed.BLOCK_M),
-            "k_desc": (self.key, BLOCK_N),
-            "v_desc": (self.value, fixed.ROWS),
+            "q_desc": (self.inputs.query, fixed.BLOCK_M),
+            "do_desc": (self.inputs.d_out, fixed.BLOCK_M),
+            "k_desc": (self.inputs.key, BLOCK_N),
+            "v_desc": (self.inputs.value, fixed.ROWS),
             "dk_desc": (self.d_key, fixed.ROWS),
             "dv_desc": (self.d_value, fixed.ROWS),
         }
-        of_keys, of_queries, of_loads = REGISTERS[self.block_d]
         compiled = launch(
             _attn_bwd_hopper,
-            (triton.cdiv(self.band.kv_len, BLOCK_N) * batch * kv_heads,),
+            (triton.cdiv(self.inputs.band.kv_len, BLOCK_N) * batch * kv_heads,),
             **{name: tile_descriptor(tensor, rows, self.block_d) for name, (tensor, rows) in blocks.items()},
             lse_desc=row_descriptor(self.padded_lse, fixed.BLOCK_M),
             delta_desc=row_descriptor(self.padded_delta, fixed.BLOCK_M),
             dq_sum=self.dq_sum,
-            scale=self.scale,
-            scale_log2=self.scale * LOG2E.value,
+            scales=(self.inputs.scale, self.inputs.scale * LOG2E.value),
             q_heads=q_heads,
             kv_heads=kv_heads,
-            group_size=group_size(self.query, self.key),
-            heads_in_turn=min(HEADS_IN_TURN if self.band.bounds_right else 1, batch * kv_heads),
+            group_size=group_size(self.inputs.query, self.inputs.key),
+            heads_in_turn=min(HEADS_IN_TURN if self.inputs.band.bounds_right else 1, batch * kv_heads),
             padded_rows=self.padded_rows,
-            **self.band._asdict(),
-            lanes=lanes,
-            trace=recorder.buffers if recorder else None,
-            max_steps=recorder.max_steps if recorder else 0,
+            **self.inputs.band._asdict(),
+            written=Written(
+                lanes, recorder.buffers if recorder else None, recorder.max_steps if recorder else 0
+            ),
             FIXED=fixed,
-            KEY_REGISTERS=of_keys,
-            QUERY_REGISTERS=of_queries,
-            LOAD_REGISTERS=of_loads,
             num_warps=4,
         )
         config = replace(CONFIG, num_warps=16) if fixed.DQ_WARPGROUP else CONFIG
@@ -121,47 +113,32 @@ class HopperBackwardCall(PreparedCall):
 
     def finish(self, recorder: Recorder | None = None) -> LaunchInfo:
         """d_query."""
-        batch, q_heads, q_len, head_dim = self.query.shape
+        batch, q_heads, q_len, _ = self.inputs.query.shape
         compiled = launch(
             _attn_bwd_hopper_finish,
             (self.row_blocks, batch * q_heads),
             self.dq_sum,
             self.d_query,
-            dq_strides=self.d_query.stride(),
+            strides=strides_of(dq=self.d_query),
             q_heads=q_heads,
             q_len=q_len,
             padded_rows=self.padded_rows,
-            scale=self.scale,
+            scale=self.inputs.scale,
             trace=recorder.buffers if recorder else None,
-            DTYPE=TRITON_DTYPES[self.query.dtype],
-            HEAD_DIM=head_dim,
-            BLOCK_M=ROW_BLOCK,
-            BLOCK_D=self.block_d,
-            TRACE=recorder is not None,
+            FIXED=self.fixed_of_rows(recorder),
         )
         return launch_info(ROW_CONFIG, compiled)
 
 
-def flash_backward_hopper(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    out: torch.Tensor,
-    lse: torch.Tensor,
-    d_out: torch.Tensor,
-    *,
-    band: Band,
-    scale: float,
-    d_lse: torch.Tensor | None = None,
-) -> Gradients:
-    """dQ, dK and dV; arguments and results are those of `flash_backward`, without tiles.
+def flash_backward_hopper(inputs: BackwardInputs) -> Gradients:
+    """dQ, dK and dV, shaped and typed as query, key and value.
 
     query, key and value must be such as `can_run_hopper` accepts. The last bits of dQ may differ
     from call to call. It takes a float32 copy of dQ, of 256 bytes per query and head (512 with head_dim over
     64), for the time of the call.
     """
-    call = HopperBackwardCall(query, key, value, out, lse, d_out, band, scale, d_lse)
-    with on_device(query, CONFIG):
+    call = HopperBackwardCall(inputs)
+    with on_device(inputs.query, CONFIG):
         call.prepare()
         call.sweep()
         call.finish()

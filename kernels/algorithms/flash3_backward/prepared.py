@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 
 import torch
 
-from kernels.algorithms.flash3.launch import GLUON_DTYPES
+from kernels.algorithms.backward.inputs import BackwardInputs
 from kernels.algorithms.flash3_backward.rows import _attn_bwd_hopper_prepare
-from kernels.primitives.launch import TileConfig, can_use_tma, launch_info
+from kernels.primitives.launch import Fixed as RowFixed
+from kernels.primitives.launch import TileConfig, can_use_tma, fixed_of, launch_info, strides_of
 from kernels.primitives.recorder import Recorder
 from kernels.primitives.replay import launch
-from kernels.problem import Band
 from kernels.trace import LaunchInfo
 
 import triton
@@ -34,71 +34,51 @@ def rows_fit(query: torch.Tensor) -> bool:
     return heads <= MOST_HEADS and heads * row_blocks * ROW_BLOCK < 2**31
 
 
-def tile_descriptor(tensor: torch.Tensor, rows: int, block_d: int) -> TensorDescriptor:
-    """Of tiles (rows, block_d) of a tensor (batch, heads, length, head_dim)."""
-    block = [1, 1, rows, block_d]
-    layout = gl.NVMMASharedLayout.get_default_for(block, GLUON_DTYPES[tensor.dtype])
-    return TensorDescriptor(tensor, list(tensor.shape), list(tensor.stride()), block, layout)
-
-
 def row_descriptor(tensor: torch.Tensor, rows: int) -> TensorDescriptor:
     """Of `rows` numbers at a time of a float32 tensor with one dimension."""
     layout = gl.NVMMASharedLayout(swizzle_byte_width=0, element_bitwidth=32, rank=1)
     return TensorDescriptor(tensor, list(tensor.shape), [1], [rows], layout)
 
 
-@dataclass
 class PreparedCall:
-    """One backward pass: its tensors, its allocated outputs, and what its first kernel computes of rows."""
+    """One backward pass: its inputs, its allocated outputs, and what its first kernel computes of rows."""
 
-    query: torch.Tensor
-    key: torch.Tensor
-    value: torch.Tensor
-    out: torch.Tensor
-    lse: torch.Tensor
-    d_out: torch.Tensor
-    band: Band
-    scale: float
-    d_lse: torch.Tensor | None = None
-
-    def __post_init__(self) -> None:
-        if not can_use_tma(ROW_CONFIG, self.d_out):
-            self.d_out = self.d_out.contiguous()
-        batch, q_heads, q_len, head_dim = self.query.shape
+    def __init__(self, inputs: BackwardInputs) -> None:
+        if not can_use_tma(ROW_CONFIG, inputs.d_out):
+            inputs = replace(inputs, d_out=inputs.d_out.contiguous())
+        self.inputs = inputs
+        self.d_query, self.d_key, self.d_value = inputs.empty_gradients()
+        batch, q_heads, q_len, head_dim = self.inputs.query.shape
         self.block_d = max(triton.next_power_of_2(head_dim), 64)
         self.row_blocks = triton.cdiv(q_len, ROW_BLOCK)
         self.padded_rows = self.row_blocks * ROW_BLOCK
-        self.d_query = torch.empty_like(self.query)
-        self.d_key = torch.empty_like(self.key)
-        self.d_value = torch.empty_like(self.value)
-        self.padded_lse = self.lse.new_empty(batch * q_heads * self.padded_rows)
+        self.padded_lse = self.inputs.lse.new_empty(batch * q_heads * self.padded_rows)
         self.padded_delta = torch.empty_like(self.padded_lse)
+
+    def fixed_of_rows(self, recorder: Recorder | None) -> RowFixed:
+        """What is compiled into the row kernels."""
+        return replace(fixed_of(self.inputs.query, ROW_CONFIG, recorder), BLOCK_D=self.block_d)
 
     def prepare_rows(
         self, dq_sum: torch.Tensor | None = None, recorder: Recorder | None = None
     ) -> LaunchInfo:
         """lse in base 2 and D, with padded rows; zeros in `dq_sum`, float32 (padded rows, block_d)."""
-        batch, q_heads, q_len, head_dim = self.query.shape
+        batch, q_heads, q_len, _ = self.inputs.query.shape
         compiled = launch(
             _attn_bwd_hopper_prepare,
             (self.row_blocks, batch * q_heads),
-            self.out,
-            self.d_out,
-            self.lse,
-            self.d_lse,
+            self.inputs.out,
+            self.inputs.d_out,
+            self.inputs.lse,
+            self.inputs.d_lse,
             self.padded_lse,
             self.padded_delta,
             dq_sum,
-            o_strides=self.out.stride(),
-            do_strides=self.d_out.stride(),
+            strides=strides_of(o=self.inputs.out, do=self.inputs.d_out),
             q_heads=q_heads,
             q_len=q_len,
             padded_rows=self.padded_rows,
-            HEAD_DIM=head_dim,
-            BLOCK_M=ROW_BLOCK,
-            BLOCK_D=self.block_d,
             trace=recorder.buffers if recorder else None,
-            HAS_D_LSE=self.d_lse is not None,
-            TRACE=recorder is not None,
+            FIXED=self.fixed_of_rows(recorder),
         )
         return launch_info(ROW_CONFIG, compiled)

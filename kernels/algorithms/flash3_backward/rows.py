@@ -45,17 +45,12 @@ def _attn_bwd_hopper_prepare(
     padded_lse_ptr,
     padded_delta_ptr,
     dq_sum_ptr,
-    o_strides,
-    do_strides,
+    strides,
     q_heads,
     q_len,
     padded_rows,
-    HEAD_DIM: tl.constexpr,
-    BLOCK_M: tl.constexpr,
-    BLOCK_D: tl.constexpr,
     trace,
-    HAS_D_LSE: tl.constexpr,
-    TRACE: tl.constexpr,
+    FIXED: tl.constexpr,
 ):
     """lse in base 2, D = rowsum(O * dO) - d_lse, and zeros for dQ if it is summed up in device memory.
 
@@ -63,25 +58,27 @@ def _attn_bwd_hopper_prepare(
 
     lse is +inf for rows that see no key or do not exist, so that their P is 0.
     """
+    BLOCK_M: tl.constexpr = FIXED.BLOCK_M
+    BLOCK_D: tl.constexpr = FIXED.BLOCK_D
     q_tile, batch_head = tl.program_id(0), tl.program_id(1)
     batch, head = batch_head // q_heads, batch_head % q_heads
-    o_view = tile_view(out, o_strides, batch, head, q_len, False)
-    do_view = tile_view(d_out, do_strides, batch, head, q_len, False)
+    o_view = tile_view(out, strides.o, batch, head, q_len, FIXED)
+    do_view = tile_view(d_out, strides.do, batch, head, q_len, FIXED)
     first_q = q_tile * BLOCK_M
     offs_m = first_q + tl.arange(0, BLOCK_M)
     offs_d = tl.arange(0, BLOCK_D)
     rows = batch_head.to(tl.int64) * q_len
     padded = batch_head.to(tl.int64) * padded_rows + offs_m
     slot = batch_head * tl.num_programs(0) + q_tile
-    if TRACE:
+    if FIXED.TRACE:
         record_start(trace, slot)
     # [load O, dO, lse] (BLOCK_M, BLOCK_D)
-    o = load_tile(o_view, first_q, HEAD_DIM, BLOCK_M, BLOCK_D, False).to(tl.float32)
-    do = load_tile(do_view, first_q, HEAD_DIM, BLOCK_M, BLOCK_D, False).to(tl.float32)
+    o = load_tile(o_view, q_tile, BLOCK_M, FIXED).to(tl.float32)
+    do = load_tile(do_view, q_tile, BLOCK_M, FIXED).to(tl.float32)
     lse = load_rows(lse_ptr + rows, offs_m, q_len, float("inf"))
     # [D]
     delta = tl.sum(o * do, axis=1)
-    if HAS_D_LSE:
+    if d_lse_ptr is not None:
         delta -= load_rows(d_lse_ptr + rows, offs_m, q_len, 0.0)
     # [lse in base 2]
     lse = tl.where(lse == float("-inf"), float("inf"), lse * LOG2E)
@@ -93,13 +90,12 @@ def _attn_bwd_hopper_prepare(
         zeros = tl.zeros((BLOCK_M, BLOCK_D), tl.float32)
         tl.store(dq_sum_ptr + padded[:, None] * BLOCK_D + offs_d[None, :], zeros)
     # [end]
-    if TRACE:
-        ITEMSIZE: tl.constexpr = out.dtype.element_ty.primitive_bitwidth // 8
+    if FIXED.TRACE:
         record_where(trace, slot, batch_head, q_tile, -1)
-        q_bytes = tile_bytes(first_q, q_len, HEAD_DIM, BLOCK_M, BLOCK_D, ITEMSIZE)
+        q_bytes = tile_bytes(q_tile, q_len, BLOCK_M, FIXED.ITEMSIZE, FIXED)
         record_bytes(trace, slot, q_bytes, READ_O)
         record_bytes(trace, slot, q_bytes, READ_DO)
-        record_bytes(trace, slot, row_bytes(first_q, q_len, BLOCK_M), READ_LSE)
+        record_bytes(trace, slot, row_bytes(q_tile, q_len, BLOCK_M), READ_LSE)
         record_bytes(trace, slot, BLOCK_M * 4, WRITE_LSE)
         record_bytes(trace, slot, BLOCK_M * 4, WRITE_D)
         record_bytes(trace, slot, BLOCK_M * BLOCK_D * 4, WRITE_SUM)
@@ -110,19 +106,17 @@ def _attn_bwd_hopper_prepare(
 def _attn_bwd_hopper_finish(
     dq_sum_ptr,
     d_query,
-    dq_strides,
+    strides,
     q_heads,
     q_len,
     padded_rows,
     scale,
     trace,
-    DTYPE: tl.constexpr,
-    HEAD_DIM: tl.constexpr,
-    BLOCK_M: tl.constexpr,
-    BLOCK_D: tl.constexpr,
-    TRACE: tl.constexpr,
+    FIXED: tl.constexpr,
 ):
     """dQ of one query tile: its sum, times the scale."""
+    BLOCK_M: tl.constexpr = FIXED.BLOCK_M
+    BLOCK_D: tl.constexpr = FIXED.BLOCK_D
     q_tile, batch_head = tl.program_id(0), tl.program_id(1)
     batch, head = batch_head // q_heads, batch_head % q_heads
     first_q = q_tile * BLOCK_M
@@ -130,20 +124,19 @@ def _attn_bwd_hopper_finish(
     part = batch_head.to(tl.int64) * padded_rows + first_q
     at = dq_sum_ptr + part * BLOCK_D + place_in_sum(tl.arange(0, BLOCK_M)[:, None], offs_d[None, :])
     slot = batch_head * tl.num_programs(0) + q_tile
-    if TRACE:
+    if FIXED.TRACE:
         record_start(trace, slot)
     # [load dQ] (BLOCK_M, BLOCK_D)
     dq_sum = tl.load(at)
     # [scale]
     dq = dq_sum * scale
     # [store dQ]
-    dq_view = tile_view(d_query, dq_strides, batch, head, q_len, False)
-    store_tile(dq_view, dq, first_q, HEAD_DIM, BLOCK_M, BLOCK_D, DTYPE, False)
+    dq_view = tile_view(d_query, strides.dq, batch, head, q_len, FIXED)
+    store_tile(dq_view, dq, q_tile, FIXED.DTYPE, FIXED)
     # [end]
-    if TRACE:
-        ITEMSIZE: tl.constexpr = DTYPE.primitive_bitwidth // 8
+    if FIXED.TRACE:
         record_where(trace, slot, batch_head, q_tile, -1)
         record_bytes(trace, slot, BLOCK_M * BLOCK_D * 4, READ_SUM)
-        q_bytes = tile_bytes(first_q, q_len, HEAD_DIM, BLOCK_M, BLOCK_D, ITEMSIZE)
+        q_bytes = tile_bytes(q_tile, q_len, BLOCK_M, FIXED.ITEMSIZE, FIXED)
         record_bytes(trace, slot, q_bytes, WRITE_DQ)
         record_end(trace, slot)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from kernels.algorithms.backward.inputs import BackwardInputs
 from kernels.algorithms.flash3.launch import flash_forward_hopper
 from kernels.algorithms.flash3.run import ensure_runs_on
 from kernels.algorithms.flash3_backward.entry import ENTRY, FINISH, PREPARE, SWEEP
@@ -41,9 +42,11 @@ def run_traced(problem: AttentionProblem) -> Trace:
     ]
     shares = sweep.buffers.rows
     shares[:, 0] += shares[:, 1]  # of the keys of both warpgroups
-    delta = call.padded_delta.view(*call.lse.shape[:2], -1)[:, :, : problem.q_len]
+    delta = call.padded_delta.view(*call.inputs.lse.shape[:2], -1)[:, :, : problem.q_len]
     gradients = {"d_query": call.d_query, "d_key": call.d_key, "d_value": call.d_value}
-    return assemble(ENTRY, problem, launches, output=call.out, lse=call.lse, delta=delta, **gradients)
+    return assemble(
+        ENTRY, problem, launches, output=call.inputs.out, lse=call.inputs.lse, delta=delta, **gradients
+    )
 
 
 def _call(problem: AttentionProblem) -> HopperBackwardCall:
@@ -53,7 +56,8 @@ def _call(problem: AttentionProblem) -> HopperBackwardCall:
     band, scale = problem.band, problem.scale
     config = TileConfig(128, 128, 12, 2)
     out, lse, _ = flash_forward_hopper(query, key, value, band=band, scale=scale, config=config)
-    return HopperBackwardCall(query, key, value, out, lse, make_d_output(problem, DEVICE), band, scale)
+    d_out = make_d_output(problem, DEVICE)
+    return HopperBackwardCall(BackwardInputs(query, key, value, out, lse, d_out, band, scale))
 
 
 def _recorders(problem: AttentionProblem) -> tuple[Recorder, Recorder, Recorder]:

@@ -35,11 +35,23 @@ class Fixed:
     BLOCK_N: int = BLOCK_N
     STAGES: int = 2
     """Slots for Q, for dO and for dS."""
+    QUERY_REGISTERS: int = 64
+    """Registers of a thread that computes dQ alone."""
 
     @property
     def DQ_WARPGROUP(self) -> bool:  # noqa: N802 (named like the constexprs beside it)
         """Whether a warpgroup of its own computes dQ."""
         return self.BLOCK_D == 64
+
+    @property
+    def KEY_REGISTERS(self) -> int:  # noqa: N802
+        """Registers of a thread that keeps keys."""
+        return 208 if self.DQ_WARPGROUP else 240
+
+    @property
+    def LOAD_REGISTERS(self) -> int:  # noqa: N802
+        """Registers of a thread that loads."""
+        return 32 if self.DQ_WARPGROUP else 24
 
     @property
     def S_LAYOUT(self) -> gl.NVMMADistributedLayout:  # noqa: N802

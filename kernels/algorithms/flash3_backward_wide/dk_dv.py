@@ -204,8 +204,6 @@ def _attn_bwd_hopper_dk_dv(
     left,
     right,
     FIXED: gl.constexpr,
-    COMPUTE_REGISTERS: gl.constexpr,
-    LOAD_REGISTERS: gl.constexpr,
 ):
     """dK and dV of one key tile of one key head. lse (in base 2) and D have padded_rows rows per head."""
     band = Band(q_len, kv_len, left, right)
@@ -221,5 +219,5 @@ def _attn_bwd_hopper_dk_dv(
             (load_tiles, (descs, shared, item, FIXED)),
         ],
         [4, 1],
-        [COMPUTE_REGISTERS, LOAD_REGISTERS],
+        [FIXED.COMPUTE_REGISTERS, FIXED.LOAD_REGISTERS],
     )

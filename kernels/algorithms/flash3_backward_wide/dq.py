@@ -233,8 +233,6 @@ def _attn_bwd_hopper_dq(
     left,
     right,
     FIXED: gl.constexpr,
-    COMPUTE_REGISTERS: gl.constexpr,
-    LOAD_REGISTERS: gl.constexpr,
 ):
     """dQ of one query tile of one head. lse (in base 2) and D have padded_rows rows per query head."""
     band = Band(q_len, kv_len, left, right)
@@ -250,5 +248,5 @@ def _attn_bwd_hopper_dq(
             (load_tiles, (descs, shared, group_size, item, FIXED)),
         ],
         [4, 1],
-        [COMPUTE_REGISTERS, LOAD_REGISTERS],
+        [FIXED.COMPUTE_REGISTERS, FIXED.LOAD_REGISTERS],
     )

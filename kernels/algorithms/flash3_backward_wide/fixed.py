@@ -21,3 +21,6 @@ class Fixed:
     """Rows of a warpgroup: the height of its matrix instruction."""
     STAGES: int = 2
     """Slots for Q, dO and P^T if keys stay; for K if queries stay."""
+    COMPUTE_REGISTERS: int = 240
+    LOAD_REGISTERS: int = 24
+    """Registers of a thread that computes and of one that loads."""

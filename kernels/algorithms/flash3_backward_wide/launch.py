@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import torch
 
-from kernels.algorithms.flash3.launch import can_run_hopper
+from kernels.algorithms.backward.inputs import BackwardInputs
+from kernels.algorithms.flash3.launch import can_run_hopper, tile_descriptor
 from kernels.algorithms.flash3_backward.prepared import (
     HEADS_IN_TURN,
     PreparedCall,
     row_descriptor,
     rows_fit,
-    tile_descriptor,
 )
 from kernels.algorithms.flash3_backward_wide.dk_dv import _attn_bwd_hopper_dk_dv
 from kernels.algorithms.flash3_backward_wide.dq import _attn_bwd_hopper_dq
@@ -20,12 +20,10 @@ from kernels.oracle.naive import group_size
 from kernels.primitives.launch import Arguments, TileConfig, on_device
 from kernels.primitives.numbers import LOG2E
 from kernels.primitives.replay import launch
-from kernels.problem import Band, tiles
+from kernels.problem import tiles
 
 import triton
 
-REGISTERS = {"COMPUTE_REGISTERS": 240, "LOAD_REGISTERS": 24}
-"""Registers of a thread that computes and of one that loads."""
 BLOCK_N = Fixed.BLOCK_N
 QUERIES_STREAMED, QUERIES_KEPT = 64, 128
 """Queries of a tile of the kernel of dK and dV, and of that of dQ."""
@@ -47,80 +45,73 @@ class WideBackwardCall(PreparedCall):
     def _arguments(self, block_m: int) -> Arguments:
         """Arguments that both kernels take."""
         fixed = Fixed(
-            BOUND_LEFT=self.band.bounds_left,
-            BOUND_RIGHT=self.band.bounds_right,
-            RAGGED=self.band.kv_len % BLOCK_N != 0,
+            BOUND_LEFT=self.inputs.band.bounds_left,
+            BOUND_RIGHT=self.inputs.band.bounds_right,
+            RAGGED=self.inputs.band.kv_len % BLOCK_N != 0,
             BLOCK_M=block_m,
             BLOCK_D=self.block_d,
         )
-        tensors = {"q": self.query, "do": self.d_out, "k": self.key, "v": self.value}
+        tensors = {
+            "q": self.inputs.query,
+            "do": self.inputs.d_out,
+            "k": self.inputs.key,
+            "v": self.inputs.value,
+        }
         descriptors = {
             f"{name}_desc": tile_descriptor(tensor, fixed.ROWS, self.block_d)
             for name, tensor in tensors.items()
         }
         return {
             **descriptors,
-            "scale": self.scale,
-            "scale_log2": self.scale * LOG2E.value,
-            "q_heads": self.query.shape[1],
-            "group_size": group_size(self.query, self.key),
+            "scale": self.inputs.scale,
+            "scale_log2": self.inputs.scale * LOG2E.value,
+            "q_heads": self.inputs.query.shape[1],
+            "group_size": group_size(self.inputs.query, self.inputs.key),
             "padded_rows": self.padded_rows,
-            **self.band._asdict(),
+            **self.inputs.band._asdict(),
             "FIXED": fixed,
-            **REGISTERS,
             "num_warps": 4,
         }
 
     def dk_dv(self) -> None:
         """d_key and d_value."""
-        batch, kv_heads = self.key.shape[:2]
+        batch, kv_heads = self.inputs.key.shape[:2]
         rows = Fixed.ROWS
         launch(
             _attn_bwd_hopper_dk_dv,
-            (triton.cdiv(self.band.kv_len, BLOCK_N) * batch * kv_heads,),
+            (triton.cdiv(self.inputs.band.kv_len, BLOCK_N) * batch * kv_heads,),
             lse_desc=row_descriptor(self.padded_lse, QUERIES_STREAMED),
             delta_desc=row_descriptor(self.padded_delta, QUERIES_STREAMED),
             dk_desc=tile_descriptor(self.d_key, rows, self.block_d),
             dv_desc=tile_descriptor(self.d_value, rows, self.block_d),
             kv_heads=kv_heads,
-            heads_in_turn=min(HEADS_IN_TURN if self.band.bounds_right else 1, batch * kv_heads),
+            heads_in_turn=min(HEADS_IN_TURN if self.inputs.band.bounds_right else 1, batch * kv_heads),
             **self._arguments(QUERIES_STREAMED),
         )
 
     def dq(self) -> None:
         """d_query."""
-        batch, q_heads = self.query.shape[:2]
+        batch, q_heads = self.inputs.query.shape[:2]
         heads = batch * q_heads
         launch(
             _attn_bwd_hopper_dq,
-            (triton.cdiv(self.band.q_len, QUERIES_KEPT) * heads,),
+            (triton.cdiv(self.inputs.band.q_len, QUERIES_KEPT) * heads,),
             dq_desc=tile_descriptor(self.d_query, Fixed.ROWS, self.block_d),
             lse_ptr=self.padded_lse,
             delta_ptr=self.padded_delta,
-            heads_in_turn=tiles.heads_in_turn(heads, self.band.bounds_right),
+            heads_in_turn=tiles.heads_in_turn(heads, self.inputs.band.bounds_right),
             **self._arguments(QUERIES_KEPT),
         )
 
 
-def flash_backward_wide(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    out: torch.Tensor,
-    lse: torch.Tensor,
-    d_out: torch.Tensor,
-    *,
-    band: Band,
-    scale: float,
-    d_lse: torch.Tensor | None = None,
-) -> Gradients:
-    """dQ, dK and dV; arguments and results are those of `flash_backward`, without tiles.
+def flash_backward_wide(inputs: BackwardInputs) -> Gradients:
+    """dQ, dK and dV, shaped and typed as query, key and value.
 
     query, key and value must be such as `can_run_hopper` accepts, with head_dim over 128. The results have
     the same bits at every call.
     """
-    call = WideBackwardCall(query, key, value, out, lse, d_out, band, scale, d_lse)
-    with on_device(query, CONFIG):
+    call = WideBackwardCall(inputs)
+    with on_device(inputs.query, CONFIG):
         call.prepare_rows()
         call.dk_dv()
         call.dq()

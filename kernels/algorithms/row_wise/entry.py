@@ -58,10 +58,6 @@ ENTRY = Algorithm(
     direction="forward",
     kernels=(SCORES, VALUES),
     runner=RUNNER,
-    headline=(
-        "**Row-wise [[attention]] keeps whole rows of [[score|scores]] on the chip**, so a row has to fit; "
-        "FlashAttention keeps a tile of them."
-    ),
     rank=6,
     runs_in="torch",
     skips_tiles=False,

@@ -9,7 +9,7 @@ from kernels.trace.timed import FLASH_ATTENTION, TimedAs
 
 TIMED = TimedAs(
     FLASH_ATTENTION.peer,
-    FLASH_ATTENTION.whose,
+    FLASH_ATTENTION.timing_source,
     "Timed is `flash_attention`. It runs split-KV decoding if the heads that share a key head have at most "
     "64 queries together, and another kernel if they have more.",
 )
@@ -35,7 +35,7 @@ COMBINE = Kernel(
     source=SourceRef("kernels.algorithms.split_kv.combine", "_attn_combine"),
     before=(
         Phase("load partial lse", loads=("partial lse",)),
-        Phase("log-sum-exp", needs=("partial lse",), makes=("lse", "O"), tells="log-sum-exp"),
+        Phase("log-sum-exp", needs=("partial lse",), makes=("lse", "O"), sentence_key="log-sum-exp"),
     ),
     step=(
         Phase("load partial O", loads=("partial O",)),
@@ -45,7 +45,7 @@ COMBINE = Kernel(
             needs=("partial O", "lse", "O"),
             makes=("O",),
             shows="share",
-            tells="weigh",
+            sentence_key="weigh",
         ),
     ),
     after=(Phase("store O, lse", needs=("O", "lse"), stores=("O", "lse")),),

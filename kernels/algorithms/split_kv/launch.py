@@ -9,14 +9,15 @@ import torch
 from kernels.algorithms.split_kv.combine import _attn_combine
 from kernels.algorithms.split_kv.split import _attn_split_kv
 from kernels.primitives.launch import (
-    Arguments,
     TileConfig,
+    band_arguments,
     can_use_tma,
     config_arguments,
+    fixed_of,
     launch_info,
     on_device,
-    problem_arguments,
     sm_count,
+    strides_of,
     tile_arguments,
 )
 from kernels.primitives.recorder import Recorder
@@ -77,85 +78,46 @@ def flash_split_kv(
     Arguments and results are those of `flash_forward`, with both launches. `splits` is as in `split_plan`.
     config.block_m counts packed rows: the queries of all heads that share a key head.
     """
-    batch, q_heads, q_len, head_dim = query.shape
-    kv_heads = key.shape[1]
+    (batch, q_heads, q_len, head_dim), kv_heads = query.shape, key.shape[1]
     key_heads, n_rows = batch * kv_heads, q_heads // kv_heads * q_len
     plan = split_plan(band, key_heads, n_rows, config, splits)
     grid = (plan.splits, key_heads, triton.cdiv(n_rows, config.block_m))
     out = torch.empty_like(query)
     lse = torch.empty((batch, q_heads, q_len), dtype=torch.float32, device=query.device)
-    partial = PartialResults(
-        lse.new_empty((key_heads, plan.splits, n_rows, head_dim)),
-        lse.new_empty((key_heads, plan.splits, n_rows)),
-    )
+    parts = (key_heads, plan.splits, n_rows)
+    partial = PartialResults(lse.new_empty((*parts, head_dim)), lse.new_empty(parts))
     split_recorder, combine_recorder = recorders or (None, None)
-    common = problem_arguments(query, key, band, scale)
-    with on_device(query, config):
-        split = _launch_split(query, key, value, partial, common, plan, grid, config, split_recorder)
-        combine = _launch_combine(partial, out, lse, common, plan, grid[1:], config, combine_recorder)
-    return out, lse, (split, combine)
-
-
-def _launch_split(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    partial: PartialResults,
-    common: Arguments,
-    plan: SplitPlan,
-    grid: tuple[int, int, int],
-    config: TileConfig,
-    recorder: Recorder | None,
-) -> LaunchInfo:
-    """Fill `partial`; `common` is what `problem_arguments` gives."""
     use_tma = can_use_tma(config, key, value)
-    compiled = launch(
-        _attn_split_kv,
-        grid,
-        query,
-        *tile_arguments((key, value), (config.block_n, config.block_n), use_tma),
-        *partial,
-        q_strides=query.stride(),
-        k_strides=key.stride(),
-        v_strides=value.stride(),
-        kv_heads=key.shape[1],
-        first_visited=plan.first,
-        end_visited=plan.end,
-        splits=plan.splits,
-        tiles_per_split=plan.tiles_per_split,
-        RAGGED=key.shape[2] % config.block_n != 0,
-        USE_TMA=use_tma,
-        **common,
-        **config_arguments(config, recorder),
-    )
-    return launch_info(config, compiled)
-
-
-def _launch_combine(
-    partial: PartialResults,
-    out: torch.Tensor,
-    lse: torch.Tensor,
-    common: Arguments,
-    plan: SplitPlan,
-    grid: tuple[int, int],
-    config: TileConfig,
-    recorder: Recorder | None,
-) -> LaunchInfo:
-    """Fill `out` and `lse` from `partial`."""
-    shared = ("group_size", "band", "DTYPE", "HEAD_DIM", "BLOCK_D")
-    compiled = launch(
-        _attn_combine,
-        grid,
-        *partial,
-        out,
-        lse,
-        o_strides=out.stride(),
-        kv_heads=partial.o.shape[0] // out.shape[0],
-        splits=plan.splits,
-        trace=recorder.buffers if recorder else None,
-        BLOCK_M=config.block_m,
-        BLOCK_S=triton.next_power_of_2(plan.splits),
-        TRACE=recorder is not None,
-        **{name: common[name] for name in shared},
-    )
-    return launch_info(config, compiled)
+    with on_device(query, config):
+        split = launch(
+            _attn_split_kv,
+            grid,
+            query,
+            *tile_arguments((key, value), (config.block_n, config.block_n), use_tma),
+            *partial,
+            strides=strides_of(q=query, k=key, v=value),
+            kv_heads=kv_heads,
+            first_visited=plan.first,
+            end_visited=plan.end,
+            splits=plan.splits,
+            tiles_per_split=plan.tiles_per_split,
+            FIXED=fixed_of(query, config, split_recorder, band, use_tma),
+            **band_arguments(query, key, band, scale),
+            **config_arguments(config, split_recorder),
+        )
+        combine = launch(
+            _attn_combine,
+            grid[1:],
+            *partial,
+            out,
+            lse,
+            strides=strides_of(o=out),
+            kv_heads=kv_heads,
+            group_size=q_heads // kv_heads,
+            band=band,
+            splits=plan.splits,
+            trace=combine_recorder.buffers if combine_recorder else None,
+            FIXED=fixed_of(query, config, combine_recorder),
+            BLOCK_S=triton.next_power_of_2(plan.splits),
+        )
+    return out, lse, (launch_info(config, split), launch_info(config, combine))

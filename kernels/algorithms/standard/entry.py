@@ -87,14 +87,9 @@ ENTRY = Algorithm(
     direction="forward",
     kernels=(SCORES, READ_SCORES, WRITE_WEIGHTS, PRODUCT),
     runner=RUNNER,
-    headline=(
-        "**Standard attention writes the [[score|scores]] and their weights to [[HBM]], and reads them back**"
-        "; FlashAttention does not."
-    ),
     rank=7,
     runs_in="torch",
     grid=("S", "P"),
-    grid_words="S and P lie in HBM",
     skips_tiles=False,
     step_cost=0.01,
     checked="Standard attention in three kernels, forward",

@@ -4,7 +4,6 @@ Every algorithm's own launch code runs; each launch compiles its kernel and goes
 compiled is decided by PYTHONPATH. "traced" as an argument adds the kernels with TRACE on.
 """
 
-import contextlib
 import json
 import os
 import re
@@ -28,7 +27,14 @@ from kernels.device import runtime
 
 runtime.DEVICE = "cpu"
 
+import kernels.primitives.assemble
+
+kernels.primitives.assemble.assemble = lambda *given, **results: (
+    None
+)  # no launch fills the buffers of a trace
+
 from kernels.algorithms import ALGORITHMS, runner_of
+from kernels.algorithms.backward.inputs import BackwardInputs
 from kernels.primitives.launch import TileConfig
 from kernels.primitives.marks import make_lane_buffers
 from kernels.primitives.tuning import gluon_is_known
@@ -37,22 +43,15 @@ from kernels.problem.inputs import make_d_output, make_inputs
 
 import triton
 from triton.backends.compiler import GPUTarget
+from triton.backends.nvidia.compiler import CUDABackend
 
-HOPPER_CASES = (
-    (64, "full", 192),
-    (64, "causal", 128),
-    (96, "window", 128),
-    (128, "causal", 128),
-    (256, "causal", 128),
-)
-BACKWARD_CASES = ((64, "full"), (64, "causal"), (96, "window"), (128, "full"), (128, "causal"))
-LANE_CASES = ((64, "causal", 64, 64), (64, "full", 64, 128), (128, "full", 64, 128), (80, "causal", 64, 32))
+HOPPER_CASES = ((64, "full", 192), (96, "window", 128), (256, "causal", 128))
+"""head_dim, mask and block_m: three warpgroups that compute, two, and two with one query tile at a time."""
+BACKWARD_CASES = ((64, "causal"), (96, "window"), (128, "full"), (160, "window"))
+LANE_CASE = (64, "causal", 64, 64)
 """head_dim, mask and tiles with which the plain backward kernels are compiled with marks."""
-WIDE_CASES = ((256, "full"), (256, "causal"), (160, "window"))
-COMPARED = (64, "causal", 128)
-"""The case that is also compiled without tracing."""
 TRACED = "traced" in sys.argv
-SIZES = {"q_heads": 2, "kv_heads": 1, "q_len": 8, "kv_len": 300, "block_m": 64, "block_n": 64}
+SIZES = {"q_heads": 2, "q_len": 8, "kv_len": 300, "block_m": 64, "block_n": 64}
 
 
 class HopperWithoutAGpu:
@@ -73,26 +72,52 @@ compiled = defaultdict(list)
 shared_bytes = {}
 """Shared memory of the last compiled version of each kernel."""
 run = triton.JITFunction.run
+add_stages = CUDABackend.add_stages
+up_to_ptx = True
+"""Whether kernels are compiled to PTX, or only as far as their source decides."""
+
+
+class Understood(Exception):
+    """What the optimiser would be given."""
+
+
+def stop_early(module, metadata):
+    raise Understood(str(module))
+
+
+def without_ptxas(backend, stages, *rest):
+    """Triton's stages, without ptxas, which takes longer than they do."""
+    add_stages(backend, stages, *rest)
+    stages["cubin"] = lambda ptx, metadata: b""
+    if not up_to_ptx:
+        stages["ttgir" if "ttir" in stages else "llir"] = stop_early
 
 
 def compile_only(kernel, *arguments, grid, warmup, **options):
-    result = run(kernel, *arguments, grid=grid, warmup=True, **options)
-    compiled[kernel.__name__].append(re.sub(r"//.*", "", result.asm["ptx"]))
-    shared_bytes[kernel.__name__] = result.metadata.shared
+    try:
+        result = run(kernel, *arguments, grid=grid, warmup=True, **options)
+    except Understood as understood:
+        compiled[kernel.__name__].append(str(understood))
+    else:
+        compiled[kernel.__name__].append(re.sub(r"//.*", "", result.asm["ptx"]))
+        shared_bytes[kernel.__name__] = result.metadata.shared
 
 
 def of_algorithm(name, traced, row=None):
     """{kernel: PTX} of what an algorithm launches on a causal problem, some of whose tiles are masked.
 
-    With a `row` its numbers are traced too.
+    Traced it is what the optimiser would be given. With a `row` its numbers are traced too.
     """
-    problem = ALGORITHMS[name].with_own_tiles(AttentionProblem(mask="causal", **SIZES))
+    global up_to_ptx
+    up_to_ptx = not traced
+    kv_heads = 2 if name == "flash3" else 1  # else its gradients would come from the plain kernels
+    problem = AttentionProblem(mask="causal", **SIZES | {"kv_heads": kv_heads})
+    problem = ALGORITHMS[name].with_own_tiles(problem)
     runner = runner_of(name)
     inputs, d_out = make_inputs(problem), make_d_output(problem)
     compiled.clear()
     if traced:
-        with contextlib.suppress(Exception):  # the buffers stay empty, so no trace can be made
-            runner.run_traced(problem, **({} if row is None else {"row": row}))
+        runner.run_traced(problem, **({} if row is None else {"row": row}))
     else:
         if hasattr(runner, "forward"):
             runner.forward(problem, *inputs)
@@ -125,7 +150,7 @@ def of_hopper_backward(head_dim, mask):
     query, key, value = make_inputs(problem)
     lse, d_out = torch.zeros(query.shape[:3]), make_d_output(problem)
     compiled.clear()
-    flash_backward(query, key, value, query, lse, d_out, band=problem.band, scale=problem.scale)
+    flash_backward(BackwardInputs(query, key, value, query, lse, d_out, problem.band, problem.scale))
     return {kernel: ptx[0] for kernel, ptx in compiled.items()}
 
 
@@ -137,7 +162,7 @@ def of_marked_sweep(head_dim, mask):
     query, key, value = make_inputs(problem)
     rest = (query, torch.zeros(query.shape[:3]), make_d_output(problem), problem.band, problem.scale)
     compiled.clear()
-    sweep.HopperBackwardCall(query, key, value, *rest).sweep(make_lane_buffers(1, 1, 1))
+    sweep.HopperBackwardCall(BackwardInputs(query, key, value, *rest)).sweep(make_lane_buffers(1, 1, 1))
     return compiled["_attn_bwd_hopper"][0]
 
 
@@ -178,38 +203,31 @@ def waits_and_exponentials(ptx):
 
 
 triton.JITFunction.run = compile_only
+CUDABackend.add_stages = without_ptxas
 triton.runtime.driver.set_active(HopperWithoutAGpu())
 torch.cuda.get_device_capability = lambda *args: (9, 0)
 torch.cuda.get_device_properties = lambda *args: SimpleNamespace(multi_processor_count=132)
 result = {}
-shared_of_sweeps = {}
 for name, algorithm in ALGORITHMS.items():
     if algorithm.runs_in == "triton" and (algorithm.needs is None or gluon_is_known()):
         result[name] = of_algorithm(name, traced=False)
         if TRACED:
             result[f"{name} traced"] = of_algorithm(name, traced=True)
             result[f"{name} row"] = of_algorithm(name, traced=True, row=3) if algorithm.has_figure else {}
-if gluon_is_known():
-    result["hopper"] = {
-        "{} {} {}".format(*case): of_hopper(*case) for case in HOPPER_CASES if TRACED or case == COMPARED
-    }
-    result["hopper backward"] = of_hopper_backward(*COMPARED[:2])
-    if TRACED:
-        for head_dim, mask in BACKWARD_CASES + WIDE_CASES:
-            for kernel, ptx in of_hopper_backward(head_dim, mask).items():
-                result[f"{kernel} {head_dim} {mask}"] = [ptx, ptxas_log(ptx)]
-            shared_of_sweeps[f"{head_dim} {mask}"] = shared_bytes["_attn_bwd_hopper"]
-        result["bytes of the backward sweep"] = shared_of_sweeps
+up_to_ptx = True
+if TRACED and gluon_is_known():
+    result["hopper"] = {"{} {} {}".format(*case): of_hopper(*case) for case in HOPPER_CASES}
+    result["bytes of the backward sweep"] = {}
+    for head_dim, mask in BACKWARD_CASES:
+        for kernel, ptx in of_hopper_backward(head_dim, mask).items():
+            result[f"{kernel} {head_dim} {mask}"] = [ptx, ptxas_log(ptx)]
+        result["bytes of the backward sweep"][f"{head_dim} {mask}"] = shared_bytes["_attn_bwd_hopper"]
+    forward, marks = (64, "causal", 128), make_lane_buffers(1, 1, 1)
+    of_both = (
+        (of_hopper(*forward)[0], of_hopper(*forward, lanes=marks)[0]),
+        (result["_attn_bwd_hopper 128 full"][0], of_marked_sweep(128, "full")),
+    )
+    result["order"] = [[waits_and_exponentials(ptx) for ptx in pair] for pair in of_both]
 if TRACED:
-    if gluon_is_known():
-        marks = make_lane_buffers(1, 1, 1)
-        of_both = (
-            (of_hopper(*COMPARED)[0], of_hopper(*COMPARED, lanes=marks)[0]),
-            (of_hopper_backward(128, "full")["_attn_bwd_hopper"], of_marked_sweep(128, "full")),
-        )
-        result["order"] = [[waits_and_exponentials(ptx) for ptx in pair] for pair in of_both]
-    result["backward lanes"] = {
-        " ".join(map(str, case)): [of_backward(*case, with_marks) for with_marks in (False, True)]
-        for case in LANE_CASES
-    }
+    result["backward lanes"] = [of_backward(*LANE_CASE, with_marks) for with_marks in (False, True)]
 print(json.dumps(result))

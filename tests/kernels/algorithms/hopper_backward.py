@@ -2,10 +2,11 @@
 
 import torch
 
+from kernels.algorithms.backward.inputs import BackwardInputs
 from kernels.algorithms.flash3.launch import can_run_hopper
 from kernels.algorithms.flash3_backward.launch import flash_backward_hopper
 from kernels.algorithms.flash3_backward_wide.launch import flash_backward_wide
-from kernels.check.cases import TRUSTED_CAUSAL_SHAPES, TRUSTED_SHAPES
+from kernels.check.case.cases import TRUSTED_CAUSAL_SHAPES, TRUSTED_SHAPES
 from kernels.device.runtime import DEVICE
 from kernels.oracle.exact import attention_by_rows
 from kernels.oracle.rule import compare_gradients
@@ -45,7 +46,7 @@ def run_on_hopper(problem, tensors=None):
     tensors = tensors or tensors_of(problem)
     assert can_run_hopper(*tensors[:3])
     run = flash_backward_wide if problem.head_dim > 128 else flash_backward_hopper
-    return run(*tensors, band=problem.band, scale=problem.scale)
+    return run(BackwardInputs(*tensors, problem.band, problem.scale))
 
 
 def assert_right(problem, gradients):

@@ -17,15 +17,10 @@ from kernels.device.gpus import SHARED
 from kernels.primitives.tuning import gluon_is_known
 from kernels.problem import AttentionProblem
 from tests import ROOT
+from viz.player.source import only_records
 
 needs_gluon = pytest.mark.skipif(not gluon_is_known(), reason="this Triton's Gluon is not known")
-THREADS = {
-    "64 full 192": 512,
-    "64 causal 128": 384,
-    "96 window 128": 384,
-    "128 causal 128": 384,
-    "256 causal 128": 384,
-}
+BACKWARD_OF = {"flash2": "backward", "flash3": "flash3_backward"}
 LAUNCHED = {
     name
     for name, algorithm in ALGORITHMS.items()
@@ -33,21 +28,12 @@ LAUNCHED = {
 }
 
 
-def is_about_tracing(node):
-    """Whether a node is an `if` on TRACE, TRACE_ACC, FIXED.TRACE or LANES."""
-    if not isinstance(node, ast.If):
-        return False
-    names = {child.id for child in ast.walk(node.test) if isinstance(child, ast.Name)}
-    return (
-        any(word.startswith(("TRACE", "LANES")) for word in names) or ast.unparse(node.test) == "FIXED.TRACE"
-    )
-
-
 def without_tracing(source):
-    """The source with every `if` on tracing or on marks left out."""
+    """The source without the statements that only record, which the page leaves out too."""
     dropped = set()
-    for node in filter(is_about_tracing, ast.walk(ast.parse(source))):
-        dropped |= set(range(node.lineno, node.end_lineno + 1))
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.stmt) and only_records(node):
+            dropped |= set(range(node.lineno, node.end_lineno + 1))
     return "\n".join(line for number, line in enumerate(source.splitlines(), 1) if number not in dropped)
 
 
@@ -59,12 +45,16 @@ def compiled(tmp_path_factory):
         ROOT / "kernels", stripped / "kernels", ignore=shutil.ignore_patterns("__pycache__", "*.npz")
     )
     changed = []
-    for path in (stripped / "kernels" / "algorithms").rglob("*.py"):
+    kernels = (
+        path for path in (stripped / "kernels" / "algorithms").rglob("*.py") if "recording" not in path.name
+    )
+    for path in kernels:
         source = path.read_text()
         if source.strip() != without_tracing(source).strip():
             path.write_text(without_tracing(source))
             changed.append(path.parent.name)
-    assert set(changed) == LAUNCHED | {"flash3", "flash3_backward"}  # which are read without Gluon too
+    launched = {ALGORITHMS[name].kernels[0].source.module.split(".")[-2] for name in LAUNCHED}
+    assert set(changed) == launched | {"flash3", "flash3_backward"}  # which are read without Gluon too
     program = ROOT / "tests" / "kernels" / "algorithms" / "compile_for_hopper.py"
     runs = [
         subprocess.Popen(
@@ -84,10 +74,12 @@ def compiled(tmp_path_factory):
     return results
 
 
-@pytest.mark.parametrize("algorithm", sorted(LAUNCHED - {"backward", "flash3_backward"}))
+@pytest.mark.parametrize("algorithm", sorted(LAUNCHED - set(BACKWARD_OF.values())))
 def test_with_trace_and_lanes_off_the_code_is_that_of_a_source_without_them(compiled, algorithm):
+    """FlashAttention-2 and 3 launch the kernels of their backward passes too."""
     as_it_is, stripped = compiled
-    assert as_it_is[algorithm]
+    kernels = ALGORITHMS[algorithm].kernels + ALGORITHMS[BACKWARD_OF.get(algorithm, algorithm)].kernels
+    assert {kernel.source.function for kernel in kernels} <= set(as_it_is[algorithm])
     assert as_it_is[algorithm] == stripped[algorithm]
     assert not any("globaltimer" in ptx or "%clock" in ptx for ptx in as_it_is[algorithm].values())
 
@@ -106,7 +98,7 @@ def test_a_picked_row_is_recorded_by_every_kernel_with_a_figure(compiled, algori
     figures = [kernel.source.function for kernel in ALGORITHMS[algorithm].kernels if kernel.figure]
     assert figures
     for kernel in figures:
-        assert with_row[kernel].count("st.global") > traced[kernel].count("st.global")
+        assert with_row[kernel].count("tt.store") > traced[kernel].count("tt.store")
 
 
 def test_hopper_gets_tensor_cores_and_bulk_copies(compiled):
@@ -116,44 +108,29 @@ def test_hopper_gets_tensor_cores_and_bulk_copies(compiled):
 
 
 @needs_gluon
-def test_with_trace_off_the_kernel_for_hopper_is_that_of_a_source_without_tracing(compiled):
-    as_it_is, stripped = compiled
-    for case, (ptx, _) in stripped["hopper"].items():
-        assert as_it_is["hopper"][case][0] == ptx
-        assert "globaltimer" not in ptx
-
-
-@needs_gluon
-def test_with_trace_off_the_backward_sweep_is_that_of_a_source_without_tracing(compiled):
-    as_it_is, stripped = (run["hopper backward"] for run in compiled)
-    assert {kernel.source.function for kernel in ALGORITHMS["flash3_backward"].kernels} <= set(as_it_is)
-    assert as_it_is == stripped
-    assert not any("globaltimer" in ptx or "%clock" in ptx for ptx in as_it_is.values())
-
-
-@needs_gluon
-@pytest.mark.parametrize("case", THREADS)
-def test_the_kernel_for_hopper_has_a_loading_warp_and_warpgroups_that_compute(compiled, case):
-    ptx, _ = compiled[0]["hopper"][case]
-    assert re.search(rf"\.reqntid {THREADS[case]}\b", ptx)
+@pytest.mark.parametrize(
+    ("case", "threads"), [("64 full 192", 512), ("96 window 128", 384), ("256 causal 128", 384)]
+)
+def test_the_kernel_for_hopper_has_a_loading_warp_and_warpgroups_that_compute(compiled, case, threads):
+    ptx, taken = compiled[0]["hopper"][case]
+    assert re.search(rf"\.reqntid {threads}\b", ptx)
     assert "wgmma.mma_async" in ptx
     assert "setmaxnreg.inc" in ptx
     assert "cp.async.bulk.tensor.4d.shared" in ptx  # Q, K and V in
     assert "cp.async.bulk.tensor.4d.global" in ptx  # O out
+    if case.endswith(" 128"):
+        assert_draws_the_shared_memory("flash3", int(case.split()[0]), taken)
 
 
-@needs_gluon
-@pytest.mark.parametrize("case", [case for case in THREADS if case.endswith(" 128")])
-def test_the_entry_of_the_kernel_for_hopper_draws_the_shared_memory_that_it_takes(compiled, case):
-    """All but the barriers of the rings, and what the warps hand each other at the start."""
-    _, taken = compiled[0]["hopper"][case]
-    entry, head_dim = ALGORITHMS["flash3"], int(case.split()[0])
+def assert_draws_the_shared_memory(algorithm, head_dim, taken):
+    """The entry has all but the barriers, and what the warps hand each other at the start."""
+    entry = ALGORITHMS[algorithm]
     drawn = entry.chip_bytes(entry.with_own_tiles(AttentionProblem(head_dim=head_dim)), SHARED)
     assert drawn <= taken <= drawn + 2048
 
 
 @needs_gluon
-@pytest.mark.parametrize("case", ["64 full", "64 causal", "96 window", "128 full", "128 causal"])
+@pytest.mark.parametrize("case", ["64 causal", "96 window", "128 full"])
 def test_the_backward_sweep_for_hopper_adds_dq_from_registers_and_keeps_products_in_flight(compiled, case):
     ptx, log = compiled[0][f"_attn_bwd_hopper {case}"]
     assert re.search(rf"\.reqntid {512 if case.startswith('64') else 384}\b", ptx)
@@ -166,15 +143,14 @@ def test_the_backward_sweep_for_hopper_adds_dq_from_registers_and_keeps_products
     assert "serialized" not in log  # ptxas C7510 to C7514: each product would wait for the one before
     spilled = sum(int(size) for size in re.findall(r"(\d+) bytes spill stores", log))
     assert spilled <= (64 if case.startswith("64") else 160)  # outside of the loops, but for a number or two
+    taken = compiled[0]["bytes of the backward sweep"][case]
+    assert_draws_the_shared_memory("flash3_backward", int(case.split()[0]), taken)
 
 
 @needs_gluon
-@pytest.mark.parametrize("case", ["256 full", "256 causal", "160 window"])
 @pytest.mark.parametrize("kernel", ["_attn_bwd_hopper_dk_dv", "_attn_bwd_hopper_dq"])
-def test_the_backward_kernels_for_hopper_with_long_rows_spill_nothing_and_add_nothing_up(
-    compiled, kernel, case
-):
-    ptx, log = compiled[0][f"{kernel} {case}"]
+def test_the_backward_kernels_for_hopper_with_long_rows_spill_nothing_and_add_nothing_up(compiled, kernel):
+    ptx, log = compiled[0][f"{kernel} 160 window"]
     assert re.search(r"\.reqntid 384\b", ptx)
     assert "wgmma.mma_async" in ptx
     assert "setmaxnreg.inc" in ptx
@@ -184,29 +160,20 @@ def test_the_backward_kernels_for_hopper_with_long_rows_spill_nothing_and_add_no
     assert re.findall(r"(\d+) bytes spill stores", log) == ["0"]
 
 
-@pytest.mark.parametrize("case", ["64 causal 64 64", "64 full 64 128", "128 full 64 128", "80 causal 64 32"])
-def test_with_lanes_on_the_backward_kernels_set_their_marks_and_spill_little_more(compiled, case):
-    plain, marked = compiled[0]["backward lanes"][case]
+def test_with_lanes_on_the_backward_kernels_mark_each_product_when_it_is_done_and_spill_little_more(compiled):
+    plain, marked = compiled[0]["backward lanes"]
     roles = {role.kernel: role for role in PLAIN.roles}
     assert plain.keys() == marked.keys() == roles.keys()
-    loops = 2 if "causal" in case else 1  # whole tiles, and tiles that the mask cuts
     for kernel, (ptx, log) in marked.items():
-        in_turns = len(roles[kernel].marks) - 1
-        ragged = kernel == "_attn_bwd_dq" and "full" in case  # the end of the keys cuts tiles too
-        assert len(re.findall(r"%clock;", ptx)) == in_turns * (loops + ragged) + 1
+        loops, in_turns = 2, len(roles[kernel].marks) - 1  # whole tiles, and tiles that the mask cuts
+        assert len(re.findall(r"%clock;", ptx)) == in_turns * loops + 1
         assert "%clock" not in plain[kernel][0]
         spilled = [int(re.search(r"(\d+) bytes spill stores", each)[1]) for each in (plain[kernel][1], log)]
         assert spilled[1] <= spilled[0] + 512
-
-
-@pytest.mark.parametrize("case", ["64 causal 64 64", "128 full 64 128"])
-def test_a_mark_of_a_backward_kernel_comes_after_its_product_is_done(compiled, case):
-    """Each product is issued, committed and waited for between two marks."""
-    for ptx, _ in compiled[0]["backward lanes"][case][1].values():
         events = re.findall(r"%clock;|wgmma\.commit_group|wgmma\.wait_group\S* \S+;", ptx)
         issued = [i for i, event in enumerate(events) if "commit" in event]
         assert issued
-        for number in issued:
+        for number in issued:  # issued, committed and waited for between two marks
             assert re.fullmatch(r"wgmma\.wait_group\S* 0;", events[number + 1])
             assert events[number - 1] == events[number + 2] == "%clock;"
 
@@ -218,13 +185,3 @@ def test_what_lanes_show_beside_a_product_runs_beside_it_without_marks_too(compi
     orders = compiled[0]["order"][kernel]
     plain, marked = (sum(map(len, re.findall("1(e*)0", each))) / each.count("e") for each in orders)
     assert abs(plain - marked) < 1 / 2
-
-
-@needs_gluon
-@pytest.mark.parametrize("case", ["64 full", "64 causal", "96 window", "128 full", "128 causal"])
-def test_the_entry_of_the_backward_sweep_draws_the_shared_memory_that_it_takes(compiled, case):
-    """All but the barriers, and what the warps hand each other at the start."""
-    taken = compiled[0]["bytes of the backward sweep"][case]
-    entry, head_dim = ALGORITHMS["flash3_backward"], int(case.split()[0])
-    drawn = entry.chip_bytes(entry.with_own_tiles(AttentionProblem(head_dim=head_dim)), SHARED)
-    assert drawn <= taken <= drawn + 2048

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch.nn.attention.bias import causal_lower_right
 
 from kernels import flash_attention
-from kernels.algorithms.backward.choice import PLAIN, SWEEP, package_for
+from kernels.algorithms.dispatch import PLAIN, SWEEP, package_for
 from kernels.device.runtime import DEVICE
 from kernels.oracle.exact import attention_by_rows
 from kernels.oracle.naive import visible_mask

@@ -1,14 +1,24 @@
 """Clocks: percentiles and spread of timings, calls that take turns, peak memory, replay on a GPU."""
 
 import functools
+import gc
 import itertools
-import time
+import weakref
 
 import pytest
 import torch
 
 from kernels.device import clocks
-from kernels.device.clocks import Clock, CpuClock, Timing
+from kernels.device.clocks import (
+    CALLS_IN_A_ROW,
+    FEWEST_CALLS,
+    ROUNDS,
+    Clock,
+    CpuClock,
+    Timing,
+    quick_collections,
+    time_calls,
+)
 
 
 class CountingClock(Clock):
@@ -29,36 +39,19 @@ class CountingClock(Clock):
         return milliseconds
 
 
-def test_a_wide_spread_is_known():
-    assert Timing(1.0, 0.9, 1.3, 9).is_wide
-    assert not Timing(1.0, 0.95, 1.05, 9).is_wide
-
-
 def test_calls_take_turns_until_each_has_used_its_budget():
     clock = CountingClock()
-    slow, fast = (lambda: ("slow", 50.0)), (lambda: ("fast", 1.0))
-    timings = clock.time_in_turn({"slow": slow, "fast": fast}, budget_s=0.01)
-    assert timings["slow"].samples == clocks.MIN_SAMPLES
-    assert timings["fast"].samples == 11
-    assert clock.order == ["slow", "fast"] * 5 + ["fast"] * 6
-
-
-def test_a_fast_call_is_sampled_a_limited_number_of_times():
-    timing = CountingClock().time_in_turn({"no time": lambda: ("no time", 0.0)})["no time"]
-    assert timing.samples == clocks.MAX_SAMPLES
+    times_ms = {"slow": 50.0, "fast": 1.0, "no time": 0.0}
+    calls = {name: functools.partial(tuple, (name, ms)) for name, ms in times_ms.items()}
+    timings = clock.time_in_turn(calls, budget_s=0.01)
+    assert [timing.samples for timing in timings.values()] == [clocks.MIN_SAMPLES, 11, clocks.MAX_SAMPLES]
+    assert clock.order[:27] == ["slow", "fast", "no time"] * 5 + ["fast", "no time"] * 6
 
 
 def test_a_timing_has_the_median_and_the_outer_percentiles():
     samples = iter(float(ms) for ms in (11, 1, 10, 2, 9, 3, 8, 4, 7, 5, 6))
     timing = CountingClock().time_in_turn({0: lambda: (0, next(samples))}, budget_s=0.0655)[0]
     assert timing == Timing(6.0, 2.0, 10.0, 11)
-
-
-@pytest.mark.parametrize(
-    ("backend", "device"), [("interpreter", "cpu"), pytest.param("cuda", "cuda", marks=pytest.mark.gpu)]
-)
-def test_each_backend_has_its_clock(backend, device):
-    assert clocks.clock_for(backend).device == device
 
 
 class FakeMachine:
@@ -115,13 +108,6 @@ def test_rounds_on_a_cpu_use_the_whole_budget_if_one_peer_is_noisy():
     assert not timings["steady"].is_wide
 
 
-def test_a_budget_that_is_spent_at_once_still_gives_a_few_rounds():
-    machine = FakeMachine()
-    timing = machine.clock.time_in_turn({0: machine.call(0, 1.0)}, budget_s=0.0)[0]
-    assert timing.samples == clocks.MIN_SAMPLES
-    assert machine.clock.time_prepared({}) == {}
-
-
 @pytest.fixture
 def two_threads():
     before = torch.get_num_threads()
@@ -144,28 +130,76 @@ def test_calls_on_a_cpu_run_on_one_thread_and_torch_gets_its_threads_back(two_th
     assert torch.get_num_threads() == 2
 
 
-def test_sleep_is_not_processor_time():
-    slept_ms = 50.0
-    assert 0 < CpuClock().sample_ms(lambda: time.sleep(slept_ms / 1e3)) < slept_ms
-
-
-def test_a_call_is_timed_by_the_clocks_of_the_machine():
-    timing = CpuClock().time_in_turn({0: lambda: sum(range(1000))}, budget_s=0.0)[0]
-    assert 0 < timing.low_ms <= timing.median_ms <= timing.high_ms
-
-
-def test_peak_memory_on_a_cpu_is_the_most_that_was_allocated_at_once():
-    size = 1 << 20
-    kept = torch.empty(4 * size, dtype=torch.int8)
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_peak_memory_is_the_most_that_was_allocated_at_once(device):
+    size = 8 << 20
+    empty = functools.partial(torch.empty, dtype=torch.int8, device=device)
+    kept = empty(4 * size)
 
     def call():
-        first = torch.empty(2 * size, dtype=torch.int8)
+        first = empty(2 * size)
         del first
-        return [torch.empty(n * size, dtype=torch.int8) for n in (1, 2)]
+        return [empty(n * size) for n in (1, 2)]
 
-    clock = clocks.CpuClock()
-    assert clock.peak_extra_bytes(call) == 3 * size
-    assert clock.peak_extra_bytes(lambda: kept) == 0
+    clock = clocks.CpuClock() if device == "cpu" else clocks.CudaClock()
+    with clock.context():
+        assert clock.peak_extra_bytes(call) == 3 * size
+        assert clock.peak_extra_bytes(lambda: kept) == 0
+
+
+class HostAndDevice:
+    """A host that queues work on a device; both have the same clock."""
+
+    def __init__(self, host_ms, device_ms):
+        self.host_ms, self.device_ms = host_ms, device_ms
+        self.now_ms = self.busy_until_ms = 0.0
+        self.calls = 0
+
+    def call(self):
+        self.calls += 1
+        self.now_ms += self.host_ms
+        self.busy_until_ms = max(self.busy_until_ms, self.now_ms) + self.device_ms
+
+    def synchronize(self):
+        self.now_ms = max(self.now_ms, self.busy_until_ms)
+
+    def time(self):
+        return time_calls(self.call, self.synchronize, lambda: self.now_ms / 1e3)
+
+
+@pytest.mark.parametrize(
+    ("device_ms", "wall_ms", "in_a_row"),
+    [(0.01, 0.04, CALLS_IN_A_ROW), (1.0, 1.0, CALLS_IN_A_ROW), (5.0, 5.0, 9), (400.0, 400.0, FEWEST_CALLS)],
+)
+def test_a_call_takes_as_long_as_the_slower_of_host_and_device(device_ms, wall_ms, in_a_row):
+    """Long calls are made less often."""
+    machine = HostAndDevice(host_ms=0.04, device_ms=device_ms)
+    time = machine.time()
+    assert time.host_ms == pytest.approx(0.04)
+    assert time.wall_ms == pytest.approx(wall_ms, rel=0.02)
+    assert machine.calls == 1 + ROUNDS * in_a_row
+
+
+def test_collections_within_a_measurement_find_new_garbage_and_leave_what_was_there():
+    class Node:
+        pass
+
+    def cycle():
+        node = Node()
+        node.itself = node
+        return node
+
+    garbage, held = weakref.ref(cycle()), cycle()
+    old = weakref.ref(held)
+    with quick_collections():
+        assert garbage() is None
+        del held
+        new = weakref.ref(cycle())
+        gc.collect()
+        assert new() is None
+        assert old() is not None
+    gc.collect()
+    assert old() is None
 
 
 class PeaksInTurn(clocks.CudaClock):
@@ -178,14 +212,11 @@ class PeaksInTurn(clocks.CudaClock):
         return self.peaks.pop(0)
 
 
-@pytest.mark.parametrize("first", [6, 40])
-def test_a_first_call_that_differs_is_not_the_peak(first):
-    assert PeaksInTurn(first, 12, 12, 99).peak_extra_bytes(lambda: None) == 12
-
-
-def test_peaks_that_never_agree_end():
-    clock = PeaksInTurn(*range(clocks.PEAK_CALLS + 1))
-    assert clock.peak_extra_bytes(lambda: None) == clocks.PEAK_CALLS - 1
+@pytest.mark.parametrize(
+    ("peaks", "found"), [((6, 12, 12, 99), 12), ((40, 12, 12, 99), 12), (range(9), clocks.PEAK_CALLS - 1)]
+)
+def test_a_peak_is_taken_until_two_calls_agree(peaks, found):
+    assert PeaksInTurn(*peaks).peak_extra_bytes(lambda: None) == found
 
 
 @pytest.fixture
@@ -197,6 +228,7 @@ def cuda():
 
 @pytest.mark.gpu
 def test_a_call_on_a_gpu_is_captured_once_and_replayed(cuda):
+    assert clocks.clock_for("cuda").device == "cuda"
     calls, numbers = [], torch.zeros(1, device="cuda")
 
     def call():
@@ -224,28 +256,6 @@ def test_a_graph_keeps_the_tensors_of_its_call(cuda):
     torch.cuda.synchronize()
     assert (result == 2).all()
     assert (other == 9).all()
-
-
-@pytest.mark.gpu
-def test_a_longer_call_on_a_gpu_takes_longer(cuda):
-    matrices = [torch.ones(size, size, device="cuda") for size in (64, 4096)]
-    calls = {size: functools.partial(torch.mm, m, m) for size, m in zip((64, 4096), matrices, strict=True)}
-    timings = cuda.time_in_turn(calls, budget_s=0.0)
-    assert timings[4096].median_ms > 5 * timings[64].median_ms > 0
-
-
-@pytest.mark.gpu
-def test_peak_memory_on_a_gpu_is_the_most_that_was_allocated_at_once(cuda):
-    size = 8 << 20
-    kept = torch.empty(4 * size, dtype=torch.int8, device="cuda")
-
-    def call():
-        first = torch.empty(2 * size, dtype=torch.int8, device="cuda")
-        del first
-        return [torch.empty(n * size, dtype=torch.int8, device="cuda") for n in (1, 2)]
-
-    assert cuda.peak_extra_bytes(call) == 3 * size
-    assert cuda.peak_extra_bytes(lambda: kept) == 0
 
 
 @pytest.mark.gpu

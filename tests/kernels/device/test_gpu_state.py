@@ -99,18 +99,15 @@ def test_nvml_that_hangs_does_not_hold_up_the_measurement(monkeypatch):
     done.set()
 
 
-def test_without_a_gpu_nothing_is_asked():
+def test_without_a_gpu_or_its_driver_nothing_is_read():
     nvml = FakeNvml(failing=["nvmlInit"])
     with watch_gpu(None, nvml) as readings:
         pass
     assert readings == []
     assert not nvml.read.is_set()
-
-
-def test_the_driver_version_is_none_without_nvml():
-    assert driver_version(FakeNvml()) == "580.159.04"
-    assert driver_version(FakeNvml(failing=["nvmlInit"])) is None
+    assert driver_version(nvml) is None
     assert driver_version(FakeNvml(failing=["nvmlSystemGetDriverVersion"])) is None
+    assert driver_version(FakeNvml()) == "580.159.04"
 
 
 @pytest.mark.gpu
@@ -136,8 +133,7 @@ def test_idle_readings_are_left_out_of_the_summary():
     assert summarise([idle]) is None
 
 
-def test_throttling_is_said_in_words():
+def test_throttling_is_said_with_its_numbers():
     words = clock_words([STATE])
-    assert words.startswith("SM clock 1,755 to 1,980 MHz of 1,980, up to 690 W and 51 °C")
-    assert words.endswith("Slowed down in 1 of 1 points by: power limit.")
+    assert all(part in words for part in ("1,755 to 1,980 MHz", "690 W", "51 °C", "1 of 1", "power limit"))
     assert clock_words([]) == ""

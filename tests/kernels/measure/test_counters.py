@@ -1,16 +1,35 @@
-"""Hardware counters: ncu's CSV, the calls in it, and the record of one."""
+"""Hardware counters: ncu's CSV, the calls in it, and a whole run with a stand-in for ncu."""
+
+import os
+import sys
 
 import pytest
 
+from kernels.measure import counters
 from kernels.measure.counters import (
     BASIC_METRICS,
     MORE_METRICS,
-    CounterRun,
+    CountersUnavailable,
     KernelCounters,
     parse_csv,
+    read_counters,
     split_at_markers,
 )
-from tests.kernels.documents import NCU_CSV, counter_run
+from kernels.problem import AttentionProblem
+from kernels.traffic.operations import count_operations
+from tests.kernels.documents import NCU_CSV, NCU_HEADER
+
+STAND_IN = """#!{python}
+import sys
+arguments = sys.argv[1:]
+if arguments == ["--query-metrics"]:
+    print("Metric Name   Description")
+    print("sm__throughput Counter")
+elif {denied}:
+    print("==ERROR== ERR_NVGPUCTRPERM - no permission"); sys.exit(1)
+else:
+    open(arguments[arguments.index("--log-file") + 1], "w").write({csv!r})
+"""
 
 
 def test_the_csv_of_ncu_is_read_in_base_units():
@@ -36,7 +55,51 @@ def test_markers_part_the_calls():
     ]
 
 
-def test_a_counter_run_survives_a_dictionary():
-    run = counter_run()
-    assert CounterRun.from_dict(run.as_dict()) == run
-    assert run.dram_bytes == 60e6
+@pytest.fixture
+def stand_in(tmp_path, monkeypatch):
+    """Puts a program on the PATH that writes a CSV in place of ncu, or says that it may not."""
+
+    def put(csv, denied=False):
+        path = tmp_path / "ncu"
+        path.write_text(STAND_IN.format(python=sys.executable, csv=csv, denied=denied))
+        path.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+
+    return put
+
+
+WHOLE = NCU_CSV.replace('"n/a"', '"10"')
+SMALL = AttentionProblem(q_len=64, kv_len=64, head_dim=16, block_m=32, block_n=32)
+
+
+def test_counters_of_each_call_are_read(stand_in):
+    stand_in(WHOLE)
+    runs = read_counters(SMALL, [("naive", "forward"), ("sdpa_flash", "forward")])
+    assert [(run.peer, len(run.kernels)) for run in runs] == [("naive", 2), ("sdpa_flash", 1)]
+    assert runs[0].counted == count_operations(SMALL)
+    assert runs[1].counted == ()
+
+
+@pytest.mark.parametrize(
+    ("csv", "denied", "message"),
+    [
+        (WHOLE, True, "this machine does not allow hardware counters"),
+        ("==PROF== nothing", False, "ncu failed"),
+        (NCU_CSV, False, "ncu gave no full set of counters: sm90_gemm has no lts__t_bytes.sum"),
+        (
+            NCU_HEADER + '\n"","","byte","byte","ns","byte"\n"0","spin_kernel","0","0","1","0"\n',
+            False,
+            "kernels of 1 calls, 2 were made",
+        ),
+    ],
+)
+def test_where_there_are_no_counters_it_says_why(stand_in, csv, denied, message):
+    stand_in(csv, denied)
+    with pytest.raises(CountersUnavailable, match=message):
+        read_counters(SMALL, [("naive", "forward"), ("sdpa_flash", "forward")])
+
+
+def test_without_ncu_it_says_so(monkeypatch):
+    monkeypatch.setattr(counters, "find_ncu", lambda: None)
+    with pytest.raises(CountersUnavailable, match=r"ncu .* is not on the PATH"):
+        read_counters(SMALL, [("naive", "forward")])

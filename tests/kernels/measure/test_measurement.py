@@ -1,8 +1,9 @@
 """What a measurement says of itself: ratios that spreads allow, times that are mostly fixed cost."""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 
+import msgspec
 import pytest
 
 from kernels.device.backend import DeviceInfo
@@ -85,8 +86,8 @@ def test_only_the_tiny_recording_is_mostly_fixed_cost():
 def test_a_document_that_is_older_than_ratio_and_fixed_cost_is_read():
     newer = {"overhead_ms": 0.5, "naive_ratio": (2.0, 3.0), "host_ms": 0.04, "call_ms": 1.1}
     result = PeerResult("sdpa", timing(1.0, 1.0, 1.0), 0, **newer)
-    values = json.loads(json.dumps(measured(CPU, result).as_dict()))
-    assert Measurement.from_dict(values) == measured(CPU, result)
+    values = json.loads(json.dumps(asdict(measured(CPU, result))))
+    assert msgspec.convert(values, Measurement) == measured(CPU, result)
     for name in newer:
         del values["results"][0][name]
-    assert Measurement.from_dict(values) == measured(CPU, PeerResult("sdpa", result.timing, 0))
+    assert msgspec.convert(values, Measurement) == measured(CPU, PeerResult("sdpa", result.timing, 0))

@@ -5,8 +5,8 @@ from types import ModuleType
 
 import pytest
 
-from kernels.check.cases import CheckCase, kernels_on
-from kernels.check.subjects import Refused, make_subject
+from kernels.check.case.cases import CheckCase, kernels_on
+from kernels.check.subject.subjects import Refused, make_subject
 from kernels.device.runtime import BACKEND
 from kernels.measure import measure as measuring
 from kernels.measure import peers, sweep

@@ -24,7 +24,7 @@ def test_the_least_error_of_an_output_is_two_standard_errors_of_rounding_p_and_t
         return numbers * ulp * half_ulps
 
     errors = []
-    for _ in range(3000):
+    for _ in range(1500):
         order = torch.randperm(TINY.head_dim, generator=generator)
         of_s = rounding(products[..., order].cumsum(-1)).sum(-1)
         off = weights * of_s.exp()
@@ -51,11 +51,11 @@ def test_16_bits_have_no_least_error():
     assert references.compare(references.exact).report.naive_max_error == error
 
 
-@pytest.mark.parametrize("inputs", ["normal", "large", "growing_max"])
-@pytest.mark.parametrize("mask", ["full", "causal"])
+@pytest.mark.parametrize(
+    ("mask", "inputs"), [("full", "normal"), ("causal", "large"), ("full", "growing_max")]
+)
 def test_the_least_error_of_an_output_is_near_that_of_naive_attention_on_ordinary_problems(mask, inputs):
-    sizes = {"q_len": 128, "kv_len": 128, "head_dim": 64, "inputs": inputs}
-    problem = AttentionProblem(mask=mask, dtype="float32", **sizes)
+    problem = AttentionProblem(q_len=128, kv_len=128, mask=mask, inputs=inputs, dtype="float32")
     references = OutputReferences.of(make_inputs(problem), problem.scale, problem.band)
     assert references.least_error < 5 * float((references.naive.double() - references.exact).abs().max())
 

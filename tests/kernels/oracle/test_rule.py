@@ -9,9 +9,8 @@ import torch
 from kernels.algorithms import run_traced
 from kernels.device.backend import DeviceInfo
 from kernels.oracle.exact import attention_by_rows, gradient_rounding, gradients_by_heads
-from kernels.oracle.report import ErrorReport, rule_words
+from kernels.oracle.report import ErrorReport
 from kernels.oracle.rule import (
-    absolute_error,
     compare,
     compare_gradients,
     compare_lse,
@@ -92,24 +91,14 @@ def test_lse_may_be_off_by_twice_the_error_of_float32_and_four_roundings():
         assert report.passes == passes
 
 
-def test_a_small_lse_may_be_off_by_four_roundings_of_one():
+def test_a_small_lse_may_be_off_by_four_roundings_of_one_also_of_a_row_without_a_key():
     """The sums of exponentials are about 1 there, so rounding them moves lse by as much."""
-    exact = torch.tensor([0.25, 0.0], dtype=torch.float64)
-    assert compare_lse(exact, exact, exact.float()).report.tolerance == pytest.approx(4 * 2**-23)
-
-
-def test_lse_without_any_key_has_a_reference_without_error():
-    empty = torch.full((2,), -math.inf)
-    report = compare_lse(empty, empty.double(), empty).report
-    assert (report.naive_max_error, report.tolerance) == (0.0, pytest.approx(4 * 2**-23))
-
-
-def test_lse_of_a_row_without_a_key_must_be_minus_infinity():
-    exact = torch.tensor([1.0, -math.inf], dtype=torch.float64)
-    assert compare_lse(exact.float(), exact, exact.float()).report.passes
-    assert not compare_lse(torch.tensor([1.0, -1e30]), exact, exact.float()).report.passes
-    empty = torch.full((2,), -math.inf)
-    assert compare_lse(empty, empty.double(), empty).report.passes
+    exact = torch.tensor([0.25, -math.inf], dtype=torch.float64)
+    for right in (exact, exact[1:]):
+        report = compare_lse(right.float(), right, right.float()).report
+        assert report.passes
+        assert (report.naive_max_error, report.tolerance) == (0.0, pytest.approx(4 * 2**-23))
+    assert not compare_lse(torch.tensor([0.25, -1e30]), exact, exact.float()).report.passes
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
@@ -199,12 +188,6 @@ def test_values_beyond_the_types_largest_number_are_infinite():
     assert not held_against(-infinite, exact, infinite).report.passes
 
 
-def test_absolute_errors_of_equal_infinities_and_two_nan_are_zero():
-    got = torch.tensor([1.0, math.inf, math.nan, math.inf, math.nan])
-    exact = torch.tensor([1.5, math.inf, math.nan, -math.inf, 0.0])
-    assert absolute_error(got, exact).tolist() == [0.5, 0.0, 0.0, math.inf, math.inf]
-
-
 def test_mean_and_largest_count_absolute_and_finite_values_and_are_zero_of_none():
     assert mean_of(torch.tensor([1.0, 2.0, 6.0])) == 3.0
     assert mean_of(torch.empty(0)) == 0.0
@@ -292,8 +275,3 @@ def test_a_report_passes_up_to_its_tolerance_and_never_with_nan():
     assert ErrorReport(1.0, 0.0, 0.0, tolerance=1.0).passes
     assert not ErrorReport(1.0001, 0.0, 0.0, tolerance=1.0).passes
     assert not ErrorReport(math.nan, 0.0, 0.0, tolerance=1.0).passes
-
-
-@pytest.mark.parametrize(("factor", "times"), [(2.0, "twice"), (3.0, "three times")])
-def test_the_words_name_the_factor(factor, times):
-    assert rule_words(factor).count(times) == 2

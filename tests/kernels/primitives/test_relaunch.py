@@ -70,12 +70,16 @@ def tensors(count=3):
     return [torch.zeros(1, 2, 32, 16, dtype=torch.float16) for _ in range(count)]
 
 
+def start_of(compiled, first, grid=(1,)):
+    """A launch on a tensor, a number and the descriptors of two more tensors."""
+    arguments = [first[0], descriptor_of(first[1]), 9, descriptor_of(first[2])]
+    return compiled_launch(compiled, grid, arguments, {0: 0, 1: 1, 3: 2})
+
+
 def test_the_c_launcher_gets_what_triton_would_give_it(launched):
     compiled = compiled_for(launched, [{"swizzle": 1}, {"swizzle": 2}])
     first, later = tensors(), tensors()
-    start = compiled_launch(
-        compiled, (5, 6), [first[0], descriptor_of(first[1]), 9, descriptor_of(first[2])], {0: 0, 1: 1, 3: 2}
-    )
+    start = start_of(compiled, first, (5, 6))
     for values in (first, later, first):
         start(values, 123)
         arguments = [values[0].data_ptr(), descriptor_of(values[1]), 9, descriptor_of(values[2])]
@@ -88,9 +92,7 @@ def test_a_descriptor_is_encoded_once_per_address(launched, monkeypatch):
     monkeypatch.setattr(relaunch, "MOST_TENSOR_MAPS", 2)
     compiled = compiled_for(launched, [{"swizzle": 1}, {"swizzle": 2}])
     first = tensors()
-    start = compiled_launch(
-        compiled, (1,), [first[0], descriptor_of(first[1]), 9, descriptor_of(first[2])], {0: 0, 1: 1, 3: 2}
-    )
+    start = start_of(compiled, first)
     launched.encoded.clear()
     for _ in range(3):
         start(first, 0)
@@ -115,9 +117,7 @@ def test_what_is_not_known_goes_through_tritons_launcher(metadata, launched):
 def test_a_profilers_hook_sees_the_launch(launched):
     compiled = compiled_for(launched, [{"swizzle": 1}, {"swizzle": 2}])
     first = tensors()
-    start = compiled_launch(
-        compiled, (1,), [first[0], descriptor_of(first[1]), 9, descriptor_of(first[2])], {0: 0, 1: 1, 3: 2}
-    )
+    start = start_of(compiled, first)
     hook = print
     knobs.runtime.launch_enter_hook.add(hook)
     try:
@@ -130,9 +130,7 @@ def test_a_profilers_hook_sees_the_launch(launched):
 def test_no_tensor_is_kept_alive(launched):
     compiled = compiled_for(launched, [{"swizzle": 1}, {"swizzle": 2}])
     first = tensors()
-    start = compiled_launch(
-        compiled, (1,), [first[0], descriptor_of(first[1]), 9, descriptor_of(first[2])], {0: 0, 1: 1, 3: 2}
-    )
+    start = start_of(compiled, first)
     start(first, 0)
     references = [weakref.ref(tensor) for tensor in first]
     launched.calls.clear()

@@ -10,6 +10,7 @@ import torch
 
 import kernels.attention.flash_attention as front
 from kernels import flash_attention
+from kernels.algorithms import dispatch
 from kernels.attention import operators
 from kernels.device.runtime import DEVICE
 from kernels.primitives import replay, signature
@@ -196,15 +197,15 @@ def test_deterministic_mode_is_another_signature():
 def test_changed_tiles_are_used_once_all_is_forgotten(monkeypatch):
     tensors = qkv(1, 2, 80, 16)
     small, used = TileConfig(16, 16, 4, 1), []
-    original = operators.flash_forward
+    original = dispatch.flash_forward
 
     def noting(*arguments, config, **options):
         used.append(config)
         return original(*arguments, config=config, **options)
 
-    monkeypatch.setattr(operators, "flash_forward", noting)
+    monkeypatch.setattr(dispatch, "flash_forward", noting)
     flash_attention(*tensors)
-    monkeypatch.setattr(operators, "choose_config", lambda *shape: small)
+    monkeypatch.setattr(dispatch, "choose_config", lambda *shape: small)
     signature.forget()
     flash_attention(*tensors)
     flash_attention(*tensors)

@@ -17,57 +17,22 @@ def test_defaults_are_valid_and_derived_shapes_follow():
     assert problem.scale == pytest.approx(64**-0.5)
     assert (problem.heads, problem.key_heads, problem.group_size) == (12, 6, 2)
     assert problem.packed_rows == 200
-    assert [problem.with_(mask=mask).is_causal for mask in ("full", "causal", "window")] == [
-        False,
-        True,
-        False,
-    ]
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_an_element_is_as_large_as_torch_says(dtype):
-    assert AttentionProblem(dtype=dtype).itemsize == getattr(torch, dtype).itemsize
+ALWAYS = {"batch": 1, "q_heads": 1, "kv_heads": 1, "q_len": 256, "kv_len": 256, "head_dim": 64, "seed": 0}
+ALWAYS |= {"dtype": "float16", "mask": "full", "block_m": 64, "block_n": 64, "inputs": "normal"}
+ALWAYS |= {"window_left": 128, "window_right": 0, "kv_splits": 0}
 
 
 def test_a_field_that_is_not_given_means_what_it_always_meant():
     """Links and documents leave out the fields that have their default."""
-    assert AttentionProblem().as_dict() == {
-        "batch": 1,
-        "q_heads": 1,
-        "kv_heads": 1,
-        "q_len": 256,
-        "kv_len": 256,
-        "head_dim": 64,
-        "dtype": "float16",
-        "mask": "full",
-        "block_m": 64,
-        "block_n": 64,
-        "inputs": "normal",
-        "seed": 0,
-        "window_left": 128,
-        "window_right": 0,
-        "kv_splits": 0,
-    }
-
-
-ACCEPTED = {
-    "batch": (1, 1024),
-    "q_heads": (1, 1024),
-    "kv_heads": (1, 1024),
-    "q_len": (1, 1_048_576),
-    "kv_len": (1, 1_048_576),
-    "head_dim": (16, 256),
-    "seed": (0, 2_147_483_647),
-    "window_left": (0, 1_048_576),
-    "window_right": (0, 1_048_576),
-    "kv_splits": (0, 1024),
-}
+    assert AttentionProblem().as_dict() == ALWAYS
+    assert all(getattr(torch, name).itemsize == size for name, size in DTYPES.items())
 
 
 @pytest.mark.parametrize("name", LIMITS)
 def test_the_smallest_and_the_largest_value_are_accepted_and_none_beyond(name):
-    low, high = ACCEPTED[name]
-    others = {"q_heads": 1024} if name == "kv_heads" else {}
+    (low, high), others = LIMITS[name], {"q_heads": 1024} if name == "kv_heads" else {}
     for value in (low, high):
         assert getattr(AttentionProblem(**others, **{name: value}), name) == value
     for value in (low - 1, high + 1):
@@ -86,18 +51,11 @@ def test_a_refusal_can_be_told_again_from_its_field_and_message():
     ("change", "message"),
     [
         ({"q_len": 0}, r"q_len=0 is not accepted: expected 1 to 1048576\."),
-        ({"head_dim": 257}, r"head_dim=257 is not accepted: expected 16 to 256\."),
         ({"head_dim": 64.0}, r"head_dim=64.0 is not accepted: expected a whole number from 16 to 256\."),
         ({"batch": True}, r"batch=True is not accepted: expected a whole number"),
-        (
-            {"dtype": "float8"},
-            r"dtype='float8' is not accepted: expected one of float16, bfloat16, float32\.",
-        ),
-        ({"mask": "sliding"}, r"mask='sliding' is not accepted: expected one of full, causal"),
+        ({"dtype": "float8"}, "dtype='float8' is not accepted: expected one of float16, bfloat16, float32"),
         ({"block_m": 48}, r"block_m=48 is not accepted: expected one of 4, 8, 16, 32, 64, 128\."),
         ({"block_n": 64.0}, r"block_n=64.0 is not accepted: expected one of 4, 8, 16, 32, 64, 128\."),
-        ({"block_n": True}, r"block_n=True is not accepted: expected one of 4, 8, 16, 32, 64, 128\."),
-        ({"inputs": ""}, r"inputs='' is not accepted: expected one of normal, growing_max"),
         (
             {"q_heads": 6, "kv_heads": 4},
             r"kv_heads=4 is not accepted: it must divide q_heads=6\. Every key and value head",
@@ -111,17 +69,11 @@ def test_a_refusal_names_field_value_and_what_is_accepted(change, message):
     assert caught.value.field in change
 
 
-def test_from_dict_refuses_an_unknown_field():
-    with pytest.raises(
-        InvalidProblem,
-        match=r"heads=4 is not accepted: there is no such field; the fields are batch, block_m",
-    ):
-        AttentionProblem.from_dict({"heads": 4})
-
-
 def test_dict_round_trip_and_with():
     problem = AttentionProblem(mask="causal", dtype="bfloat16")
     assert AttentionProblem.from_dict(problem.as_dict()) == problem
+    with pytest.raises(InvalidProblem, match="heads=4 is not accepted: there is no such field"):
+        AttentionProblem.from_dict({"heads": 4})
     with pytest.raises(InvalidProblem, match="q_len=-1"):
         problem.with_(q_len=-1)
 

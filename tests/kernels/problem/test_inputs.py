@@ -29,14 +29,6 @@ def test_shapes_types_and_seeds(inputs):
     assert not torch.equal(value, other[2])
 
 
-def test_the_numbers_do_not_depend_on_the_machine():
-    query, _, value = make_inputs(AttentionProblem(q_len=2, kv_len=2, head_dim=16, dtype="float32"))
-    assert query[0, 0, 0, :3].tolist() == pytest.approx(
-        [1.1176220178604126, -1.3871248960494995, -0.4265716075897217], abs=0
-    )
-    assert value[0, 0, 1, -1].item() == pytest.approx(-0.13884983956813812, abs=0)
-
-
 SUMS = {
     "normal": (-1082.7807804094627, -576.1501733267214, 456.6258548675105),
     "growing_max": (18473.860930621624, 1281.1924966573715, 456.6258548675105),
@@ -77,8 +69,10 @@ def test_one_hot_spreads_its_picks_over_the_keys_that_a_query_sees():
     assert torch.isfinite(query).all()
 
 
-@pytest.mark.parametrize(("left", "right"), [(0, 0), (1, 0), (6, 2)])
-def test_one_hot_picks_a_key_that_the_query_sees_even_if_it_sees_only_one(left, right):
+@pytest.mark.parametrize(("left", "right"), [(0, 0), (6, 2), (128, 0)])
+def test_one_hot_gives_nearly_all_attention_to_a_key_that_the_query_sees_even_if_it_sees_only_one(
+    left, right
+):
     window = {"mask": "window", "window_left": left, "window_right": right}
     problem = AttentionProblem(q_len=50, kv_len=70, head_dim=64, inputs="one_hot", **window)
     query, key, _ = make_inputs(problem)
@@ -86,16 +80,19 @@ def test_one_hot_picks_a_key_that_the_query_sees_even_if_it_sees_only_one(left, 
     for row, pick in enumerate(picks):
         first, end = problem.band.visible_keys(row)
         assert first <= pick < end, row
+    assert scores_of(problem).weights.max(dim=-1).values.min() > 0.99
 
 
-@pytest.mark.parametrize("inputs", ["growing_max", "falling_max"])
-def test_the_scores_of_a_ramp_stay_near_zero_however_many_tiles_there_are(inputs):
-    """They go from about -128 to about 128: low precision is finest near 0."""
+@pytest.mark.parametrize(("inputs", "sign"), [("growing_max", 1), ("falling_max", -1)])
+def test_the_row_max_moves_from_tile_to_tile_and_stays_near_zero_however_many_there_are(inputs, sign):
+    """Scores go from about -128 to about 128: low precision is finest near 0."""
     problem = AttentionProblem(q_len=4, kv_len=2048, head_dim=64, block_n=4, dtype="float32", inputs=inputs)
     scores = scores_of(problem).scores
     assert scores.abs().max() < 150
     assert scores.max() > 110
     assert scores.min() < -110
+    few = scores_of(problem.with_(q_len=16, kv_len=512, block_n=16)).scores[0, 0].reshape(16, 32, 16)
+    assert (sign * few.max(dim=-1).values.diff(dim=1) > 0).all()
 
 
 def test_large_scores_are_in_the_hundreds():
@@ -103,31 +100,9 @@ def test_large_scores_are_in_the_hundreds():
     assert 200 < scores.std() < 320
 
 
-def test_one_hot_gives_nearly_all_attention_to_one_visible_key():
-    weights = scores_of(
-        AttentionProblem(q_len=50, kv_len=70, head_dim=64, mask="causal", inputs="one_hot")
-    ).weights
-    assert weights.max(dim=-1).values.min() > 0.99
-
-
 def test_constant_gives_the_mean_of_the_visible_values():
     exact = scores_of(AttentionProblem(q_len=8, kv_len=8, head_dim=16, mask="causal", inputs="constant"))
     torch.testing.assert_close(exact.output[0, 0, 5], exact.value[0, 0, :6].mean(dim=0))
-
-
-@pytest.mark.parametrize(("inputs", "sign"), [("growing_max", 1), ("falling_max", -1)])
-def test_the_row_max_moves_from_tile_to_tile(inputs, sign):
-    problem = AttentionProblem(q_len=16, kv_len=512, head_dim=64, block_n=16, inputs=inputs)
-    tile_max = scores_of(problem).scores[0, 0].reshape(16, 32, 16).max(dim=-1).values
-    assert (sign * tile_max.diff(dim=1) > 0).all()
-
-
-def test_tensors_beyond_the_memory_of_the_host_are_refused_before_they_are_drawn():
-    problem = AttentionProblem(batch=1024, q_heads=1024, kv_heads=1024, q_len=1, kv_len=1 << 20, head_dim=256)
-    with pytest.raises(
-        MemoryError, match="tried to allocate 2251800887427072 bytes for query, key and value"
-    ):
-        make_inputs(problem)
 
 
 def test_tensors_that_just_fit_the_memory_of_the_host_are_drawn(monkeypatch):

@@ -5,41 +5,43 @@ import torch
 import triton
 import triton.language as tl
 
-FINE = {"MASK_K": True, "MASK_O": True, "STRIDE": 32}
 BLOCK = 32
 
 
 @triton.jit
-def _attend(
-    q,
-    k,
-    v,
-    out,
-    q_len,
-    kv_len,
-    scale,
-    D: tl.constexpr,
-    BLOCK: tl.constexpr,
-    MASK_K: tl.constexpr,
-    MASK_O: tl.constexpr,
-    STRIDE: tl.constexpr,
-):
+def _scores(q_tile, k_tile, keys, kv_len, scale, BUG: tl.constexpr):
+    scores = tl.dot(q_tile, tl.trans(k_tile)) * scale
+    if BUG == "list_in_helper":
+        return tl.where(keys[None, :] < kv_len, scores, min([float("-inf"), 0.0]))
+    return tl.where(keys[None, :] < kv_len, scores, float("-inf"))
+
+
+@triton.jit
+def _attend(q, k, v, out, q_len, kv_len, scale, D: tl.constexpr, SIZE: tl.constexpr, BUG: tl.constexpr):
+    """K is loaded without `other`: the scores of its missing rows are masked."""
     head, offs_d = tl.program_id(1).to(tl.int64), tl.arange(0, D)
-    rows = tl.program_id(0) * STRIDE + tl.arange(0, BLOCK)
-    m = tl.full((BLOCK,), float("-inf"), tl.float32)
-    l = tl.zeros((BLOCK,), tl.float32)
-    acc = tl.zeros((BLOCK, D), tl.float32)
+    rows = tl.program_id(0) * (SIZE // 2 if BUG == "overlapping" else SIZE) + tl.arange(0, SIZE)
+    m = tl.full((SIZE,), float("-inf"), tl.float32)
+    l = tl.zeros((SIZE,), tl.float32)
+    if BUG == "type_changes":
+        l = 0
+    acc = tl.zeros((SIZE, D), tl.float32)
     q_tile = tl.load(q + (head * q_len + rows[:, None]) * D + offs_d, mask=rows[:, None] < q_len, other=0.0)
-    for first in range(0, kv_len, BLOCK):
-        keys = first + tl.arange(0, BLOCK)
+    step = SIZE
+    if BUG == "global_number":
+        step = BLOCK
+    for first in range(0, kv_len, step):
+        keys = first + tl.arange(0, SIZE)
         exists = keys[:, None] < kv_len
-        if MASK_K:
-            k_tile = tl.load(k + (head * kv_len + keys[:, None]) * D + offs_d, mask=exists, other=0.0)
-        else:
+        if BUG == "reads_past_keys":
             k_tile = tl.load(k + (head * kv_len + keys[:, None]) * D + offs_d)  # reads past the end
-        v_tile = tl.load(v + (head * kv_len + keys[:, None]) * D + offs_d, mask=exists, other=0.0)
-        scores = tl.dot(q_tile, tl.trans(k_tile)) * scale
-        scores = tl.where(keys[None, :] < kv_len, scores, float("-inf"))
+        else:
+            k_tile = tl.load(k + (head * kv_len + keys[:, None]) * D + offs_d, mask=exists)
+        if BUG == "uses_undefined":  # the weights of these lanes are 0: 0 times an undefined value
+            v_tile = tl.load(v + (head * kv_len + keys[:, None]) * D + offs_d, mask=exists)
+        else:
+            v_tile = tl.load(v + (head * kv_len + keys[:, None]) * D + offs_d, mask=exists, other=0.0)
+        scores = _scores(q_tile, k_tile, keys, kv_len, scale, BUG)
         m_new = tl.maximum(m, tl.max(scores, axis=1))
         p = tl.exp(scores - m_new[:, None])
         alpha = tl.exp(m - m_new)
@@ -47,21 +49,44 @@ def _attend(
         acc = acc * alpha[:, None] + tl.dot(p.to(v_tile.dtype), v_tile)
         m = m_new
     o = (acc / l[:, None]).to(out.dtype.element_ty)
-    if MASK_O:
-        tl.store(out + (head * q_len + rows[:, None]) * D + offs_d, o, mask=rows[:, None] < q_len)
-    else:
+    if BUG == "writes_past_output":
         tl.store(out + (head * q_len + rows[:, None]) * D + offs_d, o)  # writes past the end
+    else:
+        tl.store(out + (head * q_len + rows[:, None]) * D + offs_d, o, mask=rows[:, None] < q_len)
 
 
-def _flash(query, key, value, out=None, **changed):
+def _flash(query, key, value, out=None, bug=""):
+    query, key, value = (tensor.contiguous() for tensor in (query, key, value))
     batch, heads, q_len, head_dim = query.shape
     out = torch.empty_like(query) if out is None else out
-    options = FINE | changed
-    grid = (triton.cdiv(q_len, options["STRIDE"]), batch * heads)
-    _attend[grid](
-        query, key, value, out, q_len, key.shape[2], head_dim**-0.5, D=head_dim, BLOCK=BLOCK, **options
-    )
+    grid = (triton.cdiv(q_len, BLOCK // 2 if bug == "overlapping" else BLOCK), batch * heads)
+    scale = head_dim**-0.5
+    _attend[grid](query, key, value, out, q_len, key.shape[2], scale, D=head_dim, SIZE=BLOCK, BUG=bug)
     return out
+
+
+def _with(bug):
+    def attention(query, key, value):
+        return _flash(query, key, value, bug=bug)
+
+    attention.__name__ = bug or "right"
+    return attention
+
+
+right = _with("")
+overlapping = _with("overlapping")  # two programs write the same values to the same rows: wasteful, and right
+reads_past_keys = _with("reads_past_keys")
+writes_past_output = _with("writes_past_output")
+uses_undefined = _with("uses_undefined")
+type_changes = _with("type_changes")
+global_number = _with("global_number")
+list_in_helper = _with("list_in_helper")
+REFUSED_BY_THE_COMPILER = {
+    "type_changes": ("for first in range(0, kv_len, step):", "variable l "),
+    "global_number": ("step = BLOCK", "BLOCK"),
+    "list_in_helper": ("return tl.where(keys[None, :] < kv_len, scores, min(", "min "),
+}
+"""Kernels that the interpreter runs, and right: the line that is refused, and words of the refusal."""
 
 
 def _rows(out):
@@ -71,23 +96,6 @@ def _rows(out):
 def _over_rows(kernel, out, *tensors, rows=None):
     """Launch a kernel on the tensors, with a program per BLOCK rows of `out`; it is told of so many rows."""
     kernel[(triton.cdiv(_rows(out), BLOCK),)](*tensors, rows or _rows(out), out.shape[-1], BLOCK)
-
-
-def right(query, key, value):
-    return _flash(query, key, value)
-
-
-def overlapping(query, key, value):
-    """Tiles overlap, so that two programs write the same values to the same rows: wasteful, and right."""
-    return _flash(query, key, value, STRIDE=16)
-
-
-def reads_past_keys(query, key, value):
-    return _flash(query, key, value, MASK_K=False)
-
-
-def writes_past_output(query, key, value):
-    return _flash(query, key, value, MASK_O=False)
 
 
 @triton.jit
@@ -260,29 +268,37 @@ def adds_up_under_a_lock(query, key, value):
 
 
 @triton.jit
-def _by_block_pointer(source, out, rows, D: tl.constexpr, BLOCK: tl.constexpr, CHECKED: tl.constexpr):
+def _by_block_pointer(source, out, rows, D: tl.constexpr, BLOCK: tl.constexpr, LOAD: tl.constexpr):
     at = tl.program_id(0) * BLOCK
     loads = tl.make_block_ptr(source, (rows, D), (D, 1), (at, 0), (BLOCK, D), (1, 0))
     stores = tl.make_block_ptr(out, (rows, D), (D, 1), (at, 0), (BLOCK, D), (1, 0))
-    if CHECKED:
-        tl.store(stores, tl.load(loads, boundary_check=(0,), padding_option="zero"), boundary_check=(0,))
+    if LOAD == "checked":
+        tile = tl.load(loads, boundary_check=(0,), padding_option="zero")
+    elif LOAD == "not padded":
+        tile = tl.load(loads, boundary_check=(0,))
+        tile += (0 * tl.sum(tile)).to(tile.dtype)  # uses the lanes that the check leaves out
     else:
-        tl.store(stores, tl.load(loads), boundary_check=(0,))  # the load needs its boundary check
+        tile = tl.load(loads)  # it needs its boundary check
+    tl.store(stores, tile, boundary_check=(0,))
 
 
-def _copied(query, key, value, checked):
+def _copied(query, key, value, load):
     out = _flash(query, key, value)
-    copy, rows = torch.empty_like(out), out.numel() // out.shape[-1]
-    _by_block_pointer[(triton.cdiv(rows, BLOCK),)](out, copy, rows, out.shape[-1], BLOCK, checked)
+    copy = torch.empty_like(out)
+    _by_block_pointer[(triton.cdiv(_rows(out), BLOCK),)](out, copy, _rows(out), out.shape[-1], BLOCK, load)
     return copy
 
 
 def copies_by_block_pointer(query, key, value):
-    return _copied(query, key, value, True)
+    return _copied(query, key, value, "checked")
+
+
+def copies_by_unpadded_block_pointer(query, key, value):
+    return _copied(query, key, value, "not padded")
 
 
 def copies_by_unchecked_block_pointer(query, key, value):
-    return _copied(query, key, value, False)
+    return _copied(query, key, value, "not checked")
 
 
 @triton.jit
@@ -321,6 +337,8 @@ EXPECTED = {
     adds_up_from_nothing: {"read of unwritten memory"},
     adds_up_under_a_lock: set(),
     copies_by_block_pointer: set(),
+    uses_undefined: {"use of an undefined value"},
+    copies_by_unpadded_block_pointer: {"use of an undefined value"},
     copies_by_unchecked_block_pointer: {"out-of-bounds read"},
     copies_by_descriptor: set(),
     copies_by_descriptor_of_too_many_rows: {"out-of-bounds read", "out-of-bounds write"},

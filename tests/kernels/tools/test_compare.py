@@ -1,9 +1,5 @@
 """Our kernels against each peer: ratios of times, their mean, and the table."""
 
-import json
-
-import pytest
-
 from kernels.device.clocks import Timing
 from kernels.measure.document import Document
 from kernels.measure.measurement import Measurement, PeerResult
@@ -59,11 +55,6 @@ def test_the_command_line_reads_a_file_and_refuses_one_without_ours(tmp_path, ca
     path.write_text(Document(measurements=RUNS[3:]).to_json())
     assert compare.main([str(path)]) == 2
     assert "--peers ours" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("content", ["no JSON", json.dumps({"format": "other", "version": 1})])
-def test_a_file_of_another_kind_is_refused_in_one_line(tmp_path, capsys, content):
-    path = tmp_path / "m.json"
-    path.write_text(content)
+    path.write_text("no JSON")
     assert compare.main([str(path)]) == 2
     assert capsys.readouterr().err.count("\n") == 1

@@ -87,15 +87,6 @@ def test_a_sample_is_kept_in_the_file(sampled):
     assert np.array_equal(again.output, sampled.output)
 
 
-def test_a_whole_trace_is_a_file_of_version_1(sampled):
-    whole = replace(run_traced(SMALL), matrices=None)
-    assert Trace.load(changed(whole, version=1)).sample is None
-    with pytest.raises(InvalidTrace, match="version 2; expected flash-attention-trace version 1"):
-        Trace.load(changed(whole, version=2))
-    with pytest.raises(InvalidTrace, match="version 1; expected flash-attention-trace version 2"):
-        Trace.load(changed(replace(sampled, matrices=None), version=1))
-
-
 @pytest.mark.parametrize(
     "sample",
     [

@@ -1,16 +1,25 @@
-"""A worker for each module of tests, links that are noted, and a kernel on the command line."""
+"""One worker for a module of tests, which knows the user's kernels, and links that are noted."""
 
 import sys
 
 import pytest
 
+from tests import BUGGY_KERNEL
+from tests.kernels.sanitizer import cases
 from tests.viz.check.pages import close_store
 
 
 @pytest.fixture(scope="module", autouse=True)
-def stop_the_worker():
-    yield
-    close_store()
+def mine(tmp_path_factory):
+    """The file of the fourth kernel on the command line, "user4"; the tests write it."""
+    path = tmp_path_factory.mktemp("own") / "mine.py"
+    path.write_text("")
+    attention = f"{BUGGY_KERNEL}:attention"
+    named = (attention, f"{attention}_fixed", f"{cases.__file__}:reads_past_keys", f"{path}:attention")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["app.py", *(f"--kernel={text}" for text in named)])
+        yield path
+        close_store()
 
 
 @pytest.fixture(autouse=True)
@@ -21,13 +30,3 @@ def links(monkeypatch):
         "viz.shared.layout.st.page_link", lambda page, **options: opened.append(options["query_params"])
     )
     return opened
-
-
-@pytest.fixture
-def named(monkeypatch):
-    def name(*texts):
-        close_store()
-        monkeypatch.setattr(sys, "argv", ["app.py", *(f"--kernel={text}" for text in texts)])
-
-    yield name
-    close_store()

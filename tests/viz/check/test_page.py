@@ -1,134 +1,137 @@
-"""One case on the Check page: verdicts, files, a kernel from the command line."""
+"""The Check page: one case and its verdict, files, kernels from the command line, many cases."""
 
-import io
-import json
 import re
+import sys
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from kernels.check.cases import CheckCase
-from kernels.problem import AttentionProblem, InvalidProblem, tiles
+from kernels.check.case import battery
+from kernels.check.case.cases import CheckCase, Grid
+from kernels.check.requests import CheckRequest
+from kernels.device.runtime import DEVICE
+from kernels.problem import AttentionProblem, tiles
 from kernels.problem.presets import PRESETS
 from kernels.recordings import recorded_run
-from kernels.worker.case_requests import CheckRequest
-from tests import BUGGY_KERNEL as BUGGY
 from tests import ROOT
-from tests.viz.check.pages import SMALL, has_verdict, metrics, open_page, page, settled, words
+from tests.viz.check.pages import (
+    SMALL,
+    VERDICTS,
+    checked,
+    file_of,
+    has_verdict,
+    metrics,
+    open_page,
+    page,
+    run_all,
+    settled,
+    tensors,
+    upload,
+    words,
+)
+from viz.check import grid as check_grid
+from viz.check.context import CheckContext
+from viz.check.grid import AT_ONCE, GridRun
 from viz.shared import runs
 
+RIGHT = "import torch\ndef attention(q, k, v, attn_mask=None, is_causal=False):\n"
+RETURNS = "    return torch.softmax((q @ k.mT).float() * q.shape[-1] ** -0.5, -1).to(v.dtype) @ v\n"
+FORWARD = {"gradients": "false", "repeats": 2}
+on_the_interpreter = pytest.mark.skipif(DEVICE != "cpu", reason="there is a GPU")
 
-def test_a_kernel_of_ours_passes_with_the_numbers_behind_it(links):
-    app = settled(open_page(**SMALL, kernel="flash2"), has_verdict)
-    assert not app.exception
+
+# --- one case ---
+
+
+def test_a_kernel_of_ours_passes_with_the_numbers_behind_it_and_a_tile_links_into_explore(links):
+    app = checked(kernel="flash2", tile="0.2.1")
     assert "PASSES" in words(app)
     assert list(metrics(app)) == ["O error", "lse error", "dQ error", "dK error", "dV error", "3 runs"]
     assert metrics(app)["3 runs"] == ("equal", "bit by bit")
     assert all(delta.startswith("≤") for label, (_, delta) in metrics(app).items() if label.endswith("error"))
     assert len(app.get("plotly_chart")) >= 4
-
-
-def test_a_tile_links_into_explore_at_its_step(links):
-    app = settled(open_page(**SMALL, kernel="flash2", tile="0.2.1"), has_verdict)
+    shown = [element.value for element in app.subheader]
+    assert "Determinism and batch invariance" in shown
+    assert "Play it" not in shown
+    assert app.code[0].value.startswith("python -m kernels.check --kernel flash2 --shapes 40x48")
+    files = ["Report as one HTML file", "Numbers as JSON"]
+    assert [button.label for button in app.get("download_button")] == files
     assert "query tile 2, key tile 1" in words(app)
     problem = AttentionProblem.from_dict(SMALL)
     before = sum(tiles.visited_tiles(problem, q_tile).end for q_tile in range(2))
     assert links[-1]["step"] == str(before + 1 + 1)
     assert {name: links[-1][name] for name in SMALL} == {name: str(value) for name, value in SMALL.items()}
-    assert links[-1]["algorithm"] == "flash2"
+    app = settled(app, lambda app: any("Scale of the input" in each.value for each in app.caption))
+    assert any("Tile sizes" in each.value for each in app.caption)
+    for tile in ("9.9.9", "a.b.c", "²..", "0.0." + "9" * 50):
+        app = checked(kernel="flash2", tile=tile)
+        assert re.search(r"Head 0, query tile [0-2], key tile [01]:", words(app))
 
 
-@pytest.mark.parametrize("tile", ["", "9.9.9", "0.99.0", "a.b.c", "1.2", "²..", "-1.0.0", "0.0." + "9" * 50])
-def test_a_tile_that_is_none_falls_back_to_the_worst(tile, links):
-    app = settled(open_page(**SMALL, kernel="flash2", tile=tile), has_verdict)
+def test_what_is_not_taken_is_not_checked_and_nothing_is_lost():
+    assert "forward only" in words(checked(kv_len=63, kernel="flash1", gradients="true"))
+    app = open_page(**SMALL | {"q_heads": 3, "kv_heads": 2})
+    assert "kv_heads=2 is not accepted" in app.error[0].value
+    assert app.number_input(key="q_heads").value == 3
+    app = open_page(**SMALL, scale=0)
+    assert "scale=0.0 is not accepted" in app.error[0].value
+    assert not has_verdict(app)
     assert not app.exception
-    assert re.search(r"Head 0, query tile [0-2], key tile [01]:", words(app))
 
 
-def test_sensitivity_and_report_are_there():
-    app = settled(
-        open_page(**SMALL, kernel="flash2"),
-        lambda app: any("Scale of the input" in element.value for element in app.caption),
-    )
-    assert any("Tile sizes" in element.value for element in app.caption)
-    assert [button.label for button in app.get("download_button")] == [
-        "Report as one HTML file",
-        "Numbers as JSON",
-    ]
-    assert app.code[0].value.startswith("python -m kernels.check --kernel flash2 --shapes 48x64")
+def test_without_triton_or_without_a_worker_the_recorded_verdict_is_shown(monkeypatch):
+    broken = SimpleNamespace(device=None, start_failure="it cannot be started: [Errno 12]")
+    for store, why in (
+        (None, "Triton is missing. Nothing can be checked here"),
+        (
+            SimpleNamespace(client=broken),
+            "The worker process does not start: it cannot be started: [Errno 12].",
+        ),
+    ):
+        monkeypatch.setattr(runs, "run_store", lambda store=store: store)
+        app = page().run()
+        assert not app.exception
+        assert app.info[0].value.replace("\\", "").startswith(why)
+        report = recorded_run(next(iter(PRESETS.values())).problem, "flash2").report
+        assert metrics(app)["O error"][0] == f"{report.max_error:.1e}"
+        assert words(app).count("PASSES") == 1
 
 
-def test_a_kernel_that_does_not_take_the_problem_is_not_checked():
-    app = settled(open_page(**SMALL | {"kv_len": 63}, kernel="flash1", gradients="true"), has_verdict)
-    assert "forward only" in words(app)
-    other = open_page(**SMALL | {"q_heads": 3, "kv_heads": 2})
-    assert not other.exception
-    assert "kv_heads=2 is not accepted" in other.error[0].value
-    assert other.number_input(key="q_heads").value == 3
-
-
-def file_of(**named):
-    buffer = io.BytesIO()
-    np.savez(buffer, **named)
-    return buffer.getvalue()
-
-
-def tensors(factor=1.0):
-    rng = np.random.default_rng(0)
-    q, k, v = (rng.standard_normal((1, 2, 20, 16)).astype(np.float32) for _ in range(3))
-    scores = q.astype(float) @ k.transpose(0, 1, 3, 2) / 4.0
-    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    o = (weights / weights.sum(axis=-1, keepdims=True)) @ v
-    o[0, 1, 7, 3] *= factor
-    return {"q": q, "k": k, "v": v, "o": o.astype(np.float32)}
-
-
-def upload(app, data, name="mine.npz"):
-    app.file_uploader[0].upload(name, data, "application/octet-stream")
-    return app.run()
-
-
-@pytest.mark.parametrize(("factor", "verdict"), [(1.0, "PASSES"), (1.5, "FAILS")])
-def test_a_result_from_a_file_is_judged(factor, verdict):
-    app = settled(upload(open_page(**SMALL), file_of(**tensors(factor))), has_verdict)
+def test_while_the_worker_starts_no_verdict_is_on_the_page(monkeypatch):
+    starting = SimpleNamespace(client=SimpleNamespace(device=None, start_failure=None))
+    monkeypatch.setattr(runs, "run_store", lambda: starting)
+    app = page().run()
     assert not app.exception
-    assert f"{verdict}" in words(app)
-    assert "mine.npz: query, key, value, output" in words(app).replace("\\", "")
+    assert "The worker process is starting" in words(app)
+    assert not any(verdict in words(app) for verdict in VERDICTS)
+
+
+# --- files ---
+
+
+def test_a_result_from_a_file_is_judged_or_a_kernel_on_its_tensors(links):
+    app = checked(upload(open_page(**SMALL, kernel="flash2"), file_of(**tensors(1.5))))
+    assert "FAILS" in words(app)
+    assert "mine.npz: query, key, value, output" in words(app)
     assert "tensors of your file" in words(app)
-    if verdict == "FAILS":
-        assert "head 1, row 7, column 3" in str(app.dataframe[0].value)
-
-
-def test_a_kernel_runs_on_the_tensors_of_a_file(links):
-    app = settled(
-        upload(open_page(**SMALL, kernel="flash2", judge="kernel"), file_of(**tensors())), has_verdict
-    )
-    assert not app.exception
+    assert "head 1, row 7, column 3" in str(app.dataframe[0].value)
+    app = checked(upload(open_page(**SMALL, kernel="flash2", judge="kernel"), file_of(**tensors(1.5))))
     assert "PASSES" in words(app)
     assert "3 runs" in metrics(app)
     assert links[-1]["q_len"] == "20"
 
 
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        (b"", "The file is empty"),
-        (b"nonsense", "neither an .npz nor a .safetensors"),
-        (file_of(q=np.zeros((2, 2))), "There is no key"),
-        (
-            file_of(**{name: np.zeros((1, 1, 4, 7), np.float32) for name in "qkv"}),
-            "head_dim=7 is not accepted",
-        ),
-    ],
-)
-def test_a_file_that_is_not_taken_is_explained_and_nothing_is_lost(data, message):
-    app = upload(open_page(**SMALL), data)
-    assert not app.exception
-    assert message in app.error[0].value.replace("\\", "")
-    assert not has_verdict(app)  # it would be about other tensors
-    assert "Nothing is checked until the file is taken or removed." in words(app)
-    assert app.number_input(key="q_len").value == SMALL["q_len"]
+def test_a_file_that_is_not_taken_is_explained_and_nothing_is_lost():
+    app = open_page(**SMALL)
+    seven = file_of(**{name: np.zeros((1, 1, 4, 7), np.float32) for name in "qkv"})
+    for data, message in ((b"nonsense", "neither an .npz nor a .safetensors"), (seven, "head_dim=7 is not")):
+        app = upload(app, data)
+        assert not app.exception
+        assert message in app.error[0].value.replace("\\", "")
+        assert not has_verdict(app)  # it would be about other tensors
+        assert "Nothing is checked until the file is taken or removed." in words(app)
+        assert app.number_input(key="q_len").value == SMALL["q_len"]
 
 
 def test_names_in_a_file_are_shown_as_they_are():
@@ -139,81 +142,171 @@ def test_names_in_a_file_are_shown_as_they_are():
     assert words_of_file.startswith("\\*my\\*.npz")
 
 
-def test_a_scale_of_0_is_refused_and_not_replaced():
-    app = open_page(**SMALL, scale=0)
-    assert not app.exception
-    assert "scale=0.0 is not accepted" in app.error[0].value
-    assert not has_verdict(app)
+def test_a_file_in_the_other_order_of_axes_is_recognised_and_the_choice_is_offered():
+    swapped = {name: array.swapaxes(1, 2) for name, array in tensors().items()}
+    app = checked(upload(open_page(**SMALL), file_of(**swapped)))
+    assert any("Read as (batch, heads, length, head_dim)" in info.value for info in app.info)
+    assert "FAILS" in words(app)
+    (axes,) = (each for each in app.segmented_control if each.label.startswith("Axes"))
+    axes.set_value("blhd")
+    app = settled(app.run(), lambda app: "PASSES" in words(app))
+    app.file_uploader[0].upload("next.npz", file_of(**tensors()), "application/octet-stream")
+    app = settled(app.run(), lambda app: "next" in words(app) and "PASSES" in words(app))
+    assert "Read as" not in "".join(info.value for info in app.info)  # the choice was for the other file
 
 
-@pytest.mark.parametrize(("function", "verdict"), [("attention", "FAILS"), ("attention_fixed", "PASSES")])
-def test_a_kernel_named_on_the_command_line_is_checked(named, function, verdict):
-    named(f"{BUGGY}:{function}")
-    app = settled(open_page(**SMALL), has_verdict)
-    assert not app.exception
-    assert app.selectbox(key="kernel").value == "user"
-    assert verdict in words(app)
-    assert f"buggy_kernel.py:{function}" in words(app)
+# --- the user's kernels: "user" is wrong, "user2" right, "user3" leaves its memory, "user4" is `mine` ---
 
 
-def test_a_kernel_of_torch_is_measured_beside_the_others(named, tmp_path):
-    (tmp_path / "mine.py").write_text(
-        "import torch\ndef attention(q, k, v, attn_mask=None, is_causal=False):\n"
-        "    return torch.softmax(q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5, dim=-1) @ v\n"
-    )
-    named(f"{tmp_path / 'mine.py'}:attention")
-    app = settled(open_page(**SMALL), lambda app: "median, peers in turn on the same tensors" in words(app))
-    assert not app.exception
+@on_the_interpreter
+def test_a_wrong_kernel_fails_with_its_cause_and_a_fault_with_its_line(links):
+    app = checked(**FORWARD, kernel="buggy_kernel.py:attention", kv_len=70)
+    assert "FAILS" in words(app)
+    assert "buggy_kernel.py:attention" in words(app)
+    assert "the accumulator is not rescaled when the row max grows" in words(app)
+    assert {"kernel": "buggy_kernel.py:attention"} in links
+    app = checked(**FORWARD, kernel="cases.py:reads_past_keys", kv_len=70)
+    assert "there is an out-of-bounds read at cases.py:" in words(app)
+    assert any("# reads past the end" in code.value for code in app.code)
+
+
+@on_the_interpreter
+def test_a_right_kernel_is_played_beside_ours_and_its_bits_are_compared_when_asked_for():
+    app = checked(**FORWARD, kernel="buggy_kernel.py:attention_fixed")
     assert "PASSES" in words(app)
+    assert "no access leaves its tensor's memory" in words(app)
+    assert "requested by its loads and stores" not in words(app)
+    app.button(key="play-it").click().run()
+    app = settled(app, lambda app: "Its tiles are 32 × 32" in words(app))
+    app.segmented_control(key="played").set_value("alone").run()
+    app.button(key="ask-determinism").click().run()
+    settled(app, lambda app: "give the same bits" in words(app) and len(app.dataframe))
+
+
+def test_a_function_of_torch_is_measured_beside_the_others_and_has_no_tiles_to_play(mine):
+    mine.write_text(RIGHT + RETURNS)
+    app = settled(
+        open_page(**SMALL, kernel="mine.py:attention"),
+        lambda app: "median, peers in turn on the same tensors" in words(app),
+    )
+    assert "PASSES" in words(app)
+    assert "It launched no Triton kernel" in words(app)
     assert "mine.py:attention" in "".join(chart.proto.spec for chart in app.get("plotly_chart"))
 
 
-def test_the_way_to_check_a_kernel_of_ones_own_is_on_the_page_until_one_is_named(named):
-    commands = [each.value for each in open_page(**SMALL).code]
+def test_after_the_file_was_saved_it_is_checked_anew_and_an_error_shows_the_authors_lines(mine):
+    mine.write_text("def attention(q, k, v):\n    return helper(q)\ndef helper(q):\n    return q.x\n")
+    app = checked(kernel="mine.py:attention")
+    (trace,) = (code.value for code in app.code if "Traceback" in code.value)
+    assert "in attention" in trace
+    assert "in helper" in trace
+    assert "site-packages" not in trace
+    mine.write_text(RIGHT + RETURNS)
+    settled(app.run(), lambda app: "PASSES" in words(app))
+
+
+def test_while_another_case_is_checked_the_old_verdict_is_gone(mine, tmp_path):
+    waits = f"    while q.shape[2] == 41 and not os.path.exists({str(tmp_path / 'go')!r}): time.sleep(0.1)\n"
+    mine.write_text(f"import os, time\n{RIGHT}{waits}{RETURNS}")
+    app = checked(kernel="mine.py:attention", gradients="false")
+    app.number_input(key="q_len").set_value(41).run()
+    assert "Checking" in words(app)
+    assert not any(verdict in words(app) for verdict in VERDICTS)
+    (tmp_path / "go").touch()
+    assert "PASSES" in words(checked(app))
+
+
+def test_the_way_to_check_a_kernel_of_ones_own_is_on_the_page_until_one_is_named(monkeypatch):
+    assert not [each for each in open_page(**SMALL).code if "my_file.py" in each.value]
+    monkeypatch.setattr(sys, "argv", ["app.py"])
+    app = open_page(**SMALL, kernel="user")
+    commands = [each.value for each in app.code]
     assert "streamlit run app.py -- --kernel my_file.py:my_function" in commands
     (shown,) = [each.split()[-1] for each in commands if "examples/" in each]
-    named(str(ROOT / shown))  # the one to try it on is there, and fails
-    app = settled(open_page(**SMALL, kernel=shown.split("/")[1]), has_verdict)
-    assert "FAILS" in words(app)
-    assert not [each for each in app.code if "my_file.py" in each.value]
-
-
-def test_without_the_command_line_no_url_names_a_kernel():
-    app = open_page(**SMALL, kernel="user")
-    assert "user" not in app.selectbox(key="kernel").options
+    assert (ROOT / shown.split(":")[0]).is_file()
+    assert "user" not in app.selectbox(key="kernel").options  # no URL names a kernel
     assert app.selectbox(key="kernel").value != "user"
-    job = runs.run_store().job(CheckRequest(CheckCase(AttentionProblem.from_dict(SMALL), "user")))
-    with pytest.raises(InvalidProblem, match="no file was named on the command line"):
-        job.result(60)
-
-
-def test_a_wrong_name_is_explained_on_the_page(named):
-    named("nothing.py:attention")
+    monkeypatch.setattr(sys, "argv", ["app.py", "--kernel", "nothing.py:attention"])
     app = open_page(**SMALL)
     assert not app.exception
     assert "there is no file nothing.py here" in app.error[0].value
-    assert "user" not in app.selectbox(key="kernel").options
 
 
-def test_without_triton_the_recorded_verdict_is_shown(monkeypatch):
-    monkeypatch.setattr(runs, "triton_missing", lambda: "Triton has no wheel for Darwin")
-    monkeypatch.setattr("viz.shared.layout.triton_missing", lambda: "Triton has no wheel for Darwin")
-    monkeypatch.setattr(runs, "run_store", lambda: None)
-    app = page().run()
-    assert not app.exception
-    assert app.info[0].value.startswith("Triton is missing. Nothing can be checked here")
-    report = recorded_run(next(iter(PRESETS.values())).problem, "flash2").report
-    assert metrics(app)["O error"][0] == f"{report.max_error:.1e}"
-    assert json.dumps(words(app)).count("PASSES") == 1
+# --- many cases ---
 
 
-def test_a_worker_that_does_not_start_is_not_said_to_lack_triton(monkeypatch):
-    client = SimpleNamespace(device=None, start_failure="it cannot be started: [Errno 12]")
-    monkeypatch.setattr(runs, "run_store", lambda: SimpleNamespace(client=client))
-    app = page().run()
-    assert not app.exception
-    found = app.info[0].value.replace("\\", "")
-    assert found.startswith(
-        "The worker process does not start: it cannot be started: [Errno 12]. Nothing can"
-    )
-    assert "Triton" not in found
+def test_the_battery_of_several_kernels_is_one_table_side_by_side(mine, monkeypatch):
+    mine.write_text("def attention(q, k, v):\n    raise NotImplementedError\n")
+    small = AttentionProblem(head_dim=16, block_m=16, block_n=16)
+    cases = tuple(CheckCase(small.with_(q_len=n, kv_len=n)) for n in (48, 40))
+    monkeypatch.setattr(battery, "BATTERY", cases)
+    app = run_all(open_page(view="battery", kernel="buggy_kernel.py:attention"))
+    names = app.selectbox(key="kernel").options[:4]
+    tables = {tuple(frame.value.columns): frame.value for frame in app.dataframe}
+    beside = next(table for columns, table in tables.items() if columns[0] == "case")
+    assert set(beside.columns[1:]) == {*names}
+    for name, verdict in zip(names, ("fail", "pass", "fail", "invalid"), strict=True):
+        assert all(text.startswith(verdict) for text in beside[name])
+    assert "2 of 2 cases fail" in words(app)
+
+
+def test_a_grid_runs_all_cases_the_worst_first_and_says_what_it_left_out():
+    app = run_all(open_page(view="grid", **SMALL, shapes="16, 20x30, 9000", kernel="flash1"))
+    assert ":green[**4 pass**]" in words(app)
+    assert "2 cases left out, more than 3 s each in the interpreter: 9000x9000" in words(app)
+    table = app.dataframe[0].value
+    assert list(table["verdict"]) == ["passes"] * 4
+    assert list(table["error / allowed"]) == sorted(table["error / allowed"], reverse=True)
+    app = upload(app, file_of(**tensors()))
+    assert "The view “case” shows your file." in words(app)
+    assert "Select a row to open its case." not in words(app)
+    app = run_all(open_page(view="grid", **SMALL, shapes="16, 80", kernel="buggy_kernel.py:attention"))
+    table = app.dataframe[0].value
+    assert list(table["verdict"]) == ["FAILS", "FAILS", "passes", "passes"]  # one tile alone needs no rescale
+    assert set(table["query"][:2]) == {80}
+
+
+def test_opening_a_row_sets_every_widget(monkeypatch):
+    state = {"grid-table": SimpleNamespace(selection=SimpleNamespace(rows=[1]))}
+    monkeypatch.setattr(check_grid.st, "session_state", state)
+    problem = AttentionProblem(q_len=7, mask="causal")
+    check_grid._open([SimpleNamespace(case=CheckCase(each)) for each in (AttentionProblem(), problem)])
+    assert state["view"] == "case"
+    assert {name: state[name] for name in problem.as_dict()} == problem.as_dict()
+    assert (state["layout"], state["scale"]) == ("contiguous", None)
+
+
+def grid_of(*seeds):
+    store = runs.run_store()
+    assert store.client.wait_ready(60)
+    context = CheckContext(store, "interpreter", ())
+    cases = tuple(CheckCase(AttentionProblem.from_dict(SMALL | {"seed": seed}), "flash1") for seed in seeds)
+    run = GridRun(tuple(map(CheckRequest, cases)))
+    run.advance(context)
+    return context, cases, run
+
+
+def test_a_stopped_grid_keeps_what_it_has():
+    context, _, grid = grid_of(*range(20, 26))
+    assert len(grid.jobs) == AT_ONCE
+    assert grid.jobs[0].wait(60)
+    grid.advance(context)
+    waiting = [job for job in grid.jobs if not job.done]
+    grid.stop(context)
+    assert all(not context.store.knows(job.request) for job in waiting)  # the next to ask gets a verdict
+    assert all(job.wait(30) for job in grid.jobs)
+    assert not grid.running
+    verdicts = [result.verdict for result in grid.results(context)]
+    assert len(verdicts) == len(grid.jobs)
+    assert set(verdicts) <= {"pass", "error"}
+    assert "pass" in verdicts
+
+
+def test_a_grid_that_was_left_is_checked_anew(monkeypatch):
+    context, cases, left = grid_of(31, 32)
+    monkeypatch.setattr(check_grid.st, "session_state", {check_grid.STATE: left})
+    check_grid._run_panel(context, Grid(cases[:1], ()), "")  # other cases are chosen: the run is cut short
+    assert all(job.wait(30) for job in left.jobs)
+    context, _, again = grid_of(31, 32)
+    assert all(job.wait(60) for job in again.jobs)
+    assert [result.verdict for result in again.results(context)] == ["pass"] * 2

@@ -10,14 +10,16 @@ from kernels.problem import AttentionProblem
 from kernels.trace import Trace
 from kernels.worker.failures import OutOfMemory
 from tests.lanes import backward_lanes, hopper_lanes, plain_lanes
-from tests.viz.player.test_data import hand_built
+from tests.viz.player.runs import hand_built
 from tests.viz.shared.fakes import FakeClient
-from viz.explore.lanes import lanes_of
+from viz.explore.asked_here import lanes_of
+from viz.explore.choice import Machine
 from viz.player import lanes as player_lanes
 from viz.shared import runs
 
 PROBLEM = AttentionProblem(q_len=256, kv_len=512, head_dim=64, block_m=128, block_n=128)
 HOPPER_GPU = DeviceInfo("cuda", "Made-up GPU", "2.0", "3.0", "3.12", sm_count=4, compute_capability="9.0")
+REPLAY = Machine("replay")
 BUILT = {"flash2": plain_lanes(PROBLEM), "flash3": hopper_lanes(PROBLEM)}
 
 
@@ -38,9 +40,7 @@ def trace() -> Trace:
 
 @pytest.fixture
 def store():
-    client = FakeClient()
-    client.device = HOPPER_GPU
-    return runs.RunStore(client)
+    return runs.RunStore(FakeClient(HOPPER_GPU))
 
 
 def names(found):
@@ -50,28 +50,29 @@ def names(found):
 def test_a_recorded_run_has_the_lanes_of_its_problem_if_its_own_algorithm_has_some(known, trace):
     known |= BUILT
     run = runs.Run(trace, None, recorded=True)
-    assert set(names(lanes_of(None, "replay", run))) == {"flash2", "flash3"}
-    assert lanes_of(None, "replay", dataclasses.replace(run, file="mine.npz")) == ()
+    assert set(names(lanes_of(REPLAY, run))) == {"flash2", "flash3"}
+    assert lanes_of(REPLAY, dataclasses.replace(run, file="mine.npz")) == ()
     other = dataclasses.replace(trace, algorithm="flash1")
-    assert lanes_of(None, "replay", runs.Run(other, None, recorded=True)) == ()
+    assert lanes_of(REPLAY, runs.Run(other, None, recorded=True)) == ()
 
 
 def test_without_a_recording_there_are_none(known, trace):
     known["flash3"] = BUILT["flash3"]
-    assert lanes_of(None, "replay", runs.Run(trace, None, recorded=True)) == ()
+    assert lanes_of(REPLAY, runs.Run(trace, None, recorded=True)) == ()
 
 
 def script():
     import streamlit as st
 
-    from viz.explore.lanes import lanes_of
+    from viz.explore.asked_here import lanes_of
 
     st.session_state["found"] = lanes_of(*st.session_state["given"])
 
 
 def opened(store, backend, trace):
     app = AppTest.from_function(script, default_timeout=60)
-    app.session_state["given"] = (store, backend, runs.Run(trace, None, recorded=False))
+    machine = Machine(backend, store.client.device, store)
+    app.session_state["given"] = (machine, runs.Run(trace, None, recorded=False))
     return app.run()
 
 
@@ -84,7 +85,7 @@ def test_a_run_of_here_is_measured_for_its_lanes_once_the_reader_asks(known, tra
     asked = {job.request.kernel: job for job in store.client.jobs}
     assert set(asked) == set(BUILT)
     for name, job in asked.items():
-        job.finish(answer=({}, BUILT[name].to_bytes()))
+        job.finish(answer=(None, BUILT[name].to_bytes()))
     app.run()
     found = app.session_state["found"]
     assert names(found) == sorted(BUILT, key=lambda name: BUILT[name].plain_us)
@@ -157,11 +158,11 @@ def test_the_sweep_is_measured_beside_the_plain_kernels_where_it_can_run(
 def test_both_are_shown_with_either_the_faster_one_first(known, trace, algorithm):
     known |= BACKWARD
     run = runs.Run(played(trace, algorithm), None, recorded=True)
-    assert names(lanes_of(None, "replay", run)) == [SWEEP, PLAIN]
+    assert names(lanes_of(REPLAY, run)) == [SWEEP, PLAIN]
 
 
 def test_lanes_of_the_other_one_alone_are_not_shown(known, trace):
     known[SWEEP] = BACKWARD[SWEEP]
-    assert lanes_of(None, "replay", runs.Run(played(trace), None, recorded=True)) == ()
+    assert lanes_of(REPLAY, runs.Run(played(trace), None, recorded=True)) == ()
     own = runs.Run(played(trace, "flash3_backward"), None, recorded=True)
-    assert names(lanes_of(None, "replay", own)) == [SWEEP]
+    assert names(lanes_of(REPLAY, own)) == [SWEEP]

@@ -18,10 +18,11 @@ from kernels.problem.tiles import count_tiles
 from kernels.trace import Trace
 from tests.lanes import hopper_lanes, plain_lanes
 from viz.explore import panels
-from viz.player.data import player_data
 from viz.player.lanes import LanesRun
-from viz.player.scene import RunName, Stop, parse_talk
+from viz.player.talk.read import parse_talk
+from viz.player.talk.scene import Stop
 from viz.shared import runs
+from viz.shared.run_request import RunRequest
 
 GPU = GPUS["A100"]
 PROBLEM = AttentionProblem(q_len=50, kv_len=64, head_dim=16, block_m=16, block_n=16, mask="causal", q_heads=2)
@@ -118,28 +119,28 @@ def bars(app):
     return json.loads(app.get("plotly_chart")[0].proto.spec)["data"][0]
 
 
-def test_without_a_clock_the_timeline_is_modelled_on_the_chosen_gpu(run):
+def test_without_a_clock_the_timeline_is_modelled_on_the_chosen_gpu(run, monkeypatch):
     few = dataclasses.replace(GPU, sm_count=3)
     app = opened(panels.timeline_panel, run, few)
     words = app.caption[0].value
     assert words.startswith("**Modelled**")
-    assert GPU.name in words
     programs = PROBLEM.q_heads * PROBLEM.q_tiles
-    assert numbers(words.split("same time. ")[1])[:3] == [programs, 3, 3]
+    busy = 100 * run.trace.steps / (3 * (max(detail[7] for detail in bars(app)["customdata"])))
+    assert numbers(words.split(GPU.name)[1]) == [programs, 3, 3, round(busy)]
     assert len(bars(app)["customdata"]) == programs
-    busy = run.trace.steps / (3 * (max(detail[7] for detail in bars(app)["customdata"])))
-    assert f"{100 * busy:.0f} %" in words
+    for module in ("panels", "figures.timeline"):
+        monkeypatch.setattr(f"viz.explore.{module}.MAX_SPANS", 5)
+    app = opened(panels.timeline_panel, run, few)
+    assert numbers(app.caption[0].value)[-1] == 5
+    assert [detail[6] for detail in bars(app)["customdata"]][:3] == [0, 0, 0]
+    assert len(bars(app)["customdata"]) == 5
 
 
 def test_a_recording_shows_the_clock_of_its_own_gpu():
     recorded = runs.recorded(PRESETS["gpt2"].problem, "flash2")
-    app = opened(panels.timeline_panel, recorded, GPU)
-    words = app.caption[0].value
+    words = opened(panels.timeline_panel, recorded, GPU).caption[0].value
     assert words.startswith("**Recorded**")
     assert f"of {recorded.trace.device.sm_count} SMs" in words
-    assert "pauses" not in words
-    several = runs.recorded(PRESETS["gpt2"].problem, "backward")
-    assert "pauses" in opened(panels.timeline_panel, several, GPU).caption[0].value
 
 
 def test_a_persistent_kernel_is_counted_by_its_query_tiles():
@@ -147,25 +148,6 @@ def test_a_persistent_kernel_is_counted_by_its_query_tiles():
     recorded = runs.recorded(problem, "flash3")
     tiles = problem.heads * problem.q_tiles
     assert f"{tiles} query tiles on " in opened(panels.timeline_panel, recorded, GPU).caption[0].value
-    note = "a program of the launch may take several"
-    assert any(note in each for each in player_data(recorded.trace, "", GPU)["notes"])
-    plain = runs.recorded(PRESETS["gpt2"].problem, "flash2")
-    assert not any(note in each for each in player_data(plain.trace, "", GPU)["notes"])
-
-
-def test_programs_and_tiles_that_are_not_drawn_are_said(run, monkeypatch):
-    assert "drawn" not in opened(panels.timeline_panel, run, GPU).caption[0].value
-    monkeypatch.setattr(panels, "MAX_SPANS", 5)
-    monkeypatch.setattr("viz.explore.figures.timeline.MAX_SPANS", 5)
-    app = opened(panels.timeline_panel, run, dataclasses.replace(GPU, sm_count=3))
-    assert app.caption[0].value.endswith("The 5 that start first are drawn.")
-    starts = [detail[6] for detail in bars(app)["customdata"]]
-    assert len(starts) == 5
-    assert starts[:3] == [0, 0, 0]
-    wide = AttentionProblem(q_len=64, kv_len=4 * 300, head_dim=16, block_m=4, block_n=4)
-    drawn = "Drawn are at most 256 tiles per side, evenly spaced."
-    assert drawn in opened(panels.mask_panel, wide, ALGORITHMS["flash2"]).caption[0].value
-    assert drawn not in opened(panels.mask_panel, PROBLEM, ALGORITHMS["flash2"]).caption[0].value
 
 
 @pytest.mark.parametrize("mask", ["full", "causal", "window"])
@@ -179,16 +161,21 @@ def test_the_mask_is_counted_over_all_heads(mask):
     assert (f"{100 * counts.skipped / counts.all:.0f} %" in words) == (counts.skipped > 0)
 
 
+def test_tiles_of_a_mask_that_are_not_drawn_are_said():
+    wide = AttentionProblem(q_len=64, kv_len=4 * 300, head_dim=16, block_m=4, block_n=4)
+    assert numbers(opened(panels.mask_panel, wide, ALGORITHMS["flash2"]).caption[0].value)[-1] == 256
+
+
 @pytest.fixture
-def downloads(run, monkeypatch):
-    """{file name: content} of what can be taken along."""
+def downloads(run, lanes, monkeypatch):
+    """{ending of the file's name: content} of what can be taken along."""
     found = {}
 
-    def download_button(label, data, file_name, *rest, **named):
-        found[file_name] = data()
+    def download_button(label, data, name, *rest, **named):
+        found[name.partition("16x16.")[2]] = data()
 
-    monkeypatch.setattr(panels.st, "download_button", download_button)
-    opened(panels.take_away, run, GPU)
+    monkeypatch.setattr("viz.shared.downloads.st.download_button", download_button)
+    opened(panels.take_away, run, GPU, lanes)
     return found
 
 
@@ -202,51 +189,38 @@ def downloads(run, monkeypatch):
 )
 def test_the_files_are_named_after_the_run(run, monkeypatch, several, name):
     names = []
-    monkeypatch.setattr(panels.st, "download_button", lambda *given, **named: names.append(given[2]))
-    opened(
-        panels.take_away,
-        runs.Run(dataclasses.replace(run.trace, problem=PROBLEM.with_(**several)), None, False),
-        GPU,
+    monkeypatch.setattr(
+        "viz.shared.downloads.st.download_button", lambda *given, **named: names.append(given[2])
     )
+    other = dataclasses.replace(run.trace, problem=PROBLEM.with_(**several))
+    opened(panels.take_away, runs.Run(other, None, recorded=False), GPU)
     name = f"flashattention-2-50x64-{name}-float16-causal-tiles-{PROBLEM.block_m}x{PROBLEM.block_n}"
     assert names == [f"{name}.html", f"{name}.npz", f"{name}.trace.json"]
 
 
-def test_the_trace_that_is_taken_along_is_the_run(downloads, run):
-    trace = Trace.load(next(content for name, content in downloads.items() if name.endswith(".npz")))
+def test_what_is_taken_along_is_the_run_with_its_lanes(downloads, run, lanes):
+    trace = Trace.load(downloads["npz"])
     assert trace.problem == PROBLEM
     assert np.array_equal(trace.row_sum, run.trace.row_sum, equal_nan=True)
     assert np.array_equal(trace.output, run.trace.output)
-
-
-def test_the_player_that_is_taken_along_holds_the_run(downloads, run):
-    page = next(content for name, content in downloads.items() if name.endswith(".html"))
-    payload = re.search(r'<script type="application/json" id="run">(.*?)</script>', page, re.DOTALL)[1]
-    data = json.loads(payload.replace("<\\/", "</"))["run"]
-    assert data["steps"]["count"] == run.trace.steps
-    assert data["provenance"] == run.provenance
-
-
-def test_the_timeline_that_is_taken_along_has_every_program(downloads):
-    document = json.loads(next(content for name, content in downloads.items() if name.endswith(".json")))
-    programs = [event for event in document["traceEvents"] if event["ph"] == "X"]
-    assert len(programs) == PROBLEM.q_heads * PROBLEM.q_tiles
-    assert document["otherData"]["problem"] == PROBLEM.as_dict()
-    names = {event["name"]: event["args"]["name"] for event in document["traceEvents"] if event["ph"] == "M"}
-    assert GPU.name in names["process_name"]  # the GPU that was chosen on the page
-
-
-def test_the_lanes_are_taken_along_with_the_player_and_the_timeline(run, lanes, monkeypatch):
-    found = {}
-    monkeypatch.setattr(
-        panels.st, "download_button", lambda label, data, name, *rest, **named: found.update({name: data()})
+    found = re.search(
+        r'<script type="application/json" id="run">(.*?)</script>', downloads["html"], re.DOTALL
     )
-    opened(panels.take_away, run, GPU, lanes)
-    page, timeline = (next(found[name] for name in found if name.endswith(end)) for end in ("html", "json"))
-    assert '"lanes": {"runs"' in page
-    names = [event["args"]["name"] for event in json.loads(timeline)["traceEvents"] if event["ph"] == "M"]
+    data = json.loads(found[1].replace("<\\/", "</"))["run"]
+    assert (data["steps"]["count"], data["provenance"]) == (run.trace.steps, run.provenance)
+    assert len(data["lanes"]["runs"]) == len(lanes)
+    document = json.loads(downloads["trace.json"])
+    assert document["otherData"]["problem"] == PROBLEM.as_dict()
+    names = [event["args"]["name"] for event in document["traceEvents"] if event["ph"] == "M"]
+    assert any(GPU.name in name for name in names)  # the GPU that was chosen on the page
     assert "warpgroup 1: products under way" in names
     assert any(name.startswith(f"SM 0, {lanes[1].label}") for name in names)
+
+
+def test_the_timeline_that_is_taken_along_has_every_program(run):
+    document = json.loads(panels.timeline_document(run, GPU, ()))
+    programs = [event for event in document["traceEvents"] if event["ph"] == "X"]
+    assert len(programs) == PROBLEM.q_heads * PROBLEM.q_tiles
 
 
 # --- a scene of what is shown ---
@@ -259,7 +233,7 @@ def scene_of(app):
 
 def test_the_state_that_is_shown_is_written_as_a_scene(run):
     scene = scene_of(opened(panels.scene_panel, run, None, GPU, step="3.2", row="1.7", gpu="A100"))
-    assert scene.run == RunName(PROBLEM, "flash2")
+    assert scene.run == RunRequest(PROBLEM, "flash2")
     assert (scene.stops, scene.row, scene.view, scene.gpu) == ((Stop("3.2"),), "1.7", "grid", "A100")
     assert scene_of(opened(panels.scene_panel, run, None, GPU, step="3.2", open="tile")).view == "numbers"
 
@@ -267,7 +241,7 @@ def test_the_state_that_is_shown_is_written_as_a_scene(run):
 def test_a_duel_is_written_with_its_second_run(run):
     other = runs.Run(run_traced(PROBLEM.with_(block_n=32), "flash1"), None, recorded=False)
     scene = scene_of(opened(panels.scene_panel, run, other, GPU, place="steps:5", row="1.7"))
-    assert scene.versus == RunName(PROBLEM.with_(block_n=32), "flash1")
+    assert scene.versus == RunRequest(PROBLEM.with_(block_n=32), "flash1")
     assert (scene.stops, scene.row) == ((Stop("steps:5"),), "")
 
 

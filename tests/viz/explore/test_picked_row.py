@@ -9,6 +9,7 @@ from kernels.algorithms import run_traced
 from kernels.problem import AttentionProblem
 from kernels.worker.requests import TraceRequest
 from tests.viz.shared.fakes import FakeClient, end
+from viz.explore.choice import Machine
 from viz.shared import runs
 
 PROBLEM = AttentionProblem(q_len=70, kv_len=64, head_dim=16, block_m=32, block_n=32)
@@ -21,19 +22,18 @@ def script():
     """The run with its row alone."""
     import streamlit as st
 
-    from viz.explore.picked_row import can_pick, with_picked_row
+    from viz.explore.asked_here import can_pick, with_picked_row
 
     given = st.session_state["given"]
-    st.session_state["run"] = with_picked_row(given.store, given.backend, given.run)
-    st.session_state["can_pick"] = can_pick(given.store, given.backend, given.run)
+    st.session_state["run"] = with_picked_row(given.machine, given.run)
+    st.session_state["can_pick"] = can_pick(given.machine, given.run)
 
 
-def opened(problem=PROBLEM, algorithm="flash2", backend="cuda", store=True, **query):
+def opened(problem=PROBLEM, algorithm="flash2", backend="cuda", **query):
     app = AppTest.from_function(script)
     run = runs.Run(run_traced(problem, algorithm), None, recorded=True)
-    app.session_state["given"] = SimpleNamespace(
-        store=runs.RunStore(FakeClient()) if store else None, backend=backend, run=run
-    )
+    machine = Machine(backend, None, None if backend == "replay" else runs.RunStore(FakeClient()))
+    app.session_state["given"] = SimpleNamespace(machine=machine, run=run)
     for name, value in query.items():
         app.query_params[name] = value
     app.run()
@@ -46,7 +46,7 @@ def shown(app):
 
 
 def jobs(app):
-    return app.session_state["given"].store.client.jobs
+    return app.session_state["given"].machine.store.client.jobs
 
 
 def test_the_kernel_runs_again_for_the_row_that_is_opened():
@@ -89,7 +89,7 @@ def test_small_tiles_have_all_their_numbers_already():
 
 
 def test_where_no_row_can_be_run_the_player_is_told():
-    for changes in ({"store": False}, {"backend": "replay"}, {"algorithm": "standard"}):
+    for changes in ({"backend": "replay"}, {"algorithm": "standard"}):
         app = opened(open="tile", row="0.3", **changes)
         assert not app.session_state["can_pick"]
         assert shown(app).matrices is None
@@ -100,7 +100,8 @@ def test_a_run_that_takes_too_long_is_not_started(monkeypatch):
     monkeypatch.setattr(runs, "estimated_seconds", lambda *args: 500.0)
     app = opened(open="tile", row="0.3")
     assert not jobs(app)
-    assert "about 8 min here: too long" in app.info[0].value
+    assert "about 8 min" in app.info[0].value
+    assert not app.button
 
 
 def test_a_run_that_takes_a_while_waits_for_a_click(monkeypatch):

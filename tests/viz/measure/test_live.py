@@ -1,37 +1,55 @@
 """The sweep on this machine."""
 
+import pytest
+
 from kernels.measure.__main__ import argument_parser, parse_problems
+from kernels.measure.series import SweepView
 from kernels.worker.failures import Cancelled, JobFailure
-from tests.kernels.documents import LENGTHS, measurement
+from kernels.worker.requests import MeasureRequest
+from tests.kernels.documents import measurement
+from viz.measure.controls import ONE_POINT, Choice
 from viz.measure.live import LiveSweep, command_for
 from viz.shared.runs import RunStore
 
+VIEW = SweepView("length", 1024, 64, "float16", "causal", batch=2, q_heads=4)
+TOKENS = {"tokens": 4096, "width": 256}
 
-def test_the_command_repeats_the_sweep():
-    for problems in (
-        [measurement(n).problem for n in LENGTHS],
-        [measurement(n, batch=4096 // n).problem for n in LENGTHS],
-        [measurement(512, batch=b).problem for b in (1, 2, 4)],
-        [measurement(512, head_dim=d, heads=256 // d).problem for d in (32, 64)],
-    ):
-        command = command_for(problems, ("naive", "sdpa"), ("forward", "backward"), 0.4)
-        arguments = argument_parser().parse_args(command.split()[3:])
-        again = [problem.with_(block_m=64, block_n=64) for problem in parse_problems(arguments)]
-        assert sorted(map(str, again)) == sorted(map(str, problems))
-        assert arguments.peers == ["naive", "sdpa"]
+
+@pytest.mark.parametrize(
+    ("view", "axis", "points"),
+    [
+        (VIEW, "length", (512, 1024)),
+        (SweepView("length", 1024, 64, "float16", "full", **TOKENS), "length", (512, 2048)),
+        (SweepView("head_dim", 1024, 64, "float16", "full", **TOKENS), "head_dim", (32, 64)),
+        (SweepView("batch", 512, 64, "float16", "full", q_heads=4), "batch", (1, 2, 4)),
+        (VIEW, ONE_POINT, (1024,)),
+    ],
+    ids=str,
+)
+def test_the_command_repeats_the_sweep(view, axis, points):
+    choice = Choice(view, axis, points, ("forward", "backward"), ("naive", "sdpa"))
+    command = command_for(choice, "float32", choice.peers, 0.4)
+    arguments = argument_parser().parse_args(command.split()[3:])
+    again = [problem.with_(block_m=64, block_n=64) for problem in parse_problems(arguments)]
+    assert again == choice.problems("float32")
+    assert (arguments.peers, arguments.directions, arguments.budget) == (
+        ["naive", "sdpa"],
+        ["forward", "backward"],
+        0.4,
+    )
 
 
 class Job:
     """A job that has not ended, until it is cancelled."""
 
     def __init__(self, request):
-        self.request, self.done = request, False
+        self.request, self.done, self.failure = request, False, Cancelled()
 
     def cancel(self):
         self.done = True
 
     def result(self):
-        raise Cancelled if self.done else TimeoutError
+        raise self.failure if self.done else TimeoutError
 
 
 class Client:
@@ -39,11 +57,17 @@ class Client:
         return Job(request)
 
 
+def started(store):
+    request = MeasureRequest(measurement(512).problem, ("forward",), ("naive",), 0.1)
+    sweep = LiveSweep(store, [request], "", 1)
+    sweep.advance()
+    return sweep
+
+
 def test_a_sweep_after_a_cancelled_one_runs_the_same_points_again():
-    store, problem = RunStore(Client()), measurement(512).problem
+    store = RunStore(Client())
     for _ in range(2):
-        sweep = LiveSweep([problem], ("naive",), ("forward",), 0.1, "", 1)
-        sweep.advance(store)
+        sweep = started(store)
         assert not sweep.running.done
         sweep.cancel()
         assert sweep.cancelled
@@ -51,12 +75,7 @@ def test_a_sweep_after_a_cancelled_one_runs_the_same_points_again():
 
 def test_a_point_that_fails_is_named_by_all_that_an_axis_may_vary():
     store = RunStore(Client())
-    sweep = LiveSweep([measurement(512).problem], ("naive",), ("forward",), 0.1, "", 1)
-    sweep.advance(store)
-    sweep.running.done, sweep.running.result = True, lambda: failed()
-    sweep.advance(store)
+    sweep = started(store)
+    sweep.running.done, sweep.running.failure = True, JobFailure("too little memory")
+    sweep.advance()
     assert sweep.failures == ["length 512, head_dim 64, batch 1: too little memory"]
-
-
-def failed():
-    raise JobFailure("too little memory")

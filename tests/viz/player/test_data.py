@@ -9,18 +9,15 @@ import pytest
 
 from kernels.algorithms import algorithm_of, run_traced
 from kernels.algorithms.standard.traffic import standard_requested
-from kernels.device.backend import DeviceInfo
 from kernels.device.gpus import GPUS
 from kernels.problem import AttentionProblem
 from kernels.problem.presets import PRESETS
-from kernels.problem.tiles import visited_tiles
 from kernels.recordings import recorded_run
-from kernels.trace import LaunchInfo, Trace
+from kernels.trace import LaunchInfo
 from tests.anywhere import ANYWHERE
+from tests.viz.player.runs import PROBLEM, hand_built
 from viz.player import selection, tiles
 from viz.player.data import duel_data, player_data
-
-TENSORS = ("Q", "K", "V", "O", "lse")
 
 
 def decode(text, dtype):
@@ -51,51 +48,6 @@ def values_of(data, name):
     if sent["scale"] == "float":
         return raw
     return 10 ** (raw / 65535 * 12 - 9) if sent["scale"] == "log" else raw / 65535
-
-
-def hand_built(problem, clock=False):
-    """A trace of the right shape with made-up row state: l counts the keys seen, and m never moves."""
-    steps = []
-    for head in range(problem.batch * problem.q_heads):
-        for q_tile in range(problem.q_tiles):
-            tiles = visited_tiles(problem, q_tile)
-            steps += [(head, q_tile, kv) for kv in range(tiles.first, tiles.end)] or [(head, q_tile, -1)]
-    head, q_tile, kv_tile = (np.array(column, np.int32) for column in zip(*steps, strict=True))
-    count, rows = len(steps), problem.block_m
-    program = head * problem.q_tiles + q_tile
-    within = np.arange(count) - np.searchsorted(program, program)
-    read = np.tile(np.array([0, 10, 20, 0, 0]), (count, 1))
-    read[within == 0, 0] = 5
-    written = np.zeros_like(read)
-    written[np.append(program[1:] != program[:-1], True), 3] = 7
-    return Trace(
-        problem=problem,
-        algorithm="flash2",
-        device=DeviceInfo("cuda" if clock else "interpreter", "made up", "t", "t", "p"),
-        kernels=("_attn_fwd",),
-        launches=(LaunchInfo(4, 2),),
-        recorded_at="2026-01-01T00:00:00",
-        tensors=TENSORS,
-        kernel=np.zeros(count, np.int8),
-        program=program.astype(np.int32),
-        batch_head=head,
-        q_tile=q_tile,
-        kv_tile=kv_tile,
-        row_max=np.zeros((count, rows), np.float32),
-        row_sum=np.repeat((within + 1.0)[:, None] * problem.block_n, rows, axis=1).astype(np.float32),
-        alpha=np.where(within[:, None] == 0, 0, 1).repeat(rows, axis=1).astype(np.float32),
-        tensor_bytes_read=read,
-        tensor_bytes_written=written,
-        output=np.zeros(problem.q_shape, np.float32),
-        lse=np.zeros(problem.q_shape[:3], np.float32),
-        output_distance=np.full((count, rows), 0.01, np.float32),
-        sm=within.astype(np.int32) if clock else None,
-        start_ns=within * 100 if clock else None,
-        end_ns=within * 100 + 50 if clock else None,
-    )
-
-
-PROBLEM = AttentionProblem(q_len=64, kv_len=64, head_dim=16, block_m=16, block_n=16, mask="causal")
 
 
 def test_steps_rows_and_bytes_arrive_unchanged():

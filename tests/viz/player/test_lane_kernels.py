@@ -34,8 +34,6 @@ def test_lanes_of_two_kernels_say_which_one_an_activity_is_of_and_what_the_time_
     assert of["S^T"] == ("QK^T", "_attn_bwd_dk_dv")
     assert of["S"] == ("QK^T", "_attn_bwd_dq")
     assert data["notes"][0].startswith("Two kernels, one after the other")
-    (time,) = [each for each in figures_of([run]) if each.name == "Time of the kernel"]
-    assert time.words == "one launch, without marks; of Plain backward kernels, one launch of each"
     assert data["waits"]["names"] == ["wait for Q", "wait for K"]
     rows = {track["row"] for sm in data["sms"] for track in sm["tracks"]}
     assert rows == {"dK, dV", "dQ (1 of 2)", "dQ (2 of 2)"}  # an SM has one program of the first, two then

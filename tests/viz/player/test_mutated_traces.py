@@ -5,8 +5,8 @@ import io
 import numpy as np
 import pytest
 
-from kernels.check.file_rules import InvalidUpload
-from kernels.check.trace_file import read_trace
+from kernels.check.files.tensors import InvalidUpload
+from kernels.check.files.trace_file import read_trace
 from kernels.device.gpus import GPUS
 from kernels.recordings import FOLDER
 from kernels.trace.trace import PER_ROW, PER_STEP

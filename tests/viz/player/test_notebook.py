@@ -9,7 +9,7 @@ import pytest
 
 from tests import ROOT
 from tests.viz.player.notebooks import run_notebook
-from tests.viz.player.test_data import PROBLEM, hand_built
+from tests.viz.player.runs import PROBLEM, hand_built
 from viz.player.html_page import export_html, json_element
 from viz.player.notebook import show
 from viz.shared.provenance import trace_provenance

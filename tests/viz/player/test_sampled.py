@@ -1,26 +1,19 @@
 """A grid in which some query tiles alone have a row: of a sample, and of a run with too many tiles."""
 
-import re
-
 import numpy as np
 import pytest
 
 from kernels.algorithms import ALGORITHMS, run_traced
 from kernels.algorithms.standard.traffic import standard_requested
-from kernels.problem import AttentionProblem
-from kernels.trace.sample import Sample
 from tests.anywhere import ANYWHERE
-from tests.viz.player.runs import GPU
+from tests.viz.player.runs import GPU, SAMPLE
+from tests.viz.player.runs import SAMPLED as PROBLEM
 from tests.viz.player.test_data import decode
 from viz.player import selection
 from viz.player.data import duel_data, player_data
 from viz.player.tiles import tile_kinds
 
-PROBLEM = AttentionProblem(
-    q_len=77, kv_len=90, head_dim=16, block_m=16, block_n=16, q_heads=2, kv_heads=2, mask="causal"
-)
 ENTRY = ALGORITHMS["flash2"]
-SAMPLE = Sample((1,), (0, 2, 4))
 
 
 @pytest.fixture(scope="module")
@@ -71,21 +64,3 @@ def test_a_grid_that_is_too_large_has_rows_for_the_drawn_tiles(algorithm, monkey
     assert drawn.max() == len(numbers) - 1
     kinds = decode(data["kinds"], "uint8").reshape(len(numbers), -1)
     assert np.array_equal(kinds, tile_kinds(PROBLEM, ALGORITHMS[algorithm])[numbers])
-
-
-@pytest.mark.browser
-def test_the_readout_and_the_picked_row_name_the_tile_by_its_own_number(run, sampled):
-    script = """(() => {
-      const t = new timeline.Timeline(model.makeModel(given));
-      t.goToText("8");
-      const at = t.cursor();
-      at.kernel = 0;
-      at.isDone = (step) => t.isDone(at, step);
-      const shown = new pane.Pane(() => {});
-      shown.load(given);
-      const rows = ["1.33", "1.20", "0.33"].map((row) => (shown.pinText(row), shown.pinned?.q ?? null));
-      return [words.readoutWords(t, at, words.bytesSoFar(t, at), 1, null), rows];
-    })()"""
-    readout, rows = run(script, sampled)
-    assert re.match(r"Query tile 4, key tile 1\. Row (6[4-9]|7\d): ", readout)
-    assert rows == [1, None, None]

@@ -9,9 +9,9 @@ from kernels.algorithms import algorithm_of, run_traced
 from kernels.algorithms.standard.traffic import standard_requested
 from kernels.device.gpus import GPUS
 from kernels.traffic.modelled import modelled_ns
-from tests.viz.player.test_data import PROBLEM, bytes_of, decode, hand_built, values_of
-from viz.player import data as player
-from viz.player import selection
+from tests.viz.player.runs import PROBLEM, hand_built
+from tests.viz.player.test_data import bytes_of, decode, values_of
+from viz.player import drawn, selection
 from viz.player.data import duel_data, player_data
 
 
@@ -51,7 +51,7 @@ def test_too_many_steps_are_sampled_or_grouped_and_the_page_is_told(problem, lim
 )
 def test_bytes_and_time_are_those_of_what_is_drawn(monkeypatch, problem, limit, rows):
     trace = hand_built(problem)
-    monkeypatch.setattr(player, "select_steps", lambda trace, algorithm: select_steps(trace, limit))
+    monkeypatch.setattr(drawn, "select_steps", lambda trace, algorithm: select_steps(trace, limit))
     data, gpu = player_data(trace, "", GPUS["A100"]), GPUS["A100"]
     share = rows / (problem.heads * problem.q_len)
     assert data["standard_bytes"] == round(share * standard_requested(problem))
@@ -66,7 +66,7 @@ def test_bytes_and_time_are_those_of_what_is_drawn(monkeypatch, problem, limit, 
 def test_grouped_steps_keep_all_bytes_and_all_attention(monkeypatch):
     problem = PROBLEM.with_(q_len=16, kv_len=160, mask="full")
     trace = hand_built(problem)
-    monkeypatch.setattr(player, "select_steps", lambda trace, algorithm: select_steps(trace, 4))
+    monkeypatch.setattr(drawn, "select_steps", lambda trace, algorithm: select_steps(trace, 4))
     data = player_data(trace, "", GPUS["A100"])
     steps = data["steps"]
     assert (bytes_of(data, "read") + bytes_of(data, "written")).sum() == trace.total_bytes
@@ -79,7 +79,7 @@ def test_a_grouped_step_rescales_by_all_its_factors_and_holds_all_its_shares(mon
     generator = np.random.default_rng(0)
     alpha, share = generator.random((2, plain.steps, 16), np.float32)
     share /= share.sum(axis=0)
-    monkeypatch.setattr(player, "select_steps", lambda trace, algorithm: select_steps(trace, 4))
+    monkeypatch.setattr(drawn, "select_steps", lambda trace, algorithm: select_steps(trace, 4))
     data = player_data(replace(plain, alpha=alpha, row_share=share, weight=share), "", GPUS["A100"])
     groups = [slice(0, 3), slice(3, 6), slice(6, 9), slice(9, 10)]
     expected = {

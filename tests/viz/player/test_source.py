@@ -1,11 +1,14 @@
 """The source panel shows the kernel's own lines, and its phases are those that the entry declares."""
 
+import ast
+import re
+
 import pytest
 
 from kernels.algorithms import ALGORITHMS
 from kernels.trace.algorithm import SourceRef
 from tests import ROOT
-from viz.player.source import kernel_source
+from viz.player.source import kernel_source, only_records
 
 KERNELS = {kernel.name: kernel for entry in ALGORITHMS.values() for kernel in entry.kernels}
 FLASH2 = KERNELS["_attn_fwd"].source
@@ -30,7 +33,6 @@ def test_lines_are_those_of_their_files():
     for line in all_lines(source):
         lines = texts.setdefault(line.file, (ROOT / line.file).read_text().splitlines())
         assert lines[line.number - 1].strip() == line.text.strip()
-        assert "record_" not in line.text
     assert set(texts) == {source.file, "kernels/primitives/online_softmax.py"}
 
 
@@ -48,6 +50,30 @@ def test_markers_in_the_source_are_the_declared_phases(kernel):
     assert phases_of(source.before) == names(kernel.before)
     assert phases_of(source.step) == names(kernel.step)
     assert phases_of(source.after) == names(kernel.after)
+
+
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+def test_no_line_of_a_kernel_that_is_shown_only_records(kernel):
+    for ref in {kernel.source, kernel.wide_source} - {None}:
+        for line in all_lines(kernel_source(ref)):
+            assert not re.search(r"record_|\bmark|globaltimer|TRACE|LANES|\btrace\b", line.text), line
+
+
+@pytest.mark.parametrize(
+    ("statement", "records"),
+    {
+        "record_step(log, tile)": True,
+        "mark(lane, turn, HAS_P)": True,
+        "log.record(tile)": False,
+        "if FIXED.TRACE:\n    start = globaltimer()": True,
+        "if trace is not None:\n    slot += 1": True,
+        "lane = lane_of(trace, 0)": False,
+        "marked = load(x)": False,
+        "if MASKED:\n    x = y": False,
+    }.items(),
+)
+def test_a_statement_that_only_records_is_known_by_its_call_or_its_test(statement, records):
+    assert only_records(ast.parse(statement).body[0]) == records
 
 
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)

@@ -90,9 +90,4 @@ def test_operations_read_well(count, text):
 
 
 def test_one_of_something_is_not_several():
-    assert [format_count(count, "head") for count in (0, 1, 2, 1024)] == [
-        "0 heads",
-        "1 head",
-        "2 heads",
-        "1,024 heads",
-    ]
+    assert [format_count(count, "head") for count in (0, 1, 1024)] == ["0 heads", "1 head", "1,024 heads"]

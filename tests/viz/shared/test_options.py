@@ -16,20 +16,12 @@ def command_line(monkeypatch):
     return given
 
 
-def test_nothing_is_named(command_line):
+def test_a_kernel_is_checked_when_it_is_named_and_a_trace_is_not(command_line):
     command_line("--other", "x")
     assert (named_kernels(), named_trace()) == ([], None)
-
-
-@pytest.mark.parametrize(
-    "words", [("--trace", "a.npz"), ("--trace=a.npz",), ("--kernel=k.py:f", "--trace", "a.npz")]
-)
-def test_a_trace_is_named_in_either_way(command_line, words):
-    command_line(*words)
-    assert named_trace() == Path("a.npz")
-
-
-def test_a_kernel_is_checked_when_it_is_named(command_line):
+    for words in (("--trace", "a.npz"), ("--kernel=k.py:f", "--trace=a.npz")):
+        command_line(*words)
+        assert named_trace() == Path("a.npz")
     command_line("--trace", "a.npz", "--kernel", "nothing")
     with pytest.raises(InvalidProblem, match="expected a Python file"):
         named_kernels()

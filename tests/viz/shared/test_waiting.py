@@ -74,16 +74,18 @@ def test_short_work_starts_at_once():
     assert len(client.jobs) == 1
 
 
-def test_long_work_waits_for_the_button_and_says_why():
+def test_long_work_waits_for_the_button_and_says_why_also_after_a_failure():
     app, client = opened(one_job, 21, seconds=IMMEDIATE_S + 1, notice="This takes 9 s.")
-    assert client.jobs == []
-    assert labels(app) == ["Run"]
-    assert [info.value for info in app.info] == ["This takes 9 s."]
-    drawn(app)
-    assert client.jobs == []
-    click(app, "Run")
-    assert [job.blob for job in client.jobs] == [b"file"]
-    end(client.jobs[0])
+    for jobs in (0, 1):
+        assert len(client.jobs) == jobs
+        assert labels(app) == ["Run"]
+        assert [info.value for info in app.info] == ["This takes 9 s."]
+        click(app, "Run")
+        assert client.jobs[-1].blob == b"file"
+        if not jobs:
+            client.jobs[0].finish(failure=Crashed(-11))
+            click(drawn(app), "Try again")
+    end(client.jobs[1])
     assert drawn(app).session_state["result"] == 42
     assert not app.info
 
@@ -93,13 +95,6 @@ def test_a_click_is_not_lost_when_another_widget_starts_the_page_again_before_it
     app.session_state["another widget"] = True
     click(app, "Run")
     assert [job.request for job in client.jobs] == [Double(21)]
-
-
-def test_long_work_that_somebody_has_asked_for_needs_no_button():
-    app, _ = opened(one_job, 21, seconds=IMMEDIATE_S + 1)
-    end(app.session_state["given"].store.job(Double(21)))
-    assert drawn(app).session_state["result"] == 42
-    assert labels(app) == []
 
 
 def test_a_job_that_runs_shows_what_it_does_and_can_be_cancelled():
@@ -142,15 +137,6 @@ def test_a_failure_is_shown_until_the_reader_tries_again(failure):
     assert drawn(app).session_state["result"] == 42
 
 
-def test_long_work_that_failed_waits_for_its_button_again():
-    app, client = opened(one_job, 21, seconds=IMMEDIATE_S + 1)
-    click(app, "Run")
-    client.jobs[0].finish(failure=Crashed(-11))
-    click(drawn(app), "Try again")
-    assert labels(app) == ["Run"]
-    assert len(client.jobs) == 1
-
-
 def test_several_jobs_give_their_results_as_they_end():
     app, client = opened(some_jobs, 1, 2, 3)
     assert app.session_state["result"] == {}
@@ -166,23 +152,13 @@ def test_several_jobs_give_their_results_as_they_end():
     assert not app.get("progress")
 
 
-def test_cancel_stops_all_that_still_run():
+def test_cancel_stops_all_that_still_run_and_another_try_asks_only_for_what_failed():
     app, client = opened(some_jobs, 1, 2, 3)
     end(client.jobs[0])
     click(app, "Cancel")
     assert all(job.done for job in client.jobs)
     assert app.session_state["result"] == {1: 2}
     assert [info.value for info in app.info] == ["Cancelled."]
-
-
-def test_another_try_asks_only_for_what_failed():
-    app, client = opened(some_jobs, 1, 2, 3)
-    first, second, third = client.jobs
-    end(first)
-    second.finish(failure=Crashed(-11))
-    third.finish(failure=Crashed(-6))
-    assert drawn(app).session_state["result"] == {1: 2}
-    assert [error.value for error in app.error] == [str(Crashed(-11))]
     click(app, "Try again")
     assert [job.request.number for job in client.jobs[3:]] == [2, 3]
     for job in client.jobs[3:]:

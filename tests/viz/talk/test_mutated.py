@@ -5,8 +5,9 @@ import re
 import pytest
 
 from tests.viz.talk.test_readme import examples
-from viz.player.scene import InvalidTalk, parse_talk
-from viz.player.talk import run_names, talk_data
+from viz.player.talk.data import talk_data
+from viz.player.talk.read import parse_talk
+from viz.player.talk.scene import InvalidTalk
 from viz.talk.shipped import NAMES, measured, recorded_runs, talk_path
 
 TALKS = [talk_path(name).read_text(encoding="utf-8") for name in NAMES] + list(examples())
@@ -54,7 +55,7 @@ def finding(text):
     try:
         talk = parse_talk(text, "a.toml")
         found = recorded_runs(talk)
-        if len(found) == len(run_names(talk)):
+        if len(found) == len(talk.runs):
             talk_data(talk, found, measured)
     except InvalidTalk as error:
         return str(error)

@@ -1,4 +1,4 @@
-"""The list of talks: what it says of a talk whose runs were not all recorded."""
+"""The Talk page and the option --talk."""
 
 import sys
 
@@ -7,78 +7,120 @@ import pytest
 from kernels.algorithms import ALGORITHMS
 from kernels.device.gpus import GPUS
 from kernels.recordings import recorded_problems, recorded_run
-from tests.app.pages import open_page
-from viz.player.scene_figures import run_figures
+from kernels.worker.requests import TraceRequest
+from tests.app.pages import drawn_with_results, open_page
+from viz.player.talk.figures import run_figures
 from viz.talk.shipped import NAMES
 
 pytestmark = pytest.mark.usefixtures("stop_the_worker")
 
-SCENE = """[[scene]]
+UNRECORDED = """[[scene]]
 title = "One"
 sentence = "{steps} steps"
-problem = { preset = "tiny", q_len = 48 }
-step = "95"
+problem = { q_len = 32, kv_len = 32, head_dim = 16, block_m = 16, block_n = 16 }
+step = "2"
 """
+DUEL = UNRECORDED.replace("step =", 'versus = { algorithm = "flash1" }\nstep =').replace('"2"', '"steps:2"')
 RECORDED = '[[scene]]\ntitle = "Two"\nsentence = "{steps} steps"\nproblem = "tiny"\n'
 CHART = '[[scene]]\ntitle = "Three"\nsentence = "{ours} at {last}"\nchart = { head_dim = 96 }\n'
 
 
 @pytest.fixture
-def listed(tmp_path, monkeypatch):
-    """Opens the list of talks with a talk of the user's own."""
+def own(tmp_path, monkeypatch):
+    """Writes the user's talk of some scenes, and names it as the command line does."""
 
-    def opened(*scenes):
+    def write(*scenes):
         path = tmp_path / "my_talk.toml"
         path.write_text("\n".join(['title = "My talk"', *scenes]))
         monkeypatch.setattr(sys, "argv", ["app.py", "--talk", str(path)])
-        app = open_page("talk")
-        assert not app.exception
-        return app
+        return path
 
-    return opened
+    return write
+
+
+def listed():
+    """The list of talks: the page, and whether the user's own can go on stage and be taken along."""
+    app = open_page("talk")
+    assert not app.exception
+    on_stage = [button.key for button in app.button if button.label == "On stage"]
+    assert on_stage[-len(NAMES) :] == [f"stage-{name}" for name in NAMES]
+    files = [each.label for each in app.get("download_button")]
+    return app, "stage-own" in on_stage, len(files) == 2 * len(NAMES) + 2
 
 
 def errors(app):
+    """What is wrong, as Markdown shows it."""
     return " ".join(each.value for each in app.error).replace("\\", "")
 
 
+def test_a_button_opens_the_stage():
+    app, *_ = listed()
+    app.button(f"stage-{NAMES[2]}").click().run()
+    assert not app.exception
+    assert app.query_params["name"] == NAMES[2]
+    assert not app.button
+
+
+def test_an_unknown_talk_is_refused_with_the_names_of_all():
+    app = open_page("talk", name="none")
+    assert NAMES[0] in errors(app)
+    assert app.button
+
+
 @pytest.mark.parametrize(
-    ("scenes", "words"),
+    ("scenes", "where"),
     [
-        ([RECORDED, SCENE], "what scene 2 shows was not recorded"),
-        ([SCENE, RECORDED, SCENE], "what scenes 1, 3 show was not recorded"),
-        (
-            [SCENE.replace("step =", 'versus = { algorithm = "flash1" }\nstep =').replace("95", "steps:95")],
-            "scene 1",
-        ),
+        ([RECORDED], ""),
+        ([RECORDED, UNRECORDED], "scene 2"),
+        ([UNRECORDED, RECORDED, UNRECORDED], "scenes 1, 3"),
+        ([DUEL], "scene 1"),
     ],
 )
-def test_a_talk_that_cannot_be_taken_along_as_a_file_says_why(listed, scenes, words):
-    app = listed(*scenes)
+def test_a_talk_is_a_file_too_if_all_its_runs_were_recorded_and_else_the_list_says_why(own, scenes, where):
+    own(*scenes)
+    app, on_stage, as_file = listed()
     assert not app.error
-    assert words in " ".join(each.value for each in app.caption)
-    assert len(app.get("download_button")) == 2 * len(NAMES)
-    assert app.button("stage-own").label == "On stage"
-
-
-def test_a_recorded_talk_has_no_such_words(listed):
-    app = listed(RECORDED)
-    assert not [each for each in app.caption if "not recorded" in each.value]
+    assert (on_stage, as_file) == (True, not where)
+    assert [where in each.value for each in app.caption if "not recorded" in each.value] == [True] * bool(
+        where
+    )
 
 
 @pytest.mark.parametrize(
-    ("scenes", "message"),
+    ("scenes", "field"),
     [
-        ([RECORDED, SCENE.replace("{steps}", "{stepz}")], "scene 2 “One”, sentence: {stepz} is not a number"),
-        ([SCENE.replace("{steps}", "{ours_time}")], "scene 1 “One”, sentence: {ours_time} is not a number"),
-        ([SCENE, RECORDED + 'step = "999"\n'], "scene 2 “Two”, step: '999' is past the end"),
-        ([SCENE, CHART], "scene 2 “Three”, chart: naive, sdpa_flash, ours was not recorded"),
+        ([RECORDED, UNRECORDED.replace("{steps}", "{stepz}")], "scene 2 “One”, sentence: {stepz}"),
+        ([UNRECORDED.replace("{steps}", "{ours_time}")], "scene 1 “One”, sentence: {ours_time}"),
+        ([UNRECORDED, RECORDED + 'step = "999"\n'], "scene 2 “Two”, step: '999'"),
+        ([UNRECORDED, CHART], "scene 2 “Three”, chart: naive, sdpa_flash, ours"),
+        ([RECORDED, "colour = 3"], "scene 1 “Two”, colour: "),
     ],
 )
-def test_a_mistake_is_said_before_anything_has_run(listed, scenes, message):
-    app = listed(*scenes)
-    assert f"my_talk.toml, {message}" in errors(app)
-    assert not [button for button in app.button if button.key == "stage-own"]
+def test_a_mistake_is_said_before_anything_has_run(own, scenes, field):
+    own(*scenes)
+    app, on_stage, as_file = listed()
+    assert f"my_talk.toml, {field}" in errors(app)
+    assert (on_stage, as_file) == (False, False)
+
+
+def test_ones_own_talk_opens_and_its_problem_is_run_here(own):
+    path = own(UNRECORDED)
+    app = drawn_with_results(open_page("talk", name="own"), TraceRequest)
+    assert not app.exception
+    assert not app.error
+    assert not app.button
+    path.unlink()
+    assert "my_talk.toml: the file cannot be read" in errors(open_page("talk", name="own"))
+
+
+def test_the_command_line_begins_the_talk_once(own):
+    own(UNRECORDED)
+    app = open_page()
+    assert not app.exception
+    assert app.query_params["name"] == "own"
+    for app in (open_page(q_len=64), open_page("learn"), open_page("talk")):  # a link is followed
+        assert not app.exception
+        assert "name" not in app.query_params
 
 
 def test_a_run_that_stands_in_has_each_number_that_another_run_of_its_algorithm_has():

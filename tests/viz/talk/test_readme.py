@@ -7,8 +7,8 @@ import pytest
 
 from kernels.algorithms import run_traced
 from kernels.device.gpus import GPUS
-from viz.player.scene import parse_talk
-from viz.player.talk import run_names, talk_data
+from viz.player.talk.data import talk_data
+from viz.player.talk.read import parse_talk
 from viz.talk.shipped import measured, recorded_runs
 
 README = (Path(__file__).parents[3] / "viz" / "talk" / "README.md").read_text(encoding="utf-8")
@@ -40,7 +40,7 @@ def test_there_are_examples():
 def test_an_example_is_parsed_and_its_runs_show_it(text):
     talk = parse_talk(text, "README.md")
     found = recorded_runs(talk)
-    for name in run_names(talk):
+    for name in talk.runs:
         if name not in found:
             found[name] = run_traced(name.problem, name.algorithm), "run here"
     data = talk_data(talk, found, measured)

@@ -5,12 +5,15 @@ Pure: data -> figure.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import plotly.graph_objects as go
 
-from kernels.check.error_maps import ErrorMap
+from kernels.check.judge.error_maps import ErrorMap
 from kernels.problem import AttentionProblem
 from viz.shared import theme
+from viz.shared.figures.charts import chart, flat_scale, line
 
 BY_KEY = ("dK", "dV", "weights backward")
 """Kinds of maps whose rows are keys."""
@@ -45,62 +48,18 @@ def share_figure(
 
     A `tile` (query tile, key tile) is outlined, and then every tile can be picked.
     """
-    by_key_row = error_map.kind in BY_KEY
-    of_weights = error_map.kind == "weights"
-    figure = go.Figure(_share_heatmap(error_map, index, problem, colors))
-    _tile_lines(figure, error_map, "rows", problem.block_n if by_key_row else problem.block_m, colors)
-    if of_weights:
-        _tile_lines(figure, error_map, "columns", error_map.column_step, colors)
-        if tile is not None:
-            _pickable_markers(figure, error_map, problem, colors)
-            _outline(figure, error_map, problem, tile, colors)
-    _axes(
-        figure,
-        error_map,
-        rows="key row" if by_key_row else "query row",
-        columns=COLUMNS.get(error_map.kind, "column of head_dim"),
-    )
-    return theme.style_figure(figure, colors, height=380)
-
-
-def signed_figure(error_map: ErrorMap, index: int, colors: theme.Palette) -> go.Figure:
-    """Got minus exact, of head `error_map.heads[index]`: of each cell the value that is off the most."""
-    assert error_map.signed is not None
-    values = error_map.signed[index]
-    limit = float(np.abs(values).max()) or 1.0
-    heat = go.Heatmap(
-        z=values,
-        x=_centers(error_map.column_step, error_map.columns),
-        y=_centers(error_map.row_step, error_map.rows),
-        zmin=-limit,
-        zmax=limit,
-        colorscale=[[0, colors.flash], [0.5, colors.surface], [1, colors.bad]],
-        colorbar={"title": {"text": "got −<br>exact", "font_size": 13}, "thickness": 14, "tickformat": ".2g"},
-        hovertemplate="row %{y:.0f}, column %{x:.0f}<br>off by %{z:.3g}<extra></extra>",
-    )
-    figure = go.Figure(heat)
-    rows = "key row" if error_map.kind in BY_KEY else "query row"
-    _axes(figure, error_map, rows, COLUMNS.get(error_map.kind, "column of head_dim"))
-    return theme.style_figure(figure, colors, height=380)
-
-
-def _share_heatmap(
-    error_map: ErrorMap, index: int, problem: AttentionProblem, colors: theme.Palette
-) -> go.Heatmap:
     values = np.nan_to_num(error_map.values[index], nan=np.inf)
     nothing = (values == 0) & _never_visible(error_map, problem)
-    exponents = np.where(nothing, np.nan, np.log10(np.clip(values, LEAST_SHARE, MOST_SHARE)))
-    first_rows, first_columns = np.meshgrid(
-        np.arange(values.shape[0]) * error_map.row_step,
-        np.arange(values.shape[1]) * error_map.column_step,
-        indexing="ij",
-    )
-    return go.Heatmap(
-        z=exponents,
-        x=_centers(error_map.column_step, error_map.columns),
-        y=_centers(error_map.row_step, error_map.rows),
-        customdata=np.stack([first_rows, first_columns, np.minimum(values, 1e9)], axis=-1),
-        hovertemplate=SHARE_HOVER.replace("ALONG", "keys" if error_map.kind == "weights" else "columns"),
+    rows, columns = np.indices(values.shape)
+    along = "keys" if error_map.kind == "weights" else "columns"
+    figure = _heat_figure(
+        error_map,
+        np.where(nothing, np.nan, np.log10(np.clip(values, LEAST_SHARE, MOST_SHARE))),
+        colors,
+        customdata=np.stack(
+            [rows * error_map.row_step, columns * error_map.column_step, np.minimum(values, 1e9)], axis=-1
+        ),
+        hovertemplate=SHARE_HOVER.replace("ALONG", along),
         zmin=np.log10(LEAST_SHARE),
         zmax=np.log10(MOST_SHARE),
         colorscale=_passing_scale(colors),
@@ -112,21 +71,45 @@ def _share_heatmap(
         },
         hoverongaps=False,
     )
+    block = problem.block_n if error_map.kind in BY_KEY else problem.block_m
+    _tile_lines(figure, error_map, "rows", block, colors)
+    if error_map.kind == "weights":
+        _tile_lines(figure, error_map, "columns", error_map.column_step, colors)
+        if tile is not None:
+            _pickable_markers(figure, error_map, problem, colors)
+            _outline(figure, error_map, problem, tile, colors)
+    return figure
+
+
+def signed_figure(error_map: ErrorMap, index: int, colors: theme.Palette) -> go.Figure:
+    """Got minus exact, of head `error_map.heads[index]`: of each cell the value that is off the most."""
+    assert error_map.signed is not None
+    values = error_map.signed[index]
+    limit = float(np.abs(values).max()) or 1.0
+    return _heat_figure(
+        error_map,
+        values,
+        colors,
+        zmin=-limit,
+        zmax=limit,
+        colorscale=[[0, colors.flash], [0.5, colors.surface], [1, colors.bad]],
+        colorbar={"title": {"text": "got −<br>exact", "font_size": 13}, "thickness": 14, "tickformat": ".2g"},
+        hovertemplate="row %{y:.0f}, column %{x:.0f}<br>off by %{z:.3g}<extra></extra>",
+    )
 
 
 def codes_figure(error_map: ErrorMap, index: int, colors: theme.Palette) -> go.Figure:
     """Where NaN and infinities are, and whether float64 has them too."""
     assert error_map.codes is not None
     codes = error_map.codes[index]
-    steps = (colors.surface, colors.state, colors.standard, colors.bad)
-    heat = go.Heatmap(
-        z=codes,
-        x=_centers(error_map.column_step, error_map.columns),
-        y=_centers(error_map.row_step, error_map.rows),
+    figure = _heat_figure(
+        error_map,
+        codes,
+        colors,
         customdata=np.array(CODE_WORDS)[codes],
         zmin=0,
         zmax=3,
-        colorscale=[[(code + side) / 4, color] for code, color in enumerate(steps) for side in (0, 1)],
+        colorscale=flat_scale((colors.surface, colors.state, colors.standard, colors.bad)),
         colorbar={
             "tickvals": [0.375, 1.125, 1.875, 2.625],
             "ticktext": [words.replace(", ", ",<br>") for words in CODE_WORDS],
@@ -134,14 +117,27 @@ def codes_figure(error_map: ErrorMap, index: int, colors: theme.Palette) -> go.F
         },
         hovertemplate="row %{y:.0f}, column %{x:.0f}<br>%{customdata}<extra></extra>",
     )
-    figure = go.Figure(heat)
-    _axes(figure, error_map, "row", "column of head_dim")
-    return theme.style_figure(figure, colors, height=320)
+    return figure.update_layout(height=320)
+
+
+def _heat_figure(error_map: ErrorMap, z: np.ndarray, colors: theme.Palette, **looks: Any) -> go.Figure:
+    """One cell per cell of the map, on axes of rows and keys or columns."""
+    heat = go.Heatmap(
+        z=z,
+        x=_centers(error_map.column_step, error_map.columns),
+        y=_centers(error_map.row_step, error_map.rows),
+        **looks,
+    )
+    plain = {"showgrid": False, "zeroline": False}
+    columns = COLUMNS.get(error_map.kind, "column of head_dim")
+    rows = "key row" if error_map.kind in BY_KEY else "query row"
+    x = plain | {"title_text": columns, "range": [-0.5, error_map.columns - 0.5]}
+    y = plain | {"title_text": rows, "range": [error_map.rows - 0.5, -0.5]}
+    return chart([heat], colors, 380, "", x, y)
 
 
 def _centers(step: int, total: int) -> np.ndarray:
-    cells = -(-total // step)
-    return np.arange(cells) * step + (step - 1) / 2
+    return np.arange(-(-total // step)) * step + (step - 1) / 2
 
 
 def _passing_scale(colors: theme.Palette) -> list[list]:
@@ -166,18 +162,16 @@ def _never_visible(error_map: ErrorMap, problem: AttentionProblem) -> np.ndarray
 
 def _tile_lines(figure: go.Figure, error_map: ErrorMap, axis: str, step: int, colors: theme.Palette) -> None:
     """Boundaries of tiles of `step` "rows" or "columns", as one trace of broken lines."""
-    total, across_total, across_step = error_map.rows, error_map.columns, error_map.column_step
+    total, across_cells, across_step = error_map.rows, error_map.values.shape[2], error_map.column_step
     if axis == "columns":
-        total, across_total, across_step = error_map.columns, error_map.rows, error_map.row_step
+        total, across_cells, across_step = error_map.columns, error_map.values.shape[1], error_map.row_step
     if not 1 < total / step <= MOST_LINES:
         return
     at = np.arange(step, total, step) - 0.5
-    end = -(-across_total // across_step) * across_step - 0.5
-    across = np.tile([-0.5, end, np.nan], len(at))
-    along = np.stack([at, at, np.full(len(at), np.nan)], axis=1).ravel()
+    across = np.tile([-0.5, across_cells * across_step - 0.5, np.nan], len(at))
+    along = np.repeat(at, 3)
     x, y = (across, along) if axis == "rows" else (along, across)
-    line = {"color": colors.background, "width": 1}
-    figure.add_scatter(x=x, y=y, mode="lines", line=line, hoverinfo="skip", showlegend=False)
+    figure.add_trace(line(x, y, colors.background, 1, hoverinfo="skip", showlegend=False))
 
 
 def pickable_tiles(error_map: ErrorMap, problem: AttentionProblem) -> list[tuple[int, int]]:
@@ -235,8 +229,3 @@ def _outline(
             y1=min((query + 1) * problem.block_m, error_map.rows) - 0.5,
             line={"color": color, "width": width},
         )
-
-
-def _axes(figure: go.Figure, error_map: ErrorMap, rows: str, columns: str) -> None:
-    figure.update_xaxes(title=columns, range=[-0.5, error_map.columns - 0.5], showgrid=False, zeroline=False)
-    figure.update_yaxes(title=rows, range=[error_map.rows - 0.5, -0.5], showgrid=False, zeroline=False)

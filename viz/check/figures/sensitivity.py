@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
 from kernels.check.result import SensitivityPoint
 from viz.shared import theme
+from viz.shared.figures.charts import POWERS, chart, line, points
 
 Points = tuple[SensitivityPoint, ...]
 SCALE_HOVER = ": %{customdata[0]:.2e}<br>largest score %{customdata[1]:.2e}<extra></extra>"
 
 
-def blocks_figure(points: Points, colors: theme.Palette) -> go.Figure:
+def blocks_figure(sizes: Points, colors: theme.Palette) -> go.Figure:
     """Largest error of O for each choice of BLOCK_M x BLOCK_N, below the line of what is allowed."""
-    shown = [point for point in points if not point.refused]
+    shown = [point for point in sizes if not point.refused]
     labels = [point.label for point in shown]
-    figure = go.Figure()
-    figure.add_bar(
+    bars = go.Bar(
         x=labels,
         y=[_finite(point.max_error) for point in shown],
         marker_color=[colors.flash if point.passes else colors.bad for point in shown],
@@ -28,76 +27,57 @@ def blocks_figure(points: Points, colors: theme.Palette) -> go.Figure:
         hovertemplate="%{x}: %{y:.2e}<br>differs by up to %{customdata:.1e} from your tiles<extra></extra>",
         showlegend=False,
     )
-    figure.add_scatter(
-        x=labels,
-        y=[_finite(point.tolerance) for point in shown],
-        mode="lines",
-        line={"color": colors.text, "dash": "dash"},
-        name="allowed",
-        hovertemplate="allowed %{y:.2e}<extra></extra>",
-    )
-    figure.update_xaxes(title="BLOCK_M × BLOCK_N", type="category")
-    figure.update_yaxes(title="largest |error| of O", rangemode="tozero", exponentformat="e")
-    return theme.style_figure(figure, colors, height=340)
+    tolerances, hover = [_finite(point.tolerance) for point in shown], "allowed %{y:.2e}<extra></extra>"
+    allowed = line(labels, tolerances, colors.text, dash="dash", name="allowed", hovertemplate=hover)
+    x = {"title_text": "BLOCK_M × BLOCK_N", "type": "category"}
+    y = {"title_text": "largest |error| of O", "rangemode": "tozero", "exponentformat": "e"}
+    return chart([bars, allowed], colors, 340, "", x, y)
 
 
 def _finite(value: float) -> float | None:
     return value if value < math.inf else None
 
 
-def scales_figure(points: Points, colors: theme.Palette) -> go.Figure:
+def scales_figure(scales: Points, colors: theme.Palette) -> go.Figure:
     """Largest error of O over the factor on the query, on log axes.
 
     A cross at the top marks NaN or infinity that float64 does not have, and no error is drawn there. An error
     of 0 is drawn at the bottom; its hover text says 0.
     """
-    exponents = [int(point.label.removeprefix("2^")) for point in points]
-    kernel = [None if point.wrong_nonfinite else point.max_error for point in points]
-    reference = [None if point.naive_wrong_nonfinite else point.naive_max_error for point in points]
-    allowed = [_finite(point.tolerance) for point in points]
-    drawn = [value for value in (*allowed, *reference, *kernel) if value and value < math.inf]
+    exponents = [int(point.label.removeprefix("2^")) for point in scales]
+    errors: dict[str, list[float | None]] = {
+        "allowed": [_finite(point.tolerance) for point in scales],
+        "reference": [None if point.naive_wrong_nonfinite else point.naive_max_error for point in scales],
+        "this kernel": [None if point.wrong_nonfinite else point.max_error for point in scales],
+    }  # the kernel last, so that it lies on top
+    drawn = [value for values in errors.values() for value in values if value and value < math.inf]
     floor, top = min(drawn, default=1.0) / 10, max(drawn, default=1.0) * 30
-    figure = go.Figure()
-
-    def add(name: str, color: str, values: Sequence[float | None], dash: str, width: int) -> None:
-        figure.add_scatter(
-            x=exponents,
-            y=[None if value is None or value == math.inf else max(value, floor) for value in values],
-            mode="lines" if dash == "dash" else "lines+markers",
+    looks = ((colors.text, 2, "dash"), (colors.standard, 6, "solid"), (colors.flash, 2, "solid"))
+    traces = [
+        line(
+            exponents,
+            [None if value is None or value == math.inf else max(value, floor) for value in values],
+            *look,
+            mode="lines" if name == "allowed" else "lines+markers",
             name=name,
-            line={"color": color, "dash": dash, "width": width},
             hovertemplate=name + SCALE_HOVER,
-            customdata=[(value, point.largest_score) for value, point in zip(values, points, strict=True)],
+            customdata=[(value, point.largest_score) for value, point in zip(values, scales, strict=True)],
         )
-
-    add("allowed", colors.text, allowed, "dash", 2)
-    add("reference", colors.standard, reference, "solid", 6)
-    add("this kernel", colors.flash, kernel, "solid", 2)  # last, so that it lies on top
-    _add_crosses(
-        figure, "this kernel", colors.bad, exponents, [point.wrong_nonfinite for point in points], top
-    )
-    wrong = [point.naive_wrong_nonfinite for point in points]
-    _add_crosses(figure, "reference", colors.standard, exponents, wrong, top / 6)
-    figure.update_xaxes(
-        title="factor on the query",
-        tickvals=exponents,
-        ticktext=[f"2<sup>{exponent}</sup>" for exponent in exponents],
-    )
-    figure.update_yaxes(title="largest |error| of O", type="log", exponentformat="power", dtick=1)
-    return theme.style_figure(figure, colors, height=340)
-
-
-def _add_crosses(
-    figure: go.Figure, name: str, color: str, exponents: list[int], wrong: list[int], height: float
-) -> None:
-    """Crosses at the powers of two that give wrong NaN or infinity."""
-    at = [exponent for exponent, count in zip(exponents, wrong, strict=True) if count]
-    figure.add_scatter(
-        x=at,
-        y=[height] * len(at),
-        mode="markers",
-        marker={"symbol": "x", "size": 12, "color": color},
-        name=f"NaN: {name}",
-        customdata=[count for count in wrong if count],
-        hovertemplate=f"{name}: %{{customdata:,}} elements NaN or infinite<extra></extra>",
-    )
+        for (name, values), look in zip(errors.items(), looks, strict=True)
+    ]
+    for name, color, height, wrong in (
+        ("this kernel", colors.bad, top, [point.wrong_nonfinite for point in scales]),
+        ("reference", colors.standard, top / 6, [point.naive_wrong_nonfinite for point in scales]),
+    ):
+        at = [exponent for exponent, count in zip(exponents, wrong, strict=True) if count]
+        traces.append(
+            points(
+                *(at, [height] * len(at), color, 12, "x"),
+                name=f"NaN: {name}",
+                customdata=[count for count in wrong if count],
+                hovertemplate=f"{name}: %{{customdata:,}} elements NaN or infinite<extra></extra>",
+            )
+        )
+    words = [f"2<sup>{exponent}</sup>" for exponent in exponents]
+    x = {"title_text": "factor on the query", "tickvals": exponents, "ticktext": words}
+    return chart(traces, colors, 340, "", x, POWERS | {"title_text": "largest |error| of O"})

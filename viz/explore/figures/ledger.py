@@ -11,7 +11,7 @@ from kernels.algorithms.standard.traffic import requested_ledger
 from kernels.trace import Trace
 from kernels.traffic.whole import whole_traffic
 from viz.shared import theme
-from viz.shared.figures.marks import hatched
+from viz.shared.figures.charts import OUTSIDE, chart, hatched, lengths, rows
 from viz.shared.formats import format_bytes
 
 ORDER = (
@@ -62,30 +62,24 @@ def _in_order(first: Ledger, second: Ledger) -> list[str]:
 def ledger_figure(first: Ledger, second: Ledger, colors: theme.Palette) -> go.Figure:
     """Two bars per tensor. A tensor that an algorithm never moves has no bar."""
     names = _in_order(first, second)
-    figure = go.Figure()
-    for ledger, color in ((second, colors.standard), (first, colors.flash)):
-        figure.add_trace(_bars(ledger, names, color, colors))
-    theme.style_figure(figure, colors, height=110 + 44 * len(names))
-    longest = max(*first.bytes.values(), *second.bytes.values(), 1)
-    figure.update_xaxes(showticklabels=False, showgrid=False, range=[0, 1.18 * longest])
-    figure.update_yaxes(autorange="reversed", tickfont_size=15)
-    figure.update_layout(bargap=0.2, legend={"traceorder": "reversed", "orientation": "v"})
-    return figure
+    bars = [_bars(second, names, colors.standard, colors), _bars(first, names, colors.flash, colors)]
+    x = lengths(max(*first.bytes.values(), *second.bytes.values(), 1), 1.18)
+    y = {"autorange": "reversed", "tickfont_size": 15}
+    legend = {"traceorder": "reversed", "orientation": "v"}
+    return chart(bars, colors, 110 + 44 * len(names), "", x, y, bargap=0.2, legend=legend)
 
 
 def _bars(ledger: Ledger, names: list[str], color: str, colors: theme.Palette) -> go.Bar:
     values = [ledger.bytes.get(name, 0) for name in names]
-    return go.Bar(
+    return rows(
+        names,
+        values,
         name=f"{ledger.label}: {format_bytes(sum(values))}",
-        y=names,
-        x=values,
-        orientation="h",
         marker=hatched(color, "/" if ledger.modelled else "", colors),
         text=[format_bytes(value) if value else "none" for value in values],
-        textposition="outside",
-        textfont={"size": 12, "color": colors.text},
+        **OUTSIDE,
+        textfont_size=12,
         constraintext="none",
-        cliponaxis=False,
         hovertemplate="%{y}: %{text}<extra></extra>",
     )
 

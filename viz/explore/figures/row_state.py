@@ -14,6 +14,7 @@ from kernels.problem import AttentionProblem
 from kernels.trace import Trace
 from kernels.trace.algorithm import Algorithm, Kernel, RecordedSum
 from viz.shared import theme
+from viz.shared.figures import charts
 from viz.shared.formats import format_number
 
 ROW_STATE = {"row max m": ("row_max", "m", "linear"), "row sum l": ("row_sum", "l", "log")}
@@ -46,8 +47,7 @@ def spread_rows(trace: Trace, count: int = SPREAD) -> list[tuple[int, int]]:
     known = (trace.batch_head == head) & (trace.q_tile >= 0)
     step, offset = np.nonzero(~np.isnan(recorded) & known[:, None])
     rows = np.unique(trace.q_tile[step] * trace.problem.block_m + offset)
-    chosen = np.unique(np.linspace(0, len(rows) - 1, count).round().astype(int)) if len(rows) else ()
-    return [(int(head), int(rows[place])) for place in chosen]
+    return [(int(head), int(row)) for row in rows[charts.evenly_spaced(len(rows), count)]]
 
 
 def state_figures(trace: Trace, colors: theme.Palette) -> dict[str, go.Figure]:
@@ -136,38 +136,33 @@ def _gradient_lines(trace: Trace, kernel: int, each: RecordedSum) -> Iterator[Li
     known = known[head[known] == head[known].min(initial=trace.problem.heads)]
     tiles = np.unique(tile[known])
     word = "key tile" if by_keys else "query tile"
-    for place in np.unique(np.linspace(0, len(tiles) - 1, SPREAD).round().astype(int)) if len(tiles) else ():
-        steps = known[tile[known] == tiles[place]]
-        yield Line(f"{word} {tiles[place]}", np.arange(1, len(steps) + 1), distance[steps])
+    for shown in tiles[charts.evenly_spaced(len(tiles), SPREAD)]:
+        steps = known[tile[known] == shown]
+        yield Line(f"{word} {shown}", np.arange(1, len(steps) + 1), distance[steps])
 
 
 def _figure(title: str, unit: str, lines: list[Line], scale: str, colors: theme.Palette) -> go.Figure:
-    figure = go.Figure()
-    zero = _place_of_zero([line.y for line in lines]) if scale == "log" else None
-    for index, line in enumerate(lines):
-        figure.add_trace(_scatter(line, index, unit, zero, colors))
-    theme.style_figure(figure, colors, height=300)
-    figure.update_xaxes(title={"text": unit, "standoff": 4})
-    positive = _positive([line.y for line in lines])
-    if scale == "log" and len(positive):
-        figure.update_yaxes(type="log", **_log_ticks(positive.min(), positive.max(), zero))
-    figure.update_layout(
-        title={"text": title, "font_size": 15, "y": 0.98}, legend={"y": -0.24, "yanchor": "top"}, margin_t=34
-    )
-    return figure
+    values = [line.y for line in lines]
+    zero = _place_of_zero(values) if scale == "log" else None
+    scatters = [_scatter(line, index, unit, zero, colors) for index, line in enumerate(lines)]
+    positive = _positive(values)
+    is_log = scale == "log" and len(positive)
+    y = {"type": "log", **_log_ticks(positive.min(), positive.max(), zero)} if is_log else {}
+    x, legend = {"title": {"text": unit, "standoff": 4}}, {"y": -0.24, "yanchor": "top"}
+    return charts.chart(scatters, colors, 300, title, x, y, legend=legend, margin_t=34)
 
 
 def _scatter(line: Line, index: int, unit: str, zero: float | None, colors: theme.Palette) -> go.Scatter:
     hues = (colors.query, colors.key, colors.value, colors.output, colors.state)
-    broken = not np.isfinite(line.y).all()
-    y = line.y if zero is None else np.where(line.y == 0, zero, line.y)
-    return go.Scatter(
-        x=line.x,
-        y=y,
+    broken, few = not np.isfinite(line.y).all(), len(line.x) <= MOST_MARKERS
+    return charts.line(
+        line.x,
+        line.y if zero is None else np.where(line.y == 0, zero, line.y),
+        hues[index % len(hues)],
+        dash=DASHES[index % len(DASHES)],
         name=line.name,
-        mode="lines+markers" if broken or len(line.x) <= MOST_MARKERS else "lines",
-        line={"color": hues[index % len(hues)], "dash": DASHES[index % len(DASHES)], "width": 2},
-        marker={"size": 7 if len(line.x) <= MOST_MARKERS else 4, "symbol": index},
+        mode="lines+markers" if broken or few else "lines",
+        marker={"size": 7 if few else 4, "symbol": index},
         text=[format_number(value, 4) for value in line.y],
         hovertemplate=f"{line.name}, {unit} %{{x}}: %{{text}}<extra></extra>",
     )

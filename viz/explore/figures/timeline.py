@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 from kernels.trace.algorithm import Algorithm
 from kernels.trace.schedule import ProgramSpan, Schedule
 from viz.shared import theme
+from viz.shared.figures.charts import DOWNWARDS, chart, rows
 from viz.shared.formats import format_count
 
 MAX_SPANS = 4000
@@ -33,28 +34,22 @@ def timeline_figure(
     tiles = [max(span.kv_tile if span.kernel in by_key else span.q_tile, 0) for span in spans]
     words = ["key tile" if span.kernel in by_key else "query tile" for span in spans]
     counts = [format_count(span.steps, "step") for span in spans]
-    rows = {sm: row for row, sm in enumerate(sorted({span.sm for span in spans}))}
+    lines = {sm: line for line, sm in enumerate(sorted({span.sm for span in spans}))}
     details = [
         (span.sm, span.kernel, span.batch_head, word, tile, steps, span.start * micro, span.end * micro)
         for span, word, tile, steps in zip(spans, words, tiles, counts, strict=True)
     ]
-    figure = go.Figure(
-        go.Bar(
-            base=[span.start * micro for span in spans],
-            x=[(span.end - span.start) * micro for span in spans],
-            y=[rows[span.sm] for span in spans],
-            orientation="h",
-            marker=_tile_marker(tiles, words, colors),
-            customdata=details,
-            hovertemplate=HOVER.replace("UNIT", unit),
-        )
+    bars = rows(
+        [lines[span.sm] for span in spans],
+        [(span.end - span.start) * micro for span in spans],
+        base=[span.start * micro for span in spans],
+        marker=_tile_marker(tiles, words, colors),
+        customdata=details,
+        hovertemplate=HOVER.replace("UNIT", unit),
     )
-    height = min(150 + 5 * len(rows), 620) if len(rows) > 6 else 120 + 22 * len(rows)
-    theme.style_figure(figure, colors, height=height)
-    figure.update_layout(bargap=0.05, showlegend=False, margin_t=12)
-    figure.update_xaxes(title=f"time in {unit}")
-    figure.update_yaxes(title="SM", showgrid=False, autorange="reversed", showticklabels=False)
-    return figure
+    height = min(150 + 5 * len(lines), 620) if len(lines) > 6 else 120 + 22 * len(lines)
+    x, y = {"title": f"time in {unit}"}, {"title": "SM", "showticklabels": False, **DOWNWARDS}
+    return chart([bars], colors, height, "", x, y, bargap=0.05, showlegend=False, margin_t=12)
 
 
 def _tile_marker(tiles: list[int], words: list[str], colors: theme.Palette) -> dict:

@@ -6,7 +6,7 @@ import plotly.graph_objects as go
 
 from kernels.measure.four_numbers import FourTotals, TrafficTotal
 from viz.shared import theme
-from viz.shared.figures.marks import hatched
+from viz.shared.figures.charts import BEHIND, DOWNWARDS, chart, hatched, lengths, note, rows
 from viz.shared.formats import format_bytes
 
 PATTERNS = {"modelled": "/", "requested": "", "compulsory": ".", "DRAM": ""}
@@ -14,40 +14,21 @@ PATTERNS = {"modelled": "/", "requested": "", "compulsory": ".", "DRAM": ""}
 
 def four_numbers_figure(title: str, totals: FourTotals, color: str, colors: theme.Palette) -> go.Figure:
     """One bar per total, cut into the kernels or operations it is the sum of. A missing total says why."""
-    figure = go.Figure()
+    bars = []
     for total in totals:
         if not total.parts:  # so that it has a row for its reason
-            figure.add_bar(y=[_label(total)], x=[0], orientation="h", hoverinfo="skip")
+            bars.append(rows([_label(total)], [0], hoverinfo="skip"))
         for index, part in enumerate(total.parts):
-            figure.add_bar(
-                y=[_label(total)],
-                x=[part.bytes],
-                orientation="h",
-                marker=_marker(total.kind, index, color, colors),
-                hovertext=f"{part.name}: {format_bytes(part.bytes)}<br>{total.origin}: {total.source}",
-                hoverinfo="text",
-            )
-    theme.style_figure(figure, colors, height=60 + 62 * len(totals))
+            marker = _marker(total.kind, index, color, colors)
+            words = f"{part.name}: {format_bytes(part.bytes)}<br>{total.origin}: {total.source}"
+            bars.append(rows([_label(total)], [part.bytes], marker=marker, hovertext=words, hoverinfo="text"))
+    x, y = lengths(max(total.bytes or 0 for total in totals), 1.32), DOWNWARDS | {"tickfont_size": 14}
+    layout = {"barmode": "stack", "bargap": 0.28, "showlegend": False, "margin_t": 34}
+    figure = chart(bars, colors, 60 + 62 * len(totals), title, x, y, **layout)
     for total in totals:
-        figure.add_annotation(
-            x=total.bytes or 0,
-            y=_label(total),
-            text=total.missing if total.bytes is None else format_bytes(total.bytes),
-            font={"size": 13, "color": colors.muted} if total.bytes is None else {"size": 15},
-            showarrow=False,
-            xanchor="left",
-            xshift=8,
-        )
-    widest = max(total.bytes or 0 for total in totals)
-    figure.update_xaxes(range=[0, 1.32 * widest], showticklabels=False, showgrid=False)
-    figure.update_yaxes(autorange="reversed", tickfont_size=14, showgrid=False)
-    figure.update_layout(
-        barmode="stack",
-        bargap=0.28,
-        showlegend=False,
-        title={"text": title, "font_size": 15, "y": 0.98},
-        margin_t=34,
-    )
+        words = total.missing if total.bytes is None else format_bytes(total.bytes)
+        font = {"size": 13, "color": colors.muted} if total.bytes is None else {"size": 15}
+        note(figure, words, total.bytes or 0, y=_label(total), font=font, **BEHIND)
     return figure
 
 

@@ -1,12 +1,11 @@
 // Two runs side by side under one transport: step for step, or as a race on one modelled clock.
 
-import { choice, controls, element, fitFullScreen, legend, toggleFullScreen, write } from "./controls/dom.js";
+import { choice, element, write } from "./controls/dom.js";
 import { formatMs } from "./run/formats.js";
-import { takeKeys } from "./controls/keyboard.js";
 import { decode } from "./run/model.js";
 import { Pane } from "./grid/pane.js";
-import { SavePanel } from "./save/save.js";
-import { Transport, browserClock } from "./run/transport.js";
+import { Playback } from "./playback.js";
+import { browserClock } from "./run/transport.js";
 import { duelWords, noteWords } from "./run/words.js";
 
 const RACE_TICKS = 1000;
@@ -72,20 +71,12 @@ export class Race {
   }
 }
 
-export class Duel {
+export class Duel extends Playback {
   constructor(root, onSettled = () => {}) {
-    this.root = root;
-    this.onSettled = onSettled;
+    super("duel", root, onSettled);
     this.panes = [0, 1].map(() => new Pane()); // nothing here would follow a row
-    this.transport = new Transport(this);
     this.build();
-    this.dropKeys = takeKeys(this);
-    this.observer = new ResizeObserver(() => {
-      fitFullScreen(this.root);
-      this.draw();
-    });
-    const canvases = this.panes.flatMap(({ nodes }) => [nodes.stage, nodes.chip]);
-    canvases.forEach((node) => this.observer.observe(node));
+    this.begin(this.panes.flatMap(({ nodes }) => [nodes.stage, nodes.chip]));
   }
 
   build() {
@@ -94,30 +85,17 @@ export class Duel {
       const pane = element("div", { class: "fa-pane" }, [nodes.stage, nodes.chip, nodes.bytes]);
       return element("div", { class: "fa-column", role: "group" }, [this.titles[i], pane]);
     });
-    this.legend = legend();
-    this.controls = controls(this, "position of both runs");
-    this.slider = this.controls.slider;
-    this.slider.addEventListener("input", () => this.transport.goTo(Number(this.slider.value)));
     const orders = [
       ["race", "race"],
       ["steps", "step for step"],
     ];
     this.orders = choice("clock", orders, (order) => this.setOrder(order));
-    this.save = new SavePanel(this);
-    this.notes = element("div", { class: "fa-notes" });
     this.root.append(
       element("div", { class: "fa-duel" }, this.columns),
       this.legend.node,
       this.controls.panel([this.orders.node, this.save.button], [this.notes]),
       this.save.node,
     );
-  }
-
-  destroy() {
-    this.dropKeys();
-    this.save.destroy();
-    this.observer.disconnect();
-    this.transport.stop();
   }
 
   load(data, state) {
@@ -172,12 +150,6 @@ export class Duel {
     return this.data;
   }
 
-  // What a saved picture says of itself.
-  get caption() {
-    const where = this.controls.count.textContent;
-    return { title: this.data.title, where, foot: this.notes.textContent };
-  }
-
   setOrder(order) {
     const { race } = this;
     if (order === race.order) return;
@@ -185,14 +157,6 @@ export class Duel {
     race.order = order;
     race.position = 0;
     this.transport.goTo(finished ? race.last() : 0);
-  }
-
-  fullScreen() {
-    toggleFullScreen(this.root);
-  }
-
-  settled() {
-    this.onSettled(this.state());
   }
 
   // What is worth remembering, in words.

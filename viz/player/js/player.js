@@ -1,19 +1,18 @@
 // The player of one run. It works in a Streamlit component and in a plain HTML page alike.
 
 import { Aside } from "./grid/aside.js";
-import { choice, controls, element, fitFullScreen, legend, toggleFullScreen, write } from "./controls/dom.js";
+import { choice, element, write } from "./controls/dom.js";
 import { toldRow } from "./run/figure.js";
 import { keysPanel } from "./controls/help.js";
-import { takeKeys } from "./controls/keyboard.js";
 import { LanesView } from "./lanes/lane_view.js";
 import { positionOf, tilesAt } from "./lanes/playhead.js";
 import { Microscope } from "./tile/microscope.js";
 import { OpenTile } from "./tile/opentile.js";
 import { Pane } from "./grid/pane.js";
-import { SavePanel } from "./save/save.js";
+import { Playback } from "./playback.js";
 import { sentenceOf } from "./run/sentences.js";
 import { UNITS } from "./run/timeline.js";
-import { Transport, browserClock } from "./run/transport.js";
+import { browserClock } from "./run/transport.js";
 import { countWords, momentTitle, noteWords, rateWords, readoutWords } from "./run/words.js";
 
 const SLOW = 0.5; // phases per second
@@ -22,38 +21,22 @@ const NO_NUMBERS = "The code that ran here does not record the numbers of its ti
 const NO_STEP = "The trace has no step about this tile.";
 const TWEENED_SPEED = 8; // faster playback has no time for transitions
 
-export class Player {
-  // `onSettled` is called with `state()` once the player has stood there for a moment.
+export class Player extends Playback {
   constructor(root, onSettled = () => {}) {
-    this.root = root;
-    this.onSettled = onSettled;
+    super("player", root, onSettled);
     this.reduced = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
     this.pane = new Pane(() => this.transport.changed());
-    this.transport = new Transport(this);
     this.opened = new OpenTile(this);
     this.microscope = this.opened.microscope;
     this.lanes = new LanesView((tile, activity) => this.goToTile(tile, activity));
     this.build();
-    this.dropKeys = takeKeys(this);
-    this.observer = new ResizeObserver(() => {
-      fitFullScreen(this.root);
-      this.draw();
-    });
-    const canvases = [this.pane.nodes.stage, this.pane.nodes.chip, this.aside.rows, this.lanes.canvas];
-    canvases.forEach((node) => this.observer.observe(node));
+    this.begin([this.pane.nodes.stage, this.pane.nodes.chip, this.aside.rows, this.lanes.canvas]);
     this.pane.nodes.stage.addEventListener("dblclick", (event) => this.opened.openAt(this.pane.hit(event)));
   }
 
   build() {
     const { nodes } = this.pane;
     this.aside = new Aside();
-    this.legend = legend();
-    this.notes = element("div", { class: "fa-notes" });
-    this.controls = controls(this, "step");
-    this.slider = this.controls.slider;
-    this.slider.addEventListener("input", () =>
-      this.transport.goTo(this.positionOf(Number(this.slider.value))),
-    );
     this.units = choice(
       "step by",
       UNITS.map((unit) => [unit, unit]),
@@ -69,7 +52,6 @@ export class Player {
     const title = "when its warps did what, by the SM's clock (l)";
     this.lanesButton = element("button", { type: "button", title, onclick }, ["Lanes of an SM"]);
     this.keys = keysPanel();
-    this.save = new SavePanel(this);
     this.told = element("div", { class: "fa-sentence fa-told-here" });
     this.layOut(nodes);
   }
@@ -104,10 +86,7 @@ export class Player {
   }
 
   destroy() {
-    this.dropKeys();
-    this.save.destroy();
-    this.observer.disconnect();
-    this.transport.stop();
+    super.destroy();
     cancelAnimationFrame(this.transition);
   }
 
@@ -147,12 +126,6 @@ export class Player {
 
   get palette() {
     return this.pane.palette;
-  }
-
-  // What a saved picture says of itself.
-  get caption() {
-    const where = this.controls.count.textContent;
-    return { title: this.shown.title, where, foot: this.notes.textContent };
   }
 
   // The data of the run.
@@ -197,13 +170,9 @@ export class Player {
     return "";
   }
 
-  fullScreen() {
-    toggleFullScreen(this.root);
-  }
-
   settled() {
     if (this.opened.isOpen) this.opened.pickTold(this.timeline.cursor().step);
-    this.onSettled(this.state());
+    super.settled();
   }
 
   // What is worth remembering, in words: the step, and the unit and the picked row if they were chosen.

@@ -1,11 +1,27 @@
 // Entry of the talk's Streamlit component. Everything is sent once; nothing that a speaker does asks the
 // server, but for "What if?".
 
-import { Server } from "./talk/server.js";
 import { Speaker } from "./talk/speaker.js";
 import { Talk } from "./talk/talk.js";
 
 const mounts = new WeakMap(); // {shown, calls} of each parent element
+
+// The stage's side of live_component.js.
+class Server {
+  constructor() {
+    this.listening = new AbortController();
+    const { signal } = this.listening;
+    window.addEventListener("flash-attention-answer", ({ detail }) => this.onAnswer(detail), { signal });
+  }
+
+  ask(question) {
+    window.dispatchEvent(new CustomEvent("flash-attention-ask", { detail: question }));
+  }
+
+  destroy() {
+    this.listening.abort();
+  }
+}
 
 function speakerUrl() {
   const url = new URL(location.href);
@@ -28,12 +44,10 @@ export default function (component) {
   } else mount.shown.useTheme(); // it runs again with another theme
   // A rerun may clean up just before the next call: the talk lives on then.
   const call = ++mount.calls;
-  return () => setTimeout(() => call === mount.calls && leave(parentElement, mount));
-}
-
-// The talk is left: its keys are the page's again.
-function leave(parentElement, mount) {
-  mount.shown?.destroy();
-  mount.shown = null;
-  mounts.delete(parentElement);
+  return () =>
+    setTimeout(() => {
+      if (call !== mount.calls) return;
+      mount.shown.destroy(); // its keys are the page's again
+      mounts.delete(parentElement);
+    });
 }

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import textwrap
+from typing import Any
 
 import plotly.graph_objects as go
 
 from kernels.measure.measurement import Measurement, PeerResult
 from kernels.measure.peers import PEERS
 from viz.shared import theme
+from viz.shared.figures.charts import BEHIND, chart, lengths, note, rows
 from viz.shared.formats import format_bytes, format_ms
 
 TORCH_HAS_NONE = "No available kernel"
 """How torch begins its refusal if the backend that was asked for does not take the problem."""
-LONGEST_REFUSAL = 48
-"""Characters beside a bar."""
+LONGEST_REASON, BESIDE_A_RUN = 60, 48
+"""Characters of a refusal beside a bar or in a table; fewer where a run leaves less room."""
 
 
 def time_figure(measurement: Measurement, colors: theme.Palette, direction: str = "forward") -> go.Figure:
@@ -23,9 +25,10 @@ def time_figure(measurement: Measurement, colors: theme.Palette, direction: str 
     A refused peer says why.
     """
     results = _results(measurement, direction)
-    medians = [result.timing.median_ms if result.timing else 0.0 for result in results]
-    highs = [result.timing.high_ms if result.timing else 0.0 for result in results]
-    lows = [result.timing.low_ms if result.timing else 0.0 for result in results]
+    medians, lows, highs = (
+        [getattr(result.timing, field) if result.timing else 0.0 for result in results]
+        for field in ("median_ms", "low_ms", "high_ms")
+    )
     spread = {
         "type": "data",
         "symmetric": False,
@@ -34,9 +37,9 @@ def time_figure(measurement: Measurement, colors: theme.Palette, direction: str 
         "color": colors.text,
         "thickness": 1.5,
     }
-    words = [format_ms(median) for median in medians]
     title = f"time of one {direction} call, median, 10th to 90th percentile"
-    return _bars(title, results, medians, highs, words, colors, spread)
+    words = [format_ms(median) for median in medians]
+    return _bars(title, results, medians, words, colors, error_x=spread, ends=highs)
 
 
 def memory_figure(measurement: Measurement, colors: theme.Palette, direction: str = "forward") -> go.Figure:
@@ -44,7 +47,7 @@ def memory_figure(measurement: Measurement, colors: theme.Palette, direction: st
     results = _results(measurement, direction)
     peaks = [float(result.peak_extra_bytes or 0) for result in results]
     words = [format_bytes(peak) for peak in peaks]
-    return _bars("peak memory beyond the inputs", results, peaks, peaks, words, colors)
+    return _bars("peak memory beyond the inputs", results, peaks, words, colors)
 
 
 def _results(measurement: Measurement, direction: str) -> list[PeerResult]:
@@ -57,45 +60,52 @@ def _bars(
     title: str,
     results: list[PeerResult],
     values: list[float],
-    ends: list[float],
     words: list[str],
     colors: theme.Palette,
-    error_x: dict | None = None,
+    **choices: Any,
 ) -> go.Figure:
-    """A bar per result, with its words or its refusal behind the end of its bar or error bar."""
-    labels = [PEERS[result.peer].label for result in results]
-    figure = go.Figure(
-        go.Bar(
-            x=values,
-            y=labels,
-            orientation="h",
-            marker_color=[theme.peer_color(result.peer, colors) for result in results],
-            hovertext=[_hover(result) for result in results],
-            hoverinfo="text",
-            error_x=error_x,
-        )
+    """A bar per result, with its words or its refusal."""
+    return peer_bars(
+        title,
+        [result.peer for result in results],
+        [PEERS[result.peer].label for result in results],
+        values,
+        [
+            value_words if result.refused is None else short_reason(result.refused, BESIDE_A_RUN)
+            for result, value_words in zip(results, words, strict=True)
+        ],
+        colors,
+        hovertext=[_hover(result) for result in results],
+        hoverinfo="text",
+        **choices,
     )
-    theme.style_figure(figure, colors, height=84 + 44 * len(results))
-    for label, result, end, value_words in zip(labels, results, ends, words, strict=True):
-        figure.add_annotation(
-            x=end,
-            y=label,
-            text=value_words if result.refused is None else _short(result.refused),
-            showarrow=False,
-            xanchor="left",
-            xshift=8,
-        )
-    figure.update_yaxes(showgrid=False)
-    figure.update_xaxes(range=[0, 1.35 * max([*ends, 1e-9])], showticklabels=False, showgrid=False)
-    figure.update_layout(title={"text": title, "font_size": 15, "y": 0.97}, bargap=0.3, showlegend=False)
+
+
+def peer_bars(
+    title: str,
+    peers: list[str],
+    labels: list[str],
+    values: list[float],
+    words: list[str],
+    colors: theme.Palette,
+    ends: list[float] | None = None,
+    **choices: Any,
+) -> go.Figure:
+    """A bar per peer, the first at the bottom, with words behind its end or behind that of its error bar."""
+    ends = ends or values
+    bars = rows(labels, values, marker_color=[theme.peer_color(peer, colors) for peer in peers], **choices)
+    x = lengths(max(ends, default=0) or 1, 1.4)
+    figure = chart([bars], colors, 88 + 44 * len(values), title, x, {"showgrid": False}, bargap=0.3)
+    for label, end, words_of_bar in zip(labels, ends, words, strict=True):
+        note(figure, words_of_bar, end, y=label, **BEHIND)
     return figure
 
 
-def _short(refused: str) -> str:
-    """A refusal in one line; the whole of it is in the hover text."""
+def short_reason(refused: str, longest: int = LONGEST_REASON) -> str:
+    """A refusal in one line. A longer one ends after a word of it, with "…"."""
     if refused.startswith(TORCH_HAS_NONE):
         return "does not take this problem"
-    return textwrap.shorten(refused, LONGEST_REFUSAL, placeholder=" …")
+    return textwrap.shorten(refused, longest, placeholder=" …")
 
 
 def _hover(result: PeerResult) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
 from kernels.measure.peers import PEERS
 from kernels.measure.series import CurvePoint, PeerCurve, speedups
 from viz.shared import theme
+from viz.shared.figures.charts import LEGEND_BELOW, chart, line, log_ticks, mark, note, points
 from viz.shared.formats import format_bytes, format_length, format_ms, format_ratio, significant
 
 TITLES = {
@@ -38,32 +40,39 @@ def peer_label(name: str) -> str:
     return PEERS[name].label if name in PEERS else name
 
 
+def curve_names(curves: Sequence[PeerCurve]) -> list[str]:
+    """The label of each curve's peer, and its source if there are several."""
+    many = len({curve.source for curve in curves}) > 1
+    return [peer_label(curve.peer) + (f" · {curve.source}" if many else "") for curve in curves]
+
+
 def sweep_figure(curves: list[PeerCurve], metric: str, axis: str, colors: theme.Palette) -> go.Figure:
     """One line per peer and source.
 
     A hollow mark has a wide spread. A vertical line shows where a peer first runs out of memory.
     """
-    figure = go.Figure()
-    many = len({curve.source for curve in curves}) > 1
     ours_last = sorted(curves, key=lambda curve: curve.peer == "ours")  # on top of lines that it covers
-    for curve in ours_last:
-        values = curve_values(curve, curves, metric)
-        if values:
-            trace = _line(curve, values, metric, axis, colors)
-            figure.add_trace(trace.update(name=legend_words(curve, metric, axis, many)))
-    theme.style_figure(figure, colors, height=380 + 14 * len(figure.data))
-    xs = sorted({point.x for curve in curves for point in curve.points})
-    _log_axes(figure, xs, [y for trace in figure.data for y in trace.y], metric)
-    for curve in curves:
-        if curve.out_of_memory:
-            _mark_out_of_memory(figure, curve, metric, colors)
-    figure.update_xaxes(title={"text": f"{axis} ({LETTERS[axis]})", "standoff": 4})
-    figure.update_layout(
-        title={"text": f"{TITLES[metric]}, against {axis}", "font_size": 15, "y": 0.98},
-        legend={"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom", "font_size": 13},
+    lines = [
+        _line(curve, values, metric, axis, colors).update(name=name + exponent_words(curve, metric, axis))
+        for curve, name in zip(ours_last, curve_names(ours_last), strict=True)
+        if (values := curve_values(curve, curves, metric))
+    ]
+    lengths = sorted({point.x for curve in curves for point in curve.points})
+    title = {"text": f"{axis} ({LETTERS[axis]})", "standoff": 4}
+    figure = chart(
+        lines,
+        colors,
+        380 + 14 * len(lines),
+        f"{TITLES[metric]}, against {axis}",
+        log_ticks(lengths, [format_length(length) for length in lengths], minor_ticks="", title=title),
+        _value_axis([y for trace in lines for y in trace.y if y > 0], metric),
+        legend=LEGEND_BELOW,
         margin_t=46,
         hovermode="closest",
     )
+    for curve in curves:
+        if curve.out_of_memory:
+            _mark_out_of_memory(figure, curve, metric, colors)
     return figure
 
 
@@ -74,37 +83,25 @@ def curve_values(curve: PeerCurve, curves: list[PeerCurve], metric: str) -> list
     return [(x, value) for x, value in curve.values(metric).items() if value]
 
 
-def legend_words(curve: PeerCurve, metric: str, axis: str, many: bool) -> str:
-    """Label, source if there are several, and the fitted exponent of time and memory per sequence."""
-    words = peer_label(curve.peer) + (f" · {curve.source}" if many else "")
+def exponent_words(curve: PeerCurve, metric: str, axis: str) -> str:
+    """The fitted exponent of time and memory per sequence, for the legend."""
     exponent = curve.exponent(metric) if metric in ("time", "memory") and axis == "length" else None
-    if exponent is None:
-        return words
-    return f"{words}  per sequence ∝ {LETTERS[axis]}<sup>{exponent:.2f}</sup>"
+    return "" if exponent is None else f"  per sequence ∝ {LETTERS[axis]}<sup>{exponent:.2f}</sup>"
 
 
 def _line(
     curve: PeerCurve, values: list[tuple[int, float]], metric: str, axis: str, colors: theme.Palette
 ) -> go.Scatter:
     color, symbol = theme.peer_color(curve.peer, colors), SYMBOLS.get(curve.peer, "star")
-    timings = curve.timings
-    shown = [timings[x] for x, _ in values]
+    shown = [curve.timings[x] for x, _ in values]
     hollow = [metric not in ("memory", "call") and timing.is_wide for timing in shown]
-    return go.Scatter(
-        x=[x for x, _ in values],
-        y=[y for _, y in values],
+    symbols = [f"{symbol}-open" if is_hollow else symbol for is_hollow in hollow]
+    return line(
+        [x for x, _ in values],
+        [y for _, y in values],
+        *(color, 3 if curve.peer == "ours" else 2, DASHES.get(curve.source, "dashdot")),
         mode="lines+markers",
-        line={
-            "color": color,
-            "width": 3 if curve.peer == "ours" else 2,
-            "dash": DASHES.get(curve.source, "dashdot"),
-        },
-        marker={
-            "color": color,
-            "size": 9,
-            "symbol": [f"{symbol}-open" if is_hollow else symbol for is_hollow in hollow],
-            "line": {"width": 2, "color": color},
-        },
+        marker=mark(color, 9, symbols, {"width": 2, "color": color}),
         error_y={
             "type": "data",
             "visible": metric == "time",
@@ -142,13 +139,9 @@ def format_metric(value: float, metric: str) -> str:
     return format_ratio(value) if metric == "speedup" else f"{significant(value)} TFLOP/s"
 
 
-def _log_axes(figure: go.Figure, xs: list[int], ys: list[float], metric: str) -> None:
-    figure.update_xaxes(type="log", tickvals=xs, ticktext=[format_length(x) for x in xs], minor_ticks="")
-    positive = [y for y in ys if y > 0]
-    if not positive:
-        return
-    ticks, words = zip(*value_ticks(positive, metric), strict=True)
-    figure.update_yaxes(type="log", tickvals=ticks, ticktext=words)
+def _value_axis(values: list[float], metric: str) -> dict:
+    """A log axis with the ticks of the metric; Plotly's own axis if there is nothing to draw."""
+    return log_ticks(*zip(*value_ticks(values, metric), strict=True)) if values else {}
 
 
 def value_ticks(values: list[float], metric: str) -> list[tuple[float, str]]:
@@ -162,30 +155,25 @@ def value_ticks(values: list[float], metric: str) -> list[tuple[float, str]]:
 def _mark_out_of_memory(figure: go.Figure, curve: PeerCurve, metric: str, colors: theme.Palette) -> None:
     """A line at the first x that does not fit; in the memory chart also the needed bytes (modelled)."""
     color, first = theme.peer_color(curve.peer, colors), curve.out_of_memory[0]
-    line = {"color": color, "dash": "dot", "width": 2}
-    figure.add_shape(type="line", x0=first.x, x1=first.x, y0=0, y1=1, yref="paper", line=line)
-    figure.add_annotation(
-        x=math.log10(first.x),
-        y=1,
-        yref="paper",
-        text=f"{peer_label(curve.peer)} · {curve.source}<br>out of memory: {first.result.refused}",
-        showarrow=False,
-        xanchor="right",
-        yanchor="top",
-        align="right",
-        xshift=-6,
-        font={"color": color, "size": 13},
-        bgcolor=colors.background,
-        opacity=0.95,
-    )
-    needed = [(point.x, point.needed_bytes) for point in curve.out_of_memory if point.needed_bytes]
+    look = {"color": color, "dash": "dot", "width": 2}
+    figure.add_shape(type="line", x0=first.x, x1=first.x, y0=0, y1=1, yref="paper", line=look)
+    words = f"{peer_label(curve.peer)} · {curve.source}<br>out of memory: {first.result.refused}"
+    place: dict = {
+        "y": 1,
+        "yref": "paper",
+        "yanchor": "top",
+        "xanchor": "right",
+        "xshift": -6,
+        "align": "right",
+    }
+    font = {"color": color, "size": 13}
+    note(figure, words, math.log10(first.x), **place, font=font, bgcolor=colors.background, opacity=0.95)
+    needed = {point.x: point.needed_bytes for point in curve.out_of_memory if point.needed_bytes}
     if metric == "memory" and needed:
-        figure.add_scatter(
-            x=[x for x, _ in needed],
-            y=[y for _, y in needed],
-            mode="markers",
+        crosses = points(
+            *(list(needed), list(needed.values()), color, 12, "x-open", {"width": 3}),
             name=f"{peer_label(curve.peer)}: needed (modelled)",
-            marker={"symbol": "x-open", "size": 12, "color": color, "line_width": 3},
-            text=[f"would need {format_bytes(y)} (modelled)" for _, y in needed],
+            text=[f"would need {format_bytes(size)} (modelled)" for size in needed.values()],
             hoverinfo="text",
         )
+        figure.add_trace(crosses)

@@ -8,9 +8,10 @@ import pytest
 import torch
 
 from kernels.algorithms import ALGORITHMS, run_traced
+from kernels.algorithms.backward.inputs import BackwardInputs
 from kernels.algorithms.backward.launch import flash_backward
 from kernels.algorithms.flash2.forward import flash_forward
-from kernels.check.cases import TRUSTED_CAUSAL_SHAPES, TRUSTED_SHAPES
+from kernels.check.case.cases import TRUSTED_CAUSAL_SHAPES, TRUSTED_SHAPES
 from kernels.device.runtime import DEVICE
 from kernels.oracle.rule import compare_gradients
 from kernels.primitives.launch import config_of
@@ -54,7 +55,7 @@ def run_backward(problem, inputs=None, config=None):
     config = config or config_of(problem)
     out, lse, _ = flash_forward(*inputs, config=config, **mask)
     return flash_backward(
-        *inputs, out, lse, make_d_output(problem, DEVICE), dk_dv_config=config, dq_config=config, **mask
+        BackwardInputs(*inputs, out, lse, make_d_output(problem, DEVICE), **mask), config, config
     )
 
 

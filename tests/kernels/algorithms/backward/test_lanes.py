@@ -7,10 +7,11 @@ import pytest
 import torch
 
 from kernels.algorithms import run_lanes
-from kernels.algorithms.backward import dk_dv, dq
+from kernels.algorithms.backward import dk_dv, dq, recording_dk_dv, recording_dq
 from kernels.algorithms.backward.lanes import KEY_PROGRAM, PLAIN, QUERY_PROGRAM
 from kernels.algorithms.backward.run import call_of, marked_call
 from kernels.device.runtime import BACKEND
+from kernels.primitives import recorder, tile_io
 from kernels.primitives.assemble_lanes import MAX_EVENTS, assemble_lanes
 from kernels.primitives.marks import CLOCK_COLUMNS, RECORD, program_number
 from kernels.problem import AttentionProblem, InvalidProblem
@@ -79,18 +80,20 @@ def ticking_mark(lane, turn, NUMBER: tl.constexpr):
 
 @triton.jit
 def ticking_program(buffers, AT_END: tl.constexpr):
-    row = buffers.clock + program_number() * CLOCK_COLUMNS
-    now = tick()
-    tl.store(row + 2 * AT_END, now)
-    tl.store(row + 2 * AT_END + 1, now)
-    tl.store(row + 4, program_number() % 2)
+    if buffers is not None:
+        row = buffers.clock + program_number() * CLOCK_COLUMNS
+        now = tick()
+        tl.store(row + 2 * AT_END, now)
+        tl.store(row + 2 * AT_END + 1, now)
+        tl.store(row + 4, program_number() % 2)
 
 
 @pytest.fixture
 def ticking(monkeypatch):
-    for module in (dk_dv, dq):
-        monkeypatch.setattr(module, "mark", ticking_mark)
-        monkeypatch.setattr(module, "mark_program", ticking_program)
+    for module in (dk_dv, dq, recording_dk_dv, recording_dq, recorder, tile_io):
+        for name, ticking in (("mark", ticking_mark), ("mark_program", ticking_program)):
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, ticking)
 
 
 def prepared(problem):

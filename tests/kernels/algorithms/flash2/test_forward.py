@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from kernels.check.cases import TRUSTED_CAUSAL_SHAPES, TRUSTED_SHAPES
+from kernels.check.case.cases import TRUSTED_CAUSAL_SHAPES, TRUSTED_SHAPES
 from kernels.device.runtime import DEVICE
 from kernels.oracle.exact import attention_by_rows
 from kernels.oracle.rule import compare_lse, compare_output

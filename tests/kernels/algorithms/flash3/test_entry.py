@@ -89,13 +89,6 @@ def test_of_long_rows_the_lines_that_run_are_shown(head_dim, file):
     assert shown == {line.phase for line in kernel_source(KERNEL.source).step}
 
 
-@pytest.mark.parametrize("head_dim", [64, 256])
-def test_lines_that_only_record_are_not_shown(head_dim):
-    source = kernel_source(KERNEL.source_for(PROBLEM.with_(head_dim=head_dim)))
-    texts = [line.text for line in source.before + source.step + source.after]
-    assert not any(word in text for text in texts for word in ("record_", "mark(", "mark_tile("))
-
-
 @pytest.mark.parametrize("head_dim", [64, 96, 128, 256])
 def test_q_is_drawn_in_registers_where_the_kernel_keeps_it_there(head_dim):
     problem = ENTRY.with_own_tiles(PROBLEM.with_(head_dim=head_dim))

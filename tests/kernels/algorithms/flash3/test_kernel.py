@@ -11,8 +11,8 @@ from kernels.algorithms.flash3.entry import ENTRY
 from kernels.algorithms.flash3.kernel import _attn_fwd_hopper
 from kernels.algorithms.flash3.launch import can_run_hopper, flash_forward_hopper
 from kernels.attention.flash_attention import flash_attention
-from kernels.check.cases import CheckCase
-from kernels.check.run import run_check
+from kernels.check.case.cases import CheckCase
+from kernels.check.judge.run import run_check
 from kernels.device.runtime import BACKEND, DEVICE
 from kernels.oracle.exact import attention_by_rows
 from kernels.oracle.naive import naive_attention
@@ -131,7 +131,7 @@ def test_the_public_call_uses_it(monkeypatch):
     used = []
     forget()  # a call that was written down before would not come by the launcher
     monkeypatch.setattr(
-        "kernels.attention.operators.flash_forward_hopper",
+        "kernels.algorithms.dispatch.hopper.flash_forward_hopper",
         lambda *args, **more: used.append(1) or flash_forward_hopper(*args, **more),
     )
     query, key, value = (draw((8, 8, 512, 64), torch.float16, seed) for seed in range(3))

@@ -30,7 +30,7 @@ def test_a_division_by_multiplication_is_exact():
 @pytest.mark.parametrize("programs", [1, 4, 132])
 @pytest.mark.parametrize("q_tiles", [1, 2, 3, 8, 9])
 def test_the_programs_share_out_every_query_tile_once(q_tiles, programs, bound_right, monkeypatch):
-    """Runs the kernel's own `query_tile_of` and `next_unit` on the host."""
+    """Calls the kernel's own `query_tile_of` and `next_unit` on the host."""
     where = lambda condition, a, b: a if condition else b  # noqa: E731
     umulhi = lambda a, b: a * (b % (1 << 32)) >> 32  # noqa: E731
     language = SimpleNamespace(where=where, umulhi=umulhi, num_programs=lambda axis: programs)

@@ -83,10 +83,3 @@ def test_a_product_that_stands_in_two_branches_is_shown_with_the_else_between(wo
     texts = [line.text.strip() for line in kernel_source(SWEEP.source).step]
     first, second = (number for number, text in enumerate(texts) if text.startswith(words))
     assert "else:" in texts[first:second]
-
-
-def test_lines_that_only_record_are_not_shown():
-    for kernel in ENTRY.kernels:
-        source = kernel_source(kernel.source)
-        texts = [line.text for line in source.before + source.step + source.after]
-        assert not any(word in text for text in texts for word in ("record_", "mark(", "mark_tile("))

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from kernels.algorithms.backward import choice
+from kernels.algorithms import dispatch
 from kernels.algorithms.flash3_backward.kernel import _attn_bwd_hopper
 from kernels.algorithms.flash3_backward.launch import flash_backward_hopper, should_run
 from kernels.attention.flash_attention import flash_attention
@@ -55,7 +55,7 @@ def test_the_public_call_uses_it_unless_results_must_be_deterministic(monkeypatc
     used = []
     forget()  # a call that was written down before would not come by the launcher
     monkeypatch.setattr(
-        choice.sweep,
+        dispatch.sweep,
         "flash_backward_hopper",
         lambda *args, **more: used.append(1) or flash_backward_hopper(*args, **more),
     )

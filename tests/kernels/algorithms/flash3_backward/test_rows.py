@@ -1,14 +1,14 @@
 """The order of the sum of dQ, and the kernel that brings it into the order of a tensor."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 import torch
 
 from kernels.algorithms.flash3_backward.rows import _attn_bwd_hopper_finish, place_in_sum
 from kernels.device.runtime import DEVICE
-
-import triton.language as tl
+from kernels.primitives.launch import TileConfig, fixed_of, strides_of
 
 BLOCK_M = 64
 
@@ -40,19 +40,16 @@ def test_dq_comes_out_in_the_order_of_its_tensor(head_dim):
     dq_sum = torch.empty(heads, padded // 64, 64 * block_d, device=DEVICE)
     dq_sum[:, :, places] = expected.reshape(heads, padded // 64, 64 * block_d)
     d_query = torch.empty(1, heads, q_len, head_dim, device=DEVICE)
+    fixed = replace(fixed_of(d_query, TileConfig(BLOCK_M, BLOCK_M), None), BLOCK_D=block_d)
     _attn_bwd_hopper_finish[(padded // BLOCK_M, heads)](
         dq_sum,
         d_query,
-        dq_strides=d_query.stride(),
+        strides=strides_of(dq=d_query),
         q_heads=heads,
         q_len=q_len,
         padded_rows=padded,
         scale=0.5,
         trace=None,
-        DTYPE=tl.float32,
-        HEAD_DIM=head_dim,
-        BLOCK_M=BLOCK_M,
-        BLOCK_D=block_d,
-        TRACE=False,
+        FIXED=fixed,
     )
     assert torch.equal(d_query[0], 0.5 * expected[:, :q_len, :head_dim])

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from kernels.algorithms import ALGORITHMS, run_traced
+from kernels.algorithms.backward.inputs import BackwardInputs
 from kernels.algorithms.flash3.launch import flash_forward_hopper
 from kernels.algorithms.flash3_backward.launch import flash_backward_hopper
 from kernels.device.runtime import DEVICE
@@ -76,6 +77,6 @@ def test_tracing_changes_no_bit_of_dk_and_dv(name):
     config = TileConfig(128, 128, 12, 2)
     out, lse, _ = flash_forward_hopper(query, key, value, band=band, scale=scale, config=config)
     d_out = make_d_output(problem, DEVICE)
-    plain = flash_backward_hopper(query, key, value, out, lse, d_out, band=band, scale=scale)
+    plain = flash_backward_hopper(BackwardInputs(query, key, value, out, lse, d_out, band, scale))
     assert np.array_equal(trace.d_key, plain[1].float().cpu().numpy())
     assert np.array_equal(trace.d_value, plain[2].float().cpu().numpy())

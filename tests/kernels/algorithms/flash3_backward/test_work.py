@@ -21,7 +21,7 @@ MASKS = {
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("lengths", SHAPES)
 def test_the_spans_are_the_visiting_tiles_and_only_whole_ones_go_without_the_mask(lengths, mask, monkeypatch):
-    """Runs the kernel's own `take_item` and `tiles_of_span`."""
+    """Calls the kernel's own `take_item` and `tiles_of_span`."""
     name = mask if mask in ("full", "causal") else "window"
     problem = AttentionProblem(
         q_len=lengths[0], kv_len=lengths[1], head_dim=64, mask=name, block_m=64, block_n=128, **MASKS[mask]

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from kernels.algorithms.backward import choice
+from kernels.algorithms import dispatch
 from kernels.algorithms.flash3_backward_wide.dk_dv import _attn_bwd_hopper_dk_dv
 from kernels.algorithms.flash3_backward_wide.dq import _attn_bwd_hopper_dq
 from kernels.algorithms.flash3_backward_wide.launch import should_run
@@ -24,7 +24,7 @@ from tests.kernels.helpers import on_hopper
 def test_without_a_hopper_gpu_they_are_not_used():
     query = torch.zeros((1, 1, 64, 256), dtype=torch.float16)
     assert not should_run(query, query, query)
-    assert choice.package_for(query, query, query) == choice.PLAIN
+    assert dispatch.package_for(query, query, query) == dispatch.PLAIN
 
 
 @pytest.mark.gpu
@@ -44,7 +44,7 @@ def test_250_repeats_give_the_same_bits(mask):
 def test_the_public_call_uses_them_also_if_results_must_be_deterministic():
     problem = AttentionProblem(q_len=1024, kv_len=1024, head_dim=256, batch=4, **HEADS, mask="causal")
     inputs = [tensor.requires_grad_() for tensor in make_inputs(problem, DEVICE)]
-    assert choice.package_for(*inputs) == choice.WIDE
+    assert dispatch.package_for(*inputs) == dispatch.WIDE
 
     def gradients(weight_of_lse):
         out, lse = flash_attention(*inputs, is_causal=True, return_lse=True)
@@ -55,7 +55,7 @@ def test_the_public_call_uses_them_also_if_results_must_be_deterministic():
     with_lse = gradients(1.0)
     torch.use_deterministic_algorithms(True)
     try:
-        assert choice.package_for(*inputs) == choice.WIDE
+        assert dispatch.package_for(*inputs) == dispatch.WIDE
         again = gradients(1.0)
     finally:
         torch.use_deterministic_algorithms(False)

@@ -3,7 +3,7 @@
 from kernels.algorithms import run_traced
 from kernels.algorithms.standard.traffic import requested_ledger
 from kernels.problem import AttentionProblem
-from tests.viz.player.test_data import hand_built
+from tests.viz.player.runs import hand_built
 from viz.explore.figures.ledger import difference_table, kernel_ledger, ledger_figure, ledgers_of
 from viz.explore.figures.row_state import gradient_figures, state_figures
 from viz.shared import theme

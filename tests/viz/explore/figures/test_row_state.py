@@ -9,7 +9,7 @@ from kernels.algorithms import ALGORITHMS, run_traced
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import visiting_tiles
 from tests.anywhere import ANYWHERE
-from tests.viz.player.test_data import hand_built
+from tests.viz.player.runs import hand_built
 from viz.explore.figures.row_state import DISTANCE, gradient_figures, row_state_figures, spread_rows
 from viz.shared import theme
 

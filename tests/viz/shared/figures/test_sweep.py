@@ -65,12 +65,6 @@ def test_live_and_recorded_lie_over_each_other_and_are_told_apart(swept):
     assert dashes["naive (torch) · measured"] == "dash"
 
 
-def test_an_unknown_implementation_keeps_its_name(swept):
-    other = peer_curves("file", [measurement(n) for n in LENGTHS], VIEW)[1]
-    renamed = type(other)("file", "my_kernel", "forward", other.points)
-    assert "my_kernel · file" in traces(sweep_figure([*swept, renamed], "time", "length", theme.LIGHT))
-
-
 def test_nothing_measured_still_gives_a_figure():
     assert len(sweep_figure([], "time", "length", theme.LIGHT).data) == 0
     refused = peer_curves("measured", [measurement(512, naive_fits=False)], VIEW)[:1]

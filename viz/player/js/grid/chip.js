@@ -42,9 +42,8 @@ function memoriesOf({ parts }, limits) {
   return { memories, enlarged: isSmall ? 0.75 / Math.max(...filled) : 1 };
 }
 
-// Beside each other if their titles have room, else below each other if that is not too high; else their
-// titles break into lines. Returns where their words end.
-function drawMemories(context, box, model, palette, at) {
+// Beside each other, under titles that break where they have no room. Returns where their words end.
+function drawMemories(context, { width: room, height, thick }, model, palette, at) {
   const kernel = model.kernels[at.kernel];
   if (!kernel.parts.length) {
     const words = "What this kernel keeps on the chip is not seen: only its loads and stores.";
@@ -53,69 +52,29 @@ function drawMemories(context, box, model, palette, at) {
   }
   const { limits, name } = model.data.gpu;
   const { memories, enlarged } = memoriesOf(kernel, limits);
-  const boxes = placeMemories(context, box, memories, enlarged);
-  memories.forEach((memory, i) => drawMemory(context, boxes[i], memory, palette, model, at));
-  const bottom = Math.max(...boxes.map((each) => each.bottom), box.thick + TITLE_ROOM + 4 + 2 * LINE);
+  const sizes = memories.map(({ used, limit }) => Math.max(used, limit));
+  const scale = (room - GAP * (sizes.length - 1)) / sizes.reduce((sum, size) => sum + size, 0);
+  context.font = `600 ${TITLE}px ${FONT}`;
+  const titles = memories.map((memory, i) => wrapped(context, titleOf(memory), sizes[i] * scale));
+  const top = TITLE_ROOM + LINE * (Math.max(...titles.map(({ length }) => length)) - 1);
+  const low = Math.max(LOW, Math.min(thick, height - top - 4 - 2 * LINE)); // under longer titles
+  let x = 0;
+  let lines = 1;
+  memories.forEach((memory, i) => {
+    const box = { x, top, width: sizes[i] * scale, thick: low, scale: scale * enlarged, title: titles[i] };
+    const end = i === memories.length - 1 ? room : x + box.width + GAP; // of the names of its parts
+    box.labels = placeLabels(context, memory.parts, box.scale, { start: x, end });
+    lines = Math.max(lines, ...box.labels.map(({ line }) => line + 1));
+    drawMemory(context, box, memory, palette, model, at);
+    x += box.width + GAP;
+  });
+  const bottom = top + low + 4 + LINE * Math.max(2, lines);
   if (enlarged > 1) {
     const words = `drawn ${formatNumber(enlarged, 2)}× larger`; // the second line is filled from its end
     text(context, words, 0, bottom - 6, palette.muted, { size: 10.5 });
   }
-  if (box.width >= WIDE) text(context, name, box.width, 8, palette.muted, { size: 11, align: "right" });
+  if (room >= WIDE) text(context, name, room, 8, palette.muted, { size: 11, align: "right" });
   return bottom;
-}
-
-// The box of each memory: its title's lines, the names of its parts with their places, where all that ends.
-function placeMemories(context, { width: room, height, thick }, memories, enlarged) {
-  const sizes = memories.map(({ used, limit }) => Math.max(used, limit));
-  const beside = (room - GAP * (sizes.length - 1)) / sizes.reduce((sum, size) => sum + size, 0);
-  context.font = `600 ${TITLE}px ${FONT}`;
-  const isRoomy = memories.every((memory, i) => {
-    return context.measureText(titleOf(memory)).width <= sizes[i] * beside;
-  });
-  const stacked = () => {
-    const scale = room / Math.max(...sizes);
-    let y = 0;
-    const boxes = memories.map((memory, i) => {
-      const box = { x: 0, y, width: sizes[i] * scale, wide: room, end: room, thick };
-      const placed = placeMemory(context, box, memory, scale * enlarged);
-      y = placed.bottom + LINE;
-      return placed;
-    });
-    if (enlarged > 1) boxes.at(-1).bottom += LINE; // it is said below them
-    return boxes;
-  };
-  const inRow = () => {
-    let x = 0;
-    const boxes = memories.map((memory, i) => {
-      const width = sizes[i] * beside;
-      const end = i === memories.length - 1 ? room : x + width + GAP;
-      const placed = placeMemory(
-        context,
-        { x, y: 0, width, wide: width, end, thick },
-        memory,
-        beside * enlarged,
-      );
-      x += width + GAP;
-      return placed;
-    });
-    const top = Math.max(...boxes.map((box) => box.top)); // all bars begin where the longest title ends
-    const low = Math.max(LOW, Math.min(thick, height - top - 4 - 2 * LINE)); // under longer titles
-    for (const box of boxes)
-      Object.assign(box, { top, thick: low, bottom: box.bottom + top - box.top + low - thick });
-    return boxes;
-  };
-  const below = isRoomy ? null : stacked();
-  return below && below.at(-1).bottom <= height ? below : inRow();
-}
-
-// `wide` is the room of its title, `end` that of the names of its parts.
-function placeMemory(context, { x, y, width, wide, end, thick }, memory, scale) {
-  context.font = `600 ${TITLE}px ${FONT}`;
-  const title = wrapped(context, titleOf(memory), wide);
-  const top = y + TITLE_ROOM + LINE * (title.length - 1);
-  const labels = placeLabels(context, memory.parts, scale, { start: x, end });
-  const lines = Math.max(1, ...labels.map(({ line }) => line + 1));
-  return { x, y, width, thick, scale, title, top, labels, bottom: top + thick + 4 + LINE * lines };
 }
 
 // What becomes of the rest: a compiler moves it from registers to HBM, shared memory has no other place.
@@ -127,12 +86,10 @@ function titleOf({ name, limit, used }) {
 }
 
 function drawMemory(context, box, { limit, parts, used }, palette, model, at) {
-  const { x, y, top, width, thick, scale } = box;
+  const { x, top, width, thick, scale } = box;
   const fits = used <= limit;
   const color = fits ? palette.text : palette.bad;
-  box.title.forEach((line, i) =>
-    text(context, line, x, y + 8 + i * LINE, color, { size: TITLE, weight: "600" }),
-  );
+  box.title.forEach((line, i) => text(context, line, x, 8 + i * LINE, color, { size: TITLE, weight: "600" }));
   context.fillStyle = palette.surface;
   context.fillRect(x, top, width, thick);
   let from = x;
@@ -164,20 +121,18 @@ function drawPart(context, box, part, model, palette, at) {
   outline(context, { x: box.x + 1, y: box.y + 1, w: box.w - 1, h: box.h - 1 }, palette, 2);
 }
 
-// Names under their parts. Names of small parts move into the room to their right, or else to a second line.
+// Names under their parts, or in the room to their right; those that have none follow each other below.
 function placeLabels(context, parts, scale, { start, end }) {
   let x = start;
-  let free = start;
-  let low = end; // the second line is filled from its end
+  let [line, free] = [0, start];
   context.font = `600 ${LABEL}px ${FONT}`;
   return parts.map((part) => {
     const words = `${part.name} ${formatNumber(part.bytes / 1024)}`;
-    const needed = context.measureText(words).width + 8;
-    const wanted = Math.max(x, free);
-    const fits = wanted + needed <= end;
-    if (fits) free = wanted + needed;
-    else low = Math.max(start, Math.min(x, low - needed));
+    const wide = context.measureText(words).width;
+    let at = line ? free : Math.max(x, free);
+    if (at + wide > end) [line, at] = [line + 1, Math.max(0, Math.min(start, end - wide))];
+    free = at + wide + 8;
     x += part.bytes * scale;
-    return { words, at: fits ? wanted : low, line: fits ? 0 : 1, part };
+    return { words, at, line, part };
   });
 }

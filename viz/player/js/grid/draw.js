@@ -99,6 +99,7 @@ export function text(
 
 // Words as lines that fit a width in the font that the context has; a wider word has a line of its own.
 export function wrapped(context, words, width) {
+  if (context.measureText(words).width <= width) return [words];
   const lines = [""];
   for (const word of words.split(" ")) {
     const longer = lines.at(-1) ? `${lines.at(-1)} ${word}` : word;

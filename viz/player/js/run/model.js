@@ -50,7 +50,6 @@ export function makeModel(data) {
     gridTensors: data.kernels.map((kernel) => gridTensor(kernel, data.grid)),
   };
   model.heads = [...new Set(model.head)];
-  // in this order: the phases need the turns
   for (const derive of [findTurns, sumBytes, findPhases, scaleShares]) Object.assign(model, derive(model));
   model.tileSteps = groupByTile(model);
   model.tellingRows = new Map(); // of each query tile, filled by figure.js
@@ -130,17 +129,11 @@ function reachedPart(phases, reached, moves, size, again = 0) {
 }
 
 // The phases that each step goes through, and how many phases come before it.
-function findPhases(model) {
-  const { count, turnFirst, turnLast } = model;
-  const phases = Array.from({ length: count }, (_, i) => {
-    const [before, step, after] = model.kernels[model.kernel[i]].phases;
-    const whole = tileKind(model, i) === KIND.full;
-    return [
-      ...(turnFirst[i] === i ? before : []),
-      ...(hasTile(model, i) ? step.filter((phase) => !(phase.only_masked && whole)) : []),
-      ...(turnLast[i] === i ? after : []),
-    ];
-  });
+function findPhases({ data, count, kernel, kernelPhases }) {
+  const { phase_class, phase_classes } = data.steps;
+  const phases = Array.from(decode(phase_class, Uint8Array), (number, i) =>
+    phase_classes[number].map((phase) => kernelPhases[kernel[i]][phase]),
+  );
   const phaseStart = new Uint32Array(count + 1);
   for (let i = 0; i < count; i++) phaseStart[i + 1] = phaseStart[i] + Math.max(phases[i].length, 1);
   return { phases, phaseStart };

@@ -1,10 +1,8 @@
 // An animation of a span of steps, made in the browser: each frame is the picture of a step, drawn at its own
-// time and not when the screen happens to show it. The browser encodes videos (WebCodecs), and webm.js and
-// mp4.js write the file; gif.js does both.
+// time and not when the screen happens to show it. The browser encodes videos (WebCodecs).
 
+import { media } from "../vendor/media.js";
 import { GifTape } from "./gif.js";
-import { mp4File } from "./mp4.js";
-import { webmFile } from "./webm.js";
 
 const TRANSITION_FRAME_MS = 1000 / 30;
 const SHORTEST_FRAME_MS = 1000 / 60;
@@ -13,15 +11,15 @@ const KEY_FRAME_EVERY_MS = 4000; // so that a film can be wound to a place
 const BITS_PER_PIXEL = 3; // a second: lines and letters stay sharp
 const QUEUE = 3; // frames that wait for the encoder
 
-// The codecs of each format, the better first. `name` is that of the file's format.
-const FORMATS = {
+// [name in the file, codec of the browser] of each format, the better first.
+const CODECS = {
   mp4: [
-    { codec: "avc1.640034", avc: { format: "avc" } },
-    { codec: "avc1.420034", avc: { format: "avc" } },
+    ["avc", "avc1.640034"],
+    ["avc", "avc1.420034"],
   ],
   webm: [
-    { codec: "vp09.00.51.08", name: "V_VP9" },
-    { codec: "vp8", name: "V_VP8" },
+    ["V_VP9", "vp09.00.51.08"],
+    ["V_VP8", "vp8"],
   ],
 };
 
@@ -57,10 +55,10 @@ export function shotsOf(owner, from, to) {
 async function configOf(format, width, height) {
   if (!window.VideoEncoder) return null;
   const bitrate = Math.round(width * height * BITS_PER_PIXEL);
-  const asked = FORMATS[format].map(async ({ name, ...options }) => {
-    const config = { ...options, width, height, bitrate, framerate: 30, latencyMode: "quality" };
+  const asked = CODECS[format].map(async ([codec, browserCodec]) => {
+    const config = { codec: browserCodec, width, height, bitrate, framerate: 30, latencyMode: "quality" };
     const { supported } = await VideoEncoder.isConfigSupported(config).catch(() => ({ supported: false }));
-    return supported && { config, name };
+    return supported && { config, codec };
   });
   return (await Promise.all(asked)).find(Boolean) ?? null;
 }
@@ -82,12 +80,10 @@ export async function film(picture, { format, scale, shots, duration, onProgress
       transport.track.position = position;
       picture.paint(context, scale, tween);
       // oxlint-disable-next-line no-await-in-loop -- frames are encoded one after another
-      await tape.add(canvas, time);
+      await tape.add(canvas, time, shots[i + 1]?.time ?? duration);
       onProgress((i + 1) / shots.length);
     }
-    // Else the file ends with the last step's first moment.
-    await tape.add(canvas, duration - SHORTEST_FRAME_MS);
-    await tape.end(duration);
+    await tape.end(canvas, duration);
   } finally {
     tape.close();
   }
@@ -110,42 +106,40 @@ function refusal(format, width, height) {
   return "This browser encodes video only in pages from localhost, from https or from a file.";
 }
 
-// What the browser's encoder gives, in its order.
+// What the browser's encoder gives, as a file.
 class VideoTape {
-  constructor(format, { config, name }) {
-    Object.assign(this, { format, config, name, frames: [] });
+  constructor(format, { config, codec }) {
+    const { Muxer, Target } = media[format];
+    const { width, height } = config;
+    this.format = format;
     this.keyAt = -Infinity;
+    this.muxer = new Muxer({ target: new Target(), video: { codec, width, height }, fastStart: "in-memory" });
     this.encoder = new VideoEncoder({
-      output: (chunk, about) => this.take(chunk, about),
+      output: (chunk, about) => this.muxer.addVideoChunk(chunk, about),
       error: (error) => (this.error = error),
     });
     this.encoder.configure(config);
   }
 
-  take(chunk, about) {
-    const data = new Uint8Array(chunk.byteLength);
-    chunk.copyTo(data);
-    this.description ??= about?.decoderConfig?.description;
-    this.frames.push({ timestamp: chunk.timestamp / 1000, isKey: chunk.type === "key", data });
-  }
-
-  async add(canvas, time) {
-    if (this.error) throw this.error;
+  async add(canvas, time, until) {
     const keyFrame = time - this.keyAt >= KEY_FRAME_EVERY_MS;
     if (keyFrame) this.keyAt = time;
-    const frame = new VideoFrame(canvas, { timestamp: Math.round(time * 1000) });
+    const [timestamp, end] = [time, until].map((ms) => Math.round(ms * 1000));
+    const frame = new VideoFrame(canvas, { timestamp, duration: end - timestamp });
     this.encoder.encode(frame, { keyFrame });
     frame.close();
     do {
       // oxlint-disable-next-line no-await-in-loop -- the encoder is asked again after each turn
       await turn();
-    } while (this.encoder.encodeQueueSize > QUEUE && !this.error);
+      if (this.error) throw this.error;
+    } while (this.encoder.encodeQueueSize > QUEUE);
   }
 
-  async end(duration) {
-    this.duration = duration;
+  async end(canvas, duration) {
+    await this.add(canvas, duration - SHORTEST_FRAME_MS, duration); // a WebM ends with its last frame's start
     await this.encoder.flush();
     if (this.error) throw this.error;
+    this.muxer.finalize();
   }
 
   close() {
@@ -153,9 +147,7 @@ class VideoTape {
   }
 
   file() {
-    const { config, name, frames, duration, description } = this;
-    const whole = { width: config.width, height: config.height, duration, codec: name, description };
-    return this.format === "webm" ? webmFile(frames, whole) : mp4File(frames, whole);
+    return new Blob([this.muxer.target.buffer], { type: `video/${this.format}` });
   }
 }
 

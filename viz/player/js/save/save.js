@@ -27,11 +27,11 @@ const LONG_MS = 120_000;
 const MOST_PIXELS = 64e6; // more than that no browser gives a canvas
 
 export class SavePanel {
-  // `owner` is a player or a duel, with `caption` {title, foot}, `palette`, `positionOf(value of its
-  // slider)`.
-  constructor(owner) {
+  // `owner` is a player or a duel (its `kind`), with `caption` {title, foot}, `palette`, and
+  // `positionOf(value of its slider)`.
+  constructor(owner, kind) {
     this.owner = owner;
-    this.what = select("picture", PICTURES[owner.pane ? "player" : "duel"]);
+    this.what = select("picture", PICTURES[kind]);
     this.size = select("size", SIZES);
     [this.from, this.to] = ["from", "to"].map((label) =>
       element("input", { type: "number", min: "0", step: "1", size: "6", "aria-label": label }),

@@ -1,71 +1,70 @@
-// What may lie over a scene: the list of keys, the question for a number, the curtain, the overview, the
-// laser's dot.
+// What may lie over a scene: the list of keys, the number of a scene, all scenes.
 
 import { element } from "../controls/dom.js";
+import { HELP } from "./keys.js";
 import { Screen } from "./screen.js";
-import { HELP } from "./talk_keys.js";
 
-function panel(name, label, children = []) {
-  return element(
-    "div",
-    { class: `fa-over fa-over-${name}`, role: "dialog", "aria-label": label, hidden: "" },
-    children,
-  );
-}
-
-export function helpPanel() {
-  const rows = HELP.flatMap(([keys, words]) => [element("dt", {}, [keys]), element("dd", {}, [words])]);
-  return panel("help", "keys", [element("dl", {}, rows)]);
-}
-
-// Asks for the number of a scene. `goTo(number)` is called with it.
-export class NumberPrompt {
-  constructor(count, goTo) {
-    const label = "number of the scene";
-    this.input = element("input", { type: "text", inputmode: "numeric", size: "3", "aria-label": label });
-    const form = element("form", {}, [element("label", {}, ["Scene ", this.input, ` of ${count}`])]);
-    this.node = panel("prompt", label, [form]);
-    form.addEventListener("submit", (event) => {
-      event.preventDefault();
-      const number = Number(this.input.value);
-      this.close();
-      if (Number.isInteger(number) && number > 0) goTo(number);
-    });
-    this.input.addEventListener("keydown", (event) => {
-      if (event.key === "Escape") this.close();
-    });
-    this.input.addEventListener("blur", () => this.close());
-  }
-
-  open(digits = "") {
-    this.node.hidden = false;
-    this.input.value = digits;
-    this.input.focus();
-  }
-
-  close() {
-    if (this.node.hidden) return;
-    this.node.hidden = true;
-    this.input.blur();
-  }
-}
-
-// All scenes as a grid of small screens, which are made when it is first opened.
-export class Overview {
-  // `sceneOf(index)` is a scene as the stage shows it now.
-  constructor(data, goTo, sceneOf) {
-    Object.assign(this, { data, goTo, sceneOf });
-    this.node = panel("overview", "all scenes");
-    this.tiles = [];
+export class Overlay {
+  constructor(name, label, children = []) {
+    const attributes = { class: `fa-over fa-over-${name}`, role: "dialog", "aria-label": label, hidden: "" };
+    this.node = element("div", attributes, children);
   }
 
   get isOpen() {
     return !this.node.hidden;
   }
 
-  open(scene) {
+  close() {
+    this.node.hidden = true;
+  }
+}
+
+export class Help extends Overlay {
+  constructor() {
+    const rows = HELP.flatMap(([keys, words]) => [element("dt", {}, [keys]), element("dd", {}, [words])]);
+    super("help", "keys", [element("dl", {}, rows)]);
+  }
+
+  toggle() {
+    this.node.hidden = this.isOpen;
+  }
+}
+
+// Asks for the number of a scene, digit by digit. `goTo(number)` is called with it.
+export class NumberPrompt extends Overlay {
+  constructor(count, goTo) {
+    super("prompt", "number of the scene");
+    Object.assign(this, { count, goTo });
+    this.node.setAttribute("aria-live", "polite");
+  }
+
+  open(digits = "") {
+    this.digits = digits;
+    this.node.textContent = `Scene ${digits || "_"} of ${this.count}`;
     this.node.hidden = false;
-    if (!this.tiles.length) this.build();
+  }
+
+  // While it is open it takes every key, so that a letter does nothing else.
+  press(key) {
+    if (/^\d$/.test(key)) this.open(this.digits + key);
+    else if (key === "Backspace") this.open(this.digits.slice(0, -1));
+    else if (key === "Esc" || key === "Enter") this.close();
+    if (key === "Enter" && Number(this.digits) > 0) this.goTo(Number(this.digits));
+  }
+}
+
+// All scenes as a grid of small screens, which are made when it is first opened.
+export class Overview extends Overlay {
+  // `sceneOf(index)` is a scene as the stage shows it now.
+  constructor(data, goTo, sceneOf) {
+    super("overview", "all scenes");
+    Object.assign(this, { data, goTo, sceneOf, tiles: [], screens: [] });
+  }
+
+  toggle(scene) {
+    this.node.hidden = this.isOpen;
+    if (!this.isOpen) return;
+    if (!this.tiles.length) this.data.scenes.forEach((each, index) => this.add(each, index));
     this.screens.forEach((screen, index) => {
       const shown = this.sceneOf(index);
       if (screen.scene !== shown) screen.show({ scene: index, beat: 0, open: "" }, false, shown);
@@ -73,33 +72,17 @@ export class Overview {
     this.select(scene);
   }
 
-  close() {
-    this.node.hidden = true;
-  }
-
-  // Scenes in a row.
-  get columns() {
-    const [{ offsetTop: first }] = this.tiles;
-    return this.tiles.filter(({ offsetTop }) => offsetTop === first).length;
-  }
-
-  build() {
-    this.screens = this.data.scenes.map((scene, index) => {
-      const root = element("div", { inert: "" });
-      const label = `scene ${index + 1}: ${scene.title}`;
-      const tile = element(
-        "button",
-        { type: "button", "aria-label": label, onclick: () => this.choose(index) },
-        [root],
-      );
-      this.node.append(tile);
-      this.tiles.push(tile);
-      return new Screen(root, this.data);
-    });
+  add({ title }, index) {
+    const root = element("div", { inert: "" });
+    const label = `scene ${index + 1}: ${title}`;
+    const attributes = { type: "button", "aria-label": label, onclick: () => this.goTo(index + 1) };
+    this.tiles.push(element("button", attributes, [root]));
+    this.node.append(this.tiles.at(-1));
+    this.screens.push(new Screen(root, this.data));
   }
 
   destroy() {
-    this.screens?.forEach((screen) => screen.destroy());
+    this.screens.forEach((screen) => screen.destroy());
   }
 
   select(index) {
@@ -108,22 +91,15 @@ export class Overview {
     this.tiles[this.selected].scrollIntoView({ block: "nearest" });
   }
 
-  choose(index = this.selected) {
-    this.close();
-    this.goTo(index + 1);
-  }
-}
-
-// A dot where the pointer is. Its place is a part of the screen's width and height.
-export class Laser {
-  constructor() {
-    this.node = element("div", { class: "fa-laser", hidden: "", "aria-hidden": "true" });
-  }
-
-  show(place) {
-    this.node.hidden = !place;
-    if (!place) return;
-    this.node.style.left = `${100 * place[0]}%`;
-    this.node.style.top = `${100 * place[1]}%`;
+  // The keys that move choose a scene. Returns whether the key was one of them.
+  press(action, key) {
+    const [{ offsetTop: first }] = this.tiles;
+    const columns = this.tiles.filter(({ offsetTop }) => offsetTop === first).length;
+    const by = { "↓": columns, "↑": -columns }[key] ?? { next: 1, back: -1 }[action];
+    const to = { first: 0, last: Infinity }[action] ?? this.selected + by;
+    if (key === "Enter") this.goTo(this.selected + 1);
+    else if (Number.isNaN(to)) return false;
+    else this.select(to);
+    return true;
   }
 }

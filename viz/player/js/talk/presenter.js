@@ -1,27 +1,77 @@
-// What a speaker does, in one window or the other: moves, black, end, an opened tile. Both windows hold the
-// same state.
+// What a speaker does, in one window or the other: moves, black, end, an opened tile. All windows of a talk
+// hold the same state.
 
-import { Link } from "./link.js";
 import { moved, placeOfText } from "./scenes.js";
 
-export class Presenter {
-  // `show(state, glides)` is called with every new state.
-  constructor(data, place, show) {
-    this.scenes = data.scenes;
-    this.show = show;
-    const standing = placeOfText(this.scenes, place);
-    this.state = { ...standing, open: "", isBlack: false, isEnded: false, startedAt: 0, picks: {} };
-    this.link = new Link(data.id, (state) => this.take(state), place ? this.state : null);
+const NOTHING_OVER_IT = { open: "", isBlack: false, isEnded: false };
+
+// Keeps windows in step. There is one message: the newest state that a window knows of. A state is newer if
+// its version is higher, and of two with one version that of the larger window id. Who hears an older one
+// answers with its own. So all windows end with the same.
+//
+// It speaks over a BroadcastChannel, and also to the window that opened it or that it opened, since some
+// browsers have no channel between files on disk. A message that comes twice changes nothing.
+export class Link {
+  // `receive` is called with a state that another window made. `standing` is the state that this window opens
+  // with, if its address names one: it gives way to any other.
+  constructor(name, receive, standing = null) {
+    Object.assign(this, { name, receive, id: Math.random().toString(36).slice(2) });
+    this.known = { version: standing ? 0 : -1, from: "", state: standing };
+    this.windows = new Set(window.opener ? [window.opener] : []);
+    this.channel = window.BroadcastChannel && new BroadcastChannel(`talk ${name}`);
+    this.listening = new AbortController();
+    const options = { signal: this.listening.signal };
+    this.channel?.addEventListener("message", ({ data }) => this.hear(data), options);
+    window.addEventListener(
+      "message",
+      ({ source, data }) => this.windows.has(source) && this.hear(data),
+      options,
+    );
+    // a hidden tab may have missed something
+    document.addEventListener("visibilitychange", () => document.hidden || this.tell(), options);
+    this.tell();
   }
 
   destroy() {
-    this.link.destroy();
+    this.listening.abort();
+    this.channel?.close();
+  }
+
+  send(state) {
+    this.known = { version: this.known.version + 1, from: this.id, state };
+    this.tell();
+  }
+
+  tell() {
+    const told = { talk: this.name, known: this.known };
+    this.channel?.postMessage(told);
+    const origin = location.protocol === "file:" || location.origin === "null" ? "*" : location.origin;
+    for (const other of this.windows) if (!other.closed) other.postMessage(told, origin);
+  }
+
+  hear(told) {
+    if (told?.talk !== this.name) return;
+    const { version, from, state } = told.known;
+    const newer = version - this.known.version || (from > this.known.from) - (from < this.known.from);
+    if (newer < 0) this.tell();
+    if (newer <= 0) return;
+    this.known = told.known;
+    this.receive(state);
+  }
+}
+
+export class Presenter {
+  // `show(state, glides)` is called with every new state.
+  constructor({ id, scenes }, place, show) {
+    Object.assign(this, { scenes, show });
+    this.state = { ...placeOfText(scenes, place), ...NOTHING_OVER_IT, startedAt: 0, picks: {} };
+    this.link = new Link(id, (state) => this.take(state), place ? this.state : null);
   }
 
   take(state) {
-    const before = this.state;
+    const { scene, beat } = this.state;
     this.state = state;
-    this.show(state, state.scene === before.scene && state.beat === before.beat + 1);
+    this.show(state, state.scene === scene && state.beat === beat + 1);
   }
 
   set(changes) {
@@ -32,29 +82,13 @@ export class Presenter {
   }
 
   // Go to a place; whatever lies over the scene goes away.
-  go(place) {
-    const startedAt = this.state.startedAt || Date.now();
-    this.set({ ...place, open: "", isBlack: false, isEnded: false, startedAt });
+  go({ scene, beat }) {
+    this.set({ scene, beat, ...NOTHING_OVER_IT, startedAt: this.state.startedAt || Date.now() });
   }
 
+  // One beat on (1) or back (-1); a talk that was ended goes on where it was.
   move(direction) {
     this.go(this.state.isEnded ? this.state : moved(this.scenes, this.state, direction));
-  }
-
-  next() {
-    this.move(1);
-  }
-
-  back() {
-    this.move(-1);
-  }
-
-  first() {
-    this.goTo(1);
-  }
-
-  last() {
-    this.goTo(this.scenes.length);
   }
 
   // A scene by its number, which counts from 1; too large a one is the last.
@@ -64,35 +98,7 @@ export class Presenter {
 
   // From the first scene, with a new clock.
   begin() {
-    this.set({
-      scene: 0,
-      beat: 0,
-      open: "",
-      isBlack: false,
-      isEnded: false,
-      startedAt: Date.now(),
-      picks: {},
-    });
-  }
-
-  // From where it was ended.
-  resume() {
-    this.go({ scene: this.state.scene, beat: this.state.beat });
-  }
-
-  black() {
-    this.set({ isBlack: !this.state.isBlack });
-  }
-
-  open(step) {
-    this.set({ open: step });
-  }
-
-  // Open a tile of what a screen shows, or close it; `refuse` is called with why there is none.
-  toggleNumbers(screen, refuse) {
-    const why = screen.open ? "" : screen.whyNoTile();
-    if (why) refuse(why);
-    else this.open(screen.open ? "" : screen.tileBeside(0));
+    this.set({ scene: 0, beat: 0, ...NOTHING_OVER_IT, startedAt: Date.now(), picks: {} });
   }
 
   // What the speaker has picked of a scene's choices: {length: 2}, or {} for the scene as it is.
@@ -102,8 +108,7 @@ export class Presenter {
 
   // One thing less: the opened tile, the black screen, then the talk itself.
   escape() {
-    if (this.state.open) this.set({ open: "" });
-    else if (this.state.isBlack) this.set({ isBlack: false });
-    else this.set({ isEnded: true });
+    const { open, isBlack } = this.state;
+    this.set(open ? { open: "" } : isBlack ? { isBlack: false } : { isEnded: true });
   }
 }

@@ -17,39 +17,29 @@ const ZOOM = 1.75; // of the drawing at that size: its smallest text, 10.5 px, b
 // In so many rounds a tile in its numbers is made to fill its room, since its labels do not grow with it.
 const [ROUNDS, SPARE, LEAST] = [6, 0.97, 0.93];
 const GLIDE_MS = 1200;
-const HIDES = {
-  sentence: "fa-no-sentence",
-  picture: "fa-no-picture",
-  code: "fa-no-code",
-};
+const HIDES = ["sentence", "picture", "code"];
+const part = (name, tag) => element(tag, { class: `fa-screen-${name}` });
 const LINES = 2; // of the code of a phase
-
-function part(name, tag = "div") {
-  return element(tag, { class: `fa-screen-${name}` });
-}
 
 export class Screen {
   // `onOpen` is called with the step of a tile that was clicked.
   constructor(root, data, onOpen = () => {}) {
-    this.root = root;
-    this.data = data;
-    this.onOpen = onOpen;
+    Object.assign(this, { root, data, onOpen });
     this.title = part("title", "h1");
-    this.picture = part("picture");
+    this.picture = part("picture", "div");
     this.code = part("code", "pre");
     this.sentence = part("sentence", "p");
-    this.source = element("span");
-    this.number = element("span");
-    this.foot = part("foot");
-    this.foot.append(this.source, this.number);
+    const foot = part("foot", "div");
+    [this.source, this.number] = [element("span"), element("span")];
+    foot.append(this.source, this.number);
     root.classList.add("fa-screen");
-    root.append(this.title, this.picture, this.code, this.sentence, this.foot);
+    root.append(this.title, this.picture, this.code, this.sentence, foot);
     this.reduced = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
-    this.loaded = {}; // the data of each
-    this.fitted = new Map(); // zoom of a tile in its numbers, by its picture and room
     this.chart = new ChartView();
     this.picture.append(this.chart.root);
     this.owners = {}; // the player and the duel, once a scene needs them
+    this.loaded = {}; // the data of each
+    this.fitted = new Map(); // zoom of a tile in its numbers, by its picture and room
     this.duels = new Map(); // data of each duel, put together from its runs
     this.observer = new ResizeObserver(() => this.fit());
     this.observer.observe(root);
@@ -57,9 +47,10 @@ export class Screen {
 
   destroy() {
     this.observer.disconnect();
-    this.rooms?.disconnect();
     Object.values(this.owners).forEach((owner) => owner.destroy());
   }
+
+  // --- sizes ---
 
   // Sizes by the size of the screen.
   size() {
@@ -69,14 +60,10 @@ export class Screen {
     this.zoom(this.unit * ZOOM);
   }
 
-  // Another size.
+  // Another size of the screen, or of the room for a tile in its numbers.
   fit() {
-    const { player } = this.owners;
     this.size();
-    if (this.scene?.chart) this.showChart(this.scene);
-    if (this.view !== "numbers" || !player?.opened.isOpen) return;
-    player.draw();
-    this.fitNumbers();
+    if (this.view === "numbers") this.fitNumbers();
   }
 
   zoom(factor) {
@@ -86,32 +73,26 @@ export class Screen {
   // Make the matrices of a tile, drawn at the size of everything else, as large as their room.
   fitNumbers() {
     const { player } = this.owners;
-    if (!player.opened.isOpen || !(this.unit > 0)) return;
+    if (!player?.opened.isOpen || !(this.unit > 0)) return;
+    player.draw();
     const { figure, built } = player.microscope;
     const { clientWidth, clientHeight } = figure;
     const room = `${player.pane.model.data.id} ${built?.slots.length} ${clientWidth} ${clientHeight}`;
-    let factor = this.fitted.get(room);
-    if (factor) {
+    let factor = this.fitted.get(room) ?? this.unit * ZOOM;
+    for (let round = 0; !this.fitted.has(room) && round < ROUNDS; round++) {
       this.zoom(factor);
       player.draw();
-      return;
-    }
-    factor = this.unit * ZOOM;
-    for (let round = 0; round < ROUNDS; round++) {
-      this.zoom(factor);
-      player.draw();
-      const boxes = [...figure.children].map((slot) => slot.getBoundingClientRect());
-      const wide = Math.max(...boxes.map(({ right }) => right)) - Math.min(...boxes.map(({ left }) => left));
-      const tall = Math.max(...boxes.map(({ bottom }) => bottom)) - Math.min(...boxes.map(({ top }) => top));
-      if (!(wide > 0)) return;
-      const fill = Math.max(wide / figure.clientWidth, tall / figure.clientHeight);
+      const fill = fillOf(figure);
+      if (!(fill > 0)) return;
       if (round && fill <= 1 && fill > LEAST) break;
       factor *= SPARE / fill;
     }
+    this.fitted.set(room, factor);
     this.zoom(factor);
     player.draw();
-    this.fitted.set(room, factor);
   }
+
+  // --- a place of the talk ---
 
   // Show a place; within a scene the picture glides from stop to stop. `scene` may be one that was run here,
   // with runs of its own.
@@ -122,40 +103,42 @@ export class Screen {
     this.view = open ? "numbers" : scene.view;
     this.root.dataset.view = this.view;
     this.root.classList.toggle("fa-has-duel", Boolean(scene.duel));
-    for (const [name, hides] of Object.entries(HIDES)) {
-      this.root.classList.toggle(hides, isHidden && scene.hidden.includes(name));
+    for (const name of HIDES) {
+      this.root.classList.toggle(`fa-no-${name}`, isHidden && scene.hidden.includes(name));
     }
     this.title.textContent = scene.title;
     this.number.textContent = `${index + 1} / ${this.data.scenes.length}`;
     if (!isSame) this.size();
     if (scene.chart) {
-      this.showChart(scene);
+      this.showChart();
       return;
     }
-    const owner = this.ownerOf(scene);
-    this.stand(owner, scene, isSame && glides && !this.reduced && !document.hidden);
+    this.stand(this.ownerOf(scene), scene, isSame && glides && !this.reduced && !document.hidden);
     // now that the tile is there; what stands below it may have grown, such as an answer
     if (this.view === "numbers") this.fitNumbers();
   }
 
-  // Take the colours of the page anew.
+  // Take the colours of the page again.
   useTheme() {
     for (const [kind, owner] of Object.entries(this.owners)) owner.load(this.loaded[kind]);
-    if (this.scene?.chart) this.showChart(this.scene);
+    if (this.scene?.chart) this.showChart();
+  }
+
+  // The stop of a chart is how many of its curves are drawn.
+  showChart() {
+    const { scene, stop } = this;
+    this.reveal("chart");
+    this.chart.draw(scene.chart, Number(scene.stops[stop].step), this.data.palettes);
+    this.say(null);
   }
 
   // The player or the duel of a scene, with its run; the other one is put away.
   ownerOf(scene) {
     const kind = scene.duel ? "duel" : "player";
-    if (!this.owners[kind]) {
-      const root = element("div", { class: "fa-player", role: "group" });
-      this.picture.append(root);
-      this.owners[kind] = kind === "duel" ? new Duel(root) : this.makePlayer(root);
-      this.owners[kind].dropKeys(); // the keys are the talk's
-    }
+    this.owners[kind] ??= this.makeOwner(kind);
     this.reveal(kind);
     const owner = this.owners[kind];
-    if (kind === "player") owner.aside.isShown = ["row", "source"].includes(this.view);
+    if (owner.aside) owner.aside.isShown = ["row", "source"].includes(this.view);
     const { runs, duels } = scene.own ?? this.data;
     const data = scene.duel ? this.duelData(duels[scene.duel], runs) : runs[scene.run];
     if (this.loaded[kind] !== data) owner.load(data, this.stateOf(scene, scene.stops[this.stop].step));
@@ -169,27 +152,21 @@ export class Screen {
     this.chart.root.hidden = kind !== "chart";
   }
 
-  // The stop of a chart is how many of its curves are drawn.
-  showChart(scene) {
-    this.reveal("chart");
-    this.chart.draw(scene.chart, Number(scene.stops[this.stop].step), this.data.palettes, this.unit);
-    write(this.sentence, sentenceAt(scene, this.stop));
-    this.writeCode([]);
-    this.writeSource(scene.source);
-  }
-
-  makePlayer(root) {
-    const player = new Player(root);
-    player.onDrawn = (at) => this.say(at);
-    player.pane.onPick = null; // the other window would not know of the row
-    player.pane.nodes.stage.addEventListener("click", (event) => {
-      if (!hasNumbers(player)) return;
-      player.opened.openAt(player.pane.hit(event));
-      if (player.opened.isOpen) this.onOpen(player.timeline.text());
+  makeOwner(kind) {
+    const root = element("div", { class: "fa-player", role: "group" });
+    this.picture.append(root);
+    const owner = new (kind === "duel" ? Duel : Player)(root);
+    owner.dropKeys(); // the keys are the talk's
+    if (kind === "duel") return owner;
+    owner.onDrawn = (at) => this.say(at);
+    owner.pane.onPick = null; // the other window would not know of the row
+    owner.pane.nodes.stage.addEventListener("click", (event) => {
+      if (!hasNumbers(owner)) return;
+      owner.opened.openAt(owner.pane.hit(event));
+      if (owner.opened.isOpen) this.onOpen(owner.timeline.text());
     });
-    this.rooms = new ResizeObserver(() => this.view === "numbers" && this.fitNumbers());
-    this.rooms.observe(player.microscope.figure);
-    return player;
+    this.observer.observe(owner.microscope.figure);
+    return owner;
   }
 
   // Its runs are copies, because two runs share one scale of colours.
@@ -211,7 +188,7 @@ export class Screen {
   // Why no tile can be opened in its numbers; "" if one can.
   whyNoTile() {
     const { player } = this.owners;
-    if (this.scene.duel || this.scene.chart || !player) return "This scene shows no tile to open.";
+    if (this.scene.duel || this.scene.chart) return "This scene shows no tile to open.";
     if (!hasNumbers(player)) return "This run was recorded without the numbers of its tiles.";
     return player.opened.stepToOpen(player.pane.pinned) < 0 ? player.opened.whyNot() : "";
   }
@@ -223,11 +200,13 @@ export class Screen {
     if (!direction) return `${opened.stepToOpen(pane.pinned)}.1`;
     const { model } = pane;
     const from = Math.max(0, timeline.cursor().step);
+    const isThere = (step) => step >= 0 && step < model.count;
     let step = from + direction;
-    while (step >= 0 && step < model.count && !Microscope.shows(model, { step })) step += direction;
-    return `${step >= 0 && step < model.count ? step : from}.1`;
+    while (isThere(step) && !Microscope.shows(model, { step })) step += direction;
+    return `${isThere(step) ? step : from}.1`;
   }
 
+  // The state of a player (or of a duel) at a stop of a scene: all that a scene asks of it.
   stateOf(scene, step) {
     if (scene.duel) return { place: step };
     const opens = this.view === "numbers" ? { open: "tile" } : {};
@@ -236,7 +215,7 @@ export class Screen {
 
   stand(owner, scene, glides) {
     const { step } = scene.stops[this.stop];
-    const track = owner.transport.track;
+    const { track } = owner.transport;
     const { order, position } = track.placeOf(step);
     if (glides && order === track.order && Math.abs(position - track.position) > 1) {
       if (owner.opened) owner.opened.predicts = false; // it was answered at the first stop
@@ -244,7 +223,7 @@ export class Screen {
       owner.transport.glide(position, GLIDE_MS);
     } else {
       owner.stand(this.stateOf(scene, this.open || step));
-      if (!scene.duel) this.ask(owner, scene);
+      this.ask(owner, scene);
       owner.refresh();
     }
     if (scene.duel) this.say(null);
@@ -258,7 +237,9 @@ export class Screen {
     if (!this.isHidden) player.microscope.predict.reveal();
   }
 
-  // The words of a moment: the sentence, and the code of the phase in progress.
+  // --- words ---
+
+  // The words of a moment of a run: the sentence, and the code of the phase in progress.
   say(at) {
     const { player } = this.owners;
     const own = this.scene.stops[this.stop].sentence;
@@ -267,14 +248,12 @@ export class Screen {
     const { model, pinned } = isTold ? player.pane : {};
     const told = isTold ? sentenceOf(model, at, toldRow(model, at.step, pinned)) : "";
     write(this.sentence, told || sentenceAt(this.scene, this.stop));
-    this.writeCode(at?.phase ? codeOf(player.pane.model, at) : []);
+    const code = at?.phase ? codeOf(player.pane.model, at) : [];
+    if (this.code.textContent !== code.join("")) {
+      this.code.replaceChildren(...code.map((words) => element("div", {}, [words])));
+    }
     const tile = at && this.view === "numbers" ? `${player.microscope.title.textContent} · ` : "";
     this.writeSource(`${tile}${this.scene.source}`);
-  }
-
-  writeCode(lines) {
-    if (this.code.textContent === lines.join("")) return;
-    this.code.replaceChildren(...lines.map((words) => element("div", {}, [words])));
   }
 
   // Lines break between the parts: what was run, where, when.
@@ -283,6 +262,15 @@ export class Screen {
     const parts = words.split(" · ").map((each) => element("bdi", {}, [each]));
     this.source.replaceChildren(...parts.flatMap((each, i) => (i ? [" · ", each] : [each])));
   }
+}
+
+// How much of its room a figure fills, at most 1 if it fits; not above 0 if nothing of it is seen.
+function fillOf(figure) {
+  const boxes = [...figure.children].map((slot) => slot.getBoundingClientRect());
+  const reach = (end, start) =>
+    Math.max(...boxes.map((box) => box[end])) - Math.min(...boxes.map((box) => box[start]));
+  const wide = reach("right", "left");
+  return wide > 0 ? Math.max(wide / figure.clientWidth, reach("bottom", "top") / figure.clientHeight) : 0;
 }
 
 // Whether the tiles of its run were recorded with their numbers.

@@ -3,6 +3,7 @@
 // takes long.
 
 import { element } from "../controls/dom.js";
+import { Overlay } from "./overlays.js";
 import { withMovedStops } from "./scenes.js";
 
 const ASKS_EVERY_MS = 400; // while the run is under way
@@ -12,25 +13,21 @@ const STAYS = "The picture stays as it was.";
 const NEEDS_APP = "What if? needs the app, in which kernels run. This is a file.";
 const NOT_LIVE = "What if? has no choices here: the talk's file does not mark this scene live.";
 
+const named = (key, words) => [element("kbd", {}, [String(key)]), ` ${words}`];
+const button = (key, words, onclick, more = {}) =>
+  element("button", { type: "button", onclick, ...more }, named(key, words));
 const keyOf = (scene, picks) => `${scene} ${JSON.stringify(picks)}`;
-const oneTo = (count) => (count > 1 ? `press 1 to ${count}` : "press 1");
-const isEmpty = (picks) => !Object.keys(picks).length;
 
-export class WhatIf {
-  // `server.ask(question)` sends a question to the app, which answers through `hear`; null in a file.
-  // `pick(scene, picks)` makes a new state of the talk, `changed()` shows the present one anew.
+export class WhatIf extends Overlay {
+  // `server.ask(question)` sends a question to the app, which answers through `onAnswer`; null in a file.
+  // `pick(scene, picks)` makes a new state of the talk, `changed()` shows the present one again.
   constructor({ scenes, runs }, server, { pick, changed }) {
-    Object.assign(this, { scenes, runs, server, pick, changed });
-    this.node = element("div", {
-      class: "fa-over fa-over-what",
-      role: "dialog",
-      "aria-label": "what if?",
-      hidden: "",
-    });
+    super("what", "what if?");
+    Object.assign(this, { scenes, runs, server, pick, changed, asking: null });
     this.line = element("p", { class: "fa-what-line", role: "status", hidden: "" });
-    this.shown = new Map(); // scenes that were run here, by scene and picks
-    this.latest = new Map(); // which of them is shown now, by the number of the scene
-    this.asking = null;
+    // {picks, shown} of each scene that is there, by number and picks; and of each number the one shown last
+    this.there = new Map(scenes.map((shown, scene) => [keyOf(scene, {}), { picks: {}, shown }]));
+    this.latest = [...this.there.values()];
     if (server) server.onAnswer = (answer) => this.hear(answer);
   }
 
@@ -41,11 +38,8 @@ export class WhatIf {
 
   // The scene of a state: run here if something was picked, as soon as that run is there.
   sceneOf({ scene, picks }) {
-    const picked = picks[scene] ?? {};
-    if (isEmpty(picked)) this.latest.delete(scene);
-    const here = this.shown.get(keyOf(scene, picked));
-    if (here) this.latest.set(scene, here);
-    return this.latest.get(scene) ?? this.scenes[scene];
+    this.latest[scene] = this.there.get(keyOf(scene, picks[scene] ?? {})) ?? this.latest[scene];
+    return this.latest[scene].shown;
   }
 
   // A new state: ask for what it needs.
@@ -53,29 +47,27 @@ export class WhatIf {
     const { scene, beat, picks } = state;
     const isElsewhere = this.state?.scene !== scene || this.state?.beat !== beat;
     this.state = state;
-    if (this.asking && this.asking.scene !== scene) this.leave(); // asked anew if the talk comes back
-    if (isElsewhere) this.close();
     const picked = picks[scene] ?? {};
     const key = keyOf(scene, picked);
-    if (isEmpty(picked) || this.shown.has(key)) {
-      this.leave();
-    } else if (this.asking?.key !== key) this.ask(key, scene, picked);
+    if (this.there.has(key)) this.leave();
+    else if (this.asking?.key !== key) this.ask({ key, scene, picks: picked });
+    if (isElsewhere) this.close();
   }
 
-  // --- asking the app ---
+  // --- asking the app, which gives an older question up for a new one ---
 
-  ask(key, scene, picks) {
+  ask({ key, scene, picks }) {
     this.forget();
     const id = Math.random().toString(36).slice(2);
-    this.asking = { key, scene, question: { id, scene, picks } };
+    this.asking = { key, scene, picks, question: { id, scene, picks } };
     this.slow = setTimeout(() => this.fail(`The run takes longer than ${SLOW_MS / 1000} s.`), SLOW_MS);
     this.say("Running it here …");
     this.send();
   }
 
   send() {
-    this.server.ask(this.asking.question);
     this.again = setTimeout(() => this.send(), UNHEARD_MS);
+    this.server.ask(this.asking.question);
   }
 
   forget() {
@@ -101,8 +93,9 @@ export class WhatIf {
       this.say(`Running it here: ${waits} …`);
     } else if (failed) this.fail(failed);
     else {
+      const { key, scene, picks } = asking;
       this.forget();
-      this.shown.set(asking.key, withMovedStops(shown, this.scenes[asking.scene], this.runs));
+      this.there.set(key, { picks, shown: withMovedStops(shown, this.scenes[scene], this.runs) });
       this.say("");
       this.changed();
     }
@@ -113,8 +106,7 @@ export class WhatIf {
     const { scene } = this.asking;
     this.leave();
     this.say(`${words} ${STAYS}`);
-    const before = [...this.shown].find(([, each]) => each === this.latest.get(scene))?.[0];
-    this.pick(scene, before ? JSON.parse(before.slice(before.indexOf(" "))) : {});
+    this.pick(scene, this.latest[scene].picks);
   }
 
   say(words) {
@@ -123,10 +115,6 @@ export class WhatIf {
   }
 
   // --- the panel ---
-
-  get isOpen() {
-    return !this.node.hidden;
-  }
 
   toggle() {
     const { live } = this.scenes[this.state.scene];
@@ -142,52 +130,40 @@ export class WhatIf {
   }
 
   close() {
-    this.node.hidden = true;
+    super.close();
     if (!this.asking) this.say("");
   }
 
   build(live) {
     const picked = this.state.picks[this.state.scene] ?? {};
-    const value = (choice, words, index) => {
-      const isPressed = (picked[choice.name] ?? choice.present) === index;
-      const attributes = {
-        type: "button",
-        "aria-pressed": String(isPressed),
-        onclick: () => this.choose(choice, index),
-      };
-      return element("button", attributes, [element("kbd", {}, [String(index + 1)]), ` ${words}`]);
-    };
     this.rows = live.map((choice, index) => {
-      const name = element("span", { class: "fa-what-name" }, [
-        element("kbd", {}, [String(index + 1)]),
-        ` ${choice.name}`,
-      ]);
-      const values = choice.values.map((words, at) => value(choice, words, at));
-      return element("div", { class: "fa-what-row", role: "group", "aria-label": choice.name }, [
-        name,
-        ...values,
-      ]);
+      const values = choice.values.map((words, at) => {
+        const isPressed = (picked[choice.name] ?? choice.present) === at;
+        return button(at + 1, words, () => this.choose(choice, at), { "aria-pressed": String(isPressed) });
+      });
+      const name = element("span", { class: "fa-what-name" }, named(index + 1, choice.name));
+      const row = { class: "fa-what-row", role: "group", "aria-label": choice.name };
+      return element("div", row, [name, ...values]);
     });
-    const back = element("button", { type: "button", onclick: () => this.choose(null) }, [
-      element("kbd", {}, ["0"]),
-      " as in the talk",
-    ]);
-    const rows = [...this.rows, element("div", { class: "fa-what-row" }, [back])];
-    this.node.replaceChildren(element("h2", {}, ["What if?"]), ...rows);
+    const back = button(0, "as in the talk", () => this.choose(null));
+    this.node.replaceChildren(
+      element("h2", {}, ["What if?"]),
+      ...this.rows,
+      element("div", { class: "fa-what-row" }, [back]),
+    );
   }
 
   // The first digit names what is changed, the second one its value.
   digit(figure) {
     const { live } = this.scenes[this.state.scene];
+    const choice = live[this.row];
+    const options = choice?.values ?? live;
     const index = Number(figure) - 1;
-    const [count, what] =
-      this.row === null
-        ? [live.length, "what changes"]
-        : [live[this.row].values.length, `a ${live[this.row].name}`];
     if (index < 0) this.choose(null);
-    else if (index >= count)
-      this.say(`${figure} is not a choice: ${oneTo(count)} for ${what}, 0 to go back.`);
-    else if (this.row !== null) this.choose(live[this.row], index);
+    else if (index >= options.length) {
+      const what = choice ? `a ${choice.name}` : "what changes";
+      this.say(`${figure} is not a choice: press 1 to ${options.length} for ${what}, 0 to go back.`);
+    } else if (choice) this.choose(choice, index);
     else {
       this.say("");
       this.row = index;

@@ -3,20 +3,10 @@
 
 import { element, write } from "../controls/dom.js";
 import { tint, zoomOf } from "../grid/draw.js";
-import {
-  factorsOf,
-  figureOf,
-  knowsRow,
-  matrixOf,
-  rowOf,
-  softmaxState,
-  standsIn,
-  toldRow,
-} from "../run/figure.js";
+import { factorsOf, figureOf, knowsRow, matrixOf, softmaxState, standsIn, toldRow } from "../run/figure.js";
 import { formatNumber, formatSteady } from "../run/formats.js";
 import { rowNumber, tileNumber } from "../run/model.js";
 import { Predict } from "./predict.js";
-import { RowStrips } from "./rowstrips.js";
 import { sentenceOf } from "../run/sentences.js";
 
 const BASE_2 = "The code counts in base 2, exp2(x · log₂e) = eˣ. All numbers here are in base e.";
@@ -30,6 +20,7 @@ const NOT_RECORDED =
   "Tiny, under “Start from” in the app, has such tiles.";
 const USE_EXPONENTIALS = new Set(["row max", "exponentials", "rescale", "weights from lse"]);
 const LOW_ROOM = 130; // for the rows without numbers
+const MOST_WITH_NUMBERS = 16; // columns of a row; with more the cells are too narrow
 const TERMS = 6; // of a dot product that are written out
 
 const number = (value) => formatSteady(value);
@@ -40,14 +31,13 @@ export class Microscope {
     this.owner = owner;
     this.title = element("div", { class: "fa-head" });
     this.figure = element("div", { class: "fa-figure" });
-    this.strips = new RowStrips((words) => this.say(words));
     this.missing = element("div", { class: "fa-missing", role: "status" });
     this.legend = legend();
     this.state = element("div", { class: "fa-state" });
     this.sentence = element("div", { class: "fa-sentence", "aria-live": "polite" });
     this.about = element("span");
-    this.pointed = element("span", { role: "status" }); // what the keys point at is said aloud too
-    this.hint = element("div", { class: "fa-hint" }, [this.about, this.pointed]);
+    this.said = element("span", { role: "status" }); // what the keys point at is said aloud too
+    this.hint = element("div", { class: "fa-hint" }, [this.about, this.said]);
     this.predict = new Predict(owner);
     const close = { type: "button", title: "back to the grid (z or Esc)", onclick: () => owner.close() };
     this.ask = element(
@@ -61,7 +51,6 @@ export class Microscope {
         element("span", { class: "fa-group" }, [this.ask, element("button", close, ["Back to the grid"])]),
       ]),
       this.figure,
-      this.strips.node,
       this.missing,
       this.legend,
       this.state,
@@ -69,7 +58,8 @@ export class Microscope {
       this.predict.node,
       this.hint,
     ]);
-    this.boxes = new Map(); // of each slot: {node, cells, shape}
+    this.boxes = new Map(); // of each slot: {node, label, cells, placeOf, hasRoom}, and of a row its strip
+    this.pointed = null; // {slot, column} of the cell that the reader points at
   }
 
   // Whether a step has a figure, with or without its numbers.
@@ -85,13 +75,12 @@ export class Microscope {
     const keys = model.kv[at.step] < 0 ? "" : `, key tile ${model.kv[at.step]}`;
     const isOfRow = model.matrixRow !== null;
     const isKnown = knowsRow(model, row);
-    this.figure.hidden = isOfRow || !isKnown;
-    this.strips.node.hidden = !isOfRow || !isKnown;
+    this.figure.hidden = !isKnown;
     this.missing.hidden = isKnown;
     this.legend.hidden = !isKnown;
     this.legend.classList.toggle("fa-of-row", isOfRow);
     write(this.missing, isKnown ? "" : `Row ${name}: ${this.owner.runsRows ? TO_COME : NOT_RECORDED}`);
-    const isNew = !isOfRow && isKnown && this.build(model, figure);
+    const isNew = isKnown && this.build(model, figure, isOfRow);
     const place = [model.data.id, at.step, at.phase?.name, at.complete];
     const state = [...place, row, predicting, palette.background].join("|");
     if (!isNew && state === this.drawn) return; // a frame of playback between two phases
@@ -100,15 +89,11 @@ export class Microscope {
     this.title.textContent = `Query tile ${tile}${keys}, explained for row ${name}`;
     this.ask.hidden = !isKnown || !softmaxState(model, at.step, row);
     this.ask.setAttribute("aria-pressed", String(predicting));
-    if (isOfRow && isKnown) this.strips.draw(model, palette, figure, at, this.offset);
-    this.shown = {};
-    for (const slot of isOfRow || !isKnown ? [] : figure.slots) {
+    Object.assign(this, { model, at, shown: {} });
+    for (const slot of isKnown ? figure.slots : []) {
       this.shown[slot.name] = standsIn(model, figure, slot, at);
-      this.fill(model, palette, slot, this.shown[slot.name]);
+      if (this.boxes.has(slot.name)) this.fill(palette, slot, this.shown[slot.name]);
     }
-    this.model = model;
-    this.at = at;
-    this.products = figure.products;
     this.sentence.textContent = predicting ? "" : sentenceOf(model, at, row);
     this.state.textContent = predicting ? "" : stateWords(model, at, row);
     const hint = isOfRow ? ROW_HINT : HINT;
@@ -118,51 +103,79 @@ export class Microscope {
     this.predict.show(predicting ? { model, step: at.step, row, name } : null);
   }
 
-  // The boxes of a kernel's slots; made anew for another kernel, another run or another width. Returns
-  // whether.
-  build(model, figure) {
-    const room = this.node.clientWidth / zoomOf(this.node);
+  // The boxes of a kernel's slots, or of those that one row has; new ones for another kernel, run or width.
+  // Returns whether.
+  build(model, figure, isOfRow) {
     const { block_m: rows, block_n: keys, head_dim: width } = model.data.problem;
     const sizes = { q_tile: rows, kv_tile: keys, head_dim: width, one: 1 };
-    const { thin, wide } = cellSizes(room, figure, sizes);
-    const isBuilt = this.built === figure && this.builtFor === model;
-    if (isBuilt && this.cell.thin === thin && this.cell.wide === wide) return false;
-    Object.assign(this, { built: figure, builtFor: model, cell: { thin, wide } });
-    this.boxes.clear();
-    this.figure.replaceChildren(
-      ...figure.slots.map((slot) => {
-        const shape = [sizes[slot.rows], sizes[slot.columns]];
-        const drawn = slot.transposed ? shape.toReversed() : shape;
-        const box = this.box(slot, drawn);
-        this.boxes.set(slot.name, box);
-        return box.node;
-      }),
-    );
+    const cell = isOfRow ? {} : cellSizes(this.node.clientWidth / zoomOf(this.node), figure, sizes);
+    const key = `${isOfRow} ${cell.thin} ${cell.wide}`;
+    if (this.built === figure && this.builtFor === model && this.builtAs === key) return false;
+    Object.assign(this, { built: figure, builtFor: model, builtAs: key, cell, pointed: null });
+    const slots = figure.slots.filter((slot) => !isOfRow || slot.rows === "q_tile");
+    const boxOf = (slot) => (isOfRow ? this.strip(slot, sizes[slot.columns]) : this.box(slot, sizes));
+    this.boxes = new Map(slots.map((slot) => [slot.name, boxOf(slot)]));
+    this.figure.classList.toggle("fa-strips", isOfRow);
+    this.figure.replaceChildren(...[...this.boxes.values()].map(({ node }) => node));
     return true;
   }
 
-  box(slot, [rows, columns]) {
+  // A matrix, cell by cell. A transposed one is drawn with its columns as rows.
+  box(slot, sizes) {
     const [along, across] = slot.transposed ? [slot.columns, slot.rows] : [slot.rows, slot.columns];
+    const [rows, columns] = [sizes[along], sizes[across]];
     const [wide, tall] = [across !== "head_dim", along === "q_tile"];
-    const label = element("div", { class: "fa-matrix-label" }, [slot.name]);
-    const cells = Array.from({ length: rows * columns }, (_, i) => {
-      const cell = element("span", { class: "fa-cell" });
+    const placeOf = (i) => {
       const [r, c] = [Math.floor(i / columns), i % columns];
-      cell.addEventListener("mouseenter", () => this.explain(slot, ...(slot.transposed ? [c, r] : [r, c])));
-      if (slot.rows === "q_tile")
-        cell.addEventListener("click", () => this.owner.pick(this.model.offsets.indexOf(r)));
-      return cell;
-    });
+      return slot.transposed ? [c, r] : [r, c];
+    };
+    const cells = this.cells(slot, rows * columns, placeOf);
+    if (slot.rows === "q_tile") {
+      const pick = (i) => this.owner.pick(this.model.offsets.indexOf(placeOf(i)[0]));
+      cells.forEach((cell, i) => cell.addEventListener("click", () => pick(i)));
+    }
     const [cellWidth, cellHeight] = [wide ? this.cell.wide : this.cell.thin, tall ? 20 : this.lowCell(rows)];
     const style =
       `--fa-cell-h: ${zoomed(cellHeight)}; --fa-cell-font: ${zoomed(cellWidth < 40 ? 10 : 12)}; ` +
       `grid-template-columns: repeat(${columns}, ${zoomed(cellWidth)}); ` +
       `grid-auto-rows: ${zoomed(cellHeight)};`;
+    const label = element("div", { class: "fa-matrix-label" }, [slot.name]);
     const matrix = element("div", { class: "fa-matrix", style }, cells);
-    matrix.addEventListener("mouseleave", () => this.explain(null));
     const place = `grid-row: ${slot.row + 1}; grid-column: ${slot.column + 1};`;
     const node = element("div", { class: "fa-slot", style: place }, [label, matrix]);
-    return { node, label, cells, columns, hasRoom: wide && tall && cellWidth >= 26 };
+    return { node, label, cells, placeOf, hasRoom: wide && tall && cellWidth >= 26 };
+  }
+
+  // One row of a matrix of a large tile. The arrow keys go through its cells while it has the focus.
+  strip(slot, columns) {
+    const placeOf = (i) => [this.offset, i];
+    const cells = this.cells(slot, columns, placeOf);
+    const style = `grid-template-columns: repeat(${columns}, minmax(0, 1fr));`;
+    const row = element("div", { class: "fa-strip", style, tabindex: "0", role: "group" }, cells);
+    const label = element("div", { class: "fa-matrix-label" });
+    row.addEventListener("focus", () => this.explain(slot, this.offset, 0));
+    row.addEventListener("blur", () => this.explain(null));
+    row.addEventListener("keydown", (event) => {
+      const now = this.pointed?.slot === slot ? this.pointed.column : 0;
+      const last = (this.shown[slot.name]?.columns ?? 1) - 1;
+      const to = { ArrowRight: now + 1, ArrowLeft: now - 1, Home: 0, End: last }[event.key];
+      if (to === undefined) return;
+      event.preventDefault();
+      event.stopPropagation();
+      this.explain(slot, this.offset, Math.max(0, Math.min(last, to)));
+    });
+    const node = element("div", {}, [label, row]);
+    return { node, label, cells, placeOf, row, hasRoom: columns <= MOST_WITH_NUMBERS };
+  }
+
+  // `placeOf` gives the row and the column of the matrix that a cell shows.
+  cells(slot, count, placeOf) {
+    return Array.from({ length: count }, (_, i) => {
+      const cell = element("span", { class: "fa-cell" });
+      cell.addEventListener("mouseenter", () => this.explain(slot, ...placeOf(i)));
+      cell.addEventListener("mouseleave", () => this.explain(null));
+      return cell;
+    });
   }
 
   // Height of a row without numbers. All matrices that lie below each other share the room for them.
@@ -174,40 +187,54 @@ export class Microscope {
     return Math.max(3, Math.min(12, Math.floor(LOW_ROOM / Math.max(1, count) / rows)));
   }
 
-  fill(model, palette, slot, matrix) {
-    const box = this.boxes.get(slot.name);
-    box.label.textContent = matrix?.label ?? slot.name;
-    box.node.classList.toggle("fa-fresh", Boolean(matrix?.fresh));
-    const largest = matrix ? largestOf(matrix) : 1;
-    box.cells.forEach((cell, i) => {
-      const [r, c] = [Math.floor(i / box.columns), i % box.columns];
-      const [row, column] = slot.transposed ? [c, r] : [r, c];
-      const exists = matrix && row < matrix.rows && column < matrix.columns;
-      const value = exists ? matrix.at(row, column) : NaN;
+  fill(palette, slot, matrix) {
+    const { node, label, row: strip, cells, placeOf, hasRoom } = this.boxes.get(slot.name);
+    label.textContent = matrix?.label ?? slot.name;
+    strip?.setAttribute("aria-label", label.textContent);
+    node.classList.toggle("fa-fresh", Boolean(matrix?.fresh));
+    const values = cells.map((_, i) => {
+      const [row, column] = placeOf(i);
+      return matrix && row < matrix.rows && column < matrix.columns ? matrix.at(row, column) : NaN;
+    });
+    const finite = values.filter(Number.isFinite);
+    const largest = finite.reduce((most, value) => Math.max(most, Math.abs(value)), 1e-9);
+    const marked = strip && matrix?.scaled && finite.length ? values.indexOf(Math.max(...finite)) : -1;
+    cells.forEach((cell, i) => {
+      const value = values[i];
       const hidden = value === -Infinity;
-      cell.classList.toggle("fa-told", slot.rows === "q_tile" && row === this.offset);
+      cell.classList.toggle("fa-told", !strip && slot.rows === "q_tile" && placeOf(i)[0] === this.offset);
       cell.classList.toggle("fa-hidden", hidden);
       cell.classList.toggle("fa-empty", Number.isNaN(value));
-      cell.classList.toggle("fa-negative", !box.hasRoom && value < 0 && !hidden);
+      cell.classList.toggle("fa-negative", !strip && !hasRoom && value < 0 && !hidden);
+      cell.classList.toggle("fa-marked", i === marked);
       cell.classList.remove("fa-factor");
       cell.style.background = Number.isFinite(value) ? tint(palette, value / largest) : "";
-      cell.textContent = box.hasRoom && !Number.isNaN(value) ? formatNumber(value, 2) : "";
+      cell.textContent = hasRoom && !Number.isNaN(value) ? formatNumber(value, 2) : "";
     });
   }
 
-  // Light the factors of a cell, and say how it was made.
+  // Light the factors of a cell, or the cell of a row itself, and say how it was made.
   explain(slot, row, column) {
     for (const { cells } of this.boxes.values()) cells.forEach((cell) => cell.classList.remove("fa-factor"));
-    if (!slot) {
+    this.pointed = null;
+    const matrix = slot && this.shown[slot.name];
+    const isOfRow = Boolean(slot && this.boxes.get(slot.name).row);
+    if (!matrix || row >= matrix.rows || column >= matrix.columns) {
       this.say("");
       return;
     }
-    const matrix = this.shown[slot.name];
-    if (!matrix || row >= matrix.rows || column >= matrix.columns) return;
+    this.pointed = { slot, column };
     const value = matrix.at(row, column);
+    if (isOfRow) {
+      this.boxes.get(slot.name).cells[column].classList.add("fa-factor");
+      const first = Math.max(this.model.kv[this.at.step], 0) * this.model.data.problem.block_n;
+      const where = slot.columns === "kv_tile" ? `key ${first + column}` : `column ${column}`;
+      this.say(Number.isNaN(value) ? "" : `${matrix.label}, ${where}: ${number(value)}`);
+      return;
+    }
     const phases = this.model.phases[this.at.step];
     const reached = new Set(phases.slice(0, phases.indexOf(this.at.phase) + 1).map(({ name }) => name));
-    const product = this.products.find((each) => each.result === slot.name && reached.has(each.phase));
+    const product = this.built.products.find((each) => each.result === slot.name && reached.has(each.phase));
     const isProduct = product && matrix.phase === product.phase;
     const factors = isProduct ? factorsOf(product, this.shown, row, column) : null;
     if (factors) {
@@ -220,7 +247,7 @@ export class Microscope {
 
   // Words about the cell that the reader points at, in place of the hint; "" brings that back.
   say(words) {
-    write(this.pointed, words);
+    write(this.said, words);
     this.about.hidden = words !== "";
   }
 
@@ -237,13 +264,10 @@ export class Microscope {
   }
 
   light(name, by, index) {
-    const slot = this.built.slots.find((each) => each.name === name);
-    const { cells, columns } = this.boxes.get(name);
-    const alongRow = (by === "row") !== slot.transposed;
-    cells.forEach((cell, i) => {
-      const at = alongRow ? Math.floor(i / columns) : i % columns;
-      cell.classList.toggle("fa-factor", at === index);
-    });
+    const { cells, placeOf } = this.boxes.get(name);
+    cells.forEach((cell, i) =>
+      cell.classList.toggle("fa-factor", placeOf(i)[by === "row" ? 0 : 1] === index),
+    );
   }
 }
 
@@ -280,16 +304,6 @@ function cellSizes(room, { slots }, sizes) {
   const free = room - 16 * columns.length;
   const thin = Math.max(2, Math.min(12, Math.floor((0.42 * free) / Math.max(thinCount, 1))));
   return { thin, wide: Math.max(16, Math.min(66, Math.floor((free - thin * thinCount) / wideCount))) };
-}
-
-function largestOf(matrix) {
-  let largest = 1e-9;
-  for (let row = 0; row < matrix.rows; row++) {
-    for (const value of rowOf(matrix, row)) {
-      if (Number.isFinite(value)) largest = Math.max(largest, Math.abs(value));
-    }
-  }
-  return largest;
 }
 
 // "row 5: m −∞ → 1.12, α 0, l 0 → 1.73": what is known by now.

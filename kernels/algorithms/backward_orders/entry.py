@@ -1,0 +1,167 @@
+"""What is known of the two loop orders of the backward pass."""
+
+from dataclasses import replace
+from typing import Any
+
+from kernels.algorithms.backward.entry import PREPROCESS
+from kernels.algorithms.chip import (
+    FLOAT32_BYTES,
+    key_sum,
+    key_tile,
+    query_sum,
+    query_tile,
+    row_bytes,
+    row_state,
+    scores,
+    sum_row_bytes,
+)
+from kernels.algorithms.tile_figures import backward_figure
+from kernels.problem import AttentionProblem
+from kernels.problem.tiles import streamed_keys, streamed_queries
+from kernels.trace.algorithm import Algorithm, ChipPart, Kernel, Phase, RecordedSum, SourceRef
+from kernels.trace.timed import FLASH_ATTENTION
+
+FOLDER = "kernels.algorithms.backward_orders."
+
+
+def kv_outer_bytes(problem: AttentionProblem) -> int:
+    """K, V, dK and dV once; at every step Q, dO, lse and D in, the float32 sum of dQ in and out.
+
+    Chu, Liu and Lin 2026, algorithm 8.
+    """
+    row = row_bytes(problem)
+    once = problem.key_heads * problem.kv_len * 4 * row
+    step = 2 * row + 2 * FLOAT32_BYTES + 2 * sum_row_bytes(problem)
+    return once + problem.heads * streamed_queries(problem) * step
+
+
+def q_outer_bytes(problem: AttentionProblem) -> int:
+    """O, dO, Q, lse and dQ once; at every step K and V in, the float32 sums of dK and dV in and out.
+
+    Chu, Liu and Lin 2026, algorithm 6.
+    """
+    row = row_bytes(problem)
+    once = problem.q_len * (4 * row + FLOAT32_BYTES)
+    return problem.heads * (once + streamed_keys(problem) * (2 * row + 4 * sum_row_bytes(problem)))
+
+
+DV, DK, DQ = (
+    Phase(name, needs=needs, makes=(name,), sentence_key="gradient")
+    for name, needs in (("dV", ("P", "dO", "dV")), ("dK", ("dS", "Q", "dK")), ("dQ", ("dS", "K", "dQ")))
+)
+QK = Phase("QK^T", needs=("Q", "K"), makes=("S",), shows="scores", sentence_key="scores")
+P = Phase("P from lse", needs=("S", "lse"), makes=("P",), shows="share", sentence_key="weights from lse")
+MASK = Phase("mask", needs=("P",), makes=("P",), only_masked=True, sentence_key="mask weights")
+DP = Phase("dP", needs=("V", "dO"), makes=("dP",), sentence_key="d weights")
+DS = Phase("dS", needs=("P", "dP", "D"), makes=("dS",), sentence_key="d scores")
+
+
+def _kernel(name: str, module: str, tiles: tuple[ChipPart, ...], **own: Any) -> Kernel:
+    """A kernel of five products; `tiles` are the tiles of its inputs on the chip."""
+    kernel = Kernel(
+        name=name,
+        source=SourceRef(FOLDER + module, name),
+        parts=(
+            *tiles,
+            scores("S, P", "S", "P"),
+            scores("dS", "dP", "dS"),
+            key_sum("dK"),
+            key_sum("dV"),
+            query_sum("dQ"),
+            row_state("lse", "D"),
+        ),
+        products=5,
+        row_fields=("row_share",),
+        sums=(
+            RecordedSum("acc_dk", "kv_tile", "d_key"),
+            RecordedSum("acc_dv", "kv_tile", "d_value"),
+            RecordedSum("acc", "q_tile", "d_query"),
+        ),
+        bars="share",
+        **own,
+    )
+    load_of = {tensor: phase.name for phase in (*kernel.before, *kernel.step) for tensor in phase.loads}
+    load_q, load_k, load_v, load_do = (load_of[tensor] for tensor in ("Q", "K", "V", "dO"))
+    sums, d_scores = ("dV", "dK", "dQ"), "dS = P (dP − D) / √d"
+    figure = backward_figure(load_q, load_k, load_v, load_do, sums, d_scores)
+    return replace(kernel, figure=figure)
+
+
+KV_OUTER = _kernel(
+    "_attn_bwd_kv_outer",
+    "kv_outer",
+    (key_tile("K"), key_tile("V"), query_tile("Q"), query_tile("dO")),
+    before=(Phase("load K, V", loads=("K", "V"), makes=("dK", "dV")),),
+    step=(
+        Phase("load Q, dO", loads=("Q", "dO")),
+        QK,
+        replace(P, loads=("lse",), needs=("S",)),
+        MASK,
+        DV,
+        DP,
+        replace(DS, loads=("D",), needs=("P", "dP")),
+        DK,
+        Phase("load dQ", loads=("dQ",)),
+        DQ,
+        Phase("store dQ", needs=("dQ",), stores=("dQ",)),
+    ),
+    after=(Phase("store dK, dV", needs=("dK", "dV"), stores=("dK", "dV")),),
+    requested_bytes=kv_outer_bytes,
+    stays="kv_tile",
+    each="for each query tile that sees it",
+    series=("share", "shares", "dK", "dV"),
+)
+
+Q_OUTER = _kernel(
+    "_attn_bwd_q_outer",
+    "q_outer",
+    (query_tile("Q"), query_tile("dO"), query_tile("O"), key_tile("K"), key_tile("V")),
+    before=(Phase("load O, dO, lse, Q", loads=("O", "dO", "lse", "Q"), makes=("D", "dQ")),),
+    step=(
+        Phase("load K, V, dK, dV", loads=("K", "V", "dK", "dV")),
+        *(QK, P, MASK, DV, DP, DS, DK, DQ),
+        Phase("store dK, dV", needs=("dK", "dV"), stores=("dK", "dV")),
+    ),
+    after=(Phase("store dQ", needs=("dQ",), stores=("dQ",)),),
+    requested_bytes=q_outer_bytes,
+    series=("share", "shares", "dQ"),
+)
+
+
+def _entry(kernels: tuple[Kernel, ...], order: str, checked: str, **own: Any) -> Algorithm:
+    return Algorithm(
+        name=f"backward_{order}",
+        direction="backward",
+        kernels=kernels,
+        runner=f"{FOLDER}run:{order.upper()}",
+        rank=5,
+        top=("K", "V", "dK", "dV"),
+        left=("Q", "dO"),
+        step_cost=2.9,
+        timed_as=FLASH_ATTENTION,
+        checked=f"FlashAttention-2 forward, backward in the {checked} order",
+        has_gradients=True,
+        samples="heads",
+        **own,
+    )
+
+
+KV_OUTER_ENTRY = _entry(
+    (PREPROCESS, KV_OUTER),
+    "kv_outer",
+    "key-outer",
+    label="Backward, key outer",
+    idea="dQ travels to HBM and back at every step",
+    right=("O", "D", "dQ"),
+    each_kernel_anew=True,
+)
+Q_OUTER_ENTRY = _entry(
+    (Q_OUTER,),
+    "q_outer",
+    "query-outer",
+    label="Backward, query outer",
+    idea="dK and dV travel to HBM and back at every step",
+    right=("O", "dQ"),
+    recorded=("gpt2", "tiny", "ragged"),
+)
+ENTRIES = (KV_OUTER_ENTRY, Q_OUTER_ENTRY)

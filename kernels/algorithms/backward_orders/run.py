@@ -1,0 +1,148 @@
+"""Runs the two loop orders: traced on a problem's own inputs, or on given tensors for a check."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from kernels.algorithms.backward.entry import PREPROCESS
+from kernels.algorithms.backward.inputs import BackwardInputs
+from kernels.algorithms.backward.launch import BackwardCall
+from kernels.algorithms.backward_orders.entry import KV_OUTER_ENTRY, Q_OUTER_ENTRY
+from kernels.algorithms.backward_orders.kv_outer import _attn_bwd_kv_outer
+from kernels.algorithms.backward_orders.q_outer import _attn_bwd_q_outer
+from kernels.algorithms.flash2.run import forward
+from kernels.device.runtime import DEVICE
+from kernels.oracle.exact import Gradients
+from kernels.primitives.assemble import assemble
+from kernels.primitives.launch import (
+    TileConfig,
+    config_arguments,
+    config_of,
+    fixed_of,
+    launch_info,
+    on_device,
+    strides_of,
+)
+from kernels.primitives.recorder import Recorder, make_recorder
+from kernels.problem import AttentionProblem
+from kernels.problem.inputs import make_d_output, make_inputs
+from kernels.trace import LaunchInfo, Trace
+from kernels.trace.algorithm import Algorithm
+
+Launch = Callable[[BackwardCall, TileConfig, Recorder | None], LaunchInfo]
+"""Fills d_query, d_key and d_value of a call; how the kernel was launched."""
+
+
+def _launch(
+    kernel: Any,
+    call: BackwardCall,
+    tensors: dict[str, Tensor],
+    further: tuple[Tensor, Tensor],
+    config: TileConfig,
+    recorder: Recorder | None,
+) -> LaunchInfo:
+    """Launch one of the kernels; it takes the strides of `tensors` by their names."""
+    given = call.inputs
+    config = replace(config, num_stages=1)  # a load must not run ahead of the stores of the step before it
+    with on_device(given.query, config):
+        compiled = kernel[(given.key.shape[0] * given.key.shape[1],)](
+            *tensors.values(),
+            *further,
+            strides=strides_of(**tensors),
+            kv_heads=given.key.shape[1],
+            FIXED=fixed_of(given.query, config, recorder, given.band),
+            **call.arguments(),
+            **config_arguments(config, recorder),
+        )
+    return launch_info(config, compiled)
+
+
+def _sum_of(tensor: Tensor) -> Tensor:
+    """A float32 sum in HBM. torch writes its zeros before the launch, and rounds it after it."""
+    return torch.zeros(tensor.shape, dtype=torch.float32, device=tensor.device)
+
+
+def launch_kv_outer(call: BackwardCall, config: TileConfig, recorder: Recorder | None = None) -> LaunchInfo:
+    """Launch `_attn_bwd_kv_outer` of a call whose D is there."""
+    given, sum_dq = call.inputs, _sum_of(call.inputs.query)
+    tensors = {"q": given.query, "k": given.key, "v": given.value, "do": given.d_out}
+    tensors |= {"sum": sum_dq, "dk": call.d_key, "dv": call.d_value}
+    info = _launch(_attn_bwd_kv_outer, call, tensors, (given.lse, call.delta), config, recorder)
+    call.d_query.copy_(sum_dq)
+    return info
+
+
+def launch_q_outer(call: BackwardCall, config: TileConfig, recorder: Recorder | None = None) -> LaunchInfo:
+    """Launch `_attn_bwd_q_outer`, which computes D itself."""
+    given, sum_dk, sum_dv = call.inputs, _sum_of(call.inputs.key), _sum_of(call.inputs.value)
+    tensors = {"q": given.query, "k": given.key, "v": given.value, "o": given.out, "do": given.d_out}
+    tensors |= {"dq": call.d_query, "sum": sum_dk}
+    info = _launch(_attn_bwd_q_outer, call, tensors, (sum_dv, given.lse), config, recorder)
+    call.d_key.copy_(sum_dk)
+    call.d_value.copy_(sum_dv)
+    return info
+
+
+@dataclass(frozen=True)
+class LoopOrder:
+    """A runner: see `kernels.algorithms.Runner`."""
+
+    entry: Algorithm
+    launch: Launch
+
+    @property
+    def _computes_delta(self) -> bool:
+        return len(self.entry.kernels) == 1
+
+    def run_traced(self, problem: AttentionProblem, row: int | None = None) -> Trace:
+        """Run the forward kernel, then those of the entry with TRACE on, on the problem's own inputs."""
+        inputs = make_inputs(problem, DEVICE)
+        call = self._call(problem, *inputs, make_d_output(problem, DEVICE))
+        rows, by_query_tile = problem.q_len, problem.heads * problem.q_tiles
+        launches = []
+        results = {"d_query": call.d_query, "d_key": call.d_key, "d_value": call.d_value}
+        if not self._computes_delta:
+            recorder = make_recorder(
+                PREPROCESS, problem, rows=rows, programs=by_query_tile, max_steps=1, row=row
+            )
+            launches.append((recorder, call.preprocess(recorder)))
+            results["delta"] = call.delta
+        steps = problem.group_size * problem.q_tiles * problem.kv_tiles
+        kernel = self.entry.kernels[-1]
+        recorder = make_recorder(
+            kernel, problem, rows=rows, programs=problem.key_heads, max_steps=steps, row=row
+        )
+        launches.append((recorder, self.launch(call, config_of(problem), recorder)))
+        return assemble(self.entry, problem, launches, output=call.inputs.out, lse=call.inputs.lse, **results)
+
+    def forward(
+        self, problem: AttentionProblem, query: Tensor, key: Tensor, value: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """O and lse by the forward kernel of FlashAttention-2."""
+        return forward(problem, query, key, value)
+
+    def gradients(
+        self, problem: AttentionProblem, query: Tensor, key: Tensor, value: Tensor, d_out: Tensor
+    ) -> Gradients:
+        """dQ, dK and dV with the problem's mask and tiles."""
+        call = self._call(problem, query, key, value, d_out)
+        if not self._computes_delta:
+            call.preprocess()
+        self.launch(call, config_of(problem), None)
+        return call.d_query, call.d_key, call.d_value
+
+    def _call(
+        self, problem: AttentionProblem, query: Tensor, key: Tensor, value: Tensor, d_out: Tensor
+    ) -> BackwardCall:
+        results = forward(problem, query, key, value)
+        inputs = BackwardInputs(query, key, value, *results, d_out, problem.band, problem.scale)
+        return BackwardCall(inputs)
+
+
+KV_OUTER = LoopOrder(KV_OUTER_ENTRY, launch_kv_outer)
+Q_OUTER = LoopOrder(Q_OUTER_ENTRY, launch_q_outer)

@@ -1,1 +1,0 @@
-"""The backward pass with the query tile outside."""

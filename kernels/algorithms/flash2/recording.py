@@ -1,0 +1,92 @@
+"""What a program of a forward kernel writes down: bytes, the online softmax, matrices and marks.
+
+Kernels that keep a query tile share it: the columns of their bytes and their figures are the same.
+"""
+
+from __future__ import annotations
+
+from kernels.algorithms.flash2.entry import FORWARD, WARPS
+from kernels.primitives.marks import mark, mark_numbers, mark_tile
+from kernels.primitives.recorder import (
+    matrix_numbers,
+    read_columns,
+    record_acc,
+    record_bytes,
+    record_end,
+    record_matrix,
+    record_state,
+    record_where,
+    write_columns,
+)
+from kernels.primitives.tile_io import row_bytes, tile_bytes
+
+import triton
+import triton.language as tl
+
+READ_Q, READ_K, READ_V = read_columns(FORWARD, "Q", "K", "V")
+WRITE_O, WRITE_LSE = write_columns(FORWARD, "O", "lse")
+Q, K, QK, S, P, V, RESCALED = matrix_numbers(FORWARD, "Q", "K", "QK^T", "S", "P", "V", "O rescaled")
+_, HAS_S, HAS_P, DONE, WROTE = mark_numbers(WARPS, *WARPS.marks)
+
+
+@triton.jit
+def record_query(log, first_tile, batch_head, q_tile, n_rows, m, l, acc, FIXED: tl.constexpr):
+    """Q was loaded. This entry stays if the program visits no key tile. Without `acc` it has no sum."""
+    if log.where is not None:
+        slot = log.slot + first_tile
+        record_where(log.trace, slot, batch_head, q_tile, -1)
+        record_bytes(
+            log.trace, slot, tile_bytes(q_tile, n_rows, FIXED.BLOCK_M, FIXED.ITEMSIZE, FIXED), READ_Q
+        )
+        record_state(log.trace, slot, m, l, l + 1)
+        if acc is not None:
+            record_acc(log.trace.acc, slot, acc)
+
+
+@triton.jit
+def record_softmax(log, kv_tile, scores, p, acc, MASKED: tl.constexpr):
+    """The scores after the mask, if there was one, their exponentials, and O after the rescale."""
+    mark(log.lane, kv_tile, HAS_P)
+    if log.where is not None:
+        slot = log.slot + kv_tile
+        if MASKED:
+            record_matrix(log.trace, slot, scores, S)
+        record_matrix(log.trace, slot, p, P)
+        record_matrix(log.trace, slot, acc, RESCALED)
+
+
+@triton.jit
+def record_step(log, kv_tile, batch_head, q_tile, band, q, k, v, m, l, alpha, acc, FIXED: tl.constexpr):
+    """The end of a step: its place, its bytes, what it loaded, and the state after it."""
+    if log.lane is not None:
+        mark_tile(log.lane, kv_tile, batch_head * tl.cdiv(band.q_len, FIXED.BLOCK_M) + q_tile, kv_tile)
+    if log.where is not None:
+        slot = log.slot + kv_tile
+        record_where(log.trace, slot, batch_head, q_tile, kv_tile)
+        n_bytes = tile_bytes(kv_tile, band.kv_len, FIXED.BLOCK_N, FIXED.ITEMSIZE, FIXED)
+        record_bytes(log.trace, slot, n_bytes, READ_K)
+        record_bytes(log.trace, slot, n_bytes, READ_V)
+        record_matrix(log.trace, slot, q, Q)
+        record_matrix(log.trace, slot, k, K)
+        record_matrix(log.trace, slot, v, V)
+        record_state(log.trace, slot, m, l, alpha)
+        record_acc(log.trace.acc, slot, acc)
+        record_end(log.trace, slot)
+
+
+@triton.jit
+def mark_part(log, from_tile, to_tile):
+    """The last product of key tiles [from_tile, to_tile) is done."""
+    if log.lane is not None and to_tile > from_tile:
+        mark(log.lane, to_tile - 1, DONE)
+
+
+@triton.jit
+def record_output(log, last_tile, q_tile, n_rows, ITEMSIZE: tl.constexpr, FIXED: tl.constexpr):
+    """O, in so many bytes per number, and lse were stored."""
+    mark(log.lane, last_tile, WROTE)
+    if log.where is not None:
+        slot = log.slot + last_tile
+        o_bytes = tile_bytes(q_tile, n_rows, FIXED.BLOCK_M, ITEMSIZE, FIXED)
+        record_bytes(log.trace, slot, o_bytes, WRITE_O)
+        record_bytes(log.trace, slot, row_bytes(q_tile, n_rows, FIXED.BLOCK_M), WRITE_LSE)

@@ -1,0 +1,52 @@
+"""What a program that combines the parts of the keys writes down."""
+
+from __future__ import annotations
+
+from kernels.algorithms.split_kv.entry import COMBINE
+from kernels.primitives.recorder import (
+    matrix_numbers,
+    read_columns,
+    record_bytes,
+    record_end,
+    record_matrix,
+    record_rows,
+    record_where,
+    write_columns,
+)
+from kernels.primitives.tile_io import row_bytes, tile_bytes
+
+import triton
+import triton.language as tl
+
+READ_PARTIAL_O, READ_PARTIAL_LSE = read_columns(COMBINE, "partial O", "partial lse")
+WRITE_O, WRITE_LSE = write_columns(COMBINE, "O", "lse")
+PARTIAL_LSE, LSE, PARTIAL_O, O = matrix_numbers(COMBINE, "partial lse", "lse", "partial O", "O")
+
+
+@triton.jit
+def record_part(
+    log, split, splits, batch_kv_head, row_tile, n_rows, part, lse, weight, o, acc, FIXED: tl.constexpr
+):
+    """The end of a step, which adds one part. The first one has read the lse of all parts before."""
+    if log.where is not None:
+        slot = log.slot + split
+        record_matrix(log.trace, slot, part[:, None], PARTIAL_LSE)
+        record_matrix(log.trace, slot, lse[:, None], LSE)
+        record_matrix(log.trace, slot, o, PARTIAL_O)
+        record_matrix(log.trace, slot, acc, O)
+        record_where(log.trace, slot, batch_kv_head, row_tile, -1)
+        record_bytes(log.trace, slot, tile_bytes(row_tile, n_rows, FIXED.BLOCK_M, 4, FIXED), READ_PARTIAL_O)
+        n_bytes = row_bytes(row_tile, n_rows, FIXED.BLOCK_M)
+        record_bytes(log.trace, slot, n_bytes + tl.where(split == 0, splits, 0) * n_bytes, READ_PARTIAL_LSE)
+        record_rows(log.trace, slot, weight, 0)
+        record_end(log.trace, slot)
+
+
+@triton.jit
+def record_output(log, last_split, row_tile, n_rows, FIXED: tl.constexpr):
+    """O and lse were stored."""
+    if log.where is not None:
+        slot = log.slot + last_split
+        q_bytes = tile_bytes(row_tile, n_rows, FIXED.BLOCK_M, FIXED.ITEMSIZE, FIXED)
+        record_bytes(log.trace, slot, q_bytes, WRITE_O)
+        record_bytes(log.trace, slot, row_bytes(row_tile, n_rows, FIXED.BLOCK_M), WRITE_LSE)

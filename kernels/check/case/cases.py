@@ -1,0 +1,233 @@
+"""What can be checked: the kernels, one case, and lists of cases. Needs neither torch nor triton."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import product
+
+from kernels.algorithms import ALGORITHMS
+from kernels.measure.peers import PEERS
+from kernels.problem import AttentionProblem, InvalidProblem
+from kernels.problem.tiles import count_tiles
+
+BOTH = ("cuda", "interpreter")
+USERS = ("user", *(f"user{number}" for number in range(2, 9)))
+"""Names of the user's own kernels, in the order in which the command line gives them as file.py:function."""
+LAYOUTS = ("contiguous", "transposed", "sliced", "packed", "mixed")
+"""How Q, K and V lie in memory. transposed: views of (batch, length, heads, head_dim). sliced: parts of
+larger tensors. packed: views of one (batch, length, 3, heads, head_dim) tensor, or of one for K and V if the
+shape of Q differs. mixed: Q contiguous, K transposed, V column by column: its last stride is not 1."""
+UPLOADED = "uploaded"
+"""In place of a kernel's name if a file holds the result, which was computed elsewhere."""
+
+MAX_REPEATS = 250
+
+
+@dataclass(frozen=True)
+class CheckedKernel:
+    """One implementation: what it returns besides O, and whether it runs with the tiles of the problem."""
+
+    label: str
+    backends: tuple[str, ...] = BOTH
+    gradients: bool = True
+    lse: bool = True
+    tiles: bool = True
+
+
+PUBLIC_CALL = "flash_attention"
+OURS = {PUBLIC_CALL: CheckedKernel("flash_attention(), the public call", tiles=False)} | {
+    name: CheckedKernel(
+        algorithm.checked,
+        lse=algorithm.gives_lse,
+        gradients=algorithm.has_gradients,
+        tiles=algorithm.own_tiles is None,
+    )
+    for name, algorithm in ALGORITHMS.items()
+    if algorithm.checked
+}
+"""Kernels of this project, by the names that commands and URLs give them."""
+
+
+def _peers() -> dict[str, CheckedKernel]:
+    others = {name: peer for name, peer in PEERS.items() if name not in {*OURS, "ours", *USERS}}
+    return {
+        name: CheckedKernel(peer.label, peer.backends, peer.differentiable, lse=False, tiles=False)
+        for name, peer in others.items()
+    }
+
+
+KERNELS = OURS | _peers() | {name: CheckedKernel("your kernel", lse=False, tiles=False) for name in USERS}
+
+
+def kernels_on(backend: str, users: int) -> list[str]:
+    """Names of the kernels that "cuda" or "interpreter" can check here, `users` of the user's own first."""
+    absent = {*USERS, *(name for name, peer in PEERS.items() if not peer.is_installed)}
+    names = [name for name, kernel in KERNELS.items() if backend in kernel.backends and name not in absent]
+    return [*USERS[:users], *names]
+
+
+@dataclass(frozen=True)
+class CheckCase:
+    """One check: a kernel, a problem, whether gradients are checked, and how many runs are compared.
+
+    `upload` is the SHA-256 of the file with the tensors, or "" for the tensors of `make_inputs`. `layout`
+    says how these lie in memory, `scale` is the factor on the scores, None for 1 / sqrt(head_dim). Raises
+    InvalidProblem.
+    """
+
+    problem: AttentionProblem
+    kernel: str = PUBLIC_CALL
+    gradients: bool = True
+    repeats: int = 3
+    upload: str = ""
+    layout: str = LAYOUTS[0]
+    scale: float | None = None
+    axes: str = "bhld"
+    """Order of the axes of the file's tensors: see `uploads.AXES`."""
+
+    def __post_init__(self) -> None:
+        if self.kernel not in KERNELS and self.kernel != UPLOADED:
+            raise InvalidProblem("kernel", self.kernel, f"expected one of {', '.join(KERNELS)}")
+        if type(self.repeats) is not int or not 1 <= self.repeats <= MAX_REPEATS:
+            raise InvalidProblem("repeats", self.repeats, f"expected a whole number from 1 to {MAX_REPEATS}")
+        if self.layout not in LAYOUTS:
+            raise InvalidProblem("layout", self.layout, f"expected one of {', '.join(LAYOUTS)}")
+        if self.scale is not None and not 0 < self.scale < math.inf:
+            raise InvalidProblem("scale", self.scale, "expected a finite number above 0")
+
+    @property
+    def score_scale(self) -> float:
+        """The factor on the scores."""
+        return self.problem.scale if self.scale is None else self.scale
+
+    @property
+    def words(self) -> str:
+        """The case in a few words, for lists of cases: what differs from the simplest one."""
+        problem = self.problem
+        shape = f"{problem.q_len}x{problem.kv_len} d{problem.head_dim} {problem.mask}"
+        dtype = "" if problem.dtype == "float16" else problem.dtype
+        return " ".join(filter(None, (shape, dtype, self.more_words)))
+
+    @property
+    def more_words(self) -> str:
+        """The same without lengths, head_dim, mask and type."""
+        problem = self.problem
+        heads = f"{problem.q_heads}/{problem.kv_heads} heads" if problem.group_size > 1 else ""
+        parts = (
+            f"batch {problem.batch}" if problem.batch > 1 else "",
+            heads,
+            "" if problem.inputs == "normal" else problem.inputs,
+            "" if self.layout == "contiguous" else self.layout,
+            "" if self.scale is None else f"scale {self.scale:g}",
+        )
+        return " ".join(filter(None, parts))
+
+
+TRUSTED_SHAPES = (
+    (113, 203),
+    (128, 217),
+    (108, 256),
+    (256, 512),
+    (512, 256),
+    (1024, 1024),
+    (1023, 1024),
+    (1024, 1023),
+)
+"""(q_len, kv_len) of FlashAttention's own tests: Dao-AILab/flash-attention, tests/test_flash_attn.py."""
+TRUSTED_CAUSAL_SHAPES = ((1, 239), (3, 799), (127, 512), (127, 513))
+"""Shapes that the same file adds for causal masks."""
+MAX_SHAPES = 100
+MAX_CASES = 400
+INTERPRETER_CASE_S = 3.0
+"""A grid leaves out cases that would take the interpreter longer than this, in seconds, by estimate."""
+
+
+def parse_shapes(text: str) -> tuple[tuple[int, int], ...]:
+    """Lengths such as "113x203, 128" as (q_len, kv_len) pairs. Raises InvalidProblem."""
+    shapes = []
+    for part in filter(None, re.split(r"[,;\s]+", text.strip())):
+        match = re.fullmatch(r"(\d{1,7})(?:[x×](\d{1,7}))?", part, flags=re.ASCII)
+        if not match:
+            raise InvalidProblem(
+                "shapes",
+                part[:40],
+                "expected lengths such as 256, or 113x203 for query and key length, separated by commas",
+            )
+        shapes.append((int(match[1]), int(match[2] or match[1])))
+    if not 1 <= len(shapes) <= MAX_SHAPES:
+        raise InvalidProblem("shapes", f"{len(shapes)} shapes", f"expected 1 to {MAX_SHAPES}")
+    return tuple(dict.fromkeys(shapes))
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Cases to run, and cases left out because they would take too long on this backend."""
+
+    cases: tuple[CheckCase, ...]
+    left_out: tuple[CheckCase, ...]
+
+    @property
+    def words(self) -> str:
+        """What was left out, for the page; "" if nothing was."""
+        if not self.left_out:
+            return ""
+        shapes = dict.fromkeys(f"{case.problem.q_len}x{case.problem.kv_len}" for case in self.left_out)
+        return (
+            f"{len(self.left_out)} cases left out, more than {INTERPRETER_CASE_S:g} s each in the "
+            f"interpreter: {', '.join(shapes)}"
+        )
+
+
+def grid_cases(
+    base: CheckCase,
+    backend: str,
+    shapes: Iterable[tuple[int, int]] | None,
+    head_dims: Iterable[int],
+    dtypes: Iterable[str],
+    masks: Iterable[str],
+) -> Grid:
+    """`base` with every combination of shapes, head_dims, dtypes and masks; None means the trusted shapes.
+
+    Raises InvalidProblem for a value that no kernel takes, and for no cases or more than MAX_CASES.
+    """
+    cases = []
+    for mask in masks:
+        trusted = TRUSTED_SHAPES + (TRUSTED_CAUSAL_SHAPES if mask == "causal" else ())
+        of_mask = product(trusted if shapes is None else tuple(shapes), head_dims, dtypes)
+        for (q_len, kv_len), head_dim, dtype in of_mask:
+            tall = base.problem.with_(q_len=q_len, kv_len=kv_len, head_dim=head_dim)
+            cases.append(replace(base, problem=tall.with_(dtype=dtype, mask=mask), upload=""))
+    if not 1 <= len(cases) <= MAX_CASES:
+        raise InvalidProblem(
+            "grid",
+            f"{len(cases)} cases",
+            f"expected 1 to {MAX_CASES}",
+            "Choose fewer shapes, head_dims, dtypes or masks.",
+        )
+    if backend == "cuda":
+        return Grid(tuple(cases), ())
+    long = [case for case in cases if estimated_seconds(case, backend) > INTERPRETER_CASE_S]
+    return Grid(tuple(case for case in cases if case not in long), tuple(long))
+
+
+def estimated_seconds(case: CheckCase, backend: str) -> float:
+    """Rough time of a case in seconds, to warn before long ones.
+
+    Fitted on two cores of an AMD EPYC; on CUDA it is the time of the float64 reference.
+    """
+    problem = case.problem
+    scores = problem.batch * problem.q_heads * problem.q_len * problem.kv_len
+    reference = (
+        scores * problem.head_dim * (6 if case.gradients else 2) * (2e-13 if backend == "cuda" else 1e-9)
+    )
+    if backend == "cuda" or case.kernel not in {*OURS, *USERS}:
+        return 0.3 + reference * (1 if backend == "cuda" else 1 + case.repeats / 4)
+    block = 32 if case.kernel in USERS else 64  # of kernels that choose their tiles; small ones take longer
+    chosen = problem if KERNELS[case.kernel].tiles else problem.with_(block_m=block, block_n=block)
+    tiles = count_tiles(chosen).visited
+    runs = 1 + case.repeats  # one more run gives the weights of the key tiles
+    steps = tiles * (runs + (3 * case.repeats if case.gradients and KERNELS[case.kernel].gradients else 0))
+    return 0.2 + reference + steps * 1.6e-3

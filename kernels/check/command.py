@@ -1,0 +1,299 @@
+"""Checks whether a kernel's results are right, by the rule of FlashAttention's own tests.
+
+The kernel is one of ours, torch's, or your own function; or a file holds the result. Without shapes or other
+properties of a case, a battery of small cases is run, each with something that kernels get wrong. Every case
+runs in a child process with a time limit, so that a crash or a hang costs that case alone.
+
+Exit status: 0 if no case fails and at least half of them pass, 1 if any case fails or ends without a verdict,
+2 if fewer were checked (an argument is wrong, or the kernel refuses too many cases). Of several kernels each
+is judged alone, and the status is the worst: 1, else 2, else 0.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from kernels.check.case.battery import battery
+from kernels.check.case.cases import (
+    KERNELS,
+    PUBLIC_CALL,
+    UPLOADED,
+    USERS,
+    CheckCase,
+    Grid,
+    grid_cases,
+    parse_shapes,
+)
+from kernels.check.case.options import CASE_OPTIONS, REPEATS, shell_command
+from kernels.check.files.tensors import InvalidUpload
+from kernels.check.files.uploads import AXES, AXES_WORDS, Upload, read_upload
+from kernels.check.report.html import to_html
+from kernels.check.report.report import Report, to_json
+from kernels.check.report.tables import side_by_side, table_text, worst_first
+from kernels.check.report.words import (
+    INDENT,
+    SHELL_WORDS,
+    by_kernel,
+    causes,
+    determinism_lines,
+    hints,
+    indented,
+    last_words,
+    overall,
+    result_lines,
+    sensitivity_lines,
+    summary,
+)
+from kernels.check.requests import (
+    CaseRequest,
+    CheckRequest,
+    DeterminismRequest,
+    SensitivityRequest,
+    checked_result,
+)
+from kernels.check.result import CheckResult
+from kernels.check.subject.user_kernel import UserKernel, UserKernelError
+from kernels.device.backend import triton_missing
+from kernels.problem import AttentionProblem, InvalidProblem
+from kernels.tool_arguments import check_report_path, seconds
+from kernels.worker.client import START_LIMIT_S, WorkerClient
+from kernels.worker.failures import FAILURES
+from kernels.worker.requests import Result
+
+EXIT = {"pass": 0, "fail": 1, "error": 1, "invalid": 2, "few": 2}
+NAMED_KERNELS = [name for name in KERNELS if name not in USERS]
+DETAILED_CASES = 4
+"""Up to so many cases, every tensor of each is listed; of more, those of cases that do not pass."""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command line; the exit status is the verdict."""
+    arguments = _parser().parse_args(argv)
+    command = " ".join(["python -m kernels.check", *(sys.argv[1:] if argv is None else argv)])
+    try:
+        results = _run(arguments, command)
+    except (InvalidProblem, InvalidUpload, UserKernelError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return EXIT["invalid"]
+    of_kernels = {EXIT[overall(of_one)] for of_one in by_kernel(results)}
+    return EXIT["fail"] if EXIT["fail"] in of_kernels else max(of_kernels, default=EXIT["invalid"])
+
+
+def _parser() -> argparse.ArgumentParser:
+    description, _, epilog = (__doc__ or "").partition("\n\nExit")
+    parser = argparse.ArgumentParser(
+        prog="python -m kernels.check", description=description, epilog=f"Exit{epilog}"
+    )
+    add = parser.add_argument
+    named = (
+        f"one of {', '.join(NAMED_KERNELS)}; or file.py:function, your own function with the signature of "
+        f"scaled_dot_product_attention (default {PUBLIC_CALL}). Several are checked side by side"
+    )
+    add("--kernel", action="append", default=[], help=named)
+    for option in CASE_OPTIONS:
+        option.add_to(parser)
+    add("--forward", action="store_true", help="do not check the gradients")
+    add("--repeats", type=int, help=f"runs that are compared bit by bit (default {REPEATS}, battery 2)")
+    limit = "seconds, more than 0, after which a case is stopped, without a verdict (default 120)"
+    add("--time-limit", type=seconds, default=120.0, help=limit)
+    add("--sensitivity", action="store_true", help="also vary tile sizes and the scale of the query")
+    invariance = "also compare bit by bit: more runs, other batches, other places of a row, other splits"
+    add("--determinism", action="store_true", help=invariance)
+    file = (
+        "take Q, K, V (and dO) from this .npz or .safetensors file. If it holds O and no --kernel is given, "
+        "that result is checked"
+    )
+    add("--file", type=Path, help=file)
+    axes = "; ".join(f"{name}: {words}" for name, words in AXES_WORDS.items())
+    add("--file-axes", choices=AXES, help=f"axes of the file's tensors, {axes} (default bhld, if it fits)")
+    add("--json", type=Path, help="write the report to this file as JSON")
+    add("--html", type=Path, help="write the report to this file as HTML: all cases, and the worst in full")
+    return parser
+
+
+@dataclass
+class _Session:
+    """One call of the command line: what is checked in which worker, and what came of it so far."""
+
+    arguments: argparse.Namespace
+    upload: Upload | None
+    data: bytes
+    """The file that the cases are about."""
+    own: dict[str, UserKernel] = field(default_factory=dict)
+    """The user's kernels by their names among USERS."""
+    kernels: list[str] = field(default_factory=list)
+    """What is checked: names of KERNELS, or UPLOADED."""
+    reports: list[Report] = field(default_factory=list)
+
+    def name_kernels(self) -> None:
+        """Find out what is checked. Raises InvalidProblem."""
+        given = self.arguments.kernel
+        if self.upload is not None and self.upload.facts.has_output and not given:
+            self.kernels.append(UPLOADED)
+        for text in (given or [PUBLIC_CALL]) if not self.kernels else ():
+            if text not in NAMED_KERNELS and ".py" not in text:
+                accepted = f"expected one of {', '.join(NAMED_KERNELS)}, or file.py:function"
+                raise InvalidProblem("kernel", text, accepted)
+            if text not in NAMED_KERNELS and len(self.own) == len(USERS):
+                raise InvalidProblem("kernel", text, f"expected at most {len(USERS)} kernels of your own")
+            if text not in NAMED_KERNELS:
+                name = USERS[len(self.own)]
+                self.own[name] = UserKernel.parse(text)
+            self.kernels.append(text if text in NAMED_KERNELS else name)
+
+    def fill_in(self) -> None:
+        """Give the options of cases their defaults. If none was given, that asks for the battery."""
+        arguments = vars(self.arguments)
+        given = [option for option in CASE_OPTIONS if arguments[option.key] is not None]
+        for option in given if self.upload is not None else ():
+            if not option.with_file:
+                words = "it is not accepted with --file, which brings its own shape and type"
+                remedy = "Leave one of the two out."
+                raise InvalidProblem(option.key, arguments[option.key], words, remedy)
+        for option in CASE_OPTIONS:
+            if option not in given and option.default:
+                arguments[option.key] = option.read(option.default)
+        arguments["battery"] = not given and self.upload is None
+        if arguments["repeats"] is None:
+            arguments["repeats"] = 2 if arguments["battery"] else REPEATS
+
+    def cases(self, kernel: str, backend: str) -> Grid:
+        """The cases of a kernel on a backend. Raises InvalidProblem."""
+        arguments = self.arguments
+        if kernel in KERNELS and backend not in KERNELS[kernel].backends:
+            accepted = ", ".join(key for key in NAMED_KERNELS if backend in KERNELS[key].backends)
+            raise InvalidProblem("kernel", kernel, f"expected one of {accepted} on this device")
+        for name in ("blocks", "window"):
+            if len(getattr(arguments, name)) != 2:
+                words = "expected two numbers, such as 128,64"
+                raise InvalidProblem(name, getattr(arguments, name), words)
+        problem = AttentionProblem(
+            batch=arguments.batch,
+            q_heads=arguments.q_heads,
+            kv_heads=arguments.q_heads if arguments.kv_heads is None else arguments.kv_heads,
+            inputs=arguments.inputs,
+            seed=arguments.seed,
+            block_m=arguments.blocks[0],
+            block_n=arguments.blocks[1],
+            window_left=arguments.window[0],
+            window_right=arguments.window[1],
+        )
+        gradients, options = not arguments.forward, {"layout": arguments.layout, "scale": arguments.scale}
+        case = CheckCase(problem, kernel, gradients, arguments.repeats, **options)
+        if self.upload is not None:
+            facts = self.upload.facts
+            masked = [facts.problem(problem.with_(mask=mask)) for mask in arguments.mask]
+            case = replace(case, upload=facts.digest, axes=facts.axes)
+            return Grid(tuple(replace(case, problem=problem) for problem in masked), ())
+        if arguments.battery:
+            return Grid(battery(case), ())
+        shapes = None if arguments.shapes == "trusted" else parse_shapes(arguments.shapes)
+        grid = grid_cases(case, backend, shapes, arguments.head_dim, arguments.dtype, arguments.mask)
+        # Only the trusted list leaves out cases that are slow in the interpreter; all shapes of the user run.
+        return grid if shapes is None else Grid(grid.cases + grid.left_out, ())
+
+    def check(self, client: WorkerClient, case: CheckCase, detailed: bool) -> CheckResult:
+        """Check a case, vary it as the arguments ask, and print what came of it."""
+        own = self.own.get(case.kernel)
+        version = f"{own.argument} {own.version}" if own else ""
+        job = client.submit(CheckRequest(case, version), self.data, self.arguments.time_limit)
+        job.wait()
+        result = checked_result(job, case, own.name if own else "", client.device)
+        print(result_lines(result, detailed), flush=True)
+        ran = case.kernel != UPLOADED and not (result.refused or result.stopped)
+        sensitivity = determinism = None
+        if ran and self.arguments.sensitivity:
+            sensitivity = self._vary(client, SensitivityRequest(case, version), sensitivity_lines)
+        if ran and self.arguments.determinism:
+            determinism = self._vary(client, DeterminismRequest(case, version), determinism_lines)
+        self.reports.append(Report(result, sensitivity, determinism))
+        return result
+
+    def _vary(
+        self, client: WorkerClient, request: CaseRequest[Result], lines: Callable[[Result], str]
+    ) -> Result | None:
+        """What the variations gave. None if they failed: the verdict stands, and the failure is printed."""
+        job = client.submit(request, self.data, self.arguments.time_limit)
+        job.wait()
+        try:
+            varied = job.result()
+        except FAILURES as error:
+            print(f"{INDENT}{request.name} was not found out: {error}", flush=True)
+            return None
+        print(lines(varied), flush=True)
+        return varied
+
+    def write(self, command: str) -> None:
+        """The reports that were asked for, whatever happened to the cases."""
+        if self.arguments.json:
+            _write(self.arguments.json, to_json(self.reports, command))
+        if self.arguments.html:
+            results = [report.result for report in self.reports]
+            worst = self.reports[results.index(worst_first(results)[0])]
+            own, case = self.own.get(worst.result.case.kernel), worst.result.case
+            again = shell_command(case, own.typed if own else "", str(self.arguments.file or ""))
+            _write(self.arguments.html, to_html(worst, command=again, all_results=results))
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a report. The verdict does not depend on it: if it cannot be written, say why."""
+    try:
+        path.write_text(text)
+    except OSError as error:
+        print(f"error: the report was not written: {error}", file=sys.stderr)
+
+
+def _run(arguments: argparse.Namespace, command: str) -> list[CheckResult]:
+    check_report_path("json", arguments.json)
+    check_report_path("html", arguments.html)
+    data = arguments.file.read_bytes() if arguments.file else b""
+    session = _Session(arguments, read_upload(data, arguments.file_axes) if arguments.file else None, data)
+    session.name_kernels()
+    session.fill_in()
+    first = session.kernels[0]
+    session.cases(first, KERNELS.get(first, KERNELS[PUBLIC_CALL]).backends[0])  # before the worker starts
+    _say_what_is_judged(session)
+    client = WorkerClient(kernels=[own.argument for own in session.own.values()])
+    try:
+        missing = triton_missing()
+        if missing or not client.wait_ready(START_LIMIT_S) or client.device is None:
+            why = missing or client.start_failure or "it did not start"
+            raise InvalidProblem("worker", "python -m kernels.worker", why)
+        grids = [session.cases(name, client.device.backend) for name in session.kernels]
+        detailed = len(grids[0].cases) <= DETAILED_CASES
+        of_kernels = [[session.check(client, case, detailed) for case in grid.cases] for grid in grids]
+    finally:
+        client.close()
+        if session.reports:
+            session.write(command)
+    _print_summary(of_kernels, grids)
+    return [result for results in of_kernels for result in results]
+
+
+def _say_what_is_judged(session: _Session) -> None:
+    if session.upload is None:
+        return
+    if session.kernels == [UPLOADED]:
+        print("Judged: the O in the file, and what else is in it.")
+    elif session.upload.facts.has_output:
+        print("Judged: the kernel, on Q, K and V of the file. For the file's own O leave --kernel out.")
+    if session.upload.facts.axes_words:
+        print(session.upload.facts.axes_words, file=sys.stderr)
+
+
+def _print_summary(of_kernels: list[list[CheckResult]], grids: list[Grid]) -> None:
+    for results, grid in zip(of_kernels, grids, strict=True):
+        if len(results) > 1 or len(of_kernels) > 1:
+            print(f"\n{SHELL_WORDS[overall(results)]:11} {results[0].label}: {summary(results)}")
+            of_user = last_words(results) if results[0].case.kernel in USERS else []
+            if lines := [*causes(results), *hints(results), *of_user]:
+                print(indented(lines))
+        if grid.left_out:
+            print(grid.words, file=sys.stderr)
+    if len(of_kernels) > 1:
+        print("\nLargest error over what is allowed; above 1 fails:")
+        print(table_text(side_by_side(of_kernels)))

@@ -1,0 +1,186 @@
+"""The runs of one check: what the kernel is handed, what it returned, and whether its runs are equal."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+
+import torch
+
+from kernels.check.case.cases import OURS, UPLOADED, USERS, CheckCase
+from kernels.check.case.layouts import Handed
+from kernels.check.files.tensors import Tensor
+from kernels.check.files.uploads import Upload
+from kernels.check.judge.bits import difference, differs
+from kernels.check.result import Repeats
+from kernels.check.subject.subjects import Subject
+from kernels.check.subject.user_errors import Broken, Refused
+from kernels.device.determinism import filled_memory
+from kernels.device.runtime import BACKEND, DEVICE
+from kernels.oracle.exact import Inputs
+from kernels.oracle.rule import GRADIENTS, OutputReferences
+from kernels.problem import Band
+from kernels.problem.inputs import make_d_output, make_inputs
+
+
+@dataclass(frozen=True)
+class Tensors:
+    """The tensors of a case on the device: Q, K, V and dO, and the results from a file by name."""
+
+    inputs: Inputs
+    d_out: torch.Tensor
+    results: dict[str, torch.Tensor]
+
+
+def tensors_of(case: CheckCase, upload: Upload | None) -> Tensors:
+    """The tensors of the file, or without a file those of the case's seed. dO is drawn if a file lacks it."""
+    if upload is None:
+        return Tensors(make_inputs(case.problem, DEVICE), make_d_output(case.problem, DEVICE), {})
+    uploaded = {name: _to_torch(tensor) for name, tensor in upload.tensors.items()}
+    d_out = uploaded.get("d_output")
+    if d_out is None:
+        d_out = make_d_output(case.problem, DEVICE)
+    names = {"O": "output", "lse": "lse", "dQ": "d_query", "dK": "d_key", "dV": "d_value"}
+    results = {name: uploaded[ours] for name, ours in names.items() if ours in uploaded}
+    return Tensors(
+        (uploaded["query"], uploaded["key"], uploaded["value"]),
+        d_out,
+        results if case.kernel == UPLOADED else {},
+    )
+
+
+def _to_torch(tensor: Tensor) -> torch.Tensor:
+    if tensor.dtype == "bfloat16":
+        return torch.from_numpy(tensor.array.view("int16")).view(torch.bfloat16).to(DEVICE)
+    return torch.from_numpy(tensor.array.copy()).to(DEVICE)
+
+
+@dataclass
+class Calls:
+    """Each run gets its own copy of the inputs, which is then searched for changes."""
+
+    case: CheckCase
+    subject: Subject | None
+    """None for a result from a file."""
+    tensors: Tensors
+    got: dict[str, torch.Tensor] = field(default_factory=dict)
+    """O, lse and gradients by name, as far as the first run returned them."""
+    failure: Broken | None = None
+    changed: dict[str, int] = field(default_factory=dict)
+    """By input: elements that a run changed."""
+    own_notes: list[str] = field(default_factory=list)
+    later: dict[str, torch.Tensor] = field(default_factory=dict)
+    """By name: what the furthest of the later runs on the same inputs gave, if they were not all the same."""
+
+    @property
+    def band(self) -> Band:
+        """The mask that is right for the kernel."""
+        return self.subject.band if self.subject else self.case.problem.band
+
+    @property
+    def scale(self) -> float:
+        """The factor on the scores."""
+        return self.case.score_scale
+
+    @property
+    def notes(self) -> list[str]:
+        """What is to be said beside the numbers."""
+        notes = [*self.own_notes, *(self.subject.notes if self.subject else ())]
+        if self.subject and self.subject.of_case:
+            notes.append(self.subject.of_case)
+        if self.band != self.case.problem.band:
+            notes.append("Causal is aligned to the top left here, as the kernel's file declares.")
+        return notes
+
+    def first(self) -> None:
+        """Fill `got`, with new memory filled with NaN. An error after O was returned leaves O there.
+
+        Torch's own kernels get no such memory: torch would then choose other algorithms. Raises Refused.
+        """
+        if self.subject is None:
+            self.got = self.tensors.results
+            return
+        poisons = self.case.kernel in OURS or self.case.kernel in USERS
+        with filled_memory() if poisons else nullcontext():
+            try:
+                self._run_into(self.got)
+            except Broken as error:
+                self.failure = error
+
+    def _run_into(self, got: dict[str, torch.Tensor]) -> None:
+        out, lse = self.forward(self.tensors.inputs)
+        got |= {"O": out} if lse is None else {"O": out, "lse": lse}
+        if not self.case.gradients:
+            return
+        try:
+            got |= dict(zip(GRADIENTS, self.gradients(self.tensors.d_out), strict=True))
+        except Refused as error:
+            self._note(f"Gradients were not checked: {str(error).rstrip('.')}.")
+
+    def forward(self, inputs: Inputs) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """O and lse. They are copied: a kernel may give the same memory again."""
+        assert self.subject is not None
+        handed = Handed(inputs, self.case.layout)
+        out, lse = self.subject.forward(*handed.tensors)
+        self._count(handed)
+        return out.clone(), None if lse is None else lse.clone()
+
+    def gradients(self, d_out: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """dQ, dK and dV for this dO. Raises Refused if the kernel has none."""
+        assert self.subject is not None
+        if self.subject.gradients is None:
+            raise Refused("it is forward only")
+        handed = Handed((*self.tensors.inputs, d_out), self.case.layout)
+        gradients = self.subject.gradients(*handed.tensors)
+        self._count(handed)
+        return tuple(gradient.clone() for gradient in gradients)
+
+    def references(self, inputs: Inputs) -> OutputReferences:
+        """What O and lse on these inputs are held against."""
+        return OutputReferences.of(inputs, self.scale, self.band)
+
+    def _count(self, handed: Handed) -> None:
+        for name, count in handed.changed().items():
+            self.changed[name] = max(count, self.changed.get(name, 0))
+
+    def _note(self, note: str) -> None:
+        if note not in self.own_notes:
+            self.own_notes.append(note)
+
+    def again(self) -> dict[str, torch.Tensor]:
+        """O, lse and gradients of one more run. Raises Broken and Refused."""
+        got: dict[str, torch.Tensor] = {}
+        self._run_into(got)
+        return got
+
+    def _again_with_the_same_results(self) -> dict[str, torch.Tensor]:
+        """One more run. Raises Broken if it does not return what the first one did, and as `again` does."""
+        again = self.again()
+        if again.keys() != self.got.keys():
+            raise Broken(f"it returned {' and '.join(again)}, at first {' and '.join(self.got)}")
+        return again
+
+    def repeat(self) -> Repeats | None:
+        """Bitwise comparison of `case.repeats` runs; an error in one of them becomes the failure.
+
+        The run with poisoned memory counts as the first, unless poisoning may have changed torch's
+        algorithms.
+        """
+        first, count, number = self.got, self.case.repeats, 1
+        furthest = dict.fromkeys(first, 0.0)
+        unequal = {name: torch.zeros_like(tensor, dtype=torch.bool) for name, tensor in first.items()}
+        try:
+            if self.case.kernel in USERS and BACKEND != "interpreter":
+                first = self._again_with_the_same_results()
+            for number in range(2, count + 1):  # noqa: B007  (the error below names it)
+                again = self._again_with_the_same_results()
+                for name, tensor in again.items():
+                    unequal[name] |= differs(tensor, first[name])
+                    found = difference(name, tensor, first[name])
+                    if found and found.largest >= furthest[name]:
+                        furthest[name], self.later[name] = found.largest, tensor
+        except (Broken, Refused) as error:
+            self.failure = Broken.of(f"run {number} of {count} on the same inputs failed", error)
+            return None
+        differing = {name: int(elements.sum()) for name, elements in unequal.items()}
+        return Repeats(count, differing, max(furthest.values(), default=0.0))

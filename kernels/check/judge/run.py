@@ -1,0 +1,161 @@
+"""Calls one check: the kernel, float64 attention, a low-precision reference, and the errors between them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from kernels.check.case.cases import UPLOADED, USERS, CheckCase
+from kernels.check.cause.hypotheses import Evidence, causes_of
+from kernels.check.files.uploads import Upload
+from kernels.check.judge.calls import Calls, tensors_of
+from kernels.check.judge.compare import check_tensor, error_map
+from kernels.check.judge.error_maps import ErrorMap
+from kernels.check.judge.later_calls import later_failure
+from kernels.check.judge.memory import memory_notes, order_finding, undefined_findings, watched
+from kernels.check.judge.weights import weigh_keys, weigh_queries
+from kernels.check.result import Cause, CheckResult, KeylessRows, TensorCheck, label_of
+from kernels.check.subject.compile_request import answer_of, ask_compiler
+from kernels.check.subject.subjects import make_subject
+from kernels.check.subject.user_errors import Refused
+from kernels.check.subject.user_kernel import UserKernelError, user_kernel
+from kernels.device.backend import device_info, utc_now
+from kernels.device.interpreter import count_launches
+from kernels.device.no_gpu import CONFIGURATIONS
+from kernels.device.runtime import BACKEND, INTERPRETED
+from kernels.oracle.rule import GRADIENTS, Comparison, compare_gradients
+from kernels.sanitizer.watch import Watch
+
+Progress = Callable[[float, str], None]
+
+
+def run_check(
+    case: CheckCase,
+    upload: Upload | None = None,
+    progress: Progress = lambda fraction, words: None,
+    *,
+    compiles: bool = False,
+) -> CheckResult:
+    """Check the case on this machine's device.
+
+    With `compiles`, the kernels that the interpreter runs of a user's function are compiled for a GPU too.
+    Raises InvalidProblem if the case cannot be checked, and what the device raises, such as out of memory.
+    """
+    began = time.perf_counter()
+    user_name = user_kernel(case.kernel).name if case.kernel in USERS else ""
+    empty = CheckResult(case, label_of(case, user_name), device_info(BACKEND), utc_now(), 0.0)
+    is_users = case.kernel in USERS
+    CONFIGURATIONS.begin()
+    with count_launches(BACKEND == "interpreter") as launches:
+        try:
+            subject = None if case.kernel == UPLOADED else make_subject(case, launches)
+        except Refused as error:
+            return replace(empty, refused=str(error))
+        except UserKernelError as error:
+            return replace(empty, refused=str(error), trace=error.trace)
+        calls, asked = Calls(case, subject, tensors_of(case, upload)), None
+        with watched(is_users) as watch:  # after the kernel is loaded, which may change the interpreter
+            watch.poison.on = True
+            progress(0.05, "running the kernel")
+            try:
+                calls.first()
+            except Refused as error:
+                result = replace(empty, refused=str(error), notes=tuple(calls.notes))
+            else:
+                if compiles and is_users and INTERPRETED and launches:
+                    asked = ask_compiler(case, user_kernel(case.kernel))
+                result = _checked(empty, calls, watch, progress)
+        if asked is not None:
+            compiled = answer_of(asked)
+            findings, notes = filter(None, (compiled.finding,)), filter(None, (compiled.note,))
+            result = replace(result, findings=(*result.findings, *findings), notes=(*result.notes, *notes))
+    return replace(result, interpreted=bool(launches), seconds=time.perf_counter() - began)
+
+
+def _checked(empty: CheckResult, calls: Calls, watch: Watch, progress: Progress) -> CheckResult:
+    """All parts of the check after the first run: what it returned before an error is judged."""
+    progress(0.3, "comparing with float64")
+    compared = _held_against_exact(calls)
+    checks, maps = _compare(calls, compared)
+    progress(0.6, "repeating the run")
+    repeats = calls.repeat() if calls.subject and not calls.failure else None
+    if calls.subject and not calls.failure and all(check.passes for check in checks):
+        calls.failure = later_failure(calls, compared)
+    progress(0.8, "weighing the key tiles")
+    weights, row_sums = weigh_keys(calls)
+    causes: tuple[Cause, ...] = ()
+    wrong = [check.name for check in checks if not check.passes]
+    progress(0.9, "looking for the cause")
+    undefined = undefined_findings(watch, calls, repeats) if wrong or calls.failure else ()
+    if wrong and not undefined:
+        tensors = (*calls.tensors.inputs, calls.tensors.d_out)
+        layout, band = calls.case.layout, calls.band
+        evidence = Evidence(tensors, calls.got, compared, wrong, calls.scale, band, layout, row_sums)
+        causes = causes_of(evidence)
+        weights += weigh_queries(calls) if set(wrong) & set(GRADIENTS) else ()
+    in_order = order_finding(watch, calls, repeats, checks)
+    findings = undefined + watch.findings + (in_order or ())
+    return replace(
+        empty,
+        tensors=checks,
+        maps=maps + weights,
+        keyless=_keyless(calls),
+        repeats=repeats,
+        broken=str(calls.failure) if calls.failure else "",
+        trace=calls.failure.trace if calls.failure else "",
+        changed=calls.changed,
+        findings=findings,
+        causes=causes,
+        notes=(*calls.notes, *memory_notes(watch, calls.case, findings, in_order is not None)),
+    )
+
+
+def _compare(
+    calls: Calls, compared: dict[str, Comparison]
+) -> tuple[tuple[TensorCheck, ...], tuple[ErrorMap, ...]]:
+    """The checks of O, lse and the gradients, and the error maps of all but lse."""
+    dtype = calls.case.problem.dtype
+    checks, maps = [], []
+    for name, comparison in compared.items():
+        got = calls.got[name].to(comparison.exact.device)
+        check, codes = check_tensor(name, got, comparison)
+        checks.append(check)
+        if name == "lse":
+            continue
+        difference = got.double() - comparison.exact
+        maps.append(error_map(name, comparison.error, check.tolerance, codes, difference))
+        if check.reference != dtype:
+            calls.own_notes.append(
+                f"Naive attention in {dtype} gives NaN or infinity for {name}: the allowed error is "
+                f"that of {check.reference}."
+            )
+    return tuple(checks), tuple(maps)
+
+
+def _held_against_exact(calls: Calls) -> dict[str, Comparison]:
+    """O, lse and the gradients, as far as they were returned, by the rule."""
+    problem, tensors, got = calls.case.problem, calls.tensors, calls.got
+    if "O" not in got:
+        return {}
+    references = calls.references(tensors.inputs)
+    compared = {"O": references.compare(got["O"])}
+    if "lse" in got:
+        compared["lse"] = references.compare_lse(got["lse"])
+    if "dQ" in got:
+        gradients = (got["dQ"], got["dK"], got["dV"])
+        compared |= compare_gradients(
+            problem, gradients, tensors.inputs, tensors.d_out, scale=calls.scale, band=calls.band
+        )
+    return compared
+
+
+def _keyless(calls: Calls) -> KeylessRows | None:
+    problem, got = calls.case.problem, calls.got
+    count = calls.band.keyless_rows
+    if not count or "O" not in got:
+        return None
+    per_head = problem.batch * problem.q_heads
+    wrong_output = int((got["O"][:, :, :count] != 0).any(dim=-1).sum())
+    wrong_lse = int((got["lse"][:, :, :count] != float("-inf")).sum()) if "lse" in got else 0
+    return KeylessRows(count * per_head, wrong_output, wrong_lse)

@@ -1,0 +1,207 @@
+"""The report of a check as one HTML file that loads nothing, with its pictures."""
+
+from __future__ import annotations
+
+import base64
+import math
+import struct
+import zlib
+from collections.abc import Mapping, Sequence
+from html import escape
+
+import msgspec
+import numpy as np
+
+from kernels.check.case.options import shell_command
+from kernels.check.judge.error_maps import ErrorMap
+from kernels.check.report.report import Report
+from kernels.check.report.tables import (
+    case_row,
+    error_row,
+    number_words,
+    point_row,
+    ulp_rows,
+    variation_rows,
+    worst_first,
+)
+from kernels.check.report.words import VERDICT_TITLES, by_kernel, causes, hints, overall, summary
+from kernels.check.result import CheckResult, Determinism, Sensitivity
+from kernels.oracle.report import RULE
+
+STYLE = """
+:root { color-scheme: light dark; }
+body {
+  font: 15px/1.45 system-ui, sans-serif; max-width: 70rem; margin: 0 auto; padding: 1rem;
+  background: var(--background, Canvas); color: var(--text, CanvasText);
+}
+h1 { font-size: 1.5rem; margin: 0; }
+h2 { font-size: 1.1rem; margin: 1.6rem 0 .4rem; }
+.verdict { font-size: 2.2rem; font-weight: 700; }
+.fail { color: var(--bad, CanvasText); }
+.pass { color: var(--good, CanvasText); }
+td.fail { font-weight: 700; }
+table { border-collapse: collapse; }
+td, th { padding: .2rem .7rem; text-align: right; border-bottom: 1px solid var(--line, GrayText); }
+td:first-child, th:first-child { text-align: left; }
+.wide { overflow-x: auto; }
+figure { margin: 0 0 1rem; }
+img {
+  image-rendering: pixelated; width: 100%; max-width: 40rem; height: 16rem;
+  border: 1px solid var(--line, GrayText);
+}
+@media (prefers-color-scheme: dark) { img { filter: invert(1); } }
+pre { white-space: pre-wrap; }
+"""
+MAP_TITLES = {
+    "O": "O: query rows and columns of head_dim",
+    "weights backward": "Weight of each group of query tiles in the backward pass: keys and queries",
+    "weights": "Weight of each group of key tiles: query rows and keys",
+}
+
+
+def to_html(
+    report: Report, style: str = "", command: str = "", all_results: Sequence[CheckResult] = ()
+) -> str:
+    """The report as one page that loads nothing. `style` is CSS that may set --good, --bad and others.
+
+    With `all_results`, of which the report's is one, a table of them comes first.
+    """
+    result = report.result
+    title = VERDICT_TITLES[result.verdict]
+    body = [
+        _all_cases(all_results),
+        f"<h1>{escape(result.label)}</h1>",
+        f'<p class="verdict {result.verdict}">{title}</p>',
+        _paragraph(f"{result.reason}."),
+        _paragraph(f"Cause: {result.cause}.") if result.cause else "",
+        f"<pre>{escape(result.trace)}</pre>" if result.trace else "",
+        *(_paragraph(f"Found while it ran: {finding.sentence}.") for finding in result.findings),
+        *map(_paragraph, result.notes),
+        _table(
+            "Errors against float64",
+            [error_row(t) for t in result.tensors],
+            [t.passes for t in result.tensors],
+        ),
+        _paragraph(RULE),
+        *map(_paragraph, _facts(result)),
+        _table("Share of the elements of O by units in the last place", ulp_rows(result.tensor("O"))),
+        *map(map_pictures, result.maps),
+        _sensitivity(report.sensitivity),
+        _determinism(report.determinism),
+        _facts_table("Case", msgspec.to_builtins(result.case.problem)),
+        _facts_table("Device", msgspec.to_builtins(result.device)),
+        f"<h2>Repeat it</h2><pre>{escape(command or shell_command(result.case))}</pre>",
+        _paragraph(f"Checked {result.checked_at} UTC."),
+    ]
+    head = (
+        '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{title}: {escape(result.label)}</title><style>{STYLE}{style}</style>"
+    )
+    content = "\n".join(filter(None, body))
+    return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n{content}\n</body></html>\n'
+
+
+def _paragraph(words: str) -> str:
+    return f"<p>{escape(words[:1].upper() + words[1:])}</p>"
+
+
+def _table(title: str, rows: Sequence[Mapping[str, object]], passes: Sequence[bool] = ()) -> str:
+    """A titled HTML table; "" without rows. `passes` says of each row whether it is right."""
+    if not rows:
+        return ""
+    lines = ["".join(f"<th>{escape(column)}</th>" for column in rows[0])]
+    for row, right in zip(rows, passes or [True] * len(rows), strict=True):
+        mark = "" if right else ' class="fail"'
+        lines.append("".join(f"<td{mark}>{escape(_cell(value))}</td>" for value in row.values()))
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
+    return f'<h2>{escape(title)}</h2><div class="wide"><table>{body}</table></div>'
+
+
+def _cell(value: object) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else "" if value is None else str(value)
+
+
+def _facts_table(title: str, values: dict[str, object]) -> str:
+    return _table(
+        title, [{"name": name, "value": str(value)} for name, value in values.items() if value != ""]
+    )
+
+
+def _all_cases(results: Sequence[CheckResult]) -> str:
+    if len(results) < 2:
+        return ""
+    said = ""
+    for found in by_kernel(results):
+        said += _paragraph(f"{found[0].label}: {VERDICT_TITLES[overall(found)]}. {summary(found)}.")
+        said += "".join(_paragraph(f"{words}.") for words in causes(found) + hints(found))
+    ordered = worst_first(results)
+    passes = [result.verdict in ("pass", "invalid") for result in ordered]
+    rows = _table("Each case", [case_row(result) for result in ordered], passes)
+    return f"<h1>All cases</h1>{said}{rows}<h2>The worst of them</h2>"
+
+
+def _facts(result: CheckResult) -> list[str]:
+    facts = []
+    if repeats := result.repeats:
+        differing = f"not bitwise equal: {repeats.words}, by up to {number_words(repeats.largest)}"
+        facts.append(f"{repeats.runs} runs: {'bitwise equal' if repeats.equal else differing}.")
+    if result.keyless:
+        facts.append(f"{result.keyless.words}.")
+    if result.interpreted:
+        facts.append("Triton's interpreter ran this on the CPU: the errors are those of its arithmetic.")
+    return facts
+
+
+def _sensitivity(sensitivity: Sensitivity | None) -> str:
+    if sensitivity is None:
+        return ""
+    parts = [*map(_paragraph, sensitivity.notes)]
+    for title, points in (("Tile sizes", sensitivity.blocks), ("Factor on the query", sensitivity.scales)):
+        parts.append(
+            _table(title, [point_row(point) for point in points], [point.passes for point in points])
+        )
+    return "".join(parts)
+
+
+def _determinism(determinism: Determinism | None) -> str:
+    if determinism is None:
+        return ""
+    equal = [each.equal for each in determinism.variations]
+    notes = "".join(map(_paragraph, (determinism.sentence, *determinism.notes)))
+    return f"{notes}{_table('Determinism and batch invariance', variation_rows(determinism), equal)}"
+
+
+def map_pictures(error_map: ErrorMap) -> str:
+    """The title of an error map and one HTML figure per head."""
+    title = MAP_TITLES.get(error_map.kind, f"{error_map.kind}: rows and columns of head_dim")
+    figures = []
+    for head, values in zip(error_map.heads, error_map.values, strict=True):
+        source = base64.b64encode(_png(values)).decode()
+        largest = float(np.nan_to_num(values, nan=np.inf).max())
+        times = f"{largest:.2f} of" if math.isfinite(largest) else "infinitely larger than"
+        words = f"Head {head}: the largest error is {times} the allowed error"
+        image = f'<img alt="{words}" src="data:image/png;base64,{source}">'
+        figures.append(f"<figure>{image}<figcaption>{words}</figcaption></figure>")
+    cell = (
+        f"A cell covers {error_map.row_step} x {error_map.column_step} values. "
+        "The larger its error, the darker; cells above the allowed error have the full colour."
+    )
+    return f"<h2>{escape(title)}</h2><p>{cell}</p>{''.join(figures)}"
+
+
+def _png(values: np.ndarray) -> bytes:
+    """A PNG (grey with alpha, 8 bits) of shares of the allowed error: black, more opaque for larger shares.
+
+    Above 1 it is opaque; at 1 it is clearly less so.
+    """
+    share = np.nan_to_num(values, nan=np.inf)
+    alpha = np.where(share > 1, 255, np.round(140 * np.clip(share, 0, 1))).astype(np.uint8)
+    pixels = np.stack([np.zeros_like(alpha), alpha], axis=-1).reshape(len(alpha), -1)
+    lines = np.concatenate([np.zeros((len(pixels), 1), np.uint8), pixels], axis=1).tobytes()
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", values.shape[1], values.shape[0], 8, 4, 0, 0, 0)
+    chunks = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(lines)) + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + chunks

@@ -1,0 +1,152 @@
+"""Jobs of the worker about the case of a check: verdict, sensitivity, bits, and what its kernel moves."""
+
+from __future__ import annotations
+
+import signal
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from kernels.check.case.cases import CheckCase
+from kernels.check.judge.error_maps import maps_from_bytes, maps_to_bytes
+from kernels.check.result import CheckResult, Determinism, Sensitivity, label_of
+from kernels.device.backend import DeviceInfo, utc_now
+from kernels.oracle.report import ErrorReport
+from kernels.problem import InvalidProblem
+from kernels.trace import Trace
+from kernels.worker.client import Job
+from kernels.worker.failures import Crashed, JobFailure, TimedOut
+from kernels.worker.requests import Answer, Progress, Request, Result, TracedRun, report_programs
+
+if TYPE_CHECKING:
+    from kernels.check.files.uploads import Upload
+
+SIGNALS = {
+    signal.SIGSEGV: "it read or wrote memory that does not exist",
+    signal.SIGBUS: "it read or wrote memory that does not exist",
+    signal.SIGABRT: "a library gave up: broken memory, or an assertion of its own",
+    signal.SIGFPE: "a division by zero of whole numbers",
+    signal.SIGILL: "an instruction that this processor does not have",
+}
+
+
+@dataclass(frozen=True)
+class CaseRequest(Request[Result]):
+    """A job about one case. The file that the case names by its digest is sent with the request."""
+
+    case: CheckCase
+    kernel_version: str = ""
+    """Tells two versions of the user's own kernel apart."""
+
+    def upload(self, blob: bytes) -> Upload | None:
+        """The user's file, if the case is about one. Raises InvalidUpload."""
+        from kernels.check.files.uploads import read_upload
+
+        return read_upload(blob, self.case.axes) if self.case.upload else None
+
+
+@dataclass(frozen=True)
+class CheckRequest(CaseRequest[CheckResult]):
+    """Is the result of a case right?"""
+
+    name = "check"
+    answers = CheckResult
+
+    def run(self, blob: bytes, progress: Progress) -> Answer:
+        """The bytes are the error maps."""
+        from kernels.check.judge.run import run_check
+
+        result = run_check(self.case, self.upload(blob), progress, compiles=True)
+        return replace(result, maps=()), maps_to_bytes(result.maps)
+
+    def result(self, answer: CheckResult, blob: bytes) -> CheckResult:
+        """The verdict, with its maps."""
+        return replace(answer, maps=maps_from_bytes(blob))
+
+
+@dataclass(frozen=True)
+class SensitivityRequest(CaseRequest[Sensitivity]):
+    """How the error of a case moves with its tiles and with the scale of its input."""
+
+    name = "sensitivity"
+    answers = Sensitivity
+
+    def run(self, blob: bytes, progress: Progress) -> Answer:
+        """The answer has no bytes."""
+        from kernels.check.judge.sensitivity import run_sensitivity
+
+        return run_sensitivity(self.case, self.upload(blob), progress), b""
+
+
+@dataclass(frozen=True)
+class DeterminismRequest(CaseRequest[Determinism]):
+    """Does a case give the same bits again, in other batches and at other places?"""
+
+    name = "determinism"
+    answers = Determinism
+
+    def run(self, blob: bytes, progress: Progress) -> Answer:
+        """The answer has no bytes."""
+        from kernels.check.judge.determinism import run_determinism
+
+        return run_determinism(self.case, self.upload(blob), progress), b""
+
+
+@dataclass(frozen=True)
+class PlayRequest(CaseRequest[TracedRun]):
+    """Run the user's own kernel once in the interpreter, and watch what it loads and stores."""
+
+    name = "play"
+    answers = tuple[ErrorReport, float]
+
+    def run(self, blob: bytes, progress: Progress) -> Answer:
+        """The bytes are the trace file."""
+        from kernels.check.subject.played import play_user_kernel
+        from kernels.oracle.rule import judge_trace
+
+        progress(0.0, "running your kernel")
+        began = time.perf_counter()
+        with report_programs(progress):
+            trace = play_user_kernel(self.case)
+        seconds = time.perf_counter() - began
+        progress(1.0, "comparing with float64")
+        return (judge_trace(trace), seconds), trace.to_bytes()
+
+    def result(self, answer: tuple[ErrorReport, float], blob: bytes) -> TracedRun:
+        """The trace as it was seen."""
+        return TracedRun(Trace.load(blob), *answer)
+
+
+def checked_result(
+    job: Job[CheckResult], case: CheckCase, user_name: str, device: DeviceInfo | None
+) -> CheckResult:
+    """The result of a job that has ended, also of one whose kernel crashed, hung or ran out of memory.
+
+    A crash is the kernel's failure. To cancel it, or a limit of time or memory, leaves the question open.
+    """
+    try:
+        return job.result()
+    except (InvalidProblem, JobFailure) as error:
+        device = device or DeviceInfo("", "unknown", "", "", "")
+        empty = CheckResult(case, label_of(case, user_name), device, utc_now(), 0.0)
+        if isinstance(error, InvalidProblem):
+            return replace(empty, refused=str(error))
+        if isinstance(error, TimedOut):
+            after = f"it had not ended after {error.limit_s:g} s, the time limit"
+            return replace(empty, stopped=f"{after}: it hangs, or is slow")
+        if not isinstance(error, Crashed) or error.exit_code is None:
+            return replace(empty, stopped=str(error).rstrip("."))
+        if error.exit_code == -signal.SIGKILL:
+            return replace(empty, stopped="the system ended the process, most likely because memory ran out")
+        return replace(empty, broken=crash_words(error.exit_code, error.detail))
+
+
+def crash_words(exit_code: int, detail: str = "") -> str:
+    """What the end of a process says about its kernel. `exit_code` is negative for a signal."""
+    if exit_code >= 0:
+        why = f": {detail}" if detail else ""
+        return f"it ended the process with exit status {exit_code}, without a result{why}"
+    known = {int(each): each.name for each in signal.Signals}
+    why = SIGNALS.get(-exit_code, "")  # type: ignore[call-overload]  # a signal is a number
+    how = f"it crashed the process with {known.get(-exit_code, f'signal {-exit_code}')}"
+    return f"{how} (exit status {128 - exit_code} in a shell){f': {why}' if why else ''}"

@@ -1,0 +1,282 @@
+"""Compiles the kernels of a user's function for a GPU that is not there.
+
+A second worker does this, started with COMPILES_ONLY (`compile_request`). The function runs as in a check,
+forward and backward, but for its launches: these compile their kernel with the signature at hand, and go no
+further.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import re
+import sys
+import tempfile
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import IO, Any
+
+from kernels.check.case.cases import CheckCase
+from kernels.check.subject.user_kernel import LoadedKernel, UserKernel
+from kernels.sanitizer.finding import Finding
+from kernels.sanitizer.sites import line_of
+
+KIND = "compile error"
+MOST_SECONDS = 12.0
+"""After so many seconds in the compiler, kernels with signatures that are new are left out."""
+LAST_STAGE = "ttgir"
+"""Of a kernel that was compiled before, other constexprs and types are compiled up to here: what the compiler
+says of the user's code it has said by then. What follows (LLVM, ptxas) takes most of the time."""
+TARGETS = (80, 90)
+"""Compute capabilities, in tens, of an A100 and an H100: a kernel has to compile for one of them. The first
+is that of the GPU that `kernels.device.no_gpu` tells code about."""
+DIAGNOSTIC = re.compile(r"^(?:loc\()?\"?(/[^:\"]+\.py)\"?:(\d+):\d+\)?: error: (.*)", re.MULTILINE)
+"""An error of the compiler's passes, as they print it."""
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What the compiler says of the kernels that a case launches."""
+
+    kernels: tuple[str, ...] = ()
+    """Those that compile."""
+    finding: Finding | None = None
+    not_done: str = ""
+    """Why not all of them were compiled; "" if they were."""
+
+    @property
+    def note(self) -> str:
+        """For the notes of a check; "" if there is nothing to say."""
+        if self.not_done and not self.finding:
+            return f"Not compiled for a GPU: {self.not_done.rstrip('.')}."
+        names = ", ".join(self.kernels)
+        return (
+            f"Compiled, without a GPU, for an A100 or an H100: {names}." if names and not self.finding else ""
+        )
+
+
+class Stopped(Exception):
+    """Ends the user's function at the launch whose kernel does not compile."""
+
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(finding.words)
+        self.finding = finding
+
+
+class Enough(Exception):
+    """Ends a compilation after LAST_STAGE."""
+
+
+class Compiler:
+    """Stands in the place of every launch while it is on. It keeps what it knows of a version of a file."""
+
+    def __init__(self, version: str, holds: Callable[[str], bool]) -> None:
+        self.version, self._holds = version, holds
+        self._log: IO[str]
+        self._run: Callable[..., Any]
+        self._known: dict[str, Finding | None] = {}
+        """By signature: what the compiler says against it, None if nothing."""
+        self._whole: set[str] = set()
+        """Kernels of which one signature was compiled to the end."""
+        self._spent = 0.0
+        self.names: list[str] = []
+        """Kernels of the case that compile."""
+        self.left_out = False
+
+    @contextlib.contextmanager
+    def on(self) -> Iterator[None]:
+        """While the body runs, launches compile. What the compiler's passes print is caught."""
+        from triton.runtime.jit import JITFunction
+
+        self._run, self.names, self.left_out = JITFunction.run, [], False
+        launch: Any = lambda kernel, *args, **options: self.launch(kernel, args, options)  # noqa: E731
+        with tempfile.TemporaryFile("w+") as self._log:
+            stderr = os.dup(2)
+            os.dup2(self._log.fileno(), 2)
+            JITFunction.run = launch
+            try:
+                yield
+            finally:
+                JITFunction.run = self._run
+                os.dup2(stderr, 2)
+                os.close(stderr)
+
+    def launch(self, kernel: Any, args: tuple, options: dict) -> None:
+        """Compile the kernel if its constexprs and types are new. Raises Stopped if it does not compile."""
+        key = _signature(kernel, args, options)
+        if key not in self._known and self._spent > MOST_SECONDS:
+            self.left_out = True
+            return
+        if key not in self._known:
+            began = time.perf_counter()
+            with contextlib.nullcontext() if kernel.src not in self._whole else _up_to_last_stage():
+                self._known[key] = self._compiled(kernel, args, options)
+            self._whole.add(kernel.src)
+            self._spent += time.perf_counter() - began
+        if finding := self._known[key]:
+            raise Stopped(finding)
+        if kernel.__name__ not in self.names:
+            self.names.append(kernel.__name__)
+
+    def _compiled(self, kernel: Any, args: tuple, options: dict) -> Finding | None:
+        """What is wrong with it on the first of TARGETS, if it compiles for none."""
+        driver = sys.modules["triton.runtime.driver"].driver
+        before, errors = driver._active, []
+        for device, target in enumerate(TARGETS):
+            driver._active = _Target(before, device, target)
+            start = self._log.seek(0, os.SEEK_END)
+            try:
+                self._run(kernel, *args, **options | {"warmup": True})
+            except Enough:
+                return None
+            except Exception as error:  # whatever the compiler raises is its answer
+                self._log.seek(start)
+                errors.append(_finding(kernel, error, self._log.read(), self._holds))
+            else:
+                return None
+            finally:
+                driver._active = before
+        return errors[0]
+
+
+@contextlib.contextmanager
+def _up_to_last_stage() -> Iterator[None]:
+    """Compile no further than LAST_STAGE while the body runs; to the end if this Triton cannot."""
+    from triton import knobs
+
+    def stop(*_: Any) -> None:
+        raise Enough
+
+    def hook(*given: Any) -> Any:
+        if not given:
+            return LAST_STAGE, LAST_STAGE
+        stages = given[1]
+        after = list(stages)[list(stages).index(LAST_STAGE) + 1 :] if LAST_STAGE in stages else []
+        stages.update(dict.fromkeys(after, stop))
+        return None
+
+    if not hasattr(knobs.runtime, "add_stages_inspection_hook"):
+        yield
+        return
+    before, knobs.runtime.add_stages_inspection_hook = knobs.runtime.add_stages_inspection_hook, hook
+    try:
+        yield
+    finally:
+        knobs.runtime.add_stages_inspection_hook = before
+
+
+class _Target:
+    """A driver of one GPU: Triton keeps what it compiled by its number."""
+
+    def __init__(self, driver: Any, device: int, target: int) -> None:
+        self._driver, self._device, self._target = driver, device, target
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._driver, name)
+
+    def get_current_device(self) -> int:
+        """Its number."""
+        return self._device
+
+    def get_current_target(self) -> Any:
+        """What it compiles for."""
+        from triton.backends.compiler import GPUTarget
+
+        return GPUTarget("cuda", self._target, 32)
+
+
+def _signature(kernel: Any, args: tuple, options: dict) -> str:
+    """What tells one compilation from another: constexprs, types, and options such as num_warps."""
+    given = dict(zip(kernel.arg_names, args, strict=False)) | options
+    constants = {param.name for param in kernel.params if param.is_constexpr}
+    parts = []
+    for name, value in given.items():
+        if name in ("grid", "warmup"):
+            continue
+        is_argument = name in kernel.arg_names and name not in constants
+        parts.append(f"{name}={_kind(value) if is_argument else repr(value)}")
+    return f"{kernel.fn.__code__.co_filename}:{kernel.fn.__code__.co_firstlineno} {parts}"
+
+
+def _kind(value: Any) -> str:
+    return str(getattr(value, "dtype", type(value).__name__))
+
+
+def _finding(kernel: Any, error: Exception, log: str, holds: Callable[[str], bool]) -> Finding:
+    """The refusal with its file and line: of the exception, or of what the passes printed."""
+    from triton.compiler.errors import CompilationError
+
+    file, line = kernel.fn.__code__.co_filename, kernel.fn.__code__.co_firstlineno
+    words, link = f"{type(error).__name__}: {error}", error
+    sources = {each.src: each for each in gc.get_objects() if hasattr(type(each), "_unsafe_update_src")}
+    while link is not None:
+        if isinstance(link, CompilationError):
+            words = link.error_message or words
+            function = sources.get(link.src)
+            if function and holds(function.fn.__code__.co_filename) and hasattr(link.node, "lineno"):
+                file = function.fn.__code__.co_filename
+                line = _first_line(function) + link.node.lineno - 1
+        elif link is not error:
+            words = f"{type(link).__name__}: {link}"
+        link = link.__cause__  # type: ignore[assignment]
+    printed = DIAGNOSTIC.search(log)
+    if printed and not isinstance(error, CompilationError):
+        words, at = printed[3], printed[1]
+        file, line = (at, int(printed[2])) if holds(at) else (file, line)
+    words = next(iter(words.strip().splitlines()), type(error).__name__)
+    if quoted := re.fullmatch(r"\w+\([\"'](.*)[\"']\)", words):  # the repr of an exception
+        words = quoted[1]
+    what = textwrap.shorten(words, 220).rstrip(".")
+    words = f"Triton's compiler refuses {kernel.__name__} for an A100 and for an H100: {what}"
+    return Finding(KIND, words, file, line, line_of(file, line))
+
+
+def _first_line(function: Any) -> int:
+    """The line of a function's `def`: its decorators come before it."""
+    source = function.raw_src
+    before = next((n for n, line in enumerate(source) if line.lstrip().startswith("def ")), 0)
+    return function.starting_line_number + before
+
+
+_compiler: Compiler | None = None
+
+
+def compile_case(user: UserKernel, case: CheckCase) -> Compiled:
+    """Compile the kernels of one case. Whatever the user's code does, the next case is compiled."""
+    global _compiler
+    try:
+        loaded = user.load()
+        version = f"{user.argument} {user.version}"
+        if _compiler is None or _compiler.version != version:
+            _compiler = Compiler(version, loaded.modules.holds)
+        with _compiler.on(), loaded.running():
+            _call(loaded, case)
+    except BaseException as error:  # whatever the user's code raises
+        link: BaseException | None = error
+        while link is not None and not isinstance(link, Stopped):
+            link = link.__cause__ or link.__context__
+        if link is not None:
+            return Compiled(finding=link.finding)
+        words = next(iter(str(error).splitlines()), "")
+        return Compiled(not_done=f"{type(error).__name__}: {words}"[:200])
+    too_late = "the compiler has had its time on earlier cases" if _compiler.left_out else ""
+    return Compiled(tuple(_compiler.names), not_done=too_late)
+
+
+def _call(loaded: LoadedKernel, case: CheckCase) -> None:
+    """Call the user's function for the case, and take its gradients."""
+    import torch
+
+    from kernels.check.case.layouts import laid_out
+    from kernels.problem.inputs import make_d_output, make_inputs
+
+    attend = loaded.attend(case)
+    *inputs, d_out = laid_out((*make_inputs(case.problem), make_d_output(case.problem)), case.layout)
+    learns = case.gradients and not loaded.limits.forward_only
+    leaves = [tensor.detach().requires_grad_(learns) for tensor in inputs]
+    out = attend(*leaves)[0]
+    if learns and isinstance(out, torch.Tensor) and out.requires_grad:
+        torch.autograd.grad(out, leaves, d_out, allow_unused=True)

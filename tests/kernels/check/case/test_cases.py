@@ -1,0 +1,95 @@
+"""Cases and grids: whatever is asked for is either run or refused in words."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kernels.check.case.cases import (
+    MAX_CASES,
+    TRUSTED_CAUSAL_SHAPES,
+    TRUSTED_SHAPES,
+    CheckCase,
+    estimated_seconds,
+    grid_cases,
+    kernels_on,
+    parse_shapes,
+)
+from kernels.problem import AttentionProblem, InvalidProblem
+
+BASE = CheckCase(AttentionProblem())
+
+
+def test_the_whole_trusted_list_is_run_on_a_gpu():
+    grid = grid_cases(BASE, "cuda", None, (64, 128), ("float16", "bfloat16"), ("full", "causal"))
+    assert len(grid.cases) == 4 * (2 * len(TRUSTED_SHAPES) + len(TRUSTED_CAUSAL_SHAPES))
+    assert grid.words == ""
+    assert {
+        case.problem.mask
+        for case in grid.cases
+        if (case.problem.q_len, case.problem.kv_len) in TRUSTED_CAUSAL_SHAPES
+    } == {"causal"}
+
+
+def test_the_interpreter_leaves_out_what_takes_long_and_says_so():
+    grid = grid_cases(BASE, "interpreter", None, (64,), ("float16",), ("full",))
+    assert 0 < len(grid.cases) < len(TRUSTED_SHAPES)
+    assert len(grid.cases) + len(grid.left_out) == len(TRUSTED_SHAPES)
+    assert "1024x1024" in grid.words
+    assert max(estimated_seconds(case, "interpreter") for case in grid.cases) <= min(
+        estimated_seconds(case, "interpreter") for case in grid.left_out
+    )
+
+
+def test_shapes_are_read():
+    assert parse_shapes("113x203, 128;  7×9\n128") == ((113, 203), (128, 128), (7, 9))
+
+
+@pytest.mark.parametrize("text", ["", "12y", "-5", "1x2x3", "1" * 9, "²", ",".join(map(str, range(1, 200)))])
+def test_shapes_that_are_none_are_refused(text):
+    with pytest.raises(InvalidProblem, match="shapes="):
+        parse_shapes(text)
+
+
+def test_too_many_cases_are_refused():
+    with pytest.raises(InvalidProblem, match=f"expected 1 to {MAX_CASES}"):
+        grid_cases(
+            BASE, "cuda", [(n, n) for n in range(1, 100)], (16, 32, 64), ("float16", "float32"), ("full",)
+        )
+    with pytest.raises(InvalidProblem, match="0 cases"):
+        grid_cases(BASE, "cuda", None, (), ("float16",), ("full",))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"kernel": "flash9"}, {"repeats": 0}, {"repeats": 251}, {"repeats": True}, {"scale": 0.0}],
+)
+def test_a_case_names_what_it_does_not_accept(changes):
+    with pytest.raises(InvalidProblem, match=rf"{next(iter(changes))}=.* is not accepted"):
+        CheckCase(AttentionProblem(), **changes)
+
+
+def test_the_users_kernel_comes_first_where_one_was_named():
+    assert kernels_on("interpreter", 1)[0] == "user"
+    assert "user" not in kernels_on("interpreter", 0)
+    assert "sdpa_flash" in kernels_on("cuda", 0)
+    assert "sdpa_flash" not in kernels_on("interpreter", 0)
+
+
+ANYTHING = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=12) | st.just([1])
+FIELDS = st.sampled_from([*AttentionProblem().as_dict(), "colour"])
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(st.dictionaries(FIELDS, ANYTHING, max_size=5))
+def test_any_values_give_a_problem_or_a_refusal_that_names_a_field(values):
+    problem = refusal = None
+    try:
+        problem = AttentionProblem.from_dict(values)
+    except InvalidProblem as error:
+        refusal = error
+    if problem is None:
+        assert refusal.field in str(refusal)
+        assert refusal.field in {*values, "kv_heads"}
+    else:
+        assert AttentionProblem.from_dict(problem.as_dict()) == problem
+        assert problem.q_heads % problem.kv_heads == 0

@@ -1,0 +1,136 @@
+"""Mistakes that show in few cases, and right kernels that do not take all of them: what the battery says."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from kernels.check.case.battery import battery
+from kernels.check.case.cases import PUBLIC_CALL, CheckCase
+from kernels.check.judge.run import run_check
+from kernels.check.report.words import SHORTER_TYPE_ERROR, hints, overall
+from kernels.check.subject.user_kernel import UserKernel, name_user_kernels
+from kernels.device.runtime import INTERPRETED
+from kernels.oracle.exact import attention_by_rows
+from kernels.problem import AttentionProblem
+from kernels.problem.inputs import make_inputs
+
+FILE = Path(__file__).parents[1] / "kernels/rare.py"
+TINY = CheckCase(AttentionProblem(q_len=20, kv_len=24, head_dim=16), "user", False, repeats=2)
+on_the_interpreter = pytest.mark.skipif(not INTERPRETED, reason="there is a GPU")
+
+
+def checked(function, case=TINY, file=FILE):
+    name_user_kernels([UserKernel.parse(f"{file}:{function}")])
+    return run_check(case)
+
+
+def on_the_battery(function, has=lambda problem, case: True, gradients=False, file=FILE):
+    """The results of those cases of the battery, one after the other."""
+    for case in battery(replace(TINY, gradients=gradients, repeats=1)):
+        if has(case.problem, case):
+            yield checked(function, case, file)
+
+
+def test_the_right_function_passes_every_case():
+    results = on_the_battery("right", gradients=True)
+    assert [result.case.words for result in results if result.verdict != "pass"] == []
+
+
+BRANCHES = (
+    ("ignores_its_scale", lambda problem, case: problem.is_causal and case.scale),
+    ("ignores_its_scale", lambda problem, case: problem.group_size > 1 and case.scale),
+    ("reverses_the_batches_of_keys", lambda problem, case: problem.is_causal and problem.batch > 1),
+    (
+        "takes_key_heads_in_turn",
+        lambda problem, case: problem.is_causal and problem.group_size > 1 and problem.batch > 1,
+    ),
+    ("takes_key_heads_in_turn", lambda problem, case: problem.mask == "window"),
+    ("loses_gradients_of_a_group", lambda problem, case: problem.group_size > problem.kv_heads == 1),
+    ("ignores_the_stride_of_batches", lambda problem, case: problem.batch > 1 and case.layout == "sliced"),
+    ("float16_inside", lambda problem, case: problem.is_causal and problem.dtype == "float32"),
+    ("no_right_side", lambda problem, case: problem.mask == "window"),
+    ("moves_its_window", lambda problem, case: problem.mask == "window" and problem.q_len != problem.kv_len),
+    ("takes_2048_keys", lambda problem, case: problem.kv_len > 2048),
+    ("without_the_last_key", lambda problem, case: problem.kv_len % 64 == 1),
+    ("wrong_dk", lambda problem, case: problem.head_dim == 96),
+    ("takes_the_last_stride_for_1", lambda problem, case: case.layout == "mixed"),
+)
+"""A mistake, and the branch of a kernel that makes it: properties that meet in a case of the battery."""
+
+
+@pytest.mark.parametrize(("mistake", "branch"), BRANCHES)
+def test_a_mistake_in_a_branch_of_its_own_is_found(mistake, branch):
+    gradients = mistake in ("loses_gradients_of_a_group", "wrong_dk")
+    assert any(result.verdict == "fail" for result in on_the_battery(mistake, branch, gradients))
+
+
+@pytest.mark.parametrize(
+    ("function", "lengths", "failing", "declared"),
+    [
+        ("float16_inside", (40, 70), {"float32"}, '"dtypes": ["float16", "bfloat16"]'),
+        ("takes_the_last_stride_for_1", (70, 90), {"mixed"}, '"strides": "last_is_1"'),
+    ],
+)
+def test_what_a_kernel_need_not_take_is_named_as_a_limit_that_it_may_declare(
+    function, lengths, failing, declared, tmp_path
+):
+    few = lambda problem, case: problem.kv_len in lengths  # noqa: E731
+    results = list(on_the_battery(function, few))
+    assert {result.case.words.split()[-1] for result in results if result.verdict == "fail"} == failing
+    (hint,) = hints(results)
+    assert declared in hint
+    declares = tmp_path / "declares.py"
+    declares.write_text(FILE.read_text().replace('"gqa"', f'{declared}, "gqa"'))
+    results = list(on_the_battery(function, few, file=declares))
+    assert (overall(results), hints(results)) == ("pass", [])
+
+
+def test_a_shorter_type_is_off_by_less_than_the_hint_about_it_asks():
+    for case in (case for case in battery(TINY) if case.problem.dtype == "float32"):
+        problem, inputs = case.problem, make_inputs(case.problem)
+        short, exact = (
+            attention_by_rows(*inputs, scale=problem.scale, band=problem.band, dtype=dtype)[0]
+            for dtype in (torch.bfloat16, torch.float64)
+        )
+        assert (short.double() - exact).abs().max() < SHORTER_TYPE_ERROR / 4
+
+
+@on_the_interpreter
+def test_every_configuration_is_run_and_the_wrong_one_is_named():
+    result = checked("wrong_in_its_second_configuration")
+    assert result.verdict == "fail"
+    assert result.tensor("O").passes  # with the first
+    assert "with configuration 2 of 2 of @triton.autotune (_copy: SIZE=64) a result is wrong" in result.reason
+    result = checked("right_in_both_configurations")
+    assert result.verdict == "pass", result.reason
+    assert any("2 of 2 were run on this case (number 1, 2)" in note for note in result.notes)
+
+
+@on_the_interpreter
+@pytest.mark.parametrize("function", ["uses_libdevice", "uses_libdevice_of_cuda"])
+def test_a_function_of_libdevice_is_not_checked_and_no_failure(function):
+    result = checked(function)
+    assert result.verdict == "invalid"
+    words = "needs a GPU: NotImplementedError: libdevice.exp is not supported in interpreter mode (rare.py:"
+    assert result.refused.startswith(words)
+    assert "exp(values)" in result.refused
+
+
+def test_a_causal_mask_that_comes_as_a_tensor_is_said(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text("from torch.nn.functional import scaled_dot_product_attention as attention\n")
+    causal = TINY.problem.with_(mask="causal")
+    for length, said in ((24, True), (20, False)):
+        notes = checked("attention", replace(TINY, problem=causal.with_(kv_len=length)), path).notes
+        assert any(note.startswith("is_causal is not checked with unequal") for note in notes) == said
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kernel", ["flash2", PUBLIC_CALL])
+def test_our_kernels_pass_the_battery_on_a_gpu(kernel):
+    """There cuBLAS is naive attention's float32, and sums more exactly than a kernel that goes key by key."""
+    cases = battery(CheckCase(AttentionProblem(), kernel, gradients=True, repeats=2))
+    results = [run_check(case) for case in cases]
+    assert [result.reason for result in results if result.verdict != "pass"] == []

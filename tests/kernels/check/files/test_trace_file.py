@@ -1,0 +1,198 @@
+"""A saved trace from the user: what is read, and what is refused with which words."""
+
+import io
+import json
+import zipfile
+
+import numpy as np
+import pytest
+
+from kernels.algorithms import run_traced
+from kernels.check.files import trace_file
+from kernels.check.files.tensors import InvalidUpload
+from kernels.check.files.trace_file import read_trace
+from kernels.problem import AttentionProblem
+from kernels.recordings import FOLDER, LANES_PREFIX
+from kernels.trace.sample import Sample
+from tests.anywhere import ANYWHERE
+
+PROBLEM = AttentionProblem(
+    q_len=40, kv_len=40, head_dim=16, block_m=16, block_n=16, q_heads=2, kv_heads=2, mask="causal"
+)
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return run_traced(PROBLEM).to_bytes(compress=True)
+
+
+@pytest.fixture(scope="module")
+def sampled():
+    return run_traced(PROBLEM, "flash2", Sample((1,), (0, 2))).to_bytes()
+
+
+def arrays_of(data):
+    with np.load(io.BytesIO(data), allow_pickle=False) as file:
+        return {name: file[name] for name in file.files}
+
+
+def saved(arrays):
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    return buffer.getvalue()
+
+
+def with_header(data, **changes):
+    arrays = arrays_of(data)
+    header = json.loads(arrays["header"].tobytes()) | changes
+    arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
+    return saved(arrays)
+
+
+def refused(data):
+    with pytest.raises(InvalidUpload) as caught:
+        read_trace(data)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("algorithm", ANYWHERE)
+def test_what_explore_saves_is_read(algorithm):
+    trace = run_traced(PROBLEM, algorithm)
+    again = read_trace(trace.to_bytes(compress=True))
+    assert again.problem == PROBLEM
+    np.testing.assert_array_equal(again.kv_tile, trace.kv_tile)
+    np.testing.assert_array_equal(again.output, trace.output)
+
+
+LANES = sorted(FOLDER.glob(f"{LANES_PREFIX}*.npz"))
+
+
+@pytest.mark.parametrize("path", sorted(set(FOLDER.glob("*.npz")) - set(LANES)), ids=lambda path: path.stem)
+def test_every_shipped_recording_is_read(path):
+    assert read_trace(path.read_bytes()).steps
+
+
+def test_a_sample_is_read(sampled):
+    assert read_trace(sampled).sample == Sample((1,), (0, 2))
+    run = run_traced(PROBLEM.with_(q_len=1, kv_splits=2), "split_kv", Sample((1,)))
+    assert read_trace(run.to_bytes()).program.tolist() == run.program.tolist()
+
+
+OTHERS = {
+    "lanes": LANES[0].read_bytes(),
+    "empty": b"",
+    "cut": b"PK\x03\x04 no",
+    "tensors": saved({"q": np.zeros(3)}),
+    "format": saved({"header": np.frombuffer(b'{"format": "x", "version": 1}', np.uint8)}),
+    "text": saved({"header": np.array(["text"])}),
+    "pickle": saved({"header": np.array([{"a": 1}], dtype=object)}),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_another_file_is_refused(name):
+    assert "trace" in refused(OTHERS[name])
+
+
+def test_a_cut_file_is_refused(whole):
+    assert refused(whole[: len(whole) // 2])
+
+
+def test_a_huge_file_is_refused_before_it_is_unpacked(whole, monkeypatch):
+    monkeypatch.setattr(trace_file, "MAX_FILE_BYTES", 1000)
+    assert "at most 0 MB" in refused(whole)
+    monkeypatch.undo()
+    monkeypatch.setattr(trace_file, "MAX_UNPACKED_BYTES", 1 << 20)
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("acc.npy", bytes(2 << 20))
+    assert "unpacks to 2.1 MB" in refused(buffer.getvalue())
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"version": 9}, "version 9; expected flash-attention-trace version"),
+        ({"algorithm": "nonsense"}, "algorithm='nonsense' is not accepted"),
+        ({"algorithm": "flash1"}, "its kernels are not those of FlashAttention-1"),
+        ({"problem": PROBLEM.as_dict() | {"q_len": 77}}, "expected (1, 2, 77, 16)"),
+        ({"problem": 5}, "damaged trace file"),
+        ({"kernels": ["x"]}, "its kernels are not those of FlashAttention-2"),
+        ({"tensors": ["Q", "K", "V", "O", "?"]}, "its tensors are not those of FlashAttention-2"),
+        ({"recorded_at": 7}, "`int`"),
+        ({"launches": []}, "launched"),
+        ({"launches": [{"num_warps": "many", "num_stages": 1}]}, "num_warps"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_a_wrong_header_is_refused(whole, changes, words):
+    assert words in refused(with_header(whole, **changes))
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "words"),
+    [
+        ("q_tile", lambda a: a + 3, "q_tile has values outside of -1 to 2"),
+        ("batch_head", lambda a: a + 1, "batch_head has values outside of 0 to 1"),
+        ("kernel", lambda a: a + 1, "kernel has values outside of 0 to 0"),
+        ("program", lambda a: a - 1, "program has values outside"),
+        ("q_tile", lambda a: a.astype(float), "q_tile does not hold whole numbers"),
+        ("tensor_bytes_read", lambda a: -a, "tensor_bytes_read has values outside"),
+        ("row_max", lambda a: a[:-1], "row_max has shape"),
+        ("row_max", None, "it has no row_max"),
+        ("program", None, "damaged trace file"),
+    ],
+)
+def test_wrong_arrays_are_refused(whole, name, change, words):
+    arrays = arrays_of(whole)
+    if change is None:
+        del arrays[name]
+    else:
+        arrays[name] = change(arrays[name])
+    assert words in refused(saved(arrays))
+
+
+SPLIT = arrays_of((FOLDER / "decode.split_kv.npz").read_bytes())
+STEPS = len(SPLIT["program"])
+COMBINES = SPLIT["kernel"] == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"program": np.arange(STEPS, dtype=np.int32)}, "split the keys"),
+        ({"program": np.where(COMBINES & (SPLIT["program"] > 5), 5, SPLIT["program"])}, "combine"),
+        ({"batch_head": SPLIT["batch_head"][::-1]}, "several heads"),
+        ({"kernel": np.ones_like(SPLIT["kernel"])}, "_attn_split_kv"),
+        ({"kernel": np.zeros_like(SPLIT["kernel"])}, "_attn_combine"),
+        ({"start_ns": SPLIT["start_ns"].astype(float)}, "start_ns"),
+        ({"start_ns": SPLIT["start_ns"] - 1}, "start_ns"),
+        ({"sm": SPLIT["sm"] + (1 << 16)}, "sm has values"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_steps_that_are_not_of_their_programs_kernels_or_clock_are_refused(changes, words):
+    assert words in refused(saved(SPLIT | changes))
+
+
+def test_steps_that_combine_parts_which_no_step_makes_are_refused():
+    last = {name: values[-3:] for name, values in SPLIT.items() if values.shape[:1] == (STEPS,)}
+    assert "it has no step of the kernel _attn_split_kv" in refused(saved(SPLIT | last))
+
+
+def test_a_clock_of_a_device_without_sms_is_refused():
+    device = json.loads(SPLIT["header"].tobytes())["device"] | {"sm_count": 0}
+    assert "a clock, and its device has 0 SMs" in refused(with_header(saved(SPLIT), device=device))
+
+
+def test_a_sample_that_its_steps_contradict_is_refused(sampled):
+    arrays = arrays_of(sampled)
+    assert "its sample does not name" in refused(saved(arrays | {"q_tile": np.ones_like(arrays["q_tile"])}))
+
+
+def test_a_trace_of_a_huge_grid_is_refused(whole):
+    arrays = arrays_of(whole)
+    for name in ("output", "lse"):
+        del arrays[name]
+    huge = PROBLEM.as_dict() | {"q_len": 1 << 20, "kv_len": 1 << 20}
+    assert "tiles; at most" in refused(with_header(saved(arrays), problem=huge))

@@ -1,0 +1,111 @@
+"""Which variations change bits, and how the distance in units in the last place is counted."""
+
+import msgspec
+import numpy as np
+import pytest
+import torch
+
+from kernels.check.case.cases import UPLOADED, CheckCase
+from kernels.check.judge.bits import difference, ulps_between
+from kernels.check.judge.determinism import run_determinism
+from kernels.check.judge.sensitivity import run_sensitivity
+from kernels.check.report.words import determinism_lines
+from kernels.check.result import Determinism
+from kernels.check.subject.user_kernel import UserKernel, name_user_kernels
+from kernels.device.runtime import INTERPRETED
+from kernels.problem import AttentionProblem, InvalidProblem
+from tests.kernels.sanitizer import cases as memory_cases
+
+PROBLEM = AttentionProblem(
+    q_len=20, kv_len=40, head_dim=16, q_heads=2, kv_heads=2, block_m=16, block_n=16, dtype="float32"
+)
+
+
+@pytest.fixture
+def of_user(tmp_path):
+    def determinism(change, problem=PROBLEM):
+        path = tmp_path / "mine.py"
+        path.write_text(f"import torch\ncount = [0]\ndef attention(q, k, v):\n    {change}\n")
+        name_user_kernels([UserKernel.parse(f"{path}:attention")])
+        return run_determinism(CheckCase(problem, "user", gradients=False, repeats=1))
+
+    return determinism
+
+
+def changing(determinism):
+    assert not any(each.refused for each in determinism.variations)
+    return {each.kind for each in determinism.variations if each.differences}
+
+
+@pytest.mark.parametrize(
+    ("change", "kinds"),
+    {
+        "return 2 * q": set(),
+        "count[0] += 1; return q + count[0]": {"runs", "batch", "place"},
+        "return q + q.shape[0]": {"batch"},
+        "return q + torch.arange(q.shape[2])[:, None]": {"place"},
+        "return q + torch.arange(q.shape[1])[:, None, None]": {"place"},
+        "return q + q.abs().max()": {"place"},
+    }.items(),
+    ids=["right", "counts its runs", "batch", "row", "head", "largest of all"],
+)
+def test_what_the_bits_depend_on_is_found(change, kinds, of_user):
+    assert changing(of_user(change)) == kinds
+
+
+def test_one_ulp_is_told():
+    one = torch.tensor([1.0, -2.0, 0.0, 3.0])
+    other = torch.from_numpy(np.nextafter(one.numpy(), np.float32(9)))
+    assert ulps_between(one, other).tolist() == [1, 1, 1, 1]
+    assert ulps_between(torch.tensor([0.0]), torch.tensor([-0.0])).tolist() == [0]
+    assert ulps_between(torch.tensor([-1e-45]), torch.tensor([1e-45])).tolist() == [2]
+    half = torch.tensor([1.0, 2.0]).half()
+    assert ulps_between(half, torch.tensor([1.0, 2.002]).half()).tolist() == [0, 1]
+    found = difference("O", one, one + torch.tensor([0, 0, 0, 0.5]))
+    assert (found.elements, found.of, found.largest) == (1, 4, 0.5)
+    assert difference("O", one, one.clone()) is None
+
+
+def test_ours_give_the_same_bits_in_every_batch_and_place():
+    problem = PROBLEM.with_(dtype="float16", q_len=18, kv_len=33)
+    determinism = run_determinism(CheckCase(problem, "flash2", repeats=1))
+    assert changing(determinism) == set()
+    assert {each.kind for each in determinism.variations} == {"runs", "batch", "place"}
+    compared = {each.label: each.tensors for each in determinism.variations}
+    assert "dK" in compared["last of a batch of 2, against alone"]
+    assert "dK" not in compared["row 9 alone"]
+
+
+def test_the_number_of_parts_changes_bits_of_split_kv_and_is_told_in_ulps():
+    problem = PROBLEM.with_(q_len=4, kv_splits=2, dtype="float16")
+    determinism = run_determinism(CheckCase(problem, "split_kv", gradients=False, repeats=1))
+    by_label = {each.label: each for each in determinism.variations if each.kind == "splits"}
+    assert by_label["2 parts, against 2"].equal
+    assert not by_label["1 part, against 2"].equal
+    assert changing(determinism) == {"splits"}
+    assert msgspec.convert(msgspec.to_builtins(determinism), Determinism) == determinism
+    assert "with other parts of the keys" in determinism_lines(determinism)
+
+
+def test_under_a_mask_rows_stay_where_they_are():
+    determinism = run_determinism(CheckCase(PROBLEM.with_(mask="causal", q_heads=1, kv_heads=1), "sdpa"))
+    assert {each.kind for each in determinism.variations} == {"runs", "batch"}
+    assert any("Rows were not moved" in note for note in determinism.notes)
+
+
+def test_a_kernel_that_refuses_says_why(of_user):
+    assert "fails" in of_user("raise NotImplementedError('fails')").notes[0]
+
+
+def test_a_result_from_a_file_cannot_be_run_again():
+    with pytest.raises(InvalidProblem, match="cannot be run again"):
+        run_determinism(CheckCase(PROBLEM, UPLOADED))
+
+
+@pytest.mark.skipif(not INTERPRETED, reason="memory is watched in the interpreter only")
+@pytest.mark.parametrize("vary", [run_determinism, run_sensitivity])
+def test_what_leaves_its_tensors_is_found_and_not_done_while_the_case_is_varied(vary):
+    name_user_kernels([UserKernel.parse(f"{memory_cases.__file__}:writes_past_output")])
+    problem = AttentionProblem(q_len=20, kv_len=32, head_dim=16)
+    notes = vary(CheckCase(problem, "user", False, 2)).notes
+    assert any(note.startswith("Found while these ran: out-of-bounds write: ") for note in notes), notes

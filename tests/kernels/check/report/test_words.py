@@ -1,0 +1,97 @@
+"""Many results in a few lines."""
+
+import msgspec
+import pytest
+
+from kernels.check.case.cases import CheckCase
+from kernels.check.report.tables import number_words, side_by_side, table_text, told_apart
+from kernels.check.report.words import causes, overall, result_lines, summary
+from kernels.check.result import Cause, CheckResult
+from kernels.device.backend import DeviceInfo
+from kernels.problem import AttentionProblem
+from kernels.sanitizer.finding import Finding
+
+DEVICE = DeviceInfo("interpreter", "a CPU", "t", "t", "p")
+
+
+def result(length=64, **fields):
+    case = CheckCase(AttentionProblem(q_len=length, kv_len=length), "user")
+    return CheckResult(case, "mine.py:f", DEVICE, "now", 0.0, **fields)
+
+
+PASS, FAIL = result(), result(32, broken="it returned NoneType", causes=(Cause("x", ("dQ", "dK", "dV")),))
+INVALID, ERROR = result(16, refused="needs a GPU: here, there"), result(48, stopped="it hangs")
+
+
+@pytest.mark.parametrize(
+    ("results", "verdict"),
+    [
+        ([PASS], "pass"),
+        ([PASS, INVALID], "pass"),
+        ([PASS, ERROR], "error"),
+        ([ERROR, FAIL, PASS], "fail"),
+        ([INVALID], "invalid"),
+    ],
+)
+def test_one_failure_or_one_case_without_a_verdict_decides(results, verdict):
+    assert overall(results) == verdict
+
+
+def test_the_summary_names_the_cases_and_counts_the_causes():
+    words = summary([PASS, FAIL, INVALID, ERROR])
+    for part in ("1 of 4", "32x32 d64 full", "48x48 d64 full", "(needs a GPU)"):
+        assert part in words
+    assert causes([PASS, FAIL, FAIL]) == ["cause: dQ, dK and dV equal x"]
+
+
+def test_what_fits_some_of_the_failing_cases_is_not_called_the_cause():
+    other = result(33, broken="it returned NoneType")
+    found = result(34, findings=(Finding("out-of-bounds read", "w", "/a/mine.py", 12, "tl.load(k)"),))
+    first, second, rest = causes([PASS, FAIL, FAIL, found, other])
+    assert first == "in 2 of 4 failing cases: dQ, dK and dV equal x"
+    assert second == "in 1 of 4 failing cases: an out-of-bounds read at mine.py:12"
+    assert " 1 " in rest
+
+
+def test_a_pass_says_that_its_gradients_were_not_judged():
+    assert "gradients" in PASS.reason
+    assert "2 without gradients" in summary([PASS, PASS])
+
+
+def test_few_passes_among_many_cases_are_no_pass():
+    results = [PASS, *[result(16 + n, refused="it takes 0.5 alone. No more") for n in range(17)]]
+    assert overall(results) == "few"
+    assert "17 not checked (it takes 0.5 alone)" in summary(results)
+
+
+def test_kernels_stand_side_by_side_by_their_cases():
+    rows = side_by_side([[PASS, FAIL], [result(refused="no")]])
+    assert [[*row.values()] for row in rows] == [
+        ["64x64 d64 full", "pass", "invalid"],
+        ["32x32 d64 full", "fail", ""],
+    ]
+    assert [*rows[0]] == ["case", "mine.py:f (1)", "mine.py:f (2)"]
+    assert len({line.index("pass") for line in table_text(rows).splitlines() if "pass" in line}) == 1
+
+
+def test_a_finding_turns_a_pass_into_a_fail_and_survives_the_pipe():
+    fault = Finding("out-of-bounds read", "a load reads past the end of K", "/a/mine.py", 12, "tl.load(k)")
+    found = result(findings=(fault,))
+    assert found.verdict == "fail"
+    assert "an out-of-bounds read at mine.py:12" in found.reason
+    assert msgspec.convert(found.as_dict(), CheckResult).as_dict() == found.as_dict()
+    assert "a load reads past the end of K (mine.py:12: tl.load(k))" in result_lines(found)
+
+
+def test_changed_inputs_are_a_verdict_of_their_own():
+    found = result(changed={"query": 1024, "dO": 1})
+    assert found.verdict == "fail"
+    assert found.reason == "it changes its inputs in place: query (1,024 elements) and dO (1 elements)"
+
+
+def test_numbers_have_words_and_two_are_told_apart():
+    values = (float("inf"), float("-inf"), float("nan"), 0.0, 1.25)
+    assert [number_words(value) for value in values] == ["infinite", "minus infinity", "NaN", "0", "1.25e+00"]
+    assert told_apart(1.2345, 1.2344) == ("1.2345", "1.2344")
+    assert told_apart(1.0, 1.0) == ("1", "1")
+    assert told_apart(float("nan"), 0.25) == ("NaN", "0.25")

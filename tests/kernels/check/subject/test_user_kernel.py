@@ -1,0 +1,136 @@
+"""A kernel of the user: what it is given, what it gives, and what is said when it gives something else."""
+
+import re
+
+import pytest
+
+from kernels.check.case.cases import CheckCase
+from kernels.check.judge.run import run_check
+from kernels.check.subject.user_call import call_arguments
+from kernels.check.subject.user_kernel import UserKernel, name_user_kernels
+from kernels.device.runtime import DEVICE
+from kernels.problem import AttentionProblem, InvalidProblem
+from tests import BUGGY_KERNEL as BUGGY
+
+SMALL = AttentionProblem(q_len=36, kv_len=50, head_dim=16, mask="causal", q_heads=2)
+
+
+@pytest.fixture
+def named(tmp_path):
+    def name(source, function="attention"):
+        path = tmp_path / "mine.py"
+        path.write_text(source)
+        kernel = UserKernel.parse(f"{path}:{function}")
+        name_user_kernels([kernel])
+        return kernel
+
+    return name
+
+
+@pytest.mark.parametrize(("function", "verdict"), [("attention", "fail"), ("attention_fixed", "pass")])
+def test_a_missing_rescale_fails_and_the_fixed_kernel_passes(function, verdict):
+    name_user_kernels([UserKernel.parse(f"{BUGGY}:{function}")])
+    problem = AttentionProblem(q_len=96, kv_len=128, head_dim=32, block_m=32, block_n=32)
+    result = run_check(CheckCase(problem, "user", repeats=2))
+    assert result.verdict == verdict, result.reason
+    assert result.label == f"buggy_kernel.py:{function}"
+    assert any("Gradients were not checked" in note for note in result.notes)
+    weights = result.map("weights")
+    wrong = [(weights.values[0][:, column] > 1).mean() for column in range(weights.values.shape[2])]
+    # In most rows a later tile has a larger max, by which the weights of the first tile are not rescaled.
+    # After the last tile there is none.
+    assert (wrong[0] > 0.5 and wrong[-1] == 0) if verdict == "fail" else not any(wrong)
+
+
+def test_a_kernel_of_torch_is_checked_with_its_gradients(named):
+    named(
+        "import torch.nn.functional as F\n"
+        "def attention(*args, **kwargs):\n"
+        "    return F.scaled_dot_product_attention(*args, **kwargs)\n"
+    )
+    result = run_check(CheckCase(SMALL, "user", repeats=1))
+    assert result.verdict == "pass"
+    assert result.tensor("dK").passes
+    assert not result.interpreted
+
+
+RETURNS = "def attention(q, k, v): return "
+RAISES = "def attention(q, k, v): raise "
+INSTEAD = (
+    (
+        f"{RAISES}RuntimeError('no such luck')",
+        "fail",
+        r"raised RuntimeError: no such luck \(mine.py:1",
+    ),
+    (f"{RAISES}NotImplementedError('only on Sundays')", "invalid", "only on Sundays"),
+    (f"{RAISES}KeyboardInterrupt", "fail", "its forward raised KeyboardInterrupt"),
+    (
+        f"{RETURNS}q[..., :8]",
+        "fail",
+        r"torch.float16 \(1, 1, 32, 8\); expected .*\(1, 1, 32, 16\)",
+    ),
+    (f"{RETURNS}q.float()", "fail", "it returned torch.float32"),
+    (f"{RETURNS}None", "fail", "it returned NoneType; expected a tensor"),
+    (f"{RETURNS}q + 'a'", "fail", "its forward raised TypeError: unsupported"),
+    ("def attention(q k): pass", "invalid", "mine.py:attention could not be imported: SyntaxError"),
+    ("raise SystemExit(3)", "invalid", "could not be imported: SystemExit"),
+    ("import pytest\npytest.importorskip('no_such_module')", "invalid", "could not be imported: Skipped"),
+    ("def other(q, k, v): return q\nclass Attention: pass", "invalid", "it has Attention and other$"),
+    ("attention = 3", "invalid", "mine.py has no function attention$"),
+)
+ONLY_64 = (
+    "if q.shape[3] != 64: raise ValueError('only 64')",
+    "assert (\n        q.shape[3]\n        == 64\n    ), 'only 64'",
+    "try: return {}[q.shape[3]]\n    except KeyError as error: raise ValueError('only 64') from error",
+    "torch._check_value(False, lambda: 'only 64')",
+    "raise TypeError('only 64')",
+)
+
+
+@pytest.mark.parametrize(
+    ("source", "verdict", "words"),
+    [
+        *INSTEAD,
+        *(
+            (f"import torch\ndef attention(q, k, v):\n    {line}", "invalid", "Error: only 64")
+            for line in ONLY_64
+        ),
+    ],
+)
+def test_what_a_kernel_does_instead_is_said(named, source, verdict, words):
+    named(source)
+    result = run_check(CheckCase(AttentionProblem(q_len=32, kv_len=32, head_dim=16), "user"))
+    assert result.verdict == verdict
+    assert re.search(words, result.reason)
+
+
+def test_a_file_that_was_saved_again_is_loaded_again(named):
+    kernel = named("def attention(q, k, v): return v\n")
+    first = kernel.version
+    assert kernel.load().function(1, 2, 3) == 3
+    kernel.path.write_text("def attention(q, k, v): return q\n")
+    assert kernel.version != first
+    assert kernel.load().function(1, 2, 3) == 1
+
+
+def test_masks_reach_a_kernel_as_scaled_dot_product_attention_takes_them():
+    def attention(query, key, value, is_causal=False):
+        return query
+
+    problem = AttentionProblem(q_len=8, kv_len=8, mask="causal")
+    square = CheckCase(problem)
+    assert call_arguments(attention, square, DEVICE) == {"is_causal": True}
+    with pytest.raises(InvalidProblem, match="it has no parameter attn_mask, which this problem needs"):
+        call_arguments(attention, CheckCase(problem.with_(kv_len=9)), DEVICE)
+    mask = call_arguments(lambda q, k, v, **rest: q, CheckCase(problem.with_(kv_len=9)), DEVICE)["attn_mask"]
+    assert mask.sum() == 8 * 9 - 7 * 8 // 2
+    with pytest.raises(InvalidProblem, match="enable_gqa"):
+        call_arguments(attention, CheckCase(problem.with_(q_heads=4, kv_heads=2)), DEVICE)
+
+
+@pytest.mark.parametrize(
+    "text", ["nothing.py:f", "file.txt:f", f"{BUGGY}", f"{BUGGY}:not a name", f"{BUGGY}:", ""]
+)
+def test_a_name_that_is_no_file_and_function_is_refused(text):
+    with pytest.raises(InvalidProblem, match=r"expected a Python file and a function in it|there is no file"):
+        UserKernel.parse(text)

@@ -1,0 +1,127 @@
+"""Loading the user's file: its folder, its package, and new code after every edit."""
+
+import sys
+
+import pytest
+
+from kernels.check.case import cases
+from kernels.check.case.cases import CheckCase
+from kernels.check.judge.run import run_check
+from kernels.check.subject.limits import InvalidLimits, Limits
+from kernels.check.subject.user_kernel import UserKernel, name_user_kernels
+from kernels.check.subject.user_modules import package_root, source_files
+from kernels.problem import AttentionProblem
+
+TINY = AttentionProblem(q_len=16, kv_len=16, head_dim=16)
+RIGHT = "torch.softmax((q @ k.mT).float() * q.shape[-1] ** -0.5, -1).to(v.dtype) @ v"
+WRONG = "torch.softmax((q @ k.mT).float(), -1).to(v.dtype) @ v"
+
+
+def write(folder, files):
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def check(path, problem=TINY, **options):
+    name_user_kernels([UserKernel.parse(f"{path}:attention")])
+    return run_check(CheckCase(problem, "user", False, 1, **options))
+
+
+def core(expression):
+    return f"import torch\ndef core(q, k, v):\n    return {expression}\n"
+
+
+LAYOUTS = {
+    "beside": ("mine.py", "helper.py", "from helper import core\n"),
+    "relative": ("pack/mine.py", "pack/helper.py", "from .helper import core\n"),
+    "package": ("pack/sub/mine.py", "pack/deep/helper.py", "from ..deep.helper import core\n"),
+    "called kernels": ("mine.py", "kernels/attention/fast.py", "from kernels.attention.fast import core\n"),
+    "inside kernels": ("kernels/mine.py", "kernels/check/fast.py", "from kernels.check.fast import core\n"),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_an_edit_of_anything_that_it_imports_is_the_code_that_runs_next(layout, tmp_path):
+    main, helper, line = LAYOUTS[layout]
+    body = f"{line}def attention(q, k, v):\n    return core(q, k, v)\n"
+    packages = {
+        f"{name}/__init__.py": "" for name in ("pack", "pack/sub", "pack/deep") if layout == "package"
+    }
+    if "kernels" in layout:
+        packages = {"kernels/__init__.py": "", f"{helper.rpartition('/')[0]}/__init__.py": ""}
+    write(tmp_path, {main: body, helper: core(RIGHT), **packages})
+    kernel = UserKernel.parse(f"{tmp_path / main}:attention")
+    before = kernel.version
+    assert check(tmp_path / main).verdict == "pass"
+    write(tmp_path, {helper: core(WRONG)})
+    assert kernel.version != before
+    assert check(tmp_path / main).verdict == "fail"
+    assert sys.modules["kernels.check.case.cases"] is cases
+    assert not [name for name in sys.modules if name.partition(".")[0] in ("helper", "pack")]
+
+
+def test_imports_inside_a_function_find_the_users_package(tmp_path):
+    write(
+        tmp_path,
+        {
+            "mine.py": "def attention(*qkv):\n    from kernels.fast import core\n    return core(*qkv)\n",
+            "kernels/fast.py": core(RIGHT),
+        },
+    )
+    assert check(tmp_path / "mine.py").verdict == "pass"
+
+
+def test_all_files_are_found_and_a_loop_of_imports_ends(tmp_path):
+    write(tmp_path, {"a.py": "import b", "b.py": "import a, c.d\nimport json", "c/d.py": "", "e.py": ""})
+    assert {path.name for path in source_files(tmp_path / "a.py")} == {"a.py", "b.py", "d.py"}
+    assert package_root(tmp_path / "a.py") == (tmp_path, "a")
+    write(tmp_path, {"c/x.py": "from ..a import b"})
+    assert package_root(tmp_path / "c/x.py") == (tmp_path.parent, f"{tmp_path.name}.c.x")
+
+
+# --- what a file declares ---
+
+
+def test_cases_outside_the_declared_limits_are_skipped_in_words(tmp_path):
+    limits = 'CHECK = {"head_dims": [32], "lengths": 16, "dtypes": ["float16"], "strides": "contiguous"}\n'
+    write(tmp_path, {"mine.py": f"{limits}import torch\ndef attention(q, k, v):\n    return {RIGHT}\n"})
+    result = check(tmp_path / "mine.py", TINY.with_(q_len=17, dtype="bfloat16"), layout="sliced")
+    assert result.verdict == "invalid"
+    for words in ("head_dim 16", "lengths 17 and 16", "bfloat16", "sliced tensors"):
+        assert words in result.reason
+    assert check(tmp_path / "mine.py", TINY.with_(head_dim=32)).verdict == "pass"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [[], {"head_dim": [64]}, {"lengths": 0}, {"gqa": 1}, {"dtypes": ["fp16"]}, {"head_dims": ["64"]}],
+)
+def test_a_declaration_that_is_none_is_refused_by_name(values):
+    with pytest.raises(InvalidLimits, match=next(iter(values), "list") if values else "list"):
+        Limits.declared(values)
+
+
+def test_another_layout_a_top_left_mask_and_a_window_of_its_own_are_checked_as_declared(tmp_path):
+    body = """
+import torch
+CHECK = {"layout": "blhd", "causal": "top_left", "window": "window_size", "lse": "log2"}
+def attention(q, k, v, causal=False, window_size=(-1, -1)):
+    q, k, v = (t.transpose(1, 2) for t in (q, k, v))
+    s = q.float() @ k.float().mT * q.shape[-1] ** -0.5
+    i, j = torch.arange(q.shape[2])[:, None], torch.arange(k.shape[2])
+    if causal:
+        s = s.masked_fill(j > i, float("-inf"))
+    if window_size[0] >= 0:
+        d = j - i - k.shape[2] + q.shape[2]
+        s = s.masked_fill((d < -window_size[0]) | (d > window_size[1]), float("-inf"))
+    out = torch.softmax(s, -1).to(v.dtype) @ v
+    return out.transpose(1, 2), torch.logsumexp(s, -1) / 0.6931471805599453
+"""
+    write(tmp_path, {"mine.py": body})
+    causal = check(tmp_path / "mine.py", TINY.with_(kv_len=24, q_heads=2, kv_heads=2, mask="causal"))
+    assert (causal.verdict, len(causal.tensors)) == ("pass", 2), causal.reason
+    assert any("aligned to the top left" in note for note in causal.notes)
+    window = TINY.with_(kv_len=24, mask="window", window_left=3, window_right=1)
+    assert check(tmp_path / "mine.py", window).verdict == "pass"

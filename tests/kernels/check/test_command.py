@@ -1,0 +1,257 @@
+"""The command line of the check: what it runs and says, and its exit status, also if a kernel ends it."""
+
+import json
+import signal
+from dataclasses import asdict
+from types import SimpleNamespace
+
+import msgspec
+import numpy as np
+import pytest
+
+from kernels.algorithms import run_traced
+from kernels.check import command as command_line
+from kernels.check.case.cases import CheckCase
+from kernels.check.case.options import shell_command
+from kernels.check.judge import run as judge_run
+from kernels.check.requests import checked_result
+from kernels.check.subject.user_kernel import UserKernel, name_user_kernels
+from kernels.device.backend import device_info
+from kernels.device.runtime import BACKEND
+from kernels.problem import AttentionProblem, InvalidProblem
+from kernels.problem.inputs import make_inputs
+from kernels.worker.client import Job
+from kernels.worker.failures import Cancelled, Crashed, OutOfMemory, TimedOut
+from tests import BUGGY_KERNEL as BUGGY
+from tests.kernels.sanitizer import cases as memory_cases
+
+SMALL = AttentionProblem(q_len=36, kv_len=50, head_dim=16, block_m=16, block_n=32, mask="causal", q_heads=2)
+QUICK = ["--shapes", "32,48", "--head-dim", "16", "--repeats", "1", "--forward"]
+RIGHT = "    return torch.softmax((q @ k.mT).float() * q.shape[-1] ** -0.5, -1).to(v.dtype) @ v\n"
+on_the_interpreter = pytest.mark.skipif(BACKEND == "cuda", reason="there is a GPU")
+
+
+class HereClient:
+    """Runs each request in this process, with plain values between them as in the pipe."""
+
+    def __init__(self, kernels=()):
+        name_user_kernels([UserKernel.unchecked(kernel) for kernel in kernels])
+        self.device, self.start_failure = device_info(BACKEND), None
+
+    def wait_ready(self, timeout_s):
+        return True
+
+    def submit(self, request, blob, time_limit_s):
+        again = msgspec.convert(msgspec.to_builtins(request), type(request))
+        answer, sent = again.run(blob, lambda fraction, words: None)
+        result = request.read(json.loads(json.dumps(answer, default=asdict)), sent)
+        return SimpleNamespace(wait=lambda: None, result=lambda: result)
+
+    def close(self):
+        pass
+
+
+@pytest.fixture
+def here(monkeypatch):
+    """The command line in this process alone: no worker, no compiler."""
+    monkeypatch.setattr(command_line, "WorkerClient", HereClient)
+    monkeypatch.setattr(judge_run, "INTERPRETED", False)
+
+
+def run(tmp_path, *arguments):
+    """Exit status, and the checks in the JSON that is written whatever happens."""
+    reports = ["--json", str(tmp_path / "a.json"), "--html", str(tmp_path / "a.html")]
+    status = command_line.main([*arguments, *reports])
+    assert (tmp_path / "a.html").read_text().startswith("<!doctype html>")
+    return status, json.loads((tmp_path / "a.json").read_text(), parse_constant=pytest.fail)["checks"]
+
+
+def kernel_file(tmp_path, **bodies):
+    """A file of functions: each runs its body for 32 queries, and is right for others."""
+    path = tmp_path / "mine.py"
+    text = "import ctypes, os, sys, time\nimport torch\ncalls = []\n"
+    for name, body in bodies.items():
+        text += (
+            f"def {name}(q, k, v):\n    calls.append(1)\n    if q.shape[2] == 32:\n        {body}\n{RIGHT}"
+        )
+    path.write_text(text)
+    return [word for name in bodies for word in ("--kernel", f"{path}:{name}")]
+
+
+def test_whatever_a_kernel_does_the_other_cases_and_the_reports_are_there(tmp_path):
+    ends = {
+        "exits": ("sys.exit(0)", "sys.exit(0) (mine.py:7"),
+        "segfault": ("ctypes.string_at(0)", "SIGSEGV (exit status 139"),
+        "once": ("if len(calls) > 1: raise RuntimeError('again')", "run 2 of 2"),
+    }
+    kernels = kernel_file(tmp_path, **{name: body for name, (body, _) in ends.items()})
+    status, checks = run(tmp_path, *QUICK, "--repeats", "2", *kernels)
+    assert status == 1
+    for (_, words), first, second in zip(ends.values(), checks[::2], checks[1::2], strict=True):
+        assert (first["verdict"], second["verdict"]) == ("fail", "pass")
+        assert words in first["reason"]
+
+
+@pytest.mark.parametrize(
+    ("failure", "verdict", "words"),
+    [
+        (TimedOut(20), "error", "20 s, the time limit"),
+        (OutOfMemory(None, 0), "error", "Out of memory"),
+        (Cancelled(), "error", "Cancelled"),
+        (Crashed(None, "no"), "error", "no process"),
+        (Crashed(-signal.SIGKILL), "error", "memory ran out"),
+        (Crashed(-signal.SIGFPE), "fail", "SIGFPE (exit status 136 in a shell): a division by zero"),
+        (Crashed(3, "gone"), "fail", "exit status 3, without a result: gone"),
+        (InvalidProblem("mask", "round", "not taken"), "invalid", "mask='round'"),
+    ],
+)
+def test_how_a_job_ends_without_a_result_is_a_verdict_or_none(failure, verdict, words):
+    job = Job(None, None, 1.0, b"")
+    job.finish(failure=failure)
+    result = checked_result(job, CheckCase(SMALL), "", None)
+    assert result.verdict == verdict
+    assert words in result.reason
+
+
+def test_the_command_of_a_report_repeats_the_check(here, tmp_path):
+    problem = SMALL.with_(mask="window", window_left=7, window_right=2, seed=5, dtype="bfloat16")
+    cases = CheckCase(problem, "flash1", False, 2), CheckCase(SMALL, layout="sliced", scale=0.25, repeats=1)
+    for case in cases:
+        status, (found,) = run(tmp_path, *shell_command(case).split()[3:])
+        assert status == 0
+        assert msgspec.convert(found["case"], CheckCase) == case
+
+
+def test_the_exit_status_is_the_worst_verdict_of_the_kernels(here, tmp_path, capsys, monkeypatch):
+    fixed = f"{BUGGY}:attention_fixed"
+    (tmp_path / "no.py").write_text("def attention(q, k, v):\n    raise NotImplementedError('not yet')\n")
+    refuses = ["--kernel", f"{tmp_path}/no.py:attention"]
+    shapes = [*QUICK, "--shapes", "40,48"]
+    assert run(tmp_path, *shapes, "--kernel", fixed)[0] == 0
+    assert run(tmp_path, *shapes, "--kernel", fixed, *refuses)[0] == 2
+    capsys.readouterr()
+    monkeypatch.chdir(BUGGY.parent)
+    buggy = f"./{BUGGY.name}:attention"
+    status, checks = run(tmp_path, *shapes, "--kernel", buggy, "--kernel", fixed, *refuses)
+    assert status == 1
+    verdicts = [check["verdict"] for check in checks]
+    assert verdicts == ["fail", "fail", "pass", "pass", "invalid", "invalid"]
+    assert "the accumulator is not rescaled" in checks[0]["cause"]
+    command = f"python -m kernels.check --kernel {buggy} --shapes"  # as it was given
+    assert command in (tmp_path / "a.html").read_text()
+    header, *rows = capsys.readouterr().out.strip().splitlines()[-3:]
+    assert header.split() == [
+        "case",
+        *(name.rpartition("/")[2] for name in (buggy, fixed)),
+        "no.py:attention",
+    ]
+    assert all("fail" in row and "pass" in row for row in rows)
+
+
+def test_one_pass_among_many_cases_that_were_not_checked_is_no_pass(here, tmp_path):
+    (tmp_path / "mine.py").write_text(f"import torch\ndef f(q, k, v):\n    assert q.shape[2] == 33\n{RIGHT}")
+    shapes = ["--shapes", "33,64,65,66", "--head-dim", "16", "--forward", "--repeats", "1"]
+    assert run(tmp_path, *shapes, "--kernel", f"{tmp_path}/mine.py:f")[0] == 2
+    (kernel,) = json.loads((tmp_path / "a.json").read_text())["kernels"]
+    assert kernel["verdict"] == "few"
+
+
+@on_the_interpreter
+def test_memory_faults_fail_with_their_line_although_the_result_is_right(here, tmp_path):
+    kernel = ["--kernel", f"{memory_cases.__file__}:reads_past_keys", "--shapes", "33x35", "--forward"]
+    status, (check,) = run(tmp_path, *kernel, "--head-dim", "16", "--repeats", "2")
+    assert status == 1
+    assert [finding["kind"] for finding in check["findings"]] == ["out-of-bounds read"]
+    assert all(tensor["passes"] for tensor in check["tensors"])
+
+
+@on_the_interpreter
+def test_a_function_that_is_compiled_by_torch_runs_as_without_a_watch(here, tmp_path):
+    flex = "from torch.nn.attention.flex_attention import flex_attention\n"
+    (tmp_path / "flex.py").write_text(f"{flex}def attention(q, k, v):\n    return flex_attention(q, k, v)\n")
+    assert run(tmp_path, *QUICK, "--kernel", f"{tmp_path}/flex.py:attention")[0] == 0
+
+
+def test_variations_are_printed_and_reported_below_a_case_that_ran(here, tmp_path, capsys):
+    options = "--shapes 4x48 --head-dim 16 --blocks 16,16 --forward --repeats 1 --determinism --sensitivity"
+    status, (check,) = run(tmp_path, *options.split(), "--kernel", "split_kv")
+    assert status == 0
+    kinds = {each["kind"] for each in check["determinism"]["variations"] if each["differences"]}
+    assert "splits" in kinds
+    assert check["sensitivity"]["scales"][0]["label"] == "2^0"
+    assert "other parts of the keys" in capsys.readouterr().out
+    refused = "--kernel flash1 --shapes 16x15 --head-dim 16 --mask causal --scale 2 --determinism"
+    status, (check,) = run(tmp_path, *refused.split())
+    assert (status, check["determinism"]) == (2, None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--kernel", "flash9"], "kernel='flash9'"),
+        (["--kernel", "none.py:f"], "none.py"),
+        (["--shapes", "12y5"], "shapes='12y5'"),
+        (["--head-dim", "7"], "head_dim=7"),
+        (["--mask", "round"], "mask='round'"),
+        (["--blocks", "64"], "blocks=[64]"),
+        (["--repeats", "0"], "repeats=0"),
+        (["--kv-heads", "0"], "kv_heads=0"),
+        (["--scale", "-1"], "scale=-1.0"),
+        (["--file", "none.npz"], "none.npz"),
+        (["--kernel", "sdpa_flash" if BACKEND == "interpreter" else "sdpa"], "on this device"),
+    ],
+)
+def test_wrong_arguments_are_explained_and_exit_with_2(arguments, words, here, capsys):
+    assert command_line.main(arguments) == 2
+    assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("given", ["inf", "0", "soon"])
+def test_a_time_limit_that_no_clock_can_wait_for_is_refused(given, capsys):
+    with pytest.raises(SystemExit) as caught:
+        command_line.main([*QUICK, f"--time-limit={given}"])
+    assert caught.value.code == 2
+    assert f"'{given}' is not accepted" in capsys.readouterr().err
+
+
+def test_a_report_that_could_not_be_written_is_refused_before_anything_is_checked(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(command_line, "WorkerClient", None)  # not started
+    assert command_line.main([*QUICK, "--json", str(tmp_path)]) == 2
+    assert command_line.main([*QUICK, "--html", str(tmp_path / "none" / "a")]) == 2
+    monkeypatch.setattr("os.access", lambda path, mode: False)  # as for a user who may not write there
+    assert command_line.main([*QUICK, "--json", str(tmp_path / "a")]) == 2
+    assert capsys.readouterr().err.count("is not accepted") == 3
+
+
+def test_a_report_that_cannot_be_written_after_all_leaves_the_verdict(here, tmp_path, capsys):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    kernel = kernel_file(tmp_path, attention=f"os.path.exists({str(folder)!r}) and os.rmdir({str(folder)!r})")
+    assert command_line.main([*QUICK, *kernel, "--json", str(folder / "a.json")]) == 0
+    assert "the report was not written" in capsys.readouterr().err
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """A file with Q, K, V and a result that is `factor` times the right one."""
+
+    def save(factor):
+        problem = AttentionProblem(q_len=20, kv_len=30, head_dim=16, dtype="float32", mask="causal")
+        trace = run_traced(problem.with_(block_m=16, block_n=16))
+        query, key, value = (tensor.cpu().numpy() for tensor in make_inputs(problem, "cpu"))
+        path = tmp_path / "mine.npz"
+        np.savez(path, Q=query, K=key, V=value, O=trace.output * factor, lse=trace.lse)
+        return ["--file", str(path), "--mask", "causal", "--forward"]
+
+    return save
+
+
+def test_a_file_is_judged_by_its_result_or_by_the_kernel_that_is_named(saved, here, capsys):
+    assert command_line.main(saved(1)) == 0
+    assert command_line.main(saved(1.5)) == 1
+    assert command_line.main([*saved(1.5), "--kernel", "flash2"]) == 0
+    assert "20x30" in capsys.readouterr().out
+    assert command_line.main([*saved(1), "--shapes", "64"]) == 2
+    assert "shapes=" in capsys.readouterr().err

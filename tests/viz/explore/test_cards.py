@@ -1,0 +1,211 @@
+"""The cards: bytes and times compared, and when they cannot or should not be."""
+
+from dataclasses import replace
+
+import pytest
+
+from kernels.algorithms import run_traced
+from kernels.algorithms.standard.traffic import standard_bytes, standard_ledger, standard_requested
+from kernels.device.backend import DeviceInfo
+from kernels.device.clocks import METHODS, Timing
+from kernels.measure.measurement import Measurement, PeerResult
+from kernels.oracle.rule import judge_trace
+from kernels.problem import AttentionProblem
+from kernels.problem.presets import PRESETS
+from kernels.recordings import recorded_measurement
+from viz.explore.cards import (
+    bytes_with_standard,
+    four_cards,
+    less_or_more,
+    measurement_words,
+    percentile_words,
+    spread_words,
+    time_with,
+    timed_words,
+)
+from viz.shared import runs
+from viz.shared.formats import format_bytes, format_error
+
+PROBLEM = AttentionProblem(q_len=32, kv_len=32, head_dim=16, block_m=8, block_n=8)
+CPU = DeviceInfo("interpreter", "a CPU", "2.13", "3.6", "3")
+H200 = DeviceInfo("cuda", "NVIDIA H200", "2.13", "3.6", "3")
+
+
+def run_of(problem, algorithm, **named):
+    trace = run_traced(problem, algorithm)
+    return runs.Run(trace, judge_trace(trace), recorded=False, **named)
+
+
+def recorded(preset, algorithm):
+    return runs.recorded(PRESETS[preset].problem, algorithm)
+
+
+def peer(name, low, median, high, **named):
+    return PeerResult(name, Timing(median, low, high, 40), 1000, **named)
+
+
+def compared(ours, naive, device=CPU, problem=PROBLEM):
+    return time_with(Measurement(problem, device, "2026-01-01", (ours, naive)), ours, naive)
+
+
+def test_the_four_cards_of_a_recording_hold_its_numbers():
+    run = recorded("gpt2", "flash2")
+    measurement = recorded_measurement(run.trace.problem)
+    error, moved, time, memory = four_cards(run, measurement)
+    ours = measurement.result("flash2")
+    assert (error.value, error.color) == (format_error(run.report.max_error), "green")
+    assert format_error(run.report.tolerance) in error.comparison
+    assert (moved.value, moved.comparison) == ("2.49 MB", "5.1× less: standard 12.8 MB")
+    assert time.value == spread_words(ours)
+    assert percentile_words(ours) in time.explained
+    assert memory.value == format_bytes(ours.peak_extra_bytes)
+    assert [card.label.rpartition(" · ")[2] for card in four_cards(run, measurement)] == [
+        "recorded",
+        "counted",
+        "recorded",
+        "recorded",
+    ]
+
+
+def test_a_wrong_result_is_red_and_one_without_output_has_no_error():
+    run = recorded("tiny", "flash2")
+    assert four_cards(replace(run, report=replace(run.report, max_error=9.0)), None)[0].color == "red"
+    assert four_cards(replace(run, report=None), None)[0].value == "–"
+    assert [card.value for card in four_cards(run, None)[2:]] == ["–", "–"]
+
+
+def test_beside_a_second_run_the_bytes_are_compared_with_its():
+    run, other = recorded("gpt2", "flash1"), recorded("gpt2", "flash2")
+    cards = four_cards(run, recorded_measurement(run.trace.problem), other)
+    assert all(card.label.startswith("A: ") for card in cards)
+    ratio = run.traffic.total / other.traffic.total
+    assert cards[1].comparison == less_or_more(1 / ratio, f"B {format_bytes(other.traffic.total)}")
+
+
+@pytest.mark.parametrize("algorithm", ["flash1", "row_wise"])
+def test_an_algorithm_that_is_not_timed_has_no_time_of_another_one(algorithm):
+    run = recorded("gpt2", algorithm)
+    measurement = recorded_measurement(run.trace.problem)
+    time, memory = four_cards(run, measurement)[2:]
+    assert (time.value, memory.value) == ("not timed", "not measured")
+    assert time.comparison == f"FlashAttention-2, recorded: {spread_words(measurement.result('flash2'))}"
+    assert "FlashAttention-2" in timed_words(measurement, run.algorithm)
+
+
+@pytest.mark.parametrize("algorithm", ["standard", "split_kv"])
+def test_a_time_of_something_else_is_named_by_what_was_timed(algorithm):
+    run = recorded("decode" if algorithm == "split_kv" else "gpt2", algorithm)
+    measurement = recorded_measurement(run.trace.problem)
+    timed = run.algorithm.timed_as
+    time = four_cards(run, measurement)[2]
+    assert time.label.startswith(timed.timing_source)
+    assert time.value == spread_words(measurement.result(timed.peer))
+    assert timed.timing_source in timed_words(measurement, run.algorithm)
+    assert timed_words(measurement, recorded("gpt2", "flash2").algorithm) == ""
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "problem"),
+    [
+        ("flash1", PRESETS["tiny"].problem),
+        ("backward_q_outer", PRESETS["tiny"].problem),
+        ("flash1", PROBLEM.with_(head_dim=128, block_m=32, block_n=32)),
+    ],
+)
+def test_more_bytes_than_standard_attention_say_what_large_tiles_ask_for(algorithm, problem):
+    words, explained = bytes_with_standard(run_of(problem, algorithm))
+    assert "more: standard " in words
+    large = run_of(problem.with_(block_m=128, block_n=128), algorithm)
+    for count in (
+        large.traffic.total,
+        standard_requested(large.trace.problem, large.algorithm.direction),
+    ):
+        assert format_bytes(count) in explained
+
+
+def test_standard_attention_says_how_much_of_it_a_cache_could_save():
+    run = recorded("gpt2", "standard")
+    problem, counted = run.trace.problem, run.trace.total_bytes
+    words, explained = bytes_with_standard(run)
+    assert words.endswith("8.91 MB")
+    ledger = standard_ledger(problem)
+    again = (problem.q_tiles - 1) * (ledger["K"] + ledger["V"])
+    assert counted == standard_bytes(problem) + again  # the sentence is the whole difference
+    assert f"{problem.q_tiles} in all: {format_bytes(again)} more" in explained
+
+
+@pytest.mark.parametrize(
+    ("ratio", "words"),
+    [
+        ((2.1, 2.8), "2.1× to 2.8× faster"),
+        ((2.75, 2.85), "2.8× faster"),
+        ((0.4, 0.5), "2.0× to 2.5× slower"),
+        ((0.9, 1.1), "no clear difference"),
+    ],
+)
+def test_a_ratio_is_as_wide_as_its_spread(ratio, words):
+    ours, naive = peer("sdpa", 1.0, 1.1, 1.2, naive_ratio=ratio), peer("naive", 2.5, 2.7, 2.9)
+    assert compared(ours, naive)[0] == f"{words}: naive 2.7 ms"
+
+
+def test_a_ratio_that_the_spread_cannot_carry_is_not_shown():
+    words, explained = compared(peer("sdpa", 0.05, 0.06, 0.1), peer("naive", 0.1, 60.0, 130.0))
+    assert words.startswith("too noisy")
+    assert "100 µs to 130 ms" in words
+    assert "1.0× to 2,600×" in explained
+
+
+def test_times_that_are_mostly_the_cost_of_a_call_are_not_compared():
+    ours = peer("sdpa", 0.009, 0.01, 0.011, overhead_ms=0.007)
+    naive = peer("naive", 0.019, 0.02, 0.021, overhead_ms=0.016)
+    words, explained = compared(ours, naive)
+    assert (words.startswith("mostly overhead"), "7 µs" in explained, "16 µs" in explained) == (True,) * 3
+    assert "faster" in compared(replace(ours, overhead_ms=0.001), naive)[0]
+    ours, naive = peer("flash2", 0.011, 0.0118, 0.012), peer("naive", 0.0108, 0.0111, 0.0115)
+    assert compared(ours, naive, H200)[0].startswith("mostly overhead")
+    large = PROBLEM.with_(q_len=4096, kv_len=4096)
+    assert not compared(ours, naive, H200, large)[0].startswith("mostly overhead")
+
+
+def test_a_rival_that_was_refused_says_why():
+    ours, naive = peer("sdpa", 1.0, 1.0, 1.0), PeerResult("naive", refused="needs 68 GB, 24 GB free")
+    assert compared(ours, naive) == ("naive needs 68 GB, 24 GB free", "")
+
+
+def test_naive_attention_is_compared_with_a_fused_one():
+    ours, rival = peer("naive", 2.5, 2.7, 2.9), peer("flash2", 1.0, 1.1, 1.2, naive_ratio=(2.1, 2.8))
+    measurement = Measurement(PROBLEM.with_(q_len=4096, kv_len=4096), H200, "2026-01-01", (ours, rival))
+    words, explained = time_with(measurement, ours, rival, "FlashAttention-2")
+    assert words == "2.1× to 2.8× slower: FlashAttention-2 1.1 ms"
+    assert "0.4× to 0.5×" in explained
+
+
+def test_a_time_carries_its_spread():
+    result = peer("sdpa", 0.95, 1.0, 1.05)
+    assert spread_words(result).replace("\N{NO-BREAK SPACE}", " ") == "1 ms ± 5 %"
+    assert all(number in percentile_words(result) for number in ("950 µs", "1.05 ms", "40"))
+
+
+@pytest.mark.parametrize(("algorithm", "ran"), [("flash2", "interpreter"), ("row_wise", "in torch")])
+def test_where_a_time_of_here_is_from_and_what_it_is_not(algorithm, ran):
+    run = run_of(PROBLEM.with_(block_m=16, block_n=16), algorithm, seconds=2.0)
+    words = measurement_words(Measurement(PROBLEM, CPU, "2026-01-01", ()), run)
+    assert "**Measured**" in words
+    assert ran in words.partition("trace took 2 s")[2]
+    assert METHODS["interpreter"].capitalize() in words
+
+
+def test_a_recorded_time_says_where_and_how_it_was_taken():
+    run = recorded("gpt2", "flash2")
+    words = measurement_words(recorded_measurement(run.trace.problem), run)
+    assert words.startswith("**Recorded** 20")
+    assert "NVIDIA H200" in words
+    assert METHODS["cuda"] in words
+
+
+@pytest.mark.parametrize(
+    ("ratio", "words"),
+    [(2.0, "2.0× less: x"), (0.5, "2.0× more: x"), (1.04, "about as much: x"), (0.97, "about as much: x")],
+)
+def test_figures_that_are_nearly_equal_are_not_told_apart(ratio, words):
+    assert less_or_more(ratio, "x") == words

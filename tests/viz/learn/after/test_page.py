@@ -1,0 +1,97 @@
+"""The chapter What came after, without a worker and with any URL: programs, clocks, 8 bits, late rescales."""
+
+import re
+
+import pytest
+
+from kernels.algorithms import ALGORITHMS
+from kernels.algorithms.dispatch import MAX_PACKED_ROWS
+from tests.app.pages import open_whole_chapter, words
+from tests.viz.learn.shown import links
+
+pytestmark = pytest.mark.usefixtures("no_worker")
+
+
+def open_topic(topic="Split the keys", **query):
+    return open_whole_chapter("after", after_topic=topic, **query)
+
+
+def give_up(app):
+    """The page once the answer of its question is shown."""
+    next(button for button in app.button if button.label == "Show").click().run()
+    assert not app.exception
+    return app
+
+
+def specs(app):
+    return [chart.proto.spec for chart in app.get("plotly_chart")]
+
+
+def badges(app, color):
+    return re.findall(rf":{color}-badge\[([^\]]+)\]", words(app))
+
+
+def test_splitting_fills_the_gpu_and_merging_is_exact():
+    app = give_up(open_topic(after_keys=640, after_splits=5, after_row_inputs="growing_max"))
+    for programs in (
+        "32 heads | 32",
+        "1 query tile | 32",
+        "of their queries × 5 parts | 40",
+    ):
+        assert programs in words(app)
+    for busy in (32, 5 * 8):
+        assert any(f"{busy} of 132 SMs busy" in spec for spec in specs(app))
+    assert float(badges(app, "green")[0]) < 1e-14
+    assert len(badges(app, "red")) == 1  # the plain mean
+    row, heads, _ = links(app)
+    shared = {"algorithm": "split_kv", "kv_len": "640", "kv_splits": "5", "inputs": "growing_max"}
+    assert (shared | {"q_heads": "1"}).items() <= row.items()
+    assert (shared | {"q_heads": "32", "kv_heads": "8"}).items() <= heads.items()
+
+
+def test_the_topic_of_flash_attention_3_follows_its_inputs_and_the_launch():
+    app = open_topic("FlashAttention-3", after_tokens=64)
+    (before,) = [spec for spec in specs(app) if "root mean square error" in spec]
+    assert before.count("e4m3,") == 4
+    said = words(app)
+    for term in ("SDPA", "cuDNN"):
+        assert f">{term}</dfn>" in said
+    head_dims = ALGORITHMS["flash3"].needs.head_dims
+    assert f"head_dim {head_dims[0]} to {head_dims[-1]}" in said
+    assert f"at most {MAX_PACKED_ROWS} queries together" in said
+    app.number_input(key="after_size").set_value(100.0).run()
+    assert not app.exception
+    assert before not in specs(app)
+
+
+def test_late_rescales_keep_the_output():
+    app = open_topic("FlashAttention-4")
+    give_up(app)
+    assert "640 rescales of 3,968" in words(app)
+    app.select_slider(key="after_threshold").set_value(0).run()
+    assert "3,968 rescales of 3,968" in words(app)
+    assert float(badges(app, "green")[0]) < 1e-14
+    assert links(app)[0]["inputs"] == "growing_max"
+    app.slider(key="after_units_share").set_value(25).run()
+    assert any("polynomial" in spec for spec in specs(app))
+
+
+@pytest.mark.parametrize(
+    ("topic", "query"),
+    [
+        (
+            "Split the keys",
+            {"keys": "16384", "splits": "1024", "queries": "1024", "kv_heads": "32", "group": "8"},
+        ),
+        ("FlashAttention-3", {"outliers": "0", "size": "-1", "tokens": "33", "head_dim": "65"}),
+        (
+            "FlashAttention-4",
+            {"threshold": "3", "inputs": "none", "degree": "9", "units_share": "101"},
+        ),
+        ("FlashAttention-5", {"keys": "63", "queries": "0", "kv_heads": "3", "gpu": "TPU", "splits": "-1"}),
+    ],
+)
+def test_any_url_gives_a_page(topic, query):
+    app = give_up(open_topic(topic, **{f"after_{name}": value for name, value in query.items()}))
+    assert len(app.get("plotly_chart")) >= 3
+    assert not app.error

@@ -1,0 +1,149 @@
+"""The Gradients chapter: with and without a worker, and with any URL."""
+
+import re
+
+import pytest
+
+from kernels.algorithms import ALGORITHMS
+from kernels.lessons.gradients import GradientLesson
+from kernels.problem import AttentionProblem
+from tests.app.pages import open_whole_chapter as open_chapter
+from tests.app.pages import words
+from tests.viz.learn.shown import html
+from viz.learn.gradients.graphs import layer_graph, two_tokens_graphs
+from viz.learn.gradients.lines import LINE_WORDS, LINES, equations_of
+from viz.learn.gradients.maths import derived
+from viz.learn.gradients.orders import byte_bars
+from viz.learn.matrices import Matrix
+from viz.shared import theme
+from viz.shared.formats import format_tex
+
+SMALL = AttentionProblem(q_len=64, kv_len=64, head_dim=16, block_m=16, block_n=32)
+pytestmark = pytest.mark.usefixtures("no_worker")
+
+
+def open_view(view, **query):
+    return open_chapter("gradients", gradients_view=view, **query)
+
+
+def badges(app, color):
+    return re.findall(rf":{color}-badge\[([^\]]+)\]", words(app))
+
+
+def test_every_line_shows_its_formula_and_numbers():
+    lesson, app = GradientLesson(), open_view("Line by line")
+    assert "central finite differences" in words(app)
+    for place, (name, line) in enumerate(LINES.items(), 1):
+        assert f"line {place} of {len(LINES)}" in words(app)
+        assert [element.value.strip("$\n ") for element in app.latex] == list(line.formulas)
+        matrices = [part for each in equations_of(name, lesson, 0, 3) for part in each if part != str(part)]
+        assert html(app).count("<table") == len(matrices) >= 2
+        assert len(badges(app, "green")) == len(LINE_WORDS) + len(line.checks)
+        forward = app.button(key="gradients_derivation_Forward")
+        assert forward.disabled == (place == len(LINES))
+        assert app.button(key="gradients_derivation_Back").disabled == (place == 1)
+        if not forward.disabled:
+            forward.click().run()
+            assert not app.exception
+
+
+def test_an_equation_is_made_of_the_values_that_it_names():
+    lesson = GradientLesson(5, 4)
+    (equation,) = equations_of("dV", lesson, 0, 1)
+    transposed, d_output, sign, result = equation
+    assert sign == "="
+    assert transposed.label == "P<sup>T</sup>"
+    assert (transposed.values @ d_output.values == result.values).all()
+    (equation,) = equations_of("dS deltas", lesson, 2, 1)
+    jacobian, d_row, _, result = equation
+    assert jacobian.values @ d_row.values == pytest.approx(result.values)
+    assert result.values == pytest.approx(derived(lesson)["dS"][2])
+    first, *_ = equations_of("heads", lesson, 0, 2)
+    assert [part.label for part in first if isinstance(part, Matrix)] == [
+        "O<sub>0</sub>",
+        "O<sub>1</sub>",
+        "O",
+        "W<sub>O</sub>",
+        "Y",
+    ]
+
+
+def test_the_blocks_own_sum_is_wrong_until_the_block_spans_the_row():
+    app = open_view("Row sums D", gradients_block=2)
+    assert "≠" in html(app)
+    assert len(badges(app, "red")) == 1
+    app.slider(key="gradients_block").set_value(4).run()
+    assert "≠" not in html(app)
+    assert not badges(app, "red")
+
+
+def test_fewer_tokens_and_features_shorten_what_depended_on_them():
+    app = open_view("Line by line", gradients_length=8, gradients_derivation="dS log", gradients_row=7)
+    assert app.number_input(key="gradients_row").value == 7
+    app.number_input(key="gradients_length").set_value(3).run()
+    assert not app.exception
+    assert app.number_input(key="gradients_row").value == 2
+    app = open_view("Row sums D", gradients_length=8, gradients_block=8)
+    app.number_input(key="gradients_length").set_value(3).run()
+    assert app.slider(key="gradients_block").value == 3
+    app = open_view("Line by line", gradients_derivation="heads", gradients_dim=4)
+    assert app.selectbox(key="gradients_heads").options == ["1", "2", "4"]
+    app.number_input(key="gradients_dim").set_value(5).run()
+    assert not app.exception
+    assert app.selectbox(key="gradients_heads").options == ["1", "5"]
+
+
+def test_bars_are_what_the_entries_ask_for_and_row_wise_is_left_out_where_no_row_fits():
+    bars = {bar.label: bar for bar in byte_bars(SMALL, {})}
+    for label, name in {
+        "query outside (alg. 6)": "backward_q_outer",
+        "our two kernels": "backward",
+        "key outside (alg. 8)": "backward_kv_outer",
+    }.items():
+        assert bars[label].modelled == ALGORITHMS[name].requested_bytes(SMALL)
+    for label in ("key outside, draft (alg. 7)", "key outside (alg. 8)"):
+        assert bars[label].counted == bars[label].modelled
+    long = SMALL.with_(q_len=65536, kv_len=65536)
+    assert [bar.counted for bar in byte_bars(long, {})] == [None] * 5
+
+
+def test_the_layer_is_drawn_both_ways_with_its_bytes():
+    problem = AttentionProblem(q_len=128, kv_len=128, head_dim=32)
+    for backward, letter, way in ((False, "", "forward"), (True, "d", "back")):
+        graph = layer_graph(problem, backward, theme.DARK)
+        assert graph.count('label=" 8.19 kB "') == 7
+        assert graph.count('label=" 32.8 kB "') == graph.count('style="dashed"') == 2
+        assert graph.count(f'dir="{way}"') == 9
+        assert f'"{letter}Z" -> "{letter}Q"' in graph
+
+
+def test_the_paths_of_two_tokens_add_up_to_the_gradients():
+    of_value, of_score = two_tokens_graphs(GradientLesson(2, 1, seed=4), theme.LIGHT)
+    assert (of_value.count("->"), of_score.count("->")) == (10, 4)
+    assert len(re.findall(f'->[^]]*"{theme.LIGHT.now}"', of_value)) == 4
+    formulas = [each.value for each in open_view("Graphs", gradients_seed=4).latex]
+    v = derived(GradientLesson(2, 1, seed=4))
+    for formula, total, factors in (
+        (formulas[0], v["dV"][0, 0], (v["dO"][:, 0], v["P"][:, 0])),
+        (formulas[1], v["dS"][0, 0], (v["dP"][0], v["J quotient"][0][:, 0])),
+    ):
+        assert factors[0] @ factors[1] == pytest.approx(total)
+        assert f"= {format_tex(total)}" in formula
+        assert all(f"({format_tex(number)})" in formula for each in factors for number in each)
+
+
+def test_a_spoiled_url_still_gives_a_page():
+    query = {
+        "length": "900",
+        "dim": "-3",
+        "spread": "nan",
+        "seed": "x",
+        "derivation": "dX",
+        "row": "99",
+        "block": "0",
+        "tokens": "1e9",
+        "head_dim": "12",
+        "block_m": "1",
+    }
+    for view in ("Row sums D", "Line by line", "Traffic", "Graphs"):
+        open_view(view, **{f"gradients_{name}": value for name, value in query.items()})  # raises nothing

@@ -1,0 +1,145 @@
+"""Five ideas: what falls with what, and costs against formulas written out here."""
+
+import numpy as np
+import pytest
+
+from kernels.algorithms import ALGORITHMS
+from kernels.device.gpus import GPUS
+from kernels.problem import AttentionProblem
+from kernels.problem.inputs import make_inputs
+from viz.learn.ideas.maths import (
+    NEEDS,
+    approximations,
+    chip_capacity,
+    costs,
+    falls_with,
+    idle_without,
+    longest_whole_row,
+    three_pass_bytes,
+    tile_sums,
+    whole_row_bytes,
+    whole_rows_fit,
+)
+
+GPU = GPUS["H200"]
+PROBLEM = AttentionProblem(q_len=4096, kv_len=4096, head_dim=64, block_m=128, block_n=64)
+N, D = 4096, 64
+STANDARD = ALGORITHMS["standard"]
+
+
+def test_what_falls_with_what():
+    fallen = {name: falls_with(name, PROBLEM, GPU) for name in NEEDS}
+    assert fallen == {
+        "fusion": set(),
+        "tiling": {"fusion"},
+        "online softmax": {"tiling", "fusion"},
+        "recomputation": {"fusion"},
+        "lse": {"recomputation", "fusion"},
+    }
+
+
+def test_a_row_in_one_tile_needs_no_online_softmax_and_rows_that_fit_need_no_tiling():
+    one_tile = PROBLEM.with_(q_len=64, kv_len=64)
+    assert falls_with("online softmax", one_tile, GPU) == set()
+    assert costs(one_tile, GPU, "online softmax").weight_sum == pytest.approx(1)
+    short = PROBLEM.with_(q_len=512, kv_len=512)
+    assert whole_rows_fit(short, GPU)
+    assert falls_with("tiling", short, GPU) == set()
+    assert falls_with("online softmax", short, GPU) == {"tiling"}
+
+
+@pytest.mark.parametrize("length", [512, 4096])
+def test_costs_follow_from_what_stands(length):
+    problem = PROBLEM.with_(q_len=length, kv_len=length)
+    every, fused = costs(problem, GPU), whole_rows_fit(problem, GPU)
+    for left_out in NEEDS:
+        now = costs(problem, GPU, left_out)
+        gone = falls_with(left_out, problem, GPU) | {left_out}
+        idle = idle_without(left_out, problem, GPU)
+        assert not gone & idle
+        assert now.chip_bytes <= chip_capacity(GPU)  # exact attention that runs
+        if "recomputation" in gone:
+            assert (now.kept_bytes, now.backward_flops) == (2 * length**2, 8 * length**2 * D)
+            assert "lse" in gone | idle
+        else:
+            assert (now.kept_bytes, now.backward_flops) == (4 * length, every.backward_flops)
+        if "fusion" not in gone:
+            assert now.forward_bytes == every.forward_bytes
+        if "tiling" in gone:
+            separate = costs(problem, GPU, "fusion")
+            assert now.chip_bytes == (whole_row_bytes(problem) if fused else separate.chip_bytes)
+            assert now.forward_bytes == (every if fused else separate).forward_bytes
+            assert "online softmax" in gone | idle
+
+
+def test_costs_with_all_five():
+    every = costs(PROBLEM, GPU)
+    assert every.forward_bytes == 2 * N * D * 2 + 4 * N + (N // 128) * 2 * N * D * 2
+    assert every.kept_bytes == 4 * N
+    assert every.backward_flops == 5 * 2 * N * N * D
+    assert every.weight_sum == pytest.approx(1)
+    assert every.output_error < 1e-14
+
+
+def test_costs_without_one():
+    every, without = costs(PROBLEM, GPU), {name: costs(PROBLEM, GPU, name) for name in NEEDS}
+    whole_rows = 128 * N * 4 + 4 * 128 * D + 2 * 64 * D * 2 + 128 * D * 2 + 128 * 8
+    assert whole_row_bytes(PROBLEM) == whole_rows > chip_capacity(GPU)
+    assert without["fusion"].forward_bytes == STANDARD.requested_bytes(PROBLEM)
+    assert without["fusion"].chip_bytes == 128 * 64 * 4 + 64 * D * 2 + 128 * D * 4
+    assert without["recomputation"].forward_bytes == every.forward_bytes + 2 * N * N
+    assert without["lse"].kept_bytes == without["recomputation"].kept_bytes == 2 * N * N
+    assert every.chip_bytes == ALGORITHMS["flash2"].chip_bytes(PROBLEM)
+    assert without["online softmax"].weight_sum == pytest.approx(64)
+    assert without["online softmax"].output_error > 0.1
+    assert without["online softmax"].kept_bytes == 4 * N  # whole rows give an lse too
+    assert three_pass_bytes(PROBLEM) == every.forward_bytes + 32 * 2 * N * D * 2
+
+
+def test_short_rows_still_fit_and_the_limit_is_where_they_stop():
+    limit = longest_whole_row(PROBLEM, GPU)
+    fits, over = (PROBLEM.with_(q_len=length, kv_len=length) for length in (limit, limit + 1))
+    assert whole_rows_fit(fits, GPU)
+    assert not whole_rows_fit(over, GPU)
+    assert costs(fits, GPU, "tiling").forward_bytes == costs(fits, GPU).forward_bytes
+    assert costs(over, GPU, "tiling").forward_bytes == STANDARD.requested_bytes(over)
+    assert chip_capacity(GPU) == (227 + 256) * 1024
+    assert longest_whole_row(PROBLEM.with_(block_m=128, head_dim=256, block_n=128), GPUS["A100"]) > 0
+
+
+def test_the_check_uses_the_inputs_of_the_kernels():
+    problem = AttentionProblem(q_len=32, kv_len=40, head_dim=16, block_n=8, dtype="float32", seed=3)
+    query, key, value = (tensor[0, 0].double().numpy() for tensor in make_inputs(problem))
+    scores = query[:8] @ key.T / 4
+    tiles = [np.exp(scores[:, at : at + 8]) for at in range(0, 40, 8)]
+    wrong = sum(
+        tile / tile.sum(axis=1, keepdims=True) @ value[8 * index : 8 * index + 8]
+        for index, tile in enumerate(tiles)
+    )
+    right = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True) @ value
+    weight_sum, error = tile_sums(problem, online=False)
+    assert weight_sum == pytest.approx(5)
+    assert error == pytest.approx(np.abs(wrong - right).max())
+    assert tile_sums(problem, online=True) == (pytest.approx(1), pytest.approx(0, abs=1e-14))
+
+
+SHORT = AttentionProblem(q_len=256, kv_len=256, head_dim=16)
+
+
+def by_name(size, problem=SHORT):
+    return {way.name: way for way in approximations(problem, size)}
+
+
+def test_groups_of_one_key_and_a_window_of_all_keys_are_exact():
+    all_keys = by_name(256)
+    assert all_keys["Linformer"].error < 1e-14
+    assert all_keys["Longformer"].error < 1e-14
+    assert all(way.error > 1e-3 for way in by_name(32).values())
+
+
+def test_work_grows_with_the_size_and_not_with_the_square():
+    small, large = by_name(32), by_name(32, SHORT.with_(q_len=512, kv_len=512))
+    for name, way in large.items():
+        assert way.flops == pytest.approx(2 * small[name].flops)
+    assert small["Longformer"].flops == 4 * 256 * 32 * 16
+    assert small["Performer"].flops == 4 * 512 * 32 * 16

@@ -1,0 +1,60 @@
+"""The Five ideas chapter: the cards and the picture say the same on the reader's shape."""
+
+import pytest
+
+from tests.app.pages import open_chapter
+from tests.viz.learn.shown import errors, html, links, metrics
+
+pytestmark = pytest.mark.usefixtures("no_worker")
+
+
+def test_all_five_stand_with_the_readers_numbers():
+    app = open_chapter("ideas", ideas_gpu="A100")
+    assert not errors(app)
+    assert html(app).count("<section") == 5
+    assert "falls</em>" not in html(app)
+    assert "of 163 KiB shared memory" in html(app)
+    assert metrics(app)["Requested, forward"] == ("8.92 MB", "standard 42.5 MB")
+    assert metrics(app)["Needed on the chip"] == (
+        "97 KiB",
+        "a program can have 163 KiB shared memory, 256 KiB registers",
+    )
+    app.number_input(key="ideas_n").set_value(1024).run()
+    assert metrics(app)["Requested, forward"] == ("2.36 MB", "standard 10.7 MB")
+    assert "of 1,024 keys" in html(app)
+    assert [link["algorithm"] for link in links(app)] == ["flash2", "standard", "backward"]
+    assert all(link["q_len"] == link["kv_len"] == "1024" and link["block_m"] == "128" for link in links(app))
+
+
+@pytest.mark.parametrize(
+    ("left_out", "fallen", "forward", "chip", "kept"),
+    [
+        ("fusion", 0, "42.5 MB", "72 KiB", "8.19 kB"),
+        ("tiling", 1, "42.5 MB", "72 KiB", "8.19 kB"),
+        ("online softmax", 2, "42.5 MB", "72 KiB", "8.19 kB"),
+        ("recomputation", 1, "17.3 MB", "97 KiB", "8.39 MB"),
+        ("lse", 2, "17.3 MB", "97 KiB", "8.39 MB"),
+    ],
+)
+def test_leaving_one_out_shows_what_falls_and_what_exact_attention_then_costs(
+    left_out, fallen, forward, chip, kept
+):
+    app = open_chapter("ideas", ideas_show=f"without {left_out}")
+    assert not errors(app)
+    assert html(app).count(">left out<") == 1
+    assert html(app).count(">falls<") == fallen
+    cards = {label: value for label, (value, _) in metrics(app).items()}
+    assert (cards["Requested, forward"], cards["Needed on the chip"]) == (forward, chip)
+    assert cards["Kept for backward"] == kept
+    assert (cards["Products, backward"] == "2.15 GFLOP") is (kept == "8.39 MB")
+    assert ('class="idle"' in html(app)) is (left_out in ("fusion", "tiling", "recomputation"))
+    if left_out == "online softmax":
+        assert cards["Weights of a row sum to"] == "32"
+
+
+@pytest.mark.parametrize("wrong", ["x", str(10**12)])
+def test_a_url_may_hold_anything(wrong):
+    names = ("n", "d", "block_m", "block_n", "gpu", "show", "approximate")
+    app = open_chapter("ideas", **{f"ideas_{name}": wrong for name in names})
+    assert not app.exception
+    assert html(app).count("<section") == 5

@@ -1,0 +1,100 @@
+"""Formulas of the Traffic chapter: against requested bytes, against eq 43 to 79, at their edges."""
+
+import pytest
+
+from kernels.algorithms import ALGORITHMS, run_traced
+from kernels.algorithms.standard.traffic import standard_bytes
+from kernels.problem import AttentionProblem
+from kernels.traffic.modelled import compulsory_bytes
+from viz.learn.io import maths as lesson
+
+SMALL = AttentionProblem(q_len=96, kv_len=96, head_dim=16, block_m=32, block_n=16)
+
+
+@pytest.mark.parametrize(
+    ("name", "formula"), [("flash1", lesson.flash1_bytes), ("flash2", lesson.flash2_bytes)]
+)
+def test_curves_pass_through_what_the_kernels_count(name, formula):
+    modelled = formula(
+        SMALL.q_len, SMALL.head_dim, lesson.BlockSizes(SMALL.block_m, SMALL.block_n), SMALL.itemsize
+    )
+    assert modelled == ALGORITHMS[name].requested_bytes(SMALL) == run_traced(SMALL, name).total_bytes
+
+
+def test_other_curves_agree_with_the_formulas_of_a_problem():
+    assert lesson.curve_bytes("standard", 96, 16, 1 << 15, 2) == standard_bytes(SMALL)
+    assert lesson.row_wise_bytes(96, 16, 32, 2) == ALGORITHMS["row_wise"].requested_bytes(SMALL)
+    assert lesson.curve_bytes("compulsory", 96, 16, 1 << 15, 2) == compulsory_bytes(SMALL, with_lse=False)
+
+
+@pytest.mark.parametrize(("memory", "d"), [(1 << 12, 16), (20_000, 100), (1 << 15, 64), (83_456, 128)])
+def test_blocks_of_eq_44_and_79_fit_and_forward_blocks_do_not_fit_backward(memory, d):
+    forward, backward = lesson.query_outer_blocks(memory, d, 4), lesson.query_outer_blocks(memory, d, 8)
+    assert sum(lesson.forward_blocks(forward, d).values()) <= memory
+    assert sum(lesson.backward_blocks(backward, d).values()) <= memory
+    assert sum(lesson.backward_blocks(forward, d).values()) > memory
+    for sizes, share in ((forward, 4), (backward, 8)):
+        assert max(sizes.query * d, sizes.key * d, sizes.query * sizes.key) <= memory // share
+        assert (sizes.query + 1) * d > memory // share  # the query tile cannot be one row taller
+
+
+def test_row_wise_is_linear_while_all_fits_then_cubic_then_impossible():
+    length, d = 512, 64
+    all_fits = 3 * length * d + length + d
+    assert lesson.row_wise_rows(length, d, all_fits) == length
+    assert lesson.row_wise_bytes(length, d, length, 2) == 4 * length * d * 2
+    rows = lesson.row_wise_rows(length, d, all_fits - 1)
+    blocks = (sum(lesson.row_wise_blocks(each, length, d).values()) for each in (rows, rows + 1))
+    assert [needed <= all_fits - 1 for needed in blocks] == [True, False]
+    assert lesson.row_wise_rows(length, d, length - 1) == 0
+    assert lesson.curve_bytes("row_wise", length, d, length - 1, 2) is None
+    assert lesson.curve_bytes("flash2", length, d, 4 * d - 1, 2) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "memory", "order"),
+    [
+        ("standard", 1 << 15, (4, 1, 1)),
+        ("row_wise", 1 << 20, (8, 2, 0.5)),  # fewer elements hold too few of its rows
+        ("flash1", 1 << 15, (4, 4, 0.5)),
+        ("flash2", 1 << 15, (4, 4, 0.5)),
+    ],
+)
+def test_bytes_grow_as_the_orders_say_for_long_sequences(name, memory, order):
+    factors = lesson.growth(name, 1 << 14, 64, memory, 2)
+    assert tuple(factors.values()) == pytest.approx(order, rel=0.06)
+
+
+def test_growth_says_where_a_point_does_not_fit():
+    assert lesson.growth("row_wise", 1024, 64, 1500, 2)["N"] is None
+    assert lesson.growth("row_wise", 2048, 64, 1500, 2) == {"N": None, "d": None, "SRAM": None}
+
+
+def test_the_lower_bound_meets_inputs_and_outputs_at_m_equal_td():
+    length, d = 1024, 64
+    assert lesson.curve_bytes("lower_bound", length, d, length * d, 2) == length * d * 2
+    bound, flash2 = (lesson.curve_bytes(name, length, d, 1 << 13, 2) for name in ("lower_bound", "flash2"))
+    assert bound < flash2
+
+
+def test_row_wise_attention_keeps_as_many_rows_as_fit_with_all_tiles_of_a_step():
+    """Rows of S alone would let 16 rows of 1,024 keys into 64 KiB."""
+    problem = AttentionProblem(q_len=1024, kv_len=1024, head_dim=64)
+    assert lesson.row_wise_block(problem, 64 << 10) == 8
+    for block in (8, 16):
+        kept = ALGORITHMS["row_wise"].chip_bytes(problem.with_(block_m=block))
+        assert (kept <= 64 << 10) is (block == 8)
+    assert lesson.row_wise_block(problem, 16 << 10) is None
+
+
+@pytest.mark.parametrize(("length", "block_m", "block_n"), [(32, 16, 32), (50, 32, 16)])
+def test_a_step_of_the_inner_loop_asks_for_its_own_tiles_and_not_for_what_a_program_loads_once(
+    length, block_m, block_n
+):
+    problem = AttentionProblem(q_len=length, kv_len=length, head_dim=16, block_m=block_m, block_n=block_n)
+    second = lesson.inner_step_bytes(run_traced(problem, "flash2"), ("K", "V"))
+    assert second == 2 * block_n * 16 * 2
+    first = lesson.inner_step_bytes(run_traced(problem, "flash1"), ("Q", "O", "m", "l"))
+    rows = block_m * (16 * 2 + 2 * 16 * 4 + 4 * 4)
+    last_only = block_m * (16 * 2 + 16 * 4 + 16 * 2 + 4 * 4)  # O leaves in the type of Q
+    assert first == (last_only if block_n >= length else rows)

@@ -1,0 +1,85 @@
+"""The Traffic chapter without a worker: modelled bytes, and what it says if something does not fit."""
+
+import json
+
+import pytest
+
+from kernels.algorithms import ALGORITHMS
+from kernels.problem import AttentionProblem
+from kernels.problem.presets import PRESETS
+from kernels.recordings import recorded_launches
+from tests.app.pages import open_chapter, open_whole_chapter, words
+from viz.shared.formats import format_kib
+
+pytestmark = pytest.mark.usefixtures("no_worker")
+
+
+def rows(app):
+    """Label of an algorithm -> its row in the table of formulas."""
+    table = next(each.value for each in app.markdown if "| requested, modelled |" in each.value)
+    return {line.split("**")[1].split(",")[0]: line for line in table.splitlines()[2:]}
+
+
+def test_where_kernels_cannot_run_models_are_shown_and_recorded_counts():
+    app = open_whole_chapter("io", io_t=128, io_d=16, io_m=16)
+    assert "only recorded runs are counted" in words(app)
+    assert len(app.get("plotly_chart")) == 1
+    for preset in PRESETS.values():
+        foretold = f"{ALGORITHMS['flash2'].requested_bytes(preset.problem):,} B"
+        assert f"| {preset.label} | flash2 | {foretold} | {foretold} |" in words(app)
+
+
+@pytest.mark.parametrize(("length", "kib", "fitting"), [(256, 64, 32), (1024, 64, 8)])
+def test_row_wise_attention_keeps_the_rows_that_fit(length, kib, fitting):
+    app = open_chapter("io", io_t=length, io_d=64, io_m=kib)
+    problem = AttentionProblem(q_len=length, kv_len=length, head_dim=64, block_m=fitting)
+    entry = ALGORITHMS["row_wise"]
+    row = rows(app)["row-wise"]
+    assert f"| **{entry.requested_bytes(problem):,} B** | not yet |" in row
+    assert f":green[{format_kib(entry.chip_bytes(problem))}]" in row
+    assert f"{fitting} whole rows" in words(app)
+    assert f"all of K and V {length // fitting} times" in words(app)
+
+
+def test_sram_shows_both_rules_and_what_compiled_kernels_take():
+    app = open_chapter("io", io_view="SRAM", io_d=64, io_m=64, io_gpu="A100")
+    text = words(app)
+    assert "=128$" in text
+    assert "=64$" in text
+    assert "**1.50 times the SRAM**" in text
+    launches = (each for each in recorded_launches() if each.kernel == "_attn_fwd")
+    launch = next(each for each in launches if each.problem.head_dim == 64)
+    tiles = f"{launch.problem.block_m} × {launch.problem.block_n}"
+    stages, shared = launch.info.num_stages, format_kib(launch.info.shared_bytes)
+    assert f"| `_attn_fwd` | {tiles}, 64 {launch.problem.dtype} | {stages} | {shared} |" in text
+    # 64 x 64, d 64: four tiles of 8 KiB; then K and V apart, S and O in float32, m and l; and the recording
+    for size in (4 * 8 << 10, (5 * 8 - 16 + 2 * 16 << 10) + 2 * 64 * 4, launch.info.shared_bytes):
+        assert f"| {format_kib(size)} | " in text
+    layout = json.loads(app.get("plotly_chart")[0].proto.spec)["layout"]
+    said = {note["y"]: note["text"] for note in layout["annotations"] if isinstance(note["y"], str)}
+    recorded = [text for label, text in said.items() if "recorded" in label]
+    assert len(recorded) == 2
+    assert not any("(+" in text for text in recorded)  # held against its GPU, not against the chosen SRAM
+    assert any("(+" in text for text in said.values())
+
+
+def test_what_does_not_fit_is_said():
+    app = open_chapter("io", io_t=16384, io_m=16)
+    assert "even 4 rows of 16,384 scores" in words(app)
+    assert len(rows(app)) == 3
+    assert "No point can be counted" in words(open_chapter("io", io_view="Growth", io_m=256, io_d=16))
+    assert open_chapter("io", io_view="SRAM", io_m=16, io_d=256, io_t=128).exception == []
+
+
+@pytest.mark.parametrize("view", ["?", "SRAM"])
+def test_a_url_may_hold_anything(view):
+    wrong = {"io_t": "7", "io_d": "x", "io_m": "-1", "io_bm": "1e9", "io_gpu": "none", "io_axis": "Q"}
+    assert len(open_whole_chapter("io", io_view=view, **wrong).get("plotly_chart")) == 1
+
+
+def test_growth_has_no_tiles_to_choose_and_forward_keeps_those_that_were_chosen():
+    app = open_chapter("io", io_bm=128)
+    app.segmented_control(key="io_view").select("Growth").run()
+    assert {each.key for each in app.select_slider} == {"io_t", "io_d", "io_m"}
+    app.segmented_control(key="io_view").select("Forward").run()
+    assert app.select_slider(key="io_bm").value == 128

@@ -1,0 +1,51 @@
+"""What a reader may type: numbers are read, errors name everything else."""
+
+import re
+
+import numpy as np
+import pytest
+
+from viz.learn.numbers import UnreadableNumbers, parse_matrix, parse_row
+
+
+@pytest.mark.parametrize("text", ["3, 2, 5, 1", " 3 2\t5\n1 ", "3;2;5;1", "3.0,2e0,+5,1,", "(3 [2 5 1)"])
+def test_a_row_may_be_written_in_many_ways(text):
+    assert parse_row(text).tolist() == [3, 2, 5, 1]
+    assert parse_row("-1 −2 –3").tolist() == [-1, -2, -3]  # minus signs of a keyboard and of a book
+
+
+@pytest.mark.parametrize("text", ["1 2; 3 4", "[[1, 2], [3, 4]]", "1,2\n3,4\n", "[1 2] [3 4]"])
+def test_a_matrix_may_be_written_in_many_ways(text):
+    assert np.array_equal(parse_matrix(text, "A"), [[1, 2], [3, 4]])
+
+
+@pytest.mark.parametrize(
+    ("text", "given"),
+    [
+        (" , ;[] ", "0 numbers"),
+        ("3, two, 5", "“two”"),
+        ("1" + "x" * 500, "…”"),
+        ("nan", "“nan”"),
+        ("-2e6", "“-2e6” is not a number from -1,000,000 to 1,000,000"),
+        ("1 " * 10_000, "10,000 numbers given. Accepted are 1 to 64 numbers"),
+    ],
+)
+def test_what_is_not_a_row_is_explained(text, given):
+    with pytest.raises(UnreadableNumbers) as caught:
+        parse_row(text)
+    assert given in str(caught.value)
+    assert len(str(caught.value)) < 250
+
+
+@pytest.mark.parametrize(
+    ("text", "given"),
+    [
+        ("", "A: 0 rows given"),
+        ("1 2; 3", "A: row 0 has length 2 and row 1 has length 1"),
+        ("1;" * 9, "A: 9 rows given. Accepted are 1 to 8 rows"),
+        ("1 " * 9, "A: 9 numbers given. Accepted are 1 to 8 numbers"),
+    ],
+)
+def test_what_is_not_a_matrix_is_explained(text, given):
+    with pytest.raises(UnreadableNumbers, match=re.escape(given)):
+        parse_matrix(text, "A")

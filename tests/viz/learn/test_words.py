@@ -1,0 +1,36 @@
+"""The words of the chapters: their marks, and that each section is drawn by some page."""
+
+import re
+
+import pytest
+
+from tests import ROOT
+from viz.learn.words import Words, filled, table
+
+FOLDERS = sorted(path.parent for path in (ROOT / "viz" / "learn").glob("*/words.md"))
+
+
+class Tile:
+    rows = (3, 4.5)
+
+
+def test_a_number_is_written_as_its_mark_says():
+    given = {"n": 1234567, "tile": Tile(), "one": 1}
+    assert filled("{{n:,}} {{n:bytes}} {{tile.rows[1]:.2f}}", given) == "1,234,567 1.23 MB 4.50"
+    assert filled("{{one:count query tile}}, {{n:number 2}}", given) == "1 query tile, 1.2e+06"
+    assert filled(r"$\frac{{{one}}}{2}$ {word}", given) == r"$\frac{1}{2}$ {word}"
+    with pytest.raises(KeyError, match="absent"):
+        filled("{{absent}}", given)
+
+
+def test_a_column_of_numbers_is_named_with_a_colon():
+    assert table("a | b:", [(1, 2)]) == "| a | b |\n| :-- | --: |\n| 1 | 2 |"
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_each_section_is_drawn_and_its_page_knows_each_part_that_it_names(folder):
+    code = "".join(path.read_text() for path in sorted(folder.glob("*.py")))
+    for name, text in Words(str(folder / "page.py")).sections.items():
+        assert f'"{name}"' in code, name
+        for slot in re.findall(r"^<(\w+)(?::\d)?>", text, re.MULTILINE):
+            assert re.search(rf"\b{slot}\b", code), (name, slot)

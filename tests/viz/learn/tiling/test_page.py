@@ -1,0 +1,76 @@
+"""The Tiles chapter: the reader's matrices, and whatever else a reader may enter."""
+
+import re
+
+import pytest
+
+from tests.app.pages import open_chapter
+from tests.viz.learn.shown import errors, formulas, html, links, metrics
+from viz.shared.formats import plain
+
+pytestmark = pytest.mark.usefixtures("no_worker")
+
+
+def test_the_product_in_tiles_step_by_step():
+    app = open_chapter("tiling", tiling_step=1)
+    assert app.slider(key="tiling_step").max == 8
+    assert metrics(app)["Numbers read so far"] == ("8", "of 64 in tiles of 2 × 2")
+    assert "Element by element" not in metrics(app)  # to be predicted first
+    app.radio[0].set_value("128").run()
+    assert "Right." in app.success[0].value
+    assert metrics(app)["Element by element"][0] == "128"
+    assert r"C_{00} = \boldsymbol{A_{00} B_{00}} + A_{01} B_{10}" in formulas(app)
+    app.button(key="tiling_step_Last").click().run()
+    assert metrics(app)["Numbers read so far"][0] == "64"
+    app.number_input(key="tiling_tile").set_value(4).run()
+    assert not errors(app)  # one step only, and no slider
+    assert not [slider for slider in app.slider if slider.key == "tiling_step"]
+
+
+def test_softmax_breaks_the_sum_and_the_running_max_mends_it():
+    app = open_chapter("tiling", tiling_part="Softmax in between")
+    app.button(key="tiling_step_Forward").click().run()
+    assert not errors(app)  # to be predicted first
+    app.radio[0].set_value("2").run()
+    assert len(errors(app)) == 1
+    assert 'class="bad' in html(app)
+    app.segmented_control(key="tiling_join").set_value("running max and sum").run()
+    assert not errors(app)
+    assert 'class="bad' not in html(app)
+
+
+def test_the_readers_own_matrices():
+    given = {
+        "tiling_q": "1 2; 3 4; 5 6",
+        "tiling_k": "1 0; 0 1",
+        "tiling_v": "2 1 5; 3 1 4",
+        "tiling_tile": 1,
+    }
+    app = open_chapter("tiling", tiling_part="Attention without softmax", **given)
+    assert not errors(app)
+    assert app.slider(key="tiling_step").max == 6
+    assert links(app)[0]["q_len"] == "12"
+    # what is held at once: Q and O of a query tile, the larger of K and V, and a tile of S
+    assert any("2 + 3 + 3 + 1 = 9 numbers" in caption.value for caption in app.caption)
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "message"),
+    [
+        ("tiling_a", "1 2; 3", "A: row 0 has length 2 and row 1 has length 1"),
+        ("tiling_b", "1 2; 3 4", "A has 4 columns and B has 2 rows"),
+    ],
+)
+def test_a_text_that_is_not_a_matrix_is_explained_and_kept(key, text, message):
+    app = open_chapter("tiling")
+    app.text_input(key=key).set_value(text).run()
+    assert plain(message) in errors(app)[0]
+    assert app.text_input(key=key).value == text
+
+
+def test_dividing_once_at_the_end_is_counted_on_the_readers_matrices():
+    app = open_chapter("tiling", tiling_part="Softmax in between", tiling_tile=1)
+    texts = [markdown.value for markdown in app.markdown]
+    table = next(text for text in texts if "outside the products" in text)
+    each, last, ratio = map(float, re.findall(r"[\d.]+", table.splitlines()[-1]))
+    assert ratio == pytest.approx(each / last, abs=0.05)

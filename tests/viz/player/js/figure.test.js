@@ -1,0 +1,278 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import {
+  figureOf,
+  knowsRow,
+  rowOf,
+  softmaxState,
+  standsIn,
+  stepToOpen,
+  tellingRow,
+  toldRow,
+} from "../../../../viz/player/js/run/figure.js";
+import { formatSteady } from "../../../../viz/player/js/run/formats.js";
+import { SENTENCES, sentenceOf } from "../../../../viz/player/js/run/sentences.js";
+import { judge, parseNumber } from "../../../../viz/player/js/tile/predict.js";
+import { given, givenRun, inPhase, isNear, range, stepsWhere } from "./given.js";
+
+const full = givenRun("full");
+const causal = givenRun("causal");
+const large = givenRun("large");
+
+// What stands in each slot in a phase, by its name.
+function shownIn({ model }, step, phase) {
+  const figure = figureOf(model, step);
+  const at = inPhase(model, step, phase);
+  return Object.fromEntries(figure.slots.map((slot) => [slot.name, standsIn(model, figure, slot, at)]));
+}
+
+function areNear(values, expected) {
+  assert.equal(values.length, expected.length);
+  values.forEach((value, i) => assert.ok(isNear(value, expected[i]), `${value} and ${expected[i]}`));
+}
+
+test("each phase fills its slot with what the kernel recorded", () => {
+  const { data, trace } = causal;
+  const [step] = stepsWhere(trace, { q_tile: 1, kv_tile: 2 }); // the mask cuts it
+  const shown = Object.fromEntries(
+    ["load K", "QK^T", "mask", "exponentials", "PV"].map((phase) => [phase, shownIn(causal, step, phase)]),
+  );
+  assert.deepEqual(
+    Object.values(shown).map(({ S }) => S?.name),
+    [undefined, "QK^T", "S", "P", "P"],
+  );
+  assert.deepEqual([shown["load K"].K.fresh, shown.mask.K.fresh], [true, false]);
+  assert.equal(shown["QK^T"].Q.name, "Q"); // loaded before the loop
+  assert.equal(shown["load K"].V, null);
+  const scaled = trace["QK^T"][step][1].map((score) => score * data.problem.scale);
+  areNear(rowOf(shown["QK^T"].S, 1), scaled);
+  areNear(rowOf(shown.PV.O, 1), trace.acc[step][1]);
+  areNear(rowOf(shown["load K"].O, 1), trace.acc[step - 1][1]); // of the step before
+});
+
+test("rows and keys past the end are not shown", () => {
+  const [step] = stepsWhere(causal.trace, { q_tile: 2, kv_tile: 3 });
+  const { S, K, O } = shownIn(causal, step, "PV");
+  assert.deepEqual(
+    [S, K, O].map(({ rows, columns }) => [rows, columns]),
+    [
+      [2, 2],
+      [2, 16],
+      [2, 16],
+    ],
+  );
+});
+
+test("a sum starts empty and travels through HBM in FlashAttention-1", () => {
+  const run = givenRun("flash1");
+  const [first] = stepsWhere(run.trace, { q_tile: 1, kv_tile: 0 });
+  const [later] = stepsWhere(run.trace, { q_tile: 1, kv_tile: 1 });
+  const loaded = (step) => rowOf(shownIn(run, step, "load Q, O, m, l").O, 1);
+  assert.deepEqual(loaded(first), Array(16).fill(0));
+  areNear(loaded(later), run.trace.acc[first][1]);
+});
+
+test("backward fills both products", () => {
+  const run = givenRun("backward");
+  const [step] = stepsWhere(run.trace, { kernel: 1, q_tile: 1, kv_tile: 0 });
+  const names = Object.entries(shownIn(run, step, "dK")).map(([slot, shown]) => [slot, shown.name]);
+  const stand = { Q: "Q", K: "K", S: "P", lse: "lse", dO: "dO", V: "V", dS: "dS", D: "D", dV: "acc_dv" };
+  assert.deepEqual(Object.fromEntries(names), { ...stand, dK: "acc_dk" });
+});
+
+test("the state before a step is that after the one before it", () => {
+  const { model, trace } = full;
+  range(4).forEach((row) => {
+    const state = softmaxState(model, 1, row);
+    assert.deepEqual(
+      [state.oldM, state.oldL, state.m],
+      [trace.row_max[0][row], trace.row_sum[0][row], trace.row_max[1][row]],
+    );
+    assert.deepEqual([softmaxState(model, 3, row).oldL, softmaxState(model, 3, row).alpha], [0, 0]);
+  });
+  const grows = (row) =>
+    [1, 2].filter((step) => trace.row_max[step][row] > trace.row_max[step - 1][row]).length;
+  assert.equal(grows(tellingRow(model, 1)), Math.max(...range(4).map(grows)));
+});
+
+test("the tile that is opened holds the picked row, with the key tile in progress or the nearest", () => {
+  const { model } = givenRun("three"); // steps: tile 0: key 0; 1: 0, 1; 2: 0, 1, 2
+  const opened = (step, q, head = 0) => stepToOpen(model, step, q === undefined ? null : { head, q, row: 0 });
+  assert.deepEqual(
+    range(6).map((step) => opened(step)),
+    range(6),
+  );
+  assert.deepEqual(
+    range(6).map((step) => opened(step, 1)),
+    [1, 1, 2, 1, 2, 2],
+  );
+  assert.equal(opened(0, 2), 3);
+  assert.equal(opened(3, 1, 1), -1);
+  assert.equal(stepToOpen(givenRun("keyless").model, 2, { head: 0, q: 0, row: 0 }), -1);
+});
+
+test("rows are known if their numbers were recorded", () => {
+  assert.equal(knowsRow(full.model, 0), true);
+  assert.equal(knowsRow(givenRun("wide").model, 0), false);
+  assert.equal(figureOf(givenRun("standard").model, 0), null);
+  const { model } = large;
+  const row = model.offsets.indexOf(5);
+  assert.deepEqual([knowsRow(model, row), knowsRow(model, row + 1)], [true, false]);
+  assert.equal(toldRow(model, 0, null), row);
+});
+
+test("a picked row of large tiles stands in its slots, and no other", () => {
+  const { data, model, trace } = large;
+  const [step] = stepsWhere(trace, { q_tile: 1, kv_tile: 1 });
+  const stands = (phase, slot) => shownIn({ model }, step, phase)[slot];
+  areNear(
+    rowOf(stands("QK^T", "S"), 5),
+    trace["QK^T"][step][0].map((score) => score * data.problem.scale),
+  );
+  areNear(rowOf(stands("exponentials", "S"), 5), trace.P[step][0]);
+  areNear(rowOf(stands("PV", "O"), 5), trace.acc[step][5]);
+  areNear(rowOf(stands("load K", "O"), 5), trace.acc[step - 1][5]);
+  assert.equal(stands("QK^T", "K"), null);
+  assert.ok(rowOf(stands("PV", "O"), 4).every(Number.isNaN));
+});
+
+// --- sentences ---
+
+const says = ({ model }, step, phase, row = 0) => sentenceOf(model, inPhase(model, step, phase), row);
+
+test("every phase of every algorithm has a sentence", () => {
+  assert.deepEqual(Object.keys(SENTENCES).toSorted(), given("tells"));
+});
+
+test("a rescale is told with the numbers of the run, whether or not m grew", () => {
+  const { trace } = full;
+  for (const step of [1, 2]) {
+    for (const row of range(4)) {
+      const [old, now] = [step - 1, step].map((at) => trace.row_max[at][row]);
+      const alpha = formatSteady(trace.alpha[step][row]);
+      const words = says(full, step, "rescale", row);
+      assert.ok(words.includes(`α = e^(${formatSteady(old)} − ${formatSteady(now)}) = ${alpha}`), words);
+      assert.ok(words.includes(`l = ${alpha} × ${formatSteady(trace.row_sum[step - 1][row])} + `), words);
+      const grew = says(full, step, "row max", row).includes("grows");
+      assert.equal(grew, now > old);
+    }
+  }
+  assert.match(says(full, 0, "rescale"), /α = e\^\(−∞ − \S+\) = 0/);
+});
+
+test("a row without a key is told as such, without numbers of a max", () => {
+  const blind = givenRun("blind");
+  for (const phase of ["row max", "exponentials", "rescale", "store O, lse"]) {
+    assert.match(says(blind, 0, phase, 1), /Row 1 sees no key: /);
+    assert.doesNotMatch(says(blind, 0, phase, 4), /no key/);
+  }
+  assert.match(says(blind, 0, "mask", 1), /: 0 to 3\.$/);
+  assert.match(says(blind, 0, "mask", 4), /: 1 to 3\.$/);
+  const late = givenRun("late"); // the last rows of the tile see none of its first keys
+  assert.match(says(late, 0, "exponentials", 7), /Row 7 has seen no key so far: /);
+  const backward = givenRun("blind_backward");
+  assert.match(says(backward, 1, "P from lse", 1), /Row 1 sees no key: /);
+  assert.doesNotMatch(says(backward, 1, "P from lse", 4), /no key/);
+});
+
+test("a row of split keys is told of its part", () => {
+  assert.match(says(givenRun("parts"), 3, "row max"), /m of row 0 in this part grows from −∞/);
+});
+
+test("a load names its rows and its bytes", () => {
+  const [step] = stepsWhere(causal.trace, { q_tile: 2, kv_tile: 3 });
+  assert.equal(says(causal, step, "load K"), "From HBM to the chip: rows 12 to 13 of K, 64 B.");
+});
+
+test("the largest score is that of the numbers beside a NaN", () => {
+  for (const column of [0, 1]) {
+    const words = says(givenRun(`nan_${column}`), 1, "QK^T");
+    assert.match(words, new RegExp(`, with key ${4 + 1 - column}; 1 NaN\\.$`));
+  }
+});
+
+test("sentences need no matrices", () => {
+  const { model } = givenRun("wide");
+  for (const { name } of model.phases[0]) {
+    const words = says({ model }, 0, name);
+    assert.ok(words);
+    assert.doesNotMatch(words, /undefined|NaN|null/);
+  }
+});
+
+test("sentences tell the picked row of large tiles with its numbers, and no other", () => {
+  const { data, model, trace } = large;
+  const [step] = stepsWhere(trace, { q_tile: 1, kv_tile: 2 }); // the mask cuts it
+  const row = model.offsets.indexOf(5);
+  const scores = trace["QK^T"][step][0].map((score) => score * data.problem.scale);
+  const largest = Math.max(...scores.filter((score) => !Number.isNaN(score)));
+  assert.ok(says(large, step, "QK^T", row).includes(formatSteady(largest)));
+  assert.match(says(large, step, "mask", row), /row 37: 68 to 95\.$/);
+  const total = trace.P[step][0].reduce((sum, p) => sum + p);
+  assert.ok(says(large, step, "exponentials", row).endsWith(`add up to ${formatSteady(total)}.`));
+  assert.doesNotMatch(says(large, step, "QK^T", row + 1), /NaN|largest/);
+});
+
+// --- predictions ---
+
+const scores = [1, -0.2, 0.3];
+const added = scores.reduce((sum, score) => sum + Math.exp(score - 1), 0);
+const state = { oldM: 0.5, oldL: 2, m: 1, alpha: Math.exp(-0.5), l: 2 * Math.exp(-0.5) + added };
+const { alpha } = state;
+
+test("a prediction is judged part by part, and a slip is named", () => {
+  const oldMax = alpha * 2 + scores.reduce((sum, score) => sum + Math.exp(score - 0.5), 0);
+  const cases = [
+    [{}, [true, true, true], ""],
+    [{ l: 2 + added }, [true, true, false], "not rescaled"],
+    [{ l: added }, [true, true, false], "the old sum is missing"],
+    [{ l: oldMax }, [true, true, false], "old max"],
+    [{ l: alpha * (2 + added) }, [true, true, false], "belongs to the old sum alone"],
+    [{ l: 2 * alpha }, [true, true, false], "the exponentials of this tile are missing"],
+    [{ alpha: Math.exp(0.5) }, [true, false, true], "upside down"],
+    [{ alpha: 2 ** -0.5 }, [true, false, true], "base 2"],
+    [{ m: 0.5 }, [false, true, true], "larger than the old max"],
+    [{ m: NaN }, [false, true, true], "give a number"],
+  ];
+  for (const [slip, right, hint] of cases) {
+    const lines = judge({ m: state.m, alpha, l: state.l, ...slip }, state, scores);
+    assert.deepEqual(
+      lines.map((line) => line.right),
+      right,
+    );
+    const wrong = lines.filter((line) => !line.right);
+    assert.ok(
+      wrong
+        .map(({ words }) => words)
+        .join(" ")
+        .includes(hint),
+    );
+  }
+});
+
+test("a slip in m counts once: alpha and l that follow from it are right for it", () => {
+  const own = Math.exp(0.5 - 0.7);
+  const l = own * 2 + scores.reduce((sum, score) => sum + Math.exp(score - 0.7), 0);
+  const [, second, third] = judge({ m: 0.7, alpha: own, l }, state, scores);
+  assert.match(second.words, /right for your m/);
+  assert.match(third.words, /right for your m and α/);
+});
+
+test("at the first tile no m is the old one, and a row without a key keeps its max", () => {
+  const first = { oldM: -Infinity, oldL: 0, m: -0.2, l: 1, alpha: 0 };
+  assert.equal(judge({ m: -0.2, alpha: 0, l: 1 }, first, [-0.2, -Infinity])[0].right, true);
+  assert.match(judge({ m: 0.4, alpha: 0, l: 1 }, first, [-0.2, -Infinity])[0].words, /−0\.200/);
+  const blind = { oldM: -Infinity, oldL: 0, m: -Infinity, l: 0, alpha: 1 };
+  assert.equal(judge({ m: 7, alpha: 1, l: 0 }, blind, [-Infinity])[0].right, false);
+});
+
+test("numbers are read as people write them", () => {
+  assert.deepEqual(["0.5", " −1,25 ", "-3", "-inf", "", "a"].map(parseNumber), [
+    0.5,
+    -1.25,
+    -3,
+    -Infinity,
+    NaN,
+    NaN,
+  ]);
+});

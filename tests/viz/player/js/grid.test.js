@@ -1,0 +1,187 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { headLayouts } from "../../../../viz/player/js/grid/layout.js";
+import { drawAllDone, visiblePath } from "../../../../viz/player/js/grid/stage.js";
+import { drawStrips, nameHeads, stripState } from "../../../../viz/player/js/grid/strips.js";
+import { KIND, stepsOfTile, tileKind } from "../../../../viz/player/js/run/model.js";
+import { given, givenRun, isNear, range, standing } from "./given.js";
+
+// A context that notes the boxes that are filled, and with what; other calls do nothing.
+function noting() {
+  const boxes = [];
+  const known = {
+    isVector: true,
+    globalAlpha: 1,
+    measureText: (words) => ({ width: 5 * words.length }),
+    fillRect: (x, y, w, h) => boxes.push({ x, y, w, h, alpha: context.globalAlpha, fill: context.fillStyle }),
+  };
+  const context = new Proxy(known, { get: (own, name) => own[name] ?? (() => {}) });
+  return { context, boxes };
+}
+
+// The corners of the path of a tile's visible part.
+function cornersOf(model, step, box) {
+  const corners = [];
+  const lineTo = (x, y) => corners.push([x, y]);
+  visiblePath({ beginPath() {}, closePath() {}, lineTo }, model, step, box);
+  return corners;
+}
+
+function isInside(corners, x, y) {
+  const crosses = ([fromX, fromY], i) => {
+    const [toX, toY] = corners[(i + 1) % corners.length];
+    return fromY > y !== toY > y && x < fromX + ((toX - fromX) * (y - fromY)) / (toY - fromY);
+  };
+  return corners.filter(crosses).length % 2 === 1;
+}
+
+for (const { name, visible, rows } of given("cut")) {
+  test(`a partly masked tile of ${name} shows exactly the keys that its rows see`, () => {
+    const { model } = givenRun(name);
+    const { block_m: high, block_n: wide, q_len: queries } = model.data.problem;
+    const isCut = (step) =>
+      !model.kernel[step] && !model.head[step] && tileKind(model, step) === KIND.partial;
+    const steps = range(model.count).filter(isCut);
+    assert.ok(steps.length > 0);
+    for (const step of steps) {
+      const corners = cornersOf(model, step, { x: 0, y: 0, w: wide, h: high });
+      for (const offset of range(high)) {
+        const row = model.q[step] * high + offset;
+        if (row >= rows) continue;
+        const [first, end] = visible[row % queries];
+        for (const place of range(wide)) {
+          const key = model.kv[step] * wide + place;
+          assert.equal(
+            isInside(corners, place + 0.5, offset + 0.5),
+            first <= key && key < end,
+            `${row} ${key}`,
+          );
+        }
+      }
+    }
+  });
+}
+
+test("a low tile has two stairs per pixel, however many rows it has", () => {
+  const corners = cornersOf(givenRun("clocked").model, 0, { x: 0, y: 0, w: 16, h: 3 });
+  assert.equal(corners.length, 2 * 2 * 6); // 6 stairs, two corners each at the right and at the left
+  const right = corners.slice(0, 12).filter((_, i) => i % 2 === 0);
+  assert.deepEqual(
+    right.map(([x]) => x),
+    [2, 5, 7, 10, 13, 15], // of the row in the middle of each stair
+  );
+});
+
+for (const count of [2, 48, 683, 4096]) {
+  test(`the grids of ${count} heads lie beside each other on a phone`, () => {
+    const grids = headLayouts(366, 250, { kvTiles: 4, qTiles: 3 }, Array(count).fill(0));
+    assert.equal(grids.length, count);
+    for (const { x, y, width, height, cellWidth } of grids) {
+      assert.ok(x >= 0 && y >= 0 && width > 0 && height > 0 && x + width <= 366 && y + height <= 250);
+      assert.ok(isNear(cellWidth, width / 4));
+    }
+    const row = grids.filter(({ y }) => y === grids[0].y);
+    row.slice(1).forEach((grid, i) => assert.ok(row[i].x + row[i].width < grid.x));
+  });
+}
+
+test("heads are named as their room allows", () => {
+  for (const [room, names] of [
+    [40, ["head 9", "head 10"]],
+    [20, ["9", "10"]],
+    [10, []],
+  ]) {
+    const said = [];
+    const context = {
+      measureText: ({ length }) => ({ width: 5 * length }),
+      fillText: (words) => said.push(words),
+    };
+    const layouts = [0, 1].map((i) => ({ x: room * i, y: 14, room }));
+    nameHeads(context, layouts, [9, 10], givenRun("clocked").model, { muted: "" });
+    assert.deepEqual(said, names);
+  }
+});
+
+test("a written strip fills with the steps that store into it", () => {
+  const { model } = givenRun("clocked");
+  const strip = model.strips.find(({ name }) => name === "O");
+  const level = (done) => {
+    const at = { step: -1, phase: null, head: 0, kernel: 0, finished: false, isDone: (i) => i < done };
+    return stripState(model, strip, at, 1, 2).level; // query tile 1 has steps 1 and 2
+  };
+  const [empty, before, half, full] = range(4).map(level);
+  assert.ok(empty === before && before < half && half < full && full === 1);
+});
+
+test("a tile that was set to zero is not filled", () => {
+  const { model } = givenRun("sweep"); // adds to dQ, which one kernel has set to zero and another scales
+  const strip = model.strips.find(({ name }) => name === "dQ");
+  const levels = [0, 1, 2].map((kernel) => {
+    const done = stepsOfTile(model, kernel, 0, 2).at(-1) + 1;
+    const at = { step: -1, phase: null, head: 0, kernel: 0, finished: false, isDone: (i) => i < done };
+    return stripState(model, strip, at, 2, 3).level;
+  });
+  assert.ok(levels[0] < 0.2 && levels[0] < levels[1] && levels[1] < levels[2] && levels[2] === 1);
+});
+
+// V comes after the exponentials: its tile is not bright before, as the chip does not hold it.
+test("a tile of a strip is bright once its phase has loaded it", () => {
+  const { model } = givenRun("clocked");
+  const isBright = (name, phase) => {
+    const strip = model.strips.find((each) => each.name === name);
+    const from = strip.along === "q" ? model.q[1] : model.kv[1];
+    const at = { step: 1, phase, kernel: 0, complete: false, isDone: (step) => step < 1 };
+    return stripState(model, strip, at, from, from + 1).level === 1;
+  };
+  for (const [name, phase] of Object.entries({ Q: "load Q", K: "load K", V: "load V" })) {
+    const bright = model.phases[1].filter((each) => isBright(name, each)).map((each) => each.name);
+    assert.equal(bright[0], phase);
+    assert.equal(bright.at(-1), model.phases[1].at(-1).name);
+  }
+});
+
+test("tiles narrower than a pixel are drawn together, and the strip has no gap", () => {
+  const { model } = givenRun("long");
+  const { at } = standing(model, "1600.3");
+  const grid = { x: 40.3, y: 50, cellWidth: 0.12, cellHeight: 90, width: 600, height: 90, room: 700 };
+  const { context, boxes } = noting();
+  drawStrips(context, grid, model, {}, at);
+  const keys = boxes.filter(({ y }) => y === boxes[0].y); // K lies above V
+  assert.ok(keys.length <= 600);
+  keys.slice(1).forEach(({ x }, i) => assert.equal(x, keys[i].x + keys[i].w));
+  assert.deepEqual([keys[0].x, keys.at(-1).x + keys.at(-1).w], [40, 640]);
+  const loaded = keys.filter(({ alpha }) => alpha === 1);
+  assert.equal(loaded.length, 1);
+  assert.ok(Math.abs(loaded[0].x - (40.3 + (600 * 2 * 1600) / 5000)) <= 2); // a step is about two tiles
+});
+
+test("a large grid is drawn in rows of what the mask skips", () => {
+  const model = { kinds: new Uint8Array(400 * 400), kvTiles: 400, qTiles: 400 };
+  for (const q of range(400)) model.kinds.fill(2, 400 * q, 400 * q + q + 1);
+  const drawn = (size) => {
+    const { context, boxes } = noting();
+    const layouts = [{ x: 0, y: 0, cellWidth: size, cellHeight: size }];
+    drawAllDone(context, { layouts, model, palette: {}, steps: [] });
+    return boxes.slice(1);
+  };
+  assert.deepEqual(
+    drawn(2).map(({ x, y, w, h }) => [x, y, w, h]),
+    range(399).map((q) => [2 * q + 2, 2 * q, 798 - 2 * q, 2]),
+  );
+  assert.equal(drawn(6).length, 400 * 399); // each tile with its cross
+});
+
+test("a hidden tile that was computed is crossed, as those that are skipped", () => {
+  const { model } = givenRun("standard_causal");
+  const isHidden = (i) =>
+    tileKind(model, i) === KIND.hidden && model.kernels[model.kernel[i]].cells === "share";
+  const step = range(model.count).find(isHidden);
+  const { context, boxes } = noting();
+  const grid = { x: 0, y: 0, width: 80, height: 80, cellWidth: 8, cellHeight: 8 };
+  const palette = { scale: ["#000000", "#ffffff"], surface: "surface", line: "line", plain: "plain" };
+  drawAllDone(context, { layouts: [], layoutOf: () => grid, model, palette, steps: [step] });
+  assert.deepEqual(
+    boxes.map(({ fill }) => fill),
+    ["surface", { color: "line", spacing: 4, cross: true }],
+  );
+});

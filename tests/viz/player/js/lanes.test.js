@@ -1,0 +1,142 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { takeGestures } from "../../../../viz/player/js/lanes/gestures.js";
+import { drawLanes } from "../../../../viz/player/js/lanes/lane_draw.js";
+import { layoutLanes, xOf } from "../../../../viz/player/js/lanes/lane_layout.js";
+import {
+  activityOf,
+  busiestSm,
+  eventAt,
+  eventsOf,
+  lanesModel,
+  tileOf,
+  visibleEvents,
+} from "../../../../viz/player/js/lanes/lane_model.js";
+import { positionOf, tilesAt } from "../../../../viz/player/js/lanes/playhead.js";
+import { makeModel } from "../../../../viz/player/js/run/model.js";
+import { Span } from "../../../../viz/player/js/lanes/span.js";
+import { Timeline } from "../../../../viz/player/js/run/timeline.js";
+import { given, range } from "./given.js";
+
+const { lanes, player, backward, sweep } = given("lanes");
+const namesOf = (run, events) => [...new Set(events.map((event) => activityOf(run, event).name))].toSorted();
+
+// Where a player stands after a block about a tile was picked: its cursor and its tiles.
+function led(model, tile, phase, kernel) {
+  const line = new Timeline(model);
+  line.position = positionOf(model, tile, phase, kernel);
+  const at = line.cursor();
+  return { at, tiles: tilesAt(line, at) };
+}
+
+test("the block under a time is found, and only what is seen is drawn", () => {
+  const [run] = lanesModel(lanes).runs;
+  const [track] = run.sms[0].tracks;
+  const [first, end] = visibleEvents(run, track, 200, 700);
+  const isSeen = (event) => run.end[event] > 200 && run.begin[event] < 700;
+  const seen = range(track.end).slice(track.first).filter(isSeen);
+  assert.deepEqual(seen, range(end).slice(first));
+  assert.ok(seen.length > 1);
+  assert.equal(eventAt(run, track, run.begin[first] + 1, 5), first);
+  assert.equal(eventAt(run, track, run.end[first] + 50, 5), -1);
+});
+
+test("a block leads to its phase in the grid, and a step to its blocks", () => {
+  const model = makeModel(player);
+  const tile = { head: 1, q: 2, kv: 3 };
+  const { at, tiles } = led(model, tile, "PV");
+  assert.deepEqual(
+    [model.head[at.step], model.q[at.step], model.kv[at.step], at.phase.name],
+    [1, 2, 3, "PV"],
+  );
+  assert.deepEqual(tiles, [{ kernel: "_attn_fwd", ...tile }]);
+  const [own] = lanesModel(lanes).runs;
+  const names = ["PV", "QK^T", "place for K", "softmax", "wait for K", "wait for PV"];
+  assert.deepEqual(namesOf(own, eventsOf(own, tiles)), names);
+  assert.equal(positionOf(model, { head: 9, q: 0, kv: 0 }, "PV"), -1);
+  const stored = led(model, { head: 1, q: 2, kv: -1 }, "store O, lse"); // about the query tile alone
+  assert.deepEqual([stored.at.phase.name, model.kv[stored.at.step]], ["store O, lse", 3]);
+  assert.equal(stored.tiles.at(-1).kv, -1);
+});
+
+// Both backward kernels have a phase QK^T about every tile.
+test("a block of one kernel leads to the step of that kernel, and back", () => {
+  const model = makeModel(backward.player);
+  const [own] = lanesModel(backward.lanes).runs;
+  for (const [kernel, names] of Object.entries({
+    _attn_bwd_dk_dv: ["P^T", "S^T", "dK", "wait for Q"],
+    _attn_bwd_dq: ["P", "S", "dQ", "wait for K"],
+  })) {
+    const { at, tiles } = led(model, { head: 0, q: 2, kv: 3 }, "QK^T", kernel);
+    assert.equal(model.kernels[model.kernel[at.step]].name, kernel);
+    assert.deepEqual([at.phase.name, model.q[at.step], model.kv[at.step]], ["QK^T", 2, 3]);
+    assert.deepEqual(namesOf(own, eventsOf(own, tiles)), names);
+    const all = tiles.map(({ head, q, kv }) => ({ head, q, kv }));
+    assert.equal(eventsOf(own, all).length, 8);
+  }
+});
+
+// The plain backward kernels beside the sweep, which has kernels of other names.
+test("a block of a kernel that is not played leads to its tile all the same", () => {
+  const model = makeModel(sweep.player);
+  const [plain] = lanesModel(sweep.lanes).runs;
+  const event = range(plain.begin.length).find((each) => activityOf(plain, each).name === "dK");
+  const { phase, kernel } = activityOf(plain, event);
+  const { head, q, kv } = tileOf(plain, event);
+  const { at, tiles } = led(model, { head, q, kv }, phase, kernel);
+  assert.equal(at.phase.name, "dK");
+  assert.deepEqual([model.head[at.step], model.q[at.step], model.kv[at.step]], [head, q, kv]);
+  assert.ok(eventsOf(plain, tiles).includes(event));
+});
+
+const runOf = (...counts) => {
+  let first = 0;
+  return { sms: counts.map((count) => ({ first, end: (first += count) })) };
+};
+
+test("lanes begin at the SM with the most blocks", () => {
+  assert.deepEqual([runOf(3, 8, 5), runOf(4, 4), runOf(7)].map(busiestSm), [1, 0, 0]);
+});
+
+test("the name of a block stands in the middle of what is seen of it", () => {
+  const model = lanesModel(lanes);
+  const layout = layoutLanes(model, [0, 0], 1000);
+  const [run] = model.runs;
+  const [track] = run.sms[0].tracks;
+  const long = (event) => run.end[event] - run.begin[event];
+  const [event] = range(track.end)
+    .slice(track.first)
+    .toSorted((a, b) => long(b) - long(a));
+  const seen = new Span(run.lastEnd);
+  const palette = new Proxy({}, { get: () => "#888888" });
+  const told = { model, palette, marked: [new Set(), new Set()], picked: null, tiles: [] };
+  const middles = [0, 0.5].map((part) => {
+    const written = [];
+    const fillText = (words, x, y) => written.push({ words, x, y });
+    const known = { isVector: true, fillText, measureText: () => ({ width: 10 }) };
+    const context = new Proxy(known, { get: (own, name) => own[name] ?? (() => {}) });
+    seen.place(run.begin[event] + part * long(event), 2 * long(event));
+    drawLanes(context, layout, seen, told);
+    const { y, h } = layout.runs[0].tracks[0];
+    const isOwn = (each) => each.words === activityOf(run, event).name && each.y > y && each.y < y + h;
+    return written.find(isOwn).x;
+  });
+  const right = xOf(layout, seen, run.end[event]);
+  assert.ok(Math.abs(middles[1] - (layout.left + right) / 2) < 1);
+  assert.ok(middles[1] < middles[0]);
+});
+
+test("a press that is let go outside moves nothing afterwards", () => {
+  const heard = {};
+  const canvas = {
+    addEventListener: (name, listener) => (heard[name] = listener),
+    getBoundingClientRect: () => ({ left: 0, top: 0 }),
+    setPointerCapture() {},
+  };
+  const did = [];
+  takeGestures({ canvas, panBy: () => did.push("pan"), hover: () => did.push("hover") });
+  heard.pointerdown({ pointerId: 1, clientX: 0, buttons: 1 });
+  heard.pointermove({ pointerId: 1, clientX: 20, buttons: 1 });
+  heard.pointermove({ pointerId: 1, clientX: 90, buttons: 0 });
+  assert.deepEqual(did, ["pan", "hover"]);
+});

@@ -1,0 +1,241 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import {
+  KIND,
+  fillingSteps,
+  hasTile,
+  isLive,
+  isWorkedOn,
+  keysOfRow,
+  makeModel,
+  rowCount,
+  stepsAbout,
+  stepsOfTile,
+  tileKind,
+  valueAt,
+} from "../../../../viz/player/js/run/model.js";
+import { SERIES } from "../../../../viz/player/js/run/series.js";
+import { given, givenRun, isNear, range, stepsWhere } from "./given.js";
+
+const clocked = givenRun("clocked");
+const backward = givenRun("window");
+const parts = givenRun("parts");
+const names = (phases) => phases.map(({ name }) => name);
+
+test("bytes before each step are those of the trace", () => {
+  const { model, trace } = clocked;
+  let total = 0;
+  trace.tensor_bytes_read.forEach((read, step) => {
+    const moved = read.map((bytes, tensor) => bytes + trace.tensor_bytes_written[step][tensor]);
+    total += moved.reduce((sum, bytes) => sum + bytes, 0);
+    assert.equal(model.bytes[step + 1], total);
+    assert.deepEqual(
+      model.tensorBytes.map((sums) => sums[step + 1] - sums[step]),
+      moved,
+    );
+  });
+});
+
+test("values come back as they were recorded", () => {
+  const { model } = clocked;
+  assert.deepEqual(
+    ["m", "l", "alpha"].map((name) => valueAt(model, name, 2, 5)),
+    [0, 32, 1],
+  );
+  assert.ok(isNear(valueAt(model, "distance", 2, 5), 0.01, 1e-3));
+  assert.equal(valueAt(model, "weight", 0, 0), null);
+});
+
+test("values per tile and shares come back as they were recorded", () => {
+  const { model, trace } = backward;
+  for (const step of range(model.count)) {
+    model.offsets.forEach((offset, row) => {
+      const share = Math.max(0, Math.min(1, trace.row_share[step][offset] || 0));
+      assert.ok(Math.abs(valueAt(model, "share", step, row) - share) < 1e-5);
+      ["dQ", "dK", "dV"].forEach((name, column) => {
+        const distance = trace.gradient_distance[step][column] || 0;
+        assert.ok(Math.abs(valueAt(model, name, step, row) - distance) < 2e-9 + 3e-4 * distance);
+      });
+    });
+  }
+});
+
+test("phases of a step depend on its place in the turn and on the mask", () => {
+  const [before, loop, after] = clocked.data.kernels[0].phases.map(names);
+  const { phases } = clocked.model;
+  assert.deepEqual(names(phases[0]), [...before, ...loop, ...after]); // one tile, cut by the mask
+  assert.deepEqual(names(phases[1]), [...before, ...loop.filter((name) => name !== "mask")]);
+  assert.deepEqual(names(phases[2]), [...loop, ...after]);
+  assert.deepEqual(names(givenRun("keyless").model.phases[0]), [...before, ...after]);
+});
+
+test("a step counts its phases, and one without any counts as one", () => {
+  const { data, model } = backward;
+  assert.equal(model.phaseStart[0], 0);
+  model.phases.forEach(({ length }, i) =>
+    assert.equal(model.phaseStart[i + 1] - model.phaseStart[i], length),
+  );
+  const steps = { ...data.steps, phase_classes: data.steps.phase_classes.map(() => []) };
+  assert.deepEqual([...makeModel({ ...data, steps }).phaseStart], range(model.count + 1));
+});
+
+test("a turn goes from its first step to its last", () => {
+  const turn = [...backward.model.turn];
+  assert.deepEqual(
+    [...backward.model.turnFirst],
+    turn.map((number) => turn.indexOf(number)),
+  );
+  assert.deepEqual(
+    [...backward.model.turnLast],
+    turn.map((number) => turn.lastIndexOf(number)),
+  );
+});
+
+test("steps are found by kernel, head and query tile", () => {
+  const { model, trace } = backward;
+  for (const kernel of range(3)) {
+    for (const batch_head of range(2)) {
+      for (const q_tile of range(4)) {
+        const found = stepsOfTile(model, kernel, batch_head, q_tile);
+        assert.deepEqual(found, stepsWhere(trace, { kernel, batch_head, q_tile }));
+      }
+    }
+  }
+  assert.deepEqual(model.heads, [0, 1]);
+});
+
+test("a step is about a tile of the grid, or about a query or a key tile alone", () => {
+  const { model, trace } = backward;
+  const both = range(model.count).map((i) => trace.q_tile[i] >= 0 && trace.kv_tile[i] >= 0);
+  assert.deepEqual(
+    both,
+    both.map((_, i) => hasTile(model, i)),
+  );
+  assert.ok(both.includes(false));
+  const kinds = new Set(both.map((_, i) => tileKind(model, i)));
+  assert.deepEqual([...kinds].toSorted(), [KIND.skipped, KIND.partial]);
+});
+
+test("a step about several key tiles is that of each, and shares its attention out among them", () => {
+  const { model } = parts;
+  const tiles = range(model.count).map((i) => model.kvEnd[i] - model.kv[i]);
+  assert.deepEqual([...new Set(tiles)].toSorted(), [1, 3]);
+  tiles.forEach((count, i) => assert.ok(isNear(model.tileShare[i], model.share[i] / 65535 / count)));
+  assert.equal(model.scaleShare, Math.max(...model.tileShare));
+  assert.deepEqual(
+    [2, 3, 5, -1].map((kv) => stepsAbout(model, 1, { head: 0, q: 0, kv }).length),
+    [1, 1, 1, 3],
+  );
+});
+
+test("parts of the chip hold data from their first phase to their last", () => {
+  const [kernel] = clocked.model.kernels;
+  const live = Object.fromEntries(
+    kernel.phases.flat().map((phase) => {
+      const held = kernel.parts.filter((part) => isLive(kernel, part, phase)).map(({ name }) => name);
+      assert.ok(["Q", "O", "m, l"].every((name) => held.includes(name)));
+      return [phase.name, held.filter((name) => !["Q", "O", "m, l"].includes(name)).toSorted()];
+    }),
+  );
+  const scores = ["S, P"];
+  assert.deepEqual(live, {
+    "load Q": [],
+    "load K": ["K"],
+    "QK^T": ["K", "S, P"],
+    mask: scores,
+    "row max": scores,
+    exponentials: scores,
+    rescale: scores,
+    "load V": ["S, P", "V"],
+    PV: ["S, P", "V"],
+    "store O, lse": [],
+  });
+});
+
+test("a phase works on what it loads and makes, and on what it stores", () => {
+  const [kernel] = clocked.model.kernels;
+  const worked = kernel.phases.flat().map((phase) => {
+    return [phase.name, kernel.parts.filter((part) => isWorkedOn(part, phase)).map(({ name }) => name)];
+  });
+  assert.deepEqual(Object.fromEntries(worked), {
+    "load Q": ["Q", "O", "m, l"],
+    "load K": ["K"],
+    "QK^T": ["S, P"],
+    mask: ["S, P"],
+    "row max": ["m, l"],
+    exponentials: ["S, P"],
+    rescale: ["O", "m, l"],
+    "load V": ["V"],
+    PV: ["O"],
+    "store O, lse": ["O", "m, l"],
+  });
+});
+
+for (const name of [...given("algorithms"), "hopper", "hopper_wide"]) {
+  test(`${name} can be drawn: its series are known, and each phase works on a part that is live then`, () => {
+    for (const kernel of givenRun(name).model.kernels) {
+      assert.ok(kernel.series.every((series) => SERIES[series]));
+      for (const phase of kernel.phases.flat()) {
+        const worked = kernel.parts.filter((part) => isWorkedOn(part, phase));
+        assert.ok(worked.length > 0, phase.name);
+        assert.ok(
+          worked.every((part) => isLive(kernel, part, phase)),
+          phase.name,
+        );
+      }
+    }
+  });
+}
+
+// dK is stored after the loop over queries, or at every step if the query tile is outside.
+for (const name of ["window", "window_q_outer", "window_kv_outer"]) {
+  test(`the strips of ${name} know the steps that fill them`, () => {
+    const { data, model, trace } = givenRun(name);
+    for (const strip of model.strips) {
+      const alongKeys = strip.side === "top";
+      assert.deepEqual(strip.edges, range((alongKeys ? 5 : 3) + 1));
+      const stores = ({ phases }) => phases.flat().some((phase) => phase.stores.includes(strip.name));
+      const kernel = data.kernels.findIndex(stores);
+      assert.equal(strip.isFilled, kernel >= 0);
+      if (kernel < 0) continue;
+      const inside = data.kernels[kernel].phases[1].some((phase) => phase.stores.includes(strip.name));
+      assert.deepEqual(strip.fillers[kernel], { everyStep: inside });
+      for (const batch_head of range(2)) {
+        fillingSteps(model, strip, batch_head).forEach((steps, tile) => {
+          const where = { kernel, batch_head, [alongKeys ? "kv_tile" : "q_tile"]: tile };
+          assert.deepEqual(steps, stepsWhere(trace, where));
+        });
+      }
+    }
+  });
+}
+
+test("the strip of the parts has a tile for each part", () => {
+  const { data, model, trace } = parts;
+  assert.deepEqual(model.keyParts, [0, 3, 6, 7]);
+  const strips = Object.fromEntries(model.strips.map((strip) => [strip.name, strip]));
+  assert.deepEqual(strips["partial O"].edges, [0, 3, 6, 7]);
+  assert.deepEqual(strips.K.edges, range(8));
+  assert.deepEqual(strips.O.edges, [0, 1]);
+  fillingSteps(model, strips["partial O"], 1).forEach((steps, kv_tile) => {
+    assert.deepEqual(steps, stepsWhere(trace, { kernel: 0, batch_head: 1, kv_tile }));
+  });
+  assert.deepEqual(makeModel({ ...data, key_parts: [0, 7] }).keyParts, []); // one part is no split
+});
+
+test("the last query tile has the rows that are left", () => {
+  assert.deepEqual(
+    [0, 1, 2].map((q) => rowCount(backward.model, q)),
+    [8, 8, 4],
+  );
+});
+
+test("the keys of a row are those of the mask", () => {
+  for (const { problem, visible } of given("masks")) {
+    visible.forEach(([first, end], row) => {
+      const [from, to] = keysOfRow(problem, row);
+      if (first < end) assert.deepEqual([from, to], [first, end]);
+      else assert.equal(from, to);
+    });
+  }
+});

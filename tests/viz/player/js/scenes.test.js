@@ -1,0 +1,128 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { spread } from "../../../../viz/player/js/talk/chart.js";
+import { movedStop } from "../../../../viz/player/js/talk/moved_stop.js";
+import { Link } from "../../../../viz/player/js/talk/presenter.js";
+import {
+  beatsOf,
+  moved,
+  placeOfText,
+  placeText,
+  sentenceAt,
+  standing,
+} from "../../../../viz/player/js/talk/scenes.js";
+import { givenRun } from "./given.js";
+
+const SCENES = [
+  { sentence: "a", hidden: [], stops: [{ sentence: "" }, { sentence: "b" }, { sentence: "" }] },
+  { sentence: "c", hidden: ["state"], stops: [{ sentence: "" }] },
+];
+const PLACES = ["1.1", "1.2", "1.3", "2.1", "2.2"]; // what is hidden has one beat more
+
+for (const [direction, places] of [
+  [1, PLACES],
+  [-1, PLACES.toReversed()],
+]) {
+  test(`moves by ${direction} go through every beat and stop at the end`, () => {
+    const seen = [placeOfText(SCENES, places[0])];
+    for (let i = 0; i < 5; i++) seen.push(moved(SCENES, seen.at(-1), direction));
+    assert.deepEqual(seen.map(placeText), [...places, places.at(-1)]);
+  });
+}
+
+test("any words are a place of the talk", () => {
+  const words = ["", "#2", "2.2", "9.9", "0.0", "x", "1.9"];
+  const places = words.map((each) => placeText(placeOfText(SCENES, each)));
+  assert.deepEqual(places, ["1.1", "2.1", "2.2", "2.2", "1.1", "1.1", "1.3"]);
+});
+
+test("what is hidden is shown from the second beat on, and a sentence stays until the next", () => {
+  assert.deepEqual(SCENES.map(beatsOf), [3, 2]);
+  const hidden = { stop: 0, isHidden: true };
+  assert.deepEqual([standing(SCENES[1], 0), standing(SCENES[1], 1)], [hidden, { stop: 0, isHidden: false }]);
+  assert.deepEqual(
+    [0, 1, 2].map((stop) => sentenceAt(SCENES[0], stop)),
+    ["a", "b", "b"],
+  );
+});
+
+test("labels keep their order and do not touch", () => {
+  const wanted = [50, 51, 49, 5, 99, 98];
+  const placed = spread(wanted, 10, 0, 100);
+  const heights = wanted
+    .map((_, i) => i)
+    .toSorted((a, b) => wanted[a] - wanted[b])
+    .map((i) => placed[i]);
+  assert.ok(heights.every((height, i) => i === 0 || height - heights[i - 1] >= 10 - 1e-9));
+  assert.ok(heights[0] >= 0 && heights.at(-1) <= 100);
+});
+
+// --- a stop of one run at the same place of another ---
+
+const runs = Object.fromEntries(
+  ["causal", "full", "window", "backward"].map((name) => [name, givenRun(name).model]),
+);
+
+// The phase at a stop in words.
+function phaseAt({ kernels, kernel, phases }, stop) {
+  const [step, phase] = stop.split(".").map(Number);
+  return [kernels[kernel[step]].name, phases[step][phase - 1].name];
+}
+
+test("a stop in a phase moves to that phase of the nearest step that has it", () => {
+  const { causal, full } = runs;
+  const masked = causal.phases.findIndex((phases) => phases.some(({ name }) => name === "mask"));
+  const end = `${causal.count - 1}.${causal.phases[causal.count - 1].length}`;
+  for (const stop of ["0.1", "1.1", "2.3", end].filter((each) => phaseAt(causal, each)[1] !== "mask")) {
+    assert.deepEqual(phaseAt(full, movedStop(stop, causal, full)), phaseAt(causal, stop));
+  }
+  // no step of the other run has a mask: it stands in the phase before it
+  const phase = causal.phases[masked].findIndex(({ name }) => name === "mask") + 1;
+  assert.equal(phaseAt(full, movedStop(`${masked}.${phase}`, causal, full))[1], "QK^T");
+});
+
+const ends = ({ kernel }) => [0, 1, 2].map((each) => String(kernel.lastIndexOf(each) + 1));
+
+test("a stop after some steps stays in its kernel: the end of each is the end of the same one", () => {
+  const { window: old, backward: now } = runs;
+  assert.deepEqual(
+    ends(old).map((stop) => movedStop(stop, old, now)),
+    ends(now),
+  );
+  const inside = ends(old).map((end) => movedStop(`${end - 1}.1`, old, now));
+  const names = now.kernels.map(({ name }) => name);
+  assert.deepEqual(
+    inside.map((stop) => phaseAt(now, stop)[0]),
+    names,
+  );
+});
+
+test("the first and the last step stay so, and moments stay", () => {
+  const { causal, full } = runs;
+  const stops = ["0", String(causal.count), "gpu:30", "race:5"];
+  const places = stops.map((stop) => movedStop(stop, causal, full));
+  assert.deepEqual(places, ["0", String(full.count), "gpu:30", "race:5"]);
+});
+
+// --- windows in step ---
+
+async function until(holds) {
+  // oxlint-disable-next-line no-await-in-loop -- it looks again after each message
+  while (!holds()) await new Promise((done) => setTimeout(done));
+}
+
+test("windows that write at once end with the same state, and one that opens late takes it", async () => {
+  const nobody = { addEventListener: () => {}, location: { protocol: "file:" } };
+  const { location } = nobody;
+  Object.assign(globalThis, { window: { ...nobody, BroadcastChannel }, document: nobody, location });
+  const heard = [];
+  const links = [0, 1, 2].map(() => new Link("t", () => {}));
+  for (let i = 0; i < 50; i++) links[i % 3].send(i);
+  links.forEach((link, i) => link.send(`last of ${i}`));
+  await until(() => new Set(links.map(({ known }) => known.state)).size === 1);
+  const late = new Link("t", (state) => heard.push(state), "its own");
+  const other = new Link("another talk", () => heard.push("another talk"));
+  await until(() => heard.length > 0);
+  [...links, late, other].forEach((link) => link.destroy());
+  assert.deepEqual(heard, [links[0].known.state]);
+});

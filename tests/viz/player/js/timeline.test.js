@@ -1,0 +1,162 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Race } from "../../../../viz/player/js/duel.js";
+import { makeModel } from "../../../../viz/player/js/run/model.js";
+import { Timeline } from "../../../../viz/player/js/run/timeline.js";
+import { givenRun, range } from "./given.js";
+
+const { data, model, trace } = givenRun("clocked");
+const made = (changed = {}) => new Timeline(makeModel({ ...data, ...changed }));
+
+test("arrows go by tile, phase and program, and come back", () => {
+  const line = made();
+  const places = [
+    ["tile", 1, "1"],
+    ["tile", 1, "2"],
+    ["phase", 1, "2.1"],
+    ["phase", 1, "2.2"],
+    ["program", 1, "3"],
+    ["program", 1, "6"],
+    ["tile", -1, "5"],
+    ["program", -1, "3"],
+    ["program", -1, "1"],
+  ];
+  for (const [unit, direction, place] of places) {
+    line.unit = unit;
+    line.position = line.moved(direction);
+    assert.equal(line.text(), place);
+  }
+});
+
+test("a place in words leads back to the same place", () => {
+  for (const order of ["one", "gpu"]) {
+    const line = made();
+    line.order = order;
+    for (const position of range(line.last() + 1)) {
+      line.position = position;
+      const words = line.text();
+      line.goToText("0");
+      line.goToText(words);
+      assert.deepEqual([line.order, line.position], [order, position]);
+    }
+  }
+});
+
+test("a place that is not there is the nearest or the first", () => {
+  for (const [words, place] of Object.entries({
+    "1e9": "0",
+    9999: "10",
+    "gpu:999": "gpu:5",
+    x: "0",
+    "": "0",
+  })) {
+    const line = made();
+    line.goToText(words);
+    assert.equal(line.text(), place);
+  }
+});
+
+test("the cursor tells step and phase of every position", () => {
+  const line = made();
+  assert.deepEqual(line.cursor(), { step: -1, phase: null, done: 0, started: false, finished: false });
+  const expected = model.phases.flatMap((phases, step) =>
+    phases.map((phase, i) => {
+      const complete = i === phases.length - 1;
+      return { step, phase: phase.name, done: step + complete, complete, started: true, finished: false };
+    }),
+  );
+  expected.at(-1).finished = true;
+  assert.equal(line.last(), expected.length);
+  expected.forEach((cursor, i) => {
+    line.position = i + 1;
+    const at = line.cursor();
+    assert.deepEqual({ ...at, phase: at.phase.name }, cursor);
+  });
+});
+
+test("a step without phases takes one position, in which no phase is shown", () => {
+  const line = made({ steps: { ...data.steps, phase_classes: data.steps.phase_classes.map(() => []) } });
+  const onwards = [0, 1, 2].map((position) => Object.assign(line, { position }).moved(1));
+  assert.deepEqual(onwards, [1, 2, 3]);
+  line.position = 3;
+  const { step, phase, done, complete } = line.cursor();
+  assert.deepEqual([step, phase, done, complete, line.text()], [2, null, 3, true, "3"]);
+});
+
+test("moments are the times at which steps start; a step is done at its end", () => {
+  const line = made();
+  line.order = "gpu";
+  assert.deepEqual(
+    [line.moments.times, line.moments.last, line.moments.measured],
+    [[0, 100, 200, 300], 350, true],
+  );
+  assert.equal(line.last(), 5);
+  for (const [position, time] of [
+    [0, -1],
+    [1, 0],
+    [2, 100],
+    [4, 300],
+    [5, 350],
+  ]) {
+    line.position = position;
+    const at = line.cursor();
+    assert.deepEqual([at.time, at.started, at.finished, at.step], [time, position > 0, position === 5, -1]);
+    const done = trace.end_ns.map((end) => end <= time);
+    assert.deepEqual(
+      done.map((_, step) => line.isDone(at, step)),
+      done,
+    );
+  }
+});
+
+test("Python counts the moments of a run as the timeline does", () => {
+  for (const name of ["clocked", "modelled", "window", "parts", "later"]) {
+    const run = givenRun(name);
+    const line = new Timeline(run.model);
+    line.order = "gpu";
+    assert.equal(line.last(), run.moments);
+  }
+});
+
+test("moments are in the order of time, whatever the order of the programs", () => {
+  const line = new Timeline(givenRun("later").model); // the last program starts first
+  assert.deepEqual([line.moments.times, line.moments.last], [[700, 800, 900, 1000], 1050]);
+});
+
+test("a step that starts and ends at once lasts to the next tick", () => {
+  const { start, end, last } = made({ clock: { ...data.clock, end: data.clock.start } }).moments;
+  assert.deepEqual(
+    [...end],
+    [...start].map((time) => time + 1),
+  );
+  assert.equal(last, 301);
+});
+
+test("a step is done when the cursor has passed it", () => {
+  const line = made();
+  line.goToText("2.3");
+  const at = line.cursor();
+  assert.deepEqual(
+    [0, 1, 2, 3].map((step) => line.isDone(at, step)),
+    [true, true, false, false],
+  );
+  assert.deepEqual([line.clamp(1.6), line.clamp(-3)], [2, 0]);
+});
+
+test("a race gives both runs the steps that fit its time, or as many steps each", () => {
+  const costs = [
+    [10, 20, 40],
+    [30, 60, 80, 100],
+  ];
+  const race = new Race(costs);
+  assert.equal(race.text(), "race:0");
+  race.goToText("race:500");
+  assert.deepEqual([race.done(0), race.done(1)], [3, 1]);
+  assert.equal(race.moved(1), 510);
+  race.goToText("race:9999");
+  assert.deepEqual([race.text(), race.done(0), race.done(1)], ["race:1000", 3, 4]);
+  race.goToText("steps:2");
+  assert.deepEqual([race.last(), race.moved(1), race.done(0), race.done(1)], [4, 3, 2, 2]);
+  race.goToText("x");
+  assert.equal(race.text(), "race:0");
+});

@@ -1,0 +1,128 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Transport } from "../../../../viz/player/js/run/transport.js";
+
+// A player of ten positions on a clock of the test: `pass(ms)` runs the frames and timers that fall due.
+function made() {
+  let [now, frame, timer] = [0, null, null];
+  const clock = {
+    now: () => now,
+    requestFrame: (callback) => (frame = callback),
+    cancelFrame: () => (frame = null),
+    later: (callback, ms) => (timer = { callback, due: now + ms }),
+    cancel: () => (timer = null),
+  };
+  const pass = (ms) => {
+    for (const end = now + ms; now < end;) {
+      now = Math.min(now + 16, end);
+      const callback = frame;
+      frame = null;
+      callback?.(now);
+      if (timer && timer.due <= now) {
+        const { callback: ring } = timer;
+        timer = null;
+        ring();
+      }
+    }
+  };
+  const log = [];
+  const owner = Object.fromEntries(
+    ["draw", "refresh", "settled"].map((name) => [name, () => log.push(name)]),
+  );
+  const track = {
+    position: 0,
+    ticksPerStep: 1,
+    last: () => 10,
+    clamp: (position) => Math.max(0, Math.min(10, position)),
+    moved: (direction) => track.clamp(track.position + direction),
+    played: () => track.position + 1,
+  };
+  const player = new Transport(owner, clock);
+  player.use(track);
+  return { player, track, owner, log, pass };
+}
+
+test("playback goes at its speed, stops at the end and starts again", () => {
+  const { player, track, pass } = made();
+  player.speed = 4;
+  player.toggle();
+  pass(1008);
+  assert.equal(track.position, 4);
+  pass(3000);
+  assert.deepEqual([track.position, player.playing], [10, false]);
+  player.toggle();
+  pass(300);
+  assert.deepEqual([track.position, player.playing], [1, true]);
+});
+
+test("a key stops playback where it goes", () => {
+  const { player, track, pass } = made();
+  player.toggle();
+  pass(500);
+  player.action("ArrowLeft")();
+  assert.deepEqual([track.position, player.playing], [3, false]);
+  pass(1000);
+  player.action("End")();
+  assert.equal(track.position, 10);
+  player.action("Home")();
+  assert.equal(track.position, 0);
+  assert.equal(player.action("x"), undefined);
+});
+
+test("the owner hears once that a position has settled, and never while it plays", () => {
+  const { player, log, pass } = made();
+  const settled = () => log.filter((word) => word === "settled").length;
+  player.step(1);
+  pass(300);
+  player.step(1);
+  pass(300);
+  assert.equal(settled(), 0);
+  pass(200);
+  assert.equal(settled(), 1);
+  player.speed = 0.5;
+  player.toggle();
+  pass(1500);
+  assert.equal(settled(), 1);
+});
+
+test("speed stays between the slowest and the fastest", () => {
+  const { player } = made();
+  for (let i = 0; i < 20; i++) player.changeSpeed(1);
+  assert.equal(player.speed, 256);
+  for (let i = 0; i < 20; i++) player.changeSpeed(-1);
+  assert.equal(player.speed, 0.5);
+});
+
+test("an owner that holds keeps the track from going on but not back", () => {
+  const { player, owner, track } = made();
+  let holding = true;
+  owner.holds = () => holding;
+  track.position = 4;
+  const press = (key) => {
+    player.action(key)();
+    return [track.position, player.playing];
+  };
+  assert.deepEqual(["ArrowRight", " ", "End", "ArrowLeft"].map(press), [
+    [4, false],
+    [4, false],
+    [4, false],
+    [3, false],
+  ]);
+  holding = false;
+  assert.deepEqual(press("ArrowRight"), [4, false]);
+  assert.deepEqual(press("End"), [10, false]);
+});
+
+test("a glide takes its time, whatever the speed, and another key ends it", () => {
+  const { player, track, pass } = made();
+  player.glide(8, 320);
+  pass(160);
+  assert.equal(track.position, 4);
+  pass(400);
+  assert.deepEqual([track.position, player.playing], [8, false]);
+  player.glide(0, 400);
+  pass(100);
+  player.goTo(9);
+  pass(500);
+  assert.equal(track.position, 9);
+});

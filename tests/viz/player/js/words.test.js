@@ -1,0 +1,245 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Pane } from "../../../../viz/player/js/grid/pane.js";
+import { lastKnown, recordedSeries } from "../../../../viz/player/js/run/series.js";
+import { Timeline } from "../../../../viz/player/js/run/timeline.js";
+import {
+  bytesSoFar,
+  countWords,
+  duelWords,
+  headName,
+  rateWords,
+  readoutWords,
+  rowHint,
+  rowWords,
+  tileWords,
+} from "../../../../viz/player/js/run/words.js";
+import { given, givenRun, inPhase, range, standing, stepsWhere } from "./given.js";
+
+const clocked = givenRun("clocked");
+const backward = givenRun("window");
+const parts = givenRun("parts");
+
+function readout({ model }, place, pinned = null) {
+  const { line, at } = standing(model, place);
+  return readoutWords(line, at, bytesSoFar(line, at), 3, pinned);
+}
+
+function readoutOf({ model }, step, phase, pinned = null) {
+  return readoutWords(new Timeline(model), inPhase(model, step, phase), { total: 1500 }, 1, pinned);
+}
+
+test("the readout says where the playback stands, and what is known by then", () => {
+  const told = {
+    0: "Not started. Space plays, the arrow keys step.",
+    1: "Query tile 0, key tile 0 (partly masked). Row 0: m 0, l 16, α 0. 42 B so far.",
+    1.2: "Query tile 1, key tile 0: load K. 57 B so far.",
+    2.3:
+      "Query tile 1, key tile 1 (partly masked): mask. " +
+      "Row 16: m 0 after tile 0, l 16 after tile 0, α 0 after tile 0. 87 B so far.",
+    2.4:
+      "Query tile 1, key tile 1 (partly masked): row max. " +
+      "Row 16: m 0, l 16 after tile 0, α 0 after tile 0. 87 B so far.",
+    2.6: "Query tile 1, key tile 1 (partly masked): rescale. Row 16: m 0, l 32, α 1. 87 B so far.",
+    "gpu:2": "3 tiles in progress, by the GPU's clock (traced launch). 147 B requested so far.",
+    "gpu:99": "All programs have ended. 348 B requested.",
+  };
+  for (const [place, words] of Object.entries(told)) assert.equal(readout(clocked, place), words);
+  assert.match(readout(givenRun("modelled"), "gpu:2"), /modelled: one program per SM of the H200/);
+  assert.match(readout(givenRun("keyless"), "1"), /^Query tile 0 sees no key\. /);
+  assert.match(readout(givenRun("sampled"), "8"), /^Query tile 4, key tile 1\. Row (6[4-9]|7\d): /);
+});
+
+function counts(model, places, unit = "tile") {
+  return places.map((place) => {
+    const { line, at } = standing(model, place);
+    line.unit = unit;
+    return countWords(line, at);
+  });
+}
+
+test("the counter tells steps, phases, microseconds or moments", () => {
+  assert.deepEqual(counts(clocked.model, ["0", "3", "3.2"]), ["step 0 / 10", "step 3 / 10", "step 4 / 10"]);
+  assert.deepEqual(counts(clocked.model, ["0", "3.2", "4"], "phase"), [
+    "step 0 / 10",
+    "step 4 / 10, phase 2 / 8",
+    "step 4 / 10, phase 8 / 8",
+  ]);
+  assert.deepEqual(counts(clocked.model, ["gpu:0", "gpu:5"]), ["0.0 / 0.3 µs", "0.3 / 0.3 µs"]);
+  assert.deepEqual(counts(givenRun("modelled").model, ["gpu:0", "gpu:3"]), ["moment 0 / 5", "moment 3 / 5"]);
+});
+
+test("the speed is told in its unit", () => {
+  const line = new Timeline(clocked.model);
+  assert.equal(rateWords(line, 4), "4 tiles/s");
+  line.order = "gpu";
+  assert.equal(rateWords(line, 0.5), "0.5 moments/s");
+});
+
+// In its third phase a step has loaded its keys. At moment 2 each query tile has done its first step.
+test("bytes so far are those of what is done", () => {
+  const { model, trace } = clocked;
+  const cases = { 0: [0, 0], 2: [2, 0], 2.3: [2, 10], "gpu:0": [0, 0], "gpu:2": [4, 0] };
+  for (const [place, [steps, ofKey]] of Object.entries(cases)) {
+    const { line, at } = standing(model, place);
+    const isDone = (step) =>
+      place.startsWith("gpu") ? steps > 0 && trace.end_ns[step] <= 100 : step < steps;
+    const done = range(model.count).filter(isDone);
+    assert.equal(done.length, steps);
+    const moved = range(5).map((tensor) =>
+      done.reduce(
+        (sum, step) => sum + trace.tensor_bytes_read[step][tensor] + trace.tensor_bytes_written[step][tensor],
+        tensor === 1 ? ofKey : 0,
+      ),
+    );
+    const { total, perTensor } = bytesSoFar(line, at);
+    assert.deepEqual(perTensor, moved);
+    assert.equal(
+      total,
+      moved.reduce((sum, bytes) => sum + bytes),
+    );
+  }
+});
+
+// In every phase: bytes grow if it loads or stores, and a value is there from its phase on.
+for (const name of given("algorithms")) {
+  test(`bytes and values of ${name} come in their phases`, () => {
+    const { model } = givenRun(name);
+    const line = new Timeline(model);
+    let before = 0;
+    for (const position of range(line.last() + 1).slice(1)) {
+      line.position = position;
+      const at = line.cursor();
+      at.isDone = (step) => line.isDone(at, step);
+      const { total } = bytesSoFar(line, at);
+      assert.equal(total > before, at.phase.loads.length + at.phase.stores.length > 0, line.text());
+      before = total;
+      for (const series of recordedSeries(model, model.kernel[at.step])) {
+        const phases = model.phases[at.step];
+        const later = phases.slice(phases.indexOf(at.phase) + 1);
+        const isPending = !at.complete && later.some((phase) => series.changes(phase));
+        assert.equal(
+          lastKnown(model, series, at, [at.step]) === 0,
+          !isPending,
+          `${line.text()} ${series.name}`,
+        );
+      }
+    }
+    assert.equal(before, model.bytes.at(-1));
+  });
+}
+
+test("a step is told by its kernel and its tiles", () => {
+  const of = (where) => stepsWhere(backward.trace, where)[0];
+  const first = of({ kernel: 0, q_tile: 1 });
+  assert.equal(readoutOf(backward, first), "_attn_bwd_preprocess: query tile 1. 1.5 kB so far.");
+  assert.match(
+    readoutOf(backward, first, "load O, dO"),
+    /^_attn_bwd_preprocess: query tile 1: load O, dO\. /,
+  );
+  const alone = of({ kernel: 1, q_tile: -1 });
+  assert.match(readoutOf(backward, alone), /^_attn_bwd_dk_dv: key tile 0 is seen by no query\. /);
+  const cut = of({ kernel: 2, q_tile: 2, kv_tile: 4 });
+  assert.match(
+    readoutOf(backward, cut),
+    /^_attn_bwd_dq: query tile 2, key tile 4 \(partly masked\)\. Row 16: P /,
+  );
+});
+
+test("a step of split keys is told by its part", () => {
+  const told = [2, 3, 6].map((kv_tile) =>
+    readoutOf(parts, stepsWhere(parts.trace, { kernel: 0, kv_tile })[0]),
+  );
+  const combined = stepsWhere(parts.trace, { kernel: 1 }).slice(0, 3);
+  assert.deepEqual(
+    [...told, ...combined.map((step) => readoutOf(parts, step))].map((words) => words.split(". ")[0]),
+    [
+      "_attn_split_kv: part 0, key tile 2",
+      "_attn_split_kv: part 1, key tile 3",
+      "_attn_split_kv: part 2, key tile 6",
+      "_attn_combine: part 0, key tiles 0 to 2",
+      "_attn_combine: part 1, key tiles 3 to 5",
+      "_attn_combine: part 2, key tile 6",
+    ],
+  );
+});
+
+test("the state is that of the picked row, once one of its steps has been played", () => {
+  assert.match(readout(clocked, "3"), /Row 16: m 0, l 32/);
+  assert.match(readout(clocked, "3", { head: 0, q: 0, row: 3 }), /Row 3: m 0, l 16, α 0\./);
+  assert.doesNotMatch(readout(clocked, "3", { head: 0, q: 2, row: 3 }), /Row/);
+});
+
+test("a tile is told by what the mask leaves of it, and its share in the head and kernel at hand", () => {
+  const { model, trace } = backward;
+  for (const batch_head of range(2)) {
+    for (const kv_tile of range(5)) {
+      for (const kernel of [1, 2]) {
+        const [step] = stepsWhere(trace, { kernel, batch_head, q_tile: 2, kv_tile });
+        const words = tileWords(model, { head: batch_head, q: 2, kv: kv_tile }, kernel, true);
+        const kind = step === undefined ? "skipped by the mask" : "partly masked";
+        assert.ok(words.startsWith(`query tile 2, key tile ${kv_tile}: ${kind}`));
+        const percent = /, (\S+) % of the attention/.exec(words)?.[1];
+        if (step === undefined) assert.equal(percent, undefined);
+        else assert.ok(Math.abs(Number(percent) - (100 * model.share[step]) / 65535) < 0.06);
+      }
+    }
+  }
+  const { model: standard } = givenRun("standard");
+  const told = [0, 2].map((kernel) => tileWords(standard, { head: 0, q: 1, kv: 0 }, kernel));
+  assert.deepEqual(
+    told.map((words) => words.includes("%")),
+    [false, true], // the first kernel only computes scores
+  );
+  assert.match(tileWords(clocked.model, { head: 0, q: 0, kv: 0 }, 0), /partly masked, 100 %/);
+  assert.match(tileWords(parts.model, { head: 0, q: 0, kv: 1 }, 1), /key tiles 0 to 2 together: /);
+});
+
+test("two runs are told by their steps and bytes, and in a race by their times", () => {
+  const panes = [clocked, clocked];
+  const costs = [
+    [5e5, 2e6],
+    [5e5, 3e6],
+  ];
+  const third = clocked.model.bytes[3];
+  assert.equal(
+    duelWords(panes, [10, 3], costs, true, "Modelled."),
+    `A: 10 of 10 steps in 2 ms, 348 B. B: 3 of 10 steps, ${third} B. Modelled.`,
+  );
+  assert.equal(
+    duelWords(panes, [10, 3], costs, false, "Modelled."),
+    `A: 10 of 10 steps, 348 B. B: 3 of 10 steps, ${third} B.`,
+  );
+});
+
+test("a row is told by its number, and of packed heads by its head and query", () => {
+  const at = { step: 1, kernel: 0 };
+  assert.equal(rowWords(clocked.model, at, null), "row 16");
+  assert.equal(rowWords(clocked.model, at, { head: 0, q: 2, row: 5 }), "row 37");
+  assert.deepEqual([headName(clocked.model, 1), headName(parts.model, 1)], ["head 1", "K head 1"]);
+  const begun = { step: -1, started: true, kernel: 0 };
+  assert.equal(
+    rowWords(givenRun("packed").model, begun, { head: 1, q: 0, row: 3 }),
+    "row 3: head 3, query 1",
+  );
+});
+
+// Its curves are empty, and a click on it seemed to do nothing.
+test("a picked row without a tile so far is told as such", () => {
+  const at = { step: 1, kernel: 0, isDone: (step) => step < 1 };
+  const hint = (q) => rowHint(clocked.model, at, { head: 0, q, row: 3 });
+  assert.doesNotMatch(hint(0), /not reached/);
+  assert.match(hint(2), /not reached yet/);
+});
+
+const back = (model) => (words) => {
+  const pane = Object.assign(Object.create(Pane.prototype), { model });
+  pane.pinText(words);
+  return pane.pinned && pane.pinnedText();
+};
+
+test("a picked row in words leads back to it", () => {
+  const places = ["0.0", "0.37", "0.63", "0.64", "1.0", "0", "x", undefined];
+  assert.deepEqual(places.map(back(clocked.model)), ["0.0", "0.37", "0.63", null, null, null, null, null]);
+  assert.deepEqual(["1.33", "1.20", "0.33"].map(back(givenRun("sampled").model)), ["1.33", null, null]);
+});

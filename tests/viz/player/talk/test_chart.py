@@ -1,0 +1,136 @@
+"""Recorded sweeps as scenes: what is accepted, what the stage is given, and what its words may use."""
+
+import math
+from collections import defaultdict
+
+import msgspec
+import pytest
+
+from kernels.measure.measurement import DIRECTIONS
+from kernels.measure.series import peer_curves
+from kernels.recordings import recorded_document
+from viz.measure.controls import shape_words
+from viz.measure.sources import recorded_source
+from viz.player.talk.chart import (
+    METRICS,
+    Chart,
+    InvalidChart,
+    chart_curves,
+    chart_data,
+    chart_figures,
+    fixed_words,
+    fullest_last,
+    recorded_peers,
+)
+from viz.player.talk.data import talk_data
+from viz.player.talk.read import parse_talk
+from viz.player.talk.scene import InvalidTalk, scene_toml
+
+SCENE = 'title = "t"\n[[scene]]\ntitle = "One"\nsentence = "{ours} at {last}"\n'
+
+
+def test_points_are_those_of_the_recording():
+    chart = Chart(peers=("naive", "ours"))
+    data = chart_data(chart)
+    curves = peer_curves("recorded", fullest_last(recorded_document("sweeps").measurements), chart.view)
+    (ours,) = [curve for curve in curves if (curve.peer, curve.direction) == ("ours", "forward")]
+    drawn = {math.exp(x): math.exp(y) for x, y in data["series"][1]["points"]}
+    assert {round(x): y for x, y in drawn.items()} == pytest.approx(ours.values("time"))
+    assert [each["name"] for each in data["series"]] == ["naive (torch)", "our kernels"]
+    assert "H200" in data["source"]
+    assert "causal" in data["source"]
+
+
+def doubled():
+    """Problem to its measurements, of each problem that the recording holds more than once."""
+    by_problem = defaultdict(list)
+    for measurement in recorded_document("sweeps").measurements:
+        by_problem[measurement.problem].append(measurement)
+    return {problem: found for problem, found in by_problem.items() if len(found) > 1}
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_a_shape_that_was_measured_twice_has_the_values_of_measure_and_of_its_fullest_run(direction):
+    assert len(doubled()) == 12
+    for problem, found in doubled().items():
+        fields = {"mask": problem.mask, "head_dim": problem.head_dim, "dtype": problem.dtype}
+        chart = Chart(direction=direction, **fields)
+        chart = msgspec.structs.replace(chart, peers=tuple(recorded_peers(chart)))
+        on_page = recorded_source().curves(chart.view)
+        shown = {curve.peer: curve.timings[problem.q_len] for curve in chart_curves(chart)}
+        page = {curve.peer: curve.timings for curve in on_page if curve.direction == direction}
+        assert shown == {peer: timings[problem.q_len] for peer, timings in page.items()}
+        fullest = max(found, key=lambda measurement: len(measurement.results))
+        for peer in ("naive", "ours", "sdpa_flash", "sdpa_cudnn", "fa4"):
+            assert shown[peer] == fullest.result(peer, direction).timing
+        assert "flex" in shown  # which the fullest run does not have
+        assert fullest.result("flex", direction) is None
+
+
+@pytest.mark.parametrize(
+    "chart", [Chart(), Chart(axis="head_dim", mask="full"), Chart(axis="batch", dtype="bfloat16")]
+)
+def test_the_source_names_all_that_is_held_fixed_in_the_words_of_measure(chart):
+    (problem,) = {curve.points[0].problem for curve in chart_curves(chart)}
+    words = fixed_words(problem, chart.axis)
+    assert words == shape_words(problem, chart.axis, tokens=True)
+    assert "16,384 tokens per launch, heads × head_dim = 2,048" in words
+    assert chart_data(chart)["source"].startswith(f"{words} · recorded on")
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+def test_every_metric_has_a_chart(metric, direction):
+    data = chart_data(Chart(metric, direction=direction))
+    assert len(data["series"]) == (2 if metric == "speedup" else 3)
+    for each in data["series"]:
+        assert all(math.isfinite(x) and math.isfinite(y) for x, y in each["points"])
+
+
+def test_a_speed_up_needs_naive_attention_but_does_not_have_to_show_it():
+    assert [each["name"] for each in chart_data(Chart("speedup", peers=("ours",)))["series"]] == [
+        "our kernels"
+    ]
+    with pytest.raises(InvalidChart, match="that of another peer over naive"):
+        chart_data(Chart("speedup", peers=("naive",)))
+
+
+def test_what_was_not_recorded_is_refused():
+    with pytest.raises(InvalidChart, match="nothing of this chart was recorded"):
+        chart_data(Chart(head_dim=96))
+    with pytest.raises(InvalidChart, match=r"sdpa_math was not recorded .*; recorded are .*naive"):
+        chart_data(Chart(peers=("ours", "sdpa_math")))
+    assert recorded_peers(Chart(head_dim=96)) == []
+
+
+def test_words_have_the_numbers_of_the_last_common_point():
+    figures = chart_figures(Chart(peers=("naive", "ours")))
+    assert figures["last"] == "16,384"
+    data = chart_data(Chart(peers=("naive", "ours")))
+    assert [figures["naive"], figures["ours"]] == [each["last"] for each in data["series"]]
+
+
+def test_a_chart_is_read_and_written():
+    words = (
+        'chart = { metric = "memory", peers = ["ours", "naive"], mask = "full" }\nstep = "1"\nstops = ["2"]\n'
+    )
+    talk = parse_talk(SCENE + words, "a.toml")
+    (scene,) = talk.scenes
+    assert scene.run is None
+    assert scene.chart == Chart("memory", peers=("ours", "naive"), mask="full")
+    assert parse_talk('title = "t"\n' + scene_toml(scene), "a.toml").scenes == (scene,)
+    data = talk_data(talk, {})
+    assert data["runs"] == {}
+    assert data["scenes"][0]["sentence"].endswith("at 16,384")
+
+
+def test_a_chart_that_was_not_recorded_is_named_with_its_scene():
+    talk = parse_talk(SCENE + "chart = { head_dim = 96 }\n", "a.toml")
+    with pytest.raises(InvalidTalk, match=r"a\.toml, scene 1 “One”, chart: .*was not recorded"):
+        talk_data(talk, {})
+
+
+def test_a_chart_without_a_curve_is_named_with_its_scene():
+    talk = parse_talk(SCENE + 'chart = { metric = "speedup", peers = ["naive"] }\n', "a.toml")
+    with pytest.raises(InvalidTalk, match=r"a\.toml, scene 1 “One”, chart: .*another peer over naive"):
+        talk_data(talk, {})

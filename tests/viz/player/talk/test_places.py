@@ -1,0 +1,99 @@
+"""Places of a scene that its run does not have are refused, with what was given and what is accepted."""
+
+import pytest
+
+from kernels.problem.presets import PRESETS
+from kernels.recordings import recorded_run
+from tests.viz.player.runs import GPU
+from viz.player.drawn import drawn_of
+from viz.player.talk.data import talk_data
+from viz.player.talk.places import well_placed
+from viz.player.talk.read import parse_talk
+from viz.player.talk.scene import InvalidTalk, Scene, Stop
+from viz.shared.run_request import RunRequest
+from viz.talk.shipped import recorded_runs
+
+SCENE = 'title = "t"\n[[scene]]\ntitle = "One"\nsentence = "s"\n'
+LAST_OF_LAYER = drawn_of(recorded_run(PRESETS["layer"].problem, "flash2").trace, GPU.sm_count).moments
+"""The clock of a recording differs from one recording to the next."""
+
+
+def loaded(fields):
+    talk = parse_talk(SCENE + fields, "a.toml")
+    return talk_data(talk, recorded_runs(talk))
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (
+            'problem = "tiny"\nstep = "65"',
+            "step: '65' is past the end; the run has 64 steps, expected 0 to 64",
+        ),
+        ('problem = "tiny"\nstops = ["64.1"]', "stops: '64.1' is past the end"),
+        ('problem = "tiny"\nstep = "0.99"', r"step: '0.99' is not a phase of that step; expected 0.1 to 0.8"),
+        ('problem = "tiny"\nstep = "0.0"', r"step: '0.0' is not a phase of that step; expected 0.1 to 0.8"),
+        (
+            'problem = "layer"\nstep = "gpu:9999"',
+            f"step: 'gpu:9999' is past the end; expected gpu:0 to gpu:{LAST_OF_LAYER}",
+        ),
+        ('problem = "tiny"\nrow = "1.0"', "row: '1.0' is of another head; expected one of 0"),
+        ('problem = "tiny"\nrow = "0.32"', r"row: '0.32' is past the end; expected 0.0 to 0.31"),
+        ('problem = "llama3"\nrow = "0.5"', r"row: '0.5' is not among the rows .* the nearest is 0.4"),
+        (
+            'problem = "tiny"\nview = "numbers"\nstep = "9.2"\nrow = "0.20"',
+            r"row: '0.20' is not in the tile that is shown; expected 0.4 to 0.7",
+        ),
+        (
+            'problem = "tiny"\nview = "numbers"\nhidden = ["state"]\nstep = "9.3"',
+            "hidden: 'state' is known at 9.3 already; expected a step up to 9.2",
+        ),
+        (
+            'problem = "tiny"\nview = "numbers"\nhidden = ["state"]\nstep = "9"',
+            "hidden: 'state' is asked in a phase before the row max; 9 is not one",
+        ),
+        (
+            'problem = "tiny"\nalgorithm = "backward"\nview = "numbers"\nhidden = ["state"]\nstep = "9.3"',
+            "hidden: 'state' is m, l and alpha of a forward pass, and step 9 has none",
+        ),
+        (
+            'problem = "tiny"\nversus = { algorithm = "flash1" }\nstep = "race:1001"',
+            "step: 'race:1001' is past the end; expected race:0 to race:1000",
+        ),
+        (
+            'problem = "tiny"\nversus = { algorithm = "flash1" }\nstep = "steps:65"',
+            "step: 'steps:65' is past the end; the run has 64 steps, expected steps:0 to steps:64",
+        ),
+    ],
+)
+def test_a_place_that_a_run_does_not_have_is_refused(fields, message):
+    with pytest.raises(InvalidTalk, match=f"^a.toml, scene 1 “One”, {message}") as found:
+        loaded(fields)
+    assert str(found.value).endswith(".")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        'problem = "tiny"\nstep = "0.8"\nstops = ["64"]\nrow = "0.31"',
+        'problem = "tiny"\nview = "numbers"\nstep = "0.2"\nstops = ["9.2"]\nrow = "0.7"',
+        f'problem = "layer"\nstep = "gpu:{LAST_OF_LAYER}"\nrow = "11.0"',
+    ],
+)
+def test_the_last_places_are_accepted(fields):
+    assert loaded(fields)["scenes"]
+
+
+def test_a_scene_that_is_copied_leaves_out_what_its_run_lacks():
+    def copied(preset, step, row, view="numbers"):
+        name = RunRequest(PRESETS[preset].problem, "flash2")
+        run = drawn_of(recorded_run(name.problem, "flash2").trace, GPU.sm_count)
+        return well_placed(Scene("t", "s", name, (Stop(step),), view=view, row=row), [run])
+
+    assert copied("tiny", "9.2", "0.5") == Scene(
+        "t", "s", RunRequest(PRESETS["tiny"].problem, "flash2"), (Stop("9.2"),), view="numbers", row="0.5"
+    )
+    assert copied("tiny", "9.2", "0.20").row == ""
+    assert copied("tiny", "99", "0.2").stops == (Stop("0"),)
+    assert copied("tiny", "99", "0.2").row == "0.2"
+    assert copied("gpt2", "gpu:9999", "7.1", "grid").stops == (Stop("0"),)

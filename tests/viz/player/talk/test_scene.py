@@ -1,0 +1,202 @@
+"""Talks as TOML: what is accepted, what is refused, and that a scene comes back as it was written."""
+
+import pytest
+
+from kernels.problem import AttentionProblem
+from kernels.problem.presets import PRESETS
+from viz.player.talk.chart import Chart
+from viz.player.talk.read import parse_talk, read_talk
+from viz.player.talk.scene import InvalidTalk, Scene, Stop, scene_toml
+from viz.player.talk.what_if import Choice
+from viz.shared.run_request import RunRequest
+
+GOOD = 'title = "t"\n[[scene]]\ntitle = "One"\nsentence = "s"\nproblem = "tiny"\n'
+WITH_CHART = 'title = "t"\n[[scene]]\ntitle = "One"\nsentence = "s"\nchart = {}\n'
+TINY, GPT2 = PRESETS["tiny"].problem, PRESETS["gpt2"].problem
+
+
+def scene_of(text):
+    (scene,) = parse_talk(text, "a.toml").scenes
+    return scene
+
+
+@pytest.mark.parametrize(
+    ("problem", "run"),
+    [
+        ('"tiny"', RunRequest(TINY, "flash2")),
+        ('"decode"', RunRequest(PRESETS["decode"].problem, "split_kv")),  # a preset brings its algorithm
+        ('{ preset = "tiny", mask = "causal" }', RunRequest(TINY.with_(mask="causal"), "flash2")),
+        (
+            "{ q_len = 40, kv_len = 48, head_dim = 16 }",
+            RunRequest(AttentionProblem(q_len=40, kv_len=48, head_dim=16), "flash2"),
+        ),
+    ],
+)
+def test_what_is_not_given_has_a_default(problem, run):
+    talk = parse_talk(GOOD.replace('"tiny"', problem), "a.toml")
+    assert (talk.title, talk.minutes, talk.scenes) == ("t", 5.0, (Scene("One", "s", run),))
+
+
+def test_the_second_run_of_a_duel_differs_in_what_is_given():
+    scene = scene_of(GOOD + 'versus = { block_m = 8, algorithm = "flash1" }\n')
+    assert scene.versus == RunRequest(TINY.with_(block_m=8), "flash1")
+    assert scene.stops == (Stop("race:0"),)
+
+
+def test_a_run_has_the_own_tiles_of_its_algorithm_unless_others_are_given():
+    text = GOOD.replace('"tiny"', '"gpt2"\nalgorithm = "flash3"')
+    own = GPT2.with_(block_m=128, block_n=128)
+    scene = scene_of(text + 'versus = { algorithm = "flash2" }\n')
+    assert (scene.run, scene.versus) == (RunRequest(own, "flash3"), RunRequest(own, "flash2"))
+    with pytest.raises(InvalidTalk, match=r"block_m=32 is not accepted: .* 128 x 128 tiles"):
+        parse_talk(text.replace('"gpt2"', '{ preset = "gpt2", block_m = 32 }'), "a.toml")
+
+
+WRONG = {
+    GOOD: [
+        'view = "chart"',
+        'algorithm = "flash9"',
+        'step = "x"',
+        'step = "race:3"',
+        'step = "1\\n"',
+        'stops = ["1", 2]',
+        'stops = [{ step = "1", words = "w" }]',
+        'stops = [{ step = "" }]',
+        'stops = [{ sentence = "s" }]',
+        'stops = "3"',
+        'hidden = ["title"]',
+        "hidden = [{}]",
+        'hidden = ["state"]',
+        'row = "3"',
+        "tells = 1",
+        "gpu = 3",
+        'gpu = "GTX"',
+        "colour = 3",
+        "versus = 3",
+        'versus = { algorithm = "x" }',
+        'versus = { algorithm = ["x"] }',
+        'versus = { preset = ["x"] }',
+        "versus = { block_m = 7 }",
+        "live = 3",
+        "live = { width = [3] }",
+        "live = { length = 512 }",
+        "live = { length = [1,2,3,4,5,6,7,8,9,10] }",
+        "live = { length = [0] }",
+        "live = { length = [true] }",
+        "live = { mask = [3] }",
+        'live = { mask = ["round"] }',
+        "live = { tiles = [64] }",
+        "live = { tiles = [[7, 7]] }",
+    ],
+    GOOD + 'versus = { algorithm = "flash1" }\n': ['view = "numbers"', 'step = "37"'],
+    GOOD.replace("tiny", "gpt2"): [
+        "live = { length = [1024, 2000000] }",
+        'live = { head_dim = [16] }\nversus = { algorithm = "flash3" }',
+        'live = { tiles = [[128, 128], [64, 128]] }\nalgorithm = "flash3"',
+    ],
+    WITH_CHART: ['stops = ["4"]', 'hidden = ["state"]', 'problem = "tiny"'],
+    WITH_CHART.replace("chart = {}\n", ""): [
+        "chart = 3",
+        'chart = { metric = "joy" }',
+        "chart = { colour = 3 }",
+        "chart = { peers = [] }",
+        'chart = { peers = ["gpu"] }',
+        'chart = { peers = [["naive"]] }',
+        'chart = { peers = "ours" }',
+        'chart = { mask = ["causal"] }',
+        'chart = { length = "8" }',
+        "chart = { head_dim = true }",
+    ],
+    GOOD.replace('problem = "tiny"\n', ""): [
+        'problem = "small"',
+        "problem = { q_length = 3 }",
+        'problem = { preset = "tiny", q_len = -3 }',
+        'problem = { preset = "tiny", q_len = "many" }',
+        "problem = []",
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"), [pytest.param(text, wrong, id=wrong) for text in WRONG for wrong in WRONG[text]]
+)
+def test_a_wrong_field_is_named_with_file_scene_and_what_is_accepted(text, wrong):
+    with pytest.raises(InvalidTalk) as found:
+        parse_talk(f"{text}{wrong}\n", "a.toml")
+    (line,) = str(found.value).splitlines()
+    assert line.startswith(f"a.toml, scene 1 “One”, {wrong.split(' ')[0]}: ")
+    assert "expected" in line or "known are title, sentence" in line
+    assert line.endswith(".")
+    assert not line.endswith("..")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("title = ", "a.toml: this is not TOML"),
+        (GOOD.replace('"tiny"', 4000 * "[" + 4000 * "]"), "a.toml: .*too deep"),
+        ("minutes = 1" + 400 * "0" + "\n" + GOOD, "a.toml, minutes: "),
+        (f"minutes = 1{5000 * '0'}\n" + GOOD, "a.toml: .*too large a number"),
+        (f"minutes = 0x{5000 * 'f'}\n" + GOOD, "a.toml: .*too large a number"),
+        ('title = "t"', "a.toml, scene: nothing is given"),
+        ('title = "t"\nscene = [3]', "a.toml, scene: "),
+        ('title = "t"\nscene = "x"', "a.toml, scene: "),
+        (GOOD.replace('"t"', "3"), "a.toml, title: 3; expected"),
+        (GOOD.replace('"One"', '" "'), "a.toml, scene 1 “ ”, title: "),
+        ("minutes = -1\n" + GOOD, "a.toml, minutes: -1"),
+        ("minutes = true\n" + GOOD, "a.toml, minutes: true"),
+        ("minutes = inf\n" + GOOD, "a.toml, minutes: Infinity"),
+        ("speaker = 1\n" + GOOD, "a.toml, speaker: this field is not known"),
+    ],
+)
+def test_a_wrong_file_is_refused(text, message):
+    with pytest.raises(InvalidTalk, match=message):
+        parse_talk(text, "a.toml")
+
+
+def test_every_field_and_every_scene_is_told_of_at_once():
+    with pytest.raises(InvalidTalk) as found:
+        parse_talk(GOOD + 'view = "x"\nrow = "y"\n[[scene]]\ntitle = "Two"\n', "a.toml")
+    assert len(str(found.value).splitlines()) == 4  # view, row; sentence and problem of the second scene
+
+
+def test_a_file_may_begin_with_a_byte_order_mark_and_must_be_text(tmp_path):
+    (tmp_path / "bom.toml").write_text(GOOD, encoding="utf-8-sig")
+    assert read_talk(tmp_path / "bom.toml").scenes == parse_talk(GOOD, "bom.toml").scenes
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
+    for name in ("none", "binary"):
+        with pytest.raises(InvalidTalk, match=rf"^{name}\.toml: the file cannot be read"):
+            read_talk(tmp_path / f"{name}.toml")
+
+
+@pytest.mark.parametrize(
+    "scene",
+    [
+        Scene('Quotes " and \\', "s\nt", RunRequest(TINY, "flash2")),
+        Scene(
+            "All",
+            "{steps} → α",
+            RunRequest(GPT2.with_(q_len=100), "flash1"),
+            (Stop("steps:1"), Stop("steps:2", "then")),
+            RunRequest(GPT2.with_(q_len=100, block_m=32), "flash2"),
+            notes="several\nlines",
+            view="bytes",
+            row="0.3",
+            hidden=("sentence", "code"),
+            tells=True,
+            gpu="A100",
+            live=(Choice("mask", ("full", "causal")), Choice("tiles", ((32, 32), (16, 32)))),
+        ),
+        Scene(
+            "Chart",
+            "s",
+            None,
+            (Stop("1"), Stop("2")),
+            view="chart",
+            chart=Chart("memory", peers=("ours", "naive"), mask="full"),
+        ),
+    ],
+    ids=lambda scene: scene.title,
+)
+def test_a_scene_comes_back_as_it_was_written(scene):
+    assert parse_talk('title = "t"\n' + scene_toml(scene), "a.toml").scenes == (scene,)

@@ -1,0 +1,539 @@
+"""The player and the duel as they are drawn, each by itself in one page of Chromium."""
+
+import re
+
+import pytest
+
+from kernels.algorithms import run_traced
+from kernels.problem import AttentionProblem
+from kernels.problem.presets import PRESETS
+from tests.kernels.algorithms.flash3.as_if import as_if_run
+from tests.lanes import hopper_lanes, plain_lanes
+from tests.viz.player.runs import GPU, PROBLEM, WINDOW, hand_built, shown, traced
+from viz.player import drawn
+from viz.player.data import duel_data
+from viz.player.lanes import LanesRun, lanes_data
+from viz.player.modules import FOLDER
+from viz.player.selection import select_steps
+from viz.shared.theme import palettes_for_player
+
+pytestmark = pytest.mark.browser
+
+LOOKED = """(async ({ data, state = {}, look }) => {
+  const root = document.body.appendChild(document.createElement("div"));
+  const shown = data.runs ? new duel.Duel(root) : new player.Player(root);
+  shown.load(data, state);
+  const seen = await eval(look)(shown);
+  shown.destroy();
+  root.remove();
+  return seen;
+})(given)"""
+
+
+@pytest.fixture(scope="module")
+def look_at(run):
+    """What a look sees of a player of some data in some state, or of a duel."""
+    return lambda data, look, **state: run(LOOKED, {"data": data, "look": look, "state": state})
+
+
+@pytest.fixture(scope="module")
+def tiny():
+    return traced(PRESETS["tiny"].problem)[1]
+
+
+@pytest.fixture(scope="module")
+def large():
+    """(trace, player data) of tiles of 32 x 32, with the numbers of row 5 of each query tile."""
+    problem = AttentionProblem(q_len=70, kv_len=100, head_dim=32, block_m=32, block_n=32, mask="causal")
+    return traced(problem, row=5)
+
+
+def both(first, second):
+    return duel_data((first, "here"), (second, "there"), GPU)
+
+
+def test_words_that_stay_the_same_are_not_said_again(look_at, data):
+    look = """async (shown) => {
+      const told = { childList: true, characterData: true, subtree: true };
+      const changes = [];
+      const observer = new MutationObserver((records) => changes.push(...records));
+      for (const name of ["fa-readout", "fa-said", "fa-told-here", "fa-count"])
+        observer.observe(shown.root.querySelector(`.${name}`), told);
+      const counts = [];
+      for (const move of [() => shown.draw(), () => shown.transport.step(1)]) {
+        move();
+        await null;
+        counts.push(changes.splice(0).length);
+      }
+      return counts;
+    }"""
+    same, other = look_at(data, look, step="2", unit="phase")
+    assert same == 0
+    assert other > 0
+
+
+def test_what_the_keys_point_at_in_the_numbers_is_said(look_at):
+    """The words about the cells come back once nothing is pointed at."""
+    look = """({ microscope }) => {
+      const { about, said } = microscope;
+      const seen = () => [said.textContent.slice(0, 12), said.role, about.hidden];
+      microscope.explain(microscope.built.slots.find(({ name }) => name === "Q"), 1, 0);
+      const first = seen();
+      microscope.explain(null);
+      return [first, seen()];
+    }"""
+    _, data = traced(PRESETS["tiny"].problem, row=1)
+    pointing, after = look_at(data, look, step="1", open="tile")
+    assert pointing == ["Q, column 0:", "status", True]
+    assert after == ["", "status", False]
+
+
+def test_the_legend_of_the_numbers_says_what_a_minus_means(look_at, tiny):
+    """A talk shows no other words about the cells."""
+    look = """({ microscope: { figure, legend } }) => {
+      const minus = legend.querySelector(".fa-negative");
+      return [figure.querySelectorAll(".fa-negative").length, minus?.parentElement.textContent];
+    }"""
+    marked, said = look_at(tiny, look, step="1", open="tile")
+    assert marked > 0
+    assert said == "negative"
+
+
+@pytest.mark.parametrize(("asked", "is_kept"), [("", False), ("opened.pickNext(-1);", True)])
+def test_a_row_that_the_reader_did_not_pick_is_let_go_with_its_tile(look_at, asked, is_kept):
+    """Else the next tile that is opened would be one that holds it, and not the one that the reader sees."""
+    look = f"""(shown) => {{
+      const {{ opened, pane, timeline }} = shown;
+      opened.toggle();
+      {asked}
+      const told = pane.pinnedText();
+      opened.toggle();
+      const after = pane.pinned && pane.pinnedText();
+      timeline.position = pane.model.phaseStart[5];
+      opened.toggle();
+      return [told, after, timeline.cursor().step];
+    }}"""
+    problem = AttentionProblem(q_len=96, kv_len=96, head_dim=16, block_m=32, block_n=32, mask="causal")
+    _, data = traced(problem)  # steps: tile 0: key 0; 1: 0, 1; 2: ...
+    told, after, step = look_at(data, look, step="2")
+    assert told.startswith("0.")
+    assert after == (told if is_kept else None)
+    assert step == (2 if is_kept else 4)
+
+
+def test_a_row_that_a_shorter_tile_lacks_gives_way_to_one_that_it_has(look_at):
+    problem = AttentionProblem(q_len=50, kv_len=32, head_dim=32, block_m=32, block_n=32)
+    _, data = traced(problem, row=23)
+    look = "(shown) => (shown.timeline.goToText('1.2'), shown.settled(), shown.state().row)"
+    assert 32 <= int(look_at(data, look, step="0.3", row="0.23", open="tile").split(".")[1]) < 50
+
+
+def test_the_dots_of_the_curves_stay_inside_of_their_strips(look_at, data):
+    """Also at the ends of a scale, such as an alpha of 1."""
+    look = """(shown) => ["1", "2", "3"].flatMap((step) => {
+      const [boxes, dots] = [[], []];
+      const note = { fillRect: (...box) => boxes.push(box), arc: (...dot) => dots.push(dot) };
+      const measureText = () => ({ width: 10 });
+      const told = { get: (known, name) => known[name] ?? (() => {}) };
+      const canvas = shown.aside.rows;
+      Object.assign(canvas.style, { display: "block", width: "300px", height: "160px" });
+      const paper = { context: new Proxy({ ...note, measureText }, told), x: 0, y: 0, scale: 1 };
+      shown.timeline.goToText(step);
+      draw.drawElsewhere(new Map([[canvas, paper]]), () => shown.draw());
+      const wide = boxes.filter(([x, , wide]) => x > 90 && wide > 100);
+      return dots.map(([, y, r]) => wide.some(([, top, , high]) => top <= y - r && y + r <= top + high));
+    })"""
+    inside = look_at(data, look)
+    assert len(inside) >= 3
+    assert all(inside)
+
+
+def test_a_duel_says_what_of_its_runs_is_left_out(look_at, monkeypatch):
+    traces = [hand_built(PROBLEM.with_(q_heads=heads, kv_heads=heads)) for heads in (1, 2)]
+    monkeypatch.setattr(drawn, "select_steps", lambda *given: select_steps(*given, limit=10))
+    look = "(shown) => [shown.root.querySelector('.fa-notes').textContent, shown.caption.foot]"
+    assert look_at(both(*traces), look) == 2 * ["A: here · B: there · 1 of 2 heads are drawn"]
+
+
+def test_the_scale_of_colours_is_that_of_the_runs_at_hand(run):
+    """One run stays, the other one is replaced by another."""
+    short, middle, long = (hand_built(PROBLEM.with_(mask="full", kv_len=keys)) for keys in (64, 128, 256))
+    script = """(() => {
+      const made = new duel.Duel(document.createElement("div"));
+      const scales = given.map((data) => {
+        made.load(data, {});
+        return made.panes.map((pane) => 1 / pane.model.scaleShare);
+      });
+      made.destroy();
+      return scales;
+    })()"""
+    first, second = run(script, [both(middle, short), both(middle, long)])
+    assert first == pytest.approx([4, 4], rel=1e-3)
+    assert second == pytest.approx([8, 8], rel=1e-3)
+
+
+def test_a_click_in_a_duel_picks_no_row_and_its_parts_have_names(look_at):
+    look = """({ root, panes }) => {
+      const { stage } = panes[0].nodes;
+      const { x, y, width, height } = stage.getBoundingClientRect();
+      const at = { clientX: x + width / 2, clientY: y + 0.7 * height };
+      ["mousemove", "click"].forEach((name) => stage.dispatchEvent(new MouseEvent(name, at)));
+      const named = [root, ...root.querySelectorAll("[role=group]")].map((node) => node.ariaLabel);
+      return [stage.title, panes[0].pinned, named];
+    }"""
+    traces = [hand_built(PROBLEM), hand_built(PROBLEM.with_(mask="full"))]
+    words, pinned, names = look_at(both(*traces), look)
+    assert words.startswith("query tile ")
+    assert "Click" not in words
+    assert pinned is None
+    assert all(names)
+    assert [name[:2] for name in names[1:3]] == ["A:", "B:"]
+
+
+def test_while_a_duel_plays_its_words_are_said_only_so_often_and_shown_at_once(look_at):
+    look = """(shown) => {
+      const [seen, said] = ["readout", "said"].map((name) => shown.root.querySelector(`.fa-${name}`));
+      shown.panes.forEach((pane) => (pane.draw = () => {}));
+      shown.setOrder("steps");
+      shown.transport.playing = true;
+      const start = performance.now() + 5000;
+      const frames = [0, 100, 1000].map((time, i) => {
+        shown.race.position = i + 1;
+        shown.draw(start + time);
+        return [seen, said].map((node) => node.textContent.split(" of")[0]);
+      });
+      return [frames, said.ariaLive, seen.ariaLive];
+    }"""
+    trace = hand_built(PROBLEM)
+    frames, live, quiet = look_at(both(trace, trace), look)
+    assert frames == [["A: 1", "A: 1"], ["A: 2", "A: 1"], ["A: 3", "A: 3"]]
+    assert (live, quiet) == ("polite", None)
+
+
+def test_the_legend_says_that_hidden_tiles_are_computed_and_which_run_does(run):
+    problem = PROBLEM.with_(q_len=32, kv_len=32, mask="causal")
+    script = """(() => {
+      const [one, other] = given.map(model.makeModel);
+      const legend = dom.legend();
+      return [[one], [other], [one, other]].map((models) => {
+        legend.says(models);
+        return legend.node.textContent;
+      });
+    })()"""
+    said = run(script, [traced(problem, name)[1] for name in ("standard", "flash2")])
+    told = [re.search(r"weight 0(?:, but (computed(?: in .)?))?", words)[1] for words in said]
+    assert told == ["computed", None, "computed in A"]
+
+
+@pytest.mark.parametrize(("size", "shows"), [(600, "visible"), (80, "hidden")])
+def test_the_legend_names_the_letters_on_the_tiles_only_if_there_are_any(look_at, size, shows):
+    look = f"""(shown) => {{
+      Object.assign(shown.pane.nodes.stage.style, {{ width: "{size}px", height: "{size}px" }});
+      shown.draw();
+      const entry = [...shown.legend.node.children].find((each) => each.textContent.includes("on a tile"));
+      return getComputedStyle(entry).visibility;
+    }}"""
+    _, data = traced(PROBLEM.with_(q_len=32, kv_len=32), "standard")
+    assert look_at(data, look) == shows
+
+
+def test_of_many_scores_a_prediction_is_asked_by_their_sum(run, large):
+    """Nobody adds up 32 exponentials by hand. What the reader typed stays beside the answer."""
+    trace, data = large
+    step = int(((trace.q_tile == 1) & (trace.kv_tile == 1)).argmax())
+    script = """(() => {
+      const m = model.makeModel(given.data);
+      const form = new predict.Predict({ next() {} });
+      form.show({ model: m, step: given.step, row: m.offsets.indexOf(5), name: 37 });
+      form.inputs.l.value = "1";
+      form.compare();
+      const marks = form.feedback.textContent;
+      form.reveal();
+      const keeps = marks === form.feedback.textContent && form.inputs.l.value === "1";
+      return [form.given.textContent, keeps, form.truth.textContent];
+    })()"""
+    asked, keeps, truth = run(script, {"data": data, "step": step})
+    scores = trace.matrices["QK^T"][step, 0] * trace.problem.scale
+    top, total = re.search(r"in this tile is (\S+), and all .* add up to (\S+)\. What", asked).groups()
+    assert float(top.replace("−", "-")) == pytest.approx(scores.max(), rel=0.01)
+    assert float(total) == pytest.approx(float(sum(2.718281828 ** (scores - scores.max()))), rel=0.01)
+    assert keeps
+    assert truth.startswith("m = ")
+
+
+def test_the_keys_go_through_the_numbers_of_a_row(look_at, large):
+    trace, data = large
+    step = int(((trace.q_tile == 1) & (trace.kv_tile == 2)).argmax())
+    look = """({ microscope, root }) => {
+      const [, scores] = root.querySelectorAll(".fa-strip");
+      const said = [];
+      const does = (event) => (scores.dispatchEvent(event), said.push(microscope.said.textContent));
+      does(new FocusEvent("focus"));
+      for (const key of ["ArrowRight", "End"]) does(new KeyboardEvent("keydown", { key }));
+      does(new FocusEvent("blur"));
+      const marked = [...scores.children].findIndex((cell) => cell.matches(".fa-marked"));
+      return [said, marked, [...microscope.boxes.keys()]];
+    }"""
+    phases = [phase["name"] for phase in data["kernels"][0]["phases"][1]]
+    place = f"{step}.{phases.index('QK^T') + 1}"
+    said, marked, slots = look_at(data, look, step=place, row="0.37", open="tile")
+    assert slots == ["Q", "S", "O"]  # K and V are not of a row
+    scores = trace.matrices["QK^T"][step, 0] * trace.problem.scale
+    assert marked == int(scores.argmax())
+    cells = [re.search(r"key (\d+): (\S+)$", words).groups() for words in said[:3]]
+    assert [int(key) for key, _ in cells] == [64, 65, 95]
+    told = [float(number.replace("−", "-")) for _, number in cells]
+    assert told == pytest.approx(scores[[0, 1, 31]].tolist(), rel=0.005)
+    assert said[3] == ""
+
+
+def test_lanes_without_a_player_mark_the_tile_of_a_block_that_is_picked(run):
+    lanes = lanes_data([LanesRun(made(), True) for made in (hopper_lanes, plain_lanes)])
+    script = """(async () => {
+      const show = (await import("/lanes_component.js")).default;
+      const parentElement = document.body.appendChild(document.createElement("div"));
+      parentElement.innerHTML = '<div class="fa-player"></div>';
+      show({ data: given, parentElement });
+      const canvas = parentElement.querySelector(".fa-lanes");
+      Object.assign(canvas.style, { display: "block", width: "900px" });
+      show({ data: given, parentElement });
+      const said = () => parentElement.querySelector(".fa-lane-readout").textContent;
+      canvas.dispatchEvent(new KeyboardEvent("keydown", { key: "." }));
+      const before = canvas.toDataURL();
+      parentElement.querySelector("button[title^='zoom so that the marked']").click();
+      const seen = [said().includes("query tile"), before !== canvas.toDataURL()];
+      parentElement.remove();
+      return seen;
+    })()"""
+    assert run(script, {"lanes": lanes, "palettes": palettes_for_player()}) == [True, True]
+
+
+def test_below_the_name_of_the_file_begins_a_whole_line(run, data):
+    """At every zoom of the page, also where lines are a fraction of a pixel high."""
+    style = (FOLDER.parent / "css" / "player.css").read_text()
+    script = """given.sizes.map((size) => {
+      const view = new source_view.SourceView();
+      const style = document.head.appendChild(document.createElement("style"));
+      style.textContent = given.style;
+      document.body.append(view.node);
+      Object.assign(view.node.style, { height: "150px", width: "300px", fontSize: `${size}px` });
+      const m = model.makeModel(given.data);
+      const seen = m.kernels[0].phases.flat().map((phase) => {
+        view.show(m, { kernel: 0, phase });
+        const end = view.node.firstChild.getBoundingClientRect().bottom;
+        const lines = [...view.node.querySelectorAll(".fa-line")].map((line) => line.getBoundingClientRect());
+        const lit = view.node.querySelector(".fa-lit").getBoundingClientRect();
+        const isCut = ({ top, bottom }) => top < end - 0.5 && bottom > end + 0.5;
+        const { bottom } = view.node.getBoundingClientRect();
+        return [view.node.scrollTop > 0, lines.some(isCut), end - 1 < lit.top && lit.top < bottom];
+      });
+      view.node.remove();
+      style.remove();
+      return seen;
+    })"""
+    for seen in run(script, {"data": data, "style": style, "sizes": [11.5, 12.3, 14]}):
+        assert any(scrolled for scrolled, *_ in seen)
+        assert not any(cut for _, cut, _ in seen)
+        assert all(in_sight for *_, in_sight in seen)
+
+
+@pytest.mark.parametrize("head_dim", [64, 256])
+def test_a_source_of_several_files_names_the_file_at_the_top_and_where_one_begins(run, head_dim):
+    problem = AttentionProblem(q_len=300, kv_len=300, head_dim=head_dim, mask="causal")
+    script = """(() => {
+      const view = new source_view.SourceView();
+      const m = model.makeModel(given);
+      const file = () => view.node.querySelector(".fa-file").textContent.split("/").pop();
+      const tops = m.kernels[0].phases[1].map((phase) => (view.show(m, { kernel: 0, phase }), file()));
+      return [tops, [...view.node.querySelectorAll(".fa-part")].map((part) => part.textContent)];
+    })()"""
+    tops, parts = run(script, shown(as_if_run(problem))[1])
+    attend = "attend_wide.py" if head_dim > 128 else "attend.py"
+    softmax = "online_softmax.py" if head_dim > 128 else "softmax.py"
+    assert tops == [
+        *("loader.py", "products.py", "mask.py", attend),
+        *(softmax, softmax, "loader.py", "products.py"),
+    ]
+    of_a_step = ["products.py", "mask.py", attend, "products.py", "loader.py", "products.py"]
+    assert [words for words in parts if words.endswith(".py")] == ["loader.py", *of_a_step, "output.py"]
+
+
+# --- whom the keys of a page belong to: its players, a talk, or what has the focus ---
+
+
+OWNERS = """
+  const did = [];
+  const made = (name) => {
+    const root = document.createElement("div");
+    document.body.append(root);
+    return { root, transport: { action: () => () => did.push(name) } };
+  };
+  const press = (key, target = document.body) => {
+    const event = new KeyboardEvent("keydown", { key, bubbles: true, composed: true, cancelable: true });
+    target.dispatchEvent(event);
+    return event.defaultPrevented;
+  };
+"""
+
+
+def test_the_keys_go_back_to_an_owner_that_still_lives(run):
+    script = f"""(() => {{
+      {OWNERS}
+      const drops = ["a", "b", "c"].map((name) => keyboard.takeKeys(made(name)));
+      press("x");
+      drops[1]();
+      drops[2]();
+      press("x");
+      drops[0]();
+      press("x");
+      return did;
+    }})()"""
+    assert run(script) == ["c", "a"]
+
+
+@pytest.mark.parametrize(
+    ("tag", "role", "takes"),
+    [("button", "", False), ("summary", "", False), ("div", "tab", False), ("div", "", True)],
+)
+def test_space_is_left_to_what_it_presses(run, tag, role, takes):
+    script = f"""(() => {{
+      {OWNERS}
+      const drop = keyboard.takeKeys(made("a"));
+      const target = document.createElement(given[0]);
+      if (given[1]) target.setAttribute("role", given[1]);
+      document.body.append(target);
+      const isTaken = press(" ", target);
+      drop();
+      return isTaken;
+    }})()"""
+    assert run(script, [tag, role]) is takes
+
+
+@pytest.mark.parametrize(("clicks", "taken"), [(1, True), (0, False)])
+def test_space_is_the_players_again_once_a_button_was_clicked(run, clicks, taken):
+    """A press of a key on a button counts as no click of the pointer."""
+    script = f"""(() => {{
+      {OWNERS}
+      const owner = made("a");
+      const drop = keyboard.takeKeys(owner);
+      const button = owner.root.appendChild(document.createElement("button"));
+      button.focus();
+      button.dispatchEvent(new MouseEvent("click", {{ bubbles: true, detail: given }}));
+      const isTaken = press(" ", document.activeElement);
+      drop();
+      return isTaken;
+    }})()"""
+    assert run(script, clicks) is taken
+
+
+def test_enter_follows_a_link_during_a_talk(run):
+    script = f"""(() => {{
+      {OWNERS}
+      const drop = keys.takeTalkKeys((action, name) => did.push(action ?? name), () => {{}});
+      const link = document.createElement("a");
+      document.body.append(link);
+      const taken = [press("Enter", link), press(" ", link), press("Enter")];
+      drop();
+      return [taken, did];
+    }})()"""
+    assert run(script) == [[False, True, True], ["next", "Enter"]]
+
+
+def test_a_talk_that_is_left_gives_the_keys_back(run, data):
+    """And not when a rerun cleans up just before the next call."""
+    scene = {"title": "zero", "sentence": "", "hidden": [], "stops": [{"step": "1", "sentence": ""}]}
+    scene |= {"run": "r", "duel": "", "chart": None, "view": "grid", "row": None, "tells": "", "live": []}
+    talk = {"id": "t", "title": "T", "minutes": 1, "runs": {"r": data}, "duels": {}, "scenes": [scene]}
+    script = f"""(async () => {{
+      {OWNERS}
+      const show = (await import("/talk_component.js")).default;
+      const parentElement = document.createElement("div");
+      parentElement.innerHTML = '<div class="fa-talk" tabindex="-1"></div>';
+      document.body.append(parentElement);
+      const later = () => new Promise((resolve) => setTimeout(resolve, 20));
+      const call = () => show({{ data: {{ talk: given }}, parentElement }});
+      call()();
+      const leave = call();
+      await later();
+      const during = press("n");
+      leave();
+      await later();
+      return [during, press("n")];
+    }})()"""
+    assert run(script, talk | {"palettes": palettes_for_player()}) == [True, False]
+
+
+# --- the Streamlit component: one player per element, in any order of calls and clean-ups ---
+
+
+CALLS = """(async () => {
+  const show = (await import("/component.js")).default;
+  const parentElement = document.createElement("div");
+  parentElement.style.width = "900px";
+  parentElement.innerHTML = '<div class="fa-player" tabindex="-1"></div>';
+  document.body.append(parentElement);
+  const root = parentElement.firstChild;
+  root.style.height = "600px";
+  const call = (run) => show({ data: { run, state: {} }, parentElement, setStateValue: () => {} });
+  const press = (key) => root.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+  const report = () => {
+    press("ArrowRight");
+    return {
+      players: root.querySelectorAll(".fa-controls").length,
+      lines: root.querySelectorAll(".fa-line").length > 5,
+      step: root.querySelector(".fa-count").textContent,
+    };
+  };
+  const [first, second, both] = given;
+  const result = await (STEPS)();
+  parentElement.remove();
+  return result;
+})()"""
+
+
+@pytest.fixture(scope="module")
+def given():
+    one, other = (run_traced(WINDOW, name) for name in ("flash2", "flash1"))
+    return [shown(one)[1], shown(other)[1], both(one, other)]
+
+
+def tried(run, given, steps):
+    return run(CALLS.replace("STEPS", steps), given)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        "async () => { const late = call(first); call(second); late(); return report(); }",
+        "async () => { const late = call(first); late(); call(second); return report(); }",
+        "async () => { const late = call(first); call(second); late(); call(second); return report(); }",
+    ],
+    ids=["after", "before", "again"],
+)
+def test_a_call_that_is_overtaken_and_cleaned_up_leaves_the_player_of_the_next(run, given, steps):
+    shown = tried(run, given, steps)
+    assert (shown["players"], shown["lines"]) == (1, True)
+    assert shown["step"] == f"step 1 / {given[1]['steps']['count']}"
+
+
+@pytest.mark.parametrize("again", ["first", "second"])
+def test_the_same_run_goes_on_playing_where_it_was_and_another_does_not(run, given, again):
+    steps = """async () => {
+      const early = call(first); press("ArrowRight"); press("ArrowRight"); press("[");  press(" "); early();
+      call(AGAIN);
+      return { plays: root.querySelector('button[title^="play"]').ariaPressed === "true", ...report() };
+    }"""
+    shown = tried(run, given, steps.replace("AGAIN", again))
+    assert shown["plays"] == (again == "first")
+    assert shown["step"].startswith("step 3 /" if again == "first" else "step 1 /")
+
+
+def test_after_the_last_call_is_cleaned_up_no_key_is_taken(run, given):
+    steps = "async () => { call(first); const last = call(second); last(); return report(); }"
+    assert tried(run, given, steps)["step"] == f"step 0 / {given[1]['steps']['count']}"
+
+
+def test_a_duel_takes_the_place_of_a_player(run, given):
+    steps = "async () => { call(first); call(both); return report(); }"
+    shown = tried(run, given, steps)
+    assert (shown["players"], shown["lines"]) == (1, False)

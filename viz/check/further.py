@@ -1,0 +1,144 @@
+"""What a check can be asked beyond its verdict: sensitivity, determinism, and time beside our kernels."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import streamlit as st
+
+from kernels.check.case.cases import UPLOADED, USERS, estimated_seconds
+from kernels.check.report.tables import variation_rows
+from kernels.check.requests import DeterminismRequest, SensitivityRequest
+from kernels.check.result import CheckResult, Determinism, Sensitivity
+from kernels.worker.requests import MeasureRequest
+from viz.check.context import CheckContext
+from viz.check.figures.sensitivity import blocks_figure, scales_figure
+from viz.shared import runs
+from viz.shared.figures.comparison import memory_figure, time_figure
+from viz.shared.layout import colors, plot
+from viz.shared.runs import measured_problem
+from viz.shared.waiting import asked_job, result_of
+
+VARIATIONS = 8
+"""About as many runs of the kernel as the variations take."""
+RUNS = 12
+"""The same for the comparison bit by bit, batches of several sequences among them."""
+PEERS = {"cuda": ("ours", "sdpa_flash", "sdpa_cudnn", "naive"), "interpreter": ("sdpa", "naive")}
+"""What a user's kernel is timed beside."""
+BLOCKS_WORDS = (
+    "**Tile sizes.** The same inputs with other tiles. The order of the sums changes; the result must not."
+)
+SCALES_WORDS = (
+    "**Scale of the input.** The query times powers of two, up to the first that its type cannot hold."
+)
+
+
+def can_vary(result: CheckResult) -> bool:
+    """Whether tiles and scale of the case can be varied: its kernel ran, here."""
+    return result.case.kernel != UPLOADED and not (result.refused or result.broken or result.stopped)
+
+
+def sensitivity_panel(context: CheckContext, result: CheckResult) -> Sensitivity | None:
+    """The variations, asked for at once if they are quick. None while there are none."""
+    if not can_vary(result):
+        return None
+    st.subheader("Sensitivity", anchor="sensitivity")
+    one_run = replace(result.case, gradients=False, repeats=1, upload="")
+    seconds = VARIATIONS * estimated_seconds(one_run, context.backend)
+    button = f"Vary tiles and scale (about {seconds:,.0f} s)"
+    request = SensitivityRequest(result.case, context.version(result.case))
+    job = asked_job(
+        context.store, request, seconds, button, blob=context.file, key="ask-sensitivity", holder=_holder()
+    )
+    sensitivity = result_of(context.store, job, "sensitivity", wait_s=0) if job else None
+    if sensitivity:
+        _draw_sensitivity(sensitivity)
+    return sensitivity
+
+
+def let_variations_go(context: CheckContext) -> None:
+    """Take the variations of the case before out of the queue: the reader waits for the check of another."""
+    context.store.let_go(_holder(), ends_running=False)
+
+
+def _holder() -> str:
+    return f"{runs.session_name()} variations"
+
+
+def _draw_sensitivity(sensitivity: Sensitivity) -> None:
+    _say(sensitivity.notes)
+    blocks, scales = st.columns(2, gap="large") if sensitivity.blocks else [st.container()] * 2
+    if sensitivity.blocks:
+        with blocks:
+            st.caption(BLOCKS_WORDS)
+            plot(blocks_figure(sensitivity.blocks, colors()), key="blocks")
+            for point in sensitivity.blocks:
+                if point.refused:
+                    st.caption(f"{point.label}: {point.refused}")
+    if sensitivity.scales:
+        with scales:
+            st.caption(SCALES_WORDS)
+            plot(scales_figure(sensitivity.scales, colors()), key="scales")
+
+
+def determinism_panel(context: CheckContext, result: CheckResult) -> Determinism | None:
+    """The variations, asked for by a button; then one line each. None while there are none."""
+    if not can_vary(result):
+        return None
+    st.subheader("Determinism and batch invariance", anchor="determinism")
+    st.caption(
+        "A row's result should not depend on when it is computed, on what else is in the batch, or on where "
+        "the row lies. Here its bits are compared. A few ulps are rounding; they do not change the verdict."
+    )
+    seconds = RUNS * estimated_seconds(replace(result.case, repeats=1), context.backend)
+    request = DeterminismRequest(result.case, context.version(result.case))
+    button = f"Compare bit by bit (about {seconds:,.0f} s)"
+    job = context.store.peek(request)
+    if job is None:
+        start, args = context.store.start, (request, context.file)
+        st.button(button, icon=":material/compare_arrows:", key="ask-determinism", on_click=start, args=args)
+        return None
+    determinism = result_of(context.store, job, "determinism", wait_s=0)
+    if determinism is None:
+        return None
+    st.markdown(f"**{determinism.sentence}**")
+    if determinism.variations:
+        st.dataframe(variation_rows(determinism), hide_index=True, width="stretch")
+    _say(determinism.notes)
+    return determinism
+
+
+def _say(notes: tuple[str, ...]) -> None:
+    for note in notes:
+        st.caption(f":material/info: {note}")
+
+
+def beside_ours_panel(context: CheckContext, result: CheckResult) -> None:
+    """The measurement; nothing for other kernels, and no time for a kernel that the interpreter ran."""
+    case = result.case
+    if case.kernel not in USERS or result.refused or result.broken or case.upload:
+        return
+    st.subheader("Time and memory beside ours", anchor="cost")
+    if result.interpreted:
+        st.caption(
+            "Triton's interpreter ran your kernel, so its time says nothing about the kernel's speed. On a "
+            "CUDA GPU the kernel is timed here beside ours and torch's."
+        )
+        return
+    problem = measured_problem(case.problem, context.backend)
+    named = USERS[: len(context.users)]
+    versions = " ".join(context.version(replace(case, kernel=name)) for name in named)
+    peers = (*named, *PEERS[context.backend])
+    request = MeasureRequest(problem, peers=peers, kernel_version=versions)
+    measurement = result_of(context.store, context.store.job(request), "cost", wait_s=0.1)
+    if measurement is None:
+        return
+    st.caption(
+        f"**Measured** here on {measurement.device.name}, {problem.dtype}: median, peers in turn on the same "
+        "tensors."
+    )
+    left, right = st.columns(2, gap="large")
+    with left:
+        plot(time_figure(measurement, colors()), key="time")
+    with right:
+        plot(memory_figure(measurement, colors()), key="memory")

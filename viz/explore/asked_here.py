@@ -1,0 +1,153 @@
+"""What else Explore asks the worker for: lanes, time and memory, the numbers of one row of a large tile."""
+
+from __future__ import annotations
+
+import functools
+import re
+
+import streamlit as st
+
+from kernels.algorithms import kernels_with_lanes
+from kernels.measure.measure import naive_peak_bytes
+from kernels.measure.measurement import Measurement
+from kernels.problem import AttentionProblem
+from kernels.recordings import recorded_measurement
+from kernels.trace import Trace
+from kernels.trace.lanes import Lanes
+from kernels.traffic.modelled import forward_flops
+from kernels.worker.requests import LanesRequest, MeasureRequest, TraceRequest
+from viz.explore.choice import WHOLE_S, Machine, duration
+from viz.player.lanes import LanesRun, fastest_first, recorded_lane_runs
+from viz.player.places import ROW
+from viz.shared import runs
+from viz.shared.waiting import asked_job, job_words, result_of, results_of
+
+LONG_ON_A_CPU = {"bytes": 2e9, "flops": 1e11}
+"""Naive attention beyond either is measured on a CPU only after a click: it runs seven times."""
+POLL_S = 0.7
+PICKED = "picked_row"
+"""Key in the session of the row that the page has seen in the URL."""
+
+
+def lanes_of(machine: Machine, run: runs.Run) -> tuple[LanesRun, ...]:
+    """Lanes of the run's algorithm, and of others on the same problem; none if its own has none.
+
+    Recorded ones, or for a run that was made here on a GPU measured ones, once the reader asks for them.
+    """
+    own = run.algorithm.lanes
+    if run.file or own is None:
+        return ()
+    found = recorded_lane_runs(run.trace.problem, run.algorithm.direction)
+    if machine.backend == "cuda" and not (run.recorded or run.meanwhile):
+        found = _measured_lanes(machine, run) or found
+    return found if any(each.kernel is own for each in found) else ()
+
+
+def _measured_lanes(machine: Machine, run: runs.Run) -> tuple[LanesRun, ...]:
+    """Lanes of the kernels that can run the problem on this machine."""
+    store, device, problem = machine.store, machine.device, run.trace.problem
+    if store is None or device is None:
+        return ()
+    able = [
+        each
+        for each in kernels_with_lanes(run.algorithm.direction)
+        if each.refusal(problem, device.compute_capability) is None
+    ]
+    if run.algorithm.lanes not in able:
+        return ()
+    requests = [LanesRequest(problem, each.name) for each in able]
+    jobs = {request: job for request in requests if (job := store.peek(request)) is not None}
+    if len(jobs) < len(requests):
+        st.button(
+            "Measure the lanes of an SM here",
+            icon=":material/view_timeline:",
+            help="Runs the kernels again, with and without marks that say when its warps did what.",
+            on_click=_start,
+            args=(store, requests),
+        )
+        return ()
+    return fastest_first(_lanes_run(lanes) for lanes in results_of(store, jobs, "lanes").values())
+
+
+def _start(store: runs.RunStore, requests: list[LanesRequest]) -> None:
+    for request in requests:
+        store.start(request)
+
+
+@functools.lru_cache(maxsize=runs.REMEMBERED)
+def _lanes_run(lanes: Lanes) -> LanesRun:
+    return LanesRun(lanes, recorded=False)
+
+
+def measurement_of(machine: Machine, run: runs.Run) -> Measurement | None:
+    """Time and memory of the run's problem: recorded, or measured here; None if there is none yet."""
+    store = machine.store
+    if run.recorded or store is None:
+        return recorded_measurement(run.trace.problem)
+    problem = runs.measured_problem(run.trace.problem, machine.backend)
+    request = MeasureRequest(problem, (run.algorithm.direction,))
+    job = store.peek(request)
+    if job is not None and job.done:
+        return result_of(store, job, "measurement")
+    if job is None and machine.backend != "cuda" and _takes_long(problem, run.algorithm.direction):
+        st.caption("Time and memory of a problem of this size take a while on a CPU.")
+        st.button("Measure here", icon=":material/speed:", on_click=store.start, args=(request,))
+        return None
+    _measure(store, request)
+    return None
+
+
+def _takes_long(problem: AttentionProblem, direction: str) -> bool:
+    too_large = naive_peak_bytes(problem, direction) > LONG_ON_A_CPU["bytes"]
+    every_score = problem.with_(mask="full")  # naive attention computes what the mask hides too
+    return too_large or forward_flops(every_score) > LONG_ON_A_CPU["flops"]
+
+
+@st.fragment(run_every=POLL_S)
+def _measure(store: runs.RunStore, request: MeasureRequest) -> None:
+    """Ask at the second turn, so that quick changes of the problem do not queue a measurement each."""
+    job = store.peek(request)
+    if job is not None and job.done:
+        st.rerun()
+    if job is None and st.session_state.get("measure_next") == request:
+        job = store.job(request)
+    st.session_state["measure_next"] = request
+    st.caption(f"Time and memory: {job_words(job) if job else 'about to be measured'} …")
+
+
+def can_pick(machine: Machine, run: runs.Run) -> bool:
+    """Whether the run could be run here again, with the numbers of a row."""
+    return machine.backend != "replay" and run.is_of_controls and run.algorithm.has_figure
+
+
+def wanted_row(trace: Trace) -> int | None:
+    """Offset in the query tiles of the row that the URL opens; None if none is, or all rows are recorded."""
+    state = st.query_params
+    match = re.fullmatch(ROW, state.get("row", "")) if state.get("open") == "tile" else None
+    has_all = trace.matrices is not None and trace.matrix_row is None
+    if match is None or has_all:
+        return None
+    return int(match.string.partition(".")[2]) % trace.problem.block_m
+
+
+def with_picked_row(machine: Machine, run: runs.Run) -> runs.Run:
+    """The same run with the numbers of the row that the URL opens, or `run` while they are not there."""
+    st.session_state[PICKED] = row = wanted_row(run.trace)
+    store, trace = machine.store, run.trace
+    if store is None or row is None or machine.backend == "starting" or not can_pick(machine, run):
+        return run
+    seconds = runs.estimated_seconds(trace.problem, run.algorithm, machine.backend, trace.steps)
+    notice = f"The numbers of this row come from a run that takes about {duration(seconds)} here."
+    if seconds > WHOLE_S:
+        st.info(f"{notice} That is too long: choose a shorter problem.", icon=":material/timer:")
+        return run
+    request = TraceRequest(trace.problem, trace.algorithm, trace.sample, row)
+    job = asked_job(store, request, seconds, "Run it for the numbers of this row", notice=notice, key="row")
+    traced = result_of(store, job, "row") if job else None
+    return runs.live_run(traced) if traced else run
+
+
+def ask_for_row(trace: Trace) -> None:
+    """Draw the page again if the player has opened a row since the page was drawn."""
+    if wanted_row(trace) != st.session_state.get(PICKED):
+        st.rerun()

@@ -1,0 +1,164 @@
+"""Which run Explore shows, why, and what else the reader can do. Pure: no streamlit."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from kernels.algorithms import ALGORITHMS
+from kernels.device.backend import DeviceInfo
+from kernels.problem import AttentionProblem
+from kernels.problem.presets import PRESETS, Preset
+from kernels.recordings import recorded_problems
+from kernels.trace.algorithm import Algorithm
+from kernels.trace.sample import choose_sample, sampled_steps
+from kernels.worker.requests import TraceRequest
+from viz.player.selection import is_large
+from viz.shared import runs
+from viz.shared.run_request import RunRequest
+
+LONG_S = 3.0
+"""A run that is estimated to take longer is sampled, if its algorithm can be."""
+WHOLE_S = 100.0
+"""A whole run that is estimated to take longer is not offered: the worker's time limit would end it."""
+
+Extent = Literal["", "here", "whole"]
+"""What the reader has asked for by a button: a run here in place of a recording, or the whole run."""
+Case = Literal["refused", "not recorded", "recorded", "replayed", "starting", "run"]
+"""What is shown: nothing, as no machine takes the problem, or as it cannot run here and was not recorded; a
+recording, or one of a run that this machine cannot make; a stand-in while the worker starts; a run made here.
+"""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What can run kernels here."""
+
+    backend: str
+    """As `viz.shared.runs.backend` names it."""
+    device: DeviceInfo | None = None
+    """None as long as the worker has not named it, and without a worker."""
+    store: runs.RunStore | None = None
+
+    @property
+    def has_worker(self) -> bool:
+        """Whether a worker has said that it can run kernels."""
+        return self.store is not None and self.backend in ("cuda", "interpreter")
+
+
+@dataclass(frozen=True)
+class RunChoice:
+    """The decision about one run."""
+
+    request: RunRequest
+    case: Case
+    words: str = ""
+    """What the page says of it; "" for nothing."""
+    recording: runs.Run | None = None
+    """Shown if it is "recorded" or "replayed"."""
+    trace: TraceRequest | None = None
+    """Asked of the worker if it is "run": of the whole run, or of a sample."""
+    seconds: float = 0.0
+    """Rough time of `trace`; 0 if the reader has asked for it already."""
+    offer: Extent = ""
+    """What a button offers."""
+    offer_words: str = ""
+
+    @property
+    def links(self) -> list[Preset]:
+        """Recorded runs of the algorithm, which every machine can show, if this run cannot be shown."""
+        entry = ALGORITHMS[self.request.algorithm]
+        if self.case not in ("refused", "not recorded"):
+            return []
+        recorded = recorded_problems(entry.name)
+        return [each for each in PRESETS.values() if entry.with_own_tiles(each.problem) in recorded]
+
+
+def choose(request: RunRequest, machine: Machine, asked: Extent = "") -> RunChoice:
+    """What is shown of a run that was asked for."""
+    entry, recording = ALGORITHMS[request.algorithm], runs.recorded(*request)
+    if refused := entry.refusal(request.problem):
+        return RunChoice(request, "refused", str(refused))
+    known = machine.device is not None or not entry.needs  # the worker will say soon whether it can run
+    here = f"{entry.label} needs {entry.needs.gpu_words}; {_here(machine)}" if entry.needs else ""
+    if machine.backend == "replay" or (entry.needs and _lacks(entry, machine)):
+        if recording is None:
+            none = f"Kernels cannot run here, and there is no recording of {entry.label} for this problem."
+            return RunChoice(request, "not recorded", here or none)
+        if machine.backend == "replay":
+            return RunChoice(request, "recorded", recording=recording)
+        words = f"**Replayed** from {recording.trace.device.name}: {here}"
+        return RunChoice(request, "replayed", words, recording)
+    if recording is not None and not (asked and known):
+        words = f"Runs the kernel on the device at hand. Now: {recording.provenance}."
+        return RunChoice(
+            request, "recorded", recording=recording, offer="here" if known else "", offer_words=words
+        )
+    if not known:
+        return RunChoice(request, "starting")
+    return _run(request, machine, asked)
+
+
+def _run(request: RunRequest, machine: Machine, asked: Extent) -> RunChoice:
+    """A run here: sampled if it is long, or asked for once the worker has said what it runs on."""
+    problem, entry = request.problem, ALGORITHMS[request.algorithm]
+
+    def estimated(steps: int | None = None) -> float:
+        return runs.estimated_seconds(problem, entry, machine.backend, steps)
+
+    whole_s = estimated()
+    is_long = whole_s > LONG_S or is_large(problem)
+    if machine.backend == "starting" and is_long:
+        return RunChoice(request, "starting")
+    if asked == "whole":
+        return RunChoice(request, "run", trace=TraceRequest(*request))
+    sample = choose_sample(problem, entry, estimated) if is_long else None
+    trace = TraceRequest(*request, sample)
+    if sample is None:
+        return RunChoice(request, "run", trace=trace, seconds=whole_s)
+    seconds = estimated(sampled_steps(problem, entry, sample))
+    words = (
+        f"**Sample**: {sample.words(problem)} are traced. The whole run takes "
+        f"about {duration(whole_s)} here; its bytes are modelled, and held against what the sample counted."
+    )
+    offer: Extent = "whole" if whole_s < WHOLE_S else ""
+    offer_words = f"Takes about {duration(whole_s)} here, in place of a sample."
+    return RunChoice(
+        request, "run", words, trace=trace, seconds=seconds, offer=offer, offer_words=offer_words
+    )
+
+
+def _lacks(entry: Algorithm, machine: Machine) -> bool:
+    return machine.device is not None and entry.missing(machine.device.compute_capability) is not None
+
+
+def _here(machine: Machine) -> str:
+    if machine.device is None or machine.backend == "replay":
+        return "no kernel can run here."
+    if machine.device.backend == "cuda":
+        return f"this GPU, {machine.device.name}, has {machine.device.compute_capability}."
+    return "here kernels run in Triton's interpreter."
+
+
+def duration(seconds: float) -> str:
+    """Rough time in words: "42 s", "5 min", "1.7 h"."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:,.1f} h"
+
+
+def nearest_recording(request: RunRequest) -> runs.Run | None:
+    """The most similar recording, of the same algorithm if it has any."""
+    for names in ([request.algorithm], list(ALGORITHMS)):
+        found = [RunRequest(known, name) for name in names for known in recorded_problems(name)]
+        if found:
+            return runs.recorded(*min(found, key=lambda each: _distance(request.problem, each.problem)))
+    return None
+
+
+def _distance(one: AttentionProblem, other: AttentionProblem) -> float:
+    """How unlike two problems are: factors between their sizes as powers of two, and 2 for another mask."""
+    sizes = ("q_len", "kv_len", "head_dim", "heads", "block_m", "block_n")
+    factors = (abs(math.log2(getattr(one, size) / getattr(other, size))) for size in sizes)
+    return sum(factors) + 2 * (one.mask != other.mask)

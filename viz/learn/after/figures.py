@@ -1,0 +1,222 @@
+"""Charts of the last chapter.
+
+SMs at work, parts and their weights, clocks, 8-bit errors, late rescales, exponentials.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import plotly.graph_objects as go
+
+from viz.learn.after.maths import ROUNDING, LateRescale, Occupancy, PrecisionResult, SplitRow
+from viz.shared import theme
+from viz.shared.figures.charts import (
+    DOWNWARDS,
+    OUTSIDE,
+    chart,
+    framed,
+    hatched,
+    lengths,
+    line,
+    note,
+    points,
+    rows,
+)
+from viz.shared.formats import format_count, format_error
+
+SMS_PER_LINE = 33
+
+
+def sm_figure(programs_of_sm: np.ndarray, programs: int, colors: theme.Palette) -> go.Figure:
+    """One square for each SM, by the programs that it runs in the first wave."""
+    lines = -(-len(programs_of_sm) // SMS_PER_LINE)
+    padded = np.full(lines * SMS_PER_LINE, np.nan)
+    padded[: len(programs_of_sm)] = programs_of_sm
+    squares = padded.reshape(lines, SMS_PER_LINE)[::-1]
+    heat = go.Heatmap(
+        z=squares,
+        zmin=0,
+        zmax=2,
+        colorscale=[[0, colors.line], [0.5, colors.value], [1, colors.flash]],
+        showscale=False,
+        xgap=2,
+        ygap=2,
+        text=[[f"{count:.0f}" if count > 0 else "" for count in line] for line in squares],
+        texttemplate="%{text}",
+        textfont={"size": 11, "color": colors.background},
+        hovertemplate="%{z} programs<extra></extra>",
+    )
+    busy, hidden = int((programs_of_sm > 0).sum()), {"visible": False}
+    title = f"<b>{busy} of {len(programs_of_sm)} SMs busy</b>, {format_count(programs, 'program')}"
+    margin = {"l": 0, "r": 0, "t": 30, "b": 2}
+    return chart([heat], colors, 44 + 22 * lines, title, hidden, hidden, title_x=0, margin=margin)
+
+
+def split_steps_figure(
+    curve: Sequence[Occupancy], chosen: Occupancy, rule: Occupancy, colors: theme.Palette
+) -> go.Figure:
+    """Tile steps until the last program ends, over the number of parts.
+
+    The kernel's rule and the reader's choice are marked.
+    """
+    x, y = [plan.splits for plan in curve], [plan.tile_steps for plan in curve]
+    hover = "%{x} parts of %{customdata[2]} tiles: %{customdata[0]} programs, waves: %{customdata[1]}, "
+    steps = line(
+        x,
+        y,
+        colors.muted,
+        mode="lines+markers",
+        marker_size=7,
+        customdata=[[plan.programs, plan.waves, plan.tiles_per_split] for plan in curve],
+        hovertemplate=hover + "%{y} tile steps<extra></extra>",
+        name="each number of parts",
+    )
+    marked = (
+        (rule, "the kernel's rule", colors.flash, "diamond", 15),
+        (chosen, "your choice", colors.now, "circle-open", 18),
+    )
+    marks = [
+        points(
+            [plan.splits],
+            [plan.tile_steps],
+            *(color, size, symbol, {"width": 3, "color": color}),
+            name=name,
+            hovertemplate=f"{name}: %{{x}} parts, %{{y}} tile steps<extra></extra>",
+        )
+        for plan, name, color, symbol, size in marked
+    ]
+    axes = ({"type": "log", "tickvals": _powers_of_two(largest)} for largest in (x[-1], max(y)))
+    title, legend = "tile steps until the last program ends, by parts", {"y": -0.12, "yanchor": "top"}
+    return chart([steps, *marks], colors, 300, title, *axes, legend=legend)
+
+
+def _powers_of_two(largest: int) -> list[int]:
+    """1, 2, 4 and so on, or every other of them, so that an axis has at most ten ticks or so."""
+    exponents = range(0, largest.bit_length(), 1 if largest <= 1024 else 2)
+    return [1 << exponent for exponent in exponents]
+
+
+def parts_figure(row: SplitRow, colors: theme.Palette) -> go.Figure:
+    """The weight of each part in the merged row; hovering gives its m, l and lse."""
+    keys = [f"{part.start}–{part.stop - 1}" for part in row.parts]
+    bars = go.Bar(
+        x=list(range(len(keys))),
+        y=row.weights,
+        marker_color=colors.state,
+        customdata=np.stack([row.row_max, row.row_sum, row.lse_of_part], axis=1),
+        hovertext=keys,
+        hovertemplate="keys %{hovertext}<br>m %{customdata[0]:.4f}, l %{customdata[1]:.4f}, "
+        "lse %{customdata[2]:.4f}<br>weight %{y:.4f}<extra></extra>",
+    )
+    title = "weight of each part, exp(lse of the part − lse)"
+    x = {"title": "part", "dtick": 1 if len(keys) <= 16 else None}
+    return chart([bars], colors, 240, title, x, {"rangemode": "tozero", "nticks": 5}, bargap=0.15)
+
+
+UNIT_LOOKS = {"tensor cores": ("query", ""), "exponentials": ("key", "x"), "polynomial": ("value", ".")}
+"""Palette entry and pattern of a unit."""
+
+
+def clocks_figure(
+    clocks: Mapping[str, Mapping[str, float]], colors: theme.Palette, with_overlap: bool = True
+) -> go.Figure:
+    """Two bars for each GPU: its units one after the other, and overlapped, as long as the slowest.
+
+    `clocks` by GPU and unit. Without `with_overlap` only the first of the two.
+    """
+    ways = ("in turn", "overlapped") if with_overlap else ("in turn",)
+    names = [f"{gpu}, {way}" for gpu in clocks for way in ways]
+    bars = [
+        rows(
+            [f"{gpu}, in turn" for gpu in clocks],
+            [each[unit] for each in clocks.values()],
+            name=unit,
+            marker=hatched(getattr(colors, color), pattern, colors),
+            hovertemplate=f"{unit}: %{{x:,.0f}} clocks<extra></extra>",
+        )
+        for unit, (color, pattern) in UNIT_LOOKS.items()
+        if any(each[unit] for each in clocks.values())
+    ]
+    if with_overlap:
+        slowest = {gpu: max(each, key=each.__getitem__) for gpu, each in clocks.items()}
+        overlapped = rows(
+            [f"{gpu}, overlapped" for gpu in clocks],
+            [clocks[gpu][unit] for gpu, unit in slowest.items()],
+            marker_color=[getattr(colors, UNIT_LOOKS[unit][0]) for unit in slowest.values()],
+            texttemplate="%{x:,.0f}",
+            textposition="inside",
+            textfont={"color": colors.background},
+            showlegend=False,
+            customdata=list(slowest.values()),
+            hovertemplate="%{y}: %{x:,.0f} clocks, set by the %{customdata}<extra></extra>",
+        )
+        bars.append(overlapped)
+    x, y = {"title": "clocks of one SM for one tile"}, {"categoryorder": "array", "categoryarray": names}
+    return chart(bars, colors, 76 + 32 * len(names), "", x, DOWNWARDS | y, barmode="stack", bargap=0.18)
+
+
+def precision_figure(results: Sequence[PrecisionResult], colors: theme.Palette) -> go.Figure:
+    """Root mean square error of each way to round."""
+    patterns = ["." if "block" in result.label else "" for result in results]
+    looks = {"float16": colors.muted, "e4m3": colors.standard, "rotated": colors.flash}
+    shades = [next(looks[word] for word in reversed(looks) if word in result.label) for result in results]
+    errors = [result.rmse for result in results]
+    bars = rows(
+        [result.label.replace(", ", ",<br>", 1) for result in results],
+        errors,
+        marker=hatched(shades, patterns, colors),
+        text=[format_error(error) for error in errors],
+        **OUTSIDE,
+        customdata=[result.largest for result in results],
+        hovertemplate="%{y}: RMSE %{x:.2e}, largest %{customdata:.2e}<extra></extra>",
+    )
+    title = "root mean square error of O against float64"
+    return chart([bars], colors, 330, title, lengths(max(errors), 1.5), DOWNWARDS, bargap=0.25)
+
+
+def rotation_figure(before: np.ndarray, after: np.ndarray, colors: theme.Palette) -> go.Figure:
+    """Magnitudes of one row of K, as it is and rotated."""
+    bars = [
+        go.Bar(
+            name=name,
+            y=np.abs(values),
+            marker_color=color,
+            hovertemplate=f"{name}, feature %{{x}}: %{{y:.2f}}<extra></extra>",
+        )
+        for name, values, color in (("as it is", before, colors.standard), ("rotated", after, colors.flash))
+    ]
+    title = "magnitudes of the row of K with the largest entry"
+    return chart(bars, colors, 260, title, {"title": "feature"}, margin_t=66, bargap=0.1)
+
+
+def late_rescale_figure(results: Sequence[LateRescale], chosen: int, colors: theme.Palette) -> go.Figure:
+    """Share of row-tile pairs that rescale, over the threshold."""
+    shares = [result.rescales / max(result.row_steps, 1) for result in results]
+    bars = go.Bar(
+        x=[f"2<sup>{result.threshold:g}</sup>" for result in results],
+        y=shares,
+        marker=framed(colors.state, [result.threshold == chosen for result in results], colors),
+        text=[f"{result.rescales:,}" for result in results],
+        **OUTSIDE,
+        customdata=[[result.rescales, result.row_steps] for result in results],
+        hovertemplate="%{customdata[0]:,} of %{customdata[1]:,} row-tile pairs rescale<extra></extra>",
+    )
+    x = {"title": "the max may grow by this factor without a rescale", "type": "category"}
+    y = {"tickformat": ".0%", "range": [0, 1.15 * max(*shares, 0.01)], "nticks": 5}
+    return chart([bars], colors, 280, "rescales, as a share of all row-tile pairs", x, y, bargap=0.25)
+
+
+def exp2_figure(x: np.ndarray, error: np.ndarray, degree: int, colors: theme.Palette) -> go.Figure:
+    """Relative error of the polynomial over [0, 1), with lines at the rounding errors of 16-bit formats."""
+    hover = "x %{x:.3f}: %{y:.2e}<extra></extra>"
+    curve = line(x, error, colors.key, 3, name=f"degree {degree}", hovertemplate=hover)
+    title = f"relative error of 2<sup>x</sup> by a polynomial of degree {degree}"
+    y = {"tickformat": ".0e", "nticks": 7, "exponentformat": "power"}
+    figure = chart([curve], colors, 280, title, {"title": "x"}, y, showlegend=False)
+    for (name, size), color in zip(ROUNDING.items(), (colors.value, colors.state), strict=True):
+        for sign in (1, -1):
+            figure.add_hline(y=sign * size, line={"color": color, "dash": "dash", "width": 2})
+        note(figure, f"rounding to {name}", 0.5, y=size, yshift=10, font_color=color)
+    return figure

@@ -1,0 +1,404 @@
+"""The numbers of the last chapter: split keys, clocks of units, overlap, late rescales, 2^x, 8-bit inputs.
+
+Split keys: Dao et al. 2023; the plan of programs is a model. Clocks, modelled: with every generation of GPUs
+the tensor cores get faster, and exponentials do not keep up (Shah et al. 2024, section 3; Zadouri et al.
+2026). Late rescales and 2^x by a polynomial: Zadouri et al. 2026, "conditional softmax rescaling" and
+"software-emulated exponential". 8-bit inputs: Shah et al. 2024, section 3.3 (block quantization and
+incoherent processing) and 4.3 (the test with outliers), emulated in NumPy.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from kernels.device.gpus import GPUS
+from kernels.problem import AttentionProblem
+from kernels.problem.inputs import draw_inputs
+from kernels.problem.tiles import PROGRAMS_PER_SM, split_evenly, splits_to_fill
+from kernels.trace.lanes import PRODUCT, SOFTMAX, Lanes
+from viz.learn.softmax.maths import attention, log_sum_exp, softmax
+
+ROW_TILE = 16
+"""Fewest packed rows of one program: the smallest tile of the tensor cores."""
+
+
+@dataclass(frozen=True, eq=False)
+class SplitRow:
+    """One query's attention in parts, and merged. Arrays are (parts,) or (parts, head_dim), float64."""
+
+    parts: tuple[slice, ...]
+    """The keys of each part."""
+    row_max: np.ndarray
+    row_sum: np.ndarray
+    outputs: np.ndarray
+    """(parts, head_dim): each part's own softmax times its values."""
+    lse_of_part: np.ndarray
+    lse: float
+    """Of the row, from those of its parts."""
+    weights: np.ndarray
+    """exp(lse of the part - lse), which add up to 1."""
+    merged: np.ndarray
+    """(head_dim,): the outputs of the parts with their weights."""
+    error: float
+    """Largest difference of the merged output from that of the row without splitting."""
+    mean_error: float
+    """The same for the plain mean of the parts, without weights."""
+
+
+def one_row(problem: AttentionProblem) -> AttentionProblem:
+    """The same decoding problem with one query of one head: what `split_row` computes."""
+    return problem.with_(batch=1, q_heads=1, kv_heads=1, q_len=1, kv_splits=0)
+
+
+@functools.lru_cache(maxsize=8)
+def split_row(problem: AttentionProblem, splits: int) -> SplitRow:
+    """Split the keys of one query and head into `splits` parts of whole key tiles.
+
+    There are fewer parts if one would be empty. The numbers are the kernel's inputs, in float16.
+    """
+    row = one_row(problem)
+    query, key, value = (array[0, 0].astype(np.float16).astype(np.float64) for array in draw_inputs(row))
+    scores = key @ query[0] * row.scale
+    count, tiles_per_split = split_evenly(row.kv_tiles, splits)
+    size = tiles_per_split * row.block_n
+    parts = tuple(slice(part * size, min((part + 1) * size, row.kv_len)) for part in range(count))
+    row_max = np.array([scores[part].max() for part in parts])
+    row_sum = np.array([np.exp(scores[part] - m).sum() for part, m in zip(parts, row_max, strict=True)])
+    outputs = np.stack([softmax(scores[part]) @ value[part] for part in parts])
+    lse_of_part = row_max + np.log(row_sum)
+    lse = float(log_sum_exp(lse_of_part))
+    weights = np.exp(lse_of_part - lse)
+    merged, whole = weights @ outputs, softmax(scores) @ value
+    error, mean_error = (float(np.abs(got - whole).max()) for got in (merged, outputs.mean(axis=0)))
+    return SplitRow(
+        *(parts, row_max, row_sum, outputs, lse_of_part, lse, weights, merged),
+        error=error,
+        mean_error=mean_error,
+    )
+
+
+@dataclass(frozen=True)
+class Occupancy:
+    """How a number of splits fills a GPU.
+
+    Modelled: PROGRAMS_PER_SM programs per SM at once, and every key tile takes the same time.
+    """
+
+    splits: int
+    tiles_per_split: int
+    programs: int
+    sm_count: int
+
+    @property
+    def waves(self) -> int:
+        """How often the GPU is filled until all programs have run."""
+        return math.ceil(self.programs / (PROGRAMS_PER_SM * self.sm_count))
+
+    @property
+    def tile_steps(self) -> int:
+        """Key tiles in a row until the last program ends."""
+        return self.waves * self.tiles_per_split
+
+
+def unsplit_programs(problem: AttentionProblem) -> dict[str, int]:
+    """FlashAttention-1 has one program per batch and head, FlashAttention-2 one for each query tile too."""
+    heads = problem.batch * problem.q_heads
+    return {"FlashAttention-1": heads, "FlashAttention-2": heads * problem.q_tiles}
+
+
+def dealt(programs: int, sm_count: int) -> np.ndarray:
+    """int (sm_count,): programs of each SM in the first wave, at most PROGRAMS_PER_SM each, dealt in turn."""
+    return np.bincount(np.arange(min(programs, PROGRAMS_PER_SM * sm_count)) % sm_count, minlength=sm_count)
+
+
+def row_programs(problem: AttentionProblem) -> int:
+    """Programs of split-KV with one part: one for each tile of packed query rows of each key head."""
+    rows = problem.q_heads // problem.kv_heads * problem.q_len
+    return problem.batch * problem.kv_heads * math.ceil(rows / max(problem.block_m, ROW_TILE))
+
+
+def occupancy(problem: AttentionProblem, sm_count: int, splits: int = 0) -> Occupancy:
+    """With `splits` parts; 0 means as many as the kernel's own rule (tiles.splits_to_fill) chooses."""
+    programs = row_programs(problem)
+    wanted = splits or splits_to_fill(programs, problem.kv_tiles, sm_count)
+    parts, tiles_per_split = split_evenly(problem.kv_tiles, min(wanted, problem.kv_tiles))
+    return Occupancy(parts, tiles_per_split, programs * parts, sm_count)
+
+
+def occupancy_curve(problem: AttentionProblem, sm_count: int) -> tuple[Occupancy, ...]:
+    """One plan for each number of parts that can occur, from one part to one key tile per part."""
+    plans = (occupancy(problem, sm_count, splits) for splits in range(1, problem.kv_tiles + 1))
+    plan_of = {plan.splits: plan for plan in plans}
+    return tuple(plan_of[splits] for splits in sorted(plan_of))
+
+
+def partial_bytes(problem: AttentionProblem, splits: int) -> int:
+    """Bytes that splitting adds: partial O and lse, float32, written and read, lse read twice. Modelled."""
+    rows = problem.batch * problem.q_heads * problem.q_len
+    return splits * rows * (2 * problem.head_dim + 3) * 4 if splits > 1 else 0
+
+
+def cache_bytes(problem: AttentionProblem) -> int:
+    """Bytes of K and V, which every decoding step reads once. Modelled."""
+    return 2 * problem.batch * problem.kv_heads * problem.kv_len * problem.head_dim * problem.itemsize
+
+
+EXPONENTIALS_PER_CLOCK = 16
+FMAS_PER_CLOCK = {"A100": 64, "H100": 128, "B200": 128}
+"""float32 multiply-adds per clock and SM."""
+
+
+GENERATIONS = ("A100", "H100", "B200")
+TILE = 128
+"""Queries and keys of the tile whose clocks are compared."""
+DEGREE = 3
+"""Multiply-adds of an exponential by polynomial."""
+Clocks = dict[str, dict[str, float]]
+"""GPU -> unit of an SM -> clocks that it needs for a tile."""
+
+
+def tile_clocks(head_dim: int, polynomial_share: float = 0.0) -> Clocks:
+    """Clocks of one SM for QK^T, PV and the exponentials of a tile of TILE x TILE, on each of GENERATIONS.
+
+    Their sum is the time of one unit at a time; the largest is that of all at once, each on another tile.
+    `polynomial_share` of the exponentials are computed by polynomial, the rest by the unit for exponentials.
+    Loads, masks, maxima, sums and the additions around the polynomial are left out. Rates per clock and SM:
+    CUDA C++ Programming Guide, throughput of arithmetic instructions, compute capability 8.0, 9.0 and 10.0.
+    """
+    scores = TILE * TILE
+    return {
+        name: {
+            "tensor cores": 4 * scores * head_dim / GPUS[name].fp16_flops_per_clock,
+            "exponentials": (1 - polynomial_share) * scores / EXPONENTIALS_PER_CLOCK,
+            "polynomial": polynomial_share * scores * DEGREE / FMAS_PER_CLOCK[name],
+        }
+        for name in GENERATIONS
+    }
+
+
+def own_overlap(lanes: Lanes) -> float:
+    """Share of softmax during which the same lane had a product under way; of the events that are there.
+
+    NaN if there is no softmax among them.
+    """
+    kinds = np.array([kind for _, kind in lanes.activities])[lanes.event_activity]
+    begin, end = lanes.event_begin_ns, lanes.event_end_ns
+    owners = np.column_stack([lanes.event_program, lanes.event_lane])
+    softmax = overlapped = 0.0
+    for owner in np.unique(owners, axis=0):
+        own = (owners == owner).all(axis=1)
+        rows, products = own & (kinds == SOFTMAX), own & (kinds == PRODUCT)
+        softmax += float((end - begin)[rows].sum())
+        first, last = _merged(begin[products], end[products])
+        shared = np.minimum(end[rows, None], last) - np.maximum(begin[rows, None], first)
+        overlapped += float(np.clip(shared, 0, None).sum())
+    return overlapped / softmax if softmax else float("nan")
+
+
+def _merged(begin: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The same times as spans that do not overlap."""
+    order = np.argsort(begin)
+    begin, end = begin[order], np.maximum.accumulate(end[order])
+    starts = np.ones(len(begin), bool)
+    starts[1:] = begin[1:] > end[:-1]
+    return begin[starts], end[np.append(np.flatnonzero(starts)[1:] - 1, len(end) - 1)] if len(end) else end
+
+
+LOG2E = math.log2(math.e)
+THRESHOLDS = (0, 1, 2, 4, 8, 16)
+"""In powers of two. FlashAttention-4 uses 8 for 16-bit inputs (its flash_attn/cute/flash_fwd_sm100.py)."""
+
+ROUNDING = {"float16": 2.0**-11, "bfloat16": 2.0**-9}
+"""Largest relative error of rounding to the format."""
+SAMPLES = 2001
+
+
+@dataclass(frozen=True)
+class LateRescale:
+    """What a threshold did over all rows and all tiles except each row's first."""
+
+    threshold: float
+    rescales: int
+    row_steps: int
+    """Row-tile pairs at which a kernel that always rescales would have rescaled."""
+    largest_weight: float
+    """Largest exp(score - kept max): 1 with threshold 0, else up to 2^threshold."""
+    largest_error: float
+    """Of the output against softmax in float64."""
+
+
+@functools.lru_cache(maxsize=16)
+def _inputs(problem: AttentionProblem) -> tuple[np.ndarray, np.ndarray]:
+    """Scores (q_len, kv_len) in powers of two, and values (kv_len, head_dim), of head 0."""
+    query, key, value = (array[0, 0].astype(np.float64) for array in draw_inputs(problem))
+    return query @ key.T * problem.scale * LOG2E, value
+
+
+@functools.lru_cache(maxsize=64)
+def late_rescale(problem: AttentionProblem, threshold: float) -> LateRescale:
+    """Online softmax over key tiles that keeps its old max until a score exceeds it by more than `threshold`.
+
+    `threshold` in powers of two. Head 0 of the problem, without a mask.
+    """
+    scores, values = _inputs(problem)
+    kept = np.full(problem.q_len, -np.inf)
+    total, acc = np.zeros(problem.q_len), np.zeros((problem.q_len, problem.head_dim))
+    rescales, largest = 0, 0.0
+    for first in range(0, problem.kv_len, problem.block_n):
+        tile = scores[:, first : first + problem.block_n]
+        grown = np.maximum(kept, tile.max(axis=1))
+        new = np.where(grown - kept > threshold, grown, kept)
+        alpha = np.exp2(kept - new)
+        rescales += int((new > kept).sum()) if first else 0
+        weights = np.exp2(tile - new[:, None])
+        largest = max(largest, float(weights.max()))
+        total = alpha * total + weights.sum(axis=1)
+        acc = alpha[:, None] * acc + weights @ values[first : first + problem.block_n]
+        kept = new
+    exact = softmax(scores / LOG2E) @ values
+    error = float(np.abs(acc / total[:, None] - exact).max())
+    return LateRescale(threshold, rescales, problem.q_len * (problem.kv_tiles - 1), largest, error)
+
+
+@functools.lru_cache(maxsize=16)
+def exp2_polynomial(degree: int) -> np.ndarray:
+    """Coefficients, lowest first, of a polynomial close to 2^x on [0, 1).
+
+    Least squares of the relative error at Chebyshev nodes. exp2(x) is then 2^floor(x), which only changes the
+    exponent, times the polynomial of x - floor(x), which needs only additions and multiplications.
+    """
+    nodes = (1 - np.cos(np.pi * (np.arange(256) + 0.5) / 256)) / 2
+    return np.polynomial.polynomial.polyfit(nodes, np.exp2(nodes), degree, w=np.exp2(-nodes))
+
+
+def exp2_errors(degree: int) -> tuple[np.ndarray, np.ndarray]:
+    """(x on [0, 1], relative error of the polynomial there), each (SAMPLES,)."""
+    x = np.linspace(0.0, 1.0, SAMPLES)
+    return x, np.polynomial.polynomial.polyval(x, exp2_polynomial(degree)) / np.exp2(x) - 1
+
+
+E4M3_MAX = 448.0
+"""Largest finite number of the format (OCP 2023)."""
+E4M3_MANTISSA_BITS, E4M3_MIN_EXPONENT = 3, -6
+P_SCALE = 256.0
+"""FlashAttention-3 multiplies P, at most 1, by 2^8 before rounding, so that small weights do not vanish."""
+
+ROTATED_HEAD_DIMS = (16, 32, 64, 128)
+LENGTHS = (32, 1024)
+
+
+@dataclass(frozen=True)
+class OutlierInputs:
+    """Q, K and V (heads, length, head_dim): standard normal numbers with outliers.
+
+    A share of the entries, `outlier_share`, gets a normal number of standard deviation `outlier_size` added.
+    Shah et al. 2024, section 4.3, use a share of 0.001 and a deviation of 10.
+    """
+
+    length: int = 512
+    head_dim: int = 64
+    outlier_share: float = 0.001
+    outlier_size: float = 10.0
+    seed: int = 0
+    heads: int = 4
+
+    def draw(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The seeded inputs, float64."""
+        rng = np.random.default_rng(self.seed)
+        return self._draw_tensor(rng), self._draw_tensor(rng), self._draw_tensor(rng)
+
+    def _draw_tensor(self, rng: np.random.Generator) -> np.ndarray:
+        shape = (self.heads, self.length, self.head_dim)
+        normal = rng.standard_normal(shape)
+        outliers = self.outlier_size * rng.standard_normal(shape)
+        return normal + outliers * (rng.random(shape) < self.outlier_share)
+
+
+def round_e4m3(numbers: np.ndarray) -> np.ndarray:
+    """Nearest number of the 8-bit format e4m3 (sign, 4 bits of exponent, 3 of mantissa), as float64.
+
+    Ties go to even; magnitudes over 448 become 448.
+    """
+    clipped = np.clip(numbers, -E4M3_MAX, E4M3_MAX)
+    exponent = np.maximum(np.frexp(clipped)[1] - 1, E4M3_MIN_EXPONENT)
+    quantum = np.ldexp(1.0, exponent - E4M3_MANTISSA_BITS)
+    return np.round(clipped / quantum) * quantum
+
+
+def quantize(matrix: np.ndarray, rows_in_block: int | None) -> np.ndarray:
+    """Round (heads, rows, columns) to e4m3 after scaling the largest magnitude to 448.
+
+    One scale per head and block of `rows_in_block` rows, or one for the whole tensor if that is None.
+    """
+    if rows_in_block is None:
+        scale = np.abs(matrix).max() / E4M3_MAX or 1.0
+        return round_e4m3(matrix / scale) * scale
+    rounded = np.empty_like(matrix)
+    for first in range(0, matrix.shape[1], rows_in_block):
+        rows = slice(first, first + rows_in_block)
+        scale = np.abs(matrix[:, rows]).max(axis=(1, 2), keepdims=True) / E4M3_MAX
+        scale[scale == 0] = 1.0
+        rounded[:, rows] = round_e4m3(matrix[:, rows] / scale) * scale
+    return rounded
+
+
+def random_rotation(head_dim: int, seed: int) -> np.ndarray:
+    """Orthogonal (head_dim, head_dim): random signs, then the Hadamard matrix over sqrt(head_dim).
+
+    head_dim is a power of two. A GPU needs head_dim log2(head_dim) additions per row, not a matrix product.
+    """
+    hadamard = np.ones((1, 1))
+    while len(hadamard) < head_dim:
+        hadamard = np.block([[hadamard, hadamard], [hadamard, -hadamard]])
+    signs = np.random.default_rng((seed, 2)).choice([-1.0, 1.0], head_dim)
+    return signs[:, None] * hadamard / np.sqrt(head_dim)
+
+
+def attention_e4m3(query: np.ndarray, key: np.ndarray, value: np.ndarray) -> np.ndarray:
+    """Attention with P rounded to e4m3 before PV, since both products have 8-bit inputs; sums are exact."""
+    scores = query @ key.swapaxes(-1, -2) / np.sqrt(query.shape[-1])
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return round_e4m3(P_SCALE * weights) / P_SCALE @ value / weights.sum(axis=-1, keepdims=True)
+
+
+@dataclass(frozen=True)
+class PrecisionResult:
+    """Error of one way to round the inputs, against float64."""
+
+    label: str
+    rmse: float
+    largest: float
+
+
+@functools.lru_cache(maxsize=32)
+def compare(inputs: OutlierInputs, rows_in_block: int) -> tuple[PrecisionResult, ...]:
+    """float16, then e4m3 with one scale per tensor, one per block, and both again with Q and K rotated."""
+    query, key, value = inputs.draw()
+    exact = attention(query, key, value)
+    rotation = random_rotation(inputs.head_dim, inputs.seed)
+    ways = {
+        "float16": attention(
+            *(tensor.astype(np.float16).astype(np.float64) for tensor in (query, key, value))
+        )
+    }
+    for rotated in (False, True):
+        q, k = (query @ rotation, key @ rotation) if rotated else (query, key)
+        for block, scale in ((None, "one scale per tensor"), (rows_in_block, "one scale per block")):
+            label = f"e4m3, {scale}{', rotated' if rotated else ''}"
+            ways[label] = attention_e4m3(*(quantize(tensor, block) for tensor in (q, k, value)))
+    return tuple(
+        PrecisionResult(label, float(np.sqrt(((got - exact) ** 2).mean())), float(np.abs(got - exact).max()))
+        for label, got in ways.items()
+    )
+
+
+@functools.lru_cache(maxsize=32)
+def loudest_row(inputs: OutlierInputs) -> tuple[int, np.ndarray, np.ndarray]:
+    """(row, the row of K of head 0 with the largest entry, the same row rotated), each (head_dim,)."""
+    key = inputs.draw()[1][0]
+    row = int(np.abs(key).max(axis=1).argmax())
+    return row, key[row], key[row] @ random_rotation(inputs.head_dim, inputs.seed)

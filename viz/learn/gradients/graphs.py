@@ -1,0 +1,136 @@
+"""View "Graphs" of the Gradients chapter: a layer with bytes on its edges, and every path of two tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import streamlit as st
+
+from kernels.lessons.gradients import GradientLesson
+from kernels.problem import AttentionProblem
+from viz.learn.controls import switch
+from viz.learn.gradients.maths import derived
+from viz.learn.words import Words
+from viz.shared import theme
+from viz.shared.formats import format_bytes, format_entry, format_tex
+
+DIRECTIONS = ("Forward", "Backward")
+EDGES = {"Z": "QKV", "Q": "S", "K": "S", "S": "P", "P": "O", "V": "O", "O": ("Z_out",)}
+"""Chu, Liu and Lin 2026, figure 1. What flows along an edge is the tensor at its start."""
+SQUARE = ("S", "P")
+"""FlashAttention keeps these on the chip in both passes."""
+
+
+def graphs_view(
+    words: Words,
+    asks_problem: Callable[[], AttentionProblem],
+    asks_lesson: Callable[[], GradientLesson],
+    palette: theme.Palette,
+) -> None:
+    """Two expanders: the layer on the reader's N and d, and two tokens with the reader's seed and spread.
+
+    `asks_problem` and `asks_lesson` draw the controls for these, and return what they say.
+    """
+    st.html(
+        "<style>.stGraphVizChart { overflow-x: auto; } .stGraphVizChart svg { min-width: 44rem; }</style>"
+    )
+    with st.expander("The graph: what flows from Z to the output, and back", expanded=True):
+        problem = asks_problem()
+        backward = switch("Direction", DIRECTIONS, "gradients_direction") == DIRECTIONS[1]
+        st.graphviz_chart(layer_graph(problem, backward, palette))
+        words.draw("layer graph", problem=problem, kept=sum(_flow(problem, name)[1] for name in SQUARE))
+    with st.expander("Two tokens, every path: N = 2, d = 1"):
+        lesson = asks_lesson()
+        _two_tokens(lesson, palette)
+        words.draw("two tokens")
+
+
+def _flow(problem: AttentionProblem, name: str) -> tuple[str, int]:
+    """Shape and bytes of a tensor of the layer, or of its gradient."""
+    columns = problem.kv_len if name in SQUARE else problem.head_dim
+    return f"{problem.q_len:,} × {columns:,}", problem.q_len * columns * problem.itemsize
+
+
+def layer_graph(problem: AttentionProblem, backward: bool, palette: theme.Palette) -> str:
+    """The layer in the DOT language, with bytes on its edges, forward or backward."""
+    letter, way = ("d", "back") if backward else ("", "forward")
+    parts = [
+        _node(
+            letter + name,
+            getattr(palette, theme.tensor_entry(name)),
+            _flow(problem, name)[0],
+            dashed=name in SQUARE,
+        )
+        for name in (*EDGES, "Z_out")
+    ]
+    for start, ends in EDGES.items():
+        color, style = (palette.now, "dashed") if start in SQUARE else (palette.muted, "solid")
+        label = format_bytes(_flow(problem, start)[1])
+        parts += [
+            _edge(letter + start, letter + end, label, color, f'dir="{way}" style="{style}"') for end in ends
+        ]
+    return _graph(parts, palette)
+
+
+def two_tokens_graphs(lesson: GradientLesson, palette: theme.Palette) -> tuple[str, str]:
+    """From V to the loss, with the paths of V00 marked; and from S00 through row 0 of P to the loss. DOT."""
+    v, both = derived(lesson), (0, 1)
+    value = [_node(f"V{j}0", palette.value, format_entry(v["V"][j, 0])) for j in both]
+    for i in both:
+        value.append(_node(f"O{i}0", palette.output, format_entry(v["O"][i, 0])))
+        value.append(_edge(f"O{i}0", "L", f"dO{i}0 = {format_entry(v['dO'][i, 0])}", palette.muted))
+        for j in both:
+            color, product = palette.muted if j else palette.now, f"P{i}{j} V{j}0"
+            value.append(_node(product, palette.text, format_entry(v["P"][i, j] * v["V"][j, 0])))
+            value.append(_edge(f"V{j}0", product, f"× {format_entry(v['P'][i, j])}", color))
+            value.append(_edge(product, f"O{i}0", "+", color))
+    score = [_node("S00", palette.text, format_entry(v["S"][0, 0]))]
+    for k in both:
+        jacobian, d_weight = v["J quotient"][0, k, 0], v["dP"][0, k]
+        score.append(_node(f"P0{k}", palette.text, format_entry(v["P"][0, k])))
+        score.append(_edge("S00", f"P0{k}", f"∂P0{k}/∂S00 = {format_entry(jacobian)}", palette.now))
+        score.append(_edge(f"P0{k}", "L", f"dP0{k} = {format_entry(d_weight)}", palette.now))
+    return _graph(value, palette), _graph(score, palette)
+
+
+def _graph(parts: Iterable[str], palette: theme.Palette) -> str:
+    """A graph from left to right, in the colours of the page."""
+    font = f'fontname="{theme.FONT.split(",")[0]}" fontcolor="{palette.text}"'
+    box = (
+        f'shape="box" style="rounded,filled" fillcolor="{palette.surface}" color="{palette.text}" penwidth=2'
+    )
+    return (
+        f'digraph {{ rankdir="LR" bgcolor="transparent" node [{box} {font} fontsize=18] '
+        f"edge [{font} fontsize=14 penwidth=2]; {'; '.join(parts)} }}"
+    )
+
+
+def _node(name: str, color: str, small: str, dashed: bool = False) -> str:
+    """A box with its name and small print."""
+    style = "rounded,filled,dashed" if dashed else "rounded,filled"
+    label = f'<<b>{name}</b><br/><font point-size="13">{small}</font>>'
+    return f'"{name}" [label={label} color="{color}" style="{style}"]'
+
+
+def _edge(start: str, end: str, label: str, color: str, more: str = "") -> str:
+    """An arrow; a colour's contrast need not hold for its label, which is text."""
+    return f'"{start}" -> "{end}" [label=" {label} " color="{color}" {more}]'
+
+
+def _two_tokens(lesson: GradientLesson, palette: theme.Palette) -> None:
+    """Both graphs, and the sum over the paths of each."""
+    v = derived(lesson)
+    for words, graph, factors, name, total in zip(
+        ("V00 reaches the loss on two paths:", "S00 reaches it through both weights of its row:"),
+        two_tokens_graphs(lesson, palette),
+        ((v["dO"][:, 0], v["P"][:, 0]), (v["dP"][0], v["J quotient"][0][:, 0])),
+        ("dV_{00}", "dS_{00}"),
+        (v["dV"][0, 0], v["dS"][0, 0]),
+        strict=True,
+    ):
+        st.markdown(words)
+        st.graphviz_chart(graph)
+        added = " + ".join(
+            rf"({format_tex(a)}) \cdot ({format_tex(b)})" for a, b in zip(*factors, strict=True)
+        )
+        st.latex(f"{name} = {added} = {format_tex(total)}", width="content")

@@ -1,0 +1,131 @@
+"""View "Traffic" of the Gradients chapter: what the backward pass moves, standard and in each loop order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import streamlit as st
+
+from kernels.algorithms import ALGORITHMS
+from kernels.algorithms.standard.traffic import standard_requested
+from kernels.problem import AttentionProblem
+from kernels.traffic.modelled import forward_flops
+from viz.learn.controls import HEAD_DIMS, TILE_SIZES, choice
+from viz.learn.counts import counted_runs, where_counted
+from viz.learn.gradients import maths_traffic as lesson
+from viz.learn.io.figures import ByteBar, bytes_figure
+from viz.learn.tiling.maths import tiles_of
+from viz.learn.words import Words, table
+from viz.shared import runs, theme
+from viz.shared.formats import format_count
+
+LENGTHS = (16, 1 << 16)
+SRAM_BYTES = 64 << 10
+"""On-chip memory of the row-wise algorithm, which keeps as many rows of P and dP as fit."""
+LINKS = {
+    "Play our two kernels on this shape": "backward",
+    "Play the query-outer order on this shape": "backward_q_outer",
+    "Play the key-outer order on this shape": "backward_kv_outer",
+}
+
+
+def traffic_view(words: Words, palette: theme.Palette) -> None:
+    """Bytes of each way through the backward pass, and folded what moves and what is computed."""
+    words.draw("Traffic")
+    problem = traffic_problem()
+    page = st.container()
+    ready = _runs(problem)  # below the rest, which its progress would push down
+    forward, backward = ALGORITHMS["flash2"], ALGORITHMS["backward"]
+    rows, _ = lesson.row_wise_backward(problem, SRAM_BYTES)
+    row_wise = {"rows": rows, "room": SRAM_BYTES, "times": tiles_of(problem.q_len, rows) if rows else 0}
+    squares, work = 7 * problem.q_len * problem.kv_len, lesson.backward_work(problem)
+    with page:
+        words.draw(
+            "bytes",
+            bytes=bytes_figure(
+                byte_bars(problem, ready), 8 * problem.q_len * problem.head_dim * problem.itemsize, palette
+            ),
+            row_wise=words("row-wise", **row_wise) if rows else "",
+            where=where_counted({(problem, name): run for name, run in ready.items()}),
+            links=[(label, problem, name) for label, name in LINKS.items()],
+            orders=_orders_table(problem, ready),
+            problem=problem,
+            query=lesson.QUERY_OUTER.elements(problem),
+            key=lesson.KEY_OUTER.elements(problem),
+            query_bytes=ALGORITHMS[lesson.QUERY_OUTER.algorithm].requested_bytes(problem),
+            key_bytes=ALGORITHMS[lesson.KEY_OUTER.algorithm].requested_bytes(problem),
+            squares=squares,
+            squares_bytes=squares * problem.itemsize,
+            work=words("work", **work),
+            reasons=words(
+                "reasons",
+                all=work["all"],
+                products=sum(kernel.products for kernel in backward.kernels),
+                forward_flops=forward_flops(problem),
+                forward_chip=forward.chip_bytes(problem),
+                backward_chip=backward.chip_bytes(problem),
+                forward_bytes=forward.requested_bytes(problem),
+                backward_bytes=backward.requested_bytes(problem),
+            ),
+        )
+
+
+def traffic_problem(tiles: bool = True) -> AttentionProblem:
+    """The reader's shape and tiles, with one head and no mask. Without `tiles` they have no controls."""
+    with st.container(horizontal=True, gap="small"):
+        length = st.number_input(
+            "N, queries and keys", *LENGTHS, 512, 16, key="gradients_tokens", bind="query-params", width=160
+        )
+        head_dim = choice("d, head_dim", HEAD_DIMS, 32, "gradients_head_dim", 140)
+        shape = AttentionProblem(q_len=length, kv_len=length, head_dim=head_dim)
+        if not tiles:
+            return shape
+        return shape.with_(
+            block_m=choice("BLOCK_M", TILE_SIZES, 64, "gradients_block_m", 140),
+            block_n=choice("BLOCK_N", TILE_SIZES, 64, "gradients_block_n", 140),
+        )
+
+
+def _runs(problem: AttentionProblem) -> dict[str, runs.Run]:
+    """Algorithm -> its run, of those that are ready."""
+    store = runs.run_store()
+    wanted = [(problem, name) for name in LINKS.values()]
+    ready = counted_runs(store, runs.backend(store), wanted, "gradients_orders")
+    return {algorithm: run for (_, algorithm), run in ready.items()}
+
+
+def byte_bars(problem: AttentionProblem, ready: Mapping[str, runs.Run]) -> list[ByteBar]:
+    """A bar for each way through the backward pass; counted where a run is ready or short enough."""
+    modelled = {name: ALGORITHMS[name].requested_bytes(problem) for name in LINKS.values()}
+    counted = {name: run.trace.total_bytes for name, run in ready.items()}
+    draft = None
+    if lesson.can_run(problem):
+        draft = lesson.key_outer_run(problem, True).bytes_moved
+        counted.setdefault("backward_kv_outer", lesson.key_outer_run(problem, False).bytes_moved)
+    bars = [ByteBar("standard", standard_requested(problem, "backward"), None, "standard")]
+    rows, moved = lesson.row_wise_backward(problem, SRAM_BYTES)
+    if rows:
+        bars.append(ByteBar(f"row-wise, {format_count(rows, 'row')}", moved, None, "state"))
+
+    def kernel_bar(label: str, name: str, color: str) -> ByteBar:
+        return ByteBar(label, modelled[name], counted.get(name), color)
+
+    return [
+        *bars,
+        kernel_bar("query outside (alg. 6)", "backward_q_outer", "query"),
+        ByteBar("key outside, draft (alg. 7)", lesson.draft_bytes(problem), draft, "value"),
+        kernel_bar("key outside (alg. 8)", "backward_kv_outer", "value"),
+        kernel_bar("our two kernels", "backward", "flash"),
+    ]
+
+
+def _orders_table(problem: AttentionProblem, ready: Mapping[str, runs.Run]) -> str:
+    """The blocks that a step moves in each order, and all that its inner loop moves."""
+    counted = lesson.counted_elements(problem, {name: run.trace for name, run in ready.items()})
+    rows = []
+    for order in lesson.LOOP_ORDERS:
+        blocks = (*order.q_blocks, *order.kv_blocks)
+        elements = f"{counted[order.slug]:,}" if order.slug in counted else "–"
+        modelled = f"{order.elements(problem):,}"
+        rows.append((f"{order.label} ({order.slug})", ", ".join(blocks), len(blocks), elements, modelled))
+    return table("order | a step moves | blocks: | numbers, counted: | numbers, modelled:", rows)

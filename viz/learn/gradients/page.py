@@ -1,0 +1,279 @@
+"""Chapter "Gradients": P from lse, the derivation line by line against autograd, and what moves."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import streamlit as st
+
+from kernels.lessons.gradients import LIMITS, GradientLesson
+from kernels.problem import AttentionProblem
+from kernels.worker.failures import FAILURES
+from kernels.worker.requests import LessonGradientsRequest
+from viz.learn.controls import choice
+from viz.learn.gradients import maths
+from viz.learn.gradients.figures import block_error_figure
+from viz.learn.gradients.graphs import graphs_view
+from viz.learn.gradients.lines import LINE_WORDS, LINES, ROW_BY_ROW, equations_of, numbers_of
+from viz.learn.gradients.orders import traffic_problem, traffic_view
+from viz.learn.matrices import Matrix, matrices_html
+from viz.learn.predict import type_in
+from viz.learn.predictions import weight_of_lse
+from viz.learn.stepper import parts, step_buttons
+from viz.learn.url_state import keep_in_url, switch_in_url, take_from_url
+from viz.learn.words import Words, filled, formulas, links, table
+from viz.shared import runs, theme
+from viz.shared.formats import format_error
+from viz.shared.layout import colors, plot
+from viz.shared.waiting import redraw_when_done, retry_button
+
+WORDS = Words(__file__)
+DEFAULT = GradientLesson()
+PREDICTED_ROW = 0
+"""Row of the default lesson of which a weight is to be predicted."""
+FIRST_LINE = "forward"
+WAIT_S = 0.4
+"""How long the page waits for autograd before it shows finite differences instead."""
+AUTOGRAD, DIFFERENCES, KERNEL = "autograd, float64", "central differences, float64", "Triton kernels, float32"
+ALLOWED = {AUTOGRAD: 1e-12, DIFFERENCES: 1e-6, KERNEL: 1e-4}
+"""Largest difference that counts as agreement, as a share of the largest value or 1.
+
+Some thousand roundings of float64 and of float32, and what central differences in float64 can resolve.
+"""
+
+References = Mapping[str, Mapping[str, np.ndarray]]
+"""Who computed them -> derivative -> values."""
+
+
+def show() -> None:
+    """Draw the chapter."""
+    draws: dict[str, Callable[[theme.Palette], None]] = {
+        "P from lse": _rebuild,
+        "Row sums D": _row_sums,
+        "Line by line": _line_by_line,
+        "Traffic": functools.partial(traffic_view, WORDS),
+        "Graphs": _graphs,
+    }
+    palette = colors()
+    parts("gradients_view", {name: functools.partial(draw, palette) for name, draw in draws.items()})
+
+
+def _rebuild(palette: theme.Palette) -> None:
+    """The failure, storing P, and its fix: P from S and lse, with one weight to predict."""
+    lines = maths.derived(DEFAULT)
+    scores, lse = lines["S"], lines["lse"]
+    WORDS.draw("P from lse")
+    figure = st.container()
+    score, of_row = float(scores[PREDICTED_ROW, 0]), float(lse[PREDICTED_ROW])
+    answered = type_in(
+        "gradients_rebuild",
+        WORDS("weight question", row=PREDICTED_ROW, score=score, lse=of_row),
+        (weight_of_lse(score, of_row),),
+        WORDS("weight answer", score=score, lse=of_row),
+    )
+    hidden = np.full(scores.shape, "empty", dtype=object)
+    if answered:
+        hidden[PREDICTED_ROW, 0] = "now"
+    rebuilt = (
+        "exp (",
+        Matrix("S", scores, "muted", marked_row=PREDICTED_ROW),
+        "−",
+        Matrix("lse", lse, "state", marked_row=PREDICTED_ROW),
+        ") =",
+        Matrix("P", lines["P"], "muted", hidden, note="hatched: not stored"),
+    )
+    figure.html(matrices_html(rebuilt, palette))
+    tiny = AttentionProblem(q_len=32, kv_len=32, head_dim=16, block_m=4, block_n=4)
+    links(
+        ("Backward: P is rebuilt from lse, tile by tile", tiny, "backward"),
+        ("The same with the query tile outside", tiny, "backward_q_outer"),
+    )
+
+
+def _row_sums(palette: theme.Palette) -> None:
+    """What happens if each block of keys uses its own sum as D."""
+    WORDS.draw("Row sums D")
+    with _inputs():
+        lesson = _lesson()
+    left, right = st.columns([3, 4], gap="large", vertical_alignment="center")
+    errors = maths.block_errors(lesson)
+    with left:
+        block = _block_size(lesson.length)
+        whole = block == lesson.length
+        sums = Matrix("rowsum(P ∘ dP) in each block", maths.block_sums(lesson, block), "bad")
+        row_sums = Matrix("D", maths.derived(lesson)["D of O"], "state")
+        st.html(matrices_html([sums, "=" if whole else "≠", row_sums], palette))
+        WORDS.draw("block error", color="green" if whole else "red", error=errors[block - 1])
+    with right:
+        plot(block_error_figure(errors, block, palette), key="gradients_block_errors")
+
+
+def _block_size(length: int) -> int:
+    default = min(2, length)
+    take_from_url("gradients_block", default, lambda text: min(max(int(text), 1), length))
+    return st.slider(
+        "Keys in a block",
+        1,
+        length,
+        key="gradients_block",
+        on_change=keep_in_url,
+        args=("gradients_block", default),
+    )
+
+
+def _line_by_line(palette: theme.Palette) -> None:
+    WORDS.draw("Line by line")
+    name = switch_in_url(
+        "Line of the derivation",
+        list(LINES),
+        "gradients_derivation",
+        FIRST_LINE,
+        label_visibility="collapsed",
+    )
+    with _inputs():
+        lesson = _lesson()
+        heads = _heads(lesson.dim) if name == "heads" else 1
+        row = _row(lesson.length) if name in ROW_BY_ROW else 0
+    references, note = _references(lesson)
+    with st.container(border=True, key="gradients_slide"):
+        _one_line(name, lesson, row, heads, references, palette)
+        _back_and_forward(name)
+    with st.expander("Every line against autograd and our kernels"):
+        _all_lines(lesson, references, note)
+
+
+def _graphs(palette: theme.Palette) -> None:
+    WORDS.draw("Graphs")
+
+    def two_tokens() -> GradientLesson:
+        with _inputs():
+            return _lesson(length=2, dim=1)
+
+    graphs_view(WORDS, functools.partial(traffic_problem, tiles=False), two_tokens, palette)
+
+
+FIELDS = {
+    "length": ("N, tokens", 1),
+    "dim": ("d, features", 1),
+    "spread": ("Spread of S", 0.1),
+    "seed": ("Seed", 1),
+}
+"""Field of a lesson -> label and step of its input."""
+
+
+def _inputs() -> st.delta_generator.DeltaGenerator:
+    """Where the inputs of the small layer stand side by side."""
+    return st.container(horizontal=True, gap="small", vertical_alignment="bottom", key="gradients_inputs")
+
+
+def _lesson(**fixed: int) -> GradientLesson:
+    """The reader's layer: a number input for each of its fields but those that are fixed."""
+    chosen = {}
+    for field, (label, step) in FIELDS.items():
+        if field not in fixed:
+            kind, key = type(getattr(DEFAULT, field)), f"gradients_{field}"
+            limits, default = LIMITS[field], getattr(DEFAULT, field)
+            asked = st.number_input(label, *limits, default, step, key=key, bind="query-params", width=105)
+            chosen[field] = kind(asked)
+    return GradientLesson(**fixed, **chosen)
+
+
+def _row(length: int) -> int:
+    if st.session_state.get("gradients_row", 0) >= length:
+        st.session_state["gradients_row"] = length - 1
+    return st.number_input("Row", 0, length - 1, step=1, key="gradients_row", bind="query-params", width=80)
+
+
+def _heads(dim: int) -> int:
+    """A number of heads that divides the features."""
+    counts = maths.head_counts(dim)
+    return choice("Heads h", counts, counts[min(1, len(counts) - 1)], "gradients_heads", 100)
+
+
+def _references(lesson: GradientLesson) -> tuple[References, str]:
+    """Derivatives by who computed them, and a sentence that says where they are from.
+
+    Finite differences are shown while autograd runs, and if there is no worker or it fails.
+    """
+    store = runs.run_store()
+    if store is None or runs.backend(store) == "replay":
+        why = "No worker process runs"
+    else:
+        job = store.job(LessonGradientsRequest(lesson))
+        if job.wait(WAIT_S):
+            try:
+                answer = job.result()
+            except FAILURES as error:
+                retry_button(store, [job], "gradients-again", "Try autograd again")
+                why = f"Autograd failed ({error})"
+            else:
+                given = {AUTOGRAD: answer.autograd, KERNEL: answer.kernel}
+                return {
+                    who: {name: np.array(rows) for name, rows in derivatives.items()}
+                    for who, derivatives in given.items()
+                }, f"**Measured** now, on the same numbers: torch {answer.torch}, in the worker process."
+        else:
+            redraw_when_done(job)
+            why = "Autograd is still running"
+    note = f"{why}, so the lines are checked against **central finite differences** in NumPy."
+    return {DIFFERENCES: maths.finite_differences(lesson)}, note
+
+
+def _verdict(lesson: GradientLesson, line: str, difference: float, who: str) -> str:
+    """A badge with the largest difference: green if it is only rounding."""
+    largest = max(1.0, float(np.abs(maths.derived(lesson)[line]).max()))
+    color = "green" if difference <= ALLOWED[who] * largest else "red"
+    return f":{color}-badge[{format_error(difference)}]"
+
+
+def _one_line(
+    name: str, lesson: GradientLesson, row: int, heads: int, references: References, palette: theme.Palette
+) -> None:
+    """The chosen line: words, the reader's matrices, formulas, and its checks."""
+    line = LINES[name]
+    st.markdown(filled(line.words, numbers_of(lesson, row, heads)))
+    for equation in equations_of(name, lesson, row, heads):
+        st.html(matrices_html(equation, palette))
+    formulas(*line.formulas)
+    if line.checks:
+        who, reference = next(iter(references.items()))
+        differences = maths.largest_differences(lesson, reference)
+        checks = [
+            f"{LINE_WORDS[check]} {_verdict(lesson, check, differences[check], who)}" for check in line.checks
+        ]
+        remark = f" · {line.checked_against}" if line.checked_against else ""
+        st.markdown(f"Largest difference from {who}{remark}: " + " · ".join(checks))
+    if name == "heads":
+        difference = format_error(maths.difference_of_dz(lesson, heads))
+        st.markdown(f"Largest difference of dZ from {DIFFERENCES}: {difference} (measured).")
+
+
+def _back_and_forward(line: str) -> None:
+    """Buttons, and arrow keys for the speaker."""
+    lines = list(LINES)
+    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+        step_buttons("gradients_derivation", lines, line, "Back", "Forward")
+        st.caption(f"line {lines.index(line) + 1} of {len(lines)}", width="content")
+
+
+def _all_lines(lesson: GradientLesson, references: References, note: str) -> None:
+    """A table of all lines with their differences from each reference."""
+    st.caption(note + " Largest difference of any element; green if it is only rounding.")
+    differences = {who: maths.largest_differences(lesson, reference) for who, reference in references.items()}
+    rows = [
+        (
+            words,
+            *(
+                _verdict(lesson, line, of_lines[line], who) if line in of_lines else ""
+                for who, of_lines in differences.items()
+            ),
+        )
+        for line, words in LINE_WORDS.items()
+    ]
+    half = -(-len(rows) // 2)
+    for column, part in zip(st.columns(2), (rows[:half], rows[half:]), strict=True):
+        column.markdown(table(" | ".join(["line", *differences]), part))
+    if KERNEL in differences:
+        WORDS.draw("with kernels")

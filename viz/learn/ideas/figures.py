@@ -1,0 +1,70 @@
+"""The five ideas as HTML: five boxes, an arrow from each to what it needs, and what falls without one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Box:
+    """One idea: what it does, its number on the reader's shape, and its state."""
+
+    name: str
+    does: str
+    number: str
+    state: str = "stands"
+    """ "stands", "out", "falls", or "idle" if it would work but has nothing to do."""
+
+
+PLACES = {
+    "fusion": (1, 1),
+    "tiling": (1, 3),
+    "online softmax": (1, 5),
+    "recomputation": (3, 1),
+    "lse": (3, 5),
+}
+"""idea -> (row, column) in a grid; its even rows and columns hold the arrows."""
+
+ARROWS = {
+    ("fusion", "tiling"): ("1 / 2", "right"),
+    ("tiling", "online softmax"): ("1 / 4", "right"),
+    ("fusion", "recomputation"): ("2 / 1", "down"),
+    ("recomputation", "lse"): ("3 / 2 / 4 / 5", "right"),
+}
+"""(needs, needed) -> grid area and direction."""
+
+HEADS = {"right": "▶", "down": "▼"}
+STATE_WORDS = {"stands": "", "out": "left out", "falls": "falls", "idle": "not needed"}
+
+
+def idea_map_html(boxes: list[Box], because: dict[tuple[str, str], str]) -> str:
+    """Boxes, and arrows from an idea to the one that it needs. `because`: (needs, needed) -> the reason."""
+    states = {box.name: box.state for box in boxes}
+    drawn = "".join(map(_box, boxes))
+    arrows = "".join(_arrow(pair, words, _look(*map(states.get, pair))) for pair, words in because.items())
+    return f'<div class="idea-map">{drawn}{arrows}</div>'
+
+
+def _box(box: Box) -> str:
+    row, column = PLACES[box.name]
+    state = f"<em>{STATE_WORDS[box.state]}</em>" if STATE_WORDS[box.state] else ""
+    return (
+        f'<section class="{box.state}" style="grid-row: {row}; grid-column: {column}">'
+        f"<h4>{box.name} {state}</h4><p>{box.does}</p><strong>{box.number}</strong></section>"
+    )
+
+
+def _look(needs: str | None, needed: str | None) -> str:
+    """The look of an arrow between boxes in these states: broken if the one falls for want of the other."""
+    if needs == "falls" and needed in ("out", "falls"):
+        return "broken"
+    return "moot" if needs in ("out", "idle") or needed in ("out", "idle") else ""
+
+
+def _arrow(pair: tuple[str, str], words: str, look: str) -> str:
+    area, direction = ARROWS[pair]
+    head = "✕" if look == "broken" else HEADS[direction]
+    return (
+        f'<div class="arrow {direction} {look}" style="grid-area: {area}"><i>{head}</i>'
+        f'<span><span class="who">{pair[0]} needs {pair[1]}: </span>{words}</span></div>'
+    )

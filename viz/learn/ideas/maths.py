@@ -1,0 +1,273 @@
+"""Five ideas of FlashAttention: which needs which, what it costs to leave one out, and approximations.
+
+The five ideas are those of "Making Attention I/O-Aware"; their order is ours. The approximations look at
+`size` keys, key groups or random features for each query instead of at all keys. Their models are trained
+with the approximation; here it replaces attention on given numbers.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+import numpy as np
+
+from kernels.algorithms.flash2.entry import FORWARD, requested_bytes
+from kernels.algorithms.standard.entry import ENTRY as STANDARD
+from kernels.algorithms.standard.entry import PRODUCT, SCORES
+from kernels.device.gpus import Gpu
+from kernels.problem import AttentionProblem
+from kernels.traffic.modelled import LSE_BYTES
+from viz.learn.softmax.maths import attention
+from viz.learn.tiling.maths import tiled_attention
+
+NEEDS = {
+    "fusion": ("tiling", "recomputation"),
+    "tiling": ("online softmax",),
+    "online softmax": (),
+    "recomputation": ("lse",),
+    "lse": (),
+}
+"""idea -> the ideas without which it does not work, if each key is read once.
+
+lse needs none: it is m + log l of a row, and a softmax over whole rows has it too.
+"""
+
+FLOAT32_BYTES = 4
+ROWS = 8
+"""Queries over which errors are measured."""
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What exact attention costs for one head with the ideas that stand. Modelled, but for the last two."""
+
+    forward_bytes: int
+    """Requested bytes of the forward pass."""
+    chip_bytes: int
+    """What one program of the forward pass keeps on the chip, in the kernels that `forward_bytes` is of."""
+    kept_bytes: int
+    """Kept from the forward to the backward pass, beyond Q, K, V and O."""
+    backward_flops: int
+    """Matrix products of the backward pass, 2 N_q N_k d each: five of them (Dao et al. 2022, algorithm 4)."""
+    weight_sum: float
+    """Sum of the weights of one row; 1 in attention. Measured."""
+    output_error: float
+    """Largest error of O over the rows looked at. Measured."""
+
+
+def needs_of(idea: str, problem: AttentionProblem, gpu: Gpu) -> tuple[str, ...]:
+    """The ideas without which `idea` does not work on this shape: NEEDS, without those it can do without.
+
+    If one key tile holds a whole row, no tiles have to be joined. If whole rows fit on the chip, one kernel
+    can hold them.
+    """
+    spared = set()
+    if problem.kv_tiles == 1:
+        spared.add(("tiling", "online softmax"))
+    if whole_rows_fit(problem, gpu):
+        spared.add(("fusion", "tiling"))
+    return tuple(need for need in NEEDS[idea] if (idea, need) not in spared)
+
+
+def falls_with(left_out: str | None, problem: AttentionProblem, gpu: Gpu) -> set[str]:
+    """The ideas that no longer work on this shape when `left_out` is gone.
+
+    Those that need it, those that need these, and so on; empty for None.
+    """
+    gone = {left_out} if left_out else set()
+    while more := {idea for idea in NEEDS if idea not in gone and gone & set(needs_of(idea, problem, gpu))}:
+        gone |= more
+    return gone - {left_out}
+
+
+def idle_without(left_out: str | None, problem: AttentionProblem, gpu: Gpu) -> set[str]:
+    """The ideas that would still work, but have nothing to do when `left_out` is gone.
+
+    Online softmax has no tiles to join if softmax sees whole rows, and lse has no P to rebuild if P is kept.
+    """
+    gone = falls_with(left_out, problem, gpu) | {left_out}
+    idle = {"online softmax"} if gone & {"tiling"} or left_out == "fusion" else set()
+    idle |= {"lse"} if "recomputation" in gone else set()
+    return idle - gone
+
+
+def costs(problem: AttentionProblem, gpu: Gpu, left_out: str | None = None) -> Costs:
+    """Costs of `problem` on `gpu` with all five ideas, or with one of them left out and what falls with it.
+
+    S and P go through HBM without fusion, and also without tiling if whole rows do not fit on the chip.
+    Without recomputation P is kept, and a fused kernel writes it once. The last two fields say what happens
+    if the kernel goes on in tiles without the online softmax.
+    """
+    gone = falls_with(left_out, problem, gpu) | {left_out}
+    square = problem.q_len * problem.kv_len
+    matrix = square * problem.itemsize
+    recomputes = "recomputation" not in gone
+    in_one_kernel = left_out != "fusion" and ("tiling" not in gone or whole_rows_fit(problem, gpu))
+    forward = requested_bytes(problem) if in_one_kernel else STANDARD.requested_bytes(problem)
+    if in_one_kernel and not recomputes:
+        forward += matrix
+    whole_rows = "tiling" in gone or left_out == "fusion"
+    weight_sum, error = tile_sums(problem, left_out != "online softmax", whole_rows)
+    return Costs(
+        forward_bytes=forward,
+        chip_bytes=_chip_bytes(problem, in_one_kernel, "tiling" in gone),
+        kept_bytes=problem.q_len * LSE_BYTES if recomputes else matrix,
+        backward_flops=(5 if recomputes else 4) * 2 * square * problem.head_dim,
+        weight_sum=weight_sum,
+        output_error=error,
+    )
+
+
+def _chip_bytes(problem: AttentionProblem, in_one_kernel: bool, in_whole_rows: bool) -> int:
+    """Of the fused kernel, in tiles or in whole rows, or of that one of the separate products with most."""
+    if not in_one_kernel:
+        return max(kernel.chip_bytes(problem) for kernel in (SCORES, PRODUCT))
+    return whole_row_bytes(problem) if in_whole_rows else FORWARD.chip_bytes(problem)
+
+
+def whole_row_bytes(problem: AttentionProblem) -> int:
+    """On-chip bytes of a fused kernel whose scores are not tiled along the keys: BLOCK_M whole rows of S.
+
+    K and V still come in tiles of BLOCK_N: a matrix product can be cut there without changing its result.
+    """
+    tiles = {part.name: part.bytes_of(problem) for part in FORWARD.parts}
+    scores = problem.block_m * problem.kv_len * FLOAT32_BYTES
+    return scores + sum(tiles[name] for name in ("Q", "K", "V", "O", "m, l"))
+
+
+def chip_capacity(gpu: Gpu) -> int:
+    """Bytes that one program can keep on the chip: shared memory and registers."""
+    return sum(gpu.program_limits.values())
+
+
+def whole_rows_fit(problem: AttentionProblem, gpu: Gpu) -> bool:
+    """Whether one program can keep `whole_row_bytes`, in whichever of the two memories."""
+    return whole_row_bytes(problem) <= chip_capacity(gpu)
+
+
+def longest_whole_row(problem: AttentionProblem, gpu: Gpu) -> int:
+    """Most keys for which `whole_row_bytes` still fits; 0 if the other tiles alone do not."""
+    others = whole_row_bytes(problem) - problem.block_m * problem.kv_len * FLOAT32_BYTES
+    return max(chip_capacity(gpu) - others, 0) // (problem.block_m * FLOAT32_BYTES)
+
+
+def three_pass_bytes(problem: AttentionProblem) -> int:
+    """Forward bytes of exact tiles without online softmax: K read for m, l and O."""
+    key_bytes = problem.kv_len * problem.head_dim * problem.itemsize
+    return requested_bytes(problem) + 2 * problem.q_tiles * key_bytes
+
+
+def first_rows(problem: AttentionProblem, rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The first `rows` queries (rows, head_dim) and all keys and values (kv_len, head_dim), float64.
+
+    Inputs "normal" of kernels.problem.inputs, before rounding, for one head.
+    """
+    rng = np.random.default_rng(problem.seed)
+    shape = (problem.kv_len, problem.head_dim)
+    query = rng.standard_normal((problem.q_len, problem.head_dim), dtype=np.float32)[:rows]
+    key, value = (rng.standard_normal(shape, dtype=np.float32) for _ in range(2))
+    return query.astype(np.float64), key.astype(np.float64), value.astype(np.float64)
+
+
+@functools.lru_cache(maxsize=64)
+def tile_sums(problem: AttentionProblem, online: bool, whole_rows: bool = False) -> tuple[float, float]:
+    """(sum of the weights of row 0, largest error of O) over the first ROWS queries, in float64.
+
+    The key tiles are joined by the online softmax, or each is normalised alone and the results are added.
+    With `online` and `whole_rows` there is one tile, which holds all keys. Inputs of `first_rows`.
+    """
+    query, key, value = first_rows(problem, ROWS)
+    tile = problem.kv_len if online and whole_rows else problem.block_n
+    steps = tiled_attention(query, key, value, tile, "online" if online else "own")
+    last = next(step for step in steps if step.last_of_row)
+    terms = [np.exp(step.scores[0] - last.m[0]).sum() for step in steps if step.i == 0] if online else []
+    error = np.abs(steps[-1].output - attention(query, key, value)).max()
+    return float(sum(terms) / last.l[0] if online else last.l[0]), float(error)
+
+
+CHUNK = 4096
+"""Keys whose random features are in memory at once."""
+
+
+@dataclass(frozen=True)
+class Approximation:
+    """One method on one head: the FLOPs of its products, modelled, and its largest error of O, measured."""
+
+    name: str
+    source: str
+    idea: str
+    flops: int
+    error: float
+
+
+@functools.lru_cache(maxsize=16)
+def approximations(problem: AttentionProblem, size: int) -> tuple[Approximation, ...]:
+    """The three methods on the first rows of the problem's inputs, one head without a mask."""
+    query, key, value = first_rows(problem, ROWS)
+    exact = attention(query, key, value)
+    features, size = size, min(size, problem.kv_len)
+    queries, keys, d = problem.q_len, problem.kv_len, problem.head_dim
+    ways = (
+        (
+            "Linformer",
+            "Wang et al. 2020",
+            f"means of {size:,} groups of keys",
+            4 * queries * size * d + 2 * keys * d,
+            _grouped(query, key, value, size),
+        ),
+        (
+            "Performer",
+            "Choromanski et al. 2021",
+            f"{features:,} random features instead of exponentials",
+            4 * (queries + keys) * features * d,
+            _random_features(query, key, value, features),
+        ),
+        (
+            "Longformer",
+            "Beltagy, Peters and Cohan 2020",
+            f"the {size:,} keys nearest to the query",
+            4 * queries * size * d,
+            _window(query, key, value, size),
+        ),
+    )
+    return tuple(
+        Approximation(name, source, idea, flops, float(np.abs(output - exact).max()))
+        for name, source, idea, flops, output in ways
+    )
+
+
+def _grouped(query: np.ndarray, key: np.ndarray, value: np.ndarray, size: int) -> np.ndarray:
+    """Keys and values averaged in `size` groups of neighbours, instead of a learned projection."""
+    starts = np.linspace(0, len(key), size, endpoint=False).astype(int)
+    counts = np.diff(np.append(starts, len(key)))[:, None]
+    grouped_key, grouped_value = (np.add.reduceat(array, starts) / counts for array in (key, value))
+    return attention(query, grouped_key, grouped_value)
+
+
+def _random_features(query: np.ndarray, key: np.ndarray, value: np.ndarray, size: int) -> np.ndarray:
+    """exp(q k) as the mean of positive random features of q times those of k."""
+    scale = 1 / np.sqrt(query.shape[1])
+    directions = np.random.default_rng(0).standard_normal((query.shape[1], size))
+    numerator, denominator = np.zeros((len(query), value.shape[1])), np.zeros(len(query))
+    of_query = _features(query * np.sqrt(scale), directions)
+    for start in range(0, len(key), CHUNK):
+        part = slice(start, start + CHUNK)
+        weights = of_query @ _features(key[part] * np.sqrt(scale), directions).T
+        numerator += weights @ value[part]
+        denominator += weights.sum(axis=1)
+    return numerator / denominator[:, None]
+
+
+def _features(x: np.ndarray, directions: np.ndarray) -> np.ndarray:
+    """Positive features (rows, size) of x (rows, d): Choromanski et al. 2021, lemma 1."""
+    return np.exp(x @ directions - (x**2).sum(axis=1, keepdims=True) / 2)
+
+
+def _window(query: np.ndarray, key: np.ndarray, value: np.ndarray, size: int) -> np.ndarray:
+    """Each query sees `size` keys around its own position."""
+    starts = [min(max(position - size // 2, 0), len(key) - size) for position in range(len(query))]
+    seen = [slice(start, start + size) for start in starts]
+    return np.stack(
+        [attention(row, key[keys], value[keys]) for row, keys in zip(query[:, None], seen, strict=True)]
+    )[:, 0]

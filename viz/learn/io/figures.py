@@ -1,0 +1,189 @@
+"""Figures of the Traffic chapter: bytes by algorithm, bytes against N, d and SRAM, blocks against SRAM."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import plotly.graph_objects as go
+
+from viz.shared import theme
+from viz.shared.figures.charts import (
+    ABOVE,
+    BEHIND,
+    DOWNWARDS,
+    OUTSIDE,
+    chart,
+    hatched,
+    lengths,
+    line,
+    log_ticks,
+    note,
+    points,
+    rows,
+)
+from viz.shared.formats import format_bytes, format_kib, significant
+
+
+@dataclass(frozen=True)
+class ByteBar:
+    """Bytes of one algorithm."""
+
+    label: str
+    modelled: int
+    counted: int | None
+    """None if no run was counted."""
+    color: str
+    """Palette entry."""
+
+
+def bytes_figure(bars: Sequence[ByteBar], least: int, colors: theme.Palette) -> go.Figure:
+    """Two bars per algorithm, modelled (hatched) and counted (solid). A line at `least`: each tensor once."""
+    longest = max(max(bar.modelled, bar.counted or 0) for bar in bars)
+    counted = [(bar, bar.counted) for bar in bars if bar.counted is not None]
+    traces = [
+        _bar_trace("modelled", [(bar, bar.modelled) for bar in bars], "/", colors),
+        _bar_trace("counted", counted, "", colors),
+    ]
+    for name, pattern in (("counted", ""), ("modelled", "/")):  # for the legend
+        marker = hatched(colors.muted, pattern, colors)
+        traces.append(go.Bar(name=name, x=[None], y=[bars[0].label], marker=marker))
+    x, y = lengths(longest, 1.38), {"tickfont_size": 15, "ticklabelstandoff": 6, **DOWNWARDS}
+    figure = chart(traces, colors, 84 + 62 * len(bars), "", x, y, legend_y=1.08, margin_t=56)
+    figure.add_vline(x=least, line={"color": colors.text, "width": 1.5, "dash": "dot"})
+    # at the right edge of the plot: beside the line it would be cut off on a narrow screen
+    words = f"dotted: each input and result once, {format_bytes(least)}"
+    note(figure, words, 1, xref="paper", xanchor="right", **ABOVE)
+    return figure
+
+
+def _bar_trace(
+    name: str, values: Sequence[tuple[ByteBar, int]], pattern: str, colors: theme.Palette
+) -> go.Bar:
+    """Bars of one kind. A modelled bar makes room for a counted one above it, if there is one."""
+    counted = name == "counted"
+    return rows(
+        [bar.label for bar, _ in values],
+        [value for _, value in values],
+        name=name,
+        width=[0.36 if bar.counted is not None else 0.44 for bar, _ in values],
+        offset=[-0.38 if counted else 0.02 if bar.counted is not None else -0.22 for bar, _ in values],
+        marker=hatched([getattr(colors, bar.color) for bar, _ in values], pattern, colors),
+        text=[format_bytes(value) for _, value in values],
+        **OUTSIDE,
+        constraintext="none",
+        showlegend=False,
+        hovertemplate=[f"{bar.label}<br>{value:,} bytes, {name}<extra></extra>" for bar, value in values],
+    )
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Bytes over the swept quantity; None if an algorithm does not fit."""
+
+    label: str
+    x: Sequence[float]
+    y: Sequence[float | None]
+    color: str
+    dash: str = "solid"
+
+
+def growth_figure(
+    curves: Sequence[Curve],
+    counted: Mapping[str, Sequence[tuple[float, int]]],
+    axis: str,
+    here: float,
+    colors: theme.Palette,
+) -> go.Figure:
+    """Modelled lines on log axes, and counted points (label of the curve -> points); `here` is marked."""
+    traces = []
+    for curve in curves:
+        color, hover = getattr(colors, curve.color), f"{curve.label}, {axis} = %{{x:,}}: %{{text}}, "
+        traces.append(
+            line(
+                *(curve.x, curve.y, color, 3 if curve.dash == "solid" else 2, curve.dash),
+                name=curve.label,
+                text=["" if value is None else format_bytes(value) for value in curve.y],
+                hovertemplate=f"{hover}modelled<extra></extra>",
+            )
+        )
+        if of_curve := counted.get(curve.label):
+            x, y = zip(*of_curve, strict=True)
+            traces.append(
+                points(
+                    *(x, y, color, 13, "circle", {"color": colors.text, "width": 2}),
+                    name=f"{curve.label}, counted",
+                    showlegend=False,
+                    text=[format_bytes(value) for value in y],
+                    hovertemplate=f"{hover}counted<extra></extra>",
+                )
+            )
+    swept = curves[0].x
+    ends = [math.log10(min(swept) / 1.1), math.log10(max(swept) * 1.1)]
+    across = log_ticks(swept, [f"{value:,}" for value in swept], title=axis, tickangle=0, range=ends)
+    up = {"type": "log", "exponentformat": "SI", "ticksuffix": "B", "dtick": 1}
+    figure = chart(traces, colors, 360, "", across, up, margin_t=48, margin_r=16)
+    return figure.add_vline(x=here, line={"color": colors.now, "width": 1.5, "dash": "dot"})
+
+
+@dataclass(frozen=True)
+class SramBar:
+    """What is in SRAM at the same time."""
+
+    label: str
+    blocks: Sequence[tuple[str, int]]
+    """(tensor, bytes)."""
+    capacity: int | None = None
+    """Bytes that there is room for, if that is not the first limit of the figure."""
+
+    @property
+    def total(self) -> int:
+        """Bytes of all blocks."""
+        return sum(size for _, size in self.blocks)
+
+
+def blocks_figure(bars: Sequence[SramBar], limits: Mapping[str, int], colors: theme.Palette) -> go.Figure:
+    """Stacked blocks against the capacities in `limits` (label -> bytes).
+
+    A bar past its capacity, the first limit unless it has its own, says by how many KiB.
+    """
+    levels = [
+        _level_trace([(bar, *bar.blocks[level]) for bar in bars if level < len(bar.blocks)], colors)
+        for level in range(max(len(bar.blocks) for bar in bars))
+    ]
+    longest = max(*(bar.total for bar in bars), *limits.values())
+    x, y = lengths(longest, 1.32), {"tickfont_size": 14, "ticklabelstandoff": 6, **DOWNWARDS}
+    margin = 30 + 18 * len(limits)
+    height = 96 + 58 * len(bars)
+    figure = chart(levels, colors, height, "", x, y, barmode="stack", bargap=0.35, margin_t=margin)
+    for bar in bars:
+        over = bar.total - (bar.capacity or next(iter(limits.values())))
+        words = format_kib(bar.total) + (f" (+{significant(over / 1024)})" if over > 0 else "")
+        color = colors.bad if over > 0 else colors.text
+        look = {"bgcolor": colors.background, "font_color": color}
+        note(figure, words, bar.total, y=bar.label, **BEHIND, **look)
+    for index, (label, size) in enumerate(limits.items()):  # the first is solid
+        color, dash = (colors.muted, "dash") if index else (colors.now, "solid")
+        figure.add_vline(x=size, layer="below", line={"color": color, "width": 2, "dash": dash})
+        side = "right" if size > 0.5 * longest else "left"
+        note(figure, label, size, xanchor=side, yshift=18 * index, **ABOVE)
+    return figure
+
+
+def _level_trace(blocks: Sequence[tuple[SramBar, str, int]], colors: theme.Palette) -> go.Bar:
+    """The blocks at the same level of their bars: (bar, tensor, bytes)."""
+    owners, names, sizes = zip(*blocks, strict=True)
+    fills = [theme.tensor_color(name.split("/")[0], colors) for name in names]
+    return rows(
+        [bar.label for bar in owners],
+        sizes,
+        showlegend=False,
+        marker={"color": fills, "line": {"color": colors.background, "width": 2}},
+        text=names,
+        textposition="inside",
+        insidetextanchor="middle",
+        textangle=0,
+        textfont={"color": colors.background, "size": 14},
+        hovertemplate=[f"{name}: {format_kib(size)}<extra></extra>" for _, name, size in blocks],
+    )

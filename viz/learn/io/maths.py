@@ -1,0 +1,152 @@
+"""Traffic between HBM and SRAM as formulas of N, d and SRAM: curves and block sizes.
+
+One head, N queries and N keys, no mask. SRAM, M in Dao et al. 2022, counts elements of the inputs' type;
+sums that wait in HBM are float32, as in our kernels. Equations and algorithms given by number alone are
+those of Chu, Liu and Lin 2026.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kernels.algorithms.chip import FLOAT32_BYTES as STATE_BYTES
+from kernels.algorithms.row_wise.entry import ENTRY as ROW_WISE
+from kernels.problem import BLOCKS, AttentionProblem
+from kernels.trace import Trace
+from kernels.traffic.modelled import LSE_BYTES
+from viz.learn.tiling.maths import tiles_of
+
+
+@dataclass(frozen=True)
+class BlockSizes:
+    """Rows of a query tile (BLOCK_M) and of a key tile (BLOCK_N)."""
+
+    query: int
+    key: int
+
+    @property
+    def usable(self) -> bool:
+        """Whether each tile holds at least one row."""
+        return min(self.query, self.key) >= 1
+
+
+def query_outer_blocks(memory: int, d: int, share: int = 4) -> BlockSizes:
+    """The largest query tile that fits into memory / share elements, and a key tile of at most d rows.
+
+    `memory` in elements. share = 4: eq 44, forward. share = 8: eq 79, backward.
+    """
+    rows = memory // (share * d)
+    return BlockSizes(rows, min(rows, d))
+
+
+def key_outer_blocks(memory: int, d: int) -> BlockSizes:
+    """The same with the large tile on the key side, which stays on the chip.
+
+    Dao et al. 2022, algorithm 1, line 1, where the rows are rounded up.
+    """
+    swapped = query_outer_blocks(memory, d, 4)
+    return BlockSizes(swapped.key, swapped.query)
+
+
+def forward_blocks(sizes: BlockSizes, d: int) -> dict[str, int]:
+    """Elements of the four blocks of the forward pass's inner loop (list before eq 43); K and V share one."""
+    query, key = sizes.query * d, sizes.key * d
+    return {"Q": query, "O": query, "K/V": key, "S": sizes.query * sizes.key}
+
+
+def backward_blocks(sizes: BlockSizes, d: int) -> dict[str, int]:
+    """Elements of the eight blocks of the backward pass, in both loop orders (list before eq 78)."""
+    query, key = sizes.query * d, sizes.key * d
+    rows, keys = dict.fromkeys(("Q", "dO", "dQ"), query), dict.fromkeys(("K", "V", "dK", "dV"), key)
+    return {**rows, **keys, "P": sizes.query * sizes.key}
+
+
+def row_wise_rows(length: int, d: int, memory: int) -> int:
+    """Rows of S that the row-wise algorithm computes at once; 0 if not even one row of S fits.
+
+    All of them if Q, K, V, a row of S and a row of O fit (algorithm 1). Else as many as fit with their rows
+    of Q and O and a K/V tile of as many keys, at most d: the four blocks of `forward_blocks`. Eq 39 counts S
+    alone, SRAM / N, which is the same order.
+    """
+    if 3 * length * d + length + d <= memory:
+        return length
+    rows = memory // (length + 2 * d)  # without the K/V tile
+    while rows and sum(row_wise_blocks(rows, length, d).values()) > memory:
+        rows -= 1
+    return min(rows, length)
+
+
+def row_wise_blocks(rows: int, length: int, d: int) -> dict[str, int]:
+    """The same four blocks as `forward_blocks`, with whole rows of S."""
+    return forward_blocks(BlockSizes(rows, min(rows, d)), d) | {"S": rows * length}
+
+
+def row_wise_block(problem: AttentionProblem, memory_bytes: int) -> int | None:
+    """BLOCK_M of the tallest row-wise tile that fits, by what its entry keeps on the chip; None if none does.
+
+    It keeps whole rows of S as float32, with their rows of Q and O and a tile of K or V of BLOCK_N keys.
+    """
+    fitting = (block for block in BLOCKS if ROW_WISE.chip_bytes(problem.with_(block_m=block)) <= memory_bytes)
+    return max(fitting, default=None)
+
+
+def row_wise_bytes(length: int, d: int, rows: int, itemsize: int) -> int:
+    """Q and O once, K and V for every block of rows: O(N d) for one block, else O(N^3 d / SRAM) (eq 39)."""
+    return (2 + 2 * tiles_of(length, rows)) * length * d * itemsize
+
+
+def flash2_bytes(length: int, d: int, sizes: BlockSizes, itemsize: int) -> int:
+    """Q and O once, K and V for every query tile, lse once: O(N^2 d^2 / SRAM) (eq 45 and 50)."""
+    return (2 + 2 * tiles_of(length, sizes.query)) * length * d * itemsize + length * LSE_BYTES
+
+
+def flash1_bytes(length: int, d: int, sizes: BlockSizes, itemsize: int) -> int:
+    """K and V once; for every key tile Q in, and O, m and l in and out.
+
+    O waits in HBM in float32. Its last store is in the inputs' type.
+    """
+    visit = d * itemsize + 2 * d * STATE_BYTES + 4 * STATE_BYTES
+    last = d * itemsize - d * STATE_BYTES + LSE_BYTES
+    return length * (2 * d * itemsize + tiles_of(length, sizes.key) * visit + last)
+
+
+def curve_bytes(name: str, length: int, d: int, memory: int, itemsize: int) -> float | None:
+    """One curve at one point, with the largest blocks that `memory` elements allow. None if not one row fits.
+
+    `name` is "standard" (S and P written and read back, 4 N^2 elements, eq 30, and Q, K, V, O once: it has no
+    tiles, so no re-reads), "row_wise", "flash1", "flash2", "compulsory" (Q, K, V in and O out, without lse),
+    or "lower_bound" (N^2 d^2 / SRAM without its constant; no exact algorithm beats this order for all SRAM
+    from d to N d: Dao et al. 2022, proposition 3).
+    """
+    once = 4 * length * d * itemsize
+    if name in ("standard", "compulsory"):
+        return once + (name == "standard") * 4 * length * length * itemsize
+    if name == "lower_bound":
+        return length * length * d * d / memory * itemsize
+    if name == "row_wise":
+        rows = row_wise_rows(length, d, memory)
+        return row_wise_bytes(length, d, rows, itemsize) if rows else None
+    sizes, formula = {
+        "flash1": (key_outer_blocks(memory, d), flash1_bytes),
+        "flash2": (query_outer_blocks(memory, d, 4), flash2_bytes),
+    }[name]
+    return formula(length, d, sizes, itemsize) if sizes.usable else None
+
+
+def growth(name: str, length: int, d: int, memory: int, itemsize: int) -> dict[str, float | None]:
+    """The factor by which the bytes change when N, d or the SRAM doubles; None if a point does not fit."""
+    here = curve_bytes(name, length, d, memory, itemsize)
+    doubled = {"N": (2 * length, d, memory), "d": (length, 2 * d, memory), "SRAM": (length, d, 2 * memory)}
+    there = {what: curve_bytes(name, *point, itemsize) for what, point in doubled.items()}
+    return {what: value / here if here and value else None for what, value in there.items()}
+
+
+def inner_step_bytes(trace: Trace, tensors: Sequence[str]) -> int:
+    """Most bytes of these tensors that one step of a traced run asked for.
+
+    That is a step on whole tiles. What a program loads once and stores once counts only if it is named.
+    """
+    columns = [trace.tensors.index(name) for name in tensors]
+    moved = (trace.tensor_bytes_read + trace.tensor_bytes_written)[:, columns].sum(axis=1)
+    return int(moved.max())

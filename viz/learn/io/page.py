@@ -1,0 +1,266 @@
+"""Chapter "Traffic": how many bytes each algorithm moves forward, modelled and counted, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import streamlit as st
+
+from kernels.algorithms import ALGORITHMS
+from kernels.algorithms.standard.traffic import standard_bytes
+from kernels.device.gpus import DEFAULT_GPU, GPUS, Gpu
+from kernels.problem import BLOCKS, AttentionProblem
+from kernels.problem.tiles import count_tiles
+from kernels.trace import Trace
+from kernels.traffic.modelled import compulsory_bytes
+from viz.learn.controls import HEAD_DIMS, TILE_SIZES, gpu_choice, slider, switch
+from viz.learn.counts import RULE, counted_runs, recorded_counts, where_counted
+from viz.learn.io import maths as lesson
+from viz.learn.io.figures import ByteBar, Curve, bytes_figure, growth_figure
+from viz.learn.io.sram import draw_blocks
+from viz.learn.predict import ask
+from viz.learn.stepper import parts
+from viz.learn.tiling.maths import tiles_of
+from viz.learn.words import Words, table
+from viz.shared import runs
+from viz.shared.formats import format_kib, format_ms
+from viz.shared.layout import colors
+
+WORDS = Words(__file__)
+LENGTHS = (128, 256, 512, 1024, 2048, 4096, 8192, 16384)
+TILE = 64
+"""BLOCK_M and BLOCK_N at first."""
+MEMORIES_KIB = (16, 32, 64, 96, 128, 163, 192, 227, 256)
+WAYS = {
+    "flash2": ("FlashAttention-2", "flash", r"2Ndb+2\,t_q\,Ndb+4N"),
+    "standard": ("standard", "standard", r"4N^2b+2Ndb+2\,t_q\,Ndb"),
+    "flash1": ("FlashAttention-1", "value", r"2Ndb+t_k\,N(db+8d+16)+N(db-4d+4)"),
+    "row_wise": ("row-wise", "state", r"2Ndb+2\lceil N/r\rceil\,Ndb"),
+}
+"""Algorithm -> its label, palette entry, and the formula of its entry."""
+CURVES = {
+    "standard": ("standard, at least", "standard", "solid", "N^2"),
+    "row_wise": ("row-wise", "state", "solid", r"N^3d/\text{SRAM},\;\;Nd\text{ if all fits}"),
+    "flash1": ("FlashAttention-1", "value", "solid", r"N^2d^2/\text{SRAM}"),
+    "flash2": ("FlashAttention-2", "flash", "solid", r"N^2d^2/\text{SRAM}"),
+    "compulsory": ("inputs and outputs once", "text", "dot", "Nd"),
+    "lower_bound": ("N²d²/SRAM, order of the lower bound", "muted", "dash", ""),
+}
+"""Name of a curve -> its label, palette entry, dash, and order in LaTeX."""
+AXES = {"N": "N", "d": "d", "SRAM": "SRAM, KiB"}
+POINT_STEPS = 600
+"""A point of a curve is counted if its run has at most this many tile steps."""
+
+
+@dataclass(frozen=True)
+class TrafficInputs:
+    """One head, N queries and N keys, float16, no mask; SRAM of one program; a GPU."""
+
+    problem: AttentionProblem
+    memory_bytes: int
+    gpu: Gpu
+
+
+def show() -> None:
+    """Draw the chapter."""
+    parts("io_view", {"Forward": _forward, "Growth": _growth, "SRAM": _sram})
+
+
+def _inputs(tiles: bool = True) -> TrafficInputs:
+    """The reader's choices. Without `tiles`, tiles and GPU have no controls, and the tiles stay as chosen."""
+    with st.container(horizontal=True, gap="medium"):
+        length = slider("N, queries and keys", LENGTHS, 1024, "io_t")
+        d = slider("d, head_dim", HEAD_DIMS, 64, "io_d")
+        limits = GPUS[DEFAULT_GPU].program_limits.items()
+        room = " and ".join(f"{format_kib(limit)} of {memory}" for memory, limit in limits)
+        help_text = (
+            "What one program may keep on the chip, in shared memory and registers together. On the "
+            f"{GPUS[DEFAULT_GPU].name} it can have {room}; less shows better what tiles do."
+        )
+        memory = slider("SRAM, KiB", MEMORIES_KIB, 64, "io_m", help_text)
+        if tiles:
+            block_m = slider("BLOCK_M", TILE_SIZES, TILE, "io_bm", "Queries per tile.")
+            block_n = slider("BLOCK_N", TILE_SIZES, TILE, "io_bn", "Keys per tile.")
+            gpu = GPUS[gpu_choice("io_gpu", 130)]
+        else:
+            block_m, block_n, gpu = _chosen_last("io_bm"), _chosen_last("io_bn"), GPUS[DEFAULT_GPU]
+    problem = AttentionProblem(q_len=length, kv_len=length, head_dim=d, block_m=block_m, block_n=block_n)
+    return TrafficInputs(problem, memory << 10, gpu)
+
+
+def _chosen_last(key: str) -> int:
+    """The tile size of a slider that is not drawn."""
+    text = str(st.session_state.get(key, st.query_params.get(key)))
+    return int(text) if text in map(str, TILE_SIZES) else TILE
+
+
+def _forward() -> None:
+    """The question, the figure, and folded the inner loops and the formula of each algorithm."""
+    WORDS.draw("Forward")
+    inputs, store = _inputs(), runs.run_store()
+    problem, backend = inputs.problem, runs.backend(store)
+    _predict(problem)
+    rows = lesson.row_wise_block(problem, inputs.memory_bytes)
+    problems = {name: problem for name in WAYS if rows or name != "row_wise"}
+    labels = {name: label for name, (label, *_) in WAYS.items()}
+    if rows:
+        problems["row_wise"] = problem.with_(block_m=rows)
+        labels["row_wise"] += f", {rows:,} rows"
+    page, counting = st.container(), st.container()
+    with counting:  # below the rest, which its progress would push down
+        wanted = [(each, name) for name, each in problems.items()]
+        ready = counted_runs(store, backend, wanted, "io_forward")
+        if backend == "replay":
+            recorded_counts()
+    traces = {name: run.trace for (_, name), run in ready.items()}
+    bars = [
+        ByteBar(
+            labels[name],
+            ALGORITHMS[name].requested_bytes(each),
+            traces[name].total_bytes if name in traces else None,
+            WAYS[name][1],
+        )
+        for name, each in problems.items()
+    ]
+    least, with_lse = (compulsory_bytes(problem, with_lse=lse) for lse in (False, True))
+    with page:
+        WORDS.draw(
+            "bytes",
+            bytes=bytes_figure(bars, least, colors()),
+            rule=RULE,
+            with_lse=with_lse,
+            where=where_counted(ready),
+            row_wise=_row_wise_words(inputs, rows),
+            inner_loops=_inner_loops(traces),
+            formulas=_formulas(problems, bars, inputs),
+            least_standard=standard_bytes(problem),
+            gpu=inputs.gpu,
+            problem=problem,
+            watch=[(f"Watch {labels[name]}", problems[name], name) for name in problems],
+        )
+
+
+def _predict(problem: AttentionProblem) -> None:
+    """What BLOCK_M does to the bytes of K and V."""
+    wider = tiles_of(problem.q_len, 2 * problem.block_m)
+    half, same, double = "half as many", "as many", "twice as many"
+    key, right = f"io_block_m_{problem.q_len}_{problem.block_m}", half if wider < problem.q_tiles else same
+    ask(WORDS, "question", key, (half, same, double), right, problem=problem, wider=wider)
+
+
+def _row_wise_words(inputs: TrafficInputs, rows: int | None) -> str:
+    """Why row-wise attention moves more than FlashAttention-1 for long rows, and less for short ones."""
+    length = inputs.problem.q_len
+    shape = {"length": length, "room": inputs.memory_bytes}
+    if rows is None:
+        return WORDS("no row", rows=min(BLOCKS), **shape)
+    times, kv_tiles = tiles_of(length, rows), inputs.problem.kv_tiles
+    return WORDS("row-wise", rows=rows, times=times, kv_tiles=kv_tiles, **shape)
+
+
+def _inner_loops(traces: dict[str, Trace]) -> str:
+    """What one step of each inner loop asks for, counted: it decides which order moves less."""
+    if not {"flash1", "flash2"} <= set(traces):
+        return "**One step of the inner loop**: shown once the runs are counted."
+    first = lesson.inner_step_bytes(traces["flash1"], ("Q", "O", "m", "l"))
+    second = lesson.inner_step_bytes(traces["flash2"], ("K", "V"))
+    return WORDS("inner loops", first=first, second=second, steps=traces["flash2"].steps)
+
+
+def _formulas(problems: dict[str, AttentionProblem], bars: list[ByteBar], inputs: TrafficInputs) -> str:
+    """Formula, bytes, time at the GPU's bandwidth, and what is on the chip, of each algorithm."""
+    rows = []
+    for (name, problem), bar in zip(problems.items(), bars, strict=True):
+        entry = ALGORITHMS[name]
+        on_chip = entry.chip_bytes(problem)
+        kernel = max(entry.kernels, key=lambda each: each.chip_bytes(problem))
+        rows.append(
+            (
+                f"**{bar.label}**",
+                f"${WAYS[name][2]}$",
+                f"**{bar.modelled:,} B**",
+                "not yet" if bar.counted is None else f"**{bar.counted:,} B**",
+                format_ms(bar.modelled / inputs.gpu.hbm_bandwidth * 1e3),
+                "; ".join(part.name for part in kernel.parts),
+                f":{'green' if on_chip <= inputs.memory_bytes else 'red'}[{format_kib(on_chip)}]",
+            )
+        )
+    head = "way | formula | requested, modelled: | counted: | time: | on the chip"
+    return table(f"{head} | of {format_kib(inputs.memory_bytes)}:", rows)
+
+
+def _growth() -> None:
+    """Bytes of every algorithm over one of N, d and SRAM; the other two are the reader's."""
+    WORDS.draw("Growth")
+    inputs = _inputs(tiles=False)
+    axis = switch("Axis", (f"against {axis}" for axis in AXES), "io_axis").removeprefix("against ")
+    problem, memory = inputs.problem, inputs.memory_bytes
+    length, d, size = problem.q_len, problem.head_dim, problem.itemsize
+    here, sweep = {
+        "N": (length, {value: (value, d, memory) for value in LENGTHS}),
+        "d": (d, {value: (length, value, memory) for value in HEAD_DIMS}),
+        "SRAM": (memory >> 10, {value: (length, d, value << 10) for value in MEMORIES_KIB}),
+    }[axis]
+
+    def moved(name: str) -> list[float | None]:
+        return [lesson.curve_bytes(name, n, d, memory // size, size) for n, d, memory in sweep.values()]
+
+    curves = [
+        Curve(label, list(sweep), moved(name), color, dash)
+        for name, (label, color, dash, _) in CURVES.items()
+    ]
+    page, counting = st.container(), st.container()
+    with counting:
+        points = _counted_points(sweep, size)
+    factors = [
+        (label, f"$O({order})$", *("does not fit" if each is None else f"× {each:.2f}" for each in grown))
+        for name, (label, *_, order) in CURVES.items()
+        if order
+        for grown in [lesson.growth(name, length, d, memory // size, size).values()]
+    ]
+    with page:
+        WORDS.draw(
+            "curves",
+            growth=growth_figure(curves, points, AXES[axis], here, colors()),
+            rule=RULE,
+            inputs=inputs,
+            factors=table("way | order | N doubles: | d doubles: | SRAM doubles:", factors),
+        )
+
+
+def _counted_points(sweep: dict[int, tuple[int, int, int]], size: int) -> dict[str, list[tuple[int, int]]]:
+    """Label of a curve -> (value on the axis, bytes counted) of each run that is ready."""
+    wanted = {
+        (problem, name): value
+        for value, point in sweep.items()
+        for name in ("flash1", "flash2")
+        if (problem := _kernel_problem(name, *point, size)) is not None
+    }
+    if not wanted:
+        st.caption(WORDS("no point", steps=POINT_STEPS))
+        return {}
+    points: dict[str, list[tuple[int, int]]] = {}
+    store = runs.run_store()
+    ready = counted_runs(store, runs.backend(store), list(wanted), "io_growth", ask=True)
+    for (problem, name), run in ready.items():
+        points.setdefault(CURVES[name][0], []).append((wanted[problem, name], run.trace.total_bytes))
+    return points
+
+
+def _kernel_problem(name: str, length: int, d: int, memory_bytes: int, size: int) -> AttentionProblem | None:
+    """The problem with the curve's own tiles; None if the kernels do not accept them or take too long."""
+    blocks_of = lesson.query_outer_blocks if name == "flash2" else lesson.key_outer_blocks
+    blocks = blocks_of(memory_bytes // size, d)
+    if blocks.query not in TILE_SIZES or blocks.key not in TILE_SIZES:
+        return None
+    problem = AttentionProblem(
+        q_len=length, kv_len=length, head_dim=d, block_m=blocks.query, block_n=blocks.key
+    )
+    return problem if count_tiles(problem).visited <= POINT_STEPS else None
+
+
+def _sram() -> None:
+    """Blocks in bytes, against the chosen SRAM and the GPU's shared memory."""
+    WORDS.draw("SRAM")
+    inputs = _inputs()
+    draw_blocks(WORDS, inputs.problem, inputs.memory_bytes, inputs.gpu)

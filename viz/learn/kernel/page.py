@@ -1,0 +1,108 @@
+"""Chapter "The kernel": a recorded run in the player, its lines in plain words, its next step to predict."""
+
+from __future__ import annotations
+
+import functools
+
+import streamlit as st
+
+from kernels.algorithms.standard.traffic import standard_bytes, standard_requested
+from kernels.device.gpus import DEFAULT_GPU, GPUS
+from kernels.problem.presets import PRESETS
+from viz.learn.controls import number
+from viz.learn.kernel.maths import row_steps
+from viz.learn.online import update_words
+from viz.learn.predict import type_in
+from viz.learn.predictions import next_state
+from viz.learn.words import Words
+from viz.player.component import show_player
+from viz.player.data import player_data
+from viz.player.drawn import drawn_of
+from viz.player.places import ROW, STEP
+from viz.player.talk.panel import scene_popover
+from viz.player.talk.places import well_placed
+from viz.player.talk.scene import Scene, Stop
+from viz.shared import runs
+from viz.shared.formats import format_number
+from viz.shared.layout import explore_link
+from viz.shared.run_request import RunRequest
+
+PROBLEM = PRESETS["tiny"].problem
+ALGORITHM = "flash2"
+
+WORDS = Words(__file__)
+
+
+def show() -> None:
+    """Draw the chapter."""
+    run = runs.recorded(PROBLEM, ALGORITHM)
+    if run is None:
+        st.error("The recording of the tiny problem is missing. Record it with `python -m kernels.record`.")
+        return
+    WORDS.draw(
+        "start",
+        problem=PROBLEM,
+        player=_player,
+        lines=_lines,
+        scene=functools.partial(scene_popover, _scene, "kernel_scene"),
+        run=run,
+        standard=standard_requested(PROBLEM),
+        least=standard_bytes(PROBLEM),
+        predict=functools.partial(_predict, run),
+    )
+    explore_link("Your own sizes: Explore", PROBLEM)
+
+
+def _lines() -> None:
+    """The kernel's names in the reader's words."""
+    with st.expander("The lines of the kernel, in plain words", expanded=True):
+        WORDS.draw("lines")
+
+
+@st.fragment
+def _player() -> None:
+    """A fragment: a new state reruns the player alone."""
+    state = st.session_state.setdefault("learn_player_state", {"unit": "phase"})
+    st.session_state["learn_player_state"] = show_player(_data(), "learn_player", state)
+
+
+def _scene() -> Scene:
+    """What the player shows, as a scene of a talk."""
+    state = st.session_state.get("learn_player_state", {})
+    step, row = state.get("step", ""), state.get("row", "")
+    scene = Scene(
+        title="The kernel, step by step",
+        sentence="{q_len} queries and {kv_len} keys, in tiles of {block_m}.",
+        run=RunRequest(PROBLEM, ALGORITHM),
+        stops=(Stop(step if STEP.fullmatch(step) else "0"),),
+        view="numbers" if state.get("open") == "tile" else "grid",
+        row=row if ROW.fullmatch(row) else "",
+        tells=True,
+    )
+    run = runs.recorded(PROBLEM, ALGORITHM)
+    assert run is not None
+    return well_placed(scene, [drawn_of(run.trace, GPUS[DEFAULT_GPU].sm_count)])
+
+
+@functools.lru_cache(maxsize=1)
+def _data() -> dict:
+    run = runs.recorded(PROBLEM, ALGORITHM)
+    assert run is not None  # shown only if there is one
+    return player_data(run.trace, run.provenance, GPUS[DEFAULT_GPU])
+
+
+def _predict(run: runs.Run) -> None:
+    """The next step of one row, by hand; right is what the kernel wrote."""
+    with st.container(horizontal=True, gap="small"):
+        row = number("Row (query)", 0, PROBLEM.q_len - 1, 0, 1, "kernel_row", 140)
+        seen = number("After how many key tiles?", 0, PROBLEM.kv_tiles - 1, 1, 1, "kernel_after", 220)
+    step = row_steps(run.trace, int(row))[int(seen)]
+    scores = ", ".join(format_number(score) for score in step.scores)
+    type_in(
+        f"kernel_{row}_{seen}",
+        WORDS(
+            "question", row=row, seen=seen, problem=PROBLEM, step=step, count=len(step.scores), scores=scores
+        ),
+        next_state(step),
+        f"{update_words(step, digits=3)} acc is multiplied by the same factor.",
+    )

@@ -1,0 +1,111 @@
+"""Chapter "Memory": the memory hierarchy to scale, and what it costs to move S and P through it."""
+
+from __future__ import annotations
+
+import functools
+
+import streamlit as st
+
+from kernels.algorithms.standard.traffic import matrix_bytes
+from kernels.device.gpus import GPUS, SHARED_BYTES_PER_CLOCK, Gpu, gpu_named
+from kernels.problem import AttentionProblem
+from viz.learn.controls import choice, gpu_choice, gpu_here
+from viz.learn.memory.figures import bars_html, to_scale_html
+from viz.learn.predict import ask
+from viz.learn.roofline.figures import hierarchy_figure
+from viz.learn.roofline.maths import memory_against_compute
+from viz.learn.words import Words, table
+from viz.shared import runs
+from viz.shared.formats import format_bytes, format_flops, format_kib, format_ms, significant
+from viz.shared.layout import colors, explore_link
+
+WORDS = Words(__file__)
+LENGTHS = (512, 1024, 2048, 4096, 8192, 16384, 65536)
+HEAD_DIMS = (32, 64, 128, 256)
+ALL, PART, SPECK = "all of S", "more than a hundredth of S", "less than a hundredth of S"
+
+
+def show() -> None:
+    """Draw the chapter."""
+    WORDS.draw("start")
+    with st.container(horizontal=True, gap="medium"):
+        length = choice("N, queries and keys", LENGTHS, 4096, "memory_n", 180)
+        head_dim = choice("d, head_dim", HEAD_DIMS, 64, "memory_d", 140)
+        gpu = GPUS[gpu_choice("memory_gpu", 140)]
+    problem, palette = AttentionProblem(q_len=length, kv_len=length, head_dim=head_dim), colors()
+    least = memory_against_compute(problem)
+    moving, computing = least.memory_seconds(gpu), least.compute_seconds(gpu)
+    WORDS.draw(
+        "to scale",
+        to_scale=to_scale_html(problem, gpu, palette),
+        predict=functools.partial(_predict, problem, gpu),
+        times=bars_html(
+            palette,
+            ("Move S and P, in and out", moving, format_ms(moving * 1e3), "standard", "S"),
+            ("Compute both products", computing, format_ms(computing * 1e3), "good", ""),
+        ),
+        longer=moving / computing,
+        least=least,
+        gpu=gpu,
+        faster=gpu.sram_bandwidth / gpu.hbm_bandwidth,
+        speeds=bars_html(
+            palette,
+            ("Speed of HBM", gpu.hbm_bandwidth, f"{format_bytes(gpu.hbm_bandwidth)}/s", "standard", "HBM"),
+            (
+                "Speed of all SRAM",
+                gpu.sram_bandwidth,
+                f"{format_bytes(gpu.sram_bandwidth)}/s",
+                "good",
+                "SRAM",
+            ),
+        ),
+        hierarchy=hierarchy_figure(list(GPUS.values()), gpu, palette),
+        memories=memory_table(gpu_here(runs.run_store())),
+        per_clock=SHARED_BYTES_PER_CLOCK,
+        clock=gpu.clock_hz / 1e9,
+    )
+    drawn = min(length, 1024)  # no longer than the player draws at once
+    played = problem.with_(q_len=drawn, kv_len=drawn)
+    explore_link(f"Watch standard attention move S and P, N = {drawn:,}", played, "standard")
+
+
+def share_in_sram(problem: AttentionProblem, gpu: Gpu) -> tuple[float, str]:
+    """The part of S that fits into the shared memory of one SM, and which of ALL, PART and SPECK it is."""
+    share = gpu.shared_bytes_per_sm / matrix_bytes(problem)
+    return share, ALL if share >= 1 else PART if share >= 0.01 else SPECK
+
+
+def _predict(problem: AttentionProblem, gpu: Gpu) -> None:
+    share, answer = share_in_sram(problem, gpu)
+    ask(
+        *(WORDS, "question", f"memory_{problem.q_len}_{gpu.name}", (ALL, PART, SPECK), answer),
+        problem=problem,
+        gpu=gpu,
+        square=problem.q_len**2,
+        scores=matrix_bytes(problem),
+        percent=100 * share,
+        matrix=problem.q_len * problem.head_dim * problem.itemsize,
+    )
+
+
+def memory_table(name: str) -> str:
+    """Memories, speeds and ridge of every GPU; the one with this `name` is marked."""
+    return table(
+        "GPU | HBM: | HBM bandwidth: | L2: | SRAM, all SMs: | registers per SM: | per program: "
+        "| SRAM bandwidth: | peak, float16: | ridge, FLOP/B:",
+        (
+            (
+                f"**{gpu.name}**{' (this machine)' if gpu == gpu_named(name) else ''}",
+                format_bytes(gpu.hbm_bytes),
+                f"{format_bytes(gpu.hbm_bandwidth)}/s",
+                format_bytes(gpu.l2_bytes),
+                f"{gpu.sm_count} × {format_kib(gpu.l1_bytes_per_sm)} = {format_bytes(gpu.sram_bytes)}",
+                format_kib(gpu.register_bytes_per_sm),
+                format_kib(gpu.shared_bytes_per_program),
+                f"{format_bytes(gpu.sram_bandwidth)}/s",
+                f"{format_flops(gpu.fp16_flops)}/s",
+                significant(gpu.balance),
+            )
+            for gpu in GPUS.values()
+        ),
+    )

@@ -1,0 +1,134 @@
+"""Chapter "Roofline": whether memory or arithmetic limits each step of attention, on any GPU and shape."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from kernels.device.gpus import GPUS, Gpu, gpu_named
+from kernels.problem import AttentionProblem
+from viz.learn.controls import HEAD_DIMS, TILE_SIZES, gpu_choice, gpu_here, slider, switch
+from viz.learn.counts import RULE, counted_runs
+from viz.learn.predict import ask
+from viz.learn.roofline import maths as lesson
+from viz.learn.roofline.figures import roofline_figure, times_figure
+from viz.learn.words import Words, links, table
+from viz.shared import runs
+from viz.shared.formats import format_bytes, format_flops, format_ms, significant
+from viz.shared.layout import colors
+
+WORDS = Words(__file__)
+LENGTHS = (1, 16, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 65536)
+START = AttentionProblem(q_len=1024, kv_len=1024, head_dim=64)
+
+
+def show() -> None:
+    """Draw the chapter."""
+    store = runs.run_store()
+    WORDS.draw("start")
+    with st.container(horizontal=True, gap="medium"):
+        gpu = GPUS[gpu_choice("roofline_gpu", 140, words=_gpu_here_words(gpu_here(store)))]
+        queries = slider("N, queries", LENGTHS, START.q_len, "roofline_q")
+        keys = slider("M, keys", LENGTHS, START.kv_len, "roofline_k")
+        d = slider("d, head_dim", HEAD_DIMS, START.head_dim, "roofline_d")
+        block_m = slider("BLOCK_M", TILE_SIZES, START.block_m, "roofline_bm")
+    problem = AttentionProblem(q_len=queries, kv_len=keys, head_dim=d, block_m=block_m)
+    _predict(gpu)
+    VIEWS[switch("View", VIEWS, "roofline_view")](problem, gpu)
+    links(
+        ("Watch the three kernels", problem, "standard"),
+        ("Watch the fused kernel", problem, "flash2"),
+    )
+
+
+def _gpu_here_words(name: str) -> str | None:
+    """Which GPU of the list this machine has."""
+    if listed := gpu_named(name):
+        return f"This machine: {name}, in this list as {listed.name}."
+    return f"This machine: {name}, which Measure has the ceilings of." if name else None
+
+
+def _predict(gpu: Gpu) -> None:
+    """What limits one query against many keys."""
+    fused = lesson.steps(START.with_(q_len=1, kv_len=4096), "perfect").fused
+    options = {"memory": "memory: it waits for K and V", "compute": "arithmetic: it computes without waiting"}
+    right = options[fused.bound_by(gpu)]
+    ask(WORDS, "question", f"roofline_decode_{gpu.name}", [*options.values()], right, gpu=gpu, fused=fused)
+
+
+def _roofline_view(problem: AttentionProblem, gpu: Gpu) -> None:
+    """The steps under the roof of the GPU."""
+    steps = {case: lesson.steps(problem, case) for case in lesson.L2_CASES}
+    wants_others = st.toggle("Show other operations too", key="roofline_others", bind="query-params")
+    more = lesson.other_operations(problem) if wants_others else ()
+    best, worst = steps["perfect"].fused, steps["none"].fused
+    WORDS.draw(
+        "Roofline",
+        roof=roofline_figure(gpu, steps, [other for other in GPUS.values() if other != gpu], colors(), more),
+        rule=RULE,
+        gpu=gpu,
+        best=best,
+        best_bound=best.bound_by(gpu),
+        worst=worst,
+        worst_bound=worst.bound_by(gpu),
+        softmax=steps["perfect"].softmax,
+        others=_table(more, gpu) if more else "",
+    )
+
+
+def _time_view(problem: AttentionProblem, gpu: Gpu) -> None:
+    """Least times of the steps, and the printed example."""
+    steps, squares = lesson.steps(problem, "perfect"), lesson.memory_against_compute(problem)
+    *three, fused = (1e3 * step.seconds(gpu) for step in steps)
+    WORDS.draw(
+        "Time",
+        times=times_figure(gpu, steps, colors()),
+        problem=problem,
+        gpu=gpu,
+        three=sum(three),
+        fused=fused,
+        ratio=sum(three) / fused,
+        without_l2=1e3 * lesson.steps(problem, "none").fused.seconds(gpu),
+        computing=1e6 * squares.compute_seconds(gpu),
+        moving=1e6 * squares.memory_seconds(gpu),
+    )
+
+
+def _tables_view(problem: AttentionProblem, gpu: Gpu) -> None:
+    """The two tables of steps, and the fused kernel's own count."""
+    perfect, none = (lesson.steps(problem, case) for case in lesson.L2_CASES)
+
+    def counting() -> None:
+        store, wanted = runs.run_store(), (problem, "flash2")
+        if run := counted_runs(store, runs.backend(store), [wanted], "roofline_count").get(wanted):
+            WORDS.draw("counted", run=run, fused=none.fused)
+
+    WORDS.draw(
+        "Tables", perfect=_table(perfect, gpu), none=_table(none, gpu), problem=problem, counting=counting
+    )
+
+
+def _table(steps: Sequence[lesson.Step], gpu: Gpu) -> str:
+    """What each step moves and computes, and what limits it."""
+    first = steps[0]
+    return table(
+        "step | elements moved: | bytes: | work: | FLOP/B: | limited by | least time: "
+        f"| against {first.name.split()[0]}:",
+        (
+            (
+                f"**{step.name}**",
+                f"${step.moved}${' and lse' * bool(step.lse_bytes)}",
+                format_bytes(step.bytes),
+                format_flops(step.flops),
+                f"**{significant(step.intensity)}**",
+                step.bound_by(gpu),
+                format_ms(1e3 * step.seconds(gpu)),
+                significant(step.seconds(gpu) / first.seconds(gpu), 2),
+            )
+            for step in steps
+        ),
+    )
+
+
+VIEWS = {"Roofline": _roofline_view, "Time": _time_view, "Tables": _tables_view}

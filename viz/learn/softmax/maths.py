@@ -1,0 +1,219 @@
+"""Softmax of one row in NumPy: overflow and the stable form, the online form, and passes over the data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from viz.learn.online import Update, update
+
+FORMATS: dict[str, type[np.float16] | type[np.float32] | type[np.float64]] = {
+    "float16": np.float16,
+    "float32": np.float32,
+    "float64": np.float64,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class InFormat:
+    """exp, sum and division of a row, all in one number format; arrays are (n,) of that format."""
+
+    exponents: np.ndarray
+    """What is exponentiated: x, or x - max(x)."""
+    exponentials: np.ndarray
+    total: np.floating
+    shares: np.ndarray
+    """exponentials / total; NaN for inf / inf and 0 / 0."""
+
+    @property
+    def fails(self) -> bool:
+        """Whether the shares are wrong: NaN, or all zero because only the total overflowed."""
+        return not (np.isfinite(self.shares).all() and self.shares.any())
+
+
+def softmax_in(x: np.ndarray, number_format: str, subtract_max: bool) -> InFormat:
+    """Softmax of x (n,) with every operation rounded to `number_format`, of FORMATS.
+
+    With `subtract_max` every exponent is <= 0, so that exp is at most 1 and the total lies between 1 and n
+    (Milakov and Gimelshein 2018, algorithm 2, "safe softmax").
+    """
+    with np.errstate(all="ignore"):
+        exponents = x.astype(FORMATS[number_format])
+        if subtract_max:
+            exponents = exponents - exponents.max()
+        exponentials = np.exp(exponents)
+        total = exponentials.sum(dtype=exponentials.dtype)
+        return InFormat(exponents, exponentials, total, exponentials / total)
+
+
+def exp_limits(number_format: str) -> tuple[float, float]:
+    """(low, high): below `low` exp rounds to 0 in this format, above `high` it overflows to infinity."""
+    limits = np.finfo(FORMATS[number_format])
+    smallest, largest = np.log(np.float64(limits.smallest_subnormal)), np.log(np.float64(limits.max))
+    return float(smallest - np.log(2.0)), float(largest)
+
+
+def softmax(x: np.ndarray) -> np.ndarray:
+    """Softmax over the last axis, in float64, stable."""
+    exponentials = np.exp(x - x.max(axis=-1, keepdims=True))
+    return exponentials / exponentials.sum(axis=-1, keepdims=True)
+
+
+def attention(query: np.ndarray, key: np.ndarray, value: np.ndarray) -> np.ndarray:
+    """softmax(Q K^T / sqrt(d)) V over the last two axes, in float64."""
+    return softmax(query @ key.swapaxes(-1, -2) / np.sqrt(query.shape[-1])) @ value
+
+
+def log_sum_exp(x: np.ndarray) -> np.ndarray:
+    """m + log l over the last axis: the one number per row that the forward pass keeps."""
+    row_max = x.max(axis=-1)
+    return row_max + np.log(np.exp(x - row_max[..., None]).sum(axis=-1))
+
+
+@dataclass(frozen=True, eq=False)
+class OnlineStep(Update):
+    """One block of a row, x[start:end]."""
+
+    start: int
+    end: int
+    l_unscaled_before: float
+    """The sum if alpha was left out at all earlier blocks."""
+
+    @property
+    def l_unscaled(self) -> float:
+        """The sum if alpha is left out at this block too."""
+        return self.l_unscaled_before + self.added
+
+
+def online_steps(x: np.ndarray, block: int) -> tuple[OnlineStep, ...]:
+    """The online softmax of x (n,) in blocks of `block` numbers, the last one shorter if need be. float64."""
+    steps: list[OnlineStep] = []
+    m, l, l_unscaled = -np.inf, 0.0, 0.0
+    for start in range(0, len(x), block):
+        part = x[start : start + block]
+        steps.append(
+            OnlineStep(
+                **vars(update(m, l, part)), start=start, end=start + len(part), l_unscaled_before=l_unscaled
+            )
+        )
+        m, l, l_unscaled = steps[-1].m, steps[-1].l, steps[-1].l_unscaled
+    return tuple(steps)
+
+
+def online_shares(x: np.ndarray, steps: tuple[OnlineStep, ...]) -> np.ndarray:
+    """(n,): softmax from the final m and l."""
+    return np.exp(x - steps[-1].m) / steps[-1].l
+
+
+def unscaled_shares(steps: tuple[OnlineStep, ...]) -> np.ndarray:
+    """(n,): the weights without any rescale: each term still uses the max that was known at its block."""
+    terms = np.concatenate([step.terms for step in steps])
+    return terms / terms.sum()
+
+
+def numerators(steps: tuple[OnlineStep, ...], values: np.ndarray) -> tuple[float, ...]:
+    """Y after each block: Y' = alpha Y + sum exp(x - m') v. The output so far is Y / l.
+
+    "FlashAttention, step by step", section 12; `values` is (n,).
+    """
+    y, after = 0.0, []
+    for step in steps:
+        y = step.alpha * y + float(step.terms @ values[step.start : step.end])
+        after.append(y)
+    return tuple(after)
+
+
+@dataclass(frozen=True)
+class Known:
+    """m, l and o of a row as far as they are computed; None if no pass has begun to compute one."""
+
+    m: float
+    l: float | None = None
+    o: float | None = None
+
+
+class Row:
+    """A row of scores and its values in slow memory. The scores that are read are counted."""
+
+    def __init__(self, x: np.ndarray, values: np.ndarray, block: int) -> None:
+        self._x, self._values, self._block = x, values, block
+        self.elements_read = 0
+
+    def one_pass(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """(scores, values) of every block in order."""
+        for start in range(0, len(self._x), self._block):
+            part = slice(start, start + self._block)
+            self.elements_read += len(self._x[part])
+            yield self._x[part], self._values[part]
+
+
+def three_passes(row: Row) -> Iterator[Known]:
+    """Safe softmax: the max, then the sum, then the output (Milakov and Gimelshein 2018, algorithm 2)."""
+    m, l, o = -np.inf, 0.0, 0.0
+    for part, _ in row.one_pass():
+        m = max(m, part.max())
+        yield Known(m)
+    for part, _ in row.one_pass():
+        l += np.exp(part - m).sum()
+        yield Known(m, l)
+    for part, values in row.one_pass():
+        o += (np.exp(part - m) / l) @ values
+        yield Known(m, l, o)
+
+
+def two_passes(row: Row) -> Iterator[Known]:
+    """Max and surrogate sum together: l_i = l_(i-1) exp(m_(i-1) - m_i) + exp(x_i - m_i).
+
+    Milakov and Gimelshein 2018, algorithm 3.
+    """
+    m, l, o = -np.inf, 0.0, 0.0
+    for part, _ in row.one_pass():
+        m_old, m = m, max(m, part.max())
+        l = l * np.exp(m_old - m) + np.exp(part - m).sum()
+        yield Known(m, l)
+    for part, values in row.one_pass():
+        o += (np.exp(part - m) / l) @ values
+        yield Known(m, l, o)
+
+
+def one_pass(row: Row) -> Iterator[Known]:
+    """The surrogate output too: o_i = o_(i-1) l_(i-1) exp(m_(i-1) - m_i) / l_i + exp(x_i - m_i) / l_i v_i.
+
+    Ye 2023, algorithm "FlashAttention", here for blocks of keys.
+    """
+    m, l, o = -np.inf, 0.0, 0.0
+    for part, values in row.one_pass():
+        m_old, l_old, m = m, l, max(m, part.max())
+        terms = np.exp(part - m)
+        l = l_old * np.exp(m_old - m) + terms.sum()
+        o = o * (l_old * np.exp(m_old - m) / l) + (terms / l) @ values
+        yield Known(m, l, o)
+
+
+WAYS: dict[str, tuple[Callable[[Row], Iterator[Known]], tuple[str, ...]]] = {
+    "three passes": (three_passes, ("m", "l", "o")),
+    "two passes": (two_passes, ("m, l", "o")),
+    "one pass": (one_pass, ("m, l, o",)),
+}
+"""Ways to compute o = sum_i softmax(x)_i v_i, and what each of their passes finds."""
+
+
+@dataclass(frozen=True)
+class PassesRun:
+    """One of WAYS: what its passes find, what is known after each read of a block, and the scores read."""
+
+    passes: tuple[str, ...]
+    known: tuple[Known, ...]
+    elements_read: int
+
+
+def all_ways(x: np.ndarray, block: int, values: np.ndarray) -> dict[str, PassesRun]:
+    """Three, two and one pass over the same row x (n,), with the values (n,)."""
+    runs = {}
+    for name, (way, passes) in WAYS.items():
+        row = Row(x, values, block)
+        known = tuple(way(row))
+        runs[name] = PassesRun(passes, known, row.elements_read)
+    return runs

@@ -1,0 +1,232 @@
+"""Chapter "Softmax": overflow, why old sums are rescaled, the online softmax, and passes over the data."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from kernels.problem import AttentionProblem
+from viz.learn.controls import switch
+from viz.learn.numbers import UnreadableNumbers, parse_row
+from viz.learn.online import update_tex, update_words
+from viz.learn.predict import ask, type_in
+from viz.learn.predictions import next_numerator, next_state
+from viz.learn.softmax import figures
+from viz.learn.softmax import maths as lesson
+from viz.learn.softmax.maths import OnlineStep
+from viz.learn.stepper import parts, stepper
+from viz.learn.url_state import keep_in_url, put_in_url, take_from_url
+from viz.learn.words import Words, links
+from viz.shared.formats import format_number, plain
+from viz.shared.glossary import say
+from viz.shared.layout import colors, plot
+
+WORDS = Words(__file__)
+EXAMPLES = ("3, 2, 5, 1", "1000, 999, 995")
+"""The first is worked out by hand in "FlashAttention, step by step"; the second overflows."""
+
+
+def show() -> None:
+    """Draw the chapter."""
+    WORDS.draw("start")
+    row, values, block = _input()
+    if row is None or values is None:
+        return
+    steps = lesson.online_steps(row, block)
+    draws = {
+        "Subtract the max": functools.partial(_overflow, row),
+        "Just add": functools.partial(_just_add, row, steps),
+        "One pass": functools.partial(_one_pass, row, values, steps),
+        "Three passes, two, one": functools.partial(_passes, row, values, block),
+    }
+    parts("softmax_part", draws, "softmax_step", "softmax_reads")
+    _links(steps)
+
+
+def _input() -> tuple[np.ndarray | None, np.ndarray | None, int]:
+    """The row, its values and the block size; None, after an error on the page, for a text that is no row."""
+    left, beside, middle, right = st.columns([3, 3, 2, 3], vertical_alignment="bottom")
+    take_from_url("softmax_x", EXAMPLES[0], str)
+    text = left.text_input(
+        "x, the scores of one row", key="softmax_x", on_change=keep_in_url, args=("softmax_x", EXAMPLES[0])
+    )
+    with right.container(horizontal=True):
+        for example in EXAMPLES:
+            st.button(
+                f"[{example}]",
+                on_click=put_in_url,
+                args=("softmax_x", example, EXAMPLES[0]),
+                disabled=text == example,
+            )
+    try:
+        row = parse_row(text)
+    except UnreadableNumbers as error:
+        st.error(plain(str(error)), icon=":material/error:")
+        row = None
+    block = middle.number_input("block: scores at a time", 1, 64, 2, key="softmax_block", bind="query-params")
+    return row, _values(beside, row), max(1, int(block))
+
+
+def _values(place: DeltaGenerator, row: np.ndarray | None) -> np.ndarray | None:
+    """One value for each score: the reader's, or 1, 2, 3, … if the text is empty."""
+    text = place.text_input(
+        "v, one value for each score",
+        "",
+        key="softmax_v",
+        bind="query-params",
+        placeholder="if empty: 1, 2, …",
+    )
+    if row is None:
+        return None
+    if not text.strip():
+        return np.arange(1.0, len(row) + 1)
+    try:
+        values = parse_row(text)
+        if len(values) != len(row):
+            raise UnreadableNumbers(
+                f"{len(values)} given for {len(row)} scores. Give one value for each score, or none for "
+                "1, 2, 3, …"
+            )
+    except UnreadableNumbers as error:
+        st.error(f"Values: {plain(str(error))}", icon=":material/error:")
+        return None
+    return values
+
+
+def _overflow(row: np.ndarray) -> None:
+    """Softmax in one number format, without and with the max subtracted."""
+    WORDS.draw("overflow")
+    options, limit = ("about 1000", "about e^1000, a large number", "∞"), lesson.exp_limits("float32")[1]
+    ask(WORDS, "overflow question", "softmax_overflow", options, "∞", scores=EXAMPLES[1], limit=limit)
+    number_format = switch("number format", lesson.FORMATS, "softmax_format", default="float32")
+    limits = lesson.exp_limits(number_format)
+    plot(figures.overflow_figure(row, limits, number_format, colors()), key="softmax_overflow")
+    stable = r"\frac{e^{x_i - m}}{\sum_j e^{x_j - m}}, \quad m = \max_j x_j"
+    for column, exponent, formula, subtract in zip(
+        st.columns(2, gap="large"),
+        ("x", "x − m"),
+        (r"\frac{e^{x_i}}{\sum_j e^{x_j}}", stable),
+        (False, True),
+        strict=True,
+    ):
+        result = lesson.softmax_in(row, number_format, subtract)
+        verdict = f"in {number_format}, the sum is {format_number(float(result.total), 4)}."
+        with column:
+            st.latex(formula)
+            if result.fails:
+                st.error(f"Fails {verdict}", icon=":material/close:")
+            else:
+                st.success(f"Works {verdict}", icon=":material/check:")
+            st.table(
+                {
+                    exponent: [format_number(value, 6) for value in result.exponents],
+                    f"e^({exponent})": [format_number(value, 4) for value in result.exponentials],
+                    "weight": [format_number(value, 4) for value in result.shares],
+                }
+            )
+
+
+def _just_add(row: np.ndarray, steps: tuple[OnlineStep, ...]) -> None:
+    """The row sum and the weights with the rescale and without it."""
+    WORDS.draw("just add")
+    now = stepper("softmax_step", len(steps)) - 1
+    right, wrong = lesson.softmax(row), lesson.unscaled_shares(steps)
+    sums, weights = st.columns(2, gap="large")
+    with sums:
+        plot(figures.unscaled_figure(steps, now, colors()), key="softmax_unscaled")
+    with weights:
+        if now + 1 < len(steps):
+            st.info("Go Forward to the last block: there it shows what goes wrong.", icon=":material/info:")
+        else:
+            plot(figures.weights_figure(row, right, wrong, colors()), key="softmax_weights")
+            _wrong_weights(row, right, wrong)
+    if now + 1 == len(steps) or any(step.alpha < 1 for step in steps[1 : now + 1]):
+        WORDS.draw("repair", step=steps[now])  # the failure has been seen
+
+
+def _wrong_weights(row: np.ndarray, right: np.ndarray, wrong: np.ndarray) -> None:
+    """What the mixed maxima did to the weights."""
+    worst = int(np.abs(wrong - right).argmax())
+    if abs(wrong[worst] - right[worst]) < 1e-12:
+        st.info(
+            "No harm on this row: its max is in the first block, so m never grows. Try [3, 2, 5, 1].",
+            icon=":material/info:",
+        )
+    else:
+        numbers = {"sum": wrong.sum(), "score": row[worst], "wrong": wrong[worst], "right": right[worst]}
+        st.error(WORDS("wrong weights", **numbers), icon=":material/close:")
+
+
+def _one_pass(row: np.ndarray, values: np.ndarray, steps: tuple[OnlineStep, ...]) -> None:
+    """The online softmax, block by block."""
+    WORDS.draw("one pass")
+    now = stepper("softmax_step", len(steps)) - 1
+    step, all_y = steps[now], (0.0, *lesson.numerators(steps, values))
+    before, y = all_y[now : now + 2]
+    added = float(step.terms @ values[step.start : step.end])
+
+    def update() -> None:
+        for formula in update_tex(step):
+            st.latex(formula)
+
+    WORDS.draw(
+        "block",
+        row=figures.row_html(row, steps, now),
+        sum=figures.sum_figure(steps, now, colors()),
+        next=functools.partial(_next_block, row, values, steps, now),
+        update=update,
+        numerator=functools.partial(
+            WORDS.draw, "numerator", step=step, before=before, added=added, y=y, o=y / step.l
+        ),
+    )
+
+
+def _next_block(row: np.ndarray, values: np.ndarray, steps: tuple[OnlineStep, ...], now: int) -> None:
+    """What this block did, and m, alpha, l and Y of the next one to predict."""
+    step = steps[now]
+    say(update_words(step))
+    if now + 1 == len(steps):
+        difference = np.abs(lesson.online_shares(row, steps) - lesson.softmax(row)).max()
+        st.success(WORDS("last block", difference=difference), icon=":material/check:")
+        return
+    following = steps[now + 1]
+    its_values = values[following.start : following.end]
+    numbers, weighed = (
+        ", ".join(format_number(x, 6) for x in part) for part in (following.scores, its_values)
+    )
+    y, y_after = lesson.numerators(steps, values)[now : now + 2]
+    added = float(following.terms @ its_values)
+    type_in(
+        f"softmax_{'_'.join(map(str, [*row, *values]))}_{following.start}_{now}",
+        WORDS("next question", numbers=numbers, weighed=weighed, step=step, y=y),
+        (*next_state(following), next_numerator(y, following, its_values)),
+        WORDS("next answer", update=update_words(following), y=y, added=added, y_after=y_after),
+    )
+
+
+def _passes(row: np.ndarray, values: np.ndarray, block: int) -> None:
+    """Three, two and one pass over the row, read by read."""
+    runs = lesson.all_ways(row, block, values)
+
+    def ways() -> None:
+        reads = stepper("softmax_reads", len(runs["three passes"].known))
+        st.html(figures.passes_html(runs, reads))
+
+    to_two, to_one = (functools.partial(WORDS.draw, name) for name in ("three to two", "two to one"))
+    WORDS.draw("passes", ways=ways, to_two=to_two, to_one=to_one)
+
+
+def _links(steps: tuple[OnlineStep, ...]) -> None:
+    """Links to Explore: as many key tiles as blocks, and a max that grows if it does on this row."""
+    grows = any(step.alpha < 1 for step in steps[1:])
+    length = 4 * max(len(steps), 2)
+    inputs = "growing_max" if grows else "falling_max"
+    problem = AttentionProblem(q_len=4, kv_len=length, head_dim=16, block_m=4, block_n=4, inputs=inputs)
+    words = "the max grows, a rescale at each tile" if grows else "the max comes first, no rescale"
+    links(
+        (f"The same in the kernel: {length // 4} blocks of keys, {words}", problem),
+        ("Scores that overflow without the max", problem.with_(inputs="large", kv_len=32, q_len=32)),
+    )

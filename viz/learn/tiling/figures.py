@@ -1,0 +1,128 @@
+"""One step of a tiled product or of tiled attention, as matrices: tiles at work, done, and never stored."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from viz.learn.matrices import Matrix, looks
+from viz.learn.tiling.maths import AttentionStep, ProductStep, span, tiles_of
+
+ALL = slice(None)
+
+
+def product_matrices(a: np.ndarray, b: np.ndarray, tile: int, step: ProductStep) -> list[Matrix | str]:
+    """A (M, K) and B (K, N) with the two tiles at work, their product, and C (M, N) so far."""
+    i, j, k = span(step.i, tile), span(step.j, tile), span(step.k, tile)
+    of_c = looks(step.result.shape, "empty", done=(slice(0, i.start), ALL))
+    of_c[i, : j.start] = "done"
+    of_c[i, j] = "now"
+    size = (tile, tile)
+    name_a, name_b = f"A{_sub(step.i, step.k)}", f"B{_sub(step.k, step.j)}"
+    of_c_tile = f"C{_sub(step.i, step.j)} {'done' if step.k + 1 == tiles_of(a.shape[1], tile) else 'so far'}"
+    product, added = f"{name_a} {name_b}", "is added to"
+    return [
+        Matrix("A", a, "query", looks(a.shape, now=(i, k)), size, name_a),
+        "×",
+        Matrix("B", b, "key", looks(b.shape, now=(k, j)), size, name_b),
+        "→",
+        Matrix(product, step.partial, "muted", looks(step.partial.shape, "now"), size, added),
+        "→",
+        Matrix("C", step.result, "output", of_c, size, of_c_tile),
+    ]
+
+
+def attention_matrices(
+    query: np.ndarray, key: np.ndarray, value: np.ndarray, tile: int, step: AttentionStep
+) -> list[Matrix | str]:
+    """Q, the transpose of K, the one tile of S that exists, V, and O so far."""
+    rows, keys, head_dim = span(step.i, tile), span(step.j, tile), query.shape[1]
+    of_key = looks(key.T.shape, now=(ALL, keys))
+    return [
+        Matrix("Q", query, "query", looks(query.shape, now=(rows, ALL)), (tile, head_dim)),
+        "×",
+        Matrix("K<sup>T</sup>", key.T, "key", of_key, (head_dim, tile)),
+        "→",
+        _one_tile("S", step.scores, (len(query), len(key)), tile, step),
+        "×",
+        _value(value, tile, step),
+        "→",
+        _output(tile, step, _output_looks(step, rows)),
+    ]
+
+
+def softmax_matrices(
+    value: np.ndarray, exact: np.ndarray, tile: int, step: AttentionStep, online: bool
+) -> list[Matrix | str]:
+    """The tile of S, its weights, the state of its rows, V, O so far, and the exact O.
+
+    Entries of a finished row of O are marked if they are wrong.
+    """
+    shape = (len(exact), len(value))
+    rows = span(step.i, tile)
+    output_looks = _output_looks(step, rows)
+    finished = output_looks == "done"
+    finished[rows] |= step.last_of_row
+    output_looks[finished & ~np.isclose(step.output, exact)] = "bad"
+    state = {"m": step.m, "α": step.alpha, "l": step.l} if online else {"Σ": step.l}
+    of_state = looks((len(exact), 1), "empty", now=(rows, ALL))
+    columns = [
+        Matrix(name, _column(values, rows, len(exact)), "state", of_state, (tile, 1))
+        for name, values in state.items()
+    ]
+    note = "e^(S − m), before l" if online else "softmax of each tile"
+    size = (tile, exact.shape[1])
+    return [
+        _one_tile("S", step.scores, shape, tile, step),
+        "→",
+        _one_tile("P", step.weights, shape, tile, step, note),
+        *columns,
+        "×",
+        _value(value, tile, step),
+        "→",
+        _output(tile, step, output_looks),
+        Matrix("O without tiles", exact, "good", looks(exact.shape), size, "softmax(S) V"),
+    ]
+
+
+def _one_tile(
+    name: str,
+    tile_values: np.ndarray,
+    shape: tuple[int, int],
+    tile: int,
+    step: AttentionStep,
+    note: str = "hatched: never stored",
+) -> Matrix:
+    """A matrix of which only the tile at work exists."""
+    region = (span(step.i, tile), span(step.j, tile))
+    values = np.zeros(shape)
+    values[region] = tile_values
+    label, of_tile = f"{name} with only tile {step.i}, {step.j}", looks(shape, "empty", now=region)
+    return Matrix(label, values, "muted", of_tile, (tile, tile), note)
+
+
+def _value(value: np.ndarray, tile: int, step: AttentionStep) -> Matrix:
+    """V with the tile at work."""
+    of_value = looks(value.shape, now=(span(step.j, tile), ALL))
+    return Matrix("V", value, "value", of_value, (tile, value.shape[1]))
+
+
+def _output_looks(step: AttentionStep, rows: slice) -> np.ndarray:
+    """Looks of O while its `rows` are at work: those before are done, those after are empty."""
+    shape = (step.output.shape[0], step.output.shape[1])
+    return looks(shape, "empty", done=(slice(0, rows.start), ALL), now=(rows, ALL))
+
+
+def _output(tile: int, step: AttentionStep, output_looks: np.ndarray) -> Matrix:
+    note = f"O{_sub(step.i)} {'done' if step.last_of_row else 'so far'}"
+    return Matrix("O", step.output, "output", output_looks, (tile, step.output.shape[1]), note)
+
+
+def _column(values: np.ndarray, rows: slice, length: int) -> np.ndarray:
+    column = np.zeros((length, 1))
+    column[rows, 0] = values
+    return column
+
+
+def _sub(*indices: int) -> str:
+    """Tile indices as a subscript."""
+    return f"<sub>{','.join(str(index) for index in indices)}</sub>"

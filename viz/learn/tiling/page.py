@@ -1,0 +1,225 @@
+"""Chapter "Tiles": a product in tiles, attention without softmax in tiles, and what softmax adds."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import streamlit as st
+
+from kernels.problem import AttentionProblem
+from viz.learn.controls import switch
+from viz.learn.matrices import matrices_html
+from viz.learn.numbers import UnreadableNumbers, parse_matrix
+from viz.learn.online import update_tex, update_words
+from viz.learn.predict import ask, type_in
+from viz.learn.predictions import next_state
+from viz.learn.softmax.maths import attention
+from viz.learn.stepper import parts, stepper
+from viz.learn.tiling import maths as lesson
+from viz.learn.tiling.figures import attention_matrices, product_matrices, softmax_matrices
+from viz.learn.tiling.maths import AttentionStep, span, tiles_of
+from viz.learn.words import Words, table
+from viz.shared.formats import format_number, format_ratio, plain
+from viz.shared.layout import colors, explore_link
+
+WORDS = Words(__file__)
+MATRICES = {
+    "A": "1 2 0 1; 0 1 3 2; 2 1 1 0; 1 0 2 1",
+    "B": "2 1 0 1; 1 0 2 3; 0 1 1 2; 3 2 1 0",
+    "Q": "1 0 2 1; 0 2 1 1; 3 1 0 2; 1 1 1 0",
+    "K": "1 1 0 0; 0 1 0 1; 2 0 2 1; 1 3 1 1",
+    "V": "4 0 1; 0 2 1; 1 1 3; 2 0 5",
+}
+WAYS = {"each tile its own softmax": "own", "running max and sum": "online"}
+
+Matrices = Mapping[str, np.ndarray]
+"""The reader's matrices by name: A and B, or Q, K and V."""
+
+
+def show() -> None:
+    """Draw the chapter."""
+    draws = {
+        "A product in tiles": ("AB", _product),
+        "Attention without softmax": ("QKV", _no_softmax),
+        "Softmax in between": ("QKV", _softmax),
+    }
+    parts(
+        "tiling_part", {name: functools.partial(_part, *part) for name, part in draws.items()}, "tiling_step"
+    )
+
+
+def _part(names: str, draw: Callable[[Matrices, int], tuple[int, int]]) -> None:
+    """A figure, and below it the matrices with these names, from which it is computed.
+
+    `draw` returns the numbers of query and key tiles.
+    """
+    figure = st.container()
+    matrices, tile = _matrices(names)
+    if matrices is None:
+        return
+    with figure:
+        try:
+            q_tiles, kv_tiles = draw(matrices, tile)
+        except lesson.UnfitMatrices as error:
+            st.error(str(error), icon=":material/error:")
+            return
+        problem = AttentionProblem(q_len=4 * q_tiles, kv_len=4 * kv_tiles, head_dim=16, block_m=4, block_n=4)
+        explore_link(
+            f"The kernel at work: {q_tiles} query tiles, {kv_tiles} key tiles, with softmax in between",
+            problem,
+        )
+
+
+def _matrices(names: str) -> tuple[Matrices | None, int]:
+    """The reader's matrices and tile size; None, after errors on the page, if a text is not a matrix."""
+    st.markdown("**Your matrices**, with “;” between rows")
+    columns = st.columns([3] * len(names) + [2])
+    matrices, errors = {}, []
+    for name, column in zip(names, columns, strict=False):
+        text = column.text_input(name, MATRICES[name], key=f"tiling_{name.lower()}", bind="query-params")
+        try:
+            matrices[name] = parse_matrix(text, name)
+        except UnreadableNumbers as error:
+            errors.append(str(error))
+    tile = columns[-1].number_input("rows per tile", 1, 8, 2, key="tiling_tile", bind="query-params")
+    for message in errors:
+        st.error(plain(message), icon=":material/error:")
+    return None if errors else matrices, int(tile)
+
+
+def _stepped(steps: tuple) -> int:
+    """The place of the step that the reader chose."""
+    return stepper("tiling_step", len(steps), "rows per tile") - 1
+
+
+def _product(matrices: Matrices, tile: int) -> tuple[int, int]:
+    """C = A B, one product of tiles at a time."""
+    WORDS.draw("product")
+    a, b = matrices["A"], matrices["B"]
+    steps = lesson.tiled_product(a, b, tile)
+    step = steps[_stepped(steps)]
+    answers: list[bool] = []
+    names = [f"A_{{{step.i}{k}}} B_{{{k}{step.j}}}" for k in range(tiles_of(a.shape[1], tile))]
+    names[step.k] = rf"\boldsymbol{{{names[step.k]}}}"
+    one_by_one, tiled = lesson.elements_one_by_one(a, b), steps[-1].elements_read
+
+    def reads() -> None:
+        metric = functools.partial(st.metric, delta_color="off", delta_arrow="off", border=True)
+        with st.container(horizontal=True):
+            metric(
+                "Numbers read so far", f"{step.elements_read:,}", f"of {tiled:,} in tiles of {tile} × {tile}"
+            )
+            if answers[0]:
+                ratio = f"{format_number(one_by_one / tiled, 2)}× as many"
+                metric("Element by element", f"{one_by_one:,}", ratio)
+
+    WORDS.draw(
+        "product step",
+        matrices=matrices_html(product_matrices(a, b, tile, step), colors()),
+        predict=lambda: answers.append(
+            ask(
+                *(WORDS, "reads", f"tiling_reads_{one_by_one}_{tiled}"),
+                [f"{count:,}" for count in sorted({tiled, one_by_one, 2 * tile * tiled})],
+                f"{one_by_one:,}",
+                tile=tile,
+                tiled=tiled,
+                rows=a.shape[0],
+                columns=b.shape[1],
+                inner=a.shape[1],
+            )
+        ),
+        formula=lambda: st.latex(f"C_{{{step.i}{step.j}}} = {' + '.join(names)}"),
+        reads=reads,
+    )
+    return tiles_of(a.shape[0], tile), tiles_of(b.shape[1], tile)
+
+
+def _no_softmax(matrices: Matrices, tile: int) -> tuple[int, int]:
+    """O = (Q K^T) V, one tile of S at a time."""
+    WORDS.draw("no softmax")
+    query, key, value = (matrices[name] for name in "QKV")
+    steps = lesson.tiled_attention(query, key, value, tile, "none")
+    step = steps[_stepped(steps)]
+    q, s, o = (block.size for block in (query[span(step.i, tile)], step.scores, step.accumulator))
+    k_or_v = max(matrix[span(step.j, tile)].size for matrix in (key, value))
+    WORDS.draw(
+        "no softmax step",
+        matrices=matrices_html(attention_matrices(query, key, value, tile, step), colors()),
+        step=step,
+        d=query.shape[1],
+        whole=len(query) * len(key),
+        q=q,
+        o=o,
+        k_or_v=k_or_v,
+        s=s,
+        held=q + o + k_or_v + s,
+        difference=np.abs(steps[-1].output - lesson.without_softmax(query, key, value)).max(),
+    )
+    return tiles_of(len(query), tile), step.kv_tiles
+
+
+def _softmax(matrices: Matrices, tile: int) -> tuple[int, int]:
+    """O = softmax(Q K^T) V, with each tile's own softmax or with the online softmax."""
+    WORDS.draw("softmax")
+    query, key, value = (matrices[name] for name in "QKV")
+    way = WAYS[switch("How tiles are joined", WAYS, "tiling_join")]
+    steps = lesson.tiled_attention(query, key, value, tile, way)
+    place = _stepped(steps)
+    step = steps[place]
+    exact = attention(query, key, value)
+    error = float(np.abs(steps[-1].output - exact).max())
+    each, last = (lesson.tiled_softmax(query, key, value, tile, every_step) for every_step in (True, False))
+    rows = [(kind, each.operations[kind], last.operations[kind]) for kind in lesson.KINDS]
+    fewer = f"**{last.total:,}**, {format_ratio(each.total / last.total)} fewer"
+    WORDS.draw(
+        "softmax step",
+        matrices=matrices_html(softmax_matrices(value, exact, tile, step, way == "online"), colors()),
+        joined=functools.partial(_say_own_softmax, step, error)
+        if way == "own"
+        else functools.partial(_say_online_softmax, steps, place, tile, error),
+        divisions=table(
+            "outside the products | at every tile: | once at the end:",
+            [*((kind, f"{a:,}", f"{b:,}") for kind, a, b in rows), ("**all**", f"**{each.total:,}**", fewer)],
+        ),
+        divided=float(np.abs(each.output - last.output).max()),
+    )
+    return tiles_of(len(query), tile), step.kv_tiles
+
+
+def _say_own_softmax(step: AttentionStep, error: float) -> None:
+    """What goes wrong if each tile has its own softmax."""
+    if step.kv_tiles == 1:
+        st.info(
+            "One tile holds the whole row, so its own sum is the sum of the row. Choose smaller tiles.",
+            icon=":material/info:",
+        )
+        return
+    tiles = f"{step.kv_tiles}"
+    options = sorted({"1", tiles, f"1/{tiles}"})
+    if ask(WORDS, "own question", f"tiling_own_{tiles}", options, tiles, kv_tiles=tiles):
+        st.error(WORDS("own error", kv_tiles=step.kv_tiles, error=error), icon=":material/close:")
+        st.latex(
+            rf"O_{{{step.i}}} \mathrel{{+}}= \text{{softmax}}(S_{{{step.i}{step.j}}})\, V_{{{step.j}}} \quad "
+            r"\text{divides by the sum of one tile}"
+        )
+
+
+def _say_online_softmax(steps: tuple[AttentionStep, ...], place: int, tile: int, error: float) -> None:
+    """The first row of the tile at work: its next state to predict, and its last update with its numbers."""
+    row = steps[place].i * tile
+    now = lesson.first_row(steps, place)
+    if not steps[place].last_of_row:
+        following = lesson.first_row(steps, place + 1)
+        numbers = ", ".join(format_number(score) for score in following.scores)
+        type_in(
+            f"tiling_{'_'.join(map(str, following.scores))}_{place}_{tile}",
+            WORDS("online question", row=row, now=now, numbers=numbers),
+            next_state(following),
+            f"{update_words(following, digits=3)} The row of acc is multiplied by the same α.",
+        )
+    columns = st.columns([3, 3, 2], vertical_alignment="center")
+    for column, formula in zip(columns, update_tex(now), strict=True):
+        column.latex(formula)
+    st.success(WORDS("online success", row=row, error=error), icon=":material/check:")

@@ -1,0 +1,152 @@
+"""A chapter as Markdown: `words.md` has its sections, and its page gives each numbers, figures and controls.
+
+In a section, `{{name}}` is a number and `[[row max|m]]` a term of the glossary. A line `<name>` is what the
+page gives by that name; several in a line stand side by side, `<name:3>` three times as wide as `<other>`. A
+paragraph that begins with `> ` is small print, `# ` begins a heading, and lines that begin with `$$ ` are
+formulas side by side. `### ` begins what is folded, and `---` ends it. A line that ends with a backslash
+ends a line on the page.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from string import Formatter
+from typing import Any
+
+import plotly.graph_objects as go
+import streamlit as st
+
+from viz.shared import formats
+from viz.shared.glossary import say
+from viz.shared.layout import explore_link, plot
+
+NUMBER = re.compile(r"{{(\w[\w.\[\]/]*)(?::([^}]*))?}}")
+SLOT = re.compile(r"<(\w+)(?::(\d+))?>")
+FORMATS: dict[str, Callable[..., str]] = {
+    "bytes": formats.format_bytes,
+    "KiB": formats.format_kib,
+    "time": formats.format_ms,
+    "flops": formats.format_flops,
+    "times": formats.format_ratio,
+    "error": formats.format_error,
+    "number": formats.format_number,
+    "digits": formats.significant,
+    "count": formats.format_count,
+    "tex": formats.format_tex,
+}
+"""How a number is written, by what stands after its name: {{size:bytes}}, {{m:number 6}}, {{n:count tile}}.
+
+Any other word is a format of Python: {{n:,}}. The name may lead to a field, as in {{gpu.name}}.
+"""
+
+
+class Words:
+    """The sections of `words.md` beside a page."""
+
+    def __init__(self, page: str) -> None:
+        pieces = re.split(
+            r"^## (.+)\n", Path(page).with_name("words.md").read_text("utf-8"), flags=re.MULTILINE
+        )
+        self.sections = {
+            name: _unwrapped(text) for name, text in zip(pieces[1::2], pieces[2::2], strict=True)
+        }
+
+    def __call__(self, section: str, **given: Any) -> str:
+        """A section with its numbers. Raises KeyError for a section or a number that is not there."""
+        return filled(self.sections[section], given)
+
+    def draw(self, section: str, **given: Any) -> None:
+        """Draw a section: given are numbers, figures, HTML, Markdown, lists of links, functions that draw."""
+        with contextlib.ExitStack() as folded:
+            text: list[str] = []
+            for block in [*self.sections[section].split("\n\n"), "---"]:
+                if not block.startswith(("<", "> ", "$$ ", "# ", "### ", "---")):
+                    text.append(block)
+                    continue
+                if text:
+                    say(filled("\n\n".join(text), given))
+                    text = []
+                if block.startswith(("### ", "---")):
+                    folded.close()
+                if block.startswith("### "):
+                    folded.enter_context(st.expander(block[4:]))
+                else:
+                    _draw_block(block, given)
+
+
+def _draw_block(block: str, given: dict[str, Any]) -> None:
+    """Small print, formulas, or what the page gives."""
+    if block.startswith("> "):
+        say(filled(block[2:], given), small=True)
+    elif block.startswith("$$ ") and "\n" not in block:
+        st.latex(filled(block[3:], given))
+    elif block.startswith("$$ "):
+        formulas(*(filled(line[3:], given) for line in block.split("\n")))
+    elif block.startswith("# "):
+        st.subheader(block[2:], anchor=False)
+    elif slots := SLOT.findall(block):
+        places: Sequence = [contextlib.nullcontext()]
+        if len(slots) > 1:
+            places = st.columns(
+                [int(width or 1) for _, width in slots], gap="large", vertical_alignment="center"
+            )
+        for place, (name, _) in zip(places, slots, strict=True):
+            with place:
+                _draw_given(name, given[name])
+
+
+def _draw_given(name: str, element: Any) -> None:
+    if isinstance(element, go.Figure):
+        plot(element, key=f"figure_{name}")
+    elif isinstance(element, list):
+        links(*element)
+    elif callable(element):
+        element()
+    elif element.startswith("<"):
+        st.html(element)
+    elif element:
+        say(element)
+
+
+def filled(text: str, given: Mapping[str, Any]) -> str:
+    """A text with its numbers. Raises KeyError for a number that is not given."""
+
+    def number(found: re.Match) -> str:
+        value, spec = Formatter().get_field(found[1], (), given)[0], found[2] or ""
+        kind, _, more = spec.partition(" ")
+        if kind not in FORMATS:
+            return format(value, spec)
+        return FORMATS[kind](value, *([int(more) if more.isdecimal() else more] if more else []))
+
+    return NUMBER.sub(number, text)
+
+
+def _unwrapped(text: str) -> str:
+    """Lines of a paragraph or a list entry joined: in the file they are wrapped."""
+    joined = re.sub(r"(?<![\n\\|>])\n(?![\n|]|- |\$\$ |> )[ ]*", " ", text.strip())
+    return joined.replace("\\\n", "  \n")
+
+
+def formulas(*tex: str) -> None:
+    """Pieces of LaTeX side by side, which wrap if the page is narrow."""
+    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+        for piece in tex:
+            st.latex(piece, width="content")
+
+
+def links(*targets: Sequence[Any]) -> None:
+    """Links to Explore side by side, each the arguments of `explore_link`."""
+    with st.container(horizontal=True):
+        for target in targets:
+            explore_link(*target)
+
+
+def table(head: str, rows: Iterable[Sequence[object]]) -> str:
+    """A Markdown table; names of columns of numbers end with a colon in `head`, "step | bytes:"."""
+    names = head.split(" | ")
+    lines = [names, ["--:" if name.endswith(":") else ":--" for name in names], *rows]
+    lines[0] = [name.removesuffix(":") for name in names]
+    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)

@@ -1,0 +1,55 @@
+// What a player and a duel have in common: the transport with its controls, the keys, the panel that saves.
+
+import { controls, element, fitFullScreen, legend, toggleFullScreen } from "./controls/dom.js";
+import { takeKeys } from "./controls/keyboard.js";
+import { Transport } from "./run/transport.js";
+import { SavePanel } from "./save/save.js";
+
+// A subclass has `shown` (the data), `palette`, `state()`, `positionOf(value)` of the slider, and what
+// transport.js calls of its owner.
+export class Playback {
+  // `kind` is "player" or "duel"; `onSettled` is called with `state()` once it has stood there for a moment.
+  constructor(kind, root, onSettled) {
+    Object.assign(this, { root, onSettled });
+    this.transport = new Transport(this);
+    this.legend = legend();
+    this.notes = element("div", { class: "fa-notes" });
+    this.save = new SavePanel(this, kind);
+    this.controls = controls(this, kind === "duel" ? "position of both runs" : "step");
+    this.slider = this.controls.slider;
+    this.slider.addEventListener("input", () =>
+      this.transport.goTo(this.positionOf(Number(this.slider.value))),
+    );
+  }
+
+  // Take the keys of the page, and draw again whenever a canvas changes its size.
+  begin(canvases) {
+    this.dropKeys = takeKeys(this);
+    this.observer = new ResizeObserver(() => {
+      fitFullScreen(this.root);
+      this.draw();
+    });
+    canvases.forEach((node) => this.observer.observe(node));
+  }
+
+  destroy() {
+    this.dropKeys();
+    this.save.destroy();
+    this.observer.disconnect();
+    this.transport.stop();
+  }
+
+  // What a saved picture says of itself.
+  get caption() {
+    const where = this.controls.count.textContent;
+    return { title: this.shown.title, where, foot: this.notes.textContent };
+  }
+
+  fullScreen() {
+    toggleFullScreen(this.root);
+  }
+
+  settled() {
+    this.onSettled(this.state());
+  }
+}

@@ -1,0 +1,57 @@
+// The keys of a talk, as speakers and their clickers know them.
+
+// [what they do, in words, the keys]. The list of keys on the stage is made of it.
+const KEYS = [
+  ["next", "next stop, then next scene", "→ ↓ Space PageDown N"],
+  ["back", "back", "← ↑ Shift+Space PageUp P Backspace"],
+  ["first", "first scene", "Home"],
+  ["last", "last scene", "End"],
+  ["ask", "go to a scene by its number; or its digits, then Enter", "G"],
+  ["overview", "all scenes: the arrows pick one, Enter goes to it", "O"],
+  ["black", "black screen", "B . V"],
+  ["laser", "held: a dot where the pointer is", "L"],
+  ["numbers", "a tile in its numbers", "Z"],
+  ["tileBefore", "the tile before, in its numbers", "["],
+  ["tileAfter", "the tile after", "]"],
+  ["whatIf", "what if? another length, head_dim, mask or tile, by two digits", "W"],
+  ["fullScreen", "full screen", "F"],
+  ["speaker", "speaker's window", "S"],
+  ["begin", "from the first scene", "F5"],
+  ["resume", "from this scene", "Shift+F5"],
+  ["escape", "close what is open, then end the talk", "Esc"],
+  ["help", "this list", "?"],
+];
+const NAMES = { ArrowRight: "→", ArrowLeft: "←", ArrowDown: "↓", ArrowUp: "↑", " ": "Space", Escape: "Esc" };
+const ACTIONS = new Map(KEYS.flatMap(([action, , keys]) => keys.split(" ").map((key) => [key, action])));
+const REPEATS = new Set(["next", "back"]);
+
+export const HELP = KEYS.map(([, words, keys]) => [keys, words]);
+
+// A key as the list above names it. Letters count in either case; Shift counts where it makes another key.
+export function nameOf({ key, shiftKey }) {
+  const name = NAMES[key] ?? (key.length === 1 ? key.toUpperCase() : key);
+  return shiftKey && ACTIONS.has(`Shift+${name}`) ? `Shift+${name}` : name;
+}
+
+// Take the keys of the window. `press(action, name)` is called for keys that are pressed, and returns whether
+// they were of use; `release(action)` for keys that are let go.
+// A focused button keeps Space and Enter, a link Enter.
+export function takeTalkKeys(press, release) {
+  const listening = new AbortController();
+  const options = { capture: true, signal: listening.signal };
+  const pressed = (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const name = nameOf(event);
+    const [target] = event.composedPath();
+    if (["Space", "Enter"].includes(name) && target.matches?.(name === "Enter" ? "button, a" : "button"))
+      return;
+    const action = ACTIONS.get(name);
+    const isHeld = event.repeat && !REPEATS.has(action);
+    if (isHeld ? !action : !press(action, name)) return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+  };
+  window.addEventListener("keydown", pressed, options);
+  window.addEventListener("keyup", (event) => release(ACTIONS.get(nameOf(event))), options);
+  return () => listening.abort();
+}

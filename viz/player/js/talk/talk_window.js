@@ -1,0 +1,105 @@
+// What the stage and the speaker's window have in common: the state, the keys, what lies over the scene.
+
+import { isDark, toggleFullScreen } from "../controls/dom.js";
+import { takeTalkKeys } from "./keys.js";
+import { Help, NumberPrompt } from "./overlays.js";
+import { Presenter } from "./presenter.js";
+import { Screen } from "./screen.js";
+import { WhatIf } from "./what_if.js";
+
+export class TalkWindow {
+  // `place` is that of the address, if it has one. `server` runs kernels, if there is one. `build(sceneRoot)`
+  // of the window lays it out, `show(state, glides)` shows a state, `actions` are its own.
+  constructor(root, data, place, server) {
+    Object.assign(this, { root, data, actions: {} });
+    this.help = new Help();
+    this.prompt = new NumberPrompt(data.scenes.length, (number) => this.goTo(number));
+    this.what = new WhatIf(data, server, {
+      pick: (index, picks) => this.presenter.pick(index, picks),
+      changed: () => this.show(this.presenter.state, false),
+    });
+    const sceneRoot = document.createElement("div");
+    this.screen = new Screen(sceneRoot, data, (step) => this.presenter.set({ open: step }));
+    this.screens = [this.screen];
+    this.build(sceneRoot, server);
+    root.append(this.what.line, this.what.node, this.help.node, this.prompt.node);
+    this.presenter = new Presenter(data, place, (state, glides) => this.show(state, glides));
+    this.dropKeys = takeTalkKeys(
+      (action, key) => this.press(action, key),
+      (action) => this.release(action),
+    );
+    this.useTheme();
+    this.show(this.presenter.state, false);
+    root.focus();
+  }
+
+  destroy() {
+    this.dropKeys();
+    this.presenter.link.destroy();
+    this.what.destroy();
+    this.screens.forEach((screen) => screen.destroy());
+  }
+
+  // Take the colours of the page.
+  useTheme() {
+    const palette = this.data.palettes[isDark(this.root) ? "dark" : "light"];
+    for (const [name, color] of Object.entries(palette)) {
+      if (typeof color === "string") this.root.style.setProperty(`--fa-${name}`, color);
+    }
+    this.screens.forEach((screen) => screen.useTheme());
+  }
+
+  goTo(number) {
+    this.presenter.goTo(number);
+  }
+
+  // A key that was pressed; returns whether it was of use.
+  press(action, key) {
+    if (this.prompt.isOpen) this.prompt.press(key);
+    else if (!/^\d$/.test(key)) return this.does(action);
+    else if (this.what.isOpen) this.what.digit(key);
+    else this.prompt.open(key);
+    return true;
+  }
+
+  release() {}
+
+  // Whether there is such an action; it is done.
+  does(action) {
+    const { presenter, screen } = this;
+    const all = {
+      next: () => presenter.move(1),
+      back: () => presenter.move(-1),
+      first: () => this.goTo(1),
+      last: () => this.goTo(this.data.scenes.length),
+      begin: () => presenter.begin(),
+      resume: () => presenter.go(presenter.state),
+      black: () => presenter.set({ isBlack: !presenter.state.isBlack }),
+      ask: () => this.prompt.open(),
+      help: () => this.help.toggle(),
+      whatIf: () => this.what.toggle(),
+      numbers: () => this.toggleNumbers(),
+      tileBefore: () => screen.open && presenter.set({ open: screen.tileBeside(-1) }),
+      tileAfter: () => screen.open && presenter.set({ open: screen.tileBeside(1) }),
+      fullScreen: () => toggleFullScreen(this.root),
+      escape: () => this.escape(),
+      ...this.actions,
+    };
+    all[action]?.();
+    return Boolean(all[action]);
+  }
+
+  // Open a tile in its numbers, or close it.
+  toggleNumbers() {
+    const why = this.screen.open ? "" : this.screen.whyNoTile();
+    if (why) this.what.say(why);
+    else this.presenter.set({ open: this.screen.open ? "" : this.screen.tileBeside(0) });
+  }
+
+  // Close what is open, here or in the talk.
+  escape() {
+    const open = [this.help, this.what, this.overview].find((each) => each?.isOpen);
+    if (open) open.close();
+    else this.presenter.escape();
+  }
+}

@@ -1,0 +1,179 @@
+"""A recorded sweep of the Measure page as a scene: which one, and what the stage draws, as plain values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from kernels.measure.measurement import DIRECTIONS, Measurement
+from kernels.measure.peers import PEERS
+from kernels.measure.series import AXES, PeerCurve, SweepView, peer_curves
+from kernels.measure.sweep import TOKENS, WIDTH
+from kernels.problem import DTYPES, AttentionProblem
+from kernels.problem.attention_problem import MASKS
+from kernels.recordings import recorded_document
+from viz.shared.figures.sweep import (
+    LETTERS,
+    SYMBOLS,
+    TITLES,
+    curve_values,
+    format_metric,
+    peer_label,
+    value_ticks,
+)
+from viz.shared.formats import format_length
+from viz.shared.provenance import library_versions
+from viz.shared.theme import PEER_COLORS
+
+METRICS = ("time", "tflops", "memory", "speedup")
+OPTIONS = {
+    "metric": METRICS,
+    "axis": AXES,
+    "direction": DIRECTIONS,
+    "peers": tuple(PEERS),
+    "mask": MASKS,
+    "dtype": tuple(DTYPES),
+}
+"""Values of a chart's fields that are words."""
+
+
+def among(options: Collection[str]) -> Meta:
+    """For the type of a text that is one of some words."""
+    return Meta(pattern=rf"\A({'|'.join(options)})\Z")
+
+
+class InvalidChart(ValueError):
+    """A chart that was not recorded, or without a curve; with what was recorded."""
+
+
+class Chart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One chart of the Measure page: a metric of some peers along an axis, the rest held fixed."""
+
+    metric: Annotated[str, among(METRICS)] = "time"
+    axis: Annotated[str, among(AXES)] = "length"
+    direction: Annotated[str, among(DIRECTIONS)] = "forward"
+    peers: Annotated[tuple[Annotated[str, among(PEERS)], ...], Meta(min_length=1)] = (
+        "naive",
+        "sdpa_flash",
+        "ours",
+    )
+    length: Annotated[int, Meta(gt=0)] = 1024
+    head_dim: Annotated[int, Meta(gt=0)] = 64
+    mask: Annotated[str, among(MASKS)] = "causal"
+    dtype: Annotated[str, among(DTYPES)] = "float16"
+
+    @property
+    def view(self) -> SweepView:
+        """What varies and what is fixed: tokens and width, as in the recorded sweep."""
+        return SweepView(
+            self.axis, self.length, self.head_dim, self.dtype, self.mask, tokens=TOKENS, width=WIDTH
+        )
+
+
+def chart_curves(chart: Chart) -> list[PeerCurve]:
+    """The recorded curves of a chart in the order of its peers, the baseline of a speed-up included.
+
+    Raises InvalidChart if one of them was not recorded.
+    """
+    curves = _recorded(chart)
+    missing = [peer for peer in chart.peers if peer not in curves]
+    if missing:
+        had = f"recorded are {', '.join(curves)}" if curves else "nothing of this chart was recorded"
+        raise InvalidChart(f"{', '.join(missing)} was not recorded with these fields; {had}")
+    shown = [curves[peer] for peer in chart.peers]
+    if chart.metric == "speedup" and "naive" in curves and "naive" not in chart.peers:
+        shown.append(curves["naive"])
+    return shown
+
+
+def recorded_peers(chart: Chart) -> list[str]:
+    """The peers that were recorded with a chart's other fields."""
+    return list(_recorded(chart))
+
+
+def fullest_last(measurements: Iterable[Measurement]) -> list[Measurement]:
+    """Measurements in the order in which `peer_curves` takes them: those with the most results last.
+
+    If a problem was measured twice, the measurement with more peers then counts, so that peers of one run are
+    compared with each other. A peer that only the other one has keeps its points.
+    """
+    return sorted(measurements, key=lambda measurement: len(measurement.results))
+
+
+def _recorded(chart: Chart) -> dict[str, PeerCurve]:
+    measurements = fullest_last(recorded_document("sweeps").measurements)
+    curves = peer_curves("recorded", measurements, chart.view)
+    return {curve.peer: curve for curve in curves if curve.direction == chart.direction and curve.measured}
+
+
+def chart_data(chart: Chart) -> dict:
+    """What the stage draws: title, ticks, each peer's name, colour, mark and points. Raises InvalidChart."""
+    drawn = _drawn(chart)
+    xs = sorted({x for _, values in drawn for x, _ in values})
+    ticks = value_ticks([y for _, values in drawn for _, y in values], chart.metric)
+    return {
+        "title": f"{TITLES[chart.metric]}, {chart.direction}, against {chart.axis} ({LETTERS[chart.axis]})",
+        "x": [[math.log(x), format_length(x)] for x in xs],
+        "y": [[math.log(tick), words] for tick, words in ticks],
+        "series": [_series(curve.peer, values, chart.metric) for curve, values in drawn],
+        "source": _source(chart, drawn[0][0].points[0].problem),
+    }
+
+
+def _drawn(chart: Chart) -> list[tuple[PeerCurve, list[tuple[int, float]]]]:
+    """The curves that have values of the chart's metric, and these. Raises InvalidChart if none has."""
+    curves = chart_curves(chart)
+    drawn = [(curve, curve_values(curve, curves, chart.metric)) for curve in curves]
+    drawn = [(curve, values) for curve, values in drawn if values]
+    if not drawn:
+        raise InvalidChart(f"{chart.metric} has no value here; a speed-up is that of another peer over naive")
+    return drawn
+
+
+def _series(peer: str, values: list[tuple[int, float]], metric: str) -> dict:
+    return {
+        "name": peer_label(peer).split(",")[0],
+        "color": PEER_COLORS.get(peer, "text"),
+        "symbol": SYMBOLS.get(peer, "star"),
+        "points": [[math.log(x), math.log(y)] for x, y in values],
+        "last": format_metric(values[-1][1], metric),
+    }
+
+
+def _source(chart: Chart, problem: AttentionProblem) -> str:
+    """What was held fixed, as in any problem on the axis, and where the numbers are from."""
+    document = recorded_document("sweeps")
+    device = document.devices[0]
+    date = max(entry.recorded_at[:10] for entry in document.measurements)
+    fixed = fixed_words(problem, chart.axis)
+    return f"{fixed} · recorded on {device.name}, {library_versions(device)}, {date}"
+
+
+def fixed_words(problem: AttentionProblem, axis: str) -> str:
+    """What a recorded sweep holds fixed, in the words of Measure.
+
+    "head_dim 64, causal, float16, 16,384 tokens per launch, heads × head_dim = 2,048".
+    """
+    parts = [] if axis == "head_dim" else [f"head_dim {problem.head_dim}"]
+    parts += [] if axis == "length" else [f"length {format_length(problem.q_len)}"]
+    parts += [problem.mask, problem.dtype]
+    parts.append(f"{problem.batch * problem.q_len:,} tokens per launch")
+    return ", ".join([*parts, f"heads × head_dim = {problem.q_heads * problem.head_dim:,}"])
+
+
+def chart_figures(chart: Chart) -> dict[str, str]:
+    """Numbers for the words of a scene: {last} of the axis, and there the value of each peer by its name.
+
+    Raises InvalidChart if the chart draws no curve.
+    """
+    values = {curve.peer: dict(known) for curve, known in _drawn(chart)}
+    common = set.intersection(*(set(known) for known in values.values()))
+    if not common:
+        return {"device": recorded_document("sweeps").devices[0].name}
+    last = max(common)
+    said = {peer: format_metric(known[last], chart.metric) for peer, known in values.items()}
+    return said | {"last": f"{last:,}", "device": recorded_document("sweeps").devices[0].name}

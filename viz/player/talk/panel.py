@@ -1,0 +1,29 @@
+"""The popover with what a page shows, as a scene of a talk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import streamlit as st
+
+from viz.player.talk.scene import Scene, scene_toml
+
+HELP = "What you see, as a scene. Copy it into the file of a talk; its page says what a talk is."
+
+
+def scene_popover(scene: Callable[[], Scene | str], key: str, words: str = HELP) -> None:
+    """A button that shows the scene; `scene` may say instead why there is none. It is asked at each click."""
+    st.fragment(_popover)(scene, key, words)
+
+
+def _popover(scene: Callable[[], Scene | str], key: str, words: str) -> None:
+    with st.popover("Scene for a talk", icon=":material/content_copy:", key=key):
+        shown = scene()
+        if isinstance(shown, str):
+            st.caption(shown)
+            return
+        st.caption(words)
+        st.code(scene_toml(shown), language="toml", wrap_lines=True)
+        st.button(
+            "Take what is shown now", icon=":material/refresh:", key=f"{key}_again"
+        )  # a click draws this panel anew

@@ -1,0 +1,65 @@
+"""Whether the steps and the row of a scene are in its run. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from viz.player.drawn import Drawn
+from viz.player.places import tile_at, wrong_row, wrong_step
+from viz.player.talk.scene import Scene, Stop
+
+
+def misplaced(scene: Scene, shown: Sequence[Drawn]) -> Iterator[tuple[str, str]]:
+    """The fields of a scene that its run does not have, each with what was given and what is accepted.
+
+    `shown` is its run, or both runs.
+    """
+    for number, stop in enumerate(scene.stops):
+        if wrong := wrong_step(stop.step, shown):
+            yield "stops" if number else "step", f"{stop.step!r} {wrong}"
+    if scene.view == "numbers" and not shown[0].matrices:
+        words = (
+            "'numbers', but this run has no numbers; expected tiles of at most 16 × 16 and head_dim up to 64"
+        )
+        yield "view", f"{words}, such as tiny"
+    elif "state" in scene.hidden and (wrong := _known_too_early(scene.stops[0].step, shown[0])):
+        yield "hidden", f"'state' {wrong}"
+    if scene.row and not scene.versus and (wrong := _wrong_row(scene, shown[0])):
+        yield "row", f"{scene.row!r} {wrong}"
+
+
+def well_placed(scene: Scene, shown: Sequence[Drawn]) -> Scene:
+    """A scene of one stop without the step and the row that its run does not have."""
+    wrong = {field for field, _ in misplaced(scene, shown)}
+    first = Stop("race:0" if scene.versus else "0")
+    scene = replace(scene, stops=(first,)) if "step" in wrong else scene
+    return replace(scene, row="") if scene.row and "row" in dict(misplaced(scene, shown)) else scene
+
+
+def _known_too_early(step: str, run: Drawn) -> str:
+    """Why m of the first stop is known already; "" if it is still to be asked."""
+    done, _, phase = step.partition(".")
+    if not phase or int(done) >= run.count:
+        return f"is asked in a phase before the row max; {step} is not one; expected a step such as 1.2"
+    told = run.tells(int(done))
+    place = told.index("row max") if "row max" in told else 0
+    if not place:
+        return f"is m, l and alpha of a forward pass, and step {done} has none"
+    last = f"{done}.{place}"
+    return f"is known at {step} already; expected a step up to {last}" if int(phase) > place else ""
+
+
+def _wrong_row(scene: Scene, run: Drawn) -> str:
+    """Why there is no such row, or why no stop shows it in its numbers; "" if it is right."""
+    if wrong := wrong_row(scene.row, run):
+        return wrong
+    head, number = map(int, scene.row.split("."))
+    problem = run.trace.problem
+    block = problem.block_m
+    tiles = [tile_at(stop.step, run) for stop in scene.stops]
+    if scene.view != "numbers" or (head, number // block) in tiles:
+        return ""
+    at, tile = tiles[0]
+    last = min((tile + 1) * block, run.algorithm.rows(problem)) - 1
+    return f"is not in the tile that is shown; expected {at}.{tile * block} to {at}.{last}"
