@@ -49,7 +49,6 @@ class CaseRequest(Request[Result]):
 class CheckRequest(CaseRequest[CheckResult]):
     """Is the result of a case right?"""
 
-    name = "check"
     answers = CheckResult
 
     def run(self, blob: bytes, progress: Progress) -> Answer:
@@ -68,7 +67,6 @@ class CheckRequest(CaseRequest[CheckResult]):
 class SensitivityRequest(CaseRequest[Sensitivity]):
     """How the error of a case moves with its tiles and with the scale of its input."""
 
-    name = "sensitivity"
     answers = Sensitivity
 
     def run(self, blob: bytes, progress: Progress) -> Answer:
@@ -82,7 +80,6 @@ class SensitivityRequest(CaseRequest[Sensitivity]):
 class DeterminismRequest(CaseRequest[Determinism]):
     """Does a case give the same bits again, in other batches and at other places?"""
 
-    name = "determinism"
     answers = Determinism
 
     def run(self, blob: bytes, progress: Progress) -> Answer:
@@ -96,7 +93,6 @@ class DeterminismRequest(CaseRequest[Determinism]):
 class PlayRequest(CaseRequest[TracedRun]):
     """Run the user's own kernel once in the interpreter, and watch what it loads and stores."""
 
-    name = "play"
     answers = tuple[ErrorReport, float]
 
     def run(self, blob: bytes, progress: Progress) -> Answer:

@@ -12,6 +12,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Generic
 
+import msgspec
+
 from kernels.device.backend import DeviceInfo
 from kernels.worker.failures import Cancelled, Crashed, JobFailure, TimedOut, failure_of
 from kernels.worker.process import WorkerProcess
@@ -51,7 +53,7 @@ class Job(Generic[Result]):
 
     @property
     def jobs_ahead(self) -> int:
-        """Jobs that run before this one; 0 while it runs."""
+        """Jobs that run before this one; 0 while it runs and after it has ended."""
         return self._client.jobs_ahead(self)
 
     def wait(self, timeout_s: float | None = None) -> bool:
@@ -69,7 +71,8 @@ class Job(Generic[Result]):
             raise self._failure
         with self._reading:
             if self._answer is not None:
-                self._result, self._answer = self.request.read(*self._answer), None
+                (plain, blob), self._answer = self._answer, None
+                self._result = self.request.result(msgspec.convert(plain, self.request.answers), blob)
         assert self._result is not None
         return self._result
 
@@ -124,8 +127,7 @@ class WorkerClient:
 
         Raises RuntimeError once the client is closed.
         """
-        limit_s = self.time_limit_s if time_limit_s is None else time_limit_s
-        job = Job(self, request, limit_s, blob)
+        job = Job(self, request, self.time_limit_s if time_limit_s is None else time_limit_s, blob)
         with self._wake:
             if self._closed:
                 raise RuntimeError("the worker client is closed")
@@ -144,11 +146,9 @@ class WorkerClient:
         return self._process.process_id if self._process is not None else None
 
     def jobs_ahead(self, job: Job) -> int:
-        """Jobs that run before this one; 0 while it runs and after it has ended."""
+        """See `Job.jobs_ahead`."""
         with self._lock:
-            if job not in self._queue:
-                return 0
-            return self._queue.index(job) + (self._running is not None)
+            return self._queue.index(job) + (self._running is not None) if job in self._queue else 0
 
     def withdraw(self, job: Job) -> bool:
         """See `Job.withdraw`."""
@@ -214,45 +214,36 @@ class WorkerClient:
             return self._running
 
     def _start(self) -> None:
-        with self._lock:  # so that close() runs either before the start, or after it and ends the process
-            if self._closed:
-                return
-            try:
-                process = self._process = WorkerProcess(self._arguments, self._environment)
-            except OSError as error:  # such as too little memory or too few file descriptors
-                process, self.start_failure = None, f"it cannot be started: {error}"
-        if process is None:
-            self._fail_waiting(None)
-            return
+        exit_code = None
         try:
-            message = process.receive(START_LIMIT_S)
-        except TimeoutError:
-            process.kill()
-            message = None
-        if message is None:
+            with self._lock:  # so that close() runs either before the start, or after it and ends the process
+                if self._closed:
+                    return
+                process = self._process = WorkerProcess(self._arguments, self._environment)
+            try:
+                message = process.receive(START_LIMIT_S)
+            except TimeoutError:
+                process.kill()
+                message = None
+            if message is not None:
+                self.start_failure, self.device = None, DeviceInfo(**message[0]["device"])
+                self._ready.set()
+                return
             exit_code = process.wait()
             silent = f"the worker did not start within {START_LIMIT_S:g} s"
             self.start_failure = process.last_words() or silent
-            self._fail_waiting(exit_code)
-            return
-        self.start_failure = None
-        self.device = DeviceInfo(**message[0]["device"])
-        self._ready.set()
-
-    def _fail_waiting(self, exit_code: int | None) -> None:
-        """Fail every job in the queue, since the worker cannot start, and wait before the next try."""
+        except OSError as error:  # such as too little memory or too few file descriptors
+            self.start_failure = f"it cannot be started: {error}"
         with self._lock:
-            waiting = list(self._queue)
-            self._queue.clear()
+            waiting, self._queue = self._queue, collections.deque()
         for job in waiting:
-            job.finish(failure=Crashed(exit_code, self.start_failure or ""))
+            job.finish(failure=Crashed(exit_code, self.start_failure))
         time.sleep(NEXT_TRY_S)
 
     def _run(self, process: WorkerProcess, job: Job) -> None:
         """Send the job to the worker, and take its messages until the job has ended."""
         deadline = time.monotonic() + job.time_limit_s
-        request = {"request": job.request.name, "values": job.request}
-        process.send(request, job.blob)
+        process.send({"request": job.request.name, "values": job.request}, job.blob)
         while not job.done:
             try:
                 message = process.receive(deadline - time.monotonic())
@@ -264,7 +255,15 @@ class WorkerClient:
             if message is None:
                 self._end_of_worker(process, job)
                 return
-            self._take(process, job, *message)
+            said, blob = message
+            if said["event"] == "started":
+                job.started = True
+            elif said["event"] == "progress":
+                job.fraction, job.label = said["fraction"], said["label"]
+            elif said["event"] == "done":
+                job.finish(answer=(said["answer"], blob))
+            else:
+                job.finish(failure=failure_of(said, process.wait() if said["kind"] == "crashed" else None))
 
     def _end_of_worker(self, process: WorkerProcess, job: Job) -> None:
         """The worker died. If it had not begun the job, the next worker gets it, but only once."""
@@ -277,19 +276,6 @@ class WorkerClient:
             job.started = True
             with self._lock:
                 self._queue.appendleft(job)
-
-    @staticmethod
-    def _take(process: WorkerProcess, job: Job, message: dict, blob: bytes) -> None:
-        """Apply one message of the worker to the job."""
-        if message["event"] == "started":
-            job.started = True
-        elif message["event"] == "progress":
-            job.fraction, job.label = message["fraction"], message["label"]
-        elif message["event"] == "done":
-            job.finish(answer=(message["answer"], blob))
-        else:
-            crashed = message["kind"] == "crashed"
-            job.finish(failure=failure_of(message, process.wait() if crashed else None))
 
     def _kill(self) -> None:
         if self._process is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from kernels.device.memory import available_memory_bytes, is_out_of_memory, process_data_bytes
 from kernels.problem import InvalidProblem
 
 UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
@@ -61,16 +62,17 @@ def message_of(error: BaseException) -> dict:
     If an invalid problem or a lack of memory is among the causes of the exception, the message is about that.
     The kind "crashed" means that the CUDA context is lost.
     """
-    causes = _causes(error)
-    for cause in causes:
-        if isinstance(cause, InvalidProblem):
-            return {"kind": "invalid_problem", "message": str(cause), "field": cause.field}
-    for cause in causes:
-        if _is_out_of_memory(cause):
-            asked = _asked_bytes(str(cause))
-            return {"kind": "out_of_memory", "asked": asked, "free": _free_bytes()}
-    lines = f"{type(causes[-1]).__name__}: {causes[-1]}".splitlines()
-    return {"kind": "crashed" if "CUDA error" in lines[0] else "failed", "message": lines[0]}
+    causes = [error]
+    while (cause := causes[-1].__cause__) is not None:
+        causes.append(cause)
+    for each in causes:
+        if isinstance(each, InvalidProblem):
+            return {"kind": "invalid_problem", "message": str(each), "field": each.field}
+    for each in causes:
+        if is_out_of_memory(each):
+            return {"kind": "out_of_memory", "asked": _asked_bytes(str(each)), "free": _free_bytes()}
+    line = f"{type(causes[-1]).__name__}: {causes[-1]}".splitlines()[0]
+    return {"kind": "crashed" if "CUDA error" in line else "failed", "message": line}
 
 
 def failure_of(message: dict, exit_code: int | None) -> Exception:
@@ -84,19 +86,6 @@ def failure_of(message: dict, exit_code: int | None) -> Exception:
     return JobFailure(message["message"])
 
 
-def _causes(error: BaseException) -> list[BaseException]:
-    chain = [error]
-    while chain[-1].__cause__ is not None:
-        chain.append(chain[-1].__cause__)
-    return chain
-
-
-def _is_out_of_memory(error: BaseException) -> bool:
-    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
-        return True
-    return "can't allocate memory" in str(error)
-
-
 def _asked_bytes(message: str) -> int | None:
     """Bytes that an allocator's message names; None if it names none.
 
@@ -107,19 +96,14 @@ def _asked_bytes(message: str) -> int | None:
 
 
 def _free_bytes() -> int:
+    import resource
+
     import torch
 
-    from kernels.device.memory import available_memory_bytes, process_data_bytes
     from kernels.device.runtime import BACKEND
 
     if BACKEND == "cuda":
         torch.cuda.empty_cache()
         return torch.cuda.mem_get_info()[0]
-    return min(available_memory_bytes(), max(_data_limit() - process_data_bytes(), 0))
-
-
-def _data_limit() -> int:
-    import resource
-
-    limit = resource.getrlimit(resource.RLIMIT_DATA)[0]
-    return limit if limit != resource.RLIM_INFINITY else 1 << 62
+    free, limit = available_memory_bytes(), resource.getrlimit(resource.RLIMIT_DATA)[0]
+    return free if limit == resource.RLIM_INFINITY else min(free, max(limit - process_data_bytes(), 0))

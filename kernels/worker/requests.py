@@ -13,8 +13,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
-import msgspec
-
 from kernels.device.interpreter import watch_programs
 from kernels.lessons.gradients import GradientLesson
 from kernels.measure.ceilings import Ceiling
@@ -33,17 +31,24 @@ Answer = tuple[Any, bytes]
 Result = TypeVar("Result")
 
 PROGRESS_EVERY_S = 0.1
+REQUESTS: dict[str, type[Request]] = {}
+"""Every class of jobs that was imported, by its name."""
 
 
 class Request(ABC, Generic[Result]):
     """A job for the worker. Subclasses are frozen dataclasses: equal requests are one job."""
 
     name: ClassVar[str]
+    """What its messages carry: the name of the class in lower case, without "request"."""
     patient: ClassVar[bool] = False
     """Whether requests that are not patient go before it in the queue."""
-
     answers: ClassVar[Any] = None
     """Type of the plain part of its answer; None if the answer is bytes alone."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.name = cls.__name__.lower().removesuffix("request")
+        REQUESTS[cls.name] = cls
 
     @abstractmethod
     def run(self, blob: bytes, progress: Progress) -> Answer:
@@ -52,10 +57,6 @@ class Request(ABC, Generic[Result]):
     def result(self, answer: Any, blob: bytes) -> Result:
         """What the client makes of an answer: by default, its plain part."""
         return answer
-
-    def read(self, plain: object, blob: bytes) -> Result:
-        """The result that an answer's plain values and bytes hold."""
-        return self.result(msgspec.convert(plain, self.answers), blob)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +72,6 @@ class TracedRun:
 class TraceRequest(Request[TracedRun]):
     """Run one algorithm with TRACE on, or a sample of it, and judge its results."""
 
-    name = "trace"
     answers = tuple[ErrorReport, float]
     problem: AttentionProblem
     algorithm: str
@@ -93,7 +93,6 @@ class TraceRequest(Request[TracedRun]):
         return (judge_trace(trace), seconds), trace.without_acc().to_bytes()
 
     def result(self, answer: tuple[ErrorReport, float], blob: bytes) -> TracedRun:
-        """The trace as it was run."""
         return TracedRun(Trace.load(blob), *answer)
 
 
@@ -101,7 +100,6 @@ class TraceRequest(Request[TracedRun]):
 class JudgeRequest(Request[ErrorReport]):
     """How far the results of a trace are from float64; its file is sent with the request."""
 
-    name = "judge"
     answers = ErrorReport
     digest: str
     """SHA-256 of the file: tells two files apart."""
@@ -117,7 +115,6 @@ class JudgeRequest(Request[ErrorReport]):
 class MeasureRequest(Request[Measurement]):
     """Time and memory of peers on one problem; its fields go to `kernels.measure.measure.measure`."""
 
-    name = "measure"
     answers = Measurement
     patient = True  # a reader sees the run first, and its times after it
     problem: AttentionProblem
@@ -141,7 +138,6 @@ class MeasureRequest(Request[Measurement]):
 class CeilingsRequest(Request[tuple[Ceiling, ...]]):
     """Copy bandwidth and matrix products of the worker's device."""
 
-    name = "ceilings"
     answers = tuple[Ceiling, ...]
 
     def run(self, blob: bytes, progress: Progress) -> Answer:
@@ -154,7 +150,6 @@ class CeilingsRequest(Request[tuple[Ceiling, ...]]):
 class OperationsRequest(Request[tuple[Operation, ...]]):
     """Bytes of each operation of naive attention in the order in which they run, counted from its tensors."""
 
-    name = "operations"
     answers = tuple[Operation, ...]
     problem: AttentionProblem
     direction: str
@@ -169,7 +164,6 @@ class OperationsRequest(Request[tuple[Operation, ...]]):
 class LanesRequest(Request[Lanes]):
     """What the warps of a kernel did and when; `kernel` is the name of a LaneKernel."""
 
-    name = "lanes"
     problem: AttentionProblem
     kernel: str
 
@@ -181,7 +175,6 @@ class LanesRequest(Request[Lanes]):
         return None, run_lanes(self.problem, self.kernel).to_bytes()
 
     def result(self, answer: None, blob: bytes) -> Lanes:
-        """The lanes."""
         return Lanes.load(blob)
 
 
@@ -201,7 +194,6 @@ class LessonGradients:
 class LessonGradientsRequest(Request[LessonGradients]):
     """The derivatives of a small layer, by torch and by our kernels."""
 
-    name = "lesson_gradients"
     answers = LessonGradients
     lesson: GradientLesson
 
@@ -210,12 +202,12 @@ class LessonGradientsRequest(Request[LessonGradients]):
 
         from kernels.lessons.autograd import autograd_gradients, kernel_gradients
 
-        def plain(gradients: dict[str, torch.Tensor]) -> dict[str, list]:
-            return {name: tensor.tolist() for name, tensor in gradients.items()}
-
         progress(0.0, "differentiating")
-        by_torch, by_kernel = autograd_gradients(self.lesson), kernel_gradients(self.lesson)
-        return LessonGradients(plain(by_torch), plain(by_kernel), torch.__version__), b""
+        autograd, kernel = (
+            {name: tensor.tolist() for name, tensor in gradients(self.lesson).items()}
+            for gradients in (autograd_gradients, kernel_gradients)
+        )
+        return LessonGradients(autograd, kernel, torch.__version__), b""
 
 
 def report_programs(progress: Progress) -> contextlib.AbstractContextManager[None]:

@@ -15,39 +15,12 @@ from typing import BinaryIO
 
 import msgspec
 
-from kernels.check.requests import CheckRequest, DeterminismRequest, PlayRequest, SensitivityRequest
-from kernels.check.subject.compile_request import CompileRequest
+import kernels.check.requests
+import kernels.check.subject.compile_request  # noqa: F401  the classes of its jobs
 from kernels.worker.failures import message_of
 from kernels.worker.protocol import read_message, write_message
-from kernels.worker.requests import (
-    CeilingsRequest,
-    JudgeRequest,
-    LanesRequest,
-    LessonGradientsRequest,
-    MeasureRequest,
-    OperationsRequest,
-    Request,
-    TraceRequest,
-)
+from kernels.worker.requests import REQUESTS
 
-REQUESTS: dict[str, type[Request]] = {
-    request.name: request
-    for request in (
-        TraceRequest,
-        JudgeRequest,
-        PlayRequest,
-        CheckRequest,
-        SensitivityRequest,
-        DeterminismRequest,
-        CompileRequest,
-        MeasureRequest,
-        CeilingsRequest,
-        OperationsRequest,
-        LanesRequest,
-        LessonGradientsRequest,
-    )
-}
-"""The class of every job by the name that its messages carry."""
 CRASHED_EXIT = 70
 MEMORY_SHARE = 0.9
 """Share of the free memory that jobs may allocate on the CPU by default."""
@@ -65,10 +38,7 @@ def main(argv: list[str] | None = None) -> None:
     kernel = "file.py:function of the user, that check and measure jobs may name; may be given several times"
     parser.add_argument("--kernel", action="append", default=[], help=kernel)
     arguments = parser.parse_args(argv)
-    out = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    jobs: Jobs = queue.Queue()
-    threading.Thread(target=_read_jobs, args=(sys.stdin.buffer, jobs), daemon=True).start()
+    jobs, out = open_pipes()
 
     # Imported before the first job, so that it does not wait for torch and triton.
     from kernels.algorithms.flash2 import forward  # noqa: F401
@@ -84,6 +54,14 @@ def main(argv: list[str] | None = None) -> None:
         limit_memory(arguments.memory_limit)
     write_message(out, {"event": "ready", "device": device_info(BACKEND)})
     serve(jobs, out)
+
+
+def open_pipes() -> tuple[Jobs, BinaryIO]:
+    """Requests from standard input, and the stream of messages. Standard output becomes standard error."""
+    out, jobs = os.fdopen(os.dup(1), "wb"), Jobs()
+    os.dup2(2, 1)
+    threading.Thread(target=_read_jobs, args=(sys.stdin.buffer, jobs), daemon=True).start()
+    return jobs, out
 
 
 def serve(jobs: Jobs, out: BinaryIO) -> None:

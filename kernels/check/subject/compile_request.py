@@ -22,7 +22,6 @@ JOB_LIMIT_S = 60.0
 class CompileRequest(Request[Compiled]):
     """Do the kernels that a case launches compile for a GPU?"""
 
-    name = "compile"
     answers = Compiled
     case: CheckCase
     kernel: str

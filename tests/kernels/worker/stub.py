@@ -1,9 +1,5 @@
 """A worker that begins at once: it serves as the real one does, without torch, requests of its own."""
 
-import os
-import queue
-import sys
-import threading
 import time
 from dataclasses import dataclass
 
@@ -18,7 +14,6 @@ from kernels.worker.requests import Request
 class Double(Request):
     """Twice a number, and what was sent with it. Negative numbers are refused."""
 
-    name = "double"
     answers = int
     number: int
 
@@ -32,15 +27,12 @@ class Double(Request):
 class Patient(Double):
     """As Double, after all that is not patient."""
 
-    name = "patient"
     patient = True
 
 
 @dataclass(frozen=True)
 class Endless(Request):
     """Says that it is half done, and runs until it is stopped."""
-
-    name = "endless"
 
     def run(self, blob, progress):
         progress(0.5, "running")
@@ -49,11 +41,8 @@ class Endless(Request):
 
 
 if __name__ == "__main__":
-    from tests.kernels.worker import stub  # these classes as the test knows them
+    from tests.kernels.worker import stub  # noqa: F401  these classes as the test knows them
 
-    server.REQUESTS |= {each.name: each for each in (stub.Double, stub.Patient, stub.Endless)}
-    out = os.fdopen(os.dup(1), "wb")
-    jobs: server.Jobs = queue.Queue()
-    threading.Thread(target=server._read_jobs, args=(sys.stdin.buffer, jobs), daemon=True).start()
+    jobs, out = server.open_pipes()
     write_message(out, {"event": "ready", "device": DeviceInfo("interpreter", "made up", "2", "3", "3")})
     server.serve(jobs, out)

@@ -11,10 +11,8 @@ from kernels.worker.requests import Request
 class Double(Request):
     """Twice a number."""
 
-    name = "double"
-    number: int
-
     answers = int
+    number: int
 
     def run(self, blob, progress):
         return 2 * self.number, b""
