@@ -87,26 +87,16 @@ class SourcePart:
 class SourceRef:
     """Where the source of a kernel is: the module, its function, and the function of its inner loop.
 
-    The phases of a kernel whose warps have several roles lie in several functions and files. Such a kernel
-    names the `before_parts`, `step_parts` and `after_parts` in the order in which a tile meets them.
+    Lines below a comment `# [name]` belong to the phase of that name. If they lie in several functions and
+    files, `parts` names these in the order in which a tile meets them.
     """
 
     module: str
     function: str
     inner: str = ""
-    loop: int = 0
-    """Which of the kernel's innermost loops, if it has several and no inner function."""
     steps: tuple[tuple[str, str], ...] = ()
     """(module, function) of primitives whose phases are shown below the line that calls them."""
-    before_parts: tuple[SourcePart, ...] = ()
-    step_parts: tuple[SourcePart, ...] = ()
-    after_parts: tuple[SourcePart, ...] = ()
-
-    @property
-    def modules(self) -> tuple[str, ...]:
-        """The modules of the kernel itself, without its primitives."""
-        parts = self.before_parts + self.step_parts + self.after_parts
-        return tuple(dict.fromkeys((self.module, *(part.module for part in parts))))
+    parts: tuple[SourcePart, ...] = ()
 
 
 @dataclass(frozen=True)

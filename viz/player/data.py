@@ -205,7 +205,7 @@ def _kernel(kernel: Kernel, name: str, trace: Trace) -> dict:
         ],
         "figure": _figure(kernel.figure) if kernel.figure else None,
         "phases": [[_phase(phase) for phase in part] for part in (kernel.before, kernel.step, kernel.after)],
-        "source": _source(kernel_source(kernel.source_for(trace.problem))),
+        "source": _source(kernel_source(kernel, kernel.source_for(trace.problem))),
     }
 
 

@@ -11,11 +11,12 @@ import functools
 import importlib.util
 import re
 import textwrap
+from collections.abc import Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kernels import ROOT
-from kernels.trace.algorithm import SourceLine, SourcePart, SourceRef, SourceText
+from kernels.trace.algorithm import Kernel, SourceLine, SourcePart, SourceRef, SourceText
 
 MARKER = re.compile(r"\s*# \[(?P<phase>.+?)\]")
 RECORDING_TEST = re.compile(r"\b(TRACE|trace|LANES|lanes?)\b")
@@ -25,7 +26,6 @@ RECORDING_CALL = re.compile(r"(record|mark)(_|$)")
 made of them."""
 
 Lines = tuple[SourceLine, ...]
-Spans = tuple[tuple[int, int], tuple[int, int], tuple[int, int]]
 
 
 @dataclass(frozen=True)
@@ -42,87 +42,35 @@ class KernelSource:
 
 
 @functools.cache
-def kernel_source(ref: SourceRef | SourceText) -> KernelSource:
-    """Read the marked lines of a kernel.
+def kernel_source(kernel: Kernel, ref: SourceRef | SourceText) -> KernelSource:
+    """Read the marked lines of a kernel: those of its phases before, in and after the loop over tiles.
 
-    The loop over tiles is the body of the inner function if the reference names one, else the kernel's own
-    innermost loop with the number `ref.loop`. A kernel without a loop has only lines before it. If the
-    reference names parts of several functions, their lines follow each other in its order. Statements that
-    only record are left out. Line numbers are those of the file. The lines of a SourceText are shown as they
-    are, in one part.
+    Statements that only record are left out. Line numbers are those of the file. The lines of a SourceText
+    are shown as they are, in one part.
     """
     if isinstance(ref, SourceText):
         return KernelSource(ref.file, (), ref.lines, ())
-    module = _Module.read(ref.module)
-    if ref.step_parts:
-        of_parts = (ref.before_parts, ref.step_parts, ref.after_parts)
-        before, step, after = (_with_primitives(_lines_of(parts), ref) for parts in of_parts)
-        files = tuple(_Module.read(name).file for name in ref.modules if name != ref.module)
-        return KernelSource(module.file, before, step, after, files)
-    outer = module.functions[ref.function]
-    if ref.inner:
-        body = module.functions[ref.inner]
-        calls = (node for node in ast.walk(outer) if isinstance(node, ast.Call))
-        call = next(node.lineno for node in calls if _calls(node, ref.inner))
-        spans: Spans = ((outer.lineno, call), (body.lineno, _end(body)), (call, _end(outer)))
-    else:
-        spans = _spans_around_loop(outer, ref.loop)
-    before, step, after = (_with_primitives(module.marked(first, last), ref) for first, last in spans)
-    return KernelSource(module.file, before, step, after)
+    names = (frozenset(phase.name for phase in part) for part in (kernel.before, kernel.step, kernel.after))
+    file = _Module.read(ref.module).file
+    files = dict.fromkeys(_Module.read(part.module).file for part in ref.parts)
+    further = tuple(each for each in files if each != file)
+    return KernelSource(file, *(_lines_of(ref, phases) for phases in names), further)
 
 
-def _spans_around_loop(function: ast.FunctionDef, number: int) -> Spans:
-    """(first, last) lines before one of the innermost loops, in it, and after it.
-
-    Lines after a loop belong to it only if it is the last one, since they come before the next one.
-    """
-    loops = [node for node in ast.walk(function) if isinstance(node, ast.For) and _is_innermost(node)]
-    loops.sort(key=lambda node: node.lineno)
-    nothing = (1, 0)
-    if not loops:
-        return (function.lineno, _end(function)), nothing, nothing
-    loop = loops[number]
-    first = _end(loops[number - 1]) + 1 if number else function.lineno
-    after = (_end(loop) + 1, _end(function)) if loop is loops[-1] else nothing
-    return (first, loop.lineno), (loop.lineno, _end(loop)), after
-
-
-def _lines_of(parts: tuple[SourcePart, ...]) -> Lines:
-    """The marked lines of the parts, one part after the other."""
+def _lines_of(ref: SourceRef, phases: frozenset[str]) -> Lines:
+    """The lines of these phases. Those of a primitive are indented, below the line that calls it."""
+    parts = ref.parts or tuple(
+        SourcePart(ref.module, function) for function in (ref.function, ref.inner) if function
+    )
     shown: list[SourceLine] = []
     for part in parts:
-        module = _Module.read(part.module)
-        node = module.functions[part.function]
-        shown += module.marked(node.lineno, _end(node), part.phases)
-    return tuple(shown)
-
-
-def _is_innermost(loop: ast.For) -> bool:
-    return not any(isinstance(node, ast.For) for node in ast.walk(loop) if node is not loop)
-
-
-def _calls(node: ast.Call, name: str) -> bool:
-    return isinstance(node.func, ast.Name) and node.func.id == name
-
-
-def _end(node: ast.stmt) -> int:
-    return node.end_lineno or node.lineno
-
-
-def _with_primitives(lines: Lines, ref: SourceRef) -> Lines:
-    """The lines, with the marked lines of a primitive, indented, below the line that calls it."""
-    shown: list[SourceLine] = []
-    for line in lines:
-        shown.append(line)
-        for name, function in ref.steps:
-            if f"{function}(" in line.text:
-                module = _Module.read(name)
-                node = module.functions[function]
-                indent = line.text[: len(line.text) - len(line.text.lstrip())] + "    "
-                shown += [
-                    replace(inner, text=indent + inner.text)
-                    for inner in module.marked(node.lineno, _end(node))
-                ]
+        for line in _Module.read(part.module).marked(part.function, phases & {*(part.phases or phases)}):
+            shown.append(line)
+            for module, function in ref.steps:
+                if f"{function}(" in line.text:
+                    indent = line.text[: len(line.text) - len(line.text.lstrip())] + "    "
+                    called = _Module.read(module).marked(function, phases)
+                    shown += [replace(inner, text=indent + inner.text) for inner in called]
     return tuple(shown)
 
 
@@ -157,23 +105,19 @@ class _Module:
         traced: set[int] = set()
         for node in ast.walk(tree):
             if isinstance(node, ast.stmt) and only_records(node):
-                traced |= set(range(node.lineno, _end(node) + 1))
+                traced |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
         file = str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
         return _Module(file, tuple(text.splitlines()), functions, frozenset(traced))
 
-    def marked(self, first: int, last: int, phases: tuple[str, ...] = ()) -> Lines:
-        """The lines between two line numbers that stand below a marker, up to `# [end]`, each with its phase.
-
-        Only those of the `phases`, if some are named; else up to the first `# [end]`.
-        """
+    def marked(self, function: str, phases: Set[str]) -> Lines:
+        """The lines of a function that stand below the marker of one of the phases, up to the next marker."""
+        node = self.functions[function]
         phase = ""
         found: list[tuple[int, str, str]] = []
-        for number in range(first, last + 1):
+        for number in range(node.lineno, (node.end_lineno or node.lineno) + 1):
             line = self.lines[number - 1]
             marker = MARKER.match(line)
-            if marker and marker["phase"] == "end" and not phases:
-                break
-            if marker and phases and marker["phase"] not in phases:
+            if marker and marker["phase"] not in phases:
                 phase = ""
             elif marker:
                 before = self.lines[number - 2]

@@ -126,8 +126,8 @@ SOURCE = SourceRef(
     MODULE + "kernel",
     "_attn_fwd_hopper",
     steps=((MODULE + "softmax", "softmax_step"), (MODULE + "softmax", "join_sums")),
-    before_parts=(SourcePart(MODULE + "loader", "load_tiles", ("load Q",)),),
-    step_parts=(
+    parts=(
+        SourcePart(MODULE + "loader", "load_tiles", ("load Q",)),
         SourcePart(MODULE + "loader", "load_tiles", ("load K",)),
         SourcePart(MODULE + "products", "issue_scores"),
         SourcePart(MODULE + "products", "issue_both", ("QK^T",)),
@@ -136,8 +136,8 @@ SOURCE = SourceRef(
         SourcePart(MODULE + "products", "issue_both", ("rescale",)),
         SourcePart(MODULE + "loader", "load_tiles", ("load V",)),
         SourcePart(MODULE + "products", "issue_values"),
+        SourcePart(MODULE + "output", "write_out"),
     ),
-    after_parts=(SourcePart(MODULE + "output", "write_out"),),
 )
 """In the order in which one tile meets them. Its rescale and P V run beside Q K^T of the next tile."""
 
@@ -147,9 +147,7 @@ def _in_wide(part: SourcePart) -> SourcePart:
     return replace(part, module=MODULE + "attend_wide", function="attend_wide") if of_attend else part
 
 
-WIDE_SOURCE = replace(
-    SOURCE, steps=(ONLINE_SOFTMAX,), step_parts=tuple(_in_wide(part) for part in SOURCE.step_parts)
-)
+WIDE_SOURCE = replace(SOURCE, steps=(ONLINE_SOFTMAX,), parts=tuple(_in_wide(part) for part in SOURCE.parts))
 
 KERNEL = Kernel(
     name="_attn_fwd_hopper",

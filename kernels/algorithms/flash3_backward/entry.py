@@ -119,8 +119,8 @@ SWEEP = Kernel(
     source=SourceRef(
         MODULE + "kernel",
         "_attn_bwd_hopper",
-        before_parts=(SourcePart(MODULE + "loader", "load_tiles", ("load K, V",)),),
-        step_parts=(
+        parts=(
+            SourcePart(MODULE + "loader", "load_tiles", ("load K, V",)),
             SourcePart(MODULE + "loader", "load_tiles", ("load Q, lse", "load dO, D")),
             SourcePart(MODULE + "query_tile", "issue_scores", ("QK^T",)),
             SourcePart(MODULE + "query_tile", "scores_and_dp", ("dP",)),
@@ -129,8 +129,8 @@ SWEEP = Kernel(
             SourcePart(MODULE + "query_tile", "visit_query_tile", ("QK^T", "dV", "dS", "dK")),
             SourcePart(MODULE + "d_query", "issue_dq"),
             SourcePart(MODULE + "d_query", "add_dq"),
+            SourcePart(MODULE + "accumulate", "accumulate", ("store dK, dV",)),
         ),
-        after_parts=(SourcePart(MODULE + "accumulate", "accumulate", ("store dK, dV",)),),
     ),
     before=(Phase("load K, V", loads=("K", "V"), makes=("dK", "dV")),),
     step=(

@@ -35,7 +35,7 @@ SCORES = Kernel(
 
 VALUES = Kernel(
     name="row-wise, values",
-    source=SourceRef(RUNNER, "_row_wise", loop=1),
+    source=SourceRef(RUNNER, "_row_wise"),
     before=(Phase("softmax", needs=("S", "m"), makes=("P", "l", "O")),),
     step=(
         Phase("load V", loads=("V",)),

@@ -48,7 +48,7 @@ READ_SCORES = Kernel(
 
 WRITE_WEIGHTS = Kernel(
     name="softmax, write P",
-    source=SourceRef(RUNNER, "_softmax", loop=1),
+    source=SourceRef(RUNNER, "_softmax"),
     before=(Phase("row sum", needs=("S", "m"), makes=("l", "P")),),
     step=(
         Phase("exponentials", needs=("S", "m", "l"), makes=("P",), shows="share"),

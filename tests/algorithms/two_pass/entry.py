@@ -47,7 +47,7 @@ SUMS = Kernel(
 
 OUTPUT = Kernel(
     name="second pass",
-    source=SourceRef(RUNNER, "_two_pass", loop=1),
+    source=SourceRef(RUNNER, "_two_pass"),
     before=(Phase("empty O", makes=("O",)),),
     step=(
         Phase("load K again", loads=("K",)),

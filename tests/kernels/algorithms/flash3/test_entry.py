@@ -74,19 +74,19 @@ def _takes(problem):
     ],
 )
 def test_each_phase_shows_the_line_it_is_about_in_its_own_file(phase, file, words):
-    lines = [line for line in kernel_source(KERNEL.source).step if line.phase == phase]
+    lines = [line for line in kernel_source(KERNEL, KERNEL.source).step if line.phase == phase]
     assert any(words in line.text and line.file.endswith(f"/{file}.py") for line in lines)
 
 
 @pytest.mark.parametrize(("head_dim", "file"), [(128, "attend"), (136, "attend_wide"), (256, "attend_wide")])
 def test_of_long_rows_the_lines_that_run_are_shown(head_dim, file):
-    source = kernel_source(KERNEL.source_for(PROBLEM.with_(head_dim=head_dim)))
+    source = kernel_source(KERNEL, KERNEL.source_for(PROBLEM.with_(head_dim=head_dim)))
     assert {path.split("/")[-1] for path in source.further_files} & {"attend.py", "attend_wide.py"} == {
         f"{file}.py"
     }
     assert [line.phase for line in source.step if "# [" in line.text and line.file.endswith(f"/{file}.py")]
     shown = {line.phase for line in source.step}
-    assert shown == {line.phase for line in kernel_source(KERNEL.source).step}
+    assert shown == {line.phase for line in kernel_source(KERNEL, KERNEL.source).step}
 
 
 @pytest.mark.parametrize("head_dim", [64, 96, 128, 256])

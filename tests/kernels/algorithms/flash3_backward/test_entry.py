@@ -73,13 +73,13 @@ def test_keys_that_nobody_sees_are_not_loaded():
     ],
 )
 def test_each_phase_shows_the_line_it_is_about_in_its_own_file(phase, file, words):
-    lines = [line for line in kernel_source(SWEEP.source).step if line.phase == phase]
+    lines = [line for line in kernel_source(SWEEP, SWEEP.source).step if line.phase == phase]
     assert any(words in line.text and line.file.endswith(f"/{file}.py") for line in lines)
 
 
 @pytest.mark.parametrize("words", ["dv = warpgroup_mma(", "dk = warpgroup_mma("])
 def test_a_product_that_stands_in_two_branches_is_shown_with_the_else_between(words):
     """Without it, the reader would see the product added twice."""
-    texts = [line.text.strip() for line in kernel_source(SWEEP.source).step]
+    texts = [line.text.strip() for line in kernel_source(SWEEP, SWEEP.source).step]
     first, second = (number for number, text in enumerate(texts) if text.startswith(words))
     assert "else:" in texts[first:second]
