@@ -85,7 +85,7 @@ def foreign_modules(entry: Algorithm, package: str) -> list[str]:
     taken = [kernel for other in ALGORITHMS.values() if other.rank < entry.rank for kernel in other.kernels]
     refs = [kernel.source for kernel in entry.kernels if kernel not in taken]
     shared = [module for ref in refs for module, _ in ref.steps]
-    own = [entry.runner, *(module for ref in refs for module in ref.modules)]
+    own = [entry.runner, *(part.module for ref in refs for part in (ref, *ref.parts))]
     lower = [module for module in shared if floor_of(module) >= floor_of(package)]
     return [module for module in own + lower if not module.startswith(f"{package}.")]
 
