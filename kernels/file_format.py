@@ -6,10 +6,9 @@ import io
 import json
 import math
 import zipfile
-from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, get_type_hints
+from typing import Annotated, Any, BinaryIO, ClassVar, Self
 
 import msgspec
 import numpy as np
@@ -56,7 +55,7 @@ def strict(value: Json | tuple) -> Json:
 
 
 class UnreadableFile(ValueError):
-    """A file that is not an .npz file of plain arrays, or is damaged or too large."""
+    """A file that is not of its format and version, or is damaged or too large."""
 
 
 def read_arrays(
@@ -89,27 +88,72 @@ def read_arrays(
     return arrays
 
 
-def read_header(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """The JSON object in the header of an .npz file's arrays. Raises UnreadableFile."""
-    try:
-        header = json.loads(arrays[HEADER].tobytes())
-    except (KeyError, ValueError, RecursionError) as error:
-        raise UnreadableFile("it has no readable header") from error
-    if not isinstance(header, dict):
-        raise UnreadableFile("its header is not a JSON object")
-    return header
+@dataclass(frozen=True, eq=False)
+class ArrayFile:
+    """A dataclass kept in one .npz file: its arrays, and a JSON header with all other fields. No pickle.
 
+    Whatever is wrong with a file raises UnreadableFile, and says so in words.
+    """
 
-def with_header(record: Any, form: str, version: int) -> dict[str, np.ndarray]:
-    """The arrays of a dataclass, with a JSON header that holds its other fields. None is left out."""
-    values = {field.name: getattr(record, field.name) for field in fields(record)}
-    arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
-    plain = {name: value for name, value in values.items() if name not in arrays and value is not None}
-    header = json.dumps({"format": form, "version": version} | plain, default=asdict)
-    return arrays | {HEADER: np.frombuffer(header.encode(), np.uint8)}
+    FORMAT: ClassVar[str]
+    VERSIONS: ClassVar[tuple[int, ...]]
+    """Of the files that are read; the first is written."""
+    MAX_BYTES: ClassVar[int]
+    """A file that unpacks to more than this is not read."""
 
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shape that each array must have if it is there. Raises UnreadableFile if others contradict it."""
+        raise NotImplementedError
 
-def plain_values(record_type: type, header: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a dataclass that its header holds. Raises msgspec.ValidationError."""
-    types = get_type_hints(record_type, include_extras=True)
-    return {name: msgspec.convert(header[name], kind) for name, kind in types.items() if name in header}
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What the file holds: the arrays, and the header with all other fields. None is left out."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
+        plain = {name: value for name, value in values.items() if name not in arrays and value is not None}
+        header = json.dumps({"format": self.FORMAT, "version": self.VERSIONS[0]} | plain, default=asdict)
+        return arrays | {HEADER: np.frombuffer(header.encode(), np.uint8)}
+
+    def save(self, target: str | Path | BinaryIO, compress: bool = True) -> None:
+        """Write the file."""
+        write = np.savez_compressed if compress else np.savez
+        write(target, allow_pickle=False, **self.arrays())
+
+    def to_bytes(self, compress: bool = False) -> bytes:
+        """The file that `save` writes."""
+        buffer = io.BytesIO()
+        self.save(buffer, compress)
+        return buffer.getvalue()
+
+    @classmethod
+    def header_of(cls, source: str | Path) -> dict[str, Any]:
+        """The header of a file, without its arrays."""
+        return cls._header(read_arrays(source, cls.MAX_BYTES, (HEADER,)))
+
+    @classmethod
+    def load(cls, source: str | Path | BinaryIO | bytes) -> Self:
+        """Read what `save` wrote."""
+        return cls.from_arrays(read_arrays(source, cls.MAX_BYTES))
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Self:
+        """What `arrays` gave."""
+        values = cls._header(arrays) | {name: array for name, array in arrays.items() if name != HEADER}
+        try:
+            record = msgspec.convert(values, cls)
+        except msgspec.ValidationError as error:
+            raise UnreadableFile(f"a damaged file: {error}") from error
+        for name, shape in record.shapes().items():
+            array = getattr(record, name)
+            if array is not None and array.shape != shape:
+                raise UnreadableFile(f"a damaged file: {name} has shape {array.shape}, expected {shape}")
+        return record
+
+    @classmethod
+    def _header(cls, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+        try:
+            header = json.loads(arrays[HEADER].tobytes())
+        except (KeyError, ValueError, RecursionError) as error:
+            raise UnreadableFile("it has no readable header") from error
+        if mismatch := format_mismatch(header, (cls.FORMAT,), *cls.VERSIONS):
+            raise UnreadableFile(f"this is {mismatch}")
+        return header

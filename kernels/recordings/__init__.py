@@ -10,8 +10,6 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from kernels.algorithms import ALGORITHMS
 from kernels.file_format import format_mismatch
 from kernels.measure.document import (
@@ -78,7 +76,8 @@ def recorded_lanes(problem: AttentionProblem, kernel: str) -> Lanes | None:
 def _lane_files() -> dict[tuple[AttentionProblem, str], Path]:
     """The files of lanes, by what they say of themselves."""
     files = sorted(FOLDER.glob(f"{LANES_PREFIX}*.npz"))
-    return {Lanes.subject_of(file): file for file in files}
+    headers = ((file, Lanes.header_of(file)) for file in files)
+    return {(AttentionProblem(**header["problem"]), header["kernel"]): file for file, header in headers}
 
 
 @functools.cache
@@ -115,8 +114,7 @@ def recorded_launches() -> tuple[RecordedLaunch, ...]:
     """Every kernel of ours in every recorded run, read from the headers alone."""
     launches = []
     for run in _index()["runs"]:
-        with np.load(FOLDER / run["file"], allow_pickle=False) as file:
-            header = json.loads(file["header"].tobytes())
+        header = Trace.header_of(FOLDER / run["file"])
         problem, device = AttentionProblem.from_dict(header["problem"]), header["device"]["name"]
         entry = ALGORITHMS[header["algorithm"]]
         for kernel, launch in zip(header["kernels"], header["launches"], strict=True):

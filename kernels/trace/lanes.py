@@ -8,34 +8,16 @@ imports neither torch nor triton.
 from __future__ import annotations
 
 import functools
-import io
-from dataclasses import dataclass, fields, replace
-from pathlib import Path
-from typing import Any, BinaryIO
+from dataclasses import dataclass
 
-import msgspec
 import numpy as np
 
 from kernels.device.backend import DeviceInfo
-from kernels.file_format import HEADER, format_mismatch, plain_values, read_arrays, read_header, with_header
+from kernels.file_format import ArrayFile, UnreadableFile
 from kernels.problem import AttentionProblem
-from kernels.trace.lane_order import begins_in_turn
 
-FORMAT = "flash-attention-lanes"
-FORMAT_VERSION = 1
 PRODUCT, SOFTMAX, WAIT, OTHER = "product", "softmax", "wait", "other"
 KINDS = (PRODUCT, SOFTMAX, WAIT, OTHER)
-ONLY_KERNEL = {"backward": "backward_sweep"}
-"""Older files name the algorithm instead. Its kernel with lanes has the same name, except for these."""
-MAX_FILE_BYTES = 256 << 20
-DAMAGE = (AttributeError, KeyError, TypeError, ValueError, msgspec.ValidationError)
-"""What values of the wrong kind raise."""
-BY_ACTIVITY = ("sm_activity_ns", "sm_lane_ns")
-"""Arrays with one value per SM and activity."""
-
-
-class InvalidLanes(ValueError):
-    """A file that does not hold lanes of this version."""
 
 
 @dataclass(frozen=True)
@@ -81,12 +63,16 @@ class LaneRole:
 
 
 @dataclass(frozen=True, eq=False)
-class Lanes:
+class Lanes(ArrayFile):
     """The events of some programs, and the shares of every SM. Times count from the first program's start.
 
     `events` below is the number of entries, which are ordered by program, lane and begin.
     What a lane does itself (all but products) does not overlap.
     """
+
+    FORMAT = "flash-attention-lanes"
+    VERSIONS = (1,)
+    MAX_BYTES = 256 << 20
 
     problem: AttentionProblem
     kernel: str
@@ -170,74 +156,14 @@ class Lanes:
             if kind == WAIT
         }
 
-    def save(self, target: str | Path | BinaryIO) -> None:
-        """Write one .npz file: the arrays, and a JSON header with everything else. No pickle."""
-        np.savez_compressed(target, allow_pickle=False, **with_header(self, FORMAT, FORMAT_VERSION))
-
-    def to_bytes(self) -> bytes:
-        """The file that `save` writes."""
-        buffer = io.BytesIO()
-        self.save(buffer)
-        return buffer.getvalue()
-
-    @classmethod
-    def subject_of(cls, source: Path) -> tuple[AttentionProblem, str]:
-        """The problem and the kernel's name of a file, without its arrays. Raises InvalidLanes."""
-        try:
-            header = _header(read_arrays(source, MAX_FILE_BYTES, (HEADER,)))
-            return AttentionProblem.from_dict(header["problem"]), header["kernel"]
-        except InvalidLanes:
-            raise
-        except DAMAGE as error:
-            raise InvalidLanes(f"not a file of lanes: {error}") from error
-
-    @classmethod
-    def load(cls, source: str | Path | BinaryIO | bytes) -> Lanes:
-        """Read what `save` wrote. Raises InvalidLanes for anything else."""
-        try:
-            arrays = read_arrays(source, MAX_FILE_BYTES)
-            header = _header(arrays)
-            arrays = {name: array for name, array in arrays.items() if name != HEADER}
-            values: dict[str, Any] = plain_values(cls, header) | arrays
-            lanes = cls(**values)
-            lanes._check_shapes()
-            return lanes._in_turn()
-        except InvalidLanes:
-            raise
-        except DAMAGE as error:
-            raise InvalidLanes(f"not a file of lanes: {error}") from error
-
-    def _in_turn(self) -> Lanes:
-        """With what a lane does itself one after the other. The shares stay as they are in the file."""
-        is_own = np.array([kind != PRODUCT for _, kind in self.activities], bool)[self.event_activity]
-        program, lane, end = self.event_program, self.event_lane, self.event_end_ns
-        begin = begins_in_turn(program, lane, is_own, self.event_begin_ns, end)
-        order = np.lexsort((end, begin, lane, program))
-        names = [field.name for field in fields(self) if field.name.startswith("event_")]
-        ordered = {name: getattr(self, name)[order] for name in names if name != "event_begin_ns"}
-        return replace(self, event_begin_ns=begin[order], **ordered)
-
-    def _check_shapes(self) -> None:
-        """Raises InvalidLanes for arrays that do not fit one another."""
-        events, programs, sms = len(self.event_program), len(self.program_sm), len(self.sm)
-        wanted = {"event": (events,), "program": (programs,), "sm": (sms,)}
-        by_activity = (sms, len(self.activities))
-        for name, value in vars(self).items():
-            if isinstance(value, np.ndarray):
-                shape = by_activity if name in BY_ACTIVITY else wanted[name.split("_")[0]]
-                if value.shape != shape:
-                    raise InvalidLanes(f"damaged lanes: {name} has shape {value.shape}, expected {shape}")
-        for name, most in (("event_lane", len(self.lanes)), ("event_activity", len(self.activities))):
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """By the names of the arrays. Raises UnreadableFile for a lane or an activity that has no name."""
+        events, programs, sms = self.event_program.size, self.program_sm.size, self.sm.size
+        for name, named in (("event_lane", self.lanes), ("event_activity", self.activities)):
             numbers = getattr(self, name)
-            if events and not (0 <= numbers.min() and numbers.max() < most):
-                raise InvalidLanes(f"damaged lanes: {name} is not between 0 and {most - 1}")
-
-
-def _header(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
-    header = read_header(arrays)
-    if mismatch := format_mismatch(header, (FORMAT,), FORMAT_VERSION):
-        raise InvalidLanes(f"this is {mismatch}")
-    if "kernel" not in header:
-        algorithm = header.pop("algorithm")
-        header["kernel"] = ONLY_KERNEL.get(algorithm, algorithm)
-    return header
+            if events and not (0 <= numbers.min() and numbers.max() < len(named)):
+                raise UnreadableFile(f"damaged lanes: {name} is not between 0 and {len(named) - 1}")
+        sizes = {"event": (events,), "program": (programs,), "sm": (sms,)}
+        by_activity = dict.fromkeys(("sm_activity_ns", "sm_lane_ns"), (sms, len(self.activities)))
+        arrays = (name for name, value in vars(self).items() if isinstance(value, np.ndarray))
+        return {name: sizes[name.split("_")[0]] for name in arrays} | by_activity

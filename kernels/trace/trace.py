@@ -5,34 +5,15 @@ Importing this file imports neither torch nor triton, so that a page can show re
 
 from __future__ import annotations
 
-import io
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, BinaryIO
 
-import msgspec
 import numpy as np
 
 from kernels.device.backend import DeviceInfo
-from kernels.file_format import (
-    HEADER,
-    UnreadableFile,
-    format_mismatch,
-    plain_values,
-    read_arrays,
-    read_header,
-    with_header,
-)
+from kernels.file_format import ArrayFile, UnreadableFile
 from kernels.problem import AttentionProblem
 from kernels.trace.observed import Observed
 from kernels.trace.sample import Sample
-
-FORMAT = "flash-attention-trace"
-FORMAT_VERSION = 4
-OLDER_VERSIONS = (1, 2, 3)
-"""Versions of files that hold less: no sample, no matrices, no picked row."""
-MAX_FILE_BYTES = 1 << 30
-"""A trace file that unpacks to more than this is not read."""
 
 ACC_LIMIT_BYTES = 64 << 20
 """Accumulators are recorded if those of all steps together are at most this large."""
@@ -51,10 +32,6 @@ PER_ROW = ("row_max", "row_sum", "alpha", "row_share", "weight", "output_distanc
 """Fields of Trace with one value per step, and with one per step and row."""
 
 
-class InvalidTrace(ValueError):
-    """A file that is not a trace of this version."""
-
-
 @dataclass(frozen=True)
 class LaunchInfo:
     """How a kernel was launched. Shared memory and registers are the compiler's; 0 in the interpreter."""
@@ -66,13 +43,17 @@ class LaunchInfo:
 
 
 @dataclass(frozen=True, eq=False)
-class Trace:
+class Trace(ArrayFile):
     """Every tile step of one run, ordered by program and, within a program, by time.
 
     `steps` below is the number of entries. A program that visits no tile, because the mask leaves it none,
     has one entry with kv_tile = -1, in which it writes zeros. Rows past the end of a ragged query tile are
     NaN.
     """
+
+    FORMAT = "flash-attention-trace"
+    VERSIONS = (4, 3, 2, 1)  # older files hold less: no sample, no matrices, no picked row
+    MAX_BYTES = 1 << 30
 
     problem: AttentionProblem
     algorithm: str
@@ -191,58 +172,33 @@ class Trace:
         """The same trace without output and gradients, for recordings that are only shown; lse and D stay."""
         return replace(self, output=None, d_query=None, d_key=None, d_value=None)
 
-    def save(self, target: str | Path | BinaryIO, compress: bool = True) -> None:
-        """Write one .npz file: the arrays, and a JSON header with everything else. No pickle."""
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The matrices become arrays of their own."""
         matrices = {MATRIX_PREFIX + name: values for name, values in (self.matrices or {}).items()}
-        arrays = matrices | with_header(replace(self, matrices=None), FORMAT, FORMAT_VERSION)
-        write = np.savez_compressed if compress else np.savez
-        write(target, allow_pickle=False, **arrays)
-
-    def to_bytes(self, compress: bool = False) -> bytes:
-        """The file that `save` writes."""
-        buffer = io.BytesIO()
-        self.save(buffer, compress)
-        return buffer.getvalue()
-
-    @classmethod
-    def load(cls, source: str | Path | BinaryIO | bytes) -> Trace:
-        """Read what `save` wrote. Raises InvalidTrace, naming format and version, for anything else."""
-        try:
-            arrays = read_arrays(source, MAX_FILE_BYTES)
-        except UnreadableFile as error:
-            raise InvalidTrace(f"not a trace file: {error}") from error
-        return cls.from_arrays(arrays)
+        return matrices | ArrayFile.arrays(replace(self, matrices=None))
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Trace:
-        """The trace of a file's arrays, its header among them. Raises InvalidTrace."""
-        try:
-            header = read_header(arrays)
-        except UnreadableFile as error:
-            raise InvalidTrace(f"not a trace file: {error}") from error
-        arrays = {name: array for name, array in arrays.items() if name != HEADER}
-        if mismatch := format_mismatch(header, (FORMAT,), FORMAT_VERSION, *OLDER_VERSIONS):
-            raise InvalidTrace(f"this is {mismatch}")
+        """The trace of a file's arrays. Raises UnreadableFile."""
         named = [name for name in arrays if name.startswith(MATRIX_PREFIX)]
-        matrices = {name.removeprefix(MATRIX_PREFIX): arrays.pop(name) for name in named}
-        try:
-            values: dict[str, Any] = plain_values(cls, header) | arrays
-            trace = cls(**values, matrices=matrices or None)
-            trace._check_shapes()
-        except InvalidTrace:
-            raise
-        except (AttributeError, TypeError, ValueError, msgspec.ValidationError) as error:
-            raise InvalidTrace(f"a damaged trace file: {error}") from error
-        return trace
+        matrices = {name.removeprefix(MATRIX_PREFIX): arrays[name] for name in named}
+        others = {name: array for name, array in arrays.items() if name not in named}
+        return super().from_arrays(others | ({"matrices": matrices} if matrices else {}))
 
-    def _check_shapes(self) -> None:
-        """Raises InvalidTrace for an array of another shape than the header says, and for a wrong sample."""
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shape of each array, by the header. Raises UnreadableFile for a wrong sample, row or matrix."""
         problem, part, steps = self.problem, self.problem, self.program.size
         if self.sample:
             if not self.sample.fits(problem):
-                raise InvalidTrace("a damaged trace file: its sample has heads or tiles that the run lacks")
+                raise UnreadableFile("a damaged file: its sample has heads or tiles that the run lacks")
             part = self.sample.part(problem).with_(q_len=len(self.sample.rows(problem)))
-        expected = {
+        sizes = {1, problem.block_m, problem.block_n, problem.head_dim}
+        if self.matrix_row is not None and not 0 <= self.matrix_row < problem.block_m:
+            raise UnreadableFile(f"a damaged file: no query tile has a row {self.matrix_row}")
+        for name, array in (self.matrices or {}).items():
+            if array.ndim != 3 or array.shape[0] != steps or not sizes.issuperset(array.shape[1:]):
+                raise UnreadableFile(f"a damaged file: the matrix {name} has shape {array.shape}")
+        return {
             **dict.fromkeys(PER_STEP, (steps,)),
             **dict.fromkeys(PER_ROW, (steps, problem.block_m)),
             "gradient_distance": (steps, 3),
@@ -258,13 +214,3 @@ class Trace:
             "d_key": part.kv_shape,
             "d_value": part.kv_shape,
         }
-        sizes = {1, problem.block_m, problem.block_n, problem.head_dim}
-        if self.matrix_row is not None and not 0 <= self.matrix_row < problem.block_m:
-            raise InvalidTrace(f"a damaged trace file: no query tile has a row {self.matrix_row}")
-        for name, array in (self.matrices or {}).items():
-            if array.ndim != 3 or array.shape[0] != steps or not sizes.issuperset(array.shape[1:]):
-                raise InvalidTrace(f"a damaged trace file: the matrix {name} has shape {array.shape}")
-        for name, shape in expected.items():
-            array = getattr(self, name)
-            if array is not None and array.shape != shape:
-                raise InvalidTrace(f"a damaged trace file: {name} has shape {array.shape}, expected {shape}")

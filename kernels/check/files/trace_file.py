@@ -13,7 +13,7 @@ from kernels.problem import InvalidProblem
 from kernels.trace import Trace
 from kernels.trace.algorithm import Algorithm
 from kernels.trace.key_parts import why_wrong_parts
-from kernels.trace.trace import InvalidTrace, LaunchInfo
+from kernels.trace.trace import LaunchInfo
 
 MAX_FILE_BYTES, MAX_UNPACKED_BYTES = 256 << 20, 512 << 20
 MAX_STEPS, MAX_GRID = 1 << 22, 1 << 26
@@ -36,7 +36,7 @@ def read_trace(data: bytes) -> Trace:
         arrays = read_arrays(data, MAX_UNPACKED_BYTES)
         trace = Trace.from_arrays(arrays)
         algorithm = algorithm_of(trace)
-    except (UnreadableFile, InvalidTrace, InvalidProblem) as error:
+    except (UnreadableFile, InvalidProblem) as error:
         raise InvalidUpload(
             f"This is not a trace that can be shown: {str(error).rstrip('.')}. Expected a file that "
             "“Trace (.npz)” on Explore or `Trace.save` of this version wrote."

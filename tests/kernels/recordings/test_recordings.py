@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from kernels.algorithms import ALGORITHMS, FIRST
+from kernels.problem import AttentionProblem
 from kernels.problem.presets import FIRST_PRESET, PRESETS
 from kernels.recordings import FOLDER, LANES_PREFIX, recorded_lanes, recorded_measurement, recorded_run
 from kernels.tools.record import lane_problems
@@ -62,7 +63,9 @@ WANTED_LANES = {
 
 
 def test_the_files_of_lanes_are_those_of_every_kernel_with_marks():
-    assert {file.name: Lanes.subject_of(file) for file in LANE_FILES} == WANTED_LANES
+    headers = {file.name: Lanes.header_of(file) for file in LANE_FILES}
+    found = {name: (AttentionProblem(**each["problem"]), each["kernel"]) for name, each in headers.items()}
+    assert found == WANTED_LANES
 
 
 @pytest.mark.parametrize("file", WANTED_LANES)

@@ -57,7 +57,14 @@ def test_the_sweep_is_refused_where_it_cannot_run_and_the_plain_kernels_are_not(
     assert PLAIN.refusal(problem, capability) is None
 
 
-def test_a_kernel_without_lanes_is_refused_with_the_names_of_those_that_have_some():
-    known = "flash2, flash3, backward_plain, backward_sweep"
-    with pytest.raises(InvalidProblem, match=f"lanes are recorded of {known}"):
-        run_lanes(PROBLEM, "backward")
+@pytest.mark.parametrize(
+    ("kernel", "words"),
+    [
+        ("backward_sweep", "64 x 128 tiles"),
+        ("flash3", "128 x 128 tiles"),
+        ("backward", "flash2, flash3, backward_plain, backward_sweep"),
+    ],
+)
+def test_a_refusal_names_the_tiles_or_the_kernels_with_lanes(kernel, words):
+    with pytest.raises(InvalidProblem, match=words):
+        run_lanes(AttentionProblem(block_m=64, block_n=64), kernel)

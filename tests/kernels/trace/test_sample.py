@@ -1,8 +1,6 @@
 """Which part of a long run is sampled, what it says of itself, and its place in the file format."""
 
-import io
-import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +8,7 @@ import pytest
 from kernels.algorithms import ALGORITHMS, run_traced
 from kernels.problem import AttentionProblem
 from kernels.trace.sample import AT_ONCE_S, SOON_S, Sample, choose_sample, sampled_steps
-from kernels.trace.trace import InvalidTrace, Trace
+from kernels.trace.trace import Trace
 from tests.kernels.helpers import problem_id
 
 LONG = AttentionProblem(q_len=131072, kv_len=131072, mask="causal")
@@ -64,46 +62,9 @@ SMALL = AttentionProblem(q_len=40, kv_len=40, head_dim=16, block_m=16, block_n=1
 SAMPLE = Sample((1,), (0, 2))
 
 
-@pytest.fixture(scope="module")
-def sampled():
-    return run_traced(SMALL, "flash2", SAMPLE)
-
-
-def changed(trace, **header):
-    """The file of a trace with another header."""
-    with np.load(io.BytesIO(trace.to_bytes()), allow_pickle=False) as file:
-        arrays = {name: file[name] for name in file.files}
-    values = json.loads(arrays["header"].tobytes()) | header
-    arrays["header"] = np.frombuffer(json.dumps(values).encode(), np.uint8)
-    buffer = io.BytesIO()
-    np.savez(buffer, **arrays)
-    return buffer.getvalue()
-
-
-def test_a_sample_is_kept_in_the_file(sampled):
+def test_a_sample_is_kept_in_the_file():
+    sampled = run_traced(SMALL, "flash2", SAMPLE)
     again = Trace.load(sampled.to_bytes())
     assert again.sample == SAMPLE
     assert again.output.shape == (1, 1, 24, 16)
     assert np.array_equal(again.output, sampled.output)
-
-
-@pytest.mark.parametrize(
-    "sample",
-    [
-        {"heads": [2], "q_tiles": [0, 2]},
-        {"heads": [1], "q_tiles": [0, 3]},
-        {"heads": [1], "q_tiles": [2, 0]},
-        {"heads": [1, 1], "q_tiles": [0, 2]},
-        {"heads": [1], "q_tiles": [0]},
-        {"heads": [], "q_tiles": None},
-        {"heads": ["1"], "q_tiles": None},
-        {"heads": [1]},
-        [],
-        None,
-    ],
-    ids=str,
-)
-def test_a_wrong_sample_is_a_damaged_file(sampled, sample):
-    assert asdict(SAMPLE) == {"heads": (1,), "q_tiles": (0, 2)}
-    with pytest.raises(InvalidTrace, match="damaged trace file"):
-        Trace.load(changed(sampled, sample=sample))

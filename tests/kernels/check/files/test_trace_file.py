@@ -116,7 +116,7 @@ def test_a_huge_file_is_refused_before_it_is_unpacked(whole, monkeypatch):
         ({"algorithm": "nonsense"}, "algorithm='nonsense' is not accepted"),
         ({"algorithm": "flash1"}, "its kernels are not those of FlashAttention-1"),
         ({"problem": PROBLEM.as_dict() | {"q_len": 77}}, "expected (1, 2, 77, 16)"),
-        ({"problem": 5}, "damaged trace file"),
+        ({"problem": 5}, "damaged file"),
         ({"kernels": ["x"]}, "its kernels are not those of FlashAttention-2"),
         ({"tensors": ["Q", "K", "V", "O", "?"]}, "its tensors are not those of FlashAttention-2"),
         ({"recorded_at": 7}, "`int`"),
@@ -140,7 +140,7 @@ def test_a_wrong_header_is_refused(whole, changes, words):
         ("tensor_bytes_read", lambda a: -a, "tensor_bytes_read has values outside"),
         ("row_max", lambda a: a[:-1], "row_max has shape"),
         ("row_max", None, "it has no row_max"),
-        ("program", None, "damaged trace file"),
+        ("program", None, "damaged file"),
     ],
 )
 def test_wrong_arrays_are_refused(whole, name, change, words):
