@@ -7,10 +7,9 @@ import math
 from kernels.algorithms.standard.entry import ENTRY as STANDARD
 from kernels.algorithms.standard.traffic import standard_bytes, standard_requested
 from kernels.device.clocks import METHODS
-from kernels.measure.measurement import Measurement, PeerResult, TimeRatio, ratio_to_naive
+from kernels.measure.measurement import Measurement, PeerResult, ratio_to_naive
 from kernels.measure.peers import PEERS
 from kernels.oracle.report import FACTORS, rule_words
-from kernels.problem.attention_problem import BLOCKS
 from kernels.trace.algorithm import Algorithm
 from viz.shared.cards import Card, verdict_color
 from viz.shared.formats import format_bytes, format_error, format_ms, format_ratio
@@ -80,23 +79,14 @@ def _requested_words(run: Run) -> str:
 
 def bytes_with_standard(run: Run) -> tuple[str, str]:
     """A run's requested bytes beside those of standard attention in the same tiles, and why they are more."""
-    problem, algorithm, ours = run.trace.problem, run.algorithm, run.traffic.total
-    rival = standard_requested(problem, algorithm.direction)
-    if algorithm is STANDARD:
+    problem, ours = run.trace.problem, run.traffic.total
+    if run.algorithm is STANDARD:
         least = standard_bytes(problem)
-        again = f"Read once per query tile, {problem.q_tiles} in all: {format_bytes(ours - least)} more."
-        return f"K and V read once: {format_bytes(least)}", f"A cache could save repeated reads. {again}"
-    compared = less_or_more(rival / ours, f"standard {format_bytes(rival)}")
-    if ours <= rival or not algorithm.has_formula:
-        return compared, ""
-    most = max(BLOCKS)
-    large = problem.with_(block_m=most, block_n=most)
-    larger, rival_larger = algorithm.requested_bytes(large), standard_requested(large, algorithm.direction)
-    return compared, (
-        "Small tiles read inputs again and again, and a short S is little to save. With tiles of "
-        f"{most} × {most} it would ask for {format_bytes(larger)}, standard attention for "
-        f"{format_bytes(rival_larger)} (modelled)."
-    )
+        again = format_bytes(ours - least)
+        return f"K and V read once: {format_bytes(least)}", f"A cache could save the repeated reads: {again}."
+    rival = standard_requested(problem, run.algorithm.direction)
+    why = "Small tiles read their inputs again and again: larger ones ask for less." if ours > rival else ""
+    return less_or_more(rival / ours, f"standard {format_bytes(rival)}"), why
 
 
 def less_or_more(ratio: float, words: str) -> str:
@@ -114,40 +104,36 @@ def _cost_cards(run: Run, measurement: Measurement | None, mark: str) -> list[Ca
     """
     timed, direction = run.algorithm.timed_as, run.algorithm.direction
     ours = _result(measurement, (timed.peer, CPU_PEER), direction)
+    origin = measurement_words(measurement, run)
     if measurement is None or ours is None or ours.timing is None or ours.peak_extra_bytes is None:
         refused = (ours.refused if ours else None) or "not measured yet"
-        explained = measurement_words(measurement, run)
-        return [Card(f"{mark}{what} · {run.origin}", "–", refused, explained) for what in (TIME, MEMORY)]
+        return [Card(f"{mark}{what} · {run.origin}", "–", refused, origin) for what in (TIME, MEMORY)]
     on_cpu = ours.peer == CPU_PEER
     whose, why = (ON_CPU, "") if on_cpu else (timed.timing_source, timed.why)
-    time, memory = spread_words(ours), format_bytes(ours.peak_extra_bytes)
-    origin = f"{measurement_words(measurement, run)} {why}".strip()
+    values = spread_words(ours), format_bytes(ours.peak_extra_bytes)
     if timed.is_another and not on_cpu:
-        beside = f"{whose}, {run.origin}"
-        return [
-            Card(f"{mark}{TIME}", "not timed", f"{beside}: {time}", f"{origin} {percentile_words(ours)}"),
-            Card(f"{mark}{MEMORY}", "not measured", f"{beside}: {memory}", f"{origin} {EXTRA}"),
-        ]
-    rival, called = _rival(measurement, ours)
-    compared, spread = time_with(measurement, ours, rival, called)
-    compared_memory = compared
-    if rival and rival.timing and rival.peak_extra_bytes is not None:
-        ratio = rival.peak_extra_bytes / max(ours.peak_extra_bytes, 1)
-        compared_memory = less_or_more(ratio, f"{called} {format_bytes(rival.peak_extra_bytes)}")
-    labels = [f"{whose}: {what.lower()}" if whose else f"{mark}{what}" for what in (TIME, MEMORY)]
-    explained = f"{origin} {percentile_words(ours)} {spread}".strip()
-    return [
-        Card(f"{labels[0]} · {run.origin}", time, compared, explained),
-        Card(f"{labels[1]} · {run.origin}", memory, compared_memory, f"{origin} {EXTRA}"),
-    ]
+        labels = [f"{mark}{TIME}", f"{mark}{MEMORY}"]
+        compared = [f"{whose}, {run.origin}: {value}" for value in values]
+        values = "not timed", "not measured"
+    else:
+        names = [f"{whose}: {what.lower()}" if whose else f"{mark}{what}" for what in (TIME, MEMORY)]
+        labels = [f"{name} · {run.origin}" for name in names]
+        compared = _compared(measurement, ours)
+    explained = [f"{origin} {why} {more}" for more in (percentile_words(ours), EXTRA)]
+    return [Card(*card) for card in zip(labels, values, compared, explained, strict=True)]
 
 
-def _rival(measurement: Measurement, ours: PeerResult) -> tuple[PeerResult | None, str]:
-    """What a time is compared with, and its name: naive attention, or a fused one if naive is timed."""
-    if ours.peer != "naive":
-        return _result(measurement, ("naive",), ours.direction), "naive"
-    rival = _result(measurement, ("flash2", CPU_PEER), ours.direction)
-    return rival, "torch's fused" if rival and rival.peer == CPU_PEER else "FlashAttention-2"
+def _compared(measurement: Measurement, ours: PeerResult) -> list[str]:
+    """Time and memory beside those of naive attention, or of a fused one if naive is timed."""
+    rival, name = _result(measurement, ("naive",), ours.direction), "naive"
+    if ours.peer == "naive":
+        rival, name = _result(measurement, ("flash2", CPU_PEER), ours.direction), "FlashAttention-2"
+        name = "torch's fused" if rival and rival.peer == CPU_PEER else name
+    time = time_with(measurement, ours, rival, name)
+    if rival is None or rival.timing is None or rival.peak_extra_bytes is None:
+        return [time, time]
+    ratio = rival.peak_extra_bytes / max(ours.peak_extra_bytes or 0, 1)
+    return [time, less_or_more(ratio, f"{name} {format_bytes(rival.peak_extra_bytes)}")]
 
 
 def _result(measurement: Measurement | None, names: tuple[str, ...], direction: str) -> PeerResult | None:
@@ -155,64 +141,40 @@ def _result(measurement: Measurement | None, names: tuple[str, ...], direction: 
     return next((result for result in results if result), None)
 
 
-def time_with(
-    measurement: Measurement, ours: PeerResult, rival: PeerResult | None, called: str = "naive"
-) -> tuple[str, str]:
-    """A time and its rival's, and what the help adds: a ratio, unless work is too small or spread too large.
+def time_with(measurement: Measurement, ours: PeerResult, rival: PeerResult | None, name: str) -> str:
+    """A time beside its rival's: with a ratio, unless the work is too small or the spread too large.
 
-    One of the two is naive attention; `called` is the rival's name.
+    One of the two is naive attention.
     """
-    ratio = _rival_over_ours(ours, rival)
-    if ratio is None or rival is None or rival.timing is None:
-        return f"{called} {(rival.refused if rival else None) or 'not run'}", ""
-    took = format_ms(rival.timing.median_ms)
-    if measurement.is_mostly_overhead(ours, rival):
-        cost = ""
-        if ours.overhead_ms is not None and rival.overhead_ms is not None:
-            own, theirs = format_ms(ours.overhead_ms), format_ms(rival.overhead_ms)
-            cost = f" With one query and one key the call takes {own}, and that of {called} {theirs}."
-        return (
-            f"mostly overhead, so no ratio: {called} {took}",
-            f"The problem is so small that most of each time is launches and other fixed costs.{cost}",
-        )
-    between = f"{format_ratio(ratio.low)} to {format_ratio(ratio.high)} (10th and 90th percentile)"
-    words = f"The time of {called} over this one: {between}."
+    if rival is None or rival.timing is None:
+        return f"{name} {(rival.refused if rival else None) or 'not run'}"
+    took = f"{name} {format_ms(rival.timing.median_ms)}"
+    ratio = ratio_to_naive(rival, ours) if ours.peer == "naive" else ratio_to_naive(ours, rival)
+    if ratio is None or measurement.is_mostly_overhead(ours, rival):
+        return f"mostly overhead, so no ratio: {took}"
     if not ratio.is_usable:
         low, high = format_ms(rival.timing.low_ms), format_ms(rival.timing.high_ms)
-        return f"too noisy to compare: {called} {low} to {high}", words
-    return f"{_faster(ratio)}: {called} {took}", words
-
-
-def _rival_over_ours(ours: PeerResult, rival: PeerResult | None) -> TimeRatio | None:
-    if rival is None or ours.peer != "naive":
-        return ratio_to_naive(ours, rival) if rival else None
-    ratio = ratio_to_naive(rival, ours)
-    return TimeRatio(1 / ratio.high, 1 / ratio.low) if ratio else None
-
-
-def _faster(ratio: TimeRatio) -> str:
-    """The ratio in words: its middle if its ends are close, or else both ends."""
+        return f"too noisy to compare: {name} {low} to {high}"
     if ratio.low <= 1 <= ratio.high:
-        return "no clear difference"
-    word = "faster" if ratio.low > 1 else "slower"
+        return f"no clear difference: {took}"
+    is_faster = (ratio.low > 1) == (ours.peer != "naive")
     low, high = (ratio.low, ratio.high) if ratio.low > 1 else (1 / ratio.high, 1 / ratio.low)
+    times = f"{format_ratio(low)} to {format_ratio(high)}"
     if high <= CLOSE * low:
-        return f"{format_ratio(math.sqrt(low * high))} {word}"
-    return f"{format_ratio(low)} to {format_ratio(high)} {word}"
+        times = format_ratio(math.sqrt(low * high))
+    return f"{times} {'faster' if is_faster else 'slower'}: {took}"
 
 
 def spread_words(result: PeerResult) -> str:
     """A time with half its spread: 15.6 µs ± 2 %. In a narrow card the line breaks before the spread."""
-    if result.timing is None:
-        return "–"
+    assert result.timing
     took = format_ms(result.timing.median_ms).replace(" ", NO_BREAK)
     return f"{took} ±{NO_BREAK}{100 * result.timing.spread / 2:.0f}{NO_BREAK}%"
 
 
 def percentile_words(result: PeerResult) -> str:
     """The spread in full: "10th to 90th percentile 15.3 µs to 16 µs"."""
-    if result.timing is None:
-        return ""
+    assert result.timing
     low, high = format_ms(result.timing.low_ms), format_ms(result.timing.high_ms)
     return f"10th to 90th percentile {low} to {high}, {result.timing.samples} samples."
 
