@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import csv
 import glob
-import io
 import itertools
 import json
 import math
@@ -24,6 +23,7 @@ import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kernels import ROOT
 from kernels.device.backend import DeviceInfo, device_info, utc_now
@@ -32,6 +32,9 @@ from kernels.file_format import Amount, Day
 from kernels.measure.measurement import Direction
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.traffic.operations import Operation
+
+if TYPE_CHECKING:
+    from kernels.primitives.launch import TileConfig
 
 LIMIT_S = 150
 COUNTED_PROBLEMS = tuple(
@@ -44,7 +47,7 @@ COUNTED_CALLS = tuple(
     for direction in ("forward", "backward")
     for peer in ("naive", "ours", "sdpa_flash", "sdpa_cudnn")
 )
-BASIC_METRICS = (
+TIME, DRAM_READ, DRAM_WRITTEN, L2 = BASIC_METRICS = (
     "gpu__time_duration.sum",
     "dram__bytes_read.sum",
     "dram__bytes_write.sum",
@@ -68,11 +71,6 @@ MORE_METRICS = (
     "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed",
     "sm__warps_active.avg.pct_of_peak_sustained_active",
 )
-NANOSECONDS = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
-NANOSECONDS |= {"nsecond": 1, "usecond": 1e3, "msecond": 1e6, "second": 1e9}
-BYTES = {"byte": 1, "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9, "Tbyte": 1e12}
-UNITS = NANOSECONDS | BYTES
-"""Factor from a unit of ncu to the base unit. Other units, such as %, are kept."""
 MARKER = "spin_kernel"
 """The kernel of torch.cuda._sleep, which is launched before each call to separate the calls in ncu's list."""
 
@@ -93,27 +91,12 @@ class KernelCounters:
     @property
     def time_ms(self) -> float:
         """Duration on the GPU."""
-        return self.metrics["gpu__time_duration.sum"] / 1e6
-
-    @property
-    def dram_read_bytes(self) -> float:
-        """Bytes read from DRAM."""
-        return self.metrics["dram__bytes_read.sum"]
-
-    @property
-    def dram_written_bytes(self) -> float:
-        """Bytes written to DRAM."""
-        return self.metrics["dram__bytes_write.sum"]
+        return self.metrics[TIME] / 1e6
 
     @property
     def dram_bytes(self) -> float:
         """Bytes read from DRAM and written to it."""
-        return self.dram_read_bytes + self.dram_written_bytes
-
-    @property
-    def l2_bytes(self) -> float:
-        """Bytes that crossed the L2 cache."""
-        return self.metrics["lts__t_bytes.sum"]
+        return self.metrics[DRAM_READ] + self.metrics[DRAM_WRITTEN]
 
     @property
     def tensor_percent(self) -> float | None:
@@ -151,7 +134,7 @@ class CounterRun:
     @property
     def l2_bytes(self) -> float:
         """Bytes that crossed the L2 cache in all kernels."""
-        return sum(kernel.l2_bytes for kernel in self.kernels)
+        return sum(kernel.metrics[L2] for kernel in self.kernels)
 
 
 def missing_counter(kernels: Iterable[KernelCounters]) -> str:
@@ -165,22 +148,17 @@ def parse_csv(text: str, metrics: tuple[str, ...]) -> list[KernelCounters]:
 
     Metrics that ncu left empty are left out.
     """
-    table = "\n".join(line for line in text.splitlines() if line.startswith('"'))
-    rows = list(csv.DictReader(io.StringIO(table)))
-    if not rows:
-        return []
-    units, *kernels = rows
-    return [KernelCounters(row["Kernel Name"], _metrics(row, units, metrics)) for row in kernels]
-
-
-def _metrics(row: dict[str, str], units: dict[str, str], names: tuple[str, ...]) -> dict[str, float]:
-    values = {}
-    for name in names:
-        with contextlib.suppress(ValueError):  # "n/a", or no such column
-            value = float((row.get(name) or "").replace(",", ""))
-            if math.isfinite(value):  # ncu writes "nan" for 0 / 0
-                values[name] = value * UNITS.get(units.get(name, ""), 1)
-    return values
+    table = csv.DictReader(line for line in text.splitlines() if line.startswith('"'))
+    kernels = []
+    for row in list(table)[1:]:
+        values = {}
+        for name in metrics:
+            with contextlib.suppress(ValueError):  # "n/a", or no such column
+                value = float((row.get(name) or "").replace(",", ""))
+                if math.isfinite(value):  # ncu writes "nan" for 0 / 0
+                    values[name] = value
+        kernels.append(KernelCounters(row["Kernel Name"], values))
+    return kernels
 
 
 def split_at_markers(kernels: list[KernelCounters]) -> list[tuple[KernelCounters, ...]]:
@@ -220,12 +198,17 @@ def read_counters(problem: AttentionProblem, calls: list[tuple[str, str]]) -> tu
         )
     from kernels.device.runtime import BACKEND
 
-    device, now, made = device_info(BACKEND), utc_now(), zip(calls, kernels_of_calls, strict=True)
-    return tuple(
-        CounterRun(problem, peer, direction, device, now, kernels, _requested(problem, peer, direction))
-        for (peer, direction), kernels in made
-        if kernels  # a peer that does not take this problem launched nothing
-    )
+    device, now, runs = device_info(BACKEND), utc_now(), []
+    for (peer, direction), launched in zip(calls, kernels_of_calls, strict=True):
+        if not launched:  # a peer that does not take this problem
+            continue
+        try:
+            counted = requested(problem, peer, direction)
+        except (RuntimeError, InvalidProblem) as error:  # the counters are kept
+            print(f"{peer} {direction} is not counted: {error}", file=sys.stderr)
+            counted = ()
+        runs.append(CounterRun(problem, peer, direction, device, now, launched, counted))
+    return tuple(runs)
 
 
 def find_ncu() -> str | None:
@@ -236,11 +219,7 @@ def find_ncu() -> str | None:
 
 def available_metrics(ncu: str) -> tuple[str, ...]:
     """BASIC_METRICS, and those of MORE_METRICS that this chip has by ncu's own list."""
-    command = [ncu, "--query-metrics"]
-    try:
-        listed = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S).stdout
-    except (OSError, subprocess.SubprocessError):
-        return BASIC_METRICS
+    _, listed = _run_group([ncu, "--query-metrics"])
     names = {line.split()[0] for line in listed.splitlines() if line.strip()}
     return BASIC_METRICS + tuple(metric for metric in MORE_METRICS if metric.split(".")[0] in names)
 
@@ -248,7 +227,10 @@ def available_metrics(ncu: str) -> tuple[str, ...]:
 def _run_ncu(
     ncu: str, problem: AttentionProblem, calls: list[tuple[str, str]], metrics: tuple[str, ...]
 ) -> str:
-    """The CSV that ncu wrote. Clocks are left as they are; ncu flushes the caches before each kernel."""
+    """The CSV that ncu wrote, in bytes, nanoseconds and percent.
+
+    Clocks are left as they are; ncu flushes the caches before each kernel.
+    """
     request = json.dumps({"problem": problem.as_dict(), "calls": calls})
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "ncu.csv"
@@ -288,14 +270,6 @@ def _run_group(command: list[str]) -> tuple[int, str]:
     return process.returncode, output
 
 
-def _requested(problem: AttentionProblem, peer: str, direction: str) -> tuple[Operation, ...]:
-    try:
-        return requested(problem, peer, direction)
-    except (RuntimeError, InvalidProblem) as error:  # the counters are kept
-        print(f"{peer} {direction} is not counted: {error}", file=sys.stderr)
-        return ()
-
-
 def requested(problem: AttentionProblem, peer: str, direction: str) -> tuple[Operation, ...]:
     """Requested bytes of a peer's kernels or operations.
 
@@ -303,8 +277,9 @@ def requested(problem: AttentionProblem, peer: str, direction: str) -> tuple[Ope
     tensors. Empty for other peers, and for the backward kernels for Hopper, which are not
     counted here.
     """
-    from kernels.algorithms.dispatch import PLAIN, package_for
+    from kernels.algorithms import dispatch
     from kernels.device.runtime import DEVICE
+    from kernels.primitives.tuning import HOPPER_KERNEL
     from kernels.problem.inputs import make_inputs
     from kernels.traffic.operations import count_operations
 
@@ -312,33 +287,19 @@ def requested(problem: AttentionProblem, peer: str, direction: str) -> tuple[Ope
         return count_operations(problem, direction)
     if peer != "ours":
         return ()
-    if direction == "forward":
-        return (_hopper_kernel(problem) or _traced_kernel(problem, "flash2", "forward", "_attn_fwd"),)
-    if package_for(*make_inputs(problem, DEVICE)) != PLAIN:
-        return ()
-    kernels = {"_attn_bwd_preprocess": "dq", "_attn_bwd_dk_dv": "dk_dv", "_attn_bwd_dq": "dq"}
-    return tuple(_traced_kernel(problem, "backward", tuned, name) for name, tuned in kernels.items())
+    inputs = make_inputs(problem, DEVICE)
+    if direction == "backward":
+        plain = dispatch.package_for(*inputs) == dispatch.PLAIN
+        kernels = {"_attn_bwd_preprocess": "dq", "_attn_bwd_dk_dv": "dk_dv", "_attn_bwd_dq": "dq"}
+        return tuple(_traced(problem, "backward", *each) for each in kernels.items() if plain)
+    if HOPPER_KERNEL and (config := dispatch.hopper.chosen_config(*inputs, problem.band)):
+        from kernels.algorithms.flash3.run import requested_bytes
+
+        return (_operation("_attn_fwd_hopper", *requested_bytes(problem, config), config),)
+    return (_traced(problem, "flash2", "_attn_fwd", "forward"),)
 
 
-def _hopper_kernel(problem: AttentionProblem) -> Operation | None:
-    """Requested bytes of the Hopper kernel if `flash_attention` runs it on this problem; else None."""
-    from kernels.device.runtime import DEVICE
-    from kernels.primitives.tuning import HOPPER_KERNEL
-    from kernels.problem.inputs import make_inputs
-
-    if not HOPPER_KERNEL:
-        return None
-    from kernels.algorithms.flash3.launch import chosen_config
-    from kernels.algorithms.flash3.run import requested_bytes
-
-    config = chosen_config(*make_inputs(problem, DEVICE), problem.band)
-    if config is None:
-        return None
-    tiles = f"{config.block_m}x{config.block_n} tiles"
-    return Operation("_attn_fwd_hopper", *requested_bytes(problem, config), tiles)
-
-
-def _traced_kernel(problem: AttentionProblem, algorithm: str, tuned: str, name: str) -> Operation:
+def _traced(problem: AttentionProblem, algorithm: str, name: str, tuned: str) -> Operation:
     """Requested bytes of one kernel, counted with the tiles that the tuned table gives it."""
     import torch
 
@@ -346,14 +307,15 @@ def _traced_kernel(problem: AttentionProblem, algorithm: str, tuned: str, name: 
     from kernels.primitives.tuning import choose_config
 
     length = problem.q_len if tuned == "dk_dv" else problem.kv_len
-    config = choose_config(
-        tuned, problem.head_dim, getattr(torch, problem.dtype), problem.mask != "full", length
-    )
+    dtype = getattr(torch, problem.dtype)
+    config = choose_config(tuned, problem.head_dim, dtype, problem.mask != "full", length)
     trace = run_traced(problem.with_(block_m=config.block_m, block_n=config.block_n), algorithm)
     steps = trace.kernel == trace.kernels.index(name)
-    read, written = (
-        int(counted[steps].sum()) for counted in (trace.tensor_bytes_read, trace.tensor_bytes_written)
-    )
+    read, written = trace.tensor_bytes_read[steps].sum(), trace.tensor_bytes_written[steps].sum()
+    return _operation(name, int(read), int(written), config)
+
+
+def _operation(name: str, read: int, written: int, config: TileConfig) -> Operation:
     return Operation(name, read, written, f"{config.block_m}x{config.block_n} tiles")
 
 

@@ -26,12 +26,8 @@ SMALL_SHARE = 0.02
 """Kernels with a smaller share of the total than this are drawn as one."""
 
 
-@dataclass(frozen=True)
-class KernelTraffic:
-    """Bytes of one kernel or operation."""
-
-    name: str
-    bytes: float
+Part = tuple[str, float]
+"""A kernel or operation, and its bytes."""
 
 
 @dataclass(frozen=True)
@@ -42,14 +38,14 @@ class TrafficTotal:
     """"modelled", "requested", "compulsory" or "DRAM"."""
     origin: str
     """"modelled", "counted" or "recorded": which of the page's words for where a number is from."""
-    parts: tuple[KernelTraffic, ...]
+    parts: tuple[Part, ...]
     source: str = ""
     """How the number was found, in words."""
 
     @property
     def bytes(self) -> float | None:
         """Sum of the parts; None if there are none."""
-        return sum(part.bytes for part in self.parts) if self.parts else None
+        return sum(moved for _, moved in self.parts) if self.parts else None
 
     @property
     def missing(self) -> str:
@@ -63,103 +59,85 @@ FourTotals = tuple[TrafficTotal, TrafficTotal, TrafficTotal, TrafficTotal]
 """Modelled, requested, compulsory, DRAM."""
 
 
-def standard_traffic(
-    problem: AttentionProblem, direction: str, operations: Iterable[Operation], counters: CounterRun | None
+def four_totals(
+    peer: str,
+    problem: AttentionProblem,
+    direction: str,
+    operations: Iterable[Operation],
+    counters: CounterRun | None,
 ) -> FourTotals:
-    """The four totals of naive attention; `operations` are those of `count_operations`."""
-    if direction == "forward":
-        modelled = tuple(KernelTraffic(stage.name, stage.bytes_moved) for stage in standard_stages(problem))
-    else:
-        modelled = (KernelTraffic("five kernels", standard_bytes(problem, "backward")),)
-    by_formula = "S and P are written and read back: Dao et al. 2022, algorithm 0 (backward: algorithm 3)"
-    by_tensors = "the sizes of the tensors that each torch operation reads and writes"
-    return (
-        TrafficTotal("modelled", "modelled", modelled, by_formula),
-        TrafficTotal("requested", "modelled", join_small(_parts(operations)), by_tensors),
-        _compulsory(problem, direction, with_lse=False),
-        dram_traffic(counters),
-    )
+    """The four totals of "naive" attention or of "ours".
 
-
-def our_traffic(
-    problem: AttentionProblem, direction: str, operations: Iterable[Operation], counters: CounterRun | None
-) -> FourTotals:
-    """The four totals of our kernels; `operations` are what they counted under TRACE, with tuned tiles.
-
+    `operations` are those of `count_operations`, or what our kernels counted under TRACE, with tuned tiles.
     Nothing is modelled if the counters are of other kernels than those that have a formula.
     """
     operations = tuple(operations)
-    modelled = our_modelled_parts(problem, direction, operations)
-    ran = {kernel.short_name for kernel in counters.kernels} if counters else set()
-    if ran and not operations and ran.isdisjoint(part.name for part in modelled):
-        modelled = ()
-    by_formula = "loads and stores of a tile, times the tiles that the mask leaves"
-    by_kernels = "by the kernels, from the masks of their own loads and stores"
+    counted = tuple((operation.name, float(operation.bytes_moved)) for operation in operations)
+    if peer == "naive":
+        parts = _naive_parts(problem, direction)
+        by_formula = "S and P are written and read back: Dao et al. 2022, algorithm 0 (backward: algorithm 3)"
+        by_tensors = "the sizes of the tensors that each torch operation reads and writes"
+        requested = TrafficTotal("requested", "modelled", join_small(counted), by_tensors)
+    else:
+        parts = our_modelled_parts(problem, direction, operations)
+        ran = {kernel.short_name for kernel in counters.kernels} if counters else set()
+        if ran and not operations and ran.isdisjoint(name for name, _ in parts):
+            parts = ()
+        by_formula = "loads and stores of a tile, times the tiles that the mask leaves"
+        by_kernels = "by the kernels, from the masks of their own loads and stores"
+        requested = TrafficTotal("requested", "counted", counted, by_kernels)
+    least = compulsory_bytes(problem, direction, with_lse=peer != "naive")
+    once = "every input read once, every result written once"
+    dram, source = (), ""
+    if counters is not None:
+        dram = join_small((kernel.short_name, kernel.dram_bytes) for kernel in counters.kernels)
+        source = f"hardware counters of {counters.device.name}, the L2 empty before each kernel"
     return (
-        TrafficTotal("modelled", "modelled", modelled, by_formula),
-        TrafficTotal("requested", "counted", _parts(operations), by_kernels),
-        _compulsory(problem, direction, with_lse=True),
-        dram_traffic(counters),
+        TrafficTotal("modelled", "modelled", parts, by_formula),
+        requested,
+        TrafficTotal("compulsory", "modelled", (("all", least),), once),
+        TrafficTotal("DRAM", "recorded", dram, source),
     )
 
 
-def _parts(operations: Iterable[Operation]) -> tuple[KernelTraffic, ...]:
-    return tuple(KernelTraffic(operation.name, operation.bytes_moved) for operation in operations)
-
-
-def _compulsory(problem: AttentionProblem, direction: str, with_lse: bool) -> TrafficTotal:
-    """`with_lse`: lse is among the results of a forward pass."""
-    everything = KernelTraffic("all", compulsory_bytes(problem, direction, with_lse))
-    source = "every input read once, every result written once"
-    return TrafficTotal("compulsory", "modelled", (everything,), source)
-
-
-def dram_traffic(counters: CounterRun | None) -> TrafficTotal:
-    """DRAM bytes by hardware counters, kernel by kernel."""
-    if counters is None:
-        return TrafficTotal("DRAM", "recorded", ())
-    parts = join_small(KernelTraffic(kernel.short_name, kernel.dram_bytes) for kernel in counters.kernels)
-    source = f"hardware counters of {counters.device.name}, the L2 empty before each kernel"
-    return TrafficTotal("DRAM", "recorded", parts, source)
-
-
-def join_small(parts: Iterable[KernelTraffic]) -> tuple[KernelTraffic, ...]:
+def join_small(parts: Iterable[Part]) -> tuple[Part, ...]:
     """The parts, with those under SMALL_SHARE joined into one at the end."""
     parts = tuple(parts)
-    total = sum(part.bytes for part in parts)
-    large = tuple(part for part in parts if part.bytes >= SMALL_SHARE * total)
-    rest = total - sum(part.bytes for part in large)
-    return large + ((KernelTraffic("the rest", rest),) if rest else ())
+    total = sum(moved for _, moved in parts)
+    large = tuple((name, moved) for name, moved in parts if moved >= SMALL_SHARE * total)
+    rest = total - sum(moved for _, moved in large)
+    return large + ((("the rest", rest),) if rest else ())
+
+
+def _naive_parts(problem: AttentionProblem, direction: str) -> tuple[Part, ...]:
+    if direction == "backward":
+        return (("five kernels", standard_bytes(problem, "backward")),)
+    return tuple((stage.name, stage.bytes_moved) for stage in standard_stages(problem))
 
 
 def our_modelled_parts(
     problem: AttentionProblem, direction: str, operations: tuple[Operation, ...]
-) -> tuple[KernelTraffic, ...]:
+) -> tuple[Part, ...]:
     """Requested bytes by formula, for the tiles of the counted kernels, or the problem's own if none are."""
+    sides = {operation.name: tile_sides(operation) for operation in operations}
     if direction == "forward":
-        counted = next(iter(operations), None)
-        name, sides = (counted.name, tile_sides(counted)) if counted else (FORWARD.name, None)
-        return (KernelTraffic(name, flash2_requested_bytes(problem, sides)),)
-    tiles = {operation.name: tiles_of(operation, problem) for operation in operations}
-    return tuple(
-        KernelTraffic(kernel.name, formula(tiles.get(kernel.name, problem)))
-        for kernel in ALGORITHMS["backward"].kernels
-        if (formula := kernel.requested_bytes) is not None
-    )
+        name = next(iter(sides), FORWARD.name)
+        return ((name, flash2_requested_bytes(problem, sides.get(name))),)
+    parts = []
+    for kernel in ALGORITHMS["backward"].kernels:
+        block_m, block_n = sides.get(kernel.name) or (problem.block_m, problem.block_n)
+        tiled = problem
+        if {block_m, block_n} <= set(BLOCKS):
+            tiled = problem.with_(block_m=block_m, block_n=block_n)
+        if kernel.requested_bytes is not None:
+            parts.append((kernel.name, kernel.requested_bytes(tiled)))
+    return tuple(parts)
 
 
 def tile_sides(operation: Operation) -> tuple[int, int] | None:
     """(BLOCK_M, BLOCK_N) that an operation names ("64x128 tiles"); None if it names none."""
     sides = re.fullmatch(r"([1-9]\d{0,3})x([1-9]\d{0,3}) tiles", operation.shape, re.ASCII)
     return (int(sides[1]), int(sides[2])) if sides else None
-
-
-def tiles_of(operation: Operation, problem: AttentionProblem) -> AttentionProblem:
-    """The problem with the tiles that an operation names; unchanged if a problem does not accept them."""
-    sides = tile_sides(operation)
-    if sides is None or not set(sides) <= set(BLOCKS):
-        return problem
-    return problem.with_(block_m=sides[0], block_n=sides[1])
 
 
 def cache_share(requested: TrafficTotal, dram: TrafficTotal) -> float | None:

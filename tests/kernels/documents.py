@@ -80,11 +80,11 @@ NCU_HEADER = (
 SOFTMAX = "void at::native::(anonymous namespace)::softmax_forward<float, 4>(float*, int)"
 NCU_CSV = f"""==PROF== Connected to process 77
 {NCU_HEADER}
-"","","Mbyte","byte","us","byte"
+"","","byte","byte","ns","byte"
 "0","at::cuda::<unnamed>::spin_kernel(long)","0","0","1","0"
-"1","{SOFTMAX}","1,536.5","2048","12.5","5000000"
+"1","{SOFTMAX}","1,536,500","2048","12500","5000000"
 "2","_attn_fwd","1","2","3","4"
 "3","at::cuda::<unnamed>::spin_kernel(long)","0","0","1","0"
 "4","sm90_gemm","7","8","9","n/a"
 """
-"""What ncu prints for two calls: a marker before each, thousands separators, units, one counter missing."""
+"""What ncu prints for two calls: a marker before each, thousands separators, one counter missing."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import streamlit as st
 
 from kernels.algorithms.flash2.entry import ENTRY as FLASH2
-from kernels.measure.counters import CounterRun
-from kernels.measure.four_numbers import FourTotals, cache_share, our_traffic, standard_traffic
+from kernels.measure.counters import DRAM_READ, DRAM_WRITTEN, L2, CounterRun
+from kernels.measure.four_numbers import FourTotals, cache_share, four_totals
 from kernels.problem import AttentionProblem
 from kernels.traffic.operations import Operation
 from kernels.worker.requests import OperationsRequest, TraceRequest
@@ -56,7 +56,10 @@ def traffic_panel(store: runs.RunStore | None, backend: str, shown: list[Source]
             with column:
                 _four_numbers(device_store, backend, peer, problem, direction, runs_by_peer.get(peer))
         if runs_by_peer:
-            _kernel_table(list(runs_by_peer.values()), direction)
+            with st.expander("Kernel by kernel, by the hardware counters", icon=":material/table:"):
+                rows = kernel_rows(list(runs_by_peer.values()))
+                st.dataframe(rows, hide_index=True, key=f"kernels-{direction}", height="content")
+                st.caption(ABOUT_COUNTERS)
 
 
 def _four_numbers(
@@ -68,32 +71,32 @@ def _four_numbers(
     counters: CounterRun | None,
 ) -> None:
     """The chart of "naive" or "ours" with its shares."""
-    if peer == "naive":
-        title, color, traffic = "standard attention", colors().standard, standard_traffic
-        operations = counters.counted if counters else _count_naive(store, problem, direction)
+    if counters:
+        operations = counters.counted
+    elif peer == "naive":
+        operations = _count_naive(store, problem, direction)
     else:
-        title, color, traffic = "our kernels", colors().flash, our_traffic
-        operations = counters.counted if counters else _count_ours(store, backend, problem, direction)
-    totals = traffic(problem, direction, operations, counters)
-    plot(four_numbers_figure(title, totals, color, colors()), key=f"four-{peer}-{direction}")
+        operations = _count_ours(store, backend, problem, direction)
+    totals = four_totals(peer, problem, direction, operations, counters)
+    title, color = {"naive": ("standard attention", "standard"), "ours": ("our kernels", "flash")}[peer]
+    figure = four_numbers_figure(title, totals, getattr(colors(), color), colors())
+    plot(figure, key=f"four-{peer}-{direction}")
     st.caption(share_words(totals, counters))
 
 
 def _problem_choice(counters: list[CounterRun], choice: Choice) -> AttentionProblem:
     """A shape whose counters are recorded, first one like that of the sidebar, or that one itself."""
-    recorded = {_shape_words(run.problem): run.problem for run in counters}
-    options = [*recorded, SIDEBAR_SHAPE]
+    problems = {_shape_words(run.problem): run.problem for run in counters}
     chosen = choice.view.problem(choice.view.dtype)
-    alike = [
-        (problem.head_dim, problem.mask) == (chosen.head_dim, chosen.mask) for problem in recorded.values()
-    ]
+    wanted = (chosen.head_dim, chosen.mask)
+    alike = [(problem.head_dim, problem.mask) == wanted for problem in problems.values()]
     first = alike.index(True) if True in alike else 0
     words = "A shape with hardware counters, or the one chosen in the sidebar, which has three of the totals."
+    options = [*problems, SIDEBAR_SHAPE]
     picked = st.selectbox("Shape", options, first, key="shape", bind="query-params", help=words)
-    if picked in recorded:
-        return recorded[picked]
-    st.caption(f"{_shape_words(chosen)}, {chosen.batch} x {format_count(chosen.q_heads, 'head')}")
-    return chosen
+    if picked == SIDEBAR_SHAPE:
+        st.caption(f"{_shape_words(chosen)}, {chosen.batch} x {format_count(chosen.q_heads, 'head')}")
+    return problems.get(picked, chosen)
 
 
 def _shape_words(problem: AttentionProblem) -> str:
@@ -108,8 +111,7 @@ def _count_naive(
     """Requested bytes of naive attention by the sizes of its tensors, from the worker within milliseconds."""
     if store is None:
         return ()
-    job = store.job(OperationsRequest(problem, direction))
-    return result_of(store, job, "count-naive") or ()
+    return result_of(store, store.job(OperationsRequest(problem, direction)), "count-naive") or ()
 
 
 def _count_ours(
@@ -121,54 +123,39 @@ def _count_ours(
     """
     if store is None or direction != "forward":
         return ()
-    head = problem.with_(batch=1, q_heads=1, kv_heads=1)
-    heads = problem.batch * problem.q_heads
+    head, heads = problem.with_(batch=1, q_heads=1, kv_heads=1), problem.batch * problem.q_heads
     seconds = runs.estimated_seconds(head, FLASH2, backend)
     label = f"Count our kernel here (about {seconds:.0f} s)"
     job = asked_job(store, TraceRequest(head, FLASH2.name), seconds, label)
     traced = result_of(store, job, "count-ours") if job else None
     if traced is None:
         return ()
-    trace = traced.trace
-    read, written = int(trace.tensor_bytes_read.sum()), int(trace.tensor_bytes_written.sum())
-    return (
-        Operation(
-            FLASH2.kernels[0].name, heads * read, heads * written, f"{head.block_m}x{head.block_n} tiles"
-        ),
-    )
+    counted = (traced.trace.tensor_bytes_read, traced.trace.tensor_bytes_written)
+    read, written = (heads * int(each.sum()) for each in counted)
+    tiles = f"{head.block_m}x{head.block_n} tiles"
+    return (Operation(FLASH2.kernels[0].name, read, written, tiles),)
 
 
 def share_words(totals: FourTotals, counters: CounterRun | None) -> str:
-    """The caches' share of the requested bytes, L2 bytes, and DRAM bytes over compulsory bytes."""
+    """L2 bytes, DRAM bytes over compulsory bytes, and the caches' share of the requested bytes."""
     _, requested, compulsory, dram = totals
     if counters is None or not dram.bytes or not compulsory.bytes:
         return NO_COUNTERS
     share = cache_share(requested, dram)
-    parts = [
-        f"L2 {format_bytes(counters.l2_bytes)}",
-        f"DRAM {format_ratio(dram.bytes / compulsory.bytes)} the compulsory bytes",
-    ]
-    if share is not None:
-        parts.append(f"caches served **{share:.0%}** of the requested bytes")
-    return " · ".join(parts)
-
-
-def _kernel_table(counter_runs: list[CounterRun], direction: str) -> None:
-    with st.expander("Kernel by kernel, by the hardware counters", icon=":material/table:"):
-        st.dataframe(kernel_rows(counter_runs), hide_index=True, key=f"kernels-{direction}", height="content")
-        st.caption(ABOUT_COUNTERS)
+    served = "" if share is None else f" · caches served **{share:.0%}** of the requested bytes"
+    ratio = format_ratio(dram.bytes / compulsory.bytes)
+    return f"L2 {format_bytes(counters.l2_bytes)} · DRAM {ratio} the compulsory bytes{served}"
 
 
 def kernel_rows(counter_runs: list[CounterRun]) -> dict[str, list[str]]:
     """A row per kernel: its time, its DRAM and L2 bytes, how busy the tensor cores were."""
-    kernels = [(run, kernel) for run in counter_runs for kernel in run.kernels]
-    shares = [kernel.tensor_percent for _, kernel in kernels]
+    kernels = [kernel for run in counter_runs for kernel in run.kernels]
+    moved = {"DRAM read": DRAM_READ, "DRAM written": DRAM_WRITTEN, "L2": L2}
+    shares = [kernel.tensor_percent for kernel in kernels]
     return {
-        "by": [peer_label(run.peer) for run, _ in kernels],
-        "kernel": [kernel.short_name for _, kernel in kernels],
-        "time": [format_ms(kernel.time_ms) for _, kernel in kernels],
-        "DRAM read": [format_bytes(kernel.dram_read_bytes) for _, kernel in kernels],
-        "DRAM written": [format_bytes(kernel.dram_written_bytes) for _, kernel in kernels],
-        "L2": [format_bytes(kernel.l2_bytes) for _, kernel in kernels],
+        "by": [peer_label(run.peer) for run in counter_runs for _ in run.kernels],
+        "kernel": [kernel.short_name for kernel in kernels],
+        "time": [format_ms(kernel.time_ms) for kernel in kernels],
+        **{name: [format_bytes(kernel.metrics[key]) for kernel in kernels] for name, key in moved.items()},
         "tensor cores busy": ["–" if share is None else f"{share:.0f} %" for share in shares],
     }

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernels.measure.four_numbers import our_traffic
+from kernels.measure.four_numbers import four_totals
 from tests.kernels.documents import counter_run, document
 from viz.measure.traffic import NO_COUNTERS, kernel_rows, share_words
 
@@ -19,7 +19,8 @@ def test_the_table_of_kernels_has_a_row_per_kernel():
 )
 def test_dram_bytes_are_compared_with_requested_and_compulsory_ones(dram, share, ratio):
     run = counter_run(dram=dram)
-    words = share_words(our_traffic(run.problem, "forward", run.counted, run), run)
+    totals = four_totals("ours", run.problem, "forward", run.counted, run)
+    words = share_words(totals, run)
     assert ratio in words
     assert f"**{share}**" in words if share else "%" not in words
-    assert share_words(our_traffic(run.problem, "forward", run.counted, None), None) == NO_COUNTERS
+    assert share_words(totals, None) == NO_COUNTERS

@@ -18,10 +18,13 @@ def four_numbers_figure(title: str, totals: FourTotals, color: str, colors: them
     for total in totals:
         if not total.parts:  # so that it has a row for its reason
             bars.append(rows([_label(total)], [0], hoverinfo="skip"))
-        for index, part in enumerate(total.parts):
-            marker = _marker(total.kind, index, color, colors)
-            words = f"{part.name}: {format_bytes(part.bytes)}<br>{total.origin}: {total.source}"
-            bars.append(rows([_label(total)], [part.bytes], marker=marker, hovertext=words, hoverinfo="text"))
+        for index, (name, moved) in enumerate(total.parts):
+            # Every second part of a bar is paler, so that neighbours are told apart.
+            look = {"opacity": 0.62 if index % 2 else 1.0, "line": {"color": colors.background, "width": 1.5}}
+            filled = colors.muted if total.kind == "compulsory" else color
+            marker = hatched(filled, PATTERNS[total.kind], colors) | look
+            words = f"{name}: {format_bytes(moved)}<br>{total.origin}: {total.source}"
+            bars.append(rows([_label(total)], [moved], marker=marker, hovertext=words, hoverinfo="text"))
     x, y = lengths(max(total.bytes or 0 for total in totals), 1.32), DOWNWARDS | {"tickfont_size": 14}
     layout = {"barmode": "stack", "bargap": 0.28, "showlegend": False, "margin_t": 34}
     figure = chart(bars, colors, 60 + 62 * len(totals), title, x, y, **layout)
@@ -35,11 +38,3 @@ def four_numbers_figure(title: str, totals: FourTotals, color: str, colors: them
 def _label(total: TrafficTotal) -> str:
     """The kind of a total, and the word for where it is from."""
     return total.kind if total.kind == total.origin else f"{total.kind}<br>({total.origin})"
-
-
-def _marker(kind: str, index: int, color: str, colors: theme.Palette) -> dict:
-    """Every second part of a bar is paler, so that neighbours are told apart."""
-    return hatched(colors.muted if kind == "compulsory" else color, PATTERNS[kind], colors) | {
-        "opacity": 1.0 if index % 2 == 0 else 0.62,
-        "line": {"color": colors.background, "width": 1.5},
-    }
