@@ -102,7 +102,7 @@ class ArrayFile:
     """A file that unpacks to more than this is not read."""
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """The shape that each array must have if it is there. Raises UnreadableFile if others contradict it."""
+        """The shape that each array must have if it is there. Raises UnreadableFile for other faults."""
         raise NotImplementedError
 
     def arrays(self) -> dict[str, np.ndarray]:

@@ -146,10 +146,10 @@ def lane_problems(entry: Algorithm, kernel: LaneKernel) -> dict[str, AttentionPr
     """
     presets = {name: preset.problem for name, preset in PRESETS.items()}
     played = {name: presets[name] for name in entry.recorded}
-    owner = next((each for each in kernels_with_lanes(entry.direction) if each.tiles), kernel)
+    owner = next((each for each in kernels_with_lanes(entry.direction) if each.own_tiles), kernel)
     beside = LANE_PROBLEMS if kernel.as_played else presets | LANE_PROBLEMS
     found = {name: owner.with_own_tiles(problem) for name, problem in beside.items()}
-    found = {name: problem for name, problem in found.items() if owner.takes(problem)}
+    found = {name: problem for name, problem in found.items() if owner.refusal(problem) is None}
     return found | played if kernel.as_played else found
 
 

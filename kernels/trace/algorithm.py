@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kernels.device.gpus import REGISTERS
-from kernels.problem import AttentionProblem, InvalidProblem
+from kernels.problem import AttentionProblem
 from kernels.problem.tiles import count_tiles
-from kernels.trace.lane_kernel import LaneKernel, TilesOf, with_tiles_of
-from kernels.trace.needs import Needs
+from kernels.trace.lane_kernel import LaneKernel
+from kernels.trace.needs import Needs, Particular, TilesOf
 from kernels.trace.tile_figure import TileFigure
 from kernels.trace.timed import NOT_TIMED, TimedAs
 
@@ -188,7 +188,7 @@ class Kernel:
 
 
 @dataclass(frozen=True)
-class Algorithm:
+class Algorithm(Particular):
     """One algorithm: its kernels in launch order, and the facts that pages show of it."""
 
     name: str
@@ -251,26 +251,6 @@ class Algorithm:
     """What it needs of the machine and the problem; None if it runs everywhere and takes every problem."""
     own_tiles: TilesOf | None = None
     """(block_m, block_n) that it runs a problem with; None if they are those of the problem."""
-
-    def with_own_tiles(self, problem: AttentionProblem) -> AttentionProblem:
-        """The problem as this algorithm runs it: with its own tiles, if it has such."""
-        return with_tiles_of(problem, self.own_tiles)
-
-    def refusal(self, problem: AttentionProblem) -> InvalidProblem | None:
-        """Why it does not take a problem on any machine; None if it does. Other tiles are not its own."""
-        if self.needs and (refused := self.needs.refusal(self.label, problem)):
-            return refused
-        own = self.with_own_tiles(problem)
-        for name in ("block_m", "block_n"):
-            if getattr(problem, name) != getattr(own, name):
-                tiles = f"{own.block_m} x {own.block_n} tiles"
-                accepted = f"with head_dim {problem.head_dim}, {self.label} runs with {tiles}"
-                return InvalidProblem(name, getattr(problem, name), accepted, "Choose those.")
-        return None
-
-    def missing(self, capability: str) -> InvalidProblem | None:
-        """Why it cannot run on a device of this compute capability ("" without a GPU); None if it can."""
-        return self.needs.missing(self.label, capability) if self.needs else None
 
     def kernel(self, name: str) -> Kernel:
         """The kernel of that name. Raises KeyError if there is none."""

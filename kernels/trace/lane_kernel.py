@@ -5,27 +5,14 @@ Importing this file imports neither torch nor triton.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.trace.lanes import LaneRole
-from kernels.trace.needs import Needs
-
-TilesOf = Callable[[AttentionProblem], tuple[int, int]]
-"""(block_m, block_n) that a kernel runs a problem with."""
-
-
-def with_tiles_of(problem: AttentionProblem, tiles_of: TilesOf | None) -> AttentionProblem:
-    """The problem with those tiles; as it is if there are none."""
-    if tiles_of is None:
-        return problem
-    block_m, block_n = tiles_of(problem)
-    return problem.with_(block_m=block_m, block_n=block_n)
+from kernels.trace.needs import Needs, Particular, TilesOf
 
 
 @dataclass(frozen=True)
-class LaneKernel:
+class LaneKernel(Particular):
     """A kernel that sets marks, or several of one algorithm that are launched one after the other."""
 
     name: str
@@ -39,7 +26,7 @@ class LaneKernel:
     """What a reader has to know of it beside the run that is played."""
     needs: Needs | None = None
     """What it needs of the machine and the problem; None if it runs on every GPU and takes every problem."""
-    tiles: TilesOf | None = None
+    own_tiles: TilesOf | None = None
     """Its own tiles; None if they are those of the problem."""
     as_played: bool = False
     """Whether its lanes of the presets are recorded with the presets' own tiles, as its runs are."""
@@ -48,32 +35,6 @@ class LaneKernel:
     def launches(self) -> int:
         """How many kernels are launched one after the other."""
         return len({role.kernel for role in self.roles})
-
-    def with_own_tiles(self, problem: AttentionProblem) -> AttentionProblem:
-        """The problem with its own tiles, if it has such."""
-        return with_tiles_of(problem, self.tiles)
-
-    def takes(self, problem: AttentionProblem) -> bool:
-        """Whether it takes the problem, tiles included, on some GPU."""
-        return self._not_taken(problem) is None
-
-    def refusal(self, problem: AttentionProblem, capability: str) -> InvalidProblem | None:
-        """Why it cannot run the problem on a GPU of this compute capability; None if it can."""
-        return self._not_taken(problem) or self.missing(capability)
-
-    def _not_taken(self, problem: AttentionProblem) -> InvalidProblem | None:
-        if self.needs and (refused := self.needs.refusal(self.label, problem)):
-            return refused
-        own = self.with_own_tiles(problem)
-        if own == problem:
-            return None
-        given = f"{problem.block_m} x {problem.block_n}"
-        accepted = f"lanes of {self.label} are those of {own.block_m} x {own.block_n} tiles"
-        return InvalidProblem("tiles", given, accepted, "Choose those.")
-
-    def missing(self, capability: str) -> InvalidProblem | None:
-        """Why it cannot run on a GPU of this compute capability, whatever the problem; None if it can."""
-        return self.needs.missing(self.label, capability) if self.needs else None
 
     def phase_of(self, activity: str) -> str:
         """The phase that an activity belongs to; "" if no role has it."""

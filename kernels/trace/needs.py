@@ -1,10 +1,14 @@
-"""What an algorithm needs that not every machine, and not every problem, has."""
+"""What an algorithm, or a kernel with lanes, needs that not every machine and not every problem has."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from kernels.problem import AttentionProblem, InvalidProblem
+
+TilesOf = Callable[[AttentionProblem], tuple[int, int]]
+"""(block_m, block_n) that a kernel runs a problem with."""
 
 
 @dataclass(frozen=True)
@@ -23,30 +27,49 @@ class Needs:
         """The GPU, with its compute capability."""
         return f"{self.gpu} (compute capability {self.capability})"
 
-    @property
-    def _dtype_words(self) -> str:
-        return " or ".join(self.dtypes)
 
-    @property
-    def _head_dim_words(self) -> str:
-        return f"a multiple of {self.head_dims.step} from {self.head_dims[0]} to {self.head_dims[-1]}"
+class Particular:
+    """Has a label, needs, and tiles of its own; None if it runs everywhere, or with the problem's tiles."""
 
-    def refusal(self, label: str, problem: AttentionProblem) -> InvalidProblem | None:
-        """Why the algorithm of that label does not take a problem, whatever the machine; None if it does."""
-        if problem.dtype not in self.dtypes:
-            remedy = "Choose one of these, or another algorithm."
-            return InvalidProblem("dtype", problem.dtype, f"{label} takes {self._dtype_words}", remedy)
-        if problem.head_dim not in self.head_dims:
-            accepted = f"the head_dim of {label} is {self._head_dim_words}"
-            return InvalidProblem(
-                "head_dim", problem.head_dim, accepted, "Choose such a head_dim, or another algorithm."
-            )
-        return None
+    label: str
+    needs: Needs | None
+    own_tiles: TilesOf | None
 
-    def missing(self, label: str, capability: str) -> InvalidProblem | None:
+    def with_own_tiles(self, problem: AttentionProblem) -> AttentionProblem:
+        """The problem with its own tiles, if it has such."""
+        if self.own_tiles is None:
+            return problem
+        block_m, block_n = self.own_tiles(problem)
+        return problem.with_(block_m=block_m, block_n=block_n)
+
+    def refusal(self, problem: AttentionProblem, capability: str | None = None) -> InvalidProblem | None:
+        """Why it does not take a problem, tiles included; None if it does.
+
+        With a compute capability ("" without a GPU), on such a device; else on any.
+        """
+        remedy, needs, own = (
+            "Choose one of these, or another algorithm.",
+            self.needs,
+            self.with_own_tiles(problem),
+        )
+        if needs and problem.dtype not in needs.dtypes:
+            accepted = f"{self.label} takes {' or '.join(needs.dtypes)}"
+            return InvalidProblem("dtype", problem.dtype, accepted, remedy)
+        if needs and problem.head_dim not in needs.head_dims:
+            dims = needs.head_dims
+            accepted = f"{self.label} takes a multiple of {dims.step} from {dims[0]} to {dims[-1]}"
+            return InvalidProblem("head_dim", problem.head_dim, accepted, remedy)
+        for name in ("block_m", "block_n"):
+            if getattr(problem, name) != getattr(own, name):
+                tiles = f"{own.block_m} x {own.block_n} tiles"
+                accepted = f"with head_dim {problem.head_dim}, {self.label} runs with {tiles}"
+                return InvalidProblem(name, getattr(problem, name), accepted, "Choose those.")
+        return None if capability is None else self.missing(capability)
+
+    def missing(self, capability: str) -> InvalidProblem | None:
         """Why it cannot run on a device of this compute capability ("" without a GPU); None if it can."""
-        if capability == self.capability:
+        if self.needs is None or capability == self.needs.capability:
             return None
         here = f"this GPU has {capability}" if capability else "here kernels run in Triton's interpreter"
         remedy = "Choose another algorithm; the app replays the recorded runs of this one."
-        return InvalidProblem("algorithm", label, f"it needs {self.gpu_words}, and {here}", remedy)
+        return InvalidProblem("algorithm", self.label, f"it needs {self.needs.gpu_words}, and {here}", remedy)

@@ -174,7 +174,7 @@ KERNEL = Kernel(
 
 LABEL = "FlashAttention-3 (Hopper)"
 NEEDS = Needs("a Hopper GPU", "9.0", ("float16", "bfloat16"), range(40, 257, 8))
-LANES = LaneKernel("flash3", LABEL, MODULE + "run", (WARPGROUP, LOADS), needs=NEEDS, tiles=tiles_of)
+LANES = LaneKernel("flash3", LABEL, MODULE + "run", (WARPGROUP, LOADS), needs=NEEDS, own_tiles=tiles_of)
 
 ENTRY = Algorithm(
     name="flash3",

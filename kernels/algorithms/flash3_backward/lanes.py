@@ -100,5 +100,5 @@ SWEEP_LANES = LaneKernel(
     (KEYS, KEYS_AND_DQ, QUERIES, LOADS),
     words="The sweep alone: two short kernels, one before and one after it, are not in its time.",
     needs=NEEDS,
-    tiles=own_tiles,
+    own_tiles=own_tiles,
 )
