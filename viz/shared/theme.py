@@ -8,20 +8,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 import plotly.graph_objects as go
+from plotly.colors import sequential
 
 FONT = "Source Sans, Source Sans Pro, sans-serif"
-CIVIDIS = (
-    "#00224e",
-    "#123570",
-    "#3b496c",
-    "#575d6d",
-    "#707173",
-    "#8a8678",
-    "#a59c74",
-    "#c3b369",
-    "#e1cc55",
-    "#fee838",
-)
 
 
 @dataclass(frozen=True)
@@ -50,47 +39,27 @@ class Palette:
     """Cividis, without the end that cannot be told from the background."""
 
 
-LIGHT = Palette(
-    background="#ffffff",
-    surface="#f3f5f7",
-    text="#16202a",
-    muted="#4c5966",
-    line="#c3ccd5",
-    query="#0072b2",
-    key="#d55e00",
-    value="#00805e",
-    output="#a6528a",
-    state="#5b5fc7",
-    flash="#0072b2",
-    standard="#d55e00",
-    rival="#8a6100",
-    now="#d40060",
-    good="#00704f",
-    bad="#b3261e",
-    plain="#b4bcc4",
-    scale=CIVIDIS[:-1],
-)
-
-DARK = Palette(
-    background="#0f151b",
-    surface="#1a232c",
-    text="#edf2f7",
-    muted="#a9b7c4",
-    line="#41505e",
-    query="#56b4e9",
-    key="#f0883e",
-    value="#2fc79c",
-    output="#e39cc5",
-    state="#a5a8ff",
-    flash="#56b4e9",
-    standard="#f0883e",
-    rival="#d9c46a",
-    now="#ff5fa2",
-    good="#2fc79c",
-    bad="#ff8a80",
-    plain="#5d6975",
-    scale=CIVIDIS[2:],
-)
+LIGHT_AND_DARK = {
+    "background": ("#ffffff", "#0f151b"),
+    "surface": ("#f3f5f7", "#1a232c"),
+    "text": ("#16202a", "#edf2f7"),
+    "muted": ("#4c5966", "#a9b7c4"),
+    "line": ("#c3ccd5", "#41505e"),
+    "query": ("#0072b2", "#56b4e9"),
+    "key": ("#d55e00", "#f0883e"),
+    "value": ("#00805e", "#2fc79c"),
+    "output": ("#a6528a", "#e39cc5"),
+    "state": ("#5b5fc7", "#a5a8ff"),
+    "flash": ("#0072b2", "#56b4e9"),
+    "standard": ("#d55e00", "#f0883e"),
+    "rival": ("#8a6100", "#d9c46a"),
+    "now": ("#d40060", "#ff5fa2"),
+    "good": ("#00704f", "#2fc79c"),
+    "bad": ("#b3261e", "#ff8a80"),
+    "plain": ("#b4bcc4", "#5d6975"),
+}
+LIGHT = Palette(*(light for light, _ in LIGHT_AND_DARK.values()), scale=tuple(sequential.Cividis[:-1]))
+DARK = Palette(*(dark for _, dark in LIGHT_AND_DARK.values()), scale=tuple(sequential.Cividis[2:]))
 
 ABOUT_NUMBERS = (
     "Each number says where it is from. **Counted**: by the code that ran, from the masks of its own loads "
@@ -99,16 +68,8 @@ ABOUT_NUMBERS = (
     "named, at the date that is named; a file of yours counts as recorded."
 )
 
-TENSOR_COLORS = {
-    "Q": "query",
-    "K": "key",
-    "V": "value",
-    "O": "output",
-    "lse": "state",
-    "S": "muted",
-    "P": "muted",
-}
-"""Which palette entry a tensor is drawn in; a gradient has the colour of its tensor."""
+TENSOR_COLORS = {"Q": "query", "K": "key", "V": "value", "O": "output", "S": "muted", "P": "muted"}
+"""Which palette entry a tensor is drawn in, if it is not "state"; a gradient has that of its tensor."""
 
 LANE_LOOKS = {
     "product": {"color": "query", "fill": "solid"},
