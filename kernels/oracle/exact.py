@@ -46,12 +46,14 @@ def attention_by_rows(
     return out, lse
 
 
-def _blocks(inputs: Inputs, scale: float, band: Band, dtype: torch.dtype) -> Iterator[Block]:
+def _blocks(
+    inputs: Inputs, scale: float, band: Band, dtype: torch.dtype, whole_heads: bool = False
+) -> Iterator[Block]:
     """Some rows of one head after the other: their place, scores (-inf if masked), weights, and V."""
     query, key, value = inputs
     batch, q_heads, q_len, _ = query.shape
     group = group_size(query, key)
-    rows = max(1, min(q_len, CHUNK_BYTES // (8 * band.kv_len)))
+    rows = q_len if whole_heads else max(1, min(q_len, CHUNK_BYTES // (8 * band.kv_len)))
     for b in range(batch):
         for h in range(q_heads):
             keys, values = key[b, h // group].to(dtype), value[b, h // group].to(dtype)
@@ -87,7 +89,7 @@ def output_rounding(
         of_p, moved, out = weights.square(), weights.square() * of_s, weights @ values
         spread = moved @ values.square() - 2 * out * (moved @ values) + out.square() * moved.sum(-1, True)
         variance = of_p @ values.square() + spread
-        worst = max(worst, float(variance.nan_to_num_(nan=0.0, posinf=0.0).max()))
+        worst = max(worst, _largest_finite(variance))
     return 2 * rounding * math.sqrt(worst)
 
 
@@ -109,18 +111,13 @@ def gradients_by_heads(
     d_query, d_key, d_value = (
         torch.zeros(tensor.shape, dtype=dtype, device=query.device) for tensor in (query, key, value)
     )
-    visible = visible_mask(band, device=query.device)
-    for b in range(query.shape[0]):
-        for h in range(query.shape[1]):
-            heads = (query[b, h], key[b, h // group], value[b, h // group], d_out[b, h])
-            q, k, v, do = (tensor.to(dtype) for tensor in heads)
-            scores = (q @ k.T * scale).masked_fill_(~visible, MINUS_INFINITY)
-            p = torch.softmax(scores, dim=-1).masked_fill_(~visible, 0.0)
-            delta = ((p @ v) * do).sum(dim=-1, keepdim=True)
-            ds = p * (do @ v.T - delta) * scale
-            d_query[b, h] = ds @ k
-            d_key[b, h // group] += ds.T @ q
-            d_value[b, h // group] += p.T @ do
+    for (b, h, _), _, p, v in _blocks((query, key, value), scale, band, dtype, whole_heads=True):
+        q, k, do = (tensor.to(dtype) for tensor in (query[b, h], key[b, h // group], d_out[b, h]))
+        delta = ((p @ v) * do).sum(dim=-1, keepdim=True)
+        ds = p * (do @ v.T - delta) * scale
+        d_query[b, h] = ds @ k
+        d_key[b, h // group] += ds.T @ q
+        d_value[b, h // group] += p.T @ do
     return d_query, d_key, d_value
 
 
@@ -143,22 +140,21 @@ def gradient_rounding(
     """
     group, rounding = group_size(query, key), torch.finfo(query.dtype).eps / math.sqrt(12)
     single = torch.finfo(torch.float32).eps / math.sqrt(12)
-    visible = visible_mask(band, device=query.device)
     d_query = 0.0
     d_key, d_value = (torch.zeros(key.shape, dtype=torch.float64, device=query.device) for _ in range(2))
-    for b in range(query.shape[0]):
-        for h in range(query.shape[1]):
-            heads = (query[b, h], key[b, h // group], value[b, h // group], d_out[b, h])
-            q, k, v, do = (tensor.double() for tensor in heads)
-            scores = (q @ k.T * scale).masked_fill_(~visible, MINUS_INFINITY)
-            p = torch.softmax(scores, dim=-1).masked_fill_(~visible, 0.0)
-            of_p = p * (rounding + single * scores.masked_fill_(~visible, 0.0).abs())
-            of_dp = (do.square() @ v.T.square()).sqrt_() * rounding
-            of_delta = ((p @ v) * do).square_().sum(dim=-1, keepdim=True).sqrt_() * rounding
-            of_ds = (p * of_dp * scale).square_()
-            of_dq = of_ds @ k.square() + (of_delta * scale * (p @ k)).square_()
-            d_query = max(d_query, float(of_dq.nan_to_num_(nan=0.0, posinf=0.0).max()))
-            d_key[b, h // group] += (of_ds + (p * of_delta * scale).square_()).T @ q.square()
-            d_value[b, h // group] += of_p.square_().T @ do.square()
-    largest = (float(variance.nan_to_num_(nan=0.0, posinf=0.0).max()) for variance in (d_key, d_value))
-    return (math.sqrt(d_query), *(math.sqrt(variance) for variance in largest))  # type: ignore[return-value]
+    blocks = _blocks((query, key, value), scale, band, torch.float64, whole_heads=True)
+    for (b, h, _), scores, p, v in blocks:
+        q, k, do = (tensor.double() for tensor in (query[b, h], key[b, h // group], d_out[b, h]))
+        of_p = p * (rounding + single * scores.masked_fill_(scores == MINUS_INFINITY, 0.0).abs())
+        of_dp = (do.square() @ v.T.square()).sqrt_() * rounding
+        of_delta = ((p @ v) * do).square_().sum(dim=-1, keepdim=True).sqrt_() * rounding
+        of_ds = (p * of_dp * scale).square_()
+        of_dq = of_ds @ k.square() + (of_delta * scale * (p @ k)).square_()
+        d_query = max(d_query, _largest_finite(of_dq))
+        d_key[b, h // group] += (of_ds + (p * of_delta * scale).square_()).T @ q.square()
+        d_value[b, h // group] += of_p.square_().T @ do.square()
+    return math.sqrt(d_query), math.sqrt(_largest_finite(d_key)), math.sqrt(_largest_finite(d_value))
+
+
+def _largest_finite(variance: torch.Tensor) -> float:
+    return float(variance.nan_to_num_(nan=0.0, posinf=0.0).max())

@@ -8,7 +8,7 @@ this file judges by the rule, also NaN, infinity, and a naive reference that ove
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -92,16 +92,30 @@ class OutputReferences:
     largest_value: float
     """The largest |V|."""
     least_error: float
+    """What the error of a reference for O counts as at least: see `exact.output_rounding`."""
 
     @classmethod
-    def of(cls, inputs: Inputs, scale: float, band: Band) -> OutputReferences:
-        """The references for an output on these inputs, on their device."""
-        dtypes = (torch.float64, inputs[0].dtype, torch.float32)
-        (exact, exact_lse), (naive, _), (in_float32, lse_in_float32) = (
-            attention_by_rows(*inputs, scale=scale, band=band, dtype=dtype) for dtype in dtypes
+    def of(
+        cls, inputs: Inputs, scale: float, band: Band, rows: Sequence[tuple[int, int]] | None = None
+    ) -> OutputReferences:
+        """The references for an output on these inputs, on their device; of some ranges of rows alone."""
+        query, key, value = inputs
+        parts = [
+            ((query[:, :, first:end], key, value), band.of_rows(first, end))
+            for first, end in rows or [(0, band.q_len)]
+        ]
+
+        def joined(dtype: torch.dtype) -> list[torch.Tensor]:
+            results = [attention_by_rows(*part, scale=scale, band=own, dtype=dtype) for part, own in parts]
+            return [torch.cat(tensors, dim=2) for tensors in zip(*results, strict=True)]
+
+        (exact, exact_lse), (naive, _), (in_float32, lse_in_float32) = map(
+            joined, (torch.float64, query.dtype, torch.float32)
         )
-        largest, least = largest_finite(inputs[2]), least_output_error(inputs, scale, band)
-        return cls(exact, exact_lse, naive, in_float32, lse_in_float32, largest, least)
+        least = 0.0  # a reference that rounds S and P to 16 bits is never off by as little
+        if query.dtype == torch.float32:
+            least = max(output_rounding(*part, scale=scale, band=own) for part, own in parts)
+        return cls(exact, exact_lse, naive, in_float32, lse_in_float32, largest_finite(value), least)
 
     def compare(self, out: torch.Tensor) -> Comparison:
         """An output compared with the exact one by the rule."""
@@ -118,16 +132,6 @@ class OutputReferences:
     def compare_lse(self, lse: torch.Tensor) -> Comparison:
         """An lse compared with the exact one by its rule."""
         return compare_lse(lse.to(self.exact.device), self.exact_lse, self.lse_in_float32)
-
-
-def least_output_error(inputs: Inputs, scale: float, band: Band) -> float:
-    """What the error of a reference for O counts as at least: see `exact.output_rounding`.
-
-    0 for inputs of 16 bits: a reference that rounds S and P to 16 bits is never off by as little.
-    """
-    if inputs[0].dtype != torch.float32:
-        return 0.0
-    return output_rounding(*inputs, scale=scale, band=band)
 
 
 def compare_lse(got: torch.Tensor, exact: torch.Tensor, in_float32: torch.Tensor) -> Comparison:
@@ -179,23 +183,8 @@ def compare_output(
 
     With `q_tiles`, `out` holds the rows of these query tiles alone.
     """
-    query, key, value = inputs
-    bounds = [(0, problem.q_len)] if q_tiles is None else [tile_bounds(problem, tile) for tile in q_tiles]
-    parts = [
-        ((query[:, :, first:end], key, value), problem.band.of_rows(first, end)) for first, end in bounds
-    ]
-
-    def reference(dtype: torch.dtype) -> torch.Tensor:
-        results = [
-            attention_by_rows(*part, scale=problem.scale, band=band, dtype=dtype)[0] for part, band in parts
-        ]
-        return torch.cat(results, dim=2)
-
-    exact, naive = reference(torch.float64), reference(query.dtype)
-    largest = largest_finite(value)
-    least = max(least_output_error(part, problem.scale, band) for part, band in parts)
-    out = out.to(exact.device)
-    return compare(out, exact, naive, lambda: reference(torch.float32), FACTORS["forward"], largest, least)
+    rows = [tile_bounds(problem, tile) for tile in q_tiles] if q_tiles else None
+    return OutputReferences.of(inputs, problem.scale, problem.band, rows).compare(out)
 
 
 def compare_gradients(
@@ -219,15 +208,18 @@ def compare_gradients(
     exact, naive = reference(torch.float64), reference(inputs[0].dtype)
     least = gradient_rounding(*inputs, d_out, scale=scale, band=band)
     largest, factor = largest_finite(inputs[2]), FACTORS["backward"]
-    compared = {}
-    for index, name in enumerate(GRADIENTS):
-        got = gradients[index].to(exact[index].device)
-
-        def in_float32(index: int = index) -> torch.Tensor:
-            return reference(torch.float32)[index]
-
-        compared[name] = compare(got, exact[index], naive[index], in_float32, factor, largest, least[index])
-    return compared
+    return {
+        name: compare(
+            gradients[index].to(exact[index].device),
+            exact[index],
+            naive[index],
+            lambda index=index: reference(torch.float32)[index],  # type: ignore[misc]  # of this turn
+            factor,
+            largest,
+            least[index],
+        )
+        for index, name in enumerate(GRADIENTS)
+    }
 
 
 def judge_trace(trace: Trace) -> ErrorReport:
