@@ -80,7 +80,7 @@ export class Duel extends Playback {
   }
 
   build() {
-    this.titles = this.panes.map(() => element("div", { class: "fa-head fa-pane-title" }));
+    this.titles = this.panes.map(() => element("div", { class: "fa-head" }));
     this.columns = this.panes.map(({ nodes }, i) => {
       const pane = element("div", { class: "fa-pane" }, [nodes.stage, nodes.chip, nodes.bytes]);
       return element("div", { class: "fa-column", role: "group" }, [this.titles[i], pane]);

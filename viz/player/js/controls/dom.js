@@ -41,15 +41,25 @@ export function write(node, words) {
   if (node.textContent !== words) node.textContent = words;
 }
 
+export function button(words, title, onclick, more = {}) {
+  return element("button", { type: "button", onclick, ...(title && { title }), ...more }, [words].flat());
+}
+
+export function select(label, options) {
+  const children = options.map(([value, words]) => element("option", { value }, [words]));
+  return element("select", { "aria-label": label }, children);
+}
+
+// An entry of a legend: a box with a class of its own, and words.
+export function swatch(name, words) {
+  return element("span", {}, [element("i", { class: `fa-swatch ${name}` }), words]);
+}
+
 function icon(name) {
   const span = element("span", { class: "fa-icon", "aria-hidden": "true" });
   const path = `<path fill="currentColor" d="${ICONS[name]}"/>`;
   span.innerHTML = `<svg viewBox="0 0 20 20" width="18" height="18">${path}</svg>`;
   return span;
-}
-
-function iconButton(name, label, onclick) {
-  return element("button", { type: "button", title: label, "aria-label": label, onclick }, [icon(name)]);
 }
 
 export function canvas(name, label) {
@@ -58,16 +68,19 @@ export function canvas(name, label) {
 
 // Buttons of which one is pressed: [[name, words], ...]. `show(name)` presses one.
 export function choice(label, options, set) {
-  const buttons = options.map(([name, words]) =>
-    element("button", { type: "button", "data-name": name, onclick: () => set(name) }, [words]),
-  );
+  const buttons = options.map(([name, words]) => button(words, "", () => set(name), { "data-name": name }));
   const node = element("div", { class: "fa-group fa-choice", role: "group", "aria-label": label }, buttons);
-  const show = (name) =>
-    buttons.forEach((button) => button.setAttribute("aria-pressed", String(button.dataset.name === name)));
+  const show = (name) => buttons.forEach((each) => press(each, each.dataset.name === name));
   return { node, show };
 }
 
-// Start, back, play, forward, end, the slider, the speed; `owner` is a player or a duel.
+// Show that a button is pressed, or not.
+export function press(node, isPressed) {
+  node.setAttribute("aria-pressed", String(isPressed));
+}
+
+// Start, back, play, forward, end, the slider, the speed; `owner` is a player or a duel. A button does what
+// its key does.
 export function controls(owner, sliderLabel) {
   const { transport } = owner;
   const slider = element("input", { type: "range", class: "fa-slider", min: "0", "aria-label": sliderLabel });
@@ -76,24 +89,21 @@ export function controls(owner, sliderLabel) {
   const rate = element("span", { class: "fa-rate" });
   const readout = element("div", { class: "fa-readout", "aria-hidden": "true" });
   const said = element("div", { class: "fa-said", "aria-live": "polite" });
-  const play = iconButton("play", "play or pause (space)", () => transport.toggle());
+  const pressed = (name, label, key) =>
+    button(icon(name), label, transport.action(key), { "aria-label": label });
+  const play = pressed("play", "play or pause (space)", " ");
   const buttons = element("div", { class: "fa-group" }, [
-    iconButton("start", "first step (Home)", () => transport.goTo(0)),
-    iconButton("back", "step back (left arrow)", () => transport.step(-1)),
+    pressed("start", "first step (Home)", "Home"),
+    pressed("back", "step back (left arrow)", "ArrowLeft"),
     play,
-    iconButton("forward", "step forward (right arrow)", () => transport.step(1)),
-    iconButton("end", "last step (End)", () => transport.goTo(transport.track.last())),
+    pressed("forward", "step forward (right arrow)", "ArrowRight"),
+    pressed("end", "last step (End)", "End"),
   ]);
-  const full = iconButton("full", "full screen (f)", () => owner.fullScreen());
-  const bar = element("div", { class: "fa-transport" }, [buttons, slider, count, full]);
-  const speed = element("div", { class: "fa-group" }, [
-    iconButton("slower", "slower ([)", () => transport.changeSpeed(-1)),
-    rate,
-    iconButton("faster", "faster (])", () => transport.changeSpeed(1)),
-  ]);
+  const bar = [buttons, slider, count, pressed("full", "full screen (f)", "f")];
+  const speed = [pressed("slower", "slower ([)", "["), rate, pressed("faster", "faster (])", "]")];
   const showPlaying = (playing) => {
     play.firstChild.replaceWith(icon(playing ? "pause" : "play"));
-    play.setAttribute("aria-pressed", String(playing));
+    press(play, playing);
   };
   // The words are seen at once, with the bars that they are about. While it plays they are said aloud only so
   // often that a voice can follow.
@@ -107,8 +117,8 @@ export function controls(owner, sliderLabel) {
   // All of it as one panel, with more tools beside the speed and more words beside the readout.
   const panel = (tools, words = []) =>
     element("div", { class: "fa-controls" }, [
-      bar,
-      element("div", { class: "fa-tools" }, [speed, ...tools]),
+      element("div", { class: "fa-transport" }, bar),
+      element("div", { class: "fa-tools" }, [element("div", { class: "fa-group" }, speed), ...tools]),
       element("div", { class: "fa-foot" }, [readout, said, ...words]),
     ]);
   return { panel, slider, count, rate, tell, showPlaying };
@@ -116,21 +126,13 @@ export function controls(owner, sliderLabel) {
 
 // The legend of the grid. `says` takes the runs at hand, `tellsLetters` whether the tiles have room for them.
 export function legend() {
-  const [claim, largest] = [element("span"), element("span")];
-  const entry = (swatch, words) =>
-    element("span", {}, [element("i", { class: `fa-swatch fa-swatch-${swatch}` }), words]);
-  const masked = element("span");
-  const skipped = entry("skipped", masked);
-  const computed = element("span");
-  const plain = entry("plain", computed);
-  const named = element("span");
-  const unvisited = entry("unvisited", "not there yet");
-  const scale = entry("scale", largest);
-  const entries = [claim, unvisited, skipped, plain, scale, named];
-  const node = element("div", { class: "fa-legend" }, entries);
+  const [claim, masked, computed, largest, named] = Array.from({ length: 5 }, () => element("span"));
+  const unvisited = swatch("fa-empty", "not there yet");
+  const [skipped, plain] = [swatch("fa-crossed", masked), swatch("fa-swatch-plain", computed)];
+  const scale = swatch("fa-swatch-scale", largest);
+  const node = element("div", { class: "fa-legend" }, [claim, unvisited, skipped, plain, scale, named]);
   const says = (models) => {
     claim.textContent = models.length === 1 ? models[0].data.grid_words : "";
-    claim.hidden = !claim.textContent;
     skipped.hidden = models.every(({ kinds }) => kinds.every((kind) => kind === KIND.full));
     masked.textContent = `hidden by the mask: score −∞, weight 0${computedAllTheSame(models)}`;
     const cells = new Set(models.flatMap((model) => model.kernels.map((kernel) => kernel.cells)));
@@ -139,9 +141,10 @@ export function legend() {
     scale.hidden = !cells.has("share");
     const grid = models.flatMap((model) => model.data.grid);
     named.textContent = `${grid.join(" or ")} on a tile: it lies in HBM`;
-    named.hidden = !grid.length;
     const percent = 100 * Math.max(...models.map((model) => model.scaleShare));
     largest.textContent = `share of its rows' weight, 0 to ${formatNumber(percent, 2)}\u00a0%`;
+    claim.hidden = !claim.textContent;
+    named.hidden = !grid.length;
   };
   // The letters on the tiles are told if there are any; their words keep their room, so that nothing moves.
   const tellsLetters = (areDrawn) => (named.style.visibility = areDrawn ? "" : "hidden");
@@ -150,37 +153,33 @@ export function legend() {
 
 // Of the runs at hand, which compute the tiles too that the mask hides.
 function computedAllTheSame(models) {
-  const computes = models.map(({ kinds }) => kinds.includes(KIND.hidden));
-  if (!computes.includes(true)) return "";
-  return computes.includes(false) ? `, but computed in ${"AB"[computes.indexOf(true)]}` : ", but computed";
+  const who = models.map(({ kinds }, i) => (kinds.includes(KIND.hidden) ? "AB"[i] : "")).join("");
+  if (!who) return "";
+  return who.length < models.length ? `, but computed in ${who}` : ", but computed";
 }
 
 // The two bars of bytes, on one scale that leaves room for `largest`; returns what changes with the position.
 export function fillBytes(node, model, palette, largest = 0) {
   const { tensors, standard_bytes: standard, standard_words: whose } = model.data;
   const scale = 100 / Math.max(model.bytes[model.count], standard, largest);
-  const parts = tensors.map(({ name, written, color }) => {
-    const title = `${name}, ${written ? "written" : "read"}`;
-    return element("span", { class: "fa-part-bar", title, style: `background:${palette[color]}` });
-  });
-  const words = element("span", { class: "fa-byte-words" });
-  const width = `width:${standard * scale}%`;
-  const standardBar = { class: "fa-part-bar fa-standard", style: width, title: MODELLED };
-  const standardWords = [`${formatBytes(standard)} modelled`];
+  const piece = (title, style, more = "") => element("span", { class: `fa-part-bar${more}`, title, style });
+  const words = () => element("span", { class: "fa-byte-words" });
+  const parts = tensors.map(({ name, written, color }) =>
+    piece(`${name}, ${written ? "written" : "read"}`, `background:${palette[color]}`),
+  );
+  const [counted, modelled] = [words(), words()];
+  modelled.textContent = `${formatBytes(standard)} modelled`;
+  const all = piece(MODELLED, `width:${standard * scale}%`, " fa-standard");
   node.replaceChildren(
     element("span", { class: "fa-byte-name", title: COUNTED }, ["bytes so far"]),
-    element("div", { class: "fa-bar" }, [...parts, words]),
+    element("div", { class: "fa-bar" }, [...parts, counted]),
     element("span", { class: "fa-byte-name", title: MODELLED }, [whose]),
-    element("div", { class: "fa-bar" }, [
-      element("span", standardBar),
-      element("span", { class: "fa-byte-words" }, standardWords),
-    ]),
+    element("div", { class: "fa-bar" }, [all, modelled]),
   );
-  const show = ({ total, perTensor }) => {
+  return ({ total, perTensor }) => {
     parts.forEach((part, t) => (part.style.width = `${perTensor[t] * scale}%`));
-    words.textContent = `${formatBytes(total)} counted`;
+    counted.textContent = `${formatBytes(total)} counted`;
   };
-  return show;
 }
 
 export function toggleFullScreen(root) {

@@ -20,7 +20,7 @@ const KEYS = [
 // A list of the keys that opens and closes.
 export function keysPanel() {
   const rows = KEYS.flatMap(([key, words]) => [element("dt", {}, [key]), element("dd", {}, [words])]);
-  const node = element("dl", { class: "fa-keys", hidden: "", "aria-label": "keys" }, rows);
+  const node = element("dl", { class: "fa-panel fa-keys", hidden: "", "aria-label": "keys" }, rows);
   return {
     node,
     get isOpen() {

@@ -4,20 +4,6 @@ import { isDark } from "../controls/dom.js";
 
 export const FONT = '"Source Sans", "Source Sans Pro", system-ui, sans-serif';
 const STRONGEST = 60; // percent of the colour that a cell has at most, so that its number stands out
-const STYLED = [
-  "query",
-  "key",
-  "now",
-  "good",
-  "bad",
-  "surface",
-  "text",
-  "muted",
-  "line",
-  "background",
-  "standard",
-  "plain",
-];
 const HALO = 2; // of a frame: both of its lines of the background together
 
 // How many times larger than on a page text and lines are drawn: the style property --fa-zoom, or 1.
@@ -165,16 +151,16 @@ export function shareColor(palette, part) {
 // The palette that suits the page, handed to the style sheet below `root`.
 export function usePalette(root, palettes) {
   const palette = palettes[isDark(root) ? "dark" : "light"];
-  STYLED.forEach((name) => root.style.setProperty(`--fa-${name}`, palette[name]));
-  root.style.setProperty("--fa-scale", scaleGradient(palette));
+  handColors(root, palette);
   return palette;
 }
 
-// The same scale as a gradient of the style sheet.
-function scaleGradient(palette) {
+// Each colour of a palette as --fa-NAME, and its scale as a gradient.
+export function handColors(root, palette) {
   const last = palette.scale.length - 1;
   const stops = palette.scale.map((color, i) => `${color} ${100 * (i / last) ** 2}%`);
-  return `linear-gradient(90deg, ${stops.join(", ")})`;
+  const all = { ...palette, scale: `linear-gradient(90deg, ${stops.join(", ")})` };
+  for (const [name, color] of Object.entries(all)) root.style.setProperty(`--fa-${name}`, color);
 }
 
 // A background of the style sheet for a number between -1 and 1: positive in the colour of queries, negative

@@ -1,6 +1,6 @@
 // Drawing of the lanes: only what is seen.
 
-import { hatch, outline, text } from "../grid/draw.js";
+import { FONT, hatch, outline, text } from "../grid/draw.js";
 import { AXIS, HEADING, xOf } from "./lane_layout.js";
 import { visibleEvents } from "./lane_model.js";
 import { tickWords, ticksOf } from "./span.js";
@@ -27,13 +27,17 @@ export function drawLanes(context, layout, span, { model, palette, marked, picke
   for (const placed of layout.runs) drawPointer(context, layout, span, placed, { palette, marked, tiles });
 }
 
-function clipToTime(context, { left, width, height }, draw) {
+function clipTo(context, x, y, width, height, draw) {
   context.save();
   context.beginPath();
-  context.rect(left, 0, width - left, height);
+  context.rect(x, y, width, height);
   context.clip();
   draw();
   context.restore();
+}
+
+function clipToTime(context, { left, width, height }, draw) {
+  clipTo(context, left, 0, width - left, height, draw);
 }
 
 function drawAxis(context, layout, span, palette) {
@@ -60,7 +64,8 @@ function drawRun(context, layout, span, { run, y, tracks }, { model, palette }) 
   for (const { track, y: top, h } of tracks) {
     context.fillStyle = palette.surface;
     context.fillRect(left, top, width - left, h);
-    if (track.begins) drawLabel(context, track.row, top + h / 2, left, palette);
+    const label = () => text(context, track.row, 2, top + h / 2, palette.text, { size: TEXT_SIZE });
+    if (track.begins) clipTo(context, 0, top + h / 2 - 12, left - 4, 24, label);
   }
   const looks = run.activities.map(({ kind, name }) =>
     makeLook(context, model.data.looks[kind], name, palette),
@@ -68,15 +73,6 @@ function drawRun(context, layout, span, { run, y, tracks }, { model, palette }) 
   clipToTime(context, layout, () => {
     for (const placed of tracks) drawTrack(context, layout, span, placed, { run, looks, palette });
   });
-}
-
-function drawLabel(context, words, y, left, palette) {
-  context.save();
-  context.beginPath();
-  context.rect(0, y - 12, left - 4, 24);
-  context.clip();
-  text(context, words, 2, y, palette.text, { size: TEXT_SIZE });
-  context.restore();
 }
 
 // How the events of an activity are drawn: the colour of narrow ones, the fill and the words of wide ones.
@@ -124,36 +120,19 @@ function drawBlock(context, { x, y, w, h }, look, { layout, palette }) {
     context.fillRect(x, y, Math.max(w, 0.8), h);
     return;
   }
-  if (look.fill !== "solid") {
-    context.fillStyle = palette.background;
-    context.fillRect(x, y, w, h);
+  for (const fill of [palette.background, look.pattern]) {
+    context.fillStyle = fill;
+    context.fillRect(x, y, w - 0.5, h);
   }
-  context.fillStyle = look.pattern;
-  context.fillRect(x, y, w - 0.5, h);
-  if (look.fill !== "solid") {
-    context.strokeStyle = look.solid;
-    context.lineWidth = 1;
-    context.strokeRect(x + 0.5, y + 0.5, w - 1.5, h - 1);
-  }
+  context.strokeStyle = look.solid;
+  context.lineWidth = 1;
+  if (look.fill !== "solid") context.strokeRect(x + 0.5, y + 0.5, w - 1.5, h - 1);
   const [from, to] = [Math.max(x, layout.left), Math.min(x + w, layout.width)]; // what is seen of it
   if (to - from < ROOM_FOR_WORDS) return;
-  writeIn(context, { x: from, y, w: to - from, h }, look);
-}
-
-const widths = new Map(); // of the names of activities
-
-function writeIn(context, { x, y, w, h }, { name, ink, halo }) {
-  if (!widths.has(name)) {
-    context.font = `600 ${TEXT_SIZE}px sans-serif`;
-    widths.set(name, context.measureText(name).width + 6);
-  }
-  if (w < widths.get(name)) return;
-  text(context, name, x + w / 2, y + h / 2 + 0.5, ink, {
-    size: TEXT_SIZE,
-    align: "center",
-    weight: "600",
-    halo,
-  });
+  context.font = `600 ${TEXT_SIZE}px ${FONT}`;
+  if (context.measureText(look.name).width + 6 > to - from) return;
+  const style = { size: TEXT_SIZE, align: "center", weight: "600", halo: look.halo };
+  text(context, look.name, (from + to) / 2, y + h / 2 + 0.5, look.ink, style);
 }
 
 function drawMarks(context, layout, span, { run, index, tracks }, { palette, marked, picked }) {
@@ -172,20 +151,16 @@ function drawMarks(context, layout, span, { run, index, tracks }, { palette, mar
 // Where the marked events of a run are out of sight: an arrow with their time, or that there are none.
 function drawPointer(context, layout, span, { run, index, y }, { palette, marked, tiles }) {
   const events = [...marked[index]];
+  const place = [layout.width - 4, y + HEADING / 2 + 1];
+  const style = { size: TEXT_SIZE, align: "right", weight: "600" };
   if (!events.length) {
-    const where = [layout.width - 4, y + HEADING / 2 + 1, palette.muted];
-    if (tiles.length) text(context, ELSEWHERE, ...where, { size: TEXT_SIZE, align: "right" });
+    if (tiles.length) text(context, ELSEWHERE, ...place, palette.muted, style);
     return;
   }
   const begin = Math.min(...events.map((event) => run.begin[event]));
   const end = Math.max(...events.map((event) => run.end[event]));
   if (end > span.from && begin < span.to) return;
-  const isLater = begin >= span.to;
   const when = `${(begin / 1000).toFixed(2)} µs`;
-  const words = isLater ? `this tile: ${when} →` : `← this tile: ${when}`;
-  text(context, words, layout.width - 4, y + HEADING / 2 + 1, palette.now, {
-    size: TEXT_SIZE,
-    align: "right",
-    weight: "600",
-  });
+  const words = begin >= span.to ? `this tile: ${when} →` : `← this tile: ${when}`;
+  text(context, words, ...place, palette.now, style);
 }

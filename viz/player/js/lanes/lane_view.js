@@ -1,7 +1,7 @@
 // The lanes of one SM of each run, one below the other on one axis of time, with what belongs to them: the
 // choice of the SM, zoom, the figures, the waits of all SMs.
 
-import { canvas, element } from "../controls/dom.js";
+import { button, canvas, element, select, swatch } from "../controls/dom.js";
 import { fitCanvas, zoomOf } from "../grid/draw.js";
 import { drawLanes } from "./lane_draw.js";
 import { figureTable } from "./figures.js";
@@ -14,8 +14,9 @@ import { eventWords } from "./lane_words.js";
 
 const ZOOM = 1.5; // of a key or a button
 const PAN = 0.2; // part of what is seen
-const BLOCK_ROOM = 170; // of a block and the gap after it, at first: there is room for its name
+const FIRST_BLOCKS = 6; // that are seen at first, with room for their names
 const REACH = 5; // pixels beside a block that still mean it
+const LEGEND = { product: "product under way", softmax: "softmax", wait: "waits", other: "other work" };
 const KEYS = "Keys: ← → pan, + − zoom, 0 all of it, , and . the block before and after, ↑ ↓ the track.";
 
 export class LanesView {
@@ -32,15 +33,15 @@ export class LanesView {
     this.chooser = element("div", { class: "fa-group" });
     this.legend = element("div", { class: "fa-legend" });
     const tools = [
-      button("−", "zoom out (−)", () => this.zoomBy(ZOOM)),
-      button("+", "zoom in (+)", () => this.zoomBy(1 / ZOOM)),
-      button("Fit", "all of the time (0)", () => this.fit()),
-      button("This tile", "zoom so that the marked blocks fill the view", () => this.showMarked()),
-    ];
+      ["−", "zoom out (−)", () => this.zoomBy(ZOOM)],
+      ["+", "zoom in (+)", () => this.zoomBy(1 / ZOOM)],
+      ["Fit", "all of the time (0)", () => this.fit()],
+      ["This tile", "zoom so that the marked blocks fill the view", () => this.showMarked()],
+    ].map(([words, title, act]) => button(words, title, act, { "aria-label": title }));
     this.more = element("div", { class: "fa-lane-more" });
     const bar = [this.chooser, element("div", { class: "fa-group" }, tools), this.legend];
     this.node = element("div", { class: "fa-lane-view", role: "group", "aria-label": "lanes of an SM" }, [
-      element("div", { class: "fa-tools fa-lane-tools" }, bar),
+      element("div", { class: "fa-lane-tools" }, bar),
       this.canvas,
       this.readout,
     ]);
@@ -55,9 +56,9 @@ export class LanesView {
   // Show lanes (see lanes.py), or none. The same lanes again keep what is seen of them.
   load(data, palette) {
     this.palette = palette;
-    const isNew = JSON.stringify(data) !== this.loaded;
-    if (!isNew) return;
-    this.loaded = JSON.stringify(data);
+    const given = JSON.stringify(data);
+    if (given === this.loaded) return;
+    this.loaded = given;
     this.model = data ? lanesModel(data) : null;
     this.picked = null;
     this.tiles = [];
@@ -66,76 +67,51 @@ export class LanesView {
     this.chosen = runs.map(busiestSm);
     this.marked = runs.map(() => new Set());
     this.span = new Span(Math.max(...runs.map(({ lastEnd }) => lastEnd)));
-    this.isFresh = true;
+    this.beginAtFirst();
     this.fillChooser();
-    this.charts = runs.map(
-      (run, index) => new WaitChart(run, data.wait_colors, (sm) => this.chooseNumber(index, sm)),
-    );
-    const charts = element(
-      "div",
-      { class: "fa-lane-charts" },
-      this.charts.map(({ node }) => node),
-    );
-    const title = element("div", { class: "fa-head" }, [
-      "Which SMs wait, and for what: share of the time of the warps that compute",
-    ]);
-    const notes = runs.flatMap((run) =>
-      run.notes.map((note) => element("div", {}, [`${run.title}: ${note}`])),
-    );
+    const chartOf = (run, i) => new WaitChart(run, data.wait_colors, (sm) => this.chooseNumber(i, sm));
+    this.charts = runs.map(chartOf);
     const waits = runs.some((run) => run.waits.names.length);
-    this.more.replaceChildren(figureTable(data), ...(waits ? [title] : []), charts, ...notes);
-    this.fillLegend();
+    const title = "Which SMs wait, and for what: share of the time of the warps that compute";
+    const nodes = this.charts.map(({ node }) => node);
+    const notes = runs.flatMap(({ title: whose, notes: own }) => own.map((note) => `${whose}: ${note}`));
+    this.more.replaceChildren(
+      figureTable(data),
+      element("div", { class: "fa-head" }, waits ? [title] : []),
+      element("div", { class: "fa-lane-charts" }, nodes),
+      ...notes.map((note) => element("div", {}, [note])),
+    );
+    const kinds = new Set(runs.flatMap(({ activities }) => activities.map(({ kind }) => kind)));
+    const shown = Object.keys(LEGEND).filter((kind) => kinds.has(kind));
+    this.legend.replaceChildren(...shown.map((kind) => swatch(`fa-lane-${kind}`, LEGEND[kind])));
     this.readout.textContent = `Click a block, or focus the lanes and use the keys. ${KEYS}`;
   }
 
-  // Begin with so many blocks that their names can be read.
+  // Begin with some blocks of the first track of the first run.
   beginAtFirst() {
-    if (!this.isFresh || !this.canvas.clientWidth) return;
-    this.isFresh = false;
-    const count = Math.max(2, Math.floor(this.canvas.clientWidth / zoomOf(this.canvas) / BLOCK_ROOM));
-    this.span.place(0, Math.min(this.span.last, this.timeOfBlocks(count)));
-  }
-
-  // When the first run has been through so many blocks of the first track of its SM.
-  timeOfBlocks(count) {
     const [run] = this.model.runs;
     const [{ first, end }] = run.sms[this.chosen[0]].tracks;
-    return run.end[Math.min(first + count, end) - 1];
+    this.span.place(0, Math.min(this.span.last, run.end[Math.min(first + FIRST_BLOCKS, end) - 1]));
   }
 
   fillChooser() {
-    this.selects = this.model.runs.map((run, index) => {
-      const options = run.sms.map(({ sm }, i) => element("option", { value: String(i) }, [`SM ${sm}`]));
-      const select = element("select", { "aria-label": `SM of ${run.title}` }, options);
-      select.addEventListener("change", () => this.choose(index, Number(select.value)));
-      return select;
+    const { runs } = this.model;
+    this.selects = runs.map(({ title, sms }, index) => {
+      const choice = select(
+        `SM of ${title}`,
+        sms.map(({ sm }, i) => [i, `SM ${sm}`]),
+      );
+      choice.value = this.chosen[index];
+      choice.addEventListener("change", () => this.choose(index, Number(choice.value)));
+      return choice;
     });
-    const labels = this.model.runs.map((run, index) =>
-      element("label", {}, [run.title, this.selects[index]]),
-    );
+    const labels = runs.map(({ title }, index) => element("label", {}, [title, this.selects[index]]));
     this.chooser.replaceChildren(...labels);
-    this.selects.forEach((select, index) => (select.value = String(this.chosen[index])));
-  }
-
-  fillLegend() {
-    const words = {
-      product: "product under way",
-      softmax: "softmax",
-      wait: "waits",
-      other: "other work",
-    };
-    const kinds = new Set(this.model.runs.flatMap(({ activities }) => activities.map(({ kind }) => kind)));
-    const entries = Object.keys(words).filter((kind) => kinds.has(kind));
-    this.legend.replaceChildren(
-      ...entries.map((kind) =>
-        element("span", {}, [element("i", { class: `fa-swatch fa-lane-${kind}` }), words[kind]]),
-      ),
-    );
   }
 
   choose(index, sm) {
     this.chosen[index] = sm;
-    this.selects[index].value = String(sm);
+    this.selects[index].value = sm;
     this.draw();
   }
 
@@ -147,15 +123,13 @@ export class LanesView {
 
   // Mark what is about these tiles, and go to it: to its SM, and to its time.
   follow(tiles) {
-    if (this.model) this.beginAtFirst();
     if (!this.model || JSON.stringify(tiles) === JSON.stringify(this.tiles)) return;
     this.tiles = tiles;
     this.marked = this.model.runs.map((run) => new Set(eventsOf(run, tiles)));
-    const isOwn = this.picked && this.marked[this.picked.index].has(this.picked.event);
-    if (!isOwn) this.picked = null;
+    if (this.picked && !this.marked[this.picked.index].has(this.picked.event)) this.picked = null;
     this.marked.forEach((events, index) => this.goToSmOf(index, [...events]));
-    const leading = this.picked ? this.picked.index : this.marked.findIndex((events) => events.size);
-    if (leading >= 0 && !this.picked) this.span.reveal(...this.boundsOf(leading));
+    const bounds = this.picked ? null : this.markedBounds();
+    if (bounds) this.span.reveal(...bounds);
   }
 
   // Stay on an SM that has some of the events, or go to the first that has.
@@ -166,16 +140,17 @@ export class LanesView {
     this.selects[index].value = String(sms[0]);
   }
 
-  // From the begin of the first to the end of the last marked event of a run.
-  boundsOf(index) {
-    const run = this.model.runs[index];
-    const events = [...this.marked[index]];
+  // From the begin of the first to the end of the last marked event of the first run that has one.
+  markedBounds() {
+    const index = this.marked.findIndex((events) => events.size);
+    if (index < 0) return null;
+    const [run, events] = [this.model.runs[index], [...this.marked[index]]];
     return [Math.min(...events.map((e) => run.begin[e])), Math.max(...events.map((e) => run.end[e]))];
   }
 
   showMarked() {
-    const leading = this.marked.findIndex((events) => events.size);
-    if (leading >= 0) this.span.show(...this.boundsOf(leading));
+    const bounds = this.markedBounds();
+    if (bounds) this.span.show(...bounds);
     this.draw();
   }
 
@@ -185,9 +160,7 @@ export class LanesView {
   }
 
   zoomBy(factor) {
-    const time = this.picked ? this.model.runs[this.picked.index].begin[this.picked.event] : undefined;
-    const isSeen = time >= this.span.from && time <= this.span.to;
-    this.span.zoom(factor, isSeen ? time : undefined);
+    this.span.zoom(factor);
     this.draw();
   }
 
@@ -233,9 +206,10 @@ export class LanesView {
 
   press(event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const pan = (part) => this.panBy(part * this.canvas.clientWidth);
     const action = {
-      ArrowLeft: () => this.panPart(-PAN),
-      ArrowRight: () => this.panPart(PAN),
+      ArrowLeft: () => pan(-PAN),
+      ArrowRight: () => pan(PAN),
       "+": () => this.zoomBy(1 / ZOOM),
       "=": () => this.zoomBy(1 / ZOOM),
       "-": () => this.zoomBy(ZOOM),
@@ -249,11 +223,6 @@ export class LanesView {
     event.preventDefault();
     event.stopPropagation();
     action();
-  }
-
-  panPart(part) {
-    this.span.pan(part * this.span.length);
-    this.draw();
   }
 
   // All tracks that are seen, from top to bottom.
@@ -296,19 +265,12 @@ export class LanesView {
   draw() {
     const { model, palette, canvas: node } = this;
     if (!model || !node.clientWidth) return;
-    this.beginAtFirst();
-    const zoom = zoomOf(node);
-    const { height } = layoutLanes(model, this.chosen, node.clientWidth / zoom);
-    node.style.height = `${height * zoom}px`;
-    const { context, width } = fitCanvas(node);
-    this.layout = layoutLanes(model, this.chosen, width);
-    this.zoom = zoom;
+    this.zoom = zoomOf(node);
+    this.layout = layoutLanes(model, this.chosen, node.clientWidth / this.zoom);
+    node.style.height = `${this.layout.height * this.zoom}px`;
+    const { context } = fitCanvas(node);
     const { marked, picked, tiles } = this;
     drawLanes(context, this.layout, this.span, { model, palette, marked, picked, tiles });
-    this.charts.forEach((chart, i) => chart.draw(palette, model.runs[i].sms[this.chosen[i]].sm));
+    this.charts.forEach((chart, i) => chart.mark(model.runs[i].sms[this.chosen[i]].sm));
   }
-}
-
-function button(label, title, onclick) {
-  return element("button", { type: "button", title, "aria-label": title, onclick }, [label]);
 }

@@ -2,7 +2,7 @@
 // time and not when the screen happens to show it. The browser encodes videos (WebCodecs).
 
 import { media } from "../vendor/media.js";
-import { GifTape } from "./gif.js";
+import { GifTape, turn } from "./gif.js";
 
 const TRANSITION_FRAME_MS = 1000 / 30;
 const SHORTEST_FRAME_MS = 1000 / 60;
@@ -11,17 +11,12 @@ const KEY_FRAME_EVERY_MS = 4000; // so that a film can be wound to a place
 const BITS_PER_PIXEL = 3; // a second: lines and letters stay sharp
 const QUEUE = 3; // frames that wait for the encoder
 
-// [name in the file, codec of the browser] of each format, the better first.
-const CODECS = {
-  mp4: [
-    ["avc", "avc1.640034"],
-    ["avc", "avc1.420034"],
-  ],
-  webm: [
-    ["V_VP9", "vp09.00.51.08"],
-    ["V_VP8", "vp8"],
-  ],
+// The name of each format, and its codecs: the name in the file by that of the browser, the better first.
+const FORMATS = {
+  mp4: { name: "MP4 (H.264)", codecs: { "avc1.640034": "avc", "avc1.420034": "avc" } },
+  webm: { name: "WebM (VP9)", codecs: { "vp09.00.51.08": "V_VP9", vp8: "V_VP8" } },
 };
+const NO_ENCODER = "This browser encodes video only in pages from localhost, from https or from a file.";
 
 // When what is shown, at the present speed, from one position to another: [{position, tween, time}] in ms,
 // and how long it takes. Steps that are too fast for a screen are left out.
@@ -48,19 +43,6 @@ export function shotsOf(owner, from, to) {
   }
   track.position = before;
   return { shots, duration: time + Math.max(each, STANDS_AT_LEAST_MS) };
-}
-
-// How the browser encodes a format at a size; null if it cannot. Sizes are even numbers: colours have half of
-// them.
-async function configOf(format, width, height) {
-  if (!window.VideoEncoder) return null;
-  const bitrate = Math.round(width * height * BITS_PER_PIXEL);
-  const asked = CODECS[format].map(async ([codec, browserCodec]) => {
-    const config = { codec: browserCodec, width, height, bitrate, framerate: 30, latencyMode: "quality" };
-    const { supported } = await VideoEncoder.isConfigSupported(config).catch(() => ({ supported: false }));
-    return supported && { config, codec };
-  });
-  return (await Promise.all(asked)).find(Boolean) ?? null;
 }
 
 // The file as a Blob. The picture's owner is moved from shot to shot. `onProgress` is called with the part
@@ -94,21 +76,22 @@ export async function film(picture, { format, scale, shots, duration, onProgress
 // it.
 async function tapeOf(format, width, height) {
   if (format === "gif") return new GifTape(width, height);
-  const found = await configOf(format, width, height);
-  if (!found) throw new Error(refusal(format, width, height));
-  return new VideoTape(format, found);
-}
-
-function refusal(format, width, height) {
-  const name = { mp4: "MP4 (H.264)", webm: "WebM (VP9)" }[format];
+  if (!window.VideoEncoder) throw new Error(NO_ENCODER);
+  const { name, codecs } = FORMATS[format];
+  const bitrate = Math.round(width * height * BITS_PER_PIXEL);
+  for (const codec of Object.keys(codecs)) {
+    const config = { codec, width, height, bitrate, framerate: 30, latencyMode: "quality" };
+    // oxlint-disable-next-line no-await-in-loop -- the better codec is asked for first
+    const { supported } = await VideoEncoder.isConfigSupported(config).catch(() => ({}));
+    if (supported) return new VideoTape(format, config, codecs[codec]);
+  }
   const other = "Try a smaller size or the other format.";
-  if (window.VideoEncoder) return `This browser does not encode ${name} at ${width} × ${height}. ${other}`;
-  return "This browser encodes video only in pages from localhost, from https or from a file.";
+  throw new Error(`This browser does not encode ${name} at ${width} × ${height}. ${other}`);
 }
 
-// What the browser's encoder gives, as a file.
+// What the browser's encoder gives, as a file. Sizes are even numbers: colours have half of them.
 class VideoTape {
-  constructor(format, { config, codec }) {
+  constructor(format, config, codec) {
     const { Muxer, Target } = media[format];
     const { width, height } = config;
     this.format = format;
@@ -149,17 +132,4 @@ class VideoTape {
   file() {
     return new Blob([this.muxer.target.buffer], { type: `video/${this.format}` });
   }
-}
-
-// Let the page do what it has to. Unlike a timer this is as quick in a hidden tab.
-function turn() {
-  return new Promise((resolve) => {
-    const { port1, port2 } = new MessageChannel();
-    port1.addEventListener("message", () => {
-      port1.close();
-      resolve();
-    });
-    port1.start();
-    port2.postMessage(null);
-  });
 }

@@ -24,15 +24,12 @@ const WIDE = ".fa-figure"; // the matrices of a tile
 const MINUS = 6; // of a negative cell, as wide at most as tile.css has it
 const SHADES = 24; // of the scale in the legend
 
-// Class of what the style sheet hatches: colour of the palette, spacing, whether the lines cross.
+// What the style sheet hatches, by its class: colour below, colour of the lines, spacing, whether they cross.
 const HATCHED = {
-  "fa-empty": ["line", 5, false],
-  "fa-hidden": ["line", 3, true],
-  "fa-swatch-unvisited": ["line", 4, false],
-  "fa-swatch-skipped": ["line", 3, true],
-  "fa-standard": ["background", 6, false],
+  "fa-empty": ["", "line", 5, false],
+  "fa-crossed": ["surface", "line", 3, true],
+  "fa-standard": ["standard", "background", 6, false],
 };
-const FILLED = { "fa-hidden": "surface", "fa-swatch-skipped": "surface", "fa-standard": "standard" };
 
 export class Picture {
   // `parts` are the nodes of a player or duel that are seen; its `caption` has what stands above and below.
@@ -83,12 +80,12 @@ export class Picture {
     closeFrame(context);
   }
 
+  // Where each canvas of the parts is drawn.
   papers(context, scale) {
     this.place();
-    const canvases = this.parts.flatMap((part) =>
-      part.matches("canvas") ? [part] : [...part.querySelectorAll("canvas")],
-    );
-    const seen = canvases.filter((canvas) => canvas.clientWidth > 0);
+    const seen = this.parts
+      .flatMap((part) => [part, ...part.querySelectorAll("canvas")])
+      .filter((node) => node.matches("canvas") && node.clientWidth > 0);
     return new Map(
       seen.map((canvas) => {
         const { left, top } = canvas.getBoundingClientRect();
@@ -181,9 +178,9 @@ function isPinned(node) {
 
 function paintClasses(context, node, box, palette) {
   for (const name of node.classList) {
-    if (name in FILLED) fill(context, box, palette[FILLED[name]]);
     if (name in HATCHED) {
-      const [color, spacing, cross] = HATCHED[name];
+      const [below, color, spacing, cross] = HATCHED[name];
+      if (below) fill(context, box, palette[below]);
       context.fillStyle = hatch(context, palette[color], spacing, cross);
       context.fillRect(box.x, box.y, box.w, box.h);
     }
@@ -195,7 +192,7 @@ function paintClasses(context, node, box, palette) {
   }
 }
 
-// As scaleGradient in draw.js has it.
+// The scale of colours, as draw.js hands it to the style sheet.
 function paintScale(context, box, palette) {
   for (let i = 0; i < SHADES; i++) {
     context.fillStyle = shareColor(palette, (i + 0.5) / SHADES);
@@ -203,14 +200,13 @@ function paintScale(context, box, palette) {
   }
 }
 
-function paintBorders(context, box, style) {
-  const wide = (side) =>
-    style[`border${side}Style`] === "none" ? 0 : parseFloat(style[`border${side}Width`]);
-  const [top, right, bottom, left] = ["Top", "Right", "Bottom", "Left"].map(wide);
-  if (top) fill(context, { ...box, h: top }, style.borderTopColor);
-  if (right) fill(context, { ...box, x: box.x + box.w - right, w: right }, style.borderRightColor);
-  if (bottom) fill(context, { ...box, y: box.y + box.h - bottom, h: bottom }, style.borderBottomColor);
-  if (left) fill(context, { ...box, w: left }, style.borderLeftColor);
+function paintBorders(context, { x, y, w, h }, style) {
+  for (const side of ["Top", "Right", "Bottom", "Left"]) {
+    const wide = style[`border${side}Style`] === "none" ? 0 : parseFloat(style[`border${side}Width`]);
+    const [across, down] = side === "Left" || side === "Right" ? [wide, h] : [w, wide];
+    const at = { x: side === "Right" ? x + w - wide : x, y: side === "Bottom" ? y + h - wide : y };
+    if (wide) fill(context, { ...at, w: across, h: down }, style[`border${side}Color`]);
+  }
 }
 
 function paintOutline(context, box, style) {
@@ -239,18 +235,15 @@ function paintText(context, node, origin) {
 // The lines into which the page breaks a text, and where they are.
 function linesOf(node) {
   const range = document.createRange();
-  range.selectNodeContents(node);
-  const rects = [...range.getClientRects()];
-  if (rects.length <= 1)
-    return rects.map(({ left, top, bottom }) => ({ words: node.textContent, left, top, bottom }));
   const lines = [];
-  for (const { 0: word, index } of node.textContent.matchAll(/\S+\s?/g)) {
-    range.setStart(node, index);
-    range.setEnd(node, index + word.trimEnd().length);
+  for (const { 0: word, index } of node.textContent.matchAll(/\s*\S+\s*/g)) {
+    const start = index + word.length - word.trimStart().length;
+    range.setStart(node, start);
+    range.setEnd(node, start + word.trim().length);
     const [{ left, top, bottom }] = range.getClientRects();
     const last = lines.at(-1);
     if (last && Math.abs(last.top - top) < 2) last.words += word;
-    else lines.push({ words: word, left, top, bottom });
+    else lines.push({ words: word.trimStart(), left, top, bottom });
   }
   return lines;
 }

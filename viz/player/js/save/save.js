@@ -1,6 +1,6 @@
 // The panel that saves what is shown: a picture as PNG or SVG, a span of steps as an animation.
 
-import { element } from "../controls/dom.js";
+import { button, element, select } from "../controls/dom.js";
 import { fileName } from "../run/formats.js";
 import { film, shotsOf } from "./film.js";
 import { Picture } from "./picture.js";
@@ -37,29 +37,29 @@ export class SavePanel {
       element("input", { type: "number", min: "0", step: "1", size: "6", "aria-label": label }),
     );
     const stills = [
-      button("PNG", "save the picture as pixels", () => this.savePng()),
-      button("SVG", "save the picture as vectors", () => this.saveSvg()),
+      button("PNG", "save the picture as pixels", () => this.saveStill("png")),
+      button("SVG", "save the picture as vectors", () => this.saveStill("svg")),
     ];
     const films = [
-      button("MP4", "save the animation for slides", () => this.saveFilm("mp4")),
-      button("WebM", "save the animation for the web", () => this.saveFilm("webm")),
-      button("GIF", "save the animation for places that show no video; the file is larger", () =>
-        this.saveFilm("gif"),
-      ),
-    ];
+      ["MP4", "save the animation for slides"],
+      ["WebM", "save the animation for the web"],
+      ["GIF", "save the animation for places that show no video; the file is larger"],
+    ].map(([name, title]) => button(name, title, () => this.saveFilm(name.toLowerCase())));
     this.starters = [...stills, ...films];
     this.cancel = button("Cancel", "end it without a file", () => this.ending?.abort());
     this.progress = element("progress", { max: "1", value: "0", "aria-label": "progress" });
     this.says = element("span", { role: "status" });
-    this.node = element("div", { class: "fa-save", role: "group", "aria-label": "save", hidden: "" }, [
-      element("div", { class: "fa-fields" }, [
-        element("label", {}, ["Picture of ", this.what]),
-        this.size,
-        ...stills,
-      ]),
-      element("div", { class: "fa-fields" }, ["Animation, from ", this.from, " to ", this.to, ...films]),
-      element("div", { class: "fa-fields" }, [this.progress, this.cancel, this.says]),
-    ]);
+    const attributes = { class: "fa-panel fa-save", role: "group", "aria-label": "save", hidden: "" };
+    const rows = [
+      [element("label", {}, ["Picture of ", this.what]), this.size, ...stills],
+      ["Animation, from ", this.from, " to ", this.to, ...films],
+      [this.progress, this.cancel, this.says],
+    ];
+    this.node = element(
+      "div",
+      attributes,
+      rows.map((row) => element("div", { class: "fa-fields" }, row)),
+    );
     this.button = button("Save", "save a picture or an animation (s)", () => this.toggle());
     this.button.setAttribute("aria-expanded", "false");
     this.node.addEventListener("keydown", (event) => this.press(event));
@@ -120,16 +120,11 @@ export class SavePanel {
     this.says.textContent = `${width} × ${height} pixels; the animation takes ${lengthWords(duration)}`;
   }
 
-  savePng() {
+  saveStill(ending) {
     this.owner.transport.stop();
     const { picture, scale } = this.picture();
-    picture.canvas(scale).toBlob((blob) => this.give(blob, "png"), "image/png");
-    this.owner.refresh();
-  }
-
-  saveSvg() {
-    this.owner.transport.stop();
-    this.give(new Blob([this.picture().picture.svg()], { type: "image/svg+xml" }), "svg");
+    if (ending === "svg") this.give(new Blob([picture.svg()], { type: "image/svg+xml" }), ending);
+    else picture.canvas(scale).toBlob((blob) => this.give(blob, ending), "image/png");
     this.owner.refresh();
   }
 
@@ -181,16 +176,4 @@ export class SavePanel {
 export function lengthWords(ms) {
   if (ms < LONG_MS) return `${(ms / 1000).toFixed(1)} s.`;
   return `${Math.round(ms / 60_000)} minutes. A higher speed (]) or fewer steps make it shorter.`;
-}
-
-function button(words, title, onclick) {
-  return element("button", { type: "button", title, onclick }, [words]);
-}
-
-function select(label, options) {
-  return element(
-    "select",
-    { "aria-label": label },
-    options.map(([value, words]) => element("option", { value }, [words])),
-  );
 }

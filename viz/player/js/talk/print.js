@@ -1,7 +1,7 @@
 // The talk on paper: a page per scene, each at its last stop with nothing hidden, made when the browser
 // prints. What is drawn on canvases on the stage is drawn as vectors here, in the light colours.
 
-import { drawElsewhere } from "../grid/draw.js";
+import { drawElsewhere, handColors } from "../grid/draw.js";
 import { element } from "../controls/dom.js";
 import { beatsOf } from "./scenes.js";
 import { Screen } from "./screen.js";
@@ -20,9 +20,7 @@ export class Printing {
   build() {
     this.clear();
     const palette = this.data.palettes.light;
-    for (const name of ["text", "muted", "background", "surface", "line", "now"]) {
-      this.node.style.setProperty(`--fa-${name}`, palette[name]);
-    }
+    handColors(this.node, palette);
     // a player takes its palette by this property of the page
     this.node.style.setProperty("--st-background-color", palette.background);
     document.body.append(this.node);

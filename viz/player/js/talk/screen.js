@@ -253,14 +253,7 @@ export class Screen {
       this.code.replaceChildren(...code.map((words) => element("div", {}, [words])));
     }
     const tile = at && this.view === "numbers" ? `${player.microscope.title.textContent} · ` : "";
-    this.writeSource(`${tile}${this.scene.source}`);
-  }
-
-  // Lines break between the parts: what was run, where, when.
-  writeSource(words) {
-    if (this.source.textContent === words) return;
-    const parts = words.split(" · ").map((each) => element("bdi", {}, [each]));
-    this.source.replaceChildren(...parts.flatMap((each, i) => (i ? [" · ", each] : [each])));
+    write(this.source, `${tile}${this.scene.source}`);
   }
 }
 

@@ -1,7 +1,7 @@
 // The speaker's window: notes, the present scene and the next, the clock and the time left. It moves the talk
 // too.
 
-import { element } from "../controls/dom.js";
+import { button, element } from "../controls/dom.js";
 import { moved } from "./scenes.js";
 import { Screen } from "./screen.js";
 import { TalkWindow } from "./talk_window.js";
@@ -25,13 +25,9 @@ export class Speaker extends TalkWindow {
     this.status = element("span", { class: "fa-status", role: "status" });
     this.note = element("div", { class: "fa-note", tabindex: "0", "aria-label": "notes" });
     this.nextTitle = element("div", { class: "fa-next-title" });
-    const buttons = [
-      ["Back", "back"],
-      ["Next", "next"],
-      ["Black", "black"],
-      ["Keys", "help"],
-    ].map(([words, action]) =>
-      element("button", { type: "button", onclick: () => this.does(action) }, [words]),
+    const actions = { Back: "back", Next: "next", Black: "black", Keys: "help" };
+    const buttons = Object.entries(actions).map(([words, action]) =>
+      button(words, "", () => this.does(action)),
     );
     this.root.append(
       element("div", { class: "fa-now-column" }, [sceneRoot, this.note]),

@@ -1,6 +1,7 @@
 // What the stage and the speaker's window have in common: the state, the keys, what lies over the scene.
 
-import { isDark, toggleFullScreen } from "../controls/dom.js";
+import { toggleFullScreen } from "../controls/dom.js";
+import { usePalette } from "../grid/draw.js";
 import { takeTalkKeys } from "./keys.js";
 import { Help, NumberPrompt } from "./overlays.js";
 import { Presenter } from "./presenter.js";
@@ -42,10 +43,7 @@ export class TalkWindow {
 
   // Take the colours of the page.
   useTheme() {
-    const palette = this.data.palettes[isDark(this.root) ? "dark" : "light"];
-    for (const [name, color] of Object.entries(palette)) {
-      if (typeof color === "string") this.root.style.setProperty(`--fa-${name}`, color);
-    }
+    usePalette(this.root, this.data.palettes);
     this.screens.forEach((screen) => screen.useTheme());
   }
 

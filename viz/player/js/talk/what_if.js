@@ -2,7 +2,7 @@
 // scene goes on with what it did. Until then the scene stays as it is; it also stays if the run fails or
 // takes long.
 
-import { element } from "../controls/dom.js";
+import { button, element } from "../controls/dom.js";
 import { Overlay } from "./overlays.js";
 import { withMovedStops } from "./scenes.js";
 
@@ -14,8 +14,6 @@ const NEEDS_APP = "What if? needs the app, in which kernels run. This is a file.
 const NOT_LIVE = "What if? has no choices here: the talk's file does not mark this scene live.";
 
 const named = (key, words) => [element("kbd", {}, [String(key)]), ` ${words}`];
-const button = (key, words, onclick, more = {}) =>
-  element("button", { type: "button", onclick, ...more }, named(key, words));
 const keyOf = (scene, picks) => `${scene} ${JSON.stringify(picks)}`;
 
 export class WhatIf extends Overlay {
@@ -139,13 +137,14 @@ export class WhatIf extends Overlay {
     this.rows = live.map((choice, index) => {
       const values = choice.values.map((words, at) => {
         const isPressed = (picked[choice.name] ?? choice.present) === at;
-        return button(at + 1, words, () => this.choose(choice, at), { "aria-pressed": String(isPressed) });
+        const pressed = { "aria-pressed": String(isPressed) };
+        return button(named(at + 1, words), "", () => this.choose(choice, at), pressed);
       });
       const name = element("span", { class: "fa-what-name" }, named(index + 1, choice.name));
       const row = { class: "fa-what-row", role: "group", "aria-label": choice.name };
       return element("div", row, [name, ...values]);
     });
-    const back = button(0, "as in the talk", () => this.choose(null));
+    const back = button(named(0, "as in the talk"), "", () => this.choose(null));
     this.node.replaceChildren(
       element("h2", {}, ["What if?"]),
       ...this.rows,

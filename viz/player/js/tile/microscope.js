@@ -1,7 +1,7 @@
 // A tile of the grid in its numbers: the matrices of the step laid out as the products they are, filled phase
 // by phase, with the sentence of the phase. Every number is one that the kernel wrote down.
 
-import { element, write } from "../controls/dom.js";
+import { button, element, swatch, write } from "../controls/dom.js";
 import { tint, zoomOf } from "../grid/draw.js";
 import { factorsOf, figureOf, knowsRow, matrixOf, softmaxState, standsIn, toldRow } from "../run/figure.js";
 import { formatNumber, formatSteady } from "../run/formats.js";
@@ -23,7 +23,7 @@ const LOW_ROOM = 130; // for the rows without numbers
 const MOST_WITH_NUMBERS = 16; // columns of a row; with more the cells are too narrow
 const TERMS = 6; // of a dot product that are written out
 
-const number = (value) => formatSteady(value);
+const number = formatSteady;
 
 export class Microscope {
   // `owner` has close(), pick(row), togglePredict(), next() and runsRows.
@@ -31,24 +31,26 @@ export class Microscope {
     this.owner = owner;
     this.title = element("div", { class: "fa-head" });
     this.figure = element("div", { class: "fa-figure" });
-    this.missing = element("div", { class: "fa-missing", role: "status" });
-    this.legend = legend();
+    this.missing = element("div", { class: "fa-panel fa-missing", role: "status" });
+    // in the grid the patterns mean the same
+    this.legend = element("div", { class: "fa-legend" }, [
+      swatch("fa-empty", "not there yet"),
+      swatch("fa-crossed", "hidden by the mask"),
+      swatch("fa-swatch-positive", "positive"),
+      swatch("fa-swatch-negative fa-negative", "negative"),
+    ]);
     this.state = element("div", { class: "fa-state" });
     this.sentence = element("div", { class: "fa-sentence", "aria-live": "polite" });
     this.about = element("span");
     this.said = element("span", { role: "status" }); // what the keys point at is said aloud too
     this.hint = element("div", { class: "fa-hint" }, [this.about, this.said]);
     this.predict = new Predict(owner);
-    const close = { type: "button", title: "back to the grid (z or Esc)", onclick: () => owner.close() };
-    this.ask = element(
-      "button",
-      { type: "button", title: "hide m, l and α of the next step (p)", onclick: () => owner.togglePredict() },
-      ["Predict"],
-    );
+    this.ask = button("Predict", "hide m, l and α of the next step (p)", () => owner.togglePredict());
+    const close = button("Back to the grid", "back to the grid (z or Esc)", () => owner.close());
     this.node = element("div", { class: "fa-micro", role: "group", "aria-label": "numbers of the tile" }, [
       element("div", { class: "fa-micro-title" }, [
         this.title,
-        element("span", { class: "fa-group" }, [this.ask, element("button", close, ["Back to the grid"])]),
+        element("span", { class: "fa-group" }, [this.ask, close]),
       ]),
       this.figure,
       this.missing,
@@ -58,7 +60,7 @@ export class Microscope {
       this.predict.node,
       this.hint,
     ]);
-    this.boxes = new Map(); // of each slot: {node, label, cells, placeOf, hasRoom}, and of a row its strip
+    this.boxes = new Map(); // of each slot: {node, label, matrix, cells, placeOf, hasRoom}
     this.pointed = null; // {slot, column} of the cell that the reader points at
   }
 
@@ -72,19 +74,16 @@ export class Microscope {
     const row = toldRow(model, at.step, pinned);
     this.offset = model.offsets[row];
     const name = rowNumber(model, { q: model.q[at.step], row });
-    const keys = model.kv[at.step] < 0 ? "" : `, key tile ${model.kv[at.step]}`;
-    const isOfRow = model.matrixRow !== null;
     const isKnown = knowsRow(model, row);
-    this.figure.hidden = !isKnown;
+    [this.figure, this.legend, this.hint].forEach((node) => (node.hidden = !isKnown));
     this.missing.hidden = isKnown;
-    this.legend.hidden = !isKnown;
-    this.legend.classList.toggle("fa-of-row", isOfRow);
     write(this.missing, isKnown ? "" : `Row ${name}: ${this.owner.runsRows ? TO_COME : NOT_RECORDED}`);
-    const isNew = isKnown && this.build(model, figure, isOfRow);
+    const isNew = isKnown && this.build(model, figure);
     const place = [model.data.id, at.step, at.phase?.name, at.complete];
     const state = [...place, row, predicting, palette.background].join("|");
     if (!isNew && state === this.drawn) return; // a frame of playback between two phases
     this.drawn = state;
+    const keys = model.kv[at.step] < 0 ? "" : `, key tile ${model.kv[at.step]}`;
     const tile = tileNumber(model, model.q[at.step]);
     this.title.textContent = `Query tile ${tile}${keys}, explained for row ${name}`;
     this.ask.hidden = !isKnown || !softmaxState(model, at.step, row);
@@ -96,63 +95,56 @@ export class Microscope {
     }
     this.sentence.textContent = predicting ? "" : sentenceOf(model, at, row);
     this.state.textContent = predicting ? "" : stateWords(model, at, row);
-    const hint = isOfRow ? ROW_HINT : HINT;
+    const hint = this.isOfRow ? ROW_HINT : HINT;
     write(this.about, USE_EXPONENTIALS.has(at.phase?.tells) ? `${BASE_2} ${hint}` : hint);
     this.say("");
-    this.hint.hidden = !isKnown;
     this.predict.show(predicting ? { model, step: at.step, row, name } : null);
   }
 
   // The boxes of a kernel's slots, or of those that one row has; new ones for another kernel, run or width.
   // Returns whether.
-  build(model, figure, isOfRow) {
+  build(model, figure) {
+    const isOfRow = model.matrixRow !== null;
     const { block_m: rows, block_n: keys, head_dim: width } = model.data.problem;
     const sizes = { q_tile: rows, kv_tile: keys, head_dim: width, one: 1 };
     const cell = isOfRow ? {} : cellSizes(this.node.clientWidth / zoomOf(this.node), figure, sizes);
     const key = `${isOfRow} ${cell.thin} ${cell.wide}`;
     if (this.built === figure && this.builtFor === model && this.builtAs === key) return false;
-    Object.assign(this, { built: figure, builtFor: model, builtAs: key, cell, pointed: null });
+    Object.assign(this, { built: figure, builtFor: model, builtAs: key, isOfRow, pointed: null });
     const slots = figure.slots.filter((slot) => !isOfRow || slot.rows === "q_tile");
-    const boxOf = (slot) => (isOfRow ? this.strip(slot, sizes[slot.columns]) : this.box(slot, sizes));
-    this.boxes = new Map(slots.map((slot) => [slot.name, boxOf(slot)]));
+    this.boxes = new Map(slots.map((slot) => [slot.name, this.box(slot, sizes, cell)]));
     this.figure.classList.toggle("fa-strips", isOfRow);
+    this.legend.classList.toggle("fa-of-row", isOfRow);
     this.figure.replaceChildren(...[...this.boxes.values()].map(({ node }) => node));
     return true;
   }
 
-  // A matrix, cell by cell. A transposed one is drawn with its columns as rows.
-  box(slot, sizes) {
-    const [along, across] = slot.transposed ? [slot.columns, slot.rows] : [slot.rows, slot.columns];
+  // A matrix, cell by cell, or of a large tile one row of it. A transposed one has its columns as rows.
+  box(slot, sizes, cell) {
+    const { isOfRow } = this;
+    const [along, across] = isOfRow ? ["one", slot.columns] : sidesOf(slot);
     const [rows, columns] = [sizes[along], sizes[across]];
-    const [wide, tall] = [across !== "head_dim", along === "q_tile"];
     const placeOf = (i) => {
-      const [r, c] = [Math.floor(i / columns), i % columns];
-      return slot.transposed ? [c, r] : [r, c];
+      const place = [isOfRow ? this.offset : Math.floor(i / columns), i % columns];
+      return slot.transposed && !isOfRow ? place.toReversed() : place;
     };
     const cells = this.cells(slot, rows * columns, placeOf);
-    if (slot.rows === "q_tile") {
-      const pick = (i) => this.owner.pick(this.model.offsets.indexOf(placeOf(i)[0]));
-      cells.forEach((cell, i) => cell.addEventListener("click", () => pick(i)));
-    }
-    const [cellWidth, cellHeight] = [wide ? this.cell.wide : this.cell.thin, tall ? 20 : this.lowCell(rows)];
-    const style =
-      `--fa-cell-h: ${zoomed(cellHeight)}; --fa-cell-font: ${zoomed(cellWidth < 40 ? 10 : 12)}; ` +
-      `grid-template-columns: repeat(${columns}, ${zoomed(cellWidth)}); ` +
-      `grid-auto-rows: ${zoomed(cellHeight)};`;
-    const label = element("div", { class: "fa-matrix-label" }, [slot.name]);
-    const matrix = element("div", { class: "fa-matrix", style }, cells);
+    const [isWide, isTall] = [across !== "head_dim", along === "q_tile"];
+    const [w, h] = [isWide ? cell.wide : cell.thin, isTall ? 20 : lowCell(this.built, rows)];
+    const sized = `--fa-cell-w: ${zoomed(w)}; --fa-cell-h: ${zoomed(h)}; --fa-cell-font: ${zoomed(w < 40 ? 10 : 12)};`;
+    const style = `--fa-columns: ${columns}; ${isOfRow ? "" : sized}`;
+    const label = element("div", { class: "fa-matrix-label" });
+    const matrix = element("div", { class: isOfRow ? "fa-matrix fa-strip" : "fa-matrix", style }, cells);
+    if (isOfRow) this.takeKeys(slot, matrix);
     const place = `grid-row: ${slot.row + 1}; grid-column: ${slot.column + 1};`;
     const node = element("div", { class: "fa-slot", style: place }, [label, matrix]);
-    return { node, label, cells, placeOf, hasRoom: wide && tall && cellWidth >= 26 };
+    const hasRoom = isOfRow ? columns <= MOST_WITH_NUMBERS : isWide && isTall && w >= 26;
+    return { node, label, matrix, cells, placeOf, hasRoom };
   }
 
-  // One row of a matrix of a large tile. The arrow keys go through its cells while it has the focus.
-  strip(slot, columns) {
-    const placeOf = (i) => [this.offset, i];
-    const cells = this.cells(slot, columns, placeOf);
-    const style = `grid-template-columns: repeat(${columns}, minmax(0, 1fr));`;
-    const row = element("div", { class: "fa-strip", style, tabindex: "0", role: "group" }, cells);
-    const label = element("div", { class: "fa-matrix-label" });
+  // The arrow keys go through the cells of a row while it has the focus.
+  takeKeys(slot, row) {
+    Object.assign(row, { tabIndex: 0, role: "group" });
     row.addEventListener("focus", () => this.explain(slot, this.offset, 0));
     row.addEventListener("blur", () => this.explain(null));
     row.addEventListener("keydown", (event) => {
@@ -164,8 +156,6 @@ export class Microscope {
       event.stopPropagation();
       this.explain(slot, this.offset, Math.max(0, Math.min(last, to)));
     });
-    const node = element("div", {}, [label, row]);
-    return { node, label, cells, placeOf, row, hasRoom: columns <= MOST_WITH_NUMBERS };
   }
 
   // `placeOf` gives the row and the column of the matrix that a cell shows.
@@ -174,23 +164,17 @@ export class Microscope {
       const cell = element("span", { class: "fa-cell" });
       cell.addEventListener("mouseenter", () => this.explain(slot, ...placeOf(i)));
       cell.addEventListener("mouseleave", () => this.explain(null));
+      const pick = () => this.owner.pick(this.model.offsets.indexOf(placeOf(i)[0]));
+      if (slot.rows === "q_tile") cell.addEventListener("click", pick);
       return cell;
     });
   }
 
-  // Height of a row without numbers. All matrices that lie below each other share the room for them.
-  lowCell(rows) {
-    const stacked = this.built.slots.filter(
-      ({ transposed, rows: along, columns }) => (transposed ? columns : along) === "head_dim",
-    );
-    const count = new Set(stacked.map(({ row }) => row)).size;
-    return Math.max(3, Math.min(12, Math.floor(LOW_ROOM / Math.max(1, count) / rows)));
-  }
-
   fill(palette, slot, matrix) {
-    const { node, label, row: strip, cells, placeOf, hasRoom } = this.boxes.get(slot.name);
+    const { node, label, matrix: drawn, cells, placeOf, hasRoom } = this.boxes.get(slot.name);
+    const { isOfRow } = this;
     label.textContent = matrix?.label ?? slot.name;
-    strip?.setAttribute("aria-label", label.textContent);
+    if (isOfRow) drawn.setAttribute("aria-label", label.textContent);
     node.classList.toggle("fa-fresh", Boolean(matrix?.fresh));
     const values = cells.map((_, i) => {
       const [row, column] = placeOf(i);
@@ -198,17 +182,19 @@ export class Microscope {
     });
     const finite = values.filter(Number.isFinite);
     const largest = finite.reduce((most, value) => Math.max(most, Math.abs(value)), 1e-9);
-    const marked = strip && matrix?.scaled && finite.length ? values.indexOf(Math.max(...finite)) : -1;
+    const marked = isOfRow && matrix?.scaled && finite.length ? values.indexOf(Math.max(...finite)) : -1;
     cells.forEach((cell, i) => {
       const value = values[i];
-      const hidden = value === -Infinity;
-      cell.classList.toggle("fa-told", !strip && slot.rows === "q_tile" && placeOf(i)[0] === this.offset);
-      cell.classList.toggle("fa-hidden", hidden);
-      cell.classList.toggle("fa-empty", Number.isNaN(value));
-      cell.classList.toggle("fa-negative", !strip && !hasRoom && value < 0 && !hidden);
-      cell.classList.toggle("fa-marked", i === marked);
-      cell.classList.remove("fa-factor");
-      cell.style.background = Number.isFinite(value) ? tint(palette, value / largest) : "";
+      const looks = {
+        "fa-told": !isOfRow && slot.rows === "q_tile" && placeOf(i)[0] === this.offset,
+        "fa-crossed": value === -Infinity,
+        "fa-empty": Number.isNaN(value),
+        "fa-negative": !isOfRow && !hasRoom && value < 0 && Number.isFinite(value),
+        "fa-marked": i === marked,
+      };
+      const names = Object.keys(looks).filter((name) => looks[name]);
+      cell.className = ["fa-cell", ...names].join(" ");
+      cell.style.backgroundColor = Number.isFinite(value) ? tint(palette, value / largest) : "";
       cell.textContent = hasRoom && !Number.isNaN(value) ? formatNumber(value, 2) : "";
     });
   }
@@ -218,20 +204,25 @@ export class Microscope {
     for (const { cells } of this.boxes.values()) cells.forEach((cell) => cell.classList.remove("fa-factor"));
     this.pointed = null;
     const matrix = slot && this.shown[slot.name];
-    const isOfRow = Boolean(slot && this.boxes.get(slot.name).row);
     if (!matrix || row >= matrix.rows || column >= matrix.columns) {
       this.say("");
       return;
     }
     this.pointed = { slot, column };
-    const value = matrix.at(row, column);
-    if (isOfRow) {
-      this.boxes.get(slot.name).cells[column].classList.add("fa-factor");
-      const first = Math.max(this.model.kv[this.at.step], 0) * this.model.data.problem.block_n;
-      const where = slot.columns === "kv_tile" ? `key ${first + column}` : `column ${column}`;
-      this.say(Number.isNaN(value) ? "" : `${matrix.label}, ${where}: ${number(value)}`);
-      return;
-    }
+    this.say(
+      this.isOfRow ? this.cellOfRow(slot, matrix, column) : this.cellOfTile(slot, matrix, row, column),
+    );
+  }
+
+  cellOfRow(slot, matrix, column) {
+    this.boxes.get(slot.name).cells[column].classList.add("fa-factor");
+    const value = matrix.at(this.offset, column);
+    const first = Math.max(this.model.kv[this.at.step], 0) * this.model.data.problem.block_n;
+    const where = slot.columns === "kv_tile" ? `key ${first + column}` : `column ${column}`;
+    return Number.isNaN(value) ? "" : `${matrix.label}, ${where}: ${number(value)}`;
+  }
+
+  cellOfTile(slot, matrix, row, column) {
     const phases = this.model.phases[this.at.step];
     const reached = new Set(phases.slice(0, phases.indexOf(this.at.phase) + 1).map(({ name }) => name));
     const product = this.built.products.find((each) => each.result === slot.name && reached.has(each.phase));
@@ -241,8 +232,8 @@ export class Microscope {
       this.light(product.first, product.first_by, row);
       this.light(product.second, product.second_by, column);
     }
-    const words = cellWords(matrix, value, factors, this.model.data.problem.scale);
-    this.say(words + this.partWords(matrix, row, column));
+    const { scale } = this.model.data.problem;
+    return cellWords(matrix, matrix.at(row, column), factors, scale) + this.partWords(matrix, row, column);
   }
 
   // Words about the cell that the reader points at, in place of the hint; "" brings that back.
@@ -256,54 +247,43 @@ export class Microscope {
     const parts = madeOf.flatMap((name) => {
       const named = this.built.matrices.find((each) => each.name === name);
       const part = matrixOf(this.model, this.built, named, this.at.step);
-      return part
-        ? [`${named.scaled ? "score" : name} ${number(part.at(row, part.columns === 1 ? 0 : column))}`]
-        : [];
+      if (!part) return [];
+      return [`${named.scaled ? "score" : name} ${number(part.at(row, part.columns === 1 ? 0 : column))}`];
     });
     return parts.length ? `, from ${parts.join(", ")}` : "";
   }
 
   light(name, by, index) {
     const { cells, placeOf } = this.boxes.get(name);
-    cells.forEach((cell, i) =>
-      cell.classList.toggle("fa-factor", placeOf(i)[by === "row" ? 0 : 1] === index),
-    );
+    const isFactor = (i) => placeOf(i)[by === "row" ? 0 : 1] === index;
+    cells.forEach((cell, i) => cell.classList.toggle("fa-factor", isFactor(i)));
   }
-}
-
-// What the colours and the patterns of the cells mean. In the grid the patterns mean the same.
-function legend() {
-  const patterns = [
-    ["fa-empty", "not there yet"],
-    ["fa-hidden", "hidden by the mask"],
-    ["fa-swatch-positive", "positive"],
-    ["fa-swatch-negative fa-negative", "negative"],
-  ];
-  const entries = patterns.map(([name, words]) =>
-    element("span", {}, [element("i", { class: `fa-swatch ${name}` }), words]),
-  );
-  return element("div", { class: "fa-legend" }, entries);
 }
 
 const zoomed = (size) => `calc(${size}px * var(--fa-zoom, 1))`;
 
+// What a slot's rows and columns count, as they are drawn.
+const sidesOf = ({ transposed, rows, columns }) => (transposed ? [columns, rows] : [rows, columns]);
+
 // Widths in pixels of a cell with a number in it (wide) and of one that is only coloured (thin), so that the
 // figure fits into `room` if it can.
 function cellSizes(room, { slots }, sizes) {
-  const inColumn = new Map();
-  for (const slot of slots) {
-    const across = slot.transposed ? slot.rows : slot.columns;
-    const known = inColumn.get(slot.column) ?? { thin: 0, wide: 0 };
-    const kind = across === "head_dim" ? "thin" : "wide";
-    known[kind] = Math.max(known[kind], sizes[across]);
-    inColumn.set(slot.column, known);
-  }
-  const columns = [...inColumn.values()];
-  const thinCount = columns.reduce((sum, { thin }) => sum + thin, 0);
-  const wideCount = columns.reduce((sum, { thin, wide }) => sum + (thin ? 0 : wide), 0) || 1;
+  const columns = Object.values(Object.groupBy(slots, ({ column }) => column)).map((stacked) => {
+    const sides = stacked.map((slot) => sidesOf(slot)[1]);
+    return sides.includes("head_dim")
+      ? [sizes.head_dim, 0]
+      : [0, Math.max(...sides.map((side) => sizes[side]))];
+  });
+  const [thins, wides] = [0, 1].map((kind) => columns.reduce((sum, counts) => sum + counts[kind], 0));
   const free = room - 16 * columns.length;
-  const thin = Math.max(2, Math.min(12, Math.floor((0.42 * free) / Math.max(thinCount, 1))));
-  return { thin, wide: Math.max(16, Math.min(66, Math.floor((free - thin * thinCount) / wideCount))) };
+  const thin = Math.max(2, Math.min(12, Math.floor((0.42 * free) / Math.max(thins, 1))));
+  return { thin, wide: Math.max(16, Math.min(66, Math.floor((free - thin * thins) / Math.max(wides, 1)))) };
+}
+
+// Height of a row without numbers. All matrices that lie below each other share the room for them.
+function lowCell({ slots }, rows) {
+  const stacked = slots.filter((slot) => sidesOf(slot)[0] === "head_dim").map(({ row }) => row);
+  return Math.max(3, Math.min(12, Math.floor(LOW_ROOM / Math.max(1, new Set(stacked).size) / rows)));
 }
 
 // "row 5: m −∞ → 1.12, α 0, l 0 → 1.73": what is known by now.

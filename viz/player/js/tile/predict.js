@@ -1,38 +1,30 @@
 // Predict, then reveal: the reader works out m, alpha and l of the next step, and hears which part was off.
 
-import { element } from "../controls/dom.js";
+import { button, element } from "../controls/dom.js";
 import { figureOf, matrixOf, rowOf, softmaxState } from "../run/figure.js";
 import { formatSteady } from "../run/formats.js";
 import { isInPart } from "../run/model.js";
 
 const NAMES = { m: "new max m", alpha: "rescale factor α", l: "new sum l" };
-
-const number = (value) => formatSteady(value);
+const number = formatSteady;
+const REMINDER =
+  "The next phase shows the answer: compare yours first, “Show me” it, or go to the “Next tile”.";
 
 export class Predict {
   // `owner` has next().
   constructor(owner) {
     this.owner = owner;
     this.given = element("div", { class: "fa-given" });
-    this.inputs = Object.fromEntries(
-      Object.entries(NAMES).map(([name, label]) => [
-        name,
-        element("input", {
-          type: "text",
-          inputmode: "decimal",
-          size: "7",
-          "aria-label": label,
-          autocomplete: "off",
-        }),
-      ]),
-    );
+    this.inputs = {};
+    const fields = Object.entries(NAMES).map(([name, label]) => {
+      const attributes = { type: "text", inputmode: "decimal", size: "7", autocomplete: "off" };
+      this.inputs[name] = element("input", { ...attributes, "aria-label": label });
+      return element("label", {}, [`${label} `, this.inputs[name]]);
+    });
     this.feedback = element("div", { class: "fa-feedback", role: "status" });
     this.truth = element("div", { class: "fa-truth", role: "status" });
     this.isAnswered = false; // whether the reader has compared, or asked for the answer
-    const fields = Object.entries(NAMES).map(([name, label]) =>
-      element("label", {}, [`${label} `, this.inputs[name]]),
-    );
-    this.node = element("form", { class: "fa-predict", hidden: "" }, [
+    this.node = element("form", { class: "fa-panel fa-predict", hidden: "" }, [
       this.given,
       element("div", { class: "fa-fields" }, [
         ...fields,
@@ -62,37 +54,25 @@ export class Predict {
     for (const input of Object.values(this.inputs)) input.value = "";
     if (!task) return;
     const { state, scores, isPart } = this.task;
-    this.given.textContent =
-      `Row ${task.name} so far${isPart ? " in this part" : ""}: ` +
-      `m = ${number(state.oldM)}, l = ${number(state.oldL)}. ` +
-      `${scoresWords(scores)} ` +
-      "What are m, α and l after this tile?";
+    const so = `Row ${task.name} so far${isPart ? " in this part" : ""}: `;
+    const old = `m = ${number(state.oldM)}, l = ${number(state.oldL)}. `;
+    this.given.textContent = `${so}${old}${scoresWords(scores)} What are m, α and l after this tile?`;
   }
 
   // Why the player does not go on.
   remind() {
-    if (!this.truth.childElementCount) {
-      this.truth.replaceChildren(
-        element("div", {}, [
-          "The next phase shows the answer. Compare yours first, or press “Show me”. " +
-            "“Next tile” goes on without it.",
-        ]),
-      );
-    }
-    Object.values(this.inputs)[0].focus();
+    if (!this.truth.childElementCount) this.tell(REMINDER);
+    this.inputs.m.focus();
   }
 
   compare() {
     this.isAnswered = true;
     this.truth.replaceChildren();
-    const answers = Object.fromEntries(
-      Object.entries(this.inputs).map(([name, input]) => [name, parseNumber(input.value)]),
-    );
-    const lines = judge(answers, this.task.state, this.task.scores);
+    const typed = Object.entries(this.inputs).map(([name, { value }]) => [name, parseNumber(value)]);
+    const lines = judge(Object.fromEntries(typed), this.task.state, this.task.scores);
+    const looks = ["fa-wrong-answer", "fa-right-answer"];
     this.feedback.replaceChildren(
-      ...lines.map(({ right, words }) =>
-        element("div", { class: right ? "fa-right-answer" : "fa-wrong-answer" }, [words]),
-      ),
+      ...lines.map(({ right, words }) => element("div", { class: looks[Number(right)] }, [words])),
     );
     if (lines.every(({ right }) => right)) this.solve();
   }
@@ -108,7 +88,10 @@ export class Predict {
   solve() {
     const { state, scores, isPart } = this.task;
     const found = `m = ${number(state.m)}, α = ${number(state.alpha)}, l = ${number(state.l)}`;
-    const words = `${found}. ${solution(state, scores, isPart)}`;
+    this.tell(`${found}. ${solution(state, scores, isPart)}`);
+  }
+
+  tell(words) {
     this.truth.replaceChildren(element("div", {}, [words]));
   }
 }
@@ -125,10 +108,6 @@ function scoresWords(scores) {
     `The largest of its ${scores.length} scores in this tile is ${shown}, and all e^(score − ${shown}) ` +
     `add up to ${number(sumOf(scores, largest))}.`
   );
-}
-
-function button(words, title, onclick) {
-  return element("button", { type: "button", title, onclick }, [words]);
 }
 
 function knownOf({ model, step, row }) {
@@ -169,58 +148,40 @@ const close = (a, b) => a === b || (Number.isFinite(b) && Math.abs(a - b) <= 0.0
 //
 // An answer that was worked out from a wrong m or alpha is judged with them too, so that one slip counts
 // once.
-export function judge(answer, state, scores) {
-  return [judgeM(answer.m, state, scores), judgeAlpha(answer, state), judgeL(answer, state, scores)];
-}
-
-function verdict(name, right, words) {
-  return { name, right, words: `${right ? "✓" : "✗"} ${NAMES[name]}: ${words}` };
-}
-
-function judgeM(m, state, scores) {
-  const largest = Math.max(...scores);
-  if (Number.isNaN(m)) return verdict("m", false, "give a number.");
-  if (close(m, state.m)) return verdict("m", true, "right.");
-  if (close(m, largest))
-    return verdict(
-      "m",
-      false,
-      "that is the largest score of this tile, but the old max is larger, and m never falls.",
-    );
-  if (close(m, state.oldM)) return verdict("m", false, "a score of this tile is larger than the old max.");
-  if (m > Math.max(state.m, largest))
-    return verdict("m", false, `nothing here is that large: the largest score so far is ${number(state.m)}.`);
-  return verdict("m", false, "it is the larger of the old max and the largest score of this tile.");
-}
-
-function judgeAlpha({ m, alpha }, state) {
-  if (Number.isNaN(alpha)) return verdict("alpha", false, "give a number.");
-  if (close(alpha, state.alpha)) return verdict("alpha", true, "right.");
-  if (state.oldM === -Infinity) return verdict("alpha", false, "the old max is −∞, and e^(−∞) is 0.");
-  if (close(alpha, Math.exp(state.m - state.oldM)))
-    return verdict("alpha", false, "upside down: it is e^(old max − new max), at most 1.");
-  if (close(alpha, 2 ** (state.oldM - state.m)))
-    return verdict("alpha", false, "that is with base 2. The numbers here are in base e.");
-  if (Number.isFinite(m) && close(alpha, Math.exp(state.oldM - m)))
-    return verdict("alpha", false, "right for your m, which is off.");
-  return verdict("alpha", false, "it is e^(old max − new max).");
-}
-
-function judgeL({ m, alpha, l }, state, scores) {
+export function judge({ m, alpha, l }, state, scores) {
   const { oldM, oldL } = state;
   const added = sumOf(scores, state.m);
-  if (Number.isNaN(l)) return verdict("l", false, "give a number.");
-  if (close(l, state.l)) return verdict("l", true, "right.");
-  if (close(l, oldL + added))
-    return verdict("l", false, "the old sum was not rescaled: multiply it by α first.");
-  if (close(l, added)) return verdict("l", false, "the old sum is missing: add α × old l.");
-  if (Number.isFinite(oldM) && close(l, state.alpha * oldL + sumOf(scores, oldM))) {
-    return verdict("l", false, "the exponentials use the old max: subtract the new one.");
-  }
-  if (close(l, state.alpha * (oldL + added)))
-    return verdict("l", false, "α belongs to the old sum alone, not to the new exponentials.");
-  if (close(l, state.alpha * oldL)) return verdict("l", false, "the exponentials of this tile are missing.");
-  if (close(l, alpha * oldL + sumOf(scores, m)))
-    return verdict("l", false, "right for your m and α, of which one is off.");
-  return verdict("l", false, "it is α × old l + the sum of e^(score − new m).");
+  const slipsOfM = [
+    [
+      Math.max(...scores),
+      "that is the largest score of this tile, but the old max is larger: m never falls.",
+    ],
+    [oldM, "a score of this tile is larger than the old max."],
+  ];
+  const slipsOfAlpha = [
+    [Math.exp(state.m - oldM), "upside down: it is e^(old max − new max), at most 1."],
+    [2 ** (oldM - state.m), "that is with base 2. The numbers here are in base e."],
+    [Math.exp(oldM - m), "right for your m, which is off."],
+  ];
+  const slipsOfL = [
+    [oldL + added, "the old sum was not rescaled: multiply it by α first."],
+    [added, "the old sum is missing: add α × old l."],
+    [state.alpha * oldL, "the exponentials of this tile are missing."],
+    [state.alpha * oldL + sumOf(scores, oldM), "the exponentials use the old max: subtract the new one."],
+    [state.alpha * (oldL + added), "α belongs to the old sum alone, not to the new exponentials."],
+    [alpha * oldL + sumOf(scores, m), "right for your m and α, of which one is off."],
+  ];
+  return [
+    verdict("m", m, state, slipsOfM, "it is the larger of the old max and the largest score of this tile."),
+    verdict("alpha", alpha, state, slipsOfAlpha, "it is e^(old max − new max); e^(−∞) is 0."),
+    verdict("l", l, state, slipsOfL, "it is α × old l + the sum of e^(score − new m)."),
+  ];
+}
+
+// `slips` has numbers that are often given instead, and what is wrong with each; `hint` is for all others.
+function verdict(name, given, state, slips, hint) {
+  const right = close(given, state[name]);
+  const [, slip] = slips.find(([value]) => close(given, value)) ?? [0, hint];
+  const wrong = Number.isNaN(given) ? "give a number." : slip;
+  return { name, right, words: right ? `✓ ${NAMES[name]}: right.` : `✗ ${NAMES[name]}: ${wrong}` };
 }
