@@ -49,10 +49,8 @@ class Finding:
 
 
 def titles(findings: tuple[Finding, ...]) -> str:
-    """Such as "an out-of-bounds read at mine.py:42, and 2 more findings"."""
-    first = findings[0]
-    article = "an" if first.kind[0] in "aeio" else "a"
+    """Such as "an out-of-bounds read at mine.py:42, and 2 more"."""
+    first, more = findings[0], len(findings) - 1
     place = f" at {first.place}" if first.place else ""
-    more = len(findings) - 1
-    others = f", and {more} more finding{'s' if more > 1 else ''}" if more else ""
-    return f"{article} {first.kind}{place}{others}"
+    article = "an" if first.kind[0] in "aeio" else "a"
+    return f"{article} {first.kind}{place}" + (f", and {more} more" if more else "")

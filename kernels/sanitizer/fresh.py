@@ -19,39 +19,46 @@ PATTERNS = {2: 0x7FDB, 4: 0x7FDB5A3C, 8: 0x7FFB5A3C7FDB5A3C}
 Elements of one byte have too few bits to be told apart."""
 
 _aten = torch.ops.aten
+_NAMES = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided")
 _MAKERS = {
-    overload
-    for packet in (
-        _aten.empty,
-        _aten.empty_like,
-        _aten.empty_strided,
-        _aten.new_empty,
-        _aten.new_empty_strided,
-    )
-    for overload in (getattr(packet, name) for name in packet.overloads())
+    getattr(packet, overload)
+    for packet in (getattr(_aten, name) for name in _NAMES)
+    for overload in packet.overloads()
 }
 
 
-class FillFresh(TorchDispatchMode):
-    """Fills what torch.empty and its like return, on the CPU, while the mode is on."""
+class AfterOperation(TorchDispatchMode):
+    """Hears of each operation of torch while the mode is on. torch.compile works as without it."""
 
     supports_higher_order_operators = True
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
-        """torch.compile works under the mode as without it."""
+        """As torch's own modes say it."""
         return True
 
     def __torch_dispatch__(
         self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
     ) -> Any:
-        """Run the operation; fill its result if it is new memory."""
+        """Run the operation."""
         made = func(*args, **(kwargs or {}))
+        self.hear(func, args, made)
+        return made
+
+    def hear(self, func: Callable, args: tuple, made: Any) -> None:
+        """What was called with what, and what it gave."""
+        raise NotImplementedError
+
+
+class FillFresh(AfterOperation):
+    """Fills what torch.empty and its like return, on the CPU."""
+
+    def hear(self, func: Callable, args: tuple, made: Any) -> None:
+        """Fill new memory."""
         if func in _MAKERS and isinstance(made, torch.Tensor) and made.device.type == "cpu":
             storage = made.untyped_storage()
             if made.element_size() in PATTERNS and storage.nbytes():
                 elements_of(storage, made.element_size())[:] = PATTERNS[made.element_size()]
-        return made
 
 
 def elements_of(storage: torch.UntypedStorage, itemsize: int) -> np.ndarray:

@@ -10,6 +10,9 @@ from kernels.sanitizer.finding import Finding
 from kernels.sanitizer.regions import Launch, Region
 from kernels.sanitizer.sites import current_site, line_of
 
+VERBS = {"read": "reads", "write": "writes"}
+"""Of the ways to access memory; the others update it."""
+
 
 @dataclass
 class _Fault:
@@ -18,9 +21,8 @@ class _Fault:
     kind: str
     site: tuple[str, int]
     launch: int
-    first: str
-    """What happened at the first element, in words."""
-    ending: str
+    words: str
+    """What happened at the first element."""
     elements: int = 0
     programs: set[int] = field(default_factory=set)
 
@@ -34,50 +36,38 @@ class Ledger:
     def outside(self, launch: Launch, region: Region | None, addresses: np.ndarray, how: str) -> None:
         """Accesses outside of the memory of the tensor that they were meant for."""
         kind = "out-of-bounds read" if how == "read" else "out-of-bounds write"
-        address = int(addresses[0])
+        address, verb = int(addresses[0]), VERBS.get(how, "updates")
         if region is None:
-            where = f"{_verb(how)} address {address:#x}, which no tensor that it was given holds"
-            self._add(kind, launch, "", where, "", len(addresses))
-            return
-        element, end = region.element(address), region.element(region.end)
-        first = region.element(region.low)
-        shape = f"shape {tuple(region.tensor.shape)}"
-        if element >= end:
-            bounds = f"its memory ends before element {end:,} ({shape})"
+            words = f"{verb} address {address:#x}, which no tensor that it was given holds"
         else:
-            bounds = f"its memory starts at element {first:,} ({shape})"
-        self._add(
-            kind,
-            launch,
-            region.name,
-            f"{_verb(how)} element {element:,} of {region.name} ({region.argument})",
-            bounds,
-            len(addresses),
-        )
+            first, end = region.element(region.low), region.element(region.end)
+            words = (
+                f"{verb} element {region.element(address):,} of {region.name} ({region.argument}), whose "
+                f"memory holds elements {first:,} to {end - 1:,} (shape {tuple(region.tensor.shape)})"
+            )
+        self._add(kind, launch, region, words, len(addresses))
 
     def unwritten(self, launch: Launch, region: Region, addresses: np.ndarray) -> None:
         """Reads of elements that nobody has written."""
-        where = f"reads {_element(region, int(addresses[0]))}"
-        ending = "nobody wrote it: neither this launch, nor one before it, nor torch"
-        self._add("read of unwritten memory", launch, region.name, where, ending, len(addresses))
+        words = f"reads {_element(region, int(addresses[0]))}, which neither a launch nor torch has written"
+        self._add("read of unwritten memory", launch, region, words, len(addresses))
 
     def conflict(self, launch: Launch, region: Region, addresses: np.ndarray, other: int) -> None:
         """Writes to elements to which another program of the launch wrote something else."""
-        nx, ny, _ = launch.grid
-        rest, x = divmod(other, nx)
-        rival = (x, rest % ny, rest // ny)
-        where = f"writes {_element(region, int(addresses[0]))}"
-        ending = f"program {rival} of the same launch wrote another value there, and nothing orders them"
-        self._add("write conflict", launch, region.name, where, ending, len(addresses))
+        words = (
+            f"writes {_element(region, int(addresses[0]))}; program {launch.place_of(other)} of the same "
+            "launch wrote another value there, and nothing orders them"
+        )
+        self._add("write conflict", launch, region, words, len(addresses))
 
-    def _add(self, kind: str, launch: Launch, name: str, where: str, ending: str, elements: int) -> None:
+    def _add(self, kind: str, launch: Launch, region: Region | None, words: str, elements: int) -> None:
         site = current_site()
-        key = (kind, site, launch.kernel, name)
+        key = (kind, site, launch.kernel, region and region.name)
         if key not in self._faults:
-            first = f"program {launch.place} of {launch.kernel} {where}"
+            words = f"program {launch.place_of(launch.program)} of {launch.kernel} {words}"
             if launch.in_reverse:
-                first = f"if the programs run in reverse, {first}"
-            self._faults[key] = _Fault(kind, site, launch.number, first, ending)
+                words = f"if the programs run in reverse, {words}"
+            self._faults[key] = _Fault(kind, site, launch.number, words)
         fault = self._faults[key]
         if fault.launch == launch.number:
             fault.elements += elements
@@ -85,19 +75,15 @@ class Ledger:
 
     def findings(self) -> tuple[Finding, ...]:
         """One finding per kind, line and tensor."""
-        return tuple(_finding(fault) for fault in self._faults.values())
-
-
-def _finding(fault: _Fault) -> Finding:
-    words = f"{fault.first}{f'; {fault.ending}' if fault.ending else ''}"
-    if fault.elements > 1:
-        programs = f"{len(fault.programs):,} program{'s' if len(fault.programs) > 1 else ''}"
-        words += f". In all, {fault.elements:,} such elements, by {programs}"
-    return Finding(fault.kind, words, *fault.site, line_of(*fault.site))
-
-
-def _verb(how: str) -> str:
-    return {"read": "reads", "write": "writes"}.get(how, "updates")
+        return tuple(
+            Finding(
+                fault.kind,
+                f"{fault.words}. Elements: {fault.elements:,}; programs: {len(fault.programs):,}",
+                *fault.site,
+                line_of(*fault.site),
+            )
+            for fault in self._faults.values()
+        )
 
 
 def _element(region: Region, address: int) -> str:

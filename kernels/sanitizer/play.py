@@ -13,6 +13,7 @@ import torch
 from kernels.device.backend import device_info, utc_now
 from kernels.device.runtime import BACKEND, INTERPRETED
 from kernels.problem import AttentionProblem, InvalidProblem
+from kernels.problem.tiles import TileKind, visited_tiles
 from kernels.sanitizer.log import AccessLog, LoggedLaunch, Product
 from kernels.sanitizer.roles import FollowCopies, Role
 from kernels.sanitizer.statements import source_lines, statement_of
@@ -48,24 +49,20 @@ def play(
     what `attend` raises.
     """
     if not INTERPRETED:
-        remedy = "Start with TRITON_INTERPRET=1 to play it in the interpreter."
         raise InvalidProblem(
-            "kernel", label, "a compiled kernel's loads and stores cannot be watched", remedy
+            "kernel", label, "a compiled kernel cannot be watched", "Set TRITON_INTERPRET=1."
         )
     log, follow = AccessLog(), FollowCopies()
     with watch_memory(log), follow:
         output = attend(*inputs)
-    if not any(launch.events for launch in log.launches):
+    events = sum(len(launch.events) for launch in log.launches)
+    if not events:
         raise InvalidProblem(
-            "kernel", label, "it launched no Triton kernel; torch's own operations are not played"
+            "kernel", label, "it launched no Triton kernel; torch's operations are not played"
         )
-    if sum(len(launch.events) for launch in log.launches) > MAX_EVENTS or len(log.launches) > MOST_LAUNCHES:
-        raise InvalidProblem(
-            "kernel",
-            label,
-            f"more than {MAX_EVENTS:,} accesses or {MOST_LAUNCHES} launches are not played",
-            "Choose a shorter sequence or fewer heads.",
-        )
+    if events > MAX_EVENTS or len(log.launches) > MOST_LAUNCHES:
+        most = f"at most {MAX_EVENTS:,} accesses and {MOST_LAUNCHES} launches are played"
+        raise InvalidProblem("kernel", label, most, "Choose a shorter sequence or fewer heads.")
     roles = follow.roles(dict(zip("QKV", inputs, strict=True)), output)
     return _trace(problem, log, roles, output, label)
 
@@ -91,8 +88,8 @@ def _trace(
     column = {name: number for number, name in enumerate(names)}
     for number, step in enumerate(steps):
         for tile in step.tiles:
-            moved[0, number, column[tile.tensor]] += tile.bytes * tile.reads
-            moved[1, number, column[tile.tensor]] += tile.bytes * tile.writes
+            moved[0, number, column[tile.tensor]] += tile.access.bytes * tile.access.reads
+            moved[1, number, column[tile.tensor]] += tile.access.bytes * tile.access.writes
     where = np.array([_where(step, problem) for step in steps], np.int32).reshape(-1, 3)
     counts = [len(one.steps) for one in launched]
     return Trace(
@@ -146,11 +143,7 @@ def _where(step: Step, problem: AttentionProblem) -> tuple[int, int, int]:
 
 def _missing(tiles: list[Tile]) -> str:
     """Which of Q, K, V and O no access was recognised as."""
-    missing = [
-        name
-        for name in (*QUERY_SIDE[:1], *KEY_SIDE, *QUERY_SIDE[1:])
-        if name not in {t.tensor for t in tiles}
-    ]
+    missing = [name for name in "QKVO" if name not in {tile.tensor for tile in tiles}]
     if not missing:
         return ""
     return f"no access to {', '.join(missing)} was recognised: the kernel may work on a changed copy"
@@ -163,13 +156,8 @@ def _heads(tiles: list[Tile]) -> str:
 
 def _skips_tiles(steps: list[Step], problem: AttentionProblem) -> bool:
     """Whether no visited tile is hidden by the mask."""
-    for query, key in {(step.query[1], step.key[1]) for step in steps if step.query and step.key}:
-        rows = range(query * problem.block_m, min((query + 1) * problem.block_m, problem.q_len))
-        first, end = key * problem.block_n, (key + 1) * problem.block_n
-        seen = (problem.band.visible_keys(row) for row in rows)
-        if not any(low < min(end, high) and first < high for low, high in seen):
-            return False
-    return True
+    visited = {(step.query[1], step.key[1]) for step in steps if step.query and step.key}
+    return all(visited_tiles(problem, query).kind(key) is not TileKind.SKIPPED for query, key in visited)
 
 
 def _kernel(one: _Launched, problem: AttentionProblem) -> ObservedKernel:
@@ -179,7 +167,7 @@ def _kernel(one: _Launched, problem: AttentionProblem) -> ObservedKernel:
     moved: dict[Statement, list[Tile]] = {}
     for step in one.steps:
         for tile in step.tiles:
-            moved.setdefault(statement_of(tile.site), []).append(tile)
+            moved.setdefault(statement_of(tile.access.site), []).append(tile)
     names: dict[Statement, str] = {}
     for statement, tiles in moved.items():
         names[statement] = _site_name(statement, tiles, names)
@@ -187,8 +175,8 @@ def _kernel(one: _Launched, problem: AttentionProblem) -> ObservedKernel:
         ObservedSite(
             names[statement],
             sections.get(statement, "before"),
-            tuple(dict.fromkeys(tile.tensor for tile in tiles if tile.reads)),
-            tuple(dict.fromkeys(tile.tensor for tile in tiles if tile.writes)),
+            tuple(dict.fromkeys(tile.tensor for tile in tiles if tile.access.reads)),
+            tuple(dict.fromkeys(tile.tensor for tile in tiles if tile.access.writes)),
         )
         for statement, tiles in moved.items()
     )
@@ -208,7 +196,7 @@ def _changes(steps: list[Step], side: str) -> int:
 
 def _site_name(statement: Statement, tiles: list[Tile], taken: dict[Statement, str]) -> str:
     verbs = {(True, False): "load", (False, True): "store", (True, True): "update"}
-    moved = dict.fromkeys((verbs[tile.reads, tile.writes], tile.tensor) for tile in tiles)
+    moved = dict.fromkeys((verbs[tile.access.reads, tile.access.writes], tile.tensor) for tile in tiles)
     verb, _ = next(iter(moved))
     name = f"{verb} {', '.join(tensor for _, tensor in moved)}, line {statement[1]}"
     return f"{name} of {statement[0].rpartition('/')[2]}" if name in taken.values() else name
@@ -221,7 +209,7 @@ def _sections(steps: list[Step], stays: str) -> dict[Statement, Section]:
     early: set[Statement] = set()
     seen: set[Statement] = set()
     for turn in _turns(steps, stays):
-        order = [(statement_of(tile.site), tile.tensor) for step in turn for tile in step.tiles]
+        order = [(statement_of(tile.access.site), tile.tensor) for step in turn for tile in step.tiles]
         counts = Counter(statement for statement, _ in order)
         loop = {statement for statement, tensor in order if counts[statement] > 1 or tensor in moving}
         in_loop |= loop

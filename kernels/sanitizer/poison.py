@@ -14,7 +14,6 @@ import numpy as np
 from kernels.sanitizer.finding import Finding
 from kernels.sanitizer.sites import current_site, line_of
 
-KIND = "use of an undefined value"
 EIGHT_BIT_NAN = {"fp8e5": 0x7F, "fp8e4nv": 0x7F, "fp8e4b8": 0x80, "fp8e5b16": 0x80}
 """NaN of the types of 8 bits, by Triton's names: OCP 8-bit floating point, and the variants without -0."""
 BFLOAT16_NAN = 0x7FC0
@@ -66,11 +65,9 @@ def poison_of(kind: Any, stored: np.dtype) -> np.generic | None:
 
 def finding_of(site: Site, tensors: list[str]) -> Finding:
     """The fault of a load whose undefined values reach these results."""
-    *others, last = tensors
-    names = f"{', '.join(others)} and {last}" if others else last
     words = (
-        f"the value of a masked load without `other` was used: {names} depend{'' if others else 's'} on the "
-        "lanes that the mask leaves out. Triton leaves them undefined, and here they got NaN, or a large "
-        'negative number. Give the load `other=` (a block pointer: `padding_option="zero"`)'
+        f"undefined values of a masked load without `other` reach {', '.join(tensors)}. Triton leaves these "
+        "lanes undefined; here they got NaN, or a large negative number. Give the load "
+        '`other=` (a block pointer: `padding_option="zero"`)'
     )
-    return Finding(KIND, words, *site, line_of(*site))
+    return Finding("use of an undefined value", words, *site, line_of(*site))

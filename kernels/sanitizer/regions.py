@@ -75,14 +75,18 @@ class Launch:
     def __init__(self, number: int, kernel: str, arguments: dict[str, Any], in_reverse: bool) -> None:
         self.number, self.kernel, self.in_reverse = number, kernel, in_reverse
         self.grid = (1, 1, 1)
-        self.program, self.place = 0, (0, 0, 0)
-        """Number of the program, in the order in which a GPU starts them: x runs fastest. And its x, y, z."""
+        self.program = 0
+        """Number of the program that runs, in the order in which a GPU starts them: x runs fastest."""
         self.atomics = False
         self.locked: set[int] = set()
         """Programs that have used an integer atomic, with which they may hold a lock."""
         self.regions: dict[int, Region] = {}
         self._tags: dict[tuple, int] = {}
-        named = list(_tensors_in(arguments, kernel))
+        named = [
+            (inner, f"argument {number} of {kernel}", tensor)
+            for number, (name, value) in enumerate(arguments.items(), 1)
+            for inner, tensor in _flat(name, value)
+        ]
         sizes: dict[int, int] = {}
         for _, _, tensor in named:
             storage = tensor.untyped_storage().data_ptr()
@@ -96,6 +100,10 @@ class Launch:
             if key not in self._tags:
                 tag = self._tags[key] = len(self._tags) + 1
                 self.regions[tag] = Region(tag, name, argument, tensor, memories[address])
+
+    def place_of(self, program: int) -> tuple[int, ...]:
+        """x, y and z of a program."""
+        return tuple(map(int, np.unravel_index(program, self.grid, order="F")))
 
     def tag_of(self, tensor: Any) -> int:
         """The tag of a pointer to this argument; 0 if it is not an argument of the launch."""
@@ -111,14 +119,8 @@ def _unwrapped(tensor: Any) -> torch.Tensor:
     return tensor if isinstance(tensor, torch.Tensor) else tensor.base
 
 
-def _tensors_in(arguments: dict[str, Any], kernel: str) -> Iterator[tuple[str, str, torch.Tensor]]:
-    """(name, "argument 3 of kernel", tensor) of all tensors, those in tuples and descriptors among them."""
-    for number, (name, value) in enumerate(arguments.items(), 1):
-        for inner, tensor in _flat(name, value):
-            yield inner, f"argument {number} of {kernel}", tensor
-
-
 def _flat(name: str, value: Any) -> Iterator[tuple[str, torch.Tensor]]:
+    """The tensors in an argument, by name: tuples and descriptors have some too."""
     if isinstance(value, tuple):
         for field, item in zip(getattr(value, "_fields", range(len(value))), value, strict=True):
             yield from _flat(f"{name}.{field}", item)

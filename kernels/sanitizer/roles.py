@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+
+from kernels.sanitizer.fresh import AfterOperation
 
 _aten = torch.ops.aten
 _COPIES = {_aten.clone.default, _aten._to_copy.default}
@@ -75,30 +76,19 @@ class Role:
         return None if left else Role(self.name, int(target.storage_offset()), tuple(dims), self.heads)
 
 
-class FollowCopies(TorchDispatchMode):
+class FollowCopies(AfterOperation):
     """Remembers the copies that torch makes while the mode is on, and keeps their memory in use."""
-
-    supports_higher_order_operators = True
-
-    @classmethod
-    def ignore_compile_internals(cls) -> bool:
-        """torch.compile works under the mode as without it."""
-        return True
 
     def __init__(self) -> None:
         super().__init__()
         self._copies: list[tuple[torch.Tensor, torch.Tensor]] = []
 
-    def __torch_dispatch__(
-        self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
-    ) -> Any:
-        """Run the operation; remember it if it copies."""
-        made = func(*args, **(kwargs or {}))
+    def hear(self, func: Callable, args: tuple, made: Any) -> None:
+        """Remember a copy."""
         if func in _COPIES:
             self._copies.append((args[0], made))
         elif func is _aten.copy_.default and args[0].shape == args[1].shape:
             self._copies.append((args[1], args[0]))
-        return made
 
     def roles(self, inputs: dict[str, torch.Tensor], output: torch.Tensor) -> dict[int, list[Role]]:
         """Roles by address of the storage. A copy of an input has its role; what O is copied from has O's."""

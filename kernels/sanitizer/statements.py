@@ -26,14 +26,15 @@ def _read(file: str) -> tuple[tuple[str, ...], ast.Module]:
         return (), ast.Module([], [])
 
 
-def _around(file: str, line: int, kinds: type | tuple[type, ...]) -> ast.stmt | None:
-    """The smallest node of these kinds around a line."""
-    found = [
-        node
-        for node in ast.walk(_read(file)[1])
-        if isinstance(node, kinds) and isinstance(node, ast.stmt) and node.lineno <= line <= _end(node)
-    ]
-    return min(found, key=lambda node: _end(node) - node.lineno, default=None)
+def _around(file: str, line: int, kind: type[ast.stmt]) -> ast.stmt | None:
+    """The smallest node of that kind around a line. Python counts decorators to the code of a function."""
+    nodes = (node for node in ast.walk(_read(file)[1]) if isinstance(node, kind))
+    found = [node for node in nodes if _first(node) <= line <= _end(node)]
+    return min(found, key=lambda node: _end(node) - _first(node), default=None)
+
+
+def _first(node: ast.stmt) -> int:
+    return min((node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))))
 
 
 def _end(node: ast.stmt) -> int:
@@ -60,9 +61,7 @@ def source_lines(
     """
     functions: dict[tuple[str, int], ast.stmt] = {}
     for file, line in [kernel, *((file, first) for file, first, _ in names)]:
-        node = _around(file, line, ast.FunctionDef)
-        node = node or _decorated(file, line)
-        if node:
+        if node := _around(file, line, ast.FunctionDef):
             functions.setdefault((file, node.lineno), node)
     shown: list[tuple[int, str, str, str]] = []
     for (file, _), node in functions.items():
@@ -77,12 +76,3 @@ def source_lines(
             if words.strip():
                 shown.append((number, words, of_line.get(number, ""), Path(file).name))
     return tuple(shown)
-
-
-def _decorated(file: str, line: int) -> ast.stmt | None:
-    """The function whose decorators hold the line: Python counts them to its code."""
-    functions = [node for node in ast.walk(_read(file)[1]) if isinstance(node, ast.FunctionDef)]
-    around = (
-        node for node in functions if any(each.lineno <= line < node.lineno for each in node.decorator_list)
-    )
-    return next(around, None)

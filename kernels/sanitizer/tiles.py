@@ -4,32 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
 from kernels.problem import AttentionProblem
 from kernels.problem.attention_problem import BLOCKS
-from kernels.sanitizer.log import Access, LoggedLaunch, Product, Site
+from kernels.sanitizer.log import Access, LoggedLaunch, Product
 from kernels.sanitizer.roles import Role
 
 QUERY_SIDE, KEY_SIDE = ("Q", "O"), ("K", "V")
 
 
-@dataclass(frozen=True)
-class Tile:
+class Tile(NamedTuple):
     """One access as a rectangle: rows [first, end) of a head of Q, K, V or O; or some bytes of scratch."""
 
-    program: int
+    access: Access
     tensor: str
-    head: int
+    head: int = -1
     """batch * heads + head of the tensor; -1 for scratch."""
-    first: int
-    end: int
-    several_heads: bool
-    reads: bool
-    writes: bool
-    bytes: int
-    site: Site
+    first: int = 0
+    end: int = 0
+    several_heads: bool = False
+
+    @property
+    def program(self) -> int:
+        """The program that made the access."""
+        return self.access.program
 
 
 @dataclass
@@ -51,50 +52,39 @@ def tiles_of(
 
     `scratch` names memory without a role by its address; it grows.
     """
-    events: list[Tile | Product | None] = [
-        event if isinstance(event, Product) else None for event in launch.events
-    ]
+    events: list[Tile | Product] = []
     by_region: dict[int, list[int]] = {}
     for number, event in enumerate(launch.events):
         if isinstance(event, Access):
             by_region.setdefault(event.tag, []).append(number)
+            events.append(Tile(event, ""))
+        else:
+            events.append(event)
     for tag, numbers in by_region.items():
-        tensor = launch.regions[tag].tensor
+        tensor, left = launch.regions[tag].tensor, np.array(numbers)
         address = tensor.untyped_storage().data_ptr()
-        accesses = [event for number in numbers if isinstance(event := launch.events[number], Access)]
-        left = np.arange(len(accesses))
         near = sorted(roles.get(address, ()), key=lambda role: abs(role.offset - tensor.storage_offset()))
         for role in near:
-            own, tiles = _with_role(role, [accesses[i] for i in left])
-            for i, tile in zip(left[own], tiles, strict=True):
-                events[numbers[i]] = tile
-            left = left[~own]
+            left = _give_role(role, events, left)
         name = scratch.setdefault(address, _free_name(launch.regions[tag].name, scratch))
-        for i in left:
-            one = accesses[i]
-            rectangle = (one.program, name, -1, 0, 0, False, one.reads, one.writes, one.bytes, one.site)
-            events[numbers[i]] = Tile(*rectangle)
-    return [event for event in events if event is not None]
+        for number in left:
+            events[number] = events[number]._replace(tensor=name)  # type: ignore[call-arg]  # these are tiles
+    return events
 
 
-def _with_role(role: Role, accesses: list[Access]) -> tuple[np.ndarray, list[Tile]]:
-    """Which accesses the role has, and those as tiles."""
-    if not accesses:
-        return np.zeros(0, bool), []
-    corners = np.array([[access.first, access.last] for access in accesses])
+def _give_role(role: Role, events: list, numbers: np.ndarray) -> np.ndarray:
+    """Replace the tiles of these numbers that the role has; the numbers of the others."""
+    accesses = [events[number].access for number in numbers]
+    corners = np.array([(access.first, access.last) for access in accesses]).reshape(-1, 2)
     (low, low_known), (high, high_known) = role.index(corners[:, 0]), role.index(corners[:, 1])
     own = low_known & high_known
-    heads = role.heads
-    tiles = []
     for i in np.flatnonzero(own):
-        access = accesses[i]
         batch, head, first, _ = low[:, i].tolist()
         last_batch, last_head, last, _ = high[:, i].tolist()
         several = (batch, head) != (last_batch, last_head)
-        rows = (batch * heads + head, min(first, last), max(first, last) + 1, several)
-        moved = (access.reads, access.writes, access.bytes, access.site)
-        tiles.append(Tile(access.program, role.name, *rows, *moved))
-    return own, tiles
+        rows = (batch * role.heads + head, min(first, last), max(first, last) + 1, several)
+        events[numbers[i]] = Tile(events[numbers[i]].access, role.name, *rows)
+    return numbers[~own]
 
 
 def _free_name(name: str, scratch: dict[int, str]) -> str:
@@ -114,14 +104,12 @@ def block_of(tiles: list[Tile], side: tuple[str, ...]) -> tuple[int, str]:
     largest = max(tile.end - tile.first for tile in own)
     block = next((block for block in BLOCKS if block >= largest), BLOCKS[-1])
     names = " and ".join(side)
+    words = ""
     if largest > block:
-        return block, f"accesses to {names} have up to {largest} rows: they are drawn at their first {block}"
-    if any(tile.first % block for tile in own):
-        return (
-            block,
-            f"tiles of {names} do not start at multiples of {block}: they are drawn where they start",
-        )
-    return block, ""
+        words = f"accesses to {names} have up to {largest} rows: they are drawn at their first {block}"
+    elif any(tile.first % block for tile in own):
+        words = f"tiles of {names} do not start at multiples of {block}: they are drawn where they start"
+    return block, words
 
 
 def steps_of(events: list[Tile | Product], problem: AttentionProblem) -> Iterator[Step]:

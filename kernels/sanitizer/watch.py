@@ -11,8 +11,9 @@ from __future__ import annotations
 import contextlib
 import importlib
 import inspect
+import math
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,10 +23,26 @@ from kernels.sanitizer.fresh import FillFresh
 from kernels.sanitizer.ledger import Ledger
 from kernels.sanitizer.log import AccessLog
 from kernels.sanitizer.poison import Poison
-from kernels.sanitizer.regions import ADDRESS, TAG_SHIFT, Launch, Memory, Region
+from kernels.sanitizer.regions import ADDRESS, TAG_SHIFT, Launch, Region
 
 NEEDED = ("interpreter_builder", "GridExecutor", "_implicit_cvt", "TensorHandle")
 """Names of Triton's interpreter that a watch uses."""
+
+
+class Request(NamedTuple):
+    """One load, store or atomic of a program."""
+
+    pointers: np.ndarray
+    """Tagged addresses."""
+    itemsize: int
+    how: str
+    """"read", "write", "atomic", or "exchange" for an atomic that needs no old value."""
+    values: np.ndarray | None = None
+    """What a write stores."""
+
+    def values_of(self, lanes: np.ndarray) -> np.ndarray | None:
+        """What a write stores in these lanes."""
+        return None if self.values is None else np.broadcast_to(self.values, self.pointers.shape)[lanes]
 
 
 class Watch:
@@ -83,50 +100,39 @@ class Watch:
         """The program that runs in this place of the order."""
         if self._launch is None:
             return x, y, z
-        nx, ny, nz = self._launch.grid = grid
-        programs, turn = nx * ny * nz, (x * ny + y) * nz + z
+        self._launch.grid, programs = grid, math.prod(grid)
         self.programs = max(self.programs, programs)
-        rest, z = divmod(programs - 1 - turn if self.in_reverse else turn, nz)
-        x, y = divmod(rest, ny)
-        self._launch.program, self._launch.place = x + nx * (y + ny * z), (x, y, z)
-        return x, y, z
+        turn = int(np.ravel_multi_index((x, y, z), grid))
+        place = np.unravel_index(programs - 1 - turn if self.in_reverse else turn, grid)
+        self._launch.program = int(np.ravel_multi_index(place, grid, order="F"))
+        return self._launch.place_of(self._launch.program)
 
-    def resolve(
-        self,
-        pointers: np.ndarray,
-        active: np.ndarray,
-        itemsize: int,
-        how: str,
-        values: np.ndarray | None = None,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Addresses without tags, and which lanes may be accessed.
-
-        `how` is "read", "write", "atomic", or "exchange" for an atomic that needs no old value; `values` are
-        what a write stores.
-        """
-        launch = self._launch
+    def resolve(self, request: Request, active: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Addresses without tags, and which lanes may be accessed."""
+        launch, pointers = self._launch, request.pointers
         if launch is None:
             return pointers, active
         low, high = int(pointers.min()), int(pointers.max())
         region = launch.regions.get(low >> TAG_SHIFT)
-        if region is not None and region.low <= low and high + itemsize <= region.end:
+        if region is not None and region.low <= low and high + request.itemsize <= region.end:
             touched: list[tuple[Region | None, np.ndarray]] = [(region, active)]
         else:
-            touched = list(self._confined(launch, pointers, active, itemsize, how))
+            touched = list(self._confined(launch, request, active))
             active = np.zeros(pointers.shape, bool)
             for _, lanes in touched:
                 active |= lanes
         for region, lanes in touched:
             if region is not None:
-                self._track(launch, region, pointers, lanes, itemsize, how, values)
+                self._track(launch, region, request, lanes)
                 if self._log is not None:
-                    self._log.access(launch, region, pointers, lanes, itemsize, how)
+                    self._log.access(launch, region, pointers, lanes, request.itemsize, request.how)
         return pointers & ADDRESS, active
 
     def _confined(
-        self, launch: Launch, pointers: np.ndarray, active: np.ndarray, itemsize: int, how: str
+        self, launch: Launch, request: Request, active: np.ndarray
     ) -> Iterator[tuple[Region | None, np.ndarray]]:
         """For each tensor that the active lanes are meant for, the lanes inside of its memory."""
+        pointers = request.pointers
         tags = pointers >> np.uint64(TAG_SHIFT)
         for tag in np.unique(tags[active]).tolist():
             own = active & (tags == tag)
@@ -135,31 +141,21 @@ class Watch:
                 self.unknown_addresses += 1
                 yield None, own
                 continue
-            if region is None:
-                self._ledger.outside(launch, None, pointers[own], how)
-                continue
-            inside = own & (pointers >= region.low) & (pointers + np.uint64(itemsize) <= region.end)
+            inside = np.zeros_like(own)
+            if region is not None:
+                end = pointers + np.uint64(request.itemsize)
+                inside = own & (pointers >= region.low) & (end <= region.end)
             if (outside := own & ~inside).any():
-                self._ledger.outside(launch, region, pointers[outside], how)
-            yield region, inside
+                self._ledger.outside(launch, region, pointers[outside], request.how)
+            if region is not None:
+                yield region, inside
 
-    def _track(
-        self,
-        launch: Launch,
-        region: Region,
-        pointers: np.ndarray,
-        lanes: np.ndarray,
-        itemsize: int,
-        how: str,
-        values: np.ndarray | None,
-    ) -> None:
+    def _track(self, launch: Launch, region: Region, request: Request, lanes: np.ndarray) -> None:
         """Hold an access inside a tensor against what was written there before."""
-        memory = region.memory
-        if how == "read" and memory.fresh is None:
+        memory, how, itemsize = region.memory, request.how, request.itemsize
+        if (how == "read" and memory.fresh is None) or not lanes.any():
             return
-        addresses = pointers[lanes] if not lanes.all() else pointers.ravel()
-        if not addresses.size:
-            return
+        addresses = request.pointers[lanes]
         if memory.itemsize != itemsize:  # held against bounds alone, but it may write
             if how != "read":
                 memory.written(addresses - np.uint64(region.low), itemsize)
@@ -170,32 +166,25 @@ class Watch:
         if how == "read":
             return
         if how == "write":
-            stored = None if values is None else np.broadcast_to(values, pointers.shape)[lanes]
-            self._hold_against_writers(launch, region, memory, addresses, places, stored)
+            self._hold_against_writers(launch, region, places, request.values_of(lanes))
         if memory.fresh is not None:
             memory.fresh[places] = False
 
     def _hold_against_writers(
-        self,
-        launch: Launch,
-        region: Region,
-        memory: Memory,
-        addresses: np.ndarray,
-        places: np.ndarray,
-        stored: np.ndarray | None,
+        self, launch: Launch, region: Region, places: np.ndarray, stored: np.ndarray | None
     ) -> None:
         """Two programs that write other bits to one element are in conflict, unless both may hold a lock."""
-        me, locked = launch.program + 1, launch.program in launch.locked
+        memory, me, locked = region.memory, launch.program + 1, launch.program in launch.locked
         before = memory.writers[places]
         others = (before != 0) & (np.abs(before) != me)
         if locked:
             others &= before > 0
+        if others.any() and stored is not None and stored.dtype.itemsize == memory.itemsize:
+            others &= memory.elements[places] != stored.view(memory.elements.dtype)
         if others.any():
-            if stored is not None and stored.dtype.itemsize == memory.itemsize:
-                others &= memory.elements[places] != stored.view(memory.elements.dtype)
-            if others.any():
-                first = int(np.argmax(others))
-                self._ledger.conflict(launch, region, addresses[others], abs(int(before[first])) - 1)
+            first = int(np.argmax(others))
+            addresses = np.uint64(region.low) + places[others].astype(np.uint64) * np.uint64(memory.itemsize)
+            self._ledger.conflict(launch, region, addresses, abs(int(before[first])) - 1)
         memory.writers[places] = -me if locked else me
 
     def product(self, left: Any, right: Any) -> None:
@@ -264,7 +253,7 @@ def _accesses(watch: Watch, builder: Any, handle: Any) -> dict[str, Callable]:
         """Pointers and mask to use; a mask of a block pointer is an array, and others are handles."""
         lanes = mask if isinstance(mask, np.ndarray) else mask.data
         lanes = np.broadcast_to(lanes, pointers.data.shape)
-        data, lanes = watch.resolve(pointers.data, lanes, _itemsize(pointers), how, values)
+        data, lanes = watch.resolve(Request(pointers.data, _itemsize(pointers), how, values), lanes)
         return handle(data, pointers.dtype), handle(lanes, boolean)
 
     def create_masked_load(pointers: Any, mask: Any, other: Any, *options: Any, **named: Any) -> Any:
