@@ -22,6 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+
 from kernels.device.memory import available_memory_bytes
 from kernels.file_format import Milliseconds
 
@@ -128,6 +130,7 @@ class Clock(abc.ABC):
     """torch's name of the device: "cpu" or "cuda"."""
     times_overhead = False
     """Whether the fixed cost of a call, in Python and torch, is part of its time."""
+    _wall_s = staticmethod(time.perf_counter)
 
     @abc.abstractmethod
     def free_bytes(self) -> int:
@@ -167,21 +170,23 @@ class Clock(abc.ABC):
         """Samples of prepared calls in milliseconds, for `budget_s` seconds each (default BUDGET_S).
 
         The calls take turns, one sample per round, so that a drift of the machine affects all of them alike.
-        Entry i of each list is from round i; a slow call leaves the rounds earlier.
+        Entry i of each list is from round i.
         """
-        budget_ms = 1e3 * (BUDGET_S if budget_s is None else budget_s)
         samples: dict[Key, list[float]] = {key: [] for key in calls}
-        waiting = list(calls)
+        waiting, began = list(calls), self._wall_s()
         while waiting:
             for key in waiting:
                 samples[key].append(self.sample_ms(calls[key]))
-            waiting = [
-                key
-                for key in waiting
-                if len(samples[key]) < MIN_SAMPLES
-                or (len(samples[key]) < MAX_SAMPLES and sum(samples[key]) <= budget_ms)
-            ]
+            waiting = self._unfinished(samples, budget_s or BUDGET_S, self._wall_s() - began)
         return samples
+
+    def _unfinished(self, samples: dict[Key, list[float]], budget_s: float, spent_s: float) -> list[Key]:
+        """The calls of the next round. A slow call leaves the rounds earlier."""
+
+        def has_enough(own: list[float]) -> bool:
+            return len(own) >= MIN_SAMPLES and (len(own) >= MAX_SAMPLES or sum(own) > 1e3 * budget_s)
+
+        return [key for key, own in samples.items() if not has_enough(own)]
 
 
 def timing_of(samples: Sequence[float]) -> Timing:
@@ -191,9 +196,8 @@ def timing_of(samples: Sequence[float]) -> Timing:
 
 def outer_percentiles(values: Sequence[float]) -> tuple[float, float]:
     """The 10th and the 90th percentile; of few values the next one outwards."""
-    ordered = sorted(values)
-    last = len(ordered) - 1
-    return ordered[math.floor(0.1 * last)], ordered[math.ceil(0.9 * last)]
+    low, high = np.percentile(values, 10, method="lower"), np.percentile(values, 90, method="higher")
+    return float(low), float(high)
 
 
 @contextlib.contextmanager
@@ -216,13 +220,7 @@ class CpuClock(Clock):
 
     device = "cpu"
     times_overhead = True
-
-    def __init__(
-        self,
-        wall_s: Callable[[], float] = time.perf_counter,
-        processor_s: Callable[[], float] = time.process_time,
-    ) -> None:
-        self._wall_s, self._processor_s = wall_s, processor_s
+    _processor_s = staticmethod(time.process_time)
 
     @contextlib.contextmanager
     def context(self) -> Iterator[None]:
@@ -273,27 +271,18 @@ class CpuClock(Clock):
                 break
         return fastest * 1e3
 
-    def sample_in_rounds(
-        self, calls: dict[Key, Call], budget_s: float | None = None
-    ) -> dict[Key, list[float]]:
-        """Samples in milliseconds, one of each call per round, until no spread is above SMALL_SPREAD.
+    def _unfinished(self, samples: dict[Key, list[float]], budget_s: float, spent_s: float) -> list[Key]:
+        """All calls, until no spread is above SMALL_SPREAD or the budget of all is spent.
 
-        The rounds go on for at least a quarter of the budget, because a disturbance can last longer than a
-        few short calls, and end when `budget_s` seconds per call (default BUDGET_S) are spent. There are at
-        least MIN_SAMPLES of them.
+        The rounds go on for at least a quarter of it: a disturbance can last longer than a few short calls.
         """
-        budget = len(calls) * (BUDGET_S if budget_s is None else budget_s)
-        samples: dict[Key, list[float]] = {key: [] for key in calls}
-        began = self._wall_s()
-        for rounds in itertools.count(1):
-            for key, call in calls.items():
-                samples[key].append(self.sample_ms(call))
-            spent = self._wall_s() - began
-            if rounds < MIN_SAMPLES or spent < budget / 4:
-                continue
-            if spent >= budget or all(timing_of(own).spread <= SMALL_SPREAD for own in samples.values()):
-                break
-        return samples
+        budget, rounds = len(samples) * budget_s, min(map(len, samples.values()))
+        is_early = rounds < MIN_SAMPLES or spent_s < budget / 4
+        if is_early or (
+            spent_s < budget and any(timing_of(own).spread > SMALL_SPREAD for own in samples.values())
+        ):
+            return list(samples)
+        return []
 
 
 class CudaClock(Clock):
@@ -317,9 +306,8 @@ class CudaClock(Clock):
     def peak_extra_bytes(self, call: Call) -> int:
         """Peak of torch's allocator during the call, beyond what was allocated before it.
 
-        The call is repeated until two peaks agree. A first call may make a workspace that stays, which is
-        none of its peak. Memory of an earlier call that autograd's thread frees only during this one hides
-        as much of its peak.
+        The call is repeated until two peaks agree: a first call may make a workspace that stays, and memory
+        of an earlier call that autograd's thread frees only during this one hides as much of its peak.
         """
         peak = self._peak_once(call)
         for _ in range(PEAK_CALLS - 1):
@@ -349,7 +337,7 @@ class CudaClock(Clock):
             yield
 
     def sample_ms(self, call: Call) -> float:
-        """Milliseconds of one call between two device events. The L2 cache is flushed before it."""
+        """Milliseconds of one call between two device events."""
         self._flush.zero_()  # so that inputs come from HBM, not from an L2 that the last call filled
         start, end = (self._torch.cuda.Event(enable_timing=True) for _ in range(2))
         start.record()
@@ -369,16 +357,12 @@ class CudaClock(Clock):
         graph = self._torch.cuda.CUDAGraph()
         with self._torch.cuda.graph(graph, stream=self._stream):
             call()
-        graph.replay()
-        return functools.partial(_replay, graph, call)
 
+        def replay(keeps_alive: Call = call) -> None:  # the graph reads tensors that it does not own
+            graph.replay()
 
-def _replay(graph: torch.cuda.CUDAGraph, call: Call) -> None:
-    """Replay a graph of `call`.
-
-    The graph reads tensors that it does not own; holding `call` keeps them alive.
-    """
-    graph.replay()
+        replay()
+        return replay
 
 
 @functools.cache

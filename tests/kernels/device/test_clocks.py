@@ -60,7 +60,8 @@ class FakeMachine:
     def __init__(self):
         self.wall_s = self.processor_s = 0.0
         self.order = []
-        self.clock = CpuClock(lambda: self.wall_s, lambda: self.processor_s)
+        self.clock = CpuClock()
+        self.clock._wall_s, self.clock._processor_s = lambda: self.wall_s, lambda: self.processor_s
 
     def call(self, name, *processor_ms, waits_ms=0.0):
         """A call that takes the given times in turn, and waits for the processor too."""
