@@ -219,9 +219,10 @@ def record_where(trace, slot, batch_head, q_tile, kv_tile):
 
 
 @triton.jit
-def record_bytes(trace, slot, n_bytes, COLUMN: tl.constexpr):
-    """Record the requested bytes of column COLUMN, which stands for a tensor and a direction."""
-    tl.store(trace.requested + slot.to(tl.int64) * REQUEST_COLUMNS + COLUMN, n_bytes)
+def record_bytes(trace, slot, n_bytes, columns):
+    """Record the requested bytes of each of these columns, which stand for a tensor and a direction."""
+    for i in tl.static_range(len(columns)):
+        tl.store(trace.requested + slot.to(tl.int64) * REQUEST_COLUMNS + columns[i], n_bytes)
 
 
 @triton.jit
@@ -261,6 +262,13 @@ def record_matrix(trace, slot, values, NUMBER: tl.constexpr):
 
 
 @triton.jit
+def record_matrices(trace, slot, values, numbers):
+    """`record_matrix` of several, each with its number."""
+    for i in tl.static_range(len(numbers)):
+        record_matrix(trace, slot, values[i], numbers[i])
+
+
+@triton.jit
 def record_row(buffer, slot, values, row):
     """Record one row of a matrix; nothing without a buffer."""
     if buffer is not None:
@@ -284,3 +292,11 @@ def record_end(trace, slot):
     """Record the end of a step."""
     if not INTERPRETED:
         tl.store(trace.clock + slot.to(tl.int64) * 3 + 1, globaltimer())
+
+
+@triton.jit
+def record_times(trace, slot, start):
+    """Record the SM, the start and the end of a step that began at `start`."""
+    record_start(trace, slot)
+    tl.store(trace.clock + slot.to(tl.int64) * 3, start)
+    record_end(trace, slot)

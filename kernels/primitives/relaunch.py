@@ -16,15 +16,114 @@ from triton import knobs
 MOST_TENSOR_MAPS = 64
 """Encoded descriptors that are kept per argument. An allocator gives out the same few addresses again."""
 
-Fill = tuple[int, int, Callable[[Tensor], Any]]
-"""Position of an argument, slot of its tensor, and what the tensor becomes as an argument."""
-Arguments = Callable[[Sequence[Any]], list[Any]]
-"""The arguments of a launch; takes the tensors of a call by slot."""
+Slots = dict[int, int]
+"""The place among a call's tensors of each tensor of the call that is written down, by its id."""
+Start = Callable[[Sequence[Any], int], None]
+"""Launches with a call's tensors on a stream."""
 
 
 def is_descriptor(argument: Any) -> bool:
     """Whether it is a tensor descriptor, of Triton or of Gluon."""
     return hasattr(argument, "block_shape") and hasattr(argument, "base")
+
+
+def is_watched() -> bool:
+    """Whether somebody, such as a profiler, wants Triton to tell of its launches."""
+    return bool(getattr(knobs.runtime.launch_enter_hook, "calls", True))
+
+
+def interpreted_launch(
+    kernel: Any, grid: Sequence[int], options: dict[str, Any], arguments: Sequence[Any], slots: Slots
+) -> Start:
+    """A launch of a kernel in the interpreter."""
+    of_call = _arguments_of(arguments, slots, lambda tensor: tensor, lambda given: (_remade(given), ()))
+    return lambda values, _stream: kernel[grid](*of_call(values), **options)
+
+
+def compiled_launch(
+    compiled: Any, grid: Sequence[int], arguments: Sequence[Any], slots: Slots
+) -> Start | None:
+    """A launch of what Triton compiled, past the function that encodes all descriptors at every launch.
+
+    That function takes longer than the rest of a launch; Triton 3.6 and 3.7 have it around their launcher.
+    None if there is none, or another one: then the kernel has to be launched as ever.
+    `tests/kernels/primitives/test_relaunch.py` holds the launch against Triton's own.
+    """
+    launcher = compiled.run
+    descriptors = [argument for argument in arguments if is_descriptor(argument)]
+    encoders: list[Callable[[Any], list[Any]]] = []
+    if descriptors:
+        try:
+            inside = inspect.getclosurevars(launcher.launch).nonlocals
+            bare_launch, metadata = inside["launcher"], inside["tensordesc_meta"]
+            encode = sys.modules[type(launcher).__module__].make_tensordesc_arg
+        except (TypeError, KeyError, AttributeError):
+            return None
+        if len(metadata) != len(descriptors) or None in metadata:
+            return None
+        launcher = copy.copy(launcher)
+        launcher.launch = bare_launch
+        encoders = [functools.partial(encode, metadata=each) for each in metadata]
+    remaining = iter(encoders)
+    # Triton asks CUDA about every tensor that it is given, and takes a number as it is.
+    of_call = _arguments_of(arguments, slots, Tensor.data_ptr, lambda given: _encoded(given, next(remaining)))
+    size = (*grid, 1, 1)[:3]
+    fixed = (compiled.function, compiled.packed_metadata, None, None, None)
+    return lambda values, stream: launcher(*size, stream, *fixed, *of_call(values))
+
+
+Make = Callable[[Sequence[Any]], Any]
+"""An argument, as a function of the call's tensors."""
+
+
+def _arguments_of(
+    arguments: Sequence[Any],
+    slots: Slots,
+    of_tensor: Callable[[Tensor], Any],
+    of_descriptor: Callable[[Any], tuple[Callable[[Tensor], Any], Sequence[Any]]],
+) -> Callable[[Sequence[Any]], list[Any]]:
+    """All arguments of a launch, as a function of the call's tensors. It holds no tensor of this call.
+
+    `of_descriptor` gives what makes a descriptor of a tensor, and the arguments that follow it at every call.
+    """
+    fixed: list[Any] = []
+    makes: list[tuple[int, Make]] = []
+    for argument in arguments:
+        rest: Sequence[Any] = ()
+        if is_descriptor(argument):
+            make_one, rest = of_descriptor(argument)
+            make: Make | None = _of_slot(slots[id(argument.base)], make_one)
+        else:
+            make = _make(argument, slots, of_tensor)
+        if make:
+            makes.append((len(fixed), make))
+        fixed += [None if make else argument, *rest]
+
+    def of_call(values: Sequence[Any]) -> list[Any]:
+        filled = fixed.copy()
+        for place, make in makes:
+            filled[place] = make(values)
+        return filled
+
+    return of_call
+
+
+def _make(argument: Any, slots: Slots, of_tensor: Callable[[Tensor], Any]) -> Make | None:
+    """How to make an argument that is, or holds, a tensor of the call; None if it stays as it is."""
+    if id(argument) in slots:
+        return _of_slot(slots[id(argument)], of_tensor)
+    if not isinstance(argument, tuple):
+        return None
+    makes = [_make(each, slots, of_tensor) for each in argument]
+    if not any(makes):
+        return None
+    kept = [None if make else each for make, each in zip(makes, argument, strict=True)]
+    kind = getattr(argument, "_make", tuple)
+    return lambda values: kind(make(values) if make else each for make, each in zip(makes, kept, strict=True))
+
+
+def _of_slot(slot: int, make: Callable[[Tensor], Any]) -> Make:
+    return lambda values: make(values[slot])
 
 
 def _remade(descriptor: Any) -> Callable[[Tensor], Any]:
@@ -41,10 +140,11 @@ def _remade(descriptor: Any) -> Callable[[Tensor], Any]:
 
 
 def _encoded(
-    descriptor_of: Callable[[Tensor], Any], encode: Callable[[Any], list[Any]]
-) -> Callable[[Tensor], Any]:
+    descriptor: Any, encode: Callable[[Any], list[Any]]
+) -> tuple[Callable[[Tensor], Any], Sequence[Any]]:
     """The encoded descriptor of a tensor, kept by address: nothing else differs in tensors of a signature."""
     maps: dict[int, Any] = {}
+    remade = _remade(descriptor)
 
     def of(tensor: Tensor) -> Any:
         address = tensor.data_ptr()
@@ -52,96 +152,7 @@ def _encoded(
         if found is None:
             if len(maps) >= MOST_TENSOR_MAPS:
                 maps.clear()
-            found = maps[address] = encode(descriptor_of(tensor))[0]
+            found = maps[address] = encode(remade(tensor))[0]
         return found
 
-    return of
-
-
-def _filled(fixed: list[Any], fills: Sequence[Fill]) -> Arguments:
-    """All arguments of a kernel by position, with what differs from call to call filled in."""
-
-    def of(values: Sequence[Any]) -> list[Any]:
-        arguments = fixed.copy()
-        for position, slot, argument_of in fills:
-            arguments[position] = argument_of(values[slot])
-        return arguments
-
-    return of
-
-
-def interpreted_launch(
-    kernel: Any, grid: Sequence[int], options: dict[str, Any], arguments: list[Any], slots: dict[int, int]
-) -> Callable[[Sequence[Any], int], None]:
-    """A launch of a kernel in the interpreter, as a function of a call's tensors and a stream."""
-    given = _with_descriptors(arguments, slots, lambda tensor: tensor)
-    return lambda values, _stream: kernel[grid](*given(values), **options)
-
-
-def compiled_launch(
-    compiled: Any, grid: Sequence[int], arguments: list[Any], slots: dict[int, int]
-) -> Callable[[Sequence[Any], int], None]:
-    """A launch of what Triton compiled, as a function of a call's tensors and a stream.
-
-    `slots` has the slot of the tensor of each argument, by position, that is a tensor or its descriptor.
-    """
-    size = (*grid, 1, 1)[:3]
-    with_hooks, fixed = compiled[size], (compiled.function, compiled.packed_metadata, None, None, None)
-    # Triton asks CUDA about every tensor that it is given, and takes a number as it is.
-    given = _with_descriptors(arguments, slots, Tensor.data_ptr)
-    run, encoded = _past_the_encoder(compiled.run, arguments, slots) or (compiled.run, given)
-
-    def start(values: Sequence[Any], stream: int) -> None:
-        if getattr(knobs.runtime.launch_enter_hook, "calls", True):  # a profiler wants to see the launch
-            with_hooks(*given(values), stream=stream)
-        else:
-            run(*size, stream, *fixed, *encoded(values))
-
-    return start
-
-
-def _with_descriptors(
-    arguments: list[Any], slots: dict[int, int], argument_of: Callable[[Tensor], Any]
-) -> Arguments:
-    fixed, fills = list(arguments), []
-    for position, slot in slots.items():
-        argument = fixed[position]
-        fills.append((position, slot, _remade(argument) if is_descriptor(argument) else argument_of))
-        fixed[position] = None  # or it would keep the first call's tensor alive
-    return _filled(fixed, fills)
-
-
-def _past_the_encoder(
-    launcher: Any, arguments: list[Any], slots: dict[int, int]
-) -> tuple[Callable, Arguments] | None:
-    """Triton's launcher without the function around it that encodes all descriptors at every launch.
-
-    That takes longer than the rest of a launch. Triton 3.6 and 3.7 have it; None if there is none, or another
-    one. `tests/kernels/primitives/test_relaunch.py` holds the launch against Triton's own.
-    """
-    try:
-        inside = inspect.getclosurevars(launcher.launch).nonlocals
-        bare_launch, metadata = inside["launcher"], inside["tensordesc_meta"]
-        encode = sys.modules[type(launcher).__module__].make_tensordesc_arg
-    except (TypeError, KeyError, AttributeError):
-        return None
-    descriptors = [position for position, argument in enumerate(arguments) if is_descriptor(argument)]
-    if len(metadata) != len(descriptors) or None in metadata:
-        return None
-    meta_of = dict(zip(descriptors, metadata, strict=True))
-    fixed: list[Any] = []
-    fills: list[Fill] = []
-    for position, argument in enumerate(arguments):
-        slot = slots.get(position)
-        if position in meta_of and slot is not None:
-            encode_one = functools.partial(encode, metadata=meta_of[position])
-            fills.append((len(fixed), slot, _encoded(_remade(argument), encode_one)))
-            fixed += [None, *encode_one(argument)[1:]]
-        elif slot is not None:
-            fills.append((len(fixed), slot, Tensor.data_ptr))
-            fixed.append(None)
-        else:
-            fixed.append(argument)
-    bare = copy.copy(launcher)
-    bare.launch = bare_launch
-    return bare, _filled(fixed, fills)
+    return of, encode(descriptor)[1:]

@@ -2,8 +2,9 @@
 
 What a launcher does in Python (checks, tiles, descriptors, Triton's choice of a compiled kernel) follows from
 the shapes, strides, types and alignment of its tensors, and costs more time than short kernels run. So
-`repeat` records the torch operations and the launches of a call, and later calls of the same signature only
-allocate, put addresses in, and launch.
+`repeat` records the allocations and the launches of a call, and later calls of the same signature only
+allocate, put addresses in, and launch. There is one way back: a launcher that does anything else runs at each
+call as if there were no replay. So does every launcher if a profiler watches, or if Triton looks otherwise.
 """
 
 from __future__ import annotations
@@ -11,17 +12,16 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
+from torch.utils._pytree import tree_leaves
 
 from kernels.device.runtime import INTERPRETED
 from kernels.primitives.launch import running_on
-from kernels.primitives.relaunch import compiled_launch, interpreted_launch, is_descriptor
+from kernels.primitives.relaunch import compiled_launch, interpreted_launch, is_descriptor, is_watched
 from kernels.primitives.signature import Signature, remember, signature_cache, signature_of
 
 WRITTEN_DOWN_AT = 2
@@ -40,76 +40,46 @@ ALLOCATIONS = frozenset(
 Launcher = Callable[..., tuple[Tensor, ...]]
 """Takes tensors (or None) and settings; allocates, launches by `launch`, and returns tensors."""
 Values = list[Any]
-"""The tensors of a call: its inputs, then the results of its operations."""
+"""The tensors of a call: its inputs, then those that it allocates."""
 Step = Callable[[Values, int], None]
 """Does one thing with the tensors of a call, on a CUDA stream."""
 
 
-class _Allocate:
+def _allocation(slot: int, like: Tensor) -> Step:
     """A tensor like the first call's."""
+    empty = functools.partial(
+        torch.empty_strided, tuple(like.shape), like.stride(), dtype=like.dtype, device=like.device
+    )
 
-    def __init__(self, slot: int, like: Tensor) -> None:
-        self._slot = slot
-        size, stride = tuple(like.shape), like.stride()
-        self._empty = functools.partial(
-            torch.empty_strided, size, stride, dtype=like.dtype, device=like.device
-        )
+    def allocate(values: Values, _stream: int) -> None:
+        values[slot] = empty()
 
-    def __call__(self, values: Values, stream: int) -> None:
-        values[self._slot] = self._empty()
-
-
-class _Slot(int):
-    """Stands for a tensor of the call."""
-
-
-@dataclass(frozen=True)
-class _Operate:
-    """Any other operation of torch."""
-
-    slot: _Slot
-    function: Callable
-    arguments: list[Any]
-    spec: Any
-
-    def __call__(self, values: Values, stream: int) -> None:
-        filled = [values[leaf] if isinstance(leaf, _Slot) else leaf for leaf in self.arguments]
-        args, kwargs = tree_unflatten(filled, self.spec)
-        values[self.slot] = self.function(*args, **kwargs)
+    return allocate
 
 
 class _Recording(TorchDispatchMode):
-    """Writes down what a launcher does. `steps` is None once it did something that cannot be repeated."""
+    """Writes down what a launcher does. `steps` is None once it did something that is not repeated."""
 
     def __init__(self, inputs: Sequence[Tensor | None]) -> None:
         super().__init__()
         self.launching = False
         self.steps: list[Step] | None = []
-        self._inputs = self._next = len(inputs)
-        self._held = list(inputs)  # an id stands for its tensor while that lives
+        self._inputs = len(inputs)
+        self._tensors: list[Any] = [*inputs]  # an id stands for its tensor while that lives
+        self._aliases: list[Tensor] = []
         self._slots = {id(tensor): slot for slot, tensor in enumerate(inputs) if tensor is not None}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        result = func(*args, **kwargs)
-        if self.launching:
+        result = func(*args, **(kwargs or {}))
+        if self.launching or self.steps is None:
             return result  # the interpreter copies the arguments of a kernel with torch
-        leaves, spec = tree_flatten((args, kwargs))
-        if not isinstance(result, Tensor):
-            self.steps = None
-        if self.steps is None:
-            return result
-        self._held.append(result)
-        if func is torch.ops.aten.detach.default and id(args[0]) in self._slots:
-            self._slots[id(result)] = self._slots[id(args[0])]  # torch gives out each new tensor so
-            return result
-        slot = _Slot(self._slots.setdefault(id(result), self._next))
-        self._next = max(self._next, slot + 1)
-        if func in ALLOCATIONS:
-            self.steps.append(_Allocate(slot, result))
-        elif all(not isinstance(leaf, Tensor) or id(leaf) in self._slots for leaf in leaves):
-            arguments = [self._slot_of(leaf) if isinstance(leaf, Tensor) else leaf for leaf in leaves]
-            self.steps.append(_Operate(slot, func, arguments, spec))
+        if func is torch.ops.aten.detach.default and id(args[0]) in self._slots:  # so torch gives out tensors
+            self._slots[id(result)] = self._slots[id(args[0])]
+            self._aliases.append(result)
+        elif func in ALLOCATIONS:
+            slot = self._slots[id(result)] = len(self._tensors)
+            self._tensors.append(result)
+            self.steps.append(_allocation(slot, result))
         else:
             self.steps = None
         return result
@@ -118,57 +88,48 @@ class _Recording(TorchDispatchMode):
         """A launch of `kernel`; `compiled` is what Triton returned."""
         given = dict(zip(kernel.arg_names, args, strict=False)) | kwargs
         arguments = [given[name] for name in kernel.arg_names]
-        slots: dict[int, int] = {}
-        for position, argument in enumerate(arguments):
-            tensor = argument.base if is_descriptor(argument) else argument
-            if id(tensor) in self._slots:
-                slots[position] = self._slot_of(tensor)
-            elif any(isinstance(leaf, Tensor) for leaf in tree_leaves(tensor)):
-                self.steps = None
+        tensors = [leaf.base if is_descriptor(leaf) else leaf for leaf in tree_leaves(arguments)]
+        if any(isinstance(tensor, Tensor) and id(tensor) not in self._slots for tensor in tensors):
+            self.steps = None
         if self.steps is None:
             return
         options = {name: value for name, value in kwargs.items() if name not in kernel.arg_names}
         if compiled is None:
-            self.steps.append(interpreted_launch(kernel, grid, options, arguments, slots))
+            start: Step | None = interpreted_launch(kernel, grid, options, arguments, self._slots)
         else:
-            self.steps.append(compiled_launch(compiled, grid, arguments, slots))
+            start = compiled_launch(compiled, grid, arguments, self._slots)
+        self.steps = None if start is None else [*self.steps, start]
 
     def plan(self, results: Sequence[Tensor]) -> _Plan | None:
         """The steps, to be repeated; None if they cannot."""
         if self.steps is None or any(id(result) not in self._slots for result in results):
             return None
-        fresh = self._next - self._inputs
-        return _Plan(tuple(self.steps), fresh, tuple(self._slot_of(result) for result in results))
-
-    def _slot_of(self, tensor: Tensor) -> _Slot:
-        return _Slot(self._slots[id(tensor)])
+        fresh = len(self._tensors) - self._inputs
+        return _Plan(tuple(self.steps), fresh, tuple(self._slots[id(result)] for result in results))
 
 
-@dataclass(frozen=True)
-class _Plan:
+class _Plan(NamedTuple):
     """The steps of a call, which hold no tensor of it."""
 
     steps: tuple[Step, ...]
     fresh: int
-    results: tuple[_Slot, ...]
+    """Tensors that it allocates."""
+    results: tuple[int, ...]
 
-    def __call__(self, tensors: Sequence[Tensor | None]) -> tuple[Tensor, ...]:
+    def run(self, tensors: Sequence[Tensor | None]) -> tuple[Tensor, ...]:
+        """Repeat the steps with these inputs."""
         values: Values = [*tensors, *(None,) * self.fresh]
         first: Any = tensors[0]
-        if INTERPRETED:
-            with running_on(first):
-                self._run(values, 0)
-            return tuple(values[slot] for slot in self.results)
         device = first.get_device()
-        stream = torch._C._cuda_getCurrentRawStream(device)
-        if torch._C._cuda_getDevice() == device and _has_context(device):
-            self._run(values, stream)
+        stream = 0 if INTERPRETED else torch._C._cuda_getCurrentRawStream(device)
+        if not INTERPRETED and torch._C._cuda_getDevice() == device and _has_context(device):
+            self._do(values, stream)
         else:
             with running_on(first):
-                self._run(values, stream)
+                self._do(values, stream)
         return tuple(values[slot] for slot in self.results)
 
-    def _run(self, values: Values, stream: int) -> None:
+    def _do(self, values: Values, stream: int) -> None:
         for step in self.steps:
             step(values, stream)
 
@@ -208,14 +169,14 @@ class Repetition:
     def __init__(self, launcher: Launcher, settings: tuple[Hashable, ...]) -> None:
         self._launcher, self._settings = launcher, settings
         self._plan: _Plan | None = None
-        self._runs, self._is_written_down = 0, False
+        self._calls_until_written_down = WRITTEN_DOWN_AT
 
     def __call__(self, tensors: Sequence[Tensor | None]) -> tuple[Tensor, ...]:
         """What `launcher(*tensors, *settings)` returns: repeated if it was written down, else run."""
-        if self._plan is not None:
-            return self._plan(tensors)
-        self._runs += 1
-        if self._runs >= WRITTEN_DOWN_AT and not self._is_written_down:
+        if self._plan is not None and not is_watched():
+            return self._plan.run(tensors)
+        self._calls_until_written_down -= 1
+        if self._calls_until_written_down == 0:
             return self._record(tensors)
         return self._launcher(*tensors, *self._settings)
 
@@ -232,7 +193,7 @@ class Repetition:
                 results = self._launcher(*aliases, *self._settings)
         finally:
             _active.recording = outer
-        self._plan, self._is_written_down = recording.plan(results), True
+        self._plan = recording.plan(results)
         return results
 
 

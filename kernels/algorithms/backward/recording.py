@@ -9,7 +9,7 @@ from kernels.primitives.recorder import (
     read_columns,
     record_bytes,
     record_end,
-    record_matrix,
+    record_matrices,
     record_rows,
     record_where,
     write_columns,
@@ -29,12 +29,8 @@ Q, K, V, DO, LSE, D = matrix_numbers(DK_DV, "Q", "K", "V", "dO", "lse", "D")
 @triton.jit
 def record_tiles(trace, slot, q, k, v, do, lse, delta):
     """Record what a step has loaded; lse is in base 2."""
-    record_matrix(trace, slot, q, Q)
-    record_matrix(trace, slot, k, K)
-    record_matrix(trace, slot, v, V)
-    record_matrix(trace, slot, do, DO)
-    record_matrix(trace, slot, (lse * LN2)[:, None], LSE)
-    record_matrix(trace, slot, delta[:, None], D)
+    record_matrices(trace, slot, (q, k, v, do), (Q, K, V, DO))
+    record_matrices(trace, slot, ((lse * LN2)[:, None], delta[:, None]), (LSE, D))
 
 
 @triton.jit
@@ -53,7 +49,6 @@ def record_delta(log, q_tile, batch_head, q_len, FIXED: tl.constexpr):
         slot = log.slot + q_tile
         record_where(log.trace, slot, batch_head, q_tile, -1)
         q_bytes = tile_bytes(q_tile, q_len, FIXED.BLOCK_M, FIXED.ITEMSIZE, FIXED)
-        record_bytes(log.trace, slot, q_bytes, READ_O)
-        record_bytes(log.trace, slot, q_bytes, READ_DO)
-        record_bytes(log.trace, slot, row_bytes(q_tile, q_len, FIXED.BLOCK_M), WRITE_D)
+        record_bytes(log.trace, slot, q_bytes, (READ_O, READ_DO))
+        record_bytes(log.trace, slot, row_bytes(q_tile, q_len, FIXED.BLOCK_M), (WRITE_D,))
         record_end(log.trace, slot)

@@ -32,8 +32,7 @@ def record_key_tile(log, batch_head, kv_tile, kv_len, dk, dv, FIXED: tl.constexp
     if log.where is not None:
         record_where(log.trace, log.slot, batch_head, -1, kv_tile)
         kv_bytes = tile_bytes(kv_tile, kv_len, FIXED.BLOCK_N, FIXED.ITEMSIZE, FIXED)
-        record_bytes(log.trace, log.slot, kv_bytes, READ_K)
-        record_bytes(log.trace, log.slot, kv_bytes, READ_V)
+        record_bytes(log.trace, log.slot, kv_bytes, (READ_K, READ_V))
         record_acc(log.trace.acc, log.slot, dk)
         record_acc(log.trace.acc_2, log.slot, dv)
 
@@ -51,10 +50,8 @@ def record_step(
         record_where(log.trace, slot, batch_head, q_tile, kv_tile)
         q_bytes = tile_bytes(q_tile, band.q_len, FIXED.BLOCK_M, FIXED.ITEMSIZE, FIXED)
         n_bytes = row_bytes(q_tile, band.q_len, FIXED.BLOCK_M)
-        record_bytes(log.trace, slot, q_bytes, READ_Q)
-        record_bytes(log.trace, slot, q_bytes, READ_DO)
-        record_bytes(log.trace, slot, n_bytes, READ_LSE)
-        record_bytes(log.trace, slot, n_bytes, READ_D)
+        record_bytes(log.trace, slot, q_bytes, (READ_Q, READ_DO))
+        record_bytes(log.trace, slot, n_bytes, (READ_LSE, READ_D))
         record_share(log.trace, slot, p_t, kv_tile, band.kv_len, 0)
         record_tiles(log.trace, slot, q, k, v, do, lse, delta)
         record_acc(log.trace.acc, slot, dk)
@@ -69,5 +66,4 @@ def record_gradients(log, last_step, kv_tile, kv_len, FIXED: tl.constexpr):
     if log.where is not None:
         slot = log.slot + last_step
         kv_bytes = tile_bytes(kv_tile, kv_len, FIXED.BLOCK_N, FIXED.ITEMSIZE, FIXED)
-        record_bytes(log.trace, slot, kv_bytes, WRITE_DK)
-        record_bytes(log.trace, slot, kv_bytes, WRITE_DV)
+        record_bytes(log.trace, slot, kv_bytes, (WRITE_DK, WRITE_DV))

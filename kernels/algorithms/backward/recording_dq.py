@@ -11,7 +11,7 @@ from kernels.primitives.recorder import (
     record_acc,
     record_bytes,
     record_end,
-    record_matrix,
+    record_matrices,
     record_rows,
     record_where,
     write_columns,
@@ -36,10 +36,8 @@ def record_query_tile(log, first_tile, batch_head, q_tile, q_len, delta, dq, FIX
         record_where(log.trace, slot, batch_head, q_tile, -1)
         q_bytes = tile_bytes(q_tile, q_len, FIXED.BLOCK_M, FIXED.ITEMSIZE, FIXED)
         n_bytes = row_bytes(q_tile, q_len, FIXED.BLOCK_M)
-        record_bytes(log.trace, slot, q_bytes, READ_Q)
-        record_bytes(log.trace, slot, q_bytes, READ_DO)
-        record_bytes(log.trace, slot, n_bytes, READ_LSE)
-        record_bytes(log.trace, slot, n_bytes, READ_D)
+        record_bytes(log.trace, slot, q_bytes, (READ_Q, READ_DO))
+        record_bytes(log.trace, slot, n_bytes, (READ_LSE, READ_D))
         record_rows(log.trace, slot, delta * 0.0, 0)
         record_acc(log.trace.acc, slot, dq)
 
@@ -49,8 +47,7 @@ def record_weights(log, kv_tile, scores, p):
     """The scores after the mask, and P."""
     mark(log.lane, kv_tile, HAS_P)
     if log.where is not None:
-        record_matrix(log.trace, log.slot + kv_tile, scores, MASKED_TILE)
-        record_matrix(log.trace, log.slot + kv_tile, p, P)
+        record_matrices(log.trace, log.slot + kv_tile, (scores, p), (MASKED_TILE, P))
 
 
 @triton.jit
@@ -63,8 +60,7 @@ def record_step(log, kv_tile, batch_head, q_tile, band, q, k, v, do, lse, delta,
         slot = log.slot + kv_tile
         record_where(log.trace, slot, batch_head, q_tile, kv_tile)
         kv_bytes = tile_bytes(kv_tile, band.kv_len, FIXED.BLOCK_N, FIXED.ITEMSIZE, FIXED)
-        record_bytes(log.trace, slot, kv_bytes, READ_K)
-        record_bytes(log.trace, slot, kv_bytes, READ_V)
+        record_bytes(log.trace, slot, kv_bytes, (READ_K, READ_V))
         record_share(log.trace, slot, p, kv_tile, band.kv_len, 1)
         record_tiles(log.trace, slot, q, k, v, do, lse, delta)
         record_acc(log.trace.acc, slot, dq)
@@ -77,4 +73,4 @@ def record_gradient(log, last_tile, q_tile, q_len, FIXED: tl.constexpr):
     mark(log.lane, last_tile, WROTE)
     if log.where is not None:
         q_bytes = tile_bytes(q_tile, q_len, FIXED.BLOCK_M, FIXED.ITEMSIZE, FIXED)
-        record_bytes(log.trace, log.slot + last_tile, q_bytes, WRITE_DQ)
+        record_bytes(log.trace, log.slot + last_tile, q_bytes, (WRITE_DQ,))

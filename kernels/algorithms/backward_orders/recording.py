@@ -33,8 +33,7 @@ def record_key_tile(log, batch_head, kv_tile, kv_len, FIXED: tl.constexpr):
     if log.where is not None:
         record_where(log.trace, log.slot, batch_head, -1, kv_tile)
         kv_bytes = tile_bytes(kv_tile, kv_len, FIXED.BLOCK_N, FIXED.ITEMSIZE, FIXED)
-        record_bytes(log.trace, log.slot, kv_bytes, KV_READS_K)
-        record_bytes(log.trace, log.slot, kv_bytes, KV_READS_V)
+        record_bytes(log.trace, log.slot, kv_bytes, (KV_READS_K, KV_READS_V))
 
 
 @triton.jit
@@ -46,12 +45,9 @@ def record_query_step(log, step, batch_head, q_tile, kv_tile, band, dq, FIXED: t
         q_bytes = tile_bytes(q_tile, band.q_len, FIXED.BLOCK_M, FIXED.ITEMSIZE, FIXED)
         sum_bytes = tile_bytes(q_tile, band.q_len, FIXED.BLOCK_M, 4, FIXED)
         n_bytes = row_bytes(q_tile, band.q_len, FIXED.BLOCK_M)
-        record_bytes(log.trace, slot, q_bytes, KV_READS_Q)
-        record_bytes(log.trace, slot, q_bytes, KV_READS_DO)
-        record_bytes(log.trace, slot, n_bytes, KV_READS_LSE)
-        record_bytes(log.trace, slot, n_bytes, KV_READS_D)
-        record_bytes(log.trace, slot, sum_bytes, KV_READS_DQ)
-        record_bytes(log.trace, slot, sum_bytes, KV_WRITES_DQ)
+        record_bytes(log.trace, slot, q_bytes, (KV_READS_Q, KV_READS_DO))
+        record_bytes(log.trace, slot, n_bytes, (KV_READS_LSE, KV_READS_D))
+        record_bytes(log.trace, slot, sum_bytes, (KV_READS_DQ, KV_WRITES_DQ))
         record_acc(log.trace.acc_3, slot, dq)
 
 
@@ -61,8 +57,7 @@ def record_key_gradients(log, last_step, kv_tile, kv_len, FIXED: tl.constexpr):
     if log.where is not None:
         slot = log.slot + last_step
         kv_bytes = tile_bytes(kv_tile, kv_len, FIXED.BLOCK_N, FIXED.ITEMSIZE, FIXED)
-        record_bytes(log.trace, slot, kv_bytes, KV_WRITES_DK)
-        record_bytes(log.trace, slot, kv_bytes, KV_WRITES_DV)
+        record_bytes(log.trace, slot, kv_bytes, (KV_WRITES_DK, KV_WRITES_DV))
 
 
 @triton.jit
@@ -72,10 +67,8 @@ def record_query_tile(log, first_tile, batch_head, q_tile, q_len, delta, FIXED: 
         slot = log.slot + first_tile
         q_bytes = tile_bytes(q_tile, q_len, FIXED.BLOCK_M, FIXED.ITEMSIZE, FIXED)
         record_where(log.trace, slot, batch_head, q_tile, -1)
-        record_bytes(log.trace, slot, q_bytes, Q_READS_O)
-        record_bytes(log.trace, slot, q_bytes, Q_READS_DO)
-        record_bytes(log.trace, slot, q_bytes, Q_READS_Q)
-        record_bytes(log.trace, slot, row_bytes(q_tile, q_len, FIXED.BLOCK_M), Q_READS_LSE)
+        record_bytes(log.trace, slot, q_bytes, (Q_READS_O, Q_READS_DO, Q_READS_Q))
+        record_bytes(log.trace, slot, row_bytes(q_tile, q_len, FIXED.BLOCK_M), (Q_READS_LSE,))
         record_rows(log.trace, slot, delta * 0.0, 0)
 
 
@@ -87,12 +80,8 @@ def record_key_step(log, kv_tile, batch_head, q_tile, kv_len, dq_t, FIXED: tl.co
         record_where(log.trace, slot, batch_head, q_tile, kv_tile)
         kv_bytes = tile_bytes(kv_tile, kv_len, FIXED.BLOCK_N, FIXED.ITEMSIZE, FIXED)
         sum_bytes = tile_bytes(kv_tile, kv_len, FIXED.BLOCK_N, 4, FIXED)
-        record_bytes(log.trace, slot, kv_bytes, Q_READS_K)
-        record_bytes(log.trace, slot, kv_bytes, Q_READS_V)
-        record_bytes(log.trace, slot, sum_bytes, Q_READS_DK)
-        record_bytes(log.trace, slot, sum_bytes, Q_READS_DV)
-        record_bytes(log.trace, slot, sum_bytes, Q_WRITES_DK)
-        record_bytes(log.trace, slot, sum_bytes, Q_WRITES_DV)
+        record_bytes(log.trace, slot, kv_bytes, (Q_READS_K, Q_READS_V))
+        record_bytes(log.trace, slot, sum_bytes, (Q_READS_DK, Q_READS_DV, Q_WRITES_DK, Q_WRITES_DV))
         record_acc(log.trace.acc_3, slot, tl.trans(dq_t))
 
 
@@ -101,7 +90,7 @@ def record_query_gradient(log, last_tile, q_tile, q_len, FIXED: tl.constexpr):
     """Query outer: dQ was stored."""
     if log.where is not None:
         q_bytes = tile_bytes(q_tile, q_len, FIXED.BLOCK_M, FIXED.ITEMSIZE, FIXED)
-        record_bytes(log.trace, log.slot + last_tile, q_bytes, Q_WRITES_DQ)
+        record_bytes(log.trace, log.slot + last_tile, q_bytes, (Q_WRITES_DQ,))
 
 
 @triton.jit

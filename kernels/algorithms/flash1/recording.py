@@ -9,7 +9,7 @@ from kernels.primitives.recorder import (
     record_acc,
     record_bytes,
     record_end,
-    record_matrix,
+    record_matrices,
     record_state,
     record_where,
     write_columns,
@@ -33,8 +33,7 @@ def record_key_tile(log, first_tile, batch_head, kv_tile, kv_len, FIXED: tl.cons
         slot = log.slot + first_tile
         record_where(log.trace, slot, batch_head, -1, kv_tile)
         kv_bytes = tile_bytes(kv_tile, kv_len, FIXED.BLOCK_N, FIXED.ITEMSIZE, FIXED)
-        record_bytes(log.trace, slot, kv_bytes, READ_K)
-        record_bytes(log.trace, slot, kv_bytes, READ_V)
+        record_bytes(log.trace, slot, kv_bytes, (READ_K, READ_V))
 
 
 @triton.jit
@@ -48,17 +47,12 @@ def record_step(
         q_bytes = tile_bytes(q_tile, q_len, FIXED.BLOCK_M, FIXED.ITEMSIZE, FIXED)
         o_bytes = tile_bytes(q_tile, q_len, FIXED.BLOCK_M, 4, FIXED)
         n_bytes = row_bytes(q_tile, q_len, FIXED.BLOCK_M)
-        record_bytes(log.trace, slot, q_bytes, READ_Q)
-        record_bytes(log.trace, slot, o_bytes, READ_O)
-        record_bytes(log.trace, slot, n_bytes, READ_M)
-        record_bytes(log.trace, slot, n_bytes, READ_L)
-        record_bytes(log.trace, slot, n_bytes, WRITE_M)
-        record_bytes(log.trace, slot, n_bytes, WRITE_L)
-        record_bytes(log.trace, slot, tl.where(last_visit, q_bytes, o_bytes), WRITE_O)
-        record_bytes(log.trace, slot, tl.where(last_visit, n_bytes, 0), WRITE_LSE)
-        record_matrix(log.trace, slot, q, Q)
-        record_matrix(log.trace, slot, k, K)
-        record_matrix(log.trace, slot, v, V)
+        record_bytes(log.trace, slot, q_bytes, (READ_Q,))
+        record_bytes(log.trace, slot, o_bytes, (READ_O,))
+        record_bytes(log.trace, slot, n_bytes, (READ_M, READ_L, WRITE_M, WRITE_L))
+        record_bytes(log.trace, slot, tl.where(last_visit, q_bytes, o_bytes), (WRITE_O,))
+        record_bytes(log.trace, slot, tl.where(last_visit, n_bytes, 0), (WRITE_LSE,))
+        record_matrices(log.trace, slot, (q, k, v), (Q, K, V))
         record_state(log.trace, slot, m, l, alpha)
         record_acc(log.trace.acc, slot, o)
         record_end(log.trace, slot)

@@ -13,6 +13,7 @@ from kernels.primitives.recorder import (
     record_acc,
     record_bytes,
     record_end,
+    record_matrices,
     record_matrix,
     record_state,
     record_where,
@@ -35,9 +36,8 @@ def record_query(log, first_tile, batch_head, q_tile, n_rows, m, l, acc, FIXED: 
     if log.where is not None:
         slot = log.slot + first_tile
         record_where(log.trace, slot, batch_head, q_tile, -1)
-        record_bytes(
-            log.trace, slot, tile_bytes(q_tile, n_rows, FIXED.BLOCK_M, FIXED.ITEMSIZE, FIXED), READ_Q
-        )
+        q_bytes = tile_bytes(q_tile, n_rows, FIXED.BLOCK_M, FIXED.ITEMSIZE, FIXED)
+        record_bytes(log.trace, slot, q_bytes, (READ_Q,))
         record_state(log.trace, slot, m, l, l + 1)
         if acc is not None:
             record_acc(log.trace.acc, slot, acc)
@@ -51,8 +51,7 @@ def record_softmax(log, kv_tile, scores, p, acc, MASKED: tl.constexpr):
         slot = log.slot + kv_tile
         if MASKED:
             record_matrix(log.trace, slot, scores, S)
-        record_matrix(log.trace, slot, p, P)
-        record_matrix(log.trace, slot, acc, RESCALED)
+        record_matrices(log.trace, slot, (p, acc), (P, RESCALED))
 
 
 @triton.jit
@@ -64,11 +63,8 @@ def record_step(log, kv_tile, batch_head, q_tile, band, q, k, v, m, l, alpha, ac
         slot = log.slot + kv_tile
         record_where(log.trace, slot, batch_head, q_tile, kv_tile)
         n_bytes = tile_bytes(kv_tile, band.kv_len, FIXED.BLOCK_N, FIXED.ITEMSIZE, FIXED)
-        record_bytes(log.trace, slot, n_bytes, READ_K)
-        record_bytes(log.trace, slot, n_bytes, READ_V)
-        record_matrix(log.trace, slot, q, Q)
-        record_matrix(log.trace, slot, k, K)
-        record_matrix(log.trace, slot, v, V)
+        record_bytes(log.trace, slot, n_bytes, (READ_K, READ_V))
+        record_matrices(log.trace, slot, (q, k, v), (Q, K, V))
         record_state(log.trace, slot, m, l, alpha)
         record_acc(log.trace.acc, slot, acc)
         record_end(log.trace, slot)
@@ -88,5 +84,5 @@ def record_output(log, last_tile, q_tile, n_rows, ITEMSIZE: tl.constexpr, FIXED:
     if log.where is not None:
         slot = log.slot + last_tile
         o_bytes = tile_bytes(q_tile, n_rows, FIXED.BLOCK_M, ITEMSIZE, FIXED)
-        record_bytes(log.trace, slot, o_bytes, WRITE_O)
-        record_bytes(log.trace, slot, row_bytes(q_tile, n_rows, FIXED.BLOCK_M), WRITE_LSE)
+        record_bytes(log.trace, slot, o_bytes, (WRITE_O,))
+        record_bytes(log.trace, slot, row_bytes(q_tile, n_rows, FIXED.BLOCK_M), (WRITE_LSE,))

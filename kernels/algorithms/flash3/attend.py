@@ -30,10 +30,7 @@ def operand_of(buffer, FIXED: gl.constexpr, LAYOUT: gl.constexpr):
 
 
 @gluon.jit
-def attend(
-    GROUP: gl.constexpr, descs, rings, o_buffers, lse_ptr, band, work, scale_log2, trace, max_steps,
-    FIXED: gl.constexpr,
-):  # fmt: skip
+def attend(GROUP: gl.constexpr, descs, rings, o_buffers, beside, band, work, FIXED: gl.constexpr):
     """Attend for ROWS rows, from row GROUP * ROWS on, of every query tile of this program."""
     S_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], instr_shape=[16, FIXED.BLOCK_N, 16])
     O_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], instr_shape=[16, FIXED.BLOCK_D, 16])
@@ -45,9 +42,8 @@ def attend(
     BLOCK_D: gl.constexpr = FIXED.BLOCK_D
     o_buffer = o_buffers.index(GROUP)
     q_heads = work.q_heads.number
-    row_bytes = descs.o.shape[3].to(gl.int32) * (DTYPE.primitive_bitwidth // 8)
 
-    lane = lane_of(trace, GROUP) if FIXED.LANES else None
+    lane = lane_of(beside.trace, GROUP) if FIXED.LANES else None
     unit = gl.program_id(0)
     second = unit < 0
     items, step = 0, 0
@@ -63,13 +59,12 @@ def attend(
     done_l = gl.zeros([ROWS], gl.float32, ROW_LAYOUT)
     scores = mask_scores(scores, item, item.first, band, FIXED, S_LAYOUT)
     mark(lane, step, HAS_O)  # (there is none before it: its softmax begins)
-    first_p, m, l, alpha = softmax_step(scores, done_m, scale_log2)
+    first_p, m, l, alpha = softmax_step(scores, done_m, beside.scale_log2)
     mark(lane, step, HAS_P)
     if FIXED.TRACE:
         record_step(
-            trace, max_steps, item, item.first, m, row_sums(l, m), alpha, start, work, band, row_bytes,
-            GROUP, FIXED, ROW_LAYOUT,
-        )  # fmt: skip
+            beside, item, item.first, m, row_sums(l, m), alpha, start, work, band, descs.o, GROUP, FIXED
+        )
     p = gl.convert_layout(first_p.to(DTYPE), P_LAYOUT)
     acc = gl.zeros([ROWS, BLOCK_D], gl.float32, O_LAYOUT)
     adds = second  # false: P V of an item's first tile starts its sum
@@ -91,23 +86,22 @@ def attend(
             mark(lane, step, MASKED)
             acc = await_values(GROUP, p, acc, rings, step, lane, step, FIXED)
             # [row max]
-            new_p, m, sums, alpha = softmax_step(scores, m, scale_log2)
+            new_p, m, sums, alpha = softmax_step(scores, m, beside.scale_log2)
             # [rescale]
             l = join_sums(l, alpha, sums)
             # [end]
             mark(lane, step, HAS_P)
             if FIXED.TRACE:
                 record_step(
-                    trace, max_steps, item, kv_tile, m, row_sums(l, m), alpha, start, work, band, row_bytes,
-                    GROUP, FIXED, ROW_LAYOUT,
-                )  # fmt: skip
+                    beside, item, kv_tile, m, row_sums(l, m), alpha, start, work, band, descs.o, GROUP, FIXED
+                )
             p = gl.convert_layout(new_p.to(DTYPE), P_LAYOUT)
             adds = begins == False  # noqa: E712 (a tensor)
         if begins:
             mark(lane, step, WRITES)
             write_out(
-                acc, done_m, done_l, o_buffer, descs.o, lse_ptr, done_batch, done_head, q_heads, done_q, band,
-                FIXED, ROW_LAYOUT, O_LAYOUT,
+                acc, done_m, done_l, o_buffer, descs.o, beside.lse,
+                done_batch, done_head, q_heads, done_q, band, FIXED,
             )  # fmt: skip
             mark(lane, step, WROTE)
             from_tile = item.first + 1
@@ -135,8 +129,8 @@ def attend(
     acc = last_values(p, acc, adds, factor, rings, step, lane, step + 1, FIXED)
     mark(lane, step + 1, WRITES)
     write_out(
-        acc, done_m, done_l, o_buffer, descs.o, lse_ptr, done_batch, done_head, q_heads, done_q, band,
-        FIXED, ROW_LAYOUT, O_LAYOUT,
+        acc, done_m, done_l, o_buffer, descs.o, beside.lse,
+        done_batch, done_head, q_heads, done_q, band, FIXED,
     )  # fmt: skip
     tma.store_wait(0)
     mark(lane, step + 1, WROTE)

@@ -42,9 +42,7 @@ def pass_over(rings, step, FIXED: gl.constexpr):
 
 
 @gluon.jit
-def attend_wide(
-    GROUP: gl.constexpr, descs, rings, lse_ptr, band, work, scale_log2, trace, max_steps, FIXED: gl.constexpr
-):
+def attend_wide(GROUP: gl.constexpr, descs, rings, beside, band, work, FIXED: gl.constexpr):
     """Attend for ROWS rows, from row GROUP * ROWS on, of every query tile of this program."""
     S_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], instr_shape=[16, FIXED.BLOCK_N, 16])
     O_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], instr_shape=[16, FIXED.BLOCK_D, 16])
@@ -54,11 +52,10 @@ def attend_wide(
     DTYPE: gl.constexpr = descs.o.dtype
     ROWS: gl.constexpr = FIXED.ROWS
     BLOCK_D: gl.constexpr = FIXED.BLOCK_D
-    row_bytes = descs.o.shape[3].to(gl.int32) * (DTYPE.primitive_bitwidth // 8)
     q_buffer = rings.q.buffers.index(GROUP)
     q = q_buffer.reshape([ROWS, BLOCK_D])
 
-    lane = lane_of(trace, GROUP) if FIXED.LANES else None
+    lane = lane_of(beside.trace, GROUP) if FIXED.LANES else None
     unit = gl.program_id(0)
     second = unit < 0
     items = 0
@@ -76,13 +73,10 @@ def attend_wide(
         l = gl.zeros([ROWS], gl.float32, ROW_LAYOUT)
         scores = mask_scores(scores, item, item.first, band, FIXED, S_LAYOUT)
         mark(lane, turn, HAS_O)  # (there is none before it: its softmax begins)
-        first_p, m, l, alpha = online_softmax(scores, m, l, scale_log2)
+        first_p, m, l, alpha = online_softmax(scores, m, l, beside.scale_log2)
         mark(lane, turn, HAS_P)
         if FIXED.TRACE:
-            record_step(
-                trace, max_steps, item, item.first, m, l, alpha, start, work, band, row_bytes,
-                GROUP, FIXED, ROW_LAYOUT,
-            )  # fmt: skip
+            record_step(beside, item, item.first, m, l, alpha, start, work, band, descs.o, GROUP, FIXED)
         p = gl.convert_layout(first_p.to(DTYPE), P_LAYOUT)
         acc = gl.zeros([ROWS, BLOCK_D], gl.float32, O_LAYOUT)
         for kv_tile in range(item.first + 1, item.own_end):
@@ -96,14 +90,11 @@ def attend_wide(
             mark(lane, turn, MASKED)
             acc = await_values(GROUP, p, acc, rings, step, lane, turn, FIXED)
             # [row max]
-            new_p, m, l, alpha = online_softmax(scores, m, l, scale_log2)
+            new_p, m, l, alpha = online_softmax(scores, m, l, beside.scale_log2)
             # [end]
             mark(lane, turn, HAS_P)
             if FIXED.TRACE:
-                record_step(
-                    trace, max_steps, item, kv_tile, m, l, alpha, start, work, band, row_bytes,
-                    GROUP, FIXED, ROW_LAYOUT,
-                )  # fmt: skip
+                record_step(beside, item, kv_tile, m, l, alpha, start, work, band, descs.o, GROUP, FIXED)
             p = gl.convert_layout(new_p.to(DTYPE), P_LAYOUT)
         turn += 1
         factor = gl.convert_layout(alpha, O_ROW_LAYOUT)
@@ -116,28 +107,13 @@ def attend_wide(
             pass_over(rings, step, FIXED)
             if FIXED.TRACE:
                 alpha = gl.exp2(m - finite_or_zero(m))
-                record_step(
-                    trace,
-                    max_steps,
-                    item,
-                    kv_tile,
-                    m,
-                    l,
-                    alpha,
-                    start,
-                    work,
-                    band,
-                    row_bytes,
-                    GROUP,
-                    FIXED,
-                    ROW_LAYOUT,
-                )
+                record_step(beside, item, kv_tile, m, l, alpha, start, work, band, descs.o, GROUP, FIXED)
             step += 1
             turn += 1
         mark(lane, turn, WRITES)
         write_out(
-            acc, m, l, q_buffer, descs.o, lse_ptr, item.batch, item.head, work.q_heads.number, item.first_q,
-            band, FIXED, ROW_LAYOUT, O_LAYOUT,
+            acc, m, l, q_buffer, descs.o, beside.lse,
+            item.batch, item.head, work.q_heads.number, item.first_q, band, FIXED,
         )  # fmt: skip
         tma.store_wait(0)
         barrier()  # the warp that writes has waited

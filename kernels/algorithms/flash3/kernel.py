@@ -27,15 +27,11 @@ They come one by one: `do_not_specialize` does not reach into a tuple."""
 
 @gluon.jit(do_not_specialize=SIZES)
 def _attn_fwd_hopper(
-    q_desc, k_desc, v_desc, o_desc, lse_ptr, scale_log2, group_size, q_len, kv_len, left, right, pairs, units,
-    q_tiles, per_head, per_head_multiplier, per_head_shift, q_heads, q_heads_multiplier, q_heads_shift,
-    written, FIXED: gl.constexpr,
+    q_desc, k_desc, v_desc, o_desc, beside, group_size, q_len, kv_len, left, right, pairs, units, q_tiles,
+    per_head, per_head_multiplier, per_head_shift, q_heads, q_heads_multiplier, q_heads_shift,
+    FIXED: gl.constexpr,
 ):  # fmt: skip
-    """A persistent program; see the package. lse is (batch, q_heads, q_len), contiguous.
-
-    `written` is where it writes down its steps or its marks, and the most steps of a query tile.
-    """
-    trace, max_steps = written
+    """A persistent program; see the package. `beside` is a `rings.Beside`."""
     band = Band(q_len, kv_len, left, right)
     by_per_head = Divisor(per_head, per_head_multiplier, per_head_shift)
     by_q_heads = Divisor(q_heads, q_heads_multiplier, q_heads_shift)
@@ -54,26 +50,26 @@ def _attn_fwd_hopper(
     descs = Descriptors(q_desc, k_desc, v_desc, o_desc)
     rings = Rings(q_ring, k_ring, v_ring, turns)
     if FIXED.LANES:
-        mark_program(trace, False)
+        mark_program(beside.trace, False)
     # Gluon takes no starred arguments, and a constexpr in a tuple variable would become a tensor.
     if FIXED.WIDE:
         gl.warp_specialize([
-            (attend_wide, (0, descs, rings, lse_ptr, band, work, scale_log2, trace, max_steps, FIXED)),
-            (attend_wide, (1, descs, rings, lse_ptr, band, work, scale_log2, trace, max_steps, FIXED)),
-            (load_tiles, (descs, rings, group_size, band, work, trace, FIXED)),
+            (attend_wide, (0, descs, rings, beside, band, work, FIXED)),
+            (attend_wide, (1, descs, rings, beside, band, work, FIXED)),
+            (load_tiles, (descs, rings, group_size, band, work, beside.trace, FIXED)),
         ], [4, 1], [FIXED.COMPUTE_REGISTERS, FIXED.LOAD_REGISTERS])  # fmt: skip
     elif GROUPS == 2:
         gl.warp_specialize([
-            (attend, (0, descs, rings, o_buffers, lse_ptr, band, work, scale_log2, trace, max_steps, FIXED)),
-            (attend, (1, descs, rings, o_buffers, lse_ptr, band, work, scale_log2, trace, max_steps, FIXED)),
-            (load_tiles, (descs, rings, group_size, band, work, trace, FIXED)),
+            (attend, (0, descs, rings, o_buffers, beside, band, work, FIXED)),
+            (attend, (1, descs, rings, o_buffers, beside, band, work, FIXED)),
+            (load_tiles, (descs, rings, group_size, band, work, beside.trace, FIXED)),
         ], [4, 1], [FIXED.COMPUTE_REGISTERS, FIXED.LOAD_REGISTERS])  # fmt: skip
     else:
         gl.warp_specialize([
-            (attend, (0, descs, rings, o_buffers, lse_ptr, band, work, scale_log2, trace, max_steps, FIXED)),
-            (attend, (1, descs, rings, o_buffers, lse_ptr, band, work, scale_log2, trace, max_steps, FIXED)),
-            (attend, (2, descs, rings, o_buffers, lse_ptr, band, work, scale_log2, trace, max_steps, FIXED)),
-            (load_tiles, (descs, rings, group_size, band, work, trace, FIXED)),
+            (attend, (0, descs, rings, o_buffers, beside, band, work, FIXED)),
+            (attend, (1, descs, rings, o_buffers, beside, band, work, FIXED)),
+            (attend, (2, descs, rings, o_buffers, beside, band, work, FIXED)),
+            (load_tiles, (descs, rings, group_size, band, work, beside.trace, FIXED)),
         ], [4, 4, 1], [FIXED.COMPUTE_REGISTERS, FIXED.COMPUTE_REGISTERS, FIXED.LOAD_REGISTERS])  # fmt: skip
     if FIXED.LANES:
-        mark_program(trace, True)
+        mark_program(beside.trace, True)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import torch
 
 from kernels.algorithms.flash3.kernel import _attn_fwd_hopper
-from kernels.algorithms.flash3.rings import Fixed
-from kernels.algorithms.flash3.work import Work, work_units
+from kernels.algorithms.flash3.rings import Beside, Fixed
+from kernels.algorithms.flash3.work import work_units
 from kernels.oracle.naive import group_size
 from kernels.primitives.launch import (
-    Arguments,
     TileConfig,
     can_use_tma,
     launch_info,
@@ -69,47 +68,6 @@ def tile_descriptor(tensor: torch.Tensor, rows: int, block_d: int) -> TensorDesc
     return TensorDescriptor(tensor, list(tensor.shape), list(tensor.stride()), block, layout)
 
 
-def _launch_arguments(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    out: torch.Tensor,
-    lse: torch.Tensor,
-    *,
-    band: Band,
-    scale: float,
-    config: TileConfig,
-    recorder: Recorder | None = None,
-    lanes: LaneBuffers | None = None,
-) -> tuple[list[TensorDescriptor | torch.Tensor], Arguments, Work]:
-    """Arguments of `_attn_fwd_hopper` by position and by keyword, and the work that programs share out."""
-    batch, q_heads, q_len, head_dim = query.shape
-    fixed = Fixed(
-        BOUND_LEFT=band.bounds_left,
-        BOUND_RIGHT=band.bounds_right,
-        RAGGED=band.kv_len % config.block_n != 0,
-        BLOCK_N=config.block_n,
-        BLOCK_D=max(triton.next_power_of_2(head_dim), 64),
-        GROUPS=config.block_m // Fixed.ROWS,
-        STAGES=config.num_stages,
-        TRACE=recorder is not None,
-        LANES=lanes is not None,
-    )
-    rows = (fixed.ROWS, config.block_n, config.block_n, fixed.ROWS)
-    tensors = zip((query, key, value, out), rows, strict=True)
-    work = work_units(batch, q_heads, triton.cdiv(q_len, config.block_m), band.bounds_right)
-    arguments = {
-        "scale_log2": scale * LOG2E.value,
-        "group_size": group_size(query, key),
-        **band._asdict(),
-        **work.arguments(),
-        "written": (recorder.buffers, recorder.max_steps) if recorder else (lanes, 0),
-        "FIXED": fixed,
-        "num_warps": 4,
-    }
-    return [tile_descriptor(tensor, n, fixed.BLOCK_D) for tensor, n in tensors] + [lse], arguments, work
-
-
 def flash_forward_hopper(
     query: torch.Tensor,
     key: torch.Tensor,
@@ -127,11 +85,33 @@ def flash_forward_hopper(
     warpgroup that computes; with head_dim over 128 it is 128, and `config.block_n` 64. `config.num_warps`
     is 12 or 16: it includes the warpgroup of the warp that loads.
     """
+    batch, q_heads, q_len, head_dim = query.shape
     out = torch.empty_like(query)
     lse = torch.empty(query.shape[:3], dtype=torch.float32, device=query.device)
-    tensors, arguments, work = _launch_arguments(
-        query, key, value, out, lse, band=band, scale=scale, config=config, recorder=recorder, lanes=lanes
+    fixed = Fixed(
+        BOUND_LEFT=band.bounds_left,
+        BOUND_RIGHT=band.bounds_right,
+        RAGGED=band.kv_len % config.block_n != 0,
+        BLOCK_N=config.block_n,
+        BLOCK_D=max(triton.next_power_of_2(head_dim), 64),
+        GROUPS=config.block_m // Fixed.ROWS,
+        STAGES=config.num_stages,
+        TRACE=recorder is not None,
+        LANES=lanes is not None,
     )
+    work = work_units(batch, q_heads, triton.cdiv(q_len, config.block_m), band.bounds_right)
+    blocks = ((query, fixed.ROWS), (key, config.block_n), (value, config.block_n), (out, fixed.ROWS))
+    written = (recorder.buffers, recorder.max_steps) if recorder else (lanes, 0)
     with on_device(query, config):
-        compiled = launch(_attn_fwd_hopper, (min(sm_count(), work.units),), *tensors, **arguments)
+        compiled = launch(
+            _attn_fwd_hopper,
+            (min(sm_count(), work.units),),
+            *(tile_descriptor(tensor, rows, fixed.BLOCK_D) for tensor, rows in blocks),
+            beside=Beside(lse, scale * LOG2E.value, *written),
+            group_size=group_size(query, key),
+            **band._asdict(),
+            **work.arguments(),
+            FIXED=fixed,
+            num_warps=4,
+        )
     return out, lse, launch_info(config, compiled)

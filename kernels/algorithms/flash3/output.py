@@ -13,25 +13,12 @@ barrier = getattr(gl, "barrier", None) or gl.thread_barrier  # its name until Tr
 
 
 @gluon.jit
-def write_out(
-    acc,
-    m,
-    l,
-    o_buffer,
-    o_desc,
-    lse_ptr,
-    batch,
-    head,
-    q_heads,
-    first_q,
-    band,
-    FIXED: gl.constexpr,
-    ROW_LAYOUT: gl.constexpr,
-    LAYOUT: gl.constexpr,
-):
+def write_out(acc, m, l, o_buffer, o_desc, lse_ptr, batch, head, q_heads, first_q, band, FIXED: gl.constexpr):
     """Normalise, and write the rows of O and lse that exist. O may still be on its way on return."""
     ROWS: gl.constexpr = FIXED.ROWS
     BLOCK_D: gl.constexpr = FIXED.BLOCK_D
+    ROW_LAYOUT: gl.constexpr = m.type.layout
+    LAYOUT: gl.constexpr = acc.type.layout
     # [store O, lse]
     offs_m = first_q + gl.arange(0, ROWS, layout=ROW_LAYOUT)
     lse = m * LN2 + gl.log(l)

@@ -102,6 +102,18 @@ class Descriptors(NamedTuple):
     o: gl.tensor
 
 
+class Beside(NamedTuple):
+    """What the kernel is given beside descriptors and sizes."""
+
+    lse: gl.tensor
+    """(batch, q_heads, q_len), contiguous."""
+    scale_log2: gl.tensor
+    trace: gl.tensor
+    """Buffers for its steps or for its marks; None if it writes down neither."""
+    max_steps: gl.tensor
+    """Most steps of a query tile."""
+
+
 @gluon.jit
 def make_ring(SLOTS: gl.constexpr, READERS: gl.constexpr, desc):
     """A ring of SLOTS tiles of the descriptor, each read by READERS warpgroups."""

@@ -11,6 +11,7 @@ from kernels.primitives.recorder import (
     record_bytes,
     record_end,
     record_start,
+    record_times,
     record_where,
     write_columns,
 )
@@ -80,14 +81,10 @@ def record_step(
         head = item.kv_head * item.group_size + step // (item.end - item.first)
         record_where(trace, slot, item.batch * item.q_heads + head, q_tile, item.kv_tile)
         q_bytes = gl.minimum(band.q_len - q_tile * BLOCK_M, BLOCK_M) * row_bytes
-        record_bytes(trace, slot, q_bytes, READ_Q)
-        record_bytes(trace, slot, q_bytes, READ_DO)
-        record_bytes(trace, slot, BLOCK_M * 4, READ_LSE)  # padded to whole tiles, as the sum of dQ
-        record_bytes(trace, slot, BLOCK_M * 4, READ_D)
-        record_bytes(trace, slot, BLOCK_M * 4 * BLOCK_D, WRITE_DQ)
-        record_start(trace, slot)  # for the SM; the next line writes the real start
-        gl.store(trace.clock + slot.to(gl.int64) * 3, start)
-        record_end(trace, slot)
+        record_bytes(trace, slot, q_bytes, (READ_Q, READ_DO))
+        record_bytes(trace, slot, BLOCK_M * 4, (READ_LSE, READ_D))  # padded to whole tiles, as the sum of dQ
+        record_bytes(trace, slot, BLOCK_M * 4 * BLOCK_D, (WRITE_DQ,))
+        record_times(trace, slot, start)
 
 
 @gluon.jit
@@ -101,11 +98,9 @@ def record_gradients(written, item, steps, band, descs, GROUP: gl.constexpr, FIX
         kv_bytes = gl.minimum(band.kv_len - item.kv_tile * FIXED.BLOCK_N, FIXED.BLOCK_N) * row_bytes
         first = first_slot_of(written, item, band, FIXED)
         last = gl.maximum(first + steps - 1, first)
-        record_bytes(written.trace, last, kv_bytes, WRITE_DK)
-        record_bytes(written.trace, last, kv_bytes, WRITE_DV)
+        record_bytes(written.trace, last, kv_bytes, (WRITE_DK, WRITE_DV))
         if steps > 0:
-            record_bytes(written.trace, first, kv_bytes, READ_K)
-            record_bytes(written.trace, first, kv_bytes, READ_V)
+            record_bytes(written.trace, first, kv_bytes, (READ_K, READ_V))
         else:
             head = item.batch * item.q_heads + item.kv_head * item.group_size
             record_where(written.trace, first, head, -1, item.kv_tile)

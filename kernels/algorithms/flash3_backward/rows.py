@@ -93,12 +93,10 @@ def _attn_bwd_hopper_prepare(
     if FIXED.TRACE:
         record_where(trace, slot, batch_head, q_tile, -1)
         q_bytes = tile_bytes(q_tile, q_len, BLOCK_M, FIXED.ITEMSIZE, FIXED)
-        record_bytes(trace, slot, q_bytes, READ_O)
-        record_bytes(trace, slot, q_bytes, READ_DO)
-        record_bytes(trace, slot, row_bytes(q_tile, q_len, BLOCK_M), READ_LSE)
-        record_bytes(trace, slot, BLOCK_M * 4, WRITE_LSE)
-        record_bytes(trace, slot, BLOCK_M * 4, WRITE_D)
-        record_bytes(trace, slot, BLOCK_M * BLOCK_D * 4, WRITE_SUM)
+        record_bytes(trace, slot, q_bytes, (READ_O, READ_DO))
+        record_bytes(trace, slot, row_bytes(q_tile, q_len, BLOCK_M), (READ_LSE,))
+        record_bytes(trace, slot, BLOCK_M * 4, (WRITE_LSE, WRITE_D))
+        record_bytes(trace, slot, BLOCK_M * BLOCK_D * 4, (WRITE_SUM,))
         record_end(trace, slot)
 
 
@@ -136,7 +134,7 @@ def _attn_bwd_hopper_finish(
     # [end]
     if FIXED.TRACE:
         record_where(trace, slot, batch_head, q_tile, -1)
-        record_bytes(trace, slot, BLOCK_M * BLOCK_D * 4, READ_SUM)
+        record_bytes(trace, slot, BLOCK_M * BLOCK_D * 4, (READ_SUM,))
         q_bytes = tile_bytes(q_tile, q_len, BLOCK_M, FIXED.ITEMSIZE, FIXED)
-        record_bytes(trace, slot, q_bytes, WRITE_DQ)
+        record_bytes(trace, slot, q_bytes, (WRITE_DQ,))
         record_end(trace, slot)

@@ -8,7 +8,7 @@ from kernels.primitives.recorder import (
     read_columns,
     record_bytes,
     record_end,
-    record_matrix,
+    record_matrices,
     record_rows,
     record_where,
     write_columns,
@@ -30,14 +30,16 @@ def record_part(
     """The end of a step, which adds one part. The first one has read the lse of all parts before."""
     if log.where is not None:
         slot = log.slot + split
-        record_matrix(log.trace, slot, part[:, None], PARTIAL_LSE)
-        record_matrix(log.trace, slot, lse[:, None], LSE)
-        record_matrix(log.trace, slot, o, PARTIAL_O)
-        record_matrix(log.trace, slot, acc, O)
+        record_matrices(log.trace, slot, (part[:, None], lse[:, None]), (PARTIAL_LSE, LSE))
+        record_matrices(log.trace, slot, (o, acc), (PARTIAL_O, O))
         record_where(log.trace, slot, batch_kv_head, row_tile, -1)
-        record_bytes(log.trace, slot, tile_bytes(row_tile, n_rows, FIXED.BLOCK_M, 4, FIXED), READ_PARTIAL_O)
+        record_bytes(
+            log.trace, slot, tile_bytes(row_tile, n_rows, FIXED.BLOCK_M, 4, FIXED), (READ_PARTIAL_O,)
+        )
         n_bytes = row_bytes(row_tile, n_rows, FIXED.BLOCK_M)
-        record_bytes(log.trace, slot, n_bytes + tl.where(split == 0, splits, 0) * n_bytes, READ_PARTIAL_LSE)
+        record_bytes(
+            log.trace, slot, n_bytes + tl.where(split == 0, splits, 0) * n_bytes, (READ_PARTIAL_LSE,)
+        )
         record_rows(log.trace, slot, weight, 0)
         record_end(log.trace, slot)
 
@@ -48,5 +50,5 @@ def record_output(log, last_split, row_tile, n_rows, FIXED: tl.constexpr):
     if log.where is not None:
         slot = log.slot + last_split
         q_bytes = tile_bytes(row_tile, n_rows, FIXED.BLOCK_M, FIXED.ITEMSIZE, FIXED)
-        record_bytes(log.trace, slot, q_bytes, WRITE_O)
-        record_bytes(log.trace, slot, row_bytes(row_tile, n_rows, FIXED.BLOCK_M), WRITE_LSE)
+        record_bytes(log.trace, slot, q_bytes, (WRITE_O,))
+        record_bytes(log.trace, slot, row_bytes(row_tile, n_rows, FIXED.BLOCK_M), (WRITE_LSE,))

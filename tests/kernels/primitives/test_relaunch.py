@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from kernels.primitives import relaunch
-from kernels.primitives.relaunch import compiled_launch
+from kernels.primitives.relaunch import compiled_launch, is_watched
 
 from triton import knobs
 from triton.backends.nvidia import driver
@@ -49,17 +49,15 @@ def compiled_for(launched, metadata):
 
     launcher.launch = driver.wrap_handle_tensordesc(note, SIGNATURE, metadata)
 
-    class Compiled:
-        run, function, packed_metadata = launcher, 7, (4, 1, 0)
-
-        def __getitem__(self, grid):
-            return lambda *arguments, stream: launched.calls.append(("with hooks", stream, arguments))
-
-    return Compiled()
+    return types.SimpleNamespace(run=launcher, function=7, packed_metadata=(4, 1, 0))
 
 
 def flat(arguments):
     return [leaf for item in arguments for leaf in (item if isinstance(item, (list, tuple)) else [item])]
+
+
+def slots_of(first):
+    return {id(tensor): slot for slot, tensor in enumerate(first)}
 
 
 def descriptor_of(tensor):
@@ -73,7 +71,7 @@ def tensors(count=3):
 def start_of(compiled, first, grid=(1,)):
     """A launch on a tensor, a number and the descriptors of two more tensors."""
     arguments = [first[0], descriptor_of(first[1]), 9, descriptor_of(first[2])]
-    return compiled_launch(compiled, grid, arguments, {0: 0, 1: 1, 3: 2})
+    return compiled_launch(compiled, grid, arguments, slots_of(first))
 
 
 def test_the_c_launcher_gets_what_triton_would_give_it(launched):
@@ -104,27 +102,32 @@ def test_a_descriptor_is_encoded_once_per_address(launched, monkeypatch):
     assert launched.encoded[-2:] == [first[1].data_ptr(), first[2].data_ptr()]
 
 
-@pytest.mark.parametrize("metadata", [[{"swizzle": 1}], None], ids=["another count", "no tensor maps"])
-def test_what_is_not_known_goes_through_tritons_launcher(metadata, launched):
+@pytest.mark.parametrize("way", ["another count", "no tensor maps", "another launcher"])
+def test_a_launcher_that_looks_otherwise_is_not_repeated(way, launched):
+    compiled = compiled_for(launched, None if way == "no tensor maps" else [{"swizzle": 1}, {"swizzle": 2}])
+    first = tensors()
+    if way == "another launcher":
+        compiled.run.launch = print
+    arguments = [first[0], *map(descriptor_of, first[: 1 if way == "another count" else 2])]
+    assert compiled_launch(compiled, (1,), arguments, slots_of(first)) is None
+
+
+def test_a_kernel_without_descriptors_needs_nothing_of_the_launcher(launched):
+    """A tensor may stand in a tuple."""
     compiled = compiled_for(launched, None)
-    compiled.run.launch = lambda *arguments: launched.calls.append(flat(arguments))
-    first = tensors()
-    start = compiled_launch(compiled, (1,), [first[0], descriptor_of(first[1])], {0: 0, 1: 1})
-    start(first, 0)
-    assert launched.calls[-1][-1].base is first[1]
+    compiled.run.launch = lambda *arguments: launched.calls.append(arguments)
+    first, later = tensors(2), tensors(2)
+    compiled_launch(compiled, (1,), [first[0], (first[1], 9)], slots_of(first))(later, 0)
+    assert flat(launched.calls[-1])[-2:] == [later[0].data_ptr(), (later[1].data_ptr(), 9)]
 
 
-def test_a_profilers_hook_sees_the_launch(launched):
-    compiled = compiled_for(launched, [{"swizzle": 1}, {"swizzle": 2}])
-    first = tensors()
-    start = start_of(compiled, first)
-    hook = print
-    knobs.runtime.launch_enter_hook.add(hook)
+def test_a_hook_of_tritons_is_seen():
+    assert not is_watched()
+    knobs.runtime.launch_enter_hook.add(print)
     try:
-        start(first, 3)
+        assert is_watched()
     finally:
-        knobs.runtime.launch_enter_hook.remove(hook)
-    assert launched.calls[-1][:2] == ("with hooks", 3)
+        knobs.runtime.launch_enter_hook.remove(print)
 
 
 def test_no_tensor_is_kept_alive(launched):

@@ -14,7 +14,7 @@ from kernels.algorithms import dispatch
 from kernels.attention import operators
 from kernels.device.runtime import DEVICE
 from kernels.primitives import replay, signature
-from kernels.primitives.replay import repeat, repetition_of
+from kernels.primitives.replay import repeat
 from kernels.primitives.signature import is_traced, signature_of
 from kernels.primitives.tuning import TileConfig
 from tests import ROOT
@@ -283,31 +283,29 @@ def test_threads_do_not_mix_their_addresses():
         assert all(torch.equal(tensor, expected[number]) for tensor in tensors)
 
 
-def test_other_operations_of_torch_are_repeated_too():
-    def launcher(tensor, factor):
-        zeros = torch.zeros_like(tensor)
-        zeros.add_(tensor, alpha=factor)
-        return (zeros.to(torch.float64),)
-
-    for seed in range(3):
-        tensor = draw(3, 4, seed=seed)
-        (got,) = repeat(launcher, (tensor,), (2.0,))
-        assert torch.equal(got, (tensor * 2.0).double())
-    assert repetition_of(launcher, (2.0,), signature_of((draw(3, 4),)))._plan is not None
-
-
-def test_what_cannot_be_written_down_runs_every_time():
+@pytest.mark.parametrize("kind", ["a constant", "an operation", "a change in place"])
+def test_a_launcher_that_does_more_than_allocate_and_launch_runs_every_time(kind):
     constant, runs = draw(3, 4, seed=9), []
 
     def launcher(tensor):
         runs.append(1)
-        return (tensor + constant,)  # a tensor that is neither given nor made here
+        if kind == "a constant":
+            return (constant,)
+        return (tensor + 1,) if kind == "an operation" else (torch.empty_like(tensor).fill_(3.0),)
 
-    for seed in range(3):
-        tensor = draw(3, 4, seed=seed)
-        (got,) = repeat(launcher, (tensor,), ())
-        assert torch.equal(got, tensor + constant)
-    assert len(runs) == 3
+    results = [repeat(launcher, (draw(3, 4, seed=seed),), ())[0] for seed in range(3)]
+    expected = [launcher(draw(3, 4, seed=seed))[0] for seed in range(3)]
+    assert all(map(torch.equal, results, expected))
+    assert len(runs) == 6
+
+
+def test_a_profiler_that_watches_launches_sees_a_plain_launch(runs, monkeypatch):
+    for _ in range(2):
+        flash_attention(*qkv(1, 2, 20, 16))
+    assert len(runs) == 1
+    monkeypatch.setattr(replay, "is_watched", lambda: True)
+    flash_attention(*qkv(1, 2, 20, 16))
+    assert len(runs) == 2
 
 
 def test_as_many_signatures_are_kept_as_are_said(monkeypatch):
