@@ -179,7 +179,7 @@ def time_candidates(clock: Clock, kernel: str, problem: AttentionProblem) -> dic
 
 
 def tune(kernels: list[str], head_dims: list[int], say: Callable[[str], None]) -> dict[str, dict | None]:
-    """The table's entry for every class: the fastest candidate, its time in ms, and the problem.
+    """The table's entry for every class: the fastest candidate, and its time in ms on `problem_for` the class.
 
     None if PORTABLE is the fastest. `say` is called with the SHOWN fastest candidates of each class.
     """
@@ -193,13 +193,10 @@ def tune(kernels: list[str], head_dims: list[int], say: Callable[[str], None]) -
         timings = time_candidates(clock, kernel, problem)
         best, timing = next(iter(timings.items()))
         name = shape_class(kernel, head_dim, problem.itemsize, mask == "causal", length)
-        entries[name] = _entry(best, timing, problem) if best is not PORTABLE else None
+        entry = None if best is PORTABLE else {"config": asdict(best), "median_ms": timing.median_ms}
+        entries[name] = entry
         say(f"{name}: {', '.join(itertools.starmap(_words, list(timings.items())[:SHOWN]))}")
     return entries
-
-
-def _entry(config: TileConfig, timing: Timing, problem: AttentionProblem) -> dict:
-    return {"config": asdict(config), "median_ms": timing.median_ms, "problem": problem.as_dict()}
 
 
 def _words(candidate: Candidate, timing: Timing) -> str:
