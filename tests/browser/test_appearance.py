@@ -4,12 +4,11 @@ import pytest
 
 from kernels.problem.presets import PRESETS
 from kernels.recordings import recorded_run
-from tests.browser.stage import ROOT, Stage, speaker_of
+from tests.browser.stage import Stage, speaker_of
 from tests.viz.player.runs import GPU
 from viz.player.data import player_data
 from viz.player.html_page import export_html
 from viz.shared.theme import palettes_for_player
-from viz.talk.shipped import NAMES
 
 pytestmark = pytest.mark.browser
 
@@ -49,13 +48,3 @@ def test_both_windows_of_an_exported_talk_follow_in_all_their_screens(visit, tal
         window.wait_for_timeout(300)
         assert backgrounds(window) == [DARK]
     assert stage.place == (1, 1)
-
-
-def test_the_stage_in_the_app_follows(visit):
-    page = visit(f"/talk?name={NAMES[0]}", color_scheme="light").page
-    page.wait_for_function(f"() => {ROOT}?.querySelector('.fa-screen-title')?.textContent", timeout=60_000)
-    assert backgrounds(page) == [LIGHT]
-    page.emulate_media(color_scheme="dark")
-    page.wait_for_function(
-        f"() => String(({BACKGROUNDS})('.fa-talk, .fa-player')) === '{DARK}'", timeout=20_000
-    )
