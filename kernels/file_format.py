@@ -135,7 +135,7 @@ class ArrayFile:
         return cls.from_arrays(read_arrays(source, cls.MAX_BYTES))
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Self:
+    def from_arrays(cls, arrays: dict[str, Any]) -> Self:
         """What `arrays` gave."""
         values = cls._header(arrays) | {name: array for name, array in arrays.items() if name != HEADER}
         try:

@@ -8,7 +8,7 @@ import numpy as np
 
 from kernels.sanitizer.finding import Finding
 from kernels.sanitizer.regions import Launch, Region
-from kernels.sanitizer.sites import current_site, line_of
+from kernels.sanitizer.source import current_site, line_of
 
 VERBS = {"read": "reads", "write": "writes"}
 """Of the ways to access memory; the others update it."""

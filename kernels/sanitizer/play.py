@@ -14,16 +14,15 @@ from kernels.device.backend import device_info, utc_now
 from kernels.device.runtime import BACKEND, INTERPRETED
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.problem.tiles import TileKind, visited_tiles
-from kernels.sanitizer.log import AccessLog, LoggedLaunch, Product
+from kernels.sanitizer.regions import Launch, Product
 from kernels.sanitizer.roles import FollowCopies, Role
-from kernels.sanitizer.statements import source_lines, statement_of
+from kernels.sanitizer.source import Statement, source_lines, statement_of
 from kernels.sanitizer.tiles import KEY_SIDE, QUERY_SIDE, Step, Tile, block_of, steps_of, tiles_of
 from kernels.sanitizer.watch import watch_memory
 from kernels.trace.observed import Observed, ObservedKernel, ObservedSite, Section, Stays
 from kernels.trace.trace import LaunchInfo, Trace
 
 Attend = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
-Statement = tuple[str, int, int]
 MAX_EVENTS = 400_000
 MOST_LAUNCHES = 100
 
@@ -33,7 +32,7 @@ class _Launched:
     """One kernel, of one launch or of several that follow each other, and its steps."""
 
     name: str
-    launch: LoggedLaunch
+    launch: Launch
     steps: list[Step]
 
 
@@ -52,34 +51,34 @@ def play(
         raise InvalidProblem(
             "kernel", label, "a compiled kernel cannot be watched", "Set TRITON_INTERPRET=1."
         )
-    log, follow = AccessLog(), FollowCopies()
-    with watch_memory(log), follow:
+    with watch_memory(logs=True) as watch, FollowCopies() as follow:
         output = attend(*inputs)
-    events = sum(len(launch.events) for launch in log.launches)
+    launches = watch.logged
+    events = sum(len(launch.events) for launch in launches)
     if not events:
         raise InvalidProblem(
             "kernel", label, "it launched no Triton kernel; torch's operations are not played"
         )
-    if events > MAX_EVENTS or len(log.launches) > MOST_LAUNCHES:
+    if events > MAX_EVENTS or len(launches) > MOST_LAUNCHES:
         most = f"at most {MAX_EVENTS:,} accesses and {MOST_LAUNCHES} launches are played"
         raise InvalidProblem("kernel", label, most, "Choose a shorter sequence or fewer heads.")
     roles = follow.roles(dict(zip("QKV", inputs, strict=True)), output)
-    return _trace(problem, log, roles, output, label)
+    return _trace(problem, launches, roles, output, label)
 
 
 def _trace(
     problem: AttentionProblem,
-    log: AccessLog,
+    launches: list[Launch],
     roles: dict[int, list[Role]],
     output: torch.Tensor,
     label: str,
 ) -> Trace:
     scratch: dict[int, str] = {}
-    events = [tiles_of(launch, roles, scratch) for launch in log.launches]
+    events = [tiles_of(launch, roles, scratch) for launch in launches]
     tiles = [event for each in events for event in each if isinstance(event, Tile)]
     (block_m, words_m), (block_n, words_n) = block_of(tiles, QUERY_SIDE), block_of(tiles, KEY_SIDE)
     problem = problem.with_(block_m=block_m, block_n=block_n)
-    launched = _merged(log.launches, events, problem)
+    launched = _merged(launches, events, problem)
     steps = [step for one in launched for step in one.steps]
     notes = [words for words in (words_m, words_n, _missing(tiles), _heads(tiles)) if words]
     kernels = tuple(_kernel(one, problem) for one in launched)
@@ -113,7 +112,7 @@ def _trace(
 
 
 def _merged(
-    launches: list[LoggedLaunch], events: list[list[Tile | Product]], problem: AttentionProblem
+    launches: list[Launch], events: list[list[Tile | Product]], problem: AttentionProblem
 ) -> list[_Launched]:
     """Launches of one kernel that follow each other become one, with further programs."""
     found: list[_Launched] = []

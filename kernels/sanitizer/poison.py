@@ -12,14 +12,11 @@ from typing import Any
 import numpy as np
 
 from kernels.sanitizer.finding import Finding
-from kernels.sanitizer.sites import current_site, line_of
+from kernels.sanitizer.source import Site, current_site, line_of
 
 EIGHT_BIT_NAN = {"fp8e5": 0x7F, "fp8e4nv": 0x7F, "fp8e4b8": 0x80, "fp8e5b16": 0x80}
 """NaN of the types of 8 bits, by Triton's names: OCP 8-bit floating point, and the variants without -0."""
 BFLOAT16_NAN = 0x7FC0
-
-Site = tuple[str, int]
-"""File and line."""
 
 
 class Poison:

@@ -10,7 +10,7 @@ import numpy as np
 
 from kernels.problem import AttentionProblem
 from kernels.problem.attention_problem import BLOCKS
-from kernels.sanitizer.log import Access, LoggedLaunch, Product
+from kernels.sanitizer.regions import Access, Launch, Product
 from kernels.sanitizer.roles import Role
 
 QUERY_SIDE, KEY_SIDE = ("Q", "O"), ("K", "V")
@@ -45,9 +45,7 @@ class Step:
     flops: int = 0
 
 
-def tiles_of(
-    launch: LoggedLaunch, roles: dict[int, list[Role]], scratch: dict[int, str]
-) -> list[Tile | Product]:
+def tiles_of(launch: Launch, roles: dict[int, list[Role]], scratch: dict[int, str]) -> list[Tile | Product]:
     """The events of a launch with their tensors.
 
     `scratch` names memory without a role by its address; it grows.
@@ -68,7 +66,7 @@ def tiles_of(
             left = _give_role(role, events, left)
         name = scratch.setdefault(address, _free_name(launch.regions[tag].name, scratch))
         for number in left:
-            events[number] = events[number]._replace(tensor=name)  # type: ignore[call-arg]  # these are tiles
+            events[number] = events[number]._replace(tensor=name)
     return events
 
 

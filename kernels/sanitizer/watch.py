@@ -21,9 +21,8 @@ from kernels.device.interpreter import replaced
 from kernels.sanitizer.finding import Finding
 from kernels.sanitizer.fresh import FillFresh
 from kernels.sanitizer.ledger import Ledger
-from kernels.sanitizer.log import AccessLog
 from kernels.sanitizer.poison import Poison
-from kernels.sanitizer.regions import ADDRESS, TAG_SHIFT, Launch, Region
+from kernels.sanitizer.regions import ADDRESS, TAG_SHIFT, Launch, Product, Region
 
 NEEDED = ("interpreter_builder", "GridExecutor", "_implicit_cvt", "TensorHandle")
 """Names of Triton's interpreter that a watch uses."""
@@ -48,8 +47,10 @@ class Request(NamedTuple):
 class Watch:
     """What was seen while the watch was on."""
 
-    def __init__(self, log: AccessLog | None = None) -> None:
+    def __init__(self, logs: bool = False) -> None:
         self.launches = 0
+        self.logged: list[Launch] = []
+        """All launches, with their events, if it logs them."""
         self.unavailable = ""
         """Why nothing is watched; "" if it is."""
         self.atomics = False
@@ -63,7 +64,7 @@ class Watch:
         self._ledger = Ledger()
         self.in_reverse = False
         """Whether the programs run in reverse; it may be changed between launches."""
-        self._log = log
+        self._logs = logs
         self._launch: Launch | None = None
 
     @property
@@ -80,9 +81,9 @@ class Watch:
         except TypeError:  # the launch itself is about to raise it
             arguments = {}
         self.launches += 1
-        self._launch = Launch(self.launches, executor.fn.__name__, arguments, self.in_reverse)
-        if self._log is not None:
-            self._log.begin(self._launch, executor.fn)
+        self._launch = Launch(self.launches, executor.fn, arguments, self.in_reverse)
+        if self._logs:
+            self.logged.append(self._launch)
 
     def end(self) -> None:
         """The launch has ended."""
@@ -96,7 +97,7 @@ class Watch:
             value.handle.data = value.handle.data + np.uint64(self._launch.tag_of(tensor) << TAG_SHIFT)
         return value
 
-    def program(self, x: int, y: int, z: int, grid: tuple[int, int, int]) -> tuple[int, int, int]:
+    def program(self, x: int, y: int, z: int, grid: tuple[int, int, int]) -> tuple[int, ...]:
         """The program that runs in this place of the order."""
         if self._launch is None:
             return x, y, z
@@ -124,8 +125,8 @@ class Watch:
         for region, lanes in touched:
             if region is not None:
                 self._track(launch, region, request, lanes)
-                if self._log is not None:
-                    self._log.access(launch, region, pointers, lanes, request.itemsize, request.how)
+                if self._logs:
+                    launch.log_access(region, pointers[lanes], request.itemsize, request.how)
         return pointers & ADDRESS, active
 
     def _confined(
@@ -188,9 +189,10 @@ class Watch:
         memory.writers[places] = -me if locked else me
 
     def product(self, left: Any, right: Any) -> None:
-        """A program multiplies two matrices."""
-        if self._launch is not None and self._log is not None:
-            self._log.product(self._launch, left, right)
+        """A program multiplies two matrices: two operations per element of the three sides."""
+        if self._launch is not None and self._logs:
+            flops = 2 * left.data.size * right.data.shape[-1]
+            self._launch.events.append(Product(self._launch.program, flops))
 
     def atomic(self, is_float: bool) -> None:
         """A program uses an atomic. One on an integer may be a lock, or a counter that tells who is last."""
@@ -202,12 +204,12 @@ class Watch:
 
 
 @contextlib.contextmanager
-def watch_memory(log: AccessLog | None = None, listen: bool = True) -> Iterator[Watch]:
+def watch_memory(logs: bool = False, listen: bool = True) -> Iterator[Watch]:
     """Watch the memory of all kernels that the interpreter runs while the body runs. Not to be nested.
 
-    `log` also writes down what was accessed. With `listen` False (no interpreter) nothing is watched.
+    With `logs`, accesses are written down too. With `listen` False (no interpreter) nothing is watched.
     """
-    watch = Watch(log)
+    watch = Watch(logs)
     if not listen:
         yield watch
         return

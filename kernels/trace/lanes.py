@@ -163,7 +163,7 @@ class Lanes(ArrayFile):
             numbers = getattr(self, name)
             if events and not (0 <= numbers.min() and numbers.max() < len(named)):
                 raise UnreadableFile(f"damaged lanes: {name} is not between 0 and {len(named) - 1}")
-        sizes = {"event": (events,), "program": (programs,), "sm": (sms,)}
-        by_activity = dict.fromkeys(("sm_activity_ns", "sm_lane_ns"), (sms, len(self.activities)))
+        sizes = {"event": events, "program": programs, "sm": sms}
         arrays = (name for name, value in vars(self).items() if isinstance(value, np.ndarray))
-        return {name: sizes[name.split("_")[0]] for name in arrays} | by_activity
+        shapes: dict[str, tuple[int, ...]] = {name: (sizes[name.split("_")[0]],) for name in arrays}
+        return shapes | dict.fromkeys(("sm_activity_ns", "sm_lane_ns"), (sms, len(self.activities)))

@@ -6,6 +6,7 @@ Importing this file imports neither torch nor triton, so that a page can show re
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -178,7 +179,7 @@ class Trace(ArrayFile):
         return matrices | ArrayFile.arrays(replace(self, matrices=None))
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Trace:
+    def from_arrays(cls, arrays: dict[str, Any]) -> Trace:
         """The trace of a file's arrays. Raises UnreadableFile."""
         named = [name for name in arrays if name.startswith(MATRIX_PREFIX)]
         matrices = {name.removeprefix(MATRIX_PREFIX): arrays[name] for name in named}

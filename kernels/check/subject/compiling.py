@@ -1,8 +1,7 @@
-"""Compiles the kernels of a user's function for a GPU that is not there.
+"""Compiles the kernels of a user's function for a GPU that is not there, while the check of a case goes on.
 
-A second worker does this, started with COMPILES_ONLY (`compile_request`). The function runs as in a check,
-forward and backward, but for its launches: these compile their kernel with the signature at hand, and go no
-further.
+A second worker does this, started with COMPILES_ONLY. There the function runs as in a check, forward and
+backward, but for its launches: these compile their kernel with the signature at hand, and go no further.
 """
 
 from __future__ import annotations
@@ -21,10 +20,17 @@ from typing import IO, Any
 
 from kernels.check.case.cases import CheckCase
 from kernels.check.subject.user_kernel import LoadedKernel, UserKernel
+from kernels.device.backend import COMPILES_ONLY
 from kernels.sanitizer.finding import Finding
-from kernels.sanitizer.sites import line_of
+from kernels.sanitizer.source import line_of
+from kernels.worker.client import Job, WorkerClient
+from kernels.worker.failures import FAILURES
+from kernels.worker.requests import Answer, Progress, Request
 
-KIND = "compile error"
+LIMIT_S = 8.0
+"""A check waits so long for the compiler after all else is done: a part of the time limit of a case."""
+JOB_LIMIT_S = 60.0
+"""Until then the compiler goes on, and a later case gets what it has compiled."""
 MOST_SECONDS = 12.0
 """After so many seconds in the compiler, kernels with signatures that are new are left out."""
 LAST_STAGE = "ttgir"
@@ -50,20 +56,51 @@ class Compiled:
     @property
     def note(self) -> str:
         """For the notes of a check; "" if there is nothing to say."""
-        if self.not_done and not self.finding:
+        if self.finding or not (self.not_done or self.kernels):
+            return ""
+        if self.not_done:
             return f"Not compiled for a GPU: {self.not_done.rstrip('.')}."
-        names = ", ".join(self.kernels)
-        return (
-            f"Compiled, without a GPU, for an A100 or an H100: {names}." if names and not self.finding else ""
-        )
+        return f"Compiled, without a GPU, for an A100 or an H100: {', '.join(self.kernels)}."
+
+
+@dataclass(frozen=True)
+class CompileRequest(Request[Compiled]):
+    """Do the kernels that a case launches compile for a GPU?"""
+
+    answers = Compiled
+    case: CheckCase
+    kernel: str
+    """The user's function, as `UserKernel.argument`."""
+
+    def run(self, blob: bytes, progress: Progress) -> Answer:
+        """The answer has no bytes."""
+        return compile_case(UserKernel.unchecked(self.kernel), self.case), b""
+
+
+_client: WorkerClient | None = None
+
+
+def ask_compiler(case: CheckCase, kernel: UserKernel) -> Job[Compiled]:
+    """Begin to compile what the function launches in the case."""
+    global _client
+    if _client is None:
+        environment = {COMPILES_ONLY: "1", "TRITON_INTERPRET": "0"}
+        _client = WorkerClient(JOB_LIMIT_S, environment=environment)
+    return _client.submit(CompileRequest(case, kernel.argument))
+
+
+def answer_of(job: Job[Compiled]) -> Compiled:
+    """What came of it, within LIMIT_S."""
+    try:
+        return job.result(LIMIT_S)
+    except TimeoutError:
+        return Compiled(not_done=f"it took longer than {LIMIT_S:g} s")
+    except FAILURES as error:
+        return Compiled(not_done=f"the process of the compiler ended: {error}")
 
 
 class Stopped(Exception):
     """Ends the user's function at the launch whose kernel does not compile."""
-
-    def __init__(self, finding: Finding) -> None:
-        super().__init__(finding.words)
-        self.finding = finding
 
 
 class Enough(Exception):
@@ -84,6 +121,8 @@ class Compiler:
         self._spent = 0.0
         self.names: list[str] = []
         """Kernels of the case that compile."""
+        self.finding: Finding | None = None
+        """What it says against a kernel of the case."""
         self.left_out = False
 
     @contextlib.contextmanager
@@ -91,7 +130,7 @@ class Compiler:
         """While the body runs, launches compile. What the compiler's passes print is caught."""
         from triton.runtime.jit import JITFunction
 
-        self._run, self.names, self.left_out = JITFunction.run, [], False
+        self._run, self.names, self.finding, self.left_out = JITFunction.run, [], None, False
         launch: Any = lambda kernel, *args, **options: self.launch(kernel, args, options)  # noqa: E731
         with tempfile.TemporaryFile("w+") as self._log:
             stderr = os.dup(2)
@@ -107,17 +146,18 @@ class Compiler:
     def launch(self, kernel: Any, args: tuple, options: dict) -> None:
         """Compile the kernel if its constexprs and types are new. Raises Stopped if it does not compile."""
         key = _signature(kernel, args, options)
-        if key not in self._known and self._spent > MOST_SECONDS:
-            self.left_out = True
-            return
         if key not in self._known:
+            if self._spent > MOST_SECONDS:
+                self.left_out = True
+                return
             began = time.perf_counter()
             with contextlib.nullcontext() if kernel.src not in self._whole else _up_to_last_stage():
                 self._known[key] = self._compiled(kernel, args, options)
             self._whole.add(kernel.src)
             self._spent += time.perf_counter() - began
-        if finding := self._known[key]:
-            raise Stopped(finding)
+        self.finding = self._known[key]
+        if self.finding:
+            raise Stopped
         if kernel.__name__ not in self.names:
             self.names.append(kernel.__name__)
 
@@ -191,13 +231,12 @@ class _Target:
 def _signature(kernel: Any, args: tuple, options: dict) -> str:
     """What tells one compilation from another: constexprs, types, and options such as num_warps."""
     given = dict(zip(kernel.arg_names, args, strict=False)) | options
-    constants = {param.name for param in kernel.params if param.is_constexpr}
-    parts = []
-    for name, value in given.items():
-        if name in ("grid", "warmup"):
-            continue
-        is_argument = name in kernel.arg_names and name not in constants
-        parts.append(f"{name}={_kind(value) if is_argument else repr(value)}")
+    typed = {param.name for param in kernel.params if not param.is_constexpr}
+    parts = {
+        name: _kind(value) if name in typed else repr(value)
+        for name, value in given.items()
+        if name not in ("grid", "warmup")
+    }
     return f"{kernel.fn.__code__.co_filename}:{kernel.fn.__code__.co_firstlineno} {parts}"
 
 
@@ -231,7 +270,7 @@ def _finding(kernel: Any, error: Exception, log: str, holds: Callable[[str], boo
         words = quoted[1]
     what = textwrap.shorten(words, 220).rstrip(".")
     words = f"Triton's compiler refuses {kernel.__name__} for an A100 and for an H100: {what}"
-    return Finding(KIND, words, file, line, line_of(file, line))
+    return Finding("compile error", words, file, line, line_of(file, line))
 
 
 def _first_line(function: Any) -> int:
@@ -247,23 +286,21 @@ _compiler: Compiler | None = None
 def compile_case(user: UserKernel, case: CheckCase) -> Compiled:
     """Compile the kernels of one case. Whatever the user's code does, the next case is compiled."""
     global _compiler
+    compiler = None
     try:
         loaded = user.load()
-        version = f"{user.argument} {user.version}"
-        if _compiler is None or _compiler.version != version:
-            _compiler = Compiler(version, loaded.modules.holds)
-        with _compiler.on(), loaded.running():
+        if _compiler is None or _compiler.version != user.version:
+            _compiler = Compiler(user.version, loaded.modules.holds)
+        compiler = _compiler
+        with compiler.on(), loaded.running():
             _call(loaded, case)
     except BaseException as error:  # whatever the user's code raises
-        link: BaseException | None = error
-        while link is not None and not isinstance(link, Stopped):
-            link = link.__cause__ or link.__context__
-        if link is not None:
-            return Compiled(finding=link.finding)
+        if compiler and compiler.finding:
+            return Compiled(finding=compiler.finding)
         words = next(iter(str(error).splitlines()), "")
         return Compiled(not_done=f"{type(error).__name__}: {words}"[:200])
-    too_late = "the compiler has had its time on earlier cases" if _compiler.left_out else ""
-    return Compiled(tuple(_compiler.names), not_done=too_late)
+    too_late = "the compiler has had its time on earlier cases" if compiler.left_out else ""
+    return Compiled(tuple(compiler.names), not_done=too_late)
 
 
 def _call(loaded: LoadedKernel, case: CheckCase) -> None:

@@ -1,13 +1,54 @@
-"""The statements of a user's source that load or store, and the text of the functions that hold them."""
+"""Where in the user's source an access is made: its line, its statement, and the functions around them."""
 
 from __future__ import annotations
 
 import ast
 import functools
+import importlib.util
+import linecache
+import sys
 import textwrap
 from pathlib import Path
+from types import CodeType, FrameType
 
-from kernels.sanitizer.log import Site
+Site = tuple[str, int]
+"""File and line."""
+Statement = tuple[str, int, int]
+"""File, first and last line."""
+
+_TRITON = importlib.util.find_spec("triton")
+FOREIGN = tuple(str(Path(file).parent) for file in (__file__, _TRITON.origin if _TRITON else "") if file)
+"""Folders of code that stands between a kernel and its accesses."""
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_foreign(code: CodeType) -> bool:
+    return code.co_filename.startswith(FOREIGN)
+
+
+def current_site(of_file: str = "") -> Site:
+    """File and line of the innermost frame that is neither Triton's nor this folder's.
+
+    If one of these frames is in `of_file`, the innermost of those: the kernel's line that calls a helper in
+    another file.
+    """
+    found = None
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if not _is_foreign(frame.f_code):
+            found = found or (frame.f_code.co_filename, frame.f_lineno)
+            if not of_file or found[0] == of_file:
+                return found
+            if frame.f_code.co_filename == of_file:
+                return of_file, frame.f_lineno
+        frame = frame.f_back
+    return found or ("", 0)
+
+
+def line_of(file: str, line: int) -> str:
+    """Text of a line, without indentation."""
+    return linecache.getline(file, line).strip()
+
 
 COMPOUND = (ast.For, ast.While, ast.If, ast.With, ast.FunctionDef, ast.ClassDef)
 
@@ -42,7 +83,7 @@ def _end(node: ast.stmt) -> int:
 
 
 @functools.lru_cache(maxsize=1024)
-def statement_of(site: Site) -> tuple[str, int, int]:
+def statement_of(site: Site) -> Statement:
     """File, first and last line of the statement at a site; of a compound one its line alone."""
     file, line = site
     node = _around(file, line, ast.stmt)
@@ -51,15 +92,13 @@ def statement_of(site: Site) -> tuple[str, int, int]:
     return file, node.lineno, _end(node)
 
 
-def source_lines(
-    kernel: Site, names: dict[tuple[str, int, int], str]
-) -> tuple[tuple[int, str, str, str], ...]:
+def source_lines(kernel: Site, names: dict[Statement, str]) -> tuple[tuple[int, str, str, str], ...]:
     """Each line of the kernel and of the functions with a statement; the kernel itself comes first.
 
     A line is its number, its text, the name of its statement or "", and its file's name. `names` are those of
     the statements.
     """
-    functions: dict[tuple[str, int], ast.stmt] = {}
+    functions: dict[Site, ast.stmt] = {}
     for file, line in [kernel, *((file, first) for file, first, _ in names)]:
         if node := _around(file, line, ast.FunctionDef):
             functions.setdefault((file, node.lineno), node)
