@@ -35,26 +35,22 @@ def own_tiles(first: Pair, second: Pair | None) -> OwnTiles:
     asked = [RunRequest(*pair) for pair in (first, second) if pair is not None]
     own = [RunRequest(ALGORITHMS[name].with_own_tiles(problem), name) for problem, name in asked]
     words = [
-        f"**{ALGORITHMS[name].label} runs with its own tiles, {_tile_words(problem)}**, not the chosen ones."
+        f"**{ALGORITHMS[name].label} runs with its own tiles, {problem.block_m} × {problem.block_n}**, "
+        "not the chosen ones."
         for (problem, name), (chosen, _) in zip(own, asked, strict=True)
         if problem != chosen and ALGORITHMS[name].refusal(problem) is None  # else it does not run at all
     ]
-    if second is not None and _tiles(first[0]) == _tiles(second[0]):
-        for one, other in ((0, 1), (1, 0)):
-            alone = (
-                ALGORITHMS[own[one].algorithm].own_tiles and not ALGORITHMS[own[other].algorithm].own_tiles
+    leads = [ALGORITHMS[run.algorithm].own_tiles is not None for run in own]
+    if sorted(leads) == [False, True] and len({_tiles(run) for run in asked}) == 1:
+        leader, other = leads.index(True), leads.index(False)
+        block_m, block_n = _tiles(own[leader])
+        if _tiles(own[other]) != (block_m, block_n):
+            own[other] = own[other]._replace(
+                problem=own[other].problem.with_(block_m=block_m, block_n=block_n)
             )
-            if alone and _tiles(own[one].problem) != _tiles(own[other].problem):
-                block_m, block_n = _tiles(own[one].problem)
-                problem = own[other].problem.with_(block_m=block_m, block_n=block_n)
-                own[other] = RunRequest(problem, own[other].algorithm)
-                words.append("The run beside it has the same tiles.")
+            words.append("The run beside it has the same tiles.")
     return OwnTiles(own[0], own[1] if second else None, tuple(dict.fromkeys(words)))
 
 
-def _tiles(problem: AttentionProblem) -> tuple[int, int]:
-    return problem.block_m, problem.block_n
-
-
-def _tile_words(problem: AttentionProblem) -> str:
-    return f"{problem.block_m} × {problem.block_n}"
+def _tiles(run: RunRequest) -> tuple[int, int]:
+    return run.problem.block_m, run.problem.block_n

@@ -21,7 +21,7 @@ from viz.player.talk.what_if import changed
 from viz.shared import runs
 from viz.shared.run_request import RunRequest
 from viz.shared.waiting import job_words
-from viz.talk.shipped import measured, recorded_runs
+from viz.talk.shipped import measured, recorded_runs, runs_to_make
 
 WAIT_S = 0.3
 LONGEST_S = 20.0
@@ -74,17 +74,13 @@ def _picked(talk: Talk, asked: Mapping) -> Scene:
 
 def _runs_of(scene: Scene, store: runs.RunStore | None, window: str) -> Runs | str:
     """The runs of a scene, recorded or made here; words while they are under way. Raises a job's failure."""
-    found = recorded_runs(_alone(scene))
-    for name in scene.runs:
-        if name in found:
-            continue
-        backend = runs.backend(store)
-        if store is None or backend == "replay":
-            raise InvalidTalk("This was not recorded, and nothing can run here.")
-        algorithm = ALGORITHMS[name.algorithm]
-        seconds = runs.estimated_seconds(name.problem, algorithm, backend)
+    talk = _alone(scene)
+    found = recorded_runs(talk)
+    for name, seconds in runs_to_make(talk, dict(found), store):
+        assert store
         if seconds > LONGEST_S:
-            raise InvalidTalk(f"{algorithm.label} would take about {seconds:,.0f} s here.")
+            label = ALGORITHMS[name.algorithm].label
+            raise InvalidTalk(f"{label} would take about {seconds:,.0f} s here.")
         job = store.job(TraceRequest(*name), holder=window)
         if not job.wait(WAIT_S):
             return job_words(job)
@@ -103,7 +99,7 @@ def _shown(scene: Scene, found: Runs) -> dict:
     stops = tuple(Stop(stop.step, _sayable(stop.sentence, figures)) for stop in scene.stops)
     title, sentence = _sayable(scene.title, figures), _sayable(scene.sentence, figures)
     scene = replace(scene, title=title, sentence=sentence, stops=stops, notes="")
-    data = talk_data(_alone(scene), found, measured, unplaced=scene.runs)
+    data = talk_data(_alone(scene), found, measured, has_own_places=False)
     return data["scenes"][0] | {"own": {"runs": data["runs"], "duels": data["duels"]}}
 
 

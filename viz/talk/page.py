@@ -20,7 +20,7 @@ from viz.shared.link import takes_from_link
 from viz.shared.options import named_talk
 from viz.shared.waiting import asked_job, result_of
 from viz.talk.live import answer
-from viz.talk.shipped import NAMES, check_words, measured, recorded_runs, talk_path
+from viz.talk.shipped import NAMES, measured, recorded_runs, runs_to_make, talk_path
 
 OWN = "own"  # name in the URL of the talk that the command line names
 LIVE = "talk_live"
@@ -97,26 +97,14 @@ def _recorded_data(talk: Talk) -> dict | None:
     return talk_data(talk, found, measured) if len(found) == len(talk.runs) else None
 
 
-_check_words = functools.lru_cache(maxsize=8)(check_words)
-
-
 def _live_runs(talk: Talk, found: Runs) -> Runs | None:
     """The runs of a talk that were not recorded, made here; None until all of them are there."""
     store = runs.run_store()
-    backend = runs.backend(store)
     made: Runs = {}
-    for name in talk.runs:
-        if name in found:
-            continue
+    for name, seconds in runs_to_make(talk, found, store):
+        assert store
         label = ALGORITHMS[name.algorithm].label
-        if store is None or backend == "replay":
-            raise InvalidTalk(
-                f"{talk.file}: {label} of {name.problem} was not recorded, and nothing can run here."
-            )
-        seconds = runs.estimated_seconds(name.problem, ALGORITHMS[name.algorithm], backend)
-        job = asked_job(
-            store, TraceRequest(name.problem, name.algorithm), seconds, f"Run {label}", notice=label
-        )
+        job = asked_job(store, TraceRequest(*name), seconds, f"Run {label}", notice=label)
         traced = result_of(store, job, f"talk-{len(made)}-{name.algorithm}") if job else None
         if traced is None:
             return None
@@ -144,8 +132,6 @@ def _entry(name: str, path: Path) -> None:
     try:
         talk = read_talk(path)
         data = _recorded_data(talk)  # so that a talk that the stage refuses offers no file
-        if data is None:
-            _check_words(talk)
     except InvalidTalk as error:
         _say(error)
         return
@@ -163,22 +149,12 @@ def _entry(name: str, path: Path) -> None:
         if data:
             _downloads(name, path, data)
     if data is None:
-        st.caption(_why_no_file(talk))
-
-
-def _why_no_file(talk: Talk) -> str:
-    """Why a talk cannot be taken along as one file."""
-    found = recorded_runs(talk)
-    numbers = [
-        f"{number}"
-        for number, scene in enumerate(talk.scenes, 1)
-        if any(run and run not in found for run in (scene.run, scene.versus))
-    ]
-    scenes = f"scene {numbers[0]} shows" if len(numbers) == 1 else f"scenes {', '.join(numbers)} show"
-    return (
-        f"This talk is not offered as an HTML file: what {scenes} was not recorded. The app has to run it "
-        "before the talk begins."
-    )
+        found = recorded_runs(talk)
+        live = (f"{n}" for n, scene in enumerate(talk.scenes, 1) if not found.keys() >= {*scene.runs})
+        st.caption(
+            f"Not offered as an HTML file: scene {', '.join(live)} was not recorded, and the app runs it before "
+            "the talk begins."
+        )
 
 
 def _downloads(name: str, path: Path, data: dict) -> None:

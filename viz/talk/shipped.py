@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
+from kernels.algorithms import ALGORITHMS
 from kernels.measure.measurement import Measurement
-from kernels.recordings import recorded_measurement, recorded_problems
-from viz.player.talk.data import Runs, talk_data
-from viz.player.talk.scene import Talk
+from kernels.recordings import recorded_measurement
+from viz.player.talk.data import Runs
+from viz.player.talk.scene import InvalidTalk, Talk
 from viz.shared.run_request import RunRequest
-from viz.shared.runs import recorded
+from viz.shared.runs import RunStore, backend, estimated_seconds, recorded
 
 NAMES = ("flash_attention_in_5_minutes", "from_softmax_to_flash_attention_3", "the_backward_pass")
 
@@ -25,19 +27,18 @@ def recorded_runs(talk: Talk) -> Runs:
     return {name: (run.trace, run.provenance) for name, run in found.items() if run}
 
 
-def check_words(talk: Talk) -> None:
-    """Raise InvalidTalk for what is wrong with a talk, as far as it is known before its other runs are made.
+def runs_to_make(talk: Talk, found: Runs, store: RunStore | None) -> Iterator[tuple[RunRequest, float]]:
+    """The runs of a talk that were not found, each with its rough time here.
 
-    Words may use the numbers that a recorded run of the same algorithm has, and the recorded times of the
-    problem itself. A talk with an algorithm of which nothing was recorded is not checked.
+    Raises InvalidTalk if nothing can run here.
     """
-    found = recorded_runs(talk)
-    others = [name for name in talk.runs if name not in found]
-    alike = {name: recorded_problems(name.algorithm) for name in others}
-    if all(alike.values()):
-        stand_ins = {name: recorded(problems[0], name.algorithm) for name, problems in alike.items()}
-        runs = {name: (run.trace, run.provenance) for name, run in stand_ins.items() if run}
-        talk_data(talk, found | runs, measured, unplaced=others)
+    for name in talk.runs:
+        if name not in found:
+            algorithm, where = ALGORITHMS[name.algorithm], backend(store)
+            if where == "replay":
+                words = f"{algorithm.label} of {name.problem} was not recorded, and nothing can run here."
+                raise InvalidTalk(f"{talk.file}: {words}" if talk.file else words)
+            yield name, estimated_seconds(name.problem, algorithm, where)
 
 
 def measured(name: RunRequest) -> Measurement | None:

@@ -8,11 +8,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 
 from kernels.device.gpus import GPUS
 from kernels.measure.measurement import Measurement
-from kernels.problem import AttentionProblem
 from kernels.trace import Trace
 from viz.player.data import duel_clock, player_data
 from viz.player.drawn import drawn_of
@@ -22,7 +21,6 @@ from viz.player.talk.figures import UnknownFigure, filled, run_figures
 from viz.player.talk.places import misplaced
 from viz.player.talk.read import Findings
 from viz.player.talk.scene import InvalidTalk, Scene, Talk
-from viz.player.talk.what_if import Choice
 from viz.shared.run_request import RunRequest
 from viz.shared.theme import palettes_for_player
 
@@ -39,12 +37,12 @@ def talk_data(
     talk: Talk,
     runs: Runs,
     measured: Measured = lambda run: None,
-    unplaced: Collection[RunRequest] = (),
+    has_own_places: bool = True,
 ) -> dict:
     """Everything that the stage needs. Each run is sent once, whatever the number of scenes that show it.
 
     Raises InvalidTalk for words and places that a run does not have, and for a chart that was not recorded.
-    In the runs that are `unplaced` no place is checked: those that stand in for another one.
+    Without `has_own_places` no place is checked: the runs are not those that the stops were written for.
     """
     asked = {(run, scene.gpu): None for scene in talk.scenes for run in scene.runs}
     keys = {each: f"run {number}" for number, each in enumerate(asked)}
@@ -54,8 +52,10 @@ def talk_data(
     findings = Findings()
     for number, scene in enumerate(talk.scenes, 1):
         where = f"{talk.file}, scene {number} “{scene.title}”"
-        if not set(scene.runs) & set(unplaced):
-            _check_places(scene, runs, where, findings)
+        if has_own_places and scene.runs:
+            drawn = [drawn_of(runs[run][0], GPUS[scene.gpu].sm_count) for run in scene.runs]
+            for field, words in misplaced(scene, drawn):
+                findings.add(where, f"{field}: {words}")
         try:
             figures = scene_figures(scene, runs, measured)
             chart = chart_data(scene.chart) if scene.chart else None
@@ -76,12 +76,6 @@ def talk_data(
 def without_notes(data: dict) -> dict:
     """What the audience's window is given."""
     return {name: value for name, value in data.items() if name != "notes"}
-
-
-def _check_places(scene: Scene, runs: Runs, where: str, findings: Findings) -> None:
-    drawn = [drawn_of(runs[run][0], GPUS[scene.gpu].sm_count) for run in scene.runs]
-    for field, words in misplaced(scene, drawn) if drawn else ():
-        findings.add(where, f"{field}: {words}")
 
 
 def _duel(scene: Scene, shown: dict[str, dict], runs: Runs) -> dict:
@@ -126,13 +120,12 @@ def _scene(scene: Scene, shown: dict[str, dict], chart: dict | None) -> dict:
         "hidden": list(scene.hidden),
         "tells": scene.tells,
         "source": chart["source"] if chart else _source(list(shown.values())),
-        "live": [_choice(choice, run.problem) for run in scene.runs[:1] for choice in scene.live],
+        "live": [
+            {"name": choice.name, "values": choice.words, "present": choice.present(run.problem)}
+            for run in scene.runs[:1]
+            for choice in scene.live
+        ],
     }
-
-
-def _choice(choice: Choice, problem: AttentionProblem) -> dict:
-    words = [choice.words(index) for index in range(len(choice.values))]
-    return {"name": choice.name, "values": words, "present": choice.present(problem)}
 
 
 def _source(shown: list[dict]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -45,17 +45,16 @@ class Choice:
         """The fields that one of the values changes. One query that meets many keys stays one query."""
         value = self.values[index]
         if isinstance(value, tuple):
-            return {"block_m": value[0], "block_n": value[1]}
+            return dict(zip(("block_m", "block_n"), value, strict=True))
         if self.name == "length":
             return {"kv_len": value} | ({"q_len": value} if problem.q_len == problem.kv_len else {})
         return {self.name: value}
 
-    def words(self, index: int) -> str:
-        """A value as it is shown: "1,024", "causal", "64 × 32"."""
-        value = self.values[index]
-        if isinstance(value, tuple):
-            return f"{value[0]} × {value[1]}"
-        return f"{value:,}" if isinstance(value, int) else value
+    @property
+    def words(self) -> list[str]:
+        """The values as they are shown: "1,024", "causal", "64 × 32"."""
+        formats = {tuple: "{0[0]} × {0[1]}", int: "{:,}", str: "{}"}
+        return [formats[type(value)].format(value) for value in self.values]
 
     def present(self, problem: AttentionProblem) -> int:
         """Which value the problem has; -1 for another."""
@@ -73,24 +72,22 @@ def default_choices(runs: Runs, in_numbers: bool) -> tuple[Choice, ...]:
     widest = READABLE_HEAD_DIM if in_numbers else 128
     widths = tuple(width for width in (16, 32, 64, 128) if width <= widest)
     sides = (4, 8, READABLE_BLOCK) if in_numbers else (16, 32, 64, 128)
-    choices = (
-        Choice("length", lengths),
-        Choice("head_dim", widths),
-        Choice("mask", MASKS),
-        Choice("tiles", tuple((side, min(side, 64)) for side in sides)),
-    )
-    taken = (Choice(choice.name, _taken(choice, runs)) for choice in choices)
+    given = {
+        "length": lengths,
+        "head_dim": widths,
+        "mask": MASKS,
+        "tiles": tuple((side, min(side, 64)) for side in sides),
+    }
+    taken = (Choice(name, tuple(_taken(Choice(name, values), runs))) for name, values in given.items())
     return tuple(choice for choice in taken if choice.values)
 
 
-def _taken(choice: Choice, runs: Runs) -> tuple[Value, ...]:
+def _taken(choice: Choice, runs: Runs) -> Iterator[Value]:
     """The values of a choice that both runs take, each picked alone."""
-    taken = []
     for index, value in enumerate(choice.values):
         with contextlib.suppress(InvalidProblem):
             changed(runs, (choice,), {choice.name: index})
-            taken.append(value)
-    return tuple(taken)
+            yield value
 
 
 def given_choices(given: Live, runs: Runs) -> tuple[Choice, ...]:

@@ -92,7 +92,10 @@ def test_an_algorithm_with_tiles_of_its_own_has_those_of_the_changed_problem():
 
 
 def test_words_and_the_present_value():
-    assert Choice("tiles", ((64, 32),)).words(0) == "64 × 32"
-    assert Choice("length", (1024,)).words(0) == "1,024"
+    assert [Choice("", values).words for values in (((64, 32),), (1024,), ("full",))] == [
+        ["64 × 32"],
+        ["1,024"],
+        ["full"],
+    ]
     assert Choice("mask", ("full", "causal")).present(AttentionProblem(mask="causal")) == 1
     assert Choice("length", (48,)).present(AttentionProblem()) == -1
