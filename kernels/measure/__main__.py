@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kernels.measure.document import Document
 from kernels.measure.measure import measure
-from kernels.measure.measurement import Measurement, PeerResult
+from kernels.measure.measurement import report, shape_words
 from kernels.measure.peers import PEERS
 from kernels.problem import DTYPES, AttentionProblem, InvalidProblem
 from kernels.tool_arguments import check_report_path, numbers, words
@@ -89,54 +89,26 @@ def main(argv: list[str] | None = None) -> int:
                 found = measure(problem, arguments.peers, arguments.directions, budget_s=arguments.budget)
             except MemoryError as error:
                 why = f"out of memory: {error or 'the system has no more'}"
-                left_out.append(f"{_shape_words(problem)}: {why}")
+                left_out.append(f"{shape_words(problem)}: {why}")
                 print(left_out[-1], file=sys.stderr, flush=True)
             else:
                 measurements.append(found)
-                print(_report(found), file=sys.stderr, flush=True)
+                print(report(found), file=sys.stderr, flush=True)
     except InvalidProblem as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     command = " ".join(["python -m kernels.measure", *(sys.argv[1:] if argv is None else argv)])
-    document = Document(command, tuple(measurements), left_out=tuple(left_out))
-    return _write(document, arguments.out) or (1 if left_out else 0)
-
-
-def _write(document: Document, path: Path | None) -> int:
-    """Write the file, or else to standard output. Returns 0, or 2 if the file could not be written."""
-    if path is not None:
-        try:
-            path.write_text(document.to_json())
-        except OSError as error:
-            print(f"error: {error}; standard output has the JSON instead", file=sys.stderr)
+    text = Document(command, tuple(measurements), left_out=tuple(left_out)).to_json()
+    try:
+        if arguments.out is None:
+            print(text, end="")
         else:
-            return 0
-    print(document.to_json(), end="")
-    return 0 if path is None else 2
-
-
-def _shape_words(problem: AttentionProblem) -> str:
-    shape = f"N {problem.q_len} x {problem.kv_len} d {problem.head_dim} {problem.mask} {problem.dtype}"
-    return f"{shape} b{problem.batch} h{problem.q_heads}"
-
-
-def _report(measurement: Measurement) -> str:
-    """The problem, then one line per peer and direction."""
-    problem = measurement.problem
-    lines = [_shape_words(problem)]
-    for result in measurement.results:
-        lines.append(f"  {result.direction:8} {result.peer:14} {_result_words(result, problem)}")
-    return "\n".join(lines)
-
-
-def _result_words(result: PeerResult, problem: AttentionProblem) -> str:
-    if result.timing is None or result.peak_extra_bytes is None:
-        return str(result.refused)
-    speed = f"{result.timing.median_ms:9.3f} ms {result.tflops(problem):7.1f} TFLOP/s"
-    words = f"{speed} +{result.peak_extra_bytes / 2**20:,.0f} MiB"
-    if result.call_ms is None or result.host_ms is None:
-        return words
-    return f"{words}; a call {result.call_ms:.3f} ms, queued after {result.host_ms:.3f} ms"
+            arguments.out.write_text(text)
+    except OSError as error:
+        print(f"error: {error}; standard output has the JSON instead", file=sys.stderr)
+        print(text, end="")
+        return 2
+    return 1 if left_out else 0
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from kernels.device.backend import device_info, utc_now
 from kernels.device.clocks import Call, Clock, clock_for, outer_percentiles, timing_of
 from kernels.device.gpu_state import summarise, torch_gpu_uuid, watch_gpu
+from kernels.device.memory import is_out_of_memory
 from kernels.measure.measurement import DIRECTIONS, Measurement, PeerResult
 from kernels.measure.peers import PEERS
 from kernels.problem import AttentionProblem, InvalidProblem
@@ -42,9 +43,8 @@ def measure(
     from kernels.device.runtime import BACKEND
 
     names, directions = _peer_names(peers, BACKEND), tuple(directions)
-    for direction in directions:
-        if direction not in DIRECTIONS:
-            raise InvalidProblem("directions", direction, f"expected some of {', '.join(DIRECTIONS)}")
+    if unknown := [direction for direction in directions if direction not in DIRECTIONS]:
+        raise InvalidProblem("directions", unknown[0], f"expected some of {', '.join(DIRECTIONS)}")
     clock = clock_for(BACKEND)
     results: list[PeerResult] = []
     with clock.context(), watch_gpu(torch_gpu_uuid() if BACKEND == "cuda" else None) as readings:
@@ -57,11 +57,9 @@ def measure(
 def _peer_names(peers: Iterable[str] | None, backend: str) -> list[str]:
     if peers is None:
         return [name for name, peer in PEERS.items() if peer.runs_on(backend) and peer.by_default]
-    names = list(peers)
-    for name in names:
-        if name not in PEERS or backend not in PEERS[name].backends:
-            accepted = ", ".join(key for key, peer in PEERS.items() if backend in peer.backends)
-            raise InvalidProblem("peers", name, f"on this device expected some of {accepted}")
+    names, known = list(peers), [name for name, peer in PEERS.items() if backend in peer.backends]
+    if unknown := [name for name in names if name not in known]:
+        raise InvalidProblem("peers", unknown[0], f"on this device expected some of {', '.join(known)}")
     return names
 
 
@@ -88,10 +86,13 @@ class _Bench:
         overheads = self._overheads_ms(list(calls), direction)
         samples = self.clock.sample_in_rounds(calls, budget_s)
         for name, own in samples.items():
-            ratio = _ratio(samples.get("naive"), own)
-            timed = replace(results[name], timing=timing_of(own), naive_ratio=ratio)
-            library = PEERS[name].library_version()
-            results[name] = replace(timed, overhead_ms=overheads.get(name), version=library)
+            results[name] = replace(
+                results[name],
+                timing=timing_of(own),
+                naive_ratio=_ratio(samples.get("naive"), own),
+                overhead_ms=overheads.get(name),
+                version=PEERS[name].library_version(),
+            )
         return list(results.values())
 
     def _overheads_ms(self, names: list[str], direction: str) -> dict[str, float]:
@@ -111,10 +112,14 @@ class _Bench:
 
         A peer that refuses the problem gives its reason and no call.
         """
+
+        def refused(reason: str, out_of_memory: bool = False) -> tuple[PeerResult, None]:
+            return PeerResult(name, refused=reason, direction=direction, out_of_memory=out_of_memory), None
+
         if direction == "backward" and not PEERS[name].differentiable:
-            return PeerResult(name, refused="forward only", direction=direction), None
+            return refused("forward only")
         if name == "naive" and (reason := refuse_naive(self.problem, self.clock.free_bytes(), direction)):
-            return PeerResult(name, refused=reason, direction=direction, out_of_memory=True), None
+            return refused(reason, out_of_memory=True)
         try:
             call = make_call(name, direction, self.problem, self.tensors)
             call()
@@ -127,8 +132,10 @@ class _Bench:
             # An implementation or its compiler may raise anything; the other peers still run.
             if "CUDA error" in str(error):
                 raise  # the CUDA context is lost, so every further call would fail
-            reason, out_of_memory = _refusal(error)
-            return PeerResult(name, refused=reason, direction=direction, out_of_memory=out_of_memory), None
+            full = is_out_of_memory(error)
+            words = str(error).split(". ")[0] if full else str(error)
+            first = (words.splitlines() or [type(error).__name__])[0]
+            return refused(first[:LONGEST_REASON], full)
 
 
 def _ratio(naive: list[float] | None, own: list[float]) -> tuple[float, float] | None:
@@ -136,17 +143,6 @@ def _ratio(naive: list[float] | None, own: list[float]) -> tuple[float, float] |
     if naive is None:
         return None
     return outer_percentiles([theirs / mine for theirs, mine in zip(naive, own, strict=False)])
-
-
-def _refusal(error: Exception) -> tuple[str, bool]:
-    """Why an implementation did not run, in its own words, and whether memory ran out."""
-    import torch
-
-    out_of_memory = isinstance(error, (torch.OutOfMemoryError, MemoryError))
-    out_of_memory = out_of_memory or "can't allocate memory" in str(error)
-    words = str(error).split(". ")[0] if out_of_memory else str(error)
-    lines = words.splitlines() or [type(error).__name__]
-    return lines[0][:LONGEST_REASON], out_of_memory
 
 
 def draw_tensors(problem: AttentionProblem, device: str) -> CallTensors:

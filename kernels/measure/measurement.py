@@ -105,10 +105,8 @@ class Measurement:
 
     def result(self, peer: str, direction: str = "forward") -> PeerResult | None:
         """The result of one peer in one direction; None if it was not measured."""
-        for result in self.results:
-            if (result.peer, result.direction) == (peer, direction):
-                return result
-        return None
+        found = (each for each in self.results if (each.peer, each.direction) == (peer, direction))
+        return next(found, None)
 
     def is_mostly_overhead(self, *results: PeerResult) -> bool:
         """Whether the problem is so small that the times of all these results are mostly fixed cost.
@@ -129,3 +127,23 @@ class Measurement:
         flops = attention_flops(self.problem.with_(mask="full"), direction)
         work_s = max(moving_s, flops / gpu.fp16_flops)
         return all(1e3 * work_s < TINY_WORK * median for median, _ in times)
+
+
+def shape_words(problem: AttentionProblem) -> str:
+    """What a line of progress says of a problem."""
+    shape = f"N {problem.q_len} x {problem.kv_len} d {problem.head_dim} {problem.mask} {problem.dtype}"
+    return f"{shape} b{problem.batch} h{problem.q_heads}"
+
+
+def report(measurement: Measurement) -> str:
+    """The problem, then one line per peer and direction: time, speed and memory, or why there are none."""
+    problem, lines = measurement.problem, [shape_words(measurement.problem)]
+    for result in measurement.results:
+        words = str(result.refused)
+        if result.timing is not None:
+            speed = f"{result.timing.median_ms:9.3f} ms {result.tflops(problem):7.1f} TFLOP/s"
+            words = f"{speed} +{(result.peak_extra_bytes or 0) / 2**20:,.0f} MiB"
+        if result.call_ms is not None:
+            words += f"; a call {result.call_ms:.3f} ms, queued after {result.host_ms:.3f} ms"
+        lines.append(f"  {result.direction:8} {result.peer:14} {words}")
+    return "\n".join(lines)

@@ -123,19 +123,14 @@ class PeerCurve:
     points: tuple[CurvePoint, ...]
 
     @property
-    def measured(self) -> tuple[CurvePoint, ...]:
-        """Points with a timing."""
-        return tuple(point for point in self.points if point.result.timing is not None)
-
-    @property
     def out_of_memory(self) -> tuple[CurvePoint, ...]:
         """Points at which the device had too little memory."""
         return tuple(point for point in self.points if point.result.out_of_memory)
 
     @property
     def timings(self) -> dict[int, Timing]:
-        """The timing of each measured point by x."""
-        return {point.x: point.result.timing for point in self.measured if point.result.timing}
+        """The timing of each point that was measured, by x."""
+        return {point.x: point.result.timing for point in self.points if point.result.timing}
 
     def values(self, metric: str) -> dict[int, float]:
         """The measured values of a metric by x."""
@@ -216,10 +211,7 @@ def peer_curves(source: str, measurements: Iterable[Measurement], view: SweepVie
 
 def speedups(curve: PeerCurve, others: Iterable[PeerCurve]) -> list[tuple[int, float]]:
     """(x, time of naive attention over the time of the curve) for each x at which the source has both."""
-    naive_key = (curve.source, "naive", curve.direction)
-    for other in others:
-        if (other.source, other.peer, other.direction) == naive_key:
-            naive_times = other.values("time")
-            times = curve.values("time")
-            return [(x, naive_times[x] / time) for x, time in times.items() if x in naive_times]
-    return []
+    wanted = (curve.source, "naive", curve.direction)
+    naive = (other for other in others if (other.source, other.peer, other.direction) == wanted)
+    naive_times = {x: time for other in naive for x, time in other.values("time").items()}
+    return [(x, naive_times[x] / time) for x, time in curve.values("time").items() if x in naive_times]

@@ -9,12 +9,11 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 from kernels.measure import peers
 from kernels.measure.document import Document
 from kernels.measure.measure import draw_tensors, make_call, measure
-from kernels.measure.measurement import DIRECTIONS, Measurement
+from kernels.measure.measurement import DIRECTIONS, report, shape_words
 from kernels.measure.series import SweepView
 from kernels.problem import AttentionProblem
 
@@ -40,8 +39,7 @@ class SweepPoint:
     @property
     def name(self) -> str:
         """The point in a message or in `Document.left_out`."""
-        problem = self.problem
-        return f"{'+'.join(self.peers)} N {problem.q_len} d {problem.head_dim} {problem.mask} {problem.dtype}"
+        return f"{'+'.join(self.peers)} {shape_words(self.problem)}"
 
 
 def problem_for(length: int, head_dim: int, mask: str, dtype: str) -> AttentionProblem:
@@ -56,16 +54,13 @@ def sweep_points() -> list[SweepPoint]:
     it compiles for a long time.
     """
     installed = tuple(name for name in PEERS if peers.PEERS[name].is_installed)
-    groups = [("float16", (64, 128)), ("bfloat16", (64, 128)), ("float16", (256,)), ("bfloat16", (256,))]
-    points = [
-        SweepPoint(problem_for(length, head_dim, mask, dtype), installed)
-        for dtype, head_dims in groups
-        for length, head_dim, mask in itertools.product(LENGTHS, head_dims, ("full", "causal"))
-    ]
-    flex = itertools.product(FLEX_LENGTHS, (64, 128), ("full", "causal"))
-    return points + [
-        SweepPoint(problem_for(length, head_dim, mask, "float16"), ("ours", "flex"))
-        for length, head_dim, mask in flex
+    groups = [(installed, LENGTHS, dtype, (64, 128)) for dtype in ("float16", "bfloat16")]
+    groups += [(installed, LENGTHS, dtype, (256,)) for dtype in ("float16", "bfloat16")]
+    groups.append((("ours", "flex"), FLEX_LENGTHS, "float16", (64, 128)))
+    return [
+        SweepPoint(problem_for(length, head_dim, mask, dtype), names)
+        for names, lengths, dtype, head_dims in groups
+        for length, head_dim, mask in itertools.product(lengths, head_dims, ("full", "causal"))
     ]
 
 
@@ -102,22 +97,11 @@ def run_sweep(
         )
         save(document)
         seconds = time.monotonic() - began
-        say(f"{index + 1}/{len(points)} {seconds:4.0f} s  {point.name}: {_speeds(measurement)}")
+        say(f"{index + 1}/{len(points)} {seconds:4.0f} s  {report(measurement)}")
     save(document)
     return document
 
 
-def _speeds(measurement: Measurement) -> str:
-    speeds = []
-    for result in measurement.results:
-        tflops = result.tflops(measurement.problem)
-        direction = "fwd" if result.direction == "forward" else "bwd"
-        speeds.append(f"{result.peer} {direction} {f'{tflops:.0f}' if tflops else '-'}")
-    return ", ".join(speeds)
-
-
-Job = TypeVar("Job")
-Answer = TypeVar("Answer")
 CompileJob = tuple[str, tuple[AttentionProblem, ...]]
 """A peer, and problems on which it shares compiled code."""
 
@@ -138,7 +122,7 @@ def compile_kernels(points: list[SweepPoint], say: Callable[[str], None]) -> Non
     say(f"compiled for {len(jobs)} groups of shapes in {seconds:.0f} s {'; '.join(failures)}")
 
 
-def in_processes(function: Callable[[Job], Answer], jobs: list[Job], limit_s: float | None) -> list[Answer]:
+def in_processes(function: Callable, jobs: list, limit_s: float | None) -> list:
     """The answers of a function to all jobs, each in one of several new processes. Raises what a job raised.
 
     After `limit_s` it raises multiprocessing.TimeoutError.
@@ -151,12 +135,10 @@ def in_processes(function: Callable[[Job], Answer], jobs: list[Job], limit_s: fl
 def _compile_jobs(points: list[SweepPoint]) -> list[CompileJob]:
     """One job per peer and group of problems with common compiled code; FlexAttention compiles per length."""
     groups: dict[tuple, list[AttentionProblem]] = defaultdict(list)
-    for point in points:
-        problem = point.problem
-        for peer in COMPILED_PEERS:
-            if peer in point.peers:
-                length = problem.q_len if peer == "flex" else None
-                groups[peer, problem.head_dim, problem.mask, problem.dtype, length].append(problem)
+    for problem, names in ((point.problem, point.peers) for point in points):
+        for peer in (name for name in COMPILED_PEERS if name in names):
+            length = problem.q_len if peer == "flex" else None
+            groups[peer, problem.head_dim, problem.mask, problem.dtype, length].append(problem)
     return [(peer, tuple(problems)) for (peer, *_), problems in groups.items()]
 
 

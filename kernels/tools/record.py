@@ -51,10 +51,8 @@ def record_traces(order: RecordOrder) -> None:
     About a minute on an H200. Each algorithm runs a preset with its own tiles, if it has such. One that
     cannot run on this GPU is left out, and what was recorded of it before stays.
     """
-    entries = [
-        entry for entry in ALGORITHMS.values() if not order.algorithms or entry.name in order.algorithms
-    ]
-    here = [entry for entry in entries if _runs_here(entry)]
+    wanted = order.algorithms or tuple(ALGORITHMS)
+    here = [entry for entry in ALGORITHMS.values() if entry.name in wanted and _runs_here(entry)]
     runs, measurements = [], {}
     for name, preset in PRESETS.items():
         problems = [] if order.algorithms else [preset.problem]
@@ -81,25 +79,22 @@ def _write_index(order: RecordOrder, runs: list[dict], measurements: list[dict],
 
     If some algorithms alone are recorded, its measurements of other problems stay too, and its command.
     """
-    path = order.folder / INDEX
+    path, command = order.folder / INDEX, order.command
     old = json.loads(path.read_text()) if path.exists() else {"runs": [], "measurements": []}
     kept = [run for run in old["runs"] if run["algorithm"] not in again]
-    command = order.command
     if order.algorithms or kept:
         command = "; ".join(dict.fromkeys(filter(None, (old.get("command"), order.command))))
         problems = [measurement["problem"] for measurement in measurements]
-        measurements = [
-            each for each in old["measurements"] if each["problem"] not in problems
-        ] + measurements
-    index = {
-        "format": RECORDINGS_FORMAT,
-        "version": FORMAT_VERSION,
-        "command": command,
-        "runs": kept + runs,
-        "measurements": measurements,
-    }
+        others = [each for each in old["measurements"] if each["problem"] not in problems]
+        measurements = others + measurements
+    index = {"format": RECORDINGS_FORMAT, "version": FORMAT_VERSION, "command": command}
+    write(path, json.dumps(index | {"runs": kept + runs, "measurements": measurements}, indent=1) + "\n")
+
+
+def write(path: Path, text: str) -> None:
+    """Write the whole file or nothing: if the run is interrupted, the old file stays."""
     unfinished = path.with_suffix(".tmp")
-    unfinished.write_text(json.dumps(index, indent=1) + "\n")
+    unfinished.write_text(text)
     unfinished.replace(path)
 
 
@@ -122,9 +117,9 @@ def _record_trace(folder: Path, preset: str, entry: Algorithm) -> dict:
 
 def record_lanes(order: RecordOrder) -> None:
     """Lanes of the kernels that set marks. About two minutes on an H200."""
-    kernels = [(entry, kernel) for entry in ALGORITHMS.values() if (kernel := entry.lanes)]
-    for entry, kernel in kernels:
-        if (order.kernels and kernel.name not in order.kernels) or not _runs_here(kernel):
+    for entry in ALGORITHMS.values():
+        kernel = entry.lanes
+        if kernel is None or (order.kernels and kernel.name not in order.kernels) or not _runs_here(kernel):
             continue
         for name, problem in lane_problems(entry, kernel).items():
             try:
@@ -159,7 +154,7 @@ def record_ceilings(order: RecordOrder) -> None:
     for ceiling in ceilings:
         unit = "TB/s" if ceiling.kind == COPY else "TFLOP/s"
         _say(f"{ceiling.kind} {ceiling.dtype}: {ceiling.per_second / 1e12:,.2f} {unit}")
-    write_document(order.folder / FILES["ceilings"], Document(command=order.command, ceilings=ceilings))
+    write(order.folder / FILES["ceilings"], Document(order.command, ceilings=ceilings).to_json())
 
 
 def record_counters(order: RecordOrder) -> None:
@@ -178,23 +173,16 @@ def record_counters(order: RecordOrder) -> None:
                 traffic = f"DRAM {run.dram_bytes / 1e9:.3f} GB, L2 {run.l2_bytes / 1e9:.3f} GB"
                 _say(f"{run.peer} {run.direction} {shape}: {len(run.kernels)} kernels, {traffic}")
         if document.counters or not path.exists():
-            write_document(path, document)
+            write(path, document.to_json())
 
 
 def record_sweeps(order: RecordOrder) -> None:
     """All peers over the lengths, for at most `minutes`; the file names what it leaves out."""
 
     def save(document: Document) -> None:
-        write_document(order.folder / FILES["sweeps"], replace(document, command=order.command))
+        write(order.folder / FILES["sweeps"], replace(document, command=order.command).to_json())
 
     sweep.run_sweep(sweep.sweep_points(), order.minutes, save, _say)
-
-
-def write_document(path: Path, document: Document) -> None:
-    """Write the whole file or nothing: if the run is interrupted, the old file stays."""
-    unfinished = path.with_suffix(".tmp")
-    unfinished.write_text(document.to_json())
-    unfinished.replace(path)
 
 
 def _say(line: str) -> None:
@@ -217,22 +205,18 @@ def _argument_parser() -> argparse.ArgumentParser:
         description="Record on this machine's GPU what the app shows on machines without one.",
     )
 
-    def add_names(option: str, known: Iterable[str], default: list[str], about: str) -> None:
+    def add_names(option: str, known: Iterable[str], about: str) -> None:
         help_words = about.format(f"some of {','.join(known)} (default: all)")
-        parser.add_argument(option, type=some_of(known), default=default, help=help_words)
+        parser.add_argument(option, type=some_of(known), default=[], help=help_words)
 
-    add = parser.add_argument
-    add("--out", type=Path, default=FOLDER, help="folder to write to (default: the shipped recordings)")
-    add_names("--parts", PARTS, list(PARTS), "{}")
-    add(
-        "--minutes",
-        type=float,
-        default=7.0,
-        help="time limit of the sweeps (default 7); the file names what is left out",
-    )
-    add_names("--algorithms", ALGORITHMS, [], "part traces: {}; other recorded traces stay")
+    limit = "time limit of the sweeps (default 7); the file names what is left out"
+    out = "folder to write to (default: the shipped recordings)"
+    parser.add_argument("--out", type=Path, default=FOLDER, help=out)
+    add_names("--parts", PARTS, "{}")
+    parser.add_argument("--minutes", type=float, default=7.0, help=limit)
+    add_names("--algorithms", ALGORITHMS, "part traces: {}; other recorded traces stay")
     lanes = [kernel.name for kernel in kernels_with_lanes()]
-    add_names("--kernels", lanes, [], "part lanes: {}; other recorded lanes stay")
+    add_names("--kernels", lanes, "part lanes: {}; other recorded lanes stay")
     return parser
 
 
@@ -245,15 +229,13 @@ def main(argv: list[str] | None = None) -> int:
         wanted = "expected a GPU, since the shipped recordings are of one"
         print(f"error: --out {arguments.out} is not accepted: {wanted}. Give another --out.", file=sys.stderr)
         return 2
-    parts = "" if arguments.parts == list(PARTS) else f" --parts {','.join(arguments.parts)}"
-    some = {name: getattr(arguments, name) for name in ("algorithms", "kernels")}
-    chosen = "".join(f" --{name} {','.join(names)}" for name, names in some.items() if names)
-    command = f"python -m kernels.record{parts}{chosen} --minutes {arguments.minutes:g}"
-    order = RecordOrder(
-        arguments.out, command, arguments.minutes, tuple(some["algorithms"]), tuple(some["kernels"])
-    )
+    chosen = {name: tuple(getattr(arguments, name)) for name in ("parts", "algorithms", "kernels")}
+    options = "".join(f" --{name} {','.join(names)}" for name, names in chosen.items() if names)
+    command = f"python -m kernels.record{options} --minutes {arguments.minutes:g}"
+    parts = chosen.pop("parts") or tuple(PARTS)
+    order = RecordOrder(arguments.out, command, arguments.minutes, **chosen)
     order.folder.mkdir(parents=True, exist_ok=True)
     for part, record in PARTS.items():
-        if part in arguments.parts:
+        if part in parts:
             record(order)
     return 0

@@ -45,7 +45,7 @@ BUDGET_S = 0.1
 """Seconds of timed calls per candidate."""
 SHOWN = 4
 """Candidates of a class in a line of progress."""
-CANDIDATES = {
+TRIED: dict[str, dict[tuple[int, int], list[tuple[int, int]]]] = {
     "forward": {
         (64, 32): [(4, 2), (4, 3)],
         (64, 64): [(4, 2), (4, 3)],
@@ -76,6 +76,10 @@ CANDIDATES = {
     },
 }
 """For each kernel: (BLOCK_M, BLOCK_N), each with the (warps, stages) that are tried."""
+CANDIDATES = {
+    kernel: [TileConfig(*blocks, *each) for blocks, launches in tiles.items() for each in launches]
+    for kernel, tiles in TRIED.items()
+}
 HOPPER_CANDIDATES = {
     64: [
         TileConfig(128, 128, 12, 2),
@@ -93,19 +97,10 @@ does not list the class."""
 Candidate = TileConfig | None
 
 
-def tile_configs(kernel: str) -> list[TileConfig]:
-    """The candidates of a kernel in CANDIDATES."""
-    return [
-        TileConfig(block_m, block_n, warps, stages)
-        for (block_m, block_n), launches in CANDIDATES[kernel].items()
-        for warps, stages in launches
-    ]
-
-
 def candidates(kernel: str, head_dim: int) -> list[Candidate]:
     """What can be timed for a kernel and head_dim on this machine's GPU."""
     if kernel != "forward_hopper":
-        return [*tile_configs(kernel)]
+        return [*CANDIDATES[kernel]]
     if head_dim not in HOPPER_CANDIDATES or architecture() != "sm90" or not gluon_is_known():
         return []
     return [PORTABLE, *HOPPER_CANDIDATES[head_dim]]
@@ -122,21 +117,18 @@ def prepare(kernel: str, problem: AttentionProblem) -> dict[Candidate, Call]:
     from kernels.algorithms.backward.launch import BackwardCall
     from kernels.algorithms.flash2.forward import flash_forward
 
-    def draw(shape: tuple) -> torch.Tensor:
-        return torch.randn(shape, dtype=getattr(torch, problem.dtype), device="cuda")
-
-    query, key, value, d_out = (
-        draw(shape) for shape in (problem.q_shape, problem.kv_shape, problem.kv_shape, problem.q_shape)
-    )
+    dtype = getattr(torch, problem.dtype)
+    shapes = (problem.q_shape, problem.kv_shape, problem.kv_shape, problem.q_shape)
+    query, key, value, d_out = (torch.randn(shape, dtype=dtype, device="cuda") for shape in shapes)
     mask: dict[str, Any] = {"band": problem.band, "scale": problem.scale}
     flash2 = functools.partial(flash_forward, query, key, value, **mask)
     if kernel == "forward":
-        return {config: functools.partial(flash2, config=config) for config in tile_configs(kernel)}
+        return {config: functools.partial(flash2, config=config) for config in CANDIDATES[kernel]}
     if kernel == "forward_hopper":
         from kernels.algorithms.flash3.launch import flash_forward_hopper
 
         masked = problem.mask != "full"
-        tuned = choose_config("forward", problem.head_dim, query.dtype, masked, problem.kv_len)
+        tuned = choose_config("forward", problem.head_dim, dtype, masked, problem.kv_len)
         hopper = functools.partial(flash_forward_hopper, query, key, value, **mask)
         calls: dict[Candidate, Call] = {PORTABLE: functools.partial(flash2, config=tuned)}
         for config in HOPPER_CANDIDATES[problem.head_dim]:
@@ -146,7 +138,7 @@ def prepare(kernel: str, problem: AttentionProblem) -> dict[Candidate, Call]:
     backward = BackwardCall(BackwardInputs(query, key, value, out, lse, d_out, **mask))
     backward.preprocess()
     launch = getattr(backward, kernel)
-    return {config: functools.partial(launch, config) for config in tile_configs(kernel)}
+    return {config: functools.partial(launch, config) for config in CANDIDATES[kernel]}
 
 
 def compile_candidates(kernels: list[str], head_dims: list[int]) -> None:
@@ -179,7 +171,7 @@ def time_candidates(clock: Clock, kernel: str, problem: AttentionProblem) -> dic
 
 
 def tune(kernels: list[str], head_dims: list[int], say: Callable[[str], None]) -> dict[str, dict | None]:
-    """The table's entry for every class: the fastest candidate, and its time in ms on `problem_for` the class.
+    """The table's entry for every class: the fastest candidate, and its time on `problem_for` the class.
 
     None if PORTABLE is the fastest. `say` is called with the SHOWN fastest candidates of each class.
     """
@@ -195,18 +187,20 @@ def tune(kernels: list[str], head_dims: list[int], say: Callable[[str], None]) -
         name = shape_class(kernel, head_dim, problem.itemsize, mask == "causal", length)
         entry = None if best is PORTABLE else {"config": asdict(best), "median_ms": timing.median_ms}
         entries[name] = entry
-        say(f"{name}: {', '.join(itertools.starmap(_words, list(timings.items())[:SHOWN]))}")
+        fastest = [f"{_tile_words(each)} {timings[each].median_ms:.3f} ms" for each in [*timings][:SHOWN]]
+        say(f"{name}: {', '.join(fastest)}")
     return entries
 
 
-def _words(candidate: Candidate, timing: Timing) -> str:
+def _tile_words(candidate: Candidate) -> str:
     if candidate is PORTABLE:
-        return f"forward.py {timing.median_ms:.3f} ms"
+        return "forward.py"
     tile = f"{candidate.block_m}x{candidate.block_n} {candidate.num_warps} warps"
-    return f"{tile} {candidate.num_stages} stages {timing.median_ms:.3f} ms"
+    return f"{tile} {candidate.num_stages} stages"
 
 
-def _argument_parser() -> argparse.ArgumentParser:
+def main(argv: list[str] | None = None) -> int:
+    """The command line. Returns 0, or 2 without a GPU."""
     parser = argparse.ArgumentParser(
         prog="python -m kernels.tune",
         description="Rebuild the table of tiles for this machine's GPU. It takes some minutes.",
@@ -218,21 +212,15 @@ def _argument_parser() -> argparse.ArgumentParser:
     add("--head-dims", type=numbers, default=dims, help="comma separated (default 32,64,128,256)")
     out = "file to write (default: the table of this architecture); classes that are not timed are kept"
     add("--out", type=Path, help=out)
-    return parser
-
-
-def main(argv: list[str] | None = None) -> int:
-    """The command line. Returns 0, or 2 without a GPU."""
-    arguments = _argument_parser().parse_args(argv)
+    arguments = parser.parse_args(argv)
     if BACKEND != "cuda":
         print("error: tuning needs a CUDA GPU", file=sys.stderr)
         return 2
     path = arguments.out or FOLDER / f"{architecture()}.json"
     path.parent.mkdir(exist_ok=True)
     kept = json.loads(path.read_text())["classes"] if path.exists() else {}
-    timed = tune(
-        arguments.kernels, arguments.head_dims, functools.partial(print, file=sys.stderr, flush=True)
-    )
+    say = functools.partial(print, file=sys.stderr, flush=True)
+    timed = tune(arguments.kernels, arguments.head_dims, say)
     document = {
         "format": FORMAT,
         "version": FORMAT_VERSION,

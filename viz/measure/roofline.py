@@ -96,7 +96,7 @@ def source_points(source: Source, curves: list[PeerCurve], choice: Choice) -> li
 def _problems_beside(counted: list[CounterRun], curves: list[PeerCurve]) -> set[AttentionProblem]:
     """The problems at the length of the counter runs, or at the largest x if none was measured there."""
     lengths = {run.problem.q_len for run in counted}
-    measured = [point for curve in curves for point in curve.measured]
+    measured = [point for curve in curves for point in curve.points if point.result.timing]
     candidates = [point for point in measured if point.problem.q_len in lengths] or measured
     largest = max((point.x for point in candidates), default=None)
     return {point.problem for point in candidates if point.x == largest}

@@ -86,7 +86,7 @@ def test_running_out_of_memory_is_a_point_of_the_curve():
     ]
     assert [point.x for point in naive.out_of_memory] == [4096]
     assert naive.out_of_memory[0].needed_bytes == 2 * 4 * 4096**2 * 2
-    assert naive.measured[-1].needed_bytes is None
+    assert naive.points[0].needed_bytes is None
     assert naive.out_of_memory[0].value("time") is None
 
 

@@ -26,7 +26,7 @@ def test_parts_are_written_each_to_its_file_with_the_command(quick_points, tmp_p
     ceilings = read_document((tmp_path / "ceilings.json").read_bytes()).ceilings
     assert {ceiling.kind for ceiling in ceilings} == {"copy", "product"}
     assert all(ceiling.per_second > 0 for ceiling in ceilings)
-    assert "naive fwd" in capsys.readouterr().err
+    assert "forward  naive" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_counters_that_are_not_allowed_are_skipped_with_a_message_and_overwrite_
     path = tmp_path / "counters.json"
     assert "ncu" in read_document(path.read_bytes()).left_out[0]
     assert "counters are skipped: ncu (NVIDIA Nsight Compute) is not on the PATH" in capsys.readouterr().err
-    record.write_document(path, Document(command="an earlier one"))
+    record.write(path, Document("an earlier one").to_json())
     record.record_counters(order)
     assert read_document(path.read_bytes()).command == "an earlier one"
 

@@ -107,7 +107,7 @@ def fullest_last(measurements: Iterable[Measurement]) -> list[Measurement]:
 def _recorded(chart: Chart) -> dict[str, PeerCurve]:
     measurements = fullest_last(recorded_document("sweeps").measurements)
     curves = peer_curves("recorded", measurements, chart.view)
-    return {curve.peer: curve for curve in curves if curve.direction == chart.direction and curve.measured}
+    return {curve.peer: curve for curve in curves if curve.direction == chart.direction and curve.timings}
 
 
 def chart_data(chart: Chart) -> dict:
