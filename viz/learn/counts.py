@@ -8,10 +8,8 @@ import streamlit as st
 
 from kernels.algorithms import ALGORITHMS
 from kernels.problem import AttentionProblem
-from kernels.problem.presets import PRESETS
 from kernels.worker.client import Job
 from kernels.worker.requests import TracedRun, TraceRequest
-from viz.learn.words import table
 from viz.shared import runs
 from viz.shared.waiting import results_of
 
@@ -86,18 +84,3 @@ def where_counted(ready: Mapping[WantedRun, runs.Run]) -> str:
     """Where the runs are from and what ran them, each said once; with marked terms."""
     words = "; ".join(dict.fromkeys(run.provenance for run in ready.values())) or "not yet run"
     return words.replace("interpreter", "[[interpreter]]")
-
-
-def recorded_counts() -> None:
-    """A table of the recorded presets: modelled bytes beside those that the kernels counted on a GPU."""
-    rows = []
-    for preset in PRESETS.values():
-        for algorithm in ALGORITHMS.values():
-            problem = algorithm.with_own_tiles(preset.problem)
-            run = runs.recorded(problem, algorithm.name)
-            if run and algorithm.has_formula:
-                modelled, counted = algorithm.requested_bytes(problem), run.trace.total_bytes
-                rows.append(
-                    (preset.label, algorithm.name, f"{modelled:,} B", f"{counted:,} B", run.provenance)
-                )
-    st.markdown(table("recorded run | algorithm | modelled: | counted: | where", rows))

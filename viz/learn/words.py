@@ -23,12 +23,13 @@ from viz.shared import formats
 from viz.shared.glossary import say
 from viz.shared.layout import explore_link, plot
 
-NUMBER = re.compile(r"{{(\w[\w.\[\]/]*)(?::([^}]*))?}}")
+NUMBER = re.compile(r"{{(\w[\w.\[\]/ ]*)(?::([^}]*))?}}")
 SLOT = re.compile(r"<(\w+)(?::(\d+))?>")
 FORMATS: dict[str, Callable[..., str]] = {
     "bytes": formats.format_bytes,
     "KiB": formats.format_kib,
     "time": formats.format_ms,
+    "seconds": lambda seconds: formats.format_ms(1e3 * seconds),
     "flops": formats.format_flops,
     "times": formats.format_ratio,
     "error": formats.format_error,
@@ -57,6 +58,15 @@ class Words:
     def __call__(self, section: str, **given: Any) -> str:
         """A section with its numbers. Raises KeyError for a section or a number that is not there."""
         return filled(self.sections[section], given)
+
+    def cells(self, section: str, **given: Any) -> list[list[str]]:
+        """The cells of a section whose lines are those of a table without a head."""
+        return [line.strip("| ").split(" | ") for line in self(section, **given).split("\n")]
+
+    def rows(self, section: str, items: Iterable[Mapping[str, Any]]) -> str:
+        """A table: the lines of a section, of which the last is repeated with the numbers of each item."""
+        *head, row = self.sections[section].split("\n")
+        return "\n".join([*head, *(filled(row, item) for item in items)])
 
     def draw(self, section: str, **given: Any) -> None:
         """Draw a section: given are numbers, figures, HTML, Markdown, lists of links, functions that draw."""

@@ -1,16 +1,14 @@
-"""Charts of the last chapter.
-
-SMs at work, parts and their weights, clocks, 8-bit errors, late rescales, exponentials.
-"""
+"""Charts of the last chapter: SMs, parts and their weights, clocks, 8-bit errors, late rescales, 2^x."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 
-from viz.learn.after.maths import ROUNDING, LateRescale, Occupancy, PrecisionResult, SplitRow
+from viz.learn.after.maths import ROUNDING, Clocks, LateRescale, Occupancy, PrecisionResult, SplitRow
 from viz.shared import theme
 from viz.shared.figures.charts import (
     DOWNWARDS,
@@ -31,9 +29,9 @@ SMS_PER_LINE = 33
 
 def sm_figure(programs_of_sm: np.ndarray, programs: int, colors: theme.Palette) -> go.Figure:
     """One square for each SM, by the programs that it runs in the first wave."""
-    lines = -(-len(programs_of_sm) // SMS_PER_LINE)
-    padded = np.full(lines * SMS_PER_LINE, np.nan)
-    padded[: len(programs_of_sm)] = programs_of_sm
+    sms = len(programs_of_sm)
+    lines = -(-sms // SMS_PER_LINE)
+    padded = np.pad(programs_of_sm.astype(float), (0, lines * SMS_PER_LINE - sms), constant_values=np.nan)
     squares = padded.reshape(lines, SMS_PER_LINE)[::-1]
     heat = go.Heatmap(
         z=squares,
@@ -49,7 +47,7 @@ def sm_figure(programs_of_sm: np.ndarray, programs: int, colors: theme.Palette) 
         hovertemplate="%{z} programs<extra></extra>",
     )
     busy, hidden = int((programs_of_sm > 0).sum()), {"visible": False}
-    title = f"<b>{busy} of {len(programs_of_sm)} SMs busy</b>, {format_count(programs, 'program')}"
+    title = f"<b>{busy} of {sms} SMs busy</b>, {format_count(programs, 'program')}"
     margin = {"l": 0, "r": 0, "t": 30, "b": 2}
     return chart([heat], colors, 44 + 22 * lines, title, hidden, hidden, title_x=0, margin=margin)
 
@@ -57,45 +55,22 @@ def sm_figure(programs_of_sm: np.ndarray, programs: int, colors: theme.Palette) 
 def split_steps_figure(
     curve: Sequence[Occupancy], chosen: Occupancy, rule: Occupancy, colors: theme.Palette
 ) -> go.Figure:
-    """Tile steps until the last program ends, over the number of parts.
-
-    The kernel's rule and the reader's choice are marked.
-    """
+    """Tile steps until the last program ends, over the number of parts."""
     x, y = [plan.splits for plan in curve], [plan.tile_steps for plan in curve]
+    of_plan = [[plan.programs, plan.waves, plan.tiles_per_split] for plan in curve]
     hover = "%{x} parts of %{customdata[2]} tiles: %{customdata[0]} programs, waves: %{customdata[1]}, "
-    steps = line(
-        x,
-        y,
-        colors.muted,
-        mode="lines+markers",
-        marker_size=7,
-        customdata=[[plan.programs, plan.waves, plan.tiles_per_split] for plan in curve],
-        hovertemplate=hover + "%{y} tile steps<extra></extra>",
-        name="each number of parts",
-    )
-    marked = (
+    dots: dict[str, Any] = {"mode": "lines+markers", "marker_size": 7, "name": "each number of parts"}
+    traces = [line(x, y, colors.muted, customdata=of_plan, hovertemplate=f"{hover}%{{y}} tile steps", **dots)]
+    for plan, name, color, symbol, size in (
         (rule, "the kernel's rule", colors.flash, "diamond", 15),
         (chosen, "your choice", colors.now, "circle-open", 18),
-    )
-    marks = [
-        points(
-            [plan.splits],
-            [plan.tile_steps],
-            *(color, size, symbol, {"width": 3, "color": color}),
-            name=name,
-            hovertemplate=f"{name}: %{{x}} parts, %{{y}} tile steps<extra></extra>",
-        )
-        for plan, name, color, symbol, size in marked
-    ]
-    axes = ({"type": "log", "tickvals": _powers_of_two(largest)} for largest in (x[-1], max(y)))
+    ):
+        edge = {"width": 3, "color": color}
+        traces.append(points([plan.splits], [plan.tile_steps], color, size, symbol, edge, name=name))
+    ticks = [2**exponent for exponent in range(max(*x, *y).bit_length())]
+    axes = ({"type": "log", "tickvals": ticks[:: 1 if largest <= 1024 else 2]} for largest in (x[-1], max(y)))
     title, legend = "tile steps until the last program ends, by parts", {"y": -0.12, "yanchor": "top"}
-    return chart([steps, *marks], colors, 300, title, *axes, legend=legend)
-
-
-def _powers_of_two(largest: int) -> list[int]:
-    """1, 2, 4 and so on, or every other of them, so that an axis has at most ten ticks or so."""
-    exponents = range(0, largest.bit_length(), 1 if largest <= 1024 else 2)
-    return [1 << exponent for exponent in exponents]
+    return chart(traces, colors, 300, title, *axes, legend=legend)
 
 
 def parts_figure(row: SplitRow, colors: theme.Palette) -> go.Figure:
@@ -119,49 +94,40 @@ UNIT_LOOKS = {"tensor cores": ("query", ""), "exponentials": ("key", "x"), "poly
 """Palette entry and pattern of a unit."""
 
 
-def clocks_figure(
-    clocks: Mapping[str, Mapping[str, float]], colors: theme.Palette, with_overlap: bool = True
-) -> go.Figure:
+def clocks_figure(clocks: Clocks, colors: theme.Palette, with_overlap: bool = True) -> go.Figure:
     """Two bars for each GPU: its units one after the other, and overlapped, as long as the slowest.
 
-    `clocks` by GPU and unit. Without `with_overlap` only the first of the two.
+    Without `with_overlap` only the first of the two.
     """
-    ways = ("in turn", "overlapped") if with_overlap else ("in turn",)
-    names = [f"{gpu}, {way}" for gpu in clocks for way in ways]
+    shown = {}
+    for gpu, each in clocks.items():
+        shown[f"{gpu}, in turn"] = each
+        if with_overlap:
+            slowest = max(each, key=each.__getitem__)
+            shown[f"{gpu}, overlapped"] = {slowest: each[slowest]}
     bars = [
         rows(
-            [f"{gpu}, in turn" for gpu in clocks],
-            [each[unit] for each in clocks.values()],
+            list(shown),
+            [each.get(unit) for each in shown.values()],
             name=unit,
             marker=hatched(getattr(colors, color), pattern, colors),
+            text=[f"{each[unit]:,.0f}" if len(each) == 1 and unit in each else "" for each in shown.values()],
+            textposition="inside",
+            textfont_color=colors.background,
             hovertemplate=f"{unit}: %{{x:,.0f}} clocks<extra></extra>",
         )
         for unit, (color, pattern) in UNIT_LOOKS.items()
         if any(each[unit] for each in clocks.values())
     ]
-    if with_overlap:
-        slowest = {gpu: max(each, key=each.__getitem__) for gpu, each in clocks.items()}
-        overlapped = rows(
-            [f"{gpu}, overlapped" for gpu in clocks],
-            [clocks[gpu][unit] for gpu, unit in slowest.items()],
-            marker_color=[getattr(colors, UNIT_LOOKS[unit][0]) for unit in slowest.values()],
-            texttemplate="%{x:,.0f}",
-            textposition="inside",
-            textfont={"color": colors.background},
-            showlegend=False,
-            customdata=list(slowest.values()),
-            hovertemplate="%{y}: %{x:,.0f} clocks, set by the %{customdata}<extra></extra>",
-        )
-        bars.append(overlapped)
-    x, y = {"title": "clocks of one SM for one tile"}, {"categoryorder": "array", "categoryarray": names}
-    return chart(bars, colors, 76 + 32 * len(names), "", x, DOWNWARDS | y, barmode="stack", bargap=0.18)
+    x = {"title": "clocks of one SM for one tile"}
+    return chart(bars, colors, 76 + 32 * len(shown), "", x, DOWNWARDS, barmode="stack", bargap=0.18)
 
 
 def precision_figure(results: Sequence[PrecisionResult], colors: theme.Palette) -> go.Figure:
     """Root mean square error of each way to round."""
     patterns = ["." if "block" in result.label else "" for result in results]
-    looks = {"float16": colors.muted, "e4m3": colors.standard, "rotated": colors.flash}
-    shades = [next(looks[word] for word in reversed(looks) if word in result.label) for result in results]
+    looks = {"rotated": colors.flash, "e4m3": colors.standard, "float16": colors.muted}
+    shades = [next(looks[word] for word in looks if word in result.label) for result in results]
     errors = [result.rmse for result in results]
     bars = rows(
         [result.label.replace(", ", ",<br>", 1) for result in results],
@@ -178,14 +144,10 @@ def precision_figure(results: Sequence[PrecisionResult], colors: theme.Palette) 
 
 def rotation_figure(before: np.ndarray, after: np.ndarray, colors: theme.Palette) -> go.Figure:
     """Magnitudes of one row of K, as it is and rotated."""
+    hover = "feature %{x}: %{y:.2f}"
     bars = [
-        go.Bar(
-            name=name,
-            y=np.abs(values),
-            marker_color=color,
-            hovertemplate=f"{name}, feature %{{x}}: %{{y:.2f}}<extra></extra>",
-        )
-        for name, values, color in (("as it is", before, colors.standard), ("rotated", after, colors.flash))
+        go.Bar(name="as it is", y=np.abs(before), marker_color=colors.standard, hovertemplate=hover),
+        go.Bar(name="rotated", y=np.abs(after), marker_color=colors.flash, hovertemplate=hover),
     ]
     title = "magnitudes of the row of K with the largest entry"
     return chart(bars, colors, 260, title, {"title": "feature"}, margin_t=66, bargap=0.1)
@@ -200,8 +162,8 @@ def late_rescale_figure(results: Sequence[LateRescale], chosen: int, colors: the
         marker=framed(colors.state, [result.threshold == chosen for result in results], colors),
         text=[f"{result.rescales:,}" for result in results],
         **OUTSIDE,
-        customdata=[[result.rescales, result.row_steps] for result in results],
-        hovertemplate="%{customdata[0]:,} of %{customdata[1]:,} row-tile pairs rescale<extra></extra>",
+        customdata=[result.row_steps for result in results],
+        hovertemplate="%{text} of %{customdata:,} row-tile pairs rescale<extra></extra>",
     )
     x = {"title": "the max may grow by this factor without a rescale", "type": "category"}
     y = {"tickformat": ".0%", "range": [0, 1.15 * max(*shares, 0.01)], "nticks": 5}
@@ -210,8 +172,7 @@ def late_rescale_figure(results: Sequence[LateRescale], chosen: int, colors: the
 
 def exp2_figure(x: np.ndarray, error: np.ndarray, degree: int, colors: theme.Palette) -> go.Figure:
     """Relative error of the polynomial over [0, 1), with lines at the rounding errors of 16-bit formats."""
-    hover = "x %{x:.3f}: %{y:.2e}<extra></extra>"
-    curve = line(x, error, colors.key, 3, name=f"degree {degree}", hovertemplate=hover)
+    curve = line(x, error, colors.key, 3, hovertemplate="x %{x:.3f}: %{y:.2e}<extra></extra>")
     title = f"relative error of 2<sup>x</sup> by a polynomial of degree {degree}"
     y = {"tickformat": ".0e", "nticks": 7, "exponentformat": "power"}
     figure = chart([curve], colors, 280, title, {"title": "x"}, y, showlegend=False)

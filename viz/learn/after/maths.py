@@ -17,10 +17,9 @@ import numpy as np
 
 from kernels.device.gpus import GPUS
 from kernels.problem import AttentionProblem
-from kernels.problem.inputs import draw_inputs
 from kernels.problem.tiles import PROGRAMS_PER_SM, split_evenly, splits_to_fill
 from kernels.trace.lanes import PRODUCT, SOFTMAX, Lanes
-from viz.learn.softmax.maths import attention, log_sum_exp, softmax
+from viz.learn.softmax.maths import attention, first_head, log_sum_exp, softmax
 
 ROW_TILE = 16
 """Fewest packed rows of one program: the smallest tile of the tensor cores."""
@@ -35,50 +34,39 @@ class SplitRow:
     row_max: np.ndarray
     row_sum: np.ndarray
     outputs: np.ndarray
-    """(parts, head_dim): each part's own softmax times its values."""
+    """Each part's own softmax times its values."""
     lse_of_part: np.ndarray
     lse: float
-    """Of the row, from those of its parts."""
     weights: np.ndarray
     """exp(lse of the part - lse), which add up to 1."""
     merged: np.ndarray
     """(head_dim,): the outputs of the parts with their weights."""
     error: float
-    """Largest difference of the merged output from that of the row without splitting."""
+    """Largest difference of `merged` from the row computed whole."""
     mean_error: float
-    """The same for the plain mean of the parts, without weights."""
-
-
-def one_row(problem: AttentionProblem) -> AttentionProblem:
-    """The same decoding problem with one query of one head: what `split_row` computes."""
-    return problem.with_(batch=1, q_heads=1, kv_heads=1, q_len=1, kv_splits=0)
+    """The same for the plain mean of the parts."""
 
 
 @functools.lru_cache(maxsize=8)
-def split_row(problem: AttentionProblem, splits: int) -> SplitRow:
-    """Split the keys of one query and head into `splits` parts of whole key tiles.
+def split_row(row: AttentionProblem, splits: int) -> SplitRow:
+    """Split the keys of one query of one head into `splits` parts of whole key tiles.
 
     There are fewer parts if one would be empty. The numbers are the kernel's inputs, in float16.
     """
-    row = one_row(problem)
-    query, key, value = (array[0, 0].astype(np.float16).astype(np.float64) for array in draw_inputs(row))
+    query, key, value = (array.astype(np.float16).astype(np.float64) for array in first_head(row))
     scores = key @ query[0] * row.scale
     count, tiles_per_split = split_evenly(row.kv_tiles, splits)
     size = tiles_per_split * row.block_n
     parts = tuple(slice(part * size, min((part + 1) * size, row.kv_len)) for part in range(count))
     row_max = np.array([scores[part].max() for part in parts])
-    row_sum = np.array([np.exp(scores[part] - m).sum() for part, m in zip(parts, row_max, strict=True)])
+    lse_of_part = np.array([log_sum_exp(scores[part]) for part in parts])
     outputs = np.stack([softmax(scores[part]) @ value[part] for part in parts])
-    lse_of_part = row_max + np.log(row_sum)
     lse = float(log_sum_exp(lse_of_part))
     weights = np.exp(lse_of_part - lse)
     merged, whole = weights @ outputs, softmax(scores) @ value
     error, mean_error = (float(np.abs(got - whole).max()) for got in (merged, outputs.mean(axis=0)))
-    return SplitRow(
-        *(parts, row_max, row_sum, outputs, lse_of_part, lse, weights, merged),
-        error=error,
-        mean_error=mean_error,
-    )
+    row_sum = np.exp(lse_of_part - row_max)
+    return SplitRow(parts, row_max, row_sum, outputs, lse_of_part, lse, weights, merged, error, mean_error)
 
 
 @dataclass(frozen=True)
@@ -104,26 +92,17 @@ class Occupancy:
         return self.waves * self.tiles_per_split
 
 
-def unsplit_programs(problem: AttentionProblem) -> dict[str, int]:
-    """FlashAttention-1 has one program per batch and head, FlashAttention-2 one for each query tile too."""
-    heads = problem.batch * problem.q_heads
-    return {"FlashAttention-1": heads, "FlashAttention-2": heads * problem.q_tiles}
-
-
 def dealt(programs: int, sm_count: int) -> np.ndarray:
     """int (sm_count,): programs of each SM in the first wave, at most PROGRAMS_PER_SM each, dealt in turn."""
     return np.bincount(np.arange(min(programs, PROGRAMS_PER_SM * sm_count)) % sm_count, minlength=sm_count)
 
 
-def row_programs(problem: AttentionProblem) -> int:
-    """Programs of split-KV with one part: one for each tile of packed query rows of each key head."""
-    rows = problem.q_heads // problem.kv_heads * problem.q_len
-    return problem.batch * problem.kv_heads * math.ceil(rows / max(problem.block_m, ROW_TILE))
-
-
 def occupancy(problem: AttentionProblem, sm_count: int, splits: int = 0) -> Occupancy:
-    """With `splits` parts; 0 means as many as the kernel's own rule (tiles.splits_to_fill) chooses."""
-    programs = row_programs(problem)
+    """With `splits` parts; 0 means as many as the kernel's own rule (tiles.splits_to_fill) chooses.
+
+    With one part there is a program for each tile of packed query rows of each key head.
+    """
+    programs = problem.key_heads * math.ceil(problem.packed_rows / max(problem.block_m, ROW_TILE))
     wanted = splits or splits_to_fill(programs, problem.kv_tiles, sm_count)
     parts, tiles_per_split = split_evenly(problem.kv_tiles, min(wanted, problem.kv_tiles))
     return Occupancy(parts, tiles_per_split, programs * parts, sm_count)
@@ -131,9 +110,8 @@ def occupancy(problem: AttentionProblem, sm_count: int, splits: int = 0) -> Occu
 
 def occupancy_curve(problem: AttentionProblem, sm_count: int) -> tuple[Occupancy, ...]:
     """One plan for each number of parts that can occur, from one part to one key tile per part."""
-    plans = (occupancy(problem, sm_count, splits) for splits in range(1, problem.kv_tiles + 1))
-    plan_of = {plan.splits: plan for plan in plans}
-    return tuple(plan_of[splits] for splits in sorted(plan_of))
+    counts = {split_evenly(problem.kv_tiles, splits)[0] for splits in range(1, problem.kv_tiles + 1)}
+    return tuple(occupancy(problem, sm_count, splits) for splits in sorted(counts))
 
 
 def partial_bytes(problem: AttentionProblem, splits: int) -> int:
@@ -144,15 +122,12 @@ def partial_bytes(problem: AttentionProblem, splits: int) -> int:
 
 def cache_bytes(problem: AttentionProblem) -> int:
     """Bytes of K and V, which every decoding step reads once. Modelled."""
-    return 2 * problem.batch * problem.kv_heads * problem.kv_len * problem.head_dim * problem.itemsize
+    return 2 * math.prod(problem.kv_shape) * problem.itemsize
 
 
 EXPONENTIALS_PER_CLOCK = 16
 FMAS_PER_CLOCK = {"A100": 64, "H100": 128, "B200": 128}
-"""float32 multiply-adds per clock and SM."""
-
-
-GENERATIONS = ("A100", "H100", "B200")
+"""float32 multiply-adds per clock and SM, of each generation that is compared."""
 TILE = 128
 """Queries and keys of the tile whose clocks are compared."""
 DEGREE = 3
@@ -162,7 +137,7 @@ Clocks = dict[str, dict[str, float]]
 
 
 def tile_clocks(head_dim: int, polynomial_share: float = 0.0) -> Clocks:
-    """Clocks of one SM for QK^T, PV and the exponentials of a tile of TILE x TILE, on each of GENERATIONS.
+    """Clocks of one SM for QK^T, PV and the exponentials of a tile of TILE x TILE.
 
     Their sum is the time of one unit at a time; the largest is that of all at once, each on another tile.
     `polynomial_share` of the exponentials are computed by polynomial, the rest by the unit for exponentials.
@@ -174,9 +149,9 @@ def tile_clocks(head_dim: int, polynomial_share: float = 0.0) -> Clocks:
         name: {
             "tensor cores": 4 * scores * head_dim / GPUS[name].fp16_flops_per_clock,
             "exponentials": (1 - polynomial_share) * scores / EXPONENTIALS_PER_CLOCK,
-            "polynomial": polynomial_share * scores * DEGREE / FMAS_PER_CLOCK[name],
+            "polynomial": polynomial_share * scores * DEGREE / fmas,
         }
-        for name in GENERATIONS
+        for name, fmas in FMAS_PER_CLOCK.items()
     }
 
 
@@ -186,26 +161,17 @@ def own_overlap(lanes: Lanes) -> float:
     NaN if there is no softmax among them.
     """
     kinds = np.array([kind for _, kind in lanes.activities])[lanes.event_activity]
-    begin, end = lanes.event_begin_ns, lanes.event_end_ns
     owners = np.column_stack([lanes.event_program, lanes.event_lane])
-    softmax = overlapped = 0.0
+    in_softmax = overlapped = 0.0
     for owner in np.unique(owners, axis=0):
         own = (owners == owner).all(axis=1)
-        rows, products = own & (kinds == SOFTMAX), own & (kinds == PRODUCT)
-        softmax += float((end - begin)[rows].sum())
-        first, last = _merged(begin[products], end[products])
-        shared = np.minimum(end[rows, None], last) - np.maximum(begin[rows, None], first)
-        overlapped += float(np.clip(shared, 0, None).sum())
-    return overlapped / softmax if softmax else float("nan")
-
-
-def _merged(begin: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The same times as spans that do not overlap."""
-    order = np.argsort(begin)
-    begin, end = begin[order], np.maximum.accumulate(end[order])
-    starts = np.ones(len(begin), bool)
-    starts[1:] = begin[1:] > end[:-1]
-    return begin[starts], end[np.append(np.flatnonzero(starts)[1:] - 1, len(end) - 1)] if len(end) else end
+        begin, end, kind = lanes.event_begin_ns[own], lanes.event_end_ns[own], kinds[own]
+        moments = np.unique([begin, end]).astype(np.float64)  # between two of them nothing begins or ends
+        running = (begin <= moments[:-1, None]) & (end > moments[:-1, None])
+        softmax, product = (running[:, kind == each].any(axis=1) for each in (SOFTMAX, PRODUCT))
+        in_softmax += np.diff(moments)[softmax].sum()
+        overlapped += np.diff(moments)[softmax & product].sum()
+    return float(overlapped / in_softmax) if in_softmax else float("nan")
 
 
 LOG2E = math.log2(math.e)
@@ -231,20 +197,14 @@ class LateRescale:
     """Of the output against softmax in float64."""
 
 
-@functools.lru_cache(maxsize=16)
-def _inputs(problem: AttentionProblem) -> tuple[np.ndarray, np.ndarray]:
-    """Scores (q_len, kv_len) in powers of two, and values (kv_len, head_dim), of head 0."""
-    query, key, value = (array[0, 0].astype(np.float64) for array in draw_inputs(problem))
-    return query @ key.T * problem.scale * LOG2E, value
-
-
 @functools.lru_cache(maxsize=64)
 def late_rescale(problem: AttentionProblem, threshold: float) -> LateRescale:
     """Online softmax over key tiles that keeps its old max until a score exceeds it by more than `threshold`.
 
     `threshold` in powers of two. Head 0 of the problem, without a mask.
     """
-    scores, values = _inputs(problem)
+    query, key, values = first_head(problem)
+    scores = query @ key.T * problem.scale * LOG2E  # in powers of two
     kept = np.full(problem.q_len, -np.inf)
     total, acc = np.zeros(problem.q_len), np.zeros((problem.q_len, problem.head_dim))
     rescales, largest = 0, 0.0
@@ -264,21 +224,16 @@ def late_rescale(problem: AttentionProblem, threshold: float) -> LateRescale:
     return LateRescale(threshold, rescales, problem.q_len * (problem.kv_tiles - 1), largest, error)
 
 
-@functools.lru_cache(maxsize=16)
-def exp2_polynomial(degree: int) -> np.ndarray:
-    """Coefficients, lowest first, of a polynomial close to 2^x on [0, 1).
+def exp2_errors(degree: int) -> tuple[np.ndarray, np.ndarray]:
+    """(x on [0, 1], relative error there of a polynomial close to 2^x), each (SAMPLES,).
 
     Least squares of the relative error at Chebyshev nodes. exp2(x) is then 2^floor(x), which only changes the
     exponent, times the polynomial of x - floor(x), which needs only additions and multiplications.
     """
     nodes = (1 - np.cos(np.pi * (np.arange(256) + 0.5) / 256)) / 2
-    return np.polynomial.polynomial.polyfit(nodes, np.exp2(nodes), degree, w=np.exp2(-nodes))
-
-
-def exp2_errors(degree: int) -> tuple[np.ndarray, np.ndarray]:
-    """(x on [0, 1], relative error of the polynomial there), each (SAMPLES,)."""
+    coefficients = np.polynomial.polynomial.polyfit(nodes, np.exp2(nodes), degree, w=np.exp2(-nodes))
     x = np.linspace(0.0, 1.0, SAMPLES)
-    return x, np.polynomial.polynomial.polyval(x, exp2_polynomial(degree)) / np.exp2(x) - 1
+    return x, np.polynomial.polynomial.polyval(x, coefficients) / np.exp2(x) - 1
 
 
 E4M3_MAX = 448.0
@@ -308,14 +263,13 @@ class OutlierInputs:
 
     def draw(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The seeded inputs, float64."""
-        rng = np.random.default_rng(self.seed)
-        return self._draw_tensor(rng), self._draw_tensor(rng), self._draw_tensor(rng)
+        rng, shape = np.random.default_rng(self.seed), (self.heads, self.length, self.head_dim)
 
-    def _draw_tensor(self, rng: np.random.Generator) -> np.ndarray:
-        shape = (self.heads, self.length, self.head_dim)
-        normal = rng.standard_normal(shape)
-        outliers = self.outlier_size * rng.standard_normal(shape)
-        return normal + outliers * (rng.random(shape) < self.outlier_share)
+        def tensor() -> np.ndarray:
+            normal, outliers = rng.standard_normal(shape), self.outlier_size * rng.standard_normal(shape)
+            return normal + outliers * (rng.random(shape) < self.outlier_share)
+
+        return tensor(), tensor(), tensor()
 
 
 def round_e4m3(numbers: np.ndarray) -> np.ndarray:
@@ -334,13 +288,11 @@ def quantize(matrix: np.ndarray, rows_in_block: int | None) -> np.ndarray:
 
     One scale per head and block of `rows_in_block` rows, or one for the whole tensor if that is None.
     """
-    if rows_in_block is None:
-        scale = np.abs(matrix).max() / E4M3_MAX or 1.0
-        return round_e4m3(matrix / scale) * scale
-    rounded = np.empty_like(matrix)
-    for first in range(0, matrix.shape[1], rows_in_block):
-        rows = slice(first, first + rows_in_block)
-        scale = np.abs(matrix[:, rows]).max(axis=(1, 2), keepdims=True) / E4M3_MAX
+    one_scale = None if rows_in_block is None else (1, 2)
+    block, rounded = rows_in_block or matrix.shape[1], np.empty_like(matrix)
+    for first in range(0, matrix.shape[1], block):
+        rows = slice(first, first + block)
+        scale = np.abs(matrix[:, rows]).max(axis=one_scale, keepdims=True) / E4M3_MAX
         scale[scale == 0] = 1.0
         rounded[:, rows] = round_e4m3(matrix[:, rows] / scale) * scale
     return rounded
@@ -380,11 +332,8 @@ def compare(inputs: OutlierInputs, rows_in_block: int) -> tuple[PrecisionResult,
     query, key, value = inputs.draw()
     exact = attention(query, key, value)
     rotation = random_rotation(inputs.head_dim, inputs.seed)
-    ways = {
-        "float16": attention(
-            *(tensor.astype(np.float16).astype(np.float64) for tensor in (query, key, value))
-        )
-    }
+    halves = (tensor.astype(np.float16).astype(np.float64) for tensor in (query, key, value))
+    ways = {"float16": attention(*halves)}
     for rotated in (False, True):
         q, k = (query @ rotation, key @ rotation) if rotated else (query, key)
         for block, scale in ((None, "one scale per tensor"), (rows_in_block, "one scale per block")):

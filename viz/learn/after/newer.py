@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from kernels.measure.measurement import Measurement
 from kernels.measure.peers import PEERS
@@ -24,13 +25,14 @@ INPUTS = ("normal", "growing_max", "large")
 HOPPER_SHAPE = {"q_len": 16384, "head_dim": 128, "mask": "full", "dtype": "float16"}
 """The recorded speeds that are shown."""
 HOPPER_PEERS = ("ours", "sdpa_flash", "sdpa_cudnn", "fa4")
+GAINS = {0.5: "half as many", 1.0: "as many"}
 
 
 def flash3(words: Words) -> None:
     """Why products and exponentials overlap; folded, 8-bit numbers, our kernel, and what else changed."""
     words.draw(
         "FlashAttention-3",
-        clocks=functools.partial(_clocks, words, "after_overlap", 128),
+        clocks=functools.partial(_overlap, words),
         lanes=functools.partial(lanes_panel, words),
         eight_bits=functools.partial(_eight_bits, words),
         speeds=_speeds(words),
@@ -42,66 +44,53 @@ def flash4(words: Words) -> None:
     """Which unit sets the limit; folded, the late rescale, the polynomial, and what else changed."""
     words.draw(
         "FlashAttention-4",
-        clocks=functools.partial(_clocks, words, "after_units", 64),
+        clocks=functools.partial(_units, words),
         late=functools.partial(_late_rescale, words),
         exp2=functools.partial(_exp2, words),
         source=reference("Zadouri et al. 2026").full,
     )
 
 
-def _clocks(words: Words, prefix: str, head_dim: int) -> None:
-    """Clocks of the units of one SM for one tile, on each generation of GPU; overlapped ones once predicted.
-
-    `prefix` starts the keys of the inputs; `head_dim` is their default. For FlashAttention-4 the reader also
-    chooses the share of exponentials by polynomial.
-    """
+def _overlap(words: Words) -> None:
+    """How long a tile takes if two units work at once."""
     words.draw("clocks")
-    head_dim = choice("d, head_dim", HEAD_DIMS, head_dim, f"{prefix}_head_dim", 110)
-    figure = st.container()
-    clocks = lesson.tile_clocks(head_dim)
-    of_units = prefix == "after_units"
-    answered = (_predict_faster_products if of_units else _predict_overlap)(words, clocks, head_dim)
-    if answered and of_units:
-        label, key = "Exponentials by polynomial, per cent", f"{prefix}_share"
-        percent = st.slider(label, 0, 100, 0, 5, key=key, bind="query-params", width=300)
-        clocks = lesson.tile_clocks(head_dim, percent / 100)
-    with figure:
-        plot(figures.clocks_figure(clocks, colors(), answered), key=f"{prefix}_clocks")
-    if answered:
-        st.markdown(limit_words(clocks))
-        words.draw("clocks model", head_dim=head_dim, per_clock=lesson.EXPONENTIALS_PER_CLOCK)
-
-
-def _predict_overlap(words: Words, clocks: lesson.Clocks, head_dim: int) -> bool:
-    """How long a tile takes if two units work at once; whether the reader has answered."""
-    products, exponentials = (int(clocks["H100"][unit]) for unit in ("tensor cores", "exponentials"))
+    head_dim = choice("d, head_dim", HEAD_DIMS, 128, "after_overlap_head_dim", 110)
+    figure, clocks = st.container(), lesson.tile_clocks(head_dim)
+    products, exponentials, _ = map(int, clocks["H100"].values())
     times = {"products": products, "exponentials": exponentials, "in_turn": products + exponentials}
     options, right = [f"{count:,}" for count in sorted({*times.values()})], f"{max(products, exponentials):,}"
     key = f"after_overlap_clocks_{head_dim}"
-    return ask(words, "overlap question", key, options, right, head_dim=head_dim, **times)
+    answered = ask(words, "overlap question", key, options, right, head_dim=head_dim, **times)
+    _draw_clocks(words, clocks, head_dim, figure, answered)
 
 
-def _predict_faster_products(words: Words, clocks: lesson.Clocks, head_dim: int) -> bool:
-    """What twice as fast tensor cores are worth; whether the reader has answered."""
+def _units(words: Words) -> None:
+    """What twice as fast tensor cores are worth, and then exponentials by polynomial."""
+    words.draw("clocks")
+    head_dim = choice("d, head_dim", HEAD_DIMS, 64, "after_units_head_dim", 110)
+    figure, clocks = st.container(), lesson.tile_clocks(head_dim)
     hopper, blackwell = clocks["H100"], clocks["B200"]
     before, after = (int(max(each.values())) for each in (hopper, blackwell))
-    options = {0.5: "half as many", 1.0: "as many"}
-    right = options.get(after / before, f"{after / before:.0%} as many")
-    return ask(
-        *(
-            words,
-            "faster question",
-            f"after_units_clocks_{head_dim}",
-            sorted({*options.values(), right}),
-            right,
-        ),
-        head_dim=head_dim,
-        products=int(blackwell["tensor cores"]),
-        products_before=int(hopper["tensor cores"]),
-        exponentials=int(blackwell["exponentials"]),
-        before=before,
-        after=after,
-    )
+    right = GAINS.get(after / before, f"{after / before:.0%} as many")
+    given = {"hopper": hopper, "blackwell": blackwell, "before": before, "after": after, "head_dim": head_dim}
+    key = f"after_units_clocks_{head_dim}"
+    answered = ask(words, "faster question", key, sorted({*GAINS.values(), right}), right, **given)
+    if answered:
+        label = "Exponentials by polynomial, per cent"
+        percent = st.slider(label, 0, 100, 0, 5, key="after_units_share", bind="query-params", width=300)
+        clocks = lesson.tile_clocks(head_dim, percent / 100)
+    _draw_clocks(words, clocks, head_dim, figure, answered)
+
+
+def _draw_clocks(
+    words: Words, clocks: lesson.Clocks, head_dim: int, figure: DeltaGenerator, answered: bool
+) -> None:
+    """Clocks of the units of one SM for one tile on each GPU, and once predicted the overlapped ones."""
+    with figure:
+        plot(figures.clocks_figure(clocks, colors(), answered), key="after_clocks")
+    if answered:
+        limits = limit_words(clocks)
+        words.draw("clocks model", limits=limits, head_dim=head_dim, per_clock=lesson.EXPONENTIALS_PER_CLOCK)
 
 
 def limit_words(clocks: lesson.Clocks) -> str:
@@ -110,8 +99,7 @@ def limit_words(clocks: lesson.Clocks) -> str:
         gpu: " and ".join(unit for unit, count in each.items() if count == max(each.values()))
         for gpu, each in clocks.items()
     }
-    limits = ", ".join(f"the {unit} on the {gpu}" for gpu, unit in slowest.items())
-    return f"**Overlapped, the limit is set by** {limits}."
+    return ", ".join(f"the {unit} on the {gpu}" for gpu, unit in slowest.items())
 
 
 def _eight_bits(words: Words) -> None:
@@ -122,9 +110,8 @@ def _eight_bits(words: Words) -> None:
     with st.container(horizontal=True, gap="small"):
         length = number("N, tokens", low, high, default.length, 32, "after_tokens", 130)
         d = choice("d, head_dim", lesson.ROTATED_HEAD_DIMS, default.head_dim, "after_head_dim", 110)
-        percent = number(
-            "Outliers, per cent", 0.0, 10.0, 100 * default.outlier_share, 0.1, "after_outliers", 150
-        )
+        share = 100 * default.outlier_share
+        percent = number("Outliers, per cent", 0.0, 10.0, share, 0.1, "after_outliers", 150)
         size = number("Their deviation", 0.0, 1000.0, default.outlier_size, 1.0, "after_size", 140)
         block = choice("Rows per block", TILE_SIZES, 64, "after_block", 130)
         seed = number("Seed", 0, 9999, default.seed, 1, "after_seed", 110)
@@ -150,14 +137,9 @@ def _speeds(words: Words) -> str:
     measurement = next(filter(_shows_hopper, recorded_document("sweeps").measurements), None)
     if measurement is None:
         return ""
-    problem = measurement.problem
-    speeds = {
-        result.peer: result.tflops(problem) for result in measurement.results if result.direction == "forward"
-    }
-    shown = ", ".join(f"{PEERS[peer].label} {speeds[peer]:.0f}" for peer in HOPPER_PEERS)
-    for term in ("SDPA", "cuDNN"):
-        shown = shown.replace(term, f"[[{term}]]", 1)
-    return words("speeds", device=measurement.device, problem=problem, shown=shown)
+    problem, results = measurement.problem, (measurement.result(peer, "forward") for peer in HOPPER_PEERS)
+    speeds = [f"{PEERS[each.peer].label} {each.tflops(problem):.0f}" for each in results if each]
+    return words("speeds", device=measurement.device, problem=problem, shown=", ".join(speeds))
 
 
 def _shows_hopper(measurement: Measurement) -> bool:
@@ -175,11 +157,11 @@ def _late_rescale(words: Words) -> None:
         inputs = choice("Inputs", INPUTS, "growing_max", "after_inputs", 150)
         threshold = slider("Threshold, powers of two", lesson.THRESHOLDS, 8, "after_threshold", width=260)
     problem = AttentionProblem(q_len=128, kv_len=2048, head_dim=64, inputs=inputs)
-    results = [lesson.late_rescale(problem, step) for step in lesson.THRESHOLDS]
+    results = {step: lesson.late_rescale(problem, step) for step in lesson.THRESHOLDS}
     words.draw(
         "late results",
-        rescales=figures.late_rescale_figure(results, threshold, colors()),
-        chosen=results[lesson.THRESHOLDS.index(threshold)],
+        rescales=figures.late_rescale_figure([*results.values()], threshold, colors()),
+        chosen=results[threshold],
         link=[("Watch the rescale factor alpha", problem)],
     )
 
@@ -189,9 +171,5 @@ def _exp2(words: Words) -> None:
     words.draw("exp2")
     degree = st.slider("Degree", 1, 6, 3, key="after_degree", bind="query-params")
     x, error = lesson.exp2_errors(degree)
-    words.draw(
-        "exp2 results",
-        errors=figures.exp2_figure(x, error, degree, colors()),
-        largest=abs(error).max(),
-        rounding=lesson.ROUNDING["bfloat16"],
-    )
+    figure = figures.exp2_figure(x, error, degree, colors())
+    words.draw("exp2 results", errors=figure, largest=abs(error).max(), rounding=lesson.ROUNDING["bfloat16"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 
 import streamlit as st
 
@@ -33,43 +32,42 @@ INPUT_HELP = "\n".join(f"- **{name}**: {words}" for name, words in INPUT_WORDS.i
 
 def show() -> None:
     """Draw the chapter."""
-    draws: dict[str, Callable[[], None]] = {
-        "Split the keys": _split_keys,
-        "FlashAttention-3": functools.partial(flash3, WORDS),
-        "FlashAttention-4": functools.partial(flash4, WORDS),
-    }
-    parts("after_topic", draws)
+    newer = {"FlashAttention-3": functools.partial(flash3, WORDS)}
+    newer["FlashAttention-4"] = functools.partial(flash4, WORDS)
+    parts("after_topic", {"Split the keys": _split_keys, **newer})
 
 
 def _split_keys() -> None:
     """Programs on the GPU without and with splitting, and the merge on one row."""
     WORDS.draw("Split the keys")
     problem, gpu = _decoding()
+    curve = splitting.occupancy_curve(problem, gpu.sm_count)
     plan = splitting.occupancy(problem, gpu.sm_count, problem.kv_splits)
-    rule, alone = (splitting.occupancy(problem, gpu.sm_count, splits) for splits in (0, 1))
-    unsplit = splitting.unsplit_programs(problem)
+    rule, alone = splitting.occupancy(problem, gpu.sm_count), curve[0]
+    unsplit = problem.heads * problem.q_tiles
     split_words = f"{format_count(plan.splits, 'part')} of {format_count(plan.tiles_per_split, 'key tile')}"
+    queries = min(256, problem.kv_len // 2)
     chunk = AttentionProblem(
-        q_len=min(256, problem.kv_len // 2),
-        kv_len=problem.kv_len,
-        mask="causal",
-        block_m=64,
-        block_n=problem.block_n,
+        q_len=queries, kv_len=problem.kv_len, mask="causal", block_m=64, block_n=problem.block_n
     )
-    shared = {"problem": problem, "gpu": gpu, "plan": plan, "per_sm": tiles.PROGRAMS_PER_SM}
     WORDS.draw(
         "split",
-        **shared,
-        before=functools.partial(_squares, "**FlashAttention-2**", unsplit["FlashAttention-2"], gpu),
+        problem=problem,
+        gpu=gpu,
+        plan=plan,
+        per_sm=tiles.PROGRAMS_PER_SM,
+        before=functools.partial(_squares, "**FlashAttention-2**", unsplit, gpu),
         after=functools.partial(_squares, f"**Split-KV**, {split_words}", plan.programs, gpu),
-        flash1=unsplit["FlashAttention-1"],
-        flash2=unsplit["FlashAttention-2"],
-        row_tiles=splitting.row_programs(problem) // problem.kv_heads,
+        unsplit=unsplit,
+        row_tiles=alone.programs // problem.kv_heads,
         merge=functools.partial(_merge, problem, plan),
-        steps=split_steps_figure(splitting.occupancy_curve(problem, gpu.sm_count), plan, rule, colors()),
+        steps=split_steps_figure(curve, plan, rule, colors()),
         cost=WORDS(
             "cost",
-            **shared,
+            problem=problem,
+            gpu=gpu,
+            plan=plan,
+            per_sm=tiles.PROGRAMS_PER_SM,
             alone=alone,
             rule=rule,
             wanted=tiles.splits_to_fill(alone.programs, problem.kv_tiles, gpu.sm_count),
@@ -77,7 +75,6 @@ def _split_keys() -> None:
             cache=splitting.cache_bytes(problem),
         ),
         chunk=chunk,
-        all_tiles=chunk.q_tiles * chunk.kv_tiles,
         tiles=tiles.count_tiles(chunk),
         see_tiles=[("See the tiles", chunk)],
     )
@@ -95,16 +92,9 @@ def _decoding() -> tuple[AttentionProblem, Gpu]:
         group = choice("Query heads to each", GROUPS, 4, "after_group", 150)
         block_n = choice("BLOCK_N", TILE_SIZES, 64, "after_block_n", 120)
     problem = AttentionProblem(
-        q_heads=kv_heads * group,
-        kv_heads=kv_heads,
-        q_len=q_len,
-        kv_len=kv_len,
-        head_dim=64,
-        block_m=16,
-        block_n=block_n,
-        kv_splits=splits,
+        q_heads=kv_heads * group, kv_heads=kv_heads, q_len=q_len, kv_len=kv_len, kv_splits=splits
     )
-    return problem, gpu
+    return problem.with_(head_dim=64, block_m=16, block_n=block_n), gpu
 
 
 def _squares(title: str, programs: int, gpu: Gpu) -> None:
@@ -120,16 +110,15 @@ def _merge(problem: AttentionProblem, plan: splitting.Occupancy) -> None:
     if not ask(WORDS, "merge question", "after_merge", options, weighted):
         return
     st.subheader("Merging is exact", anchor=False)
-    problem = problem.with_(
-        inputs=choice("Inputs", INPUTS, INPUTS[0], "after_row_inputs", 160, INPUT_HELP), kv_splits=plan.splits
-    )
-    row = splitting.split_row(problem, plan.splits)
+    inputs = choice("Inputs", INPUTS, INPUTS[0], "after_row_inputs", 160, INPUT_HELP)
+    problem = problem.with_(inputs=inputs, kv_splits=plan.splits)
+    one_row = problem.with_(batch=1, q_heads=1, kv_heads=1, q_len=1)
+    row = splitting.split_row(one_row, plan.splits)
     shown = min(len(row.weights), SHOWN_PARTS)
     columns = {"m": row.row_max, "l": row.row_sum, "lse": row.lse_of_part, "weight": row.weights}
     matrices = [Matrix(name, values[:shown], "state") for name, values in columns.items()]
     matrices.append(Matrix("o, first 6 of 64 features", row.outputs[:shown, :6], "output"))
     color, mean_color = ("green" if error < ROUNDING else "red" for error in (row.error, row.mean_error))
-    one_row = splitting.one_row(problem).with_(kv_splits=plan.splits)
     WORDS.draw(
         "merge",
         weights=parts_figure(row, colors()),

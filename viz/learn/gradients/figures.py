@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
 
-from viz.learn.gradients.maths import BlockError
 from viz.shared import theme
 from viz.shared.figures.charts import chart, framed, hatched
 
-SERIES = {
-    "dS": ("d_scores", "output", ""),
-    "dQ": ("d_query", "query", "x"),
-    "dK": ("d_key", "key", "."),
-}
-"""By name: the field of BlockError, the palette entry, and the pattern."""
+LOOKS = {"dS": ("output", ""), "dQ": ("query", "x"), "dK": ("key", ".")}
+"""Palette entry and pattern by name."""
 
 
-def block_error_figure(errors: Sequence[BlockError], chosen: int, colors: theme.Palette) -> go.Figure:
+def block_error_figure(
+    errors: Sequence[Mapping[str, float]], chosen: int, colors: theme.Palette
+) -> go.Figure:
     """Bars of the relative error of dS, dQ and dK over the block size; the chosen size has a frame."""
-    is_chosen = [error.block == chosen for error in errors]
+    blocks = [str(block) for block in range(1, len(errors) + 1)]
+    is_chosen = [block == str(chosen) for block in blocks]
     bars = [
         go.Bar(
             name=name,
-            x=[str(error.block) for error in errors],
-            y=[getattr(error, field) for error in errors],
+            x=blocks,
+            y=[error[name] for error in errors],
             marker=hatched("", pattern, colors) | framed(getattr(colors, color), is_chosen, colors),
             hovertemplate=f"block of %{{x}} keys: error of {name} is %{{y:.2g}} of its largest value"
             "<extra></extra>",
         )
-        for name, (field, color, pattern) in SERIES.items()
+        for name, (color, pattern) in LOOKS.items()
     ]
     title = "largest error, as a share of the largest right value"
     x = {"title": "keys in a block (last: the whole row)", "type": "category"}

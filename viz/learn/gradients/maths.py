@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -40,39 +39,22 @@ def forward(lesson: GradientLesson, given: Mapping[str, np.ndarray] | None = Non
     return values
 
 
-def jacobian_by_quotient(scores: np.ndarray) -> np.ndarray:
-    """dP_l / dS_t of one row by the quotient rule with deltas: (e_l d_lt sum - e_l e_t) / sum^2.
-
-    (length,) -> (length, length), indexed [l, t].
-    """
-    exponentials = np.exp(scores - scores.max())
-    total = exponentials.sum()
-    delta = np.eye(len(scores))
-    return (exponentials[:, None] * delta * total - np.outer(exponentials, exponentials)) / total**2
-
-
-def jacobian_by_logarithm(scores: np.ndarray) -> np.ndarray:
-    """dP_l / dS_t of one row from ln P_l = S_l - lse: d ln P_l / dS_t = d_lt - P_t, times P_l.
-
-    (length,) -> (length, length), indexed [l, t].
-    """
-    share = softmax(scores)
-    return share[:, None] * (np.eye(len(scores)) - share[None, :])
-
-
 @functools.lru_cache(maxsize=64)
 def derived(lesson: GradientLesson) -> dict[str, np.ndarray]:
     """Every line of the derivation by name: the forward values, then the backward pass from dY on.
 
-    "J quotient", "J logarithm" (length, length, length): row, l, t. "dS deltas": each row's Jacobian times
-    its dP. "D of P" and "D of O": rowsum(P * dP) and rowsum(O * dO). "P of lse": exp(S - lse).
+    "J quotient", "J logarithm" (length, length, length), indexed [row, l, t]: dP_l / dS_t of a row by the
+    quotient rule with deltas, and from ln P_l = S_l - lse. "dS deltas": each row's Jacobian times its dP.
+    "D of P" and "D of O": rowsum(P * dP) and rowsum(O * dO). "P of lse": exp(S - lse).
     """
-    v = forward(lesson)
+    v, delta = forward(lesson), np.eye(lesson.length)
     v["dW_O"], v["dO"] = v["O"].T @ v["dY"], v["dY"] @ v["W_O"].T
     v |= attention_gradients(v, lesson.scale)
-    v["J quotient"] = np.stack([jacobian_by_quotient(row) for row in v["S"]])
-    v["J logarithm"] = np.stack([jacobian_by_logarithm(row) for row in v["S"]])
-    v["δ − P"] = np.eye(lesson.length) - v["P"][:, None]
+    e = np.exp(v["S"] - v["S"].max(axis=1, keepdims=True))
+    total = e.sum(axis=1)[:, None, None]
+    v["J quotient"] = (e[:, :, None] * delta * total - e[:, :, None] * e[:, None, :]) / total**2
+    v["δ − P"] = delta - v["P"][:, None]
+    v["J logarithm"] = v["P"][:, :, None] * v["δ − P"]
     v["D of P"] = (v["P"] * v["dP"]).sum(axis=1)
     v["difference"] = v["D of P"] - v["D of O"]
     v["dS deltas"] = np.einsum("rlt,rl->rt", v["J quotient"], v["dP"])
@@ -81,16 +63,16 @@ def derived(lesson: GradientLesson) -> dict[str, np.ndarray]:
 
 
 def attention_gradients(v: Mapping[str, np.ndarray], scale: float) -> dict[str, np.ndarray]:
-    """dV, dP, D, dS, dQ and dK from Q, K, V, P, O and dO, all (rows, features)."""
-    d_weights, d = v["dO"] @ v["V"].T, (v["O"] * v["dO"]).sum(axis=1)
-    d_scores = v["P"] * (d_weights - d[:, None])
+    """dV, dP, D, dS, dQ and dK from Q, K, V, P, O and dO, all (rows, features); heads may come first."""
+    d_weights, d = v["dO"] @ v["V"].swapaxes(-1, -2), (v["O"] * v["dO"]).sum(axis=-1)
+    d_scores = v["P"] * (d_weights - d[..., None])
     return {
-        "dV": v["P"].T @ v["dO"],
+        "dV": v["P"].swapaxes(-1, -2) @ v["dO"],
         "dP": d_weights,
         "D of O": d,
         "dS": d_scores,
         "dQ": d_scores @ v["K"] * scale,
-        "dK": d_scores.T @ v["Q"] * scale,
+        "dK": d_scores.swapaxes(-1, -2) @ v["Q"] * scale,
     }
 
 
@@ -105,54 +87,42 @@ def head_counts(dim: int) -> tuple[int, ...]:
     return tuple(heads for heads in range(1, dim + 1) if dim % heads == 0)
 
 
-def heads_forward(
+def several_heads(
     lesson: GradientLesson, heads: int, given: Mapping[str, np.ndarray] | None = None
 ) -> dict[str, np.ndarray]:
-    """The forward pass of a layer of `heads` heads; "O_0", "P_0" and so on are those of a head.
+    """The forward values and all gradients of a layer by name; "O_0", "dQ_0" and so on are those of a head.
 
-    A value in `given` replaces the lesson's own number of that name. Chu, Liu and Lin 2026, eq 3; they divide
-    the scores of a head by the root of d. Here it is the root of the head's own d / heads features, as in
-    Vaswani et al. 2017, section 3.2.2.
+    `heads` divides the features. A value in `given` replaces the lesson's own number of that name. Chu, Liu
+    and Lin 2026, eq 3; they divide the scores of a head by the root of d. Here it is the root of the head's
+    own d / heads features, as in Vaswani et al. 2017, section 3.2.2.
     """
+    scale = math.sqrt(heads / lesson.dim)
+
+    def cut(columns: np.ndarray) -> np.ndarray:
+        return np.stack(np.split(columns, heads, axis=1))
+
     v = lesson.numbers() | dict(given or {})
     v |= {name: v["Z"] @ v[f"W_{name}"] for name in "QKV"}
-    for name in "QKV":
-        v |= _cut(name, v[name], heads)
-    for head in range(heads):
-        scores = v[f"Q_{head}"] @ v[f"K_{head}"].T * math.sqrt(heads / lesson.dim)
-        v[f"P_{head}"] = softmax(scores)
-        v[f"O_{head}"] = v[f"P_{head}"] @ v[f"V_{head}"]
-    v["O"] = np.hstack([v[f"O_{head}"] for head in range(heads)])
-    return v | {"Y": v["O"] @ v["W_O"]}
-
-
-@functools.lru_cache(maxsize=32)
-def several_heads(lesson: GradientLesson, heads: int) -> dict[str, np.ndarray]:
-    """The forward values and all gradients by name, for a number of heads that divides the features."""
-    v = heads_forward(lesson, heads)
-    v["dW_O"], v["dO"] = v["O"].T @ v["dY"], v["dY"] @ v["W_O"].T
-    v |= _cut("dO", v["dO"], heads)
-    for head in range(heads):
-        own = {name: v[f"{name}_{head}"] for name in ("Q", "K", "V", "P", "O", "dO")}
-        gradients = attention_gradients(own, math.sqrt(heads / lesson.dim))
-        v |= {f"{name}_{head}": gradients[name] for name in ("dQ", "dK", "dV")}
-    v |= {name: np.hstack([v[f"{name}_{head}"] for head in range(heads)]) for name in ("dQ", "dK", "dV")}
+    own = {name: cut(v[name]) for name in "QKV"}  # (heads, length, features of a head)
+    own["P"] = softmax(own["Q"] @ own["K"].swapaxes(1, 2) * scale)
+    own["O"] = own["P"] @ own["V"]
+    v["O"] = np.hstack([*own["O"]])
+    v["Y"], v["dW_O"], v["dO"] = v["O"] @ v["W_O"], v["O"].T @ v["dY"], v["dY"] @ v["W_O"].T
+    own["dO"] = cut(v["dO"])
+    own |= attention_gradients(own, scale)
+    v |= {name: np.hstack([*own[name]]) for name in ("dQ", "dK", "dV")}
+    v |= {f"{name}_{head}": part for name, parts in own.items() for head, part in enumerate(parts)}
     return v | _layer_gradients(v)
 
 
-def _cut(name: str, columns: np.ndarray, heads: int) -> dict[str, np.ndarray]:
-    """The columns of each head by name, such as "Q_0"."""
-    return {f"{name}_{head}": part for head, part in enumerate(np.split(columns, heads, axis=1))}
-
-
-def difference_of_dz(lesson: GradientLesson, heads: int) -> float:
-    """Largest difference of dZ of several heads from central differences."""
+def difference_of(name: str, lesson: GradientLesson, heads: int) -> float:
+    """Largest difference of d`name` of several heads from central differences."""
     v = several_heads(lesson, heads)
 
     def loss(given: Mapping[str, np.ndarray]) -> np.ndarray:
-        return (heads_forward(lesson, heads, given)["Y"] * v["dY"]).sum()
+        return (several_heads(lesson, heads, given)["Y"] * v["dY"]).sum()
 
-    return float(np.abs(v["dZ"] - central(loss, "Z", v["Z"])).max())
+    return float(np.abs(v[f"d{name}"] - central(loss, name, v[name])).max())
 
 
 CHECKED_AGAINST = {
@@ -218,40 +188,21 @@ def block_sums(lesson: GradientLesson, block: int) -> np.ndarray:
     return np.add.reduceat(lines["P"] * lines["dP"], np.arange(0, lesson.length, block), axis=1)
 
 
-@dataclass(frozen=True)
-class BlockError:
-    """Error if each block uses its own sum as D: the largest error as a share of the largest right value."""
+def block_errors(lesson: GradientLesson) -> tuple[dict[str, float], ...]:
+    """The errors if each block uses its own sum as D, for each block size from 1 to the whole row.
 
-    block: int
-    d_scores: float
-    d_query: float
-    d_key: float
-    largest: float
-    """Largest error of dS itself."""
-
-
-def block_errors(lesson: GradientLesson) -> tuple[BlockError, ...]:
-    """The errors for each block size from 1 to the whole row, which alone is right.
-
-    The pseudocode of Nagaraj 2025, section 3.2.4, uses the block's own sum.
+    The whole row alone is right. Of dS, dQ and dK, each as a share of the largest right value, and "largest",
+    that of dS itself. The pseudocode of Nagaraj 2025, section 3.2.4, uses the block's own sum.
     """
     v, errors = derived(lesson), []
     for block in range(1, lesson.length + 1):
         own_sums = np.repeat(block_sums(lesson, block), block, axis=1)[:, : lesson.length]
         d_scores = v["P"] * (v["dP"] - own_sums)
         d_query, d_key = d_scores @ v["K"] * lesson.scale, d_scores.T @ v["Q"] * lesson.scale
-        errors.append(
-            BlockError(
-                block,
-                _relative_error(d_scores, v["dS"]),
-                _relative_error(d_query, v["dQ"]),
-                _relative_error(d_key, v["dK"]),
-                float(np.abs(d_scores - v["dS"]).max()),
-            )
-        )
+        wrong = {
+            name: float(np.abs(got - v[name]).max())
+            for name, got in (("dS", d_scores), ("dQ", d_query), ("dK", d_key))
+        }
+        shares = {name: error / max(np.abs(v[name]).max(), 1e-300) for name, error in wrong.items()}
+        errors.append(shares | {"largest": wrong["dS"]})
     return tuple(errors)
-
-
-def _relative_error(got: np.ndarray, right: np.ndarray) -> float:
-    """Largest error as a share of the largest right value."""
-    return float(np.abs(got - right).max() / max(np.abs(right).max(), 1e-300))

@@ -12,12 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernels.algorithms.chip import FLOAT32_BYTES
+from kernels.algorithms.chip import FLOAT32_BYTES, row_bytes, sum_row_bytes
 from kernels.problem import AttentionProblem
 from kernels.trace import Trace
 from kernels.traffic.modelled import LSE_BYTES
-from viz.learn.ideas.maths import first_rows
-from viz.learn.softmax.maths import log_sum_exp
+from viz.learn.softmax.maths import first_head, log_sum_exp
 from viz.learn.tiling.maths import span, tiles_of
 
 
@@ -26,12 +25,8 @@ def backward_work(problem: AttentionProblem) -> dict[str, int]:
 
     Section "Backward Pass: Computational Complexity".
     """
-    square = problem.q_len * problem.kv_len
-    product, row_sums, scores = (
-        2 * square * problem.head_dim,
-        2 * problem.q_len * problem.head_dim,
-        2 * square,
-    )
+    square, row_sums = problem.q_len * problem.kv_len, 2 * problem.q_len * problem.head_dim
+    product, scores = 2 * square * problem.head_dim, 2 * square
     standard = 4 * product + scores + row_sums
     parts = {"product": product, "row_sums": row_sums, "scores": scores}
     return parts | {"standard": standard, "all": product + standard}
@@ -49,8 +44,11 @@ class LoopOrder:
     """Blocks of a key tile's rows by head_dim."""
     algorithm: str = ""
     """Key of kernels.algorithms.ALGORITHMS if a kernel of ours has this order."""
-    d_each_step: bool | None = None
-    """If `key_outer_run` runs this order: whether D is computed again at every step."""
+
+    @property
+    def blocks(self) -> tuple[str, ...]:
+        """All that a step moves."""
+        return self.q_blocks + self.kv_blocks
 
     def elements(self, problem: AttentionProblem) -> int:
         """Elements that the inner loop moves over the whole pass, with the sums that are read back.
@@ -74,14 +72,12 @@ LOOP_ORDERS = (
         "algorithm 7",
         "key tile outside, D computed again and again",
         q_blocks=("load Q", "load dO", "load O", "store dQ", "load dQ"),
-        d_each_step=True,
     ),
     LoopOrder(
         "algorithm 8",
         "key tile outside, D computed once",
         q_blocks=("load Q", "load dO", "store dQ", "load dQ"),
         algorithm="backward_kv_outer",
-        d_each_step=False,
     ),
     LoopOrder(
         "this project",
@@ -112,8 +108,8 @@ def counted_elements(problem: AttentionProblem, traces: Mapping[str, Trace]) -> 
     for order in LOOP_ORDERS:
         if order.algorithm in traces:
             counted[order.slug] = counted_inner_loop_elements(traces[order.algorithm])
-        elif order.d_each_step is not None and can_run(problem):
-            counted[order.slug] = sum(key_outer_run(problem, order.d_each_step).elements_in_loop.values())
+        elif order in (DRAFT, KEY_OUTER) and can_run(problem):
+            counted[order.slug] = sum(key_outer_run(problem, order).elements_in_loop.values())
     return counted
 
 
@@ -133,9 +129,8 @@ def counted_inner_loop_elements(trace: Trace) -> int:
 
 def draft_bytes(problem: AttentionProblem) -> int:
     """Algorithm 7 as one kernel: dQ through HBM in float32, and O loaded at every step instead of D."""
-    row, sum_row = problem.head_dim * problem.itemsize, problem.head_dim * FLOAT32_BYTES
-    step = 3 * row + 2 * sum_row + LSE_BYTES
-    return 4 * problem.kv_len * row + problem.q_len * problem.kv_tiles * step
+    step = 3 * row_bytes(problem) + 2 * sum_row_bytes(problem) + LSE_BYTES
+    return 4 * problem.kv_len * row_bytes(problem) + problem.q_len * problem.kv_tiles * step
 
 
 def row_wise_backward(problem: AttentionProblem, memory_bytes: int) -> tuple[int, int]:
@@ -144,13 +139,13 @@ def row_wise_backward(problem: AttentionProblem, memory_bytes: int) -> tuple[int
     All rows, and each matrix once, if eight (N, d) matrices and two rows of S fit; else as many rows as fit
     (see eq 70), with K and V in, and dK and dV in and out, for every block of rows (eq 65, 66).
     """
-    length, d, size = problem.q_len, problem.head_dim, problem.itemsize
-    memory = memory_bytes // size
-    if 8 * length * d + 2 * length <= memory:
-        return length, 8 * length * d * size
+    length, row = problem.q_len, row_bytes(problem)
+    memory = memory_bytes // problem.itemsize
+    if 8 * length * problem.head_dim + 2 * length <= memory:
+        return length, 8 * length * row
     rows = min(memory // (2 * length), length)
     times = tiles_of(length, rows) if rows else 0
-    return rows, bool(rows) * length * d * (4 * size + times * (2 * size + 4 * FLOAT32_BYTES))
+    return rows, bool(rows) * length * (4 * row + times * (2 * row + 4 * sum_row_bytes(problem)))
 
 
 MOST_STEPS = 2048
@@ -160,26 +155,6 @@ FLOAT32 = ("dQ", "lse", "D")
 """What waits in HBM in float32; everything else has the type of the inputs."""
 
 
-class SlowMemory:
-    """Arrays by name, whose loads and stores of rows are counted."""
-
-    def __init__(self, arrays: dict[str, np.ndarray]) -> None:
-        self.arrays = arrays
-        self.in_loop = False
-        self.moved: Counter[tuple[bool, str, str]] = Counter()
-        """(inside the inner loop, "load" or "store", name) -> elements."""
-
-    def load(self, name: str, rows: slice) -> np.ndarray:
-        """These rows."""
-        self.moved[self.in_loop, "load", name] += self.arrays[name][rows].size
-        return self.arrays[name][rows]
-
-    def store(self, name: str, rows: slice, values: np.ndarray) -> None:
-        """Put `values` into these rows."""
-        self.moved[self.in_loop, "store", name] += values.size
-        self.arrays[name][rows] = values
-
-
 @dataclass(frozen=True, eq=False)
 class KeyOuterRun:
     """What one run moved, and the gradients that it gave."""
@@ -187,7 +162,7 @@ class KeyOuterRun:
     bytes_moved: int
     """Over the whole pass."""
     elements_in_loop: dict[str, int]
-    """Elements by what was moved in the inner loop, such as "load dQ"; without lse and D, one per row."""
+    """By the order's blocks, such as "load dQ"; without lse and D, one number per row."""
     gradients: dict[str, np.ndarray]
     """dQ, dK and dV, (rows, head_dim), float64."""
 
@@ -200,7 +175,7 @@ def can_run(problem: AttentionProblem) -> bool:
 
 def inputs_of(problem: AttentionProblem) -> dict[str, np.ndarray]:
     """Q, K, V and dO of the problem's seed, with O and lse of the forward pass; float64, one head."""
-    query, key, value = first_rows(problem, problem.q_len)
+    query, key, value = first_head(problem)
     scores = query @ key.T * problem.scale
     lse = log_sum_exp(scores)
     output = np.exp(scores - lse[:, None]) @ value
@@ -209,39 +184,43 @@ def inputs_of(problem: AttentionProblem) -> dict[str, np.ndarray]:
 
 
 @functools.lru_cache(maxsize=8)
-def key_outer_run(problem: AttentionProblem, d_each_step: bool) -> KeyOuterRun:
-    """Algorithm 8, or with `d_each_step` algorithm 7, which loads O at every step to compute D again.
+def key_outer_run(problem: AttentionProblem, order: LoopOrder) -> KeyOuterRun:
+    """KEY_OUTER, or DRAFT, which loads O at every step to compute D again.
 
     dQ waits in HBM and travels at every step.
     """
-    given = inputs_of(problem)
-    gradients = {f"d{name}": np.zeros_like(given[name]) for name in "QKV"}
-    memory = SlowMemory(given | gradients | {"D": np.zeros(problem.q_len)})
+    arrays = inputs_of(problem) | {"D": np.zeros(problem.q_len)}
+    arrays |= {f"d{name}": np.zeros_like(arrays[name]) for name in "QKV"}
+    moved: Counter[str] = Counter()
+
+    def load(name: str, rows: slice) -> np.ndarray:
+        moved[f"load {name}"] += arrays[name][rows].size
+        return arrays[name][rows]
+
+    def store(name: str, rows: slice, values: np.ndarray) -> None:
+        moved[f"store {name}"] += values.size
+        arrays[name][rows] = values
+
     q_tiles = [span(i, problem.block_m) for i in range(problem.q_tiles)]
-    if not d_each_step:
+    if order is KEY_OUTER:
         for rows in q_tiles:
-            memory.store("D", rows, (memory.load("O", rows) * memory.load("dO", rows)).sum(axis=1))
+            store("D", rows, (load("O", rows) * load("dO", rows)).sum(axis=1))
+    before = moved.copy()
     for j in range(problem.kv_tiles):
         keys = span(j, problem.block_n)
-        key, value = memory.load("K", keys), memory.load("V", keys)
+        key, value = load("K", keys), load("V", keys)
         d_key, d_value = np.zeros_like(key), np.zeros_like(value)
-        memory.in_loop = True
         for rows in q_tiles:
-            query, d_output, lse = (memory.load(name, rows) for name in ("Q", "dO", "lse"))
-            d = (memory.load("O", rows) * d_output).sum(axis=1) if d_each_step else memory.load("D", rows)
+            query, d_output, lse = (load(name, rows) for name in ("Q", "dO", "lse"))
+            d = load("D", rows) if order is KEY_OUTER else (load("O", rows) * d_output).sum(axis=1)
             weights = np.exp(query @ key.T * problem.scale - lse[:, None])
             d_scores = problem.scale * weights * (d_output @ value.T - d[:, None])
-            memory.store("dQ", rows, memory.load("dQ", rows) + d_scores @ key)
+            store("dQ", rows, load("dQ", rows) + d_scores @ key)
             d_key += d_scores.T @ query
             d_value += weights.T @ d_output
-        memory.in_loop = False
-        memory.store("dK", keys, d_key)
-        memory.store("dV", keys, d_value)
-    sizes = {name: FLOAT32_BYTES if name in FLOAT32 else problem.itemsize for name in memory.arrays}
-    in_loop = {
-        f"{way} {name}": count
-        for (inside, way, name), count in memory.moved.items()
-        if inside and name not in ("lse", "D")
-    }
-    bytes_moved = sum(count * sizes[name] for (_, _, name), count in memory.moved.items())
-    return KeyOuterRun(bytes_moved, in_loop, gradients)
+        store("dK", keys, d_key)
+        store("dV", keys, d_value)
+    sizes = {name: FLOAT32_BYTES if name in FLOAT32 else problem.itemsize for name in arrays}
+    bytes_moved = sum(count * sizes[what.split()[1]] for what, count in moved.items())
+    in_loop = {block: moved[block] - before[block] for block in order.q_blocks}
+    return KeyOuterRun(bytes_moved, in_loop, {name: arrays[name] for name in ("dQ", "dK", "dV")})

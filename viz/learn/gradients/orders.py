@@ -15,7 +15,7 @@ from viz.learn.counts import counted_runs, where_counted
 from viz.learn.gradients import maths_traffic as lesson
 from viz.learn.io.figures import ByteBar, bytes_figure
 from viz.learn.tiling.maths import tiles_of
-from viz.learn.words import Words, table
+from viz.learn.words import Words
 from viz.shared import runs, theme
 from viz.shared.formats import format_count
 
@@ -33,27 +33,39 @@ def traffic_view(words: Words, palette: theme.Palette) -> None:
     """Bytes of each way through the backward pass, and folded what moves and what is computed."""
     words.draw("Traffic")
     problem = traffic_problem()
-    page = st.container()
-    ready = _runs(problem)  # below the rest, which its progress would push down
+    page, store = st.container(), runs.run_store()
+    wanted = [(problem, name) for name in LINKS.values()]
+    found = counted_runs(store, runs.backend(store), wanted, "gradients_orders")  # below the rest, which its
+    ready = {name: run for (_, name), run in found.items()}  # progress would push down
     forward, backward = ALGORITHMS["flash2"], ALGORITHMS["backward"]
     rows, _ = lesson.row_wise_backward(problem, SRAM_BYTES)
-    row_wise = {"rows": rows, "room": SRAM_BYTES, "times": tiles_of(problem.q_len, rows) if rows else 0}
+    times = tiles_of(problem.q_len, rows) if rows else 0
     squares, work = 7 * problem.q_len * problem.kv_len, lesson.backward_work(problem)
+    least = 8 * problem.q_len * problem.head_dim * problem.itemsize
+    counted = lesson.counted_elements(problem, {name: run.trace for name, run in ready.items()})
+    orders = (
+        {
+            "order": order,
+            "moves": ", ".join(order.blocks),
+            "count": len(order.blocks),
+            "counted": f"{counted[order.slug]:,}" if order.slug in counted else "–",
+            "modelled": order.elements(problem),
+        }
+        for order in lesson.LOOP_ORDERS
+    )
     with page:
         words.draw(
             "bytes",
-            bytes=bytes_figure(
-                byte_bars(problem, ready), 8 * problem.q_len * problem.head_dim * problem.itemsize, palette
-            ),
-            row_wise=words("row-wise", **row_wise) if rows else "",
-            where=where_counted({(problem, name): run for name, run in ready.items()}),
+            bytes=bytes_figure(byte_bars(problem, ready), least, palette),
+            row_wise=words("row-wise", rows=rows, room=SRAM_BYTES, times=times) if rows else "",
+            where=where_counted(found),
             links=[(label, problem, name) for label, name in LINKS.items()],
-            orders=_orders_table(problem, ready),
+            orders=words.rows("orders", orders),
             problem=problem,
             query=lesson.QUERY_OUTER.elements(problem),
             key=lesson.KEY_OUTER.elements(problem),
-            query_bytes=ALGORITHMS[lesson.QUERY_OUTER.algorithm].requested_bytes(problem),
-            key_bytes=ALGORITHMS[lesson.KEY_OUTER.algorithm].requested_bytes(problem),
+            query_bytes=ALGORITHMS["backward_q_outer"].requested_bytes(problem),
+            key_bytes=ALGORITHMS["backward_kv_outer"].requested_bytes(problem),
             squares=squares,
             squares_bytes=squares * problem.itemsize,
             work=words("work", **work),
@@ -86,46 +98,23 @@ def traffic_problem(tiles: bool = True) -> AttentionProblem:
         )
 
 
-def _runs(problem: AttentionProblem) -> dict[str, runs.Run]:
-    """Algorithm -> its run, of those that are ready."""
-    store = runs.run_store()
-    wanted = [(problem, name) for name in LINKS.values()]
-    ready = counted_runs(store, runs.backend(store), wanted, "gradients_orders")
-    return {algorithm: run for (_, algorithm), run in ready.items()}
-
-
 def byte_bars(problem: AttentionProblem, ready: Mapping[str, runs.Run]) -> list[ByteBar]:
-    """A bar for each way through the backward pass; counted where a run is ready or short enough."""
+    """A bar for each way through the backward pass; counted if a run is ready or short enough."""
     modelled = {name: ALGORITHMS[name].requested_bytes(problem) for name in LINKS.values()}
+    modelled["draft"] = lesson.draft_bytes(problem)
     counted = {name: run.trace.total_bytes for name, run in ready.items()}
-    draft = None
     if lesson.can_run(problem):
-        draft = lesson.key_outer_run(problem, True).bytes_moved
-        counted.setdefault("backward_kv_outer", lesson.key_outer_run(problem, False).bytes_moved)
+        counted["draft"] = lesson.key_outer_run(problem, lesson.DRAFT).bytes_moved
+        counted.setdefault("backward_kv_outer", lesson.key_outer_run(problem, lesson.KEY_OUTER).bytes_moved)
     bars = [ByteBar("standard", standard_requested(problem, "backward"), None, "standard")]
     rows, moved = lesson.row_wise_backward(problem, SRAM_BYTES)
-    if rows:
-        bars.append(ByteBar(f"row-wise, {format_count(rows, 'row')}", moved, None, "state"))
-
-    def kernel_bar(label: str, name: str, color: str) -> ByteBar:
-        return ByteBar(label, modelled[name], counted.get(name), color)
-
-    return [
-        *bars,
-        kernel_bar("query outside (alg. 6)", "backward_q_outer", "query"),
-        ByteBar("key outside, draft (alg. 7)", lesson.draft_bytes(problem), draft, "value"),
-        kernel_bar("key outside (alg. 8)", "backward_kv_outer", "value"),
-        kernel_bar("our two kernels", "backward", "flash"),
+    bars += [ByteBar(f"row-wise, {format_count(rows, 'row')}", moved, None, "state")] if rows else []
+    return bars + [
+        ByteBar(label, modelled[name], counted.get(name), color)
+        for label, name, color in (
+            ("query outside (alg. 6)", "backward_q_outer", "query"),
+            ("key outside, draft (alg. 7)", "draft", "value"),
+            ("key outside (alg. 8)", "backward_kv_outer", "value"),
+            ("our two kernels", "backward", "flash"),
+        )
     ]
-
-
-def _orders_table(problem: AttentionProblem, ready: Mapping[str, runs.Run]) -> str:
-    """The blocks that a step moves in each order, and all that its inner loop moves."""
-    counted = lesson.counted_elements(problem, {name: run.trace for name, run in ready.items()})
-    rows = []
-    for order in lesson.LOOP_ORDERS:
-        blocks = (*order.q_blocks, *order.kv_blocks)
-        elements = f"{counted[order.slug]:,}" if order.slug in counted else "–"
-        modelled = f"{order.elements(problem):,}"
-        rows.append((f"{order.label} ({order.slug})", ", ".join(blocks), len(blocks), elements, modelled))
-    return table("order | a step moves | blocks: | numbers, counted: | numbers, modelled:", rows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 import streamlit as st
@@ -12,7 +12,7 @@ from kernels.lessons.gradients import LIMITS, GradientLesson
 from kernels.problem import AttentionProblem
 from kernels.worker.failures import FAILURES
 from kernels.worker.requests import LessonGradientsRequest
-from viz.learn.controls import choice
+from viz.learn.controls import choice, number
 from viz.learn.gradients import maths
 from viz.learn.gradients.figures import block_error_figure
 from viz.learn.gradients.graphs import graphs_view
@@ -24,7 +24,7 @@ from viz.learn.predictions import weight_of_lse
 from viz.learn.stepper import parts, step_buttons
 from viz.learn.url_state import keep_in_url, switch_in_url, take_from_url
 from viz.learn.words import Words, filled, formulas, links, table
-from viz.shared import runs, theme
+from viz.shared import runs
 from viz.shared.formats import format_error
 from viz.shared.layout import colors, plot
 from viz.shared.waiting import redraw_when_done, retry_button
@@ -49,18 +49,17 @@ References = Mapping[str, Mapping[str, np.ndarray]]
 
 def show() -> None:
     """Draw the chapter."""
-    draws: dict[str, Callable[[theme.Palette], None]] = {
+    draws = {
         "P from lse": _rebuild,
         "Row sums D": _row_sums,
         "Line by line": _line_by_line,
-        "Traffic": functools.partial(traffic_view, WORDS),
+        "Traffic": lambda: traffic_view(WORDS, colors()),
         "Graphs": _graphs,
     }
-    palette = colors()
-    parts("gradients_view", {name: functools.partial(draw, palette) for name, draw in draws.items()})
+    parts("gradients_view", draws)
 
 
-def _rebuild(palette: theme.Palette) -> None:
+def _rebuild() -> None:
     """The failure, storing P, and its fix: P from S and lse, with one weight to predict."""
     lines = maths.derived(DEFAULT)
     scores, lse = lines["S"], lines["lse"]
@@ -84,7 +83,7 @@ def _rebuild(palette: theme.Palette) -> None:
         ") =",
         Matrix("P", lines["P"], "muted", hidden, note="hatched: not stored"),
     )
-    figure.html(matrices_html(rebuilt, palette))
+    figure.html(matrices_html(rebuilt, colors()))
     tiny = AttentionProblem(q_len=32, kv_len=32, head_dim=16, block_m=4, block_n=4)
     links(
         ("Backward: P is rebuilt from lse, tile by tile", tiny, "backward"),
@@ -92,7 +91,7 @@ def _rebuild(palette: theme.Palette) -> None:
     )
 
 
-def _row_sums(palette: theme.Palette) -> None:
+def _row_sums() -> None:
     """What happens if each block of keys uses its own sum as D."""
     WORDS.draw("Row sums D")
     with _inputs():
@@ -104,10 +103,10 @@ def _row_sums(palette: theme.Palette) -> None:
         whole = block == lesson.length
         sums = Matrix("rowsum(P ∘ dP) in each block", maths.block_sums(lesson, block), "bad")
         row_sums = Matrix("D", maths.derived(lesson)["D of O"], "state")
-        st.html(matrices_html([sums, "=" if whole else "≠", row_sums], palette))
+        st.html(matrices_html([sums, "=" if whole else "≠", row_sums], colors()))
         WORDS.draw("block error", color="green" if whole else "red", error=errors[block - 1])
     with right:
-        plot(block_error_figure(errors, block, palette), key="gradients_block_errors")
+        plot(block_error_figure(errors, block, colors()), key="gradients_block_errors")
 
 
 def _block_size(length: int) -> int:
@@ -123,7 +122,7 @@ def _block_size(length: int) -> int:
     )
 
 
-def _line_by_line(palette: theme.Palette) -> None:
+def _line_by_line() -> None:
     WORDS.draw("Line by line")
     name = switch_in_url(
         "Line of the derivation",
@@ -138,29 +137,23 @@ def _line_by_line(palette: theme.Palette) -> None:
         row = _row(lesson.length) if name in ROW_BY_ROW else 0
     references, note = _references(lesson)
     with st.container(border=True, key="gradients_slide"):
-        _one_line(name, lesson, row, heads, references, palette)
+        _one_line(name, lesson, row, heads, references)
         _back_and_forward(name)
     with st.expander("Every line against autograd and our kernels"):
         _all_lines(lesson, references, note)
 
 
-def _graphs(palette: theme.Palette) -> None:
+def _graphs() -> None:
     WORDS.draw("Graphs")
 
     def two_tokens() -> GradientLesson:
         with _inputs():
             return _lesson(length=2, dim=1)
 
-    graphs_view(WORDS, functools.partial(traffic_problem, tiles=False), two_tokens, palette)
+    graphs_view(WORDS, functools.partial(traffic_problem, tiles=False), two_tokens, colors())
 
 
-FIELDS = {
-    "length": ("N, tokens", 1),
-    "dim": ("d, features", 1),
-    "spread": ("Spread of S", 0.1),
-    "seed": ("Seed", 1),
-}
-"""Field of a lesson -> label and step of its input."""
+LABELS = {"length": "N, tokens", "dim": "d, features", "spread": "Spread of S", "seed": "Seed"}
 
 
 def _inputs() -> st.delta_generator.DeltaGenerator:
@@ -171,12 +164,11 @@ def _inputs() -> st.delta_generator.DeltaGenerator:
 def _lesson(**fixed: int) -> GradientLesson:
     """The reader's layer: a number input for each of its fields but those that are fixed."""
     chosen = {}
-    for field, (label, step) in FIELDS.items():
+    for field, label in LABELS.items():
         if field not in fixed:
-            kind, key = type(getattr(DEFAULT, field)), f"gradients_{field}"
-            limits, default = LIMITS[field], getattr(DEFAULT, field)
-            asked = st.number_input(label, *limits, default, step, key=key, bind="query-params", width=105)
-            chosen[field] = kind(asked)
+            default = getattr(DEFAULT, field)
+            step = 1 if isinstance(default, int) else 0.1
+            chosen[field] = number(label, *LIMITS[field], default, step, f"gradients_{field}", 105)
     return GradientLesson(**fixed, **chosen)
 
 
@@ -197,26 +189,21 @@ def _references(lesson: GradientLesson) -> tuple[References, str]:
 
     Finite differences are shown while autograd runs, and if there is no worker or it fails.
     """
-    store = runs.run_store()
-    if store is None or runs.backend(store) == "replay":
-        why = "No worker process runs"
-    else:
-        job = store.job(LessonGradientsRequest(lesson))
-        if job.wait(WAIT_S):
-            try:
+    store, why = runs.run_store(), "No worker process runs"
+    if store is not None and runs.backend(store) != "replay":
+        job, why = store.job(LessonGradientsRequest(lesson)), "Autograd is still running"
+        try:
+            if job.wait(WAIT_S):
                 answer = job.result()
-            except FAILURES as error:
-                retry_button(store, [job], "gradients-again", "Try autograd again")
-                why = f"Autograd failed ({error})"
-            else:
                 given = {AUTOGRAD: answer.autograd, KERNEL: answer.kernel}
                 return {
                     who: {name: np.array(rows) for name, rows in derivatives.items()}
                     for who, derivatives in given.items()
                 }, f"**Measured** now, on the same numbers: torch {answer.torch}, in the worker process."
-        else:
             redraw_when_done(job)
-            why = "Autograd is still running"
+        except FAILURES as error:
+            retry_button(store, [job], "gradients-again", "Try autograd again")
+            why = f"Autograd failed ({error})"
     note = f"{why}, so the lines are checked against **central finite differences** in NumPy."
     return {DIFFERENCES: maths.finite_differences(lesson)}, note
 
@@ -228,14 +215,12 @@ def _verdict(lesson: GradientLesson, line: str, difference: float, who: str) -> 
     return f":{color}-badge[{format_error(difference)}]"
 
 
-def _one_line(
-    name: str, lesson: GradientLesson, row: int, heads: int, references: References, palette: theme.Palette
-) -> None:
+def _one_line(name: str, lesson: GradientLesson, row: int, heads: int, references: References) -> None:
     """The chosen line: words, the reader's matrices, formulas, and its checks."""
     line = LINES[name]
     st.markdown(filled(line.words, numbers_of(lesson, row, heads)))
     for equation in equations_of(name, lesson, row, heads):
-        st.html(matrices_html(equation, palette))
+        st.html(matrices_html(equation, colors()))
     formulas(*line.formulas)
     if line.checks:
         who, reference = next(iter(references.items()))
@@ -246,7 +231,7 @@ def _one_line(
         remark = f" · {line.checked_against}" if line.checked_against else ""
         st.markdown(f"Largest difference from {who}{remark}: " + " · ".join(checks))
     if name == "heads":
-        difference = format_error(maths.difference_of_dz(lesson, heads))
+        difference = format_error(maths.difference_of("Z", lesson, heads))
         st.markdown(f"Largest difference of dZ from {DIFFERENCES}: {difference} (measured).")
 
 
@@ -262,16 +247,11 @@ def _all_lines(lesson: GradientLesson, references: References, note: str) -> Non
     """A table of all lines with their differences from each reference."""
     st.caption(note + " Largest difference of any element; green if it is only rounding.")
     differences = {who: maths.largest_differences(lesson, reference) for who, reference in references.items()}
-    rows = [
-        (
-            words,
-            *(
-                _verdict(lesson, line, of_lines[line], who) if line in of_lines else ""
-                for who, of_lines in differences.items()
-            ),
-        )
-        for line, words in LINE_WORDS.items()
-    ]
+    rows = []
+    for line, words in LINE_WORDS.items():
+        found = ((who, of_lines.get(line)) for who, of_lines in differences.items())
+        cells = ("" if error is None else _verdict(lesson, line, error, who) for who, error in found)
+        rows.append((words, *cells))
     half = -(-len(rows) // 2)
     for column, part in zip(st.columns(2), (rows[:half], rows[half:]), strict=True):
         column.markdown(table(" | ".join(["line", *differences]), part))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 
@@ -37,12 +38,14 @@ HEADS = {"right": "▶", "down": "▼"}
 STATE_WORDS = {"stands": "", "out": "left out", "falls": "falls", "idle": "not needed"}
 
 
-def idea_map_html(boxes: list[Box], because: dict[tuple[str, str], str]) -> str:
-    """Boxes, and arrows from an idea to the one that it needs. `because`: (needs, needed) -> the reason."""
+def idea_map_html(boxes: Sequence[Box], arrows: Iterable[Sequence[str]]) -> str:
+    """Boxes, and an arrow from an idea to the one that it needs: (needs, needed, why)."""
     states = {box.name: box.state for box in boxes}
-    drawn = "".join(map(_box, boxes))
-    arrows = "".join(_arrow(pair, words, _look(*map(states.get, pair))) for pair, words in because.items())
-    return f'<div class="idea-map">{drawn}{arrows}</div>'
+    drawn = [_box(box) for box in boxes]
+    drawn += [
+        _arrow((needs, needed), why, _look(states[needs], states[needed])) for needs, needed, why in arrows
+    ]
+    return f'<div class="idea-map">{"".join(drawn)}</div>'
 
 
 def _box(box: Box) -> str:
@@ -54,7 +57,7 @@ def _box(box: Box) -> str:
     )
 
 
-def _look(needs: str | None, needed: str | None) -> str:
+def _look(needs: str, needed: str) -> str:
     """The look of an arrow between boxes in these states: broken if the one falls for want of the other."""
     if needs == "falls" and needed in ("out", "falls"):
         return "broken"

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kernels.algorithms.chip import FLOAT32_BYTES
 from kernels.algorithms.flash2.entry import FORWARD, requested_bytes
-from kernels.algorithms.standard.entry import ENTRY as STANDARD
 from kernels.algorithms.standard.entry import PRODUCT, SCORES
+from kernels.algorithms.standard.traffic import matrix_bytes, standard_requested
 from kernels.device.gpus import Gpu
 from kernels.problem import AttentionProblem
-from kernels.traffic.modelled import LSE_BYTES
-from viz.learn.softmax.maths import attention
+from kernels.traffic.modelled import LSE_BYTES, forward_flops
+from viz.learn.softmax.maths import attention, first_head
 from viz.learn.tiling.maths import tiled_attention
 
 NEEDS = {
@@ -33,7 +34,6 @@ NEEDS = {
 lse needs none: it is m + log l of a row, and a softmax over whole rows has it too.
 """
 
-FLOAT32_BYTES = 4
 ROWS = 8
 """Queries over which errors are measured."""
 
@@ -56,29 +56,19 @@ class Costs:
     """Largest error of O over the rows looked at. Measured."""
 
 
-def needs_of(idea: str, problem: AttentionProblem, gpu: Gpu) -> tuple[str, ...]:
-    """The ideas without which `idea` does not work on this shape: NEEDS, without those it can do without.
-
-    If one key tile holds a whole row, no tiles have to be joined. If whole rows fit on the chip, one kernel
-    can hold them.
-    """
-    spared = set()
-    if problem.kv_tiles == 1:
-        spared.add(("tiling", "online softmax"))
-    if whole_rows_fit(problem, gpu):
-        spared.add(("fusion", "tiling"))
-    return tuple(need for need in NEEDS[idea] if (idea, need) not in spared)
-
-
 def falls_with(left_out: str | None, problem: AttentionProblem, gpu: Gpu) -> set[str]:
-    """The ideas that no longer work on this shape when `left_out` is gone.
+    """The ideas that no longer work on this shape when `left_out` is gone; empty for None.
 
-    Those that need it, those that need these, and so on; empty for None.
+    Those that need it, those that need these, and so on, by NEEDS. But if one key tile holds a whole row, no
+    tiles have to be joined, and if whole rows fit on the chip, one kernel can hold them.
     """
-    gone = {left_out} if left_out else set()
-    while more := {idea for idea in NEEDS if idea not in gone and gone & set(needs_of(idea, problem, gpu))}:
+    spared = {("tiling", "online softmax")} if problem.kv_tiles == 1 else set()
+    spared |= {("fusion", "tiling")} if whole_rows_fit(problem, gpu) else set()
+    needs = [(idea, need) for idea in NEEDS for need in NEEDS[idea] if (idea, need) not in spared]
+    gone = {left_out}
+    while more := {idea for idea, need in needs if need in gone} - gone:
         gone |= more
-    return gone - {left_out}
+    return {idea for idea in NEEDS if idea in gone} - {left_out}
 
 
 def idle_without(left_out: str | None, problem: AttentionProblem, gpu: Gpu) -> set[str]:
@@ -87,7 +77,7 @@ def idle_without(left_out: str | None, problem: AttentionProblem, gpu: Gpu) -> s
     Online softmax has no tiles to join if softmax sees whole rows, and lse has no P to rebuild if P is kept.
     """
     gone = falls_with(left_out, problem, gpu) | {left_out}
-    idle = {"online softmax"} if gone & {"tiling"} or left_out == "fusion" else set()
+    idle = {"online softmax"} if "tiling" in gone or left_out == "fusion" else set()
     idle |= {"lse"} if "recomputation" in gone else set()
     return idle - gone
 
@@ -100,30 +90,23 @@ def costs(problem: AttentionProblem, gpu: Gpu, left_out: str | None = None) -> C
     if the kernel goes on in tiles without the online softmax.
     """
     gone = falls_with(left_out, problem, gpu) | {left_out}
-    square = problem.q_len * problem.kv_len
-    matrix = square * problem.itemsize
-    recomputes = "recomputation" not in gone
-    in_one_kernel = left_out != "fusion" and ("tiling" not in gone or whole_rows_fit(problem, gpu))
-    forward = requested_bytes(problem) if in_one_kernel else STANDARD.requested_bytes(problem)
-    if in_one_kernel and not recomputes:
-        forward += matrix
-    whole_rows = "tiling" in gone or left_out == "fusion"
+    recomputes, in_tiles = "recomputation" not in gone, "tiling" not in gone
+    if left_out != "fusion" and (in_tiles or whole_rows_fit(problem, gpu)):  # one kernel
+        forward = requested_bytes(problem) + (0 if recomputes else matrix_bytes(problem))
+        chip = FORWARD.chip_bytes(problem) if in_tiles else whole_row_bytes(problem)
+    else:
+        forward = standard_requested(problem)
+        chip = max(kernel.chip_bytes(problem) for kernel in (SCORES, PRODUCT))
+    whole_rows = left_out == "fusion" or not in_tiles
     weight_sum, error = tile_sums(problem, left_out != "online softmax", whole_rows)
     return Costs(
         forward_bytes=forward,
-        chip_bytes=_chip_bytes(problem, in_one_kernel, "tiling" in gone),
-        kept_bytes=problem.q_len * LSE_BYTES if recomputes else matrix,
-        backward_flops=(5 if recomputes else 4) * 2 * square * problem.head_dim,
+        chip_bytes=chip,
+        kept_bytes=problem.q_len * LSE_BYTES if recomputes else matrix_bytes(problem),
+        backward_flops=(5 if recomputes else 4) * forward_flops(problem) // 2,
         weight_sum=weight_sum,
         output_error=error,
     )
-
-
-def _chip_bytes(problem: AttentionProblem, in_one_kernel: bool, in_whole_rows: bool) -> int:
-    """Of the fused kernel, in tiles or in whole rows, or of that one of the separate products with most."""
-    if not in_one_kernel:
-        return max(kernel.chip_bytes(problem) for kernel in (SCORES, PRODUCT))
-    return whole_row_bytes(problem) if in_whole_rows else FORWARD.chip_bytes(problem)
 
 
 def whole_row_bytes(problem: AttentionProblem) -> int:
@@ -158,26 +141,14 @@ def three_pass_bytes(problem: AttentionProblem) -> int:
     return requested_bytes(problem) + 2 * problem.q_tiles * key_bytes
 
 
-def first_rows(problem: AttentionProblem, rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The first `rows` queries (rows, head_dim) and all keys and values (kv_len, head_dim), float64.
-
-    Inputs "normal" of kernels.problem.inputs, before rounding, for one head.
-    """
-    rng = np.random.default_rng(problem.seed)
-    shape = (problem.kv_len, problem.head_dim)
-    query = rng.standard_normal((problem.q_len, problem.head_dim), dtype=np.float32)[:rows]
-    key, value = (rng.standard_normal(shape, dtype=np.float32) for _ in range(2))
-    return query.astype(np.float64), key.astype(np.float64), value.astype(np.float64)
-
-
 @functools.lru_cache(maxsize=64)
 def tile_sums(problem: AttentionProblem, online: bool, whole_rows: bool = False) -> tuple[float, float]:
     """(sum of the weights of row 0, largest error of O) over the first ROWS queries, in float64.
 
     The key tiles are joined by the online softmax, or each is normalised alone and the results are added.
-    With `online` and `whole_rows` there is one tile, which holds all keys. Inputs of `first_rows`.
+    With `online` and `whole_rows` there is one tile, which holds all keys.
     """
-    query, key, value = first_rows(problem, ROWS)
+    query, key, value = first_head(problem, ROWS)
     tile = problem.kv_len if online and whole_rows else problem.block_n
     steps = tiled_attention(query, key, value, tile, "online" if online else "own")
     last = next(step for step in steps if step.last_of_row)
@@ -191,49 +162,44 @@ CHUNK = 4096
 
 
 @dataclass(frozen=True)
-class Approximation:
-    """One method on one head: the FLOPs of its products, modelled, and its largest error of O, measured."""
+class Way:
+    """One way to attention on one head: the FLOPs of its products, modelled, and the error of O, measured."""
 
     name: str
     source: str
-    idea: str
+    looks_at: str
     flops: int
     error: float
 
 
 @functools.lru_cache(maxsize=16)
-def approximations(problem: AttentionProblem, size: int) -> tuple[Approximation, ...]:
-    """The three methods on the first rows of the problem's inputs, one head without a mask."""
-    query, key, value = first_rows(problem, ROWS)
-    exact = attention(query, key, value)
-    features, size = size, min(size, problem.kv_len)
+def ways(problem: AttentionProblem, size: int) -> tuple[Way, ...]:
+    """Exact attention in tiles, and three approximations on the same rows; one head without a mask."""
+    query, key, value = first_head(problem, ROWS)
+    exact, fewer = attention(query, key, value), min(size, problem.kv_len)
     queries, keys, d = problem.q_len, problem.kv_len, problem.head_dim
-    ways = (
-        (
-            "Linformer",
-            "Wang et al. 2020",
-            f"means of {size:,} groups of keys",
-            4 * queries * size * d + 2 * keys * d,
-            _grouped(query, key, value, size),
+
+    def way(name: str, source: str, looks_at: str, flops: int, output: np.ndarray) -> Way:
+        return Way(name, source, looks_at, flops, float(np.abs(output - exact).max()))
+
+    in_tiles = tiled_attention(query, key, value, problem.block_n, "online")[-1].output
+    return (
+        way("exact attention", "in tiles", f"all {keys:,} keys", forward_flops(problem), in_tiles),
+        way(
+            *("Linformer", "Wang et al. 2020", f"means of {fewer:,} groups of keys"),
+            4 * queries * fewer * d + 2 * keys * d,
+            _grouped(query, key, value, fewer),
         ),
-        (
-            "Performer",
-            "Choromanski et al. 2021",
-            f"{features:,} random features instead of exponentials",
-            4 * (queries + keys) * features * d,
-            _random_features(query, key, value, features),
+        way(
+            *("Performer", "Choromanski et al. 2021", f"{size:,} random features instead of exponentials"),
+            4 * (queries + keys) * size * d,
+            _random_features(query, key, value, size),
         ),
-        (
-            "Longformer",
-            "Beltagy, Peters and Cohan 2020",
-            f"the {size:,} keys nearest to the query",
-            4 * queries * size * d,
-            _window(query, key, value, size),
+        way(
+            *("Longformer", "Beltagy, Peters and Cohan 2020", f"the {fewer:,} keys nearest to the query"),
+            4 * queries * fewer * d,
+            _window(query, key, value, fewer),
         ),
-    )
-    return tuple(
-        Approximation(name, source, idea, flops, float(np.abs(output - exact).max()))
-        for name, source, idea, flops, output in ways
     )
 
 
@@ -246,28 +212,30 @@ def _grouped(query: np.ndarray, key: np.ndarray, value: np.ndarray, size: int) -
 
 
 def _random_features(query: np.ndarray, key: np.ndarray, value: np.ndarray, size: int) -> np.ndarray:
-    """exp(q k) as the mean of positive random features of q times those of k."""
-    scale = 1 / np.sqrt(query.shape[1])
+    """exp(q k) as the mean of positive random features of q times those of k.
+
+    Choromanski et al. 2021, lemma 1.
+    """
+    root = query.shape[1] ** -0.25
     directions = np.random.default_rng(0).standard_normal((query.shape[1], size))
-    numerator, denominator = np.zeros((len(query), value.shape[1])), np.zeros(len(query))
-    of_query = _features(query * np.sqrt(scale), directions)
+
+    def features(x: np.ndarray) -> np.ndarray:
+        return np.exp(x @ directions - (x**2).sum(axis=1, keepdims=True) / 2)
+
+    of_query, denominator = features(query * root), np.zeros((len(query), 1))
+    numerator = np.zeros((len(query), value.shape[1]))
     for start in range(0, len(key), CHUNK):
         part = slice(start, start + CHUNK)
-        weights = of_query @ _features(key[part] * np.sqrt(scale), directions).T
+        weights = of_query @ features(key[part] * root).T
         numerator += weights @ value[part]
-        denominator += weights.sum(axis=1)
-    return numerator / denominator[:, None]
-
-
-def _features(x: np.ndarray, directions: np.ndarray) -> np.ndarray:
-    """Positive features (rows, size) of x (rows, d): Choromanski et al. 2021, lemma 1."""
-    return np.exp(x @ directions - (x**2).sum(axis=1, keepdims=True) / 2)
+        denominator += weights.sum(axis=1, keepdims=True)
+    return numerator / denominator
 
 
 def _window(query: np.ndarray, key: np.ndarray, value: np.ndarray, size: int) -> np.ndarray:
     """Each query sees `size` keys around its own position."""
     starts = [min(max(position - size // 2, 0), len(key) - size) for position in range(len(query))]
     seen = [slice(start, start + size) for start in starts]
-    return np.stack(
-        [attention(row, key[keys], value[keys]) for row, keys in zip(query[:, None], seen, strict=True)]
-    )[:, 0]
+    return np.vstack(
+        [attention(row[None], key[keys], value[keys]) for row, keys in zip(query, seen, strict=True)]
+    )

@@ -8,7 +8,7 @@ those of Chu, Liu and Lin 2026.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kernels.algorithms.chip import FLOAT32_BYTES as STATE_BYTES
 from kernels.algorithms.row_wise.entry import ENTRY as ROW_WISE
@@ -18,17 +18,11 @@ from kernels.traffic.modelled import LSE_BYTES
 from viz.learn.tiling.maths import tiles_of
 
 
-@dataclass(frozen=True)
-class BlockSizes:
-    """Rows of a query tile (BLOCK_M) and of a key tile (BLOCK_N)."""
+class BlockSizes(NamedTuple):
+    """Rows of a query tile (BLOCK_M) and of a key tile (BLOCK_N); 0 if not one row fits."""
 
     query: int
     key: int
-
-    @property
-    def usable(self) -> bool:
-        """Whether each tile holds at least one row."""
-        return min(self.query, self.key) >= 1
 
 
 def query_outer_blocks(memory: int, d: int, share: int = 4) -> BlockSizes:
@@ -45,8 +39,7 @@ def key_outer_blocks(memory: int, d: int) -> BlockSizes:
 
     Dao et al. 2022, algorithm 1, line 1, where the rows are rounded up.
     """
-    swapped = query_outer_blocks(memory, d, 4)
-    return BlockSizes(swapped.key, swapped.query)
+    return BlockSizes(*reversed(query_outer_blocks(memory, d)))
 
 
 def forward_blocks(sizes: BlockSizes, d: int) -> dict[str, int]:
@@ -120,26 +113,31 @@ def curve_bytes(name: str, length: int, d: int, memory: int, itemsize: int) -> f
     from d to N d: Dao et al. 2022, proposition 3).
     """
     once = 4 * length * d * itemsize
-    if name in ("standard", "compulsory"):
-        return once + (name == "standard") * 4 * length * length * itemsize
+    if name == "compulsory":
+        return once
+    if name == "standard":
+        return once + 4 * length * length * itemsize
     if name == "lower_bound":
         return length * length * d * d / memory * itemsize
     if name == "row_wise":
         rows = row_wise_rows(length, d, memory)
         return row_wise_bytes(length, d, rows, itemsize) if rows else None
-    sizes, formula = {
-        "flash1": (key_outer_blocks(memory, d), flash1_bytes),
-        "flash2": (query_outer_blocks(memory, d, 4), flash2_bytes),
-    }[name]
-    return formula(length, d, sizes, itemsize) if sizes.usable else None
+    sizes = largest_blocks(name, memory, d)
+    formula = flash1_bytes if name == "flash1" else flash2_bytes
+    return formula(length, d, sizes, itemsize) if min(sizes) else None
 
 
-def growth(name: str, length: int, d: int, memory: int, itemsize: int) -> dict[str, float | None]:
-    """The factor by which the bytes change when N, d or the SRAM doubles; None if a point does not fit."""
+def largest_blocks(name: str, memory: int, d: int) -> BlockSizes:
+    """The tiles of "flash1" or "flash2" on its curve."""
+    return key_outer_blocks(memory, d) if name == "flash1" else query_outer_blocks(memory, d)
+
+
+def growth(name: str, length: int, d: int, memory: int, itemsize: int) -> list[float | None]:
+    """The factors by which the bytes change when N, d or the SRAM doubles; None if a point does not fit."""
     here = curve_bytes(name, length, d, memory, itemsize)
-    doubled = {"N": (2 * length, d, memory), "d": (length, 2 * d, memory), "SRAM": (length, d, 2 * memory)}
-    there = {what: curve_bytes(name, *point, itemsize) for what, point in doubled.items()}
-    return {what: value / here if here and value else None for what, value in there.items()}
+    doubled = ((2 * length, d, memory), (length, 2 * d, memory), (length, d, 2 * memory))
+    there = (curve_bytes(name, *point, itemsize) for point in doubled)
+    return [value / here if here and value else None for value in there]
 
 
 def inner_step_bytes(trace: Trace, tensors: Sequence[str]) -> int:
@@ -148,5 +146,4 @@ def inner_step_bytes(trace: Trace, tensors: Sequence[str]) -> int:
     That is a step on whole tiles. What a program loads once and stores once counts only if it is named.
     """
     columns = [trace.tensors.index(name) for name in tensors]
-    moved = (trace.tensor_bytes_read + trace.tensor_bytes_written)[:, columns].sum(axis=1)
-    return int(moved.max())
+    return int((trace.tensor_bytes_read + trace.tensor_bytes_written)[:, columns].sum(axis=1).max())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import streamlit as st
 
@@ -10,11 +10,12 @@ from kernels.algorithms import ALGORITHMS
 from kernels.algorithms.standard.traffic import standard_bytes
 from kernels.device.gpus import DEFAULT_GPU, GPUS, Gpu
 from kernels.problem import BLOCKS, AttentionProblem
+from kernels.problem.presets import PRESETS
 from kernels.problem.tiles import count_tiles
 from kernels.trace import Trace
 from kernels.traffic.modelled import compulsory_bytes
 from viz.learn.controls import HEAD_DIMS, TILE_SIZES, gpu_choice, slider, switch
-from viz.learn.counts import RULE, counted_runs, recorded_counts, where_counted
+from viz.learn.counts import RULE, counted_runs, where_counted
 from viz.learn.io import maths as lesson
 from viz.learn.io.figures import ByteBar, Curve, bytes_figure, growth_figure
 from viz.learn.io.sram import draw_blocks
@@ -23,7 +24,7 @@ from viz.learn.stepper import parts
 from viz.learn.tiling.maths import tiles_of
 from viz.learn.words import Words, table
 from viz.shared import runs
-from viz.shared.formats import format_kib, format_ms
+from viz.shared.formats import format_kib
 from viz.shared.layout import colors
 
 WORDS = Words(__file__)
@@ -50,15 +51,8 @@ CURVES = {
 AXES = {"N": "N", "d": "d", "SRAM": "SRAM, KiB"}
 POINT_STEPS = 600
 """A point of a curve is counted if its run has at most this many tile steps."""
-
-
-@dataclass(frozen=True)
-class TrafficInputs:
-    """One head, N queries and N keys, float16, no mask; SRAM of one program; a GPU."""
-
-    problem: AttentionProblem
-    memory_bytes: int
-    gpu: Gpu
+Points = dict[int, tuple[int, int, int]]
+"""Value on the axis -> N, d and bytes of SRAM."""
 
 
 def show() -> None:
@@ -66,41 +60,31 @@ def show() -> None:
     parts("io_view", {"Forward": _forward, "Growth": _growth, "SRAM": _sram})
 
 
-def _inputs(tiles: bool = True) -> TrafficInputs:
-    """The reader's choices. Without `tiles`, tiles and GPU have no controls, and the tiles stay as chosen."""
+def _inputs(tiles: bool = True) -> tuple[AttentionProblem, int, Gpu]:
+    """The reader's shape, bytes of SRAM of one program, and GPU. Without `tiles`, only shape and SRAM."""
     with st.container(horizontal=True, gap="medium"):
         length = slider("N, queries and keys", LENGTHS, 1024, "io_t")
         d = slider("d, head_dim", HEAD_DIMS, 64, "io_d")
-        limits = GPUS[DEFAULT_GPU].program_limits.items()
-        room = " and ".join(f"{format_kib(limit)} of {memory}" for memory, limit in limits)
-        help_text = (
-            "What one program may keep on the chip, in shared memory and registers together. On the "
-            f"{GPUS[DEFAULT_GPU].name} it can have {room}; less shows better what tiles do."
+        gpu = GPUS[DEFAULT_GPU]
+        room = " and ".join(
+            f"{format_kib(limit)} of {memory}" for memory, limit in gpu.program_limits.items()
         )
-        memory = slider("SRAM, KiB", MEMORIES_KIB, 64, "io_m", help_text)
+        memory = slider("SRAM, KiB", MEMORIES_KIB, 64, "io_m", WORDS("room", gpu=gpu, room=room)) << 10
+        problem = AttentionProblem(q_len=length, kv_len=length, head_dim=d)
         if tiles:
             block_m = slider("BLOCK_M", TILE_SIZES, TILE, "io_bm", "Queries per tile.")
             block_n = slider("BLOCK_N", TILE_SIZES, TILE, "io_bn", "Keys per tile.")
-            gpu = GPUS[gpu_choice("io_gpu", 130)]
-        else:
-            block_m, block_n, gpu = _chosen_last("io_bm"), _chosen_last("io_bn"), GPUS[DEFAULT_GPU]
-    problem = AttentionProblem(q_len=length, kv_len=length, head_dim=d, block_m=block_m, block_n=block_n)
-    return TrafficInputs(problem, memory << 10, gpu)
-
-
-def _chosen_last(key: str) -> int:
-    """The tile size of a slider that is not drawn."""
-    text = str(st.session_state.get(key, st.query_params.get(key)))
-    return int(text) if text in map(str, TILE_SIZES) else TILE
+            problem, gpu = problem.with_(block_m=block_m, block_n=block_n), GPUS[gpu_choice("io_gpu", 130)]
+    return problem, memory, gpu
 
 
 def _forward() -> None:
     """The question, the figure, and folded the inner loops and the formula of each algorithm."""
     WORDS.draw("Forward")
-    inputs, store = _inputs(), runs.run_store()
-    problem, backend = inputs.problem, runs.backend(store)
+    (problem, memory, gpu), store = _inputs(), runs.run_store()
+    backend = runs.backend(store)
     _predict(problem)
-    rows = lesson.row_wise_block(problem, inputs.memory_bytes)
+    rows = lesson.row_wise_block(problem, memory)
     problems = {name: problem for name in WAYS if rows or name != "row_wise"}
     labels = {name: label for name, (label, *_) in WAYS.items()}
     if rows:
@@ -111,18 +95,23 @@ def _forward() -> None:
         wanted = [(each, name) for name, each in problems.items()]
         ready = counted_runs(store, backend, wanted, "io_forward")
         if backend == "replay":
-            recorded_counts()
+            st.markdown(WORDS.rows("recorded counts", _recorded_counts()))
     traces = {name: run.trace for (_, name), run in ready.items()}
-    bars = [
-        ByteBar(
-            labels[name],
-            ALGORITHMS[name].requested_bytes(each),
-            traces[name].total_bytes if name in traces else None,
-            WAYS[name][1],
-        )
-        for name, each in problems.items()
-    ]
+    modelled = {name: ALGORITHMS[name].requested_bytes(each) for name, each in problems.items()}
+    counted = {name: trace.total_bytes for name, trace in traces.items()}
+    bars = [ByteBar(labels[name], modelled[name], counted.get(name), WAYS[name][1]) for name in problems]
     least, with_lse = (compulsory_bytes(problem, with_lse=lse) for lse in (False, True))
+    formulas = (
+        {
+            "label": labels[name],
+            "formula": WAYS[name][2],
+            "modelled": modelled[name],
+            "counted": f"**{counted[name]:,} B**" if name in counted else "not yet",
+            "seconds": modelled[name] / gpu.hbm_bandwidth,
+            **_on_chip(name, each, memory),
+        }
+        for name, each in problems.items()
+    )
     with page:
         WORDS.draw(
             "bytes",
@@ -130,11 +119,12 @@ def _forward() -> None:
             rule=RULE,
             with_lse=with_lse,
             where=where_counted(ready),
-            row_wise=_row_wise_words(inputs, rows),
+            row_wise=_row_wise_words(problem, memory, rows),
             inner_loops=_inner_loops(traces),
-            formulas=_formulas(problems, bars, inputs),
+            formulas=WORDS.rows("formulas", formulas),
+            room=memory,
             least_standard=standard_bytes(problem),
-            gpu=inputs.gpu,
+            gpu=gpu,
             problem=problem,
             watch=[(f"Watch {labels[name]}", problems[name], name) for name in problems],
         )
@@ -148,14 +138,22 @@ def _predict(problem: AttentionProblem) -> None:
     ask(WORDS, "question", key, (half, same, double), right, problem=problem, wider=wider)
 
 
-def _row_wise_words(inputs: TrafficInputs, rows: int | None) -> str:
+def _recorded_counts() -> Iterator[dict]:
+    """Modelled bytes of the recorded presets beside those that the kernels counted on a GPU."""
+    for preset in PRESETS.values():
+        for algorithm in ALGORITHMS.values():
+            problem = algorithm.with_own_tiles(preset.problem)
+            run = runs.recorded(problem, algorithm.name)
+            if run and algorithm.has_formula:
+                modelled = algorithm.requested_bytes(problem)
+                yield {"preset": preset, "algorithm": algorithm, "modelled": modelled, "run": run}
+
+
+def _row_wise_words(problem: AttentionProblem, memory: int, rows: int | None) -> str:
     """Why row-wise attention moves more than FlashAttention-1 for long rows, and less for short ones."""
-    length = inputs.problem.q_len
-    shape = {"length": length, "room": inputs.memory_bytes}
     if rows is None:
-        return WORDS("no row", rows=min(BLOCKS), **shape)
-    times, kv_tiles = tiles_of(length, rows), inputs.problem.kv_tiles
-    return WORDS("row-wise", rows=rows, times=times, kv_tiles=kv_tiles, **shape)
+        return WORDS("no row", rows=min(BLOCKS), problem=problem, room=memory)
+    return WORDS("row-wise", rows=rows, times=tiles_of(problem.q_len, rows), problem=problem, room=memory)
 
 
 def _inner_loops(traces: dict[str, Trace]) -> str:
@@ -167,68 +165,49 @@ def _inner_loops(traces: dict[str, Trace]) -> str:
     return WORDS("inner loops", first=first, second=second, steps=traces["flash2"].steps)
 
 
-def _formulas(problems: dict[str, AttentionProblem], bars: list[ByteBar], inputs: TrafficInputs) -> str:
-    """Formula, bytes, time at the GPU's bandwidth, and what is on the chip, of each algorithm."""
-    rows = []
-    for (name, problem), bar in zip(problems.items(), bars, strict=True):
-        entry = ALGORITHMS[name]
-        on_chip = entry.chip_bytes(problem)
-        kernel = max(entry.kernels, key=lambda each: each.chip_bytes(problem))
-        rows.append(
-            (
-                f"**{bar.label}**",
-                f"${WAYS[name][2]}$",
-                f"**{bar.modelled:,} B**",
-                "not yet" if bar.counted is None else f"**{bar.counted:,} B**",
-                format_ms(bar.modelled / inputs.gpu.hbm_bandwidth * 1e3),
-                "; ".join(part.name for part in kernel.parts),
-                f":{'green' if on_chip <= inputs.memory_bytes else 'red'}[{format_kib(on_chip)}]",
-            )
-        )
-    head = "way | formula | requested, modelled: | counted: | time: | on the chip"
-    return table(f"{head} | of {format_kib(inputs.memory_bytes)}:", rows)
+def _on_chip(name: str, problem: AttentionProblem, memory: int) -> dict:
+    """What the kernel that keeps most has on the chip, its bytes, and the colour that says if they fit."""
+    kernel = max(ALGORITHMS[name].kernels, key=lambda each: each.chip_bytes(problem))
+    size = ALGORITHMS[name].chip_bytes(problem)
+    holds = "; ".join(part.name for part in kernel.parts)
+    return {"holds": holds, "chip": size, "color": "green" if size <= memory else "red"}
 
 
 def _growth() -> None:
     """Bytes of every algorithm over one of N, d and SRAM; the other two are the reader's."""
     WORDS.draw("Growth")
-    inputs = _inputs(tiles=False)
+    problem, memory, _ = _inputs(tiles=False)
     axis = switch("Axis", (f"against {axis}" for axis in AXES), "io_axis").removeprefix("against ")
-    problem, memory = inputs.problem, inputs.memory_bytes
     length, d, size = problem.q_len, problem.head_dim, problem.itemsize
-    here, sweep = {
+    sweeps: dict[str, tuple[int, Points]] = {
         "N": (length, {value: (value, d, memory) for value in LENGTHS}),
         "d": (d, {value: (length, value, memory) for value in HEAD_DIMS}),
         "SRAM": (memory >> 10, {value: (length, d, value << 10) for value in MEMORIES_KIB}),
-    }[axis]
-
-    def moved(name: str) -> list[float | None]:
-        return [lesson.curve_bytes(name, n, d, memory // size, size) for n, d, memory in sweep.values()]
-
-    curves = [
-        Curve(label, list(sweep), moved(name), color, dash)
-        for name, (label, color, dash, _) in CURVES.items()
-    ]
+    }
+    here, sweep = sweeps[axis]
+    curves, factors = [], []
+    for name, (label, color, dash, order) in CURVES.items():
+        moved = [lesson.curve_bytes(name, n, d, room // size, size) for n, d, room in sweep.values()]
+        curves.append(Curve(label, list(sweep), moved, color, dash))
+        if order:
+            grown = lesson.growth(name, length, d, memory // size, size)
+            words = ("does not fit" if each is None else f"× {each:.2f}" for each in grown)
+            factors.append((label, f"$O({order})$", *words))
     page, counting = st.container(), st.container()
     with counting:
         points = _counted_points(sweep, size)
-    factors = [
-        (label, f"$O({order})$", *("does not fit" if each is None else f"× {each:.2f}" for each in grown))
-        for name, (label, *_, order) in CURVES.items()
-        if order
-        for grown in [lesson.growth(name, length, d, memory // size, size).values()]
-    ]
     with page:
         WORDS.draw(
             "curves",
             growth=growth_figure(curves, points, AXES[axis], here, colors()),
             rule=RULE,
-            inputs=inputs,
+            problem=problem,
+            memory=memory,
             factors=table("way | order | N doubles: | d doubles: | SRAM doubles:", factors),
         )
 
 
-def _counted_points(sweep: dict[int, tuple[int, int, int]], size: int) -> dict[str, list[tuple[int, int]]]:
+def _counted_points(sweep: Points, size: int) -> dict[str, list[tuple[int, int]]]:
     """Label of a curve -> (value on the axis, bytes counted) of each run that is ready."""
     wanted = {
         (problem, name): value
@@ -249,18 +228,14 @@ def _counted_points(sweep: dict[int, tuple[int, int, int]], size: int) -> dict[s
 
 def _kernel_problem(name: str, length: int, d: int, memory_bytes: int, size: int) -> AttentionProblem | None:
     """The problem with the curve's own tiles; None if the kernels do not accept them or take too long."""
-    blocks_of = lesson.query_outer_blocks if name == "flash2" else lesson.key_outer_blocks
-    blocks = blocks_of(memory_bytes // size, d)
-    if blocks.query not in TILE_SIZES or blocks.key not in TILE_SIZES:
+    block_m, block_n = lesson.largest_blocks(name, memory_bytes // size, d)
+    if not {block_m, block_n} <= set(TILE_SIZES):
         return None
-    problem = AttentionProblem(
-        q_len=length, kv_len=length, head_dim=d, block_m=blocks.query, block_n=blocks.key
-    )
+    problem = AttentionProblem(q_len=length, kv_len=length, head_dim=d, block_m=block_m, block_n=block_n)
     return problem if count_tiles(problem).visited <= POINT_STEPS else None
 
 
 def _sram() -> None:
     """Blocks in bytes, against the chosen SRAM and the GPU's shared memory."""
     WORDS.draw("SRAM")
-    inputs = _inputs()
-    draw_blocks(WORDS, inputs.problem, inputs.memory_bytes, inputs.gpu)
+    draw_blocks(WORDS, *_inputs())

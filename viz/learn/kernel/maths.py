@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from kernels.trace import Trace
-from viz.learn.ideas.maths import first_rows
 from viz.learn.online import Update
+from viz.learn.softmax.maths import first_head
 
 
 def row_scores(trace: Trace, row: int) -> np.ndarray:
@@ -14,7 +14,7 @@ def row_scores(trace: Trace, row: int) -> np.ndarray:
 
     For inputs "normal" in float16, which are rounded to it here as in kernels.problem.inputs.
     """
-    query, key, _ = first_rows(trace.problem, row + 1)
+    query, key, _ = first_head(trace.problem, row + 1)
     query, key = (part.astype(np.float16).astype(np.float64) for part in (query, key))
     return query[row] @ key.T * trace.problem.scale
 

@@ -69,32 +69,26 @@ def sum_figure(steps: tuple[OnlineStep, ...], now: int, colors: theme.Palette) -
         )
     ]
     figure = _sums(bars, steps, max(step.l for step in steps), colors, bargap=0.55, barmode="stack")
-    if len(steps) <= 16:
-        for index, step in enumerate(seen):
-            if index:
-                _drop(figure, index, step, len(steps) <= 8, colors)
-            _note(figure, index, step.l, f"<b>{format_number(step.l, 4)}</b>", colors.text, 16)
+    for index, step in enumerate(seen if len(steps) <= 16 else ()):
+        if index:
+            _drop(figure, index, step, colors)
+        if index and len(steps) <= 8:
+            words, look = f"× {format_number(step.alpha)}", {"size": 15, "color": colors.state}
+            note(figure, words, index - 0.5, y=step.l_before, yanchor="bottom", font=look)
+        note(figure, f"<b>{format_number(step.l, 4)}</b>", index, y=step.l, yanchor="bottom", font_size=16)
     return figure
 
 
-def _note(figure: go.Figure, x: float, y: float, text: str, color: str, size: int) -> None:
-    """Words that stand on a height."""
-    note(figure, text, x, y=y, yanchor="bottom", font={"size": size, "color": color})
-
-
-def _drop(figure: go.Figure, index: int, step: OnlineStep, with_text: bool, colors: theme.Palette) -> None:
+def _drop(figure: go.Figure, index: int, step: OnlineStep, colors: theme.Palette) -> None:
     """Between two bars: the old sum at its old height, and an arrow down to its rescaled height."""
     after, middle = step.alpha * step.l_before, index - 0.5
     line = {"color": colors.state, "dash": "dot", "width": 2}
     for height, start, end in ((step.l_before, -0.75, -0.4), (after, -0.6, -0.25)):
         figure.add_shape(type="line", x0=index + start, x1=index + end, y0=height, y1=height, line=line)
     if step.alpha < 1:
-        arrow = {"showarrow": True, "arrowhead": 2, "arrowwidth": 2, "arrowcolor": colors.state}
-        figure.add_annotation(
-            x=middle, y=after, ax=middle, ay=step.l_before, axref="x", ayref="y", text="", **arrow
-        )
-    if with_text:
-        _note(figure, middle, step.l_before, f"× {format_number(step.alpha)}", colors.state, 15)
+        arrow = {"arrowhead": 2, "arrowwidth": 2, "arrowcolor": colors.state}
+        ends = {"x": middle, "y": after, "ax": middle, "ay": step.l_before, "axref": "x", "ayref": "y"}
+        figure.add_annotation(text="", showarrow=True, **ends, **arrow)
 
 
 def unscaled_figure(steps: tuple[OnlineStep, ...], now: int, colors: theme.Palette) -> go.Figure:
@@ -161,31 +155,20 @@ def _sums(
 
 def row_html(x: np.ndarray, steps: tuple[OnlineStep, ...], now: int) -> str:
     """The row x (n,) in blocks, seen, at work (`now`) or waiting; below each number its exp(x - m)."""
-    m = steps[now].m
-    blocks = []
+    m, drawn = steps[now].m, '<div class="names"><span>x</span><span>e<sup>x−m</sup></span></div>'
     for index, step in enumerate(steps):
         look = "now" if index == now else "seen" if index < now else "waiting"
-        numbers = "".join(_number(value, m if index <= now else None) for value in x[step.start : step.end])
-        blocks.append(f'<div class="block {look}">{numbers}</div>')
-    names = '<div class="names"><span>x</span><span>e<sup>x−m</sup></span></div>'
-    drawn = names + "".join(blocks) + _state(steps[now])
-    return f'<div class="score-row">{drawn}</div>'
-
-
-def _state(step: OnlineStep) -> str:
-    """m, alpha and l after the block at work."""
-    shown = (("m", step.m, 6), ("α", step.alpha, 4), ("l", step.l, 4))
-    drawn = "".join(
+        numbers = ""
+        for value in x[step.start : step.end]:
+            under = "·" if look == "waiting" else format_number(np.exp(value - m))
+            top = f"top {symbol_class('m')}" if look != "waiting" and value == m else ""
+            numbers += f'<div class="{top}"><b>{format_number(value, 6)}</b><span>{under}</span></div>'
+        drawn += f'<div class="block {look}">{numbers}</div>'
+    state = "".join(
         f'<div class="{symbol_class(name)}"><b>{format_number(value, digits)}</b><span>{name}</span></div>'
-        for name, value, digits in shown
+        for name, value, digits in (("m", m, 6), ("α", steps[now].alpha, 4), ("l", steps[now].l, 4))
     )
-    return f'<div class="state">{drawn}</div>'
-
-
-def _number(value: float, m: float | None) -> str:
-    under = "·" if m is None else format_number(np.exp(value - m))
-    top = f' class="top {symbol_class("m")}"' if m is not None and value == m else ""
-    return f"<div{top}><b>{format_number(value, 6)}</b><span>{under}</span></div>"
+    return f'<div class="score-row">{drawn}<div class="state">{state}</div></div>'
 
 
 def passes_html(ways: dict[str, PassesRun], reads_done: int) -> str:
@@ -195,26 +178,20 @@ def passes_html(ways: dict[str, PassesRun], reads_done: int) -> str:
 
 
 def _way(name: str, run: PassesRun, reads_done: int) -> str:
-    all_reads, blocks = len(run.known), len(run.known) // len(run.passes)
-    done = min(reads_done, all_reads)
-    reading = done - 1 if done < all_reads else None
-    looks = [
-        "reading" if read == reading else "read" if read < done else "unread" for read in range(all_reads)
-    ]
-    strips = "".join(
-        f'<div class="strip"><span class="finds">pass {index + 1}: {finds}</span>'
-        + "".join(f'<i class="{look}"></i>' for look in looks[index * blocks : (index + 1) * blocks])
-        + "</div>"
-        for index, finds in enumerate(run.passes)
-    )
+    reads, blocks = len(run.known), len(run.known) // len(run.passes)
+    done = min(reads_done, reads)
+    is_done = done == reads
+    looks = ["read"] * (done - 1) + ["read" if is_done else "reading"] + ["unread"] * (reads - done)
+    strips = ""
+    for index, finds in enumerate(run.passes):
+        drawn = "".join(f'<i class="{look}"></i>' for look in looks[index * blocks : (index + 1) * blocks])
+        strips += f'<div class="strip"><span class="finds">pass {index + 1}: {finds}</span>{drawn}</div>'
     values = " &nbsp; ".join(
         f"{key} = {'?' if value is None else format_number(value, 4)}"
-        for key, value in vars(run.known[done - 1]).items()
+        for key, value in run.known[done - 1].items()
     )
-    progress = f"{done} of {all_reads} blocks read"
-    if reading is None:
-        progress = f"done after {all_reads} blocks, {run.elements_read:,} scores"
+    scores = f", {run.elements_read:,} scores" if is_done else ""
     return (
-        f'<section class="{"done" if reading is None else ""}"><h4>{name}</h4>{strips}'
-        f"<p><b>{values}</b><br>{progress}</p></section>"
+        f'<section class="{"done" * is_done}"><h4>{name}</h4>{strips}<p><b>{values}</b><br>'
+        f"{done} of {reads} blocks read{scores}</p></section>"
     )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
+from kernels.problem import AttentionProblem
+from kernels.problem.inputs import draw_inputs
 from viz.learn.online import Update, update
 
 FORMATS: dict[str, type[np.float16] | type[np.float32] | type[np.float64]] = {
@@ -64,6 +65,17 @@ def softmax(x: np.ndarray) -> np.ndarray:
 def attention(query: np.ndarray, key: np.ndarray, value: np.ndarray) -> np.ndarray:
     """softmax(Q K^T / sqrt(d)) V over the last two axes, in float64."""
     return softmax(query @ key.swapaxes(-1, -2) / np.sqrt(query.shape[-1])) @ value
+
+
+def first_head(
+    problem: AttentionProblem, rows: int | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The first `rows` queries of a problem's first head (None: all), and its keys and values, in float64.
+
+    They are the numbers of kernels.problem.inputs before these are rounded.
+    """
+    query, key, value = (array[0, 0].astype(np.float64) for array in draw_inputs(problem))
+    return query[:rows], key, value
 
 
 def log_sum_exp(x: np.ndarray) -> np.ndarray:
@@ -125,95 +137,44 @@ def numerators(steps: tuple[OnlineStep, ...], values: np.ndarray) -> tuple[float
     return tuple(after)
 
 
-@dataclass(frozen=True)
-class Known:
-    """m, l and o of a row as far as they are computed; None if no pass has begun to compute one."""
+WAYS = {"three passes": ("m", "l", "o"), "two passes": ("m, l", "o"), "one pass": ("m, l, o",)}
+"""Ways to compute o = sum_i softmax(x)_i v_i: what each of their passes finds.
 
-    m: float
-    l: float | None = None
-    o: float | None = None
-
-
-class Row:
-    """A row of scores and its values in slow memory. The scores that are read are counted."""
-
-    def __init__(self, x: np.ndarray, values: np.ndarray, block: int) -> None:
-        self._x, self._values, self._block = x, values, block
-        self.elements_read = 0
-
-    def one_pass(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """(scores, values) of every block in order."""
-        for start in range(0, len(self._x), self._block):
-            part = slice(start, start + self._block)
-            self.elements_read += len(self._x[part])
-            yield self._x[part], self._values[part]
-
-
-def three_passes(row: Row) -> Iterator[Known]:
-    """Safe softmax: the max, then the sum, then the output (Milakov and Gimelshein 2018, algorithm 2)."""
-    m, l, o = -np.inf, 0.0, 0.0
-    for part, _ in row.one_pass():
-        m = max(m, part.max())
-        yield Known(m)
-    for part, _ in row.one_pass():
-        l += np.exp(part - m).sum()
-        yield Known(m, l)
-    for part, values in row.one_pass():
-        o += (np.exp(part - m) / l) @ values
-        yield Known(m, l, o)
-
-
-def two_passes(row: Row) -> Iterator[Known]:
-    """Max and surrogate sum together: l_i = l_(i-1) exp(m_(i-1) - m_i) + exp(x_i - m_i).
-
-    Milakov and Gimelshein 2018, algorithm 3.
-    """
-    m, l, o = -np.inf, 0.0, 0.0
-    for part, _ in row.one_pass():
-        m_old, m = m, max(m, part.max())
-        l = l * np.exp(m_old - m) + np.exp(part - m).sum()
-        yield Known(m, l)
-    for part, values in row.one_pass():
-        o += (np.exp(part - m) / l) @ values
-        yield Known(m, l, o)
-
-
-def one_pass(row: Row) -> Iterator[Known]:
-    """The surrogate output too: o_i = o_(i-1) l_(i-1) exp(m_(i-1) - m_i) / l_i + exp(x_i - m_i) / l_i v_i.
-
-    Ye 2023, algorithm "FlashAttention", here for blocks of keys.
-    """
-    m, l, o = -np.inf, 0.0, 0.0
-    for part, values in row.one_pass():
-        m_old, l_old, m = m, l, max(m, part.max())
-        terms = np.exp(part - m)
-        l = l_old * np.exp(m_old - m) + terms.sum()
-        o = o * (l_old * np.exp(m_old - m) / l) + (terms / l) @ values
-        yield Known(m, l, o)
-
-
-WAYS: dict[str, tuple[Callable[[Row], Iterator[Known]], tuple[str, ...]]] = {
-    "three passes": (three_passes, ("m", "l", "o")),
-    "two passes": (two_passes, ("m, l", "o")),
-    "one pass": (one_pass, ("m, l, o",)),
-}
-"""Ways to compute o = sum_i softmax(x)_i v_i, and what each of their passes finds."""
+Milakov and Gimelshein 2018, algorithms 2 and 3; Ye 2023, algorithm "FlashAttention", here for blocks of keys.
+"""
 
 
 @dataclass(frozen=True)
 class PassesRun:
-    """One of WAYS: what its passes find, what is known after each read of a block, and the scores read."""
+    """One of WAYS: its passes, m, l and o after each read of a block, and the scores read."""
 
     passes: tuple[str, ...]
-    known: tuple[Known, ...]
+    known: tuple[dict[str, float | None], ...]
+    """None if no pass has begun to compute it."""
     elements_read: int
 
 
 def all_ways(x: np.ndarray, block: int, values: np.ndarray) -> dict[str, PassesRun]:
     """Three, two and one pass over the same row x (n,), with the values (n,)."""
-    runs = {}
-    for name, (way, passes) in WAYS.items():
-        row = Row(x, values, block)
-        known = tuple(way(row))
-        runs[name] = PassesRun(passes, known, row.elements_read)
-    return runs
+    return {name: _run(x, block, values, passes) for name, passes in WAYS.items()}
+
+
+def _run(x: np.ndarray, block: int, values: np.ndarray, passes: tuple[str, ...]) -> PassesRun:
+    """l_i = l_(i-1) exp(m_(i-1) - m_i) + exp(x_i - m_i), and o_i likewise, divided by l_i at every step.
+
+    In a pass that does not find m, or l, they are known and stay: the factors are 1.
+    """
+    m, l, o, known, read = -np.inf, 0.0, 0.0, [], 0
+    begun: set[str] = set()
+    for finds in passes:
+        begun |= {*finds.split(", ")}
+        for start in range(0, len(x), block):
+            part, of_part = (array[start : start + block] for array in (x, values))
+            read += len(part)
+            m_old, m = m, max(m, part.max())
+            kept, terms = l * np.exp(m_old - m), np.exp(part - m)
+            l = kept + terms.sum() if "l" in finds else l
+            o = o * (kept / l) + (terms / l) @ of_part if "o" in finds else o
+            now = {"m": m, "l": l, "o": o}
+            known.append({name: value if name in begun else None for name, value in now.items()})
+    return PassesRun(passes, tuple(known), read)

@@ -6,7 +6,6 @@ import functools
 
 import numpy as np
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from kernels.problem import AttentionProblem
 from viz.learn.controls import switch
@@ -32,9 +31,10 @@ EXAMPLES = ("3, 2, 5, 1", "1000, 999, 995")
 def show() -> None:
     """Draw the chapter."""
     WORDS.draw("start")
-    row, values, block = _input()
-    if row is None or values is None:
+    given = _input()
+    if given is None:
         return
+    row, values, block = given
     steps = lesson.online_steps(row, block)
     draws = {
         "Subtract the max": functools.partial(_overflow, row),
@@ -46,7 +46,7 @@ def show() -> None:
     _links(steps)
 
 
-def _input() -> tuple[np.ndarray | None, np.ndarray | None, int]:
+def _input() -> tuple[np.ndarray, np.ndarray, int] | None:
     """The row, its values and the block size; None, after an error on the page, for a text that is no row."""
     left, beside, middle, right = st.columns([3, 3, 2, 3], vertical_alignment="bottom")
     take_from_url("softmax_x", EXAMPLES[0], str)
@@ -55,45 +55,33 @@ def _input() -> tuple[np.ndarray | None, np.ndarray | None, int]:
     )
     with right.container(horizontal=True):
         for example in EXAMPLES:
-            st.button(
-                f"[{example}]",
-                on_click=put_in_url,
-                args=("softmax_x", example, EXAMPLES[0]),
-                disabled=text == example,
-            )
-    try:
-        row = parse_row(text)
-    except UnreadableNumbers as error:
-        st.error(plain(str(error)), icon=":material/error:")
-        row = None
-    block = middle.number_input("block: scores at a time", 1, 64, 2, key="softmax_block", bind="query-params")
-    return row, _values(beside, row), max(1, int(block))
-
-
-def _values(place: DeltaGenerator, row: np.ndarray | None) -> np.ndarray | None:
-    """One value for each score: the reader's, or 1, 2, 3, … if the text is empty."""
-    text = place.text_input(
+            put = ("softmax_x", example, EXAMPLES[0])
+            st.button(f"[{example}]", on_click=put_in_url, args=put, disabled=text == example)
+    of_values = beside.text_input(
         "v, one value for each score",
-        "",
         key="softmax_v",
         bind="query-params",
         placeholder="if empty: 1, 2, …",
     )
-    if row is None:
-        return None
-    if not text.strip():
-        return np.arange(1.0, len(row) + 1)
+    block = middle.number_input("block: scores at a time", 1, 64, 2, key="softmax_block", bind="query-params")
     try:
-        values = parse_row(text)
+        row = parse_row(text)
+        values = parse_row(of_values, "Values: ") if of_values.strip() else np.arange(1.0, len(row) + 1)
         if len(values) != len(row):
             raise UnreadableNumbers(
-                f"{len(values)} given for {len(row)} scores. Give one value for each score, or none for "
-                "1, 2, 3, …"
+                f"Values: {len(values)} given for {len(row)} scores. Give one value for each score, or none "
+                "for 1, 2, 3, …"
             )
     except UnreadableNumbers as error:
-        st.error(f"Values: {plain(str(error))}", icon=":material/error:")
+        st.error(plain(str(error)), icon=":material/error:")
         return None
-    return values
+    return row, values, max(1, int(block))
+
+
+FORMULAS = {
+    "x": r"\frac{e^{x_i}}{\sum_j e^{x_j}}",
+    "x − m": r"\frac{e^{x_i - m}}{\sum_j e^{x_j - m}}, \quad m = \max_j x_j",
+}
 
 
 def _overflow(row: np.ndarray) -> None:
@@ -104,27 +92,21 @@ def _overflow(row: np.ndarray) -> None:
     number_format = switch("number format", lesson.FORMATS, "softmax_format", default="float32")
     limits = lesson.exp_limits(number_format)
     plot(figures.overflow_figure(row, limits, number_format, colors()), key="softmax_overflow")
-    stable = r"\frac{e^{x_i - m}}{\sum_j e^{x_j - m}}, \quad m = \max_j x_j"
-    for column, exponent, formula, subtract in zip(
-        st.columns(2, gap="large"),
-        ("x", "x − m"),
-        (r"\frac{e^{x_i}}{\sum_j e^{x_j}}", stable),
-        (False, True),
-        strict=True,
-    ):
-        result = lesson.softmax_in(row, number_format, subtract)
-        verdict = f"in {number_format}, the sum is {format_number(float(result.total), 4)}."
+    for column, (exponent, formula) in zip(st.columns(2, gap="large"), FORMULAS.items(), strict=True):
+        result = lesson.softmax_in(row, number_format, subtract_max=exponent != "x")
         with column:
             st.latex(formula)
+            verdict = f"in {number_format}, the sum is {format_number(float(result.total), 4)}."
             if result.fails:
                 st.error(f"Fails {verdict}", icon=":material/close:")
             else:
                 st.success(f"Works {verdict}", icon=":material/check:")
+            columns = {exponent: (result.exponents, 6), f"e^({exponent})": (result.exponentials, 4)}
+            columns["weight"] = (result.shares, 4)
             st.table(
                 {
-                    exponent: [format_number(value, 6) for value in result.exponents],
-                    f"e^({exponent})": [format_number(value, 4) for value in result.exponentials],
-                    "weight": [format_number(value, 4) for value in result.shares],
+                    name: [format_number(value, digits) for value in values]
+                    for name, (values, digits) in columns.items()
                 }
             )
 
@@ -167,20 +149,14 @@ def _one_pass(row: np.ndarray, values: np.ndarray, steps: tuple[OnlineStep, ...]
     step, all_y = steps[now], (0.0, *lesson.numerators(steps, values))
     before, y = all_y[now : now + 2]
     added = float(step.terms @ values[step.start : step.end])
-
-    def update() -> None:
-        for formula in update_tex(step):
-            st.latex(formula)
-
+    numbers = {"step": step, "before": before, "added": added, "y": y, "o": y / step.l}
     WORDS.draw(
         "block",
         row=figures.row_html(row, steps, now),
         sum=figures.sum_figure(steps, now, colors()),
         next=functools.partial(_next_block, row, values, steps, now),
-        update=update,
-        numerator=functools.partial(
-            WORDS.draw, "numerator", step=step, before=before, added=added, y=y, o=y / step.l
-        ),
+        update=lambda: [st.latex(formula) for formula in update_tex(step)],
+        numerator=functools.partial(WORDS.draw, "numerator", **numbers),
     )
 
 

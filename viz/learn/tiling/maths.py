@@ -7,7 +7,6 @@ and Lin 2026) instead of once at the end (Dao 2023, section 3.1).
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,11 +58,6 @@ def tiled_product(a: np.ndarray, b: np.ndarray, tile: int) -> tuple[ProductStep,
     return tuple(steps)
 
 
-def elements_one_by_one(a: np.ndarray, b: np.ndarray) -> int:
-    """Elements read if every element of C fetches its row of A and its column of B: tiles of one element."""
-    return tiled_product(a, b, 1)[-1].elements_read
-
-
 def span(index: int, tile: int) -> slice:
     """Rows or columns of tile `index`."""
     return slice(index * tile, (index + 1) * tile)
@@ -108,7 +102,13 @@ def tiled_attention(
     and adds the results, which is not attention. "online" is FlashAttention-2 (Dao 2023, algorithm 1). Scores
     are scaled by 1 / sqrt(d). Raises UnfitMatrices if the shapes do not fit.
     """
-    check_attention_shapes(query, key, value)
+    if query.shape[1] != key.shape[1]:
+        raise UnfitMatrices(
+            f"Q has {query.shape[1]} columns and K has {key.shape[1]}. "
+            "A query and a key need the same length."
+        )
+    if len(key) != len(value):
+        raise UnfitMatrices(f"K has {len(key)} rows and V has {len(value)}. Every key needs one value.")
     scale = 1.0 / np.sqrt(query.shape[1])
     output, steps = np.zeros((len(query), value.shape[1])), []
     kv_tiles = tiles_of(len(key), tile)
@@ -118,7 +118,7 @@ def tiled_attention(
         accumulator = np.zeros((len(rows), value.shape[1]))
         for j in range(kv_tiles):
             scores = scale * rows @ key[span(j, tile)].T
-            weights, m, alpha, l = join_tile(scores, m, l, mode)
+            weights, m, alpha, l = _join_tile(scores, m, l, mode)
             accumulator = alpha[:, None] * accumulator + weights @ value[span(j, tile)]
             output[span(i, tile)] = accumulator / l[:, None] if mode == "online" else accumulator
             steps.append(
@@ -127,14 +127,7 @@ def tiled_attention(
     return tuple(steps)
 
 
-def first_row(steps: tuple[AttentionStep, ...], place: int) -> Update:
-    """What step `place` of mode "online" did to the first row of its query tile."""
-    step = steps[place]
-    m, l = (steps[place - 1].m[0], steps[place - 1].l[0]) if step.j else (-np.inf, 0.0)
-    return Update(step.scores[0], float(m), float(l), *map(float, (step.m[0], step.alpha[0], step.l[0])))
-
-
-def join_tile(
+def _join_tile(
     scores: np.ndarray, m: np.ndarray, l: np.ndarray, mode: str
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """(weights, m, alpha, l) after a tile of scores (rows, keys). m and l (rows,) are the state before it."""
@@ -146,68 +139,45 @@ def join_tile(
     return weights, m, np.ones(len(scores)), l + weights.sum(axis=1)
 
 
-def check_attention_shapes(query: np.ndarray, key: np.ndarray, value: np.ndarray) -> None:
-    """Raises UnfitMatrices if Q, K and V do not fit together."""
-    if query.shape[1] != key.shape[1]:
-        raise UnfitMatrices(
-            f"Q has {query.shape[1]} columns and K has {key.shape[1]}. "
-            "A query and a key need the same length."
-        )
-    if len(key) != len(value):
-        raise UnfitMatrices(f"K has {len(key)} rows and V has {len(value)}. Every key needs one value.")
-
-
-def without_softmax(query: np.ndarray, key: np.ndarray, value: np.ndarray) -> np.ndarray:
-    """(M, e): S V computed without tiles, the reference of mode "none"."""
-    return query @ key.T / np.sqrt(query.shape[1]) @ value
+def first_row(steps: tuple[AttentionStep, ...], place: int) -> Update:
+    """What step `place` of mode "online" did to the first row of its query tile."""
+    step = steps[place]
+    m, l = (steps[place - 1].m[0], steps[place - 1].l[0]) if step.j else (-np.inf, 0.0)
+    return Update(step.scores[0], float(m), float(l), *map(float, (step.m[0], step.alpha[0], step.l[0])))
 
 
 KINDS = ("maxima", "subtractions", "exponentials", "additions", "multiplications", "divisions")
 
 
-@dataclass(frozen=True, eq=False)
-class DivisionRun:
-    """What one run counted, by kind of operation, and its O (rows, features of V)."""
+def operations(steps: tuple[AttentionStep, ...], every_step: bool) -> dict[str, int]:
+    """Operations outside the products of an "online" run, by kind, if O is divided by l at every key tile.
 
-    operations: dict[str, int]
-    output: np.ndarray
-
-    @property
-    def total(self) -> int:
-        """Operations of all kinds."""
-        return sum(self.operations.values())
-
-
-def tiled_softmax(
-    query: np.ndarray, key: np.ndarray, value: np.ndarray, tile: int, every_step: bool
-) -> DivisionRun:
-    """Attention in tiles of `tile` rows, with every operation outside the products counted.
-
-    Raises UnfitMatrices if the shapes do not fit.
+    Or, without `every_step`, once at the end. A row is divided by one division, 1 / l, and multiplications.
     """
-    check_attention_shapes(query, key, value)
-    count: Counter[str] = Counter()
-    output = np.zeros((len(query), value.shape[1]))
-    for i in range(tiles_of(len(query), tile)):
-        rows = query[span(i, tile)] / np.sqrt(query.shape[1])
-        m, l = np.full(len(rows), -np.inf), np.zeros(len(rows))
-        acc = np.zeros((len(rows), value.shape[1]))
-        for j in range(tiles_of(len(key), tile)):
-            scores, old_l = rows @ key[span(j, tile)].T, l
-            weights, m, alpha, l = join_tile(scores, m, l, "online")
-            for kind in ("subtractions", "exponentials"):
-                count[kind] += scores.size + len(m)
-            count.update(maxima=scores.size, multiplications=len(m), additions=scores.size)
-            added = weights @ value[span(j, tile)]
-            if every_step:
-                acc = (alpha * old_l / l)[:, None] * acc + (1 / l)[:, None] * added
-                count.update(multiplications=len(rows) + 2 * acc.size, divisions=2 * len(rows))
-            else:
-                acc = alpha[:, None] * acc + added
-                count.update(multiplications=acc.size)
-            count.update(additions=acc.size)
-        if not every_step:
-            acc = (1 / l)[:, None] * acc
-            count.update(multiplications=acc.size, divisions=len(rows))
-        output[span(i, tile)] = acc
-    return DivisionRun({kind: count[kind] for kind in KINDS}, output)
+    count = dict.fromkeys(KINDS, 0)
+    for step in steps:
+        rows, scores, acc = len(step.m), step.scores.size, step.accumulator.size
+        count["maxima"] += scores
+        count["subtractions"] += scores + rows
+        count["exponentials"] += scores + rows
+        count["additions"] += scores + acc
+        count["multiplications"] += rows + acc  # alpha l and alpha acc
+        if every_step:  # alpha old_l / l scales acc, and 1 / l what is added
+            count["multiplications"] += rows + acc
+            count["divisions"] += 2 * rows
+        elif step.last_of_row:
+            count["multiplications"] += acc
+            count["divisions"] += rows
+    return count
+
+
+def divided_at_every_step(steps: tuple[AttentionStep, ...], value: np.ndarray, tile: int) -> np.ndarray:
+    """O of an "online" run whose accumulator is divided by l at every key tile, as in FlashAttention-1."""
+    finished, acc, l = [], np.zeros(0), np.zeros(0)
+    for step in steps:
+        added = step.weights @ value[span(step.j, tile)] / step.l[:, None]
+        acc = added if step.j == 0 else (step.alpha * l / step.l)[:, None] * acc + added
+        l = step.l
+        if step.last_of_row:
+            finished.append(acc)
+    return np.vstack(finished)

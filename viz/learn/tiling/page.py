@@ -20,8 +20,8 @@ from viz.learn.stepper import parts, stepper
 from viz.learn.tiling import maths as lesson
 from viz.learn.tiling.figures import attention_matrices, product_matrices, softmax_matrices
 from viz.learn.tiling.maths import AttentionStep, span, tiles_of
-from viz.learn.words import Words, table
-from viz.shared.formats import format_number, format_ratio, plain
+from viz.learn.words import Words
+from viz.shared.formats import format_number, plain
 from viz.shared.layout import colors, explore_link
 
 WORDS = Words(__file__)
@@ -41,13 +41,11 @@ Matrices = Mapping[str, np.ndarray]
 def show() -> None:
     """Draw the chapter."""
     draws = {
-        "A product in tiles": ("AB", _product),
-        "Attention without softmax": ("QKV", _no_softmax),
-        "Softmax in between": ("QKV", _softmax),
+        "A product in tiles": lambda: _part("AB", _product),
+        "Attention without softmax": lambda: _part("QKV", _no_softmax),
+        "Softmax in between": lambda: _part("QKV", _softmax),
     }
-    parts(
-        "tiling_part", {name: functools.partial(_part, *part) for name, part in draws.items()}, "tiling_step"
-    )
+    parts("tiling_part", draws, "tiling_step")
 
 
 def _part(names: str, draw: Callable[[Matrices, int], tuple[int, int]]) -> None:
@@ -100,36 +98,32 @@ def _product(matrices: Matrices, tile: int) -> tuple[int, int]:
     a, b = matrices["A"], matrices["B"]
     steps = lesson.tiled_product(a, b, tile)
     step = steps[_stepped(steps)]
-    answers: list[bool] = []
     names = [f"A_{{{step.i}{k}}} B_{{{k}{step.j}}}" for k in range(tiles_of(a.shape[1], tile))]
     names[step.k] = rf"\boldsymbol{{{names[step.k]}}}"
-    one_by_one, tiled = lesson.elements_one_by_one(a, b), steps[-1].elements_read
+    one_by_one, tiled = 2 * a.size * b.shape[1], steps[-1].elements_read  # of A and B, for each number of C
+
+    answered = False
+
+    def predict() -> None:
+        nonlocal answered
+        options = [f"{count:,}" for count in sorted({tiled, one_by_one, 2 * tile * tiled})]
+        key, shape = f"tiling_reads_{one_by_one}_{tiled}", {"rows": a.shape[0], "columns": b.shape[1]}
+        given = {"tile": tile, "tiled": tiled, "inner": a.shape[1], **shape}
+        answered = ask(WORDS, "reads", key, options, f"{one_by_one:,}", **given)
 
     def reads() -> None:
         metric = functools.partial(st.metric, delta_color="off", delta_arrow="off", border=True)
         with st.container(horizontal=True):
-            metric(
-                "Numbers read so far", f"{step.elements_read:,}", f"of {tiled:,} in tiles of {tile} × {tile}"
-            )
-            if answers[0]:
+            of_all = f"of {tiled:,} in tiles of {tile} × {tile}"
+            metric("Numbers read so far", f"{step.elements_read:,}", of_all)
+            if answered:
                 ratio = f"{format_number(one_by_one / tiled, 2)}× as many"
                 metric("Element by element", f"{one_by_one:,}", ratio)
 
     WORDS.draw(
         "product step",
         matrices=matrices_html(product_matrices(a, b, tile, step), colors()),
-        predict=lambda: answers.append(
-            ask(
-                *(WORDS, "reads", f"tiling_reads_{one_by_one}_{tiled}"),
-                [f"{count:,}" for count in sorted({tiled, one_by_one, 2 * tile * tiled})],
-                f"{one_by_one:,}",
-                tile=tile,
-                tiled=tiled,
-                rows=a.shape[0],
-                columns=b.shape[1],
-                inner=a.shape[1],
-            )
-        ),
+        predict=predict,
         formula=lambda: st.latex(f"C_{{{step.i}{step.j}}} = {' + '.join(names)}"),
         reads=reads,
     )
@@ -155,7 +149,7 @@ def _no_softmax(matrices: Matrices, tile: int) -> tuple[int, int]:
         k_or_v=k_or_v,
         s=s,
         held=q + o + k_or_v + s,
-        difference=np.abs(steps[-1].output - lesson.without_softmax(query, key, value)).max(),
+        difference=np.abs(steps[-1].output - query @ key.T / np.sqrt(query.shape[1]) @ value).max(),
     )
     return tiles_of(len(query), tile), step.kv_tiles
 
@@ -170,20 +164,21 @@ def _softmax(matrices: Matrices, tile: int) -> tuple[int, int]:
     step = steps[place]
     exact = attention(query, key, value)
     error = float(np.abs(steps[-1].output - exact).max())
-    each, last = (lesson.tiled_softmax(query, key, value, tile, every_step) for every_step in (True, False))
-    rows = [(kind, each.operations[kind], last.operations[kind]) for kind in lesson.KINDS]
-    fewer = f"**{last.total:,}**, {format_ratio(each.total / last.total)} fewer"
+    online = steps if way == "online" else lesson.tiled_attention(query, key, value, tile, "online")
+    each, last = (lesson.operations(online, every_step) for every_step in (True, False))
+    kinds = [{"kind": kind, "each": each[kind], "last": last[kind]} for kind in lesson.KINDS]
+    totals = {"each": sum(each.values()), "last": sum(last.values())}
+    divided = lesson.divided_at_every_step(online, value, tile)
     WORDS.draw(
         "softmax step",
         matrices=matrices_html(softmax_matrices(value, exact, tile, step, way == "online"), colors()),
         joined=functools.partial(_say_own_softmax, step, error)
         if way == "own"
         else functools.partial(_say_online_softmax, steps, place, tile, error),
-        divisions=table(
-            "outside the products | at every tile: | once at the end:",
-            [*((kind, f"{a:,}", f"{b:,}") for kind, a, b in rows), ("**all**", f"**{each.total:,}**", fewer)],
-        ),
-        divided=float(np.abs(each.output - last.output).max()),
+        divisions=WORDS.rows("divisions", kinds)
+        + "\n"
+        + WORDS("all divisions", **totals, ratio=totals["each"] / totals["last"]),
+        divided=float(np.abs(divided - online[-1].output).max()),
     )
     return tiles_of(len(query), tile), step.kv_tiles
 

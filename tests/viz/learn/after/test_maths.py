@@ -10,6 +10,7 @@ from viz.learn.after import maths
 from viz.learn.after.maths import OutlierInputs, quantize, round_e4m3
 
 DECODING = AttentionProblem(q_heads=32, kv_heads=8, q_len=1, kv_len=8192, head_dim=64, block_m=16, block_n=64)
+ROW = AttentionProblem(q_len=1, kv_len=1000, head_dim=64, block_m=16, block_n=64)
 RESCALED = AttentionProblem(q_len=32, kv_len=512, head_dim=16, block_m=16, block_n=32, inputs="growing_max")
 OUTLIERS = OutlierInputs(length=256, head_dim=64, outlier_share=0.01, outlier_size=30.0, heads=2)
 
@@ -18,7 +19,7 @@ OUTLIERS = OutlierInputs(length=256, head_dim=64, outlier_share=0.01, outlier_si
     ("inputs", "splits"), [("normal", 1), ("growing_max", 3), ("large", 1000), ("one_hot", 3)]
 )
 def test_merged_parts_are_the_whole_row(inputs, splits):
-    row = maths.split_row(DECODING.with_(kv_len=1000, inputs=inputs), splits)
+    row = maths.split_row(ROW.with_(inputs=inputs), splits)
     assert row.error < 1e-14
     assert row.weights.sum() == pytest.approx(1.0)
     assert np.concatenate([np.arange(1000)[part] for part in row.parts]).tolist() == list(range(1000))
@@ -26,7 +27,7 @@ def test_merged_parts_are_the_whole_row(inputs, splits):
         assert (row.mean_error > 0.1) == (splits > 1)
 
 
-def test_parts_are_those_of_the_kernel():
+def test_parts_and_their_price_are_those_of_the_kernel():
     problem = AttentionProblem(q_len=1, kv_len=200, head_dim=16, block_m=16, block_n=16, kv_splits=3)
     row = maths.split_row(problem, 3)
     run = run_traced(problem, "split_kv")
@@ -36,6 +37,9 @@ def test_parts_are_those_of_the_kernel():
     np.testing.assert_allclose(run.row_max[~combine][last, 0], row.row_max, rtol=1e-5)
     np.testing.assert_allclose(run.row_sum[~combine][last, 0], row.row_sum, rtol=1e-4)
     np.testing.assert_allclose(run.output[0, 0, 0], row.merged, atol=2e-3)
+    partial = run.total_bytes - maths.cache_bytes(problem) - (len(row.parts) + 1) * 16 * 2 - 4  # Q, O and lse
+    assert (partial, maths.partial_bytes(problem, 1)) == (maths.partial_bytes(problem, len(row.parts)), 0)
+    assert maths.cache_bytes(DECODING) == 2 * 8 * 8192 * 64 * 2
 
 
 def test_the_rule_is_the_kernels_and_fills_one_wave():
@@ -43,26 +47,11 @@ def test_the_rule_is_the_kernels_and_fills_one_wave():
     assert (plan.splits, plan.tiles_per_split) == tiles.split_evenly(128, tiles.splits_to_fill(8, 128, 132))
     assert 0.9 * 132 < plan.programs == 8 * plan.splits
     assert plan.waves == 1
-    alone = maths.occupancy(DECODING, 132, splits=1)
+    alone, *_, most = maths.occupancy_curve(DECODING, 132)
     assert (alone.programs, alone.tile_steps) == (8, 128)
-    most = maths.occupancy(DECODING, 132, splits=128)
     assert most.tile_steps == most.waves == -(-8 * 128 // (tiles.PROGRAMS_PER_SM * 132)) > 1
-
-
-def test_programs_without_splitting_are_dealt_to_the_sms():
-    prompt = AttentionProblem(batch=2, q_heads=16, kv_heads=16, q_len=300, kv_len=300, block_m=64)
-    assert maths.unsplit_programs(prompt) == {"FlashAttention-1": 32, "FlashAttention-2": 32 * 5}
     assert sorted(maths.dealt(100, 132)) == [0] * 32 + [1] * 100
     assert maths.dealt(10**6, 132).tolist() == [tiles.PROGRAMS_PER_SM] * 132
-
-
-def test_the_price_of_parts_is_what_the_kernels_ask_for_beyond_one_part():
-    problem = AttentionProblem(q_len=1, kv_len=64, head_dim=16, block_m=16, block_n=16)
-    counted = run_traced(problem.with_(kv_splits=3), "split_kv")
-    ends = maths.partial_bytes(problem, 2)
-    partial = counted.total_bytes - maths.cache_bytes(problem) - 3 * 16 * 2 - 4  # Q twice, O and lse once
-    assert (partial, maths.partial_bytes(problem, 1)) == (ends, 0)
-    assert maths.cache_bytes(DECODING) == 2 * 8 * 8192 * 64 * 2
 
 
 @pytest.mark.parametrize("inputs", ["growing_max", "falling_max", "large"])
@@ -111,22 +100,14 @@ def test_a_block_with_small_numbers_keeps_them():
     assert not quantize(np.zeros((1, 100, 16)), 64).any()
 
 
-def test_the_rotation_keeps_every_score():
+def test_the_rotation_keeps_every_score_spreads_an_outlier_and_lowers_the_error():
     for head_dim in maths.ROTATED_HEAD_DIMS:
         rotation = maths.random_rotation(head_dim, 3)
         np.testing.assert_allclose(rotation @ rotation.T, np.eye(head_dim), atol=1e-12)
         assert np.unique(np.abs(rotation).round(12)).size == 1
-
-
-def test_rotating_lowers_the_error_of_inputs_with_outliers_and_float16_has_far_less():
-    by_label = {result.label: result.rmse for result in maths.compare(OUTLIERS, 64)}
-    assert len(by_label) == 5
-    assert by_label["e4m3, one scale per tensor, rotated"] < by_label["e4m3, one scale per tensor"]
-    assert by_label["float16"] < by_label["e4m3, one scale per block, rotated"] / 20
-
-
-def test_the_loudest_row_is_spread_out():
     row, before, after = maths.loudest_row(OUTLIERS)
-    assert np.abs(before).max() == np.abs(OUTLIERS.draw()[1][0, row]).max()
-    assert np.abs(after).max() < np.abs(before).max() / 2
-    np.testing.assert_allclose(np.linalg.norm(after), np.linalg.norm(before))
+    assert np.abs(before).max() == np.abs(OUTLIERS.draw()[1][0, row]).max() > 2 * np.abs(after).max()
+    errors = {result.label: result.rmse for result in maths.compare(OUTLIERS, 64)}
+    assert len(errors) == 5
+    assert errors["e4m3, one scale per tensor, rotated"] < errors["e4m3, one scale per tensor"]
+    assert errors["float16"] < errors["e4m3, one scale per block, rotated"] / 20

@@ -1,24 +1,33 @@
 """The picture of the five ideas: a box each, an arrow for each need, and marks that do not need colour."""
 
+import pytest
+
 from viz.learn.ideas.figures import ARROWS, PLACES, Box, idea_map_html
 from viz.learn.ideas.maths import NEEDS
+from viz.learn.ideas.page import WORDS
 
-BECAUSE = {(idea, need): f"why {need}" for idea, needs in NEEDS.items() for need in needs}
+BECAUSE = [(idea, need, f"why {need}") for idea, needs in NEEDS.items() for need in needs]
 
 
-def test_every_idea_has_a_place_and_every_need_an_arrow():
+def test_every_idea_has_a_place_and_words_and_every_need_an_arrow_and_a_reason():
+    boxes, arrows = (
+        [line.split(" | ") for line in WORDS.sections[name].removeprefix("| ").split("\n| ")]
+        for name in ("boxes", "arrows")
+    )
     assert set(PLACES) == set(NEEDS)
-    assert set(ARROWS) == set(BECAUSE)
+    assert [name for name, *_ in boxes] == list(NEEDS)
+    needs = {(idea, need) for idea, need, _ in BECAUSE}
+    assert needs == set(ARROWS) == {(idea, need) for idea, need, _ in arrows}
 
 
-def test_left_out_and_fallen_are_said_in_words():
-    states = {"lse": "out", "recomputation": "falls", "fusion": "falls"}
+@pytest.mark.parametrize(
+    ("states", "broken", "moot"),
+    [({"lse": "out", "recomputation": "falls", "fusion": "falls"}, 2, 0), ({"tiling": "out"}, 0, 2)],
+)
+def test_left_out_and_fallen_are_said_in_words(states, broken, moot):
     html = idea_map_html([Box(name, "does", "12 MB", states.get(name, "stands")) for name in NEEDS], BECAUSE)
     assert html.count("<section") == 5
-    assert (html.count('class="out"'), html.count('class="falls"')) == (1, 2)
-    assert html.count("✕") == 2  # lse is needed by recomputation, and that by fusion
+    for state in ("out", "falls"):
+        assert html.count(f'class="{state}"') == list(states.values()).count(state)
+    assert (html.count("✕"), html.count(" moot")) == (broken, moot)
     assert "why tiling" in html
-    without_tiling = [Box(name, "", "", "out" if name == "tiling" else "stands") for name in NEEDS]
-    html_without = idea_map_html(without_tiling, BECAUSE)
-    arrows = html_without.count("moot") - html.count("moot")
-    assert arrows == 2  # to and from tiling

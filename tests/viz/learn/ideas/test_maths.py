@@ -9,7 +9,6 @@ from kernels.problem import AttentionProblem
 from kernels.problem.inputs import make_inputs
 from viz.learn.ideas.maths import (
     NEEDS,
-    approximations,
     chip_capacity,
     costs,
     falls_with,
@@ -17,6 +16,7 @@ from viz.learn.ideas.maths import (
     longest_whole_row,
     three_pass_bytes,
     tile_sums,
+    ways,
     whole_row_bytes,
     whole_rows_fit,
 )
@@ -36,6 +36,7 @@ def test_what_falls_with_what():
         "recomputation": {"fusion"},
         "lse": {"recomputation", "fusion"},
     }
+    assert falls_with(None, PROBLEM, GPU) == set()
 
 
 def test_a_row_in_one_tile_needs_no_online_softmax_and_rows_that_fit_need_no_tiling():
@@ -72,24 +73,19 @@ def test_costs_follow_from_what_stands(length):
             assert "online softmax" in gone | idle
 
 
-def test_costs_with_all_five():
-    every = costs(PROBLEM, GPU)
+def test_costs_with_all_five_and_without_one():
+    every, without = costs(PROBLEM, GPU), {name: costs(PROBLEM, GPU, name) for name in NEEDS}
     assert every.forward_bytes == 2 * N * D * 2 + 4 * N + (N // 128) * 2 * N * D * 2
-    assert every.kept_bytes == 4 * N
-    assert every.backward_flops == 5 * 2 * N * N * D
+    assert (every.kept_bytes, every.backward_flops) == (4 * N, 5 * 2 * N * N * D)
+    assert every.chip_bytes == ALGORITHMS["flash2"].chip_bytes(PROBLEM)
     assert every.weight_sum == pytest.approx(1)
     assert every.output_error < 1e-14
-
-
-def test_costs_without_one():
-    every, without = costs(PROBLEM, GPU), {name: costs(PROBLEM, GPU, name) for name in NEEDS}
     whole_rows = 128 * N * 4 + 4 * 128 * D + 2 * 64 * D * 2 + 128 * D * 2 + 128 * 8
     assert whole_row_bytes(PROBLEM) == whole_rows > chip_capacity(GPU)
     assert without["fusion"].forward_bytes == STANDARD.requested_bytes(PROBLEM)
     assert without["fusion"].chip_bytes == 128 * 64 * 4 + 64 * D * 2 + 128 * D * 4
     assert without["recomputation"].forward_bytes == every.forward_bytes + 2 * N * N
     assert without["lse"].kept_bytes == without["recomputation"].kept_bytes == 2 * N * N
-    assert every.chip_bytes == ALGORITHMS["flash2"].chip_bytes(PROBLEM)
     assert without["online softmax"].weight_sum == pytest.approx(64)
     assert without["online softmax"].output_error > 0.1
     assert without["online softmax"].kept_bytes == 4 * N  # whole rows give an lse too
@@ -99,8 +95,7 @@ def test_costs_without_one():
 def test_short_rows_still_fit_and_the_limit_is_where_they_stop():
     limit = longest_whole_row(PROBLEM, GPU)
     fits, over = (PROBLEM.with_(q_len=length, kv_len=length) for length in (limit, limit + 1))
-    assert whole_rows_fit(fits, GPU)
-    assert not whole_rows_fit(over, GPU)
+    assert (whole_rows_fit(fits, GPU), whole_rows_fit(over, GPU)) == (True, False)
     assert costs(fits, GPU, "tiling").forward_bytes == costs(fits, GPU).forward_bytes
     assert costs(over, GPU, "tiling").forward_bytes == STANDARD.requested_bytes(over)
     assert chip_capacity(GPU) == (227 + 256) * 1024
@@ -117,29 +112,18 @@ def test_the_check_uses_the_inputs_of_the_kernels():
         for index, tile in enumerate(tiles)
     )
     right = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True) @ value
-    weight_sum, error = tile_sums(problem, online=False)
-    assert weight_sum == pytest.approx(5)
-    assert error == pytest.approx(np.abs(wrong - right).max())
+    error = np.abs(wrong - right).max()
+    assert tile_sums(problem, online=False) == (pytest.approx(5), pytest.approx(error))
     assert tile_sums(problem, online=True) == (pytest.approx(1), pytest.approx(0, abs=1e-14))
 
 
-SHORT = AttentionProblem(q_len=256, kv_len=256, head_dim=16)
-
-
-def by_name(size, problem=SHORT):
-    return {way.name: way for way in approximations(problem, size)}
-
-
-def test_groups_of_one_key_and_a_window_of_all_keys_are_exact():
-    all_keys = by_name(256)
-    assert all_keys["Linformer"].error < 1e-14
-    assert all_keys["Longformer"].error < 1e-14
-    assert all(way.error > 1e-3 for way in by_name(32).values())
-
-
-def test_work_grows_with_the_size_and_not_with_the_square():
-    small, large = by_name(32), by_name(32, SHORT.with_(q_len=512, kv_len=512))
-    for name, way in large.items():
-        assert way.flops == pytest.approx(2 * small[name].flops)
-    assert small["Longformer"].flops == 4 * 256 * 32 * 16
-    assert small["Performer"].flops == 4 * 512 * 32 * 16
+def test_groups_of_one_key_and_a_window_of_all_keys_are_exact_and_work_does_not_grow_with_the_square():
+    short = AttentionProblem(q_len=256, kv_len=256, head_dim=16)
+    exact, linformer, _, longformer = ways(short, 256)
+    assert max(exact.error, linformer.error, longformer.error) < 1e-14
+    exact, *small = ways(short, 32)
+    _, *large = ways(short.with_(q_len=512, kv_len=512), 32)
+    assert all(way.error > 1e-3 for way in small)
+    assert [way.flops for way in large] == [2 * way.flops for way in small]
+    assert exact.flops == 4 * 256 * 256 * 16
+    assert [way.flops for way in small[1:]] == [4 * 512 * 32 * 16, 4 * 256 * 32 * 16]

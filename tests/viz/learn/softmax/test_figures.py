@@ -74,7 +74,7 @@ def test_the_row_shows_blocks_seen_at_work_and_waiting():
 def test_passes_are_drawn_as_far_as_they_have_come():
     html = passes_html(all_ways(ROW, 2, np.arange(1.0, 5)), 2)
     assert html.count('<i class="reading">') == 2  # three and two passes still read
-    assert html.count(" blocks, 4 scores<") == 1
+    assert html.count(", 4 scores<") == 1
     assert html.count("o = ?") == 2
     assert "2 of 6 blocks read" in html
     assert passes_html(all_ways(ROW, 2, np.arange(1.0, 5)), 6).count("o = 2.749") == 3

@@ -71,7 +71,7 @@ def test_any_row_in_any_blocks_gives_the_softmax(block):
         assert np.allclose(np.cumsum([step.added for step in steps]), [step.l_unscaled for step in steps])
         values = np.arange(1.0, len(row) + 1)
         for run in all_ways(row, block, values).values():
-            assert run.known[-1].o == pytest.approx(softmax(row) @ values)
+            assert run.known[-1]["o"] == pytest.approx(softmax(row) @ values)
 
 
 def test_without_rescale_weights_still_sum_to_one_and_are_wrong():
@@ -89,8 +89,8 @@ def test_three_two_and_one_pass_read_what_they_say():
         "one pass": 4,
     }
     assert len(ways["two passes"].known) == 4
-    assert [known.l is None for known in ways["three passes"].known] == [True] * 2 + [False] * 4
-    surrogate = ways["one pass"].known[0].o
+    assert [known["l"] is None for known in ways["three passes"].known] == [True] * 2 + [False] * 4
+    surrogate = ways["one pass"].known[0]["o"]
     assert surrogate == pytest.approx(softmax(ROW[:2]) @ [1, 2])  # right for what was read
 
 

@@ -60,7 +60,7 @@ def test_the_readers_values_are_added_up_block_by_block():
     assert r"o &= Y' / l' \approx 1.578 / 1.203 \approx 1.311" in formulas(app)
     app = open_chapter("softmax", softmax_part=PASSES, softmax_v="4, 0, 1, 2", softmax_reads=6)
     assert html(app).count("o = 1.311") == 3
-    assert [f"blocks, {count} scores<" in html(app) for count in (12, 8, 4)] == [True] * 3
+    assert [f", {count} scores<" in html(app) for count in (12, 8, 4)] == [True] * 3
 
 
 def test_another_part_starts_at_its_first_step():
