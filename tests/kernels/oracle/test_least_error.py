@@ -52,21 +52,12 @@ def test_16_bits_have_no_least_error():
 
 
 @pytest.mark.parametrize(
-    ("mask", "inputs"), [("full", "normal"), ("causal", "large"), ("full", "growing_max")]
-)
-def test_the_least_error_of_an_output_is_near_that_of_naive_attention_on_ordinary_problems(mask, inputs):
-    problem = AttentionProblem(q_len=128, kv_len=128, mask=mask, inputs=inputs, dtype="float32")
-    references = OutputReferences.of(make_inputs(problem), problem.scale, problem.band)
-    assert references.least_error < 5 * float((references.naive.double() - references.exact).abs().max())
-
-
-@pytest.mark.parametrize(
     "changes",
     [{}, {"mask": "causal"}, {"dtype": "bfloat16"}, {"dtype": "float32"}, {"inputs": "large"}, {"q_len": 1}],
     ids=str,
 )
-def test_the_least_error_is_below_that_of_naive_attention_on_ordinary_problems(changes):
-    """So it allows nothing more there."""
+def test_the_least_error_is_about_that_of_naive_attention_on_ordinary_problems_or_less(changes):
+    """So it allows little more there."""
     problem = AttentionProblem(q_len=96, kv_len=120, head_dim=64).with_(**changes)
     if problem.is_causal:
         problem = problem.with_(kv_len=96)
@@ -75,6 +66,8 @@ def test_the_least_error_is_below_that_of_naive_attention_on_ordinary_problems(c
         gradients_by_heads(*inputs, d_out, scale=problem.scale, band=problem.band, dtype=dtype)
         for dtype in (torch.float64, inputs[0].dtype)
     )
+    outputs = OutputReferences.of(inputs, problem.scale, problem.band)
+    assert outputs.least_error < 5 * float((outputs.naive.double() - outputs.exact).abs().max())
     least = gradient_rounding(*inputs, d_out, scale=problem.scale, band=problem.band)
     for name, right, reference, floor in zip(("dQ", "dK", "dV"), exact, naive, least, strict=True):
         if problem.inputs == "large" and name == "dV":

@@ -1,8 +1,5 @@
 """AttentionProblem: what is accepted, and what a refusal says."""
 
-import subprocess
-import sys
-
 import pytest
 import torch
 
@@ -48,25 +45,23 @@ def test_a_refusal_can_be_told_again_from_its_field_and_message():
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "accepted"),
     [
-        ({"q_len": 0}, r"q_len=0 is not accepted: expected 1 to 1048576\."),
-        ({"head_dim": 64.0}, r"head_dim=64.0 is not accepted: expected a whole number from 16 to 256\."),
-        ({"batch": True}, r"batch=True is not accepted: expected a whole number"),
-        ({"dtype": "float8"}, "dtype='float8' is not accepted: expected one of float16, bfloat16, float32"),
-        ({"block_m": 48}, r"block_m=48 is not accepted: expected one of 4, 8, 16, 32, 64, 128\."),
-        ({"block_n": 64.0}, r"block_n=64.0 is not accepted: expected one of 4, 8, 16, 32, 64, 128\."),
-        (
-            {"q_heads": 6, "kv_heads": 4},
-            r"kv_heads=4 is not accepted: it must divide q_heads=6\. Every key and value head",
-        ),
+        ({"head_dim": 64.0}, "a whole number from 16 to 256."),
+        ({"batch": True}, "a whole number"),
+        ({"dtype": "float8"}, "float16, bfloat16, float32."),
+        ({"block_n": 64.0}, "4, 8, 16, 32, 64, 128."),
+        ({"q_heads": 6, "kv_heads": 4}, "it must divide q_heads=6."),
     ],
-    ids=lambda value: str(value) if isinstance(value, dict) else "",
+    ids=str,
 )
-def test_a_refusal_names_field_value_and_what_is_accepted(change, message):
-    with pytest.raises(InvalidProblem, match=message) as caught:
+def test_a_refusal_names_field_value_and_what_is_accepted(change, accepted):
+    with pytest.raises(InvalidProblem) as caught:
         AttentionProblem(**change)
-    assert caught.value.field in change
+    field, value = list(change.items())[-1]
+    assert caught.value.field == field
+    assert str(caught.value).startswith(f"{field}={value!r} is not accepted: ")
+    assert accepted in str(caught.value)
 
 
 def test_dict_round_trip_and_with():
@@ -76,14 +71,3 @@ def test_dict_round_trip_and_with():
         AttentionProblem.from_dict({"heads": 4})
     with pytest.raises(InvalidProblem, match="q_len=-1"):
         problem.with_(q_len=-1)
-
-
-def test_problem_tiles_traffic_and_trace_import_neither_torch_nor_triton():
-    modules = (
-        "kernels.problem, kernels.problem.tiles, kernels.problem.presets, kernels.traffic.modelled, "
-        "kernels.device.gpus, kernels.trace.trace, kernels.worker.client"
-    )
-    heavy = "{'torch', 'triton', 'streamlit', 'plotly'}"
-    code = f"import sys, {modules}; print(sorted({heavy} & set(sys.modules)))"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout == "[]\n"

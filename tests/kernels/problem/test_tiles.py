@@ -1,6 +1,7 @@
 """tiles.py against the mask written out key by key."""
 
 import itertools
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -43,39 +44,22 @@ def test_tile_kinds_match_the_mask_key_by_key(q_len, kv_len, window):
     for block_m, block_n in itertools.product((4, 16), (8, 16)):
         shape = {"q_len": q_len, "kv_len": kv_len, "window_left": left, "window_right": right}
         problem = AttentionProblem(**shape, mask=mask, block_m=block_m, block_n=block_n)
-        seen = dict.fromkeys(TileKind, 0)
-        for q_tile, kv_tile in itertools.product(range(problem.q_tiles), range(problem.kv_tiles)):
-            rows = range(q_tile * block_m, min((q_tile + 1) * block_m, q_len))
-            keys = range(kv_tile * block_n, (kv_tile + 1) * block_n)
-            visible = [
-                key < kv_len and -left <= key - (row + kv_len - q_len) <= right
-                for row in rows
-                for key in keys
-            ]
-            expected = (
-                TileKind.FULL if all(visible) else TileKind.PARTIAL if any(visible) else TileKind.SKIPPED
-            )
-            kind = visited_tiles(problem, q_tile).kind(kv_tile)
-            assert kind is expected, (problem, q_tile, kv_tile)
-            assert (visiting_tiles(problem, kv_tile).kind(q_tile) is TileKind.SKIPPED) == (
-                expected is TileKind.SKIPPED
-            ), (problem, q_tile, kv_tile)
-            in_keys = [
-                seen
-                for seen, key in zip(visible, [key for _ in rows for key in keys], strict=True)
-                if key < kv_len
-            ]
-            # Keys and rows past the end need no mask in the backward pass.
-            assert (visiting_tiles(problem, kv_tile).kind(q_tile) is TileKind.FULL) == all(in_keys), (
-                problem,
-                q_tile,
-                kv_tile,
-            )
-            seen[kind] += 1
-        counts = count_tiles(problem)
-        assert counts.full == seen[TileKind.FULL]
-        assert counts.partial == seen[TileKind.PARTIAL]
-        assert counts.skipped == seen[TileKind.SKIPPED]
+        distance = np.arange(kv_len) - (np.arange(q_len)[:, None] + kv_len - q_len)
+        visible, counted = (-left <= distance) & (distance <= right), Counter()
+        for q_tile, rows in enumerate(blocks_of(visible, block_m)):
+            for kv_tile, tile in enumerate(blocks_of(rows.T, block_n)):
+                is_whole = tile.all() and len(tile) == block_n
+                expected = TileKind.FULL if is_whole else TileKind.PARTIAL if tile.any() else TileKind.SKIPPED
+                assert visited_tiles(problem, q_tile).kind(kv_tile) is expected, (problem, q_tile, kv_tile)
+                backward = visiting_tiles(problem, kv_tile).kind(q_tile)
+                assert (backward is TileKind.SKIPPED) == (expected is TileKind.SKIPPED)
+                assert (backward is TileKind.FULL) == tile.all()  # keys past the end need no mask there
+                counted[expected] += 1
+        kinds = (TileKind.FULL, TileKind.PARTIAL, TileKind.SKIPPED)
+        assert count_tiles(problem) == TileCounts(*(counted[kind] for kind in kinds))
+        of_heads = count_tiles(problem.with_(batch=2, q_heads=3))
+        assert of_heads.visited == 6 * (counted[TileKind.FULL] + counted[TileKind.PARTIAL])
+        assert of_heads.all == 6 * counted.total()
 
 
 SMALL_LENGTHS = (1, 4, 5, 9, 11)
@@ -168,64 +152,30 @@ def test_other_tile_sizes_can_replace_those_of_the_problem():
     assert streamed_keys(problem, (16, 32)) == streamed_keys(other) != streamed_keys(problem)
 
 
-def test_visible_keys_is_bottom_right_aligned():
-    causal = Band.of(3, 5, right=0)
-    assert [causal.visible_keys(row) for row in range(3)] == [(0, 3), (0, 4), (0, 5)]
-    short = Band.of(5, 3, right=0)
-    assert [short.visible_keys(row)[1] for row in range(5)] == [0, 0, 1, 2, 3]
-
-
-def test_visible_keys_are_those_that_the_band_does_not_hide():
-    for q_len, kv_len in itertools.product((1, 4, 7), repeat=2):
-        for left, right in itertools.product((0, 1, 3, None), repeat=2):
-            band = Band.of(q_len, kv_len, left, right)
-            seen = ~np.logical_or(*hidden(band))
-            for row in range(q_len):
-                first, end = band.visible_keys(row)
-                assert 0 <= first <= end <= kv_len
-                assert list(range(first, end)) == np.flatnonzero(seen[row]).tolist(), (band, row)
-
-
-def test_visible_pairs_are_the_keys_of_all_queries():
+def test_the_keys_and_pairs_of_a_band_are_those_that_it_does_not_hide():
     """Bands of some queries alone among them: their right bound may be negative, and no query sees a key."""
     for q_len, kv_len in itertools.product((1, 2, 5, 9), repeat=2):
         for left, right in itertools.product((0, 1, 3, 7, None), repeat=2):
             whole = Band.of(q_len, kv_len, left, right)
-            for band in (whole, *(whole.of_rows(row, row + 1) for row in range(q_len))):
-                ranges = map(band.visible_keys, range(band.q_len))
-                assert band.visible_pairs == sum(end - first for first, end in ranges), band
-    assert Band.of(9, 2, right=0).of_rows(0, 3).visible_pairs == 0
-
-
-def test_the_queries_without_a_key_are_the_first_ones():
-    for q_len, kv_len in itertools.product((1, 2, 5, 9), repeat=2):
-        for left, right in itertools.product((0, 1, 3, 7, None), repeat=2):
-            whole = Band.of(q_len, kv_len, left, right)
-            for band in (whole, *(whole.of_rows(row, q_len) for row in range(q_len))):
-                ranges = map(band.visible_keys, range(band.q_len))
-                keyless = [row for row, (first, end) in enumerate(ranges) if first == end]
-                assert keyless == list(range(band.keyless_rows)), band
+            seen = ~np.logical_or(*hidden(whole))
+            assert whole.masks or seen.all()
+            parts = [(0, q_len), *((row, row + 1) for row in range(q_len)), (q_len // 2, q_len)]
+            for first, end in parts:
+                band, rows = whole.of_rows(first, end), seen[first:end]
+                ranges = [band.visible_keys(row) for row in range(band.q_len)]
+                assert [list(range(*keys)) for keys in ranges] == [
+                    np.flatnonzero(row).tolist() for row in rows
+                ]
+                assert band.visible_pairs == rows.sum(), band
+                assert band.keyless_rows == (~rows.any(axis=1)).sum(), band
+    assert [Band.of(5, 3, right=0).visible_keys(row)[1] for row in range(5)] == [0, 0, 1, 2, 3]
 
 
 def test_a_bound_beyond_every_key_is_no_bound():
     assert Band.of(4, 6, 1000, 1000) == Band.of(4, 6)
     assert not Band.of(4, 6).masks
-    assert Band.of(4, 6, left=0).bounds_left
-    assert not Band.of(4, 6, left=0).bounds_right
-    assert Band.of(4, 6, right=0).bounds_right
-    assert not Band.of(4, 6, right=0).bounds_left
-    assert Band.of(4, 6, left=0).masks
-    assert Band.of(4, 6, right=0).masks
-
-
-def test_counts_cover_every_head():
-    problem = AttentionProblem(batch=2, q_heads=3, kv_heads=1, mask="causal")
-    assert count_tiles(problem).visited == 6 * count_tiles(problem.with_(batch=1, q_heads=1)).visited
-
-
-def test_visited_tiles_are_the_full_and_the_partial_ones():
-    counts = TileCounts(full=5, partial=3, skipped=2)
-    assert (counts.visited, counts.all) == (8, 10)
+    assert (Band.of(4, 6, left=0).bounds_left, Band.of(4, 6, left=0).bounds_right) == (True, False)
+    assert (Band.of(4, 6, right=0).bounds_left, Band.of(4, 6, right=0).bounds_right) == (False, True)
 
 
 def test_keys_are_split_into_as_many_parts_as_fill_the_device_and_none_is_empty():
@@ -243,13 +193,9 @@ def test_heads_take_turns_only_under_a_mask_that_shortens_some_programs():
     assert heads_in_turn(40, bounds_right=True) == HEADS_IN_TURN
     assert heads_in_turn(5, bounds_right=True) == 5
     assert heads_in_turn(5, bounds_right=False) == 1
-
-
-@pytest.mark.parametrize("mask", ["full", "causal"])
-def test_the_launch_order_has_every_program_once_the_longest_first(mask):
-    problem = AttentionProblem(q_len=12, kv_len=12, q_heads=2, kv_heads=1, mask=mask, block_m=4, block_n=4)
-    expected = {"full": [2, 1, 0, 5, 4, 3], "causal": [2, 5, 1, 4, 0, 3]}
-    assert launch_order(problem) == expected[mask]
+    shape = {"q_len": 12, "kv_len": 12, "q_heads": 2, "kv_heads": 1, "block_m": 4, "block_n": 4}
+    assert launch_order(AttentionProblem(**shape, mask="full")) == [2, 1, 0, 5, 4, 3]
+    assert launch_order(AttentionProblem(**shape, mask="causal")) == [2, 5, 1, 4, 0, 3]
 
 
 @pytest.mark.parametrize(("heads", "in_turn"), [(1, 1), (5, 1), (5, 2), (6, 3), (7, 16), (33, 16)])
