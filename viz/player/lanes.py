@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import groupby
 
 import numpy as np
@@ -67,12 +67,12 @@ def fastest_first(runs: Iterable[LanesRun]) -> tuple[LanesRun, ...]:
 
 def lanes_data(runs: Sequence[LanesRun]) -> dict:
     """What the view needs, with the runs from top to bottom."""
-    sent = []
+    sent: list[dict] = []
     tiles: np.ndarray | None = None
     for run in runs:
         data, tiles = _run_data(run, tiles)
         sent.append(data)
-    figures = [{"name": each.name, "values": each.values, "words": each.words} for each in figures_of(runs)]
+    figures = [asdict(figure) for figure in figures_of(runs)]
     return {"runs": sent, "figures": figures, "looks": theme.LANE_LOOKS, "wait_colors": theme.WAIT_COLORS}
 
 
@@ -87,7 +87,11 @@ def _run_data(run: LanesRun, tiles: np.ndarray | None) -> tuple[dict, np.ndarray
     known, index = np.unique(
         np.column_stack([lanes.event_program, where])[events], axis=0, return_inverse=True
     )
-    begin, end = (_cycles(lanes, times[events]) for times in (lanes.event_begin_ns, lanes.event_end_ns))
+    times = (lanes.event_begin_ns, lanes.event_end_ns)
+    begin, end = (np.round(each[events].astype(np.float64) * lanes.clock_ghz) for each in times)  # cycles
+    left_out = len(lanes.sm) - len(sms)
+    notes = [run.kernel.words] if run.kernel.words else []
+    notes += [f"The blocks of {format_count(left_out, 'more SM')} are not shown here."] if left_out else []
     data = {
         "title": run.label,
         "provenance": lanes_provenance(lanes, run.recorded),
@@ -101,8 +105,8 @@ def _run_data(run: LanesRun, tiles: np.ndarray | None) -> tuple[dict, np.ndarray
             for name, kind in lanes.activities
         ],
         "clock_ghz": lanes.clock_ghz,
-        "sms": [{"sm": sm, "tracks": [_track(track) for track in tracks]} for sm, tracks in sms],
-        "notes": _notes(run.kernel, left_out=len(lanes.sm) - len(sms)),
+        "sms": [{"sm": sm, "tracks": [_track(each) for each in tracks]} for sm, tracks in sms],
+        "notes": notes,
         "begin": encode(begin, "uint32"),
         "length": _encode_small(end - begin, "uint16", "uint32"),
         "activity": encode(lanes.event_activity[events], "uint8"),
@@ -111,17 +115,6 @@ def _run_data(run: LanesRun, tiles: np.ndarray | None) -> tuple[dict, np.ndarray
         "waits": _waits(lanes),
     }
     return data, np.unique(where[events], axis=0)
-
-
-def _notes(kernel: LaneKernel, left_out: int) -> list[str]:
-    """What stands below the figures of a run; `left_out` SMs are not sent."""
-    more = [f"The blocks of {format_count(left_out, 'more SM')} are not shown here."] if left_out else []
-    return [*([kernel.words] if kernel.words else []), *more]
-
-
-def _cycles(lanes: Lanes, times_ns: np.ndarray) -> np.ndarray:
-    """Whole cycles, in which the kernel wrote the times down."""
-    return np.round(times_ns.astype(np.float64) * lanes.clock_ghz)
 
 
 def _encode_small(values: np.ndarray, small: str, large: str) -> dict:
@@ -145,14 +138,10 @@ SmTracks = list[tuple[int, list[Track]]]
 def _within_limit(lanes: Lanes, sms: SmTracks, tiles: np.ndarray | None) -> SmTracks:
     """As many SMs as may be sent, by their numbers. If some are left out, those with `tiles` come first."""
     wanted = {tuple(tile) for tile in tiles.tolist()} if tiles is not None else set()
-    where = _tiles(lanes)
-
-    def in_common(tracks: list[Track]) -> int:
-        return sum(tuple(tile) in wanted for track in tracks for tile in where[track.events].tolist())
-
+    in_common = [tuple(tile) in wanted for tile in _tiles(lanes).tolist()]
     left = MAX_EVENTS
     taken: SmTracks = []
-    for sm, tracks in sorted(sms, key=lambda each: -in_common(each[1])) if wanted else sms:
+    for sm, tracks in sorted(sms, key=lambda own: -sum(in_common[i] for t in own[1] for i in t.events)):
         count = sum(len(track.events) for track in tracks)
         if count <= left or not taken:
             taken.append((sm, tracks))
@@ -189,63 +178,54 @@ def lanes_of_activity(lanes: Lanes, number: int) -> list[int]:
     return np.unique(lanes.event_lane[lanes.event_activity == number]).tolist()
 
 
+FIGURES: tuple[tuple[str, Callable[[Lanes], str], str], ...] = (
+    (
+        "Time of the kernel",
+        lambda lanes: format_ms(lanes.plain_us / 1e3),
+        "one launch of each of its kernels, without marks",
+    ),
+    (
+        "A product was under way",
+        lambda lanes: _percent(lanes.product_share),
+        "of the SMs' time; from its issue until its warps know that it is done",
+    ),
+    (
+        "Softmax beside a product",
+        lambda lanes: _percent(lanes.hidden_share),
+        "of softmax ran before the warps of a product on the same SM knew that it was done",
+    ),
+    (
+        "Marks change its time by",
+        lambda lanes: _percent(lanes.overhead, sign="+"),
+        "marks also change the order in which its warps work, so a kernel can become faster",
+    ),
+    (
+        "Clock of the SMs",
+        lambda lanes: f"{significant(lanes.clock_ghz)} GHz",
+        "cycles of the SM per nanosecond of the GPU's timer",
+    ),
+)
+"""What it is, its value of some lanes, and what it means."""
+
+
 def figures_of(runs: Sequence[LanesRun]) -> list[Figure]:
     """Figures of the runs, each with a plain sentence that says what it means."""
     all_lanes = [run.lanes for run in runs]
-
-    def figure(name: str, value: Callable[[Lanes], str], words: str) -> Figure:
-        return Figure(name, tuple(value(lanes) for lanes in all_lanes), words)
-
-    def wait(name: str) -> Figure:
-        place = ", until a place in shared memory is free" if name.startswith("place") else ""
-        return figure(
-            name[0].upper() + name[1:],
-            lambda lanes: _percent(lanes.wait_shares.get(name, math.nan)),
-            f"of the time of {_who_have(all_lanes, name)}{place}",
-        )
-
-    return [
-        figure(
-            "Time of the kernel",
-            lambda lanes: format_ms(lanes.plain_us / 1e3),
-            "one launch of each of its kernels, without marks",
-        ),
-        figure(
-            "A product was under way",
-            lambda lanes: _percent(lanes.product_share),
-            "of the SMs' time; from its issue until its warps know that it is done",
-        ),
-        figure(
-            "Softmax beside a product",
-            lambda lanes: _percent(lanes.hidden_share),
-            "of softmax ran before the warps of a product on the same SM knew that it was done",
-        ),
-        *(wait(name) for name in dict.fromkeys(name for lanes in all_lanes for name in lanes.wait_shares)),
-        figure(
-            "Marks change its time by",
-            lambda lanes: _percent(lanes.overhead, sign="+"),
-            "marks also change the order in which its warps work, so a kernel can become faster",
-        ),
-        figure(
-            "Clock of the SMs",
-            lambda lanes: f"{significant(lanes.clock_ghz)} GHz",
-            "cycles of the SM per nanosecond of the GPU's timer",
-        ),
-    ]
+    figures = [Figure(name, tuple(map(value, all_lanes)), words) for name, value, words in FIGURES]
+    waits = dict.fromkeys(name for lanes in all_lanes for name in lanes.wait_shares)
+    return [*figures[:3], *(_wait_figure(name, all_lanes) for name in waits), *figures[3:]]
 
 
-def _who_have(all_lanes: Sequence[Lanes], name: str) -> str:
-    """The lanes of each run that have a wait, in words."""
-    numbers = [
-        (lanes, [activity for activity, _ in lanes.activities].index(name))
-        for lanes in all_lanes
-        if name in lanes.wait_shares
-    ]
-    who = (
-        " and ".join(lanes.lanes[lane] for lane in lanes_of_activity(lanes, number))
-        for lanes, number in numbers
-    )
-    return " or ".join(dict.fromkeys(who))
+def _wait_figure(name: str, all_lanes: Sequence[Lanes]) -> Figure:
+    """The share of a wait, of the time of the lanes that have it."""
+    who: dict[str, None] = {}
+    for lanes in all_lanes:
+        numbers = [i for i, (activity, _) in enumerate(lanes.activities) if activity == name]
+        for number in numbers if name in lanes.wait_shares else []:
+            who[" and ".join(lanes.lanes[lane] for lane in lanes_of_activity(lanes, number))] = None
+    place = ", until a place in shared memory is free" if name.startswith("place") else ""
+    values = tuple(_percent(lanes.wait_shares.get(name, math.nan)) for lanes in all_lanes)
+    return Figure(name[0].upper() + name[1:], values, f"of the time of {' or '.join(who)}{place}")
 
 
 def _percent(share: float, sign: str = "") -> str:

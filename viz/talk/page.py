@@ -151,10 +151,8 @@ def _entry(name: str, path: Path) -> None:
     if data is None:
         found = recorded_runs(talk)
         live = (f"{n}" for n, scene in enumerate(talk.scenes, 1) if not found.keys() >= {*scene.runs})
-        st.caption(
-            f"Not offered as an HTML file: scene {', '.join(live)} was not recorded, and the app runs it before "
-            "the talk begins."
-        )
+        words = f"Not offered as an HTML file: scene {', '.join(live)} was not recorded."
+        st.caption(f"{words} The app runs it before the talk begins.")
 
 
 def _downloads(name: str, path: Path, data: dict) -> None:

@@ -37,13 +37,11 @@ def kernel_ledger(trace: Trace) -> dict[str, int]:
 
 def ledgers_of(trace: Trace, other: Trace | None = None) -> tuple[Ledger, Ledger]:
     """The run's ledger, and the other run's; without one, that of the standard algorithm of its direction."""
-    algorithm = algorithm_of(trace)
-    own = _own_ledger(trace)
     if other is not None:
-        return own, _own_ledger(other, "B: ")
-    label = {"forward": "standard attention, modelled", "backward": "standard backward, modelled"}
-    direction = algorithm.direction
-    return own, Ledger(label[direction], requested_ledger(trace.problem, direction), modelled=True)
+        return _own_ledger(trace), _own_ledger(other, "B: ")
+    direction = algorithm_of(trace).direction
+    label = f"standard {'attention' if direction == 'forward' else direction}, modelled"
+    return _own_ledger(trace), Ledger(label, requested_ledger(trace.problem, direction), modelled=True)
 
 
 def _own_ledger(trace: Trace, mark: str = "") -> Ledger:
@@ -88,11 +86,7 @@ def difference_table(first: Ledger, second: Ledger) -> list[dict[str, str]]:
     """One row per tensor: bytes of both, and how many more the second moves."""
     rows = []
     for name in [*_in_order(first, second), "all"]:
-        everything = name == "all"
-        a, b = (
-            sum(ledger.bytes.values()) if everything else ledger.bytes.get(name, 0)
-            for ledger in (first, second)
-        )
+        a, b = (each.bytes.get(name, sum(each.bytes.values()) * (name == "all")) for each in (first, second))
         more = f"{'+' if b >= a else '−'}{format_bytes(abs(b - a))}"
         rows.append({"tensor": name, "A": format_bytes(a), "B": format_bytes(b), "B − A": more})
     return rows

@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 from kernels.algorithms import algorithm_of
 from kernels.problem import AttentionProblem
 from kernels.trace import Trace
-from kernels.trace.algorithm import Algorithm, Kernel, RecordedSum
+from kernels.trace.algorithm import Algorithm, RecordedSum
 from viz.shared import theme
 from viz.shared.figures import charts
 from viz.shared.formats import format_number
@@ -25,7 +25,7 @@ GRADIENTS = {"d_query": ("dQ", 0), "d_key": ("dK", 1), "d_value": ("dV", 2)}
 SPREAD = 5
 """Rows or tiles that have a line."""
 MOST_DECADES = 8
-"""Powers of ten that have a tick on a log axis."""
+"""Powers of ten that have a tick on a log axis; of more, every second, third, ... has one."""
 MOST_MARKERS = 64
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 
@@ -52,22 +52,21 @@ def spread_rows(trace: Trace, count: int = SPREAD) -> list[tuple[int, int]]:
 
 def state_figures(trace: Trace, colors: theme.Palette) -> dict[str, go.Figure]:
     """Figures by title: of rows for a forward pass, of gradient tiles for a backward pass."""
-    if trace.gradient_distance is not None:
-        return gradient_figures(trace, colors)
-    return row_state_figures(trace, spread_rows(trace), colors)
+    is_backward = trace.gradient_distance is not None
+    return (gradient_figures if is_backward else row_state_figures)(trace, colors)
 
 
 def row_state_figures(
-    trace: Trace, rows: list[tuple[int, int]], colors: theme.Palette
+    trace: Trace, colors: theme.Palette, rows: list[tuple[int, int]] | None = None
 ) -> dict[str, go.Figure]:
     """A figure for each quantity that changes from tile to tile: one line per row, in the order of its steps.
 
-    A line is of one kernel, the one that changes the quantity. If the kernel splits the keys, each part of a
-    line is one program's, since each program starts anew.
+    A line is of one kernel, the one that changes the quantity. If the kernel splits the keys, each program
+    starts again, and the line is broken.
     """
     figures = {}
     for title, field, kernel, scale in _running_values(trace):
-        lines = [_row_line(trace, kernel, field, *row) for row in rows]
+        lines = [_row_line(trace, kernel, field, *row) for row in rows or spread_rows(trace)]
         figures[title] = _figure(title, "key tile", lines, scale, colors)
     return figures
 
@@ -77,17 +76,13 @@ def _running_values(trace: Trace) -> Iterator[tuple[str, str, int, str]]:
     kernels = algorithm_of(trace).kernels
     for title, (field, name, scale) in ROW_STATE.items():
         for index, kernel in enumerate(kernels):
-            if field in kernel.row_fields and _makes(kernel, name) and getattr(trace, field) is not None:
+            changes = any(name in phase.makes for phase in kernel.step)
+            if field in kernel.row_fields and changes and getattr(trace, field) is not None:
                 yield title, field, index, scale
                 break
-    for index, kernel in enumerate(kernels):
-        if trace.output_distance is not None and any(each.result == "output" for each in kernel.sums):
-            yield DISTANCE, "output_distance", index, "log"
-            break
-
-
-def _makes(kernel: Kernel, name: str) -> bool:
-    return any(name in phase.makes for phase in kernel.step)
+    sums = [index for index, kernel in enumerate(kernels) if any(s.result == "output" for s in kernel.sums)]
+    if trace.output_distance is not None and sums:
+        yield DISTANCE, "output_distance", sums[0], "log"
 
 
 def _row_line(trace: Trace, kernel: int, field: str, batch_head: int, row: int) -> Line:
@@ -127,37 +122,44 @@ def _gradient_lines(trace: Trace, kernel: int, each: RecordedSum) -> Iterator[Li
     """Lines of evenly spread tiles of the first head; heads that share a key head sum the same key tiles."""
     if trace.gradient_distance is None or each.result not in GRADIENTS:
         return
-    _, column = GRADIENTS[each.result]
-    distance, tile = trace.gradient_distance[:, column], getattr(trace, each.tile)
+    distance, tile = trace.gradient_distance[:, GRADIENTS[each.result][1]], getattr(trace, each.tile)
     by_keys = each.tile == "kv_tile"
     head = trace.batch_head // trace.problem.group_size if by_keys else trace.batch_head
     adds = (trace.kernel == kernel) & (trace.kv_tile >= 0) & (trace.q_tile >= 0)
     known = np.flatnonzero(adds & ~np.isnan(distance))
     known = known[head[known] == head[known].min(initial=trace.problem.heads)]
     tiles = np.unique(tile[known])
-    word = "key tile" if by_keys else "query tile"
     for shown in tiles[charts.evenly_spaced(len(tiles), SPREAD)]:
         steps = known[tile[known] == shown]
-        yield Line(f"{word} {shown}", np.arange(1, len(steps) + 1), distance[steps])
+        name = f"{'key' if by_keys else 'query'} tile {shown}"
+        yield Line(name, np.arange(1, len(steps) + 1), distance[steps])
 
 
 def _figure(title: str, unit: str, lines: list[Line], scale: str, colors: theme.Palette) -> go.Figure:
-    values = [line.y for line in lines]
-    zero = _place_of_zero(values) if scale == "log" else None
+    """On a log axis an exact 0 has a place of its own, a decade below the smallest positive value."""
+    values = np.concatenate([line.y for line in lines] or [np.empty(0)])
+    positive = values[(values > 0) & (values < np.inf)]
+    zero, y = 0.0, {}
+    if scale == "log" and len(positive):
+        first, last = (round(math.log10(each)) for each in (positive.min(), positive.max()))
+        zero = 10.0 ** (math.floor(math.log10(positive.min())) - 1)
+        powers = range(first, last + 1, 1 + (last - first) // MOST_DECADES)
+        ticks = {zero: "0"} if (values == 0).any() else {}
+        ticks |= {10.0**power: f"10<sup>{power}</sup>".replace("-", "−") for power in powers}
+        y = charts.log_ticks([*ticks], [*ticks.values()])
+        if last == first and len(ticks) == 1:
+            y = {"type": "log", "exponentformat": "power"}
     scatters = [_scatter(line, index, unit, zero, colors) for index, line in enumerate(lines)]
-    positive = _positive(values)
-    is_log = scale == "log" and len(positive)
-    y = {"type": "log", **_log_ticks(positive.min(), positive.max(), zero)} if is_log else {}
     x, legend = {"title": {"text": unit, "standoff": 4}}, {"y": -0.24, "yanchor": "top"}
     return charts.chart(scatters, colors, 300, title, x, y, legend=legend, margin_t=34)
 
 
-def _scatter(line: Line, index: int, unit: str, zero: float | None, colors: theme.Palette) -> go.Scatter:
+def _scatter(line: Line, index: int, unit: str, zero: float, colors: theme.Palette) -> go.Scatter:
     hues = (colors.query, colors.key, colors.value, colors.output, colors.state)
     broken, few = not np.isfinite(line.y).all(), len(line.x) <= MOST_MARKERS
     return charts.line(
         line.x,
-        line.y if zero is None else np.where(line.y == 0, zero, line.y),
+        np.where(line.y == 0, zero, line.y),
         hues[index % len(hues)],
         dash=DASHES[index % len(DASHES)],
         name=line.name,
@@ -166,30 +168,3 @@ def _scatter(line: Line, index: int, unit: str, zero: float | None, colors: them
         text=[format_number(value, 4) for value in line.y],
         hovertemplate=f"{line.name}, {unit} %{{x}}: %{{text}}<extra></extra>",
     )
-
-
-def _positive(values: list[np.ndarray]) -> np.ndarray:
-    """The values that have a place on a log axis; a kernel may give infinite ones, too."""
-    return np.concatenate([each[(each > 0) & (each < np.inf)] for each in values] or [np.empty(0)])
-
-
-def _place_of_zero(values: list[np.ndarray]) -> float | None:
-    """Where a log axis shows an exact 0: a decade below the smallest positive value. None without a 0."""
-    positive = _positive(values)
-    if not len(positive) or not any((each == 0).any() for each in values):
-        return None
-    return 10.0 ** (math.floor(math.log10(positive.min())) - 1)
-
-
-def _log_ticks(low: float, high: float, zero: float | None) -> dict:
-    """Ticks at powers of ten, and one that says 0 if zeros are drawn; Plotly's own within two decades."""
-    first, last = math.ceil(math.log10(low) - 1e-6), math.floor(math.log10(high) + 1e-6)
-    if zero is None and last - first < 2:
-        return {"exponentformat": "power"}
-    powers = range(last, first - 1, -max(-(-(last - first + 1) // MOST_DECADES), 1))
-    ticks = {10.0**power: f"10<sup>{power}</sup>".replace("-", "−") for power in powers}
-    if last < first:
-        ticks = {low: format_number(low, 2)}
-    if zero is not None:
-        ticks[zero] = "0"
-    return {"tickvals": list(ticks), "ticktext": list(ticks.values())}

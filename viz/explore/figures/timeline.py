@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import plotly.graph_objects as go
 
 from kernels.trace.algorithm import Algorithm
@@ -70,13 +71,11 @@ def _tile_marker(tiles: list[int], words: list[str], colors: theme.Palette) -> d
 
 def without_pauses(spans: list[ProgramSpan]) -> list[ProgramSpan]:
     """The same spans without the times in which nothing runs: between two launches only the host works."""
-    reach, cut = None, 0
-    moved = []
-    for span in sorted(spans, key=lambda span: span.start):
-        cut += max(span.start - reach, 0) if reach is not None else 0
-        reach = span.end if reach is None else max(reach, span.end)
-        moved.append(replace(span, start=span.start - cut, end=span.end - cut))
-    return moved
+    spans = sorted(spans, key=lambda span: span.start)
+    starts, ends = np.array([(span.start, span.end) for span in spans]).reshape(-1, 2).T
+    pauses = np.maximum(starts[1:] - np.maximum.accumulate(ends)[:-1], 0)
+    cuts = np.cumsum(np.append(0, pauses))[: len(spans)].tolist()
+    return [replace(s, start=s.start - cut, end=s.end - cut) for s, cut in zip(spans, cuts, strict=True)]
 
 
 def busy_share(spans: list[ProgramSpan], sm_count: int) -> float:
@@ -88,10 +87,7 @@ def busy_share(spans: list[ProgramSpan], sm_count: int) -> float:
         return 0.0
     busy = 0
     for sm in {span.sm for span in spans}:
-        last = None
-        for begin, end in sorted((span.start, span.end) for span in spans if span.sm == sm):
-            begin = begin if last is None else max(begin, last)
-            busy += max(end - begin, 0)
-            last = end if last is None else max(last, end)
+        joined = without_pauses([span for span in spans if span.sm == sm])
+        busy += max(span.end for span in joined) - joined[0].start
     whole = max(span.end for span in spans) - min(span.start for span in spans)
     return busy / (whole * sm_count)

@@ -20,7 +20,7 @@ BACKWARD = [name for name in ANYWHERE if ALGORITHMS[name].direction == "backward
 
 
 def figures_of(trace, rows=None):
-    return row_state_figures(trace, rows or spread_rows(trace), theme.LIGHT)
+    return row_state_figures(trace, theme.LIGHT, rows)
 
 
 def parts(line):
