@@ -88,7 +88,8 @@ def four_totals(
         requested = TrafficTotal("requested", "counted", counted, by_kernels)
     least = compulsory_bytes(problem, direction, with_lse=peer != "naive")
     once = "every input read once, every result written once"
-    dram, source = (), ""
+    dram: tuple[Part, ...] = ()
+    source = ""
     if counters is not None:
         dram = join_small((kernel.short_name, kernel.dram_bytes) for kernel in counters.kernels)
         source = f"hardware counters of {counters.device.name}, the L2 empty before each kernel"

@@ -54,9 +54,13 @@ def sweep_points() -> list[SweepPoint]:
     it compiles for a long time.
     """
     installed = tuple(name for name in PEERS if peers.PEERS[name].is_installed)
-    groups = [(installed, LENGTHS, dtype, (64, 128)) for dtype in ("float16", "bfloat16")]
-    groups += [(installed, LENGTHS, dtype, (256,)) for dtype in ("float16", "bfloat16")]
-    groups.append((("ours", "flex"), FLEX_LENGTHS, "float16", (64, 128)))
+    groups: list[tuple[tuple[str, ...], tuple[int, ...], str, tuple[int, ...]]] = [
+        (installed, LENGTHS, "float16", (64, 128)),
+        (installed, LENGTHS, "bfloat16", (64, 128)),
+        (installed, LENGTHS, "float16", (256,)),
+        (installed, LENGTHS, "bfloat16", (256,)),
+        (("ours", "flex"), FLEX_LENGTHS, "float16", (64, 128)),
+    ]
     return [
         SweepPoint(problem_for(length, head_dim, mask, dtype), names)
         for names, lengths, dtype, head_dims in groups

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import msgspec
 import streamlit as st
 
 from kernels.measure.series import CurvePoint, PeerCurve
-from viz.measure.controls import ONE_POINT, Choice
+from viz.measure.controls import ONE_POINT, Choice, segments
 from viz.measure.figures.points import point_figure
 from viz.measure.sources import FILE, HERE, Source, to_csv, to_document
 from viz.measure.words import missing_peers
@@ -61,38 +61,21 @@ def shown_curves(sources: list[Source], choice: Choice) -> list[PeerCurve]:
     """Curves of the chosen peers and directions, source by source; with ONE_POINT only that point of each."""
     shown = []
     for curve in (curve for source in sources for curve in source.curves(choice.view)):
-        if choice.axis == ONE_POINT:
-            points = tuple(point for point in curve.points if point.x == choice.view.length)
-            curve = replace(curve, points=points)
+        every, x = choice.axis != ONE_POINT, choice.view.length
+        points = tuple(point for point in curve.points if every or point.x == x)
         chosen = curve.peer in choice.peers or curve.source == FILE
-        if chosen and curve.points and curve.direction in choice.directions:
-            shown.append(curve)
+        if chosen and points and curve.direction in choice.directions:
+            shown.append(replace(curve, points=points))
     return shown
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """Naive attention and a fused peer of the same source and direction, both timed at `x`."""
+def largest_comparison(curves: list[PeerCurve]) -> tuple[PeerCurve, PeerCurve, int] | None:
+    """Naive attention, a fused peer of its source and direction, and the largest x where both were timed.
 
-    naive: PeerCurve
-    fused: PeerCurve
-    x: int
-
-    def values(self, metric: str) -> tuple[float, float]:
-        """(naive, fused); 0 if a value is not known."""
-        naive, fused = (curve.values(metric).get(self.x, 0) for curve in (self.naive, self.fused))
-        return naive, fused
-
-    def ratio(self, metric: str) -> float:
-        """The value of naive attention over that of the fused peer, which counts as 1 if it is 0 bytes."""
-        naive, fused = self.values(metric)
-        return naive / (fused or 1)
-
-
-def largest_comparison(curves: list[PeerCurve]) -> Comparison | None:
-    """At the largest x where both were timed, of this machine if it has one; None without such an x."""
+    Those of this machine come first. None without such an x.
+    """
     comparisons = [
-        Comparison(naive, fused, max(common))
+        (naive, fused, max(common))
         for naive in curves
         for fused in curves
         if naive.peer == "naive"
@@ -100,48 +83,39 @@ def largest_comparison(curves: list[PeerCurve]) -> Comparison | None:
         and (fused.source, fused.direction) == (naive.source, naive.direction)
         and (common := naive.timings.keys() & fused.timings.keys())
     ]
-    return max(comparisons, key=lambda pair: (pair.naive.source == HERE, pair.x), default=None)
+    return max(comparisons, key=lambda found: (found[0].source == HERE, found[2]), default=None)
 
 
 def cards(curves: list[PeerCurve], choice: Choice) -> None:
     """Speed-up and memory against naive attention at the largest x that both have, and the exponents."""
-    pair = largest_comparison(curves)
-    if pair is None:
+    found = largest_comparison(curves)
+    if found is None:
         return
-    at = f"{LETTERS[choice.view.axis]} {format_length(pair.x)} · {pair.naive.source}"
-    direction = f" {pair.fused.direction}" if len(choice.directions) > 1 else ""
-    against = f"{peer_label(pair.fused.peer)} against naive attention, {pair.naive.source}"
-    peak = "peak of allocated bytes beyond the inputs; results count."
-    faster, less = format_ratio(pair.ratio("time")), f"{format_ratio(pair.ratio('memory'))} less"
-    shown = [
-        Card(f"Speed-up{direction} · {at}", faster, _both(pair, "time"), f"{against}, median of each."),
-        Card(f"Memory · {at}", less, _both(pair, "memory"), f"{against}: {peak}"),
-    ]
+    naive, fused, x = found
+    at = f"{LETTERS[choice.view.axis]} {format_length(x)} · {naive.source}"
+    direction = f" {fused.direction}" if len(choice.directions) > 1 else ""
+    against = f"{peer_label(fused.peer)} against naive attention, {naive.source}"
+    shown = []
+    for label, metric, less, how in (
+        (f"Speed-up{direction}", "time", "", "median of each"),
+        ("Memory", "memory", " less", "peak of allocated bytes beyond the inputs; results count"),
+    ):
+        theirs, ours = (curve.values(metric).get(x, 0) for curve in (naive, fused))
+        both = f"{format_metric(ours, metric)}, naive {format_metric(theirs, metric)}"
+        ratio = format_ratio(theirs / (ours or 1)) + less
+        shown.append(Card(f"{label} · {at}", ratio, both, f"{against}: {how}."))
     for metric in ("time", "memory") if choice.view.axis == "length" else ():
-        naive, fused = pair.naive.exponent(metric), pair.fused.exponent(metric)
-        if naive is not None and fused is not None:
-            label, beside = f"{metric.capitalize()} of a sequence", f"naive ∝ N^{naive:.1f}"
-            shown.append(Card(label, f"∝ N^{fused:.1f}", beside, f"{EXPONENT} {against}."))
+        grows = [curve.exponent(metric) for curve in (naive, fused)]
+        if None not in grows:
+            of_naive, own = (f"∝ N^{exponent:.1f}" for exponent in grows)
+            label = f"{metric.capitalize()} of a sequence"
+            shown.append(Card(label, own, f"naive {of_naive}", f"{EXPONENT} {against}."))
     draw_cards(shown)
-
-
-def _both(pair: Comparison, metric: str) -> str:
-    naive, fused = (format_metric(value, metric) for value in pair.values(metric))
-    return f"{fused}, naive {naive}"
 
 
 def charts_panel(sources: list[Source], curves: list[PeerCurve], choice: Choice) -> None:
     """One large chart with its table, for each direction, and the chosen peers that were not measured."""
-    shown = st.segmented_control(
-        "Show",
-        list(CHARTS),
-        default="time",
-        required=True,
-        key="chart",
-        bind="query-params",
-        label_visibility="collapsed",
-    )
-    metric = CHARTS[shown]
+    metric = CHARTS[segments("Show", tuple(CHARTS), "chart", label_visibility="collapsed")]
     for direction in choice.directions:
         if len(choice.directions) > 1:
             st.markdown(f"**{direction}**")
@@ -190,11 +164,9 @@ def table_rows(curves: list[PeerCurve], metric: str, axis: str) -> dict[str, lis
 def point_rows(curves: list[PeerCurve]) -> dict[str, list[str]]:
     """A row per peer with everything that was measured at one point."""
     rows = {"peer": curve_names(curves)}
-    metrics = {"time": "time", "TFLOP/s": "tflops", "memory": "memory"}
-    if any(curve.values("call") for curve in curves):
-        metrics["call time"] = "call"
-    for words, metric in metrics.items():
-        rows[words] = [_cell(curve.points[-1], curve.points[-1].value(metric), metric) for curve in curves]
+    for words, metric in CHARTS.items():
+        if metric != "speedup" and (metric != "call" or any(curve.values("call") for curve in curves)):
+            rows[words] = [_cell(each.points[-1], each.points[-1].value(metric), metric) for each in curves]
     return rows
 
 
@@ -204,8 +176,7 @@ def _cell(point: CurvePoint | None, value: float | None, metric: str) -> str:
     if value is None:
         if point.result.out_of_memory:
             return "out of memory"
-        nothing = "–" if metric == "speedup" else "not measured"
-        return short_reason(point.result.refused or nothing)
+        return short_reason(point.result.refused or ("–" if metric == "speedup" else "not measured"))
     words = format_metric(value, metric).removesuffix(" TFLOP/s")
     if metric == "call":
         return f"{words}, {host_words(point)}"
@@ -224,16 +195,8 @@ def chart_scene(choice: Choice, metric: str) -> Scene | str:
     view = choice.view
     if choice.axis == ONE_POINT or metric not in METRICS:
         return "A scene shows time, TFLOP/s, memory or speed-up along an axis. Choose one of these."
-    chart = Chart(
-        metric,
-        view.axis,
-        choice.directions[0],
-        choice.peers,
-        length=view.length,
-        head_dim=view.head_dim,
-        mask=view.mask,
-        dtype=view.dtype,
-    )
+    fixed = (view.length, view.head_dim, view.mask, view.dtype)
+    chart = Chart(metric, view.axis, choice.directions[0], choice.peers, *fixed)
     recorded = [peer for peer in chart.peers if peer in recorded_peers(chart)]
     if not recorded:
         return "Nothing of this chart was recorded, and a talk shows what was recorded."

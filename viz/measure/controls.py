@@ -6,7 +6,7 @@ Each is bound to the URL, and a URL can hold anything: the choice is checked.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -16,7 +16,7 @@ from kernels.measure.measurement import DIRECTIONS
 from kernels.measure.peers import PEERS
 from kernels.measure.series import AXES, SweepView
 from kernels.measure.sweep import TOKENS, WIDTH
-from kernels.problem import DTYPES, LIMITS, AttentionProblem, InvalidProblem
+from kernels.problem import DTYPES, AttentionProblem
 from viz.player.talk.chart import fixed_words
 from viz.shared.formats import format_count, format_length, number_help
 
@@ -75,7 +75,7 @@ class Choice:
     peers: tuple[str, ...]
 
     def problems(self, dtype: str) -> list[AttentionProblem]:
-        """What a live sweep measures, in order of rising cost. Raises InvalidProblem."""
+        """What a live sweep measures, in order of rising cost."""
         return [self.view.moved_to(x).problem(dtype) for x in self.points]
 
 
@@ -83,8 +83,8 @@ def measure_controls(backend: str) -> Choice | None:
     """Draw the sidebar. None after showing why the choice is not accepted."""
     on_cpu = backend != "cuda"
     with st.sidebar:
-        which = _segments("pass", (*DIRECTIONS, BOTH), "which")
-        axis = _segments("along", (*AXES, ONE_POINT), "axis")
+        which = segments("pass", (*DIRECTIONS, BOTH), "which")
+        axis = segments("along", (*AXES, ONE_POINT), "axis")
         points = _range(axis, LONGEST_ON_CPU if on_cpu else LENGTHS[-1]) if axis in AXES else ()
         left, right = st.columns(2)
         head_dim = _pick(left, "head_dim", HEAD_DIMS, 64, "hd") if axis != "head_dim" else 64
@@ -99,10 +99,14 @@ def measure_controls(backend: str) -> Choice | None:
             st.caption("Your kernel is timed on a GPU alone: the interpreter's time is not the kernel's.")
     directions = DIRECTIONS if which == BOTH else (which,)
     choice = Choice(view, axis, (length,) if axis == ONE_POINT else points, directions, peers)
-    if reason := _refusal(choice, offered):
-        st.error(reason, icon=":material/error:")
-        return None
-    return choice
+    if not points and axis != ONE_POINT:
+        st.error("“from” must not be larger than “to”. Choose another range.", icon=":material/error:")
+    elif not peers:
+        some = ", ".join(map(_short_label, offered))
+        st.error(f"No peer is chosen. Choose some of {some}.", icon=":material/error:")
+    else:
+        return choice
+    return None
 
 
 def _short_label(peer: str) -> str:
@@ -130,25 +134,11 @@ def _peers(offered: tuple[str, ...]) -> tuple[str, ...]:
     )
 
 
-def _refusal(choice: Choice, offered: tuple[str, ...]) -> str | None:
-    """Why a choice cannot be shown or measured."""
-    if not choice.points:
-        return "“from” must not be larger than “to”. Choose another range."
-    if not choice.peers:
-        return f"No peer is chosen. Choose some of {', '.join(map(_short_label, offered))}."
-    try:
-        choice.problems(choice.view.dtype)
-    except InvalidProblem as error:
-        return str(error)
-    return None
-
-
-def _segments(
-    label: str, options: tuple[str, ...], key: str, default: str | None = None, help_words: str | None = None
-) -> str:
-    first = default or options[0]
+def segments(label: str, options: tuple[str, ...], key: str, first: str = "", **look: Any) -> str:
+    """One of the options; which one is in the URL."""
+    first = first or options[0]
     return st.segmented_control(
-        label, options, default=first, required=True, key=key, bind="query-params", help=help_words
+        label, options, default=first, required=True, key=key, bind="query-params", **look
     )
 
 
@@ -160,9 +150,8 @@ def _pick(
     key: str,
     help_words: str | None = None,
 ) -> Option:
-    return column.selectbox(
-        label, options, options.index(default), key=key, bind="query-params", help=help_words
-    )
+    first = options.index(default)
+    return column.selectbox(label, options, first, key=key, bind="query-params", help=help_words)
 
 
 def _range(axis: str, longest: int) -> tuple[int, ...]:
@@ -180,20 +169,18 @@ def _with_batch_and_heads(view: SweepView, on_cpu: bool) -> SweepView:
     # The backend may become known after the first run. Keys of its own give each backend its own defaults.
     prefix, first = ("", FIXED_BATCH) if on_cpu else ("gpu_", FIXED_TOKENS)
     with st.expander("Batch and heads"):
-        fixed = _segments("hold fixed", (FIXED_BATCH, FIXED_TOKENS), f"{prefix}load", first, FIXED_HELP)
+        fixed = segments("hold fixed", (FIXED_BATCH, FIXED_TOKENS), f"{prefix}load", first, help=FIXED_HELP)
         if fixed == FIXED_TOKENS and view.axis != "batch":
             return replace(view, tokens=TOKENS, width=WIDTH)
         left, right = st.columns(2)
-        batch, heads = 1, 4 if on_cpu else 16
-        if view.axis != "batch":
-            batch = _number(left, "batch", (LIMITS["batch"][0], 64), 1, "seqs")
-        heads = _number(right, "heads", (LIMITS["q_heads"][0], 128), heads, f"{prefix}heads")
+        batch = 1 if view.axis == "batch" else _number(left, "batch", 64, 1, "seqs")
+        heads = _number(right, "heads", 128, 4 if on_cpu else 16, f"{prefix}heads")
         return replace(view, batch=batch, q_heads=heads)
 
 
-def _number(column: DeltaGenerator, label: str, limits: tuple[int, int], default: int, key: str) -> int:
-    help_words = number_help(*limits, default)
-    return int(column.number_input(label, *limits, default, 1, key=key, bind="query-params", help=help_words))
+def _number(column: DeltaGenerator, label: str, most: int, default: int, key: str) -> int:
+    words = number_help(1, most, default)
+    return int(column.number_input(label, 1, most, default, 1, key=key, bind="query-params", help=words))
 
 
 def shape_words(problem: AttentionProblem, axis: str, tokens: bool) -> str:

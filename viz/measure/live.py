@@ -13,8 +13,8 @@ from kernels.measure.ceilings import Ceiling
 from kernels.measure.document import Document
 from kernels.measure.measurement import Measurement
 from kernels.measure.peers import PEERS
-from kernels.worker.client import Job
-from kernels.worker.failures import FAILURES, Cancelled
+from kernels.worker.client import Job, WorkerClient
+from kernels.worker.failures import FAILURES
 from kernels.worker.requests import MeasureRequest
 from viz.measure.controls import Choice
 from viz.measure.sources import HERE, Source
@@ -36,7 +36,7 @@ NO_DEVICE = {
 class LiveSweep:
     """A sweep of this session: the points still to measure, the one that runs, and what failed."""
 
-    store: runs.RunStore
+    client: WorkerClient
     waiting: list[MeasureRequest]
     command: str
     """The shell command that repeats the sweep."""
@@ -50,25 +50,16 @@ class LiveSweep:
         """Whether a point runs or waits."""
         return self.running is not None or bool(self.waiting)
 
-    @property
-    def done(self) -> int:
-        """Points that have ended."""
-        return self.total - len(self.waiting) - (self.running is not None)
-
     def advance(self) -> Measurement | None:
         """Queue the next point, or return the result of the one that has ended."""
-        if self.running is None:
-            if self.waiting:
-                self.running = self.store.job(self.waiting.pop(0))
+        if self.running is None and self.waiting:
+            self.running = self.client.submit(self.waiting.pop(0))
+        job = self.running
+        if job is None or not job.done:
             return None
-        if not self.running.done:
-            return None
-        job, self.running = self.running, None
-        self.store.forget(job)  # the next sweep measures it again
+        self.running = None
         try:
             return job.result()
-        except Cancelled:
-            self.cancel()
         except FAILURES as error:
             assert isinstance(job.request, MeasureRequest)
             problem = job.request.problem
@@ -82,7 +73,6 @@ class LiveSweep:
         self.cancelled = True
         if self.running is not None:
             self.running.cancel()
-            self.store.forget(self.running)
             self.running = None
 
 
@@ -116,7 +106,7 @@ def _start(store: runs.RunStore, choice: Choice, peers: tuple[str, ...], backend
         MeasureRequest(problem, choice.directions, peers, budget_s) for problem in choice.problems(dtype)
     ]
     command = command_for(choice, dtype, peers, budget_s)
-    st.session_state["sweep"] = LiveSweep(store, requests, command, len(requests))
+    st.session_state["sweep"] = LiveSweep(store.client, requests, command, len(requests))
 
 
 def dtype_here(backend: str, choice: Choice) -> str:
@@ -190,8 +180,8 @@ def sweep_progress(sweep: LiveSweep) -> None:
     if measurement is not None or not sweep.active:
         st.rerun()
     now = f": {job_words(sweep.running)}" if sweep.running else ""
+    ended = sweep.total - len(sweep.waiting) - (sweep.running is not None)
     bar, button = st.columns([5, 1], vertical_alignment="center")
-    bar.progress(sweep.done / sweep.total, text=f"point {sweep.done + 1} of {sweep.total}{now}")
-    button.button(
-        "Cancel", icon=":material/stop:", key="cancel-sweep", width="stretch", on_click=sweep.cancel
-    )
+    bar.progress(ended / sweep.total, text=f"point {ended + 1} of {sweep.total}{now}")
+    icon = ":material/stop:"
+    button.button("Cancel", icon=icon, key="cancel-sweep", width="stretch", on_click=sweep.cancel)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from kernels.device.gpu_state import clock_words
-from kernels.measure.document import MAX_FILE_BYTES, Document, InvalidDocument
+from kernels.measure.document import MAX_FILE_BYTES, InvalidDocument
 from kernels.measure.series import PeerCurve
 from viz.measure import live
 from viz.measure.controls import LENGTHS, Choice
@@ -45,7 +45,7 @@ def source_row(store: runs.RunStore | None, backend: str, choice: Choice) -> lis
         uploaded = _upload()
     with button:
         live.start_button(store, backend, choice)
-    sources = [_recorded(), live.live_source(backend), *([uploaded] if uploaded else [])]
+    sources = [recorded_source(), live.live_source(backend), *([uploaded] if uploaded else [])]
     names = pills.pills(
         "Numbers",
         [source.name for source in sources],
@@ -56,14 +56,6 @@ def source_row(store: runs.RunStore | None, backend: str, choice: Choice) -> lis
         help=SOURCE_HELP,
     )
     return [source for source in sources if source.name in names]
-
-
-def _recorded() -> Source:
-    try:
-        return recorded_source()
-    except InvalidDocument as error:
-        st.error(f"The shipped recording cannot be read: {error}", icon=":material/error:")
-        return Source(RECORDED, Document())
 
 
 def _upload() -> Source | None:

@@ -10,7 +10,7 @@ from kernels.measure.series import PeerCurve
 from kernels.problem import AttentionProblem
 from kernels.worker.requests import CeilingsRequest
 from viz.measure import live
-from viz.measure.controls import Choice
+from viz.measure.controls import Choice, segments
 from viz.measure.figures.roofline import roofline_figure
 from viz.measure.sources import HERE, Source
 from viz.measure.words import missing_peers
@@ -42,15 +42,7 @@ def roofline_panel(
         return
     name = next(iter(sources))
     if len(sources) > 1:
-        name = st.segmented_control(
-            "Device",
-            list(sources),
-            default=name,
-            required=True,
-            key="roof",
-            bind="query-params",
-            label_visibility="collapsed",
-        )
+        name = segments("Device", tuple(sources), "roof", label_visibility="collapsed")
     source = sources.get(name) or next(iter(sources.values()))
     found = "measured" if source.name == HERE else "recorded"
     lines = roofs(source.document.ceilings, source.device, source.dtype or choice.view.dtype, found)

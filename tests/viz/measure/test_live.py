@@ -9,7 +9,6 @@ from kernels.worker.requests import MeasureRequest
 from tests.kernels.documents import measurement
 from viz.measure.controls import ONE_POINT, Choice
 from viz.measure.live import LiveSweep, command_for
-from viz.shared.runs import RunStore
 
 VIEW = SweepView("length", 1024, 64, "float16", "causal", batch=2, q_heads=4)
 TOKENS = {"tokens": 4096, "width": 256}
@@ -53,29 +52,27 @@ class Job:
 
 
 class Client:
-    def submit(self, request, blob):
+    def submit(self, request):
         return Job(request)
 
 
-def started(store):
+@pytest.fixture
+def sweep():
+    """A sweep of one point, which has begun."""
     request = MeasureRequest(measurement(512).problem, ("forward",), ("naive",), 0.1)
-    sweep = LiveSweep(store, [request], "", 1)
+    sweep = LiveSweep(Client(), [request], "", 1)
     sweep.advance()
     return sweep
 
 
-def test_a_sweep_after_a_cancelled_one_runs_the_same_points_again():
-    store = RunStore(Client())
-    for _ in range(2):
-        sweep = started(store)
-        assert not sweep.running.done
-        sweep.cancel()
-        assert sweep.cancelled
+def test_a_cancelled_sweep_stops_the_point_that_runs(sweep):
+    job = sweep.running
+    assert not job.done
+    sweep.cancel()
+    assert (job.done, sweep.cancelled, sweep.active) == (True, True, False)
 
 
-def test_a_point_that_fails_is_named_by_all_that_an_axis_may_vary():
-    store = RunStore(Client())
-    sweep = started(store)
+def test_a_point_that_fails_is_named_by_all_that_an_axis_may_vary(sweep):
     sweep.running.done, sweep.running.failure = True, JobFailure("too little memory")
     sweep.advance()
     assert sweep.failures == ["length 512, head_dim 64, batch 1: too little memory"]
