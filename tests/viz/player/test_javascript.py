@@ -53,14 +53,6 @@ def later():
     return replace(trace, start_ns=1000 - 100 * trace.program, end_ns=1050 - 100 * trace.program)
 
 
-def with_a_nan(column):
-    trace = run_traced(FULL, "flash2")
-    scores = trace.matrices["QK^T"]
-    scores[1, 0] = [5.0, 7.0, 1.0, 2.0]
-    scores[1, 0, column] = np.nan
-    return trace
-
-
 def cut(name):
     problem = PROBLEM.with_(**{"q_len": 50, "kv_len": 60} | CUT[name])
     return traced(problem, "split_kv") if name == "cut_packed" else shown(hand_built(problem))
@@ -95,8 +87,6 @@ RUNS = {
     "large": lambda: traced(
         AttentionProblem(q_len=70, kv_len=100, head_dim=32, block_m=32, block_n=32, mask="causal"), row=5
     ),
-    "nan_0": lambda: shown(with_a_nan(0)),
-    "nan_1": lambda: shown(with_a_nan(1)),
     "hopper": lambda: shown(as_if_run(HOPPER)),
     "hopper_wide": lambda: shown(as_if_run(HOPPER.with_(head_dim=256))),
     **{f"every_{name}": lambda name=name: traced(EVERY, name) for name in ANYWHERE},

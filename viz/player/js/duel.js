@@ -190,8 +190,6 @@ export class Duel extends Playback {
       pane.draw(pane.stateAt(1));
       return race.done(i);
     });
-    const named = panes.filter(({ model }) => model.data.grid.length);
-    this.legend.tellsLetters(named.some((pane) => pane.hasLetters));
     const isRace = race.order === "race";
     this.slider.value = race.position;
     const steps = `step ${race.position} / ${race.last()}`;

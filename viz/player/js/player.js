@@ -1,7 +1,7 @@
 // The player of one run. It works in a Streamlit component and in a plain HTML page alike.
 
 import { Aside } from "./grid/aside.js";
-import { choice, element, write } from "./controls/dom.js";
+import { button, choice, element, press, write } from "./controls/dom.js";
 import { toldRow } from "./run/figure.js";
 import { keysPanel } from "./controls/help.js";
 import { LanesView } from "./lanes/lane_view.js";
@@ -13,12 +13,13 @@ import { Playback } from "./playback.js";
 import { sentenceOf } from "./run/sentences.js";
 import { UNITS } from "./run/timeline.js";
 import { browserClock } from "./run/transport.js";
-import { countWords, momentTitle, noteWords, rateWords, readoutWords } from "./run/words.js";
+import { countWords, noteWords, rateWords, readoutWords } from "./run/words.js";
 
 const SLOW = 0.5; // phases per second
 const TWEEN_MS = 500;
 const NO_NUMBERS = "The code that ran here does not record the numbers of its tiles. FlashAttention-2 does.";
 const NO_STEP = "The trace has no step about this tile.";
+const MOMENT = "A moment is when one or more steps begin. The slider counts moments, not time.";
 const TWEENED_SPEED = 8; // faster playback has no time for transitions
 
 export class Player extends Playback {
@@ -37,42 +38,24 @@ export class Player extends Playback {
   build() {
     const { nodes } = this.pane;
     this.aside = new Aside();
-    this.units = choice(
-      "step by",
-      UNITS.map((unit) => [unit, unit]),
-      (unit) => this.setUnit(unit),
-    );
+    const units = UNITS.map((unit) => [unit, unit]);
     const orders = [
       ["one", "one by one"],
       ["gpu", "all at once"],
     ];
+    this.units = choice("step by", units, (unit) => this.setUnit(unit));
     this.orders = choice("programs", orders, (order) => this.setOrder(order));
-    this.numbers = element("button", { type: "button", onclick: () => this.opened.toggle() }, ["Numbers"]);
-    const onclick = () => this.toggleLanes();
-    const title = "when its warps did what, by the SM's clock (l)";
-    this.lanesButton = element("button", { type: "button", title, onclick }, ["Lanes of an SM"]);
+    this.numbers = button("Numbers", "", () => this.opened.toggle());
+    const byClock = "when its warps did what, by the SM's clock (l)";
+    this.lanesButton = button("Lanes of an SM", byClock, () => this.toggleLanes());
     this.keys = keysPanel();
     this.told = element("div", { class: "fa-sentence fa-told-here" });
-    this.layOut(nodes);
-  }
-
-  layOut(nodes) {
-    const onclick = () => this.keys.toggle();
-    const ask = { type: "button", title: "the keys (?)", "aria-label": "keys", onclick };
-    const choices = [this.units.node, this.orders.node];
-    const tools = [
-      ...choices,
-      this.numbers,
-      this.lanesButton,
-      this.save.button,
-      element("button", ask, ["?"]),
-    ];
+    const ask = button("?", "the keys (?)", () => this.keys.toggle(), { "aria-label": "keys" });
+    const tools = [this.units.node, this.orders.node, this.numbers, this.lanesButton, this.save.button, ask];
+    const grid = element("div", { class: "fa-grid-view" }, [nodes.stage, this.legend.node, nodes.chip]);
     this.root.append(
       element("div", { class: "fa-main" }, [
-        element("div", { class: "fa-left" }, [
-          element("div", { class: "fa-grid-view" }, [nodes.stage, this.legend.node, nodes.chip]),
-          this.microscope.node,
-        ]),
+        element("div", { class: "fa-left" }, [grid, this.microscope.node]),
         this.aside.node,
       ]),
       this.told,
@@ -103,7 +86,11 @@ export class Player extends Playback {
       this.notes.textContent = noteWords(data);
     }
     this.pane.scaleBytes();
-    if (isNew && state.plays && !this.reduced) this.playByItself();
+    if (isNew && state.plays && !this.reduced) {
+      this.timeline.unit = "phase"; // slowly, until the reader does something
+      this.transport.speed = SLOW;
+      this.transport.toggle();
+    }
     this.refresh();
   }
 
@@ -115,13 +102,6 @@ export class Player extends Playback {
     this.opened.stand(state.open === "tile");
     this.showsLanes = state.lanes === "open";
     this.transport.use(this.timeline);
-  }
-
-  // Play slowly, phase by phase, until the reader does something.
-  playByItself() {
-    this.timeline.unit = "phase";
-    this.transport.speed = SLOW;
-    this.transport.toggle();
   }
 
   get palette() {
@@ -195,11 +175,6 @@ export class Player extends Playback {
     return this.opened.action(key);
   }
 
-  // Words for the reader, until the next change.
-  say(words) {
-    this.controls.tell(words);
-  }
-
   // Whether the next phase has to wait for an answer of the reader.
   holds() {
     return this.opened.holds();
@@ -207,25 +182,23 @@ export class Player extends Playback {
 
   // Show everything anew after a change that is not a frame of playback.
   refresh() {
-    const { timeline, transport } = this;
+    const { timeline, transport, controls: shown, opened } = this;
     if (!timeline) return;
     const atOnce = timeline.order === "gpu";
-    this.controls.showPlaying(transport.playing);
+    if (atOnce) opened.shut();
+    shown.showPlaying(transport.playing);
     this.units.show(timeline.unit);
     this.orders.show(timeline.order);
     this.units.node.classList.toggle("fa-off", atOnce);
-    this.controls.rate.textContent = rateWords(timeline, transport.speed);
-    const title = momentTitle(timeline);
-    [this.controls.rate, this.controls.count, this.slider].forEach((node) => (node.title = title));
+    shown.rate.textContent = rateWords(timeline, transport.speed);
+    for (const node of [shown.rate, shown.count, this.slider]) node.title = atOnce ? MOMENT : "";
     this.slider.max = atOnce ? timeline.last() : this.pane.model.count;
-    if (atOnce) this.opened.shut();
-    const { isOpen, canOpen } = this.opened;
-    this.numbers.disabled = !canOpen || atOnce;
-    this.numbers.title = canOpen ? "show the tile in its numbers (z)" : NO_NUMBERS;
-    this.numbers.setAttribute("aria-pressed", String(isOpen));
-    this.lanesButton.hidden = !this.lanes.isThere;
+    this.numbers.disabled = !opened.canOpen || atOnce;
+    this.numbers.title = opened.canOpen ? "show the tile in its numbers (z)" : NO_NUMBERS;
+    press(this.numbers, opened.isOpen);
     const showsLanes = this.showsLanes && this.lanes.isThere;
-    this.lanesButton.setAttribute("aria-pressed", String(showsLanes));
+    this.lanesButton.hidden = !this.lanes.isThere;
+    press(this.lanesButton, showsLanes);
     this.root.classList.toggle("fa-shows-lanes", showsLanes);
     this.draw();
     this.animate();
@@ -268,29 +241,25 @@ export class Player extends Playback {
     const { pane, timeline, controls: shown } = this;
     if (!timeline || this.root.clientWidth === 0) return;
     const at = pane.stateAt(this.tweenAt(now));
-    const shows = this.opened.isOpen && Microscope.shows(pane.model, at);
+    const { model } = pane;
+    const shows = this.opened.isOpen && Microscope.shows(model, at);
     this.root.classList.toggle("fa-shows-tile", shows);
     const { active, bytes } = pane.draw(at, shows);
-    if (!shows) this.legend.tellsLetters(pane.hasLetters);
-    if (shows) this.microscope.draw(pane.model, pane.palette, at, pane.pinned, this.opened.isAsking(at));
+    if (shows) this.microscope.draw(model, pane.palette, at, pane.pinned, this.opened.isAsking(at));
+    const row = at.step < 0 ? 0 : toldRow(model, at.step, pane.pinned);
     const tells = !shows && timeline.unit === "phase" && timeline.order === "one";
-    const told =
-      tells && at.phase ? sentenceOf(pane.model, at, toldRow(pane.model, at.step, pane.pinned)) : "";
     this.hasTold ||= tells; // from then on the line keeps its height, so that no button moves
     this.told.hidden = shows || !this.hasTold;
-    write(this.told, told);
-    const row = shows ? toldRow(pane.model, at.step, pane.pinned) : 0;
-    const picked = shows ? { head: pane.model.head[at.step], q: pane.model.q[at.step], row } : pane.pinned;
+    write(this.told, tells && at.phase ? sentenceOf(model, at, row) : "");
+    const picked = shows ? { head: model.head[at.step], q: model.q[at.step], row } : pane.pinned;
     this.slider.value = timeline.order === "one" ? at.done : timeline.position;
     write(shown.count, countWords(timeline, at));
     this.aside.draw(pane, at, picked, shows);
-    if (this.lanes.canvas.clientWidth) this.drawLanes(at);
+    if (this.lanes.canvas.clientWidth) {
+      this.lanes.follow(tilesAt(timeline, at));
+      this.lanes.draw();
+    }
     this.onDrawn?.(at);
     shown.tell(readoutWords(timeline, at, bytes, active, picked), now);
-  }
-
-  drawLanes(at) {
-    this.lanes.follow(tilesAt(this.timeline, at));
-    this.lanes.draw();
   }
 }

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { takeGestures } from "../../../../viz/player/js/lanes/gestures.js";
-import { drawLanes } from "../../../../viz/player/js/lanes/lane_draw.js";
-import { layoutLanes, xOf } from "../../../../viz/player/js/lanes/lane_layout.js";
+import { drawLanes, layoutLanes, xOf } from "../../../../viz/player/js/lanes/lane_draw.js";
 import {
   activityOf,
   busiestSm,

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { spread } from "../../../../viz/player/js/talk/chart.js";
-import { movedStop } from "../../../../viz/player/js/talk/moved_stop.js";
 import { Link } from "../../../../viz/player/js/talk/presenter.js";
 import {
   beatsOf,
   moved,
+  movedStop,
   placeOfText,
   placeText,
   sentenceAt,

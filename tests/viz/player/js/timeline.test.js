@@ -118,31 +118,6 @@ test("Python counts the moments of a run as the timeline does", () => {
   }
 });
 
-test("moments are in the order of time, whatever the order of the programs", () => {
-  const line = new Timeline(givenRun("later").model); // the last program starts first
-  assert.deepEqual([line.moments.times, line.moments.last], [[700, 800, 900, 1000], 1050]);
-});
-
-test("a step that starts and ends at once lasts to the next tick", () => {
-  const { start, end, last } = made({ clock: { ...data.clock, end: data.clock.start } }).moments;
-  assert.deepEqual(
-    [...end],
-    [...start].map((time) => time + 1),
-  );
-  assert.equal(last, 301);
-});
-
-test("a step is done when the cursor has passed it", () => {
-  const line = made();
-  line.goToText("2.3");
-  const at = line.cursor();
-  assert.deepEqual(
-    [0, 1, 2, 3].map((step) => line.isDone(at, step)),
-    [true, true, false, false],
-  );
-  assert.deepEqual([line.clamp(1.6), line.clamp(-3)], [2, 0]);
-});
-
 test("a race gives both runs the steps that fit its time, or as many steps each", () => {
   const costs = [
     [10, 20, 40],

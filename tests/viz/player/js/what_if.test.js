@@ -108,36 +108,8 @@ withStage("a scene that is left gives its question up, and asks again when it co
   assert.deepEqual([stage.asked.at(-1).picks, stage.says()], [{ length: 0 }, true]);
 });
 
-withStage("what was picked and taken back is given up", (stage) => {
-  stage.press("1", "1");
-  stage.press("0");
-  stage.answer(ran("too late"), 0);
-  assert.deepEqual([stage.asked.at(-1), stage.shown(), stage.changes], [{ leaves: true }, "zero", 0]);
-});
-
 withStage("a scene without choices opens no panel and says why", (stage) => {
   stage.go({ scene: 1 });
   stage.what.toggle();
   assert.deepEqual([stage.what.isOpen, stage.says()], [false, true]);
-});
-
-withStage(
-  "nor does a file",
-  (stage) => {
-    stage.what.toggle();
-    assert.deepEqual([stage.what.isOpen, stage.says()], [false, true]);
-  },
-  { isFile: true },
-);
-
-withStage("a digit that names nothing is answered with those that do", (stage) => {
-  stage.press("7");
-  assert.ok(stage.what.line.textContent.includes("1 to 2 for what changes"));
-  stage.what.digit("1");
-  assert.ok(!stage.says());
-  stage.what.digit("9");
-  assert.ok(stage.what.line.textContent.includes("1 to 2 for a length"));
-  assert.deepEqual([stage.what.isOpen, stage.asked.length], [true, 0]);
-  stage.go({ scene: 1 });
-  assert.deepEqual([stage.what.isOpen, stage.says()], [false, false]);
 });

@@ -69,13 +69,6 @@ test("the counter tells steps, phases, microseconds or moments", () => {
   assert.deepEqual(counts(givenRun("modelled").model, ["gpu:0", "gpu:3"]), ["moment 0 / 5", "moment 3 / 5"]);
 });
 
-test("the speed is told in its unit", () => {
-  const line = new Timeline(clocked.model);
-  assert.equal(rateWords(line, 4), "4 tiles/s");
-  line.order = "gpu";
-  assert.equal(rateWords(line, 0.5), "0.5 moments/s");
-});
-
 // In its third phase a step has loaded its keys. At moment 2 each query tile has done its first step.
 test("bytes so far are those of what is done", () => {
   const { model, trace } = clocked;
@@ -222,14 +215,6 @@ test("a row is told by its number, and of packed heads by its head and query", (
     rowWords(givenRun("packed").model, begun, { head: 1, q: 0, row: 3 }),
     "row 3: head 3, query 1",
   );
-});
-
-// Its curves are empty, and a click on it seemed to do nothing.
-test("a picked row without a tile so far is told as such", () => {
-  const at = { step: 1, kernel: 0, isDone: (step) => step < 1 };
-  const hint = (q) => rowHint(clocked.model, at, { head: 0, q, row: 3 });
-  assert.doesNotMatch(hint(0), /not reached/);
-  assert.match(hint(2), /not reached yet/);
 });
 
 const back = (model) => (words) => {

@@ -124,7 +124,7 @@ export function controls(owner, sliderLabel) {
   return { panel, slider, count, rate, tell, showPlaying };
 }
 
-// The legend of the grid. `says` takes the runs at hand, `tellsLetters` whether the tiles have room for them.
+// The legend of the grid. `says` takes the runs at hand.
 export function legend() {
   const [claim, masked, computed, largest, named] = Array.from({ length: 5 }, () => element("span"));
   const unvisited = swatch("fa-empty", "not there yet");
@@ -140,15 +140,13 @@ export function legend() {
     plain.hidden = !cells.has("plain");
     scale.hidden = !cells.has("share");
     const grid = models.flatMap((model) => model.data.grid);
-    named.textContent = `${grid.join(" or ")} on a tile: it lies in HBM`;
+    named.textContent = `${grid.join(" or ")} on a tile that has room for it: it lies in HBM`;
     const percent = 100 * Math.max(...models.map((model) => model.scaleShare));
     largest.textContent = `share of its rows' weight, 0 to ${formatNumber(percent, 2)}\u00a0%`;
     claim.hidden = !claim.textContent;
     named.hidden = !grid.length;
   };
-  // The letters on the tiles are told if there are any; their words keep their room, so that nothing moves.
-  const tellsLetters = (areDrawn) => (named.style.visibility = areDrawn ? "" : "hidden");
-  return { node, says, tellsLetters };
+  return { node, says };
 }
 
 // Of the runs at hand, which compute the tiles too that the mask hides.

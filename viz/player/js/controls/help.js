@@ -17,10 +17,15 @@ const KEYS = [
   ["?", "this list"],
 ];
 
-// A list of the keys that opens and closes.
+// A list of keys: [[key, what it does], ...].
+export function keyList(rows, attributes = {}) {
+  const children = rows.flatMap(([key, words]) => [element("dt", {}, [key]), element("dd", {}, [words])]);
+  return element("dl", attributes, children);
+}
+
+// The keys of a player, as a list that opens and closes.
 export function keysPanel() {
-  const rows = KEYS.flatMap(([key, words]) => [element("dt", {}, [key]), element("dd", {}, [words])]);
-  const node = element("dl", { class: "fa-panel fa-keys", hidden: "", "aria-label": "keys" }, rows);
+  const node = keyList(KEYS, { class: "fa-panel fa-keys", hidden: "", "aria-label": "keys" });
   return {
     node,
     get isOpen() {

@@ -1,7 +1,7 @@
 // What a program keeps on the chip, to scale: one bar per memory, against what the program can have of it.
 
 import { drawRowBars } from "./bars.js";
-import { FONT, fitCanvas, outline, text, wrapped } from "./draw.js";
+import { FONT, fillBox, fitCanvas, outline, text, wrapped } from "./draw.js";
 import { formatKib, formatNumber } from "../run/formats.js";
 import { isLive, isWorkedOn } from "../run/model.js";
 
@@ -90,8 +90,7 @@ function drawMemory(context, box, { limit, parts, used }, palette, model, at) {
   const fits = used <= limit;
   const color = fits ? palette.text : palette.bad;
   box.title.forEach((line, i) => text(context, line, x, 8 + i * LINE, color, { size: TITLE, weight: "600" }));
-  context.fillStyle = palette.surface;
-  context.fillRect(x, top, width, thick);
+  fillBox(context, palette.surface, x, top, width, thick);
   let from = x;
   for (const part of parts) {
     drawPart(context, { x: from, y: top, w: part.bytes * scale, h: thick }, part, model, palette, at);
@@ -113,10 +112,8 @@ function drawPart(context, box, part, model, palette, at) {
   const running = at.started && !at.finished;
   const live = at.phase ? isLive(model.kernels[at.kernel], part, at.phase) : at.step >= 0 || running;
   const shrinks = at.phase?.rescales && part.holds.every((name) => at.phase.makes.includes(name));
-  context.globalAlpha = live ? 0.25 + 0.75 * (shrinks ? at.meanAlpha : 1) : 0.18;
-  context.fillStyle = palette[part.color];
-  context.fillRect(box.x, box.y, Math.max(box.w - 1, 0.8), box.h);
-  context.globalAlpha = 1;
+  const alpha = live ? 0.25 + 0.75 * (shrinks ? at.meanAlpha : 1) : 0.18;
+  fillBox(context, palette[part.color], box.x, box.y, Math.max(box.w - 1, 0.8), box.h, alpha);
   if (!live || !at.phase || !isWorkedOn(part, at.phase)) return;
   outline(context, { x: box.x + 1, y: box.y + 1, w: box.w - 1, h: box.h - 1 }, palette, 2);
 }

@@ -64,14 +64,8 @@ export function fitCanvas(canvas) {
 }
 
 // `halo` is a colour around the letters, for words on a ground that changes.
-export function text(
-  context,
-  words,
-  x,
-  y,
-  color,
-  { size = 11, align = "left", weight = "", halo = "" } = {},
-) {
+export function text(context, words, x, y, color, style = {}) {
+  const { size = 11, align = "left", weight = "", halo = "" } = style;
   context.font = `${weight} ${size}px ${FONT}`;
   context.textAlign = align;
   context.textBaseline = "middle";
@@ -81,6 +75,25 @@ export function text(
   }
   context.fillStyle = color;
   context.fillText(words, x, y);
+}
+
+// A box in a colour, or of a hatching.
+export function fillBox(context, fill, x, y, w, h, alpha = 1) {
+  context.globalAlpha = alpha;
+  context.fillStyle = fill;
+  context.fillRect(x, y, w, h);
+  context.globalAlpha = 1;
+}
+
+// A line through points, [x, y] each.
+export function drawLine(context, color, width, points, dash = []) {
+  context.strokeStyle = color;
+  context.lineWidth = width;
+  context.setLineDash(dash);
+  context.beginPath();
+  points.forEach(([x, y], i) => (i ? context.lineTo(x, y) : context.moveTo(x, y)));
+  context.stroke();
+  context.setLineDash([]);
 }
 
 // Words as lines that fit a width in the font that the context has; a wider word has a line of its own.

@@ -2,17 +2,10 @@
 
 import { drawChip } from "./chip.js";
 import { canvas, element, fillBytes } from "../controls/dom.js";
-import { fitCanvas, text, usePalette } from "./draw.js";
+import { fitCanvas, outline, text, usePalette } from "./draw.js";
 import { LABEL, cellBox, headLayouts, tileAt } from "./layout.js";
 import { hasTile, modelOf, rowCount, rowNumber, valueAt } from "../run/model.js";
-import {
-  DoneLayer,
-  ROOM_FOR_A_LETTER,
-  drawActive,
-  drawAllDone,
-  drawInProgress,
-  drawPinnedRow,
-} from "./stage.js";
+import { DoneLayer, drawAllDone, drawInProgress, drawPinnedRow } from "./stage.js";
 import { drawLabels, drawParts, drawStrips, nameHeads } from "./strips.js";
 import { Timeline } from "../run/timeline.js";
 import { bytesSoFar, headName, tileWords } from "../run/words.js";
@@ -56,12 +49,6 @@ export class Pane {
     this.showBytes = fillBytes(this.nodes.bytes, this.model, this.palette, largest);
   }
 
-  // Whether the tiles are large enough for the name of the tensor that they are of.
-  get hasLetters() {
-    const [{ cellWidth, cellHeight }] = this.shown.layouts;
-    return Math.min(cellWidth, cellHeight) >= ROOM_FOR_A_LETTER;
-  }
-
   get visible() {
     return this.nodes.stage.clientWidth > 0;
   }
@@ -75,14 +62,11 @@ export class Pane {
     const standing = at.step >= 0 ? at.step : at.finished ? model.count - 1 : this.latestStarted(at);
     at.head = model.head[at.finished && timeline.order === "gpu" ? 0 : standing];
     at.kernel = model.kernel[standing];
-    at.alphaRange = [1, 1];
-    at.meanAlpha = 1;
-    if (at.step >= 0 && model.values.alpha && model.q[at.step] >= 0) {
-      const rows = Array.from({ length: rowCount(model, model.q[at.step]) }, (_, row) => row);
-      const alphas = rows.map((row) => valueAt(model, "alpha", at.step, row));
-      at.alphaRange = [Math.min(...alphas), Math.max(...alphas)];
-      at.meanAlpha = 1 + (alphas.reduce((sum, alpha) => sum + alpha, 0) / alphas.length - 1) * tween;
-    }
+    const isOfRows = at.step >= 0 && model.values.alpha && model.q[at.step] >= 0;
+    const rows = Array.from({ length: isOfRows ? rowCount(model, model.q[at.step]) : 0 }, (_, row) => row);
+    const alphas = isOfRows ? rows.map((row) => valueAt(model, "alpha", at.step, row)) : [1];
+    at.alphaRange = [Math.min(...alphas), Math.max(...alphas)];
+    at.meanAlpha = 1 + (alphas.reduce((sum, alpha) => sum + alpha, 0) / alphas.length - 1) * tween;
     return at;
   }
 
@@ -130,7 +114,8 @@ export class Pane {
       drawInProgress(context, layouts[0], model, palette, at);
     }
     const thin = layouts.length > 1 && Math.min(layouts[0].cellWidth, layouts[0].cellHeight) < 8;
-    active.forEach((step) => drawActive(context, cellBox(layoutOf(step), model, step), palette, thin));
+    const boxOf = (step) => cellBox(layoutOf(step), model, step);
+    active.forEach((step) => outline(context, boxOf(step), palette, thin ? 1 : 2.5));
     const layout = this.pinned && layouts[heads.indexOf(this.pinned.head)];
     if (layout) drawPinnedRow(context, layout, model, palette, this.pinned);
     return active.length;
@@ -178,20 +163,19 @@ export class Pane {
     return tile && { ...tile, head: heads[tile.index] };
   }
 
+  // Pick the row under the pointer, or let it go.
   pick(event) {
     const { model, pinned } = this;
     const hit = this.onPick && this.hit(event);
     if (!hit) return;
-    const above = model.offsets.findLastIndex((offset) => offset <= hit.offset);
-    const row = Math.min(above, rowCount(model, hit.q) - 1);
-    const again = pinned && pinned.head === hit.head && pinned.q === hit.q && pinned.row === row;
-    this.pinned = again ? null : { head: hit.head, q: hit.q, row };
+    this.pinned = rowOfHit(model, hit);
+    if (pinned && this.pinnedText() === pinnedText(model, pinned)) this.pinned = null;
     this.onPick();
   }
 
   // The picked row as head and number of the row, "2.195".
   pinnedText() {
-    return `${this.pinned.head}.${rowNumber(this.model, this.pinned)}`;
+    return pinnedText(this.model, this.pinned);
   }
 
   // Pick the row of such words, or the drawn row above it; no row for anything else.
@@ -210,4 +194,12 @@ export class Pane {
     const hit = this.hit(event);
     return hit ? tileWords(this.model, hit, this.stateAt(1).kernel, Boolean(this.onPick)) : "";
   }
+}
+
+const pinnedText = (model, pinned) => `${pinned.head}.${rowNumber(model, pinned)}`;
+
+// The drawn row of a place on the grid.
+export function rowOfHit(model, { head, q, offset }) {
+  const above = model.offsets.findLastIndex((each) => each <= offset);
+  return { head, q, row: Math.min(above, rowCount(model, q) - 1) };
 }

@@ -1,6 +1,6 @@
 // Curves of one row's state, drawn step by step.
 
-import { fitCanvas, text } from "./draw.js";
+import { fillBox, fitCanvas, text } from "./draw.js";
 import { formatNumber } from "../run/formats.js";
 import {
   lastKnown,
@@ -54,8 +54,7 @@ function drawSeries(context, box, palette, { series, values, fresh, current, who
   text(context, value, 0, middle + 8, palette.text, { size: 12.5 });
   const wide = context.measureText(value).width;
   if (whose) text(context, whose, wide, middle + 8.5, palette.muted, { size: 10.5 });
-  context.fillStyle = palette.surface;
-  context.fillRect(box.x, box.y, box.w, box.h);
+  fillBox(context, palette.surface, box.x, box.y, box.w, box.h);
   const points = placePoints(box, series, values);
   if (!points || current < 0) return; // what is still to come is never drawn: the reader may be predicting it
   drawTrail(context, points, fresh, current, color);

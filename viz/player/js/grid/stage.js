@@ -1,10 +1,10 @@
 // The grid of score tiles: what was visited, what is being worked on.
 
-import { hatch, ink, outline, shareColor, text } from "./draw.js";
+import { drawLine, fillBox, hatch, ink, shareColor, text } from "./draw.js";
 import { cellBox } from "./layout.js";
 import { KIND, hasTile, keysOfRow, tileKind, tileNumber } from "../run/model.js";
 
-export const ROOM_FOR_A_LETTER = 13; // on a tile
+const ROOM_FOR_A_LETTER = 13; // on a tile
 const REDRAWN_AT_ONCE = 2000; // tiles; more than that are drawn from the start
 
 function gapBetween(layout) {
@@ -41,22 +41,20 @@ function drawDone(context, layout, model, palette, step) {
   const inColor = cells === "share";
   const kind = tileKind(model, step);
   const isCut = kind === KIND.partial && layout.cellHeight >= 6;
-  const inner = { ...box, w: Math.max(box.w - gap, 0.6), h: Math.max(box.h - gap, 0.6) };
+  const [w, h] = [Math.max(box.w - gap, 0.6), Math.max(box.h - gap, 0.6)];
+  const color = inColor ? shareColor(palette, model.tileShare[step] / model.scaleShare) : palette.plain;
   // once weights are known: what the mask hides of the tile is crossed, as the tiles are that it skips
-  const isCrossed = inColor && (isCut || kind === KIND.hidden);
-  if (isCrossed) {
+  if (inColor && (isCut || kind === KIND.hidden)) {
     context.clearRect(box.x, box.y, box.w, box.h);
     for (const fill of [palette.surface, hatch(context, palette.line, 4, true)]) {
-      context.fillStyle = fill;
-      context.fillRect(inner.x, inner.y, inner.w, inner.h);
+      fillBox(context, fill, box.x, box.y, w, h);
     }
-  }
-  context.fillStyle = inColor ? shareColor(palette, model.tileShare[step] / model.scaleShare) : palette.plain;
-  if (!isCrossed) context.fillRect(inner.x, inner.y, inner.w, inner.h);
-  else if (kind !== KIND.hidden) {
-    visiblePath(context, model, step, inner);
-    context.fill();
-  }
+    context.fillStyle = color;
+    if (kind !== KIND.hidden) {
+      visiblePath(context, model, step, { ...box, w, h });
+      context.fill();
+    }
+  } else fillBox(context, color, box.x, box.y, w, h);
   drawTensorName(context, box, model, palette, step);
 }
 
@@ -81,57 +79,46 @@ export function drawInProgress(context, layout, model, palette, at) {
   };
   if (reached("share")) drawDone(context, layout, model, palette, at.step);
   else if (reached("scores")) {
-    const box = cellBox(layout, model, at.step);
-    context.fillStyle = palette.plain;
-    context.fillRect(box.x, box.y, box.w, box.h);
+    const { x, y, w, h } = cellBox(layout, model, at.step);
+    fillBox(context, palette.plain, x, y, w, h);
   }
 }
 
-// [first, end) of the tiles that the mask skips: each alone, or those beside each other in a row together.
-function* skippedTiles({ kinds, kvTiles }, alone) {
-  const goesOn = (tile) => !alone && tile % kvTiles > 0 && kinds[tile] === KIND.skipped;
+// [first, end) of the tiles beside each other in a row that the mask skips: there may be a million of them.
+function* skippedTiles({ kinds, kvTiles }) {
   for (let first = 0, end; first < kinds.length; first = end) {
     end = first + 1;
     if (kinds[first] !== KIND.skipped) continue;
-    while (goesOn(end)) end++;
+    while (end % kvTiles > 0 && kinds[end] === KIND.skipped) end++;
     yield [first, end];
   }
 }
 
 // Tiles that were not visited yet are hatched; tiles that the mask skips are crossed.
 function drawUnvisited(context, layout, model, palette) {
-  context.fillStyle = hatch(context, palette.line, 6);
-  context.fillRect(layout.x, layout.y, layout.width, layout.height);
+  const { x: left, y: top, width, height, cellWidth, cellHeight } = layout;
+  fillBox(context, hatch(context, palette.line, 6), left, top, width, height);
   const crossed = hatch(context, palette.line, 4, true);
   const gap = gapBetween(layout);
-  for (const [first, end] of skippedTiles(model, gap > 0)) {
-    // without a gap no tile is seen alone, and there may be a million of them
-    const x = layout.x + (first % model.kvTiles) * layout.cellWidth;
-    const y = layout.y + Math.floor(first / model.kvTiles) * layout.cellHeight;
-    const width = (end - first) * layout.cellWidth;
-    context.fillStyle = palette.surface;
-    context.fillRect(x, y, width, layout.cellHeight);
-    if (gap) {
-      context.fillStyle = crossed;
-      context.fillRect(x + 1, y + 1, width - 2, layout.cellHeight - 2);
-    }
+  for (const [first, end] of skippedTiles(model)) {
+    const x = left + (first % model.kvTiles) * cellWidth;
+    const y = top + Math.floor(first / model.kvTiles) * cellHeight;
+    const w = (end - first) * cellWidth;
+    fillBox(context, palette.surface, x, y, w, cellHeight);
+    if (gap) fillBox(context, crossed, x + 1, y + 1, w - 2, cellHeight - 2);
   }
-  if (layout.cellWidth >= 8 && layout.cellHeight >= 8) drawGridLines(context, layout, model, palette);
-}
-
-function drawGridLines(context, layout, model, palette) {
-  context.strokeStyle = palette.line;
-  context.lineWidth = 0.5;
-  context.beginPath();
-  for (let kv = 0; kv <= model.kvTiles; kv++) {
-    context.moveTo(layout.x + kv * layout.cellWidth, layout.y);
-    context.lineTo(layout.x + kv * layout.cellWidth, layout.y + layout.height);
+  if (cellWidth < 8 || cellHeight < 8) return;
+  const [right, bottom] = [left + width, top + height];
+  const across = Array.from({ length: model.kvTiles + 1 }, (_, kv) => left + kv * cellWidth);
+  const down = Array.from({ length: model.qTiles + 1 }, (_, q) => top + q * cellHeight);
+  const ends = [...across.map((x) => [x, top, x, bottom]), ...down.map((y) => [left, y, right, y])];
+  for (const [x, y, toX, toY] of ends) {
+    const points = [
+      [x, y],
+      [toX, toY],
+    ];
+    drawLine(context, palette.line, 0.5, points);
   }
-  for (let q = 0; q <= model.qTiles; q++) {
-    context.moveTo(layout.x, layout.y + q * layout.cellHeight);
-    context.lineTo(layout.x + layout.width, layout.y + q * layout.cellHeight);
-  }
-  context.stroke();
 }
 
 // The tiles that are done, among those that are not visited yet.
@@ -172,20 +159,10 @@ export class DoneLayer {
   }
 }
 
-export function drawActive(context, box, palette, thin) {
-  outline(context, box, palette, thin ? 1 : 2.5);
-}
-
 // A dashed line across the grid along the row that the user picked.
 export function drawPinnedRow(context, layout, model, palette, pinned) {
   const offset = model.offsets[pinned.row] / model.data.problem.block_m;
   const y = layout.y + (pinned.q + offset) * layout.cellHeight + 0.5;
-  context.strokeStyle = palette.now;
-  context.lineWidth = 1;
-  context.setLineDash([4, 3]);
-  context.beginPath();
-  context.moveTo(layout.x, y);
-  context.lineTo(layout.x + layout.width, y);
-  context.stroke();
-  context.setLineDash([]);
+  const ends = [layout.x, layout.x + layout.width].map((x) => [x, y]);
+  drawLine(context, palette.now, 1, ends, [4, 3]);
 }

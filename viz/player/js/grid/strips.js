@@ -1,6 +1,6 @@
 // The strips of tensors beside the grid, the numbers of the tiles, the gaps between the parts of the keys.
 
-import { FONT, outline, text } from "./draw.js";
+import { FONT, fillBox, outline, text } from "./draw.js";
 import { LABEL, LETTER, STRIP, stripBox } from "./layout.js";
 import { fillingSteps, tileNumber } from "../run/model.js";
 import { headName } from "../run/words.js";
@@ -33,11 +33,8 @@ function drawStrip(context, strip, { x, y, step, vertical }, palette, stateOf) {
     const box = vertical ? { x, y: start, w: STRIP, h: long } : { x: start, y, w: long, h: STRIP };
     const gap = long > 4 ? 1 : 0;
     const { level, active } = stateOf(edges[i], edges[i + 1]);
-    context.globalAlpha = level;
-    context.fillStyle = palette[strip.color];
     const [w, h] = vertical ? [box.w, box.h - gap] : [box.w - gap, box.h];
-    context.fillRect(box.x, box.y, Math.max(w, 0.6), Math.max(h, 0.6));
-    context.globalAlpha = 1;
+    fillBox(context, palette[strip.color], box.x, box.y, Math.max(w, 0.6), Math.max(h, 0.6), level);
     if (active) outline(context, { ...box, w: box.w - gap + 1, h: box.h - gap + 1 }, palette, 2);
   }
 }
@@ -90,16 +87,9 @@ function isLoaded(model, strip, { step, phase, complete, kernel }) {
 
 // A strip that is written grows brighter with the steps that fill it.
 function filledLevel(model, strip, at, from, end) {
-  const tiles = fillingSteps(model, strip, at.head);
-  const steps = end - from > 1 ? tiles.slice(from, end).flat() : tiles[from];
+  const steps = fillingSteps(model, strip, at.head).slice(from, end).flat();
   if (!steps.length) return at.finished ? 1 : 0.12;
-  let filled = 0;
-  for (const step of steps) {
-    const { everyStep } = strip.fillers[model.kernel[step]];
-    if (at.isDone(everyStep ? step : model.turnLast[step])) filled += 1;
-    else if (at.isDone(step)) filled += 0.6;
-  }
-  return 0.12 + (0.88 * filled) / steps.length;
+  return 0.12 + (0.88 * steps.filter((step) => at.isDone(step)).length) / steps.length;
 }
 
 function numberParts(context, layout, model, palette, y) {
@@ -123,8 +113,7 @@ export function drawParts(context, layout, model, palette, top = layout.y) {
   const thick = Math.min(4, (layout.width / parts) * 0.3);
   for (const tile of model.keyParts.slice(1, -1)) {
     const x = layout.x + tile * layout.cellWidth - 0.5 - thick / 2;
-    context.fillStyle = palette.background;
-    context.fillRect(x, top, thick, layout.y + layout.height - top);
+    fillBox(context, palette.background, x, top, thick, layout.y + layout.height - top);
   }
 }
 

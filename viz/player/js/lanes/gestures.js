@@ -25,11 +25,12 @@ export function takeGestures(view) {
     },
     { passive: false },
   );
-  canvas.addEventListener("pointerdown", (event) => {
+  const on = (name, listener) => canvas.addEventListener(name, listener);
+  on("pointerdown", (event) => {
     pointers.set(event.pointerId, place(event));
     moved = pointers.size > 1 ? Infinity : 0;
   });
-  canvas.addEventListener("pointermove", (event) => {
+  on("pointermove", (event) => {
     if (!event.buttons) pointers.delete(event.pointerId); // it was let go outside
     const [before, now] = [pointers.get(event.pointerId), place(event)];
     if (!before) {
@@ -38,9 +39,10 @@ export function takeGestures(view) {
     }
     moved += Math.abs(now.x - before.x);
     if (moved > CLICK) canvas.setPointerCapture(event.pointerId);
-    const others = [...pointers].filter(([id]) => id !== event.pointerId).map(([, at]) => at);
+    const [other] = [...pointers].filter(([id]) => id !== event.pointerId).map(([, at]) => at);
     pointers.set(event.pointerId, now);
-    if (others.length) pinch(view, before, now, others[0]);
+    const apart = ({ x }) => Math.max(8, Math.abs(x - other.x));
+    if (other) view.zoomAt(apart(before) / apart(now), (now.x + other.x) / 2);
     else if (moved > CLICK) view.panBy(before.x - now.x);
   });
   const release = (event) => {
@@ -49,10 +51,5 @@ export function takeGestures(view) {
     const { x, y } = place(event);
     if (isClick) view.click(x, y);
   };
-  ["pointerup", "pointercancel"].forEach((name) => canvas.addEventListener(name, release));
-}
-
-function pinch(view, before, now, other) {
-  const [old, fresh] = [before, now].map(({ x }) => Math.max(8, Math.abs(x - other.x)));
-  view.zoomAt(old / fresh, (now.x + other.x) / 2);
+  ["pointerup", "pointercancel"].forEach((name) => on(name, release));
 }

@@ -1,10 +1,15 @@
-// Drawing of the lanes: only what is seen.
+// Where the tracks of the shown SMs lie, and what is drawn of them: only what is seen.
 
-import { FONT, hatch, outline, text } from "../grid/draw.js";
-import { AXIS, HEADING, xOf } from "./lane_layout.js";
+import { FONT, fillBox, hatch, outline, text } from "../grid/draw.js";
 import { visibleEvents } from "./lane_model.js";
 import { tickWords, ticksOf } from "./span.js";
 
+const AXIS = 20; // height of the time axis
+const HEADING = 17; // above the rows of a run
+const TRACK = 15;
+const ROW_GAP = 5;
+const RUN_GAP = 8;
+const [NARROW_LABELS, WIDE_LABELS] = [94, 132];
 const TEXT_SIZE = 10.5;
 const ROOM_FOR_WORDS = 14; // pixels
 const ROOM_FOR_PROVENANCE = 620;
@@ -12,6 +17,42 @@ const NARROW = 1;
 const ROOM_FOR_A_FRAME = 4;
 const ELSEWHERE = "this tile ran on another SM";
 const TICK_ROOM = 84;
+
+// {height, left, runs: [{run, index, y, tracks: [{track, y, h}]}]}; `chosen` has the index of the SM that
+// each run shows.
+export function layoutLanes(model, chosen, width) {
+  let y = AXIS;
+  const runs = model.runs.map((run, index) => {
+    const heading = y;
+    y += HEADING;
+    const tracks = run.sms[chosen[index]].tracks.map((track) => {
+      if (track.begins) y += ROW_GAP;
+      const placed = { track, y, h: TRACK };
+      y += TRACK + 1;
+      return placed;
+    });
+    y += RUN_GAP;
+    return { run, index, y: heading, end: y - RUN_GAP / 2, tracks };
+  });
+  return { runs, height: y, left: width < 520 ? NARROW_LABELS : WIDE_LABELS, width };
+}
+
+// The run and track at a height of the view; null between them.
+export function trackAt(layout, y) {
+  for (const { run, index, tracks } of layout.runs) {
+    const found = tracks.find((each) => y >= each.y && y < each.y + each.h);
+    if (found) return { run, index, track: found.track };
+  }
+  return null;
+}
+
+export function timeAt({ left, width }, span, x) {
+  return span.from + ((x - left) / (width - left)) * span.length;
+}
+
+export function xOf({ left, width }, span, time) {
+  return left + ((time - span.from) / span.length) * (width - left);
+}
 
 // `marked` has a set of events per run, of those about `tiles`; `picked` is {index, event} or null.
 export function drawLanes(context, layout, span, { model, palette, marked, picked, tiles }) {
@@ -43,10 +84,9 @@ function clipToTime(context, { left, width, height }, draw) {
 function drawAxis(context, layout, span, palette) {
   const { left, width, height } = layout;
   const { step, times } = ticksOf(span, (width - left) / TICK_ROOM);
-  context.fillStyle = palette.line;
-  for (const time of times) context.fillRect(xOf(layout, span, time), AXIS - 4, 1, height - AXIS);
   for (const time of times) {
     const x = xOf(layout, span, time);
+    fillBox(context, palette.line, x, AXIS - 4, 1, height - AXIS);
     const align = x < left + 20 ? "left" : x > width - 30 ? "right" : "center";
     text(context, tickWords(time, step, span.to), x, 8, palette.muted, { size: TEXT_SIZE, align });
   }
@@ -54,16 +94,14 @@ function drawAxis(context, layout, span, palette) {
 
 function drawRun(context, layout, span, { run, y, tracks }, { model, palette }) {
   const { left, width } = layout;
-  context.fillStyle = palette.background;
-  context.fillRect(0, y, width, HEADING);
+  fillBox(context, palette.background, 0, y, width, HEADING);
   text(context, run.title, 2, y + HEADING / 2 + 1, palette.text, { size: 11.5, weight: "600" });
   const titleEnd = 14 + context.measureText(run.title).width;
   if (width > ROOM_FOR_PROVENANCE) {
     text(context, run.provenance, titleEnd, y + HEADING / 2 + 1, palette.muted, { size: TEXT_SIZE });
   }
   for (const { track, y: top, h } of tracks) {
-    context.fillStyle = palette.surface;
-    context.fillRect(left, top, width - left, h);
+    fillBox(context, palette.surface, left, top, width - left, h);
     const label = () => text(context, track.row, 2, top + h / 2, palette.text, { size: TEXT_SIZE });
     if (track.begins) clipTo(context, 0, top + h / 2 - 12, left - 4, 24, label);
   }
@@ -107,23 +145,17 @@ function drawTrack(context, layout, span, { track, y, h }, { run, looks, palette
 function drawDense(context, { y, h }, looks, { pixel, widths }) {
   const filled = widths.reduce((sum, w) => sum + w, 0);
   if (!filled) return;
-  context.globalAlpha = Math.min(1, filled);
-  context.fillStyle = looks[widths.indexOf(Math.max(...widths))].solid;
-  context.fillRect(pixel, y, 1, h);
-  context.globalAlpha = 1;
+  const { solid } = looks[widths.indexOf(Math.max(...widths))];
+  fillBox(context, solid, pixel, y, 1, h, Math.min(1, filled));
   widths.fill(0);
 }
 
 function drawBlock(context, { x, y, w, h }, look, { layout, palette }) {
   if (w < ROOM_FOR_A_FRAME) {
-    context.fillStyle = look.fill === "open" ? palette.line : look.solid;
-    context.fillRect(x, y, Math.max(w, 0.8), h);
+    fillBox(context, look.fill === "open" ? palette.line : look.solid, x, y, Math.max(w, 0.8), h);
     return;
   }
-  for (const fill of [palette.background, look.pattern]) {
-    context.fillStyle = fill;
-    context.fillRect(x, y, w - 0.5, h);
-  }
+  for (const fill of [palette.background, look.pattern]) fillBox(context, fill, x, y, w - 0.5, h);
   context.strokeStyle = look.solid;
   context.lineWidth = 1;
   if (look.fill !== "solid") context.strokeRect(x + 0.5, y + 0.5, w - 1.5, h - 1);

@@ -1,6 +1,7 @@
 // The lanes of one or more runs (see lanes.py) as typed arrays, with the look-ups that drawing needs. An
 // event is a number; those of a track follow each other in time and do not overlap. No drawing here.
 
+import { formatMs, formatNumber } from "../run/formats.js";
 import { decode } from "../run/model.js";
 
 const ARRAYS = { uint16: Uint16Array, uint32: Uint32Array, int16: Int16Array, int32: Int32Array };
@@ -122,4 +123,38 @@ export function eventAt(run, track, time, reach) {
     if (away < shortest) [best, shortest] = [event, away];
   }
   return best;
+}
+
+export function eventWords(run, event) {
+  const { name } = activityOf(run, event);
+  const length = run.end[event] - run.begin[event];
+  const cycles = Math.round(length * run.clock_ghz).toLocaleString("en-US");
+  const { program, head, q, kv } = tileOf(run, event);
+  const about = [
+    q < 0 ? "" : `head ${head}, query tile ${q}`,
+    kv < 0 ? "" : `key tile ${kv}`,
+    `program ${program}`,
+  ].filter(Boolean);
+  const { row } = trackOf(run, event);
+  const { sm } = run.sms[smOf(run, event)];
+  const began = formatMs(run.begin[event] / 1e6);
+  const what = `${name}: ${formatMs(length / 1e6)} (${cycles} cycles) from ${began} on`;
+  return `${what}. ${about.join(", ")}. ${row}, SM ${sm}, ${run.title}.`;
+}
+
+// The waits of the SM in a place of run.waits.sm, the longest first.
+export function waitWords(run, place) {
+  const { names, sm } = run.waits;
+  const shares = sharesOf(run, place)
+    .map((share, i) => [share, names[i]])
+    .filter(([share]) => share > 0)
+    .toSorted(([a], [b]) => b - a);
+  const words = shares.map(([share, name]) => `${name} ${formatNumber(100 * share, 2)} %`);
+  return `SM ${sm[place]}: ${words.join(", ") || "waits nowhere"}.`;
+}
+
+// The part of the time of the warps that compute, for each wait.
+export function sharesOf(run, place) {
+  const { names } = run.waits;
+  return names.map((_, i) => run.shares[place * names.length + i] / 65535);
 }

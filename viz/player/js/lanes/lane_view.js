@@ -3,14 +3,20 @@
 
 import { button, canvas, element, select, swatch } from "../controls/dom.js";
 import { fitCanvas, zoomOf } from "../grid/draw.js";
-import { drawLanes } from "./lane_draw.js";
-import { figureTable } from "./figures.js";
+import { drawLanes, layoutLanes, timeAt, trackAt } from "./lane_draw.js";
 import { takeGestures } from "./gestures.js";
-import { layoutLanes, timeAt, trackAt } from "./lane_layout.js";
-import { activityOf, busiestSm, eventAt, eventsOf, lanesModel, smOf, tileOf, trackOf } from "./lane_model.js";
+import {
+  activityOf,
+  busiestSm,
+  eventAt,
+  eventWords,
+  eventsOf,
+  lanesModel,
+  smOf,
+  tileOf,
+} from "./lane_model.js";
 import { Span } from "./span.js";
-import { WaitChart } from "./waits.js";
-import { eventWords } from "./lane_words.js";
+import { WaitChart, figureTable } from "./waits.js";
 
 const ZOOM = 1.5; // of a key or a button
 const PAN = 0.2; // part of what is seen
@@ -110,9 +116,13 @@ export class LanesView {
   }
 
   choose(index, sm) {
+    this.showSm(index, sm);
+    this.draw();
+  }
+
+  showSm(index, sm) {
     this.chosen[index] = sm;
     this.selects[index].value = sm;
-    this.draw();
   }
 
   chooseNumber(index, number) {
@@ -127,17 +137,13 @@ export class LanesView {
     this.tiles = tiles;
     this.marked = this.model.runs.map((run) => new Set(eventsOf(run, tiles)));
     if (this.picked && !this.marked[this.picked.index].has(this.picked.event)) this.picked = null;
-    this.marked.forEach((events, index) => this.goToSmOf(index, [...events]));
+    // stay on an SM that has some of the events, or go to the first that has
+    this.marked.forEach((events, index) => {
+      const sms = [...events].map((event) => smOf(this.model.runs[index], event));
+      if (sms.length && !sms.includes(this.chosen[index])) this.showSm(index, sms[0]);
+    });
     const bounds = this.picked ? null : this.markedBounds();
     if (bounds) this.span.reveal(...bounds);
-  }
-
-  // Stay on an SM that has some of the events, or go to the first that has.
-  goToSmOf(index, events) {
-    const sms = events.map((event) => smOf(this.model.runs[index], event));
-    if (!sms.length || sms.includes(this.chosen[index])) return;
-    [this.chosen[index]] = sms;
-    this.selects[index].value = String(sms[0]);
   }
 
   // From the begin of the first to the end of the last marked event of the first run that has one.
@@ -225,37 +231,34 @@ export class LanesView {
     action();
   }
 
-  // All tracks that are seen, from top to bottom.
+  // All tracks that are seen, from top to bottom, and the place of the picked block's among them; -1 if none.
   tracks() {
-    return this.layout.runs.flatMap(({ index, tracks }) => tracks.map(({ track }) => ({ index, track })));
-  }
-
-  // The track of the picked block among those that are seen; -1 if it is not seen.
-  pickedTrack(tracks) {
-    const { picked } = this;
-    if (!picked) return -1;
-    const track = trackOf(this.model.runs[picked.index], picked.event);
-    return tracks.findIndex((each) => each.index === picked.index && each.track.first === track.first);
+    const all = this.layout.runs.flatMap(({ index, tracks }) =>
+      tracks.map(({ track }) => ({ index, track })),
+    );
+    const { index, event } = this.picked ?? {};
+    const isPicked = (each) => each.index === index && each.track.first <= event && event < each.track.end;
+    return { all, at: all.findIndex(isPicked) };
   }
 
   // Pick the block before or after the picked one; without one, the first that is seen.
   pickBeside(direction) {
-    const tracks = this.tracks();
-    const at = this.pickedTrack(tracks);
+    const { all, at } = this.tracks();
     if (at < 0) {
       this.pickTrack(1);
       return;
     }
-    const { index, track } = tracks[at];
-    const event = Math.max(track.first, Math.min(track.end - 1, this.picked.event + direction));
-    this.pick({ index, event });
+    const { index, track } = all[at];
+    this.pick({
+      index,
+      event: Math.max(track.first, Math.min(track.end - 1, this.picked.event + direction)),
+    });
   }
 
   // Pick the block of the track above or below at about the same time.
   pickTrack(direction) {
-    const tracks = this.tracks();
-    const at = this.pickedTrack(tracks);
-    const { index, track } = tracks[Math.max(0, Math.min(tracks.length - 1, at + direction))];
+    const { all, at } = this.tracks();
+    const { index, track } = all[Math.max(0, Math.min(all.length - 1, at + direction))];
     const run = this.picked && this.model.runs[this.picked.index];
     const time = at < 0 ? this.span.from : (run.begin[this.picked.event] + run.end[this.picked.event]) / 2;
     const event = eventAt(this.model.runs[index], track, time, Infinity);

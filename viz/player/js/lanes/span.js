@@ -28,11 +28,10 @@ export class Span {
     this.place(this.from + ns, this.length);
   }
 
-  // Move, as little of it as need be, so that [begin, end] is seen; if it is too long, its begin.
+  // Move so that [begin, end] is seen, if it is not; of what is too long, its begin.
   reveal(begin, end) {
     if (begin >= this.from && end <= this.to) return;
-    const middle = end - begin < this.length ? (begin + end) / 2 : begin + this.length / 2;
-    this.place(middle - this.length / 2, this.length);
+    this.pan(Math.min((begin + end) / 2, begin + this.length / 2) - (this.from + this.to) / 2);
   }
 
   // Show all of this, as large as it can be with a margin on each side.

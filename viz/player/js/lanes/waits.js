@@ -1,11 +1,12 @@
-// Which SMs wait, and for what: a stacked bar per SM of a run.
+// What is below the lanes: the figures of the runs, and which SMs wait, and for what.
 
 import { element, swatch } from "../controls/dom.js";
 import { formatNumber } from "../run/formats.js";
-import { sharesOf, waitWords } from "./lane_words.js";
+import { sharesOf, waitWords } from "./lane_model.js";
 
 const NO_WAITS = "This kernel marks no waits: the time of a product includes the wait for its tile.";
 
+// A stacked bar per SM of a run.
 export class WaitChart {
   // `colors` are names of the palette. `onPick` is called with the number of an SM that was clicked.
   constructor(run, colors, onPick) {
@@ -51,4 +52,26 @@ function lookOf(colors, i) {
   const isHatched = (i + Math.floor(i / colors.length)) % 2 === 1;
   const stripes = `repeating-linear-gradient(135deg, var(--fa-background) 0 1px, ${color} 1px 4px)`;
   return `background: ${isHatched ? stripes : color}`;
+}
+
+// The figures of the runs as a table. On a narrow page what a figure is stands below its name.
+export function figureTable({ runs, figures }) {
+  const head = element("tr", {}, [
+    element("th", { scope: "col" }, ["Figure"]),
+    ...runs.map(({ title, provenance }) =>
+      element("th", { scope: "col" }, [title, element("small", {}, [provenance])]),
+    ),
+    element("th", { scope: "col" }, ["What it is"]),
+  ]);
+  const rows = figures.map(({ name, values, words }) =>
+    element("tr", {}, [
+      element("th", { scope: "row" }, [name, element("small", { class: "fa-lane-said" }, [words])]),
+      ...values.map((value) => element("td", {}, [value])),
+      element("td", {}, [words]),
+    ]),
+  );
+  return element("table", { class: "fa-lane-figures" }, [
+    element("thead", {}, [head]),
+    element("tbody", {}, rows),
+  ]);
 }

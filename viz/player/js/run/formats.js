@@ -1,15 +1,11 @@
 // Numbers in words. viz/shared/formats.py has the same functions; a test holds these against them.
 
+const BYTES = { TB: 1e12, GB: 1e9, MB: 1e6, kB: 1e3 };
+const TIMES = { s: 1e3, ms: 1, µs: 1e-3, ns: 0 };
+
 export function formatBytes(count) {
-  for (const [unit, size] of [
-    ["TB", 1e12],
-    ["GB", 1e9],
-    ["MB", 1e6],
-    ["kB", 1e3],
-  ]) {
-    if (count >= 0.9995 * size) return `${significant(count / size)} ${unit}`;
-  }
-  return `${Math.round(count)} B`;
+  const [unit, size] = Object.entries(BYTES).find(([, each]) => count >= 0.9995 * each) ?? [];
+  return unit ? `${significant(count / size)} ${unit}` : `${Math.round(count)} B`;
 }
 
 export function formatKib(count) {
@@ -17,10 +13,8 @@ export function formatKib(count) {
 }
 
 export function formatMs(milliseconds) {
-  if (milliseconds >= 1000) return `${significant(milliseconds / 1000)} s`;
-  if (milliseconds >= 1) return `${significant(milliseconds)} ms`;
-  if (milliseconds >= 1e-3) return `${significant(milliseconds * 1e3)} µs`;
-  return `${significant(milliseconds * 1e6)} ns`;
+  const [unit, size] = Object.entries(TIMES).find(([, each]) => milliseconds >= each);
+  return `${significant(milliseconds / (size || 1e-6))} ${unit}`;
 }
 
 export function formatNumber(value, digits = 3) {

@@ -216,10 +216,8 @@ function makeStrip(model, strip) {
   const edges = inParts ? model.keyParts : Array.from({ length: count + 1 }, (_, i) => i);
   // Zeros, which are made of nothing, fill it no more than before.
   const fills = ({ loads, needs, stores }) => stores.includes(strip.name) && loads.length + needs.length > 0;
-  const fillers = model.kernels.map(({ phases }) =>
-    phases.some((part) => part.some(fills)) ? { everyStep: phases[1].some(fills) } : null,
-  );
-  return { ...strip, along, edges, inParts, fillers, isFilled: fillers.some(Boolean), filled: new Map() };
+  const fillers = model.kernels.map(({ phases }) => phases.flat().some(fills));
+  return { ...strip, along, edges, inParts, fillers, isFilled: fillers.includes(true), filled: new Map() };
 }
 
 // Steps of one head that fill each tile of a strip.

@@ -5,158 +5,157 @@ import { figureOf, matrixOf, rowOf, softmaxState } from "./figure.js";
 import { formatBytes, formatSteady } from "./formats.js";
 import { bytesInStep, isInPart, keysOfRow, rowNumber, tileNumber } from "./model.js";
 
-const number = formatSteady;
-
-// What is said of every row, with {width} and {makes} filled in. Some also tell one row, if the numbers that
-// they need of it were recorded; `blind` is told of a row that has seen no key.
+// What is said of every row; then what is told of one row, if its numbers were recorded; and what is told of a
+// row that has seen no key. `wordsOf` has the words in braces.
 export const SENTENCES = {
-  scores: {
-    says: "A score is the dot product of a query and a key, divided by √{width}.",
-    needs: ["scaled"],
-    tells: ({ who, scaled, firstKey }) => {
-      const known = scaled.filter((value) => !Number.isNaN(value));
-      const largest = Math.max(...known);
-      const lost = scaled.length - known.length;
-      const key = `key ${firstKey + scaled.indexOf(largest)}${lost ? `; ${lost} NaN` : ""}`;
-      return `The largest of ${who} here is ${number(largest)}, with ${key}.`;
-    },
-  },
-  mask: {
-    says: "The mask turns the scores of keys that a row may not see into −∞.",
-    needs: ["scores"],
-    tells: ({ who, scores, firstKey }) => {
-      const hidden = scores.flatMap((score, i) => (score === -Infinity ? [firstKey + i] : []));
-      return `Keys hidden from ${who}: ${rangesOf(hidden).join(", ") || "none of these"}.`;
-    },
-  },
-  "row max": {
-    says: "The running max m of a row becomes its largest score so far.",
-    needs: ["state"],
-    tells: ({ who, state: { oldM, m } }) =>
-      m > oldM
-        ? `m of ${who} grows from ${number(oldM)} to ${number(m)}.`
-        : `m of ${who} stays ${number(m)}.`,
-    blind: "m stays −∞",
-  },
-  exponentials: {
-    says: "Each score x becomes e^(x − m), a number between 0 and 1.",
-    needs: ["state", "P"],
-    tells: ({ who, state, P }) => `With m = ${number(state.m)}, those of ${who} add up to ${number(sum(P))}.`,
-    blind: "its row of P is 0",
-  },
-  rescale: {
-    says: "If m grew, all that was summed up so far, l and O, shrinks by α = e^(old m − new m).",
-    needs: ["state"],
-    tells: ({ who, state: { oldM, oldL, m, l, alpha }, P }) => {
-      const added = P ? sum(P) : l - alpha * oldL;
-      const factor = `α = e^(${number(oldM)} − ${number(m)}) = ${number(alpha)}`;
-      const summed = `l = ${number(alpha)} × ${number(oldL)} + ${number(added)} = ${number(l)}`;
-      return `In ${who}: ${factor}, ${summed}.`;
-    },
-    blind: "l and O stay 0",
-  },
-  "rescale output": {
-    says: "O from HBM was divided by the old l, so it counts α × old l / new l times.",
-    needs: ["state"],
-    tells: ({ who, state: { oldL, l, alpha } }) => {
-      const factor = `${number(alpha)} × ${number(oldL)} / ${number(l)} = ${number((alpha * oldL) / l)}`;
-      return `In ${who}: ${factor}.`;
-    },
-    blind: "l and O stay 0",
-  },
-  add:
+  scores: [
+    "A score is the dot product of a query and a key, divided by √{width}.",
+    "The largest of {who} here is {largest}, with key {key}.",
+  ],
+  mask: [
+    "The mask turns the scores of keys that a row may not see into −∞.",
+    "Keys hidden from {who}: {hidden}.",
+  ],
+  "row max": [
+    "The running max m of a row becomes its largest score so far.",
+    "m of {who} {grows} {m}.",
+    "m stays −∞",
+  ],
+  exponentials: [
+    "Each score x becomes e^(x − m), a number between 0 and 1.",
+    "With m = {m}, those of {who} add up to {added}.",
+    "its row of P is 0",
+  ],
+  rescale: [
+    "If m grew, all that was summed up so far, l and O, shrinks by α = e^(old m − new m).",
+    "In {who}: α = e^({oldM} − {m}) = {alpha}, l = {alpha} × {oldL} + {more} = {l}.",
+    "l and O stay 0",
+  ],
+  "rescale output": [
+    "O from HBM was divided by the old l, so it counts α × old l / new l times.",
+    "In {who}: {alpha} × {oldL} / {l} = {kept}.",
+    "l and O stay 0",
+  ],
+  add: [
     "Each value vector is multiplied by its number in P and added to O. " +
-    "These numbers become weights at the very end, when O is divided by l.",
-  "add output": "Each value vector is multiplied by its weight in P, divided by the new l, and added to O.",
-  finish: {
-    says: "The rows are finished: O is divided by l, and lse = m + ln l.",
-    needs: ["state"],
-    tells: ({ who, state: { m, l } }) =>
-      `lse of ${who} is ${number(m)} + ln ${number(l)} = ${number(m + Math.log(l))}.`,
-    blind: "its O is 0 and its lse −∞",
-  },
-  "weights from lse": {
-    says: "The forward pass saved lse, so P = e^(score − lse) needs no other tile.",
-    needs: ["lse"],
-    tells: ({ who, lse }) => `lse of ${who} is ${number(lse[0])}.`,
-    blind: "its lse is −∞ and its row of P 0",
-  },
-  "mask weights": "Weights of keys that a row may not see become 0.",
-  "d weights": "dP = dO Vᵀ says how the loss changes with each weight of P.",
-  "d scores": {
-    says: "dS = P (dP − D) goes back through the softmax. D is the row sum of O · dO.",
-    needs: ["D"],
-    tells: ({ who, D }) => `D of ${who} is ${number(D[0])}.`,
-  },
-  gradient: "The product of this tile is added to {makes}.",
-  "unscaled gradient":
+      "These numbers become weights at the very end, when O is divided by l.",
+  ],
+  "add output": ["Each value vector is multiplied by its weight in P, divided by the new l, and added to O."],
+  finish: [
+    "The rows are finished: O is divided by l, and lse = m + ln l.",
+    "lse of {who} is {m} + ln {l} = {lseOfState}.",
+    "its O is 0 and its lse −∞",
+  ],
+  "weights from lse": [
+    "The forward pass saved lse, so P = e^(score − lse) needs no other tile.",
+    "lse of {who} is {lse}.",
+    "its lse is −∞ and its row of P 0",
+  ],
+  "mask weights": ["Weights of keys that a row may not see become 0."],
+  "d weights": ["dP = dO Vᵀ says how the loss changes with each weight of P."],
+  "d scores": [
+    "dS = P (dP − D) goes back through the softmax. D is the row sum of O · dO.",
+    "D of {who} is {D}.",
+  ],
+  gradient: ["The product of this tile is added to {makes}."],
+  "unscaled gradient": [
     "The product of this tile is added to {makes}. The factor 1 / √{width} comes once, at the end.",
-  "part of dQ":
+  ],
+  "part of dQ": [
     "The product of this tile is a part of dQ. Other programs compute the parts of other key tiles.",
-  "add to dQ":
+  ],
+  "add to dQ": [
     "It is added to a float32 sum in HBM. " +
-    "Programs add in the order in which they get there, so the last bits of dQ may differ from run to run.",
-  "scale dQ": "dQ is the sum of all parts, divided by √{width}.",
-  "base two": "The GPU computes powers of 2, so lse is multiplied by log₂ e here, once for all tiles.",
-  "row sums of O dO":
+      "Programs add in the order in which they get there, so the last bits of dQ may differ from run to run.",
+  ],
+  "scale dQ": ["dQ is the sum of all parts, divided by √{width}."],
+  "base two": ["The GPU computes powers of 2, so lse is multiplied by log₂ e here, once for all tiles."],
+  "row sums of O dO": [
     "D is the sum of O · dO over each row: one number per query, used in every tile of the row.",
-  "log-sum-exp":
+  ],
+  "log-sum-exp": [
     "Each part of the keys left an lse of its own. " +
-    "The lse of all keys is the logarithm of the sum of their exponentials.",
-  weigh: {
-    says: "O of this part counts e^(its lse − lse of all) times.",
-    needs: ["partial lse", "lse"],
-    tells: ({ who, "partial lse": [part], lse: [all] }) =>
-      `In ${who}: e^(${number(part)} − ${number(all)}) = ${number(Math.exp(part - all))}.`,
-    blind: "its O is 0 and its lse −∞",
-  },
+      "The lse of all keys is the logarithm of the sum of their exponentials.",
+  ],
+  weigh: [
+    "O of this part counts e^(its lse − lse of all) times.",
+    "In {who}: e^({part} − {lse}) = {weight}.",
+    "its O is 0 and its lse −∞",
+  ],
 };
 
 // The sentence of the phase in progress, told for a row of the step's tile.
 export function sentenceOf(model, at, row) {
   if (at.step < 0 || !at.phase) return "";
-  const entry = SENTENCES[at.phase.tells];
-  const { says, needs, tells, blind } = entry?.says ? entry : { says: entry };
+  const [says, tells, blind] = SENTENCES[at.phase.tells] ?? [];
   const moved = [
     movedWords(model, at, "loads", "From HBM to the chip"),
     movedWords(model, at, "stores", "From the chip to HBM"),
   ];
   if (!says) return moved.filter(Boolean).join(" ");
-  const context = contextOf(model, at, row);
-  const { who, sees, state } = context;
-  const isBlind = blind && who && (!sees || state?.m === -Infinity);
-  const isKnown = needs?.every((name) => context[name] !== null);
-  const seen = sees ? "has seen no key so far" : "sees no key";
-  const own = isBlind ? `${capital(who)} ${seen}: ${blind}.` : who && isKnown ? tells(context) : "";
-  const general = says.replace(/\{(\w+)\}/g, (_, name) => context[name]);
-  return [...moved, general, own].filter(Boolean).join(" ");
+  const words = wordsOf(model, at, row);
+  const isKnown = tells?.match(/\w+(?=\})/g).every((name) => words[name]);
+  const filled = (text) => text.replace(/\{(\w+)\}/g, (_, name) => words[name]);
+  const blindly = `${capital(words.who)} ${words.sees ? "has seen no key so far" : "sees no key"}: ${blind}.`;
+  const own = blind && words.isBlind ? blindly : isKnown ? filled(tells) : "";
+  return [...moved, filled(says), own].filter(Boolean).join(" ");
 }
 
-// Everything that a sentence may ask for; what was not recorded of the row is null.
-function contextOf(model, at, row) {
+// The words that a sentence may ask for; "" if a number was not recorded of the row.
+function wordsOf(model, at, row) {
+  const about = { makes: at.phase.makes.join(", "), width: model.data.problem.head_dim };
+  if (model.q[at.step] < 0) return { ...about, who: "", isBlind: false };
   const figure = figureOf(model, at.step);
-  const inTile = model.q[at.step] >= 0;
-  const index = inTile ? rowNumber(model, { q: model.q[at.step], row }) : -1;
-  const [first, end] = inTile ? keysOfRow(model.data.problem, index) : [0, 1];
+  const index = rowNumber(model, { q: model.q[at.step], row });
+  const [first, end] = keysOfRow(model.data.problem, index);
   const rowIn = (name) => {
     const named = figure?.matrices.find((matrix) => matrix.name === name);
     const matrix = named && matrixOf(model, figure, named, at.step);
     const values = matrix && model.offsets[row] < matrix.rows ? rowOf(matrix, model.offsets[row]) : [];
     return values.every(Number.isNaN) ? null : values; // of a row that was not recorded all is NaN
   };
+  const state = softmaxState(model, at.step, row);
+  const numbers = Object.fromEntries(["P", "lse", "partial lse", "D"].map((name) => [name, rowIn(name)]));
+  return {
+    ...about,
+    who: `row ${index}${isInPart(model, at.step) ? " in this part" : ""}`,
+    sees: first < end,
+    isBlind: first >= end || state?.m === -Infinity,
+    ...scoreWords(model, at, rowIn),
+    ...(state && stateWords(state, numbers.P)),
+    ...lseWords(numbers),
+  };
+}
+
+function scoreWords(model, at, rowIn) {
   const isMasked = model.phases[at.step].some(({ tells }) => tells === "mask");
   const scores = rowIn(isMasked ? "S" : "QK^T"); // hidden ones are -Infinity
+  const scaled = rowIn("QK^T") ?? scores;
+  if (!scaled) return {};
+  const firstKey = Math.max(model.kv[at.step], 0) * model.data.problem.block_n;
+  const largest = Math.max(...scaled);
+  const hidden = (scores ?? []).flatMap((score, i) => (score === -Infinity ? [firstKey + i] : []));
   return {
-    makes: at.phase.makes.join(", "),
-    who: inTile ? `row ${index}${isInPart(model, at.step) ? " in this part" : ""}` : "",
-    sees: first < end,
-    width: model.data.problem.head_dim,
-    firstKey: Math.max(model.kv[at.step], 0) * model.data.problem.block_n,
-    state: inTile ? softmaxState(model, at.step, row) : null,
-    scores,
-    scaled: rowIn("QK^T") ?? scores,
-    ...Object.fromEntries(["P", "lse", "partial lse", "D"].map((name) => [name, rowIn(name)])),
+    largest: formatSteady(largest),
+    key: String(firstKey + scaled.findIndex((value) => Object.is(value, largest))),
+    hidden: rangesOf(hidden).join(", ") || "none of these",
   };
+}
+
+function stateWords({ oldM, oldL, m, l, alpha }, P) {
+  const added = P?.reduce((total, value) => total + value, 0);
+  const more = added ?? l - alpha * oldL;
+  const numbers = { oldM, oldL, m, l, alpha, more, kept: (alpha * oldL) / l, lseOfState: m + Math.log(l) };
+  const words = Object.entries(numbers).map(([name, value]) => [name, formatSteady(value)]);
+  const grows = m > oldM ? `grows from ${formatSteady(oldM)} to` : "stays";
+  return { ...Object.fromEntries(words), added: P ? formatSteady(added) : "", grows };
+}
+
+const firstOf = (values) => (values ? formatSteady(values[0]) : "");
+
+function lseWords({ lse, D, "partial lse": part }) {
+  const weight = part && lse ? formatSteady(Math.exp(part[0] - lse[0])) : "";
+  return { lse: firstOf(lse), D: firstOf(D), part: firstOf(part), weight };
 }
 
 // "From HBM to the chip: rows 8 to 11 of K, 128 B."
@@ -200,4 +199,3 @@ function rangesOf(numbers) {
 }
 
 const capital = (words) => words[0].toUpperCase() + words.slice(1);
-const sum = (values) => values.reduce((total, value) => total + value, 0);

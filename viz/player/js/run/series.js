@@ -8,41 +8,28 @@ const makes = (name) => (phase) => phase.makes.includes(name);
 const rescales = (phase) => phase.rescales;
 const showsShare = (phase) => phase.shows === "share";
 
+const distance = (name, color) => ({
+  name: `|${name} − final|`,
+  title: `distance of ${name} so far from the final one`,
+  color,
+  changes: makes(name),
+});
+const share = (name, title, color) => ({ name, title, color, range: [0, 1], changes: showsShare });
+const sumOf = (key, name, title) => ({ name, title, color: "state", range: [0, 1], sumOf: key });
+
 export const SERIES = {
   m: { name: "m", title: "row max", color: "state", changes: makes("m") },
   l: { name: "l", title: "row sum", color: "state", changes: makes("l") },
   alpha: { name: "α", title: "rescale factor", color: "state", range: [0, 1], changes: rescales },
-  distance: {
-    name: "|O − O_final|",
-    title: "distance of O so far from the final one",
-    color: "output",
-    changes: makes("O"),
-  },
-  share: {
-    name: "P",
-    title: "this tile's part of the row of P",
-    color: "muted",
-    range: [0, 1],
-    changes: showsShare,
-  },
-  shares: { name: "Σ P", title: "the row of P so far", color: "state", range: [0, 1], sumOf: "share" },
-  weight: {
-    name: "weight",
-    title: "exp(lse of the part − lse)",
-    color: "state",
-    range: [0, 1],
-    changes: showsShare,
-  },
-  weights: { name: "Σ weight", title: "all weights so far", color: "state", range: [0, 1], sumOf: "weight" },
-  dQ: gradient("dQ", "query"),
-  dK: gradient("dK", "key"),
-  dV: gradient("dV", "value"),
+  distance: distance("O", "output"),
+  share: share("P", "this tile's part of the row of P", "muted"),
+  shares: sumOf("share", "Σ P", "the row of P so far"),
+  weight: share("weight", "exp(lse of the part − lse)", "state"),
+  weights: sumOf("weight", "Σ weight", "all weights so far"),
+  dQ: distance("dQ", "query"),
+  dK: distance("dK", "key"),
+  dV: distance("dV", "value"),
 };
-
-function gradient(name, color) {
-  const title = `distance of ${name} so far from the final one`;
-  return { name: `|${name} − final|`, title, color, changes: makes(name) };
-}
 
 // The series of a kernel that were recorded: of which value, whether per tile, whether on a log scale.
 export function recordedSeries(model, kernel) {

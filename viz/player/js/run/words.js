@@ -19,12 +19,6 @@ export function rateWords(timeline, speed) {
   return `${speed} ${timeline.order === "gpu" ? "moments" : `${timeline.unit}s`}/s`;
 }
 
-// What the counter and the speed count with all programs at once; "" if they count steps.
-export function momentTitle({ order }) {
-  if (order !== "gpu") return "";
-  return "A moment is when one or more steps begin. The slider counts moments, not time.";
-}
-
 // What the curves are, one per line.
 export function curveWords(curves) {
   return curves.map(({ name, title, log }) => `${name}: ${title}${log ? ", log scale" : ""}`).join("\n");
@@ -33,19 +27,13 @@ export function curveWords(curves) {
 // Requested bytes so far, in all and per tensor.
 export function bytesSoFar(timeline, at) {
   const { model } = timeline;
-  if (timeline.order === "one") {
-    const inStep = at.step >= 0 && !at.complete ? bytesInStep(model, at.step, at.phase) : null;
-    return inTotal(model.tensorBytes.map((sums, t) => sums[at.done] + (inStep?.[t] ?? 0)));
-  }
-  const perTensor = model.tensorBytes.map(() => 0);
-  for (let i = 0; i < model.count; i++) {
-    if (!at.isDone(i)) continue;
-    model.tensorBytes.forEach((sums, t) => (perTensor[t] += sums[i + 1] - sums[i]));
-  }
-  return inTotal(perTensor);
-}
-
-function inTotal(perTensor) {
+  const inStep = at.step >= 0 && !at.complete ? bytesInStep(model, at.step, at.phase) : null;
+  const perTensor = model.tensorBytes.map((sums, t) => {
+    if (timeline.order === "one") return sums[at.done] + (inStep?.[t] ?? 0);
+    let bytes = 0;
+    for (let i = 0; i < model.count; i++) if (at.isDone(i)) bytes += sums[i + 1] - sums[i];
+    return bytes;
+  });
   return { total: perTensor.reduce((a, b) => a + b, 0), perTensor };
 }
 
@@ -73,8 +61,8 @@ export function rowHint(model, at, pinned, isOpen = false) {
   if (isOpen) return " (↑ and ↓ pick another)";
   if (!pinned) return " (click the grid to follow another)";
   const { steps } = shownRow(model, at, pinned);
-  const isToCome = steps.length > 0 && !steps.some((step) => step === at.step || at.isDone(step));
-  return ` (picked${isToCome ? ", not reached yet" : ""}; click it again to let go)`;
+  const isReached = !steps.length || steps.some((step) => step === at.step || at.isDone(step));
+  return ` (picked${isReached ? "" : ", not reached yet"}; click it again to let go)`;
 }
 
 export function readoutWords(timeline, at, bytes, active, pinned) {
@@ -101,33 +89,31 @@ function momentWords(timeline, at, bytes, active) {
 // "Row 3: m 1.2, l 3.4. ": what is known by now of the row that the curves show, and of the tile.
 function stateWords(model, at, pinned) {
   const shown = shownRow(model, at, pinned);
-  const known = recordedSeries(model, at.kernel).flatMap((series) => {
-    if (series.sumOf || series.key === "distance") return [];
+  const told = recordedSeries(model, at.kernel).filter(({ sumOf, key }) => !sumOf && key !== "distance");
+  let ofRow = "";
+  const known = told.flatMap((series) => {
     const steps = stepsOfSeries(model, series, shown);
     const last = lastKnown(model, series, at, steps);
-    const whose = whoseWords(model, series, at, steps, last);
-    return last < 0 ? [] : [[series, seriesValues(model, series, steps, shown.row)[last], whose]];
+    if (last < 0) return [];
+    if (!series.perTile) ofRow = `Row ${rowNumber(model, shown)}: `;
+    const value = formatNumber(seriesValues(model, series, steps, shown.row)[last]);
+    return [`${series.name} ${value}${whoseWords(model, series, at, steps, last)}`];
   });
-  if (!known.length) return "";
-  const values = known
-    .map(([series, value, whose]) => `${series.name} ${formatNumber(value)}${whose}`)
-    .join(", ");
-  const ofRow = known.some(([series]) => !series.perTile);
-  return ofRow ? `Row ${rowNumber(model, shown)}: ${values}. ` : `${values}. `;
+  return known.length ? `${ofRow}${known.join(", ")}. ` : "";
 }
 
 // Which tiles a step is about.
 function tilesOfStep(model, at) {
   const [index, kv] = [model.q[at.step], model.kv[at.step]];
-  const q = tileNumber(model, index);
+  const { observed } = model.data;
+  const query = `query tile ${tileNumber(model, index)}`;
   if (index < 0 && kv < 0) return "no tile of Q, K, V or O";
-  if (index < 0) return `key tile ${kv}${model.data.observed ? "" : " is seen by no query"}`;
-  if (kv < 0 && model.data.observed) return `query tile ${q}`;
-  if (kv < 0) return `query tile ${q}${model.kernels[at.kernel].cells ? " sees no key" : ""}`;
+  if (index < 0) return `key tile ${kv}${observed ? "" : " is seen by no query"}`;
+  if (kv < 0) return `${query}${!observed && model.kernels[at.kernel].cells ? " sees no key" : ""}`;
   const part = model.keyParts.findLastIndex((first) => first <= kv);
   if (part >= 0) return `part ${part}, ${keyTiles(model, at.step)}`;
   const masked = { [KIND.partial]: " (partly masked)", [KIND.hidden]: " (hidden by the mask)" };
-  return `query tile ${q}, ${keyTiles(model, at.step)}${masked[tileKind(model, at.step)] ?? ""}`;
+  return `${query}, ${keyTiles(model, at.step)}${masked[tileKind(model, at.step)] ?? ""}`;
 }
 
 function keyTiles(model, step) {
@@ -156,9 +142,8 @@ export function noteWords({ provenance, notes }) {
 // Where two runs stand; `race` adds the times and what the clock is.
 export function duelWords(panes, done, costs, race, clockWords) {
   const states = panes.map(({ model }, i) => {
-    const total = costs[i].at(-1);
-    const end = race && done[i] === model.count ? ` in ${formatMs(total / 1e6)}` : "";
-    return `${"AB"[i]}: ${done[i]} of ${model.count} steps${end}, ${formatBytes(model.bytes[done[i]])}`;
+    const end = race && done[i] === model.count ? ` in ${formatMs(costs[i].at(-1) / 1e6)}` : "";
+    return `${"AB"[i]}: ${done[i]} of ${model.count} steps${end}, ${formatBytes(model.bytes[done[i]])}.`;
   });
-  return `${states.join(". ")}.${race ? ` ${clockWords}` : ""}`;
+  return [...states, ...(race ? [clockWords] : [])].join(" ");
 }

@@ -6,6 +6,7 @@ import {
   FONT,
   closeFrame,
   drawElsewhere,
+  fillBox,
   hatch,
   openFrame,
   shareColor,
@@ -67,8 +68,7 @@ export class Picture {
     const whole = { x: 0, y: 0, scale, width, height };
     openFrame(context, whole);
     if (!context.isVector) context.clearRect(0, 0, width, height);
-    context.fillStyle = palette.background;
-    if (context.isVector) context.fillRect(0, 0, width, height);
+    if (context.isVector) fillBox(context, palette.background, 0, 0, width, height);
     drawElsewhere(this.papers(context, scale), () => this.owner.drawStill(tween));
     openFrame(context, whole);
     const origin = { x: this.page.left - MARGIN, y: this.page.top - this.top };
@@ -76,7 +76,9 @@ export class Picture {
     this.foot = this.footLines(width - 2 * MARGIN).slice(0, this.foot.length); // there is room for as many
     writeLines(context, this.title, MARGIN, palette.text, TITLE);
     writeLines(context, this.foot, height - MARGIN - linesHigh(this.foot, FOOT), palette.muted, FOOT);
-    if (!context.isVector) fillBehind(context, palette.background, width, height);
+    // what the canvases cleared is transparent until now
+    context.globalCompositeOperation = "destination-over";
+    if (!context.isVector) fillBox(context, palette.background, 0, 0, width, height);
     closeFrame(context);
   }
 
@@ -115,13 +117,6 @@ export class Picture {
 function endsOfWide(part) {
   const shown = [...part.querySelectorAll(WIDE)].filter((node) => node.clientWidth > 0);
   return shown.map((node) => node.getBoundingClientRect().left + node.scrollWidth);
-}
-
-// What the canvases cleared is transparent until now.
-function fillBehind(context, color, width, height) {
-  context.globalCompositeOperation = "destination-over";
-  context.fillStyle = color;
-  context.fillRect(0, 0, width, height);
 }
 
 // --- words above and below ---
@@ -181,8 +176,7 @@ function paintClasses(context, node, box, palette) {
     if (name in HATCHED) {
       const [below, color, spacing, cross] = HATCHED[name];
       if (below) fill(context, box, palette[below]);
-      context.fillStyle = hatch(context, palette[color], spacing, cross);
-      context.fillRect(box.x, box.y, box.w, box.h);
+      fillBox(context, hatch(context, palette[color], spacing, cross), box.x, box.y, box.w, box.h);
     }
     if (name === "fa-negative" && !node.closest(".fa-of-row")) {
       const w = Math.min(box.w / 2, MINUS);
@@ -195,8 +189,8 @@ function paintClasses(context, node, box, palette) {
 // The scale of colours, as draw.js hands it to the style sheet.
 function paintScale(context, box, palette) {
   for (let i = 0; i < SHADES; i++) {
-    context.fillStyle = shareColor(palette, (i + 0.5) / SHADES);
-    context.fillRect(box.x + (box.w * i) / SHADES, box.y, box.w / SHADES + 0.3, box.h);
+    const color = shareColor(palette, (i + 0.5) / SHADES);
+    fillBox(context, color, box.x + (box.w * i) / SHADES, box.y, box.w / SHADES + 0.3, box.h);
   }
 }
 
@@ -250,11 +244,7 @@ function linesOf(node) {
 
 function fill(context, box, given) {
   const { color, alpha } = plainColor(given);
-  if (!alpha) return;
-  context.globalAlpha = alpha;
-  context.fillStyle = color;
-  context.fillRect(box.x, box.y, box.w, box.h);
-  context.globalAlpha = 1;
+  if (alpha) fillBox(context, color, box.x, box.y, box.w, box.h, alpha);
 }
 
 const plain = new Map(); // of each colour of a style sheet: {color, alpha}

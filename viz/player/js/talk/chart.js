@@ -7,16 +7,8 @@ const NAMESPACE = "http://www.w3.org/2000/svg";
 const [WIDTH, HEIGHT] = [1200, 490]; // of the drawing, which is made as large as its room
 const [LEFT, RIGHT, TOP, BOTTOM] = [110, 870, 44, 454]; // of the curves
 const LABEL_HEIGHT = 27;
-const MARK = 8;
 
-// Corners of the marks around 0 for a size of 1, x and y in turns; a circle has none.
-const CORNERS = {
-  square: [-1, -1, 1, -1, 1, 1, -1, 1],
-  diamond: [0, -1.3, 1.3, 0, 0, 1.3, -1.3, 0],
-  "triangle-up": [0, -1.2, 1.2, 1, -1.2, 1],
-  "triangle-down": [0, 1.2, 1.2, -1, -1.2, -1],
-  star: [-1.3, 0, -0.3, -0.3, 0, -1.3, 0.3, -0.3, 1.3, 0, 0.3, 0.3, 0, 1.3, -0.3, 0.3],
-};
+const MARKS = { square: "■", diamond: "◆", "triangle-up": "▲", "triangle-down": "▼", star: "★" };
 
 function svg(tag, attributes, children = []) {
   const node = document.createElementNS(NAMESPACE, tag);
@@ -97,8 +89,5 @@ function curve(placed, { symbol, name, last }, color, label) {
 }
 
 function mark(symbol, [x, y], fill) {
-  const corners = CORNERS[symbol];
-  if (!corners) return svg("circle", { cx: x, cy: y, r: MARK, fill });
-  const points = corners.map((corner, i) => (i % 2 ? y : x) + corner * MARK).join(" ");
-  return svg("polygon", { points, fill });
+  return svg("text", { class: "fa-chart-mark", x, y, style: `fill: ${fill}` }, [MARKS[symbol] ?? "●"]);
 }

@@ -1,6 +1,7 @@
 // What may lie over a scene: the list of keys, the number of a scene, all scenes.
 
-import { element } from "../controls/dom.js";
+import { button, element, press } from "../controls/dom.js";
+import { keyList } from "../controls/help.js";
 import { HELP } from "./keys.js";
 import { Screen } from "./screen.js";
 
@@ -14,20 +15,17 @@ export class Overlay {
     return !this.node.hidden;
   }
 
+  toggle() {
+    this.node.hidden = this.isOpen;
+  }
+
   close() {
     this.node.hidden = true;
   }
 }
 
-export class Help extends Overlay {
-  constructor() {
-    const rows = HELP.flatMap(([keys, words]) => [element("dt", {}, [keys]), element("dd", {}, [words])]);
-    super("help", "keys", [element("dl", {}, rows)]);
-  }
-
-  toggle() {
-    this.node.hidden = this.isOpen;
-  }
+export function helpOverlay() {
+  return new Overlay("help", "keys", [keyList(HELP)]);
 }
 
 // Asks for the number of a scene, digit by digit. `goTo(number)` is called with it.
@@ -61,9 +59,8 @@ export class Overview extends Overlay {
     Object.assign(this, { data, goTo, sceneOf, tiles: [], screens: [] });
   }
 
-  toggle(scene) {
-    this.node.hidden = this.isOpen;
-    if (!this.isOpen) return;
+  open(scene) {
+    this.node.hidden = false;
     if (!this.tiles.length) this.data.scenes.forEach((each, index) => this.add(each, index));
     this.screens.forEach((screen, index) => {
       const shown = this.sceneOf(index);
@@ -74,9 +71,8 @@ export class Overview extends Overlay {
 
   add({ title }, index) {
     const root = element("div", { inert: "" });
-    const label = `scene ${index + 1}: ${title}`;
-    const attributes = { type: "button", "aria-label": label, onclick: () => this.goTo(index + 1) };
-    this.tiles.push(element("button", attributes, [root]));
+    const label = { "aria-label": `scene ${index + 1}: ${title}` };
+    this.tiles.push(button(root, "", () => this.goTo(index + 1), label));
     this.node.append(this.tiles.at(-1));
     this.screens.push(new Screen(root, this.data));
   }
@@ -87,7 +83,7 @@ export class Overview extends Overlay {
 
   select(index) {
     this.selected = Math.max(0, Math.min(this.tiles.length - 1, index));
-    this.tiles.forEach((tile, i) => tile.setAttribute("aria-pressed", String(i === this.selected)));
+    this.tiles.forEach((tile, i) => press(tile, i === this.selected));
     this.tiles[this.selected].scrollIntoView({ block: "nearest" });
   }
 

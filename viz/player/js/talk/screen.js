@@ -18,22 +18,17 @@ const ZOOM = 1.75; // of the drawing at that size: its smallest text, 10.5 px, b
 const [ROUNDS, SPARE, LEAST] = [6, 0.97, 0.93];
 const GLIDE_MS = 1200;
 const HIDES = ["sentence", "picture", "code"];
-const part = (name, tag) => element(tag, { class: `fa-screen-${name}` });
 const LINES = 2; // of the code of a phase
 
 export class Screen {
   // `onOpen` is called with the step of a tile that was clicked.
   constructor(root, data, onOpen = () => {}) {
     Object.assign(this, { root, data, onOpen });
-    this.title = part("title", "h1");
-    this.picture = part("picture", "div");
-    this.code = part("code", "pre");
-    this.sentence = part("sentence", "p");
-    const foot = part("foot", "div");
-    [this.source, this.number] = [element("span"), element("span")];
-    foot.append(this.source, this.number);
+    const part = (name, tag) => (this[name] = element(tag, { class: `fa-screen-${name}` }));
     root.classList.add("fa-screen");
-    root.append(this.title, this.picture, this.code, this.sentence, foot);
+    root.append(part("title", "h1"), part("picture", "div"), part("code", "pre"), part("sentence", "p"));
+    [this.source, this.number] = [element("span"), element("span")];
+    root.append(element("div", { class: "fa-screen-foot" }, [this.source, this.number]));
     this.reduced = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
     this.chart = new ChartView();
     this.picture.append(this.chart.root);
@@ -79,17 +74,15 @@ export class Screen {
     const { clientWidth, clientHeight } = figure;
     const room = `${player.pane.model.data.id} ${built?.slots.length} ${clientWidth} ${clientHeight}`;
     let factor = this.fitted.get(room) ?? this.unit * ZOOM;
-    for (let round = 0; !this.fitted.has(room) && round < ROUNDS; round++) {
+    const rounds = this.fitted.has(room) ? 0 : ROUNDS;
+    for (let round = 0; ; round++) {
       this.zoom(factor);
       player.draw();
       const fill = fillOf(figure);
-      if (!(fill > 0)) return;
-      if (round && fill <= 1 && fill > LEAST) break;
+      if (round >= rounds || !(fill > 0) || (round && fill <= 1 && fill > LEAST)) break;
       factor *= SPARE / fill;
     }
     this.fitted.set(room, factor);
-    this.zoom(factor);
-    player.draw();
   }
 
   // --- a place of the talk ---
@@ -129,7 +122,7 @@ export class Screen {
     const { scene, stop } = this;
     this.reveal("chart");
     this.chart.draw(scene.chart, Number(scene.stops[stop].step), this.data.palettes);
-    this.say(null);
+    this.say();
   }
 
   // The player or the duel of a scene, with its run; the other one is put away.
@@ -226,7 +219,7 @@ export class Screen {
       this.ask(owner, scene);
       owner.refresh();
     }
-    if (scene.duel) this.say(null);
+    if (scene.duel) this.say();
   }
 
   // Hidden are m, l and alpha of the tile that the scene begins with, until the audience has guessed.
@@ -241,19 +234,19 @@ export class Screen {
 
   // The words of a moment of a run: the sentence, and the code of the phase in progress.
   say(at) {
-    const { player } = this.owners;
-    const own = this.scene.stops[this.stop].sentence;
-    const tells = this.scene.tells && !own && !this.isHidden; // a question stands until it is answered
+    const { scene, stop, owners } = this;
+    const own = scene.stops[stop].sentence;
+    const tells = scene.tells && !own && !this.isHidden; // a question stands until it is answered
+    const { model, pinned } = at ? owners.player.pane : {};
     const isTold = at?.phase && (this.open || tells);
-    const { model, pinned } = isTold ? player.pane : {};
     const told = isTold ? sentenceOf(model, at, toldRow(model, at.step, pinned)) : "";
-    write(this.sentence, told || sentenceAt(this.scene, this.stop));
-    const code = at?.phase ? codeOf(player.pane.model, at) : [];
+    write(this.sentence, told || sentenceAt(scene, stop));
+    const code = at?.phase ? codeOf(model, at) : [];
     if (this.code.textContent !== code.join("")) {
       this.code.replaceChildren(...code.map((words) => element("div", {}, [words])));
     }
-    const tile = at && this.view === "numbers" ? `${player.microscope.title.textContent} · ` : "";
-    write(this.source, `${tile}${this.scene.source}`);
+    const tile = at && this.view === "numbers" ? `${owners.player.microscope.title.textContent} · ` : "";
+    write(this.source, `${tile}${scene.source}`);
   }
 }
 

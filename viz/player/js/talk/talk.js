@@ -12,11 +12,10 @@ export class Talk extends TalkWindow {
   constructor(root, data, speakerUrl, server = null) {
     super(root, data, location.hash, server);
     this.actions = {
-      overview: () => this.overview.toggle(this.presenter.state.scene),
+      overview: () =>
+        this.overview.isOpen ? this.overview.close() : this.overview.open(this.presenter.state.scene),
       speaker: () => this.openSpeaker(speakerUrl()),
-      laser: () => this.point(true),
-      begin: () => this.leaveOverview(() => this.presenter.begin()),
-      resume: () => this.leaveOverview(() => this.presenter.go(this.presenter.state)),
+      laser: () => (this.laser.hidden = false),
     };
     this.loadFonts();
     this.listenToPointers();
@@ -73,23 +72,21 @@ export class Talk extends TalkWindow {
     history.replaceState(history.state, "", `${location.pathname}${location.search}#${place}`);
   }
 
-  // The overview goes away, also if the talk stands there already.
-  leaveOverview(go) {
-    this.overview.close();
-    go();
-  }
-
+  // Whatever goes somewhere closes the overview, also if the talk stands there already.
   goTo(number) {
-    this.leaveOverview(() => super.goTo(number));
+    this.overview.close();
+    super.goTo(number);
   }
 
   press(action, key) {
     const overview = this.overview.isOpen && !this.prompt.isOpen;
-    return (overview && this.overview.press(action, key)) || super.press(action, key);
+    if (overview && this.overview.press(action, key)) return true;
+    if (["begin", "resume"].includes(action)) this.overview.close();
+    return super.press(action, key);
   }
 
   release(action) {
-    if (action === "laser") this.point(false);
+    if (action === "laser") this.laser.hidden = true;
   }
 
   openSpeaker(url) {
@@ -97,11 +94,7 @@ export class Talk extends TalkWindow {
     if (opened) this.presenter.link.windows.add(opened);
   }
 
-  // A dot where the pointer is.
-  point(isPointing) {
-    this.laser.hidden = !isPointing;
-  }
-
+  // A dot where the pointer is, and swipes.
   listenToPointers() {
     this.pointers = new AbortController();
     const options = { signal: this.pointers.signal, passive: true };

@@ -3,7 +3,7 @@
 import { toggleFullScreen } from "../controls/dom.js";
 import { usePalette } from "../grid/draw.js";
 import { takeTalkKeys } from "./keys.js";
-import { Help, NumberPrompt } from "./overlays.js";
+import { NumberPrompt, helpOverlay } from "./overlays.js";
 import { Presenter } from "./presenter.js";
 import { Screen } from "./screen.js";
 import { WhatIf } from "./what_if.js";
@@ -13,7 +13,7 @@ export class TalkWindow {
   // of the window lays it out, `show(state, glides)` shows a state, `actions` are its own.
   constructor(root, data, place, server) {
     Object.assign(this, { root, data, actions: {} });
-    this.help = new Help();
+    this.help = helpOverlay();
     this.prompt = new NumberPrompt(data.scenes.length, (number) => this.goTo(number));
     this.what = new WhatIf(data, server, {
       pick: (index, picks) => this.presenter.pick(index, picks),

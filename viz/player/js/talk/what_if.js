@@ -45,27 +45,31 @@ export class WhatIf extends Overlay {
     const { scene, beat, picks } = state;
     const isElsewhere = this.state?.scene !== scene || this.state?.beat !== beat;
     this.state = state;
-    const picked = picks[scene] ?? {};
-    const key = keyOf(scene, picked);
+    const key = keyOf(scene, this.picked);
     if (this.there.has(key)) this.leave();
-    else if (this.asking?.key !== key) this.ask({ key, scene, picks: picked });
+    else if (this.asking?.key !== key) this.ask(key, { scene, picks: picks[scene] });
     if (isElsewhere) this.close();
+  }
+
+  // What is picked of the present scene.
+  get picked() {
+    return this.state.picks[this.state.scene] ?? {};
   }
 
   // --- asking the app, which gives an older question up for a new one ---
 
-  ask({ key, scene, picks }) {
+  ask(key, about) {
     this.forget();
-    const id = Math.random().toString(36).slice(2);
-    this.asking = { key, scene, picks, question: { id, scene, picks } };
+    this.asking = { key, ...about, id: Math.random().toString(36).slice(2) };
     this.slow = setTimeout(() => this.fail(`The run takes longer than ${SLOW_MS / 1000} s.`), SLOW_MS);
     this.say("Running it here …");
     this.send();
   }
 
   send() {
+    const { id, scene, picks } = this.asking;
     this.again = setTimeout(() => this.send(), UNHEARD_MS);
-    this.server.ask(this.asking.question);
+    this.server.ask({ id, scene, picks });
   }
 
   forget() {
@@ -83,15 +87,14 @@ export class WhatIf extends Overlay {
   }
 
   hear({ id, waits, failed, shown }) {
-    const { asking } = this;
-    if (!asking || asking.question.id !== id) return;
+    if (!this.asking || this.asking.id !== id) return;
     clearTimeout(this.again);
     if (waits) {
       this.again = setTimeout(() => this.send(), ASKS_EVERY_MS);
       this.say(`Running it here: ${waits} …`);
     } else if (failed) this.fail(failed);
     else {
-      const { key, scene, picks } = asking;
+      const { key, scene, picks } = this.asking;
       this.forget();
       this.there.set(key, { picks, shown: withMovedStops(shown, this.scenes[scene], this.runs) });
       this.say("");
@@ -115,15 +118,15 @@ export class WhatIf extends Overlay {
   // --- the panel ---
 
   toggle() {
-    const { live } = this.scenes[this.state.scene];
+    this.row = null; // the index of what is to be changed, once its digit was pressed
+    this.live = this.scenes[this.state.scene].live;
     if (this.isOpen) this.close();
     else if (!this.server) this.say(NEEDS_APP);
-    else if (!live.length) this.say(NOT_LIVE);
+    else if (!this.live.length) this.say(NOT_LIVE);
     else {
       this.say("");
-      this.row = null;
-      this.build(live);
-      this.node.hidden = false;
+      super.toggle();
+      this.build();
     }
   }
 
@@ -132,49 +135,48 @@ export class WhatIf extends Overlay {
     if (!this.asking) this.say("");
   }
 
-  build(live) {
-    const picked = this.state.picks[this.state.scene] ?? {};
-    this.rows = live.map((choice, index) => {
-      const values = choice.values.map((words, at) => {
-        const isPressed = (picked[choice.name] ?? choice.present) === at;
-        const pressed = { "aria-pressed": String(isPressed) };
-        return button(named(at + 1, words), "", () => this.choose(choice, at), pressed);
-      });
-      const name = element("span", { class: "fa-what-name" }, named(index + 1, choice.name));
-      const row = { class: "fa-what-row", role: "group", "aria-label": choice.name };
-      return element("div", row, [name, ...values]);
+  build() {
+    const rows = this.live.map(({ name, present, values }, index) => {
+      const now = this.picked[name] ?? present;
+      const buttons = values.map((words, at) =>
+        button(named(at + 1, words), "", () => this.choose(index, at), {
+          "aria-pressed": String(now === at),
+        }),
+      );
+      const title = element("span", { class: "fa-what-name" }, named(index + 1, name));
+      const chosen = index === this.row ? " fa-what-row-chosen" : "";
+      const about = { class: `fa-what-row${chosen}`, role: "group", "aria-label": name };
+      return element("div", about, [title, ...buttons]);
     });
-    const back = button(named(0, "as in the talk"), "", () => this.choose(null));
-    this.node.replaceChildren(
-      element("h2", {}, ["What if?"]),
-      ...this.rows,
-      element("div", { class: "fa-what-row" }, [back]),
-    );
+    const back = button(named(0, "as in the talk"), "", () => this.choose());
+    const last = element("div", { class: "fa-what-row" }, [back]);
+    this.node.replaceChildren(element("h2", {}, ["What if?"]), ...rows, last);
   }
 
   // The first digit names what is changed, the second one its value.
   digit(figure) {
-    const { live } = this.scenes[this.state.scene];
-    const choice = live[this.row];
-    const options = choice?.values ?? live;
+    const choice = this.live[this.row];
+    const count = (choice?.values ?? this.live).length;
     const index = Number(figure) - 1;
-    if (index < 0) this.choose(null);
-    else if (index >= options.length) {
+    if (index >= count) {
       const what = choice ? `a ${choice.name}` : "what changes";
-      this.say(`${figure} is not a choice: press 1 to ${options.length} for ${what}, 0 to go back.`);
-    } else if (choice) this.choose(choice, index);
+      this.say(`${figure} is not a choice: press 1 to ${count} for ${what}, 0 to go back.`);
+    } else if (index < 0) this.choose();
+    else if (choice) this.choose(this.row, index);
     else {
       this.say("");
       this.row = index;
-      this.rows.forEach((row, at) => row.classList.toggle("fa-what-row-chosen", at === index));
+      this.build();
     }
   }
 
-  choose(choice, index) {
-    const { scene, picks } = this.state;
+  // Pick a value of a choice, by their indices; without them, the scene as it is in the talk.
+  choose(row, index) {
     this.close();
-    const { [choice?.name]: _, ...others } = choice ? (picks[scene] ?? {}) : {};
-    const isOwn = !choice || choice.present === index;
-    this.pick(scene, isOwn ? others : { ...others, [choice.name]: index });
+    const picks = { ...this.picked };
+    const { name, present } = this.live[row] ?? {};
+    if (index === present) delete picks[name];
+    else picks[name] = index;
+    this.pick(this.state.scene, row === undefined ? {} : picks);
   }
 }

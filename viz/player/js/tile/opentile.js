@@ -1,6 +1,7 @@
 // Whether a tile is open in its numbers, which row of it is told, and whether the reader predicts it.
 
 import { isBeforeMax, knowsRow, placeOfMax, positionToPredict, stepToOpen, toldRow } from "../run/figure.js";
+import { rowOfHit } from "../grid/pane.js";
 import { Microscope } from "./microscope.js";
 import { rowCount, rowNumber, stepsAbout } from "../run/model.js";
 
@@ -25,10 +26,6 @@ export class OpenTile {
     return this.player.timeline;
   }
 
-  changed() {
-    this.player.transport.changed();
-  }
-
   // What a key does; undefined for the others.
   action(key) {
     if (key === "z") return () => this.toggle();
@@ -50,23 +47,15 @@ export class OpenTile {
   stand(isOpen) {
     this.predicts = false;
     this.isOpen = isOpen && this.canOpen;
-    if (this.isOpen) this.standOnTile();
+    if (this.isOpen) this.goTo(this.stepToOpen(null));
     else this.chosen = "";
   }
 
   toggle() {
+    const step = this.canOpen && !this.isOpen ? this.stepToOpen(this.pane.pinned) : -1;
     if (this.isOpen) this.close();
-    else if (this.canOpen) {
-      const step = this.stepToOpen(this.pane.pinned);
-      if (step < 0) {
-        this.player.say(this.whyNot());
-        return;
-      }
-      this.isOpen = true;
-      this.timeline.unit = "phase";
-      this.standOnTile(step);
-      this.changed();
-    }
+    else if (step >= 0) this.open(step);
+    else if (this.canOpen) this.player.controls.tell(this.whyNot());
   }
 
   // The step whose tile is opened now, -1 if there is none; of a picked row, one that holds it.
@@ -81,40 +70,43 @@ export class OpenTile {
     return isOfRow ? `Row ${rowNumber(model, pinned)} sees no key: no tile holds it.` : NO_TILE;
   }
 
+  // Open the tile under the pointer, told for the row there.
+  openAt(hit) {
+    const { model } = this.pane;
+    const kernel = Math.max(0, this.pane.stateAt(1).kernel);
+    const [step] = hit && this.canOpen ? stepsAbout(model, kernel, hit) : [];
+    if (step === undefined) return;
+    this.pane.pinned = rowOfHit(model, hit);
+    this.open(step);
+  }
+
+  open(step) {
+    this.isOpen = true;
+    this.timeline.unit = "phase";
+    this.goTo(step);
+    this.player.transport.changed();
+  }
+
+  // Go to a step that has a figure, in its first phase unless the playback stands in it; if there is none, stay.
+  goTo(step) {
+    const { timeline } = this;
+    timeline.order = "one";
+    const isElsewhere = step >= 0 && step !== timeline.cursor().step;
+    if (isElsewhere) timeline.position = this.pane.model.phaseStart[step] + 1;
+    this.pickTold(step);
+  }
+
   close() {
     this.shut();
-    this.changed();
+    this.player.transport.changed();
   }
 
   // Closed, nothing stays of a row that the reader did not pick: the next tile to open would be one of its.
   shut() {
+    const { pane } = this;
     this.isOpen = this.predicts = false;
-    if (this.chosen && this.pane.pinned && this.pane.pinnedText() === this.chosen) this.pane.pinned = null;
+    if (this.chosen && pane.pinned && pane.pinnedText() === this.chosen) pane.pinned = null;
     this.chosen = "";
-  }
-
-  // Open the tile under the pointer, at its first phase, told for the row there.
-  openAt(hit) {
-    const { model } = this.pane;
-    if (!hit || !this.canOpen) return;
-    const kernel = Math.max(0, this.pane.stateAt(1).kernel);
-    const [step] = stepsAbout(model, kernel, hit);
-    if (step === undefined) return;
-    this.isOpen = true;
-    this.timeline.unit = "phase";
-    const row = model.offsets.findLastIndex((offset) => offset <= hit.offset);
-    this.pane.pinned = { head: hit.head, q: hit.q, row: Math.min(row, rowCount(model, hit.q) - 1) };
-    this.player.transport.goTo(model.phaseStart[step] + 1);
-  }
-
-  // Go to a step that has a figure, this one or the next; if there is none, stay.
-  standOnTile(next = this.stepToOpen(null)) {
-    const { timeline } = this;
-    timeline.order = "one";
-    if (next >= 0 && next !== timeline.cursor().step) {
-      timeline.position = this.pane.model.phaseStart[next] + 1;
-    }
-    this.pickTold(next);
   }
 
   // Pick the row that is told, so that it is known which row of a large tile is wanted.
@@ -132,7 +124,7 @@ export class OpenTile {
     if (step < 0 || row < 0 || row >= rowCount(model, model.q[step])) return;
     this.pane.pinned = { head: model.head[step], q: model.q[step], row };
     this.chosen = "";
-    this.changed();
+    this.player.transport.changed();
   }
 
   pickNext(direction) {
@@ -142,9 +134,8 @@ export class OpenTile {
 
   togglePredict() {
     this.predicts = !this.predicts;
-    const { step } = this.timeline.cursor();
-    if (this.predicts) this.predictStep(step);
-    else this.changed();
+    if (this.predicts) this.predictStep(this.timeline.cursor().step);
+    else this.player.transport.changed();
   }
 
   // The next tile whose m, l and alpha can be predicted.
