@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, TypeVar
 
 import streamlit as st
 
 from kernels.device.gpus import DEFAULT_GPU, GPUS
 from kernels.problem import BLOCKS
+from viz.learn.url_state import keep_in_url, take_from_url
 from viz.shared import runs
 
 Number = TypeVar("Number", int, float)
@@ -57,17 +58,28 @@ def gpu_choice(key: str, width: Width, value: str = DEFAULT_GPU, words: str | No
     return choice("GPU", list(GPUS), value, key, width, words)
 
 
-def switch(label: str, options: Iterable[str], key: str, default: str | None = None) -> str:
-    """One of the options, all visible; the first unless `default` is given. The label is hidden."""
+def switch(
+    label: str,
+    options: Iterable[str],
+    key: str,
+    default: str | None = None,
+    shown: Callable[[str], str] = str,
+) -> str:
+    """One of the options, all visible in the words of `shown`; the first unless `default` is given.
+
+    The label is hidden.
+    """
     names = list(options)
     first = default or names[0]
+    take_from_url(key, first, lambda text: names[names.index(text)])
     chosen = st.segmented_control(
         label,
         names,
-        default=first,
         required=True,
+        format_func=shown,
         key=key,
-        bind="query-params",
+        on_change=keep_in_url,
+        args=(key, first),
         label_visibility="collapsed",
     )
-    return chosen or first  # an empty value in the URL chooses none
+    return chosen or first

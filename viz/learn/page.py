@@ -7,8 +7,8 @@ from pathlib import Path
 import streamlit as st
 
 from viz.learn.chapters import CHAPTERS
+from viz.learn.controls import switch
 from viz.learn.stepper import PART_SHOWN, onward, start_at_top
-from viz.learn.url_state import switch_in_url
 from viz.shared import runs
 from viz.shared.formats import plain
 from viz.shared.glossary import glossary_list, glossary_style, say
@@ -24,9 +24,7 @@ st.html(f"<style>:root {{ {palette} }}\n{CSS.read_text('utf-8')}</style>")
 slugs = [chapter.slug for chapter in CHAPTERS]
 names = {chapter.slug: f"{number} {chapter.title}" for number, chapter in enumerate(CHAPTERS, 1)}
 with st.container(key="chapters"):
-    chosen = switch_in_url(
-        "Chapter", slugs, "chapter", slugs[0], shown=names.__getitem__, label_visibility="collapsed"
-    )
+    chosen = switch("Chapter", slugs, "chapter", shown=names.__getitem__)
 asked = st.query_params.get("chapter", chosen)
 if asked not in slugs:
     expected = f"expected one of {', '.join(slugs)}"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from viz.learn.url_state import keep_in_url, put_in_url, switch_in_url, take_from_url
+from viz.learn.controls import switch
+from viz.learn.url_state import keep_in_url, put_in_url, take_from_url
 
 if TYPE_CHECKING:
     from viz.learn.chapters import Chapter
@@ -26,43 +27,35 @@ export default function ({ data }) {
 """,
 )
 
-PARTS_LEFT = "parts_left"
-"""Key in the session: whether the chapter that was drawn last has parts after the chosen one."""
-
-
-PART_SHOWN = "part_shown"
-"""Key in the session: the chosen part of the chapter that was drawn last, if it has parts."""
+PARTS_LEFT, PART_SHOWN = "parts_left", "part_shown"
+"""Keys in the session, of the chapter drawn last: whether parts follow the chosen one, and which that is."""
 
 
 def parts(key: str, draws: Mapping[str, Callable[[], None]], *steppers: str) -> None:
     """The part of a chapter that the reader chose, from the first on, and a button to the next one.
 
-    The `steppers` of the parts, by their keys, start anew in another part.
+    The `steppers` of the parts, by their keys, start at the first step in another part.
     """
     names = list(draws)
     numbered = {name: f"{number}. {name}" for number, name in enumerate(names, 1)}
-    chosen = switch_in_url(
-        "Part", names, key, names[0], shown=numbered.__getitem__, label_visibility="collapsed"
-    )
-    before = st.session_state.get(f"{key} before", chosen)
-    st.session_state[f"{key} before"] = chosen
-    if before != chosen:
-        for step in steppers:
-            st.query_params.pop(step, None)
-            st.session_state.pop(step, None)
+    chosen = switch("Part", names, key, shown=numbered.__getitem__)
+    before, st.session_state[f"{key} before"] = st.session_state.get(f"{key} before", chosen), chosen
+    for step in steppers if before != chosen else ():
+        st.query_params.pop(step, None)
+        st.session_state.pop(step, None)
     st.session_state[PART_SHOWN] = chosen
     draws[chosen]()
-    following = names.index(chosen) + 1
-    if following < len(names):
+    following = names[names.index(chosen) + 1 :]
+    st.session_state[PARTS_LEFT] = bool(following)
+    if following:
         st.button(
-            f"Go on: {numbered[names[following]]}",
+            f"Go on: {numbered[following[0]]}",
             key=f"{key}_on",
             icon=":material/arrow_forward:",
             type="primary",
             on_click=put_in_url,
-            args=(key, names[following], names[0]),
+            args=(key, following[0], names[0]),
         )
-    st.session_state[PARTS_LEFT] = following < len(names)
 
 
 def stepper(key: str, count: int, smaller: str = "scores at a time") -> int:
@@ -73,22 +66,19 @@ def stepper(key: str, count: int, smaller: str = "scores at a time") -> int:
     if count == 1:
         st.caption(f"There is one step only: choose fewer {smaller} to see more.")
         return 1
-    take_from_url(key, 1, lambda text: min(max(int(text), 1), count))
     row = st.container(horizontal=True, vertical_alignment="center", gap="small")
     buttons = row.container(horizontal=True, gap="small", width="content")
-    step = row.slider(
-        "step",
-        1,
-        count,
-        key=key,
-        on_change=keep_in_url,
-        args=(key, 1),
-        label_visibility="collapsed",
-        format=f"%d of {count}",
-    )
+    with row:
+        step = whole_number("step", key, 1, count, 1, format=f"%d of {count}", label_visibility="collapsed")
     with buttons:
         step_buttons(key, range(1, count + 1), step)
     return step
+
+
+def whole_number(label: str, key: str, low: int, high: int, default: int, **looks: Any) -> int:
+    """A slider that buttons may move too; a value of the URL that is too small or large is the nearest."""
+    take_from_url(key, default, lambda text: min(max(int(text), low), high))
+    return st.slider(label, low, high, key=key, on_change=keep_in_url, args=(key, default), **looks)
 
 
 def step_buttons(key: str, steps: Sequence[int | str], now: int | str, *names: str) -> None:
@@ -120,18 +110,17 @@ def onward(chapters: Sequence[Chapter], place: int) -> None:
     ends = not st.session_state.pop(PARTS_LEFT, False)
     with st.container(horizontal=True, key="onward"):
         for step, words, icon in ((-1, "Back", "arrow_back"), (1, "Next", "arrow_forward")):
-            if not 0 <= place + step < len(chapters):
-                continue
-            other = chapters[place + step]
-            question = f". {other.question}" if step > 0 else ""
-            st.button(
-                f"{words}: {place + step + 1} {other.title}{question}",
-                key=f"chapter_{words}",
-                icon=f":material/{icon}:",
-                type="primary" if step > 0 and ends else "secondary",
-                on_click=put_in_url,
-                args=("chapter", other.slug, chapters[0].slug),
-            )
+            if 0 <= place + step < len(chapters):
+                other = chapters[place + step]
+                question = f". {other.question}" if step > 0 else ""
+                st.button(
+                    f"{words}: {place + step + 1} {other.title}{question}",
+                    key=f"chapter_{words}",
+                    icon=f":material/{icon}:",
+                    type="primary" if step > 0 and ends else "secondary",
+                    on_click=put_in_url,
+                    args=("chapter", other.slug, chapters[0].slug),
+                )
 
 
 def start_at_top(place: str) -> None:

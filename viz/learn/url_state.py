@@ -7,8 +7,8 @@ value changes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Literal, TypeVar
+from collections.abc import Callable
+from typing import TypeVar
 
 import streamlit as st
 
@@ -42,30 +42,6 @@ def keep_in_url(key: str, default: int | str | None = None) -> None:
     """Write the value that the reader gave to the widget with this key. For its `on_change`."""
     put_in_url(key, st.session_state[key], default)
     st.session_state[_moved(key)] = True
-
-
-def switch_in_url(
-    label: str,
-    options: Sequence[str],
-    key: str,
-    default: str,
-    *,
-    shown: Callable[[str], str] = str,
-    label_visibility: Literal["visible", "collapsed"] = "visible",
-) -> str:
-    """One of the options, all of them visible; `shown` gives the words for an option."""
-    take_from_url(key, default, lambda text: options[options.index(text)])
-    chosen = st.segmented_control(
-        label,
-        options,
-        required=True,
-        format_func=shown,
-        key=key,
-        on_change=keep_in_url,
-        args=(key, default),
-        label_visibility=label_visibility,
-    )
-    return chosen or default
 
 
 def _moved(key: str) -> str:

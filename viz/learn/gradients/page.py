@@ -12,7 +12,7 @@ from kernels.lessons.gradients import LIMITS, GradientLesson
 from kernels.problem import AttentionProblem
 from kernels.worker.failures import FAILURES
 from kernels.worker.requests import LessonGradientsRequest
-from viz.learn.controls import choice, number
+from viz.learn.controls import choice, number, switch
 from viz.learn.gradients import maths
 from viz.learn.gradients.figures import block_error_figure
 from viz.learn.gradients.graphs import graphs_view
@@ -21,8 +21,7 @@ from viz.learn.gradients.orders import traffic_problem, traffic_view
 from viz.learn.matrices import Matrix, matrices_html
 from viz.learn.predict import type_in
 from viz.learn.predictions import weight_of_lse
-from viz.learn.stepper import parts, step_buttons
-from viz.learn.url_state import keep_in_url, switch_in_url, take_from_url
+from viz.learn.stepper import parts, step_buttons, whole_number
 from viz.learn.words import Words, filled, formulas, links, table
 from viz.shared import runs
 from viz.shared.formats import format_error
@@ -33,7 +32,6 @@ WORDS = Words(__file__)
 DEFAULT = GradientLesson()
 PREDICTED_ROW = 0
 """Row of the default lesson of which a weight is to be predicted."""
-FIRST_LINE = "forward"
 WAIT_S = 0.4
 """How long the page waits for autograd before it shows finite differences instead."""
 AUTOGRAD, DIFFERENCES, KERNEL = "autograd, float64", "central differences, float64", "Triton kernels, float32"
@@ -99,7 +97,7 @@ def _row_sums() -> None:
     left, right = st.columns([3, 4], gap="large", vertical_alignment="center")
     errors = maths.block_errors(lesson)
     with left:
-        block = _block_size(lesson.length)
+        block = whole_number("Keys in a block", "gradients_block", 1, lesson.length, min(2, lesson.length))
         whole = block == lesson.length
         sums = Matrix("rowsum(P ∘ dP) in each block", maths.block_sums(lesson, block), "bad")
         row_sums = Matrix("D", maths.derived(lesson)["D of O"], "state")
@@ -109,28 +107,9 @@ def _row_sums() -> None:
         plot(block_error_figure(errors, block, colors()), key="gradients_block_errors")
 
 
-def _block_size(length: int) -> int:
-    default = min(2, length)
-    take_from_url("gradients_block", default, lambda text: min(max(int(text), 1), length))
-    return st.slider(
-        "Keys in a block",
-        1,
-        length,
-        key="gradients_block",
-        on_change=keep_in_url,
-        args=("gradients_block", default),
-    )
-
-
 def _line_by_line() -> None:
     WORDS.draw("Line by line")
-    name = switch_in_url(
-        "Line of the derivation",
-        list(LINES),
-        "gradients_derivation",
-        FIRST_LINE,
-        label_visibility="collapsed",
-    )
+    name = switch("Line of the derivation", LINES, "gradients_derivation")
     with _inputs():
         lesson = _lesson()
         heads = _heads(lesson.dim) if name == "heads" else 1
