@@ -12,15 +12,7 @@ from kernels import flash_attention
 from kernels.device.runtime import DEVICE
 from kernels.oracle.naive import visible_mask
 from kernels.problem import Band
-
-
-def draw(*shape, dtype=torch.float32, seed=0):
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(DEVICE, dtype)
-
-
-@pytest.fixture
-def qkv():
-    return [draw(2, 4, 24, 16, seed=seed) for seed in range(3)]
+from tests.kernels.attention.conftest import draw
 
 
 def test_arguments_by_position_are_those_of_torch(qkv):
@@ -30,69 +22,6 @@ def test_arguments_by_position_are_those_of_torch(qkv):
     torch.testing.assert_close(
         flash_attention(*qkv, None, 0.0, True, scale=0.2, enable_gqa=True), expected, rtol=2e-5, atol=2e-5
     )
-
-
-@pytest.mark.parametrize(("q_len", "kv_len"), [(24, 24), (9, 24), (24, 9), (1, 9), (9, 1)])
-@pytest.mark.parametrize("window", [None, (3, 1), (0, 0), (None, 2), (4, None)])
-@pytest.mark.parametrize("is_causal", [False, True])
-def test_top_left_alignment_is_torchs_is_causal(q_len, kv_len, window, is_causal):
-    query, key, value = draw(1, 2, q_len, 16), draw(1, 2, kv_len, 16, seed=1), draw(1, 2, kv_len, 16, seed=2)
-    tensors = [tensor.requires_grad_() for tensor in (query, key, value)]
-    distance = torch.arange(kv_len)[None] - torch.arange(q_len)[:, None]
-    left, right = window or (None, None)
-    right = 0 if is_causal else right
-    visible = torch.ones(q_len, kv_len, dtype=torch.bool)
-    if left is not None:
-        visible &= distance >= -left
-    if right is not None:
-        visible &= distance <= right
-    got = flash_attention(*tensors, is_causal=is_causal, window=window, causal_alignment="top_left")
-    exact = [tensor.detach().double().requires_grad_() for tensor in tensors]
-    rows = visible.any(dim=1).to(DEVICE)[:, None]
-    scores = (exact[0] @ exact[1].mT / 4).masked_fill(~visible.to(DEVICE) & rows, float("-inf"))
-    expected = torch.softmax(scores, dim=-1) * rows @ exact[2]
-    torch.testing.assert_close(got.double(), expected, rtol=2e-5, atol=2e-5)
-    if window is None and is_causal:
-        torch.testing.assert_close(expected, F.scaled_dot_product_attention(*exact, is_causal=True))
-    weight = draw(1, 2, q_len, 16, seed=3)
-    for a, b in zip(
-        torch.autograd.grad(got, tensors, weight),
-        torch.autograd.grad(expected, exact, weight.double()),
-        strict=True,
-    ):
-        torch.testing.assert_close(a.double(), b, rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (
-            {"attn_mask": torch.ones(24, 24, dtype=torch.bool)},
-            r"attn_mask of shape \(24, 24\) is not accepted",
-        ),
-        ({"attn_mask": "causal"}, "attn_mask 'causal' is not accepted: expected None. Use is_causal=True"),
-        ({"dropout_p": 0.1}, "dropout_p=0.1 is not accepted: expected 0.0"),
-        ({"window": 5}, r"window=5 is not accepted: expected \(left, right\), such as \(5, 0\)"),
-        ({"window": (1, 2, 3)}, r"window=\(1, 2, 3\) is not accepted"),
-        (
-            {"causal_alignment": "middle"},
-            "causal_alignment='middle' is not accepted: expected 'bottom_right'",
-        ),
-    ],
-)
-def test_what_is_not_taken_is_refused_by_name(options, message, qkv):
-    with pytest.raises(ValueError, match=message):
-        flash_attention(*qkv, **options)
-
-
-def test_other_things_than_dense_tensors_are_refused_in_words(qkv):
-    query, key, value = qkv
-    with pytest.raises(TypeError, match=r"key is a list; expected a torch\.Tensor"):
-        flash_attention(query, key.tolist(), value)
-    with pytest.raises(ValueError, match=r"query has layout torch\.sparse_coo; expected a dense tensor"):
-        flash_attention(query.to_sparse(), key, value)
-    with pytest.raises(ValueError, match=f"key is on meta; expected {DEVICE}"):
-        flash_attention(query, key.to("meta"), value)
 
 
 def test_meta_tensors_give_a_meta_tensor(qkv):

@@ -11,16 +11,7 @@ from kernels.device.runtime import DEVICE
 from kernels.oracle.exact import attention_by_rows
 from kernels.oracle.naive import visible_mask
 from kernels.problem import Band
-
-
-def draw(*shape, dtype=torch.float32, requires_grad=True, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(shape, generator=generator).to(DEVICE, dtype).requires_grad_(requires_grad)
-
-
-@pytest.fixture
-def qkv():
-    return [draw(2, 4, 33, 32, seed=seed) for seed in range(3)]
+from tests.kernels.attention.conftest import draw
 
 
 def in_float64(tensors):
@@ -31,90 +22,84 @@ def close(got, expected, rtol=2e-5, atol=2e-5):
     torch.testing.assert_close(got.double(), expected.double(), rtol=rtol, atol=atol)
 
 
-def test_it_is_scaled_dot_product_attention(qkv):
-    close(flash_attention(*qkv), F.scaled_dot_product_attention(*in_float64(qkv)))
-    close(
-        flash_attention(*qkv, is_causal=True),
-        F.scaled_dot_product_attention(*in_float64(qkv), is_causal=True),
-    )
-    close(flash_attention(*qkv, scale=0.3), F.scaled_dot_product_attention(*in_float64(qkv), scale=0.3))
+def exact_attention(tensors, visible):
+    """(output, scores) in float64; a row that sees no key gives 0."""
+    query, key, value = tensors
+    rows = visible.any(dim=1)[:, None]
+    scores = (query @ key.mT * query.shape[-1] ** -0.5).masked_fill(~visible & rows, float("-inf"))
+    return torch.softmax(scores, dim=-1) * rows @ value, scores
 
 
-def test_causal_is_aligned_to_the_bottom_right():
-    query, key, value = draw(1, 2, 10, 16), draw(1, 2, 25, 16, seed=1), draw(1, 2, 25, 16, seed=2)
-    expected = F.scaled_dot_product_attention(
-        *in_float64((query, key, value)), attn_mask=causal_lower_right(10, 25)
-    )
-    close(flash_attention(query, key, value, is_causal=True), expected)
-
-
-@pytest.mark.parametrize("window", [(5, 0), (0, 7), (3, 3), (None, 2), (4, None), (None, None)])
+@pytest.mark.parametrize(("q_len", "kv_len"), [(24, 24), (9, 24), (24, 9), (1, 9), (9, 1)])
+@pytest.mark.parametrize("window", [None, (3, 1), (0, 0), (None, 2), (4, None)])
 @pytest.mark.parametrize("is_causal", [False, True])
-def test_windows(window, is_causal, qkv):
-    left, right = window
-    visible = visible_mask(Band.of(33, 33, left, 0 if is_causal else right), device=DEVICE)
-    close(
-        flash_attention(*qkv, window=window, is_causal=is_causal),
-        F.scaled_dot_product_attention(*in_float64(qkv), attn_mask=visible),
-    )
-
-
-@pytest.mark.parametrize("scale", [-0.7, 0.0])
-def test_any_finite_scale(scale, qkv):
-    expected, _ = attention_by_rows(*qkv, scale=scale, band=Band.of(33, 33, right=0), dtype=torch.float64)
-    close(flash_attention(*qkv, scale=scale, is_causal=True), expected)
-
-
-@pytest.mark.parametrize("q_len", [1, 33], ids=["decoding", "prefill"])
-@pytest.mark.parametrize("kv_heads", [1, 2, 4])
-def test_grouped_heads(kv_heads, q_len):
-    query, key, value = (
-        draw(2, 4, q_len, 16),
-        draw(2, kv_heads, 70, 16, seed=1),
-        draw(2, kv_heads, 70, 16, seed=2),
-    )
-    expected = F.scaled_dot_product_attention(*in_float64((query, key, value)), enable_gqa=True)
-    close(flash_attention(query, key, value, enable_gqa=True), expected)
-
-
-def test_lse_is_returned_and_differentiated(qkv):
-    out, lse = flash_attention(*qkv, is_causal=True, return_lse=True)
-    exact = in_float64(qkv)
-    scores = (exact[0] @ exact[1].transpose(-1, -2) / 32**0.5).masked_fill(
-        ~visible_mask(Band.of(33, 33, right=0), device=DEVICE), float("-inf")
-    )
-    close(lse, torch.logsumexp(scores, dim=-1))
-    for loss, exact_loss in (
-        (lse.square().sum(), torch.logsumexp(scores, dim=-1).square().sum()),
-        (
-            out.square().sum() + lse.sum(),
-            (torch.softmax(scores, dim=-1) @ exact[2]).square().sum() + torch.logsumexp(scores, dim=-1).sum(),
-        ),
-    ):
-        got = torch.autograd.grad(loss, qkv, retain_graph=True)
-        expected = torch.autograd.grad(exact_loss, exact, retain_graph=True, allow_unused=True)
-        for a, b in zip(got, expected, strict=True):
-            close(a, torch.zeros_like(a) if b is None else b, rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.parametrize("case", ["causal", "grouped", "window", "decoding", "expanded"])
-def test_gradients_against_autograd_in_float64(case):
-    kv_heads, q_len = (2 if case in ("grouped", "decoding") else 4), (3 if case == "decoding" else 40)
-    tensors = [draw(2, 4, q_len, 16), draw(2, kv_heads, 50, 16, seed=1), draw(2, kv_heads, 50, 16, seed=2)]
-    options = {"is_causal": case == "causal", "window": (9, 3) if case == "window" else None}
-    left, right = (9, 3) if case == "window" else (None, 0 if case == "causal" else None)
-    visible = visible_mask(Band.of(q_len, 50, left, right), device=DEVICE)
-    out = flash_attention(*tensors, enable_gqa=True, **options)
+@pytest.mark.parametrize("alignment", ["bottom_right", "top_left"])
+def test_output_and_gradients_are_those_of_the_mask_in_float64(q_len, kv_len, window, is_causal, alignment):
+    shapes = [(1, 2, q_len, 16), (1, 2, kv_len, 16), (1, 2, kv_len, 16)]
+    tensors = [draw(*shape, seed=seed, requires_grad=True) for seed, shape in enumerate(shapes)]
+    diagonal = torch.arange(q_len)[:, None] + (kv_len - q_len if alignment == "bottom_right" else 0)
+    distance, (left, right) = torch.arange(kv_len) - diagonal, window or (None, None)
+    right = 0 if is_causal else right
+    visible = distance >= -(1000 if left is None else left)
+    visible &= distance <= (1000 if right is None else right)
+    got = flash_attention(*tensors, is_causal=is_causal, window=window, causal_alignment=alignment)
     exact = in_float64(tensors)
-    expected = F.scaled_dot_product_attention(*exact, attn_mask=visible, enable_gqa=True)
-    weight = torch.ones_like(out) if case == "expanded" else draw(*out.shape, requires_grad=False, seed=9)
-    got = torch.autograd.grad(out, tensors, weight[:, :, :1].expand_as(out) if case == "expanded" else weight)
+    expected, _ = exact_attention(exact, visible.to(DEVICE))
+    close(got, expected)
+    if window is None and is_causal and alignment == "top_left":
+        close(expected, F.scaled_dot_product_attention(*exact, is_causal=True))
+    elif window is None and is_causal and q_len <= kv_len:  # else torch gives NaN to rows without a key
+        mask = causal_lower_right(q_len, kv_len)
+        close(expected, F.scaled_dot_product_attention(*exact, attn_mask=mask))
+    weight = draw(1, 2, q_len, 16, seed=3)
+    got = torch.autograd.grad(got, tensors, weight)
     for a, b in zip(got, torch.autograd.grad(expected, exact, weight.double()), strict=True):
         close(a, b, rtol=1e-4, atol=1e-4)
 
 
-def test_a_second_derivative_is_refused(qkv):
-    (gradient,) = torch.autograd.grad(flash_attention(*qkv).sum(), qkv[0], create_graph=True)
+@pytest.mark.parametrize("scale", [-0.7, 0.0])
+def test_any_finite_scale(scale, leaves):
+    expected, _ = attention_by_rows(*leaves, scale=scale, band=Band.of(33, 33, right=0), dtype=torch.float64)
+    close(flash_attention(*leaves, scale=scale, is_causal=True), expected)
+
+
+@pytest.mark.parametrize("q_len", [1, 33], ids=["decoding", "prefill"])
+@pytest.mark.parametrize("kv_heads", [1, 2, 4])
+def test_grouped_heads_and_their_gradients(kv_heads, q_len):
+    shapes = [(2, 4, q_len, 16), (2, kv_heads, 70, 16), (2, kv_heads, 70, 16)]
+    tensors = [draw(*shape, seed=seed, requires_grad=True) for seed, shape in enumerate(shapes)]
+    exact = in_float64(tensors)
+    out, expected = (
+        flash_attention(*tensors, enable_gqa=True),
+        F.scaled_dot_product_attention(*exact, enable_gqa=True),
+    )
+    close(out, expected)
+    weight = draw(*out.shape, seed=9)
+    for each in (weight, weight[:, :, :1].expand_as(out)):
+        got = torch.autograd.grad(out, tensors, each, retain_graph=True)
+        wanted = torch.autograd.grad(expected, exact, each.double(), retain_graph=True)
+        for a, b in zip(got, wanted, strict=True):
+            close(a, b, rtol=1e-4, atol=1e-4)
+
+
+def test_lse_is_returned_and_differentiated(leaves):
+    out, lse = flash_attention(*leaves, is_causal=True, return_lse=True)
+    exact = in_float64(leaves)
+    expected, scores = exact_attention(exact, visible_mask(Band.of(33, 33, right=0), device=DEVICE))
+    exact_lse = torch.logsumexp(scores, dim=-1)
+    close(lse, exact_lse)
+    for loss, exact_loss in (
+        (lse.square().sum(), exact_lse.square().sum()),
+        (out.square().sum() + lse.sum(), expected.square().sum() + exact_lse.sum()),
+    ):
+        got = torch.autograd.grad(loss, leaves, retain_graph=True)
+        wanted = torch.autograd.grad(exact_loss, exact, retain_graph=True, allow_unused=True)
+        for a, b in zip(got, wanted, strict=True):
+            close(a, torch.zeros_like(a) if b is None else b, rtol=1e-4, atol=1e-4)
+
+
+def test_a_second_derivative_is_refused(leaves):
+    (gradient,) = torch.autograd.grad(flash_attention(*leaves).sum(), leaves[0], create_graph=True)
     with pytest.raises(NotImplementedError, match="flash_attention has first derivatives only"):
         gradient.sum().backward()
 
@@ -129,22 +114,22 @@ def test_layouts_of_models_are_taken_as_they_are():
     close(out, expected)
 
 
-def test_compiles_without_a_graph_break(qkv):
+def test_compiles_without_a_graph_break(leaves):
     def model(query, key, value):
         return flash_attention(query * 2, key, value, is_causal=True).relu()
 
     backend = "inductor" if DEVICE == "cuda" else "aot_eager"
     compiled = torch.compile(model, fullgraph=True, backend=backend)
-    close(compiled(*qkv), model(*qkv))
-    got = torch.autograd.grad(compiled(*qkv).sum(), qkv)
-    for a, b in zip(got, torch.autograd.grad(model(*qkv).sum(), qkv), strict=True):
+    close(compiled(*leaves), model(*leaves))
+    got = torch.autograd.grad(compiled(*leaves).sum(), leaves)
+    for a, b in zip(got, torch.autograd.grad(model(*leaves).sum(), leaves), strict=True):
         close(a, b)
 
 
-def test_the_operators_keep_torchs_contract(qkv):
-    torch.library.opcheck(torch.ops.flash_attention.forward.default, (*qkv, 66, 0, 0.2))
-    out, lse = torch.ops.flash_attention.forward(*(tensor.detach() for tensor in qkv), 66, 0, 0.2)
-    saved = [tensor.detach() for tensor in qkv]
+def test_the_operators_keep_torchs_contract(leaves):
+    torch.library.opcheck(torch.ops.flash_attention.forward.default, (*leaves, 66, 0, 0.2))
+    saved = [tensor.detach() for tensor in leaves]
+    out, lse = torch.ops.flash_attention.forward(*saved, 66, 0, 0.2)
     torch.library.opcheck(
         torch.ops.flash_attention.backward.default,
         (*saved, out, lse, torch.ones_like(out), None, 66, 0, 0.2),
@@ -152,16 +137,16 @@ def test_the_operators_keep_torchs_contract(qkv):
     )
 
 
-def test_autocast_casts_the_inputs(qkv):
+def test_autocast_casts_the_inputs(leaves):
     with torch.autocast(DEVICE, torch.bfloat16):
-        out = flash_attention(*qkv)
+        out = flash_attention(*leaves)
     assert out.dtype == torch.bfloat16
     out.sum().backward()
-    assert qkv[0].grad.dtype == torch.float32
+    assert leaves[0].grad.dtype == torch.float32
 
 
 def test_nothing_to_do_gives_nothing():
-    query, key = draw(2, 3, 5, 16), draw(2, 3, 0, 16)
+    query, key = draw(2, 3, 5, 16, requires_grad=True), draw(2, 3, 0, 16)
     out, lse = flash_attention(query, key, key, return_lse=True)
     assert not out.any()
     assert (lse == float("-inf")).all()
@@ -173,38 +158,48 @@ def test_nothing_to_do_gives_nothing():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (
-            lambda q, k, v: (q[0], k, v),
-            r"query has shape \(4, 33, 32\); expected \(batch, heads, length, head_dim\)",
-        ),
+        (lambda q, k, v: (q[0], k, v), r"query has shape \(4, 33, 32\); expected \(batch, heads"),
         (
             lambda q, k, v: (q, k.half(), v),
-            r"key has dtype torch.float16; expected float16, bfloat16 or float32, the same for",
+            "key has dtype torch.float16; expected float16, bfloat16 or float32",
         ),
-        (lambda q, k, v: (q.double(), k.double(), v.double()), r"query has dtype torch.float64; expected"),
-        (
-            lambda q, k, v: (q, k[:, :2], v[:, :2]),
-            r"key has 2 heads; expected 4, as query has; with enable_gqa=True also a divisor",
-        ),
+        (lambda q, k, v: (q.double(), k.double(), v.double()), "query has dtype torch.float64; expected"),
+        (lambda q, k, v: (q, k[:, :2], v[:, :2]), "key has 2 heads; expected 4, .*enable_gqa=True"),
         (
             lambda q, k, v: (q, k[..., :16], v),
-            r"key has shape \(2, 4, 33, 16\) and value \(2, 4, 33, 32\); expected \(batch 2, heads, length",
+            r"key has shape \(2, 4, 33, 16\) and value \(2, 4, 33, 32\); exp",
         ),
-        (lambda q, k, v: (q[..., :8], k[..., :8], v[..., :8]), r"query has head_dim 8; expected 16 to 256"),
+        (lambda q, k, v: (q[..., :8], k[..., :8], v[..., :8]), "query has head_dim 8; expected 16 to 256"),
+        (lambda q, k, v: (q.to_sparse(), k, v), r"query has layout torch\.sparse_coo; expected a dense"),
+        (lambda q, k, v: (q, k.to("meta"), v), f"key is on meta; expected {DEVICE}"),
     ],
 )
-def test_a_refusal_says_what_was_given_and_what_is_accepted(change, message, qkv):
+def test_a_refused_tensor_is_named_with_what_is_accepted(change, message, leaves):
     with pytest.raises(ValueError, match=message):
-        flash_attention(*change(*qkv))
+        flash_attention(*change(*leaves))
+    with pytest.raises(TypeError, match=r"key is a list; expected a torch\.Tensor"):
+        flash_attention(leaves[0], [], leaves[2])
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"window": (-1, 0)}, "window left=-1"), ({"scale": float("nan")}, "scale=nan is not accepted")],
+    [
+        ({"window": (-1, 0)}, "window left=-1"),
+        ({"window": 5}, r"window=5 is not accepted: expected \(left, right\)"),
+        ({"window": (1, 2, 3)}, r"window=\(1, 2, 3\) is not accepted"),
+        ({"scale": float("nan")}, "scale=nan is not accepted"),
+        ({"attn_mask": torch.ones(24, 24)}, r"attn_mask of shape \(24, 24\) is not accepted"),
+        ({"attn_mask": "causal"}, "attn_mask 'causal' is not accepted: expected None. Use is_causal=True"),
+        ({"dropout_p": 0.1}, "dropout_p=0.1 is not accepted: expected 0.0"),
+        (
+            {"causal_alignment": "middle"},
+            "causal_alignment='middle' is not accepted: expected 'bottom_right'",
+        ),
+    ],
 )
-def test_a_refused_option_is_named(options, message, qkv):
+def test_a_refused_option_is_named_with_what_is_accepted(options, message, leaves):
     with pytest.raises(ValueError, match=message):
-        flash_attention(*qkv, **options)
+        flash_attention(*leaves, **options)
 
 
 @pytest.mark.gpu
@@ -212,8 +207,8 @@ def test_a_refused_option_is_named(options, message, qkv):
 @pytest.mark.parametrize("is_causal", [False, True])
 @pytest.mark.parametrize("head_dim", [16, 32, 64, 128, 256])
 def test_250_deterministic_repeats_are_bitwise_equal(head_dim, is_causal, dtype, poisoned):
-    tensors = [draw(2, 4, 500, head_dim, dtype=dtype, seed=seed) for seed in range(3)]
-    weight = draw(2, 4, 500, head_dim, dtype=dtype, requires_grad=False, seed=3)
+    tensors = [draw(2, 4, 500, head_dim, dtype=dtype, seed=seed, requires_grad=True) for seed in range(3)]
+    weight = draw(2, 4, 500, head_dim, dtype=dtype, seed=3)
 
     def once():
         out = flash_attention(*tensors, is_causal=is_causal)
@@ -247,7 +242,9 @@ def test_inputs_beyond_two_to_the_31_elements():
 @pytest.mark.gpu
 @pytest.mark.parametrize("head_dim", [64, 256])
 def test_extra_memory_is_the_outputs_and_the_row_sums(head_dim):
-    tensors = [draw(4, 16, 4096, head_dim, dtype=torch.float16, seed=seed) for seed in range(3)]
+    tensors = [
+        draw(4, 16, 4096, head_dim, dtype=torch.float16, seed=seed, requires_grad=True) for seed in range(3)
+    ]
     torch.cuda.synchronize()
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()

@@ -1,0 +1,22 @@
+"""Tensors of the tests of the public call."""
+
+import pytest
+import torch
+
+from kernels.device.runtime import DEVICE
+
+
+def draw(*shape, dtype=torch.float32, seed=0, requires_grad=False):
+    """Standard normal numbers."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(shape, generator=generator).to(DEVICE, dtype).requires_grad_(requires_grad)
+
+
+@pytest.fixture
+def qkv():
+    return [draw(2, 4, 24, 16, seed=seed) for seed in range(3)]
+
+
+@pytest.fixture
+def leaves():
+    return [draw(2, 4, 33, 32, seed=seed, requires_grad=True) for seed in range(3)]
