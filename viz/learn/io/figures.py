@@ -40,42 +40,32 @@ class ByteBar:
 
 def bytes_figure(bars: Sequence[ByteBar], least: int, colors: theme.Palette) -> go.Figure:
     """Two bars per algorithm, modelled (hatched) and counted (solid). A line at `least`: each tensor once."""
-    longest = max(max(bar.modelled, bar.counted or 0) for bar in bars)
-    counted = [(bar, bar.counted) for bar in bars if bar.counted is not None]
+    fills = [getattr(colors, bar.color) for bar in bars]
     traces = [
-        _bar_trace("modelled", [(bar, bar.modelled) for bar in bars], "/", colors),
-        _bar_trace("counted", counted, "", colors),
+        rows(
+            [bar.label for bar in bars],
+            values,
+            name=name,
+            marker=hatched(fills, pattern, colors),
+            text=["" if value is None else format_bytes(value) for value in values],
+            **OUTSIDE,
+            constraintext="none",
+            hovertemplate=f"%{{y}}<br>%{{x:,}} bytes, {name}<extra></extra>",
+        )
+        for name, pattern, values in (
+            ("counted", "", [bar.counted for bar in bars]),
+            ("modelled", "/", [bar.modelled for bar in bars]),
+        )
     ]
-    for name, pattern in (("counted", ""), ("modelled", "/")):  # for the legend
-        marker = hatched(colors.muted, pattern, colors)
-        traces.append(go.Bar(name=name, x=[None], y=[bars[0].label], marker=marker))
+    longest = max(max(bar.modelled, bar.counted or 0) for bar in bars)
     x, y = lengths(longest, 1.38), {"tickfont_size": 15, "ticklabelstandoff": 6, **DOWNWARDS}
-    figure = chart(traces, colors, 84 + 62 * len(bars), "", x, y, legend_y=1.08, margin_t=56)
+    looks = {"legend_y": 1.08, "margin_t": 56, "bargap": 0.25}
+    figure = chart(traces, colors, 84 + 62 * len(bars), "", x, y, **looks)
     figure.add_vline(x=least, line={"color": colors.text, "width": 1.5, "dash": "dot"})
     # at the right edge of the plot: beside the line it would be cut off on a narrow screen
     words = f"dotted: each input and result once, {format_bytes(least)}"
     note(figure, words, 1, xref="paper", xanchor="right", **ABOVE)
     return figure
-
-
-def _bar_trace(
-    name: str, values: Sequence[tuple[ByteBar, int]], pattern: str, colors: theme.Palette
-) -> go.Bar:
-    """Bars of one kind. A modelled bar makes room for a counted one above it, if there is one."""
-    counted = name == "counted"
-    return rows(
-        [bar.label for bar, _ in values],
-        [value for _, value in values],
-        name=name,
-        width=[0.36 if bar.counted is not None else 0.44 for bar, _ in values],
-        offset=[-0.38 if counted else 0.02 if bar.counted is not None else -0.22 for bar, _ in values],
-        marker=hatched([getattr(colors, bar.color) for bar, _ in values], pattern, colors),
-        text=[format_bytes(value) for _, value in values],
-        **OUTSIDE,
-        constraintext="none",
-        showlegend=False,
-        hovertemplate=[f"{bar.label}<br>{value:,} bytes, {name}<extra></extra>" for bar, value in values],
-    )
 
 
 @dataclass(frozen=True)
@@ -148,20 +138,33 @@ def blocks_figure(bars: Sequence[SramBar], limits: Mapping[str, int], colors: th
 
     A bar past its capacity, the first limit unless it has its own, says by how many KiB.
     """
-    levels = [
-        _level_trace([(bar, *bar.blocks[level]) for bar in bars if level < len(bar.blocks)], colors)
-        for level in range(max(len(bar.blocks) for bar in bars))
+    traces = [
+        rows(
+            [bar.label],
+            [size],
+            showlegend=False,
+            marker={
+                "color": theme.tensor_color(name.split("/")[0], colors),
+                "line": {"color": colors.background, "width": 2},
+            },
+            text=name,
+            textposition="inside",
+            insidetextanchor="middle",
+            textangle=0,
+            textfont={"color": colors.background, "size": 14},
+            hovertemplate=f"{name}: {format_kib(size)}<extra></extra>",
+        )
+        for bar in bars
+        for name, size in bar.blocks
     ]
     longest = max(*(bar.total for bar in bars), *limits.values())
     x, y = lengths(longest, 1.32), {"tickfont_size": 14, "ticklabelstandoff": 6, **DOWNWARDS}
-    margin = 30 + 18 * len(limits)
-    height = 96 + 58 * len(bars)
-    figure = chart(levels, colors, height, "", x, y, barmode="stack", bargap=0.35, margin_t=margin)
+    looks = {"barmode": "stack", "bargap": 0.35, "margin_t": 30 + 18 * len(limits)}
+    figure = chart(traces, colors, 96 + 58 * len(bars), "", x, y, **looks)
     for bar in bars:
         over = bar.total - (bar.capacity or next(iter(limits.values())))
         words = format_kib(bar.total) + (f" (+{significant(over / 1024)})" if over > 0 else "")
-        color = colors.bad if over > 0 else colors.text
-        look = {"bgcolor": colors.background, "font_color": color}
+        look = {"bgcolor": colors.background, "font_color": colors.bad if over > 0 else colors.text}
         note(figure, words, bar.total, y=bar.label, **BEHIND, **look)
     for index, (label, size) in enumerate(limits.items()):  # the first is solid
         color, dash = (colors.muted, "dash") if index else (colors.now, "solid")
@@ -169,21 +172,3 @@ def blocks_figure(bars: Sequence[SramBar], limits: Mapping[str, int], colors: th
         side = "right" if size > 0.5 * longest else "left"
         note(figure, label, size, xanchor=side, yshift=18 * index, **ABOVE)
     return figure
-
-
-def _level_trace(blocks: Sequence[tuple[SramBar, str, int]], colors: theme.Palette) -> go.Bar:
-    """The blocks at the same level of their bars: (bar, tensor, bytes)."""
-    owners, names, sizes = zip(*blocks, strict=True)
-    fills = [theme.tensor_color(name.split("/")[0], colors) for name in names]
-    return rows(
-        [bar.label for bar in owners],
-        sizes,
-        showlegend=False,
-        marker={"color": fills, "line": {"color": colors.background, "width": 2}},
-        text=names,
-        textposition="inside",
-        insidetextanchor="middle",
-        textangle=0,
-        textfont={"color": colors.background, "size": 14},
-        hovertemplate=[f"{name}: {format_kib(size)}<extra></extra>" for _, name, size in blocks],
-    )

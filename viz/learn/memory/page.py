@@ -14,14 +14,15 @@ from viz.learn.memory.figures import bars_html, to_scale_html
 from viz.learn.predict import ask
 from viz.learn.roofline.figures import hierarchy_figure
 from viz.learn.roofline.maths import memory_against_compute
-from viz.learn.words import Words, table
+from viz.learn.words import Words
 from viz.shared import runs
-from viz.shared.formats import format_bytes, format_flops, format_kib, format_ms, significant
+from viz.shared.formats import format_bytes, format_ms
 from viz.shared.layout import colors, explore_link
 
 WORDS = Words(__file__)
 LENGTHS = (512, 1024, 2048, 4096, 8192, 16384, 65536)
 HEAD_DIMS = (32, 64, 128, 256)
+HERE = " (this machine)"
 ALL, PART, SPECK = "all of S", "more than a hundredth of S", "less than a hundredth of S"
 
 
@@ -35,6 +36,8 @@ def show() -> None:
     problem, palette = AttentionProblem(q_len=length, kv_len=length, head_dim=head_dim), colors()
     least = memory_against_compute(problem)
     moving, computing = least.memory_seconds(gpu), least.compute_seconds(gpu)
+    hbm, sram = gpu.hbm_bandwidth, gpu.sram_bandwidth
+    here = gpu_named(gpu_here(runs.run_store()))
     WORDS.draw(
         "to scale",
         to_scale=to_scale_html(problem, gpu, palette),
@@ -47,20 +50,16 @@ def show() -> None:
         longer=moving / computing,
         least=least,
         gpu=gpu,
-        faster=gpu.sram_bandwidth / gpu.hbm_bandwidth,
+        faster=sram / hbm,
         speeds=bars_html(
             palette,
-            ("Speed of HBM", gpu.hbm_bandwidth, f"{format_bytes(gpu.hbm_bandwidth)}/s", "standard", "HBM"),
-            (
-                "Speed of all SRAM",
-                gpu.sram_bandwidth,
-                f"{format_bytes(gpu.sram_bandwidth)}/s",
-                "good",
-                "SRAM",
-            ),
+            ("Speed of HBM", hbm, f"{format_bytes(hbm)}/s", "standard", "HBM"),
+            ("Speed of all SRAM", sram, f"{format_bytes(sram)}/s", "good", "SRAM"),
         ),
         hierarchy=hierarchy_figure(list(GPUS.values()), gpu, palette),
-        memories=memory_table(gpu_here(runs.run_store())),
+        memories=WORDS.rows(
+            "memories", ({"gpu": each, "here": HERE if each is here else ""} for each in GPUS.values())
+        ),
         per_clock=SHARED_BYTES_PER_CLOCK,
         clock=gpu.clock_hz / 1e9,
     )
@@ -85,27 +84,4 @@ def _predict(problem: AttentionProblem, gpu: Gpu) -> None:
         scores=matrix_bytes(problem),
         percent=100 * share,
         matrix=problem.q_len * problem.head_dim * problem.itemsize,
-    )
-
-
-def memory_table(name: str) -> str:
-    """Memories, speeds and ridge of every GPU; the one with this `name` is marked."""
-    return table(
-        "GPU | HBM: | HBM bandwidth: | L2: | SRAM, all SMs: | registers per SM: | per program: "
-        "| SRAM bandwidth: | peak, float16: | ridge, FLOP/B:",
-        (
-            (
-                f"**{gpu.name}**{' (this machine)' if gpu == gpu_named(name) else ''}",
-                format_bytes(gpu.hbm_bytes),
-                f"{format_bytes(gpu.hbm_bandwidth)}/s",
-                format_bytes(gpu.l2_bytes),
-                f"{gpu.sm_count} × {format_kib(gpu.l1_bytes_per_sm)} = {format_bytes(gpu.sram_bytes)}",
-                format_kib(gpu.register_bytes_per_sm),
-                format_kib(gpu.shared_bytes_per_program),
-                f"{format_bytes(gpu.sram_bandwidth)}/s",
-                f"{format_flops(gpu.fp16_flops)}/s",
-                significant(gpu.balance),
-            )
-            for gpu in GPUS.values()
-        ),
     )

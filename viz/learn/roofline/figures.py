@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 import plotly.graph_objects as go
 
@@ -13,37 +12,29 @@ from kernels.device.gpus import Gpu
 from kernels.measure.roofline import datasheet_roof
 from viz.learn.roofline.maths import Step
 from viz.shared import theme
-from viz.shared.figures.charts import DOWNWARDS, OUTSIDE, chart, lengths, line, log_ticks, mark, note, rows
+from viz.shared.figures.charts import DOWNWARDS, OUTSIDE, chart, lengths, line, log_ticks, note, points, rows
 from viz.shared.formats import format_bytes, format_flops, format_ms, significant
 
-STEP_COLORS = {"S = QKᵀ": "key", "softmax": "state", "O = PV": "value", "fused": "flash"}
-SIZES = {"fused": 30, "S = QKᵀ": 21, "softmax": 15, "O = PV": 10}
-"""Several steps may have nearly the same intensity, so they are drawn around each other, large to small."""
-OTHER_SIZE = 13
-
-
-class Case(NamedTuple):
-    """How the dots of one case look, the sign before their names, and the words of the legend."""
-
-    symbol: str
-    sign: str
-    words: str = ""
-
-
-CASES = {
-    "perfect": Case("circle", "●", "at least: every re-read hits L2"),
-    "none": Case("circle-open", "○", "requested: none does"),
-    "beside": Case("diamond", "◆"),
+STEP_LOOKS = {
+    "fused": ("flash", 30),
+    "S = QKᵀ": ("key", 21),
+    "softmax": ("state", 15),
+    "O = PV": ("value", 10),
 }
-"""The cases of an L2 cache, and the operations beside attention."""
+"""Palette entry and size. Steps of nearly the same intensity are drawn around each other, large to small."""
+OTHER = ("muted", 13)
+CASES = {
+    "perfect": ("circle", "●", "at least: every re-read hits L2"),
+    "none": ("circle-open", "○", "requested: none does"),
+    "beside": ("diamond", "◆", ""),
+}
+"""The cases of an L2 cache, and the operations beside attention: symbol, sign before names, and legend."""
 LEADER = 28
 """Pixels from a dot to its name, across and down."""
 NEAR = 1.25
 """Dots whose intensities differ by a smaller factor share one list of names."""
 INTENSITIES = (0.1, 100_000.0)
 """Ends of the axis. A fused kernel comes to about N/2 FLOP per byte; the chapter has N up to 65,536."""
-BOLD, THIN = (4, "solid"), (2, "dot")
-"""Width and dash of a line."""
 
 Dot = tuple[str, Step]
 """A case of CASES, and what it moves and computes."""
@@ -61,13 +52,14 @@ def roofline_figure(
     `others` are roofs of other GPUs, `more` operations beside attention, as diamonds.
     """
     dots = [(case, step) for case, of_case in {**steps, "beside": more}.items() for step in of_case]
-    large_first = sorted(dots, key=lambda dot: -SIZES.get(dot[1].name, 0))
     traces = [_roof(other, colors.line, 1.5) for other in others]
     traces.append(_roof(gpu, colors.text, 4))
-    traces += [_point(gpu, case, step, colors) for case, step in large_first]
+    for case, step in sorted(dots, key=lambda dot: -_look(dot[1])[1]):
+        traces.append(_point(gpu, case, step, colors))
     for case in steps:
-        marker = _marker(case, colors.text, 12, colors.text)
-        traces.append(go.Scatter(x=[None], y=[None], mode="markers", name=CASES[case].words, marker=marker))
+        symbol, _, words = CASES[case]
+        edge = {"width": 3, "color": colors.text}
+        traces.append(points([None], [None], colors.text, 12, symbol, edge, name=words))
     ends = [math.log10(end) for end in INTENSITIES]
     x = {"type": "log", "title": "FLOP per byte of HBM traffic", "dtick": 1, "range": ends}
     rates = [10.0**power for power in range(11, 16)]
@@ -82,26 +74,25 @@ def roofline_figure(
     return figure
 
 
-def _marker(case: str, color: str, size: int, edge: str) -> dict:
-    return mark(color, size, CASES[case].symbol, {"width": 3 if case == "none" else 2, "color": edge})
+def _look(step: Step) -> tuple[str, int]:
+    return STEP_LOOKS.get(step.name, OTHER)
 
 
 def _point(gpu: Gpu, case: str, step: Step, colors: theme.Palette) -> go.Scatter:
     """One dot on the roof."""
-    rate = datasheet_roof(gpu).attainable(step.intensity)
-    color = getattr(colors, STEP_COLORS.get(step.name, "muted"))
-    edge = color if case == "none" else colors.background
-    what = ", ".join(filter(None, (step.name, CASES[case].words)))
-    return go.Scatter(
-        x=[step.intensity],
-        y=[rate],
-        mode="markers",
-        name=f"{step.name}, {case}",
-        showlegend=False,
-        marker=_marker(case, color, SIZES.get(step.name, OTHER_SIZE), edge),
-        hovertemplate=f"{what}<br>{significant(step.intensity)} FLOP per byte<br>"
-        f"at most {format_flops(rate)}/s, limited by {step.bound_by(gpu)}<extra></extra>",
+    rate, (color, size), (symbol, _, words) = _attainable(gpu, step), _look(step), CASES[case]
+    fill = getattr(colors, color)
+    edge = {"width": 3, "color": fill} if case == "none" else {"width": 2, "color": colors.background}
+    hover = (
+        f"{step.name}{', ' * bool(words)}{words}<br>{significant(step.intensity)} FLOP per byte<br>"
+        f"at most {format_flops(rate)}/s, limited by {step.bound_by(gpu)}<extra></extra>"
     )
+    choices = {"name": f"{step.name}, {case}", "showlegend": False, "hovertemplate": hover}
+    return points([step.intensity], [rate], fill, size, symbol, edge, **choices)
+
+
+def _attainable(gpu: Gpu, step: Step) -> float:
+    return datasheet_roof(gpu).attainable(step.intensity)
 
 
 def _groups(dots: Sequence[Dot]) -> list[list[Dot]]:
@@ -117,19 +108,16 @@ def _groups(dots: Sequence[Dot]) -> list[list[Dot]]:
 
 def _add_names(figure: go.Figure, gpu: Gpu, group: Sequence[Dot], below: bool, colors: theme.Palette) -> None:
     """The names of a group of dots in one list, a line for each step, with the signs of its dots."""
-    signs: dict[str, str] = {}
+    lines: dict[str, str] = {}
     for case, step in sorted(group, key=lambda dot: list(CASES).index(dot[0])):
-        signs[step.name] = signs.get(step.name, "") + CASES[case].sign
-    lines = [
-        f'<span style="color:{getattr(colors, STEP_COLORS.get(name, "muted"))}">{sign} {name}</span>'
-        for name, sign in signs.items()
-    ]
+        color = getattr(colors, _look(step)[0])
+        lines[step.name] = lines.get(step.name, f'<span style="color:{color}">') + CASES[case][1]
     first = group[0][1]
     on_slope, away = first.intensity < gpu.balance, LEADER if below else -LEADER
     figure.add_annotation(
         x=math.log10(first.intensity),
-        y=math.log10(datasheet_roof(gpu).attainable(first.intensity)),
-        text="<br>".join(lines),
+        y=math.log10(_attainable(gpu, first)),
+        text="<br>".join(f"{signs} {name}</span>" for name, signs in lines.items()),
         font_size=14,
         align="left",
         xanchor=("left" if below else "right") if on_slope else "center",
@@ -139,7 +127,7 @@ def _add_names(figure: go.Figure, gpu: Gpu, group: Sequence[Dot], below: bool, c
         arrowcolor=colors.muted,
         arrowhead=0,
         arrowwidth=1.5,
-        standoff=SIZES.get(first.name, 0) / 2,
+        standoff=_look(first)[1] / 2,
     )
 
 
@@ -179,34 +167,33 @@ def hierarchy_figure(gpus: Sequence[Gpu], chosen: Gpu, colors: theme.Palette) ->
     tones = itertools.cycle((colors.query, colors.key, colors.value, colors.output))
     lines = []
     for gpu, color in zip(gpus, tones, strict=False):
-        (width, dash), size = (BOLD, 20) if gpu == chosen else (THIN, 12)
-        memories = {"HBM": (gpu.hbm_bandwidth, gpu.hbm_bytes), "SRAM": (gpu.sram_bandwidth, gpu.sram_bytes)}
-        speeds, capacities = zip(*memories.values(), strict=True)
+        width, dash, size = (4, "solid", 20) if gpu == chosen else (2, "dot", 12)
+        speeds, capacities = (gpu.hbm_bandwidth, gpu.sram_bandwidth), (gpu.hbm_bytes, gpu.sram_bytes)
+        words = [
+            f"{name}: {format_bytes(capacity)}, {format_bytes(speed)}/s"
+            for name, capacity, speed in zip(("HBM", "SRAM"), capacities, speeds, strict=True)
+        ]
         lines.append(
             line(
                 *(speeds, capacities, color, width, dash),
                 mode="lines+markers",
                 name=gpu.name,
                 marker={"size": size, "symbol": ["square", "diamond"]},
-                text=[
-                    f"{name}: {format_bytes(capacity)}, {format_bytes(speed)}/s"
-                    for name, (speed, capacity) in memories.items()
-                ],
+                text=words,
                 hovertemplate=f"{gpu.name}<br>%{{text}}<extra></extra>",
             )
         )
-    ticks = [1e12, 2e12, 5e12, 1e13, 2e13, 5e13]
     log = {"type": "log", "exponentformat": "SI"}
-    x = log | {"title": "bandwidth, bytes per second", "tickvals": ticks, "range": [12.1, 13.75]}
-    figure = chart(
-        lines, colors, 380, "", x, log | {"title": "capacity, bytes", "dtick": 1, "range": [6.5, 12]}
-    )
+    ticks = {"tickvals": [1e12, 2e12, 5e12, 1e13, 2e13, 5e13], "range": [12.1, 13.75]}
+    x = {"title": "bandwidth, bytes per second", **log, **ticks}
+    y = {"title": "capacity, bytes", "dtick": 1, "range": [6.5, 12], **log}
+    figure = chart(lines, colors, 380, "", x, y)
     widest, smallest = max(gpu.sram_bandwidth for gpu in gpus), min(gpu.sram_bytes for gpu in gpus)
     slowest, largest = min(gpu.hbm_bandwidth for gpu in gpus), max(gpu.hbm_bytes for gpu in gpus)
-    for words, speed, capacity, anchor, shift in (
+    for text, speed, capacity, anchor, shift in (
         ("HBM: large, slow", slowest, largest, "left", 18),
         ("SRAM: small, fast", widest, smallest, "right", -22),
     ):
-        y = math.log10(capacity)
-        note(figure, words, math.log10(speed), y=y, xanchor=anchor, yshift=shift, font_size=16)
+        place = {"y": math.log10(capacity), "xanchor": anchor, "yshift": shift, "font_size": 16}
+        note(figure, text, math.log10(speed), **place)
     return figure

@@ -13,9 +13,8 @@ from viz.learn.counts import RULE, counted_runs
 from viz.learn.predict import ask
 from viz.learn.roofline import maths as lesson
 from viz.learn.roofline.figures import roofline_figure, times_figure
-from viz.learn.words import Words, links, table
+from viz.learn.words import Words, links
 from viz.shared import runs
-from viz.shared.formats import format_bytes, format_flops, format_ms, significant
 from viz.shared.layout import colors
 
 WORDS = Words(__file__)
@@ -44,9 +43,9 @@ def show() -> None:
 
 def _gpu_here_words(name: str) -> str | None:
     """Which GPU of the list this machine has."""
-    if listed := gpu_named(name):
-        return f"This machine: {name}, in this list as {listed.name}."
-    return f"This machine: {name}, which Measure has the ceilings of." if name else None
+    listed = gpu_named(name)
+    known = f"in this list as {listed.name}" if listed else "which Measure has the ceilings of"
+    return f"This machine: {name}, {known}." if name else None
 
 
 def _predict(gpu: Gpu) -> None:
@@ -80,7 +79,7 @@ def _roofline_view(problem: AttentionProblem, gpu: Gpu) -> None:
 def _time_view(problem: AttentionProblem, gpu: Gpu) -> None:
     """Least times of the steps, and the printed example."""
     steps, squares = lesson.steps(problem, "perfect"), lesson.memory_against_compute(problem)
-    *three, fused = (1e3 * step.seconds(gpu) for step in steps)
+    *three, fused = (step.seconds(gpu) for step in steps)
     WORDS.draw(
         "Time",
         times=times_figure(gpu, steps, colors()),
@@ -89,7 +88,7 @@ def _time_view(problem: AttentionProblem, gpu: Gpu) -> None:
         three=sum(three),
         fused=fused,
         ratio=sum(three) / fused,
-        without_l2=1e3 * lesson.steps(problem, "none").fused.seconds(gpu),
+        without_l2=lesson.steps(problem, "none").fused.seconds(gpu),
         computing=1e6 * squares.compute_seconds(gpu),
         moving=1e6 * squares.memory_seconds(gpu),
     )
@@ -110,22 +109,18 @@ def _tables_view(problem: AttentionProblem, gpu: Gpu) -> None:
 
 
 def _table(steps: Sequence[lesson.Step], gpu: Gpu) -> str:
-    """What each step moves and computes, and what limits it."""
-    first = steps[0]
-    return table(
-        "step | elements moved: | bytes: | work: | FLOP/B: | limited by | least time: "
-        f"| against {first.name.split()[0]}:",
+    """What each step moves and computes, what limits it, and its time against the first."""
+    first = steps[0].seconds(gpu)
+    return WORDS.rows(
+        "steps",
         (
-            (
-                f"**{step.name}**",
-                f"${step.moved}${' and lse' * bool(step.lse_bytes)}",
-                format_bytes(step.bytes),
-                format_flops(step.flops),
-                f"**{significant(step.intensity)}**",
-                step.bound_by(gpu),
-                format_ms(1e3 * step.seconds(gpu)),
-                significant(step.seconds(gpu) / first.seconds(gpu), 2),
-            )
+            {
+                "step": step,
+                "lse": " and lse" if step.lse_bytes else "",
+                "bound": step.bound_by(gpu),
+                "seconds": step.seconds(gpu),
+                "ratio": step.seconds(gpu) / first,
+            }
             for step in steps
         ),
     )
