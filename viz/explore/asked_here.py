@@ -22,7 +22,7 @@ from viz.player.places import ROW
 from viz.shared import runs
 from viz.shared.waiting import asked_job, job_words, result_of, results_of
 
-LONG_ON_A_CPU = {"bytes": 2e9, "flops": 1e11}
+LONG_ON_A_CPU_BYTES, LONG_ON_A_CPU_FLOPS = 2e9, 1e11
 """Naive attention beyond either is measured on a CPU only after a click: it runs seven times."""
 POLL_S = 0.7
 PICKED = "picked_row"
@@ -48,11 +48,8 @@ def _measured_lanes(machine: Machine, run: runs.Run) -> tuple[LanesRun, ...]:
     store, device, problem = machine.store, machine.device, run.trace.problem
     if store is None or device is None:
         return ()
-    able = [
-        each
-        for each in kernels_with_lanes(run.algorithm.direction)
-        if each.refusal(problem, device.compute_capability) is None
-    ]
+    kernels = kernels_with_lanes(run.algorithm.direction)
+    able = [each for each in kernels if each.refusal(problem, device.compute_capability) is None]
     if run.algorithm.lanes not in able:
         return ()
     requests = [LanesRequest(problem, each.name) for each in able]
@@ -62,16 +59,10 @@ def _measured_lanes(machine: Machine, run: runs.Run) -> tuple[LanesRun, ...]:
             "Measure the lanes of an SM here",
             icon=":material/view_timeline:",
             help="Runs the kernels again, with and without marks that say when its warps did what.",
-            on_click=_start,
-            args=(store, requests),
+            on_click=lambda: [store.start(request) for request in requests],
         )
         return ()
     return fastest_first(_lanes_run(lanes) for lanes in results_of(store, jobs, "lanes").values())
-
-
-def _start(store: runs.RunStore, requests: list[LanesRequest]) -> None:
-    for request in requests:
-        store.start(request)
 
 
 @functools.lru_cache(maxsize=runs.REMEMBERED)
@@ -98,9 +89,8 @@ def measurement_of(machine: Machine, run: runs.Run) -> Measurement | None:
 
 
 def _takes_long(problem: AttentionProblem, direction: str) -> bool:
-    too_large = naive_peak_bytes(problem, direction) > LONG_ON_A_CPU["bytes"]
-    every_score = problem.with_(mask="full")  # naive attention computes what the mask hides too
-    return too_large or forward_flops(every_score) > LONG_ON_A_CPU["flops"]
+    flops = forward_flops(problem.with_(mask="full"))  # naive attention computes what the mask hides too
+    return naive_peak_bytes(problem, direction) > LONG_ON_A_CPU_BYTES or flops > LONG_ON_A_CPU_FLOPS
 
 
 @st.fragment(run_every=POLL_S)

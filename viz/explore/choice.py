@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import Literal
@@ -11,7 +12,6 @@ from kernels.device.backend import DeviceInfo
 from kernels.problem import AttentionProblem
 from kernels.problem.presets import PRESETS, Preset
 from kernels.recordings import recorded_problems
-from kernels.trace.algorithm import Algorithm
 from kernels.trace.sample import choose_sample, sampled_steps
 from kernels.worker.requests import TraceRequest
 from viz.player.selection import is_large
@@ -77,36 +77,31 @@ class RunChoice:
 
 def choose(request: RunRequest, machine: Machine, asked: Extent = "") -> RunChoice:
     """What is shown of a run that was asked for."""
-    entry, recording = ALGORITHMS[request.algorithm], runs.recorded(*request)
+    entry, recording, device = ALGORITHMS[request.algorithm], runs.recorded(*request), machine.device
     if refused := entry.refusal(request.problem):
         return RunChoice(request, "refused", str(refused))
-    known = machine.device is not None or not entry.needs  # the worker will say soon whether it can run
-    here = f"{entry.label} needs {entry.needs.gpu_words}; {_here(machine)}" if entry.needs else ""
-    if machine.backend == "replay" or (entry.needs and _lacks(entry, machine)):
+    known = device is not None or not entry.needs  # the worker will say soon whether it can run
+    lacks = device is not None and entry.missing(device.compute_capability) is not None
+    if machine.backend == "replay" or lacks:
+        needs = f"{entry.label} needs {entry.needs.gpu_words}; {_here(machine)}" if entry.needs else ""
         if recording is None:
             none = f"Kernels cannot run here, and there is no recording of {entry.label} for this problem."
-            return RunChoice(request, "not recorded", here or none)
+            return RunChoice(request, "not recorded", needs or none)
         if machine.backend == "replay":
             return RunChoice(request, "recorded", recording=recording)
-        words = f"**Replayed** from {recording.trace.device.name}: {here}"
+        words = f"**Replayed** from {recording.trace.device.name}: {needs}"
         return RunChoice(request, "replayed", words, recording)
     if recording is not None and not (asked and known):
         words = f"Runs the kernel on the device at hand. Now: {recording.provenance}."
-        return RunChoice(
-            request, "recorded", recording=recording, offer="here" if known else "", offer_words=words
-        )
-    if not known:
-        return RunChoice(request, "starting")
-    return _run(request, machine, asked)
+        offer: Extent = "here" if known else ""
+        return RunChoice(request, "recorded", recording=recording, offer=offer, offer_words=words)
+    return _run(request, machine, asked) if known else RunChoice(request, "starting")
 
 
 def _run(request: RunRequest, machine: Machine, asked: Extent) -> RunChoice:
     """A run here: sampled if it is long, or asked for once the worker has said what it runs on."""
     problem, entry = request.problem, ALGORITHMS[request.algorithm]
-
-    def estimated(steps: int | None = None) -> float:
-        return runs.estimated_seconds(problem, entry, machine.backend, steps)
-
+    estimated = functools.partial(runs.estimated_seconds, problem, entry, machine.backend)
     whole_s = estimated()
     is_long = whole_s > LONG_S or is_large(problem)
     if machine.backend == "starting" and is_long:
@@ -117,27 +112,24 @@ def _run(request: RunRequest, machine: Machine, asked: Extent) -> RunChoice:
     trace = TraceRequest(*request, sample)
     if sample is None:
         return RunChoice(request, "run", trace=trace, seconds=whole_s)
-    seconds = estimated(sampled_steps(problem, entry, sample))
-    words = (
-        f"**Sample**: {sample.words(problem)} are traced. The whole run takes "
-        f"about {duration(whole_s)} here; its bytes are modelled, and held against what the sample counted."
-    )
-    offer: Extent = "whole" if whole_s < WHOLE_S else ""
-    offer_words = f"Takes about {duration(whole_s)} here, in place of a sample."
     return RunChoice(
-        request, "run", words, trace=trace, seconds=seconds, offer=offer, offer_words=offer_words
+        request,
+        "run",
+        f"**Sample**: {sample.words(problem)} are traced. The whole run takes about {duration(whole_s)} "
+        "here; its bytes are modelled, and held against what the sample counted.",
+        trace=trace,
+        seconds=estimated(sampled_steps(problem, entry, sample)),
+        offer="whole" if whole_s < WHOLE_S else "",
+        offer_words=f"Takes about {duration(whole_s)} here, in place of a sample.",
     )
-
-
-def _lacks(entry: Algorithm, machine: Machine) -> bool:
-    return machine.device is not None and entry.missing(machine.device.compute_capability) is not None
 
 
 def _here(machine: Machine) -> str:
-    if machine.device is None or machine.backend == "replay":
+    device = machine.device
+    if device is None or machine.backend == "replay":
         return "no kernel can run here."
-    if machine.device.backend == "cuda":
-        return f"this GPU, {machine.device.name}, has {machine.device.compute_capability}."
+    if device.backend == "cuda":
+        return f"this GPU, {device.name}, has {device.compute_capability}."
     return "here kernels run in Triton's interpreter."
 
 

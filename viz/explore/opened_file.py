@@ -13,8 +13,8 @@ from pathlib import Path
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from kernels.check.files.tensors import InvalidUpload
 from kernels.check.files.trace_file import MAX_FILE_BYTES, read_trace
+from kernels.check.files.uploads import InvalidUpload
 from kernels.oracle.report import ErrorReport
 from kernels.trace import Trace
 from kernels.traffic.modelled import attention_flops
@@ -42,10 +42,8 @@ def opened_run(machine: Machine) -> runs.Run | None:
     except InvalidUpload as error:
         st.error(plain(f"{name}: {error}"), icon=":material/error:")
         return None
-    st.info(
-        f"This is {plain(name)}. Close it to go on with the problem in the sidebar.",
-        icon=":material/folder_open:",
-    )
+    words = f"This is {plain(name)}. Close it to go on with the problem in the sidebar."
+    st.info(words, icon=":material/folder_open:")
     return runs.Run(trace, _report(machine, trace), recorded=True, file=name, judged_here=True)
 
 
@@ -55,13 +53,8 @@ def judged_again(machine: Machine, run: runs.Run, button_place: DeltaGenerator) 
     if not is_shipped or not _has_results(run.trace) or not machine.has_worker:
         return run
     key = f"judged {run.trace.algorithm} {run.trace.problem}"
-    button_place.button(
-        "Compute its error here",
-        icon=":material/fact_check:",
-        width="stretch",
-        on_click=_remember,
-        args=(key,),
-    )
+    icon = ":material/fact_check:"
+    button_place.button("Compute its error here", icon=icon, width="stretch", on_click=_remember, args=(key,))
     report = _report(machine, run.trace) if key in st.session_state else None
     return replace(run, report=report, judged_here=True) if report else run
 
@@ -87,18 +80,12 @@ def _opened() -> tuple[bytes, str]:
     path = named_trace()
     if path is None or st.session_state.get(CLOSED):
         return b"", ""
-    st.sidebar.button(
-        f"Close {path.name}",
-        icon=":material/close:",
-        width="stretch",
-        on_click=_remember,
-        args=(CLOSED,),
-    )
+    icon = ":material/close:"
+    st.sidebar.button(f"Close {path.name}", icon=icon, width="stretch", on_click=_remember, args=(CLOSED,))
     try:
         return _file_bytes(path, path.stat().st_mtime_ns), path.name
     except OSError as error:
-        words = error.strerror or "it cannot be read"
-        st.error(f"--trace {path}: {words}. Give the path of a saved trace.", icon=":material/error:")
+        st.error(f"--trace {path}: {error}. Give the path of a saved trace.", icon=":material/error:")
         return b"", ""
 
 
@@ -109,9 +96,7 @@ def _file_bytes(path: Path, _modified: int) -> bytes:
         return file.read(MAX_FILE_BYTES + 1)
 
 
-@functools.lru_cache(maxsize=2)
-def _read(data: bytes) -> Trace:
-    return read_trace(data)
+_read = functools.lru_cache(maxsize=2)(read_trace)
 
 
 @functools.lru_cache(maxsize=2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 
 import streamlit as st
 
@@ -17,10 +18,10 @@ from viz.explore.figures.mask import KINDS, MAX_TILES, mask_figure
 from viz.explore.figures.timeline import MAX_SPANS, busy_share, timeline_figure, without_pauses
 from viz.player.component import show_player
 from viz.player.data import duel_data, player_data, title_of
-from viz.player.drawn import drawn_of
+from viz.player.drawn import Drawn, drawn_of
 from viz.player.html_page import State, export_html
 from viz.player.lanes import LanesRun, lanes_data
-from viz.player.places import PLACE, ROW, STEP, wrong_state
+from viz.player.places import is_written, wrong_state
 from viz.player.selection import is_large
 from viz.player.talk.panel import HELP, scene_popover
 from viz.player.talk.places import well_placed
@@ -99,24 +100,24 @@ def _kept_in_url(
 
     Another algorithm, or a live run in place of a recording, keeps the state; another problem does not.
     """
-    problem = traces[0].problem
+    state, problem = st.query_params, traces[0].problem
     if st.session_state.setdefault("player_problem", problem) != problem:
         st.session_state["player_problem"] = problem
         for name in OF_ONE_PROBLEM:
-            st.query_params.pop(name, None)
-    before = {name: st.query_params[name] for name in names if name in st.query_params}
+            state.pop(name, None)
+    before = {name: state[name] for name in names if name in state}
     for name in names:
-        judge(name, functools.partial(_wrong_place, name, traces, gpu))
+        judge(name, lambda text, name=name: wrong_state(name, text, _drawn(traces, gpu)))
     after = show_player(data, key, before or given or {}, runs_rows)
     for name in names:
         if name in after and after[name] != before.get(name):
-            st.query_params[name] = after[name]
+            state[name] = after[name]
         elif name in before and name not in after:
-            del st.query_params[name]
+            del state[name]
 
 
-def _wrong_place(name: str, traces: tuple[Trace, ...], gpu: Gpu, given: str) -> str:
-    return wrong_state(name, given, [drawn_of(trace, gpu.sm_count) for trace in traces])
+def _drawn(traces: Iterable[Trace], gpu: Gpu) -> list[Drawn]:
+    return [drawn_of(trace, gpu.sm_count) for trace in traces]
 
 
 def player_alone() -> None:
@@ -127,34 +128,29 @@ def player_alone() -> None:
 def scene_panel(run: runs.Run, other: runs.Run | None, gpu: Gpu) -> None:
     """The state that is shown, as a scene of a talk."""
     no_scene = "A scene names a problem and an algorithm. A file of yours is neither."
-    lanes = " A scene has no lanes: this one shows the grid above them." if _shows_lanes(other) else ""
+    shows_lanes = other is None and st.query_params.get("lanes") == "open"
+    lanes = " A scene has no lanes: this one shows the grid above them." if shows_lanes else ""
     scene_popover(lambda: no_scene if run.file else _scene_shown(run, other, gpu), "scene", HELP + lanes)
-
-
-def _shows_lanes(other: runs.Run | None) -> bool:
-    return other is None and st.query_params.get("lanes") == "open"
 
 
 def _scene_shown(run: runs.Run, other: runs.Run | None, gpu: Gpu) -> Scene:
     """The scene of the state in the URL; what the URL has in vain is left out."""
-    state = st.query_params
-    step = state.get("place" if other else "step", "")
-    pattern, first = (PLACE, "race:0") if other else (STEP, "0")
-    row = "" if other else state.get("row", "")
-    names = [name for name, each in GPUS.items() if each == gpu]
+    state, traces = st.query_params, [each.trace for each in (run, other) if each]
+    name, first = ("place", "race:0") if other else ("step", "0")
+    step, row = state.get(name, ""), state.get("row", "")
     all_numbers = run.trace.matrices is not None and run.trace.matrix_row is None  # a talk runs no row again
     is_open = state.get("open") == "tile" and all_numbers
     scene = Scene(
         title=run.algorithm.label,
         sentence=run.algorithm.idea,
         run=RunRequest(run.trace.problem, run.trace.algorithm),
-        stops=(Stop(step if pattern.fullmatch(step) else first),),
+        stops=(Stop(step if is_written(name, step) else first),),
         versus=RunRequest(other.trace.problem, other.trace.algorithm) if other else None,
         view="bytes" if other else "numbers" if is_open else "grid",
-        row=row if ROW.fullmatch(row) else "",
-        gpu=names[0],
+        row=row if is_written("row", row) and not other else "",
+        gpu=next(name for name, each in GPUS.items() if each == gpu),
     )
-    return well_placed(scene, [drawn_of(each.trace, gpu.sm_count) for each in (run, other) if each])
+    return well_placed(scene, _drawn(traces, gpu))
 
 
 def timeline_panel(run: runs.Run, gpu: Gpu) -> None:

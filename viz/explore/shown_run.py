@@ -66,28 +66,22 @@ def _say(choice: RunChoice, is_first: bool) -> None:
                 explore_link(preset.label, preset.problem, choice.request.algorithm)
     elif choice.case == "replayed":
         st.caption(f":material/history: {choice.words}")
-    elif choice.trace and choice.trace.sample and is_first:
+    elif choice.words and is_first:
         st.caption(choice.words)
 
 
 def _traced(machine: Machine, choice: RunChoice, place: str) -> tuple[runs.Run | None, bool]:
     """The run of the worker, None until it is there and after a failure; and whether it is still to come."""
-    store, name = machine.store, choice.request.algorithm
-    assert store
+    name = choice.request.algorithm
+    assert machine.store
     assert choice.trace
+    notice = f"This takes about {duration(choice.seconds)} here."
+    holder = f"{runs.session_name()} {place}"
     job = asked_job(
-        store,
-        choice.trace,
-        choice.seconds,
-        "Run",
-        notice=f"This takes about {duration(choice.seconds)} here.",
-        key=f"run-{name}",
-        holder=f"{runs.session_name()} {place}",
+        machine.store, choice.trace, choice.seconds, "Run", notice=notice, key=f"run-{name}", holder=holder
     )
-    if job is None:
-        return None, True
-    traced = result_of(store, job, f"trace-{name}")
-    return runs.live_run(traced) if traced else None, not job.done
+    traced = result_of(machine.store, job, f"trace-{name}") if job else None
+    return runs.live_run(traced) if traced else None, job is None or not job.done
 
 
 def _stand_in(request: RunRequest) -> runs.Run | None:

@@ -23,14 +23,18 @@ PATTERNS = {
 """How the values of a player's state are written, and in words."""
 
 
+def is_written(name: str, given: str) -> bool:
+    """Whether a value of a player's state has the form of one."""
+    return PATTERNS[name][0].fullmatch(given) is not None
+
+
 def wrong_state(name: str, given: str, shown: Sequence[Drawn]) -> str:
     """What is wrong with a value of a player's state; "" if it is right.
 
     The state is that of `viz.player.html_page.State`; `shown` is its run, or both runs.
     """
-    pattern, accepted = PATTERNS[name]
-    if not pattern.fullmatch(given):
-        return f"is not accepted: expected {accepted}"
+    if not is_written(name, given):
+        return f"is not accepted: expected {PATTERNS[name][1]}"
     if name == "row":
         return wrong_row(given, shown[0])
     return wrong_step(given, shown) if name in ("step", "place") else ""
@@ -38,17 +42,11 @@ def wrong_state(name: str, given: str, shown: Sequence[Drawn]) -> str:
 
 def wrong_step(step: str, shown: Sequence[Drawn]) -> str:
     """Why there is no such step, moment or place of a race; "" if there is."""
-    order, _, position = step.rpartition(":")
+    order, colon, position = step.rpartition(":")
     done, _, phase = position.partition(".")
-    if order == "race":
-        return f"is past the end; expected race:0 to race:{RACE_END}" if int(done) > RACE_END else ""
-    if order == "gpu":
-        last = shown[0].moments
-        return f"is past the end; expected gpu:0 to gpu:{last}" if int(done) > last else ""
-    most = max(run.count for run in shown)
-    prefix = f"{order}:" if order else ""
-    if int(done) > most or (phase and int(done) == most):
-        return f"is past the end; the run has {most:,} steps, expected {prefix}0 to {prefix}{most}"
+    last = {"race": RACE_END, "gpu": shown[0].moments}.get(order, max(run.count for run in shown))
+    if int(done) > last or (phase and int(done) == last):
+        return f"is past the end; expected {order}{colon}0 to {order}{colon}{last}"
     count = len(shown[0].tells(int(done))) if phase else 0
     if phase and not 0 < int(phase) <= count:
         accepted = f"{done}.1 to {done}.{count}" if count else done
@@ -60,18 +58,14 @@ def wrong_row(row: str, run: Drawn) -> str:
     """Why there is no such row; "" if there is."""
     head, number = map(int, row.split("."))
     block, rows = run.trace.problem.block_m, run.algorithm.rows(run.trace.problem)
-    heads = sorted(set(run.head.tolist()))
-    if head not in heads:
-        return f"is of another head; expected one of {', '.join(map(str, heads))}"
-    if number >= rows:
-        return f"is past the end; expected {head}.0 to {head}.{rows - 1}"
-    drawn = run.tile_numbers or range(run.q_tiles)
-    if number // block in drawn and number % block in run.offsets:
+    heads, tiles = sorted(set(run.head.tolist())), run.tile_numbers or range(run.q_tiles)
+    if head not in heads or number >= rows:
+        known, first = ", ".join(map(str, heads)), heads[0]
+        return f"is past the end; expected head {known}, such as {first}.0 to {first}.{rows - 1}"
+    if number // block in tiles and number % block in run.offsets:
         return ""
-    nearest = min(
-        (tile * block + offset for tile in drawn for offset in run.offsets),
-        key=lambda each: abs(each - number),
-    )
+    drawn = [tile * block + offset for tile in tiles for offset in run.offsets]
+    nearest = min(drawn, key=lambda each: abs(each - number))
     return f"is not among the rows that are drawn of so large a run; the nearest is {head}.{nearest}"
 
 

@@ -19,10 +19,8 @@ def misplaced(scene: Scene, shown: Sequence[Drawn]) -> Iterator[tuple[str, str]]
         if wrong := wrong_step(stop.step, shown):
             yield "stops" if number else "step", f"{stop.step!r} {wrong}"
     if scene.view == "numbers" and not shown[0].matrices:
-        words = (
-            "'numbers', but this run has no numbers; expected tiles of at most 16 × 16 and head_dim up to 64"
-        )
-        yield "view", f"{words}, such as tiny"
+        accepted = "tiles of at most 16 × 16 and head_dim up to 64, such as tiny"
+        yield "view", f"'numbers', but this run has no numbers; expected {accepted}"
     elif "state" in scene.hidden and (wrong := _known_too_early(scene.stops[0].step, shown[0])):
         yield "hidden", f"'state' {wrong}"
     if scene.row and not scene.versus and (wrong := _wrong_row(scene, shown[0])):
@@ -31,23 +29,20 @@ def misplaced(scene: Scene, shown: Sequence[Drawn]) -> Iterator[tuple[str, str]]
 
 def well_placed(scene: Scene, shown: Sequence[Drawn]) -> Scene:
     """A scene of one stop without the step and the row that its run does not have."""
-    wrong = {field for field, _ in misplaced(scene, shown)}
-    first = Stop("race:0" if scene.versus else "0")
-    scene = replace(scene, stops=(first,)) if "step" in wrong else scene
-    return replace(scene, row="") if scene.row and "row" in dict(misplaced(scene, shown)) else scene
+    if "step" in dict(misplaced(scene, shown)):
+        scene = replace(scene, stops=(Stop("race:0" if scene.versus else "0"),))
+    return replace(scene, row="") if "row" in dict(misplaced(scene, shown)) else scene
 
 
 def _known_too_early(step: str, run: Drawn) -> str:
     """Why m of the first stop is known already; "" if it is still to be asked."""
     done, _, phase = step.partition(".")
-    if not phase or int(done) >= run.count:
-        return f"is asked in a phase before the row max; {step} is not one; expected a step such as 1.2"
-    told = run.tells(int(done))
-    place = told.index("row max") if "row max" in told else 0
-    if not place:
-        return f"is m, l and alpha of a forward pass, and step {done} has none"
-    last = f"{done}.{place}"
-    return f"is known at {step} already; expected a step up to {last}" if int(phase) > place else ""
+    told = run.tells(int(done)) if phase and int(done) < run.count else []
+    last = told.index("row max") if "row max" in told else 0
+    if last and int(phase) <= last:
+        return ""
+    accepted = f"up to {done}.{last}" if last else "such as 1.2, of a forward pass"
+    return f"is known at {step}, or not told there; expected a step in a phase before the row max, {accepted}"
 
 
 def _wrong_row(scene: Scene, run: Drawn) -> str:
@@ -56,10 +51,9 @@ def _wrong_row(scene: Scene, run: Drawn) -> str:
         return wrong
     head, number = map(int, scene.row.split("."))
     problem = run.trace.problem
-    block = problem.block_m
     tiles = [tile_at(stop.step, run) for stop in scene.stops]
-    if scene.view != "numbers" or (head, number // block) in tiles:
+    if scene.view != "numbers" or (head, number // problem.block_m) in tiles:
         return ""
-    at, tile = tiles[0]
-    last = min((tile + 1) * block, run.algorithm.rows(problem)) - 1
-    return f"is not in the tile that is shown; expected {at}.{tile * block} to {at}.{last}"
+    at, first = tiles[0][0], tiles[0][1] * problem.block_m
+    last = min(first + problem.block_m, run.algorithm.rows(problem)) - 1
+    return f"is not in the tile that is shown; expected {at}.{first} to {at}.{last}"
