@@ -13,14 +13,12 @@ import glob
 import itertools
 import json
 import math
-import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -61,16 +59,6 @@ TENSOR_METRICS = (
     "sm__inst_executed_pipe_tensor.avg.pct_of_peak_sustained_active",
 )
 """Share of the tensor cores' peak. Each chip has some of these metrics; the first one that it has is used."""
-MORE_METRICS = (
-    *TENSOR_METRICS,
-    "lts__t_sector_hit_rate.pct",
-    "l1tex__m_xbar2l1tex_read_bytes.sum",
-    "l1tex__m_l1tex2xbar_write_bytes.sum",
-    "sm__throughput.avg.pct_of_peak_sustained_elapsed",
-    "lts__throughput.avg.pct_of_peak_sustained_elapsed",
-    "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed",
-    "sm__warps_active.avg.pct_of_peak_sustained_active",
-)
 MARKER = "spin_kernel"
 """The kernel of torch.cuda._sleep, which is launched before each call to separate the calls in ncu's list."""
 
@@ -121,8 +109,9 @@ class CounterRun:
     """
 
     def __post_init__(self) -> None:
-        if missing := missing_counter(self.kernels):
-            raise ValueError(missing)
+        for kernel in self.kernels:
+            if lacking := [name for name in BASIC_METRICS if name not in kernel.metrics]:
+                raise ValueError(f"{kernel.short_name} has no {lacking[0]}")
         if not sum(kernel.time_ms for kernel in self.kernels):
             raise ValueError("its kernels take no time")
 
@@ -135,12 +124,6 @@ class CounterRun:
     def l2_bytes(self) -> float:
         """Bytes that crossed the L2 cache in all kernels."""
         return sum(kernel.metrics[L2] for kernel in self.kernels)
-
-
-def missing_counter(kernels: Iterable[KernelCounters]) -> str:
-    """Which kernel lacks one of BASIC_METRICS, in words; "" if none does."""
-    lacking = ((kernel, name) for kernel in kernels for name in BASIC_METRICS if name not in kernel.metrics)
-    return next((f"{kernel.short_name} has no {name}" for kernel, name in lacking), "")
 
 
 def parse_csv(text: str, metrics: tuple[str, ...]) -> list[KernelCounters]:
@@ -188,14 +171,10 @@ def read_counters(problem: AttentionProblem, calls: list[tuple[str, str]]) -> tu
     if ncu is None:
         raise CountersUnavailable("ncu (NVIDIA Nsight Compute) is not on the PATH")
     metrics = available_metrics(ncu)
-    kernels = parse_csv(_run_ncu(ncu, problem, calls, metrics), metrics)
-    if missing := missing_counter(kernels):
-        raise CountersUnavailable(f"ncu gave no full set of counters: {missing}")
-    kernels_of_calls = split_at_markers(kernels)
+    kernels_of_calls = split_at_markers(parse_csv(_run_ncu(ncu, problem, calls, metrics), metrics))
     if len(kernels_of_calls) != len(calls):
-        raise CountersUnavailable(
-            f"ncu listed the kernels of {len(kernels_of_calls)} calls, {len(calls)} were made"
-        )
+        listed = f"the kernels of {len(kernels_of_calls)} calls, {len(calls)} were made"
+        raise CountersUnavailable(f"ncu listed {listed}")
     from kernels.device.runtime import BACKEND
 
     device, now, runs = device_info(BACKEND), utc_now(), []
@@ -207,7 +186,10 @@ def read_counters(problem: AttentionProblem, calls: list[tuple[str, str]]) -> tu
         except (RuntimeError, InvalidProblem) as error:  # the counters are kept
             print(f"{peer} {direction} is not counted: {error}", file=sys.stderr)
             counted = ()
-        runs.append(CounterRun(problem, peer, direction, device, now, launched, counted))
+        try:
+            runs.append(CounterRun(problem, peer, direction, device, now, launched, counted))
+        except ValueError as error:
+            raise CountersUnavailable(f"ncu gave no full set of counters: {error}") from error
     return tuple(runs)
 
 
@@ -218,10 +200,10 @@ def find_ncu() -> str | None:
 
 
 def available_metrics(ncu: str) -> tuple[str, ...]:
-    """BASIC_METRICS, and those of MORE_METRICS that this chip has by ncu's own list."""
+    """BASIC_METRICS, and those of TENSOR_METRICS that this chip has by ncu's own list."""
     _, listed = _run_group([ncu, "--query-metrics"])
     names = {line.split()[0] for line in listed.splitlines() if line.strip()}
-    return BASIC_METRICS + tuple(metric for metric in MORE_METRICS if metric.split(".")[0] in names)
+    return BASIC_METRICS + tuple(metric for metric in TENSOR_METRICS if metric.split(".")[0] in names)
 
 
 def _run_ncu(
@@ -257,17 +239,11 @@ def _run_ncu(
 
 def _run_group(command: list[str]) -> tuple[int, str]:
     """Exit status and output of ncu. After LIMIT_S it is killed together with the program it profiles."""
-    out, errors = subprocess.PIPE, subprocess.STDOUT
-    process = subprocess.Popen(
-        command, stdout=out, stderr=errors, text=True, cwd=ROOT, start_new_session=True
-    )
-    try:
-        output, _ = process.communicate(timeout=LIMIT_S)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-        raise CountersUnavailable(f"ncu did not end within {LIMIT_S} s") from None
-    return process.returncode, output
+    limited = ["timeout", "--signal", "KILL", str(LIMIT_S), *command]  # kills the whole group, itself too
+    ended = subprocess.run(limited, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT)
+    if ended.returncode in (-signal.SIGKILL, 128 + signal.SIGKILL):
+        raise CountersUnavailable(f"ncu did not end within {LIMIT_S} s")
+    return ended.returncode, ended.stdout
 
 
 def requested(problem: AttentionProblem, peer: str, direction: str) -> tuple[Operation, ...]:

@@ -91,7 +91,7 @@ class _Bench:
                 timing=timing_of(own),
                 naive_ratio=_ratio(samples.get("naive"), own),
                 overhead_ms=overheads.get(name),
-                version=PEERS[name].library_version(),
+                version=PEERS[name].version,
             )
         return list(results.values())
 

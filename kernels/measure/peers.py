@@ -40,12 +40,17 @@ class Peer:
     package: str = ""
     """The package that it needs beside torch and triton; without that it is refused."""
     library_version: Callable[[], str] = str
-    """Gives the version of the library that it is from; "" if torch's own version says it."""
+    """Gives the version of a library that is not a package of its own; "" if torch's own version says it."""
 
     @property
     def is_installed(self) -> bool:
         """Whether its package is installed, or it needs none."""
         return not self.package or package_version(self.package) != ""
+
+    @property
+    def version(self) -> str:
+        """Version of what it is from; "" if torch's own version says it."""
+        return package_version(self.package) if self.package else self.library_version()
 
     def runs_on(self, backend: str) -> bool:
         """Whether it is timed on a backend, and is installed."""
@@ -71,18 +76,18 @@ def _cudnn_version() -> str:
 def _naive(problem: AttentionProblem) -> Attention:
     from kernels.oracle.naive import naive_attention
 
-    return lambda query, key, value: naive_attention(
-        query, key, value, scale=problem.scale, band=problem.band
-    )
+    return functools.partial(naive_attention, scale=problem.scale, band=problem.band)
 
 
 def _ours(problem: AttentionProblem) -> Attention:
     from kernels.attention.flash_attention import flash_attention
 
-    window = (problem.window_left, problem.window_right) if problem.mask == "window" else None
-    return lambda query, key, value: flash_attention(
-        query, key, value, is_causal=problem.is_causal, window=window, enable_gqa=True
-    )
+    mask = {"is_causal": problem.is_causal, "window": _window(problem)}
+    return functools.partial(flash_attention, **mask, enable_gqa=True)
+
+
+def _window(problem: AttentionProblem) -> tuple[int, int] | None:
+    return (problem.window_left, problem.window_right) if problem.mask == "window" else None
 
 
 def _ours_with_the_problems_tiles(problem: AttentionProblem) -> Attention:
@@ -90,9 +95,8 @@ def _ours_with_the_problems_tiles(problem: AttentionProblem) -> Attention:
     from kernels.primitives.launch import config_of
 
     config = config_of(problem)
-    return lambda query, key, value: flash_forward(
-        query, key, value, band=problem.band, scale=problem.scale, config=config
-    )[0]
+    attend = functools.partial(flash_forward, band=problem.band, scale=problem.scale, config=config)
+    return lambda query, key, value: attend(query, key, value)[0]
 
 
 def _hopper_with_its_own_tiles(problem: AttentionProblem) -> Attention:
@@ -105,27 +109,24 @@ def _hopper_with_its_own_tiles(problem: AttentionProblem) -> Attention:
     from kernels.algorithms.flash3.run import own_config
 
     config = own_config(own)
-    return lambda query, key, value: flash_forward_hopper(
-        query, key, value, band=own.band, scale=own.scale, config=config
-    )[0]
+    attend = functools.partial(flash_forward_hopper, band=own.band, scale=own.scale, config=config)
+    return lambda query, key, value: attend(query, key, value)[0]
 
 
-def _sdpa(backend: str | None) -> Callable[[AttentionProblem], Attention]:
-    def make(problem: AttentionProblem) -> Attention:
-        import torch.nn.functional as F
-        from torch.nn.attention import SDPBackend, sdpa_kernel
+def _sdpa(backend: str, problem: AttentionProblem) -> Attention:
+    """`backend` is the name of one of SDPBackend; "" leaves the choice to torch."""
+    import torch.nn.functional as F
+    from torch.nn.attention import SDPBackend, sdpa_kernel
 
-        arguments = _sdpa_mask(problem)
-        if problem.q_heads != problem.kv_heads:
-            arguments["enable_gqa"] = True
+    options = _sdpa_mask(problem)
+    if problem.group_size > 1:
+        options["enable_gqa"] = True
 
-        def attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-            with sdpa_kernel(getattr(SDPBackend, backend)) if backend else contextlib.nullcontext():
-                return F.scaled_dot_product_attention(query, key, value, **arguments)
+    def attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        with sdpa_kernel(getattr(SDPBackend, backend)) if backend else contextlib.nullcontext():
+            return F.scaled_dot_product_attention(query, key, value, **options)
 
-        return attend
-
-    return make
+    return attend
 
 
 def _sdpa_mask(problem: AttentionProblem) -> dict:
@@ -162,15 +163,10 @@ def _flex(problem: AttentionProblem) -> Attention:
     def visible(batch: torch.Tensor, head: torch.Tensor, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
         return (k <= q + offset + right) & (k >= q + offset - left)
 
-    block_mask = (
-        None
-        if problem.mask == "full"
-        else create_block_mask(visible, None, None, problem.q_len, problem.kv_len)
-    )
+    sides = (problem.q_len, problem.kv_len)
+    block_mask = None if problem.mask == "full" else create_block_mask(visible, None, None, *sides)
     compiled = torch.compile(flex_attention, dynamic=False)
-    return lambda query, key, value: compiled(
-        query, key, value, block_mask=block_mask, enable_gqa=problem.q_heads != problem.kv_heads
-    )
+    return functools.partial(compiled, block_mask=block_mask, enable_gqa=problem.group_size > 1)
 
 
 def _flash_attention_4(problem: AttentionProblem) -> Attention:
@@ -180,37 +176,30 @@ def _flash_attention_4(problem: AttentionProblem) -> Attention:
     warnings.filterwarnings("ignore", message="Argument aux_data")  # of its own code, at each compilation
     from flash_attn.cute import flash_attn_func
 
-    window = (problem.window_left, problem.window_right) if problem.mask == "window" else (None, None)
+    mask = {"causal": problem.is_causal, "window_size": _window(problem) or (None, None)}
 
     def attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
         # Its tensors are (batch, length, heads, head_dim), of any strides.
         tensors = (tensor.transpose(1, 2) for tensor in (query, key, value))
-        out, _ = flash_attn_func(
-            *tensors, softmax_scale=problem.scale, causal=problem.is_causal, window_size=window
-        )
+        out, _ = flash_attn_func(*tensors, softmax_scale=problem.scale, **mask)
         return out.transpose(1, 2)
 
     return attend
 
 
+GPU, EVERYWHERE = ("cuda",), ("cuda", "interpreter")
 PEERS = {
-    "naive": Peer("naive (torch)", ("cuda", "interpreter"), _naive),
-    "ours": Peer("our kernels, tiles tuned for a full GPU", ("cuda",), _ours),
-    "flash2": Peer("our kernel, these tiles", ("cuda",), _ours_with_the_problems_tiles, differentiable=False),
-    "flash3": Peer(
-        "our Hopper kernel, own tiles", ("cuda",), _hopper_with_its_own_tiles, differentiable=False
+    "naive": Peer("naive (torch)", EVERYWHERE, _naive),
+    "ours": Peer("our kernels, tiles tuned for a full GPU", GPU, _ours),
+    "flash2": Peer("our kernel, these tiles", GPU, _ours_with_the_problems_tiles, differentiable=False),
+    "flash3": Peer("our Hopper kernel, own tiles", GPU, _hopper_with_its_own_tiles, differentiable=False),
+    "sdpa_math": Peer("SDPA math", EVERYWHERE, functools.partial(_sdpa, "MATH"), by_default=False),
+    "sdpa": Peer("torch fused (CPU)", ("interpreter",), functools.partial(_sdpa, "")),
+    "sdpa_flash": Peer("SDPA flash", GPU, functools.partial(_sdpa, "FLASH_ATTENTION")),
+    "sdpa_efficient": Peer("SDPA efficient", GPU, functools.partial(_sdpa, "EFFICIENT_ATTENTION")),
+    "sdpa_cudnn": Peer(
+        "SDPA cuDNN", GPU, functools.partial(_sdpa, "CUDNN_ATTENTION"), library_version=_cudnn_version
     ),
-    "sdpa_math": Peer("SDPA math", ("cuda", "interpreter"), _sdpa("MATH"), by_default=False),
-    "sdpa": Peer("torch fused (CPU)", ("interpreter",), _sdpa(None)),
-    "sdpa_flash": Peer("SDPA flash", ("cuda",), _sdpa("FLASH_ATTENTION")),
-    "sdpa_efficient": Peer("SDPA efficient", ("cuda",), _sdpa("EFFICIENT_ATTENTION")),
-    "sdpa_cudnn": Peer("SDPA cuDNN", ("cuda",), _sdpa("CUDNN_ATTENTION"), library_version=_cudnn_version),
-    "fa4": Peer(
-        "FlashAttention-4",
-        ("cuda",),
-        _flash_attention_4,
-        package=FLASH_ATTENTION_4,
-        library_version=lambda: package_version(FLASH_ATTENTION_4),
-    ),
-    "flex": Peer("FlexAttention", ("cuda",), _flex, by_default=False),
+    "fa4": Peer("FlashAttention-4", GPU, _flash_attention_4, package=FLASH_ATTENTION_4),
+    "flex": Peer("FlexAttention", GPU, _flex, by_default=False),
 }

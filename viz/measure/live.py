@@ -17,7 +17,7 @@ from kernels.worker.client import Job, WorkerClient
 from kernels.worker.failures import FAILURES
 from kernels.worker.requests import MeasureRequest
 from viz.measure.controls import Choice
-from viz.measure.sources import HERE, Source
+from viz.measure.sources import HERE, Source, merged
 from viz.shared import runs
 from viz.shared.formats import format_count, plain
 from viz.shared.waiting import job_words
@@ -144,13 +144,7 @@ def live_source(backend: str) -> Source:
 
 def keep(measurement: Measurement, command: str) -> None:
     """Add a point to this session's measurements, and its command if it is new."""
-    document = live_document()
-    commands = [*filter(None, document.command.split(" && ")), command]
-    st.session_state["live"] = replace(
-        document,
-        measurements=(*document.measurements, measurement),
-        command=" && ".join(dict.fromkeys(commands)),
-    )
+    st.session_state["live"] = merged([live_document(), Document(command, (measurement,))])
 
 
 def keep_ceilings(ceilings: tuple[Ceiling, ...]) -> None:

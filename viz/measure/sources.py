@@ -92,8 +92,9 @@ def file_source(content: bytes) -> Source:
 
 def merged(documents: list[Document]) -> Document:
     """One document with everything, each command once."""
+    commands = (command for document in documents for command in document.command.split(" && "))
     return Document(
-        command=" && ".join(dict.fromkeys(document.command for document in documents if document.command)),
+        command=" && ".join(dict.fromkeys(filter(None, commands))),
         measurements=tuple(entry for document in documents for entry in document.measurements),
         ceilings=tuple(entry for document in documents for entry in document.ceilings),
         counters=tuple(entry for document in documents for entry in document.counters),

@@ -5,10 +5,11 @@ import sys
 
 import pytest
 
+from kernels.measure import counters
 from kernels.measure.counters import (
     BASIC_METRICS,
     L2,
-    MORE_METRICS,
+    TENSOR_METRICS,
     CountersUnavailable,
     KernelCounters,
     parse_csv,
@@ -24,7 +25,9 @@ import sys
 arguments = sys.argv[1:]
 if arguments == ["--query-metrics"]:
     print("Metric Name   Description")
-    print("sm__throughput Counter")
+    print("sm__pipe_tensor_cycles_active Counter")
+elif {slow}:
+    import time; time.sleep(60)
 elif {denied}:
     print("==ERROR== ERR_NVGPUCTRPERM - no permission"); sys.exit(1)
 else:
@@ -33,13 +36,13 @@ else:
 
 
 def test_the_csv_of_ncu_is_read_and_markers_part_the_calls():
-    kernels = parse_csv(NCU_CSV, BASIC_METRICS + MORE_METRICS)
+    kernels = parse_csv(NCU_CSV, BASIC_METRICS + TENSOR_METRICS)
     softmax = kernels[1]
     assert softmax.dram_bytes == 1536500 + 2048
     assert softmax.time_ms == pytest.approx(0.0125)
     assert softmax.metrics[L2] == 5e6
     assert softmax.tensor_percent is None
-    assert KernelCounters("k", {MORE_METRICS[1]: 41.0}).tensor_percent == 41.0
+    assert KernelCounters("k", {TENSOR_METRICS[1]: 41.0}).tensor_percent == 41.0
     assert L2 not in kernels[4].metrics
     assert parse_csv("==ERROR== nothing", BASIC_METRICS) == []
     assert L2 not in parse_csv(NCU_CSV.replace('"4"', '"nan"'), BASIC_METRICS)[2].metrics
@@ -51,9 +54,9 @@ def test_the_csv_of_ncu_is_read_and_markers_part_the_calls():
 def stand_in(tmp_path, monkeypatch):
     """Puts a program on the PATH that writes a CSV in place of ncu, or says that it may not."""
 
-    def put(csv, denied=False):
+    def put(csv, denied=False, slow=False):
         path = tmp_path / "ncu"
-        path.write_text(STAND_IN.format(python=sys.executable, csv=csv, denied=denied))
+        path.write_text(STAND_IN.format(python=sys.executable, csv=csv, denied=denied, slow=slow))
         path.chmod(0o755)
         monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
 
@@ -85,3 +88,10 @@ def test_where_there_are_no_counters_it_says_why(stand_in, csv, denied, message)
     stand_in(csv, denied)
     with pytest.raises(CountersUnavailable, match=message):
         read_counters(SMALL, [("naive", "forward"), ("sdpa_flash", "forward")])
+
+
+def test_ncu_that_does_not_end_is_stopped(stand_in, monkeypatch):
+    stand_in(WHOLE, slow=True)
+    monkeypatch.setattr(counters, "LIMIT_S", 3)
+    with pytest.raises(CountersUnavailable, match="within 3 s"):
+        read_counters(SMALL, [("naive", "forward")])
