@@ -23,7 +23,7 @@ TILE_SIZES = tuple(block for block in BLOCKS if block >= 16)
 def number(
     label: str, low: Number, high: Number, value: Number, step: Number, key: str, width: Width
 ) -> Number:
-    """A number from `low` to `high`."""
+    """A number from `low` to `high`, at first `value`."""
     return st.number_input(label, low, high, value, step, key=key, bind="query-params", width=width)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import streamlit as st
 
@@ -21,28 +21,11 @@ SQUARE = ("S", "P")
 """FlashAttention keeps these on the chip in both passes."""
 
 
-def graphs_view(
-    words: Words,
-    asks_problem: Callable[[], AttentionProblem],
-    asks_lesson: Callable[[], GradientLesson],
-    palette: theme.Palette,
-) -> None:
-    """Two expanders: the layer on the reader's N and d, and two tokens with the reader's seed and spread.
-
-    `asks_problem` and `asks_lesson` draw the controls for these, and return what they say.
-    """
-    st.html(
-        "<style>.stGraphVizChart { overflow-x: auto; } .stGraphVizChart svg { min-width: 44rem; }</style>"
-    )
-    with st.expander("The graph: what flows from Z to the output, and back", expanded=True):
-        problem = asks_problem()
-        backward = switch("Direction", DIRECTIONS, "gradients_direction") == DIRECTIONS[1]
-        st.graphviz_chart(layer_graph(problem, backward, palette))
-        words.draw("layer graph", problem=problem, kept=sum(_flow(problem, name)[1] for name in SQUARE))
-    with st.expander("Two tokens, every path: N = 2, d = 1"):
-        lesson = asks_lesson()
-        _two_tokens(lesson, palette)
-        words.draw("two tokens")
+def draw_layer(words: Words, problem: AttentionProblem, palette: theme.Palette) -> None:
+    """The layer in the direction that the reader chose."""
+    backward = switch("Direction", DIRECTIONS, "gradients_direction") == DIRECTIONS[1]
+    st.graphviz_chart(layer_graph(problem, backward, palette))
+    words.draw("layer graph", problem=problem, kept=sum(_flow(problem, name)[1] for name in SQUARE))
 
 
 def _flow(problem: AttentionProblem, name: str) -> tuple[str, int]:
@@ -54,21 +37,14 @@ def _flow(problem: AttentionProblem, name: str) -> tuple[str, int]:
 def layer_graph(problem: AttentionProblem, backward: bool, palette: theme.Palette) -> str:
     """The layer in the DOT language, with bytes on its edges, forward or backward."""
     letter, way = ("d", "back") if backward else ("", "forward")
-    parts = [
-        _node(
-            letter + name,
-            getattr(palette, theme.tensor_entry(name)),
-            _flow(problem, name)[0],
-            dashed=name in SQUARE,
-        )
-        for name in (*EDGES, "Z_out")
-    ]
+    parts = []
+    for name in (*EDGES, "Z_out"):
+        color, (shape, _) = getattr(palette, theme.tensor_entry(name)), _flow(problem, name)
+        parts.append(_node(letter + name, color, shape, dashed=name in SQUARE))
     for start, ends in EDGES.items():
         color, style = (palette.now, "dashed") if start in SQUARE else (palette.muted, "solid")
-        label = format_bytes(_flow(problem, start)[1])
-        parts += [
-            _edge(letter + start, letter + end, label, color, f'dir="{way}" style="{style}"') for end in ends
-        ]
+        label, look = format_bytes(_flow(problem, start)[1]), f'dir="{way}" style="{style}"'
+        parts += [_edge(letter + start, letter + end, label, color, look) for end in ends]
     return _graph(parts, palette)
 
 
@@ -117,20 +93,18 @@ def _edge(start: str, end: str, label: str, color: str, more: str = "") -> str:
     return f'"{start}" -> "{end}" [label=" {label} " color="{color}" {more}]'
 
 
-def _two_tokens(lesson: GradientLesson, palette: theme.Palette) -> None:
+def draw_two_tokens(lesson: GradientLesson, palette: theme.Palette) -> None:
     """Both graphs, and the sum over the paths of each."""
     v = derived(lesson)
-    for words, graph, factors, name, total in zip(
+    of_value = ("dV_{00}", v["dV"][0, 0], v["dO"][:, 0], v["P"][:, 0])
+    of_score = ("dS_{00}", v["dS"][0, 0], v["dP"][0], v["J quotient"][0][:, 0])
+    for words, graph, (name, total, *factors) in zip(
         ("V00 reaches the loss on two paths:", "S00 reaches it through both weights of its row:"),
         two_tokens_graphs(lesson, palette),
-        ((v["dO"][:, 0], v["P"][:, 0]), (v["dP"][0], v["J quotient"][0][:, 0])),
-        ("dV_{00}", "dS_{00}"),
-        (v["dV"][0, 0], v["dS"][0, 0]),
+        (of_value, of_score),
         strict=True,
     ):
         st.markdown(words)
         st.graphviz_chart(graph)
-        added = " + ".join(
-            rf"({format_tex(a)}) \cdot ({format_tex(b)})" for a, b in zip(*factors, strict=True)
-        )
-        st.latex(f"{name} = {added} = {format_tex(total)}", width="content")
+        products = (rf"({format_tex(a)}) \cdot ({format_tex(b)})" for a, b in zip(*factors, strict=True))
+        st.latex(f"{name} = {' + '.join(products)} = {format_tex(total)}", width="content")

@@ -82,11 +82,6 @@ def _layer_gradients(v: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     return weights | {"dZ": v["dQ"] @ v["W_Q"].T + v["dK"] @ v["W_K"].T + v["dV"] @ v["W_V"].T}
 
 
-def head_counts(dim: int) -> tuple[int, ...]:
-    """The numbers of heads into which `dim` features can be cut."""
-    return tuple(heads for heads in range(1, dim + 1) if dim % heads == 0)
-
-
 def several_heads(
     lesson: GradientLesson, heads: int, given: Mapping[str, np.ndarray] | None = None
 ) -> dict[str, np.ndarray]:

@@ -1,23 +1,17 @@
-"""The backward pass: its work, its loop orders by formula, and the key-outer ones tile by tile in NumPy.
+"""The backward pass: its work, its loop orders by formula, and what a kernel's inner loop moved.
 
 One head, no mask. Algorithms and equations given by number alone are those of Chu, Liu and Lin 2026.
 """
 
 from __future__ import annotations
 
-import functools
-from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass
-
-import numpy as np
 
 from kernels.algorithms.chip import FLOAT32_BYTES, row_bytes, sum_row_bytes
 from kernels.problem import AttentionProblem
 from kernels.trace import Trace
 from kernels.traffic.modelled import LSE_BYTES
-from viz.learn.softmax.maths import first_head, log_sum_exp
-from viz.learn.tiling.maths import span, tiles_of
+from viz.learn.tiling.maths import tiles_of
 
 
 def backward_work(problem: AttentionProblem) -> dict[str, int]:
@@ -43,7 +37,7 @@ class LoopOrder:
     kv_blocks: tuple[str, ...] = ()
     """Blocks of a key tile's rows by head_dim."""
     algorithm: str = ""
-    """Key of kernels.algorithms.ALGORITHMS if a kernel of ours has this order."""
+    """Key of kernels.algorithms.ALGORITHMS if a kernel of ours has this order; "" for the draft."""
 
     @property
     def blocks(self) -> tuple[str, ...]:
@@ -99,20 +93,6 @@ MOVED_IN_LOOP = {
 """Kernel -> the tensors whose blocks its inner loop moves. Of these, the gradients are sums in float32."""
 
 
-def counted_elements(problem: AttentionProblem, traces: Mapping[str, Trace]) -> dict[str, int]:
-    """Slug of a loop order -> elements that its inner loop moved, counted.
-
-    By a kernel of ours, of which `traces` has the traces by algorithm; or by a tile-by-tile run in NumPy.
-    """
-    counted = {}
-    for order in LOOP_ORDERS:
-        if order.algorithm in traces:
-            counted[order.slug] = counted_inner_loop_elements(traces[order.algorithm])
-        elif order in (DRAFT, KEY_OUTER) and can_run(problem):
-            counted[order.slug] = sum(key_outer_run(problem, order).elements_in_loop.values())
-    return counted
-
-
 def counted_inner_loop_elements(trace: Trace) -> int:
     """What the inner loops of a traced run moved, from the bytes that their loads and stores asked for.
 
@@ -146,81 +126,3 @@ def row_wise_backward(problem: AttentionProblem, memory_bytes: int) -> tuple[int
     rows = min(memory // (2 * length), length)
     times = tiles_of(length, rows) if rows else 0
     return rows, bool(rows) * length * (4 * row + times * (2 * row + 4 * sum_row_bytes(problem)))
-
-
-MOST_STEPS = 2048
-MOST_FLOPS = 2e9
-"""A run of at most so many steps and FLOPs takes about a second."""
-FLOAT32 = ("dQ", "lse", "D")
-"""What waits in HBM in float32; everything else has the type of the inputs."""
-
-
-@dataclass(frozen=True, eq=False)
-class KeyOuterRun:
-    """What one run moved, and the gradients that it gave."""
-
-    bytes_moved: int
-    """Over the whole pass."""
-    elements_in_loop: dict[str, int]
-    """By the order's blocks, such as "load dQ"; without lse and D, one number per row."""
-    gradients: dict[str, np.ndarray]
-    """dQ, dK and dV, (rows, head_dim), float64."""
-
-
-def can_run(problem: AttentionProblem) -> bool:
-    """Whether the run is short enough for a page."""
-    flops = 10 * problem.q_len * problem.kv_len * problem.head_dim
-    return problem.q_tiles * problem.kv_tiles <= MOST_STEPS and flops <= MOST_FLOPS
-
-
-def inputs_of(problem: AttentionProblem) -> dict[str, np.ndarray]:
-    """Q, K, V and dO of the problem's seed, with O and lse of the forward pass; float64, one head."""
-    query, key, value = first_head(problem)
-    scores = query @ key.T * problem.scale
-    lse = log_sum_exp(scores)
-    output = np.exp(scores - lse[:, None]) @ value
-    d_output = np.random.default_rng((problem.seed, 1)).standard_normal(query.shape)
-    return {"Q": query, "K": key, "V": value, "O": output, "dO": d_output, "lse": lse}
-
-
-@functools.lru_cache(maxsize=8)
-def key_outer_run(problem: AttentionProblem, order: LoopOrder) -> KeyOuterRun:
-    """KEY_OUTER, or DRAFT, which loads O at every step to compute D again.
-
-    dQ waits in HBM and travels at every step.
-    """
-    arrays = inputs_of(problem) | {"D": np.zeros(problem.q_len)}
-    arrays |= {f"d{name}": np.zeros_like(arrays[name]) for name in "QKV"}
-    moved: Counter[str] = Counter()
-
-    def load(name: str, rows: slice) -> np.ndarray:
-        moved[f"load {name}"] += arrays[name][rows].size
-        return arrays[name][rows]
-
-    def store(name: str, rows: slice, values: np.ndarray) -> None:
-        moved[f"store {name}"] += values.size
-        arrays[name][rows] = values
-
-    q_tiles = [span(i, problem.block_m) for i in range(problem.q_tiles)]
-    if order is KEY_OUTER:
-        for rows in q_tiles:
-            store("D", rows, (load("O", rows) * load("dO", rows)).sum(axis=1))
-    before = moved.copy()
-    for j in range(problem.kv_tiles):
-        keys = span(j, problem.block_n)
-        key, value = load("K", keys), load("V", keys)
-        d_key, d_value = np.zeros_like(key), np.zeros_like(value)
-        for rows in q_tiles:
-            query, d_output, lse = (load(name, rows) for name in ("Q", "dO", "lse"))
-            d = load("D", rows) if order is KEY_OUTER else (load("O", rows) * d_output).sum(axis=1)
-            weights = np.exp(query @ key.T * problem.scale - lse[:, None])
-            d_scores = problem.scale * weights * (d_output @ value.T - d[:, None])
-            store("dQ", rows, load("dQ", rows) + d_scores @ key)
-            d_key += d_scores.T @ query
-            d_value += weights.T @ d_output
-        store("dK", keys, d_key)
-        store("dV", keys, d_value)
-    sizes = {name: FLOAT32_BYTES if name in FLOAT32 else problem.itemsize for name in arrays}
-    bytes_moved = sum(count * sizes[what.split()[1]] for what, count in moved.items())
-    in_loop = {block: moved[block] - before[block] for block in order.q_blocks}
-    return KeyOuterRun(bytes_moved, in_loop, {name: arrays[name] for name in ("dQ", "dK", "dV")})

@@ -42,13 +42,13 @@ def traffic_view(words: Words, palette: theme.Palette) -> None:
     times = tiles_of(problem.q_len, rows) if rows else 0
     squares, work = 7 * problem.q_len * problem.kv_len, lesson.backward_work(problem)
     least = 8 * problem.q_len * problem.head_dim * problem.itemsize
-    counted = lesson.counted_elements(problem, {name: run.trace for name, run in ready.items()})
+    counted = {name: f"{lesson.counted_inner_loop_elements(run.trace):,}" for name, run in ready.items()}
     orders = (
         {
             "order": order,
             "moves": ", ".join(order.blocks),
             "count": len(order.blocks),
-            "counted": f"{counted[order.slug]:,}" if order.slug in counted else "–",
+            "counted": counted.get(order.algorithm, "–"),
             "modelled": order.elements(problem),
         }
         for order in lesson.LOOP_ORDERS
@@ -99,22 +99,16 @@ def traffic_problem(tiles: bool = True) -> AttentionProblem:
 
 
 def byte_bars(problem: AttentionProblem, ready: Mapping[str, runs.Run]) -> list[ByteBar]:
-    """A bar for each way through the backward pass; counted if a run is ready or short enough."""
-    modelled = {name: ALGORITHMS[name].requested_bytes(problem) for name in LINKS.values()}
-    modelled["draft"] = lesson.draft_bytes(problem)
-    counted = {name: run.trace.total_bytes for name, run in ready.items()}
-    if lesson.can_run(problem):
-        counted["draft"] = lesson.key_outer_run(problem, lesson.DRAFT).bytes_moved
-        counted.setdefault("backward_kv_outer", lesson.key_outer_run(problem, lesson.KEY_OUTER).bytes_moved)
+    """A bar for each way through the backward pass; counted if a kernel has run."""
     bars = [ByteBar("standard", standard_requested(problem, "backward"), None, "standard")]
     rows, moved = lesson.row_wise_backward(problem, SRAM_BYTES)
     bars += [ByteBar(f"row-wise, {format_count(rows, 'row')}", moved, None, "state")] if rows else []
-    return bars + [
-        ByteBar(label, modelled[name], counted.get(name), color)
-        for label, name, color in (
-            ("query outside (alg. 6)", "backward_q_outer", "query"),
-            ("key outside, draft (alg. 7)", "draft", "value"),
-            ("key outside (alg. 8)", "backward_kv_outer", "value"),
-            ("our two kernels", "backward", "flash"),
-        )
-    ]
+    for label, name, color in (
+        ("query outside (alg. 6)", "backward_q_outer", "query"),
+        ("key outside, draft (alg. 7)", "", "value"),
+        ("key outside (alg. 8)", "backward_kv_outer", "value"),
+        ("our two kernels", "backward", "flash"),
+    ):
+        modelled = ALGORITHMS[name].requested_bytes(problem) if name else lesson.draft_bytes(problem)
+        bars.append(ByteBar(label, modelled, ready[name].trace.total_bytes if name in ready else None, color))
+    return bars

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 
 import numpy as np
@@ -15,7 +14,7 @@ from kernels.worker.requests import LessonGradientsRequest
 from viz.learn.controls import choice, number, switch
 from viz.learn.gradients import maths
 from viz.learn.gradients.figures import block_error_figure
-from viz.learn.gradients.graphs import graphs_view
+from viz.learn.gradients.graphs import draw_layer, draw_two_tokens
 from viz.learn.gradients.lines import LINE_WORDS, LINES, ROW_BY_ROW, equations_of, numbers_of
 from viz.learn.gradients.orders import traffic_problem, traffic_view
 from viz.learn.matrices import Matrix, matrices_html
@@ -63,12 +62,16 @@ def _rebuild() -> None:
     scores, lse = lines["S"], lines["lse"]
     WORDS.draw("P from lse")
     figure = st.container()
-    score, of_row = float(scores[PREDICTED_ROW, 0]), float(lse[PREDICTED_ROW])
+    numbers = {
+        "row": PREDICTED_ROW,
+        "score": float(scores[PREDICTED_ROW, 0]),
+        "lse": float(lse[PREDICTED_ROW]),
+    }
     answered = type_in(
         "gradients_rebuild",
-        WORDS("weight question", row=PREDICTED_ROW, score=score, lse=of_row),
-        (weight_of_lse(score, of_row),),
-        WORDS("weight answer", score=score, lse=of_row),
+        WORDS("weight question", **numbers),
+        (weight_of_lse(numbers["score"], numbers["lse"]),),
+        WORDS("weight answer", **numbers),
     )
     hidden = np.full(scores.shape, "empty", dtype=object)
     if answered:
@@ -98,38 +101,53 @@ def _row_sums() -> None:
     errors = maths.block_errors(lesson)
     with left:
         block = whole_number("Keys in a block", "gradients_block", 1, lesson.length, min(2, lesson.length))
-        whole = block == lesson.length
+        sign, color = ("=", "green") if block == lesson.length else ("≠", "red")
         sums = Matrix("rowsum(P ∘ dP) in each block", maths.block_sums(lesson, block), "bad")
         row_sums = Matrix("D", maths.derived(lesson)["D of O"], "state")
-        st.html(matrices_html([sums, "=" if whole else "≠", row_sums], colors()))
-        WORDS.draw("block error", color="green" if whole else "red", error=errors[block - 1])
+        st.html(matrices_html([sums, sign, row_sums], colors()))
+        WORDS.draw("block error", color=color, error=errors[block - 1])
     with right:
         plot(block_error_figure(errors, block, colors()), key="gradients_block_errors")
 
 
 def _line_by_line() -> None:
+    """One line of the derivation, and folded the checks of all lines."""
     WORDS.draw("Line by line")
-    name = switch("Line of the derivation", LINES, "gradients_derivation")
+    lines = list(LINES)
+    name = switch("Line of the derivation", lines, "gradients_derivation")
     with _inputs():
-        lesson = _lesson()
-        heads = _heads(lesson.dim) if name == "heads" else 1
-        row = _row(lesson.length) if name in ROW_BY_ROW else 0
+        lesson, heads, row = _lesson(), 1, 0
+        if name == "heads":
+            counts = [each for each in range(1, lesson.dim + 1) if lesson.dim % each == 0]
+            heads = choice("Heads h", counts, counts[min(1, len(counts) - 1)], "gradients_heads", 100)
+        if name in ROW_BY_ROW:
+            chosen = st.session_state.get("gradients_row", 0)
+            st.session_state["gradients_row"] = min(chosen, lesson.length - 1)
+            last = lesson.length - 1
+            row = st.number_input("Row", 0, last, step=1, key="gradients_row", bind="query-params", width=80)
     references, note = _references(lesson)
     with st.container(border=True, key="gradients_slide"):
         _one_line(name, lesson, row, heads, references)
-        _back_and_forward(name)
+        with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+            step_buttons("gradients_derivation", lines, name, "Back", "Forward")  # arrow keys for the speaker
+            st.caption(f"line {lines.index(name) + 1} of {len(lines)}", width="content")
     with st.expander("Every line against autograd and our kernels"):
         _all_lines(lesson, references, note)
 
 
 def _graphs() -> None:
+    """The layer on the reader's N and d, and two tokens with the reader's seed and spread."""
     WORDS.draw("Graphs")
-
-    def two_tokens() -> GradientLesson:
+    st.html(
+        "<style>.stGraphVizChart { overflow-x: auto; } .stGraphVizChart svg { min-width: 44rem; }</style>"
+    )
+    with st.expander("The graph: what flows from Z to the output, and back", expanded=True):
+        draw_layer(WORDS, traffic_problem(tiles=False), colors())
+    with st.expander("Two tokens, every path: N = 2, d = 1"):
         with _inputs():
-            return _lesson(length=2, dim=1)
-
-    graphs_view(WORDS, functools.partial(traffic_problem, tiles=False), two_tokens, colors())
+            lesson = _lesson(length=2, dim=1)
+        draw_two_tokens(lesson, colors())
+        WORDS.draw("two tokens")
 
 
 LABELS = {"length": "N, tokens", "dim": "d, features", "spread": "Spread of S", "seed": "Seed"}
@@ -149,18 +167,6 @@ def _lesson(**fixed: int) -> GradientLesson:
             step = 1 if isinstance(default, int) else 0.1
             chosen[field] = number(label, *LIMITS[field], default, step, f"gradients_{field}", 105)
     return GradientLesson(**fixed, **chosen)
-
-
-def _row(length: int) -> int:
-    if st.session_state.get("gradients_row", 0) >= length:
-        st.session_state["gradients_row"] = length - 1
-    return st.number_input("Row", 0, length - 1, step=1, key="gradients_row", bind="query-params", width=80)
-
-
-def _heads(dim: int) -> int:
-    """A number of heads that divides the features."""
-    counts = maths.head_counts(dim)
-    return choice("Heads h", counts, counts[min(1, len(counts) - 1)], "gradients_heads", 100)
 
 
 def _references(lesson: GradientLesson) -> tuple[References, str]:
@@ -212,14 +218,6 @@ def _one_line(name: str, lesson: GradientLesson, row: int, heads: int, reference
     if name == "heads":
         difference = format_error(maths.difference_of("Z", lesson, heads))
         st.markdown(f"Largest difference of dZ from {DIFFERENCES}: {difference} (measured).")
-
-
-def _back_and_forward(line: str) -> None:
-    """Buttons, and arrow keys for the speaker."""
-    lines = list(LINES)
-    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
-        step_buttons("gradients_derivation", lines, line, "Back", "Forward")
-        st.caption(f"line {lines.index(line) + 1} of {len(lines)}", width="content")
 
 
 def _all_lines(lesson: GradientLesson, references: References, note: str) -> None:
