@@ -39,11 +39,17 @@ PROBLEMS = [
 """Among them: one tile alone, rows that see no key, keys that no row sees, decoding."""
 
 
-def test_standard_attention_moves_four_square_matrices_beside_its_inputs():
-    problem = AttentionProblem(q_len=1024, kv_len=1024, head_dim=64)
-    square, matrix = 1024 * 1024 * 2, 1024 * 64 * 2
-    assert standard_bytes(problem) == 4 * square + 4 * matrix
-    assert sum(standard_ledger(problem).values()) == standard_bytes(problem)
+def test_standard_attention_moves_four_square_matrices_forward_and_seven_backward():
+    """Backward: P and dP twice, dS three times; dO twice, and everything else once."""
+    problem = AttentionProblem(q_heads=4, kv_heads=2, q_len=10, kv_len=20, head_dim=16)
+    rows, keys, square = 4 * 10 * 16 * 2, 4 * 20 * 16 * 2, 4 * 10 * 20 * 2
+    assert (
+        standard_bytes(problem) == sum(standard_ledger(problem).values()) == 4 * square + 2 * rows + 2 * keys
+    )
+    once = {"Q": rows, "K": keys, "V": keys, "dQ": rows, "dK": keys, "dV": keys}
+    squares = {"P": 2 * square, "dP": 2 * square, "dS": 3 * square}
+    assert standard_ledger(problem, "backward") == once | squares | {"dO": 2 * rows}
+    assert standard_bytes(problem, "backward") == 4 * rows + 4 * keys + 7 * square
 
 
 def test_standard_attention_requests_what_its_own_run_does_and_backward_a_tile_for_each_product():
@@ -55,30 +61,18 @@ def test_standard_attention_requests_what_its_own_run_does_and_backward_a_tile_f
     assert standard_requested(problem, "backward") == products + 7 * 40 * 40 * 2
 
 
-def test_the_slides_example_is_reproduced():
+def test_numbers_of_the_papers_are_reproduced():
     """Chu, Liu and Lin 2026: T = 1024, d = 64, float16, A100: 0.86 us of arithmetic, 4 us of traffic."""
     problem, gpu = AttentionProblem(q_len=1024, kv_len=1024, head_dim=64), GPUS["A100"]
     assert forward_flops(problem) / gpu.fp16_flops * 1e6 == pytest.approx(0.86, abs=0.005)
     score_accesses = 4 * 1024 * 1024 * 2
     assert score_accesses / gpu.hbm_bandwidth * 1e6 == pytest.approx(4.1, abs=0.05)
-
-
-def test_flash_requests_lie_between_compulsory_and_standard_for_long_sequences():
-    problem = AttentionProblem(q_len=4096, kv_len=4096, head_dim=64, block_m=128)
-    assert compulsory_bytes(problem) < ALGORITHMS["flash2"].requested_bytes(problem) < standard_bytes(problem)
-    causal = problem.with_(mask="causal")
-    assert ALGORITHMS["flash2"].requested_bytes(causal) < 0.6 * ALGORITHMS["flash2"].requested_bytes(problem)
-    assert forward_flops(causal) == forward_flops(problem) // 2
-
-
-def test_the_backward_pass_of_standard_attention_moves_seven_square_matrices():
-    """P and dP twice, dS three times; dO twice, and everything else once."""
-    problem = AttentionProblem(q_heads=4, kv_heads=2, q_len=10, kv_len=20, head_dim=16)
-    rows, keys, square = 4 * 10 * 16 * 2, 4 * 20 * 16 * 2, 4 * 10 * 20 * 2
-    once = {"Q": rows, "K": keys, "V": keys, "dQ": rows, "dK": keys, "dV": keys}
-    squares = {"P": 2 * square, "dP": 2 * square, "dS": 3 * square}
-    assert standard_ledger(problem, "backward") == once | squares | {"dO": 2 * rows}
-    assert standard_bytes(problem, "backward") == 4 * rows + 4 * keys + 7 * square
+    long, requested = (
+        problem.with_(q_len=4096, kv_len=4096, block_m=128),
+        ALGORITHMS["flash2"].requested_bytes,
+    )
+    assert compulsory_bytes(long) < requested(long) < standard_bytes(long)
+    assert requested(long.with_(mask="causal")) < 0.6 * requested(long)
 
 
 @pytest.mark.parametrize("problem", PROBLEMS, ids=problem_id)
