@@ -1,8 +1,8 @@
 """A chapter as Markdown: `words.md` has its sections, and its page gives each numbers, figures and controls.
 
 In a section, `{{name}}` is a number and `[[row max|m]]` a term of the glossary. A line `<name>` is what the
-page gives by that name; several in a line stand side by side, `<name:3>` three times as wide as `<other>`. A
-paragraph that begins with `> ` is small print, `# ` begins a heading, and lines that begin with `$$ ` are
+page gives by that name, or else the section of that name; several in a line stand side by side, `<name:3>`
+three times as wide as `<other>`. A paragraph that begins with `> ` is small print, `# ` begins a heading, and lines that begin with `$$ ` are
 formulas side by side. `### ` begins what is folded, and `---` ends it. A line that ends with a backslash
 ends a line on the page.
 """
@@ -83,12 +83,27 @@ class Words:
                     folded.close()
                 if block.startswith("### "):
                     folded.enter_context(st.expander(block[4:]))
+                elif slots := SLOT.findall(block) if block.startswith("<") else []:
+                    self._draw_slots(slots, given)
                 else:
                     _draw_block(block, given)
 
+    def _draw_slots(self, slots: list[tuple[str, str]], given: dict[str, Any]) -> None:
+        """What the page gives by these names; if it gives nothing, the sections with these names."""
+        places: Sequence = [contextlib.nullcontext()]
+        if len(slots) > 1:
+            widths = [int(width or 1) for _, width in slots]
+            places = st.columns(widths, gap="large", vertical_alignment="center")
+        for place, (name, _) in zip(places, slots, strict=True):
+            with place:
+                if name in given:
+                    _draw_given(name, given[name])
+                else:
+                    self.draw(name, **given)
+
 
 def _draw_block(block: str, given: dict[str, Any]) -> None:
-    """Small print, formulas, or what the page gives."""
+    """Small print, formulas, or a heading."""
     if block.startswith("> "):
         say(filled(block[2:], given), small=True)
     elif block.startswith("$$ ") and "\n" not in block:
@@ -97,15 +112,6 @@ def _draw_block(block: str, given: dict[str, Any]) -> None:
         formulas(*(filled(line[3:], given) for line in block.split("\n")))
     elif block.startswith("# "):
         st.subheader(block[2:], anchor=False)
-    elif slots := SLOT.findall(block):
-        places: Sequence = [contextlib.nullcontext()]
-        if len(slots) > 1:
-            places = st.columns(
-                [int(width or 1) for _, width in slots], gap="large", vertical_alignment="center"
-            )
-        for place, (name, _) in zip(places, slots, strict=True):
-            with place:
-                _draw_given(name, given[name])
 
 
 def _draw_given(name: str, element: Any) -> None:

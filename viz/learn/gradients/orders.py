@@ -40,7 +40,7 @@ def traffic_view(words: Words, palette: theme.Palette) -> None:
     forward, backward = ALGORITHMS["flash2"], ALGORITHMS["backward"]
     rows, _ = lesson.row_wise_backward(problem, SRAM_BYTES)
     times = tiles_of(problem.q_len, rows) if rows else 0
-    squares, work = 7 * problem.q_len * problem.kv_len, lesson.backward_work(problem)
+    squares = 7 * problem.q_len * problem.kv_len
     least = 8 * problem.q_len * problem.head_dim * problem.itemsize
     counted = {name: f"{lesson.counted_inner_loop_elements(run.trace):,}" for name, run in ready.items()}
     orders = (
@@ -68,17 +68,13 @@ def traffic_view(words: Words, palette: theme.Palette) -> None:
             key_bytes=ALGORITHMS["backward_kv_outer"].requested_bytes(problem),
             squares=squares,
             squares_bytes=squares * problem.itemsize,
-            work=words("work", **work),
-            reasons=words(
-                "reasons",
-                all=work["all"],
-                products=sum(kernel.products for kernel in backward.kernels),
-                forward_flops=forward_flops(problem),
-                forward_chip=forward.chip_bytes(problem),
-                backward_chip=backward.chip_bytes(problem),
-                forward_bytes=forward.requested_bytes(problem),
-                backward_bytes=backward.requested_bytes(problem),
-            ),
+            products=sum(kernel.products for kernel in backward.kernels),
+            forward_flops=forward_flops(problem),
+            forward_chip=forward.chip_bytes(problem),
+            backward_chip=backward.chip_bytes(problem),
+            forward_bytes=forward.requested_bytes(problem),
+            backward_bytes=backward.requested_bytes(problem),
+            **lesson.backward_work(problem),
         )
 
 

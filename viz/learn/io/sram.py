@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-
 import streamlit as st
 
 from kernels.algorithms.backward.entry import DK_DV
@@ -45,25 +43,23 @@ def draw_blocks(words: Words, problem: AttentionProblem, memory_bytes: int, gpu:
         f"{gpu.name}: {format_kib(room)} per program": room,
     }
     needed = sum(lesson.backward_blocks(forward, d).values())
-    rule = functools.partial(words.draw, memory=memory, d=d, quarter=memory // 4)
     yours = lesson.BlockSizes(problem.block_m, problem.block_n)
     words.draw(
         "blocks",
-        blocks=blocks_figure(bars, limits, colors()),
+        figure=blocks_figure(bars, limits, colors()),
         problem=problem,
-        room=words(
-            "room of tiles",
-            simple=sum(lesson.forward_blocks(yours, d).values()) * problem.itemsize,
-            chip=FORWARD.chip_bytes(problem),
-            tiles=_tiles_and_d(compiled[0]),
-            shared=compiled[0].info.shared_bytes,
-        ),
-        rule_forward=functools.partial(
-            rule, "rule forward", sizes=forward, blocks=lesson.forward_blocks(forward, d)
-        ),
-        rule_backward=functools.partial(
-            rule, "rule backward", sizes=backward, needed=needed, share=needed / memory
-        ),
+        simple=sum(lesson.forward_blocks(yours, d).values()) * problem.itemsize,
+        chip=FORWARD.chip_bytes(problem),
+        tiles=_tiles_and_d(compiled[0]),
+        shared=compiled[0].info.shared_bytes,
+        memory=memory,
+        d=d,
+        quarter=memory // 4,
+        forward=forward,
+        blocks=lesson.forward_blocks(forward, d),
+        backward=backward,
+        needed=needed,
+        share=needed / memory,
         compiled=words.rows("compiled kernels", (_row(launch, room) for launch in launches)),
         gpu=gpu,
     )

@@ -43,7 +43,6 @@ def show() -> None:
         "start",
         problem=PROBLEM,
         player=_player,
-        lines=_lines,
         scene=functools.partial(scene_popover, _scene, "kernel_scene"),
         run=run,
         standard=standard_requested(PROBLEM),
@@ -51,12 +50,6 @@ def show() -> None:
         predict=functools.partial(_predict, run),
     )
     explore_link("Your own sizes: Explore", PROBLEM)
-
-
-def _lines() -> None:
-    """The kernel's names in the reader's words."""
-    with st.expander("The lines of the kernel, in plain words", expanded=True):
-        WORDS.draw("lines")
 
 
 @st.fragment

@@ -149,14 +149,17 @@ def _one_pass(row: np.ndarray, values: np.ndarray, steps: tuple[OnlineStep, ...]
     step, all_y = steps[now], (0.0, *lesson.numerators(steps, values))
     before, y = all_y[now : now + 2]
     added = float(step.terms @ values[step.start : step.end])
-    numbers = {"step": step, "before": before, "added": added, "y": y, "o": y / step.l}
     WORDS.draw(
         "block",
         row=figures.row_html(row, steps, now),
         sum=figures.sum_figure(steps, now, colors()),
         next=functools.partial(_next_block, row, values, steps, now),
         update=lambda: [st.latex(formula) for formula in update_tex(step)],
-        numerator=functools.partial(WORDS.draw, "numerator", **numbers),
+        step=step,
+        before=before,
+        added=added,
+        y=y,
+        o=y / step.l,
     )
 
 
@@ -191,8 +194,7 @@ def _passes(row: np.ndarray, values: np.ndarray, block: int) -> None:
         reads = stepper("softmax_reads", len(runs["three passes"].known))
         st.html(figures.passes_html(runs, reads))
 
-    to_two, to_one = (functools.partial(WORDS.draw, name) for name in ("three to two", "two to one"))
-    WORDS.draw("passes", ways=ways, to_two=to_two, to_one=to_one)
+    WORDS.draw("passes", ways=ways)
 
 
 def _links(steps: tuple[OnlineStep, ...]) -> None:
