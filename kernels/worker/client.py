@@ -6,7 +6,6 @@ Safe to use from many threads. Imports neither torch nor triton.
 from __future__ import annotations
 
 import atexit
-import collections
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -17,7 +16,7 @@ import msgspec
 from kernels.device.backend import DeviceInfo
 from kernels.worker.failures import Cancelled, Crashed, JobFailure, TimedOut, failure_of
 from kernels.worker.process import WorkerProcess
-from kernels.worker.requests import Request, Result
+from kernels.worker.requests import Answer, Request, Result
 
 START_LIMIT_S = 120.0
 NEXT_TRY_S = 1.0
@@ -41,8 +40,6 @@ class Job(Generic[Result]):
         self.cancelled = False
         self._client = client
         self._finished = threading.Event()
-        self._reading = threading.Lock()
-        self._answer: tuple[dict, bytes] | None = None
         self._result: Result | None = None
         self._failure: Exception | None = None
 
@@ -69,10 +66,6 @@ class Job(Generic[Result]):
             raise TimeoutError(f"the job has not ended after {timeout_s} s")
         if self._failure is not None:
             raise self._failure
-        with self._reading:
-            if self._answer is not None:
-                (plain, blob), self._answer = self._answer, None
-                self._result = self.request.result(msgspec.convert(plain, self.request.answers), blob)
         assert self._result is not None
         return self._result
 
@@ -84,9 +77,12 @@ class Job(Generic[Result]):
         """Take the job out of the queue, or stop it by restarting the worker. Does nothing after its end."""
         self._client.cancel(self)
 
-    def finish(self, answer: tuple[dict, bytes] | None = None, failure: Exception | None = None) -> None:
+    def finish(self, answer: Answer | None = None, failure: Exception | None = None) -> None:
         """Called by the client, once."""
-        self._answer, self._failure, self.blob = answer, failure, b""
+        if answer is not None:
+            plain, blob = answer
+            self._result = self.request.result(msgspec.convert(plain, self.request.answers), blob)
+        self._failure, self.blob = failure, b""
         self._finished.set()
 
 
@@ -109,9 +105,8 @@ class WorkerClient:
         self._arguments = [] if memory_limit_bytes is None else ["--memory-limit", str(memory_limit_bytes)]
         self._arguments += [word for kernel in kernels for word in ("--kernel", kernel)]
         self._environment = environment or {}
-        self._lock = threading.Lock()
-        self._wake = threading.Condition(self._lock)
-        self._queue: collections.deque[Job] = collections.deque()
+        self._lock = threading.Condition()
+        self._queue: list[Job] = []
         self._running: Job | None = None
         self._closed = False
         self._process: WorkerProcess | None = None
@@ -128,12 +123,12 @@ class WorkerClient:
         Raises RuntimeError once the client is closed.
         """
         job = Job(self, request, self.time_limit_s if time_limit_s is None else time_limit_s, blob)
-        with self._wake:
+        with self._lock:
             if self._closed:
                 raise RuntimeError("the worker client is closed")
             patient = [place for place, other in enumerate(self._queue) if other.request.patient]
             self._queue.insert(patient[0] if patient and not request.patient else len(self._queue), job)
-            self._wake.notify()
+            self._lock.notify()
         return job
 
     def wait_ready(self, timeout_s: float | None = None) -> bool:
@@ -171,14 +166,13 @@ class WorkerClient:
     def close(self) -> None:
         """Stop the worker; jobs in the queue are cancelled."""
         atexit.unregister(self.close)
-        with self._wake:
+        with self._lock:
             self._closed = True
-            waiting, running = list(self._queue), self._running
-            self._queue.clear()
-            if running is not None:
-                running.cancelled = True
+            waiting, self._queue = self._queue, []
+            if self._running is not None:
+                self._running.cancelled = True
             self._kill()
-            self._wake.notify()
+            self._lock.notify()
         for job in waiting:
             job.finish(failure=Cancelled())
 
@@ -205,13 +199,13 @@ class WorkerClient:
 
     def _next_job(self, process: WorkerProcess) -> Job | None:
         """Wait for a job; None if the client was closed or the worker died meanwhile."""
-        with self._wake:
+        with self._lock:
             while not self._queue and not self._closed and process.process_id is not None:
-                self._wake.wait(0.5)  # to notice a worker that dies between jobs
+                self._lock.wait(0.5)  # to notice a worker that dies between jobs
             if self._closed or not self._queue:
                 return None
-            self._running = self._queue.popleft()
-            return self._running
+            self._running = self._queue.pop(0)
+        return self._running
 
     def _start(self) -> None:
         exit_code = None
@@ -235,38 +229,37 @@ class WorkerClient:
         except OSError as error:  # such as too little memory or too few file descriptors
             self.start_failure = f"it cannot be started: {error}"
         with self._lock:
-            waiting, self._queue = self._queue, collections.deque()
+            waiting, self._queue = self._queue, []
         for job in waiting:
             job.finish(failure=Crashed(exit_code, self.start_failure))
         time.sleep(NEXT_TRY_S)
 
     def _run(self, process: WorkerProcess, job: Job) -> None:
-        """Send the job to the worker, and take its messages until the job has ended."""
+        """Send the job to the worker, and take its messages until the job has ended.
+
+        If the worker dies before it has begun the job, the next worker gets it, but only once.
+        """
         deadline = time.monotonic() + job.time_limit_s
         process.send({"request": job.request.name, "values": job.request}, job.blob)
-        while not job.done:
-            try:
-                message = process.receive(deadline - time.monotonic())
-            except TimeoutError:
-                process.kill()
-                process.wait()
-                job.finish(failure=TimedOut(job.time_limit_s))
-                return
-            if message is None:
-                self._end_of_worker(process, job)
-                return
-            said, blob = message
-            if said["event"] == "started":
-                job.started = True
-            elif said["event"] == "progress":
-                job.fraction, job.label = said["fraction"], said["label"]
-            elif said["event"] == "done":
-                job.finish(answer=(said["answer"], blob))
-            else:
-                job.finish(failure=failure_of(said, process.wait() if said["kind"] == "crashed" else None))
-
-    def _end_of_worker(self, process: WorkerProcess, job: Job) -> None:
-        """The worker died. If it had not begun the job, the next worker gets it, but only once."""
+        try:
+            while (message := process.receive(deadline - time.monotonic())) is not None:
+                said, blob = message
+                if said["event"] == "started":
+                    job.started = True
+                elif said["event"] == "progress":
+                    job.fraction, job.label = said["fraction"], said["label"]
+                elif said["event"] == "done":
+                    job.finish(answer=(said["answer"], blob))
+                    return
+                else:
+                    exit_code = process.wait() if said["kind"] == "crashed" else None
+                    job.finish(failure=failure_of(said, exit_code))
+                    return
+        except TimeoutError:
+            process.kill()
+            process.wait()
+            job.finish(failure=TimedOut(job.time_limit_s))
+            return
         exit_code = process.wait()
         if job.cancelled:
             job.finish(failure=Cancelled())
@@ -275,7 +268,7 @@ class WorkerClient:
         else:
             job.started = True
             with self._lock:
-                self._queue.appendleft(job)
+                self._queue.insert(0, job)
 
     def _kill(self) -> None:
         if self._process is not None:

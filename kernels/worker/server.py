@@ -16,7 +16,7 @@ from typing import BinaryIO
 import msgspec
 
 import kernels.check.requests
-import kernels.check.subject.compile_request  # noqa: F401  the classes of its jobs
+import kernels.check.subject.compiling  # noqa: F401  the classes of its jobs
 from kernels.worker.failures import message_of
 from kernels.worker.protocol import read_message, write_message
 from kernels.worker.requests import REQUESTS
