@@ -10,10 +10,16 @@ from kernels.problem import AttentionProblem
 
 def format_bytes(count: float) -> str:
     """Decimal units, three significant digits: 1.18 MB."""
-    for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+    return f"{count:.0f} B" if count < 999.5 else f"{_in_units(count, 'TGMk')}B"
+
+
+def _in_units(count: float, letters: str) -> str:
+    """Three significant digits and the letter of a decimal unit, or none."""
+    for place, letter in enumerate(letters):
+        size = 1000.0 ** (len(letters) - place)
         if count >= 0.9995 * size:
-            return f"{significant(count / size)} {unit}"
-    return f"{count:.0f} B"
+            return f"{significant(count / size)} {letter}"
+    return f"{significant(count)} "
 
 
 def format_count(count: int, noun: str) -> str:
@@ -44,12 +50,9 @@ def format_kib(count: float) -> str:
 
 def format_ms(milliseconds: float) -> str:
     """Seconds down to nanoseconds, three significant digits: 1.5 ms."""
-    if milliseconds >= 1000:
-        return f"{significant(milliseconds / 1000)} s"
-    if milliseconds >= 1:
-        return f"{significant(milliseconds)} ms"
-    if milliseconds >= 1e-3:
-        return f"{significant(milliseconds * 1e3)} µs"
+    for unit, size in (("s", 1000), ("ms", 1), ("µs", 1e-3)):
+        if milliseconds >= size:
+            return f"{significant(milliseconds / size)} {unit}"
     return f"{significant(milliseconds * 1e6)} ns"
 
 
@@ -60,10 +63,7 @@ def format_error(error: float) -> str:
 
 def format_flops(count: float) -> str:
     """Floating-point operations, decimal units: 268 MFLOP. For a rate write "/s" after it."""
-    for unit, size in (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if count >= 0.9995 * size:
-            return f"{significant(count / size)} {unit}FLOP"
-    return f"{significant(count)} FLOP"
+    return f"{_in_units(count, 'PTGMk')}FLOP"
 
 
 def format_ratio(ratio: float) -> str:
@@ -99,14 +99,10 @@ def significant(number: float, digits: int = 3) -> str:
 def format_number(number: float, digits: int = 3) -> str:
     """Any float: 0.135, −2, 4.54e−05, ∞, NaN."""
     number = float(number)
-    if math.isnan(number):
-        return "NaN"
-    if math.isinf(number):
-        return "∞" if number > 0 else "−∞"
-    if number == 0 or 1e-3 <= abs(number) < 1e6:
-        text = significant(number, digits)
-    else:
-        text = f"{number:.{digits - 1}e}"
+    if not math.isfinite(number):
+        return str(number).replace("nan", "NaN").replace("inf", "∞").replace("-", "−")
+    plainly = number == 0 or 1e-3 <= abs(number) < 1e6
+    text = significant(number, digits) if plainly else f"{number:.{digits - 1}e}"
     return text.replace("-", "−")
 
 

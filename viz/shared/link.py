@@ -11,6 +11,7 @@ import contextlib
 import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from typing import Any
 from urllib.parse import parse_qs
 
 import streamlit as st
@@ -23,10 +24,8 @@ LINK = "link"
 """Key in the session of the Link with which the page was opened."""
 LEFT = "left_with"
 """Key in the session of the values of the URL with which each page was left, by page."""
-LONGEST = 40
-"""Characters of a name or a value that a message repeats."""
-MOST = 5
-"""Names that a message repeats."""
+LONGEST = 80
+"""Characters of a link that a message repeats."""
 
 
 @dataclass(frozen=True)
@@ -38,13 +37,13 @@ class UrlField:
     accepts: range | tuple[str | int, ...] = ()
     """Whole numbers or choices; () if its widget alone knows, or whoever reads it."""
 
-    def read(self, text: str | None) -> str | int | None:
-        """The value of a text in the URL; None for a text that is not accepted."""
+    def read(self, text: str | None, otherwise: Any = None) -> Any:
+        """The value of a text in the URL; `otherwise` for a text that is not accepted."""
         if isinstance(self.accepts, range):
             number = _number(text or "")
             # A widget for whole numbers cuts a fraction off. NaN fails both comparisons.
-            return int(number) if self.accepts[0] <= number <= self.accepts[-1] else None
-        return next((value for value in self.accepts if str(value) == text), None)
+            return int(number) if self.accepts[0] <= number <= self.accepts[-1] else otherwise
+        return next((value for value in self.accepts if str(value) == text), otherwise)
 
     @property
     def expected(self) -> str:
@@ -166,17 +165,16 @@ def say_refused() -> None:
         used = [str(each) for each in (value if is_list else [] if value is None else [value])]
         lost = [text for text in given if text not in kept] if is_list or not kept else []
         if lost and not _are_alike(given if is_list else given[-1:], used):
-            words = link.known[name].expected if link.known and name in link.known else ""
-            using = ", ".join(used) or "nothing"
-            _say({name: lost}, f"is not accepted{plain(words)}. Using {using} instead.")
+            field = link.known.get(name) if link.known else None
+            words = plain(field.expected) if field else ""
+            _say({name: lost}, f"is not accepted{words}. Using {', '.join(used) or 'nothing'} instead.")
 
 
 def _say(asked: dict[str, list[str]], words: str) -> None:
-    """Say what came of names and their values in the link; the first of them stand for more."""
-    pairs = [f"{name[:LONGEST]}={', '.join(given)[:LONGEST]}" for name, given in asked.items()]
-    more = f" and {len(pairs) - MOST} more" if len(pairs) > MOST else ""
-    given = plain(" ".join(", ".join(pairs[:MOST]).split()))
-    st.toast(f"{given}{more} in the link {words}", icon=":material/link_off:", duration="long")
+    """Say what came of names and their values in the link."""
+    given = " ".join(", ".join(f"{name}={', '.join(texts)}" for name, texts in asked.items()).split())
+    cut = f"{given[:LONGEST]} …" if len(given) > LONGEST else given
+    st.toast(f"{plain(cut)} in the link {words}", icon=":material/link_off:", duration="long")
 
 
 def _are_alike(given: list[str], used: list[str]) -> bool:

@@ -60,14 +60,12 @@ SHAPE = {
     "dtype": ("dtype", ""),
     "seed": ("seed", ""),
 }
+SPLITS = "For split-KV decoding; 0: as many as fill the device. The interpreter counts as 8 SMs"
 FURTHER = {
     "q_heads": ("query heads", ""),
     "kv_heads": ("key heads", ""),
     "batch": ("batch", ""),
-    "kv_splits": (
-        "key splits",
-        "For split-KV decoding; 0: as many as fill the device. The interpreter counts as 8 SMs",
-    ),
+    "kv_splits": ("key splits", SPLITS),
     "window_left": ("keys before", "Of a sliding window"),
     "window_right": ("keys after", "Of a sliding window"),
 }
@@ -80,10 +78,8 @@ def _take_preset() -> None:
     preset = PRESETS.get(st.session_state["preset"])
     if preset:
         st.session_state.update(preset.problem.as_dict())
-        algorithm = preset.algorithm
-        if not algorithm and st.session_state.get("algorithm") in PRESET_ALGORITHMS:
-            algorithm = FIRST
-        if algorithm:
+        taken_back = FIRST if st.session_state.get("algorithm") in PRESET_ALGORITHMS else None
+        if algorithm := preset.algorithm or taken_back:
             st.query_params["algorithm"] = algorithm
 
 
@@ -95,8 +91,7 @@ def _take_link() -> None:
     given = opened_with()
     if {"algorithm", *PROBLEM_IN_LINK} & {*given}:
         for name in {*PROBLEM_IN_LINK} - {*st.query_params}:  # Streamlit gives the controls the others
-            value = PROBLEM_IN_LINK[name].read(given.get(name))
-            st.session_state[name] = getattr(DEFAULT, name) if value is None else value
+            st.session_state[name] = PROBLEM_IN_LINK[name].read(given.get(name), getattr(DEFAULT, name))
 
 
 def _problem() -> AttentionProblem:
@@ -169,10 +164,9 @@ def algorithm_control() -> str:
 
 def _by_name(place: DeltaGenerator, label: str, field: UrlField, help_words: str | None = None) -> str:
     """An algorithm, or NONE; in the URL by its name, on the page by its label."""
-    named = field.read(st.query_params.get(field.name))
-    if named is None:
+    named = st.session_state[field.name] = field.read(st.query_params.get(field.name), field.default)
+    if st.query_params.get(field.name) != named:
         st.query_params.pop(field.name, None)
-    st.session_state[field.name] = named or field.default
 
     def take() -> None:
         st.query_params[field.name] = st.session_state[field.name]
@@ -196,15 +190,13 @@ def versus_controls(problem: AttentionProblem) -> RunRequest | None:
     """
     with st.sidebar.expander("Compare with a second run"):
         algorithm = _by_name(st.container(), "B: algorithm", VERSUS)
-        changes: dict[str, int | str] = {}
-        left, right = st.columns(2)
-        places = (left, right, st.container())  # three beside each other would cut their labels
-        for place, (name, field) in zip(places, SECOND.items(), strict=True):
-            label = f"B: {name if name == 'mask' else name.upper()}"
-            words = {str(value): value for value in field.accepts}
-            chosen = place.selectbox(label, list(words), key=field.name, bind="query-params")
+        places = (*st.columns(2), st.container())  # three beside each other would cut their labels
+        labels = ("B: BLOCK_M", "B: BLOCK_N", "B: mask")
+        changes: dict[str, Any] = {}
+        for place, label, (name, field) in zip(places, labels, SECOND.items(), strict=True):
+            chosen = place.selectbox(label, [*map(str, field.accepts)], key=field.name, bind="query-params")
             if chosen != SAME:
-                changes[name] = words[chosen]
+                changes[name] = field.read(chosen)
     if algorithm == NONE:
         return None
     try:
