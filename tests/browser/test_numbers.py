@@ -61,19 +61,30 @@ def test_z_opens_the_tile_in_its_numbers_the_address_keeps_it_and_arrows_pick_it
     page.assert_clean()
 
 
-def test_z_opens_the_tile_that_holds_a_row_picked_elsewhere(player_of):
-    page = player_of(recorded(), step="20", row="0.27").press("z")
-    assert page.text(".fa-micro .fa-head") == "Query tile 6, key tile 3, explained for row 27"
+BLIND = AttentionProblem(q_len=12, kv_len=4, head_dim=16, block_m=4, block_n=4, mask="causal")
+
+
+@pytest.mark.parametrize(
+    ("trace", "state", "opens", "css", "words"),
+    [
+        (recorded, {"step": "20", "row": "0.27"}, True, ".fa-micro .fa-head", "Query tile 6, key tile 3"),
+        (lambda: run_traced(BLIND, "flash2"), {"row": "0.1"}, False, ".fa-readout", "Row 1 sees no key"),
+        # nobody can run the kernel again for a page on disk
+        (lambda: recorded(problem=PRESETS["gpt2"].problem), {}, True, ".fa-missing", "cannot be run again"),
+        (lambda: recorded("standard"), {}, False, ".fa-keys", "a tile in its numbers"),
+    ],
+    ids=["row", "blind", "large", "none"],
+)
+def test_z_opens_the_tile_of_the_picked_row_or_says_why_it_opens_none(
+    player_of, trace, state, opens, css, words
+):
+    page = player_of(trace(), **{"step": "3"} | state).press("z")
+    assert is_open(page) == opens
+    assert words in page.text(css)
     page.press("Escape")
-    assert page.text(".fa-right .fa-head").startswith("row 27")
-    page.assert_clean()
-
-
-def test_z_says_that_a_picked_row_sees_no_key(player_of):
-    problem = AttentionProblem(q_len=12, kv_len=4, head_dim=16, block_m=4, block_n=4, mask="causal")
-    page = player_of(run_traced(problem, "flash2"), step="3", row="0.1").press("z")
     assert not is_open(page)
-    assert "Row 1 sees no key" in page.text(".fa-readout")
+    if "row" in state:
+        assert page.text(".fa-right .fa-head").startswith(f"row {state['row'][2:]}")
     page.assert_clean()
 
 
@@ -146,26 +157,6 @@ def test_of_large_tiles_one_row_opens_for_which_the_kernel_runs_again(visit):
     assert re.search(r"column 1: \S+$", page.text(".fa-hint"))
     page.press("Tab", "Escape")
     assert not is_open(page)
-    page.assert_clean()
-
-
-def test_a_file_says_why_large_tiles_have_no_numbers(player_of):
-    """Nobody can run the kernel again for a page on disk."""
-    page = player_of(recorded(problem=PRESETS["gpt2"].problem)).press("z")
-    assert "it cannot be run again here" in page.text(".fa-missing")
-    page.press("z")
-    assert not is_open(page)
-    page.assert_clean()
-
-
-def test_an_algorithm_without_numbers_does_not_open_and_the_keys_are_listed(player_of):
-    page = player_of(recorded("standard")).press("z")
-    assert not is_open(page)
-    assert page.page.get_by_role("button", name="Numbers").is_disabled()
-    page.press("?")
-    assert "a tile in its numbers" in page.text(".fa-keys")
-    page.press("Escape")
-    assert page.page.evaluate(f"() => {PLAYER}.querySelector('.fa-keys').hidden")
     page.assert_clean()
 
 

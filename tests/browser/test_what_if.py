@@ -65,28 +65,6 @@ def test_the_stage_goes_on_while_the_kernel_runs_and_the_speaker_sees_the_same(l
     speaker.page.close()
 
 
-def test_a_run_that_is_given_up_delays_no_other_and_its_line_goes_with_the_scene(live):
-    live.press("w", "1", "4")
-    assert live.shows(".fa-what-line")
-    assert not live.press("6", "Enter").shows(".fa-what-line")
-    assert live.press("5", "Enter").shows(".fa-what-line")
-    live.press("w", "1", "1")
-    wait_for(live, "256 × 256")
-    assert not live.shows(".fa-what-line")
-    tile = live.press("o").page.locator(".fa-over-overview > button").nth(4)
-    assert "256 × 256" in tile.text_content()
-
-
-def test_a_wrong_digit_is_said_and_the_words_go_with_the_panel(live):
-    live.press("w", "9")
-    assert "press 1 to 4" in live.text(".fa-what-line")
-    assert live.shows(".fa-over-what")
-    assert not live.press("Escape").shows(".fa-what-line")
-    live.press("w", "3", "8")
-    assert "press 1 to 3" in live.text(".fa-what-line")
-    assert not live.press("End").shows(".fa-what-line")
-
-
 def test_why_there_is_no_run_is_said_and_the_recorded_run_stays(live):
     live.page.evaluate(
         """window.addEventListener('flash-attention-ask', (event) => {

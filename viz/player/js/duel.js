@@ -5,6 +5,7 @@ import { formatMs } from "./run/formats.js";
 import { decode } from "./run/model.js";
 import { Pane } from "./grid/pane.js";
 import { Playback } from "./playback.js";
+import { Track } from "./run/timeline.js";
 import { browserClock } from "./run/transport.js";
 import { duelWords, noteWords } from "./run/words.js";
 
@@ -12,12 +13,13 @@ const RACE_TICKS = 1000;
 const TICKS_PER_PERCENT = RACE_TICKS / 100;
 
 // Where both runs stand: after as many steps each, or at the same modelled time. A track for transport.js.
-export class Race {
+export class Race extends Track {
+  order = "race"; // steps of two algorithms are seldom alike
+
   // `costs` holds, for each run, the modelled time in ns at which each of its steps ends.
   constructor(costs) {
+    super();
     this.costs = costs;
-    this.order = "race"; // steps of two algorithms are seldom alike
-    this.position = 0;
     this.longest = Math.max(...costs.map((ends) => ends.at(-1)));
   }
 
@@ -27,10 +29,6 @@ export class Race {
 
   last() {
     return this.order === "race" ? RACE_TICKS : Math.max(...this.costs.map((ends) => ends.length));
-  }
-
-  clamp(position) {
-    return Math.max(0, Math.min(this.last(), Math.round(position)));
   }
 
   moved(direction) {
@@ -58,13 +56,6 @@ export class Race {
     return `${this.order}:${this.position}`;
   }
 
-  goToText(words) {
-    const { order, position } = this.placeOf(words) ?? { order: "race", position: 0 };
-    this.order = order;
-    this.position = this.clamp(position);
-  }
-
-  // The order and the position that such words mean; null for others.
   placeOf(words) {
     const [, order, position] = /^(steps|race):(\d+)$/.exec(words ?? "") ?? [];
     return order ? { order, position: Number(position) } : null;

@@ -92,18 +92,22 @@ test("heads are named as their room allows", () => {
   }
 });
 
+// How bright a tile of a strip is, after so many steps.
+function levelsOf({ model }, name, tile, ends) {
+  const strip = model.strips.find((each) => each.name === name);
+  return ends.map((done) => {
+    const at = { step: -1, phase: null, head: 0, kernel: 0, finished: false, isDone: (i) => i < done };
+    return stripState(model, strip, at, tile, tile + 1).level;
+  });
+}
+
 // The sweep adds to dQ, which one kernel has set to zero and another scales: zeros fill nothing.
 test("a written strip fills with the steps that store into it", () => {
-  const levelsOf = ({ model }, name, tile, ends) =>
-    ends(model).map((done) => {
-      const strip = model.strips.find((each) => each.name === name);
-      const at = { step: -1, phase: null, head: 0, kernel: 0, finished: false, isDone: (i) => i < done };
-      return stripState(model, strip, at, tile, tile + 1).level;
-    });
-  const [empty, before, half, full] = levelsOf(givenRun("clocked"), "O", 1, () => range(4)); // steps 1 and 2
+  const [empty, before, half, full] = levelsOf(givenRun("clocked"), "O", 1, range(4)); // steps 1 and 2
   assert.ok(empty === before && before < half && half < full && full === 1);
-  const ends = (model) => [0, 1, 2].map((kernel) => stepsOfTile(model, kernel, 0, 2).at(-1) + 1);
-  const levels = levelsOf(givenRun("sweep"), "dQ", 2, ends);
+  const sweep = givenRun("sweep");
+  const ends = [0, 1, 2].map((kernel) => stepsOfTile(sweep.model, kernel, 0, 2).at(-1) + 1);
+  const levels = levelsOf(sweep, "dQ", 2, ends);
   assert.ok(levels[0] < 0.2 && levels[0] < levels[1] && levels[1] < levels[2] && levels[2] === 1);
 });
 

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { takeGestures } from "../../../../viz/player/js/lanes/gestures.js";
-import { drawLanes, layoutLanes, xOf } from "../../../../viz/player/js/lanes/lane_draw.js";
 import {
   activityOf,
   busiestSm,
@@ -13,7 +12,7 @@ import {
 } from "../../../../viz/player/js/lanes/lane_model.js";
 import { positionOf, tilesAt } from "../../../../viz/player/js/lanes/playhead.js";
 import { makeModel } from "../../../../viz/player/js/run/model.js";
-import { Span } from "../../../../viz/player/js/lanes/span.js";
+import { Span, tickWords, ticksOf } from "../../../../viz/player/js/lanes/span.js";
 import { Timeline } from "../../../../viz/player/js/run/timeline.js";
 import { given, range } from "./given.js";
 
@@ -97,34 +96,6 @@ test("lanes begin at the SM with the most blocks", () => {
   assert.deepEqual([runOf(3, 8, 5), runOf(4, 4), runOf(7)].map(busiestSm), [1, 0, 0]);
 });
 
-test("the name of a block stands in the middle of what is seen of it", () => {
-  const model = lanesModel(lanes);
-  const layout = layoutLanes(model, [0, 0], 1000);
-  const [run] = model.runs;
-  const [track] = run.sms[0].tracks;
-  const long = (event) => run.end[event] - run.begin[event];
-  const [event] = range(track.end)
-    .slice(track.first)
-    .toSorted((a, b) => long(b) - long(a));
-  const seen = new Span(run.lastEnd);
-  const palette = new Proxy({}, { get: () => "#888888" });
-  const told = { model, palette, marked: [new Set(), new Set()], picked: null, tiles: [] };
-  const middles = [0, 0.5].map((part) => {
-    const written = [];
-    const fillText = (words, x, y) => written.push({ words, x, y });
-    const known = { isVector: true, fillText, measureText: () => ({ width: 10 }) };
-    const context = new Proxy(known, { get: (own, name) => own[name] ?? (() => {}) });
-    seen.place(run.begin[event] + part * long(event), 2 * long(event));
-    drawLanes(context, layout, seen, told);
-    const { y, h } = layout.runs[0].tracks[0];
-    const isOwn = (each) => each.words === activityOf(run, event).name && each.y > y && each.y < y + h;
-    return written.find(isOwn).x;
-  });
-  const right = xOf(layout, seen, run.end[event]);
-  assert.ok(Math.abs(middles[1] - (layout.left + right) / 2) < 1);
-  assert.ok(middles[1] < middles[0]);
-});
-
 test("a press that is let go outside moves nothing afterwards", () => {
   const heard = {};
   const canvas = {
@@ -138,4 +109,38 @@ test("a press that is let go outside moves nothing afterwards", () => {
   heard.pointermove({ pointerId: 1, clientX: 20, buttons: 1 });
   heard.pointermove({ pointerId: 1, clientX: 90, buttons: 0 });
   assert.deepEqual(did, ["pan", "hover"]);
+});
+
+// --- the part of the time that is seen ---
+
+test("the seen span stays within the run and zooms about a time", () => {
+  const seen = new Span(1000);
+  seen.zoom(0.5, 250);
+  assert.deepEqual([seen.from, seen.to], [125, 625]);
+  seen.pan(5000);
+  assert.deepEqual([seen.from, seen.to], [500, 1000]);
+  seen.reveal(10, 20);
+  assert.ok(seen.from <= 10 && seen.to >= 20);
+  seen.zoom(100);
+  assert.deepEqual([seen.from, seen.to], [0, 1000]);
+});
+
+// Blocks stay marked for long at the start of a run: a view three times as long would hide the zoom.
+for (const [begin, end] of [
+  [0, 100],
+  [500, 2600],
+  [9000, 9700],
+]) {
+  test(`${begin} to ${end} is seen whole and fills most of the view`, () => {
+    const seen = new Span(10000);
+    seen.show(begin, end);
+    assert.ok(seen.from <= begin && end <= seen.to);
+    assert.ok(end - begin > 0.8 * seen.length);
+  });
+}
+
+test("the axis has round times, as many as fit, in the unit that suits them", () => {
+  assert.deepEqual(ticksOf({ from: 90, to: 510 }, 5), { step: 100, times: [100, 200, 300, 400, 500] });
+  assert.equal(tickWords(300, 100, 510), "300 ns");
+  assert.equal(tickWords(3000, 1000, 9000), "3 µs");
 });

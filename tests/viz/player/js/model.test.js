@@ -8,9 +8,7 @@ import {
   isWorkedOn,
   keysOfRow,
   makeModel,
-  rowCount,
   stepsAbout,
-  stepsOfTile,
   tileKind,
   valueAt,
 } from "../../../../viz/player/js/run/model.js";
@@ -67,19 +65,6 @@ test("a step counts its phases, and one without any counts as one", () => {
   );
   const steps = { ...data.steps, phase_classes: data.steps.phase_classes.map(() => []) };
   assert.deepEqual([...makeModel({ ...data, steps }).phaseStart], range(model.count + 1));
-});
-
-test("steps are found by kernel, head and query tile", () => {
-  const { model, trace } = backward;
-  for (const kernel of range(3)) {
-    for (const batch_head of range(2)) {
-      for (const q_tile of range(4)) {
-        const found = stepsOfTile(model, kernel, batch_head, q_tile);
-        assert.deepEqual(found, stepsWhere(trace, { kernel, batch_head, q_tile }));
-      }
-    }
-  }
-  assert.deepEqual(model.heads, [0, 1]);
 });
 
 test("a step is about a tile of the grid, or about a query or a key tile alone", () => {
@@ -177,13 +162,6 @@ test("the strip of the parts has a tile for each part", () => {
     assert.deepEqual(steps, stepsWhere(trace, { kernel: 0, batch_head: 1, kv_tile }));
   });
   assert.deepEqual(makeModel({ ...data, key_parts: [0, 7] }).keyParts, []); // one part is no split
-});
-
-test("the last query tile has the rows that are left", () => {
-  assert.deepEqual(
-    [0, 1, 2].map((q) => rowCount(backward.model, q)),
-    [8, 8, 4],
-  );
 });
 
 test("the keys of a row are those of the mask", () => {

@@ -85,14 +85,6 @@ test("the owner hears once that a position has settled, and never while it plays
   assert.equal(settled(), 1);
 });
 
-test("speed stays between the slowest and the fastest", () => {
-  const { player } = made();
-  for (let i = 0; i < 20; i++) player.changeSpeed(1);
-  assert.equal(player.speed, 256);
-  for (let i = 0; i < 20; i++) player.changeSpeed(-1);
-  assert.equal(player.speed, 0.5);
-});
-
 test("an owner that holds keeps the track from going on but not back", () => {
   const { player, owner, track } = made();
   let holding = true;

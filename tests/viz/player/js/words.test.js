@@ -8,9 +8,7 @@ import {
   countWords,
   duelWords,
   headName,
-  rateWords,
   readoutWords,
-  rowHint,
   rowWords,
   tileWords,
 } from "../../../../viz/player/js/run/words.js";
@@ -50,48 +48,33 @@ test("the readout says where the playback stands, and what is known by then", ()
   assert.match(readout(givenRun("sampled"), "8"), /^Query tile 4, key tile 1\. Row (6[4-9]|7\d): /);
 });
 
-function counts(model, places, unit = "tile") {
-  return places.map((place) => {
-    const { line, at } = standing(model, place);
-    line.unit = unit;
-    return countWords(line, at);
-  });
-}
-
 test("the counter tells steps, phases, microseconds or moments", () => {
-  assert.deepEqual(counts(clocked.model, ["0", "3", "3.2"]), ["step 0 / 10", "step 3 / 10", "step 4 / 10"]);
-  assert.deepEqual(counts(clocked.model, ["0", "3.2", "4"], "phase"), [
-    "step 0 / 10",
-    "step 4 / 10, phase 2 / 8",
-    "step 4 / 10, phase 8 / 8",
-  ]);
-  assert.deepEqual(counts(clocked.model, ["gpu:0", "gpu:5"]), ["0.0 / 0.3 µs", "0.3 / 0.3 µs"]);
-  assert.deepEqual(counts(givenRun("modelled").model, ["gpu:0", "gpu:3"]), ["moment 0 / 5", "moment 3 / 5"]);
+  for (const [run, place, unit, words] of [
+    [clocked, "3", "tile", "step 3 / 10"],
+    [clocked, "3.2", "tile", "step 4 / 10"],
+    [clocked, "0", "phase", "step 0 / 10"],
+    [clocked, "3.2", "phase", "step 4 / 10, phase 2 / 8"],
+    [clocked, "gpu:0", "tile", "0.0 / 0.3 µs"],
+    [givenRun("modelled"), "gpu:3", "tile", "moment 3 / 5"],
+  ]) {
+    const { line, at } = standing(run.model, place);
+    line.unit = unit;
+    assert.equal(countWords(line, at), words);
+  }
 });
 
-// In its third phase a step has loaded its keys. At moment 2 each query tile has done its first step.
-test("bytes so far are those of what is done", () => {
+test("with all programs at once, bytes so far are those of the steps that are done", () => {
   const { model, trace } = clocked;
-  const cases = { 0: [0, 0], 2: [2, 0], 2.3: [2, 10], "gpu:0": [0, 0], "gpu:2": [4, 0] };
-  for (const [place, [steps, ofKey]] of Object.entries(cases)) {
-    const { line, at } = standing(model, place);
-    const isDone = (step) =>
-      place.startsWith("gpu") ? steps > 0 && trace.end_ns[step] <= 100 : step < steps;
-    const done = range(model.count).filter(isDone);
-    assert.equal(done.length, steps);
-    const moved = range(5).map((tensor) =>
-      done.reduce(
-        (sum, step) => sum + trace.tensor_bytes_read[step][tensor] + trace.tensor_bytes_written[step][tensor],
-        tensor === 1 ? ofKey : 0,
-      ),
-    );
-    const { total, perTensor } = bytesSoFar(line, at);
-    assert.deepEqual(perTensor, moved);
-    assert.equal(
-      total,
-      moved.reduce((sum, bytes) => sum + bytes),
-    );
-  }
+  const { line, at } = standing(model, "gpu:2"); // each query tile has done its first step
+  const done = range(model.count).filter((step) => trace.end_ns[step] <= 100);
+  assert.equal(done.length, 4);
+  const moved = range(5).map((tensor) =>
+    done.reduce(
+      (sum, step) => sum + trace.tensor_bytes_read[step][tensor] + trace.tensor_bytes_written[step][tensor],
+      0,
+    ),
+  );
+  assert.deepEqual(bytesSoFar(line, at).perTensor, moved);
 });
 
 // In every phase: bytes grow if it loads or stores, and a value is there from its phase on.

@@ -105,7 +105,7 @@ export class Pane {
     const done = { width, height, ratio, layouts, layoutOf, model, palette, steps };
     context.clearRect(0, 0, width, height);
     if (context.isVector) drawAllDone(context, done);
-    else {
+    else if (width && height) {
       this.doneLayer.update(key, done);
       context.drawImage(this.doneLayer.canvas, 0, 0, width, height);
     }

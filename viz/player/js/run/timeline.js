@@ -7,13 +7,30 @@
 
 export const UNITS = ["tile", "phase", "program"];
 
-export class Timeline {
+export class Track {
+  position = 0;
+
+  clamp(position) {
+    return Math.max(0, Math.min(this.last(), Math.round(position)));
+  }
+
+  // Go to a place in words; to none for other words. `placeOf(words)` is its order and position, or null.
+  goToText(words) {
+    const place = this.placeOf(words);
+    if (!place) return;
+    this.order = place.order;
+    this.position = this.clamp(place.position);
+  }
+}
+
+export class Timeline extends Track {
+  order = "one";
+  unit = "tile";
+  ticksPerStep = 1;
+
   constructor(model) {
+    super();
     this.model = model;
-    this.order = "one";
-    this.unit = "tile";
-    this.position = 0;
-    this.ticksPerStep = 1;
     this.moments = findMoments(model);
   }
 
@@ -80,10 +97,6 @@ export class Timeline {
     return Math.min(stepAt(model, position) + (this.cursor().complete ? 1 : 0), model.count - 1);
   }
 
-  clamp(position) {
-    return Math.max(0, Math.min(this.last(), Math.round(position)));
-  }
-
   // "37" is after 37 steps, "37.2" in the second phase of the next one; "gpu:12" is moment 12.
   text() {
     if (this.order === "gpu") return `gpu:${this.position}`;
@@ -92,21 +105,12 @@ export class Timeline {
     return `${at.done}.${this.position - this.model.phaseStart[at.step]}`;
   }
 
-  goToText(words) {
-    const place = this.placeOf(words);
-    if (!place) return;
-    this.order = place.order;
-    this.position = this.clamp(place.position);
-  }
-
-  // The order and the position that such words mean; null for others.
   placeOf(words) {
-    const gpu = /^gpu:(\d+)$/.exec(words ?? "");
-    if (gpu) return { order: "gpu", position: Number(gpu[1]) };
-    const one = /^(\d+)(?:\.(\d+))?$/.exec(words ?? "");
-    if (!one) return null;
-    const step = Math.min(Number(one[1]), this.model.count);
-    return { order: "one", position: this.model.phaseStart[step] + Number(one[2] ?? 0) };
+    const [, moment, done, phase] = /^(?:gpu:(\d+)|(\d+)(?:\.(\d+))?)$/.exec(words ?? "") ?? [];
+    if (moment) return { order: "gpu", position: Number(moment) };
+    if (!done) return null;
+    const step = Math.min(Number(done), this.model.count);
+    return { order: "one", position: this.model.phaseStart[step] + Number(phase ?? 0) };
   }
 }
 

@@ -10,15 +10,14 @@ import { Predict } from "./predict.js";
 import { sentenceOf } from "../run/sentences.js";
 
 const BASE_2 = "The code counts in base 2, exp2(x · log₂e) = eˣ. All numbers here are in base e.";
-const HINT = "Point at a cell to see how it was made. ↑ and ↓ pick a row, Esc closes.";
+const HINT = `${BASE_2} Point at a cell to see how it was made. ↑ and ↓ pick a row, Esc closes.`;
 const ROW_HINT =
-  "Point at a cell for its number, or Tab to a strip and use ← and →. ↑ and ↓ pick a row, Esc closes.";
+  `${BASE_2} Point at a cell for its number, or Tab to a strip and use ← and →. ` +
+  "↑ and ↓ pick a row, Esc closes.";
 const TO_COME = "The kernel runs here once more, to write down the numbers of this row.";
 const NOT_RECORDED =
-  "This run was recorded without the numbers of its tiles, and it cannot be run again here. " +
-  "A tile has them if it has at most 16 queries and 16 keys and its rows at most 64 numbers: " +
-  "Tiny, under “Start from” in the app, has such tiles.";
-const USE_EXPONENTIALS = new Set(["row max", "exponentials", "rescale", "weights from lse"]);
+  "This run was recorded without the numbers of its tiles, and it cannot be run again here. Tiles of at most " +
+  "16 queries and 16 keys have them, as in Tiny, under “Start from” in the app.";
 const LOW_ROOM = 130; // for the rows without numbers
 const MOST_WITH_NUMBERS = 16; // columns of a row; with more the cells are too narrow
 const TERMS = 6; // of a dot product that are written out
@@ -95,8 +94,7 @@ export class Microscope {
     }
     this.sentence.textContent = predicting ? "" : sentenceOf(model, at, row);
     this.state.textContent = predicting ? "" : stateWords(model, at, row);
-    const hint = this.isOfRow ? ROW_HINT : HINT;
-    write(this.about, USE_EXPONENTIALS.has(at.phase?.tells) ? `${BASE_2} ${hint}` : hint);
+    write(this.about, this.isOfRow ? ROW_HINT : HINT);
     this.say("");
     this.predict.show(predicting ? { model, step: at.step, row, name } : null);
   }
