@@ -7,12 +7,12 @@ from dataclasses import replace
 import msgspec
 import streamlit as st
 
+from kernels.measure.peers import PEERS
 from kernels.measure.series import CurvePoint, PeerCurve
 from viz.measure.controls import ONE_POINT, Choice, segments
-from viz.measure.figures.points import point_figure
+from viz.measure.figures import point_figure
 from viz.measure.sources import FILE, HERE, Source, to_csv, to_document
-from viz.measure.words import missing_peers
-from viz.player.talk.chart import METRICS, Chart, recorded_peers
+from viz.player.talk.chart import METRICS, Chart, fixed_words, recorded_peers
 from viz.player.talk.panel import scene_popover
 from viz.player.talk.scene import Scene, Stop
 from viz.shared.cards import Card, draw_cards
@@ -67,6 +67,41 @@ def shown_curves(sources: list[Source], choice: Choice) -> list[PeerCurve]:
         if chosen and points and curve.direction in choice.directions:
             shown.append(replace(curve, points=points))
     return shown
+
+
+def problem_lines(curves: list[PeerCurve], choice: Choice, dtype: str | None) -> str:
+    """A line for the problems of each source, and one for those that "Measure here" measures.
+
+    `dtype` is that of a measurement here, None if none can be made.
+    """
+    view, lines = choice.view, []
+    for source in dict.fromkeys(curve.source for curve in curves):
+        points = [point for curve in curves if curve.source == source for point in curve.points]
+        varied = len({(point.problem.batch, point.problem.q_heads) for point in points}) > 1
+        shape = fixed_words(points[0].problem, view.axis, tokens=varied and view.axis != "batch")
+        span = _span(view.axis, {point.x for point in points})
+        lines.append(f"**{source}** ({plain(points[0].measurement.device.name)}): {span}, {shape}.")
+    if dtype is not None:
+        shape = fixed_words(choice.problems(dtype)[0], view.axis, tokens=view.tokens > 0)
+        lines.append(f"**Measure here** measures {_span(view.axis, {*choice.points})}, {shape}.")
+    return "  \n".join(lines)
+
+
+def _span(axis: str, xs: set[int]) -> str:
+    """ "length 512 to 16k", or the one value that there is."""
+    ends = [format_length(x) if axis == "length" else str(x) for x in (min(xs), max(xs))]
+    return f"{axis} {' to '.join(dict.fromkeys(ends))}"
+
+
+def missing_peers(source: Source, drawn: set[tuple[str, str]], choice: Choice) -> str:
+    """The chosen peers that the source's device could run, without the (peer, direction) that are drawn."""
+    device, many = source.device, len(choice.directions) > 1
+    return ", ".join(
+        peer_label(peer) + (f" {direction}" if many else "")
+        for direction in choice.directions
+        for peer in choice.peers
+        if device and device.backend in PEERS[peer].backends and (peer, direction) not in drawn
+    )
 
 
 def largest_comparison(curves: list[PeerCurve]) -> tuple[PeerCurve, PeerCurve, int] | None:

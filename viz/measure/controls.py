@@ -17,8 +17,7 @@ from kernels.measure.peers import PEERS
 from kernels.measure.series import AXES, SweepView
 from kernels.measure.sweep import TOKENS, WIDTH
 from kernels.problem import DTYPES, AttentionProblem
-from viz.player.talk.chart import fixed_words
-from viz.shared.formats import format_count, format_length, number_help
+from viz.shared.formats import number_help
 
 ONE_POINT = "one point"
 BOTH = "both"
@@ -181,14 +180,3 @@ def _with_batch_and_heads(view: SweepView, on_cpu: bool) -> SweepView:
 def _number(column: DeltaGenerator, label: str, most: int, default: int, key: str) -> int:
     words = number_help(1, most, default)
     return int(column.number_input(label, 1, most, default, 1, key=key, bind="query-params", help=words))
-
-
-def shape_words(problem: AttentionProblem, axis: str, tokens: bool) -> str:
-    """What a chart holds fixed: "head_dim 64, full, float16, batch 1, 16 heads"."""
-    if tokens:
-        return fixed_words(problem, axis)
-    parts = [] if axis == "head_dim" else [f"head_dim {problem.head_dim}"]
-    parts += [] if axis == "length" else [f"length {format_length(problem.q_len)}"]
-    parts += [problem.mask, problem.dtype]
-    parts += [] if axis == "batch" else [f"batch {problem.batch}"]
-    return ", ".join([*parts, format_count(problem.q_heads, "head")])

@@ -9,7 +9,6 @@ from viz.measure.controls import IN_URL, measure_controls
 from viz.measure.origin import how_measured, say_missing, source_row
 from viz.measure.roofline import roofline_panel
 from viz.measure.traffic import traffic_panel
-from viz.measure.words import problem_lines
 from viz.shared import runs, theme
 from viz.shared.glossary import in_words
 from viz.shared.layout import header
@@ -29,7 +28,7 @@ if choice:
     say_missing(shown, curves)
     if curves:
         dtype = None if backend == "replay" else live.dtype_here(backend, choice)
-        st.caption(problem_lines(curves, choice, dtype))
+        st.caption(charts.problem_lines(curves, choice, dtype))
         charts.cards(curves, choice)
         if any(curve.peer == "naive" for curve in curves):
             st.caption(in_words("naive attention"))

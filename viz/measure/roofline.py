@@ -10,10 +10,10 @@ from kernels.measure.series import PeerCurve
 from kernels.problem import AttentionProblem
 from kernels.worker.requests import CeilingsRequest
 from viz.measure import live
+from viz.measure.charts import missing_peers
 from viz.measure.controls import Choice, segments
-from viz.measure.figures.roofline import roofline_figure
+from viz.measure.figures import roofline_figure
 from viz.measure.sources import HERE, Source
-from viz.measure.words import missing_peers
 from viz.shared import runs
 from viz.shared.formats import plain
 from viz.shared.layout import colors, plot

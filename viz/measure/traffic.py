@@ -11,7 +11,7 @@ from kernels.problem import AttentionProblem
 from kernels.traffic.operations import Operation
 from kernels.worker.requests import OperationsRequest, TraceRequest
 from viz.measure.controls import Choice
-from viz.measure.figures.four_numbers import four_numbers_figure
+from viz.measure.figures import four_numbers_figure
 from viz.measure.live import NO_DEVICE
 from viz.measure.sources import Source
 from viz.shared import runs

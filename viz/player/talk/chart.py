@@ -25,7 +25,7 @@ from viz.shared.figures.sweep import (
     peer_label,
     value_ticks,
 )
-from viz.shared.formats import format_length
+from viz.shared.formats import format_count, format_length
 from viz.shared.provenance import library_versions
 from viz.shared.theme import PEER_COLORS
 
@@ -84,10 +84,8 @@ def chart_curves(chart: Chart) -> list[PeerCurve]:
     if missing:
         had = f"recorded are {', '.join(curves)}" if curves else "nothing of this chart was recorded"
         raise InvalidChart(f"{', '.join(missing)} was not recorded with these fields; {had}")
-    shown = [curves[peer] for peer in chart.peers]
-    if chart.metric == "speedup" and "naive" in curves and "naive" not in chart.peers:
-        shown.append(curves["naive"])
-    return shown
+    baseline = ("naive",) if chart.metric == "speedup" and "naive" in curves else ()
+    return [curves[peer] for peer in dict.fromkeys((*chart.peers, *baseline))]
 
 
 def recorded_peers(chart: Chart) -> list[str]:
@@ -127,8 +125,7 @@ def chart_data(chart: Chart) -> dict:
 def _drawn(chart: Chart) -> list[tuple[PeerCurve, list[tuple[int, float]]]]:
     """The curves that have values of the chart's metric, and these. Raises InvalidChart if none has."""
     curves = chart_curves(chart)
-    drawn = [(curve, curve_values(curve, curves, chart.metric)) for curve in curves]
-    drawn = [(curve, values) for curve, values in drawn if values]
+    drawn = [(each, values) for each in curves if (values := curve_values(each, curves, chart.metric))]
     if not drawn:
         raise InvalidChart(f"{chart.metric} has no value here; a speed-up is that of another peer over naive")
     return drawn
@@ -153,16 +150,19 @@ def _source(chart: Chart, problem: AttentionProblem) -> str:
     return f"{fixed} · recorded on {device.name}, {library_versions(device)}, {date}"
 
 
-def fixed_words(problem: AttentionProblem, axis: str) -> str:
-    """What a recorded sweep holds fixed, in the words of Measure.
+def fixed_words(problem: AttentionProblem, axis: str, tokens: bool = True) -> str:
+    """What a sweep holds fixed: "head_dim 64, causal, float16, batch 1, 16 heads".
 
-    "head_dim 64, causal, float16, 16,384 tokens per launch, heads × head_dim = 2,048".
+    With `tokens`, in place of batch and heads: "16,384 tokens per launch, heads × head_dim = 2,048".
     """
     parts = [] if axis == "head_dim" else [f"head_dim {problem.head_dim}"]
     parts += [] if axis == "length" else [f"length {format_length(problem.q_len)}"]
     parts += [problem.mask, problem.dtype]
-    parts.append(f"{problem.batch * problem.q_len:,} tokens per launch")
-    return ", ".join([*parts, f"heads × head_dim = {problem.q_heads * problem.head_dim:,}"])
+    if tokens:
+        parts.append(f"{problem.batch * problem.q_len:,} tokens per launch")
+        return ", ".join([*parts, f"heads × head_dim = {problem.q_heads * problem.head_dim:,}"])
+    parts += [] if axis == "batch" else [f"batch {problem.batch}"]
+    return ", ".join([*parts, format_count(problem.q_heads, "head")])
 
 
 def chart_figures(chart: Chart) -> dict[str, str]:
@@ -170,10 +170,10 @@ def chart_figures(chart: Chart) -> dict[str, str]:
 
     Raises InvalidChart if the chart draws no curve.
     """
+    figures = {"device": recorded_document("sweeps").devices[0].name}
     values = {curve.peer: dict(known) for curve, known in _drawn(chart)}
-    common = set.intersection(*(set(known) for known in values.values()))
-    if not common:
-        return {"device": recorded_document("sweeps").devices[0].name}
-    last = max(common)
-    said = {peer: format_metric(known[last], chart.metric) for peer, known in values.items()}
-    return said | {"last": f"{last:,}", "device": recorded_document("sweeps").devices[0].name}
+    if common := set.intersection(*(set(known) for known in values.values())):
+        last = max(common)
+        figures |= {peer: format_metric(known[last], chart.metric) for peer, known in values.items()}
+        figures["last"] = f"{last:,}"
+    return figures

@@ -9,7 +9,6 @@ import pytest
 from kernels.measure.measurement import DIRECTIONS
 from kernels.measure.series import peer_curves
 from kernels.recordings import recorded_document
-from viz.measure.controls import shape_words
 from viz.measure.sources import recorded_source
 from viz.player.talk.chart import (
     METRICS,
@@ -73,7 +72,6 @@ def test_a_shape_that_was_measured_twice_has_the_values_of_measure_and_of_its_fu
 def test_the_source_names_all_that_is_held_fixed_in_the_words_of_measure(chart):
     (problem,) = {curve.points[0].problem for curve in chart_curves(chart)}
     words = fixed_words(problem, chart.axis)
-    assert words == shape_words(problem, chart.axis, tokens=True)
     assert "16,384 tokens per launch, heads × head_dim = 2,048" in words
     assert chart_data(chart)["source"].startswith(f"{words} · recorded on")
 
