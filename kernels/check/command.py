@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 from kernels.check.case.battery import battery
 from kernels.check.case.cases import (
@@ -29,23 +29,17 @@ from kernels.check.case.cases import (
     parse_shapes,
 )
 from kernels.check.case.options import CASE_OPTIONS, REPEATS, shell_command
-from kernels.check.files.tensors import InvalidUpload
-from kernels.check.files.uploads import AXES, AXES_WORDS, Upload, read_upload
+from kernels.check.files.uploads import AXES, AXES_WORDS, InvalidUpload, Upload, read_upload
 from kernels.check.report.html import to_html
-from kernels.check.report.report import Report, to_json
-from kernels.check.report.tables import side_by_side, table_text, worst_first
+from kernels.check.report.tables import Report, side_by_side, table_text, to_json, varied_tables, worst_first
 from kernels.check.report.words import (
-    INDENT,
     SHELL_WORDS,
     by_kernel,
     causes,
-    determinism_lines,
-    hints,
     indented,
     last_words,
     overall,
     result_lines,
-    sensitivity_lines,
     summary,
 )
 from kernels.check.requests import (
@@ -55,14 +49,13 @@ from kernels.check.requests import (
     SensitivityRequest,
     checked_result,
 )
-from kernels.check.result import CheckResult
+from kernels.check.result import CheckResult, Determinism, Sensitivity
 from kernels.check.subject.user_kernel import UserKernel, UserKernelError
 from kernels.device.backend import triton_missing
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.tool_arguments import check_report_path, seconds
 from kernels.worker.client import START_LIMIT_S, WorkerClient
 from kernels.worker.failures import FAILURES
-from kernels.worker.requests import Result
 
 EXIT = {"pass": 0, "fail": 1, "error": 1, "invalid": 2, "few": 2}
 NAMED_KERNELS = [name for name in KERNELS if name not in USERS]
@@ -115,116 +108,150 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _run(arguments: argparse.Namespace, command: str) -> list[CheckResult]:
+    check_report_path("json", arguments.json)
+    check_report_path("html", arguments.html)
+    data = arguments.file.read_bytes() if arguments.file else b""
+    upload = read_upload(data, arguments.file_axes) if arguments.file else None
+    named = _named_kernels(arguments, upload)
+    _fill_in(arguments, upload)
+    first = next(iter(named))
+    backends = KERNELS.get(first, KERNELS[PUBLIC_CALL]).backends
+    _cases(arguments, upload, first, backends[0])  # refuses what it can before the worker starts
+    _say_what_is_judged(upload, [*named])
+    own = {name: kernel for name, kernel in named.items() if kernel}
+    client = WorkerClient(kernels=[kernel.argument for kernel in own.values()])
+    session = _Session(arguments, data, own, client)
+    try:
+        missing = triton_missing()
+        if missing or not client.wait_ready(START_LIMIT_S) or client.device is None:
+            why = missing or client.start_failure or "it did not start"
+            raise InvalidProblem("worker", "python -m kernels.worker", why)
+        grids = [_cases(arguments, upload, name, client.device.backend) for name in named]
+        detailed = len(grids[0].cases) <= DETAILED_CASES
+        of_kernels = [[session.check(case, detailed) for case in grid.cases] for grid in grids]
+    finally:
+        client.close()
+        if session.reports:
+            session.write(command)
+    _print_summary(of_kernels, grids)
+    return [result for results in of_kernels for result in results]
+
+
+def _named_kernels(arguments: argparse.Namespace, upload: Upload | None) -> dict[str, UserKernel | None]:
+    """What is checked: names of KERNELS, or UPLOADED, with the user's functions. Raises InvalidProblem."""
+    if upload is not None and upload.facts.has_output and not arguments.kernel:
+        return {UPLOADED: None}
+    named: dict[str, UserKernel | None] = {}
+    free = list(USERS)
+    for text in arguments.kernel or [PUBLIC_CALL]:
+        if text in NAMED_KERNELS:
+            named[text] = None
+        elif ".py" not in text:
+            accepted = f"expected one of {', '.join(NAMED_KERNELS)}, or file.py:function"
+            raise InvalidProblem("kernel", text, accepted)
+        elif not free:
+            raise InvalidProblem("kernel", text, f"expected at most {len(USERS)} kernels of your own")
+        else:
+            named[free.pop(0)] = UserKernel.parse(text)
+    return named
+
+
+def _fill_in(arguments: argparse.Namespace, upload: Upload | None) -> None:
+    """Give the options of cases their defaults. If none was given, that asks for the battery."""
+    values = vars(arguments)
+    given = [option for option in CASE_OPTIONS if values[option.key] is not None]
+    for option in given if upload is not None else ():
+        if not option.with_file:
+            words = "it is not accepted with --file, which brings its own shape and type"
+            raise InvalidProblem(option.key, values[option.key], words, "Leave one of the two out.")
+    for option in CASE_OPTIONS:
+        if option not in given and option.default:
+            values[option.key] = option.read(option.default)
+    values["battery"] = not given and upload is None
+    if values["repeats"] is None:
+        values["repeats"] = 2 if values["battery"] else REPEATS
+
+
+def _cases(arguments: argparse.Namespace, upload: Upload | None, kernel: str, backend: str) -> Grid:
+    """The cases of a kernel on a backend. Raises InvalidProblem."""
+    if kernel in KERNELS and backend not in KERNELS[kernel].backends:
+        accepted = ", ".join(key for key in NAMED_KERNELS if backend in KERNELS[key].backends)
+        raise InvalidProblem("kernel", kernel, f"expected one of {accepted} on this device")
+    for name in ("blocks", "window"):
+        if len(getattr(arguments, name)) != 2:
+            raise InvalidProblem(name, getattr(arguments, name), "expected two numbers, such as 128,64")
+    problem = AttentionProblem(
+        batch=arguments.batch,
+        q_heads=arguments.q_heads,
+        kv_heads=arguments.q_heads if arguments.kv_heads is None else arguments.kv_heads,
+        inputs=arguments.inputs,
+        seed=arguments.seed,
+        block_m=arguments.blocks[0],
+        block_n=arguments.blocks[1],
+        window_left=arguments.window[0],
+        window_right=arguments.window[1],
+    )
+    gradients, options = not arguments.forward, {"layout": arguments.layout, "scale": arguments.scale}
+    case = CheckCase(problem, kernel, gradients, arguments.repeats, **options)
+    if upload is not None:
+        masked = [upload.facts.problem(problem.with_(mask=mask)) for mask in arguments.mask]
+        case = replace(case, upload=upload.facts.digest, axes=upload.facts.axes)
+        return Grid(tuple(replace(case, problem=problem) for problem in masked))
+    if arguments.battery:
+        return Grid(battery(case))
+    shapes = None if arguments.shapes == "trusted" else parse_shapes(arguments.shapes)
+    grid = grid_cases(case, backend, shapes, arguments.head_dim, arguments.dtype, arguments.mask)
+    # Only the trusted list leaves out cases that are slow in the interpreter; all shapes of the user run.
+    return grid if shapes is None else Grid(grid.cases + grid.left_out)
+
+
+Varied = TypeVar("Varied", Sensitivity, Determinism)
+
+
 @dataclass
 class _Session:
-    """One call of the command line: what is checked in which worker, and what came of it so far."""
+    """One call of the command line: its worker, and what came of its cases so far."""
 
     arguments: argparse.Namespace
-    upload: Upload | None
     data: bytes
     """The file that the cases are about."""
-    own: dict[str, UserKernel] = field(default_factory=dict)
+    own: dict[str, UserKernel]
     """The user's kernels by their names among USERS."""
-    kernels: list[str] = field(default_factory=list)
-    """What is checked: names of KERNELS, or UPLOADED."""
+    client: WorkerClient
     reports: list[Report] = field(default_factory=list)
 
-    def name_kernels(self) -> None:
-        """Find out what is checked. Raises InvalidProblem."""
-        given = self.arguments.kernel
-        if self.upload is not None and self.upload.facts.has_output and not given:
-            self.kernels.append(UPLOADED)
-        for text in (given or [PUBLIC_CALL]) if not self.kernels else ():
-            if text not in NAMED_KERNELS and ".py" not in text:
-                accepted = f"expected one of {', '.join(NAMED_KERNELS)}, or file.py:function"
-                raise InvalidProblem("kernel", text, accepted)
-            if text not in NAMED_KERNELS and len(self.own) == len(USERS):
-                raise InvalidProblem("kernel", text, f"expected at most {len(USERS)} kernels of your own")
-            if text not in NAMED_KERNELS:
-                name = USERS[len(self.own)]
-                self.own[name] = UserKernel.parse(text)
-            self.kernels.append(text if text in NAMED_KERNELS else name)
-
-    def fill_in(self) -> None:
-        """Give the options of cases their defaults. If none was given, that asks for the battery."""
-        arguments = vars(self.arguments)
-        given = [option for option in CASE_OPTIONS if arguments[option.key] is not None]
-        for option in given if self.upload is not None else ():
-            if not option.with_file:
-                words = "it is not accepted with --file, which brings its own shape and type"
-                remedy = "Leave one of the two out."
-                raise InvalidProblem(option.key, arguments[option.key], words, remedy)
-        for option in CASE_OPTIONS:
-            if option not in given and option.default:
-                arguments[option.key] = option.read(option.default)
-        arguments["battery"] = not given and self.upload is None
-        if arguments["repeats"] is None:
-            arguments["repeats"] = 2 if arguments["battery"] else REPEATS
-
-    def cases(self, kernel: str, backend: str) -> Grid:
-        """The cases of a kernel on a backend. Raises InvalidProblem."""
-        arguments = self.arguments
-        if kernel in KERNELS and backend not in KERNELS[kernel].backends:
-            accepted = ", ".join(key for key in NAMED_KERNELS if backend in KERNELS[key].backends)
-            raise InvalidProblem("kernel", kernel, f"expected one of {accepted} on this device")
-        for name in ("blocks", "window"):
-            if len(getattr(arguments, name)) != 2:
-                words = "expected two numbers, such as 128,64"
-                raise InvalidProblem(name, getattr(arguments, name), words)
-        problem = AttentionProblem(
-            batch=arguments.batch,
-            q_heads=arguments.q_heads,
-            kv_heads=arguments.q_heads if arguments.kv_heads is None else arguments.kv_heads,
-            inputs=arguments.inputs,
-            seed=arguments.seed,
-            block_m=arguments.blocks[0],
-            block_n=arguments.blocks[1],
-            window_left=arguments.window[0],
-            window_right=arguments.window[1],
-        )
-        gradients, options = not arguments.forward, {"layout": arguments.layout, "scale": arguments.scale}
-        case = CheckCase(problem, kernel, gradients, arguments.repeats, **options)
-        if self.upload is not None:
-            facts = self.upload.facts
-            masked = [facts.problem(problem.with_(mask=mask)) for mask in arguments.mask]
-            case = replace(case, upload=facts.digest, axes=facts.axes)
-            return Grid(tuple(replace(case, problem=problem) for problem in masked), ())
-        if arguments.battery:
-            return Grid(battery(case), ())
-        shapes = None if arguments.shapes == "trusted" else parse_shapes(arguments.shapes)
-        grid = grid_cases(case, backend, shapes, arguments.head_dim, arguments.dtype, arguments.mask)
-        # Only the trusted list leaves out cases that are slow in the interpreter; all shapes of the user run.
-        return grid if shapes is None else Grid(grid.cases + grid.left_out, ())
-
-    def check(self, client: WorkerClient, case: CheckCase, detailed: bool) -> CheckResult:
+    def check(self, case: CheckCase, detailed: bool) -> CheckResult:
         """Check a case, vary it as the arguments ask, and print what came of it."""
         own = self.own.get(case.kernel)
-        version = f"{own.argument} {own.version}" if own else ""
-        job = client.submit(CheckRequest(case, version), self.data, self.arguments.time_limit)
+        version = own.version if own else ""
+        job = self.client.submit(CheckRequest(case, version), self.data, self.arguments.time_limit)
         job.wait()
-        result = checked_result(job, case, own.name if own else "", client.device)
-        print(result_lines(result, detailed), flush=True)
+        result = checked_result(job, case, own.name if own else "", self.client.device)
+        print(*result_lines(result, detailed), sep="\n", flush=True)
         ran = case.kernel != UPLOADED and not (result.refused or result.stopped)
         sensitivity = determinism = None
         if ran and self.arguments.sensitivity:
-            sensitivity = self._vary(client, SensitivityRequest(case, version), sensitivity_lines)
+            sensitivity = self._varied(SensitivityRequest(case, version))
         if ran and self.arguments.determinism:
-            determinism = self._vary(client, DeterminismRequest(case, version), determinism_lines)
-        self.reports.append(Report(result, sensitivity, determinism))
+            determinism = self._varied(DeterminismRequest(case, version))
+        report = Report(result, sensitivity, determinism)
+        for table in varied_tables(report):
+            print(*indented(table.title, *table_text(table.rows).splitlines()), sep="\n", flush=True)
+        self.reports.append(report)
         return result
 
-    def _vary(
-        self, client: WorkerClient, request: CaseRequest[Result], lines: Callable[[Result], str]
-    ) -> Result | None:
+    def _varied(self, request: CaseRequest[Varied]) -> Varied | None:
         """What the variations gave. None if they failed: the verdict stands, and the failure is printed."""
-        job = client.submit(request, self.data, self.arguments.time_limit)
+        job = self.client.submit(request, self.data, self.arguments.time_limit)
         job.wait()
         try:
             varied = job.result()
         except FAILURES as error:
-            print(f"{INDENT}{request.name} was not found out: {error}", flush=True)
+            print(*indented(f"{request.name} was not found out: {error}"), flush=True)
             return None
-        print(lines(varied), flush=True)
+        for note in indented(*varied.notes):
+            print(note, flush=True)
         return varied
 
     def write(self, command: str) -> None:
@@ -235,7 +262,7 @@ class _Session:
             results = [report.result for report in self.reports]
             worst = self.reports[results.index(worst_first(results)[0])]
             own, case = self.own.get(worst.result.case.kernel), worst.result.case
-            again = shell_command(case, own.typed if own else "", str(self.arguments.file or ""))
+            again = shell_command(case, own.given if own else "", str(self.arguments.file or ""))
             _write(self.arguments.html, to_html(worst, command=again, all_results=results))
 
 
@@ -247,51 +274,24 @@ def _write(path: Path, text: str) -> None:
         print(f"error: the report was not written: {error}", file=sys.stderr)
 
 
-def _run(arguments: argparse.Namespace, command: str) -> list[CheckResult]:
-    check_report_path("json", arguments.json)
-    check_report_path("html", arguments.html)
-    data = arguments.file.read_bytes() if arguments.file else b""
-    session = _Session(arguments, read_upload(data, arguments.file_axes) if arguments.file else None, data)
-    session.name_kernels()
-    session.fill_in()
-    first = session.kernels[0]
-    session.cases(first, KERNELS.get(first, KERNELS[PUBLIC_CALL]).backends[0])  # before the worker starts
-    _say_what_is_judged(session)
-    client = WorkerClient(kernels=[own.argument for own in session.own.values()])
-    try:
-        missing = triton_missing()
-        if missing or not client.wait_ready(START_LIMIT_S) or client.device is None:
-            why = missing or client.start_failure or "it did not start"
-            raise InvalidProblem("worker", "python -m kernels.worker", why)
-        grids = [session.cases(name, client.device.backend) for name in session.kernels]
-        detailed = len(grids[0].cases) <= DETAILED_CASES
-        of_kernels = [[session.check(client, case, detailed) for case in grid.cases] for grid in grids]
-    finally:
-        client.close()
-        if session.reports:
-            session.write(command)
-    _print_summary(of_kernels, grids)
-    return [result for results in of_kernels for result in results]
-
-
-def _say_what_is_judged(session: _Session) -> None:
-    if session.upload is None:
+def _say_what_is_judged(upload: Upload | None, kernels: list[str]) -> None:
+    if upload is None:
         return
-    if session.kernels == [UPLOADED]:
+    if kernels == [UPLOADED]:
         print("Judged: the O in the file, and what else is in it.")
-    elif session.upload.facts.has_output:
+    elif upload.facts.has_output:
         print("Judged: the kernel, on Q, K and V of the file. For the file's own O leave --kernel out.")
-    if session.upload.facts.axes_words:
-        print(session.upload.facts.axes_words, file=sys.stderr)
+    if upload.facts.axes_words:
+        print(upload.facts.axes_words, file=sys.stderr)
 
 
 def _print_summary(of_kernels: list[list[CheckResult]], grids: list[Grid]) -> None:
     for results, grid in zip(of_kernels, grids, strict=True):
         if len(results) > 1 or len(of_kernels) > 1:
-            print(f"\n{SHELL_WORDS[overall(results)]:11} {results[0].label}: {summary(results)}")
             of_user = last_words(results) if results[0].case.kernel in USERS else []
-            if lines := [*causes(results), *hints(results), *of_user]:
-                print(indented(lines))
+            print(f"\n{SHELL_WORDS[overall(results)]:11} {results[0].label}: {summary(results)}")
+            for line in indented(*causes(results), *of_user):
+                print(line)
         if grid.left_out:
             print(grid.words, file=sys.stderr)
     if len(of_kernels) > 1:

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kernels.check.case.cases import CheckCase
-from kernels.check.judge.error_maps import maps_from_bytes, maps_to_bytes
-from kernels.check.result import CheckResult, Determinism, Sensitivity, label_of
+from kernels.check.result import CheckResult, Determinism, Sensitivity, maps_from_bytes, maps_to_bytes
 from kernels.device.backend import DeviceInfo, utc_now
 from kernels.oracle.report import ErrorReport
 from kernels.problem import InvalidProblem
@@ -20,14 +19,6 @@ from kernels.worker.requests import Answer, Progress, Request, Result, TracedRun
 
 if TYPE_CHECKING:
     from kernels.check.files.uploads import Upload
-
-SIGNALS = {
-    signal.SIGSEGV: "it read or wrote memory that does not exist",
-    signal.SIGBUS: "it read or wrote memory that does not exist",
-    signal.SIGABRT: "a library gave up: broken memory, or an assertion of its own",
-    signal.SIGFPE: "a division by zero of whole numbers",
-    signal.SIGILL: "an instruction that this processor does not have",
-}
 
 
 @dataclass(frozen=True)
@@ -71,7 +62,7 @@ class SensitivityRequest(CaseRequest[Sensitivity]):
 
     def run(self, blob: bytes, progress: Progress) -> Answer:
         """The answer has no bytes."""
-        from kernels.check.judge.sensitivity import run_sensitivity
+        from kernels.check.judge.vary import run_sensitivity
 
         return run_sensitivity(self.case, self.upload(blob), progress), b""
 
@@ -84,7 +75,7 @@ class DeterminismRequest(CaseRequest[Determinism]):
 
     def run(self, blob: bytes, progress: Progress) -> Answer:
         """The answer has no bytes."""
-        from kernels.check.judge.determinism import run_determinism
+        from kernels.check.judge.vary import run_determinism
 
         return run_determinism(self.case, self.upload(blob), progress), b""
 
@@ -97,7 +88,7 @@ class PlayRequest(CaseRequest[TracedRun]):
 
     def run(self, blob: bytes, progress: Progress) -> Answer:
         """The bytes are the trace file."""
-        from kernels.check.subject.played import play_user_kernel
+        from kernels.check.subject.subjects import play_user_kernel
         from kernels.oracle.rule import judge_trace
 
         progress(0.0, "running your kernel")
@@ -124,7 +115,7 @@ def checked_result(
         return job.result()
     except (InvalidProblem, JobFailure) as error:
         device = device or DeviceInfo("", "unknown", "", "", "")
-        empty = CheckResult(case, label_of(case, user_name), device, utc_now(), 0.0)
+        empty = CheckResult(case, case.label(user_name), device, utc_now(), 0.0)
         if isinstance(error, InvalidProblem):
             return replace(empty, refused=str(error))
         if isinstance(error, TimedOut):
@@ -134,15 +125,14 @@ def checked_result(
             return replace(empty, stopped=str(error).rstrip("."))
         if error.exit_code == -signal.SIGKILL:
             return replace(empty, stopped="the system ended the process, most likely because memory ran out")
-        return replace(empty, broken=crash_words(error.exit_code, error.detail))
+        return replace(empty, broken=_crash_words(error.exit_code, error.detail))
 
 
-def crash_words(exit_code: int, detail: str = "") -> str:
+def _crash_words(exit_code: int, detail: str) -> str:
     """What the end of a process says about its kernel. `exit_code` is negative for a signal."""
     if exit_code >= 0:
         why = f": {detail}" if detail else ""
         return f"it ended the process with exit status {exit_code}, without a result{why}"
-    known = {int(each): each.name for each in signal.Signals}
-    why = SIGNALS.get(-exit_code, "")  # type: ignore[call-overload]  # a signal is a number
-    how = f"it crashed the process with {known.get(-exit_code, f'signal {-exit_code}')}"
-    return f"{how} (exit status {128 - exit_code} in a shell){f': {why}' if why else ''}"
+    number = signal.Signals(-exit_code)
+    status = f"exit status {128 + number} in a shell"
+    return f"it crashed the process with {number.name} ({status}): {signal.strsignal(number)}"

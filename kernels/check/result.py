@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import math
 from dataclasses import dataclass, field, replace
 
 import msgspec
+import numpy as np
 
-from kernels.check.case.cases import KERNELS, UPLOADED, USERS, CheckCase
-from kernels.check.judge.error_maps import ErrorMap
+from kernels.check.case.cases import CheckCase
 from kernels.device.backend import DeviceInfo
 from kernels.oracle.report import ANYTHING_ALLOWED, NOTHING_FINITE
 from kernels.sanitizer.finding import Finding, titles
@@ -57,26 +58,27 @@ class TensorCheck:
     @property
     def share(self) -> float:
         """Largest error over what is allowed; above 1 fails."""
-        if self.tolerance:
-            return self.max_error / self.tolerance
-        return 0.0 if self.passes else math.inf
-
-    @property
-    def words(self) -> str:
-        """What is wrong with it, in one sentence."""
-        if self.wrong_nonfinite:
-            what = "NaN or infinity where float64 differs"
-            if math.isfinite(self.worst_value):
-                what = "a number where float64 has NaN or infinity"
-            return f"{self.wrong_nonfinite:,} of the {self.elements:,} elements of {self.name} are {what}"
-        return f"{self.name} is off by {self.max_error:.1e}; {self.tolerance:.1e} is allowed"
+        return _over(self.max_error, self.tolerance, 0.0)
 
     @property
     def ratio(self) -> float:
         """Largest error over that of the low-precision reference."""
-        if self.naive_max_error == 0:
-            return 1.0 if self.max_error == 0 else math.inf
-        return self.max_error / self.naive_max_error if math.isfinite(self.naive_max_error) else 0.0
+        return _over(self.max_error, self.naive_max_error, 1.0)
+
+    @property
+    def words(self) -> str:
+        """What is wrong with it, in one sentence."""
+        if not self.wrong_nonfinite:
+            return f"{self.name} is off by {self.max_error:.1e}; {self.tolerance:.1e} is allowed"
+        missing = "a number where float64 has NaN or infinity"
+        what = missing if math.isfinite(self.worst_value) else "NaN or infinity where float64 differs"
+        return f"{self.wrong_nonfinite:,} of the {self.elements:,} elements of {self.name} are {what}"
+
+
+def _over(error: float, other: float, of_nothing: float) -> float:
+    if other == 0:
+        return of_nothing if error == 0 else math.inf
+    return error / other if math.isfinite(other) else 0.0
 
 
 @dataclass(frozen=True)
@@ -96,9 +98,16 @@ class Repeats:
 
     @property
     def words(self) -> str:
-        """What differs, such as "dQ (12 elements) and dK (3 elements) differ"."""
-        parts = [f"{name} ({count:,} elements)" for name, count in self.differing.items() if count]
-        return f"{' and '.join(parts)} differ{'s' if len(parts) == 1 else ''}"
+        """How many runs there were, and whether they are equal."""
+        if self.equal:
+            return f"{self.runs} runs: bitwise equal"
+        by = f"by up to {self.largest:.2e}"
+        return f"{self.runs} runs were not bitwise equal: {_counts(self.differing)}, {by}"
+
+
+def _counts(elements: dict[str, int]) -> str:
+    """Such as "dQ (12 elements) and dK (3 elements)"."""
+    return " and ".join(f"{name} ({count:,} elements)" for name, count in elements.items() if count)
 
 
 @dataclass(frozen=True)
@@ -117,7 +126,7 @@ class KeylessRows:
     @property
     def words(self) -> str:
         """How many there are, and whether they are right."""
-        wrong = f"{max(self.wrong_output, self.wrong_lse):,} of them do not give 0 and lse -inf"
+        wrong = f"output is not 0 in {self.wrong_output:,} and lse not -inf in {self.wrong_lse:,} of them"
         return f"{self.count:,} rows see no key: {'all give 0 and lse -inf' if self.right else wrong}"
 
 
@@ -134,10 +143,64 @@ class Cause:
 
     @property
     def sentence(self) -> str:
-        """Such as "O equals attention with the causal mask off by one", without the numbers."""
-        *others, last = self.tensors
-        names = f"{', '.join(others)} and {last}" if others else last
-        return f"{names} {'equal' if others else 'equals'} {self.words}"
+        """Such as "dQ and dK equal attention with the causal mask off by one", without the numbers."""
+        return f"{' and '.join(self.tensors)} {'equal' if self.tensors[1:] else 'equals'} {self.words}"
+
+
+@dataclass(frozen=True, eq=False)
+class ErrorMap:
+    """The largest error in each cell, divided by the allowed error: above 1 the cell fails.
+
+    A cell covers `row_step` rows and `column_step` columns. `kind` is "O" or a gradient's name (rows x
+    head_dim), "weights" (query rows x keys): how much of its attention each row gives to a group of key
+    tiles, or "weights backward" (query tiles x keys): how much weight the backward pass gives them.
+    """
+
+    kind: str
+    values: np.ndarray
+    """float32 (heads, row cells, column cells)"""
+    heads: np.ndarray
+    """int32 (heads,): index batch * heads + head of each map; the heads with the largest errors."""
+    row_step: int
+    column_step: int
+    rows: int
+    columns: int
+    signed: np.ndarray
+    """float32, shaped as values: got minus exact at the value of each cell that is off the most."""
+    codes: np.ndarray | None = None
+    """uint8, shaped as values: indices of CODES. None if all elements are finite, as in float64."""
+
+
+CODES = (
+    "finite, as float64",
+    "NaN or infinity, as float64",
+    "finite, but not in float64",
+    "NaN or infinity, but not in float64",
+)
+"""What an element may be, the worst last."""
+
+
+def maps_to_bytes(maps: tuple[ErrorMap, ...]) -> bytes:
+    """The maps as one .npz, for the pipe between worker and page."""
+    named = {
+        f"{index}|{name}": value
+        for index, error_map in enumerate(maps)
+        for name, value in vars(error_map).items()
+        if value is not None
+    }
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, allow_pickle=False, **named)
+    return buffer.getvalue()
+
+
+def maps_from_bytes(blob: bytes) -> tuple[ErrorMap, ...]:
+    """The reverse of `maps_to_bytes`."""
+    maps: dict[str, dict] = {}
+    with np.load(io.BytesIO(blob), allow_pickle=False) as file:
+        for key, value in file.items():
+            index, name = key.split("|")
+            maps.setdefault(index, {})[name] = value if value.ndim else value.item()
+    return tuple(ErrorMap(**fields) for fields in maps.values())
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,20 +237,16 @@ class CheckResult:
     @property
     def verdict(self) -> str:
         """ "pass", "fail", "invalid" if nothing could be compared, or "error" if the check was cut short."""
-        if self.stopped:
-            return "error"
-        if self.refused:
-            return "invalid"
-        wrong = self.broken or self.changed or self.findings
-        keyless_right = self.keyless is None or self.keyless.right
-        passes = not wrong and keyless_right and all(tensor.passes for tensor in self.tensors)
-        if passes and self.shows_nothing:
-            return "invalid"
-        return "pass" if passes else "fail"
+        if self.stopped or self.refused:
+            return "error" if self.stopped else "invalid"
+        keyless_wrong = self.keyless is not None and not self.keyless.right
+        if self.broken or self.changed or self.findings or keyless_wrong or self.failing:
+            return "fail"
+        return "invalid" if self.shows_nothing else "pass"
 
     @property
     def shows_nothing(self) -> str:
-        """Why tensors that pass show nothing about the kernel; "" if they do."""
+        """Why a pass is not informative; "" if it is."""
         if any(tensor.tolerance == math.inf for tensor in self.tensors):
             return ANYTHING_ALLOWED
         output = self.tensor("O")
@@ -209,37 +268,29 @@ class CheckResult:
         if words := self.stopped or self.refused or self.broken:
             return words
         if self.changed:
-            names = " and ".join(f"{name} ({count:,} elements)" for name, count in self.changed.items())
-            return f"it changes its inputs in place: {names}"
+            return f"it changes its inputs in place: {_counts(self.changed)}"
         if self.failing:
             return self.failing[0].words
         if self.keyless is not None and not self.keyless.right:
             return self.keyless.words
         if self.findings and self.findings[0].kind == "compile error":
-            finding = self.findings[0]
-            return f"{finding.words} ({finding.place})"
+            return f"{self.findings[0].words} ({self.findings[0].place})"
         if self.findings:
             return f"every error is below what the rule allows, but there is {titles(self.findings)}"
-        if self.shows_nothing:
-            return self.shows_nothing
         judged = "" if self.tensor("dQ") else "; gradients were not judged"
-        return f"every error is below what the rule allows{judged}{self._not_finite}"
-
-    @property
-    def _not_finite(self) -> str:
-        """Which elements of passing tensors show nothing. An lse of -inf is that of a row without a key."""
-        counts = [
-            f"{tensor.nonfinite:,} of the {tensor.elements:,} elements of {tensor.name}"
+        not_finite = [
+            f"; {tensor.nonfinite:,} of the {tensor.elements:,} elements of {tensor.name} are NaN or "
+            "infinite, as in float64"
             for tensor in self.tensors
-            if tensor.nonfinite and tensor.name != "lse"
+            if tensor.nonfinite and tensor.name != "lse"  # an lse of -inf is that of a row without a key
         ]
-        return f"; {' and '.join(counts)} are NaN or infinite, as in float64" if counts else ""
+        passes = f"every error is below what the rule allows{judged}{''.join(not_finite)}"
+        return self.shows_nothing or passes
 
     @property
     def cause(self) -> str:
         """What the wrong results equal, in one sentence; "" if it is not known."""
-        sentences = (f"{cause.sentence}, {cause.numbers}".rstrip(", ") for cause in self.causes)
-        return "; ".join(sentences)
+        return "; ".join(f"{cause.sentence}, {cause.numbers}".rstrip(", ") for cause in self.causes)
 
     def tensor(self, name: str) -> TensorCheck | None:
         """The check of "O", "lse", "dQ", "dK" or "dV"; None if it was not checked."""
@@ -254,6 +305,7 @@ class CheckResult:
         values = msgspec.to_builtins(replace(self, maps=()))
         for tensor, found in zip(self.tensors, values["tensors"], strict=True):
             found |= {"passes": tensor.passes, "ratio": tensor.ratio}
+        del values["maps"]
         return values | {"verdict": self.verdict, "reason": self.reason, "cause": self.cause}
 
 
@@ -332,11 +384,6 @@ class Variation:
     """Why it did not run."""
 
     @property
-    def title(self) -> str:
-        """What changes from run to run, in words."""
-        return TITLES[self.kind]
-
-    @property
     def equal(self) -> bool:
         """Whether all bits are the same."""
         return not self.differences and not self.refused
@@ -346,9 +393,8 @@ class Variation:
         """What came of it, in words."""
         if self.refused:
             return f"not run: {self.refused}"
-        if self.equal:
-            return f"equal bit by bit ({', '.join(self.tensors)})"
-        return "; ".join(difference.words for difference in self.differences)
+        differing = "; ".join(difference.words for difference in self.differences)
+        return differing or f"equal bit by bit ({', '.join(self.tensors)})"
 
 
 @dataclass(frozen=True)
@@ -362,22 +408,10 @@ class Determinism:
     def words(self) -> str:
         """In one sentence, what the results depend on."""
         ran = [variation for variation in self.variations if not variation.refused]
-        changing = dict.fromkeys(each.title for each in ran if each.differences)
         if not ran:
             return "nothing could be compared"
+        changing = dict.fromkeys(TITLES[each.kind] for each in ran if each.differences)
         same = f"all {len(ran)} variations that ran give the same bits"
         words = f"the bits change with {' and with '.join(changing)}" if changing else same
         lacking = len(self.variations) - len(ran)
         return f"{words}; {lacking} of {len(self.variations)} did not run" if lacking else words
-
-    @property
-    def sentence(self) -> str:
-        """The words with a capital and a full stop."""
-        return f"{self.words[0].upper()}{self.words[1:]}."
-
-
-def label_of(case: CheckCase, user_name: str = "") -> str:
-    """What the pages call a case's kernel; `user_name` is the name of the user's own kernel."""
-    if case.kernel == UPLOADED:
-        return "result from the file"
-    return user_name if case.kernel in USERS and user_name else KERNELS[case.kernel].label

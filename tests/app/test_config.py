@@ -4,7 +4,7 @@ import tomllib
 
 import pytest
 
-from kernels.check.files.tensors import MAX_FILE_BYTES
+from kernels.check.files.uploads import MAX_FILE_BYTES
 from kernels.measure import peers
 from kernels.problem import InvalidProblem
 from tests import ROOT

@@ -24,28 +24,21 @@ class CheckContext:
     """The uploaded file; empty without one."""
     file_name: str = ""
 
-    def check(self, case: CheckCase) -> CheckRequest:
-        """The request for the verdict of a case."""
-        return CheckRequest(case, self.version(case))
-
-    def checks(self, cases: tuple[CheckCase, ...]) -> tuple[CheckRequest, ...]:
+    def checks(self, *cases: CheckCase) -> tuple[CheckRequest, ...]:
         """The requests for the verdicts of cases, with each kernel's version as it is now."""
-        versions = {
-            case.kernel: self.version(case) for case in {each.kernel: each for each in cases}.values()
-        }
+        versions = {name: self.version(name) for name in {case.kernel for case in cases}}
         return tuple(CheckRequest(case, versions[case.kernel]) for case in cases)
 
-    def user(self, case: CheckCase) -> UserKernel | None:
-        """The user's kernel that a case is about; None for other kernels."""
-        index = USERS.index(case.kernel) if case.kernel in USERS else len(self.users)
-        return self.users[index] if index < len(self.users) else None
+    def user(self, kernel: str) -> UserKernel | None:
+        """The user's kernel of that name; None for other kernels."""
+        return dict(zip(USERS, self.users, strict=False)).get(kernel)
 
-    def version(self, case: CheckCase) -> str:
+    def version(self, kernel: str) -> str:
         """Tells results of the user's kernel apart after its file was saved again; "" for other kernels."""
-        user = self.user(case)
-        return f"{user.argument} {user.version}" if user else ""
+        user = self.user(kernel)
+        return user.version if user else ""
 
     def result(self, job: Job[CheckResult], case: CheckCase) -> CheckResult:
         """What a check that has ended says, also of a kernel that crashed or hung."""
-        user = self.user(case)
+        user = self.user(case.kernel)
         return checked_result(job, case, user.name if user else "", self.store.client.device)

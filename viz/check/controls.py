@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import streamlit as st
 
 from kernels.check.case.cases import KERNELS, LAYOUTS, MAX_REPEATS, UPLOADED, kernels_on
-from kernels.check.files.tensors import InvalidUpload
-from kernels.check.files.uploads import AXES, AXES_WORDS, UploadFacts, read_upload
+from kernels.check.files.uploads import AXES, AXES_WORDS, InvalidUpload, UploadFacts, read_upload
 from kernels.check.subject.user_kernel import UserKernel
 from kernels.problem import InvalidProblem
 from viz.shared.formats import plain
@@ -25,19 +24,15 @@ LAYOUT_HELP = (
     "**transposed**: views of (batch, length, heads, head_dim) tensors. **sliced**: parts of larger tensors, "
     "with NaN around them. **packed**: views of one tensor that holds Q, K and V."
 )
-OWN_KERNEL = (
-    (
-        "A page cannot load code, so start the app again with your function. It takes the arguments of "
-        "PyTorch's scaled dot-product attention (SDPA).",
-        "streamlit run app.py -- --kernel my_file.py:my_function",
+OWN_KERNEL = {
+    "A page cannot load code, so start the app again with your function. It takes the arguments of "
+    "PyTorch's scaled dot-product attention (SDPA).": (
+        "streamlit run app.py -- --kernel my_file.py:my_function"
     ),
-    (
-        "After you save the file, reload the page: it is checked anew. To try it, take a kernel with a "
-        "classic bug:",
-        "streamlit run app.py -- --kernel examples/buggy_kernel.py:attention",
-    ),
-    ("The same without the app:", "python -m kernels.check --kernel my_file.py:my_function"),
-)
+    "After you save the file, reload the page: it is checked again. To try it, take a kernel with a classic "
+    "bug:": "streamlit run app.py -- --kernel examples/buggy_kernel.py:attention",
+    "The same without the app:": "python -m kernels.check --kernel my_file.py:my_function",
+}
 """How to check a function of the user's: words and the command that they are about."""
 CONTROLS_IN_URL = ("kernel", "gradients", "repeats", "judge", "layout", "scale")
 """Names of the controls in the URL."""
@@ -61,13 +56,12 @@ def kernel_controls(backend: str, users: tuple[UserKernel, ...]) -> tuple[str, b
     forget("kernel", named.values())  # in the URL a kernel of the user has its label
     labels = {name: KERNELS[name].label for name in names} | named
     with st.sidebar:
-        help_words = "\n".join(f"- **{name}**: {label}" for name, label in labels.items())
         kernel = st.selectbox(
             "Kernel to check",
             names,
             key="kernel",
             bind="query-params",
-            help=help_words,
+            help="\n".join(f"- **{name}**: {label}" for name, label in labels.items()),
             format_func=lambda name: named.get(name, name),
         )
         left, right = st.columns([3, 2], vertical_alignment="bottom")
@@ -76,15 +70,11 @@ def kernel_controls(backend: str, users: tuple[UserKernel, ...]) -> tuple[str, b
             "runs", 1, MAX_REPEATS, 3, key="repeats", bind="query-params", help="compared bit by bit"
         )
         if not users:
-            _say_own_kernel()
+            with st.expander("A kernel of your own"):
+                for words, command in OWN_KERNEL.items():
+                    st.markdown(words)
+                    st.code(command, language=None, wrap_lines=True)
     return kernel, gradients, repeats
-
-
-def _say_own_kernel() -> None:
-    with st.expander("A kernel of your own"):
-        for words, command in OWN_KERNEL:
-            st.markdown(words)
-            st.code(command, language=None, wrap_lines=True)
 
 
 @dataclass(frozen=True)
@@ -124,33 +114,22 @@ def upload_control() -> OwnFile:
     except (InvalidUpload, InvalidProblem) as error:
         st.error(plain(f"{file.name}: {error}"), icon=":material/error:")
         return OwnFile(name=file.name)
-    found = f"{file.name}: {', '.join(facts.names)}{_ignored_words(facts)}. A file is not part of the URL."
+    ignored = ", ".join(name[:30] for name in facts.ignored[:MOST_IGNORED])
+    left_alone = f"; not understood and left alone: {ignored}" if ignored else ""
+    found = f"{file.name}: {', '.join(facts.names)}{left_alone}. A file is not part of the URL."
     st.caption(plain(found))
-    _axes_control(facts, axes_key)
-    return OwnFile(data, file.name, facts)
-
-
-def _axes_control(facts: UploadFacts, key: str) -> None:
-    """How the axes of the file were read, with the other reading on offer, if that is not plain."""
-    if not facts.axes_words and key not in st.session_state:
-        return
     if facts.axes_words:
         st.info(facts.axes_words, icon=":material/swap_horiz:")
-    st.segmented_control(
-        "Axes of the file's tensors",
-        AXES,
-        default=facts.axes,
-        required=True,
-        key=key,
-        format_func=lambda axes: AXES_WORDS[axes],
-    )
-
-
-def _ignored_words(facts: UploadFacts) -> str:
-    if not facts.ignored:
-        return ""
-    names = ", ".join(name[:30] for name in facts.ignored[:MOST_IGNORED])
-    return f"; not understood and left alone: {names}"
+    if facts.axes_words or axes_key in st.session_state:  # the other order is on offer
+        st.segmented_control(
+            "Axes of the file's tensors",
+            AXES,
+            default=facts.axes,
+            required=True,
+            key=axes_key,
+            format_func=AXES_WORDS.__getitem__,
+        )
+    return OwnFile(data, file.name, facts)
 
 
 @st.cache_data(max_entries=16, show_spinner=False)
@@ -162,10 +141,6 @@ def subject_control(facts: UploadFacts | None, kernel: str) -> str:
     """The kernel, or UPLOADED if the file's own O is to be judged."""
     if facts is None or not facts.has_output:
         return kernel
-    help_words = (
-        f"**result**: the O in the file, and what else is in it. **kernel**: {kernel} on the Q, K and V of "
-        "the file."
-    )
     chosen = st.segmented_control(
         "Judge",
         ["result", "kernel"],
@@ -173,7 +148,8 @@ def subject_control(facts: UploadFacts | None, kernel: str) -> str:
         required=True,
         key="judge",
         bind="query-params",
-        help=help_words,
+        help="**result**: the O in the file, and what else is in it. "
+        f"**kernel**: {kernel} on the Q, K and V of the file.",
     )
     return UPLOADED if chosen == "result" else kernel
 

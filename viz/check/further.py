@@ -1,4 +1,4 @@
-"""What a check can be asked beyond its verdict: sensitivity, determinism, and time beside our kernels."""
+"""What a check can be asked beyond its verdict, and what can be taken along: variations, time, the report."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ from dataclasses import replace
 import streamlit as st
 
 from kernels.check.case.cases import UPLOADED, USERS, estimated_seconds
-from kernels.check.report.tables import variation_rows
+from kernels.check.case.options import shell_command
+from kernels.check.report.html import to_html
+from kernels.check.report.tables import Report, to_json, variation_rows
 from kernels.check.requests import DeterminismRequest, SensitivityRequest
 from kernels.check.result import CheckResult, Determinism, Sensitivity
 from kernels.worker.requests import MeasureRequest
 from viz.check.context import CheckContext
 from viz.check.figures.sensitivity import blocks_figure, scales_figure
-from viz.shared import runs
+from viz.shared import runs, theme
+from viz.shared.downloads import Download, downloads
 from viz.shared.figures.comparison import memory_figure, time_figure
+from viz.shared.formats import file_name, problem_words
 from viz.shared.layout import colors, plot
 from viz.shared.runs import measured_problem
 from viz.shared.waiting import asked_job, result_of
@@ -31,6 +35,7 @@ BLOCKS_WORDS = (
 SCALES_WORDS = (
     "**Scale of the input.** The query times powers of two, up to the first that its type cannot hold."
 )
+STYLE_COLORS = ("background", "text", "line", "good", "bad")
 
 
 def can_vary(result: CheckResult) -> bool:
@@ -46,7 +51,7 @@ def sensitivity_panel(context: CheckContext, result: CheckResult) -> Sensitivity
     one_run = replace(result.case, gradients=False, repeats=1, upload="")
     seconds = VARIATIONS * estimated_seconds(one_run, context.backend)
     button = f"Vary tiles and scale (about {seconds:,.0f} s)"
-    request = SensitivityRequest(result.case, context.version(result.case))
+    request = SensitivityRequest(result.case, context.version(result.case.kernel))
     job = asked_job(
         context.store, request, seconds, button, blob=context.file, key="ask-sensitivity", holder=_holder()
     )
@@ -91,7 +96,7 @@ def determinism_panel(context: CheckContext, result: CheckResult) -> Determinism
         "the row lies. Here its bits are compared. A few ulps are rounding; they do not change the verdict."
     )
     seconds = RUNS * estimated_seconds(replace(result.case, repeats=1), context.backend)
-    request = DeterminismRequest(result.case, context.version(result.case))
+    request = DeterminismRequest(result.case, context.version(result.case.kernel))
     button = f"Compare bit by bit (about {seconds:,.0f} s)"
     job = context.store.peek(request)
     if job is None:
@@ -101,7 +106,7 @@ def determinism_panel(context: CheckContext, result: CheckResult) -> Determinism
     determinism = result_of(context.store, job, "determinism", wait_s=0)
     if determinism is None:
         return None
-    st.markdown(f"**{determinism.sentence}**")
+    st.markdown(f"**{determinism.words[0].upper()}{determinism.words[1:]}.**")
     if determinism.variations:
         st.dataframe(variation_rows(determinism), hide_index=True, width="stretch")
     _say(determinism.notes)
@@ -127,7 +132,7 @@ def beside_ours_panel(context: CheckContext, result: CheckResult) -> None:
         return
     problem = measured_problem(case.problem, context.backend)
     named = USERS[: len(context.users)]
-    versions = " ".join(context.version(replace(case, kernel=name)) for name in named)
+    versions = " ".join(map(context.version, named))
     peers = (*named, *PEERS[context.backend])
     request = MeasureRequest(problem, peers=peers, kernel_version=versions)
     measurement = result_of(context.store, context.store.job(request), "cost", wait_s=0.1)
@@ -142,3 +147,33 @@ def beside_ours_panel(context: CheckContext, result: CheckResult) -> None:
         plot(time_figure(measurement, colors()), key="time")
     with right:
         plot(memory_figure(measurement, colors()), key="memory")
+
+
+def report_panel(context: CheckContext, report: Report) -> None:
+    """The report as one HTML file and as JSON, and the command that repeats the check."""
+    result = report.result
+    user = context.user(result.case.kernel)
+    command = shell_command(result.case, user.given if user else "", context.file_name)
+    named = user.function if user else result.case.kernel
+    name = file_name(f"check {named} {problem_words(result.case.problem)}")
+    downloads(
+        Download(
+            "Report as one HTML file",
+            lambda: to_html(report, _style(), command),
+            f"{name}.html",
+            "Opens anywhere, loads nothing.",
+            icon=":material/lab_profile:",
+        ),
+        Download("Numbers as JSON", lambda: to_json([report], command), f"{name}.json"),
+    )
+    st.caption("The same from a shell, with the verdict as exit status:")
+    st.code(command, language="bash", wrap_lines=True)
+
+
+def _style() -> str:
+    """The theme's colours for the report, light and dark."""
+    light, dark = (
+        f":root {{ {' '.join(f'--{name}: {getattr(palette, name)};' for name in STYLE_COLORS)} }}"
+        for palette in (theme.LIGHT, theme.DARK)
+    )
+    return f"{light} @media (prefers-color-scheme: dark) {{ {dark} }}"

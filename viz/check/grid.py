@@ -18,9 +18,8 @@ from kernels.check.case.cases import (
     grid_cases,
     parse_shapes,
 )
-from kernels.check.report.report import Report, to_json
-from kernels.check.report.tables import SHARE, case_row, side_by_side, worst_first
-from kernels.check.report.words import by_kernel, causes, hints, summary
+from kernels.check.report.tables import SHARE, Report, case_row, side_by_side, to_json, worst_first
+from kernels.check.report.words import by_kernel, causes, summary
 from kernels.check.requests import CheckRequest
 from kernels.check.result import CheckResult
 from kernels.problem import DTYPES, MASKS, InvalidProblem
@@ -46,10 +45,7 @@ COUNTS = {
     "error": ":orange[**{} without a verdict**]",
     "invalid": "{} not checked",
 }
-GRID_WORDS = (
-    "Lengths, head_dim, dtype and mask are chosen here. "
-    "Heads, tiles, inputs and seed are those of the sidebar."
-)
+GRID_WORDS = "Heads, tiles, inputs and seed are those of the sidebar; the rest is chosen here."
 FILE_FIRST = "The view “case” shows your file. Remove it, then select a row here to open its case."
 
 
@@ -78,7 +74,7 @@ def battery_panel(context: CheckContext, base: CheckCase) -> None:
     cases = [case for name in kernels for case in battery(replace(base, kernel=name, repeats=2))]
     seconds = sum(estimated_seconds(case, context.backend) for case in cases)
     words = f"Small cases, each with something that kernels get wrong: about {seconds:,.0f} s here."
-    _run_panel(context, Grid(tuple(cases), ()), words)
+    _run_panel(context, Grid(tuple(cases)), words)
 
 
 def _run_panel(context: CheckContext, grid: Grid, about: str) -> None:
@@ -86,7 +82,7 @@ def _run_panel(context: CheckContext, grid: Grid, about: str) -> None:
 
     A run of other cases, or of an older version of the file, is not shown.
     """
-    requests = context.checks(grid.cases)
+    requests = context.checks(*grid.cases)
     run: GridRun | None = st.session_state.get(STATE)
     if run is not None and run.requests != requests:
         run.stop(context)
@@ -146,9 +142,8 @@ def _running(context: CheckContext, run: GridRun) -> None:
     left, right = st.columns([5, 1], vertical_alignment="bottom")
     now = next((job for job in run.jobs if not job.done), None)
     waits = f", {now.jobs_ahead} jobs of others ahead" if now and now.jobs_ahead else ""
-    left.progress(
-        run.done / len(run.requests), text=f"{run.done} of {len(run.requests)} cases checked{waits}"
-    )
+    count = len(run.requests)
+    left.progress(run.done / count, text=f"{run.done} of {count} cases checked{waits}")
     right.button("Cancel", icon=":material/stop:", key="cancel-grid", on_click=run.stop, args=(context,))
     _table(run.results(context), key="grid-so-far")
 
@@ -186,9 +181,8 @@ def _summaries(results: list[CheckResult]) -> None:
     of_kernels = by_kernel(results)
     for found in of_kernels:
         st.markdown(f"**{plain(found[0].label)}**: {plain(summary(found))}.")
-        for icon, lines in (("troubleshoot", causes(found)), ("info", hints(found))):
-            for words in lines:
-                st.markdown(f":material/{icon}: {plain(words[0].upper() + words[1:])}.")
+        for words in causes(found):
+            st.markdown(f":material/troubleshoot: {plain(words[0].upper() + words[1:])}.")
     if len(of_kernels) > 1:
         st.caption("Side by side: the verdict, and the largest error over what is allowed.")
         st.dataframe(side_by_side(of_kernels), hide_index=True, key="side-by-side")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import plotly.graph_objects as go
 import streamlit as st
 
-from kernels.check.judge.error_maps import ErrorMap
-from kernels.check.result import CheckResult
+from kernels.check.result import CheckResult, ErrorMap
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import visited_tiles
 from viz.check.figures.maps import codes_figure, pickable_tiles, share_figure, signed_figure
@@ -28,21 +27,22 @@ BACKWARD_WEIGHTS = (
 )
 TITLES = {"weights backward": "Weights of the backward pass: keys and query tiles"}
 SHARE, SIGNED = "error / allowed", "got − exact"
+PLAYER_STEPS = 4096
+"""The player draws at most this many steps. Links to longer runs do not name a step."""
 LONGEST_NUMBER = 9
 """Digits of an index in the URL's `tile`."""
 
 
-@dataclass(frozen=True)
-class Tile:
+class Tile(NamedTuple):
     """A tile of the weights of one head."""
 
     head: int
     query: int
     key: int
 
-    def in_url(self) -> str:
-        """As the URL's `tile` has it."""
-        return f"{self.head}.{self.query}.{self.key}"
+    def put_into_url(self) -> None:
+        """The URL's `tile` is what the page shows."""
+        st.query_params["tile"] = ".".join(map(str, self))
 
 
 def maps_panel(result: CheckResult) -> None:
@@ -53,19 +53,15 @@ def maps_panel(result: CheckResult) -> None:
     shown = st.segmented_control(
         "Maps of", [SHARE, SIGNED], default=SHARE, required=True, key="map-of", label_visibility="collapsed"
     )
-    signed = shown == SIGNED
     left, right = st.columns(2, gap="large")
     weights = result.map("weights")
     with left:
         if weights is None:
-            st.caption(
-                "A kernel that runs here can be asked what each row gives to each key tile. A result from a "
-                "file cannot."
-            )
+            st.caption("A result from a file cannot be asked what each row gives to each key tile.")
         else:
-            _weights_panel(result, weights, signed)
+            _weights_panel(result, weights, shown == SIGNED)
     with right:
-        _tensor_panel(result, signed)
+        _tensor_panel(result, shown == SIGNED)
 
 
 def _weights_panel(result: CheckResult, weights: ErrorMap, signed: bool) -> None:
@@ -75,15 +71,15 @@ def _weights_panel(result: CheckResult, weights: ErrorMap, signed: bool) -> None
     )
     problem = result.case.problem
     tile = _chosen_tile(problem, weights)
-    index = int(np.flatnonzero(weights.heads == tile.head)[0])
-    if signed and weights.signed is not None:
+    index = weights.heads.tolist().index(tile.head)
+    if signed:
         plot(signed_figure(weights, index, colors()), key="signed-weights")
     else:
         figure = share_figure(weights, index, problem, colors(), (tile.query, tile.key))
         _clickable(figure, tile.head, pickable_tiles(weights, problem))
-    _head_choice(weights, tile)
+    _head_choice(weights.heads.tolist(), tile)
     _say_tile(problem, weights, index, tile)
-    _tile_link(result, weights, index, tile)
+    _tile_link(result, tile)
 
 
 def _clickable(figure: go.Figure, head: int, picks: list[tuple[int, int]]) -> None:
@@ -92,8 +88,7 @@ def _clickable(figure: go.Figure, head: int, picks: list[tuple[int, int]]) -> No
     def pick() -> None:
         points = st.session_state["weights"].selection.points
         if points and 0 <= points[0]["point_index"] < len(picks):
-            query, key = picks[points[0]["point_index"]]
-            st.query_params["tile"] = Tile(head, query, key).in_url()
+            Tile(head, *picks[points[0]["point_index"]]).put_into_url()
 
     st.plotly_chart(
         figure,
@@ -109,32 +104,23 @@ def _clickable(figure: go.Figure, head: int, picks: list[tuple[int, int]]) -> No
 def _chosen_tile(problem: AttentionProblem, weights: ErrorMap) -> Tile:
     """The URL's `tile`, if this map has it; else the tile with the largest error."""
     parts = str(st.query_params.get("tile", "")).split(".")
-    numbers = [
-        int(part) for part in parts if part.isascii() and part.isdigit() and len(part) < LONGEST_NUMBER
-    ]
-    if len(parts) == len(numbers) == 3:
-        tile = Tile(*numbers)
+    if len(parts) == 3 and all(p.isascii() and p.isdigit() and len(p) < LONGEST_NUMBER for p in parts):
+        tile = Tile(*map(int, parts))
         if tile.head in weights.heads and tile.query < problem.q_tiles and tile.key < problem.kv_tiles:
             return tile
     values = np.nan_to_num(weights.values[0], nan=np.inf)
-    row, column = np.unravel_index(int(np.argmax(values)), values.shape)
-    first_row, first_key = int(row) * weights.row_step, int(column) * weights.column_step
-    return Tile(int(weights.heads[0]), first_row // problem.block_m, first_key // problem.block_n)
+    row, column = map(int, np.unravel_index(np.argmax(values), values.shape))
+    query, key = row * weights.row_step // problem.block_m, column * weights.column_step // problem.block_n
+    return Tile(int(weights.heads[0]), query, key)
 
 
-def _head_choice(weights: ErrorMap, tile: Tile) -> None:
-    if len(weights.heads) < 2:
+def _head_choice(heads: list[int], tile: Tile) -> None:
+    if len(heads) < 2:
         return
-    heads = [int(number) for number in weights.heads]
-    chosen = st.segmented_control(
-        "Heads with the largest errors",
-        heads,
-        default=tile.head,
-        required=True,
-        key=f"head-{tile.head}-{heads}",
-    )
+    words, key = "Heads with the largest errors", f"head-{tile.head}-{heads}"
+    chosen = st.segmented_control(words, heads, default=tile.head, required=True, key=key)
     if chosen != tile.head:
-        st.query_params["tile"] = Tile(chosen, tile.query, tile.key).in_url()
+        tile._replace(head=chosen).put_into_url()
         st.rerun()
 
 
@@ -151,17 +137,26 @@ def _say_tile(problem: AttentionProblem, weights: ErrorMap, index: int, tile: Ti
     st.markdown(f"{words}: **{times}** the allowed error{group}.")
 
 
-def _tile_link(result: CheckResult, weights: ErrorMap, index: int, tile: Tile) -> None:
+def _tile_link(result: CheckResult, tile: Tile) -> None:
     """Opens the tile's step in Explore; the shape alone if FlashAttention-2 does not visit the tile."""
-    problem = result.case.problem
-    visited = visited_tiles(problem, tile.query)
-    words, more = "This shape in Explore", {}
-    if weights.first_step is not None and visited.first <= tile.key < visited.end:
-        step = int(weights.first_step[index][tile.query]) + tile.key - visited.first + 1
-        words, more = f"This tile in Explore, step {step}", {"step": str(step)}
-    if result.case.upload:
-        words += " (same shape, generated inputs)"
-    explore_link(words, problem, **more)
+    problem, step = result.case.problem, step_of(result.case.problem, tile)
+    words = f"This tile in Explore, step {step}" if step else "This shape in Explore"
+    words += " (same shape, generated inputs)" if result.case.upload else ""
+    explore_link(words, problem, **({"step": str(step)} if step else {}))
+
+
+def step_of(problem: AttentionProblem, tile: Tile) -> int | None:
+    """The step of FlashAttention-2's trace that visits the tile, from 1; None if none does, or few are drawn.
+
+    A trace orders the programs by head and query tile; a program that visits no tile has one step.
+    """
+    visited = [visited_tiles(problem, q_tile) for q_tile in range(problem.q_tiles)]
+    steps = [max(each.end - each.first, 1) for each in visited]
+    own = visited[tile.query]
+    drawn = sum(steps) * problem.batch * problem.q_heads <= PLAYER_STEPS
+    if not drawn or not own.first <= tile.key < own.end:
+        return None
+    return tile.head * sum(steps) + sum(steps[: tile.query]) + tile.key - own.first + 1
 
 
 def _tensor_panel(result: CheckResult, signed: bool) -> None:
@@ -180,12 +175,11 @@ def _tensor_panel(result: CheckResult, signed: bool) -> None:
         )
     error_map = maps[kind]
     title = TITLES.get(kind, f"{kind} over its columns")
-    caption.caption(
-        f"**{title}**, head {error_map.heads[0]}. {'' if signed else 'Red is more than the rule allows.'}",
-        help=BACKWARD_WEIGHTS if kind == "weights backward" else None,
-    )
+    red = "" if signed else "Red is more than the rule allows."
+    about = BACKWARD_WEIGHTS if kind == "weights backward" else None
+    caption.caption(f"**{title}**, head {error_map.heads[0]}. {red}", help=about)
     with chart:
-        if signed and error_map.signed is not None:
+        if signed:
             plot(signed_figure(error_map, 0, colors()), key="signed-map")
         else:
             plot(share_figure(error_map, 0, result.case.problem, colors()), key="tensor-map")

@@ -8,9 +8,11 @@ import streamlit as st
 
 from kernels.check.case.cases import USERS, CheckCase, estimated_seconds
 from kernels.check.files.uploads import UploadFacts
-from kernels.check.report.report import Report
+from kernels.check.report.tables import Report
+from kernels.check.requests import CheckRequest
 from kernels.check.result import CheckResult
 from kernels.problem import InvalidProblem
+from kernels.worker.client import Job
 from viz.check.context import CheckContext
 from viz.check.controls import (
     CONTROLS_IN_URL,
@@ -20,11 +22,16 @@ from viz.check.controls import (
     upload_control,
     user_kernels,
 )
-from viz.check.further import beside_ours_panel, determinism_panel, let_variations_go, sensitivity_panel
+from viz.check.further import (
+    beside_ours_panel,
+    determinism_panel,
+    let_variations_go,
+    report_panel,
+    sensitivity_panel,
+)
 from viz.check.grid import GRID_IN_URL, battery_panel, grid_panel
 from viz.check.maps import maps_panel
 from viz.check.played import played_panel
-from viz.check.report import report_panel
 from viz.check.verdict import cards, numbers_panel, recorded_verdict, verdict_panel
 from viz.shared import runs
 from viz.shared.layout import header
@@ -98,21 +105,22 @@ def case_panels(context: CheckContext, case: CheckCase) -> None:
     Until then there is no verdict on the page: the slot is emptied before anything is waited for.
     """
     slot = st.empty()
-    job = context.store.peek(context.check(case))
+    (request,) = context.checks(case)
+    job = context.store.peek(request)
     if job is None or not job.done:
         slot.markdown(f"## {CHECKING}")
     with slot.container():
-        result = current_check(context, case)
-        if result is not None:
-            _panels(context, result)
+        job = current_check(context, request)
+        if job is not None:
+            _panels(context, context.result(job, case), job)
 
 
-def _panels(context: CheckContext, result: CheckResult) -> None:
+def _panels(context: CheckContext, result: CheckResult, job: Job[CheckResult]) -> None:
     verdict_panel(result)
     if result.verdict == "pass" and result.case.kernel in USERS:
         st.caption(ONE_CASE)
     if result.stopped or result.broken:
-        retry_button(context.store, [context.store.job(context.check(result.case))], "check-again")
+        retry_button(context.store, [job], "check-again")
     cards(result)
     maps_panel(result)
     numbers_panel(result)
@@ -123,29 +131,26 @@ def _panels(context: CheckContext, result: CheckResult) -> None:
     report_panel(context, Report(result, sensitivity, determinism))
 
 
-def current_check(context: CheckContext, case: CheckCase) -> CheckResult | None:
-    """The result of the case. It is None while there is none yet, and the page says why."""
-    seconds = estimated_seconds(case, context.backend)
-    notice = f"This check takes about {seconds:,.0f} s here."
+def current_check(context: CheckContext, request: CheckRequest) -> Job[CheckResult] | None:
+    """The check that has ended. It is None while there is none yet, and the page says why."""
+    seconds = estimated_seconds(request.case, context.backend)
     job = asked_job(
         context.store,
-        context.check(case),
+        request,
         seconds,
         "Check",
-        notice=notice,
+        notice=f"This check takes about {seconds:,.0f} s here.",
         blob=context.file,
         key="ask-check",
         holder=f"{runs.session_name()} check",
     )
-    if job is None:
-        return None
-    if not job.done:
+    if job is not None and not job.done:
         let_variations_go(context)
-    if not job.wait(WAIT_S):
+    if job is not None and not job.wait(WAIT_S):
         st.markdown(f"## {CHECKING}")
         show_progress((job,), "check")
         return None
-    return context.result(job, case)
+    return job
 
 
 show()

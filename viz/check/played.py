@@ -53,7 +53,7 @@ def played_panel(context: CheckContext, result: CheckResult) -> None:
     if not result.interpreted:
         st.caption("It launched no Triton kernel, so there are no tiles to play.")
         return
-    request = PlayRequest(result.case, context.version(result.case))
+    request = PlayRequest(result.case, context.version(result.case.kernel))
     if st.session_state.get(PLAYING) != request:
         once = replace(result.case, gradients=False, repeats=1, upload="")
         seconds = 2 * estimated_seconds(once, context.backend)

@@ -7,7 +7,7 @@ import streamlit as st
 from kernels.algorithms import ALGORITHMS
 from kernels.check.case.cases import UPLOADED
 from kernels.check.report.tables import error_row, worst_words
-from kernels.check.report.words import VERDICT_TITLES
+from kernels.check.report.words import VERDICT_WORDS
 from kernels.check.result import CheckResult, TensorCheck
 from kernels.oracle.report import RULE
 from kernels.problem import AttentionProblem
@@ -38,7 +38,7 @@ REPEATS_HELP = (
 def verdict_title(verdict: str) -> None:
     """The verdict in capitals, with its colour and icon."""
     color, icon = MARKS[verdict]
-    st.markdown(f"## :{color}[:material/{icon}: {VERDICT_TITLES[verdict]}]")
+    st.markdown(f"## :{color}[:material/{icon}: {VERDICT_WORDS[verdict]}]")
 
 
 def verdict_panel(result: CheckResult) -> None:
@@ -48,24 +48,18 @@ def verdict_panel(result: CheckResult) -> None:
     if result.cause:
         st.markdown(f":material/troubleshoot: **Cause**: {plain(result.cause)}.", help=CAUSE_HELP)
     for finding in result.findings:  # faults in the kernel's use of memory
-        kind = f"{finding.kind[0].upper()}{finding.kind[1:]}"
-        st.markdown(f":material/bug_report: **{kind}**: {plain(finding.words)}.")
+        st.markdown(f":material/bug_report: **{finding.kind.capitalize()}**: {plain(finding.words)}.")
         if finding.file:
             st.code(f"# {finding.place}\n{finding.source}", language="python", wrap_lines=True)
     if result.trace:
         st.code(result.trace, language="python", wrap_lines=True)
     problem = result.case.problem
-    inputs = f"{problem.inputs} inputs, seed {problem.seed}"
     if not result.refused:  # a kernel that refused was not run
+        inputs = f"{problem.inputs} inputs, seed {problem.seed}"
         tensors = "tensors of your file" if result.case.upload else inputs
         st.caption(f"**Measured** on {result.device.name}, {_run_by(result)}; {tensors}.")
-    for note in result.notes:
+    for note in (*result.notes, *([f"{result.keyless.words}."] if result.keyless else [])):
         st.caption(f":material/info: {plain(note)}")
-    if keyless := result.keyless:
-        right = "all give O = 0 and lse −∞, as they must"
-        wrong = f"{keyless.wrong_output:,} lack O = 0, {keyless.wrong_lse:,} lack lse = −∞"
-        words = right if keyless.right else f":red[{wrong}]"
-        st.caption(f":material/info: {keyless.count:,} rows see no key: {words}.")
 
 
 def _run_by(result: CheckResult) -> str:
@@ -81,42 +75,29 @@ def _run_by(result: CheckResult) -> str:
 
 def cards(result: CheckResult) -> None:
     """One card per tensor, and one for repeatability."""
-    found = [
-        Card(
-            f"{tensor.name} error",
-            format_error(tensor.max_error),
-            f"{tensor.wrong_nonfinite:,} NaN or ∞"
-            if tensor.wrong_nonfinite
-            else _allowed_words(tensor.passes, tensor.tolerance),
-            _error_help(tensor),
-            verdict_color(tensor.passes),
-        )
-        for tensor in result.tensors
-    ]
+    found = [_tensor_card(tensor) for tensor in result.tensors]
     if (repeats := result.repeats) and repeats.runs > 1:
         differing = f"{sum(repeats.differing.values()):,} values, by up to {format_error(repeats.largest)}"
-        found.append(
-            Card(
-                f"{repeats.runs} runs",
-                "equal" if repeats.equal else "differ",
-                "bit by bit" if repeats.equal else differing,
-                REPEATS_HELP,
-                verdict_color(repeats.equal),
-            )
-        )
+        words = ("equal", "bit by bit") if repeats.equal else ("differ", differing)
+        found.append(Card(f"{repeats.runs} runs", *words, REPEATS_HELP, verdict_color(repeats.equal)))
     draw_cards(found)
+
+
+def _tensor_card(tensor: TensorCheck) -> Card:
+    allowed = _allowed_words(tensor.passes, tensor.tolerance)
+    of_reference = f"{format_error(tensor.naive_max_error)}, mean {format_error(tensor.naive_mean_error)}"
+    return Card(
+        f"{tensor.name} error",
+        format_error(tensor.max_error),
+        f"{tensor.wrong_nonfinite:,} NaN or ∞" if tensor.wrong_nonfinite else allowed,
+        f"Mean error {format_error(tensor.mean_error)}. Reference ({tensor.reference}): {of_reference}; "
+        f"the error is {tensor.ratio:.2f} times as large. Largest error at {worst_words(tensor)}.",
+        verdict_color(tensor.passes),
+    )
 
 
 def _allowed_words(passes: bool, tolerance: float) -> str:
     return f"{'≤' if passes else 'FAILS: >'} {format_error(tolerance)}"
-
-
-def _error_help(tensor: TensorCheck) -> str:
-    reference = f"{format_error(tensor.naive_max_error)}, mean {format_error(tensor.naive_mean_error)}"
-    return (
-        f"Mean error {format_error(tensor.mean_error)}. Reference ({tensor.reference}): {reference}; "
-        f"the error is {tensor.ratio:.2f} times as large. Largest error at {worst_words(tensor)}."
-    )
 
 
 def numbers_panel(result: CheckResult) -> None:
@@ -154,8 +135,7 @@ def recorded_verdict(problem: AttentionProblem, backend: str, start_failure: str
     report = run.report
     verdict_title("pass" if report.passes else "fail")
     st.markdown(f"**{run.algorithm.label}**: {run.provenance}.", help=RULE)
-    allowed = _allowed_words(report.passes, report.tolerance)
-    color = verdict_color(report.passes)
+    allowed, color = _allowed_words(report.passes, report.tolerance), verdict_color(report.passes)
     draw_cards(
         [
             Card("O error", format_error(report.max_error), allowed, color=color),

@@ -103,6 +103,12 @@ class CheckCase:
         """The factor on the scores."""
         return self.problem.scale if self.scale is None else self.scale
 
+    def label(self, user_name: str = "") -> str:
+        """What the pages call its kernel; `user_name` is the name of the user's own."""
+        if self.kernel == UPLOADED:
+            return "result from the file"
+        return user_name if self.kernel in USERS and user_name else KERNELS[self.kernel].label
+
     @property
     def words(self) -> str:
         """The case in a few words, for lists of cases: what differs from the simplest one."""
@@ -151,11 +157,8 @@ def parse_shapes(text: str) -> tuple[tuple[int, int], ...]:
     for part in filter(None, re.split(r"[,;\s]+", text.strip())):
         match = re.fullmatch(r"(\d{1,7})(?:[x×](\d{1,7}))?", part, flags=re.ASCII)
         if not match:
-            raise InvalidProblem(
-                "shapes",
-                part[:40],
-                "expected lengths such as 256, or 113x203 for query and key length, separated by commas",
-            )
+            accepted = "expected lengths such as 256, or 113x203 (query x key), separated by commas"
+            raise InvalidProblem("shapes", part[:40], accepted)
         shapes.append((int(match[1]), int(match[2] or match[1])))
     if not 1 <= len(shapes) <= MAX_SHAPES:
         raise InvalidProblem("shapes", f"{len(shapes)} shapes", f"expected 1 to {MAX_SHAPES}")
@@ -167,7 +170,7 @@ class Grid:
     """Cases to run, and cases left out because they would take too long on this backend."""
 
     cases: tuple[CheckCase, ...]
-    left_out: tuple[CheckCase, ...]
+    left_out: tuple[CheckCase, ...] = ()
 
     @property
     def words(self) -> str:
@@ -175,10 +178,8 @@ class Grid:
         if not self.left_out:
             return ""
         shapes = dict.fromkeys(f"{case.problem.q_len}x{case.problem.kv_len}" for case in self.left_out)
-        return (
-            f"{len(self.left_out)} cases left out, more than {INTERPRETER_CASE_S:g} s each in the "
-            f"interpreter: {', '.join(shapes)}"
-        )
+        count, longer = len(self.left_out), f"more than {INTERPRETER_CASE_S:g} s each in the interpreter"
+        return f"{count} cases left out, {longer}: {', '.join(shapes)}"
 
 
 def grid_cases(
@@ -201,14 +202,10 @@ def grid_cases(
             tall = base.problem.with_(q_len=q_len, kv_len=kv_len, head_dim=head_dim)
             cases.append(replace(base, problem=tall.with_(dtype=dtype, mask=mask), upload=""))
     if not 1 <= len(cases) <= MAX_CASES:
-        raise InvalidProblem(
-            "grid",
-            f"{len(cases)} cases",
-            f"expected 1 to {MAX_CASES}",
-            "Choose fewer shapes, head_dims, dtypes or masks.",
-        )
+        remedy = "Choose fewer shapes, head_dims, dtypes or masks."
+        raise InvalidProblem("grid", f"{len(cases)} cases", f"expected 1 to {MAX_CASES}", remedy)
     if backend == "cuda":
-        return Grid(tuple(cases), ())
+        return Grid(tuple(cases))
     long = [case for case in cases if estimated_seconds(case, backend) > INTERPRETER_CASE_S]
     return Grid(tuple(case for case in cases if case not in long), tuple(long))
 

@@ -21,38 +21,33 @@ class Handed:
 
     def changed(self) -> dict[str, int]:
         """Elements that are not what they were, by the name of the tensor; NaN is equal to itself."""
-        counts = {}
-        for name, handed, original in zip(NAMES, self.tensors, self._originals, strict=False):
-            same = (handed == original) | (handed.isnan() & original.isnan())
-            counts[name] = int((~same).sum())
-        return {name: count for name, count in counts.items() if count}
+        pairs = zip(NAMES, self.tensors, self._originals, strict=False)
+        same = {name: (one == other) | (one.isnan() & other.isnan()) for name, one, other in pairs}
+        return {name: int((~each).sum()) for name, each in same.items() if not each.all()}
 
 
 def laid_out(tensors: Sequence[torch.Tensor], layout: str) -> tuple[torch.Tensor, ...]:
     """Copies of (batch, heads, length, head_dim) tensors, which lie in memory as LAYOUTS of `cases` says."""
+    query, key, value, *rest = tensors
     if layout == "transposed":
         return tuple(map(_transposed, tensors))
     if layout == "sliced":
         return tuple(map(_sliced, tensors))
     if layout == "packed":
-        query, key, value, *rest = tensors
-        parts = (query, key, value) if query.shape == key.shape else (key, value)
-        packed = _packed(parts)
-        return (*(packed if len(parts) == 3 else (_transposed(query), *packed)), *map(_transposed, rest))
+        same = query.shape == key.shape
+        packed = _packed((query, key, value) if same else (key, value))
+        return (*(() if same else (_transposed(query),)), *packed, *map(_transposed, rest))
     if layout == "mixed":
-        query, key, value, *rest = tensors
-        columns = value.mT.clone(memory_format=torch.contiguous_format).mT
-        return (
-            query.clone(memory_format=torch.contiguous_format),
-            _transposed(key),
-            columns,
-            *map(_sliced, rest),
-        )
-    return tuple(tensor.clone(memory_format=torch.contiguous_format) for tensor in tensors)
+        return (_plain(query), _transposed(key), _plain(value.mT).mT, *map(_sliced, rest))
+    return tuple(map(_plain, tensors))
+
+
+def _plain(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.clone(memory_format=torch.contiguous_format)
 
 
 def _transposed(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.transpose(1, 2).clone(memory_format=torch.contiguous_format).transpose(1, 2)
+    return _plain(tensor.transpose(1, 2)).transpose(1, 2)
 
 
 def _sliced(tensor: torch.Tensor) -> torch.Tensor:
@@ -61,10 +56,8 @@ def _sliced(tensor: torch.Tensor) -> torch.Tensor:
     What lies around it is NaN: a kernel that reads there shows it.
     """
     batch, heads, length, head_dim = tensor.shape
-    shape = (batch, heads + 1, length + PADDING, head_dim + 2 * PADDING)
-    around = torch.full(shape, float("nan"), dtype=tensor.dtype, device=tensor.device)
-    middle = around[:, 1:, PADDING:, PADDING : PADDING + head_dim]
-    return middle.copy_(tensor)
+    around = tensor.new_full((batch, heads + 1, length + PADDING, head_dim + 2 * PADDING), float("nan"))
+    return around[:, 1:, PADDING:, PADDING : PADDING + head_dim].copy_(tensor)
 
 
 def _packed(parts: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:

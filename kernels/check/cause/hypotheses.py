@@ -8,15 +8,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import islice
 
 import torch
 
-from kernels.check.cause.gradient_variants import Gradients, gradient_variants, known_factor
+from kernels.check.cause.gradient_variants import Backward, Gradients, gradient_variants, known_factor
 from kernels.check.cause.variants import HERE, Compute, Setting, band_mask, output_variants
+from kernels.check.judge.calls import Calls
 from kernels.check.result import Cause
 from kernels.oracle.report import FACTORS
 from kernels.oracle.rule import GRADIENTS, Comparison, absolute_error, compare, largest_finite
-from kernels.problem import Band
 
 MAX_SCORES = 1 << 22
 """Problems with more scores than this are not searched for a cause: it would take minutes."""
@@ -29,130 +31,133 @@ before its own rounding is computed."""
 class Evidence:
     """What a check found out about a wrong result."""
 
-    tensors: tuple[torch.Tensor, ...]
-    """Q, K, V and dO."""
-    got: dict[str, torch.Tensor]
+    calls: Calls
     compared: dict[str, Comparison]
     wrong: list[str]
-    scale: float
-    band: Band
-    layout: str
     row_sums: torch.Tensor | None
     """(batch, q_heads, q_len): what the weights of each row add up to; None if they are not known."""
 
-    @property
+    @cached_property
     def setting(self) -> Setting:
         """The call as it should have been computed."""
-        query, key, value, _ = self.tensors
-        return Setting(query, key, value, band_mask(self.band, query.device), self.scale)
+        query, key, value = self.calls.tensors.inputs
+        return Setting(query, key, value, band_mask(self.calls.band, query.device), self.calls.scale)
 
     def equals(self, name: str, compute: Compute) -> bool:
         """Whether the result of that name equals what is computed, by the rule."""
-        got, setting = self.got[name], self.setting
-        exact = compute(torch.float64)
-        error = float(absolute_error(got, exact).max())
-        if not error < NEARER * self.compared[name].report.max_error:
+        got, exact = self.calls.got[name], compute(torch.float64)
+        if not float(absolute_error(got, exact).max()) < NEARER * self.compared[name].report.max_error:
             return False
         factor = FACTORS["backward" if name in GRADIENTS else "forward"]
-        low = compute(setting.query.dtype).to(setting.query.dtype)
-        return compare(
-            got, exact, low, lambda: compute(torch.float32), factor, largest_finite(setting.value)
-        ).report.passes
+        low = compute(self.setting.query.dtype).to(self.setting.query.dtype)
+        largest = largest_finite(self.setting.value)
+        return compare(got, exact, low, lambda: compute(torch.float32), factor, largest).report.passes
+
+    def fitting(self, names: list[str], compute: Callable[[torch.dtype], Gradients]) -> list[str]:
+        """Which of these gradients equal what is computed."""
+        return [name for name in names if self.equals(name, partial(_one_of, compute, name))]
+
+
+def _one_of(compute: Callable[[torch.dtype], Gradients], name: str, dtype: torch.dtype) -> torch.Tensor:
+    return compute(dtype)[name]
 
 
 def causes_of(evidence: Evidence) -> tuple[Cause, ...]:
     """The simplest causes that explain the wrong tensors; () if nothing fits or the problem is too large."""
-    query, key = evidence.tensors[:2]
-    if query.shape[:3].numel() * key.shape[2] > MAX_SCORES:
+    setting, wrong = evidence.setting, evidence.wrong
+    if setting.query.shape[:3].numel() * setting.key.shape[2] > MAX_SCORES:
         return ()
-    causes = []
-    if "O" in evidence.wrong:
-        causes.extend(_first(_output_causes(evidence)))
-    elif "lse" in evidence.wrong:
-        causes.extend(_first(_lse_causes(evidence)))
-    gradients = [name for name in GRADIENTS if name in evidence.wrong]
-    while gradients:
-        cause = _gradient_cause(evidence, gradients)
-        if cause is None:
-            break
+    of_output = _output_causes(evidence) if "O" in wrong else _lse_causes(evidence) if "lse" in wrong else ()
+    causes = [*islice(of_output, 1)]
+    gradients = [name for name in GRADIENTS if name in wrong]
+    while gradients and (cause := _gradient_cause(evidence, gradients)):
         causes.append(cause)
         gradients = [name for name in gradients if name not in cause.tensors]
-    return tuple(causes)
+    return tuple(causes or _shorter_type(evidence))
 
 
-def _cause(words: str, tensors: tuple[str, ...]) -> Cause:
+def _shorter_type(evidence: Evidence) -> Iterator[Cause]:
+    """Tensors of float32 whose errors are not larger than those of attention in bfloat16."""
+    setting, calls = evidence.setting, evidence.calls
+    right = Backward(setting, calls.tensors.d_out)
+    computed = {"O": setting} | {name: partial(_one_of, right, name) for name in GRADIENTS}
+    names = tuple(name for name in evidence.wrong if name in computed)
+    for name in names:
+        low = absolute_error(computed[name](torch.bfloat16), evidence.compared[name].exact)
+        if not evidence.compared[name].report.max_error <= float(low.max()):
+            return
+    if names and setting.query.dtype == torch.float32:
+        may = 'if it is not meant for float32, declare "dtypes": ["float16", "bfloat16"] in its CHECK'
+        yield Cause(f"the exact one but for the error of a shorter type, as float16 or TF32 ({may})", names)
+
+
+def _cause(words: str, *tensors: str) -> Cause:
     """The words of a variant may end in numbers of this case."""
     sentence, _, numbers = words.partition(HERE)
     return Cause(sentence, tensors, numbers)
 
 
-def _first(causes: Iterator[Cause]) -> list[Cause]:
-    found = next(causes, None)
-    return [found] if found else []
-
-
 def _output_causes(evidence: Evidence) -> Iterator[Cause]:
-    setting = evidence.setting
+    calls = evidence.calls
     scaled = _factor_cause(evidence, "O")
     if scaled and not scaled.numbers:
         yield scaled
-    for words, compute in output_variants(setting, evidence.band, evidence.layout):
+    for words, compute in output_variants(evidence.setting, calls.band, calls.case.layout):
         if evidence.equals("O", compute):
-            yield _cause(words, ("O",))
+            yield _cause(words, "O")
     yield from _wrong_row_sums(evidence)
     yield from _unwritten(evidence)
     if scaled:
         yield scaled
 
 
-def _factor(evidence: Evidence, name: str) -> float | None:
-    """The number that the exact result has to be multiplied by, if that explains everything."""
-    got, comparison = evidence.got[name].double(), evidence.compared[name]
+def _factor_cause(evidence: Evidence, name: str) -> Cause | None:
+    """That a result is the exact one times a number, by what the number is if that is known."""
+    got, comparison = evidence.calls.got[name].double(), evidence.compared[name]
     exact = comparison.exact
     squares = float((exact * exact).sum())
     if not (math.isfinite(squares) and squares and bool(got.isfinite().all())):
         return None
     factor = float((got * exact).sum()) / squares
     allowed = comparison.report.tolerance * max(1.0, abs(factor))
-    return factor if float((got - factor * exact).abs().max()) <= allowed else None
+    if not float((got - factor * exact).abs().max()) <= allowed:
+        return None
+    words = known_factor(factor, evidence.setting)
+    return Cause(words or "the exact one times a number", (name,), "" if words else f"{factor:.4g} here")
 
 
 def _wrong_row_sums(evidence: Evidence) -> Iterator[Cause]:
     """Right values, wrong normalisation: O over the sum of its row's weights is exact."""
-    sums = evidence.row_sums
-    if sums is None:
+    if evidence.row_sums is None:
         return
-    got, comparison = evidence.got["O"].double(), evidence.compared["O"]
     seen = evidence.setting.visible.any(dim=-1)
-    sums, error = sums[..., seen], (got / sums[..., None] - comparison.exact).abs()[..., seen, :].max()
+    sums, comparison = evidence.row_sums[..., seen], evidence.compared["O"]
+    got, exact = evidence.calls.got["O"].double()[..., seen, :], comparison.exact[..., seen, :]
+    error, undivided = (got / sums[..., None] - exact).abs().max(), (got - exact).abs().max()
     allowed = comparison.report.tolerance * (1 + float((1 / sums.abs()).max()))
-    undivided = (got - comparison.exact).abs()[..., seen, :].max()
     if float(error) <= min(allowed, NEARER * float(undivided)):  # sums of nearly 1 explain nothing
+        numbers = f"the sums are {float(sums.min()):.3g} to {float(sums.max()):.3g}, not 1"
         words = (
             "the exact one once each row is divided by the sum of its weights: l is wrong, the rest is right"
         )
-        yield Cause(words, ("O",), f"the sums are {float(sums.min()):.3g} to {float(sums.max()):.3g}, not 1")
+        yield Cause(words, ("O",), numbers)
 
 
 def _unwritten(evidence: Evidence) -> Iterator[Cause]:
     """NaN in whole rows alone, everything else right."""
-    got, comparison = evidence.got["O"], evidence.compared["O"]
-    nan = got.isnan()
-    rows = nan.all(dim=-1)
-    rest = comparison.error[~nan]
-    if not bool(nan.any()) or not torch.equal(rows[..., None].expand_as(nan), nan):
-        return
-    if rest.numel() and float(rest.max()) > comparison.report.tolerance:
-        return
-    numbers = rows.any(dim=0).any(dim=0).nonzero().flatten().tolist()
-    where = f"rows {numbers[0]} to {numbers[-1]}" if len(numbers) > 1 else f"row {numbers[0]}"
-    yield Cause("the exact one but for rows of NaN: never written, or 0 / 0", ("O",), where)
+    nan, comparison = evidence.calls.got["O"].isnan(), evidence.compared["O"]
+    rows, rest = nan.all(dim=-1), comparison.error[~nan]
+    whole = bool(rows.any()) and torch.equal(rows[..., None].expand_as(nan), nan)
+    if whole and not (rest.numel() and float(rest.max()) > comparison.report.tolerance):
+        numbers = rows.flatten(0, 1).any(dim=0).nonzero().flatten().tolist()
+        where = f"rows {numbers[0]} to {numbers[-1]}" if len(numbers) > 1 else f"row {numbers[0]}"
+        yield Cause("the exact one but for rows of NaN: never written, or 0 / 0", ("O",), where)
 
 
 def _lse_causes(evidence: Evidence) -> Iterator[Cause]:
     scores, _ = evidence.setting.scores(torch.float64)
     exact, m = torch.logsumexp(scores, dim=-1), scores.amax(dim=-1)
-    got, allowed = evidence.got["lse"], evidence.compared["lse"].report.tolerance
+    got, allowed = evidence.calls.got["lse"], evidence.compared["lse"].report.tolerance
     variants = {
         "the exact one in units of log2: lse / ln 2 (declare it, see the README)": exact / math.log(2),
         "the exact one times ln 2": exact * math.log(2),
@@ -169,34 +174,16 @@ def _lse_causes(evidence: Evidence) -> Iterator[Cause]:
             yield Cause(words, ("lse",))
 
 
-def _one_of(compute: Callable[[torch.dtype], Gradients], name: str) -> Compute:
-    return lambda dtype: compute(dtype)[name]
-
-
 def _gradient_cause(evidence: Evidence, wrong: list[str]) -> Cause | None:
     """The first hypothesis that explains all of these gradients, else the one that explains the most."""
-    best: Cause | None = None
-    if len(wrong) == 1 and (best := _factor_cause(evidence, wrong[0])) and not best.numbers:
-        return best
-    setting, d_out = evidence.setting, evidence.tensors[3]
-    for words, compute in gradient_variants(setting, d_out, evidence.band):
-        fitting = [name for name in wrong if evidence.equals(name, _one_of(compute, name))]
+    scaled = next(filter(None, (_factor_cause(evidence, name) for name in wrong)), None)
+    if len(wrong) == 1 and scaled and not scaled.numbers:
+        return scaled
+    best, d_out = None, evidence.calls.tensors.d_out
+    for words, compute in gradient_variants(evidence.setting, d_out, evidence.calls.band):
+        fitting = evidence.fitting(wrong, compute)
+        if len(fitting) > (len(best.tensors) if best else 0):
+            best = _cause(words, *fitting)
         if len(fitting) == len(wrong):
-            return _cause(words, tuple(fitting))
-        if len(fitting) > (len(best.tensors) if best and not best.numbers else 0):
-            best = _cause(words, tuple(fitting))
-    return best or _one_factor(evidence, wrong)
-
-
-def _one_factor(evidence: Evidence, wrong: list[str]) -> Cause | None:
-    """The first of several wrong gradients that is the exact one times a number."""
-    return next(filter(None, (_factor_cause(evidence, name) for name in wrong)), None)
-
-
-def _factor_cause(evidence: Evidence, name: str) -> Cause | None:
-    """That a result is the exact one times a number, by what the number is if that is known."""
-    factor = _factor(evidence, name)
-    if factor is None:
-        return None
-    words = known_factor(factor, evidence.setting)
-    return Cause(words or "the exact one times a number", (name,), "" if words else f"{factor:.4g} here")
+            break
+    return best or scaled

@@ -23,6 +23,7 @@ MINUS_INFINITY = float("-inf")
 HERE = "; here "
 """Parts the words of a variant from numbers of one case."""
 
+Change = Callable[[torch.Tensor], torch.Tensor]
 Compute = Callable[[torch.dtype], torch.Tensor]
 Named = tuple[str, Compute]
 """What a result equals, in words that follow "O equals", and its computation in a type."""
@@ -30,7 +31,7 @@ Named = tuple[str, Compute]
 
 @dataclass(frozen=True)
 class Setting:
-    """One attention call: what a variant changes a part of."""
+    """One attention call, of which a variant changes a part. Called with a type, it gives O."""
 
     query: torch.Tensor
     key: torch.Tensor
@@ -46,10 +47,18 @@ class Setting:
         scores = query @ key.transpose(-2, -1) * self.scale
         return scores.masked_fill(~self.visible, MINUS_INFINITY), value
 
-    def output(self, dtype: torch.dtype) -> torch.Tensor:
+    def __call__(self, dtype: torch.dtype) -> torch.Tensor:
         """O; 0 in rows that see no key."""
         scores, value = self.scores(dtype)
         return torch.softmax(scores, dim=-1).masked_fill(~self.visible, 0.0) @ value
+
+    def of_keys(self, change: Change) -> Setting:
+        """With other K and V."""
+        return replace(self, key=change(self.key), value=change(self.value))
+
+    def of_all(self, change: Change) -> Setting:
+        """With other Q, K and V."""
+        return replace(self.of_keys(change), query=change(self.query))
 
 
 def positions(band: Band, device: torch.device) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -73,14 +82,11 @@ def mask_variants(band: Band, device: torch.device) -> Iterator[tuple[str, torch
     """Masks that a kernel may have taken for the right one."""
     _, keys, diagonal = positions(band, device)
     right = band_mask(band, device)
-    if band.bounds_right:
-        off = "with the mask off by one on the right: each query sees one key too"
-        yield f"attention {off} many", band_mask(band, device, right=1)
-        yield f"attention {off} few", band_mask(band, device, right=-1)
+    for side, what, bounds in (("right", "mask", band.bounds_right), ("left", "window", band.bounds_left)):
+        for count, by in (("many", 1), ("few", -1)) if bounds else ():
+            words = f"attention with the {what} off by one on the {side}: each query sees one key too {count}"
+            yield words, band_mask(band, device, **{side: by})
     if band.bounds_left:
-        off = "with the window off by one on the left: each query sees one key too"
-        yield f"attention {off} many", band_mask(band, device, left=1)
-        yield f"attention {off} few", band_mask(band, device, left=-1)
         yield "causal attention without a window", keys <= diagonal
     yield from _other_sides(band, device)
     if band.masks:
@@ -90,10 +96,8 @@ def mask_variants(band: Band, device: torch.device) -> Iterator[tuple[str, torch
     for tile in TILES:
         last = (band.kv_len - 1) // tile * tile
         if last:
-            yield (
-                f"attention without the last key tile{HERE}keys {last} to {band.kv_len - 1}",
-                right & (keys < last),
-            )
+            at_the_end = f"keys {last} to {band.kv_len - 1}"
+            yield f"attention without the last key tile{HERE}{at_the_end}", right & (keys < last)
             yield f"attention without the first key tile{HERE}keys 0 to {tile - 1}", right & (keys >= tile)
         if band.bounds_right and band.right == 0:
             start = torch.clamp(diagonal - diagonal % tile, min=0)
@@ -122,11 +126,13 @@ def output_variants(setting: Setting, band: Band, layout: str) -> Iterator[Named
     """What a wrong O may equal, the simplest first."""
     for words, visible in mask_variants(band, setting.query.device):
         if not torch.equal(visible, setting.visible):
-            yield words, replace(setting, visible=visible).output
+            yield words, replace(setting, visible=visible)
     for words, scale in scale_factors(setting):
-        yield words, replace(setting, scale=scale).output
+        yield words, replace(setting, scale=scale)
     yield from _heads(setting)
-    yield from _axes(setting, layout)
+    yield from _axes(setting)
+    if layout != "contiguous":
+        yield from _ignored_strides(setting, layout)
     yield from _tiles(setting, band)
     yield from _rows(setting)
 
@@ -148,49 +154,40 @@ def scale_factors(setting: Setting) -> Iterator[tuple[str, float]]:
 
 
 def _heads(setting: Setting) -> Iterator[Named]:
-    query, key, value = setting.query, setting.key, setting.value
-    heads, of_keys = query.shape[1], key.shape[1]
-    head = torch.arange(heads, device=query.device)
+    heads, key_heads = setting.query.shape[1], setting.key.shape[1]
+    head = torch.arange(heads, device=setting.query.device)
     choices = {
-        "attention in which query head h reads key head h % kv_heads": head % of_keys,
-        "attention in which query head h reads key head h (clamped)": head.clamp(max=of_keys - 1),
+        "attention in which query head h reads key head h % kv_heads": head % key_heads,
+        "attention in which query head h reads key head h (clamped)": head.clamp(max=key_heads - 1),
         "attention in which all heads read key head 0": head * 0,
     }
-    right = head // group_size(query, key)
+    right = head // group_size(setting.query, setting.key)
     for words, chosen in choices.items():
         if not torch.equal(chosen, right):
-            yield words, replace(setting, key=key[:, chosen], value=value[:, chosen]).output
-    if query.shape[0] > 1:
-        of_first = replace(setting, key=key[:1].expand_as(key), value=value[:1].expand_as(value))
-        yield "attention in which every batch reads K and V of batch 0", of_first.output
-        one = replace(of_first, query=query[:1].expand_as(query))
-        yield "attention of batch 0, in every batch", one.output
+            yield words, setting.of_keys(partial(torch.index_select, dim=1, index=chosen))
+    if setting.query.shape[0] > 1:
+        first = lambda tensor: tensor[:1].expand_as(tensor)  # noqa: E731
+        yield "attention in which every batch reads K and V of batch 0", setting.of_keys(first)
+        yield "attention of batch 0, in every batch", setting.of_all(first)
 
 
-def _axes(setting: Setting, layout: str) -> Iterator[Named]:
-    query, key, value = setting.query, setting.key, setting.value
-    if query.shape[2] == key.shape[2] and query.shape[1] != query.shape[2]:
-        swapped = [tensor.transpose(1, 2) for tensor in (query, key, value)]
-        everything = torch.ones(query.shape[1], key.shape[1], dtype=torch.bool, device=query.device)
-        lower = torch.ones_like(everything).tril()
-        for words, visible in (("", everything), (", causal", lower)):
-            over_heads = Setting(swapped[0], swapped[1], swapped[2], visible, setting.scale)
+def _axes(setting: Setting) -> Iterator[Named]:
+    """Heads and lengths taken for each other."""
+    (_, heads, q_len, _), shape = setting.query.shape, setting.query.shape
+    if q_len == setting.key.shape[2] != heads:
+        everything = setting.visible.new_ones(heads, setting.key.shape[1])
+        for words, visible in (("", everything), (", causal", everything.tril())):
+            over_heads = replace(setting.of_all(lambda tensor: tensor.transpose(1, 2)), visible=visible)
             axes = "the axes are read as (batch, length, heads, head_dim)"
             yield f"attention over the heads{words}: {axes}", partial(_with_axes_swapped, over_heads)
-    if query.shape[1] > 1:
-        read = [_read_as_blhd(tensor) for tensor in (query, key, value)]
-        memory = replace(setting, query=read[0], key=read[1], value=read[2])
-        shape = query.shape
-        yield (
-            "attention on memory that is read as (batch, length, heads, head_dim)",
-            lambda dtype: memory.output(dtype).transpose(1, 2).reshape(shape),
-        )
-    if layout != "contiguous":
-        yield from _ignored_strides(setting, layout)
+    if heads > 1:
+        words = "attention on memory that is read as (batch, length, heads, head_dim)"
+        memory = setting.of_all(_read_as_blhd)
+        yield words, lambda dtype: _with_axes_swapped(memory, dtype).reshape(shape)
 
 
 def _with_axes_swapped(setting: Setting, dtype: torch.dtype) -> torch.Tensor:
-    return setting.output(dtype).transpose(1, 2)
+    return setting(dtype).transpose(1, 2)
 
 
 def _read_as_blhd(tensor: torch.Tensor) -> torch.Tensor:
@@ -200,74 +197,61 @@ def _read_as_blhd(tensor: torch.Tensor) -> torch.Tensor:
 
 def _ignored_strides(setting: Setting, layout: str) -> Iterator[Named]:
     handed = laid_out((setting.query, setting.key, setting.value), layout)
-    if any(
-        tensor.storage_offset() + tensor.numel() > tensor.untyped_storage().nbytes() // 2 for tensor in handed
-    ):
+    if any(each.storage_offset() + each.numel() > each.untyped_storage().nbytes() // 2 for each in handed):
         return
-    read = [
-        torch.as_strided(tensor, tensor.shape, torch.empty(tensor.shape, device="meta").stride())
-        for tensor in handed
-    ]
-    memory = replace(setting, query=read[0], key=read[1], value=read[2])
+
+    def read(strides_of: Callable[[torch.Tensor], tuple[int, ...]]) -> Setting:
+        query, key, value = (torch.as_strided(each, each.shape, strides_of(each)) for each in handed)
+        return replace(setting, query=query, key=key, value=value)
+
     if any(tensor.stride(-1) != 1 for tensor in handed):
-        rows = [torch.as_strided(tensor, tensor.shape, (*tensor.stride()[:-1], 1)) for tensor in handed]
-        of_rows = replace(setting, query=rows[0], key=rows[1], value=rows[2])
-        yield "attention that takes the last stride of its tensors for 1", of_rows.output
+        last_is_1 = read(lambda tensor: (*tensor.stride()[:-1], 1))
+        may = 'if that is meant, declare "strides": "last_is_1" in its CHECK, see the README'
+        yield f"attention that takes the last stride of its tensors for 1 ({may})", last_is_1
     words = "attention that takes the tensors for contiguous and ignores their strides"
-    yield words, memory.output
+    memory = read(_plain_strides)
+    yield words, memory
 
     def written_likewise(dtype: torch.dtype) -> torch.Tensor:
         out = torch.empty_like(handed[0], dtype=dtype)
-        plain = torch.empty(out.shape, device="meta").stride()
-        torch.as_strided(out, out.shape, plain).copy_(memory.output(dtype))
+        torch.as_strided(out, out.shape, _plain_strides(out)).copy_(memory(dtype))
         return out
 
     yield words, written_likewise
 
 
+def _plain_strides(tensor: torch.Tensor) -> tuple[int, ...]:
+    return torch.empty(tensor.shape, device="meta").stride()
+
+
 def _tiles(setting: Setting, band: Band) -> Iterator[Named]:
+    """Mistakes at the boundaries of key tiles."""
     keys = setting.key.shape[2]
-    padded: set[int] = set()
-    for tile in TILES:
-        more = -keys % tile
-        if more and more not in padded:
-            padded.add(more)
+    for more in dict.fromkeys(-keys % tile for tile in TILES):
+        if more:
             words = "attention that counts keys of zeros after the last: the tail is not masked"
-            yield f"{words}{HERE}{more} keys", _with_zero_keys(setting, band, more).output
-        if keys > tile:
-            for words, by in (("next", -tile), ("previous", tile)):
-                moved = replace(setting, value=_shifted(setting.value, by))
-                yield f"attention with the values of the {words} {tile}-key tile", moved.output
-    for tile in TILES:
-        if keys > tile:
-            for words, l_rescaled, acc_rescaled in (
-                ("the accumulator is not rescaled when the row max grows", True, False),
-                ("the row sum l is not rescaled when the row max grows", False, True),
-                ("neither l nor the accumulator is rescaled when the row max grows", False, False),
-            ):
-                online = partial(_online, setting, tile, l_rescaled, acc_rescaled)
-                yield f"online softmax over {tile}-key tiles in which {words}", online
+            yield f"{words}{HERE}{more} keys", _with_zero_keys(setting, band, more)
+    tiles = [tile for tile in TILES if tile < keys]
+    for tile in tiles:
+        for which, pad in (("next", (0, 0, -tile, tile)), ("previous", (0, 0, tile, -tile))):
+            moved = torch.nn.functional.pad(setting.value, pad)
+            yield f"attention with the values of the {which} {tile}-key tile", replace(setting, value=moved)
+    for tile in tiles:
+        for words, l_rescaled, acc_rescaled in (
+            ("the accumulator is not rescaled when the row max grows", True, False),
+            ("the row sum l is not rescaled when the row max grows", False, True),
+            ("neither l nor the accumulator is rescaled when the row max grows", False, False),
+        ):
+            online = partial(_online, setting, tile, l_rescaled, acc_rescaled)
+            yield f"online softmax over {tile}-key tiles in which {words}", online
 
 
 def _with_zero_keys(setting: Setting, band: Band, more: int) -> Setting:
-    def padded(tensor: torch.Tensor) -> torch.Tensor:
-        return torch.nn.functional.pad(tensor, (0, 0, 0, more))
-
+    padded = setting.of_keys(lambda tensor: torch.nn.functional.pad(tensor, (0, 0, 0, more)))
     _, _, diagonal = positions(band, setting.query.device)
     beyond = torch.arange(band.kv_len, band.kv_len + more, device=diagonal.device)[None, :]
     seen = beyond <= diagonal + band.right if band.bounds_right else torch.ones_like(beyond + diagonal).bool()
-    visible = torch.cat([setting.visible, seen], dim=1)
-    return replace(setting, key=padded(setting.key), value=padded(setting.value), visible=visible)
-
-
-def _shifted(value: torch.Tensor, by: int) -> torch.Tensor:
-    """Rows moved by so many; zeros come in at the end that they leave."""
-    moved = torch.zeros_like(value)
-    if by > 0:
-        moved[:, :, by:] = value[:, :, :-by]
-    else:
-        moved[:, :, :by] = value[:, :, -by:]
-    return moved
+    return replace(padded, visible=torch.cat([setting.visible, seen], dim=1))
 
 
 def _online(
@@ -278,21 +262,20 @@ def _online(
     scores, value = setting.scores(state)
     m = torch.full(scores.shape[:-1], MINUS_INFINITY, dtype=state, device=scores.device)
     l, acc = torch.zeros_like(m), torch.zeros(setting.query.shape, dtype=state, device=scores.device)
-    for first in range(0, scores.shape[-1], tile):
-        part = scores[..., first : first + tile]
+    for part, values in zip(scores.split(tile, dim=-1), value.split(tile, dim=-2), strict=True):
         m_new = torch.maximum(m, part.amax(dim=-1))
         safe = torch.where(m_new == MINUS_INFINITY, 0.0, m_new)
         alpha, p = torch.exp(m - safe), torch.exp(part - safe[..., None])
         l = (l * alpha if l_rescaled else l) + p.sum(dim=-1)
         acc = acc * alpha[..., None] if acc_rescaled else acc
-        acc = acc + p.to(dtype).to(state) @ value[..., first : first + tile, :]
+        acc = acc + p.to(dtype).to(state) @ values
         m = m_new
     return (acc / torch.where(l == 0, 1.0, l)[..., None]).to(dtype)
 
 
 def _rows(setting: Setting) -> Iterator[Named]:
     """Mistakes at the end of a row, and in rows that see no key."""
-    keyless = ~setting.visible.any(dim=-1)
+    keyless = ~setting.visible.any(dim=-1, keepdim=True)
 
     def unnormalised(dtype: torch.dtype) -> torch.Tensor:
         scores, value = setting.scores(dtype)
@@ -304,29 +287,15 @@ def _rows(setting: Setting) -> Iterator[Named]:
         exponentials = torch.exp(scores)
         return (exponentials @ value) / exponentials.sum(dim=-1, keepdim=True)
 
+    def with_mean(dtype: torch.dtype) -> torch.Tensor:
+        mean = setting.scores(dtype)[1].mean(dim=2, keepdim=True)
+        return torch.where(keyless, mean, setting(dtype))
+
     yield "attention that is not divided by the row sum l", unnormalised
     if keyless.any():
-        yield from _keyless_rows(setting, keyless)
+        instead = "attention in which rows that see no key give"
+        yield f"{instead} NaN (0 / 0) and not 0", lambda dtype: setting(dtype).masked_fill(keyless, math.nan)
+        yield f"{instead} the mean of V and not 0", with_mean
+        seen = replace(setting, visible=setting.visible | keyless)
+        yield "attention in which rows that see no key see all keys", seen
     yield "softmax without the row max subtracted: its exponentials overflow", overflowing
-
-
-def _keyless_rows(setting: Setting, keyless: torch.Tensor) -> Iterator[Named]:
-    def in_keyless_rows(fill: Callable[[torch.Tensor], torch.Tensor]) -> Compute:
-        def compute(dtype: torch.dtype) -> torch.Tensor:
-            out, value = setting.output(dtype), setting.scores(dtype)[1]
-            rows = fill(value).expand(out.shape)
-            return torch.where(keyless[:, None], rows, out)
-
-        return compute
-
-    nan = torch.full((), float("nan"), device=keyless.device)
-    yield (
-        "attention in which rows that see no key give NaN (0 / 0) and not 0",
-        in_keyless_rows(lambda value: nan.to(value.dtype)),
-    )
-    yield (
-        "attention in which rows that see no key give the mean of V and not 0",
-        in_keyless_rows(lambda value: value.mean(dim=2, keepdim=True)),
-    )
-    seen = setting.visible | keyless[:, None]
-    yield "attention in which rows that see no key see all keys", replace(setting, visible=seen).output

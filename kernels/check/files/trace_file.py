@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 
 from kernels.algorithms import algorithm_of
-from kernels.check.files.tensors import InvalidUpload
+from kernels.check.files.uploads import InvalidUpload
 from kernels.device.backend import DeviceInfo
 from kernels.file_format import UnreadableFile, read_arrays
 from kernels.problem import InvalidProblem
@@ -28,9 +28,9 @@ def read_trace(data: bytes) -> Trace:
     Raises InvalidUpload, which says what was found, what is accepted and what to do.
     """
     if len(data) > MAX_FILE_BYTES:
+        read = f"at most {MAX_FILE_BYTES / 1e6:,.0f} MB are read"
         raise InvalidUpload(
-            f"The file has {len(data) / 1e6:,.0f} MB; at most {MAX_FILE_BYTES / 1e6:,.0f} MB are read. "
-            "Save the trace of a smaller problem."
+            f"The file has {len(data) / 1e6:,.0f} MB; {read}. Save a smaller problem's trace."
         )
     try:
         arrays = read_arrays(data, MAX_UNPACKED_BYTES)
@@ -41,13 +41,18 @@ def read_trace(data: bytes) -> Trace:
             f"This is not a trace that can be shown: {str(error).rstrip('.')}. Expected a file that "
             "“Trace (.npz)” on Explore or `Trace.save` of this version wrote."
         ) from error
-    if reason := _why_wrong(trace, algorithm, arrays):
+    reason = (
+        _why_wrong_header(trace, algorithm, arrays)
+        or _why_out_of_range(trace, algorithm)
+        or why_wrong_parts(trace, algorithm)
+    )
+    if reason:
         raise InvalidUpload(f"The trace is damaged: {reason}. Save it again.")
     return trace
 
 
-def _why_wrong(trace: Trace, algorithm: Algorithm, arrays: dict[str, np.ndarray]) -> str:
-    """What contradicts itself, or the algorithm, in words; "" if there is nothing.
+def _why_wrong_header(trace: Trace, algorithm: Algorithm, arrays: dict[str, np.ndarray]) -> str:
+    """What contradicts the algorithm, in words; "" if there is nothing.
 
     Floating-point values may be anything: a kernel may give NaN, and the player shows that.
     """
@@ -57,25 +62,22 @@ def _why_wrong(trace: Trace, algorithm: Algorithm, arrays: dict[str, np.ndarray]
         msgspec.convert(msgspec.to_builtins(parts), kinds)
     except msgspec.ValidationError as error:
         return f"its header: {error}"
-    if any(array.dtype.kind not in "iuf" for array in arrays.values()):
-        return "it holds other things than numbers"
-    if trace.kernels != tuple(kernel.name for kernel in algorithm.kernels):
-        return f"its kernels are not those of {algorithm.label}"
-    if len(trace.launches) != len(trace.kernels):
-        return "it does not say how each kernel was launched"
-    if set(trace.tensors) != {name for kernel in algorithm.kernels for name, _ in kernel.requests}:
-        return f"its tensors are not those of {algorithm.label}"
-    if not 0 < trace.steps <= MAX_STEPS:
-        return f"it has {trace.steps:,} steps; from 1 to {MAX_STEPS:,} are shown"
-    fields = {field for kernel in algorithm.kernels for field in kernel.row_fields}
-    if missing := [field for field in sorted(fields) if getattr(trace, field) is None]:
-        return f"it has no {missing[0]}"
-    return (
-        _why_out_of_range(trace, algorithm)
-        or _why_wrong_steps(trace)
-        or why_wrong_parts(trace, algorithm)
-        or _why_wrong_clock(trace)
-    )
+    kernels = tuple(kernel.name for kernel in algorithm.kernels)
+    fields = sorted({field for kernel in algorithm.kernels for field in kernel.row_fields})
+    clock = [name for name in CLOCK if getattr(trace, name) is not None]
+    wrong = {
+        "it holds other things than numbers": any(each.dtype.kind not in "iuf" for each in arrays.values()),
+        f"its kernels are not those of {algorithm.label}": trace.kernels != kernels,
+        "it does not say how each kernel was launched": len(trace.launches) != len(kernels),
+        f"its tensors are not those of {algorithm.label}": set(trace.tensors)
+        != {name for kernel in algorithm.kernels for name, _ in kernel.requests},
+        f"it has {trace.steps:,} steps; from 1 to {MAX_STEPS:,} are shown": not 0 < trace.steps <= MAX_STEPS,
+        **{f"it has no {field}": getattr(trace, field) is None for field in fields},
+        "its clock is not whole": 0 < len(clock) < len(CLOCK),
+        f"it has a clock, and its device has {trace.device.sm_count} SMs": clock
+        and trace.device.sm_count < 1,
+    }
+    return next((words for words, is_wrong in wrong.items() if is_wrong), "")
 
 
 def _why_out_of_range(trace: Trace, algorithm: Algorithm) -> str:
@@ -98,20 +100,7 @@ def _why_out_of_range(trace: Trace, algorithm: Algorithm) -> str:
             return f"{name} does not hold whole numbers"
         if values.min() < first or values.max() >= end:
             return f"{name} has values outside of {first} to {end - 1}"
-    return ""
-
-
-def _why_wrong_steps(trace: Trace) -> str:
     if trace.sample and trace.sample.q_tiles and not np.isin(trace.q_tile, trace.sample.q_tiles).all():
         return "it has steps of query tiles that its sample does not name"
     unused = [name for number, name in enumerate(trace.kernels) if not (trace.kernel == number).any()]
     return f"it has no step of the kernel {unused[0]}" if unused else ""
-
-
-def _why_wrong_clock(trace: Trace) -> str:
-    present = [name for name in CLOCK if getattr(trace, name) is not None]
-    if present and len(present) < len(CLOCK):
-        return "its clock is not whole"
-    if present and trace.device.sm_count < 1:
-        return f"it has a clock, and its device has {trace.device.sm_count} SMs"
-    return ""

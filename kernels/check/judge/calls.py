@@ -9,9 +9,8 @@ import torch
 
 from kernels.check.case.cases import OURS, UPLOADED, USERS, CheckCase
 from kernels.check.case.layouts import Handed
-from kernels.check.files.tensors import Tensor
-from kernels.check.files.uploads import Upload
-from kernels.check.judge.bits import difference, differs
+from kernels.check.files.uploads import Tensor, Upload
+from kernels.check.judge.compare import bits_differ, difference
 from kernels.check.result import Repeats
 from kernels.check.subject.subjects import Subject
 from kernels.check.subject.user_errors import Broken, Refused
@@ -21,6 +20,13 @@ from kernels.oracle.exact import Inputs
 from kernels.oracle.rule import GRADIENTS, OutputReferences
 from kernels.problem import Band
 from kernels.problem.inputs import make_d_output, make_inputs
+
+RESULTS = {"O": "output", "lse": "lse", "dQ": "d_query", "dK": "d_key", "dV": "d_value"}
+"""The names of results, and their names in a file."""
+
+
+def quiet(fraction: float, words: str) -> None:
+    """A progress that nobody wants to know of."""
 
 
 @dataclass(frozen=True)
@@ -34,19 +40,11 @@ class Tensors:
 
 def tensors_of(case: CheckCase, upload: Upload | None) -> Tensors:
     """The tensors of the file, or without a file those of the case's seed. dO is drawn if a file lacks it."""
-    if upload is None:
-        return Tensors(make_inputs(case.problem, DEVICE), make_d_output(case.problem, DEVICE), {})
-    uploaded = {name: _to_torch(tensor) for name, tensor in upload.tensors.items()}
-    d_out = uploaded.get("d_output")
-    if d_out is None:
-        d_out = make_d_output(case.problem, DEVICE)
-    names = {"O": "output", "lse": "lse", "dQ": "d_query", "dK": "d_key", "dV": "d_value"}
-    results = {name: uploaded[ours] for name, ours in names.items() if ours in uploaded}
-    return Tensors(
-        (uploaded["query"], uploaded["key"], uploaded["value"]),
-        d_out,
-        results if case.kernel == UPLOADED else {},
-    )
+    held = {name: _to_torch(tensor) for name, tensor in upload.tensors.items()} if upload else {}
+    inputs = (held["query"], held["key"], held["value"]) if held else make_inputs(case.problem, DEVICE)
+    d_out = held["d_output"] if "d_output" in held else make_d_output(case.problem, DEVICE)
+    results = {name: held[ours] for name, ours in RESULTS.items() if ours in held}
+    return Tensors(inputs, d_out, results if case.kernel == UPLOADED else {})
 
 
 def _to_torch(tensor: Tensor) -> torch.Tensor:
@@ -71,6 +69,8 @@ class Calls:
     own_notes: list[str] = field(default_factory=list)
     later: dict[str, torch.Tensor] = field(default_factory=dict)
     """By name: what the furthest of the later runs on the same inputs gave, if they were not all the same."""
+    trained: torch.Tensor | None = None
+    """O of the last call of a function with inputs that require gradients."""
 
     @property
     def band(self) -> Band:
@@ -85,12 +85,10 @@ class Calls:
     @property
     def notes(self) -> list[str]:
         """What is to be said beside the numbers."""
-        notes = [*self.own_notes, *(self.subject.notes if self.subject else ())]
-        if self.subject and self.subject.of_case:
-            notes.append(self.subject.of_case)
+        of_subject = [*self.subject.notes, self.subject.of_case] if self.subject else []
         if self.band != self.case.problem.band:
-            notes.append("Causal is aligned to the top left here, as the kernel's file declares.")
-        return notes
+            of_subject.append("Causal is aligned to the top left here, as the kernel's file declares.")
+        return [*self.own_notes, *filter(None, of_subject)]
 
     def first(self) -> None:
         """Fill `got`, with new memory filled with NaN. An error after O was returned leaves O there.
@@ -100,7 +98,7 @@ class Calls:
         if self.subject is None:
             self.got = self.tensors.results
             return
-        poisons = self.case.kernel in OURS or self.case.kernel in USERS
+        poisons = self.case.kernel in (*OURS, *USERS)
         with filled_memory() if poisons else nullcontext():
             try:
                 self._run_into(self.got)
@@ -115,7 +113,8 @@ class Calls:
         try:
             got |= dict(zip(GRADIENTS, self.gradients(self.tensors.d_out), strict=True))
         except Refused as error:
-            self._note(f"Gradients were not checked: {str(error).rstrip('.')}.")
+            note = f"Gradients were not checked: {str(error).rstrip('.')}."
+            self.own_notes += [] if note in self.own_notes else [note]
 
     def forward(self, inputs: Inputs) -> tuple[torch.Tensor, torch.Tensor | None]:
         """O and lse. They are copied: a kernel may give the same memory again."""
@@ -128,10 +127,15 @@ class Calls:
     def gradients(self, d_out: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """dQ, dK and dV for this dO. Raises Refused if the kernel has none."""
         assert self.subject is not None
-        if self.subject.gradients is None:
-            raise Refused("it is forward only")
         handed = Handed((*self.tensors.inputs, d_out), self.case.layout)
-        gradients = self.subject.gradients(*handed.tensors)
+        if self.subject.attached:
+            graph = self.subject.attached(*handed.tensors[:3])
+            self.trained = graph.out.detach().clone()
+            gradients = tuple(graph.gradients(handed.tensors[3]).values())
+        elif self.subject.gradients:
+            gradients = self.subject.gradients(*handed.tensors)
+        else:
+            raise Refused("it is forward only")
         self._count(handed)
         return tuple(gradient.clone() for gradient in gradients)
 
@@ -143,22 +147,13 @@ class Calls:
         for name, count in handed.changed().items():
             self.changed[name] = max(count, self.changed.get(name, 0))
 
-    def _note(self, note: str) -> None:
-        if note not in self.own_notes:
-            self.own_notes.append(note)
-
     def again(self) -> dict[str, torch.Tensor]:
-        """O, lse and gradients of one more run. Raises Broken and Refused."""
+        """O, lse and gradients of one more run. Raises Refused, and Broken, also if the first gave others."""
         got: dict[str, torch.Tensor] = {}
         self._run_into(got)
+        if self.got and got.keys() != self.got.keys():
+            raise Broken(f"it returned {' and '.join(got)}, at first {' and '.join(self.got)}")
         return got
-
-    def _again_with_the_same_results(self) -> dict[str, torch.Tensor]:
-        """One more run. Raises Broken if it does not return what the first one did, and as `again` does."""
-        again = self.again()
-        if again.keys() != self.got.keys():
-            raise Broken(f"it returned {' and '.join(again)}, at first {' and '.join(self.got)}")
-        return again
 
     def repeat(self) -> Repeats | None:
         """Bitwise comparison of `case.repeats` runs; an error in one of them becomes the failure.
@@ -171,11 +166,10 @@ class Calls:
         unequal = {name: torch.zeros_like(tensor, dtype=torch.bool) for name, tensor in first.items()}
         try:
             if self.case.kernel in USERS and BACKEND != "interpreter":
-                first = self._again_with_the_same_results()
+                first = self.again()
             for number in range(2, count + 1):  # noqa: B007  (the error below names it)
-                again = self._again_with_the_same_results()
-                for name, tensor in again.items():
-                    unequal[name] |= differs(tensor, first[name])
+                for name, tensor in self.again().items():
+                    unequal[name] |= bits_differ(tensor, first[name])
                     found = difference(name, tensor, first[name])
                     if found and found.largest >= furthest[name]:
                         furthest[name], self.later[name] = found.largest, tensor

@@ -1,4 +1,4 @@
-"""Compares two tensors: errors by FlashAttention's rule, ulps, NaN and infinity, and where the errors lie."""
+"""Compares two tensors: errors by FlashAttention's rule, NaN and infinity, where the errors lie, and bits."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import math
 import torch
 import torch.nn.functional as F
 
-from kernels.check.judge.error_maps import FINITE, MISSING, NOT_FINITE_AS_EXACT, UNEXPECTED, ErrorMap
-from kernels.check.result import ULP_EDGES, TensorCheck
+from kernels.check.result import ULP_EDGES, Difference, ErrorMap, TensorCheck
 from kernels.oracle.rule import Comparison, absolute_error, mean_of
 
 MAP_ROWS, MAP_COLUMNS, MAP_HEADS = 160, 128, 4
 """The most rows and columns of cells that a map has, and the most heads: those with the largest errors."""
+INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 def check_tensor(name: str, got: torch.Tensor, comparison: Comparison) -> tuple[TensorCheck, torch.Tensor]:
@@ -35,7 +35,7 @@ def check_tensor(name: str, got: torch.Tensor, comparison: Comparison) -> tuple[
         worst=index,
         worst_value=float(got[index]),
         exact_value=float(exact[index]),
-        wrong_nonfinite=int((codes >= MISSING).sum()),
+        wrong_nonfinite=int((codes >= 2).sum()),
         nonfinite=int((~got.isfinite()).sum()),
         elements=got.numel(),
         ulps=() if name == "lse" else ulp_counts(got, exact, reference.dtype),
@@ -46,13 +46,10 @@ def check_tensor(name: str, got: torch.Tensor, comparison: Comparison) -> tuple[
 
 
 def finite_codes(got: torch.Tensor, exact: torch.Tensor) -> torch.Tensor:
-    """uint8, shaped as got: FINITE, NOT_FINITE_AS_EXACT, MISSING or UNEXPECTED of kernels.check.result."""
+    """uint8, shaped as got: indices of CODES of kernels.check.result."""
     same = (got.double() == exact) | (got.isnan() & exact.isnan())
-    codes = torch.full(got.shape, FINITE, dtype=torch.uint8, device=got.device)
-    codes[same & ~exact.isfinite()] = NOT_FINITE_AS_EXACT
-    codes[~same & got.isfinite() & ~exact.isfinite()] = MISSING
-    codes[~same & ~got.isfinite()] = UNEXPECTED
-    return codes
+    wrong = torch.where(got.isfinite(), torch.where(exact.isfinite(), 0, 2), 3)
+    return torch.where(same, torch.where(exact.isfinite(), 0, 1), wrong).to(torch.uint8)
 
 
 def ulp_counts(got: torch.Tensor, exact: torch.Tensor, dtype: torch.dtype) -> tuple[int, ...]:
@@ -60,30 +57,20 @@ def ulp_counts(got: torch.Tensor, exact: torch.Tensor, dtype: torch.dtype) -> tu
 
     Only elements that are finite in both tensors count.
     """
-    limits = torch.finfo(dtype)
-    both = got.isfinite() & exact.isfinite()
-    exact = exact[both]
-    least = math.log2(limits.smallest_normal)
-    exponent = torch.where(
-        exact == 0, least, torch.clamp(torch.frexp(exact).exponent.double() - 1, min=least)
-    )
+    limits, both = torch.finfo(dtype), got.isfinite() & exact.isfinite()
+    exact, least = exact[both], math.log2(limits.smallest_normal)
+    exponent = torch.where(exact == 0, least, (torch.frexp(exact).exponent.double() - 1).clamp(min=least))
     ulps = (got[both].double() - exact).abs() / (limits.eps * torch.exp2(exponent))
     bins = torch.bucketize(ulps, torch.tensor(ULP_EDGES, dtype=torch.float64, device=got.device))
     return tuple(torch.bincount(bins, minlength=len(ULP_EDGES) + 1).tolist())
-
-
-def worst_heads(error: torch.Tensor) -> torch.Tensor:
-    """Indices batch * heads + head of at most MAP_HEADS heads with the largest errors, worst first."""
-    largest = error.flatten(0, 1).amax(dim=(1, 2))
-    return torch.argsort(largest, descending=True, stable=True)[:MAP_HEADS]
 
 
 def error_map(
     kind: str,
     error: torch.Tensor,
     tolerance: float,
-    codes: torch.Tensor | None,
-    difference: torch.Tensor | None = None,
+    difference: torch.Tensor,
+    codes: torch.Tensor | None = None,
 ) -> ErrorMap:
     """The map of a (batch, heads, rows, columns) error: each cell's largest error over the tolerance.
 
@@ -91,35 +78,57 @@ def error_map(
     """
     rows, columns = error.shape[2:]
     steps = -(-rows // MAP_ROWS), -(-columns // MAP_COLUMNS)
-    heads = worst_heads(error)
-    share = torch.where(error == 0, 0.0, error / tolerance).nan_to_num(nan=float("inf")).flatten(0, 1)[heads]
-    pooled_codes = None
-    if codes is not None and bool(codes.any()):
-        pooled_codes = _pooled(codes.flatten(0, 1)[heads].float(), steps).to(torch.uint8).cpu().numpy()
-    values = _pooled(share.float(), steps).cpu().numpy()
-    signed = None
-    if difference is not None:
-        of_heads = difference.flatten(0, 1)[heads].nan_to_num(nan=0.0, posinf=0.0, neginf=0.0).float()
-        above, below = _pooled(of_heads, steps), -_pooled(-of_heads, steps)
-        signed = torch.where(above >= -below, above, below).cpu().numpy()
-    numbers = heads.int().cpu().numpy()
-    return ErrorMap(kind, values, numbers, *steps, rows, columns, pooled_codes, signed=signed)
+    largest = error.flatten(0, 1).amax(dim=(1, 2))
+    heads = torch.argsort(largest, descending=True, stable=True)[:MAP_HEADS]
+
+    def pooled(tensor: torch.Tensor) -> torch.Tensor:
+        return F.max_pool2d(tensor.flatten(0, 1)[heads].float()[:, None], steps, ceil_mode=True)[:, 0]
+
+    share = torch.where(error == 0, 0.0, error / tolerance).nan_to_num(nan=float("inf"))
+    finite = difference.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
+    above, below = pooled(finite), -pooled(-finite)
+    return ErrorMap(
+        kind,
+        pooled(share).cpu().numpy(),
+        heads.int().cpu().numpy(),
+        *steps,
+        rows,
+        columns,
+        torch.where(above >= -below, above, below).cpu().numpy(),
+        pooled(codes).to(torch.uint8).cpu().numpy() if codes is not None and bool(codes.any()) else None,
+    )
 
 
-def _pooled(tensor: torch.Tensor, steps: tuple[int, int]) -> torch.Tensor:
-    return tensor if steps == (1, 1) else F.max_pool2d(tensor[:, None], steps, ceil_mode=True)[:, 0]
+def bits_differ(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """bool, shaped as both: whether the bits of an element are not the same."""
+    return _bits_of(one) != _bits_of(other)
 
 
-def key_group_probe(value: torch.Tensor, block_n: int) -> tuple[torch.Tensor, int]:
-    """Values shaped as `value` that tell groups of keys apart, and the number of keys in a group.
+def difference(name: str, one: torch.Tensor, other: torch.Tensor) -> Difference | None:
+    """How far two results of that name are apart; None if all bits are the same. NaN counts as infinite."""
+    where = bits_differ(one, other)
+    if not where.any():
+        return None
+    distance = (one.double() - other.double())[where].abs().nan_to_num(nan=float("inf"))
+    ulps = int(ulps_between(one, other).max())
+    return Difference(name, int(where.sum()), one.numel(), ulps, float(distance.max()))
 
-    A key's value is 1 in the column of its group and 0 elsewhere. A group is one key tile, or several if the
-    head has fewer columns than there are key tiles.
+
+def ulps_between(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """int64, shaped as both: how many numbers of their type lie between two elements; NaN is past infinity.
+
+    Both zeros are 0 apart.
     """
-    kv_len, head_dim = value.shape[2:]
-    tiles = -(-kv_len // block_n)
-    group = -(-tiles // head_dim) * block_n
-    key = torch.arange(kv_len, device=value.device)
-    probe = torch.zeros_like(value, memory_format=torch.contiguous_format)
-    probe[:, :, key, key // group] = 1
-    return probe, group
+    return (_ordered(one) - _ordered(other)).abs()
+
+
+def _bits_of(tensor: torch.Tensor) -> torch.Tensor:
+    """The bits of each element as an integer."""
+    return tensor.contiguous().view(INTEGERS[tensor.element_size()])
+
+
+def _ordered(tensor: torch.Tensor) -> torch.Tensor:
+    """Integers in the order of the floats: sign and magnitude to two's complement."""
+    bits = _bits_of(tensor).long()
+    magnitude = bits & ((1 << (8 * tensor.element_size() - 1)) - 1)
+    return torch.where(bits < 0, -magnitude, magnitude)

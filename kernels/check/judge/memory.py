@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 
 import torch
 
 from kernels.check.case.cases import UPLOADED, USERS, CheckCase
-from kernels.check.judge.bits import difference, differs
 from kernels.check.judge.calls import Calls
+from kernels.check.judge.compare import bits_differ, difference
 from kernels.check.report.words import NEEDS_GPU
 from kernels.check.result import Repeats, TensorCheck
 from kernels.check.subject.user_errors import Broken, Refused
@@ -22,14 +22,11 @@ from kernels.sanitizer.watch import Watch, watch_memory
 
 MOST_LOADS = 12
 """Lines whose undefined values are followed, one run for each."""
-ORDER_NOT_KNOWN = "whether the order of programs matters cannot be told from these runs"
 
 
-@contextmanager
-def watched(is_users: bool) -> Iterator[Watch]:
+def watched(kernel: str) -> AbstractContextManager[Watch]:
     """Watch the memory of a user's kernel in the interpreter. On a GPU, and for ours, watch nothing."""
-    with watch_memory(listen=is_users and INTERPRETED) as watch:
-        yield watch
+    return watch_memory(listen=kernel in USERS and INTERPRETED)
 
 
 @contextmanager
@@ -45,7 +42,7 @@ def watched_again(kernel: str) -> Iterator[Watch]:
     if kernel in USERS:
         with suppress(UserKernelError):  # whoever runs the kernel meets it again, and says so
             user_kernel(kernel).load()
-    with watched(kernel in USERS) as watch:
+    with watched(kernel) as watch:
         yield watch
 
 
@@ -59,12 +56,12 @@ def order_finding(
 ) -> tuple[Finding, ...] | None:
     """Run once more with the programs of each launch in reverse; what differs from the first is a finding.
 
-    What is added up with atomics, or under a lock, is rounded in the order of the programs: then a difference
-    up to the error that the rule allows is none. None if nothing can be told.
+    What is added up with atomics, or under a lock, is rounded in the order of the programs: then differences
+    within the allowed error are ignored. None if nothing can be told.
     """
     if watch.programs < 2 or repeats is None or not repeats.equal:
         return None
-    watch.in_reverse, first = True, calls.got
+    watch.in_reverse = True
     try:
         again = calls.again()
     except (Broken, Refused) as error:
@@ -73,12 +70,13 @@ def order_finding(
     finally:
         watch.in_reverse = False
     allowed = {check.name: check.tolerance for check in checks} if watch.atomics else {}
-    for name, tensor in first.items():
+    for name, tensor in calls.got.items():
         found = difference(name, tensor, again[name])
         if found and not found.largest <= allowed.get(name, -1.0):
+            first = bits_differ(tensor, again[name]).nonzero()[0].tolist()
             words = (
                 f"{found.words}, if the programs of each launch run in reverse: {found.largest:.1e} at most, "
-                f"first at {differs(tensor, again[name]).nonzero()[0].tolist()}. A GPU runs them in any order"
+                f"first at {first}. A GPU runs them in any order"
             )
             return (Finding("order dependence", words),)
     return ()
@@ -101,9 +99,11 @@ def undefined_findings(watch: Watch, calls: Calls, repeats: Repeats | None) -> t
         poison.on = True
         for site in sites:
             poison.only = site
-            changed = _changed(without, _again(calls))
-            if changed:
-                findings.append(finding_of(site, changed))
+            got = _again(calls)
+            changed = [
+                name for name, one in without.items() if name not in got or bits_differ(one, got[name]).any()
+            ]
+            findings += [finding_of(site, changed)] if changed else []
     finally:
         poison.on, poison.only = True, None
     return tuple(findings)
@@ -117,28 +117,21 @@ def _again(calls: Calls) -> dict[str, torch.Tensor]:
         return {}
 
 
-def _changed(without: dict[str, torch.Tensor], got: dict[str, torch.Tensor]) -> list[str]:
-    """Names of the results that are not the same, bit by bit, or that are missing."""
-    return [name for name, one in without.items() if name not in got or differs(one, got[name]).any()]
-
-
 def memory_notes(
     watch: Watch, case: CheckCase, findings: tuple[Finding, ...], order_known: bool
 ) -> list[str]:
     """What was held against what, and what was not."""
-    if case.kernel not in USERS:
-        return []
-    if not INTERPRETED:
-        return [ON_A_GPU]
+    if case.kernel not in USERS or not INTERPRETED:
+        return [ON_A_GPU] if case.kernel in USERS else []
     if watch.unavailable:
         return [f"Memory was not watched: {watch.unavailable}."]
     notes = []
     if watch.launches and not findings:
-        order = "the order of the programs does not matter" if order_known else ORDER_NOT_KNOWN
+        unknown = "whether the order of programs matters cannot be told from these runs"
         notes.append(
             f"Memory, watched in the interpreter over {watch.launches:,} launches: no access leaves its "
             "tensor's memory or reads what nobody wrote, no two programs write different values to one "
-            f"place, and {order}."
+            f"place, and {'the order of the programs does not matter' if order_known else unknown}."
         )
     if watch.unknown_addresses:
         notes.append(

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import replace
 
 from kernels.check.case.cases import UPLOADED, USERS, CheckCase
 from kernels.check.cause.hypotheses import Evidence, causes_of
 from kernels.check.files.uploads import Upload
-from kernels.check.judge.calls import Calls, tensors_of
+from kernels.check.judge.calls import Calls, quiet, tensors_of
 from kernels.check.judge.compare import check_tensor, error_map
-from kernels.check.judge.error_maps import ErrorMap
 from kernels.check.judge.later_calls import later_failure
 from kernels.check.judge.memory import memory_notes, order_finding, undefined_findings, watched
 from kernels.check.judge.weights import weigh_keys, weigh_queries
-from kernels.check.result import Cause, CheckResult, KeylessRows, TensorCheck, label_of
-from kernels.check.subject.compile_request import answer_of, ask_compiler
+from kernels.check.result import CheckResult, ErrorMap, KeylessRows, TensorCheck
+from kernels.check.subject.compiling import answer_of, ask_compiler
 from kernels.check.subject.subjects import make_subject
 from kernels.check.subject.user_errors import Refused
 from kernels.check.subject.user_kernel import UserKernelError, user_kernel
@@ -26,16 +24,11 @@ from kernels.device.no_gpu import CONFIGURATIONS
 from kernels.device.runtime import BACKEND, INTERPRETED
 from kernels.oracle.rule import GRADIENTS, Comparison, compare_gradients
 from kernels.sanitizer.watch import Watch
-
-Progress = Callable[[float, str], None]
+from kernels.worker.requests import Progress
 
 
 def run_check(
-    case: CheckCase,
-    upload: Upload | None = None,
-    progress: Progress = lambda fraction, words: None,
-    *,
-    compiles: bool = False,
+    case: CheckCase, upload: Upload | None = None, progress: Progress = quiet, *, compiles: bool = False
 ) -> CheckResult:
     """Check the case on this machine's device.
 
@@ -43,9 +36,8 @@ def run_check(
     Raises InvalidProblem if the case cannot be checked, and what the device raises, such as out of memory.
     """
     began = time.perf_counter()
-    user_name = user_kernel(case.kernel).name if case.kernel in USERS else ""
-    empty = CheckResult(case, label_of(case, user_name), device_info(BACKEND), utc_now(), 0.0)
-    is_users = case.kernel in USERS
+    label = case.label(user_kernel(case.kernel).name if case.kernel in USERS else "")
+    empty = CheckResult(case, label, device_info(BACKEND), utc_now(), 0.0)
     CONFIGURATIONS.begin()
     with count_launches(BACKEND == "interpreter") as launches:
         try:
@@ -55,7 +47,7 @@ def run_check(
         except UserKernelError as error:
             return replace(empty, refused=str(error), trace=error.trace)
         calls, asked = Calls(case, subject, tensors_of(case, upload)), None
-        with watched(is_users) as watch:  # after the kernel is loaded, which may change the interpreter
+        with watched(case.kernel) as watch:  # after the kernel is loaded, which may change the interpreter
             watch.poison.on = True
             progress(0.05, "running the kernel")
             try:
@@ -63,7 +55,7 @@ def run_check(
             except Refused as error:
                 result = replace(empty, refused=str(error), notes=tuple(calls.notes))
             else:
-                if compiles and is_users and INTERPRETED and launches:
+                if compiles and case.kernel in USERS and INTERPRETED and launches:
                     asked = ask_compiler(case, user_kernel(case.kernel))
                 result = _checked(empty, calls, watch, progress)
         if asked is not None:
@@ -78,22 +70,19 @@ def _checked(empty: CheckResult, calls: Calls, watch: Watch, progress: Progress)
     progress(0.3, "comparing with float64")
     compared = _held_against_exact(calls)
     checks, maps = _compare(calls, compared)
+    wrong = [check.name for check in checks if not check.passes]
     progress(0.6, "repeating the run")
     repeats = calls.repeat() if calls.subject and not calls.failure else None
-    if calls.subject and not calls.failure and all(check.passes for check in checks):
+    if calls.subject and not calls.failure and not wrong:
         calls.failure = later_failure(calls, compared)
     progress(0.8, "weighing the key tiles")
     weights, row_sums = weigh_keys(calls)
-    causes: tuple[Cause, ...] = ()
-    wrong = [check.name for check in checks if not check.passes]
     progress(0.9, "looking for the cause")
     undefined = undefined_findings(watch, calls, repeats) if wrong or calls.failure else ()
-    if wrong and not undefined:
-        tensors = (*calls.tensors.inputs, calls.tensors.d_out)
-        layout, band = calls.case.layout, calls.band
-        evidence = Evidence(tensors, calls.got, compared, wrong, calls.scale, band, layout, row_sums)
-        causes = causes_of(evidence)
-        weights += weigh_queries(calls) if set(wrong) & set(GRADIENTS) else ()
+    seeks = wrong and not undefined
+    causes = causes_of(Evidence(calls, compared, wrong, row_sums)) if seeks else ()
+    if seeks and set(wrong) & set(GRADIENTS):
+        weights += weigh_queries(calls)
     in_order = order_finding(watch, calls, repeats, checks)
     findings = undefined + watch.findings + (in_order or ())
     return replace(
@@ -124,7 +113,7 @@ def _compare(
         if name == "lse":
             continue
         difference = got.double() - comparison.exact
-        maps.append(error_map(name, comparison.error, check.tolerance, codes, difference))
+        maps.append(error_map(name, comparison.error, check.tolerance, difference, codes))
         if check.reference != dtype:
             calls.own_notes.append(
                 f"Naive attention in {dtype} gives NaN or infinity for {name}: the allowed error is "
@@ -151,11 +140,9 @@ def _held_against_exact(calls: Calls) -> dict[str, Comparison]:
 
 
 def _keyless(calls: Calls) -> KeylessRows | None:
-    problem, got = calls.case.problem, calls.got
-    count = calls.band.keyless_rows
+    problem, got, count = calls.case.problem, calls.got, calls.band.keyless_rows
     if not count or "O" not in got:
         return None
-    per_head = problem.batch * problem.q_heads
     wrong_output = int((got["O"][:, :, :count] != 0).any(dim=-1).sum())
     wrong_lse = int((got["lse"][:, :, :count] != float("-inf")).sum()) if "lse" in got else 0
-    return KeylessRows(count * per_head, wrong_output, wrong_lse)
+    return KeylessRows(count * problem.batch * problem.q_heads, wrong_output, wrong_lse)

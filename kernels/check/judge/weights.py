@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import torch
 
 from kernels.check.judge.calls import Calls
-from kernels.check.judge.compare import error_map, key_group_probe, worst_heads
-from kernels.check.judge.error_maps import ErrorMap
+from kernels.check.judge.compare import error_map
+from kernels.check.result import ErrorMap
 from kernels.check.subject.user_errors import Broken, Refused
 from kernels.oracle.rule import Comparison, compare_gradients
-from kernels.problem import AttentionProblem, tiles
-
-PLAYER_STEPS = 4096
-"""The player draws at most this many steps. Links to longer runs do not name a step."""
 
 
 def weigh_keys(calls: Calls) -> tuple[tuple[ErrorMap, ...], torch.Tensor | None]:
@@ -27,27 +22,26 @@ def weigh_keys(calls: Calls) -> tuple[tuple[ErrorMap, ...], torch.Tensor | None]
     if calls.subject is None or "O" not in calls.got:
         return (), None
     problem, (query, key, value) = calls.case.problem, calls.tensors.inputs
-    probe, group = key_group_probe(value, problem.block_n)
+    probe, group = group_probe(value, problem.block_n)
     try:
         got, _ = calls.forward((query, key, probe))
     except (Refused, Broken):
         return (), None
     compared = calls.references((query, key, probe)).compare(got)
     found, weights = _weights("weights", got, compared, group, problem.kv_len)
-    starts = program_starts(problem, worst_heads(compared.error))
-    return (replace(found, first_step=starts),), weights.sum(dim=-1)
+    return (found,), weights.sum(dim=-1)
 
 
 def weigh_queries(calls: Calls) -> tuple[ErrorMap, ...]:
     """How much weight the backward pass gives to each key, by groups of query tiles, against float64.
 
     One more run, with a dO that is 1 in the column of its group of queries: dV then is the weight that the
-    queries of each group give to the key, as the backward pass computes it anew. Empty if it does not run.
+    queries of each group give to the key, as the backward pass computes it again. Empty if it does not run.
     """
     if calls.subject is None or "dV" not in calls.got:
         return ()
     problem, inputs = calls.case.problem, calls.tensors.inputs
-    probe, group = key_group_probe(calls.tensors.d_out, problem.block_m)
+    probe, group = group_probe(calls.tensors.d_out, problem.block_m)
     try:
         d_query, d_key, d_value = calls.gradients(probe)
     except (Refused, Broken):
@@ -57,26 +51,26 @@ def weigh_queries(calls: Calls) -> tuple[ErrorMap, ...]:
     return (_weights("weights backward", d_value, compared, group, problem.q_len)[0],)
 
 
+def group_probe(tensor: torch.Tensor, block: int) -> tuple[torch.Tensor, int]:
+    """Values shaped as the tensor that tell groups of its rows apart, and the number of rows in a group.
+
+    They are 1 in the column of their row's group and 0 elsewhere. A group is one tile of `block` rows, or
+    several if the head has fewer columns than there are tiles.
+    """
+    length, head_dim = tensor.shape[2:]
+    tiles_per_group = -(-length // (block * head_dim))
+    group = tiles_per_group * block
+    row = torch.arange(length, device=tensor.device)
+    probe = torch.zeros_like(tensor, memory_format=torch.contiguous_format)
+    probe[:, :, row, row // group] = 1
+    return probe, group
+
+
 def _weights(
     kind: str, got: torch.Tensor, compared: Comparison, group: int, columns: int
 ) -> tuple[ErrorMap, torch.Tensor]:
     """The map of weights in groups of so many columns, and the weights themselves in float64."""
     groups = -(-columns // group)
     weights, error = got.double()[..., :groups], compared.error[..., :groups]
-    difference = weights - compared.exact[..., :groups]
-    found = error_map(kind, error, compared.report.tolerance, None, difference)
+    found = error_map(kind, error, compared.report.tolerance, weights - compared.exact[..., :groups])
     return replace(found, column_step=group, columns=columns), weights
-
-
-def program_starts(problem: AttentionProblem, heads: torch.Tensor) -> np.ndarray | None:
-    """int32 (heads, query tiles): the step of FlashAttention-2's trace at which each tile's program starts.
-
-    A trace orders the programs by head and query tile; a program that visits no tile has one step. None if
-    the trace has more than PLAYER_STEPS steps.
-    """
-    visited = [tiles.visited_tiles(problem, q_tile) for q_tile in range(problem.q_tiles)]
-    steps = np.array([max(tile.end - tile.first, 1) for tile in visited])
-    if steps.sum() * problem.batch * problem.q_heads > PLAYER_STEPS:
-        return None
-    starts = np.cumsum(steps) - steps
-    return (heads.cpu().numpy()[:, None] * steps.sum() + starts).astype(np.int32)

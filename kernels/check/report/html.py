@@ -6,26 +6,16 @@ import base64
 import math
 import struct
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from html import escape
 
 import msgspec
 import numpy as np
 
 from kernels.check.case.options import shell_command
-from kernels.check.judge.error_maps import ErrorMap
-from kernels.check.report.report import Report
-from kernels.check.report.tables import (
-    case_row,
-    error_row,
-    number_words,
-    point_row,
-    ulp_rows,
-    variation_rows,
-    worst_first,
-)
-from kernels.check.report.words import VERDICT_TITLES, by_kernel, causes, hints, overall, summary
-from kernels.check.result import CheckResult, Determinism, Sensitivity
+from kernels.check.report.tables import Report, Table, case_row, tables_of, varied_tables, worst_first
+from kernels.check.report.words import VERDICT_WORDS, by_kernel, causes, facts, overall, summary
+from kernels.check.result import CheckResult, ErrorMap
 from kernels.oracle.report import RULE
 
 STYLE = """
@@ -67,31 +57,24 @@ def to_html(
     With `all_results`, of which the report's is one, a table of them comes first.
     """
     result = report.result
-    title = VERDICT_TITLES[result.verdict]
+    title, varied = VERDICT_WORDS[result.verdict], (report.sensitivity, report.determinism)
+    interpreted = "Triton's interpreter ran this on the CPU: the errors are those of its arithmetic."
     body = [
-        _all_cases(all_results),
+        _all_cases(all_results) if len(all_results) > 1 else "",
         f"<h1>{escape(result.label)}</h1>",
         f'<p class="verdict {result.verdict}">{title}</p>',
-        _paragraph(f"{result.reason}."),
-        _paragraph(f"Cause: {result.cause}.") if result.cause else "",
+        _paragraphs(f"{result.reason}.", *(f"{words}." for words in facts(result))),
         f"<pre>{escape(result.trace)}</pre>" if result.trace else "",
-        *(_paragraph(f"Found while it ran: {finding.sentence}.") for finding in result.findings),
-        *map(_paragraph, result.notes),
-        _table(
-            "Errors against float64",
-            [error_row(t) for t in result.tensors],
-            [t.passes for t in result.tensors],
-        ),
-        _paragraph(RULE),
-        *map(_paragraph, _facts(result)),
-        _table("Share of the elements of O by units in the last place", ulp_rows(result.tensor("O"))),
+        _paragraphs(*result.notes, interpreted if result.interpreted else ""),
+        *map(_table, tables_of(report)),
+        _paragraphs(RULE),
         *map(map_pictures, result.maps),
-        _sensitivity(report.sensitivity),
-        _determinism(report.determinism),
-        _facts_table("Case", msgspec.to_builtins(result.case.problem)),
-        _facts_table("Device", msgspec.to_builtins(result.device)),
+        *(_paragraphs(*each.notes) for each in varied if each),
+        *map(_table, varied_tables(report)),
+        _table(_facts_table("Case", result.case.problem, runs=result.case.repeats)),
+        _table(_facts_table("Device", result.device)),
         f"<h2>Repeat it</h2><pre>{escape(command or shell_command(result.case))}</pre>",
-        _paragraph(f"Checked {result.checked_at} UTC."),
+        _paragraphs(f"Checked {result.checked_at} UTC."),
     ]
     head = (
         '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -101,74 +84,41 @@ def to_html(
     return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n{content}\n</body></html>\n'
 
 
-def _paragraph(words: str) -> str:
-    return f"<p>{escape(words[:1].upper() + words[1:])}</p>"
+def _paragraphs(*all_words: str) -> str:
+    return "".join(f"<p>{escape(words[:1].upper() + words[1:])}</p>" for words in all_words if words)
 
 
-def _table(title: str, rows: Sequence[Mapping[str, object]], passes: Sequence[bool] = ()) -> str:
-    """A titled HTML table; "" without rows. `passes` says of each row whether it is right."""
-    if not rows:
+def _table(table: Table) -> str:
+    """A titled HTML table; "" without rows."""
+    if not table.rows:
         return ""
-    lines = ["".join(f"<th>{escape(column)}</th>" for column in rows[0])]
-    for row, right in zip(rows, passes or [True] * len(rows), strict=True):
+    lines = ["".join(f"<th>{escape(column)}</th>" for column in table.rows[0])]
+    for row, right in zip(table.rows, table.right, strict=True):
         mark = "" if right else ' class="fail"'
         lines.append("".join(f"<td{mark}>{escape(_cell(value))}</td>" for value in row.values()))
     body = "".join(f"<tr>{line}</tr>" for line in lines)
-    return f'<h2>{escape(title)}</h2><div class="wide"><table>{body}</table></div>'
+    return f'<h2>{escape(table.title)}</h2><div class="wide"><table>{body}</table></div>'
 
 
 def _cell(value: object) -> str:
     return f"{value:.3g}" if isinstance(value, float) else "" if value is None else str(value)
 
 
-def _facts_table(title: str, values: dict[str, object]) -> str:
-    return _table(
-        title, [{"name": name, "value": str(value)} for name, value in values.items() if value != ""]
-    )
+def _facts_table(title: str, record: object, **more: object) -> Table:
+    values = msgspec.to_builtins(record) | more
+    rows = [{"name": name, "value": str(value)} for name, value in values.items() if value != ""]
+    return Table(title, rows, [True] * len(rows))
 
 
 def _all_cases(results: Sequence[CheckResult]) -> str:
-    if len(results) < 2:
-        return ""
     said = ""
     for found in by_kernel(results):
-        said += _paragraph(f"{found[0].label}: {VERDICT_TITLES[overall(found)]}. {summary(found)}.")
-        said += "".join(_paragraph(f"{words}.") for words in causes(found) + hints(found))
+        verdict = f"{found[0].label}: {VERDICT_WORDS[overall(found)]}. {summary(found)}."
+        said += _paragraphs(verdict, *(f"{words}." for words in causes(found)))
     ordered = worst_first(results)
-    passes = [result.verdict in ("pass", "invalid") for result in ordered]
-    rows = _table("Each case", [case_row(result) for result in ordered], passes)
+    right = [result.verdict in ("pass", "invalid") for result in ordered]
+    rows = _table(Table("Each case", [*map(case_row, ordered)], right))
     return f"<h1>All cases</h1>{said}{rows}<h2>The worst of them</h2>"
-
-
-def _facts(result: CheckResult) -> list[str]:
-    facts = []
-    if repeats := result.repeats:
-        differing = f"not bitwise equal: {repeats.words}, by up to {number_words(repeats.largest)}"
-        facts.append(f"{repeats.runs} runs: {'bitwise equal' if repeats.equal else differing}.")
-    if result.keyless:
-        facts.append(f"{result.keyless.words}.")
-    if result.interpreted:
-        facts.append("Triton's interpreter ran this on the CPU: the errors are those of its arithmetic.")
-    return facts
-
-
-def _sensitivity(sensitivity: Sensitivity | None) -> str:
-    if sensitivity is None:
-        return ""
-    parts = [*map(_paragraph, sensitivity.notes)]
-    for title, points in (("Tile sizes", sensitivity.blocks), ("Factor on the query", sensitivity.scales)):
-        parts.append(
-            _table(title, [point_row(point) for point in points], [point.passes for point in points])
-        )
-    return "".join(parts)
-
-
-def _determinism(determinism: Determinism | None) -> str:
-    if determinism is None:
-        return ""
-    equal = [each.equal for each in determinism.variations]
-    notes = "".join(map(_paragraph, (determinism.sentence, *determinism.notes)))
-    return f"{notes}{_table('Determinism and batch invariance', variation_rows(determinism), equal)}"
 
 
 def map_pictures(error_map: ErrorMap) -> str:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from kernels.check.case.cases import USERS
-from kernels.check.report.tables import ORDER, VERDICT_WORDS, number_words
-from kernels.check.result import CheckResult, Determinism, Sensitivity, TensorCheck
+from kernels.check.result import CheckResult, TensorCheck
 from kernels.sanitizer.finding import titles
 
-VERDICT_TITLES = {verdict: words.upper() for verdict, words in VERDICT_WORDS.items()}
-"""Each verdict where it stands alone."""
-SHELL_WORDS = VERDICT_TITLES | {"pass": "PASS", "fail": "FAIL"}
+VERDICT_WORDS = {
+    "pass": "PASSES",
+    "fail": "FAILS",
+    "invalid": "NOT CHECKED",
+    "error": "NO VERDICT",
+    "few": "TOO FEW",
+}
+"""Each verdict in words; "few" is one of many cases alone."""
+SHELL_WORDS = VERDICT_WORDS | {"pass": "PASS", "fail": "FAIL"}
 """How a line in a shell begins: the two common verdicts as test runners print them."""
-INDENT = " " * 8
+ORDER = ("fail", "error", "invalid", "pass")
+"""Verdicts of a case, the worst first."""
 NAMED_CASES, NAMED_NOTES = 5, 3
 """A summary names so many failing cases, and so many notes on the compiler."""
 COMPILER_WORDS = ("Compiled, without a GPU", "Not compiled for a GPU")
@@ -28,31 +34,13 @@ NEEDS_GPU = (
 )
 LEAST_CHECKED = 0.5
 """If a smaller share of the cases was checked, all of them together are not a pass."""
-SHORTER_TYPE_ERROR = 0.1
-"""Attention in bfloat16, gradients too, is off by at most 0.022 in the float32 cases of the battery."""
 
 
-def _has_error_of_shorter_type(result: CheckResult) -> bool:
-    """Whether a float32 case came to its end, and is off by about as much as a shorter type would be."""
-    errors = [tensor.max_error for tensor in result.failing]
-    ended = bool(errors) and not result.broken
-    return ended and result.case.problem.dtype == "float32" and max(errors) < SHORTER_TYPE_ERROR
-
-
-HINTS: tuple[tuple[Callable[[CheckResult], bool], str], ...] = (
-    (
-        lambda result: result.case.layout == "mixed",
-        "the last stride of a tensor is not 1. A kernel that needs it to be 1 may declare that: "
-        '"strides": "last_is_1" in its CHECK (README)',
-    ),
-    (
-        _has_error_of_shorter_type,
-        "the tensors are float32: the result has the error of a shorter type, such as float16 or TF32. A "
-        'kernel that is not meant for float32 may declare that: "dtypes": ["float16", "bfloat16"] in its '
-        "CHECK (README)",
-    ),
-)
-"""Properties of a case that a kernel need not take if its file says so, and what to say if only they fail."""
+def number_words(value: float) -> str:
+    """A number of a report: plain words for those that are not finite."""
+    if math.isinf(value):
+        return "infinite" if value > 0 else "minus infinity"
+    return "NaN" if math.isnan(value) else "0" if value == 0 else f"{value:.2e}"
 
 
 def overall(results: Sequence[CheckResult]) -> str:
@@ -61,11 +49,9 @@ def overall(results: Sequence[CheckResult]) -> str:
     "few" if some passed, but less than LEAST_CHECKED of all were checked; "invalid" if none was.
     """
     verdicts = [result.verdict for result in results]
-    for verdict in ("fail", "error"):
-        if verdict in verdicts:
-            return verdict
-    if "pass" not in verdicts:
-        return "invalid"
+    worst = min(verdicts, key=ORDER.index, default="invalid")
+    if worst in ("fail", "error") or "pass" not in verdicts:
+        return worst
     return "pass" if verdicts.count("pass") >= LEAST_CHECKED * len(verdicts) else "few"
 
 
@@ -112,17 +98,6 @@ def causes(results: Sequence[CheckResult]) -> list[str]:
     return [*said, f"nothing that is known fits {rest} failing cases"] if said and rest else said
 
 
-def hints(results: Sequence[CheckResult]) -> list[str]:
-    """What the file may declare, if the cases that fail are all of a kind that a kernel need not take."""
-    failing = [result for result in results if result.verdict == "fail"]
-    if len(failing) == len(results) or any(result.case.kernel not in USERS for result in failing):
-        return []
-    fitting = {words: sum(map(is_one, failing)) for is_one, words in HINTS}
-    if sum(fitting.values()) < len(failing):
-        return []
-    return [f"it fails if {words}" for words, count in fitting.items() if count]
-
-
 def last_words(results: Sequence[CheckResult]) -> list[str]:
     """What was done besides the cases, and what this check of a user's kernel cannot tell."""
     notes = Counter(note for result in results for note in result.notes if note.startswith(COMPILER_WORDS))
@@ -138,20 +113,23 @@ def by_kernel(results: Sequence[CheckResult]) -> list[list[CheckResult]]:
     return list(found.values())
 
 
-def result_lines(result: CheckResult, detailed: bool = True) -> str:
-    """The verdict of a case and why; all tensors if `detailed`, else those that fail."""
+def facts(result: CheckResult) -> list[str]:
+    """What is said below the verdict of a case, besides its numbers and notes."""
+    said = [f"cause: {result.cause}"] if result.cause else []
+    said += [f"found: {finding.sentence}" for finding in result.findings]
+    said += [result.keyless.words] if result.keyless else []
+    said += [result.repeats.words] if result.repeats and not result.repeats.equal else []
+    return said
+
+
+def result_lines(result: CheckResult, detailed: bool = True) -> list[str]:
+    """The verdict of a case and why; all tensors and notes if `detailed`, else the tensors that fail."""
     problem = result.case.problem
     batch = f"b{problem.batch} h{problem.q_heads}/{problem.kv_heads}"
     first = f"{SHELL_WORDS[result.verdict]:11} {result.case.words} ({batch} {problem.dtype}): {result.reason}"
-    lines = [f"cause: {result.cause}"] if result.cause else []
-    lines += [f"found: {finding.sentence}" for finding in result.findings]
-    lines += [_tensor_line(tensor) for tensor in result.tensors if detailed or not tensor.passes]
-    if result.keyless:
-        lines += [result.keyless.words]
-    if result.repeats and not result.repeats.equal:
-        lines += [f"{result.repeats.runs} runs were not bitwise equal: {result.repeats.words}"]
-    lines += [*result.trace.splitlines(), *(result.notes if detailed else ())]
-    return "\n".join(filter(None, (first, indented(lines))))
+    tensors = [_tensor_line(tensor) for tensor in result.tensors if detailed or not tensor.passes]
+    notes = result.notes if detailed else ()
+    return [first, *indented(*facts(result), *tensors, *result.trace.splitlines(), *notes)]
 
 
 def _tensor_line(tensor: TensorCheck) -> str:
@@ -160,23 +138,6 @@ def _tensor_line(tensor: TensorCheck) -> str:
     return f"{tensor.name:4} {errors}  {bounds}  {'' if tensor.passes else 'FAILS'}".rstrip()
 
 
-def sensitivity_lines(sensitivity: Sensitivity) -> str:
-    """The variations of tiles and scale, for a shell."""
-    lines = list(sensitivity.notes)
-    for words, points in (("tiles", sensitivity.blocks), ("query times", sensitivity.scales)):
-        for point in points:
-            errors = f"max {number_words(point.max_error)}  allowed {number_words(point.tolerance)}"
-            state = point.refused or f"{errors}  {'' if point.passes else 'FAILS'}"
-            lines.append(f"{words} {point.label:10} {state}".rstrip())
-    return indented(lines)
-
-
-def determinism_lines(determinism: Determinism) -> str:
-    """The variations of batch, place and parts, for a shell."""
-    lines = [f"  {each.label}: {each.words}" for each in determinism.variations]
-    return indented([f"determinism: {determinism.words}", *lines, *determinism.notes])
-
-
-def indented(lines: Sequence[str]) -> str:
+def indented(*lines: str) -> list[str]:
     """Lines below that of a case or a kernel."""
-    return "\n".join(f"{INDENT}{line}" for line in lines)
+    return [f"        {line}" for line in lines]

@@ -36,9 +36,8 @@ MOST_SECONDS = 12.0
 LAST_STAGE = "ttgir"
 """Of a kernel that was compiled before, other constexprs and types are compiled up to here: what the compiler
 says of the user's code it has said by then. What follows (LLVM, ptxas) takes most of the time."""
-TARGETS = (80, 90)
-"""Compute capabilities, in tens, of an A100 and an H100: a kernel has to compile for one of them. The first
-is that of the GPU that `kernels.device.no_gpu` tells code about."""
+TARGET = 90
+"""Compute capability, in tens, of an H100. What an A100 can do it can do too."""
 DIAGNOSTIC = re.compile(r"^(?:loc\()?\"?(/[^:\"]+\.py)\"?:(\d+):\d+\)?: error: (.*)", re.MULTILINE)
 """An error of the compiler's passes, as they print it."""
 
@@ -60,7 +59,7 @@ class Compiled:
             return ""
         if self.not_done:
             return f"Not compiled for a GPU: {self.not_done.rstrip('.')}."
-        return f"Compiled, without a GPU, for an A100 or an H100: {', '.join(self.kernels)}."
+        return f"Compiled, without a GPU, for an H100: {', '.join(self.kernels)}."
 
 
 @dataclass(frozen=True)
@@ -162,24 +161,20 @@ class Compiler:
             self.names.append(kernel.__name__)
 
     def _compiled(self, kernel: Any, args: tuple, options: dict) -> Finding | None:
-        """What is wrong with it on the first of TARGETS, if it compiles for none."""
+        """What is wrong with it, if it does not compile."""
         driver = sys.modules["triton.runtime.driver"].driver
-        before, errors = driver._active, []
-        for device, target in enumerate(TARGETS):
-            driver._active = _Target(before, device, target)
-            start = self._log.seek(0, os.SEEK_END)
-            try:
-                self._run(kernel, *args, **options | {"warmup": True})
-            except Enough:
-                return None
-            except Exception as error:  # whatever the compiler raises is its answer
-                self._log.seek(start)
-                errors.append(_finding(kernel, error, self._log.read(), self._holds))
-            else:
-                return None
-            finally:
-                driver._active = before
-        return errors[0]
+        before, driver._active = driver._active, _Target(driver._active)
+        start = self._log.seek(0, os.SEEK_END)
+        try:
+            self._run(kernel, *args, **options | {"warmup": True})
+        except Enough:
+            return None
+        except Exception as error:  # whatever the compiler raises is its answer
+            self._log.seek(start)
+            return _finding(kernel, error, self._log.read(), self._holds)
+        finally:
+            driver._active = before
+        return None
 
 
 @contextlib.contextmanager
@@ -209,23 +204,19 @@ def _up_to_last_stage() -> Iterator[None]:
 
 
 class _Target:
-    """A driver of one GPU: Triton keeps what it compiled by its number."""
+    """A driver of a GPU that is not there."""
 
-    def __init__(self, driver: Any, device: int, target: int) -> None:
-        self._driver, self._device, self._target = driver, device, target
+    def __init__(self, driver: Any) -> None:
+        self._driver = driver
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._driver, name)
-
-    def get_current_device(self) -> int:
-        """Its number."""
-        return self._device
 
     def get_current_target(self) -> Any:
         """What it compiles for."""
         from triton.backends.compiler import GPUTarget
 
-        return GPUTarget("cuda", self._target, 32)
+        return GPUTarget("cuda", TARGET, 32)
 
 
 def _signature(kernel: Any, args: tuple, options: dict) -> str:
@@ -269,7 +260,7 @@ def _finding(kernel: Any, error: Exception, log: str, holds: Callable[[str], boo
     if quoted := re.fullmatch(r"\w+\([\"'](.*)[\"']\)", words):  # the repr of an exception
         words = quoted[1]
     what = textwrap.shorten(words, 220).rstrip(".")
-    words = f"Triton's compiler refuses {kernel.__name__} for an A100 and for an H100: {what}"
+    words = f"Triton's compiler refuses {kernel.__name__} for an H100: {what}"
     return Finding("compile error", words, file, line, line_of(file, line))
 
 

@@ -1,6 +1,6 @@
 """What a kernel file declares of its function, so that cases outside are skipped and not failed.
 
-A file says it in a dict of plain values beside the function, with any of the keys of LIMITS:
+A file says it in a dict of plain values beside the function, with the fields of Limits as keys (README):
 
     CHECK = {"head_dims": [64, 128], "lengths": 128, "layout": "blhd", "causal": "top_left"}
 
@@ -15,30 +15,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from kernels.problem import DTYPES, MASKS, AttentionProblem, Band
+from kernels.problem import AttentionProblem, Band
 
 if TYPE_CHECKING:
     from kernels.check.case.cases import CheckCase
 
 NAME = "CHECK"
-LIMITS = {
-    "head_dims": "list of head dims that it takes",
-    "lengths": "a number that divides query and key length",
-    "equal_lengths": "True: query and key length must be the same",
-    "dtypes": f"list of {', '.join(DTYPES)}",
-    "masks": f"list of {', '.join(MASKS)}",
-    "gqa": "True: it takes fewer key heads without enable_gqa; False: it takes only as many as query heads",
-    "scale": "False: it takes no scale but 1 / sqrt(head_dim)",
-    "layout": '"bhld" (default), or "blhd" if its tensors are (batch, length, heads, head_dim)',
-    "strides": '"any" (default), "last_is_1" if the last stride of its tensors must be 1, or "contiguous" if '
-    "it takes no other tensors",
-    "causal": '"bottom_right" (default) or "top_left": to which key the first query of is_causal belongs if '
-    "the lengths differ. With either the function gets is_causal and never a mask tensor for it",
-    "window": "name of its parameter for a window, which then gets (keys before, keys after) the diagonal",
-    "lse": '"natural" (default), "log2", or "none" if the second tensor that it returns is something else',
-    "forward_only": "True: it has no gradients",
-}
-"""What each key says; the words for whoever gets one wrong."""
 LAYOUTS_BY_STRIDES = {
     "last_is_1": ("contiguous", "transposed", "sliced", "packed"),
     "contiguous": ("contiguous",),
@@ -73,17 +55,17 @@ class Limits:
     @classmethod
     def declared(cls, values: object) -> Limits:
         """From the dict in the user's file; None stands for no dict. Raises InvalidLimits."""
+        keys = cls.__annotations__
         if not isinstance(values, dict | None):
-            raise InvalidLimits(
-                f"{NAME} is a {type(values).__name__}; expected a dict with {', '.join(LIMITS)}"
-            )
+            given = type(values).__name__
+            raise InvalidLimits(f"{NAME} is a {given}; expected a dict with {', '.join(keys)}")
         for key, value in (values or {}).items():
-            if key not in LIMITS:
-                raise InvalidLimits(f"{NAME} has the key {key!r}; the keys are {', '.join(LIMITS)}")
+            if key not in keys:
+                raise InvalidLimits(f"{NAME} has the key {key!r}; the keys are {', '.join(keys)}")
             try:
                 msgspec.convert({key: value}, cls)
             except msgspec.ValidationError as error:
-                words = f"{NAME}[{key!r}] is {value!r}; expected {LIMITS[key]}"
+                words = f"{NAME}[{key!r}] is {value!r}; expected {keys[key]} (README)"
                 raise InvalidLimits(words) from error
         return msgspec.convert(values or {}, cls)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
@@ -15,29 +15,68 @@ import torch
 from kernels.algorithms import ALGORITHMS, ensure_runs, runner_of
 from kernels.attention.flash_attention import flash_attention
 from kernels.check.case.cases import KERNELS, OURS, PUBLIC_CALL, USERS, CheckCase
-from kernels.check.subject.user_call import check_output, lse_of
+from kernels.check.case.layouts import Handed
 from kernels.check.subject.user_errors import Broken, Refused, error_words, judged
-from kernels.check.subject.user_kernel import user_kernel
-from kernels.device.runtime import BACKEND
+from kernels.check.subject.user_kernel import (
+    LoadedKernel,
+    UserKernelError,
+    check_output,
+    lse_of,
+    user_kernel,
+)
+from kernels.device.runtime import BACKEND, DEVICE
 from kernels.measure.peers import PEERS
 from kernels.oracle.rule import GRADIENTS
 from kernels.problem import AttentionProblem, Band, InvalidProblem
+from kernels.problem.inputs import make_inputs
+from kernels.sanitizer.play import play
+from kernels.trace import Trace
 
 ForwardCall = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor | None]]
 """Query, key and value to (O, lse or None)."""
 GradientCall = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], tuple[torch.Tensor, ...]]
 """Query, key, value and dO to (dQ, dK, dV)."""
-Guard = Callable[..., Any]
-"""Phase, "forward" or "backward", a call and its tensors to what the call returns. Raises Refused, Broken, or
-an error that ends the job: a lack of memory, or a lost CUDA context."""
-Judge = Callable[[BaseException, str, bool], BaseException]
-"""An error, its phase and whether a kernel was launched, to what the error means for the check."""
 Result = TypeVar("Result")
 MASK_INSTEAD = (
     "is_causal is not checked with unequal lengths: the mask came as attn_mask. If the function aligns "
     'is_causal, its file may say so: "causal": "bottom_right" or "top_left" in its CHECK (README).'
 )
 """Of a causal case with unequal lengths, if the file does not say how is_causal is aligned."""
+
+
+@dataclass(frozen=True)
+class Guard:
+    """Calls a kernel, and turns what it raises into Refused, Broken, or an error that ends the job.
+
+    The last is a lack of memory or a lost CUDA context.
+    """
+
+    name: str
+    loaded: LoadedKernel | None = None
+    """Of a user's kernel."""
+    launches: Sequence[int] = ()
+
+    def __call__(self, phase: str, call: Callable[..., Result], *given: Any) -> Result:
+        """What the call returns. `phase` is "forward" or "backward"."""
+        before = len(self.launches)
+        try:
+            with _quiet(), self.loaded.running() if self.loaded else nullcontext():
+                return call(*given)
+        except (Refused, Broken, MemoryError, torch.OutOfMemoryError):
+            raise
+        except BaseException as error:  # any end of a checked kernel is a result of its check
+            if "CUDA error" in str(error) or "can't allocate memory" in str(error):
+                raise
+            launched = phase == "backward" or len(self.launches) > before
+            raise self._meaning(error, phase, launched) from error
+
+    def _meaning(self, error: BaseException, phase: str, launched: bool) -> Refused | Broken:
+        if self.loaded:
+            holds, interpreted = self.loaded.modules.holds, BACKEND == "interpreter"
+            return judged(error, holds, phase=phase, launched=launched, interpreted=interpreted)
+        if self.name in OURS and not isinstance(error, InvalidProblem | NotImplementedError):
+            return Broken(f"it raised {error_words(error)}")
+        return Refused(error_words(error))
 
 
 @dataclass(frozen=True)
@@ -58,29 +97,35 @@ class Attached:
         if not self.out.requires_grad:
             raise Refused("it has no gradients: its output does not depend on Q, K and V for autograd")
         leaves = tuple(self.leaves.values())
-        results = torch.autograd.grad(self.out, leaves, d_out, allow_unused=True, retain_graph=keep)
-        return tuple(
-            torch.zeros_like(leaf) if gradient is None else gradient
-            for gradient, leaf in zip(results, leaves, strict=True)
-        )
+        return torch.autograd.grad(self.out, leaves, d_out, retain_graph=keep, materialize_grads=True)
 
 
 AttachedCall = Callable[..., Attached]
 """Query, key and value, and `learning`, names of the gradients that are wanted, to the call's graph."""
 
 
+def _graph(attend: Callable[..., torch.Tensor], guard: Guard) -> AttachedCall:
+    def attached(*tensors: torch.Tensor, learning: Sequence[str] = GRADIENTS) -> Attached:
+        leaves = {name: tensor.detach() for name, tensor in zip(GRADIENTS, tensors, strict=True)}
+        wanted = {name: leaves[name].requires_grad_() for name in learning}
+        out = check_output(guard("forward", attend, *leaves.values()), tensors[0])
+        return Attached(out, wanted, guard)
+
+    return attached
+
+
 @dataclass(frozen=True)
 class Subject:
-    """One kernel on one case. `band` is the mask that is right for it, `notes` what else is to be said."""
+    """One kernel on one case. `band` is the mask that is right for it, `notes` what else is to be said.
+
+    It has gradients by a function of its own (`gradients`), or by autograd (`attached`), or none.
+    """
 
     forward: ForwardCall
-    gradients: GradientCall | None
     band: Band
-    notes: list[str] = field(default_factory=list)
-    trained: dict[str, torch.Tensor] = field(default_factory=dict)
-    """O of the last call with inputs that require gradients, if it is known."""
+    gradients: GradientCall | None = None
     attached: AttachedCall | None = None
-    """Of a user's function with gradients: a call that keeps its graph."""
+    notes: list[str] = field(default_factory=list)
     of_case: str = ""
     """What is to be said of this case alone."""
 
@@ -98,12 +143,11 @@ def make_subject(case: CheckCase, launches: Sequence[int] = ()) -> Subject:
     if BACKEND not in KERNELS[name].backends:
         accepted = ", ".join(key for key, kernel in KERNELS.items() if BACKEND in kernel.backends)
         raise InvalidProblem("kernel", name, f"expected one of {accepted} on this device")
-    guard = _guard(_judge_of(name))
+    guard = Guard(name)
     if name in ALGORITHMS:
         return _algorithm(name, problem, guard)
     attend, forward = _public_call(case, guard) if name == PUBLIC_CALL else _peer(name, problem, guard)
-    gradients = _by_autograd(_graph(attend, guard)) if KERNELS[name].gradients else None
-    return Subject(forward, gradients, problem.band)
+    return Subject(forward, problem.band, attached=_graph(attend, guard) if KERNELS[name].gradients else None)
 
 
 def _algorithm(name: str, problem: AttentionProblem, guard: Guard) -> Subject:
@@ -115,14 +159,9 @@ def _algorithm(name: str, problem: AttentionProblem, guard: Guard) -> Subject:
         raise Refused(error.reason.rstrip(".")) from error
     runner = runner_of(name)
     notes = [] if own == problem else [f"It runs with its own tiles, {own.block_m} x {own.block_n}."]
-
-    def forward(*tensors: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
-        return guard("forward", runner.forward, own, *tensors)
-
-    def gradients(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        return guard("backward", runner.gradients, own, *tensors)
-
-    return Subject(forward, gradients if KERNELS[name].gradients else None, problem.band, notes)
+    forward = partial(guard, "forward", runner.forward, own)
+    gradients = partial(guard, "backward", runner.gradients, own) if KERNELS[name].gradients else None
+    return Subject(forward, problem.band, gradients, notes=notes)
 
 
 def _public_call(case: CheckCase, guard: Guard) -> tuple[Callable[..., torch.Tensor], ForwardCall]:
@@ -131,11 +170,7 @@ def _public_call(case: CheckCase, guard: Guard) -> tuple[Callable[..., torch.Ten
     attend: Callable[..., Any] = partial(
         flash_attention, is_causal=problem.is_causal, window=window, scale=case.scale, enable_gqa=True
     )
-
-    def forward(*tensors: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        return guard("forward", partial(attend, return_lse=True), *tensors)
-
-    return attend, forward
+    return attend, partial(guard, "forward", partial(attend, return_lse=True))
 
 
 def _peer(
@@ -152,31 +187,9 @@ def _peer(
     return attend, forward
 
 
-def _graph(attend: Callable[..., torch.Tensor], guard: Guard) -> AttachedCall:
-    def attached(*tensors: torch.Tensor, learning: Sequence[str] = GRADIENTS) -> Attached:
-        leaves = {name: tensor.detach() for name, tensor in zip(GRADIENTS, tensors, strict=True)}
-        wanted = {name: leaves[name].requires_grad_() for name in learning}
-        out = check_output(guard("forward", attend, *leaves.values()), tensors[0])
-        return Attached(out, wanted, guard)
-
-    return attached
-
-
-def _by_autograd(attached: AttachedCall, trained: dict[str, torch.Tensor] | None = None) -> GradientCall:
-    """The gradients of a call. `trained` then holds its O."""
-
-    def gradients(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        graph = attached(*tensors[:3])
-        if trained is not None:
-            trained["O"] = graph.out.detach().clone()
-        return tuple(graph.gradients(tensors[3]).values())
-
-    return gradients
-
-
 def _user(case: CheckCase, launches: Sequence[int]) -> Subject:
     """The user's function. What its errors mean is said by `user_errors.judged`."""
-    loaded = user_kernel(case.kernel).load()
+    loaded, problem = user_kernel(case.kernel).load(), case.problem
     limits = loaded.limits
     if outside := limits.excludes(case):
         raise Refused(outside)
@@ -184,57 +197,16 @@ def _user(case: CheckCase, launches: Sequence[int]) -> Subject:
         attend = loaded.attend(case)
     except InvalidProblem as error:
         raise Refused(error.reason) from error
-
-    def judge(error: BaseException, phase: str, launched: bool) -> BaseException:
-        holds, interpreted = loaded.modules.holds, BACKEND == "interpreter"
-        return judged(error, holds, phase=phase, launched=launched, interpreted=interpreted)
-
-    guard = _guard(judge, loaded.running, launches)
+    guard = Guard(case.kernel, loaded, launches)
 
     def forward(*tensors: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
         out, second = guard("forward", attend, *tensors)
-        return check_output(out, tensors[0]).detach(), lse_of(second, tensors[0], limits, loaded.said)
+        return check_output(out, tensors[0]).detach(), lse_of(second, tensors[0], limits, loaded.notes)
 
-    has_tensor = case.problem.is_causal and not limits.gives_is_causal(case.problem)
-    subject = Subject(
-        forward, None, limits.band(case.problem), loaded.said, of_case=MASK_INSTEAD if has_tensor else ""
-    )
-    if limits.forward_only:
-        return subject
-    attached = _graph(lambda *tensors: attend(*tensors)[0], guard)
-    return replace(subject, gradients=_by_autograd(attached, subject.trained), attached=attached)
-
-
-def _judge_of(name: str) -> Judge:
-    """What an error of a kernel that is not the user's means."""
-
-    def judge(error: BaseException, phase: str, launched: bool) -> BaseException:
-        words = error_words(error)
-        if name in OURS and not isinstance(error, InvalidProblem | NotImplementedError):
-            return Broken(f"it raised {words}")
-        return Refused(words)
-
-    return judge
-
-
-def _guard(
-    judge: Judge,
-    around: Callable[[], AbstractContextManager[None]] = nullcontext,
-    launches: Sequence[int] = (),
-) -> Guard:
-    def guarded(phase: str, call: Callable[..., Result], *given: Any) -> Result:
-        before = len(launches)
-        try:
-            with _quiet(), around():
-                return call(*given)
-        except (Refused, Broken, MemoryError, torch.OutOfMemoryError):
-            raise
-        except BaseException as error:  # any end of a checked kernel is a result of its check
-            if "CUDA error" in str(error) or "can't allocate memory" in str(error):
-                raise
-            raise judge(error, phase, phase == "backward" or len(launches) > before) from error
-
-    return guarded
+    attached = None if limits.forward_only else _graph(lambda *tensors: attend(*tensors)[0], guard)
+    has_tensor = problem.is_causal and not limits.gives_is_causal(problem)
+    of_case = MASK_INSTEAD if has_tensor else ""
+    return Subject(forward, limits.band(problem), attached=attached, notes=loaded.notes, of_case=of_case)
 
 
 @contextmanager
@@ -244,3 +216,17 @@ def _quiet() -> Iterator[None]:
         warnings.simplefilter("ignore", RuntimeWarning)
         warnings.filterwarnings("ignore", "Lower right causal bias", UserWarning)
         yield
+
+
+def play_user_kernel(case: CheckCase) -> Trace:
+    """A trace of what the user's kernel loads and stores in one forward pass in the interpreter.
+
+    Raises InvalidProblem if it cannot be played.
+    """
+    name, problem = user_kernel(case.kernel).name, case.problem
+    try:
+        subject = make_subject(case)
+        query, key, value = Handed(make_inputs(problem, DEVICE), case.layout).tensors
+        return play(problem, (query, key, value), lambda *tensors: subject.forward(*tensors)[0], name)
+    except (Broken, Refused, UserKernelError) as error:
+        raise InvalidProblem("kernel", name, f"it cannot be played: {error}") from error

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import dis
-import linecache
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
@@ -38,25 +36,6 @@ class Broken(Exception):
         return cls(f"{words}: {error}", getattr(error, "trace", ""))
 
 
-@dataclass(frozen=True)
-class Frame:
-    """One line of the user's code that an error came through."""
-
-    file: str
-    line: int
-    function: str
-
-    @property
-    def source(self) -> str:
-        """The line itself."""
-        return linecache.getline(self.file, self.line).strip()
-
-    @property
-    def place(self) -> str:
-        """File and line, for a sentence."""
-        return f"{Path(self.file).name}:{self.line}"
-
-
 def root_cause(error: BaseException) -> BaseException:
     """The error that Triton's were raised for: its interpreter and its compiler wrap each in their own.
 
@@ -67,28 +46,22 @@ def root_cause(error: BaseException) -> BaseException:
     return error
 
 
-def user_frames(error: BaseException, holds: Callable[[str], bool]) -> list[Frame]:
+def user_frames(error: BaseException, holds: Callable[[str], bool]) -> list[traceback.FrameSummary]:
     """The user's lines, from the first that was called to the one that failed."""
-    frames: list[Frame] = []
+    frames: list[traceback.FrameSummary] = []
     link, cause = error, root_cause(error)
     while True:
-        for frame, line in traceback.walk_tb(link.__traceback__):
-            found = Frame(frame.f_code.co_filename, line, frame.f_code.co_name)
-            if holds(found.file) and found not in frames:
-                frames.append(found)
+        lines = traceback.StackSummary.extract(traceback.walk_tb(link.__traceback__))
+        frames += [frame for frame in lines if holds(frame.filename) and frame not in frames]
         if link is cause or link.__cause__ is None:
             return frames
         link = link.__cause__
 
 
-def trace_text(error: BaseException, frames: list[Frame]) -> str:
+def trace_text(error: BaseException, frames: list[traceback.FrameSummary]) -> str:
     """A traceback of the user's lines alone, as Python writes one."""
-    linecache.checkcache()
-    lines = ["Traceback (your code only, most recent call last):"]
-    for frame in frames:
-        lines.append(f'  File "{frame.file}", line {frame.line}, in {frame.function}')
-        lines.append(f"    {frame.source}")
-    return "\n".join([*lines, error_words(error)])
+    lines = "".join(traceback.format_list(frames))
+    return f"Traceback (your code only, most recent call last):\n{lines}{error_words(error)}"
 
 
 def error_words(error: BaseException) -> str:
@@ -109,20 +82,18 @@ def judged(
     """
     frames, cause = user_frames(error, holds), root_cause(error)
     words = error_words(error)
-    where = f" ({frames[-1].place}: {frames[-1].source})" if frames else ""
+    if frames:
+        words += f" ({Path(frames[-1].filename).name}:{frames[-1].lineno}: {frames[-1].line})"
     if interpreted and needs_gpu(str(cause)):
-        return Refused(f"needs a GPU: {words}{where}")
+        return Refused(f"needs a GPU: {words}")
     on_purpose = (not launched and _raised_on_purpose(cause)) or _is_static(cause)
     says_no = isinstance(cause, REFUSALS) and on_purpose
     if isinstance(cause, NotImplementedError) or says_no:  # its own words may be those of Triton's limits
-        return Refused(f"it says that it does not take this problem: {words}{where}")
+        return Refused(f"it says that it does not take this problem: {words}")
     if any(limit in str(cause) for limit in TRITON_LIMITS):
-        return Refused(f"Triton does not take this shape: {words}{where}")
-    if isinstance(cause, SystemExit):
-        return Broken(
-            f"its {phase} ends the process: sys.exit({cause.code}){where}", trace_text(error, frames)
-        )
-    return Broken(f"its {phase} raised {words}{where}", trace_text(error, frames))
+        return Refused(f"Triton does not take this shape: {words}")
+    what = "ends the process:" if isinstance(cause, SystemExit) else "raised"
+    return Broken(f"its {phase} {what} {words}", trace_text(error, frames))
 
 
 def _raised_on_purpose(cause: BaseException) -> bool:

@@ -1,4 +1,4 @@
-"""The user's own functions, which the command line names as `file.py:function`.
+"""The user's own functions, which the command line names as `file.py:function`: loaded, called, and named.
 
 Such a function has the signature of scaled_dot_product_attention. Only the worker process imports it, and
 after our kernels, so that TRITON_INTERPRET is set before the file imports triton.
@@ -7,16 +7,17 @@ after our kernels, so that TRITON_INTERPRET is set before the file imports trito
 from __future__ import annotations
 
 import contextlib
+import inspect
+import math
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kernels.check.case.cases import USERS, CheckCase
 from kernels.check.subject.limits import NAME, InvalidLimits, Limits
-from kernels.check.subject.user_call import UserFunction, attend_with
-from kernels.check.subject.user_errors import trace_text, user_frames
+from kernels.check.subject.user_errors import Broken, trace_text, user_frames
 from kernels.check.subject.user_modules import UserModules, version_of
 from kernels.device.no_gpu import answers_without_gpu, needs_gpu, refuse_libdevice
 from kernels.problem import AttentionProblem, InvalidProblem
@@ -24,7 +25,14 @@ from kernels.problem import AttentionProblem, InvalidProblem
 if TYPE_CHECKING:
     import torch
 
-    from kernels.check.subject.user_call import Attend
+    Attend = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], tuple[Any, Any]]
+    """Query, key and value to what the function returns: O, and the second tensor or None."""
+
+UserFunction = Callable[..., Any]
+"""A function of query, key and value, and of those options of scaled_dot_product_attention that it knows."""
+CAUSAL, SCALE = ("is_causal", "causal"), ("scale", "sm_scale", "softmax_scale")
+"""Names that functions give these parameters."""
+ASK_FOR_MASK = "Choose a full mask, or a causal one with equal lengths; or declare which it takes (README)."
 
 
 @dataclass(frozen=True)
@@ -41,9 +49,8 @@ class UserKernel:
         """From "my_file.py:my_function"; the path is made absolute. Raises InvalidProblem."""
         path, colon, function = text.rpartition(":")
         if not colon or not path.endswith(".py") or not function.isidentifier():
-            raise InvalidProblem(
-                "kernel", text, "expected a Python file and a function in it, such as my_file.py:my_function"
-            )
+            accepted = "expected a Python file and a function in it, such as my_file.py:my_function"
+            raise InvalidProblem("kernel", text, accepted)
         if not Path(path).is_file():
             raise InvalidProblem("kernel", text, f"there is no file {path} here", "Check the path.")
         return cls(Path(path).resolve(), function, text)
@@ -60,19 +67,14 @@ class UserKernel:
         return f"{self.path}:{self.function}"
 
     @property
-    def typed(self) -> str:
-        """What names it in a command: as it was given."""
-        return self.given or self.argument
-
-    @property
     def name(self) -> str:
         """What the page calls the function."""
         return f"{self.path.name}:{self.function}"
 
     @property
     def version(self) -> str:
-        """Changes when the file, or one that it imports, is saved: older results are not shown for it."""
-        return version_of(self.path)
+        """The function, and what its file and those that it imports hold: it changes if one is saved."""
+        return f"{self.argument} {version_of(self.path)}"
 
     def load(self) -> LoadedKernel:
         """Import the file, again if it has changed. Raises UserKernelError, which says what went wrong."""
@@ -100,31 +102,51 @@ class LoadedKernel:
     function: UserFunction
     limits: Limits
     modules: UserModules
-    without_gpu: bool
-    said: list[str] = field(default_factory=list)
-    """What was answered in the place of a GPU, for the notes of a check."""
+    notes: list[str]
+    """What was answered in the place of a GPU, and what else is to be said with each check."""
 
     def attend(self, case: CheckCase) -> Attend:
-        """The function with the case's mask and scale, called within `running`. Raises InvalidProblem."""
-        return attend_with(self.function, self.limits, case)
+        """The function with the case's mask and scale, on (batch, heads, length, head_dim) tensors.
+
+        It is called within `running`. Raises InvalidProblem.
+        """
+        from kernels.device.runtime import DEVICE
+
+        function, limits = self.function, self.limits
+        arguments = call_arguments(function, case, DEVICE, limits)
+        swaps = limits.layout == "blhd"
+
+        def attend(*tensors: torch.Tensor) -> tuple[Any, Any]:
+            given = [tensor.transpose(1, 2) if swaps else tensor for tensor in tensors]
+            if limits.strides != "any":
+                every = limits.strides == "contiguous"
+                given = [each.contiguous() if every or each.stride(-1) != 1 else each for each in given]
+            result = function(*given, **arguments)
+            several = isinstance(result, tuple | list) and bool(result)
+            out, second = (*result, None)[:2] if several else (result, None)
+            return out.transpose(1, 2) if swaps and getattr(out, "ndim", 0) == 4 else out, second
+
+        return attend
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
         """Surroundings of every call of the function."""
-        with _surroundings(self.modules, self.without_gpu) as said:
+        with _surroundings(self.modules) as said:
             try:
                 yield
             finally:
-                self.said.extend(words for words in said if words not in self.said)
+                self.notes.extend(words for words in said if words not in self.notes)
 
 
 _loaded: dict[UserKernel, tuple[str, LoadedKernel]] = {}
 
 
 @contextlib.contextmanager
-def _surroundings(modules: UserModules, without_gpu: bool) -> Iterator[list[str]]:
+def _surroundings(modules: UserModules) -> Iterator[list[str]]:
+    from kernels.device.runtime import WITHOUT_GPU
+
     with contextlib.ExitStack() as stack:
-        said = stack.enter_context(answers_without_gpu()) if without_gpu else []
+        said = stack.enter_context(answers_without_gpu()) if WITHOUT_GPU else []
         stack.enter_context(modules.active())
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore", RuntimeWarning)
@@ -140,28 +162,107 @@ def _load(kernel: UserKernel) -> LoadedKernel:
         refuse_libdevice()
     modules = UserModules(kernel.path)
     try:
-        with _surroundings(modules, WITHOUT_GPU) as said:
+        with _surroundings(modules) as said:
             module = modules.load()
     except BaseException as error:  # whatever the file raises at import, pytest.skip too, is told to the user
         trace = trace_text(error, user_frames(error, modules.holds))
         words = f"{type(error).__name__}: {error}"
-        if WITHOUT_GPU and needs_gpu(words):
-            words = f"needs a GPU: {words}"
-        raise UserKernelError(f"{kernel.name} could not be imported: {words}", trace) from error
+        gpu = "needs a GPU: " if WITHOUT_GPU and needs_gpu(words) else ""
+        raise UserKernelError(f"{kernel.name} could not be imported: {gpu}{words}", trace) from error
     function = getattr(module, kernel.function, None)
     if not callable(function):
-        functions = sorted(
-            name
-            for name, value in vars(module).items()
-            if callable(value) and getattr(value, "__module__", "") == module.__name__ and name[0] != "_"
-        )
-        has = f"; it has {' and '.join(functions)}" if functions else ""
+        own = {name: each for name, each in vars(module).items() if callable(each) and name[0] != "_"}
+        names = [name for name in sorted(own) if getattr(own[name], "__module__", "") == module.__name__]
+        has = f"; it has {' and '.join(names)}" if names else ""
         raise UserKernelError(f"{kernel.path.name} has no function {kernel.function}{has}")
     try:
         limits = Limits.declared(getattr(module, NAME, None))
     except InvalidLimits as error:
         raise UserKernelError(f"{kernel.path.name}: {error}") from error
-    return LoadedKernel(function, limits, modules, WITHOUT_GPU, said)
+    return LoadedKernel(function, limits, modules, said)
+
+
+def call_arguments(function: UserFunction, case: CheckCase, device: str, limits: Limits) -> dict[str, Any]:
+    """Keyword arguments for the case's mask, heads and scale, as scaled_dot_product_attention takes them.
+
+    A causal mask is `is_causal` if both lengths are the same or the file declares its alignment. Otherwise it
+    is a bool `attn_mask` (q_len, kv_len), because torch aligns is_causal to the top left. A parameter of such
+    a name without a default is always given. Raises InvalidProblem if the function has no such parameter.
+    """
+    from kernels.oracle.naive import visible_mask
+
+    problem, (taken, required) = case.problem, _parameters(function)
+    causal, scale = (next((name for name in names if name in taken), names[0]) for names in (CAUSAL, SCALE))
+    wanted: dict[str, Any] = {}
+    if limits.gives_is_causal(problem):
+        wanted[causal] = True
+    elif problem.mask == "window" and limits.window:
+        wanted[limits.window] = (problem.window_left, problem.window_right)
+    elif problem.mask != "full":
+        wanted["attn_mask"] = visible_mask(problem.band, device=device)
+    if problem.group_size > 1 and (limits.gqa is None or "enable_gqa" in taken):
+        wanted["enable_gqa"] = True
+    if case.scale is not None:
+        wanted[scale] = case.scale
+    for name in wanted:
+        if name not in taken:
+            of_function, remedy = (
+                getattr(function, "__name__", "?"),
+                ASK_FOR_MASK if name == "attn_mask" else "",
+            )
+            lacks = f"it has no parameter {name}, which this problem needs"
+            raise InvalidProblem("kernel", of_function, lacks, remedy)
+    always = {causal: False, scale: case.score_scale}
+    return {name: value for name, value in always.items() if name in required} | wanted
+
+
+class _Anything(Container):
+    """The names that a function with **options takes."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+def _parameters(function: UserFunction) -> tuple[Container[str], set[str]]:
+    """Names of the parameters that the function takes, and of those without a default."""
+    try:
+        found = inspect.signature(function).parameters
+    except (TypeError, ValueError):  # it does not tell
+        return _Anything(), set()
+    if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in found.values()):
+        return _Anything(), set()
+    return found, {name for name, each in found.items() if each.default is inspect.Parameter.empty}
+
+
+def check_output(out: Any, query: torch.Tensor) -> torch.Tensor:
+    """The output, if it is a tensor shaped and typed as `query`. Raises Broken."""
+    import torch
+
+    if not isinstance(out, torch.Tensor):
+        raise Broken(f"it returned {type(out).__name__}; expected a tensor shaped as query")
+    if out.shape != query.shape or out.dtype != query.dtype:
+        expected = f"expected {query.dtype} {tuple(query.shape)}, as query"
+        raise Broken(f"it returned {out.dtype} {tuple(out.shape)}; {expected}")
+    return out
+
+
+def lse_of(second: Any, query: torch.Tensor, limits: Limits, notes: list[str]) -> torch.Tensor | None:
+    """The second result of the function as lse (batch, q_heads, q_len); a note says if it is not one."""
+    import torch
+
+    if second is None or limits.lse == "none":
+        return None
+    shape = tuple(query.shape[:3])
+    is_tensor = isinstance(second, torch.Tensor)
+    if not is_tensor or second.numel() != math.prod(shape) or not second.is_floating_point():
+        what = tuple(second.shape) if is_tensor else type(second).__name__
+        note = f"Its second result, {what}, was not judged: lse would be a tensor {shape}."
+        notes += [] if note in notes else [note]
+        return None
+    if limits.layout == "blhd" and tuple(second.shape) == (shape[0], shape[2], shape[1]) != shape:
+        second = second.transpose(1, 2)
+    lse = second.detach().float().reshape(shape)
+    return lse * math.log(2) if limits.lse == "log2" else lse
 
 
 _named: dict[str, UserKernel] = {}
@@ -195,13 +296,9 @@ def _peer_of(kernel: UserKernel) -> Callable[[AttentionProblem], Callable[..., t
     return make
 
 
-def user_kernel(name: str = USERS[0]) -> UserKernel:
+def user_kernel(name: str) -> UserKernel:
     """The kernel that this process's command line named. Raises InvalidProblem if it named none."""
-    if name not in _named:
-        raise InvalidProblem(
-            "kernel",
-            name,
-            "no file was named on the command line",
-            "Start with: streamlit run app.py -- --kernel my_file.py:fn",
-        )
-    return _named[name]
+    if name in _named:
+        return _named[name]
+    remedy = "Start with: streamlit run app.py -- --kernel my_file.py:fn"
+    raise InvalidProblem("kernel", name, "no file was named on the command line", remedy)

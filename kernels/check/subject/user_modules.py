@@ -23,7 +23,7 @@ MODULE_NAME = "user_kernel_file"
 OURS = ("kernels", "viz", "tests")
 """Packages of this project whose names the user's own packages may have."""
 OUR_ROOT = Path(__file__).resolve().parents[3]
-INSTALLED = ("site-packages", "dist-packages")
+INSTALLED = {"site-packages", "dist-packages"}
 STANDARD_LIBRARY = Path(sysconfig.get_path("stdlib"))
 
 
@@ -32,7 +32,7 @@ def package_root(path: Path) -> tuple[Path, str]:
 
     The file belongs to a package if `__init__.py` lies beside it, or if it has relative imports.
     """
-    levels = max((node.level for node in _imports(path) if isinstance(node, ast.ImportFrom)), default=0)
+    levels = max((level for level, _ in _imports(path)), default=0)
     folder, names = path.parent, [path.stem]
     while ((folder / "__init__.py").exists() or levels > 0) and folder.parent != folder:
         names.insert(0, folder.name)
@@ -43,14 +43,17 @@ def package_root(path: Path) -> tuple[Path, str]:
 def source_files(path: Path) -> tuple[Path, ...]:
     """The file, and all files below its root that it imports, directly or not, in any function."""
     root, _ = package_root(path)
-    found: dict[Path, None] = {}
+    found: set[Path] = set()
     waiting = [path]
     while waiting:
         file = waiting.pop()
         if file not in found and file.is_file():
-            found[file] = None
-            for node in _imports(file):
-                waiting.extend(_targets(node, file, root))
+            found.add(file)
+            for level, names in _imports(file):
+                base = file.parents[level - 1] if 0 < level <= len(file.parents) else root
+                for count in range(len(names) + 1):  # some of these do not exist
+                    folder = base.joinpath(*names[:count])
+                    waiting += [folder / "__init__.py", folder.with_suffix(".py")]
     return tuple(sorted(found))
 
 
@@ -65,7 +68,7 @@ def version_of(path: Path) -> str:
     return digest.hexdigest()[:16]
 
 
-def _imports(path: Path) -> tuple[ast.Import | ast.ImportFrom, ...]:
+def _imports(path: Path) -> tuple[tuple[int, list[str]], ...]:
     try:
         return _imports_of(path.read_bytes())
     except OSError:
@@ -73,29 +76,20 @@ def _imports(path: Path) -> tuple[ast.Import | ast.ImportFrom, ...]:
 
 
 @functools.lru_cache(maxsize=512)
-def _imports_of(source: bytes) -> tuple[ast.Import | ast.ImportFrom, ...]:
-    """The import statements of a file; none if it is not Python."""
+def _imports_of(source: bytes) -> tuple[tuple[int, list[str]], ...]:
+    """What a file may import: the level, 0 if it is not relative, and names. None if it is not Python."""
     try:
-        tree = ast.parse(source)
+        nodes = [*ast.walk(ast.parse(source))]
     except (SyntaxError, ValueError):
         return ()
-    return tuple(node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom))
-
-
-def _targets(node: ast.Import | ast.ImportFrom, file: Path, root: Path) -> Iterator[Path]:
-    """Files that an import statement may load; some do not exist."""
-    if isinstance(node, ast.Import):
-        bases = [(root, alias.name.split(".")) for alias in node.names]
-    else:
-        start = file.parents[node.level - 1] if 0 < node.level <= len(file.parents) else root
-        module = node.module.split(".") if node.module else []
-        bases = [(start, [*module, alias.name]) for alias in node.names]
-        bases.append((start, module))
-    for base, names in bases:
-        for count in range(len(names) + 1):
-            folder = base.joinpath(*names[:count])
-            yield folder / "__init__.py"
-            yield folder.with_suffix(".py")
+    found = [
+        (0, each.name.split(".")) for node in nodes if isinstance(node, ast.Import) for each in node.names
+    ]
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom):
+            module = node.module.split(".") if node.module else []
+            found += [(node.level, [*module, each.name]) for each in node.names]
+    return tuple(found)
 
 
 class UserModules:
@@ -141,19 +135,16 @@ class UserModules:
     def holds(self, file: str) -> bool:
         """Whether a source file is one of the user's."""
         path = Path(file)
-        if not path.is_relative_to(self.root) or path.is_relative_to(STANDARD_LIBRARY):
-            return False
-        if any(folder in path.parts for folder in INSTALLED):
-            return False
-        ours = path.is_relative_to(OUR_ROOT) and path.relative_to(OUR_ROOT).parts[0] in ("kernels", "viz")
-        return not ours
+        others = (STANDARD_LIBRARY, OUR_ROOT / "kernels", OUR_ROOT / "viz")
+        installed = not INSTALLED.isdisjoint(path.parts)
+        return path.is_relative_to(self.root) and not installed and not any(map(path.is_relative_to, others))
 
     def _without_init(self) -> dict[str, ModuleType]:
         """The user's packages of our names that have no `__init__.py`: by itself Python would prefer ours."""
+        folders = {top: self.root / top for top in OURS if self._shadows(top)}
         packages = {}
-        for top in OURS:
-            folder = self.root / top
-            if self._shadows(top) and folder.is_dir() and not (folder / "__init__.py").exists():
+        for top, folder in folders.items():
+            if folder.is_dir() and not (folder / "__init__.py").exists():
                 packages[top] = ModuleType(top)
                 packages[top].__path__ = [str(folder)]
         return packages

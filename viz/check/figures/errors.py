@@ -9,7 +9,7 @@ import math
 
 import plotly.graph_objects as go
 
-from kernels.check.report.tables import ulp_labels
+from kernels.check.report.tables import ULP_LABELS
 from kernels.check.result import CheckResult, TensorCheck
 from viz.shared import theme
 from viz.shared.figures.charts import POWERS, chart, line, note, points
@@ -27,28 +27,24 @@ def errors_figure(result: CheckResult, colors: theme.Palette) -> go.Figure:
     tensors = result.tensors[::-1]
     traces = []
     for tensor in tensors:  # from the kernel's error to what is allowed
-        ends = [tensor.max_error, tensor.tolerance]
+        ends, names = [tensor.max_error, tensor.tolerance], [tensor.name] * 2
         if all(map(_on_axis, ends)):
-            color, names = colors.good if tensor.passes else colors.bad, [tensor.name] * 2
-            traces.append(line(ends, names, color, 3, hoverinfo="skip", showlegend=False))
-    for name, (field, entry, size, symbol, edge) in MARKS.items():
+            traces.append(line(ends, names, _color(tensor, colors), 3, hoverinfo="skip", showlegend=False))
+    for name, (field, entry, size, symbol, width) in MARKS.items():
         errors = {tensor.name: getattr(tensor, field) for tensor in tensors}
-        shown, color = {of: error for of, error in errors.items() if _on_axis(error)}, getattr(colors, entry)
-        traces.append(
-            points(
-                *(list(shown.values()), list(shown), color, size, symbol, {"width": edge, "color": color}),
-                name=name,
-                hovertemplate=f"{name}: %{{x:.2e}}<extra>%{{y}}</extra>",
-            )
-        )
+        shown = {of: error for of, error in errors.items() if _on_axis(error)}
+        edge = {"width": width, "color": getattr(colors, entry)}
+        hover = f"{name}: %{{x:.2e}}<extra>%{{y}}</extra>"
+        marks = (list(shown.values()), list(shown), edge["color"], size, symbol, edge)
+        traces.append(points(*marks, name=name, hovertemplate=hover))
     x = POWERS | {"title_text": "largest |error| against float64"}
     y = {"categoryorder": "array", "categoryarray": [tensor.name for tensor in tensors]}
     figure = chart(traces, colors, 120 + 38 * max(len(tensors), 2), "", x, y)
     for tensor in tensors:
         if not _on_axis(tensor.max_error):
-            is_nan = math.isinf(tensor.max_error)
-            words = f"NaN or infinity in {tensor.wrong_nonfinite:,} elements" if is_nan else "no error at all"
-            color = colors.bad if is_nan else colors.good
+            wrong = f"NaN or infinity in {tensor.wrong_nonfinite:,} elements"
+            words = wrong if tensor.max_error else "no error"
+            color = _color(tensor, colors)
             note(figure, words, 1, xref="paper", xanchor="right", y=tensor.name, font_color=color)
     return figure
 
@@ -57,21 +53,26 @@ def _on_axis(value: float) -> bool:
     return 0 < value < math.inf
 
 
+def _color(tensor: TensorCheck, colors: theme.Palette) -> str:
+    return colors.good if tensor.passes else colors.bad
+
+
 def ulps_figure(tensor: TensorCheck, colors: theme.Palette) -> go.Figure:
     """Share of the elements by how many units in the last place they are off."""
+    kinds = (
+        ("this kernel", colors.flash, tensor.ulps),
+        ("low-precision reference", colors.standard, tensor.naive_ulps),
+    )
     bars = [
         go.Bar(
-            x=ulp_labels(),
+            x=ULP_LABELS,
             y=[count / max(sum(counts), 1) for count in counts],
             customdata=counts,
             name=name,
             marker_color=color,
             hovertemplate="%{y:.2%} of the elements (%{customdata:,})<extra>" + name + "</extra>",
         )
-        for name, color, counts in (
-            ("this kernel", colors.flash, tensor.ulps),
-            ("low-precision reference", colors.standard, tensor.naive_ulps),
-        )
+        for name, color, counts in kinds
     ]
     x = {"title_text": "error in units in the last place", "type": "category"}
     y = {"tickformat": ".0%", "rangemode": "tozero"}

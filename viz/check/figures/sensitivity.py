@@ -45,18 +45,22 @@ def scales_figure(scales: Points, colors: theme.Palette) -> go.Figure:
     of 0 is drawn at the bottom; its hover text says 0.
     """
     exponents = [int(point.label.removeprefix("2^")) for point in scales]
-    errors: dict[str, list[float | None]] = {
-        "allowed": [_finite(point.tolerance) for point in scales],
-        "reference": [None if point.naive_wrong_nonfinite else point.naive_max_error for point in scales],
-        "this kernel": [None if point.wrong_nonfinite else point.max_error for point in scales],
+    wrong = {
+        "reference": [point.naive_wrong_nonfinite for point in scales],
+        "this kernel": [point.wrong_nonfinite for point in scales],
+    }
+    errors = {
+        "allowed": [point.tolerance for point in scales],
+        "reference": [math.inf if point.naive_wrong_nonfinite else point.naive_max_error for point in scales],
+        "this kernel": [math.inf if point.wrong_nonfinite else point.max_error for point in scales],
     }  # the kernel last, so that it lies on top
-    drawn = [value for values in errors.values() for value in values if value and value < math.inf]
+    drawn = [value for values in errors.values() for value in values if 0 < value < math.inf]
     floor, top = min(drawn, default=1.0) / 10, max(drawn, default=1.0) * 30
     looks = ((colors.text, 2, "dash"), (colors.standard, 6, "solid"), (colors.flash, 2, "solid"))
     traces = [
         line(
             exponents,
-            [None if value is None or value == math.inf else max(value, floor) for value in values],
+            [_finite(max(value, floor)) for value in values],
             *look,
             mode="lines" if name == "allowed" else "lines+markers",
             name=name,
@@ -65,19 +69,11 @@ def scales_figure(scales: Points, colors: theme.Palette) -> go.Figure:
         )
         for (name, values), look in zip(errors.items(), looks, strict=True)
     ]
-    for name, color, height, wrong in (
-        ("this kernel", colors.bad, top, [point.wrong_nonfinite for point in scales]),
-        ("reference", colors.standard, top / 6, [point.naive_wrong_nonfinite for point in scales]),
-    ):
-        at = [exponent for exponent, count in zip(exponents, wrong, strict=True) if count]
-        traces.append(
-            points(
-                *(at, [height] * len(at), color, 12, "x"),
-                name=f"NaN: {name}",
-                customdata=[count for count in wrong if count],
-                hovertemplate=f"{name}: %{{customdata:,}} elements NaN or infinite<extra></extra>",
-            )
-        )
+    for name, color, height in (("this kernel", colors.bad, top), ("reference", colors.standard, top / 6)):
+        bad = {exponent: count for exponent, count in zip(exponents, wrong[name], strict=True) if count}
+        hover = f"{name}: %{{customdata:,}} elements NaN or infinite<extra></extra>"
+        marks = ([*bad], [height] * len(bad), color, 12, "x")
+        traces.append(points(*marks, name=f"NaN: {name}", customdata=[*bad.values()], hovertemplate=hover))
     words = [f"2<sup>{exponent}</sup>" for exponent in exponents]
     x = {"title_text": "factor on the query", "tickvals": exponents, "ticktext": words}
     return chart(traces, colors, 340, "", x, POWERS | {"title_text": "largest |error| of O"})

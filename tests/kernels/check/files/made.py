@@ -7,8 +7,7 @@ import zipfile
 
 import numpy as np
 
-from kernels.check.files.tensors import InvalidUpload
-from kernels.check.files.uploads import read_upload
+from kernels.check.files.uploads import InvalidUpload, read_upload
 from kernels.problem import InvalidProblem
 
 SHAPE = (1, 2, 8, 16)

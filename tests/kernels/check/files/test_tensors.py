@@ -15,9 +15,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernels.check.files import tensors
-from kernels.check.files.tensors import InvalidUpload
-from kernels.check.files.uploads import read_upload
+from kernels.check.files import uploads
+from kernels.check.files.uploads import InvalidUpload, read_upload
 from tests.kernels.check.files.made import (
     SHAPE,
     arrays,
@@ -114,7 +113,7 @@ def peak_bytes(data):
 
 
 def test_no_file_takes_much_memory(monkeypatch):
-    monkeypatch.setattr(tensors, "MAX_UNPACKED_BYTES", 16 << 20)
+    monkeypatch.setattr(uploads, "MAX_UNPACKED_BYTES", 16 << 20)
     bomb = zip_of(q=npy_header((1 << 23,)) + bytes(1 << 25))
     assert len(bomb) < 1 << 20
     assert peak_bytes(bomb) < 1 << 20

@@ -9,8 +9,8 @@ import pytest
 
 from kernels.algorithms import run_traced
 from kernels.check.files import trace_file
-from kernels.check.files.tensors import InvalidUpload
 from kernels.check.files.trace_file import read_trace
+from kernels.check.files.uploads import InvalidUpload
 from kernels.problem import AttentionProblem
 from kernels.recordings import FOLDER, LANES_PREFIX
 from kernels.trace.sample import Sample

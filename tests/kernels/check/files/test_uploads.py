@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from kernels.check.files import uploads
-from kernels.check.files.tensors import InvalidUpload
-from kernels.check.files.uploads import read_upload
+from kernels.check.files.uploads import InvalidUpload, read_upload
 from kernels.problem import AttentionProblem, InvalidProblem
 from tests.kernels.check.files.made import arrays, npy_header, npz, packed
 

@@ -5,15 +5,13 @@ import numpy as np
 import pytest
 import torch
 
-from kernels.check.case.cases import UPLOADED, CheckCase
-from kernels.check.judge.bits import difference, ulps_between
-from kernels.check.judge.determinism import run_determinism
-from kernels.check.judge.sensitivity import run_sensitivity
-from kernels.check.report.words import determinism_lines
+from kernels.check.case.cases import CheckCase
+from kernels.check.judge.compare import difference, ulps_between
+from kernels.check.judge.vary import run_determinism, run_sensitivity
 from kernels.check.result import Determinism
 from kernels.check.subject.user_kernel import UserKernel, name_user_kernels
 from kernels.device.runtime import INTERPRETED
-from kernels.problem import AttentionProblem, InvalidProblem
+from kernels.problem import AttentionProblem
 from tests.kernels.sanitizer import cases as memory_cases
 
 PROBLEM = AttentionProblem(
@@ -84,7 +82,7 @@ def test_the_number_of_parts_changes_bits_of_split_kv_and_is_told_in_ulps():
     assert not by_label["1 part, against 2"].equal
     assert changing(determinism) == {"splits"}
     assert msgspec.convert(msgspec.to_builtins(determinism), Determinism) == determinism
-    assert "with other parts of the keys" in determinism_lines(determinism)
+    assert "other parts of the keys" in determinism.words
 
 
 def test_under_a_mask_rows_stay_where_they_are():
@@ -95,11 +93,6 @@ def test_under_a_mask_rows_stay_where_they_are():
 
 def test_a_kernel_that_refuses_says_why(of_user):
     assert "fails" in of_user("raise NotImplementedError('fails')").notes[0]
-
-
-def test_a_result_from_a_file_cannot_be_run_again():
-    with pytest.raises(InvalidProblem, match="cannot be run again"):
-        run_determinism(CheckCase(PROBLEM, UPLOADED))
 
 
 @pytest.mark.skipif(not INTERPRETED, reason="memory is watched in the interpreter only")

@@ -4,14 +4,15 @@ import msgspec
 import pytest
 
 from kernels.check.case.cases import CheckCase
-from kernels.check.report.tables import number_words, side_by_side, table_text, told_apart
-from kernels.check.report.words import causes, overall, result_lines, summary
+from kernels.check.report.tables import side_by_side, table_text
+from kernels.check.report.words import causes, number_words, overall, result_lines, summary
 from kernels.check.result import Cause, CheckResult
 from kernels.device.backend import DeviceInfo
 from kernels.problem import AttentionProblem
 from kernels.sanitizer.finding import Finding
 
 DEVICE = DeviceInfo("interpreter", "a CPU", "t", "t", "p")
+READ = Finding("out-of-bounds read", "a load reads past the end of K", "/a/mine.py", 12, "tl.load(k)")
 
 
 def result(length=64, **fields):
@@ -19,8 +20,9 @@ def result(length=64, **fields):
     return CheckResult(case, "mine.py:f", DEVICE, "now", 0.0, **fields)
 
 
-PASS, FAIL = result(), result(32, broken="it returned NoneType", causes=(Cause("x", ("dQ", "dK", "dV")),))
+PASS, FAIL = result(), result(32, broken="it returned NoneType", causes=(Cause("x", ("dQ", "dK")),))
 INVALID, ERROR = result(16, refused="needs a GPU: here, there"), result(48, stopped="it hangs")
+FEW = [PASS, *[result(16 + n, refused="it takes 0.5 alone. No more") for n in range(17)]]
 
 
 @pytest.mark.parametrize(
@@ -31,37 +33,31 @@ INVALID, ERROR = result(16, refused="needs a GPU: here, there"), result(48, stop
         ([PASS, ERROR], "error"),
         ([ERROR, FAIL, PASS], "fail"),
         ([INVALID], "invalid"),
+        (FEW, "few"),
     ],
 )
-def test_one_failure_or_one_case_without_a_verdict_decides(results, verdict):
+def test_one_failure_or_one_case_without_a_verdict_decides_and_few_passes_are_no_pass(results, verdict):
     assert overall(results) == verdict
 
 
-def test_the_summary_names_the_cases_and_counts_the_causes():
-    words = summary([PASS, FAIL, INVALID, ERROR])
-    for part in ("1 of 4", "32x32 d64 full", "48x48 d64 full", "(needs a GPU)"):
-        assert part in words
-    assert causes([PASS, FAIL, FAIL]) == ["cause: dQ, dK and dV equal x"]
+@pytest.mark.parametrize(
+    ("results", "parts"),
+    [
+        ([PASS, FAIL, INVALID, ERROR], ("1 of 4", "32x32 d64 full", "48x48 d64 full", "(needs a GPU)")),
+        (FEW, ("17 not checked (it takes 0.5 alone)", "(1 without gradients)")),
+    ],
+)
+def test_the_summary_names_and_counts_the_cases(results, parts):
+    assert all(part in summary(results) for part in parts)
 
 
 def test_what_fits_some_of_the_failing_cases_is_not_called_the_cause():
-    other = result(33, broken="it returned NoneType")
-    found = result(34, findings=(Finding("out-of-bounds read", "w", "/a/mine.py", 12, "tl.load(k)"),))
+    assert causes([PASS, FAIL, FAIL]) == ["cause: dQ and dK equal x"]
+    other, found = result(33, broken="it returned NoneType"), result(34, findings=(READ,))
     first, second, rest = causes([PASS, FAIL, FAIL, found, other])
-    assert first == "in 2 of 4 failing cases: dQ, dK and dV equal x"
+    assert first == "in 2 of 4 failing cases: dQ and dK equal x"
     assert second == "in 1 of 4 failing cases: an out-of-bounds read at mine.py:12"
     assert " 1 " in rest
-
-
-def test_a_pass_says_that_its_gradients_were_not_judged():
-    assert "gradients" in PASS.reason
-    assert "2 without gradients" in summary([PASS, PASS])
-
-
-def test_few_passes_among_many_cases_are_no_pass():
-    results = [PASS, *[result(16 + n, refused="it takes 0.5 alone. No more") for n in range(17)]]
-    assert overall(results) == "few"
-    assert "17 not checked (it takes 0.5 alone)" in summary(results)
 
 
 def test_kernels_stand_side_by_side_by_their_cases():
@@ -75,23 +71,19 @@ def test_kernels_stand_side_by_side_by_their_cases():
 
 
 def test_a_finding_turns_a_pass_into_a_fail_and_survives_the_pipe():
-    fault = Finding("out-of-bounds read", "a load reads past the end of K", "/a/mine.py", 12, "tl.load(k)")
-    found = result(findings=(fault,))
+    found = result(findings=(READ,))
     assert found.verdict == "fail"
     assert "an out-of-bounds read at mine.py:12" in found.reason
     assert msgspec.convert(found.as_dict(), CheckResult).as_dict() == found.as_dict()
-    assert "a load reads past the end of K (mine.py:12: tl.load(k))" in result_lines(found)
+    assert READ.sentence in "\n".join(result_lines(found))
 
 
 def test_changed_inputs_are_a_verdict_of_their_own():
     found = result(changed={"query": 1024, "dO": 1})
     assert found.verdict == "fail"
-    assert found.reason == "it changes its inputs in place: query (1,024 elements) and dO (1 elements)"
+    assert "query (1,024 elements) and dO (1 elements)" in found.reason
 
 
-def test_numbers_have_words_and_two_are_told_apart():
+def test_numbers_that_are_not_finite_have_words():
     values = (float("inf"), float("-inf"), float("nan"), 0.0, 1.25)
     assert [number_words(value) for value in values] == ["infinite", "minus infinity", "NaN", "0", "1.25e+00"]
-    assert told_apart(1.2345, 1.2344) == ("1.2345", "1.2344")
-    assert told_apart(1.0, 1.0) == ("1", "1")
-    assert told_apart(float("nan"), 0.25) == ("NaN", "0.25")

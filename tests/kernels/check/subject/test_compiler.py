@@ -7,7 +7,7 @@ import pytest
 from kernels.check.case.cases import CheckCase
 from kernels.check.judge import run as judge_run
 from kernels.check.judge.run import run_check
-from kernels.check.subject import compile_request
+from kernels.check.subject import compiling
 from kernels.check.subject.user_kernel import UserKernel, name_user_kernels
 from kernels.device.runtime import INTERPRETED
 from kernels.problem import AttentionProblem
@@ -23,7 +23,7 @@ LINES = FILE.read_text().splitlines()
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch):
-    monkeypatch.setattr(compile_request, "LIMIT_S", 60.0)
+    monkeypatch.setattr(compiling, "LIMIT_S", 60.0)
 
 
 def checked(file, function="attention", gradients=False):

@@ -6,8 +6,8 @@ import pytest
 
 from kernels.check.case.cases import CheckCase
 from kernels.check.judge.run import run_check
-from kernels.check.subject.user_call import call_arguments
-from kernels.check.subject.user_kernel import UserKernel, name_user_kernels
+from kernels.check.subject.limits import Limits
+from kernels.check.subject.user_kernel import UserKernel, call_arguments, name_user_kernels
 from kernels.device.runtime import DEVICE
 from kernels.problem import AttentionProblem, InvalidProblem
 from tests import BUGGY_KERNEL as BUGGY
@@ -117,15 +117,16 @@ def test_masks_reach_a_kernel_as_scaled_dot_product_attention_takes_them():
     def attention(query, key, value, is_causal=False):
         return query
 
-    problem = AttentionProblem(q_len=8, kv_len=8, mask="causal")
-    square = CheckCase(problem)
-    assert call_arguments(attention, square, DEVICE) == {"is_causal": True}
-    with pytest.raises(InvalidProblem, match="it has no parameter attn_mask, which this problem needs"):
-        call_arguments(attention, CheckCase(problem.with_(kv_len=9)), DEVICE)
-    mask = call_arguments(lambda q, k, v, **rest: q, CheckCase(problem.with_(kv_len=9)), DEVICE)["attn_mask"]
+    def given(function, **changes):
+        problem = AttentionProblem(q_len=8, kv_len=8, mask="causal").with_(**changes)
+        return call_arguments(function, CheckCase(problem), DEVICE, Limits())
+
+    assert given(attention) == {"is_causal": True}
+    mask = given(lambda q, k, v, **rest: q, kv_len=9)["attn_mask"]
     assert mask.sum() == 8 * 9 - 7 * 8 // 2
-    with pytest.raises(InvalidProblem, match="enable_gqa"):
-        call_arguments(attention, CheckCase(problem.with_(q_heads=4, kv_heads=2)), DEVICE)
+    for changes, name in (({"kv_len": 9}, "attn_mask"), ({"q_heads": 4, "kv_heads": 2}, "enable_gqa")):
+        with pytest.raises(InvalidProblem, match=f"no parameter {name}"):
+            given(attention, **changes)
 
 
 @pytest.mark.parametrize(

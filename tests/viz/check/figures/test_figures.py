@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from kernels.check.case.cases import CheckCase
-from kernels.check.judge.error_maps import ErrorMap
-from kernels.check.result import CheckResult, SensitivityPoint, TensorCheck
+from kernels.check.result import CheckResult, ErrorMap, SensitivityPoint, TensorCheck
 from kernels.device.backend import DeviceInfo
 from kernels.problem import AttentionProblem
 from viz.check.figures.errors import errors_figure, ulps_figure
@@ -24,7 +23,7 @@ TENSOR = TensorCheck(
 DEVICE = DeviceInfo("interpreter", "cpu", "2", "3", "3.12")
 RESULT = CheckResult(CheckCase(PROBLEM), "ours", DEVICE, "2026-01-01", 0.1, (TENSOR,))
 VALUES = np.array([[[0.5, 0.0], [2.0, 0.0], [0.1, 0.0], [0.0, 0.2]]], np.float32)
-MAP = ErrorMap("weights", VALUES, np.array([0]), 1, 4, 4, 6)
+MAP = ErrorMap("weights", VALUES, np.array([0]), 1, 4, 4, 6, VALUES)
 
 
 @pytest.fixture
@@ -85,7 +84,7 @@ def test_every_tile_can_be_picked_and_the_chosen_one_is_outlined(colors):
     figure = share_figure(MAP, 0, PROBLEM, colors, (0, 1))
     points = figure.data[-1]
     assert list(zip(points.x, points.y, strict=True)) == [(1.5, 1.5), (5.5, 1.5)]
-    _, outline = figure.layout.shapes
+    outline = figure.layout.shapes[-1]
     assert (outline.x0, outline.x1, outline.y0, outline.y1) == (3.5, 5.5, -0.5, 3.5)
 
 
