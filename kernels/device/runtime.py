@@ -5,6 +5,13 @@ Import it before triton, which reads TRITON_INTERPRET only once. Importing this 
 
 from __future__ import annotations
 
+import contextlib
+import warnings
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+
 from kernels.device.backend import choose_backend
 
 BACKEND = choose_backend()
@@ -18,3 +25,18 @@ if INTERPRETED:
     from kernels.device.interpreter import patch_once_per_launch
 
     patch_once_per_launch()
+
+
+@contextlib.contextmanager
+def running_on(tensor: torch.Tensor) -> Iterator[None]:
+    """Make the tensor's GPU current.
+
+    In the interpreter NumPy's warnings are off: a GPU does not warn about infinities either.
+    """
+    if tensor.is_cuda:
+        with torch.cuda.device(tensor.device):
+            yield
+    else:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "All-NaN", RuntimeWarning)
+            yield

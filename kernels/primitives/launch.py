@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import warnings
+import itertools
 from collections import namedtuple
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 
-from kernels.device.runtime import BACKEND
+from kernels.device.runtime import BACKEND, running_on
 from kernels.oracle.naive import group_size
 from kernels.primitives.numbers import LOG2E
 from kernels.primitives.recorder import Recorder
+from kernels.primitives.replay import launch
 from kernels.problem import AttentionProblem, Band, InvalidProblem
 from kernels.trace import LaunchInfo
 
@@ -72,20 +72,6 @@ def config_of(problem: AttentionProblem) -> TileConfig:
     return config_for_blocks(problem.block_m, problem.block_n, problem.head_dim, problem.itemsize)
 
 
-def tile_arguments(
-    tensors: Sequence[torch.Tensor], block_rows: Sequence[int], use_tma: bool
-) -> list[torch.Tensor | TensorDescriptor]:
-    """The tensors as a kernel takes them: as descriptors of (1, 1, rows, head_dim) tiles, or as they are."""
-    if not use_tma:
-        return list(tensors)
-    block_d = triton.next_power_of_2(tensors[0].shape[-1])
-    blocks = zip(tensors, block_rows, strict=True)
-    return [
-        TensorDescriptor(tensor, list(tensor.shape), list(tensor.stride()), [1, 1, rows, block_d])
-        for tensor, rows in blocks
-    ]
-
-
 def can_use_tma(config: TileConfig, *tensors: torch.Tensor) -> bool:
     """Whether tensor descriptors can address all tensors.
 
@@ -101,11 +87,6 @@ def can_use_tma(config: TileConfig, *tensors: torch.Tensor) -> bool:
         if tensor.stride(-1) != 1 or tensor.data_ptr() % 16 or any(step % 16 or step == 0 for step in steps):
             return False
     return True
-
-
-def band_arguments(query: torch.Tensor, key: torch.Tensor, band: Band, scale: float) -> Arguments:
-    """Arguments of every plain attention kernel: heads, mask and scale."""
-    return {"group_size": group_size(query, key), "band": band, "scale_log2": scale * LOG2E.value}
 
 
 @dataclass(frozen=True)
@@ -174,16 +155,6 @@ def fixed_of(
     )
 
 
-def config_arguments(config: TileConfig, recorder: Recorder | None) -> Arguments:
-    """Warps and stages of a kernel, and the buffers of its trace."""
-    return {
-        "num_warps": config.num_warps,
-        "num_stages": config.num_stages,
-        "trace": recorder.buffers if recorder else None,
-        "max_steps": recorder.max_steps if recorder else 0,
-    }
-
-
 def launch_info(config: TileConfig, compiled: Any) -> LaunchInfo:
     """Facts about a launch; `compiled` is what Triton's launch returns, None in the interpreter."""
     if compiled is None:
@@ -204,21 +175,6 @@ def sm_count() -> int:
 
 
 @contextlib.contextmanager
-def running_on(tensor: torch.Tensor) -> Iterator[None]:
-    """Make the tensor's GPU current.
-
-    In the interpreter NumPy's warnings are off: a GPU does not warn about infinities either.
-    """
-    if tensor.is_cuda:
-        with torch.cuda.device(tensor.device):
-            yield
-    else:
-        with np.errstate(all="ignore"), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "All-NaN", RuntimeWarning)
-            yield
-
-
-@contextlib.contextmanager
 def on_device(tensor: torch.Tensor, config: TileConfig) -> Iterator[None]:
     """`running_on`; raises InvalidProblem for tiles that need more shared memory than the GPU has."""
     try:
@@ -230,3 +186,58 @@ def on_device(tensor: torch.Tensor, config: TileConfig) -> Iterator[None]:
             f"of {error.name}, the GPU has {error.limit}"
         )
         raise InvalidProblem("block_n", config.block_n, needs, "Choose smaller blocks.") from error
+
+
+KEY_TILES = frozenset({"k", "v", "dk", "dv"})
+"""Names of tensors that are cut into tiles of block_n rows; all others have block_m."""
+
+
+def launch_on_tiles(
+    kernel: Any,
+    grid: Sequence[int],
+    tensors: Mapping[str, torch.Tensor],
+    *others: Any,
+    band: Band,
+    scale: float,
+    config: TileConfig,
+    recorder: Recorder | None = None,
+    described: Collection[str] | None = None,
+    **own: Any,
+) -> LaunchInfo:
+    """Launch a plain attention kernel; `own` are the arguments that not every such kernel takes.
+
+    Its first arguments are `tensors` (batch, heads, rows, head_dim), Q as "q" and K as "k" among them, and it
+    takes their strides by these names. Those of `described` (all, if it is None) are tensor descriptors if
+    these can address them; the rest are pointers. Raises InvalidProblem if the tiles do not fit the GPU.
+    """
+    query = tensors["q"]
+    described = tensors if described is None else described
+    use_tma = bool(described) and can_use_tma(config, *(tensors[name] for name in described))
+    fixed = fixed_of(query, config, recorder, band, use_tma)
+
+    def argument(name: str, tensor: torch.Tensor) -> torch.Tensor | TensorDescriptor:
+        if not (use_tma and name in described):
+            return tensor
+        block = [1, 1, config.block_n if name in KEY_TILES else config.block_m, fixed.BLOCK_D]
+        return TensorDescriptor(tensor, list(tensor.shape), list(tensor.stride()), block)
+
+    scales = {"scale": scale} if "scale" in kernel.arg_names else {}
+    with on_device(query, config):
+        compiled = launch(
+            kernel,
+            grid,
+            *itertools.starmap(argument, tensors.items()),
+            *others,
+            strides=strides_of(**tensors),
+            group_size=group_size(query, tensors["k"]),
+            band=band,
+            scale_log2=scale * LOG2E.value,
+            **scales,
+            trace=recorder.buffers if recorder else None,
+            max_steps=recorder.max_steps if recorder else 0,
+            FIXED=fixed,
+            num_warps=config.num_warps,
+            num_stages=config.num_stages,
+            **own,
+        )
+    return launch_info(config, compiled)

@@ -84,19 +84,20 @@ def make_recorder(
     kernel: Kernel,
     problem: AttentionProblem,
     *,
-    rows: int,
-    programs: int,
-    max_steps: int,
+    rows: int | None = None,
+    grid: tuple[int, int] | None = None,
     block_m: int | None = None,
     row: int | None = None,
 ) -> Recorder:
     """Buffers on the device. Float buffers start as NaN, so that values that no program wrote are noticed.
 
+    `rows` (the queries, if it is None) are the rows of all query tiles. `grid` are the programs and the most
+    steps of each: if it is None, there is a program per tile that stays, and a step per tile that visits it.
     Accumulators are recorded if they need at most ACC_LIMIT_BYTES. With a `row`, an offset in the query
     tiles, the numbers of this row are recorded, however large the tiles are. Raises InvalidProblem for a run
     with too many steps to trace.
     """
-    block_m = block_m or problem.block_m
+    block_m, (programs, max_steps) = block_m or problem.block_m, grid or _grid_of(kernel, problem)
     slots, block_d = programs * max_steps, triton.next_power_of_2(problem.head_dim)
     refuse_long_traces(problem, slots, slots * block_m * ROW_COLUMNS.value * 4)
     blocks = [block_m if each.tile == "q_tile" else problem.block_n for each in kernel.sums]
@@ -120,7 +121,13 @@ def make_recorder(
         matrices=_matrix_buffers(kernel, problem, slots, block_m, row),
         row=row,
     )
-    return Recorder(kernel, problem, rows, block_m, max_steps, buffers)
+    return Recorder(kernel, problem, rows or problem.q_len, block_m, max_steps, buffers)
+
+
+def _grid_of(kernel: Kernel, problem: AttentionProblem) -> tuple[int, int]:
+    if kernel.stays == "kv_tile":
+        return problem.key_heads * problem.kv_tiles, problem.group_size * problem.q_tiles
+    return problem.heads * problem.q_tiles, problem.kv_tiles if kernel.step else 1
 
 
 def _matrix_buffers(

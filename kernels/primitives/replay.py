@@ -19,8 +19,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from kernels.device.runtime import INTERPRETED
-from kernels.primitives.launch import running_on
+from kernels.device.runtime import INTERPRETED, running_on
 from kernels.primitives.relaunch import compiled_launch, interpreted_launch, is_descriptor, is_watched
 from kernels.primitives.signature import Signature, remember, signature_cache, signature_of
 

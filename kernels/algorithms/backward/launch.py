@@ -5,7 +5,9 @@ Dao 2023, algorithm 2, as a small kernel and two large ones; Chu, Liu and Lin 20
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 
@@ -15,18 +17,13 @@ from kernels.algorithms.backward.inputs import BackwardInputs
 from kernels.algorithms.backward.preprocess import _attn_bwd_preprocess
 from kernels.oracle.exact import Gradients
 from kernels.primitives.launch import (
-    Arguments,
-    Strides,
     TileConfig,
-    band_arguments,
-    can_use_tma,
-    config_arguments,
     config_of,
     fixed_of,
     launch_info,
+    launch_on_tiles,
     on_device,
     strides_of,
-    tile_arguments,
 )
 from kernels.primitives.marks import LaneBuffers
 from kernels.primitives.recorder import Recorder
@@ -51,15 +48,20 @@ class BackwardCall:
         self.d_query, self.d_key, self.d_value = inputs.empty_gradients()
         self.delta = torch.empty_like(inputs.lse)
 
-    def arguments(self) -> Arguments:
-        """Arguments of every kernel that computes gradients from D."""
+    def launch(
+        self,
+        kernel: Any,
+        grid: Sequence[int],
+        outputs: Mapping[str, torch.Tensor],
+        *others: torch.Tensor,
+        **own: Any,
+    ) -> LaunchInfo:
+        """Launch a kernel that computes gradients: on Q, K, V and dO, and on what it writes."""
         given = self.inputs
-        return band_arguments(given.query, given.key, given.band, given.scale) | {"scale": given.scale}
-
-    def strides(self, **outputs: torch.Tensor) -> Strides:
-        """Strides of Q, K, V and dO, and of what the kernel further has."""
-        given = self.inputs
-        return strides_of(q=given.query, k=given.key, v=given.value, do=given.d_out, **outputs)
+        inputs = {"q": given.query, "k": given.key, "v": given.value, "do": given.d_out}
+        return launch_on_tiles(
+            kernel, grid, {**inputs, **outputs}, *others, band=given.band, scale=given.scale, **own
+        )
 
     def preprocess(self, recorder: Recorder | None = None) -> LaunchInfo:
         """delta = rowsum(O * dO) - d_lse."""
@@ -87,53 +89,35 @@ class BackwardCall:
         self, config: TileConfig, recorder: Recorder | None = None, lanes: LaneBuffers | None = None
     ) -> LaunchInfo:
         """d_key and d_value; needs delta. With `lanes` the kernel sets marks."""
-        given = self.inputs
-        batch, kv_heads = given.key.shape[:2]
-        used = (given.query, given.key, given.value, given.d_out, self.d_key, self.d_value)
-        m, n = config.block_m, config.block_n
-        use_tma = can_use_tma(config, *used)
-        with on_device(given.query, config):
-            compiled = launch(
-                _attn_bwd_dk_dv,
-                (triton.cdiv(given.band.kv_len, n), batch * kv_heads),
-                *tile_arguments(used, (m, n, n, m, n, n), use_tma),
-                given.lse,
-                self.delta,
-                strides=self.strides(dk=self.d_key, dv=self.d_value),
-                kv_heads=kv_heads,
-                lanes=lanes,
-                FIXED=fixed_of(given.query, config, recorder, given.band, use_tma),
-                **config_arguments(config, recorder),
-                **self.arguments(),
-            )
-        return launch_info(config, compiled)
+        batch, kv_heads = self.inputs.key.shape[:2]
+        return self.launch(
+            _attn_bwd_dk_dv,
+            (triton.cdiv(self.inputs.band.kv_len, config.block_n), batch * kv_heads),
+            {"dk": self.d_key, "dv": self.d_value},
+            *(self.inputs.lse, self.delta),
+            config=config,
+            recorder=recorder,
+            kv_heads=kv_heads,
+            lanes=lanes,
+        )
 
     def dq(
         self, config: TileConfig, recorder: Recorder | None = None, lanes: LaneBuffers | None = None
     ) -> LaunchInfo:
         """d_query; needs delta. With `lanes` the kernel sets marks."""
-        given = self.inputs
-        batch, q_heads = given.query.shape[:2]
-        heads = batch * q_heads
-        used = (given.query, given.key, given.value, given.d_out, self.d_query)
-        m, n = config.block_m, config.block_n
-        use_tma = can_use_tma(config, *used)
-        with on_device(given.query, config):
-            compiled = launch(
-                _attn_bwd_dq,
-                (triton.cdiv(given.band.q_len, m) * heads,),
-                *tile_arguments(used, (m, n, n, m, m), use_tma),
-                given.lse,
-                self.delta,
-                strides=self.strides(dq=self.d_query),
-                heads_in_turn=tiles.heads_in_turn(heads, given.band.bounds_right),
-                q_heads=q_heads,
-                lanes=lanes,
-                FIXED=fixed_of(given.query, config, recorder, given.band, use_tma),
-                **config_arguments(config, recorder),
-                **self.arguments(),
-            )
-        return launch_info(config, compiled)
+        batch, q_heads = self.inputs.query.shape[:2]
+        band = self.inputs.band
+        return self.launch(
+            _attn_bwd_dq,
+            (triton.cdiv(band.q_len, config.block_m) * batch * q_heads,),
+            {"dq": self.d_query},
+            *(self.inputs.lse, self.delta),
+            config=config,
+            recorder=recorder,
+            heads_in_turn=tiles.heads_in_turn(batch * q_heads, band.bounds_right),
+            q_heads=q_heads,
+            lanes=lanes,
+        )
 
 
 def flash_backward(inputs: BackwardInputs, dk_dv_config: TileConfig, dq_config: TileConfig) -> Gradients:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from kernels.algorithms.backward.entry import DK_DV, DQ, ENTRY, PREPROCESS
+from kernels.algorithms.backward.entry import ENTRY
 from kernels.algorithms.backward.inputs import BackwardInputs
 from kernels.algorithms.backward.lanes import KEY_PROGRAM, PLAIN, QUERY_PROGRAM
 from kernels.algorithms.backward.launch import BackwardCall, tiles_of_backward
@@ -13,7 +13,7 @@ from kernels.device.runtime import DEVICE
 from kernels.primitives.assemble import assemble
 from kernels.primitives.assemble_lanes import LaneLaunch, MarkedCall, measured_lanes
 from kernels.primitives.marks import LaneBuffers
-from kernels.primitives.recorder import Recorder, make_recorder
+from kernels.primitives.recorder import make_recorder
 from kernels.problem import AttentionProblem
 from kernels.problem.inputs import make_d_output, make_inputs
 from kernels.trace import Trace
@@ -26,7 +26,7 @@ def run_traced(problem: AttentionProblem, row: int | None = None) -> Trace:
     Inputs, dO and tiles are the problem's own.
     """
     config, call = tiles_of_backward(problem), call_of(problem)
-    preprocess, dk_dv, dq = recorders(problem, row)
+    preprocess, dk_dv, dq = (make_recorder(kernel, problem, row=row) for kernel in ENTRY.kernels)
     launches = [
         (preprocess, call.preprocess(preprocess)),
         (dk_dv, call.dk_dv(config, dk_dv)),
@@ -72,22 +72,3 @@ def marked_call(problem: AttentionProblem, call: BackwardCall) -> MarkedCall:
         LaneLaunch((QUERY_PROGRAM,), problem.heads * problem.q_tiles, turns=problem.kv_tiles),
     )
     return MarkedCall(both, launches)
-
-
-def recorders(problem: AttentionProblem, row: int | None) -> tuple[Recorder, Recorder, Recorder]:
-    """Recorders of the three kernels, in launch order."""
-    by_query_tile = problem.heads * problem.q_tiles
-    return (
-        make_recorder(PREPROCESS, problem, rows=problem.q_len, programs=by_query_tile, max_steps=1, row=row),
-        make_recorder(
-            DK_DV,
-            problem,
-            rows=problem.q_len,
-            programs=problem.key_heads * problem.kv_tiles,
-            max_steps=problem.group_size * problem.q_tiles,
-            row=row,
-        ),
-        make_recorder(
-            DQ, problem, rows=problem.q_len, programs=by_query_tile, max_steps=problem.kv_tiles, row=row
-        ),
-    )

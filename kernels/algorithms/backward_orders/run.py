@@ -19,15 +19,7 @@ from kernels.algorithms.flash2.run import forward
 from kernels.device.runtime import DEVICE
 from kernels.oracle.exact import Gradients
 from kernels.primitives.assemble import assemble
-from kernels.primitives.launch import (
-    TileConfig,
-    config_arguments,
-    config_of,
-    fixed_of,
-    launch_info,
-    on_device,
-    strides_of,
-)
+from kernels.primitives.launch import TileConfig, config_of
 from kernels.primitives.recorder import Recorder, make_recorder
 from kernels.problem import AttentionProblem
 from kernels.problem.inputs import make_d_output, make_inputs
@@ -38,51 +30,40 @@ Launch = Callable[[BackwardCall, TileConfig, Recorder | None], LaunchInfo]
 """Fills d_query, d_key and d_value of a call; how the kernel was launched."""
 
 
-def _launch(
-    kernel: Any,
-    call: BackwardCall,
-    tensors: dict[str, Tensor],
-    further: tuple[Tensor, Tensor],
-    config: TileConfig,
-    recorder: Recorder | None,
-) -> LaunchInfo:
-    """Launch one of the kernels; it takes the strides of `tensors` by their names."""
-    given = call.inputs
-    config = replace(config, num_stages=1)  # a load must not run ahead of the stores of the step before it
-    with on_device(given.query, config):
-        compiled = kernel[(given.key.shape[0] * given.key.shape[1],)](
-            *tensors.values(),
-            *further,
-            strides=strides_of(**tensors),
-            kv_heads=given.key.shape[1],
-            FIXED=fixed_of(given.query, config, recorder, given.band),
-            **call.arguments(),
-            **config_arguments(config, recorder),
-        )
-    return launch_info(config, compiled)
-
-
 def _sum_of(tensor: Tensor) -> Tensor:
     """A float32 sum in HBM. torch writes its zeros before the launch, and rounds it after it."""
     return torch.zeros(tensor.shape, dtype=torch.float32, device=tensor.device)
 
 
+def _launch(
+    kernel: Any,
+    call: BackwardCall,
+    outputs: dict[str, Tensor],
+    others: tuple[Tensor, ...],
+    config: TileConfig,
+    recorder: Recorder | None,
+) -> LaunchInfo:
+    batch, kv_heads = call.inputs.key.shape[:2]
+    config = replace(config, num_stages=1)  # a load must not run ahead of the stores of the step before it
+    own = {"config": config, "recorder": recorder, "described": (), "kv_heads": kv_heads}
+    return call.launch(kernel, (batch * kv_heads,), outputs, *others, **own)
+
+
 def launch_kv_outer(call: BackwardCall, config: TileConfig, recorder: Recorder | None = None) -> LaunchInfo:
     """Launch `_attn_bwd_kv_outer` of a call whose D is there."""
-    given, sum_dq = call.inputs, _sum_of(call.inputs.query)
-    tensors = {"q": given.query, "k": given.key, "v": given.value, "do": given.d_out}
-    tensors |= {"sum": sum_dq, "dk": call.d_key, "dv": call.d_value}
-    info = _launch(_attn_bwd_kv_outer, call, tensors, (given.lse, call.delta), config, recorder)
+    sum_dq = _sum_of(call.inputs.query)
+    outputs = {"sum": sum_dq, "dk": call.d_key, "dv": call.d_value}
+    others = (call.inputs.lse, call.delta)
+    info = _launch(_attn_bwd_kv_outer, call, outputs, others, config, recorder)
     call.d_query.copy_(sum_dq)
     return info
 
 
 def launch_q_outer(call: BackwardCall, config: TileConfig, recorder: Recorder | None = None) -> LaunchInfo:
     """Launch `_attn_bwd_q_outer`, which computes D itself."""
-    given, sum_dk, sum_dv = call.inputs, _sum_of(call.inputs.key), _sum_of(call.inputs.value)
-    tensors = {"q": given.query, "k": given.key, "v": given.value, "o": given.out, "do": given.d_out}
-    tensors |= {"dq": call.d_query, "sum": sum_dk}
-    info = _launch(_attn_bwd_q_outer, call, tensors, (sum_dv, given.lse), config, recorder)
+    sum_dk, sum_dv = _sum_of(call.inputs.key), _sum_of(call.inputs.value)
+    outputs = {"o": call.inputs.out, "dq": call.d_query, "sum": sum_dk}
+    info = _launch(_attn_bwd_q_outer, call, outputs, (sum_dv, call.inputs.lse), config, recorder)
     call.d_key.copy_(sum_dk)
     call.d_value.copy_(sum_dv)
     return info
@@ -103,20 +84,15 @@ class LoopOrder:
         """Run the forward kernel, then those of the entry with TRACE on, on the problem's own inputs."""
         inputs = make_inputs(problem, DEVICE)
         call = self._call(problem, *inputs, make_d_output(problem, DEVICE))
-        rows, by_query_tile = problem.q_len, problem.heads * problem.q_tiles
         launches = []
         results = {"d_query": call.d_query, "d_key": call.d_key, "d_value": call.d_value}
         if not self._computes_delta:
-            recorder = make_recorder(
-                PREPROCESS, problem, rows=rows, programs=by_query_tile, max_steps=1, row=row
-            )
+            recorder = make_recorder(PREPROCESS, problem, row=row)
             launches.append((recorder, call.preprocess(recorder)))
             results["delta"] = call.delta
         steps = problem.group_size * problem.q_tiles * problem.kv_tiles
-        kernel = self.entry.kernels[-1]
-        recorder = make_recorder(
-            kernel, problem, rows=rows, programs=problem.key_heads, max_steps=steps, row=row
-        )
+        grid = (problem.key_heads, steps)
+        recorder = make_recorder(self.entry.kernels[-1], problem, grid=grid, row=row)
         launches.append((recorder, self.launch(call, config_of(problem), recorder)))
         return assemble(self.entry, problem, launches, output=call.inputs.out, lse=call.inputs.lse, **results)
 

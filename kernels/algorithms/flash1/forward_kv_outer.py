@@ -12,15 +12,7 @@ from dataclasses import replace
 import torch
 
 from kernels.algorithms.flash1.recording import OLD_O, QK, RESCALED, P, S, record_key_tile, record_step
-from kernels.primitives.launch import (
-    TileConfig,
-    band_arguments,
-    config_arguments,
-    fixed_of,
-    launch_info,
-    on_device,
-    strides_of,
-)
+from kernels.primitives.launch import TileConfig, launch_on_tiles
 from kernels.primitives.masking import mask_scores
 from kernels.primitives.numbers import LN2, matmul, to_operand
 from kernels.primitives.online_softmax import online_softmax
@@ -132,20 +124,16 @@ def flash_forward_kv_outer(
     state_m = torch.full((batch, q_heads, q_len), minus_infinity, dtype=torch.float32, device=device)
     lse = torch.full_like(state_m, minus_infinity)
     state_l = torch.zeros_like(state_m)
-    with on_device(query, config):
-        compiled = _attn_fwd_kv_outer[(batch * q_heads,)](
-            query,
-            key,
-            value,
-            out,
-            state_o,
-            state_m,
-            state_l,
-            lse,
-            strides=strides_of(q=query, k=key, v=value, o=out, sum=state_o),
-            q_heads=q_heads,
-            FIXED=fixed_of(query, config, recorder, band),
-            **band_arguments(query, key, band, scale),
-            **config_arguments(config, recorder),
-        )
-    return out, lse, launch_info(config, compiled)
+    info = launch_on_tiles(
+        _attn_fwd_kv_outer,
+        (batch * q_heads,),
+        {"q": query, "k": key, "v": value, "o": out, "sum": state_o},
+        *(state_m, state_l, lse),
+        band=band,
+        scale=scale,
+        config=config,
+        recorder=recorder,
+        described=(),
+        q_heads=q_heads,
+    )
+    return out, lse, info

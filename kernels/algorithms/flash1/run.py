@@ -17,14 +17,8 @@ from kernels.trace import Trace
 
 def run_traced(problem: AttentionProblem, row: int | None = None) -> Trace:
     """Run the kernel on the problem's own inputs and tiles with TRACE on."""
-    recorder = make_recorder(
-        FORWARD,
-        problem,
-        rows=problem.q_len,
-        programs=problem.heads,
-        max_steps=problem.q_tiles * problem.kv_tiles,
-        row=row,
-    )
+    grid = (problem.heads, problem.q_tiles * problem.kv_tiles)
+    recorder = make_recorder(FORWARD, problem, grid=grid, row=row)
     out, lse, launch = flash_forward_kv_outer(
         *make_inputs(problem, DEVICE),
         band=problem.band,

@@ -17,23 +17,12 @@ from kernels.algorithms.flash2.recording import (
     record_softmax,
     record_step,
 )
-from kernels.primitives.launch import (
-    TileConfig,
-    band_arguments,
-    can_use_tma,
-    config_arguments,
-    fixed_of,
-    launch_info,
-    on_device,
-    strides_of,
-    tile_arguments,
-)
+from kernels.primitives.launch import TileConfig, launch_on_tiles
 from kernels.primitives.marks import RECORD, LaneBuffers, lane_of, mark_program
 from kernels.primitives.masking import mask_scores, sees_a_key
 from kernels.primitives.numbers import LN2, matmul, to_operand
 from kernels.primitives.online_softmax import online_softmax
 from kernels.primitives.recorder import Log, Recorder, record_made, record_turn
-from kernels.primitives.replay import launch
 from kernels.primitives.tile_io import load_tile, store_rows, store_tile, tile_view
 from kernels.primitives.traversal import last_tiles_first, part_of_tiles, visited_by_query_tile
 from kernels.problem import Band, tiles
@@ -153,21 +142,17 @@ def flash_forward(
     out = torch.empty_like(query)
     lse = torch.empty((batch, q_heads, band.q_len), dtype=torch.float32, device=query.device)
     heads = batch * q_heads
-    used = (query, key, value, out)
-    use_tma = can_use_tma(config, *used)
-    rows = (config.block_m, config.block_n, config.block_n, config.block_m)
-    with on_device(query, config):
-        compiled = launch(
-            _attn_fwd,
-            (triton.cdiv(band.q_len, config.block_m) * heads,),
-            *tile_arguments(used, rows, use_tma),
-            lse,
-            strides=strides_of(q=query, k=key, v=value, o=out),
-            heads_in_turn=tiles.heads_in_turn(heads, band.bounds_right),
-            q_heads=q_heads,
-            lanes=lanes,
-            FIXED=fixed_of(query, config, recorder, band, use_tma),
-            **band_arguments(query, key, band, scale),
-            **config_arguments(config, recorder),
-        )
-    return out, lse, launch_info(config, compiled)
+    info = launch_on_tiles(
+        _attn_fwd,
+        (triton.cdiv(band.q_len, config.block_m) * heads,),
+        {"q": query, "k": key, "v": value, "o": out},
+        lse,
+        band=band,
+        scale=scale,
+        config=config,
+        recorder=recorder,
+        heads_in_turn=tiles.heads_in_turn(heads, band.bounds_right),
+        q_heads=q_heads,
+        lanes=lanes,
+    )
+    return out, lse, info

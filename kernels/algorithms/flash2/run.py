@@ -26,10 +26,7 @@ from kernels.trace.sampled_trace import of_query_tiles
 
 def run_traced(problem: AttentionProblem, row: int | None = None) -> Trace:
     """Run the kernel on the problem's own inputs and tiles with TRACE on."""
-    programs = problem.heads * problem.q_tiles
-    recorder = make_recorder(
-        FORWARD, problem, rows=problem.q_len, programs=programs, max_steps=problem.kv_tiles, row=row
-    )
+    recorder = make_recorder(FORWARD, problem, row=row)
     out, lse, launch = flash_forward(
         *make_inputs(problem, DEVICE),
         band=problem.band,
@@ -52,9 +49,7 @@ def run_sampled(problem: AttentionProblem, sample: Sample, row: int | None = Non
         first, end = tile_bounds(problem, q_tile)
         tile = part.with_(q_len=end - first)
         visited = max(visited_tiles(problem, q_tile).count, 1)
-        recorder = make_recorder(
-            FORWARD, tile, rows=end - first, programs=tile.heads, max_steps=visited, row=row
-        )
+        recorder = make_recorder(FORWARD, tile, grid=(tile.heads, visited), row=row)
         out, lse, launch = flash_forward(
             query[:, :, first:end],
             key,

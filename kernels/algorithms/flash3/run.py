@@ -74,14 +74,9 @@ def traced_launch(problem: AttentionProblem, config: TileConfig) -> TracedLaunch
     Raises InvalidProblem if the kernel cannot run on them.
     """
     inputs = _inputs(problem)
-    recorder = make_recorder(
-        KERNEL,
-        problem,
-        rows=problem.q_len,
-        programs=problem.heads * -(-problem.q_len // config.block_m),
-        max_steps=-(-problem.kv_len // config.block_n),
-        block_m=config.block_m,
-    )
+    tiles = (-(-problem.q_len // config.block_m), -(-problem.kv_len // config.block_n))
+    grid = (problem.heads * tiles[0], tiles[1])
+    recorder = make_recorder(KERNEL, problem, grid=grid, block_m=config.block_m)
     out, lse, launch = flash_forward_hopper(
         *inputs, band=problem.band, scale=problem.scale, config=config, recorder=recorder
     )

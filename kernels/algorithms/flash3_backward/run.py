@@ -7,7 +7,7 @@ import torch
 from kernels.algorithms.backward.inputs import BackwardInputs
 from kernels.algorithms.flash3.launch import flash_forward_hopper
 from kernels.algorithms.flash3.run import ensure_runs_on
-from kernels.algorithms.flash3_backward.entry import ENTRY, FINISH, PREPARE, SWEEP
+from kernels.algorithms.flash3_backward.entry import ENTRY
 from kernels.algorithms.flash3_backward.lanes import (
     KEYS,
     KEYS_AND_DQ,
@@ -21,7 +21,7 @@ from kernels.device.runtime import DEVICE
 from kernels.primitives.assemble import assemble
 from kernels.primitives.assemble_lanes import LaneLaunch, MarkedCall, measured_lanes
 from kernels.primitives.launch import TileConfig
-from kernels.primitives.recorder import Recorder, make_recorder
+from kernels.primitives.recorder import make_recorder
 from kernels.problem import AttentionProblem
 from kernels.problem.inputs import make_d_output, make_inputs
 from kernels.trace import Trace
@@ -34,7 +34,7 @@ def run_traced(problem: AttentionProblem) -> Trace:
     Inputs and dO are the problem's own; its tiles have to be those of the entry.
     """
     call = _call(problem)
-    prepare, sweep, finish = _recorders(problem)
+    prepare, sweep, finish = (make_recorder(kernel, problem) for kernel in ENTRY.kernels)
     launches = [
         (prepare, call.prepare(prepare)),
         (sweep, call.sweep(recorder=sweep)),
@@ -58,22 +58,6 @@ def _call(problem: AttentionProblem) -> HopperBackwardCall:
     out, lse, _ = flash_forward_hopper(query, key, value, band=band, scale=scale, config=config)
     d_out = make_d_output(problem, DEVICE)
     return HopperBackwardCall(BackwardInputs(query, key, value, out, lse, d_out, band, scale))
-
-
-def _recorders(problem: AttentionProblem) -> tuple[Recorder, Recorder, Recorder]:
-    """Recorders of the three kernels, in launch order."""
-    by_query_tile = {"rows": problem.q_len, "programs": problem.heads * problem.q_tiles, "max_steps": 1}
-    return (
-        make_recorder(PREPARE, problem, **by_query_tile),
-        make_recorder(
-            SWEEP,
-            problem,
-            rows=problem.q_len,
-            programs=problem.key_heads * problem.kv_tiles,
-            max_steps=problem.group_size * problem.q_tiles,
-        ),
-        make_recorder(FINISH, problem, **by_query_tile),
-    )
 
 
 def run_lanes(problem: AttentionProblem) -> Lanes:

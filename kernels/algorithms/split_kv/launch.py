@@ -10,15 +10,12 @@ from kernels.algorithms.split_kv.combine import _attn_combine
 from kernels.algorithms.split_kv.split import _attn_split_kv
 from kernels.primitives.launch import (
     TileConfig,
-    band_arguments,
-    can_use_tma,
-    config_arguments,
     fixed_of,
     launch_info,
+    launch_on_tiles,
     on_device,
     sm_count,
     strides_of,
-    tile_arguments,
 )
 from kernels.primitives.recorder import Recorder
 from kernels.primitives.replay import launch
@@ -87,24 +84,23 @@ def flash_split_kv(
     parts = (key_heads, plan.splits, n_rows)
     partial = PartialResults(lse.new_empty((*parts, head_dim)), lse.new_empty(parts))
     split_recorder, combine_recorder = recorders or (None, None)
-    use_tma = can_use_tma(config, key, value)
+    split = launch_on_tiles(
+        _attn_split_kv,
+        grid,
+        {"q": query, "k": key, "v": value},
+        *partial,
+        band=band,
+        scale=scale,
+        config=config,
+        recorder=split_recorder,
+        described=("k", "v"),
+        kv_heads=kv_heads,
+        first_visited=plan.first,
+        end_visited=plan.end,
+        splits=plan.splits,
+        tiles_per_split=plan.tiles_per_split,
+    )
     with on_device(query, config):
-        split = launch(
-            _attn_split_kv,
-            grid,
-            query,
-            *tile_arguments((key, value), (config.block_n, config.block_n), use_tma),
-            *partial,
-            strides=strides_of(q=query, k=key, v=value),
-            kv_heads=kv_heads,
-            first_visited=plan.first,
-            end_visited=plan.end,
-            splits=plan.splits,
-            tiles_per_split=plan.tiles_per_split,
-            FIXED=fixed_of(query, config, split_recorder, band, use_tma),
-            **band_arguments(query, key, band, scale),
-            **config_arguments(config, split_recorder),
-        )
         combine = launch(
             _attn_combine,
             grid[1:],
@@ -120,4 +116,4 @@ def flash_split_kv(
             FIXED=fixed_of(query, config, combine_recorder),
             BLOCK_S=triton.next_power_of_2(plan.splits),
         )
-    return out, lse, (launch_info(config, split), launch_info(config, combine))
+    return out, lse, (split, launch_info(config, combine))

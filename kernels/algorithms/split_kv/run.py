@@ -24,14 +24,9 @@ def run_traced(problem: AttentionProblem, row: int | None = None) -> Trace:
     programs = problem.key_heads * -(-rows // problem.block_m)
     recorders = (
         make_recorder(
-            SPLIT,
-            problem,
-            rows=rows,
-            programs=programs * plan.splits,
-            max_steps=plan.tiles_per_split,
-            row=row,
+            SPLIT, problem, rows=rows, grid=(programs * plan.splits, plan.tiles_per_split), row=row
         ),
-        make_recorder(COMBINE, problem, rows=rows, programs=programs, max_steps=plan.splits, row=row),
+        make_recorder(COMBINE, problem, rows=rows, grid=(programs, plan.splits), row=row),
     )
     out, lse, launches = flash_split_kv(
         *make_inputs(problem, DEVICE),

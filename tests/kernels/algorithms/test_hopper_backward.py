@@ -7,12 +7,11 @@ from kernels.oracle.exact import attention_by_rows
 from kernels.problem import AttentionProblem
 from tests.kernels.algorithms.hopper_backward import (
     MASKS,
-    assert_right,
     problems_of_all_shapes,
     run_on_hopper,
     tensors_of,
 )
-from tests.kernels.helpers import on_hopper
+from tests.kernels.helpers import assert_gradients_right, on_hopper
 
 
 @pytest.mark.gpu
@@ -22,7 +21,7 @@ from tests.kernels.helpers import on_hopper
 @pytest.mark.parametrize("head_dim", [40, 64, 96, 128, 136, 256])
 def test_gradients_are_right_by_flash_attentions_rule(head_dim, mask, dtype, poisoned):
     for problem in problems_of_all_shapes(head_dim=head_dim, dtype=dtype, **MASKS[mask]):
-        assert_right(problem, run_on_hopper(problem))
+        assert_gradients_right(problem, run_on_hopper(problem))
 
 
 @pytest.mark.gpu

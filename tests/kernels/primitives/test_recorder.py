@@ -15,7 +15,7 @@ FORWARD, DK_DV = ALGORITHMS["flash2"].kernels[0], ALGORITHMS["backward"].kernels
 
 def made(kernel=FORWARD, **changes):
     """Six slots: three programs of two steps."""
-    return make_recorder(kernel, PROBLEM, **{"rows": 10, "programs": 3, "max_steps": 2} | changes)
+    return make_recorder(kernel, PROBLEM, **{"grid": (3, 2)} | changes)
 
 
 def shapes(buffers):
@@ -79,7 +79,7 @@ def test_accumulators_are_recorded_up_to_the_limit_and_then_all_left_out(kernel,
 def test_a_kernel_without_a_sum_has_no_accumulator():
     without = ALGORITHMS["backward"].kernels[0]
     assert not made(without).with_acc
-    assert not made(without, programs=1, max_steps=1).with_acc
+    assert not made(without, grid=(1, 1)).with_acc
 
 
 def test_a_trace_is_refused_if_its_rows_would_take_more_than_the_limit(monkeypatch):

@@ -13,12 +13,10 @@ from kernels.algorithms.backward.launch import flash_backward
 from kernels.algorithms.flash2.forward import flash_forward
 from kernels.check.case.cases import TRUSTED_CAUSAL_SHAPES, TRUSTED_SHAPES
 from kernels.device.runtime import DEVICE
-from kernels.oracle.rule import compare_gradients
 from kernels.primitives.launch import config_of
-from kernels.problem import AttentionProblem
 from kernels.problem.inputs import make_d_output, make_inputs
 from kernels.problem.tiles import visited_tiles, visiting_tiles
-from tests.kernels.helpers import problem_id
+from tests.kernels.helpers import assert_gradients_right, problem_id, tiny
 from tests.kernels.oracle.intermediates import oracle
 
 GRADIENTS = ("d_query", "d_key", "d_value")
@@ -30,39 +28,25 @@ ORDERS = {
 """The algorithms with sums of dK and dV, and the kernel of each that adds them up."""
 
 PROBLEMS = [
-    AttentionProblem(q_len=64, kv_len=64, head_dim=16, block_m=16, block_n=32),
-    AttentionProblem(
-        q_len=64, kv_len=64, head_dim=16, block_m=32, block_n=16, mask="causal", dtype="bfloat16"
-    ),
-    AttentionProblem(q_len=45, kv_len=77, head_dim=24, block_m=16, block_n=16, mask="causal"),
-    AttentionProblem(
-        q_len=77, kv_len=45, head_dim=20, block_m=16, block_n=16, mask="causal", dtype="float32"
-    ),
-    AttentionProblem(
-        q_len=33, kv_len=50, head_dim=16, block_m=16, block_n=16, batch=2, q_heads=4, kv_heads=2
-    ),
-    AttentionProblem(
-        q_len=60, kv_len=50, head_dim=16, block_m=16, block_n=16, mask="window", window_left=9, window_right=4
-    ),
-    AttentionProblem(q_len=17, kv_len=13, head_dim=16, block_m=4, block_n=8, mask="causal"),
+    tiny(64, 64, 16, 32),
+    tiny(64, 64, 32, 16, mask="causal", dtype="bfloat16"),
+    tiny(45, 77, mask="causal", head_dim=24),
+    tiny(77, 45, mask="causal", head_dim=20, dtype="float32"),
+    tiny(33, 50, batch=2, q_heads=4, kv_heads=2),
+    tiny(60, 50, mask="window", window_left=9, window_right=4),
+    tiny(17, 13, 4, 8, mask="causal"),
 ]
 traced = pytest.mark.parametrize("problem", PROBLEMS, ids=problem_id)
 
 
-def run_backward(problem, inputs=None, config=None):
-    inputs = make_inputs(problem, DEVICE) if inputs is None else inputs
+def run_backward(problem):
+    inputs = make_inputs(problem, DEVICE)
     mask = {"band": problem.band, "scale": problem.scale}
-    config = config or config_of(problem)
+    config = config_of(problem)
     out, lse, _ = flash_forward(*inputs, config=config, **mask)
     return flash_backward(
         BackwardInputs(*inputs, out, lse, make_d_output(problem, DEVICE), **mask), config, config
     )
-
-
-def assert_right(problem, gradients):
-    inputs, d_out = make_inputs(problem, DEVICE), make_d_output(problem, DEVICE)
-    for name, comparison in compare_gradients(problem, gradients, inputs, d_out).items():
-        assert comparison.report.passes, (name, comparison.report)
 
 
 @dataclass(frozen=True)
@@ -86,23 +70,14 @@ def exact_intermediates(problem):
     return Exact(forward.weights, d_scores, delta, query.double(), d_out)
 
 
-@traced
-def test_gradients_are_right(problem, poisoned):
-    assert_right(problem, run_backward(problem))
-
-
 @pytest.mark.parametrize("algorithm", ORDERS)
 @traced
-def test_traced_gradients_are_right(problem, algorithm):
+def test_gradients_are_right_and_tracing_changes_no_bit(problem, algorithm, poisoned):
     run = run_traced(problem, algorithm)
-    assert_right(problem, [torch.from_numpy(getattr(run, name)) for name in GRADIENTS])
-
-
-def test_launching_for_real_and_tracing_give_the_same():
-    problem = PROBLEMS[2]
-    run = run_traced(problem, "backward")
-    for name, got in zip(GRADIENTS, run_backward(problem), strict=True):
-        assert np.array_equal(getattr(run, name), got.float().cpu().numpy())
+    assert_gradients_right(problem, [torch.from_numpy(getattr(run, name)) for name in GRADIENTS])
+    if algorithm == "backward":
+        for name, got in zip(GRADIENTS, run_backward(problem), strict=True):
+            assert np.array_equal(getattr(run, name), got.float().cpu().numpy())
 
 
 def rows_and_keys(problem, q_tile, kv_tile):
@@ -190,7 +165,7 @@ def test_steps_visit_the_tiles_of_tiles_py(problem):
 
 def test_the_query_outer_order_moves_more(poisoned):
     """Chu, Liu and Lin 2026: 4 T_r |J| d in the inner loop against 3 T_c |I| d."""
-    problem = AttentionProblem(q_len=128, kv_len=128, head_dim=16, block_m=16, block_n=16)
+    problem = tiny(128, 128)
     key_outer, query_outer = run_traced(problem, "backward"), run_traced(problem, "backward_q_outer")
     assert query_outer.total_bytes > 1.3 * (
         key_outer.total_bytes - key_outer.tensor_bytes_read[key_outer.kernel == 2].sum()
@@ -198,9 +173,7 @@ def test_the_query_outer_order_moves_more(poisoned):
 
 
 def test_rows_and_keys_that_nobody_sees_have_zero_gradients(poisoned):
-    problem = AttentionProblem(
-        q_len=60, kv_len=90, head_dim=16, mask="window", window_left=5, window_right=0, block_m=16, block_n=16
-    )
+    problem = tiny(60, 90, mask="window", window_left=5, window_right=0)
     _, d_key, d_value = run_backward(problem)
     assert not d_key[0, 0, :25].any()
     assert not d_value[0, 0, :25].any()
@@ -210,56 +183,27 @@ def test_rows_and_keys_that_nobody_sees_have_zero_gradients(poisoned):
 
 
 FLASH_ATTENTION_LIST = [
-    AttentionProblem(
-        q_len=q_len,
-        kv_len=kv_len,
-        head_dim=d,
-        dtype=dtype,
-        mask=mask,
-        batch=2,
-        q_heads=6,
-        kv_heads=kv_heads,
-        block_m=block,
-        block_n=block,
+    tiny(
+        q_len, kv_len, block, block, mask=mask, head_dim=d, dtype=dtype, batch=2, q_heads=6, kv_heads=kv_heads
     )
     for mask in ("full", "causal", "window")
-    for q_len, kv_len in TRUSTED_SHAPES + (TRUSTED_CAUSAL_SHAPES if mask == "causal" else ())
-    for d, block in (
-        (16, 64),
-        (32, 64),
-        (40, 64),
-        (64, 64),
-        (96, 64),
-        (111, 64),
-        (128, 64),
-        (192, 32),
-        (256, 32),
-    )
+    for lengths in TRUSTED_SHAPES + (TRUSTED_CAUSAL_SHAPES if mask == "causal" else ())
+    for d, block in (*((d, 64) for d in (16, 32, 40, 64, 96, 111, 128)), (192, 32), (256, 32))
     for dtype in ("float16", "bfloat16")
     for kv_heads in ((6, 2, 1) if d == 64 else (6,))
+]
+IN_FLOAT32 = [
+    tiny(300, 333, 32, 32, mask=mask, head_dim=head_dim, dtype="float32")
+    for mask in ("full", "causal")
+    for head_dim in (16, 64, 128)
+]
+TILE_SIZES = [
+    tiny(200, 328, *blocks, mask="causal", head_dim=64)
+    for blocks in itertools.product((16, 32, 64, 128), repeat=2)
 ]
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("problem", FLASH_ATTENTION_LIST, ids=problem_id)
-def test_flash_attentions_own_list_is_right(problem, poisoned):
-    assert_right(problem, run_backward(problem))
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("mask", ["full", "causal"])
-@pytest.mark.parametrize("head_dim", [16, 64, 128])
-def test_float32_is_right_on_the_gpu(head_dim, mask, poisoned):
-    problem = AttentionProblem(
-        q_len=300, kv_len=333, head_dim=head_dim, dtype="float32", mask=mask, block_m=32, block_n=32
-    )
-    assert_right(problem, run_backward(problem))
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize(("block_m", "block_n"), list(itertools.product((16, 32, 64, 128), repeat=2)))
-def test_every_tile_size_is_right_on_the_gpu(block_m, block_n, poisoned):
-    problem = AttentionProblem(
-        q_len=200, kv_len=328, head_dim=64, mask="causal", block_m=block_m, block_n=block_n
-    )
-    assert_right(problem, run_backward(problem))
+@pytest.mark.parametrize("problem", [*FLASH_ATTENTION_LIST, *IN_FLOAT32, *TILE_SIZES], ids=problem_id)
+def test_on_a_gpu_flash_attentions_own_list_float32_and_every_tile_size_are_right(problem, poisoned):
+    assert_gradients_right(problem, run_backward(problem))

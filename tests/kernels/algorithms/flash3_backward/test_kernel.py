@@ -14,11 +14,10 @@ from kernels.problem import AttentionProblem
 from kernels.problem.inputs import make_d_output, make_inputs
 from tests.kernels.algorithms.hopper_backward import (
     HEADS,
-    assert_right,
     run_on_hopper,
     tensors_of,
 )
-from tests.kernels.helpers import on_hopper
+from tests.kernels.helpers import assert_gradients_right, on_hopper
 
 
 @pytest.mark.skipif(BACKEND == "cuda", reason="says what happens without a GPU")
@@ -39,7 +38,7 @@ def test_250_repeats_differ_by_the_order_of_the_sum_of_dq_alone(head_dim, mask):
     problem = AttentionProblem(q_len=1111, kv_len=kv_len, head_dim=head_dim, batch=4, **heads, mask=mask)
     tensors = tensors_of(problem)
     first = run_on_hopper(problem, tensors)
-    assert_right(problem, first)
+    assert_gradients_right(problem, first)
     for _ in range(250):
         d_query, d_key, d_value = run_on_hopper(problem, tensors)
         assert torch.equal(d_key, first[1])
@@ -68,7 +67,7 @@ def test_the_public_call_uses_it_unless_results_must_be_deterministic(monkeypatc
         total = (out * d_out).sum() + (lse.sum() if lse_too else 0)
         return torch.autograd.grad(total, inputs)
 
-    assert_right(problem, gradients())
+    assert_gradients_right(problem, gradients())
     assert len(used) == 1
     of_both = gradients(lse_too=True)
     torch.use_deterministic_algorithms(True)

@@ -13,11 +13,10 @@ from kernels.problem import AttentionProblem
 from kernels.problem.inputs import make_d_output, make_inputs
 from tests.kernels.algorithms.hopper_backward import (
     HEADS,
-    assert_right,
     run_on_hopper,
     tensors_of,
 )
-from tests.kernels.helpers import on_hopper
+from tests.kernels.helpers import assert_gradients_right, on_hopper
 
 
 @pytest.mark.skipif(BACKEND == "cuda", reason="says what happens without a GPU")
@@ -34,7 +33,7 @@ def test_250_repeats_give_the_same_bits(mask):
     problem = AttentionProblem(q_len=1111, kv_len=1111, head_dim=256, batch=4, **HEADS, mask=mask)
     tensors = tensors_of(problem)
     first = run_on_hopper(problem, tensors)
-    assert_right(problem, first)
+    assert_gradients_right(problem, first)
     for _ in range(250):
         assert all(torch.equal(a, b) for a, b in zip(run_on_hopper(problem, tensors), first, strict=True))
 
@@ -51,7 +50,7 @@ def test_the_public_call_uses_them_also_if_results_must_be_deterministic():
         total = (out * make_d_output(problem, DEVICE)).sum() + weight_of_lse * lse.sum()
         return torch.autograd.grad(total, inputs)
 
-    assert_right(problem, gradients(0.0))
+    assert_gradients_right(problem, gradients(0.0))
     with_lse = gradients(1.0)
     torch.use_deterministic_algorithms(True)
     try:

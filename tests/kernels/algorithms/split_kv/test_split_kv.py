@@ -5,56 +5,25 @@ import pytest
 import torch
 
 from kernels.algorithms import run_traced
+from kernels.algorithms.split_kv import launch, run
 from kernels.algorithms.split_kv.launch import flash_split_kv, split_plan
 from kernels.device.runtime import DEVICE
 from kernels.oracle.exact import attention_by_rows
-from kernels.oracle.rule import compare_lse, compare_output
+from kernels.oracle.rule import compare_output, judge_trace
 from kernels.primitives.launch import TileConfig
-from kernels.problem import AttentionProblem, Band
+from kernels.problem import Band
 from kernels.problem.inputs import make_inputs
 from kernels.problem.tiles import splits_to_fill
-from tests.kernels.helpers import problem_id
+from tests.kernels.helpers import assert_forward_right, problem_id, tiny
 from tests.kernels.oracle.intermediates import oracle
 
 PROBLEMS = [
-    AttentionProblem(q_len=1, kv_len=100, head_dim=16, block_m=16, block_n=16, kv_splits=3),
-    AttentionProblem(
-        q_len=1,
-        kv_len=200,
-        head_dim=24,
-        block_m=16,
-        block_n=16,
-        q_heads=8,
-        kv_heads=2,
-        kv_splits=5,
-        dtype="bfloat16",
-    ),
-    AttentionProblem(
-        q_len=4,
-        kv_len=133,
-        head_dim=16,
-        block_m=16,
-        block_n=16,
-        q_heads=6,
-        kv_heads=2,
-        batch=2,
-        mask="causal",
-        kv_splits=4,
-    ),
-    AttentionProblem(
-        q_len=16,
-        kv_len=120,
-        head_dim=16,
-        block_m=16,
-        block_n=16,
-        q_heads=2,
-        mask="window",
-        window_left=40,
-        window_right=2,
-        kv_splits=3,
-    ),
-    AttentionProblem(q_len=16, kv_len=7, head_dim=16, block_m=16, block_n=16, mask="causal", dtype="float32"),
-    AttentionProblem(q_len=5, kv_len=64, head_dim=16, block_m=4, block_n=8, q_heads=3, kv_splits=2),
+    tiny(1, 100, kv_splits=3),
+    tiny(1, 200, head_dim=24, q_heads=8, kv_heads=2, kv_splits=5, dtype="bfloat16"),
+    tiny(4, 133, q_heads=6, kv_heads=2, batch=2, mask="causal", kv_splits=4),
+    tiny(16, 120, q_heads=2, mask="window", window_left=40, window_right=2, kv_splits=3),
+    tiny(16, 7, mask="causal", dtype="float32"),
+    tiny(5, 64, 4, 8, q_heads=3, kv_splits=2),
 ]
 traced = pytest.mark.parametrize("problem", PROBLEMS, ids=problem_id)
 
@@ -73,14 +42,7 @@ def run_split(problem, splits=None):
 
 @traced
 def test_output_and_lse_are_right(problem, poisoned):
-    inputs = make_inputs(problem, DEVICE)
-    out, lse = run_split(problem)
-    assert compare_output(problem, out, inputs).report.passes
-    exact, in_float32 = (
-        attention_by_rows(*inputs, scale=problem.scale, band=problem.band, dtype=dtype)[1]
-        for dtype in (torch.float64, torch.float32)
-    )
-    assert compare_lse(lse, exact, in_float32).report.passes
+    assert_forward_right(problem, *run_split(problem))
 
 
 @pytest.mark.parametrize("splits", [1, 2, 7, 1000])
@@ -140,21 +102,8 @@ def test_every_step_and_every_weight_matches_float64(problem):
                 )
 
 
-@traced
-def test_weights_of_all_parts_add_up_to_one(problem):
-    run = run_traced(problem, "split_kv")
-    combine = run.kernel == 1
-    rows = min(problem.block_m, problem.q_heads // problem.kv_heads * problem.q_len)
-    for program in np.unique(run.program[combine]):
-        total = run.weight[combine & (run.program == program), :rows].sum(axis=0)
-        seen = np.isclose(total, 1, atol=1e-5)
-        assert (seen | np.isnan(total) | (total == 0)).all()
-
-
 def test_keys_outside_the_window_are_not_loaded():
-    problem = AttentionProblem(
-        q_len=1, kv_len=640, head_dim=16, block_m=16, block_n=16, mask="window", window_left=30, kv_splits=2
-    )
+    problem = tiny(1, 640, mask="window", window_left=30, kv_splits=2)
     run = run_traced(problem, "split_kv")
     assert set(run.kv_tile[run.kernel == 0]) == {38, 39}
 
@@ -185,21 +134,34 @@ def test_scores_of_minus_infinity(case, poisoned):
     assert exact.isnan().all() == (case == "row")
 
 
+def test_a_part_without_a_key_tile_rescales_and_weighs_nothing(poisoned, monkeypatch):
+    """No plan has such a part, but the kernels take any: here, four key tiles in three parts of two."""
+    problem = tiny(3, 64, q_heads=4, kv_heads=2, mask="causal", kv_splits=2)
+    expected = run_split(problem)
+    for module in (launch, run):
+        monkeypatch.setattr(module, "split_plan", lambda *_: launch.SplitPlan(0, 4, 3, 2))
+    assert all(map(torch.equal, run_split(problem), expected))
+    trace, rows = run_traced(problem, "split_kv"), 2 * 3  # packed rows of a key head, all in one tile
+    assert judge_trace(trace).passes
+    empty = np.flatnonzero((trace.kernel == 0) & (trace.kv_tile < 0))
+    assert trace.program[empty].tolist() == [2, 5]  # the last part of each key head
+    assert (trace.row_max[empty, :rows] == -np.inf).all()
+    assert (trace.row_sum[empty, :rows] == 0).all()
+    assert (trace.alpha[empty, :rows] == 1).all()  # the row max did not move
+    assert np.isnan(trace.alpha[empty, rows:]).all()
+    reads = dict(zip(trace.tensors, trace.tensor_bytes_read[empty].T.tolist(), strict=True))
+    assert (reads["Q"], reads["K"], reads["V"]) == ([rows * 16 * 2] * 2, [0, 0], [0, 0])
+    weights = trace.weight[trace.kernel == 1].reshape(problem.key_heads, 3, -1)[:, :, :rows]
+    assert (weights[:, 2] == 0).all()
+    np.testing.assert_allclose(weights.sum(axis=1), 1, atol=1e-5)
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("kv_len", [1, 63, 1000, 65536, 131072])
 @pytest.mark.parametrize("q_len", [1, 3, 16])
 @pytest.mark.parametrize("heads", [(32, 8), (8, 8), (8, 1)], ids=lambda heads: f"{heads[0]}over{heads[1]}")
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_decoding_is_right_on_the_gpu(kv_len, q_len, heads, dtype, poisoned):
-    problem = AttentionProblem(
-        q_len=q_len,
-        kv_len=kv_len,
-        head_dim=128,
-        dtype=dtype,
-        mask="causal",
-        q_heads=heads[0],
-        kv_heads=heads[1],
-        block_m=64,
-        block_n=64,
-    )
+    sizes = {"head_dim": 128, "q_heads": heads[0], "kv_heads": heads[1]}
+    problem = tiny(q_len, kv_len, 64, 64, mask="causal", dtype=dtype, **sizes)
     assert compare_output(problem, run_split(problem)[0], make_inputs(problem, DEVICE)).report.passes
