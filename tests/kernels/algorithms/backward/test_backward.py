@@ -183,9 +183,7 @@ def test_rows_and_keys_that_nobody_sees_have_zero_gradients(poisoned):
 
 
 FLASH_ATTENTION_LIST = [
-    tiny(
-        q_len, kv_len, block, block, mask=mask, head_dim=d, dtype=dtype, batch=2, q_heads=6, kv_heads=kv_heads
-    )
+    tiny(*lengths, block, block, mask=mask, head_dim=d, dtype=dtype, batch=2, q_heads=6, kv_heads=kv_heads)
     for mask in ("full", "causal", "window")
     for lengths in TRUSTED_SHAPES + (TRUSTED_CAUSAL_SHAPES if mask == "causal" else ())
     for d, block in (*((d, 64) for d in (16, 32, 40, 64, 96, 111, 128)), (192, 32), (256, 32))
