@@ -28,20 +28,9 @@ VERBS = [
 def outcomes(tmp_path_factory):
     """What went wrong in each test of `verbs.py`, by its name; "" if nothing did."""
     report = tmp_path_factory.mktemp("verbs") / "report.xml"
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-n",
-        "0",
-        "-p",
-        "no:cacheprovider",
-        f"--junitxml={report}",
-        TESTS,
-    ]
-    ended = subprocess.run(
-        command, cwd=ROOT, env=os.environ | {FURTHER_FOLDERS: str(FOLDER)}, capture_output=True, text=True
-    )
+    options = ["-n", "0", "-p", "no:cacheprovider", f"--junitxml={report}", TESTS]
+    command, environment = [sys.executable, "-m", "pytest", *options], {FURTHER_FOLDERS: str(FOLDER)}
+    ended = subprocess.run(command, cwd=ROOT, env=os.environ | environment, capture_output=True, text=True)
     assert report.exists(), ended.stdout + ended.stderr
     cases = ElementTree.parse(report).iter("testcase")
     return {case.get("name"): "\n".join(part.text or "" for part in case) for case in cases}

@@ -43,14 +43,6 @@ of each other."""
 DOORWAY = "kernels"
 """`kernels/__init__.py` may name any module: it loads one when a public name is first used."""
 
-NAMED_AT_RUN_TIME = {
-    "kernels": "the homes of the public names",
-    "kernels.algorithms": "entries in its own subfolders, and the modules that run them",
-    "kernels.check.subject.user_modules": "the user's own file",
-    "viz.player.source": "the file of a kernel, which is read as text and not imported",
-}
-"""Modules that may load or find a module whose name is made at run time, and what they do so for."""
-
 
 def folder_of(module):
     """A folder, or a module that has a floor of its own."""
@@ -66,13 +58,10 @@ def floor_of(module):
 
 
 def upward(sources):
-    """Imports that do not go down, and loaders of unknown modules where none may be."""
+    """Imports that do not go down."""
     for found in sources.imports():
         within = found.importer == DOORWAY or folder_of(found.imported) == folder_of(found.importer)
-        if found.imported == "":
-            if found.importer not in NAMED_AT_RUN_TIME:
-                yield found
-        elif not within and floor_of(found.imported) >= floor_of(found.importer):
+        if not within and floor_of(found.imported) >= floor_of(found.importer):
             yield found
 
 
@@ -99,12 +88,7 @@ def test_every_folder_has_its_floor():
 
 
 def test_imports_go_down_the_floors():
-    assert [str(found) for found in upward(Sources(ROOT))] == []
-
-
-def test_only_listed_modules_load_others_by_a_name_made_at_run_time():
-    loaders = {found.importer for found in Sources(ROOT).imports() if found.imported == ""}
-    assert loaders == set(NAMED_AT_RUN_TIME)
+    assert list(upward(Sources(ROOT))) == []
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
@@ -120,36 +104,22 @@ def test_an_entry_names_only_modules_of_its_own_folder(name):
         "kernels/trace/upward.py": "import kernels.worker.client",
         "kernels/problem/sideways.py": "from kernels import worker",
         "kernels/oracle/hidden.py": "def f():\n    from kernels.traffic import modelled",
-        "kernels/device/typed.py": "if TYPE_CHECKING:\n    from kernels.problem import Band",
         "kernels/primitives/loaded.py": "import importlib\nimportlib.import_module('kernels.algorithms.new')",
-        "kernels/trace/table.py": "RUNNERS = {'new': 'kernels.algorithms.new'}",
-        "kernels/problem/made.py": "from importlib import import_module\nimport_module('kernels.' + name)",
         "kernels/oracle/public.py": "from kernels import run_traced",
         "kernels/algorithms/relative.py": "from ..worker import client",
-        "kernels/measure/page.py": "import viz.shared",
         "viz/learn/page.py": "from viz.measure import page",
         "viz/shared/page.py": "from viz import explore",
-        "viz/player/page.py": "def f():\n    import viz.explore.page",
     }.items(),
     ids=lambda text: text if text.endswith(".py") else "",
 )
 def test_an_import_that_does_not_go_down_is_found(path, source, tmp_path):
-    others = (
-        "kernels/worker/client",
-        "kernels/traffic/modelled",
-        "kernels/algorithms/new",
-        "viz/shared/__init__",
-    )
-    pages = ("viz/explore/page", "viz/measure/page", "viz/explore/__init__", "kernels/worker/__init__")
-    for other in (*others, *pages):
-        file = tmp_path / f"{other}.py"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text("import numpy\n")
-    planted = tmp_path / path
-    planted.parent.mkdir(parents=True, exist_ok=True)
-    planted.write_text("import numpy\n")
+    others = ["worker/__init__", "worker/client", "traffic/modelled", "algorithms/new"]
+    others = [f"kernels/{name}" for name in others] + ["viz/measure/page", "viz/explore/__init__"]
+    for other in (*(f"{name}.py" for name in others), path):
+        (tmp_path / other).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / other).write_text("import numpy\n")
     assert list(upward(Sources(tmp_path))) == []
-    planted.write_text(source)
+    (tmp_path / path).write_text(source)
     assert len(list(upward(Sources(tmp_path)))) == 1
 
 
@@ -237,14 +207,9 @@ def test_importing_kernels_alone_is_light():
     assert not {"torch", "triton", "numpy"} & imported_by("import kernels")
 
 
-@pytest.mark.parametrize(
-    "path", sorted((ROOT / "viz").rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT))
-)
-def test_only_theme_holds_a_colour(path):
-    if path.name == "theme.py":
-        return
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            assert not (
-                node.value.startswith("#") and len(node.value) in (4, 7) and node.value[1:].isalnum()
-            ), node.value
+def test_only_theme_holds_a_colour():
+    colour = re.compile(r"#[^\W_]{3}([^\W_]{3})?")
+    for path in (ROOT / "viz").rglob("*.py"):
+        nodes = ast.walk(ast.parse(path.read_text())) if path.name != "theme.py" else ()
+        texts = (node.value for node in nodes if isinstance(node, ast.Constant))
+        assert not [text for text in texts if colour.fullmatch(str(text))], path
