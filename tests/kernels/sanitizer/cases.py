@@ -93,34 +93,57 @@ def _rows(out):
     return out.numel() // out.shape[-1]
 
 
-def _over_rows(kernel, out, *tensors, rows=None):
+def _over_rows(kernel, out, *tensors, rows=None, **constants):
     """Launch a kernel on the tensors, with a program per BLOCK rows of `out`; it is told of so many rows."""
-    kernel[(triton.cdiv(_rows(out), BLOCK),)](*tensors, rows or _rows(out), out.shape[-1], BLOCK)
+    grid = (triton.cdiv(_rows(out), BLOCK),)
+    kernel[grid](*tensors, rows or _rows(out), out.shape[-1], BLOCK, **constants)
 
 
 @triton.jit
-def _scale_rows(out, sums, rows, D: tl.constexpr, BLOCK: tl.constexpr):
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    factor = tl.load(sums + at, mask=at < rows, other=1.0)  # reads what nobody wrote
-    offsets = at[:, None] * D + tl.arange(0, D)
-    o = tl.load(out + offsets, mask=at[:, None] < rows, other=0.0)
-    tl.store(
-        out + offsets, (o * tl.where(factor > 0, 1.0, 1.0)[:, None]).to(o.dtype), mask=at[:, None] < rows
-    )
+def _with_scratch(out, scratch, lock, rows, D: tl.constexpr, BLOCK: tl.constexpr, HOW: tl.constexpr):
+    program, offs_d = tl.program_id(0), tl.arange(0, D)
+    at = program * BLOCK + tl.arange(0, BLOCK)
+    offsets = at[:, None] * D + offs_d
+    o = tl.load(out + offsets, mask=at[:, None] < rows, other=0.0).to(tl.float32)
+    if HOW == "reads":
+        factor = tl.load(scratch + at, mask=at < rows, other=1.0)
+        o *= tl.where(factor > 0, 1.0, 1.0)[:, None]
+    elif HOW == "counts programs":
+        o += tl.atomic_add(scratch, 1.0)  # how many programs ran before this one
+    elif HOW == "hands on":
+        before = tl.load(scratch + program)  # written by the program before, if it ran before
+        o += before
+        tl.store(scratch + program + 1, before + 1.0)
+    elif HOW == "adds":
+        tl.atomic_add(scratch + offs_d, tl.sum(o, axis=0))
+    else:
+        while tl.atomic_cas(lock, 0, 1) == 1:
+            pass
+        tl.store(scratch + offs_d, tl.load(scratch + offs_d) + tl.sum(o, axis=0))
+        tl.atomic_xchg(lock, 0)
+    tl.store(out + offsets, o.to(out.dtype.element_ty), mask=at[:, None] < rows)
 
 
-def reads_unwritten_scratch(query, key, value):
-    out = _flash(query, key, value)
-    _over_rows(_scale_rows, out, out, torch.empty(_rows(out), dtype=torch.float32))
-    return out
+def _then(how, name, make=torch.zeros):
+    """Attention, and then a kernel that uses scratch memory, which `make` makes."""
+
+    def attention(query, key, value):
+        out = _flash(query, key, value)
+        scratch, lock = make(_rows(out), dtype=torch.float32), torch.zeros(1, dtype=torch.int32)
+        _over_rows(_with_scratch, out, out, scratch, lock, HOW=how)
+        return out
+
+    attention.__name__ = name
+    return attention
 
 
-def reads_scratch_that_torch_wrote(query, key, value):
-    out = _flash(query, key, value)
-    sums = torch.empty(_rows(out), dtype=torch.float32)
-    sums.fill_(2.0)
-    _over_rows(_scale_rows, out, out, sums)
-    return out
+reads_unwritten_scratch = _then("reads", "reads_unwritten_scratch", torch.empty)
+reads_scratch_that_torch_wrote = _then("reads", "reads_scratch_that_torch_wrote")
+adds_how_many_ran_before = _then("counts programs", "adds_how_many_ran_before")
+hands_on_a_sum = _then("hands on", "hands_on_a_sum")
+adds_up_with_atomics = _then("adds", "adds_up_with_atomics")
+adds_up_from_nothing = _then("adds", "adds_up_from_nothing", torch.empty)
+adds_up_under_a_lock = _then("adds under a lock", "adds_up_under_a_lock")
 
 
 @triton.jit
@@ -134,39 +157,6 @@ def writes_rows_of_others(query, key, value):
     out = torch.empty_like(query)
     _over_rows(_note_program, out, out)
     return _flash(query, key, value, out)
-
-
-@triton.jit
-def _running_sum(total, out, rows, D: tl.constexpr, BLOCK: tl.constexpr):
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    seen = tl.atomic_add(total, 1.0)  # how many programs ran before this one
-    offsets = at[:, None] * D + tl.arange(0, D)
-    o = tl.load(out + offsets, mask=at[:, None] < rows, other=0.0)
-    tl.store(out + offsets, (o + seen).to(o.dtype), mask=at[:, None] < rows)
-
-
-def adds_how_many_ran_before(query, key, value):
-    out = _flash(query, key, value)
-    _over_rows(_running_sum, out, torch.zeros(1), out)
-    return out
-
-
-@triton.jit
-def _hand_on(out, carry, rows, D: tl.constexpr, BLOCK: tl.constexpr):
-    program = tl.program_id(0)
-    at = program * BLOCK + tl.arange(0, BLOCK)
-    before = tl.load(carry + program)  # written by the program before, if it ran before
-    offsets = at[:, None] * D + tl.arange(0, D)
-    o = tl.load(out + offsets, mask=at[:, None] < rows, other=0.0)
-    tl.store(out + offsets, (o + before).to(o.dtype), mask=at[:, None] < rows)
-    tl.store(carry + program + 1, before + 1.0)
-
-
-def hands_on_a_sum(query, key, value):
-    out = _flash(query, key, value)
-    programs = triton.cdiv(_rows(out), BLOCK)
-    _over_rows(_hand_on, out, out, torch.zeros(programs + 1))
-    return out
 
 
 @triton.jit
@@ -229,45 +219,6 @@ def split_kv_that_forgets(query, key, value):
 
 
 @triton.jit
-def _add_up(out, total, rows, D: tl.constexpr, BLOCK: tl.constexpr):
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    o = tl.load(out + at[:, None] * D + tl.arange(0, D), mask=at[:, None] < rows, other=0.0)
-    tl.atomic_add(total + tl.arange(0, D), tl.sum(o.to(tl.float32), axis=0))
-
-
-def adds_up_with_atomics(query, key, value):
-    """As kernels do for dQ: many programs add to the same elements, with atomics."""
-    out = _flash(query, key, value)
-    total = torch.zeros(out.shape[-1], dtype=torch.float32)
-    _over_rows(_add_up, out, out, total)
-    return (out + 0 * total).to(out.dtype)
-
-
-def adds_up_from_nothing(query, key, value):
-    """The same, without zeros to start from."""
-    out = _flash(query, key, value)
-    _over_rows(_add_up, out, out, torch.empty(out.shape[-1], dtype=torch.float32))
-    return out
-
-
-@triton.jit
-def _add_under_lock(out, total, lock, rows, D: tl.constexpr, BLOCK: tl.constexpr):
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    offs_d = tl.arange(0, D)
-    o = tl.load(out + at[:, None] * D + offs_d, mask=at[:, None] < rows, other=0.0)
-    while tl.atomic_cas(lock, 0, 1) == 1:
-        pass
-    tl.store(total + offs_d, tl.load(total + offs_d) + tl.sum(o.to(tl.float32), axis=0))
-    tl.atomic_xchg(lock, 0)
-
-
-def adds_up_under_a_lock(query, key, value):
-    out = _flash(query, key, value)
-    _over_rows(_add_under_lock, out, out, torch.zeros(out.shape[-1]), torch.zeros(1, dtype=torch.int32))
-    return out
-
-
-@triton.jit
 def _by_block_pointer(source, out, rows, D: tl.constexpr, BLOCK: tl.constexpr, LOAD: tl.constexpr):
     at = tl.program_id(0) * BLOCK
     loads = tl.make_block_ptr(source, (rows, D), (D, 1), (at, 0), (BLOCK, D), (1, 0))
@@ -282,23 +233,20 @@ def _by_block_pointer(source, out, rows, D: tl.constexpr, BLOCK: tl.constexpr, L
     tl.store(stores, tile, boundary_check=(0,))
 
 
-def _copied(query, key, value, load):
-    out = _flash(query, key, value)
-    copy = torch.empty_like(out)
-    _by_block_pointer[(triton.cdiv(_rows(out), BLOCK),)](out, copy, _rows(out), out.shape[-1], BLOCK, load)
-    return copy
+def _copied(load, name):
+    def attention(query, key, value):
+        out = _flash(query, key, value)
+        copy = torch.empty_like(out)
+        _over_rows(_by_block_pointer, out, out, copy, LOAD=load)
+        return copy
+
+    attention.__name__ = name
+    return attention
 
 
-def copies_by_block_pointer(query, key, value):
-    return _copied(query, key, value, "checked")
-
-
-def copies_by_unpadded_block_pointer(query, key, value):
-    return _copied(query, key, value, "not padded")
-
-
-def copies_by_unchecked_block_pointer(query, key, value):
-    return _copied(query, key, value, "not checked")
+copies_by_block_pointer = _copied("checked", "copies_by_block_pointer")
+copies_by_unpadded_block_pointer = _copied("not padded", "copies_by_unpadded_block_pointer")
+copies_by_unchecked_block_pointer = _copied("not checked", "copies_by_unchecked_block_pointer")
 
 
 @triton.jit
