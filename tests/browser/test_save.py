@@ -18,40 +18,16 @@ from viz.player.html_page import export_html
 pytestmark = pytest.mark.browser
 
 PROVENANCE = 'recorded on NVIDIA H200 <by> & "with" Triton'
-DIFFERENCE = """async ([one, other, [left, top]]) => {
-  const load = async (url) => {
-    const image = new Image();
-    image.src = url;
-    await image.decode();
-    return image;
-  };
-  const drawn = (image, [width, height], x = 0, y = 0) => {
-    const canvas = document.createElement("canvas");
-    Object.assign(canvas, { width, height });
-    const context = canvas.getContext("2d", { willReadFrequently: true });
-    context.imageSmoothingQuality = "high";
-    if (x || y) context.drawImage(image, -x, -y);
-    else context.drawImage(image, 0, 0, width, height);
-    return canvas;
-  };
-  const pixels = (canvas) => canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
-  const [a, b] = await Promise.all([load(one), load(other)]);
-  const size = [a.naturalWidth, a.naturalHeight];
-  const small = size.map((side) => Math.round(100 * side / size[0]));
-  const [first, second] = [drawn(a, size), drawn(b, size, left, top)]; // vectors too are drawn at this size
-  const [x, y] = [first, second].map((canvas) => pixels(drawn(canvas, small)));
-  const sum = x.reduce((total, value, i) => total + Math.abs(value - y[i]), 0);
-  const whole = pixels(first);
-  const colors = new Set();
-  let transparent = 0;
-  for (let i = 0; i < whole.length; i += 4) {
-    transparent += whole[i + 3] < 255;
-    colors.add((whole[i] << 16) | (whole[i + 1] << 8) | whole[i + 2]);
-  }
-  return { mean: sum / x.length, size, transparent, colors: colors.size };
+DRAWN = """async (url) => {
+  const image = new Image();
+  image.src = url;
+  await image.decode();
+  const canvas = document.createElement("canvas");
+  [canvas.width, canvas.height] = [image.naturalWidth, image.naturalHeight];
+  canvas.getContext("2d").drawImage(image, 0, 0);
+  return canvas.toDataURL();
 }"""
-"""Mean difference of two pictures, from 0 to 255, once both are made 100 pixels wide: edges and letters are
-smoothed differently by a canvas and by SVG. Of the first also its size, colours and transparent pixels."""
+"""A picture of any kind as pixels, at its own size."""
 FRAME = """async ([url, at]) => {
   const video = document.createElement("video");
   video.muted = true;
@@ -77,6 +53,27 @@ def url(data, kind):
 
 CORNER = (14, 40)
 """Where the player's own drawing begins in a picture with a title of one line."""
+
+
+def picture_of(data):
+    """The bytes of a picture, or the URL that holds them, as an image."""
+    if isinstance(data, str):
+        data = base64.b64decode(data.split(",")[1])
+    return Image.open(io.BytesIO(data))
+
+
+def difference(one, other, corner=(0, 0)):
+    """Mean difference of two pictures, from 0 to 255; of the other one, the part from a corner on.
+
+    Both are made 100 pixels wide: edges and letters are smoothed differently by a canvas and by SVG.
+    """
+    left, top = corner
+    other = other.crop((left, top, left + one.width, top + one.height)) if corner != (0, 0) else other
+    size = (100, round(100 * one.height / one.width))
+    small = [
+        np.asarray(each.convert("RGB").resize(size, Image.Resampling.BOX), float) for each in (one, other)
+    ]
+    return np.abs(small[0] - small[1]).mean()
 
 
 class Saver:
@@ -108,8 +105,9 @@ class Saver:
             self.page.get_by_role("button", name=kind, exact=True).click()
         return download.value.suggested_filename, download.value.path().read_bytes()
 
-    def compare(self, one, other, corner=(0, 0)):
-        return self.page.evaluate(DIFFERENCE, [one, other, corner])
+    def drawn(self, svg):
+        """Vectors as pixels."""
+        return picture_of(self.page.evaluate(DRAWN, url(svg, "image/svg+xml")))
 
 
 @pytest.fixture
@@ -149,15 +147,15 @@ def test_the_vectors_and_the_page_show_what_the_pixels_show(saver, state):
     for number, picture in enumerate(pictures):
         name, png = panel.choose(picture).save("PNG")
         vectors_name, svg = panel.save("SVG")
-        seen = panel.compare(url(png, "image/png"), url(svg, "image/svg+xml"))
-        assert seen["mean"] < 2, picture
-        assert seen["transparent"] == 0
-        assert seen["colors"] > 20
+        pixels = picture_of(png)
+        assert difference(pixels, panel.drawn(svg)) < 3, picture
+        assert np.asarray(pixels.convert("RGBA"))[..., 3].min() == 255
+        assert len(pixels.convert("RGB").getcolors(pixels.width * pixels.height)) > 20
         assert (name.removesuffix("png"), name[-3:]) == (vectors_name.removesuffix("svg"), "png")
         if number == 0 and "open" not in state:  # the picture of numbers leaves out the buttons
             box = panel.page.locator(".fa-left, .fa-duel").bounding_box()
             screen = panel.page.screenshot(clip={name: round(value) for name, value in box.items()})
-            assert panel.compare(url(screen, "image/png"), url(png, "image/png"), CORNER)["mean"] < 2
+            assert difference(picture_of(screen), pixels, CORNER) < 3
 
 
 def test_vectors_are_plain_svg_with_the_words_of_the_picture(saver):
@@ -177,15 +175,13 @@ def test_vectors_are_plain_svg_with_the_words_of_the_picture(saver):
 
 def test_pixels_have_the_size_that_was_chosen(saver):
     panel = saver(preset="gpt2", step="60.4")
-    _, small = panel.choose(size="as large as here").save("PNG")
-    here = panel.compare(url(small, "image/png"), url(small, "image/png"))["size"]
+    small = picture_of(panel.choose(size="as large as here").save("PNG")[1])
     for wide in (1920, 3840):
         panel.choose(size=f"{wide} pixels wide")
         assert panel.says.startswith(f"{wide} × ")
-        _, png = panel.save("PNG")
-        seen = panel.compare(url(png, "image/png"), url(small, "image/png"))
-        assert seen["size"] == [wide, pytest.approx(here[1] * wide / here[0], abs=1)]
-        assert seen["mean"] < 8  # the same picture, with finer lines
+        large = picture_of(panel.save("PNG")[1])
+        assert large.size == (wide, pytest.approx(small.height * wide / small.width, abs=1))
+        assert difference(large, small) < 10  # the same picture, with finer lines
 
 
 def pictures_of(panel, *steps):
@@ -216,7 +212,7 @@ def test_a_moment_of_an_animation_is_the_picture_of_its_step_for_its_time(saver)
         frames = [panel.page.evaluate(FRAME, [video, at]) for at in moments]
         for i, png in enumerate(pictures):
             assert frames[i]["duration"] == pytest.approx(said, abs=0.1)
-            far = [panel.compare(frame["picture"], url(png, "image/png"))["mean"] for frame in frames]
+            far = [difference(picture_of(frame["picture"]), picture_of(png)) for frame in frames]
             assert all(far[i] < 0.8 * far[j] for j in range(3) if j != i)  # a video keeps its colours roughly
     hold_against(files["GIF"], pictures, said)
 

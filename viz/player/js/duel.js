@@ -63,6 +63,8 @@ export class Race extends Track {
 }
 
 export class Duel extends Playback {
+  transitionMs = 0; // it has none
+
   constructor(root, onSettled = () => {}) {
     super("duel", root, onSettled);
     this.panes = [0, 1].map(() => new Pane()); // nothing here would follow a row
@@ -76,10 +78,7 @@ export class Duel extends Playback {
       const pane = element("div", { class: "fa-pane" }, [nodes.stage, nodes.chip, nodes.bytes]);
       return element("div", { class: "fa-column", role: "group" }, [this.titles[i], pane]);
     });
-    const orders = [
-      ["race", "race"],
-      ["steps", "step for step"],
-    ];
+    const orders = { race: "race", steps: "step for step" };
     this.orders = choice("clock", orders, (order) => this.setOrder(order));
     this.root.append(
       element("div", { class: "fa-duel" }, this.columns),
@@ -121,12 +120,6 @@ export class Duel extends Playback {
     this.transport.use(this.race);
   }
 
-  // What a key of the duel alone does.
-  action(key) {
-    if (key === "s" || (key === "Escape" && this.save.isOpen)) return () => this.save.toggle();
-    return undefined;
-  }
-
   // The position that a value of the slider stands for.
   positionOf(value) {
     return value;
@@ -162,11 +155,6 @@ export class Duel extends Playback {
     this.controls.rate.textContent = `${transport.speed} ${race.order === "race" ? "%/s" : "steps/s"}`;
     this.slider.max = race.last();
     this.draw();
-  }
-
-  // A duel has no transitions.
-  get transitionMs() {
-    return 0;
   }
 
   drawStill() {

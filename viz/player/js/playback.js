@@ -39,6 +39,18 @@ export class Playback {
     this.transport.stop();
   }
 
+  // The panels that open and close, by their keys; Escape closes one too.
+  get panels() {
+    return { s: this.save };
+  }
+
+  // What a key does that the transport does not know; undefined for the others.
+  action(key) {
+    const all = Object.values(this.panels);
+    const panel = this.panels[key] ?? (key === "Escape" && all.find(({ isOpen }) => isOpen));
+    return panel ? () => panel.toggle() : undefined;
+  }
+
   // What a saved picture says of itself.
   get caption() {
     const where = this.controls.count.textContent;

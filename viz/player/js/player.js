@@ -38,11 +38,8 @@ export class Player extends Playback {
   build() {
     const { nodes } = this.pane;
     this.aside = new Aside();
-    const units = UNITS.map((unit) => [unit, unit]);
-    const orders = [
-      ["one", "one by one"],
-      ["gpu", "all at once"],
-    ];
+    const units = Object.fromEntries(UNITS.map((unit) => [unit, unit]));
+    const orders = { one: "one by one", gpu: "all at once" };
     this.units = choice("step by", units, (unit) => this.setUnit(unit));
     this.orders = choice("programs", orders, (order) => this.setOrder(order));
     this.numbers = button("Numbers", "", () => this.opened.toggle());
@@ -166,13 +163,13 @@ export class Player extends Playback {
     return state;
   }
 
-  // What a key of the player alone does; undefined for the others.
+  get panels() {
+    return { ...super.panels, "?": this.keys };
+  }
+
   action(key) {
-    const panels = { "?": this.keys, s: this.save };
-    const panel = panels[key] ?? (key === "Escape" && Object.values(panels).find(({ isOpen }) => isOpen));
-    if (panel) return () => panel.toggle();
     if (key === "l" && this.lanes.isThere) return () => this.toggleLanes();
-    return this.opened.action(key);
+    return super.action(key) ?? this.opened.action(key);
   }
 
   // Whether the next phase has to wait for an answer of the reader.

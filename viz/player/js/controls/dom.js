@@ -66,9 +66,11 @@ export function canvas(name, label) {
   return element("canvas", { class: `fa-${name}`, role: "img", "aria-label": label });
 }
 
-// Buttons of which one is pressed: [[name, words], ...]. `show(name)` presses one.
+// Buttons of which one is pressed: {name: words}. `show(name)` presses one.
 export function choice(label, options, set) {
-  const buttons = options.map(([name, words]) => button(words, "", () => set(name), { "data-name": name }));
+  const buttons = Object.entries(options).map(([name, words]) =>
+    button(words, "", () => set(name), { "data-name": name }),
+  );
   const node = element("div", { class: "fa-group fa-choice", role: "group", "aria-label": label }, buttons);
   const show = (name) => buttons.forEach((each) => press(each, each.dataset.name === name));
   return { node, show };

@@ -2,7 +2,7 @@
 
 import { drawLine, fillBox, text } from "./draw.js";
 import { formatNumber } from "../run/formats.js";
-import { rowCount, stepsOfTile, valueAt } from "../run/model.js";
+import { range, rowCount, stepsOfTile, valueAt } from "../run/model.js";
 import { lastKnown, recordedSeries } from "../run/series.js";
 
 const TITLES = {
@@ -35,8 +35,7 @@ export function drawRowBars(context, box, model, palette, at) {
     bar(row, 0, shrunk, palette.state);
     if (isKnown) bar(row, shrunk, Math.max(0, tween * 2 - 1) * (after[row] - kept), palette.state, 0.55);
   });
-  const ends = [box.x, box.x + box.w].map((x) => [x, bottom + 0.5]);
-  drawLine(context, palette.muted, 1, ends);
+  drawLine(context, palette.muted, 1, [box.x, bottom + 0.5, box.x + box.w, bottom + 0.5]);
   text(context, footWords(model, at, bars, isKnown), box.x, bottom + 10, palette.muted, { size: 11 });
 }
 
@@ -55,7 +54,7 @@ function sumsOf(model, at, name) {
   const isOwn = (step) =>
     model.kernels[at.kernel].stays === "kv_tile" || model.turn[step] === model.turn[at.step];
   const steps = stepsOfTile(model, at.kernel, at.head, q).filter((step) => !isSum || isOwn(step));
-  const rows = Array.from({ length: rowCount(model, q) }, (_, row) => row);
+  const rows = range(rowCount(model, q));
   const values = steps.map((step) => rows.map((row) => valueAt(model, name, step, row) || 0));
   const now = steps.indexOf(at.step);
   const until = (end) =>

@@ -85,13 +85,13 @@ export function fillBox(context, fill, x, y, w, h, alpha = 1) {
   context.globalAlpha = 1;
 }
 
-// A line through points, [x, y] each.
-export function drawLine(context, color, width, points, dash = []) {
+export function drawLine(context, color, width, [x, y, toX, toY], dash = []) {
   context.strokeStyle = color;
   context.lineWidth = width;
   context.setLineDash(dash);
   context.beginPath();
-  points.forEach(([x, y], i) => (i ? context.lineTo(x, y) : context.moveTo(x, y)));
+  context.moveTo(x, y);
+  context.lineTo(toX, toY);
   context.stroke();
   context.setLineDash([]);
 }

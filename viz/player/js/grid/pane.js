@@ -4,7 +4,7 @@ import { drawChip } from "./chip.js";
 import { canvas, element, fillBytes } from "../controls/dom.js";
 import { fitCanvas, outline, text, usePalette } from "./draw.js";
 import { LABEL, cellBox, headLayouts, tileAt } from "./layout.js";
-import { hasTile, modelOf, rowCount, rowNumber, valueAt } from "../run/model.js";
+import { hasTile, modelOf, range, rowCount, rowNumber, valueAt } from "../run/model.js";
 import { DoneLayer, drawAllDone, drawInProgress, drawPinnedRow } from "./stage.js";
 import { drawLabels, drawParts, drawStrips, nameHeads } from "./strips.js";
 import { Timeline } from "../run/timeline.js";
@@ -63,7 +63,7 @@ export class Pane {
     at.head = model.head[at.finished && timeline.order === "gpu" ? 0 : standing];
     at.kernel = model.kernel[standing];
     const isOfRows = at.step >= 0 && model.values.alpha && model.q[at.step] >= 0;
-    const rows = Array.from({ length: isOfRows ? rowCount(model, model.q[at.step]) : 0 }, (_, row) => row);
+    const rows = range(isOfRows ? rowCount(model, model.q[at.step]) : 0);
     const alphas = isOfRows ? rows.map((row) => valueAt(model, "alpha", at.step, row)) : [1];
     at.alphaRange = [Math.min(...alphas), Math.max(...alphas)];
     at.meanAlpha = 1 + (alphas.reduce((sum, alpha) => sum + alpha, 0) / alphas.length - 1) * tween;

@@ -108,16 +108,11 @@ function drawUnvisited(context, layout, model, palette) {
     if (gap) fillBox(context, crossed, x + 1, y + 1, w - 2, cellHeight - 2);
   }
   if (cellWidth < 8 || cellHeight < 8) return;
-  const [right, bottom] = [left + width, top + height];
-  const across = Array.from({ length: model.kvTiles + 1 }, (_, kv) => left + kv * cellWidth);
-  const down = Array.from({ length: model.qTiles + 1 }, (_, q) => top + q * cellHeight);
-  const ends = [...across.map((x) => [x, top, x, bottom]), ...down.map((y) => [left, y, right, y])];
-  for (const [x, y, toX, toY] of ends) {
-    const points = [
-      [x, y],
-      [toX, toY],
-    ];
-    drawLine(context, palette.line, 0.5, points);
+  for (let kv = 0, x = left; kv <= model.kvTiles; kv++, x += cellWidth) {
+    drawLine(context, palette.line, 0.5, [x, top, x, top + height]);
+  }
+  for (let q = 0, y = top; q <= model.qTiles; q++, y += cellHeight) {
+    drawLine(context, palette.line, 0.5, [left, y, left + width, y]);
   }
 }
 
@@ -163,6 +158,5 @@ export class DoneLayer {
 export function drawPinnedRow(context, layout, model, palette, pinned) {
   const offset = model.offsets[pinned.row] / model.data.problem.block_m;
   const y = layout.y + (pinned.q + offset) * layout.cellHeight + 0.5;
-  const ends = [layout.x, layout.x + layout.width].map((x) => [x, y]);
-  drawLine(context, palette.now, 1, ends, [4, 3]);
+  drawLine(context, palette.now, 1, [layout.x, y, layout.x + layout.width, y], [4, 3]);
 }

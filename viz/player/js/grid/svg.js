@@ -58,13 +58,8 @@ export class SvgContext {
   }
 
   get strokes() {
-    const dash = this.dash.join(" ");
-    return {
-      fill: "none",
-      stroke: this.strokeStyle,
-      "stroke-width": this.lineWidth,
-      "stroke-dasharray": dash,
-    };
+    const { strokeStyle: stroke, lineWidth, dash } = this;
+    return { fill: "none", stroke, "stroke-width": lineWidth, "stroke-dasharray": dash.join(" ") };
   }
 
   setLineDash(dash) {
@@ -72,13 +67,9 @@ export class SvgContext {
   }
 
   fillRect(x, y, width, height) {
-    const { fillStyle } = this;
-    if (fillStyle.spacing) {
-      const d = hatching(fillStyle, x, y, width, height);
-      this.add("path", { d, fill: "none", stroke: fillStyle.color });
-      return;
-    }
-    this.add("rect", { x, y, width, height, fill: this.fillStyle });
+    const { fillStyle: fill } = this;
+    if (!fill.spacing) this.add("rect", { x, y, width, height, fill });
+    else this.add("path", { d: hatching(fill, x, y, width, height), fill: "none", stroke: fill.color });
   }
 
   strokeRect(x, y, width, height) {

@@ -2,7 +2,7 @@
 // event is a number; those of a track follow each other in time and do not overlap. No drawing here.
 
 import { formatMs, formatNumber } from "../run/formats.js";
-import { decode } from "../run/model.js";
+import { decode, range } from "../run/model.js";
 
 const ARRAYS = { uint16: Uint16Array, uint32: Uint32Array, int16: Int16Array, int32: Int32Array };
 
@@ -24,7 +24,7 @@ function makeRun(data) {
   };
   run.sms = placeTracks(data.sms);
   run.lastEnd = run.end.reduce((last, end) => Math.max(last, end), 0);
-  run.events = groupByTile(run);
+  run.events = Map.groupBy(range(run.begin.length), (event) => tileKey(tileOf(run, event)));
   return run;
 }
 
@@ -59,16 +59,6 @@ export function activityOf(run, event) {
 
 function tileKey({ head, q, kv }) {
   return `${head}|${q}|${kv}`;
-}
-
-function groupByTile(run) {
-  const groups = new Map();
-  for (let event = 0; event < run.begin.length; event++) {
-    const key = tileKey(tileOf(run, event));
-    if (!groups.has(key)) groups.set(key, []);
-    groups.get(key).push(event);
-  }
-  return groups;
 }
 
 // The events about any of these tiles. If a tile names a kernel of the run, events of its others are not.

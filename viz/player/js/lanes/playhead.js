@@ -1,6 +1,6 @@
 // From where a player stands to tiles of the lanes, and back.
 
-import { hasTile, stepsAbout, tileNumber } from "../run/model.js";
+import { hasTile, range, stepsAbout, tileNumber } from "../run/model.js";
 
 // The tiles that a player works on, each with its kernel: of the step that it stands at, or of all that are
 // under way at a moment.
@@ -8,9 +8,10 @@ export function tilesAt(timeline, at) {
   const { model, moments } = timeline;
   if (at.step >= 0) return tilesOfStep(model, at.step, at.phase);
   if (at.time === undefined || !at.started || at.finished) return [];
-  const steps = Array.from({ length: model.count }, (_, i) => i);
   const isUnderWay = (i) => moments.start[i] <= at.time && at.time < moments.end[i];
-  return steps.filter((i) => isUnderWay(i) && hasTile(model, i)).flatMap((i) => tilesOfStep(model, i));
+  return range(model.count)
+    .filter((i) => isUnderWay(i) && hasTile(model, i))
+    .flatMap((i) => tilesOfStep(model, i));
 }
 
 function tilesOfStep(model, step, phase = null) {

@@ -1,7 +1,7 @@
 // The numbers of a tile step: which matrix stands in which slot of the kernel's figure, and the state of a
 // row.
 
-import { hasTile, rowCount, stepsOfTile, tileNumber, valueAt } from "./model.js";
+import { hasTile, range, rowCount, stepsOfTile, tileNumber, valueAt } from "./model.js";
 
 // The figure of a step's kernel; null if it has none.
 export function figureOf(model, step) {
@@ -135,7 +135,7 @@ export function toldRow(model, step, pinned) {
 export function stepToOpen(model, from, pinned) {
   const isOpenable = (step) => figureOf(model, step) !== null;
   const isOfRow = (step) => model.q[step] === pinned.q && model.head[step] === pinned.head;
-  const steps = Array.from({ length: model.count }, (_, step) => step).filter(isOpenable);
+  const steps = range(model.count).filter(isOpenable);
   if (!pinned) return steps.find((step) => step >= from) ?? steps.at(-1) ?? -1;
   if (isOpenable(from) && isOfRow(from)) return from;
   const far = (step) => {

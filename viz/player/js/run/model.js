@@ -10,6 +10,9 @@ export function decode(text, ArrayType) {
   return new ArrayType(bytes.buffer);
 }
 
+// Numbers from 0 to before an end.
+export const range = (end) => Array.from({ length: end }, (_, i) => i);
+
 const models = new WeakMap();
 
 // The model of a run, made once for the same data.
@@ -149,15 +152,9 @@ function scaleShares({ share, kv, kvEnd, kernels, kernel }) {
 }
 
 // Steps of each kernel about each query tile, in the order in which they ran.
-function groupByTile(model) {
-  const groups = new Map();
-  for (let i = 0; i < model.count; i++) {
-    if (model.q[i] < 0) continue;
-    const key = tileKey(model.kernel[i], model.head[i], model.q[i]);
-    if (!groups.has(key)) groups.set(key, []);
-    groups.get(key).push(i);
-  }
-  return groups;
+function groupByTile({ count, kernel, head, q }) {
+  const steps = range(count).filter((i) => q[i] >= 0);
+  return Map.groupBy(steps, (i) => tileKey(kernel[i], head[i], q[i]));
 }
 
 function tileKey(kernel, head, q) {
@@ -213,7 +210,7 @@ function makeStrip(model, strip) {
   const along = strip.side === "top" ? "kv" : "q";
   const count = along === "kv" ? model.kvTiles : model.qTiles;
   const inParts = strip.parted && model.keyParts.length > 0;
-  const edges = inParts ? model.keyParts : Array.from({ length: count + 1 }, (_, i) => i);
+  const edges = inParts ? model.keyParts : range(count + 1);
   // Zeros, which are made of nothing, fill it no more than before.
   const fills = ({ loads, needs, stores }) => stores.includes(strip.name) && loads.length + needs.length > 0;
   const fillers = model.kernels.map(({ phases }) => phases.flat().some(fills));
@@ -227,14 +224,11 @@ export function fillingSteps(model, strip, head) {
 }
 
 function findFilling(model, strip, head) {
-  const count = strip.along === "kv" ? model.kvTiles : model.qTiles;
-  const tiles = Array.from({ length: count }, () => []);
+  const tiles = range(strip.along === "kv" ? model.kvTiles : model.qTiles).map(() => []);
   for (let i = 0; i < model.count; i++) {
     if (!strip.fillers[model.kernel[i]] || model.head[i] !== head) continue;
-    if (strip.along === "q" && model.q[i] >= 0) tiles[model.q[i]].push(i);
-    if (strip.along === "kv" && model.kv[i] >= 0) {
-      for (let kv = model.kv[i]; kv < model.kvEnd[i]; kv++) tiles[kv].push(i);
-    }
+    const [first, end] = strip.along === "kv" ? [model.kv[i], model.kvEnd[i]] : [model.q[i], model.q[i] + 1];
+    for (let tile = Math.max(first, 0); tile < end; tile++) tiles[tile].push(i);
   }
   return tiles;
 }

@@ -28,7 +28,7 @@ export const SENTENCES = {
   ],
   rescale: [
     "If m grew, all that was summed up so far, l and O, shrinks by α = e^(old m − new m).",
-    "In {who}: α = e^({oldM} − {m}) = {alpha}, l = {alpha} × {oldL} + {more} = {l}.",
+    "In {who}: {rescaled}.",
     "l and O stay 0",
   ],
   "rescale output": [
@@ -142,13 +142,21 @@ function scoreWords(model, at, rowIn) {
   };
 }
 
-function stateWords({ oldM, oldL, m, l, alpha }, P) {
-  const added = P?.reduce((total, value) => total + value, 0);
-  const more = added ?? l - alpha * oldL;
-  const numbers = { oldM, oldL, m, l, alpha, more, kept: (alpha * oldL) / l, lseOfState: m + Math.log(l) };
+function stateWords(state, P) {
+  const { oldM, oldL, m, l, alpha } = state;
+  const numbers = { oldM, oldL, m, l, alpha, kept: (alpha * oldL) / l, lseOfState: m + Math.log(l) };
   const words = Object.entries(numbers).map(([name, value]) => [name, formatSteady(value)]);
+  const added = P ? formatSteady(P.reduce((total, value) => total + value, 0)) : "";
   const grows = m > oldM ? `grows from ${formatSteady(oldM)} to` : "stays";
-  return { ...Object.fromEntries(words), added: P ? formatSteady(added) : "", grows };
+  return { ...Object.fromEntries(words), added, grows, rescaled: rescaleWords(state) };
+}
+
+// α and the new l of a row, with their arithmetic.
+export function rescaleWords(state) {
+  const { oldM, oldL, m, l, alpha } = state;
+  const [a, added] = [alpha, l - alpha * oldL].map(formatSteady);
+  const factor = `α = e^(${formatSteady(oldM)} − ${formatSteady(m)}) = ${a}`;
+  return `${factor}, l = ${a} × ${formatSteady(oldL)} + ${added} = ${formatSteady(l)}`;
 }
 
 const firstOf = (values) => (values ? formatSteady(values[0]) : "");

@@ -4,6 +4,7 @@ import { button, element } from "../controls/dom.js";
 import { figureOf, matrixOf, rowOf, softmaxState } from "../run/figure.js";
 import { formatSteady } from "../run/formats.js";
 import { isInPart } from "../run/model.js";
+import { rescaleWords } from "../run/sentences.js";
 
 const NAMES = { m: "new max m", alpha: "rescale factor α", l: "new sum l" };
 const number = formatSteady;
@@ -129,15 +130,11 @@ export function parseNumber(text) {
   return plain === "" ? NaN : Number(plain);
 }
 
-function solution({ oldM, oldL, m, l, alpha }, scores, isPart) {
+function solution(state, scores, isPart) {
+  const { oldM, m } = state;
   const keys = isPart ? "key of this part" : "key";
   if (m === -Infinity) return `The row has seen no ${keys} so far: m stays −∞, and l and O stay 0.`;
-  const added = sumOf(scores, m);
-  const factor =
-    oldM === -Infinity ? "α = e^(−∞) = 0" : `α = e^(${number(oldM)} − ${number(m)}) = ${number(alpha)}`;
-  const larger = `m is the larger of ${number(oldM)} and ${number(Math.max(...scores))}`;
-  const sum = `l = ${number(alpha)} × ${number(oldL)} + ${number(added)} = ${number(l)}`;
-  return `${larger}. ${factor}. ${sum}.`;
+  return `m is the larger of ${number(oldM)} and ${number(Math.max(...scores))}. ${rescaleWords(state)}.`;
 }
 
 const sumOf = (scores, max) =>
