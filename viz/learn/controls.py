@@ -1,4 +1,9 @@
-"""Inputs that the chapters share. Each is bound to the URL by its key."""
+"""Inputs that the chapters share. Each is bound to the URL by its key.
+
+Streamlit's own binding needs a default value for the widget, and Streamlit warns if code then sets the value.
+So for widgets that code sets too, such as a slider that buttons move, the URL is the state: it is read before
+the widget is drawn, and written when the value changes.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +14,11 @@ import streamlit as st
 
 from kernels.device.gpus import DEFAULT_GPU, GPUS
 from kernels.problem import BLOCKS
-from viz.learn.url_state import keep_in_url, take_from_url
 from viz.shared import runs
 
 Number = TypeVar("Number", int, float)
 Option = TypeVar("Option")
+Value = TypeVar("Value", int, str)
 Width = int | Literal["stretch"]
 HEAD_DIMS = (16, 32, 64, 128, 256)
 TILE_SIZES = tuple(block for block in BLOCKS if block >= 16)
@@ -83,3 +88,37 @@ def switch(
         label_visibility="collapsed",
     )
     return chosen or first
+
+
+def take_from_url(key: str, default: Value, read: Callable[[str], Value]) -> None:
+    """Give the widget with this key the value in the URL.
+
+    `default` if there is none, or if `read` raises ValueError. Call this before the widget, and give the
+    widget no default.
+    """
+    if st.session_state.pop(_moved(key), False):
+        return  # the widget has this value already, and the reader may be moving it on
+    text = st.query_params.get(key)
+    try:
+        st.session_state[key] = default if text is None else read(text)
+    except ValueError:
+        st.session_state[key] = default
+
+
+def put_in_url(key: str, value: int | str, default: int | str | None = None) -> None:
+    """Write a value to the URL, or take it out if it is the default. For the callback of a button."""
+    if value == default:
+        st.query_params.pop(key, None)
+    else:
+        st.query_params[key] = str(value)
+
+
+def keep_in_url(key: str, default: int | str | None = None) -> None:
+    """Write the value that the reader gave to the widget with this key. For its `on_change`."""
+    put_in_url(key, st.session_state[key], default)
+    st.session_state[_moved(key)] = True
+
+
+def _moved(key: str) -> str:
+    """Where it is noted that this run of the page was started by the widget itself."""
+    return f"{key} moved"

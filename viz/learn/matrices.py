@@ -41,7 +41,7 @@ class Matrix:
     """A row with a frame."""
 
 
-def looks(shape: tuple[int, int], rest: str = "plain", **regions: tuple[slice, slice]) -> np.ndarray:
+def looks(shape: tuple[int, ...], rest: str = "plain", **regions: tuple[slice, slice]) -> np.ndarray:
     """Looks (rows, columns): `rest`, except in the regions, which are named by their look. Later ones win."""
     array = np.full(shape, rest, dtype=object)
     for look, region in regions.items():
@@ -51,50 +51,38 @@ def looks(shape: tuple[int, int], rest: str = "plain", **regions: tuple[slice, s
 
 def matrices_html(parts: Sequence[Matrix | str], colors: theme.Palette) -> str:
     """One equation: matrices, and the signs between them as strings. Hovering shows all digits."""
-    drawn, sign = [], ""
+    drawn, sign, columns = "", "", 0
     for part in parts:  # a sign stays with the matrix after it, so that lines begin with their signs
         if isinstance(part, Matrix):
-            drawn.append(f'<div class="term-of">{sign}{_figure(part, colors)}</div>')
+            drawn += f'<div class="term-of">{sign}{_figure(part, colors)}</div>'
+            columns += part.values.shape[1] if part.values.ndim == 2 else 1
             sign = ""
         else:
             sign += f'<span class="sign">{part}</span>'
-    if sign:
-        drawn.append(sign)
-    matrices = [part for part in parts if isinstance(part, Matrix)]
-    columns = sum(matrix.values.shape[1] if matrix.values.ndim == 2 else 1 for matrix in matrices)
     size = "1.15rem" if columns <= LARGE_UP_TO else "0.95rem"
-    return f'<div class="matrices" style="font-size:{size}">{"".join(drawn)}</div>'
+    return f'<div class="matrices" style="font-size:{size}">{drawn}{sign}</div>'
 
 
 def _figure(matrix: Matrix, colors: theme.Palette) -> str:
     values = matrix.values if matrix.values.ndim == 2 else matrix.values[:, None]
     finite = np.abs(values[np.isfinite(values)])
-    largest = float(finite.max()) if finite.size and finite.max() > 0 else 1.0
-    whole = bool((finite == np.round(finite)).all())
-    rows = []
+    largest, whole = finite.max(initial=0.0) or 1.0, bool((finite == np.round(finite)).all())
+    rows = ""
     for row, numbers in enumerate(values.tolist()):
-        entries = "".join(
-            _entry(matrix, value, largest, whole, row, column) for column, value in enumerate(numbers)
-        )
-        rows.append(
-            f'<tr class="marked">{entries}</tr>' if row == matrix.marked_row else f"<tr>{entries}</tr>"
-        )
+        entries = (_entry(matrix, value, largest, whole, row, column) for column, value in enumerate(numbers))
+        marked = ' class="marked"' if row == matrix.marked_row else ""
+        rows += f"<tr{marked}>{''.join(entries)}</tr>"
     shape = " × ".join(map(str, matrix.values.shape))
     caption = f"<figcaption>{matrix.label} <small>({shape})</small></figcaption>"
     note = f"<small>{matrix.note}</small>" if matrix.note else ""
-    color = getattr(colors, matrix.color)
-    lit = symbol_class(matrix.label.partition(" ")[0])
-    table = f"<table>{''.join(rows)}</table>"
-    return f'<figure class="{lit}" style="--tensor:{color}">{caption}{table}{note}</figure>'
+    lit, color = symbol_class(matrix.label.partition(" ")[0]), getattr(colors, matrix.color)
+    return f'<figure class="{lit}" style="--tensor:{color}">{caption}<table>{rows}</table>{note}</figure>'
 
 
 def _entry(matrix: Matrix, value: float, largest: float, whole: bool, row: int, column: int) -> str:
-    tile = matrix.tile or (0, 0)
-    names = [
-        name
-        for name, index, size in (("top", row, tile[0]), ("left", column, tile[1]))
-        if size and index and index % size == 0
-    ]
+    tile_rows, tile_columns = matrix.tile or (row + 1, column + 1)
+    names = ["top"] if row and row % tile_rows == 0 else []
+    names += ["left"] if column and column % tile_columns == 0 else []
     text, style = format_entry(value, whole), ""
     if matrix.looks is None:
         tint = STRONGEST_TINT * min(abs(value) / largest, 1.0) if math.isfinite(value) else 0.0

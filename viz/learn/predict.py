@@ -46,21 +46,16 @@ def ask(words: Words, section: str, key: str, options: Sequence[str], right: str
 
 def _gave_up(key: str) -> bool:
     """Whether the reader has asked to see the answer; until then the button for it."""
-    if st.session_state.get(f"{key}_shown"):
-        return True
-    st.button(
-        "Show", f"{key}_show", icon=":material/visibility:", type="tertiary", on_click=_show, args=(key,)
-    )
-    return False
-
-
-def _show(key: str) -> None:
-    st.session_state[f"{key}_shown"] = True
+    shown = {f"{key}_shown": True}
+    if not st.session_state.get(f"{key}_shown"):
+        icon, show = ":material/visibility:", st.session_state.update
+        st.button("Show", f"{key}_show", icon=icon, type="tertiary", on_click=show, args=(shown,))
+        return False
+    return True
 
 
 def type_in(key: str, question: str, wanted: Sequence[Quantity], because: str) -> bool:
     """Numbers to type. Whether all are right or have been shown; each wrong one is told by its slip."""
-    shown_key = f"{key}_shown"
     with st.container(border=True, key=f"predict_{key}"):
         say(f"**Predict.** {question}")
         with st.form(f"{key}_form", border=False):
@@ -77,37 +72,23 @@ def type_in(key: str, question: str, wanted: Sequence[Quantity], because: str) -
                 for quantity in wanted
             ]
             row.form_submit_button("Check", icon=":material/check:")
-            shown = row.form_submit_button("Show", icon=":material/visibility:")
-        if shown:
-            st.session_state[shown_key] = True
+            if row.form_submit_button("Show", icon=":material/visibility:"):
+                st.session_state[f"{key}_shown"] = True
         st.caption(
             "Three significant digits are enough, as in 0.0498 or 20.1. A number counts as right if it "
             f"is off by at most {100 * RELATIVE:g} % of the right one plus {ABSOLUTE}."
         )
-        verdicts = [
-            (quantity, *judge(quantity, number))
-            for quantity, number in zip(wanted, given, strict=True)
-            if number is not None
-        ]
-        _feedback(verdicts)
-        solved = len(verdicts) == len(wanted) and all(right for _, right, _ in verdicts)
-        if solved or st.session_state.get(shown_key):
-            values = ", ".join(
-                f"**{quantity.name} = {format_number(quantity.value)}**" for quantity in wanted
-            )
-            say(f"{values}. {because}")
+        lines, rights = [], 0
+        for quantity, number in zip(wanted, given, strict=True):
+            if number is not None:
+                right, slip = judge(quantity, number)
+                rights += right
+                badge = ":green-badge[:material/check:" if right else ":red-badge[:material/close:"
+                lines.append(f"{badge} {quantity.name}] {'right' if right else slip or 'not yet'}")
+        if lines:
+            st.markdown("  \n".join(lines))
+        if rights == len(wanted) or st.session_state.get(f"{key}_shown"):
+            values = (f"**{quantity.name} = {format_number(quantity.value)}**" for quantity in wanted)
+            say(f"{', '.join(values)}. {because}")
             return True
     return False
-
-
-def _feedback(verdicts: Sequence[tuple[Quantity, bool, str]]) -> None:
-    """Which parts are right, and which slip gives a wrong one."""
-    if not verdicts:
-        return
-    lines = []
-    for quantity, right, slip in verdicts:
-        if right:
-            lines.append(f":green-badge[:material/check: {quantity.name}] right")
-        else:
-            lines.append(f":red-badge[:material/close: {quantity.name}] {slip or 'not yet'}")
-    st.markdown("  \n".join(lines))

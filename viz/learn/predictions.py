@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -18,8 +19,8 @@ class Quantity:
 
     name: str
     value: float
-    slips: tuple[tuple[float, str], ...] = ()
-    """(wrong value, the slip in words)."""
+    slips: Mapping[str, float] = field(default_factory=dict)
+    """The slip in words -> its value."""
 
 
 def near(given: float, value: float) -> bool:
@@ -33,84 +34,61 @@ def judge(quantity: Quantity, given: float) -> tuple[bool, str]:
     """Whether the number is right; if not, the slip that gives it, or "" if none is known."""
     if near(given, quantity.value):
         return True, ""
-    return False, next((words for value, words in quantity.slips if near(given, value)), "")
+    return False, next((words for words, value in quantity.slips.items() if near(given, value)), "")
 
 
 def next_state(step: Update) -> tuple[Quantity, Quantity, Quantity]:
     """m, alpha and l after a block of scores joins a row."""
-    m_before, l_before, scores = step.m_before, step.l_before, step.scores
+    m, l, scores = step.m_before, step.l_before, step.scores
     block_max = float(scores.max())
-    kept = step.alpha * l_before
     with np.errstate(over="ignore"):  # a slip that gives infinity is nobody's answer
-        inverse, of_max = float(np.exp(step.m - m_before)), float(np.exp(block_max))
-        with_old_max = float(np.exp(scores - m_before).sum())
-        with_block_max = float(np.exp(scores - block_max).sum())
-    return (
-        Quantity(
-            "m",
-            step.m,
-            (
-                (block_max, "this is the largest of the new scores alone; the old m is larger"),
-                (m_before, "this is the old m, but one of the new scores is larger"),
-            ),
-        ),
-        Quantity(
-            "α",
-            step.alpha,
-            (
-                (1.0, "1 would mean that m stayed, but it grew"),
-                (inverse, "this is exp(new m − old m), the inverse: the old sum has to shrink when m grows"),
-                (m_before - step.m, "this is old m − new m; exp of it is missing"),
-                (of_max, "this is exp of the new max; the factor is exp of the difference, old m − new m"),
-            ),
-        ),
-        Quantity(
-            "l",
-            step.l,
-            (
-                (l_before + step.added, _NOT_RESCALED),
-                (l_before + with_old_max, "the new terms were computed with the old m"),
-                (step.added, _DROPPED),
-                (kept, _NOT_ADDED),
-                (
-                    kept + with_block_max,
-                    "the new terms were computed with the max of this block; the larger old m stays",
-                ),
-            ),
-        ),
-    )
+        inverse, of_max = float(np.exp(step.m - m)), float(np.exp(block_max))
+        with_old_max, with_block_max = (float(np.exp(scores - each).sum()) for each in (m, block_max))
+    of_m = {
+        "this is the largest of the new scores alone; the old m is larger": block_max,
+        "this is the old m, but one of the new scores is larger": m,
+    }
+    of_alpha = {
+        "1 would mean that m stayed, but it grew": 1.0,
+        "this is exp(new m − old m), the inverse: the old sum has to shrink when m grows": inverse,
+        "this is old m − new m; exp of it is missing": m - step.m,
+        "this is exp of the new max; the factor is exp of the difference, old m − new m": of_max,
+    }
+    of_l = {
+        NOT_RESCALED: l + step.added,
+        "the new terms were computed with the old m": l + with_old_max,
+        DROPPED: step.added,
+        NOT_ADDED: step.alpha * l,
+        BLOCK_MAX: step.alpha * l + with_block_max,
+    }
+    return Quantity("m", step.m, of_m), Quantity("α", step.alpha, of_alpha), Quantity("l", step.l, of_l)
 
 
 def next_numerator(y_before: float, step: Update, values: np.ndarray) -> Quantity:
     """Y after the block, whose keys have these values (keys,): Y' = alpha Y + sum exp(x - m') v."""
-    added = float(step.terms @ values)
-    kept = step.alpha * y_before
-    return Quantity(
-        "Y",
-        kept + added,
-        (
-            (y_before + added, _NOT_RESCALED),
-            (added, _DROPPED),
-            (kept, _NOT_ADDED),
-            (kept + step.added, "the new terms are not multiplied by their values"),
-        ),
-    )
+    added, kept = float(step.terms @ values), step.alpha * y_before
+    slips = {
+        NOT_RESCALED: y_before + added,
+        DROPPED: added,
+        NOT_ADDED: kept,
+        "the new terms are not multiplied by their values": kept + step.added,
+    }
+    return Quantity("Y", kept + added, slips)
 
 
 def weight_of_lse(score: float, lse: float) -> Quantity:
     """A weight of P from its score and the lse of its row: exp(score - lse)."""
-    return Quantity(
-        "P",
-        float(np.exp(score - lse)),
-        (
-            (float(np.exp(score)), "this is e^score; lse is not subtracted"),
-            (float(np.exp(lse - score)), "this is exp(lse − score), the inverse"),
-            (score - lse, "this is score − lse; exp of it is missing"),
-            (float(np.exp(score)) / lse if lse else np.inf, "lse is subtracted inside exp, not divided by"),
-        ),
-    )
+    exponential = float(np.exp(score))
+    slips = {
+        "this is e^score; lse is not subtracted": exponential,
+        "this is exp(lse − score), the inverse": float(np.exp(lse - score)),
+        "this is score − lse; exp of it is missing": score - lse,
+        "lse is subtracted inside exp, not divided by": exponential / lse if lse else np.inf,
+    }
+    return Quantity("P", float(np.exp(score - lse)), slips)
 
 
-_NOT_RESCALED = "the old sum was added without being rescaled by α"
-_DROPPED = "the old sum was dropped; it has to be multiplied by α and kept"
-_NOT_ADDED = "the old sum was rescaled, but the new terms were not added"
+NOT_RESCALED = "the old sum was added without being rescaled by α"
+DROPPED = "the old sum was dropped; it has to be multiplied by α and kept"
+NOT_ADDED = "the old sum was rescaled, but the new terms were not added"
+BLOCK_MAX = "the new terms were computed with the max of this block; the larger old m stays"

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from viz.learn.controls import switch
-from viz.learn.url_state import keep_in_url, put_in_url, take_from_url
+from viz.learn.controls import keep_in_url, put_in_url, switch, take_from_url
 
 if TYPE_CHECKING:
     from viz.learn.chapters import Chapter

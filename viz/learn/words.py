@@ -2,9 +2,9 @@
 
 In a section, `{{name}}` is a number and `[[row max|m]]` a term of the glossary. A line `<name>` is what the
 page gives by that name, or else the section of that name; several in a line stand side by side, `<name:3>`
-three times as wide as `<other>`. A paragraph that begins with `> ` is small print, `# ` begins a heading, and lines that begin with `$$ ` are
-formulas side by side. `### ` begins what is folded, and `---` ends it. A line that ends with a backslash
-ends a line on the page.
+three times as wide as `<other>`. A paragraph that begins with `> ` is small print, `# ` begins a heading, and
+lines that begin with `$$ ` are formulas side by side. `### ` begins what is folded, and `---` ends it. A line
+that ends with a backslash ends a line on the page.
 """
 
 from __future__ import annotations

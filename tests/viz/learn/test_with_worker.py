@@ -86,8 +86,7 @@ def test_every_line_is_checked_against_autograd_and_the_kernels_and_without_them
     assert len(green(app)) >= len(LINE_WORDS) + 9
 
 
-def test_the_loop_orders_are_counted_by_the_kernels(monkeypatch):
-    monkeypatch.setattr("viz.learn.gradients.maths_traffic.can_run", lambda problem: False)  # nor by NumPy
+def test_the_loop_orders_are_counted_by_the_kernels():
     tiles = {"gradients_block_m": 16, "gradients_block_n": 32}
     app = open_whole_chapter(
         "gradients", gradients_view="Traffic", gradients_tokens=64, gradients_head_dim=16, **tiles

@@ -10,18 +10,7 @@ import plotly.graph_objects as go
 
 from viz.learn.after.maths import ROUNDING, Clocks, LateRescale, Occupancy, PrecisionResult, SplitRow
 from viz.shared import theme
-from viz.shared.figures.charts import (
-    DOWNWARDS,
-    OUTSIDE,
-    chart,
-    framed,
-    hatched,
-    lengths,
-    line,
-    note,
-    points,
-    rows,
-)
+from viz.shared.figures import charts
 from viz.shared.formats import format_count, format_error
 
 SMS_PER_LINE = 33
@@ -49,7 +38,7 @@ def sm_figure(programs_of_sm: np.ndarray, programs: int, colors: theme.Palette) 
     busy, hidden = int((programs_of_sm > 0).sum()), {"visible": False}
     title = f"<b>{busy} of {sms} SMs busy</b>, {format_count(programs, 'program')}"
     margin = {"l": 0, "r": 0, "t": 30, "b": 2}
-    return chart([heat], colors, 44 + 22 * lines, title, hidden, hidden, title_x=0, margin=margin)
+    return charts.chart([heat], colors, 44 + 22 * lines, title, hidden, hidden, title_x=0, margin=margin)
 
 
 def split_steps_figure(
@@ -60,17 +49,19 @@ def split_steps_figure(
     of_plan = [[plan.programs, plan.waves, plan.tiles_per_split] for plan in curve]
     hover = "%{x} parts of %{customdata[2]} tiles: %{customdata[0]} programs, waves: %{customdata[1]}, "
     dots: dict[str, Any] = {"mode": "lines+markers", "marker_size": 7, "name": "each number of parts"}
-    traces = [line(x, y, colors.muted, customdata=of_plan, hovertemplate=f"{hover}%{{y}} tile steps", **dots)]
+    traces = [
+        charts.line(x, y, colors.muted, customdata=of_plan, hovertemplate=f"{hover}%{{y}} tile steps", **dots)
+    ]
     for plan, name, color, symbol, size in (
         (rule, "the kernel's rule", colors.flash, "diamond", 15),
         (chosen, "your choice", colors.now, "circle-open", 18),
     ):
         edge = {"width": 3, "color": color}
-        traces.append(points([plan.splits], [plan.tile_steps], color, size, symbol, edge, name=name))
+        traces.append(charts.points([plan.splits], [plan.tile_steps], color, size, symbol, edge, name=name))
     ticks = [2**exponent for exponent in range(max(*x, *y).bit_length())]
     axes = ({"type": "log", "tickvals": ticks[:: 1 if largest <= 1024 else 2]} for largest in (x[-1], max(y)))
     title, legend = "tile steps until the last program ends, by parts", {"y": -0.12, "yanchor": "top"}
-    return chart(traces, colors, 300, title, *axes, legend=legend)
+    return charts.chart(traces, colors, 300, title, *axes, legend=legend)
 
 
 def parts_figure(row: SplitRow, colors: theme.Palette) -> go.Figure:
@@ -87,7 +78,7 @@ def parts_figure(row: SplitRow, colors: theme.Palette) -> go.Figure:
     )
     title = "weight of each part, exp(lse of the part − lse)"
     x = {"title": "part", "dtick": 1 if len(keys) <= 16 else None}
-    return chart([bars], colors, 240, title, x, {"rangemode": "tozero", "nticks": 5}, bargap=0.15)
+    return charts.chart([bars], colors, 240, title, x, {"rangemode": "tozero", "nticks": 5}, bargap=0.15)
 
 
 UNIT_LOOKS = {"tensor cores": ("query", ""), "exponentials": ("key", "x"), "polynomial": ("value", ".")}
@@ -106,11 +97,11 @@ def clocks_figure(clocks: Clocks, colors: theme.Palette, with_overlap: bool = Tr
             slowest = max(each, key=each.__getitem__)
             shown[f"{gpu}, overlapped"] = {slowest: each[slowest]}
     bars = [
-        rows(
+        charts.rows(
             list(shown),
             [each.get(unit) for each in shown.values()],
             name=unit,
-            marker=hatched(getattr(colors, color), pattern, colors),
+            marker=charts.hatched(getattr(colors, color), pattern, colors),
             text=[f"{each[unit]:,.0f}" if len(each) == 1 and unit in each else "" for each in shown.values()],
             textposition="inside",
             textfont_color=colors.background,
@@ -120,7 +111,9 @@ def clocks_figure(clocks: Clocks, colors: theme.Palette, with_overlap: bool = Tr
         if any(each[unit] for each in clocks.values())
     ]
     x = {"title": "clocks of one SM for one tile"}
-    return chart(bars, colors, 76 + 32 * len(shown), "", x, DOWNWARDS, barmode="stack", bargap=0.18)
+    return charts.chart(
+        bars, colors, 76 + 32 * len(shown), "", x, charts.DOWNWARDS, barmode="stack", bargap=0.18
+    )
 
 
 def precision_figure(results: Sequence[PrecisionResult], colors: theme.Palette) -> go.Figure:
@@ -129,17 +122,19 @@ def precision_figure(results: Sequence[PrecisionResult], colors: theme.Palette) 
     looks = {"rotated": colors.flash, "e4m3": colors.standard, "float16": colors.muted}
     shades = [next(looks[word] for word in looks if word in result.label) for result in results]
     errors = [result.rmse for result in results]
-    bars = rows(
+    bars = charts.rows(
         [result.label.replace(", ", ",<br>", 1) for result in results],
         errors,
-        marker=hatched(shades, patterns, colors),
+        marker=charts.hatched(shades, patterns, colors),
         text=[format_error(error) for error in errors],
-        **OUTSIDE,
+        **charts.OUTSIDE,
         customdata=[result.largest for result in results],
         hovertemplate="%{y}: RMSE %{x:.2e}, largest %{customdata:.2e}<extra></extra>",
     )
     title = "root mean square error of O against float64"
-    return chart([bars], colors, 330, title, lengths(max(errors), 1.5), DOWNWARDS, bargap=0.25)
+    return charts.chart(
+        [bars], colors, 330, title, charts.lengths(max(errors), 1.5), charts.DOWNWARDS, bargap=0.25
+    )
 
 
 def rotation_figure(before: np.ndarray, after: np.ndarray, colors: theme.Palette) -> go.Figure:
@@ -150,7 +145,7 @@ def rotation_figure(before: np.ndarray, after: np.ndarray, colors: theme.Palette
         go.Bar(name="rotated", y=np.abs(after), marker_color=colors.flash, hovertemplate=hover),
     ]
     title = "magnitudes of the row of K with the largest entry"
-    return chart(bars, colors, 260, title, {"title": "feature"}, margin_t=66, bargap=0.1)
+    return charts.chart(bars, colors, 260, title, {"title": "feature"}, margin_t=66, bargap=0.1)
 
 
 def late_rescale_figure(results: Sequence[LateRescale], chosen: int, colors: theme.Palette) -> go.Figure:
@@ -159,25 +154,25 @@ def late_rescale_figure(results: Sequence[LateRescale], chosen: int, colors: the
     bars = go.Bar(
         x=[f"2<sup>{result.threshold:g}</sup>" for result in results],
         y=shares,
-        marker=framed(colors.state, [result.threshold == chosen for result in results], colors),
+        marker=charts.framed(colors.state, [result.threshold == chosen for result in results], colors),
         text=[f"{result.rescales:,}" for result in results],
-        **OUTSIDE,
+        **charts.OUTSIDE,
         customdata=[result.row_steps for result in results],
         hovertemplate="%{text} of %{customdata:,} row-tile pairs rescale<extra></extra>",
     )
     x = {"title": "the max may grow by this factor without a rescale", "type": "category"}
     y = {"tickformat": ".0%", "range": [0, 1.15 * max(*shares, 0.01)], "nticks": 5}
-    return chart([bars], colors, 280, "rescales, as a share of all row-tile pairs", x, y, bargap=0.25)
+    return charts.chart([bars], colors, 280, "rescales, as a share of all row-tile pairs", x, y, bargap=0.25)
 
 
 def exp2_figure(x: np.ndarray, error: np.ndarray, degree: int, colors: theme.Palette) -> go.Figure:
     """Relative error of the polynomial over [0, 1), with lines at the rounding errors of 16-bit formats."""
-    curve = line(x, error, colors.key, 3, hovertemplate="x %{x:.3f}: %{y:.2e}<extra></extra>")
+    curve = charts.line(x, error, colors.key, 3, hovertemplate="x %{x:.3f}: %{y:.2e}<extra></extra>")
     title = f"relative error of 2<sup>x</sup> by a polynomial of degree {degree}"
     y = {"tickformat": ".0e", "nticks": 7, "exponentformat": "power"}
-    figure = chart([curve], colors, 280, title, {"title": "x"}, y, showlegend=False)
+    figure = charts.chart([curve], colors, 280, title, {"title": "x"}, y, showlegend=False)
     for (name, size), color in zip(ROUNDING.items(), (colors.value, colors.state), strict=True):
         for sign in (1, -1):
             figure.add_hline(y=sign * size, line={"color": color, "dash": "dash", "width": 2})
-        note(figure, f"rounding to {name}", 0.5, y=size, yshift=10, font_color=color)
+        charts.note(figure, f"rounding to {name}", 0.5, y=size, yshift=10, font_color=color)
     return figure

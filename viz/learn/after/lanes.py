@@ -9,7 +9,6 @@ import streamlit as st
 from kernels.algorithms import named
 from kernels.problem import AttentionProblem
 from kernels.problem.presets import LANE_PROBLEMS, PRESETS
-from kernels.recordings import recorded_run
 from viz.learn.after.maths import own_overlap
 from viz.learn.controls import choice
 from viz.learn.predict import ask
@@ -19,6 +18,8 @@ from viz.player.lanes import LanesRun, lanes_data, recorded_lane_runs
 from viz.shared.layout import explore_link
 
 PLAIN, HOPPER = "flash2", "flash3"
+PLAYED = "gpt2"
+"""The preset of which Explore plays lanes."""
 FIRST = "full128"
 """The problem that is shown first: its programs fill all SMs."""
 Pair = tuple[LanesRun, LanesRun]
@@ -48,9 +49,9 @@ def lanes_panel(words: Words) -> None:
         words.draw("lanes overlap", plain=plain, hopper=hopper, problem=problem, own=own)
     else:
         show_lanes(lanes_data((plain,)), "after_plain_lanes")
-    problem, name = _played(plain)
-    label = f"{named(name).label} in Explore: lanes beside the grid of {problem.q_len:,} queries and keys"
-    link = functools.partial(explore_link, label, problem, name, lanes="open")
+    problem = named(HOPPER).with_own_tiles(PRESETS[PLAYED].problem)
+    label = f"{named(HOPPER).label} in Explore: lanes beside the grid of {problem.q_len:,} queries and keys"
+    link = functools.partial(explore_link, label, problem, HOPPER, lanes="open")
     words.draw("lanes source", plain=plain, link=link)
 
 
@@ -58,30 +59,15 @@ def _words(problem: AttentionProblem) -> str:
     return f"{problem.q_heads} heads of {problem.q_len:,} keys, head_dim {problem.head_dim}, {problem.mask}"
 
 
-def _played(plain: LanesRun) -> tuple[AttentionProblem, str]:
-    """What Explore plays with lanes: the Hopper kernel if its run is recorded too, else the plain one."""
-    for preset in PRESETS.values():
-        own = named(HOPPER).with_own_tiles(preset.problem)
-        if (pair := recorded_pair(preset.problem)) and recorded_run(own, HOPPER):
-            return pair[1].lanes.problem, HOPPER
-    return plain.lanes.problem, PLAIN
-
-
 def _predict(words: Words, plain: LanesRun, hopper: LanesRun) -> bool:
     """How much of the time a product is under way; whether the reader has answered."""
     problem, shares = plain.lanes.problem, [f"{run.lanes.product_share:.0%}" for run in (plain, hopper)]
-    product, busy = mean_times_us(hopper)
     options = sorted({*shares, "100%"}, key=lambda share: float(share[:-1]))
     return ask(
         *(words, "lanes question", f"after_lanes_{problem.mask}{problem.head_dim}", options, shares[1]),
-        busy=busy,
-        product=product,
+        busy=hopper.lanes.sm_busy_ns.mean() / 1e3,
+        product=hopper.lanes.sm_product_ns.mean() / 1e3,
         plain=plain,
         hopper=hopper,
         problem=problem,
     )
-
-
-def mean_times_us(run: LanesRun) -> tuple[float, float]:
-    """Means over the SMs: time with a product under way, and time with a program, in µs."""
-    return run.lanes.sm_product_ns.mean() / 1e3, run.lanes.sm_busy_ns.mean() / 1e3

@@ -97,8 +97,7 @@ def costs(problem: AttentionProblem, gpu: Gpu, left_out: str | None = None) -> C
     else:
         forward = standard_requested(problem)
         chip = max(kernel.chip_bytes(problem) for kernel in (SCORES, PRODUCT))
-    whole_rows = left_out == "fusion" or not in_tiles
-    weight_sum, error = tile_sums(problem, left_out != "online softmax", whole_rows)
+    weight_sum, error = tile_sums(problem, left_out != "online softmax")
     return Costs(
         forward_bytes=forward,
         chip_bytes=chip,
@@ -142,19 +141,19 @@ def three_pass_bytes(problem: AttentionProblem) -> int:
 
 
 @functools.lru_cache(maxsize=64)
-def tile_sums(problem: AttentionProblem, online: bool, whole_rows: bool = False) -> tuple[float, float]:
+def tile_sums(problem: AttentionProblem, online: bool) -> tuple[float, float]:
     """(sum of the weights of row 0, largest error of O) over the first ROWS queries, in float64.
 
     The key tiles are joined by the online softmax, or each is normalised alone and the results are added.
-    With `online` and `whole_rows` there is one tile, which holds all keys.
     """
     query, key, value = first_head(problem, ROWS)
-    tile = problem.kv_len if online and whole_rows else problem.block_n
-    steps = tiled_attention(query, key, value, tile, "online" if online else "own")
+    steps = tiled_attention(query, key, value, problem.block_n, "online" if online else "own")
     last = next(step for step in steps if step.last_of_row)
-    terms = [np.exp(step.scores[0] - last.m[0]).sum() for step in steps if step.i == 0] if online else []
-    error = np.abs(steps[-1].output - attention(query, key, value)).max()
-    return float(sum(terms) / last.l[0] if online else last.l[0]), float(error)
+    error = float(np.abs(steps[-1].output - attention(query, key, value)).max())
+    if not online:
+        return float(last.l[0]), error
+    terms = sum(np.exp(step.scores[0] - last.m[0]).sum() for step in steps if step.i == 0)
+    return float(terms / last.l[0]), error
 
 
 CHUNK = 4096

@@ -9,20 +9,7 @@ from dataclasses import dataclass
 import plotly.graph_objects as go
 
 from viz.shared import theme
-from viz.shared.figures.charts import (
-    ABOVE,
-    BEHIND,
-    DOWNWARDS,
-    OUTSIDE,
-    chart,
-    hatched,
-    lengths,
-    line,
-    log_ticks,
-    note,
-    points,
-    rows,
-)
+from viz.shared.figures import charts
 from viz.shared.formats import format_bytes, format_kib, significant
 
 
@@ -42,13 +29,13 @@ def bytes_figure(bars: Sequence[ByteBar], least: int, colors: theme.Palette) -> 
     """Two bars per algorithm, modelled (hatched) and counted (solid). A line at `least`: each tensor once."""
     fills = [getattr(colors, bar.color) for bar in bars]
     traces = [
-        rows(
+        charts.rows(
             [bar.label for bar in bars],
             values,
             name=name,
-            marker=hatched(fills, pattern, colors),
+            marker=charts.hatched(fills, pattern, colors),
             text=["" if value is None else format_bytes(value) for value in values],
-            **OUTSIDE,
+            **charts.OUTSIDE,
             constraintext="none",
             hovertemplate=f"%{{y}}<br>%{{x:,}} bytes, {name}<extra></extra>",
         )
@@ -58,13 +45,13 @@ def bytes_figure(bars: Sequence[ByteBar], least: int, colors: theme.Palette) -> 
         )
     ]
     longest = max(max(bar.modelled, bar.counted or 0) for bar in bars)
-    x, y = lengths(longest, 1.38), {"tickfont_size": 15, "ticklabelstandoff": 6, **DOWNWARDS}
+    x, y = charts.lengths(longest, 1.38), {"tickfont_size": 15, "ticklabelstandoff": 6, **charts.DOWNWARDS}
     looks = {"legend_y": 1.08, "margin_t": 56, "bargap": 0.25}
-    figure = chart(traces, colors, 84 + 62 * len(bars), "", x, y, **looks)
+    figure = charts.chart(traces, colors, 84 + 62 * len(bars), "", x, y, **looks)
     figure.add_vline(x=least, line={"color": colors.text, "width": 1.5, "dash": "dot"})
     # at the right edge of the plot: beside the line it would be cut off on a narrow screen
     words = f"dotted: each input and result once, {format_bytes(least)}"
-    note(figure, words, 1, xref="paper", xanchor="right", **ABOVE)
+    charts.note(figure, words, 1, xref="paper", xanchor="right", **charts.ABOVE)
     return figure
 
 
@@ -91,7 +78,7 @@ def growth_figure(
     for curve in curves:
         color, hover = getattr(colors, curve.color), f"{curve.label}, {axis} = %{{x:,}}: %{{text}}, "
         traces.append(
-            line(
+            charts.line(
                 *(curve.x, curve.y, color, 3 if curve.dash == "solid" else 2, curve.dash),
                 name=curve.label,
                 text=["" if value is None else format_bytes(value) for value in curve.y],
@@ -101,7 +88,7 @@ def growth_figure(
         if of_curve := counted.get(curve.label):
             x, y = zip(*of_curve, strict=True)
             traces.append(
-                points(
+                charts.points(
                     *(x, y, color, 13, "circle", {"color": colors.text, "width": 2}),
                     name=f"{curve.label}, counted",
                     showlegend=False,
@@ -111,9 +98,9 @@ def growth_figure(
             )
     swept = curves[0].x
     ends = [math.log10(min(swept) / 1.1), math.log10(max(swept) * 1.1)]
-    across = log_ticks(swept, [f"{value:,}" for value in swept], title=axis, tickangle=0, range=ends)
+    across = charts.log_ticks(swept, [f"{value:,}" for value in swept], title=axis, tickangle=0, range=ends)
     up = {"type": "log", "exponentformat": "SI", "ticksuffix": "B", "dtick": 1}
-    figure = chart(traces, colors, 360, "", across, up, margin_t=48, margin_r=16)
+    figure = charts.chart(traces, colors, 360, "", across, up, margin_t=48, margin_r=16)
     return figure.add_vline(x=here, line={"color": colors.now, "width": 1.5, "dash": "dot"})
 
 
@@ -139,7 +126,7 @@ def blocks_figure(bars: Sequence[SramBar], limits: Mapping[str, int], colors: th
     A bar past its capacity, the first limit unless it has its own, says by how many KiB.
     """
     traces = [
-        rows(
+        charts.rows(
             [bar.label],
             [size],
             showlegend=False,
@@ -158,17 +145,17 @@ def blocks_figure(bars: Sequence[SramBar], limits: Mapping[str, int], colors: th
         for name, size in bar.blocks
     ]
     longest = max(*(bar.total for bar in bars), *limits.values())
-    x, y = lengths(longest, 1.32), {"tickfont_size": 14, "ticklabelstandoff": 6, **DOWNWARDS}
+    x, y = charts.lengths(longest, 1.32), {"tickfont_size": 14, "ticklabelstandoff": 6, **charts.DOWNWARDS}
     looks = {"barmode": "stack", "bargap": 0.35, "margin_t": 30 + 18 * len(limits)}
-    figure = chart(traces, colors, 96 + 58 * len(bars), "", x, y, **looks)
+    figure = charts.chart(traces, colors, 96 + 58 * len(bars), "", x, y, **looks)
     for bar in bars:
         over = bar.total - (bar.capacity or next(iter(limits.values())))
         words = format_kib(bar.total) + (f" (+{significant(over / 1024)})" if over > 0 else "")
         look = {"bgcolor": colors.background, "font_color": colors.bad if over > 0 else colors.text}
-        note(figure, words, bar.total, y=bar.label, **BEHIND, **look)
+        charts.note(figure, words, bar.total, y=bar.label, **charts.BEHIND, **look)
     for index, (label, size) in enumerate(limits.items()):  # the first is solid
         color, dash = (colors.muted, "dash") if index else (colors.now, "solid")
         figure.add_vline(x=size, layer="below", line={"color": color, "width": 2, "dash": dash})
         side = "right" if size > 0.5 * longest else "left"
-        note(figure, label, size, xanchor=side, yshift=18 * index, **ABOVE)
+        charts.note(figure, label, size, xanchor=side, yshift=18 * index, **charts.ABOVE)
     return figure

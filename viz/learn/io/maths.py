@@ -59,20 +59,12 @@ def row_wise_rows(length: int, d: int, memory: int) -> int:
     """Rows of S that the row-wise algorithm computes at once; 0 if not even one row of S fits.
 
     All of them if Q, K, V, a row of S and a row of O fit (algorithm 1). Else as many as fit with their rows
-    of Q and O and a K/V tile of as many keys, at most d: the four blocks of `forward_blocks`. Eq 39 counts S
-    alone, SRAM / N, which is the same order.
+    of Q and O and a K/V tile of as many keys, at most d. Eq 39 counts S alone, SRAM / N: the same order.
     """
     if 3 * length * d + length + d <= memory:
         return length
-    rows = memory // (length + 2 * d)  # without the K/V tile
-    while rows and sum(row_wise_blocks(rows, length, d).values()) > memory:
-        rows -= 1
-    return min(rows, length)
-
-
-def row_wise_blocks(rows: int, length: int, d: int) -> dict[str, int]:
-    """The same four blocks as `forward_blocks`, with whole rows of S."""
-    return forward_blocks(BlockSizes(rows, min(rows, d)), d) | {"S": rows * length}
+    rows = memory // (length + 3 * d)
+    return min(rows if rows < d else (memory - d * d) // (length + 2 * d), length)
 
 
 def row_wise_block(problem: AttentionProblem, memory_bytes: int) -> int | None:

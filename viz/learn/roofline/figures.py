@@ -63,8 +63,8 @@ def roofline_figure(
     ends = [math.log10(end) for end in INTENSITIES]
     x = {"type": "log", "title": "FLOP per byte of HBM traffic", "dtick": 1, "range": ends}
     rates = [10.0**power for power in range(11, 16)]
-    words = [f"{format_flops(rate)}/s" for rate in rates]
-    y = log_ticks(rates, words, title="attainable, modelled", range=[11, 15.9])
+    ticks = [f"{format_flops(rate)}/s" for rate in rates]
+    y = log_ticks(rates, ticks, title="attainable, modelled", range=[11, 15.9])
     figure = chart(traces, colors, 400, "", x, y)
     figure.add_vline(x=gpu.balance, line={"color": colors.muted, "dash": "dot", "width": 1.5})
     for place, group in enumerate(_groups(dots)):

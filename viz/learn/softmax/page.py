@@ -8,7 +8,7 @@ import numpy as np
 import streamlit as st
 
 from kernels.problem import AttentionProblem
-from viz.learn.controls import switch
+from viz.learn.controls import keep_in_url, put_in_url, switch, take_from_url
 from viz.learn.numbers import UnreadableNumbers, parse_row
 from viz.learn.online import update_tex, update_words
 from viz.learn.predict import ask, type_in
@@ -17,7 +17,6 @@ from viz.learn.softmax import figures
 from viz.learn.softmax import maths as lesson
 from viz.learn.softmax.maths import OnlineStep
 from viz.learn.stepper import parts, stepper
-from viz.learn.url_state import keep_in_url, put_in_url, take_from_url
 from viz.learn.words import Words, links
 from viz.shared.formats import format_number, plain
 from viz.shared.glossary import say
@@ -133,10 +132,7 @@ def _wrong_weights(row: np.ndarray, right: np.ndarray, wrong: np.ndarray) -> Non
     """What the mixed maxima did to the weights."""
     worst = int(np.abs(wrong - right).argmax())
     if abs(wrong[worst] - right[worst]) < 1e-12:
-        st.info(
-            "No harm on this row: its max is in the first block, so m never grows. Try [3, 2, 5, 1].",
-            icon=":material/info:",
-        )
+        st.info(WORDS("no harm"), icon=":material/info:")
     else:
         numbers = {"sum": wrong.sum(), "score": row[worst], "wrong": wrong[worst], "right": right[worst]}
         st.error(WORDS("wrong weights", **numbers), icon=":material/close:")

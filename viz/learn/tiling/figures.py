@@ -42,11 +42,9 @@ def attention_matrices(
         "×",
         Matrix("K<sup>T</sup>", key.T, "key", of_key, (head_dim, tile)),
         "→",
-        _one_tile("S", step.scores, (len(query), len(key)), tile, step),
+        _one_tile("S", step.scores, (len(query), len(key)), tile, step, "hatched: never stored"),
         "×",
-        _value(value, tile, step),
-        "→",
-        _output(tile, step, _output_looks(step, rows)),
+        *_value_and_output(value, tile, step, _output_looks(step, rows)),
     ]
 
 
@@ -57,70 +55,62 @@ def softmax_matrices(
 
     Entries of a finished row of O are marked if they are wrong.
     """
-    shape = (len(exact), len(value))
-    rows = span(step.i, tile)
+    shape, rows = (len(exact), len(value)), span(step.i, tile)
     output_looks = _output_looks(step, rows)
     finished = output_looks == "done"
     finished[rows] |= step.last_of_row
     output_looks[finished & ~np.isclose(step.output, exact)] = "bad"
     state = {"m": step.m, "α": step.alpha, "l": step.l} if online else {"Σ": step.l}
-    of_state = looks((len(exact), 1), "empty", now=(rows, ALL))
-    columns = [
-        Matrix(name, _column(values, rows, len(exact)), "state", of_state, (tile, 1))
-        for name, values in state.items()
-    ]
     note = "e^(S − m), before l" if online else "softmax of each tile"
     size = (tile, exact.shape[1])
     return [
-        _one_tile("S", step.scores, shape, tile, step),
+        _one_tile("S", step.scores, shape, tile, step, "hatched: never stored"),
         "→",
         _one_tile("P", step.weights, shape, tile, step, note),
-        *columns,
+        *(
+            _only(name, values[:, None], (len(exact), 1), (rows, ALL), "state", (tile, 1))
+            for name, values in state.items()
+        ),
         "×",
-        _value(value, tile, step),
-        "→",
-        _output(tile, step, output_looks),
+        *_value_and_output(value, tile, step, output_looks),
         Matrix("O without tiles", exact, "good", looks(exact.shape), size, "softmax(S) V"),
     ]
 
 
-def _one_tile(
-    name: str,
-    tile_values: np.ndarray,
+def _only(
+    label: str,
+    part: np.ndarray,
     shape: tuple[int, int],
-    tile: int,
-    step: AttentionStep,
-    note: str = "hatched: never stored",
+    region: tuple[slice, slice],
+    color: str,
+    tile: tuple[int, int],
+    note: str = "",
 ) -> Matrix:
-    """A matrix of which only the tile at work exists."""
-    region = (span(step.i, tile), span(step.j, tile))
+    """A matrix of which only the `part` in a region exists."""
     values = np.zeros(shape)
-    values[region] = tile_values
-    label, of_tile = f"{name} with only tile {step.i}, {step.j}", looks(shape, "empty", now=region)
-    return Matrix(label, values, "muted", of_tile, (tile, tile), note)
+    values[region] = part
+    return Matrix(label, values, color, looks(shape, "empty", now=region), tile, note)
 
 
-def _value(value: np.ndarray, tile: int, step: AttentionStep) -> Matrix:
-    """V with the tile at work."""
-    of_value = looks(value.shape, now=(span(step.j, tile), ALL))
-    return Matrix("V", value, "value", of_value, (tile, value.shape[1]))
+def _one_tile(
+    name: str, part: np.ndarray, shape: tuple[int, int], tile: int, step: AttentionStep, note: str
+) -> Matrix:
+    label, region = f"{name} with only tile {step.i}, {step.j}", (span(step.i, tile), span(step.j, tile))
+    return _only(label, part, shape, region, "muted", (tile, tile), note)
 
 
 def _output_looks(step: AttentionStep, rows: slice) -> np.ndarray:
     """Looks of O while its `rows` are at work: those before are done, those after are empty."""
-    shape = (step.output.shape[0], step.output.shape[1])
-    return looks(shape, "empty", done=(slice(0, rows.start), ALL), now=(rows, ALL))
+    return looks(step.output.shape, "empty", done=(slice(0, rows.start), ALL), now=(rows, ALL))
 
 
-def _output(tile: int, step: AttentionStep, output_looks: np.ndarray) -> Matrix:
+def _value_and_output(
+    value: np.ndarray, tile: int, step: AttentionStep, output_looks: np.ndarray
+) -> tuple[Matrix, str, Matrix]:
+    of_value, size = looks(value.shape, now=(span(step.j, tile), ALL)), (tile, value.shape[1])
     note = f"O{_sub(step.i)} {'done' if step.last_of_row else 'so far'}"
-    return Matrix("O", step.output, "output", output_looks, (tile, step.output.shape[1]), note)
-
-
-def _column(values: np.ndarray, rows: slice, length: int) -> np.ndarray:
-    column = np.zeros((length, 1))
-    column[rows, 0] = values
-    return column
+    output = Matrix("O", step.output, "output", output_looks, size, note)
+    return Matrix("V", value, "value", of_value, size), "→", output
 
 
 def _sub(*indices: int) -> str:

@@ -51,11 +51,20 @@ def show() -> None:
 def _part(names: str, draw: Callable[[Matrices, int], tuple[int, int]]) -> None:
     """A figure, and below it the matrices with these names, from which it is computed.
 
-    `draw` returns the numbers of query and key tiles.
+    `draw` returns the numbers of query and key tiles. Of texts that are not matrices the page says so.
     """
     figure = st.container()
-    matrices, tile = _matrices(names)
-    if matrices is None:
+    st.markdown("**Your matrices**, with “;” between rows")
+    columns = st.columns([3] * len(names) + [2])
+    matrices: dict[str, np.ndarray] = {}
+    for name, column in zip(names, columns, strict=False):
+        text = column.text_input(name, MATRICES[name], key=f"tiling_{name.lower()}", bind="query-params")
+        try:
+            matrices[name] = parse_matrix(text, name)
+        except UnreadableNumbers as error:
+            st.error(plain(str(error)), icon=":material/error:")
+    tile = int(columns[-1].number_input("rows per tile", 1, 8, 2, key="tiling_tile", bind="query-params"))
+    if len(matrices) < len(names):
         return
     with figure:
         try:
@@ -64,27 +73,8 @@ def _part(names: str, draw: Callable[[Matrices, int], tuple[int, int]]) -> None:
             st.error(str(error), icon=":material/error:")
             return
         problem = AttentionProblem(q_len=4 * q_tiles, kv_len=4 * kv_tiles, head_dim=16, block_m=4, block_n=4)
-        explore_link(
-            f"The kernel at work: {q_tiles} query tiles, {kv_tiles} key tiles, with softmax in between",
-            problem,
-        )
-
-
-def _matrices(names: str) -> tuple[Matrices | None, int]:
-    """The reader's matrices and tile size; None, after errors on the page, if a text is not a matrix."""
-    st.markdown("**Your matrices**, with “;” between rows")
-    columns = st.columns([3] * len(names) + [2])
-    matrices, errors = {}, []
-    for name, column in zip(names, columns, strict=False):
-        text = column.text_input(name, MATRICES[name], key=f"tiling_{name.lower()}", bind="query-params")
-        try:
-            matrices[name] = parse_matrix(text, name)
-        except UnreadableNumbers as error:
-            errors.append(str(error))
-    tile = columns[-1].number_input("rows per tile", 1, 8, 2, key="tiling_tile", bind="query-params")
-    for message in errors:
-        st.error(plain(message), icon=":material/error:")
-    return None if errors else matrices, int(tile)
+        label = f"The kernel at work: {q_tiles} query tiles, {kv_tiles} key tiles, with softmax in between"
+        explore_link(label, problem)
 
 
 def _stepped(steps: tuple) -> int:
@@ -186,19 +176,13 @@ def _softmax(matrices: Matrices, tile: int) -> tuple[int, int]:
 def _say_own_softmax(step: AttentionStep, error: float) -> None:
     """What goes wrong if each tile has its own softmax."""
     if step.kv_tiles == 1:
-        st.info(
-            "One tile holds the whole row, so its own sum is the sum of the row. Choose smaller tiles.",
-            icon=":material/info:",
-        )
+        st.info(WORDS("one tile"), icon=":material/info:")
         return
     tiles = f"{step.kv_tiles}"
     options = sorted({"1", tiles, f"1/{tiles}"})
     if ask(WORDS, "own question", f"tiling_own_{tiles}", options, tiles, kv_tiles=tiles):
         st.error(WORDS("own error", kv_tiles=step.kv_tiles, error=error), icon=":material/close:")
-        st.latex(
-            rf"O_{{{step.i}}} \mathrel{{+}}= \text{{softmax}}(S_{{{step.i}{step.j}}})\, V_{{{step.j}}} \quad "
-            r"\text{divides by the sum of one tile}"
-        )
+        WORDS.draw("own sum", step=step)
 
 
 def _say_online_softmax(steps: tuple[AttentionStep, ...], place: int, tile: int, error: float) -> None:

