@@ -6,8 +6,10 @@ script knows no kernel, phase or tensor by its name.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import asdict
 
 import numpy as np
@@ -16,8 +18,7 @@ from kernels.algorithms import algorithm_of
 from kernels.algorithms.standard.traffic import standard_requested
 from kernels.device.gpus import REGISTERS, SHARED, Gpu
 from kernels.trace import Trace
-from kernels.trace.algorithm import Algorithm, Kernel, Phase
-from kernels.trace.tile_figure import TileFigure
+from kernels.trace.algorithm import Algorithm, Kernel
 from kernels.traffic.modelled import modelled_ns
 from viz.player.drawn import ROW_VALUES, Drawn, drawn_of
 from viz.player.numbers import encode, encode_log, encode_share
@@ -47,12 +48,8 @@ def player_data(trace: Trace, provenance: str, gpu: Gpu) -> dict:
         "problem": _problem(drawn),
         "notes": _notes(drawn),
         "tensors": [
-            {
-                "name": name,
-                "written": bool(trace.tensor_bytes_written[:, i].any()),
-                "color": theme.tensor_entry(name),
-            }
-            for i, name in enumerate(trace.tensors)
+            {"name": name, "written": bool(written), "color": theme.tensor_entry(name)}
+            for name, written in zip(trace.tensors, trace.tensor_bytes_written.any(axis=0), strict=True)
         ],
         "standard_bytes": round(share * standard_requested(problem, algorithm.direction)),
         "standard_words": "standard, same rows" if share < 1 else "standard, same tiles",
@@ -164,56 +161,37 @@ def _strips(algorithm: Algorithm) -> list[dict]:
     sides = {"top": algorithm.top, "left": algorithm.left, "right": algorithm.right}
     combining = [phase for kernel in algorithm.kernels if kernel.combines_parts for phase in kernel.step]
     parted = {name for phase in combining for name in phase.loads}
+    places = [(side, place, name) for side, names in sides.items() for place, name in enumerate(names)]
     return [
-        {
-            "name": name,
-            "side": side,
-            "place": place,
-            "color": theme.tensor_entry(name),
-            "parted": name in parted,
-        }
-        for side, names in sides.items()
-        for place, name in enumerate(names)
+        {"name": name, "side": side, "place": place, "parted": name in parted}
+        | {"color": theme.tensor_entry(name)}
+        for side, place, name in places
     ]
 
 
-def _phase(phase: Phase) -> dict:
-    values = asdict(phase)
-    return values | {"tells": values.pop("sentence_key")}
+KERNEL_FACTS = ("each", "stays", "series", "bars", "cells", "splits_keys")
+"""Fields of Kernel that are sent as they are."""
 
 
 def _kernel(kernel: Kernel, name: str, trace: Trace) -> dict:
     held = [(part, part.bytes_of(trace.problem)) for part in kernel.parts]
+    phases = [[asdict(phase) for phase in part] for part in (kernel.before, kernel.step, kernel.after)]
+    figure = asdict(kernel.figure) if kernel.figure else None
+    for matrix in figure["matrices"] if figure else ():
+        matrix["label"] = matrix["label"] or matrix["name"]
     return {
         "name": name,
-        "each": kernel.each,
-        "stays": kernel.stays,
-        "series": kernel.series,
-        "bars": kernel.bars,
-        "cells": kernel.cells,
-        "splits_keys": kernel.splits_keys,
+        **{fact: getattr(kernel, fact) for fact in KERNEL_FACTS},
         "parts": [
-            {
-                "name": part.name,
-                "holds": part.holds,
-                "bytes": size,
-                "color": theme.tensor_entry(part.holds[0]),
-                "memory": part.memory,
-            }
+            {"name": part.name, "holds": part.holds, "bytes": size, "memory": part.memory}
+            | {"color": theme.tensor_entry(part.holds[0])}
             for part, size in held
             if size
         ],
-        "figure": _figure(kernel.figure) if kernel.figure else None,
-        "phases": [[_phase(phase) for phase in part] for part in (kernel.before, kernel.step, kernel.after)],
+        "figure": figure,
+        "phases": [[phase | {"tells": phase.pop("sentence_key")} for phase in part] for part in phases],
         "source": _source(kernel_source(kernel, kernel.source_for(trace.problem))),
     }
-
-
-def _figure(figure: TileFigure) -> dict:
-    values = asdict(figure)
-    for matrix in values["matrices"]:
-        matrix["label"] = matrix["label"] or matrix["name"]
-    return values
 
 
 def _source(source: KernelSource) -> dict:
@@ -225,20 +203,31 @@ def _source(source: KernelSource) -> dict:
 def _gpu_words(gpu: Gpu, algorithm: Algorithm, trace: Trace) -> str:
     """What the bars of the chip are drawn against, and what the compiled kernels take."""
     shared, registers = (format_kib(gpu.program_limits[memory]) for memory in (SHARED, REGISTERS))
-    taken = [
+    launches = zip(trace.kernels, trace.launches, strict=True)
+    taken = ", ".join(
         f"{name} {format_kib(launch.shared_bytes)} (stages: {launch.num_stages})"
-        for name, launch in zip(trace.kernels, trace.launches, strict=True)
+        for name, launch in launches
         if launch.shared_bytes
-    ]
-    compiled = f" Shared memory of the compiled kernels: {', '.join(taken)}." if taken else ""
+    )
+    compiled = f" Shared memory of the compiled kernels: {taken}." if taken else ""
     return (
         f"What one program keeps on the chip, against what it can have on the {gpu.name}: {shared} of shared "
         f"memory (an SM has {format_kib(gpu.shared_bytes_per_sm)}; the system keeps the rest) and "
-        f"{registers} of registers, all that an SM has. A program that needs more registers spills: its "
-        "compiler keeps the rest in HBM, which is slow. One that needs more shared memory does not start: "
-        "then choose smaller tiles. "
+        f"{registers} of registers, all that an SM has. With too many registers the compiler keeps the rest "
+        "in HBM, which is slow. With too much shared memory a program does not start: choose smaller tiles. "
         f"{looks_of(algorithm).chip_words}{compiled}"
     )
+
+
+STEP_ARRAYS = {
+    "turn": "uint32",
+    "head": "uint32",
+    "q": "int32",
+    "kv": "int32",
+    "kv_end": "int32",
+    "phase_class": "uint8",
+}
+"""Arrays of Drawn that are sent as they are, and their types."""
 
 
 def _steps(drawn: Drawn) -> dict:
@@ -248,23 +237,16 @@ def _steps(drawn: Drawn) -> dict:
     requested = np.concatenate([np.zeros((1, moved.shape[1]), np.int64), moved])
     classes, index = np.unique(requested[ends] - requested[first], axis=0, return_inverse=True)
     mean = row_mean(trace, drawn.algorithm, attention_share(trace, drawn.algorithm))
-    share = np.concatenate([[0.0], np.cumsum(mean)])
+    share = np.append(0, np.cumsum(mean))
+    tensors = len(trace.tensors)
     return {
         "count": drawn.count,
         "kernel": encode(trace.kernel[first], "uint8"),
-        "turn": encode(drawn.turn, "uint32"),
-        "head": encode(drawn.head, "uint32"),
-        "q": encode(drawn.q, "int32"),
-        "kv": encode(drawn.kv, "int32"),
-        "kv_end": encode(drawn.kv_end, "int32"),
-        "phase_class": encode(drawn.phase_class, "uint8"),
+        **{name: encode(getattr(drawn, name), dtype) for name, dtype in STEP_ARRAYS.items()},
         "phase_classes": drawn.phase_classes,
         "share": encode_share(share[ends] - share[first]),
         "byte_class": encode(index.reshape(-1), "uint16"),
-        "byte_classes": [
-            {"read": moved[: len(trace.tensors)], "written": moved[len(trace.tensors) :]}
-            for moved in classes.tolist()
-        ],
+        "byte_classes": [{"read": own[:tensors], "written": own[tensors:]} for own in classes.tolist()],
     }
 
 
@@ -291,10 +273,16 @@ def _rows(drawn: Drawn) -> dict:
     return {"offsets": picked.tolist(), "values": values}
 
 
+ENCODERS: dict[str, Callable[[np.ndarray], str]] = {
+    "float": functools.partial(encode, dtype="float32"),
+    "share": encode_share,
+    "log": encode_log,
+}
+"""By the name of a scale in model.js."""
+
+
 def _row_values(values: np.ndarray, scale: str, per_tile: bool = False) -> dict:
-    """Values per row or per tile; `scale` says how they are encoded, by its name in model.js."""
-    encoders = {"float": lambda array: encode(array, "float32"), "share": encode_share, "log": encode_log}
-    return {"data": encoders[scale](values), "scale": scale, "per_tile": per_tile}
+    return {"data": ENCODERS[scale](values), "scale": scale, "per_tile": per_tile}
 
 
 def _clock(drawn: Drawn) -> dict:

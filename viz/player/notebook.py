@@ -12,14 +12,13 @@ network and without this process, also in a notebook that was saved and sent to 
 from __future__ import annotations
 
 import html
-import re
 from dataclasses import dataclass
 
 from kernels.device.gpus import DEFAULT_GPU, GPUS
 from kernels.trace import Trace
 from viz.player.data import duel_data, player_data
 from viz.player.html_page import State, export_html
-from viz.player.places import PLACE, ROW, STEP
+from viz.player.places import PATTERNS, is_written
 from viz.shared.provenance import trace_provenance
 
 FILLS = """
@@ -67,22 +66,18 @@ def show(
     numbers. `gpu` gives the size of the SRAM that is drawn, `height` the height of the frame in pixels.
     Raises ValueError for a step, row or GPU of another form.
     """
-    step = str(step)
-    pattern, forms = (PLACE, '"steps:37" or "race:500"') if versus else (STEP, '37, "37.2" or "gpu:12"')
-    _expect("step", step, pattern, forms)
-    _expect("row", row, ROW, '"0.20", a head and the number of a row')
     if gpu not in GPUS:
         raise ValueError(f"gpu={gpu!r} is not accepted; expected one of {', '.join(GPUS)}")
-    state: State = {"place" if versus else "step": step, "row": row, "open": "tile" if opened else ""}
+    place = "place" if versus else "step"
+    state: State = {place: str(step), "row": row, "open": "tile" if opened else ""}
+    state = {name: value for name, value in state.items() if value}
+    for name, value in state.items():
+        if not is_written(name, value):
+            called = "step" if name == place else name
+            raise ValueError(f"{called}={value!r} is not accepted; expected {PATTERNS[name][1]}")
     first = trace, trace_provenance(trace)
     if versus:
         data = duel_data(first, (versus, trace_provenance(versus)), GPUS[gpu])
     else:
         data = player_data(*first, GPUS[gpu])
-    given = {name: value for name, value in state.items() if value}
-    return Inline(export_html(data, given, FILLS), height)
-
-
-def _expect(name: str, given: str, pattern: re.Pattern[str], forms: str) -> None:
-    if given and not pattern.fullmatch(given):
-        raise ValueError(f"{name}={given!r} is not accepted; expected {forms}")
+    return Inline(export_html(data, state, FILLS), height)

@@ -88,14 +88,6 @@ def test_every_algorithm_plays_a_run(algorithm):
     assert least in said
 
 
-def test_the_algorithm_is_in_the_url():
-    app = open_page(algorithm="flash1")
-    assert app.selectbox(key="algorithm").value == "flash1"
-    app.selectbox(key="algorithm").select("backward").run()
-    assert app.query_params["algorithm"] == "backward"
-    assert player(app)["title"].startswith("Backward")
-
-
 def test_a_preset_brings_its_problem_and_its_algorithm_and_another_takes_that_back():
     app = open_page()
     app.selectbox(key="preset").select("decode").run()
@@ -107,12 +99,6 @@ def test_a_preset_brings_its_problem_and_its_algorithm_and_another_takes_that_ba
     app.selectbox(key="algorithm").select("flash1").run()
     app.selectbox(key="preset").select("gpt2").run()
     assert app.selectbox(key="algorithm").value == "flash1"  # chosen by hand, so it stays
-
-
-@pytest.mark.parametrize(("q_len", "words"), [(24, "row 0 sees"), (40, "rows 0 to 16 see")])
-def test_rows_that_see_no_key_are_said(q_len, words):
-    app = open_live(q_len=q_len, kv_len=23, block_m=16, block_n=16, mask="causal")
-    assert any(note.startswith(f"{words} no key") for note in player(app)["notes"])
 
 
 def test_two_runs_are_compared_under_one_transport():
@@ -127,11 +113,6 @@ def test_two_runs_are_compared_under_one_transport():
     assert "Modelled" in component["run"]["clock_words"]
     assert {"A", "B", "B − A"} <= set(app.dataframe[0].value.columns)
     assert re.fullmatch(r"[\d.]+× (less|more): B .+B", cards(app)["A: Bytes moved · counted"][1])
-
-
-def test_two_recordings_are_compared_too():
-    shown = player(open_page(versus="flash1"))["runs"]
-    assert all(run["provenance"].startswith("recorded on") for run in shown)
 
 
 @pytest.mark.parametrize("algorithm", ["flash2", "standard", "row_wise", "backward"])
@@ -161,19 +142,12 @@ def test_another_problem_is_run_here_and_measured():
     assert [value != "–" for value, _ in cards(app).values()] == [True] * 4
 
 
-@pytest.mark.parametrize(
-    ("query", "message"),
-    [
-        ({"q_heads": 6, "kv_heads": 4}, "kv_heads=4 is not accepted: it must divide q_heads=6"),
-        ({"q_heads": 3, "kv_heads": 2}, "Every key and value head serves the same number of query heads"),
-    ],
-)
-def test_a_problem_that_no_kernel_takes_is_explained(query, message):
-    app = open_page(**query)
+def test_a_problem_that_no_kernel_takes_is_explained():
+    app = open_page(q_heads=3, kv_heads=2)
     assert not app.exception
-    assert message in app.error[0].value
+    assert "kv_heads=2 is not accepted" in app.error[0].value
     assert player(app) is None
-    assert app.number_input(key="q_heads").value == query["q_heads"]  # nothing the user entered is lost
+    assert app.number_input(key="q_heads").value == 3  # nothing the user entered is lost
 
 
 def test_without_triton_recordings_are_shown_and_the_page_says_why(monkeypatch):

@@ -179,22 +179,12 @@ def downloads(run, lanes, monkeypatch):
     return found
 
 
-@pytest.mark.parametrize(
-    ("several", "name"),
-    [
-        ({}, "2-heads-over-1-head-dim-16"),
-        ({"q_heads": 1}, "head-dim-16"),
-        ({"batch": 3, "kv_heads": 2}, "batch-of-3-2-heads-head-dim-16"),
-    ],
-)
-def test_the_files_are_named_after_the_run(run, monkeypatch, several, name):
+def test_the_files_are_named_after_the_run(run, monkeypatch):
     names = []
-    monkeypatch.setattr(
-        "viz.shared.downloads.st.download_button", lambda *given, **named: names.append(given[2])
-    )
-    other = dataclasses.replace(run.trace, problem=PROBLEM.with_(**several))
+    monkeypatch.setattr("viz.shared.downloads.st.download_button", lambda *given, **_: names.append(given[2]))
+    other = dataclasses.replace(run.trace, problem=PROBLEM.with_(batch=3, kv_heads=2))
     opened(panels.take_away, runs.Run(other, None, recorded=False), GPU)
-    name = f"flashattention-2-50x64-{name}-float16-causal-tiles-{PROBLEM.block_m}x{PROBLEM.block_n}"
+    name = "flashattention-2-50x64-batch-of-3-2-heads-head-dim-16-float16-causal-tiles-16x16"
     assert names == [f"{name}.html", f"{name}.npz", f"{name}.trace.json"]
 
 
@@ -211,16 +201,12 @@ def test_what_is_taken_along_is_the_run_with_its_lanes(downloads, run, lanes):
     assert len(data["lanes"]["runs"]) == len(lanes)
     document = json.loads(downloads["trace.json"])
     assert document["otherData"]["problem"] == PROBLEM.as_dict()
+    events = json.loads(panels.timeline_document(run, GPU, ()))["traceEvents"]
+    assert sum(event["ph"] == "X" for event in events) == PROBLEM.q_heads * PROBLEM.q_tiles
     names = [event["args"]["name"] for event in document["traceEvents"] if event["ph"] == "M"]
     assert any(GPU.name in name for name in names)  # the GPU that was chosen on the page
     assert "warpgroup 1: products under way" in names
     assert any(name.startswith(f"SM 0, {lanes[1].label}") for name in names)
-
-
-def test_the_timeline_that_is_taken_along_has_every_program(run):
-    document = json.loads(panels.timeline_document(run, GPU, ()))
-    programs = [event for event in document["traceEvents"] if event["ph"] == "X"]
-    assert len(programs) == PROBLEM.q_heads * PROBLEM.q_tiles
 
 
 # --- a scene of what is shown ---

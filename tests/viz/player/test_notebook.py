@@ -42,10 +42,6 @@ def test_a_notebook_of_the_examples_runs_without_streamlit(path, tmp_path):
     assert all(file.startswith("kernels/algorithms/") for file in files)  # whatever folder Python stands in
 
 
-def test_there_is_a_notebook():
-    assert [path.stem for path in NOTEBOOKS] == ["play_a_run"]
-
-
 def test_the_state_and_the_provenance_are_those_that_were_asked_for():
     held = given(show(TRACE, step=3, row="0.2", opened=True).page)
     assert held["state"] == {"step": "3", "row": "0.2", "open": "tile"}
@@ -58,10 +54,10 @@ def test_the_state_and_the_provenance_are_those_that_were_asked_for():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"step": "banana"}, "step='banana' is not accepted; expected 37,"),
+        ({"step": "banana"}, "step='banana' is not accepted; expected .* such as 37"),
         ({"step": -1}, "step='-1' is not accepted"),
-        ({"step": "37", "versus": TRACE}, "step='37' is not accepted; expected \"steps:37\""),
-        ({"row": "2"}, "row='2' is not accepted; expected \"0.20\""),
+        ({"step": "37", "versus": TRACE}, "step='37' is not accepted; expected .*steps:37"),
+        ({"row": "2"}, "row='2' is not accepted; expected .*0.20"),
         ({"gpu": "H900"}, "gpu='H900' is not accepted; expected one of .*H200"),
     ],
     ids=lambda value: str(value)[:20],

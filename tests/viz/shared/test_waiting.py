@@ -105,6 +105,8 @@ def test_a_job_that_runs_shows_what_it_does_and_can_be_cancelled():
     job.fraction, job.label = 0.25, "running the kernel"
     progress = drawn(app).get("progress")[0].proto
     assert (progress.value, progress.text) == (25, "running the kernel")
+    client.ahead = 2
+    assert job_words(job).startswith("2 jobs ahead")
     click(app, "Cancel")
     assert job.done
     assert [info.value for info in app.info] == ["Cancelled."]
@@ -118,9 +120,7 @@ def test_a_job_that_runs_shows_what_it_does_and_can_be_cancelled():
 
 
 @pytest.mark.parametrize(
-    "failure",
-    [Crashed(-11), OutOfMemory(10**10, 10**9), InvalidProblem("q_len", 0, "expected more")],
-    ids=lambda failure: type(failure).__name__,
+    "failure", [Crashed(-11), OutOfMemory(10**10, 10**9), InvalidProblem("q_len", 0, "expected more")]
 )
 def test_a_failure_is_shown_until_the_reader_tries_again(failure):
     app, client = opened(one_job, 21)
@@ -164,16 +164,6 @@ def test_cancel_stops_all_that_still_run_and_another_try_asks_only_for_what_fail
     for job in client.jobs[3:]:
         end(job)
     assert drawn(app).session_state["result"] == {1: 2, 2: 4, 3: 6}
-
-
-def test_a_job_in_the_queue_says_how_many_come_before_it():
-    client = FakeClient()
-    job = client.submit(Double(1))
-    job.label = "running"
-    said = []
-    for client.ahead in (0, 1, 2):
-        said.append(job_words(job))
-    assert said == ["running", "1 job ahead in the queue", "2 jobs ahead in the queue"]
 
 
 def test_a_job_that_ends_while_the_page_is_drawn_is_shown_at_once():

@@ -65,27 +65,29 @@ def run_figures(trace: Trace, gpu: Gpu, measurement: Measurement | None) -> dict
 
 def _tiles(trace: Trace) -> dict[str, str]:
     """Tiles of one head, by what the mask leaves of them."""
-    problem = trace.problem
-    if is_large(problem):
+    if is_large(trace.problem):
         return {}
-    kinds = tile_kinds(problem, algorithm_of(trace))
-    counts = {name: int((kinds == KIND_CODES[kind]).sum()) for name, kind in _KINDS.items()}
-    visited = kinds.size - counts["skipped_tiles"]
-    counted = {"tiles": kinds.size, "visited_tiles": visited, **counts}
-    figures = {name: f"{count:,}" for name, count in counted.items()}
-    return figures | {"skipped_percent": f"{100 * counts['skipped_tiles'] / kinds.size:.0f} %"}
+    kinds = tile_kinds(trace.problem, algorithm_of(trace))
+    skipped, masked, full = (int((kinds == KIND_CODES[kind]).sum()) for kind in TOLD_KINDS)
+    return {
+        "tiles": f"{kinds.size:,}",
+        "visited_tiles": f"{kinds.size - skipped:,}",
+        "skipped_tiles": f"{skipped:,}",
+        "masked_tiles": f"{masked:,}",
+        "full_tiles": f"{full:,}",
+        "skipped_percent": f"{100 * skipped / kinds.size:.0f} %",
+    }
 
 
-_KINDS = {"skipped_tiles": TileKind.SKIPPED, "masked_tiles": TileKind.PARTIAL, "full_tiles": TileKind.FULL}
+TOLD_KINDS = (TileKind.SKIPPED, TileKind.PARTIAL, TileKind.FULL)
 
 
 def _rescales(trace: Trace) -> dict[str, str]:
     """How often a row's sums shrink after its first tile: alpha is below 1 although something was summed."""
     if trace.alpha is None:
         return {}
-    later = trace.alpha > 0
-    share = 100 * (trace.alpha[later] < 1).mean() if later.any() else 0.0
-    return {"rescaled_percent": f"{share:.0f} %"}
+    later = trace.alpha[trace.alpha > 0]
+    return {"rescaled_percent": f"{100 * (later < 1).mean() if later.size else 0:.0f} %"}
 
 
 def _times(measurement: Measurement | None, algorithm: Algorithm) -> dict[str, str]:
@@ -122,11 +124,10 @@ def filled(words: str, figures: dict[str, str]) -> str:
         found = [each[1:] for each in string.Formatter().parse(words) if each[1] is not None]
     except ValueError as error:
         raise UnknownFigure(f"{words[:60]!r}: {error}; write a brace itself as {{{{ or }}}}") from None
-    if formatted := [name for name, form, conversion in found if form or conversion]:
-        raise UnknownFigure(f"{formatted[0]!r} has more than a name in its braces; expected {{name}} alone")
-    names = [str(name) for name, _, _ in found]
-    unknown = [name for name in names if name not in figures]
-    if unknown:
-        known = ", ".join(sorted(figures))
-        raise UnknownFigure(f"{{{unknown[0]}}} is not a number of this run; expected one of {known}")
-    return words.format_map({name: figures[name].replace(" ", "\N{NO-BREAK SPACE}") for name in names})
+    for name, form, conversion in found:
+        if form or conversion:
+            raise UnknownFigure(f"{name!r} has more than a name in its braces; expected {{name}} alone")
+        if name not in figures:
+            known = ", ".join(sorted(figures))
+            raise UnknownFigure(f"{{{name}}} is not a number of this run; expected one of {known}")
+    return words.format_map({name: text.replace(" ", "\N{NO-BREAK SPACE}") for name, text in figures.items()})

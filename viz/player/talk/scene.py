@@ -79,40 +79,37 @@ class Talk:
 
 def scene_toml(scene: Scene) -> str:
     """A scene as the text that `parse_talk` reads."""
-    later = [
-        {"step": stop.step} | ({"sentence": stop.sentence} if stop.sentence else {})
-        for stop in scene.stops[1:]
-    ]
-    fields: dict[str, Any] = {"title": scene.title, "sentence": scene.sentence}
-    fields |= {"chart": msgspec.to_builtins(scene.chart)} if scene.chart else _run_fields(scene)
-    fields |= {"step": scene.stops[0].step}
-    optional = {"stops": later, "row": scene.row, "hidden": list(scene.hidden), "tells": scene.tells}
-    optional["live"] = {choice.name: list(choice.values) for choice in scene.live}
-    optional |= {"gpu": scene.gpu if scene.gpu != DEFAULT_GPU else "", "notes": scene.notes}
+    first, *later = scene.stops
+    shown = {"chart": msgspec.to_builtins(scene.chart)} if scene.chart else _run_fields(scene)
+    fields: dict[str, Any] = {"title": scene.title, "sentence": scene.sentence, **shown, "step": first.step}
+    optional = {
+        "stops": [{"step": stop.step, "sentence": stop.sentence} for stop in later],
+        "row": scene.row,
+        "hidden": scene.hidden,
+        "tells": scene.tells,
+        "live": {choice.name: choice.values for choice in scene.live},
+        "gpu": scene.gpu if scene.gpu != DEFAULT_GPU else "",
+        "notes": scene.notes,
+    }
     fields |= {name: value for name, value in optional.items() if value}
-    return "\n".join(["[[scene]]", *(_line(name, value) for name, value in fields.items())]) + "\n"
+    return "\n".join(["[[scene]]", *(f"{name} = {_value(value)}" for name, value in fields.items()), ""])
 
 
 def _run_fields(scene: Scene) -> dict[str, Any]:
     assert scene.run
-    preset = next((name for name, each in PRESETS.items() if each.problem == scene.run.problem), "")
-    fields: dict[str, Any] = {"problem": preset or scene.run.problem.as_dict()}
-    fields |= {"algorithm": scene.run.algorithm}
+    problem = scene.run.problem
+    preset = next((name for name, each in PRESETS.items() if each.problem == problem), "")
+    fields: dict[str, Any] = {"problem": preset or problem.as_dict(), "algorithm": scene.run.algorithm}
     if scene.versus:
-        one, other = scene.run.problem.as_dict(), scene.versus.problem.as_dict()
-        changes = {name: value for name, value in other.items() if value != one[name]}
-        fields |= {"versus": {"algorithm": scene.versus.algorithm} | changes}
+        changes = dict(scene.versus.problem.as_dict().items() - problem.as_dict().items())
+        fields["versus"] = {"algorithm": scene.versus.algorithm, **changes}
     return fields | {"view": scene.view}
-
-
-def _line(name: str, value: Any) -> str:
-    return f"{name} = {_value(value)}"
 
 
 def _value(value: Any) -> str:
     """A TOML value; JSON writes texts, numbers and truth values alike."""
     if isinstance(value, dict):
-        return "{ " + ", ".join(_line(name, each) for name, each in value.items()) + " }"
+        return "{ " + ", ".join(f"{name} = {_value(each)}" for name, each in value.items()) + " }"
     if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(_value(each) for each in value) + "]"
+        return "[" + ", ".join(map(_value, value)) + "]"
     return json.dumps(value, ensure_ascii=False)

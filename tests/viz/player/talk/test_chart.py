@@ -23,7 +23,7 @@ from viz.player.talk.chart import (
 )
 from viz.player.talk.data import talk_data
 from viz.player.talk.read import parse_talk
-from viz.player.talk.scene import InvalidTalk, scene_toml
+from viz.player.talk.scene import InvalidTalk
 
 SCENE = 'title = "t"\n[[scene]]\ntitle = "One"\nsentence = "{ours} at {last}"\n'
 
@@ -86,9 +86,8 @@ def test_every_metric_has_a_chart(metric, direction):
 
 
 def test_a_speed_up_needs_naive_attention_but_does_not_have_to_show_it():
-    assert [each["name"] for each in chart_data(Chart("speedup", peers=("ours",)))["series"]] == [
-        "our kernels"
-    ]
+    (ours,) = chart_data(Chart("speedup", peers=("ours",)))["series"]
+    assert ours["name"] == "our kernels"
     with pytest.raises(InvalidChart, match="that of another peer over naive"):
         chart_data(Chart("speedup", peers=("naive",)))
 
@@ -108,27 +107,17 @@ def test_words_have_the_numbers_of_the_last_common_point():
     assert [figures["naive"], figures["ours"]] == [each["last"] for each in data["series"]]
 
 
-def test_a_chart_is_read_and_written():
-    words = (
-        'chart = { metric = "memory", peers = ["ours", "naive"], mask = "full" }\nstep = "1"\nstops = ["2"]\n'
-    )
-    talk = parse_talk(SCENE + words, "a.toml")
-    (scene,) = talk.scenes
-    assert scene.run is None
-    assert scene.chart == Chart("memory", peers=("ours", "naive"), mask="full")
-    assert parse_talk('title = "t"\n' + scene_toml(scene), "a.toml").scenes == (scene,)
-    data = talk_data(talk, {})
+def test_a_scene_with_a_chart_has_no_run_and_the_numbers_of_its_chart():
+    data = talk_data(parse_talk(SCENE + 'chart = { metric = "memory" }\n', "a.toml"), {})
     assert data["runs"] == {}
     assert data["scenes"][0]["sentence"].endswith("at 16,384")
 
 
-def test_a_chart_that_was_not_recorded_is_named_with_its_scene():
-    talk = parse_talk(SCENE + "chart = { head_dim = 96 }\n", "a.toml")
-    with pytest.raises(InvalidTalk, match=r"a\.toml, scene 1 “One”, chart: .*was not recorded"):
-        talk_data(talk, {})
-
-
-def test_a_chart_without_a_curve_is_named_with_its_scene():
-    talk = parse_talk(SCENE + 'chart = { metric = "speedup", peers = ["naive"] }\n', "a.toml")
-    with pytest.raises(InvalidTalk, match=r"a\.toml, scene 1 “One”, chart: .*another peer over naive"):
+@pytest.mark.parametrize(
+    ("chart", "why"),
+    {"head_dim = 96": "was not recorded", 'metric = "speedup", peers = ["naive"]': "over naive"}.items(),
+)
+def test_a_chart_that_cannot_be_drawn_is_named_with_its_scene(chart, why):
+    talk = parse_talk(SCENE + f"chart = {{ {chart} }}\n", "a.toml")
+    with pytest.raises(InvalidTalk, match=rf"a\.toml, scene 1 “One”, chart: .*{why}"):
         talk_data(talk, {})

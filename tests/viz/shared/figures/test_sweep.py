@@ -34,11 +34,8 @@ def test_a_wide_spread_is_a_hollow_mark(swept):
     shown = traces(sweep_figure(swept, "time", "length", theme.LIGHT))
     assert set(shown["our kernels, tiles tuned for a full GPU"].marker.symbol) == {"circle-open"}
     assert set(shown["naive (torch)"].marker.symbol) == {"square"}
-    assert set(
-        traces(sweep_figure(swept, "memory", "length", theme.LIGHT))[
-            "our kernels, tiles tuned for a full GPU"
-        ].marker.symbol
-    ) == {"circle"}
+    memory = traces(sweep_figure(swept, "memory", "length", theme.LIGHT))
+    assert set(memory["our kernels, tiles tuned for a full GPU"].marker.symbol) == {"circle"}
 
 
 def test_running_out_of_memory_is_drawn_where_it_happens(swept):
