@@ -15,52 +15,49 @@ from viz.shared.formats import plain
 from viz.shared.options import kernel_labels, named_kernels
 from viz.shared.provenance import library_versions
 
-STYLE = (
-    """<style>
-[data-testid="stMainBlockContainer"] { padding-left: 2rem; padding-right: 2rem; padding-bottom: 4rem; }
-.st-key-figures > * { flex: 1 1 8.5rem; min-width: 0; }
-[data-testid="stMetric"] > div { padding: 0.3rem 0.8rem; }
-[data-testid="stMainBlockContainer"] > [data-testid="stVerticalBlock"] { gap: 0.7rem; }
-[data-testid="stMainBlockContainer"] h4 { padding: 0; }
-[data-testid="stPageLink-NavLink"], [data-testid="stPageLink-NavLink"] * { white-space: normal; }
-[data-testid="stMetric"] [data-testid="stMetricDelta"] p { white-space: normal; }
-[data-testid="stMetric"] [data-testid="stMetricLabel"] p { white-space: normal; }
-[data-testid="stMetric"] [data-testid="stMetricValue"] * { white-space: normal; }
-[data-testid="stCaptionContainer"] { color: inherit; opacity: 0.85; }
-[data-testid="stButtonGroup"] button p, [role="tab"] p { color: light-dark(LIGHT_TEXT, DARK_TEXT); }
-.st-key-start a { background: PRIMARY; justify-content: center; border-radius: 8px; padding: 0.45rem 0.8rem; }
-.st-key-start a:hover { filter: brightness(1.1); }
-.st-key-start a * { color: white; font-weight: 600; }
-.st-key-start a:focus-visible { outline: 3px solid light-dark(LIGHT_TEXT, DARK_TEXT); outline-offset: 2px; }
-[class*="st-key-predict_"] :is([data-testid="stNumberInputStepUp"], [data-testid="stNumberInputStepDown"]) {
-  display: none; }
-[data-testid="stNumberInputContainer"]:has([role="alert"]) { height: auto; flex-wrap: wrap; }
-[data-testid="stNumberInputContainer"] [role="alert"] { position: static; width: auto; height: auto;
+TEXT = f"light-dark({theme.LIGHT.text}, {theme.DARK.text})"
+BAD = f"light-dark({theme.LIGHT.bad}, {theme.DARK.bad})"
+STYLE = f"""<style>
+[data-testid="stMainBlockContainer"] {{ padding-left: 2rem; padding-right: 2rem; padding-bottom: 4rem; }}
+.st-key-figures > * {{ flex: 1 1 8.5rem; min-width: 0; }}
+[data-testid="stMetric"] > div {{ padding: 0.3rem 0.8rem; }}
+[data-testid="stMainBlockContainer"] > [data-testid="stVerticalBlock"] {{ gap: 0.7rem; }}
+[data-testid="stMainBlockContainer"] h4 {{ padding: 0; }}
+[data-testid="stPageLink-NavLink"], [data-testid="stPageLink-NavLink"] * {{ white-space: normal; }}
+[data-testid="stMetric"] [data-testid="stMetricDelta"] p {{ white-space: normal; }}
+[data-testid="stMetric"] [data-testid="stMetricLabel"] p {{ white-space: normal; }}
+[data-testid="stMetric"] [data-testid="stMetricValue"] * {{ white-space: normal; }}
+[data-testid="stCaptionContainer"] {{ color: inherit; opacity: 0.85; }}
+[data-testid="stButtonGroup"] button p, [role="tab"] p {{ color: {TEXT}; }}
+.st-key-start a {{ background: {theme.LIGHT.query}; justify-content: center; border-radius: 8px;
+  padding: 0.45rem 0.8rem; }}
+.st-key-start a:hover {{ filter: brightness(1.1); }}
+.st-key-start a * {{ color: white; font-weight: 600; }}
+.st-key-start a:focus-visible {{ outline: 3px solid {TEXT}; outline-offset: 2px; }}
+[class*="st-key-predict_"] :is([data-testid="stNumberInputStepUp"], [data-testid="stNumberInputStepDown"]) {{
+  display: none; }}
+[data-testid="stNumberInputContainer"]:has([role="alert"]) {{ height: auto; flex-wrap: wrap; }}
+[data-testid="stNumberInputContainer"] [role="alert"] {{ position: static; width: auto; height: auto;
   margin: 0; flex: 1 0 100%; padding: 0 0.6rem 0.4rem; clip: auto; white-space: normal; font-size: 0.85rem;
-  line-height: 1.3; color: light-dark(LIGHT_BAD, DARK_BAD); }
-[data-testid="stNumberInputContainer"] [role="alert"]::after {
-  content: " Until then the number before it counts."; }
-[data-testid="stNumberInput"]:has([role="alert"]) [data-testid="InputInstructions"] { display: none; }
-[data-testid="stSliderThumbValue"] * { color: light-dark(LIGHT_TEXT, DARK_TEXT); }
-.st-key-to_top, .st-key-appearance, .st-key-history { position: absolute; width: 0; overflow: hidden; }
-.st-key-onward button { text-align: left; height: auto; }
-.st-key-onward button p { white-space: normal; }
-@media (max-width: 640px) {
-  [data-testid="stMainBlockContainer"] { padding-left: 1rem; padding-right: 1rem; }
-  .st-key-chapters [data-testid="stButtonGroup"] > div { flex-wrap: wrap; }
-  .st-key-chapters button { flex: 1 1 auto; min-height: 2rem; padding: 0.1rem 0.45rem; }
-  .st-key-chapters button p { font-size: 0.82rem; }
-}
-[data-testid="stMarkdownContainer"] table { display: block; max-width: 100%; overflow-x: auto; }
-[data-testid="stMarkdownContainer"] .katex-display { padding: 2px 3px 6px; }
-.katex-display > .katex { white-space: normal; }
-[data-testid="stButton"] kbd { opacity: 0.85; }
-</style>""".replace("LIGHT_TEXT", theme.LIGHT.text)
-    .replace("DARK_TEXT", theme.DARK.text)
-    .replace("LIGHT_BAD", theme.LIGHT.bad)
-    .replace("DARK_BAD", theme.DARK.bad)
-    .replace("PRIMARY", theme.LIGHT.query)
-)
+  line-height: 1.3; color: {BAD}; }}
+[data-testid="stNumberInputContainer"] [role="alert"]::after {{
+  content: " Until then the number before it counts."; }}
+[data-testid="stNumberInput"]:has([role="alert"]) [data-testid="InputInstructions"] {{ display: none; }}
+[data-testid="stSliderThumbValue"] * {{ color: {TEXT}; }}
+.st-key-to_top, .st-key-appearance, .st-key-history {{ position: absolute; width: 0; overflow: hidden; }}
+.st-key-onward button {{ text-align: left; height: auto; }}
+.st-key-onward button p {{ white-space: normal; }}
+@media (max-width: 640px) {{
+  [data-testid="stMainBlockContainer"] {{ padding-left: 1rem; padding-right: 1rem; }}
+  .st-key-chapters [data-testid="stButtonGroup"] > div {{ flex-wrap: wrap; }}
+  .st-key-chapters button {{ flex: 1 1 auto; min-height: 2rem; padding: 0.1rem 0.45rem; }}
+  .st-key-chapters button p {{ font-size: 0.82rem; }}
+}}
+[data-testid="stMarkdownContainer"] table {{ display: block; max-width: 100%; overflow-x: auto; }}
+[data-testid="stMarkdownContainer"] .katex-display {{ padding: 2px 3px 6px; }}
+.katex-display > .katex {{ white-space: normal; }}
+[data-testid="stButton"] kbd {{ opacity: 0.85; }}
+</style>"""
 """What the theme has no setting for: charts and player need the width, cards need less height, captions and
 chosen segments need more contrast, formulas break at a sign where they would have to be scrolled. What
 Streamlit says of a number out of its range to screen readers alone, everybody can read."""

@@ -139,20 +139,16 @@ class RunStore:
         now = time.monotonic()
         with self._lock:
             for request, asked in list(self._holders.items()):
-                job = self._jobs.get(request)
-                if job is None or job.done:
-                    del self._holders[request]
-                    continue
                 left = holder if request not in but else None
                 here = {name: at for name, at in asked.items() if name != left and now - at < HOLDS_S}
-                self._holders[request] = here
-                if here:
+                job = self._jobs.get(request)
+                if job is not None and not job.done and here:
+                    self._holders[request] = here
                     continue
                 del self._holders[request]
-                if ends_running:
-                    job.cancel()
-                elif not job.withdraw():
+                if job is None or job.done or not (ends_running or job.withdraw()):
                     continue
+                job.cancel()
                 del self._jobs[request]
 
     def start(self, request: Request[Result], blob: bytes = b"") -> None:

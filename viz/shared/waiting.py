@@ -15,6 +15,7 @@ import streamlit as st
 from kernels.worker.client import Job
 from kernels.worker.failures import FAILURES, Cancelled
 from kernels.worker.requests import Request
+from viz.shared.formats import format_count
 from viz.shared.runs import RunStore
 
 Item = TypeVar("Item")
@@ -46,25 +47,20 @@ def asked_job(
     result is None. `notice` stands above the button. `blob` is sent with the request. `holder` is a place
     that shows one result: what it asked for before leaves the queue, unless somebody else waits for it.
     """
+    job = None
     if holder:
         store.let_go(holder, but=(request,), ends_running=False)
         if seconds <= IMMEDIATE_S or store.knows(request):
             return store.job(request, blob, holder, lasting=True)
-    elif (job := store.peek(request)) is not None:
-        return job
-    if seconds > IMMEDIATE_S:
+    else:
+        job = store.peek(request) or (store.job(request, blob) if seconds <= IMMEDIATE_S else None)
+    if job is None:
         if notice:
             st.info(notice, icon=":material/timer:")
-        st.button(
-            button,
-            type="primary" if notice else "secondary",
-            icon=":material/play_arrow:",
-            key=key,
-            on_click=store.start,
-            args=(request, blob),
-        )
-        return None
-    return store.job(request, blob)
+        look = "primary" if notice else "secondary"
+        icon = ":material/play_arrow:"
+        st.button(button, key, type=look, icon=icon, on_click=store.start, args=(request, blob))
+    return job
 
 
 def result_of(store: RunStore, job: Job[Result], key: str, wait_s: float = WAIT_S) -> Result | None:
@@ -88,11 +84,11 @@ def results_of(
     results: dict[Item, Result] = {}
     failed: dict[Job, Exception] = {}
     for item, job in jobs.items():
-        if job.done:
-            try:
+        try:
+            if job.done:
                 results[item] = job.result()
-            except FAILURES as error:
-                failed[job] = error
+        except FAILURES as error:
+            failed[job] = error
     if failed:
         show_failure(next(iter(failed.values())))
         retry_button(store, failed, f"{key}-again")
@@ -105,13 +101,9 @@ def show_failure(error: Exception) -> None:
 
 
 def retry_button(store: RunStore, jobs: Iterable[Job], key: str, label: str = "Try again") -> None:
-    """A button that forgets the jobs and draws the page again, which then asks for them anew."""
-    st.button(label, icon=":material/refresh:", key=key, on_click=_forget, args=(store, tuple(jobs)))
-
-
-def _forget(store: RunStore, jobs: tuple[Job, ...]) -> None:
-    for job in jobs:
-        store.forget(job)
+    """A button that forgets the jobs and draws the page again, which then asks for them again."""
+    failed = tuple(jobs)
+    st.button(label, key, icon=":material/refresh:", on_click=lambda: [store.forget(job) for job in failed])
 
 
 @st.fragment(run_every=POLL_S)
@@ -124,7 +116,7 @@ def redraw_when_done(job: Job) -> None:
 def job_words(job: Job) -> str:
     """What a job does now, or how many come before it."""
     ahead = job.jobs_ahead
-    return f"{ahead} {'job' if ahead == 1 else 'jobs'} ahead in the queue" if ahead else job.label
+    return f"{format_count(ahead, 'job')} ahead in the queue" if ahead else job.label
 
 
 @st.fragment(run_every=POLL_S)
@@ -138,14 +130,8 @@ def show_progress(jobs: tuple[Job, ...], key: str) -> None:
     which = f"run {done + 1} of {len(jobs)}: " if len(jobs) > 1 else ""
     bar, stop = st.columns([5, 1], vertical_alignment="center")
     bar.progress(share, text=which + job_words(now))
-    stop.button(
-        "Cancel",
-        icon=":material/stop:",
-        key=f"{key}-cancel",
-        width="stretch",
-        on_click=_cancel,
-        args=(jobs, now),
-    )
+    look = {"icon": ":material/stop:", "width": "stretch"}
+    stop.button("Cancel", f"{key}-cancel", on_click=_cancel, args=(jobs, now), **look)
 
 
 def _cancel(jobs: tuple[Job, ...], running: Job) -> None:

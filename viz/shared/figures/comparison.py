@@ -25,21 +25,28 @@ def time_figure(measurement: Measurement, colors: theme.Palette, direction: str 
     A refused peer says why.
     """
     results = _results(measurement, direction)
-    medians, lows, highs = (
-        [getattr(result.timing, field) if result.timing else 0.0 for result in results]
-        for field in ("median_ms", "low_ms", "high_ms")
-    )
+    timings = [result.timing for result in results]
+    medians = [t.median_ms if t else 0.0 for t in timings]
+    ends = [t.high_ms if t else 0.0 for t in timings]
     spread = {
         "type": "data",
         "symmetric": False,
-        "array": [high - median for high, median in zip(highs, medians, strict=True)],
-        "arrayminus": [median - low for low, median in zip(lows, medians, strict=True)],
+        "array": [t.high_ms - t.median_ms if t else 0.0 for t in timings],
+        "arrayminus": [t.median_ms - t.low_ms if t else 0.0 for t in timings],
         "color": colors.text,
         "thickness": 1.5,
     }
     title = f"time of one {direction} call, median, 10th to 90th percentile"
     words = [format_ms(median) for median in medians]
-    return _bars(title, results, medians, words, colors, error_x=spread, ends=highs)
+    return _bars(
+        title,
+        results,
+        medians,
+        words,
+        colors,
+        error_x=spread,
+        ends=[t.high_ms if t else 0.0 for t in timings],
+    )
 
 
 def memory_figure(measurement: Measurement, colors: theme.Palette, direction: str = "forward") -> go.Figure:
@@ -65,20 +72,14 @@ def _bars(
     **choices: Any,
 ) -> go.Figure:
     """A bar per result, with its words or its refusal."""
-    return peer_bars(
-        title,
-        [result.peer for result in results],
-        [PEERS[result.peer].label for result in results],
-        values,
-        [
-            value_words if result.refused is None else short_reason(result.refused, BESIDE_A_RUN)
-            for result, value_words in zip(results, words, strict=True)
-        ],
-        colors,
-        hovertext=[_hover(result) for result in results],
-        hoverinfo="text",
-        **choices,
-    )
+    beside = [
+        value_words if result.refused is None else short_reason(result.refused, BESIDE_A_RUN)
+        for result, value_words in zip(results, words, strict=True)
+    ]
+    peers, hover = [result.peer for result in results], [_hover(result) for result in results]
+    labels = [PEERS[peer].label for peer in peers]
+    choices |= {"hovertext": hover, "hoverinfo": "text"}
+    return peer_bars(title, peers, labels, values, beside, colors, **choices)
 
 
 def peer_bars(
