@@ -13,22 +13,16 @@ from viz.shared import options, runs
 CONFIG = tomllib.loads((ROOT / ".streamlit" / "config.toml").read_text())
 
 
-def test_it_binds_to_this_machine_and_keeps_its_protection():
-    server = CONFIG["server"]
+def test_it_binds_to_this_machine_keeps_its_protection_and_sends_nothing_to_other_sites():
+    server, client = CONFIG["server"], CONFIG["client"]
     assert server["address"] == "127.0.0.1"
     assert server["enableXsrfProtection"] is True
     assert server["enableCORS"] is True
     assert server["allowedHosts"] == ["localhost", "127.0.0.1", "::1"]
-
-
-def test_it_sends_nothing_to_other_sites():
+    assert server["maxUploadSize"] << 20 <= MAX_FILE_BYTES
     assert CONFIG["browser"]["gatherUsageStats"] is False
-    assert CONFIG["client"]["showErrorDetails"] in ("type", "none", False)
-    assert CONFIG["client"]["showErrorLinks"] is False  # links that carry an error message to other sites
-
-
-def test_files_are_limited_before_they_are_read():
-    assert CONFIG["server"]["maxUploadSize"] << 20 <= MAX_FILE_BYTES
+    assert client["showErrorDetails"] in ("type", "none", False)
+    assert client["showErrorLinks"] is False  # links that carry an error message to other sites
 
 
 @pytest.fixture

@@ -4,14 +4,12 @@ Streamlit sends all of the app over one websocket. What it serves without one is
 """
 
 import base64
-import http.client
 import os
 import socket
+import urllib.request
 from urllib.parse import urlsplit
 
 import pytest
-
-from tests.browser.visit import running_app
 
 OURS = ("FlashAttention", "attention", "viz/", "kernels")
 
@@ -20,28 +18,18 @@ def answer_to_websocket(url, host):
     """The status line of the answer to a request for the websocket, sent as a page of that host sends it."""
     address = urlsplit(url)
     key = base64.b64encode(os.urandom(16)).decode()
-    lines = [
-        "GET /_stcore/stream HTTP/1.1",
-        f"Host: {host}:{address.port}",
-        f"Origin: http://{host}:{address.port}",
-        "Upgrade: websocket",
-        "Connection: Upgrade",
-        f"Sec-WebSocket-Key: {key}",
-        "Sec-WebSocket-Version: 13",
-        *("", ""),
-    ]
+    place, upgrade = f"{host}:{address.port}", "Upgrade: websocket\r\nConnection: Upgrade"
+    lines = ["GET /_stcore/stream HTTP/1.1", f"Host: {place}", f"Origin: http://{place}", upgrade]
+    lines += [f"Sec-WebSocket-Key: {key}", "Sec-WebSocket-Version: 13", "", ""]
     with socket.create_connection((address.hostname, address.port), timeout=20) as connection:
         connection.sendall("\r\n".join(lines).encode())
         return connection.recv(200).split(b"\r\n")[0].decode()
 
 
 def body(url, host, path):
-    address = urlsplit(url)
-    connection = http.client.HTTPConnection(address.hostname, address.port, timeout=20)
-    connection.putrequest("GET", path, skip_host=True)
-    connection.putheader("Host", host)
-    connection.endheaders()
-    return connection.getresponse().read().decode()
+    request = urllib.request.Request(url.rstrip("/") + path, headers={"Host": host})
+    with urllib.request.urlopen(request, timeout=20) as answer:
+        return answer.read().decode()
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]"])
@@ -57,10 +45,3 @@ def test_another_name_gets_no_websocket_and_nothing_of_ours(host, url):
     for path in ("/", "/learn", "/_stcore/host-config"):
         page = body(url, host, path)
         assert not [word for word in OURS if word in page]
-
-
-def test_a_name_on_the_command_line_is_served():
-    options = ("--server.allowedHosts=localhost", "--server.allowedHosts=gpu.lan")
-    with running_app(*options) as address:
-        answers = [answer_to_websocket(address, host) for host in ("gpu.lan", "localhost", "evil.example")]
-    assert [answer.split()[1] for answer in answers] == ["101", "101", "403"]

@@ -1,5 +1,7 @@
 """series.py: which measurements make one curve, and how fast it grows."""
 
+from dataclasses import replace
+
 import pytest
 
 from kernels.measure.series import SweepView, fit_exponent, peer_curves, speedups
@@ -43,21 +45,20 @@ def test_exponents_are_of_one_sequence_where_the_tokens_of_a_launch_are_fixed():
 
 
 def test_shapes_that_do_not_belong_together_are_kept_apart():
-    fixed, tokens = (
-        [measurement(n, heads=8) for n in LENGTHS[:2]],
-        [measurement(n, batch=4096 // n) for n in LENGTHS],
-    )
-    assert len(by_peer(peer_curves("here", fixed + tokens, VIEW))["naive"].points) == 4
+    fixed = [measurement(n, heads=8) for n in LENGTHS[:2]]
+    tokens = [measurement(n, batch=4096 // n) for n in LENGTHS]
+
+    def heads(measured, view):
+        return [
+            point.problem.q_heads for point in by_peer(peer_curves("here", measured, view))["naive"].points
+        ]
+
+    assert heads(fixed + tokens, VIEW) == [4] * 4
     wanted = SweepView("length", 1024, 64, "float16", "full", batch=1, q_heads=8)
-    assert {
-        point.problem.q_heads
-        for point in by_peer(peer_curves("here", fixed + tokens, wanted))["naive"].points
-    } == {8}
-    assert (
-        len(by_peer(peer_curves("here", fixed[:1] + tokens, wanted))["naive"].points) == 1
-    )  # one point just measured is not hidden
+    assert heads(fixed + tokens, wanted) == [8] * 2
+    assert heads(fixed[:1] + tokens, wanted) == [8]  # one point just measured is not hidden
     by_tokens = SweepView("length", 1024, 64, "float16", "full", tokens=4096, width=256)
-    assert len(by_peer(peer_curves("here", fixed + tokens, by_tokens))["naive"].points) == 4
+    assert heads(fixed + tokens, by_tokens) == [4] * 4
 
 
 def test_a_view_makes_the_problems_of_its_axis():
@@ -70,24 +71,19 @@ def test_a_view_makes_the_problems_of_its_axis():
     assert shapes == [(4, 4), (4, 2)]
 
 
-def test_other_axes():
-    dims = [measurement(1024, head_dim=d) for d in (64, 128)]
-    curves = by_peer(peer_curves("here", dims, SweepView("head_dim", 1024, 64, "float16", "full", q_heads=4)))
-    assert [point.x for point in curves["ours"].points] == [64, 128]
-    batches = [measurement(1024, batch=b) for b in (1, 2, 8)]
-    curves = by_peer(peer_curves("here", batches, SweepView("batch", 1024, 64, "float16", "full", q_heads=4)))
-    assert [point.x for point in curves["ours"].points] == [1, 2, 8]
-    assert peer_curves("here", batches, SweepView("batch", 2048, 64, "float16", "full", q_heads=4)) == []
+@pytest.mark.parametrize(("axis", "values"), [("head_dim", (64, 128)), ("batch", (1, 2, 8))])
+def test_other_axes(axis, values):
+    measured = [measurement(1024, **{axis: value}) for value in values]
+    curves = by_peer(peer_curves("here", measured, SweepView(axis, 1024, 64, "float16", "full", q_heads=4)))
+    assert tuple(point.x for point in curves["ours"].points) == values
+    assert peer_curves("here", measured, SweepView(axis, 2048, 64, "float16", "full", q_heads=4)) == []
 
 
 def test_running_out_of_memory_is_a_point_of_the_curve():
-    naive = by_peer(peer_curves("here", [measurement(n, naive_fits=n < 4096) for n in LENGTHS], VIEW))[
-        "naive"
-    ]
-    assert [point.x for point in naive.out_of_memory] == [4096]
-    assert naive.out_of_memory[0].needed_bytes == 2 * 4 * 4096**2 * 2
-    assert naive.points[0].needed_bytes is None
-    assert naive.out_of_memory[0].value("time") is None
+    curves = by_peer(peer_curves("here", [measurement(n, naive_fits=n < 4096) for n in LENGTHS], VIEW))
+    (point,) = curves["naive"].out_of_memory
+    assert (point.x, point.needed_bytes, point.value("time")) == (4096, 2 * 4 * 4096**2 * 2, None)
+    assert curves["naive"].points[0].needed_bytes is None
 
 
 def test_speed_up_is_over_naive_attention_of_the_same_source_and_direction():
@@ -98,8 +94,7 @@ def test_speed_up_is_over_naive_attention_of_the_same_source_and_direction():
 
 
 def test_a_point_measured_twice_shows_the_last_one():
-    first, second = measurement(512), measurement(512)
-    later = type(second)(second.problem, second.device, "2027-01-01T00:00:00", second.results[:1], None)
+    first = measurement(512)
+    later = replace(first, recorded_at="2027-01-01T00:00:00", results=first.results[:1])
     naive = by_peer(peer_curves("here", [first, later], VIEW))["naive"]
-    assert len(naive.points) == 1
-    assert naive.points[0].result == later.results[0]
+    assert [point.measurement for point in naive.points] == [later]

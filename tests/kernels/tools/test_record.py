@@ -39,41 +39,34 @@ def test_a_name_that_does_not_exist_is_refused_with_those_that_do(arguments, giv
     assert f"{given} is not accepted: expected some of " in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("link", [False, True])
-def test_without_a_gpu_the_shipped_recordings_are_not_overwritten(link, tmp_path, monkeypatch, capsys):
-    shipped, given = tmp_path / "shipped", tmp_path / "shipped"
+def test_without_a_gpu_the_shipped_recordings_are_not_overwritten(tmp_path, monkeypatch, capsys):
+    shipped, link = tmp_path / "shipped", tmp_path / "link"
     shipped.mkdir()
-    if link:
-        given = tmp_path / "link"
-        given.symlink_to(shipped)
+    link.symlink_to(shipped)
     monkeypatch.setattr(record, "FOLDER", shipped)
     monkeypatch.setattr("kernels.device.runtime.WITHOUT_GPU", True)
     parts = dict.fromkeys(record.PARTS, lambda order: (order.folder / "written").touch())
     monkeypatch.setattr(record, "PARTS", parts)
-    assert record.main(["--out", str(given)]) == 2
-    assert f"error: --out {given} is not accepted: expected a GPU" in capsys.readouterr().err
+    for given in (shipped, link):
+        assert record.main(["--out", str(given)]) == 2
+        assert f"--out {given} is not accepted" in capsys.readouterr().err
     assert not list(shipped.iterdir())
     assert record.main(["--out", str(tmp_path / "mine")]) == 0
     monkeypatch.setattr("kernels.device.runtime.WITHOUT_GPU", False)
-    assert record.main(["--out", str(given)]) == 0
+    assert record.main(["--out", str(link)]) == 0
     assert list(shipped.iterdir())
 
 
-def test_counters_that_are_not_allowed_are_skipped_with_a_message_and_overwrite_nothing(
-    tmp_path, monkeypatch, capsys
-):
+def test_counters_that_are_not_allowed_are_skipped_and_overwrite_nothing(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(counters, "find_ncu", lambda: None)
     order = record.RecordOrder(tmp_path, "command", minutes=1.0)
     record.record_counters(order)
     path = tmp_path / "counters.json"
     assert "ncu" in read_document(path.read_bytes()).left_out[0]
-    assert "counters are skipped: ncu (NVIDIA Nsight Compute) is not on the PATH" in capsys.readouterr().err
+    assert "counters are skipped: ncu" in capsys.readouterr().err
     record.write(path, Document("an earlier one").to_json())
     record.record_counters(order)
     assert read_document(path.read_bytes()).command == "an earlier one"
-
-
-# --- traces ---
 
 
 @pytest.fixture
@@ -93,50 +86,43 @@ def recorded(monkeypatch):
 
 
 def index_after(folder, *arguments):
+    """The index, and the names of its traces."""
     assert record.main(["--out", str(folder), "--parts", "traces", *arguments]) == 0
-    return json.loads((folder / "index.json").read_text())
-
-
-def files(index):
-    return [run["file"] for run in index["runs"]]
+    index = json.loads((folder / "index.json").read_text())
+    return index, [run["file"] for run in index["runs"]]
 
 
 def test_every_algorithm_is_recorded_for_its_presets_with_its_own_tiles(recorded, tmp_path):
-    index = index_after(tmp_path)
-    assert sorted(files(index)) == sorted(
-        f"{preset}.{entry.name}.npz" for entry in ALGORITHMS.values() for preset in entry.recorded
-    )
+    index, files = index_after(tmp_path)
+    of_entries = [f"{preset}.{entry.name}.npz" for entry in ALGORITHMS.values() for preset in entry.recorded]
+    assert sorted(files) == sorted(of_entries)
     run = next(run for run in index["runs"] if run["file"] == "llama3.flash3.npz")
     own = PRESETS["llama3"].problem.with_(block_m=128, block_n=128)
     assert run["problem"] == own.as_dict()
     measured = [measurement["problem"] for measurement in index["measurements"]]
     assert own.as_dict() in measured  # and its time
-    assert all(preset.problem.as_dict() in measured for preset in PRESETS.values())
-    assert len(measured) == len({json.dumps(problem) for problem in measured})
+    assert all(measured.count(preset.problem.as_dict()) == 1 for preset in PRESETS.values())
 
 
 def test_one_algorithm_alone_joins_the_index_that_is_there(recorded, tmp_path):
-    old = index_after(tmp_path, "--algorithms", "flash2,backward")
-    index = index_after(tmp_path, "--algorithms", "flash3")
-    assert files(index) == [*files(old), *(f"{name}.flash3.npz" for name in ALGORITHMS["flash3"].recorded)]
+    old, before = index_after(tmp_path, "--algorithms", "flash2,backward")
+    index, files = index_after(tmp_path, "--algorithms", "flash3")
+    assert files == [*before, *(f"{name}.flash3.npz" for name in ALGORITHMS["flash3"].recorded)]
     assert index["measurements"][: len(old["measurements"])] == old["measurements"]
     assert len(index["measurements"]) > len(old["measurements"])
     assert index["command"].count("--algorithms") == 2
-    assert files(index_after(tmp_path, "--algorithms", "flash3")) == files(index)  # again: in its place
+    assert index_after(tmp_path, "--algorithms", "flash3")[1] == files  # again: in its place
 
 
 def test_an_algorithm_that_cannot_run_here_is_left_out_in_words_and_its_recordings_stay(
     recorded, tmp_path, monkeypatch, capsys
 ):
-    before = index_after(tmp_path)
+    _, before = index_after(tmp_path)
     monkeypatch.setattr(record, "compute_capability", lambda backend: "8.0")
     capsys.readouterr()
-    index = index_after(tmp_path)
-    assert "FlashAttention-3 (Hopper) is left out" in capsys.readouterr().err
-    assert sorted(files(index)) == sorted(files(before))
-
-
-# --- lanes ---
+    _, files = index_after(tmp_path)
+    assert "(Hopper) is left out" in capsys.readouterr().err
+    assert sorted(files) == sorted(before)
 
 
 @pytest.fixture
@@ -155,13 +141,9 @@ def measured(monkeypatch):
     return asked
 
 
-def lanes_after(folder, *arguments):
-    assert record.main(["--out", str(folder), "--parts", "lanes", *arguments]) == 0
-    return {file.name for file in folder.iterdir()}
-
-
 def test_lanes_of_one_kernel_alone_are_recorded_with_the_tiles_that_a_page_shows(measured, tmp_path, capsys):
-    files = lanes_after(tmp_path, "--kernels", "backward_plain")
+    record.main(["--out", str(tmp_path), "--parts", "lanes", "--kernels", "backward_plain"])
+    files = {file.name for file in tmp_path.iterdir()}
     assert {kernel for kernel, _ in measured} == {"backward_plain"}
     recorded = ALGORITHMS["backward"].recorded
     wanted = {*recorded, *LANE_PROBLEMS}
@@ -175,7 +157,7 @@ def test_lanes_of_one_kernel_alone_are_recorded_with_the_tiles_that_a_page_shows
 
 
 def test_kernels_beside_each_other_are_recorded_with_the_same_tiles(measured, tmp_path):
-    lanes_after(tmp_path, "--kernels", "flash2,flash3")
+    record.main(["--out", str(tmp_path), "--parts", "lanes", "--kernels", "flash2,flash3"])
     of_kernel = [{problem for kernel, problem in measured if kernel == name} for name in ("flash2", "flash3")]
     assert of_kernel[0] == of_kernel[1] != set()
     assert {(problem.block_m, problem.block_n) for problem in of_kernel[0]} == {(128, 128)}
