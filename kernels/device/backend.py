@@ -11,6 +11,7 @@ import platform
 import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 
 from kernels.device.gpu_state import driver_version
 
@@ -84,7 +85,7 @@ def device_info(backend: str) -> DeviceInfo:
         return DeviceInfo(
             backend,
             properties.name,
-            driver=driver_version() or _kernel_module_version(),
+            driver=driver_version() or "",
             sm_count=properties.multi_processor_count,
             memory_bytes=properties.total_memory,
             compute_capability=compute_capability(backend),
@@ -107,20 +108,7 @@ def utc_now() -> str:
 
 
 def _cpu_name() -> str:
-    try:
-        with open("/proc/cpuinfo") as file:
-            lines = (line.split(":", 1)[1].strip() for line in file if line.startswith("model name"))
-            model = next(lines, "")
-    except OSError:
-        model = ""
+    cpus = Path("/proc/cpuinfo")
+    lines = cpus.read_text().splitlines() if cpus.exists() else []
+    model = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "")
     return f"{model or platform.machine()}, {os.cpu_count()} cores"
-
-
-def _kernel_module_version() -> str:
-    """The NVIDIA driver's version by its kernel module, as a container may lack NVML; "" without a driver."""
-    try:
-        with open("/proc/driver/nvidia/version") as file:
-            words = file.readline().split()
-    except OSError:
-        return ""
-    return next((word for word in words if word[:1].isdigit() and "." in word), "")

@@ -39,28 +39,21 @@ class GpuReading:
 
 @dataclass(frozen=True)
 class GpuState:
-    """The readings of a measurement in which the GPU was busy.
-
-    Clocks in MHz, power in W, temperature in degrees Celsius.
-    """
+    """The readings of a measurement in which the GPU was busy. Units as in GpuReading."""
 
     sm_mhz_low: float
     sm_mhz_median: float
     sm_mhz_max: float
     """The highest clock that the GPU allows."""
     power_w: float
-    """Highest reading."""
+    """Highest reading, as that of temperature."""
     temperature_c: float
-    """Highest reading."""
     slowed_by: tuple[str, ...]
     samples: int
 
 
 def torch_gpu_uuid() -> str:
-    """UUID of the current GPU of torch.
-
-    The index would not do: CUDA_VISIBLE_DEVICES changes torch's indices, but not those of NVML.
-    """
+    """UUID of torch's current GPU. CUDA_VISIBLE_DEVICES changes torch's indices, but not those of NVML."""
     import torch
 
     return str(torch.cuda.get_device_properties(torch.cuda.current_device()).uuid)
@@ -70,9 +63,8 @@ def torch_gpu_uuid() -> str:
 def watch_gpu(uuid: str | None, nvml: Any = pynvml) -> Iterator[list[GpuReading]]:
     """Collect readings of a GPU in a thread while the body runs; `summarise` turns them into a GpuState.
 
-    There are no readings if `uuid` is None, if the machine has no NVIDIA driver, or if NVML cannot read this
-    GPU. The body neither waits for NVML nor fails with it. `nvml` is pynvml, which has no types, or a
-    stand-in for it.
+    There are none if `uuid` is None or NVML cannot read this GPU. The body neither waits for NVML nor fails
+    with it. `nvml` is pynvml, which has no types, or a stand-in for it.
     """
     readings: list[GpuReading] = []
     if uuid is None:

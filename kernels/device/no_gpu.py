@@ -48,8 +48,6 @@ NEEDS_GPU = (
 )
 """Words of errors that say that there is no GPU, or that the interpreter cannot do what was asked."""
 
-Say = Callable[[str], None]
-
 
 def needs_gpu(message: str) -> bool:
     """Whether an error says that the code needs a GPU."""
@@ -80,70 +78,60 @@ def _refusing(name: str) -> Callable:
 @contextlib.contextmanager
 def answers_without_gpu() -> Iterator[list[str]]:
     """Answer questions about a GPU while the body runs. The list says, once each, what was answered."""
+    import torch
+
     said: list[str] = []
 
     def say(words: str) -> None:
         if words not in said:
             said.append(words)
 
-    with contextlib.ExitStack() as stack:
-        _answer_torch(stack, say)
-        _answer_triton(stack, say)
-        _choose_configurations(stack, say)
-        yield said
-
-
-def _answering(say: Say, answer: Any) -> Callable:
-    def reply(*_: object, **__: object) -> Any:
-        say(f"The code asks about the GPU. There is none here: it was told of one {GIVEN}.")
-        return answer
-
-    return reply
-
-
-def _answer_torch(stack: contextlib.ExitStack, say: Say) -> None:
-    import torch
-
-    answers: dict[str, Callable] = {
-        "get_device_properties": _answering(say, PROPERTIES),
-        "get_device_capability": _answering(say, CAPABILITY),
-        "get_device_name": _answering(say, GIVEN),
-        "current_device": lambda: 0,
-        "synchronize": lambda *_, **__: None,
-        "device": lambda *_, **__: contextlib.nullcontext(),
-    }
-    for name, answer in answers.items():
-        stack.enter_context(replaced(torch.cuda, name, answer))
-
-
-class _Driver:
-    """What kernels ask of `triton.runtime.driver.active`."""
-
-    def __init__(self, say: Say) -> None:
-        compiler: Any = importlib.import_module("triton.backends.compiler")
-        target = compiler.GPUTarget("cuda", 10 * CAPABILITY[0] + CAPABILITY[1], PROPERTIES.warp_size)
-        self.get_current_target = _answering(say, target)
-        self.utils = SimpleNamespace(get_device_properties=_answering(say, DRIVER_PROPERTIES))
-
-    def get_current_device(self) -> int:
-        """The first."""
-        return 0
-
-    def get_current_stream(self, device: int | None = None) -> int:
-        """The default one."""
-        return 0
-
-    def get_active_torch_device(self) -> Any:
-        """Where the tensors are."""
-        import torch
-
-        return torch.device("cpu")
-
-
-def _answer_triton(stack: contextlib.ExitStack, say: Say) -> None:
     runtime: Any = importlib.import_module("triton.runtime.driver")
-    if hasattr(runtime.driver, "_active"):
-        stack.enter_context(replaced(runtime.driver, "_active", _Driver(say)))
+    autotuner: Any = importlib.import_module("triton.runtime.autotuner")
+    compiler: Any = importlib.import_module("triton.backends.compiler")
+    target = compiler.GPUTarget("cuda", 10 * CAPABILITY[0] + CAPABILITY[1], PROPERTIES.warp_size)
+
+    def told(answer: Any) -> Callable:
+        def reply(*_: object, **__: object) -> Any:
+            say(f"The code asks about the GPU. There is none here: it was told of one {GIVEN}.")
+            return answer
+
+        return reply
+
+    def run(self: Any, *arguments: Any, **options: Any) -> Any:
+        """In place of `Autotuner.run`, which times each configuration."""
+        self.nargs = dict(zip(self.arg_names, arguments, strict=False))
+        kernel, configurations = self.base_fn.__name__, self.prune_configs(options)
+        chosen = self.best_config = CONFIGURATIONS.pick(kernel, configurations)
+        say(
+            f"@triton.autotune of {kernel}: the interpreter times nothing, so the first of its "
+            f"{len(configurations)} configurations was taken ({_settings(configurations[0])})."
+        )
+        if chosen.pre_hook is not None:
+            chosen.pre_hook({**self.nargs, **options, **chosen.all_kwargs()})
+        return self.fn.run(*arguments, **options, **chosen.all_kwargs())
+
+    driver = SimpleNamespace(
+        get_current_target=told(target),
+        utils=SimpleNamespace(get_device_properties=told(DRIVER_PROPERTIES)),
+        get_current_device=lambda: 0,
+        get_current_stream=lambda device=None: 0,
+        get_active_torch_device=lambda: torch.device("cpu"),
+    )
+    answers: list[tuple[Any, str, Any]] = [
+        (torch.cuda, "get_device_properties", told(PROPERTIES)),
+        (torch.cuda, "get_device_capability", told(CAPABILITY)),
+        (torch.cuda, "get_device_name", told(GIVEN)),
+        (torch.cuda, "current_device", lambda: 0),
+        (torch.cuda, "synchronize", lambda *_, **__: None),
+        (torch.cuda, "device", lambda *_, **__: contextlib.nullcontext()),
+        (runtime.driver, "_active", driver),
+        (autotuner.Autotuner, "run", run),
+    ]
+    with contextlib.ExitStack() as stack:
+        for owner, name, answer in answers:
+            stack.enter_context(replaced(owner, name, answer))
+        yield said
 
 
 class Configurations:
@@ -167,26 +155,6 @@ class Configurations:
 
 CONFIGURATIONS = Configurations()
 """Of this process, which runs one check at a time."""
-
-
-def _choose_configurations(stack: contextlib.ExitStack, say: Say) -> None:
-    """`@triton.autotune` times nothing, and takes the configuration that CONFIGURATIONS picks."""
-    autotuner: Any = importlib.import_module("triton.runtime.autotuner")
-
-    def run(self: Any, *arguments: Any, **options: Any) -> Any:
-        self.nargs = dict(zip(self.arg_names, arguments, strict=False))
-        configurations = self.prune_configs(options)
-        name = self.base_fn.__name__
-        chosen = self.best_config = CONFIGURATIONS.pick(name, configurations)
-        say(
-            f"@triton.autotune of {name}: the interpreter times nothing, so the first of its "
-            f"{len(configurations)} configurations was taken ({_settings(configurations[0])})."
-        )
-        if chosen.pre_hook is not None:
-            chosen.pre_hook({**self.nargs, **options, **chosen.all_kwargs()})
-        return self.fn.run(*arguments, **options, **chosen.all_kwargs())
-
-    stack.enter_context(replaced(autotuner.Autotuner, "run", run))
 
 
 def _settings(configuration: Any) -> str:

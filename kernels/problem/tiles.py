@@ -199,17 +199,13 @@ def count_tiles(problem: AttentionProblem) -> TileCounts:
 def streamed_keys(problem: AttentionProblem, blocks: tuple[int, int] | None = None) -> int:
     """Keys that all query tiles of one head load. A key counts once per query tile that loads it."""
     block_m, block_n = blocks or (problem.block_m, problem.block_n)
-    total = 0
-    for q_tile in range(-(-problem.q_len // block_m)):
-        tiles = visited_tiles(problem, q_tile, (block_m, block_n))
-        total += min(tiles.end * block_n, problem.kv_len) - tiles.first * block_n
-    return total
+    visited = (
+        visited_tiles(problem, tile, (block_m, block_n)) for tile in range(-(-problem.q_len // block_m))
+    )
+    return sum(min(tiles.end * block_n, problem.kv_len) - tiles.first * block_n for tiles in visited)
 
 
 def streamed_queries(problem: AttentionProblem) -> int:
     """Queries that all key tiles of one head load. A query counts once per key tile that loads it."""
-    total = 0
-    for kv_tile in range(problem.kv_tiles):
-        tiles = visiting_tiles(problem, kv_tile)
-        total += min(tiles.end * problem.block_m, problem.q_len) - tiles.first * problem.block_m
-    return total
+    block_m, visiting = problem.block_m, (visiting_tiles(problem, tile) for tile in range(problem.kv_tiles))
+    return sum(min(tiles.end * block_m, problem.q_len) - tiles.first * block_m for tiles in visiting)

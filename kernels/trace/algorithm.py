@@ -254,13 +254,10 @@ class Algorithm(Particular):
 
     def kernel(self, name: str) -> Kernel:
         """The kernel of that name. Raises KeyError if there is none."""
-        for kernel in self.kernels:
-            if kernel.name == name:
-                return kernel
-        raise KeyError(name)
+        return {kernel.name: kernel for kernel in self.kernels}[name]
 
     def chip_bytes(self, problem: AttentionProblem, memory: str | None = None) -> int:
-        """What a program of that kernel keeps on the chip which keeps most; in one memory alone if named."""
+        """On-chip bytes per program of the kernel that needs the most; in one memory alone if named."""
         return max(kernel.chip_bytes(problem, memory) for kernel in self.kernels)
 
     def rows(self, problem: AttentionProblem) -> int:
@@ -278,13 +275,8 @@ class Algorithm(Particular):
         return all(kernel.requested_bytes is not None for kernel in self.kernels)
 
     def requested_bytes(self, problem: AttentionProblem) -> int:
-        """Bytes that all its kernels request, by formula. Raises KeyError if a kernel has no formula."""
-        total = 0
-        for kernel in self.kernels:
-            if kernel.requested_bytes is None:
-                raise KeyError(f"{kernel.name} has no formula of its requested bytes")
-            total += kernel.requested_bytes(problem)
-        return total
+        """Bytes that all its kernels request, by formula. Raises TypeError unless it `has_formula`."""
+        return sum(kernel.requested_bytes(problem) for kernel in self.kernels)  # type: ignore[misc]  # it has
 
     def steps(self, problem: AttentionProblem) -> int:
         """Estimated tile steps of a run: the key tiles that all query tiles visit."""
