@@ -138,11 +138,11 @@ def _state(run: runs.Run) -> None:
 
 
 def _traffic(run: runs.Run, other: runs.Run | None) -> None:
-    least = format_bytes(least_bytes(run.trace.problem, run.algorithm))
     inputs, results = "Q, K and V", "O and lse" if stores_lse(run.algorithm) else "O"
     if run.algorithm.direction == "backward":
         inputs, results = "Q, K, V, O, dO and lse", "dQ, dK and dV"
     st.subheader("Traffic by tensor", anchor="traffic")
+    least = format_bytes(least_bytes(run.trace.problem, run.algorithm))
     st.caption(
         "**Counted**: bytes that the loads and stores asked for; repeated reads may come from the L2 cache, "
         "so this is not the traffic of HBM itself. **Modelled**: standard attention writes its matrices to "

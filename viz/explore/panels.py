@@ -158,40 +158,37 @@ def timeline_panel(run: runs.Run, gpu: Gpu) -> None:
     schedule = step_schedule(run.trace, run.algorithm, gpu.sm_count)
     spans = without_pauses(program_spans(run.trace, schedule))
     sm_count = run.trace.device.sm_count if schedule.measured else gpu.sm_count
-    used, busy = len({span.sm for span in spans}), 100 * busy_share(spans, sm_count)
     if schedule.measured:
-        how = "by the GPU's timer in the traced launch, which is slower than an untraced one"
-        words = f"**{run.origin.capitalize()}** {how}, without the pauses between launches"
+        words = (
+            f"**{run.origin.capitalize()}** by the GPU's timer in the traced launch, which is slower than an "
+        )
+        words += "untraced one; without the pauses between launches"
     else:
-        sample = "the sample alone" if run.trace.sample else "the programs"
-        words = f"**Modelled**: {sample} on the SMs of the {gpu.name}, in launch order, one step like another"
+        which = "the sample alone" if run.trace.sample else "the programs"
+        words = f"**Modelled**: {which} on the SMs of the {gpu.name}, in launch order, one step like another"
     programs = format_count(len(spans), "query tile" if run.algorithm.persistent else "program")
-    drawn = f" The first {MAX_SPANS:,} are drawn." if len(spans) > MAX_SPANS else ""
-    st.caption(
-        f"{words}. {programs} on {used} of {sm_count} SMs; {busy:.0f} % of the SMs' time in use.{drawn}"
-    )
+    used, busy = len({span.sm for span in spans}), 100 * busy_share(spans, sm_count)
+    words += f". {programs} on {used} of {sm_count} SMs; {busy:.0f} % of the SMs' time in use."
+    st.caption(words + (f" The first {MAX_SPANS:,} are drawn." if len(spans) > MAX_SPANS else ""))
     plot(timeline_figure(spans, schedule, run.algorithm, colors()), key="timeline")
 
 
 def mask_panel(problem: AttentionProblem, algorithm: Algorithm) -> None:
     """What the mask leaves of the tiles, and what the algorithm makes of it."""
     if is_large(problem):
-        st.caption(
-            f"The grid of {problem.q_tiles:,} × {problem.kv_tiles:,} tiles is too large to count here."
-        )
+        grid = f"{problem.q_tiles:,} × {problem.kv_tiles:,}"
+        st.caption(f"The grid of {grid} tiles is too large to count here.")
         return
     kinds = tile_kinds(problem, algorithm)
     heads = problem.key_heads if algorithm.packs_heads else problem.heads
-    counts = {name: heads * int((kinds == code).sum()) for code, name in enumerate(KINDS)}
-    counted = ", ".join(f"{counts[name]:,} {name}" for name in ORDER if counts[name] or name == "full")
-    words = f"**Counted** from the mask: {counted} tiles in all heads."
-    if counts["skipped"]:
-        words += f" Skipping saves {100 * counts['skipped'] / (heads * kinds.size):.0f} % of the tiles."
-    if counts["hidden"]:
-        words += " Hidden tiles are computed, and then masked."
-    if max(kinds.shape) > MAX_TILES:
-        words += f" At most {MAX_TILES} tiles per side are drawn."
-    st.caption(words)
+    counts = {name: heads * int((kinds == KINDS.index(name)).sum()) for name in ORDER}
+    counted = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count or name == "full")
+    skipped = 100 * counts["skipped"] / (heads * kinds.size)
+    words = [f"**Counted** from the mask: {counted} tiles in all heads."]
+    words += [f"Skipping saves {skipped:.0f} % of the tiles."] if skipped else []
+    words += ["Hidden tiles are computed, and then masked."] if counts["hidden"] else []
+    words += [f"At most {MAX_TILES} tiles per side are drawn."] if max(kinds.shape) > MAX_TILES else []
+    st.caption(" ".join(words))
     plot(mask_figure(kinds, colors()), key="mask-tiles")
 
 

@@ -139,15 +139,10 @@ def _phases(
 
 
 def _phases_of(kernel: Kernel, begins: bool, has_tile: bool, is_whole: bool, ends: bool) -> Iterator[int]:
-    for number, phase in enumerate(kernel.phases):
-        if number < len(kernel.before):
-            is_there = begins
-        elif number < len(kernel.before) + len(kernel.step):
-            is_there = has_tile and not (phase.only_masked and is_whole)
-        else:
-            is_there = ends
-        if is_there:
-            yield number
+    is_there = [begins] * len(kernel.before)
+    is_there += [has_tile and not (phase.only_masked and is_whole) for phase in kernel.step]
+    is_there += [ends] * len(kernel.after)
+    yield from np.flatnonzero(is_there).tolist()
 
 
 def _offsets(trace: Trace, algorithm: Algorithm, steps: int) -> np.ndarray:

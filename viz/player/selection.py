@@ -10,6 +10,7 @@ from kernels.problem import AttentionProblem
 from kernels.trace import Trace
 from kernels.trace.algorithm import Algorithm
 from viz.player.tiles import rows_of_tiles
+from viz.shared.figures.charts import evenly_spaced
 
 MAX_STEPS = 4096
 MAX_CELLS = 1 << 22
@@ -55,7 +56,7 @@ def select_steps(trace: Trace, algorithm: Algorithm, limit: int = MAX_STEPS) -> 
     share = 1.0
     heads = np.unique(trace.batch_head)
     if len(kept) > limit and len(heads) > 1:
-        chosen = heads[_evenly(len(heads), max(1, limit * len(heads) // len(kept)))]
+        chosen = heads[evenly_spaced(len(heads), max(1, limit * len(heads) // len(kept)))]
         kept = kept[np.isin(trace.batch_head[kept], chosen)]
         share *= len(chosen) / len(heads)
         notes.append(f"{len(chosen)} of {len(heads)} heads are drawn")
@@ -64,7 +65,7 @@ def select_steps(trace: Trace, algorithm: Algorithm, limit: int = MAX_STEPS) -> 
     rows = max(1, MAX_CELLS // trace.problem.kv_tiles) if is_large(trace.problem) else len(tiles)
     wanted = min(limit * len(tiles) // len(kept) if len(kept) > limit else len(tiles), rows)
     if wanted < len(tiles) and len(tiles) > 1:
-        chosen = tiles[_evenly(len(tiles), max(1, wanted))]
+        chosen = tiles[evenly_spaced(len(tiles), max(1, wanted))]
         kept = kept[np.isin(trace.q_tile[kept], chosen)]
         drawn, traced = (rows_of_tiles(trace.problem, algorithm, each).sum() for each in (chosen, tiles))
         share *= drawn / traced
@@ -87,7 +88,3 @@ def _position_in_turn(turn: np.ndarray) -> np.ndarray:
     index = np.arange(len(turn))
     begins = np.where(np.diff(turn, prepend=-1) != 0, index, 0)
     return index - np.maximum.accumulate(begins)
-
-
-def _evenly(count: int, wanted: int) -> np.ndarray:
-    return np.unique(np.linspace(0, count - 1, min(wanted, count)).round().astype(int))

@@ -103,11 +103,10 @@ def _said(scene: Scene, figures: dict[str, str], where: str, findings: Findings)
             findings.add(where, f"{field}: {error}")
             return words
 
-    words = {field: said(field, getattr(scene, field)) for field in ("title", "sentence", "notes")}
-    stops = [
-        {"step": stop.step, "sentence": said(f"stops, {stop.step}", stop.sentence)} for stop in scene.stops
-    ]
-    return words | {"stops": stops}
+    words: dict = {field: said(field, getattr(scene, field)) for field in ("title", "sentence", "notes")}
+    said_at = [said(f"stops, {stop.step}", stop.sentence) for stop in scene.stops]
+    stops = zip(scene.stops, said_at, strict=True)
+    return words | {"stops": [{"step": stop.step, "sentence": sentence} for stop, sentence in stops]}
 
 
 def _scene(scene: Scene, shown: dict[str, dict], chart: dict | None) -> dict:

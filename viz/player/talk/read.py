@@ -11,7 +11,7 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from kernels.algorithms import ALGORITHMS
+from kernels.algorithms import ALGORITHMS, FIRST
 from kernels.device.gpus import GPUS
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.problem.presets import PRESETS
@@ -181,17 +181,11 @@ def _run_scene(
 ) -> dict[str, Any]:
     """Those fields of a scene with one run or two that the file does not have as they are."""
     run = _run("problem", {"preset": problem} if isinstance(problem, str) else problem, algorithm)
-    other = None if versus is None else _versus(versus, run)
+    other = None if versus is None else _run("versus", versus, run.algorithm, run)
     if "state" in hidden and view != "numbers":
         raise WrongField("hidden", '"state" only with view = "numbers", whose m, l and α it hides')
     made = {"run": run, "versus": other, "stops": _stops(step or ("race:0" if other else "0"), stops)}
     return made | {"live": _live(live, (run, other), view)}
-
-
-def _versus(given: dict, run: RunRequest) -> RunRequest:
-    """The second run of a duel: what is not given is as in the first."""
-    changes = {name: value for name, value in given.items() if name != "algorithm"}
-    return _run("versus", changes, given.get("algorithm", run.algorithm), run)
 
 
 def _run(field: str, given: dict, algorithm: str, base: RunRequest | None = None) -> RunRequest:
@@ -199,10 +193,12 @@ def _run(field: str, given: dict, algorithm: str, base: RunRequest | None = None
 
     It has the algorithm's own tiles, unless others are given.
     """
-    changes = {name: value for name, value in given.items() if name != "preset"}
+    changes = {**given}
     try:
-        preset = PRESETS[given["preset"]] if "preset" in given else None
-        entry = ALGORITHMS[algorithm or (preset and preset.algorithm) or "flash2"]
+        preset = PRESETS[changes.pop("preset")] if "preset" in given else None
+        if field == "versus":
+            algorithm = changes.pop("algorithm", algorithm)
+        entry = ALGORITHMS[algorithm or (preset and preset.algorithm) or FIRST]
         start = preset.problem if preset else base.problem if base else AttentionProblem()
         problem = start.with_(**changes)
         if not changes.keys() & {"block_m", "block_n"}:

@@ -38,15 +38,7 @@ def time_figure(measurement: Measurement, colors: theme.Palette, direction: str 
     }
     title = f"time of one {direction} call, median, 10th to 90th percentile"
     words = [format_ms(median) for median in medians]
-    return _bars(
-        title,
-        results,
-        medians,
-        words,
-        colors,
-        error_x=spread,
-        ends=[t.high_ms if t else 0.0 for t in timings],
-    )
+    return _bars(title, results, medians, words, colors, error_x=spread, ends=ends)
 
 
 def memory_figure(measurement: Measurement, colors: theme.Palette, direction: str = "forward") -> go.Figure:

@@ -158,14 +158,8 @@ def _mark_out_of_memory(figure: go.Figure, curve: PeerCurve, metric: str, colors
     look = {"color": color, "dash": "dot", "width": 2}
     figure.add_shape(type="line", x0=first.x, x1=first.x, y0=0, y1=1, yref="paper", line=look)
     words = f"{peer_label(curve.peer)} · {curve.source}<br>out of memory: {first.result.refused}"
-    place: dict = {
-        "y": 1,
-        "yref": "paper",
-        "yanchor": "top",
-        "xanchor": "right",
-        "xshift": -6,
-        "align": "right",
-    }
+    place: dict = {"y": 1, "yref": "paper", "yanchor": "top", "xanchor": "right", "xshift": -6}
+    place["align"] = "right"
     font = {"color": color, "size": 13}
     note(figure, words, math.log10(first.x), **place, font=font, bgcolor=colors.background, opacity=0.95)
     needed = {point.x: point.needed_bytes for point in curve.out_of_memory if point.needed_bytes}
