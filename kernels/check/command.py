@@ -31,16 +31,21 @@ from kernels.check.case.cases import (
 from kernels.check.case.options import CASE_OPTIONS, REPEATS, shell_command
 from kernels.check.files.uploads import AXES, AXES_WORDS, InvalidUpload, Upload, read_upload
 from kernels.check.report.html import to_html
-from kernels.check.report.tables import Report, side_by_side, table_text, to_json, varied_tables, worst_first
-from kernels.check.report.words import (
+from kernels.check.report.report import (
     SHELL_WORDS,
+    Report,
     by_kernel,
     causes,
     indented,
     last_words,
     overall,
     result_lines,
+    side_by_side,
     summary,
+    table_text,
+    to_json,
+    varied_tables,
+    worst_first,
 )
 from kernels.check.requests import (
     CaseRequest,

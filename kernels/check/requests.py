@@ -61,7 +61,6 @@ class SensitivityRequest(CaseRequest[Sensitivity]):
     answers = Sensitivity
 
     def run(self, blob: bytes, progress: Progress) -> Answer:
-        """The answer has no bytes."""
         from kernels.check.judge.vary import run_sensitivity
 
         return run_sensitivity(self.case, self.upload(blob), progress), b""
@@ -74,7 +73,6 @@ class DeterminismRequest(CaseRequest[Determinism]):
     answers = Determinism
 
     def run(self, blob: bytes, progress: Progress) -> Answer:
-        """The answer has no bytes."""
         from kernels.check.judge.vary import run_determinism
 
         return run_determinism(self.case, self.upload(blob), progress), b""

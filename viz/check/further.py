@@ -9,7 +9,7 @@ import streamlit as st
 from kernels.check.case.cases import UPLOADED, USERS, estimated_seconds
 from kernels.check.case.options import shell_command
 from kernels.check.report.html import to_html
-from kernels.check.report.tables import Report, to_json, variation_rows
+from kernels.check.report.report import Report, to_json, variation_rows
 from kernels.check.requests import DeterminismRequest, SensitivityRequest
 from kernels.check.result import CheckResult, Determinism, Sensitivity
 from kernels.worker.requests import MeasureRequest

@@ -18,8 +18,17 @@ from kernels.check.case.cases import (
     grid_cases,
     parse_shapes,
 )
-from kernels.check.report.tables import SHARE, Report, case_row, side_by_side, to_json, worst_first
-from kernels.check.report.words import by_kernel, causes, summary
+from kernels.check.report.report import (
+    SHARE,
+    Report,
+    by_kernel,
+    case_row,
+    causes,
+    side_by_side,
+    summary,
+    to_json,
+    worst_first,
+)
 from kernels.check.requests import CheckRequest
 from kernels.check.result import CheckResult
 from kernels.problem import DTYPES, MASKS, InvalidProblem
@@ -62,9 +71,23 @@ SHAPES_HELP = (
 
 def grid_panel(context: CheckContext, base: CheckCase) -> None:
     """Choose the grid, run it, and show what has ended."""
-    grid = _grid_controls(context.backend, base)
-    if grid is not None:
+    columns = st.columns([2, 1, 1, 1])
+    shapes = columns[0].text_input(
+        "shapes", TRUSTED, key="shapes", bind="query-params", max_chars=600, help=SHAPES_HELP
+    )
+    head_dims = columns[1].multiselect("head_dim", HEAD_DIMS, [64], key="head_dims", bind="query-params")
+    dtypes = columns[2].multiselect("dtypes", list(DTYPES), ["float16"], key="dtypes", bind="query-params")
+    masks = columns[3].multiselect("masks", MASKS, ["full", "causal"], key="masks", bind="query-params")
+    try:
+        chosen = None if shapes.strip().lower() == TRUSTED else parse_shapes(shapes)
+        grid = grid_cases(base, context.backend, chosen, head_dims, dtypes, masks)
+    except InvalidProblem as error:
+        st.error(plain(str(error)), icon=":material/error:")
+        return
+    if grid.cases:
         _run_panel(context, grid, GRID_WORDS)
+    else:
+        st.warning(f"Nothing is left to run: {grid.words}. Choose shorter shapes.", icon=":material/timer:")
 
 
 def battery_panel(context: CheckContext, base: CheckCase) -> None:
@@ -107,30 +130,10 @@ def _run_panel(context: CheckContext, grid: Grid, about: str) -> None:
 
 
 def _start(context: CheckContext, requests: tuple[CheckRequest, ...]) -> None:
-    """Check the cases, anew if they were checked before."""
-    if earlier := st.session_state.get(STATE):
-        earlier.forget(context)
+    """Check the cases, again if they were checked before."""
+    for job in earlier.jobs if (earlier := st.session_state.get(STATE)) else ():
+        context.store.forget(job)
     st.session_state[STATE] = GridRun(requests)
-
-
-def _grid_controls(backend: str, base: CheckCase) -> Grid | None:
-    columns = st.columns([2, 1, 1, 1])
-    shapes = columns[0].text_input(
-        "shapes", TRUSTED, key="shapes", bind="query-params", max_chars=600, help=SHAPES_HELP
-    )
-    head_dims = columns[1].multiselect("head_dim", HEAD_DIMS, [64], key="head_dims", bind="query-params")
-    dtypes = columns[2].multiselect("dtypes", list(DTYPES), ["float16"], key="dtypes", bind="query-params")
-    masks = columns[3].multiselect("masks", MASKS, ["full", "causal"], key="masks", bind="query-params")
-    try:
-        chosen = None if shapes.strip().lower() == TRUSTED else parse_shapes(shapes)
-        grid = grid_cases(base, backend, chosen, head_dims, dtypes, masks)
-    except InvalidProblem as error:
-        st.error(plain(str(error)), icon=":material/error:")
-        return None
-    if not grid.cases:
-        st.warning(f"Nothing is left to run: {grid.words}. Choose shorter shapes.", icon=":material/timer:")
-        return None
-    return grid
 
 
 @st.fragment(run_every=POLL_S)
@@ -157,27 +160,6 @@ def _ended(context: CheckContext, run: GridRun) -> None:
     st.markdown(" · ".join(counts) + stopped)
     if not results:
         return
-    _summaries(results)
-    _table(
-        results,
-        key="grid-table",
-        on_select="ignore" if context.file else lambda: _open(results),
-        selection_mode="single-row",
-    )
-    st.caption(FILE_FIRST if context.file else "Select a row to open its case.")
-    numbers = Download("All numbers as JSON", lambda: to_json([*map(Report, results)]), "check-grid.json")
-    downloads(numbers)
-
-
-def _table(results: list[CheckResult], **options: Any) -> None:
-    help_words = "the largest of all tensors; above 1 fails"
-    share = st.column_config.NumberColumn(SHARE, format="%.2f", help=help_words)
-    if rows := [case_row(result) for result in results]:
-        st.dataframe(rows, hide_index=True, column_config={SHARE: share}, height="auto", **options)
-
-
-def _summaries(results: list[CheckResult]) -> None:
-    """A sentence per kernel, and several kernels side by side."""
     of_kernels = by_kernel(results)
     for found in of_kernels:
         st.markdown(f"**{plain(found[0].label)}**: {plain(summary(found))}.")
@@ -186,6 +168,17 @@ def _summaries(results: list[CheckResult]) -> None:
     if len(of_kernels) > 1:
         st.caption("Side by side: the verdict, and the largest error over what is allowed.")
         st.dataframe(side_by_side(of_kernels), hide_index=True, key="side-by-side")
+    opens = "ignore" if context.file else lambda: _open(results)
+    _table(results, key="grid-table", on_select=opens, selection_mode="single-row")
+    st.caption(FILE_FIRST if context.file else "Select a row to open its case.")
+    downloads(Download("All numbers as JSON", lambda: to_json([*map(Report, results)]), "check-grid.json"))
+
+
+def _table(results: list[CheckResult], **options: Any) -> None:
+    help_words = "the largest of all tensors; above 1 fails"
+    share = st.column_config.NumberColumn(SHARE, format="%.2f", help=help_words)
+    if rows := [case_row(result) for result in results]:
+        st.dataframe(rows, hide_index=True, column_config={SHARE: share}, height="auto", **options)
 
 
 def _open(results: list[CheckResult]) -> None:
@@ -222,11 +215,6 @@ class GridRun:
         """Hand the worker the next cases, at most AT_ONCE at a time."""
         room = 0 if self.stopped else AT_ONCE - len(self.jobs) + self.done
         self.jobs += [context.store.job(next_one) for next_one in self.requests[len(self.jobs) :][:room]]
-
-    def forget(self, context: CheckContext) -> None:
-        """Let the same cases be checked anew."""
-        for job in self.jobs:
-            context.store.forget(job)
 
     def stop(self, context: CheckContext) -> None:
         """Start no further case, and cut short those under way. The next to ask for these gets a verdict."""

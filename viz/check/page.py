@@ -8,7 +8,7 @@ import streamlit as st
 
 from kernels.check.case.cases import USERS, CheckCase, estimated_seconds
 from kernels.check.files.uploads import UploadFacts
-from kernels.check.report.tables import Report
+from kernels.check.report.report import Report
 from kernels.check.requests import CheckRequest
 from kernels.check.result import CheckResult
 from kernels.problem import InvalidProblem

@@ -45,10 +45,7 @@ def played_panel(context: CheckContext, result: CheckResult) -> None:
         return
     st.subheader("Play it", anchor="play")
     if context.backend != "interpreter":
-        st.caption(
-            "The loads and stores of a compiled kernel cannot be watched. Start the app with "
-            "TRITON_INTERPRET=1 to play this kernel."
-        )
+        st.caption("A compiled kernel cannot be watched. Start the app with TRITON_INTERPRET=1 to play it.")
         return
     if not result.interpreted:
         st.caption("It launched no Triton kernel, so there are no tiles to play.")
@@ -56,24 +53,20 @@ def played_panel(context: CheckContext, result: CheckResult) -> None:
     request = PlayRequest(result.case, context.version(result.case.kernel))
     if st.session_state.get(PLAYING) != request:
         once = replace(result.case, gradients=False, repeats=1, upload="")
-        seconds = 2 * estimated_seconds(once, context.backend)
-        st.button("Play it", icon=":material/play_arrow:", key="play-it", on_click=_play, args=(request,))
+        seconds = max(2 * estimated_seconds(once, context.backend), 1)
+        play, args = st.session_state.__setitem__, (PLAYING, request)
+        st.button("Play it", icon=":material/play_arrow:", key="play-it", on_click=play, args=args)
         st.caption(
             "Runs the kernel once more, and plays which tiles of Q, K, V and O each program loads and "
-            f"stores, with bytes and source line, beside {ALGORITHMS[FIRST].label}. It takes about "
-            f"{max(seconds, 1):,.0f} s here."
+            f"stores, with bytes and source line, beside {ALGORITHMS[FIRST].label}: about {seconds:,.0f} s."
         )
         return
     traced = result_of(context.store, context.store.job(request), "play")
     if traced:
-        _show(context, runs.live_run(traced), bool(result.case.upload))
+        _show(context, runs.live_run(traced), "the seed, not the file" if result.case.upload else "the check")
 
 
-def _play(request: PlayRequest) -> None:
-    st.session_state[PLAYING] = request
-
-
-def _show(context: CheckContext, run: runs.Run, was_file: bool) -> None:
+def _show(context: CheckContext, run: runs.Run, inputs_of: str) -> None:
     gpu = gpu_of(gpu_control(), run.trace.device.name)
     shown = st.segmented_control(
         "Shown",
@@ -85,23 +78,16 @@ def _show(context: CheckContext, run: runs.Run, was_file: bool) -> None:
         label_visibility="collapsed",
     )
     problem = run.trace.problem
-    inputs = (
-        "the inputs drawn from the seed, not those of the file" if was_file else "the inputs of the check"
-    )
     st.caption(
-        f"**Counted**: {format_bytes(run.trace.total_bytes)} requested by its loads and stores, on {inputs}. "
-        f"{NOT_SEEN}: they stay inside the kernel. Its tiles are {problem.block_m} × {problem.block_n}, "
-        "by its largest accesses; ours runs with the same."
+        f"**Counted**: {format_bytes(run.trace.total_bytes)} requested by its loads and stores, on inputs of "
+        f"{inputs_of}. {NOT_SEEN}: they stay inside the kernel. Its tiles are {problem.block_m} × "
+        f"{problem.block_n}, by its largest accesses; ours runs with the same."
     )
     ours = _ours(context, run) if shown == "both" else None
     if shown == "both" and ours is None:
         return
     data = _duel_data(run, ours, gpu) if ours else _player_data(run, gpu)
     show_player(data, f"played-{shown}", {})
-    _downloads(run, gpu)
-
-
-def _downloads(run: runs.Run, gpu: Gpu) -> None:
     alone = "Your kernel alone. It opens in any browser without a network or a server."
     downloads(
         Download(PLAYER, lambda: export_html(_player_data(run, gpu)), "kernel.html", alone),
@@ -113,8 +99,7 @@ def _ours(context: CheckContext, run: runs.Run) -> runs.Run | None:
     """Our kernel on the same problem, with the tiles of the user's."""
     problem, entry = run.trace.problem, ALGORITHMS[FIRST]
     seconds = runs.estimated_seconds(problem, entry, context.backend)
-    job = asked_job(
-        context.store, TraceRequest(problem, FIRST), seconds, f"Run {entry.label}", key="ask-ours"
-    )
+    request, button = TraceRequest(problem, FIRST), f"Run {entry.label}"
+    job = asked_job(context.store, request, seconds, button, key="ask-ours")
     traced = result_of(context.store, job, "ours") if job else None
     return runs.live_run(traced) if traced else None

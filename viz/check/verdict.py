@@ -6,8 +6,7 @@ import streamlit as st
 
 from kernels.algorithms import ALGORITHMS
 from kernels.check.case.cases import UPLOADED
-from kernels.check.report.tables import error_row, worst_words
-from kernels.check.report.words import VERDICT_WORDS
+from kernels.check.report.report import VERDICT_WORDS, error_row, worst_words
 from kernels.check.result import CheckResult, TensorCheck
 from kernels.oracle.report import RULE
 from kernels.problem import AttentionProblem

@@ -13,8 +13,20 @@ import msgspec
 import numpy as np
 
 from kernels.check.case.options import shell_command
-from kernels.check.report.tables import Report, Table, case_row, tables_of, varied_tables, worst_first
-from kernels.check.report.words import VERDICT_WORDS, by_kernel, causes, facts, overall, summary
+from kernels.check.report.report import (
+    VERDICT_WORDS,
+    Report,
+    Table,
+    by_kernel,
+    case_row,
+    causes,
+    facts,
+    overall,
+    summary,
+    tables_of,
+    varied_tables,
+    worst_first,
+)
 from kernels.check.result import CheckResult, ErrorMap
 from kernels.oracle.report import RULE
 

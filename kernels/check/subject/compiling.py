@@ -72,7 +72,6 @@ class CompileRequest(Request[Compiled]):
     """The user's function, as `UserKernel.argument`."""
 
     def run(self, blob: bytes, progress: Progress) -> Answer:
-        """The answer has no bytes."""
         return compile_case(UserKernel.unchecked(self.kernel), self.case), b""
 
 
@@ -179,7 +178,7 @@ class Compiler:
 
 @contextlib.contextmanager
 def _up_to_last_stage() -> Iterator[None]:
-    """Compile no further than LAST_STAGE while the body runs; to the end if this Triton cannot."""
+    """Compile no further than LAST_STAGE while the body runs."""
     from triton import knobs
 
     def stop(*_: Any) -> None:
@@ -193,9 +192,6 @@ def _up_to_last_stage() -> Iterator[None]:
         stages.update(dict.fromkeys(after, stop))
         return None
 
-    if not hasattr(knobs.runtime, "add_stages_inspection_hook"):
-        yield
-        return
     before, knobs.runtime.add_stages_inspection_hook = knobs.runtime.add_stages_inspection_hook, hook
     try:
         yield

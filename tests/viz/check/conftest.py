@@ -6,7 +6,7 @@ import pytest
 
 from tests import BUGGY_KERNEL
 from tests.kernels.sanitizer import cases
-from tests.viz.check.pages import close_store
+from viz.shared import runs
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -19,7 +19,9 @@ def mine(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["app.py", *(f"--kernel={text}" for text in named)])
         yield path
-        close_store()
+        if store := runs.run_store():
+            store.client.close()
+        runs.run_store.clear()
 
 
 @pytest.fixture(autouse=True)

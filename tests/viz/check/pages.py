@@ -13,13 +13,6 @@ SMALL = {"q_len": 40, "kv_len": 48, "block_m": 16, "block_n": 32, "head_dim": 16
 VERDICTS = ("PASSES", "FAILS", "NOT CHECKED", "NO VERDICT")
 
 
-def close_store():
-    store = runs.run_store()
-    if store:
-        store.client.close()
-    runs.run_store.clear()
-
-
 def page(timeout=60):
     """The Check page by itself, as navigation runs it; the URL is set on it before `run`."""
     return AppTest.from_file(ROOT / "viz" / "check" / "page.py", default_timeout=timeout)
@@ -27,8 +20,7 @@ def page(timeout=60):
 
 def open_page(**query):
     store = runs.run_store()
-    if store:
-        assert store.client.wait_ready(60)
+    assert store.client.wait_ready(60)
     app = page()
     for name, value in query.items():
         app.query_params[name] = str(value)
@@ -77,6 +69,7 @@ def file_of(**named):
 
 
 def tensors(factor=1.0):
+    """Q, K, V and an O of which one element is off by a factor."""
     rng = np.random.default_rng(0)
     q, k, v = (rng.standard_normal((1, 2, 20, 16)).astype(np.float32) for _ in range(3))
     scores = q.astype(float) @ k.transpose(0, 1, 3, 2) / 4.0

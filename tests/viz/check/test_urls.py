@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernels.device.backend import DeviceInfo
@@ -22,35 +22,23 @@ VALUES = st.one_of(
 READY = SimpleNamespace(
     client=SimpleNamespace(device=DeviceInfo("interpreter", "cpu", "2", "3", "3.12"), start_failure=None)
 )
-urls = settings(
-    max_examples=15,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+
+
+@settings(max_examples=15, deadline=None, derandomize=True)
+@given(
+    query=st.dictionaries(st.sampled_from(FIELDS), VALUES, min_size=1, max_size=6),
+    grid=st.dictionaries(st.sampled_from(GRID), VALUES, min_size=1, max_size=4),
 )
-
-
-def shown(store, query):
-    """The page with this URL; its widgets are the point, not what they start."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runs, "run_store", lambda: store)
-        app = page()
-        for name, value in query.items():
-            app.query_params[name] = value
-        app.run()
-    assert not app.exception, (query, app.exception[0].value)
-
-
-@urls
-@given(query=st.dictionaries(st.sampled_from(FIELDS), VALUES, min_size=1, max_size=6))
-def test_a_url_may_hold_anything(query):
-    shown(None, query)
-
-
-@urls
-@given(query=st.dictionaries(st.sampled_from(GRID), VALUES, min_size=1, max_size=4))
-def test_the_grid_takes_or_explains_any_url(query):
-    shown(READY, query | {"view": "grid"})
+def test_a_url_may_hold_anything(query, grid):
+    """Its widgets are the point, not what they start."""
+    for store, given_query in ((None, query), (READY, grid | {"view": "grid"})):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(runs, "run_store", lambda store=store: store)
+            app = page()
+            for name, value in given_query.items():
+                app.query_params[name] = value
+            app.run()
+        assert not app.exception, (given_query, app.exception[0].value)
 
 
 @pytest.mark.parametrize("page", ["check", "", "measure"])

@@ -9,7 +9,7 @@ import math
 
 import plotly.graph_objects as go
 
-from kernels.check.report.tables import ULP_LABELS
+from kernels.check.report.report import ULP_LABELS
 from kernels.check.result import CheckResult, TensorCheck
 from viz.shared import theme
 from viz.shared.figures.charts import POWERS, chart, line, note, points

@@ -76,12 +76,12 @@ FIELDS = st.sampled_from([*AttentionProblem().as_dict(), "colour"])
 def test_any_values_give_a_problem_or_a_refusal_that_names_a_field(values):
     problem = refusal = None
     try:
-        problem = AttentionProblem.from_dict(values)
+        problem = AttentionProblem(**values)
     except InvalidProblem as error:
         refusal = error
     if problem is None:
         assert refusal.field in str(refusal)
         assert refusal.field in {*values, "kv_heads"}
     else:
-        assert AttentionProblem.from_dict(problem.as_dict()) == problem
+        assert AttentionProblem(**problem.as_dict()) == problem
         assert problem.q_heads % problem.kv_heads == 0

@@ -9,7 +9,7 @@ import torch
 from kernels.check.case.cases import UPLOADED, CheckCase
 from kernels.check.files.uploads import read_upload
 from kernels.check.judge.run import run_check
-from kernels.check.report.words import summary
+from kernels.check.report.report import summary
 from kernels.check.subject.user_errors import Refused, judged
 from kernels.device.runtime import BACKEND
 from kernels.oracle.exact import attention_by_rows

@@ -8,7 +8,7 @@ import pytest
 from kernels.check.case.battery import battery
 from kernels.check.case.cases import PUBLIC_CALL, CheckCase
 from kernels.check.judge.run import run_check
-from kernels.check.report.words import overall
+from kernels.check.report.report import overall
 from kernels.check.subject.user_kernel import UserKernel, name_user_kernels
 from kernels.device.runtime import INTERPRETED
 from kernels.problem import AttentionProblem

@@ -1,11 +1,8 @@
 """Both readers: what NumPy and safetensors write is read; no file makes them fail or take much memory."""
 
-import io
-import json
 import pickle
 import struct
 import tracemalloc
-import zipfile
 
 import numpy as np
 import pytest
@@ -137,78 +134,20 @@ def test_no_pickle_is_ever_loaded(monkeypatch):
     assert loaded == []
 
 
-def held(data):
-    """The arrays of Q, K and V in a file, read by NumPy alone."""
-    if data[:2] == b"PK":
-        with np.load(io.BytesIO(data), allow_pickle=False) as file:
-            return {name.lower(): file[name] for name in file.files if name.lower() in OURS}
-    (length,) = struct.unpack_from("<Q", data)
-    header, body = json.loads(data[8 : 8 + length]), data[8 + length :]
-    dtypes = {"F16": "<f2", "BF16": "<u2", "F32": "<f4"}
-    return {
-        name.lower(): np.frombuffer(body[slice(*found["data_offsets"])], dtypes[found["dtype"]]).reshape(
-            found["shape"]
-        )
-        for name, found in header.items()
-        if name.lower() in OURS
-    }
-
-
-def assert_right_or_refused(data):
-    upload = read_or_refused(data)
-    if upload is not None and upload.facts.axes == "bhld":
-        for name, array in held(data).items():
-            assert np.array_equal(upload.tensors[OURS[name]].array, array, equal_nan=True)
-    return upload is not None
-
-
 @pytest.mark.parametrize("good", [NPZ, SAFE], ids=["npz", "safetensors"])
-def test_a_damaged_file_gives_the_right_arrays_or_a_refusal(good):
-    assert assert_right_or_refused(good)
+def test_a_damaged_file_and_any_bytes_are_read_or_refused(good):
+    assert read_or_refused(good)
 
     @settings(max_examples=80, deadline=None, derandomize=True)
-    @given(st.data())
-    def damages(data):
+    @given(st.data(), st.binary(max_size=300))
+    def damages(data, other):
         damaged = bytearray(good)
         end = data.draw(st.sampled_from([8, 200, len(good)]))  # most damage to lengths and headers
         for _ in range(data.draw(st.integers(1, 4))):
             damaged[data.draw(st.integers(0, end - 1))] = data.draw(st.integers(0, 255))
-        assert_right_or_refused(bytes(damaged))
-        assert_right_or_refused(bytes(damaged[: data.draw(st.integers(0, len(damaged)))]))
+        read_or_refused(bytes(damaged))
+        read_or_refused(bytes(damaged[: data.draw(st.integers(0, len(damaged)))]))
+        for begin in (b"", b"PK\x03\x04", (100).to_bytes(8, "little") + b"{"):
+            read_or_refused(begin + other + good[-200:])
 
     damages()
-
-
-NPY_HEADERS = st.fixed_dictionaries(
-    {},
-    optional={
-        "descr": st.sampled_from(["<f4", ">f2", "|O", "<f99", "", 3, None]),
-        "fortran_order": st.booleans() | st.none() | st.integers(),
-        "shape": st.lists(st.integers(-5, 1 << 70), max_size=12).map(tuple) | st.none() | st.integers(),
-    },
-).map(repr) | st.text(max_size=40)
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=4),
-)
-SHAPES = st.lists(st.integers(0, 1 << 65), max_size=10)
-ENTRIES = st.fixed_dictionaries(
-    {},
-    optional={
-        "dtype": st.sampled_from(["F16", "BF16", "F32", "I8"]) | JSON,
-        "shape": JSON | SHAPES,
-        "data_offsets": JSON | st.just([0, 0]),
-    },
-)
-HEADERS = st.dictionaries(st.sampled_from(["q", "k", "v", "o", "__metadata__", "x"]), ENTRIES | JSON)
-
-
-@settings(max_examples=80, deadline=None, derandomize=True)
-@given(NPY_HEADERS, HEADERS, st.binary(max_size=300))
-def test_any_header_and_any_bytes_are_read_or_refused(npy, header, data):
-    text = npy.encode("latin-1", "replace")
-    read_or_refused(zip_of(q=b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + b"1234"))
-    assert_right_or_refused(safetensors_file(header, data[:64]))
-    read_or_refused(data)
-    read_or_refused(b"PK\x03\x04" + data + NPZ[-200:])
-    read_or_refused(zip_of(zipfile.ZIP_STORED, q=data))

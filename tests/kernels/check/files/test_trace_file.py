@@ -26,11 +26,6 @@ def whole():
     return run_traced(PROBLEM).to_bytes(compress=True)
 
 
-@pytest.fixture(scope="module")
-def sampled():
-    return run_traced(PROBLEM, "flash2", Sample((1,), (0, 2))).to_bytes()
-
-
 def arrays_of(data):
     with np.load(io.BytesIO(data), allow_pickle=False) as file:
         return {name: file[name] for name in file.files}
@@ -42,11 +37,9 @@ def saved(arrays):
     return buffer.getvalue()
 
 
-def with_header(data, **changes):
-    arrays = arrays_of(data)
+def with_header(arrays, **changes):
     header = json.loads(arrays["header"].tobytes()) | changes
-    arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
-    return saved(arrays)
+    return saved(arrays | {"header": np.frombuffer(json.dumps(header).encode(), np.uint8)})
 
 
 def refused(data):
@@ -72,10 +65,13 @@ def test_every_shipped_recording_is_read(path):
     assert read_trace(path.read_bytes()).steps
 
 
-def test_a_sample_is_read(sampled):
+def test_a_sample_is_read_unless_its_steps_contradict_it():
+    sampled = run_traced(PROBLEM, "flash2", Sample((1,), (0, 2))).to_bytes()
     assert read_trace(sampled).sample == Sample((1,), (0, 2))
     run = run_traced(PROBLEM.with_(q_len=1, kv_splits=2), "split_kv", Sample((1,)))
     assert read_trace(run.to_bytes()).program.tolist() == run.program.tolist()
+    arrays = arrays_of(sampled)
+    assert "its sample does not name" in refused(saved(arrays | {"q_tile": np.ones_like(arrays["q_tile"])}))
 
 
 OTHERS = {
@@ -94,31 +90,27 @@ def test_another_file_is_refused(name):
     assert "trace" in refused(OTHERS[name])
 
 
-def test_a_cut_file_is_refused(whole):
+def test_a_cut_file_and_a_huge_one_are_refused(whole, monkeypatch):
     assert refused(whole[: len(whole) // 2])
-
-
-def test_a_huge_file_is_refused_before_it_is_unpacked(whole, monkeypatch):
-    monkeypatch.setattr(trace_file, "MAX_FILE_BYTES", 1000)
-    assert "at most 0 MB" in refused(whole)
-    monkeypatch.undo()
     monkeypatch.setattr(trace_file, "MAX_UNPACKED_BYTES", 1 << 20)
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("acc.npy", bytes(2 << 20))
     assert "unpacks to 2.1 MB" in refused(buffer.getvalue())
+    monkeypatch.setattr(trace_file, "MAX_FILE_BYTES", 1000)
+    assert "at most 0 MB" in refused(whole)
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
         ({"version": 9}, "version 9; expected flash-attention-trace version"),
-        ({"algorithm": "nonsense"}, "algorithm='nonsense' is not accepted"),
-        ({"algorithm": "flash1"}, "its kernels are not those of FlashAttention-1"),
+        ({"algorithm": "nonsense"}, "algorithm='nonsense'"),
+        ({"algorithm": "flash1"}, "not those of FlashAttention-1"),
         ({"problem": PROBLEM.as_dict() | {"q_len": 77}}, "expected (1, 2, 77, 16)"),
         ({"problem": 5}, "damaged file"),
-        ({"kernels": ["x"]}, "its kernels are not those of FlashAttention-2"),
-        ({"tensors": ["Q", "K", "V", "O", "?"]}, "its tensors are not those of FlashAttention-2"),
+        ({"kernels": ["x"]}, "its kernels"),
+        ({"tensors": ["Q", "K", "V", "O", "?"]}, "its tensors"),
         ({"recorded_at": 7}, "`int`"),
         ({"launches": []}, "launched"),
         ({"launches": [{"num_warps": "many", "num_stages": 1}]}, "num_warps"),
@@ -126,7 +118,7 @@ def test_a_huge_file_is_refused_before_it_is_unpacked(whole, monkeypatch):
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
 def test_a_wrong_header_is_refused(whole, changes, words):
-    assert words in refused(with_header(whole, **changes))
+    assert words in refused(with_header(arrays_of(whole), **changes))
 
 
 @pytest.mark.parametrize(
@@ -135,26 +127,24 @@ def test_a_wrong_header_is_refused(whole, changes, words):
         ("q_tile", lambda a: a + 3, "q_tile has values outside of -1 to 2"),
         ("batch_head", lambda a: a + 1, "batch_head has values outside of 0 to 1"),
         ("kernel", lambda a: a + 1, "kernel has values outside of 0 to 0"),
-        ("program", lambda a: a - 1, "program has values outside"),
-        ("q_tile", lambda a: a.astype(float), "q_tile does not hold whole numbers"),
-        ("tensor_bytes_read", lambda a: -a, "tensor_bytes_read has values outside"),
+        ("program", lambda a: a - 1, "program has values"),
+        ("q_tile", lambda a: a.astype(float), "q_tile does not hold"),
+        ("tensor_bytes_read", lambda a: -a, "tensor_bytes_read has values"),
         ("row_max", lambda a: a[:-1], "row_max has shape"),
-        ("row_max", None, "it has no row_max"),
+        ("row_max", None, "no row_max"),
         ("program", None, "damaged file"),
     ],
 )
 def test_wrong_arrays_are_refused(whole, name, change, words):
     arrays = arrays_of(whole)
-    if change is None:
-        del arrays[name]
-    else:
-        arrays[name] = change(arrays[name])
-    assert words in refused(saved(arrays))
+    value = arrays.pop(name)
+    assert words in refused(saved(arrays | ({name: change(value)} if change else {})))
 
 
 SPLIT = arrays_of((FOLDER / "decode.split_kv.npz").read_bytes())
 STEPS = len(SPLIT["program"])
 COMBINES = SPLIT["kernel"] == 1
+LAST = {name: values[-3:] for name, values in SPLIT.items() if values.shape[:1] == (STEPS,)}
 
 
 @pytest.mark.parametrize(
@@ -168,6 +158,7 @@ COMBINES = SPLIT["kernel"] == 1
         ({"start_ns": SPLIT["start_ns"].astype(float)}, "start_ns"),
         ({"start_ns": SPLIT["start_ns"] - 1}, "start_ns"),
         ({"sm": SPLIT["sm"] + (1 << 16)}, "sm has values"),
+        (LAST, "no step of the kernel _attn_split_kv"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
@@ -175,24 +166,9 @@ def test_steps_that_are_not_of_their_programs_kernels_or_clock_are_refused(chang
     assert words in refused(saved(SPLIT | changes))
 
 
-def test_steps_that_combine_parts_which_no_step_makes_are_refused():
-    last = {name: values[-3:] for name, values in SPLIT.items() if values.shape[:1] == (STEPS,)}
-    assert "it has no step of the kernel _attn_split_kv" in refused(saved(SPLIT | last))
-
-
-def test_a_clock_of_a_device_without_sms_is_refused():
+def test_a_clock_of_a_device_without_sms_and_a_huge_grid_are_refused(whole):
     device = json.loads(SPLIT["header"].tobytes())["device"] | {"sm_count": 0}
-    assert "a clock, and its device has 0 SMs" in refused(with_header(saved(SPLIT), device=device))
-
-
-def test_a_sample_that_its_steps_contradict_is_refused(sampled):
-    arrays = arrays_of(sampled)
-    assert "its sample does not name" in refused(saved(arrays | {"q_tile": np.ones_like(arrays["q_tile"])}))
-
-
-def test_a_trace_of_a_huge_grid_is_refused(whole):
-    arrays = arrays_of(whole)
-    for name in ("output", "lse"):
-        del arrays[name]
+    assert "a clock, and its device has 0 SMs" in refused(with_header(SPLIT, device=device))
+    arrays = {name: array for name, array in arrays_of(whole).items() if name not in ("output", "lse")}
     huge = PROBLEM.as_dict() | {"q_len": 1 << 20, "kv_len": 1 << 20}
-    assert "tiles; at most" in refused(with_header(saved(arrays), problem=huge))
+    assert "tiles; at most" in refused(with_header(arrays, problem=huge))

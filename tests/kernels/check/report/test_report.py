@@ -13,7 +13,7 @@ from kernels.check.case.cases import CheckCase
 from kernels.check.judge.run import run_check
 from kernels.check.judge.vary import run_sensitivity
 from kernels.check.report.html import to_html
-from kernels.check.report.tables import Report, to_json
+from kernels.check.report.report import Report, to_json
 from kernels.check.result import (
     CheckResult,
     Determinism,

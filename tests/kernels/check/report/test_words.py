@@ -4,8 +4,15 @@ import msgspec
 import pytest
 
 from kernels.check.case.cases import CheckCase
-from kernels.check.report.tables import side_by_side, table_text
-from kernels.check.report.words import causes, number_words, overall, result_lines, summary
+from kernels.check.report.report import (
+    causes,
+    number_words,
+    overall,
+    result_lines,
+    side_by_side,
+    summary,
+    table_text,
+)
 from kernels.check.result import Cause, CheckResult
 from kernels.device.backend import DeviceInfo
 from kernels.problem import AttentionProblem

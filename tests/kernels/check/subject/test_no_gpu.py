@@ -33,94 +33,85 @@ def attention(q, k, v):
     _copy[lambda meta: (triton.cdiv(out.numel(), meta["BLOCK"]),)](exact, out, out.numel())
     return out
 """
-
-
-def check(tmp_path, source, problem=TINY):
-    (tmp_path / "mine.py").write_text(source)
-    name_user_kernels([UserKernel.parse(f"{tmp_path / 'mine.py'}:attention")])
-    return run_check(CheckCase(problem, "user", False, 2))
-
-
-def test_autotune_takes_one_configuration_and_says_so_and_heuristics_work(tmp_path):
-    result = check(tmp_path, COPY)
-    assert result.verdict == "pass", result.reason
-    assert any("the first of its 2 configurations was taken (BLOCK=64)" in note for note in result.notes)
-    assert result.interpreted
-
-
-def test_questions_about_the_gpu_at_import_get_an_answer_that_is_said(tmp_path):
-    asks = """
+ASKS = """
 SMS = torch.cuda.get_device_properties(0).multi_processor_count
 MAJOR = torch.cuda.get_device_capability()[0]
 TARGET = triton.runtime.driver.active.get_current_target().arch
 SHARED = triton.runtime.driver.active.utils.get_device_properties(0)["max_shared_mem"]
 assert SMS > 1 and TARGET == 80 and SHARED > 1000 and MAJOR == 8
 """
-    result = check(tmp_path, COPY.replace("@triton.autotune", f"{asks}\n@triton.autotune"))
+
+
+@pytest.fixture
+def check(tmp_path):
+    def run(source, gradients=False):
+        (tmp_path / "mine.py").write_text(source)
+        name_user_kernels([UserKernel.parse(f"{tmp_path / 'mine.py'}:attention")])
+        return run_check(CheckCase(TINY, "user", gradients, 2))
+
+    return run
+
+
+def body(line, before=""):
+    return f"import torch\n{before}def attention(q, k, v):\n    {line}\n    return v\n"
+
+
+def test_autotune_takes_one_configuration_and_questions_at_import_get_an_answer_that_is_said(check):
+    result = check(COPY.replace("@triton.autotune", f"{ASKS}\n@triton.autotune"))
     assert result.verdict == "pass", result.reason
-    assert any("There is none here" in note and "A100" in note for note in result.notes)
+    assert result.interpreted
+    assert any("first of its 2 configurations" in note and "BLOCK=64" in note for note in result.notes)
+    assert any("A100" in note for note in result.notes)
     with pytest.raises((AssertionError, RuntimeError)):
         torch.cuda.get_device_properties(0)  # only the user's code is answered
 
 
+INSIDE = "    inside = offsets < (n + 1 if EVEN else n)\n"
+LIBRARY = "def fast(q):\n    assert q.shape[-1] == 128, 'head_dim is 128'\n"
+
+
 @pytest.mark.parametrize(
-    ("line", "words"),
+    ("source", "words"),
     [
-        ("torch.empty(4, device='cuda')", "needs a GPU: "),
-        ("assert q.is_cuda, 'only on CUDA'", "AssertionError: only on CUDA (mine.py:3: assert q.is_cuda"),
-        ("raise ValueError('head_dim must be 64')", "ValueError: head_dim must be 64 (mine.py:3: raise"),
-        ("raise NotImplementedError('no masks')", "NotImplementedError: no masks (mine.py:3"),
+        (body("torch.empty(4, device='cuda')"), "needs a GPU: "),
+        (body("assert q.is_cuda, 'only on CUDA'"), "only on CUDA (mine.py:3: assert q.is_cuda"),
+        (body("raise ValueError('head_dim must be 64')"), "head_dim must be 64 (mine.py:3: raise"),
+        (body("raise NotImplementedError('no masks')"), "NotImplementedError: no masks (mine.py:3"),
+        (
+            COPY.replace(INSIDE, f'{INSIDE}    tl.static_assert(BLOCK == 128, "wants another")\n'),
+            "wants another (mine.py:",
+        ),
+        ("import torch\nfrom library import fast\nattention = lambda q, k, v: fast(q)", "128 (library.py:2"),
+        (body("", before="BUFFER = torch.empty(4, device='cuda')\n"), "needs a GPU"),
     ],
+    ids=["device", "assert", "ValueError", "NotImplementedError", "static", "library", "at import"],
 )
-def test_what_a_kernel_does_not_support_is_not_checked_with_its_words_and_line(line, words, tmp_path):
-    result = check(tmp_path, f"import torch\ndef attention(q, k, v):\n    {line}\n    return v\n")
+def test_what_a_kernel_does_not_support_is_not_checked_with_its_line(source, words, tmp_path, check):
+    (tmp_path / "library.py").write_text(LIBRARY)
+    result = check(source)
     assert result.verdict == "invalid"
     assert words in result.reason
-
-
-def test_a_static_assertion_of_the_kernel_is_a_refusal(tmp_path):
-    line = "    inside = offsets < (n + 1 if EVEN else n)\n"
-    only = 'tl.static_assert(BLOCK == 128, "wants another")'
-    result = check(tmp_path, COPY.replace(line, f"{line}    {only}\n"))
-    assert result.verdict == "invalid"
-    assert "wants another (mine.py:" in result.reason
-
-
-def test_a_library_that_refuses_is_a_refusal_too(tmp_path):
-    (tmp_path / "library.py").write_text("def fast(q):\n    assert q.shape[-1] == 128, 'head_dim is 128'\n")
-    result = check(tmp_path, "from library import fast\ndef attention(q, k, v):\n    return fast(q)\n")
-    assert result.verdict == "invalid"
-    assert "head_dim is 128 (library.py:2" in result.reason
-
-
-def test_a_gpu_that_is_needed_at_import_is_not_a_failure(tmp_path):
-    source = "import torch\nBUFFER = torch.empty(4, device='cuda')\ndef attention(q, k, v): ...\n"
-    result = check(tmp_path, source)
-    assert result.verdict == "invalid"
-    assert "needs a GPU" in result.reason
-    assert "line 2, in <module>" in result.trace
+    assert ("line 2, in <module>" in result.trace) == ("BUFFER" in source)
 
 
 @pytest.mark.parametrize(
     "line", ["a, b = q.shape", "int('x')", "q.view(3, 3)", "raise RuntimeError('broken')", "assert_(q)"]
 )
-def test_an_error_that_is_not_a_refusal_fails(line, tmp_path):
-    helper = "def assert_(q):\n    return q.nothing\n"
-    result = check(tmp_path, f"import torch\n{helper}def attention(q, k, v):\n    {line}\n    return v\n")
+def test_an_error_that_is_not_a_refusal_fails(line, check):
+    result = check(body(line, before="def assert_(q):\n    return q.nothing\n"))
     assert result.verdict == "fail"
-    assert "its forward raised" in result.reason
+    assert "forward raised" in result.reason
     assert "in attention" in result.trace
     assert "site-packages" not in result.trace
 
 
-def test_an_assertion_on_a_result_is_a_failure_and_no_refusal(tmp_path):
-    late = COPY.replace("    return out\n", "    assert out.sum() > 1e9\n    return out\n")
-    result = check(tmp_path, late)
+def test_an_assertion_on_a_result_is_a_failure_and_no_refusal(check):
+    result = check(COPY.replace("    return out\n", "    assert out.sum() > 1e9\n    return out\n"))
     assert result.verdict == "fail"
     assert "AssertionError" in result.reason
 
 
-def test_what_o_was_is_kept_if_the_backward_pass_fails(tmp_path):
+def test_what_o_was_is_kept_if_the_backward_pass_fails(check):
     source = """
 import torch
 class Mine(torch.autograd.Function):
@@ -135,10 +126,8 @@ def helper(d_out):
 def attention(q, k, v):
     return Mine.apply(q, k, v)
 """
-    (tmp_path / "mine.py").write_text(source)
-    name_user_kernels([UserKernel.parse(f"{tmp_path / 'mine.py'}:attention")])
-    result = run_check(CheckCase(TINY, "user", True, 1))
+    result = check(source, gradients=True)
     assert result.verdict == "fail"
     assert result.tensor("O").passes
-    assert result.reason.startswith("its backward raised RuntimeError: not written yet (mine.py:11")
-    assert [line for line in result.trace.splitlines() if "in backward" in line]
+    assert "backward raised RuntimeError: not written yet (mine.py:11" in result.reason
+    assert "in backward" in result.trace

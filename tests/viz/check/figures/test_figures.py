@@ -24,99 +24,84 @@ DEVICE = DeviceInfo("interpreter", "cpu", "2", "3", "3.12")
 RESULT = CheckResult(CheckCase(PROBLEM), "ours", DEVICE, "2026-01-01", 0.1, (TENSOR,))
 VALUES = np.array([[[0.5, 0.0], [2.0, 0.0], [0.1, 0.0], [0.0, 0.2]]], np.float32)
 MAP = ErrorMap("weights", VALUES, np.array([0]), 1, 4, 4, 6, VALUES)
-
-
-@pytest.fixture
-def colors():
-    return theme.palette(False)
+COLORS = theme.palette(False)
 
 
 def named(figure):
     return {trace.name: trace for trace in figure.data if trace.name}
 
 
-def test_errors_stand_beside_what_is_allowed(colors):
+def test_errors_stand_beside_what_is_allowed():
     failing = replace(TENSOR, name="dQ", max_error=1.0)
-    figure = errors_figure(replace(RESULT, tensors=(TENSOR, failing)), colors)
+    figure = errors_figure(replace(RESULT, tensors=(TENSOR, failing)), COLORS)
     assert list(named(figure)["this kernel"].x) == [1.0, 1e-3]
     assert list(named(figure)["allowed"].y) == ["dQ", "O"]
-    assert [trace.line.color for trace in figure.data if trace.mode == "lines"] == [colors.bad, colors.good]
+    assert [trace.line.color for trace in figure.data if trace.mode == "lines"] == [COLORS.bad, COLORS.good]
 
 
-@pytest.mark.parametrize(("error", "color"), [(math.inf, "bad"), (0.0, "good")])
-def test_what_no_log_axis_can_show_is_written(colors, error, color):
+@pytest.mark.parametrize(("error", "color"), [(math.inf, COLORS.bad), (0.0, COLORS.good)])
+def test_what_no_log_axis_can_show_is_written(error, color):
     tensor = replace(TENSOR, max_error=error, wrong_nonfinite=12)
-    figure = errors_figure(replace(RESULT, tensors=(tensor,)), colors)
+    figure = errors_figure(replace(RESULT, tensors=(tensor,)), COLORS)
     (words,) = figure.layout.annotations
-    assert words.font.color == getattr(colors, color)
+    assert words.font.color == color
     assert ("12" in words.text) == (error > 0)
     assert len(named(figure)["this kernel"].x) == 0
 
 
-def test_ulps_are_shares_of_all_elements(colors):
-    figure = ulps_figure(TENSOR, colors)
+def test_ulps_are_shares_of_all_elements():
+    figure = ulps_figure(TENSOR, COLORS)
     assert named(figure)["this kernel"].y[0] == 60 / 64
     assert sum(named(figure)["low-precision reference"].y) == 1
 
 
-def test_a_map_is_warning_red_exactly_above_what_is_allowed(colors):
-    heat = share_figure(MAP, 0, PROBLEM, colors).data[0]
-    span = heat.zmax - heat.zmin
+def test_a_map_is_warning_red_exactly_above_what_is_allowed_and_blank_where_nothing_is_seen():
+    heat = share_figure(MAP, 0, PROBLEM, COLORS).data[0]
 
     def color_of(share):
-        place = (math.log10(share) - heat.zmin) / span
+        place = (math.log10(share) - heat.zmin) / (heat.zmax - heat.zmin)
         return [color for stop, color in heat.colorscale if stop <= place][-1]
 
-    assert color_of(1.01) == colors.bad
-    assert color_of(0.99) != colors.bad
+    assert color_of(1.01) == COLORS.bad != color_of(0.99)
     assert heat.customdata[1][0][2] == 2.0
+    assert np.isnan(heat.z[0][1])  # row 0 sees the keys 0 to 2
+    assert heat.z[2][1] == pytest.approx(math.log10(LEAST_SHARE))  # row 2 sees key 4: an error of 0 is drawn
+    assert heat.z[0][0] == pytest.approx(math.log10(0.5))
 
 
-def test_keys_that_no_row_sees_are_left_blank(colors):
-    shown = share_figure(MAP, 0, PROBLEM, colors).data[0].z
-    assert np.isnan(shown[0][1])  # row 0 sees the keys 0 to 2
-    assert shown[2][1] == pytest.approx(math.log10(LEAST_SHARE))  # row 2 sees key 4: an error of 0 is drawn
-    assert shown[0][0] == pytest.approx(math.log10(0.5))
-
-
-def test_every_tile_can_be_picked_and_the_chosen_one_is_outlined(colors):
+def test_every_tile_can_be_picked_and_the_chosen_one_is_outlined():
     assert pickable_tiles(MAP, PROBLEM) == [(0, 0), (0, 1)]
-    figure = share_figure(MAP, 0, PROBLEM, colors, (0, 1))
+    figure = share_figure(MAP, 0, PROBLEM, COLORS, (0, 1))
     points = figure.data[-1]
     assert list(zip(points.x, points.y, strict=True)) == [(1.5, 1.5), (5.5, 1.5)]
     outline = figure.layout.shapes[-1]
     assert (outline.x0, outline.x1, outline.y0, outline.y1) == (3.5, 5.5, -0.5, 3.5)
+    many = AttentionProblem(q_len=4096, kv_len=4096, block_m=4, block_n=4)
+    assert pickable_tiles(replace(MAP, column_step=64, rows=4096, columns=4096), many) == []
 
 
-def test_too_many_tiles_are_not_pickable():
-    problem = AttentionProblem(q_len=4096, kv_len=4096, block_m=4, block_n=4)
-    assert pickable_tiles(replace(MAP, column_step=64, rows=4096, columns=4096), problem) == []
-
-
-def test_nan_and_infinity_are_told_apart(colors):
+def test_nan_and_infinity_are_told_apart():
     found = replace(MAP, kind="O", codes=np.array([[[0, 1], [2, 3], [0, 0], [0, 0]]], np.uint8))
-    heat = codes_figure(found, 0, colors).data[0]
-    assert heat.customdata[1][1] == "NaN or infinity, but not in float64"
+    heat = codes_figure(found, 0, COLORS).data[0]
+    assert "NaN" in heat.customdata[1][1]
     assert (heat.zmin, heat.zmax) == (0, 3)
 
 
-def test_sensitivity_shows_zero_nan_and_refusals(colors):
+def test_sensitivity_shows_zero_nan_and_refusals():
     points = (
         SensitivityPoint("2^0", 1e-3, 4e-3, 2e-3, 0, 0, 5.0),
         SensitivityPoint("2^4", 0.0, 4e-3, 2e-3, 0, 0, 80.0),
         SensitivityPoint("2^9", math.inf, 4e-3, 2e-3, 7, 3, 2e3),
     )
-    figure = named(scales_figure(points, colors))
+    figure = named(scales_figure(points, COLORS))
     kernel = figure["this kernel"]
-    assert kernel.y[0] == 1e-3
+    assert list(kernel.x) == [0, 4, 9]
+    assert (kernel.y[0], kernel.y[2], kernel.customdata[1][0]) == (1e-3, None, 0)
     assert 0 < kernel.y[1] < 1e-3
-    assert kernel.customdata[1][0] == 0
-    assert kernel.y[2] is None
     assert list(figure["NaN: this kernel"].customdata) == [7]
     assert figure["reference"].y[2] is None  # not a line to an error that leaves the NaN out
-    assert list(kernel.x) == [0, 4, 9]
     refused = SensitivityPoint("128 x 128", math.inf, 0.0, 0.0, 0, 0, refused="too large")
-    assert list(named(blocks_figure((points[0], refused), colors))["allowed"].x) == ["2^0"]
+    assert list(named(blocks_figure((points[0], refused), COLORS))["allowed"].x) == ["2^0"]
 
 
 def test_the_worst_share_is_over_all_tensors():
