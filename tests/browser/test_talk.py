@@ -217,16 +217,12 @@ DRAWN = """
   window.drawn = [];
   const fill = CanvasRenderingContext2D.prototype.fillText;
   CanvasRenderingContext2D.prototype.fillText = function (words, x, y, ...rest) {
-    const { canvas } = this;
     const scale = this.getTransform().a;
+    const size = (parseFloat(/([\\d.]+)px/.exec(this.font)[1]) * scale) / devicePixelRatio;
     const wide = this.measureText(words).width;
-    const left = this.textAlign === 'right' ? x - wide : x;
-    const size = parseFloat(/([\\d.]+)px/.exec(this.font)[1]);
-    if (words && canvas.width && canvas.height) window.drawn.push({
-      words: String(words), size: (size * scale) / devicePixelRatio,
-      isChip: canvas.classList.contains('fa-chip'), box: [left, left + wide, y - size / 2, y + size / 2],
-      edge: [canvas.width / scale, canvas.height / scale],
-    });
+    const left = { right: x - wide, center: x - wide / 2 }[this.textAlign] ?? x;
+    const isCut = left * scale < -1 || (left + wide) * scale > this.canvas.width + 1;
+    if (words && this.canvas.height) window.drawn.push({ words: String(words), size, isCut });
     return fill.call(this, words, x, y, ...rest);
   };"""
 WRITTEN = """() => [...document.querySelectorAll('.fa-screen *')]
@@ -236,38 +232,19 @@ WRITTEN = """() => [...document.querySelectorAll('.fa-screen *')]
     size: parseFloat(getComputedStyle(n).fontSize) * (n.getScreenCTM?.().a ?? 1) }))"""
 
 
-def touching(drawn):
-    """Words on the canvas of the chip that overlap other words, or are cut."""
-    last = {each["words"]: each for each in drawn if each["isChip"]}.values()
-    for each in last:
-        left, right, top, bottom = each["box"]
-        width, height = each["edge"]
-        if left < -0.5 or right > width + 0.5 or bottom > height + 0.5:
-            yield each["words"]
-        for other in last:
-            left2, right2, top2, bottom2 = other["box"]
-            apart = right < left2 or right2 < left or bottom < top2 + 1 or bottom2 < top + 1
-            if other is not each and not apart:
-                yield each["words"], other["words"]
-
-
 @pytest.mark.parametrize("height", [720, 2160])
 @pytest.mark.parametrize("name", NAMES)
-def test_words_are_large_and_touch_nothing(stage_of, talks, name, height):
+def test_words_are_large_and_not_cut(stage_of, talks, name, height):
     stage = stage_of(name, size=(height * 16 // 9, height), before=DRAWN)
-    scale, on_chip = height / 720, 0
-    while True:
-        drawn, written = stage.page.evaluate("window.drawn.splice(0)"), stage.page.evaluate(WRITTEN)
-        small = [each for each in drawn + written if each["size"] < 18 * scale - 0.01]
-        assert not small, stage.place
-        assert all(each["size"] >= 28 * scale - 0.01 for each in written if each["code"])
-        assert not list(touching(drawn)), stage.place
-        on_chip += sum(each["isChip"] for each in drawn)
+    scale, before = height / 720, None
+    while stage.place != before:
         before = stage.place
-        if stage.press("Space").place == before:
-            break
+        drawn, written = stage.page.evaluate("window.drawn.splice(0)"), stage.page.evaluate(WRITTEN)
+        assert not [each for each in drawn + written if each["size"] < 18 * scale - 0.01], before
+        assert not [each for each in written if each["code"] and each["size"] < 28 * scale - 0.01], before
+        assert not [each for each in drawn if each["isCut"]], before
+        stage.press("Space")
     assert before[0] == len(talks[name]["scenes"])
-    assert on_chip > 3
 
 
 # --- a chart ---
