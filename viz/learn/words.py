@@ -59,7 +59,7 @@ class Words:
         """A section with its numbers. Raises KeyError for a section or a number that is not there."""
         return filled(self.sections[section], given)
 
-    def cells(self, section: str, **given: Any) -> list[list[str]]:
+    def cells(self, section: str, **given: Any) -> list[Any]:
         """The cells of a section whose lines are those of a table without a head."""
         return [line.strip("| ").split(" | ") for line in self(section, **given).split("\n")]
 

@@ -26,7 +26,7 @@ SHOWN = (
     ("io", "SRAM", "(eq 44)", "(eq 79)", "what our compiled kernels use"),
     ("gradients", "P from lse", "one number per row is kept"),
     ("gradients", "Traffic", r"7\,n^2", r"8\,n^2d + 2\,n^2 + 2\,nd", "room on the chip"),
-    ("gradients", "Traffic", "algorithm 6", "algorithm 7", "algorithm 8"),
+    ("gradients", "Traffic", "alg. 6", "alg. 7", "alg. 8"),
     ("gradients", "Line by line", "w_q", "rowsum"),
     ("gradients", "Line by line&gradients_derivation=heads", "concatenation", "w<sub>o"),
     ("gradients", "Line by line&gradients_derivation=layer", "w<sub>q</sub><sup>t</sup>", ">dz <small>"),

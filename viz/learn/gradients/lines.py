@@ -61,12 +61,14 @@ def equations_of(name: str, lesson: GradientLesson, row: int, heads: int) -> lis
     """The equations of a line as matrices of the reader's numbers and the signs between them."""
     values = several_heads(lesson, heads) if name == "heads" else derived(lesson)
     marked_row = row if name in ROW_BY_ROW else None
+
+    def of_each_head(part: re.Match) -> str:
+        return "".join(f"{{{part[1]}_{head}}}" for head in range(heads))
+
     drawn = []
     for equation in LINES[name].equations:
-        of_heads = re.sub(
-            r"{(\w+)_\*}", lambda part: "".join(f"{{{part[1]}_{head}}}" for head in range(heads)), equation
-        )
-        pieces = re.split("{(.+?)}", filled(of_heads, numbers_of(lesson, row, heads)))  # sign, name and so on
+        text = filled(re.sub(r"{(\w+)_\*}", of_each_head, equation), numbers_of(lesson, row, heads))
+        pieces = re.split("{(.+?)}", text)  # sign, name, sign and so on
         parts = [
             _matrix(piece, values, row, marked_row) if place % 2 else piece.strip()
             for place, piece in enumerate(pieces)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kernels.algorithms import ALGORITHMS
 from kernels.algorithms.chip import FLOAT32_BYTES, row_bytes, sum_row_bytes
 from kernels.problem import AttentionProblem
 from kernels.trace import Trace
@@ -30,8 +31,9 @@ def backward_work(problem: AttentionProblem) -> dict[str, int]:
 class LoopOrder:
     """A loop order of the backward pass, by what one step of its inner loop loads and stores."""
 
-    slug: str
     label: str
+    color: str
+    """Palette entry."""
     q_blocks: tuple[str, ...] = ()
     """Blocks of a query tile's rows by head_dim."""
     kv_blocks: tuple[str, ...] = ()
@@ -43,6 +45,14 @@ class LoopOrder:
     def blocks(self) -> tuple[str, ...]:
         """All that a step moves."""
         return self.q_blocks + self.kv_blocks
+
+    def requested_bytes(self, problem: AttentionProblem) -> int:
+        """Of the whole pass, modelled. The draft as one kernel: dQ in float32, and O at every step, not D."""
+        if self.algorithm:
+            return ALGORITHMS[self.algorithm].requested_bytes(problem)
+        row = row_bytes(problem)
+        step = 3 * row + 2 * sum_row_bytes(problem) + LSE_BYTES
+        return 4 * problem.kv_len * row + problem.q_len * problem.kv_tiles * step
 
     def elements(self, problem: AttentionProblem) -> int:
         """Elements that the inner loop moves over the whole pass, with the sums that are read back.
@@ -57,31 +67,31 @@ class LoopOrder:
 
 LOOP_ORDERS = (
     LoopOrder(
-        "algorithm 6",
-        "query tile outside",
+        "query outside (alg. 6)",
+        "query",
         kv_blocks=("load K", "load V", "store dK", "store dV", "load dK", "load dV"),
         algorithm="backward_q_outer",
     ),
     LoopOrder(
-        "algorithm 7",
-        "key tile outside, D computed again and again",
+        "key outside, draft (alg. 7)",
+        "value",
         q_blocks=("load Q", "load dO", "load O", "store dQ", "load dQ"),
     ),
     LoopOrder(
-        "algorithm 8",
-        "key tile outside, D computed once",
+        "key outside (alg. 8)",
+        "value",
         q_blocks=("load Q", "load dO", "store dQ", "load dQ"),
         algorithm="backward_kv_outer",
     ),
     LoopOrder(
-        "this project",
-        "two kernels: only inputs in the loops",
+        "our two kernels",
+        "flash",
         q_blocks=("load Q", "load dO"),
         kv_blocks=("load K", "load V"),
         algorithm="backward",
     ),
 )
-"""Algorithm 7 is a draft. A sum that a step stores is loaded first; the paper leaves these loads out."""
+"""The draft computes D again and again. A stored sum is loaded first, which the paper leaves out."""
 QUERY_OUTER, DRAFT, KEY_OUTER, TWO_KERNELS = LOOP_ORDERS
 
 MOVED_IN_LOOP = {
@@ -105,12 +115,6 @@ def counted_inner_loop_elements(trace: Trace) -> int:
             size = FLOAT32_BYTES if name in ("dQ", "dK", "dV") else trace.problem.itemsize
             elements += int(moved[name][trace.kernel == index].sum()) // size
     return elements
-
-
-def draft_bytes(problem: AttentionProblem) -> int:
-    """Algorithm 7 as one kernel: dQ through HBM in float32, and O loaded at every step instead of D."""
-    step = 3 * row_bytes(problem) + 2 * sum_row_bytes(problem) + LSE_BYTES
-    return 4 * problem.kv_len * row_bytes(problem) + problem.q_len * problem.kv_tiles * step
 
 
 def row_wise_backward(problem: AttentionProblem, memory_bytes: int) -> tuple[int, int]:

@@ -64,8 +64,8 @@ def traffic_view(words: Words, palette: theme.Palette) -> None:
             problem=problem,
             query=lesson.QUERY_OUTER.elements(problem),
             key=lesson.KEY_OUTER.elements(problem),
-            query_bytes=ALGORITHMS["backward_q_outer"].requested_bytes(problem),
-            key_bytes=ALGORITHMS["backward_kv_outer"].requested_bytes(problem),
+            query_bytes=lesson.QUERY_OUTER.requested_bytes(problem),
+            key_bytes=lesson.KEY_OUTER.requested_bytes(problem),
             squares=squares,
             squares_bytes=squares * problem.itemsize,
             products=sum(kernel.products for kernel in backward.kernels),
@@ -99,12 +99,8 @@ def byte_bars(problem: AttentionProblem, ready: Mapping[str, runs.Run]) -> list[
     bars = [ByteBar("standard", standard_requested(problem, "backward"), None, "standard")]
     rows, moved = lesson.row_wise_backward(problem, SRAM_BYTES)
     bars += [ByteBar(f"row-wise, {format_count(rows, 'row')}", moved, None, "state")] if rows else []
-    for label, name, color in (
-        ("query outside (alg. 6)", "backward_q_outer", "query"),
-        ("key outside, draft (alg. 7)", "", "value"),
-        ("key outside (alg. 8)", "backward_kv_outer", "value"),
-        ("our two kernels", "backward", "flash"),
-    ):
-        modelled = ALGORITHMS[name].requested_bytes(problem) if name else lesson.draft_bytes(problem)
-        bars.append(ByteBar(label, modelled, ready[name].trace.total_bytes if name in ready else None, color))
+    counted = {name: run.trace.total_bytes for name, run in ready.items()}
+    for order in lesson.LOOP_ORDERS:
+        modelled = order.requested_bytes(problem)
+        bars.append(ByteBar(order.label, modelled, counted.get(order.algorithm), order.color))
     return bars

@@ -10,7 +10,7 @@ import streamlit as st
 from kernels.algorithms.flash2.entry import FORWARD, requested_bytes
 from kernels.algorithms.standard.traffic import matrix_bytes, standard_bytes, standard_requested
 from kernels.device.gpus import GPUS, Gpu
-from kernels.problem import BLOCKS, AttentionProblem, InvalidProblem
+from kernels.problem import BLOCKS, AttentionProblem
 from kernels.traffic.modelled import LSE_BYTES, compulsory_bytes, forward_flops
 from viz.learn.controls import choice, gpu_choice, number, switch
 from viz.learn.counts import RULE
@@ -37,40 +37,37 @@ def show() -> None:
     left_out = None if shown == ALL else shown.removeprefix("without ")
     picture = st.container()
     cards = st.container(horizontal=True, gap="small", key="figures")
-    problem, gpu = _shape()
-    if problem is None:
-        return
-    with asked:
-        _predict(problem, gpu)
-    numbers = _numbers(problem, gpu, left_out)
-    with picture:
-        states = _states(problem, gpu, left_out)
-        cells = zip(WORDS.cells("boxes", **numbers), states, strict=True)
-        boxes = [Box(name, does, number, state) for (name, does, number), state in cells]
-        st.html(idea_map_html(boxes, WORDS.cells("arrows", **numbers)))
-        WORDS.draw(left_out or ALL, **numbers)
-    for (label, value, than), worse in zip(WORDS.cells("cards", **numbers), _worse(numbers), strict=True):
-        color: Literal["red", "off"] = "red" if worse else "off"
-        cards.metric(label, value, than, delta_color=color, delta_arrow="off", border=True)
-    WORDS.draw("what stays", **numbers)
-
-
-def _shape() -> tuple[AttentionProblem | None, Gpu]:
-    """The reader's shape (None if it is invalid, after an error on the page) and GPU."""
     with st.container(horizontal=True):
         length = number("N, queries and keys", 16, LONGEST, 2048, 16, "ideas_n", 200)
         head_dim = number("d, head_dim", 16, 256, 64, 16, "ideas_d", 160)
         block_m = choice("BLOCK_M", BLOCKS, 128, "ideas_block_m", 140)
         block_n = choice("BLOCK_N", BLOCKS, 64, "ideas_block_n", 140)
         gpu = GPUS[gpu_choice("ideas_gpu", 140)]
-    try:
-        problem = AttentionProblem(
-            q_len=length, kv_len=length, head_dim=head_dim, block_m=block_m, block_n=block_n
-        )
-    except InvalidProblem as error:
-        st.error(str(error), icon=":material/error:")
-        return None, gpu
-    return problem, gpu
+    tiles = {"block_m": block_m, "block_n": block_n}
+    problem = AttentionProblem(q_len=length, kv_len=length, head_dim=head_dim).with_(**tiles)
+    with asked:
+        _predict(problem, gpu)
+    numbers = _numbers(problem, gpu, left_out)
+    every, now = numbers["every"], numbers["now"]
+    states = dict.fromkeys(NEEDS, "stands")
+    states |= dict.fromkeys(idle_without(left_out, problem, gpu), "idle")
+    states |= dict.fromkeys(falls_with(left_out, problem, gpu), "falls")
+    states |= {left_out: "out"} if left_out else {}
+    with picture:
+        boxes = [Box(*cells, states[cells[0]]) for cells in WORDS.cells("boxes", **numbers)]
+        st.html(idea_map_html(boxes, WORDS.cells("arrows", **numbers)))
+        WORDS.draw(left_out or ALL, **numbers)
+    worse = (
+        now.forward_bytes > every.forward_bytes,
+        now.chip_bytes > numbers["capacity"],
+        now.output_error > 1e-9,
+        now.kept_bytes > every.kept_bytes,
+        now.backward_flops > every.backward_flops,
+    )
+    for (label, value, than), is_worse in zip(WORDS.cells("cards", **numbers), worse, strict=True):
+        color: Literal["red", "off"] = "red" if is_worse else "off"
+        cards.metric(label, value, than, delta_color=color, delta_arrow="off", border=True)
+    WORDS.draw("what stays", **numbers)
 
 
 def _predict(problem: AttentionProblem, gpu: Gpu) -> None:
@@ -128,26 +125,6 @@ def _numbers(problem: AttentionProblem, gpu: Gpu, left_out: str | None) -> dict:
             ("lse at work: the backward pass", problem, "backward"),
         ],
     }
-
-
-def _worse(numbers: dict) -> tuple[bool, ...]:
-    """Whether each card is worse than with all five."""
-    every, now = numbers["every"], numbers["now"]
-    return (
-        now.forward_bytes > every.forward_bytes,
-        now.chip_bytes > numbers["capacity"],
-        now.output_error > 1e-9,
-        now.kept_bytes > every.kept_bytes,
-        now.backward_flops > every.backward_flops,
-    )
-
-
-def _states(problem: AttentionProblem, gpu: Gpu, left_out: str | None) -> list[str]:
-    """What became of each idea without `left_out`."""
-    states = dict.fromkeys(NEEDS, "stands")
-    states |= dict.fromkeys(idle_without(left_out, problem, gpu), "idle")
-    states |= dict.fromkeys(falls_with(left_out, problem, gpu), "falls")
-    return ["out" if name == left_out else states[name] for name in NEEDS]
 
 
 def _approximations(problem: AttentionProblem) -> None:

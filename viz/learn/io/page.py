@@ -57,7 +57,7 @@ Points = dict[int, tuple[int, int, int]]
 
 def show() -> None:
     """Draw the chapter."""
-    parts("io_view", {"Forward": _forward, "Growth": _growth, "SRAM": _sram})
+    parts("io_view", {"Forward": _forward, "Growth": _growth, "SRAM": lambda: draw_blocks(WORDS, *_inputs())})
 
 
 def _inputs(tiles: bool = True) -> tuple[AttentionProblem, int, Gpu]:
@@ -90,6 +90,8 @@ def _forward() -> None:
     if rows:
         problems["row_wise"] = problem.with_(block_m=rows)
         labels["row_wise"] += f", {rows:,} rows"
+    kept = rows or min(BLOCKS)
+    times = tiles_of(problem.q_len, kept)
     page, counting = st.container(), st.container()
     with counting:  # below the rest, which its progress would push down
         wanted = [(each, name) for name, each in problems.items()]
@@ -119,7 +121,9 @@ def _forward() -> None:
             rule=RULE,
             with_lse=with_lse,
             where=where_counted(ready),
-            row_wise=_row_wise_words(problem, memory, rows),
+            row_wise=WORDS(
+                "row-wise" if rows else "no row", problem=problem, room=memory, rows=kept, times=times
+            ),
             inner_loops=_inner_loops(traces),
             formulas=WORDS.rows("formulas", formulas),
             room=memory,
@@ -147,13 +151,6 @@ def _recorded_counts() -> Iterator[dict]:
             if run and algorithm.has_formula:
                 modelled = algorithm.requested_bytes(problem)
                 yield {"preset": preset, "algorithm": algorithm, "modelled": modelled, "run": run}
-
-
-def _row_wise_words(problem: AttentionProblem, memory: int, rows: int | None) -> str:
-    """Why row-wise attention moves more than FlashAttention-1 for long rows, and less for short ones."""
-    if rows is None:
-        return WORDS("no row", rows=min(BLOCKS), problem=problem, room=memory)
-    return WORDS("row-wise", rows=rows, times=tiles_of(problem.q_len, rows), problem=problem, room=memory)
 
 
 def _inner_loops(traces: dict[str, Trace]) -> str:
@@ -233,9 +230,3 @@ def _kernel_problem(name: str, length: int, d: int, memory_bytes: int, size: int
         return None
     problem = AttentionProblem(q_len=length, kv_len=length, head_dim=d, block_m=block_m, block_n=block_n)
     return problem if count_tiles(problem).visited <= POINT_STEPS else None
-
-
-def _sram() -> None:
-    """Blocks in bytes, against the chosen SRAM and the GPU's shared memory."""
-    WORDS.draw("SRAM")
-    draw_blocks(WORDS, *_inputs())

@@ -18,6 +18,7 @@ from viz.shared.layout import colors
 
 def draw_blocks(words: Words, problem: AttentionProblem, memory_bytes: int, gpu: Gpu) -> None:
     """Blocks of the largest tiles and of the reader's, and of recorded kernels, and the rules folded."""
+    words.draw("SRAM")
     d, memory = problem.head_dim, memory_bytes // problem.itemsize
     forward, backward = (lesson.query_outer_blocks(memory, d, share) for share in (4, 8))
     if not min(backward):

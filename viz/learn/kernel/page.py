@@ -35,10 +35,7 @@ WORDS = Words(__file__)
 
 def show() -> None:
     """Draw the chapter."""
-    run = runs.recorded(PROBLEM, ALGORITHM)
-    if run is None:
-        st.error("The recording of the tiny problem is missing. Record it with `python -m kernels.record`.")
-        return
+    run = _run()
     WORDS.draw(
         "start",
         problem=PROBLEM,
@@ -50,6 +47,12 @@ def show() -> None:
         predict=functools.partial(_predict, run),
     )
     explore_link("Your own sizes: Explore", PROBLEM)
+
+
+def _run() -> runs.Run:
+    run = runs.recorded(PROBLEM, ALGORITHM)
+    assert run is not None  # the project has it
+    return run
 
 
 @st.fragment
@@ -72,16 +75,12 @@ def _scene() -> Scene:
         row=row if ROW.fullmatch(row) else "",
         tells=True,
     )
-    run = runs.recorded(PROBLEM, ALGORITHM)
-    assert run is not None
-    return well_placed(scene, [drawn_of(run.trace, GPUS[DEFAULT_GPU].sm_count)])
+    return well_placed(scene, [drawn_of(_run().trace, GPUS[DEFAULT_GPU].sm_count)])
 
 
 @functools.lru_cache(maxsize=1)
 def _data() -> dict:
-    run = runs.recorded(PROBLEM, ALGORITHM)
-    assert run is not None  # shown only if there is one
-    return player_data(run.trace, run.provenance, GPUS[DEFAULT_GPU])
+    return player_data(_run().trace, _run().provenance, GPUS[DEFAULT_GPU])
 
 
 def _predict(run: runs.Run) -> None:
@@ -91,11 +90,10 @@ def _predict(run: runs.Run) -> None:
         seen = number("After how many key tiles?", 0, PROBLEM.kv_tiles - 1, 1, 1, "kernel_after", 220)
     step = row_steps(run.trace, int(row))[int(seen)]
     scores = ", ".join(format_number(score) for score in step.scores)
+    given = {"row": row, "seen": seen, "problem": PROBLEM, "step": step, "count": len(step.scores)}
     type_in(
         f"kernel_{row}_{seen}",
-        WORDS(
-            "question", row=row, seen=seen, problem=PROBLEM, step=step, count=len(step.scores), scores=scores
-        ),
+        WORDS("question", scores=scores, **given),
         next_state(step),
         f"{update_words(step, digits=3)} acc is multiplied by the same factor.",
     )

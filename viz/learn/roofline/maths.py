@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from kernels.algorithms.standard.traffic import standard_stages
 from kernels.device.gpus import Gpu
@@ -54,16 +53,7 @@ class Step:
         return "memory" if self.intensity < gpu.balance else "compute"
 
 
-class Steps(NamedTuple):
-    """The three kernels of standard attention, and the one of all of it fused."""
-
-    scores: Step
-    softmax: Step
-    output: Step
-    fused: Step
-
-
-def steps(problem: AttentionProblem, l2: str) -> Steps:
+def steps(problem: AttentionProblem, l2: str) -> tuple[Step, Step, Step, Step]:
     """S = Q K^T, softmax, P V, and all of it fused; `l2` is one of L2_CASES. One head, no mask.
 
     The two tables of MSRA SH Triton Study Group 2025: a 100% L2 cache hit ratio, and no L2 cache. In two rows
@@ -75,7 +65,7 @@ def steps(problem: AttentionProblem, l2: str) -> Steps:
     flops = [stage.flops for stage in standard_stages(problem.with_(batch=1, q_heads=1, kv_heads=1))]
     times, t = (1, "") if l2 == "perfect" else (problem.q_tiles, "t_q ")
     square, rows, keys_moved = queries * keys, queries * problem.head_dim, times * keys * problem.head_dim
-    return Steps(
+    return (
         Step("S = QKᵀ", f"Nd+{t}Md+NM", rows + keys_moved + square, size, flops[0]),
         Step("softmax", "2NM", 2 * square, size, flops[1]),
         Step("O = PV", f"NM+{t}Md+Nd", square + keys_moved + rows, size, flops[2]),

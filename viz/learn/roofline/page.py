@@ -50,7 +50,7 @@ def _gpu_here_words(name: str) -> str | None:
 
 def _predict(gpu: Gpu) -> None:
     """What limits one query against many keys."""
-    fused = lesson.steps(START.with_(q_len=1, kv_len=4096), "perfect").fused
+    fused = lesson.steps(START.with_(q_len=1, kv_len=4096), "perfect")[-1]
     options = {"memory": "memory: it waits for K and V", "compute": "arithmetic: it computes without waiting"}
     right = options[fused.bound_by(gpu)]
     ask(WORDS, "question", f"roofline_decode_{gpu.name}", [*options.values()], right, gpu=gpu, fused=fused)
@@ -61,7 +61,7 @@ def _roofline_view(problem: AttentionProblem, gpu: Gpu) -> None:
     steps = {case: lesson.steps(problem, case) for case in lesson.L2_CASES}
     wants_others = st.toggle("Show other operations too", key="roofline_others", bind="query-params")
     more = lesson.other_operations(problem) if wants_others else ()
-    best, worst = steps["perfect"].fused, steps["none"].fused
+    (_, softmax, _, best), (*_, worst) = steps.values()
     WORDS.draw(
         "Roofline",
         roof=roofline_figure(gpu, steps, [other for other in GPUS.values() if other != gpu], colors(), more),
@@ -71,7 +71,7 @@ def _roofline_view(problem: AttentionProblem, gpu: Gpu) -> None:
         best_bound=best.bound_by(gpu),
         worst=worst,
         worst_bound=worst.bound_by(gpu),
-        softmax=steps["perfect"].softmax,
+        softmax=softmax,
         others=_table(more, gpu) if more else "",
     )
 
@@ -88,7 +88,7 @@ def _time_view(problem: AttentionProblem, gpu: Gpu) -> None:
         three=sum(three),
         fused=fused,
         ratio=sum(three) / fused,
-        without_l2=lesson.steps(problem, "none").fused.seconds(gpu),
+        without_l2=lesson.steps(problem, "none")[-1].seconds(gpu),
         computing=1e6 * squares.compute_seconds(gpu),
         moving=1e6 * squares.memory_seconds(gpu),
     )
@@ -101,7 +101,7 @@ def _tables_view(problem: AttentionProblem, gpu: Gpu) -> None:
     def counting() -> None:
         store, wanted = runs.run_store(), (problem, "flash2")
         if run := counted_runs(store, runs.backend(store), [wanted], "roofline_count").get(wanted):
-            WORDS.draw("counted", run=run, fused=none.fused)
+            WORDS.draw("counted", run=run, fused=none[-1])
 
     WORDS.draw(
         "Tables", perfect=_table(perfect, gpu), none=_table(none, gpu), problem=problem, counting=counting

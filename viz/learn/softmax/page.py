@@ -195,12 +195,10 @@ def _passes(row: np.ndarray, values: np.ndarray, block: int) -> None:
 
 def _links(steps: tuple[OnlineStep, ...]) -> None:
     """Links to Explore: as many key tiles as blocks, and a max that grows if it does on this row."""
-    grows = any(step.alpha < 1 for step in steps[1:])
-    length = 4 * max(len(steps), 2)
-    inputs = "growing_max" if grows else "falling_max"
-    problem = AttentionProblem(q_len=4, kv_len=length, head_dim=16, block_m=4, block_n=4, inputs=inputs)
-    words = "the max grows, a rescale at each tile" if grows else "the max comes first, no rescale"
+    grows, blocks = any(step.alpha < 1 for step in steps[1:]), max(len(steps), 2)
+    inputs, words = ("growing_max", "the max grows") if grows else ("falling_max", "the max comes first")
+    problem = AttentionProblem(q_len=4, kv_len=4 * blocks, head_dim=16, block_m=4, block_n=4, inputs=inputs)
     links(
-        (f"The same in the kernel: {length // 4} blocks of keys, {words}", problem),
+        (f"The same in the kernel: {blocks} blocks of keys, {words}", problem),
         ("Scores that overflow without the max", problem.with_(inputs="large", kv_len=32, q_len=32)),
     )

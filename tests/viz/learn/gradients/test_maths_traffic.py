@@ -3,7 +3,6 @@
 import pytest
 
 from kernels import AttentionProblem, run_traced
-from kernels.algorithms import ALGORITHMS
 from kernels.algorithms.standard.traffic import standard_ledger
 from viz.learn.gradients.maths_traffic import (
     DRAFT,
@@ -12,7 +11,6 @@ from viz.learn.gradients.maths_traffic import (
     TWO_KERNELS,
     backward_work,
     counted_inner_loop_elements,
-    draft_bytes,
     row_wise_backward,
 )
 
@@ -33,17 +31,17 @@ def test_the_printed_formulas():
     assert TWO_KERNELS.elements(problem) == 2 * (q_tiles + kv_tiles) * block
 
 
-@pytest.mark.parametrize("order", [QUERY_OUTER, KEY_OUTER, TWO_KERNELS], ids=lambda order: order.slug)
+@pytest.mark.parametrize("order", [QUERY_OUTER, KEY_OUTER, TWO_KERNELS], ids=lambda order: order.label)
 def test_the_kernels_count_what_the_model_says_once_sums_are_read_back(order):
     counted = counted_inner_loop_elements(run_traced(RAGGED, order.algorithm))
     assert counted == order.elements(RAGGED)
 
 
 def test_the_draft_is_algorithm_8_with_o_at_every_step_instead_of_d():
-    requested = ALGORITHMS["backward_kv_outer"].requested_bytes(SQUARE)
+    requested = KEY_OUTER.requested_bytes(SQUARE)
     row, steps = 32 * 2, SQUARE.kv_tiles * 50
     without_d = requested - steps * 4 - 50 * (2 * row + 4)  # nor is D computed before the loop
-    assert draft_bytes(SQUARE) == without_d + steps * row
+    assert DRAFT.requested_bytes(SQUARE) == without_d + steps * row
 
 
 def test_row_wise_backward_moves_eight_matrices_if_all_fits_and_nothing_if_no_row_does():
