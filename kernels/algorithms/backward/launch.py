@@ -5,9 +5,7 @@ Dao 2023, algorithm 2, as a small kernel and two large ones; Chu, Liu and Lin 20
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import torch
 
@@ -48,20 +46,11 @@ class BackwardCall:
         self.d_query, self.d_key, self.d_value = inputs.empty_gradients()
         self.delta = torch.empty_like(inputs.lse)
 
-    def launch(
-        self,
-        kernel: Any,
-        grid: Sequence[int],
-        outputs: Mapping[str, torch.Tensor],
-        *others: torch.Tensor,
-        **own: Any,
-    ) -> LaunchInfo:
-        """Launch a kernel that computes gradients: on Q, K, V and dO, and on what it writes."""
+    @property
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """Q, K, V and dO, which every kernel of gradients takes."""
         given = self.inputs
-        inputs = {"q": given.query, "k": given.key, "v": given.value, "do": given.d_out}
-        return launch_on_tiles(
-            kernel, grid, {**inputs, **outputs}, *others, band=given.band, scale=given.scale, **own
-        )
+        return {"q": given.query, "k": given.key, "v": given.value, "do": given.d_out}
 
     def preprocess(self, recorder: Recorder | None = None) -> LaunchInfo:
         """delta = rowsum(O * dO) - d_lse."""
@@ -90,11 +79,13 @@ class BackwardCall:
     ) -> LaunchInfo:
         """d_key and d_value; needs delta. With `lanes` the kernel sets marks."""
         batch, kv_heads = self.inputs.key.shape[:2]
-        return self.launch(
+        return launch_on_tiles(
             _attn_bwd_dk_dv,
             (triton.cdiv(self.inputs.band.kv_len, config.block_n), batch * kv_heads),
-            {"dk": self.d_key, "dv": self.d_value},
+            self.tensors | {"dk": self.d_key, "dv": self.d_value},
             *(self.inputs.lse, self.delta),
+            band=self.inputs.band,
+            scale=self.inputs.scale,
             config=config,
             recorder=recorder,
             kv_heads=kv_heads,
@@ -107,11 +98,13 @@ class BackwardCall:
         """d_query; needs delta. With `lanes` the kernel sets marks."""
         batch, q_heads = self.inputs.query.shape[:2]
         band = self.inputs.band
-        return self.launch(
+        return launch_on_tiles(
             _attn_bwd_dq,
             (triton.cdiv(band.q_len, config.block_m) * batch * q_heads,),
-            {"dq": self.d_query},
+            self.tensors | {"dq": self.d_query},
             *(self.inputs.lse, self.delta),
+            band=band,
+            scale=self.inputs.scale,
             config=config,
             recorder=recorder,
             heads_in_turn=tiles.heads_in_turn(batch * q_heads, band.bounds_right),

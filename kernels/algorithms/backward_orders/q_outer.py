@@ -24,7 +24,7 @@ import triton.language as tl
 
 @triton.jit
 def _attn_bwd_q_outer(
-    query, key, value, d_out, out, d_query, sum_dk, sum_dv, lse_ptr, strides, kv_heads, group_size, band,
+    query, key, value, out, d_out, d_query, sum_dk, sum_dv, lse_ptr, strides, kv_heads, group_size, band,
     scale, scale_log2, trace, max_steps, FIXED: tl.constexpr,
 ):  # fmt: skip
     """All tiles of one key head. sum_dk, sum_dv (batch, kv_heads, kv_len, head_dim), float32, start at 0."""

@@ -19,7 +19,7 @@ from kernels.algorithms.flash2.run import forward
 from kernels.device.runtime import DEVICE
 from kernels.oracle.exact import Gradients
 from kernels.primitives.assemble import assemble
-from kernels.primitives.launch import TileConfig, config_of
+from kernels.primitives.launch import TileConfig, config_of, launch_on_tiles
 from kernels.primitives.recorder import Recorder, make_recorder
 from kernels.problem import AttentionProblem
 from kernels.problem.inputs import make_d_output, make_inputs
@@ -38,32 +38,42 @@ def _sum_of(tensor: Tensor) -> Tensor:
 def _launch(
     kernel: Any,
     call: BackwardCall,
-    outputs: dict[str, Tensor],
+    tensors: dict[str, Tensor],
     others: tuple[Tensor, ...],
     config: TileConfig,
     recorder: Recorder | None,
 ) -> LaunchInfo:
     batch, kv_heads = call.inputs.key.shape[:2]
-    config = replace(config, num_stages=1)  # a load must not run ahead of the stores of the step before it
-    own = {"config": config, "recorder": recorder, "described": (), "kv_heads": kv_heads}
-    return call.launch(kernel, (batch * kv_heads,), outputs, *others, **own)
+    return launch_on_tiles(
+        kernel,
+        (batch * kv_heads,),
+        tensors,
+        *others,
+        band=call.inputs.band,
+        scale=call.inputs.scale,
+        config=replace(config, num_stages=1),  # a load must not run ahead of the stores of the step before it
+        recorder=recorder,
+        described=(),
+        kv_heads=kv_heads,
+    )
 
 
 def launch_kv_outer(call: BackwardCall, config: TileConfig, recorder: Recorder | None = None) -> LaunchInfo:
     """Launch `_attn_bwd_kv_outer` of a call whose D is there."""
     sum_dq = _sum_of(call.inputs.query)
-    outputs = {"sum": sum_dq, "dk": call.d_key, "dv": call.d_value}
+    tensors = call.tensors | {"sum": sum_dq, "dk": call.d_key, "dv": call.d_value}
     others = (call.inputs.lse, call.delta)
-    info = _launch(_attn_bwd_kv_outer, call, outputs, others, config, recorder)
+    info = _launch(_attn_bwd_kv_outer, call, tensors, others, config, recorder)
     call.d_query.copy_(sum_dq)
     return info
 
 
 def launch_q_outer(call: BackwardCall, config: TileConfig, recorder: Recorder | None = None) -> LaunchInfo:
     """Launch `_attn_bwd_q_outer`, which computes D itself."""
-    sum_dk, sum_dv = _sum_of(call.inputs.key), _sum_of(call.inputs.value)
-    outputs = {"o": call.inputs.out, "dq": call.d_query, "sum": sum_dk}
-    info = _launch(_attn_bwd_q_outer, call, outputs, (sum_dv, call.inputs.lse), config, recorder)
+    given, sum_dk, sum_dv = call.inputs, _sum_of(call.inputs.key), _sum_of(call.inputs.value)
+    tensors = {"q": given.query, "k": given.key, "v": given.value, "o": given.out, "do": given.d_out}
+    tensors |= {"dq": call.d_query, "sum": sum_dk}
+    info = _launch(_attn_bwd_q_outer, call, tensors, (sum_dv, given.lse), config, recorder)
     call.d_key.copy_(sum_dk)
     call.d_value.copy_(sum_dv)
     return info
