@@ -44,7 +44,6 @@ def lanes_of(machine: Machine, run: runs.Run) -> tuple[LanesRun, ...]:
 
 
 def _measured_lanes(machine: Machine, run: runs.Run) -> tuple[LanesRun, ...]:
-    """Lanes of the kernels that can run the problem on this machine."""
     store, device, problem = machine.store, machine.device, run.trace.problem
     if store is None or device is None:
         return ()

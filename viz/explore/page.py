@@ -95,7 +95,6 @@ def _landing(algorithm: Algorithm) -> None:
 
 
 def _done_by(algorithm: Algorithm) -> str:
-    """What runs below, and what it does."""
     if algorithm.runs_in == "torch":
         return "Below, torch does it"
     if algorithm.direction == "backward":

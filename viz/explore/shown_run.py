@@ -42,8 +42,7 @@ def shown_run(machine: Machine, request: RunRequest, offers: DeltaGenerator | No
             icon=":material/play_arrow:",
             width="stretch",
             help=choice.offer_words,
-            on_click=asked.update,
-            args=({request: choice.offer},),
+            on_click=lambda: asked.update({request: choice.offer}),
         )
     run, is_awaited = choice.recording, choice.case == "starting"
     if choice.trace:

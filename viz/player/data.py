@@ -79,7 +79,6 @@ def player_data(trace: Trace, provenance: str, gpu: Gpu) -> dict:
 
 
 def _problem(drawn: Drawn) -> dict:
-    """The problem's fields and what follows from them."""
     problem = drawn.trace.problem
     return problem.as_dict() | {
         "q_tiles": drawn.q_tiles,
@@ -94,7 +93,6 @@ def _problem(drawn: Drawn) -> dict:
 
 
 def _notes(drawn: Drawn) -> list[str]:
-    """What is to be known of the run beside its picture."""
     trace, algorithm = drawn.trace, drawn.algorithm
     notes = sample_notes(trace)
     if algorithm.persistent:

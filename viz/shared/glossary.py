@@ -27,7 +27,6 @@ class Term(NamedTuple):
 
 
 def _sections() -> dict[str, list[Term]]:
-    """The terms of glossary.toml by the heading of their section."""
     document = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
     symbols = document.pop("symbols")
     return {
@@ -92,7 +91,6 @@ def glossary_list() -> None:
 
 
 def _section(heading: str, terms: list[Term]) -> str:
-    """A section of the list, in Markdown."""
     symbols = [f", {term.symbol}" if term.symbol not in ("", term.name) else "" for term in terms]
     lines = [f"- **{term.name}**{symbol}: {term.words}" for term, symbol in zip(terms, symbols, strict=True)]
     return "\n".join([f"\n:gray-badge[{heading}]\n", *lines])

@@ -73,7 +73,7 @@ CHIPS: dict[str, Chip] = {
 
 def colors() -> theme.Palette:
     """The palette of the appearance that the browser shows."""
-    return theme.palette(st.context.theme.type == "dark")
+    return theme.DARK if st.context.theme.type == "dark" else theme.LIGHT
 
 
 def header(title: str, store: runs.RunStore | None) -> None:

@@ -171,7 +171,6 @@ def say_refused() -> None:
 
 
 def _say(asked: dict[str, list[str]], words: str) -> None:
-    """Say what came of names and their values in the link."""
     given = " ".join(", ".join(f"{name}={', '.join(texts)}" for name, texts in asked.items()).split())
     cut = f"{given[:LONGEST]} …" if len(given) > LONGEST else given
     st.toast(f"{plain(cut)} in the link {words}", icon=":material/link_off:", duration="long")

@@ -33,14 +33,12 @@ def kernel_labels(kernels: Sequence[UserKernel]) -> dict[str, str]:
 
 def named_trace() -> Path | None:
     """The file of a saved trace, which may not exist; None if none was named."""
-    given = _options("--trace")
-    return Path(given[0]) if given else None
+    return next(map(Path, _options("--trace")), None)
 
 
 def named_talk() -> Path | None:
     """The file of the user's talk, which may not exist; None if none was named."""
-    given = _options("--talk")
-    return Path(given[0]) if given else None
+    return next(map(Path, _options("--talk")), None)
 
 
 def _options(name: str) -> list[str]:

@@ -137,7 +137,6 @@ def problem_controls() -> tuple[AttentionProblem | None, DeltaGenerator]:
 
 
 def _fields(table: dict[str, tuple[str, str]]) -> None:
-    """The controls of a table in two columns, line by line."""
     columns = st.columns(2)
     for place, (field, (label, about)) in enumerate(table.items()):
         _field(columns[place % 2], field, label, about)

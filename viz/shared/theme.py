@@ -103,11 +103,6 @@ def peer_color(name: str, colors: Palette) -> str:
     return getattr(colors, PEER_COLORS.get(name, "text"))
 
 
-def palette(dark: bool) -> Palette:
-    """The palette of one appearance."""
-    return DARK if dark else LIGHT
-
-
 def tensor_entry(name: str) -> str:
     """Palette entry of a tensor; a gradient or a partial result has that of its tensor."""
     return TENSOR_COLORS.get(name.removeprefix("partial ").removeprefix("d"), "state")

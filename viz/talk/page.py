@@ -143,8 +143,8 @@ def _entry(name: str, path: Path) -> None:
             key=f"stage-{name}",
             type="primary",
             icon=":material/slideshow:",
-            on_click=st.query_params.__setitem__,  # a link to this very page would leave the URL as it is
-            args=("name", name),
+            # a link to this very page would leave the URL as it is
+            on_click=lambda: st.query_params.update(name=name),
         )
         if data:
             _downloads(name, path, data)
@@ -156,13 +156,14 @@ def _entry(name: str, path: Path) -> None:
 
 
 def _downloads(name: str, path: Path, data: dict) -> None:
-    for label, with_speaker in (("One HTML file", False), ("With the speaker's notes", True)):
+    stem = name if name != OWN else path.stem
+    for label, ending in (("One HTML file", ""), ("With the speaker's notes", "-with-notes")):
         st.download_button(
             label,
-            functools.partial(export_talk, data, with_speaker),
-            f"{name if name != OWN else path.stem}{'-with-notes' if with_speaker else ''}.html",
+            functools.partial(export_talk, data, bool(ending)),
+            f"{stem}{ending}.html",
             "text/html",
-            key=f"{name}-{with_speaker}",
+            key=f"{name}{ending}",
             icon=":material/download:",
             on_click="ignore",
             help="The whole talk: opens in any browser, without a network or a server.",

@@ -58,13 +58,11 @@ def test_the_four_cards_of_a_recording_hold_its_numbers():
     assert (moved.value, moved.comparison) == ("2.49 MB", "5.1× less: standard 12.8 MB")
     assert time.value == spread_words(ours)
     assert percentile_words(ours) in time.explained
+    words = measurement_words(measurement, run)
+    assert all(each in words for each in ("**Recorded** 20", "NVIDIA H200", METHODS["cuda"]))
     assert memory.value == format_bytes(ours.peak_extra_bytes)
-    assert [card.label.rpartition(" · ")[2] for card in four_cards(run, measurement)] == [
-        "recorded",
-        "counted",
-        "recorded",
-        "recorded",
-    ]
+    origins = [card.label.rpartition(" · ")[2] for card in four_cards(run, measurement)]
+    assert origins == ["recorded", "counted", "recorded", "recorded"]
 
 
 def test_a_wrong_result_is_red_and_one_without_output_has_no_error():
@@ -139,6 +137,8 @@ def test_a_ratio_that_the_spread_cannot_carry_is_not_shown():
     words = compared(peer("sdpa", 0.05, 0.06, 0.1), peer("naive", 0.1, 60.0, 130.0))
     assert words.startswith("too noisy")
     assert "100 µs to 130 ms" in words
+    refused = PeerResult("naive", refused="needs 68 GB, 24 GB free")
+    assert compared(peer("sdpa", 1.0, 1.0, 1.0), refused) == "naive needs 68 GB, 24 GB free"
 
 
 def test_times_that_are_mostly_the_cost_of_a_call_are_not_compared():
@@ -150,11 +150,6 @@ def test_times_that_are_mostly_the_cost_of_a_call_are_not_compared():
     assert compared(ours, naive, H200).startswith("mostly overhead")
     large = PROBLEM.with_(q_len=4096, kv_len=4096)
     assert not compared(ours, naive, H200, large).startswith("mostly overhead")
-
-
-def test_a_rival_that_was_refused_says_why():
-    ours, naive = peer("sdpa", 1.0, 1.0, 1.0), PeerResult("naive", refused="needs 68 GB, 24 GB free")
-    assert compared(ours, naive) == "naive needs 68 GB, 24 GB free"
 
 
 def test_naive_attention_is_compared_with_a_fused_one():
@@ -176,14 +171,6 @@ def test_where_a_time_of_here_is_from_and_what_it_is_not(algorithm, ran):
     assert "**Measured**" in words
     assert ran in words.partition("trace took 2 s")[2]
     assert METHODS["interpreter"].capitalize() in words
-
-
-def test_a_recorded_time_says_where_and_how_it_was_taken():
-    run = recorded("gpt2", "flash2")
-    words = measurement_words(recorded_measurement(run.trace.problem), run)
-    assert words.startswith("**Recorded** 20")
-    assert "NVIDIA H200" in words
-    assert METHODS["cuda"] in words
 
 
 @pytest.mark.parametrize(

@@ -59,19 +59,13 @@ def test_a_long_run_is_sampled_and_the_whole_is_offered_if_the_worker_could_end_
     assert "3 of 2,048 query tiles" in found.words
     assert (found.offer, found.seconds < choice.LONG_S) == ("whole", True)
     assert chosen(LONG.with_(q_heads=32), HOPPER).offer == ""
-    whole = chosen(LONG, HOPPER, asked="whole")
-    assert (whole.trace, whole.seconds, whole.words) == (TraceRequest(LONG, "flash2"), 0, "")
-
-
-def test_what_takes_long_is_known_before_it_is_asked_for():
+    assert (chosen(LONG, STARTING).case, chosen(LONG, STARTING).trace) == ("starting", None)
     assert chosen(SLOW_SAMPLE, CPU).seconds > choice.LONG_S  # waits for a button
     without_sample = chosen(LONG, HOPPER, "flash1")
     assert without_sample.trace.sample is None
     assert without_sample.seconds > choice.LONG_S
-
-
-def test_nothing_long_is_asked_for_until_the_worker_has_said_what_it_runs_on():
-    assert (chosen(LONG, STARTING).case, chosen(LONG, STARTING).trace) == ("starting", None)
+    whole = chosen(LONG, HOPPER, asked="whole")
+    assert (whole.trace, whole.seconds, whole.words) == (TraceRequest(LONG, "flash2"), 0, "")
 
 
 def test_without_a_worker_what_is_not_recorded_cannot_be_shown_but_its_recordings_are_linked():
@@ -89,18 +83,9 @@ def recorded(monkeypatch):
     """Recordings of OWN and of the GPT-2 head, in place of those that are shipped."""
     run = runs.Run(as_if_run(OWN), None, recorded=True)
     known = dict.fromkeys((OWN, ALGORITHMS["flash3"].with_own_tiles(GPT2)), run)
-    replace_known(monkeypatch, known)
-    return run
-
-
-@pytest.fixture
-def unrecorded(monkeypatch):
-    replace_known(monkeypatch, {})
-
-
-def replace_known(monkeypatch, known):
     monkeypatch.setattr(choice, "recorded_problems", lambda name: tuple(known))
     monkeypatch.setattr(runs, "recorded", lambda problem, name: known.get(problem))
+    return run
 
 
 @pytest.mark.parametrize(("machine", "here"), [(CPU, "interpreter"), (AMPERE, "A100, has 8.0")])
@@ -117,10 +102,6 @@ def test_without_a_recording_it_says_what_it_needs_and_links_to_those_that_there
     assert (found.case, found.recording, found.trace) == ("not recorded", None, None)
     assert "compute capability 9.0" in found.words
     assert PRESETS["gpt2"] in found.links
-
-
-def test_as_long_as_nothing_was_recorded_there_are_no_links(unrecorded):
-    assert chosen(OWN, CPU, "flash3").links == []
 
 
 @pytest.mark.parametrize("machine", EVERYWHERE, ids=lambda machine: machine.backend)

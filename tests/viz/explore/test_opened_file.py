@@ -79,8 +79,12 @@ def test_a_file_may_be_dropped_in_the_sidebar(trace, tmp_path, backend, monkeypa
         assert cards(app)["Largest"][0] == "–"
 
 
-def test_a_wrong_result_in_a_file_fails(opened, trace):
-    assert cards(opened(replace(trace, output=trace.output + 1)))["Largest"][1].startswith("FAILS")
+@pytest.mark.parametrize(("lacks_output", "error"), [(False, "FAILS"), (True, "not known")])
+def test_a_wrong_result_in_a_file_fails_and_one_without_results_has_no_error(
+    opened, trace, lacks_output, error
+):
+    app = opened(replace(trace, output=None if lacks_output else trace.output + 1))
+    assert cards(app)["Largest"][1].startswith(error)
 
 
 def test_a_sample_says_that_it_is_one(opened):
@@ -88,10 +92,6 @@ def test_a_sample_says_that_it_is_one(opened):
     assert player(app)["notes"] == ["sample: 2 of 3 query tiles"]
     assert cards(app)["Bytes"][0] == WHOLE
     assert "(sampled rows)" in cards(app)["Largest"][1]
-
-
-def test_a_file_without_results_has_no_error(opened, trace):
-    assert cards(opened(replace(trace, output=None)))["Largest"] == ("–", "not known")
 
 
 def test_the_error_of_a_shipped_recording_that_holds_its_results_is_computed_here(monkeypatch, trace):

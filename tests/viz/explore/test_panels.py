@@ -73,17 +73,13 @@ def player(monkeypatch):
     return stand_in
 
 
-def test_the_player_starts_in_the_state_of_the_url(run, player):
+def test_the_player_starts_in_the_state_of_the_url_and_puts_its_own_there(run, player):
     app = opened(panels.player_panel, run, GPU, step="3.1", row="1.20", q_len="50")
     assert player.given.state == {"step": "3.1", "row": "1.20"}
     assert player.given.data["provenance"] == run.provenance
     assert url(app) == {"step": "3.1", "row": "1.20", "q_len": "50"}
-
-
-def test_the_state_of_the_player_goes_to_the_url(run, player):
     player.state = {"step": "7"}
-    app = opened(panels.player_panel, run, GPU, step="3", row="1.20", q_len="50")
-    assert url(app) == {"step": "7", "q_len": "50"}
+    assert url(app.run()) == {"step": "7", "q_len": "50"}
 
 
 @pytest.fixture
@@ -136,18 +132,13 @@ def test_without_a_clock_the_timeline_is_modelled_on_the_chosen_gpu(run, monkeyp
     assert len(bars(app)["customdata"]) == 5
 
 
-def test_a_recording_shows_the_clock_of_its_own_gpu():
-    recorded = runs.recorded(PRESETS["gpt2"].problem, "flash2")
+def test_a_recording_shows_the_clock_of_its_own_gpu_and_a_persistent_kernel_its_query_tiles():
+    problem = ALGORITHMS["flash3"].with_own_tiles(PRESETS["layer"].problem)
+    recorded = runs.recorded(problem, "flash3")
     words = opened(panels.timeline_panel, recorded, GPU).caption[0].value
     assert words.startswith("**Recorded**")
     assert f"of {recorded.trace.device.sm_count} SMs" in words
-
-
-def test_a_persistent_kernel_is_counted_by_its_query_tiles():
-    problem = ALGORITHMS["flash3"].with_own_tiles(PRESETS["layer"].problem)
-    recorded = runs.recorded(problem, "flash3")
-    tiles = problem.heads * problem.q_tiles
-    assert f"{tiles} query tiles on " in opened(panels.timeline_panel, recorded, GPU).caption[0].value
+    assert f"{problem.heads * problem.q_tiles} query tiles on " in words
 
 
 @pytest.mark.parametrize("mask", ["full", "causal", "window"])
@@ -159,11 +150,9 @@ def test_the_mask_is_counted_over_all_heads(mask):
     assert numbers(words)[: len(expected)] == expected
     assert len(app.get("plotly_chart")) == 1
     assert (f"{100 * counts.skipped / counts.all:.0f} %" in words) == (counts.skipped > 0)
-
-
-def test_tiles_of_a_mask_that_are_not_drawn_are_said():
     wide = AttentionProblem(q_len=64, kv_len=4 * 300, head_dim=16, block_m=4, block_n=4)
-    assert numbers(opened(panels.mask_panel, wide, ALGORITHMS["flash2"]).caption[0].value)[-1] == 256
+    words = opened(panels.mask_panel, wide, ALGORITHMS["flash2"]).caption[0].value
+    assert numbers(words)[-1] == 256  # so many are drawn
 
 
 @pytest.fixture
@@ -222,13 +211,10 @@ def test_the_state_that_is_shown_is_written_as_a_scene(run):
     assert scene.run == RunRequest(PROBLEM, "flash2")
     assert (scene.stops, scene.row, scene.view, scene.gpu) == ((Stop("3.2"),), "1.7", "grid", "A100")
     assert scene_of(opened(panels.scene_panel, run, None, GPU, step="3.2", open="tile")).view == "numbers"
-
-
-def test_a_duel_is_written_with_its_second_run(run):
     other = runs.Run(run_traced(PROBLEM.with_(block_n=32), "flash1"), None, recorded=False)
-    scene = scene_of(opened(panels.scene_panel, run, other, GPU, place="steps:5", row="1.7"))
-    assert scene.versus == RunRequest(PROBLEM.with_(block_n=32), "flash1")
-    assert (scene.stops, scene.row) == ((Stop("steps:5"),), "")
+    duel = scene_of(opened(panels.scene_panel, run, other, GPU, place="steps:5", row="1.7"))
+    assert duel.versus == RunRequest(PROBLEM.with_(block_n=32), "flash1")
+    assert (duel.stops, duel.row) == ((Stop("steps:5"),), "")
 
 
 @pytest.mark.parametrize("step", ["x", '1"\nnotes = "n', "race:5"])

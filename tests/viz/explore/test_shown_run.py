@@ -64,18 +64,13 @@ def test_a_long_run_is_sampled_at_once_and_traced_whole_after_a_click():
     assert not app.caption
 
 
-def test_a_recording_is_run_here_after_a_click():
+def test_a_recording_and_a_run_that_takes_long_are_run_after_a_click():
     app = opened(PRESETS["tiny"].problem)
     assert (shown(app).recorded, jobs(app)) == (True, [])
     next(button for button in app.button if button.label == "Run it here").click().run()
     assert [job.request.problem for job in jobs(app)] == [PRESETS["tiny"].problem]
-
-
-def test_a_run_that_takes_long_waits_for_a_button():
-    app = opened(LONG, "flash1")
-    assert jobs(app) == []
-    assert labels(app) == ["Run"]
-    assert shown(app).meanwhile
+    app = opened(LONG, "flash1")  # it takes long, and has no sample
+    assert (jobs(app), labels(app), shown(app).meanwhile) == ([], ["Run"], True)
     app.button[0].click().run()
     assert len(jobs(app)) == 1
 

@@ -13,30 +13,9 @@ from viz.talk.shipped import NAMES, measured, recorded_runs, talk_path
 TALKS = [talk_path(name).read_text(encoding="utf-8") for name in NAMES] + list(examples())
 FIELD = re.compile(r'(?<=[\n{,]) ?(?=(\w+) = ("[^"\n]+"|[\w.]+|\[[^\]\n]*\]+|\{[^}\n]*\}))')
 """A field of a table, also of one that stands in a line, with its value."""
-WRONG = [
-    "true",
-    "0",
-    "-1",
-    "2.5",
-    "nan",
-    "inf",
-    '""',
-    '"x"',
-    '"{x}"',
-    '"{"',
-    '"speedup"',
-    "2020-01-01",
-    "07:30:00",
-    "[]",
-    "[[]]",
-    "[1]",
-    '["naive"]',
-    '[["naive"]]',
-    "[{}]",
-    "{}",
-    "{ a = 1 }",
-    "{ step = [1] }",
-]
+SCALARS = ("true", "0", "-1", "2.5", "nan", "inf", "2020-01-01", "07:30:00")
+TEXTS = ('""', '"x"', '"{x}"', '"{"', '"speedup"')
+TABLES = ("[]", "[[]]", "[1]", '["naive"]', '[["naive"]]', "[{}]", "{}", "{ a = 1 }", "{ step = [1] }")
 
 
 def changed(text):
@@ -44,7 +23,7 @@ def changed(text):
     for field in FIELD.finditer(text):
         before, after = text[: field.start()], text[field.end(2) :]
         yield before + after  # it is gone, or what is left is not TOML
-        for wrong in WRONG:
+        for wrong in SCALARS + TEXTS + TABLES:
             yield f"{before} {field[1]} = {wrong}{after}"
         yield f"{before} more = 1, {field[1]} = {field[2]}{after}"
         yield f"{before} more = 1\n{field[1]} = {field[2]}{after}"

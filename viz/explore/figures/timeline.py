@@ -54,7 +54,6 @@ def timeline_figure(
 
 
 def _tile_marker(tiles: list[int], words: list[str], colors: theme.Palette) -> dict:
-    """Colours of the bars by tile, with their legend."""
     last = len(colors.scale) - 1
     return {
         "color": tiles,

@@ -94,7 +94,6 @@ def scene_figures(scene: Scene, runs: Runs, measured: Measured) -> dict[str, str
 
 
 def _said(scene: Scene, figures: dict[str, str], where: str, findings: Findings) -> dict:
-    """The words of a scene with their numbers."""
 
     def said(field: str, words: str) -> str:
         try:

@@ -63,7 +63,6 @@ def _bars(
     colors: theme.Palette,
     **choices: Any,
 ) -> go.Figure:
-    """A bar per result, with its words or its refusal."""
     beside = [
         value_words if result.refused is None else short_reason(result.refused, BESIDE_A_RUN)
         for result, value_words in zip(results, words, strict=True)

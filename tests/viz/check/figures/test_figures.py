@@ -10,9 +10,8 @@ from kernels.check.case.cases import CheckCase
 from kernels.check.result import CheckResult, ErrorMap, SensitivityPoint, TensorCheck
 from kernels.device.backend import DeviceInfo
 from kernels.problem import AttentionProblem
-from viz.check.figures.errors import errors_figure, ulps_figure
+from viz.check.figures.errors import blocks_figure, errors_figure, scales_figure, ulps_figure
 from viz.check.figures.maps import LEAST_SHARE, codes_figure, pickable_tiles, share_figure
-from viz.check.figures.sensitivity import blocks_figure, scales_figure
 from viz.shared import theme
 
 PROBLEM = AttentionProblem(q_len=4, kv_len=6, block_m=4, block_n=4, mask="causal")
@@ -24,7 +23,7 @@ DEVICE = DeviceInfo("interpreter", "cpu", "2", "3", "3.12")
 RESULT = CheckResult(CheckCase(PROBLEM), "ours", DEVICE, "2026-01-01", 0.1, (TENSOR,))
 VALUES = np.array([[[0.5, 0.0], [2.0, 0.0], [0.1, 0.0], [0.0, 0.2]]], np.float32)
 MAP = ErrorMap("weights", VALUES, np.array([0]), 1, 4, 4, 6, VALUES)
-COLORS = theme.palette(False)
+COLORS = theme.LIGHT
 
 
 def named(figure):

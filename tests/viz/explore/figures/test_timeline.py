@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from kernels.algorithms import algorithm_of, run_traced
@@ -13,12 +14,18 @@ from viz.shared import theme
 PROBLEM = AttentionProblem(q_len=64, kv_len=64, head_dim=16, block_m=16, block_n=16, mask="causal")
 
 
-def test_the_timeline_has_a_bar_a_program_on_its_sm():
-    trace = run_traced(PROBLEM.with_(q_heads=2, kv_heads=2), "flash2")
+@pytest.fixture(scope="module", params=["flash2", "backward"])
+def drawn(request):
+    """A run, its spans on three SMs, and their bars."""
+    trace = run_traced(PROBLEM, request.param)
     schedule = step_schedule(trace, algorithm_of(trace), 3)
     spans = program_spans(trace, schedule)
-    bars = timeline_figure(spans, schedule, algorithm_of(trace), theme.LIGHT).data[0]
-    assert len(bars.x) == 8
+    return trace, spans, timeline_figure(spans, schedule, algorithm_of(trace), theme.LIGHT).data[0]
+
+
+def test_the_timeline_has_a_bar_per_program_on_its_sm(drawn):
+    trace, spans, bars = drawn
+    assert len(bars.x) == len(np.unique([trace.kernel, trace.program], axis=1).T)
     assert sorted(set(bars.y)) == [0, 1, 2]
     assert sum(bars.x) == trace.steps
     assert 0.5 < busy_share(spans, 3) <= 1
@@ -36,14 +43,8 @@ def test_pauses_between_launches_are_left_out_and_work_keeps_its_length():
     assert without_pauses([]) == []
 
 
-def test_a_bar_has_the_colour_of_the_tile_that_its_program_is_about():
-    trace = run_traced(PROBLEM, "backward")
-    schedule = step_schedule(trace, algorithm_of(trace), 3)
-    spans = program_spans(trace, schedule)
-    bars = timeline_figure(spans, schedule, algorithm_of(trace), theme.LIGHT).data[0]
-    of = {
-        name: {tile for span, tile in zip(spans, bars.marker.color, strict=True) if span.kernel == name}
-        for name in trace.kernels
-    }
-    assert of["_attn_bwd_dk_dv"] == set(range(PROBLEM.kv_tiles))
-    assert of["_attn_bwd_dq"] == set(range(PROBLEM.q_tiles))
+def test_a_bar_has_the_colour_of_the_tile_that_its_program_is_about(drawn):
+    trace, spans, bars = drawn
+    for name in trace.kernels:
+        tiles = {tile for span, tile in zip(spans, bars.marker.color, strict=True) if span.kernel == name}
+        assert tiles == set(range(PROBLEM.kv_tiles if name == "_attn_bwd_dk_dv" else PROBLEM.q_tiles))

@@ -20,21 +20,17 @@ def scene_of(text):
     return scene
 
 
-@pytest.mark.parametrize(
-    ("problem", "run"),
-    [
-        ('"tiny"', RunRequest(TINY, "flash2")),
-        ('"decode"', RunRequest(PRESETS["decode"].problem, "split_kv")),  # a preset brings its algorithm
-        ('{ preset = "tiny", mask = "causal" }', RunRequest(TINY.with_(mask="causal"), "flash2")),
-        (
-            "{ q_len = 40, kv_len = 48, head_dim = 16 }",
-            RunRequest(AttentionProblem(q_len=40, kv_len=48, head_dim=16), "flash2"),
-        ),
-    ],
-)
-def test_what_is_not_given_has_a_default(problem, run):
-    talk = parse_talk(GOOD.replace('"tiny"', problem), "a.toml")
-    assert (talk.title, talk.minutes, talk.scenes) == ("t", 5.0, (Scene("One", "s", run),))
+def test_what_is_not_given_has_a_default():
+    decode = PRESETS["decode"].problem
+    custom = AttentionProblem(q_len=40, kv_len=48, head_dim=16)
+    for problem, run in {
+        '"tiny"': (TINY, "flash2"),
+        '"decode"': (decode, "split_kv"),  # a preset brings its algorithm
+        '{ preset = "tiny", mask = "causal" }': (TINY.with_(mask="causal"), "flash2"),
+        "{ q_len = 40, kv_len = 48, head_dim = 16 }": (custom, "flash2"),
+    }.items():
+        talk = parse_talk(GOOD.replace('"tiny"', problem), "a.toml")
+        assert (talk.title, talk.minutes, talk.scenes) == ("t", 5.0, (Scene("One", "s", RunRequest(*run)),))
 
 
 def test_the_second_run_of_a_duel_differs_in_what_is_given():
@@ -57,35 +53,23 @@ WRONG = {
         'view = "chart"',
         'algorithm = "flash9"',
         'step = "x"',
-        'step = "race:3"',
         'step = "1\\n"',
         'stops = ["1", 2]',
         'stops = [{ step = "1", words = "w" }]',
-        'stops = [{ step = "" }]',
         'stops = [{ sentence = "s" }]',
-        'stops = "3"',
         'hidden = ["title"]',
-        "hidden = [{}]",
         'hidden = ["state"]',
         'row = "3"',
         "tells = 1",
-        "gpu = 3",
         'gpu = "GTX"',
         "colour = 3",
-        "versus = 3",
         'versus = { algorithm = "x" }',
-        'versus = { algorithm = ["x"] }',
         'versus = { preset = ["x"] }',
         "versus = { block_m = 7 }",
-        "live = 3",
         "live = { width = [3] }",
-        "live = { length = 512 }",
         "live = { length = [1,2,3,4,5,6,7,8,9,10] }",
         "live = { length = [0] }",
-        "live = { length = [true] }",
-        "live = { mask = [3] }",
         'live = { mask = ["round"] }',
-        "live = { tiles = [64] }",
         "live = { tiles = [[7, 7]] }",
     ],
     GOOD + 'versus = { algorithm = "flash1" }\n': ['view = "numbers"', 'step = "37"'],
@@ -96,23 +80,16 @@ WRONG = {
     ],
     WITH_CHART: ['stops = ["4"]', 'hidden = ["state"]', 'problem = "tiny"'],
     WITH_CHART.replace("chart = {}\n", ""): [
-        "chart = 3",
         'chart = { metric = "joy" }',
         "chart = { colour = 3 }",
         "chart = { peers = [] }",
         'chart = { peers = ["gpu"] }',
-        'chart = { peers = [["naive"]] }',
-        'chart = { peers = "ours" }',
-        'chart = { mask = ["causal"] }',
-        'chart = { length = "8" }',
-        "chart = { head_dim = true }",
     ],
     GOOD.replace('problem = "tiny"\n', ""): [
         'problem = "small"',
         "problem = { q_length = 3 }",
         'problem = { preset = "tiny", q_len = -3 }',
         'problem = { preset = "tiny", q_len = "many" }',
-        "problem = []",
     ],
 }
 
@@ -137,14 +114,11 @@ def test_a_wrong_field_is_named_with_file_scene_and_what_is_accepted(text, wrong
         (GOOD.replace('"tiny"', 4000 * "[" + 4000 * "]"), "a.toml: .*too deep"),
         ("minutes = 1" + 400 * "0" + "\n" + GOOD, "a.toml, minutes: "),
         (f"minutes = 1{5000 * '0'}\n" + GOOD, "a.toml: .*too large a number"),
-        (f"minutes = 0x{5000 * 'f'}\n" + GOOD, "a.toml: .*too large a number"),
         ('title = "t"', "a.toml, scene: nothing is given"),
-        ('title = "t"\nscene = [3]', "a.toml, scene: "),
         ('title = "t"\nscene = "x"', "a.toml, scene: "),
         (GOOD.replace('"t"', "3"), "a.toml, title: 3; expected"),
         (GOOD.replace('"One"', '" "'), "a.toml, scene 1 “ ”, title: "),
         ("minutes = -1\n" + GOOD, "a.toml, minutes: -1"),
-        ("minutes = true\n" + GOOD, "a.toml, minutes: true"),
         ("minutes = inf\n" + GOOD, "a.toml, minutes: Infinity"),
         ("speaker = 1\n" + GOOD, "a.toml, speaker: this field is not known"),
     ],
